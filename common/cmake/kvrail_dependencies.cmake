@@ -1,0 +1,50 @@
+# Libraries that Debian 12 packages, each as the imported target PkgConfig::<name>.
+#
+# KVRAIL_LIBFABRIC_ROOT puts another libfabric before the system's; what it can do is asked at build
+# time by feature checks and at run time from fi_version().
+
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+
+function(kvr_dependency name module)
+    pkg_check_modules(${name} REQUIRED IMPORTED_TARGET GLOBAL ${module})
+endfunction()
+
+if(KVRAIL_LIBFABRIC_ROOT)
+    set(saved_path "$ENV{PKG_CONFIG_PATH}")
+    set(ENV{PKG_CONFIG_PATH}
+        "${KVRAIL_LIBFABRIC_ROOT}/lib/pkgconfig:${KVRAIL_LIBFABRIC_ROOT}/lib64/pkgconfig:${saved_path}")
+    kvr_dependency(libfabric "libfabric>=1.17")
+    set(ENV{PKG_CONFIG_PATH} "${saved_path}")
+    if(NOT libfabric_PREFIX STREQUAL KVRAIL_LIBFABRIC_ROOT)
+        message(WARNING "libfabric comes from ${libfabric_PREFIX}, not from ${KVRAIL_LIBFABRIC_ROOT}")
+    endif()
+    list(APPEND CMAKE_BUILD_RPATH ${libfabric_LIBRARY_DIRS} ${libfabric_LIBDIR})
+    list(APPEND CMAKE_INSTALL_RPATH ${libfabric_LIBRARY_DIRS} ${libfabric_LIBDIR})
+else()
+    kvr_dependency(libfabric "libfabric>=1.17")
+endif()
+kvr_dependency(libuv "libuv>=1.44")
+kvr_dependency(protobuf-c "libprotobuf-c>=1.4")
+kvr_dependency(jansson "jansson>=2.13")
+kvr_dependency(xxhash "libxxhash>=0.8")
+kvr_dependency(inih inih)
+kvr_dependency(sqlite3 "sqlite3>=3.37")
+kvr_dependency(libmicrohttpd "libmicrohttpd>=0.9.75")
+kvr_dependency(hwloc "hwloc>=2.0")
+kvr_dependency(libcurl libcurl)
+if(BUILD_TESTING)
+    kvr_dependency(cmocka "cmocka>=1.1.5")
+endif()
+find_program(KVRAIL_PROTOC_C NAMES protoc-c REQUIRED)
+
+# CUDA is loaded at run time; the toolkit's headers decide only whether that code is compiled.
+find_package(CUDAToolkit QUIET)
+if(CUDAToolkit_FOUND)
+    set(KVRAIL_HAVE_CUDA ON)
+    message(STATUS "CUDA toolkit ${CUDAToolkit_VERSION}")
+else()
+    set(KVRAIL_HAVE_CUDA OFF)
+    message(STATUS "No CUDA toolkit: host memory only")
+endif()
+message(STATUS "libfabric ${libfabric_VERSION} from ${libfabric_PREFIX}")
