@@ -1,0 +1,32 @@
+/* The bounds of everything that could grow, in one place. Pools of these sizes are made at start;
+ * what does not fit is refused with a sentence that names the limit. */
+#ifndef KVR_BASE_LIMITS_H
+#define KVR_BASE_LIMITS_H
+
+#define KVR_RAILS_MAX           32    /* rails of one agent; a p5 host has 32 cards */
+#define KVR_PEERS_MAX           256   /* agents that one agent talks to at once */
+#define KVR_ENGINES_MAX         64    /* engine ranks attached to one agent */
+#define KVR_REGIONS_MAX         512   /* regions of one engine rank */
+#define KVR_LAYERS_MAX          256   /* layers of one model */
+#define KVR_GROUPS_MAX          8     /* KV groups of one request, each with a page table */
+#define KVR_PUBLISHES_MAX       4096  /* live publishes of one agent */
+#define KVR_FETCHES_MAX         4096  /* live fetches of one agent */
+#define KVR_TRANSFERS_MAX       8192  /* live transfers of one agent, tombstones included */
+#define KVR_SOURCES_MAX         64    /* source ranks of one fetch */
+#define KVR_CONSUMERS_MAX       64    /* target ranks of one publish */
+#define KVR_SEGMENTS_MAX        1024  /* segments (prefill chunks) of one transfer */
+#define KVR_WORDS_MAX           512   /* readiness words of one engine */
+#define KVR_SLOT_BITS           16    /* an immediate is slot << 16 | chunk */
+#define KVR_SLOTS               65536 /* slot 0 is for warm-up and is never granted */
+#define KVR_SLOT_CHUNKS         65536 /* chunks that one slot can name */
+#define KVR_TRANSFER_SLOTS_MAX  64    /* slots of one transfer: 4 Mi chunks */
+#define KVR_IOV_MAX             8     /* pieces of one write */
+#define KVR_REQUEST_BYTES       128   /* a request id, NUL included */
+#define KVR_NAME_BYTES          64    /* names of agents, rails, models, regions, NUL included */
+#define KVR_ADDRESS_BYTES       96    /* a provider's endpoint address */
+#define KVR_TAIL_BYTES_MAX      65536 /* first token, logprobs, hidden state: the engine's own bytes */
+#define KVR_FRAME_BYTES_MAX     (1u << 20) /* one control message */
+#define KVR_PACKET_BYTES_MAX    65536      /* one message on the engine socket */
+#define KVR_EPOCHS_PER_TRANSFER 64         /* (rail, epoch) pairs that one transfer may use */
+
+#endif

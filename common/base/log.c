@@ -1,0 +1,214 @@
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LINE_BYTES 1024
+#define SENTENCES  64 /* whose repeats are counted; two that share a place restart each other */
+
+enum form { FORM_UNKNOWN, FORM_TERMINAL, FORM_JOURNAL, FORM_FILE };
+
+struct sentence {
+    const char *key;
+    kvr_ns window_start;
+    uint32_t written, held_back;
+};
+
+static _Atomic int least_important = KVR_LOG_INFO;
+
+/* Guarded by lock. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static enum form form;
+static struct sentence sentences[SENTENCES];
+static int descriptor = STDERR_FILENO;
+static char file_path[4096]; /* "": stderr */
+
+void kvr_log_set_level(kvr_log_level level)
+{
+    atomic_store_explicit(&least_important, (int)level, memory_order_relaxed);
+}
+
+bool kvr_log_enabled(kvr_log_level level)
+{
+    return (int)level <= atomic_load_explicit(&least_important, memory_order_relaxed);
+}
+
+static const char *name_of(kvr_log_level level)
+{
+    switch (level) {
+    case KVR_LOG_ERROR:
+        return "error";
+    case KVR_LOG_WARNING:
+        return "warning";
+    case KVR_LOG_INFO:
+        return "info";
+    case KVR_LOG_DEBUG:
+        break;
+    }
+    return "debug";
+}
+
+bool kvr_log_level_from_name(const char *name, kvr_log_level *ret_level)
+{
+    static const kvr_log_level levels[] = {KVR_LOG_ERROR, KVR_LOG_WARNING, KVR_LOG_INFO,
+                                           KVR_LOG_DEBUG};
+
+    for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
+        if (strcmp(name, name_of(levels[i])) == 0) {
+            *ret_level = levels[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+kvr_status kvr_log_open(const char *path, struct kvr_error *error)
+{
+    int opened = STDERR_FILENO;
+
+    if (strlen(path) >= sizeof(file_path))
+        return kvr_error_set(error, KVR_TOO_LARGE, "log", "the log file's path is too long");
+    if (path[0] != '\0')
+        opened = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0640);
+    if (opened < 0)
+        return kvr_error_system(error, "log", errno, "cannot write the log file %s", path);
+    pthread_mutex_lock(&lock);
+    if (descriptor != STDERR_FILENO)
+        close(descriptor);
+    descriptor = opened;
+    form = FORM_UNKNOWN;
+    memmove(file_path, path, strlen(path) + 1); /* reopening, it is the same */
+    pthread_mutex_unlock(&lock);
+    return KVR_OK;
+}
+
+kvr_status kvr_log_reopen(struct kvr_error *error)
+{
+    return kvr_log_open(file_path, error);
+}
+
+/* systemd says in JOURNAL_STREAM which device and inode its journal's stream has. */
+static enum form find_form(void)
+{
+    const char *journal = getenv("JOURNAL_STREAM");
+    unsigned long long device, inode;
+    struct stat state;
+
+    if (isatty(descriptor))
+        return FORM_TERMINAL;
+    if (journal != NULL && sscanf(journal, "%llu:%llu", &device, &inode) == 2 &&
+        fstat(descriptor, &state) == 0 && state.st_dev == device && state.st_ino == inode)
+        return FORM_JOURNAL;
+    return FORM_FILE;
+}
+
+/* Counts this line; false when it is one too many. *ret_held_back: lines not written before it. */
+static bool may_write(const char *key, kvr_ns now, uint32_t *ret_held_back)
+{
+    struct sentence *s = &sentences[((uintptr_t)key >> 2) % SENTENCES];
+
+    *ret_held_back = 0;
+    if (s->key != key || now - s->window_start >= KVR_LOG_WINDOW) {
+        if (s->key == key)
+            *ret_held_back = s->held_back;
+        *s = (struct sentence){.key = key, .window_start = now};
+    }
+    if (s->written >= KVR_LOG_BURST) {
+        s->held_back++;
+        return false;
+    }
+    s->written++;
+    return true;
+}
+
+static size_t begin_line(kvr_log_level level, char line[LINE_BYTES])
+{
+    char time[KVR_RFC3339_BYTES];
+
+    if (form == FORM_UNKNOWN)
+        form = find_form();
+    if (form == FORM_JOURNAL)
+        return (size_t)snprintf(line, LINE_BYTES, "<%d>", (int)level);
+    kvr_clock_rfc3339(kvr_clock_wall(), time);
+    if (form == FORM_TERMINAL)
+        return (size_t)snprintf(line, LINE_BYTES, "%s %s ", time, name_of(level));
+    return (size_t)snprintf(line, LINE_BYTES, "<%d>%s ", (int)level, time);
+}
+
+/* One write() a line, so that lines of several processes on one stream do not mix. */
+static void end_line(char line[LINE_BYTES], size_t used, uint32_t held_back)
+{
+    char *newline;
+
+    if (held_back > 0 && used < LINE_BYTES)
+        snprintf(line + used, LINE_BYTES - used, " (and %u more like it before)", held_back);
+    used = strlen(line);
+    if (used > LINE_BYTES - 2)
+        used = LINE_BYTES - 2;
+    line[used] = '\0';
+    while ((newline = strchr(line, '\n')) != NULL)
+        *newline = ' ';
+    line[used] = '\n';
+    while (write(descriptor, line, used + 1) < 0 && errno == EINTR)
+        continue;
+}
+
+/* key: what repeats of this sentence are known by. */
+static void write_line(kvr_log_level level, const char *key, const char *format, va_list arguments)
+    __attribute__((format(printf, 3, 0)));
+
+static void write_line(kvr_log_level level, const char *key, const char *format, va_list arguments)
+{
+    int saved_errno = errno;
+    char line[LINE_BYTES];
+    uint32_t held_back;
+    size_t used;
+
+    pthread_mutex_lock(&lock);
+    if (may_write(key, kvr_clock_now(), &held_back)) {
+        used = begin_line(level, line);
+        vsnprintf(line + used, sizeof(line) - used, format, arguments);
+        end_line(line, strlen(line), held_back);
+    }
+    pthread_mutex_unlock(&lock);
+    errno = saved_errno;
+}
+
+void kvr_log(kvr_log_level level, const char *format, ...)
+{
+    va_list arguments;
+
+    if (!kvr_log_enabled(level))
+        return;
+    va_start(arguments, format);
+    write_line(level, format, format, arguments);
+    va_end(arguments);
+}
+
+static void write_keyed(kvr_log_level level, const char *key, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void write_keyed(kvr_log_level level, const char *key, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    write_line(level, key, format, arguments);
+    va_end(arguments);
+}
+
+void kvr_log_failure(kvr_log_level level, const char *what, const struct kvr_error *error)
+{
+    if (!kvr_log_enabled(level))
+        return;
+    write_keyed(level, what, "%s: %s (%s, %s)", what, error->detail,
+                error->where != NULL ? error->where : "?", kvr_status_name(error->status));
+}

@@ -1,0 +1,43 @@
+#include "base/need.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+
+kvr_status kvr_need_files(uint64_t files, struct kvr_error *error)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return kvr_error_system(error, "start", errno, "RLIMIT_NOFILE cannot be read");
+    if (limit.rlim_cur >= files)
+        return KVR_OK;
+    if (limit.rlim_max < files)
+        return kvr_error_set(error, KVR_SYSTEM, "start",
+                             "RLIMIT_NOFILE allows %" PRIu64 " open files and up to %" PRIu64
+                             " are needed: raise it (ulimit -n %" PRIu64
+                             ", or LimitNOFILE= of the service)",
+                             (uint64_t)limit.rlim_max, files, files);
+    limit.rlim_cur = files;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return kvr_error_system(error, "start", errno, "RLIMIT_NOFILE cannot be raised to %" PRIu64,
+                                files);
+    return KVR_OK;
+}
+
+kvr_status kvr_need_space(const char *what, const char *folder, uint64_t bytes, const char *remedy,
+                          struct kvr_error *error)
+{
+    struct statvfs space;
+    uint64_t left;
+
+    if (statvfs(folder, &space) != 0)
+        return kvr_error_system(error, "start", errno, "%s %s", what, folder);
+    left = (uint64_t)space.f_bavail * space.f_frsize;
+    if (left < bytes)
+        return kvr_error_set(error, KVR_SYSTEM, "start",
+                             "%s %s has %" PRIu64 " MiB left and %" PRIu64 " MiB are needed: %s",
+                             what, folder, left >> 20, bytes >> 20, remedy);
+    return KVR_OK;
+}

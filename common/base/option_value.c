@@ -1,0 +1,300 @@
+#include "base/option_value.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/address.h"
+
+struct unit {
+    const char *name;
+    uint64_t factor;
+};
+
+static const struct unit size_units[] = {
+    {"", 1},
+    {"k", 1024},
+    {"KiB", 1024},
+    {"M", 1024 * 1024},
+    {"MiB", 1024 * 1024},
+    {"G", 1024 * 1024 * 1024},
+    {"GiB", 1024 * 1024 * 1024},
+    {NULL, 0},
+};
+
+static const struct unit duration_units[] = {
+    {"ns", 1},           {"us", KVR_US},      {"ms", KVR_MS}, {"s", KVR_S},
+    {"min", 60 * KVR_S}, {"h", 3600 * KVR_S}, {NULL, 0},
+};
+
+static const struct unit count_units[] = {{"", 1}, {NULL, 0}};
+
+static void *field_of(const struct kvr_option *option, void *config)
+{
+    return (unsigned char *)config + option->offset;
+}
+
+static uint64_t max_of(const struct kvr_option *option)
+{
+    return option->max != 0 ? option->max : UINT64_MAX;
+}
+
+/* "64", "k" → 64 · 1024. False for what is no number with one of the units, or too large. */
+static bool read_number(const char *text, const struct unit *units, uint64_t *ret_value)
+{
+    char *end;
+    uint64_t number, value;
+
+    if (!isdigit((unsigned char)text[0]))
+        return false;
+    errno = 0;
+    number = strtoull(text, &end, 10);
+    if (errno != 0)
+        return false;
+    for (; units->name != NULL; units++) {
+        if (strcasecmp(end, units->name) == 0) {
+            if (__builtin_mul_overflow(number, units->factor, &value))
+                return false;
+            *ret_value = value;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A bound as a person would type it: in the largest unit that gives a whole number. */
+static char *print_number(uint64_t value, const struct unit *units, char text[32])
+{
+    const struct unit *best = units;
+
+    for (const struct unit *u = units; u->name != NULL; u++) {
+        if (value != 0 && value % u->factor == 0 && u->factor > best->factor)
+            best = u;
+    }
+    snprintf(text, 32, "%" PRIu64 "%s", value / best->factor, best->name);
+    return text;
+}
+
+static kvr_status set_number(const struct kvr_option *option, const struct unit *units,
+                             const char *example, const char *text, void *config,
+                             struct kvr_error *error)
+{
+    char min[32], max[32];
+    uint64_t value;
+
+    if (!read_number(text, units, &value))
+        return kvr_error_set(error, KVR_INVALID, "options", "must be %s", example);
+    print_number(option->min, units, min);
+    print_number(max_of(option), units, max);
+    if (value < option->min && max_of(option) == UINT64_MAX)
+        return kvr_error_set(error, KVR_INVALID, "options", "must be at least %s", min);
+    if (value < option->min || value > max_of(option))
+        return kvr_error_set(error, KVR_INVALID, "options", "must be from %s to %s", min, max);
+    memcpy(field_of(option, config), &value, sizeof(value));
+    return KVR_OK;
+}
+
+static kvr_status set_duration(const struct kvr_option *option, const char *text, void *config,
+                               struct kvr_error *error)
+{
+    kvr_ns never = KVR_NEVER, zero = 0;
+
+    if (max_of(option) == UINT64_MAX && strcmp(text, "never") == 0) {
+        memcpy(field_of(option, config), &never, sizeof(never));
+        return KVR_OK;
+    }
+    if (option->min == 0 && strcmp(text, "0") == 0) {
+        memcpy(field_of(option, config), &zero, sizeof(zero));
+        return KVR_OK;
+    }
+    return set_number(option, duration_units, "a number with us, ms, s, min or h, as in 250ms",
+                      text, config, error);
+}
+
+static kvr_status set_string(const struct kvr_option *option, const char *text, void *config,
+                             struct kvr_error *error)
+{
+    size_t length = strlen(text);
+
+    if (length >= option->bytes)
+        return kvr_error_set(error, KVR_INVALID, "options", "must have at most %zu characters",
+                             option->bytes - 1);
+    if (length == 0 && option->required)
+        return kvr_error_set(error, KVR_INVALID, "options", "must not be empty");
+    memcpy(field_of(option, config), text, length + 1);
+    return KVR_OK;
+}
+
+static kvr_status set_address(const struct kvr_option *option, const char *text, void *config,
+                              struct kvr_error *error)
+{
+    struct kvr_address address;
+
+    if (text[0] != '\0' && kvr_address_parse(text, -1, NULL, &address) != KVR_OK)
+        return kvr_error_set(error, KVR_INVALID, "options",
+                             "must be host:port or [IPv6]:port, as in 10.0.0.7:18900");
+    return set_string(option, text, config, error);
+}
+
+static kvr_status set_choice(const struct kvr_option *option, const char *text, void *config,
+                             struct kvr_error *error)
+{
+    size_t length = strlen(text);
+
+    for (const char *word = option->choices; word != NULL;) {
+        const char *end = strchrnul(word, '|');
+
+        if ((size_t)(end - word) == length && memcmp(word, text, length) == 0)
+            return set_string(option, text, config, error);
+        word = *end == '|' ? end + 1 : NULL;
+    }
+    return kvr_error_set(error, KVR_INVALID, "options", "must be one of %s", option->choices);
+}
+
+static kvr_status set_bool(const struct kvr_option *option, const char *text, void *config,
+                           struct kvr_error *error)
+{
+    static const char *const yes[] = {"yes", "true", "on", "1"};
+    static const char *const no[] = {"no", "false", "off", "0"};
+
+    for (size_t i = 0; i < 4; i++) {
+        bool is_yes = strcasecmp(text, yes[i]) == 0;
+
+        if (is_yes || strcasecmp(text, no[i]) == 0) {
+            memcpy(field_of(option, config), &is_yes, sizeof(is_yes));
+            return KVR_OK;
+        }
+    }
+    return kvr_error_set(error, KVR_INVALID, "options", "must be yes or no");
+}
+
+static kvr_status add_items(const struct kvr_option *option, const char *text, void *config,
+                            struct kvr_error *error)
+{
+    struct kvr_option_list *list = field_of(option, config);
+    uint32_t max = option->max != 0 ? (uint32_t)option->max : KVR_OPTION_LIST_MAX;
+    uint32_t count = list->count;
+
+    while (*text != '\0') {
+        const char *end = strchrnul(text, ',');
+        size_t length;
+
+        while (isspace((unsigned char)*text))
+            text++;
+        length = (size_t)(end - text);
+        while (length > 0 && isspace((unsigned char)text[length - 1]))
+            length--;
+        if (length == 0 || length >= KVR_OPTION_ITEM_BYTES)
+            return kvr_error_set(error, KVR_INVALID, "options",
+                                 "must have items of 1 to %d characters, separated by commas",
+                                 KVR_OPTION_ITEM_BYTES - 1);
+        if (count >= max || count >= KVR_OPTION_LIST_MAX)
+            return kvr_error_set(error, KVR_INVALID, "options", "must have at most %u items", max);
+        memcpy(list->items[count], text, length);
+        list->items[count++][length] = '\0';
+        text = *end == ',' ? end + 1 : end;
+    }
+    list->count = count;
+    return KVR_OK;
+}
+
+kvr_status kvr_option_value_set(const struct kvr_option *option, const char *text, void *config,
+                                struct kvr_error *error)
+{
+    switch (option->type) {
+    case KVR_OPTION_TYPE_STRING:
+        return set_string(option, text, config, error);
+    case KVR_OPTION_TYPE_ADDRESS:
+        return set_address(option, text, config, error);
+    case KVR_OPTION_TYPE_CHOICE:
+        return set_choice(option, text, config, error);
+    case KVR_OPTION_TYPE_LIST:
+        return add_items(option, text, config, error);
+    case KVR_OPTION_TYPE_BOOL:
+        return set_bool(option, text, config, error);
+    case KVR_OPTION_TYPE_COUNT:
+        return set_number(option, count_units, "a whole number", text, config, error);
+    case KVR_OPTION_TYPE_SIZE:
+        return set_number(option, size_units, "a number of bytes, or one with k, M or G, as in 64M",
+                          text, config, error);
+    case KVR_OPTION_TYPE_DURATION:
+        return set_duration(option, text, config, error);
+    }
+    return kvr_error_set(error, KVR_INTERNAL, "options", "has an unknown type");
+}
+
+static char *print_list(const struct kvr_option_list *list, char *text, size_t bytes)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (uint32_t i = 0; i < list->count && used < bytes; i++)
+        used +=
+            (size_t)snprintf(text + used, bytes - used, "%s%s", i > 0 ? "," : "", list->items[i]);
+    return text;
+}
+
+static char *print_units(const void *field, const struct unit *units, char *text, size_t bytes)
+{
+    char number[32];
+    uint64_t value;
+
+    memcpy(&value, field, sizeof(value));
+    if (units == duration_units && value == KVR_NEVER)
+        snprintf(text, bytes, "never");
+    else
+        snprintf(text, bytes, "%s", print_number(value, units, number));
+    return text;
+}
+
+char *kvr_option_value_print(const struct kvr_option *option, const void *config, char *text,
+                             size_t bytes)
+{
+    const void *field = (const char *)config + option->offset;
+
+    switch (option->type) {
+    case KVR_OPTION_TYPE_LIST:
+        return print_list(field, text, bytes);
+    case KVR_OPTION_TYPE_BOOL:
+        snprintf(text, bytes, "%s", *(const bool *)field ? "yes" : "no");
+        return text;
+    case KVR_OPTION_TYPE_COUNT:
+        return print_units(field, count_units, text, bytes);
+    case KVR_OPTION_TYPE_SIZE:
+        return print_units(field, size_units, text, bytes);
+    case KVR_OPTION_TYPE_DURATION:
+        return print_units(field, duration_units, text, bytes);
+    case KVR_OPTION_TYPE_STRING:
+    case KVR_OPTION_TYPE_ADDRESS:
+    case KVR_OPTION_TYPE_CHOICE:
+        break;
+    }
+    snprintf(text, bytes, "%s", (const char *)field);
+    return text;
+}
+
+const char *kvr_option_value_hint(const struct kvr_option *option)
+{
+    if (option->value != NULL)
+        return option->value;
+    switch (option->type) {
+    case KVR_OPTION_TYPE_CHOICE:
+        return option->choices;
+    case KVR_OPTION_TYPE_ADDRESS:
+        return "HOST:PORT";
+    case KVR_OPTION_TYPE_SIZE:
+        return "SIZE";
+    case KVR_OPTION_TYPE_DURATION:
+        return "TIME";
+    case KVR_OPTION_TYPE_COUNT:
+        return "N";
+    case KVR_OPTION_TYPE_BOOL:
+        return NULL;
+    case KVR_OPTION_TYPE_STRING:
+    case KVR_OPTION_TYPE_LIST:
+        break;
+    }
+    return "TEXT";
+}

@@ -1,0 +1,186 @@
+#include "base/options_help.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "base/option_value.h"
+
+#define COLUMNS     80
+#define HELP_COLUMN 28
+
+const struct kvr_option kvr_common_options[KVR_COMMON_OPTIONS] = {
+    {.name = "config",
+     .section = "general",
+     .value = "FILE",
+     .help = "Read options from this INI file.",
+     KVR_OPTION_STRING(struct kvr_common_options, config_file)},
+    {.name = "log-level",
+     .section = "general",
+     .fallback = "info",
+     .choices = "error|warning|info|debug",
+     .live = true,
+     .help = "Write no line that is less important than this.",
+     KVR_OPTION_CHOICE(struct kvr_common_options, log_level)},
+    {.name = "log-file",
+     .section = "general",
+     .value = "FILE",
+     .live = true,
+     .help = "Append log lines to this file; without it they go to stderr.",
+     KVR_OPTION_STRING(struct kvr_common_options, log_file)},
+};
+
+void kvr_options_variable_name(const struct kvr_option *option, char *ret_name, size_t bytes)
+{
+    snprintf(ret_name, bytes, "KVRAIL_%s", option->name);
+    for (char *c = ret_name; *c != '\0'; c++)
+        *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
+}
+
+/* Words of text from `column` on, continued at `indent`. */
+static void print_wrapped(FILE *out, const char *text, int column, int indent)
+{
+    int at = column;
+
+    while (*text != '\0') {
+        int length = (int)strcspn(text, " \n");
+
+        if (at > indent && at + 1 + length > COLUMNS) {
+            fprintf(out, "\n%*s", indent, "");
+            at = indent;
+        } else if (at > indent) {
+            fputc(' ', out);
+            at++;
+        }
+        fprintf(out, "%.*s", length, text);
+        at += length;
+        text += length;
+        text += strspn(text, " \n");
+    }
+    fputc('\n', out);
+}
+
+static void print_row(FILE *out, const char *left, const char *help)
+{
+    int used = fprintf(out, "  %s", left);
+
+    if (used > HELP_COLUMN - 2) {
+        fputc('\n', out);
+        used = 0;
+    }
+    fprintf(out, "%*s", HELP_COLUMN - used, "");
+    print_wrapped(out, help, HELP_COLUMN, HELP_COLUMN);
+}
+
+static void print_option(FILE *out, const struct kvr_option *option)
+{
+    const char *hint = kvr_option_value_hint(option);
+    char left[256], help[1024];
+    const char *note = "";
+
+    if (option->type == KVR_OPTION_TYPE_BOOL)
+        snprintf(left, sizeof(left), "--[no-]%s", option->name);
+    else
+        snprintf(left, sizeof(left), "--%s %s", option->name, hint);
+    if (option->type == KVR_OPTION_TYPE_LIST)
+        note = " May be repeated, or hold several separated by commas.";
+    if (option->required)
+        snprintf(help, sizeof(help), "%s%s Required.", option->help, note);
+    else if (option->fallback != NULL && option->fallback[0] != '\0')
+        snprintf(help, sizeof(help), "%s%s [default: %s]", option->help, note, option->fallback);
+    else
+        snprintf(help, sizeof(help), "%s%s", option->help, note);
+    print_row(out, left, help);
+}
+
+static void print_heading(FILE *out, const char *section)
+{
+    fprintf(out, "\n%c%s options:\n", toupper((unsigned char)section[0]), section + 1);
+}
+
+/* Sections in the order of their first rows, each with all of its rows. */
+static void print_sections(const struct kvr_command *command, FILE *out)
+{
+    const struct kvr_option *options = command->options;
+
+    for (size_t i = 0; i < command->option_count; i++) {
+        bool seen = false;
+
+        for (size_t j = 0; j < i; j++)
+            seen = seen || strcmp(options[j].section, options[i].section) == 0;
+        if (seen)
+            continue;
+        print_heading(out, options[i].section);
+        for (size_t j = i; j < command->option_count; j++) {
+            if (strcmp(options[j].section, options[i].section) == 0)
+                print_option(out, &options[j]);
+        }
+    }
+}
+
+/* "SIGHUP …": and which options it may change. */
+static void print_reread(const struct kvr_command *command, FILE *out)
+{
+    char text[512] = "SIGHUP reopens the log file and rereads --config:";
+    size_t used = strlen(text);
+
+    for (size_t i = 0; i < command->option_count + KVR_COMMON_OPTIONS; i++) {
+        const struct kvr_option *option = i < command->option_count
+                                              ? &command->options[i]
+                                              : &kvr_common_options[i - command->option_count];
+
+        if (option->live && used < sizeof(text))
+            used += (size_t)snprintf(text + used, sizeof(text) - used, " --%s", option->name);
+    }
+    if (used < sizeof(text))
+        snprintf(text + used, sizeof(text) - used,
+                 " change at once, all others with the next start.");
+    print_wrapped(out, text, 0, 0);
+}
+
+static void print_sources(const struct kvr_command *command, FILE *out)
+{
+    const struct kvr_option *example =
+        command->option_count > 0 ? &command->options[0] : &kvr_common_options[1];
+    char variable[128], text[1024];
+
+    kvr_options_variable_name(example, variable, sizeof(variable));
+    snprintf(text, sizeof(text),
+             "An option may also come from the environment (--%s as %s) or from the file that "
+             "--config names ('%s = ...' below '[%s]'; the headings above are its sections). The "
+             "command line wins over the environment, the environment over the file.",
+             example->name, variable, example->name, example->section);
+    fputc('\n', out);
+    print_wrapped(out, text, 0, 0);
+    if (command->rereads)
+        print_reread(command, out);
+    fprintf(out, "Sizes take k, M or G (powers of 1024); times take us, ms, s, min or h.\n");
+}
+
+static void print_exit_codes(const struct kvr_command *command, FILE *out)
+{
+    const struct kvr_exit_code *code = command->exit_codes;
+
+    fprintf(out, "\nExit status:\n");
+    fprintf(out, "  0  done, or stopped as asked\n");
+    fprintf(out, "  1  failed; the reason is on stderr, or in the file of --log-file\n");
+    fprintf(out, "  2  an option or argument that is not allowed\n");
+    for (; code != NULL && code->meaning != NULL; code++)
+        fprintf(out, "  %d  %s\n", code->code, code->meaning);
+}
+
+void kvr_options_print_help(const struct kvr_command *command, FILE *out)
+{
+    fprintf(out, "Usage: %s [options]%s%s\n\n%s\n", command->name,
+            command->arguments != NULL ? " " : "",
+            command->arguments != NULL ? command->arguments : "", command->description);
+    print_sections(command, out);
+    print_heading(out, "general");
+    for (size_t i = 0; i < KVR_COMMON_OPTIONS; i++)
+        print_option(out, &kvr_common_options[i]);
+    print_row(out, "-h, --help", "Print this and exit.");
+    print_row(out, "--version", "Print the version and exit.");
+    print_sources(command, out);
+    print_exit_codes(command, out);
+    if (command->footer != NULL)
+        fprintf(out, "\n%s\n", command->footer);
+}

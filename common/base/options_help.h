@@ -1,0 +1,27 @@
+/* --help of a command, printed from its table. Part of options. */
+#ifndef KVR_BASE_OPTIONS_HELP_H
+#define KVR_BASE_OPTIONS_HELP_H
+
+#include "base/options.h"
+
+/* Rows that every program has, the struct that they fill, and how many they are. */
+struct kvr_common_options {
+    char config_file[4096];
+    char log_level[16];
+    char log_file[4096];
+};
+#define KVR_COMMON_OPTIONS 3
+extern const struct kvr_option kvr_common_options[KVR_COMMON_OPTIONS];
+
+/* All sources into *config and *common, nothing else. False: leave with *ret_exit. */
+bool kvr_options_read(const struct kvr_command *command, int argc, char **argv, FILE *out,
+                      FILE *errors, void *config, struct kvr_common_options *common, int *ret_exit);
+/* Level and file of the log. False, after a sentence to errors: that file cannot be written. */
+bool kvr_options_apply_common(const struct kvr_command *command,
+                              const struct kvr_common_options *common, FILE *errors);
+
+void kvr_options_print_help(const struct kvr_command *command, FILE *out);
+/* "KVRAIL_STATE_DIR" of "state-dir". */
+void kvr_options_variable_name(const struct kvr_option *option, char *ret_name, size_t bytes);
+
+#endif

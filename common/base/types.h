@@ -1,0 +1,95 @@
+/* The nouns that the wire, the plan and the agents share. Plain values, no ownership. */
+#ifndef KVR_BASE_TYPES_H
+#define KVR_BASE_TYPES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/limits.h"
+
+struct kvr_uuid {
+    uint8_t bytes[16];
+};
+
+static inline bool kvr_uuid_equal(const struct kvr_uuid *a, const struct kvr_uuid *b)
+{
+    return memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
+}
+
+/* One engine process's place in its model. `generation` is larger after every restart. */
+struct kvr_rank {
+    struct kvr_uuid engine; /* the engine group's id, stable over restarts */
+    uint64_t generation;
+    uint32_t tp, tp_size, pp, pp_size;
+};
+
+/* What must be equal on both sides, or the transfer is refused naming the field. */
+struct kvr_compat {
+    char model[KVR_NAME_BYTES];
+    char dtype[16]; /* the cache's, e.g. "bfloat16" */
+    uint32_t layers_total, kv_heads_total, head_dim;
+};
+
+typedef enum kvr_part {
+    KVR_PART_K = 1,
+    KVR_PART_V = 2,
+    KVR_PART_KV = 3,    /* K and V fused in one page */
+    KVR_PART_MLA = 4,   /* the latent, one per layer */
+    KVR_PART_STATE = 5, /* opaque: mamba, convolution, ring */
+} kvr_part;
+#define KVR_PARTS_MAX 6
+
+/* Where the engine's pages lie inside one registered region:
+ *
+ *   offset(layer, part, page, token, head) = base + (layer - layer_first) · layer_stride
+ *       + part_index · part_stride + page · page_stride + token · token_stride + head · head_stride
+ *
+ * with head_bytes contiguous bytes at that offset. Bytes everywhere; strides of a dimension of
+ * size one may be 0. page_bytes (derived) = page_tokens × head_count × head_bytes, what one page of
+ * one layer and part holds. */
+struct kvr_region_layout {
+    uint32_t region; /* id that the agent gave; unique in (engine, generation) */
+    uint32_t group;  /* KV group: which page table of a request indexes it */
+    uint32_t layer_first, layer_count;
+    uint32_t part_count;
+    uint8_t parts[KVR_PARTS_MAX]; /* kvr_part, in the order of part_stride */
+    bool replicated;              /* MLA, replicated GQA: every rank holds the same bytes */
+    uint32_t head_first, head_count;
+    uint32_t page_tokens;
+    uint32_t page_count;
+    uint64_t bytes; /* of the whole region: nothing outside [0, bytes) is ever touched */
+    uint64_t base, layer_stride, part_stride, page_stride, token_stride, head_stride;
+    uint64_t head_bytes;
+};
+
+/* Neighbouring physical pages: ids page_first … page_first + page_count - 1, in logical order. */
+struct kvr_page_run {
+    uint32_t page_first, page_count;
+};
+
+/* A run of chunk numbers of one transfer. */
+struct kvr_chunk_run {
+    uint32_t chunk_first, chunk_count;
+};
+
+/* How many writes of one transfer went to, or came in on, one epoch of one target rail. */
+struct kvr_epoch_count {
+    uint32_t rail; /* index at the target agent */
+    uint32_t epoch;
+    uint64_t count;
+};
+
+/* A rail as its peer must know it. */
+struct kvr_rail_address {
+    uint32_t rail, epoch;
+    uint32_t bytes;
+    uint8_t address[KVR_ADDRESS_BYTES]; /* provider's format, from fi_getname */
+};
+
+/* How a rail reaches a remote region: remote address = base + offset. */
+struct kvr_remote_key {
+    uint64_t key, base;
+};
+
+#endif
