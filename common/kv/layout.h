@@ -1,0 +1,36 @@
+/* Checking and comparing how engines lay their pages out (struct kvr_region_layout, base/types.h).
+ * Pure. */
+#ifndef KVR_KV_LAYOUT_H
+#define KVR_KV_LAYOUT_H
+
+#include "base/status.h"
+#include "base/types.h"
+
+/* Bytes that one page of one layer and part holds: page_tokens × head_count × head_bytes. */
+uint64_t kvr_layout_page_bytes(const struct kvr_region_layout *layout);
+/* True when the bytes of one page lie in one run, tokens and heads in some order without gaps. */
+bool kvr_layout_page_contiguous(const struct kvr_region_layout *layout);
+/* True when page p + 1 begins where page p ends, so that neighbouring pages are one run. */
+bool kvr_layout_pages_dense(const struct kvr_region_layout *layout);
+
+/* Every byte that any (layer, part, page, token, head) names lies inside [0, bytes), no arithmetic
+ * overflows, counts are inside limits.h, and no two places overlap. KVR_INVALID names the field and
+ * its value. Bytes from outside come here before anything else looks at them. */
+KVR_MUST_CHECK kvr_status kvr_layout_check(const struct kvr_region_layout *layout,
+                                           struct kvr_error *error);
+
+/* Two sets of regions, source's and target's, can be mapped by kvr_plan_make for this group. Else
+ * KVR_INCOMPATIBLE with a sentence that names the field and both values ("page_tokens: the source
+ * has 16, the target has 32"). Every layer and part that the target has must exist at the source.
+ */
+KVR_MUST_CHECK kvr_status kvr_layout_match(const struct kvr_region_layout *sources,
+                                           uint32_t source_count,
+                                           const struct kvr_region_layout *targets,
+                                           uint32_t target_count, uint32_t group,
+                                           struct kvr_error *error);
+
+/* "group 0, layers 0-31, K V, 4096 pages of 16 tokens, 65536 B a page (HND)" for logs and `topo`.
+ */
+char *kvr_layout_print(const struct kvr_region_layout *layout, char *text, size_t capacity);
+
+#endif
