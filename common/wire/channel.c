@@ -1,0 +1,416 @@
+/* A connection: connecting, reading frames, a ring of bytes to write, and three ways to end.
+ *
+ * The bytes of the connection pass through two places only, read_some and flush: that is where TLS
+ * will be put between them and the socket. */
+#include "wire/channel.h"
+
+#include <assert.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire/channel_parts.h"
+
+static void on_timer(uv_timer_t *timer);
+
+/* ---- life ---- */
+
+struct kvr_channel *kvr_channel_new(uv_loop_t *loop, const struct kvr_channel_options *options)
+{
+    struct kvr_channel *channel = calloc(1, sizeof(*channel));
+
+    if (channel == NULL)
+        return NULL;
+    channel->memory = malloc(KVR_CHANNEL_QUEUE_BYTES + KVR_FRAME_BUFFER_BYTES);
+    if (channel->memory == NULL) {
+        free(channel);
+        return NULL;
+    }
+    channel->state = KVR_CHANNEL_CONNECTING;
+    channel->options = *options;
+    channel->ring = channel->memory;
+    kvr_frame_parser_init(&channel->parser, channel->memory + KVR_CHANNEL_QUEUE_BYTES);
+    uv_tcp_init(loop, &channel->tcp);
+    uv_timer_init(loop, &channel->timer);
+    channel->tcp.data = channel->timer.data = channel;
+    channel->holds = 2;
+    return channel;
+}
+
+static void let_go(struct kvr_channel *channel)
+{
+    if (--channel->holds > 0)
+        return;
+    free(channel->memory);
+    free(channel);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    let_go(handle->data);
+}
+
+void kvr_channel_close(struct kvr_channel *channel)
+{
+    if (channel->state == KVR_CHANNEL_CLOSED)
+        return;
+    if (channel->state == KVR_CHANNEL_RESOLVING)
+        uv_cancel((uv_req_t *)&channel->resolving);
+    channel->state = KVR_CHANNEL_CLOSED;
+    kvr_listener_forget(channel);
+    uv_close((uv_handle_t *)&channel->tcp, on_closed);
+    uv_close((uv_handle_t *)&channel->timer, on_closed);
+}
+
+void kvr_channel_fail(struct kvr_channel *channel, kvr_status status, const char *format, ...)
+{
+    struct kvr_channel_handler handler = channel->options.handler;
+    bool told = channel->state != KVR_CHANNEL_FINISHING;
+    char detail[KVR_DETAIL_BYTES];
+    va_list values;
+
+    if (channel->state == KVR_CHANNEL_CLOSED)
+        return;
+    va_start(values, format);
+    vsnprintf(detail, sizeof(detail), format, values);
+    va_end(values);
+    kvr_channel_close(channel);
+    if (told)
+        handler.closed(handler.self, channel, status, detail);
+}
+
+void kvr_channel_start_timer(struct kvr_channel *channel, uint64_t ms)
+{
+    uv_update_time(channel->timer.loop);
+    uv_timer_start(&channel->timer, on_timer, ms, 0);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct kvr_channel *channel = timer->data;
+
+    if (channel->broken != 0)
+        kvr_channel_fail(channel, KVR_SYSTEM, "cannot write: %s", uv_strerror(channel->broken));
+    else
+        kvr_channel_fail(channel, KVR_TIMED_OUT, "it did not say who it is");
+}
+
+/* ---- writing ---- */
+
+static void flush(struct kvr_channel *channel);
+
+static void shut_down_when_empty(struct kvr_channel *channel);
+
+static void on_written(uv_write_t *request, int result)
+{
+    struct kvr_channel *channel = request->data;
+    struct kvr_channel_handler *handler = &channel->options.handler;
+
+    channel->ring_first = (channel->ring_first + channel->ring_flying) % KVR_CHANNEL_QUEUE_BYTES;
+    channel->ring_used -= channel->ring_flying;
+    channel->ring_flying = 0;
+    if (channel->state != KVR_CHANNEL_CLOSED && result < 0)
+        kvr_channel_fail(channel, KVR_SYSTEM, "cannot write: %s", uv_strerror(result));
+    if (channel->state != KVR_CHANNEL_CLOSED) {
+        flush(channel);
+        shut_down_when_empty(channel);
+    }
+    if (channel->state == KVR_CHANNEL_UP && channel->starved &&
+        channel->ring_used <= KVR_CHANNEL_QUEUE_BYTES / 2) {
+        channel->starved = false;
+        handler->writable(handler->self, channel);
+    }
+    let_go(channel);
+}
+
+/* One write is in flight at a time; it carries all that was queued when it began. */
+static void flush(struct kvr_channel *channel)
+{
+    size_t first = channel->ring_first, used = channel->ring_used;
+    size_t until_end = KVR_CHANNEL_QUEUE_BYTES - first;
+    unsigned count = used > until_end ? 2 : 1;
+    uv_buf_t buffers[2] = {
+        uv_buf_init((char *)channel->ring + first, (unsigned)(count == 2 ? until_end : used)),
+        uv_buf_init((char *)channel->ring, (unsigned)(count == 2 ? used - until_end : 0)),
+    };
+    int result;
+
+    if (used == 0 || channel->ring_flying > 0 || channel->broken != 0)
+        return;
+    channel->writing.data = channel;
+    result = uv_write(&channel->writing, (uv_stream_t *)&channel->tcp, buffers, count, on_written);
+    if (result < 0) {
+        channel->broken = result;
+        kvr_channel_start_timer(channel, 0);
+        return;
+    }
+    channel->ring_flying = used;
+    channel->holds++;
+}
+
+static void put_bytes(struct kvr_channel *channel, const uint8_t *bytes, size_t count)
+{
+    size_t at = (channel->ring_first + channel->ring_used) % KVR_CHANNEL_QUEUE_BYTES;
+    size_t until_end = KVR_CHANNEL_QUEUE_BYTES - at;
+    size_t now = count < until_end ? count : until_end;
+
+    if (count == 0)
+        return;
+    memcpy(channel->ring + at, bytes, now);
+    memcpy(channel->ring, bytes + now, count - now);
+    channel->ring_used += count;
+}
+
+/* Most frames go at once to an empty socket buffer and never see the ring. */
+static size_t try_write(struct kvr_channel *channel, uint8_t *header, const uint8_t *frame,
+                        size_t bytes)
+{
+    uv_buf_t buffers[2] = {
+        uv_buf_init((char *)header, KVR_FRAME_HEADER_BYTES),
+        uv_buf_init((char *)frame, (unsigned)bytes),
+    };
+    int written;
+
+    if (channel->ring_used > 0)
+        return 0;
+    written = uv_try_write((uv_stream_t *)&channel->tcp, buffers, 2);
+    return written > 0 ? (size_t)written : 0; /* an error shows again from the loop */
+}
+
+kvr_status kvr_channel_send(struct kvr_channel *channel, const uint8_t *frame, size_t bytes)
+{
+    uint8_t header[KVR_FRAME_HEADER_BYTES];
+    size_t written, of_header;
+
+    assert(bytes <= KVR_FRAME_BYTES_MAX);
+    if (channel->state != KVR_CHANNEL_UP)
+        return KVR_PEER_LOST;
+    if (channel->ring_used + KVR_FRAME_HEADER_BYTES + bytes > KVR_CHANNEL_QUEUE_BYTES) {
+        channel->starved = true;
+        return KVR_AGAIN;
+    }
+    kvr_frame_header((uint32_t)bytes, header);
+    written = try_write(channel, header, frame, bytes);
+    of_header = written < sizeof(header) ? written : sizeof(header);
+    put_bytes(channel, header + of_header, sizeof(header) - of_header);
+    put_bytes(channel, frame + (written - of_header), bytes - (written - of_header));
+    flush(channel);
+    return KVR_OK;
+}
+
+/* ---- reading ---- */
+
+static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buffer)
+{
+    struct kvr_channel *channel = handle->data;
+    size_t room;
+    uint8_t *memory;
+
+    (void)suggested;
+    if (channel->state == KVR_CHANNEL_FINISHING)
+        channel->parser.taken = channel->parser.filled;
+    memory = kvr_frame_parser_room(&channel->parser, &room);
+    *ret_buffer = uv_buf_init((char *)memory, (unsigned)room);
+}
+
+static void give_frames(struct kvr_channel *channel)
+{
+    struct kvr_channel_handler *handler = &channel->options.handler;
+    const uint8_t *frame;
+    kvr_status status = KVR_OK;
+    size_t bytes = 0;
+
+    while (channel->state == KVR_CHANNEL_UP) { /* each frame may end it */
+        status = kvr_frame_parser_next(&channel->parser, &frame, &bytes);
+        if (status != KVR_OK)
+            break;
+        handler->frame(handler->self, channel, frame, bytes);
+    }
+    if (status == KVR_MALFORMED)
+        kvr_channel_fail(channel, KVR_MALFORMED, "a frame of %zu bytes: at most %u are allowed",
+                         bytes, KVR_FRAME_BYTES_MAX);
+}
+
+static void read_some(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
+{
+    struct kvr_channel *channel = stream->data;
+
+    (void)buffer;
+    if (count == UV_EOF) {
+        kvr_channel_fail(channel, KVR_SYSTEM, "the other side closed the connection");
+    } else if (count < 0) {
+        kvr_channel_fail(channel, KVR_SYSTEM, "cannot read: %s", uv_strerror((int)count));
+    } else if (count > 0) {
+        kvr_frame_parser_filled(&channel->parser, (size_t)count);
+        give_frames(channel);
+    }
+}
+
+void kvr_channel_begin(struct kvr_channel *channel)
+{
+    struct kvr_channel_handler *handler = &channel->options.handler;
+    unsigned timeout_ms = channel->options.user_timeout_ms;
+    uv_os_fd_t fd;
+
+    channel->state = KVR_CHANNEL_UP;
+    uv_tcp_nodelay(&channel->tcp, 1);
+    if (timeout_ms != 0 && uv_fileno((uv_handle_t *)&channel->tcp, &fd) == 0)
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
+    uv_read_start((uv_stream_t *)&channel->tcp, on_room, read_some);
+    handler->up(handler->self, channel);
+}
+
+/* ---- connecting ---- */
+
+static void on_connected(uv_connect_t *request, int result)
+{
+    struct kvr_channel *channel = request->data;
+
+    if (channel->state == KVR_CHANNEL_CONNECTING && result < 0)
+        kvr_channel_fail(channel, KVR_SYSTEM, "cannot connect: %s", uv_strerror(result));
+    else if (channel->state == KVR_CHANNEL_CONNECTING)
+        kvr_channel_begin(channel);
+    let_go(channel);
+}
+
+static int start_connect(struct kvr_channel *channel, const struct sockaddr *address)
+{
+    int result;
+
+    channel->state = KVR_CHANNEL_CONNECTING;
+    channel->connecting.data = channel;
+    result = uv_tcp_connect(&channel->connecting, &channel->tcp, address, on_connected);
+    if (result == 0)
+        channel->holds++;
+    return result;
+}
+
+static const struct addrinfo *choose(const struct addrinfo *list, uint32_t attempt)
+{
+    const struct addrinfo *at = list;
+    uint32_t count = 0;
+
+    for (; at != NULL; at = at->ai_next)
+        count++;
+    for (at = list, attempt %= count; attempt > 0; attempt--)
+        at = at->ai_next;
+    return at;
+}
+
+static void on_resolved(uv_getaddrinfo_t *request, int result, struct addrinfo *list)
+{
+    struct kvr_channel *channel = request->data;
+
+    if (channel->state == KVR_CHANNEL_RESOLVING && result == 0)
+        result = start_connect(channel, choose(list, channel->options.attempt)->ai_addr);
+    if (channel->state != KVR_CHANNEL_CLOSED && result < 0)
+        kvr_channel_fail(channel, KVR_SYSTEM, "cannot reach it: %s", uv_strerror(result));
+    uv_freeaddrinfo(list);
+    let_go(channel);
+}
+
+static int start_resolve(struct kvr_channel *channel, const struct kvr_address *address)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+    char port[8];
+    int result;
+
+    snprintf(port, sizeof(port), "%u", address->port);
+    channel->resolving.data = channel;
+    result = uv_getaddrinfo(channel->tcp.loop, &channel->resolving, on_resolved, address->host,
+                            port, &hints);
+    if (result == 0) {
+        channel->state = KVR_CHANNEL_RESOLVING;
+        channel->holds++;
+    }
+    return result;
+}
+
+kvr_status kvr_channel_dial(uv_loop_t *loop, const char *text,
+                            const struct kvr_channel_options *options,
+                            struct kvr_channel **ret_channel, struct kvr_error *error)
+{
+    struct kvr_address address;
+    struct sockaddr_storage socket;
+    struct kvr_channel *channel;
+    socklen_t bytes;
+    kvr_status status = kvr_address_parse(text, -1, error, &address);
+    int result;
+
+    if (status != KVR_OK)
+        return status;
+    channel = kvr_channel_new(loop, options);
+    if (channel == NULL)
+        return kvr_error_set(error, KVR_NO_MEMORY, "channel", "no memory for a connection");
+    kvr_address_print(&address, channel->name);
+    if (kvr_address_to_socket(&address, &socket, &bytes) == KVR_OK)
+        result = start_connect(channel, (const struct sockaddr *)&socket);
+    else
+        result = start_resolve(channel, &address);
+    if (result < 0) {
+        kvr_channel_close(channel);
+        return kvr_error_system(error, "channel", -result, "cannot dial %s", text);
+    }
+    *ret_channel = channel;
+    return KVR_OK;
+}
+
+/* ---- finishing ---- */
+
+static void on_shut_down(uv_shutdown_t *request, int result)
+{
+    (void)result; /* the other side's end, or the timer, follows */
+    let_go(request->data);
+}
+
+/* Closing at once could make the system throw away what the other side has not read yet: we say
+ * that nothing more comes and wait for its end. */
+static void shut_down_when_empty(struct kvr_channel *channel)
+{
+    if (channel->state != KVR_CHANNEL_FINISHING || channel->ring_used > 0)
+        return;
+    channel->shutting.data = channel;
+    if (uv_shutdown(&channel->shutting, (uv_stream_t *)&channel->tcp, on_shut_down) == 0)
+        channel->holds++;
+    else
+        kvr_channel_close(channel);
+}
+
+void kvr_channel_finish(struct kvr_channel *channel)
+{
+    if (channel->state != KVR_CHANNEL_UP) {
+        if (channel->state != KVR_CHANNEL_FINISHING)
+            kvr_channel_close(channel);
+        return;
+    }
+    channel->state = KVR_CHANNEL_FINISHING;
+    kvr_channel_start_timer(channel, KVR_CHANNEL_FINISH_MS);
+    shut_down_when_empty(channel);
+}
+
+/* ---- the rest ---- */
+
+void kvr_channel_trust(struct kvr_channel *channel)
+{
+    if (channel->state == KVR_CHANNEL_UP) {
+        kvr_listener_forget(channel);
+        uv_timer_stop(&channel->timer);
+    }
+}
+
+const char *kvr_channel_name(const struct kvr_channel *channel)
+{
+    return channel->name;
+}
+
+void kvr_channel_set_owner(struct kvr_channel *channel, void *owner)
+{
+    channel->owner = owner;
+}
+
+void *kvr_channel_owner(const struct kvr_channel *channel)
+{
+    return channel->owner;
+}

@@ -1,0 +1,50 @@
+/* Inside of channel.c and listener.c; nobody else includes it. */
+#ifndef KVR_WIRE_CHANNEL_PARTS_H
+#define KVR_WIRE_CHANNEL_PARTS_H
+
+#include "wire/channel.h"
+
+typedef enum kvr_channel_state {
+    KVR_CHANNEL_RESOLVING,
+    KVR_CHANNEL_CONNECTING,
+    KVR_CHANNEL_UP,
+    KVR_CHANNEL_FINISHING, /* what is queued still goes out; what comes in is dropped */
+    KVR_CHANNEL_CLOSED,    /* no more callbacks; the memory goes when libuv lets go of it */
+} kvr_channel_state;
+
+struct kvr_channel {
+    uv_tcp_t tcp;
+    uv_timer_t timer; /* of a young, finishing or broken one */
+    uv_connect_t connecting;
+    uv_getaddrinfo_t resolving;
+    uv_write_t writing;
+    uv_shutdown_t shutting;
+    int holds; /* handles and requests that still point here */
+    kvr_channel_state state;
+    int broken; /* libuv's error that is to be told from the loop */
+    struct kvr_channel_options options;
+    void *owner;
+    char name[KVR_ADDRESS_TEXT_BYTES];
+
+    struct kvr_listener *listener; /* of a young one, else NULL */
+    struct kvr_channel *younger, *older;
+
+    uint8_t *ring; /* what is to be written; KVR_CHANNEL_QUEUE_BYTES */
+    size_t ring_first, ring_used, ring_flying;
+    bool starved; /* send said KVR_AGAIN */
+    struct kvr_frame_parser parser;
+    uint8_t *memory; /* of the ring and the parser */
+};
+
+/* NULL: no memory. */
+struct kvr_channel *kvr_channel_new(uv_loop_t *loop, const struct kvr_channel_options *options);
+/* The connection is there: begins to read, tells up(). */
+void kvr_channel_begin(struct kvr_channel *channel);
+/* Closes and tells closed(); only from the loop. */
+void kvr_channel_fail(struct kvr_channel *channel, kvr_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void kvr_channel_start_timer(struct kvr_channel *channel, uint64_t ms);
+
+void kvr_listener_forget(struct kvr_channel *channel);
+
+#endif

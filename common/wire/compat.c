@@ -1,0 +1,126 @@
+#include "wire/compat.h"
+
+#include <inttypes.h>
+
+/* In the order of the fields, so that a larger number is a closer match. */
+enum field { FIELD_MODEL, FIELD_DTYPE, FIELD_LAYERS, FIELD_KV_HEADS, FIELD_HEAD_DIM, FIELD_NONE };
+
+static enum field first_difference(const struct kvr_compat *source, const struct kvr_compat *target)
+{
+    if (strncmp(source->model, target->model, sizeof(source->model)) != 0)
+        return FIELD_MODEL;
+    if (strncmp(source->dtype, target->dtype, sizeof(source->dtype)) != 0)
+        return FIELD_DTYPE;
+    if (source->layers_total != target->layers_total)
+        return FIELD_LAYERS;
+    if (source->kv_heads_total != target->kv_heads_total)
+        return FIELD_KV_HEADS;
+    if (source->head_dim != target->head_dim)
+        return FIELD_HEAD_DIM;
+    return FIELD_NONE;
+}
+
+static kvr_status refuse_text(struct kvr_error *error, const char *field, const char *source,
+                              const char *target)
+{
+    return kvr_error_set(error, KVR_INCOMPATIBLE, "compat",
+                         "%s: the source has \"%s\", the target has \"%s\"", field, source, target);
+}
+
+static kvr_status refuse_number(struct kvr_error *error, const char *field, uint32_t source,
+                                uint32_t target)
+{
+    return kvr_error_set(error, KVR_INCOMPATIBLE, "compat",
+                         "%s: the source has %" PRIu32 ", the target has %" PRIu32, field, source,
+                         target);
+}
+
+kvr_status kvr_compat_check(const struct kvr_compat *source, const struct kvr_compat *target,
+                            struct kvr_error *error)
+{
+    switch (first_difference(source, target)) {
+    case FIELD_MODEL:
+        return refuse_text(error, "model", source->model, target->model);
+    case FIELD_DTYPE:
+        return refuse_text(error, "dtype", source->dtype, target->dtype);
+    case FIELD_LAYERS:
+        return refuse_number(error, "num layers", source->layers_total, target->layers_total);
+    case FIELD_KV_HEADS:
+        return refuse_number(error, "num kv heads", source->kv_heads_total, target->kv_heads_total);
+    case FIELD_HEAD_DIM:
+        return refuse_number(error, "head dim", source->head_dim, target->head_dim);
+    case FIELD_NONE:
+        break;
+    }
+    return KVR_OK;
+}
+
+kvr_status kvr_compat_check_any(const struct kvr_compat *sources, uint32_t source_count,
+                                const struct kvr_compat *targets, uint32_t target_count,
+                                struct kvr_error *error)
+{
+    const struct kvr_compat *source = NULL, *target = NULL;
+    enum field closest = FIELD_MODEL;
+
+    if (source_count == 0 || target_count == 0)
+        return KVR_OK;
+    for (uint32_t s = 0; s < source_count; s++) {
+        for (uint32_t t = 0; t < target_count; t++) {
+            enum field difference = first_difference(&sources[s], &targets[t]);
+
+            if (source != NULL && difference <= closest)
+                continue;
+            closest = difference;
+            source = &sources[s];
+            target = &targets[t];
+        }
+    }
+    return kvr_compat_check(source, target, error);
+}
+
+static kvr_status check_versions(const struct kvr_msg_hello *source,
+                                 const struct kvr_msg_hello *target, uint32_t *ret_version,
+                                 struct kvr_error *error)
+{
+    uint32_t highest =
+        source->version_max < target->version_max ? source->version_max : target->version_max;
+
+    if (source->version_min == 0 || target->version_min == 0 || highest < source->version_min ||
+        highest < target->version_min)
+        return kvr_error_set(error, KVR_VERSION, "compat",
+                             "protocol version: the source speaks %" PRIu32 " to %" PRIu32
+                             ", the target speaks %" PRIu32 " to %" PRIu32,
+                             source->version_min, source->version_max, target->version_min,
+                             target->version_max);
+    *ret_version = highest;
+    return KVR_OK;
+}
+
+static kvr_status check_one(const struct kvr_msg_hello *hello, const char *side,
+                            struct kvr_error *error)
+{
+    if (hello->boot == 0)
+        return kvr_error_set(error, KVR_INVALID, "compat", "boot id: the %s has none", side);
+    if (hello->beat_ms < KVR_BEAT_MS_MIN || hello->beat_ms > KVR_BEAT_MS_MAX)
+        return kvr_error_set(error, KVR_INVALID, "compat",
+                             "beat: the %s has %" PRIu32 " ms, from %d to %d are allowed", side,
+                             hello->beat_ms, KVR_BEAT_MS_MIN, KVR_BEAT_MS_MAX);
+    return KVR_OK;
+}
+
+kvr_status kvr_hello_check(const struct kvr_msg_hello *source, const struct kvr_msg_hello *target,
+                           uint32_t *ret_version, struct kvr_error *error)
+{
+    kvr_status status = check_versions(source, target, ret_version, error);
+
+    if (status == KVR_OK)
+        status = check_one(source, "source", error);
+    if (status == KVR_OK)
+        status = check_one(target, "target", error);
+    if (status != KVR_OK)
+        return status;
+    if (strncmp(source->provider, target->provider, sizeof(source->provider)) != 0)
+        return refuse_text(error, "provider", source->provider, target->provider);
+    return kvr_compat_check_any(source->compats, source->compat_count, target->compats,
+                                target->compat_count, error);
+}

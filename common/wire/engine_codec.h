@@ -1,0 +1,31 @@
+/* What the codecs of requests and notices share: packing, and a decoder whose memory is bounded.
+ * The files that include this are the only ones that know engine.proto. */
+#ifndef KVR_WIRE_ENGINE_CODEC_H
+#define KVR_WIRE_ENGINE_CODEC_H
+
+#include "wire/engine.pb-c.h"
+#include "wire/engine_message.h"
+
+#define PB(message) Kvrail__Engine__##message
+#define BODY(name)  KVRAIL__ENGINE__ENGINE_PACKET__BODY_##name
+
+/* Borrowed views: protobuf-c never writes through the pointers of what it packs. */
+char *kvr_engine_text(const char *text);
+ProtobufCBinaryData kvr_engine_bytes(const void *bytes, size_t count);
+
+KVR_MUST_CHECK kvr_status kvr_engine_pack(const PB(EnginePacket) * packet, uint8_t *buffer,
+                                          size_t capacity, size_t *ret_bytes);
+
+/* The decoded packet lives in the decoder until the next one. */
+KVR_MUST_CHECK kvr_status kvr_engine_unpack(struct kvr_engine_decoder *decoder,
+                                            const uint8_t *packet, size_t bytes,
+                                            PB(EnginePacket) * *ret_packet,
+                                            struct kvr_error *error);
+
+/* Memory beside it, aligned to 16 bytes; `self` is the decoder. NULL: it is used up. */
+void *kvr_engine_take(void *self, size_t bytes);
+
+/* Returns KVR_MALFORMED with that sentence. */
+kvr_status kvr_engine_malformed(struct kvr_error *error, const char *what);
+
+#endif

@@ -1,0 +1,205 @@
+#include "wire/engine_message.h"
+
+#include <stdlib.h>
+
+#include "wire/engine_codec.h"
+
+const char *kvr_request_name(kvr_request_kind kind)
+{
+    static const char *const names[KVR_REQ_KIND_END] = {
+        [KVR_REQ_ATTACH] = "attach",
+        [KVR_REQ_REGION_ADD] = "region_add",
+        [KVR_REQ_REGION_DROP] = "region_drop",
+        [KVR_REQ_SOURCE_OPEN] = "source_open",
+        [KVR_REQ_SOURCE_PAGES] = "source_pages",
+        [KVR_REQ_SOURCE_WATCH] = "source_watch",
+        [KVR_REQ_SOURCE_TAIL] = "source_tail",
+        [KVR_REQ_SOURCE_END] = "source_end",
+        [KVR_REQ_TARGET_OPEN] = "target_open",
+        [KVR_REQ_TARGET_PAGES] = "target_pages",
+        [KVR_REQ_CANCEL] = "cancel",
+        [KVR_REQ_RENEW] = "renew",
+        [KVR_REQ_WHY] = "why",
+        [KVR_REQ_DETACH] = "detach",
+    };
+
+    return (unsigned)kind < KVR_REQ_KIND_END && names[kind] != NULL ? names[kind] : "?";
+}
+
+const char *kvr_notice_name(kvr_notice_kind kind)
+{
+    static const char *const names[KVR_NOTICE_KIND_END] = {
+#define X(symbol, name, terminal) [symbol] = name,
+        KVR_NOTICE_LIST(X)
+#undef X
+    };
+
+    return (unsigned)kind < KVR_NOTICE_KIND_END && names[kind] != NULL ? names[kind] : "?";
+}
+
+bool kvr_notice_terminal(kvr_notice_kind kind)
+{
+    static const bool terminals[KVR_NOTICE_KIND_END] = {
+#define X(symbol, name, terminal) [symbol] = terminal,
+        KVR_NOTICE_LIST(X)
+#undef X
+    };
+
+    return (unsigned)kind < KVR_NOTICE_KIND_END && terminals[kind];
+}
+
+/* ---- memory of one packet -------------------------------------------------------------------- */
+
+/* The protobuf structs never write through their pointers while they are packed. */
+char *kvr_engine_text(const char *text)
+{
+    return (char *)(uintptr_t)text;
+}
+
+ProtobufCBinaryData kvr_engine_bytes(const void *bytes, size_t count)
+{
+    return (ProtobufCBinaryData){.len = count, .data = (uint8_t *)(uintptr_t)bytes};
+}
+
+kvr_status kvr_engine_pack(const PB(EnginePacket) * packet, uint8_t *buffer, size_t capacity,
+                           size_t *ret_bytes)
+{
+    size_t bytes = protobuf_c_message_get_packed_size(&packet->base);
+
+    if (bytes > capacity || bytes > KVR_PACKET_BYTES_MAX)
+        return KVR_TOO_LARGE;
+    *ret_bytes = protobuf_c_message_pack(&packet->base, buffer);
+    return KVR_OK;
+}
+
+/* A full packet of ours needs less than three times its size; what needs more is no packet of ours,
+ * but many tiny fields that want to be large in memory. */
+#define ARENA_BYTES (512u << 10)
+
+struct kvr_engine_decoder {
+    ProtobufCAllocator allocator;
+    size_t used;
+    _Alignas(16) uint8_t arena[ARENA_BYTES];
+};
+
+void *kvr_engine_take(void *self, size_t bytes)
+{
+    struct kvr_engine_decoder *decoder = self;
+    void *room = decoder->arena + decoder->used;
+
+    if (bytes > ARENA_BYTES - decoder->used)
+        return NULL;
+    decoder->used += (bytes + 15) & ~(size_t)15;
+    return room;
+}
+
+/* Everything goes at once, before the next packet. */
+static void arena_forget(void *self, void *room)
+{
+    (void)self;
+    (void)room;
+}
+
+struct kvr_engine_decoder *kvr_engine_decoder_open(void)
+{
+    struct kvr_engine_decoder *decoder = malloc(sizeof(*decoder));
+
+    if (decoder == NULL)
+        return NULL;
+    decoder->allocator = (ProtobufCAllocator){kvr_engine_take, arena_forget, decoder};
+    decoder->used = 0;
+    return decoder;
+}
+
+void kvr_engine_decoder_close(struct kvr_engine_decoder *decoder)
+{
+    free(decoder);
+}
+
+kvr_status kvr_engine_malformed(struct kvr_error *error, const char *what)
+{
+    (void)kvr_error_set(error, KVR_MALFORMED, "engine", "%s", what);
+    return KVR_MALFORMED;
+}
+
+kvr_status kvr_engine_unpack(struct kvr_engine_decoder *decoder, const uint8_t *packet,
+                             size_t bytes, PB(EnginePacket) * *ret_packet, struct kvr_error *error)
+{
+    if (bytes > KVR_PACKET_BYTES_MAX)
+        return kvr_engine_malformed(error, "the packet is longer than 64 KiB");
+    decoder->used = 0;
+    *ret_packet = kvrail__engine__engine_packet__unpack(&decoder->allocator, bytes, packet);
+    if (*ret_packet == NULL)
+        return kvr_engine_malformed(error, "the packet is not an EnginePacket");
+    return KVR_OK;
+}
+
+/* ---- notices --------------------------------------------------------------------------------- */
+
+kvr_status kvr_notice_encode(const struct kvr_notice *notice, uint8_t *buffer, size_t capacity,
+                             size_t *ret_bytes)
+{
+    PB(EnginePacket) packet = KVRAIL__ENGINE__ENGINE_PACKET__INIT;
+    PB(Notice) body = KVRAIL__ENGINE__NOTICE__INIT;
+
+    body.kind = notice->kind;
+    body.status = notice->status;
+    body.layer_first = notice->layer_first;
+    body.layer_count = notice->layer_count;
+    body.token_first = notice->token_first;
+    body.token_end = notice->token_end;
+    body.bytes = notice->bytes;
+    body.writes = notice->writes;
+    body.retries = notice->retries;
+    body.agent = kvr_engine_text(notice->agent);
+    body.payload = kvr_engine_bytes(notice->payload, notice->payload_bytes);
+    body.detail = kvr_engine_text(notice->detail);
+    packet.handle = notice->handle;
+    packet.body_case = BODY(NOTICE);
+    packet.notice = &body;
+    return kvr_engine_pack(&packet, buffer, capacity, ret_bytes);
+}
+
+/* A sentence for people: cut rather than refused. */
+static void take_detail(const char *from, char *to, size_t capacity)
+{
+    size_t length = strnlen(from, capacity - 1);
+
+    memset(to, 0, capacity);
+    memcpy(to, from, length);
+}
+
+/* A status that only a newer agent knows is kept as it is: it is the end of a transfer all the
+ * same. */
+kvr_status kvr_notice_decode(struct kvr_engine_decoder *decoder, const uint8_t *packet,
+                             size_t bytes, struct kvr_notice *ret_notice, struct kvr_error *error)
+{
+    PB(EnginePacket) * message;
+    const PB(Notice) * body;
+    kvr_status status = kvr_engine_unpack(decoder, packet, bytes, &message, error);
+
+    if (status != KVR_OK)
+        return status;
+    if (message->body_case != BODY(NOTICE))
+        return kvr_engine_malformed(error, "the packet holds no notice");
+    body = message->notice;
+    if (body->kind == KVR_NOTICE_NONE || body->kind >= KVR_NOTICE_KIND_END)
+        return kvr_error_set(error, KVR_UNSUPPORTED, "engine", "notice %u is not known",
+                             body->kind);
+    memset(ret_notice, 0, sizeof(*ret_notice));
+    ret_notice->kind = (kvr_notice_kind)body->kind;
+    ret_notice->handle = message->handle;
+    ret_notice->status = (kvr_status)body->status;
+    ret_notice->layer_first = body->layer_first;
+    ret_notice->layer_count = body->layer_count;
+    ret_notice->token_first = body->token_first;
+    ret_notice->token_end = body->token_end;
+    ret_notice->bytes = body->bytes;
+    ret_notice->writes = body->writes;
+    ret_notice->retries = body->retries;
+    ret_notice->payload = body->payload.data;
+    ret_notice->payload_bytes = (uint32_t)body->payload.len;
+    take_detail(body->agent, ret_notice->agent, sizeof(ret_notice->agent));
+    take_detail(body->detail, ret_notice->detail, sizeof(ret_notice->detail));
+    return KVR_OK;
+}

@@ -1,0 +1,223 @@
+/* What an engine and the agent on its own host say to each other, as plain values.
+ *
+ * One AF_UNIX SOCK_SEQPACKET connection an engine rank; one protobuf `EnginePacket` of engine.proto
+ * a packet, at most KVR_PACKET_BYTES_MAX; descriptors travel beside the packet that names them
+ * (SCM_RIGHTS). Only the codecs (engine_message.c, engine_request.c) know protobuf; whatever
+ * decides sees these structs.
+ *
+ * The engine makes the handles: any number that is not live on its connection. A call never waits
+ * for the agent: what is refused is told by the terminal notice of that handle.
+ *
+ * Readiness does not travel here. ATTACHED brings a descriptor of shared memory that the agent made
+ * and sealed (`struct kvr_shared_page` below) and an eventfd.
+ *
+ * After REFUSED no request is taken any more. To an engine that was attached notices still come,
+ * the last of them DETACHED, which hands back every page that had no terminal notice of its own. */
+#ifndef KVR_WIRE_ENGINE_MESSAGE_H
+#define KVR_WIRE_ENGINE_MESSAGE_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/types.h"
+
+#define KVR_ENGINE_PROTOCOL 1 /* ATTACH carries it; another one is refused */
+
+/* Shared between one engine rank and its agent. Words are stored by the engine and read by the
+ * agent's group thread; a word only grows and is never reset within a generation. Protocol:
+ *   engine: store word (release); fence (seq_cst); if asleep, write 1 to the eventfd
+ *   agent:  asleep = 1; fence (seq_cst); read every watched word again; then sleep; asleep = 0 */
+struct kvr_shared_page {
+    _Atomic uint32_t asleep;
+    uint32_t word_count; /* KVR_WORDS_MAX */
+    uint8_t pad[56];
+    _Atomic uint64_t words[KVR_WORDS_MAX];
+};
+
+typedef enum kvr_request_kind {
+    KVR_REQ_ATTACH = 1, /* engine → agent, first packet */
+    KVR_REQ_REGION_ADD, /* with one descriptor for memfd regions */
+    KVR_REQ_REGION_DROP,
+    KVR_REQ_SOURCE_OPEN, /* prefill-agent only */
+    KVR_REQ_SOURCE_PAGES,
+    KVR_REQ_SOURCE_WATCH, /* announces a segment and how its layers become final */
+    KVR_REQ_SOURCE_TAIL,
+    KVR_REQ_SOURCE_END,
+    KVR_REQ_TARGET_OPEN, /* decode-agent only */
+    KVR_REQ_TARGET_PAGES,
+    KVR_REQ_CANCEL,
+    KVR_REQ_RENEW,
+    KVR_REQ_WHY,
+    KVR_REQ_DETACH,
+    KVR_REQ_KIND_END,
+} kvr_request_kind;
+
+typedef enum kvr_memory_kind {
+    KVR_MEMORY_MEMFD = 0, /* host memory; the descriptor must carry F_SEAL_SHRINK */
+    KVR_MEMORY_DMABUF,    /* device memory; the agent needs no CUDA context */
+    KVR_MEMORY_CUDA_IPC,  /* 64-byte handle in `ipc` */
+    KVR_MEMORY_CUDA_VMM,  /* POSIX descriptor of a VMM allocation */
+} kvr_memory_kind;
+
+struct kvr_req_attach {
+    struct kvr_rank rank;
+    struct kvr_compat compat;
+    char name[KVR_NAME_BYTES]; /* for people */
+};
+
+struct kvr_req_region { /* region is the engine's own number, unique on its connection */
+    char name[KVR_NAME_BYTES];
+    kvr_memory_kind memory;
+    int32_t device;     /* CUDA ordinal, -1 for host */
+    uint64_t fd_offset; /* where the region starts in the descriptor's memory; page aligned */
+    uint8_t ipc[64];
+    struct kvr_region_layout layout; /* layout.region names it */
+};
+
+struct kvr_req_source_open {
+    char request[KVR_REQUEST_BYTES];
+    uint32_t attempt;
+    uint64_t tokens;    /* upper bound of what will be published */
+    uint32_t consumers; /* target ranks that will want it; 0: as many as the first WANT implies */
+    uint32_t lease_ms;  /* how long to hold unclaimed; 0: the agent's default */
+    int32_t priority;
+    uint32_t tenant;
+};
+
+struct kvr_req_pages { /* SOURCE_PAGES and TARGET_PAGES: appends, in logical order */
+    uint32_t group;
+    uint32_t page_first; /* logical number of ids[0]; must be how many were given before */
+    const uint32_t *ids; /* physical page ids */
+    uint32_t id_count;   /* at most KVR_PAGES_PER_PACKET */
+};
+#define KVR_PAGES_PER_PACKET 8192
+
+struct kvr_req_watch { /* word − base = layers final of tokens [token_first, token_end) */
+    uint32_t word;
+    uint64_t base;
+    uint64_t token_first, token_end; /* token_first continues the last watch; pages were given */
+};
+
+struct kvr_req_tail {
+    const uint8_t *bytes;
+    uint32_t byte_count; /* one SOURCE_TAIL at most; ≤ KVR_TAIL_BYTES_MAX - 1024 */
+};
+
+struct kvr_req_end {
+    kvr_status status; /* KVR_OK: nothing more will be published; else the request is aborted */
+};
+
+struct kvr_source_address {         /* one source rank that holds a part of the request */
+    char agent[KVR_NAME_BYTES * 2]; /* "host:port" of the prefill-agent */
+    struct kvr_uuid engine;
+    uint64_t generation;
+    uint32_t tp, pp;
+};
+
+struct kvr_req_target_open {
+    char request[KVR_REQUEST_BYTES];
+    uint32_t attempt;
+    uint64_t tokens; /* upper bound: the page table covers [0, tokens) */
+    uint64_t
+        skip_tokens; /* already here; tokens == skip_tokens: a full hit, frees the source only */
+    uint32_t deadline_ms; /* 0: the agent's default */
+    int32_t priority;
+    uint32_t tenant;
+    const struct kvr_source_address *sources;
+    uint32_t source_count;
+};
+
+struct kvr_req_cancel {
+    kvr_status reason; /* usually KVR_CANCELLED */
+};
+
+struct kvr_req_renew {
+    uint32_t lease_ms;
+};
+
+struct kvr_request {
+    kvr_request_kind kind;
+    uint64_t handle; /* of the publish or fetch; 0 in ATTACH, REGION_*, DETACH */
+    union {
+        struct kvr_req_attach attach;
+        struct kvr_req_region region; /* REGION_ADD; REGION_DROP uses layout.region only */
+        struct kvr_req_source_open source_open;
+        struct kvr_req_pages pages;
+        struct kvr_req_watch watch;
+        struct kvr_req_tail tail;
+        struct kvr_req_end end;
+        struct kvr_req_target_open target_open;
+        struct kvr_req_cancel cancel;
+        struct kvr_req_renew renew;
+    };
+};
+
+/* agent → engine. X(symbol, name, terminal for its handle) */
+#define KVR_NOTICE_LIST(X)                                                                         \
+    X(KVR_NOTICE_ATTACHED, "attached", false) /* with KVR_ATTACHED_FDS descriptors */              \
+    X(KVR_NOTICE_REFUSED, "refused", false)   /* the connection is closed after it */              \
+    X(KVR_NOTICE_REGION_READY, "region_ready", false)                                              \
+    X(KVR_NOTICE_REGION_GONE, "region_gone", false) /* dropped or refused: status says which */    \
+    X(KVR_NOTICE_ACCEPTED, "accepted", false)       /* matched; both page tables are known */      \
+    X(KVR_NOTICE_LAYER_IN, "layer_in", false)  /* target: these layers × tokens are in place */   \
+    X(KVR_NOTICE_TAIL_IN, "tail_in", false)    /* target: the source's tail bytes */               \
+    X(KVR_NOTICE_DONE, "done", true)           /* target: all in place, nothing in flight */       \
+    X(KVR_NOTICE_FAILING, "failing", false)    /* recompute elsewhere; pages are not yours yet */  \
+    X(KVR_NOTICE_FAILED, "failed", true)       /* target: pages are yours */                       \
+    X(KVR_NOTICE_CANCELLED, "cancelled", true) /* target: pages are yours */                       \
+    X(KVR_NOTICE_EXPIRED, "expired", true)     /* target: pages are yours */                       \
+    X(KVR_NOTICE_SOURCE_FREE, "source_free", true) /* source: pages are yours, with the outcome */ \
+    X(KVR_NOTICE_WHY, "why", false)                /* answer to WHY: JSON in `detail` bytes */     \
+    X(KVR_NOTICE_AGENT_LOST, "agent_lost", false)  /* made by the client library itself */         \
+    X(KVR_NOTICE_DETACHED, "detached", false)      /* last: the agent has let go of every page */
+
+/* Beside ATTACHED: the shared page (memfd), the doorbell (eventfd), and the agent's own pidfd,
+ * which tells the library of the agent's end also from another pid namespace. */
+#define KVR_ATTACHED_FDS 3
+
+typedef enum kvr_notice_kind {
+    KVR_NOTICE_NONE,
+#define X(symbol, name, terminal) symbol,
+    KVR_NOTICE_LIST(X)
+#undef X
+        KVR_NOTICE_KIND_END
+} kvr_notice_kind;
+
+struct kvr_notice {
+    kvr_notice_kind kind;
+    uint64_t handle; /* of the publish or fetch; REGION_*: the engine's region number */
+    kvr_status status;
+    uint32_t layer_first, layer_count;
+    uint64_t token_first, token_end;
+    uint64_t bytes;   /* DONE, SOURCE_FREE: moved by this fetch or publish */
+    uint32_t writes;  /* DONE, SOURCE_FREE: how many writes it took, repetitions included */
+    uint32_t retries; /* of them, posted a second time */
+    char agent[KVR_NAME_BYTES]; /* ATTACHED: the agent's name */
+    const uint8_t *payload;     /* TAIL_IN: the tail; WHY: JSON; borrowed */
+    uint32_t payload_bytes;
+    char detail[KVR_DETAIL_BYTES]; /* the sentence that goes with a status that is not KVR_OK */
+};
+
+const char *kvr_request_name(kvr_request_kind kind);
+const char *kvr_notice_name(kvr_notice_kind kind);
+bool kvr_notice_terminal(kvr_notice_kind kind);
+
+struct kvr_engine_decoder; /* memory of one decoded packet, reused from packet to packet */
+struct kvr_engine_decoder *kvr_engine_decoder_open(void);
+void kvr_engine_decoder_close(struct kvr_engine_decoder *decoder);
+
+KVR_MUST_CHECK kvr_status kvr_request_encode(const struct kvr_request *request, uint8_t *buffer,
+                                             size_t capacity, size_t *ret_bytes);
+KVR_MUST_CHECK kvr_status kvr_request_decode(struct kvr_engine_decoder *decoder,
+                                             const uint8_t *packet, size_t bytes,
+                                             struct kvr_request *ret_request,
+                                             struct kvr_error *error);
+KVR_MUST_CHECK kvr_status kvr_notice_encode(const struct kvr_notice *notice, uint8_t *buffer,
+                                            size_t capacity, size_t *ret_bytes);
+KVR_MUST_CHECK kvr_status kvr_notice_decode(struct kvr_engine_decoder *decoder,
+                                            const uint8_t *packet, size_t bytes,
+                                            struct kvr_notice *ret_notice, struct kvr_error *error);
+
+#endif

@@ -1,0 +1,253 @@
+/* The control protocol between two agents, as plain values.
+ *
+ * A frame on the connection is a 4-byte big-endian length (≤ KVR_FRAME_BYTES_MAX) and one protobuf
+ * `Frame` of kvrail.proto; message.c turns frames into `struct kvr_message` and back, and is the
+ * only file that knows protobuf. Whatever decides sees only these structs, so the simulator can
+ * make them.
+ *
+ * Who speaks when (T = target, decode-agent, who dials; S = source, prefill-agent):
+ *
+ *   T→S HELLO      who I am, versions, rails, limits, compat of my engines; resumes a session or
+ * not S→T WELCOME    chosen version, session number, my rails and limits; or REFUSED with a
+ * sentence both RESUME    the last sequence number seen of this session: everything after it is
+ * sent again both REGIONS   the regions of one engine (T adds its rails' keys); before they are
+ * first named T→S WANT       one transfer: identity, skip, deadline, the first runs of the page
+ * table T→S PAGES      more runs of a WANT's page table S→T PLAN       one segment: token range,
+ * the source's page runs, chunk numbers, the plan's hash T→S GRANT      slots for the chunks, and
+ * the epochs of the rails to write to S→T FINAL      no more segments; how many chunks and tail
+ * bytes in all S→T TAIL       the engine's own small bytes S→T QUIET      I will post no more (of
+ * this round); what I posted, by (rail, epoch) T→S MISSING    post these chunks a second time (rule
+ * 3); opens a new round S→T RAIL_LOST  writes posted on this (rail, epoch) may not have come; these
+ * chunks T→S EPOCH_ENDED  this rail of mine has a new endpoint; answered by RAIL_LOST for each
+ * transfer T→S LANDED     terminal at the target: with KVR_OK everything arrived, else the reason
+ *   both CANCEL    stop this transfer; the reason. Idempotent
+ *   S→T FAIL       terminal at the source, before QUIET: the reason and a sentence
+ *   both UNKNOWN   I hold nothing under that transfer and will post nothing
+ *   both BEAT      I live; the last sequence number that I have seen
+ *
+ * `transfer` is the 64-bit nonce of one (fetch, source rank) pair, made by the target, unique over
+ * all its boots; 0 in messages about no transfer. `sequence` numbers every message of a session but
+ * HELLO, WELCOME, REFUSED, RESUME and BEAT, from 1 in each direction.
+ *
+ * Pointers in a decoded message point into the decoder's memory and are borrowed for the call that
+ * delivers it. Array lengths have been checked against limits.h; every id, offset and count has
+ * not: that is the receiver's duty (rule 9). */
+#ifndef KVR_WIRE_MESSAGE_H
+#define KVR_WIRE_MESSAGE_H
+
+#include <stddef.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/types.h"
+
+#define KVR_PROTOCOL_MIN 1
+#define KVR_PROTOCOL_MAX 1
+
+typedef enum kvr_message_kind {
+    KVR_MSG_HELLO = 1,
+    KVR_MSG_WELCOME,
+    KVR_MSG_REFUSED,
+    KVR_MSG_RESUME,
+    KVR_MSG_BEAT,
+    KVR_MSG_REGIONS,
+    KVR_MSG_WANT,
+    KVR_MSG_PAGES,
+    KVR_MSG_PLAN,
+    KVR_MSG_GRANT,
+    KVR_MSG_FINAL,
+    KVR_MSG_TAIL,
+    KVR_MSG_QUIET,
+    KVR_MSG_MISSING,
+    KVR_MSG_RAIL_LOST,
+    KVR_MSG_EPOCH_ENDED,
+    KVR_MSG_LANDED,
+    KVR_MSG_CANCEL,
+    KVR_MSG_FAIL,
+    KVR_MSG_UNKNOWN,
+    KVR_MSG_KIND_END,
+} kvr_message_kind;
+
+/* What an agent's rails can do, and the plan's limits that follow. A transfer uses the minimum. */
+struct kvr_write_limits {
+    uint32_t pieces_local;    /* local pieces of one write with an immediate, ≥ 1 */
+    uint32_t pieces_remote;   /* remote pieces of one write with an immediate, ≥ 1 */
+    uint64_t chunk_bytes_max; /* largest write */
+};
+
+struct kvr_msg_hello {                 /* and WELCOME */
+    uint32_t version_min, version_max; /* WELCOME: both are the version chosen */
+    uint64_t boot;                     /* random per start of the agent */
+    uint64_t session; /* HELLO: the one to resume, or 0; WELCOME: the one in force */
+    char agent[KVR_NAME_BYTES];
+    char provider[16];
+    char host[KVR_NAME_BYTES];
+    uint32_t beat_ms; /* I send a BEAT this often; silence of 3 means dead */
+    struct kvr_write_limits limits;
+    const struct kvr_rail_address *rails;
+    uint32_t rail_count;
+    const struct kvr_compat *compats; /* of the engines attached at this moment */
+    uint32_t compat_count;
+};
+
+struct kvr_msg_refused {
+    kvr_status status;
+    char detail[KVR_DETAIL_BYTES]; /* names the field and both values */
+};
+
+struct kvr_msg_seen { /* RESUME and BEAT */
+    uint64_t session;
+    uint64_t seen; /* last sequence number received */
+};
+
+struct kvr_msg_regions {
+    struct kvr_rank rank; /* engine and generation */
+    struct kvr_compat compat;
+    const struct kvr_region_layout *layouts;
+    uint32_t layout_count;
+    /* T→S only: keys[i × rail_count + r] reaches layouts[i].region over target rail r. */
+    const struct kvr_remote_key *keys;
+    uint32_t rail_count;
+};
+
+struct kvr_msg_want {
+    char request[KVR_REQUEST_BYTES];
+    uint32_t attempt;
+    struct kvr_uuid source_engine;
+    uint64_t source_generation;
+    uint32_t source_tp, source_pp; /* which rank of the source engine */
+    struct kvr_rank target;
+    uint64_t tokens;      /* of the request; the page table covers [0, tokens) */
+    uint64_t skip_tokens; /* the target has [0, skip) already */
+    uint32_t deadline_ms; /* from now; 0: none */
+    int32_t priority;
+    uint32_t group_count; /* page tables that follow */
+    /* the page table's first runs: group, then runs from logical page 0 */
+    uint32_t group;
+    const struct kvr_page_run *runs;
+    uint32_t run_count;
+    bool more; /* PAGES follow */
+};
+
+struct kvr_msg_pages {
+    uint32_t group;
+    uint32_t page_first; /* logical number of the first page named here */
+    const struct kvr_page_run *runs;
+    uint32_t run_count;
+    bool more;
+};
+
+struct kvr_msg_plan {
+    uint32_t segment; /* 0, 1, 2 … in this order */
+    uint64_t token_first, token_end;
+    uint32_t chunk_first, chunk_count; /* numbers within the transfer */
+    uint64_t hash;                     /* of the plan that the source computed */
+    struct kvr_rank source;
+    struct kvr_write_limits limits; /* what the plan was made with: the minimum of both sides */
+    uint32_t group;
+    uint32_t page_first;             /* logical number of the first page of the segment */
+    const struct kvr_page_run *runs; /* the source's pages of the segment */
+    uint32_t run_count;
+    /* A page list too long for one frame: PLANs of the same segment repeat its header, add to its
+     * runs, and the last has more = false. */
+    bool more;
+};
+
+struct kvr_msg_grant {
+    const uint16_t *slots; /* slots[chunk >> 16] names the slot of a chunk */
+    uint32_t slot_count;
+    const struct kvr_rail_address *rails; /* rails that may be written to, with their epochs now */
+    uint32_t rail_count;
+};
+
+struct kvr_msg_final {
+    uint32_t segment_count;
+    uint32_t chunk_count;
+    uint64_t token_end; /* tokens [skip, token_end) were planned */
+    uint32_t tail_bytes;
+    bool has_tail;
+};
+
+struct kvr_msg_tail {
+    const uint8_t *bytes;
+    uint32_t byte_count;
+};
+
+struct kvr_msg_quiet {
+    uint32_t round;                       /* 0, then the number of the last MISSING seen */
+    const struct kvr_epoch_count *counts; /* accepted posts, cumulative */
+    uint32_t count_count;
+};
+
+struct kvr_msg_missing {
+    uint32_t round; /* 1, 2, … */
+    const struct kvr_chunk_run *runs;
+    uint32_t run_count;
+};
+
+struct kvr_msg_rail_lost {
+    uint32_t rail, epoch;             /* of the target */
+    const struct kvr_chunk_run *runs; /* what this transfer posted there */
+    uint32_t run_count;
+};
+
+struct kvr_msg_epoch_ended {
+    uint32_t rail, epoch;              /* the one that ended */
+    struct kvr_rail_address successor; /* its rail field is the same */
+};
+
+struct kvr_msg_reason { /* LANDED, CANCEL, FAIL, UNKNOWN */
+    kvr_status status;
+    char detail[KVR_DETAIL_BYTES];
+};
+
+struct kvr_message {
+    kvr_message_kind kind;
+    uint64_t transfer;
+    uint64_t sequence; /* set by the session layer */
+    union {
+        struct kvr_msg_hello hello; /* HELLO, WELCOME */
+        struct kvr_msg_refused refused;
+        struct kvr_msg_seen seen; /* RESUME, BEAT */
+        struct kvr_msg_regions regions;
+        struct kvr_msg_want want;
+        struct kvr_msg_pages pages;
+        struct kvr_msg_plan plan;
+        struct kvr_msg_grant grant;
+        struct kvr_msg_final final;
+        struct kvr_msg_tail tail;
+        struct kvr_msg_quiet quiet;
+        struct kvr_msg_missing missing;
+        struct kvr_msg_rail_lost rail_lost;
+        struct kvr_msg_epoch_ended epoch_ended;
+        struct kvr_msg_reason reason; /* LANDED, CANCEL, FAIL, UNKNOWN */
+    };
+};
+
+const char *kvr_message_name(kvr_message_kind kind); /* "WANT" */
+
+/* All but HELLO, WELCOME, REFUSED, RESUME and BEAT. */
+bool kvr_message_numbered(kvr_message_kind kind);
+
+/* Encodes into buffer, without the 4-byte length. KVR_TOO_LARGE when bytes would exceed capacity.
+ */
+KVR_MUST_CHECK kvr_status kvr_message_encode(const struct kvr_message *message, uint8_t *buffer,
+                                             size_t capacity, size_t *ret_bytes);
+/* Sets the sequence number of an encoded frame whose number was not 0. */
+void kvr_message_renumber(uint8_t *frame, uint64_t sequence);
+
+/* Memory that holds one decoded message; reused from message to message. */
+struct kvr_message_decoder;
+struct kvr_message_decoder *kvr_message_decoder_open(void);
+void kvr_message_decoder_close(struct kvr_message_decoder *decoder); /* NULL is fine */
+/* Decodes one frame. KVR_MALFORMED with a sentence in *error. *ret_message is valid until the next
+ * decode with the same decoder. */
+KVR_MUST_CHECK kvr_status kvr_message_decode(struct kvr_message_decoder *decoder,
+                                             const uint8_t *frame, size_t bytes,
+                                             struct kvr_message *ret_message,
+                                             struct kvr_error *error);
+
+/* How many page runs fit into one message beside everything else. */
+#define KVR_RUNS_PER_MESSAGE 32768
+
+#endif
