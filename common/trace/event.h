@@ -1,0 +1,64 @@
+/* What agents tell the scheduler, and what traces are made of.
+ *
+ * An event is a fact with a time. The state machines emit them into a sink; the reporter batches
+ * and posts them; the recorder writes them to a trace. Nothing parses logs. */
+#ifndef KVR_TRACE_EVENT_H
+#define KVR_TRACE_EVENT_H
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/types.h"
+
+/* X(symbol, name, what it says) */
+#define KVR_EVENT_LIST(X)                                                                          \
+    X(KVR_EVENT_OPENED, "opened", "an engine published or fetched; no peer is known yet")          \
+    X(KVR_EVENT_MATCHED, "matched", "both sides know each other's page tables")                    \
+    X(KVR_EVENT_GRANTED, "granted", "slots and rails are fixed")                                   \
+    X(KVR_EVENT_FIRST_READY, "first_ready", "the first layer was final at the source engine")      \
+    X(KVR_EVENT_LAST_READY, "last_ready", "the last layer was final at the source engine")         \
+    X(KVR_EVENT_FIRST_POST, "first_post", "the first write was accepted by a rail")                \
+    X(KVR_EVENT_LAST_POST, "last_post", "the last write was accepted by a rail")                   \
+    X(KVR_EVENT_FIRST_LAND, "first_land", "the first chunk arrived at the target")                 \
+    X(KVR_EVENT_LAST_LAND, "last_land", "the last chunk arrived at the target")                    \
+    X(KVR_EVENT_FAILING, "failing", "it will fail; pages are still held")                          \
+    X(KVR_EVENT_RETRY, "retry", "chunks are posted a second time")                                 \
+    X(KVR_EVENT_ENDED, "ended", "terminal: the pages were handed back, with the outcome")
+
+typedef enum kvr_event_kind {
+#define X(symbol, name, text) symbol,
+    KVR_EVENT_LIST(X)
+#undef X
+        KVR_EVENT_KIND_END
+} kvr_event_kind;
+
+typedef enum kvr_role { KVR_ROLE_SOURCE, KVR_ROLE_TARGET } kvr_role;
+
+/* One stage of one transfer as one agent saw it. A publish that no target ever wanted, and a fetch
+ * before its WANT, is reported under transfer 0 with its request. */
+struct kvr_event {
+    kvr_event_kind kind;
+    kvr_role role;
+    kvr_ns at;         /* monotonic; the reporter adds the wall anchor */
+    uint64_t transfer; /* the wire's nonce, equal on both sides */
+    char request[KVR_REQUEST_BYTES];
+    uint32_t attempt;
+    struct kvr_uuid source_engine, target_engine;
+    char peer[KVR_NAME_BYTES]; /* the other agent's name */
+    uint64_t tokens, skip_tokens;
+    uint64_t bytes;          /* ENDED: bytes that were planned and moved */
+    uint32_t layers, chunks; /* ENDED: writes = chunks + retries */
+    uint32_t retries;        /* chunks posted a second time */
+    uint32_t rails;          /* bit r: rail r carried a part */
+    kvr_status outcome;      /* FAILING, ENDED: KVR_OK or the reason */
+    char detail[KVR_DETAIL_BYTES];
+};
+
+const char *kvr_event_name(kvr_event_kind kind);
+
+/* Where events go. Enqueues only; never blocks. `event` is borrowed for the call. */
+struct kvr_event_sink {
+    void *self;
+    void (*emit)(void *self, const struct kvr_event *event);
+};
+
+#endif

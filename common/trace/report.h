@@ -1,0 +1,148 @@
+/* What an agent posts to the scheduler, as plain values.
+ *
+ * One body of POST /ingest/v1/events is one protobuf `Report` of events.proto; report.c is the only
+ * file that knows protobuf. A report carries events, facts about the agent, both, or neither (then
+ * it only says that the agent lives). The answer is a `ReportAnswer`.
+ *
+ * The events of one boot of an agent are numbered 1, 2, 3 …; a report names the number of its first
+ * one and the rest follow without a gap, so that a report that comes twice changes nothing. A
+ * report that begins after a number that the agent still holds (`sequence_held`) came out of order
+ * and is refused; what the agent dropped leaves a gap that is accepted.
+ *
+ * Protobuf messages that are written one after the other are one message, in which the later scalar
+ * wins: a report that waited in a spool is sent as it is, followed by an encoded report that
+ * carries only what has changed since (dropped, sequence_held, facts).
+ *
+ * Any thread; nothing here keeps state. */
+#ifndef KVR_TRACE_REPORT_H
+#define KVR_TRACE_REPORT_H
+
+#include <stddef.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/status.h"
+#include "base/types.h"
+#include "trace/event.h"
+
+#define KVR_REPORT_EVENTS_MAX 1000
+#define KVR_REPORT_BYTES_MAX  (4u << 20) /* of one body */
+#define KVR_VERSION_BYTES     48
+#define KVR_PROVIDER_BYTES    16
+
+/* X(symbol, name, what it says) */
+#define KVR_RAIL_STATE_LIST(X)                                                                     \
+    X(KVR_RAIL_UP, "up", "carries writes")                                                         \
+    X(KVR_RAIL_DOWN, "down", "its card, link or endpoint failed")                                  \
+    X(KVR_RAIL_RECYCLING, "recycling", "its endpoint is being replaced")
+
+typedef enum kvr_rail_state {
+#define X(symbol, name, text) symbol,
+    KVR_RAIL_STATE_LIST(X)
+#undef X
+        KVR_RAIL_STATE_END
+} kvr_rail_state;
+
+const char *kvr_rail_state_name(kvr_rail_state state);
+
+/* Totals since the agent started. X(symbol, name, what it says); the name is the metric's, without
+ * prefix and _total. A new one needs a line here and nothing else. */
+#define KVR_COUNTER_LIST(X)                                                                        \
+    X(KVR_COUNTER_STALE_WRITES, "stale_writes", "Writes that arrived for an idle slot.")           \
+    X(KVR_COUNTER_EPOCHS_ENDED, "epochs_ended", "Rail endpoints replaced.")                        \
+    X(KVR_COUNTER_CQ_ERRORS, "cq_errors", "Error entries read from completion queues.")            \
+    X(KVR_COUNTER_HANDSHAKE_FAILURES, "handshake_failures", "Peers refused at hello.")             \
+    X(KVR_COUNTER_PEERS_LOST, "peers_lost", "Peers that fell silent and were fenced.")             \
+    X(KVR_COUNTER_ENGINES_LOST, "engines_lost", "Engines that ended without saying so.")           \
+    X(KVR_COUNTER_LEASES_EXPIRED, "leases_expired", "Publishes whose lease ended unused.")         \
+    X(KVR_COUNTER_DIGEST_MISMATCHES, "digest_mismatches", "Transfers whose bytes differed.")       \
+    X(KVR_COUNTER_SKIPPED_BYTES, "skipped_bytes", "Bytes not moved: the target had the prefix.")
+
+typedef enum kvr_counter {
+#define X(symbol, name, text) symbol,
+    KVR_COUNTER_LIST(X)
+#undef X
+        KVR_COUNTER_END
+} kvr_counter;
+
+const char *kvr_counter_name(kvr_counter counter);
+const char *kvr_counter_text(kvr_counter counter);
+
+struct kvr_rail_snapshot {
+    char name[KVR_NAME_BYTES]; /* the card's, as libfabric shows it */
+    char provider[KVR_PROVIDER_BYTES];
+    char address[KVR_ADDRESS_BYTES]; /* for people: "127.0.0.1:40123" */
+    uint32_t epoch;
+    kvr_rail_state state;
+    uint64_t speed_bps;     /* bits per second of the link; 0: unknown */
+    uint64_t bytes, writes; /* since the agent's start: posted (prefill) or landed (decode) */
+};
+
+struct kvr_engine_facts {
+    char name[KVR_NAME_BYTES];
+    struct kvr_rank rank;
+    char model[KVR_NAME_BYTES];
+    uint32_t region_count;
+    uint64_t region_bytes;
+};
+
+/* About 30 KiB: keep it static, not on a small stack. Entries beyond the counts are not read. */
+struct kvr_agent_facts {
+    kvr_role role;                   /* KVR_ROLE_SOURCE is a prefill-agent */
+    char version[KVR_VERSION_BYTES]; /* KVRAIL_VERSION */
+    char host[KVR_NAME_BYTES];
+    uint32_t pid;
+    char listen[KVR_NAME_BYTES]; /* prefill: where peers dial, "HOST:PORT" */
+    char provider[KVR_PROVIDER_BYTES];
+    uint32_t transfers_live;
+    uint32_t peers_up;
+    uint64_t counters[KVR_COUNTER_END];
+    uint32_t rail_count, engine_count;
+    struct kvr_rail_snapshot rails[KVR_RAILS_MAX];
+    struct kvr_engine_facts engines[KVR_ENGINES_MAX];
+};
+
+struct kvr_report {
+    char agent[KVR_NAME_BYTES];
+    uint64_t boot;                 /* random per start of the agent, as in hello */
+    uint64_t sequence_first;       /* number of events[0]; without events 0 */
+    uint64_t sequence_held;        /* oldest number that the agent still holds; 0: sequence_first */
+    uint64_t dropped;              /* events that this boot of the agent lost, so far */
+    kvr_ns anchor_at, anchor_wall; /* one moment on the monotonic and on the wall clock */
+    const struct kvr_agent_facts *facts; /* NULL: not in this report */
+    const struct kvr_event *events;
+    uint32_t event_count;
+    bool leaving; /* the agent is going in good order: it is stopped, not lost */
+};
+
+struct kvr_report_answer {
+    uint64_t acknowledged; /* last number of that boot that is committed: forget up to here */
+};
+
+/* Encodes into malloc'ed bytes that the caller frees. KVR_TOO_LARGE, KVR_NO_MEMORY. */
+KVR_MUST_CHECK kvr_status kvr_report_encode(const struct kvr_report *report, uint8_t **ret_bytes,
+                                            size_t *ret_size);
+/* Decodes into one malloc'ed block, facts and events included; free with kvr_report_free.
+ * KVR_MALFORMED names the field that is wrong: text that is too long, a role or a rail state that
+ * is none, more entries than limits.h allows, no agent name. Text that is no UTF-8 gets '?' in
+ * place of the bytes that are wrong. What only a newer agent can mean is kept: an event of an
+ * unknown kind has KVR_EVENT_KIND_END, an unknown outcome is KVR_INTERNAL. */
+KVR_MUST_CHECK kvr_status kvr_report_decode(const uint8_t *bytes, size_t size,
+                                            struct kvr_report **ret_report,
+                                            struct kvr_error *error);
+struct kvr_report *kvr_report_free(struct kvr_report *report); /* returns NULL */
+
+#define KVR_REPORT_ANSWER_BYTES 16
+/* Returns the bytes written into `bytes`. */
+size_t kvr_report_answer_encode(const struct kvr_report_answer *answer,
+                                uint8_t bytes[KVR_REPORT_ANSWER_BYTES]);
+KVR_MUST_CHECK kvr_status kvr_report_answer_decode(const uint8_t *bytes, size_t size,
+                                                   struct kvr_report_answer *ret_answer);
+
+/* The wall time of an event of this report. */
+static inline kvr_ns kvr_report_wall(const struct kvr_report *report, kvr_ns at)
+{
+    return report->anchor_wall + (at - report->anchor_at);
+}
+
+#endif
