@@ -1,0 +1,132 @@
+/* The contract between kvrail and a network provider.
+ *
+ *   rail      one card: opened once; owns the memory registrations; outlives its endpoints
+ *   endpoint  one epoch of a rail: where writes leave and arrive; replaced after a failure
+ *   memory    one region registered on one rail
+ *
+ * A write carries a 32-bit immediate that arrives at the target after (never before) its bytes;
+ * writes arrive in any order. A completion at the writer says that the local bytes may be reused;
+ * it does not say that they arrived. Everything that differs between providers is in `struct
+ * kvr_rail_facts`; no other file looks at a provider's name.
+ *
+ * Threads: rail_open, memory_register and memory_release may be called from any thread; all calls
+ * on one endpoint come from one thread (the rail group's). Nothing blocks but open, register and
+ * close. */
+#ifndef KVR_FABRIC_FABRIC_H
+#define KVR_FABRIC_FABRIC_H
+
+#include <stddef.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/types.h"
+
+struct kvr_rail;
+struct kvr_endpoint;
+struct kvr_memory;
+
+struct kvr_rail_options {
+    char provider[16];         /* kvrail's spelling: tcp, shm, verbs, efa */
+    char name[KVR_NAME_BYTES]; /* an address ("127.0.0.2"), an interface or a domain; "" = the first
+                                */
+};
+
+struct kvr_rail_facts {
+    char provider[16];                  /* kvrail's spelling */
+    char provider_path[KVR_NAME_BYTES]; /* libfabric's own, e.g. "net" or "verbs;ofi_rxm" */
+    char name[KVR_NAME_BYTES];          /* the domain */
+    char interface[KVR_NAME_BYTES];     /* or "" */
+    char source[KVR_NAME_BYTES];        /* local address as text */
+    char pci[16];                       /* "0000:9d:00.0", or "" */
+    uint64_t speed_bps;                 /* 0: the provider does not say */
+    struct kvr_write_facts {
+        uint32_t pieces_local; /* of one write with an immediate */
+        uint32_t pieces_remote;
+        uint64_t bytes_max;       /* of one write */
+        uint32_t outstanding_max; /* writes that the provider takes before EAGAIN */
+        uint32_t inject_bytes;
+    } write;
+    bool has_wait_fd;     /* endpoint_wait_fd works */
+    bool progress_manual; /* nothing moves unless the endpoint is polled */
+    bool same_host_only;  /* shm */
+    bool target_copies;   /* the target reads the source's memory itself (shm): rule 11 */
+};
+
+struct kvr_fabric_piece {
+    void *local;
+    struct kvr_memory *memory; /* the local registration */
+    uint64_t remote, key;      /* remote address as the key's base + offset */
+    uint64_t bytes;
+};
+
+struct kvr_fabric_write {
+    const struct kvr_fabric_piece *pieces;
+    unsigned piece_count; /* ≤ facts.write.pieces_* */
+    uint64_t peer;        /* from peer_insert on the same endpoint */
+    uint32_t immediate;
+    uint64_t context; /* comes back in the completion */
+    bool more;        /* another write follows at once */
+};
+
+typedef enum kvr_completion_kind {
+    KVR_COMPLETION_WRITTEN, /* context: local bytes may be reused */
+    KVR_COMPLETION_ARRIVED, /* immediate: a peer's write is in our memory */
+    KVR_COMPLETION_FAILED,  /* context when has_context; status says why. Without: the endpoint has
+                               lost something, or (KVR_FULL) has worn out: end its epoch */
+} kvr_completion_kind;
+
+struct kvr_completion {
+    kvr_completion_kind kind;
+    bool has_context;
+    uint32_t immediate;
+    uint64_t context;
+    kvr_status status;
+    int provider_code;
+};
+
+struct kvr_fabric_ops {
+    kvr_status (*rail_open)(void *self, const struct kvr_rail_options *options,
+                            struct kvr_rail **ret_rail, struct kvr_error *error);
+    void (*rail_close)(struct kvr_rail *rail); /* after its endpoints and memories */
+    const struct kvr_rail_facts *(*rail_facts)(const struct kvr_rail *rail);
+
+    /* remote: peers may write to it; local: it is read from by writes. */
+    kvr_status (*memory_register)(struct kvr_rail *rail, void *base, uint64_t bytes, bool local,
+                                  bool remote, struct kvr_memory **ret_memory,
+                                  struct kvr_error *error);
+    void (*memory_release)(struct kvr_memory *memory);
+    struct kvr_remote_key (*memory_key)(const struct kvr_memory *memory);
+
+    /* A new endpoint on an address never used before in this boot. */
+    kvr_status (*endpoint_open)(struct kvr_rail *rail, struct kvr_endpoint **ret_endpoint,
+                                struct kvr_error *error);
+    void (*endpoint_address)(const struct kvr_endpoint *endpoint, uint8_t *ret_address,
+                             uint32_t *ret_bytes); /* at most KVR_ADDRESS_BYTES */
+    /* Stops it: after this returns nothing new lands and nothing of ours is read through it. Its
+     * queue can still be polled until empty. */
+    void (*endpoint_stop)(struct kvr_endpoint *endpoint);
+    void (*endpoint_close)(struct kvr_endpoint *endpoint);
+
+    kvr_status (*peer_insert)(struct kvr_endpoint *endpoint, const uint8_t *address, uint32_t bytes,
+                              uint64_t *ret_peer, struct kvr_error *error);
+    void (*peer_remove)(struct kvr_endpoint *endpoint, uint64_t peer);
+
+    /* KVR_OK: accepted, and exactly one WRITTEN or FAILED follows (or endpoint_stop). KVR_AGAIN:
+     * not accepted. Anything else: not accepted and the pair is broken. */
+    kvr_status (*write)(struct kvr_endpoint *endpoint, const struct kvr_fabric_write *write);
+    unsigned (*poll)(struct kvr_endpoint *endpoint, struct kvr_completion *ret_completions,
+                     unsigned capacity);
+
+    /* A descriptor to sleep on, -1 where the provider has none. */
+    int (*endpoint_wait_fd)(const struct kvr_endpoint *endpoint);
+    /* True when it is safe to sleep on the descriptor now (nothing is pending). */
+    bool (*endpoint_may_sleep)(struct kvr_endpoint *endpoint);
+};
+
+/* One way to reach networks: fabric_ofi for real, fabric_sim for the simulator. */
+struct kvr_fabric {
+    const struct kvr_fabric_ops *ops;
+    void *self;
+};
+
+#endif

@@ -1,0 +1,183 @@
+/* Rails: opened by provider and name, listed for people, and the table of everything else. */
+#include "fabric/fabric_ofi.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fabric/fabric_ofi_state.h"
+
+const char *kvr_fabric_ofi_version(void)
+{
+    static const int anything = 0; /* 1.17 answers NULL where there is no datum to describe */
+
+    return fi_tostr(&anything, FI_TYPE_VERSION);
+}
+
+kvr_status ofi_error(struct kvr_error *error, kvr_status status, ssize_t code, const char *call,
+                     const struct kvr_rail *rail, const char *remedy)
+{
+    (void)kvr_error_set(error, status, "fabric", "rail %s (%s): %s failed: %s%s", rail->facts.name,
+                        rail->facts.provider_path, call, fi_strerror((int)-code), remedy);
+    if (error != NULL)
+        error->provider_code = (int)code;
+    return status;
+}
+
+/* 1.17 ignores a domain name in its hints, so the list is walked. IPv4 before IPv6, as listed. */
+static bool info_has_name(const struct kvr_rail_facts *facts, const char *name)
+{
+    return name[0] == '\0' || strcmp(facts->name, name) == 0 ||
+           strcmp(facts->interface, name) == 0 || strcmp(facts->source, name) == 0 ||
+           (facts->pci[0] != '\0' && strcmp(facts->pci, name) == 0);
+}
+
+static kvr_status pick(const struct kvr_rail_options *options, struct kvr_rail *rail,
+                       struct kvr_error *error)
+{
+    const char *source = ofi_name_is_address(options->name) ? options->name : NULL;
+    struct fi_info *list = NULL;
+    kvr_status status = ofi_getinfo(options->provider, source, &list, error);
+
+    if (status != KVR_OK)
+        return status;
+    for (const struct fi_info *info = list; info != NULL && rail->info == NULL; info = info->next) {
+        const struct ofi_provider_facts *provider = ofi_provider_of(options->provider, info);
+
+        ofi_facts(provider, info, &rail->facts);
+        if (!info_has_name(&rail->facts, options->name))
+            continue;
+        rail->provider = provider;
+        rail->info = fi_dupinfo(info);
+    }
+    fi_freeinfo(list);
+    if (rail->info != NULL)
+        return KVR_OK;
+    return kvr_error_set(
+        error, KVR_NOT_FOUND, "fabric",
+        "provider %s has no rail named '%s' (an address, an interface, a domain or "
+        "a PCI address); `kvrail topo` lists what there is",
+        options->provider, options->name);
+    return KVR_NOT_FOUND;
+}
+
+/* Whether a queue can be slept on is found out by opening one. */
+static bool try_wait_fd(struct kvr_rail *rail)
+{
+    struct fid_cq *cq = NULL;
+    int fd = -1;
+
+    if (ofi_queue_open(rail, &cq, &fd) != 0)
+        return false;
+    fi_close(&cq->fid);
+    return fd >= 0;
+}
+
+static void rail_close(struct kvr_rail *rail)
+{
+    if (rail == NULL)
+        return;
+    if (rail->facts.same_host_only)
+        ofi_shm_drop_names();
+    if (rail->domain != NULL)
+        fi_close(&rail->domain->fid);
+    if (rail->fabric != NULL)
+        fi_close(&rail->fabric->fid);
+    if (rail->info != NULL)
+        fi_freeinfo(rail->info);
+    free(rail);
+}
+
+static kvr_status open_domain(struct kvr_rail *rail, struct kvr_error *error)
+{
+    int code;
+
+    assert(rail->info != NULL); /* picked */
+    if (rail->facts.same_host_only)
+        ofi_shm_clean();
+    code = fi_fabric(rail->info->fabric_attr, &rail->fabric, NULL);
+    if (code != 0)
+        return ofi_error(error, KVR_SYSTEM, code, "fi_fabric", rail, "");
+    code = fi_domain(rail->fabric, rail->info, &rail->domain, NULL);
+    if (code != 0)
+        return ofi_error(error, KVR_SYSTEM, code, "fi_domain", rail, "");
+    rail->facts.has_wait_fd = try_wait_fd(rail);
+    return KVR_OK;
+}
+
+static kvr_status rail_open(void *self, const struct kvr_rail_options *options,
+                            struct kvr_rail **ret_rail, struct kvr_error *error)
+{
+    struct kvr_rail *rail = calloc(1, sizeof(*rail));
+    kvr_status status;
+
+    (void)self;
+    if (rail == NULL)
+        return kvr_error_set(error, KVR_NO_MEMORY, "fabric", "no memory for a rail");
+    status = pick(options, rail, error);
+    if (status == KVR_OK)
+        status = open_domain(rail, error);
+    if (status != KVR_OK) {
+        rail_close(rail);
+        return status;
+    }
+    *ret_rail = rail;
+    return KVR_OK;
+}
+
+static const struct kvr_rail_facts *rail_facts(const struct kvr_rail *rail)
+{
+    return &rail->facts;
+}
+
+static const struct kvr_fabric_ops ofi_ops = {
+    .rail_open = rail_open,
+    .rail_close = rail_close,
+    .rail_facts = rail_facts,
+    .memory_register = ofi_memory_register,
+    .memory_release = ofi_memory_release,
+    .memory_key = ofi_memory_key,
+    .endpoint_open = ofi_endpoint_open,
+    .endpoint_address = ofi_endpoint_address,
+    .endpoint_stop = ofi_endpoint_stop,
+    .endpoint_close = ofi_endpoint_close,
+    .peer_insert = ofi_peer_insert,
+    .peer_remove = ofi_peer_remove,
+    .write = ofi_write,
+    .poll = ofi_poll,
+    .endpoint_wait_fd = ofi_endpoint_wait_fd,
+    .endpoint_may_sleep = ofi_endpoint_may_sleep,
+};
+
+void kvr_fabric_ofi(struct kvr_fabric *ret_fabric)
+{
+    ret_fabric->ops = &ofi_ops;
+    ret_fabric->self = NULL;
+}
+
+/* One entry a domain: a card with several addresses is one rail. */
+static bool listed(const struct kvr_rail_facts *facts, unsigned count, const char *name)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (strcmp(facts[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+unsigned kvr_fabric_ofi_list(const char *provider, struct kvr_rail_facts *ret_facts,
+                             unsigned capacity, struct kvr_error *error)
+{
+    struct fi_info *list = NULL;
+    unsigned count = 0;
+
+    if (ofi_getinfo(provider, NULL, &list, error) != KVR_OK)
+        return 0;
+    for (const struct fi_info *info = list; info != NULL && count < capacity; info = info->next) {
+        ofi_facts(ofi_provider_of(provider, info), info, &ret_facts[count]);
+        if (!listed(ret_facts, count, ret_facts[count].name))
+            count++;
+    }
+    fi_freeinfo(list);
+    return count;
+}

@@ -1,0 +1,85 @@
+/* Registrations: they belong to the rail's domain and outlive every endpoint. */
+#include "fabric/fabric_ofi_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/uio.h>
+
+#include "base/rng.h"
+
+#define KEY_TRIES 16
+
+/* Keys that we choose are random: on tcp a key outlives the endpoint, and one that a peer of an
+ * earlier boot still holds must not open this boot's memory. */
+static uint64_t random_key(const struct fi_info *info)
+{
+    size_t bytes = info->domain_attr->mr_key_size;
+
+    return bytes >= sizeof(uint64_t) ? kvr_random_u64()
+                                     : kvr_random_u64() & ((1ull << (8 * bytes)) - 1);
+}
+
+/* The usual reason is the limit of locked memory; the sentence then says what to do. */
+static kvr_status refuse(struct kvr_error *error, int code, const struct kvr_rail *rail,
+                         uint64_t bytes)
+{
+    struct rlimit limit = {0};
+
+    getrlimit(RLIMIT_MEMLOCK, &limit);
+    if ((code == -FI_ENOMEM || code == -FI_EPERM) && limit.rlim_cur < bytes)
+        (void)kvr_error_set(
+            error, KVR_SYSTEM, "fabric",
+            "rail %s cannot register %llu bytes: the limit of locked memory is %llu "
+            "bytes; raise it (ulimit -l unlimited, LimitMEMLOCK=infinity)",
+            rail->facts.name, (unsigned long long)bytes, (unsigned long long)limit.rlim_cur);
+    else
+        (void)kvr_error_set(error, KVR_SYSTEM, "fabric", "rail %s cannot register %llu bytes: %s",
+                            rail->facts.name, (unsigned long long)bytes, fi_strerror(-code));
+    if (error != NULL)
+        error->provider_code = code;
+    return KVR_SYSTEM;
+}
+
+kvr_status ofi_memory_register(struct kvr_rail *rail, void *base, uint64_t bytes, bool local,
+                               bool remote, struct kvr_memory **ret_memory, struct kvr_error *error)
+{
+    struct kvr_memory *memory = calloc(1, sizeof(*memory));
+    struct iovec iov = {.iov_base = base, .iov_len = bytes};
+    uint64_t mr_mode = (uint64_t)rail->info->domain_attr->mr_mode;
+    struct fi_mr_attr attr = {
+        .mr_iov = &iov,
+        .iov_count = 1,
+        .access = (local ? FI_WRITE : 0) | (remote ? FI_REMOTE_WRITE : 0),
+    };
+    int code = -FI_ENOKEY;
+
+    if (memory == NULL)
+        return kvr_error_set(error, KVR_NO_MEMORY, "fabric", "no memory for a registration");
+    for (int i = 0; i < KEY_TRIES && code == -FI_ENOKEY; i++) {
+        attr.requested_key = (mr_mode & FI_MR_PROV_KEY) != 0 ? 0 : random_key(rail->info);
+        code = fi_mr_regattr(rail->domain, &attr, 0, &memory->mr);
+    }
+    if (code != 0) {
+        free(memory);
+        return refuse(error, code, rail, bytes);
+    }
+    memory->descriptor = fi_mr_desc(memory->mr);
+    memory->key.key = fi_mr_key(memory->mr);
+    memory->key.base = (mr_mode & FI_MR_VIRT_ADDR) != 0 ? (uint64_t)(uintptr_t)base : 0;
+    *ret_memory = memory;
+    return KVR_OK;
+}
+
+void ofi_memory_release(struct kvr_memory *memory)
+{
+    if (memory == NULL)
+        return;
+    fi_close(&memory->mr->fid);
+    free(memory);
+}
+
+struct kvr_remote_key ofi_memory_key(const struct kvr_memory *memory)
+{
+    return memory->key;
+}

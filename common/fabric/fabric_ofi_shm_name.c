@@ -1,0 +1,88 @@
+/* The name of a shm endpoint that was closed before everybody it spoke to had looked it up.
+ *
+ * The first word to a peer is our endpoint's name, put into the peer's queue. The peer looks the
+ * name up when it next moves, and libfabric 1.17 there reads through a null pointer when it is
+ * gone. So the file of such an endpoint gets its name back after closing, marked so that nobody
+ * takes it for a living one, and keeps it until every peer that still moves has looked. */
+#include "fabric/fabric_ofi_state.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NAMES_MAX  64
+#define NAME_BYTES (KVR_ADDRESS_BYTES + 32)
+#define LAST_NS    (30 * KVR_S)   /* who has not moved for so long is lost */
+#define LEAST_NS   (200 * KVR_MS) /* who idles has moved by then */
+
+struct name {
+    char path[NAME_BYTES];
+    kvr_ns since;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    struct name list[NAMES_MAX]; /* the oldest first */
+    unsigned count;
+} kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void paths(const struct kvr_endpoint *endpoint, char ret_path[NAME_BYTES],
+                  char ret_aside[NAME_BYTES])
+{
+    const char *name = ofi_shm_name((const char *)endpoint->address);
+
+    snprintf(ret_path, NAME_BYTES, "/dev/shm/%s", name);
+    snprintf(ret_aside, NAME_BYTES, "/dev/shm/%s%s", name, OFI_SHM_ASIDE);
+}
+
+static void drop_oldest(void)
+{
+    (void)unlink(kept.list[0].path);
+    kept.count--;
+    memmove(&kept.list[0], &kept.list[1], kept.count * sizeof(kept.list[0]));
+}
+
+bool ofi_shm_keep_name(const struct kvr_endpoint *endpoint)
+{
+    char path[NAME_BYTES], aside[NAME_BYTES];
+    bool unanswered = false;
+
+    for (unsigned i = 0; i < OFI_SHM_PEERS; i++)
+        unanswered |= endpoint->peers[i].asked && !endpoint->peers[i].answered;
+    if (!unanswered || !ofi_shm_watch_knows(endpoint->own_watch))
+        return false;
+    paths(endpoint, path, aside);
+    return link(path, aside) == 0; /* closing takes away the one name */
+}
+
+void ofi_shm_put_back(const struct kvr_endpoint *endpoint)
+{
+    char path[NAME_BYTES], aside[NAME_BYTES];
+    kvr_ns now = kvr_clock_now();
+    struct name *name;
+
+    ofi_shm_mark_ended(endpoint->own_watch);
+    paths(endpoint, path, aside);
+    if (rename(aside, path) != 0)
+        return;
+    pthread_mutex_lock(&kept.lock);
+    while (kept.count > 0 && (kept.count == NAMES_MAX || now - kept.list[0].since > LAST_NS))
+        drop_oldest();
+    name = &kept.list[kept.count++];
+    memcpy(name->path, path, sizeof(name->path));
+    name->since = now;
+    pthread_mutex_unlock(&kept.lock);
+}
+
+void ofi_shm_drop_names(void)
+{
+    const struct timespec least = {.tv_nsec = (long)LEAST_NS};
+
+    pthread_mutex_lock(&kept.lock);
+    if (kept.count > 0 && kvr_clock_now() - kept.list[kept.count - 1].since < LEAST_NS)
+        nanosleep(&least, NULL);
+    while (kept.count > 0)
+        drop_oldest();
+    pthread_mutex_unlock(&kept.lock);
+}

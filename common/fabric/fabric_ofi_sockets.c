@@ -1,0 +1,81 @@
+/* Hanging up on everybody who is connected, or connecting, to an endpoint of a provider on sockets.
+ *
+ * libfabric's tcp provider (1.17 to 2.6 at least) frees a listener while requests that were
+ * accepted from it and not read yet still point to it: the next progress of any endpoint of that
+ * domain then reads freed memory. Its own way to give such requests up is their socket's end. So
+ * before the endpoint is closed, every socket of this process whose local address is the endpoint's
+ * is shut down, and the provider is given its turn until it has closed them. What was connected is
+ * fenced by the same stroke: nothing can land through a socket that is shut down. */
+#include <dirent.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "fabric/fabric_ofi_state.h"
+
+#define TURNS_MAX 64 /* of the provider, before it is closed whatever is left */
+
+static bool same_port_and_host(const struct sockaddr *a, const struct sockaddr *b)
+{
+    if (a->sa_family != b->sa_family)
+        return false;
+    if (a->sa_family == AF_INET) {
+        const struct sockaddr_in *x = (const struct sockaddr_in *)a;
+        const struct sockaddr_in *y = (const struct sockaddr_in *)b;
+
+        return x->sin_port == y->sin_port && x->sin_addr.s_addr == y->sin_addr.s_addr;
+    }
+    if (a->sa_family == AF_INET6) {
+        const struct sockaddr_in6 *x = (const struct sockaddr_in6 *)a;
+        const struct sockaddr_in6 *y = (const struct sockaddr_in6 *)b;
+
+        return x->sin6_port == y->sin6_port &&
+               memcmp(&x->sin6_addr, &y->sin6_addr, sizeof(x->sin6_addr)) == 0;
+    }
+    return false;
+}
+
+static bool is_ours(int fd, const struct kvr_endpoint *endpoint)
+{
+    struct sockaddr_storage local, bound;
+    socklen_t bytes = sizeof(local);
+
+    memset(&bound, 0, sizeof(bound));
+    memcpy(&bound, endpoint->address, endpoint->address_bytes);
+    if (getsockname(fd, (struct sockaddr *)&local, &bytes) != 0)
+        return false;
+    return same_port_and_host((struct sockaddr *)&local, (struct sockaddr *)&bound);
+}
+
+/* Shuts down what is there; returns how many sockets beside the listener there were. */
+static unsigned hang_up_once(const struct kvr_endpoint *endpoint)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    unsigned connected = 0;
+    struct dirent *entry;
+
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        int fd = atoi(entry->d_name), listening = 0;
+        socklen_t bytes = sizeof(listening);
+
+        if (entry->d_name[0] == '.' || fd == dirfd(folder) || !is_ours(fd, endpoint))
+            continue;
+        if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &bytes) == 0 && !listening)
+            connected++;
+        shutdown(fd, SHUT_RDWR); /* the listener too: nobody else gets in */
+    }
+    if (folder != NULL)
+        closedir(folder);
+    return connected;
+}
+
+void ofi_sockets_hang_up(struct kvr_endpoint *endpoint)
+{
+    for (unsigned turn = 0; turn < TURNS_MAX; turn++) {
+        if (hang_up_once(endpoint) == 0 && turn > 0)
+            return;
+        (void)fi_cq_read(endpoint->cq, NULL, 0); /* progress; takes nothing out */
+    }
+}

@@ -1,0 +1,152 @@
+/* What the files behind fabric_ofi share: libfabric's objects under our three nouns. */
+#ifndef KVR_FABRIC_FABRIC_OFI_STATE_H
+#define KVR_FABRIC_FABRIC_OFI_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+
+#include "fabric/fabric.h"
+
+/* What no attribute of a provider says. Everything that is known by name is here, and only here. */
+struct ofi_provider_facts {
+    const char *spelling;    /* kvrail's */
+    const char *prov_name;   /* libfabric's, exactly: layered ones carry ";ofi_rxm" */
+    const char *fabric_name; /* NULL: any */
+    unsigned pieces_local;   /* with an immediate; 0: the advertised limits hold */
+    unsigned pieces_remote;
+    bool same_host_only;
+    bool target_copies;
+    uint32_t trywait_since; /* fi_trywait works from this libfabric on; 0: always */
+    bool by_address;        /* rails are told apart by a local IP address */
+    bool hang_up_first;     /* closing an endpoint leaves its half-open connections dangling */
+    bool peers_stay; /* who takes the place of a removed peer inherits what was agreed with it: its
+                        writes name another process at the target. So no place is given up */
+    const char *environment, *environment_value; /* set unless the user has set it */
+};
+
+struct kvr_rail {
+    struct fi_info *info;
+    const struct ofi_provider_facts *provider;
+    struct kvr_rail_facts facts;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+};
+
+struct kvr_memory {
+    struct fid_mr *mr;
+    void *descriptor;
+    struct kvr_remote_key key;
+};
+
+/* One write in flight, where the provider wants memory for its own notes (FI_CONTEXT). The provider
+ * owns the first part until the completion gives it back. */
+struct ofi_context {
+    struct fi_context2 provider;
+    uint64_t context;
+    struct ofi_context *next_free;
+};
+
+struct kvr_endpoint {
+    struct kvr_rail *rail;
+    struct fid_ep *ep; /* NULL once stopped */
+    struct fid_cq *cq;
+    struct fid_av *av;
+    int wait_fd;
+    struct kvr_completion held; /* found while falling asleep; goes before the queue */
+    bool has_held;
+    bool queue_broken; /* its queue cannot be read any more, and that was told */
+    uint8_t address[KVR_ADDRESS_BYTES];
+    uint32_t address_bytes;
+    struct ofi_shm_watch *own_watch; /* shm only, as the next two */
+    bool worn_told;
+    struct ofi_shm_peer *peers;   /* by peer */
+    _Atomic uint64_t calls;       /* into a provider that may not come back; odd: inside */
+    struct ofi_context *contexts; /* NULL where the provider needs none */
+    struct ofi_context *free_contexts;
+    uint32_t context_count;
+};
+
+/* fabric_ofi_info.c */
+const struct ofi_provider_facts *ofi_provider_list(unsigned *ret_count);
+/* The list for one of kvrail's spellings, native providers only; free it with fi_freeinfo. source:
+ * a local address, or NULL. */
+kvr_status ofi_getinfo(const char *spelling, const char *source, struct fi_info **ret_list,
+                       struct kvr_error *error);
+const struct ofi_provider_facts *ofi_provider_of(const char *spelling, const struct fi_info *info);
+bool ofi_name_is_address(const char *name);
+void ofi_facts(const struct ofi_provider_facts *provider, const struct fi_info *info,
+               struct kvr_rail_facts *ret_facts);
+
+/* fabric_ofi_shm.c */
+#define OFI_SHM_PEERS 256 /* the provider has no more on one endpoint */
+struct ofi_shm_watch;
+struct ofi_shm_peer {
+    struct ofi_shm_watch *watch;
+    uint32_t uses; /* an address may be inserted twice */
+    bool asked;    /* it was sent our name */
+    bool answered; /* and has looked it up: it takes writes */
+};
+void ofi_shm_clean(void); /* removes what dead processes left in /dev/shm */
+/* Watches the process behind an address; *ret_watch is NULL where nothing can be watched.
+ * own_calls: of the endpoint whose address it is, else NULL. KVR_PEER_LOST: that process or that
+ * endpoint is gone. */
+kvr_status ofi_shm_watch_open(const char *address, const _Atomic uint64_t *own_calls,
+                              struct ofi_shm_watch **ret_watch);
+bool ofi_shm_watch_dead(const struct ofi_shm_watch *watch);
+bool ofi_shm_watch_worn(const struct ofi_shm_watch *own_watch); /* needs a new epoch */
+void ofi_shm_watch_close(struct ofi_shm_watch *watch);
+/* Before an endpoint is closed whose name somebody has yet to look up: false, there is nothing to
+ * keep. After it: its name is there again, and says that the endpoint is not. */
+bool ofi_shm_keep_name(const struct kvr_endpoint *endpoint);
+void ofi_shm_put_back(const struct kvr_endpoint *endpoint);
+/* The names that were put back; waits until a peer that idles has looked. */
+void ofi_shm_drop_names(void);
+/* What the file of an endpoint is called. */
+const char *ofi_shm_name(const char *address);
+#define OFI_SHM_ASIDE ".aside"                               /* the same while it is being closed */
+bool ofi_shm_watch_knows(const struct ofi_shm_watch *watch); /* the file is laid out as is known */
+void ofi_shm_mark_ended(const struct ofi_shm_watch *own_watch);
+
+/* fabric_ofi_memory.c */
+kvr_status ofi_memory_register(struct kvr_rail *rail, void *base, uint64_t bytes, bool local,
+                               bool remote, struct kvr_memory **ret_memory,
+                               struct kvr_error *error);
+void ofi_memory_release(struct kvr_memory *memory);
+struct kvr_remote_key ofi_memory_key(const struct kvr_memory *memory);
+
+/* fabric_ofi_endpoint.c */
+bool ofi_trywait_works(const struct kvr_rail *rail);
+/* *ret_wait_fd: to sleep on, or -1. */
+int ofi_queue_open(struct kvr_rail *rail, struct fid_cq **ret_cq, int *ret_wait_fd);
+kvr_status ofi_endpoint_open(struct kvr_rail *rail, struct kvr_endpoint **ret_endpoint,
+                             struct kvr_error *error);
+void ofi_endpoint_address(const struct kvr_endpoint *endpoint, uint8_t *ret_address,
+                          uint32_t *ret_bytes);
+void ofi_endpoint_stop(struct kvr_endpoint *endpoint);
+void ofi_endpoint_close(struct kvr_endpoint *endpoint);
+int ofi_endpoint_wait_fd(const struct kvr_endpoint *endpoint);
+bool ofi_endpoint_may_sleep(struct kvr_endpoint *endpoint);
+
+/* fabric_ofi_sockets.c */
+void ofi_sockets_hang_up(struct kvr_endpoint *endpoint);
+
+/* fabric_ofi_write.c */
+kvr_status ofi_peer_insert(struct kvr_endpoint *endpoint, const uint8_t *address, uint32_t bytes,
+                           uint64_t *ret_peer, struct kvr_error *error);
+void ofi_peer_remove(struct kvr_endpoint *endpoint, uint64_t peer);
+kvr_status ofi_write(struct kvr_endpoint *endpoint, const struct kvr_fabric_write *write);
+unsigned ofi_poll(struct kvr_endpoint *endpoint, struct kvr_completion *ret_completions,
+                  unsigned capacity);
+
+/* A sentence about a failing call of libfabric, with its own number. */
+kvr_status ofi_error(struct kvr_error *error, kvr_status status, ssize_t code, const char *call,
+                     const struct kvr_rail *rail, const char *remedy);
+
+#endif

@@ -1,0 +1,267 @@
+/* What happens on an endpoint: addresses, writes, completions. Nothing here allocates. */
+#include "fabric/fabric_ofi_state.h"
+
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#define POLL_MAX 64
+
+/* The bytes came over the wire: a provider must not be the first who looks at them. */
+static bool address_fits(const struct kvr_endpoint *endpoint, const uint8_t *address,
+                         uint32_t bytes)
+{
+    struct sockaddr header;
+
+    if (bytes == 0 || bytes > KVR_ADDRESS_BYTES)
+        return false;
+    switch (endpoint->rail->info->addr_format) {
+    case FI_SOCKADDR_IN:
+    case FI_SOCKADDR_IN6:
+        if (bytes != endpoint->address_bytes || bytes < sizeof(header))
+            return false;
+        memcpy(&header, address, sizeof(header));
+        return header.sa_family ==
+               (endpoint->rail->info->addr_format == FI_SOCKADDR_IN ? AF_INET : AF_INET6);
+    case FI_ADDR_STR:
+        return memchr(address, '\0', bytes) == address + bytes - 1;
+    default:
+        return bytes == endpoint->address_bytes;
+    }
+}
+
+/* After the insertion: an endpoint whose file is there now was there to be mapped. */
+static kvr_status watch_peer(struct kvr_endpoint *endpoint, const uint8_t *address, fi_addr_t peer)
+{
+    kvr_status status = KVR_OK;
+
+    if (peer >= OFI_SHM_PEERS)
+        return KVR_NO_MEMORY;
+    if (endpoint->peers[peer].uses == 0) /* else the same address again */
+        status = ofi_shm_watch_open((const char *)address, NULL, &endpoint->peers[peer].watch);
+    if (status == KVR_OK)
+        endpoint->peers[peer].uses++;
+    return status;
+}
+
+static void unwatch_peer(struct ofi_shm_peer *peer)
+{
+    if (--peer->uses > 0)
+        return;
+    ofi_shm_watch_close(peer->watch);
+    peer->watch = NULL;
+}
+
+static void give_up_place(struct kvr_endpoint *endpoint, fi_addr_t peer)
+{
+    if (!endpoint->rail->provider->peers_stay)
+        (void)fi_av_remove(endpoint->av, &peer, 1, 0);
+}
+
+kvr_status ofi_peer_insert(struct kvr_endpoint *endpoint, const uint8_t *address, uint32_t bytes,
+                           uint64_t *ret_peer, struct kvr_error *error)
+{
+    fi_addr_t peer = FI_ADDR_UNSPEC;
+    int count;
+
+    if (!address_fits(endpoint, address, bytes))
+        return kvr_error_set(
+            error, KVR_INVALID, "fabric",
+            "a peer's address of %u bytes is not of the kind that rail %s (%s) uses", bytes,
+            endpoint->rail->facts.name, endpoint->rail->facts.provider);
+    count = fi_av_insert(endpoint->av, address, 1, &peer, 0, NULL);
+    if (count != 1 || peer == FI_ADDR_NOTAVAIL)
+        return ofi_error(error, KVR_RAIL_FAILED, count < 0 ? count : -FI_EADDRNOTAVAIL,
+                         "fi_av_insert", endpoint->rail, "");
+    if (endpoint->peers != NULL) {
+        kvr_status status = watch_peer(endpoint, address, peer);
+
+        if (status != KVR_OK) {
+            give_up_place(endpoint, peer);
+            return kvr_error_set(error, status, "fabric",
+                                 "the endpoint %s is gone, or cannot be watched",
+                                 (const char *)address);
+        }
+    }
+    *ret_peer = peer;
+    return KVR_OK;
+}
+
+void ofi_peer_remove(struct kvr_endpoint *endpoint, uint64_t peer)
+{
+    give_up_place(endpoint, peer);
+    if (endpoint->peers != NULL)
+        unwatch_peer(&endpoint->peers[peer]);
+}
+
+/* Around each call that the shm provider may not come back from; its watcher looks at the count. */
+static void count_call(struct kvr_endpoint *endpoint)
+{
+    if (endpoint->peers != NULL)
+        atomic_fetch_add_explicit(&endpoint->calls, 1, memory_order_relaxed);
+}
+
+static void *take_context(struct kvr_endpoint *endpoint, uint64_t context)
+{
+    struct ofi_context *slot = endpoint->free_contexts;
+
+    endpoint->free_contexts = slot->next_free;
+    slot->context = context;
+    return slot;
+}
+
+static uint64_t return_context(struct kvr_endpoint *endpoint, void *pointer)
+{
+    struct ofi_context *slot = pointer;
+
+    slot->next_free = endpoint->free_contexts;
+    endpoint->free_contexts = slot;
+    return slot->context;
+}
+
+kvr_status ofi_write(struct kvr_endpoint *endpoint, const struct kvr_fabric_write *write)
+{
+    struct iovec local[KVR_IOV_MAX];
+    struct fi_rma_iov remote[KVR_IOV_MAX];
+    void *descriptors[KVR_IOV_MAX];
+    struct fi_msg_rma message = {
+        .msg_iov = local,
+        .desc = descriptors,
+        .iov_count = write->piece_count,
+        .addr = write->peer,
+        .rma_iov = remote,
+        .rma_iov_count = write->piece_count,
+        .context = (void *)(uintptr_t)write->context,
+        .data = write->immediate,
+    };
+    ssize_t code;
+
+    if (endpoint->peers != NULL && ofi_shm_watch_dead(endpoint->peers[write->peer].watch))
+        return KVR_RAIL_FAILED;
+    for (unsigned i = 0; i < write->piece_count; i++) {
+        const struct kvr_fabric_piece *piece = &write->pieces[i];
+
+        local[i] = (struct iovec){.iov_base = piece->local, .iov_len = piece->bytes};
+        remote[i] = (struct fi_rma_iov){piece->remote, piece->bytes, piece->key};
+        descriptors[i] = piece->memory->descriptor;
+    }
+    if (endpoint->contexts != NULL) {
+        if (endpoint->free_contexts == NULL)
+            return KVR_AGAIN;
+        message.context = take_context(endpoint, write->context);
+    }
+    count_call(endpoint);
+    code = fi_writemsg(endpoint->ep, &message,
+                       FI_REMOTE_CQ_DATA | FI_COMPLETION | (write->more ? FI_MORE : 0));
+    count_call(endpoint);
+    if (endpoint->peers != NULL) {
+        endpoint->peers[write->peer].asked = true;
+        endpoint->peers[write->peer].answered |= code == 0;
+    }
+    if (code != 0 && endpoint->contexts != NULL)
+        (void)return_context(endpoint, message.context);
+    if (code == -FI_EAGAIN)
+        return KVR_AGAIN;
+    return code == 0 ? KVR_OK : KVR_RAIL_FAILED;
+}
+
+/* Which write an entry belongs to; false: none of ours. */
+static bool find_context(struct kvr_endpoint *endpoint, void *pointer, uint64_t *ret_context)
+{
+    struct ofi_context *slot = pointer;
+
+    if (pointer == NULL)
+        return false;
+    if (endpoint->contexts == NULL) {
+        *ret_context = (uint64_t)(uintptr_t)pointer;
+        return true;
+    }
+    if (slot < endpoint->contexts || slot >= endpoint->contexts + endpoint->context_count)
+        return false;
+    *ret_context = return_context(endpoint, slot);
+    return true;
+}
+
+static struct kvr_completion failure(ssize_t provider_code)
+{
+    return (struct kvr_completion){.kind = KVR_COMPLETION_FAILED,
+                                   .status = KVR_RAIL_FAILED,
+                                   .provider_code = (int)provider_code};
+}
+
+static unsigned read_error(struct kvr_endpoint *endpoint, struct kvr_completion *ret_completion)
+{
+    struct fi_cq_err_entry entry = {0};
+    ssize_t code = fi_cq_readerr(endpoint->cq, &entry, 0);
+
+    if (code == -FI_EAGAIN)
+        return 0;
+    *ret_completion = failure(code == 1 ? -entry.err : code);
+    if (code != 1) {
+        endpoint->queue_broken = true;
+        return 1;
+    }
+    if ((entry.flags & (FI_REMOTE_WRITE | FI_RECV)) == 0)
+        ret_completion->has_context =
+            find_context(endpoint, entry.op_context, &ret_completion->context);
+    return 1;
+}
+
+/* sockets puts FI_REMOTE_CQ_DATA on its own writes too, and no provider's `len` can be trusted:
+ * what makes an arrival is FI_REMOTE_WRITE. */
+static bool translate(struct kvr_endpoint *endpoint, const struct fi_cq_data_entry *entry,
+                      struct kvr_completion *ret_completion)
+{
+    *ret_completion = (struct kvr_completion){.status = KVR_OK};
+    if ((entry->flags & FI_REMOTE_WRITE) != 0) {
+        ret_completion->kind = KVR_COMPLETION_ARRIVED;
+        ret_completion->immediate = (uint32_t)entry->data;
+        return (entry->flags & FI_REMOTE_CQ_DATA) != 0;
+    }
+    ret_completion->kind = KVR_COMPLETION_WRITTEN;
+    ret_completion->has_context =
+        find_context(endpoint, entry->op_context, &ret_completion->context);
+    return ret_completion->has_context;
+}
+
+/* Once. An endpoint that serves no more writers for long is an error that names no write. */
+static unsigned tell_worn(struct kvr_endpoint *endpoint, struct kvr_completion *ret_completion)
+{
+    if (endpoint->worn_told || endpoint->ep == NULL || !ofi_shm_watch_worn(endpoint->own_watch))
+        return 0;
+    endpoint->worn_told = true;
+    *ret_completion = failure(-FI_ENOSPC);
+    ret_completion->status = KVR_FULL;
+    return 1;
+}
+
+unsigned ofi_poll(struct kvr_endpoint *endpoint, struct kvr_completion *ret_completions,
+                  unsigned capacity)
+{
+    struct fi_cq_data_entry entries[POLL_MAX];
+    unsigned count = 0;
+    ssize_t got;
+
+    if (endpoint->has_held) {
+        endpoint->has_held = false;
+        *ret_completions = endpoint->held;
+        return 1;
+    }
+    if (endpoint->queue_broken)
+        return 0;
+    count_call(endpoint);
+    got = fi_cq_read(endpoint->cq, entries, capacity < POLL_MAX ? capacity : POLL_MAX);
+    count_call(endpoint);
+    if (got == -FI_EAGAIN)
+        return tell_worn(endpoint, ret_completions);
+    if (got == -FI_EAVAIL)
+        return read_error(endpoint, ret_completions);
+    if (got < 0) {
+        endpoint->queue_broken = true;
+        *ret_completions = failure(got);
+        return 1;
+    }
+    for (ssize_t i = 0; i < got; i++)
+        count += translate(endpoint, &entries[i], &ret_completions[count]);
+    return count;
+}

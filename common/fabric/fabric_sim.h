@@ -1,0 +1,83 @@
+/* A fabric of virtual cards in virtual time, behind the contract of fabric.h: what the simulator
+ * runs rail groups on.
+ *
+ * A net has hosts (processes); a host opens rails, endpoints and memories through its kvr_fabric. A
+ * write that was accepted has moments, each at a time drawn from the net's generator:
+ *
+ *   read      the card reads the local bytes; a card that gets no answer reads them again and again
+ *   complete  the writer's completion, not before the read
+ *   land      the bytes are in the target's memory; before or after the completion
+ *   arrive    the target's queue has the immediate, not before the bytes
+ *
+ * so writes overtake each other, and a completion says nothing about the target. Endpoints that are
+ * stopped neither read nor land; writes on their way to one are lost although they may have
+ * completed. Writes may fail, or be lost after they completed, at the rates given.
+ *
+ * Every read and every landing is told before it happens, so that a simulated world can say whose
+ * memory that is. One thread; the same seed and the same calls give the same moments. */
+#ifndef KVR_FABRIC_FABRIC_SIM_H
+#define KVR_FABRIC_FABRIC_SIM_H
+
+#include "base/rng.h"
+#include "fabric/fabric.h"
+
+struct kvr_sim_net;
+struct kvr_sim_host;
+
+struct kvr_sim_access {
+    void *host; /* as given to kvr_sim_host_open: whose memory it is */
+    void *address;
+    uint64_t bytes;
+    uint32_t immediate;
+    const uint8_t *incoming; /* landing: the bytes that come */
+};
+
+struct kvr_sim_hooks {
+    void *self;
+    void (*read)(void *self, const struct kvr_sim_access *access);
+    void (*land)(void *self, const struct kvr_sim_access *access);
+    /* The host's queues have something to poll. */
+    void (*wake)(void *self, void *host);
+    /* A call or a write that no user of a fabric may make: a use of released memory, a key that
+     * belongs to nothing. */
+    void (*misuse)(void *self, const char *sentence);
+};
+
+/* Chances are of 10,000 writes. */
+struct kvr_sim_options {
+    struct kvr_rng *rng; /* borrowed */
+    struct kvr_sim_hooks hooks;
+    kvr_ns latency_ns;    /* of one way; every moment varies around it */
+    kvr_ns late_ns;       /* how late a late moment may be */
+    uint32_t late_chance; /* of each moment to be late */
+    uint32_t
+        fail_chance; /* the completion says FAILED; the bytes may land all the same, or later */
+    uint32_t lost_chance;  /* the completion says WRITTEN, and nothing ever lands */
+    uint32_t again_chance; /* refused with KVR_AGAIN although there is room */
+};
+
+struct kvr_sim_counts {
+    uint64_t writes, landed, failed, lost, late, hung, dropped;
+};
+
+struct kvr_sim_net *kvr_sim_net_open(const struct kvr_sim_options *options);
+void kvr_sim_net_close(
+    struct kvr_sim_net *net); /* after every host's rails are closed or it died */
+/* The time of the next moment; KVR_NEVER: nothing is on its way. */
+kvr_ns kvr_sim_net_next(const struct kvr_sim_net *net);
+/* Goes through every moment up to `now`, in order. */
+void kvr_sim_net_run(struct kvr_sim_net *net, kvr_ns now);
+struct kvr_sim_counts kvr_sim_net_counts(const struct kvr_sim_net *net);
+
+/* facts: what every rail of this host says of itself (write limits, speed_bps). */
+struct kvr_sim_host *kvr_sim_host_open(struct kvr_sim_net *net, void *host,
+                                       const struct kvr_rail_facts *facts);
+struct kvr_fabric kvr_sim_host_fabric(struct kvr_sim_host *host);
+/* Until then nothing that this rail sends is answered, and nothing reaches it: cards go on trying,
+ * and what they hold goes through when the silence ends, or fails before. */
+void kvr_sim_rail_silence(struct kvr_rail *rail, kvr_ns until);
+/* The process is gone: endpoints and memories with it. What its cards have read may still land
+ * elsewhere. Its handles may still be closed. */
+void kvr_sim_host_die(struct kvr_sim_host *host);
+
+#endif

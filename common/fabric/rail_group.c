@@ -1,0 +1,309 @@
+/* A rail group as a whole: its memory, its rings and its round of work. */
+#include "fabric/rail_group_state.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define WINDOW_BYTES_DEFAULT (16u << 20)
+#define RING_ENTRIES_DEFAULT 4096u
+#define OVERFLOW_FACTOR      16u /* events that callbacks of one step may tell beyond the ring */
+#define COMMANDS_A_STEP      64u
+
+static uint32_t window_writes(const struct kvr_group_options *options,
+                              const struct kvr_rail_facts *facts)
+{
+    uint32_t most = facts->write.outstanding_max > 0 ? facts->write.outstanding_max : 1;
+
+    return options->window_writes > 0 && options->window_writes < most ? options->window_writes
+                                                                       : most;
+}
+
+static kvr_status pool_open(struct kvr_pool *pool, void **ret_memory, uint32_t count,
+                            size_t slot_bytes)
+{
+    size_t bytes = (kvr_pool_bytes(count, slot_bytes) + 63) & ~(size_t)63;
+
+    *ret_memory = aligned_alloc(64, bytes);
+    if (*ret_memory == NULL)
+        return KVR_NO_MEMORY;
+    kvr_pool_init(pool, *ret_memory, count, slot_bytes);
+    return KVR_OK;
+}
+
+static kvr_status memory_open(struct kvr_group *group, uint32_t flights, uint32_t ring_entries,
+                              struct kvr_error *error)
+{
+    uint32_t message_bytes = sizeof(struct kvr_group_message);
+
+    group->peers = calloc(KVR_PEERS_MAX, sizeof(*group->peers));
+    if (group->peers == NULL ||
+        pool_open(&group->flights, &group->flights_memory, flights, sizeof(struct group_flight)) !=
+            KVR_OK ||
+        pool_open(&group->links, &group->links_memory, KVR_PEERS_MAX * KVR_RAILS_MAX + flights,
+                  sizeof(struct group_link)) != KVR_OK ||
+        kvr_ring_init(&group->commands, NULL, ring_entries, message_bytes) != KVR_OK ||
+        kvr_ring_init(&group->events, NULL, ring_entries, message_bytes) != KVR_OK ||
+        kvr_ring_init(&group->overflow, NULL, ring_entries * OVERFLOW_FACTOR, message_bytes) !=
+            KVR_OK)
+        return kvr_error_set(error, KVR_NO_MEMORY, "rail_group",
+                             "no memory for a rail group with %u writes in flight", flights);
+    return KVR_OK;
+}
+
+static kvr_status rails_open(struct kvr_group *group, const struct kvr_group_options *options,
+                             struct kvr_error *error)
+{
+    for (uint32_t i = 0; i < options->rail_count; i++) {
+        struct kvr_endpoint *endpoint = NULL;
+        kvr_status status = group->ops->endpoint_open(options->rails[i], &endpoint, error);
+
+        if (status != KVR_OK)
+            return status;
+        group->rail_count = i + 1; /* what close has to undo */
+        (void)group_endpoint_install(group, i, endpoint, 1);
+    }
+    return KVR_OK;
+}
+
+kvr_status kvr_group_open(const struct kvr_group_options *options, struct kvr_group **ret_group,
+                          struct kvr_error *error)
+{
+    uint32_t ring_entries =
+        options->ring_entries > 0 ? options->ring_entries : RING_ENTRIES_DEFAULT;
+    struct kvr_group *group;
+    uint32_t flights = 0;
+    kvr_status status;
+
+    if (options->rail_count == 0 || options->rail_count > KVR_RAILS_MAX)
+        return kvr_error_set(error, KVR_INVALID, "rail_group", "%u rails; allowed are 1 to %d",
+                             options->rail_count, KVR_RAILS_MAX);
+    if ((ring_entries & (ring_entries - 1)) != 0)
+        return kvr_error_set(error, KVR_INVALID, "rail_group",
+                             "%u ring entries; it must be a power of two", ring_entries);
+    group = calloc(1, sizeof(*group));
+    if (group == NULL)
+        return kvr_error_set(error, KVR_NO_MEMORY, "rail_group", "no memory for a rail group");
+    pthread_mutex_init(&group->address_lock, NULL);
+    group->ops = options->fabric->ops;
+    group->user = options->user;
+    group->retry_at = KVR_NEVER;
+    group->window_bytes = options->window_bytes > 0 ? options->window_bytes : WINDOW_BYTES_DEFAULT;
+    for (uint32_t i = 0; i < options->rail_count; i++) {
+        const struct kvr_rail_facts *facts = group->ops->rail_facts(options->rails[i]);
+
+        group->rails[i].rail = options->rails[i];
+        group->rails[i].limits = facts->write;
+        group->rails[i].writes_max = window_writes(options, facts);
+        flights += group->rails[i].writes_max;
+    }
+    status = memory_open(group, flights, ring_entries, error);
+    if (status == KVR_OK)
+        status = rails_open(group, options, error);
+    if (status != KVR_OK) {
+        kvr_group_close(group);
+        return status;
+    }
+    *ret_group = group;
+    return KVR_OK;
+}
+
+void kvr_group_close(struct kvr_group *group)
+{
+    if (group == NULL)
+        return;
+    for (uint32_t i = 0; i < group->rail_count; i++) {
+        if (group->rails[i].endpoint == NULL)
+            continue;
+        group->ops->endpoint_stop(group->rails[i].endpoint);
+        group->ops->endpoint_close(group->rails[i].endpoint);
+    }
+    kvr_ring_done(&group->commands);
+    kvr_ring_done(&group->events);
+    kvr_ring_done(&group->overflow);
+    free(group->links_memory);
+    free(group->flights_memory);
+    free(group->peers);
+    pthread_mutex_destroy(&group->address_lock);
+    free(group);
+}
+
+void kvr_group_tell(struct kvr_group *group, const struct kvr_group_message *message)
+{
+    bool kept;
+
+    group->told = true;
+    if (kvr_ring_count(&group->overflow) == 0 && kvr_ring_push(&group->events, message))
+        return;
+    kept = kvr_ring_push(&group->overflow, message);
+    assert(kept); /* step does nothing new before the overflow is empty */
+    (void)kept;
+}
+
+/* False when the loop is behind: nothing new is taken from the rails until it has caught up. */
+static bool overflow_empty(struct kvr_group *group)
+{
+    const struct kvr_group_message *message;
+
+    while ((message = kvr_ring_peek(&group->overflow)) != NULL) {
+        if (!kvr_ring_push(&group->events, message))
+            return false;
+        kvr_ring_drop(&group->overflow);
+        group->told = true;
+    }
+    return true;
+}
+
+static void command_run(struct kvr_group *group, const struct kvr_group_message *message)
+{
+    struct kvr_group_message refused = *message;
+
+    switch (message->kind) {
+    case KVR_GROUP_PEER_ADD:
+        group_peer_add(group, message);
+        return;
+    case KVR_GROUP_PEER_RAIL:
+        group_peer_rail(group, message);
+        return;
+    case KVR_GROUP_PEER_DROP:
+        group_peer_drop(group, message);
+        return;
+    case KVR_GROUP_RECYCLE:
+        if (message->index < group->rail_count) {
+            group_recycle(group, message->index);
+            return;
+        }
+        refused.kind = KVR_GROUP_RECYCLED;
+        refused.status = KVR_INVALID;
+        kvr_group_tell(group, &refused);
+        return;
+    default:
+        assert(message->kind >= KVR_GROUP_KIND_USER);
+        group->user.command(group->user.self, group->now, message);
+    }
+}
+
+static bool commands_run(struct kvr_group *group)
+{
+    struct kvr_group_message message;
+    uint32_t count = 0;
+
+    /* Commands go on while the loop is behind, or two threads with full rings would wait for each
+     * other; the overflow takes what they answer. */
+    while (count < COMMANDS_A_STEP && kvr_ring_room(&group->overflow) > group->overflow.mask / 2 &&
+           kvr_ring_pop(&group->commands, &message)) {
+        command_run(group, &message);
+        count++;
+    }
+    return count > 0;
+}
+
+bool kvr_group_step(struct kvr_group *group, kvr_ns now)
+{
+    bool moved;
+
+    group->now = now;
+    moved = commands_run(group);
+    for (uint32_t i = 0; i < group->rail_count; i++) {
+        if (overflow_empty(group))
+            moved |= group_poll(group, i);
+    }
+    if (now >= group->retry_at)
+        group->retry_at = KVR_NEVER;
+    moved |= group->user.work(group->user.self, now);
+    return moved;
+}
+
+uint64_t kvr_group_outstanding(const struct kvr_group *group)
+{
+    return group->outstanding;
+}
+
+bool kvr_group_command(struct kvr_group *group, const struct kvr_group_message *message)
+{
+    return kvr_ring_push(&group->commands, message);
+}
+
+bool kvr_group_event(struct kvr_group *group, struct kvr_group_message *ret_message)
+{
+    return kvr_ring_pop(&group->events, ret_message);
+}
+
+struct kvr_rail_address kvr_group_address(const struct kvr_group *group, uint32_t rail)
+{
+    pthread_mutex_t *lock = (pthread_mutex_t *)&group->address_lock;
+    struct kvr_rail_address address;
+
+    pthread_mutex_lock(lock);
+    address = group->rails[rail].address;
+    pthread_mutex_unlock(lock);
+    return address;
+}
+
+struct kvr_rail_counters kvr_group_counters(const struct kvr_group *group, uint32_t rail)
+{
+    const struct group_counters *counters = &group->rails[rail].counters;
+#define READ(name) .name = atomic_load_explicit(&counters->name, memory_order_relaxed)
+    return (struct kvr_rail_counters){READ(writes),   READ(bytes),    READ(arrivals),  READ(again),
+                                      READ(failures), READ(recycles), READ(in_flight), READ(stale)};
+#undef READ
+}
+
+uint32_t kvr_group_rail_count(const struct kvr_group *group)
+{
+    return group->rail_count;
+}
+
+int kvr_group_wait_fd(const struct kvr_group *group, uint32_t rail)
+{
+    struct kvr_endpoint *endpoint = group->rails[rail].endpoint;
+
+    return endpoint != NULL ? group->ops->endpoint_wait_fd(endpoint) : -1;
+}
+
+bool kvr_group_may_sleep(struct kvr_group *group)
+{
+    if (kvr_ring_count(&group->commands) > 0 || kvr_ring_count(&group->overflow) > 0)
+        return false;
+    if (group->user.may_sleep != NULL && !group->user.may_sleep(group->user.self, true)) {
+        kvr_group_awake(group);
+        return false;
+    }
+    /* Last, because a provider may arm its descriptor by being asked. */
+    for (uint32_t i = 0; i < group->rail_count; i++) {
+        struct kvr_endpoint *endpoint = group->rails[i].endpoint;
+
+        if (endpoint != NULL && !group->ops->endpoint_may_sleep(endpoint)) {
+            kvr_group_awake(group);
+            return false;
+        }
+    }
+    return true;
+}
+
+void kvr_group_awake(struct kvr_group *group)
+{
+    if (group->user.may_sleep != NULL)
+        (void)group->user.may_sleep(group->user.self, false);
+}
+
+kvr_ns kvr_group_wake_at(const struct kvr_group *group, kvr_ns now, kvr_ns blind_ns)
+{
+    kvr_ns at = KVR_NEVER;
+
+    for (uint32_t i = 0; i < group->rail_count; i++) {
+        if (kvr_group_wait_fd(group, i) >= 0 || group->rails[i].endpoint == NULL)
+            continue;
+        at = group->outstanding > 0 || group->user.expecting(group->user.self)
+                 ? now + blind_ns
+                 : now + KVR_GROUP_IDLE_POLL_NS;
+    }
+    return at < group->retry_at ? at : group->retry_at;
+}
+
+bool kvr_group_told(struct kvr_group *group)
+{
+    bool told = group->told;
+
+    group->told = false;
+    return told;
+}

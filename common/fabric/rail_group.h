@@ -1,0 +1,158 @@
+/* A rail group: the rails near one GPU, driven by one thread.
+ *
+ * This file is the logic, without a thread or a clock: `kvr_group_step` reads commands, polls the
+ * rails' queues, gives completions and arrivals to its user (push at the source, land at the
+ * target) and lets the user post. rail_group_thread runs it on a pinned thread; the simulator calls
+ * it in virtual time. The loop thread talks to it only through two rings of fixed messages.
+ *
+ * Pairs: a write leaves on a rail of ours and arrives on a rail of the peer. With n rails here and
+ * m there, our rail i is paired with the peer's rail i mod m, and the peer's rails j ≥ n with our
+ * rail j mod n. Chunks go to whichever pair has room, so a slow rail takes less. A pair whose write
+ * failed is broken until the peer's rail or our rail has a new epoch.
+ *
+ * Memory: everything is allocated by kvr_group_open; step allocates nothing. */
+#ifndef KVR_FABRIC_RAIL_GROUP_H
+#define KVR_FABRIC_RAIL_GROUP_H
+
+#include "fabric/region.h"
+
+struct kvr_group;
+
+/* One fixed message in either direction. Kinds below KVR_GROUP_KIND_USER are the group's own; the
+ * rest are the user's and are passed through. A pointer hands its object over with the message. */
+struct kvr_group_message {
+    uint32_t kind;
+    uint32_t index;
+    uint64_t id;
+    uint64_t a, b, c;
+    void *pointer;
+    kvr_status status;
+};
+
+enum kvr_group_kind {
+    /* loop → group */
+    KVR_GROUP_PEER_ADD =
+        1,               /* index: peer; pointer: struct kvr_peer_rails, given back by PEER_ADDED */
+    KVR_GROUP_PEER_RAIL, /* index: peer; pointer: struct kvr_rail_address (successor), given back by
+                            PEER_RAIL_SET */
+    KVR_GROUP_PEER_DROP, /* index: peer; its addresses are removed; answered by PEER_DROPPED */
+    KVR_GROUP_RECYCLE,   /* index: rail of ours; answered by RECYCLED */
+    /* group → loop */
+    KVR_GROUP_PEER_ADDED,
+    KVR_GROUP_PEER_RAIL_SET,
+    KVR_GROUP_PEER_DROPPED,
+    KVR_GROUP_RECYCLED,    /* index: rail; a: the epoch that ended; b: the new epoch; its address is
+                              read    with kvr_group_address. status not OK: no successor could be
+                              opened
+                            */
+    KVR_GROUP_PAIR_BROKEN, /* index: peer; a: our rail; b: the peer's rail; c: epoch there; status
+                            */
+    KVR_GROUP_RAIL_ERROR, /* index: rail of ours; a: its epoch; status: its queue had an error entry
+                             that names no write of ours. Told once an epoch */
+    KVR_GROUP_KIND_USER = 100,
+};
+
+struct kvr_peer_rails {
+    uint32_t rail_count;
+    struct kvr_rail_address rails[KVR_RAILS_MAX];
+};
+
+struct kvr_pair {
+    uint32_t rail;        /* ours */
+    uint32_t target_rail; /* the peer's */
+    uint32_t epoch;       /* of the peer's rail */
+};
+
+struct kvr_group_piece {
+    const struct kvr_region *local;
+    const struct kvr_remote_region *remote;
+    uint64_t local_offset, remote_offset; /* in the regions */
+    uint64_t bytes;
+};
+
+struct kvr_group_post {
+    uint32_t peer;
+    uint32_t immediate;
+    const struct kvr_group_piece *pieces;
+    unsigned piece_count;
+    uint64_t token; /* comes back in `written` */
+    bool more;      /* the user has another write for this peer at hand */
+};
+
+/* What works on top of the rails. All calls come from step, on the group's thread. */
+struct kvr_group_user {
+    void *self;
+    void (*command)(void *self, kvr_ns now, const struct kvr_group_message *message);
+    /* Exactly once for every accepted post: KVR_OK, or KVR_RAIL_FAILED, or KVR_EPOCH_ENDED when our
+     * own endpoint was replaced, or when it failed after the peer's was replaced or dropped. */
+    void (*written)(void *self, kvr_ns now, uint64_t token, const struct kvr_pair *pair,
+                    kvr_status status);
+    void (*arrived)(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate);
+    /* Our rail's epoch ended and its queue has been read empty: no arrival of it follows. */
+    void (*epoch_closed)(void *self, kvr_ns now, uint32_t rail, uint32_t epoch);
+    /* Posts what it can; true when it made progress. */
+    bool (*work)(void *self, kvr_ns now);
+    /* About to sleep (true): make the engines ring; false when there is work after all. Awake again
+     * (false): the answer does not matter. May be NULL. */
+    bool (*may_sleep)(void *self, bool asleep);
+    /* True while completions, arrivals or unannounced readiness are awaited: bounds the sleep on
+     * providers without a descriptor. */
+    bool (*expecting)(void *self);
+};
+
+struct kvr_group_options {
+    const struct kvr_fabric *fabric;
+    struct kvr_rail *const *rails; /* open; stay the caller's */
+    uint32_t rail_count;
+    uint32_t window_writes; /* outstanding writes a rail; 0: what the provider takes */
+    uint64_t window_bytes;  /* outstanding bytes a rail; 0: a default of 16 MiB */
+    uint32_t ring_entries;  /* of each ring, a power of two; 0: 4096 */
+    struct kvr_group_user user;
+};
+
+KVR_MUST_CHECK kvr_status kvr_group_open(const struct kvr_group_options *options,
+                                         struct kvr_group **ret_group, struct kvr_error *error);
+void kvr_group_close(struct kvr_group *group); /* its thread has ended */
+
+/* Group thread. One round of everything; true when anything moved. */
+bool kvr_group_step(struct kvr_group *group, kvr_ns now);
+/* Group thread, from `work` or `command`. KVR_OK: accepted, *ret_pair says where. KVR_AGAIN: no
+ * pair to this peer has room: come back after a completion. KVR_NO_RAIL: no pair is usable. */
+KVR_MUST_CHECK kvr_status kvr_group_post(struct kvr_group *group, const struct kvr_group_post *post,
+                                         struct kvr_pair *ret_pair);
+/* Group thread: tells the loop. Never blocks: beyond the ring it is kept in the group's own
+ * overflow queue of fixed size, and step stops polling the rails until that is empty. */
+void kvr_group_tell(struct kvr_group *group, const struct kvr_group_message *message);
+/* Writes accepted and not yet completed, all rails. */
+uint64_t kvr_group_outstanding(const struct kvr_group *group);
+
+/* Loop thread. False: the ring is full, try again after the group has made progress. */
+bool kvr_group_command(struct kvr_group *group, const struct kvr_group_message *message);
+/* Loop thread: the next message of the group; false: none. */
+bool kvr_group_event(struct kvr_group *group, struct kvr_group_message *ret_message);
+/* Any thread: the address and epoch of our rail now (epochs count from 1). */
+struct kvr_rail_address kvr_group_address(const struct kvr_group *group, uint32_t rail);
+
+/* Any thread: counters of one rail, each growing only. */
+struct kvr_rail_counters {
+    uint64_t writes, bytes, arrivals, again, failures, recycles, in_flight;
+    uint64_t stale; /* completions that name no write in flight */
+};
+struct kvr_rail_counters kvr_group_counters(const struct kvr_group *group, uint32_t rail);
+
+/* What rail_group_thread needs to sleep. All on the group's thread. */
+#define KVR_GROUP_IDLE_POLL_NS                                                                     \
+    (10 * KVR_MS) /* rails without a descriptor are looked at this often */
+uint32_t kvr_group_rail_count(const struct kvr_group *group);
+int kvr_group_wait_fd(const struct kvr_group *group,
+                      uint32_t rail); /* -1: none; changes on a recycle */
+/* Asks the rings, every rail and at last the user. After true, kvr_group_awake must follow. */
+bool kvr_group_may_sleep(struct kvr_group *group);
+void kvr_group_awake(struct kvr_group *group);
+/* When step must run again although nothing rings: KVR_NEVER, or a time; blind_ns is the distance
+ * while something is expected from a rail without a descriptor. */
+kvr_ns kvr_group_wake_at(const struct kvr_group *group, kvr_ns now, kvr_ns blind_ns);
+/* True when the loop was told something since the last call. */
+bool kvr_group_told(struct kvr_group *group);
+
+#endif

@@ -1,0 +1,224 @@
+/* Peers of a rail group and the links (pairs at work) to them.
+ *
+ * An address is taken out of the provider's table only when no write to it is in flight: what a
+ * provider does with a write whose address has gone is nothing to find out in production. Such a
+ * link is retired: nothing is posted on it, and it goes with its last write. */
+#include "fabric/rail_group_state.h"
+
+#include <assert.h>
+#include <string.h>
+
+static void tell_broken(struct kvr_group *group, const struct group_link *link, kvr_status status)
+{
+    struct kvr_group_message message = {
+        .kind = KVR_GROUP_PAIR_BROKEN,
+        .index = link->peer,
+        .a = link->pair.rail,
+        .b = link->pair.target_rail,
+        .c = link->pair.epoch,
+        .status = status,
+    };
+
+    kvr_group_tell(group, &message);
+}
+
+void group_link_break(struct kvr_group *group, struct group_link *link, kvr_status status)
+{
+    if (link->state != LINK_USABLE)
+        return;
+    link->state = LINK_BROKEN;
+    tell_broken(group, link, status);
+}
+
+static const struct kvr_rail_address *peer_rail(const struct group_peer *peer, uint32_t rail)
+{
+    for (uint32_t i = 0; i < peer->rail_count; i++) {
+        if (peer->rails[i].rail == rail)
+            return &peer->rails[i];
+    }
+    return NULL;
+}
+
+/* Puts the peer's address into the table of the rail's endpoint; the link is usable or broken. */
+static void link_insert(struct kvr_group *group, struct group_link *link)
+{
+    const struct kvr_rail_address *address =
+        peer_rail(&group->peers[link->peer], link->pair.target_rail);
+    struct group_rail *rail = &group->rails[link->pair.rail];
+    struct kvr_error error;
+    kvr_status status = KVR_RAIL_FAILED;
+
+    assert(!link->inserted);
+    link->state = LINK_USABLE;
+    link->again_count = 0;
+    if (rail->endpoint != NULL)
+        status = group->ops->peer_insert(rail->endpoint, address->address, address->bytes,
+                                         &link->handle, &error);
+    link->inserted = status == KVR_OK;
+    if (status != KVR_OK)
+        group_link_break(group, link, status);
+}
+
+static void link_remove(struct kvr_group *group, uint64_t id)
+{
+    struct group_link *link = kvr_pool_get(&group->links, id);
+
+    if (link->inserted)
+        group->ops->peer_remove(group->rails[link->pair.rail].endpoint, link->handle);
+    kvr_pool_release(&group->links, id);
+}
+
+static void link_retire(struct kvr_group *group, uint64_t id)
+{
+    struct group_link *link = kvr_pool_get(&group->links, id);
+
+    link->state = LINK_RETIRED;
+    if (link->writes == 0)
+        link_remove(group, id);
+}
+
+void group_link_settled(struct kvr_group *group, uint64_t id)
+{
+    struct group_link *link = kvr_pool_get(&group->links, id);
+
+    if (link->state == LINK_RETIRED && link->writes == 0)
+        link_remove(group, id);
+}
+
+static uint64_t link_make(struct kvr_group *group, uint32_t peer, uint32_t rail,
+                          const struct kvr_rail_address *address)
+{
+    uint64_t id;
+    struct group_link *link = kvr_pool_acquire(&group->links, &id);
+
+    assert(link != NULL); /* the pool holds every peer's links and one retired link a flight */
+    link->peer = peer;
+    link->pair = (struct kvr_pair){rail, address->rail, address->epoch};
+    link_insert(group, link);
+    return id;
+}
+
+static void give_back(struct kvr_group *group, uint32_t kind,
+                      const struct kvr_group_message *message, kvr_status status)
+{
+    struct kvr_group_message answer = *message;
+
+    answer.kind = kind;
+    answer.status = status;
+    kvr_group_tell(group, &answer);
+}
+
+/* What came over the wire is looked at once more: an index of the loop's, rails of the peer's. */
+static kvr_status check_rails(const struct kvr_group *group, uint32_t index,
+                              const struct kvr_peer_rails *rails)
+{
+    if (index >= KVR_PEERS_MAX || rails == NULL || rails->rail_count == 0 ||
+        rails->rail_count > KVR_RAILS_MAX)
+        return KVR_INVALID;
+    for (uint32_t i = 0; i < rails->rail_count; i++) {
+        if (rails->rails[i].bytes > KVR_ADDRESS_BYTES || rails->rails[i].rail >= KVR_RAILS_MAX)
+            return KVR_INVALID;
+        for (uint32_t j = 0; j < i; j++) {
+            if (rails->rails[i].rail == rails->rails[j].rail)
+                return KVR_INVALID;
+        }
+    }
+    return group->peers[index].known ? KVR_EXISTS : KVR_OK;
+}
+
+void group_peer_add(struct kvr_group *group, const struct kvr_group_message *message)
+{
+    const struct kvr_peer_rails *rails = message->pointer;
+    kvr_status status = check_rails(group, message->index, rails);
+    struct group_peer *peer;
+    uint32_t usable = 0;
+
+    if (status != KVR_OK) {
+        give_back(group, KVR_GROUP_PEER_ADDED, message, status);
+        return;
+    }
+    peer = &group->peers[message->index];
+    memset(peer, 0, sizeof(*peer));
+    peer->known = true;
+    peer->rail_count = rails->rail_count;
+    memcpy(peer->rails, rails->rails, rails->rail_count * sizeof(peer->rails[0]));
+    peer->link_count =
+        rails->rail_count > group->rail_count ? rails->rail_count : group->rail_count;
+    assert(group->rail_count > 0 && peer->rail_count > 0);
+    for (uint32_t k = 0; k < peer->link_count; k++) {
+        const struct group_link *link;
+
+        peer->links[k] = link_make(group, message->index, k % group->rail_count,
+                                   &peer->rails[k % peer->rail_count]);
+        link = kvr_pool_get(&group->links, peer->links[k]);
+        usable += link->state == LINK_USABLE;
+    }
+    give_back(group, KVR_GROUP_PEER_ADDED, message, usable > 0 ? KVR_OK : KVR_NO_RAIL);
+}
+
+void group_peer_rail(struct kvr_group *group, const struct kvr_group_message *message)
+{
+    const struct kvr_rail_address *successor = message->pointer;
+    struct group_peer *peer = NULL;
+    struct kvr_rail_address *present = NULL;
+    kvr_status status = KVR_NOT_FOUND;
+
+    if (message->index < KVR_PEERS_MAX && group->peers[message->index].known)
+        peer = &group->peers[message->index];
+    if (peer != NULL && successor != NULL && successor->bytes <= KVR_ADDRESS_BYTES)
+        present = (struct kvr_rail_address *)peer_rail(peer, successor->rail);
+    if (present != NULL)
+        status = successor->epoch > present->epoch ? KVR_OK : KVR_STALE;
+    if (status != KVR_OK) {
+        give_back(group, KVR_GROUP_PEER_RAIL_SET, message, status);
+        return;
+    }
+    *present = *successor;
+    for (uint32_t k = 0; k < peer->link_count; k++) {
+        const struct group_link *link = kvr_pool_get(&group->links, peer->links[k]);
+        uint32_t rail = link->pair.rail;
+
+        if (link->pair.target_rail != successor->rail)
+            continue;
+        link_retire(group, peer->links[k]);
+        peer->links[k] = link_make(group, message->index, rail, present);
+    }
+    give_back(group, KVR_GROUP_PEER_RAIL_SET, message, KVR_OK);
+}
+
+void group_peer_drop(struct kvr_group *group, const struct kvr_group_message *message)
+{
+    struct group_peer *peer;
+
+    if (message->index >= KVR_PEERS_MAX || !group->peers[message->index].known) {
+        give_back(group, KVR_GROUP_PEER_DROPPED, message, KVR_NOT_FOUND);
+        return;
+    }
+    peer = &group->peers[message->index];
+    for (uint32_t k = 0; k < peer->link_count; k++)
+        link_retire(group, peer->links[k]);
+    peer->known = false;
+    give_back(group, KVR_GROUP_PEER_DROPPED, message, KVR_OK);
+}
+
+void group_links_forget_endpoint(struct kvr_group *group, uint32_t rail)
+{
+    for (uint32_t i = 0; i < group->links.count; i++) {
+        uint64_t id;
+        struct group_link *link = kvr_pool_at(&group->links, i, &id);
+
+        if (link != NULL && link->pair.rail == rail)
+            link->inserted = false;
+    }
+}
+
+void group_links_reinsert(struct kvr_group *group, uint32_t rail)
+{
+    for (uint32_t i = 0; i < group->links.count; i++) {
+        uint64_t id;
+        struct group_link *link = kvr_pool_at(&group->links, i, &id);
+
+        if (link != NULL && link->pair.rail == rail && link->state != LINK_RETIRED)
+            link_insert(group, link);
+    }
+}

@@ -1,0 +1,49 @@
+/* A new life for one rail: the order of these steps is what makes "nothing can still land" true. */
+#include "fabric/rail_group_state.h"
+
+/* Makes `endpoint` (NULL: none could be opened) the rail's own under this epoch. */
+kvr_status group_endpoint_install(struct kvr_group *group, uint32_t rail_index,
+                                  struct kvr_endpoint *endpoint, uint32_t epoch)
+{
+    struct group_rail *rail = &group->rails[rail_index];
+    struct kvr_rail_address address = {.rail = rail_index, .epoch = epoch};
+
+    if (endpoint != NULL)
+        group->ops->endpoint_address(endpoint, address.address, &address.bytes);
+    rail->endpoint = endpoint;
+    rail->unrung = false;
+    rail->error_told = false;
+    pthread_mutex_lock(&group->address_lock);
+    rail->address = address;
+    pthread_mutex_unlock(&group->address_lock);
+    return endpoint != NULL ? KVR_OK : KVR_RAIL_FAILED;
+}
+
+void group_recycle(struct kvr_group *group, uint32_t rail_index)
+{
+    struct group_rail *rail = &group->rails[rail_index];
+    struct kvr_endpoint *old = rail->endpoint, *successor = NULL;
+    uint32_t ended = rail->address.epoch;
+    struct kvr_group_message answer = {.kind = KVR_GROUP_RECYCLED, .index = rail_index, .a = ended};
+
+    /* The successor first, so that its address cannot be the old one's. Without a successor the old
+     * one still ends: fencing must not depend on luck. The rail then is without an endpoint until
+     * it is recycled again. */
+    answer.status = group->ops->endpoint_open(rail->rail, &successor, NULL);
+    if (answer.status != KVR_OK)
+        successor = NULL;
+    group_links_forget_endpoint(group, rail_index);
+    if (old != NULL) {
+        group->ops->endpoint_stop(old);
+        group_read_empty(group, rail_index, old);
+        group_settle_rail(group, rail_index);
+        group->ops->endpoint_close(old);
+    }
+    /* An epoch that never had an endpoint too: somebody may wait for its end. */
+    group->user.epoch_closed(group->user.self, group->now, rail_index, ended);
+    (void)group_endpoint_install(group, rail_index, successor, ended + 1);
+    group_links_reinsert(group, rail_index);
+    group_count(&rail->counters.recycles, 1);
+    answer.b = ended + 1;
+    kvr_group_tell(group, &answer);
+}

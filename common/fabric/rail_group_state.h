@@ -1,0 +1,119 @@
+/* What the files of a rail group share. Private to rail_group*.c; everything is the group thread's
+ * except what says otherwise. */
+#ifndef KVR_FABRIC_RAIL_GROUP_STATE_H
+#define KVR_FABRIC_RAIL_GROUP_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/pool.h"
+#include "base/ring.h"
+#include "fabric/rail_group.h"
+
+/* Any thread reads them, the group thread alone writes them. */
+struct group_counters {
+    _Atomic uint64_t writes, bytes, arrivals, again, failures, recycles, in_flight, stale;
+};
+
+static inline void group_count(_Atomic uint64_t *counter, uint64_t more)
+{
+    uint64_t value = atomic_load_explicit(counter, memory_order_relaxed);
+
+    atomic_store_explicit(counter, value + more, memory_order_relaxed);
+}
+
+struct group_rail {
+    struct kvr_rail *rail;
+    struct kvr_endpoint *endpoint;   /* NULL: no successor could be opened */
+    struct kvr_rail_address address; /* written under group->address_lock */
+    struct kvr_write_facts limits;
+    uint32_t writes_max;
+    uint32_t writes; /* accepted and not yet settled */
+    uint64_t bytes;
+    uint64_t settled; /* in all: grows when there may be room again */
+    bool unrung;      /* the last accepted write promised another one */
+    bool error_told;  /* in this epoch */
+    struct group_counters counters;
+};
+
+typedef enum link_state {
+    LINK_USABLE,
+    LINK_BROKEN,  /* until our rail or the peer's has a new epoch */
+    LINK_RETIRED, /* the address is no longer its peer's; waits for its writes in flight */
+} link_state;
+
+/* A pair at work: one address of a peer in the address table of one of our endpoints. */
+struct group_link {
+    link_state state;
+    uint32_t peer;
+    struct kvr_pair pair;
+    bool inserted; /* handle is valid on the rail's present endpoint */
+    uint64_t handle;
+    uint32_t writes; /* accepted and not yet settled */
+    uint64_t bytes;
+    uint32_t again_count;   /* in a row */
+    uint64_t again_settled; /* rail's count of settled writes at the last AGAIN */
+    kvr_ns again_until;
+};
+
+struct group_peer {
+    bool known;
+    uint32_t rail_count;
+    struct kvr_rail_address rails[KVR_RAILS_MAX];
+    uint32_t link_count;
+    uint64_t links[KVR_RAILS_MAX]; /* ids */
+    uint32_t turn;                 /* where the next search begins */
+    uint64_t batch_link;           /* writes of one batch leave on one rail */
+    uint32_t batch_writes;
+    uint64_t batch_bytes;
+};
+
+/* A write that the provider has accepted. */
+struct group_flight {
+    uint64_t token;
+    uint64_t link;
+    struct kvr_pair pair;
+    uint32_t rail_epoch;
+    uint64_t bytes;
+};
+
+struct kvr_group {
+    const struct kvr_fabric_ops *ops;
+    struct kvr_group_user user;
+    kvr_ns now; /* of this step */
+    uint32_t rail_count;
+    struct group_rail rails[KVR_RAILS_MAX];
+    struct group_peer *peers; /* KVR_PEERS_MAX */
+    struct kvr_pool links, flights;
+    void *links_memory, *flights_memory;
+    uint64_t window_bytes;
+    uint64_t outstanding;
+    kvr_ns retry_at;          /* the first time at which a link that got AGAIN may be tried again */
+    struct kvr_ring commands; /* loop → group */
+    struct kvr_ring events;   /* group → loop */
+    struct kvr_ring overflow; /* of events; both ends are the group's */
+    bool told;
+    pthread_mutex_t address_lock;
+};
+
+/* rail_group_peer.c */
+void group_peer_add(struct kvr_group *group, const struct kvr_group_message *message);
+void group_peer_rail(struct kvr_group *group, const struct kvr_group_message *message);
+void group_peer_drop(struct kvr_group *group, const struct kvr_group_message *message);
+void group_link_break(struct kvr_group *group, struct group_link *link, kvr_status status);
+void group_link_settled(struct kvr_group *group, uint64_t id); /* removes it when that was due */
+void group_links_forget_endpoint(struct kvr_group *group, uint32_t rail);
+void group_links_reinsert(struct kvr_group *group, uint32_t rail);
+
+/* rail_group_post.c */
+bool group_poll(struct kvr_group *group, uint32_t rail);
+void group_read_empty(struct kvr_group *group, uint32_t rail, struct kvr_endpoint *stopped);
+void group_settle_rail(struct kvr_group *group, uint32_t rail);
+bool group_link_waits(const struct kvr_group *group, const struct group_link *link);
+
+/* rail_group_recycle.c */
+kvr_status group_endpoint_install(struct kvr_group *group, uint32_t rail,
+                                  struct kvr_endpoint *endpoint, uint32_t epoch);
+void group_recycle(struct kvr_group *group, uint32_t rail);
+
+#endif

@@ -1,0 +1,262 @@
+/* One thread: step, spin a while, sleep.
+ *
+ * How it falls asleep without missing anything: it sets `asleep`, then asks the group, which looks
+ * at its rings, at the user's words and at every rail; only if all are empty it sleeps on the
+ * descriptors. Whoever brings work writes it first and looks at `asleep` then. Both do so by an
+ * exchange on the same word, so one of the two always sees the other. */
+#include "fabric/rail_group_thread.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BLIND_SLEEP_DEFAULT (50 * KVR_US)
+#define EVENTS_MAX          64
+#define CPU_TIME_STEPS      1024 /* reading it is a system call */
+
+struct thread_counters {
+    _Atomic uint64_t spin_ns, sleep_ns, steps, wakeups, cpu_ns;
+};
+
+struct kvr_group_thread {
+    struct kvr_group *group;
+    struct kvr_group_thread_options options;
+    cpu_set_t cores;
+    pthread_t thread;
+    int epoll_fd, doorbell_fd;
+    int rail_fds[KVR_RAILS_MAX]; /* those in the epoll set */
+    uint64_t recycles[KVR_RAILS_MAX];
+    _Atomic bool asleep, stop;
+    struct thread_counters counters;
+};
+
+static void count(_Atomic uint64_t *counter, uint64_t more)
+{
+    uint64_t value = atomic_load_explicit(counter, memory_order_relaxed);
+
+    atomic_store_explicit(counter, value + more, memory_order_relaxed);
+}
+
+/* Doorbells are watched for edges and never read: every write is an edge, and a descriptor that its
+ * owner closes meanwhile, and whose number is another file's now, can so not be read by mistake. A
+ * rail's descriptor is the provider's, which reads it. */
+static int watch(struct kvr_group_thread *thread, int fd, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data.fd = fd};
+
+    return epoll_ctl(thread->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+/* A recycled rail has another descriptor, perhaps under the same number: what the kernel removed
+ * when the old one was closed must be added again. */
+static void follow_rails(struct kvr_group_thread *thread)
+{
+    for (uint32_t i = 0; i < kvr_group_rail_count(thread->group); i++) {
+        uint64_t recycles = kvr_group_counters(thread->group, i).recycles;
+        int fd = kvr_group_wait_fd(thread->group, i);
+
+        if (fd == thread->rail_fds[i] && recycles == thread->recycles[i])
+            continue;
+        if (thread->rail_fds[i] >= 0)
+            (void)epoll_ctl(thread->epoll_fd, EPOLL_CTL_DEL, thread->rail_fds[i], NULL);
+        thread->rail_fds[i] = fd;
+        thread->recycles[i] = recycles;
+        if (fd >= 0)
+            (void)watch(thread, fd, EPOLLIN);
+    }
+}
+
+static void doze(struct kvr_group_thread *thread, kvr_ns now, kvr_ns until)
+{
+    struct epoll_event events[EVENTS_MAX];
+    struct timespec timeout;
+    kvr_ns left = until > now ? until - now : 0;
+
+    timeout.tv_sec = (time_t)(left / KVR_S);
+    timeout.tv_nsec = (long)(left % KVR_S);
+    (void)epoll_pwait2(thread->epoll_fd, events, EVENTS_MAX, until == KVR_NEVER ? NULL : &timeout,
+                       NULL);
+}
+
+static void read_cpu_time(struct kvr_group_thread *thread)
+{
+    struct timespec cpu;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+    atomic_store_explicit(&thread->counters.cpu_ns,
+                          (uint64_t)cpu.tv_sec * KVR_S + (uint64_t)cpu.tv_nsec,
+                          memory_order_relaxed);
+}
+
+/* Sleeps if nothing is to be done; returns the time of waking, or `now`. */
+static kvr_ns sleep_if_idle(struct kvr_group_thread *thread, kvr_ns now)
+{
+    kvr_ns until, awake;
+
+    (void)atomic_exchange(&thread->asleep, true);
+    if (atomic_load(&thread->stop) || !kvr_group_may_sleep(thread->group)) {
+        (void)atomic_exchange(&thread->asleep, false);
+        return now;
+    }
+    until = kvr_group_wake_at(thread->group, now, thread->options.blind_sleep_ns);
+    read_cpu_time(thread);
+    doze(thread, now, until);
+    (void)atomic_exchange(&thread->asleep, false);
+    kvr_group_awake(thread->group);
+    awake = kvr_clock_now();
+    count(&thread->counters.sleep_ns, awake - now);
+    count(&thread->counters.wakeups, 1);
+    return awake;
+}
+
+static void *run(void *self)
+{
+    struct kvr_group_thread *thread = self;
+    kvr_ns now = kvr_clock_now(), progress_at = now, next;
+    uint64_t steps = 0;
+
+    (void)prctl(PR_SET_TIMERSLACK, 1000ul); /* naps of 50 µs, not of 100 */
+    while (!atomic_load_explicit(&thread->stop, memory_order_relaxed)) {
+        bool moved = kvr_group_step(thread->group, now);
+
+        count(&thread->counters.steps, 1);
+        if (++steps % CPU_TIME_STEPS == 0)
+            read_cpu_time(thread);
+        if (kvr_group_told(thread->group) && thread->options.notify != NULL)
+            thread->options.notify(thread->options.notify_self);
+        follow_rails(thread);
+        next = kvr_clock_now();
+        if (moved) {
+            progress_at = now = next;
+        } else if (next - progress_at < thread->options.spin_ns) {
+            count(&thread->counters.spin_ns, next - now);
+            now = next;
+        } else {
+            now = sleep_if_idle(thread, next);
+        }
+    }
+    return NULL;
+}
+
+static kvr_status open_descriptors(struct kvr_group_thread *thread, struct kvr_error *error)
+{
+    thread->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    thread->doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (thread->epoll_fd < 0 || thread->doorbell_fd < 0 ||
+        watch(thread, thread->doorbell_fd, EPOLLIN | EPOLLET) != 0)
+        return kvr_error_system(error, "rail_group", errno,
+                                "no descriptors for a rail group's thread (ulimit -n?)");
+    return KVR_OK;
+}
+
+static void release(struct kvr_group_thread *thread)
+{
+    if (thread->epoll_fd >= 0)
+        close(thread->epoll_fd);
+    if (thread->doorbell_fd >= 0)
+        close(thread->doorbell_fd);
+    free(thread);
+}
+
+/* Pinned before it runs, so that what it touches first lies near it. */
+static kvr_status start(struct kvr_group_thread *thread, struct kvr_error *error)
+{
+    pthread_attr_t attributes;
+    int code;
+
+    CPU_ZERO(&thread->cores);
+    for (uint32_t i = 0; i < thread->options.core_count; i++) {
+        int core = thread->options.cores[i];
+
+        if (core < 0 || core >= CPU_SETSIZE)
+            return kvr_error_set(error, KVR_INVALID, "rail_group", "core %d does not exist", core);
+        CPU_SET((unsigned)core, &thread->cores);
+    }
+    pthread_attr_init(&attributes);
+    if (thread->options.core_count > 0)
+        pthread_attr_setaffinity_np(&attributes, sizeof(thread->cores), &thread->cores);
+    code = pthread_create(&thread->thread, &attributes, run, thread);
+    pthread_attr_destroy(&attributes);
+    if (code != 0)
+        return kvr_error_system(error, "rail_group", code,
+                                "the thread of a rail group on %u given cores",
+                                thread->options.core_count);
+    (void)pthread_setname_np(thread->thread, "kvr-rails");
+    return KVR_OK;
+}
+
+kvr_status kvr_group_thread_start(struct kvr_group *group,
+                                  const struct kvr_group_thread_options *options,
+                                  struct kvr_group_thread **ret_thread, struct kvr_error *error)
+{
+    struct kvr_group_thread *thread = calloc(1, sizeof(*thread));
+    kvr_status status;
+
+    if (thread == NULL)
+        return kvr_error_set(error, KVR_NO_MEMORY, "rail_group", "no memory for a thread");
+    thread->group = group;
+    thread->options = *options;
+    if (thread->options.blind_sleep_ns == 0)
+        thread->options.blind_sleep_ns = BLIND_SLEEP_DEFAULT;
+    for (uint32_t i = 0; i < KVR_RAILS_MAX; i++)
+        thread->rail_fds[i] = -1;
+    status = open_descriptors(thread, error);
+    if (status == KVR_OK) {
+        follow_rails(thread);
+        status = start(thread, error);
+    }
+    if (status != KVR_OK) {
+        release(thread);
+        return status;
+    }
+    *ret_thread = thread;
+    return KVR_OK;
+}
+
+static void ring(struct kvr_group_thread *thread)
+{
+    (void)eventfd_write(thread->doorbell_fd, 1);
+}
+
+void kvr_group_thread_kick(struct kvr_group_thread *thread)
+{
+    if (atomic_exchange(&thread->asleep, false))
+        ring(thread);
+}
+
+kvr_status kvr_group_thread_watch(struct kvr_group_thread *thread, int fd)
+{
+    return watch(thread, fd, EPOLLIN | EPOLLET) == 0 ? KVR_OK : KVR_SYSTEM;
+}
+
+void kvr_group_thread_unwatch(struct kvr_group_thread *thread, int fd)
+{
+    (void)epoll_ctl(thread->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+void kvr_group_thread_stop(struct kvr_group_thread *thread)
+{
+    if (thread == NULL)
+        return;
+    atomic_store(&thread->stop, true);
+    (void)atomic_exchange(&thread->asleep, false);
+    ring(thread);
+    pthread_join(thread->thread, NULL);
+    release(thread);
+}
+
+struct kvr_group_thread_counters kvr_group_thread_counters(const struct kvr_group_thread *thread)
+{
+    const struct thread_counters *counters = &thread->counters;
+#define READ(name) .name = atomic_load_explicit(&counters->name, memory_order_relaxed)
+    return (struct kvr_group_thread_counters){READ(spin_ns), READ(sleep_ns), READ(steps),
+                                              READ(wakeups), READ(cpu_ns)};
+#undef READ
+}

@@ -1,0 +1,125 @@
+#include "fabric/region.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Without the seal the engine could shorten the file, and the next touch would end the agent. */
+static kvr_status check_descriptor(int fd, uint64_t fd_offset, uint64_t bytes,
+                                   struct kvr_error *error)
+{
+    uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    int seals = fcntl(fd, F_GET_SEALS);
+    struct stat file;
+
+    if (seals < 0)
+        return kvr_error_system(error, "region", errno,
+                                "the region's descriptor is no memfd that can carry seals; make it "
+                                "with memfd_create(…, MFD_ALLOW_SEALING)");
+    if ((seals & F_SEAL_SHRINK) == 0)
+        return kvr_error_set(error, KVR_INVALID, "region",
+                             "the region's memfd has no F_SEAL_SHRINK: a truncation would kill the "
+                             "agent; add it with fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK)");
+    if (fstat(fd, &file) != 0)
+        return kvr_error_system(error, "region", errno, "fstat of the region's memfd");
+    if (bytes == 0 || fd_offset % page_bytes != 0)
+        return kvr_error_set(error, KVR_INVALID, "region",
+                             "%llu bytes at offset %llu of the memfd: there must be some, and the "
+                             "offset must be a multiple of %llu",
+                             (unsigned long long)bytes, (unsigned long long)fd_offset,
+                             (unsigned long long)page_bytes);
+    if (fd_offset > (uint64_t)file.st_size || bytes > (uint64_t)file.st_size - fd_offset)
+        return kvr_error_set(error, KVR_INVALID, "region",
+                             "%llu bytes at offset %llu lie outside the memfd of %lld bytes",
+                             (unsigned long long)bytes, (unsigned long long)fd_offset,
+                             (long long)file.st_size);
+    return KVR_OK;
+}
+
+static kvr_status map(int fd, uint64_t fd_offset, uint64_t bytes, bool remote, void **ret_base,
+                      struct kvr_error *error)
+{
+    kvr_status status = check_descriptor(fd, fd_offset, bytes, error);
+    int protection = PROT_READ | (remote ? PROT_WRITE : 0);
+    void *base;
+
+    if (status != KVR_OK)
+        return status;
+    base = mmap(NULL, bytes, protection, MAP_SHARED, fd, (off_t)fd_offset);
+    if (base == MAP_FAILED)
+        return kvr_error_system(error, "region", errno, "mmap of a region of %llu bytes",
+                                (unsigned long long)bytes);
+    /* Each is advice: huge pages spare the card and us translations where shmem allows them, and a
+     * core dump of the agent is no place for an engine's cache. */
+    (void)madvise(base, bytes, MADV_HUGEPAGE);
+    (void)madvise(base, bytes, MADV_DONTDUMP);
+    (void)madvise(base, bytes, MADV_DONTFORK);
+    *ret_base = base;
+    return KVR_OK;
+}
+
+kvr_status kvr_region_open_mapped(const struct kvr_fabric *fabric, struct kvr_rail *const *rails,
+                                  uint32_t rail_count, const struct kvr_region_layout *layout,
+                                  void *base, bool local, bool remote,
+                                  struct kvr_region **ret_region, struct kvr_error *error)
+{
+    struct kvr_region *region;
+
+    if (rail_count > KVR_RAILS_MAX)
+        return kvr_error_set(error, KVR_INVALID, "region", "%u rails; at most %d are possible",
+                             rail_count, KVR_RAILS_MAX);
+    region = calloc(1, sizeof(*region));
+    if (region == NULL)
+        return kvr_error_set(error, KVR_NO_MEMORY, "region", "no memory for a region");
+    region->layout = *layout;
+    region->base = base;
+    for (uint32_t i = 0; i < rail_count; i++) {
+        kvr_status status = fabric->ops->memory_register(rails[i], base, layout->bytes, local,
+                                                         remote, &region->memory[i], error);
+
+        if (status != KVR_OK) {
+            kvr_region_release(fabric, region);
+            return status;
+        }
+        region->keys[i] = fabric->ops->memory_key(region->memory[i]);
+        region->rail_count = i + 1;
+    }
+    *ret_region = region;
+    return KVR_OK;
+}
+
+kvr_status kvr_region_open_memfd(const struct kvr_fabric *fabric, struct kvr_rail *const *rails,
+                                 uint32_t rail_count, const struct kvr_region_layout *layout,
+                                 int fd, uint64_t fd_offset, bool local, bool remote,
+                                 struct kvr_region **ret_region, struct kvr_error *error)
+{
+    void *base = NULL;
+    kvr_status status = map(fd, fd_offset, layout->bytes, remote, &base, error);
+
+    close(fd); /* the mapping keeps the memory */
+    if (status != KVR_OK)
+        return status;
+    status = kvr_region_open_mapped(fabric, rails, rail_count, layout, base, local, remote,
+                                    ret_region, error);
+    if (status != KVR_OK) {
+        munmap(base, layout->bytes);
+        return status;
+    }
+    (*ret_region)->mapped_bytes = layout->bytes;
+    return KVR_OK;
+}
+
+void kvr_region_release(const struct kvr_fabric *fabric, struct kvr_region *region)
+{
+    if (region == NULL)
+        return;
+    for (uint32_t i = 0; i < region->rail_count; i++)
+        fabric->ops->memory_release(region->memory[i]);
+    if (region->mapped_bytes > 0)
+        munmap(region->base, region->mapped_bytes);
+    free(region);
+}

@@ -1,0 +1,47 @@
+/* A region: an engine's memory, mapped into the agent and registered on every rail of its group.
+ *
+ * Made by a helper thread (registration of 100 GB is slow), then read-only: the group thread and
+ * the loop thread share it without locks. Released by the loop thread after the last job that names
+ * it has settled. */
+#ifndef KVR_FABRIC_REGION_H
+#define KVR_FABRIC_REGION_H
+
+#include "fabric/fabric.h"
+
+struct kvr_region {
+    struct kvr_region_layout layout;
+    uint8_t *base;         /* where byte 0 of the region is mapped here */
+    uint64_t mapped_bytes; /* to unmap at release; 0: the mapping is the caller's */
+    uint32_t rail_count;
+    struct kvr_memory *memory[KVR_RAILS_MAX]; /* by rail index of this agent */
+    struct kvr_remote_key keys[KVR_RAILS_MAX];
+};
+
+/* A peer's region as its REGIONS message told it: what a source needs to write there. */
+struct kvr_remote_region {
+    struct kvr_region_layout layout;
+    uint32_t rail_count;
+    struct kvr_remote_key keys[KVR_RAILS_MAX]; /* by rail index of the target */
+};
+
+/* Maps `bytes` of a memfd from fd_offset and registers them on all rails. Takes fd (closes it). The
+ * descriptor must carry F_SEAL_SHRINK, else a truncation would kill the agent: KVR_INVALID with
+ * that sentence. A registration that fails for memlock names the limit, the size and the remedy. */
+KVR_MUST_CHECK kvr_status kvr_region_open_memfd(const struct kvr_fabric *fabric,
+                                                struct kvr_rail *const *rails, uint32_t rail_count,
+                                                const struct kvr_region_layout *layout, int fd,
+                                                uint64_t fd_offset, bool local, bool remote,
+                                                struct kvr_region **ret_region,
+                                                struct kvr_error *error);
+/* The same for memory that the caller maps itself and keeps until release (tests, the simulator).
+ */
+KVR_MUST_CHECK kvr_status kvr_region_open_mapped(const struct kvr_fabric *fabric,
+                                                 struct kvr_rail *const *rails, uint32_t rail_count,
+                                                 const struct kvr_region_layout *layout, void *base,
+                                                 bool local, bool remote,
+                                                 struct kvr_region **ret_region,
+                                                 struct kvr_error *error);
+void kvr_region_release(const struct kvr_fabric *fabric,
+                        struct kvr_region *region); /* NULL is fine */
+
+#endif
