@@ -1,0 +1,300 @@
+#include "agent/agent.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "agent/agent_state.h"
+#include "base/log.h"
+#include "base/poison.h"
+#include "base/rng.h"
+
+#define TICK_MS 20 /* while something is live */
+
+/* ---- commands to the group thread --------------------------------------------------------------
+ */
+
+static void pending_add(struct kvr_agent *agent, const struct kvr_group_message *message)
+{
+    if (agent->pending_first + agent->pending_count == agent->pending_capacity) {
+        size_t capacity = agent->pending_count * 2 + 256;
+        struct kvr_group_message *larger = malloc(capacity * sizeof(*larger));
+
+        if (larger == NULL)
+            abort(); /* a command may not be lost: nothing that follows would be true */
+        if (agent->pending_count > 0)
+            memcpy(larger, agent->pending + agent->pending_first,
+                   agent->pending_count * sizeof(*larger));
+        free(agent->pending);
+        agent->pending = larger;
+        agent->pending_first = 0;
+        agent->pending_capacity = capacity;
+    }
+    agent->pending[agent->pending_first + agent->pending_count++] = *message;
+}
+
+void agent_command(void *self, const struct kvr_group_message *message)
+{
+    struct kvr_agent *agent = self;
+
+    agent->kick = true;
+    if (agent->pending_count > 0 || !kvr_group_command(agent->group, message))
+        pending_add(agent, message);
+}
+
+/* Before the loop sleeps: the group thread is woken once for all that was queued. */
+static void on_before_sleep(uv_prepare_t *handle)
+{
+    struct kvr_agent *agent = handle->data;
+
+    while (agent->pending_count > 0 &&
+           kvr_group_command(agent->group, &agent->pending[agent->pending_first])) {
+        agent->pending_first++;
+        agent->pending_count--;
+    }
+    if (agent->pending_count == 0)
+        agent->pending_first = 0;
+    if (agent->kick && agent->thread != NULL)
+        kvr_group_thread_kick(agent->thread);
+    agent->kick = agent->pending_count > 0;
+}
+
+static void on_group_events(uv_async_t *handle)
+{
+    struct kvr_agent *agent = handle->data;
+    struct kvr_group_message message;
+
+    while (kvr_group_event(agent->group, &message)) {
+        if (agent->machine.page_kind != 0 && message.kind == agent->machine.page_set_kind)
+            agent_page_set(agent, &message);
+        else
+            agent->machine.group(agent->machine.self, kvr_clock_now(), &message);
+    }
+}
+
+static void agent_notify(void *self, uint32_t engine, const struct kvr_notice *notice)
+{
+    kvr_engine_port_notify(((struct kvr_agent *)self)->port, engine, notice);
+}
+
+/* ---- time and the end ---------------------------------------------------------------------------
+ */
+
+static void close_all(struct kvr_agent *agent);
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct kvr_agent *agent = timer->data;
+    kvr_ns now = kvr_clock_now();
+
+    agent->machine.tick(agent->machine.self, now);
+    if (agent_drained(agent, now))
+        close_all(agent);
+    if (agent->machine.live(agent->machine.self) == 0 && !agent->draining)
+        uv_timer_stop(timer);
+}
+
+static void tick_arm(struct kvr_agent *agent)
+{
+    if (!agent->closing && !uv_is_active((uv_handle_t *)&agent->tick) &&
+        (agent->draining || agent->machine.live(agent->machine.self) > 0))
+        uv_timer_start(&agent->tick, on_tick, TICK_MS, TICK_MS);
+}
+
+static void on_second(uv_timer_t *timer)
+{
+    struct kvr_agent *agent = timer->data;
+
+    agent->machine.tick(agent->machine.self, kvr_clock_now());
+    agent_facts_tell(agent);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct kvr_agent *agent = handle->data;
+
+    if (number == SIGHUP) {
+        kvr_options_hang_up(agent->launch->command, agent->launch->argc, agent->launch->argv,
+                            agent->config, sizeof(*agent->config));
+        return;
+    }
+    agent_drain(agent, number);
+    tick_arm(agent);
+}
+
+static void on_prepare(uv_prepare_t *handle)
+{
+    on_before_sleep(handle);
+    tick_arm(handle->data);
+}
+
+/* ---- opening and closing
+ * -------------------------------------------------------------------------- */
+
+static kvr_status memory_open(struct kvr_agent *agent, struct kvr_error *error)
+{
+    size_t bytes = agent->config->table_memory;
+
+    /* Untouched pages cost nothing, so this is a bound and no expense. */
+    agent->memory_block = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (agent->memory_block == MAP_FAILED) {
+        agent->memory_block = NULL;
+        return kvr_error_system(error, "tables", errno, "--table-memory: %zu bytes", bytes);
+    }
+    kvr_buddy_init(&agent->memory, agent->memory_block, bytes);
+    return KVR_OK;
+}
+
+static void loop_open(struct kvr_agent *agent)
+{
+    uv_loop_init(&agent->loop);
+    uv_async_init(&agent->loop, &agent->group_events, on_group_events);
+    uv_prepare_init(&agent->loop, &agent->before_sleep);
+    uv_timer_init(&agent->loop, &agent->tick);
+    uv_timer_init(&agent->loop, &agent->second);
+    uv_signal_init(&agent->loop, &agent->terminate);
+    uv_signal_init(&agent->loop, &agent->interrupt);
+    uv_signal_init(&agent->loop, &agent->hang_up);
+    agent->group_events.data = agent->before_sleep.data = agent->tick.data = agent;
+    agent->second.data = agent->terminate.data = agent->interrupt.data = agent;
+    agent->hang_up.data = agent;
+}
+
+static void loop_start(struct kvr_agent *agent)
+{
+    uv_prepare_start(&agent->before_sleep, on_prepare);
+    uv_timer_start(&agent->second, on_second, 0, 1000);
+    uv_signal_start(&agent->terminate, on_signal, SIGTERM);
+    uv_signal_start(&agent->interrupt, on_signal, SIGINT);
+    uv_signal_start(&agent->hang_up, on_signal, SIGHUP);
+}
+
+static void close_all(struct kvr_agent *agent)
+{
+    if (agent->closing)
+        return;
+    agent->closing = true;
+    for (uint32_t i = 0; i < KVR_ENGINES_MAX; i++)
+        agent->engines[i].serial = 0; /* helpers that end from here on tell nobody */
+    uv_close((uv_handle_t *)&agent->tick, NULL);
+    uv_close((uv_handle_t *)&agent->second, NULL);
+    uv_close((uv_handle_t *)&agent->terminate, NULL);
+    uv_close((uv_handle_t *)&agent->interrupt, NULL);
+    uv_close((uv_handle_t *)&agent->hang_up, NULL);
+    uv_close((uv_handle_t *)&agent->before_sleep, NULL);
+    uv_close((uv_handle_t *)&agent->group_events, NULL);
+    kvr_peers_close(agent->peers);
+    if (agent->thread != NULL)
+        kvr_group_thread_stop(agent->thread); /* before the engines' pages go */
+    agent->thread = NULL;
+    kvr_engine_port_close(agent->port);
+}
+
+static kvr_status reporter_open(struct kvr_agent *agent, struct kvr_error *error)
+{
+    const struct kvr_agent_config *config = agent->config;
+    struct kvr_reporter_options options = {
+        .scheduler = config->scheduler[0] != '\0' ? config->scheduler : NULL,
+        .agent = config->name,
+        .boot = agent->boot,
+        .state_dir = config->state_dir[0] != '\0' ? config->state_dir : NULL,
+    };
+    kvr_status status = kvr_reporter_open(&options, &agent->reporter, error);
+
+    if (status == KVR_OK)
+        agent->ports.events = kvr_reporter_sink(agent->reporter);
+    return status;
+}
+
+static kvr_status port_file_write(const struct kvr_agent *agent, struct kvr_error *error)
+{
+    FILE *file;
+
+    if (agent->config->port_file[0] == '\0')
+        return KVR_OK;
+    file = fopen(agent->config->port_file, "w");
+    if (file == NULL)
+        return kvr_error_system(error, "agent", errno, "--port-file %s", agent->config->port_file);
+    fprintf(file, "%u\n", kvr_peers_port(agent->peers));
+    fclose(file);
+    return KVR_OK;
+}
+
+static kvr_status agent_open(struct kvr_agent *agent, struct kvr_error *error)
+{
+    kvr_status status = agent_checks(agent->config, error);
+
+    if (status == KVR_OK)
+        status = agent_run_dir_open(agent, error);
+    if (status == KVR_OK)
+        status = memory_open(agent, error);
+    if (status == KVR_OK)
+        status = reporter_open(agent, error);
+    if (status == KVR_OK)
+        status = agent_rails_open(agent, error);
+    if (status == KVR_OK)
+        status = agent_peers_open(agent, error);
+    if (status == KVR_OK)
+        status = agent_engines_open(agent, error);
+    if (status == KVR_OK)
+        status = port_file_write(agent, error);
+    return status;
+}
+
+int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config *config,
+                  const struct kvr_machine *machine)
+{
+    struct kvr_agent *agent = calloc(1, sizeof(*agent));
+    struct kvr_error error = {0};
+    kvr_status status;
+
+    if (agent == NULL)
+        return 1;
+    signal(SIGPIPE, SIG_IGN);
+    /* The buffers of connections go back to the system when they end: by default malloc learns
+     * their size and keeps them. */
+    (void)mallopt(M_MMAP_THRESHOLD, 512 << 10);
+    agent->launch = launch;
+    agent->config = config;
+    agent->machine = *machine;
+    agent->boot = kvr_random_u64();
+    gethostname(agent->host, sizeof(agent->host) - 1);
+    agent->ports = (struct kvr_ports){
+        .self = agent,
+        .send = agent_send,
+        .dial = agent_dial,
+        .hang_up = agent_hang_up,
+        .notify = agent_notify,
+        .command = agent_command,
+        .region_done = agent_region_done,
+        .engine_done = agent_engine_done,
+        .rails = agent_rails_now,
+    };
+    loop_open(agent);
+    status = agent_open(agent, &error);
+    if (status == KVR_OK) {
+        loop_start(agent);
+        kvr_log_info("%s is ready: engines at %s, %u rails", config->name, agent->engine_socket,
+                     agent->rail_count);
+    } else {
+        kvr_log_failure(KVR_LOG_ERROR, "cannot start", &error);
+        close_all(agent);
+    }
+    uv_run(&agent->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&agent->loop);
+    kvr_reporter_close(agent->reporter);
+    agent_regions_close(agent);
+    agent_rails_close(agent);
+    if (agent->memory_block != NULL)
+        KVR_UNPOISON(agent->memory_block, config->table_memory); /* others will be mapped there */
+    munmap(agent->memory_block, config->table_memory);
+    free(agent->pending);
+    free(agent);
+    return status == KVR_OK ? 0 : 1;
+}

@@ -1,0 +1,93 @@
+/* An agent: the shell around a pure state machine (outbound or inbound).
+ *
+ * It opens the rails, runs the rail group's thread and the loop, carries events between engines,
+ * peers, the group thread, the scheduler and the machine, and drains when it is asked to stop. It
+ * decides nothing about transfers. Both programs are this and their machine. */
+#ifndef KVR_AGENT_AGENT_H
+#define KVR_AGENT_AGENT_H
+
+#include "agent/engines.h"
+#include "agent/ports.h"
+#include "base/options.h"
+
+struct kvr_agent;
+
+/* What the command line and its kin say; both programs' tables begin with these rows. */
+struct kvr_agent_config {
+    char name[KVR_NAME_BYTES];
+    char engine_socket[108];            /* "" = name.sock in the run folder */
+    char run_dir[512];                  /* "" = found at start */
+    char listen[KVR_OPTION_ITEM_BYTES]; /* prefill-agent only; "" = does not listen */
+    char port_file[512];
+    char provider[16];
+    struct kvr_option_list rails;
+    char scheduler[KVR_OPTION_ITEM_BYTES]; /* "" = report to nobody */
+    char state_dir[512];
+    bool insecure;
+    kvr_ns heartbeat, quiet, spin, drain_timeout;
+    uint64_t chunk_bytes_max, window_bytes, window_writes, table_memory;
+    /* prefill-agent */
+    kvr_ns lease, want_timeout;
+    /* decode-agent */
+    kvr_ns deadline;
+    uint64_t slots;
+};
+
+/* The rows that both programs share, with fields of struct kvr_agent_config. */
+#define KVR_AGENT_OPTION_COUNT 18
+extern const struct kvr_option kvr_agent_options[KVR_AGENT_OPTION_COUNT];
+
+/* The machine as the shell sees it: the functions of outbound.h or inbound.h. */
+struct kvr_machine {
+    void *self;
+    kvr_role role;
+    struct kvr_engines *engines;
+    struct kvr_group_user user; /* push or land */
+    /* set, page: how the group thread is told of an engine's readiness page; 0: it need not know */
+    uint32_t page_kind, page_set_kind;
+    /* Called once, when the rails are open: limits and counts are known. */
+    kvr_status (*init)(void *self, const struct kvr_agent_config *config,
+                       const struct kvr_ports *ports, struct kvr_buddy *memory,
+                       struct kvr_group *group, uint32_t rail_count,
+                       const struct kvr_write_limits *limits);
+    bool (*serves)(kvr_request_kind kind); /* requests of the other kind of agent are refused */
+    void (*request)(void *self, kvr_ns now, uint32_t engine, const struct kvr_request *request);
+    void (*engine_down)(void *self, kvr_ns now, uint32_t engine);
+    void (*peer_up)(void *self, kvr_ns now, uint32_t peer, const struct kvr_msg_hello *hello);
+    void (*peer_lost)(void *self, kvr_ns now, uint32_t peer, kvr_status status, const char *detail);
+    void (*peer_writable)(void *self, kvr_ns now, uint32_t peer); /* may be NULL */
+    void (*message)(void *self, kvr_ns now, uint32_t peer, const struct kvr_message *message);
+    void (*group)(void *self, kvr_ns now, const struct kvr_group_message *message);
+    void (*tick)(void *self, kvr_ns now);
+    uint32_t (*live)(const void *self);
+    void (*drain)(void *self);
+    /* The ids of the requests that are live, borrowed: at most max of them; returns how many. */
+    uint32_t (*requests)(const void *self, const char *requests[], uint32_t max);
+    void (*cancel_all)(void *self, kvr_ns now, kvr_status status, const char *detail);
+    void (*why)(const void *self, uint32_t engine, uint64_t handle, char *json, size_t capacity);
+    void (*counters)(const void *self, uint64_t counters[]); /* by enum kvr_counter */
+    /* Bytes that came in over a rail of ours; NULL: what leaves is counted by the group. */
+    uint64_t (*landed)(const void *self, uint32_t rail);
+};
+
+/* The address that would be open to other hosts although --insecure was not given; NULL: none. */
+const char *kvr_agent_exposed(const struct kvr_agent_config *config);
+
+/* What config was loaded from: SIGHUP loads it again. */
+struct kvr_agent_launch {
+    const struct kvr_command *command;
+    int argc;
+    char **argv;
+};
+
+/* What both programs' --help says about signals. */
+#define KVR_AGENT_SIGNALS                                                                          \
+    "SIGTERM and SIGINT: take no new work, let transfers end within --drain-timeout, name what\n"  \
+    "was given up, exit with 0; a second one exits at once with 1."
+
+/* Runs until SIGTERM or SIGINT and drained. config: SIGHUP changes it. Returns the exit status: 0,
+ * or 1 when it could not start (the log has the sentence). */
+int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config *config,
+                  const struct kvr_machine *machine);
+
+#endif

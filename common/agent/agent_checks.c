@@ -1,0 +1,76 @@
+/* What must hold before an agent starts: each failure names the limit, the need and the remedy. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/agent_state.h"
+#include "base/address.h"
+#include "base/log.h"
+#include "base/need.h"
+
+/* Engines bring a socket, a page, a doorbell and a pidfd each; peers and rails a few descriptors.
+ */
+#define FILES_NEEDED    (64 + 6 * KVR_ENGINES_MAX + 2 * KVR_PEERS_MAX + 8 * KVR_RAILS_MAX)
+#define SHM_NEEDED      (64ull << 20)
+#define STATE_NEEDED    (64ull << 20)
+#define MEMLOCK_ADVISED (1ull << 30)
+
+/* Cards pin what is registered with them; tcp and shm do not. */
+static void memlock_check(const struct kvr_agent_config *config)
+{
+    struct rlimit limit;
+
+    if (strcmp(config->provider, "verbs") != 0 && strcmp(config->provider, "efa") != 0)
+        return;
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur < MEMLOCK_ADVISED)
+        kvr_log_warning(
+            "RLIMIT_MEMLOCK allows %" PRIu64 " KiB and provider %s pins every region: "
+            "larger ones will be refused (ulimit -l unlimited, or LimitMEMLOCK=infinity)",
+            (uint64_t)limit.rlim_cur >> 10, config->provider);
+}
+
+kvr_status agent_checks(const struct kvr_agent_config *config, struct kvr_error *error)
+{
+    kvr_status status = kvr_need_files(FILES_NEEDED, error);
+
+    if (status != KVR_OK)
+        return status;
+    memlock_check(config);
+    if (strcmp(config->provider, "shm") == 0) {
+        status = kvr_need_space("provider shm needs room: the folder", "/dev/shm", SHM_NEEDED,
+                                "free some, or make it larger (mount -o remount,size=1G /dev/shm)",
+                                error);
+        if (status != KVR_OK)
+            return status;
+    }
+    if (config->state_dir[0] == '\0')
+        return KVR_OK;
+    if (mkdir(config->state_dir, 0700) != 0 && errno != EEXIST)
+        return kvr_error_system(error, "start", errno, "--state-dir %s cannot be made",
+                                config->state_dir);
+    status = kvr_need_space("--state-dir", config->state_dir, STATE_NEEDED,
+                            "free some, or name another folder", error);
+    if (status != KVR_OK)
+        return status;
+    if (access(config->state_dir, W_OK | X_OK) != 0)
+        return kvr_error_system(error, "start", errno, "--state-dir %s cannot be written",
+                                config->state_dir);
+    return KVR_OK;
+}
+
+/* Nothing of ours is encrypted, so nobody beyond this host is listened to by accident. */
+const char *kvr_agent_exposed(const struct kvr_agent_config *config)
+{
+    struct kvr_address address;
+
+    if (config->insecure)
+        return NULL;
+    if (config->listen[0] != '\0' &&
+        kvr_address_parse(config->listen, 0, NULL, &address) == KVR_OK &&
+        !kvr_address_is_loopback(&address))
+        return config->listen;
+    return NULL;
+}

@@ -1,0 +1,79 @@
+/* The end of an agent: no new work, patience for the old, and the names of what was given up. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/agent_state.h"
+#include "base/log.h"
+
+#define LINGER_NS  (5 * KVR_S) /* for what was given up to settle */
+#define NAMES_MAX  64
+#define NAMES_ROOM 600 /* of a log line */
+
+void agent_drain(struct kvr_agent *agent, int signal)
+{
+    if (agent->draining) {
+        kvr_log_warning("second signal %d: leaving at once", signal);
+        _exit(1);
+    }
+    kvr_log_info("signal %d: taking no new work, %u requests to end", signal,
+                 agent->machine.requests(agent->machine.self, NULL, 0));
+    agent->draining = true;
+    agent->drain_end = kvr_clock_now() + agent->config->drain_timeout;
+    agent->machine.drain(agent->machine.self);
+}
+
+/* "a, b and 5 more": as many as a line takes. */
+static void name_requests(const struct kvr_agent *agent, char text[NAMES_ROOM])
+{
+    const char *requests[NAMES_MAX];
+    uint32_t all = agent->machine.requests(agent->machine.self, requests, NAMES_MAX);
+    uint32_t named = 0;
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (; named < all && named < NAMES_MAX; named++) {
+        size_t bytes = strlen(requests[named]) + 2;
+
+        if (used + bytes + 32 > NAMES_ROOM)
+            break;
+        used += (size_t)snprintf(text + used, NAMES_ROOM - used, "%s%s", named > 0 ? ", " : "",
+                                 requests[named]);
+    }
+    if (named < all)
+        snprintf(text + used, NAMES_ROOM - used, " and %u more", all - named);
+}
+
+static void give_up(struct kvr_agent *agent, kvr_ns now)
+{
+    uint32_t count = agent->machine.requests(agent->machine.self, NULL, 0);
+    char names[NAMES_ROOM];
+
+    name_requests(agent, names);
+    kvr_log_warning("giving up %u requests that did not end within --drain-timeout: %s", count,
+                    names);
+    agent->given_up = true;
+    agent->drain_end = now + LINGER_NS;
+    agent->machine.cancel_all(agent->machine.self, now, KVR_DRAINING, "the agent is shutting down");
+}
+
+bool agent_drained(struct kvr_agent *agent, kvr_ns now)
+{
+    uint32_t live = agent->machine.live(agent->machine.self);
+
+    if (!agent->draining || agent->closing)
+        return false;
+    if (live == 0) {
+        kvr_log_info("%s has ended all work and stops", agent->config->name);
+        return true;
+    }
+    if (now < agent->drain_end)
+        return false;
+    if (!agent->given_up) {
+        give_up(agent, now);
+        return false;
+    }
+    kvr_log_warning("%u transfers did not settle: their pages are free when this process is gone",
+                    live);
+    return true;
+}

@@ -1,0 +1,77 @@
+/* What the scheduler is told of an agent once a second, beside its events. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "agent/agent_state.h"
+#include "base/address.h"
+#include "base/version.h"
+
+static void rail_snapshot(const struct kvr_agent *agent, uint32_t index,
+                          struct kvr_rail_snapshot *rail)
+{
+    const struct kvr_rail_facts *facts = agent->fabric.ops->rail_facts(agent->rails[index]);
+    struct kvr_rail_address address = kvr_group_address(agent->group, index);
+    struct kvr_rail_counters counters = kvr_group_counters(agent->group, index);
+
+    memcpy(rail->name, facts->name, sizeof(rail->name));
+    memcpy(rail->provider, facts->provider, sizeof(rail->provider));
+    snprintf(rail->address, sizeof(rail->address), "%s", facts->source);
+    rail->epoch = address.epoch;
+    rail->state = address.bytes > 0 ? KVR_RAIL_UP : KVR_RAIL_DOWN;
+    rail->speed_bps = facts->speed_bps;
+    rail->bytes = agent->machine.landed != NULL ? agent->machine.landed(agent->machine.self, index)
+                                                : counters.bytes;
+    rail->writes = agent->machine.role == KVR_ROLE_SOURCE ? counters.writes : counters.arrivals;
+}
+
+static void engine_snapshot(const struct kvr_agent *agent, uint32_t index,
+                            struct kvr_engine_facts *facts)
+{
+    const struct kvr_engine *engine = &agent->machine.engines->local[index];
+
+    memcpy(facts->name, engine->name, sizeof(facts->name));
+    facts->rank = engine->rank;
+    memcpy(facts->model, engine->compat.model, sizeof(facts->model));
+    facts->region_count = engine->set != NULL ? engine->set->count : 0;
+    facts->region_bytes = agent->engines[index].region_bytes;
+}
+
+void agent_facts_tell(struct kvr_agent *agent)
+{
+    static struct kvr_agent_facts facts; /* loop thread only, and large */
+
+    memset(&facts, 0, sizeof(facts));
+    facts.role = agent->machine.role;
+    snprintf(facts.version, sizeof(facts.version), "%s", KVRAIL_VERSION);
+    memcpy(facts.host, agent->host, sizeof(facts.host));
+    facts.pid = (uint32_t)getpid();
+    if (agent->config->listen[0] != '\0') {
+        struct kvr_address address;
+        char text[KVR_ADDRESS_TEXT_BYTES];
+
+        if (kvr_address_parse(agent->config->listen, 0, NULL, &address) == KVR_OK) {
+            address.port = kvr_peers_port(agent->peers);
+            snprintf(facts.listen, sizeof(facts.listen), "%.63s",
+                     kvr_address_print(&address, text));
+        }
+    }
+    snprintf(facts.provider, sizeof(facts.provider), "%s", agent->config->provider);
+    facts.transfers_live = agent->machine.live(agent->machine.self);
+    facts.peers_up = agent->peers_up;
+    memcpy(facts.counters, agent->counters, sizeof(facts.counters));
+    agent->machine.counters(agent->machine.self, facts.counters);
+    facts.rail_count = agent->rail_count;
+    for (uint32_t i = 0; i < agent->rail_count; i++) {
+        struct kvr_rail_counters counters = kvr_group_counters(agent->group, i);
+
+        rail_snapshot(agent, i, &facts.rails[i]);
+        facts.counters[KVR_COUNTER_CQ_ERRORS] += counters.failures;
+        facts.counters[KVR_COUNTER_EPOCHS_ENDED] += counters.recycles;
+    }
+    for (uint32_t i = 0; i < KVR_ENGINES_MAX; i++)
+        if (agent->machine.engines->local[i].attached)
+            engine_snapshot(agent, i, &facts.engines[facts.engine_count++]);
+    kvr_reporter_facts(agent->reporter, &facts);
+}

@@ -1,0 +1,107 @@
+/* Peers, between the control channel and the machine. */
+#include <stdio.h>
+
+#include "agent/agent_state.h"
+#include "base/log.h"
+
+static void on_hello(void *self, struct kvr_msg_hello *ret_hello)
+{
+    struct kvr_agent *agent = self;
+
+    ret_hello->boot = agent->boot;
+    snprintf(ret_hello->agent, sizeof(ret_hello->agent), "%s", agent->config->name);
+    snprintf(ret_hello->provider, sizeof(ret_hello->provider), "%s", agent->config->provider);
+    snprintf(ret_hello->host, sizeof(ret_hello->host), "%s", agent->host);
+    ret_hello->limits = agent->limits;
+    ret_hello->rails = agent->hello_rails;
+    ret_hello->rail_count = agent_rails_now(agent, agent->hello_rails);
+    ret_hello->compats = agent->hello_compats;
+    ret_hello->compat_count = 0;
+    for (uint32_t i = 0; i < KVR_ENGINES_MAX; i++)
+        if (agent->machine.engines->local[i].attached)
+            agent->hello_compats[ret_hello->compat_count++] =
+                agent->machine.engines->local[i].compat;
+}
+
+static void on_up(void *self, kvr_ns now, uint32_t peer, const struct kvr_msg_hello *hello)
+{
+    struct kvr_agent *agent = self;
+
+    agent->peers_up++;
+    kvr_log_info("peer %u is up: \"%s\" on %s, %u rails", peer, hello->agent, hello->host,
+                 hello->rail_count);
+    agent->machine.peer_up(agent->machine.self, now, peer, hello);
+}
+
+static void on_message(void *self, kvr_ns now, uint32_t peer, const struct kvr_message *message)
+{
+    struct kvr_agent *agent = self;
+
+    agent->machine.message(agent->machine.self, now, peer, message);
+}
+
+static void on_lost(void *self, kvr_ns now, uint32_t peer, kvr_status status, const char *detail)
+{
+    struct kvr_agent *agent = self;
+    struct kvr_peer_info info;
+
+    if (kvr_peers_info(agent->peers, peer, &info) && info.agent[0] != '\0' && agent->peers_up > 0)
+        agent->peers_up--;
+    agent->counters[status == KVR_INCOMPATIBLE || status == KVR_VERSION
+                        ? KVR_COUNTER_HANDSHAKE_FAILURES
+                        : KVR_COUNTER_PEERS_LOST]++;
+    kvr_log_warning("peer %u is lost (%s): %s", peer, kvr_status_name(status), detail);
+    agent->machine.peer_lost(agent->machine.self, now, peer, status, detail);
+}
+
+static void on_writable(void *self, kvr_ns now, uint32_t peer)
+{
+    struct kvr_agent *agent = self;
+
+    if (agent->machine.peer_writable != NULL)
+        agent->machine.peer_writable(agent->machine.self, now, peer);
+}
+
+static void on_turned_away(void *self, kvr_ns now, const char *who, kvr_status status,
+                           const char *detail)
+{
+    struct kvr_agent *agent = self;
+
+    (void)now;
+    agent->counters[KVR_COUNTER_HANDSHAKE_FAILURES]++;
+    kvr_log_warning("turned away %s (%s): %s", who, kvr_status_name(status), detail);
+}
+
+kvr_status agent_send(void *self, uint32_t peer, const struct kvr_message *message)
+{
+    return kvr_peers_send(((struct kvr_agent *)self)->peers, peer, message);
+}
+
+kvr_status agent_dial(void *self, const char *address, uint32_t *ret_peer, struct kvr_error *error)
+{
+    return kvr_peers_dial(((struct kvr_agent *)self)->peers, address, ret_peer, error);
+}
+
+void agent_hang_up(void *self, uint32_t peer, kvr_status status, const char *detail)
+{
+    kvr_peers_end(((struct kvr_agent *)self)->peers, peer, status, detail);
+}
+
+kvr_status agent_peers_open(struct kvr_agent *agent, struct kvr_error *error)
+{
+    struct kvr_peers_options options = {
+        .owner = {.self = agent,
+                  .hello = on_hello,
+                  .up = on_up,
+                  .message = on_message,
+                  .lost = on_lost,
+                  .writable = on_writable,
+                  .turned_away = on_turned_away},
+        .beat_ms = (uint32_t)(agent->config->heartbeat / KVR_MS),
+    };
+    kvr_status status = kvr_peers_open(&agent->loop, &options, &agent->peers, error);
+
+    if (status == KVR_OK && agent->config->listen[0] != '\0')
+        status = kvr_peers_listen(agent->peers, agent->config->listen, error);
+    return status;
+}

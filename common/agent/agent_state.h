@@ -1,0 +1,92 @@
+/* Between the files of the agent's shell; nobody else includes it. */
+#ifndef KVR_AGENT_AGENT_STATE_H
+#define KVR_AGENT_AGENT_STATE_H
+
+#include <uv.h>
+
+#include "agent/agent.h"
+#include "agent/engine_port.h"
+#include "agent/peer.h"
+#include "agent/reporter.h"
+#include "fabric/rail_group_thread.h"
+
+struct agent_engine {
+    uint64_t serial; /* of the engine that has this index now; 0: none */
+    int doorbell;    /* watched by the group thread; -1 */
+    uint64_t region_bytes;
+};
+
+struct kvr_agent {
+    const struct kvr_agent_launch *launch;
+    struct kvr_agent_config *config;
+    char engine_socket[108]; /* configured, or in the run folder */
+    struct kvr_machine machine;
+    struct kvr_ports ports;
+    uint64_t boot;
+    char host[KVR_NAME_BYTES];
+
+    struct kvr_fabric fabric;
+    struct kvr_rail *rails[KVR_RAILS_MAX];
+    uint32_t rail_count;
+    struct kvr_write_limits limits;
+    struct kvr_group *group;
+    struct kvr_group_thread *thread;
+
+    void *memory_block;
+    struct kvr_buddy memory;
+
+    uv_loop_t loop;
+    uv_async_t group_events;
+    uv_prepare_t before_sleep;
+    uv_timer_t tick, second;
+    uv_signal_t terminate, interrupt, hang_up;
+    struct kvr_engine_port *port;
+    struct kvr_peers *peers;
+    struct kvr_reporter *reporter;
+    bool started, draining, given_up, closing;
+    kvr_ns drain_end; /* of the patience; once given up, of the time to settle */
+
+    /* commands that the group's ring had no room for, in order */
+    struct kvr_group_message *pending;
+    size_t pending_first, pending_count, pending_capacity;
+    bool kick;
+
+    struct agent_engine engines[KVR_ENGINES_MAX];
+    uint64_t serial_next;
+    struct agent_region *regions; /* registered, by engine */
+
+    /* hello's arrays */
+    struct kvr_rail_address hello_rails[KVR_RAILS_MAX];
+    struct kvr_compat hello_compats[KVR_ENGINES_MAX];
+    uint64_t counters[KVR_COUNTER_END];
+    uint32_t peers_up;
+};
+
+/* agent_checks.c */
+kvr_status agent_checks(const struct kvr_agent_config *config, struct kvr_error *error);
+/* agent_run_dir.c */
+kvr_status agent_run_dir_open(struct kvr_agent *agent, struct kvr_error *error);
+/* agent_drain.c */
+void agent_drain(struct kvr_agent *agent, int signal);
+bool agent_drained(struct kvr_agent *agent, kvr_ns now); /* true: close now */
+/* agent_rails.c */
+kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error);
+void agent_rails_close(struct kvr_agent *agent);
+/* agent_engines.c */
+kvr_status agent_engines_open(struct kvr_agent *agent, struct kvr_error *error);
+void agent_region_done(void *self, struct kvr_region *region);
+void agent_engine_done(void *self, uint32_t engine);
+void agent_regions_close(struct kvr_agent *agent); /* the loop has ended */
+void agent_page_set(struct kvr_agent *agent, const struct kvr_group_message *message);
+/* agent_peers.c */
+kvr_status agent_peers_open(struct kvr_agent *agent, struct kvr_error *error);
+kvr_status agent_send(void *self, uint32_t peer, const struct kvr_message *message);
+kvr_status agent_dial(void *self, const char *address, uint32_t *ret_peer, struct kvr_error *error);
+void agent_hang_up(void *self, uint32_t peer, kvr_status status, const char *detail);
+uint32_t agent_rails_now(void *self, struct kvr_rail_address ret_rails[KVR_RAILS_MAX]);
+/* agent_facts.c */
+void agent_facts_tell(struct kvr_agent *agent);
+/* agent.c */
+void agent_command(void *self, const struct kvr_group_message *message);
+
+#endif

@@ -1,0 +1,85 @@
+/* One engine's connection, inside the engine port: its states, what waits to be sent, when it ends.
+ * Loop thread.
+ *
+ *   FREE → GREETING   accepted; ATTACH must come in time
+ *   GREETING → LIVE   ATTACHED was sent; `owned` by the handler until release
+ *   LIVE → DOWN       the handler was told; no request is taken; notices still flow if it lives
+ *   → LEAVING         released (or never owned) and nothing left to send: its handles close
+ *   → FREE            they have closed */
+#ifndef KVR_AGENT_ENGINE_LINK_H
+#define KVR_AGENT_ENGINE_LINK_H
+
+#include <uv.h>
+
+#include "agent/engine_port.h"
+#include "agent/engine_socket.h"
+#include "wire/packet_queue.h"
+#include "wire/packet_socket.h"
+
+typedef enum engine_state {
+    ENGINE_FREE,
+    ENGINE_GREETING,
+    ENGINE_LIVE,
+    ENGINE_DOWN,
+    ENGINE_LEAVING,
+} engine_state;
+
+struct engine_link {
+    struct kvr_engine_port *port;
+    uint32_t index;
+    engine_state state;
+    bool owned;        /* up returned KVR_OK, release has not come */
+    int socket, pidfd; /* -1: closed */
+    pid_t pid;         /* for people */
+    uv_poll_t socket_poll, process_poll;
+    uv_timer_t timer;   /* GREETING: the time for ATTACH; later: runs a pending give-up */
+    uint32_t handles;   /* of the three above, not yet closed */
+    int watched;        /* uv events of socket_poll */
+    bool blocked;       /* the socket had no room */
+    bool overflowed;    /* a notice did not fit: none is carried after it */
+    kvr_status pending; /* why it will be given up at the next turn of the loop, or KVR_OK */
+    char pending_detail[KVR_DETAIL_BYTES];
+    struct kvr_engine_shared shared;
+    struct kvr_packet_queue queue;
+    uint8_t *queue_memory;
+};
+
+struct kvr_engine_port {
+    uv_loop_t *loop;
+    struct kvr_engine_handler handler;
+    char path[108];
+    char agent[KVR_NAME_BYTES];
+    int socket, pidfd; /* listening; this process, for engines to watch */
+    int spare_fd; /* given up for a moment to turn an engine away when descriptors are used up */
+    uv_poll_t listener;
+    uint32_t handles; /* libuv handles that are not yet closed, the listener's included */
+    bool closing;
+    struct kvr_engine_decoder *decoder;
+    uint8_t received[KVR_PACKET_BYTES_MAX], sending[KVR_PACKET_BYTES_MAX];
+    struct engine_link engines[KVR_ENGINES_MAX];
+    uint8_t free_ring[KVR_ENGINES_MAX]; /* indexes, oldest first */
+    uint32_t free_head, free_count;
+};
+
+/* Takes a connected socket (and its pidfd, or -1) into a FREE link. On failure both stay the
+ * caller's. */
+KVR_MUST_CHECK kvr_status engine_link_start(struct engine_link *engine, int socket, int pidfd,
+                                            pid_t pid, struct kvr_error *error);
+
+/* Queues a notice and sends what the socket takes. */
+void engine_link_notify(struct engine_link *engine, const struct kvr_notice *notice);
+
+/* Gives the engine up at the next turn of the loop. */
+void engine_link_refuse(struct engine_link *engine, kvr_status why, const char *detail);
+
+/* The owner lets go. */
+void engine_link_release(struct engine_link *engine);
+
+/* Closes what is open, at once and without a word to the handler. */
+void engine_link_leave(struct engine_link *engine);
+
+/* In engine_port.c: a link is FREE again; a handle of the port has closed. */
+void engine_port_freed(struct kvr_engine_port *port, uint32_t index);
+void engine_port_handle_closed(struct kvr_engine_port *port);
+
+#endif

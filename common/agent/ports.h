@@ -1,0 +1,34 @@
+/* The ways out of the pure state machines (outbound, inbound): what they decide leaves through
+ * these calls, which only enqueue. The agent gives real ones, the simulator its own. */
+#ifndef KVR_AGENT_PORTS_H
+#define KVR_AGENT_PORTS_H
+
+#include "fabric/rail_group.h"
+#include "trace/event.h"
+#include "wire/engine_message.h"
+#include "wire/message.h"
+
+struct kvr_ports {
+    void *self;
+    /* To a peer. KVR_AGAIN: its queue is full; park what can wait and try again when told. */
+    kvr_status (*send)(void *self, uint32_t peer, const struct kvr_message *message);
+    /* The target's only: the peer of "host:port", dialed when it is new. */
+    kvr_status (*dial)(void *self, const char *address, uint32_t *ret_peer,
+                       struct kvr_error *error);
+    /* The session with this peer is to end: what it promised can no longer be trusted. The machine
+     * is told by its peer_lost. */
+    void (*hang_up)(void *self, uint32_t peer, kvr_status status, const char *detail);
+    /* To an engine; dropped when it is gone. */
+    void (*notify)(void *self, uint32_t engine, const struct kvr_notice *notice);
+    /* To the group thread. Never refused: what the ring cannot take is kept in order. */
+    void (*command)(void *self, const struct kvr_group_message *message);
+    /* No job can touch this region any more: unmap and unregister it. */
+    void (*region_done)(void *self, struct kvr_region *region);
+    /* Nothing refers to this engine any more: its shared page may go, its index be used again. */
+    void (*engine_done)(void *self, uint32_t engine);
+    /* The rails of ours that peers may write to, with their epochs now; returns how many. */
+    uint32_t (*rails)(void *self, struct kvr_rail_address ret_rails[KVR_RAILS_MAX]);
+    struct kvr_event_sink events;
+};
+
+#endif

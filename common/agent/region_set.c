@@ -1,0 +1,56 @@
+#include "agent/region_set.h"
+
+struct kvr_region_set *kvr_region_set_new(struct kvr_buddy *memory, uint32_t count, bool local)
+{
+    struct kvr_region_set *set = kvr_buddy_alloc(memory, sizeof(*set));
+
+    if (set == NULL)
+        return NULL;
+    memset(set, 0, sizeof(*set));
+    set->references = 1;
+    set->count = count;
+    if (count == 0)
+        return set;
+    set->layouts = kvr_buddy_alloc(memory, count * sizeof(*set->layouts));
+    if (local)
+        set->locals = kvr_buddy_alloc(memory, count * sizeof(struct kvr_region *));
+    else
+        set->remotes = kvr_buddy_alloc(memory, count * sizeof(*set->remotes));
+    if (set->layouts == NULL || (set->locals == NULL && set->remotes == NULL)) {
+        kvr_region_set_release(set, memory);
+        return NULL;
+    }
+    return set;
+}
+
+bool kvr_region_set_release(struct kvr_region_set *set, struct kvr_buddy *memory)
+{
+    if (--set->references > 0)
+        return false;
+    kvr_buddy_free(memory, set->layouts);
+    kvr_buddy_free(memory, set->locals);
+    kvr_buddy_free(memory, set->remotes);
+    kvr_buddy_free(memory, set);
+    return true;
+}
+
+bool kvr_region_set_group(const struct kvr_region_set *set, uint32_t group,
+                          uint32_t *ret_page_tokens, uint32_t *ret_page_limit)
+{
+    uint32_t page_limit = UINT32_MAX, page_tokens = 0;
+
+    for (uint32_t i = 0; i < set->count; i++) {
+        const struct kvr_region_layout *layout = &set->layouts[i];
+
+        if (layout->group != group)
+            continue;
+        page_tokens = layout->page_tokens;
+        if (layout->page_count < page_limit)
+            page_limit = layout->page_count;
+    }
+    if (page_tokens == 0)
+        return false;
+    *ret_page_tokens = page_tokens;
+    *ret_page_limit = page_limit;
+    return true;
+}

@@ -1,0 +1,35 @@
+/* An immutable list of regions, shared by everything that was planned with it.
+ *
+ * A transfer takes a reference when it begins, so that both sides plan every segment with the same
+ * layouts even when the engine adds or drops regions meanwhile: that makes a new set. */
+#ifndef KVR_AGENT_REGION_SET_H
+#define KVR_AGENT_REGION_SET_H
+
+#include "base/buddy.h"
+#include "fabric/region.h"
+
+struct kvr_region_set {
+    uint32_t references;
+    uint32_t count;
+    uint64_t version; /* larger for every later set of the same engine */
+    struct kvr_region_layout *layouts;
+    struct kvr_region **locals;        /* our engine's: one for each layout; else NULL */
+    struct kvr_remote_region *remotes; /* a peer's engine's: one for each layout; else NULL */
+};
+
+/* A set of `count` entries with one reference, contents yours to fill; NULL when memory is full. */
+struct kvr_region_set *kvr_region_set_new(struct kvr_buddy *memory, uint32_t count, bool local);
+static inline struct kvr_region_set *kvr_region_set_acquire(struct kvr_region_set *set)
+{
+    set->references++;
+    return set;
+}
+/* True when this was the last reference and the set is gone. */
+bool kvr_region_set_release(struct kvr_region_set *set, struct kvr_buddy *memory);
+
+/* Tokens of one page of a group, and how many pages every region of the group has at least. False
+ * when no region belongs to the group. */
+bool kvr_region_set_group(const struct kvr_region_set *set, uint32_t group,
+                          uint32_t *ret_page_tokens, uint32_t *ret_page_limit);
+
+#endif

@@ -1,0 +1,56 @@
+/* Tells the scheduler what an agent does, and never makes the agent wait.
+ *
+ * Events go through a bounded ring to a thread of the reporter's own, which batches them (at most
+ * 250 ms, at most KVR_REPORT_EVENTS_MAX) and posts them over HTTP. What the scheduler has not
+ * acknowledged is kept: first in memory, past a bound in a spool on disk, in order. Past the
+ * spool's bound the oldest go, and are counted as dropped. A spool left by an earlier start of the
+ * same agent is sent first.
+ *
+ * kvr_reporter_open, _close and _stats: the thread that owns the agent. The sink and _facts: one
+ * thread, the loop thread; neither blocks on disk or network. */
+#ifndef KVR_AGENT_REPORTER_H
+#define KVR_AGENT_REPORTER_H
+
+#include "base/status.h"
+#include "trace/event.h"
+#include "trace/report.h"
+
+struct kvr_reporter;
+
+struct kvr_reporter_options {
+    const char *scheduler; /* "HOST:PORT", "[::1]:9470"; NULL: events are only counted */
+    const char *agent;     /* this agent's name; unique among the agents of a scheduler */
+    uint64_t boot;         /* random per start: the one that hello names */
+    const char *state_dir; /* exists; the spool lies here. NULL: no spool, memory only */
+    /* 0 takes the default. */
+    size_t memory_bytes_max; /* unacknowledged, in memory: 4 MiB */
+    size_t spool_bytes_max;  /* unacknowledged, on disk: 256 MiB */
+    uint32_t close_ms;       /* how long close tries to hand over the rest: 2,000 */
+};
+
+struct kvr_reporter_stats {
+    uint64_t emitted;      /* events given to the sink */
+    uint64_t acknowledged; /* events that the scheduler has committed, of earlier boots too */
+    uint64_t dropped;      /* events lost: ring or spool full, or refused for good */
+    uint64_t posts, posts_failed;
+    bool connected; /* the last post was answered */
+};
+
+/* Every string of options is copied. Fails on an unusable address, name or state_dir; a scheduler
+ * that does not answer is no failure. */
+KVR_MUST_CHECK kvr_status kvr_reporter_open(const struct kvr_reporter_options *options,
+                                            struct kvr_reporter **ret_reporter,
+                                            struct kvr_error *error);
+/* Flushes up to close_ms; the rest stays in the spool for the next start. NULL is fine; returns
+ * NULL. */
+struct kvr_reporter *kvr_reporter_close(struct kvr_reporter *reporter);
+
+struct kvr_event_sink kvr_reporter_sink(struct kvr_reporter *reporter);
+
+/* A snapshot, about once a second: copied, sent when it differs from the last one sent, and every 2
+ * s as a sign of life of the thread that calls this: an agent whose loop hangs is shown as lost. */
+void kvr_reporter_facts(struct kvr_reporter *reporter, const struct kvr_agent_facts *facts);
+
+void kvr_reporter_stats(struct kvr_reporter *reporter, struct kvr_reporter_stats *ret_stats);
+
+#endif
