@@ -1,0 +1,104 @@
+/* One connection, inside libkvrail. All of it belongs to the thread that uses the connection,
+ * except what kvrail_ready touches: `page`, `doorbell` and `ended`, which are set before open
+ * returns or are atomic. */
+#ifndef KVR_CLIENT_CLIENT_H
+#define KVR_CLIENT_CLIENT_H
+
+#include <stdatomic.h>
+
+#include "client/kvrail.h"
+#include "wire/engine_message.h"
+#include "wire/packet_queue.h"
+#include "wire/packet_socket.h"
+
+/* Requests that the socket has no room for: one call's largest page table, twice. */
+#define CLIENT_QUEUE_BYTES   (12u << 20)
+/* Notices that came while kvrail_region_add waited for its own. */
+#define CLIENT_STASH_BYTES   (1u << 20)
+/* Payloads that one kvrail_poll may hand out. */
+#define CLIENT_PAYLOAD_BYTES (4u * KVR_PACKET_BYTES_MAX)
+
+typedef enum client_phase {
+    CLIENT_LIVE,
+    CLIENT_REFUSED,  /* the agent gave us up; its DETACHED hands the pages back */
+    CLIENT_CLOSED,   /* the socket ended; the agent's pidfd hands the pages back */
+    CLIENT_SETTLING, /* every open handle gets its terminal event */
+    CLIENT_ENDED,
+} client_phase;
+
+typedef enum client_role { CLIENT_SOURCE, CLIENT_TARGET } client_role;
+
+struct client_handle {
+    kvrail_handle handle; /* 0: free */
+    uint64_t generation;  /* of its slot: how often it was used */
+    client_role role;
+    bool cancelled, end_said, tail_said;
+    uint64_t tokens;
+    uint64_t watched_tokens; /* end of the last watch */
+    uint32_t pages[KVR_GROUPS_MAX];
+};
+
+struct kvrail {
+    client_phase phase;
+    _Atomic int ended; /* what every call returns from now on, KVRAIL_OK while live */
+    int socket, epoll;
+    int ready_fd; /* readable while events wait that the socket does not show */
+    int agent_pidfd, doorbell;
+    struct kvr_shared_page *page;
+    char agent[KVR_NAME_BYTES];
+    struct kvrail_error error;
+
+    bool blocked; /* the socket had no room; epoll watches for it */
+    struct kvr_packet_queue out, stash;
+    struct kvr_engine_decoder *decoder;
+    uint8_t packet[KVR_PACKET_BYTES_MAX];
+    size_t payload_used;
+    uint8_t payloads[CLIENT_PAYLOAD_BYTES];
+
+    bool lost_said;    /* AGENT_LOST was told */
+    kvr_status reason; /* KVR_OK, or why the agent gave us up or the handles end */
+    char reason_detail[KVR_DETAIL_BYTES];
+    uint32_t settled; /* SETTLING: slots below it have been handed back */
+
+    struct client_handle handles[KVRAIL_HANDLES_MAX]; /* slot = handle % KVRAIL_HANDLES_MAX */
+    uint16_t free_ring[KVRAIL_HANDLES_MAX];           /* slots, oldest first */
+    uint32_t free_head, free_count;
+    uint32_t region_last;
+    uint32_t regions[KVR_REGIONS_MAX]; /* 0: free */
+    uint8_t *queue_memory;
+};
+
+/* Remembers the failure and returns its status. */
+kvrail_status client_fail(struct kvrail *client, kvr_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* KVRAIL_OK, or what every call returns now that the connection has ended. */
+kvrail_status client_usable(struct kvrail *client);
+
+/* Sends one request, or queues it. KVRAIL_AGAIN: no room; nothing was done. */
+kvrail_status client_send(struct kvrail *client, const struct kvr_request *request);
+
+/* Sends what waits, and tells epoll whether to watch for room. */
+void client_flush(struct kvrail *client);
+
+/* The next notice of the stash or the socket. KVR_AGAIN: none now. KVR_PEER_LOST: the socket ended;
+ * the phase has changed. */
+KVR_MUST_CHECK kvr_status client_next_notice(struct kvrail *client, struct kvr_notice *ret_notice);
+
+/* The next notice of the socket alone; the packet stays in client->packet, *ret_bytes long. */
+KVR_MUST_CHECK kvr_status client_receive(struct kvrail *client, struct kvr_notice *ret_notice,
+                                         size_t *ret_bytes);
+
+/* Makes kvrail_event_fd readable, or not, for what the socket does not show. */
+void client_show_ready(struct kvrail *client, bool ready);
+
+/* NULL: it has ended, or never was. */
+struct client_handle *client_find(struct kvrail *client, kvrail_handle handle);
+void client_forget(struct kvrail *client, struct client_handle *entry);
+/* The place of a region in client->regions; NULL: there is none (0 finds a free place). */
+uint32_t *client_find_region(struct kvrail *client, uint32_t region);
+
+/* Milliseconds left until `deadline`, 0 when it has passed. */
+int client_ms_left(kvr_ns deadline);
+
+#endif

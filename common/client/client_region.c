@@ -1,0 +1,248 @@
+/* Memory of the engine that the agent's cards may touch. */
+#include "client/client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define WHERE "kvrail"
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static kvrail_status memory_failed(struct kvrail_error *error, kvr_status status, int os_errno,
+                                   const char *what)
+{
+    struct kvr_error reason;
+
+    if (status == KVR_SYSTEM)
+        kvr_error_system(&reason, WHERE, os_errno, "%s", what);
+    else
+        kvr_error_set(&reason, status, WHERE, "%s", what);
+    if (error != NULL) {
+        error->status = (kvrail_status)status;
+        error->os_errno = os_errno;
+        memcpy(error->detail, reason.detail, sizeof(error->detail));
+    }
+    return (kvrail_status)status;
+}
+
+kvrail_status kvrail_memory_create(const char *name, uint64_t bytes,
+                                   struct kvrail_memory *ret_memory, struct kvrail_error *error)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    struct kvrail_memory memory = {.bytes = (bytes + page - 1) / page * page};
+    int os_errno;
+
+    if (bytes == 0 || bytes > INT64_MAX - page)
+        return memory_failed(error, KVR_INVALID, 0, "memory needs at least one byte, at most 2^63");
+    memory.fd = memfd_create(name != NULL ? name : "kvrail", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (memory.fd < 0)
+        return memory_failed(error, KVR_SYSTEM, errno, "cannot make a memfd");
+    if (ftruncate(memory.fd, (off_t)memory.bytes) == 0 &&
+        fcntl(memory.fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0) {
+        memory.address = mmap(NULL, memory.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.fd, 0);
+        if (memory.address != MAP_FAILED) {
+            *ret_memory = memory;
+            return KVRAIL_OK;
+        }
+    }
+    os_errno = errno;
+    close(memory.fd);
+    return memory_failed(error, KVR_SYSTEM, os_errno, "cannot size, seal and map a memfd");
+}
+
+void kvrail_memory_destroy(struct kvrail_memory *memory)
+{
+    if (memory->address == NULL)
+        return;
+    munmap(memory->address, memory->bytes);
+    close(memory->fd);
+    *memory = (struct kvrail_memory){.fd = -1};
+}
+
+void kvrail_region_dense(struct kvrail_region *region)
+{
+    region->base = 0;
+    region->head_stride = region->head_bytes;
+    region->token_stride = region->head_count * region->head_stride;
+    region->page_stride = region->page_tokens * region->token_stride;
+    region->part_stride = region->page_count * region->page_stride;
+    region->layer_stride = region->part_count * region->part_stride;
+    region->bytes = region->layer_count * region->layer_stride;
+}
+
+/* ---- regions --------------------------------------------------------------------------------- */
+
+uint32_t *client_find_region(struct kvrail *client, uint32_t region)
+{
+    for (uint32_t i = 0; i < KVR_REGIONS_MAX; i++) {
+        if (client->regions[i] == region)
+            return &client->regions[i];
+    }
+    return NULL;
+}
+
+static kvrail_status take_region(struct kvrail *client, const struct kvrail_region *from,
+                                 struct kvr_req_region *to)
+{
+    struct kvr_region_layout *layout = &to->layout;
+
+    if (from->part_count == 0 || from->part_count > KVR_PARTS_MAX)
+        return client_fail(client, KVR_INVALID, "a region has 1 to %d parts, not %u", KVR_PARTS_MAX,
+                           from->part_count);
+    if ((unsigned)from->memory > KVRAIL_MEMORY_CUDA_VMM)
+        return client_fail(client, KVR_INVALID, "memory kind %d is not known", (int)from->memory);
+    if ((from->fd < 0) != (from->memory == KVRAIL_MEMORY_CUDA_IPC))
+        return client_fail(client, KVR_INVALID,
+                           "a region needs a descriptor, except one of CUDA IPC, which has none");
+    if (from->name != NULL && strlen(from->name) >= sizeof(to->name))
+        return client_fail(client, KVR_INVALID, "a region's name has at most %zu bytes",
+                           sizeof(to->name) - 1);
+    strcpy(to->name, from->name != NULL ? from->name : "");
+    to->memory = (kvr_memory_kind)from->memory;
+    to->device = from->device;
+    to->fd_offset = from->fd_offset;
+    memcpy(to->ipc, from->ipc, sizeof(to->ipc));
+    layout->group = from->group;
+    layout->layer_first = from->layer_first;
+    layout->layer_count = from->layer_count;
+    layout->part_count = from->part_count;
+    memcpy(layout->parts, from->parts, sizeof(layout->parts));
+    layout->replicated = from->replicated != 0;
+    layout->head_first = from->head_first;
+    layout->head_count = from->head_count;
+    layout->page_tokens = from->page_tokens;
+    layout->page_count = from->page_count;
+    layout->bytes = from->bytes;
+    layout->base = from->base;
+    layout->layer_stride = from->layer_stride;
+    layout->part_stride = from->part_stride;
+    layout->page_stride = from->page_stride;
+    layout->token_stride = from->token_stride;
+    layout->head_stride = from->head_stride;
+    layout->head_bytes = from->head_bytes;
+    return KVRAIL_OK;
+}
+
+static void wait_for(struct kvrail *client, short events, kvr_ns deadline)
+{
+    struct pollfd socket = {.fd = client->socket, .events = events};
+
+    (void)poll(&socket, 1, client_ms_left(deadline));
+}
+
+/* A descriptor travels with its packet, so this one does not queue: it waits for the queue to
+ * empty. */
+static kvrail_status send_region(struct kvrail *client, const struct kvr_request *request, int fd,
+                                 kvr_ns deadline)
+{
+    struct kvr_packet_fds fds = {.count = fd >= 0 ? 1 : 0, .fds = {fd}};
+    kvr_status status = KVR_AGAIN;
+    size_t bytes;
+
+    for (;;) {
+        client_flush(client);
+        if (kvr_packet_queue_empty(&client->out)) {
+            status = kvr_request_encode(request, client->packet, sizeof(client->packet), &bytes);
+            if (status == KVR_OK)
+                status = kvr_packet_send(client->socket, client->packet, bytes, &fds);
+        }
+        if (status != KVR_AGAIN)
+            break;
+        if (client_ms_left(deadline) == 0)
+            return client_fail(client, KVR_AGAIN, "the agent is behind: poll, then try again");
+        wait_for(client, POLLOUT, deadline);
+    }
+    if (status == KVR_PEER_LOST)
+        return client_fail(client, KVR_AGENT_LOST, "agent '%s' has closed the connection",
+                           client->agent);
+    if (status != KVR_OK)
+        return client_fail(client, status, "the region cannot be encoded: see its parts");
+    return KVRAIL_OK;
+}
+
+/* KVR_AGAIN: not this one's answer; it was kept for kvrail_poll. */
+static kvr_status sort_notice(struct kvrail *client, uint32_t region,
+                              const struct kvr_notice *notice, size_t bytes)
+{
+    bool ours =
+        (notice->kind == KVR_NOTICE_REGION_READY || notice->kind == KVR_NOTICE_REGION_GONE) &&
+        notice->handle == region;
+
+    if (ours && notice->kind == KVR_NOTICE_REGION_READY)
+        return KVR_OK;
+    if (ours) {
+        *client_find_region(client, region) = 0;
+        client_fail(client, notice->status < 0 ? notice->status : KVR_REFUSED, "%s",
+                    notice->detail);
+        return (kvr_status)client->error.status;
+    }
+    if (kvr_packet_queue_push(&client->stash, client->packet, bytes))
+        client_show_ready(client, true);
+    return KVR_AGAIN;
+}
+
+static kvrail_status await_region(struct kvrail *client, uint32_t region, kvr_ns deadline)
+{
+    struct kvr_notice notice;
+    size_t bytes;
+    kvr_status status;
+
+    for (;;) {
+        bool stash_full = !kvr_packet_queue_fits(&client->stash, KVR_PACKET_BYTES_MAX, 1);
+
+        status = stash_full ? KVR_AGAIN : client_receive(client, &notice, &bytes);
+        if (status == KVR_PEER_LOST)
+            return client_fail(client, KVR_AGENT_LOST, "agent '%s' has closed the connection",
+                               client->agent);
+        if (status == KVR_OK)
+            status = sort_notice(client, region, &notice, bytes);
+        else if (stash_full || client_ms_left(deadline) == 0)
+            return client_fail(client, KVR_TIMED_OUT,
+                               "region %u is not ready yet: an event will say when", region);
+        else
+            wait_for(client, POLLIN, deadline);
+        if (status != KVR_AGAIN)
+            return (kvrail_status)status;
+    }
+}
+
+kvrail_status kvrail_region_add(struct kvrail *connection, const struct kvrail_region *region,
+                                uint32_t timeout_ms, uint32_t *ret_region)
+{
+    kvr_ns deadline = kvr_clock_now() + timeout_ms * KVR_MS;
+    struct kvr_request request = {.kind = KVR_REQ_REGION_ADD};
+    uint32_t *place = client_find_region(connection, 0);
+    kvrail_status status = client_usable(connection);
+
+    if (status != KVRAIL_OK)
+        return status;
+    if (place == NULL)
+        return client_fail(connection, KVR_FULL, "a connection has at most %d regions",
+                           KVR_REGIONS_MAX);
+    status = take_region(connection, region, &request.region);
+    request.region.layout.region = connection->region_last + 1;
+    if (status == KVRAIL_OK)
+        status = send_region(connection, &request, region->fd, deadline);
+    if (status != KVRAIL_OK)
+        return status;
+    *place = ++connection->region_last;
+    *ret_region = connection->region_last;
+    return await_region(connection, *ret_region, deadline);
+}
+
+kvrail_status kvrail_region_drop(struct kvrail *connection, uint32_t region)
+{
+    struct kvr_request request = {.kind = KVR_REQ_REGION_DROP};
+    kvrail_status status = client_usable(connection);
+
+    if (status != KVRAIL_OK)
+        return status;
+    if (region == 0 || client_find_region(connection, region) == NULL)
+        return client_fail(connection, KVR_NOT_FOUND, "region %u is not registered", region);
+    request.region.layout.region = region;
+    return client_send(connection, &request);
+}

@@ -1,0 +1,398 @@
+/* What an engine asks. A call encodes one request, sends it or queues it, and only then changes
+ * what the library remembers: a call that failed left nothing behind. */
+#include "client/client.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+kvrail_status client_fail(struct kvrail *client, kvr_status status, const char *format, ...)
+{
+    va_list arguments;
+
+    client->error.status = (kvrail_status)status;
+    client->error.os_errno = 0;
+    va_start(arguments, format);
+    vsnprintf(client->error.detail, sizeof(client->error.detail), format, arguments);
+    va_end(arguments);
+    return (kvrail_status)status;
+}
+
+kvrail_status client_usable(struct kvrail *client)
+{
+    int ended = atomic_load(&client->ended);
+
+    if (ended == KVRAIL_OK)
+        return KVRAIL_OK;
+    return client_fail(client, (kvr_status)ended,
+                       "the connection to agent '%s' has ended: close it and open another",
+                       client->agent);
+}
+
+kvrail_status client_send(struct kvrail *client, const struct kvr_request *request)
+{
+    size_t bytes;
+    kvr_status status;
+
+    if (!kvr_packet_queue_empty(&client->out))
+        client_flush(client);
+    status = kvr_request_encode(request, client->packet, sizeof(client->packet), &bytes);
+    if (status != KVR_OK)
+        return client_fail(client, status, "a %s cannot be encoded",
+                           kvr_request_name(request->kind));
+    status = kvr_packet_queue_empty(&client->out)
+                 ? kvr_packet_send(client->socket, client->packet, bytes, NULL)
+                 : KVR_AGAIN;
+    if (status == KVR_PEER_LOST)
+        return client_fail(client, KVR_AGENT_LOST, "agent '%s' has closed the connection",
+                           client->agent);
+    if (status == KVR_OK)
+        return KVRAIL_OK;
+    if (!kvr_packet_queue_push(&client->out, client->packet, bytes))
+        return client_fail(client, KVR_AGAIN, "the agent is behind: poll, then try again");
+    client_flush(client); /* watches for room */
+    return KVRAIL_OK;
+}
+
+/* ---- handles --------------------------------------------------------------------------------- */
+
+struct client_handle *client_find(struct kvrail *client, kvrail_handle handle)
+{
+    struct client_handle *entry = &client->handles[handle % KVRAIL_HANDLES_MAX];
+
+    return handle != 0 && entry->handle == handle ? entry : NULL;
+}
+
+void client_forget(struct kvrail *client, struct client_handle *entry)
+{
+    uint32_t place = (client->free_head + client->free_count++) % KVRAIL_HANDLES_MAX;
+
+    client->free_ring[place] = (uint16_t)(entry->handle % KVRAIL_HANDLES_MAX);
+    entry->handle = 0;
+}
+
+/* Sends the open and remembers its handle. */
+static kvrail_status open_handle(struct kvrail *client, struct kvr_request *request,
+                                 client_role role, uint64_t tokens, kvrail_handle *ret_handle)
+{
+    uint32_t slot = client->free_ring[client->free_head];
+    struct client_handle *entry = &client->handles[slot];
+    kvrail_status status;
+
+    if (client->free_count == 0)
+        return client_fail(client, KVR_AGAIN, "%d publishes and fetches are open",
+                           KVRAIL_HANDLES_MAX);
+    request->handle = (entry->generation + 1) * KVRAIL_HANDLES_MAX + slot;
+    status = client_send(client, request);
+    if (status != KVRAIL_OK)
+        return status;
+    *entry = (struct client_handle){.handle = request->handle,
+                                    .generation = entry->generation + 1,
+                                    .role = role,
+                                    .tokens = tokens};
+    client->free_head = (client->free_head + 1) % KVRAIL_HANDLES_MAX;
+    client->free_count--;
+    *ret_handle = request->handle;
+    return KVRAIL_OK;
+}
+
+/* The open handle of that role, or NULL with *ret_status. */
+static struct client_handle *entry_of(struct kvrail *client, kvrail_handle handle, client_role role,
+                                      kvrail_status *ret_status)
+{
+    struct client_handle *entry = client_find(client, handle);
+
+    *ret_status = client_usable(client);
+    if (*ret_status != KVRAIL_OK)
+        return NULL;
+    if (entry != NULL && entry->role == role)
+        return entry;
+    *ret_status =
+        client_fail(client, KVR_NOT_FOUND, "no %s is open under handle %llu",
+                    role == CLIENT_SOURCE ? "publish" : "fetch", (unsigned long long)handle);
+    return NULL;
+}
+
+/* A publish that may still grow. */
+static struct client_handle *growing_source(struct kvrail *client, kvrail_handle handle,
+                                            kvrail_status *ret_status)
+{
+    struct client_handle *entry = entry_of(client, handle, CLIENT_SOURCE, ret_status);
+
+    if (entry == NULL || !entry->end_said)
+        return entry;
+    *ret_status = client_fail(client, KVR_INVALID, "kvrail_source_end was called before");
+    return NULL;
+}
+
+static bool take_request_id(struct kvrail *client, char *to, const char *request)
+{
+    size_t length = request != NULL ? strlen(request) : 0;
+
+    if (length == 0 || length >= KVR_REQUEST_BYTES) {
+        client_fail(client, KVR_INVALID, "a request id has 1 to %d bytes", KVR_REQUEST_BYTES - 1);
+        return false;
+    }
+    memcpy(to, request, length + 1);
+    return true;
+}
+
+/* ---- source ---------------------------------------------------------------------------------- */
+
+kvrail_status kvrail_source_open(struct kvrail *connection,
+                                 const struct kvrail_source_options *options,
+                                 kvrail_handle *ret_handle)
+{
+    struct kvr_request request = {.kind = KVR_REQ_SOURCE_OPEN};
+    kvrail_status status = client_usable(connection);
+
+    if (status != KVRAIL_OK)
+        return status;
+    if (!take_request_id(connection, request.source_open.request, options->request))
+        return KVRAIL_INVALID;
+    request.source_open.attempt = options->attempt;
+    request.source_open.tokens = options->tokens;
+    request.source_open.consumers = options->consumers;
+    request.source_open.lease_ms = options->lease_ms;
+    request.source_open.priority = options->priority;
+    request.source_open.tenant = options->tenant;
+    return open_handle(connection, &request, CLIENT_SOURCE, options->tokens, ret_handle);
+}
+
+/* All packets of one call or none. */
+static kvrail_status send_pages(struct kvrail *client, kvr_request_kind kind,
+                                struct client_handle *entry, uint32_t group, const uint32_t *ids,
+                                size_t id_count)
+{
+    /* An id takes at most 5 bytes, and a packet at most 64 beside them. */
+    const size_t packet_bytes = KVR_PAGES_PER_PACKET * 5 + 64;
+    size_t packets = (id_count + KVR_PAGES_PER_PACKET - 1) / KVR_PAGES_PER_PACKET;
+    struct kvr_request request = {.kind = kind, .handle = entry->handle};
+
+    if (group >= KVR_GROUPS_MAX)
+        return client_fail(client, KVR_INVALID, "group %u is not below %d", group, KVR_GROUPS_MAX);
+    if (id_count > KVRAIL_PAGES_PER_CALL_MAX)
+        return client_fail(client, KVR_TOO_LARGE, "%zu pages in one call; at most %u", id_count,
+                           KVRAIL_PAGES_PER_CALL_MAX);
+    client_flush(client);
+    if (packets > 1 && !kvr_packet_queue_fits(&client->out, packet_bytes, packets))
+        return client_fail(client, KVR_AGAIN, "the agent is behind: poll, then try again");
+    for (size_t done = 0; done < id_count; done += request.pages.id_count) {
+        size_t left = id_count - done;
+        kvrail_status status;
+
+        request.pages.group = group;
+        request.pages.page_first = entry->pages[group];
+        request.pages.ids = ids + done;
+        request.pages.id_count =
+            (uint32_t)(left < KVR_PAGES_PER_PACKET ? left : KVR_PAGES_PER_PACKET);
+        status = client_send(client, &request);
+        if (status != KVRAIL_OK)
+            return status;
+        entry->pages[group] += request.pages.id_count;
+    }
+    return KVRAIL_OK;
+}
+
+kvrail_status kvrail_source_pages(struct kvrail *connection, kvrail_handle source, uint32_t group,
+                                  const uint32_t *ids, size_t id_count)
+{
+    kvrail_status status;
+    struct client_handle *entry = growing_source(connection, source, &status);
+
+    if (entry == NULL)
+        return status;
+    return send_pages(connection, KVR_REQ_SOURCE_PAGES, entry, group, ids, id_count);
+}
+
+kvrail_status kvrail_source_watch(struct kvrail *connection, kvrail_handle source, uint32_t word,
+                                  uint64_t base, uint64_t token_first, uint64_t token_end)
+{
+    struct kvr_request request = {.kind = KVR_REQ_SOURCE_WATCH, .handle = source};
+    kvrail_status status;
+    struct client_handle *entry = growing_source(connection, source, &status);
+
+    if (entry == NULL)
+        return status;
+    if (word >= KVR_WORDS_MAX)
+        return client_fail(connection, KVR_INVALID, "word %u is not below %d", word, KVR_WORDS_MAX);
+    if (token_first != entry->watched_tokens || token_end <= token_first ||
+        token_end > entry->tokens)
+        return client_fail(
+            connection, KVR_INVALID, "the segment [%llu, %llu) must begin at %llu and end by %llu",
+            (unsigned long long)token_first, (unsigned long long)token_end,
+            (unsigned long long)entry->watched_tokens, (unsigned long long)entry->tokens);
+    request.watch = (struct kvr_req_watch){word, base, token_first, token_end};
+    status = client_send(connection, &request);
+    if (status == KVRAIL_OK)
+        entry->watched_tokens = token_end;
+    return status;
+}
+
+/* The agent sets `asleep`, then reads every word; here a word is raised, then `asleep` is read. All
+ * of it is sequentially consistent, so that one of the two sees the other. */
+kvrail_status kvrail_ready(struct kvrail *connection, uint32_t word, uint64_t value)
+{
+    struct kvr_shared_page *page = connection->page;
+    uint64_t one = 1, was;
+
+    if (atomic_load(&connection->ended) != KVRAIL_OK)
+        return (kvrail_status)atomic_load(&connection->ended);
+    if (word >= KVR_WORDS_MAX)
+        return KVRAIL_INVALID;
+    was = atomic_load_explicit(&page->words[word], memory_order_relaxed);
+    do {
+        if (value < was)
+            return KVRAIL_INVALID;
+    } while (!atomic_compare_exchange_weak(&page->words[word], &was, value));
+    if (atomic_load(&page->asleep) != 0 &&
+        write(connection->doorbell, &one, sizeof(one)) != (ssize_t)sizeof(one))
+        return KVRAIL_OK; /* the counter is full: it has been rung often enough */
+    return KVRAIL_OK;
+}
+
+kvrail_status kvrail_source_tail(struct kvrail *connection, kvrail_handle source, const void *bytes,
+                                 size_t byte_count)
+{
+    struct kvr_request request = {.kind = KVR_REQ_SOURCE_TAIL, .handle = source};
+    kvrail_status status;
+    struct client_handle *entry = growing_source(connection, source, &status);
+
+    if (entry == NULL)
+        return status;
+    if (entry->tail_said)
+        return client_fail(connection, KVR_EXISTS, "a publish has one tail, and it was given");
+    if (byte_count > KVRAIL_TAIL_BYTES_MAX)
+        return client_fail(connection, KVR_TOO_LARGE, "the tail has %zu bytes; at most %d",
+                           byte_count, KVRAIL_TAIL_BYTES_MAX);
+    request.tail = (struct kvr_req_tail){bytes, (uint32_t)byte_count};
+    status = client_send(connection, &request);
+    entry->tail_said = status == KVRAIL_OK;
+    return status;
+}
+
+kvrail_status kvrail_source_end(struct kvrail *connection, kvrail_handle source,
+                                kvrail_status outcome)
+{
+    struct kvr_request request = {.kind = KVR_REQ_SOURCE_END, .handle = source};
+    kvrail_status status;
+    struct client_handle *entry = growing_source(connection, source, &status);
+
+    if (entry == NULL)
+        return status;
+    if (outcome > 0 || !kvr_status_known((int)outcome))
+        return client_fail(connection, KVR_INVALID, "outcome %d is neither KVRAIL_OK nor a failure",
+                           (int)outcome);
+    request.end.status = (kvr_status)outcome;
+    status = client_send(connection, &request);
+    entry->end_said = status == KVRAIL_OK;
+    return status;
+}
+
+/* ---- target ---------------------------------------------------------------------------------- */
+
+static bool take_sources(struct kvrail *client, const struct kvrail_target_options *options,
+                         struct kvr_source_address *sources)
+{
+    if (options->source_count == 0 || options->source_count > KVR_SOURCES_MAX) {
+        client_fail(client, KVR_INVALID, "a fetch has 1 to %d sources, not %u", KVR_SOURCES_MAX,
+                    options->source_count);
+        return false;
+    }
+    for (uint32_t i = 0; i < options->source_count; i++) {
+        const struct kvrail_source_address *from = &options->sources[i];
+        size_t length = from->agent != NULL ? strlen(from->agent) : 0;
+
+        memset(&sources[i], 0, sizeof(sources[i]));
+        if (length == 0 || length >= sizeof(sources[i].agent)) {
+            client_fail(client, KVR_INVALID, "source %u: the agent's address has 1 to %zu bytes", i,
+                        sizeof(sources[i].agent) - 1);
+            return false;
+        }
+        memcpy(sources[i].agent, from->agent, length);
+        memcpy(sources[i].engine.bytes, from->engine, sizeof(sources[i].engine.bytes));
+        sources[i].generation = from->generation;
+        sources[i].tp = from->tp;
+        sources[i].pp = from->pp;
+    }
+    return true;
+}
+
+kvrail_status kvrail_target_open(struct kvrail *connection,
+                                 const struct kvrail_target_options *options,
+                                 kvrail_handle *ret_handle)
+{
+    struct kvr_request request = {.kind = KVR_REQ_TARGET_OPEN};
+    struct kvr_source_address sources[KVR_SOURCES_MAX];
+    kvrail_status status = client_usable(connection);
+
+    if (status != KVRAIL_OK)
+        return status;
+    if (options->skip_tokens > options->tokens)
+        return client_fail(connection, KVR_INVALID, "skip_tokens %llu is more than tokens %llu",
+                           (unsigned long long)options->skip_tokens,
+                           (unsigned long long)options->tokens);
+    if (!take_request_id(connection, request.target_open.request, options->request) ||
+        !take_sources(connection, options, sources))
+        return KVRAIL_INVALID;
+    request.target_open.attempt = options->attempt;
+    request.target_open.tokens = options->tokens;
+    request.target_open.skip_tokens = options->skip_tokens;
+    request.target_open.deadline_ms = options->deadline_ms;
+    request.target_open.priority = options->priority;
+    request.target_open.tenant = options->tenant;
+    request.target_open.sources = sources;
+    request.target_open.source_count = options->source_count;
+    return open_handle(connection, &request, CLIENT_TARGET, options->tokens, ret_handle);
+}
+
+kvrail_status kvrail_target_pages(struct kvrail *connection, kvrail_handle target, uint32_t group,
+                                  const uint32_t *ids, size_t id_count)
+{
+    kvrail_status status;
+    struct client_handle *entry = entry_of(connection, target, CLIENT_TARGET, &status);
+
+    if (entry == NULL)
+        return status;
+    return send_pages(connection, KVR_REQ_TARGET_PAGES, entry, group, ids, id_count);
+}
+
+/* ---- both ------------------------------------------------------------------------------------ */
+
+kvrail_status kvrail_cancel(struct kvrail *connection, kvrail_handle handle, kvrail_status reason)
+{
+    struct kvr_request request = {.kind = KVR_REQ_CANCEL, .handle = handle};
+    struct client_handle *entry = client_find(connection, handle);
+    kvrail_status status = client_usable(connection);
+
+    if (status != KVRAIL_OK)
+        return status;
+    if (reason >= 0 || !kvr_status_known((int)reason))
+        return client_fail(connection, KVR_INVALID, "reason %d is not a failure", (int)reason);
+    if (entry == NULL || entry->cancelled)
+        return KVRAIL_OK;
+    request.cancel.reason = (kvr_status)reason;
+    status = client_send(connection, &request);
+    entry->cancelled = status == KVRAIL_OK;
+    return status;
+}
+
+kvrail_status kvrail_renew(struct kvrail *connection, kvrail_handle source, uint32_t lease_ms)
+{
+    struct kvr_request request = {.kind = KVR_REQ_RENEW, .handle = source};
+    kvrail_status status;
+
+    if (entry_of(connection, source, CLIENT_SOURCE, &status) == NULL)
+        return status;
+    request.renew.lease_ms = lease_ms;
+    return client_send(connection, &request);
+}
+
+kvrail_status kvrail_why(struct kvrail *connection, kvrail_handle handle)
+{
+    struct kvr_request request = {.kind = KVR_REQ_WHY, .handle = handle};
+    kvrail_status status = client_usable(connection);
+
+    return status == KVRAIL_OK ? client_send(connection, &request) : status;
+}
