@@ -1,0 +1,193 @@
+/* prefill-agent: publishes what the prefill engines of this host computed, and writes it to whoever
+ * fetches it. Only wiring. */
+#include "agent/agent.h"
+#include "base/options.h"
+#include "prefill-agent/outbound.h"
+#include "trace/report.h"
+
+#define FIELD(kind, field) KVR_OPTION_##kind(struct kvr_agent_config, field)
+
+static const struct kvr_option own_options[] = {
+    {.name = "lease",
+     .section = "transfers",
+     .fallback = "30s",
+     .min = KVR_MS,
+     .max = 3600 * KVR_S,
+     FIELD(DURATION, lease),
+     .help =
+         "How long a published request is held for a target that has not come, unless its engine "
+         "names or renews a lease."},
+    {.name = "want-timeout",
+     .section = "transfers",
+     .fallback = "60s",
+     .min = KVR_MS,
+     .max = 3600 * KVR_S,
+     FIELD(DURATION, want_timeout),
+     .help = "How long a target without a deadline waits for a request that nobody has published."},
+};
+#define OWN_COUNT (sizeof(own_options) / sizeof(own_options[0]))
+
+static struct push push;
+static struct outbound outbound;
+
+static kvr_status machine_init(void *self, const struct kvr_agent_config *config,
+                               const struct kvr_ports *ports, struct kvr_buddy *memory,
+                               struct kvr_group *group, uint32_t rail_count,
+                               const struct kvr_write_limits *limits)
+{
+    struct outbound_options options = {
+        .silence_ns = 3 * config->heartbeat,
+        .quiet_ns = config->quiet,
+        .lease_default_ns = config->lease,
+        .want_default_ns = config->want_timeout,
+        .rail_count = rail_count,
+        .limits = *limits,
+    };
+
+    push.group = group;
+    return outbound_init(self, &options, ports, memory);
+}
+
+static bool serves(kvr_request_kind kind)
+{
+    return kind != KVR_REQ_TARGET_OPEN && kind != KVR_REQ_TARGET_PAGES;
+}
+
+static void request(void *self, kvr_ns now, uint32_t engine, const struct kvr_request *req)
+{
+    outbound_request(self, now, engine, req);
+}
+
+static void engine_down(void *self, kvr_ns now, uint32_t engine)
+{
+    outbound_engine_down(self, now, engine);
+}
+
+static void peer_up(void *self, kvr_ns now, uint32_t peer, const struct kvr_msg_hello *hello)
+{
+    outbound_peer_up(self, now, peer, hello);
+}
+
+static void peer_lost(void *self, kvr_ns now, uint32_t peer, kvr_status status, const char *detail)
+{
+    outbound_peer_lost(self, now, peer, status, detail);
+}
+
+static void message(void *self, kvr_ns now, uint32_t peer, const struct kvr_message *msg)
+{
+    outbound_message(self, now, peer, msg);
+}
+
+static void group(void *self, kvr_ns now, const struct kvr_group_message *msg)
+{
+    outbound_group(self, now, msg);
+}
+
+static void tick(void *self, kvr_ns now)
+{
+    outbound_tick(self, now);
+}
+
+static uint32_t live(const void *self)
+{
+    return outbound_live(self);
+}
+
+static void drain(void *self)
+{
+    outbound_drain(self);
+}
+
+/* Published requests, and those that a target waits for and nobody has published. */
+static uint32_t requests(const void *self, const char *names[], uint32_t max)
+{
+    const struct outbound *machine = self;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < machine->publishes.reach; i++) {
+        const struct publish *publish = kvr_pool_at(&machine->publishes, i, NULL);
+
+        if (publish != NULL && count++ < max)
+            names[count - 1] = publish->request;
+    }
+    for (uint32_t i = 0; i < machine->offers.reach; i++) {
+        const struct offer *offer = kvr_pool_at(&machine->offers, i, NULL);
+
+        if (offer != NULL && offer->state == O_PARKED && count++ < max)
+            names[count - 1] = offer->request;
+    }
+    return count;
+}
+
+static void cancel_all(void *self, kvr_ns now, kvr_status status, const char *detail)
+{
+    outbound_cancel_all(self, now, status, detail);
+}
+
+static void why(const void *self, uint32_t engine, uint64_t handle, char *json, size_t capacity)
+{
+    outbound_why(self, engine, handle, json, capacity);
+}
+
+static void counters(const void *self, uint64_t values[])
+{
+    values[KVR_COUNTER_LEASES_EXPIRED] = ((const struct outbound *)self)->leases_expired;
+}
+
+int main(int argc, char **argv)
+{
+    static struct kvr_option options[KVR_AGENT_OPTION_COUNT + OWN_COUNT];
+    static struct kvr_agent_config config;
+    static const struct kvr_command command = {
+        .name = "prefill-agent",
+        .description =
+            "Runs beside the prefill engines of one host. They publish the KV pages of a\n"
+            "request; a decode-agent that wants them dials --listen, and the pages are written\n"
+            "straight into its engine's memory over every rail.",
+        .options = options,
+        .option_count = KVR_AGENT_OPTION_COUNT + OWN_COUNT,
+        .footer = "Engines find it at /run/kvrail/p0.sock after\n"
+                  "    prefill-agent --name p0 --run-dir /run/kvrail \\\n"
+                  "    --listen 127.0.0.1:9480 --rail 127.0.0.1 --scheduler "
+                  "127.0.0.1:9470\n\n" KVR_AGENT_SIGNALS,
+        .rereads = true,
+    };
+    struct kvr_machine machine = {
+        .self = &outbound,
+        .role = KVR_ROLE_SOURCE,
+        .engines = &outbound.engines,
+        .user = push_user(&push),
+        .page_kind = PUSH_PAGE,
+        .page_set_kind = PUSH_PAGE_SET,
+        .init = machine_init,
+        .serves = serves,
+        .request = request,
+        .engine_down = engine_down,
+        .peer_up = peer_up,
+        .peer_lost = peer_lost,
+        .message = message,
+        .group = group,
+        .tick = tick,
+        .live = live,
+        .drain = drain,
+        .requests = requests,
+        .cancel_all = cancel_all,
+        .why = why,
+        .counters = counters,
+    };
+    struct kvr_agent_launch launch = {&command, argc, argv};
+    int status;
+
+    memcpy(options, kvr_agent_options, sizeof(kvr_agent_options));
+    memcpy(options + KVR_AGENT_OPTION_COUNT, own_options, sizeof(own_options));
+    if (!kvr_options_load(&command, argc, argv, &config, &status))
+        return status;
+    if (config.listen[0] == '\0')
+        return kvr_options_refuse(&command, "--listen HOST:PORT is needed: decode-agents dial it");
+    if (kvr_agent_exposed(&config) != NULL)
+        return kvr_options_refuse(&command,
+                                  "--listen %s is open to other hosts, and nothing is encrypted: "
+                                  "listen on loopback, or say --insecure",
+                                  kvr_agent_exposed(&config));
+    return kvr_agent_run(&launch, &config, &machine);
+}

@@ -1,0 +1,533 @@
+/* Offers: one target rank's WANT, planned segment by segment as the engine publishes. */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/mutant.h"
+#include "kv/layout.h"
+#include "prefill-agent/outbound.h"
+#include "wire/compat.h"
+
+#define RUNS_AT_ONCE 4096
+
+void outbound_send_needed(struct outbound *outbound, const struct offer *offer,
+                          struct kvr_message *message)
+{
+    kvr_status status;
+
+    if (offer->peer_gone)
+        return;
+    message->transfer = offer->nonce;
+    status = outbound->ports->send(outbound->ports->self, offer->peer, message);
+    if (status != KVR_OK && status != KVR_PEER_LOST)
+        outbound->ports->hang_up(outbound->ports->self, offer->peer, KVR_FULL,
+                                 "the queue to the target agent is full");
+}
+
+void outbound_group_command(struct outbound *outbound, const struct offer *offer, uint32_t kind,
+                            void *pointer)
+{
+    struct kvr_group_message message = {
+        .kind = kind, .index = kvr_pool_index(offer->id), .id = offer->nonce, .pointer = pointer};
+
+    outbound->ports->command(outbound->ports->self, &message);
+}
+
+/* ---- WANT
+ * ----------------------------------------------------------------------------------------- */
+
+static void want_refuse(struct outbound *outbound, uint32_t peer, uint64_t nonce, kvr_status status,
+                        const char *detail)
+{
+    struct kvr_message message = {.kind = KVR_MSG_FAIL, .transfer = nonce};
+
+    message.reason.status = status;
+    snprintf(message.reason.detail, sizeof(message.reason.detail), "%s", detail);
+    if (outbound->ports->send(outbound->ports->self, peer, &message) != KVR_OK)
+        outbound->ports->hang_up(outbound->ports->self, peer, KVR_FULL,
+                                 "the queue to the target agent is full");
+}
+
+static struct offer *offer_new(struct outbound *outbound, kvr_ns now, uint32_t peer, uint64_t nonce,
+                               const struct kvr_msg_want *want)
+{
+    uint64_t id;
+    struct offer *offer = kvr_pool_acquire(&outbound->offers, &id);
+
+    if (offer == NULL)
+        return NULL;
+    if (kvr_table_insert(&outbound->by_nonce, nonce, kvr_pool_index(id)) != KVR_OK) {
+        kvr_pool_release(&outbound->offers, id);
+        return NULL;
+    }
+    offer->id = id;
+    offer->nonce = nonce;
+    offer->peer = peer;
+    memcpy(offer->request, want->request, sizeof(offer->request));
+    offer->attempt = want->attempt;
+    offer->source_engine = want->source_engine;
+    offer->source_generation = want->source_generation;
+    offer->source_tp = want->source_tp;
+    offer->source_pp = want->source_pp;
+    offer->target = want->target;
+    offer->tokens = want->tokens;
+    offer->skip_tokens = want->skip_tokens;
+    offer->key = match_key(want->request, want->attempt, &want->source_engine,
+                           want->source_generation, want->source_tp, want->source_pp);
+    offer->deadline = now + (want->deadline_ms > 0 ? want->deadline_ms * KVR_MS
+                                                   : outbound->options.want_default_ns);
+    offer->fence_at = offer->no_rail_at = KVR_NEVER;
+    offer->state = O_PARKED;
+    outbound->parked++;
+    outbound->peers[peer].parked++;
+    return offer;
+}
+
+/* What is certain never to be published need not wait for its deadline. */
+static kvr_status generation_check(const struct outbound *outbound, const struct offer *offer,
+                                   struct kvr_error *error)
+{
+    int index = kvr_engines_find(&outbound->engines, &offer->source_engine, offer->source_tp,
+                                 offer->source_pp);
+
+    if (KVR_MUTANT(old_generation_accepted))
+        return KVR_OK;
+    if (index >= 0 && outbound->engines.local[index].rank.generation > offer->source_generation)
+        return kvr_error_set(
+            error, KVR_STALE, "want",
+            "generation %" PRIu64 " of the source engine is gone; it is %" PRIu64 " now",
+            offer->source_generation, outbound->engines.local[index].rank.generation);
+    if (kvr_engines_gone(&outbound->engines, &offer->source_engine, offer->source_generation,
+                         offer->source_tp, offer->source_pp))
+        return kvr_error_set(error, KVR_ENGINE_LOST, "want", "the source engine ended");
+    return KVR_OK; /* it may still come */
+}
+
+/* The target's regions and what they say of its page table. */
+static kvr_status target_check(struct outbound *outbound, struct offer *offer,
+                               struct kvr_error *error)
+{
+    const struct kvr_remote_engine *remote =
+        kvr_engines_remote(&outbound->engines, offer->peer, &offer->target);
+    uint32_t page_tokens, page_limit;
+    uint64_t table_bytes;
+
+    if (remote == NULL || remote->rank.generation != offer->target.generation)
+        return kvr_error_set(error, KVR_MALFORMED, "want", "a WANT before the target's regions");
+    if (!kvr_region_set_group(remote->set, 0, &page_tokens, &page_limit))
+        return kvr_error_set(error, KVR_INCOMPATIBLE, "want",
+                             "the target has no region of KV group 0");
+    if (offer->tokens == 0 || offer->skip_tokens > offer->tokens ||
+        offer->tokens > (uint64_t)page_limit * page_tokens ||
+        (offer->skip_tokens < offer->tokens && offer->skip_tokens % page_tokens != 0))
+        return kvr_error_set(error, KVR_INVALID, "want",
+                             "%" PRIu64 " tokens, %" PRIu64 " skipped, of %u pages of %u tokens",
+                             offer->tokens, offer->skip_tokens, page_limit, page_tokens);
+    table_bytes = (offer->tokens + page_tokens - 1) / page_tokens * sizeof(uint32_t);
+    if (table_bytes + outbound->peers[offer->peer].parked_bytes >
+        (uint64_t)outbound->memory->units * KVR_BUDDY_BLOCK_BYTES / OUTBOUND_PARKED_SHARE)
+        return kvr_error_set(error, KVR_FULL, "want",
+                             "the page tables of what this target wants and nobody has published "
+                             "take too much memory");
+    if (kvr_page_table_init(&offer->table, outbound->memory,
+                            (uint32_t)((offer->tokens + page_tokens - 1) / page_tokens),
+                            page_limit) != KVR_OK)
+        return kvr_error_set(error, KVR_NO_MEMORY, "want", "no memory for the target's page table");
+    offer->page_next = offer->skip_tokens == offer->tokens
+                           ? offer->table.capacity
+                           : (uint32_t)(offer->skip_tokens / page_tokens);
+    offer->remote = kvr_region_set_acquire(remote->set);
+    outbound->peers[offer->peer].parked_bytes += table_bytes;
+    return KVR_OK;
+}
+
+void want_received(struct outbound *outbound, kvr_ns now, uint32_t peer, uint64_t nonce,
+                   const struct kvr_msg_want *want)
+{
+    struct kvr_error error;
+    struct publish *publish;
+    struct offer *offer;
+
+    if (outbound->draining) {
+        want_refuse(outbound, peer, nonce, KVR_DRAINING, "the source agent is shutting down");
+        return;
+    }
+    if (outbound->peers[peer].parked >= OUTBOUND_PARKED_MAX) {
+        want_refuse(outbound, peer, nonce, KVR_FULL,
+                    "this target wants too much that nobody has published");
+        return;
+    }
+    if (nonce == 0 || (offer = offer_new(outbound, now, peer, nonce, want)) == NULL) {
+        want_refuse(outbound, peer, nonce, KVR_FULL,
+                    "the source agent's table of transfers is full, or the transfer is known");
+        return;
+    }
+    if (target_check(outbound, offer, &error) != KVR_OK ||
+        generation_check(outbound, offer, &error) != KVR_OK) {
+        offer_fail(outbound, now, offer, error.status, error.detail);
+        return;
+    }
+    publish = publish_match(outbound, offer);
+    if (publish != NULL)
+        offer_match(outbound, now, offer, publish);
+}
+
+void pages_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
+                    const struct kvr_msg_pages *pages)
+{
+    struct kvr_error error;
+
+    if (offer->state != O_PARKED && offer->state != O_OFFERED && offer->state != O_LIVE)
+        return;
+    if (pages->group != 0 ||
+        kvr_page_table_append_runs(&offer->table, pages->page_first, pages->runs, pages->run_count,
+                                   &error) != KVR_OK) {
+        offer_fail(outbound, now, offer, pages->group != 0 ? KVR_UNSUPPORTED : error.status,
+                   pages->group != 0 ? "pages of a KV group other than 0" : error.detail);
+        return;
+    }
+    offer_advance(outbound, now, offer);
+}
+
+/* ---- matching
+ * --------------------------------------------------------------------------------------- */
+
+static bool same_target(const struct offer *a, const struct offer *b)
+{
+    return kvr_uuid_equal(&a->target.engine, &b->target.engine) && a->target.tp == b->target.tp &&
+           a->target.pp == b->target.pp;
+}
+
+static kvr_status match_check(struct outbound *outbound, const struct offer *offer,
+                              const struct publish *publish, struct kvr_error *error)
+{
+    const struct kvr_engine *engine = &outbound->engines.local[publish->engine];
+    const struct kvr_remote_engine *remote =
+        kvr_engines_remote(&outbound->engines, offer->peer, &offer->target);
+    kvr_status status;
+
+    if (publish->failing)
+        return kvr_error_set(error, publish->status, "want", "%s", publish->detail);
+    if (publish->offer_count >= publish->consumers)
+        return kvr_error_set(error, KVR_EXISTS, "want",
+                             "all %u consumers of request \"%s\" have come already",
+                             publish->consumers, publish->request);
+    for (uint32_t i = 0; i < publish->offer_count; i++) {
+        const struct offer *other = kvr_pool_get(&outbound->offers, publish->offers[i]);
+
+        if (other != NULL && other->state != O_TOMB && same_target(other, offer))
+            return kvr_error_set(error, KVR_EXISTS, "want",
+                                 "this target rank is fetching request \"%s\" already",
+                                 publish->request);
+    }
+    if (remote == NULL)
+        return kvr_error_set(error, KVR_MALFORMED, "want", "the target's regions are gone");
+    status = kvr_compat_check(&engine->compat, &remote->compat, error);
+    if (status != KVR_OK)
+        return status;
+    return kvr_layout_match(publish->set->layouts, publish->set->count, offer->remote->layouts,
+                            offer->remote->count, 0, error);
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+void offer_match(struct outbound *outbound, kvr_ns now, struct offer *offer,
+                 struct publish *publish)
+{
+    const struct kvr_write_limits *ours = &outbound->options.limits;
+    const struct kvr_write_limits *theirs = &outbound->peers[offer->peer].limits;
+    struct kvr_notice notice = {.kind = KVR_NOTICE_ACCEPTED, .handle = publish->handle};
+    struct kvr_error error;
+
+    if (match_check(outbound, offer, publish, &error) != KVR_OK) {
+        offer_fail(outbound, now, offer, error.status, error.detail);
+        return;
+    }
+    offer_unpark(outbound, offer);
+    offer->state = O_OFFERED;
+    offer->publish = publish->id;
+    offer->deadline = KVR_NEVER;
+    offer->limits = (struct kvr_write_limits){
+        .pieces_local = ours->pieces_local,
+        .pieces_remote = (uint32_t)smaller(ours->pieces_remote, theirs->pieces_remote),
+        .chunk_bytes_max = smaller(ours->chunk_bytes_max, theirs->chunk_bytes_max),
+    };
+    publish->offers[publish->offer_count++] = offer->id;
+    publish->offers_live++;
+    if (publish->offer_count == publish->consumers)
+        publish->lease_end = KVR_NEVER; /* from here the session and the deadline rule */
+    if (!publish->accepted_told && !publish->engine_gone)
+        outbound->ports->notify(outbound->ports->self, publish->engine, &notice);
+    publish->accepted_told = true;
+    offer_event(outbound, now, offer, KVR_EVENT_MATCHED);
+    offer_advance(outbound, now, offer);
+}
+
+/* ---- planning
+ * --------------------------------------------------------------------------------------- */
+
+static kvr_status plan_tell(struct outbound *outbound, const struct offer *offer,
+                            const struct publish *publish, const struct kvr_plan *plan,
+                            uint32_t page_first, uint32_t page_end)
+{
+    struct kvr_page_run *runs = kvr_buddy_alloc(outbound->memory, RUNS_AT_ONCE * sizeof(*runs));
+    struct kvr_message message = {.kind = KVR_MSG_PLAN};
+
+    if (runs == NULL)
+        return KVR_NO_MEMORY;
+    if (offer->segment_count == 0) { /* the target keeps what it knows when the first plan comes */
+        kvr_status status =
+            kvr_engines_tell(&outbound->engines, publish->engine, publish->set, offer->peer);
+
+        if (status != KVR_OK) {
+            kvr_buddy_free(outbound->memory, runs);
+            return status;
+        }
+    }
+    message.plan = (struct kvr_msg_plan){
+        .segment = offer->segment_count,
+        .token_first = plan->token_first,
+        .token_end = plan->token_end,
+        .chunk_first = offer->chunk_count,
+        .chunk_count = plan->chunk_count,
+        .hash = plan->hash,
+        .source = outbound->engines.local[publish->engine].rank,
+        .limits = offer->limits,
+        .page_first = page_first,
+        .runs = runs,
+    };
+    for (uint32_t page = page_first; page < page_end;) {
+        uint32_t pages;
+
+        message.plan.run_count =
+            kvr_page_table_runs(&publish->table, page, page_end - page, runs, RUNS_AT_ONCE, &pages);
+        page += pages;
+        message.plan.more = page < page_end;
+        outbound_send_needed(outbound, offer, &message);
+    }
+    kvr_buddy_free(outbound->memory, runs);
+    return KVR_OK;
+}
+
+static uint32_t rank_first_layer(const struct kvr_region_set *set)
+{
+    uint32_t first = UINT32_MAX;
+
+    for (uint32_t i = 0; i < set->count; i++)
+        first = set->layouts[i].layer_first < first ? set->layouts[i].layer_first : first;
+    return first;
+}
+
+static struct push_segment *segment_new(struct outbound *outbound, struct kvr_plan *plan)
+{
+    struct push_segment *segment = kvr_buddy_alloc(outbound->memory, sizeof(*segment));
+    uint8_t *where = kvr_buddy_alloc(outbound->memory, plan->chunk_count);
+
+    if (segment == NULL || where == NULL) {
+        kvr_buddy_free(outbound->memory, segment);
+        kvr_buddy_free(outbound->memory, where);
+        return NULL;
+    }
+    memset(segment, 0, sizeof(*segment));
+    segment->plan = plan;
+    segment->where = where;
+    return segment;
+}
+
+static void segment_queue(struct outbound *outbound, struct offer *offer,
+                          struct push_segment *segment)
+{
+    if (offer->job != NULL) {
+        outbound_group_command(outbound, offer, PUSH_SEGMENT, segment);
+        return;
+    }
+    if (offer->segments_last != NULL)
+        offer->segments_last->next = segment;
+    else
+        offer->segments = segment;
+    offer->segments_last = segment;
+}
+
+/* Plans pages [page_next, page_end), whose layers are final as the watch says. */
+static kvr_status segment_make(struct outbound *outbound, struct offer *offer,
+                               const struct publish *publish, const struct watch *watch,
+                               uint32_t page_end, struct kvr_error *error)
+{
+    uint32_t page_first = offer->page_next;
+    struct kvr_plan_input input = {
+        .source_layouts = publish->set->layouts,
+        .source_layout_count = publish->set->count,
+        .target_layouts = offer->remote->layouts,
+        .target_layout_count = offer->remote->count,
+        .source_pages = publish->table.ids + page_first,
+        .target_pages = offer->table.ids + page_first,
+        .page_count = page_end - page_first,
+        .token_first = (uint64_t)page_first * publish->page_tokens,
+        .token_end = smaller((uint64_t)page_end * publish->page_tokens, watch->token_end),
+        .limits = {.pieces_local = offer->limits.pieces_local,
+                   .pieces_remote = offer->limits.pieces_remote,
+                   .chunk_bytes_max = offer->limits.chunk_bytes_max},
+    };
+    struct push_segment *segment;
+    struct kvr_plan *plan;
+    uint64_t slots;
+    kvr_status status = kvr_plan_make(&input, outbound->memory, &plan, error);
+
+    if (status != KVR_OK)
+        return status;
+    segment = segment_new(outbound, plan);
+    slots = offer->job != NULL ? offer->job->slot_count : KVR_TRANSFER_SLOTS_MAX;
+    if (segment == NULL ||
+        offer->chunk_count + (uint64_t)plan->chunk_count > slots * KVR_SLOT_CHUNKS) {
+        if (segment != NULL)
+            kvr_buddy_free(outbound->memory, segment->where);
+        kvr_buddy_free(outbound->memory, segment);
+        kvr_plan_free(plan, outbound->memory);
+        return kvr_error_set(error, KVR_NO_MEMORY, "plan", "no memory for a segment's writes");
+    }
+    segment->chunk_first = offer->chunk_count;
+    segment->word = &outbound->engines.local[publish->engine].page->words[watch->word];
+    segment->word_base = watch->base;
+    segment->layer_base = rank_first_layer(publish->set);
+    status = plan_tell(outbound, offer, publish, plan, page_first, page_end);
+    offer->page_next = page_end;
+    offer->segment_count++;
+    offer->chunk_count += plan->chunk_count;
+    offer->bytes += plan->bytes;
+    segment_queue(outbound, offer, segment);
+    return status == KVR_OK ? KVR_OK
+                            : kvr_error_set(error, status, "plan", "a plan cannot be told: %s",
+                                            kvr_status_text(status));
+}
+
+/* FINAL and TAIL: there is nothing more to plan. */
+static void final_tell(struct outbound *outbound, struct offer *offer,
+                       const struct publish *publish)
+{
+    struct kvr_message final = {.kind = KVR_MSG_FINAL}, tail = {.kind = KVR_MSG_TAIL};
+
+    offer->final_told = true;
+    final.final = (struct kvr_msg_final){
+        .segment_count = offer->segment_count,
+        .chunk_count = offer->chunk_count,
+        .token_end = publish->token_end,
+        .tail_bytes = publish->tail_bytes,
+        .has_tail = publish->has_tail,
+    };
+    outbound_send_needed(outbound, offer, &final);
+    if (offer->job != NULL)
+        outbound_group_command(outbound, offer, PUSH_FINAL, NULL);
+    if (!publish->has_tail)
+        return;
+    tail.tail.bytes = publish->tail;
+    tail.tail.byte_count = publish->tail_bytes;
+    outbound_send_needed(outbound, offer, &tail);
+}
+
+/* Plans what both page tables allow by now. Only whole pages go out before the end of the request:
+ * the page in which a segment ends goes with the next one. */
+static kvr_status plan_all(struct outbound *outbound, struct offer *offer,
+                           const struct publish *publish, struct kvr_error *error)
+{
+    uint32_t page_tokens = publish->page_tokens;
+
+    while (offer->watch_next < publish->watch_count || publish->ended) {
+        bool last = offer->watch_next + 1 >= publish->watch_count && publish->ended;
+        uint32_t at =
+            offer->watch_next < publish->watch_count ? offer->watch_next : publish->watch_count - 1;
+        const struct watch *watch = publish->watch_count > 0 ? &publish->watches[at] : NULL;
+        uint64_t tokens = watch != NULL ? watch->token_end : 0;
+        uint64_t page_end = last || tokens == publish->tokens
+                                ? (tokens + page_tokens - 1) / page_tokens
+                                : tokens / page_tokens;
+
+        page_end = smaller(page_end, offer->table.capacity);
+        if (page_end > offer->page_next && page_end > offer->table.count)
+            return KVR_OK; /* the target will name these pages later */
+        if (page_end > offer->page_next) {
+            kvr_status status =
+                segment_make(outbound, offer, publish, watch, (uint32_t)page_end, error);
+
+            if (status != KVR_OK)
+                return status;
+        }
+        if (offer->watch_next < publish->watch_count)
+            offer->watch_next++;
+        if (last && offer->watch_next >= publish->watch_count) {
+            final_tell(outbound, offer, publish);
+            return KVR_OK;
+        }
+    }
+    return KVR_OK;
+}
+
+void offer_advance(struct outbound *outbound, kvr_ns now, struct offer *offer)
+{
+    struct publish *publish = kvr_pool_get(&outbound->publishes, offer->publish);
+    struct kvr_error error;
+
+    if ((offer->state != O_OFFERED && offer->state != O_LIVE) || offer->final_told ||
+        publish == NULL)
+        return;
+    if (plan_all(outbound, offer, publish, &error) != KVR_OK)
+        offer_fail(outbound, now, offer, error.status, error.detail);
+}
+
+/* ---- GRANT
+ * -------------------------------------------------------------------------------------------- */
+
+static kvr_status grant_check(const struct offer *offer, const struct kvr_msg_grant *grant,
+                              struct kvr_error *error)
+{
+    if (grant->slot_count == 0 || grant->slot_count > KVR_TRANSFER_SLOTS_MAX ||
+        (uint64_t)grant->slot_count * KVR_SLOT_CHUNKS < offer->chunk_count)
+        return kvr_error_set(error, KVR_MALFORMED, "grant", "%u slots for %u writes",
+                             grant->slot_count, offer->chunk_count);
+    for (uint32_t i = 0; i < grant->slot_count; i++)
+        if (grant->slots[i] == 0)
+            return kvr_error_set(error, KVR_MALFORMED, "grant", "slot 0 was granted");
+    return KVR_OK;
+}
+
+void grant_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
+                    const struct kvr_msg_grant *grant)
+{
+    const struct publish *publish = kvr_pool_get(&outbound->publishes, offer->publish);
+    struct kvr_error error;
+    struct push_job *job;
+
+    if (offer->state != O_OFFERED)
+        return;
+    job = kvr_buddy_alloc(outbound->memory, sizeof(*job));
+    if (job == NULL || grant_check(offer, grant, &error) != KVR_OK) {
+        kvr_buddy_free(outbound->memory, job);
+        offer_fail(outbound, now, offer, job == NULL ? KVR_NO_MEMORY : error.status,
+                   job == NULL ? "no memory for posting" : error.detail);
+        return;
+    }
+    memset(job, 0, sizeof(*job));
+    job->index = kvr_pool_index(offer->id);
+    job->peer = offer->peer;
+    job->transfer = offer->nonce;
+    job->source = publish->set;
+    job->target = offer->remote;
+    job->slot_count = grant->slot_count;
+    memcpy(job->slots, grant->slots, grant->slot_count * sizeof(job->slots[0]));
+    offer->job = job;
+    offer->state = O_LIVE;
+    outbound_group_command(outbound, offer, PUSH_OPEN, job);
+    while (offer->segments != NULL) {
+        struct push_segment *segment = offer->segments;
+
+        offer->segments = segment->next;
+        segment->next = NULL;
+        outbound_group_command(outbound, offer, PUSH_SEGMENT, segment);
+    }
+    offer->segments_last = NULL;
+    if (offer->final_told)
+        outbound_group_command(outbound, offer, PUSH_FINAL, NULL);
+    offer_event(outbound, now, offer, KVR_EVENT_GRANTED);
+}

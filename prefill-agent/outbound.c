@@ -1,0 +1,334 @@
+#include "prefill-agent/outbound.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+kvr_status outbound_init(struct outbound *outbound, const struct outbound_options *options,
+                         const struct kvr_ports *ports, struct kvr_buddy *memory)
+{
+    void *publishes, *offers, *by_handle, *by_key, *by_nonce;
+
+    memset(outbound, 0, sizeof(*outbound));
+    outbound->options = *options;
+    outbound->ports = ports;
+    outbound->memory = memory;
+    kvr_engines_init(&outbound->engines, memory, ports, false);
+    publishes = kvr_buddy_alloc(memory, kvr_pool_bytes(KVR_PUBLISHES_MAX, sizeof(struct publish)));
+    offers = kvr_buddy_alloc(memory, kvr_pool_bytes(KVR_TRANSFERS_MAX, sizeof(struct offer)));
+    by_handle = kvr_buddy_alloc(memory, kvr_table_bytes(KVR_PUBLISHES_MAX));
+    by_key = kvr_buddy_alloc(memory, kvr_table_bytes(KVR_PUBLISHES_MAX));
+    by_nonce = kvr_buddy_alloc(memory, kvr_table_bytes(KVR_TRANSFERS_MAX));
+    if (publishes == NULL || offers == NULL || by_handle == NULL || by_key == NULL ||
+        by_nonce == NULL)
+        return KVR_NO_MEMORY;
+    kvr_pool_init(&outbound->publishes, publishes, KVR_PUBLISHES_MAX, sizeof(struct publish));
+    kvr_pool_init(&outbound->offers, offers, KVR_TRANSFERS_MAX, sizeof(struct offer));
+    kvr_table_init(&outbound->by_handle, by_handle, KVR_PUBLISHES_MAX);
+    kvr_table_init(&outbound->by_key, by_key, KVR_PUBLISHES_MAX);
+    kvr_table_init(&outbound->by_nonce, by_nonce, KVR_TRANSFERS_MAX);
+    for (uint32_t i = 0; i < KVR_RAILS_MAX; i++)
+        outbound->retry_at[i] = KVR_NEVER;
+    return KVR_OK;
+}
+
+void outbound_drain(struct outbound *outbound)
+{
+    outbound->draining = true;
+}
+
+/* ---- engines
+ * ------------------------------------------------------------------------------------------- */
+
+void outbound_request(struct outbound *outbound, kvr_ns now, uint32_t engine,
+                      const struct kvr_request *request)
+{
+    struct publish *publish = publish_find(outbound, engine, request->handle);
+
+    switch (request->kind) {
+    case KVR_REQ_SOURCE_OPEN:
+        publish_open(outbound, now, engine, request->handle, &request->source_open);
+        break;
+    case KVR_REQ_SOURCE_PAGES:
+    case KVR_REQ_SOURCE_WATCH:
+    case KVR_REQ_SOURCE_TAIL:
+    case KVR_REQ_SOURCE_END:
+    case KVR_REQ_RENEW:
+        if (publish != NULL) /* else it ended while this was on its way */
+            publish_request(outbound, now, publish, request);
+        break;
+    case KVR_REQ_CANCEL: /* legal in every state: what has ended stays ended */
+        if (publish != NULL)
+            publish_fail(outbound, now, publish, KVR_CANCELLED, "cancelled by the source engine");
+        break;
+    default: /* requests of a target: the engine port refuses what an agent does not serve */
+        break;
+    }
+}
+
+/* WANTs that no publish of this engine will meet any more. */
+static void parked_fail(struct outbound *outbound, kvr_ns now, const struct kvr_rank *rank)
+{
+    for (uint32_t i = 0; i < outbound->offers.reach && outbound->parked > 0; i++) {
+        struct offer *offer = kvr_pool_at(&outbound->offers, i, NULL);
+
+        if (offer != NULL && offer->state == O_PARKED &&
+            kvr_uuid_equal(&offer->source_engine, &rank->engine) &&
+            offer->source_generation == rank->generation && offer->source_tp == rank->tp &&
+            offer->source_pp == rank->pp)
+            offer_fail(outbound, now, offer, KVR_ENGINE_LOST, "the source engine ended");
+    }
+}
+
+void outbound_engine_down(struct outbound *outbound, kvr_ns now, uint32_t engine)
+{
+    parked_fail(outbound, now, &outbound->engines.local[engine].rank);
+    for (uint32_t i = 0; i < outbound->publishes.reach; i++) {
+        struct publish *publish = kvr_pool_at(&outbound->publishes, i, NULL);
+
+        if (publish == NULL || publish->engine != engine)
+            continue;
+        publish->engine_gone = true;
+        publish_fail(outbound, now, publish, KVR_ENGINE_LOST, "the source engine ended");
+    }
+    kvr_engines_down(&outbound->engines, engine);
+}
+
+void outbound_cancel_all(struct outbound *outbound, kvr_ns now, kvr_status status,
+                         const char *detail)
+{
+    for (uint32_t i = 0; i < outbound->publishes.reach; i++) {
+        struct publish *publish = kvr_pool_at(&outbound->publishes, i, NULL);
+
+        if (publish != NULL)
+            publish_fail(outbound, now, publish, status, detail);
+    }
+    for (uint32_t i = 0; i < outbound->offers.reach; i++) {
+        struct offer *offer = kvr_pool_at(&outbound->offers, i, NULL);
+
+        if (offer != NULL)
+            offer_fail(outbound, now, offer, status, detail);
+    }
+}
+
+/* ---- peers
+ * ---------------------------------------------------------------------------------------------- */
+
+void outbound_peer_up(struct outbound *outbound, kvr_ns now, uint32_t peer,
+                      const struct kvr_msg_hello *hello)
+{
+    struct outbound_peer *state = &outbound->peers[peer];
+    struct kvr_peer_rails *rails = kvr_buddy_alloc(outbound->memory, sizeof(*rails));
+    struct kvr_group_message message = {
+        .kind = KVR_GROUP_PEER_ADD, .index = peer, .pointer = rails};
+
+    (void)now;
+    if (rails == NULL) {
+        outbound->ports->hang_up(outbound->ports->self, peer, KVR_NO_MEMORY,
+                                 "no memory for a peer's rails");
+        return;
+    }
+    state->up = true;
+    state->limits = hello->limits;
+    memcpy(state->agent, hello->agent, sizeof(state->agent));
+    for (uint32_t i = 0; i < KVR_RAILS_MAX; i++)
+        state->repair_at[i] = KVR_NEVER;
+    rails->rail_count = hello->rail_count;
+    memcpy(rails->rails, hello->rails, hello->rail_count * sizeof(rails->rails[0]));
+    outbound->ports->command(outbound->ports->self, &message);
+}
+
+void outbound_peer_lost(struct outbound *outbound, kvr_ns now, uint32_t peer, kvr_status status,
+                        const char *detail)
+{
+    struct kvr_group_message message = {.kind = KVR_GROUP_PEER_DROP, .index = peer};
+
+    for (uint32_t i = 0; i < outbound->offers.reach; i++) {
+        struct offer *offer = kvr_pool_at(&outbound->offers, i, NULL);
+
+        if (offer == NULL || offer->peer != peer || offer->peer_gone)
+            continue;
+        offer->peer_gone = true;
+        if (offer->state == O_TOMB)
+            offer_free(outbound, offer);
+        else
+            offer_ended(outbound, now, offer, status, detail);
+    }
+    kvr_engines_peer_lost(&outbound->engines, peer);
+    if (!outbound->peers[peer].up)
+        return;
+    outbound->peers[peer].up = false;
+    outbound->ports->command(outbound->ports->self, &message);
+}
+
+static void unknown_tell(struct outbound *outbound, uint32_t peer, uint64_t transfer)
+{
+    struct kvr_message message = {.kind = KVR_MSG_UNKNOWN, .transfer = transfer};
+
+    message.reason.status = KVR_UNKNOWN_TRANSFER;
+    if (outbound->ports->send(outbound->ports->self, peer, &message) != KVR_OK)
+        outbound->ports->hang_up(outbound->ports->self, peer, KVR_FULL,
+                                 "the queue to the target agent is full");
+}
+
+static void offer_message(struct outbound *outbound, kvr_ns now, struct offer *offer,
+                          const struct kvr_message *message)
+{
+    switch (message->kind) {
+    case KVR_MSG_PAGES:
+        pages_received(outbound, now, offer, &message->pages);
+        break;
+    case KVR_MSG_GRANT:
+        grant_received(outbound, now, offer, &message->grant);
+        break;
+    case KVR_MSG_MISSING:
+        missing_received(outbound, now, offer, &message->missing);
+        break;
+    case KVR_MSG_LANDED:
+        offer_ended(outbound, now, offer, message->reason.status, message->reason.detail);
+        break;
+    case KVR_MSG_CANCEL: /* a cancel without a reason is no success */
+        offer_ended(outbound, now, offer,
+                    message->reason.status < 0 ? message->reason.status : KVR_CANCELLED,
+                    message->reason.detail);
+        break;
+    default:
+        outbound->ports->hang_up(outbound->ports->self, offer->peer, KVR_MALFORMED,
+                                 "a message that only a source sends");
+    }
+}
+
+void outbound_message(struct outbound *outbound, kvr_ns now, uint32_t peer,
+                      const struct kvr_message *message)
+{
+    struct kvr_error error;
+    struct offer *offer = NULL;
+    uint32_t index;
+
+    if (message->kind == KVR_MSG_REGIONS) {
+        if (kvr_engines_learn(&outbound->engines, peer, &message->regions, &error) != KVR_OK)
+            outbound->ports->hang_up(outbound->ports->self, peer, error.status, error.detail);
+        return;
+    }
+    if (message->kind == KVR_MSG_EPOCH_ENDED) {
+        epoch_ended(outbound, peer, &message->epoch_ended);
+        return;
+    }
+    if (message->kind == KVR_MSG_WANT) {
+        want_received(outbound, now, peer, message->transfer, &message->want);
+        return;
+    }
+    if (kvr_table_find(&outbound->by_nonce, message->transfer, &index))
+        offer = kvr_pool_at(&outbound->offers, index, NULL);
+    if (offer == NULL || offer->peer != peer || offer->peer_gone)
+        unknown_tell(outbound, peer, message->transfer);
+    else if (offer->state != O_TOMB)
+        offer_message(outbound, now, offer, message);
+}
+
+/* ---- the group thread
+ * -------------------------------------------------------------------------------- */
+
+void outbound_group(struct outbound *outbound, kvr_ns now, const struct kvr_group_message *message)
+{
+    struct offer *offer;
+
+    switch (message->kind) {
+    case KVR_GROUP_PEER_ADDED:
+    case KVR_GROUP_PEER_RAIL_SET:
+    case PUSH_AGAIN_DONE:
+        kvr_buddy_free(outbound->memory, message->pointer);
+        return;
+    case KVR_GROUP_PAIR_BROKEN:
+        pair_broken(outbound, now, message);
+        return;
+    case KVR_GROUP_RECYCLED:
+        outbound_rail_recycled(outbound, now, message);
+        return;
+    case KVR_GROUP_RAIL_ERROR: /* what was lost is found otherwise; what is worn out stays so */
+        if (message->status == KVR_FULL)
+            outbound_rail_recycle(outbound, message->index);
+        return;
+    default:
+        break;
+    }
+    if (message->kind < PUSH_FIRST_POST || message->kind > PUSH_CLOSED)
+        return;
+    offer = kvr_pool_at(&outbound->offers, message->index, NULL);
+    assert(offer != NULL);
+    offer_group(outbound, now, offer, message);
+}
+
+/* ---- time
+ * ---------------------------------------------------------------------------------------------- */
+
+void outbound_tick(struct outbound *outbound, kvr_ns now)
+{
+    for (uint32_t i = 0; i < outbound->publishes.reach && outbound->publishes.used_count > 0; i++) {
+        struct publish *publish = kvr_pool_at(&outbound->publishes, i, NULL);
+
+        if (publish == NULL || now < publish->lease_end)
+            continue;
+        outbound->leases_expired++;
+        publish_fail(outbound, now, publish, KVR_EXPIRED,
+                     "its lease ended before every consumer had come");
+    }
+    for (uint32_t i = 0; i < outbound->offers.reach && outbound->offers.used_count > 0; i++) {
+        struct offer *offer = kvr_pool_at(&outbound->offers, i, NULL);
+
+        if (offer != NULL)
+            offer_tick(outbound, now, offer);
+    }
+    for (uint32_t peer = 0; peer < KVR_PEERS_MAX; peer++) {
+        for (uint32_t rail = 0; outbound->peers[peer].up && rail < outbound->options.rail_count;
+             rail++) {
+            if (now < outbound->peers[peer].repair_at[rail])
+                continue;
+            outbound->peers[peer].repair_at[rail] = KVR_NEVER;
+            outbound_rail_recycle(outbound, rail);
+        }
+    }
+    for (uint32_t rail = 0; rail < outbound->options.rail_count; rail++) {
+        if (now < outbound->retry_at[rail])
+            continue;
+        outbound->retry_at[rail] = now + OUTBOUND_RETRY_NS;
+        outbound_rail_recycle(outbound, rail);
+    }
+}
+
+/* ---- why
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static const char *const state_names[] = {"parked",   "offered", "live",
+                                          "stopping", "closing", "ended"};
+
+void outbound_why(const struct outbound *outbound, uint32_t engine, uint64_t handle, char *json,
+                  size_t capacity)
+{
+    const struct publish *publish = publish_find(outbound, engine, handle);
+    size_t used;
+
+    if (publish == NULL) {
+        snprintf(json, capacity, "{\"state\":\"unknown\",\"why\":\"it has ended or never was\"}");
+        return;
+    }
+    used = (size_t)snprintf(json, capacity, "{\"consumers\":%u,\"offers\":[", publish->consumers);
+    for (uint32_t i = 0; i < publish->offer_count && used + 300 < capacity; i++) {
+        const struct offer *offer = kvr_pool_get(&outbound->offers, publish->offers[i]);
+
+        if (offer == NULL)
+            continue;
+        used += (size_t)snprintf(
+            json + used, capacity - used,
+            "%s{\"transfer\":\"%016" PRIx64 "\",\"state\":\"%s\",\"segments\":%u,\"chunks\":%u,"
+            "\"final\":%s,\"reason\":\"%s\"}",
+            i > 0 ? "," : "", offer->nonce, state_names[offer->state], offer->segment_count,
+            offer->chunk_count, offer->final_told ? "true" : "false",
+            kvr_status_name(offer->status));
+    }
+    snprintf(json + used, capacity - used,
+             "],\"pages\":%u,\"tokens_announced\":%" PRIu64 ",\"ended\":%s,\"reason\":\"%s\"}",
+             publish->table.count, publish->token_end, publish->ended ? "true" : "false",
+             kvr_status_name(publish->status));
+}

@@ -1,0 +1,212 @@
+/* The source agent's state machine: what its engines publish, until it may be freed.
+ *
+ * Pure: it is told events and the time, and acts through ports (agent/ports.h); no clock, socket,
+ * thread or malloc. One thread, the loop's.
+ *
+ * A publish is what an engine offers: the pages of one request. It owns a set of consumers, an
+ * offer for each target rank that wants it, and ends in exactly one SOURCE_FREE, when every
+ * consumer has settled and no card can still read the pages. An offer may come first (a WANT
+ * without a publish is parked until its deadline).
+ *
+ *   O_PARKED    WANT came, no publish yet
+ *   O_OFFERED   matched: segments are planned and told as the engine announces them
+ *   O_LIVE      GRANT came: a push job posts
+ *   O_STOPPING  it failed or was cancelled: the group thread stops posting, then QUIET
+ *   O_CLOSING   nothing is posted any more; waits for the completion of every accepted write
+ *   O_TOMB      ended; remembered for two heartbeat bounds, so that late messages are not "unknown"
+ *
+ *   publish.c  publishes, leases, matching          offer.c    WANT, PLAN, GRANT, FINAL, TAIL
+ *   settle.c   QUIET, LANDED, failures, SOURCE_FREE, lost rails */
+#ifndef PREFILL_AGENT_OUTBOUND_H
+#define PREFILL_AGENT_OUTBOUND_H
+
+#include "agent/engines.h"
+#include "base/pool.h"
+#include "base/table.h"
+#include "kv/page_table.h"
+#include "prefill-agent/push.h"
+
+struct outbound_options {
+    kvr_ns silence_ns;       /* heartbeat bound */
+    kvr_ns quiet_ns;         /* how long completions may be awaited from a dead peer */
+    kvr_ns lease_default_ns; /* of a publish that names none */
+    kvr_ns want_default_ns;  /* how long a WANT without deadline waits for its publish */
+    uint32_t rail_count;
+    struct kvr_write_limits limits;
+};
+
+struct watch {
+    uint32_t word;
+    uint64_t base, token_first, token_end;
+};
+
+struct publish {
+    uint64_t id, handle, key;
+    uint32_t engine;
+    char request[KVR_REQUEST_BYTES];
+    uint32_t attempt;
+    uint64_t tokens, token_end; /* upper bound; announced by watches so far */
+    struct kvr_region_set *set;
+    struct kvr_page_table table;
+    uint32_t page_tokens;
+    struct watch *watches; /* grown in the given memory */
+    uint32_t watch_count, watch_capacity;
+    uint8_t *tail;
+    uint32_t tail_bytes;
+    bool has_tail, ended, engine_gone, accepted_told, failing;
+    kvr_ns lease_ns, lease_end;         /* KVR_NEVER once a consumer has come */
+    uint32_t consumers;                 /* target ranks that must have settled */
+    uint64_t offers[KVR_CONSUMERS_MAX]; /* that ever came, ended ones included */
+    uint32_t offer_count, offers_live, offers_ended;
+    uint64_t bytes;
+    uint32_t writes, retries;
+    kvr_status status; /* outcome; the first failure */
+    char detail[KVR_DETAIL_BYTES];
+};
+
+enum offer_state { O_PARKED, O_OFFERED, O_LIVE, O_STOPPING, O_CLOSING, O_TOMB };
+
+struct offer {
+    uint64_t id, nonce, publish;
+    enum offer_state state;
+    uint32_t peer;
+    bool peer_gone;
+    char request[KVR_REQUEST_BYTES];
+    uint32_t attempt;
+    uint64_t key;
+    struct kvr_uuid source_engine;
+    uint64_t source_generation;
+    uint32_t source_tp, source_pp;
+    struct kvr_rank target;
+    uint64_t tokens, skip_tokens;
+    kvr_ns deadline, deadline_tomb; /* of a parked WANT; when the tombstone goes */
+    struct kvr_region_set *remote;
+    struct kvr_page_table table; /* the target's pages */
+    struct kvr_write_limits limits;
+    uint32_t watch_next, page_next, segment_count, chunk_count;
+    uint64_t bytes;
+    struct push_job *job; /* made at GRANT, the group thread's from then on */
+    struct push_segment *segments, *segments_last; /* not yet handed over before GRANT */
+    bool final_told, landed;
+    struct kvr_epoch_count counts[KVR_EPOCHS_PER_TRANSFER]; /* the last told by the group */
+    uint32_t count_count;
+    bool counting; /* in the middle of the group's counts */
+    uint32_t round;
+    uint64_t rails;
+    uint32_t retries, writes;
+    kvr_ns no_rail_at, fence_at; /* when to give up; KVR_NEVER */
+    kvr_status status;
+    char detail[KVR_DETAIL_BYTES];
+};
+
+/* What nobody has published yet may be nonsense: one peer's WANTs for it take at most these shares
+ * of the table of offers and of the memory, so that other peers find room. */
+#define OUTBOUND_PARKED_MAX   (KVR_TRANSFERS_MAX / 4)
+#define OUTBOUND_PARKED_SHARE 16
+
+struct outbound_peer {
+    bool up;
+    struct kvr_write_limits limits;
+    char agent[KVR_NAME_BYTES];
+    uint32_t parked;                 /* WANTs of it that wait for their publish */
+    uint64_t parked_bytes;           /* of their page tables */
+    kvr_ns repair_at[KVR_RAILS_MAX]; /* our rail has a broken pair to it: recycle then */
+};
+
+#define OUTBOUND_RETRY_NS KVR_S /* how often a rail without an endpoint is opened again */
+
+struct outbound {
+    struct outbound_options options;
+    const struct kvr_ports *ports;
+    struct kvr_buddy *memory;
+    struct kvr_engines engines;
+    struct kvr_pool publishes, offers;
+    struct kvr_table by_handle, by_key, by_nonce;
+    struct outbound_peer peers[KVR_PEERS_MAX];
+    bool recycling[KVR_RAILS_MAX], recycle_wanted[KVR_RAILS_MAX];
+    kvr_ns retry_at[KVR_RAILS_MAX]; /* no endpoint could be opened: try again then; or KVR_NEVER */
+    bool draining;
+    uint32_t tombs, parked;
+    uint64_t recycles, sent_bytes, leases_expired;
+};
+
+KVR_MUST_CHECK kvr_status outbound_init(struct outbound *outbound,
+                                        const struct outbound_options *options,
+                                        const struct kvr_ports *ports, struct kvr_buddy *memory);
+
+/* Events. Everything in a request or message from outside is checked here. */
+void outbound_request(struct outbound *outbound, kvr_ns now, uint32_t engine,
+                      const struct kvr_request *request);
+void outbound_engine_down(struct outbound *outbound, kvr_ns now, uint32_t engine);
+void outbound_peer_up(struct outbound *outbound, kvr_ns now, uint32_t peer,
+                      const struct kvr_msg_hello *hello);
+void outbound_peer_lost(struct outbound *outbound, kvr_ns now, uint32_t peer, kvr_status status,
+                        const char *detail);
+void outbound_message(struct outbound *outbound, kvr_ns now, uint32_t peer,
+                      const struct kvr_message *message);
+void outbound_group(struct outbound *outbound, kvr_ns now, const struct kvr_group_message *message);
+void outbound_tick(struct outbound *outbound, kvr_ns now);
+/* Takes no new publishes from here on. */
+void outbound_drain(struct outbound *outbound);
+void outbound_cancel_all(struct outbound *outbound, kvr_ns now, kvr_status status,
+                         const char *detail);
+
+/* Publishes and offers that have not ended, tombstones aside. */
+static inline uint32_t outbound_live(const struct outbound *outbound)
+{
+    return outbound->publishes.used_count + outbound->offers.used_count - outbound->tombs;
+}
+/* What the engine's why answers, as JSON. */
+void outbound_why(const struct outbound *outbound, uint32_t engine, uint64_t handle, char *json,
+                  size_t capacity);
+
+/* ---- between the files of this folder ------------------------------------------------------ */
+
+/* publish.c */
+void publish_open(struct outbound *outbound, kvr_ns now, uint32_t engine, uint64_t handle,
+                  const struct kvr_req_source_open *open);
+void publish_request(struct outbound *outbound, kvr_ns now, struct publish *publish,
+                     const struct kvr_request *request);
+void publish_fail(struct outbound *outbound, kvr_ns now, struct publish *publish, kvr_status status,
+                  const char *detail);
+void publish_check_free(struct outbound *outbound, kvr_ns now, struct publish *publish);
+struct publish *publish_find(const struct outbound *outbound, uint32_t engine, uint64_t handle);
+struct publish *publish_match(const struct outbound *outbound, const struct offer *offer);
+uint64_t match_key(const char *request, uint32_t attempt, const struct kvr_uuid *engine,
+                   uint64_t generation, uint32_t tp, uint32_t pp);
+/* offer.c */
+void want_received(struct outbound *outbound, kvr_ns now, uint32_t peer, uint64_t nonce,
+                   const struct kvr_msg_want *want);
+void pages_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
+                    const struct kvr_msg_pages *pages);
+void grant_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
+                    const struct kvr_msg_grant *grant);
+void offer_match(struct outbound *outbound, kvr_ns now, struct offer *offer,
+                 struct publish *publish);
+void offer_advance(struct outbound *outbound, kvr_ns now, struct offer *offer);
+void outbound_send_needed(struct outbound *outbound, const struct offer *offer,
+                          struct kvr_message *message);
+void outbound_group_command(struct outbound *outbound, const struct offer *offer, uint32_t kind,
+                            void *pointer);
+/* settle.c */
+void offer_fail(struct outbound *outbound, kvr_ns now, struct offer *offer, kvr_status status,
+                const char *detail);
+/* The target is done with it (KVR_OK), gave it up, or is gone. */
+void offer_ended(struct outbound *outbound, kvr_ns now, struct offer *offer, kvr_status status,
+                 const char *detail);
+void offer_free(struct outbound *outbound, struct offer *offer);
+void offer_unpark(struct outbound *outbound, const struct offer *offer);
+void offer_group(struct outbound *outbound, kvr_ns now, struct offer *offer,
+                 const struct kvr_group_message *message);
+void offer_tick(struct outbound *outbound, kvr_ns now, struct offer *offer);
+void missing_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
+                      const struct kvr_msg_missing *missing);
+void epoch_ended(struct outbound *outbound, uint32_t peer, const struct kvr_msg_epoch_ended *ended);
+void pair_broken(struct outbound *outbound, kvr_ns now, const struct kvr_group_message *message);
+void outbound_rail_recycled(struct outbound *outbound, kvr_ns now,
+                            const struct kvr_group_message *message);
+void outbound_rail_recycle(struct outbound *outbound, uint32_t rail);
+void offer_event(struct outbound *outbound, kvr_ns now, const struct offer *offer,
+                 kvr_event_kind kind);
+
+#endif

@@ -1,0 +1,383 @@
+/* Publishes: what an engine offers, how long it is held, and which WANT it belongs to. */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/mutant.h"
+#include "base/rng.h"
+#include "prefill-agent/outbound.h"
+
+/* ---- finding ----------------------------------------------------------------------------------
+ */
+
+static uint64_t handle_key(uint32_t engine, uint64_t handle)
+{
+    return handle * 0x9e3779b97f4a7c15u ^ engine; /* the full handle is compared below */
+}
+
+struct publish *publish_find(const struct outbound *outbound, uint32_t engine, uint64_t handle)
+{
+    struct publish *publish;
+    uint32_t index;
+
+    if (!kvr_table_find(&outbound->by_handle, handle_key(engine, handle), &index))
+        return NULL;
+    publish = kvr_pool_at(&outbound->publishes, index, NULL);
+    return publish != NULL && publish->engine == engine && publish->handle == handle ? publish
+                                                                                     : NULL;
+}
+
+/* One number for what must be equal; whoever finds by it compares the fields. */
+uint64_t match_key(const char *request, uint32_t attempt, const struct kvr_uuid *engine,
+                   uint64_t generation, uint32_t tp, uint32_t pp)
+{
+    uint64_t key, word;
+
+    if (KVR_MUTANT(old_generation_accepted))
+        generation = 0;
+    key = kvr_mix64(generation ^ (uint64_t)attempt << 32);
+
+    for (size_t i = 0; i < sizeof(engine->bytes); i += sizeof(word)) {
+        memcpy(&word, engine->bytes + i, sizeof(word));
+        key = kvr_mix64(key ^ word);
+    }
+    key = kvr_mix64(key ^ ((uint64_t)tp << 32 | pp));
+    for (const char *c = request; *c != '\0'; c++)
+        key = kvr_mix64(key ^ (uint8_t)*c);
+    return key;
+}
+
+static bool matches(const struct outbound *outbound, const struct publish *publish,
+                    const struct offer *offer)
+{
+    const struct kvr_rank *rank = &outbound->engines.local[publish->engine].rank;
+
+    return publish->attempt == offer->attempt && strcmp(publish->request, offer->request) == 0 &&
+           kvr_uuid_equal(&rank->engine, &offer->source_engine) &&
+           (rank->generation == offer->source_generation || KVR_MUTANT(old_generation_accepted)) &&
+           rank->tp == offer->source_tp && rank->pp == offer->source_pp;
+}
+
+struct publish *publish_match(const struct outbound *outbound, const struct offer *offer)
+{
+    struct publish *publish;
+    uint32_t index;
+
+    if (!kvr_table_find(&outbound->by_key, offer->key, &index))
+        return NULL;
+    publish = kvr_pool_at(&outbound->publishes, index, NULL);
+    return publish != NULL && matches(outbound, publish, offer) ? publish : NULL;
+}
+
+/* ---- opening -----------------------------------------------------------------------------------
+ */
+
+static void refuse(struct outbound *outbound, uint32_t engine, uint64_t handle, kvr_status status,
+                   const char *detail)
+{
+    struct kvr_notice notice = {.kind = KVR_NOTICE_SOURCE_FREE, .handle = handle, .status = status};
+
+    snprintf(notice.detail, sizeof(notice.detail), "%s", detail);
+    outbound->ports->notify(outbound->ports->self, engine, &notice);
+}
+
+static kvr_status open_check(const struct outbound *outbound, uint32_t engine, uint64_t handle,
+                             const struct kvr_req_source_open *open, uint64_t key,
+                             uint32_t *ret_page_tokens, uint32_t *ret_page_limit,
+                             struct kvr_error *error)
+{
+    const struct kvr_region_set *set = outbound->engines.local[engine].set;
+
+    if (outbound->draining)
+        return kvr_error_set(error, KVR_DRAINING, "publish", "this agent is shutting down");
+    if (publish_find(outbound, engine, handle) != NULL)
+        return kvr_error_set(error, KVR_EXISTS, "publish", "handle %" PRIu64 " is live", handle);
+    if (kvr_table_find(&outbound->by_key, key, NULL))
+        return kvr_error_set(error, KVR_EXISTS, "publish",
+                             "request \"%s\" attempt %u is published already", open->request,
+                             open->attempt);
+    if (set == NULL || !kvr_region_set_group(set, 0, ret_page_tokens, ret_page_limit))
+        return kvr_error_set(
+            error, KVR_INVALID, "publish",
+            "the engine has no region of KV group 0: add regions before publishing");
+    if (open->tokens == 0 || open->tokens > (uint64_t)*ret_page_limit * *ret_page_tokens)
+        return kvr_error_set(error, KVR_TOO_LARGE, "publish",
+                             "%" PRIu64 " tokens: the engine's regions hold %u pages of %u tokens",
+                             open->tokens, *ret_page_limit, *ret_page_tokens);
+    if (open->consumers > KVR_CONSUMERS_MAX)
+        return kvr_error_set(error, KVR_TOO_LARGE, "publish", "%u consumers: at most %u",
+                             open->consumers, KVR_CONSUMERS_MAX);
+    return KVR_OK;
+}
+
+static struct publish *publish_new(struct outbound *outbound, uint32_t engine, uint64_t handle,
+                                   uint64_t key, uint32_t page_count, uint32_t page_limit)
+{
+    uint64_t id;
+    struct publish *publish = kvr_pool_acquire(&outbound->publishes, &id);
+
+    if (publish == NULL)
+        return NULL;
+    if (kvr_page_table_init(&publish->table, outbound->memory, page_count, page_limit) != KVR_OK)
+        goto err_release;
+    if (kvr_table_insert(&outbound->by_handle, handle_key(engine, handle), kvr_pool_index(id)) !=
+        KVR_OK)
+        goto err_table;
+    if (kvr_table_insert(&outbound->by_key, key, kvr_pool_index(id)) != KVR_OK)
+        goto err_handle;
+    publish->id = id;
+    publish->handle = handle;
+    publish->key = key;
+    publish->engine = engine;
+    return publish;
+
+err_handle:
+    kvr_table_remove(&outbound->by_handle, handle_key(engine, handle));
+err_table:
+    kvr_page_table_done(&publish->table, outbound->memory);
+err_release:
+    kvr_pool_release(&outbound->publishes, id);
+    return NULL;
+}
+
+static void lease_renew(struct publish *publish, kvr_ns now)
+{
+    if (publish->lease_end != KVR_NEVER)
+        publish->lease_end = now + publish->lease_ns;
+}
+
+/* WANTs that came before their publish. */
+static void match_parked(struct outbound *outbound, kvr_ns now, struct publish *publish)
+{
+    for (uint32_t i = 0; i < outbound->offers.reach && outbound->parked > 0; i++) {
+        struct offer *offer = kvr_pool_at(&outbound->offers, i, NULL);
+
+        if (offer != NULL && offer->state == O_PARKED && offer->key == publish->key &&
+            matches(outbound, publish, offer))
+            offer_match(outbound, now, offer, publish);
+    }
+}
+
+static void publish_event(struct outbound *outbound, kvr_ns now, const struct publish *publish,
+                          kvr_event_kind kind)
+{
+    const struct kvr_event_sink *sink = &outbound->ports->events;
+    struct kvr_event event = {
+        .kind = kind,
+        .role = KVR_ROLE_SOURCE,
+        .at = now,
+        .attempt = publish->attempt,
+        .source_engine = outbound->engines.local[publish->engine].rank.engine,
+        .tokens = publish->tokens,
+        .outcome = publish->status,
+    };
+
+    if (sink->emit == NULL)
+        return;
+    memcpy(event.request, publish->request, sizeof(event.request));
+    memcpy(event.detail, publish->detail, sizeof(event.detail));
+    sink->emit(sink->self, &event);
+}
+
+void publish_open(struct outbound *outbound, kvr_ns now, uint32_t engine, uint64_t handle,
+                  const struct kvr_req_source_open *open)
+{
+    const struct kvr_rank *rank = &outbound->engines.local[engine].rank;
+    uint64_t key = match_key(open->request, open->attempt, &rank->engine, rank->generation,
+                             rank->tp, rank->pp);
+    uint32_t page_tokens, page_limit;
+    struct publish *publish;
+    struct kvr_error error;
+
+    if (open_check(outbound, engine, handle, open, key, &page_tokens, &page_limit, &error) !=
+        KVR_OK) {
+        refuse(outbound, engine, handle, error.status, error.detail);
+        return;
+    }
+    publish = publish_new(outbound, engine, handle, key,
+                          (uint32_t)((open->tokens + page_tokens - 1) / page_tokens), page_limit);
+    if (publish == NULL) {
+        refuse(
+            outbound, engine, handle, KVR_FULL,
+            "the agent's tables are full: lower the number of requests in flight, or start it with "
+            "a larger --table-memory");
+        return;
+    }
+    memcpy(publish->request, open->request, sizeof(publish->request));
+    publish->attempt = open->attempt;
+    publish->tokens = open->tokens;
+    publish->page_tokens = page_tokens;
+    publish->consumers = open->consumers > 0 ? open->consumers : 1;
+    publish->lease_ns =
+        open->lease_ms > 0 ? open->lease_ms * KVR_MS : outbound->options.lease_default_ns;
+    publish->lease_end = now + publish->lease_ns;
+    publish->set = kvr_engines_set_acquire(&outbound->engines, engine);
+    kvr_engines_use(&outbound->engines, engine);
+    publish_event(outbound, now, publish, KVR_EVENT_OPENED);
+    match_parked(outbound, now, publish);
+}
+
+/* ---- growing -----------------------------------------------------------------------------------
+ */
+
+static kvr_status watch_add(struct outbound *outbound, struct publish *publish,
+                            const struct kvr_req_watch *watch, struct kvr_error *error)
+{
+    if (watch->word >= KVR_WORDS_MAX || watch->token_first != publish->token_end ||
+        watch->token_end <= watch->token_first || watch->token_end > publish->tokens)
+        return kvr_error_set(error, KVR_INVALID, "watch",
+                             "word %u for tokens %" PRIu64 " to %" PRIu64
+                             ": the next segment begins at %" PRIu64 " and ends by %" PRIu64
+                             ", and words are below %u",
+                             watch->word, watch->token_first, watch->token_end, publish->token_end,
+                             publish->tokens, KVR_WORDS_MAX);
+    if (watch->token_end > (uint64_t)publish->table.count * publish->page_tokens)
+        return kvr_error_set(error, KVR_INVALID, "watch",
+                             "tokens up to %" PRIu64 " are watched, but only %u pages of %u tokens "
+                             "were given: give pages first",
+                             watch->token_end, publish->table.count, publish->page_tokens);
+    if (publish->watch_count >= KVR_SEGMENTS_MAX)
+        return kvr_error_set(error, KVR_TOO_LARGE, "watch", "more than %u segments",
+                             KVR_SEGMENTS_MAX);
+    if (publish->watch_count == publish->watch_capacity) {
+        uint32_t capacity = publish->watch_capacity > 0 ? publish->watch_capacity * 2 : 4;
+        struct watch *larger = kvr_buddy_alloc(outbound->memory, capacity * sizeof(*larger));
+
+        if (larger == NULL)
+            return kvr_error_set(error, KVR_NO_MEMORY, "watch", "no memory for a segment");
+        if (publish->watch_count > 0)
+            memcpy(larger, publish->watches, publish->watch_count * sizeof(*larger));
+        kvr_buddy_free(outbound->memory, publish->watches);
+        publish->watches = larger;
+        publish->watch_capacity = capacity;
+    }
+    publish->watches[publish->watch_count++] = (struct watch){.word = watch->word,
+                                                              .base = watch->base,
+                                                              .token_first = watch->token_first,
+                                                              .token_end = watch->token_end};
+    publish->token_end = watch->token_end;
+    return KVR_OK;
+}
+
+static kvr_status tail_add(struct outbound *outbound, struct publish *publish,
+                           const struct kvr_req_tail *tail, struct kvr_error *error)
+{
+    if (publish->has_tail || tail->byte_count > KVR_TAIL_BYTES_MAX)
+        return kvr_error_set(error, KVR_INVALID, "tail",
+                             "a publish has one tail of at most %u bytes", KVR_TAIL_BYTES_MAX);
+    publish->tail = kvr_buddy_alloc(outbound->memory, tail->byte_count);
+    if (publish->tail == NULL)
+        return kvr_error_set(error, KVR_NO_MEMORY, "tail", "no memory for a tail");
+    if (tail->byte_count > 0)
+        memcpy(publish->tail, tail->bytes, tail->byte_count);
+    publish->tail_bytes = tail->byte_count;
+    publish->has_tail = true;
+    return KVR_OK;
+}
+
+static void advance_offers(struct outbound *outbound, kvr_ns now, const struct publish *publish)
+{
+    uint64_t id = publish->id;
+
+    for (uint32_t i = 0; i < publish->offer_count; i++) {
+        struct offer *offer = kvr_pool_get(&outbound->offers, publish->offers[i]);
+
+        if (offer != NULL)
+            offer_advance(outbound, now, offer);
+        if (kvr_pool_get(&outbound->publishes, id) == NULL)
+            return; /* the last offer failed and took it along */
+    }
+}
+
+void publish_request(struct outbound *outbound, kvr_ns now, struct publish *publish,
+                     const struct kvr_request *request)
+{
+    struct kvr_error error;
+    kvr_status status = KVR_OK;
+
+    if (publish->failing)
+        return;
+    lease_renew(publish, now);
+    if (publish->ended && request->kind != KVR_REQ_RENEW)
+        status = kvr_error_set(&error, KVR_INVALID, "publish", "the publish was ended before");
+    else if (request->kind == KVR_REQ_SOURCE_PAGES && request->pages.group != 0)
+        status = kvr_error_set(&error, KVR_UNSUPPORTED, "publish", "pages of KV group %u, not 0",
+                               request->pages.group);
+    else if (request->kind == KVR_REQ_SOURCE_PAGES)
+        status = kvr_page_table_append(&publish->table, request->pages.page_first,
+                                       request->pages.ids, request->pages.id_count, &error);
+    else if (request->kind == KVR_REQ_SOURCE_WATCH)
+        status = watch_add(outbound, publish, &request->watch, &error);
+    else if (request->kind == KVR_REQ_SOURCE_TAIL)
+        status = tail_add(outbound, publish, &request->tail, &error);
+    else if (request->kind == KVR_REQ_RENEW && request->renew.lease_ms > 0)
+        publish->lease_ns = request->renew.lease_ms * KVR_MS, lease_renew(publish, now);
+    else if (request->kind == KVR_REQ_SOURCE_END && request->end.status == KVR_OK)
+        publish->ended = true;
+    else if (request->kind == KVR_REQ_SOURCE_END)
+        status = kvr_error_set(&error, KVR_ABORTED, "publish", "the source engine gave up: %s",
+                               kvr_status_text(request->end.status));
+    if (status != KVR_OK)
+        publish_fail(outbound, now, publish, status, error.detail);
+    else
+        advance_offers(outbound, now, publish);
+}
+
+/* ---- ending -------------------------------------------------------------------------------------
+ */
+
+/* Nothing more is published, and whoever consumes it is told why. The pages stay ours until every
+ * offer has settled. */
+void publish_fail(struct outbound *outbound, kvr_ns now, struct publish *publish, kvr_status status,
+                  const char *detail)
+{
+    uint64_t id = publish->id;
+
+    if (publish->failing)
+        return;
+    publish->failing = true;
+    if (publish->status == KVR_OK) {
+        publish->status = status;
+        snprintf(publish->detail, sizeof(publish->detail), "%s", detail);
+    }
+    for (uint32_t i = 0; i < publish->offer_count; i++) {
+        struct offer *offer = kvr_pool_get(&outbound->offers, publish->offers[i]);
+
+        if (offer != NULL)
+            offer_fail(outbound, now, offer, status, detail);
+        if (kvr_pool_get(&outbound->publishes, id) == NULL)
+            return;
+    }
+    publish_check_free(outbound, now, publish);
+}
+
+/* SOURCE_FREE when every consumer has settled, or when none will come. */
+void publish_check_free(struct outbound *outbound, kvr_ns now, struct publish *publish)
+{
+    uint32_t engine = publish->engine;
+    struct kvr_notice notice = {
+        .kind = KVR_NOTICE_SOURCE_FREE,
+        .handle = publish->handle,
+        .status = publish->status,
+        .bytes = publish->bytes,
+        .writes = publish->writes,
+        .retries = publish->retries,
+    };
+
+    if (publish->offers_live > 0 ||
+        (!publish->failing && publish->offers_ended < publish->consumers))
+        return;
+    memcpy(notice.detail, publish->detail, sizeof(notice.detail));
+    if (!publish->engine_gone)
+        outbound->ports->notify(outbound->ports->self, publish->engine, &notice);
+    if (publish->offers_ended == 0)
+        publish_event(outbound, now, publish, KVR_EVENT_ENDED);
+    kvr_table_remove(&outbound->by_handle, handle_key(publish->engine, publish->handle));
+    kvr_table_remove(&outbound->by_key, publish->key);
+    kvr_page_table_done(&publish->table, outbound->memory);
+    kvr_buddy_free(outbound->memory, publish->watches);
+    kvr_buddy_free(outbound->memory, publish->tail);
+    kvr_engines_set_release(&outbound->engines, engine, publish->set);
+    kvr_pool_release(&outbound->publishes, publish->id);
+    kvr_engines_unuse(&outbound->engines, engine);
+}

@@ -1,0 +1,538 @@
+#include "prefill-agent/push.h"
+
+#include <assert.h>
+
+#define PUSH_BATCH 16 /* posts of one job before the next job's turn */
+
+static void tell(struct push *push, const struct push_job *job, uint32_t kind, uint64_t a,
+                 uint64_t b, uint64_t c, void *pointer)
+{
+    struct kvr_group_message message = {.kind = kind,
+                                        .index = job->index,
+                                        .id = job->transfer,
+                                        .a = a,
+                                        .b = b,
+                                        .c = c,
+                                        .pointer = pointer};
+
+    kvr_group_tell(push->group, &message);
+}
+
+/* ---- the ring of jobs that have something to post ------------------------------------------ */
+
+static void enqueue(struct push *push, struct push_job *job)
+{
+    if (job->queued)
+        return;
+    job->queued = true;
+    push->queued_count++;
+    if (push->turn == NULL) {
+        job->next = job->prev = job;
+        push->turn = job;
+        return;
+    }
+    job->next = push->turn;
+    job->prev = push->turn->prev;
+    job->prev->next = job;
+    push->turn->prev = job;
+}
+
+static void dequeue(struct push *push, struct push_job *job)
+{
+    if (!job->queued)
+        return;
+    job->queued = false;
+    push->queued_count--;
+    if (push->turn == job)
+        push->turn = job->next != job ? job->next : NULL;
+    job->next->prev = job->prev;
+    job->prev->next = job->next;
+    job->next = job->prev = NULL;
+}
+
+/* ---- counts ------------------------------------------------------------------------------- */
+
+/* One PUSH_COUNT for each (target rail, epoch), the sum over our rails. */
+static void tell_counts(struct push *push, const struct push_job *job)
+{
+    for (uint32_t i = 0; i < job->pair_count; i++) {
+        const struct kvr_pair *pair = &job->pairs[i].pair;
+        uint64_t count = 0;
+        bool told = false;
+
+        for (uint32_t k = 0; k < job->pair_count; k++) {
+            if (job->pairs[k].pair.target_rail != pair->target_rail ||
+                job->pairs[k].pair.epoch != pair->epoch)
+                continue;
+            told = told || k < i;
+            count += job->pairs[k].count;
+        }
+        if (!told)
+            tell(push, job, PUSH_COUNT, pair->target_rail, pair->epoch, count, NULL);
+    }
+}
+
+static void tell_sum(struct push *push, const struct push_job *job, uint32_t kind)
+{
+    struct kvr_group_message message = {.kind = kind,
+                                        .index = job->index,
+                                        .id = job->rails,
+                                        .a = job->round,
+                                        .b = job->posted,
+                                        .c = job->repeated};
+
+    tell_counts(push, job);
+    kvr_group_tell(push->group, &message);
+}
+
+static bool all_posted(const struct push_job *job)
+{
+    return job->final && job->open == NULL && job->again_first == NULL;
+}
+
+static void check_posted(struct push *push, struct push_job *job)
+{
+    if (job->stopped || job->posted_told || !all_posted(job))
+        return;
+    job->posted_told = true;
+    tell_sum(push, job, PUSH_POSTED);
+}
+
+static void check_closed(struct push *push, struct push_job *job)
+{
+    if (!job->closing || job->outstanding > 0)
+        return;
+    push->jobs[job->index] = NULL;
+    push->open_count--;
+    tell(push, job, PUSH_CLOSED, 0, 0, 0, job);
+}
+
+/* Index of the pair in the job's table; -1 when the table is full. */
+static int pair_index(struct push_job *job, const struct kvr_pair *pair, bool make)
+{
+    for (uint32_t i = 0; i < job->pair_count; i++) {
+        const struct push_pair *known = &job->pairs[i];
+
+        if (!known->retired && known->pair.rail == pair->rail &&
+            known->pair.target_rail == pair->target_rail && known->pair.epoch == pair->epoch)
+            return (int)i;
+    }
+    if (!make || job->pair_count == KVR_EPOCHS_PER_TRANSFER)
+        return -1;
+    job->pairs[job->pair_count] = (struct push_pair){.pair = *pair};
+    return (int)job->pair_count++;
+}
+
+/* ---- posting ------------------------------------------------------------------------------- */
+
+static struct push_segment *segment_of(const struct push_job *job, uint32_t chunk)
+{
+    struct push_segment *segment = job->first;
+
+    while (segment != NULL && chunk - segment->chunk_first >= segment->plan->chunk_count)
+        segment = segment->next;
+    return segment;
+}
+
+/* One write. KVR_OK: accepted and counted. */
+static kvr_status post_chunk(struct push *push, struct push_job *job, struct push_segment *segment,
+                             uint32_t chunk)
+{
+    struct kvr_plan_chunk planned;
+    struct kvr_group_piece pieces[KVR_IOV_MAX];
+    struct kvr_group_post post = {.peer = job->peer, .pieces = pieces, .token = job->index};
+    uint32_t number = segment->chunk_first + chunk;
+    struct kvr_pair pair;
+    kvr_status status;
+    int where;
+
+    if (job->pair_count == KVR_EPOCHS_PER_TRANSFER)
+        return KVR_NO_RAIL; /* so many epochs in one transfer's life: not a network to go on with */
+    kvr_plan_chunk(segment->plan, chunk, &planned);
+    for (uint32_t i = 0; i < planned.piece_count; i++) {
+        const struct kvr_plan_piece *piece = &planned.pieces[i];
+
+        pieces[i] = (struct kvr_group_piece){
+            .local = job->source->locals[piece->source_layout],
+            .remote = &job->target->remotes[piece->target_layout],
+            .local_offset = piece->source_offset,
+            .remote_offset = piece->target_offset,
+            .bytes = piece->bytes,
+        };
+    }
+    post.piece_count = planned.piece_count;
+    post.immediate = (uint32_t)job->slots[number >> 16] << 16 | (number & 0xffff);
+    status = kvr_group_post(push->group, &post, &pair);
+    if (status != KVR_OK)
+        return status;
+    where = pair_index(job, &pair, true);
+    assert(where >= 0);
+    job->pairs[where].count++;
+    job->rails |= (uint64_t)1 << pair.rail;
+    segment->where[chunk] = (uint8_t)where;
+    job->outstanding++;
+    if (job->posted++ == 0)
+        tell(push, job, PUSH_FIRST_POST, 0, 0, 0, NULL);
+    return KVR_OK;
+}
+
+/* Moves the segment's limit to the layers that are final now. */
+static void read_word(struct push_segment *segment)
+{
+    const struct kvr_plan *plan = segment->plan;
+    uint64_t final = UINT64_MAX;
+
+    if (segment->chunk_ready == plan->chunk_count)
+        return;
+    if (segment->word != NULL) {
+        uint64_t word = atomic_load_explicit(segment->word, memory_order_acquire);
+
+        final = word > segment->word_base ? word - segment->word_base : 0;
+    }
+    while (segment->layers_ready < plan->layer_count) {
+        struct kvr_chunk_run chunks;
+        uint32_t layer = kvr_plan_layer(plan, segment->layers_ready, &chunks);
+
+        if ((uint64_t)(layer - segment->layer_base) >= final)
+            return;
+        segment->layers_ready++;
+        segment->chunk_ready = chunks.chunk_first + chunks.chunk_count;
+    }
+    segment->chunk_ready = plan->chunk_count;
+}
+
+/* The target's MISSING first: it waits for nothing else. */
+static kvr_status post_again(struct push *push, struct push_job *job, bool *progress)
+{
+    for (unsigned n = 0; n < PUSH_BATCH && job->again_first != NULL; n++) {
+        struct push_again *again = job->again_first;
+        const struct kvr_chunk_run *run = &again->runs[again->run_next];
+        uint32_t chunk = run->chunk_first + again->chunk_next;
+        struct push_segment *segment = segment_of(job, chunk);
+
+        /* A chunk that was never posted needs no second posting: the first is still to come. */
+        if (segment != NULL && segment->where[chunk - segment->chunk_first] != PUSH_NOWHERE) {
+            kvr_status status = post_chunk(push, job, segment, chunk - segment->chunk_first);
+
+            if (status != KVR_OK)
+                return status;
+            job->repeated++;
+        }
+        *progress = true;
+        if (++again->chunk_next < run->chunk_count)
+            continue;
+        again->chunk_next = 0;
+        if (++again->run_next < again->run_count)
+            continue;
+        job->again_first = again->next;
+        if (job->again_first == NULL)
+            job->again_last = NULL;
+        tell(push, job, PUSH_AGAIN_DONE, 0, 0, 0, again);
+    }
+    return KVR_OK;
+}
+
+static kvr_status post_segments(struct push *push, struct push_job *job, bool *progress)
+{
+    unsigned posted = 0;
+
+    for (struct push_segment *segment = job->open; segment != NULL; segment = segment->next) {
+        read_word(segment);
+        while (segment->chunk_next < segment->chunk_ready && posted < PUSH_BATCH) {
+            kvr_status status = post_chunk(push, job, segment, segment->chunk_next);
+
+            if (status != KVR_OK)
+                return status;
+            segment->chunk_next++;
+            posted++;
+            *progress = true;
+        }
+    }
+    while (job->open != NULL && job->open->chunk_next == job->open->plan->chunk_count)
+        job->open = job->open->next;
+    return KVR_OK;
+}
+
+/* One job's turn. True when it posted something; *ret_blocked when there is no room for more. */
+static bool post_job(struct push *push, struct push_job *job, bool *ret_blocked)
+{
+    bool progress = false;
+    kvr_status status = post_again(push, job, &progress);
+
+    if (status == KVR_OK)
+        status = post_segments(push, job, &progress);
+    *ret_blocked = status == KVR_AGAIN;
+    if (status != KVR_OK && status != KVR_AGAIN && !job->no_rail_told) {
+        job->no_rail_told = true;
+        tell(push, job, PUSH_NO_RAIL, 0, 0, 0, NULL);
+    }
+    /* No room is a rail too; nothing to post says nothing. */
+    if (job->no_rail_told && (status == KVR_AGAIN || (status == KVR_OK && progress))) {
+        job->no_rail_told = false;
+        tell(push, job, PUSH_RAIL_BACK, 0, 0, 0, NULL);
+    }
+    if (status == KVR_OK && job->open == NULL && job->again_first == NULL)
+        dequeue(push, job);
+    check_posted(push, job);
+    return progress;
+}
+
+static bool push_work(void *self, kvr_ns now)
+{
+    struct push *push = self;
+    struct push_job *starved = NULL;
+    bool progress = false;
+
+    (void)now;
+    push->blocked = false;
+    for (uint32_t i = push->queued_count; i > 0 && push->turn != NULL; i--) {
+        struct push_job *job = push->turn;
+        bool blocked = false, posted;
+
+        push->turn = job->next;
+        posted = post_job(push, job, &blocked);
+        progress = progress || posted;
+        push->blocked = push->blocked || blocked;
+        if (starved == NULL && blocked && !posted)
+            starved = job;
+    }
+    /* Whoever found no room is the first to find the next: else the same job takes it every time.
+     */
+    if (starved != NULL)
+        push->turn = starved;
+    return progress;
+}
+
+/* ---- commands ------------------------------------------------------------------------------ */
+
+static void segment_add(struct push *push, struct push_job *job, struct push_segment *segment)
+{
+    memset(segment->where, PUSH_NOWHERE, segment->plan->chunk_count);
+    if (job->last != NULL)
+        job->last->next = segment;
+    else
+        job->first = segment;
+    job->last = segment;
+    if (job->stopped)
+        return;
+    if (job->open == NULL)
+        job->open = segment;
+    enqueue(push, job);
+}
+
+static void again_add(struct push *push, struct push_job *job, struct push_again *again)
+{
+    if (job->stopped || again->run_count == 0) {
+        tell(push, job, PUSH_AGAIN_DONE, 0, 0, 0, again);
+        return;
+    }
+    if (again->round > job->round)
+        job->round = again->round;
+    again->next = NULL;
+    if (job->again_last != NULL)
+        job->again_last->next = again;
+    else
+        job->again_first = again;
+    job->again_last = again;
+    job->posted_told = false;
+    enqueue(push, job);
+}
+
+/* Adds a chunk to the list. Past the capacity the last run is stretched: a list that names more
+ * than was posted there is answered with more, which is slower and no less right. */
+static void list_add(struct push_list *list, uint32_t chunk)
+{
+    struct kvr_chunk_run *last = list->run_count > 0 ? &list->runs[list->run_count - 1] : NULL;
+
+    if (last != NULL &&
+        (chunk == last->chunk_first + last->chunk_count || list->run_count == list->run_capacity)) {
+        last->chunk_count = chunk - last->chunk_first + 1;
+        return;
+    }
+    list->runs[list->run_count++] = (struct kvr_chunk_run){.chunk_first = chunk, .chunk_count = 1};
+}
+
+static void list_fill(const struct push_job *job, struct push_list *list, uint32_t where)
+{
+    list->run_count = 0;
+    for (const struct push_segment *segment = job->first; segment != NULL; segment = segment->next)
+        for (uint32_t chunk = 0; chunk < segment->chunk_next; chunk++)
+            if (segment->where[chunk] == where)
+                list_add(list, segment->chunk_first + chunk);
+}
+
+static bool list_asks(const struct push_list *list, const struct push_pair *pair)
+{
+    if (list->rail != PUSH_ANY && list->rail != pair->pair.rail)
+        return false;
+    /* A rail of ours without a rail of theirs: it was recycled, and what its fresh endpoint has
+     * posted since is not lost. */
+    if (list->target_rail == PUSH_ANY && !pair->retired)
+        return false;
+    return list->target_rail == PUSH_ANY ||
+           (list->target_rail == pair->pair.target_rail && list->epoch == pair->pair.epoch);
+}
+
+static void list_answer(struct push *push, struct push_job *job, struct push_list *list)
+{
+    list->found = false;
+    for (uint32_t i = list->next; i < job->pair_count && !list->found && !job->stopped; i++) {
+        struct push_pair *pair = &job->pairs[i];
+
+        list->next = i + 1;
+        if (pair->listed || !list_asks(list, pair))
+            continue;
+        /* Later posts over the same pair are another entry, so that nothing is named twice. */
+        pair->listed = pair->retired = true;
+        list->found = true;
+        list->pair = pair->pair;
+        list_fill(job, list, i);
+    }
+    tell(push, job, PUSH_LISTED, 0, 0, 0, list);
+}
+
+static void stop(struct push *push, struct push_job *job)
+{
+    if (!job->stopped) {
+        job->stopped = true;
+        dequeue(push, job);
+        while (job->again_first != NULL) {
+            struct push_again *again = job->again_first;
+
+            job->again_first = again->next;
+            tell(push, job, PUSH_AGAIN_DONE, 0, 0, 0, again);
+        }
+        job->again_last = NULL;
+    }
+    tell_sum(push, job, PUSH_STOPPED);
+}
+
+static void push_command(void *self, kvr_ns now, const struct kvr_group_message *message)
+{
+    struct push *push = self;
+    struct push_job *job = message->index < KVR_TRANSFERS_MAX ? push->jobs[message->index] : NULL;
+
+    (void)now;
+    if (message->kind == PUSH_PAGE) {
+        struct kvr_group_message answer = *message;
+
+        answer.kind = PUSH_PAGE_SET;
+        push->pages[message->index] = message->pointer;
+        kvr_group_tell(push->group, &answer);
+        return;
+    }
+    if (message->kind == PUSH_OPEN) {
+        assert(job == NULL);
+        push->jobs[message->index] = message->pointer;
+        push->open_count++;
+        return;
+    }
+    assert(job != NULL);
+    switch (message->kind) {
+    case PUSH_SEGMENT:
+        segment_add(push, job, message->pointer);
+        break;
+    case PUSH_FINAL:
+        job->final = true;
+        check_posted(push, job);
+        break;
+    case PUSH_AGAIN:
+        again_add(push, job, message->pointer);
+        break;
+    case PUSH_LIST:
+        list_answer(push, job, message->pointer);
+        break;
+    case PUSH_STOP:
+        stop(push, job);
+        break;
+    case PUSH_CLOSE:
+        job->closing = true;
+        dequeue(push, job);
+        check_closed(push, job);
+        break;
+    default:
+        assert(false); /* our own loop sends nothing else */
+    }
+}
+
+/* ---- what the group tells ------------------------------------------------------------------- */
+
+static void push_written(void *self, kvr_ns now, uint64_t token, const struct kvr_pair *pair,
+                         kvr_status status)
+{
+    struct push *push = self;
+    struct push_job *job = push->jobs[token];
+
+    (void)now, (void)pair,
+        (void)status; /* a lost write is found through PAIR_BROKEN and RECYCLED */
+    assert(job != NULL && job->outstanding > 0);
+    job->outstanding--;
+    check_closed(push, job);
+}
+
+static void push_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate)
+{
+    (void)self, (void)now, (void)rail, (void)epoch, (void)immediate; /* nobody writes to a source */
+}
+
+/* Our endpoint of that epoch is closed: what comes next over this rail is another pair. */
+static void push_epoch_closed(void *self, kvr_ns now, uint32_t rail, uint32_t epoch)
+{
+    struct push *push = self;
+
+    (void)now, (void)epoch;
+    for (uint32_t i = 0; i < KVR_TRANSFERS_MAX && push->open_count > 0; i++) {
+        struct push_job *job = push->jobs[i];
+
+        for (uint32_t k = 0; job != NULL && k < job->pair_count; k++)
+            if (job->pairs[k].pair.rail == rail)
+                job->pairs[k].retired = true;
+    }
+}
+
+static bool push_expecting(void *self)
+{
+    const struct push *push = self;
+
+    return push->blocked || kvr_group_outstanding(push->group) > 0;
+}
+
+/* Tells the engines to ring, then looks at every word once more: a store before `asleep` was seen
+ * is found here, a later one rings. */
+static bool push_may_sleep(void *self, bool asleep)
+{
+    struct push *push = self;
+    struct push_job *job = push->turn;
+
+    for (uint32_t i = 0; i < KVR_ENGINES_MAX; i++) {
+        if (push->pages[i] != NULL)
+            atomic_store_explicit(&push->pages[i]->asleep, asleep ? 1 : 0, memory_order_relaxed);
+    }
+    if (!asleep)
+        return true;
+    atomic_thread_fence(memory_order_seq_cst);
+    for (uint32_t i = push->queued_count; i > 0; i--, job = job->next) {
+        for (struct push_segment *segment = job->open; segment != NULL; segment = segment->next) {
+            uint32_t ready = segment->chunk_ready;
+
+            read_word(segment);
+            if (segment->chunk_ready > ready)
+                return false;
+        }
+    }
+    return true;
+}
+
+struct kvr_group_user push_user(struct push *push)
+{
+    return (struct kvr_group_user){
+        .self = push,
+        .command = push_command,
+        .written = push_written,
+        .arrived = push_arrived,
+        .epoch_closed = push_epoch_closed,
+        .work = push_work,
+        .may_sleep = push_may_sleep,
+        .expecting = push_expecting,
+    };
+}

@@ -1,0 +1,112 @@
+/* Posting: the source's half of a rail group. Runs on the group's thread (kvr_group_user); the loop
+ * thread's machine (outbound) talks to it with the messages below.
+ *
+ * A job is the posting of one transfer. It has segments, each a plan whose layers become ready as
+ * an engine's word grows; ready chunks are posted layer by layer to whichever rail has room, jobs
+ * in turns. For every chunk the job remembers over which pair it went last, and for every (target
+ * rail, epoch) how many posts were accepted: what RAIL_LOST and QUIET tell the target.
+ *
+ * A job and all it points to is made by the loop thread, handed over by PUSH_OPEN, PUSH_SEGMENT and
+ * PUSH_AGAIN, and given back by PUSH_CLOSED and PUSH_AGAIN_DONE. Counts come back as messages,
+ * never through shared memory. */
+#ifndef PREFILL_AGENT_PUSH_H
+#define PREFILL_AGENT_PUSH_H
+
+#include <stdatomic.h>
+
+#include "agent/region_set.h"
+#include "fabric/rail_group.h"
+#include "kv/plan.h"
+#include "wire/engine_message.h"
+
+enum push_kind {
+    /* loop → group; index: the job's */
+    PUSH_OPEN = KVR_GROUP_KIND_USER, /* pointer: struct push_job */
+    PUSH_SEGMENT,                    /* pointer: struct push_segment */
+    PUSH_FINAL,                      /* no more segments */
+    PUSH_AGAIN,                      /* pointer: struct push_again: the target's MISSING */
+    PUSH_LIST,                       /* pointer: struct push_list: which chunks went over a pair */
+    PUSH_STOP,                       /* post no more */
+    PUSH_CLOSE,                      /* after STOP, or when nothing will be posted any more */
+    PUSH_PAGE,                       /* index: engine; pointer: its shared page, NULL: forget it */
+    /* group → loop */
+    PUSH_FIRST_POST,
+    PUSH_COUNT,   /* a: target rail, b: epoch, c: accepted posts; several before POSTED, STOPPED */
+    PUSH_POSTED,  /* everything of round a was accepted; b: posts in all, c: of them repeated */
+    PUSH_STOPPED, /* b, c as POSTED; id: bit r = our rail r carried a part */
+    PUSH_AGAIN_DONE, /* pointer: struct push_again, taken in */
+    PUSH_LISTED,     /* pointer: struct push_list, filled */
+    PUSH_NO_RAIL,    /* chunks are left and no pair is usable */
+    PUSH_RAIL_BACK,  /* after NO_RAIL: posting goes on */
+    PUSH_CLOSED,     /* pointer: the job; every accepted post has its completion */
+    PUSH_PAGE_SET, /* index and pointer of the PUSH_PAGE: the page before is no longer looked at */
+};
+
+struct push_segment {
+    struct push_segment *next;
+    struct kvr_plan *plan;
+    uint32_t chunk_first;         /* within the transfer */
+    const _Atomic uint64_t *word; /* NULL: all layers are ready */
+    uint64_t word_base;
+    uint32_t layer_base; /* number of the rank's first layer */
+    uint8_t *where;      /* a chunk each: index into the job's pairs, PUSH_NOWHERE before */
+    /* push's own */
+    uint32_t chunk_next, chunk_ready, layers_ready;
+};
+#define PUSH_NOWHERE 255
+
+struct push_again {
+    struct push_again *next;
+    uint32_t round, run_count;
+    uint32_t run_next, chunk_next; /* push's own */
+    struct kvr_chunk_run runs[];
+};
+
+struct push_list {
+    /* asked: pairs of this rail of ours, or to this epoch of a target rail; PUSH_ANY: not asked */
+    uint32_t rail, target_rail, epoch;
+    uint32_t next; /* 0 at first; ask again with what the answer left here */
+    /* answered: one pair that was not answered before, and the chunks that went over it last */
+    bool found;
+    struct kvr_pair pair;
+    uint32_t run_count, run_capacity;
+    struct kvr_chunk_run runs[];
+};
+#define PUSH_ANY UINT32_MAX
+
+struct push_pair {
+    struct kvr_pair pair;
+    uint64_t count; /* accepted posts */
+    bool retired;   /* our endpoint of that time is closed: never used again */
+    bool listed;    /* its chunks were named by PUSH_LISTED */
+};
+
+struct push_job {
+    uint32_t index, peer;
+    uint64_t transfer;
+    const struct kvr_region_set *source, *target;
+    uint16_t slots[KVR_TRANSFER_SLOTS_MAX];
+    uint32_t slot_count;
+    /* push's own */
+    struct push_job *next, *prev;             /* ring of jobs with something to post */
+    struct push_segment *first, *last, *open; /* open: the first with chunks not posted */
+    struct push_again *again_first, *again_last;
+    struct push_pair pairs[KVR_EPOCHS_PER_TRANSFER];
+    uint32_t pair_count, round;
+    uint64_t outstanding, posted, repeated, rails;
+    bool queued, final, stopped, closing, posted_told, no_rail_told;
+};
+
+struct push {
+    struct kvr_group *group; /* set after kvr_group_open */
+    struct push_job *jobs[KVR_TRANSFERS_MAX];
+    struct push_job *turn; /* next job of the ring to post */
+    uint32_t queued_count, open_count;
+    bool blocked;                                   /* a job found no room in this step */
+    struct kvr_shared_page *pages[KVR_ENGINES_MAX]; /* where we say that we sleep */
+};
+
+/* What kvr_group_open needs; push outlives the group. */
+struct kvr_group_user push_user(struct push *push);
+
+#endif

@@ -1,0 +1,466 @@
+/* How an offer ends: QUIET, LANDED, failures, lost rails; and nothing of it is being read any more.
+ */
+#include <assert.h>
+#include <stdio.h>
+
+#include "base/mutant.h"
+#include "prefill-agent/outbound.h"
+
+#define LOST_RUNS 4096 /* of one RAIL_LOST; more are stretched over their neighbours */
+
+void offer_event(struct outbound *outbound, kvr_ns now, const struct offer *offer,
+                 kvr_event_kind kind)
+{
+    const struct kvr_event_sink *sink = &outbound->ports->events;
+    struct kvr_event event = {
+        .kind = kind,
+        .role = KVR_ROLE_SOURCE,
+        .at = now,
+        .transfer = offer->nonce,
+        .attempt = offer->attempt,
+        .source_engine = offer->source_engine,
+        .target_engine = offer->target.engine,
+        .tokens = offer->tokens,
+        .skip_tokens = offer->skip_tokens,
+        .bytes = offer->bytes,
+        .chunks = offer->chunk_count,
+        .retries = offer->retries,
+        .rails = (uint32_t)offer->rails,
+        .outcome = offer->status,
+    };
+
+    if (sink->emit == NULL)
+        return;
+    memcpy(event.request, offer->request, sizeof(event.request));
+    memcpy(event.peer, outbound->peers[offer->peer].agent, sizeof(event.peer));
+    memcpy(event.detail, offer->detail, sizeof(event.detail));
+    sink->emit(sink->self, &event);
+}
+
+/* ---- the end
+ * ------------------------------------------------------------------------------------------ */
+
+void offer_free(struct outbound *outbound, struct offer *offer)
+{
+    kvr_table_remove(&outbound->by_nonce, offer->nonce);
+    if (offer->state == O_TOMB)
+        outbound->tombs--;
+    kvr_pool_release(&outbound->offers, offer->id);
+}
+
+static void segments_free(struct outbound *outbound, struct push_segment *segment)
+{
+    while (segment != NULL) {
+        struct push_segment *next = segment->next;
+
+        kvr_plan_free(segment->plan, outbound->memory);
+        kvr_buddy_free(outbound->memory, segment->where);
+        kvr_buddy_free(outbound->memory, segment);
+        segment = next;
+    }
+}
+
+/* The publish's part: one consumer less to wait for. */
+static void publish_settle(struct outbound *outbound, kvr_ns now, const struct offer *offer)
+{
+    struct publish *publish = kvr_pool_get(&outbound->publishes, offer->publish);
+
+    if (publish == NULL)
+        return;
+    publish->offers_live--;
+    publish->offers_ended++;
+    publish->writes += offer->writes;
+    publish->retries += offer->retries;
+    if (offer->status == KVR_OK) {
+        publish->bytes += offer->bytes;
+        outbound->sent_bytes += offer->bytes;
+    } else if (publish->status == KVR_OK) {
+        publish->status = offer->status;
+        memcpy(publish->detail, offer->detail, sizeof(publish->detail));
+    }
+    publish_check_free(outbound, now, publish);
+}
+
+/* It met its publish, or never will. */
+void offer_unpark(struct outbound *outbound, const struct offer *offer)
+{
+    struct outbound_peer *peer = &outbound->peers[offer->peer];
+
+    outbound->parked--;
+    peer->parked--;
+    if (offer->remote != NULL) /* else it was refused before it had a page table */
+        peer->parked_bytes -= (uint64_t)offer->table.capacity * sizeof(uint32_t);
+}
+
+/* Nothing of it can be read any more. */
+static void offer_settle(struct outbound *outbound, kvr_ns now, struct offer *offer)
+{
+    bool parked = offer->state == O_PARKED;
+
+    offer_event(outbound, now, offer, KVR_EVENT_ENDED);
+    if (parked)
+        offer_unpark(outbound, offer);
+    segments_free(outbound, offer->segments);
+    if (offer->job != NULL) {
+        segments_free(outbound, offer->job->first);
+        kvr_buddy_free(outbound->memory, offer->job);
+    }
+    if (offer->remote != NULL) {
+        kvr_page_table_done(&offer->table, outbound->memory);
+        kvr_region_set_release(offer->remote, outbound->memory);
+    }
+    offer->segments = NULL;
+    offer->job = NULL;
+    offer->remote = NULL;
+    offer->state = O_TOMB;
+    outbound->tombs++;
+    offer->deadline_tomb = now + 2 * outbound->options.silence_ns;
+    publish_settle(outbound, now, offer);
+    /* Of what never had a publish nothing was granted: "unknown" is as good an answer. */
+    if (offer->peer_gone || parked)
+        offer_free(outbound, offer);
+}
+
+static void quiet_tell(struct outbound *outbound, const struct offer *offer)
+{
+    struct kvr_message message = {.kind = KVR_MSG_QUIET};
+
+    message.quiet.round = offer->round;
+    message.quiet.counts = offer->counts;
+    message.quiet.count_count = offer->count_count;
+    outbound_send_needed(outbound, offer, &message);
+}
+
+static void offer_stop(struct outbound *outbound, kvr_ns now, struct offer *offer)
+{
+    if (offer->state == O_STOPPING || offer->state == O_CLOSING || offer->state == O_TOMB)
+        return;
+    if (offer->state != O_LIVE) {
+        offer_settle(outbound, now, offer);
+        return;
+    }
+    offer->state = O_STOPPING;
+    outbound_group_command(outbound, offer, PUSH_STOP, NULL);
+}
+
+static void reason_set(struct offer *offer, kvr_status status, const char *detail)
+{
+    if (offer->status != KVR_OK || status == KVR_OK)
+        return;
+    offer->status = status;
+    snprintf(offer->detail, sizeof(offer->detail), "%s", detail);
+}
+
+/* Our side gives up. QUIET follows FAIL also when nothing was posted: a GRANT may be on its way. */
+void offer_fail(struct outbound *outbound, kvr_ns now, struct offer *offer, kvr_status status,
+                const char *detail)
+{
+    struct kvr_message message = {.kind = KVR_MSG_FAIL};
+
+    if (offer->state == O_STOPPING || offer->state == O_CLOSING || offer->state == O_TOMB)
+        return;
+    reason_set(offer, status, detail);
+    offer_event(outbound, now, offer, KVR_EVENT_FAILING);
+    message.reason.status = offer->status;
+    memcpy(message.reason.detail, offer->detail, sizeof(message.reason.detail));
+    outbound_send_needed(outbound, offer, &message);
+    if (offer->state != O_LIVE)
+        quiet_tell(outbound, offer);
+    offer_stop(outbound, now, offer);
+}
+
+void offer_ended(struct outbound *outbound, kvr_ns now, struct offer *offer, kvr_status status,
+                 const char *detail)
+{
+    if (status > 0)
+        status = KVR_MALFORMED; /* from the wire: neither a success nor a reason */
+    reason_set(offer, status, detail);
+    if (status == KVR_OK)
+        offer->landed = true;
+    if (offer->peer_gone && offer->state == O_CLOSING)
+        offer->fence_at = now + outbound->options.quiet_ns;
+    offer_stop(outbound, now, offer);
+}
+
+/* ---- the group thread
+ * ---------------------------------------------------------------------------------- */
+
+static void count_received(struct offer *offer, const struct kvr_group_message *message)
+{
+    if (!offer->counting)
+        offer->count_count = 0;
+    offer->counting = true;
+    assert(offer->count_count < KVR_EPOCHS_PER_TRANSFER);
+    offer->counts[offer->count_count++] = (struct kvr_epoch_count){
+        .rail = (uint32_t)message->a, .epoch = (uint32_t)message->b, .count = message->c};
+}
+
+static void sum_received(struct offer *offer, const struct kvr_group_message *message)
+{
+    if (!offer->counting)
+        offer->count_count = 0;
+    offer->counting = false;
+    offer->rails = message->id;
+    offer->writes = (uint32_t)message->b;
+    offer->retries = (uint32_t)message->c;
+}
+
+static void stopped(struct outbound *outbound, kvr_ns now, struct offer *offer)
+{
+    if (!offer->landed)
+        quiet_tell(outbound, offer);
+    offer->state = O_CLOSING;
+    if (KVR_MUTANT(source_free_before_completion)) {
+        publish_settle(outbound, now, offer);
+        offer->publish = 0;
+    }
+    offer->fence_at =
+        now + (offer->peer_gone ? outbound->options.quiet_ns : 2 * outbound->options.silence_ns);
+    outbound_group_command(outbound, offer, PUSH_CLOSE, NULL);
+}
+
+/* ---- lost rails (rule 3)
+ * --------------------------------------------------------------------------------- */
+
+/* Asks the group thread which chunks went over a pair. */
+static void list_ask(struct outbound *outbound, struct offer *offer, uint32_t rail,
+                     uint32_t target_rail, uint32_t epoch)
+{
+    struct push_list *list =
+        kvr_buddy_alloc(outbound->memory, sizeof(*list) + LOST_RUNS * sizeof(struct kvr_chunk_run));
+
+    if (list == NULL) { /* what cannot be repaired must end */
+        outbound->ports->hang_up(outbound->ports->self, offer->peer, KVR_NO_MEMORY,
+                                 "no memory to list the writes of a lost rail");
+        return;
+    }
+    *list = (struct push_list){
+        .rail = rail, .target_rail = target_rail, .epoch = epoch, .run_capacity = LOST_RUNS};
+    outbound_group_command(outbound, offer, PUSH_LIST, list);
+}
+
+static bool post_again(struct outbound *outbound, const struct offer *offer,
+                       const struct kvr_chunk_run *runs, uint32_t run_count, uint32_t round)
+{
+    struct push_again *again =
+        kvr_buddy_alloc(outbound->memory, sizeof(*again) + run_count * sizeof(again->runs[0]));
+
+    if (again == NULL)
+        return false;
+    *again = (struct push_again){.round = round, .run_count = run_count};
+    memcpy(again->runs, runs, run_count * sizeof(again->runs[0]));
+    outbound_group_command(outbound, offer, PUSH_AGAIN, again);
+    return true;
+}
+
+static void listed(struct outbound *outbound, const struct offer *offer, struct push_list *list)
+{
+    struct kvr_message message = {.kind = KVR_MSG_RAIL_LOST};
+
+    if (!list->found || offer->state != O_LIVE) {
+        kvr_buddy_free(outbound->memory, list);
+        return;
+    }
+    if (KVR_MUTANT(second_posting_without_missing)) {
+        post_again(outbound, offer, list->runs, list->run_count, offer->round);
+        outbound_group_command(outbound, offer, PUSH_LIST, list);
+        return;
+    }
+    message.rail_lost = (struct kvr_msg_rail_lost){
+        .rail = list->pair.target_rail,
+        .epoch = list->pair.epoch,
+        .runs = list->runs,
+        .run_count = list->run_count,
+    };
+    outbound_send_needed(outbound, offer, &message);
+    outbound_group_command(outbound, offer, PUSH_LIST, list); /* the next pair */
+}
+
+static void list_ask_all(struct outbound *outbound, uint32_t peer, uint32_t rail,
+                         uint32_t target_rail, uint32_t epoch)
+{
+    for (uint32_t i = 0; i < outbound->offers.reach; i++) {
+        struct offer *offer = kvr_pool_at(&outbound->offers, i, NULL);
+
+        if (offer != NULL && offer->state == O_LIVE && (peer == PUSH_ANY || offer->peer == peer))
+            list_ask(outbound, offer, rail, target_rail, epoch);
+    }
+}
+
+void epoch_ended(struct outbound *outbound, uint32_t peer, const struct kvr_msg_epoch_ended *ended)
+{
+    struct kvr_group_message message = {.kind = KVR_GROUP_PEER_RAIL, .index = peer};
+    struct kvr_rail_address *successor;
+
+    if (ended->rail >= KVR_RAILS_MAX || ended->successor.rail != ended->rail ||
+        ended->successor.epoch <= ended->epoch) {
+        outbound->ports->hang_up(outbound->ports->self, peer, KVR_MALFORMED,
+                                 "an epoch ended without a later one");
+        return;
+    }
+    successor = kvr_buddy_alloc(outbound->memory, sizeof(*successor));
+    if (successor == NULL) {
+        outbound->ports->hang_up(outbound->ports->self, peer, KVR_NO_MEMORY,
+                                 "no memory for a rail's new address");
+        return;
+    }
+    *successor = ended->successor;
+    message.pointer = successor;
+    outbound->ports->command(outbound->ports->self, &message);
+    list_ask_all(outbound, peer, PUSH_ANY, ended->rail, ended->epoch);
+}
+
+void pair_broken(struct outbound *outbound, kvr_ns now, const struct kvr_group_message *message)
+{
+    uint32_t peer = message->index, rail = (uint32_t)message->a;
+
+    if (!outbound->peers[peer].up)
+        return;
+    list_ask_all(outbound, peer, rail, (uint32_t)message->b, (uint32_t)message->c);
+    /* If it was the network and not the peer, a fresh endpoint of ours may reach it again. */
+    if (outbound->peers[peer].repair_at[rail] == KVR_NEVER)
+        outbound->peers[peer].repair_at[rail] = now + outbound->options.silence_ns;
+}
+
+/* No pair to the peer is left. A peer that is dead says nothing within the heartbeat bound; one
+ * that still lives may be reached by fresh endpoints well before this offer gives up. */
+static void no_rail(struct outbound *outbound, kvr_ns now, struct offer *offer)
+{
+    kvr_ns soon = now + outbound->options.silence_ns / 4;
+    struct outbound_peer *peer = &outbound->peers[offer->peer];
+
+    offer->no_rail_at = now + outbound->options.silence_ns;
+    for (uint32_t rail = 0; rail < outbound->options.rail_count; rail++)
+        if (peer->repair_at[rail] != KVR_NEVER && peer->repair_at[rail] > soon)
+            peer->repair_at[rail] = soon;
+}
+
+static void recycle_next(struct outbound *outbound)
+{
+    for (uint32_t i = 0; i < outbound->options.rail_count; i++)
+        if (outbound->recycling[i])
+            return;
+    for (uint32_t i = 0; i < outbound->options.rail_count; i++) {
+        struct kvr_group_message message = {.kind = KVR_GROUP_RECYCLE, .index = i};
+
+        if (!outbound->recycle_wanted[i])
+            continue;
+        outbound->recycle_wanted[i] = false;
+        outbound->recycling[i] = true;
+        outbound->recycles++;
+        outbound->ports->command(outbound->ports->self, &message);
+        return;
+    }
+}
+
+void outbound_rail_recycle(struct outbound *outbound, uint32_t rail)
+{
+    if (outbound->recycling[rail])
+        return; /* what is under way closes what this one would */
+    outbound->recycle_wanted[rail] = true;
+    recycle_next(outbound);
+}
+
+void outbound_rail_recycled(struct outbound *outbound, kvr_ns now,
+                            const struct kvr_group_message *message)
+{
+    outbound->retry_at[message->index] =
+        message->status == KVR_OK ? KVR_NEVER : now + OUTBOUND_RETRY_NS;
+    outbound->recycling[message->index] = false;
+    list_ask_all(outbound, PUSH_ANY, message->index, PUSH_ANY, PUSH_ANY);
+    recycle_next(outbound);
+}
+
+void missing_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
+                      const struct kvr_msg_missing *missing)
+{
+    uint64_t total = 0;
+
+    for (uint32_t i = 0; i < missing->run_count; i++) {
+        total += missing->runs[i].chunk_count;
+        if ((uint64_t)missing->runs[i].chunk_first + missing->runs[i].chunk_count >
+                offer->chunk_count ||
+            missing->runs[i].chunk_count == 0 || total > offer->chunk_count) {
+            offer_fail(outbound, now, offer, KVR_MALFORMED,
+                       "chunks are missing that were not planned");
+            return;
+        }
+    }
+    offer->round = missing->round > offer->round ? missing->round : offer->round;
+    if (offer->state == O_CLOSING && !offer->landed)
+        quiet_tell(outbound, offer); /* it crossed our QUIET: the same counts hold for this round */
+    if (offer->state != O_LIVE)
+        return;
+    if (!post_again(outbound, offer, missing->runs, missing->run_count, missing->round)) {
+        offer_fail(outbound, now, offer, KVR_NO_MEMORY, "no memory to post again");
+        return;
+    }
+    offer_event(outbound, now, offer, KVR_EVENT_RETRY);
+}
+
+/* ---- dispatch
+ * ------------------------------------------------------------------------------------------ */
+
+void offer_group(struct outbound *outbound, kvr_ns now, struct offer *offer,
+                 const struct kvr_group_message *message)
+{
+    switch (message->kind) {
+    case PUSH_FIRST_POST:
+        offer_event(outbound, now, offer, KVR_EVENT_FIRST_POST);
+        break;
+    case PUSH_COUNT:
+        count_received(offer, message);
+        break;
+    case PUSH_POSTED:
+        sum_received(offer, message);
+        if (offer->state == O_LIVE && message->a == offer->round) {
+            offer_event(outbound, now, offer, KVR_EVENT_LAST_POST);
+            quiet_tell(outbound, offer);
+        }
+        break;
+    case PUSH_STOPPED:
+        sum_received(offer, message);
+        stopped(outbound, now, offer);
+        break;
+    case PUSH_LISTED:
+        listed(outbound, offer, message->pointer);
+        break;
+    case PUSH_NO_RAIL:
+        no_rail(outbound, now, offer);
+        break;
+    case PUSH_RAIL_BACK:
+        offer->no_rail_at = KVR_NEVER;
+        break;
+    case PUSH_CLOSED:
+        offer_settle(outbound, now, offer);
+        break;
+    default:
+        break;
+    }
+}
+
+void offer_tick(struct outbound *outbound, kvr_ns now, struct offer *offer)
+{
+    if (offer->state == O_TOMB) {
+        if (now >= offer->deadline_tomb)
+            offer_free(outbound, offer);
+        return;
+    }
+    if (offer->state == O_PARKED && now >= offer->deadline) {
+        offer_fail(outbound, now, offer, KVR_NO_SOURCE,
+                   "no engine published this request, attempt and generation in time");
+        return;
+    }
+    if (offer->state == O_LIVE && now >= offer->no_rail_at) {
+        offer->no_rail_at = KVR_NEVER;
+        offer_fail(outbound, now, offer, KVR_NO_RAIL,
+                   "every pair of rails between the two agents is broken");
+        return;
+    }
+    if (offer->state == O_CLOSING && now >= offer->fence_at) {
+        offer->fence_at = now + outbound->options.silence_ns;
+        for (uint32_t rail = 0; rail < outbound->options.rail_count; rail++)
+            if (offer->rails >> rail & 1)
+                outbound_rail_recycle(outbound, rail);
+    }
+}
