@@ -1,0 +1,269 @@
+/* What the target engine is told: layers, the tail, and the one terminal notice. */
+#include <assert.h>
+#include <stdio.h>
+
+#include "base/mutant.h"
+#include "decode-agent/inbound.h"
+
+/* ---- events for the scheduler
+ * -------------------------------------------------------------------- */
+
+void transfer_event(struct inbound *inbound, kvr_ns now, const struct transfer *transfer,
+                    kvr_event_kind kind)
+{
+    const struct fetch *fetch = fetch_of(inbound, transfer);
+    const struct kvr_event_sink *sink = &inbound->ports->events;
+    struct kvr_event event = {
+        .kind = kind,
+        .role = KVR_ROLE_TARGET,
+        .at = now,
+        .transfer = transfer->nonce,
+        .attempt = fetch->attempt,
+        .source_engine = transfer->source.engine,
+        .target_engine = inbound->engines.local[fetch->engine].rank.engine,
+        .tokens = fetch->tokens,
+        .skip_tokens = fetch->skip_tokens,
+        .bytes = transfer->bytes,
+        .layers = transfer->segments != NULL ? transfer->segments->plan->layer_count : 0,
+        .chunks = transfer->chunk_count,
+        .retries = transfer->retries,
+        .rails = (uint32_t)transfer->rails,
+        .outcome = transfer->status,
+    };
+
+    if (sink->emit == NULL)
+        return;
+    memcpy(event.request, fetch->request, sizeof(event.request));
+    memcpy(event.peer, inbound->peers[transfer->peer].agent, sizeof(event.peer));
+    memcpy(event.detail, transfer->detail, sizeof(event.detail));
+    sink->emit(sink->self, &event);
+}
+
+/* ---- layers and tail
+ * ------------------------------------------------------------------------------- */
+
+static void layer_tell(struct inbound *inbound, const struct transfer *transfer,
+                       const struct landing_segment *segment, uint32_t layer)
+{
+    const struct fetch *fetch = fetch_of(inbound, transfer);
+    struct kvr_chunk_run chunks;
+    struct kvr_notice notice = {
+        .kind = KVR_NOTICE_LAYER_IN,
+        .handle = fetch->handle,
+        .layer_first = kvr_plan_layer(segment->plan, layer, &chunks),
+        .layer_count = 1,
+        .token_first = segment->plan->token_first,
+        .token_end = segment->plan->token_end,
+    };
+
+    if (!fetch->engine_gone && !fetch->failing_told)
+        inbound->ports->notify(inbound->ports->self, fetch->engine, &notice);
+}
+
+void layer_landed(struct inbound *inbound, struct transfer *transfer, uint32_t segment_number,
+                  uint32_t layer)
+{
+    struct landing_segment *segment = transfer->segments;
+
+    if (transfer->state != T_LIVE)
+        return;
+    while (segment->segment != segment_number)
+        segment = segment->loop_next;
+    /* A late duplicate could still overwrite it (rule 3): told when nothing can land any more. */
+    if (transfer->tainted && !transfer->quiet)
+        segment->held[layer] = true;
+    else
+        layer_tell(inbound, transfer, segment, layer);
+}
+
+static void layers_release(struct inbound *inbound, struct transfer *transfer)
+{
+    for (struct landing_segment *at = transfer->segments; at != NULL; at = at->loop_next) {
+        for (uint32_t layer = 0; layer < at->plan->layer_count; layer++) {
+            if (!at->held[layer])
+                continue;
+            at->held[layer] = false;
+            layer_tell(inbound, transfer, at, layer);
+        }
+    }
+}
+
+void tail_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+                   const struct kvr_msg_tail *tail)
+{
+    const struct fetch *fetch = fetch_of(inbound, transfer);
+    struct kvr_notice notice = {
+        .kind = KVR_NOTICE_TAIL_IN,
+        .handle = fetch->handle,
+        .bytes = tail->byte_count,
+        .payload = tail->bytes,
+        .payload_bytes = tail->byte_count,
+    };
+
+    if ((transfer->state != T_WANTED && transfer->state != T_LIVE) || transfer->tail_seen)
+        return;
+    if (tail->byte_count > KVR_TAIL_BYTES_MAX - 1024) { /* no engine could have sent it */
+        transfer_fail(inbound, now, transfer, KVR_MALFORMED,
+                      "a tail that is longer than a packet to the engine");
+        return;
+    }
+    transfer->tail_seen = true;
+    if (!fetch->engine_gone)
+        inbound->ports->notify(inbound->ports->self, fetch->engine, &notice);
+    transfer_check_done(inbound, now, transfer);
+}
+
+/* ---- the end
+ * ---------------------------------------------------------------------------------------- */
+
+void is_quiet(struct inbound *inbound, kvr_ns now, struct transfer *transfer, uint32_t round)
+{
+    if (round != transfer->round || transfer->state == T_CLOSING)
+        return;
+    transfer->quiet = true;
+    transfer->suspect_at = KVR_NEVER;
+    if (transfer->state == T_DRAINING) {
+        transfer_settle(inbound, now, transfer);
+        return;
+    }
+    layers_release(inbound, transfer);
+    transfer_check_done(inbound, now, transfer);
+}
+
+/* DONE needs FINAL, all bits, TAIL, and after a second posting that nothing can land any more. */
+void transfer_check_done(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
+{
+    if (transfer->state != T_WANTED && transfer->state != T_LIVE)
+        return;
+    if (!transfer->final_seen || !transfer->all_in)
+        return;
+    if (transfer->final.has_tail && !transfer->tail_seen)
+        return;
+    if (transfer->tainted && !transfer->quiet && !KVR_MUTANT(done_while_tainted))
+        return;
+    transfer_settle(inbound, now, transfer);
+}
+
+static void fetch_end(struct inbound *inbound, struct fetch *fetch)
+{
+    struct kvr_notice notice = {
+        .kind = KVR_NOTICE_DONE,
+        .handle = fetch->handle,
+        .status = fetch->status,
+        .token_first = fetch->skip_tokens,
+        .token_end = fetch->token_end,
+        .bytes = fetch->bytes,
+        .writes = fetch->writes,
+        .retries = fetch->retries,
+    };
+
+    if (fetch->status == KVR_CANCELLED)
+        notice.kind = KVR_NOTICE_CANCELLED;
+    else if (fetch->status == KVR_EXPIRED)
+        notice.kind = KVR_NOTICE_EXPIRED;
+    else if (fetch->status != KVR_OK)
+        notice.kind = KVR_NOTICE_FAILED;
+    memcpy(notice.detail, fetch->detail, sizeof(notice.detail));
+    fetch->ended = true;
+    if (!fetch->engine_gone)
+        inbound->ports->notify(inbound->ports->self, fetch->engine, &notice);
+}
+
+/* Nothing of this transfer can land any more. The last one of its fetch hands the pages back. */
+void transfer_settle(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
+{
+    struct fetch *fetch = fetch_of(inbound, transfer);
+    struct kvr_message landed = {.kind = KVR_MSG_LANDED};
+
+    assert(!transfer->settled);
+    transfer->settled = true;
+    transfer->suspect_at = transfer->drain_at = KVR_NEVER;
+    if (transfer->status == KVR_OK) {
+        inbound_send_needed(inbound, transfer, &landed);
+        fetch->bytes += transfer->bytes;
+        inbound->landed_bytes += transfer->bytes;
+    }
+    fetch->writes += transfer->chunk_count + transfer->retries;
+    fetch->retries += transfer->retries;
+    fetch->settled_count++;
+    if (fetch->settled_count == fetch->transfer_count)
+        fetch_end(inbound, fetch);
+    if (transfer->landing != NULL) {
+        transfer->state = T_CLOSING;
+        inbound_group_command(inbound, transfer, LAND_CLOSE, 0, NULL);
+        return;
+    }
+    transfer_event(inbound, now, transfer, KVR_EVENT_ENDED);
+    slots_release(inbound, now, transfer);
+    transfer_free(inbound, transfer);
+}
+
+/* The group thread has given the landing back: its slots may name others now. */
+void transfer_closed(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
+{
+    struct landing_segment *segment = transfer->segments;
+
+    transfer_event(inbound, now, transfer, KVR_EVENT_ENDED);
+    while (segment != NULL) {
+        struct landing_segment *next = segment->loop_next;
+
+        kvr_plan_free(segment->plan, inbound->memory);
+        kvr_buddy_free(inbound->memory, segment->left);
+        kvr_buddy_free(inbound->memory, segment->held);
+        kvr_buddy_free(inbound->memory, segment);
+        segment = next;
+    }
+    transfer->segments = NULL;
+    kvr_buddy_free(inbound->memory, transfer->landing->bits);
+    kvr_buddy_free(inbound->memory, transfer->landing);
+    slots_release(inbound, now, transfer);
+    transfer_free(inbound, transfer);
+}
+
+void transfer_free(struct inbound *inbound, struct transfer *transfer)
+{
+    struct fetch *fetch = fetch_of(inbound, transfer);
+
+    if (transfer->planning)
+        kvr_page_table_done(&transfer->planned, inbound->memory);
+    if (transfer->remote != NULL)
+        kvr_region_set_release(transfer->remote, inbound->memory);
+    kvr_table_remove(&inbound->by_nonce, transfer->nonce);
+    kvr_pool_release(&inbound->transfers, transfer->id);
+    fetch->closed_count++;
+    fetch_check_freed(inbound, fetch);
+}
+
+/* ---- failing
+ * ----------------------------------------------------------------------------------------- */
+
+void fetch_fail(struct inbound *inbound, kvr_ns now, struct fetch *fetch, kvr_status status,
+                const char *detail)
+{
+    struct kvr_notice notice = {.kind = KVR_NOTICE_FAILING, .handle = fetch->handle};
+    uint64_t transfers[KVR_SOURCES_MAX];
+    uint32_t count = fetch->transfer_count;
+
+    if (fetch->ended || fetch->failing_told)
+        return;
+    fetch->failing_told = true;
+    fetch->status = notice.status = status;
+    snprintf(fetch->detail, sizeof(fetch->detail), "%s", detail);
+    memcpy(notice.detail, fetch->detail, sizeof(notice.detail));
+    waiting_remove(inbound, fetch);
+    if (!fetch->engine_gone)
+        inbound->ports->notify(inbound->ports->self, fetch->engine, &notice);
+    if (count == 0) { /* not even its first transfer found a place */
+        fetch_end(inbound, fetch);
+        fetch_check_freed(inbound, fetch);
+        return;
+    }
+    /* The fetch may be gone after the last transfer fails: walk a copy. */
+    memcpy(transfers, fetch->transfers, sizeof(transfers));
+    for (uint32_t i = 0; i < count; i++) {
+        struct transfer *transfer = kvr_pool_get(&inbound->transfers, transfers[i]);
+
+        if (transfer != NULL)
+            transfer_fail(inbound, now, transfer, status, detail);
+    }
+}

@@ -1,0 +1,357 @@
+/* WANT and its page table, the source's PLANs, and the GRANT that lets it write. */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/mutant.h"
+#include "decode-agent/inbound.h"
+#include "wire/compat.h"
+
+void inbound_send_needed(struct inbound *inbound, const struct transfer *transfer,
+                         struct kvr_message *message)
+{
+    kvr_status status;
+
+    if (transfer->peer_gone)
+        return;
+    message->transfer = transfer->nonce;
+    status = inbound->ports->send(inbound->ports->self, transfer->peer, message);
+    if (status != KVR_OK && status != KVR_PEER_LOST)
+        inbound->ports->hang_up(inbound->ports->self, transfer->peer, KVR_FULL,
+                                "the queue to the source agent is full");
+}
+
+void inbound_group_command(struct inbound *inbound, const struct transfer *transfer, uint32_t kind,
+                           uint64_t a, void *pointer)
+{
+    struct kvr_group_message message = {.kind = kind,
+                                        .index = kvr_pool_index(transfer->id),
+                                        .id = transfer->nonce,
+                                        .a = a,
+                                        .pointer = pointer};
+
+    inbound->ports->command(inbound->ports->self, &message);
+}
+
+/* ---- WANT --------------------------------------------------------------------------------------
+ */
+
+#define RUNS_AT_ONCE 4096
+
+/* The rest of the page table from page_first on, in as many messages as it needs. */
+void pages_send(struct inbound *inbound, struct transfer *transfer, uint32_t page_first)
+{
+    const struct fetch *fetch = fetch_of(inbound, transfer);
+    struct kvr_page_run *runs = kvr_buddy_alloc(inbound->memory, RUNS_AT_ONCE * sizeof(*runs));
+
+    if (runs == NULL) {
+        inbound->ports->hang_up(inbound->ports->self, transfer->peer, KVR_NO_MEMORY,
+                                "no memory for a page table");
+        return;
+    }
+    while (page_first < fetch->table.count) {
+        struct kvr_message message = {.kind = KVR_MSG_PAGES};
+        uint32_t pages;
+
+        message.pages = (struct kvr_msg_pages){.page_first = page_first, .runs = runs};
+        message.pages.run_count = kvr_page_table_runs(
+            &fetch->table, page_first, fetch->table.count - page_first, runs, RUNS_AT_ONCE, &pages);
+        page_first += pages;
+        message.pages.more = page_first < fetch->table.capacity;
+        inbound_send_needed(inbound, transfer, &message);
+    }
+    kvr_buddy_free(inbound->memory, runs);
+}
+
+void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
+{
+    const struct fetch *fetch = fetch_of(inbound, transfer);
+    struct kvr_message message = {.kind = KVR_MSG_WANT, .transfer = transfer->nonce};
+    struct kvr_msg_want *want = &message.want;
+    kvr_status status;
+
+    status = kvr_engines_tell(&inbound->engines, fetch->engine, fetch->set, transfer->peer);
+    if (status == KVR_OK) {
+        memcpy(want->request, fetch->request, sizeof(want->request));
+        want->attempt = fetch->attempt;
+        want->source_engine = transfer->source.engine;
+        want->source_generation = transfer->source.generation;
+        want->source_tp = transfer->source.tp;
+        want->source_pp = transfer->source.pp;
+        want->target = inbound->engines.local[fetch->engine].rank;
+        want->tokens = fetch->tokens;
+        want->skip_tokens = fetch->skip_tokens;
+        want->deadline_ms =
+            fetch->deadline > now ? (uint32_t)((fetch->deadline - now) / KVR_MS) + 1 : 1;
+        want->priority = fetch->priority;
+        want->group_count = 1;
+        want->more = fetch->table.capacity > 0; /* the table follows in PAGES */
+        status = inbound->ports->send(inbound->ports->self, transfer->peer, &message);
+    }
+    if (status == KVR_AGAIN)
+        return; /* parked: told when there is room */
+    if (status != KVR_OK) {
+        transfer_fail(inbound, now, transfer, status, "WANT could not be sent to the source agent");
+        return;
+    }
+    transfer->state = T_WANTED;
+    pages_send(inbound, transfer, 0);
+}
+
+/* ---- PLAN
+ * ---------------------------------------------------------------------------------------- */
+
+static void accepted(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
+{
+    struct fetch *fetch = fetch_of(inbound, transfer);
+    struct kvr_notice notice = {.kind = KVR_NOTICE_ACCEPTED, .handle = fetch->handle};
+
+    transfer_event(inbound, now, transfer, KVR_EVENT_MATCHED);
+    if (fetch->accepted_told)
+        return;
+    fetch->accepted_told = true;
+    if (!fetch->engine_gone)
+        inbound->ports->notify(inbound->ports->self, fetch->engine, &notice);
+}
+
+/* The source rank that plans must be the one that was named, and must have told its regions. */
+static kvr_status source_check(struct inbound *inbound, struct transfer *transfer,
+                               const struct kvr_msg_plan *plan, struct kvr_error *error)
+{
+    const struct fetch *fetch = fetch_of(inbound, transfer);
+    const struct kvr_remote_engine *remote;
+
+    if (!kvr_uuid_equal(&plan->source.engine, &transfer->source.engine) ||
+        (plan->source.generation != transfer->source.generation &&
+         !KVR_MUTANT(old_generation_accepted)) ||
+        plan->source.tp != transfer->source.tp || plan->source.pp != transfer->source.pp)
+        return kvr_error_set(error, KVR_STALE, "plan",
+                             "a plan of another source rank or generation (%" PRIu64
+                             " instead of %" PRIu64 ")",
+                             plan->source.generation, transfer->source.generation);
+    remote = kvr_engines_remote(&inbound->engines, transfer->peer, &plan->source);
+    if (remote == NULL || remote->rank.generation != plan->source.generation)
+        return kvr_error_set(error, KVR_MALFORMED, "plan", "a plan before the source's regions");
+    transfer->remote = kvr_region_set_acquire(remote->set);
+    return kvr_compat_check(&remote->compat, &inbound->engines.local[fetch->engine].compat, error);
+}
+
+/* Collects the source's pages of the segment. */
+static kvr_status plan_pages(struct inbound *inbound, struct transfer *transfer,
+                             const struct kvr_msg_plan *plan, struct kvr_error *error)
+{
+    const struct fetch *fetch = fetch_of(inbound, transfer);
+    uint32_t page_tokens, page_limit;
+
+    if (!transfer->planning) {
+        if (!kvr_region_set_group(transfer->remote, 0, &page_tokens, &page_limit))
+            return kvr_error_set(error, KVR_INCOMPATIBLE, "plan",
+                                 "the source has no region of KV group 0");
+        if (kvr_page_table_init(&transfer->planned, inbound->memory, fetch->table.capacity,
+                                page_limit) != KVR_OK)
+            return kvr_error_set(error, KVR_NO_MEMORY, "plan", "no memory for a plan's pages");
+        transfer->planning = true;
+    }
+    return kvr_page_table_append_runs(&transfer->planned, transfer->planned.count, plan->runs,
+                                      plan->run_count, error);
+}
+
+static kvr_status plan_make(struct inbound *inbound, struct transfer *transfer,
+                            const struct kvr_msg_plan *message, struct kvr_plan **ret_plan,
+                            struct kvr_error *error)
+{
+    const struct fetch *fetch = fetch_of(inbound, transfer);
+    uint32_t page_count = transfer->planned.count;
+    uint32_t page_first = transfer->segment_count > 0
+                              ? transfer->page_next
+                              : (uint32_t)(fetch->skip_tokens / fetch->page_tokens);
+    struct kvr_plan_input input = {
+        .source_layouts = transfer->remote->layouts,
+        .source_layout_count = transfer->remote->count,
+        .target_layouts = fetch->set->layouts,
+        .target_layout_count = fetch->set->count,
+        .source_pages = transfer->planned.ids,
+        .page_count = page_count,
+        .token_first = message->token_first,
+        .token_end = message->token_end,
+        .limits = {.pieces_local = message->limits.pieces_local,
+                   .pieces_remote = message->limits.pieces_remote,
+                   .chunk_bytes_max = message->limits.chunk_bytes_max},
+    };
+    kvr_status status;
+
+    if (message->page_first != page_first ||
+        (uint64_t)message->page_first + page_count > fetch->table.count)
+        return kvr_error_set(error, KVR_PLAN_MISMATCH, "plan",
+                             "a plan of pages %u to %" PRIu64 "; expected from %u, to %u at most",
+                             message->page_first, (uint64_t)message->page_first + page_count,
+                             page_first, fetch->table.count);
+    input.target_pages = fetch->table.ids + message->page_first;
+    status = kvr_plan_make(&input, inbound->memory, ret_plan, error);
+    if (status != KVR_OK)
+        return status;
+    if ((*ret_plan)->hash == message->hash && (*ret_plan)->chunk_count == message->chunk_count &&
+        message->chunk_first == transfer->chunk_count &&
+        (uint64_t)message->chunk_first + message->chunk_count <=
+            (uint64_t)transfer->slot_count * KVR_SLOT_CHUNKS) {
+        transfer->page_next = message->page_first + page_count;
+        return KVR_OK;
+    }
+    kvr_error_set(
+        error, KVR_PLAN_MISMATCH, "plan",
+        "segment %u: the source planned %u writes from %u, the target %u from %u, or their "
+        "hashes differ",
+        message->segment, message->chunk_count, message->chunk_first, (*ret_plan)->chunk_count,
+        transfer->chunk_count);
+    kvr_plan_free(*ret_plan, inbound->memory);
+    return KVR_PLAN_MISMATCH;
+}
+
+/* The first plan: memory to land in, and the source may write. */
+static kvr_status grant(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
+{
+    size_t bit_bytes = (size_t)transfer->slot_count * KVR_SLOT_CHUNKS / 8;
+    struct landing *landing = kvr_buddy_alloc(inbound->memory, sizeof(*landing));
+    uint64_t *bits = kvr_buddy_alloc(inbound->memory, bit_bytes);
+    struct kvr_rail_address rails[KVR_RAILS_MAX];
+    struct kvr_message message = {.kind = KVR_MSG_GRANT};
+
+    if (landing == NULL || bits == NULL) {
+        kvr_buddy_free(inbound->memory, landing);
+        kvr_buddy_free(inbound->memory, bits);
+        return KVR_NO_MEMORY;
+    }
+    memset(landing, 0, sizeof(*landing));
+    memset(bits, 0, bit_bytes);
+    landing->index = kvr_pool_index(transfer->id);
+    landing->peer = transfer->peer;
+    landing->transfer = transfer->nonce;
+    landing->slot_count = transfer->slot_count;
+    memcpy(landing->slots, transfer->slots, sizeof(landing->slots));
+    landing->bits = bits;
+    transfer->landing = landing;
+    transfer->state = T_LIVE;
+    inbound_group_command(inbound, transfer, LAND_OPEN, 0, landing);
+
+    message.grant.slots = transfer->slots;
+    message.grant.slot_count = transfer->slot_count;
+    message.grant.rails = rails;
+    message.grant.rail_count = inbound->ports->rails(inbound->ports->self, rails);
+    for (uint32_t i = 0; i < message.grant.rail_count; i++)
+        transfer_epoch_add(transfer, rails[i].rail, rails[i].epoch);
+    inbound_send_needed(inbound, transfer, &message);
+    transfer_event(inbound, now, transfer, KVR_EVENT_GRANTED);
+    return KVR_OK;
+}
+
+static kvr_status segment_add(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+                              struct kvr_plan *plan)
+{
+    struct landing_segment *segment = kvr_buddy_alloc(inbound->memory, sizeof(*segment));
+    uint32_t *left = kvr_buddy_alloc(inbound->memory, plan->layer_count * sizeof(*left));
+    bool *held = kvr_buddy_alloc(inbound->memory, plan->layer_count * sizeof(*held));
+    kvr_status status = segment != NULL && left != NULL && held != NULL ? KVR_OK : KVR_NO_MEMORY;
+
+    if (status == KVR_OK && transfer->landing == NULL)
+        status = grant(inbound, now, transfer);
+    if (status != KVR_OK) {
+        kvr_buddy_free(inbound->memory, segment);
+        kvr_buddy_free(inbound->memory, left);
+        kvr_buddy_free(inbound->memory, held);
+        return status;
+    }
+    memset(segment, 0, sizeof(*segment));
+    memset(held, 0, plan->layer_count * sizeof(*held));
+    segment->plan = plan;
+    segment->segment = transfer->segment_count++;
+    segment->chunk_first = transfer->chunk_count;
+    segment->left = left;
+    segment->held = held;
+    transfer->chunk_count += plan->chunk_count;
+    transfer->bytes += plan->bytes;
+    if (transfer->segments_last != NULL)
+        transfer->segments_last->loop_next = segment;
+    else
+        transfer->segments = segment;
+    transfer->segments_last = segment;
+    inbound_group_command(inbound, transfer, LAND_SEGMENT, 0, segment);
+    return KVR_OK;
+}
+
+static kvr_status plan_take(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+                            const struct kvr_msg_plan *message, struct kvr_error *error)
+{
+    struct kvr_plan *plan = NULL;
+    kvr_status status = KVR_OK;
+
+    if (transfer->final_seen || message->group != 0 ||
+        message->segment != transfer->segment_count || transfer->segment_count >= KVR_SEGMENTS_MAX)
+        return kvr_error_set(error, KVR_MALFORMED, "plan",
+                             "segment %u of group %u after segment %u", message->segment,
+                             message->group, transfer->segment_count);
+    if (transfer->remote == NULL) {
+        status = source_check(inbound, transfer, message, error);
+        if (status == KVR_OK)
+            accepted(inbound, now, transfer);
+    }
+    if (status == KVR_OK)
+        status = plan_pages(inbound, transfer, message, error);
+    if (status != KVR_OK || message->more)
+        return status;
+    status = plan_make(inbound, transfer, message, &plan, error);
+    kvr_page_table_done(&transfer->planned, inbound->memory);
+    transfer->planning = false;
+    if (status != KVR_OK)
+        return status;
+    status = segment_add(inbound, now, transfer, plan);
+    if (status != KVR_OK) {
+        kvr_plan_free(plan, inbound->memory);
+        return kvr_error_set(error, status, "plan", "the agent's memory for tables is used up");
+    }
+    return KVR_OK;
+}
+
+void plan_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+                   const struct kvr_msg_plan *plan)
+{
+    struct kvr_error error;
+
+    if (transfer->state != T_WANTED && transfer->state != T_LIVE)
+        return;
+    if (plan_take(inbound, now, transfer, plan, &error) != KVR_OK)
+        transfer_fail(inbound, now, transfer, error.status, error.detail);
+}
+
+void final_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+                    const struct kvr_msg_final *final)
+{
+    struct fetch *fetch = fetch_of(inbound, transfer);
+    uint64_t token_end;
+
+    if ((transfer->state != T_WANTED && transfer->state != T_LIVE) || transfer->final_seen)
+        return;
+    if (final->chunk_count != transfer->chunk_count ||
+        final->segment_count != transfer->segment_count) {
+        transfer_fail(inbound, now, transfer, KVR_PLAN_MISMATCH,
+                      "the source's last word names other segments or writes than its plans");
+        return;
+    }
+    token_end = final->token_end < fetch->tokens ? final->token_end : fetch->tokens;
+    if (token_end > fetch->skip_tokens &&
+        token_end > (uint64_t)transfer->page_next * fetch->page_tokens) {
+        transfer_fail(inbound, now, transfer, KVR_PLAN_MISMATCH,
+                      "the source's last word names more tokens than its plans have");
+        return;
+    }
+    if (transfer->segment_count == 0)
+        accepted(inbound, now, transfer);
+    transfer->final_seen = true;
+    transfer->final = *final;
+    if (token_end < fetch->token_end)
+        fetch->token_end = token_end;
+    if (transfer->landing != NULL)
+        inbound_group_command(inbound, transfer, LAND_FINAL, final->chunk_count, NULL);
+    else
+        transfer->all_in = true;
+    transfer_check_done(inbound, now, transfer);
+}

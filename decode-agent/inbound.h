@@ -1,0 +1,219 @@
+/* The target agent's state machine: what its engines fetch, until it is theirs or given back.
+ *
+ * Pure: it is told events and the time, and acts through ports (agent/ports.h); no clock, socket,
+ * thread or malloc. One thread, the loop's.
+ *
+ * A fetch is what an engine asks for: one request, from a list of source ranks, one transfer each.
+ * Its pages are handed back by exactly one terminal notice, once no transfer of it can still land.
+ *
+ *   WAITING   for its peer to answer, for the page table, for slots
+ *   WANTED    WANT was sent; nothing is granted, so nothing can land
+ *   LIVE      GRANT was sent: writes land
+ *   DRAINING  it failed; the pages are held until nothing can land any more (rule 4)
+ *   CLOSING   settled; the group thread is giving the landing back
+ *
+ *   reserve.c  fetches, page tables, slots          grant.c    WANT, PLAN, GRANT
+ *   deliver.c  layers, tail, the one terminal       fence.c    draining, MISSING, ending epochs */
+#ifndef DECODE_AGENT_INBOUND_H
+#define DECODE_AGENT_INBOUND_H
+
+#include "agent/engines.h"
+#include "base/pool.h"
+#include "base/table.h"
+#include "decode-agent/land.h"
+#include "kv/page_table.h"
+
+struct inbound_options {
+    kvr_ns silence_ns;          /* heartbeat bound: a peer silent for so long is dead */
+    kvr_ns quiet_ns;            /* how long counts may differ, and nothing come in, before an epoch
+                                   is ended; five times that at most */
+    kvr_ns deadline_default_ns; /* of a fetch that names none */
+    uint32_t slot_count;        /* slots 1 … slot_count are granted */
+    uint32_t rail_count;
+    uint64_t nonce_seed; /* random per boot: transfers are named from it */
+    struct kvr_write_limits limits;
+};
+
+enum transfer_state { T_WAITING, T_WANTED, T_LIVE, T_DRAINING, T_CLOSING };
+
+struct transfer {
+    uint64_t id, nonce, fetch;
+    enum transfer_state state;
+    struct kvr_source_address source;
+    uint32_t peer;
+    bool peer_up, peer_gone;
+    struct kvr_write_limits limits; /* the minimum of both agents' */
+    struct kvr_region_set *remote;  /* the source rank's regions, from its first PLAN on */
+    uint16_t slots[KVR_TRANSFER_SLOTS_MAX];
+    uint32_t slot_count;
+    struct landing *landing; /* NULL before GRANT */
+    struct landing_segment *segments, *segments_last;
+    uint32_t segment_count, chunk_count; /* planned so far */
+    uint64_t bytes;
+    struct kvr_page_table planned; /* the source's pages of the PLAN that is coming in */
+    bool planning;
+    uint32_t page_next; /* logical page behind the last segment */
+    bool final_seen, has_tail, tail_seen, all_in;
+    struct kvr_msg_final final;
+    bool tainted, quiet; /* quiet: of the present round */
+    uint32_t round;      /* of the last MISSING; 0: none */
+    uint32_t retries;
+    struct kvr_epoch_count epochs[KVR_RAILS_MAX]; /* of each rail that it may be written on, the
+                                                     latest: what a fence must see closed */
+    uint32_t epoch_count;
+    bool suspected; /* LAND_SUSPECTS was asked */
+    bool source_failed, settled;
+    kvr_ns quiet_at;             /* when the source's last QUIET came */
+    kvr_ns suspect_at, drain_at; /* KVR_NEVER: not waited for */
+    kvr_status status;           /* why it fails; KVR_OK */
+    char detail[KVR_DETAIL_BYTES];
+    uint64_t rails;
+};
+
+struct fetch {
+    uint64_t id, handle;
+    uint32_t engine;
+    char request[KVR_REQUEST_BYTES];
+    uint32_t attempt;
+    int32_t priority;
+    uint64_t tokens, skip_tokens;
+    kvr_ns deadline;
+    struct kvr_region_set *set;
+    struct kvr_page_table table;
+    uint32_t page_tokens;
+    uint32_t transfer_count, settled_count, closed_count;
+    uint64_t transfers[KVR_SOURCES_MAX];
+    bool slots_reserved, accepted_told, engine_gone, failing_told, ended;
+    uint64_t token_end; /* smallest that a source published */
+    uint64_t bytes;
+    uint32_t writes, retries;
+    kvr_status status;
+    char detail[KVR_DETAIL_BYTES];
+    uint64_t next_waiting; /* fetches that wait for slots, oldest first */
+    bool waiting;
+};
+
+struct inbound_peer {
+    bool up;
+    struct kvr_write_limits limits;
+    char agent[KVR_NAME_BYTES];
+};
+
+#define INBOUND_RETRY_NS KVR_S /* how often a rail without an endpoint is opened again */
+
+struct inbound_rail {
+    uint32_t epoch;
+    struct kvr_rail_address address; /* of a later epoch than the first */
+    bool recycling;
+    uint32_t wanted; /* epoch that is to end; 0: none */
+    kvr_ns retry_at; /* no endpoint could be opened: try again then. KVR_NEVER: it has one */
+};
+
+struct inbound {
+    struct inbound_options options;
+    const struct kvr_ports *ports;
+    struct kvr_buddy *memory;
+    struct kvr_engines engines;
+    struct kvr_pool fetches, transfers;
+    struct kvr_table by_nonce, by_handle; /* → index in the pool */
+    struct inbound_peer peers[KVR_PEERS_MAX];
+    struct inbound_rail rails[KVR_RAILS_MAX];
+    uint16_t *free_slots; /* a queue: oldest first */
+    uint32_t free_first, free_count;
+    uint64_t waiting_first, waiting_last;
+    uint64_t nonce_next;
+    bool draining;
+    uint64_t recycles, landed_bytes; /* counters for pages and metrics */
+};
+
+/* All memory comes from `memory`, now and later. KVR_NO_MEMORY when it is too small. */
+KVR_MUST_CHECK kvr_status inbound_init(struct inbound *inbound,
+                                       const struct inbound_options *options,
+                                       const struct kvr_ports *ports, struct kvr_buddy *memory);
+
+/* Events. Everything in a request or message from outside is checked here. */
+void inbound_request(struct inbound *inbound, kvr_ns now, uint32_t engine,
+                     const struct kvr_request *request);
+void inbound_engine_down(struct inbound *inbound, kvr_ns now, uint32_t engine);
+void inbound_peer_up(struct inbound *inbound, kvr_ns now, uint32_t peer,
+                     const struct kvr_msg_hello *hello);
+void inbound_peer_lost(struct inbound *inbound, kvr_ns now, uint32_t peer, kvr_status status,
+                       const char *detail);
+void inbound_peer_writable(struct inbound *inbound, kvr_ns now, uint32_t peer);
+void inbound_message(struct inbound *inbound, kvr_ns now, uint32_t peer,
+                     const struct kvr_message *message);
+void inbound_group(struct inbound *inbound, kvr_ns now, const struct kvr_group_message *message);
+void inbound_tick(struct inbound *inbound, kvr_ns now);
+/* Takes no new fetches from here on. */
+void inbound_drain(struct inbound *inbound);
+/* Ends what is still live, with this reason. */
+void inbound_cancel_all(struct inbound *inbound, kvr_ns now, kvr_status status, const char *detail);
+
+/* Fetches and transfers that have not ended; 0: nothing to tick for. */
+static inline uint32_t inbound_live(const struct inbound *inbound)
+{
+    return inbound->fetches.used_count + inbound->transfers.used_count;
+}
+/* What the engine's why answers, as JSON. */
+void inbound_why(const struct inbound *inbound, uint32_t engine, uint64_t handle, char *json,
+                 size_t capacity);
+
+/* ---- between the files of this folder ------------------------------------------------------ */
+
+/* reserve.c */
+void fetch_open(struct inbound *inbound, kvr_ns now, uint32_t engine, uint64_t handle,
+                const struct kvr_req_target_open *open);
+void fetch_pages(struct inbound *inbound, kvr_ns now, struct fetch *fetch,
+                 const struct kvr_req_pages *pages);
+void fetch_advance(struct inbound *inbound, kvr_ns now, struct fetch *fetch);
+void slots_release(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
+void waiting_advance(struct inbound *inbound, kvr_ns now);
+void waiting_remove(struct inbound *inbound, struct fetch *fetch);
+void fetch_check_freed(struct inbound *inbound, struct fetch *fetch);
+struct fetch *fetch_of(const struct inbound *inbound, const struct transfer *transfer);
+struct fetch *fetch_find(const struct inbound *inbound, uint32_t engine, uint64_t handle);
+/* grant.c */
+void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
+void pages_send(struct inbound *inbound, struct transfer *transfer, uint32_t page_first);
+void plan_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+                   const struct kvr_msg_plan *plan);
+void final_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+                    const struct kvr_msg_final *final);
+/* deliver.c */
+void layer_landed(struct inbound *inbound, struct transfer *transfer, uint32_t segment,
+                  uint32_t layer);
+void tail_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+                   const struct kvr_msg_tail *tail);
+void transfer_check_done(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
+void transfer_settle(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
+void transfer_closed(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
+/* Ends the fetch with a reason; its transfers end with the same. Idempotent. */
+void fetch_fail(struct inbound *inbound, kvr_ns now, struct fetch *fetch, kvr_status status,
+                const char *detail);
+void transfer_free(struct inbound *inbound, struct transfer *transfer);
+void transfer_event(struct inbound *inbound, kvr_ns now, const struct transfer *transfer,
+                    kvr_event_kind kind);
+/* fence.c */
+void transfer_fail(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+                   kvr_status status, const char *detail);
+void transfer_fence(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
+void quiet_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+                    const struct kvr_msg_quiet *quiet);
+void rail_lost_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+                        const struct kvr_msg_rail_lost *lost);
+void filtered(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+              const struct landing_filter *filter);
+void is_quiet(struct inbound *inbound, kvr_ns now, struct transfer *transfer, uint32_t round);
+void suspects_check(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
+void inbound_rail_recycle(struct inbound *inbound, uint32_t rail, uint32_t epoch);
+void rails_tell(struct inbound *inbound, uint32_t peer);
+void inbound_rail_recycled(struct inbound *inbound, kvr_ns now,
+                           const struct kvr_group_message *message);
+void transfer_epoch_add(struct transfer *transfer, uint32_t rail, uint32_t epoch);
+/* Sends, or ends the session: a message that the protocol needs may not be lost. */
+void inbound_send_needed(struct inbound *inbound, const struct transfer *transfer,
+                         struct kvr_message *message);
+void inbound_group_command(struct inbound *inbound, const struct transfer *transfer, uint32_t kind,
+                           uint64_t a, void *pointer);
+
+#endif

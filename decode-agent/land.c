@@ -1,0 +1,391 @@
+#include "decode-agent/land.h"
+
+#include <assert.h>
+
+#include "base/mutant.h"
+
+static void tell(struct land *land, const struct landing *landing, uint32_t kind, uint64_t a,
+                 uint64_t b, void *pointer)
+{
+    struct kvr_group_message message = {.kind = kind,
+                                        .index = landing->index,
+                                        .id = landing->transfer,
+                                        .a = a,
+                                        .b = b,
+                                        .pointer = pointer};
+
+    kvr_group_tell(land->group, &message);
+}
+
+static bool bit_get(const struct landing *landing, uint32_t chunk)
+{
+    if (KVR_MUTANT(count_instead_of_bits))
+        return false;
+    return (landing->bits[chunk / 64] >> (chunk % 64) & 1) != 0;
+}
+
+/* ---- quiet (rule 4) ------------------------------------------------------------------------- */
+
+static bool epoch_closed(const struct land *land, uint32_t rail, uint32_t epoch)
+{
+    return rail < KVR_RAILS_MAX && epoch <= land->epoch_closed[rail];
+}
+
+static uint64_t arrived_on(const struct landing *landing, uint32_t rail, uint32_t epoch)
+{
+    for (uint32_t i = 0; i < landing->count_count; i++)
+        if (landing->counts[i].rail == rail && landing->counts[i].epoch == epoch)
+            return landing->counts[i].count;
+    return 0;
+}
+
+/* Even or closed: nothing that the source posted there can still arrive. */
+static bool settled(const struct land *land, const struct landing *landing,
+                    const struct kvr_epoch_count *posted)
+{
+    if (epoch_closed(land, posted->rail, posted->epoch))
+        return true;
+    return !landing->quiet->closed_only &&
+           arrived_on(landing, posted->rail, posted->epoch) == posted->count;
+}
+
+static bool named(const struct landing_quiet *quiet, const struct kvr_epoch_count *count)
+{
+    for (uint32_t i = 0; i < quiet->count; i++)
+        if (quiet->counts[i].rail == count->rail && quiet->counts[i].epoch == count->epoch)
+            return true;
+    return false;
+}
+
+static void check_quiet(struct land *land, struct landing *landing)
+{
+    if (landing->quiet == NULL || landing->quiet_told)
+        return;
+    for (uint32_t i = 0; i < landing->quiet->count; i++)
+        if (!settled(land, landing, &landing->quiet->counts[i]))
+            return;
+    /* What came in on an epoch that the source did not name: its count is wrong, trust only
+     * closing. */
+    for (uint32_t i = 0; i < landing->count_count; i++)
+        if (!named(landing->quiet, &landing->counts[i]) &&
+            !epoch_closed(land, landing->counts[i].rail, landing->counts[i].epoch))
+            return;
+    landing->quiet_told = true;
+    tell(land, landing, LAND_IS_QUIET, landing->quiet->round, 0, NULL);
+}
+
+static void quiet_replace(struct land *land, struct landing *landing, struct landing_quiet *quiet)
+{
+    if (landing->quiet != NULL)
+        tell(land, landing, LAND_QUIET_TAKEN, 0, 0, landing->quiet);
+    landing->quiet = quiet;
+    landing->quiet_told = false;
+    check_quiet(land, landing);
+}
+
+/* A write that is late stands behind others of the same peer on the same rail: while those come in,
+ * it is awaited rather than suspected. */
+static bool still_coming(const struct land *land, const struct landing *landing, uint32_t rail,
+                         kvr_ns now, kvr_ns quiet_ns)
+{
+    kvr_ns last = rail < KVR_RAILS_MAX ? land->arrived_at[landing->peer][rail] : 0;
+
+    return last != 0 && now - last < quiet_ns;
+}
+
+static void suspects(struct land *land, const struct landing *landing, kvr_ns now, kvr_ns quiet_ns,
+                     bool at_once)
+{
+    const struct landing_quiet *quiet = landing->quiet;
+    bool coming = false;
+
+    for (uint32_t i = 0; quiet != NULL && i < quiet->count; i++) {
+        const struct kvr_epoch_count *count = &quiet->counts[i];
+
+        if (settled(land, landing, count))
+            continue;
+        if (!at_once && still_coming(land, landing, count->rail, now, quiet_ns))
+            coming = true;
+        else
+            tell(land, landing, LAND_SUSPECT, count->rail, count->epoch, NULL);
+    }
+    for (uint32_t i = 0; i < landing->count_count; i++)
+        if ((quiet == NULL || !named(quiet, &landing->counts[i])) &&
+            !epoch_closed(land, landing->counts[i].rail, landing->counts[i].epoch))
+            tell(land, landing, LAND_SUSPECT, landing->counts[i].rail, landing->counts[i].epoch,
+                 NULL);
+    if (coming)
+        tell(land, landing, LAND_COMING, 0, 0, NULL);
+}
+
+/* ---- bits ----------------------------------------------------------------------------------- */
+
+static struct landing_segment *segment_of(const struct landing *landing, uint32_t chunk)
+{
+    struct landing_segment *segment = landing->first;
+
+    while (segment != NULL && chunk - segment->chunk_first >= segment->plan->chunk_count)
+        segment = segment->next;
+    return segment;
+}
+
+static void bytes_count(struct land *land, const struct landing_segment *segment, uint32_t rail,
+                        uint32_t chunk)
+{
+    struct kvr_plan_chunk planned;
+    uint64_t bytes = 0;
+
+    kvr_plan_chunk(segment->plan, chunk - segment->chunk_first, &planned);
+    for (uint32_t i = 0; i < planned.piece_count; i++)
+        bytes += planned.pieces[i].bytes;
+    bytes += atomic_load_explicit(&land->bytes[rail], memory_order_relaxed);
+    atomic_store_explicit(&land->bytes[rail], bytes, memory_order_relaxed);
+}
+
+static void layer_arrived(struct land *land, const struct landing *landing, uint32_t rail,
+                          uint32_t chunk)
+{
+    struct landing_segment *segment = segment_of(landing, chunk);
+    uint32_t layer;
+
+    if (segment == NULL)
+        return; /* its PLAN is still on the way: counted when it comes */
+    bytes_count(land, segment, rail, chunk);
+    layer = kvr_plan_layer_index(segment->plan, chunk - segment->chunk_first);
+    if (--segment->left[layer] == 0)
+        tell(land, landing, LAND_LAYER, segment->segment, layer, NULL);
+}
+
+static void check_all(struct land *land, struct landing *landing)
+{
+    uint32_t early = KVR_MUTANT(done_one_chunk_early) ? 1 : 0;
+
+    if (landing->all_told || landing->chunk_count + early < landing->chunk_total)
+        return;
+    landing->all_told = true;
+    tell(land, landing, LAND_ALL, landing->chunk_count, 0, NULL);
+}
+
+static void count_arrival(struct landing *landing, uint32_t rail, uint32_t epoch)
+{
+    landing->arrivals++;
+    landing->rails |= (uint64_t)1 << rail;
+    for (uint32_t i = 0; i < landing->count_count; i++) {
+        if (landing->counts[i].rail == rail && landing->counts[i].epoch == epoch) {
+            landing->counts[i].count++;
+            return;
+        }
+    }
+    /* Beyond the table the count is lost: then quiet is proven only by closing every epoch, since
+     * the source's own table ends at the same size and it gives up first. */
+    if (landing->count_count < KVR_EPOCHS_PER_TRANSFER)
+        landing->counts[landing->count_count++] =
+            (struct kvr_epoch_count){.rail = rail, .epoch = epoch, .count = 1};
+}
+
+static void land_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate)
+{
+    struct land *land = self;
+    uint32_t slot = immediate >> 16, landing_index = land->slots[slot].landing, chunk;
+    struct landing *landing;
+
+    if (slot == 0)
+        return; /* warm-up */
+    if (landing_index == 0) {
+        atomic_fetch_add_explicit(&land->stale, 1, memory_order_relaxed);
+        return;
+    }
+    landing = land->landings[landing_index - 1];
+    land->arrived_at[landing->peer][rail] = now;
+    chunk = (uint32_t)land->slots[slot].place << 16 | (immediate & 0xffff);
+    count_arrival(landing, rail, epoch);
+    if (chunk >= landing->chunk_total) {
+        tell(land, landing, LAND_BAD, 0, 0, NULL);
+    } else if (!bit_get(landing, chunk)) {
+        landing->bits[chunk / 64] |= (uint64_t)1 << (chunk % 64);
+        if (landing->chunk_count++ == 0)
+            tell(land, landing, LAND_FIRST, 0, 0, NULL);
+        layer_arrived(land, landing, rail, chunk);
+        check_all(land, landing);
+    }
+    check_quiet(land, landing);
+}
+
+/* ---- commands ------------------------------------------------------------------------------- */
+
+static void landing_open(struct land *land, struct landing *landing)
+{
+    assert(land->landings[landing->index] == NULL);
+    land->landings[landing->index] = landing;
+    land->open_count++;
+    landing->chunk_total = UINT32_MAX;
+    for (uint32_t i = 0; i < landing->slot_count; i++) {
+        assert(land->slots[landing->slots[i]].landing == 0 || KVR_MUTANT(slot_reused_at_once));
+        land->slots[landing->slots[i]].landing = (uint16_t)(landing->index + 1);
+        land->slots[landing->slots[i]].place = (uint16_t)i;
+    }
+}
+
+/* Chunks may have come before their segment: layers are counted from the bits. */
+static void segment_add(struct land *land, struct landing *landing, struct landing_segment *segment)
+{
+    if (landing->last != NULL)
+        landing->last->next = segment;
+    else
+        landing->first = segment;
+    landing->last = segment;
+    for (uint32_t i = 0; i < segment->plan->layer_count; i++) {
+        struct kvr_chunk_run chunks;
+
+        kvr_plan_layer(segment->plan, i, &chunks);
+        segment->left[i] = chunks.chunk_count;
+        for (uint32_t k = 0; landing->chunk_count > 0 && k < chunks.chunk_count; k++) {
+            uint32_t chunk = segment->chunk_first + chunks.chunk_first + k;
+
+            if (!bit_get(landing, chunk))
+                continue;
+            segment->left[i]--;
+            /* Which rail it came over was not kept: one that this transfer uses. */
+            bytes_count(land, segment, landing->counts[0].rail, chunk);
+        }
+        if (segment->left[i] == 0)
+            tell(land, landing, LAND_LAYER, segment->segment, i, NULL);
+    }
+}
+
+static void filter(struct land *land, const struct landing *landing, struct landing_filter *filter)
+{
+    const struct kvr_chunk_run *asked = &filter->runs[filter->capacity];
+
+    filter->run_count = 0;
+    for (uint32_t i = 0; i < filter->asked_count; i++) {
+        for (uint32_t k = 0; k < asked[i].chunk_count; k++) {
+            uint32_t chunk = asked[i].chunk_first + k;
+            struct kvr_chunk_run *last = &filter->runs[filter->run_count];
+
+            if (bit_get(landing, chunk))
+                continue;
+            if (filter->run_count > 0 && chunk == last[-1].chunk_first + last[-1].chunk_count) {
+                last[-1].chunk_count++;
+                continue;
+            }
+            assert(filter->run_count < filter->capacity);
+            *last = (struct kvr_chunk_run){.chunk_first = chunk, .chunk_count = 1};
+            filter->run_count++;
+        }
+    }
+    tell(land, landing, LAND_FILTERED, 0, 0, filter);
+}
+
+/* Bits that no chunk of the transfer has would make it look complete too early. */
+static void final(struct land *land, struct landing *landing, uint32_t chunk_total)
+{
+    uint64_t chunk_end = (uint64_t)landing->slot_count * KVR_SLOT_CHUNKS;
+
+    landing->chunk_total = chunk_total;
+    for (uint64_t chunk = chunk_total; chunk < chunk_end; chunk++) {
+        if (chunk % 64 == 0 && landing->bits[chunk / 64] == 0) {
+            chunk += 63;
+            continue;
+        }
+        if (bit_get(landing, (uint32_t)chunk)) {
+            tell(land, landing, LAND_BAD, 0, 0, NULL);
+            return;
+        }
+    }
+    check_all(land, landing);
+}
+
+static void landing_close(struct land *land, struct landing *landing)
+{
+    for (uint32_t i = 0; i < landing->slot_count; i++)
+        if (land->slots[landing->slots[i]].landing == landing->index + 1)
+            land->slots[landing->slots[i]].landing = 0;
+    land->landings[landing->index] = NULL;
+    land->open_count--;
+    if (landing->quiet != NULL)
+        tell(land, landing, LAND_QUIET_TAKEN, 0, 0, landing->quiet);
+    tell(land, landing, LAND_CLOSED, landing->arrivals, landing->rails, landing);
+}
+
+static void land_command(void *self, kvr_ns now, const struct kvr_group_message *message)
+{
+    struct land *land = self;
+    struct landing *landing =
+        message->index < KVR_TRANSFERS_MAX ? land->landings[message->index] : NULL;
+
+    if (message->kind == LAND_OPEN) {
+        landing_open(land, message->pointer);
+        return;
+    }
+    assert(landing != NULL);
+    switch (message->kind) {
+    case LAND_SEGMENT:
+        segment_add(land, landing, message->pointer);
+        break;
+    case LAND_FINAL:
+        final(land, landing, (uint32_t)message->a);
+        break;
+    case LAND_QUIET:
+        quiet_replace(land, landing, message->pointer);
+        break;
+    case LAND_LOUD:
+        quiet_replace(land, landing, NULL);
+        break;
+    case LAND_FILTER:
+        filter(land, landing, message->pointer);
+        break;
+    case LAND_SUSPECTS:
+        suspects(land, landing, now, message->a, message->b != 0);
+        break;
+    case LAND_CLOSE:
+        landing_close(land, landing);
+        break;
+    default:
+        assert(false); /* our own loop sends nothing else */
+    }
+}
+
+/* ---- what the group tells -------------------------------------------------------------------- */
+
+static void land_written(void *self, kvr_ns now, uint64_t token, const struct kvr_pair *pair,
+                         kvr_status status)
+{
+    (void)self, (void)now, (void)token, (void)pair, (void)status; /* a target writes nothing */
+}
+
+static void land_epoch_closed(void *self, kvr_ns now, uint32_t rail, uint32_t epoch)
+{
+    struct land *land = self;
+
+    (void)now;
+    land->epoch_closed[rail] = epoch;
+    for (uint32_t i = 0; i < KVR_TRANSFERS_MAX; i++)
+        if (land->landings[i] != NULL)
+            check_quiet(land, land->landings[i]);
+}
+
+static bool land_work(void *self, kvr_ns now)
+{
+    (void)self, (void)now;
+    return false;
+}
+
+static bool land_expecting(void *self)
+{
+    return ((const struct land *)self)->open_count > 0;
+}
+
+struct kvr_group_user land_user(struct land *land)
+{
+    return (struct kvr_group_user){
+        .self = land,
+        .command = land_command,
+        .written = land_written,
+        .arrived = land_arrived,
+        .epoch_closed = land_epoch_closed,
+        .work = land_work,
+        .may_sleep = NULL,
+        .expecting = land_expecting,
+    };
+}

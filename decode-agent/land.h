@@ -1,0 +1,101 @@
+/* Landing: the target's half of a rail group. Runs on the group's thread (kvr_group_user); the loop
+ * thread's machine (inbound) talks to it with the messages below.
+ *
+ * A landing is the arrival of one transfer: a bit a chunk, and how many writes came in on every
+ * (rail, epoch) of ours. Bits say what is here, so any order is right; counts say whether anything
+ * can still come (rule 4). A write for a slot that no landing has is counted as stale.
+ *
+ * A landing and all it points to is made by the loop thread, handed over by LAND_OPEN, LAND_SEGMENT
+ * and LAND_QUIET, and given back by LAND_CLOSED (the landing with its segments) and
+ * LAND_QUIET_TAKEN. */
+#ifndef DECODE_AGENT_LAND_H
+#define DECODE_AGENT_LAND_H
+
+#include <stdatomic.h>
+
+#include "fabric/rail_group.h"
+#include "kv/plan.h"
+
+enum land_kind {
+    /* loop → group; index: the landing's */
+    LAND_OPEN = KVR_GROUP_KIND_USER, /* pointer: struct landing; its slots are live from here */
+    LAND_SEGMENT,                    /* pointer: struct landing_segment */
+    LAND_FINAL,                      /* a: chunks in all */
+    LAND_QUIET,  /* pointer: struct landing_quiet: what the source posted; replaces an older one */
+    LAND_LOUD,   /* quiet is void until the next LAND_QUIET (a MISSING was sent) */
+    LAND_FILTER, /* pointer: struct landing_filter: which of these chunks are not here */
+    LAND_SUSPECTS, /* answered for every (rail, epoch) that is neither even nor closed: by
+                      LAND_SUSPECT, or by one LAND_COMING when the peer's last write there came less
+                      than a nanoseconds ago and b is 0 */
+    LAND_CLOSE,    /* the slots are dead from here */
+    /* group → loop */
+    LAND_FIRST,       /* the first chunk arrived */
+    LAND_LAYER,       /* a: segment, b: index of the layer in its plan: all chunks are here */
+    LAND_ALL,         /* every chunk of the transfer is here; a: how many */
+    LAND_IS_QUIET,    /* a: round of the LAND_QUIET that holds: nothing can still arrive */
+    LAND_QUIET_TAKEN, /* pointer: struct landing_quiet, no longer used */
+    LAND_FILTERED,    /* pointer: struct landing_filter, runs replaced by what is missing */
+    LAND_SUSPECT,     /* a: rail, b: epoch */
+    LAND_COMING,      /* writes were arriving a moment ago: ask again later */
+    LAND_BAD,         /* chunks arrived that the transfer does not have */
+    LAND_CLOSED, /* pointer: struct landing; a: arrivals in all; b: bit r = rail r carried a part */
+};
+
+struct landing_segment {
+    struct landing_segment *next;      /* land's */
+    struct landing_segment *loop_next; /* the loop's own list of the same segments */
+    struct kvr_plan *plan;
+    uint32_t segment, chunk_first;
+    uint32_t *left; /* a layer of the plan each: chunks that are not here yet; land's */
+    bool *held;     /* a layer each: arrived, and not told while tainted; the loop's */
+};
+
+struct landing_quiet {
+    uint32_t round, count;
+    bool closed_only; /* the source will not tell: only closed epochs count as quiet */
+    struct kvr_epoch_count counts[KVR_EPOCHS_PER_TRANSFER];
+};
+
+struct landing_filter {
+    uint32_t asked_count; /* runs[capacity …]: what to look at; every chunk below KVR_SLOT_CHUNKS ×
+                             slot_count of the landing */
+    uint32_t run_count;   /* runs[0 …]: the answer */
+    uint32_t capacity;    /* at least the number of chunks asked for */
+    struct kvr_chunk_run runs[];
+};
+
+struct landing {
+    uint32_t index, peer;
+    uint64_t transfer;
+    uint16_t slots[KVR_TRANSFER_SLOTS_MAX];
+    uint32_t slot_count;
+    uint64_t *bits; /* slot_count × KVR_SLOT_CHUNKS bits, zeroed */
+    /* land's own */
+    struct landing_segment *first, *last;
+    uint32_t chunk_count; /* bits set */
+    uint32_t chunk_total; /* UINT32_MAX before LAND_FINAL */
+    struct kvr_epoch_count counts[KVR_EPOCHS_PER_TRANSFER];
+    uint32_t count_count;
+    struct landing_quiet *quiet;
+    uint64_t arrivals, rails;
+    bool all_told, quiet_told;
+};
+
+struct land {
+    struct kvr_group *group; /* set after kvr_group_open */
+    struct landing *landings[KVR_TRANSFERS_MAX];
+    uint32_t open_count;
+    /* slot → landing index + 1 and the slot's place in it; 0: idle */
+    struct {
+        uint16_t landing, place;
+    } slots[KVR_SLOTS];
+    kvr_ns arrived_at[KVR_PEERS_MAX][KVR_RAILS_MAX]; /* the last write of this peer on this rail */
+    uint32_t epoch_closed[KVR_RAILS_MAX];  /* this and every older epoch of the rail is closed */
+    _Atomic uint64_t bytes[KVR_RAILS_MAX]; /* landed, first postings only; read by any thread */
+    _Atomic uint64_t stale;                /* writes for idle slots: an alarm; read by any thread */
+};
+
+/* What kvr_group_open needs; land outlives the group. */
+struct kvr_group_user land_user(struct land *land);
+
+#endif

@@ -1,0 +1,192 @@
+/* decode-agent: fetches what the decode engines of this host ask for, and says when it may be used.
+ * Only wiring. */
+#include "agent/agent.h"
+#include "base/options.h"
+#include "base/rng.h"
+#include "decode-agent/inbound.h"
+#include "trace/report.h"
+
+#define FIELD(kind, field) KVR_OPTION_##kind(struct kvr_agent_config, field)
+
+static const struct kvr_option own_options[] = {
+    {.name = "deadline",
+     .section = "transfers",
+     .fallback = "120s",
+     .min = KVR_MS,
+     .max = 3600 * KVR_S,
+     FIELD(DURATION, deadline),
+     .help = "When a fetch expires whose engine names no deadline."},
+    {.name = "slots",
+     .section = "transfers",
+     .fallback = "4096",
+     .min = 1,
+     .max = KVR_SLOTS - 1,
+     FIELD(COUNT, slots),
+     .help = "Names for live transfers, 65,536 writes each; fetches beyond them wait in order."},
+};
+#define OWN_COUNT    (sizeof(own_options) / sizeof(own_options[0]))
+/* All shared rows but the last, --listen: a decode-agent dials. */
+#define SHARED_COUNT (KVR_AGENT_OPTION_COUNT - 1)
+
+static struct land land;
+static struct inbound inbound;
+
+static kvr_status machine_init(void *self, const struct kvr_agent_config *config,
+                               const struct kvr_ports *ports, struct kvr_buddy *memory,
+                               struct kvr_group *group, uint32_t rail_count,
+                               const struct kvr_write_limits *limits)
+{
+    struct inbound_options options = {
+        .silence_ns = 3 * config->heartbeat,
+        .quiet_ns = config->quiet,
+        .deadline_default_ns = config->deadline,
+        .slot_count = (uint32_t)config->slots,
+        .rail_count = rail_count,
+        .nonce_seed = kvr_random_u64(),
+        .limits = *limits,
+    };
+
+    land.group = group;
+    return inbound_init(self, &options, ports, memory);
+}
+
+static bool serves(kvr_request_kind kind)
+{
+    return kind == KVR_REQ_TARGET_OPEN || kind == KVR_REQ_TARGET_PAGES || kind == KVR_REQ_CANCEL;
+}
+
+static void request(void *self, kvr_ns now, uint32_t engine, const struct kvr_request *req)
+{
+    inbound_request(self, now, engine, req);
+}
+
+static void engine_down(void *self, kvr_ns now, uint32_t engine)
+{
+    inbound_engine_down(self, now, engine);
+}
+
+static void peer_up(void *self, kvr_ns now, uint32_t peer, const struct kvr_msg_hello *hello)
+{
+    inbound_peer_up(self, now, peer, hello);
+}
+
+static void peer_lost(void *self, kvr_ns now, uint32_t peer, kvr_status status, const char *detail)
+{
+    inbound_peer_lost(self, now, peer, status, detail);
+}
+
+static void peer_writable(void *self, kvr_ns now, uint32_t peer)
+{
+    inbound_peer_writable(self, now, peer);
+}
+
+static void message(void *self, kvr_ns now, uint32_t peer, const struct kvr_message *msg)
+{
+    inbound_message(self, now, peer, msg);
+}
+
+static void group(void *self, kvr_ns now, const struct kvr_group_message *msg)
+{
+    inbound_group(self, now, msg);
+}
+
+static void tick(void *self, kvr_ns now)
+{
+    inbound_tick(self, now);
+}
+
+static uint32_t live(const void *self)
+{
+    return inbound_live(self);
+}
+
+static void drain(void *self)
+{
+    inbound_drain(self);
+}
+
+static uint32_t requests(const void *self, const char *names[], uint32_t max)
+{
+    const struct inbound *machine = self;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < machine->fetches.reach; i++) {
+        const struct fetch *fetch = kvr_pool_at(&machine->fetches, i, NULL);
+
+        if (fetch != NULL && count++ < max)
+            names[count - 1] = fetch->request;
+    }
+    return count;
+}
+
+static void cancel_all(void *self, kvr_ns now, kvr_status status, const char *detail)
+{
+    inbound_cancel_all(self, now, status, detail);
+}
+
+static void why(const void *self, uint32_t engine, uint64_t handle, char *json, size_t capacity)
+{
+    inbound_why(self, engine, handle, json, capacity);
+}
+
+static void counters(const void *self, uint64_t values[])
+{
+    (void)self;
+    values[KVR_COUNTER_STALE_WRITES] = atomic_load_explicit(&land.stale, memory_order_relaxed);
+}
+
+static uint64_t landed(const void *self, uint32_t rail)
+{
+    (void)self;
+    return atomic_load_explicit(&land.bytes[rail], memory_order_relaxed);
+}
+
+int main(int argc, char **argv)
+{
+    static struct kvr_option options[SHARED_COUNT + OWN_COUNT];
+    static struct kvr_agent_config config;
+    static const struct kvr_command command = {
+        .name = "decode-agent",
+        .description =
+            "Runs beside the decode engines of one host. They fetch the KV pages of a request\n"
+            "from the prefill-agents that hold it; the pages are written straight into the\n"
+            "engine's memory over every rail, and the engine is told when they may be used.",
+        .options = options,
+        .option_count = SHARED_COUNT + OWN_COUNT,
+        .footer = "Engines find it at /run/kvrail/d0.sock after\n"
+                  "    decode-agent --name d0 --run-dir /run/kvrail \\\n"
+                  "    --rail 127.0.0.1 --scheduler 127.0.0.1:9470\n\n" KVR_AGENT_SIGNALS,
+        .rereads = true,
+    };
+    struct kvr_machine machine = {
+        .self = &inbound,
+        .role = KVR_ROLE_TARGET,
+        .engines = &inbound.engines,
+        .user = land_user(&land),
+        .init = machine_init,
+        .serves = serves,
+        .request = request,
+        .engine_down = engine_down,
+        .peer_up = peer_up,
+        .peer_lost = peer_lost,
+        .peer_writable = peer_writable,
+        .message = message,
+        .group = group,
+        .tick = tick,
+        .live = live,
+        .drain = drain,
+        .requests = requests,
+        .cancel_all = cancel_all,
+        .why = why,
+        .counters = counters,
+        .landed = landed,
+    };
+    struct kvr_agent_launch launch = {&command, argc, argv};
+    int status;
+
+    memcpy(options, kvr_agent_options, SHARED_COUNT * sizeof(options[0]));
+    memcpy(options + SHARED_COUNT, own_options, sizeof(own_options));
+    if (!kvr_options_load(&command, argc, argv, &config, &status))
+        return status;
+    return kvr_agent_run(&launch, &config, &machine);
+}

@@ -1,0 +1,390 @@
+/* Fetches, their page tables, and the slots that their writes will be named by. */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/mutant.h"
+#include "decode-agent/inbound.h"
+
+/* ---- finding ----------------------------------------------------------------------------------
+ */
+
+static uint64_t handle_key(uint32_t engine, uint64_t handle)
+{
+    return handle * 0x9e3779b97f4a7c15u ^ engine; /* the full handle is compared below */
+}
+
+struct fetch *fetch_find(const struct inbound *inbound, uint32_t engine, uint64_t handle)
+{
+    struct fetch *fetch;
+    uint32_t index;
+
+    if (!kvr_table_find(&inbound->by_handle, handle_key(engine, handle), &index))
+        return NULL;
+    fetch = kvr_pool_at(&inbound->fetches, index, NULL);
+    return fetch != NULL && fetch->engine == engine && fetch->handle == handle ? fetch : NULL;
+}
+
+struct fetch *fetch_of(const struct inbound *inbound, const struct transfer *transfer)
+{
+    struct fetch *fetch = kvr_pool_get(&inbound->fetches, transfer->fetch);
+
+    assert(fetch != NULL); /* a fetch outlives its transfers */
+    return fetch;
+}
+
+/* ---- opening ----------------------------------------------------------------------------------
+ */
+
+/* What was never admitted ends here: its pages were never ours. */
+static void refuse(struct inbound *inbound, uint32_t engine, uint64_t handle, kvr_status status,
+                   const char *detail)
+{
+    struct kvr_notice notice = {.kind = KVR_NOTICE_FAILED, .handle = handle, .status = status};
+
+    snprintf(notice.detail, sizeof(notice.detail), "%s", detail);
+    inbound->ports->notify(inbound->ports->self, engine, &notice);
+}
+
+static kvr_status open_check(const struct inbound *inbound, uint32_t engine, uint64_t handle,
+                             const struct kvr_req_target_open *open, uint32_t *ret_page_tokens,
+                             uint32_t *ret_page_limit, struct kvr_error *error)
+{
+    const struct kvr_region_set *set = inbound->engines.local[engine].set;
+
+    if (inbound->draining)
+        return kvr_error_set(error, KVR_DRAINING, "fetch", "this agent is shutting down");
+    if (fetch_find(inbound, engine, handle) != NULL)
+        return kvr_error_set(error, KVR_EXISTS, "fetch", "handle %" PRIu64 " is live", handle);
+    if (set == NULL || !kvr_region_set_group(set, 0, ret_page_tokens, ret_page_limit))
+        return kvr_error_set(error, KVR_INVALID, "fetch",
+                             "the engine has no region of KV group 0: add regions before fetching");
+    if (open->source_count == 0 || open->source_count > KVR_SOURCES_MAX)
+        return kvr_error_set(error, KVR_INVALID, "fetch",
+                             "%u sources: a fetch names 1 to %u source ranks", open->source_count,
+                             KVR_SOURCES_MAX);
+    if (open->tokens == 0 || open->tokens > (uint64_t)*ret_page_limit * *ret_page_tokens)
+        return kvr_error_set(error, KVR_TOO_LARGE, "fetch",
+                             "%" PRIu64 " tokens: the engine's regions hold %u pages of %u tokens",
+                             open->tokens, *ret_page_limit, *ret_page_tokens);
+    if (open->skip_tokens > open->tokens ||
+        (open->skip_tokens < open->tokens && open->skip_tokens % *ret_page_tokens != 0))
+        return kvr_error_set(error, KVR_INVALID, "fetch",
+                             "skip_tokens %" PRIu64 " of %" PRIu64
+                             ": must be whole pages of %u tokens, or all",
+                             open->skip_tokens, open->tokens, *ret_page_tokens);
+    return KVR_OK;
+}
+
+static kvr_status transfer_open(struct inbound *inbound, struct fetch *fetch,
+                                const struct kvr_source_address *source, struct kvr_error *error)
+{
+    uint64_t id;
+    struct transfer *transfer = kvr_pool_acquire(&inbound->transfers, &id);
+    kvr_status status;
+
+    if (transfer == NULL)
+        return kvr_error_set(error, KVR_FULL, "fetch", "%u transfers are live", KVR_TRANSFERS_MAX);
+    transfer->id = id;
+    transfer->fetch = fetch->id;
+    transfer->source = *source;
+    transfer->suspect_at = transfer->drain_at = KVR_NEVER;
+    do
+        transfer->nonce = ++inbound->nonce_next;
+    while (transfer->nonce == 0);
+    status = kvr_table_insert(&inbound->by_nonce, transfer->nonce, kvr_pool_index(id));
+    assert(status == KVR_OK);
+    fetch->transfers[fetch->transfer_count++] = id;
+    status = inbound->ports->dial(inbound->ports->self, source->agent, &transfer->peer, error);
+    if (status != KVR_OK) {
+        transfer->peer_gone = true; /* settled by fetch_fail with this reason */
+        return status;
+    }
+    transfer->peer_up = inbound->peers[transfer->peer].up;
+    return KVR_OK;
+}
+
+static struct fetch *fetch_new(struct inbound *inbound, kvr_ns now, uint32_t engine,
+                               uint64_t handle, const struct kvr_req_target_open *open,
+                               uint32_t page_tokens, uint32_t page_limit)
+{
+    uint64_t id, pages = (open->tokens + page_tokens - 1) / page_tokens;
+    struct fetch *fetch = kvr_pool_acquire(&inbound->fetches, &id);
+
+    if (fetch == NULL)
+        return NULL;
+    if (kvr_page_table_init(&fetch->table, inbound->memory, (uint32_t)pages, page_limit) !=
+        KVR_OK) {
+        kvr_pool_release(&inbound->fetches, id);
+        return NULL;
+    }
+    if (kvr_table_insert(&inbound->by_handle, handle_key(engine, handle), kvr_pool_index(id)) !=
+        KVR_OK) {
+        kvr_page_table_done(&fetch->table, inbound->memory);
+        kvr_pool_release(&inbound->fetches, id);
+        return NULL;
+    }
+    fetch->id = id;
+    fetch->handle = handle;
+    fetch->engine = engine;
+    memcpy(fetch->request, open->request, sizeof(fetch->request));
+    fetch->attempt = open->attempt;
+    fetch->priority = open->priority;
+    fetch->tokens = fetch->token_end = open->tokens;
+    fetch->skip_tokens = open->skip_tokens;
+    fetch->page_tokens = page_tokens;
+    fetch->deadline = now + (open->deadline_ms > 0 ? open->deadline_ms * KVR_MS
+                                                   : inbound->options.deadline_default_ns);
+    fetch->set = kvr_engines_set_acquire(&inbound->engines, engine);
+    kvr_engines_use(&inbound->engines, engine);
+    return fetch;
+}
+
+void fetch_open(struct inbound *inbound, kvr_ns now, uint32_t engine, uint64_t handle,
+                const struct kvr_req_target_open *open)
+{
+    struct kvr_error error;
+    uint32_t page_tokens, page_limit;
+    struct fetch *fetch;
+
+    if (open_check(inbound, engine, handle, open, &page_tokens, &page_limit, &error) != KVR_OK) {
+        refuse(inbound, engine, handle, error.status, error.detail);
+        return;
+    }
+    fetch = fetch_new(inbound, now, engine, handle, open, page_tokens, page_limit);
+    if (fetch == NULL) {
+        refuse(
+            inbound, engine, handle, KVR_FULL,
+            "the agent's tables are full: lower the number of requests in flight, or start it with "
+            "a larger --table-memory");
+        return;
+    }
+    for (uint32_t i = 0; i < open->source_count; i++) {
+        if (transfer_open(inbound, fetch, &open->sources[i], &error) != KVR_OK) {
+            fetch_fail(inbound, now, fetch, error.status, error.detail);
+            return;
+        }
+        transfer_event(inbound, now, kvr_pool_get(&inbound->transfers, fetch->transfers[i]),
+                       KVR_EVENT_OPENED);
+    }
+    fetch_advance(inbound, now, fetch);
+}
+
+void fetch_pages(struct inbound *inbound, kvr_ns now, struct fetch *fetch,
+                 const struct kvr_req_pages *pages)
+{
+    struct kvr_error error;
+    uint32_t page_first = fetch->table.count;
+
+    if (pages->group != 0) {
+        fetch_fail(inbound, now, fetch, KVR_UNSUPPORTED, "pages of a KV group other than 0");
+        return;
+    }
+    if (kvr_page_table_append(&fetch->table, pages->page_first, pages->ids, pages->id_count,
+                              &error) != KVR_OK) {
+        fetch_fail(inbound, now, fetch, error.status, error.detail);
+        return;
+    }
+    for (uint32_t i = 0; i < fetch->transfer_count; i++) {
+        struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
+
+        if (transfer != NULL && (transfer->state == T_WANTED || transfer->state == T_LIVE))
+            pages_send(inbound, transfer, page_first);
+    }
+    fetch_advance(inbound, now, fetch);
+}
+
+/* ---- slots ------------------------------------------------------------------------------------
+ */
+
+static uint64_t slots_needed(const struct inbound *inbound, const struct fetch *fetch,
+                             const struct transfer *transfer)
+{
+    struct kvr_plan_limits limits = {
+        .pieces_local = 1, .pieces_remote = 1, .chunk_bytes_max = transfer->limits.chunk_bytes_max};
+    uint32_t pages = fetch->table.capacity - (uint32_t)(fetch->skip_tokens / fetch->page_tokens);
+    uint32_t segments = pages < KVR_SEGMENTS_MAX ? pages : KVR_SEGMENTS_MAX;
+    uint64_t chunks;
+
+    (void)inbound;
+    if (fetch->skip_tokens == fetch->tokens)
+        return 0;
+    chunks =
+        kvr_plan_chunks_max(fetch->set->layouts, fetch->set->count, 0, pages, segments, &limits);
+    return chunks / KVR_SLOT_CHUNKS + (chunks % KVR_SLOT_CHUNKS != 0);
+}
+
+static void slots_take(struct inbound *inbound, struct transfer *transfer, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        transfer->slots[i] = inbound->free_slots[inbound->free_first];
+        inbound->free_first = (inbound->free_first + 1) % inbound->options.slot_count;
+    }
+    inbound->free_count -= count;
+    transfer->slot_count = count;
+}
+
+void slots_release(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
+{
+    for (uint32_t i = 0; i < transfer->slot_count; i++) {
+        uint32_t at = (inbound->free_first + inbound->free_count) % inbound->options.slot_count;
+
+        if (KVR_MUTANT(slot_reused_at_once))
+            at = inbound->free_first = (inbound->free_first + inbound->options.slot_count - 1) %
+                                       inbound->options.slot_count;
+        inbound->free_slots[at] = transfer->slots[i];
+        inbound->free_count++;
+    }
+    if (transfer->slot_count > 0) {
+        transfer->slot_count = 0;
+        waiting_advance(inbound, now);
+    }
+}
+
+/* Slots for the whole fetch at once, so that no two fetches wait for each other's. False: not yet.
+ */
+static bool slots_reserve(struct inbound *inbound, kvr_ns now, struct fetch *fetch)
+{
+    uint64_t total = 0;
+
+    for (uint32_t i = 0; i < fetch->transfer_count; i++) {
+        const struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
+        uint64_t needed = slots_needed(inbound, fetch, transfer);
+
+        total += needed;
+        if (needed > KVR_TRANSFER_SLOTS_MAX || total > inbound->options.slot_count) {
+            char detail[KVR_DETAIL_BYTES];
+
+            snprintf(detail, sizeof(detail),
+                     "it may need %" PRIu64
+                     " slots of 65,536 writes; the agent has %u and gives one "
+                     "transfer at most %u: fetch fewer tokens at once, or raise --slots",
+                     total, inbound->options.slot_count, KVR_TRANSFER_SLOTS_MAX);
+            fetch_fail(inbound, now, fetch, KVR_TOO_LARGE, detail);
+            return false;
+        }
+    }
+    if (total > inbound->free_count)
+        return false;
+    for (uint32_t i = 0; i < fetch->transfer_count; i++) {
+        struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
+
+        slots_take(inbound, transfer, (uint32_t)slots_needed(inbound, fetch, transfer));
+    }
+    fetch->slots_reserved = true;
+    return true;
+}
+
+static void waiting_add(struct inbound *inbound, struct fetch *fetch)
+{
+    struct fetch *last = kvr_pool_get(&inbound->fetches, inbound->waiting_last);
+
+    if (fetch->waiting)
+        return;
+    fetch->waiting = true;
+    fetch->next_waiting = 0;
+    if (last != NULL)
+        last->next_waiting = fetch->id;
+    else
+        inbound->waiting_first = fetch->id;
+    inbound->waiting_last = fetch->id;
+}
+
+void waiting_remove(struct inbound *inbound, struct fetch *fetch)
+{
+    struct fetch *before = NULL, *at = kvr_pool_get(&inbound->fetches, inbound->waiting_first);
+
+    if (!fetch->waiting)
+        return;
+    while (at != fetch) {
+        before = at;
+        at = kvr_pool_get(&inbound->fetches, at->next_waiting);
+    }
+    if (before != NULL)
+        before->next_waiting = fetch->next_waiting;
+    else
+        inbound->waiting_first = fetch->next_waiting;
+    if (inbound->waiting_last == fetch->id)
+        inbound->waiting_last = before != NULL ? before->id : 0;
+    fetch->waiting = false;
+}
+
+/* Oldest first, and nobody passes the oldest: a large fetch is not starved by small ones. */
+void waiting_advance(struct inbound *inbound, kvr_ns now)
+{
+    struct fetch *fetch;
+
+    while ((fetch = kvr_pool_get(&inbound->fetches, inbound->waiting_first)) != NULL) {
+        uint64_t id = fetch->id;
+
+        if (slots_reserve(inbound, now, fetch)) {
+            waiting_remove(inbound, fetch);
+            fetch_advance(inbound, now, fetch);
+        } else if (kvr_pool_get(&inbound->fetches, id) != NULL && fetch->waiting) {
+            return; /* it goes on waiting; what could never be served has left the queue */
+        }
+    }
+}
+
+/* ---- going on ---------------------------------------------------------------------------------
+ */
+
+/* Sends every WANT that can go: the peer is there, the page table has begun, slots are reserved. */
+void fetch_advance(struct inbound *inbound, kvr_ns now, struct fetch *fetch)
+{
+    uint64_t id = fetch->id;
+
+    if (fetch->ended || fetch->failing_told || fetch->waiting)
+        return;
+    if (fetch->table.count == 0 && fetch->skip_tokens < fetch->tokens)
+        return;
+    if (!fetch->slots_reserved) {
+        for (uint32_t i = 0; i < fetch->transfer_count; i++) {
+            struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
+            const struct inbound_peer *peer = &inbound->peers[transfer->peer];
+            struct kvr_write_limits ours = inbound->options.limits;
+
+            if (!transfer->peer_up)
+                return;
+            transfer->limits = (struct kvr_write_limits){
+                .pieces_local = peer->limits.pieces_local,
+                .pieces_remote = peer->limits.pieces_remote < ours.pieces_remote
+                                     ? peer->limits.pieces_remote
+                                     : ours.pieces_remote,
+                .chunk_bytes_max = peer->limits.chunk_bytes_max < ours.chunk_bytes_max
+                                       ? peer->limits.chunk_bytes_max
+                                       : ours.chunk_bytes_max,
+            };
+        }
+        /* Nobody passes those that wait. One that can never be served fails in slots_reserve. */
+        if (kvr_pool_get(&inbound->fetches, inbound->waiting_first) != NULL ||
+            !slots_reserve(inbound, now, fetch)) {
+            fetch = kvr_pool_get(&inbound->fetches, id);
+            if (fetch != NULL && !fetch->failing_told)
+                waiting_add(inbound, fetch);
+            return;
+        }
+    }
+    for (uint32_t i = 0; i < fetch->transfer_count && !fetch->failing_told; i++) {
+        struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
+
+        if (transfer != NULL && transfer->state == T_WAITING && transfer->peer_up)
+            want_send(inbound, now, transfer);
+        if (kvr_pool_get(&inbound->fetches, id) == NULL)
+            return; /* it failed, and nothing of it was granted */
+    }
+}
+
+/* The fetch goes when its end was told and every landing was given back. */
+void fetch_check_freed(struct inbound *inbound, struct fetch *fetch)
+{
+    uint32_t engine = fetch->engine;
+
+    if (!fetch->ended || fetch->closed_count < fetch->transfer_count)
+        return;
+    kvr_table_remove(&inbound->by_handle, handle_key(engine, fetch->handle));
+    kvr_page_table_done(&fetch->table, inbound->memory);
+    kvr_engines_set_release(&inbound->engines, engine, fetch->set);
+    kvr_pool_release(&inbound->fetches, fetch->id);
+    kvr_engines_unuse(&inbound->engines, engine);
+}
