@@ -1,0 +1,45 @@
+/* What the HTTP API answers, without HTTP: paths and parameters in, JSON out.
+ *
+ *   /healthz                   {"status":"ok"} or 503 when the database cannot be read
+ *   /api/v1/summary            counts by state, throughput, latency, failures by reason
+ *   /api/v1/agents             agents with rails, engines and counters
+ *   /api/v1/transfers          ?state=live|<state>&limit=1..500&after=<cursor>; newest first
+ *                              ?request=<beginning of a request's id> instead of a state
+ *   /api/v1/transfers/<id>     one transfer with its events; id: 16 hex digits
+ *
+ * Times are RFC 3339 UTC, durations seconds, sizes bytes. What is unknown is null, never left out.
+ * An error is {"error":{"code":…,"message":a sentence}}. Unknown parameters and bad values are
+ * errors. One thread: that of the reading store. */
+#ifndef KVR_SCHEDULER_API_H
+#define KVR_SCHEDULER_API_H
+
+#include "scheduler/fleet.h"
+#include "scheduler/metrics.h"
+#include "scheduler/store.h"
+
+#define API_PARAMETERS_MAX 16
+
+struct api_query {
+    int count; /* may be larger than what is held: then there were too many */
+    struct {
+        const char *name, *value; /* value may be NULL */
+    } parameters[API_PARAMETERS_MAX];
+};
+
+struct api_answer {
+    unsigned status; /* of HTTP */
+    char *body;      /* JSON, malloc'ed; NULL: no memory */
+};
+
+struct api;
+
+/* store: a reader's. All borrowed. NULL: no memory. */
+struct api *api_open(struct store *store, struct fleet *fleet, struct metrics *metrics);
+struct api *api_close(struct api *api);
+
+void api_get(struct api *api, const char *path, const struct api_query *query,
+             struct api_answer *ret_answer);
+/* An error as the API says it. code: of the status when NULL. */
+void api_error(struct api_answer *ret_answer, unsigned status, const char *message);
+
+#endif

@@ -1,0 +1,256 @@
+#include "scheduler/apply.h"
+
+#include <stdlib.h>
+#include <uthash.h>
+
+#define LIVE_OF_AGENT_MAX 16384 /* an agent has at most KVR_TRANSFERS_MAX, on either side */
+
+struct touched {
+    UT_hash_handle hh;
+    uint64_t id;
+    struct transfer transfer;
+    transfer_state state_before; /* STATE_END: it was not there */
+    bool ended_before[2];
+    bool remove; /* an opening that became a transfer of its own */
+};
+
+struct apply {
+    struct store *store;
+    struct fleet *fleet;
+    struct touched *touched; /* by id */
+    uint64_t events;
+};
+
+struct apply *apply_open(struct store *store, struct fleet *fleet)
+{
+    struct apply *apply = calloc(1, sizeof(*apply));
+
+    if (apply != NULL) {
+        apply->store = store;
+        apply->fleet = fleet;
+    }
+    return apply;
+}
+
+struct apply *apply_close(struct apply *apply)
+{
+    if (apply != NULL)
+        apply_reset(apply);
+    free(apply);
+    return NULL;
+}
+
+void apply_reset(struct apply *apply)
+{
+    struct touched *touched, *next;
+
+    HASH_ITER(hh, apply->touched, touched, next)
+    {
+        HASH_DEL(apply->touched, touched);
+        free(touched);
+    }
+    apply->events = 0;
+}
+
+static kvr_status database_failed(struct apply *apply, struct kvr_error *error)
+{
+    return kvr_error_set(error, KVR_SYSTEM, "ingest", "the database refused: %s",
+                         store_problem(apply->store));
+}
+
+/* The row of a transfer, from this transaction, from the database, or new. NULL: failed. */
+static struct touched *touch(struct apply *apply, uint64_t id)
+{
+    struct touched *touched;
+    bool found;
+
+    HASH_FIND(hh, apply->touched, &id, sizeof(id), touched);
+    if (touched != NULL)
+        return touched;
+    touched = calloc(1, sizeof(*touched));
+    if (touched == NULL)
+        return NULL;
+    if (!store_get_transfer(apply->store, id, &touched->transfer, &found)) {
+        free(touched);
+        return NULL;
+    }
+    touched->id = id;
+    touched->transfer.id = id;
+    touched->state_before = found ? touched->transfer.state : STATE_END;
+    for (int role = 0; role < 2; role++)
+        touched->ended_before[role] = touched->transfer.sides[role].ended;
+    HASH_ADD(hh, apply->touched, id, sizeof(touched->id), touched);
+    return touched;
+}
+
+/* An opening was reported under transfer 0, before the transfer had its number: its time moves to
+ * the transfer, and the row of the opening goes. A publish with several consumers gives its time to
+ * the first of them only. */
+static bool take_opening(struct apply *apply, struct transfer *transfer,
+                         const struct kvr_report *report, const struct kvr_event *event)
+{
+    struct transfer_side *side = &transfer->sides[event->role];
+    struct touched *opening;
+
+    if (side->boot != 0 || event->kind == KVR_EVENT_OPENED)
+        return true;
+    opening = touch(apply, transfer_opening_id(report->agent, report->boot, event));
+    if (opening == NULL)
+        return false;
+    if (opening->transfer.sides[event->role].at_ns[STAGE_OPENED] != 0) {
+        const struct transfer_side *opened = &opening->transfer.sides[event->role];
+
+        side->at_ns[STAGE_OPENED] = opened->at_ns[STAGE_OPENED];
+        side->at_ns[STAGE_FIRST_READY] = opened->at_ns[STAGE_FIRST_READY];
+        side->at_ns[STAGE_LAST_READY] = opened->at_ns[STAGE_LAST_READY];
+    }
+    if (!opening->transfer.sides[event->role].ended)
+        opening->remove = true;
+    return true;
+}
+
+static kvr_status apply_event(struct apply *apply, const struct kvr_report *report, uint32_t index,
+                              int64_t now_ns, struct kvr_error *error)
+{
+    const struct kvr_event *event = &report->events[index];
+    int64_t at_ns = (int64_t)kvr_report_wall(report, event->at);
+    uint64_t id = event->transfer;
+    struct touched *touched;
+
+    if (event->kind == KVR_EVENT_KIND_END)
+        return KVR_OK; /* of a newer agent: only its number counts */
+    if (id == 0)
+        id = transfer_opening_id(report->agent, report->boot, event);
+    touched = touch(apply, id);
+    if (touched == NULL ||
+        (event->transfer != 0 && !take_opening(apply, &touched->transfer, report, event)))
+        return database_failed(apply, error);
+    touched->remove = false;
+    transfer_merge(&touched->transfer, report->agent, report->boot, event, at_ns);
+    if (!store_add_event(apply->store, id, report->agent, report->boot,
+                         report->sequence_first + index, event, at_ns, now_ns))
+        return database_failed(apply, error);
+    return KVR_OK;
+}
+
+static kvr_status apply_events(struct apply *apply, const struct kvr_report *report, int64_t now_ns,
+                               uint64_t *ret_acknowledged, struct kvr_error *error)
+{
+    uint64_t last = report->sequence_first + report->event_count - 1, known;
+    uint32_t index = 0;
+    kvr_status status = KVR_OK;
+
+    if (!store_position(apply->store, report->agent, report->boot, &known))
+        return database_failed(apply, error);
+    *ret_acknowledged = known;
+    if (report->event_count == 0 || last <= known)
+        return KVR_OK;
+    if (report->sequence_first > known + 1 && report->sequence_held <= known + 1)
+        return kvr_error_set(error, KVR_STALE, "ingest",
+                             "event %llu of %s comes before %llu, which was not sent yet",
+                             (unsigned long long)report->sequence_first, report->agent,
+                             (unsigned long long)known + 1);
+    if (known >= report->sequence_first)
+        index = (uint32_t)(known + 1 - report->sequence_first);
+    apply->events += report->event_count - index;
+    for (; index < report->event_count && status == KVR_OK; index++)
+        status = apply_event(apply, report, index, now_ns, error);
+    if (status != KVR_OK)
+        return status;
+    if (!store_set_position(apply->store, report->agent, report->boot, last, now_ns))
+        return database_failed(apply, error);
+    *ret_acknowledged = last;
+    return KVR_OK;
+}
+
+kvr_status apply_agent_gone(struct apply *apply, const char *agent, uint64_t boot_alive,
+                            const char *detail, struct kvr_error *error)
+{
+    uint64_t *ids = malloc(LIVE_OF_AGENT_MAX * sizeof(ids[0]));
+    size_t count = 0;
+    kvr_status status = KVR_OK;
+
+    if (ids == NULL)
+        return kvr_error_set(error, KVR_NO_MEMORY, "ingest", "no memory for a list of transfers");
+    if (!store_live_of_agent(apply->store, agent, ids, LIVE_OF_AGENT_MAX, &count))
+        status = database_failed(apply, error);
+    for (size_t i = 0; i < count && status == KVR_OK; i++) {
+        struct touched *touched = touch(apply, ids[i]);
+
+        if (touched == NULL)
+            status = database_failed(apply, error);
+        for (int role = 0; role < 2 && touched != NULL; role++) {
+            const struct transfer_side *side = &touched->transfer.sides[role];
+
+            if (strcmp(side->agent, agent) == 0 && side->boot != 0 && side->boot != boot_alive)
+                transfer_lose(&touched->transfer, (kvr_role)role, detail);
+        }
+    }
+    free(ids);
+    return status;
+}
+
+static kvr_status apply_facts(struct apply *apply, const struct kvr_report *report, int64_t now_ns,
+                              struct kvr_error *error)
+{
+    uint64_t boot_before;
+    struct agent_row row;
+
+    if (!fleet_differs(apply->fleet, report, now_ns))
+        return KVR_OK;
+    boot_before = fleet_row(apply->fleet, report, now_ns, &row);
+    if (!store_put_agent(apply->store, &row, report->facts))
+        return database_failed(apply, error);
+    if (boot_before == 0 || boot_before == report->boot)
+        return KVR_OK;
+    return apply_agent_gone(apply, report->agent, report->boot,
+                            "its agent was started again before it said how this ended", error);
+}
+
+kvr_status apply_report(struct apply *apply, const struct kvr_report *report, int64_t now_ns,
+                        uint64_t *ret_acknowledged, struct kvr_error *error)
+{
+    kvr_status status = apply_events(apply, report, now_ns, ret_acknowledged, error);
+
+    if (status == KVR_OK && report->facts != NULL)
+        status = apply_facts(apply, report, now_ns, error);
+    return status;
+}
+
+kvr_status apply_flush(struct apply *apply, struct kvr_error *error)
+{
+    struct touched *touched, *next;
+    bool stored = true;
+
+    HASH_ITER(hh, apply->touched, touched, next)
+    {
+        const struct transfer *transfer = &touched->transfer;
+
+        if (touched->remove)
+            stored = touched->state_before == STATE_END ||
+                     store_delete_transfer(apply->store, touched->id);
+        else if (transfer->updated_ns != 0) /* 0: looked for, not there */
+            stored = store_put_transfer(apply->store, &touched->transfer);
+        if (!stored)
+            return database_failed(apply, error);
+    }
+    return KVR_OK;
+}
+
+void apply_count(struct apply *apply, struct metrics *metrics, int64_t now_ns)
+{
+    struct touched *touched, *next;
+
+    HASH_ITER(hh, apply->touched, touched, next)
+    {
+        const struct transfer *transfer = &touched->transfer;
+        bool exists = !touched->remove && transfer->updated_ns != 0;
+
+        metrics_moved(metrics, touched->state_before, exists ? transfer->state : STATE_END);
+        for (int role = 0; role < 2 && exists; role++)
+            if (transfer->sides[role].ended && !touched->ended_before[role])
+                metrics_ended(metrics, transfer, (kvr_role)role, now_ns);
+    }
+    if (apply->events > 0)
+        metrics_events(metrics, apply->events, now_ns);
+}

@@ -1,0 +1,35 @@
+/* What one report changes in the database, and what follows for metrics once it is committed.
+ *
+ * Within one transaction; the caller begins, commits and rolls back. The transfers touched are kept
+ * in memory until apply_flush, so that ten events of one transfer are one row written. */
+#ifndef KVR_SCHEDULER_APPLY_H
+#define KVR_SCHEDULER_APPLY_H
+
+#include "scheduler/fleet.h"
+#include "scheduler/metrics.h"
+#include "scheduler/store.h"
+
+struct apply;
+
+struct apply *apply_open(struct store *store, struct fleet *fleet); /* NULL: no memory */
+struct apply *apply_close(struct apply *apply);
+
+/* KVR_OK sets *ret_acknowledged. KVR_STALE: came out of order, nothing was changed. Anything else:
+ * roll back. */
+KVR_MUST_CHECK kvr_status apply_report(struct apply *apply, const struct kvr_report *report,
+                                       int64_t now_ns, uint64_t *ret_acknowledged,
+                                       struct kvr_error *error);
+/* The agent's live transfers will not hear from it again; boot_alive: except those of this start.
+ */
+KVR_MUST_CHECK kvr_status apply_agent_gone(struct apply *apply, const char *agent,
+                                           uint64_t boot_alive, const char *detail,
+                                           struct kvr_error *error);
+
+/* Writes the rows; before the commit. */
+KVR_MUST_CHECK kvr_status apply_flush(struct apply *apply, struct kvr_error *error);
+/* After it: counts what happened. */
+void apply_count(struct apply *apply, struct metrics *metrics, int64_t now_ns);
+/* Forgets everything of this transaction. */
+void apply_reset(struct apply *apply);
+
+#endif

@@ -1,0 +1,39 @@
+/* The assembler puts the files into read-only data: no generated source, and any size. The build
+ * gives SCHEDULER_SOURCE_DIR and WEB_SOURCE_DIR and knows that this file depends on theirs. */
+#include "scheduler/embedded.h"
+
+#define EMBED(symbol, path)                                                                        \
+    __asm__(".section .rodata\n"                                                                   \
+            ".balign 16\n"                                                                         \
+            "embedded_" #symbol "_begin:\n"                                                        \
+            ".incbin \"" path "\"\n"                                                               \
+            "embedded_" #symbol "_end:\n"                                                          \
+            ".byte 0\n"                                                                            \
+            ".previous\n");                                                                        \
+    extern const char embedded_##symbol##_begin[] __attribute__((visibility("hidden")));           \
+    extern const char embedded_##symbol##_end[] __attribute__((visibility("hidden")))
+
+#define EMBEDDED(name, file, type, symbol)                                                         \
+    {                                                                                              \
+        name, file, type, embedded_##symbol##_begin, embedded_##symbol##_end                       \
+    }
+
+EMBED(index_html, WEB_SOURCE_DIR "/index.html");
+EMBED(app_js, WEB_SOURCE_DIR "/app.js");
+EMBED(style_css, WEB_SOURCE_DIR "/style.css");
+
+const struct embedded_file embedded_pages[] = {
+    EMBEDDED("/", "index.html", "text/html; charset=utf-8", index_html),
+    EMBEDDED("/app.js", "app.js", "text/javascript; charset=utf-8", app_js),
+    EMBEDDED("/style.css", "style.css", "text/css; charset=utf-8", style_css),
+};
+const size_t embedded_page_count = sizeof(embedded_pages) / sizeof(embedded_pages[0]);
+
+EMBED(migration_1, SCHEDULER_SOURCE_DIR "/migrations/0001_initial.sql");
+EMBED(migration_2, SCHEDULER_SOURCE_DIR "/migrations/0002_requests.sql");
+
+const struct embedded_file embedded_migrations[] = {
+    EMBEDDED("0001_initial.sql", "0001_initial.sql", "application/sql", migration_1),
+    EMBEDDED("0002_requests.sql", "0002_requests.sql", "application/sql", migration_2),
+};
+const int embedded_migration_count = sizeof(embedded_migrations) / sizeof(embedded_migrations[0]);

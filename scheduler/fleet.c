@@ -1,0 +1,237 @@
+#include "scheduler/fleet.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define STORED_AT_LEAST_NS ((int64_t)(60 * KVR_S)) /* seen_ns in the database is at most so old */
+
+struct member {
+    struct agent_row row;
+    kvr_ns since; /* monotonic: when it spoke, or was loaded */
+    bool heard;   /* since this process started */
+    int64_t stored_ns;
+    bool handed_out; /* by fleet_next_silent, since it spoke last */
+    struct kvr_agent_facts facts;
+};
+
+struct fleet {
+    pthread_mutex_t lock;
+    int count;
+    struct member *members[FLEET_AGENTS_MAX]; /* by name */
+};
+
+const char *agent_state_name(agent_state state)
+{
+    return state == AGENT_UP ? "up" : state == AGENT_LOST ? "lost" : "stopped";
+}
+
+struct fleet *fleet_open(void)
+{
+    struct fleet *fleet = calloc(1, sizeof(*fleet));
+
+    if (fleet != NULL)
+        pthread_mutex_init(&fleet->lock, NULL);
+    return fleet;
+}
+
+struct fleet *fleet_close(struct fleet *fleet)
+{
+    if (fleet == NULL)
+        return NULL;
+    for (int i = 0; i < fleet->count; i++)
+        free(fleet->members[i]);
+    pthread_mutex_destroy(&fleet->lock);
+    free(fleet);
+    return NULL;
+}
+
+/* Where the name is, or where it belongs. */
+static bool find(const struct fleet *fleet, const char *name, int *ret_index)
+{
+    int low = 0, high = fleet->count;
+
+    while (low < high) {
+        int middle = (low + high) / 2;
+        int order = strcmp(fleet->members[middle]->row.name, name);
+
+        if (order == 0) {
+            *ret_index = middle;
+            return true;
+        }
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *ret_index = low;
+    return false;
+}
+
+static struct member *member_of(struct fleet *fleet, const char *name)
+{
+    int index;
+
+    return find(fleet, name, &index) ? fleet->members[index] : NULL;
+}
+
+static struct member *add(struct fleet *fleet, const char *name)
+{
+    struct member *member;
+    int index;
+
+    if (find(fleet, name, &index))
+        return fleet->members[index];
+    if (fleet->count == FLEET_AGENTS_MAX)
+        return NULL;
+    member = calloc(1, sizeof(*member));
+    if (member == NULL)
+        return NULL;
+    snprintf(member->row.name, sizeof(member->row.name), "%s", name);
+    memmove(&fleet->members[index + 1], &fleet->members[index],
+            (size_t)(fleet->count - index) * sizeof(fleet->members[0]));
+    fleet->members[index] = member;
+    fleet->count++;
+    return member;
+}
+
+static void load_member(void *self, const struct agent_row *row,
+                        const struct kvr_agent_facts *facts)
+{
+    struct member *member = add(self, row->name);
+
+    if (member == NULL)
+        return;
+    member->row = *row;
+    member->facts = *facts;
+    member->stored_ns = row->seen_ns;
+    member->since = kvr_clock_now();
+}
+
+bool fleet_load(struct fleet *fleet, struct store *store)
+{
+    bool loaded;
+
+    pthread_mutex_lock(&fleet->lock);
+    loaded = store_list_agents(store, load_member, fleet);
+    pthread_mutex_unlock(&fleet->lock);
+    return loaded;
+}
+
+/* A report without facts is about events only; one from an earlier start comes out of a spool and
+ * says nothing about now. */
+bool fleet_update(struct fleet *fleet, const struct kvr_report *report, kvr_ns now, int64_t wall_ns)
+{
+    struct member *member;
+
+    if (report->facts == NULL)
+        return true;
+    pthread_mutex_lock(&fleet->lock);
+    member = add(fleet, report->agent);
+    if (member != NULL) {
+        if (memcmp(&member->facts, report->facts, sizeof(member->facts)) != 0 ||
+            member->row.boot != report->boot || member->row.stopped != report->leaving ||
+            wall_ns - member->stored_ns > STORED_AT_LEAST_NS)
+            member->stored_ns = wall_ns; /* the writer stores under the same condition */
+        member->facts = *report->facts;
+        member->row.boot = report->boot;
+        member->row.dropped = report->dropped;
+        member->row.stopped = report->leaving;
+        member->row.seen_ns = wall_ns;
+        member->since = now;
+        member->heard = true;
+        member->handed_out = false;
+    }
+    pthread_mutex_unlock(&fleet->lock);
+    return member != NULL;
+}
+
+bool fleet_differs(struct fleet *fleet, const struct kvr_report *report, int64_t wall_ns)
+{
+    const struct member *member;
+    bool differs;
+
+    if (report->facts == NULL)
+        return false;
+    pthread_mutex_lock(&fleet->lock);
+    member = member_of(fleet, report->agent);
+    differs = member == NULL || member->row.boot != report->boot ||
+              member->row.stopped != report->leaving ||
+              memcmp(&member->facts, report->facts, sizeof(member->facts)) != 0 ||
+              wall_ns - member->stored_ns > STORED_AT_LEAST_NS;
+    pthread_mutex_unlock(&fleet->lock);
+    return differs;
+}
+
+uint64_t fleet_row(struct fleet *fleet, const struct kvr_report *report, int64_t wall_ns,
+                   struct agent_row *ret_row)
+{
+    const struct member *member;
+    uint64_t boot_before;
+
+    pthread_mutex_lock(&fleet->lock);
+    member = member_of(fleet, report->agent);
+    boot_before = member != NULL ? member->row.boot : 0;
+    pthread_mutex_unlock(&fleet->lock);
+    memset(ret_row, 0, sizeof(*ret_row));
+    memcpy(ret_row->name, report->agent, sizeof(ret_row->name));
+    ret_row->boot = report->boot;
+    ret_row->dropped = report->dropped;
+    ret_row->stopped = report->leaving;
+    ret_row->seen_ns = wall_ns;
+    return boot_before;
+}
+
+bool fleet_next_silent(struct fleet *fleet, kvr_ns now, kvr_ns silent,
+                       char ret_name[KVR_NAME_BYTES])
+{
+    bool found = false;
+
+    pthread_mutex_lock(&fleet->lock);
+    for (int i = 0; i < fleet->count && !found; i++) {
+        struct member *member = fleet->members[i];
+
+        if (member->handed_out || now - member->since <= silent)
+            continue;
+        member->handed_out = true;
+        memcpy(ret_name, member->row.name, KVR_NAME_BYTES);
+        found = true;
+    }
+    pthread_mutex_unlock(&fleet->lock);
+    return found;
+}
+
+void fleet_prune(struct fleet *fleet, int64_t before_ns)
+{
+    int kept = 0;
+
+    pthread_mutex_lock(&fleet->lock);
+    for (int i = 0; i < fleet->count; i++) {
+        if (fleet->members[i]->row.seen_ns < before_ns)
+            free(fleet->members[i]);
+        else
+            fleet->members[kept++] = fleet->members[i];
+    }
+    fleet->count = kept;
+    pthread_mutex_unlock(&fleet->lock);
+}
+
+static agent_state state_of(const struct member *member, kvr_ns now)
+{
+    if (member->row.stopped)
+        return AGENT_STOPPED;
+    return member->heard && now - member->since <= FLEET_SILENT_NS ? AGENT_UP : AGENT_LOST;
+}
+
+void fleet_each(struct fleet *fleet, kvr_ns now, fleet_visit *visit, void *self)
+{
+    pthread_mutex_lock(&fleet->lock);
+    for (int i = 0; i < fleet->count; i++) {
+        const struct member *member = fleet->members[i];
+        struct agent_view view = {.row = member->row, .facts = &member->facts};
+
+        view.state = state_of(member, now);
+        visit(self, &view);
+    }
+    pthread_mutex_unlock(&fleet->lock);
+}

@@ -1,0 +1,60 @@
+/* The agents, as they last said they are.
+ *
+ * The fleet lives in memory and is what the API shows; the database has a copy of what was
+ * committed, from which it is filled at start, so that an agent is known (as lost) before it speaks
+ * again. An agent that is silent longer than FLEET_SILENT_NS is lost. Any thread: a lock of its
+ * own. */
+#ifndef KVR_SCHEDULER_FLEET_H
+#define KVR_SCHEDULER_FLEET_H
+
+#include "base/clock.h"
+#include "scheduler/store.h"
+#include "trace/report.h"
+
+#define FLEET_AGENTS_MAX 1024
+#define FLEET_SILENT_NS  (6 * KVR_S)
+
+typedef enum agent_state {
+    AGENT_UP,
+    AGENT_LOST,    /* silent */
+    AGENT_STOPPED, /* it said goodbye */
+} agent_state;
+
+const char *agent_state_name(agent_state state);
+
+struct agent_view {
+    struct agent_row row;
+    agent_state state;
+    const struct kvr_agent_facts *facts;
+};
+
+struct fleet;
+
+struct fleet *fleet_open(void); /* NULL: no memory */
+struct fleet *fleet_close(struct fleet *fleet);
+
+/* From the database, at start. */
+bool fleet_load(struct fleet *fleet, struct store *store);
+
+/* The agent spoke. False when there are FLEET_AGENTS_MAX others. */
+bool fleet_update(struct fleet *fleet, const struct kvr_report *report, kvr_ns now,
+                  int64_t wall_ns);
+
+/* What is stored of the agent differs from this report, or is old: worth a write. */
+bool fleet_differs(struct fleet *fleet, const struct kvr_report *report, int64_t wall_ns);
+/* The row to store for this report, and what was known of its boot before: 0 for a new agent. */
+uint64_t fleet_row(struct fleet *fleet, const struct kvr_report *report, int64_t wall_ns,
+                   struct agent_row *ret_row);
+
+/* Sets *ret_name to an agent that has been silent for longer than `silent` and was not handed out
+ * since it spoke last. False: none. */
+bool fleet_next_silent(struct fleet *fleet, kvr_ns now, kvr_ns silent,
+                       char ret_name[KVR_NAME_BYTES]);
+/* Forgets agents not seen since. */
+void fleet_prune(struct fleet *fleet, int64_t before_ns);
+
+/* Each agent in the order of its name, under the lock. */
+typedef void fleet_visit(void *self, const struct agent_view *agent);
+void fleet_each(struct fleet *fleet, kvr_ns now, fleet_visit *visit, void *self);
+
+#endif

@@ -1,0 +1,424 @@
+#include "scheduler/http.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "scheduler/page.h"
+
+#define INGEST_PATH   "/ingest/v1/events"
+#define METRICS_TYPE  "text/plain; version=0.0.4; charset=utf-8"
+#define JSON_TYPE     "application/json"
+#define PROTOBUF_TYPE "application/x-protobuf"
+
+static const char security_policy[] =
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' "
+    "data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+struct http {
+    struct http_options options;
+    struct MHD_Daemon *daemon;
+    size_t body_bytes; /* of all requests under way; the daemon's thread only */
+    _Atomic bool draining;
+};
+
+/* One request, from its first header to its last byte. The daemon's thread, but for `answered`. */
+struct request {
+    struct http *http;
+    struct MHD_Connection *connection;
+    uint8_t *body;
+    size_t body_bytes, body_room;
+    bool started;
+    bool waiting; /* suspended until the writer has answered; then the next three hold */
+    kvr_status status;
+    uint64_t acknowledged;
+    char detail[KVR_DETAIL_BYTES];
+};
+
+/* ---- answers ---- */
+
+static enum MHD_Result send_answer(struct request *request, unsigned status, const char *type,
+                                   void *body, size_t size)
+{
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(size, body, MHD_RESPMEM_MUST_FREE);
+    enum MHD_Result result;
+
+    if (response == NULL) {
+        free(body);
+        return MHD_NO;
+    }
+    MHD_add_response_header(response, "Content-Type", type);
+    MHD_add_response_header(response, "Cache-Control", "no-store");
+    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
+        MHD_add_response_header(response, "Allow", "GET, HEAD");
+    if (status == MHD_HTTP_SERVICE_UNAVAILABLE)
+        MHD_add_response_header(response, "Retry-After", "1");
+    result = MHD_queue_response(request->connection, status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+static enum MHD_Result send_error(struct request *request, unsigned status, const char *message)
+{
+    struct api_answer answer;
+
+    api_error(&answer, status, message);
+    if (answer.body == NULL)
+        return MHD_NO;
+    return send_answer(request, status, JSON_TYPE, answer.body, strlen(answer.body));
+}
+
+static enum MHD_Result send_page(struct request *request, struct page *page)
+{
+    const char *known =
+        MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "If-None-Match");
+    bool same = known != NULL && strcmp(known, page->etag) == 0;
+    struct MHD_Response *response = MHD_create_response_from_buffer(
+        same ? 0 : page->size, (void *)page->begin,
+        page->owned ? MHD_RESPMEM_MUST_COPY : MHD_RESPMEM_PERSISTENT);
+    enum MHD_Result result = MHD_NO;
+
+    if (response != NULL) {
+        MHD_add_response_header(response, "Content-Type", page->type);
+        MHD_add_response_header(response, "ETag", page->etag);
+        MHD_add_response_header(response, "Cache-Control", "no-cache");
+        MHD_add_response_header(response, "Content-Security-Policy", security_policy);
+        MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+        MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
+        result = MHD_queue_response(request->connection, same ? MHD_HTTP_NOT_MODIFIED : MHD_HTTP_OK,
+                                    response);
+        MHD_destroy_response(response);
+    }
+    page_done(page);
+    return result;
+}
+
+/* ---- GET ---- */
+
+static enum MHD_Result add_parameter(void *self, enum MHD_ValueKind kind, const char *name,
+                                     const char *value)
+{
+    struct api_query *query = self;
+
+    (void)kind;
+    if (query->count < API_PARAMETERS_MAX) {
+        query->parameters[query->count].name = name;
+        query->parameters[query->count].value = value;
+    }
+    query->count++;
+    return MHD_YES;
+}
+
+static enum MHD_Result get_metrics(struct request *request)
+{
+    struct http *http = request->http;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    if (out == NULL)
+        return MHD_NO;
+    metrics_write(http->options.metrics, http->options.fleet, kvr_clock_now(), out);
+    if (fclose(out) != 0) {
+        free(text);
+        return MHD_NO;
+    }
+    return send_answer(request, MHD_HTTP_OK, METRICS_TYPE, text, size);
+}
+
+static enum MHD_Result get(struct request *request, const char *path)
+{
+    struct http *http = request->http;
+    struct api_query query = {0};
+    struct api_answer answer;
+    struct page page;
+
+    if (strcmp(path, "/metrics") == 0)
+        return get_metrics(request);
+    if (page_get(http->options.web_root, path, &page))
+        return send_page(request, &page);
+    MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, add_parameter, &query);
+    if (query.count > API_PARAMETERS_MAX)
+        return send_error(request, MHD_HTTP_BAD_REQUEST, "that are too many parameters");
+    api_get(http->options.api, path, &query, &answer);
+    if (answer.body == NULL)
+        return MHD_NO;
+    return send_answer(request, answer.status, JSON_TYPE, answer.body, strlen(answer.body));
+}
+
+/* ---- POST of a report ---- */
+
+static void forget_body(struct request *request)
+{
+    request->http->body_bytes -= request->body_room;
+    free(request->body);
+    request->body = NULL;
+    request->body_bytes = request->body_room = 0;
+}
+
+static bool keep_body(struct request *request, const char *data, size_t size)
+{
+    size_t needed = request->body_bytes + size, room = request->body_room;
+    uint8_t *body;
+
+    if (needed > KVR_REPORT_BYTES_MAX)
+        return false;
+    if (needed > room) {
+        room = room == 0 ? 8192 : room;
+        while (room < needed)
+            room *= 2;
+        if (request->http->body_bytes - request->body_room + room > HTTP_BODIES_BYTES_MAX)
+            return false;
+        body = realloc(request->body, room);
+        if (body == NULL)
+            return false;
+        request->http->body_bytes += room - request->body_room;
+        request->body = body;
+        request->body_room = room;
+    }
+    memcpy(request->body + request->body_bytes, data, size);
+    request->body_bytes = needed;
+    return true;
+}
+
+/* Writer thread. */
+static void answered(void *self, kvr_status status, uint64_t acknowledged, const char *detail)
+{
+    struct request *request = self;
+
+    request->status = status;
+    request->acknowledged = acknowledged;
+    snprintf(request->detail, sizeof(request->detail), "%s", detail);
+    MHD_resume_connection(request->connection);
+}
+
+static enum MHD_Result answer_report(struct request *request)
+{
+    struct kvr_report_answer answer = {.acknowledged = request->acknowledged};
+    uint8_t *bytes;
+
+    request->waiting = false;
+    if (request->status != KVR_OK) {
+        bool stale = request->status == KVR_STALE;
+
+        return send_error(request, stale ? MHD_HTTP_CONFLICT : MHD_HTTP_SERVICE_UNAVAILABLE,
+                          request->detail);
+    }
+    bytes = malloc(KVR_REPORT_ANSWER_BYTES);
+    if (bytes == NULL)
+        return MHD_NO;
+    return send_answer(request, MHD_HTTP_OK, PROTOBUF_TYPE, bytes,
+                       kvr_report_answer_encode(&answer, bytes));
+}
+
+static enum MHD_Result take_report(struct request *request)
+{
+    struct http *http = request->http;
+    struct kvr_error error = {0};
+    struct kvr_report *report;
+    kvr_status status =
+        kvr_report_decode(request->body != NULL ? request->body : (const uint8_t *)"",
+                          request->body_bytes, &report, &error);
+
+    forget_body(request);
+    if (status != KVR_OK) {
+        metrics_refused(http->options.metrics);
+        return send_error(request,
+                          status == KVR_NO_MEMORY   ? MHD_HTTP_SERVICE_UNAVAILABLE
+                          : status == KVR_TOO_LARGE ? MHD_HTTP_CONTENT_TOO_LARGE
+                                                    : MHD_HTTP_BAD_REQUEST,
+                          error.detail);
+    }
+    /* Suspended first: the writer may answer before ingest_submit has returned. */
+    MHD_suspend_connection(request->connection);
+    request->waiting = true;
+    if (ingest_submit(http->options.ingest, report, answered, request) != KVR_OK)
+        answered(request, KVR_AGAIN, 0, "more reports wait than can be taken: send it again");
+    return MHD_YES;
+}
+
+/* Before the body is read: what will be refused anyway is not received. */
+static enum MHD_Result begin_report(struct request *request)
+{
+    const char *length =
+        MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "Content-Length");
+    const char *type =
+        MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "Content-Type");
+
+    if (atomic_load(&request->http->draining))
+        return send_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, "the scheduler is shutting down");
+    if (type == NULL || strcasecmp(type, PROTOBUF_TYPE) != 0)
+        return send_error(request, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
+                          "a report has Content-Type: " PROTOBUF_TYPE);
+    if (length != NULL && strtoull(length, NULL, 10) > KVR_REPORT_BYTES_MAX)
+        return send_error(request, MHD_HTTP_CONTENT_TOO_LARGE, "a report has at most 4 MiB");
+    return MHD_YES;
+}
+
+/* ---- the daemon's callbacks ---- */
+
+static struct request *new_request(struct http *http, struct MHD_Connection *connection)
+{
+    struct request *request = calloc(1, sizeof(*request));
+
+    if (request != NULL) {
+        request->http = http;
+        request->connection = connection;
+    }
+    return request;
+}
+
+static enum MHD_Result serve(void *self, struct MHD_Connection *connection, const char *path,
+                             const char *method, const char *version, const char *data,
+                             size_t *data_size, void **context)
+{
+    struct request *request = *context;
+    bool posting = strcmp(path, INGEST_PATH) == 0;
+
+    (void)version;
+    if (request == NULL) {
+        request = *context = new_request(self, connection);
+        if (request == NULL)
+            return MHD_NO;
+        return posting && strcmp(method, "POST") == 0 ? begin_report(request) : MHD_YES;
+    }
+    if (*data_size > 0) {
+        bool kept = !posting || keep_body(request, data, *data_size); /* others' bodies: ignored */
+
+        *data_size = 0;
+        return kept ? MHD_YES : MHD_NO; /* closes: there is no answering within a body */
+    }
+    if (request->waiting)
+        return answer_report(request);
+    if (posting && strcmp(method, "POST") == 0)
+        return take_report(request);
+    if (posting)
+        return send_error(request, MHD_HTTP_METHOD_NOT_ALLOWED, "reports are posted here");
+    if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
+        return send_error(request, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are known here");
+    return get(request, path);
+}
+
+static void request_done(void *self, struct MHD_Connection *connection, void **context,
+                         enum MHD_RequestTerminationCode code)
+{
+    struct request *request = *context;
+
+    (void)self;
+    (void)connection;
+    (void)code;
+    if (request == NULL)
+        return;
+    forget_body(request);
+    free(request);
+    *context = NULL;
+}
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+static void daemon_log(void *self, const char *format, va_list arguments)
+{
+    char line[256];
+
+    (void)self;
+    if (!kvr_log_enabled(KVR_LOG_DEBUG))
+        return; /* it reports every client that hangs up */
+    vsnprintf(line, sizeof(line), format, arguments);
+    line[strcspn(line, "\n")] = '\0';
+    kvr_log_debug("http: %s", line);
+}
+#pragma GCC diagnostic pop
+
+/* ---- start and stop ---- */
+
+static kvr_status open_socket(const struct kvr_address *listen_at, int *ret_fd, uint16_t *ret_port,
+                              struct kvr_error *error)
+{
+    char printed[KVR_ADDRESS_TEXT_BYTES];
+    struct kvr_address address = *listen_at;
+    struct sockaddr_storage at;
+    socklen_t bytes;
+    kvr_status status;
+    int fd, yes = 1;
+
+    if (strcmp(address.host, "localhost") == 0)
+        strcpy(address.host, "127.0.0.1");
+    kvr_address_print(&address, printed);
+    status = kvr_address_to_socket(&address, &at, &bytes);
+    if (status != KVR_OK)
+        return kvr_error_set(error, status, "http", "%s: a numeric address is needed to listen on",
+                             printed);
+    fd = socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return kvr_error_system(error, "http", errno, "no socket to listen on");
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+    if (bind(fd, (struct sockaddr *)&at, bytes) != 0 || listen(fd, 256) != 0 ||
+        getsockname(fd, (struct sockaddr *)&at, &bytes) != 0) {
+        kvr_error_system(error, "http", errno, "cannot listen on %s", printed);
+        close(fd);
+        return KVR_SYSTEM;
+    }
+    status = kvr_address_from_socket((struct sockaddr *)&at, &address);
+    if (status != KVR_OK) {
+        close(fd);
+        return kvr_error_set(error, status, "http", "cannot listen on %s", printed);
+    }
+    *ret_fd = fd;
+    *ret_port = address.port;
+    return KVR_OK;
+}
+
+kvr_status http_start(const struct http_options *options, struct http **ret_http,
+                      uint16_t *ret_port, struct kvr_error *error)
+{
+    struct http *http = calloc(1, sizeof(*http));
+    uint16_t port = 0;
+    kvr_status status;
+    int fd = -1;
+
+    if (http == NULL)
+        return kvr_error_set(error, KVR_NO_MEMORY, "http", "no memory for the HTTP port");
+    http->options = *options;
+    status = open_socket(&options->listen, &fd, &port, error);
+    if (status != KVR_OK) {
+        free(http);
+        return status;
+    }
+    http->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
+        serve, http, MHD_OPTION_EXTERNAL_LOGGER, daemon_log, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
+        MHD_OPTION_NOTIFY_COMPLETED, request_done, NULL, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)HTTP_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)HTTP_IDLE_SECONDS,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)32768, MHD_OPTION_END);
+    if (http->daemon == NULL) {
+        close(fd);
+        free(http);
+        return kvr_error_set(error, KVR_SYSTEM, "http", "libmicrohttpd does not start");
+    }
+    *ret_http = http;
+    *ret_port = port;
+    return KVR_OK;
+}
+
+void http_drain(struct http *http)
+{
+    atomic_store(&http->draining, true);
+}
+
+struct http *http_stop(struct http *http)
+{
+    if (http == NULL)
+        return NULL;
+    MHD_stop_daemon(http->daemon);
+    free(http);
+    return NULL;
+}

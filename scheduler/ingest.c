@@ -1,0 +1,287 @@
+#include "scheduler/ingest.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "scheduler/apply.h"
+
+#define HOUSEKEEPING_NS (5 * KVR_S)
+#define AGENT_LOST_NS   (60 * KVR_S)
+#define PRUNE_ROUNDS    20 /* per housekeeping: 5,000 rows of a kind each */
+
+struct waiting {
+    struct kvr_report *report;
+    ingest_answered *answered;
+    void *self;
+    kvr_status status;
+    uint64_t acknowledged;
+    struct kvr_error error;
+};
+
+struct ingest {
+    struct ingest_options options;
+    struct apply *apply;
+    kvr_ns housekeeping_at;
+
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    bool stopping;           /* by lock, as the next two */
+    struct waiting *waiting; /* INGEST_WAITING_MAX */
+    int waiting_count;
+    struct waiting *under_way; /* the writer's own: what it took */
+};
+
+kvr_status ingest_submit(struct ingest *ingest, struct kvr_report *report,
+                         ingest_answered *answered, void *self)
+{
+    bool taken;
+
+    pthread_mutex_lock(&ingest->lock);
+    taken = !ingest->stopping && ingest->waiting_count < INGEST_WAITING_MAX;
+    if (taken) {
+        ingest->waiting[ingest->waiting_count++] =
+            (struct waiting){.report = report, .answered = answered, .self = self};
+        pthread_cond_signal(&ingest->change);
+    }
+    pthread_mutex_unlock(&ingest->lock);
+    if (!taken)
+        kvr_report_free(report);
+    return taken ? KVR_OK : KVR_AGAIN;
+}
+
+/* ---- writer thread ---- */
+
+/* Waits for reports, for the time of housekeeping, or for the end. Returns how many it took. */
+static int take(struct ingest *ingest, bool *ret_stopping)
+{
+    struct timespec until = {.tv_sec = (time_t)(ingest->housekeeping_at / KVR_S),
+                             .tv_nsec = (long)(ingest->housekeeping_at % KVR_S)};
+    struct waiting *taken;
+    int count, result = 0;
+
+    pthread_mutex_lock(&ingest->lock);
+    while (ingest->waiting_count == 0 && !ingest->stopping && result != ETIMEDOUT)
+        result = pthread_cond_timedwait(&ingest->change, &ingest->lock, &until);
+    taken = ingest->waiting;
+    count = ingest->waiting_count;
+    ingest->waiting = ingest->under_way;
+    ingest->waiting_count = 0;
+    ingest->under_way = taken;
+    *ret_stopping = ingest->stopping;
+    pthread_mutex_unlock(&ingest->lock);
+    return count;
+}
+
+/* All of them or none: a failure of the database is a failure for every report of the round. */
+static kvr_status commit_round(struct ingest *ingest, int count, int64_t now_ns,
+                               struct kvr_error *error)
+{
+    struct store *store = ingest->options.store;
+    kvr_status status;
+
+    if (!store_begin(store))
+        return kvr_error_set(error, KVR_SYSTEM, "ingest", "the database refused: %s",
+                             store_problem(store));
+    for (int i = 0; i < count; i++) {
+        struct waiting *waiting = &ingest->under_way[i];
+
+        waiting->status = apply_report(ingest->apply, waiting->report, now_ns,
+                                       &waiting->acknowledged, &waiting->error);
+        if (waiting->status != KVR_OK && waiting->status != KVR_STALE) {
+            *error = waiting->error;
+            return waiting->status;
+        }
+    }
+    status = apply_flush(ingest->apply, error);
+    if (status == KVR_OK && !store_commit(store))
+        status = kvr_error_set(error, KVR_SYSTEM, "ingest", "the database cannot commit: %s",
+                               store_problem(store));
+    return status;
+}
+
+/* After the commit, so that a change that was rolled back is still a change the next time. */
+static void tell_fleet(struct ingest *ingest, int count, int64_t now_ns)
+{
+    for (int i = 0; i < count; i++)
+        if (ingest->under_way[i].status == KVR_OK &&
+            !fleet_update(ingest->options.fleet, ingest->under_way[i].report, kvr_clock_now(),
+                          now_ns))
+            kvr_log_warning("agent %s is not shown: there are %d others",
+                            ingest->under_way[i].report->agent, FLEET_AGENTS_MAX);
+}
+
+static void write_round(struct ingest *ingest, int count)
+{
+    int64_t now_ns = (int64_t)kvr_clock_wall();
+    kvr_ns begin = kvr_clock_now();
+    struct kvr_error error = {0};
+    kvr_status status = commit_round(ingest, count, now_ns, &error);
+
+    if (status == KVR_OK) {
+        metrics_committed(ingest->options.metrics, kvr_clock_now() - begin);
+        apply_count(ingest->apply, ingest->options.metrics, now_ns);
+        tell_fleet(ingest, count, now_ns);
+    } else {
+        store_rollback(ingest->options.store);
+        kvr_log_failure(KVR_LOG_ERROR, "nothing was stored, agents will send it again", &error);
+    }
+    apply_reset(ingest->apply);
+    for (int i = 0; i < count; i++) {
+        struct waiting *waiting = &ingest->under_way[i];
+
+        if (status != KVR_OK)
+            waiting->answered(waiting->self, status, 0, error.detail);
+        else
+            waiting->answered(waiting->self, waiting->status, waiting->acknowledged,
+                              waiting->error.detail);
+        kvr_report_free(waiting->report);
+    }
+}
+
+static bool lose_silent_agent(struct ingest *ingest, const char *agent)
+{
+    struct store *store = ingest->options.store;
+    struct kvr_error error = {0};
+    bool stored =
+        store_begin(store) &&
+        apply_agent_gone(ingest->apply, agent, 0,
+                         "its agent fell silent before it said how this ended", &error) == KVR_OK &&
+        apply_flush(ingest->apply, &error) == KVR_OK && store_commit(store);
+
+    if (stored)
+        apply_count(ingest->apply, ingest->options.metrics, (int64_t)kvr_clock_wall());
+    else
+        store_rollback(store);
+    apply_reset(ingest->apply);
+    return stored;
+}
+
+static void prune(struct ingest *ingest)
+{
+    struct store *store = ingest->options.store;
+    int64_t before_ns = (int64_t)(kvr_clock_wall() - ingest->options.retention);
+    uint64_t removed = 1, total = 0, counts[STATE_END];
+
+    for (int round = 0; round < PRUNE_ROUNDS && removed > 0; round++) {
+        removed = 0;
+        if (!store_begin(store) || !store_prune(store, before_ns, &removed) ||
+            !store_commit(store)) {
+            store_rollback(store);
+            return;
+        }
+        total += removed;
+    }
+    if (total == 0)
+        return;
+    fleet_prune(ingest->options.fleet, before_ns);
+    if (store_count_states(store, counts))
+        metrics_set_states(ingest->options.metrics, counts);
+}
+
+static void keep_house(struct ingest *ingest)
+{
+    char agent[KVR_NAME_BYTES];
+
+    while (fleet_next_silent(ingest->options.fleet, kvr_clock_now(), ingest->options.agent_lost,
+                             agent))
+        if (!lose_silent_agent(ingest, agent))
+            break;
+    if (ingest->options.retention != KVR_NEVER)
+        prune(ingest);
+}
+
+static void *writer_main(void *self)
+{
+    struct ingest *ingest = self;
+    bool stopping = false;
+
+    while (!stopping) {
+        int count = take(ingest, &stopping);
+
+        if (count > 0)
+            write_round(ingest, count);
+        if (kvr_clock_now() >= ingest->housekeeping_at) {
+            keep_house(ingest);
+            ingest->housekeeping_at = kvr_clock_now() + HOUSEKEEPING_NS;
+        }
+    }
+    return NULL;
+}
+
+/* ---- start and stop ---- */
+
+static void release(struct ingest *ingest)
+{
+    apply_close(ingest->apply);
+    free(ingest->waiting);
+    free(ingest->under_way);
+    pthread_cond_destroy(&ingest->change);
+    pthread_mutex_destroy(&ingest->lock);
+    free(ingest);
+}
+
+static int start_thread(struct ingest *ingest)
+{
+    sigset_t all, before;
+    int failed;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    failed = pthread_create(&ingest->thread, NULL, writer_main, ingest);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed == 0)
+        (void)pthread_setname_np(ingest->thread, "writer");
+    return failed;
+}
+
+kvr_status ingest_start(const struct ingest_options *options, struct ingest **ret_ingest,
+                        struct kvr_error *error)
+{
+    struct ingest *ingest = calloc(1, sizeof(*ingest));
+    pthread_condattr_t monotonic;
+    int failed;
+
+    if (ingest == NULL)
+        return kvr_error_set(error, KVR_NO_MEMORY, "ingest", "no memory for the writer");
+    ingest->options = *options;
+    if (ingest->options.agent_lost == 0)
+        ingest->options.agent_lost = AGENT_LOST_NS;
+    pthread_mutex_init(&ingest->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&ingest->change, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    ingest->apply = apply_open(options->store, options->fleet);
+    ingest->waiting = calloc(INGEST_WAITING_MAX, sizeof(struct waiting));
+    ingest->under_way = calloc(INGEST_WAITING_MAX, sizeof(struct waiting));
+    if (ingest->apply == NULL || ingest->waiting == NULL || ingest->under_way == NULL) {
+        release(ingest);
+        return kvr_error_set(error, KVR_NO_MEMORY, "ingest", "no memory for the writer");
+    }
+    ingest->housekeeping_at = kvr_clock_now() + HOUSEKEEPING_NS;
+    failed = start_thread(ingest);
+    if (failed != 0) {
+        release(ingest);
+        return kvr_error_system(error, "ingest", failed, "no thread for the writer");
+    }
+    *ret_ingest = ingest;
+    return KVR_OK;
+}
+
+struct ingest *ingest_stop(struct ingest *ingest)
+{
+    if (ingest == NULL)
+        return NULL;
+    pthread_mutex_lock(&ingest->lock);
+    ingest->stopping = true;
+    pthread_cond_signal(&ingest->change);
+    pthread_mutex_unlock(&ingest->lock);
+    pthread_join(ingest->thread, NULL);
+    release(ingest);
+    return NULL;
+}

@@ -1,0 +1,44 @@
+/* Agents' reports on their way into the database.
+ *
+ * One writer thread takes every report that waits, applies them in one transaction and answers them
+ * after its commit: what is acknowledged is on disk. A report that came before, wholly or in part,
+ * changes nothing; one that begins behind what its agent still holds is refused (KVR_STALE). The
+ * same thread does the housekeeping: transfers of agents that are gone, and what is past its
+ * retention.
+ *
+ * ingest_submit: any thread. `answered` is called from the writer thread. */
+#ifndef KVR_SCHEDULER_INGEST_H
+#define KVR_SCHEDULER_INGEST_H
+
+#include "scheduler/fleet.h"
+#include "scheduler/metrics.h"
+#include "scheduler/store.h"
+
+#define INGEST_WAITING_MAX 256 /* reports; more are answered KVR_AGAIN */
+
+struct ingest;
+
+/* status KVR_OK: everything up to `acknowledged` is committed. Else detail says why; KVR_STALE and
+ * KVR_INVALID are for good, others may be tried again. */
+typedef void ingest_answered(void *self, kvr_status status, uint64_t acknowledged,
+                             const char *detail);
+
+struct ingest_options {
+    struct store *store; /* the writer's; used by the thread only, from start to stop */
+    struct fleet *fleet;
+    struct metrics *metrics;
+    kvr_ns retention;  /* KVR_NEVER: keep everything */
+    kvr_ns agent_lost; /* silence after which an agent's transfers are lost; 0: 60 s */
+};
+
+KVR_MUST_CHECK kvr_status ingest_start(const struct ingest_options *options,
+                                       struct ingest **ret_ingest, struct kvr_error *error);
+/* Answers what waits, then ends the thread. Returns NULL. */
+struct ingest *ingest_stop(struct ingest *ingest);
+
+/* Takes the report over in any case. KVR_AGAIN: too many wait, or it is stopping; then `answered`
+ * is not called. */
+KVR_MUST_CHECK kvr_status ingest_submit(struct ingest *ingest, struct kvr_report *report,
+                                        ingest_answered *answered, void *self);
+
+#endif

@@ -1,0 +1,237 @@
+/* kvrail-scheduler: wires the parts, waits for a signal, takes them down in the opposite order. */
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/need.h"
+#include "base/options.h"
+#include "base/version.h"
+#include "scheduler/http.h"
+
+#define FILES_NEEDED (HTTP_CONNECTIONS_MAX + 64)
+#define STATE_NEEDED (64ull << 20)
+
+struct config {
+    char listen[KVR_ADDRESS_TEXT_BYTES];
+    char port_file[PATH_MAX];
+    char state_dir[PATH_MAX - 64];
+    char web_root[PATH_MAX];
+    kvr_ns retention;
+    bool insecure;
+};
+
+static const struct kvr_option options[] = {
+    {.name = "listen",
+     .section = "network",
+     .value = "HOST:PORT",
+     .fallback = "127.0.0.1:9470",
+     KVR_OPTION_ADDRESS(struct config, listen),
+     .help = "Where agents report and people look. Port 0: any free one."},
+    {.name = "port-file",
+     .section = "network",
+     .value = "FILE",
+     KVR_OPTION_STRING(struct config, port_file),
+     .help = "The port that is listened on is written there."},
+    {.name = "insecure",
+     .section = "network",
+     KVR_OPTION_BOOL(struct config, insecure),
+     .help =
+         "Listen beyond this host although nothing is encrypted and nobody is asked who he is."},
+    {.name = "state-dir",
+     .section = "state",
+     .value = "DIR",
+     .fallback = ".",
+     KVR_OPTION_STRING(struct config, state_dir),
+     .help = "Holds the database kvrail.db. Made if it is missing."},
+    {.name = "retention",
+     .section = "state",
+     .fallback = "168h",
+     .min = 60 * KVR_S,
+     .max = KVR_NEVER,
+     KVR_OPTION_DURATION(struct config, retention),
+     .help = "How long transfers and events are kept; \"never\" ends: keep everything."},
+    {.name = "web-root",
+     .section = "page",
+     .value = "DIR",
+     KVR_OPTION_STRING(struct config, web_root),
+     .help = "Serve the page from this folder instead of the one that is compiled in."},
+};
+
+static const struct kvr_command command = {
+    .name = "kvrail-scheduler",
+    .description = "Keeps the state of every transfer in SQLite and shows it: agents post their\n"
+                   "events here, /metrics is for Prometheus, /api/v1 for programs, / for people.\n"
+                   "Agents move data without it.",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .footer = "SIGTERM and SIGINT end it in good order; killed, it comes back with all it has\n"
+              "acknowledged.",
+    .rereads = true,
+};
+
+struct scheduler {
+    struct store *writer, *reader;
+    struct fleet *fleet;
+    struct metrics *metrics;
+    struct ingest *ingest;
+    struct api *api;
+    struct http *http;
+};
+
+static kvr_status make_folder(const char *folder, struct kvr_error *error)
+{
+    struct stat status;
+
+    if (mkdir(folder, 0700) != 0 && errno != EEXIST)
+        return kvr_error_system(error, "scheduler", errno, "cannot make the state folder %s",
+                                folder);
+    if (stat(folder, &status) != 0 || !S_ISDIR(status.st_mode))
+        return kvr_error_set(error, KVR_INVALID, "scheduler", "the state folder %s is no folder",
+                             folder);
+    if (access(folder, W_OK | X_OK) != 0)
+        return kvr_error_system(error, "scheduler", errno, "the state folder %s cannot be written",
+                                folder);
+    return kvr_need_space("the state folder", folder, STATE_NEEDED,
+                          "free some, or name another with --state-dir", error);
+}
+
+static kvr_status open_state(const struct config *config, struct scheduler *scheduler,
+                             struct kvr_error *error)
+{
+    uint64_t counts[STATE_END];
+    kvr_status status = kvr_need_files(FILES_NEEDED, error);
+
+    if (status == KVR_OK)
+        status = make_folder(config->state_dir, error);
+    if (status == KVR_OK)
+        status = store_open_writer(config->state_dir, &scheduler->writer, error);
+    if (status == KVR_OK)
+        status = store_open_reader(config->state_dir, &scheduler->reader, error);
+    if (status != KVR_OK)
+        return status;
+    scheduler->fleet = fleet_open();
+    scheduler->metrics = metrics_open();
+    scheduler->api = api_open(scheduler->reader, scheduler->fleet, scheduler->metrics);
+    if (scheduler->fleet == NULL || scheduler->metrics == NULL || scheduler->api == NULL)
+        return kvr_error_set(error, KVR_NO_MEMORY, "scheduler", "no memory to start with");
+    if (!fleet_load(scheduler->fleet, scheduler->reader) ||
+        !store_count_states(scheduler->reader, counts))
+        return kvr_error_set(error, KVR_SYSTEM, "scheduler", "the database cannot be read: %s",
+                             store_problem(scheduler->reader));
+    metrics_set_states(scheduler->metrics, counts);
+    return KVR_OK;
+}
+
+static kvr_status write_port(const char *path, uint16_t port, struct kvr_error *error)
+{
+    char partial[PATH_MAX + 8];
+    FILE *file;
+    bool written;
+
+    snprintf(partial, sizeof(partial), "%s.part", path);
+    file = fopen(partial, "we");
+    written = file != NULL && fprintf(file, "%u\n", port) > 0;
+    if (file != NULL && fclose(file) != 0)
+        written = false;
+    if (!written || rename(partial, path) != 0)
+        return kvr_error_system(error, "scheduler", errno, "cannot write the port file %s", path);
+    return KVR_OK;
+}
+
+static kvr_status start(const struct config *config, const struct kvr_address *listen_at,
+                        struct scheduler *scheduler, struct kvr_error *error)
+{
+    struct ingest_options ingest = {.retention = config->retention};
+    struct http_options http = {.listen = *listen_at};
+    struct kvr_address listening = *listen_at;
+    char printed[KVR_ADDRESS_TEXT_BYTES];
+    kvr_status status = open_state(config, scheduler, error);
+
+    if (status != KVR_OK)
+        return status;
+    ingest.store = scheduler->writer;
+    ingest.fleet = http.fleet = scheduler->fleet;
+    ingest.metrics = http.metrics = scheduler->metrics;
+    status = ingest_start(&ingest, &scheduler->ingest, error);
+    if (status != KVR_OK)
+        return status;
+    http.ingest = scheduler->ingest;
+    http.api = scheduler->api;
+    http.web_root = config->web_root[0] != '\0' ? config->web_root : NULL;
+    status = http_start(&http, &scheduler->http, &listening.port, error);
+    if (status == KVR_OK && config->port_file[0] != '\0')
+        status = write_port(config->port_file, listening.port, error);
+    if (status == KVR_OK)
+        kvr_log_info("kvrail-scheduler %s listens on http://%s/", KVRAIL_VERSION,
+                     kvr_address_print(&listening, printed));
+    return status;
+}
+
+/* Reports are refused first, then what the writer holds is committed and answered. */
+static void stop(struct scheduler *scheduler)
+{
+    if (scheduler->http != NULL)
+        http_drain(scheduler->http);
+    ingest_stop(scheduler->ingest);
+    http_stop(scheduler->http);
+    api_close(scheduler->api);
+    metrics_close(scheduler->metrics);
+    fleet_close(scheduler->fleet);
+    store_close(scheduler->reader);
+    store_close(scheduler->writer);
+}
+
+/* SIGTERM or SIGINT; each SIGHUP before is dealt with. */
+static int wait_for_end(const sigset_t *signals, int argc, char **argv, struct config *config)
+{
+    int number = 0;
+
+    while (sigwait(signals, &number) != 0 || number == SIGHUP) {
+        if (number == SIGHUP)
+            kvr_options_hang_up(&command, argc, argv, config, sizeof(*config));
+        number = 0;
+    }
+    return number;
+}
+
+int main(int argc, char **argv)
+{
+    static struct config config;
+    struct scheduler scheduler = {0};
+    struct kvr_error error = {0};
+    struct kvr_address address;
+    sigset_t signals;
+    kvr_status status;
+    int exit_status;
+
+    if (!kvr_options_load(&command, argc, argv, &config, &exit_status))
+        return exit_status;
+    status = kvr_address_parse(config.listen, -1, &error, &address);
+    if (status != KVR_OK)
+        return kvr_options_refuse(&command, "%s", error.detail);
+    if (!kvr_address_is_loopback(&address) && !config.insecure)
+        return kvr_options_refuse(&command,
+                                  "--listen %s is reachable from other hosts, where nothing is "
+                                  "encrypted yet: add --insecure to allow it",
+                                  config.listen);
+    /* Blocked before the first thread is made, so that every thread leaves them to this one. */
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    status = start(&config, &address, &scheduler, &error);
+    if (status == KVR_OK)
+        kvr_log_info("%s received: stopping",
+                     wait_for_end(&signals, argc, argv, &config) == SIGTERM ? "SIGTERM" : "SIGINT");
+    else
+        kvr_log_error("kvrail-scheduler: %s", error.detail);
+    stop(&scheduler);
+    return status == KVR_OK ? 0 : 1;
+}

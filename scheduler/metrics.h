@@ -1,0 +1,50 @@
+/* Numbers about transfers and about the scheduler itself, for /metrics and the page's summary.
+ *
+ * Counters begin at 0 with the process, as Prometheus expects; only what was committed is counted.
+ * Any thread: a lock of its own. */
+#ifndef KVR_SCHEDULER_METRICS_H
+#define KVR_SCHEDULER_METRICS_H
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "scheduler/fleet.h"
+#include "scheduler/transfer.h"
+
+#define METRICS_SECONDS 60 /* of throughput and latency that the summary looks back on */
+
+struct metrics;
+
+struct metrics *metrics_open(void); /* NULL: no memory */
+struct metrics *metrics_close(struct metrics *metrics);
+
+/* One side of a transfer ended: counted once a side. wall_ns: now. */
+void metrics_ended(struct metrics *metrics, const struct transfer *transfer, kvr_role role,
+                   int64_t wall_ns);
+void metrics_events(struct metrics *metrics, uint64_t count, int64_t newest_wall_ns);
+void metrics_committed(struct metrics *metrics, kvr_ns duration);
+void metrics_refused(struct metrics *metrics); /* a report that was refused */
+/* How many transfers are in each state. */
+void metrics_set_states(struct metrics *metrics, const uint64_t counts[STATE_END]);
+/* A transfer went from one state to another; STATE_END stands for not being there. */
+void metrics_moved(struct metrics *metrics, transfer_state from, transfer_state to);
+
+struct metrics_latency {
+    uint64_t count;
+    double p50, p95, p99; /* seconds */
+};
+
+struct metrics_summary {
+    uint64_t states[STATE_END];
+    uint64_t events;
+    int64_t newest_event_ns;                  /* wall, of arrival; 0: none yet */
+    double bytes_per_second[METRICS_SECONDS]; /* oldest first; the last is the last whole second */
+    struct metrics_latency total, wire;       /* of transfers that were done in that time */
+};
+void metrics_summarise(struct metrics *metrics, int64_t wall_ns,
+                       struct metrics_summary *ret_summary);
+
+/* Prometheus text format 0.0.4. */
+void metrics_write(struct metrics *metrics, struct fleet *fleet, kvr_ns now, FILE *out);
+
+#endif

@@ -1,0 +1,22 @@
+/* The web page's files: compiled in, or read from a folder while somebody works on them. */
+#ifndef KVR_SCHEDULER_PAGE_H
+#define KVR_SCHEDULER_PAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define PAGE_ETAG_BYTES 24
+
+struct page {
+    const char *type;
+    const char *begin; /* static when compiled in, else malloc'ed */
+    size_t size;
+    bool owned;
+    char etag[PAGE_ETAG_BYTES];
+};
+
+/* False: there is no such path, or the folder does not have it. Free with page_done. */
+bool page_get(const char *web_root, const char *path, struct page *ret_page);
+void page_done(struct page *page);
+
+#endif

@@ -1,0 +1,241 @@
+#include "scheduler/store.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "scheduler/embedded.h"
+#include "scheduler/store_rows.h"
+
+#define PATH_BYTES (PATH_MAX + 64)
+
+static const char *const statements[] = {
+#define X(symbol, sql) [symbol] = sql,
+    STORE_STATEMENT_LIST(X)
+#undef X
+};
+
+static bool database_path(const char *folder, char path[PATH_BYTES])
+{
+    return snprintf(path, PATH_BYTES, "%s/kvrail.db", folder) < PATH_MAX;
+}
+
+sqlite3_stmt *store_statement(struct store *store, store_sql sql)
+{
+    sqlite3_stmt **statement = &store->statements[sql];
+
+    if (*statement == NULL &&
+        sqlite3_prepare_v3(store->database, statements[sql], -1, SQLITE_PREPARE_PERSISTENT,
+                           statement, NULL) != SQLITE_OK)
+        return NULL;
+    return *statement;
+}
+
+bool store_run(struct store *store, sqlite3_stmt *statement)
+{
+    int result;
+
+    (void)store;
+    if (statement == NULL)
+        return false;
+    do
+        result = sqlite3_step(statement);
+    while (result == SQLITE_ROW);
+    sqlite3_reset(statement);
+    return result == SQLITE_DONE;
+}
+
+const char *store_problem(struct store *store)
+{
+    return sqlite3_errmsg(store->database);
+}
+
+bool store_begin(struct store *store)
+{
+    return store_run(store, store_statement(store, SQL_BEGIN));
+}
+
+bool store_commit(struct store *store)
+{
+    return store_run(store, store_statement(store, SQL_COMMIT));
+}
+
+void store_rollback(struct store *store)
+{
+    if (!sqlite3_get_autocommit(store->database))
+        (void)store_run(store, store_statement(store, SQL_ROLLBACK));
+}
+
+struct store *store_close(struct store *store)
+{
+    if (store == NULL)
+        return NULL;
+    for (int i = 0; i < SQL_END; i++)
+        sqlite3_finalize(store->statements[i]);
+    sqlite3_close(store->database);
+    free(store);
+    return NULL;
+}
+
+static kvr_status open_database(const char *folder, int flags, const char *pragmas,
+                                struct store **ret_store, struct kvr_error *error)
+{
+    struct store *store = calloc(1, sizeof(*store));
+    char path[PATH_BYTES];
+    int result;
+
+    if (store == NULL)
+        return kvr_error_set(error, KVR_NO_MEMORY, "store", "no memory for the database");
+    if (!database_path(folder, path)) {
+        store_close(store);
+        return kvr_error_set(error, KVR_TOO_LARGE, "store", "the state folder's path is too long");
+    }
+    result = sqlite3_open_v2(path, &store->database, flags | SQLITE_OPEN_NOMUTEX, NULL);
+    if (result == SQLITE_OK) {
+        sqlite3_busy_timeout(store->database, 5000);
+        sqlite3_extended_result_codes(store->database, 1);
+        result = sqlite3_exec(store->database, pragmas, NULL, NULL, NULL);
+    }
+    if (result != SQLITE_OK) {
+        kvr_error_set(error, KVR_SYSTEM, "store", "cannot use the database %s: %s", path,
+                      store->database != NULL ? store_problem(store) : sqlite3_errstr(result));
+        store_close(store);
+        return KVR_SYSTEM;
+    }
+    *ret_store = store;
+    return KVR_OK;
+}
+
+/* ---- migrations ---- */
+
+static kvr_status read_version(struct store *store, int *ret_version, struct kvr_error *error)
+{
+    sqlite3_stmt *statement;
+
+    if (sqlite3_prepare_v2(store->database, "PRAGMA user_version", -1, &statement, NULL) !=
+        SQLITE_OK)
+        return kvr_error_set(error, KVR_SYSTEM, "store", "cannot read the database: %s",
+                             store_problem(store));
+    if (sqlite3_step(statement) == SQLITE_ROW)
+        *ret_version = sqlite3_column_int(statement, 0);
+    sqlite3_finalize(statement);
+    return KVR_OK;
+}
+
+/* VACUUM INTO writes a whole, consistent copy. It is made beside the place and moved there, so that
+ * a copy cut off by a crash is never taken for a backup. */
+static kvr_status back_up(struct store *store, const char *folder, int version,
+                          struct kvr_error *error)
+{
+    char path[PATH_BYTES], partial[PATH_BYTES + 8], sql[] = "VACUUM INTO ?1";
+    sqlite3_stmt *statement = NULL;
+    int result;
+
+    snprintf(path, sizeof(path), "%s/kvrail.db.v%d.bak", folder, version);
+    snprintf(partial, sizeof(partial), "%s.part", path);
+    (void)unlink(partial);
+    result = sqlite3_prepare_v2(store->database, sql, -1, &statement, NULL);
+    if (result == SQLITE_OK) {
+        sqlite3_bind_text(statement, 1, partial, -1, SQLITE_STATIC);
+        result = sqlite3_step(statement);
+    }
+    sqlite3_finalize(statement);
+    if (result != SQLITE_DONE)
+        return kvr_error_set(error, KVR_SYSTEM, "store", "cannot back up the database to %s: %s",
+                             path, store_problem(store));
+    if (rename(partial, path) != 0)
+        return kvr_error_system(error, "store", errno, "cannot write the backup %s", path);
+    kvr_log_info("the database has version %d: copied to %s before it is brought to %d", version,
+                 path, embedded_migration_count);
+    return KVR_OK;
+}
+
+static kvr_status migrate(struct store *store, int version, struct kvr_error *error)
+{
+    char pragma[64];
+
+    for (; version < embedded_migration_count; version++) {
+        snprintf(pragma, sizeof(pragma), "PRAGMA user_version = %d", version + 1);
+        if (sqlite3_exec(store->database, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK ||
+            sqlite3_exec(store->database, embedded_migrations[version].begin, NULL, NULL, NULL) !=
+                SQLITE_OK ||
+            sqlite3_exec(store->database, pragma, NULL, NULL, NULL) != SQLITE_OK ||
+            sqlite3_exec(store->database, "COMMIT", NULL, NULL, NULL) != SQLITE_OK) {
+            kvr_error_set(error, KVR_SYSTEM, "store", "migration %s failed: %s",
+                          embedded_migrations[version].name, store_problem(store));
+            store_rollback(store);
+            return KVR_SYSTEM;
+        }
+    }
+    return KVR_OK;
+}
+
+static bool is_empty(struct store *store)
+{
+    sqlite3_stmt *statement;
+    bool empty = false;
+
+    if (sqlite3_prepare_v2(store->database, "SELECT count(*) FROM sqlite_schema", -1, &statement,
+                           NULL) != SQLITE_OK)
+        return false;
+    if (sqlite3_step(statement) == SQLITE_ROW)
+        empty = sqlite3_column_int(statement, 0) == 0;
+    sqlite3_finalize(statement);
+    return empty;
+}
+
+static kvr_status bring_up_to_date(struct store *store, const char *folder, struct kvr_error *error)
+{
+    kvr_status status;
+    int version = 0;
+
+    status = read_version(store, &version, error);
+    if (status != KVR_OK)
+        return status;
+    if (version > embedded_migration_count)
+        return kvr_error_set(error, KVR_VERSION, "store",
+                             "%s/kvrail.db has version %d, and this program knows only up to %d: "
+                             "use a newer kvrail-scheduler or another --state-dir",
+                             folder, version, embedded_migration_count);
+    if (version == embedded_migration_count)
+        return KVR_OK;
+    if (!is_empty(store)) {
+        status = back_up(store, folder, version, error);
+        if (status != KVR_OK)
+            return status;
+    }
+    return migrate(store, version, error);
+}
+
+kvr_status store_open_writer(const char *folder, struct store **ret_store, struct kvr_error *error)
+{
+    struct store *store;
+    kvr_status status;
+
+    /* The version is looked at before journal_mode changes anything in a newer database. */
+    status = open_database(folder, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+                           "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
+                           "PRAGMA cache_size = -65536",
+                           &store, error);
+    if (status != KVR_OK)
+        return status;
+    status = bring_up_to_date(store, folder, error);
+    if (status == KVR_OK &&
+        sqlite3_exec(store->database, "PRAGMA journal_mode = WAL", NULL, NULL, NULL) != SQLITE_OK)
+        status = kvr_error_set(error, KVR_SYSTEM, "store", "the database cannot use WAL: %s",
+                               store_problem(store));
+    if (status != KVR_OK) {
+        store_close(store);
+        return status;
+    }
+    *ret_store = store;
+    return KVR_OK;
+}
+
+kvr_status store_open_reader(const char *folder, struct store **ret_store, struct kvr_error *error)
+{
+    return open_database(folder, SQLITE_OPEN_READONLY, "PRAGMA query_only = ON", ret_store, error);
+}

@@ -1,0 +1,109 @@
+/* The scheduler's memory: one SQLite database in WAL mode.
+ *
+ * A `store` is one connection. The writer's is opened first: it brings the schema to this version
+ * (a newer database is refused, an older one is copied to kvrail.db.v<N>.bak before it is changed).
+ * Readers are opened after it and never wait for it. synchronous=FULL: what is committed survives a
+ * power cut too. One thread a store. */
+#ifndef KVR_SCHEDULER_STORE_H
+#define KVR_SCHEDULER_STORE_H
+
+#include <stddef.h>
+
+#include "scheduler/transfer.h"
+#include "trace/report.h"
+
+struct store;
+
+KVR_MUST_CHECK kvr_status store_open_writer(const char *folder, struct store **ret_store,
+                                            struct kvr_error *error);
+KVR_MUST_CHECK kvr_status store_open_reader(const char *folder, struct store **ret_store,
+                                            struct kvr_error *error);
+struct store *store_close(struct store *store); /* returns NULL */
+
+/* Why the last call failed, as a sentence. Valid until the next call. */
+const char *store_problem(struct store *store);
+
+/* ---- writer: between begin and commit; every bool is false on failure, then roll back ---- */
+bool store_begin(struct store *store);
+bool store_commit(struct store *store);
+void store_rollback(struct store *store);
+
+bool store_position(struct store *store, const char *agent, uint64_t boot, uint64_t *ret_sequence);
+bool store_set_position(struct store *store, const char *agent, uint64_t boot, uint64_t sequence,
+                        int64_t now_ns);
+bool store_add_event(struct store *store, uint64_t transfer, const char *agent, uint64_t boot,
+                     uint64_t sequence, const struct kvr_event *event, int64_t at_ns,
+                     int64_t now_ns);
+/* Inserts when ordinal is 0 (and sets it), else updates. */
+bool store_put_transfer(struct store *store, struct transfer *transfer);
+bool store_delete_transfer(struct store *store, uint64_t id);
+
+struct agent_row {
+    char name[KVR_NAME_BYTES];
+    uint64_t boot;
+    uint64_t dropped;
+    bool stopped;
+    int64_t seen_ns;
+};
+bool store_put_agent(struct store *store, const struct agent_row *row,
+                     const struct kvr_agent_facts *facts);
+
+/* Removes some of what is older than before_ns; *ret_removed rows of all kinds, 0: nothing left. */
+bool store_prune(struct store *store, int64_t before_ns, uint64_t *ret_removed);
+
+/* ---- either ---- */
+/* *ret_found false: no such transfer. */
+bool store_get_transfer(struct store *store, uint64_t id, struct transfer *ret_transfer,
+                        bool *ret_found);
+
+/* For every live transfer that has `agent` on one side. */
+bool store_live_of_agent(struct store *store, const char *agent, uint64_t *ids, size_t room,
+                         size_t *ret_count);
+
+/* Newest first, those below `before` (an ordinal; 0: from the newest). */
+typedef enum transfer_filter_kind {
+    FILTER_ALL,
+    FILTER_LIVE,
+    FILTER_STATE,
+    FILTER_REQUEST, /* its id begins with request */
+} transfer_filter_kind;
+
+struct transfer_filter {
+    transfer_filter_kind kind;
+    transfer_state state;
+    const char *request; /* borrowed for the call */
+    int64_t before;
+    uint32_t limit;
+};
+
+typedef void transfer_visit(void *self, const struct transfer *transfer);
+bool store_list_transfers(struct store *store, const struct transfer_filter *filter,
+                          transfer_visit *visit, void *self);
+/* Those that ended since, newest first, at most limit. */
+bool store_recent_transfers(struct store *store, int64_t since_ns, uint32_t limit,
+                            transfer_visit *visit, void *self);
+
+struct stored_event {
+    const char *agent, *role, *kind, *peer, *outcome, *detail; /* borrowed for the visit */
+    uint64_t sequence, bytes, retries;
+    int64_t at_ns;
+};
+typedef void event_visit(void *self, const struct stored_event *event);
+bool store_list_events(struct store *store, uint64_t transfer, uint32_t limit, event_visit *visit,
+                       void *self);
+
+typedef void agent_visit(void *self, const struct agent_row *row,
+                         const struct kvr_agent_facts *facts);
+bool store_list_agents(struct store *store, agent_visit *visit, void *self);
+
+bool store_count_states(struct store *store, uint64_t ret_counts[STATE_END]);
+
+struct reason_group {
+    const char *state, *reason; /* borrowed for the visit */
+    uint64_t count;
+    uint64_t last_id; /* the newest transfer that ended so */
+};
+typedef void reason_visit(void *self, const struct reason_group *group);
+bool store_group_reasons(struct store *store, int64_t since_ns, reason_visit *visit, void *self);
+
+#endif

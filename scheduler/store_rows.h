@@ -1,0 +1,81 @@
+/* Inside the store: its connection, its statements, and how rows and columns meet. */
+#ifndef KVR_SCHEDULER_STORE_ROWS_H
+#define KVR_SCHEDULER_STORE_ROWS_H
+
+#include <sqlite3.h>
+
+#include "scheduler/store.h"
+
+/* Every statement is prepared once, when it is first used. */
+#define STORE_STATEMENT_LIST(X)                                                                    \
+    X(SQL_BEGIN, "BEGIN IMMEDIATE")                                                                \
+    X(SQL_COMMIT, "COMMIT")                                                                        \
+    X(SQL_ROLLBACK, "ROLLBACK")                                                                    \
+    X(SQL_GET_POSITION, "SELECT sequence FROM positions WHERE agent = ?1 AND boot = ?2")           \
+    X(SQL_SET_POSITION,                                                                            \
+      "INSERT INTO positions VALUES (?1, ?2, ?3, ?4) ON CONFLICT (agent, boot) "                   \
+      "DO UPDATE SET sequence = excluded.sequence, updated_ns = excluded.updated_ns")              \
+    X(SQL_ADD_EVENT,                                                                               \
+      "INSERT INTO events (arrived_ns, transfer, agent, boot, sequence, role, kind, at_ns, peer, " \
+      "bytes, retries, outcome, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")           \
+    X(SQL_PUT_TRANSFER, /* a column each: 16 of the transfer, 17 of each side */                   \
+      "INSERT OR REPLACE INTO transfers VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,"                  \
+      "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")                      \
+    X(SQL_DELETE_TRANSFER, "DELETE FROM transfers WHERE id = ?1")                                  \
+    X(SQL_GET_TRANSFER, "SELECT * FROM transfers WHERE id = ?1")                                   \
+    X(SQL_LIVE_OF_AGENT, "SELECT id FROM transfers WHERE live = 1 AND "                            \
+                         "(source_agent = ?1 OR target_agent = ?1) ORDER BY ordinal LIMIT ?2")     \
+    X(SQL_LIST_ALL, "SELECT * FROM transfers WHERE ordinal < ?1 ORDER BY ordinal DESC LIMIT ?2")   \
+    X(SQL_LIST_LIVE, "SELECT * FROM transfers WHERE live = 1 AND ordinal < ?1 "                    \
+                     "ORDER BY ordinal DESC LIMIT ?2")                                             \
+    X(SQL_LIST_STATE, "SELECT * FROM transfers WHERE state = ?3 AND ordinal < ?1 "                 \
+                      "ORDER BY ordinal DESC LIMIT ?2")                                            \
+    X(SQL_LIST_REQUEST, "SELECT * FROM transfers WHERE request >= ?3 AND "                         \
+                        "request < ?3 || char(1114111) AND ordinal < ?1 "                          \
+                        "ORDER BY ordinal DESC LIMIT ?2")                                          \
+    X(SQL_RECENT, "SELECT * FROM (SELECT * FROM transfers ORDER BY ordinal DESC LIMIT ?2) "        \
+                  "WHERE live = 0 AND updated_ns >= ?1")                                           \
+    X(SQL_LIST_EVENTS, "SELECT agent, sequence, role, kind, at_ns, peer, bytes, retries, "         \
+                       "outcome, detail FROM events WHERE transfer = ?1 ORDER BY at_ns, id "       \
+                       "LIMIT ?2")                                                                 \
+    X(SQL_COUNT_STATES, "SELECT state, count(*) FROM transfers GROUP BY state")                    \
+    X(SQL_GROUP_REASONS, /* of the newest 20,000, so that a bad day costs no more than a good one  \
+                          */                                                                       \
+      "SELECT state, reason, count(*), max(ordinal), id FROM (SELECT * FROM transfers "            \
+      "WHERE state IN ('failed', 'cancelled', 'expired', 'lost') ORDER BY ordinal DESC "           \
+      "LIMIT 20000) WHERE updated_ns >= ?1 GROUP BY state, reason ORDER BY 3 DESC LIMIT 50")       \
+    X(SQL_PUT_AGENT, "INSERT OR REPLACE INTO agents VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)")         \
+    X(SQL_CLEAR_RAILS, "DELETE FROM rails WHERE agent = ?1")                                       \
+    X(SQL_ADD_RAIL, "INSERT INTO rails VALUES (?,?,?,?,?,?,?,?,?,?)")                              \
+    X(SQL_CLEAR_ENGINES, "DELETE FROM engines WHERE agent = ?1")                                   \
+    X(SQL_ADD_ENGINE, "INSERT INTO engines VALUES (?,?,?,?,?,?,?,?,?,?,?,?)")                      \
+    X(SQL_LIST_AGENTS, "SELECT * FROM agents ORDER BY name")                                       \
+    X(SQL_LIST_RAILS, "SELECT * FROM rails WHERE agent = ?1 ORDER BY position")                    \
+    X(SQL_LIST_ENGINES, "SELECT * FROM engines WHERE agent = ?1 ORDER BY position")                \
+    X(SQL_PRUNE_EVENTS, /* ids grow with arrival: the oldest are at the front */                   \
+      "DELETE FROM events WHERE id IN (SELECT id FROM events ORDER BY id LIMIT 5000) "             \
+      "AND arrived_ns < ?1")                                                                       \
+    X(SQL_PRUNE_TRANSFERS,                                                                         \
+      "DELETE FROM transfers WHERE ordinal IN (SELECT ordinal FROM transfers "                     \
+      "ORDER BY ordinal LIMIT 5000) AND updated_ns < ?1")                                          \
+    X(SQL_PRUNE_POSITIONS, "DELETE FROM positions WHERE updated_ns < ?1")                          \
+    X(SQL_PRUNE_AGENTS, "DELETE FROM agents WHERE seen_ns < ?1")
+
+typedef enum store_sql {
+#define X(symbol, sql) symbol,
+    STORE_STATEMENT_LIST(X)
+#undef X
+        SQL_END
+} store_sql;
+
+struct store {
+    sqlite3 *database;
+    sqlite3_stmt *statements[SQL_END];
+};
+
+/* The statement, ready to bind; NULL when it cannot be prepared. */
+sqlite3_stmt *store_statement(struct store *store, store_sql sql);
+/* Runs a statement without rows; true when it succeeded. Resets it. */
+bool store_run(struct store *store, sqlite3_stmt *statement);
+
+#endif

@@ -1,0 +1,106 @@
+/* One transfer as the scheduler knows it: what both agents said about it, merged.
+ *
+ * Events come from two agents, late, out of order between them, and after a crash perhaps never;
+ * the merge gives the same row in any order. Pure: no clock, no memory, no I/O. */
+#ifndef KVR_SCHEDULER_TRANSFER_H
+#define KVR_SCHEDULER_TRANSFER_H
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/types.h"
+#include "trace/event.h"
+
+/* The order of the columns in the table `transfers`: X(symbol, the event that tells it). */
+#define TRANSFER_STAGE_LIST(X)                                                                     \
+    X(STAGE_OPENED, KVR_EVENT_OPENED)                                                              \
+    X(STAGE_MATCHED, KVR_EVENT_MATCHED)                                                            \
+    X(STAGE_GRANTED, KVR_EVENT_GRANTED)                                                            \
+    X(STAGE_FIRST_READY, KVR_EVENT_FIRST_READY)                                                    \
+    X(STAGE_LAST_READY, KVR_EVENT_LAST_READY)                                                      \
+    X(STAGE_FIRST_POST, KVR_EVENT_FIRST_POST)                                                      \
+    X(STAGE_LAST_POST, KVR_EVENT_LAST_POST)                                                        \
+    X(STAGE_FIRST_LAND, KVR_EVENT_FIRST_LAND)                                                      \
+    X(STAGE_LAST_LAND, KVR_EVENT_LAST_LAND)                                                        \
+    X(STAGE_FAILING, KVR_EVENT_FAILING)                                                            \
+    X(STAGE_ENDED, KVR_EVENT_ENDED)
+
+typedef enum transfer_stage {
+#define X(symbol, kind) symbol,
+    TRANSFER_STAGE_LIST(X)
+#undef X
+        STAGE_END
+} transfer_stage;
+
+/* X(symbol, name, live): live states in the order in which a transfer passes them. */
+#define TRANSFER_STATE_LIST(X)                                                                     \
+    X(STATE_OPENED, "opened", true)                                                                \
+    X(STATE_MATCHED, "matched", true)                                                              \
+    X(STATE_GRANTED, "granted", true)                                                              \
+    X(STATE_FIRST_READY, "first_ready", true)                                                      \
+    X(STATE_FIRST_POST, "first_post", true)                                                        \
+    X(STATE_FIRST_LAND, "first_land", true)                                                        \
+    X(STATE_LAST_READY, "last_ready", true)                                                        \
+    X(STATE_LAST_POST, "last_post", true)                                                          \
+    X(STATE_LAST_LAND, "last_land", true)                                                          \
+    X(STATE_FAILING, "failing", true)                                                              \
+    X(STATE_DONE, "done", false)                                                                   \
+    X(STATE_FAILED, "failed", false)                                                               \
+    X(STATE_CANCELLED, "cancelled", false)                                                         \
+    X(STATE_EXPIRED, "expired", false)                                                             \
+    X(STATE_LOST, "lost", false) /* its agents fell silent before they said how it ended */
+
+typedef enum transfer_state {
+#define X(symbol, name, live) symbol,
+    TRANSFER_STATE_LIST(X)
+#undef X
+        STATE_END
+} transfer_state;
+
+const char *transfer_stage_name(transfer_stage stage);
+const char *transfer_state_name(transfer_state state);
+bool transfer_state_live(transfer_state state);
+bool transfer_state_from_name(const char *name, transfer_state *ret_state);
+const char *transfer_role_name(kvr_role role); /* "source", "target" */
+
+struct transfer_side {
+    char agent[KVR_NAME_BYTES]; /* empty: not heard of; a peer's name until it speaks itself */
+    uint64_t boot;              /* 0: it has not spoken itself */
+    uint32_t rails;             /* bit r: its rail r carried a part */
+    bool ended;                 /* outcome holds */
+    bool lost;                  /* its agent is gone and will not say */
+    kvr_status outcome;
+    char detail[KVR_DETAIL_BYTES];
+    int64_t at_ns[STAGE_END]; /* wall; 0: not seen */
+};
+
+struct transfer {
+    int64_t ordinal; /* 0: not stored yet */
+    uint64_t id;
+    transfer_state state;
+    kvr_status reason; /* KVR_OK while live and when done */
+    char request[KVR_REQUEST_BYTES];
+    uint32_t attempt;
+    struct kvr_uuid source_engine, target_engine;
+    uint64_t tokens, skip_tokens, bytes;
+    uint32_t layers, chunks, retries;
+    int64_t updated_ns;
+    struct transfer_side sides[2]; /* by kvr_role */
+};
+
+/* What is reported under transfer 0 gets an id of its own, equal for all events about one opening.
+ */
+uint64_t transfer_opening_id(const char *agent, uint64_t boot, const struct kvr_event *event);
+
+/* Adds what `agent` said at wall time at_ns. */
+void transfer_merge(struct transfer *transfer, const char *agent, uint64_t boot,
+                    const struct kvr_event *event, int64_t at_ns);
+/* The agent of one side will not speak again. */
+void transfer_lose(struct transfer *transfer, kvr_role role, const char *detail);
+
+const char *transfer_detail(const struct transfer *transfer); /* the sentence behind its reason */
+/* From opening to end by one agent's clock, the target's if it has both; negative: not known. */
+int64_t transfer_duration_ns(const struct transfer *transfer);
+int64_t transfer_opened_ns(const struct transfer *transfer); /* the earlier side; 0: not known */
+int64_t transfer_ended_ns(const struct transfer *transfer);
+
+#endif
