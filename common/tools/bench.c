@@ -1,0 +1,17 @@
+/* `kvrail bench`: what is measured, one subcommand each. */
+#include "tools/bench.h"
+
+#include "base/options.h"
+#include "tools/tool.h"
+
+int tool_bench_main(int argc, char **argv)
+{
+    static const struct kvr_subcommand subcommands[] = {
+        {"push", "engines, agents and wire against a raw libfabric loop", bench_push_main},
+        {NULL, NULL, NULL},
+    };
+
+    return kvr_subcommands_run("kvrail bench",
+                               "Measures, and starts and stops all that it needs for it.",
+                               subcommands, argc, argv);
+}

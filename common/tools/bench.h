@@ -1,0 +1,7 @@
+/* The benchmarks of `kvrail bench`; each returns the exit status. */
+#ifndef KVR_TOOLS_BENCH_H
+#define KVR_TOOLS_BENCH_H
+
+int bench_push_main(int argc, char **argv);
+
+#endif

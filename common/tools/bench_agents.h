@@ -1,0 +1,23 @@
+/* A prefill-agent and a decode-agent of the benchmark's own, in a directory of their own: found
+ * beside this executable, started on loopback with free ports, and gone when it ends. */
+#ifndef KVR_TOOLS_BENCH_AGENTS_H
+#define KVR_TOOLS_BENCH_AGENTS_H
+
+#include <sys/types.h>
+
+#include "tools/bench_options.h"
+
+#define BENCH_PATH_BYTES 256
+
+struct bench_agents {
+    char directory[BENCH_PATH_BYTES];
+    char source_socket[BENCH_PATH_BYTES + 32], target_socket[BENCH_PATH_BYTES + 32];
+    char source_address[64]; /* where the prefill-agent listens */
+    pid_t source, target;    /* 0: not started */
+};
+
+/* False: said on stderr, with the end of the agent's own log. */
+bool bench_agents_start(struct bench_agents *agents, const struct bench_options *options);
+void bench_agents_stop(struct bench_agents *agents);
+
+#endif

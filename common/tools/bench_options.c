@@ -1,0 +1,215 @@
+#include "tools/bench_options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "base/options.h"
+#include "tools/bench_pool.h"
+
+#define OPTIONS       struct bench_options
+#define FETCH_BYTES   (32u << 20) /* one request, where --pages does not say */
+#define ARGUMENTS_MAX 256
+
+static const struct kvr_option options[] = {
+    {.name = "provider",
+     .section = "rails",
+     .choices = "tcp|shm",
+     .fallback = "tcp",
+     KVR_OPTION_CHOICE(OPTIONS, provider),
+     .help = "Provider of the rails, for the agents and for the raw loop."},
+    {.name = "rails",
+     .section = "rails",
+     .fallback = "1",
+     .min = 1,
+     .max = KVR_RAILS_MAX,
+     KVR_OPTION_COUNT(OPTIONS, rails),
+     .help = "How many; on tcp each has a loopback address of its own, shm has one."},
+    {.name = "spin",
+     .section = "rails",
+     .fallback = "20us",
+     .max = KVR_S,
+     KVR_OPTION_DURATION(OPTIONS, spin),
+     .help = "How long the agents and the raw loop poll after the last progress before they sleep; "
+             "both wait in the same way."},
+    {.name = "chunk-bytes-max",
+     .section = "rails",
+     .value = "SIZE",
+     KVR_OPTION_STRING(OPTIONS, chunk_bytes_max),
+     .help = "As of the agents."},
+    {.name = "window-bytes",
+     .section = "rails",
+     .value = "SIZE",
+     KVR_OPTION_STRING(OPTIONS, window_bytes),
+     .help = "As of the agents."},
+    {.name = "window-writes",
+     .section = "rails",
+     .value = "COUNT",
+     KVR_OPTION_STRING(OPTIONS, window_writes),
+     .help = "As of the agents."},
+
+    {.name = "page-bytes",
+     .section = "pages",
+     .fallback = "64k",
+     .min = 1024,
+     .max = 64u << 20,
+     KVR_OPTION_SIZE(OPTIONS, page_bytes),
+     .help = "One page of one layer; a multiple of 1024."},
+    {.name = "pages",
+     .section = "pages",
+     .fallback = "0",
+     .max = 1u << 20,
+     KVR_OPTION_COUNT(OPTIONS, pages),
+     .help = "Pages of one fetch, all layers together; 0: as many as make 32 MiB."},
+    {.name = "layers",
+     .section = "pages",
+     .fallback = "8",
+     .min = 1,
+     .max = KVR_LAYERS_MAX,
+     KVR_OPTION_COUNT(OPTIONS, layers),
+     .help = "Layers that a fetch's pages belong to."},
+    {.name = "scatter",
+     .section = "pages",
+     .fallback = "yes",
+     KVR_OPTION_BOOL(OPTIONS, scatter),
+     .help = "Pages lie at random on both sides; --no-scatter: one after the other, so that they "
+             "merge."},
+    {.name = "pool-bytes",
+     .section = "pages",
+     .fallback = "512M",
+     .min = 1u << 20,
+     .max = 1u << 30,
+     KVR_OPTION_SIZE(OPTIONS, pool_bytes),
+     .help = "Memory of each side; all of it is gone through before a page is used again, so that "
+             "no page is in a cache."},
+    {.name = "fetches",
+     .section = "pages",
+     .fallback = "4",
+     .min = 1,
+     .max = BENCH_FETCHES_MAX,
+     KVR_OPTION_COUNT(OPTIONS, fetches),
+     .help = "On their way at one time."},
+
+    {.name = "pairs",
+     .section = "measuring",
+     .fallback = "9",
+     .min = 1,
+     .max = BENCH_PAIRS_MAX,
+     KVR_OPTION_COUNT(OPTIONS, pairs),
+     .help = "Of kvrail and the raw loop, one right after the other; which is first alternates."},
+    {.name = "seconds",
+     .section = "measuring",
+     .value = "S",
+     .fallback = "1",
+     KVR_OPTION_STRING(OPTIONS, seconds_text),
+     .help = "How long each side of a pair moves pages, 0.02 to 60."},
+    {.name = "raw-window",
+     .section = "measuring",
+     .fallback = "0",
+     .max = 65536,
+     KVR_OPTION_COUNT(OPTIONS, raw_window),
+     .help = "Writes of the raw loop on their way, a rail; 0: the best one, found first."},
+    {.name = "raw-pieces",
+     .section = "measuring",
+     .fallback = "1",
+     .min = 1,
+     .max = KVR_IOV_MAX,
+     KVR_OPTION_COUNT(OPTIONS, raw_pieces),
+     .help = "Pages of one write of the raw loop."},
+
+    {.name = "json",
+     .section = "output",
+     .value = "[FILE]",
+     KVR_OPTION_STRING(OPTIONS, json),
+     .help = "Write everything there as JSON; without FILE or with -, to standard output in place "
+             "of the table."},
+};
+
+static const struct kvr_exit_code exit_codes[] = {
+    {BENCH_EXIT_NOT_QUIET,
+     "the raw loop's interquartile range exceeds 15 % of its median: the machine was not quiet"},
+    {0, NULL},
+};
+
+static const struct kvr_command command = {
+    .name = "kvrail bench push",
+    .description =
+        "How fast pages get from one engine to another: starts a prefill-agent, a\n"
+        "decode-agent and an engine at each, moves scattered, cache-cold pages, and beside it,\n"
+        "in turns, runs a raw loop: two processes, straight libfabric, the same rails, the same\n"
+        "pages, one page a write. Stops and removes all that it started.\n"
+        "\n"
+        "gb_s counts from the target engine's first fetch to its last DONE; raw_gb_s from the\n"
+        "first write to the last arrival. ratio is the median over the pairs. cpu_s_per_gb is the\n"
+        "CPU time of agents and engines, raw_cpu_s_per_gb that of both raw processes. p50_us and\n"
+        "p99_us are the time of a whole fetch, from the call that opens it to its DONE, with\n"
+        "--fetches of them on their way.",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .exit_codes = exit_codes,
+    .footer = "Example:\n"
+              "  kvrail bench push --provider tcp --rails 2 --page-bytes 64k --json figures.json",
+};
+
+/* --json may stand without a file; the option table knows only options with a value or without. */
+static int complete_json(int argc, char **argv, char **ret_argv)
+{
+    static char to_stdout[] = "--json=-";
+
+    for (int i = 0; i < argc; i++) {
+        bool alone =
+            strcmp(argv[i], "--json") == 0 && (i + 1 == argc || strncmp(argv[i + 1], "--", 2) == 0);
+
+        ret_argv[i] = alone ? to_stdout : argv[i];
+    }
+    ret_argv[argc] = NULL;
+    return argc;
+}
+
+static bool refuse(int *ret_exit, int code)
+{
+    *ret_exit = code;
+    return false;
+}
+
+/* Makes the counts fit each other. */
+static bool check(OPTIONS *chosen, int *ret_exit)
+{
+    uint64_t slice_bytes = chosen->page_bytes * chosen->layers;
+    char *end;
+    double seconds = strtod(chosen->seconds_text, &end);
+
+    if (end == chosen->seconds_text || *end != '\0' || !(seconds >= 0.02 && seconds <= 60))
+        return refuse(ret_exit,
+                      kvr_options_refuse(&command, "--seconds is '%s', but must be 0.02 to 60",
+                                         chosen->seconds_text));
+    chosen->duration = (kvr_ns)(seconds * (double)KVR_S);
+    if (strcmp(chosen->provider, "shm") == 0 && chosen->rails > 1)
+        return refuse(ret_exit, kvr_options_refuse(&command, "--rails is %u, but shm has one",
+                                                   (unsigned)chosen->rails));
+    if (chosen->page_bytes % 1024 != 0)
+        return refuse(ret_exit,
+                      kvr_options_refuse(&command, "--page-bytes must be a multiple of 1024"));
+    if (chosen->pages == 0)
+        chosen->pages = FETCH_BYTES / slice_bytes * chosen->layers;
+    if (chosen->pages < chosen->layers)
+        chosen->pages = chosen->layers;
+    if (chosen->pages % chosen->layers != 0)
+        return refuse(ret_exit,
+                      kvr_options_refuse(&command, "--pages must be a multiple of --layers"));
+    if (chosen->pages * chosen->page_bytes * (chosen->fetches + 1) > chosen->pool_bytes)
+        return refuse(ret_exit,
+                      kvr_options_refuse(&command, "--pool-bytes is too small for --fetches of "
+                                                   "--pages each and one more"));
+    return true;
+}
+
+bool bench_options_load(int argc, char **argv, struct bench_options *chosen, int *ret_exit)
+{
+    char *arguments[ARGUMENTS_MAX + 1];
+
+    if (argc > ARGUMENTS_MAX)
+        return refuse(ret_exit, kvr_options_refuse(&command, "too many arguments"));
+    argc = complete_json(argc, argv, arguments);
+    return kvr_options_load(&command, argc, arguments, chosen, ret_exit) && check(chosen, ret_exit);
+}

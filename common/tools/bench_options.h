@@ -1,0 +1,31 @@
+/* What `kvrail bench push` was asked for. */
+#ifndef KVR_TOOLS_BENCH_OPTIONS_H
+#define KVR_TOOLS_BENCH_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+
+#define BENCH_FETCHES_MAX    64u
+#define BENCH_PAIRS_MAX      1000u
+#define BENCH_EXIT_NOT_QUIET 75
+
+struct bench_options {
+    char provider[16];
+    uint64_t rails, page_bytes, pages, layers, fetches, pool_bytes;
+    bool scatter;
+    uint64_t pairs;
+    char seconds_text[32];
+    kvr_ns duration; /* of one side of a pair */
+    uint64_t raw_window, raw_pieces;
+    kvr_ns spin;
+    char chunk_bytes_max[32], window_bytes[32],
+        window_writes[32]; /* the agents'; "" their default */
+    char json[4096];
+};
+
+/* From the command line. False: leave with *ret_exit. */
+bool bench_options_load(int argc, char **argv, struct bench_options *options, int *ret_exit);
+
+#endif

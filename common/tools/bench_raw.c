@@ -1,0 +1,84 @@
+/* The conductor's side of the raw loop. */
+#include "tools/bench_raw.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+
+#include "tools/bench_raw_side.h"
+
+#define START_NS (20 * KVR_S)
+#define MORE_NS  (20 * KVR_S) /* beyond a turn's duration */
+
+/* Of the search for the best window. */
+#define CALIBRATE_NS     (60 * KVR_MS)
+#define CALIBRATE_ROUNDS 3
+static const uint32_t windows[] = {2, 4, 8, 16, 32, 64, 128};
+#define WINDOWS (sizeof(windows) / sizeof(windows[0]))
+
+bool bench_raw_start(struct bench_raw *raw, const struct bench_options *options,
+                     const struct bench_pool *pool)
+{
+    struct bench_result result;
+
+    raw->options = options;
+    raw->pool = pool;
+    raw->board =
+        mmap(NULL, sizeof(*raw->board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (raw->board == MAP_FAILED) {
+        raw->board = NULL;
+        perror("kvrail bench: mmap");
+        return false;
+    }
+    return bench_child_start(&raw->reader, "raw reader", raw_reader, raw) &&
+           bench_child_start(&raw->writer, "raw writer", raw_writer, raw) &&
+           bench_child_result(&raw->reader, START_NS, &result) &&
+           bench_child_result(&raw->writer, START_NS, &result);
+}
+
+bool bench_raw_run(struct bench_raw *raw, kvr_ns duration, uint32_t window, uint32_t pieces,
+                   struct bench_result *ret_result)
+{
+    struct bench_order order = {.duration = duration, .window = window, .pieces = pieces};
+    struct bench_result arrived;
+
+    atomic_store(&raw->board->finished, false);
+    if (!bench_child_order(&raw->reader, &order) || !bench_child_order(&raw->writer, &order) ||
+        !bench_child_result(&raw->writer, duration + MORE_NS, ret_result) ||
+        !bench_child_result(&raw->reader, MORE_NS, &arrived))
+        return false;
+    ret_result->last_at = arrived.last_at;
+    return true;
+}
+
+/* Every window has a turn in each round, so that one noisy moment does not decide. */
+uint32_t bench_raw_calibrate(struct bench_raw *raw, uint32_t pieces)
+{
+    double rates[WINDOWS] = {0};
+    size_t best = 0;
+
+    for (size_t i = 0; i < CALIBRATE_ROUNDS * WINDOWS; i++) {
+        struct bench_result result;
+
+        if (!bench_raw_run(raw, CALIBRATE_NS, windows[i % WINDOWS], pieces, &result))
+            return 0;
+        rates[i % WINDOWS] += (double)result.bytes / (double)(result.last_at - result.first_at);
+    }
+    for (size_t i = 1; i < WINDOWS; i++)
+        if (rates[i] > rates[best])
+            best = i;
+    return windows[best];
+}
+
+kvr_ns bench_raw_cpu_time(const struct bench_raw *raw)
+{
+    return bench_cpu_time(raw->writer.pid) + bench_cpu_time(raw->reader.pid);
+}
+
+void bench_raw_stop(struct bench_raw *raw)
+{
+    bench_child_stop(&raw->writer);
+    bench_child_stop(&raw->reader);
+    if (raw->board != NULL)
+        (void)munmap(raw->board, sizeof(*raw->board));
+    raw->board = NULL;
+}

@@ -1,0 +1,109 @@
+#include "tools/bench_raw_side.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#define BLIND_SLEEP_NS 50000l /* as rail_group_thread's */
+#define NAP_MS         1
+
+static bool rail_open(struct raw_side *side, uint32_t index, bool writes, struct kvr_error *error)
+{
+    const struct bench_options *options = side->raw->options;
+    const struct kvr_fabric_ops *ops = side->fabric.ops;
+    struct raw_rail *rail = &side->rails[index];
+    struct kvr_rail_options wanted = {0};
+
+    snprintf(wanted.provider, sizeof(wanted.provider), "%s", options->provider);
+    if (strcmp(options->provider, "tcp") == 0)
+        snprintf(wanted.name, sizeof(wanted.name), "127.0.0.%u", index + 1);
+    if (ops->rail_open(side->fabric.self, &wanted, &rail->rail, error) != KVR_OK)
+        return false;
+    side->rail_count = index + 1; /* what close has to undo */
+    return ops->memory_register(rail->rail, side->memory->address,
+                                bench_pool_bytes(side->raw->pool), writes, !writes, &rail->memory,
+                                error) == KVR_OK &&
+           ops->endpoint_open(rail->rail, &rail->endpoint, error) == KVR_OK;
+}
+
+bool raw_side_open(struct raw_side *side, const struct bench_raw *raw, bool writes,
+                   struct raw_address *own, struct bench_result *result)
+{
+    struct kvr_error error = {0};
+
+    memset(side, 0, sizeof(*side));
+    side->raw = raw;
+    side->memory = writes ? &raw->pool->source : &raw->pool->target;
+    (void)prctl(PR_SET_TIMERSLACK, 1000ul);
+    bench_pool_touch(side->memory);
+    kvr_fabric_ofi(&side->fabric);
+    for (uint32_t i = 0; i < raw->options->rails; i++) {
+        const struct raw_rail *rail = &side->rails[i];
+
+        if (!rail_open(side, i, writes, &error)) {
+            bench_problem(result, "cannot use rail %u: %s", i, error.detail);
+            return false;
+        }
+        side->fabric.ops->endpoint_address(rail->endpoint, own[i].address, &own[i].bytes);
+        own[i].key = side->fabric.ops->memory_key(rail->memory);
+        side->descriptors[i].fd = side->fabric.ops->endpoint_wait_fd(rail->endpoint);
+        side->descriptors[i].events = POLLIN;
+        side->blind = side->blind || side->descriptors[i].fd < 0;
+    }
+    return true;
+}
+
+bool raw_side_connect(struct raw_side *side, const struct raw_address *others,
+                      struct bench_result *result)
+{
+    struct kvr_error error = {0};
+
+    for (uint32_t i = 0; !side->connected && i < side->rail_count; i++) {
+        side->rails[i].key = others[i].key;
+        if (side->fabric.ops->peer_insert(side->rails[i].endpoint, others[i].address,
+                                          others[i].bytes, &side->rails[i].peer,
+                                          &error) != KVR_OK) {
+            bench_problem(result, "cannot reach rail %u: %s", i, error.detail);
+            return false;
+        }
+    }
+    side->connected = true;
+    return true;
+}
+
+void raw_side_close(struct raw_side *side)
+{
+    const struct kvr_fabric_ops *ops = side->fabric.ops;
+
+    for (uint32_t i = 0; i < side->rail_count; i++) {
+        struct raw_rail *rail = &side->rails[i];
+
+        if (rail->endpoint != NULL) {
+            ops->endpoint_stop(rail->endpoint);
+            ops->endpoint_close(rail->endpoint);
+        }
+        if (rail->memory != NULL)
+            ops->memory_release(rail->memory);
+        ops->rail_close(rail->rail);
+    }
+}
+
+void raw_side_wait(struct raw_side *side, bool moved, kvr_ns now)
+{
+    struct timespec nap = {.tv_nsec = BLIND_SLEEP_NS};
+
+    if (moved) {
+        side->progress_at = now;
+        return;
+    }
+    if (now - side->progress_at < side->raw->options->spin)
+        return;
+    for (uint32_t i = 0; i < side->rail_count; i++)
+        if (!side->fabric.ops->endpoint_may_sleep(side->rails[i].endpoint))
+            return;
+    if (side->blind)
+        (void)nanosleep(&nap, NULL);
+    else
+        (void)poll(side->descriptors, side->rail_count, NAP_MS);
+}

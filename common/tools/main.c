@@ -1,0 +1,24 @@
+/* `kvrail`: what an operator or developer runs beside the agents. */
+#include "base/options.h"
+#include "tools/tool.h"
+
+int main(int argc, char **argv)
+{
+    static const struct kvr_subcommand subcommands[] = {
+        {"bench", "measure how fast pages move", tool_bench_main},
+        {"replay", "play request traces through running agents and check every byte",
+         tool_replay_main},
+        {"sim", "run the agents' state machines in simulated worlds that check every byte",
+         tool_sim_main},
+        {"status", "show agents, rails and transfers, and what is odd", tool_status_main},
+        {"topo", "show this host's cards and the rails on them", tool_topo_main},
+        {"why", "say why a transfer is not done, or how it ended", tool_why_main},
+        {"trace", "make request traces", tool_trace_main},
+        {NULL, NULL, NULL},
+    };
+
+    return kvr_subcommands_run("kvrail",
+                               "Moves the KV cache of a language model from the GPU that computed "
+                               "it to the GPU that uses it.",
+                               subcommands, argc, argv);
+}

@@ -1,0 +1,106 @@
+#include "tools/scheduler_get.h"
+
+#include <curl/curl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ANSWER_BYTES_MAX (64u << 20)
+
+/* An answer as it grows. */
+struct answer {
+    char *bytes;
+    size_t size;
+};
+
+static size_t take(char *bytes, size_t unit, size_t count, void *self)
+{
+    struct answer *answer = self;
+    size_t more = unit * count;
+    char *larger;
+
+    if (more > ANSWER_BYTES_MAX - answer->size)
+        return 0;
+    larger = realloc(answer->bytes, answer->size + more + 1);
+    if (larger == NULL)
+        return 0;
+    memcpy(larger + answer->size, bytes, more);
+    answer->bytes = larger;
+    answer->size += more;
+    return more;
+}
+
+static kvr_status perform(CURL *curl, const char *address, const char *path,
+                          struct kvr_error *error)
+{
+    long http_status = 0;
+    CURLcode code = curl_easy_perform(curl);
+
+    if (code != CURLE_OK)
+        return kvr_error_set(error, KVR_SYSTEM, "scheduler",
+                             "no answer from the scheduler at %s: %s", address,
+                             curl_easy_strerror(code));
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &http_status);
+    if (http_status != 200)
+        return kvr_error_set(error, http_status == 404 ? KVR_NOT_FOUND : KVR_REFUSED, "scheduler",
+                             "%s answers %s with HTTP status %ld", address, path, http_status);
+    return KVR_OK;
+}
+
+static json_t *member_of(const struct answer *answer, const char *member)
+{
+    json_t *object = json_loadb(answer->bytes != NULL ? answer->bytes : "", answer->size, 0, NULL);
+    json_t *array = member != NULL ? json_object_get(object, member) : NULL;
+
+    if (member == NULL)
+        return object;
+    array = json_is_array(array) ? json_incref(array) : NULL;
+    json_decref(object);
+    return array;
+}
+
+json_t *scheduler_get(const char *address, const char *path, const char *member, kvr_ns timeout,
+                      struct kvr_error *error)
+{
+    struct answer answer = {0};
+    CURL *curl = curl_easy_init();
+    json_t *array = NULL;
+    char url[1024];
+
+    if (curl == NULL) {
+        (void)kvr_error_set(error, KVR_NO_MEMORY, "scheduler", "no memory for a request");
+        return NULL;
+    }
+    snprintf(url, sizeof(url), "http://%s%s", address, path);
+    curl_easy_setopt(curl, CURLOPT_URL, url);
+    curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)(timeout / KVR_MS));
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, &answer);
+    if (perform(curl, address, path, error) == KVR_OK) {
+        array = member_of(&answer, member);
+        if (array == NULL)
+            (void)kvr_error_set(
+                error, KVR_MALFORMED, "scheduler", "what %s answers %s with is no %s%s", address,
+                path, member != NULL ? "list of " : "object", member != NULL ? member : "");
+    }
+    free(answer.bytes);
+    curl_easy_cleanup(curl);
+    return array;
+}
+
+void scheduler_escape(const char *text, char *path, size_t bytes)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
+    size_t used = 0;
+
+    for (; *text != '\0' && used + 4 <= bytes; text++) {
+        if (strchr(plain, *text) != NULL)
+            path[used++] = *text;
+        else
+            used += (size_t)snprintf(path + used, bytes - used, "%%%02X", (unsigned char)*text);
+    }
+    path[used] = '\0';
+}

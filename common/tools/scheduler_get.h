@@ -1,0 +1,18 @@
+/* Asks a scheduler's HTTP API. Blocks for at most the timeout. */
+#ifndef KVR_TOOLS_SCHEDULER_GET_H
+#define KVR_TOOLS_SCHEDULER_GET_H
+
+#include <jansson.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+
+/* The array `member` of the JSON object that http://<address><path> answers with, or without a
+ * member that object; the caller owns it. NULL, with a sentence: no answer, another HTTP status
+ * than 200 (404 is KVR_NOT_FOUND), or no such array. */
+json_t *scheduler_get(const char *address, const char *path, const char *member, kvr_ns timeout,
+                      struct kvr_error *error);
+/* For a path: text with all but letters, digits and -._~ as %41; cut to the room there is. */
+void scheduler_escape(const char *text, char *path, size_t bytes);
+
+#endif

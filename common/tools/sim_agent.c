@@ -1,0 +1,415 @@
+/* An agent's process: its group, its ports, its steps, its death and restart. */
+#include "tools/sim_world.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define TICK_NS     (100 * KVR_MS)
+#define EVENTS_STEP 32 /* of the group, that one step of the loop takes */
+
+static bool void_now(const struct sim_agent *agent, const struct sim_event *event)
+{
+    return !agent->alive || agent->life != event->a;
+}
+
+static void note(struct sim_agent *agent, const char *what, uint64_t nonce, uint64_t a, uint64_t b,
+                 uint64_t c, const char *detail)
+{
+    sim_history_add(&agent->world->history,
+                    &(struct sim_line){.at = agent->world->now,
+                                       .who = agent->source ? "source" : "target",
+                                       .number = (uint8_t)agent->number,
+                                       .what = what,
+                                       .detail = detail,
+                                       .nonce = nonce,
+                                       .a = a,
+                                       .b = b,
+                                       .c = c,
+                                       .request = -1});
+}
+
+/* ---- steps --------------------------------------------------------------------------------- */
+
+static void group_run(struct sim_world *world, const struct sim_event *event);
+
+static void group_arm(struct sim_agent *agent, kvr_ns at)
+{
+    if (agent->group_armed && agent->group_at <= at)
+        return;
+    agent->group_armed = true; /* an event armed for later finds that it is too early */
+    agent->group_at = at;
+    sim_at(agent->world, at, group_run, agent, agent->life, 0);
+}
+
+void sim_agent_wake_group(struct sim_agent *agent)
+{
+    if (agent->alive)
+        group_arm(agent, agent->world->now + 1 + sim_some(agent->world, agent->world->step_ns));
+}
+
+static void commands_unpark(struct sim_agent *agent)
+{
+    while (agent->parked_first < agent->parked_count &&
+           kvr_group_command(agent->group, &agent->parked[agent->parked_first]))
+        agent->parked_first++;
+    if (agent->parked_first == agent->parked_count)
+        agent->parked_first = agent->parked_count = 0;
+}
+
+static void group_message(struct sim_agent *agent, const struct kvr_group_message *message)
+{
+    static const char *const group_names[] = {
+        "?",        "PEER_ADD",    "PEER_RAIL",     "PEER_DROP",
+        "RECYCLE",  "PEER_ADDED",  "PEER_RAIL_SET", "PEER_DROPPED",
+        "RECYCLED", "PAIR_BROKEN", "RAIL_ERROR"};
+    static const char *const push_names[] = {
+        "PUSH_OPEN",  "PUSH_SEGMENT", "PUSH_FINAL", "PUSH_AGAIN", "PUSH_LIST",   "PUSH_STOP",
+        "PUSH_CLOSE", "PUSH_PAGE",    "FIRST_POST", "COUNT",      "POSTED",      "STOPPED",
+        "AGAIN_DONE", "LISTED",       "NO_RAIL",    "RAIL_BACK",  "PUSH_CLOSED", "PAGE_SET"};
+    static const char *const land_names[] = {
+        "LAND_OPEN",     "LAND_SEGMENT", "LAND_FINAL", "LAND_QUIET", "LAND_LOUD", "LAND_FILTER",
+        "LAND_SUSPECTS", "LAND_CLOSE",   "LAND_FIRST", "LAND_LAYER", "LAND_ALL",  "IS_QUIET",
+        "QUIET_TAKEN",   "FILTERED",     "SUSPECT",    "COMING",     "BAD",       "LAND_CLOSED"};
+    uint32_t kind = message->kind;
+    const char *name = kind < sizeof(group_names) / sizeof(group_names[0]) ? group_names[kind]
+                       : agent->source ? push_names[kind - KVR_GROUP_KIND_USER]
+                                       : land_names[kind - KVR_GROUP_KIND_USER];
+
+    note(agent, name, message->id, message->a, message->b, message->c, NULL);
+}
+
+static void loop_run(struct sim_world *world, const struct sim_event *event)
+{
+    struct sim_agent *agent = event->object;
+    struct kvr_group_message message;
+    uint32_t count = 0;
+
+    if (void_now(agent, event))
+        return;
+    agent->loop_armed = false;
+    for (; count < EVENTS_STEP && kvr_group_event(agent->group, &message); count++) {
+        group_message(agent, &message);
+        if (agent->source)
+            outbound_group(agent->outbound, world->now, &message);
+        else
+            inbound_group(agent->inbound, world->now, &message);
+    }
+    commands_unpark(agent);
+    sim_agent_wake_group(agent); /* its rings have room again */
+    if (count == 0)
+        return;
+    agent->loop_armed = true;
+    sim_at(world, world->now + 1 + sim_some(world, world->step_ns), loop_run, agent, agent->life,
+           0);
+}
+
+static void group_run(struct sim_world *world, const struct sim_event *event)
+{
+    struct sim_agent *agent = event->object;
+    kvr_ns wake;
+    bool moved;
+
+    if (void_now(agent, event) || !agent->group_armed || agent->group_at != world->now)
+        return;
+    agent->group_armed = false;
+    moved = kvr_group_step(agent->group, world->now);
+    if (kvr_group_told(agent->group) && !agent->loop_armed) {
+        agent->loop_armed = true;
+        sim_at(world, world->now + 1 + sim_some(world, world->step_ns), loop_run, agent,
+               agent->life, 0);
+    }
+    wake = kvr_group_wake_at(agent->group, world->now, KVR_NEVER - world->now);
+    if (moved)
+        sim_agent_wake_group(agent);
+    else if (wake != KVR_NEVER)
+        group_arm(agent, wake > world->now ? wake : world->now + 1);
+}
+
+static void tick_run(struct sim_world *world, const struct sim_event *event)
+{
+    struct sim_agent *agent = event->object;
+
+    if (void_now(agent, event))
+        return;
+    if (agent->source)
+        outbound_tick(agent->outbound, world->now);
+    else
+        inbound_tick(agent->inbound, world->now);
+    sim_at(world, world->now + TICK_NS / 2 + kvr_rng_below(&world->rng, TICK_NS), tick_run, agent,
+           agent->life, 0);
+}
+
+/* ---- ports --------------------------------------------------------------------------------- */
+
+static kvr_status port_send(void *self, uint32_t peer, const struct kvr_message *message)
+{
+    return sim_link_send(self, peer, message);
+}
+
+static kvr_status port_dial(void *self, const char *address, uint32_t *ret_peer,
+                            struct kvr_error *error)
+{
+    kvr_status status = sim_link_dial(self, address, ret_peer);
+
+    return status == KVR_OK ? KVR_OK : kvr_error_set(error, status, "sim", "%s", address);
+}
+
+static void port_hang_up(void *self, uint32_t peer, kvr_status status, const char *detail)
+{
+    sim_link_hang_up(self, peer, status, detail);
+}
+
+static void port_notify(void *self, uint32_t engine, const struct kvr_notice *notice)
+{
+    sim_engine_notice(self, engine, notice);
+}
+
+static void port_command(void *self, const struct kvr_group_message *message)
+{
+    struct sim_agent *agent = self;
+
+    group_message(agent, message);
+    sim_agent_wake_group(agent);
+    commands_unpark(agent);
+    if (agent->parked_count == 0 && kvr_group_command(agent->group, message))
+        return;
+    if (agent->parked_count == agent->parked_capacity) {
+        agent->parked_capacity = agent->parked_capacity > 0 ? 2 * agent->parked_capacity : 64;
+        agent->parked = realloc(agent->parked, agent->parked_capacity * sizeof(*agent->parked));
+        if (agent->parked == NULL)
+            abort();
+    }
+    agent->parked[agent->parked_count++] = *message;
+}
+
+static struct sim_engine *engine_at(struct sim_agent *agent, uint32_t index)
+{
+    struct sim_world *world = agent->world;
+
+    for (uint32_t i = 0; i < world->engine_count; i++)
+        if (world->engines[i].agent == agent && world->engines[i].index == index &&
+            !world->engines[i].released)
+            return &world->engines[i];
+    return NULL;
+}
+
+static void port_region_done(void *self, struct kvr_region *region)
+{
+    struct sim_agent *agent = self;
+    struct sim_world *world = agent->world;
+
+    for (uint32_t i = 0; i < world->engine_count; i++)
+        for (uint32_t r = 0; r < world->engines[i].region_count; r++)
+            if (world->engines[i].regions[r] == region)
+                world->engines[i].regions[r] = NULL;
+    kvr_region_release(&agent->fabric, region);
+}
+
+static void port_engine_done(void *self, uint32_t index)
+{
+    struct sim_engine *engine = engine_at(self, index);
+
+    assert(engine != NULL);
+    engine->released = true;
+    note(self, "engine done", 0, index, 0, 0, NULL);
+    for (uint32_t r = 0; r < engine->region_count; r++)
+        if (engine->regions[r] != NULL)
+            sim_fail(engine->world, -1, "engine %u is done, but region %u of it is not",
+                     engine->number, r);
+}
+
+static uint32_t port_rails(void *self, struct kvr_rail_address ret_rails[KVR_RAILS_MAX])
+{
+    const struct sim_agent *agent = self;
+
+    for (uint32_t i = 0; i < agent->rail_count; i++)
+        ret_rails[i] = kvr_group_address(agent->group, i);
+    return agent->rail_count;
+}
+
+static void port_event(void *self, const struct kvr_event *event)
+{
+    struct sim_agent *agent = self;
+    struct sim_world *world = agent->world;
+    unsigned request;
+
+    if (event->kind == KVR_EVENT_OPENED && event->transfer != 0 &&
+        sscanf(event->request, "request-%u", &request) == 1)
+        sim_history_name(&world->history, event->transfer, (int)request);
+    note(agent, kvr_event_name(event->kind), event->transfer, event->chunks, event->retries,
+         (uint64_t)(int64_t)-event->outcome, NULL);
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+static void rails_open(struct sim_agent *agent)
+{
+    struct kvr_rng *rng = &agent->world->rng;
+    struct kvr_rail_facts facts = {
+        .provider = "sim",
+        .speed_bps = UINT64_C(1000000000) << kvr_rng_below(rng, 7),
+        .write = {.pieces_local = (uint32_t)kvr_rng_between(rng, 1, 4),
+                  .pieces_remote = (uint32_t)kvr_rng_between(rng, 1, 4),
+                  .bytes_max = 1 << 20,
+                  .outstanding_max = (uint32_t)kvr_rng_between(rng, 2, 48)},
+    };
+
+    agent->limits = (struct kvr_write_limits){
+        .pieces_local = facts.write.pieces_local,
+        .pieces_remote = facts.write.pieces_remote,
+        .chunk_bytes_max = 4096,
+    };
+    agent->host = kvr_sim_host_open(agent->world->net, agent, &facts);
+    agent->fabric = kvr_sim_host_fabric(agent->host);
+    agent->rail_count = (uint32_t)kvr_rng_between(rng, 1, SIM_RAILS);
+    for (uint32_t i = 0; i < agent->rail_count; i++) {
+        struct kvr_rail_options options = {.provider = "sim"};
+        kvr_status status =
+            agent->fabric.ops->rail_open(agent->host, &options, &agent->rails[i], NULL);
+
+        assert(status == KVR_OK);
+        (void)status;
+    }
+}
+
+static void machine_init(struct sim_agent *agent)
+{
+    struct sim_memory *memory = agent->world->memory;
+    struct outbound_options outbound = {
+        .silence_ns = SIM_SILENCE_NS,
+        .quiet_ns = SIM_QUIET_NS,
+        .lease_default_ns = 10 * KVR_S,
+        .want_default_ns = 10 * KVR_S,
+        .rail_count = agent->rail_count,
+        .limits = agent->limits,
+    };
+    struct inbound_options inbound = {
+        .silence_ns = SIM_SILENCE_NS,
+        .quiet_ns = SIM_QUIET_NS,
+        .deadline_default_ns = 15 * KVR_S,
+        .slot_count = (uint32_t)kvr_rng_between(&agent->world->rng, 2, 6),
+        .rail_count = agent->rail_count,
+        .nonce_seed = kvr_rng_next(&agent->world->rng),
+        .limits = agent->limits,
+    };
+    kvr_status status;
+
+    kvr_buddy_init(&agent->buddy, agent->memory, SIM_MEMORY);
+    if (agent->source) {
+        agent->outbound = &memory->outbounds[agent->number];
+        status = outbound_init(agent->outbound, &outbound, &agent->ports, &agent->buddy);
+    } else {
+        agent->inbound = &memory->inbounds[agent->number - SIM_SOURCES];
+        status = inbound_init(agent->inbound, &inbound, &agent->ports, &agent->buddy);
+    }
+    assert(status == KVR_OK);
+    (void)status;
+    agent->used_at_start = agent->buddy.used_bytes;
+}
+
+void sim_agent_start(struct sim_agent *agent)
+{
+    struct sim_world *world = agent->world;
+    struct kvr_group_options options = {
+        .ring_entries = (uint32_t)64 << kvr_rng_below(&world->rng, 4),
+        .window_writes = (uint32_t)kvr_rng_below(&world->rng, 20),
+    };
+    kvr_status status;
+
+    agent->alive = true;
+    agent->life++;
+    agent->hoard_count = 0;
+    agent->boot = kvr_rng_next(&world->rng);
+    agent->group_armed = agent->loop_armed = false;
+    agent->ports = (struct kvr_ports){
+        .self = agent,
+        .send = port_send,
+        .dial = port_dial,
+        .hang_up = port_hang_up,
+        .notify = port_notify,
+        .command = port_command,
+        .region_done = port_region_done,
+        .engine_done = port_engine_done,
+        .rails = port_rails,
+        .events = {.self = agent, .emit = port_event},
+    };
+    rails_open(agent);
+    machine_init(agent);
+    if (agent->source) {
+        agent->push = &world->memory->pushes[agent->number];
+        memset(agent->push, 0, sizeof(*agent->push));
+        options.user = push_user(agent->push);
+    } else {
+        agent->land = &world->memory->lands[agent->number - SIM_SOURCES];
+        memset(agent->land, 0, sizeof(*agent->land));
+        options.user = land_user(agent->land);
+    }
+    options.fabric = &agent->fabric;
+    options.rails = agent->rails;
+    options.rail_count = agent->rail_count;
+    status = kvr_group_open(&options, &agent->group, NULL);
+    assert(status == KVR_OK);
+    (void)status;
+    if (agent->source)
+        agent->push->group = agent->group;
+    else
+        agent->land->group = agent->group;
+    sim_at(world, world->now + kvr_rng_below(&world->rng, TICK_NS), tick_run, agent, agent->life,
+           0);
+}
+
+void sim_agent_stop(struct sim_agent *agent)
+{
+    kvr_group_close(agent->group);
+    agent->group = NULL;
+    agent->alive = false;
+    free(agent->parked);
+    agent->parked = NULL;
+    agent->parked_first = agent->parked_count = agent->parked_capacity = 0;
+}
+
+/* At once, and whatever it held with it; the engines see that it is gone. */
+void sim_agent_die(struct sim_agent *agent)
+{
+    struct sim_world *world = agent->world;
+
+    note(agent, "dies", 0, 0, 0, 0, NULL);
+    kvr_sim_host_die(agent->host);
+    sim_agent_stop(agent);
+    for (uint32_t i = 0; i < world->engine_count; i++)
+        if (world->engines[i].agent == agent && !world->engines[i].released)
+            sim_engine_agent_lost(&world->engines[i]);
+    sim_link_agent_died(agent);
+}
+
+bool sim_agent_idle(const struct sim_agent *agent)
+{
+    if (agent->parked_first < agent->parked_count || agent->loop_armed ||
+        kvr_group_outstanding(agent->group) > 0)
+        return false;
+    if (agent->group_armed)
+        return false;
+    if (agent->source)
+        return outbound_live(agent->outbound) == 0 && agent->outbound->tombs == 0;
+    return inbound_live(agent->inbound) == 0;
+}
+
+void sim_agent_check_empty(struct sim_agent *agent)
+{
+    struct sim_world *world = agent->world;
+
+    if (agent->buddy.used_bytes != agent->used_at_start)
+        sim_fail(world, -1, "agent %u keeps %zu bytes of its tables", agent->number,
+                 agent->buddy.used_bytes - agent->used_at_start);
+    if (agent->source && agent->push->open_count > 0)
+        sim_fail(world, -1, "agent %u keeps %u posting jobs", agent->number,
+                 agent->push->open_count);
+    if (!agent->source && agent->land->open_count > 0)
+        sim_fail(world, -1, "agent %u keeps %u landings", agent->number, agent->land->open_count);
+    if (!agent->source && agent->inbound->free_count != agent->inbound->options.slot_count)
+        sim_fail(world, -1, "agent %u has %u of %u slots back", agent->number,
+                 agent->inbound->free_count, agent->inbound->options.slot_count);
+    if (agent->source && agent->outbound->parked != 0)
+        sim_fail(world, -1, "agent %u counts %u parked offers of none", agent->number,
+                 agent->outbound->parked);
+}

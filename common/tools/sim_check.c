@@ -1,0 +1,297 @@
+/* What must hold whenever a card touches memory, whenever an engine is told something, and at the
+ * end of a world. */
+#include <inttypes.h>
+
+#include "tools/sim_world.h"
+
+/* ---- whenever a card touches memory -------------------------------------------------------- */
+
+static struct sim_engine *engine_of(struct sim_agent *agent, const uint8_t *address)
+{
+    struct sim_world *world = agent->world;
+
+    for (uint32_t i = 0; i < world->engine_count; i++) {
+        struct sim_engine *engine = &world->engines[i];
+
+        for (uint32_t r = 0; engine->agent == agent && r < engine->region_count; r++)
+            if (address >= engine->memory[r] &&
+                address < engine->memory[r] + engine->layouts[r].bytes)
+                return engine;
+    }
+    return NULL;
+}
+
+/* Lent and not handed back. The pages of a dead engine are nobody else's. */
+static bool lent(const struct sim_user *user)
+{
+    return user != NULL && user->open &&
+           (!user->ended || (user->orphan && !user->engine->alive && !user->engine->released));
+}
+
+static uint32_t smaller(uint64_t a, uint64_t b)
+{
+    return (uint32_t)(a < b ? a : b);
+}
+
+static void on_read(void *self, const struct kvr_sim_access *access)
+{
+    struct sim_world *world = self;
+    const uint8_t *address = access->address;
+    struct sim_engine *engine = engine_of(access->host, address);
+
+    for (uint64_t done = 0; done < access->bytes && !world->failed;) {
+        struct sim_publish *publish;
+        struct sim_fetch *fetch;
+        struct sim_place place;
+        uint32_t owner;
+
+        if (engine == NULL || !sim_engine_place(engine, address + done, &place)) {
+            sim_fail(world, -1, "a card reads bytes that belong to no page");
+            return;
+        }
+        owner = engine->owners[place.page].user;
+        if (!lent(sim_user_of(world, owner, &publish, &fetch)) || publish == NULL) {
+            sim_fail(world, owner > 0 ? (int)(owner - 1) / SIM_USERS : -1,
+                     "a card reads page %u of engine %u, which was handed back", place.page,
+                     engine->number);
+            return;
+        }
+        done += sim_page_bytes(world) - place.offset;
+    }
+}
+
+static void page_lands(struct sim_world *world, struct sim_engine *engine,
+                       const struct sim_place *place, const uint8_t *bytes, uint32_t byte_count)
+{
+    struct sim_owner owner = engine->owners[place->page];
+    struct sim_publish *publish;
+    struct sim_fetch *fetch;
+    int request = owner.user > 0 ? (int)(owner.user - 1) / SIM_USERS : -1;
+    uint64_t token_end;
+
+    if (!lent(sim_user_of(world, owner.user, &publish, &fetch)) || fetch == NULL) {
+        sim_fail(world, request, "a write lands on page %u of engine %u, which was handed back",
+                 place->page, engine->number);
+        return;
+    }
+    if (owner.logical < fetch->skip / world->geometry.page_tokens) {
+        sim_fail(world, request, "a write lands on logical page %u, which is skipped",
+                 owner.logical);
+        return;
+    }
+    if (fetch->layer_in[place->layer] >> owner.logical & 1) {
+        sim_fail(world, request, "a write lands on page %u of layer %u, which was told to be in",
+                 owner.logical, place->layer);
+        return;
+    }
+    token_end = fetch->publish != NULL
+                    ? fetch->publish->segments[fetch->publish->segment_count - 1].token_end
+                    : UINT64_MAX;
+    if (!sim_content_right(world, fetch->user.key, place, owner.logical, bytes, byte_count,
+                           token_end))
+        sim_fail(world, request, "wrong bytes land on logical page %u of layer %u", owner.logical,
+                 place->layer);
+}
+
+static void on_land(void *self, const struct kvr_sim_access *access)
+{
+    struct sim_world *world = self;
+    const uint8_t *address = access->address;
+    struct sim_engine *engine = engine_of(access->host, address);
+    uint32_t page_bytes = sim_page_bytes(world);
+
+    for (uint64_t done = 0; done < access->bytes && !world->failed;) {
+        struct sim_place place;
+        uint32_t count;
+
+        if (engine == NULL || !sim_engine_place(engine, address + done, &place)) {
+            sim_fail(world, -1,
+                     "a write lands on bytes that belong to no page: engine %d offset %" PRIu64
+                     " of %" PRIu64,
+                     engine != NULL ? (int)engine->number : -1, done, access->bytes);
+            return;
+        }
+        count = smaller(page_bytes - place.offset, access->bytes - done);
+        page_lands(world, engine, &place, access->incoming + done, count);
+        done += count;
+    }
+}
+
+static void on_wake(void *self, void *host)
+{
+    (void)self;
+    sim_agent_wake_group(host);
+}
+
+static void on_misuse(void *self, const char *sentence)
+{
+    sim_fail(self, -1, "%s", sentence);
+}
+
+struct kvr_sim_hooks sim_check_hooks(struct sim_world *world)
+{
+    return (struct kvr_sim_hooks){
+        .self = world, .read = on_read, .land = on_land, .wake = on_wake, .misuse = on_misuse};
+}
+
+/* ---- whenever a target engine is told something --------------------------------------------- */
+
+static bool tokens_right(const struct sim_fetch *fetch, uint32_t layer, uint64_t token_first,
+                         uint64_t token_end)
+{
+    const struct sim_world *world = fetch->request->world;
+    uint32_t page_tokens = world->geometry.page_tokens;
+    struct sim_place place = {.layer = layer};
+
+    for (uint64_t page = token_first / page_tokens; page * page_tokens < token_end; page++) {
+        place.page = fetch->user.pages[page];
+        for (place.part = 0; place.part < world->geometry.part_count; place.part++)
+            if (!sim_content_right(world, fetch->user.key, &place, (uint32_t)page,
+                                   sim_engine_address(fetch->user.engine, &place),
+                                   sim_page_bytes(world), token_end))
+                return false;
+    }
+    return true;
+}
+
+void sim_check_layer(struct sim_fetch *fetch, const struct kvr_notice *notice)
+{
+    struct sim_world *world = fetch->request->world;
+    uint32_t page_tokens = world->geometry.page_tokens, layer = notice->layer_first;
+    int request = (int)fetch->request->number;
+
+    if (layer >= world->geometry.layers || notice->layer_count != 1 ||
+        notice->token_first < fetch->skip || notice->token_end > fetch->tokens ||
+        notice->token_first >= notice->token_end) {
+        sim_fail(world, request,
+                 "layer %u of tokens %" PRIu64 " to %" PRIu64 " is told to be in: there is none",
+                 layer, notice->token_first, notice->token_end);
+        return;
+    }
+    if (!tokens_right(fetch, layer, notice->token_first, notice->token_end))
+        sim_fail(world, request,
+                 "layer %u is told to be in for tokens %" PRIu64 " to %" PRIu64 ", but it is not",
+                 layer, notice->token_first, notice->token_end);
+    for (uint64_t page = notice->token_first / page_tokens; page * page_tokens < notice->token_end;
+         page++) {
+        if (fetch->layer_in[layer] >> page & 1)
+            sim_fail(world, request, "layer %u, page %" PRIu64 " is told to be in twice", layer,
+                     page);
+        fetch->layer_in[layer] |= UINT64_C(1) << page;
+    }
+}
+
+/* DONE was told. */
+void sim_check_end(struct sim_fetch *fetch, uint64_t token_end)
+{
+    struct sim_world *world = fetch->request->world;
+    const struct sim_publish *publish = fetch->publish;
+    int request = (int)fetch->request->number;
+    uint64_t published;
+
+    if (publish == NULL) {
+        sim_fail(world, request, "done, but nobody published");
+        return;
+    }
+    published = publish->segments[publish->segment_count - 1].token_end;
+    if (token_end != (published < fetch->tokens ? published : fetch->tokens))
+        sim_fail(world, request, "done with %" PRIu64 " tokens instead of %" PRIu64, token_end,
+                 published);
+    if (publish->has_tail != fetch->tail_seen)
+        sim_fail(world, request, "done without its tail");
+    for (uint32_t layer = 0; layer < world->geometry.layers && fetch->skip < token_end; layer++) {
+        uint32_t page_tokens = world->geometry.page_tokens;
+
+        if (!tokens_right(fetch, layer, fetch->skip, token_end))
+            sim_fail(world, request, "done, but bytes of layer %u are not the source's", layer);
+        for (uint64_t page = fetch->skip / page_tokens; page * page_tokens < token_end; page++)
+            if (!fetch->failing_seen && !(fetch->layer_in[layer] >> page & 1))
+                sim_fail(world, request, "done, but layer %u was never told to be in", layer);
+    }
+}
+
+/* ---- at the end ---------------------------------------------------------------------------- */
+
+/* Faults after which everything must still succeed. A rail that goes silent is not among them yet:
+ * its writes hold the window of a lone rail until the card gives up. */
+static bool mendable(const struct sim_world *world)
+{
+    const uint32_t harmless =
+        1u << SIM_QUEUE_FULL | 1u << SIM_WRITE_FAILED | 1u << SIM_WRITE_LOST | 1u << SIM_LATE;
+
+    return (world->faults & ~harmless) == 0;
+}
+
+/* Where an engine was short of pages, a request waits for its other side until its deadline, and
+ * others for the slots that it holds. */
+static bool all_opened(const struct sim_world *world)
+{
+    for (uint32_t r = 0; r < world->request_count; r++) {
+        const struct sim_request *request = &world->requests[r];
+
+        for (uint32_t i = 0; i < request->publish_count; i++)
+            if (!request->publishes[i].user.open)
+                return false;
+        for (uint32_t i = 0; i < request->fetch_count; i++)
+            if (!request->fetches[i].user.open)
+                return false;
+    }
+    return true;
+}
+
+static void check_request(struct sim_world *world, const struct sim_request *request, bool healthy)
+{
+    const struct sim_publish *publish = &request->publishes[0];
+    int number = (int)request->number;
+    uint32_t done = 0;
+
+    for (uint32_t i = 0; i < request->fetch_count; i++) {
+        const struct sim_user *user = &request->fetches[i].user;
+
+        done += user->terminal == KVR_NOTICE_DONE;
+        world->totals->transfers += user->open;
+        world->totals->done += user->terminal == KVR_NOTICE_DONE;
+        if (healthy && user->open && user->terminal != KVR_NOTICE_DONE)
+            sim_fail(world, number,
+                     "nothing happened that cannot be mended, but a fetch failed: %s",
+                     kvr_status_name(user->outcome));
+    }
+    if (healthy && publish->user.open && publish->user.outcome != KVR_OK)
+        sim_fail(world, number, "nothing happened that cannot be mended, but a publish failed: %s",
+                 kvr_status_name(publish->user.outcome));
+    if (publish->user.orphan || publish->disturbed)
+        return;
+    if (done == publish->consumers && publish->user.open && publish->user.outcome != KVR_OK)
+        sim_fail(world, number, "every target is done, but the source was told %s",
+                 kvr_status_name(publish->user.outcome));
+    for (uint32_t i = 0; i < request->fetch_count; i++) {
+        const struct sim_user *user = &request->fetches[i].user;
+
+        if (publish->user.open && publish->user.outcome == KVR_OK && !user->orphan &&
+            user->terminal != KVR_NOTICE_DONE)
+            sim_fail(world, number, "the source was told ok, but a target was told %s",
+                     kvr_notice_name(user->terminal));
+    }
+}
+
+void sim_check_world(struct sim_world *world)
+{
+    bool healthy = mendable(world) && all_opened(world);
+
+    for (uint32_t r = 0; r < world->request_count; r++)
+        check_request(world, &world->requests[r], healthy);
+    for (uint32_t i = 0; i < world->engine_count; i++) {
+        const struct sim_engine *engine = &world->engines[i];
+
+        if (!engine->released)
+            sim_fail(world, -1, "engine %u has gone, and its agent never let go of it",
+                     engine->number);
+        for (uint32_t page = 0; engine->alive && page < engine->page_count; page++)
+            if (engine->owners[page].user != 0)
+                sim_fail(world, (int)(engine->owners[page].user - 1) / SIM_USERS,
+                         "page %u of engine %u never came back", page, engine->number);
+    }
+    for (uint32_t i = 0; i < SIM_AGENTS; i++)
+        if (world->agents[i].alive)
+            sim_agent_check_empty(&world->agents[i]);
+}

@@ -1,0 +1,424 @@
+/* An engine: its memory and how its pages lie there, which of them it has lent to whom, and what
+ * it is told. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kv/layout.h"
+#include "tools/sim_world.h"
+
+static void note(const struct sim_engine *engine, const char *what, int request, uint64_t a,
+                 uint64_t b, const char *detail)
+{
+    sim_history_add(&engine->world->history, &(struct sim_line){.at = engine->world->now,
+                                                                .who = "engine",
+                                                                .number = (uint8_t)engine->number,
+                                                                .what = what,
+                                                                .detail = detail,
+                                                                .a = a,
+                                                                .b = b,
+                                                                .request = (int8_t)request});
+}
+
+/* ---- memory -------------------------------------------------------------------------------- */
+
+uint32_t sim_page_bytes(const struct sim_world *world)
+{
+    return world->geometry.page_tokens * world->geometry.token_bytes;
+}
+
+/* One region of some layers: which dimension is the outermost, and gaps between pages, by chance.
+ */
+static void layout_choose(struct sim_engine *engine, uint32_t number, uint32_t layer_first,
+                          uint32_t layer_count)
+{
+    const struct sim_geometry *geometry = &engine->world->geometry;
+    struct kvr_rng *rng = &engine->world->rng;
+    struct kvr_region_layout *layout = &engine->layouts[number];
+    uint64_t page_bytes = sim_page_bytes(engine->world);
+    uint64_t step = page_bytes + (kvr_rng_percent(rng, 30) ? 8 * kvr_rng_between(rng, 1, 4) : 0);
+
+    *layout = (struct kvr_region_layout){
+        .region = 100 + number,
+        .layer_first = layer_first,
+        .layer_count = layer_count,
+        .part_count = geometry->part_count,
+        .replicated = geometry->parts[0] == KVR_PART_MLA,
+        .head_count = geometry->heads,
+        .page_tokens = geometry->page_tokens,
+        .page_count = engine->page_count,
+        .base = 8 * kvr_rng_below(rng, 8),
+        .token_stride = geometry->token_bytes,
+        .head_stride = geometry->token_bytes / geometry->heads,
+        .head_bytes = geometry->token_bytes / geometry->heads,
+    };
+    memcpy(layout->parts, geometry->parts, sizeof(geometry->parts));
+    if (kvr_rng_percent(rng, 60)) { /* a tensor a layer and part */
+        layout->page_stride = step;
+        layout->part_stride = step * layout->page_count;
+        layout->layer_stride = layout->part_stride * layout->part_count;
+    } else { /* blocks across layers */
+        layout->part_stride = step;
+        layout->layer_stride = step * layout->part_count;
+        layout->page_stride = layout->layer_stride * layout->layer_count;
+    }
+    layout->bytes = layout->base + step * layout->page_count * layout->part_count * layer_count +
+                    8 * kvr_rng_below(rng, 8);
+    engine->memory[number] = malloc(layout->bytes);
+    if (engine->memory[number] == NULL)
+        abort();
+    memset(engine->memory[number], 0xee, layout->bytes);
+}
+
+struct sim_engine *sim_engine_new(struct sim_world *world, struct sim_agent *agent,
+                                  const struct sim_engine *before)
+{
+    struct sim_engine *engine = &world->engines[world->engine_count];
+    struct kvr_rng *rng = &world->rng;
+
+    assert(world->engine_count < SIM_ENGINES);
+    engine->world = world;
+    engine->agent = agent;
+    engine->number = world->engine_count++;
+    engine->alive = true;
+    engine->released = true; /* until it attaches */
+    engine->rank = (struct kvr_rank){.generation = 1, .tp_size = 1, .pp_size = 1};
+    memset(engine->rank.engine.bytes, (int)engine->number + 1, 16);
+    if (before != NULL) {
+        engine->rank = before->rank;
+        engine->rank.generation++;
+    }
+    engine->page_count = (uint32_t)kvr_rng_between(rng, SIM_PAGES / 2, SIM_PAGES);
+    for (uint32_t layer = 0; layer < world->geometry.layers; engine->region_count++) {
+        uint32_t left = world->geometry.layers - layer;
+        uint32_t count = kvr_rng_percent(rng, 60) ? left : (uint32_t)kvr_rng_between(rng, 1, left);
+
+        layout_choose(engine, engine->region_count, layer, count);
+        layer += count;
+    }
+    engine->page = calloc(1, sizeof(*engine->page));
+    if (engine->page == NULL)
+        abort();
+    return engine;
+}
+
+/* The place of an address inside a page; false in a gap or outside of this engine's memory. */
+bool sim_engine_place(const struct sim_engine *engine, const uint8_t *address,
+                      struct sim_place *ret_place)
+{
+    for (uint32_t r = 0; r < engine->region_count; r++) {
+        const struct kvr_region_layout *layout = &engine->layouts[r];
+        uint64_t offset = (uint64_t)(address - engine->memory[r]);
+
+        if (address < engine->memory[r] || offset >= layout->bytes || offset < layout->base)
+            continue;
+        offset -= layout->base;
+        if (layout->page_stride >= layout->layer_stride) {
+            ret_place->page = (uint32_t)(offset / layout->page_stride);
+            offset %= layout->page_stride;
+            ret_place->layer = (uint32_t)(offset / layout->layer_stride);
+            offset %= layout->layer_stride;
+            ret_place->part = (uint32_t)(offset / layout->part_stride);
+            offset %= layout->part_stride;
+        } else {
+            ret_place->layer = (uint32_t)(offset / layout->layer_stride);
+            offset %= layout->layer_stride;
+            ret_place->part = (uint32_t)(offset / layout->part_stride);
+            offset %= layout->part_stride;
+            ret_place->page = (uint32_t)(offset / layout->page_stride);
+            offset %= layout->page_stride;
+        }
+        ret_place->layer += layout->layer_first;
+        ret_place->offset = (uint32_t)offset;
+        return offset < sim_page_bytes(engine->world) && ret_place->page < layout->page_count &&
+               ret_place->layer < layout->layer_first + layout->layer_count;
+    }
+    return false;
+}
+
+uint8_t *sim_engine_address(const struct sim_engine *engine, const struct sim_place *place)
+{
+    for (uint32_t r = 0; r < engine->region_count; r++) {
+        const struct kvr_region_layout *layout = &engine->layouts[r];
+
+        if (place->layer >= layout->layer_first &&
+            place->layer < layout->layer_first + layout->layer_count)
+            return engine->memory[r] + layout->base +
+                   (place->layer - layout->layer_first) * layout->layer_stride +
+                   place->part * layout->part_stride + place->page * layout->page_stride +
+                   place->offset;
+    }
+    abort();
+}
+
+/* ---- pages --------------------------------------------------------------------------------- */
+
+uint32_t sim_publish_owner(const struct sim_publish *publish)
+{
+    return 1 + publish->request->number * SIM_USERS +
+           (uint32_t)(publish - publish->request->publishes) * 2;
+}
+
+uint32_t sim_fetch_owner(const struct sim_fetch *fetch)
+{
+    return 1 + fetch->request->number * SIM_USERS +
+           (uint32_t)(fetch - fetch->request->fetches) * 2 + 1;
+}
+
+struct sim_user *sim_user_of(struct sim_world *world, uint32_t owner,
+                             struct sim_publish **ret_publish, struct sim_fetch **ret_fetch)
+{
+    struct sim_request *request;
+    uint32_t part = (owner - 1) % SIM_USERS;
+
+    *ret_publish = NULL;
+    *ret_fetch = NULL;
+    if (owner == 0)
+        return NULL;
+    request = &world->requests[(owner - 1) / SIM_USERS];
+    if (part % 2 == 0)
+        return &(*ret_publish = &request->publishes[part / 2])->user;
+    return &(*ret_fetch = &request->fetches[part / 2])->user;
+}
+
+static uint32_t page_take(struct sim_engine *engine, bool next)
+{
+    uint32_t page =
+        next ? engine->rotor : (uint32_t)kvr_rng_below(&engine->world->rng, engine->page_count);
+
+    for (uint32_t i = 0; i < engine->page_count; i++) {
+        uint32_t at = (page + i) % engine->page_count;
+
+        if (engine->owners[at].user != 0)
+            continue;
+        engine->rotor = (at + 1) % engine->page_count;
+        return at;
+    }
+    return UINT32_MAX;
+}
+
+/* Lends `count` pages in logical order; false when there are not enough. */
+bool sim_engine_pages(struct sim_engine *engine, struct sim_user *user, uint32_t owner,
+                      uint32_t count)
+{
+    bool next = kvr_rng_percent(&engine->world->rng, 50);
+    uint32_t left = 0;
+
+    for (uint32_t i = 0; i < engine->page_count; i++)
+        left += engine->owners[i].user == 0;
+    if (left < count)
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t page = page_take(engine, next || kvr_rng_percent(&engine->world->rng, 70));
+
+        engine->owners[page] = (struct sim_owner){.user = owner, .logical = i};
+        user->pages[i] = page;
+    }
+    user->page_count = count;
+    return true;
+}
+
+/* The next user of the pages finds garbage. */
+static void pages_return(struct sim_user *user)
+{
+    struct sim_engine *engine = user->engine;
+    uint32_t bytes = sim_page_bytes(engine->world);
+    struct sim_place place = {0};
+
+    for (uint32_t i = 0; i < user->page_count; i++) {
+        place.page = user->pages[i];
+        engine->owners[place.page].user = 0;
+        for (place.layer = 0; place.layer < engine->world->geometry.layers; place.layer++)
+            for (place.part = 0; place.part < engine->world->geometry.part_count; place.part++)
+                memset(sim_engine_address(engine, &place), 0xdd, bytes);
+    }
+}
+
+void sim_user_end(struct sim_user *user)
+{
+    user->ended = true;
+    user->ended_at = user->engine->world->now;
+    pages_return(user);
+}
+
+/* ---- to and from the agent ----------------------------------------------------------------- */
+
+void sim_engine_attach(struct sim_engine *engine)
+{
+    struct sim_agent *agent = engine->agent;
+    struct kvr_req_attach attach = {.rank = engine->rank};
+    struct kvr_engines *engines =
+        agent->source ? &agent->outbound->engines : &agent->inbound->engines;
+    struct kvr_error error;
+
+    snprintf(attach.compat.model, sizeof(attach.compat.model), "sim");
+    snprintf(attach.compat.dtype, sizeof(attach.compat.dtype), "u64");
+    attach.compat.layers_total = engine->world->geometry.layers;
+    attach.compat.kv_heads_total = engine->world->geometry.heads;
+    attach.compat.head_dim = 8;
+    snprintf(attach.name, sizeof(attach.name), "engine-%u", engine->number);
+    sim_hoard_end(agent); /* an engine that is refused would try again */
+    while (engines->local[engine->index].used)
+        engine->index++;
+    if (kvr_engines_up(engines, engine->index, &attach, engine->page, &error) != KVR_OK) {
+        sim_fail(engine->world, -1, "engine %u cannot attach: %s", engine->number, error.detail);
+        return;
+    }
+    engine->attached = true;
+    engine->released = false;
+    note(engine, "attached", -1, engine->rank.generation, engine->index, NULL);
+    for (uint32_t r = 0; r < engine->region_count; r++) {
+        struct kvr_region *region = NULL;
+        kvr_status status = kvr_layout_check(&engine->layouts[r], &error);
+
+        if (status == KVR_OK)
+            status = kvr_region_open_mapped(&agent->fabric, agent->rails, agent->rail_count,
+                                            &engine->layouts[r], engine->memory[r], agent->source,
+                                            !agent->source, &region, &error);
+        if (status == KVR_OK)
+            status = kvr_engines_region_add(engines, engine->index, region, &error);
+        engine->regions[r] = region;
+        if (status != KVR_OK)
+            sim_fail(engine->world, -1, "engine %u region %u: %s", engine->number, r, error.detail);
+    }
+}
+
+void sim_engine_regions_release(struct sim_engine *engine)
+{
+    for (uint32_t r = 0; r < engine->region_count; r++) {
+        kvr_region_release(&engine->agent->fabric, engine->regions[r]);
+        engine->regions[r] = NULL;
+    }
+}
+
+void sim_engine_detach(struct sim_engine *engine)
+{
+    struct sim_agent *agent = engine->agent;
+
+    engine->attached = false;
+    note(engine, "detached", -1, engine->rank.generation, 0, NULL);
+    if (agent->source)
+        outbound_engine_down(agent->outbound, engine->world->now, engine->index);
+    else
+        inbound_engine_down(agent->inbound, engine->world->now, engine->index);
+}
+
+static void users_orphan(struct sim_engine *engine, bool hand_back)
+{
+    struct sim_world *world = engine->world;
+
+    for (uint32_t r = 0; r < world->request_count; r++) {
+        for (uint32_t part = 0; part < SIM_USERS; part++) {
+            struct sim_publish *publish;
+            struct sim_fetch *fetch;
+            struct sim_user *user;
+
+            if (part / 2 >=
+                (part % 2 ? world->requests[r].fetch_count : world->requests[r].publish_count))
+                continue;
+            user = sim_user_of(world, 1 + r * SIM_USERS + part, &publish, &fetch);
+            if (user->engine != engine || !user->open || user->ended)
+                continue;
+            user->orphan = user->ended = true;
+            if (hand_back)
+                sim_user_end(user);
+        }
+    }
+}
+
+/* Its process ends. Who reuses its pages is nobody: they go when the agent lets go of them. */
+void sim_engine_die(struct sim_engine *engine)
+{
+    note(engine, "dies", -1, engine->rank.generation, 0, NULL);
+    engine->alive = false;
+    users_orphan(engine, false);
+    if (engine->attached)
+        sim_engine_detach(engine);
+}
+
+/* The library sees that the agent's process is gone: every page is the engine's again. */
+void sim_engine_agent_lost(struct sim_engine *engine)
+{
+    engine->attached = false;
+    engine->released = true;
+    sim_engine_regions_release(engine);
+    note(engine, "agent lost", -1, 0, 0, NULL);
+    users_orphan(engine, true);
+}
+
+static void notice_source(struct sim_publish *publish, const struct kvr_notice *notice)
+{
+    struct sim_user *user = &publish->user;
+
+    if (notice->kind != KVR_NOTICE_SOURCE_FREE)
+        return;
+    user->terminal = notice->kind;
+    user->outcome = notice->status;
+    sim_user_end(user);
+}
+
+static void notice_target(struct sim_fetch *fetch, const struct kvr_notice *notice)
+{
+    struct sim_world *world = fetch->request->world;
+    struct sim_user *user = &fetch->user;
+
+    switch (notice->kind) {
+    case KVR_NOTICE_LAYER_IN:
+        sim_check_layer(fetch, notice);
+        break;
+    case KVR_NOTICE_TAIL_IN:
+        if (fetch->tail_seen || fetch->publish == NULL ||
+            notice->payload_bytes != fetch->publish->tail_bytes ||
+            (notice->payload_bytes > 0 &&
+             memcmp(notice->payload, fetch->publish->tail, notice->payload_bytes) != 0))
+            sim_fail(world, (int)fetch->request->number, "a tail that is not the source's");
+        fetch->tail_seen = true;
+        break;
+    case KVR_NOTICE_FAILING:
+        fetch->failing_seen = true;
+        break;
+    case KVR_NOTICE_DONE:
+    case KVR_NOTICE_FAILED:
+    case KVR_NOTICE_CANCELLED:
+    case KVR_NOTICE_EXPIRED:
+        user->terminal = notice->kind;
+        user->outcome = notice->status;
+        if (notice->kind == KVR_NOTICE_DONE)
+            sim_check_end(fetch, notice->token_end);
+        sim_user_end(user);
+        break;
+    default:
+        break;
+    }
+}
+
+void sim_engine_notice(struct sim_agent *agent, uint32_t index, const struct kvr_notice *notice)
+{
+    struct sim_world *world = agent->world;
+
+    for (uint32_t r = 0; r < world->request_count; r++) {
+        for (uint32_t part = 0; part < SIM_USERS; part++) {
+            struct sim_publish *publish;
+            struct sim_fetch *fetch;
+            struct sim_user *user = sim_user_of(world, 1 + r * SIM_USERS + part, &publish, &fetch);
+
+            if (user->engine == NULL || user->engine->agent != agent ||
+                user->engine->index != index || user->engine->released ||
+                user->handle != notice->handle)
+                continue;
+            note(user->engine, kvr_notice_name(notice->kind), (int)r, notice->layer_first,
+                 notice->token_end, kvr_status_name(notice->status));
+            if (!user->engine->alive || !user->open || user->ended) {
+                sim_fail(world, (int)r, "request %u: %s after its end", r,
+                         kvr_notice_name(notice->kind));
+                return;
+            }
+            if (publish != NULL)
+                notice_source(publish, notice);
+            else
+                notice_target(fetch, notice);
+            return;
+        }
+    }
+    sim_fail(world, -1, "%s for a handle that no request has", kvr_notice_name(notice->kind));
+}

@@ -1,0 +1,388 @@
+/* What engines ask, in which order and when. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "tools/sim_world.h"
+
+#define PAGE_TRIES 40
+
+void sim_ask(struct sim_engine *engine, const struct kvr_request *request)
+{
+    struct sim_world *world = engine->world;
+
+    sim_history_add(&world->history, &(struct sim_line){.at = world->now,
+                                                        .who = "engine",
+                                                        .number = (uint8_t)engine->number,
+                                                        .what = "asks",
+                                                        .detail = kvr_request_name(request->kind),
+                                                        .a = request->handle,
+                                                        .request = -1});
+    if (engine->agent->source)
+        outbound_request(engine->agent->outbound, world->now, engine->index, request);
+    else
+        inbound_request(engine->agent->inbound, world->now, engine->index, request);
+}
+
+static bool gone(const struct sim_user *user)
+{
+    return user->ended || !user->engine->alive || !user->engine->attached;
+}
+
+static void tell_pages(struct sim_user *user, kvr_request_kind kind, uint32_t page_end)
+{
+    struct kvr_request request = {.kind = kind, .handle = user->handle};
+
+    request.pages.page_first = user->pages_told;
+    request.pages.ids = user->pages + user->pages_told;
+    request.pages.id_count = page_end - user->pages_told;
+    if (page_end <= user->pages_told)
+        return;
+    user->pages_told = page_end;
+    sim_ask(user->engine, &request);
+}
+
+/* ---- computing ----------------------------------------------------------------------------- */
+
+static void task_run(struct sim_world *world, const struct sim_event *event)
+{
+    struct sim_engine *engine = event->object;
+    struct sim_task *task = engine->tasks_first;
+    const struct sim_segment *segment = &task->publish->segments[task->segment];
+    const struct sim_user *user = &task->publish->user;
+
+    if (engine->alive) {
+        if (user->open && !user->ended)
+            sim_content_fill(task->publish, task->layer, segment->token_first, segment->token_end);
+        atomic_store(&engine->page->words[task->word], task->value);
+        if (engine->attached)
+            sim_agent_wake_group(engine->agent);
+    }
+    engine->tasks_first = task->next;
+    free(task);
+    if (engine->tasks_first != NULL) {
+        sim_at(world, world->now + 1 + sim_some(world, world->compute_ns), task_run, engine, 0, 0);
+        return;
+    }
+    engine->tasks_last = NULL;
+    world->busy--;
+}
+
+/* Queues the segment's layers behind everything that the engine computes already. */
+static void segment_queue(struct sim_publish *publish, uint32_t number)
+{
+    struct sim_engine *engine = publish->user.engine;
+    struct sim_world *world = engine->world;
+    struct sim_segment *segment = &publish->segments[number];
+
+    segment->queued = true;
+    segment->base = engine->promised[segment->word];
+    engine->promised[segment->word] += world->geometry.layers;
+    for (uint32_t layer = 0; layer < world->geometry.layers; layer++) {
+        struct sim_task *task = malloc(sizeof(*task));
+
+        if (task == NULL)
+            abort();
+        *task = (struct sim_task){.publish = publish,
+                                  .segment = number,
+                                  .layer = layer,
+                                  .word = segment->word,
+                                  .value = segment->base + layer + 1};
+        if (engine->tasks_last != NULL) {
+            engine->tasks_last->next = task;
+        } else {
+            engine->tasks_first = task;
+            world->busy++;
+            sim_at(world, world->now + 1 + sim_some(world, world->compute_ns), task_run, engine, 0,
+                   0);
+        }
+        engine->tasks_last = task;
+    }
+}
+
+/* ---- a publish ----------------------------------------------------------------------------- */
+
+static void publish_open_ask(struct sim_publish *publish)
+{
+    struct sim_world *world = publish->request->world;
+    struct kvr_request request = {.kind = KVR_REQ_SOURCE_OPEN, .handle = publish->user.handle};
+
+    memcpy(request.source_open.request, publish->request->name,
+           sizeof(request.source_open.request));
+    request.source_open.attempt = 1;
+    request.source_open.tokens = publish->tokens;
+    request.source_open.consumers = publish->consumers;
+    if (kvr_rng_percent(&world->rng, 30))
+        request.source_open.lease_ms = (uint32_t)kvr_rng_between(&world->rng, 8000, 12000);
+    publish->user.open = true;
+    sim_ask(publish->user.engine, &request);
+}
+
+static void watch_ask(struct sim_publish *publish, uint32_t number)
+{
+    const struct sim_segment *segment = &publish->segments[number];
+    struct kvr_request request = {.kind = KVR_REQ_SOURCE_WATCH, .handle = publish->user.handle};
+
+    request.watch = (struct kvr_req_watch){.word = segment->word,
+                                           .base = segment->base,
+                                           .token_first = segment->token_first,
+                                           .token_end = segment->token_end};
+    sim_ask(publish->user.engine, &request);
+}
+
+/* Three steps a segment: pages, then computing begins before or after it is announced. */
+static void segment_step(struct sim_publish *publish, uint32_t number, uint32_t step)
+{
+    const struct sim_world *world = publish->request->world;
+    struct sim_segment *segment = &publish->segments[number];
+    uint32_t page_tokens = world->geometry.page_tokens;
+
+    if (step == 0)
+        tell_pages(&publish->user, KVR_REQ_SOURCE_PAGES,
+                   (uint32_t)((segment->token_end + page_tokens - 1) / page_tokens));
+    else if (step == 1)
+        segment_queue(publish, number);
+    else
+        watch_ask(publish, number);
+}
+
+static void end_ask(struct sim_publish *publish)
+{
+    struct sim_world *world = publish->request->world;
+    struct kvr_request request = {.kind = KVR_REQ_SOURCE_END, .handle = publish->user.handle};
+
+    if (world->faults >> SIM_ABORT & 1 && kvr_rng_percent(&world->rng, 15)) {
+        sim_injected(world, SIM_ABORT);
+        publish->disturbed = true;
+        request.end.status = KVR_ABORTED;
+    }
+    sim_ask(publish->user.engine, &request);
+}
+
+static void tail_ask(struct sim_publish *publish)
+{
+    struct kvr_request request = {.kind = KVR_REQ_SOURCE_TAIL, .handle = publish->user.handle};
+
+    request.tail.bytes = publish->tail;
+    request.tail.byte_count = publish->tail_bytes;
+    sim_ask(publish->user.engine, &request);
+}
+
+/* False: pages are short, try again later. */
+static bool user_begin(struct sim_world *world, struct sim_user *user, uint32_t owner,
+                       uint64_t tokens)
+{
+    uint32_t page_tokens = world->geometry.page_tokens;
+
+    user->handle = ++world->next_handle;
+    return sim_engine_pages(user->engine, user, owner,
+                            (uint32_t)((tokens + page_tokens - 1) / page_tokens));
+}
+
+static void script_over(struct sim_world *world)
+{
+    world->busy--;
+}
+
+static void publish_run(struct sim_world *world, const struct sim_event *event)
+{
+    struct sim_publish *publish = event->object;
+    struct sim_user *user = &publish->user;
+    uint32_t step = user->step++, segments = 3 * publish->segment_count;
+
+    if (gone(user)) {
+        script_over(world);
+        return;
+    }
+    if (step == 0) {
+        if (user_begin(world, user, sim_publish_owner(publish), publish->tokens)) {
+            publish_open_ask(publish);
+        } else if (++user->tries < PAGE_TRIES) {
+            user->step = 0;
+            sim_at(world, world->now + 20 * KVR_MS, publish_run, publish, 0, 0);
+            return;
+        } else {
+            script_over(world);
+            return;
+        }
+    } else if (step <= segments) {
+        segment_step(publish, (step - 1) / 3, (step - 1) % 3);
+    } else if (step == segments + 1 && publish->has_tail) {
+        tail_ask(publish);
+    } else if (step >= segments + 1) {
+        end_ask(publish);
+        script_over(world);
+        return;
+    }
+    sim_at(world, world->now + 1 + sim_some(world, world->compute_ns), publish_run, publish, 0, 0);
+}
+
+static void publish_make(struct sim_request *request, struct sim_engine *engine, uint64_t tokens,
+                         uint32_t consumers)
+{
+    struct sim_world *world = request->world;
+    struct kvr_rng *rng = &world->rng;
+    struct sim_publish *publish = &request->publishes[request->publish_count++];
+    uint64_t token_end = kvr_rng_percent(rng, 85) ? tokens : kvr_rng_between(rng, 1, tokens);
+    uint32_t word = (uint32_t)kvr_rng_below(rng, SIM_STREAMS);
+
+    *publish = (struct sim_publish){.request = request, .tokens = tokens, .consumers = consumers};
+    publish->user.engine = engine;
+    publish->user.key = sim_key(request, engine->rank.generation);
+    for (uint64_t first = 0; first < token_end;) {
+        struct sim_segment *segment = &publish->segments[publish->segment_count++];
+        bool last = publish->segment_count == SIM_SEGMENTS || kvr_rng_percent(rng, 50);
+
+        if (kvr_rng_percent(rng, 20))
+            word = (uint32_t)kvr_rng_below(rng, SIM_STREAMS);
+        segment->word = word;
+        segment->token_first = first;
+        segment->token_end = last ? token_end : kvr_rng_between(rng, first + 1, token_end);
+        first = segment->token_end;
+    }
+    publish->has_tail = kvr_rng_percent(rng, 60);
+    publish->tail_bytes = publish->has_tail ? (uint32_t)kvr_rng_below(rng, SIM_TAIL_BYTES) : 0;
+    for (uint32_t i = 0; i < publish->tail_bytes; i++)
+        publish->tail[i] = (uint8_t)kvr_rng_next(rng);
+    world->busy++;
+}
+
+void sim_publish_again(struct sim_request *request, struct sim_engine *engine)
+{
+    struct sim_world *world = request->world;
+
+    if (request->publish_count >= 2)
+        return;
+    publish_make(request, engine, request->publishes[0].tokens, 1);
+    request->publishes[1].disturbed = true;
+    sim_at(world, world->now + 1 + sim_soon(world), publish_run,
+           &request->publishes[request->publish_count - 1], 0, 0);
+}
+
+/* ---- a fetch ------------------------------------------------------------------------------- */
+
+static void fetch_open_ask(struct sim_fetch *fetch)
+{
+    struct sim_world *world = fetch->request->world;
+    struct kvr_request request = {.kind = KVR_REQ_TARGET_OPEN, .handle = fetch->user.handle};
+    struct kvr_source_address source = {
+        .engine = fetch->source->rank.engine,
+        .generation = fetch->generation,
+    };
+
+    memcpy(source.agent, fetch->source->agent->address, sizeof(fetch->source->agent->address));
+    memcpy(request.target_open.request, fetch->request->name, sizeof(request.target_open.request));
+    request.target_open.attempt = 1;
+    request.target_open.tokens = fetch->tokens;
+    request.target_open.skip_tokens = fetch->skip;
+    request.target_open.sources = &source;
+    request.target_open.source_count = 1;
+    if (kvr_rng_percent(&world->rng, 30))
+        request.target_open.deadline_ms = (uint32_t)kvr_rng_between(&world->rng, 12000, 18000);
+    fetch->user.open = true;
+    sim_ask(fetch->user.engine, &request);
+}
+
+static void fetch_run(struct sim_world *world, const struct sim_event *event)
+{
+    struct sim_fetch *fetch = event->object;
+    struct sim_user *user = &fetch->user;
+    uint32_t step = user->step++;
+
+    if (gone(user)) {
+        script_over(world);
+        return;
+    }
+    if (step == 0) {
+        if (user_begin(world, user, sim_fetch_owner(fetch), fetch->tokens)) {
+            fetch_open_ask(fetch);
+        } else if (++user->tries < PAGE_TRIES) {
+            user->step = 0;
+            sim_at(world, world->now + 20 * KVR_MS, fetch_run, fetch, 0, 0);
+            return;
+        } else {
+            script_over(world);
+            return;
+        }
+    } else {
+        uint32_t left = user->page_count - user->pages_told;
+        uint32_t more = step >= 3 || kvr_rng_percent(&world->rng, 60)
+                            ? left
+                            : (uint32_t)kvr_rng_between(&world->rng, 1, left);
+
+        tell_pages(user, KVR_REQ_TARGET_PAGES, user->pages_told + more);
+        if (user->pages_told == user->page_count) {
+            script_over(world);
+            return;
+        }
+    }
+    sim_at(world, world->now + 1 + sim_some(world, world->compute_ns), fetch_run, fetch, 0, 0);
+}
+
+static void fetch_make(struct sim_request *request, struct sim_engine *engine,
+                       struct sim_engine *source, uint64_t tokens)
+{
+    struct sim_world *world = request->world;
+    struct kvr_rng *rng = &world->rng;
+    uint32_t page_tokens = world->geometry.page_tokens;
+    struct sim_fetch *fetch = &request->fetches[request->fetch_count++];
+
+    *fetch = (struct sim_fetch){.request = request,
+                                .tokens = tokens,
+                                .source = source,
+                                .generation = source->rank.generation,
+                                .publish = &request->publishes[0]};
+    fetch->user.engine = engine;
+    fetch->user.key = sim_key(request, source->rank.generation);
+    if (kvr_rng_percent(rng, 10)) /* the two sides need not agree on the bound */
+        fetch->tokens = kvr_rng_between(rng, tokens, tokens + 2 * page_tokens);
+    if (kvr_rng_percent(rng, 35))
+        fetch->skip = kvr_rng_below(rng, tokens / page_tokens + 1) * page_tokens;
+    if (kvr_rng_percent(rng, 7))
+        fetch->skip = fetch->tokens;
+    world->busy++;
+}
+
+/* ---- all of them --------------------------------------------------------------------------- */
+
+static struct sim_engine *engine_choose(struct sim_world *world, bool source)
+{
+    struct sim_engine *engine;
+
+    do
+        engine = &world->engines[kvr_rng_below(&world->rng, world->engine_count)];
+    while (engine->agent->source != source);
+    return engine;
+}
+
+static void request_make(struct sim_world *world)
+{
+    struct kvr_rng *rng = &world->rng;
+    struct sim_request *request = &world->requests[world->request_count];
+    struct sim_engine *source = engine_choose(world, true), *target = engine_choose(world, false);
+    struct sim_engine *other = engine_choose(world, false);
+    uint64_t tokens = kvr_rng_between(rng, 1, (uint64_t)10 * world->geometry.page_tokens);
+    bool both = other != target && kvr_rng_percent(rng, 40);
+    kvr_ns start = world->now + kvr_rng_below(rng, 20 * KVR_MS);
+    bool late = kvr_rng_percent(rng, 20); /* its targets wait for it */
+
+    request->world = world;
+    request->number = world->request_count++;
+    snprintf(request->name, sizeof(request->name), "request-%u", request->number);
+    publish_make(request, source, tokens, both ? 2 : 1);
+    fetch_make(request, target, source, tokens);
+    if (both)
+        fetch_make(request, other, source, tokens);
+    sim_at(world, start + (late ? kvr_rng_below(rng, 80 * KVR_MS) : sim_soon(world)), publish_run,
+           &request->publishes[0], 0, 0);
+    for (uint32_t i = 0; i < request->fetch_count; i++)
+        sim_at(world, start + sim_soon(world), fetch_run, &request->fetches[i], 0, 0);
+}
+
+void sim_script_begin(struct sim_world *world)
+{
+    uint32_t count = (uint32_t)kvr_rng_between(&world->rng, 3, 9);
+
+    for (uint32_t i = 0; i < count; i++)
+        request_make(world);
+    sim_fault_schedule(world);
+}

@@ -1,0 +1,329 @@
+/* Time, and a run from its first to its last moment. */
+#include "tools/sim_world.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+/* ---- events -------------------------------------------------------------------------------- */
+
+static bool before(const struct sim_event *a, const struct sim_event *b)
+{
+    return a->at != b->at ? a->at < b->at : a->order < b->order;
+}
+
+void sim_at(struct sim_world *world, kvr_ns at,
+            void (*run)(struct sim_world *, const struct sim_event *), void *object, uint64_t a,
+            uint64_t b)
+{
+    struct sim_event event = {
+        .at = at, .order = world->order++, .run = run, .object = object, .a = a, .b = b};
+    uint32_t i = world->event_count++;
+
+    if (world->event_count > world->event_capacity) {
+        world->event_capacity = world->event_capacity > 0 ? 2 * world->event_capacity : 1024;
+        world->events = realloc(world->events, world->event_capacity * sizeof(event));
+        if (world->events == NULL)
+            abort();
+    }
+    for (; i > 0 && before(&event, &world->events[(i - 1) / 2]); i = (i - 1) / 2)
+        world->events[i] = world->events[(i - 1) / 2];
+    world->events[i] = event;
+}
+
+static struct sim_event event_take(struct sim_world *world)
+{
+    struct sim_event first = world->events[0], last = world->events[--world->event_count];
+    uint32_t i = 0;
+
+    for (uint32_t child; (child = 2 * i + 1) < world->event_count; i = child) {
+        if (child + 1 < world->event_count &&
+            before(&world->events[child + 1], &world->events[child]))
+            child++;
+        if (!before(&world->events[child], &last))
+            break;
+        world->events[i] = world->events[child];
+    }
+    world->events[i] = last;
+    return first;
+}
+
+kvr_ns sim_some(struct sim_world *world, kvr_ns mean)
+{
+    kvr_ns wait = kvr_rng_below(&world->rng, mean + 1);
+
+    return kvr_rng_percent(&world->rng, 10) ? wait + kvr_rng_below(&world->rng, 8 * mean + 1)
+                                            : wait;
+}
+
+void sim_fail(struct sim_world *world, int request, const char *format, ...)
+{
+    va_list list;
+
+    if (world->failed)
+        return;
+    world->failed = true;
+    world->failed_request = request;
+    va_start(list, format);
+    vsnprintf(world->what, sizeof(world->what), format, list);
+    va_end(list);
+}
+
+/* ---- a world ------------------------------------------------------------------------------- */
+
+static void geometry_choose(struct sim_world *world)
+{
+    struct kvr_rng *rng = &world->rng;
+    struct sim_geometry *geometry = &world->geometry;
+
+    geometry->layers = (uint32_t)kvr_rng_between(rng, 1, SIM_LAYERS);
+    geometry->page_tokens = (uint32_t)1 << kvr_rng_between(rng, 1, 3);
+    geometry->heads = (uint32_t)kvr_rng_between(rng, 1, 2);
+    geometry->token_bytes = geometry->heads * 8 * (uint32_t)kvr_rng_between(rng, 1, 2);
+    geometry->part_count = 1;
+    switch (kvr_rng_below(rng, 3)) {
+    case 0:
+        geometry->part_count = 2;
+        geometry->parts[0] = KVR_PART_K;
+        geometry->parts[1] = KVR_PART_V;
+        break;
+    case 1:
+        geometry->parts[0] = KVR_PART_KV;
+        break;
+    default:
+        geometry->parts[0] = KVR_PART_MLA;
+        geometry->token_bytes /= geometry->heads;
+        geometry->heads = 1;
+    }
+}
+
+static void net_open(struct sim_world *world)
+{
+    static const kvr_ns latencies[] = {2 * KVR_US, 20 * KVR_US, 200 * KVR_US, 5 * KVR_MS};
+    struct kvr_rng *rng = &world->rng;
+    struct kvr_sim_options options = {
+        .rng = rng,
+        .hooks = sim_check_hooks(world),
+        .latency_ns = latencies[kvr_rng_below(rng, 4)],
+        .again_chance = kvr_rng_percent(rng, 30) ? 500 : 0,
+    };
+
+    if (world->faults >> SIM_LATE & 1) {
+        bool very = kvr_rng_percent(rng, 40);
+
+        options.late_ns = very ? 2 * KVR_S : 20 * KVR_MS;
+        options.late_chance = (uint32_t)kvr_rng_between(rng, 10, very ? 60 : 1000);
+    }
+    if (world->faults >> SIM_WRITE_FAILED & 1)
+        options.fail_chance = (uint32_t)kvr_rng_between(rng, 20, 400);
+    if (world->faults >> SIM_WRITE_LOST & 1)
+        options.lost_chance = (uint32_t)kvr_rng_between(rng, 20, 400);
+    world->net = kvr_sim_net_open(&options);
+}
+
+static void agents_start(struct sim_world *world)
+{
+    struct kvr_rng *rng = &world->rng;
+
+    world->source_count = kvr_rng_percent(rng, 50) ? 1 : 2;
+    world->target_count = kvr_rng_percent(rng, 60) ? 1 : 2;
+    for (uint32_t i = 0; i < SIM_AGENTS; i++) {
+        struct sim_agent *agent = &world->agents[i];
+
+        agent->world = world;
+        agent->number = i;
+        agent->source = i < SIM_SOURCES;
+        agent->memory = world->memory->tables[i];
+        snprintf(agent->address, sizeof(agent->address), "agent%u:7000", i);
+        if (i < SIM_SOURCES ? i < world->source_count : i - SIM_SOURCES < world->target_count)
+            sim_agent_start(agent);
+    }
+    for (uint32_t s = 0; s < SIM_SOURCES; s++) {
+        for (uint32_t t = 0; t < SIM_TARGETS; t++) {
+            world->links[s][t].agents[0] = &world->agents[s];
+            world->links[s][t].agents[1] = &world->agents[SIM_SOURCES + t];
+            world->links[s][t].peers[0] = 3 + 5 * t;
+            world->links[s][t].peers[1] = 1 + 7 * s;
+        }
+    }
+}
+
+static void world_begin(struct sim_world *world)
+{
+    static const kvr_ns means[] = {5 * KVR_US, 100 * KVR_US, 2 * KVR_MS};
+    struct kvr_rng *rng = &world->rng;
+
+    kvr_rng_init(rng, world->seed);
+    world->now = 1000 * KVR_S + kvr_rng_below(rng, KVR_S);
+    world->last_injection = world->now;
+    world->next_session = kvr_rng_next(rng) | 1;
+    world->message_ns = means[kvr_rng_below(rng, 3)];
+    world->step_ns = means[kvr_rng_below(rng, 2)] / 2;
+    world->compute_ns = means[kvr_rng_below(rng, 3)];
+    geometry_choose(world);
+    sim_fault_begin(world);
+    net_open(world);
+    agents_start(world);
+    for (uint32_t i = 0; i < SIM_AGENTS; i++)
+        for (uint64_t n = kvr_rng_between(rng, 1, 2); world->agents[i].alive && n > 0; n--)
+            sim_engine_attach(sim_engine_new(world, &world->agents[i], NULL));
+    sim_script_begin(world);
+}
+
+/* Until nothing is left to happen that the condition waits for. False: it took too long. */
+static bool run_until(struct sim_world *world, bool (*reached)(const struct sim_world *),
+                      kvr_ns patience)
+{
+    while (!world->failed && !reached(world)) {
+        kvr_ns moment = kvr_sim_net_next(world->net);
+        struct sim_event event;
+
+        if (moment != KVR_NEVER && (world->event_count == 0 || moment <= world->events[0].at)) {
+            world->now = moment;
+            kvr_sim_net_run(world->net, moment);
+        } else if (world->event_count > 0) {
+            event = event_take(world);
+            world->now = event.at;
+            kvr_sim_net_run(world->net, world->now);
+            event.run(world, &event);
+        } else {
+            return false;
+        }
+        if (world->now > world->last_injection + patience)
+            return false;
+    }
+    return true;
+}
+
+static bool over(const struct sim_world *world)
+{
+    if (world->busy > 0)
+        return false;
+    for (uint32_t r = 0; r < world->request_count; r++) {
+        const struct sim_request *request = &world->requests[r];
+
+        for (uint32_t i = 0; i < request->publish_count; i++)
+            if (request->publishes[i].user.open && !request->publishes[i].user.ended)
+                return false;
+        for (uint32_t i = 0; i < request->fetch_count; i++)
+            if (request->fetches[i].user.open && !request->fetches[i].user.ended)
+                return false;
+    }
+    return true;
+}
+
+static bool idle(const struct sim_world *world)
+{
+    for (uint32_t i = 0; i < SIM_AGENTS; i++)
+        if (world->agents[i].alive && !sim_agent_idle(&world->agents[i]))
+            return false;
+    return kvr_sim_net_next(world->net) == KVR_NEVER;
+}
+
+static void tell_waiting(struct sim_world *world)
+{
+    for (uint32_t r = 0; r < world->request_count; r++) {
+        struct sim_request *request = &world->requests[r];
+        char why[1024];
+
+        for (uint32_t i = 0; i < request->publish_count; i++) {
+            const struct sim_user *user = &request->publishes[i].user;
+
+            if (!user->open || user->ended)
+                continue;
+            outbound_why(user->engine->agent->outbound, user->engine->index, user->handle, why,
+                         sizeof(why));
+            sim_fail(world, (int)r, "request %u: its publish never ends: %.400s", r, why);
+        }
+        for (uint32_t i = 0; i < request->fetch_count; i++) {
+            const struct sim_user *user = &request->fetches[i].user;
+
+            if (!user->open || user->ended)
+                continue;
+            inbound_why(user->engine->agent->inbound, user->engine->index, user->handle, why,
+                        sizeof(why));
+            sim_fail(world, (int)r, "request %u: its fetch never ends: %.400s", r, why);
+        }
+    }
+    sim_fail(world, -1, "%u scripts never end", world->busy);
+}
+
+static void engines_detach(struct sim_world *world)
+{
+    for (uint32_t i = 0; i < world->engine_count; i++)
+        if (world->engines[i].attached)
+            sim_engine_detach(&world->engines[i]);
+}
+
+static void world_end(struct sim_world *world)
+{
+    struct kvr_sim_counts counts = kvr_sim_net_counts(world->net);
+
+    world->totals->seeds++;
+    world->totals->chunks += counts.writes;
+    world->injected[SIM_WRITE_FAILED] += counts.failed;
+    world->injected[SIM_WRITE_LOST] += counts.lost;
+    world->injected[SIM_LATE] += counts.late;
+    for (uint32_t i = 0; i < SIM_FAULT_COUNT; i++)
+        world->totals->injected[i] += world->injected[i];
+    for (uint32_t i = 0; i < SIM_AGENTS; i++)
+        if (world->agents[i].alive)
+            sim_agent_stop(&world->agents[i]);
+    for (uint32_t i = 0; i < world->engine_count; i++)
+        sim_engine_regions_release(&world->engines[i]);
+    kvr_sim_net_close(world->net);
+    sim_link_forget_all(world);
+    for (uint32_t i = 0; i < world->engine_count; i++) {
+        struct sim_engine *engine = &world->engines[i];
+
+        while (engine->tasks_first != NULL) {
+            struct sim_task *next = engine->tasks_first->next;
+
+            free(engine->tasks_first);
+            engine->tasks_first = next;
+        }
+        for (uint32_t r = 0; r < engine->region_count; r++)
+            free(engine->memory[r]);
+        free(engine->page);
+    }
+}
+
+static void world_reset(struct sim_world *world, uint64_t seed)
+{
+    struct sim_world kept = {
+        .seed = seed,
+        .memory = world->memory,
+        .totals = world->totals,
+        .events = world->events,
+        .event_capacity = world->event_capacity,
+        .history = world->history,
+        .failed_request = -1,
+    };
+
+    *world = kept;
+    sim_history_reset(&world->history);
+}
+
+bool sim_world_run(struct sim_world *world, uint64_t seed)
+{
+    world_reset(world, seed);
+    world_begin(world);
+    if (!run_until(world, over, SIM_PATIENCE_NS))
+        tell_waiting(world);
+    world->last_injection = world->now;
+    world->ending = true;
+    if (!run_until(world, idle, SIM_PATIENCE_NS))
+        sim_fail(world, -1,
+                 "what has ended is not forgotten: transfers, tombstones or writes stay");
+    if (!world->failed) {
+        sim_link_close_all(world);
+        engines_detach(world);
+    }
+    world->last_injection = world->now;
+    if (!run_until(world, idle, SIM_PATIENCE_NS))
+        sim_fail(world, -1, "engines and peers that have gone are not forgotten");
+    if (!world->failed)
+        sim_check_world(world);
+    world_end(world);
+    return !world->failed;
+}

@@ -1,0 +1,349 @@
+/* A world in one process and in virtual time: agents, engines and the network between them, from
+ * one seed. The agents' state machines and rail groups are the real ones; what is simulated is what
+ * they stand on.
+ *
+ *   sim_world.c    time: the heap of events, a run from its first to its last moment
+ *   sim_agent.c    an agent's process: its group, its ports, its steps, its death and restart
+ *   sim_link.c     the control channel of two agents: sessions, messages encoded and decoded
+ *   sim_engine.c   an engine: its memory, how its pages lie there, what it is told
+ *   sim_script.c   what engines ask, in which order and when
+ *   sim_content.c  what every byte should be
+ *   sim_check.c    what must hold at every moment, and at the end
+ *   sim_fault.c    what goes wrong, and when
+ *   sim_history.c  what happened, for a person who reads a failure
+ *
+ * Everything is owned by struct sim_world and lives for one seed. One thread. */
+#ifndef KVR_TOOLS_SIM_WORLD_H
+#define KVR_TOOLS_SIM_WORLD_H
+
+#include "base/rng.h"
+#include "decode-agent/inbound.h"
+#include "fabric/fabric_sim.h"
+#include "prefill-agent/outbound.h"
+#include "tools/sim_history.h"
+
+#define SIM_SOURCES     2
+#define SIM_TARGETS     2
+#define SIM_AGENTS      (SIM_SOURCES + SIM_TARGETS)
+#define SIM_RAILS       4
+#define SIM_ENGINES     24 /* generations included */
+#define SIM_REQUESTS    24
+#define SIM_CONSUMERS   2
+#define SIM_USERS       4  /* of one request: two publishes and two fetches */
+#define SIM_PAGES       64 /* of one engine */
+#define SIM_LAYERS      6
+#define SIM_REGIONS     6
+#define SIM_SEGMENTS    6
+#define SIM_STREAMS     3
+#define SIM_TAIL_BYTES  300
+#define SIM_HOARD       64
+#define SIM_MEMORY      ((size_t)40 << 20) /* of one agent's tables */
+#define SIM_SILENCE_NS  (3 * KVR_S)
+#define SIM_QUIET_NS    (KVR_S / 2)
+#define SIM_PATIENCE_NS (40 * KVR_S) /* everything ends this long after the last injection */
+
+/* X(symbol, name): what goes wrong. */
+#define SIM_FAULT_LIST(X)                                                                          \
+    X(SIM_CANCEL_SOURCE, "cancel_source")                                                          \
+    X(SIM_CANCEL_TARGET, "cancel_target")                                                          \
+    X(SIM_ABORT, "abort")                                                                          \
+    X(SIM_ENGINE_DEATH, "engine_death")                                                            \
+    X(SIM_AGENT_DEATH, "agent_death")                                                              \
+    X(SIM_HANG_UP, "hang_up")                                                                      \
+    X(SIM_QUEUE_FULL, "queue_full")                                                                \
+    X(SIM_NO_MEMORY, "no_memory")                                                                  \
+    X(SIM_RAIL_SILENCE, "rail_silence")                                                            \
+    X(SIM_WRITE_FAILED, "write_failed")                                                            \
+    X(SIM_WRITE_LOST, "write_lost")                                                                \
+    X(SIM_LATE, "late")
+
+typedef enum sim_fault {
+#define X(symbol, name) symbol,
+    SIM_FAULT_LIST(X)
+#undef X
+        SIM_FAULT_COUNT
+} sim_fault;
+
+struct sim_world;
+struct sim_agent;
+struct frame;
+
+struct sim_event {
+    kvr_ns at;
+    uint64_t order; /* equal times: as they were made */
+    void (*run)(struct sim_world *world, const struct sim_event *event);
+    void *object;
+    uint64_t a, b;
+};
+
+/* ---- agents and links ---------------------------------------------------------------------- */
+
+struct sim_side { /* of a link: one agent's view of the other */
+    bool up, ending, was_full;
+    uint64_t session;
+    kvr_ns last; /* nothing is delivered before what was sent earlier */
+};
+
+struct sim_link {
+    struct sim_agent *agents[2]; /* source, target */
+    struct sim_side sides[2];
+    uint32_t peers[2]; /* how side i names the other */
+    bool dialing;
+    kvr_ns dialed_at;
+};
+
+struct sim_agent {
+    struct sim_world *world;
+    uint32_t number;
+    bool source, alive;
+    uint32_t life; /* grows with every start: events of an older life are void */
+    char address[KVR_NAME_BYTES];
+    uint64_t boot;
+    struct kvr_write_limits limits;
+    struct kvr_sim_host *host;
+    struct kvr_fabric fabric;
+    struct kvr_rail *rails[SIM_RAILS];
+    uint32_t rail_count;
+    struct kvr_group *group;
+    bool group_armed, loop_armed;
+    kvr_ns group_at;
+    struct kvr_group_message *parked; /* commands that the ring had no room for */
+    uint32_t parked_first, parked_count, parked_capacity;
+    struct kvr_ports ports;
+    void *memory;
+    struct kvr_buddy buddy;
+    size_t used_at_start;
+    void *hoard[SIM_HOARD]; /* memory taken away for a while */
+    uint32_t hoard_count;
+    union {
+        struct outbound *outbound;
+        struct inbound *inbound;
+    };
+    struct push *push;
+    struct land *land;
+};
+
+/* ---- engines ------------------------------------------------------------------------------- */
+
+struct sim_place { /* what one byte of a region belongs to */
+    uint32_t layer, page, part, offset;
+};
+
+struct sim_owner {
+    uint32_t user; /* index of the publish or fetch + 1; 0: nobody */
+    uint32_t logical;
+};
+
+struct sim_engine {
+    struct sim_world *world;
+    struct sim_agent *agent;
+    bool alive, attached, released; /* released: the agent told engine_done */
+    uint32_t number, index;         /* index: in its agent */
+    struct kvr_rank rank;
+    uint32_t region_count, page_count;
+    struct kvr_region_layout layouts[SIM_REGIONS];
+    uint8_t *memory[SIM_REGIONS];
+    struct sim_owner owners[SIM_PAGES];
+    struct kvr_region *regions[SIM_REGIONS]; /* as the agent has them; NULL: done with */
+    uint32_t rotor;
+    struct kvr_shared_page *page;
+    uint64_t promised[SIM_STREAMS]; /* what a word will be after all that was queued on it */
+    struct sim_task *tasks_first, *tasks_last;
+};
+
+/* One layer of one segment, to be computed in its turn. */
+struct sim_task {
+    struct sim_task *next;
+    struct sim_publish *publish;
+    uint32_t segment, layer, word;
+    uint64_t value;
+};
+
+/* ---- requests ------------------------------------------------------------------------------ */
+
+struct sim_segment {
+    uint64_t token_first, token_end, base;
+    uint32_t word;
+    bool queued; /* for computing */
+};
+
+struct sim_user { /* what a publish and a fetch have in common */
+    struct sim_engine *engine;
+    uint64_t handle, key; /* key: of the contents */
+    uint32_t pages[SIM_PAGES], page_count, pages_told;
+    uint32_t tries;   /* to get pages */
+    bool open, ended; /* told to the agent; its terminal notice came, or its agent or engine died */
+    bool orphan;      /* ended without a notice, because who would tell died */
+    kvr_status outcome;
+    kvr_notice_kind terminal;
+    uint32_t step;
+    kvr_ns ended_at;
+};
+
+struct sim_publish {
+    struct sim_user user;
+    struct sim_request *request;
+    uint64_t tokens; /* bound given at open */
+    uint32_t consumers, segment_count;
+    struct sim_segment segments[SIM_SEGMENTS];
+    uint8_t tail[SIM_TAIL_BYTES];
+    uint32_t tail_bytes;
+    bool has_tail;
+    bool disturbed; /* it may end otherwise than its targets */
+};
+
+struct sim_fetch {
+    struct sim_user user;
+    struct sim_request *request;
+    uint64_t tokens, skip, generation;
+    struct sim_publish *publish; /* that it can only match; NULL: none was made */
+    struct sim_engine *source;
+    bool tail_seen, failing_seen, disturbed;
+    uint64_t layer_in[SIM_LAYERS]; /* a bit a logical page: told to be in place */
+};
+
+struct sim_request {
+    struct sim_world *world;
+    uint32_t number;
+    char name[KVR_REQUEST_BYTES];
+    struct sim_publish publishes[2]; /* the second: of a restarted engine */
+    uint32_t publish_count;
+    struct sim_fetch fetches[SIM_CONSUMERS];
+    uint32_t fetch_count;
+};
+
+/* ---- the world ----------------------------------------------------------------------------- */
+
+struct sim_totals {
+    uint64_t seeds, transfers, done, chunks, repeated, recycles;
+    uint64_t injected[SIM_FAULT_COUNT];
+};
+
+/* Memory that seeds use one after the other. */
+struct sim_memory {
+    void *tables[SIM_AGENTS];
+    struct outbound *outbounds;
+    struct inbound *inbounds;
+    struct push *pushes;
+    struct land *lands;
+    struct kvr_message_decoder *decoder;
+};
+
+struct sim_geometry { /* equal on both sides */
+    uint32_t layers, part_count, page_tokens, token_bytes, heads;
+    uint8_t parts[2];
+};
+
+struct sim_world {
+    uint64_t seed;
+    struct kvr_rng rng;
+    kvr_ns now, last_injection;
+    struct sim_memory *memory;
+    struct sim_totals *totals;
+    struct kvr_sim_net *net;
+    struct sim_geometry geometry;
+    struct sim_agent agents[SIM_AGENTS];
+    uint32_t source_count, target_count;
+    struct sim_link links[SIM_SOURCES][SIM_TARGETS];
+    uint64_t next_session, next_handle;
+    struct sim_engine engines[SIM_ENGINES];
+    uint32_t engine_count;
+    struct sim_request requests[SIM_REQUESTS];
+    uint32_t request_count;
+    struct frame *frames;     /* sim_link.c's, on their way */
+    struct sim_event *events; /* a heap */
+    uint32_t event_count, event_capacity;
+    uint64_t order;
+    kvr_ns message_ns, step_ns, compute_ns; /* mean delays */
+    uint32_t busy;                          /* scripts and tasks that have not come to their end */
+    uint32_t faults;                        /* bits of sim_fault */
+    uint64_t injected[SIM_FAULT_COUNT];
+    bool ending; /* nothing strikes any more */
+    bool failed;
+    char what[512];
+    int failed_request; /* number, or -1 */
+    struct sim_history history;
+};
+
+/* sim_world.c. False: something did not hold; world->what says it. */
+bool sim_world_run(struct sim_world *world, uint64_t seed);
+void sim_at(struct sim_world *world, kvr_ns at,
+            void (*run)(struct sim_world *, const struct sim_event *), void *object, uint64_t a,
+            uint64_t b);
+/* A delay around the mean: often short, sometimes several times as long. */
+kvr_ns sim_some(struct sim_world *world, kvr_ns mean);
+/* The first failure counts. request: its number, or -1. */
+void sim_fail(struct sim_world *world, int request, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* sim_agent.c */
+void sim_agent_start(struct sim_agent *agent);
+void sim_agent_die(struct sim_agent *agent);
+void sim_agent_stop(struct sim_agent *agent); /* at the end of a world */
+void sim_agent_wake_group(struct sim_agent *agent);
+bool sim_agent_idle(const struct sim_agent *agent);
+void sim_agent_check_empty(struct sim_agent *agent);
+
+/* sim_link.c */
+kvr_status sim_link_send(struct sim_agent *agent, uint32_t peer, const struct kvr_message *message);
+kvr_status sim_link_dial(struct sim_agent *target, const char *address, uint32_t *ret_peer);
+void sim_link_hang_up(struct sim_agent *agent, uint32_t peer, kvr_status status,
+                      const char *detail);
+void sim_link_agent_died(struct sim_agent *agent);
+void sim_link_close_all(struct sim_world *world);
+void sim_link_forget_all(struct sim_world *world);
+
+/* sim_engine.c */
+struct sim_engine *sim_engine_new(struct sim_world *world, struct sim_agent *agent,
+                                  const struct sim_engine *before);
+void sim_engine_attach(struct sim_engine *engine);
+void sim_engine_detach(struct sim_engine *engine); /* it is gone, as its agent sees it */
+void sim_engine_die(struct sim_engine *engine);
+void sim_engine_regions_release(
+    struct sim_engine *engine); /* those that its agent held to its end */
+void sim_engine_notice(struct sim_agent *agent, uint32_t index, const struct kvr_notice *notice);
+void sim_engine_agent_lost(struct sim_engine *engine);
+bool sim_engine_pages(struct sim_engine *engine, struct sim_user *user, uint32_t owner,
+                      uint32_t count);
+void sim_user_end(struct sim_user *user); /* its pages are the engine's again */
+bool sim_engine_place(const struct sim_engine *engine, const uint8_t *address,
+                      struct sim_place *ret_place);
+uint8_t *sim_engine_address(const struct sim_engine *engine, const struct sim_place *place);
+uint32_t sim_page_bytes(const struct sim_world *world);
+/* Users are numbered: publishes even, fetches odd. */
+struct sim_user *sim_user_of(struct sim_world *world, uint32_t owner,
+                             struct sim_publish **ret_publish, struct sim_fetch **ret_fetch);
+uint32_t sim_publish_owner(const struct sim_publish *publish);
+uint32_t sim_fetch_owner(const struct sim_fetch *fetch);
+
+/* sim_script.c */
+void sim_script_begin(struct sim_world *world);
+void sim_ask(struct sim_engine *engine, const struct kvr_request *request);
+void sim_publish_again(struct sim_request *request, struct sim_engine *engine);
+
+uint64_t sim_key(const struct sim_request *request, uint64_t generation);
+
+/* sim_content.c */
+void sim_content_fill(struct sim_publish *publish, uint32_t layer, uint64_t token_first,
+                      uint64_t token_end);
+/* Whether these bytes of a page are what the contents of `key` are, tokens from token_end on left
+ * out. */
+bool sim_content_right(const struct sim_world *world, uint64_t key, const struct sim_place *place,
+                       uint32_t logical, const uint8_t *bytes, uint32_t byte_count,
+                       uint64_t token_end);
+
+/* sim_check.c */
+struct kvr_sim_hooks sim_check_hooks(struct sim_world *world);
+void sim_check_layer(struct sim_fetch *fetch, const struct kvr_notice *notice);
+void sim_check_end(struct sim_fetch *fetch, uint64_t token_end);
+void sim_check_world(struct sim_world *world);
+
+/* sim_fault.c */
+void sim_fault_begin(struct sim_world *world);    /* which faults this world has */
+void sim_fault_schedule(struct sim_world *world); /* when each of them strikes */
+void sim_hoard_end(struct sim_agent *agent);      /* its memory is free again */
+kvr_ns sim_soon(struct sim_world *world);         /* a time from 1 us to 60 ms, any scale alike */
+void sim_injected(struct sim_world *world, sim_fault fault);
+const char *sim_fault_name(sim_fault fault);
+
+#endif

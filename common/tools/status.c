@@ -1,0 +1,103 @@
+/* `kvrail status`: what the scheduler knows, on one screen. */
+#include <stdio.h>
+
+#include "base/options.h"
+#include "tools/scheduler_get.h"
+#include "tools/status_print.h"
+#include "tools/tool.h"
+
+#define EXIT_NO_SCHEDULER 75
+
+struct status_options {
+    char scheduler[272];
+    uint64_t limit;
+    kvr_ns timeout;
+    bool json;
+};
+
+static const struct kvr_option options[] = {
+    {.name = "scheduler",
+     .section = "status",
+     .value = "HOST:PORT",
+     .fallback = "127.0.0.1:9470",
+     KVR_OPTION_ADDRESS(struct status_options, scheduler),
+     .help = "Where the scheduler listens."},
+    {.name = "limit",
+     .section = "status",
+     .fallback = "20",
+     .min = 1,
+     .max = 500,
+     KVR_OPTION_COUNT(struct status_options, limit),
+     .help = "How many of the latest transfers."},
+    {.name = "timeout",
+     .section = "status",
+     .fallback = "5s",
+     .min = 100 * KVR_MS,
+     KVR_OPTION_DURATION(struct status_options, timeout),
+     .help = "How long to wait for an answer."},
+    {.name = "json",
+     .section = "status",
+     KVR_OPTION_BOOL(struct status_options, json),
+     .help = "Print the scheduler's answers as one JSON object instead."},
+};
+
+static const struct kvr_exit_code exit_codes[] = {
+    {EXIT_NO_SCHEDULER, "the scheduler cannot be reached"},
+    {0, NULL},
+};
+
+static const struct kvr_command command = {
+    .name = "kvrail status",
+    .description =
+        "Shows the agents, their rails and the latest transfers, as the scheduler knows\n"
+        "them, and says what is odd.",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .exit_codes = exit_codes,
+};
+
+/* NULL after a sentence on stderr. */
+static json_t *fetch(const struct status_options *config, const char *path, const char *member)
+{
+    struct kvr_error error = {0};
+    json_t *array = scheduler_get(config->scheduler, path, member, config->timeout, &error);
+
+    if (array == NULL)
+        fprintf(stderr, "kvrail status: %s\n", error.detail);
+    return array;
+}
+
+static void show(const struct status_options *config, json_t *agents, json_t *transfers)
+{
+    json_t *both;
+
+    if (!config->json) {
+        status_print(agents, transfers, stdout);
+        return;
+    }
+    both = json_pack("{s:O, s:O}", "agents", agents, "transfers", transfers);
+    json_dumpf(both, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(both);
+}
+
+int tool_status_main(int argc, char **argv)
+{
+    struct status_options config = {0};
+    json_t *agents = NULL, *transfers = NULL;
+    int exit_status;
+    char path[64];
+
+    if (!kvr_options_load(&command, argc, argv, &config, &exit_status))
+        return exit_status;
+    snprintf(path, sizeof(path), "/api/v1/transfers?limit=%u", (unsigned)config.limit);
+    agents = fetch(&config, "/api/v1/agents", "agents");
+    if (agents != NULL)
+        transfers = fetch(&config, path, "transfers");
+    exit_status = transfers != NULL ? 0 : EXIT_NO_SCHEDULER;
+    if (exit_status == 0)
+        show(&config, agents, transfers);
+    json_decref(agents);
+    json_decref(transfers);
+    return exit_status;
+}

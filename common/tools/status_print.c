@@ -1,0 +1,177 @@
+#include "tools/status_print.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+/* A transfer that lives longer than this is worth a look. */
+#define OLD_SECONDS 60.0
+
+static const char *text_of(const json_t *object, const char *name)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+
+    return text != NULL && text[0] != '\0' ? text : "-";
+}
+
+static double number_of(const json_t *object, const char *name)
+{
+    return json_number_value(json_object_get(object, name));
+}
+
+static void print_bytes(FILE *stream, double bytes)
+{
+    static const char *const units[] = {"B", "KB", "MB", "GB", "TB", "PB"};
+    size_t unit = 0;
+
+    for (; bytes >= 1000 && unit + 1 < sizeof(units) / sizeof(units[0]); unit++)
+        bytes /= 1000;
+    fprintf(stream, unit == 0 ? "%6.0f %-2s" : "%6.2f %-2s", bytes, units[unit]);
+}
+
+static void print_agents(const json_t *agents, FILE *stream)
+{
+    size_t index;
+    json_t *agent;
+
+    fprintf(stream, "%-20s %-8s %-8s %-8s %-16s %8s %5s %5s %7s\n", "AGENT", "ROLE", "STATE",
+            "PROVIDER", "HOST", "SILENT", "PEERS", "LIVE", "ENGINES");
+    json_array_foreach(agents, index, agent)
+    {
+        fprintf(stream, "%-20s %-8s %-8s %-8s %-16s %6.1f s %5.0f %5.0f %7zu\n",
+                text_of(agent, "name"), text_of(agent, "role"), text_of(agent, "state"),
+                text_of(agent, "provider"), text_of(agent, "host"),
+                number_of(agent, "silent_seconds"), number_of(agent, "peers_up"),
+                number_of(agent, "transfers_live"),
+                json_array_size(json_object_get(agent, "engines")));
+    }
+    if (json_array_size(agents) == 0)
+        fprintf(stream, "no agent has reported yet\n");
+}
+
+static void print_rails(const json_t *agents, FILE *stream)
+{
+    size_t index, rail_index;
+    json_t *agent, *rail;
+
+    fprintf(stream, "\n%-20s %-4s %-16s %-10s %-24s %9s %12s\n", "AGENT", "RAIL", "NAME", "STATE",
+            "ADDRESS", "BYTES", "WRITES");
+    json_array_foreach(agents, index, agent)
+    {
+        json_array_foreach(json_object_get(agent, "rails"), rail_index, rail)
+        {
+            fprintf(stream, "%-20s %4zu %-16s %-10s %-24s ", text_of(agent, "name"), rail_index,
+                    text_of(rail, "name"), text_of(rail, "state"), text_of(rail, "address"));
+            print_bytes(stream, number_of(rail, "bytes"));
+            fprintf(stream, " %12.0f\n", number_of(rail, "writes"));
+        }
+    }
+}
+
+static void print_transfers(const json_t *transfers, FILE *stream)
+{
+    size_t index;
+    json_t *transfer;
+
+    fprintf(stream, "\n%-28s %-12s %-14s %9s %10s %7s  %s\n", "REQUEST", "STATE", "REASON", "BYTES",
+            "TIME", "RETRIES", "FROM → TO");
+    json_array_foreach(transfers, index, transfer)
+    {
+        bool live = json_is_true(json_object_get(transfer, "live"));
+
+        fprintf(stream, "%-28s %-12s %-14s ", text_of(transfer, "request"),
+                text_of(transfer, "state"), text_of(transfer, "reason"));
+        print_bytes(stream, number_of(transfer, "bytes"));
+        fprintf(stream, " %7.1f ms %7.0f  %s → %s\n",
+                1000 * number_of(transfer, live ? "age_seconds" : "duration_seconds"),
+                number_of(transfer, "retries"),
+                text_of(json_object_get(transfer, "source"), "agent"),
+                text_of(json_object_get(transfer, "target"), "agent"));
+    }
+    if (json_array_size(transfers) == 0)
+        fprintf(stream, "no transfer has been reported yet\n");
+}
+
+/* ---- what is odd ---------------------------------------------------------------------------- */
+
+/* Counters that stay 0 where all is well, or have a reason that somebody should know. */
+static int print_odd_counters(const json_t *agent, FILE *stream)
+{
+    static const char *const counters[] = {"stale_writes",       "epochs_ended",     "cq_errors",
+                                           "handshake_failures", "peers_lost",       "engines_lost",
+                                           "leases_expired",     "digest_mismatches"};
+    int odd = 0;
+
+    for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
+        double value = number_of(json_object_get(agent, "counters"), counters[i]);
+
+        if (value == 0)
+            continue;
+        fprintf(stream, "  %s counts %.0f %s since it started\n", text_of(agent, "name"), value,
+                counters[i]);
+        odd++;
+    }
+    return odd;
+}
+
+static int print_odd_agent(const json_t *agent, FILE *stream)
+{
+    const char *name = text_of(agent, "name");
+    double dropped = number_of(agent, "events_dropped");
+    size_t index;
+    json_t *rail;
+    int odd = 0;
+
+    if (strcmp(text_of(agent, "state"), "up") != 0) {
+        fprintf(stream, "  %s is %s; it was heard %.0f s ago\n", name, text_of(agent, "state"),
+                number_of(agent, "silent_seconds"));
+        odd++;
+    }
+    if (dropped > 0) {
+        fprintf(stream, "  %s dropped %.0f events before the scheduler had them\n", name, dropped);
+        odd++;
+    }
+    json_array_foreach(json_object_get(agent, "rails"), index, rail)
+    {
+        if (strcmp(text_of(rail, "state"), "up") == 0)
+            continue;
+        fprintf(stream, "  rail %zu (%s) of %s is %s\n", index, text_of(rail, "name"), name,
+                text_of(rail, "state"));
+        odd++;
+    }
+    return odd + print_odd_counters(agent, stream);
+}
+
+static int print_odd_transfer(const json_t *transfer, FILE *stream)
+{
+    bool live = json_is_true(json_object_get(transfer, "live"));
+    double age = number_of(transfer, "age_seconds");
+
+    if (live && age > OLD_SECONDS) {
+        fprintf(stream, "  %s has been %s for %.0f s\n", text_of(transfer, "request"),
+                text_of(transfer, "state"), age);
+        return 1;
+    }
+    if (live || strcmp(text_of(transfer, "reason"), "-") == 0)
+        return 0;
+    fprintf(stream, "  %s is %s: %s: %s\n", text_of(transfer, "request"),
+            text_of(transfer, "state"), text_of(transfer, "reason_text"),
+            text_of(transfer, "detail"));
+    return 1;
+}
+
+void status_print(const json_t *agents, const json_t *transfers, FILE *stream)
+{
+    size_t index;
+    json_t *item;
+    int odd = 0;
+
+    print_agents(agents, stream);
+    if (json_array_size(agents) > 0)
+        print_rails(agents, stream);
+    print_transfers(transfers, stream);
+    fprintf(stream, "\nWhat is odd:\n");
+    json_array_foreach(agents, index, item) odd += print_odd_agent(item, stream);
+    json_array_foreach(transfers, index, item) odd += print_odd_transfer(item, stream);
+    if (odd == 0)
+        fprintf(stream, "  nothing\n");
+}

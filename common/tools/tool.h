@@ -1,0 +1,13 @@
+/* The subcommands of `kvrail`. argv[0] is the subcommand's name; each returns the exit status. */
+#ifndef KVR_TOOLS_TOOL_H
+#define KVR_TOOLS_TOOL_H
+
+int tool_bench_main(int argc, char **argv);
+int tool_replay_main(int argc, char **argv);
+int tool_trace_main(int argc, char **argv);
+int tool_status_main(int argc, char **argv);
+int tool_why_main(int argc, char **argv);
+int tool_topo_main(int argc, char **argv);
+int tool_sim_main(int argc, char **argv);
+
+#endif

@@ -1,0 +1,151 @@
+/* `kvrail why`: one transfer's life, and in a sentence why it is not done or how it ended. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/options.h"
+#include "base/types.h"
+#include "tools/scheduler_get.h"
+#include "tools/tool.h"
+#include "tools/why_print.h"
+
+#define EXIT_NO_SCHEDULER 75
+
+struct why_options {
+    char scheduler[272];
+    uint64_t limit;
+    kvr_ns timeout;
+    bool json;
+    struct kvr_option_list transfers;
+};
+
+static const struct kvr_option options[] = {
+    {.name = "scheduler",
+     .section = "why",
+     .value = "HOST:PORT",
+     .fallback = "127.0.0.1:9470",
+     KVR_OPTION_ADDRESS(struct why_options, scheduler),
+     .help = "Where the scheduler listens."},
+    {.name = "limit",
+     .section = "why",
+     .fallback = "10",
+     .min = 1,
+     .max = 500,
+     KVR_OPTION_COUNT(struct why_options, limit),
+     .help = "How many transfers of a request to look at."},
+    {.name = "timeout",
+     .section = "why",
+     .fallback = "5s",
+     .min = 100 * KVR_MS,
+     KVR_OPTION_DURATION(struct why_options, timeout),
+     .help = "How long to wait for an answer."},
+    {.name = "json",
+     .section = "why",
+     KVR_OPTION_BOOL(struct why_options, json),
+     .help = "Print the scheduler's record of the transfer, events included, instead."},
+};
+
+static const struct kvr_exit_code exit_codes[] = {
+    {EXIT_NO_SCHEDULER, "the scheduler cannot be reached"},
+    {0, NULL},
+};
+
+static const struct kvr_command command = {
+    .name = "kvrail why",
+    .description =
+        "Says why a transfer is not done, or how it ended: its stages with their times, who\n"
+        "waited for whom, what both sides said, and what to do. TRANSFER is a transfer's 16\n"
+        "hexadecimal digits, or the beginning of a request's id: the newest is explained and\n"
+        "the others are listed.",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .arguments = "TRANSFER",
+    .arguments_offset = offsetof(struct why_options, transfers),
+    .arguments_min = 1,
+    .arguments_max = 1,
+    .exit_codes = exit_codes,
+};
+
+static json_t *get_one(const struct why_options *config, const char *id, struct kvr_error *error)
+{
+    char path[128];
+
+    snprintf(path, sizeof(path), "/api/v1/transfers/%.16s", id);
+    return scheduler_get(config->scheduler, path, NULL, config->timeout, error);
+}
+
+static json_t *get_request(const struct why_options *config, const char *request,
+                           struct kvr_error *error)
+{
+    char escaped[3 * KVR_REQUEST_BYTES + 4], path[sizeof(escaped) + 64];
+
+    scheduler_escape(request, escaped, sizeof(escaped));
+    snprintf(path, sizeof(path), "/api/v1/transfers?limit=%u&request=%s", (unsigned)config->limit,
+             escaped);
+    return scheduler_get(config->scheduler, path, "transfers", config->timeout, error);
+}
+
+static bool is_id(const char *text)
+{
+    return strlen(text) == 16 && strspn(text, "0123456789abcdefABCDEF") == 16;
+}
+
+/* The transfer that is meant, and the others of that request. NULL without a problem in *error:
+ * there is none. */
+static json_t *find(const struct why_options *config, const char *text, json_t **ret_others,
+                    struct kvr_error *error)
+{
+    json_t *transfer = NULL;
+    const char *id;
+
+    if (is_id(text)) {
+        transfer = get_one(config, text, error);
+        if (transfer != NULL || error->status != KVR_NOT_FOUND)
+            return transfer;
+    }
+    *error = (struct kvr_error){0};
+    *ret_others = get_request(config, text, error);
+    id = json_string_value(json_object_get(json_array_get(*ret_others, 0), "id"));
+    return id != NULL ? get_one(config, id, error) : NULL;
+}
+
+static void show(const struct why_options *config, const json_t *transfer, const json_t *others)
+{
+    const char *id = json_string_value(json_object_get(transfer, "id"));
+
+    if (config->json) {
+        json_dumpf(transfer, stdout, JSON_INDENT(2));
+        putchar('\n');
+        return;
+    }
+    why_print(transfer, stdout);
+    why_print_others(others, id != NULL ? id : "", stdout);
+}
+
+int tool_why_main(int argc, char **argv)
+{
+    struct why_options config = {0};
+    struct kvr_error error = {0};
+    json_t *transfer, *others = NULL;
+    int exit_status;
+
+    if (!kvr_options_load(&command, argc, argv, &config, &exit_status))
+        return exit_status;
+    transfer = find(&config, config.transfers.items[0], &others, &error);
+    exit_status = 0;
+    if (transfer != NULL) {
+        show(&config, transfer, others);
+    } else if (error.status == KVR_OK || error.status == KVR_NOT_FOUND) {
+        fprintf(stderr,
+                "kvrail why: the scheduler at %s knows no transfer '%s' and no request that begins "
+                "so: it has not been reported yet, or it is past --retention\n",
+                config.scheduler, config.transfers.items[0]);
+        exit_status = 1;
+    } else {
+        fprintf(stderr, "kvrail why: %s\n", error.detail);
+        exit_status = EXIT_NO_SCHEDULER;
+    }
+    json_decref(transfer);
+    json_decref(others);
+    return exit_status;
+}

@@ -1,0 +1,105 @@
+/* What a person should do about a transfer: a table, not ifs. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "tools/why_print.h"
+
+static const struct {
+    const char *state;
+    struct why_advice advice;
+} live[] = {
+    {"matched",
+     {"the target has not granted slots and rails yet",
+      "other fetches may hold all slots: see the target agent's live transfers in kvrail status, "
+      "and its --slots and --table-memory"}},
+    {"granted",
+     {"the source engine has not said yet that a layer is final",
+      "look at the prefill engine: it computes, or it does not tell its agent"}},
+    {"first_ready",
+     {"the first layer is ready and no rail has taken a write of it",
+      "look at the rails of the source agent in kvrail status"}},
+    {"first_post",
+     {"writes are posted and none has landed",
+      "look at the rails of both agents in kvrail status"}},
+    {"first_land",
+     {"the source engine has not made its last layer final",
+      "look at the prefill engine: it computes, or it does not tell its agent"}},
+    {"last_ready",
+     {"all layers are final and not all are written yet",
+      "look at the rails in kvrail status: slow, or busy with other transfers"}},
+    {"last_post",
+     {"all is written and not all has landed, or the target has not said so yet",
+      "wait for three heartbeats: the target asks for what is missing, or says why not"}},
+    {"last_land",
+     {"all bytes are in place and the end is not settled",
+      "the source engine must end its publish (tail, end), and both sides agree that nothing more "
+      "can land"}},
+    {"failing",
+     {"it fails, and its pages are held until nothing can land any more",
+      "recompute elsewhere; the pages come back by themselves"}},
+};
+
+static const struct {
+    const char *reason, *act;
+} acts[] = {
+    {"cancelled", "an engine cancelled it: look at why that engine, or its router, gave it up"},
+    {"expired", "the times above say what was slow; --deadline (decode-agent) and --lease "
+                "(prefill-agent) say how long it may take"},
+    {"no_source", "check that the router names the prefill-agent, engine, generation and attempt "
+                  "that has the request; --want-timeout if prefill is only slow"},
+    {"incompatible",
+     "give both engines the same model, dtype and geometry, as the detail names them"},
+    {"plan", "run the same version of kvrail on both sides; if they are the same, report it"},
+    {"digest", "the source engine changed pages after it called them final, or memory is bad"},
+    {"aborted", "the prefill engine gave it up: its log says why"},
+    {"full", "raise --slots or --table-memory of the agent that refused, or send it less at once"},
+    {"revoked", "the source took its pages back before the end: fetch again"},
+    {"sibling", "another transfer of the same request failed first: kvrail why with its request "
+                "lists them"},
+    {"draining",
+     "that agent was told to stop: send the request to another, or again when it is back"},
+    {"rail_failed", "kvrail status and kvrail topo show the cards: check link and cable"},
+    {"epoch_ended", "fetch again; when it repeats, look at the rails in kvrail status"},
+    {"no_rail",
+     "give both agents rails of one provider that reach each other (--rail, --provider)"},
+    {"peer_lost", "see whether the other agent runs and can be reached; its log says why it ended; "
+                  "then fetch again"},
+    {"peer_restarted", "fetch again: the other agent is back under a new start"},
+    {"refused", "the detail is the other side's own sentence"},
+    {"stale", "the router passed an older generation or attempt: an engine has restarted since"},
+    {"engine_lost", "the engine process ended: its log says why; compute the request again"},
+    {"agent_lost", "start the agent again and look at the end of its log; engines attach again"},
+    {"too_large", "the request does not fit into the region that the engine registered"},
+    {"no_memory", "raise --table-memory of the agent that says so"},
+    {"internal", "please report it with both agents' logs of that time"},
+};
+
+struct why_advice why_live(const char *state, bool source_opened, bool target_opened)
+{
+    if (strcmp(state, "opened") == 0 && !source_opened)
+        return (struct why_advice){
+            "the target waits, and no source has published the request where it asks",
+            "see whether the prefill engine has it, and whether the fetch names the right agent, "
+            "engine, generation and attempt"};
+    if (strcmp(state, "opened") == 0 && !target_opened)
+        return (struct why_advice){
+            "the source holds the pages, and no target has asked for them",
+            "see whether the router has told a decode engine; the lease ends it otherwise"};
+    for (size_t i = 0; i < sizeof(live) / sizeof(live[0]); i++) {
+        if (strcmp(live[i].state, state) == 0)
+            return live[i].advice;
+    }
+    return (struct why_advice){"both sides are open and have not found each other",
+                               "see whether the decode-agent reaches the prefill-agent: peers in "
+                               "kvrail status"};
+}
+
+const char *why_act(const char *reason)
+{
+    for (size_t i = 0; i < sizeof(acts) / sizeof(acts[0]); i++) {
+        if (strcmp(acts[i].reason, reason) == 0)
+            return acts[i].act;
+    }
+    return "the logs of both agents at that time say more";
+}

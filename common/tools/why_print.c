@@ -1,0 +1,215 @@
+#include <stdbool.h>
+#include <string.h>
+
+#include "tools/why_print.h"
+
+static const char *text_of(const json_t *object, const char *name)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+
+    return text != NULL && text[0] != '\0' ? text : "-";
+}
+
+static double number_of(const json_t *object, const char *name)
+{
+    return json_number_value(json_object_get(object, name));
+}
+
+static bool has(const json_t *object, const char *name)
+{
+    return json_is_string(json_object_get(object, name));
+}
+
+static const char *agent_of(const json_t *transfer, const char *role)
+{
+    return text_of(json_object_get(transfer, role), "agent");
+}
+
+/* "12.3 ms", "4.21 s". */
+static const char *time_text(double seconds, char text[32])
+{
+    if (seconds < 1)
+        snprintf(text, 32, "%.1f ms", 1000 * seconds);
+    else
+        snprintf(text, 32, "%.2f s", seconds);
+    return text;
+}
+
+static void print_head(const json_t *transfer, FILE *stream)
+{
+    fprintf(stream, "request %s, attempt %.0f, transfer %s\n", text_of(transfer, "request"),
+            number_of(transfer, "attempt"), text_of(transfer, "id"));
+    fprintf(stream,
+            "  from %s to %s: %.0f tokens (%.0f skipped), %.0f bytes in %.0f writes of %.0f "
+            "layers, %.0f written again\n",
+            agent_of(transfer, "source"), agent_of(transfer, "target"),
+            number_of(transfer, "tokens"), number_of(transfer, "skip_tokens"),
+            number_of(transfer, "bytes"), number_of(transfer, "chunks"),
+            number_of(transfer, "layers"), number_of(transfer, "retries"));
+}
+
+static void print_stages(const json_t *transfer, FILE *stream)
+{
+    const json_t *stages = json_object_get(transfer, "stages");
+    char after[32];
+    json_t *stage;
+    size_t index;
+
+    fprintf(stream, "\n  %-26s %12s  %-7s %-20s %s\n", "TIME", "AFTER", "SIDE", "AGENT", "STAGE");
+    json_array_foreach(stages, index, stage)
+    {
+        const char *role = text_of(stage, "role");
+
+        fprintf(stream, "  %-26s %12s  %-7s %-20s %s\n", text_of(stage, "at"),
+                time_text(number_of(stage, "seconds"), after), role, agent_of(transfer, role),
+                text_of(stage, "stage"));
+    }
+    if (json_array_size(stages) == 0)
+        fprintf(stream, "  no stage has been reported\n");
+}
+
+/* ---- who waited for whom -------------------------------------------------------------------- */
+
+/* Seconds after the opening; negative: not seen. role NULL: whichever side said it first. */
+static double moment(const json_t *transfer, const char *name, const char *role)
+{
+    json_t *stage;
+    size_t index;
+
+    json_array_foreach(json_object_get(transfer, "stages"), index, stage)
+    {
+        if (strcmp(text_of(stage, "stage"), name) == 0 &&
+            (role == NULL || strcmp(text_of(stage, "role"), role) == 0))
+            return number_of(stage, "seconds");
+    }
+    return -1;
+}
+
+static void print_waits(const json_t *transfer, FILE *stream)
+{
+    static const struct {
+        const char *from, *from_role, *to, *to_role, *sentence;
+    } waits[] = {
+        {"opened", "target", "opened", "source", "the target waited for the source's publish"},
+        {"opened", "source", "opened", "target", "the source held its pages until a target came"},
+        {"opened", NULL, "matched", NULL, "until both sides knew each other's page tables"},
+        {"matched", NULL, "granted", NULL, "both waited for the target's slots and rails"},
+        {"granted", NULL, "first_ready", NULL,
+         "the rails waited for the source engine's first layer"},
+        {"first_ready", NULL, "last_ready", NULL, "the source engine computed its other layers"},
+        {"last_ready", NULL, "last_post", NULL, "the last layer waited for room on the rails"},
+        {"last_post", NULL, "last_land", NULL, "the last write was on its way"},
+        {"last_land", NULL, "ended", "target", "the target proved and handed over what had landed"},
+        {"last_land", NULL, "ended", "source", "the source waited for the target's word"},
+    };
+    char took[32];
+
+    fprintf(stream, "\n  Who waited for whom (each agent by its own clock):\n");
+    for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
+        double from = moment(transfer, waits[i].from, waits[i].from_role);
+        double to = moment(transfer, waits[i].to, waits[i].to_role);
+
+        if (from >= 0 && to > from)
+            fprintf(stream, "  %12s  %s\n", time_text(to - from, took), waits[i].sentence);
+    }
+}
+
+/* ---- the outcome ---------------------------------------------------------------------------- */
+
+static void print_side(const json_t *transfer, const char *role, FILE *stream)
+{
+    const json_t *side = json_object_get(transfer, role);
+
+    fprintf(stream, "  %s %s ", role, text_of(side, "agent"));
+    if (has(side, "outcome"))
+        fprintf(stream, "ended with %s", text_of(side, "outcome"));
+    else if (json_is_true(json_object_get(side, "lost")))
+        fprintf(stream, "fell silent and will not say how it ended");
+    else if (has(side, "agent"))
+        fprintf(stream, "has not ended");
+    else
+        fprintf(stream, "has not been heard of");
+    fprintf(stream, has(side, "detail") ? ": %s\n" : "\n", text_of(side, "detail"));
+}
+
+/* Why it was where it was after its last good stage. */
+static struct why_advice advice_at(const json_t *transfer, const char *state)
+{
+    return why_live(state, moment(transfer, "opened", "source") >= 0,
+                    moment(transfer, "opened", "target") >= 0);
+}
+
+static const char *last_good_stage(const json_t *transfer)
+{
+    const char *last = "opened";
+    json_t *stage;
+    size_t index;
+
+    json_array_foreach(json_object_get(transfer, "stages"), index, stage)
+    {
+        const char *name = text_of(stage, "stage");
+
+        if (strcmp(name, "failing") != 0 && strcmp(name, "ended") != 0)
+            last = name;
+    }
+    return last;
+}
+
+static void print_live(const json_t *transfer, FILE *stream)
+{
+    const char *state = text_of(transfer, "state");
+    struct why_advice advice = advice_at(transfer, state);
+    char age[32];
+
+    fprintf(stream, "\nIt is not done after %s (%s): %s.\nWhat to do: %s.\n",
+            time_text(number_of(transfer, "age_seconds"), age), state, advice.why, advice.act);
+}
+
+static void print_end(const json_t *transfer, FILE *stream)
+{
+    const char *state = text_of(transfer, "state"), *reason = text_of(transfer, "reason");
+    char took[32];
+
+    if (strcmp(state, "done") == 0) {
+        fprintf(stream, "\nIt is done, after %s.\n",
+                time_text(number_of(transfer, "duration_seconds"), took));
+        return;
+    }
+    fprintf(stream, "\nIt is %s (%s) because %s", state, reason, text_of(transfer, "reason_text"));
+    fprintf(stream, has(transfer, "detail") ? ": %s.\n" : ".\n", text_of(transfer, "detail"));
+    fprintf(stream, "At its end: %s.\n", advice_at(transfer, last_good_stage(transfer)).why);
+    fprintf(stream, "What to do: %s.\n", why_act(reason));
+}
+
+void why_print(const json_t *transfer, FILE *stream)
+{
+    print_head(transfer, stream);
+    print_stages(transfer, stream);
+    print_waits(transfer, stream);
+    fprintf(stream, "\n");
+    print_side(transfer, "source", stream);
+    print_side(transfer, "target", stream);
+    if (json_is_true(json_object_get(transfer, "live")))
+        print_live(transfer, stream);
+    else
+        print_end(transfer, stream);
+}
+
+void why_print_others(const json_t *transfers, const char *explained_id, FILE *stream)
+{
+    bool first = true;
+    json_t *transfer;
+    size_t index;
+
+    json_array_foreach(transfers, index, transfer)
+    {
+        if (strcmp(text_of(transfer, "id"), explained_id) == 0)
+            continue;
+        if (first)
+            fprintf(stream, "\nOthers whose request begins so, newest first:\n");
+        first = false;
+        fprintf(stream, "  %s  %-12s %-14s %s\n", text_of(transfer, "id"),
+                text_of(transfer, "state"), text_of(transfer, "reason"),
+                text_of(transfer, "request"));
+    }
+}

@@ -1,0 +1,23 @@
+/* One transfer explained, from the scheduler's JSON. */
+#ifndef KVR_TOOLS_WHY_PRINT_H
+#define KVR_TOOLS_WHY_PRINT_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+/* transfer: what /api/v1/transfers/<id> answers. */
+void why_print(const json_t *transfer, FILE *stream);
+/* The others that the same question found, one line each. */
+void why_print_others(const json_t *transfers, const char *explained_id, FILE *stream);
+
+struct why_advice {
+    const char *why; /* begins after "it …" or stands alone: a clause without a full stop */
+    const char *act; /* what to do */
+};
+
+/* Of a live transfer: by its state and which sides have spoken. */
+struct why_advice why_live(const char *state, bool source_opened, bool target_opened);
+/* Of one that has ended: by the name of its reason. */
+const char *why_act(const char *reason);
+
+#endif
