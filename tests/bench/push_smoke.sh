@@ -1,0 +1,42 @@
+#!/bin/sh
+# Goal: `kvrail bench push` moves pages both ways, says all that it promises, refuses what it cannot do
+# and leaves nothing behind. Method: two short pairs; exit 75 (not quiet) is as good as 0 here.
+set -eu
+provider=${1:-tcp}
+kvrail=$KVRAIL_BIN_DIR/kvrail
+work=$(mktemp -d "${TMPDIR:-/tmp}/push-smoke.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/tmp"
+
+fail() {
+    echo "push_smoke: $1" >&2
+    exit 1
+}
+
+status=0
+TMPDIR=$work/tmp "$kvrail" bench push --provider "$provider" --page-bytes 16k --pages 64 --layers 4 \
+    --pool-bytes 16M --pairs 2 --seconds 0.1 --json "$work/figures.json" >"$work/table" || status=$?
+[ "$status" = 0 ] || [ "$status" = 75 ] || fail "it ended in $status"
+for key in gb_s raw_gb_s ratio cpu_s_per_gb raw_cpu_s_per_gb writes p50_us p99_us bytes provider rails \
+    page_bytes pages pairs machine cores libfabric waiting; do
+    grep -q "\"$key\"" "$work/figures.json" || fail "no $key in the JSON"
+done
+[ "$(grep -c '"raw_gb_s"' "$work/figures.json")" = 3 ] || fail "not every pair is in the JSON"
+for key in bytes raw_bytes gb_s writes; do
+    ! grep -q "\"$key\": 0\(\.0\)\{0,1\},\{0,1\}$" "$work/figures.json" || fail "$key is 0"
+done
+grep -q '"pages_checked": 1024' "$work/figures.json" || fail "the pages were not checked"
+grep -q 'raw GB/s' "$work/table" || fail "no table"
+[ -z "$(ls -A "$work/tmp")" ] || fail "it left $(ls "$work/tmp") behind"
+
+refuses() {
+    status=0
+    "$kvrail" bench push "$@" 2>"$work/errors" || status=$?
+    [ "$status" = 2 ] || fail "$* ended in $status instead of 2"
+    [ -s "$work/errors" ] || fail "$* was refused without a sentence"
+}
+refuses --provider shm --rails 2
+refuses --seconds soon
+refuses --page-bytes 1000
+refuses --pages 3 --layers 2
+refuses --pool-bytes 1M --pages 64

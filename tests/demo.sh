@@ -1,0 +1,192 @@
+#!/bin/sh
+# The whole of kvrail on one machine: a scheduler, a prefill-agent and a decode-agent on loopback, and
+# two simulated engines that move the KV cache of N requests and check every byte that arrives.
+#
+#   sh tests/demo.sh [--requests N] [--trace FILE] [--provider P] [--json FILE] [--corrupt KIND] [--stay]
+#
+# --requests N    how many requests (default 200)
+# --trace FILE    request trace in Mooncake's form; one is synthesised when not given
+# --provider P    tcp (two rails, the default) or shm (one)
+# --json FILE     write the figures there
+# --corrupt KIND  plant a fault that must be found, and so end in exit 1: page, layer or swap
+# --stay          leave the three programs running, and say where the dashboard is
+#
+# Installs what is missing and builds first. The last line is the verdict; exit 0 only if it is good.
+set -eu
+export LC_ALL=C
+
+usage() {
+    echo "demo.sh: $1" >&2
+    exit 2
+}
+
+absolute() {
+    case $1 in
+    /*) echo "$1" ;;
+    *) echo "$(pwd)/$1" ;;
+    esac
+}
+
+requests=200
+trace=
+provider=tcp
+json=
+corrupt=
+stay=
+while [ $# -gt 0 ]; do
+    case $1 in
+    -h | --help)
+        sed -n '2,15s/^# \{0,1\}//p' "$0"
+        exit 0
+        ;;
+    --stay) stay=1 ;;
+    --requests | --trace | --provider | --json | --corrupt)
+        [ $# -gt 1 ] || usage "$1 lacks its value"
+        case $1 in
+        --requests) requests=$2 ;;
+        --trace) trace=$(absolute "$2") ;;
+        --provider) provider=$2 ;;
+        --json) json=$(absolute "$2") ;;
+        --corrupt) corrupt=$2 ;;
+        esac
+        shift
+        ;;
+    *) usage "there is no option $1; --help lists them all" ;;
+    esac
+    shift
+done
+case $requests in
+'' | 0 | *[!0-9]*) usage "--requests is '$requests', but must be a number from 1" ;;
+esac
+case $provider in
+tcp) rails="--rail 127.0.0.1 --rail 127.0.0.2" ;;
+shm) rails= ;;
+*) usage "--provider is '$provider', but on one machine it must be tcp or shm" ;;
+esac
+[ -z "$trace" ] || [ -r "$trace" ] || usage "--trace is '$trace', but that cannot be read"
+
+cd "$(dirname "$0")/.."
+unset KVRAIL_CONFIG
+work=$(mktemp -d "${TMPDIR:-/tmp}/kvrail-demo.XXXXXX")
+pids=
+
+stop_all() {
+    for pid in $pids; do
+        kill "$pid" 2>/dev/null || true
+    done
+    tries=0
+    for pid in $pids; do
+        while kill -0 "$pid" 2>/dev/null && [ $tries -lt 100 ]; do
+            sleep 0.1
+            tries=$((tries + 1))
+        done
+        kill -9 "$pid" 2>/dev/null || true
+        rm -f "/dev/shm/$pid:"*
+    done
+    rm -rf "$work"
+}
+
+trap stop_all EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# What a step wrote is shown only when it fails.
+quietly() {
+    if ! "$@" >"$work/step.log" 2>&1 </dev/null; then
+        cat "$work/step.log" >&2
+        exit 1
+    fi
+}
+
+sh tests/support/install.sh build
+if [ ! -x build/release/bin/kvrail ]; then
+    echo "Building, which takes a minute or two the first time ..."
+fi
+[ -f build/release/build.ninja ] || quietly cmake --preset release -DBUILD_TESTING=OFF
+quietly cmake --build --preset release \
+    --target kvrail-scheduler prefill-agent decode-agent kvrail
+bin=$(pwd)/build/release/bin
+
+# start NAME PROGRAM ARGUMENT…: in the background, with a log of its own.
+start() {
+    name=$1
+    shift
+    nohup "$@" >"$work/$name.log" 2>&1 </dev/null &
+    pids="$pids $!"
+    started=$!
+}
+
+# await NAME FILE: until the program just started has made that file.
+await() {
+    tries=0
+    while [ ! -s "$2" ] && [ ! -S "$2" ]; do
+        tries=$((tries + 1))
+        if ! kill -0 "$started" 2>/dev/null || [ $tries -gt 300 ]; then
+            echo "$1 did not start:" >&2
+            cat "$work/$1.log" >&2
+            exit 1
+        fi
+        sleep 0.1
+    done
+}
+
+start scheduler "$bin/kvrail-scheduler" --listen 127.0.0.1:0 --state-dir "$work/scheduler" \
+    --port-file "$work/scheduler.port"
+await scheduler "$work/scheduler.port"
+scheduler=127.0.0.1:$(cat "$work/scheduler.port")
+
+# shellcheck disable=SC2086 # a list of options
+start prefill-agent "$bin/prefill-agent" --name prefill-0 --engine-socket "$work/source.sock" \
+    --listen 127.0.0.1:0 --port-file "$work/prefill.port" --provider "$provider" $rails \
+    --scheduler "$scheduler" --state-dir "$work/prefill"
+await prefill-agent "$work/prefill.port"
+await prefill-agent "$work/source.sock"
+source_agent=127.0.0.1:$(cat "$work/prefill.port")
+
+# shellcheck disable=SC2086
+start decode-agent "$bin/decode-agent" --name decode-0 --engine-socket "$work/target.sock" \
+    --provider "$provider" $rails --scheduler "$scheduler" --state-dir "$work/decode"
+await decode-agent "$work/target.sock"
+
+if [ -z "$trace" ]; then
+    trace=$work/trace.jsonl
+    quietly "$bin/kvrail" trace synth --requests "$requests" --seed 1 --output "$trace"
+fi
+set -- --trace "$trace" --format mooncake --requests "$requests" --verify full \
+    --source-socket "$work/source.sock" --target-socket "$work/target.sock" \
+    --source-agent "$source_agent" --json "${json:-$work/figures.json}"
+[ -z "$corrupt" ] || set -- "$@" --corrupt "$corrupt"
+verdict=0
+"$bin/kvrail" replay "$@" || verdict=$?
+
+# A number of the figures; 0 when it is not there.
+figure() {
+    # shellcheck disable=SC2020
+    value=$(tr ',{}' '\n\n\n' <"${json:-$work/figures.json}" |
+        sed -n "s/^ *\"$1\": *\\([0-9.eE+-]*\\) *\$/\\1/p" | head -n 1)
+    echo "${value:-0}"
+}
+if [ ! -s "${json:-$work/figures.json}" ]; then
+    echo "demo: the replay wrote no figures (exit $verdict)"
+    exit 1
+fi
+transfers=$(figure transfers)
+verified=$(figure verified)
+failed=$(figure failed)
+wrong=$(figure bytes_wrong)
+gb_s=$(figure gb_s)
+
+if [ -n "$stay" ]; then
+    trap - EXIT
+    {
+        echo "kill $pids 2>/dev/null"
+        echo "sleep 2"
+        echo "rm -rf '$work'"
+    } >"$work/stop"
+    echo "The dashboard: http://$scheduler/   (to stop it all: sh $work/stop)"
+fi
+printf 'demo: %s transfers, %s verified, %s failed, %s bytes wrong, %.2f GB/s\n' \
+    "$transfers" "$verified" "$failed" "$wrong" "$gb_s"
+[ "$verdict" -eq 0 ] && [ "$transfers" -gt 0 ] && [ "$transfers" -eq "$verified" ] &&
+    [ "$failed" -eq 0 ] && [ "$wrong" -eq 0 ]

@@ -1,0 +1,275 @@
+#!/bin/sh
+# Goal: one agent serves several engines of several ranks, and several agents of the other side at
+# once; whatever dies takes only its own requests with it. Argument: the provider.
+# Method: fleet (tests/support/fleet.c) plays one rank a process, 2 engines × 2 ranks on each side; every
+# target engine fetches from every source engine, rank by rank, and checks every byte.
+set -eu
+provider=${1:?provider}
+. "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
+need prefill-agent decode-agent ../tests/fleet
+fleet=$bin/../tests/fleet
+
+# prefill NAME RAIL…: an agent; its address is in $at_NAME, its pid in $pid_NAME.
+prefill() {
+    agent=$1
+    shift
+    rm -f "$work/$agent.port" "$work/$agent.sock"
+    # shellcheck disable=SC2086 # a list of options
+    start "$agent" "$bin/prefill-agent" --name "$agent" --engine-socket "$work/$agent.sock" \
+        --listen "${host:-127.0.0.1}:0" --port-file "$work/$agent.port" --provider "$provider" \
+        $(rails "$@")
+    eval "pid_$agent=$started"
+    await "$agent" "$work/$agent.port"
+    await "$agent" "$work/$agent.sock"
+    eval "at_$agent=${host:-127.0.0.1}:$(cat "$work/$agent.port")"
+}
+
+# decode NAME RAIL…
+decode() {
+    agent=$1
+    shift
+    # shellcheck disable=SC2086
+    start "$agent" "$bin/decode-agent" --name "$agent" --engine-socket "$work/$agent.sock" \
+        --provider "$provider" $(rails "$@")
+    eval "pid_$agent=$started"
+    await "$agent" "$work/$agent.sock"
+}
+
+rails() {
+    [ "$provider" = tcp ] || return 0
+    for rail in "$@"; do
+        echo "--rail $rail"
+    done
+}
+
+# ranks source|target AGENT ENGINE OPTION…: both ranks of an engine. A rank writes to
+# $work/RUN.source-ENGINE-RANK.log; its pid is in $pid_source_ENGINE_RANK.
+ranks() {
+    side=$1 agent=$2 engine=$3
+    shift 3
+    for rank in ${only_ranks:-0 1}; do
+        start "$run.$side-$engine-$rank" "$fleet" "$side" socket="$work/$agent.sock" \
+            engine="$engine" tp="$rank" gate="$work/$run.gate" "$@"
+        eval "pid_${side}_${engine}_$rank=$started"
+        running="$running $run.$side-$engine-$rank:$started"
+    done
+}
+
+# Lets the ranks of this run begin, all at the same time.
+begin() {
+    for entry in $running; do
+        tries=0
+        until grep -q '^attached' "$work/${entry%:*}.log"; do
+            tries=$((tries + 1))
+            [ $tries -le 200 ] || fail "${entry%:*} did not attach in 20 s"
+            sleep 0.1
+        done
+    done
+    echo >"$work/$run.gate"
+}
+
+# Waits for every rank of this run; those named may end in another way than 0.
+finish() {
+    for entry in $running; do
+        status=0
+        wait "${entry#*:}" || status=$?
+        rank=${entry%:*}
+        case " $* " in
+        *" ${rank#*.} "*) [ $status != 1 ] || fail "$rank ended in 1" ;;
+        *) [ $status = 0 ] || fail "$rank ended in $status" ;;
+        esac
+    done
+    running=
+}
+
+# count RANK PATTERN: how many lines of it say that; counted RANK PATTERN COUNT: so many.
+count() {
+    grep -c -- "$2" "$work/$run.$1.log" || true
+}
+
+counted() {
+    [ "$(count "$1" "$2")" = "$3" ] || fail "$run.$1 says '$2' $(count "$1" "$2") times, not $3"
+}
+
+# told RANK REQUESTS STATUS…: all that failed are of these requests, with one of these reasons.
+told() {
+    who=$1 requests=$2
+    shift 2
+    reasons=$(printf '%s\n' "$@" | paste -s -d '|')
+    others=$(grep '^failed' "$work/$run.$who.log" | grep -vE "^failed $requests-[0-9]+ ($reasons):" || true)
+    [ -z "$others" ] || fail "$run.$who: $others"
+}
+
+# await_done RANK COUNT: until that rank is in the middle of its work.
+await_done() {
+    tries=0
+    while [ "$(count "$1" '^done')" -lt "$2" ]; do
+        tries=$((tries + 1))
+        [ $tries -le 150 ] || fail "$run.$1 made no progress in 15 s"
+        sleep 0.1
+    done
+}
+
+running=
+run=all
+prefill p0 127.0.0.1 127.0.0.2
+decode d0 127.0.0.1 127.0.0.2
+
+# Everything arrives: 50 requests between each source engine and each target engine, of each rank.
+for engine in 0 1; do
+    ranks source p0 $engine to=0 to=1
+    # shellcheck disable=SC2154 # set by prefill
+    ranks target d0 $engine from=0,1,"$at_p0" from=1,1,"$at_p0"
+done
+begin
+finish
+for rank in 0-0 0-1 1-0 1-1; do
+    counted source-$rank '^done' 100
+    counted target-$rank '^done' 100
+done
+
+# One source engine and one rank of a target engine are killed in the middle. Whoever had to do with
+# them is told, and nobody else.
+run=killed
+for engine in 0 1; do
+    ranks source p0 $engine generation=2 to=0 to=1 step_us=10000 lease_ms=3000
+    ranks target d0 $engine generation=2 from=0,2,"$at_p0" from=1,2,"$at_p0"
+done
+begin
+await_done target-0-0 10
+# shellcheck disable=SC2154 # set by ranks
+kill -9 "$pid_source_1_0" "$pid_source_1_1" "$pid_target_1_1"
+finish source-1-0 source-1-1 target-1-1
+for rank in 0 1; do
+    counted target-0-$rank '^done s0-t0' 50
+    told target-0-$rank s1-t0 engine_lost
+    [ "$(count target-0-$rank '^failed s1-t0')" -gt 0 ] || fail "the kill met nothing under way"
+    counted source-0-$rank '^done s0-t0' 50
+done
+counted source-0-0 '^done' 100
+counted source-0-0 '^failed' 0
+counted target-1-0 '^done s0-t1' 50
+told target-1-0 s1-t1 engine_lost
+# What its target had not asked for yet is freed when its lease ends.
+counted source-0-1 '^done s0-t0' 50
+[ "$(count source-0-1 '^failed')" -gt 0 ] || fail "a source was not told that its target had ended"
+told source-0-1 's0-t1' engine_lost expired
+
+# What died is forgotten: an agent has room for 64 ranks, and 64 newcomers find it.
+run=newcomers
+for side in source:p0 target:d0; do
+    tries=0
+    until "$fleet" "${side%:*}" socket="$work/${side#*:}.sock" engine=9 visitors=64 >"$work/visit"; do
+        tries=$((tries + 1)) # those before may not have left yet
+        [ $tries -le 20 ] || fail "${side#*:} has no room: $(cat "$work/visit")"
+        sleep 0.2
+    done
+done
+for engine in 0 1; do
+    ranks source p0 $engine generation=3 to=0 to=1 requests=10
+    ranks target d0 $engine generation=3 from=0,3,"$at_p0" from=1,3,"$at_p0" requests=10
+done
+begin
+finish
+for rank in 0-0 0-1 1-0 1-1; do
+    counted target-$rank '^done' 20
+done
+
+# Two target ranks fetch what is published once, with two priorities. The second comes late: nothing
+# is freed before it is done.
+run=shared
+only_ranks=0
+ranks source p0 0 generation=4 to=0 requests=4 consumers=2
+ranks target d0 0 generation=4 from=0,4,"$at_p0" requests=4 consumers=2
+begin
+await_done target-0-0 4
+sleep 0.3
+counted source-0-0 '^done' 0
+ranks target d0 1 generation=4 from=0,4,"$at_p0" requests=4 consumers=2
+finish
+counted source-0-0 '^done s0-all' 4
+counted target-0-0 '^done' 4
+counted target-1-0 '^done' 4
+only_ranks=
+
+# Two agents of each side: source engine N is at the Nth prefill-agent, target engine N at the Nth
+# decode-agent, and every target fetches from both prefill-agents at once.
+prefill p1 127.0.0.3 127.0.0.4
+decode d1 127.0.0.3 127.0.0.4
+
+# square GENERATION OPTION…
+square() {
+    generation=$1
+    shift
+    for engine in 0 1; do
+        ranks source p$engine $engine generation="$generation" to=0 to=1 "$@"
+        # shellcheck disable=SC2154
+        ranks target d$engine $engine generation="$generation" \
+            from=0,"$generation","$at_p0" from=1,"$generation","$at_p1" "$@"
+    done
+    begin
+}
+
+run=square
+square 5
+finish
+for rank in 0-0 0-1 1-0 1-1; do
+    counted source-$rank '^done' 100
+    counted target-$rank '^done' 100
+done
+
+# A prefill-agent is killed: what came from the other one arrives.
+run=prefill_killed
+square 6 step_us=10000 lease_ms=3000
+await_done target-0-0 10
+# shellcheck disable=SC2154 # set by prefill
+kill -9 "$pid_p1"
+finish source-1-0 source-1-1
+for rank in 0-0 0-1 1-0 1-1; do
+    counted target-$rank '^done s0' 50
+    told target-$rank 's1-t[01]' peer_lost
+done
+[ "$(count target-0-0 '^failed s1')" -gt 0 ] || fail "the kill met nothing under way"
+for rank in 0 1; do
+    counted source-0-$rank '^done' 100
+    told source-1-$rank 's1-t[01]' agent_lost
+done
+prefill p1 127.0.0.3 127.0.0.4
+
+# A decode-agent is killed: the other one's engines get theirs.
+run=decode_killed
+square 7 step_us=10000 lease_ms=3000
+await_done target-0-0 10
+# shellcheck disable=SC2154 # set by decode
+kill -9 "$pid_d1"
+finish target-1-0 target-1-1
+for rank in 0 1; do
+    counted target-0-$rank '^done' 100
+    told target-1-$rank 's[01]-t1' agent_lost
+    for engine in 0 1; do
+        counted source-$engine-$rank "^done s$engine-t0" 50
+        told source-$engine-$rank "s$engine-t1" peer_lost expired
+        [ "$(count source-$engine-$rank '^failed')" -gt 0 ] ||
+            fail "source-$engine-$rank was not told"
+    done
+done
+
+# The same over IPv6.
+if [ "$provider" = tcp ]; then
+    run=ipv6
+    host='[::1]'
+    prefill p6 ::1
+    decode d6 ::1
+    for engine in 0 1; do
+        ranks source p6 $engine to=0 to=1 requests=10
+        # shellcheck disable=SC2154
+        ranks target d6 $engine from=0,1,"$at_p6" from=1,1,"$at_p6" requests=10
+    done
+    begin
+    finish
+    for rank in 0-0 0-1 1-0 1-1; do
+        counted target-$rank '^done' 20
+    done
+    grep -q 'rail 0: ::1' "$work/p6.log" || fail "the rails of p6 are not on ::1"
+fi
+echo "e2e.fleet: passed"

@@ -1,0 +1,34 @@
+#!/bin/sh
+# Goal: what has nothing to do costs next to nothing. Method: after a replay, engines gone, both agents
+# connected, the CPU time of both and of the scheduler over some seconds, from the kernel's own count;
+# and the memory of the agents after a second replay against after the first.
+set -eu
+. "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
+provider=$1
+
+ticks() { # of all three, in hundredths of a second
+    for pid in $pids; do
+        cut -d ' ' -f 14,15 "/proc/$pid/stat" | tr ' ' '\n'
+    done | awk '{ sum += $1 } END { print sum }'
+}
+
+anonymous() { # KiB of both agents that are theirs alone
+    awk '/^RssAnon/ { sum += $2 } END { print sum }' "/proc/$prefill_pid/status" \
+        "/proc/$decode_pid/status"
+}
+
+start_all
+pids="$scheduler_pid $prefill_pid $decode_pid"
+replay --requests 20 || fail "the first replay"
+warm=$(anonymous)
+replay --requests 60 --seed 2 || fail "the second replay"
+used=$(anonymous)
+[ "$used" -le $((warm + warm / 10 + 1024)) ] ||
+    fail "the agents hold $used KiB after 80 requests and $warm KiB after 20"
+sleep 1
+before=$(ticks)
+sleep 10
+spent=$(($(ticks) - before))
+echo "idle over $provider: $spent hundredths of a second in 10 s; agents hold $warm, then $used KiB"
+[ "$spent" -le 30 ] || [ -n "${KVRAIL_SANITIZE:-}" ] || fail "$spent hundredths of a second in 10 s"
+echo "e2e.idle: passed"

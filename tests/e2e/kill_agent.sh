@@ -1,0 +1,71 @@
+#!/bin/sh
+# Goal: kill -9 of an agent in the middle of a replay. Argument: prefill or decode. Both engines get a
+# terminal event with a reason for everything that was on its way, in under 5 s; the other agent stays;
+# the killed one, started again, is used again by the same engines and the same other agent. Method: a
+# modelled prefill, so that transfers last and the kill meets some of them half done.
+set -eu
+victim=${1:?prefill or decode}
+. "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
+start_all
+
+kill_victim() {
+    if [ "$victim" = prefill ]; then
+        kill -9 "$prefill_pid"
+    else
+        kill -9 "$decode_pid"
+    fi
+}
+
+survivor_lives() {
+    if [ "$victim" = prefill ]; then
+        kill -0 "$decode_pid" 2>/dev/null || fail "the decode-agent died too"
+    else
+        kill -0 "$prefill_pid" 2>/dev/null || fail "the prefill-agent died too"
+    fi
+}
+
+# Without --reconnect the replay ends by itself.
+replay_in_background --requests 2000 --progress --concurrency 16 --pool-bytes 256M --speed 30 \
+    --prefill-tokens-per-s 1000
+await_progress
+kill_victim
+finish_replay
+[ "$replay_status" = 1 ] || fail "the replay ended in $replay_status"
+survivor_lives
+expect_most settle_ms 5000
+[ "$(figure failed)" -gt 0 ] || fail "nothing was on its way"
+expect bytes_wrong 0
+expect pages_written_late 0
+[ -z "$(figure failures.timed_out)" ] || fail "some requests had no terminal event"
+# The engine of the dead agent is told by its library, the other one by its agent.
+if [ "$victim" = prefill ]; then
+    told="source_outcomes.agent_lost target_outcomes.peer_lost"
+else
+    told="target_outcomes.agent_lost source_outcomes.peer_lost"
+fi
+for reason in $told; do
+    [ -n "$(figure "$reason")" ] || fail "there is no $reason"
+done
+
+# With it, the engines go on with the rest once the agent is back.
+"start_$victim"
+rm -f "$work/replay.log"
+replay_in_background --requests 400 --progress --concurrency 16 --pool-bytes 256M --speed 30 \
+    --reconnect
+await_progress
+kill_victim
+sleep 1
+"start_$victim"
+finish_replay
+[ "$replay_status" = 1 ] || fail "the replay with --reconnect ended in $replay_status"
+survivor_lives
+expect_most settle_ms 60000
+expect not_started 0
+expect bytes_wrong 0
+[ "$(figure completed)" -gt 100 ] || fail "only $(figure completed) requests were completed"
+# Those that were on their way, and those that met the old session before the agents noticed.
+[ "$(figure failed)" -le 32 ] || fail "$(figure failed) requests failed, more than were on their way"
+
+# And nothing is left of it.
+replay --requests 40 || fail "after the restart a replay ended in $?"
+expect verified 40

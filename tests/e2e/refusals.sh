@@ -1,0 +1,104 @@
+#!/bin/sh
+# Goal: an agent that cannot work says so in one sentence, with the limit or value and the remedy, and
+# leaves with the right exit status. Method: start it wrongly in every way that operators do.
+set -eu
+. "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
+need prefill-agent decode-agent kvrail-scheduler
+
+# refused STATUS WORD… -- PROGRAM ARGUMENT…: ends with STATUS and says every WORD.
+refused() {
+    wanted=$1
+    shift
+    words=
+    while [ "$1" != -- ]; do
+        words="$words$1
+"
+        shift
+    done
+    shift
+    status=0
+    timeout 20 "$@" >"$work/out" 2>&1 </dev/null || status=$?
+    [ "$status" = "$wanted" ] || fail "$*: exit $status, not $wanted: $(cat "$work/out")"
+    printf %s "$words" | while IFS= read -r word; do
+        grep -qF -- "$word" "$work/out" || {
+            echo "$*: '$word' is not in: $(cat "$work/out")" >&2
+            exit 1
+        }
+    done || exit 1
+}
+
+common="--name a --engine-socket $work/a.sock"
+prefill="$bin/prefill-agent $common --listen 127.0.0.1:0"
+decode="$bin/decode-agent $common"
+
+refused 2 --listen -- "$bin/prefill-agent" $common
+refused 2 --insecure 0.0.0.0:9480 -- "$bin/prefill-agent" $common --listen 0.0.0.0:9480
+refused 2 --insecure '[::]:9480' -- "$bin/prefill-agent" $common --listen '[::]:9480'
+refused 2 --provider carrier-pigeon tcp -- $decode --provider carrier-pigeon
+refused 2 --heartbeat never -- $decode --heartbeat never
+refused 2 --wibble -- $decode --wibble
+refused 2 --name -- "$bin/decode-agent" --engine-socket "$work/a.sock"
+refused 2 missing.ini -- $decode --config "$work/missing.ini"
+refused 1 10.255.255.1 -- $decode --rail 10.255.255.1 --insecure
+refused 1 /nowhere/state -- $decode --state-dir /nowhere/state
+refused 1 /nowhere/a.sock -- "$bin/decode-agent" --name a --engine-socket /nowhere/a.sock
+refused 1 efa -- $decode --provider efa
+: >"$work/file"
+refused 1 "$work/file" -- "$bin/decode-agent" --name a --engine-socket "$work/file"
+refused 1 RLIMIT_NOFILE 'ulimit -n' -- sh -c "ulimit -n 200; exec $decode"
+
+# ---- limits of the machine: the limit, what it allows, what is needed, the remedy
+scheduler="$bin/kvrail-scheduler --listen 127.0.0.1:0 --state-dir $work/scheduler"
+refused 1 RLIMIT_NOFILE 'allows 200' 'ulimit -n' LimitNOFILE -- sh -c "ulimit -n 200; exec $scheduler"
+# The memory of cards is pinned, that of tcp and shm is not: a small limit is only said.
+refused 1 'RLIMIT_MEMLOCK allows 64 KiB' 'ulimit -l unlimited' -- \
+    sh -c "ulimit -l 64; exec $decode --provider verbs --rail no-such-card"
+
+# small FOLDER COMMAND…: with one MiB in all below that folder.
+own_mounts="unshare --mount"
+[ "$(id -u)" = 0 ] || own_mounts="$own_mounts --user --map-root-user"
+small() {
+    folder=$1
+    shift
+    refused 1 "$folder" '1 MiB left' '64 MiB are needed' 'free some' -- $own_mounts sh -c \
+        "mount -t tmpfs -o size=1M tmpfs '$folder' && exec $*"
+}
+
+mkdir -p "$work/prefill" "$work/decode" "$work/scheduler"
+if $own_mounts mount -t tmpfs -o size=1M tmpfs "$work/decode" 2>"$work/mount"; then
+    small /dev/shm "$decode --provider shm"
+    small "$work/decode" "$decode --state-dir $work/decode"
+    small "$work/prefill" "$prefill --state-dir $work/prefill"
+    small "$work/scheduler" "$scheduler"
+else
+    echo "small file systems not tried: $(cat "$work/mount")"
+fi
+
+# ---- folders and files
+refused 2 --log-file /nowhere/log -- $decode --log-file /nowhere/log
+refused 1 --run-dir /nowhere/run -- "$bin/decode-agent" --name a --run-dir /nowhere/run
+refused 1 --run-dir "$work/port.file" -- "$bin/decode-agent" --name a --run-dir "$work/port.file/run"
+mkdir -m 777 "$work/everybody"
+refused 1 --run-dir 'chmod 0700' -- "$bin/decode-agent" --name a --run-dir "$work/everybody"
+refused 1 --name a/b --engine-socket -- "$bin/decode-agent" --name a/b --run-dir "$work/run"
+refused 1 'shorter --run-dir' '107 characters' -- "$bin/decode-agent" \
+    --name a123456789b123456789c123456789d123456789e123456789 \
+    --run-dir "$work/a123456789b123456789c123456789d123456789e123456789"
+
+# An address in use, and a socket that a live agent has.
+start prefill $prefill --port-file "$work/port"
+await prefill "$work/port"
+refused 1 127.0.0.1 -- "$bin/prefill-agent" --name b --engine-socket "$work/b.sock" \
+    --listen "127.0.0.1:$(cat "$work/port")"
+refused 1 "$work/a.sock" -- $decode
+
+# A socket that a dead one left is replaced.
+kill -9 "$started"
+wait "$started" 2>/dev/null || true
+[ -S "$work/a.sock" ] || fail "the dead agent's socket should still be there"
+start again $prefill --port-file "$work/port2"
+await again "$work/port2"
+kill "$started"
+wait "$started" || fail "SIGTERM must end it with status 0"
+[ ! -e "$work/a.sock" ] || fail "the socket is left behind"
+echo "e2e.refusals: passed"

@@ -1,0 +1,40 @@
+#!/bin/sh
+# Goal: real programs move the KV of a request trace, and every byte is right. Argument: the provider.
+# Method: a scheduler, two agents and a replay on loopback; a synthesised trace, then a small CSV, with
+# other geometries, orders of pages and speeds.
+set -eu
+provider=${1:?provider}
+. "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
+start_all
+
+# good COUNT ARGUMENT…
+good() {
+    count=$1
+    shift
+    replay --requests "$count" "$@" || fail "$* ended in $?"
+    expect transfers "$count"
+    expect verified "$count"
+    expect failed 0
+    expect bytes_wrong 0
+    expect pages_written_late 0
+    expect layers_unannounced 0
+    [ "$(figure bytes)" = $(($(figure tokens_moved) * $(figure kv_bytes_per_token))) ] ||
+        fail "bytes are not tokens × bytes per token"
+    [ "$(figure bytes)" = "$(figure bytes_reported)" ] || fail "the agents counted other bytes"
+}
+
+requests=${KVRAIL_CAMPAIGN:+500}
+good "${requests:-60}" --scheduler "$scheduler"
+[ "$(figure bytes)" = "$(figure bytes_verified)" ] || fail "not every byte was verified"
+[ "$(figure tokens_skipped)" -gt 0 ] || fail "no prefix was skipped"
+grep -q "^  \"provider\": \"$provider\"," "$work/figures.json" || fail "it was not provider $provider"
+
+printf 'TIMESTAMP,ContextTokens,GeneratedTokens\n' >"$work/trace.csv"
+for second in 10 11 12 13 14 15; do
+    printf '2023-11-16 18:17:%s.0,%s,10\n' $second $((second * 300)) >>"$work/trace.csv"
+done
+good 6 --trace "$work/trace.csv" --format azure --speed 20
+good 20 --model deepseek-v3 --layers 5 --kv-bytes-per-token 2560 --page-tokens 64 --seed 2
+good 20 --pages shuffled --chunk-tokens 512 --concurrency 32 --seed 3
+good 20 --page-tokens 1 --kv-bytes-per-token 1k --pool-bytes 16M --pages fresh --seed 4
+good 3 --kv-bytes-per-token 0 --layers 0 --pool-bytes 128M --page-tokens 16

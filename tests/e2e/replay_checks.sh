@@ -1,0 +1,82 @@
+#!/bin/sh
+# Goal: a replay finds whatever agents do wrong, and only that. Method: in place of the agents runs
+# copy_agent, which moves pages by memcpy and breaks one promise when told to.
+set -eu
+. "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
+need kvrail ../tests/copy_agent
+
+# with_agent FAULT ARGUMENT…: a replay against a fresh agent; its exit status in $replay_status.
+with_agent() {
+    fault=$1
+    shift
+    rm -f "$work"/*.sock "$work/replay.log"
+    start copy "$bin/../tests/copy_agent" "$work/source.sock" "$work/target.sock" "$fault"
+    agent_pid=$started
+    await copy "$work/target.sock"
+    replay_status=0
+    replay --requests 40 "$@" || replay_status=$?
+    kill "$agent_pid" 2>/dev/null || true
+    wait "$agent_pid" 2>/dev/null || true
+}
+
+good() {
+    with_agent "" "$@"
+    [ "$replay_status" = 0 ] || fail "$* ended in $replay_status"
+    expect verified 40
+    expect failed 0
+    expect bytes_wrong 0
+    [ "$(figure bytes)" = $(($(figure tokens_moved) * $(figure kv_bytes_per_token))) ] ||
+        fail "bytes are not tokens × bytes per token"
+}
+
+# found FAULT TEXT ARGUMENT…: exit 1, and the text was said. A write that comes late is seen only if it
+# comes after its page was looked at, which a busy machine may prevent: some tries are allowed.
+found() {
+    fault=$1
+    text=$2
+    shift 2
+    with_agent "$fault" "$@"
+    for _ in 1 2 3 4; do
+        [ "$replay_status" = 0 ] && [ "$fault" = late ] || break
+        with_agent "$fault" "$@"
+    done
+    [ "$replay_status" = 1 ] || fail "'$fault' $* ended in $replay_status"
+    in_log "$text"
+}
+
+good
+[ "$(figure bytes)" = "$(figure bytes_verified)" ] || fail "not every byte was verified"
+good --verify sampled
+good --pages shuffled --page-tokens 64 --chunk-tokens 1000 --model deepseek-v3
+good --no-prefix-cache --pages fresh --model qwen3-235b-a22b --layers 3 --kv-bytes-per-token 1536
+expect tokens_skipped 0
+good --speed 200 --concurrency 3 --prefill-tokens-per-s 20000
+
+found early 'wrong: request 20 .* layer 0, part K'
+found late 'was written'
+found flip 'wrong: request 20 .* layer 1, part K'
+expect failures.wrong_bytes 1
+found misplace 'right for token'
+found count 'COUNTS DIFFER'
+found no_tail 'request 20 is DONE without its tail'
+found fail 'rail_failed'
+found die 'lost its agent'
+expect_most settle_ms 3000
+for kind in page layer swap; do
+    found "" "wrong: request 21 .* layer" --corrupt $kind
+    expect failed 1
+    found "" "wrong: request 21 .* layer" --corrupt $kind --verify sampled
+done
+
+# Nobody listens, and options that cannot be.
+rm -f "$work"/*.sock
+status=0
+replay --requests 1 || status=$?
+[ "$status" = 75 ] || fail "without agents it ended in $status"
+for arguments in "--page-tokens 17" "--speed fast" "--kv-bytes-per-token 100" "--pool-bytes 4G" \
+    "--trace /nowhere" "--corrupt page --verify none" "--model gpt-2"; do
+    status=0
+    # shellcheck disable=SC2086
+    replay $arguments || status=$?
+    [ "$status" = 2 ] || fail "$arguments ended in $status"
+done

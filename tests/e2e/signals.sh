@@ -1,0 +1,113 @@
+#!/bin/sh
+# Goal: an operator can leave the programs alone and still steer them: sockets lie in a run folder of
+# their own, SIGHUP reopens logs and takes what may change from the file, SIGTERM refuses new work,
+# waits, and names what it gave up. Method: an engine that publishes what nobody fetches, and a replay.
+set -eu
+. "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
+need kvrail kvrail-scheduler prefill-agent decode-agent ../examples/example_prefill
+publish="$bin/../examples/example_prefill"
+
+# await_line FILE TEXT: until the file has it.
+await_line() {
+    tries=0
+    until grep -qF -- "$2" "$1" 2>/dev/null; do
+        tries=$((tries + 1))
+        [ $tries -le 100 ] || fail "$(basename "$1") does not say '$2': $(cat "$1" 2>/dev/null)"
+        sleep 0.1
+    done
+}
+
+mode() {
+    [ "$(stat -c %a "$2")" = "$1" ] || fail "$2 has mode $(stat -c %a "$2"), not $1"
+}
+
+# ended PID: by itself, with status 0.
+ended() {
+    status=0
+    wait "$1" || status=$?
+    [ $status = 0 ] || fail "process $1 ended with $status"
+}
+
+agent_start() {
+    cat >"$work/prefill.ini" <<END
+heartbeat = 1s
+drain-timeout = 20s
+[general]
+log-level = $1
+END
+    rm -f "$work/port"
+    start prefill env -u RUNTIME_DIRECTORY XDG_RUNTIME_DIR="$work" "$bin/prefill-agent" --name p0 \
+        --listen 127.0.0.1:0 --port-file "$work/port" --config "$work/prefill.ini" \
+        --log-file "$work/p0.log"
+    prefill_pid=$started
+    await prefill "$work/port"
+}
+
+# ---- programs say how they end
+for program in prefill-agent decode-agent kvrail-scheduler "kvrail replay" "kvrail status" \
+    "kvrail why" "kvrail sim" "kvrail topo" "kvrail trace synth" "kvrail bench push"; do
+    # shellcheck disable=SC2086 # words of a command
+    "$bin/"$program --help >"$work/help" || fail "$program --help ended in $?"
+    grep -q '^Exit status:' "$work/help" || fail "$program --help has no exit codes"
+    grep -q '^  2  ' "$work/help" || fail "$program --help does not say what 2 means"
+done
+
+# ---- the run folder, the log file
+agent_start info
+mode 700 "$work/kvrail"
+mode 600 "$work/kvrail/p0.sock"
+await_line "$work/p0.log" "$work/kvrail/p0.sock"
+grep -qE '^<6>[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{3}Z ' "$work/p0.log" ||
+    fail "times are not RFC 3339 in UTC: $(cat "$work/p0.log")"
+[ ! -s "$work/prefill.log" ] || fail "stderr should be silent: $(cat "$work/prefill.log")"
+
+# ---- SIGHUP
+mv "$work/p0.log" "$work/p0.log.1"
+sed -i 's/heartbeat = 1s/heartbeat = 2s/; s/info/debug/; s/20s/1s/' "$work/prefill.ini"
+kill -HUP "$prefill_pid"
+await_line "$work/p0.log" "--log-level is 'debug' from now on"
+await_line "$work/p0.log" "--drain-timeout is '1s' from now on; it was '20s'"
+await_line "$work/p0.log" "--heartbeat is '2s' in its source and stays '1s' here: it takes a restart"
+echo 'heartbeat = soon' >>"$work/prefill.ini"
+kill -HUP "$prefill_pid"
+await_line "$work/p0.log" "all options stay as they were"
+
+start scheduler "$bin/kvrail-scheduler" --listen 127.0.0.1:0 --port-file "$work/scheduler.port" \
+    --state-dir "$work/scheduler" --log-file "$work/s.log"
+await scheduler "$work/scheduler.port"
+mv "$work/s.log" "$work/s.log.1"
+kill -HUP "$started"
+await_line "$work/s.log" "no option has changed"
+kill "$started"
+ended "$started"
+grep -q 'SIGTERM' "$work/s.log" || fail "the scheduler ended in silence"
+
+# ---- SIGTERM, with a publish that nobody fetches
+start lonely "$publish" "$work/kvrail/p0.sock" lonely-request
+lonely_pid=$started
+await_line "$work/p0.log" "engine"
+sleep 0.5
+kill "$prefill_pid"
+await_line "$work/p0.log" "taking no new work, 1 requests to end"
+"$publish" "$work/kvrail/p0.sock" too-late >"$work/late" 2>&1 && fail "a draining agent took new work"
+grep -q 'draining\|shutting down' "$work/late" || fail "new work was not refused as draining: $(cat "$work/late")"
+ended "$prefill_pid"
+grep -q 'giving up 1 requests .*: lonely-request' "$work/p0.log" || fail "the given-up request has no name: $(cat "$work/p0.log")"
+status=0
+wait "$lonely_pid" || status=$?
+grep -q 'source_free: draining' "$work/lonely.log" || fail "its pages came back with $(cat "$work/lonely.log")"
+[ ! -e "$work/kvrail/p0.sock" ] || fail "the socket is left behind"
+
+# ---- SIGTERM while a replay runs: what is under way ends, and nothing is given up
+scheduler=127.0.0.1:0
+start_all
+replay_in_background --requests 300 --progress
+await_progress
+kill "$decode_pid"
+ended "$decode_pid"
+grep -q 'taking no new work' "$work/decode.log" || fail "it did not drain"
+if grep -q 'giving up' "$work/decode.log"; then fail "it gave up transfers that could end"; fi
+kill "$replay_pid" 2>/dev/null || true
+kill "$prefill_pid"
+ended "$prefill_pid"
+echo "e2e.signals: passed"

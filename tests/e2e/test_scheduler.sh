@@ -1,0 +1,239 @@
+#!/bin/sh
+# Goal: every endpoint of kvrail-scheduler answers good and bad input in the way it promises, garbage
+# disturbs nobody, and starts and stops end with the documented status.
+# Method: the program, a small fleet that plays to it (the argument: ui.generate), curl, and where it
+# can be had promtool.
+set -u
+
+bin=${KVRAIL_BIN_DIR:?}
+generate=${1:?usage: test_scheduler.sh UI_GENERATE}
+command -v curl >/dev/null || { echo "scheduler: skipped, there is no curl"; exit 77; }
+work=$(mktemp -d /tmp/kvrail-scheduler-XXXXXX)
+passed=0 failed=0 skipped=0
+scheduler=
+
+end() {
+    [ -z "$scheduler" ] || kill -9 "$scheduler" 2>/dev/null
+    rm -rf "$work"
+}
+trap end EXIT
+trap 'exit 1' INT TERM
+
+pass() { passed=$((passed + 1)); }
+fail() { failed=$((failed + 1)); echo "not ok: $*"; }
+skip() { skipped=$((skipped + 1)); echo "skipped: $*"; }
+
+# start [option…]: sets $scheduler and $base
+start() {
+    rm -f "$work/port"
+    "$bin/kvrail-scheduler" --listen 127.0.0.1:0 --port-file "$work/port" --state-dir "$work/state" \
+        "$@" 2>>"$work/log" &
+    scheduler=$!
+    tries=0
+    until [ -s "$work/port" ]; do
+        tries=$((tries + 1))
+        [ $tries -lt 200 ] || { echo "the scheduler does not start:"; cat "$work/log"; exit 1; }
+        sleep 0.05
+    done
+    address=127.0.0.1:$(cat "$work/port")
+    base=http://$address
+}
+
+# stop: SIGTERM; the exit status must be 0
+stop() {
+    kill -TERM "$scheduler"
+    wait "$scheduler"
+    status=$?
+    scheduler=
+    if [ $status -eq 0 ]; then pass; else fail "SIGTERM ended with status $status"; fi
+}
+
+# expect STATUS TEXT curl-argument…: the answer has that status and somewhere that text
+expect() {
+    want=$1 text=$2
+    shift 2
+    got=$(curl -s -m 20 -o "$work/body" -w '%{http_code}' "$@")
+    if [ "$got" != "$want" ]; then
+        fail "$*: status $got, not $want: $(head -c 200 "$work/body")"
+    elif ! grep -qF -- "$text" "$work/body"; then
+        fail "$*: no '$text' in: $(head -c 300 "$work/body")"
+    else
+        pass
+    fi
+}
+
+# header TEXT curl-argument…: some header of the answer has that text
+header() {
+    text=$1
+    shift
+    if curl -s -m 20 -o /dev/null -D - "$@" | grep -qiF -- "$text"; then
+        pass
+    else
+        fail "$*: no header '$text'"
+    fi
+}
+
+# ends STATUS TEXT option…: the program ends at once, with that status and sentence
+ends() {
+    want=$1 text=$2
+    shift 2
+    timeout 20 "$bin/kvrail-scheduler" "$@" >"$work/out" 2>&1
+    got=$?
+    if [ $got -eq "$want" ] && grep -qF -- "$text" "$work/out"; then
+        pass
+    else
+        fail "$*: status $got, not $want, or no '$text' in: $(head -3 "$work/out")"
+    fi
+}
+
+check_options() {
+    ends 0 "--state-dir" --help
+    ends 0 "kvrail-scheduler" --version
+    ends 2 "nonsense" --nonsense
+    ends 2 "listen" --listen nowhere
+    ends 2 "--insecure" --listen 0.0.0.0:0
+    ends 1 "state folder" --listen 127.0.0.1:0 --state-dir /proc/nowhere
+    printf 'this is no database, this is text of some length' >"$work/text.db"
+    mkdir -p "$work/broken" && cp "$work/text.db" "$work/broken/kvrail.db"
+    ends 1 "not a database" --listen 127.0.0.1:0 --state-dir "$work/broken"
+    ends 1 "cannot listen" --listen "$address" --state-dir "$work/second"
+}
+
+check_empty() {
+    expect 200 '"status":"ok"' "$base/healthz"
+    expect 200 '"transfers":[]' "$base/api/v1/transfers"
+    expect 200 '"agents":[]' "$base/api/v1/agents"
+    expect 200 '"last_event":null' "$base/api/v1/summary"
+    expect 200 'kvrail_transfers_total{role="target",outcome="done",reason="ok"} 0' "$base/metrics"
+}
+
+check_page() {
+    expect 200 '<title>kvrail</title>' "$base/"
+    expect 200 "'use strict'" "$base/app.js"
+    expect 200 'color-scheme' "$base/style.css"
+    header "Content-Security-Policy: default-src 'none'" "$base/"
+    header "text/html" "$base/"
+    etag=$(curl -s -o /dev/null -D - "$base/app.js" | tr -d '\r' | sed -n 's/^ETag: //p')
+    got=$(curl -s -o /dev/null -w '%{http_code}' -H "If-None-Match: $etag" "$base/app.js")
+    if [ "$got" = 304 ]; then pass; else fail "an unchanged file was answered $got"; fi
+}
+
+check_bad_requests() {
+    expect 404 '"code":"not_found"' "$base/nowhere"
+    expect 404 '"code":"not_found"' "$base/../etc/passwd" --path-as-is
+    expect 404 'not_found' "$base/api/v1/transfers/ffffffffffffffff"
+    expect 400 '16 hexadecimal' "$base/api/v1/transfers/xyz"
+    expect 400 'limit=0' "$base/api/v1/transfers?limit=0"
+    expect 400 'limit=501' "$base/api/v1/transfers?limit=501"
+    expect 400 'limit=1e3' "$base/api/v1/transfers?limit=1e3"
+    expect 400 'no state' "$base/api/v1/transfers?state=sleeping"
+    expect 400 'no state' "$base/api/v1/transfers?state"
+    expect 400 'how the id of a request begins' "$base/api/v1/transfers?request="
+    expect 400 'one choice too many' "$base/api/v1/transfers?request=a&state=live"
+    expect 400 'one choice too many' "$base/api/v1/transfers?request=a&request=b"
+    expect 400 'after=x' "$base/api/v1/transfers?after=x"
+    expect 400 'colour' "$base/api/v1/transfers?colour=red"
+    expect 400 'colour' "$base/api/v1/agents?colour=red"
+    expect 400 'too many' "$base/api/v1/transfers?$(printf 'a=1&%.0s' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18)"
+    expect 405 'method_not_allowed' -X DELETE "$base/api/v1/transfers"
+    expect 405 'method_not_allowed' -d x "$base/metrics"
+    expect 405 'method_not_allowed' "$base/ingest/v1/events"
+    header 'Allow: GET' -X PUT "$base/"
+    expect 415 'application/x-protobuf' -d x "$base/ingest/v1/events"
+    type='Content-Type: application/x-protobuf'
+    expect 400 'no report' -H "$type" -d garbage "$base/ingest/v1/events"
+    expect 400 'agent' -H "$type" -X POST "$base/ingest/v1/events"
+    dd if=/dev/zero of="$work/large" bs=1M count=5 2>/dev/null
+    expect 413 'too_large' -H "$type" -H 'Expect: 100-continue' --data-binary "@$work/large" "$base/ingest/v1/events"
+    curl -s -m 20 -o /dev/null -H "$type" -H 'Transfer-Encoding: chunked' -H 'Expect:' \
+        --data-binary "@$work/large" "$base/ingest/v1/events"
+    expect 200 '"status":"ok"' "$base/healthz"
+}
+
+# Random bytes on many connections, some left open half-way.
+check_garbage() {
+    count=0
+    while [ $count -lt 30 ]; do
+        count=$((count + 1))
+        head -c $((count * 97)) /dev/urandom | timeout 5 curl -s -m 2 -o /dev/null "telnet://$address" 2>/dev/null
+        printf 'GET /healthz HTTP/1.1\r\nHost' | timeout 5 curl -s -m 0.1 -o /dev/null "telnet://$address" 2>/dev/null
+    done
+    expect 200 '"status":"ok"' "$base/healthz"
+    if kill -0 "$scheduler" 2>/dev/null; then pass; else fail "garbage ended the scheduler"; fi
+}
+
+check_fleet() {
+    "$generate" "$address" 4 3 >"$work/generate" 2>&1 || fail "the fleet: $(cat "$work/generate")"
+    expect 200 '"name":"prefill-0"' "$base/api/v1/agents"
+    expect 200 '"state":"stopped"' "$base/api/v1/agents"
+    expect 200 '"p50_seconds":0.' "$base/api/v1/summary"
+    expect 200 '"reason":"peer_lost"' "$base/api/v1/summary"
+    expect 200 '"state":"done"' "$base/api/v1/transfers?state=done&limit=5"
+    expect 200 '"state":"cancelled"' "$base/api/v1/transfers?state=cancelled"
+    expect 200 '"transfers":' "$base/api/v1/transfers?state=live"
+    expect 200 '"transfers":' "$base/api/v1/transfers?state=first_post"
+    expect 200 '"next":"' "$base/api/v1/transfers?limit=2"
+    next=$(sed -n 's/.*"next":"\([0-9]*\)".*/\1/p' "$work/body")
+    first=$(sed -n 's/^{"transfers":\[{"id":"\([0-9a-f]*\)".*/\1/p' "$work/body")
+    expect 200 '"id"' "$base/api/v1/transfers?limit=2&after=$next"
+    if [ -n "$first" ] && ! grep -qF "$first" "$work/body"; then pass; else fail "paging repeats $first"; fi
+    expect 200 '"events":[{' "$base/api/v1/transfers/$first"
+    request=$(sed -n 's/.*"request":"\([^"]*\)".*/\1/p' "$work/body")
+    expect 200 "$first" "$base/api/v1/transfers?request=$request"
+    expect 200 "\"request\":\"$request\"" "$base/api/v1/transfers?limit=500&request=${request%?}"
+    expect 200 '"transfers":[]' "$base/api/v1/transfers?request=nobody-asked"
+    expect 200 '"transfers":[]' "$base/api/v1/transfers?request=%25"
+}
+
+check_metrics() {
+    expect 200 'kvrail_build_info{version=' "$base/metrics"
+    expect 200 'kvrail_rail_up{agent="prefill-1",rail="2",provider="efa"} 0' "$base/metrics"
+    promtool=$(command -v promtool || echo "${KVRAIL_PROMTOOL:-}")
+    if [ -z "$promtool" ] && command -v apt-get >/dev/null; then
+        # Without its service: the package is unpacked, not installed.
+        (cd "$work" && timeout 100 apt-get -qq download prometheus >/dev/null 2>&1 &&
+            dpkg -x prometheus_*.deb unpacked 2>/dev/null)
+        [ ! -x "$work/unpacked/usr/bin/promtool" ] || promtool=$work/unpacked/usr/bin/promtool
+    fi
+    if [ -z "$promtool" ]; then
+        skip "promtool cannot be had"
+    elif curl -s "$base/metrics" | "$promtool" check metrics >"$work/promtool" 2>&1; then
+        pass
+    else
+        fail "promtool: $(head -5 "$work/promtool")"
+    fi
+}
+
+# What it knew, it knows after a restart; agents are lost until they speak again.
+check_restart() {
+    known=$(curl -s "$base/api/v1/summary" | sed -n 's/.*"done":\([0-9]*\).*/\1/p')
+    stop
+    start
+    again=$(curl -s "$base/api/v1/summary" | sed -n 's/.*"done":\([0-9]*\).*/\1/p')
+    if [ -n "$known" ] && [ "$known" = "$again" ]; then pass; else fail "$known done before, $again after"; fi
+    expect 200 '"name":"decode-1"' "$base/api/v1/agents"
+}
+
+# Idle, with nobody asking: next to no processor time.
+check_idle() {
+    before=$(cut -d' ' -f14,15 "/proc/$scheduler/stat")
+    sleep 3
+    after=$(cut -d' ' -f14,15 "/proc/$scheduler/stat")
+    ticks=$((${after% *} + ${after#* } - ${before% *} - ${before#* }))
+    if [ $ticks -le 3 ]; then pass; else fail "idle for 3 s cost $ticks ticks"; fi
+}
+
+start
+check_options
+check_empty
+check_page
+check_bad_requests
+check_garbage
+check_fleet
+check_metrics
+check_restart
+check_idle
+stop
+[ "$failed" -eq 0 ] || tail -5 "$work/log"
+echo "scheduler: $passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]

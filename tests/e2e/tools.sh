@@ -1,0 +1,53 @@
+#!/bin/sh
+# Goal: the small subcommands of `kvrail` do what their --help says: a synthesised trace is read back by
+# replay, status shows what ran, topo lists the rails that agents can open.
+set -eu
+. "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
+start_all
+says() {
+    grep -q -- "$2" "$1" || fail "$(basename "$1") does not say '$2': $(cat "$1")"
+}
+
+for command in "" replay trace "trace synth" status topo why; do
+    # shellcheck disable=SC2086 # words of a command
+    "$bin/kvrail" $command --help >"$work/help" || fail "kvrail $command --help ended in $?"
+    says "$work/help" 'Usage: kvrail'
+    awk 'length > 100 { exit 1 }' "$work/help" || fail "kvrail $command --help has long lines"
+done
+"$bin/kvrail" --version >"$work/version"
+says "$work/version" '[0-9]\.[0-9]'
+status=0
+"$bin/kvrail" nonsense 2>"$work/nonsense" || status=$?
+[ $status = 2 ] || fail "kvrail nonsense ended in $status"
+
+"$bin/kvrail" trace synth --requests 15 --seed 5 --output "$work/a.jsonl"
+"$bin/kvrail" trace synth --requests 15 --seed 5 >"$work/b.jsonl"
+"$bin/kvrail" trace synth --requests 15 --seed 6 >"$work/c.jsonl"
+cmp "$work/a.jsonl" "$work/b.jsonl" || fail "the same seed gave another trace"
+cmp -s "$work/a.jsonl" "$work/c.jsonl" && fail "another seed gave the same trace"
+replay --trace "$work/a.jsonl" --requests 0 || fail "the synthesised trace ended in $?"
+expect verified 15
+
+# Agents report within a second or two.
+tries=0
+while "$bin/kvrail" status --scheduler "$scheduler" --limit 5 >"$work/status"; do
+    [ "$(grep -c ' done ' "$work/status")" = 5 ] && break
+    tries=$((tries + 1))
+    [ $tries -le 100 ] || fail "the scheduler does not know of the transfers: $(cat "$work/status")"
+    sleep 0.1
+done
+says "$work/status" '^prefill-0 .* up '
+says "$work/status" '^decode-0 .* up '
+says "$work/status" 'What is odd:'
+"$bin/kvrail" status --scheduler "$scheduler" --json >"$work/status.json"
+says "$work/status.json" '"transfers": \['
+status=0
+"$bin/kvrail" status --scheduler 127.0.0.1:1 2>"$work/unreachable" || status=$?
+[ $status = 75 ] || fail "status of nothing ended in $status"
+says "$work/unreachable" 'no answer from the scheduler at 127.0.0.1:1'
+
+"$bin/kvrail" topo >"$work/topo"
+says "$work/topo" '^tcp .* lo '
+says "$work/topo" '^shm '
+"$bin/kvrail" topo --provider tcp --json >"$work/topo.json"
+says "$work/topo.json" '"provider_path"'

@@ -1,0 +1,86 @@
+#!/bin/sh
+# Goal: `kvrail why` tells an operator, of a transfer that is done, one that waits and one that failed,
+# what it waited for and what to do. Method: the example engines make one of each.
+set -eu
+. "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
+need ../examples/example_prefill ../examples/example_decode
+publish="$bin/../examples/example_prefill"
+fetch="$bin/../examples/example_decode"
+decode_options="--deadline 2s"
+start_all
+
+# why WORD… -- ARGUMENT…: says every word, once the agents have reported it.
+why() {
+    words=
+    while [ "$1" != -- ]; do
+        words="$words$1
+"
+        shift
+    done
+    shift
+    tries=0
+    until said "$words" "$@"; do
+        tries=$((tries + 1))
+        [ $tries -le 60 ] || fail "kvrail why $*: '$missing' is not in: $(cat "$work/why")"
+        sleep 0.1
+    done
+}
+
+said() {
+    printf %s "$1" >"$work/words"
+    shift
+    "$bin/kvrail" why --scheduler "$scheduler" "$@" >"$work/why" 2>&1 || { missing="status 0"; return 1; }
+    while IFS= read -r missing; do
+        grep -qF -- "$missing" "$work/why" || return 1
+    done <"$work/words"
+}
+
+# published FILE: until the example has said its generation, which is left in $generation.
+published() {
+    tries=0
+    until grep -q '^generation' "$1" 2>/dev/null; do
+        tries=$((tries + 1))
+        [ $tries -le 100 ] || fail "the source did not publish: $(cat "$1")"
+        sleep 0.1
+    done
+    generation=$(sed -n 's/^generation //p' "$1")
+}
+
+# ---- one that waits for a target, and is done later
+start source "$publish" "$work/source.sock" why-done
+published "$work/source.log"
+why 'It is not done' 'no target has asked for them' 'What to do: ' -- why-done
+"$fetch" "$work/target.sock" why-done "$source_agent" "$generation" >"$work/fetched" 2>&1 ||
+    fail "nothing was fetched: $(cat "$work/fetched")"
+why 'request why-done, attempt 0' 'from prefill-0 to decode-0: 64 tokens' 'first_post' 'last_land' \
+    'Who waited for whom' 'source prefill-0 ended with ok' 'target decode-0 ended with ok' 'It is done' \
+    -- why-done
+id=$(sed -n '1s/.*transfer //p' "$work/why")
+why "transfer $id" 'It is done' -- "$id"
+why '"events": [' '"request": "why-done"' -- --json why-d
+
+# ---- one that nobody published
+start other "$publish" "$work/source.sock" why-other
+published "$work/other.log"
+"$fetch" "$work/target.sock" why-nobody "$source_agent" "$generation" >"$work/fetched" 2>&1 &&
+    fail "what nobody published was fetched"
+# The deadline of the fetch or of the WANT at the source, whichever is seen first: expired, no_source.
+why 'target decode-0 ended with ' 'no source has published the request' 'What to do: ' -- why-nobody
+why 'Others whose request begins so, newest first:' 'why-done' 'why-nobody' -- why-
+
+# ---- what cannot be answered
+status=0
+"$bin/kvrail" why --scheduler "$scheduler" nothing-like-it 2>"$work/why" || status=$?
+[ $status = 1 ] || fail "an unknown request ended in $status"
+grep -q "knows no transfer 'nothing-like-it'" "$work/why" || fail "$(cat "$work/why")"
+status=0
+"$bin/kvrail" why --scheduler 127.0.0.1:1 x 2>"$work/why" || status=$?
+[ $status = 75 ] || fail "no scheduler ended in $status"
+status=0
+"$bin/kvrail" why 2>"$work/why" || status=$?
+[ $status = 2 ] || fail "no argument ended in $status"
+
+# ---- and what is odd stands in the overview
+"$bin/kvrail" status --scheduler "$scheduler" >"$work/status"
+grep -q 'why-nobody is [ef]' "$work/status" || fail "status finds nothing odd: $(cat "$work/status")"
+echo "e2e.why: passed"

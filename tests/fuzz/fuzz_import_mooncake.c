@@ -1,0 +1,38 @@
+/* Goal: no file makes the Mooncake importer read past its end, leak or take memory without bound,
+ * and every request that it accepts keeps the promises of trace_file.h. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "trace/trace_file.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct kvr_error error = {0};
+    struct kvr_trace trace;
+    FILE *stream;
+
+    if (size == 0 || (stream = fmemopen((void *)(uintptr_t)data, size, "r")) == NULL)
+        return 0;
+    kvr_trace_init(&trace);
+    if (kvr_trace_read_stream(stream, "fuzz", KVR_TRACE_MOONCAKE, 1000, &trace, &error) == KVR_OK) {
+        if (trace.request_count == 0 || trace.requests[0].at != 0)
+            abort();
+        for (uint32_t i = 0; i < trace.request_count; i++) {
+            const struct kvr_trace_request *request = &trace.requests[i];
+            uint32_t blocks =
+                (request->input_tokens + KVR_TRACE_BLOCK_TOKENS - 1) / KVR_TRACE_BLOCK_TOKENS;
+
+            if (request->input_tokens == 0 || request->block_count != blocks ||
+                request->block_first + blocks > trace.block_count)
+                abort();
+        }
+    } else if (error.detail[0] == '\0') {
+        abort();
+    }
+    kvr_trace_done(&trace);
+    fclose(stream);
+    return 0;
+}

@@ -1,0 +1,79 @@
+/* Goal: whatever kvr_layout_check lets pass names no byte outside its region, and none twice.
+ * Method: the addresses of all places in 128 bits where they are few, of the last one always. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "kv/layout.h"
+#include "tests/support/layout_input.h"
+
+#define PLACES_MAX 2048
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+typedef unsigned __int128 wide;
+
+static wide address(const struct kvr_region_layout *layout, const uint32_t at[5])
+{
+    return (wide)layout->base + (wide)at[0] * layout->layer_stride +
+           (wide)at[1] * layout->part_stride + (wide)at[2] * layout->page_stride +
+           (wide)at[3] * layout->token_stride + (wide)at[4] * layout->head_stride;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    wide x = *(const wide *)a, y = *(const wide *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* Counts `at` up, the last dimension first; false after the last place. */
+static bool advance(const uint32_t counts[5], uint32_t at[5])
+{
+    for (int i = 4; i >= 0; i--) {
+        if (++at[i] < counts[i])
+            return true;
+        at[i] = 0;
+    }
+    return false;
+}
+
+static void check_places(const struct kvr_region_layout *layout)
+{
+    static wide places[PLACES_MAX];
+    const uint32_t counts[5] = {layout->layer_count, layout->part_count, layout->page_count,
+                                layout->page_tokens, layout->head_count};
+    uint32_t at[5] = {0}, last[5], count = 0;
+    wide all = 1;
+
+    for (int i = 0; i < 5; i++) {
+        last[i] = counts[i] - 1;
+        all = all > PLACES_MAX ? all : all * counts[i];
+    }
+    assert(address(layout, last) + layout->head_bytes <= layout->bytes);
+    if (all > PLACES_MAX)
+        return;
+    do
+        places[count++] = address(layout, at);
+    while (advance(counts, at));
+    qsort(places, count, sizeof(places[0]), by_value);
+    for (uint32_t i = 1; i < count; i++)
+        assert(places[i - 1] + layout->head_bytes <= places[i]);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct layout_input input = {.data = data, .size = size};
+    struct kvr_region_layout layouts[2];
+    struct kvr_error error;
+    char text[200];
+
+    for (int i = 0; i < 2; i++) {
+        layout_input_layout(&input, &layouts[i]);
+        (void)kvr_layout_print(&layouts[i], text, sizeof(text));
+        if (kvr_layout_check(&layouts[i], &error) == KVR_OK)
+            check_places(&layouts[i]);
+    }
+    if (kvr_layout_match(layouts, 1, layouts + 1, 1, layouts[1].group, &error) == KVR_OK)
+        assert(kvr_layout_page_bytes(&layouts[0]) == kvr_layout_page_bytes(&layouts[1]));
+    return 0;
+}

@@ -1,0 +1,287 @@
+/* garbage --kind KIND --address ADDRESS --sessions N --seed S: plays N malformed sessions against a
+ * port, one after another, each of a kind drawn from the seed and bounded in time and bytes.
+ *
+ *   engine   ADDRESS is an engine socket     control  HOST:PORT of a prefill-agent
+ *   http     HOST:PORT of a scheduler        rail     HOST:PORT of a provider's listening socket
+ *
+ * Whatever the port answers is read or left unread; only a port that takes no connection within 5 s
+ * is a failure (exit 1). The last line says how many sessions of each shape were played. */
+#include "tests/support/garbage.h"
+
+#include <argp.h>
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+static const struct garbage_kind *const kinds[] = {&garbage_engine, &garbage_control, &garbage_http,
+                                                   &garbage_rail};
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+struct arguments {
+    const struct garbage_kind *kind;
+    const char *address;
+    unsigned long sessions;
+    uint64_t seed;
+};
+
+/* ---- the connection ---- */
+
+static int connect_once(const struct arguments *arguments)
+{
+    struct sockaddr_un path = {.sun_family = AF_UNIX};
+    struct sockaddr_in host = {.sin_family = AF_INET};
+    const char *colon = strrchr(arguments->address, ':');
+    char text[64];
+    int fd, failed;
+
+    if (arguments->kind == &garbage_engine) {
+        snprintf(path.sun_path, sizeof(path.sun_path), "%s", arguments->address);
+        fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        failed = fd < 0 || connect(fd, (struct sockaddr *)&path, sizeof(path)) != 0;
+    } else {
+        snprintf(text, sizeof(text), "%.*s", (int)(colon - arguments->address), arguments->address);
+        host.sin_port = htons((uint16_t)atoi(colon + 1));
+        fd = inet_pton(AF_INET, text, &host.sin_addr) == 1
+                 ? socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)
+                 : -1;
+        failed = fd < 0 || connect(fd, (struct sockaddr *)&host, sizeof(host)) != 0;
+    }
+    if (failed && fd >= 0) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+static int connect_patiently(const struct arguments *arguments)
+{
+    for (int tries = 0; tries < 100; tries++) {
+        int fd = connect_once(arguments);
+
+        if (fd >= 0)
+            return fd;
+        garbage_pause(50);
+    }
+    return -1;
+}
+
+void garbage_pause(unsigned ms)
+{
+    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+
+    nanosleep(&time, NULL);
+}
+
+/* What the other side said is of no interest, but it must not stop for being unread. */
+static void drain(struct garbage *garbage)
+{
+    char answer[65536];
+
+    while (garbage->reads && recv(garbage->socket, answer, sizeof(answer), MSG_DONTWAIT) > 0)
+        continue;
+}
+
+bool garbage_send(struct garbage *garbage, const void *bytes, size_t count)
+{
+    const uint8_t *at = bytes;
+    struct pollfd writable = {.fd = garbage->socket, .events = POLLOUT};
+
+    for (size_t sent = 0; sent < count || count == 0;) {
+        ssize_t now = send(garbage->socket, at + sent, count - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        drain(garbage);
+        if (now >= 0)
+            sent += (size_t)now;
+        else if (errno != EAGAIN || poll(&writable, 1, 200) <= 0)
+            return false; /* closed, or it takes no more */
+        if (count == 0)
+            break;
+    }
+    return true;
+}
+
+size_t garbage_receive(struct garbage *garbage, void *bytes, size_t capacity, int ms)
+{
+    struct pollfd readable = {.fd = garbage->socket, .events = POLLIN};
+    ssize_t count;
+
+    if (poll(&readable, 1, ms) <= 0)
+        return 0;
+    count = recv(garbage->socket, bytes, capacity, MSG_DONTWAIT);
+    return count > 0 ? (size_t)count : 0;
+}
+
+/* ---- ways of being wrong that every kind has ---- */
+
+void garbage_random(struct garbage *garbage, uint8_t *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        bytes[i] = (uint8_t)kvr_rng_next(&garbage->rng);
+}
+
+void garbage_mutate(struct garbage *garbage, uint8_t *bytes, size_t count)
+{
+    uint64_t changes = kvr_rng_between(&garbage->rng, 1, 6);
+
+    for (uint64_t i = 0; i < changes && count > 0; i++) {
+        size_t at = (size_t)kvr_rng_below(&garbage->rng, count);
+
+        bytes[at] = kvr_rng_percent(&garbage->rng, 50)
+                        ? (uint8_t)kvr_rng_next(&garbage->rng)
+                        : (uint8_t)(bytes[at] ^ 1u << kvr_rng_below(&garbage->rng, 8));
+    }
+}
+
+uint64_t garbage_number(struct garbage *garbage, uint64_t good)
+{
+    static const uint64_t limits[] = {0,          1,          UINT16_MAX, 65536,     1ull << 20,
+                                      1ull << 31, UINT32_MAX, 1ull << 40, INT64_MAX, UINT64_MAX};
+
+    if (kvr_rng_percent(&garbage->rng, 70))
+        return good;
+    if (kvr_rng_percent(&garbage->rng, 40))
+        return good + kvr_rng_below(&garbage->rng, 3) - 1;
+    return limits[kvr_rng_below(&garbage->rng, sizeof(limits) / sizeof(limits[0]))];
+}
+
+static void shape_nothing(struct garbage *garbage)
+{
+    (void)garbage; /* connected, and gone */
+}
+
+static void shape_silence(struct garbage *garbage)
+{
+    garbage_pause((unsigned)kvr_rng_between(&garbage->rng, 1, 60));
+}
+
+static void shape_noise(struct garbage *garbage)
+{
+    static uint8_t bytes[65536];
+    size_t count = (size_t)kvr_rng_between(&garbage->rng, 1, sizeof(bytes));
+
+    garbage_random(garbage, bytes, count);
+    (void)garbage_send(garbage, bytes, count);
+}
+
+static const struct garbage_shape common_shapes[] = {
+    {"nothing", shape_nothing}, {"silence", shape_silence}, {"noise", shape_noise}};
+#define COMMON_SHAPES (sizeof(common_shapes) / sizeof(common_shapes[0]))
+
+/* ---- sessions ---- */
+
+static const struct garbage_shape *choose(struct garbage *garbage, const struct garbage_kind *kind)
+{
+    if (kvr_rng_percent(&garbage->rng, 15))
+        return &common_shapes[kvr_rng_below(&garbage->rng, COMMON_SHAPES)];
+    return &kind->shapes[kvr_rng_below(&garbage->rng, kind->shape_count)];
+}
+
+static bool play(const struct arguments *arguments, unsigned long number, const char **ret_shape)
+{
+    struct garbage garbage = {0};
+    const struct garbage_shape *shape;
+    struct linger reset = {.l_onoff = 1};
+
+    kvr_rng_init(&garbage.rng, arguments->seed * 1000003 + number);
+    shape = choose(&garbage, arguments->kind);
+    *ret_shape = shape->name;
+    garbage.reads = kvr_rng_percent(&garbage.rng, 70);
+    garbage.socket = connect_patiently(arguments);
+    if (garbage.socket < 0)
+        return false;
+    shape->play(&garbage);
+    if (kvr_rng_percent(&garbage.rng, 30)) /* gone without a word: the other side gets a reset */
+        (void)setsockopt(garbage.socket, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+    close(garbage.socket);
+    return true;
+}
+
+static void count_shape(const char *shape, bool tell)
+{
+    static const char *names[32];
+    static unsigned counts[32];
+    unsigned i = 0;
+
+    while (!tell && i < 31 && names[i] != NULL && names[i] != shape)
+        i++;
+    if (!tell) {
+        names[i] = shape;
+        counts[i]++;
+        return;
+    }
+    for (; i < 32 && names[i] != NULL; i++)
+        printf(" %s %u", names[i], counts[i]);
+    printf("\n");
+}
+
+/* ---- main ---- */
+
+static const struct argp_option options[] = {
+    {"kind", 'k', "KIND", 0, "engine, control, http or rail", 0},
+    {"address", 'a', "ADDRESS", 0, "a socket's path, or HOST:PORT", 0},
+    {"sessions", 'n', "N", 0, "how many (100)", 0},
+    {"seed", 's', "S", 0, "which (1)", 0},
+    {0}};
+
+static error_t take_option(int key, char *value, struct argp_state *state)
+{
+    struct arguments *arguments = state->input;
+
+    switch (key) {
+    case 'k':
+        for (size_t i = 0; i < KINDS; i++)
+            if (strcmp(value, kinds[i]->name) == 0)
+                arguments->kind = kinds[i];
+        return 0;
+    case 'a':
+        arguments->address = value;
+        return 0;
+    case 'n':
+        arguments->sessions = strtoul(value, NULL, 10);
+        return 0;
+    case 's':
+        arguments->seed = strtoull(value, NULL, 10);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct argp argp = {options, take_option, NULL, "Plays malformed sessions.",
+                                     NULL,    NULL,        NULL};
+    struct arguments arguments = {.sessions = 100, .seed = 1};
+    const char *shape = NULL;
+
+    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    if (arguments.kind == NULL || arguments.address == NULL ||
+        (arguments.kind != &garbage_engine && strrchr(arguments.address, ':') == NULL)) {
+        fprintf(stderr, "garbage: --kind and --address are needed, see --help\n");
+        return 2;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    for (unsigned long i = 0; i < arguments.sessions; i++) {
+        if (!play(&arguments, i, &shape)) {
+            fprintf(stderr, "garbage: session %lu: %s takes no connection: %s\n", i,
+                    arguments.address, strerror(errno));
+            return 1;
+        }
+        count_shape(shape, false);
+    }
+    printf("garbage: %lu sessions of %s, seed %llu:", arguments.sessions, arguments.kind->name,
+           (unsigned long long)arguments.seed);
+    count_shape(NULL, true);
+    return 0;
+}

@@ -1,0 +1,43 @@
+/* The kinds of malformed sessions that tests/support/garbage.c plays. A shape is one way of being
+ * wrong; it sends what it likes over the connection it is given and returns within a second or so.
+ */
+#ifndef KVR_TESTS_GARBAGE_H
+#define KVR_TESTS_GARBAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/rng.h"
+
+struct garbage {
+    int socket;
+    bool reads; /* answers, at all */
+    struct kvr_rng rng;
+};
+
+struct garbage_shape {
+    const char *name;
+    void (*play)(struct garbage *garbage);
+};
+
+struct garbage_kind {
+    const char *name;
+    const struct garbage_shape *shapes;
+    size_t shape_count;
+};
+
+extern const struct garbage_kind garbage_engine, garbage_control, garbage_http, garbage_rail;
+
+/* False: the other side has closed, or takes nothing more. */
+bool garbage_send(struct garbage *garbage, const void *bytes, size_t count);
+/* Bytes that came within ms; 0: none. */
+size_t garbage_receive(struct garbage *garbage, void *bytes, size_t capacity, int ms);
+void garbage_pause(unsigned ms);
+void garbage_random(struct garbage *garbage, uint8_t *bytes, size_t count);
+/* Changes a few bytes or bits. */
+void garbage_mutate(struct garbage *garbage, uint8_t *bytes, size_t count);
+/* Usually good, else beside it or a limit. */
+uint64_t garbage_number(struct garbage *garbage, uint64_t good);
+
+#endif

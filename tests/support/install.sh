@@ -1,0 +1,119 @@
+#!/bin/sh
+# Installs the Debian packages that are missing, and says nothing when none is.
+#
+#   sh tests/support/install.sh SET…
+#
+# build  what compiles and runs the programs
+# test   what the tests and checks need on top
+set -eu
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+missing=
+
+has_package() {
+    [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+# package PACKAGE…: any one of them will do; the first is installed.
+package() {
+    for name in "$@"; do
+        if has_package "$name"; then
+            return 0
+        fi
+    done
+    missing="$missing $1"
+}
+
+# program COMMAND PACKAGE: for what may come from elsewhere and then conflicts with the package.
+program() {
+    command -v "$1" >/dev/null 2>&1 || missing="$missing $2"
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        env DEBIAN_FRONTEND=noninteractive "$@" </dev/null
+    else
+        sudo env DEBIAN_FRONTEND=noninteractive "$@" </dev/null
+    fi
+}
+
+update() {
+    if [ -z "${updated:-}" ]; then
+        as_root apt-get -q -o Acquire::Retries=3 update
+        updated=yes
+    fi
+}
+
+set_build() {
+    program gcc gcc
+    program cmake cmake
+    program ninja ninja-build
+    program pkg-config pkg-config
+    package libc6-dev
+    package protobuf-c-compiler
+    package libfabric-dev
+    package libuv1-dev
+    package libprotobuf-c-dev
+    package libjansson-dev
+    package libxxhash-dev
+    package uthash-dev
+    package libinih-dev
+    package libsqlite3-dev
+    package libmicrohttpd-dev
+    package libhwloc-dev
+    package libcurl4-gnutls-dev libcurl4-openssl-dev libcurl4-nss-dev
+}
+
+set_test() {
+    program clang clang
+    program clang-format clang-format
+    program clang-tidy clang-tidy
+    program llvm-symbolizer llvm
+    program cppcheck cppcheck
+    program codespell codespell
+    program curl curl
+    program sqlite3 sqlite3
+    program git git
+    program g++ g++
+    program chromium chromium
+    package libcmocka-dev
+    package libclang-rt-14-dev libclang-rt-dev
+}
+
+# promtool comes with Prometheus, whose package would start a service: only the tool is taken.
+unpack_promtool() {
+    if command -v promtool >/dev/null 2>&1 || [ -x "$root/build/tools/promtool" ]; then
+        return 0
+    fi
+    update
+    work=$(mktemp -d)
+    chmod 755 "$work"
+    if [ "$(id -u)" -eq 0 ]; then
+        chown _apt "$work" 2>/dev/null || true
+    fi
+    (cd "$work" && apt-get -q -o Acquire::Retries=3 download prometheus </dev/null)
+    dpkg-deb -x "$work"/prometheus_*.deb "$work/unpacked"
+    mkdir -p "$root/build/tools"
+    cp "$work/unpacked/usr/bin/promtool" "$root/build/tools/promtool"
+    rm -rf "$work"
+}
+
+for set in "$@"; do
+    case $set in
+    build) set_build ;;
+    test) set_test ;;
+    *)
+        echo "install.sh: there is no set '$set'; there are build and test" >&2
+        exit 2
+        ;;
+    esac
+done
+if [ -n "$missing" ]; then
+    echo "Installing:$missing"
+    update
+    # shellcheck disable=SC2086 # a list of names
+    as_root apt-get -q -y -o Acquire::Retries=3 install --no-install-recommends $missing
+fi
+case " $* " in
+*" test "*) unpack_promtool || echo "promtool could not be unpacked: its test will be skipped" >&2 ;;
+esac

@@ -1,0 +1,46 @@
+#!/bin/sh
+# One check of the sources: sh tests/support/lint.sh format|spelling|cppcheck|scripts|tidy
+# Silent when there is nothing to say. `tidy` needs the preset of that name configured.
+set -eu
+
+cd "$(dirname "$0")/../.."
+folders="common prefill-agent decode-agent scheduler"
+
+sources() {
+    # shellcheck disable=SC2086 # a list of folders
+    find $folders tests \( -name '*.c' -o -name '*.h' \) -print | sort
+}
+
+case ${1:-} in
+format)
+    sources | xargs clang-format --dry-run -Werror
+    ;;
+spelling)
+    # Words of ours that look like misspelt others stand in the list.
+    # shellcheck disable=SC2086,SC2038 # our names have no spaces
+    find $folders tests .ci -type f ! -path '*/corpus/*' ! -name codespell_words.txt \
+        ! -path '*/node_modules/*' -print |
+        xargs codespell --ignore-regex '\\n' -I tests/support/codespell_words.txt ./*.md CMakeLists.txt
+    ;;
+cppcheck)
+    # It takes accept4's address for one that must be given, and does not see into uthash's HASH_ITER.
+    # shellcheck disable=SC2086
+    cppcheck --quiet --error-exitcode=1 --inline-suppr --std=c11 -j "$(nproc)" \
+        --enable=warning,performance,portability --library=posix --library=gnu \
+        --suppress=missingInclude --suppress=missingIncludeSystem --suppress=unknownMacro --suppress=readdirCalled \
+        --suppress=nullPointer:common/agent/engine_port.c --suppress=uninitvar:scheduler/apply.c \
+        -D_GNU_SOURCE -I . -I common $folders
+    ;;
+scripts)
+    for script in tests/run.sh tests/demo.sh tests/support/*.sh; do
+        sh -n "$script"
+    done
+    ;;
+tidy)
+    cmake --build --preset tidy -- -k 0
+    ;;
+*)
+    echo "lint.sh: format, spelling, cppcheck, scripts or tidy?" >&2
+    exit 2
+    ;;
+esac

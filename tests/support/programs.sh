@@ -1,0 +1,189 @@
+# shellcheck shell=sh disable=SC2034 # what is set here is read by the test
+# Shell functions for tests that start real programs: sourced, by dash, with KVRAIL_BIN_DIR in the
+# environment (ctest sets it). Everything lives in one folder, $work, and ends with the test.
+#
+#   . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
+#   start_scheduler; start_prefill; start_decode
+#   replay --requests 20 || fail "..."
+#   [ "$(figure verified)" = 20 ] || fail "..."
+export LC_ALL=C
+unset KVRAIL_CONFIG
+bin=${KVRAIL_BIN_DIR:?"set KVRAIL_BIN_DIR to the folder of the built programs"}
+provider=${provider:-tcp}
+work=$(mktemp -d "${TMPDIR:-/tmp}/kvrail-test.XXXXXX")
+started_pids=
+
+# A build that lacks a program skips the test.
+need() {
+    for program in "$@"; do
+        [ -x "$bin/$program" ] && continue
+        echo "$program was not built" >&2
+        exit 77
+    done
+}
+
+fail() {
+    echo "FAILED: $*" >&2
+    for log in "$work"/*.log; do
+        [ -s "$log" ] || continue
+        echo "--- the end of $(basename "$log"):" >&2
+        tail -n 30 "$log" >&2
+    done
+    exit 1
+}
+
+stop_programs() {
+    for pid in $started_pids; do
+        kill "$pid" 2>/dev/null || true
+    done
+    tries=0
+    for pid in $started_pids; do
+        while kill -0 "$pid" 2>/dev/null && [ $tries -lt 50 ]; do
+            sleep 0.1
+            tries=$((tries + 1))
+        done
+        kill -9 "$pid" 2>/dev/null || true
+        wait "$pid" 2>/dev/null || true
+        rm -f "/dev/shm/$pid:"* # what libfabric's shm leaves when it is killed
+    done
+    rm -rf "$work"
+}
+trap stop_programs EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# start NAME PROGRAM ARGUMENT…: in the background; its pid is in $started.
+start() {
+    name=$1
+    shift
+    "$@" >>"$work/$name.log" 2>&1 </dev/null &
+    started=$!
+    started_pids="$started_pids $started"
+}
+
+# await NAME FILE: until the program just started has made that file or socket.
+await() {
+    tries=0
+    while [ ! -s "$2" ] && [ ! -S "$2" ]; do
+        tries=$((tries + 1))
+        kill -0 "$started" 2>/dev/null || fail "$1 ended while it started"
+        [ $tries -le 300 ] || fail "$1 did not get ready in 30 s"
+        sleep 0.1
+    done
+}
+
+# The rails of the provider under test; some tests put their own in $rails.
+default_rails() {
+    [ "$provider" = tcp ] && echo "--rail 127.0.0.1 --rail 127.0.0.2"
+    true
+}
+
+start_scheduler() {
+    need kvrail-scheduler
+    rm -f "$work/scheduler.port"
+    start scheduler "$bin/kvrail-scheduler" --listen "${scheduler:-127.0.0.1:0}" \
+        --port-file "$work/scheduler.port" --state-dir "$work/scheduler"
+    scheduler_pid=$started
+    await scheduler "$work/scheduler.port"
+    scheduler=127.0.0.1:$(cat "$work/scheduler.port")
+}
+
+# A second call starts it again where it was: the same address, socket and state.
+start_prefill() {
+    need prefill-agent
+    rm -f "$work/prefill.port" "$work/source.sock"
+    # shellcheck disable=SC2046,SC2086 # a list of options
+    start prefill "$bin/prefill-agent" --name prefill-0 --engine-socket "$work/source.sock" \
+        --listen "${source_agent:-127.0.0.1:0}" --port-file "$work/prefill.port" \
+        --provider "$provider" ${rails:-$(default_rails)} --scheduler "$scheduler" \
+        --state-dir "$work/prefill" ${prefill_options:-}
+    prefill_pid=$started
+    await prefill "$work/prefill.port"
+    await prefill "$work/source.sock"
+    source_agent=127.0.0.1:$(cat "$work/prefill.port")
+}
+
+start_decode() {
+    need decode-agent
+    rm -f "$work/target.sock"
+    # shellcheck disable=SC2046,SC2086
+    start decode "$bin/decode-agent" --name decode-0 --engine-socket "$work/target.sock" \
+        --provider "$provider" ${rails:-$(default_rails)} --scheduler "$scheduler" \
+        --state-dir "$work/decode" ${decode_options:-}
+    decode_pid=$started
+    await decode "$work/target.sock"
+}
+
+start_all() {
+    need kvrail kvrail-scheduler prefill-agent decode-agent
+    start_scheduler
+    start_prefill
+    start_decode
+}
+
+# Becomes the replay: only in a subshell, which is then what a kill meets.
+exec_replay() {
+    rm -f "$work/figures.json" "$work/pids"
+    exec "$bin/kvrail" replay --source-socket "$work/source.sock" \
+        --target-socket "$work/target.sock" --source-agent "${source_agent:-127.0.0.1:1}" \
+        --json "$work/figures.json" --pid-file "$work/pids" \
+        --kv-bytes-per-token 2k --pool-bytes 64M "$@" >>"$work/replay.log" 2>&1
+}
+
+# replay ARGUMENT…: small unless the arguments say otherwise; its exit status is the function's.
+replay() {
+    (exec_replay "$@")
+}
+
+# The same in the background; `finish_replay` waits and leaves the exit status in $replay_status.
+replay_in_background() {
+    exec_replay "$@" &
+    replay_pid=$!
+    started_pids="$started_pids $replay_pid"
+}
+
+# Waits until the replay in the background has moved something, so that what is done to it now meets
+# transfers on their way. It runs with --progress.
+await_progress() {
+    tries=0
+    while ! grep -q '\] [1-9][0-9]*/' "$work/replay.log" 2>/dev/null; do
+        tries=$((tries + 1))
+        kill -0 "$replay_pid" 2>/dev/null || fail "the replay ended too early"
+        [ $tries -le 300 ] || fail "the replay made no progress in 30 s"
+        sleep 0.1
+    done
+}
+
+finish_replay() {
+    replay_status=0
+    wait "$replay_pid" || replay_status=$?
+}
+
+# figure NAME: a number of the figures; figure transfer_ms.p99 one below a name.
+figure() {
+    case $1 in
+    *.*)
+        sed -n "/^  \"${1%.*}\": {/,/}/p" "$work/figures.json" |
+            sed -n "s/^ *\"${1#*.}\": *\\([-0-9.e+]*\\),*\$/\\1/p" | head -n 1
+        ;;
+    *) sed -n "s/^  \"$1\": *\\([-0-9.e+]*\\),*\$/\\1/p" "$work/figures.json" | head -n 1 ;;
+    esac
+}
+
+# expect NAME VALUE: the figure is that number.
+expect() {
+    [ "$(figure "$1")" = "$2" ] || fail "$1 is $(figure "$1"), not $2"
+}
+
+# expect_most NAME VALUE: the figure is there, and not larger.
+expect_most() {
+    value=$(figure "$1")
+    [ -n "$value" ] || fail "there is no figure $1"
+    [ "$(printf '%.0f' "$value")" -le "$2" ] || fail "$1 is $value, more than $2"
+}
+
+# in_log TEXT: the replay said it.
+in_log() {
+    grep -q -- "$1" "$work/replay.log" || fail "the replay did not say '$1'"
+}
+

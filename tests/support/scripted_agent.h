@@ -1,0 +1,65 @@
+/* An agent for tests of the engine socket: a real engine port behind which a script answers, in a
+ * thread of this process or in a process of its own. What a request is called says what is
+ * answered:
+ *
+ *   engine named "stranger"   is refused with KVR_INCOMPATIBLE
+ *   region named "slow"       is never answered
+ *   source                    SOURCE_FREE when its end comes, with the pages' number as bytes
+ *   target "whole"            with its pages: ACCEPTED, LAYER_IN, TAIL_IN, DONE
+ *   target "hold", others     nothing; CANCEL is answered with CANCELLED
+ *   target "race"             CANCEL is answered with DONE and CANCELLED
+ *   target "flood"            LAYER_IN without end
+ *   target "give up"          the engine is refused
+ *   target "close"            the port closes, the process goes on */
+#ifndef KVR_TESTS_SCRIPTED_AGENT_H
+#define KVR_TESTS_SCRIPTED_AGENT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "agent/engine_port.h"
+#include "client/kvrail.h"
+
+/* What the script has seen; in memory that both processes share. */
+struct script_record {
+    _Atomic uint32_t ups, downs, regions, requests, sources, targets, cancels;
+    _Atomic uint32_t engine_last; /* index of the last up */
+    _Atomic int down_why;
+    _Atomic uint64_t ids, id_sum; /* of all pages given */
+    _Atomic bool out_of_order;    /* page_first was not how many were given before */
+    _Atomic uint64_t word0;       /* of the engine, when its last watch came */
+    _Atomic int rung;             /* reads of the doorbell that found it rung, when a why came */
+    _Atomic bool keep;            /* do not release engines when they go down */
+    _Atomic bool sleepy;          /* set `asleep` in the page of whoever comes */
+    char down_detail[KVR_DETAIL_BYTES];
+};
+
+struct scripted_agent {
+    char path[108];
+    struct script_record *record;
+    pid_t pid; /* 0: a thread */
+    pthread_t thread;
+    uv_loop_t loop;
+    uv_async_t stop;
+    struct kvr_engine_port *port;
+};
+
+void scripted_agent_start_thread(struct scripted_agent *agent);
+void scripted_agent_start_process(struct scripted_agent *agent);
+/* Joins, or kills with SIGKILL, and waits. */
+void scripted_agent_stop(struct scripted_agent *agent);
+
+/* A connection that must succeed. */
+struct kvrail *scripted_engine(const struct scripted_agent *agent, const char *name);
+kvrail_status scripted_open(const struct scripted_agent *agent, const char *name,
+                            struct kvrail **ret_connection, struct kvrail_error *error);
+kvrail_handle scripted_source(struct kvrail *engine, const char *request);
+kvrail_handle scripted_target(struct kvrail *engine, const char *request);
+/* Waits at most 10 s for one event; returns what kvrail_poll did. */
+int scripted_event(struct kvrail *engine, struct kvrail_event *event);
+/* Waits at most 10 s for the counter to reach value. */
+bool scripted_reached(_Atomic uint32_t *counter, uint32_t value);
+
+#endif

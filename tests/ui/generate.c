@@ -1,0 +1,262 @@
+/* Plays a small fleet to a scheduler, so that the page has something to show: two prefill-agents
+ * and two decode-agents with transfers of every outcome, and two agents that are gone.
+ *
+ *   ui.generate HOST:PORT SECONDS [SEED]
+ *
+ * First a minute of the past is told at once, then the rest as it happens. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "agent/reporter.h"
+#include "base/clock.h"
+#include "base/rng.h"
+
+#define AGENTS       4
+#define GONE         2
+#define PAST_NS      (58 * KVR_S)
+#define STEP_NS      (40 * KVR_MS)
+#define TRANSFERS    512
+#define STEPS        16
+#define PREFILL_PAIR 2 /* agents 0 and 1 are prefill, 2 and 3 decode */
+
+struct agent {
+    struct kvr_reporter *reporter;
+    struct kvr_event_sink sink;
+    struct kvr_agent_facts facts;
+};
+
+struct step {
+    kvr_ns at;
+    kvr_role role;
+    kvr_event_kind kind;
+};
+
+struct play {
+    struct kvr_event event; /* what both sides say about it */
+    int source, target, step, step_count;
+    struct step steps[STEPS];
+};
+
+static struct agent agents[AGENTS + GONE];
+static struct play plays[TRANSFERS];
+static struct kvr_rng rng;
+static const char *const names[] = {"prefill-0", "prefill-1",   "decode-0",
+                                    "decode-1",  "prefill-old", "decode-spare"};
+
+static uint64_t between(uint64_t low, uint64_t high)
+{
+    return low + kvr_rng_below(&rng, high - low + 1);
+}
+
+static void open_agent(int index, const char *scheduler)
+{
+    struct kvr_reporter_options options = {
+        .scheduler = scheduler, .agent = names[index], .boot = kvr_random_u64()};
+    struct kvr_agent_facts *facts = &agents[index].facts;
+    struct kvr_error error;
+
+    if (kvr_reporter_open(&options, &agents[index].reporter, &error) != KVR_OK) {
+        fprintf(stderr, "%s\n", error.detail);
+        exit(1);
+    }
+    agents[index].sink = kvr_reporter_sink(agents[index].reporter);
+    facts->role = strncmp(names[index], "prefill", 7) == 0 ? KVR_ROLE_SOURCE : KVR_ROLE_TARGET;
+    strcpy(facts->version, "0.1.0");
+    snprintf(facts->host, sizeof(facts->host), "gpu-%02d.rack7", 11 + index);
+    facts->pid = 4200 + (uint32_t)index;
+    strcpy(facts->provider, index == 3 ? "verbs" : "efa");
+    facts->peers_up = PREFILL_PAIR;
+    facts->engine_count = 2;
+    for (uint32_t i = 0; i < facts->engine_count; i++) {
+        snprintf(facts->engines[i].name, KVR_NAME_BYTES, "rank%u", i);
+        strcpy(facts->engines[i].model, "llama-3.1-70b");
+        facts->engines[i].rank = (struct kvr_rank){.tp = i, .tp_size = 2, .pp_size = 1};
+        facts->engines[i].region_count = 1;
+        facts->engines[i].region_bytes = 48ull << 30;
+    }
+    facts->rail_count = 4;
+    for (uint32_t i = 0; i < facts->rail_count; i++) {
+        snprintf(facts->rails[i].name, KVR_NAME_BYTES, "rdmap%us0", 79 + i);
+        strcpy(facts->rails[i].provider, facts->provider);
+        facts->rails[i].epoch = 1;
+        facts->rails[i].speed_bps = 100000000000u;
+    }
+    if (index == 1)
+        facts->rails[2].state = KVR_RAIL_DOWN;
+    kvr_reporter_facts(agents[index].reporter, facts);
+}
+
+static void add_step(struct play *play, kvr_ns *at, uint64_t us_low, uint64_t us_high,
+                     kvr_role role, kvr_event_kind kind)
+{
+    *at += between(us_low, us_high) * KVR_US;
+    play->steps[play->step_count++] = (struct step){*at, role, kind};
+}
+
+static void write_script(struct play *play, kvr_ns at, bool slow)
+{
+    uint64_t move_us = play->event.bytes / (slow ? 2000 : 32000);
+
+    add_step(play, &at, 0, 10, KVR_ROLE_SOURCE, KVR_EVENT_OPENED);
+    add_step(play, &at, 200, 9000, KVR_ROLE_TARGET, KVR_EVENT_OPENED);
+    add_step(play, &at, 300, 900, KVR_ROLE_SOURCE, KVR_EVENT_MATCHED);
+    add_step(play, &at, 100, 400, KVR_ROLE_TARGET, KVR_EVENT_MATCHED);
+    add_step(play, &at, 100, 300, KVR_ROLE_TARGET, KVR_EVENT_GRANTED);
+    add_step(play, &at, 100, 300, KVR_ROLE_SOURCE, KVR_EVENT_GRANTED);
+    add_step(play, &at, 3000, 60000, KVR_ROLE_SOURCE, KVR_EVENT_FIRST_READY);
+    add_step(play, &at, 20, 90, KVR_ROLE_SOURCE, KVR_EVENT_FIRST_POST);
+    add_step(play, &at, 30, 200, KVR_ROLE_TARGET, KVR_EVENT_FIRST_LAND);
+    add_step(play, &at, move_us, 2 * move_us, KVR_ROLE_SOURCE, KVR_EVENT_LAST_READY);
+    add_step(play, &at, 100, 400, KVR_ROLE_SOURCE, KVR_EVENT_LAST_POST);
+    if (play->event.retries > 0)
+        add_step(play, &at, 100, 400, KVR_ROLE_SOURCE, KVR_EVENT_RETRY);
+    if (play->event.outcome != KVR_OK) {
+        add_step(play, &at, 100, 900, KVR_ROLE_TARGET, KVR_EVENT_FAILING);
+    } else {
+        add_step(play, &at, 200, 900, KVR_ROLE_TARGET, KVR_EVENT_LAST_LAND);
+    }
+    add_step(play, &at, 60, 300, KVR_ROLE_TARGET, KVR_EVENT_ENDED);
+    add_step(play, &at, 60, 300, KVR_ROLE_SOURCE, KVR_EVENT_ENDED);
+}
+
+static void draw_outcome(struct kvr_event *event)
+{
+    uint64_t draw = between(0, 199);
+
+    if (draw < 4) {
+        event->outcome = KVR_PEER_LOST;
+        strcpy(event->detail, "decode-1 gave no sign for 3.1 s; its session was fenced");
+    } else if (draw < 7) {
+        event->outcome = KVR_RAIL_FAILED;
+        strcpy(event->detail, "rdmap81s0 of prefill-1: completion error 5 (flushed), link down");
+    } else if (draw < 15) {
+        event->outcome = KVR_CANCELLED;
+        strcpy(event->detail, "the client of the request went away");
+    } else if (draw < 19) {
+        event->outcome = KVR_EXPIRED;
+        strcpy(event->detail, "its deadline of 2.0 s ended before the first layer was ready");
+    }
+}
+
+static void begin(kvr_ns at)
+{
+    static const uint64_t prompts[] = {512, 1024, 2048, 4096, 8192, 12288};
+    static uint64_t count;
+    struct play *play = NULL;
+    struct kvr_event *event;
+
+    for (int i = 0; i < TRANSFERS && play == NULL; i++)
+        if (plays[i].step == plays[i].step_count)
+            play = &plays[i];
+    if (play == NULL)
+        return;
+    memset(play, 0, sizeof(*play));
+    event = &play->event;
+    play->source = (int)between(0, 1);
+    play->target = PREFILL_PAIR + (int)between(0, 1);
+    event->transfer = kvr_rng_next(&rng);
+    snprintf(event->request, sizeof(event->request), "chatcmpl-%08llx-%llu",
+             (unsigned long long)(kvr_rng_next(&rng) >> 32), (unsigned long long)count++);
+    event->attempt = 1;
+    memset(event->source_engine.bytes, 0x10 + play->source, 16);
+    memset(event->target_engine.bytes, 0x20 + play->target, 16);
+    event->tokens = prompts[between(0, 5)] + between(0, 255);
+    event->skip_tokens = between(0, 3) == 0 ? 512 : 0;
+    event->bytes = (event->tokens - event->skip_tokens) * 163840;
+    event->layers = 80;
+    event->chunks = (uint32_t)(event->bytes >> 19) + 1;
+    event->rails = play->source == 1 ? 11 : 15;
+    event->retries = between(0, 19) == 0 ? (uint32_t)between(1, 12) : 0;
+    draw_outcome(event);
+    write_script(play, at, between(0, 14) == 0);
+}
+
+static void say(struct play *play, const struct step *step)
+{
+    struct agent *speaker = &agents[step->role == KVR_ROLE_SOURCE ? play->source : play->target];
+    struct kvr_event event = play->event;
+
+    event.kind = step->kind;
+    event.role = step->role;
+    event.at = step->at;
+    strcpy(event.peer, names[step->role == KVR_ROLE_SOURCE ? play->target : play->source]);
+    if (step->kind != KVR_EVENT_ENDED && step->kind != KVR_EVENT_FAILING) {
+        event.outcome = KVR_OK;
+        event.detail[0] = '\0';
+    }
+    if (step->kind != KVR_EVENT_ENDED)
+        event.bytes = event.retries = 0;
+    if (step->kind == KVR_EVENT_ENDED)
+        for (uint32_t i = 0; i < 4; i++)
+            if ((event.rails >> i & 1) != 0)
+                speaker->facts.rails[i].bytes += event.bytes / 4;
+    speaker->sink.emit(speaker->sink.self, &event);
+}
+
+static void play_until(kvr_ns now)
+{
+    for (int i = 0; i < TRANSFERS; i++) {
+        struct play *play = &plays[i];
+
+        for (; play->step < play->step_count && play->steps[play->step].at <= now; play->step++)
+            say(play, &play->steps[play->step]);
+    }
+}
+
+static uint32_t live_of(int agent)
+{
+    uint32_t live = 0;
+
+    for (int i = 0; i < TRANSFERS; i++)
+        live += plays[i].step < plays[i].step_count &&
+                (plays[i].source == agent || plays[i].target == agent);
+    return live;
+}
+
+static void rest(kvr_ns duration)
+{
+    struct timespec time = {(time_t)(duration / KVR_S), (long)(duration % KVR_S)};
+
+    nanosleep(&time, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    kvr_ns begun = kvr_clock_now(), end, at, told = 0;
+
+    if (argc < 3) {
+        fprintf(stderr, "usage: %s HOST:PORT SECONDS [SEED]\n", argv[0]);
+        return 2;
+    }
+    end = begun + (kvr_ns)strtoull(argv[2], NULL, 10) * KVR_S;
+    kvr_rng_init(&rng, argc > 3 ? strtoull(argv[3], NULL, 10) : 7);
+    for (int i = 0; i < AGENTS + GONE; i++)
+        open_agent(i, argv[1]);
+    rest(300 * KVR_MS);
+    agents[5].reporter = kvr_reporter_close(agents[5].reporter); /* said goodbye */
+    at = begun - (begun > PAST_NS ? PAST_NS : 0);
+    for (; at < end; at += STEP_NS) {
+        /* Busy and quiet times, so that the throughput has a shape. */
+        uint64_t busy = (at / KVR_S) % 20 < 12 ? 45 : 12;
+
+        if (between(0, 99) < busy)
+            begin(at);
+        if (at > kvr_clock_now())
+            rest(at - kvr_clock_now());
+        else if (at % (50 * STEP_NS) < STEP_NS)
+            rest(20 * KVR_MS); /* the past, but no faster than a ring of events takes it */
+        play_until(at);
+        if (at > told + KVR_S) {
+            for (int i = 0; i < AGENTS; i++) {
+                agents[i].facts.transfers_live = live_of(i);
+                kvr_reporter_facts(agents[i].reporter, &agents[i].facts);
+            }
+            told = at;
+        }
+    }
+    for (int i = 0; i < AGENTS + GONE; i++)
+        kvr_reporter_close(agents[i].reporter);
+    return 0;
+}

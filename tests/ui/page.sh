@@ -1,0 +1,87 @@
+#!/bin/sh
+# Goal: the page, in a real browser, shows the fleet, the transfers and what went wrong, opens a
+# transfer from its address, and says so when there is nothing.
+# Method: headless Chromium prints the page as it is after a few seconds of its own time.
+# With KVRAIL_SCREENSHOTS=DIR it also leaves pictures in both themes there.
+set -u
+
+bin=${KVRAIL_BIN_DIR:?}
+generate=${1:?usage: page.sh UI_GENERATE}
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
+[ -n "$browser" ] || { echo "page: skipped, there is no Chromium"; exit 77; }
+command -v curl >/dev/null || { echo "page: skipped, there is no curl"; exit 77; }
+work=$(mktemp -d /tmp/kvrail-page-XXXXXX)
+passed=0 failed=0
+scheduler= player=
+
+end() {
+    [ -z "$player" ] || kill "$player" 2>/dev/null
+    [ -z "$scheduler" ] || kill "$scheduler" 2>/dev/null
+    wait
+    rm -rf "$work"
+}
+trap end EXIT
+trap 'exit 1' INT TERM
+
+browse() {
+    timeout 60 "$browser" --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage \
+        --hide-scrollbars --user-data-dir="$work/profile" --window-size=1440,1400 \
+        --virtual-time-budget=4500 "$@" 2>"$work/browser"
+}
+
+# shows TEXT: the last page has it
+shows() {
+    if grep -qF -- "$1" "$work/page"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "not ok: the page does not show '$1'"
+    fi
+}
+
+"$bin/kvrail-scheduler" --listen 127.0.0.1:0 --port-file "$work/port" --state-dir "$work/state" \
+    2>"$work/log" &
+scheduler=$!
+tries=0
+until [ -s "$work/port" ]; do
+    tries=$((tries + 1))
+    [ $tries -lt 200 ] || { echo "the scheduler does not start:"; cat "$work/log"; exit 1; }
+    sleep 0.05
+done
+address=127.0.0.1:$(cat "$work/port")
+
+browse --dump-dom "http://$address/" >"$work/page"
+[ -s "$work/page" ] || { echo "page: skipped, Chromium does not run here"; exit 77; }
+shows 'No agent has reported yet'
+shows 'No transfer yet'
+shows 'no event yet'
+
+"$generate" "$address" 120 5 2>"$work/player" &
+player=$!
+sleep 8
+browse --dump-dom "http://$address/" >"$work/page"
+shows 'prefill-0'
+shows 'decode-1'
+shows '>down<'
+shows 'What went wrong'
+shows 'decode-1 gave no sign for 3.1 s'
+shows 'prefill-0 → decode-0'
+shows 'GB/s'
+shows 'following'
+id=$(curl -s "http://$address/api/v1/transfers?state=failed&limit=1" |
+    sed -n 's/^{"transfers":\[{"id":"\([0-9a-f]*\)".*/\1/p')
+browse --dump-dom "http://$address/#state=failed&open=$id" >"$work/page"
+shows "detail-$id"
+shows 'class="timeline"'
+shows 'Target said'
+if [ -n "${KVRAIL_SCREENSHOTS:-}" ]; then
+    mkdir -p "$KVRAIL_SCREENSHOTS"
+    for page in "" "#state=failed&open=$id"; do
+        name=${page:+detail}
+        browse --screenshot="$KVRAIL_SCREENSHOTS/${name:-overview}-light.png" "http://$address/$page" >/dev/null
+        browse --blink-settings=preferredColorScheme=0 \
+            --screenshot="$KVRAIL_SCREENSHOTS/${name:-overview}-dark.png" "http://$address/$page" >/dev/null
+    done
+fi
+echo "page: $passed passed, $failed failed, 0 skipped"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,496 @@
+/* Goal: libkvrail keeps its promises to an engine: calls that cannot be right are refused with a
+ * sentence, nothing is lost when the agent is slow, and every publish and fetch ends in exactly one
+ * terminal event, whatever happens to the agent.
+ * Method: the library against a scripted agent, in a thread, or in a process that is stopped and
+ * killed. */
+#include "tests/support/check.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/scripted_agent.h"
+
+static struct scripted_agent agent;
+
+static int start_thread(void **state)
+{
+    (void)state;
+    scripted_agent_start_thread(&agent);
+    return 0;
+}
+
+static int start_process(void **state)
+{
+    (void)state;
+    scripted_agent_start_process(&agent);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    scripted_agent_stop(&agent);
+    return 0;
+}
+
+static bool event_fd_is_quiet(struct kvrail *engine)
+{
+    struct pollfd readable = {.fd = kvrail_event_fd(engine), .events = POLLIN};
+
+    return poll(&readable, 1, 50) == 0;
+}
+
+static void assert_event(struct kvrail *engine, kvrail_event_kind kind, kvrail_handle handle)
+{
+    struct kvrail_event event;
+
+    assert_int_equal(scripted_event(engine, &event), 1);
+    assert_string_equal(kvrail_event_name(event.kind), kvrail_event_name(kind));
+    assert_int_equal(event.handle, handle);
+}
+
+static void open_is_answered_or_refused(void **state)
+{
+    struct kvrail *engine = scripted_engine(&agent, "engine");
+    struct kvrail_identity nobody = {.tp_size = 0, .pp_size = 1};
+    struct kvrail_error error;
+
+    (void)state;
+    assert_string_equal(kvrail_agent_name(engine), "scripted");
+    assert_true(event_fd_is_quiet(engine));
+    kvrail_close(engine);
+    kvrail_close(NULL);
+    assert_true(scripted_reached(&agent.record->downs, 1));
+    assert_int_equal(agent.record->down_why, KVR_CANCELLED);
+
+    assert_int_equal(scripted_open(&agent, "stranger", &engine, &error), KVRAIL_INCOMPATIBLE);
+    assert_string_equal(error.detail, "model is 'tiny', not 'ours'");
+    assert_int_equal(kvrail_open("/nowhere/agent", &nobody, 10, &engine, &error), KVRAIL_SYSTEM);
+    assert_non_null(strstr(error.detail, "/nowhere/agent"));
+    assert_int_equal(kvrail_open("", &nobody, 10, &engine, NULL), KVRAIL_INVALID);
+    assert_int_equal(kvrail_open(agent.path, &nobody, 10, &engine, &error), KVRAIL_INVALID);
+    assert_non_null(strstr(error.detail, "tp 0 of 0"));
+}
+
+static struct kvrail_region small_region(const char *name)
+{
+    struct kvrail_region region = {.name = name,
+                                   .device = -1,
+                                   .layer_count = 2,
+                                   .part_count = 2,
+                                   .parts = {KVRAIL_PART_K, KVRAIL_PART_V},
+                                   .head_count = 3,
+                                   .page_tokens = 16,
+                                   .page_count = 5,
+                                   .head_bytes = 128};
+
+    kvrail_region_dense(&region);
+    return region;
+}
+
+static void region_comes_and_goes(void **state)
+{
+    struct kvrail *engine = scripted_engine(&agent, "engine");
+    struct kvrail_region region = small_region("kv");
+    struct kvrail_memory memory;
+    uint32_t first, second;
+
+    (void)state;
+    assert_int_equal(region.bytes, 2 * 2 * 5 * 16 * 3 * 128);
+    assert_int_equal(region.layer_stride, region.bytes / 2);
+    assert_int_equal(kvrail_memory_create("kv", region.bytes, &memory, NULL), KVRAIL_OK);
+    assert_true(memory.bytes >= region.bytes);
+    assert_int_equal(ftruncate(memory.fd, 0), -1);
+    region.fd = memory.fd;
+    assert_int_equal(kvrail_region_add(engine, &region, 10000, &first), KVRAIL_OK);
+    assert_int_equal(kvrail_region_add(engine, &region, 10000, &second), KVRAIL_OK);
+    assert_int_not_equal(first, second);
+    assert_int_equal(kvrail_region_drop(engine, first), KVRAIL_OK);
+    assert_event(engine, KVRAIL_EVENT_REGION_GONE, first);
+    assert_int_equal(kvrail_region_drop(engine, first), KVRAIL_NOT_FOUND);
+    kvrail_memory_destroy(&memory);
+    kvrail_memory_destroy(&memory);
+    kvrail_close(engine);
+}
+
+static void region_without_seal_is_refused(void **state)
+{
+    struct kvrail *engine = scripted_engine(&agent, "engine");
+    struct kvrail_region region = small_region("loose");
+    uint32_t id;
+
+    (void)state;
+    region.fd = memfd_create("loose", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_int_equal(ftruncate(region.fd, (off_t)region.bytes), 0);
+    assert_int_equal(kvrail_region_add(engine, &region, 10000, &id), KVRAIL_INVALID);
+    assert_non_null(strstr(kvrail_last_error(engine)->detail, "F_SEAL_SHRINK"));
+    assert_int_equal(fcntl(region.fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+    assert_int_equal(kvrail_region_add(engine, &region, 10000, &id), KVRAIL_OK);
+    region.bytes += 4096;
+    assert_int_equal(kvrail_region_add(engine, &region, 10000, &id), KVRAIL_INVALID);
+    assert_non_null(strstr(kvrail_last_error(engine)->detail, "memfd has"));
+    close(region.fd);
+    region.fd = open("/proc/self/exe", O_RDONLY);
+    assert_int_equal(kvrail_region_add(engine, &region, 10000, &id), KVRAIL_INVALID);
+    assert_non_null(strstr(kvrail_last_error(engine)->detail, "not a memfd"));
+    close(region.fd);
+    region.fd = -1;
+    assert_int_equal(kvrail_region_add(engine, &region, 10000, &id), KVRAIL_INVALID);
+    assert_int_equal(agent.record->regions, 1);
+    kvrail_close(engine);
+}
+
+/* What came while the call waited is not lost, and is shown by the event descriptor. */
+static void region_wait_keeps_events(void **state)
+{
+    struct kvrail *engine = scripted_engine(&agent, "engine");
+    struct kvrail_region region = small_region("slow");
+    struct kvrail_memory memory;
+    struct kvrail_event event;
+    kvrail_handle handle;
+    uint32_t id, page = 3;
+
+    (void)state;
+    assert_int_equal(kvrail_memory_create(NULL, region.bytes, &memory, NULL), KVRAIL_OK);
+    region.fd = memory.fd;
+    handle = scripted_target(engine, "whole");
+    assert_int_equal(kvrail_target_pages(engine, handle, 0, &page, 1), KVRAIL_OK);
+    assert_int_equal(kvrail_region_add(engine, &region, 200, &id), KVRAIL_TIMED_OUT);
+    assert_event(engine, KVRAIL_EVENT_ACCEPTED, handle);
+    assert_event(engine, KVRAIL_EVENT_LAYER_IN, handle);
+    assert_event(engine, KVRAIL_EVENT_TAIL_IN, handle);
+    assert_int_equal(scripted_event(engine, &event), 1);
+    assert_int_equal(event.kind, KVRAIL_EVENT_DONE);
+    assert_int_equal(event.bytes, 77);
+    assert_int_equal(kvrail_poll(engine, &event, 1), 0);
+    assert_true(event_fd_is_quiet(engine));
+    kvrail_memory_destroy(&memory);
+    kvrail_close(engine);
+}
+
+static void source_lives_and_ends(void **state)
+{
+    static uint32_t ids[20000]; /* three packets */
+    struct kvrail *engine = scripted_engine(&agent, "engine");
+    struct kvrail_event event;
+    kvrail_handle source = scripted_source(engine, "req");
+    uint64_t sum = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < 20000; i++)
+        sum += ids[i] = i * 7919;
+    assert_int_equal(kvrail_source_pages(engine, source, 0, ids, 20000), KVRAIL_OK);
+    assert_int_equal(kvrail_source_pages(engine, source, 0, ids, 1), KVRAIL_OK);
+    assert_int_equal(kvrail_source_pages(engine, source, 8, ids, 1), KVRAIL_INVALID);
+    assert_int_equal(kvrail_source_pages(engine, source, 0, ids, (1u << 20) + 1), KVRAIL_TOO_LARGE);
+    assert_int_equal(kvrail_target_pages(engine, source, 0, ids, 1), KVRAIL_NOT_FOUND);
+    assert_int_equal(kvrail_source_watch(engine, source, 0, 0, 0, 32), KVRAIL_OK);
+    assert_int_equal(kvrail_source_watch(engine, source, 0, 0, 16, 64), KVRAIL_INVALID);
+    assert_int_equal(kvrail_source_watch(engine, source, 0, 0, 32, 65), KVRAIL_INVALID);
+    assert_int_equal(kvrail_source_watch(engine, source, 512, 0, 32, 64), KVRAIL_INVALID);
+    assert_int_equal(kvrail_source_watch(engine, source, 0, 2, 32, 64), KVRAIL_OK);
+    assert_int_equal(kvrail_source_tail(engine, source, ids, KVRAIL_TAIL_BYTES_MAX + 1),
+                     KVRAIL_TOO_LARGE);
+    assert_int_equal(kvrail_source_tail(engine, source, ids, KVRAIL_TAIL_BYTES_MAX), KVRAIL_OK);
+    assert_int_equal(kvrail_source_tail(engine, source, ids, 1), KVRAIL_EXISTS);
+    assert_int_equal(kvrail_renew(engine, source, 1000), KVRAIL_OK);
+    assert_int_equal(kvrail_source_end(engine, source, KVRAIL_AGAIN), KVRAIL_INVALID);
+    assert_int_equal(kvrail_source_end(engine, source, KVRAIL_OK), KVRAIL_OK);
+    assert_int_equal(kvrail_source_end(engine, source, KVRAIL_OK), KVRAIL_INVALID);
+    assert_int_equal(scripted_event(engine, &event), 1);
+    assert_int_equal(event.kind, KVRAIL_EVENT_SOURCE_FREE);
+    assert_int_equal(event.terminal, 1);
+    assert_int_equal(event.bytes, 20001);
+    assert_int_equal(agent.record->id_sum, sum + ids[0]);
+    assert_false(agent.record->out_of_order);
+    assert_int_equal(kvrail_renew(engine, source, 1000), KVRAIL_NOT_FOUND);
+    assert_int_equal(kvrail_source_end(engine, source, KVRAIL_OK), KVRAIL_NOT_FOUND);
+    kvrail_close(engine);
+}
+
+static void word_only_grows_and_rings_a_sleeper(void **state)
+{
+    struct kvrail *engine;
+    kvrail_handle source;
+
+    (void)state;
+    engine = scripted_engine(&agent, "awake");
+    assert_int_equal(kvrail_ready(engine, 0, 5), KVRAIL_OK);
+    assert_int_equal(kvrail_ready(engine, 0, 4), KVRAIL_INVALID);
+    assert_int_equal(kvrail_ready(engine, 0, 5), KVRAIL_OK);
+    assert_int_equal(kvrail_ready(engine, KVRAIL_WORDS_MAX, 1), KVRAIL_INVALID);
+    source = scripted_source(engine, "req");
+    assert_int_equal(kvrail_source_watch(engine, source, 0, 0, 0, 16), KVRAIL_OK);
+    assert_int_equal(kvrail_why(engine, source), KVRAIL_OK);
+    assert_event(engine, KVRAIL_EVENT_WHY, source);
+    assert_int_equal(agent.record->word0, 5);
+    assert_int_equal(agent.record->rung, 0);
+    kvrail_close(engine);
+
+    atomic_store(&agent.record->sleepy, true);
+    engine = scripted_engine(&agent, "asleep");
+    assert_int_equal(kvrail_ready(engine, 511, 1), KVRAIL_OK);
+    assert_int_equal(kvrail_why(engine, 1), KVRAIL_OK);
+    assert_event(engine, KVRAIL_EVENT_WHY, 1);
+    assert_int_equal(agent.record->rung, 1);
+    kvrail_close(engine);
+}
+
+static void *raise_words(void *engine)
+{
+    for (uint64_t value = 1; value <= 10000; value++)
+        (void)kvrail_ready(engine, 0, value);
+    return NULL;
+}
+
+static void words_rise_from_any_thread(void **state)
+{
+    struct kvrail *engine = scripted_engine(&agent, "engine");
+    struct kvrail_event event;
+    kvrail_handle source;
+    pthread_t threads[2];
+
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, raise_words, engine), 0);
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(kvrail_poll(engine, &event, 1), 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    source = scripted_source(engine, "req");
+    assert_int_equal(kvrail_source_watch(engine, source, 0, 0, 0, 16), KVRAIL_OK);
+    assert_int_equal(kvrail_source_end(engine, source, KVRAIL_ABORTED), KVRAIL_OK);
+    assert_int_equal(scripted_event(engine, &event), 1);
+    assert_int_equal(event.status, KVRAIL_ABORTED);
+    assert_string_equal(event.status_name, "aborted");
+    assert_int_equal(agent.record->word0, 10000);
+    kvrail_close(engine);
+}
+
+static void target_hears_layers_tail_and_end(void **state)
+{
+    struct kvrail *engine = scripted_engine(&agent, "engine");
+    struct kvrail_target_options bad = {.request = "r", .tokens = 1, .skip_tokens = 2};
+    struct kvrail_event event;
+    uint32_t ids[4] = {4, 3, 2, 1};
+    kvrail_handle target;
+
+    (void)state;
+    assert_int_equal(kvrail_target_open(engine, &bad, &target), KVRAIL_INVALID);
+    bad.skip_tokens = 0;
+    assert_int_equal(kvrail_target_open(engine, &bad, &target), KVRAIL_INVALID);
+    assert_non_null(strstr(kvrail_last_error(engine)->detail, "sources"));
+    target = scripted_target(engine, "whole");
+    assert_int_equal(kvrail_target_pages(engine, target, 0, ids, 4), KVRAIL_OK);
+    assert_event(engine, KVRAIL_EVENT_ACCEPTED, target);
+    assert_event(engine, KVRAIL_EVENT_LAYER_IN, target);
+    assert_int_equal(scripted_event(engine, &event), 1);
+    assert_int_equal(event.kind, KVRAIL_EVENT_TAIL_IN);
+    assert_int_equal(event.payload_bytes, 16);
+    assert_memory_equal(event.payload, "{\"script\": true}", 16);
+    assert_event(engine, KVRAIL_EVENT_DONE, target);
+    assert_int_equal(kvrail_poll(engine, &event, 1), 0);
+    assert_int_equal(kvrail_cancel(engine, target, KVRAIL_CANCELLED), KVRAIL_OK);
+    assert_int_equal(agent.record->cancels, 0);
+    kvrail_close(engine);
+}
+
+static void cancel_is_idempotent_and_ends_once(void **state)
+{
+    struct kvrail *engine = scripted_engine(&agent, "engine");
+    kvrail_handle held = scripted_target(engine, "hold");
+    kvrail_handle raced = scripted_target(engine, "race");
+    struct kvrail_event event;
+
+    (void)state;
+    assert_int_equal(kvrail_cancel(engine, 12345, KVRAIL_CANCELLED), KVRAIL_OK);
+    assert_int_equal(kvrail_cancel(engine, 0, KVRAIL_CANCELLED), KVRAIL_OK);
+    assert_int_equal(kvrail_cancel(engine, held, KVRAIL_OK), KVRAIL_INVALID);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(kvrail_cancel(engine, held, KVRAIL_CANCELLED), KVRAIL_OK);
+        assert_int_equal(kvrail_cancel(engine, raced, KVRAIL_EXPIRED), KVRAIL_OK);
+    }
+    assert_event(engine, KVRAIL_EVENT_CANCELLED, held);
+    assert_event(engine, KVRAIL_EVENT_DONE, raced);
+    assert_int_equal(kvrail_why(engine, raced), KVRAIL_OK);
+    assert_event(engine, KVRAIL_EVENT_WHY, raced); /* and no second end before it */
+    assert_int_equal(kvrail_poll(engine, &event, 1), 0);
+    assert_int_equal(agent.record->cancels, 2);
+    kvrail_close(engine);
+}
+
+/* Every handle is used again and again without two requests sharing a name. */
+static void handles_are_bounded_and_never_repeat(void **state)
+{
+    struct kvrail *engine = scripted_engine(&agent, "engine");
+    struct kvrail_source_options options = {.request = "many", .tokens = 1};
+    static kvrail_handle handles[KVRAIL_HANDLES_MAX];
+    kvrail_handle next;
+    struct kvrail_event event;
+    kvrail_status status;
+
+    (void)state;
+    for (uint32_t i = 0; i < KVRAIL_HANDLES_MAX; i++) {
+        do {
+            status = kvrail_source_open(engine, &options, &handles[i]);
+        } while (status == KVRAIL_AGAIN && kvrail_poll(engine, &event, 1) == 0);
+        assert_int_equal(status, KVRAIL_OK);
+    }
+    assert_int_equal(kvrail_source_open(engine, &options, &next), KVRAIL_AGAIN);
+    assert_int_equal(kvrail_source_end(engine, handles[7], KVRAIL_OK), KVRAIL_OK);
+    assert_event(engine, KVRAIL_EVENT_SOURCE_FREE, handles[7]);
+    assert_int_equal(kvrail_source_open(engine, &options, &next), KVRAIL_OK);
+    for (uint32_t i = 0; i < KVRAIL_HANDLES_MAX; i++)
+        assert_true(handles[i] != next);
+    kvrail_close(engine);
+}
+
+static void agent_stopped_loses_nothing(void **state)
+{
+    static uint32_t ids[200000];
+    struct kvrail *engine = scripted_engine(&agent, "engine");
+    kvrail_handle source = scripted_source(engine, "req");
+    struct kvrail_event event;
+    kvrail_status status = KVRAIL_OK;
+    uint64_t given = 0;
+
+    (void)state;
+    for (size_t i = 0; i < 200000; i++)
+        ids[i] = UINT32_MAX; /* the longest encoding */
+    kill(agent.pid, SIGSTOP);
+    while (status == KVRAIL_OK) {
+        status = kvrail_source_pages(engine, source, 0, ids, 200000);
+        given += status == KVRAIL_OK ? 200000 : 0;
+    }
+    assert_int_equal(status, KVRAIL_AGAIN);
+    assert_int_equal(kvrail_source_pages(engine, source, 0, ids, 200000), KVRAIL_AGAIN);
+    kill(agent.pid, SIGCONT);
+    while ((status = kvrail_source_end(engine, source, KVRAIL_OK)) == KVRAIL_AGAIN)
+        assert_int_equal(kvrail_poll(engine, &event, 1), 0);
+    assert_int_equal(status, KVRAIL_OK);
+    assert_int_equal(scripted_event(engine, &event), 1);
+    assert_int_equal(event.kind, KVRAIL_EVENT_SOURCE_FREE);
+    assert_int_equal(event.bytes, given);
+    assert_int_equal(agent.record->ids, given);
+    assert_false(agent.record->out_of_order);
+    kvrail_close(engine);
+}
+
+/* AGENT_LOST, then one terminal event for each handle, then nothing ever again. */
+static void assert_settles(struct kvrail *engine, kvrail_handle source, kvrail_handle target,
+                           kvrail_status status)
+{
+    struct kvrail_event event;
+    int sources = 0, targets = 0;
+
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(scripted_event(engine, &event), 1);
+        assert_int_equal(event.terminal, 1);
+        assert_int_equal(event.status, status);
+        assert_true(event.detail[0] != '\0');
+        sources += event.kind == KVRAIL_EVENT_SOURCE_FREE && event.handle == source;
+        targets += event.kind == KVRAIL_EVENT_FAILED && event.handle == target;
+    }
+    assert_int_equal(sources, 1);
+    assert_int_equal(targets, 1);
+    assert_int_equal(kvrail_poll(engine, &event, 1), status);
+    assert_int_equal(kvrail_poll(engine, &event, 1), status);
+    assert_true(event_fd_is_quiet(engine));
+    assert_int_equal(kvrail_cancel(engine, target, KVRAIL_CANCELLED), status);
+    assert_int_equal(kvrail_ready(engine, 0, 9), status);
+    assert_int_equal(kvrail_source_pages(engine, source, 0, NULL, 0), status);
+}
+
+static void agent_killed_hands_back_once(void **state)
+{
+    struct kvrail *engine = scripted_engine(&agent, "engine");
+    kvrail_handle source = scripted_source(engine, "req");
+    kvrail_handle target = scripted_target(engine, "hold");
+
+    (void)state;
+    assert_true(scripted_reached(&agent.record->targets, 1));
+    assert_int_equal(kvrail_cancel(engine, target, KVRAIL_CANCELLED), KVRAIL_OK);
+    assert_event(engine, KVRAIL_EVENT_CANCELLED, target);
+    target = scripted_target(engine, "hold");
+    kill(agent.pid, SIGKILL);
+    assert_event(engine, KVRAIL_EVENT_AGENT_LOST, 0);
+    assert_settles(engine, source, target, KVRAIL_AGENT_LOST);
+    kvrail_close(engine);
+}
+
+/* A closed socket proves nothing about cards: pages stay lent while the process lives. */
+static void socket_closed_keeps_pages_lent(void **state)
+{
+    struct kvrail *engine = scripted_engine(&agent, "engine");
+    kvrail_handle source = scripted_source(engine, "req");
+    kvrail_handle target = scripted_target(engine, "close");
+    struct kvrail_event event;
+
+    (void)state;
+    assert_event(engine, KVRAIL_EVENT_AGENT_LOST, 0);
+    assert_int_equal(kvrail_poll(engine, &event, 1), 0);
+    assert_true(event_fd_is_quiet(engine));
+    assert_int_equal(kvrail_poll(engine, &event, 1), 0);
+    assert_int_equal(kvrail_why(engine, source), KVRAIL_AGENT_LOST);
+    kill(agent.pid, SIGKILL);
+    assert_settles(engine, source, target, KVRAIL_AGENT_LOST);
+    kvrail_close(engine);
+}
+
+/* Given up by a living agent: its word that it has let go hands the pages back. */
+static void refused_engine_gets_pages_back(void **state)
+{
+    struct kvrail *engine = scripted_engine(&agent, "engine");
+    kvrail_handle source = scripted_source(engine, "req");
+    kvrail_handle target = scripted_target(engine, "give up");
+    struct kvrail_event event;
+
+    (void)state;
+    assert_int_equal(scripted_event(engine, &event), 1);
+    assert_int_equal(event.kind, KVRAIL_EVENT_REFUSED);
+    assert_string_equal(event.detail, "given up by script");
+    assert_settles(engine, source, target, KVRAIL_DRAINING);
+    assert_int_equal(agent.record->downs, 1);
+    assert_int_equal(agent.record->down_why, KVR_DRAINING);
+    kvrail_close(engine);
+}
+
+static void status_names_are_the_wires(void **state)
+{
+    (void)state;
+    assert_string_equal(kvrail_status_name(KVRAIL_PEER_LOST), "peer_lost");
+    assert_string_equal(kvrail_status_name(-12345), "?");
+    assert_true(strlen(kvrail_status_text(KVRAIL_FULL)) > 10);
+    assert_string_equal(kvrail_event_name(KVRAIL_EVENT_SOURCE_FREE), "source_free");
+    assert_true(strlen(kvrail_version()) >= 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        /* First those with processes: a fork from a process that once had threads is no pleasure.
+         */
+        cmocka_unit_test_setup_teardown(agent_stopped_loses_nothing, start_process, stop),
+        cmocka_unit_test_setup_teardown(agent_killed_hands_back_once, start_process, stop),
+        cmocka_unit_test_setup_teardown(socket_closed_keeps_pages_lent, start_process, stop),
+        cmocka_unit_test_setup_teardown(open_is_answered_or_refused, start_thread, stop),
+        cmocka_unit_test_setup_teardown(region_comes_and_goes, start_thread, stop),
+        cmocka_unit_test_setup_teardown(region_without_seal_is_refused, start_thread, stop),
+        cmocka_unit_test_setup_teardown(region_wait_keeps_events, start_thread, stop),
+        cmocka_unit_test_setup_teardown(source_lives_and_ends, start_thread, stop),
+        cmocka_unit_test_setup_teardown(word_only_grows_and_rings_a_sleeper, start_thread, stop),
+        cmocka_unit_test_setup_teardown(words_rise_from_any_thread, start_thread, stop),
+        cmocka_unit_test_setup_teardown(target_hears_layers_tail_and_end, start_thread, stop),
+        cmocka_unit_test_setup_teardown(cancel_is_idempotent_and_ends_once, start_thread, stop),
+        cmocka_unit_test_setup_teardown(handles_are_bounded_and_never_repeat, start_thread, stop),
+        cmocka_unit_test_setup_teardown(refused_engine_gets_pages_back, start_thread, stop),
+        cmocka_unit_test(status_names_are_the_wires),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,38 @@
+/* Goal: time is monotonic, and wall time reads as RFC 3339 in UTC. */
+#include "tests/support/check.h"
+
+#include "base/clock.h"
+
+static void clock_never_goes_back(void **state)
+{
+    kvr_ns last = kvr_clock_now();
+
+    (void)state;
+    for (int i = 0; i < 1000; i++) {
+        kvr_ns now = kvr_clock_now();
+
+        assert_true(now >= last);
+        last = now;
+    }
+    assert_true(kvr_clock_wall() > 1700000000 * KVR_S);
+}
+
+static void clock_prints_rfc3339(void **state)
+{
+    char text[KVR_RFC3339_BYTES];
+
+    (void)state;
+    assert_string_equal(kvr_clock_rfc3339(0, text), "1970-01-01T00:00:00.000Z");
+    assert_string_equal(kvr_clock_rfc3339(1769863996 * KVR_S + 789 * KVR_MS + 999999, text),
+                        "2026-01-31T12:53:16.789Z");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(clock_never_goes_back),
+        cmocka_unit_test(clock_prints_rfc3339),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

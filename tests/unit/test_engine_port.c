@@ -1,0 +1,395 @@
+/* Goal: no engine can hurt an agent or another engine: garbage, silence, death and deafness end
+ * that engine alone, with a sentence, and the handler hears of each exactly once. Method: a
+ * scripted agent; raw sockets that say what libkvrail never would; processes that die. */
+#include "tests/support/check.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/scripted_agent.h"
+#include "wire/packet_socket.h"
+
+static struct scripted_agent agent;
+
+static int start(void **state)
+{
+    (void)state;
+    scripted_agent_start_thread(&agent);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    scripted_agent_stop(&agent);
+    return 0;
+}
+
+/* ---- raw engines ----------------------------------------------------------------------------- */
+
+static int raw_connect(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    return fd;
+}
+
+static void raw_send(int fd, const struct kvr_request *request, const struct kvr_packet_fds *fds)
+{
+    static uint8_t packet[KVR_PACKET_BYTES_MAX];
+    size_t bytes;
+
+    assert_int_equal(kvr_request_encode(request, packet, sizeof(packet), &bytes), KVR_OK);
+    assert_int_equal(kvr_packet_send(fd, packet, bytes, fds), KVR_OK);
+}
+
+static void raw_attach(int fd)
+{
+    struct kvr_request request = {.kind = KVR_REQ_ATTACH};
+
+    request.attach.rank.tp_size = request.attach.rank.pp_size = 1;
+    raw_send(fd, &request, NULL);
+}
+
+/* Waits at most wait_ms for a notice; KVR_PEER_LOST: the agent has closed the connection. */
+static kvr_status raw_notice(int fd, int wait_ms, struct kvr_notice *ret_notice)
+{
+    static uint8_t packet[KVR_PACKET_BYTES_MAX];
+    struct kvr_engine_decoder *decoder = kvr_engine_decoder_open();
+    struct pollfd readable = {.fd = fd, .events = POLLIN};
+    struct kvr_packet_fds fds;
+    kvr_status status;
+    size_t bytes;
+
+    assert_non_null(decoder);
+    (void)poll(&readable, 1, wait_ms);
+    status = kvr_packet_receive(fd, packet, sizeof(packet), &bytes, &fds);
+    if (status == KVR_OK) {
+        kvr_packet_fds_close(&fds);
+        status = kvr_notice_decode(decoder, packet, bytes, ret_notice, NULL);
+    }
+    kvr_engine_decoder_close(decoder);
+    return status;
+}
+
+static void assert_refused(int fd, kvr_status why, const char *words)
+{
+    struct kvr_notice notice;
+
+    assert_int_equal(raw_notice(fd, 10000, &notice), KVR_OK);
+    assert_int_equal(notice.kind, KVR_NOTICE_REFUSED);
+    assert_int_equal(notice.status, why);
+    if (strstr(notice.detail, words) == NULL)
+        fail_msg("'%s' is not in '%s'", words, notice.detail);
+}
+
+static void assert_closed(int fd)
+{
+    struct kvr_notice notice;
+
+    assert_int_equal(raw_notice(fd, 10000, &notice), KVR_PEER_LOST);
+    close(fd);
+}
+
+/* ---- attaching ------------------------------------------------------------------------------- */
+
+static void garbage_before_attach_is_refused(void **state)
+{
+    struct kvrail *other = scripted_engine(&agent, "other");
+    struct kvr_request request = {.kind = KVR_REQ_WHY};
+    int fd = raw_connect(agent.path);
+
+    (void)state;
+    assert_int_equal(send(fd, "GET / HTTP/1.1\r\n", 16, 0), 16);
+    assert_refused(fd, KVR_MALFORMED, "EnginePacket");
+    assert_closed(fd);
+    fd = raw_connect(agent.path);
+    raw_send(fd, &request, NULL);
+    assert_refused(fd, KVR_MALFORMED, "attach must be the first");
+    assert_closed(fd);
+    close(raw_connect(agent.path)); /* a probe that says nothing */
+
+    assert_int_equal(kvrail_why(other, 1), KVRAIL_OK);
+    assert_int_equal(scripted_event(other, &(struct kvrail_event){0}), 1);
+    assert_int_equal(agent.record->downs, 0);
+    kvrail_close(other);
+}
+
+static void silence_before_attach_ends(void **state)
+{
+    int fd = raw_connect(agent.path);
+    kvr_ns begin = kvr_clock_now();
+
+    (void)state;
+    assert_refused(fd, KVR_TIMED_OUT, "5 s");
+    assert_true(kvr_clock_now() - begin > 4 * KVR_S);
+    assert_closed(fd);
+}
+
+static void garbage_after_attach_ends_that_engine(void **state)
+{
+    struct kvrail *other = scripted_engine(&agent, "other");
+    static uint8_t large[KVR_PACKET_BYTES_MAX + 100];
+    struct kvr_notice notice;
+    int fd = raw_connect(agent.path);
+
+    (void)state;
+    raw_attach(fd);
+    assert_int_equal(raw_notice(fd, 10000, &notice), KVR_OK);
+    assert_int_equal(notice.kind, KVR_NOTICE_ATTACHED);
+    assert_int_equal(send(fd, large, sizeof(large), 0), sizeof(large));
+    assert_refused(fd, KVR_MALFORMED, "64 KiB");
+    assert_true(scripted_reached(&agent.record->downs, 1));
+    assert_int_equal(agent.record->down_why, KVR_MALFORMED);
+    assert_int_equal(raw_notice(fd, 10000, &notice), KVR_OK);
+    assert_int_equal(notice.kind, KVR_NOTICE_DETACHED);
+    assert_closed(fd);
+
+    fd = raw_connect(agent.path);
+    raw_attach(fd);
+    assert_int_equal(raw_notice(fd, 10000, &notice), KVR_OK);
+    raw_attach(fd);
+    assert_refused(fd, KVR_MALFORMED, "only the first");
+    close(fd);
+    assert_true(scripted_reached(&agent.record->downs, 2));
+    assert_int_equal(agent.record->ups, 3);
+    kvrail_close(other);
+}
+
+static void descriptors_where_none_belong_are_closed(void **state)
+{
+    struct kvr_request request = {.kind = KVR_REQ_WHY};
+    struct kvr_packet_fds fds = {.count = 1};
+    struct kvr_notice notice;
+    int ends[2], fd = raw_connect(agent.path);
+    char byte;
+
+    (void)state;
+    raw_attach(fd);
+    assert_int_equal(raw_notice(fd, 10000, &notice), KVR_OK);
+    assert_int_equal(pipe(ends), 0);
+    fds.fds[0] = ends[1];
+    raw_send(fd, &request, &fds);
+    assert_int_equal(raw_notice(fd, 10000, &notice), KVR_OK);
+    assert_int_equal(notice.kind, KVR_NOTICE_WHY);
+    close(ends[1]);
+    assert_int_equal(read(ends[0], &byte, 1), 0); /* the agent's copy is closed too */
+    close(ends[0]);
+
+    request = (struct kvr_request){.kind = KVR_REQ_REGION_ADD};
+    request.region.layout.region = 9;
+    raw_send(fd, &request, NULL);
+    assert_int_equal(raw_notice(fd, 10000, &notice), KVR_OK);
+    assert_int_equal(notice.kind, KVR_NOTICE_REGION_GONE);
+    assert_int_equal(notice.handle, 9);
+    assert_int_equal(notice.status, KVR_INVALID);
+    assert_non_null(strstr(notice.detail, "descriptors"));
+    close(fd);
+}
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+static void engine_process_dies(void **state)
+{
+    struct kvrail *other = scripted_engine(&agent, "other");
+    int status;
+    pid_t child = fork();
+
+    (void)state;
+    if (child == 0) {
+        struct kvrail *engine = scripted_engine(&agent, "mortal");
+
+        scripted_target(engine, "hold");
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(scripted_reached(&agent.record->downs, 1));
+    assert_int_equal(agent.record->down_why, KVR_ENGINE_LOST);
+    assert_non_null(strstr(agent.record->down_detail, "ended or closed"));
+    assert_int_equal(agent.record->targets, 1); /* what it said last was heard */
+    assert_int_equal(kvrail_why(other, 1), KVRAIL_OK);
+    assert_int_equal(scripted_event(other, &(struct kvrail_event){0}), 1);
+    kvrail_close(other);
+}
+
+/* A worker that was forked from the engine keeps the socket open. */
+static void engine_dies_while_a_child_holds_its_socket(void **state)
+{
+    int status, hold[2];
+    pid_t child;
+
+    (void)state;
+    assert_int_equal(pipe(hold), 0);
+    child = fork();
+    if (child == 0) {
+        char byte;
+
+        (void)scripted_engine(&agent, "parent");
+        close(hold[1]);
+        if (fork() == 0)
+            _exit(read(hold[0], &byte, 1) == 0 ? 0 : 1);
+        _exit(0);
+    }
+    close(hold[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(scripted_reached(&agent.record->downs, 1));
+    assert_int_equal(agent.record->down_why, KVR_ENGINE_LOST);
+    close(hold[1]);
+}
+
+static void deaf_engine_is_given_up_without_a_lie(void **state)
+{
+    struct kvrail *engine = scripted_engine(&agent, "deaf");
+    struct kvrail *other = scripted_engine(&agent, "other");
+    kvrail_handle target = scripted_target(engine, "flood");
+    struct kvrail_event event;
+    uint64_t layers = 0;
+
+    (void)state;
+    assert_true(scripted_reached(&agent.record->downs, 1));
+    assert_int_equal(agent.record->down_why, KVR_FULL);
+    assert_int_equal(kvrail_why(other, 1), KVRAIL_OK);
+    assert_int_equal(scripted_event(other, &event), 1);
+
+    while (scripted_event(engine, &event) == 1 && event.kind == KVRAIL_EVENT_LAYER_IN) {
+        if (event.bytes != layers++)
+            fail_msg("a notice was lost in the middle");
+    }
+    assert_true(layers > 1000);
+    assert_int_equal(event.kind, KVRAIL_EVENT_REFUSED);
+    assert_int_equal(scripted_event(engine, &event), 1);
+    assert_int_equal(event.kind, KVRAIL_EVENT_FAILED);
+    assert_int_equal(event.handle, target);
+    assert_int_equal(event.status, KVRAIL_FULL);
+    assert_int_equal(scripted_event(engine, &event), KVRAIL_FULL);
+    kvrail_close(engine);
+    kvrail_close(other);
+}
+
+/* ---- indexes --------------------------------------------------------------------------------- */
+
+static void engines_are_bounded_and_indexes_age(void **state)
+{
+    struct kvrail *engines[KVR_ENGINES_MAX], *more;
+    struct kvrail_error error;
+
+    (void)state;
+    for (int i = 0; i < KVR_ENGINES_MAX; i++)
+        engines[i] = scripted_engine(&agent, "one of many");
+    assert_int_equal(scripted_open(&agent, "one too many", &more, &error), KVRAIL_FULL);
+    assert_non_null(strstr(error.detail, "64 engines"));
+    kvrail_close(engines[5]);
+    assert_true(scripted_reached(&agent.record->downs, 1));
+    kvrail_close(engines[3]);
+    assert_true(scripted_reached(&agent.record->downs, 2));
+    while (scripted_open(&agent, "next", &engines[5], &error) == KVRAIL_FULL)
+        usleep(1000);
+    assert_int_equal(agent.record->engine_last, 5);
+    while (scripted_open(&agent, "next", &engines[3], &error) == KVRAIL_FULL)
+        usleep(1000);
+    assert_int_equal(agent.record->engine_last, 3);
+    for (int i = 0; i < KVR_ENGINES_MAX; i++)
+        kvrail_close(engines[i]);
+    assert_true(scripted_reached(&agent.record->downs, KVR_ENGINES_MAX + 2));
+}
+
+static void index_is_kept_until_release(void **state)
+{
+    struct kvrail *engine;
+
+    (void)state;
+    atomic_store(&agent.record->keep, true);
+    for (uint32_t i = 0; i < KVR_ENGINES_MAX; i++) {
+        engine = scripted_engine(&agent, "kept");
+        assert_int_equal(agent.record->engine_last, i);
+        kvrail_close(engine);
+        assert_true(scripted_reached(&agent.record->downs, i + 1));
+    }
+    assert_int_equal(scripted_open(&agent, "one too many", &engine, NULL), KVRAIL_FULL);
+}
+
+/* ---- the path -------------------------------------------------------------------------------- */
+
+static kvr_status open_and_close(const char *path, struct kvr_error *error)
+{
+    struct kvr_engine_handler handler = {0};
+    struct kvr_engine_port *port;
+    uv_loop_t loop;
+    kvr_status status;
+
+    assert_int_equal(uv_loop_init(&loop), 0);
+    status = kvr_engine_port_open(&loop, path, "second", &handler, &port, error);
+    if (status == KVR_OK) {
+        assert_int_equal(access(path, F_OK), 0);
+        kvr_engine_port_close(port);
+    }
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&loop), 0);
+    return status;
+}
+
+static void live_socket_is_not_taken(void **state)
+{
+    struct kvr_error error;
+    struct stat file;
+
+    (void)state;
+    assert_int_equal(stat(agent.path, &file), 0);
+    assert_int_equal(file.st_mode & 0777, 0600);
+    assert_int_equal(open_and_close(agent.path, &error), KVR_EXISTS);
+    assert_non_null(strstr(error.detail, "live process"));
+    kvrail_close(scripted_engine(&agent, "still served"));
+}
+
+static void stale_socket_is_replaced(void **state)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct kvr_error error;
+    char path[100];
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    (void)state;
+    snprintf(path, sizeof(path), "/tmp/kvrail-stale-%d", (int)getpid());
+    memcpy(address.sun_path, path, strlen(path));
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    close(fd);
+    assert_int_equal(open_and_close(path, &error), KVR_OK);
+    assert_int_equal(access(path, F_OK), -1);
+
+    fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    close(fd);
+    assert_int_equal(open_and_close(path, &error), KVR_EXISTS);
+    assert_non_null(strstr(error.detail, "not a socket"));
+    unlink(path);
+    assert_int_equal(open_and_close("/nowhere/at/all", &error), KVR_SYSTEM);
+    assert_int_equal(open_and_close("", &error), KVR_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(garbage_before_attach_is_refused, start, stop),
+        cmocka_unit_test_setup_teardown(silence_before_attach_ends, start, stop),
+        cmocka_unit_test_setup_teardown(garbage_after_attach_ends_that_engine, start, stop),
+        cmocka_unit_test_setup_teardown(descriptors_where_none_belong_are_closed, start, stop),
+        cmocka_unit_test_setup_teardown(engine_process_dies, start, stop),
+        cmocka_unit_test_setup_teardown(engine_dies_while_a_child_holds_its_socket, start, stop),
+        cmocka_unit_test_setup_teardown(deaf_engine_is_given_up_without_a_lie, start, stop),
+        cmocka_unit_test_setup_teardown(engines_are_bounded_and_indexes_age, start, stop),
+        cmocka_unit_test_setup_teardown(index_is_kept_until_release, start, stop),
+        cmocka_unit_test_setup_teardown(live_socket_is_not_taken, start, stop),
+        cmocka_unit_test(stale_socket_is_replaced),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,280 @@
+/* Goal: a layout that names a byte outside its region, or one byte twice, is refused naming the
+ * field; two sides that cannot be mapped are refused naming the field and both values. Method: a
+ * good layout, one field spoilt at a time. */
+#include "tests/support/check.h"
+
+#include "kv/layout.h"
+
+/* 4 layers of K and V, each 8 pages of 16 tokens × 2 heads × 128 B, one part after the other. */
+static struct kvr_region_layout good(void)
+{
+    return (struct kvr_region_layout){
+        .region = 7,
+        .layer_first = 2,
+        .layer_count = 4,
+        .part_count = 2,
+        .parts = {KVR_PART_K, KVR_PART_V},
+        .head_count = 2,
+        .page_tokens = 16,
+        .page_count = 8,
+        .bytes = 64 + 4 * 2 * 8 * 4096,
+        .base = 64,
+        .layer_stride = 2 * 8 * 4096,
+        .part_stride = 8 * 4096,
+        .page_stride = 4096,
+        .token_stride = 256,
+        .head_stride = 128,
+        .head_bytes = 128,
+    };
+}
+
+static void refused(const struct kvr_region_layout *layout, const char *sentence)
+{
+    struct kvr_error error = {0};
+
+    assert_int_equal(kvr_layout_check(layout, &error), KVR_INVALID);
+    assert_string_equal(error.detail, sentence);
+}
+
+static void layout_good_is_accepted(void **state)
+{
+    struct kvr_region_layout layout = good();
+
+    (void)state;
+    assert_int_equal(kvr_layout_check(&layout, NULL), KVR_OK);
+    assert_int_equal(kvr_layout_page_bytes(&layout), 4096);
+    assert_true(kvr_layout_page_contiguous(&layout));
+    assert_true(kvr_layout_pages_dense(&layout));
+}
+
+static void layout_orders_of_a_page(void **state)
+{
+    struct kvr_region_layout layout = good();
+
+    (void)state;
+    layout.token_stride = 128; /* HND */
+    layout.head_stride = 16 * 128;
+    assert_int_equal(kvr_layout_check(&layout, NULL), KVR_OK);
+    assert_true(kvr_layout_pages_dense(&layout));
+
+    layout.head_stride = 16 * 128 + 64; /* a gap between heads */
+    layout.page_stride = layout.part_stride = 8192;
+    assert_false(kvr_layout_page_contiguous(&layout));
+    assert_false(kvr_layout_pages_dense(&layout));
+
+    layout = good(); /* one head: its stride means nothing */
+    layout.head_count = 1;
+    layout.head_stride = 0;
+    layout.token_stride = 128;
+    assert_true(kvr_layout_page_contiguous(&layout));
+    assert_false(kvr_layout_pages_dense(&layout));
+    layout.page_stride = 2048;
+    assert_true(kvr_layout_pages_dense(&layout));
+}
+
+static void layout_blocks_that_cross_layers(void **state)
+{
+    struct kvr_region_layout layout = good();
+
+    (void)state;
+    layout.part_stride = 4096; /* page after page, each with all layers and parts */
+    layout.layer_stride = 2 * 4096;
+    layout.page_stride = 4 * 2 * 4096;
+    assert_int_equal(kvr_layout_check(&layout, NULL), KVR_OK);
+    assert_true(kvr_layout_page_contiguous(&layout));
+    assert_false(kvr_layout_pages_dense(&layout));
+}
+
+static void layout_counts_outside_limits(void **state)
+{
+    struct kvr_region_layout layout = good();
+
+    (void)state;
+    layout.group = 8;
+    refused(&layout, "region 7: group is 8, allowed are 0 to 7");
+    layout = good();
+    layout.layer_count = 0;
+    refused(&layout, "region 7: layer_count is 0, allowed are 1 to 256");
+    layout.layer_count = 257;
+    refused(&layout, "region 7: layer_count is 257, allowed are 1 to 256");
+    layout = good();
+    layout.layer_first = 253;
+    refused(&layout, "region 7: layer_first is 253, so its 4 layers end beyond the limit of 256");
+    layout.layer_first = UINT32_MAX;
+    assert_int_equal(kvr_layout_check(&layout, NULL), KVR_INVALID);
+    layout = good();
+    layout.part_count = 7;
+    refused(&layout, "region 7: part_count is 7, allowed are 1 to 6");
+    layout.part_count = 2;
+    layout.parts[1] = 6;
+    refused(&layout, "region 7: parts[1] is 6, which is no part");
+    layout.parts[1] = 0;
+    refused(&layout, "region 7: parts[1] is 0, which is no part");
+    layout.parts[1] = KVR_PART_K;
+    refused(&layout, "region 7: parts[1] is 1, which is named twice");
+    layout = good();
+    layout.head_first = UINT32_MAX - 1;
+    refused(&layout, "region 7: head_first is 4294967294, so 2 heads overflow");
+    layout = good();
+    layout.page_tokens = 0;
+    refused(&layout, "region 7: page_tokens is 0, allowed are 1 to 4294967295");
+    layout = good();
+    layout.head_bytes = 0;
+    assert_int_equal(kvr_layout_check(&layout, NULL), KVR_INVALID);
+    layout = good();
+    layout.page_count = layout.head_count = 0;
+    assert_int_equal(kvr_layout_check(&layout, NULL), KVR_INVALID);
+}
+
+static void layout_places_overlap(void **state)
+{
+    struct kvr_region_layout layout = good();
+
+    (void)state;
+    layout.page_stride = 4095;
+    refused(&layout, "region 7: page_stride is 4095, but 4096 B lie inside each step, so places "
+                     "overlap");
+    layout = good();
+    layout.token_stride = 0;
+    refused(&layout,
+            "region 7: token_stride is 0, but 128 B lie inside each step, so places overlap");
+    layout = good();
+    layout.part_stride = 7 * 4096;
+    refused(&layout, "region 7: part_stride is 28672, but 32768 B lie inside each step, so places "
+                     "overlap");
+}
+
+static void layout_outside_its_region(void **state)
+{
+    struct kvr_region_layout layout = good();
+
+    (void)state;
+    layout.bytes--;
+    refused(&layout, "region 7: bytes is 262207, but its pages end at 262208");
+    layout = good();
+    layout.base++;
+    assert_int_equal(kvr_layout_check(&layout, NULL), KVR_INVALID);
+    layout.base = UINT64_MAX;
+    refused(&layout, "region 7: base is 18446744073709551615, so the last page's end overflows");
+    layout = good();
+    layout.layer_stride = UINT64_MAX / 3 + 1;
+    refused(&layout, "region 7: layer_stride is 6148914691236517206, so 4 steps overflow");
+    layout = good();
+    layout.head_bytes = UINT64_MAX;
+    assert_int_equal(kvr_layout_check(&layout, NULL), KVR_INVALID);
+}
+
+static void layout_prints_for_people(void **state)
+{
+    struct kvr_region_layout layout = good();
+    char text[160], small[8];
+
+    (void)state;
+    assert_string_equal(kvr_layout_print(&layout, text, sizeof(text)),
+                        "group 0, layers 2-5, K V, 8 pages of 16 tokens, 4096 B a page (NHD)");
+    layout.page_stride = 8192;
+    layout.token_stride = 128;
+    layout.head_stride = 2048;
+    assert_string_equal(
+        kvr_layout_print(&layout, text, sizeof(text)),
+        "group 0, layers 2-5, K V, 8 pages of 16 tokens, 4096 B a page (HND, with gaps)");
+    assert_string_equal(kvr_layout_print(&layout, small, sizeof(small)), "group 0");
+}
+
+static void mismatch(const struct kvr_region_layout *source, const struct kvr_region_layout *target,
+                     const char *sentence)
+{
+    struct kvr_error error = {0};
+
+    assert_int_equal(kvr_layout_match(source, 1, target, 1, 0, &error), KVR_INCOMPATIBLE);
+    assert_string_equal(error.detail, sentence);
+}
+
+static void layout_match_names_both_values(void **state)
+{
+    struct kvr_region_layout source = good(), target = good();
+
+    (void)state;
+    target.page_tokens = 8;
+    mismatch(&source, &target, "page_tokens: the source has 16, the target has 8 (layer 2 K)");
+    target = good();
+    target.head_count = 1;
+    mismatch(&source, &target, "head_count: the source has 2, the target has 1 (layer 2 K)");
+    target = good();
+    target.head_first = 2;
+    mismatch(&source, &target, "head_first: the source has 0, the target has 2 (layer 2 K)");
+    target = good();
+    target.head_bytes = 64;
+    mismatch(&source, &target, "head_bytes: the source has 128, the target has 64 (layer 2 K)");
+    target = good();
+    target.token_stride = 128;
+    target.head_stride = 2048;
+    mismatch(&source, &target, "token_stride: the source has 256, the target has 128 (layer 2 K)");
+    target = good();
+    target.group = 1;
+    mismatch(&source, &target, "regions of group 0: the source has 1, the target has 0");
+    target = good();
+    target.parts[1] = KVR_PART_MLA;
+    mismatch(&source, &target,
+             "layer 2 MLA of group 0: the source has none, the target has it in region 7");
+    target = good();
+    target.layer_first = 3;
+    mismatch(&source, &target,
+             "layer 6 K of group 0: the source has none, the target has it in region 7");
+}
+
+static void layout_match_refuses_gaps_inside_pages(void **state)
+{
+    struct kvr_region_layout source = good();
+
+    (void)state;
+    source.head_bytes = 64;
+    mismatch(&source, &source,
+             "page_bytes: a page of 2048 B has gaps on both sides (token_stride 256, head_stride "
+             "128; layer 2 K)");
+}
+
+static void layout_match_takes_a_subset(void **state)
+{
+    struct kvr_region_layout source = good(), targets[2] = {good(), good()};
+    struct kvr_error error = {0};
+
+    (void)state;
+    targets[0].layer_first = 3; /* K of layers 3 and 4, padded, elsewhere in its region */
+    targets[0].layer_count = 2;
+    targets[0].part_count = 1;
+    targets[0].base = 0;
+    targets[0].page_stride = 5000;
+    targets[0].layer_stride = 100000;
+    targets[1].region = 8;
+    targets[1].layer_count = 1;
+    assert_int_equal(kvr_layout_match(&source, 1, targets, 2, 0, &error), KVR_OK);
+    assert_int_equal(kvr_layout_match(&source, 1, targets, 1, 0, &error), KVR_OK);
+
+    targets[1].layer_first = 4;
+    assert_int_equal(kvr_layout_match(&source, 1, targets, 2, 0, &error), KVR_INVALID);
+    assert_string_equal(error.detail, "layer 4 K of the target is in region 7 and in region 8");
+    targets[1].layer_first = 300;
+    assert_int_equal(kvr_layout_match(&source, 1, targets, 2, 0, &error), KVR_INVALID);
+    assert_int_equal(kvr_layout_match(&source, KVR_REGIONS_MAX + 1, targets, 2, 0, &error),
+                     KVR_INVALID);
+    assert_string_equal(error.detail, "the source has 513 regions, allowed are 512");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layout_good_is_accepted),
+        cmocka_unit_test(layout_orders_of_a_page),
+        cmocka_unit_test(layout_blocks_that_cross_layers),
+        cmocka_unit_test(layout_counts_outside_limits),
+        cmocka_unit_test(layout_places_overlap),
+        cmocka_unit_test(layout_outside_its_region),
+        cmocka_unit_test(layout_prints_for_people),
+        cmocka_unit_test(layout_match_names_both_values),
+        cmocka_unit_test(layout_match_refuses_gaps_inside_pages),
+        cmocka_unit_test(layout_match_takes_a_subset),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,654 @@
+/* Goal: whoever waits for a peer gets every message once and in order, or one reason.
+ * Method: a target's and a source's table in one process over loopback TCP with a short beat; a
+ * relay between them that cuts connections after a random number of bytes; child processes that are
+ * killed and started again; plain sockets that talk nonsense. */
+#include "tests/support/check.h"
+#include "tests/support/loop.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/peer.h"
+#include "base/rng.h"
+
+struct probe {
+    struct kvr_peers *peers;
+    struct kvr_msg_hello hello;
+    uint32_t up, came, lost, writable, turned_away;
+    uint32_t peer; /* the last one that came up */
+    bool in_order;
+    bool redial; /* in the lost callback */
+    char redial_address[64];
+    uint32_t redialed_as;
+    kvr_status status;
+    kvr_ns lost_at;
+    char detail[KVR_DETAIL_BYTES];
+};
+
+static uv_loop_t loop;
+/* Short, so that the tests are; longer under a sanitizer, where the loop itself may be late. */
+static uint32_t beat_ms = 250;
+static struct probe source, target;
+static char address[64]; /* of the source */
+
+/* ---- owners ---- */
+
+static void on_hello(void *self, struct kvr_msg_hello *ret_hello)
+{
+    *ret_hello = ((struct probe *)self)->hello;
+}
+
+static void on_up(void *self, kvr_ns now, uint32_t peer, const struct kvr_msg_hello *hello)
+{
+    struct probe *probe = self;
+
+    (void)now;
+    assert_true(hello->boot != 0);
+    probe->up++;
+    probe->peer = peer;
+}
+
+static void on_message(void *self, kvr_ns now, uint32_t peer, const struct kvr_message *message)
+{
+    struct probe *probe = self;
+
+    (void)now;
+    (void)peer;
+    probe->came++;
+    probe->in_order &= message->kind == KVR_MSG_PAGES && message->pages.page_first == probe->came;
+}
+
+static void on_lost(void *self, kvr_ns now, uint32_t peer, kvr_status status, const char *detail)
+{
+    struct probe *probe = self;
+    struct kvr_message message = {.kind = KVR_MSG_PAGES};
+
+    assert_int_equal(kvr_peers_send(probe->peers, peer, &message), KVR_PEER_LOST);
+    probe->lost++;
+    probe->status = status;
+    probe->lost_at = now;
+    snprintf(probe->detail, sizeof(probe->detail), "%s", detail);
+    if (probe->redial) {
+        probe->redial = false;
+        assert_int_equal(
+            kvr_peers_dial(probe->peers, probe->redial_address, &probe->redialed_as, NULL), KVR_OK);
+    }
+}
+
+static void on_writable(void *self, kvr_ns now, uint32_t peer)
+{
+    (void)now;
+    (void)peer;
+    ((struct probe *)self)->writable++;
+}
+
+static void on_turned_away(void *self, kvr_ns now, const char *who, kvr_status status,
+                           const char *detail)
+{
+    struct probe *probe = self;
+
+    (void)now;
+    (void)status;
+    assert_true(who[0] != '\0');
+    probe->turned_away++;
+    snprintf(probe->detail, sizeof(probe->detail), "%s", detail);
+}
+
+static void open_table(struct probe *probe, uv_loop_t *on, const char *agent, uint64_t boot)
+{
+    struct kvr_peers_options options = {
+        .owner = {probe, on_hello, on_up, on_message, on_lost, on_writable, on_turned_away},
+        .beat_ms = beat_ms,
+        .queue_bytes = 2u << 20,
+        .queue_count = 512,
+    };
+
+    *probe = (struct probe){.in_order = true};
+    snprintf(probe->hello.agent, sizeof(probe->hello.agent), "%s", agent);
+    strcpy(probe->hello.provider, "tcp");
+    probe->hello.boot = boot;
+    assert_int_equal(kvr_peers_open(on, &options, &probe->peers, NULL), KVR_OK);
+}
+
+static void listen_at(struct probe *probe, const char *at)
+{
+    struct kvr_error error = {0};
+
+    if (kvr_peers_listen(probe->peers, at, &error) != KVR_OK)
+        fail_msg("%s", error.detail);
+    snprintf(address, sizeof(address), "127.0.0.1:%u", kvr_peers_port(probe->peers));
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    uv_loop_init(&loop);
+    open_table(&source, &loop, "source", kvr_random_u64() | 1);
+    open_table(&target, &loop, "target", kvr_random_u64() | 1);
+    listen_at(&source, "127.0.0.1:0");
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    kvr_peers_close(target.peers);
+    kvr_peers_close(source.peers);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    return uv_loop_close(&loop);
+}
+
+static kvr_status send_counter(struct probe *from, uint32_t peer, uint32_t counter, uint32_t runs)
+{
+    static struct kvr_page_run many[KVR_RUNS_PER_MESSAGE];
+    struct kvr_message message = {.kind = KVR_MSG_PAGES, .transfer = 1};
+
+    for (uint32_t i = 0; i < runs; i++)
+        many[i] = (struct kvr_page_run){i * 7919, 1};
+    message.pages = (struct kvr_msg_pages){0, counter, many, runs, false};
+    return kvr_peers_send(from->peers, peer, &message);
+}
+
+static uint32_t dial(const char *to)
+{
+    uint32_t peer;
+
+    assert_int_equal(kvr_peers_dial(target.peers, to, &peer, NULL), KVR_OK);
+    return peer;
+}
+
+static uint32_t meet(void)
+{
+    uint32_t peer = dial(address);
+
+    LOOP_UNTIL(&loop, target.up == 1 && source.up == 1);
+    return peer;
+}
+
+static void run_for(uint64_t ms)
+{
+    kvr_ns until = kvr_clock_now() + ms * KVR_MS;
+
+    while (kvr_clock_now() < until)
+        loop_run_some(&loop);
+}
+
+static void expect_lost(const struct probe *probe, kvr_status status, const char *words)
+{
+    assert_int_equal(probe->lost, 1);
+    if (probe->status != status || strstr(probe->detail, words) == NULL)
+        fail_msg("%s \"%s\" is not \"%s\"", kvr_status_name(probe->status), probe->detail, words);
+}
+
+/* ---- living together ---- */
+
+static void peer_meets_and_talks(void **state)
+{
+    uint32_t peer = dial(address), again = dial(address);
+    struct kvr_peer_info info;
+
+    (void)state;
+    assert_int_equal(peer, again);
+    for (uint32_t i = 1; i <= 100; i++) /* before it is up */
+        assert_int_equal(send_counter(&target, peer, i, 10), KVR_OK);
+    LOOP_UNTIL(&loop, source.came == 100 && target.up == 1);
+    for (uint32_t i = 1; i <= 100; i++)
+        assert_int_equal(send_counter(&source, source.peer, i, 10), KVR_OK);
+    LOOP_UNTIL(&loop, target.came == 100);
+    assert_true(source.in_order && target.in_order);
+    assert_true(kvr_peers_info(target.peers, peer, &info));
+    assert_true(info.live && info.connected && info.boot == source.hello.boot);
+    assert_string_equal(info.agent, "source");
+    assert_string_equal(info.address, address);
+    assert_false(kvr_peers_info(target.peers, peer + 1, &info));
+    run_for(beat_ms * 8); /* beats keep it */
+    assert_int_equal(source.lost + target.lost, 0);
+    assert_int_equal(source.up + target.up, 2);
+}
+
+static void peer_pushes_back(void **state)
+{
+    uint32_t peer = meet(), sent = 0;
+
+    (void)state;
+    while (send_counter(&target, peer, sent + 1, 5000) == KVR_OK) {
+        sent++;
+        assert_true(sent < 10000);
+    }
+    assert_int_equal(send_counter(&target, peer, sent + 1, 5000), KVR_AGAIN);
+    LOOP_UNTIL(&loop, target.writable > 0);
+    assert_int_equal(send_counter(&target, peer, sent + 1, 5000), KVR_OK);
+    LOOP_UNTIL(&loop, source.came == sent + 1);
+    assert_true(source.in_order);
+}
+
+static void peer_says_goodbye(void **state)
+{
+    (void)state;
+    meet();
+    kvr_peers_end(source.peers, source.peer, KVR_DRAINING, "the agent is draining");
+    assert_int_equal(source.lost, 0); /* from the loop, never at once */
+    LOOP_UNTIL(&loop, source.lost == 1 && target.lost == 1);
+    expect_lost(&source, KVR_DRAINING, "the agent is draining");
+    expect_lost(&target, KVR_DRAINING, "the agent is draining");
+    assert_true(strncmp(target.detail, address, strlen(address)) == 0);
+}
+
+static void peer_can_be_dialed_again(void **state)
+{
+    uint32_t peer = meet();
+
+    (void)state;
+    target.redial = true;
+    strcpy(target.redial_address, address);
+    kvr_peers_end(source.peers, source.peer, KVR_DRAINING, "for now");
+    LOOP_UNTIL(&loop, target.up == 2 && source.up == 2);
+    assert_int_equal(target.redialed_as, peer);
+    assert_int_equal(send_counter(&target, peer, 1, 1), KVR_OK);
+    LOOP_UNTIL(&loop, source.came == 1);
+}
+
+static void peer_two_names_are_two_sessions(void **state)
+{
+    char other[64];
+
+    (void)state;
+    meet();
+    snprintf(other, sizeof(other), "localhost:%u", kvr_peers_port(source.peers));
+    dial(other);
+    LOOP_UNTIL(&loop, target.up == 2 && source.up == 2);
+    run_for(beat_ms * 5);
+    assert_int_equal(target.lost + source.lost, 0);
+}
+
+/* ---- not getting there ---- */
+
+static void peer_that_nobody_answers_is_lost(void **state)
+{
+    kvr_ns start = kvr_clock_now();
+
+    (void)state;
+    dial("127.0.0.1:1");
+    LOOP_UNTIL(&loop, target.lost == 1);
+    assert_true(target.lost_at - start >= 3 * beat_ms * KVR_MS);
+    assert_true(target.lost_at - start < 6 * beat_ms * KVR_MS);
+    expect_lost(&target, KVR_PEER_LOST, "connection refused");
+}
+
+static void peer_no_address(void **state)
+{
+    struct kvr_error error;
+    uint32_t peer;
+
+    (void)state;
+    assert_int_equal(kvr_peers_dial(target.peers, "nowhere", &peer, &error), KVR_INVALID);
+    assert_int_equal(send_counter(&target, 0, 1, 1), KVR_PEER_LOST);
+}
+
+static void peer_refusal_names_the_field(void **state)
+{
+    struct kvr_compat eight = {"llama", "bfloat16", 32, 8, 128};
+    struct kvr_compat four = {"llama", "bfloat16", 32, 4, 128};
+
+    (void)state;
+    source.hello.compats = &eight;
+    target.hello.compats = &four;
+    source.hello.compat_count = target.hello.compat_count = 1;
+    dial(address);
+    LOOP_UNTIL(&loop, target.lost == 1);
+    expect_lost(&target, KVR_INCOMPATIBLE, "num kv heads: the source has 8, the target has 4");
+    assert_int_equal(source.turned_away, 1);
+    assert_int_equal(source.up + source.lost, 0);
+
+    target.hello.version_min = target.hello.version_max = 7;
+    target.lost = 0;
+    dial(address);
+    LOOP_UNTIL(&loop, target.lost == 1);
+    expect_lost(&target, KVR_VERSION, "the source speaks 1 to 1, the target speaks 7 to 7");
+}
+
+/* ---- broken connections ---- */
+
+struct relay {
+    pthread_t thread;
+    int listener;
+    uint16_t port, to_port;
+    _Atomic bool stop;
+    _Atomic uint32_t cuts;
+    uint64_t seed;
+};
+
+static struct sockaddr_in loopback(uint16_t port)
+{
+    return (struct sockaddr_in){
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+}
+
+static int raw_socket(uint16_t port)
+{
+    struct sockaddr_in to = loopback(port);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* Moves at most `budget` bytes in all, then both connections are cut where they are. */
+static void relay_one(struct relay *relay, int a, int b, uint64_t budget)
+{
+    struct pollfd fds[2] = {{a, POLLIN, 0}, {b, POLLIN, 0}};
+    uint8_t bytes[4096];
+
+    while (!relay->stop && budget > 0) {
+        if (poll(fds, 2, 20) <= 0)
+            continue;
+        for (int i = 0; i < 2 && budget > 0; i++) {
+            if (fds[i].revents == 0)
+                continue;
+            ssize_t count = read(fds[i].fd, bytes, budget < sizeof(bytes) ? budget : sizeof(bytes));
+
+            if (count <= 0 || write(fds[!i].fd, bytes, (size_t)count) != count)
+                return;
+            budget -= (uint64_t)count;
+        }
+    }
+}
+
+static void *relay_run(void *self)
+{
+    struct relay *relay = self;
+    struct pollfd fd = {relay->listener, POLLIN, 0};
+    struct kvr_rng rng;
+
+    kvr_rng_init(&rng, relay->seed);
+    while (!relay->stop) {
+        if (poll(&fd, 1, 20) <= 0)
+            continue;
+        int a = accept(relay->listener, NULL, NULL), b = raw_socket(relay->to_port);
+
+        relay_one(relay, a, b,
+                  kvr_rng_percent(&rng, 20) ? kvr_rng_below(&rng, 300) + 1
+                                            : kvr_rng_below(&rng, 400000) + 1);
+        relay->cuts++;
+        close(a);
+        close(b);
+    }
+    return NULL;
+}
+
+static void relay_start(struct relay *relay, uint16_t to_port, uint64_t seed)
+{
+    struct sockaddr_in at = loopback(0);
+    socklen_t bytes = sizeof(at);
+
+    memset(relay, 0, sizeof(*relay));
+    relay->seed = seed;
+    relay->to_port = to_port;
+    relay->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(relay->listener, (struct sockaddr *)&at, sizeof(at)), 0);
+    assert_int_equal(listen(relay->listener, 16), 0);
+    assert_int_equal(getsockname(relay->listener, (struct sockaddr *)&at, &bytes), 0);
+    relay->port = ntohs(at.sin_port);
+    assert_int_equal(pthread_create(&relay->thread, NULL, relay_run, relay), 0);
+}
+
+static void relay_stop(struct relay *relay)
+{
+    relay->stop = true;
+    pthread_join(relay->thread, NULL);
+    close(relay->listener);
+}
+
+static void peer_survives_cut_connections(void **state)
+{
+    uint32_t cases = (uint32_t)check_cases(3, 60), sent[2] = {0, 0}, want = 400, peer;
+    struct relay relay;
+    char through[64];
+
+    (void)state;
+    for (uint32_t seed = 1; seed <= cases; seed++, sent[0] = sent[1] = 0) {
+        source.up = target.up = source.came = target.came = 0;
+        relay_start(&relay, kvr_peers_port(source.peers), seed);
+        snprintf(through, sizeof(through), "127.0.0.1:%u", relay.port);
+        peer = dial(through);
+        LOOP_UNTIL(&loop, target.up == 1 && source.up >= 1);
+        while (sent[0] < want || sent[1] < want) {
+            if (sent[0] < want && send_counter(&target, peer, sent[0] + 1, 1000) == KVR_OK)
+                sent[0]++;
+            if (sent[1] < want && source.up == 1 &&
+                send_counter(&source, source.peer, sent[1] + 1, 500) == KVR_OK)
+                sent[1]++;
+            loop_run_some(&loop);
+        }
+        LOOP_UNTIL(&loop, source.came == want && target.came == want);
+        assert_int_equal(source.lost + target.lost, 0);
+        assert_int_equal(source.up + target.up, 2);
+        assert_true(source.in_order && target.in_order);
+        assert_true(relay.cuts > 0);
+        kvr_peers_end(target.peers, peer, KVR_CANCELLED, "the case is over");
+        LOOP_UNTIL(&loop, source.lost == 1 && target.lost == 1);
+        source.lost = target.lost = 0;
+        relay_stop(&relay);
+    }
+}
+
+/* ---- death ---- */
+
+/* test_peer --child AT BOOT DIALS: one table in a process of its own; its port comes on standard
+ * output. "-": does not listen, does not dial. */
+static int child_main(char **arguments)
+{
+    static struct probe child;
+    uint16_t port;
+    uint32_t peer;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    uv_loop_init(&loop);
+    open_table(&child, &loop, "child", strtoull(arguments[1], NULL, 10));
+    if (arguments[0][0] != '-')
+        listen_at(&child, arguments[0]);
+    port = kvr_peers_port(child.peers);
+    if (write(STDOUT_FILENO, &port, sizeof(port)) != sizeof(port))
+        return 1;
+    if (arguments[2][0] != '-' && kvr_peers_dial(child.peers, arguments[2], &peer, NULL) != KVR_OK)
+        return 1;
+    return uv_run(&loop, UV_RUN_DEFAULT);
+}
+
+/* Our own program again, not a fork: sanitizers have threads of their own, and a fork has none. */
+static pid_t start_child(const char *at, const char *boot, const char *dials)
+{
+    char *arguments[] = {(char *)"test_peer", (char *)"--child", (char *)at,
+                         (char *)boot,        (char *)dials,     NULL};
+    posix_spawn_file_actions_t actions;
+    int ends[2];
+    uint16_t port = 0;
+    pid_t pid;
+
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    assert_int_equal(posix_spawn(&pid, "/proc/self/exe", &actions, NULL, arguments, environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    assert_int_equal(read(ends[0], &port, sizeof(port)), sizeof(port));
+    close(ends[0]);
+    if (at[0] != '-')
+        snprintf(address, sizeof(address), "127.0.0.1:%u", port);
+    return pid;
+}
+
+static void kill_child(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+static void peer_killed_is_lost_within_three_beats(void **state)
+{
+    pid_t pid = start_child("127.0.0.1:0", "1", "-");
+    kvr_ns killed;
+
+    (void)state;
+    dial(address);
+    LOOP_UNTIL(&loop, target.up == 1);
+    run_for(beat_ms * 2);
+    kill_child(pid);
+    killed = kvr_clock_now();
+    LOOP_UNTIL(&loop, target.lost == 1);
+    assert_true(target.lost_at - killed <= 4 * beat_ms * KVR_MS);
+    expect_lost(&target, KVR_PEER_LOST, "connection refused");
+    run_for(beat_ms * 2);
+    assert_int_equal(target.lost, 1);
+}
+
+static void peer_stopped_is_lost_within_three_beats(void **state)
+{
+    pid_t pid = start_child("127.0.0.1:0", "1", "-");
+    kvr_ns stopped;
+
+    (void)state;
+    dial(address);
+    LOOP_UNTIL(&loop, target.up == 1);
+    kill(pid, SIGSTOP);
+    stopped = kvr_clock_now();
+    LOOP_UNTIL(&loop, target.lost == 1);
+    assert_true(target.lost_at - stopped <= 4 * beat_ms * KVR_MS);
+    expect_lost(&target, KVR_PEER_LOST, "nothing was heard from it for");
+    kill_child(pid);
+}
+
+static void peer_restarted_source(void **state)
+{
+    pid_t pid = start_child("127.0.0.1:0", "1", "-");
+    char same[64];
+    uint32_t peer;
+
+    (void)state;
+    strcpy(same, address);
+    peer = dial(address);
+    LOOP_UNTIL(&loop, target.up == 1);
+    kill_child(pid);
+    pid = start_child(same, "2", "-");
+    LOOP_UNTIL(&loop, target.lost == 1);
+    expect_lost(&target, KVR_PEER_RESTARTED, "another boot");
+    assert_int_equal(dial(same), peer);
+    LOOP_UNTIL(&loop, target.up == 2);
+    kill_child(pid);
+}
+
+static void peer_restarted_target(void **state)
+{
+    pid_t pid = start_child("-", "1", address);
+    kvr_ns killed;
+
+    (void)state;
+    LOOP_UNTIL(&loop, source.up == 1);
+    kill_child(pid);
+    killed = kvr_clock_now();
+    pid = start_child("-", "2", address);
+    LOOP_UNTIL(&loop, source.lost == 1 && source.up == 2);
+    expect_lost(&source, KVR_PEER_RESTARTED, "started again");
+    assert_true(source.lost_at - killed < 3 * beat_ms * KVR_MS);
+    run_for(beat_ms * 4);
+    assert_int_equal(source.lost, 1);
+    kill_child(pid);
+}
+
+/* ---- strangers ---- */
+
+static void peer_garbage_harms_nobody(void **state)
+{
+    uint64_t cases = check_cases(200, 2000);
+    uint16_t port = kvr_peers_port(source.peers);
+    uint32_t peer = meet(), sent = 0;
+    struct kvr_rng rng;
+
+    (void)state;
+    kvr_rng_init(&rng, 5);
+    for (uint64_t i = 0; i < cases; i++) {
+        uint8_t bytes[600];
+        size_t count = (size_t)kvr_rng_between(&rng, 1, sizeof(bytes));
+        int fd = raw_socket(port);
+
+        assert_true(fd >= 0);
+        for (size_t j = 0; j < count; j++)
+            bytes[j] = (uint8_t)kvr_rng_next(&rng);
+        if (i % 2 == 0) { /* a frame of the right length */
+            bytes[0] = bytes[1] = bytes[2] = 0;
+            bytes[3] = (uint8_t)kvr_rng_below(&rng, 60);
+        }
+        assert_int_equal(send(fd, bytes, count, MSG_NOSIGNAL), (ssize_t)count);
+        if (send_counter(&target, peer, sent + 1, 10) == KVR_OK)
+            sent++;
+        loop_run_some(&loop);
+        close(fd);
+    }
+    LOOP_UNTIL(&loop, source.came == sent && source.turned_away == cases);
+    assert_int_equal(source.lost + target.lost, 0);
+    assert_true(source.in_order);
+}
+
+static void peer_table_can_be_full(void **state)
+{
+    struct kvr_error error;
+    char text[64];
+    uint32_t peer;
+
+    (void)state;
+    for (uint32_t i = 0; i < KVR_PEERS_MAX; i++) {
+        snprintf(text, sizeof(text), "127.0.0.%u:1", i % 250 + 1);
+        if (i >= 250)
+            snprintf(text, sizeof(text), "127.0.1.%u:1", i - 249);
+        assert_int_equal(dial(text), i);
+    }
+    assert_int_equal(kvr_peers_dial(target.peers, "127.0.9.9:1", &peer, &error), KVR_FULL);
+    LOOP_UNTIL(&loop, target.lost == KVR_PEERS_MAX);
+    assert_int_equal(kvr_peers_dial(target.peers, address, &peer, &error), KVR_OK);
+    LOOP_UNTIL(&loop, target.up == 1);
+}
+
+#define peer_test(function) cmocka_unit_test_setup_teardown(function, begin, end)
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        peer_test(peer_killed_is_lost_within_three_beats),
+        peer_test(peer_stopped_is_lost_within_three_beats),
+        peer_test(peer_restarted_source),
+        peer_test(peer_restarted_target),
+        peer_test(peer_meets_and_talks),
+        peer_test(peer_pushes_back),
+        peer_test(peer_says_goodbye),
+        peer_test(peer_can_be_dialed_again),
+        peer_test(peer_two_names_are_two_sessions),
+        peer_test(peer_that_nobody_answers_is_lost),
+        peer_test(peer_no_address),
+        peer_test(peer_refusal_names_the_field),
+        peer_test(peer_survives_cut_connections),
+        peer_test(peer_garbage_harms_nobody),
+        peer_test(peer_table_can_be_full),
+    };
+
+    const char *sanitizer = getenv("KVRAIL_SANITIZE");
+
+    if (sanitizer != NULL && sanitizer[0] != '\0')
+        beat_ms = 600;
+    signal(SIGPIPE, SIG_IGN); /* the relay's */
+    if (argc == 5 && strcmp(argv[1], "--child") == 0)
+        return child_main(argv + 2);
+    return cmocka_run_group_tests_name("peer", tests, NULL, NULL);
+}

@@ -1,0 +1,351 @@
+/* Goal: two groups on their own threads move a stream over real rails, fall asleep when idle, wake
+ * when rung, and follow a recycled rail. Method: both in this process over tcp on loopback; the
+ * test is the loop thread of both. */
+#include "tests/support/check.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fabric/fabric_ofi.h"
+#include "fabric/rail_group_thread.h"
+
+#define RAILS       2
+#define CHUNK       (16u << 10)
+#define BYTES       (8u << 20)
+#define COMMAND_RUN KVR_GROUP_KIND_USER /* a: writes to post to peer 0 */
+
+struct party {
+    struct kvr_fabric fabric;
+    struct kvr_rail *rails[RAILS];
+    struct kvr_region *region;
+    struct kvr_remote_region other;
+    struct kvr_group *group;
+    struct kvr_group_thread *thread;
+    uint8_t *memory;
+    uint64_t to_post; /* group thread */
+    uint64_t posted;
+    _Atomic uint64_t word, word_seen; /* as an engine's readiness word */
+    _Atomic bool asleep;
+    _Atomic uint64_t arrived, written, ended, closed, notified;
+};
+
+static void user_command(void *self, kvr_ns now, const struct kvr_group_message *message)
+{
+    struct party *party = self;
+
+    (void)now;
+    assert_int_equal(message->kind, COMMAND_RUN);
+    party->to_post += message->a;
+}
+
+static void user_written(void *self, kvr_ns now, uint64_t token, const struct kvr_pair *pair,
+                         kvr_status status)
+{
+    struct party *party = self;
+
+    (void)now;
+    (void)token;
+    (void)pair;
+    if (status == KVR_OK)
+        party->written++;
+    else
+        party->ended++;
+}
+
+static void user_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate)
+{
+    struct party *party = self;
+
+    (void)now;
+    (void)rail;
+    (void)epoch;
+    (void)immediate;
+    party->arrived++;
+}
+
+static void user_epoch_closed(void *self, kvr_ns now, uint32_t rail, uint32_t epoch)
+{
+    struct party *party = self;
+
+    (void)now;
+    (void)rail;
+    (void)epoch;
+    party->closed++;
+}
+
+static bool user_work(void *self, kvr_ns now)
+{
+    struct party *party = self;
+    struct kvr_pair pair;
+    bool moved = false;
+
+    (void)now;
+    party->word_seen = party->word;
+    while (party->to_post > 0) {
+        uint64_t offset = party->posted % (BYTES / CHUNK) * CHUNK;
+        struct kvr_group_piece piece = {party->region, &party->other, offset, offset, CHUNK};
+        struct kvr_group_post post = {.immediate = (uint32_t)party->posted,
+                                      .pieces = &piece,
+                                      .piece_count = 1,
+                                      .token = party->posted,
+                                      .more = party->to_post > 1};
+
+        if (kvr_group_post(party->group, &post, &pair) != KVR_OK)
+            break;
+        party->to_post--;
+        party->posted++;
+        moved = true;
+    }
+    return moved;
+}
+
+static bool user_may_sleep(void *self, bool asleep)
+{
+    struct party *party = self;
+
+    party->asleep = asleep;
+    return party->word_seen == party->word;
+}
+
+static bool user_expecting(void *self)
+{
+    (void)self;
+    return false;
+}
+
+static void notify(void *self)
+{
+    struct party *party = self;
+
+    party->notified++;
+}
+
+static void party_start(struct party *party, kvr_ns spin_ns)
+{
+    static const char *const names[RAILS] = {"127.0.0.1", "127.0.0.2"};
+    struct kvr_region_layout layout = {.bytes = BYTES};
+    struct kvr_group_options options = {.fabric = &party->fabric,
+                                        .rails = party->rails,
+                                        .rail_count = RAILS,
+                                        .user = {.self = party,
+                                                 .command = user_command,
+                                                 .written = user_written,
+                                                 .arrived = user_arrived,
+                                                 .epoch_closed = user_epoch_closed,
+                                                 .work = user_work,
+                                                 .may_sleep = user_may_sleep,
+                                                 .expecting = user_expecting}};
+    struct kvr_group_thread_options thread = {
+        .spin_ns = spin_ns, .notify = notify, .notify_self = party};
+    struct kvr_error error;
+
+    memset(party, 0, sizeof(*party));
+    kvr_fabric_ofi(&party->fabric);
+    party->memory = calloc(1, BYTES);
+    for (int i = 0; i < RAILS; i++) {
+        struct kvr_rail_options rail = {.provider = "tcp"};
+
+        strcpy(rail.name, names[i]);
+        assert_int_equal(party->fabric.ops->rail_open(NULL, &rail, &party->rails[i], &error),
+                         KVR_OK);
+    }
+    assert_int_equal(kvr_region_open_mapped(&party->fabric, party->rails, RAILS, &layout,
+                                            party->memory, true, true, &party->region, &error),
+                     KVR_OK);
+    assert_int_equal(kvr_group_open(&options, &party->group, &error), KVR_OK);
+    assert_int_equal(kvr_group_thread_start(party->group, &thread, &party->thread, &error), KVR_OK);
+}
+
+static void party_stop(struct party *party)
+{
+    kvr_group_thread_stop(party->thread);
+    kvr_group_close(party->group);
+    kvr_region_release(&party->fabric, party->region);
+    for (int i = 0; i < RAILS; i++)
+        party->fabric.ops->rail_close(party->rails[i]);
+    free(party->memory);
+}
+
+static void command(struct party *party, uint32_t kind, uint32_t index, uint64_t a, void *pointer)
+{
+    struct kvr_group_message message = {.kind = kind, .index = index, .a = a, .pointer = pointer};
+
+    assert_true(kvr_group_command(party->group, &message));
+    kvr_group_thread_kick(party->thread);
+}
+
+/* The next event, within a bound. */
+static struct kvr_group_message event(struct party *party)
+{
+    struct kvr_group_message message = {0};
+    kvr_ns deadline = kvr_clock_now() + 10 * KVR_S;
+
+    while (!kvr_group_event(party->group, &message)) {
+        assert_true(kvr_clock_now() < deadline);
+        usleep(100);
+    }
+    return message;
+}
+
+static void connect_to(struct party *party, struct party *other)
+{
+    static struct kvr_peer_rails rails[2];
+    static int next;
+    struct kvr_peer_rails *mine = &rails[next++ % 2];
+
+    mine->rail_count = RAILS;
+    party->other.rail_count = RAILS;
+    party->other.layout = other->region->layout;
+    for (uint32_t i = 0; i < RAILS; i++) {
+        mine->rails[i] = kvr_group_address(other->group, i);
+        party->other.keys[i] = other->region->keys[i];
+    }
+    command(party, KVR_GROUP_PEER_ADD, 0, 0, mine);
+    assert_int_equal(event(party).status, KVR_OK);
+}
+
+static bool reaches(_Atomic uint64_t *counter, uint64_t value)
+{
+    kvr_ns deadline = kvr_clock_now() + 20 * KVR_S;
+
+    while (*counter < value) {
+        if (kvr_clock_now() > deadline)
+            return false;
+        usleep(200);
+    }
+    return true;
+}
+
+static void threads_move_a_stream(void **state)
+{
+    static struct party source, target;
+
+    (void)state;
+    party_start(&source, 20 * KVR_US);
+    party_start(&target, 20 * KVR_US);
+    connect_to(&source, &target);
+    memset(source.memory, 0x5a, BYTES);
+    command(&source, COMMAND_RUN, 0, 5000, NULL);
+    assert_true(reaches(&target.arrived, 5000));
+    assert_true(reaches(&source.written, 5000));
+    assert_memory_equal(source.memory, target.memory, BYTES);
+    assert_true(source.notified >= 1);
+    for (uint32_t i = 0; i < RAILS; i++)
+        assert_true(kvr_group_counters(source.group, i).writes > 500);
+    party_stop(&source);
+    party_stop(&target);
+}
+
+static uint64_t thread_cpu(const struct party *party)
+{
+    return kvr_group_thread_counters(party->thread).cpu_ns;
+}
+
+static void threads_sleep_when_idle(void **state)
+{
+    static struct party source, target;
+    uint64_t before, wakeups;
+
+    (void)state;
+    party_start(&source, 20 * KVR_US);
+    party_start(&target, 20 * KVR_US);
+    connect_to(&source, &target);
+    command(&source, COMMAND_RUN, 0, 1000, NULL); /* connections exist, and have been used */
+    assert_true(reaches(&target.arrived, 1000));
+    usleep(200000);
+    before = thread_cpu(&source) + thread_cpu(&target);
+    wakeups = kvr_group_thread_counters(source.thread).wakeups;
+    usleep(1000000);
+    assert_true(kvr_group_thread_counters(source.thread).wakeups - wakeups < 20);
+    command(&source, COMMAND_RUN, 0, 1, NULL); /* wakes both, which then count their time */
+    assert_true(reaches(&target.arrived, 1001));
+    usleep(100000);
+    assert_true(thread_cpu(&source) + thread_cpu(&target) - before < 20 * KVR_MS);
+    party_stop(&source);
+    party_stop(&target);
+}
+
+/* What an engine does: store, then ring if the agent sleeps. No store may be missed. */
+static void threads_wake_for_an_engine(void **state)
+{
+    static struct party party;
+    int fd = eventfd(0, EFD_NONBLOCK);
+
+    (void)state;
+    party_start(&party, 0);
+    assert_int_equal(kvr_group_thread_watch(party.thread, fd), KVR_OK);
+    for (uint64_t i = 1; i <= 3000; i++) {
+        kvr_ns deadline = kvr_clock_now() + 5 * KVR_S;
+
+        party.word = i;
+        if (party.asleep)
+            assert_int_equal(eventfd_write(fd, 1), 0);
+        while (party.word_seen != i)
+            assert_true(kvr_clock_now() < deadline);
+        if (i % 3 == 0)
+            usleep(50);
+    }
+    kvr_group_thread_unwatch(party.thread, fd);
+    close(fd);
+    party_stop(&party);
+}
+
+static void threads_follow_a_recycled_rail(void **state)
+{
+    static struct party source, target;
+    struct kvr_group_message message;
+    uint64_t settled = 0;
+
+    (void)state;
+    party_start(&source, 20 * KVR_US);
+    party_start(&target, 20 * KVR_US);
+    connect_to(&source, &target);
+    for (unsigned round = 1; round <= 10; round++) {
+        static struct kvr_rail_address successor;
+        uint64_t arrived;
+
+        command(&source, COMMAND_RUN, 0, 500, NULL);
+        command(&target, KVR_GROUP_RECYCLE, round % RAILS, 0, NULL);
+        do {
+            message = event(&target); /* errors of the torn connection may come before */
+        } while (message.kind != KVR_GROUP_RECYCLED);
+        assert_int_equal(message.status, KVR_OK);
+        assert_int_equal(target.closed, round);
+        successor = kvr_group_address(target.group, message.index);
+        assert_int_equal(successor.epoch, message.b);
+        command(&source, KVR_GROUP_RECYCLE, message.index, 0, NULL);
+        command(&source, KVR_GROUP_PEER_RAIL, 0, 0, &successor);
+        do {
+            message = event(&source);
+        } while (message.kind != KVR_GROUP_PEER_RAIL_SET);
+        assert_int_equal(message.status, KVR_OK);
+        /* Every post settles, one way or the other; and the new epochs carry new ones. */
+        settled += 500;
+        for (unsigned i = 0; i < 10000 && source.written + source.ended < settled; i++)
+            usleep(1000);
+        assert_int_equal(source.written + source.ended, settled);
+        arrived = target.arrived;
+        command(&source, COMMAND_RUN, 0, 100, NULL);
+        settled += 100;
+        assert_true(reaches(&target.arrived, arrived + 100));
+        for (unsigned i = 0; i < 10000 && source.written + source.ended < settled; i++)
+            usleep(1000);
+    }
+    party_stop(&source);
+    party_stop(&target);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads_move_a_stream),
+        cmocka_unit_test(threads_sleep_when_idle),
+        cmocka_unit_test(threads_wake_for_an_engine),
+        cmocka_unit_test(threads_follow_a_recycled_rail),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,194 @@
+/* Goal: a region is taken only when no act of its engine can kill the agent, it lies on every rail,
+ * and what fails says what to do. Method: memfds good and bad, on a fabric that registers on paper.
+ */
+#include "tests/support/check.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "fabric/region.h"
+
+#define BYTES (64u << 10)
+
+struct kvr_rail {
+    uint32_t registered, limit;
+};
+
+struct kvr_memory {
+    struct kvr_rail *rail;
+    void *base;
+    uint64_t bytes;
+    bool local, remote;
+};
+
+static kvr_status fake_register(struct kvr_rail *rail, void *base, uint64_t bytes, bool local,
+                                bool remote, struct kvr_memory **ret_memory,
+                                struct kvr_error *error)
+{
+    if (rail->registered == rail->limit)
+        return kvr_error_set(error, KVR_SYSTEM, "fake", "the limit of locked memory");
+    *ret_memory = malloc(sizeof(**ret_memory));
+    **ret_memory = (struct kvr_memory){rail, base, bytes, local, remote};
+    rail->registered++;
+    return KVR_OK;
+}
+
+static void fake_release(struct kvr_memory *memory)
+{
+    memory->rail->registered--;
+    free(memory);
+}
+
+static struct kvr_remote_key fake_key(const struct kvr_memory *memory)
+{
+    return (struct kvr_remote_key){(uintptr_t)memory, (uintptr_t)memory->base};
+}
+
+static const struct kvr_fabric_ops ops = {
+    .memory_register = fake_register, .memory_release = fake_release, .memory_key = fake_key};
+static const struct kvr_fabric fabric = {.ops = &ops};
+static struct kvr_rail rails[3];
+static struct kvr_rail *const rail_list[3] = {&rails[0], &rails[1], &rails[2]};
+
+static int setup(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        rails[i] = (struct kvr_rail){0, 1};
+    return 0;
+}
+
+static int make_memfd(uint64_t bytes, int seals)
+{
+    int fd = memfd_create("region", MFD_ALLOW_SEALING | MFD_CLOEXEC);
+
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
+    if (seals != 0)
+        assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+    return fd;
+}
+
+static kvr_status open_fd(int fd, uint64_t bytes, uint64_t fd_offset,
+                          struct kvr_region **ret_region, struct kvr_error *error)
+{
+    struct kvr_region_layout layout = {.region = 7, .bytes = bytes};
+
+    return kvr_region_open_memfd(&fabric, rail_list, 3, &layout, fd, fd_offset, true, true,
+                                 ret_region, error);
+}
+
+static void region_lies_on_every_rail(void **state)
+{
+    int fd = make_memfd(2 * BYTES, F_SEAL_SHRINK);
+    uint8_t *engine = mmap(NULL, 2 * BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    struct kvr_region *region = NULL;
+    struct kvr_error error;
+
+    (void)state;
+    assert_int_equal(open_fd(fd, BYTES, BYTES, &region, &error), KVR_OK);
+    assert_int_equal(fcntl(fd, F_GETFD), -1); /* it took the descriptor */
+    assert_int_equal(region->rail_count, 3);
+    assert_int_equal(region->layout.region, 7);
+    for (int i = 0; i < 3; i++) {
+        assert_ptr_equal(region->memory[i]->base, region->base);
+        assert_int_equal(region->memory[i]->bytes, BYTES);
+        assert_int_equal(region->keys[i].key, (uintptr_t)region->memory[i]);
+        assert_int_equal(rails[i].registered, 1);
+    }
+    engine[BYTES + 5] = 77; /* the same memory, from the offset on */
+    assert_int_equal(region->base[5], 77);
+    region->base[6] = 78;
+    assert_int_equal(engine[BYTES + 6], 78);
+    kvr_region_release(&fabric, region);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(rails[i].registered, 0);
+    munmap(engine, 2 * BYTES);
+    kvr_region_release(&fabric, NULL);
+}
+
+static void region_needs_the_seal(void **state)
+{
+    struct kvr_region *region = NULL;
+    struct kvr_error error;
+    int fds[2];
+
+    (void)state;
+    assert_int_equal(open_fd(make_memfd(BYTES, 0), BYTES, 0, &region, &error), KVR_INVALID);
+    assert_non_null(strstr(error.detail, "F_SEAL_SHRINK"));
+    assert_int_equal(open_fd(make_memfd(BYTES, F_SEAL_GROW), BYTES, 0, &region, &error),
+                     KVR_INVALID);
+    assert_int_equal(pipe(fds), 0); /* no file at all */
+    assert_int_equal(open_fd(fds[0], BYTES, 0, &region, &error), KVR_SYSTEM);
+    assert_non_null(strstr(error.detail, "MFD_ALLOW_SEALING"));
+    close(fds[1]);
+    assert_null(region);
+}
+
+static void region_stays_inside_its_file(void **state)
+{
+    static const uint64_t cases[][2] = {
+        {BYTES + 1, 0},
+        {BYTES, 4096},
+        {0, 0},
+        {BYTES, 100},
+        {UINT64_MAX, 0},
+        {1, BYTES},
+        {4096, 1ull << 40},
+        {UINT64_MAX - 4095, 4096},
+        {1, UINT64_MAX - 4095},
+    };
+    struct kvr_region *region = NULL;
+    struct kvr_error error;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_int_equal(
+            open_fd(make_memfd(BYTES, F_SEAL_SHRINK), cases[i][0], cases[i][1], &region, &error),
+            KVR_INVALID);
+    assert_null(region);
+}
+
+static void region_undoes_what_failed(void **state)
+{
+    struct kvr_region *region = NULL;
+    struct kvr_error error;
+
+    (void)state;
+    rails[2].limit = 0;
+    assert_int_equal(open_fd(make_memfd(BYTES, F_SEAL_SHRINK), BYTES, 0, &region, &error),
+                     KVR_SYSTEM);
+    assert_non_null(strstr(error.detail, "locked memory"));
+    assert_int_equal(rails[0].registered + rails[1].registered, 0);
+    assert_null(region);
+}
+
+static void region_takes_memory_of_the_caller(void **state)
+{
+    static uint8_t memory[BYTES];
+    struct kvr_region_layout layout = {.bytes = BYTES};
+    struct kvr_region *region = NULL;
+    struct kvr_error error;
+
+    (void)state;
+    assert_int_equal(kvr_region_open_mapped(&fabric, rail_list, 2, &layout, memory, true, false,
+                                            &region, &error),
+                     KVR_OK);
+    assert_true(region->memory[1]->local && !region->memory[1]->remote);
+    kvr_region_release(&fabric, region);
+    memory[0] = 1; /* still there */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(region_lies_on_every_rail, setup),
+        cmocka_unit_test_setup(region_needs_the_seal, setup),
+        cmocka_unit_test_setup(region_stays_inside_its_file, setup),
+        cmocka_unit_test_setup(region_undoes_what_failed, setup),
+        cmocka_unit_test_setup(region_takes_memory_of_the_caller, setup),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

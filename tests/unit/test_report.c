@@ -1,0 +1,241 @@
+/* Goal: what an agent says arrives as it was said, and nothing else gets in.
+ * Method: round trips of full and empty reports; then bodies that are wrong in one way each. */
+#include "tests/support/check.h"
+
+#include <stdio.h>
+
+#include "trace/report.h"
+
+static struct kvr_event sample_event(void)
+{
+    struct kvr_event event = {
+        .kind = KVR_EVENT_ENDED,
+        .role = KVR_ROLE_TARGET,
+        .at = 123456789,
+        .transfer = 0xfedcba9876543210u,
+        .request = "request-7",
+        .attempt = 2,
+        .peer = "prefill-0",
+        .tokens = 4096,
+        .skip_tokens = 512,
+        .bytes = 1u << 30,
+        .layers = 32,
+        .chunks = 700,
+        .retries = 3,
+        .rails = 5,
+        .outcome = KVR_PEER_LOST,
+        .detail = "3 beats without a sign: \"prefill-0\" — gone",
+    };
+
+    memset(event.source_engine.bytes, 0xab, 16);
+    return event;
+}
+
+static void sample_facts(struct kvr_agent_facts *facts)
+{
+    memset(facts, 0, sizeof(*facts));
+    facts->role = KVR_ROLE_TARGET;
+    strcpy(facts->version, "0.1.0");
+    strcpy(facts->host, "node-3");
+    facts->pid = 4711;
+    strcpy(facts->provider, "tcp");
+    facts->counters[KVR_COUNTER_STALE_WRITES] = 9;
+    facts->rail_count = KVR_RAILS_MAX;
+    for (int i = 0; i < KVR_RAILS_MAX; i++) {
+        snprintf(facts->rails[i].name, KVR_NAME_BYTES, "rail%d", i);
+        facts->rails[i].state = (kvr_rail_state)(i % KVR_RAIL_STATE_END);
+        facts->rails[i].bytes = (uint64_t)i << 40;
+    }
+    facts->engine_count = 1;
+    strcpy(facts->engines[0].model, "llama");
+    facts->engines[0].rank.generation = 8;
+    facts->engines[0].region_bytes = 3ull << 30;
+}
+
+static struct kvr_report *round_trip(const struct kvr_report *report)
+{
+    struct kvr_report *decoded = NULL;
+    struct kvr_error error = {0};
+    uint8_t *bytes;
+    size_t size;
+
+    assert_int_equal(kvr_report_encode(report, &bytes, &size), KVR_OK);
+    assert_int_equal(kvr_report_decode(bytes, size, &decoded, &error), KVR_OK);
+    free(bytes);
+    return decoded;
+}
+
+static void report_survives_a_round_trip(void **state)
+{
+    static struct kvr_agent_facts facts;
+    struct kvr_event event = sample_event();
+    struct kvr_report report = {.agent = "decode-1",
+                                .boot = UINT64_MAX,
+                                .sequence_first = 77,
+                                .dropped = 4,
+                                .anchor_at = 1000,
+                                .anchor_wall = 1700000000000000000u,
+                                .facts = &facts,
+                                .events = &event,
+                                .event_count = 1};
+    struct kvr_report *decoded;
+
+    (void)state;
+    sample_facts(&facts);
+    decoded = round_trip(&report);
+    assert_string_equal(decoded->agent, "decode-1");
+    assert_true(decoded->boot == UINT64_MAX && decoded->sequence_first == 77);
+    assert_int_equal(decoded->sequence_held, 77);
+    assert_int_equal(decoded->dropped, 4);
+    assert_int_equal(decoded->event_count, 1);
+    assert_memory_equal(decoded->events, &event, sizeof(event));
+    assert_memory_equal(decoded->facts, &facts, sizeof(facts));
+    assert_true(kvr_report_wall(decoded, 1500) == 1700000000000000500u);
+    kvr_report_free(decoded);
+}
+
+static void report_holds_a_full_batch(void **state)
+{
+    static struct kvr_event events[KVR_REPORT_EVENTS_MAX + 1];
+    struct kvr_report report = {
+        .agent = "a", .sequence_first = 1, .events = events, .event_count = KVR_REPORT_EVENTS_MAX};
+    struct kvr_report *decoded;
+    uint8_t *bytes;
+    size_t size;
+
+    (void)state;
+    for (int i = 0; i < KVR_REPORT_EVENTS_MAX; i++)
+        events[i] = sample_event();
+    decoded = round_trip(&report);
+    assert_memory_equal(decoded->events, events, KVR_REPORT_EVENTS_MAX * sizeof(events[0]));
+    kvr_report_free(decoded);
+    report.event_count++;
+    assert_int_equal(kvr_report_encode(&report, &bytes, &size), KVR_TOO_LARGE);
+}
+
+/* A report from the spool, followed by what has changed since. */
+static void report_followed_by_an_envelope_is_one_report(void **state)
+{
+    static struct kvr_agent_facts facts;
+    struct kvr_event event = sample_event();
+    struct kvr_report stored = {
+        .agent = "a", .boot = 5, .sequence_first = 10, .events = &event, .event_count = 1};
+    struct kvr_report envelope = {.sequence_held = 3, .dropped = 2, .facts = &facts};
+    struct kvr_report *decoded;
+    uint8_t *head, *tail, *both;
+    size_t head_size, tail_size;
+
+    (void)state;
+    sample_facts(&facts);
+    assert_int_equal(kvr_report_encode(&stored, &head, &head_size), KVR_OK);
+    assert_int_equal(kvr_report_encode(&envelope, &tail, &tail_size), KVR_OK);
+    both = malloc(head_size + tail_size);
+    memcpy(both, head, head_size);
+    memcpy(both + head_size, tail, tail_size);
+    assert_int_equal(kvr_report_decode(both, head_size + tail_size, &decoded, NULL), KVR_OK);
+    assert_int_equal(decoded->sequence_first, 10);
+    assert_int_equal(decoded->sequence_held, 3);
+    assert_int_equal(decoded->dropped, 2);
+    assert_int_equal(decoded->event_count, 1);
+    assert_int_equal(decoded->facts->rail_count, KVR_RAILS_MAX);
+    kvr_report_free(decoded);
+    free(head);
+    free(tail);
+    free(both);
+}
+
+static void report_text_that_is_no_utf8_becomes_question_marks(void **state)
+{
+    struct kvr_event event = sample_event();
+    struct kvr_report report = {
+        .agent = "a", .sequence_first = 1, .events = &event, .event_count = 1};
+    struct kvr_report *decoded;
+
+    (void)state;
+    strcpy(event.request, "a\xff\xc3(\xed\xa0\x80 \xf0\x9f\x9a\x80 \xe2\x82");
+    decoded = round_trip(&report);
+    assert_string_equal(decoded->events[0].request, "a?"
+                                                    "?(?"
+                                                    "?"
+                                                    "? \xf0\x9f\x9a\x80 ??");
+    kvr_report_free(decoded);
+}
+
+static void refuse(const char *bytes, size_t size, kvr_status status, const char *word)
+{
+    struct kvr_report *report = NULL;
+    struct kvr_error error = {0};
+
+    assert_int_equal(kvr_report_decode((const uint8_t *)bytes, size, &report, &error), status);
+    assert_null(report);
+    assert_non_null(strstr(error.detail, word));
+}
+
+static void report_refuses_what_is_wrong(void **state)
+{
+    /* field 1 agent, 9 events, 8 facts; an event's field 2 is its role, 7 the source engine */
+    static const char no_role[] = "\x0a\x01"
+                                  "a\x18\x01\x4a\x00";
+    static const char no_sequence[] = "\x0a\x01"
+                                      "a\x4a\x08\x12\x06source";
+    static const char short_uuid[] = "\x0a\x01"
+                                     "a\x18\x01\x4a\x0b\x12\x06source\x3a\x01x";
+    char *many = malloc(KVR_REPORT_BYTES_MAX + 1);
+
+    (void)state;
+    refuse("\xff\xff", 2, KVR_MALFORMED, "no report");
+    refuse("", 0, KVR_MALFORMED, "agent");
+    refuse(no_role, sizeof(no_role) - 1, KVR_MALFORMED, "role");
+    refuse(no_sequence, sizeof(no_sequence) - 1, KVR_MALFORMED, "sequence_first");
+    refuse(short_uuid, sizeof(short_uuid) - 1, KVR_MALFORMED, "source_engine");
+    for (size_t i = 0; i + 1 < KVR_REPORT_BYTES_MAX; i += 2)
+        memcpy(many + i, "\x4a\x00", 2);
+    refuse(many, KVR_REPORT_BYTES_MAX, KVR_MALFORMED, "no report"); /* within bounded memory */
+    refuse(many, 4000, KVR_TOO_LARGE, "2000 events");
+    refuse(many, KVR_REPORT_BYTES_MAX + 1, KVR_TOO_LARGE, "bytes");
+    free(many);
+}
+
+static void report_keeps_the_number_of_an_event_it_does_not_know(void **state)
+{
+    static const char newer[] = "\x0a\x01"
+                                "a\x18\x01\x4a\x0e\x0a\x04warp\x12\x06target"
+                                "\x4a\x12\x12\x06target\x8a\x01\x07no_luck";
+    struct kvr_report *report;
+
+    (void)state;
+    assert_int_equal(kvr_report_decode((const uint8_t *)newer, sizeof(newer) - 1, &report, NULL),
+                     KVR_OK);
+    assert_int_equal(report->event_count, 2);
+    assert_int_equal(report->events[0].kind, KVR_EVENT_KIND_END);
+    assert_int_equal(report->events[1].outcome, KVR_INTERNAL);
+    kvr_report_free(report);
+}
+
+static void answer_survives_a_round_trip(void **state)
+{
+    struct kvr_report_answer answer = {.acknowledged = UINT64_MAX}, decoded = {0};
+    uint8_t bytes[KVR_REPORT_ANSWER_BYTES];
+
+    (void)state;
+    assert_int_equal(
+        kvr_report_answer_decode(bytes, kvr_report_answer_encode(&answer, bytes), &decoded),
+        KVR_OK);
+    assert_true(decoded.acknowledged == UINT64_MAX);
+    assert_int_equal(kvr_report_answer_decode((const uint8_t *)"\xff", 1, &decoded), KVR_MALFORMED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(report_survives_a_round_trip),
+        cmocka_unit_test(report_holds_a_full_batch),
+        cmocka_unit_test(report_followed_by_an_envelope_is_one_report),
+        cmocka_unit_test(report_text_that_is_no_utf8_becomes_question_marks),
+        cmocka_unit_test(report_refuses_what_is_wrong),
+        cmocka_unit_test(report_keeps_the_number_of_an_event_it_does_not_know),
+        cmocka_unit_test(answer_survives_a_round_trip),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

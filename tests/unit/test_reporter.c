@@ -1,0 +1,297 @@
+/* Goal: whatever the scheduler does, no event is lost below the bounds and none is told twice, and
+ * the agent never waits.
+ * Method: reporters against the real HTTP port, writer and database in this process, which go away
+ * and come back on the same port. */
+#include "tests/support/check.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "agent/reporter.h"
+#include "scheduler/http.h"
+
+struct scheduler {
+    char folder[64];
+    uint16_t port;
+    struct store *writer, *reader;
+    struct fleet *fleet;
+    struct metrics *metrics;
+    struct ingest *ingest;
+    struct api *api;
+    struct http *http;
+};
+
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *walk)
+{
+    (void)status;
+    (void)type;
+    (void)walk;
+    return remove(path);
+}
+
+static void scheduler_start(struct scheduler *scheduler)
+{
+    struct ingest_options ingest = {.retention = KVR_NEVER};
+    struct http_options http = {.listen = {.host = "127.0.0.1", .port = scheduler->port}};
+
+    assert_int_equal(store_open_writer(scheduler->folder, &scheduler->writer, NULL), KVR_OK);
+    assert_int_equal(store_open_reader(scheduler->folder, &scheduler->reader, NULL), KVR_OK);
+    scheduler->fleet = ingest.fleet = http.fleet = fleet_open();
+    scheduler->metrics = ingest.metrics = http.metrics = metrics_open();
+    ingest.store = scheduler->writer;
+    assert_int_equal(ingest_start(&ingest, &scheduler->ingest, NULL), KVR_OK);
+    scheduler->api = api_open(scheduler->reader, scheduler->fleet, scheduler->metrics);
+    http.ingest = scheduler->ingest;
+    http.api = scheduler->api;
+    assert_int_equal(http_start(&http, &scheduler->http, &scheduler->port, NULL), KVR_OK);
+}
+
+static void scheduler_stop(struct scheduler *scheduler)
+{
+    http_drain(scheduler->http);
+    ingest_stop(scheduler->ingest);
+    http_stop(scheduler->http);
+    api_close(scheduler->api);
+    store_close(scheduler->reader);
+    store_close(scheduler->writer);
+    fleet_close(scheduler->fleet);
+    metrics_close(scheduler->metrics);
+}
+
+static int setup(void **state)
+{
+    struct scheduler *scheduler = calloc(1, sizeof(*scheduler));
+
+    strcpy(scheduler->folder, "/tmp/kvrail-reporter-XXXXXX");
+    assert_non_null(mkdtemp(scheduler->folder));
+    scheduler_start(scheduler);
+    *state = scheduler;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct scheduler *scheduler = *state;
+
+    nftw(scheduler->folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    free(scheduler);
+    return 0;
+}
+
+static struct kvr_reporter *open_reporter(const struct scheduler *scheduler, uint64_t boot,
+                                          size_t memory_bytes, size_t spool_bytes)
+{
+    struct kvr_reporter_options options = {.agent = "decode-0",
+                                           .boot = boot,
+                                           .state_dir = scheduler->folder,
+                                           .memory_bytes_max = memory_bytes,
+                                           .spool_bytes_max = spool_bytes,
+                                           .close_ms = 1000};
+    struct kvr_reporter *reporter = NULL;
+    char address[64];
+
+    snprintf(address, sizeof(address), "127.0.0.1:%u", scheduler->port);
+    options.scheduler = address;
+    assert_int_equal(kvr_reporter_open(&options, &reporter, NULL), KVR_OK);
+    return reporter;
+}
+
+static void nap(unsigned ms)
+{
+    struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
+
+    nanosleep(&time, NULL);
+}
+
+static void emit(struct kvr_reporter *reporter, uint64_t first, uint64_t count)
+{
+    struct kvr_event_sink sink = kvr_reporter_sink(reporter);
+
+    for (uint64_t id = first; id < first + count; id++) {
+        struct kvr_event event = {.kind = KVR_EVENT_ENDED,
+                                  .role = KVR_ROLE_TARGET,
+                                  .at = kvr_clock_now(),
+                                  .transfer = id,
+                                  .request = "request"};
+
+        memset(event.detail, 'x', sizeof(event.detail) - 1);
+        sink.emit(sink.self, &event);
+        if (id % 2000 == 0)
+            nap(20); /* the ring holds 8,192 */
+    }
+}
+
+static struct kvr_reporter_stats wait_for(struct kvr_reporter *reporter, uint64_t settled)
+{
+    struct kvr_reporter_stats stats;
+
+    for (int i = 0; i < 400; i++) {
+        kvr_reporter_stats(reporter, &stats);
+        if (stats.acknowledged + stats.dropped >= settled)
+            break;
+        nap(50);
+    }
+    return stats;
+}
+
+static uint64_t stored(struct scheduler *scheduler)
+{
+    uint64_t counts[STATE_END], total = 0;
+
+    assert_true(store_count_states(scheduler->reader, counts));
+    for (int state = 0; state < STATE_END; state++)
+        total += counts[state];
+    return total;
+}
+
+static void reporter_counts_without_a_scheduler(void **state)
+{
+    struct kvr_reporter_options options = {.agent = "decode-0"};
+    struct kvr_reporter *reporter;
+    struct kvr_reporter_stats stats;
+
+    scheduler_stop(*state);
+    assert_int_equal(kvr_reporter_open(&options, &reporter, NULL), KVR_OK);
+    emit(reporter, 1, 10);
+    kvr_reporter_stats(reporter, &stats);
+    assert_int_equal(stats.emitted, 10);
+    assert_int_equal(stats.dropped, 0);
+    kvr_reporter_close(reporter);
+}
+
+static void reporter_refuses_bad_options(void **state)
+{
+    struct kvr_reporter_options options = {.agent = "a", .scheduler = "nowhere"};
+    struct kvr_reporter *reporter = NULL;
+    struct kvr_error error;
+
+    scheduler_stop(*state);
+    assert_int_equal(kvr_reporter_open(&options, &reporter, &error), KVR_INVALID);
+    options = (struct kvr_reporter_options){.agent = "", .scheduler = "127.0.0.1:1"};
+    assert_int_equal(kvr_reporter_open(&options, &reporter, &error), KVR_INVALID);
+    options = (struct kvr_reporter_options){
+        .agent = "a", .scheduler = "127.0.0.1:1", .state_dir = "/nonexistent"};
+    assert_int_equal(kvr_reporter_open(&options, &reporter, &error), KVR_SYSTEM);
+    assert_null(reporter);
+}
+
+static void reporter_hands_over_everything(void **state)
+{
+    struct scheduler *scheduler = *state;
+    struct kvr_reporter *reporter = open_reporter(scheduler, 1, 0, 0);
+    struct kvr_reporter_stats stats;
+
+    emit(reporter, 1, 5000);
+    stats = wait_for(reporter, 5000);
+    assert_int_equal(stats.acknowledged, 5000);
+    assert_int_equal(stats.dropped, 0);
+    emit(reporter, 5001, 300);
+    kvr_reporter_close(reporter); /* flushes the rest */
+    assert_int_equal(stored(scheduler), 5300);
+    scheduler_stop(scheduler);
+}
+
+static void reporter_loses_nothing_while_the_scheduler_is_away(void **state)
+{
+    struct scheduler *scheduler = *state;
+    struct kvr_reporter *reporter = open_reporter(scheduler, 1, 64 << 10, 0);
+    struct kvr_reporter_stats stats;
+
+    emit(reporter, 1, 1000);
+    (void)wait_for(reporter, 1000);
+    scheduler_stop(scheduler);
+    emit(reporter, 1001, 8000); /* about 3 MiB: most of it spills */
+    nap(700);
+    kvr_reporter_stats(reporter, &stats);
+    assert_false(stats.connected);
+    scheduler_start(scheduler);
+    stats = wait_for(reporter, 9000);
+    assert_int_equal(stats.acknowledged, 9000);
+    assert_int_equal(stats.dropped, 0);
+    kvr_reporter_close(reporter);
+    assert_int_equal(stored(scheduler), 9000);
+    scheduler_stop(scheduler);
+}
+
+static void reporter_leaves_the_rest_for_its_next_start(void **state)
+{
+    struct scheduler *scheduler = *state;
+    struct kvr_reporter *reporter;
+    struct kvr_reporter_stats stats;
+
+    scheduler_stop(scheduler);
+    reporter = open_reporter(scheduler, 1, 0, 0);
+    emit(reporter, 1, 2500);
+    kvr_reporter_close(reporter);
+    scheduler_start(scheduler);
+    reporter = open_reporter(scheduler, 2, 0, 0);
+    emit(reporter, 2501, 100);
+    stats = wait_for(reporter, 2600);
+    assert_int_equal(stats.acknowledged, 2600);
+    kvr_reporter_close(reporter);
+    assert_int_equal(stored(scheduler), 2600);
+    scheduler_stop(scheduler);
+}
+
+static void reporter_drops_the_oldest_past_its_bounds(void **state)
+{
+    struct scheduler *scheduler = *state;
+    struct kvr_reporter *reporter;
+    struct kvr_reporter_stats stats;
+
+    scheduler_stop(scheduler);
+    reporter = open_reporter(scheduler, 1, 64 << 10, 1 << 20);
+    emit(reporter, 1, 16000); /* about 6 MiB */
+    nap(500);
+    scheduler_start(scheduler);
+    stats = wait_for(reporter, 16000);
+    assert_true(stats.dropped > 0);
+    assert_int_equal(stats.acknowledged + stats.dropped, 16000);
+    kvr_reporter_close(reporter);
+    assert_int_equal(stored(scheduler), stats.acknowledged);
+    scheduler_stop(scheduler);
+}
+
+static void remember_state(void *self, const struct agent_view *agent)
+{
+    *(agent_state *)self = agent->state;
+}
+
+static void reporter_tells_facts_and_says_goodbye(void **state)
+{
+    static struct kvr_agent_facts facts;
+    struct scheduler *scheduler = *state;
+    struct kvr_reporter *reporter = open_reporter(scheduler, 1, 0, 0);
+    agent_state seen = AGENT_LOST;
+
+    facts.role = KVR_ROLE_TARGET;
+    facts.rail_count = 2;
+    kvr_reporter_facts(reporter, &facts);
+    for (int i = 0; i < 60 && seen != AGENT_UP; i++) {
+        nap(50);
+        fleet_each(scheduler->fleet, kvr_clock_now(), remember_state, &seen);
+    }
+    assert_int_equal(seen, AGENT_UP);
+    kvr_reporter_close(reporter);
+    fleet_each(scheduler->fleet, kvr_clock_now(), remember_state, &seen);
+    assert_int_equal(seen, AGENT_STOPPED);
+    scheduler_stop(scheduler);
+}
+
+#define WITH_SCHEDULER(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_SCHEDULER(reporter_counts_without_a_scheduler),
+        WITH_SCHEDULER(reporter_refuses_bad_options),
+        WITH_SCHEDULER(reporter_hands_over_everything),
+        WITH_SCHEDULER(reporter_loses_nothing_while_the_scheduler_is_away),
+        WITH_SCHEDULER(reporter_leaves_the_rest_for_its_next_start),
+        WITH_SCHEDULER(reporter_drops_the_oldest_past_its_bounds),
+        WITH_SCHEDULER(reporter_tells_facts_and_says_goodbye),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,437 @@
+/* Goal: what is acknowledged is in the database once, whatever comes twice, late or not at all, and
+ * a database of another version is treated with care.
+ * Method: reports applied as the writer does, on databases in a fresh folder; the ingest thread
+ * with its queue once. */
+#include "tests/support/check.h"
+
+#include <ftw.h>
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "scheduler/apply.h"
+#include "scheduler/embedded.h"
+#include "scheduler/ingest.h"
+
+#define WALL ((int64_t)1700000000000000000)
+
+struct fixture {
+    char folder[64];
+    struct store *store;
+    struct fleet *fleet;
+    struct metrics *metrics;
+    struct apply *apply;
+};
+
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *walk)
+{
+    (void)status;
+    (void)type;
+    (void)walk;
+    return remove(path);
+}
+
+static int setup(void **state)
+{
+    struct fixture *fixture = calloc(1, sizeof(*fixture));
+
+    strcpy(fixture->folder, "/tmp/kvrail-store-XXXXXX");
+    assert_non_null(mkdtemp(fixture->folder));
+    assert_int_equal(store_open_writer(fixture->folder, &fixture->store, NULL), KVR_OK);
+    fixture->fleet = fleet_open();
+    fixture->metrics = metrics_open();
+    fixture->apply = apply_open(fixture->store, fixture->fleet);
+    *state = fixture;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *fixture = *state;
+
+    apply_close(fixture->apply);
+    store_close(fixture->store);
+    fleet_close(fixture->fleet);
+    metrics_close(fixture->metrics);
+    nftw(fixture->folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    free(fixture);
+    return 0;
+}
+
+static struct kvr_event event_of(kvr_event_kind kind, kvr_role role, uint64_t transfer, kvr_ns at)
+{
+    struct kvr_event event = {.kind = kind,
+                              .role = role,
+                              .at = at,
+                              .transfer = transfer,
+                              .request = "request-1",
+                              .attempt = 1,
+                              .tokens = 100};
+
+    strcpy(event.peer, role == KVR_ROLE_SOURCE ? "decode-0" : "prefill-0");
+    if (kind == KVR_EVENT_ENDED)
+        event.bytes = 4096;
+    return event;
+}
+
+static struct kvr_report report_of(const char *agent, uint64_t first,
+                                   const struct kvr_event *events, uint32_t count)
+{
+    struct kvr_report report = {.boot = 7,
+                                .sequence_first = first,
+                                .sequence_held = first,
+                                .anchor_wall = (kvr_ns)WALL,
+                                .events = events,
+                                .event_count = count};
+
+    strcpy(report.agent, agent);
+    return report;
+}
+
+static kvr_status apply_one(struct fixture *fixture, const struct kvr_report *report,
+                            uint64_t *ret_acknowledged)
+{
+    struct kvr_error error;
+    kvr_status status;
+
+    assert_true(store_begin(fixture->store));
+    status = apply_report(fixture->apply, report, WALL, ret_acknowledged, &error);
+    if (status == KVR_OK)
+        status = apply_flush(fixture->apply, &error);
+    if (status == KVR_OK) {
+        assert_true(store_commit(fixture->store));
+        apply_count(fixture->apply, fixture->metrics, WALL);
+        (void)fleet_update(fixture->fleet, report, kvr_clock_now(), WALL);
+    } else {
+        store_rollback(fixture->store);
+    }
+    apply_reset(fixture->apply);
+    return status;
+}
+
+static struct transfer get(struct fixture *fixture, uint64_t id)
+{
+    struct transfer transfer = {0};
+    bool found;
+
+    assert_true(store_get_transfer(fixture->store, id, &transfer, &found));
+    assert_true(found);
+    return transfer;
+}
+
+static void count_one(void *self, const struct transfer *transfer)
+{
+    (void)transfer;
+    ++*(int *)self;
+}
+
+static int count_transfers(struct fixture *fixture)
+{
+    struct transfer_filter filter = {.limit = 500};
+    int count = 0;
+
+    assert_true(store_list_transfers(fixture->store, &filter, count_one, &count));
+    return count;
+}
+
+static void count_event(void *self, const struct stored_event *event)
+{
+    (void)event;
+    ++*(int *)self;
+}
+
+static int count_events(struct fixture *fixture, uint64_t id)
+{
+    int count = 0;
+
+    assert_true(store_list_events(fixture->store, id, 1000, count_event, &count));
+    return count;
+}
+
+static void store_merges_both_sides_into_one_row(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvr_event source[] = {event_of(KVR_EVENT_MATCHED, KVR_ROLE_SOURCE, 5, 10),
+                                 event_of(KVR_EVENT_FIRST_POST, KVR_ROLE_SOURCE, 5, 20),
+                                 event_of(KVR_EVENT_ENDED, KVR_ROLE_SOURCE, 5, 50)};
+    struct kvr_event target[] = {event_of(KVR_EVENT_OPENED, KVR_ROLE_TARGET, 5, 5),
+                                 event_of(KVR_EVENT_ENDED, KVR_ROLE_TARGET, 5, 45)};
+    struct kvr_report report = report_of("prefill-0", 1, source, 3);
+    struct metrics_summary summary;
+    struct transfer transfer;
+    uint64_t acknowledged;
+
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_int_equal(acknowledged, 3);
+    report = report_of("decode-0", 1, target, 2);
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    transfer = get(fixture, 5);
+    assert_int_equal(transfer.state, STATE_DONE);
+    assert_int_equal(transfer.bytes, 4096);
+    assert_string_equal(transfer.sides[KVR_ROLE_SOURCE].agent, "prefill-0");
+    assert_string_equal(transfer.sides[KVR_ROLE_TARGET].agent, "decode-0");
+    assert_true(transfer_duration_ns(&transfer) == 40);
+    assert_true(transfer.sides[KVR_ROLE_SOURCE].at_ns[STAGE_FIRST_POST] == WALL + 20);
+    assert_int_equal(count_transfers(fixture), 1);
+    metrics_summarise(fixture->metrics, WALL, &summary);
+    assert_int_equal(summary.states[STATE_DONE], 1);
+    assert_int_equal(summary.events, 5);
+}
+
+static void store_ignores_what_came_before(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvr_event events[] = {event_of(KVR_EVENT_MATCHED, KVR_ROLE_SOURCE, 5, 10),
+                                 event_of(KVR_EVENT_FIRST_POST, KVR_ROLE_SOURCE, 5, 20),
+                                 event_of(KVR_EVENT_LAST_POST, KVR_ROLE_SOURCE, 5, 30)};
+    struct kvr_report report = report_of("prefill-0", 1, events, 2);
+    uint64_t acknowledged;
+
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+        assert_int_equal(acknowledged, 2);
+    }
+    assert_int_equal(count_events(fixture, 5), 2);
+    report = report_of("prefill-0", 2, events + 1, 2); /* 2 again, 3 new */
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_int_equal(acknowledged, 3);
+    assert_int_equal(count_events(fixture, 5), 3);
+    report.boot = 8; /* another start counts from 1 again */
+    report.sequence_first = report.sequence_held = 1;
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_int_equal(count_events(fixture, 5), 5);
+}
+
+static void store_refuses_out_of_order_but_not_a_gap(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvr_event event = event_of(KVR_EVENT_MATCHED, KVR_ROLE_SOURCE, 5, 10);
+    struct kvr_report report = report_of("prefill-0", 11, &event, 1);
+    uint64_t acknowledged;
+
+    report.sequence_held = 1; /* 1 to 10 are still to come */
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_STALE);
+    assert_int_equal(count_transfers(fixture), 0);
+    report.sequence_held = 11; /* 1 to 10 are lost */
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_int_equal(acknowledged, 11);
+}
+
+static void store_moves_an_opening_to_its_transfer(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvr_event events[] = {event_of(KVR_EVENT_OPENED, KVR_ROLE_TARGET, 0, 5),
+                                 event_of(KVR_EVENT_MATCHED, KVR_ROLE_TARGET, 77, 9)};
+    struct kvr_report report = report_of("decode-0", 1, events, 1);
+    uint64_t acknowledged;
+    struct transfer transfer;
+
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_int_equal(count_transfers(fixture), 1);
+    transfer = get(fixture, transfer_opening_id("decode-0", 7, &events[0]));
+    assert_int_equal(transfer.state, STATE_OPENED);
+    report = report_of("decode-0", 2, events + 1, 1);
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_int_equal(count_transfers(fixture), 1);
+    transfer = get(fixture, 77);
+    assert_true(transfer.sides[KVR_ROLE_TARGET].at_ns[STAGE_OPENED] == WALL + 5);
+    assert_int_equal(transfer.state, STATE_MATCHED);
+}
+
+static void store_keeps_an_opening_that_nobody_wanted(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvr_event events[] = {event_of(KVR_EVENT_OPENED, KVR_ROLE_SOURCE, 0, 5),
+                                 event_of(KVR_EVENT_ENDED, KVR_ROLE_SOURCE, 0, 9)};
+    struct kvr_report report = report_of("prefill-0", 1, events, 2);
+    uint64_t acknowledged;
+    struct transfer transfer;
+
+    events[1].outcome = KVR_EXPIRED;
+    strcpy(events[1].detail, "nobody came within 30 s");
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    transfer = get(fixture, transfer_opening_id("prefill-0", 7, &events[0]));
+    assert_int_equal(transfer.state, STATE_EXPIRED);
+    assert_string_equal(transfer_detail(&transfer), "nobody came within 30 s");
+}
+
+static void store_lets_a_restarted_agent_end_its_transfers(void **state)
+{
+    static struct kvr_agent_facts facts;
+    struct fixture *fixture = *state;
+    struct kvr_event event = event_of(KVR_EVENT_FIRST_POST, KVR_ROLE_SOURCE, 5, 5);
+    struct kvr_event late = event_of(KVR_EVENT_ENDED, KVR_ROLE_TARGET, 5, 60);
+    struct kvr_report report = report_of("prefill-0", 1, &event, 1);
+    struct transfer transfer;
+    uint64_t acknowledged;
+
+    memset(&facts, 0, sizeof(facts));
+    report.facts = &facts;
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    report = report_of("prefill-0", 0, NULL, 0);
+    report.boot = 8;
+    report.facts = &facts;
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    transfer = get(fixture, 5);
+    assert_int_equal(transfer.state, STATE_LOST);
+    report = report_of("decode-0", 1, &late, 1); /* the other side knows better */
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    transfer = get(fixture, 5);
+    assert_int_equal(transfer.state, STATE_DONE);
+}
+
+static void store_pages_from_new_to_old(void **state)
+{
+    struct fixture *fixture = *state;
+    struct transfer_filter filter = {.kind = FILTER_STATE, .state = STATE_DONE, .limit = 3};
+    struct kvr_report report;
+    uint64_t acknowledged;
+    int count = 0;
+
+    for (uint64_t id = 1; id <= 10; id++) {
+        struct kvr_event event = event_of(KVR_EVENT_ENDED, KVR_ROLE_TARGET, id, id);
+
+        event.outcome = id % 2 == 0 ? KVR_OK : KVR_CANCELLED;
+        report = report_of("decode-0", id, &event, 1);
+        assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    }
+    assert_true(store_list_transfers(fixture->store, &filter, count_one, &count));
+    assert_int_equal(count, 3);
+    filter.before = 4; /* ordinals 1 to 3: one of them was done */
+    count = 0;
+    assert_true(store_list_transfers(fixture->store, &filter, count_one, &count));
+    assert_int_equal(count, 1);
+}
+
+static void store_prunes_what_is_old(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvr_event event = event_of(KVR_EVENT_ENDED, KVR_ROLE_TARGET, 5, 5);
+    struct kvr_report report = report_of("decode-0", 1, &event, 1);
+    uint64_t acknowledged, removed;
+
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_true(store_prune(fixture->store, WALL, &removed));
+    assert_int_equal(removed, 0);
+    assert_true(store_prune(fixture->store, WALL + 1000, &removed));
+    assert_int_equal(removed, 3); /* event, transfer, position */
+    assert_int_equal(count_transfers(fixture), 0);
+}
+
+/* ---- versions ---- */
+
+static void execute(const struct fixture *fixture, const char *sql)
+{
+    sqlite3 *database;
+    char path[128];
+
+    snprintf(path, sizeof(path), "%s/kvrail.db", fixture->folder);
+    assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(database, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(database);
+}
+
+static void store_refuses_a_newer_database(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvr_error error;
+
+    apply_close(fixture->apply);
+    fixture->apply = NULL;
+    fixture->store = store_close(fixture->store);
+    execute(fixture, "PRAGMA user_version = 99");
+    assert_int_equal(store_open_writer(fixture->folder, &fixture->store, &error), KVR_VERSION);
+    assert_non_null(strstr(error.detail, "version 99"));
+    assert_null(fixture->store);
+}
+
+static void store_backs_up_an_older_database(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvr_error error;
+    char path[128];
+
+    apply_close(fixture->apply);
+    fixture->apply = NULL;
+    fixture->store = store_close(fixture->store);
+    snprintf(path, sizeof(path), "%s/kvrail.db", fixture->folder);
+    assert_int_equal(unlink(path), 0);
+    execute(fixture, "CREATE TABLE remembered (a)");
+    assert_int_equal(store_open_writer(fixture->folder, &fixture->store, &error), KVR_OK);
+    snprintf(path, sizeof(path), "%s/kvrail.db.v0.bak", fixture->folder);
+    assert_int_equal(access(path, R_OK), 0);
+    assert_int_equal(count_transfers(fixture), 0); /* and the schema is there */
+}
+
+/* ---- the writer thread ---- */
+
+struct answers {
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    int count, failed;
+};
+
+static void count_answer(void *self, kvr_status status, uint64_t acknowledged, const char *detail)
+{
+    struct answers *answers = self;
+
+    (void)acknowledged;
+    (void)detail;
+    pthread_mutex_lock(&answers->lock);
+    answers->count++;
+    answers->failed += status != KVR_OK;
+    pthread_cond_signal(&answers->change);
+    pthread_mutex_unlock(&answers->lock);
+}
+
+static void ingest_answers_every_report(void **state)
+{
+    struct answers answers = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
+    struct fixture *fixture = *state;
+    struct ingest_options options = {.store = fixture->store,
+                                     .fleet = fixture->fleet,
+                                     .metrics = fixture->metrics,
+                                     .retention = KVR_NEVER};
+    struct kvr_event event = event_of(KVR_EVENT_ENDED, KVR_ROLE_TARGET, 5, 5);
+    struct ingest *ingest;
+
+    assert_int_equal(ingest_start(&options, &ingest, NULL), KVR_OK);
+    for (uint64_t i = 1; i <= 100; i++) {
+        struct kvr_report report = report_of("decode-0", i, &event, 1), *copy;
+        uint8_t *bytes;
+        size_t size;
+
+        event.transfer = i;
+        assert_int_equal(kvr_report_encode(&report, &bytes, &size), KVR_OK);
+        assert_int_equal(kvr_report_decode(bytes, size, &copy, NULL), KVR_OK);
+        free(bytes);
+        assert_int_equal(ingest_submit(ingest, copy, count_answer, &answers), KVR_OK);
+    }
+    ingest_stop(ingest); /* answers what waits */
+    assert_int_equal(answers.count, 100);
+    assert_int_equal(answers.failed, 0);
+    assert_int_equal(count_transfers(fixture), 100);
+}
+
+#define WITH_STORE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_STORE(store_merges_both_sides_into_one_row),
+        WITH_STORE(store_ignores_what_came_before),
+        WITH_STORE(store_refuses_out_of_order_but_not_a_gap),
+        WITH_STORE(store_moves_an_opening_to_its_transfer),
+        WITH_STORE(store_keeps_an_opening_that_nobody_wanted),
+        WITH_STORE(store_lets_a_restarted_agent_end_its_transfers),
+        WITH_STORE(store_pages_from_new_to_old),
+        WITH_STORE(store_prunes_what_is_old),
+        WITH_STORE(store_refuses_a_newer_database),
+        WITH_STORE(store_backs_up_an_older_database),
+        WITH_STORE(ingest_answers_every_report),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
