@@ -8,6 +8,7 @@
 #include "base/address.h"
 #include "base/log.h"
 #include "fabric/fabric_ofi.h"
+#include "wire/compat.h"
 
 static uint64_t smaller(uint64_t a, uint64_t b)
 {
@@ -76,6 +77,7 @@ kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error)
         .rails = agent->rails,
         .window_writes = (uint32_t)config->window_writes,
         .window_bytes = config->window_bytes,
+        .silence_ns = KVR_BEATS_MAX * config->heartbeat,
         .user = agent->machine.user,
     };
     struct kvr_group_thread_options thread = {

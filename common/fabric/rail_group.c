@@ -86,7 +86,8 @@ kvr_status kvr_group_open(const struct kvr_group_options *options, struct kvr_gr
     pthread_mutex_init(&group->address_lock, NULL);
     group->ops = options->fabric->ops;
     group->user = options->user;
-    group->retry_at = KVR_NEVER;
+    group->retry_at = group->silence_at = KVR_NEVER;
+    group->silence_ns = options->silence_ns;
     group->window_bytes = options->window_bytes > 0 ? options->window_bytes : WINDOW_BYTES_DEFAULT;
     for (uint32_t i = 0; i < options->rail_count; i++) {
         const struct kvr_rail_facts *facts = group->ops->rail_facts(options->rails[i]);
@@ -209,6 +210,8 @@ bool kvr_group_step(struct kvr_group *group, kvr_ns now)
     }
     if (now >= group->retry_at)
         group->retry_at = KVR_NEVER;
+    if (now >= group->silence_at) /* after the queues were read */
+        group_links_silent(group);
     moved |= group->user.work(group->user.self, now);
     return moved;
 }
@@ -297,6 +300,7 @@ kvr_ns kvr_group_wake_at(const struct kvr_group *group, kvr_ns now, kvr_ns blind
                  ? now + blind_ns
                  : now + KVR_GROUP_IDLE_POLL_NS;
     }
+    at = at < group->silence_at ? at : group->silence_at;
     return at < group->retry_at ? at : group->retry_at;
 }
 

@@ -8,7 +8,8 @@
  * Pairs: a write leaves on a rail of ours and arrives on a rail of the peer. With n rails here and
  * m there, our rail i is paired with the peer's rail i mod m, and the peer's rails j ≥ n with our
  * rail j mod n. Chunks go to whichever pair has room, so a slow rail takes less. A pair whose write
- * failed is broken until the peer's rail or our rail has a new epoch.
+ * failed, or whose writes have been silent for silence_ns, is broken until the peer's rail or our
+ * rail has a new epoch.
  *
  * Memory: everything is allocated by kvr_group_open; step allocates nothing. */
 #ifndef KVR_FABRIC_RAIL_GROUP_H
@@ -106,7 +107,10 @@ struct kvr_group_options {
     uint32_t rail_count;
     uint32_t window_writes; /* outstanding writes a rail; 0: what the provider takes */
     uint64_t window_bytes;  /* outstanding bytes a rail; 0: a default of 16 MiB */
-    uint32_t ring_entries;  /* of each ring, a power of two; 0: 4096 */
+    /* A pair whose writes hang, or that refuses every write, for so long is broken: most providers
+     * never say that a link is dead. 0: never. */
+    kvr_ns silence_ns;
+    uint32_t ring_entries; /* of each ring, a power of two; 0: 4096 */
     struct kvr_group_user user;
 };
 

@@ -201,6 +201,32 @@ void group_peer_drop(struct kvr_group *group, const struct kvr_group_message *me
     give_back(group, KVR_GROUP_PEER_DROPPED, message, KVR_OK);
 }
 
+/* It holds writes, or refuses every one that is tried. */
+static bool link_owes(const struct kvr_group *group, const struct group_link *link)
+{
+    return link->writes > 0 ||
+           (link->again_count > 0 && group->now < link->again_until + group->silence_ns / 2);
+}
+
+/* A link that is broken or retired keeps its writes until its endpoint is replaced: nothing is told
+ * of it twice. */
+void group_links_silent(struct kvr_group *group)
+{
+    group->silence_at = KVR_NEVER;
+    for (uint32_t i = 0; i < group->links.reach; i++) {
+        struct group_link *link = kvr_pool_at(&group->links, i, NULL);
+        kvr_ns end;
+
+        if (link == NULL || link->state != LINK_USABLE || !link_owes(group, link))
+            continue;
+        end = link->progress_at + group->silence_ns;
+        if (group->now >= end)
+            group_link_break(group, link, KVR_TIMED_OUT);
+        else if (end < group->silence_at)
+            group->silence_at = end;
+    }
+}
+
 void group_links_forget_endpoint(struct kvr_group *group, uint32_t rail)
 {
     for (uint32_t i = 0; i < group->links.count; i++) {

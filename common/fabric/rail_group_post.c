@@ -146,12 +146,23 @@ static void batch_count(struct group_peer *peer, bool more, uint64_t bytes)
         peer->batch_link = 0;
 }
 
+/* From here on its silence counts. */
+static void progress(struct kvr_group *group, struct group_link *link)
+{
+    kvr_ns silent_at = group->now + group->silence_ns;
+
+    link->progress_at = group->now;
+    if (group->silence_ns > 0 && silent_at < group->silence_at)
+        group->silence_at = silent_at;
+}
+
 static void accepted(struct kvr_group *group, struct group_link *link, uint64_t bytes, bool more)
 {
     struct group_rail *rail = &group->rails[link->pair.rail];
 
+    if (link->writes++ == 0)
+        progress(group, link);
     link->again_count = 0;
-    link->writes++;
     link->bytes += bytes;
     rail->writes++;
     rail->bytes += bytes;
@@ -168,7 +179,8 @@ static void refused(struct kvr_group *group, struct group_link *link)
     unsigned shift = link->again_count < 16 ? link->again_count : 16;
     kvr_ns wait = AGAIN_FIRST_NS << shift;
 
-    link->again_count++;
+    if (link->again_count++ == 0 && link->writes == 0)
+        progress(group, link);
     link->again_settled = rail->settled;
     link->again_until = group->now + (wait < AGAIN_MAX_NS ? wait : AGAIN_MAX_NS);
     if (link->again_until < group->retry_at)
@@ -291,6 +303,7 @@ static void settle(struct kvr_group *group, uint64_t id, kvr_status status)
     assert(link != NULL && link->writes > 0 && rail->writes > 0);
     link->writes--;
     link->bytes -= flight.bytes;
+    link->progress_at = group->now;
     link->again_count = 0;
     rail->writes--;
     rail->bytes -= flight.bytes;

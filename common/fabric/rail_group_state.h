@@ -51,6 +51,7 @@ struct group_link {
     uint64_t handle;
     uint32_t writes; /* accepted and not yet settled */
     uint64_t bytes;
+    kvr_ns progress_at;     /* the last of its writes settled, or the first was accepted */
     uint32_t again_count;   /* in a row */
     uint64_t again_settled; /* rail's count of settled writes at the last AGAIN */
     kvr_ns again_until;
@@ -89,6 +90,8 @@ struct kvr_group {
     uint64_t window_bytes;
     uint64_t outstanding;
     kvr_ns retry_at;          /* the first time at which a link that got AGAIN may be tried again */
+    kvr_ns silence_ns;        /* 0: silence is not looked for */
+    kvr_ns silence_at;        /* no link is silent for too long before */
     struct kvr_ring commands; /* loop → group */
     struct kvr_ring events;   /* group → loop */
     struct kvr_ring overflow; /* of events; both ends are the group's */
@@ -104,6 +107,7 @@ void group_link_break(struct kvr_group *group, struct group_link *link, kvr_stat
 void group_link_settled(struct kvr_group *group, uint64_t id); /* removes it when that was due */
 void group_links_forget_endpoint(struct kvr_group *group, uint32_t rail);
 void group_links_reinsert(struct kvr_group *group, uint32_t rail);
+void group_links_silent(struct kvr_group *group); /* breaks those that are silent for too long */
 
 /* rail_group_post.c */
 bool group_poll(struct kvr_group *group, uint32_t rail);

@@ -313,6 +313,7 @@ void sim_agent_start(struct sim_agent *agent)
     struct kvr_group_options options = {
         .ring_entries = (uint32_t)64 << kvr_rng_below(&world->rng, 4),
         .window_writes = (uint32_t)kvr_rng_below(&world->rng, 20),
+        .silence_ns = SIM_SILENCE_NS,
     };
     kvr_status status;
 

@@ -6,371 +6,7 @@
 #include <stdio.h>
 
 #include "base/rng.h"
-#include "fabric/rail_group.h"
-
-#define RAILS     3
-#define WRITES    64
-#define LOG_BYTES 8192
-#define TOKENS    200000
-
-struct fake_write {
-    uint64_t context, peer;
-    uint32_t immediate;
-    bool more;
-};
-
-struct kvr_rail {
-    unsigned number;
-    struct kvr_rail_facts facts;
-    struct kvr_endpoint *newest;
-    bool refuse_open;
-};
-
-struct kvr_endpoint {
-    struct kvr_rail *rail;
-    unsigned number;
-    bool stopped, closed;
-    kvr_status next_write; /* KVR_OK, or what every write answers */
-    unsigned again_once;   /* this many writes answer AGAIN first */
-    uint64_t dead_peer;    /* writes to it answer AGAIN; 0: none */
-    uint64_t peers;
-    struct fake_write writes[WRITES];
-    unsigned write_count;
-    struct kvr_completion queue[2 * WRITES];
-    unsigned queue_count;
-};
-
-static struct {
-    char log[LOG_BYTES];
-    struct kvr_endpoint endpoints[4096];
-    unsigned endpoint_count;
-    bool log_inserts;
-    /* the user's side */
-    unsigned written_count[TOKENS];
-    kvr_status written_status[TOKENS];
-    unsigned arrived_count;
-    uint32_t arrived_epoch;
-    bool tell_arrivals;
-    struct kvr_group *group;
-} fake;
-
-static void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void note(const char *format, ...)
-{
-    size_t used = strlen(fake.log);
-    va_list list;
-
-    va_start(list, format);
-    vsnprintf(fake.log + used, LOG_BYTES - used, format, list);
-    va_end(list);
-}
-
-static const struct kvr_rail_facts *fake_facts(const struct kvr_rail *rail)
-{
-    return &rail->facts;
-}
-
-static kvr_status fake_endpoint_open(struct kvr_rail *rail, struct kvr_endpoint **ret_endpoint,
-                                     struct kvr_error *error)
-{
-    struct kvr_endpoint *endpoint;
-
-    if (rail->refuse_open)
-        return kvr_error_set(error, KVR_SYSTEM, "fake", "no endpoint");
-    assert_true(fake.endpoint_count < 4096);
-    endpoint = &fake.endpoints[fake.endpoint_count++];
-    memset(endpoint, 0, sizeof(*endpoint));
-    endpoint->rail = rail;
-    endpoint->number = fake.endpoint_count;
-    rail->newest = endpoint;
-    *ret_endpoint = endpoint;
-    note("open%u ", rail->number);
-    return KVR_OK;
-}
-
-static void fake_address(const struct kvr_endpoint *endpoint, uint8_t *ret_address,
-                         uint32_t *ret_bytes)
-{
-    memcpy(ret_address, &endpoint->number, sizeof(endpoint->number));
-    *ret_bytes = sizeof(endpoint->number);
-}
-
-static void fake_stop(struct kvr_endpoint *endpoint)
-{
-    assert_false(endpoint->stopped);
-    endpoint->stopped = true;
-    note("stop%u ", endpoint->rail->number);
-}
-
-static void fake_close(struct kvr_endpoint *endpoint)
-{
-    assert_true(endpoint->stopped && !endpoint->closed);
-    endpoint->closed = true;
-    note("close%u ", endpoint->rail->number);
-}
-
-static kvr_status fake_insert(struct kvr_endpoint *endpoint, const uint8_t *address, uint32_t bytes,
-                              uint64_t *ret_peer, struct kvr_error *error)
-{
-    assert_false(endpoint->stopped);
-    if (bytes == 0)
-        return kvr_error_set(error, KVR_INVALID, "fake", "no address");
-    *ret_peer = ++endpoint->peers;
-    if (fake.log_inserts)
-        note("insert%u(%c) ", endpoint->rail->number, address[0]);
-    return KVR_OK;
-}
-
-static void fake_remove(struct kvr_endpoint *endpoint, uint64_t peer)
-{
-    assert_false(endpoint->stopped);
-    for (unsigned i = 0; i < endpoint->write_count; i++)
-        assert_true(endpoint->writes[i].peer != peer);
-    if (fake.log_inserts)
-        note("remove%u ", endpoint->rail->number);
-}
-
-static kvr_status fake_write(struct kvr_endpoint *endpoint, const struct kvr_fabric_write *write)
-{
-    assert_false(endpoint->stopped);
-    if (endpoint->next_write != KVR_OK)
-        return endpoint->next_write;
-    if (write->peer == endpoint->dead_peer)
-        return KVR_AGAIN;
-    if (endpoint->again_once > 0) {
-        endpoint->again_once--;
-        return KVR_AGAIN;
-    }
-    if (endpoint->write_count == WRITES)
-        return KVR_AGAIN;
-    endpoint->writes[endpoint->write_count++] =
-        (struct fake_write){write->context, write->peer, write->immediate, write->more};
-    return KVR_OK;
-}
-
-static unsigned fake_poll(struct kvr_endpoint *endpoint, struct kvr_completion *ret_completions,
-                          unsigned capacity)
-{
-    unsigned count = endpoint->queue_count < capacity ? endpoint->queue_count : capacity;
-
-    assert_false(endpoint->closed);
-    memcpy(ret_completions, endpoint->queue, count * sizeof(*ret_completions));
-    endpoint->queue_count -= count;
-    memmove(endpoint->queue, endpoint->queue + count,
-            endpoint->queue_count * sizeof(*ret_completions));
-    return count;
-}
-
-static int fake_wait_fd(const struct kvr_endpoint *endpoint)
-{
-    (void)endpoint;
-    return -1;
-}
-
-static bool fake_may_sleep(struct kvr_endpoint *endpoint)
-{
-    return endpoint->queue_count == 0;
-}
-
-static const struct kvr_fabric_ops fake_ops = {
-    .rail_facts = fake_facts,
-    .endpoint_open = fake_endpoint_open,
-    .endpoint_address = fake_address,
-    .endpoint_stop = fake_stop,
-    .endpoint_close = fake_close,
-    .peer_insert = fake_insert,
-    .peer_remove = fake_remove,
-    .write = fake_write,
-    .poll = fake_poll,
-    .endpoint_wait_fd = fake_wait_fd,
-    .endpoint_may_sleep = fake_may_sleep,
-};
-static const struct kvr_fabric fake_fabric = {.ops = &fake_ops};
-
-static void push(struct kvr_endpoint *endpoint, struct kvr_completion completion)
-{
-    assert_true(endpoint->queue_count < 2 * WRITES);
-    endpoint->queue[endpoint->queue_count++] = completion;
-}
-
-/* Completes the i-th oldest write. */
-static void finish(struct kvr_endpoint *endpoint, unsigned i, kvr_status status)
-{
-    assert_true(i < endpoint->write_count);
-    push(endpoint, (struct kvr_completion){
-                       .kind = status == KVR_OK ? KVR_COMPLETION_WRITTEN : KVR_COMPLETION_FAILED,
-                       .has_context = true,
-                       .context = endpoint->writes[i].context,
-                       .status = status,
-                   });
-    endpoint->write_count--;
-    memmove(endpoint->writes + i, endpoint->writes + i + 1,
-            (endpoint->write_count - i) * sizeof(endpoint->writes[0]));
-}
-
-static void finish_all(struct kvr_endpoint *endpoint)
-{
-    while (endpoint->write_count > 0)
-        finish(endpoint, 0, KVR_OK);
-}
-
-static void arrive(struct kvr_endpoint *endpoint, uint32_t immediate)
-{
-    push(endpoint, (struct kvr_completion){.kind = KVR_COMPLETION_ARRIVED, .immediate = immediate});
-}
-
-/* The user. */
-static void user_command(void *self, kvr_ns now, const struct kvr_group_message *message)
-{
-    (void)self;
-    (void)now;
-    note("command%u ", message->kind);
-}
-
-static void user_written(void *self, kvr_ns now, uint64_t token, const struct kvr_pair *pair,
-                         kvr_status status)
-{
-    (void)self;
-    (void)now;
-    (void)pair;
-    assert_true(token < TOKENS);
-    fake.written_count[token]++;
-    fake.written_status[token] = status;
-    note("written%llu:%s ", (unsigned long long)token, kvr_status_name(status));
-}
-
-static void user_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate)
-{
-    (void)self;
-    (void)now;
-    fake.arrived_count++;
-    fake.arrived_epoch = epoch;
-    note("arrived%u/%u:%u ", rail, epoch, immediate);
-    if (fake.tell_arrivals) {
-        struct kvr_group_message message = {.kind = KVR_GROUP_KIND_USER, .id = fake.arrived_count};
-
-        kvr_group_tell(fake.group, &message);
-    }
-}
-
-static void user_epoch_closed(void *self, kvr_ns now, uint32_t rail, uint32_t epoch)
-{
-    (void)self;
-    (void)now;
-    note("closed%u/%u ", rail, epoch);
-}
-
-static bool user_work(void *self, kvr_ns now)
-{
-    (void)self;
-    (void)now;
-    return false;
-}
-
-static bool user_expecting(void *self)
-{
-    (void)self;
-    return false;
-}
-
-/* A group of `rail_count` rails with the given window, and the memory to write from and to. */
-struct bench {
-    struct kvr_rail rails[RAILS];
-    struct kvr_rail *rail_list[RAILS];
-    struct kvr_group *group;
-    struct kvr_region local;
-    struct kvr_remote_region remote;
-    struct kvr_peer_rails peer_rails[4];
-    uint64_t token;
-};
-
-static void bench_open(struct bench *bench, uint32_t rail_count, uint32_t window,
-                       uint32_t ring_entries)
-{
-    struct kvr_group_options options = {
-        .fabric = &fake_fabric,
-        .rails = bench->rail_list,
-        .rail_count = rail_count,
-        .window_writes = window,
-        .ring_entries = ring_entries,
-        .user = {.command = user_command,
-                 .written = user_written,
-                 .arrived = user_arrived,
-                 .epoch_closed = user_epoch_closed,
-                 .work = user_work,
-                 .expecting = user_expecting},
-    };
-    struct kvr_error error;
-    static uint8_t memory[1 << 16];
-
-    memset(&fake, 0, sizeof(fake));
-    memset(bench, 0, sizeof(*bench));
-    for (unsigned i = 0; i < RAILS; i++) {
-        bench->rails[i].number = i;
-        bench->rails[i].facts.write = (struct kvr_write_facts){
-            .pieces_local = 4, .pieces_remote = 4, .bytes_max = 1 << 20, .outstanding_max = WRITES};
-        bench->rail_list[i] = &bench->rails[i];
-    }
-    bench->local.layout.bytes = bench->remote.layout.bytes = sizeof(memory);
-    bench->local.base = memory;
-    bench->local.rail_count = RAILS;
-    bench->remote.rail_count = KVR_RAILS_MAX;
-    assert_int_equal(kvr_group_open(&options, &bench->group, &error), KVR_OK);
-    fake.group = bench->group;
-    fake.log[0] = '\0';
-}
-
-static bool event(struct bench *bench, struct kvr_group_message *message)
-{
-    memset(message, 0, sizeof(*message));
-    return kvr_group_event(bench->group, message);
-}
-
-static void command(struct bench *bench, uint32_t kind, uint32_t index, void *pointer)
-{
-    struct kvr_group_message message = {.kind = kind, .index = index, .pointer = pointer};
-
-    assert_true(kvr_group_command(bench->group, &message));
-    assert_true(kvr_group_step(bench->group, 1));
-}
-
-static void peer_add(struct bench *bench, uint32_t peer, uint32_t rail_count)
-{
-    struct kvr_group_message answer;
-    struct kvr_peer_rails *rails = &bench->peer_rails[peer];
-
-    rails->rail_count = rail_count;
-    for (uint32_t i = 0; i < rail_count; i++)
-        rails->rails[i] =
-            (struct kvr_rail_address){.rail = i, .epoch = 1, .bytes = 1, .address = {'a' + i}};
-    command(bench, KVR_GROUP_PEER_ADD, peer, rails);
-    assert_true(event(bench, &answer));
-    assert_int_equal(answer.kind, KVR_GROUP_PEER_ADDED);
-    assert_int_equal(answer.status, KVR_OK);
-    assert_ptr_equal(answer.pointer, rails);
-}
-
-static kvr_status post_bytes(struct bench *bench, uint32_t peer, uint64_t bytes, bool more,
-                             struct kvr_pair *ret_pair)
-{
-    struct kvr_group_piece piece = {&bench->local, &bench->remote, 0, 0, bytes};
-    struct kvr_group_post post = {.peer = peer,
-                                  .immediate = (uint32_t)bench->token,
-                                  .pieces = &piece,
-                                  .piece_count = 1,
-                                  .token = bench->token,
-                                  .more = more};
-    kvr_status status = kvr_group_post(bench->group, &post, ret_pair);
-
-    if (status == KVR_OK)
-        bench->token++;
-    return status;
-}
-
-static kvr_status post(struct bench *bench, uint32_t peer, struct kvr_pair *ret_pair)
-{
-    return post_bytes(bench, peer, 100, false, ret_pair);
-}
+#include "tests/support/fake_group.h"
 
 static void group_pairs_all_rails(void **state)
 {
@@ -382,7 +18,7 @@ static void group_pairs_all_rails(void **state)
     (void)state;
     for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
         uint32_t n = cases[c].here, m = cases[c].there, seen = 0;
-        bool used[RAILS][8] = {0};
+        bool used[FAKE_RAILS][8] = {0};
         struct kvr_pair pair;
 
         bench_open(&bench, n, 0, 64);
@@ -682,14 +318,14 @@ static void group_counts_what_it_does_not_know(void **state)
     assert_int_equal(post(&bench, 0, &pair), KVR_OK);
     finish(bench.rails[0].newest, 0, KVR_OK);
     late = bench.rails[0].newest->queue[0];
-    push(bench.rails[0].newest, late); /* the same completion twice */
+    fake_push(bench.rails[0].newest, late); /* the same completion twice */
     kvr_group_step(bench.group, 2);
     assert_int_equal(fake.written_count[0], 1);
     assert_int_equal(kvr_group_counters(bench.group, 0).stale, 1);
     /* An error entry without a write of ours is told once an epoch. */
     for (unsigned i = 0; i < 3; i++)
-        push(bench.rails[0].newest,
-             (struct kvr_completion){.kind = KVR_COMPLETION_FAILED, .status = KVR_PEER_LOST});
+        fake_push(bench.rails[0].newest,
+                  (struct kvr_completion){.kind = KVR_COMPLETION_FAILED, .status = KVR_PEER_LOST});
     kvr_group_step(bench.group, 3);
     assert_true(event(&bench, &message));
     assert_int_equal(message.kind, KVR_GROUP_RAIL_ERROR);
@@ -865,7 +501,7 @@ static void group_refuses_nonsense(void **state)
 /* One random step of one random case. */
 static void random_action(struct bench *bench, struct kvr_rng *rng, uint32_t *epochs)
 {
-    struct kvr_endpoint *endpoint = bench->rails[kvr_rng_below(rng, RAILS)].newest;
+    struct kvr_endpoint *endpoint = bench->rails[kvr_rng_below(rng, FAKE_RAILS)].newest;
     static struct kvr_rail_address successor;
     struct kvr_pair pair;
 
@@ -915,7 +551,7 @@ static void group_settles_every_post_once(void **state)
         uint32_t epochs = 1;
 
         kvr_rng_init(&rng, seed);
-        bench_open(&bench, RAILS, (uint32_t)kvr_rng_between(&rng, 1, 40), 64);
+        bench_open(&bench, FAKE_RAILS, (uint32_t)kvr_rng_between(&rng, 1, 40), 64);
         for (uint32_t peer = 0; peer < 3; peer++)
             peer_add(&bench, peer, 2);
         for (unsigned i = 0; i < 300; i++) {
@@ -925,7 +561,7 @@ static void group_settles_every_post_once(void **state)
             while (event(&bench, &message))
                 ;
         }
-        for (uint32_t rail = 0; rail < RAILS; rail++)
+        for (uint32_t rail = 0; rail < FAKE_RAILS; rail++)
             command(&bench, KVR_GROUP_RECYCLE, rail, NULL);
         assert_int_equal(kvr_group_outstanding(bench.group), 0);
         assert_true(bench.token > 0);
@@ -934,7 +570,7 @@ static void group_settles_every_post_once(void **state)
                 fail_msg("seed %llu: token %llu was settled %u times", (unsigned long long)seed,
                          (unsigned long long)token, fake.written_count[token]);
         }
-        for (uint32_t rail = 0; rail < RAILS; rail++)
+        for (uint32_t rail = 0; rail < FAKE_RAILS; rail++)
             assert_int_equal(kvr_group_counters(bench.group, rail).in_flight, 0);
         kvr_group_close(bench.group);
     }

@@ -1,0 +1,84 @@
+/* A rail group on a scripted fabric: a write completes only when the case says so, and what the
+ * fabric and the group's user were asked is written down, in order. One group at a time. */
+#ifndef KVR_TESTS_FAKE_GROUP_H
+#define KVR_TESTS_FAKE_GROUP_H
+
+#include "fabric/rail_group.h"
+
+#define FAKE_RAILS 3
+#define WRITES     64
+#define LOG_BYTES  8192
+#define TOKENS     200000
+
+struct fake_write {
+    uint64_t context, peer;
+    uint32_t immediate;
+    bool more;
+};
+
+struct kvr_rail {
+    unsigned number;
+    struct kvr_rail_facts facts;
+    struct kvr_endpoint *newest;
+    bool refuse_open;
+};
+
+struct kvr_endpoint {
+    struct kvr_rail *rail;
+    unsigned number;
+    bool stopped, closed;
+    kvr_status next_write; /* KVR_OK, or what every write answers */
+    unsigned again_once;   /* this many writes answer AGAIN first */
+    uint64_t dead_peer;    /* writes to it answer AGAIN; 0: none */
+    uint64_t peers;
+    struct fake_write writes[WRITES];
+    unsigned write_count;
+    struct kvr_completion queue[2 * WRITES];
+    unsigned queue_count;
+};
+
+struct fake {
+    char log[LOG_BYTES];
+    struct kvr_endpoint endpoints[4096];
+    unsigned endpoint_count;
+    bool log_inserts;
+    /* the user's side */
+    unsigned written_count[TOKENS];
+    kvr_status written_status[TOKENS];
+    unsigned arrived_count;
+    uint32_t arrived_epoch;
+    bool tell_arrivals;
+    struct kvr_group *group;
+};
+extern struct fake fake;
+extern const struct kvr_fabric fake_fabric;
+
+/* A group of `rail_count` rails with the given window, and the memory to write from and to. */
+struct bench {
+    struct kvr_rail rails[FAKE_RAILS];
+    struct kvr_rail *rail_list[FAKE_RAILS];
+    struct kvr_group *group;
+    struct kvr_region local;
+    struct kvr_remote_region remote;
+    struct kvr_peer_rails peer_rails[4];
+    uint64_t token;
+};
+
+/* The fabric's side. */
+void finish(struct kvr_endpoint *endpoint, unsigned i, kvr_status status); /* the i-th oldest */
+void finish_all(struct kvr_endpoint *endpoint);
+void arrive(struct kvr_endpoint *endpoint, uint32_t immediate);
+void fake_push(struct kvr_endpoint *endpoint, struct kvr_completion completion);
+
+/* The loop's side. The group's user only writes down what it is told, if options name none; they
+ * need no fabric and no rails. */
+void bench_open(struct bench *bench, uint32_t rail_count, uint32_t window, uint32_t ring_entries);
+void bench_open_as(struct bench *bench, const struct kvr_group_options *options);
+bool event(struct bench *bench, struct kvr_group_message *message);
+void command(struct bench *bench, uint32_t kind, uint32_t index, void *pointer);
+void peer_add(struct bench *bench, uint32_t peer, uint32_t rail_count);
+kvr_status post_bytes(struct bench *bench, uint32_t peer, uint64_t bytes, bool more,
+                      struct kvr_pair *ret_pair);
+kvr_status post(struct bench *bench, uint32_t peer, struct kvr_pair *ret_pair);
+
+#endif
