@@ -219,6 +219,13 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static double percentile_s(const int64_t *sorted, uint64_t count, unsigned percent)
+{
+    uint64_t index = (count - 1) * percent / 100;
+
+    return (double)sorted[index] / 1e9;
+}
+
 static struct metrics_latency percentiles(int64_t *values, uint64_t count)
 {
     struct metrics_latency latency = {.count = count};
@@ -226,9 +233,9 @@ static struct metrics_latency percentiles(int64_t *values, uint64_t count)
     if (count == 0)
         return latency;
     qsort(values, count, sizeof(values[0]), by_size);
-    latency.p50 = (double)values[(count - 1) * 50 / 100] / 1e9;
-    latency.p95 = (double)values[(count - 1) * 95 / 100] / 1e9;
-    latency.p99 = (double)values[(count - 1) * 99 / 100] / 1e9;
+    latency.p50 = percentile_s(values, count, 50);
+    latency.p95 = percentile_s(values, count, 95);
+    latency.p99 = percentile_s(values, count, 99);
     return latency;
 }
 

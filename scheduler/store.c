@@ -212,7 +212,7 @@ static kvr_status bring_up_to_date(struct store *store, const char *folder, stru
 
 kvr_status store_open_writer(const char *folder, struct store **ret_store, struct kvr_error *error)
 {
-    struct store *store;
+    struct store *store = NULL;
     kvr_status status;
 
     /* The version is looked at before journal_mode changes anything in a newer database. */

@@ -42,6 +42,7 @@ static bool is_ours(int fd, const struct kvr_endpoint *endpoint)
     struct sockaddr_storage local, bound;
     socklen_t bytes = sizeof(local);
 
+    memset(&local, 0, sizeof(local));
     memset(&bound, 0, sizeof(bound));
     memcpy(&bound, endpoint->address, endpoint->address_bytes);
     if (getsockname(fd, (struct sockaddr *)&local, &bytes) != 0)

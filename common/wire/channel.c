@@ -290,12 +290,9 @@ static int start_connect(struct kvr_channel *channel, const struct sockaddr *add
 static const struct addrinfo *choose(const struct addrinfo *list, uint32_t attempt)
 {
     const struct addrinfo *at = list;
-    uint32_t count = 0;
 
-    for (; at != NULL; at = at->ai_next)
-        count++;
-    for (at = list, attempt %= count; attempt > 0; attempt--)
-        at = at->ai_next;
+    while (attempt-- > 0)
+        at = at->ai_next != NULL ? at->ai_next : list;
     return at;
 }
 
