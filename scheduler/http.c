@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "scheduler/http_clients.h"
 #include "scheduler/page.h"
 
 #define INGEST_PATH   "/ingest/v1/events"
@@ -25,6 +26,7 @@ static const char security_policy[] =
 struct http {
     struct http_options options;
     struct MHD_Daemon *daemon;
+    struct http_clients clients;
     size_t body_bytes; /* of all requests under way; the daemon's thread only */
     _Atomic bool draining;
 };
@@ -266,6 +268,19 @@ static enum MHD_Result begin_report(struct request *request)
 
 /* ---- the daemon's callbacks ---- */
 
+static void connection_changed(void *self, struct MHD_Connection *connection, void **context,
+                               enum MHD_ConnectionNotificationCode code)
+{
+    struct http *http = self;
+
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        *context = http_client_joined(
+            &http->clients, kvr_clock_now(),
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd);
+    else
+        http_client_left(&http->clients, *context);
+}
+
 static struct request *new_request(struct http *http, struct MHD_Connection *connection)
 {
     struct request *request = calloc(1, sizeof(*request));
@@ -299,6 +314,9 @@ static enum MHD_Result serve(void *self, struct MHD_Connection *connection, cons
     }
     if (request->waiting)
         return answer_report(request);
+    http_client_asked(
+        &request->http->clients, kvr_clock_now(),
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context);
     if (posting && strcmp(method, "POST") == 0)
         return take_report(request);
     if (posting)
@@ -393,13 +411,19 @@ kvr_status http_start(const struct http_options *options, struct http **ret_http
         free(http);
         return status;
     }
+    http_clients_init(&http->clients);
+    /* poll, not epoll: its edges are lost when a client's last bytes and its end come together, and
+     * the connection stays until it has been idle for long enough. */
     http->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
+        MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
         serve, http, MHD_OPTION_EXTERNAL_LOGGER, daemon_log, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
-        MHD_OPTION_NOTIFY_COMPLETED, request_done, NULL, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)HTTP_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)HTTP_IDLE_SECONDS,
+        MHD_OPTION_NOTIFY_CONNECTION, connection_changed, http, MHD_OPTION_NOTIFY_COMPLETED,
+        request_done, NULL, MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_CONNECTIONS_MAX,
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)HTTP_CONNECTIONS_PER_HOST,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)HTTP_IDLE_SECONDS,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)32768, MHD_OPTION_END);
     if (http->daemon == NULL) {
+        http_clients_done(&http->clients);
         close(fd);
         free(http);
         return kvr_error_set(error, KVR_SYSTEM, "http", "libmicrohttpd does not start");
@@ -414,11 +438,17 @@ void http_drain(struct http *http)
     atomic_store(&http->draining, true);
 }
 
+void http_tick(struct http *http, kvr_ns now)
+{
+    http_clients_sweep(&http->clients, now);
+}
+
 struct http *http_stop(struct http *http)
 {
     if (http == NULL)
         return NULL;
     MHD_stop_daemon(http->daemon);
+    http_clients_done(&http->clients);
     free(http);
     return NULL;
 }

@@ -1,22 +1,25 @@
-/* The scheduler's port: libmicrohttpd with epoll, in one thread of its own.
+/* The scheduler's port: libmicrohttpd in one thread of its own.
  *
  *   POST /ingest/v1/events   agents' reports; suspended until the writer has committed
  *   GET  /metrics            Prometheus text
  *   GET  /api/…, /healthz    api.h
  *   GET  /, /app.js …        the page, compiled in or from --web-root
  *
- * Bodies are at most KVR_REPORT_BYTES_MAX, all bodies together HTTP_BODIES_BYTES_MAX; idle
- * connections are closed, and their number is bounded, so garbage costs nothing. */
+ * Bodies are at most KVR_REPORT_BYTES_MAX, all bodies together HTTP_BODIES_BYTES_MAX; connections
+ * that are idle, or slow over a request (http_clients.h), are closed, and their number is bounded,
+ * also of one host, so garbage costs nothing. */
 #ifndef KVR_SCHEDULER_HTTP_H
 #define KVR_SCHEDULER_HTTP_H
 
 #include "base/address.h"
 #include "scheduler/api.h"
+#include "scheduler/http_clients.h"
 #include "scheduler/ingest.h"
 
-#define HTTP_CONNECTIONS_MAX  512
-#define HTTP_IDLE_SECONDS     15
-#define HTTP_BODIES_BYTES_MAX ((size_t)64 << 20)
+#define HTTP_CONNECTIONS_MAX      512
+#define HTTP_CONNECTIONS_PER_HOST 128
+#define HTTP_IDLE_SECONDS         15
+#define HTTP_BODIES_BYTES_MAX     ((size_t)64 << 20)
 
 struct http_options {
     struct kvr_address listen; /* a literal, or localhost */
@@ -31,6 +34,8 @@ struct http;
 
 KVR_MUST_CHECK kvr_status http_start(const struct http_options *options, struct http **ret_http,
                                      uint16_t *ret_port, struct kvr_error *error);
+/* About once a second, from any thread: ends connections that are too slow. */
+void http_tick(struct http *http, kvr_ns now);
 /* From now on reports are answered 503; what the writer holds is still answered. */
 void http_drain(struct http *http);
 /* After ingest_stop. Returns NULL. */

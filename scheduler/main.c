@@ -186,17 +186,21 @@ static void stop(struct scheduler *scheduler)
     store_close(scheduler->writer);
 }
 
-/* SIGTERM or SIGINT; each SIGHUP before is dealt with. */
-static int wait_for_end(const sigset_t *signals, int argc, char **argv, struct config *config)
+/* SIGTERM or SIGINT; each SIGHUP and each second before is dealt with. */
+static int wait_for_end(const sigset_t *signals, int argc, char **argv, struct config *config,
+                        struct http *http)
 {
-    int number = 0;
+    const struct timespec second = {.tv_sec = 1};
 
-    while (sigwait(signals, &number) != 0 || number == SIGHUP) {
+    for (;;) {
+        int number = sigtimedwait(signals, NULL, &second);
+
         if (number == SIGHUP)
             kvr_options_hang_up(&command, argc, argv, config, sizeof(*config));
-        number = 0;
+        else if (number > 0)
+            return number;
+        http_tick(http, kvr_clock_now());
     }
-    return number;
 }
 
 int main(int argc, char **argv)
@@ -229,7 +233,9 @@ int main(int argc, char **argv)
     status = start(&config, &address, &scheduler, &error);
     if (status == KVR_OK)
         kvr_log_info("%s received: stopping",
-                     wait_for_end(&signals, argc, argv, &config) == SIGTERM ? "SIGTERM" : "SIGINT");
+                     wait_for_end(&signals, argc, argv, &config, scheduler.http) == SIGTERM
+                         ? "SIGTERM"
+                         : "SIGINT");
     else
         kvr_log_error("kvrail-scheduler: %s", error.detail);
     stop(&scheduler);
