@@ -1,18 +1,17 @@
-/* `kvrail topo`: what this host has that a rail could use, and where it lies. */
-#include <inttypes.h>
-#include <jansson.h>
-#include <stdio.h>
+/* `kvrail topo`: what this host, or the one that a file describes, has that a rail could use, which
+ * cards belong together, and what is odd about it. */
+#include "tools/topo.h"
+
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/address.h"
 #include "base/options.h"
-#include "fabric/fabric_ofi.h"
 #include "tools/tool.h"
-#include "topology/topology.h"
-
-#define RAILS_LISTED_MAX 64
 
 struct topo_options {
     char provider[16];
+    char xml[4096];
     bool json;
 };
 
@@ -22,6 +21,12 @@ static const struct kvr_option options[] = {
      .choices = "tcp|shm|verbs|efa",
      KVR_OPTION_CHOICE(struct topo_options, provider),
      .help = "Only the rails of this provider."},
+    {.name = "xml",
+     .section = "topology",
+     .value = "FILE",
+     KVR_OPTION_STRING(struct topo_options, xml),
+     .help = "A host that `lstopo --of xml FILE` described, in place of this one; every card in it "
+             "counts as a rail."},
     {.name = "json",
      .section = "topology",
      KVR_OPTION_BOOL(struct topo_options, json),
@@ -31,196 +36,150 @@ static const struct kvr_option options[] = {
 static const struct kvr_command command = {
     .name = "kvrail topo",
     .description =
-        "Shows this host's NUMA nodes, network cards and GPUs, and which rails libfabric\n"
-        "offers on them: what --provider and --rail of an agent can name.",
+        "Shows which network cards belong together: a line for each GPU with the NUMA node, the\n"
+        "cores for the thread that drives them and the cards, nearest first come; cards without a\n"
+        "GPU near, by NUMA node. Then what is odd, then NUMA nodes, cards, and the rails that\n"
+        "libfabric offers: what --provider and --rail of an agent can name.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
+    .footer =
+        "Distance counts links of the PCI tree between card and GPU, and 10 for each of host\n"
+        "bridge, NUMA node and other NUMA node on the way.",
 };
 
-/* Rails of one provider, or why it has none. */
-struct provider_rails {
-    const char *provider;
-    struct kvr_rail_facts rails[RAILS_LISTED_MAX];
-    unsigned count;
-    struct kvr_error error;
-};
+/* In the order of preference for one card. */
+static const char *const provider_names[TOPO_PROVIDERS] = {"efa", "verbs", "tcp", "shm"};
 
-static void print_node(FILE *stream, const struct kvr_topology *topology, uint32_t node)
+static void ask_providers(struct topo *topo, const char *only)
 {
-    if (node == KVR_NODE_UNKNOWN)
-        fprintf(stream, "%4s", "-");
-    else
-        fprintf(stream, "%4u", topology->nodes[node].number);
-}
+    for (size_t i = 0; i < TOPO_PROVIDERS; i++) {
+        struct topo_provider *list = &topo->providers[topo->provider_count];
 
-static void print_speed(FILE *stream, uint64_t speed_bps)
-{
-    if (speed_bps == 0)
-        fprintf(stream, "%9s", "-");
-    else
-        fprintf(stream, "%4.0f Gb/s", (double)speed_bps / 1e9);
-}
-
-static void print_host(FILE *stream, const struct kvr_topology *topology)
-{
-    fprintf(stream, "%-4s %10s  %s\n", "NODE", "MEMORY", "CORES");
-    for (uint32_t i = 0; i < topology->node_count; i++) {
-        const struct kvr_topology_node *node = &topology->nodes[i];
-
-        fprintf(stream, "%4u %7.1f GB  %u of %u\n", node->number, (double)node->memory_bytes / 1e9,
-                node->core_count, topology->core_count);
-    }
-    fprintf(stream, "\n%-10s %-16s %4s %9s %-5s %-13s %s\n", "CARD", "NAME", "NODE", "SPEED", "",
-            "PCI", "MODEL");
-    for (uint32_t i = 0; i < topology->card_count; i++) {
-        const struct kvr_topology_card *card = &topology->cards[i];
-
-        fprintf(stream, "%-10s %-16s ", kvr_card_kind_name(card->kind), card->name);
-        print_node(stream, topology, card->node);
-        fputc(' ', stream);
-        print_speed(stream, card->speed_bps);
-        fprintf(stream, " %-5s %-13s %s\n",
-                card->kind != KVR_CARD_INTERFACE ? ""
-                : card->up                       ? "up"
-                                                 : "down",
-                card->pci[0] != '\0' ? card->pci : "-", card->model);
-    }
-    if (topology->truncated)
-        fprintf(stream, "(there is more than is listed)\n");
-}
-
-static void print_rails(FILE *stream, const struct kvr_topology *topology,
-                        const struct provider_rails *list)
-{
-    unsigned shown = list->count < RAILS_LISTED_MAX ? list->count : RAILS_LISTED_MAX;
-
-    if (list->count == 0) {
-        fprintf(stream, "%-8s none: %s\n", list->provider, list->error.detail);
-        return;
-    }
-    for (unsigned i = 0; i < shown; i++) {
-        const struct kvr_rail_facts *rail = &list->rails[i];
-
-        fprintf(stream, "%-8s %-16s %-12s %-28s ", rail->provider, rail->name,
-                rail->interface[0] != '\0' ? rail->interface : "-",
-                rail->source[0] != '\0' ? rail->source : "-");
-        print_node(stream, topology, kvr_topology_node_of(topology, rail->pci, rail->interface));
-        fputc(' ', stream);
-        print_speed(stream, rail->speed_bps);
-        fprintf(stream, " %-16s %u/%u\n", rail->provider_path, rail->write.pieces_local,
-                rail->write.pieces_remote);
-    }
-    if (list->count > shown)
-        fprintf(stream, "(%u more)\n", list->count - shown);
-}
-
-static json_t *node_json(const struct kvr_topology *topology, uint32_t node)
-{
-    return node == KVR_NODE_UNKNOWN ? json_null()
-                                    : json_integer((json_int_t)topology->nodes[node].number);
-}
-
-/* null: no limit. */
-static json_t *limit_json(uint64_t bytes)
-{
-    return bytes > INT64_MAX ? json_null() : json_integer((json_int_t)bytes);
-}
-
-static json_t *host_json(const struct kvr_topology *topology)
-{
-    json_t *nodes = json_array(), *cards = json_array();
-
-    for (uint32_t i = 0; i < topology->node_count; i++)
-        json_array_append_new(nodes,
-                              json_pack("{s:i, s:I, s:i}", "node", (int)topology->nodes[i].number,
-                                        "memory_bytes", (json_int_t)topology->nodes[i].memory_bytes,
-                                        "cores", (int)topology->nodes[i].core_count));
-    for (uint32_t i = 0; i < topology->card_count; i++) {
-        const struct kvr_topology_card *card = &topology->cards[i];
-
-        json_array_append_new(cards,
-                              json_pack("{s:s, s:s, s:s, s:s, s:I, s:o, s:b}", "kind",
-                                        kvr_card_kind_name(card->kind), "name", card->name, "model",
-                                        card->model, "pci", card->pci, "speed_bits_per_second",
-                                        (json_int_t)card->speed_bps, "node",
-                                        node_json(topology, card->node), "up", card->up));
-    }
-    return json_pack("{s:s, s:o, s:o}", "libfabric", kvr_fabric_ofi_version(), "nodes", nodes,
-                     "cards", cards);
-}
-
-static void add_rails_json(json_t *array, const struct kvr_topology *topology,
-                           const struct provider_rails *list)
-{
-    for (unsigned i = 0; i < list->count && i < RAILS_LISTED_MAX; i++) {
-        const struct kvr_rail_facts *rail = &list->rails[i];
-        uint32_t node = kvr_topology_node_of(topology, rail->pci, rail->interface);
-
-        json_array_append_new(
-            array,
-            json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:i, s:i, s:o, s:b}", "provider",
-                      rail->provider, "provider_path", rail->provider_path, "name", rail->name,
-                      "interface", rail->interface, "address", rail->source, "pci", rail->pci,
-                      "speed_bits_per_second", (json_int_t)rail->speed_bps, "node",
-                      node_json(topology, node), "pieces_local", (int)rail->write.pieces_local,
-                      "pieces_remote", (int)rail->write.pieces_remote, "write_bytes_max",
-                      limit_json(rail->write.bytes_max), "same_host_only", rail->same_host_only));
-    }
-}
-
-static void list_rails(const char *provider, struct provider_rails *ret_list)
-{
-    memset(ret_list, 0, sizeof(*ret_list));
-    ret_list->provider = provider;
-    ret_list->count =
-        kvr_fabric_ofi_list(provider, ret_list->rails, RAILS_LISTED_MAX, &ret_list->error);
-}
-
-static void show(const struct topo_options *config, const struct kvr_topology *topology)
-{
-    static const char *const providers[] = {"efa", "verbs", "tcp", "shm"};
-    static struct provider_rails list;
-    json_t *host = config->json ? host_json(topology) : NULL, *rails = json_array();
-
-    if (!config->json) {
-        print_host(stdout, topology);
-        printf("\n%-8s %-16s %-12s %-28s %4s %9s %-16s %s\n", "PROVIDER", "RAIL", "INTERFACE",
-               "ADDRESS", "NODE", "SPEED", "LIBFABRIC", "PIECES A WRITE, LOCAL/REMOTE");
-    }
-    for (size_t i = 0; i < sizeof(providers) / sizeof(providers[0]); i++) {
-        if (config->provider[0] != '\0' && strcmp(config->provider, providers[i]) != 0)
+        if (only[0] != '\0' && strcmp(only, provider_names[i]) != 0)
             continue;
-        list_rails(providers[i], &list);
-        if (config->json)
-            add_rails_json(rails, topology, &list);
-        else
-            print_rails(stdout, topology, &list);
+        list->provider = provider_names[i];
+        list->count =
+            kvr_fabric_ofi_list(list->provider, list->rails, TOPO_RAILS_LISTED_MAX, &list->error);
+        list->listed = list->count < TOPO_RAILS_LISTED_MAX ? list->count : TOPO_RAILS_LISTED_MAX;
+        topo->provider_count++;
     }
-    if (config->json) {
-        json_object_set_new(host, "rails", rails);
-        json_dumpf(host, stdout, JSON_INDENT(2));
-        putchar('\n');
-        json_decref(host);
+}
+
+/* A card has one rail: of the provider that is asked first, and its first address. */
+static bool has_card(const struct kvr_host_groups *groups, const struct kvr_rail_facts *facts,
+                     const struct kvr_topology_card *card)
+{
+    for (uint32_t i = 0; i < groups->rail_count; i++) {
+        const struct kvr_host_rail *rail = &groups->rails[i];
+
+        if (card != NULL && card->pci[0] != '\0' && strcmp(rail->pci, card->pci) == 0)
+            return true;
+        if (facts->interface[0] != '\0' && strcmp(rail->interface, facts->interface) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool reaches_other_hosts(const struct kvr_rail_facts *facts)
+{
+    struct kvr_address address;
+
+    return !facts->same_host_only &&
+           (kvr_address_parse(facts->source, 0, NULL, &address) != KVR_OK ||
+            !kvr_address_is_loopback(&address));
+}
+
+static void add_rail(struct topo *topo, const struct kvr_rail_facts *facts, bool on_pci)
+{
+    const struct kvr_topology_card *card =
+        kvr_topology_card_of(topo->topology, facts->pci, facts->interface);
+    bool pci = facts->pci[0] != '\0' || (card != NULL && card->pci[0] != '\0');
+    struct kvr_host_rail *rail;
+
+    if (pci != on_pci || !reaches_other_hosts(facts) || has_card(&topo->groups, facts, card) ||
+        topo->groups.rail_count == KVR_HOST_RAILS_MAX)
+        return;
+    rail = &topo->groups.rails[topo->groups.rail_count++];
+    *rail =
+        (struct kvr_host_rail){.speed_bps = facts->speed_bps, .down = card != NULL && card->down};
+    memcpy(rail->name, facts->name, sizeof(rail->name));
+    memcpy(rail->interface, facts->interface, sizeof(rail->interface));
+    memcpy(rail->pci, pci && card != NULL ? card->pci : facts->pci, sizeof(rail->pci));
+    memcpy(rail->provider, facts->provider, sizeof(rail->provider));
+}
+
+/* What is not on PCI (a container's veth, a bridge) counts only where nothing else is. */
+static void choose_rails(struct topo *topo)
+{
+    static const bool kinds[] = {true, false};
+
+    topo->groups.topology = topo->topology;
+    for (size_t k = 0; k < 2 && topo->groups.rail_count == 0; k++)
+        for (unsigned p = 0; p < topo->provider_count; p++)
+            for (unsigned i = 0; i < topo->providers[p].listed; i++)
+                add_rail(topo, &topo->providers[p].rails[i], kinds[k]);
+}
+
+static void find_oddities(struct topo *topo)
+{
+    struct kvr_host_offer offers[TOPO_PROVIDERS];
+
+    for (unsigned i = 0; i < topo->provider_count; i++)
+        offers[i] = (struct kvr_host_offer){.provider = topo->providers[i].provider,
+                                            .rail_count = topo->providers[i].count,
+                                            .reason = topo->providers[i].error.detail};
+    kvr_host_groups_odd(&topo->groups, offers, topo->provider_count, &topo->oddities);
+}
+
+static void keep_provider(struct kvr_host_groups *groups, const char *only)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < groups->rail_count; i++) {
+        if (only[0] == '\0' || strcmp(groups->rails[i].provider, only) == 0)
+            groups->rails[kept++] = groups->rails[i];
+    }
+    groups->rail_count = kept;
+}
+
+static void show(const struct topo *topo, bool as_json)
+{
+    json_t *json;
+
+    if (!as_json) {
+        topo_print(topo, stdout);
         return;
     }
-    printf("\nlibfabric %s\n", kvr_fabric_ofi_version());
-    json_decref(rails);
+    json = topo_json(topo);
+    json_dumpf(json, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(json);
 }
 
 int tool_topo_main(int argc, char **argv)
 {
-    struct topo_options config = {0};
-    struct kvr_topology *topology;
+    static struct topo topo; /* large */
+    static struct topo_options config;
     struct kvr_error error = {0};
     int exit_status;
 
     if (!kvr_options_load(&command, argc, argv, &config, &exit_status))
         return exit_status;
-    if (kvr_topology_read(&topology, &error) != KVR_OK) {
+    if (kvr_topology_read(config.xml[0] != '\0' ? config.xml : NULL, &topo.topology, &error) !=
+        KVR_OK) {
         fprintf(stderr, "kvrail topo: %s\n", error.detail);
         return 1;
     }
-    show(&config, topology);
-    kvr_topology_free(topology);
+    if (topo.topology->from_file) {
+        kvr_host_rails_of_cards(topo.topology, &topo.groups);
+        keep_provider(&topo.groups, config.provider);
+    } else {
+        ask_providers(&topo, config.provider);
+        choose_rails(&topo);
+    }
+    kvr_host_groups_make(&topo.groups);
+    find_oddities(&topo);
+    show(&topo, config.json);
+    kvr_topology_free(topo.topology);
     return 0;
 }

@@ -1,0 +1,33 @@
+/* What `kvrail topo` found, and its two ways of showing it. Private to topo*.c. */
+#ifndef KVR_TOOLS_TOPO_H
+#define KVR_TOOLS_TOPO_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "fabric/fabric_ofi.h"
+#include "topology/host_groups.h"
+
+#define TOPO_PROVIDERS        4
+#define TOPO_RAILS_LISTED_MAX 64
+
+/* Rails of one provider, or why it has none. */
+struct topo_provider {
+    const char *provider;
+    struct kvr_rail_facts rails[TOPO_RAILS_LISTED_MAX];
+    unsigned listed, count; /* count: there are */
+    struct kvr_error error;
+};
+
+struct topo {
+    struct kvr_topology *topology;
+    struct topo_provider providers[TOPO_PROVIDERS]; /* none of a file */
+    unsigned provider_count;
+    struct kvr_host_groups groups;
+    struct kvr_oddities oddities;
+};
+
+void topo_print(const struct topo *topo, FILE *stream);
+json_t *topo_json(const struct topo *topo);
+
+#endif
