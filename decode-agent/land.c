@@ -31,12 +31,26 @@ static bool epoch_closed(const struct land *land, uint32_t rail, uint32_t epoch)
     return rail < KVR_RAILS_MAX && epoch <= land->epoch_closed[rail];
 }
 
-static uint64_t arrived_on(const struct landing *landing, uint32_t rail, uint32_t epoch)
+/* Index of its count, or count_count. */
+static uint32_t count_of(const struct landing *landing, uint32_t rail, uint32_t epoch)
 {
-    for (uint32_t i = 0; i < landing->count_count; i++)
-        if (landing->counts[i].rail == rail && landing->counts[i].epoch == epoch)
-            return landing->counts[i].count;
-    return 0;
+    uint32_t i = 0;
+
+    while (i < landing->count_count &&
+           (landing->counts[i].rail != rail || landing->counts[i].epoch != epoch))
+        i++;
+    return i;
+}
+
+/* Everything that was posted there has arrived. A chunk that arrives again was posted again, or its
+ * entry came twice: then another may still be on its way although the counts are equal. */
+static bool even(const struct landing *landing, const struct kvr_epoch_count *posted)
+{
+    uint32_t i = count_of(landing, posted->rail, posted->epoch);
+
+    if (i == landing->count_count)
+        return posted->count == 0;
+    return landing->counts[i].count == posted->count && (landing->doubted >> i & 1) == 0;
 }
 
 /* Even or closed: nothing that the source posted there can still arrive. */
@@ -45,8 +59,7 @@ static bool settled(const struct land *land, const struct landing *landing,
 {
     if (epoch_closed(land, posted->rail, posted->epoch))
         return true;
-    return !landing->quiet->closed_only &&
-           arrived_on(landing, posted->rail, posted->epoch) == posted->count;
+    return !landing->quiet->closed_only && even(landing, posted);
 }
 
 static bool named(const struct landing_quiet *quiet, const struct kvr_epoch_count *count)
@@ -166,16 +179,18 @@ static void check_all(struct land *land, struct landing *landing)
     tell(land, landing, LAND_ALL, landing->chunk_count, 0, NULL);
 }
 
-static void count_arrival(struct landing *landing, uint32_t rail, uint32_t epoch)
+static void count_arrival(struct landing *landing, uint32_t rail, uint32_t epoch, bool again)
 {
+    uint32_t i = count_of(landing, rail, epoch);
+
     landing->arrivals++;
     landing->rails |= (uint64_t)1 << rail;
-    for (uint32_t i = 0; i < landing->count_count; i++) {
-        if (landing->counts[i].rail == rail && landing->counts[i].epoch == epoch) {
-            landing->counts[i].count++;
-            return;
-        }
+    if (i < landing->count_count) {
+        landing->counts[i].count++;
+        landing->doubted |= (uint64_t)again << i;
+        return;
     }
+    landing->doubted |= i < KVR_EPOCHS_PER_TRANSFER ? (uint64_t)again << i : 0;
     /* Beyond the table the count is lost: then quiet is proven only by closing every epoch, since
      * the source's own table ends at the same size and it gives up first. */
     if (landing->count_count < KVR_EPOCHS_PER_TRANSFER)
@@ -198,7 +213,7 @@ static void land_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, 
     landing = land->landings[landing_index - 1];
     land->arrived_at[landing->peer][rail] = now;
     chunk = (uint32_t)land->slots[slot].place << 16 | (immediate & 0xffff);
-    count_arrival(landing, rail, epoch);
+    count_arrival(landing, rail, epoch, chunk < landing->chunk_total && bit_get(landing, chunk));
     if (chunk >= landing->chunk_total) {
         tell(land, landing, LAND_BAD, 0, 0, NULL);
     } else if (!bit_get(landing, chunk)) {

@@ -76,6 +76,7 @@ struct landing {
     uint32_t chunk_total; /* UINT32_MAX before LAND_FINAL */
     struct kvr_epoch_count counts[KVR_EPOCHS_PER_TRANSFER];
     uint32_t count_count;
+    uint64_t doubted; /* bit i: counts[i] has an arrival too many, and proves nothing */
     struct landing_quiet *quiet;
     uint64_t arrivals, rails;
     bool all_told, quiet_told;
