@@ -130,7 +130,8 @@ void is_quiet(struct inbound *inbound, kvr_ns now, struct transfer *transfer, ui
     transfer_check_done(inbound, now, transfer);
 }
 
-/* DONE needs FINAL, all bits, TAIL, and after a second posting that nothing can land any more. */
+/* DONE needs FINAL, all bits, TAIL, after a second posting that nothing can land any more, and
+ * where asked that the bytes hash to what the source's did. */
 void transfer_check_done(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
 {
     if (transfer->state != T_WANTED && transfer->state != T_LIVE)
@@ -140,6 +141,8 @@ void transfer_check_done(struct inbound *inbound, kvr_ns now, struct transfer *t
     if (transfer->final.has_tail && !transfer->tail_seen)
         return;
     if (transfer->tainted && !transfer->quiet && !KVR_MUTANT(done_while_tainted))
+        return;
+    if (!transfer_verified(inbound, transfer))
         return;
     transfer_settle(inbound, now, transfer);
 }
@@ -214,6 +217,12 @@ void transfer_closed(struct inbound *inbound, kvr_ns now, struct transfer *trans
         segment = next;
     }
     transfer->segments = NULL;
+    while (transfer->landing->digest_first != NULL) {
+        struct landing_digest *digest = transfer->landing->digest_first;
+
+        transfer->landing->digest_first = digest->next;
+        kvr_buddy_free(inbound->memory, digest);
+    }
     kvr_buddy_free(inbound->memory, transfer->landing->bits);
     kvr_buddy_free(inbound->memory, transfer->landing);
     slots_release(inbound, now, transfer);

@@ -84,6 +84,9 @@ void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
         want->deadline_ms =
             fetch->deadline > now ? (uint32_t)((fetch->deadline - now) / KVR_MS) + 1 : 1;
         want->priority = fetch->priority;
+        want->digest = transfer->digest = inbound->peers[transfer->peer].digest;
+        if (want->digest < inbound->options.digest)
+            want->digest = transfer->digest = inbound->options.digest;
         want->group_count = 1;
         want->more = fetch->table.capacity > 0; /* the table follows in PAGES */
         status = inbound->ports->send(inbound->ports->self, transfer->peer, &message);
@@ -226,6 +229,8 @@ static kvr_status grant(struct inbound *inbound, kvr_ns now, struct transfer *tr
     landing->index = kvr_pool_index(transfer->id);
     landing->peer = transfer->peer;
     landing->transfer = transfer->nonce;
+    landing->set = fetch_of(inbound, transfer)->set;
+    landing->digest = transfer->digest;
     landing->slot_count = transfer->slot_count;
     memcpy(landing->slots, transfer->slots, sizeof(landing->slots));
     landing->bits = bits;

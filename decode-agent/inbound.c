@@ -102,6 +102,7 @@ void inbound_peer_up(struct inbound *inbound, kvr_ns now, uint32_t peer,
 
     state->up = true;
     state->limits = hello->limits;
+    state->digest = hello->digest;
     memcpy(state->agent, hello->agent, sizeof(state->agent));
     rails_tell(inbound, peer);
     for (uint32_t i = 0; i < inbound->transfers.reach; i++) {
@@ -158,6 +159,9 @@ static void transfer_message(struct inbound *inbound, kvr_ns now, struct transfe
         break;
     case KVR_MSG_QUIET:
         quiet_received(inbound, now, transfer, &message->quiet);
+        break;
+    case KVR_MSG_DIGEST:
+        digest_received(inbound, now, transfer, &message->digest);
         break;
     case KVR_MSG_RAIL_LOST:
         rail_lost_received(inbound, now, transfer, &message->rail_lost);
@@ -222,6 +226,13 @@ static void group_transfer(struct inbound *inbound, kvr_ns now, struct transfer 
     case LAND_BAD:
         transfer_fail(inbound, now, transfer, KVR_MALFORMED,
                       "writes arrived for chunks that the transfer does not have");
+        break;
+    case LAND_VERIFIED:
+        transfer->verified = true;
+        transfer_check_done(inbound, now, transfer);
+        break;
+    case LAND_CORRUPT:
+        transfer_corrupt(inbound, now, transfer, (uint32_t)message->a);
         break;
     case LAND_IS_QUIET:
         is_quiet(inbound, now, transfer, (uint32_t)message->a);

@@ -13,7 +13,8 @@
  *   CLOSING   settled; the group thread is giving the landing back
  *
  *   reserve.c  fetches, page tables, slots          grant.c    WANT, PLAN, GRANT
- *   deliver.c  layers, tail, the one terminal       fence.c    draining, MISSING, ending epochs */
+ *   deliver.c  layers, tail, the one terminal       fence.c    draining, MISSING, ending epochs
+ *   digest.c   DIGEST: whether the bytes are the source's */
 #ifndef DECODE_AGENT_INBOUND_H
 #define DECODE_AGENT_INBOUND_H
 
@@ -32,6 +33,7 @@ struct inbound_options {
     uint32_t rail_count;
     uint64_t nonce_seed; /* random per boot: transfers are named from it */
     struct kvr_write_limits limits;
+    kvr_digest_mode digest; /* what is hashed at least; a source may ask for more */
 };
 
 enum transfer_state { T_WAITING, T_WANTED, T_LIVE, T_DRAINING, T_CLOSING };
@@ -55,6 +57,9 @@ struct transfer {
     uint32_t page_next; /* logical page behind the last segment */
     bool final_seen, has_tail, tail_seen, all_in;
     struct kvr_msg_final final;
+    kvr_digest_mode digest; /* the larger of what both agents ask */
+    uint32_t digest_end;    /* chunks whose digests were told */
+    bool verifying, verified;
     bool tainted, quiet; /* quiet: of the present round */
     uint32_t round;      /* of the last MISSING; 0: none */
     uint32_t retries;
@@ -96,6 +101,7 @@ struct fetch {
 struct inbound_peer {
     bool up;
     struct kvr_write_limits limits;
+    kvr_digest_mode digest;
     char agent[KVR_NAME_BYTES];
 };
 
@@ -123,7 +129,7 @@ struct inbound {
     uint64_t waiting_first, waiting_last;
     uint64_t nonce_next;
     bool draining;
-    uint64_t recycles, landed_bytes; /* counters for pages and metrics */
+    uint64_t recycles, landed_bytes, digest_mismatches; /* counters for pages and metrics */
 };
 
 /* All memory comes from `memory`, now and later. KVR_NO_MEMORY when it is too small. */
@@ -193,6 +199,13 @@ void fetch_fail(struct inbound *inbound, kvr_ns now, struct fetch *fetch, kvr_st
 void transfer_free(struct inbound *inbound, struct transfer *transfer);
 void transfer_event(struct inbound *inbound, kvr_ns now, const struct transfer *transfer,
                     kvr_event_kind kind);
+/* digest.c */
+void digest_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+                     const struct kvr_msg_digest *digest);
+/* True when the bytes are known to be right, or nobody asks; else they are being looked at. */
+bool transfer_verified(struct inbound *inbound, struct transfer *transfer);
+void transfer_corrupt(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+                      uint32_t chunk);
 /* fence.c */
 void transfer_fail(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
                    kvr_status status, const char *detail);

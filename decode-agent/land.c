@@ -4,8 +4,8 @@
 
 #include "base/mutant.h"
 
-static void tell(struct land *land, const struct landing *landing, uint32_t kind, uint64_t a,
-                 uint64_t b, void *pointer)
+void land_tell(struct land *land, const struct landing *landing, uint32_t kind, uint64_t a,
+               uint64_t b, void *pointer)
 {
     struct kvr_group_message message = {.kind = kind,
                                         .index = landing->index,
@@ -84,13 +84,13 @@ static void check_quiet(struct land *land, struct landing *landing)
             !epoch_closed(land, landing->counts[i].rail, landing->counts[i].epoch))
             return;
     landing->quiet_told = true;
-    tell(land, landing, LAND_IS_QUIET, landing->quiet->round, 0, NULL);
+    land_tell(land, landing, LAND_IS_QUIET, landing->quiet->round, 0, NULL);
 }
 
 static void quiet_replace(struct land *land, struct landing *landing, struct landing_quiet *quiet)
 {
     if (landing->quiet != NULL)
-        tell(land, landing, LAND_QUIET_TAKEN, 0, 0, landing->quiet);
+        land_tell(land, landing, LAND_QUIET_TAKEN, 0, 0, landing->quiet);
     landing->quiet = quiet;
     landing->quiet_told = false;
     check_quiet(land, landing);
@@ -120,15 +120,15 @@ static void suspects(struct land *land, const struct landing *landing, kvr_ns no
         if (!at_once && still_coming(land, landing, count->rail, now, quiet_ns))
             coming = true;
         else
-            tell(land, landing, LAND_SUSPECT, count->rail, count->epoch, NULL);
+            land_tell(land, landing, LAND_SUSPECT, count->rail, count->epoch, NULL);
     }
     for (uint32_t i = 0; i < landing->count_count; i++)
         if ((quiet == NULL || !named(quiet, &landing->counts[i])) &&
             !epoch_closed(land, landing->counts[i].rail, landing->counts[i].epoch))
-            tell(land, landing, LAND_SUSPECT, landing->counts[i].rail, landing->counts[i].epoch,
-                 NULL);
+            land_tell(land, landing, LAND_SUSPECT, landing->counts[i].rail,
+                      landing->counts[i].epoch, NULL);
     if (coming)
-        tell(land, landing, LAND_COMING, 0, 0, NULL);
+        land_tell(land, landing, LAND_COMING, 0, 0, NULL);
 }
 
 /* ---- bits ----------------------------------------------------------------------------------- */
@@ -166,7 +166,7 @@ static void layer_arrived(struct land *land, const struct landing *landing, uint
     bytes_count(land, segment, rail, chunk);
     layer = kvr_plan_layer_index(segment->plan, chunk - segment->chunk_first);
     if (--segment->left[layer] == 0)
-        tell(land, landing, LAND_LAYER, segment->segment, layer, NULL);
+        land_tell(land, landing, LAND_LAYER, segment->segment, layer, NULL);
 }
 
 static void check_all(struct land *land, struct landing *landing)
@@ -176,7 +176,7 @@ static void check_all(struct land *land, struct landing *landing)
     if (landing->all_told || landing->chunk_count + early < landing->chunk_total)
         return;
     landing->all_told = true;
-    tell(land, landing, LAND_ALL, landing->chunk_count, 0, NULL);
+    land_tell(land, landing, LAND_ALL, landing->chunk_count, 0, NULL);
 }
 
 static void count_arrival(struct landing *landing, uint32_t rail, uint32_t epoch, bool again)
@@ -215,11 +215,11 @@ static void land_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, 
     chunk = (uint32_t)land->slots[slot].place << 16 | (immediate & 0xffff);
     count_arrival(landing, rail, epoch, chunk < landing->chunk_total && bit_get(landing, chunk));
     if (chunk >= landing->chunk_total) {
-        tell(land, landing, LAND_BAD, 0, 0, NULL);
+        land_tell(land, landing, LAND_BAD, 0, 0, NULL);
     } else if (!bit_get(landing, chunk)) {
         landing->bits[chunk / 64] |= (uint64_t)1 << (chunk % 64);
         if (landing->chunk_count++ == 0)
-            tell(land, landing, LAND_FIRST, 0, 0, NULL);
+            land_tell(land, landing, LAND_FIRST, 0, 0, NULL);
         layer_arrived(land, landing, rail, chunk);
         check_all(land, landing);
     }
@@ -264,7 +264,7 @@ static void segment_add(struct land *land, struct landing *landing, struct landi
             bytes_count(land, segment, landing->counts[0].rail, chunk);
         }
         if (segment->left[i] == 0)
-            tell(land, landing, LAND_LAYER, segment->segment, i, NULL);
+            land_tell(land, landing, LAND_LAYER, segment->segment, i, NULL);
     }
 }
 
@@ -289,7 +289,7 @@ static void filter(struct land *land, const struct landing *landing, struct land
             filter->run_count++;
         }
     }
-    tell(land, landing, LAND_FILTERED, 0, 0, filter);
+    land_tell(land, landing, LAND_FILTERED, 0, 0, filter);
 }
 
 /* Bits that no chunk of the transfer has would make it look complete too early. */
@@ -304,23 +304,34 @@ static void final(struct land *land, struct landing *landing, uint32_t chunk_tot
             continue;
         }
         if (bit_get(landing, (uint32_t)chunk)) {
-            tell(land, landing, LAND_BAD, 0, 0, NULL);
+            land_tell(land, landing, LAND_BAD, 0, 0, NULL);
             return;
         }
     }
     check_all(land, landing);
 }
 
+static void digest_add(struct landing *landing, struct landing_digest *digest)
+{
+    digest->next = NULL;
+    if (landing->digest_last != NULL)
+        landing->digest_last->next = digest;
+    else
+        landing->digest_first = digest;
+    landing->digest_last = digest;
+}
+
 static void landing_close(struct land *land, struct landing *landing)
 {
+    land_verify_remove(land, landing);
     for (uint32_t i = 0; i < landing->slot_count; i++)
         if (land->slots[landing->slots[i]].landing == landing->index + 1)
             land->slots[landing->slots[i]].landing = 0;
     land->landings[landing->index] = NULL;
     land->open_count--;
     if (landing->quiet != NULL)
-        tell(land, landing, LAND_QUIET_TAKEN, 0, 0, landing->quiet);
-    tell(land, landing, LAND_CLOSED, landing->arrivals, landing->rails, landing);
+        land_tell(land, landing, LAND_QUIET_TAKEN, 0, 0, landing->quiet);
+    land_tell(land, landing, LAND_CLOSED, landing->arrivals, landing->rails, landing);
 }
 
 static void land_command(void *self, kvr_ns now, const struct kvr_group_message *message)
@@ -353,6 +364,12 @@ static void land_command(void *self, kvr_ns now, const struct kvr_group_message 
     case LAND_SUSPECTS:
         suspects(land, landing, now, message->a, message->b != 0);
         break;
+    case LAND_DIGEST:
+        digest_add(landing, message->pointer);
+        break;
+    case LAND_VERIFY:
+        land_verify_add(land, landing);
+        break;
     case LAND_CLOSE:
         landing_close(land, landing);
         break;
@@ -382,8 +399,8 @@ static void land_epoch_closed(void *self, kvr_ns now, uint32_t rail, uint32_t ep
 
 static bool land_work(void *self, kvr_ns now)
 {
-    (void)self, (void)now;
-    return false;
+    (void)now;
+    return land_verify_work(self);
 }
 
 static bool land_expecting(void *self)

@@ -13,6 +13,7 @@
 
 #include <stdatomic.h>
 
+#include "agent/region_set.h"
 #include "fabric/rail_group.h"
 #include "kv/plan.h"
 
@@ -27,6 +28,8 @@ enum land_kind {
     LAND_SUSPECTS, /* answered for every (rail, epoch) that is neither even nor closed: by
                       LAND_SUSPECT, or by one LAND_COMING when the peer's last write there came less
                       than a nanoseconds ago and b is 0 */
+    LAND_DIGEST,   /* pointer: struct landing_digest: what the bytes of some chunks must hash to */
+    LAND_VERIFY,   /* everything is here, and every digest: hash what landed */
     LAND_CLOSE,    /* the slots are dead from here */
     /* group → loop */
     LAND_FIRST,       /* the first chunk arrived */
@@ -38,6 +41,8 @@ enum land_kind {
     LAND_SUSPECT,     /* a: rail, b: epoch */
     LAND_COMING,      /* writes were arriving a moment ago: ask again later */
     LAND_BAD,         /* chunks arrived that the transfer does not have */
+    LAND_VERIFIED,    /* every chunk that has a digest has the right bytes */
+    LAND_CORRUPT,     /* a: a chunk whose bytes are not the source's */
     LAND_CLOSED, /* pointer: struct landing; a: arrivals in all; b: bit r = rail r carried a part */
 };
 
@@ -64,9 +69,18 @@ struct landing_filter {
     struct kvr_chunk_run runs[];
 };
 
+/* The digests of chunks [chunk_first, chunk_first + chunk_count) that kvr_digest_covers() names. */
+struct landing_digest {
+    struct landing_digest *next; /* land's */
+    uint32_t chunk_first, chunk_count, value_count;
+    uint64_t values[];
+};
+
 struct landing {
     uint32_t index, peer;
     uint64_t transfer;
+    const struct kvr_region_set *set; /* where it lands: to read what came */
+    kvr_digest_mode digest;
     uint16_t slots[KVR_TRANSFER_SLOTS_MAX];
     uint32_t slot_count;
     uint64_t *bits; /* slot_count × KVR_SLOT_CHUNKS bits, zeroed */
@@ -80,12 +94,21 @@ struct landing {
     struct landing_quiet *quiet;
     uint64_t arrivals, rails;
     bool all_told, quiet_told;
+    struct landing_digest *digest_first, *digest_last;
+    struct { /* of LAND_VERIFY, as far as it has come */
+        struct landing *next;
+        const struct landing_segment *segment;
+        const struct landing_digest *digest;
+        uint32_t chunk, value;
+        bool under_way;
+    } verify;
 };
 
 struct land {
     struct kvr_group *group; /* set after kvr_group_open */
     struct landing *landings[KVR_TRANSFERS_MAX];
     uint32_t open_count;
+    struct landing *verify_first, *verify_last; /* to be verified, in this order */
     /* slot → landing index + 1 and the slot's place in it; 0: idle */
     struct {
         uint16_t landing, place;
@@ -95,6 +118,14 @@ struct land {
     _Atomic uint64_t bytes[KVR_RAILS_MAX]; /* landed, first postings only; read by any thread */
     _Atomic uint64_t stale;                /* writes for idle slots: an alarm; read by any thread */
 };
+
+/* land_verify.c */
+void land_verify_add(struct land *land, struct landing *landing);
+void land_verify_remove(struct land *land, const struct landing *landing);
+/* A slice of the work, so that the rails are read in between; true when there was any. */
+bool land_verify_work(struct land *land);
+void land_tell(struct land *land, const struct landing *landing, uint32_t kind, uint64_t a,
+               uint64_t b, void *pointer);
 
 /* What kvr_group_open needs; land outlives the group. */
 struct kvr_group_user land_user(struct land *land);

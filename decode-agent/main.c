@@ -44,6 +44,7 @@ static kvr_status machine_init(void *self, const struct kvr_agent_config *config
         .rail_count = rail_count,
         .nonce_seed = kvr_random_u64(),
         .limits = *limits,
+        .digest = kvr_agent_digest(config),
     };
 
     land.group = group;
@@ -131,7 +132,7 @@ static void why(const void *self, uint32_t engine, uint64_t handle, char *json, 
 
 static void counters(const void *self, uint64_t values[])
 {
-    (void)self;
+    values[KVR_COUNTER_DIGEST_MISMATCHES] = ((const struct inbound *)self)->digest_mismatches;
     values[KVR_COUNTER_STALE_WRITES] = atomic_load_explicit(&land.stale, memory_order_relaxed);
 }
 

@@ -15,8 +15,10 @@
  *   O_CLOSING   nothing is posted any more; waits for the completion of every accepted write
  *   O_TOMB      ended; remembered for two heartbeat bounds, so that late messages are not "unknown"
  *
- *   publish.c  publishes, leases, matching          offer.c    WANT, PLAN, GRANT, FINAL, TAIL
- *   settle.c   QUIET, LANDED, failures, SOURCE_FREE, lost rails */
+ *   publish.c  publishes, leases, matching          offer.c    WANT, matching, GRANT
+ *   segment.c  PLAN, FINAL, TAIL
+ *   settle.c   QUIET, LANDED, failures, SOURCE_FREE        lost.c     lost rails, MISSING
+ *   digest.c   DIGEST */
 #ifndef PREFILL_AGENT_OUTBOUND_H
 #define PREFILL_AGENT_OUTBOUND_H
 
@@ -83,11 +85,12 @@ struct offer {
     struct kvr_region_set *remote;
     struct kvr_page_table table; /* the target's pages */
     struct kvr_write_limits limits;
+    kvr_digest_mode digest;
     uint32_t watch_next, page_next, segment_count, chunk_count;
     uint64_t bytes;
     struct push_job *job; /* made at GRANT, the group thread's from then on */
     struct push_segment *segments, *segments_last; /* not yet handed over before GRANT */
-    bool final_told, landed;
+    bool final_told, digests_told, landed;
     struct kvr_epoch_count counts[KVR_EPOCHS_PER_TRANSFER]; /* the last told by the group */
     uint32_t count_count;
     bool counting; /* in the middle of the group's counts */
@@ -188,6 +191,7 @@ void outbound_send_needed(struct outbound *outbound, const struct offer *offer,
                           struct kvr_message *message);
 void outbound_group_command(struct outbound *outbound, const struct offer *offer, uint32_t kind,
                             void *pointer);
+void segment_free(struct outbound *outbound, struct push_segment *segment); /* with its plan */
 /* settle.c */
 void offer_fail(struct outbound *outbound, kvr_ns now, struct offer *offer, kvr_status status,
                 const char *detail);
@@ -199,6 +203,9 @@ void offer_unpark(struct outbound *outbound, const struct offer *offer);
 void offer_group(struct outbound *outbound, kvr_ns now, struct offer *offer,
                  const struct kvr_group_message *message);
 void offer_tick(struct outbound *outbound, kvr_ns now, struct offer *offer);
+/* lost.c */
+void offer_listed(struct outbound *outbound, const struct offer *offer, struct push_list *list);
+void offer_no_rail(struct outbound *outbound, kvr_ns now, struct offer *offer);
 void missing_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
                       const struct kvr_msg_missing *missing);
 void epoch_ended(struct outbound *outbound, uint32_t peer, const struct kvr_msg_epoch_ended *ended);
@@ -208,5 +215,10 @@ void outbound_rail_recycled(struct outbound *outbound, kvr_ns now,
 void outbound_rail_recycle(struct outbound *outbound, uint32_t rail);
 void offer_event(struct outbound *outbound, kvr_ns now, const struct offer *offer,
                  kvr_event_kind kind);
+void offer_quiet_tell(struct outbound *outbound, const struct offer *offer);
+/* digest.c */
+/* Everything of the transfer was posted once: what its bytes were, where the target asked. */
+void offer_digests_tell(struct outbound *outbound, struct offer *offer,
+                        const struct push_segment *segment);
 
 #endif

@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "kv/chunk_digest.h"
+
 #define PUSH_BATCH 16 /* posts of one job before the next job's turn */
 
 static void tell(struct push *push, const struct push_job *job, uint32_t kind, uint64_t a,
@@ -79,7 +81,8 @@ static void tell_sum(struct push *push, const struct push_job *job, uint32_t kin
                                         .id = job->rails,
                                         .a = job->round,
                                         .b = job->posted,
-                                        .c = job->repeated};
+                                        .c = job->repeated,
+                                        .pointer = job->first};
 
     tell_counts(push, job);
     kvr_group_tell(push->group, &message);
@@ -134,6 +137,23 @@ static struct push_segment *segment_of(const struct push_job *job, uint32_t chun
     return segment;
 }
 
+/* At the first posting: what is posted again must be what was posted then. */
+static void digest_chunk(const struct push_job *job, struct push_segment *segment, uint32_t chunk,
+                         const struct kvr_group_post *post)
+{
+    uint64_t digest = 0;
+
+    if (segment->where[chunk] != PUSH_NOWHERE ||
+        !kvr_digest_covers(job->digest, job->transfer, segment->chunk_first + chunk))
+        return;
+    for (uint32_t i = 0; i < post->piece_count; i++) {
+        const struct kvr_group_piece *piece = &post->pieces[i];
+
+        digest = kvr_chunk_digest(piece->local->base + piece->local_offset, piece->bytes, digest);
+    }
+    segment->digests[chunk] = digest;
+}
+
 /* One write. KVR_OK: accepted and counted. */
 static kvr_status post_chunk(struct push *push, struct push_job *job, struct push_segment *segment,
                              uint32_t chunk)
@@ -167,6 +187,7 @@ static kvr_status post_chunk(struct push *push, struct push_job *job, struct pus
         return status;
     where = pair_index(job, &pair, true);
     assert(where >= 0);
+    digest_chunk(job, segment, chunk, &post);
     job->pairs[where].count++;
     job->rails |= (uint64_t)1 << pair.rail;
     segment->where[chunk] = (uint8_t)where;
@@ -338,59 +359,6 @@ static void again_add(struct push *push, struct push_job *job, struct push_again
     enqueue(push, job);
 }
 
-/* Adds a chunk to the list. Past the capacity the last run is stretched: a list that names more
- * than was posted there is answered with more, which is slower and no less right. */
-static void list_add(struct push_list *list, uint32_t chunk)
-{
-    struct kvr_chunk_run *last = list->run_count > 0 ? &list->runs[list->run_count - 1] : NULL;
-
-    if (last != NULL &&
-        (chunk == last->chunk_first + last->chunk_count || list->run_count == list->run_capacity)) {
-        last->chunk_count = chunk - last->chunk_first + 1;
-        return;
-    }
-    list->runs[list->run_count++] = (struct kvr_chunk_run){.chunk_first = chunk, .chunk_count = 1};
-}
-
-static void list_fill(const struct push_job *job, struct push_list *list, uint32_t where)
-{
-    list->run_count = 0;
-    for (const struct push_segment *segment = job->first; segment != NULL; segment = segment->next)
-        for (uint32_t chunk = 0; chunk < segment->chunk_next; chunk++)
-            if (segment->where[chunk] == where)
-                list_add(list, segment->chunk_first + chunk);
-}
-
-static bool list_asks(const struct push_list *list, const struct push_pair *pair)
-{
-    if (list->rail != PUSH_ANY && list->rail != pair->pair.rail)
-        return false;
-    /* A rail of ours without a rail of theirs: it was recycled, and what its fresh endpoint has
-     * posted since is not lost. */
-    if (list->target_rail == PUSH_ANY && !pair->retired)
-        return false;
-    return list->target_rail == PUSH_ANY ||
-           (list->target_rail == pair->pair.target_rail && list->epoch == pair->pair.epoch);
-}
-
-static void list_answer(struct push *push, struct push_job *job, struct push_list *list)
-{
-    list->found = false;
-    for (uint32_t i = list->next; i < job->pair_count && !list->found && !job->stopped; i++) {
-        struct push_pair *pair = &job->pairs[i];
-
-        list->next = i + 1;
-        if (pair->listed || !list_asks(list, pair))
-            continue;
-        /* Later posts over the same pair are another entry, so that nothing is named twice. */
-        pair->listed = pair->retired = true;
-        list->found = true;
-        list->pair = pair->pair;
-        list_fill(job, list, i);
-    }
-    tell(push, job, PUSH_LISTED, 0, 0, 0, list);
-}
-
 static void stop(struct push *push, struct push_job *job)
 {
     if (!job->stopped) {
@@ -440,7 +408,8 @@ static void push_command(void *self, kvr_ns now, const struct kvr_group_message 
         again_add(push, job, message->pointer);
         break;
     case PUSH_LIST:
-        list_answer(push, job, message->pointer);
+        push_list_fill(job, message->pointer);
+        tell(push, job, PUSH_LISTED, 0, 0, 0, message->pointer);
         break;
     case PUSH_STOP:
         stop(push, job);

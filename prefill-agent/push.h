@@ -32,7 +32,8 @@ enum push_kind {
     /* group → loop */
     PUSH_FIRST_POST,
     PUSH_COUNT,   /* a: target rail, b: epoch, c: accepted posts; several before POSTED, STOPPED */
-    PUSH_POSTED,  /* everything of round a was accepted; b: posts in all, c: of them repeated */
+    PUSH_POSTED,  /* everything of round a was accepted; b: posts in all, c: of them repeated;
+                     pointer: the job's first segment, to read the digests */
     PUSH_STOPPED, /* b, c as POSTED; id: bit r = our rail r carried a part */
     PUSH_AGAIN_DONE, /* pointer: struct push_again, taken in */
     PUSH_LISTED,     /* pointer: struct push_list, filled */
@@ -50,6 +51,8 @@ struct push_segment {
     uint64_t word_base;
     uint32_t layer_base; /* number of the rank's first layer */
     uint8_t *where;      /* a chunk each: index into the job's pairs, PUSH_NOWHERE before */
+    uint64_t *digests;   /* a chunk each, of those that the job hashes; NULL: it hashes none. The
+                            loop may read them once PUSH_POSTED was told */
     /* push's own */
     uint32_t chunk_next, chunk_ready, layers_ready;
 };
@@ -87,6 +90,7 @@ struct push_job {
     const struct kvr_region_set *source, *target;
     uint16_t slots[KVR_TRANSFER_SLOTS_MAX];
     uint32_t slot_count;
+    kvr_digest_mode digest;
     /* push's own */
     struct push_job *next, *prev;             /* ring of jobs with something to post */
     struct push_segment *first, *last, *open; /* open: the first with chunks not posted */
@@ -105,6 +109,9 @@ struct push {
     bool blocked;                                   /* a job found no room in this step */
     struct kvr_shared_page *pages[KVR_ENGINES_MAX]; /* where we say that we sleep */
 };
+
+/* push_list.c: answers PUSH_LIST. */
+void push_list_fill(struct push_job *job, struct push_list *list);
 
 /* What kvr_group_open needs; push outlives the group. */
 struct kvr_group_user push_user(struct push *push);

@@ -1,12 +1,9 @@
-/* How an offer ends: QUIET, LANDED, failures, lost rails; and nothing of it is being read any more.
- */
+/* How an offer ends: QUIET, LANDED, failures; and nothing of it is being read any more. */
 #include <assert.h>
 #include <stdio.h>
 
 #include "base/mutant.h"
 #include "prefill-agent/outbound.h"
-
-#define LOST_RUNS 4096 /* of one RAIL_LOST; more are stretched over their neighbours */
 
 void offer_event(struct outbound *outbound, kvr_ns now, const struct offer *offer,
                  kvr_event_kind kind)
@@ -53,9 +50,7 @@ static void segments_free(struct outbound *outbound, struct push_segment *segmen
     while (segment != NULL) {
         struct push_segment *next = segment->next;
 
-        kvr_plan_free(segment->plan, outbound->memory);
-        kvr_buddy_free(outbound->memory, segment->where);
-        kvr_buddy_free(outbound->memory, segment);
+        segment_free(outbound, segment);
         segment = next;
     }
 }
@@ -121,7 +116,7 @@ static void offer_settle(struct outbound *outbound, kvr_ns now, struct offer *of
         offer_free(outbound, offer);
 }
 
-static void quiet_tell(struct outbound *outbound, const struct offer *offer)
+void offer_quiet_tell(struct outbound *outbound, const struct offer *offer)
 {
     struct kvr_message message = {.kind = KVR_MSG_QUIET};
 
@@ -165,7 +160,7 @@ void offer_fail(struct outbound *outbound, kvr_ns now, struct offer *offer, kvr_
     memcpy(message.reason.detail, offer->detail, sizeof(message.reason.detail));
     outbound_send_needed(outbound, offer, &message);
     if (offer->state != O_LIVE)
-        quiet_tell(outbound, offer);
+        offer_quiet_tell(outbound, offer);
     offer_stop(outbound, now, offer);
 }
 
@@ -208,7 +203,7 @@ static void sum_received(struct offer *offer, const struct kvr_group_message *me
 static void stopped(struct outbound *outbound, kvr_ns now, struct offer *offer)
 {
     if (!offer->landed)
-        quiet_tell(outbound, offer);
+        offer_quiet_tell(outbound, offer);
     offer->state = O_CLOSING;
     if (KVR_MUTANT(source_free_before_completion)) {
         publish_settle(outbound, now, offer);
@@ -217,185 +212,6 @@ static void stopped(struct outbound *outbound, kvr_ns now, struct offer *offer)
     offer->fence_at =
         now + (offer->peer_gone ? outbound->options.quiet_ns : 2 * outbound->options.silence_ns);
     outbound_group_command(outbound, offer, PUSH_CLOSE, NULL);
-}
-
-/* ---- lost rails (rule 3)
- * --------------------------------------------------------------------------------- */
-
-/* Asks the group thread which chunks went over a pair. */
-static void list_ask(struct outbound *outbound, struct offer *offer, uint32_t rail,
-                     uint32_t target_rail, uint32_t epoch)
-{
-    struct push_list *list =
-        kvr_buddy_alloc(outbound->memory, sizeof(*list) + LOST_RUNS * sizeof(struct kvr_chunk_run));
-
-    if (list == NULL) { /* what cannot be repaired must end */
-        outbound->ports->hang_up(outbound->ports->self, offer->peer, KVR_NO_MEMORY,
-                                 "no memory to list the writes of a lost rail");
-        return;
-    }
-    *list = (struct push_list){
-        .rail = rail, .target_rail = target_rail, .epoch = epoch, .run_capacity = LOST_RUNS};
-    outbound_group_command(outbound, offer, PUSH_LIST, list);
-}
-
-static bool post_again(struct outbound *outbound, const struct offer *offer,
-                       const struct kvr_chunk_run *runs, uint32_t run_count, uint32_t round)
-{
-    struct push_again *again =
-        kvr_buddy_alloc(outbound->memory, sizeof(*again) + run_count * sizeof(again->runs[0]));
-
-    if (again == NULL)
-        return false;
-    *again = (struct push_again){.round = round, .run_count = run_count};
-    memcpy(again->runs, runs, run_count * sizeof(again->runs[0]));
-    outbound_group_command(outbound, offer, PUSH_AGAIN, again);
-    return true;
-}
-
-static void listed(struct outbound *outbound, const struct offer *offer, struct push_list *list)
-{
-    struct kvr_message message = {.kind = KVR_MSG_RAIL_LOST};
-
-    if (!list->found || offer->state != O_LIVE) {
-        kvr_buddy_free(outbound->memory, list);
-        return;
-    }
-    if (KVR_MUTANT(second_posting_without_missing)) {
-        post_again(outbound, offer, list->runs, list->run_count, offer->round);
-        outbound_group_command(outbound, offer, PUSH_LIST, list);
-        return;
-    }
-    message.rail_lost = (struct kvr_msg_rail_lost){
-        .rail = list->pair.target_rail,
-        .epoch = list->pair.epoch,
-        .runs = list->runs,
-        .run_count = list->run_count,
-    };
-    outbound_send_needed(outbound, offer, &message);
-    outbound_group_command(outbound, offer, PUSH_LIST, list); /* the next pair */
-}
-
-static void list_ask_all(struct outbound *outbound, uint32_t peer, uint32_t rail,
-                         uint32_t target_rail, uint32_t epoch)
-{
-    for (uint32_t i = 0; i < outbound->offers.reach; i++) {
-        struct offer *offer = kvr_pool_at(&outbound->offers, i, NULL);
-
-        if (offer != NULL && offer->state == O_LIVE && (peer == PUSH_ANY || offer->peer == peer))
-            list_ask(outbound, offer, rail, target_rail, epoch);
-    }
-}
-
-void epoch_ended(struct outbound *outbound, uint32_t peer, const struct kvr_msg_epoch_ended *ended)
-{
-    struct kvr_group_message message = {.kind = KVR_GROUP_PEER_RAIL, .index = peer};
-    struct kvr_rail_address *successor;
-
-    if (ended->rail >= KVR_RAILS_MAX || ended->successor.rail != ended->rail ||
-        ended->successor.epoch <= ended->epoch) {
-        outbound->ports->hang_up(outbound->ports->self, peer, KVR_MALFORMED,
-                                 "an epoch ended without a later one");
-        return;
-    }
-    successor = kvr_buddy_alloc(outbound->memory, sizeof(*successor));
-    if (successor == NULL) {
-        outbound->ports->hang_up(outbound->ports->self, peer, KVR_NO_MEMORY,
-                                 "no memory for a rail's new address");
-        return;
-    }
-    *successor = ended->successor;
-    message.pointer = successor;
-    outbound->ports->command(outbound->ports->self, &message);
-    list_ask_all(outbound, peer, PUSH_ANY, ended->rail, ended->epoch);
-}
-
-void pair_broken(struct outbound *outbound, kvr_ns now, const struct kvr_group_message *message)
-{
-    uint32_t peer = message->index, rail = (uint32_t)message->a;
-
-    if (!outbound->peers[peer].up)
-        return;
-    list_ask_all(outbound, peer, rail, (uint32_t)message->b, (uint32_t)message->c);
-    /* If it was the network and not the peer, a fresh endpoint of ours may reach it again. */
-    if (outbound->peers[peer].repair_at[rail] == KVR_NEVER)
-        outbound->peers[peer].repair_at[rail] = now + outbound->options.silence_ns;
-}
-
-/* No pair to the peer is left. A peer that is dead says nothing within the heartbeat bound; one
- * that still lives may be reached by fresh endpoints well before this offer gives up. */
-static void no_rail(struct outbound *outbound, kvr_ns now, struct offer *offer)
-{
-    kvr_ns soon = now + outbound->options.silence_ns / 4;
-    struct outbound_peer *peer = &outbound->peers[offer->peer];
-
-    offer->no_rail_at = now + outbound->options.silence_ns;
-    for (uint32_t rail = 0; rail < outbound->options.rail_count; rail++)
-        if (peer->repair_at[rail] != KVR_NEVER && peer->repair_at[rail] > soon)
-            peer->repair_at[rail] = soon;
-}
-
-static void recycle_next(struct outbound *outbound)
-{
-    for (uint32_t i = 0; i < outbound->options.rail_count; i++)
-        if (outbound->recycling[i])
-            return;
-    for (uint32_t i = 0; i < outbound->options.rail_count; i++) {
-        struct kvr_group_message message = {.kind = KVR_GROUP_RECYCLE, .index = i};
-
-        if (!outbound->recycle_wanted[i])
-            continue;
-        outbound->recycle_wanted[i] = false;
-        outbound->recycling[i] = true;
-        outbound->recycles++;
-        outbound->ports->command(outbound->ports->self, &message);
-        return;
-    }
-}
-
-void outbound_rail_recycle(struct outbound *outbound, uint32_t rail)
-{
-    if (outbound->recycling[rail])
-        return; /* what is under way closes what this one would */
-    outbound->recycle_wanted[rail] = true;
-    recycle_next(outbound);
-}
-
-void outbound_rail_recycled(struct outbound *outbound, kvr_ns now,
-                            const struct kvr_group_message *message)
-{
-    outbound->retry_at[message->index] =
-        message->status == KVR_OK ? KVR_NEVER : now + OUTBOUND_RETRY_NS;
-    outbound->recycling[message->index] = false;
-    list_ask_all(outbound, PUSH_ANY, message->index, PUSH_ANY, PUSH_ANY);
-    recycle_next(outbound);
-}
-
-void missing_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
-                      const struct kvr_msg_missing *missing)
-{
-    uint64_t total = 0;
-
-    for (uint32_t i = 0; i < missing->run_count; i++) {
-        total += missing->runs[i].chunk_count;
-        if ((uint64_t)missing->runs[i].chunk_first + missing->runs[i].chunk_count >
-                offer->chunk_count ||
-            missing->runs[i].chunk_count == 0 || total > offer->chunk_count) {
-            offer_fail(outbound, now, offer, KVR_MALFORMED,
-                       "chunks are missing that were not planned");
-            return;
-        }
-    }
-    offer->round = missing->round > offer->round ? missing->round : offer->round;
-    if (offer->state == O_CLOSING && !offer->landed)
-        quiet_tell(outbound, offer); /* it crossed our QUIET: the same counts hold for this round */
-    if (offer->state != O_LIVE)
-        return;
-    if (!post_again(outbound, offer, missing->runs, missing->run_count, missing->round)) {
-        offer_fail(outbound, now, offer, KVR_NO_MEMORY, "no memory to post again");
-        return;
-    }
-    offer_event(outbound, now, offer, KVR_EVENT_RETRY);
 }
 
 /* ---- dispatch
@@ -413,9 +229,10 @@ void offer_group(struct outbound *outbound, kvr_ns now, struct offer *offer,
         break;
     case PUSH_POSTED:
         sum_received(offer, message);
+        offer_digests_tell(outbound, offer, message->pointer);
         if (offer->state == O_LIVE && message->a == offer->round) {
             offer_event(outbound, now, offer, KVR_EVENT_LAST_POST);
-            quiet_tell(outbound, offer);
+            offer_quiet_tell(outbound, offer);
         }
         break;
     case PUSH_STOPPED:
@@ -423,10 +240,10 @@ void offer_group(struct outbound *outbound, kvr_ns now, struct offer *offer,
         stopped(outbound, now, offer);
         break;
     case PUSH_LISTED:
-        listed(outbound, offer, message->pointer);
+        offer_listed(outbound, offer, message->pointer);
         break;
     case PUSH_NO_RAIL:
-        no_rail(outbound, now, offer);
+        offer_no_rail(outbound, now, offer);
         break;
     case PUSH_RAIL_BACK:
         offer->no_rail_at = KVR_NEVER;

@@ -19,7 +19,7 @@ struct kvr_agent_config {
     char run_dir[512];                  /* "" = found at start */
     char listen[KVR_OPTION_ITEM_BYTES]; /* prefill-agent only; "" = does not listen */
     char port_file[512];
-    char provider[16];
+    char provider[16], digest[16];
     struct kvr_option_list rails;
     char scheduler[KVR_OPTION_ITEM_BYTES]; /* "" = report to nobody */
     char state_dir[512];
@@ -34,7 +34,7 @@ struct kvr_agent_config {
 };
 
 /* The rows that both programs share, with fields of struct kvr_agent_config. */
-#define KVR_AGENT_OPTION_COUNT 18
+#define KVR_AGENT_OPTION_COUNT 19
 extern const struct kvr_option kvr_agent_options[KVR_AGENT_OPTION_COUNT];
 
 /* The machine as the shell sees it: the functions of outbound.h or inbound.h. */
@@ -69,6 +69,8 @@ struct kvr_machine {
     /* Bytes that came in over a rail of ours; NULL: what leaves is counted by the group. */
     uint64_t (*landed)(const void *self, uint32_t rail);
 };
+
+kvr_digest_mode kvr_agent_digest(const struct kvr_agent_config *config);
 
 /* The address that would be open to other hosts although --insecure was not given; NULL: none. */
 const char *kvr_agent_exposed(const struct kvr_agent_config *config);

@@ -101,6 +101,14 @@ const struct kvr_option kvr_agent_options[KVR_AGENT_OPTION_COUNT] = {
      .max = 60 * KVR_S,
      FIELD(DURATION, quiet),
      .help = "How long counts of writes may differ before the endpoint is replaced."},
+    {.name = "digest",
+     .section = "control",
+     .choices = "off|sample|full",
+     .fallback = "off",
+     FIELD(CHOICE, digest),
+     .help =
+         "Hash one write in 16, or every one, on both sides; bytes that differ end the transfer "
+         "as FAILED(digest), never as DONE. The stronger wish of the two agents counts."},
     {.name = "scheduler",
      .section = "control",
      .value = "HOST:PORT",
@@ -122,3 +130,10 @@ const struct kvr_option kvr_agent_options[KVR_AGENT_OPTION_COUNT] = {
      FIELD(STRING, listen),
      .help = "Where decode-agents dial. A decode-agent dials and needs none."},
 };
+
+kvr_digest_mode kvr_agent_digest(const struct kvr_agent_config *config)
+{
+    if (strcmp(config->digest, "full") == 0)
+        return KVR_DIGEST_FULL;
+    return strcmp(config->digest, "sample") == 0 ? KVR_DIGEST_SAMPLE : KVR_DIGEST_OFF;
+}

@@ -80,6 +80,14 @@ struct kvr_epoch_count {
     uint64_t count;
 };
 
+/* How many of a transfer's chunks are hashed on both sides before it counts as delivered. */
+typedef enum kvr_digest_mode {
+    KVR_DIGEST_OFF,
+    KVR_DIGEST_SAMPLE, /* one in KVR_DIGEST_SAMPLE_OF, chosen by chance */
+    KVR_DIGEST_FULL,
+} kvr_digest_mode;
+#define KVR_DIGEST_SAMPLE_OF 16
+
 /* A rail as its peer must know it. */
 struct kvr_rail_address {
     uint32_t rail, epoch;

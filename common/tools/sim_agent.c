@@ -68,8 +68,9 @@ static void group_message(struct sim_agent *agent, const struct kvr_group_messag
         "AGAIN_DONE", "LISTED",       "NO_RAIL",    "RAIL_BACK",  "PUSH_CLOSED", "PAGE_SET"};
     static const char *const land_names[] = {
         "LAND_OPEN",     "LAND_SEGMENT", "LAND_FINAL", "LAND_QUIET", "LAND_LOUD", "LAND_FILTER",
-        "LAND_SUSPECTS", "LAND_CLOSE",   "LAND_FIRST", "LAND_LAYER", "LAND_ALL",  "IS_QUIET",
-        "QUIET_TAKEN",   "FILTERED",     "SUSPECT",    "COMING",     "BAD",       "LAND_CLOSED"};
+        "LAND_SUSPECTS", "LAND_DIGEST",  "LAND_VERIFY", "LAND_CLOSE", "LAND_FIRST", "LAND_LAYER",
+        "LAND_ALL",      "IS_QUIET",     "QUIET_TAKEN", "FILTERED",   "SUSPECT",    "COMING",
+        "BAD",           "VERIFIED",     "CORRUPT",     "LAND_CLOSED"};
     uint32_t kind = message->kind;
     const char *name = kind < sizeof(group_names) / sizeof(group_names[0]) ? group_names[kind]
                        : agent->source ? push_names[kind - KVR_GROUP_KIND_USER]
@@ -291,6 +292,7 @@ static void machine_init(struct sim_agent *agent)
         .rail_count = agent->rail_count,
         .nonce_seed = kvr_rng_next(&agent->world->rng),
         .limits = agent->limits,
+        .digest = (kvr_digest_mode)kvr_rng_below(&agent->world->rng, KVR_DIGEST_FULL + 1),
     };
     kvr_status status;
 

@@ -22,8 +22,10 @@
  * transfer T→S LANDED     terminal at the target: with KVR_OK everything arrived, else the reason
  *   both CANCEL    stop this transfer; the reason. Idempotent
  *   S→T FAIL       terminal at the source, before QUIET: the reason and a sentence
- *   both UNKNOWN   I hold nothing under that transfer and will post nothing
- *   both BEAT      I live; the last sequence number that I have seen
+ *   S→T DIGEST     before QUIET, where WANT asks for it: hashes of the bytes of these chunks
+ *   S→T PROBE      I was away for a while: T→S ALIVE, with the same token, says that the session
+ * holds both UNKNOWN   I hold nothing under that transfer and will post nothing both BEAT      I
+ * live; the last sequence number that I have seen
  *
  * `transfer` is the 64-bit nonce of one (fetch, source rank) pair, made by the target, unique over
  * all its boots; 0 in messages about no transfer. `sequence` numbers every message of a session but
@@ -65,6 +67,9 @@ typedef enum kvr_message_kind {
     KVR_MSG_CANCEL,
     KVR_MSG_FAIL,
     KVR_MSG_UNKNOWN,
+    KVR_MSG_DIGEST,
+    KVR_MSG_PROBE,
+    KVR_MSG_ALIVE,
     KVR_MSG_KIND_END,
 } kvr_message_kind;
 
@@ -88,6 +93,7 @@ struct kvr_msg_hello {                 /* and WELCOME */
     uint32_t rail_count;
     const struct kvr_compat *compats; /* of the engines attached at this moment */
     uint32_t compat_count;
+    kvr_digest_mode digest; /* what this agent asks to be hashed */
 };
 
 struct kvr_msg_refused {
@@ -126,7 +132,8 @@ struct kvr_msg_want {
     uint32_t group;
     const struct kvr_page_run *runs;
     uint32_t run_count;
-    bool more; /* PAGES follow */
+    bool more;              /* PAGES follow */
+    kvr_digest_mode digest; /* what the source is to hash */
 };
 
 struct kvr_msg_pages {
@@ -179,6 +186,18 @@ struct kvr_msg_quiet {
     uint32_t count_count;
 };
 
+#define KVR_DIGESTS_PER_MESSAGE 32768
+
+struct kvr_msg_digest {
+    uint32_t chunk_first, chunk_count;
+    const uint64_t *values; /* of those that kvr_digest_covers() names, in order */
+    uint32_t value_count;
+};
+
+struct kvr_msg_probe { /* PROBE and ALIVE */
+    uint64_t token;
+};
+
 struct kvr_msg_missing {
     uint32_t round; /* 1, 2, … */
     const struct kvr_chunk_run *runs;
@@ -220,6 +239,8 @@ struct kvr_message {
         struct kvr_msg_missing missing;
         struct kvr_msg_rail_lost rail_lost;
         struct kvr_msg_epoch_ended epoch_ended;
+        struct kvr_msg_digest digest;
+        struct kvr_msg_probe probe;   /* PROBE, ALIVE */
         struct kvr_msg_reason reason; /* LANDED, CANCEL, FAIL, UNKNOWN */
     };
 };

@@ -1,6 +1,7 @@
-/* Inside of the control protocol's coding, shared by message.c, message_session.c and
- * message_transfer.c; nobody else includes it. A put_ fills protobuf structs from plain values, its
- * get_ twin checks and turns them back; both take their arrays from one arena. */
+/* Inside of the control protocol's coding, shared by message.c, message_session.c,
+ * message_transfer.c and message_proof.c; nobody else includes it. A put_ fills protobuf structs
+ * from plain values, its get_ twin checks and turns them back; both take their arrays from one
+ * arena. */
 #ifndef KVR_WIRE_MESSAGE_PARTS_H
 #define KVR_WIRE_MESSAGE_PARTS_H
 
@@ -62,6 +63,11 @@ kvr_status kvr_put_transfer(struct kvr_arena *arena, const struct kvr_message *m
                             kvr_pb_frame *frame);
 kvr_status kvr_get_transfer(const struct kvr_get *get, const kvr_pb_frame *frame,
                             struct kvr_message *message);
+kvr_status kvr_put_proof(struct kvr_arena *arena, const struct kvr_message *message,
+                         kvr_pb_frame *frame);
+kvr_status kvr_get_proof(const struct kvr_get *get, const kvr_pb_frame *frame,
+                         struct kvr_message *message);
+kvr_status kvr_get_digest_mode(const struct kvr_get *get, uint32_t in, kvr_digest_mode *ret_mode);
 
 /* Takes and initialises one protobuf struct; returns KVR_NO_MEMORY from the function around it. */
 #define KVR_PUT_NEW(arena, pointer, init)                                                          \

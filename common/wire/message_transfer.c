@@ -213,6 +213,7 @@ static kvr_status put_want(struct kvr_arena *arena, const struct kvr_msg_want *w
     out->group_count = want->group_count;
     out->group = want->group;
     out->more = want->more;
+    out->digest = want->digest;
     *ret_want = out;
     return put_runs(arena, want->runs, want->run_count, &out->runs);
 }
@@ -235,6 +236,7 @@ static kvr_status get_want(const struct kvr_get *get, const Kvrail__Control__Wan
     ret_want->group_count = in->group_count;
     ret_want->group = in->group;
     ret_want->more = in->more;
+    KVR_TRY(kvr_get_digest_mode(get, in->digest, &ret_want->digest));
     return get_runs(get, in->runs, (const void **)&ret_want->runs, &ret_want->run_count);
 }
 
@@ -550,7 +552,7 @@ kvr_status kvr_put_transfer(struct kvr_arena *arena, const struct kvr_message *m
     case KVR_MSG_UNKNOWN:
         return put_reason(arena, &message->reason, &frame->fail);
     default:
-        return KVR_INVALID;
+        return kvr_put_proof(arena, message, frame);
     }
 }
 
@@ -586,6 +588,6 @@ kvr_status kvr_get_transfer(const struct kvr_get *get, const kvr_pb_frame *frame
         get_reason(frame->fail, &message->reason);
         return KVR_OK;
     default:
-        return kvr_get_malformed(get, "a message of kind %d", (int)message->kind);
+        return kvr_get_proof(get, frame, message);
     }
 }

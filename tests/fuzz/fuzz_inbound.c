@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "decode-agent/inbound.h"
+#include "kv/chunk_digest.h"
 #include "tests/support/fuzz_machine.h"
 
 #define ENGINES 2
@@ -345,6 +346,21 @@ static void peer_quiet(struct kvr_message *message, const struct transfer *trans
     message->quiet.count_count = count;
 }
 
+/* Of the chunks that come next, mostly; sometimes fewer values than it says, and wrong ones. */
+static void peer_digest(struct kvr_message *message, const struct transfer *transfer)
+{
+    static uint64_t values[256];
+
+    message->digest.chunk_first = (uint32_t)fuzz_about(input, transfer->digest_end);
+    message->digest.chunk_count =
+        (uint32_t)fuzz_about(input, transfer->chunk_count - transfer->digest_end);
+    message->digest.values = values;
+    for (uint32_t i = 0; i < message->digest.chunk_count && i < 200; i++)
+        message->digest.value_count +=
+            kvr_digest_covers(transfer->digest, transfer->nonce, message->digest.chunk_first + i);
+    message->digest.value_count = (uint32_t)fuzz_about(input, message->digest.value_count) % 256;
+}
+
 static void peer_message(uint32_t peer)
 {
     static const uint8_t tail[KVR_TAIL_BYTES_MAX];
@@ -354,13 +370,17 @@ static void peer_message(uint32_t peer)
         KVR_MSG_QUIET, KVR_MSG_QUIET, KVR_MSG_RAIL_LOST, KVR_MSG_FAIL,  KVR_MSG_UNKNOWN};
     const struct transfer *transfer = some_transfer(peer);
     struct kvr_message message = {.kind = kinds[fuzz_below(input, 10)]};
+    uint32_t other;
 
     if (transfer == NULL)
         return;
     message.transfer = fuzz_about(input, transfer->nonce);
-    if (fuzz_below(input, 32) == 31)
+    other = fuzz_below(input, 32);
+    if (other == 31)
         message.kind =
             (kvr_message_kind)(KVR_MSG_WANT + fuzz_below(input, KVR_MSG_KIND_END - KVR_MSG_WANT));
+    else if (other >= 28)
+        message.kind = KVR_MSG_DIGEST;
     if (message.kind == KVR_MSG_PLAN) {
         peer_plan(&message, transfer);
     } else if (message.kind == KVR_MSG_FINAL) {
@@ -375,6 +395,8 @@ static void peer_message(uint32_t peer)
         message.rail_lost.rail = fuzz_below(input, FUZZ_RAILS);
         message.rail_lost.runs = chunks;
         message.rail_lost.run_count = fuzz_chunk_runs(input, chunks);
+    } else if (message.kind == KVR_MSG_DIGEST) {
+        peer_digest(&message, transfer);
     } else if (message.kind == KVR_MSG_FAIL) {
         message.reason.status = fuzz_below(input, 4) == 3 ? KVR_OK : KVR_ABORTED;
     } else if (message.kind == KVR_MSG_UNKNOWN && fuzz_below(input, 4) != 3) {
@@ -553,6 +575,7 @@ static void begin(void)
         .rail_count = FUZZ_RAILS,
         .nonce_seed = 1,
         .limits = {.pieces_local = 2, .pieces_remote = 2, .chunk_bytes_max = 4096},
+        .digest = KVR_DIGEST_SAMPLE,
     };
 
     memset(&land, 0, sizeof(land));

@@ -153,6 +153,7 @@ static void hello(struct kvr_rng *rng, uint32_t percent, struct messages_memory 
     text(rng, ret_hello->provider, sizeof(ret_hello->provider));
     text(rng, ret_hello->host, sizeof(ret_hello->host));
     ret_hello->beat_ms = u32(rng);
+    ret_hello->digest = (kvr_digest_mode)kvr_rng_below(rng, KVR_DIGEST_FULL + 1);
     limits(rng, &ret_hello->limits);
     ret_hello->rail_count = rails(rng, percent, memory);
     ret_hello->rails = memory->rails;
@@ -196,6 +197,7 @@ static void want(struct kvr_rng *rng, uint32_t percent, struct messages_memory *
     ret_want->run_count = page_runs(rng, percent, memory);
     ret_want->runs = memory->page_runs;
     ret_want->more = kvr_rng_percent(rng, 50);
+    ret_want->digest = (kvr_digest_mode)kvr_rng_below(rng, KVR_DIGEST_FULL + 1);
 }
 
 static void plan(struct kvr_rng *rng, uint32_t percent, struct messages_memory *memory,
@@ -235,6 +237,17 @@ static void quiet(struct kvr_rng *rng, uint32_t percent, struct messages_memory 
     for (uint32_t i = 0; i < ret_quiet->count_count; i++)
         memory->counts[i] = (struct kvr_epoch_count){u32(rng), u32(rng), u64(rng)};
     ret_quiet->counts = memory->counts;
+}
+
+static void digest(struct kvr_rng *rng, uint32_t percent, struct messages_memory *memory,
+                   struct kvr_msg_digest *ret_digest)
+{
+    ret_digest->chunk_first = u32(rng);
+    ret_digest->chunk_count = u32(rng);
+    ret_digest->value_count = up_to(rng, KVR_DIGESTS_PER_MESSAGE, percent);
+    for (uint32_t i = 0; i < ret_digest->value_count; i++)
+        memory->digests[i] = kvr_rng_next(rng);
+    ret_digest->values = memory->digests;
 }
 
 static void tail(struct kvr_rng *rng, uint32_t percent, struct messages_memory *memory,
@@ -290,6 +303,12 @@ static void body(struct kvr_rng *rng, uint32_t percent, struct messages_memory *
         message->epoch_ended.rail = u32(rng);
         message->epoch_ended.epoch = u32(rng);
         return rail(rng, &message->epoch_ended.successor);
+    case KVR_MSG_DIGEST:
+        return digest(rng, percent, memory, &message->digest);
+    case KVR_MSG_PROBE:
+    case KVR_MSG_ALIVE:
+        message->probe.token = kvr_rng_next(rng);
+        return;
     case KVR_MSG_REFUSED:
         message->refused.status = status(rng);
         return text(rng, message->refused.detail, KVR_DETAIL_BYTES);
@@ -363,8 +382,8 @@ static bool same_hello(const struct kvr_msg_hello *a, const struct kvr_msg_hello
 {
     if (!(SAME(version_min) && SAME(version_max) && SAME(boot) && SAME(session) &&
           SAME_TEXT(agent) && SAME_TEXT(provider) && SAME_TEXT(host) && SAME(beat_ms) &&
-          same_limits(&a->limits, &b->limits) && SAME(rail_count) && SAME(compat_count) &&
-          same_rails(a->rails, b->rails, a->rail_count)))
+          SAME(digest) && same_limits(&a->limits, &b->limits) && SAME(rail_count) &&
+          SAME(compat_count) && same_rails(a->rails, b->rails, a->rail_count)))
         return false;
     for (uint32_t i = 0; i < a->compat_count; i++)
         if (!same_compat(&a->compats[i], &b->compats[i]))
@@ -390,7 +409,7 @@ static bool same_want(const struct kvr_msg_want *a, const struct kvr_msg_want *b
            kvr_uuid_equal(&a->source_engine, &b->source_engine) && SAME(source_generation) &&
            SAME(source_tp) && SAME(source_pp) && same_rank(&a->target, &b->target) &&
            SAME(tokens) && SAME(skip_tokens) && SAME(deadline_ms) && SAME(priority) &&
-           SAME(group_count) && SAME(group) && SAME(run_count) && SAME(more) &&
+           SAME(group_count) && SAME(group) && SAME(run_count) && SAME(more) && SAME(digest) &&
            same_bytes(a->runs, b->runs, a->run_count * sizeof(*a->runs));
 }
 
@@ -461,6 +480,12 @@ bool messages_equal(const struct kvr_message *a, const struct kvr_message *b)
     case KVR_MSG_EPOCH_ENDED:
         return SAME(epoch_ended.rail) && SAME(epoch_ended.epoch) &&
                same_rail(&a->epoch_ended.successor, &b->epoch_ended.successor);
+    case KVR_MSG_DIGEST:
+        return SAME(digest.chunk_first) && SAME(digest.chunk_count) && SAME(digest.value_count) &&
+               same_bytes(a->digest.values, b->digest.values, a->digest.value_count * 8);
+    case KVR_MSG_PROBE:
+    case KVR_MSG_ALIVE:
+        return SAME(probe.token);
     default:
         return SAME(reason.status) && SAME_TEXT(reason.detail);
     }

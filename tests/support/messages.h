@@ -16,6 +16,7 @@ struct messages_memory {
     struct kvr_epoch_count counts[KVR_EPOCHS_PER_TRANSFER];
     uint16_t slots[KVR_TRANSFER_SLOTS_MAX];
     uint8_t tail[KVR_TAIL_BYTES_MAX];
+    uint64_t digests[KVR_DIGESTS_PER_MESSAGE];
 };
 
 /* Arrays have up to percent % of their largest length. transfer and sequence are random too. */

@@ -1,0 +1,96 @@
+/* Hashing what landed, a slice at a time: the group thread goes on reading its rails in between. */
+#include "base/mutant.h"
+#include "decode-agent/land.h"
+#include "kv/chunk_digest.h"
+
+#define SLICE_BYTES (512u << 10)
+
+void land_verify_add(struct land *land, struct landing *landing)
+{
+    landing->verify.next = NULL;
+    landing->verify.under_way = true;
+    landing->verify.segment = landing->first;
+    landing->verify.digest = landing->digest_first;
+    if (land->verify_last != NULL)
+        land->verify_last->verify.next = landing;
+    else
+        land->verify_first = landing;
+    land->verify_last = landing;
+}
+
+void land_verify_remove(struct land *land, const struct landing *landing)
+{
+    struct landing *before = NULL, *at = land->verify_first;
+
+    if (!landing->verify.under_way)
+        return;
+    while (at != landing) {
+        before = at;
+        at = at->verify.next;
+    }
+    at->verify.under_way = false;
+    if (before != NULL)
+        before->verify.next = at->verify.next;
+    else
+        land->verify_first = at->verify.next;
+    if (land->verify_last == at)
+        land->verify_last = before;
+}
+
+static uint64_t chunk_digest(const struct landing *landing, uint32_t chunk, uint64_t *bytes)
+{
+    const struct landing_segment *segment = landing->verify.segment;
+    struct kvr_plan_chunk planned;
+    uint64_t digest = 0;
+
+    kvr_plan_chunk(segment->plan, chunk - segment->chunk_first, &planned);
+    for (uint32_t i = 0; i < planned.piece_count; i++) {
+        const struct kvr_plan_piece *piece = &planned.pieces[i];
+        const uint8_t *base = landing->set->locals[piece->target_layout]->base;
+
+        digest = kvr_chunk_digest(base + piece->target_offset, piece->bytes, digest);
+        *bytes += piece->bytes;
+    }
+    return digest;
+}
+
+/* The next chunk; true when it was the last, or the first whose bytes are wrong. */
+static bool verify_chunk(struct land *land, struct landing *landing, uint64_t *bytes)
+{
+    uint32_t chunk = landing->verify.chunk;
+    const struct landing_digest **told = &landing->verify.digest;
+
+    if (chunk == landing->chunk_total) {
+        land_tell(land, landing, LAND_VERIFIED, 0, 0, NULL);
+        return true;
+    }
+    while (chunk - landing->verify.segment->chunk_first >=
+           landing->verify.segment->plan->chunk_count)
+        landing->verify.segment = landing->verify.segment->next;
+    for (; chunk - (*told)->chunk_first >= (*told)->chunk_count; *told = (*told)->next)
+        landing->verify.value = 0;
+    landing->verify.chunk++;
+    if (!kvr_digest_covers(landing->digest, landing->transfer, chunk) ||
+        chunk_digest(landing, chunk, bytes) == (*told)->values[landing->verify.value++])
+        return false;
+    if (KVR_MUTANT(digest_not_compared))
+        return false;
+    land_tell(land, landing, LAND_CORRUPT, chunk, 0, NULL);
+    return true;
+}
+
+bool land_verify_work(struct land *land)
+{
+    struct landing *landing = land->verify_first;
+    uint64_t bytes = 0;
+    bool ended = false;
+
+    if (landing == NULL)
+        return false;
+    /* A chunk that is not hashed costs a little too. */
+    for (uint32_t i = 0; !ended && i < 4096 && bytes < SLICE_BYTES; i++)
+        ended = verify_chunk(land, landing, &bytes);
+    if (ended)
+        land_verify_remove(land, landing);
+    return true;
+}

@@ -1,0 +1,54 @@
+/* Which chunks went over a pair last: what RAIL_LOST tells the target. */
+#include "prefill-agent/push.h"
+
+/* Adds a chunk to the list. Past the capacity the last run is stretched: a list that names more
+ * than was posted there is answered with more, which is slower and no less right. */
+static void list_add(struct push_list *list, uint32_t chunk)
+{
+    struct kvr_chunk_run *last = list->run_count > 0 ? &list->runs[list->run_count - 1] : NULL;
+
+    if (last != NULL &&
+        (chunk == last->chunk_first + last->chunk_count || list->run_count == list->run_capacity)) {
+        last->chunk_count = chunk - last->chunk_first + 1;
+        return;
+    }
+    list->runs[list->run_count++] = (struct kvr_chunk_run){.chunk_first = chunk, .chunk_count = 1};
+}
+
+static void runs_fill(const struct push_job *job, struct push_list *list, uint32_t where)
+{
+    list->run_count = 0;
+    for (const struct push_segment *segment = job->first; segment != NULL; segment = segment->next)
+        for (uint32_t chunk = 0; chunk < segment->chunk_next; chunk++)
+            if (segment->where[chunk] == where)
+                list_add(list, segment->chunk_first + chunk);
+}
+
+static bool list_asks(const struct push_list *list, const struct push_pair *pair)
+{
+    if (list->rail != PUSH_ANY && list->rail != pair->pair.rail)
+        return false;
+    /* A rail of ours without a rail of theirs: it was recycled, and what its fresh endpoint has
+     * posted since is not lost. */
+    if (list->target_rail == PUSH_ANY && !pair->retired)
+        return false;
+    return list->target_rail == PUSH_ANY ||
+           (list->target_rail == pair->pair.target_rail && list->epoch == pair->pair.epoch);
+}
+
+void push_list_fill(struct push_job *job, struct push_list *list)
+{
+    list->found = false;
+    for (uint32_t i = list->next; i < job->pair_count && !list->found && !job->stopped; i++) {
+        struct push_pair *pair = &job->pairs[i];
+
+        list->next = i + 1;
+        if (pair->listed || !list_asks(list, pair))
+            continue;
+        /* Later posts over the same pair are another entry, so that nothing is named twice. */
+        pair->listed = pair->retired = true;
+        list->found = true;
+        list->pair = pair->pair;
+        runs_fill(job, list, i);
+    }
+}

@@ -1,0 +1,404 @@
+/* Goal: land decides by bits what is here and by counts whether anything can still come, and lets
+ * nothing pass that the source's digests do not confirm. Method: land alone on a scripted fabric:
+ * arrivals and the loop's commands in, messages out. */
+#include "tests/support/check.h"
+
+#include <stdlib.h>
+
+#include "base/buddy.h"
+#include "decode-agent/land.h"
+#include "kv/chunk_digest.h"
+#include "tests/support/fake_group.h"
+#include "tests/support/small_plan.h"
+
+#define MEMORY_BYTES (8u << 20)
+#define TRANSFER     42
+#define SLOT         7
+
+static struct land land;
+static struct bench bench;
+static struct small_side source, target;
+static struct kvr_buddy memory;
+static struct landing landing;
+static struct landing_segment segment;
+static uint64_t bits[KVR_SLOT_CHUNKS / 64];
+static uint32_t left[SMALL_LAYERS];
+static kvr_ns now;
+
+static int open_land(void **state)
+{
+    static uint8_t tables[MEMORY_BYTES] __attribute__((aligned(64)));
+
+    (void)state;
+    memset(&land, 0, sizeof(land));
+    memset(&landing, 0, sizeof(landing));
+    memset(&segment, 0, sizeof(segment));
+    memset(bits, 0, sizeof(bits));
+    now = KVR_S;
+    kvr_buddy_init(&memory, tables, sizeof(tables));
+    small_side_init(&source, 2);
+    small_side_init(&target, 2);
+    bench_open_as(&bench, &(struct kvr_group_options){
+                              .rail_count = 2, .ring_entries = 256, .user = land_user(&land)});
+    land.group = bench.group;
+    return 0;
+}
+
+static int close_land(void **state)
+{
+    (void)state;
+    kvr_plan_free(segment.plan, &memory);
+    kvr_group_close(bench.group);
+    return 0;
+}
+
+static void step(void)
+{
+    while (kvr_group_step(bench.group, now))
+        ;
+}
+
+static void tell_land(uint32_t kind, uint64_t a, uint64_t b, void *pointer)
+{
+    struct kvr_group_message message = {.kind = kind, .a = a, .b = b, .pointer = pointer};
+
+    assert_true(kvr_group_command(bench.group, &message));
+    step();
+}
+
+/* The next message of that kind; those before it are dropped. */
+static bool told(uint32_t kind, struct kvr_group_message *ret_message)
+{
+    while (kvr_group_event(bench.group, ret_message))
+        if (ret_message->kind == kind)
+            return true;
+    return false;
+}
+
+static bool was_told(uint32_t kind)
+{
+    struct kvr_group_message message;
+
+    return told(kind, &message);
+}
+
+static void landing_open(kvr_digest_mode digest)
+{
+    landing.transfer = TRANSFER;
+    landing.set = &target.set;
+    landing.digest = digest;
+    landing.slots[0] = SLOT;
+    landing.slot_count = 1;
+    landing.bits = bits;
+    tell_land(LAND_OPEN, 0, 0, &landing);
+}
+
+static void segment_add(void)
+{
+    segment.plan = small_plan_make(&source, &target, &memory);
+    segment.left = left;
+    tell_land(LAND_SEGMENT, 0, 0, &segment);
+}
+
+static void chunk_lands(uint32_t rail, uint32_t chunk)
+{
+    arrive(bench.rails[rail].newest, SLOT << 16 | chunk);
+    step();
+}
+
+static void chunks_land(uint32_t first, uint32_t end)
+{
+    for (uint32_t chunk = first; chunk < end; chunk++)
+        chunk_lands(chunk % 2, chunk);
+}
+
+static struct landing_quiet *quiet_of(uint32_t round, uint64_t count_0, uint64_t count_1)
+{
+    static struct landing_quiet quiet;
+
+    quiet = (struct landing_quiet){
+        .round = round, .count = 2, .counts = {{0, 1, count_0}, {1, 1, count_1}}};
+    return &quiet;
+}
+
+/* Any order is right: bits before the segment that names them, layers as they complete. */
+static void land_takes_any_order(void **state)
+{
+    struct kvr_group_message message;
+
+    (void)state;
+    landing_open(KVR_DIGEST_OFF);
+    chunk_lands(0, 5);
+    assert_true(was_told(LAND_FIRST));
+    segment_add();
+    assert_false(was_told(LAND_LAYER));
+    for (uint32_t chunk = SMALL_PLANNED; chunk < SMALL_CHUNKS; chunk++)
+        chunk_lands(1, chunk);
+    assert_true(told(LAND_LAYER, &message));
+    assert_int_equal(message.b, 1); /* the second layer first */
+    tell_land(LAND_FINAL, SMALL_CHUNKS, 0, NULL);
+    assert_false(was_told(LAND_ALL));
+    chunks_land(0, SMALL_PLANNED);
+    assert_true(told(LAND_LAYER, &message));
+    assert_int_equal(message.b, 0);
+    assert_true(told(LAND_ALL, &message));
+    assert_int_equal(message.a, SMALL_CHUNKS);
+}
+
+/* A chunk that comes twice is one bit and two arrivals. */
+static void land_counts_bits_not_arrivals(void **state)
+{
+    struct kvr_group_message message;
+
+    (void)state;
+    landing_open(KVR_DIGEST_OFF);
+    segment_add();
+    tell_land(LAND_FINAL, SMALL_CHUNKS, 0, NULL);
+    for (uint32_t i = 0; i < 2 * SMALL_CHUNKS; i++)
+        chunk_lands(0, 3);
+    assert_false(was_told(LAND_ALL));
+    chunks_land(0, SMALL_CHUNKS);
+    assert_true(was_told(LAND_ALL));
+    tell_land(LAND_CLOSE, 0, 0, NULL);
+    assert_true(told(LAND_CLOSED, &message));
+    assert_int_equal(message.a, 3 * SMALL_CHUNKS);
+    assert_int_equal(message.b, 3);
+}
+
+static void land_refuses_chunks_beyond_the_last(void **state)
+{
+    (void)state;
+    landing_open(KVR_DIGEST_OFF);
+    segment_add();
+    chunk_lands(0, SMALL_CHUNKS + 100); /* may be planned later */
+    assert_false(was_told(LAND_BAD));
+    tell_land(LAND_FINAL, SMALL_CHUNKS, 0, NULL);
+    assert_true(was_told(LAND_BAD));
+    chunk_lands(0, SMALL_CHUNKS);
+    assert_true(was_told(LAND_BAD));
+}
+
+/* Rule 4: equal counts, or a closed epoch; and only of the round that holds. */
+static void land_is_quiet_by_counts(void **state)
+{
+    struct kvr_group_message message;
+
+    (void)state;
+    landing_open(KVR_DIGEST_OFF);
+    segment_add();
+    chunk_lands(0, 0);
+    tell_land(LAND_QUIET, 0, 0, quiet_of(0, 2, 1));
+    assert_false(was_told(LAND_IS_QUIET));
+    chunk_lands(0, 1);
+    assert_false(was_told(LAND_IS_QUIET));
+    chunk_lands(1, 2);
+    assert_true(told(LAND_IS_QUIET, &message));
+    assert_int_equal(message.a, 0);
+
+    tell_land(LAND_LOUD, 0, 0, NULL); /* a MISSING was sent */
+    chunk_lands(1, 2);
+    assert_false(was_told(LAND_IS_QUIET));
+    tell_land(LAND_QUIET, 0, 0, quiet_of(1, 2, 2));
+    assert_true(told(LAND_IS_QUIET, &message));
+    assert_int_equal(message.a, 1);
+}
+
+static void land_is_quiet_by_closing(void **state)
+{
+    (void)state;
+    landing_open(KVR_DIGEST_OFF);
+    segment_add();
+    chunk_lands(1, 0);
+    tell_land(LAND_QUIET, 0, 0, quiet_of(0, 4, 1));
+    assert_false(was_told(LAND_IS_QUIET));
+    command(&bench, KVR_GROUP_RECYCLE, 0, NULL);
+    assert_true(was_told(LAND_IS_QUIET));
+}
+
+/* What came in on an epoch that the source does not name: only closing proves anything. */
+static void land_distrusts_counts_that_name_too_little(void **state)
+{
+    struct landing_quiet quiet = {.count = 1, .counts = {{0, 1, 1}}};
+
+    (void)state;
+    landing_open(KVR_DIGEST_OFF);
+    segment_add();
+    chunk_lands(0, 0);
+    chunk_lands(1, 1);
+    tell_land(LAND_QUIET, 0, 0, &quiet);
+    assert_false(was_told(LAND_IS_QUIET));
+    command(&bench, KVR_GROUP_RECYCLE, 1, NULL);
+    assert_true(was_told(LAND_IS_QUIET));
+}
+
+static void land_suspects_what_stays_uneven(void **state)
+{
+    struct kvr_group_message message;
+
+    (void)state;
+    landing_open(KVR_DIGEST_OFF);
+    segment_add();
+    chunk_lands(0, 0);
+    chunk_lands(1, 1);
+    tell_land(LAND_QUIET, 0, 0, quiet_of(0, 2, 1));
+    tell_land(LAND_SUSPECTS, KVR_S, 0, NULL);
+    assert_true(was_told(LAND_COMING)); /* it wrote there a moment ago */
+    now += 2 * KVR_S;
+    tell_land(LAND_SUSPECTS, KVR_S, 0, NULL);
+    assert_true(told(LAND_SUSPECT, &message));
+    assert_int_equal(message.a, 0);
+    assert_int_equal(message.b, 1);
+    assert_false(was_told(LAND_SUSPECT)); /* rail 1 is even */
+}
+
+/* Rule 5: a write for a slot that nobody has. */
+static void land_counts_stale_writes(void **state)
+{
+    (void)state;
+    arrive(bench.rails[0].newest, (SLOT + 1) << 16);
+    arrive(bench.rails[0].newest, 5); /* slot 0: warm-up */
+    step();
+    assert_int_equal(atomic_load(&land.stale), 1);
+    landing_open(KVR_DIGEST_OFF);
+    tell_land(LAND_CLOSE, 0, 0, NULL);
+    arrive(bench.rails[1].newest, SLOT << 16);
+    step();
+    assert_int_equal(atomic_load(&land.stale), 2);
+}
+
+static void land_names_only_what_is_missing(void **state)
+{
+    struct landing_filter *filter =
+        malloc(sizeof(*filter) + (SMALL_CHUNKS + 1) * sizeof(filter->runs[0]));
+    struct kvr_group_message message;
+
+    (void)state;
+    assert_non_null(filter);
+    landing_open(KVR_DIGEST_OFF);
+    segment_add();
+    chunk_lands(0, 2);
+    chunk_lands(0, 6);
+    *filter = (struct landing_filter){.asked_count = 1, .capacity = SMALL_CHUNKS};
+    filter->runs[SMALL_CHUNKS] = (struct kvr_chunk_run){.chunk_first = 1, .chunk_count = 6};
+    tell_land(LAND_FILTER, 0, 0, filter);
+    assert_true(told(LAND_FILTERED, &message));
+    assert_int_equal(filter->run_count, 2);
+    assert_int_equal(filter->runs[0].chunk_first, 1);
+    assert_int_equal(filter->runs[0].chunk_count, 1);
+    assert_int_equal(filter->runs[1].chunk_first, 3);
+    assert_int_equal(filter->runs[1].chunk_count, 3);
+    free(filter);
+}
+
+/* ---- digests --------------------------------------------------------------------------------- */
+
+static struct landing_digest *digest_of(uint32_t first, uint32_t end)
+{
+    struct landing_digest *digest =
+        kvr_buddy_alloc(&memory, sizeof(*digest) + (end - first) * sizeof(digest->values[0]));
+
+    assert_non_null(digest);
+    *digest = (struct landing_digest){.chunk_first = first, .chunk_count = end - first};
+    for (uint32_t chunk = first; chunk < end; chunk++)
+        if (kvr_digest_covers(landing.digest, TRANSFER, chunk))
+            digest->values[digest->value_count++] = kvr_chunk_digest(
+                small_chunk(&source, segment.plan, chunk, true), SMALL_PAGE_BYTES, 0);
+    return digest;
+}
+
+/* Everything has landed as the source has it, and its digests are known, in two messages. */
+static void all_landed(kvr_digest_mode mode)
+{
+    landing_open(mode);
+    segment_add();
+    for (uint32_t chunk = 0; chunk < SMALL_CHUNKS; chunk++) {
+        memset(small_chunk(&source, segment.plan, chunk, true), (int)chunk + 1, SMALL_PAGE_BYTES);
+        memset(small_chunk(&target, segment.plan, chunk, false), (int)chunk + 1, SMALL_PAGE_BYTES);
+    }
+    chunks_land(0, SMALL_CHUNKS);
+    tell_land(LAND_FINAL, SMALL_CHUNKS, 0, NULL);
+    tell_land(LAND_DIGEST, 0, 0, digest_of(0, 3));
+    tell_land(LAND_DIGEST, 0, 0, digest_of(3, SMALL_CHUNKS));
+}
+
+static void land_verifies_what_landed(void **state)
+{
+    (void)state;
+    all_landed(KVR_DIGEST_FULL);
+    tell_land(LAND_VERIFY, 0, 0, NULL);
+    assert_true(was_told(LAND_VERIFIED));
+}
+
+static void land_names_the_corrupt_chunk(void **state)
+{
+    struct kvr_group_message message;
+
+    (void)state;
+    for (uint32_t chunk = 0; chunk < SMALL_CHUNKS; chunk++) {
+        if (chunk > 0) {
+            close_land(NULL);
+            open_land(NULL);
+        }
+        all_landed(KVR_DIGEST_FULL);
+        small_chunk(&target, segment.plan, chunk, false)[SMALL_PAGE_BYTES - 1] ^= 1;
+        tell_land(LAND_VERIFY, 0, 0, NULL);
+        assert_true(told(LAND_CORRUPT, &message));
+        assert_int_equal(message.a, chunk);
+        assert_false(was_told(LAND_VERIFIED));
+    }
+}
+
+/* A sample looks at the chunks that it names, always at the first, and at no other. */
+static void land_verifies_a_sample(void **state)
+{
+    (void)state;
+    all_landed(KVR_DIGEST_SAMPLE);
+    for (uint32_t chunk = 0; chunk < SMALL_CHUNKS; chunk++)
+        if (!kvr_digest_covers(KVR_DIGEST_SAMPLE, TRANSFER, chunk))
+            small_chunk(&target, segment.plan, chunk, false)[0] ^= 1;
+    tell_land(LAND_VERIFY, 0, 0, NULL);
+    assert_true(was_told(LAND_VERIFIED));
+    close_land(NULL);
+    open_land(NULL);
+    all_landed(KVR_DIGEST_SAMPLE);
+    small_chunk(&target, segment.plan, 0, false)[0] ^= 1;
+    tell_land(LAND_VERIFY, 0, 0, NULL);
+    assert_true(was_told(LAND_CORRUPT));
+}
+
+/* Cancelled while it is being verified: nothing of it is looked at any more. */
+static void land_closes_while_it_verifies(void **state)
+{
+    struct kvr_group_message verify = {.kind = LAND_VERIFY}, close = {.kind = LAND_CLOSE};
+
+    (void)state;
+    all_landed(KVR_DIGEST_FULL);
+    assert_true(kvr_group_command(bench.group, &verify));
+    assert_true(kvr_group_command(bench.group, &close));
+    step();
+    assert_true(was_told(LAND_CLOSED));
+    assert_false(was_told(LAND_VERIFIED));
+    assert_null(land.verify_first);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, open_land, close_land)
+    const struct CMUnitTest tests[] = {
+        CASE(land_takes_any_order),
+        CASE(land_counts_bits_not_arrivals),
+        CASE(land_refuses_chunks_beyond_the_last),
+        CASE(land_is_quiet_by_counts),
+        CASE(land_is_quiet_by_closing),
+        CASE(land_distrusts_counts_that_name_too_little),
+        CASE(land_suspects_what_stays_uneven),
+        CASE(land_counts_stale_writes),
+        CASE(land_names_only_what_is_missing),
+        CASE(land_verifies_what_landed),
+        CASE(land_names_the_corrupt_chunk),
+        CASE(land_verifies_a_sample),
+        CASE(land_closes_while_it_verifies),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
