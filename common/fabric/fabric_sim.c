@@ -163,15 +163,33 @@ void kvr_sim_rail_silence(struct kvr_rail *rail, kvr_ns until)
     rail->silent_until = until;
 }
 
+void kvr_sim_rail_fail(struct kvr_rail *rail, kvr_ns until)
+{
+    struct kvr_sim_net *net = rail->host->net;
+
+    rail->failed_until = until;
+    for (uint32_t i = 0; i < net->endpoint_count; i++)
+        if (net->endpoints[i]->rail == rail && !net->endpoints[i]->stopped)
+            sim_endpoint_fail(net, net->endpoints[i]);
+}
+
+void kvr_sim_rail_slow(struct kvr_rail *rail, uint64_t speed_bps, kvr_ns until)
+{
+    rail->slow_bps = speed_bps;
+    rail->slow_until = until;
+}
+
 /* ---- endpoints ----------------------------------------------------------------------------- */
 
 static kvr_status endpoint_open(struct kvr_rail *rail, struct kvr_endpoint **ret_endpoint,
                                 struct kvr_error *error)
 {
     struct kvr_sim_net *net = rail->host->net;
-    struct kvr_endpoint *endpoint = allocated(sizeof(*endpoint));
+    struct kvr_endpoint *endpoint;
 
-    (void)error;
+    if (net->now < rail->failed_until)
+        return kvr_error_set(error, KVR_RAIL_FAILED, "fabric_sim", "the card is gone");
+    endpoint = allocated(sizeof(*endpoint));
     net->endpoints = sim_grown(net->endpoints, net->endpoint_count, &net->endpoint_capacity,
                                sizeof(struct kvr_endpoint *));
     endpoint->rail = rail;
@@ -247,11 +265,6 @@ static bool endpoint_may_sleep(struct kvr_endpoint *endpoint)
 
 /* ---- writes -------------------------------------------------------------------------------- */
 
-static bool chance(struct kvr_sim_net *net, uint32_t of_10000)
-{
-    return of_10000 > 0 && kvr_rng_below(net->options.rng, 10000) < of_10000;
-}
-
 static struct sim_write *write_new(struct kvr_sim_net *net, uint32_t *ret_index)
 {
     if (net->free_write == SIM_NONE) {
@@ -290,9 +303,10 @@ static kvr_status endpoint_write(struct kvr_endpoint *endpoint,
     uint64_t bytes = 0;
     uint32_t index;
 
-    assert(!endpoint->stopped && write->piece_count > 0 &&
-           write->piece_count <= facts->pieces_local && write->piece_count <= facts->pieces_remote);
-    if (endpoint->outstanding >= facts->outstanding_max || chance(net, net->options.again_chance))
+    assert(!endpoint->stopped && kvr_fabric_takes(facts, write->pieces, write->piece_count));
+    if (endpoint->failed)
+        return KVR_RAIL_FAILED;
+    if (endpoint->outstanding >= facts->outstanding_max || sim_chance(net, net->options.again_chance))
         return KVR_AGAIN;
     made = write_new(net, &index);
     made->endpoint = endpoint;
@@ -313,11 +327,14 @@ static kvr_status endpoint_write(struct kvr_endpoint *endpoint,
         made->bytes = allocated(bytes);
         made->byte_capacity = bytes;
     }
-    made->fails = chance(net, net->options.fail_chance);
-    made->lost =
-        made->fails ? kvr_rng_percent(net->options.rng, 50) : chance(net, net->options.lost_chance);
+    made->fails = sim_chance(net, net->options.fail_chance);
+    made->lost = made->fails ? kvr_rng_percent(net->options.rng, 50)
+                             : sim_chance(net, net->options.lost_chance);
     endpoint->outstanding++;
     net->counts.writes++;
+    if (net->options.hooks.posted != NULL)
+        net->options.hooks.posted(net->options.hooks.self, endpoint->rail->host->cookie,
+                                  made->target->rail->host->cookie);
     sim_write_begin(net, index);
     return KVR_OK;
 }

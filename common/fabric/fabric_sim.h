@@ -11,7 +11,9 @@
  *
  * so writes overtake each other, and a completion says nothing about the target. Endpoints that are
  * stopped neither read nor land; writes on their way to one are lost although they may have
- * completed. Writes may fail, or be lost after they completed, at the rates given.
+ * completed. Writes may fail, be lost after they completed, or be told twice, at the rates given.
+ * A write is told twice to its target without another entry between: nothing could tell a second
+ * entry that comes when the slot names another transfer.
  *
  * Every read and every landing is told before it happens, so that a simulated world can say whose
  * memory that is. One thread; the same seed and the same calls give the same moments. */
@@ -32,8 +34,20 @@ struct kvr_sim_access {
     const uint8_t *incoming; /* landing: the bytes that come */
 };
 
+/* What goes wrong with a write, as it strikes. */
+typedef enum kvr_sim_fault {
+    KVR_SIM_FAILED,
+    KVR_SIM_LOST,
+    KVR_SIM_LATE,
+    KVR_SIM_TWICE,
+} kvr_sim_fault;
+
 struct kvr_sim_hooks {
     void *self;
+    /* A write was accepted; both are as given to kvr_sim_host_open. May be NULL. */
+    void (*posted)(void *self, void *host, void *target_host);
+    /* until: when a write that is late comes; else now. May be NULL. */
+    void (*fault)(void *self, kvr_sim_fault fault, kvr_ns until);
     void (*read)(void *self, const struct kvr_sim_access *access);
     void (*land)(void *self, const struct kvr_sim_access *access);
     /* The host's queues have something to poll. */
@@ -53,11 +67,12 @@ struct kvr_sim_options {
     uint32_t
         fail_chance; /* the completion says FAILED; the bytes may land all the same, or later */
     uint32_t lost_chance;  /* the completion says WRITTEN, and nothing ever lands */
+    uint32_t twice_chance; /* of each entry of a queue to come twice */
     uint32_t again_chance; /* refused with KVR_AGAIN although there is room */
 };
 
 struct kvr_sim_counts {
-    uint64_t writes, landed, failed, lost, late, hung, dropped;
+    uint64_t writes, landed, hung, dropped;
 };
 
 struct kvr_sim_net *kvr_sim_net_open(const struct kvr_sim_options *options);
@@ -76,6 +91,11 @@ struct kvr_fabric kvr_sim_host_fabric(struct kvr_sim_host *host);
 /* Until then nothing that this rail sends is answered, and nothing reaches it: cards go on trying,
  * and what they hold goes through when the silence ends, or fails before. */
 void kvr_sim_rail_silence(struct kvr_rail *rail, kvr_ns until);
+/* The card is gone: what its endpoints had accepted fails, nothing lands through them any more, and
+ * until then none can be opened. */
+void kvr_sim_rail_fail(struct kvr_rail *rail, kvr_ns until);
+/* Until then it sends at speed_bps. */
+void kvr_sim_rail_slow(struct kvr_rail *rail, uint64_t speed_bps, kvr_ns until);
 /* The process is gone: endpoints and memories with it. What its cards have read may still land
  * elsewhere. Its handles may still be closed. */
 void kvr_sim_host_die(struct kvr_sim_host *host);

@@ -55,15 +55,26 @@ kvr_ns kvr_sim_net_next(const struct kvr_sim_net *net)
 
 /* ---- times --------------------------------------------------------------------------------- */
 
+bool sim_chance(struct kvr_sim_net *net, uint32_t of_10000)
+{
+    return of_10000 > 0 && kvr_rng_below(net->options.rng, 10000) < of_10000;
+}
+
+static void struck(struct kvr_sim_net *net, kvr_sim_fault fault, kvr_ns until)
+{
+    if (net->options.hooks.fault != NULL)
+        net->options.hooks.fault(net->options.hooks.self, fault, until);
+}
+
 /* Something between nothing and twice the mean, and now and then much later. */
 static kvr_ns some(struct kvr_sim_net *net, kvr_ns mean)
 {
     struct kvr_rng *rng = net->options.rng;
     kvr_ns wait = kvr_rng_below(rng, 2 * mean + 1);
 
-    if (net->options.late_chance > 0 && kvr_rng_below(rng, 10000) < net->options.late_chance) {
+    if (sim_chance(net, net->options.late_chance)) {
         wait += kvr_rng_below(rng, net->options.late_ns + 1);
-        net->counts.late++;
+        struck(net, KVR_SIM_LATE, net->now + wait);
     }
     return wait;
 }
@@ -76,6 +87,8 @@ void sim_write_begin(struct kvr_sim_net *net, uint32_t index)
     kvr_ns start = net->now > rail->busy_until ? net->now : rail->busy_until;
     uint64_t speed = rail->facts.speed_bps > 0 ? rail->facts.speed_bps : 1000000000;
 
+    if (net->now < rail->slow_until)
+        speed = rail->slow_bps;
     rail->busy_until = start + write->byte_count * 8 * KVR_S / speed + 1;
     moment_add(net, index, SIM_READ, rail->busy_until + some(net, net->options.latency_ns / 4));
 }
@@ -142,9 +155,9 @@ static void on_read(struct kvr_sim_net *net, uint32_t index)
 {
     struct sim_write *write = &net->writes[index];
 
-    if (write->endpoint->stopped)
+    if (write->endpoint->stopped || write->endpoint->failed)
         return;
-    if (write->target->stopped || silent(net, write)) {
+    if (write->target->stopped || write->target->failed || silent(net, write)) {
         no_answer(net, index);
         return;
     }
@@ -154,8 +167,9 @@ static void on_read(struct kvr_sim_net *net, uint32_t index)
     moment_add(net, index, SIM_COMPLETE, net->now + some(net, net->options.latency_ns));
 }
 
-static void on_complete(struct kvr_sim_net *net, struct sim_write *write)
+static void on_complete(struct kvr_sim_net *net, uint32_t index, bool twice)
 {
+    struct sim_write *write = &net->writes[index];
     struct kvr_completion completion = {
         .kind = write->fails ? KVR_COMPLETION_FAILED : KVR_COMPLETION_WRITTEN,
         .has_context = true,
@@ -163,15 +177,38 @@ static void on_complete(struct kvr_sim_net *net, struct sim_write *write)
         .status = write->fails ? KVR_RAIL_FAILED : KVR_OK,
     };
 
-    if (write->endpoint->stopped)
+    if (write->endpoint->stopped || write->completed != twice)
         return;
-    if (kvr_rng_percent(net->options.rng, 25))
+    if (!twice && !write->endpoint->failed && kvr_rng_percent(net->options.rng, 25))
         read_bytes(net, write); /* until it completes, a card may read once more */
+    queue(net, write->endpoint, &completion);
+    if (twice)
+        return;
     write->completed = true;
     write->endpoint->outstanding--;
-    net->counts.failed += write->fails;
-    net->counts.lost += !write->fails && write->lost;
-    queue(net, write->endpoint, &completion);
+    if (write->fails || write->lost)
+        struck(net, write->fails ? KVR_SIM_FAILED : KVR_SIM_LOST, net->now);
+    if (sim_chance(net, net->options.twice_chance)) {
+        struck(net, KVR_SIM_TWICE, net->now);
+        moment_add(net, index, SIM_COMPLETE_TWICE,
+                   net->now + 1 + kvr_rng_below(net->options.rng, net->options.latency_ns));
+    }
+}
+
+void sim_endpoint_fail(struct kvr_sim_net *net, struct kvr_endpoint *endpoint)
+{
+    struct kvr_completion completion = {.kind = KVR_COMPLETION_FAILED, .status = KVR_RAIL_FAILED};
+
+    endpoint->failed = true;
+    for (uint32_t i = 0; i < net->write_capacity; i++) {
+        struct sim_write *write = &net->writes[i];
+
+        if (write->pending == 0 || write->endpoint != endpoint || write->completed)
+            continue;
+        write->fails = true;
+        moment_add(net, i, SIM_COMPLETE, net->now);
+    }
+    queue(net, endpoint, &completion);
 }
 
 static struct kvr_memory *target_memory(struct kvr_sim_net *net, const struct sim_write *write,
@@ -194,7 +231,7 @@ static void on_land(struct kvr_sim_net *net, uint32_t index)
     struct sim_write *write = &net->writes[index];
     uint64_t at = 0;
 
-    if (write->target->stopped ||
+    if (write->target->stopped || write->target->failed ||
         (write->endpoint->stopped && kvr_rng_percent(net->options.rng, 50))) {
         net->counts.dropped++;
         return;
@@ -233,6 +270,10 @@ static void on_arrive(struct kvr_sim_net *net, const struct sim_write *write)
     }
     net->counts.landed++;
     queue(net, write->target, &completion);
+    if (sim_chance(net, net->options.twice_chance)) {
+        struck(net, KVR_SIM_TWICE, net->now);
+        queue(net, write->target, &completion);
+    }
 }
 
 void kvr_sim_net_run(struct kvr_sim_net *net, kvr_ns now)
@@ -244,8 +285,8 @@ void kvr_sim_net_run(struct kvr_sim_net *net, kvr_ns now)
         net->now = moment.at;
         if (moment.kind == SIM_READ)
             on_read(net, moment.write);
-        else if (moment.kind == SIM_COMPLETE)
-            on_complete(net, &net->writes[moment.write]);
+        else if (moment.kind == SIM_COMPLETE || moment.kind == SIM_COMPLETE_TWICE)
+            on_complete(net, moment.write, moment.kind == SIM_COMPLETE_TWICE);
         else if (moment.kind == SIM_LAND)
             on_land(net, moment.write);
         else

@@ -20,7 +20,8 @@ struct kvr_rail {
     struct kvr_rail_facts facts;
     bool closed;
     kvr_ns busy_until; /* its bandwidth is used up to here */
-    kvr_ns silent_until;
+    kvr_ns silent_until, failed_until, slow_until;
+    uint64_t slow_bps;
 };
 
 struct kvr_memory {
@@ -35,6 +36,7 @@ struct kvr_endpoint {
     struct kvr_rail *rail;
     uint32_t number; /* its address: unique in the net, never used again */
     bool stopped, closed;
+    bool failed; /* its card is gone: writes are refused, and none lands */
     uint32_t outstanding; /* accepted and not completed */
     struct kvr_completion *queue;
     uint32_t queue_first, queue_count, queue_capacity;
@@ -42,7 +44,7 @@ struct kvr_endpoint {
 
 struct sim_write {
     struct kvr_endpoint *endpoint, *target;
-    struct kvr_fabric_piece pieces[KVR_IOV_MAX];
+    struct kvr_fabric_piece pieces[KVR_CHUNK_PIECES_MAX];
     unsigned piece_count;
     uint32_t immediate;
     uint64_t context;
@@ -54,7 +56,13 @@ struct sim_write {
     uint32_t next_free;
 };
 
-typedef enum sim_moment_kind { SIM_READ, SIM_COMPLETE, SIM_LAND, SIM_ARRIVE } sim_moment_kind;
+typedef enum sim_moment_kind {
+    SIM_READ,
+    SIM_COMPLETE,
+    SIM_COMPLETE_TWICE,
+    SIM_LAND,
+    SIM_ARRIVE,
+} sim_moment_kind;
 
 struct sim_moment {
     kvr_ns at;
@@ -79,7 +87,10 @@ struct kvr_sim_net {
 };
 
 void *sim_grown(void *array, uint32_t count, uint32_t *capacity, size_t bytes);
+bool sim_chance(struct kvr_sim_net *net, uint32_t of_10000);
 /* An accepted write sets out. */
 void sim_write_begin(struct kvr_sim_net *net, uint32_t index);
+/* Everything that the endpoint had accepted fails now, and its queue says that it is broken. */
+void sim_endpoint_fail(struct kvr_sim_net *net, struct kvr_endpoint *endpoint);
 
 #endif

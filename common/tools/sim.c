@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/mutant.h"
@@ -11,6 +12,7 @@
 
 struct sim_config {
     char seeds[64], mutant[64];
+    struct kvr_option_list faults;
     bool json, verbose, keep_going, list_mutants;
 };
 
@@ -21,6 +23,15 @@ static const struct kvr_option options[] = {
      .fallback = "1:1000",
      KVR_OPTION_STRING(struct sim_config, seeds),
      .help = "Which worlds: COUNT seeds, the first of them FROM. The same seed is the same world."},
+    {.name = "faults",
+     .section = "sim",
+     .value = "NAME,…",
+     KVR_OPTION_LIST(struct sim_config, faults),
+     .help = "Only these faults are injected; without it, all. They are: "
+#define X(symbol, name, mendable, text) name " (" text "); "
+             SIM_FAULT_LIST(X)
+#undef X
+             "or none."},
     {.name = "json",
      .section = "sim",
      KVR_OPTION_BOOL(struct sim_config, json),
@@ -49,7 +60,9 @@ static const struct kvr_command command = {
     .description =
         "Runs both agents' real state machines in simulated worlds: virtual time, cards that\n"
         "reorder, delay and lose, engines and agents that die. Every byte, every page and every\n"
-        "notice is checked. A failing world prints its seed and its history, and ends with 1.",
+        "notice is checked. A failing world prints its seed and its history, and ends with 1.\n"
+        "In the JSON, mid_transfer counts the seeds in which a fault struck while at least one\n"
+        "transfer had some, but not all, of its chunks.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .footer =
@@ -87,8 +100,20 @@ static void *memory_of(size_t bytes)
     return memory;
 }
 
+/* Sessions of one world after the other live in the same memory. */
+static void sessions_open(struct sim_memory *memory)
+{
+    struct kvr_session_options size = {.queue_bytes = KVR_SESSION_QUEUE_BYTES_MIN,
+                                       .queue_count = SIM_SESSION_MESSAGES};
+
+    for (uint32_t i = 0; i < SIM_AGENTS; i++)
+        for (uint32_t k = 0; k < SIM_PEERS; k++)
+            memory->sessions[i][k] = memory_of(kvr_session_bytes(&size));
+}
+
 static void memory_open(struct sim_memory *memory)
 {
+    sessions_open(memory);
     for (uint32_t i = 0; i < SIM_AGENTS; i++)
         memory->tables[i] = memory_of(SIM_MEMORY);
     memory->outbounds = memory_of(SIM_SOURCES * sizeof(struct outbound));
@@ -102,8 +127,13 @@ static void memory_open(struct sim_memory *memory)
 
 static void memory_close(struct sim_memory *memory)
 {
-    for (uint32_t i = 0; i < SIM_AGENTS; i++)
+    for (uint32_t i = 0; i < SIM_AGENTS; i++) {
         free(memory->tables[i]);
+        for (uint32_t k = 0; k < SIM_PEERS; k++)
+            free(memory->sessions[i][k]);
+    }
+    while (memory->buffer_count > 0)
+        free(memory->buffers[--memory->buffer_count]);
     free(memory->outbounds);
     free(memory->inbounds);
     free(memory->pushes);
@@ -111,16 +141,22 @@ static void memory_close(struct sim_memory *memory)
     kvr_message_decoder_close(memory->decoder);
 }
 
+static void print_faults(const char *name, const uint64_t counts[SIM_FAULT_COUNT])
+{
+    printf(",\"%s\":{", name);
+    for (uint32_t i = 0; i < SIM_FAULT_COUNT; i++)
+        printf("%s\"%s\":%" PRIu64, i > 0 ? "," : "", sim_fault_name((sim_fault)i), counts[i]);
+    printf("}");
+}
+
 static void print_json(const struct sim_totals *totals, double seconds, const uint64_t *failed_seed)
 {
     printf("{\"seeds\":%" PRIu64 ",\"seeds_per_s\":%.1f,\"transfers\":%" PRIu64 ",\"done\":%" PRIu64
-           ",\"chunks\":%" PRIu64 ",\"injected\":{",
+           ",\"chunks\":%" PRIu64,
            totals->seeds, seconds > 0 ? (double)totals->seeds / seconds : 0, totals->transfers,
            totals->done, totals->chunks);
-    for (uint32_t i = 0; i < SIM_FAULT_COUNT; i++)
-        printf("%s\"%s\":%" PRIu64, i > 0 ? "," : "", sim_fault_name((sim_fault)i),
-               totals->injected[i]);
-    printf("}");
+    print_faults("injected", totals->injected);
+    print_faults("mid_transfer", totals->mid);
     if (failed_seed != NULL)
         printf(",\"failed_seed\":%" PRIu64, *failed_seed);
     printf("}\n");
@@ -165,6 +201,28 @@ static int run_seeds(uint64_t first, uint64_t count, const struct sim_config *co
     return right ? 0 : 1;
 }
 
+/* Into the world, which keeps them from seed to seed. */
+static bool faults_choose(const struct kvr_option_list *names)
+{
+    world.allowed = names->count > 0 ? 0 : UINT32_MAX;
+    for (uint32_t i = 0; i < names->count; i++) {
+        uint32_t fault = 0;
+
+        if (names->count == 1 && strcmp(names->items[i], "none") == 0)
+            return true;
+        while (fault < SIM_FAULT_COUNT &&
+               strcmp(names->items[i], sim_fault_name((sim_fault)fault)) != 0)
+            fault++;
+        if (fault == SIM_FAULT_COUNT) {
+            (void)!kvr_options_refuse(&command, "--faults: there is no fault \"%s\"; --help names them",
+                                names->items[i]);
+            return false;
+        }
+        world.allowed |= 1u << fault;
+    }
+    return true;
+}
+
 int tool_sim_main(int argc, char **argv)
 {
     struct sim_config config = {0};
@@ -186,5 +244,7 @@ int tool_sim_main(int argc, char **argv)
         config.seeds[end] != '\0')
         return kvr_options_refuse(&command, "--seeds is \"%s\"; it must be FROM:COUNT, like 1:1000",
                                   config.seeds);
+    if (!faults_choose(&config.faults))
+        return KVR_EXIT_USAGE;
     return run_seeds(first, count, &config);
 }

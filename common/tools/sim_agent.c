@@ -12,6 +12,14 @@ static bool void_now(const struct sim_agent *agent, const struct sim_event *even
     return !agent->alive || agent->life != event->a;
 }
 
+bool sim_agent_deferred(struct sim_agent *agent, const struct sim_event *event, kvr_ns now)
+{
+    if (!agent->alive || now >= agent->stopped_until)
+        return false;
+    sim_at(agent->world, agent->stopped_until, event->run, event->object, event->a, event->b);
+    return true;
+}
+
 static void note(struct sim_agent *agent, const char *what, uint64_t nonce, uint64_t a, uint64_t b,
                  uint64_t c, const char *detail)
 {
@@ -67,7 +75,7 @@ static void group_message(struct sim_agent *agent, const struct kvr_group_messag
         "PUSH_CLOSE", "PUSH_PAGE",    "FIRST_POST", "COUNT",      "POSTED",      "STOPPED",
         "AGAIN_DONE", "LISTED",       "NO_RAIL",    "RAIL_BACK",  "PUSH_CLOSED", "PAGE_SET"};
     static const char *const land_names[] = {
-        "LAND_OPEN",     "LAND_SEGMENT", "LAND_FINAL", "LAND_QUIET", "LAND_LOUD", "LAND_FILTER",
+        "LAND_OPEN",     "LAND_SEGMENT", "LAND_FINAL",  "LAND_QUIET", "LAND_LOUD",  "LAND_FILTER",
         "LAND_SUSPECTS", "LAND_DIGEST",  "LAND_VERIFY", "LAND_CLOSE", "LAND_FIRST", "LAND_LAYER",
         "LAND_ALL",      "IS_QUIET",     "QUIET_TAKEN", "FILTERED",   "SUSPECT",    "COMING",
         "BAD",           "VERIFIED",     "CORRUPT",     "LAND_CLOSED"};
@@ -85,7 +93,7 @@ static void loop_run(struct sim_world *world, const struct sim_event *event)
     struct kvr_group_message message;
     uint32_t count = 0;
 
-    if (void_now(agent, event))
+    if (void_now(agent, event) || sim_agent_deferred(agent, event, world->now))
         return;
     agent->loop_armed = false;
     for (; count < EVENTS_STEP && kvr_group_event(agent->group, &message); count++) {
@@ -113,6 +121,10 @@ static void group_run(struct sim_world *world, const struct sim_event *event)
     if (void_now(agent, event) || !agent->group_armed || agent->group_at != world->now)
         return;
     agent->group_armed = false;
+    if (world->now < agent->stopped_until) {
+        group_arm(agent, agent->stopped_until + sim_some(world, world->step_ns));
+        return;
+    }
     moved = kvr_group_step(agent->group, world->now);
     if (kvr_group_told(agent->group) && !agent->loop_armed) {
         agent->loop_armed = true;
@@ -130,7 +142,7 @@ static void tick_run(struct sim_world *world, const struct sim_event *event)
 {
     struct sim_agent *agent = event->object;
 
-    if (void_now(agent, event))
+    if (void_now(agent, event) || sim_agent_deferred(agent, event, world->now))
         return;
     if (agent->source)
         outbound_tick(agent->outbound, world->now);
@@ -144,20 +156,20 @@ static void tick_run(struct sim_world *world, const struct sim_event *event)
 
 static kvr_status port_send(void *self, uint32_t peer, const struct kvr_message *message)
 {
-    return sim_link_send(self, peer, message);
+    return sim_peer_send(self, peer, message);
 }
 
 static kvr_status port_dial(void *self, const char *address, uint32_t *ret_peer,
                             struct kvr_error *error)
 {
-    kvr_status status = sim_link_dial(self, address, ret_peer);
+    kvr_status status = sim_peer_dial(self, address, ret_peer);
 
     return status == KVR_OK ? KVR_OK : kvr_error_set(error, status, "sim", "%s", address);
 }
 
 static void port_hang_up(void *self, uint32_t peer, kvr_status status, const char *detail)
 {
-    sim_link_hang_up(self, peer, status, detail);
+    sim_peer_hang_up(self, peer, status, detail);
 }
 
 static void port_notify(void *self, uint32_t engine, const struct kvr_notice *notice)
@@ -200,7 +212,7 @@ static void port_region_done(void *self, struct kvr_region *region)
     struct sim_world *world = agent->world;
 
     for (uint32_t i = 0; i < world->engine_count; i++)
-        for (uint32_t r = 0; r < world->engines[i].region_count; r++)
+        for (uint32_t r = 0; r < world->engines[i].region_lives; r++)
             if (world->engines[i].regions[r] == region)
                 world->engines[i].regions[r] = NULL;
     kvr_region_release(&agent->fabric, region);
@@ -213,7 +225,7 @@ static void port_engine_done(void *self, uint32_t index)
     assert(engine != NULL);
     engine->released = true;
     note(self, "engine done", 0, index, 0, 0, NULL);
-    for (uint32_t r = 0; r < engine->region_count; r++)
+    for (uint32_t r = 0; r < engine->region_lives; r++)
         if (engine->regions[r] != NULL)
             sim_fail(engine->world, -1, "engine %u is done, but region %u of it is not",
                      engine->number, r);
@@ -322,6 +334,7 @@ void sim_agent_start(struct sim_agent *agent)
     agent->alive = true;
     agent->life++;
     agent->hoard_count = 0;
+    agent->stopped_until = agent->stopped_at = 0;
     agent->boot = kvr_rng_next(&world->rng);
     agent->group_armed = agent->loop_armed = false;
     agent->ports = (struct kvr_ports){
@@ -336,6 +349,7 @@ void sim_agent_start(struct sim_agent *agent)
         .rails = port_rails,
         .events = {.self = agent, .emit = port_event},
     };
+    sim_peers_init(agent);
     rails_open(agent);
     machine_init(agent);
     if (agent->source) {
@@ -382,7 +396,7 @@ void sim_agent_die(struct sim_agent *agent)
     for (uint32_t i = 0; i < world->engine_count; i++)
         if (world->engines[i].agent == agent && !world->engines[i].released)
             sim_engine_agent_lost(&world->engines[i]);
-    sim_link_agent_died(agent);
+    sim_peers_die(agent);
 }
 
 bool sim_agent_idle(const struct sim_agent *agent)

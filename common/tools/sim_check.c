@@ -123,6 +123,16 @@ static void on_wake(void *self, void *host)
     sim_agent_wake_group(host);
 }
 
+static void on_fault(void *self, kvr_sim_fault fault, kvr_ns until)
+{
+    static const sim_fault faults[] = {[KVR_SIM_FAILED] = SIM_WRITE_FAILED,
+                                       [KVR_SIM_LOST] = SIM_WRITE_LOST,
+                                       [KVR_SIM_LATE] = SIM_WRITE_LATE,
+                                       [KVR_SIM_TWICE] = SIM_WRITE_TWICE};
+
+    sim_injected_until(self, faults[fault], until);
+}
+
 static void on_misuse(void *self, const char *sentence)
 {
     sim_fail(self, -1, "%s", sentence);
@@ -131,7 +141,7 @@ static void on_misuse(void *self, const char *sentence)
 struct kvr_sim_hooks sim_check_hooks(struct sim_world *world)
 {
     return (struct kvr_sim_hooks){
-        .self = world, .read = on_read, .land = on_land, .wake = on_wake, .misuse = on_misuse};
+        .self = world, .fault = on_fault, .read = on_read, .land = on_land, .wake = on_wake, .misuse = on_misuse};
 }
 
 /* ---- whenever a target engine is told something --------------------------------------------- */
@@ -202,6 +212,8 @@ void sim_check_end(struct sim_fetch *fetch, uint64_t token_end)
     for (uint32_t layer = 0; layer < world->geometry.layers && fetch->skip < token_end; layer++) {
         uint32_t page_tokens = world->geometry.page_tokens;
 
+        if (fetch->layers_missing >> layer & 1)
+            continue;
         if (!tokens_right(fetch, layer, fetch->skip, token_end))
             sim_fail(world, request, "done, but bytes of layer %u are not the source's", layer);
         for (uint64_t page = fetch->skip / page_tokens; page * page_tokens < token_end; page++)
@@ -212,14 +224,9 @@ void sim_check_end(struct sim_fetch *fetch, uint64_t token_end)
 
 /* ---- at the end ---------------------------------------------------------------------------- */
 
-/* Faults after which everything must still succeed. A rail that goes silent is not among them yet:
- * its writes hold the window of a lone rail until the card gives up. */
 static bool mendable(const struct sim_world *world)
 {
-    const uint32_t harmless =
-        1u << SIM_QUEUE_FULL | 1u << SIM_WRITE_FAILED | 1u << SIM_WRITE_LOST | 1u << SIM_LATE;
-
-    return (world->faults & ~harmless) == 0;
+    return (world->faults & ~sim_faults_mendable()) == 0 && world->sessions_lost == 0;
 }
 
 /* Where an engine was short of pages, a request waits for its other side until its deadline, and
@@ -261,7 +268,8 @@ static void check_request(struct sim_world *world, const struct sim_request *req
                  kvr_status_name(publish->user.outcome));
     if (publish->user.orphan || publish->disturbed)
         return;
-    if (done == publish->consumers && publish->user.open && publish->user.outcome != KVR_OK)
+    if (done == publish->consumers && publish->user.open && publish->user.outcome != KVR_OK &&
+        world->sessions_lost == 0)
         sim_fail(world, number, "every target is done, but the source was told %s",
                  kvr_status_name(publish->user.outcome));
     for (uint32_t i = 0; i < request->fetch_count; i++) {

@@ -243,12 +243,39 @@ void sim_user_end(struct sim_user *user)
 
 /* ---- to and from the agent ----------------------------------------------------------------- */
 
+static struct kvr_engines *engines_of(const struct sim_engine *engine)
+{
+    return engine->agent->source ? &engine->agent->outbound->engines
+                                 : &engine->agent->inbound->engines;
+}
+
+/* Under a number that no region of this engine had before. */
+static void region_add(struct sim_engine *engine, uint32_t which)
+{
+    struct sim_agent *agent = engine->agent;
+    struct kvr_region_layout *layout = &engine->layouts[which];
+    struct kvr_region *region = NULL;
+    struct kvr_error error;
+    kvr_status status;
+
+    layout->region = 100 + engine->region_lives;
+    status = kvr_layout_check(layout, &error);
+    if (status == KVR_OK)
+        status = kvr_region_open_mapped(&agent->fabric, agent->rails, agent->rail_count, layout,
+                                        engine->memory[which], agent->source, !agent->source,
+                                        &region, &error);
+    if (status == KVR_OK)
+        status = kvr_engines_region_add(engines_of(engine), engine->index, region, &error);
+    engine->regions[engine->region_lives++] = region;
+    if (status != KVR_OK)
+        sim_fail(engine->world, -1, "engine %u region %u: %s", engine->number, which, error.detail);
+}
+
 void sim_engine_attach(struct sim_engine *engine)
 {
     struct sim_agent *agent = engine->agent;
     struct kvr_req_attach attach = {.rank = engine->rank};
-    struct kvr_engines *engines =
-        agent->source ? &agent->outbound->engines : &agent->inbound->engines;
+    struct kvr_engines *engines = engines_of(engine);
     struct kvr_error error;
 
     snprintf(attach.compat.model, sizeof(attach.compat.model), "sim");
@@ -267,28 +294,58 @@ void sim_engine_attach(struct sim_engine *engine)
     engine->attached = true;
     engine->released = false;
     note(engine, "attached", -1, engine->rank.generation, engine->index, NULL);
-    for (uint32_t r = 0; r < engine->region_count; r++) {
-        struct kvr_region *region = NULL;
-        kvr_status status = kvr_layout_check(&engine->layouts[r], &error);
-
-        if (status == KVR_OK)
-            status = kvr_region_open_mapped(&agent->fabric, agent->rails, agent->rail_count,
-                                            &engine->layouts[r], engine->memory[r], agent->source,
-                                            !agent->source, &region, &error);
-        if (status == KVR_OK)
-            status = kvr_engines_region_add(engines, engine->index, region, &error);
-        engine->regions[r] = region;
-        if (status != KVR_OK)
-            sim_fail(engine->world, -1, "engine %u region %u: %s", engine->number, r, error.detail);
-    }
+    for (uint32_t r = 0; r < engine->region_count; r++)
+        region_add(engine, r);
 }
 
 void sim_engine_regions_release(struct sim_engine *engine)
 {
-    for (uint32_t r = 0; r < engine->region_count; r++) {
+    for (uint32_t r = 0; r < engine->region_lives; r++) {
         kvr_region_release(&engine->agent->fabric, engine->regions[r]);
         engine->regions[r] = NULL;
     }
+    engine->region_lives = 0;
+}
+
+/* a: which, b: life of the agent. */
+static void region_again_run(struct sim_world *world, const struct sim_event *event)
+{
+    struct sim_engine *engine = event->object;
+
+    if (engine->attached && engine->agent->life == event->b &&
+        sim_agent_deferred(engine->agent, event, world->now))
+        return;
+    world->busy--;
+    engine->region_changes = false;
+    engine->layers_missing = 0;
+    if (!engine->attached || engine->agent->life != event->b)
+        return;
+    sim_hoard_end(engine->agent); /* an engine that is refused would try again */
+    region_add(engine, (uint32_t)event->a);
+}
+
+void sim_engine_region_change(struct sim_engine *engine)
+{
+    struct sim_world *world = engine->world;
+    uint32_t which = (uint32_t)kvr_rng_below(&world->rng, engine->region_count);
+    const struct kvr_region_layout *layout = &engine->layouts[which];
+    kvr_status status;
+
+    if (engine->region_lives == SIM_REGION_LIVES || engine->region_changes)
+        return;
+    sim_hoard_end(engine->agent);
+    status = kvr_engines_region_drop(engines_of(engine), engine->index, layout->region);
+    note(engine, "drops region", -1, layout->region, 0, NULL);
+    if (status != KVR_OK) {
+        sim_fail(world, -1, "engine %u cannot drop region %u: %s", engine->number, which,
+                 kvr_status_name(status));
+        return;
+    }
+    world->busy++;
+    engine->region_changes = true;
+    engine->layers_missing = ((1u << layout->layer_count) - 1) << layout->layer_first;
+    sim_at(world, world->now + 1 + sim_soon(world), region_again_run, engine, which,
+           engine->agent->life);
 }
 
 void sim_engine_detach(struct sim_engine *engine)

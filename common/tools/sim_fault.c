@@ -1,25 +1,71 @@
 /* What goes wrong, and when. */
 #include "tools/sim_world.h"
 
-static const char *const fault_names[] = {
-#define X(symbol, name) name,
+#define STRIKE_WAITS 10
+
+static const struct {
+    const char *name;
+    bool mendable;
+    const char *text;
+} faults[] = {
+#define X(symbol, name, mendable, text) {name, mendable, text},
     SIM_FAULT_LIST(X)
 #undef X
 };
 
 const char *sim_fault_name(sim_fault fault)
 {
-    return fault_names[fault];
+    return faults[fault].name;
+}
+
+const char *sim_fault_text(sim_fault fault)
+{
+    return faults[fault].text;
+}
+
+uint32_t sim_faults_mendable(void)
+{
+    uint32_t mendable = 0;
+
+    for (uint32_t i = 0; i < SIM_FAULT_COUNT; i++)
+        mendable |= (uint32_t)faults[i].mendable << i;
+    return mendable;
+}
+
+/* At least one transfer has some of its chunks, and not all. */
+static bool mid_transfer(const struct sim_world *world)
+{
+    for (uint32_t i = SIM_SOURCES; i < SIM_AGENTS; i++) {
+        const struct inbound *inbound = world->agents[i].inbound;
+
+        for (uint32_t t = 0; world->agents[i].alive && t < inbound->transfers.reach; t++) {
+            const struct transfer *transfer = kvr_pool_at(&inbound->transfers, t, NULL);
+
+            if (transfer != NULL && transfer->state == T_LIVE && !transfer->all_in &&
+                transfer->landing->chunk_count > 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+void sim_injected_until(struct sim_world *world, sim_fault fault, kvr_ns until)
+{
+    world->injected[fault]++;
+    if (until > world->last_injection)
+        world->last_injection = until;
+    if ((world->mid >> fault & 1) == 0 && mid_transfer(world))
+        world->mid |= 1u << fault;
+    sim_history_add(&world->history, &(struct sim_line){.at = world->now,
+                                                        .who = "fault",
+                                                        .what = faults[fault].name,
+                                                        .a = until - world->now,
+                                                        .request = -1});
 }
 
 void sim_injected(struct sim_world *world, sim_fault fault)
 {
-    world->injected[fault]++;
-    world->last_injection = world->now;
-    sim_history_add(&world->history, &(struct sim_line){.at = world->now,
-                                                        .who = "fault",
-                                                        .what = fault_names[fault],
-                                                        .request = -1});
+    sim_injected_until(world, fault, world->now);
 }
 
 kvr_ns sim_soon(struct sim_world *world)
@@ -34,7 +80,7 @@ void sim_fault_begin(struct sim_world *world)
         return;
     for (uint32_t i = 0; i < SIM_FAULT_COUNT; i++)
         if (kvr_rng_percent(&world->rng, 25))
-            world->faults |= 1u << i;
+            world->faults |= 1u << i & world->allowed;
 }
 
 /* ---- cancels ------------------------------------------------------------------------------- */
@@ -56,7 +102,8 @@ static void cancel_source_run(struct sim_world *world, const struct sim_event *e
 {
     struct sim_publish *publish = event->object;
 
-    if (!lives(&publish->user))
+    if (!lives(&publish->user) ||
+        sim_agent_deferred(publish->user.engine->agent, event, world->now))
         return;
     sim_injected(world, SIM_CANCEL_SOURCE);
     publish->disturbed = true;
@@ -67,12 +114,24 @@ static void cancel_target_run(struct sim_world *world, const struct sim_event *e
 {
     struct sim_fetch *fetch = event->object;
 
-    if (!lives(&fetch->user))
+    if (!lives(&fetch->user) || sim_agent_deferred(fetch->user.engine->agent, event, world->now))
         return;
     sim_injected(world, SIM_CANCEL_TARGET);
     cancel_ask(&fetch->user);
     if (kvr_rng_percent(&world->rng, 20) && lives(&fetch->user))
         cancel_ask(&fetch->user); /* it is idempotent */
+}
+
+/* ---- choices -------------------------------------------------------------------------------- */
+
+static struct sim_agent *agent_choose(struct sim_world *world)
+{
+    return &world->agents[kvr_rng_below(&world->rng, SIM_AGENTS)];
+}
+
+static kvr_ns short_or_long(struct sim_world *world, kvr_ns most)
+{
+    return kvr_rng_percent(&world->rng, 60) ? sim_soon(world) : kvr_rng_below(&world->rng, most);
 }
 
 /* ---- deaths -------------------------------------------------------------------------------- */
@@ -90,6 +149,8 @@ static void engine_restart_run(struct sim_world *world, const struct sim_event *
 {
     struct sim_engine *before = &world->engines[event->a], *engine;
 
+    if (sim_agent_deferred(before->agent, event, world->now))
+        return;
     world->busy--;
     if (!before->agent->alive || world->engine_count == SIM_ENGINES)
         return;
@@ -101,11 +162,16 @@ static void engine_restart_run(struct sim_world *world, const struct sim_event *
             sim_publish_again(&world->requests[r], engine);
 }
 
+static bool stopped(const struct sim_agent *agent)
+{
+    return agent->world->now < agent->stopped_until;
+}
+
 static void engine_death(struct sim_world *world)
 {
     struct sim_engine *engine = &world->engines[kvr_rng_below(&world->rng, world->engine_count)];
 
-    if (!engine->alive || !engine->attached)
+    if (!engine->alive || !engine->attached || stopped(engine->agent))
         return;
     sim_injected(world, SIM_ENGINE_DEATH);
     disturb_all(world);
@@ -133,7 +199,7 @@ static void agent_restart_run(struct sim_world *world, const struct sim_event *e
 
 static void agent_death(struct sim_world *world)
 {
-    struct sim_agent *agent = &world->agents[kvr_rng_below(&world->rng, SIM_AGENTS)];
+    struct sim_agent *agent = agent_choose(world);
     kvr_ns away =
         kvr_rng_percent(&world->rng, 50) ? sim_soon(world) : kvr_rng_below(&world->rng, 6 * KVR_S);
 
@@ -148,32 +214,104 @@ static void agent_death(struct sim_world *world)
     sim_at(world, world->now + 1 + away, agent_restart_run, agent, 0, 0);
 }
 
+/* SIGSTOP, a debugger, a machine that swaps: it does nothing, and its cards go on. */
+static void agent_stop(struct sim_world *world)
+{
+    struct sim_agent *agent = agent_choose(world);
+    kvr_ns wait = short_or_long(world, 6 * KVR_S);
+
+    if (!agent->alive || stopped(agent))
+        return;
+    agent->stopped_at = world->now;
+    agent->stopped_until = world->now + 1 + wait;
+    sim_injected_until(world, SIM_AGENT_STOPPED, agent->stopped_until);
+}
+
+/* ---- the control channel -------------------------------------------------------------------- */
+
 static void hang_up(struct sim_world *world)
 {
-    struct sim_link *link = &world->links[kvr_rng_below(&world->rng, world->source_count)]
-                                         [kvr_rng_below(&world->rng, world->target_count)];
-    uint32_t side = (uint32_t)kvr_rng_below(&world->rng, 2);
+    struct sim_agent *agent = agent_choose(world);
+    struct sim_peer *peer = &agent->peers[kvr_rng_below(&world->rng, SIM_PEERS)];
 
-    if (!link->sides[side].up || link->sides[side].ending || !link->agents[side]->alive)
+    if (!agent->alive || stopped(agent) || !peer->live || peer->ending)
         return;
     sim_injected(world, SIM_HANG_UP);
     disturb_all(world);
-    sim_link_hang_up(link->agents[side], link->peers[side], KVR_CANCELLED, "hung up");
+    sim_peer_hang_up(agent, peer->index, KVR_CANCELLED, "hung up");
+}
+
+/* At once, or at some byte that is still to be written. Sometimes nobody can dial for a while. */
+static void connection_lost(struct sim_world *world)
+{
+    struct sim_connection *connection = world->connections;
+    uint64_t more = kvr_rng_percent(&world->rng, 50) ? kvr_rng_between(&world->rng, 1, 4000) : 0;
+
+    while (connection != NULL &&
+           (connection->broken || !connection->ends[0].open || !connection->ends[1].open ||
+            (connection->next != NULL && kvr_rng_percent(&world->rng, 30))))
+        connection = connection->next;
+    if (connection == NULL)
+        return;
+    sim_connection_break(connection, more);
+    if (kvr_rng_percent(&world->rng, 30))
+        world->apart_until = world->now + short_or_long(world, 5 * KVR_S);
+    sim_injected_until(world, SIM_CONNECTION_LOST, world->apart_until);
+}
+
+/* ---- engines' regions ----------------------------------------------------------------------- */
+
+static void region_change(struct sim_world *world)
+{
+    struct sim_engine *engine = &world->engines[kvr_rng_below(&world->rng, world->engine_count)];
+
+    if (!engine->attached || stopped(engine->agent))
+        return;
+    sim_injected(world, SIM_REGION_CHANGE);
+    disturb_all(world);
+    sim_engine_region_change(engine);
 }
 
 /* ---- cards ---------------------------------------------------------------------------------- */
 
+static struct kvr_rail *rail_choose(struct sim_world *world)
+{
+    struct sim_agent *agent = agent_choose(world);
+
+    return agent->alive ? agent->rails[kvr_rng_below(&world->rng, agent->rail_count)] : NULL;
+}
+
 static void rail_silence(struct sim_world *world)
 {
-    struct sim_agent *agent = &world->agents[kvr_rng_below(&world->rng, SIM_AGENTS)];
-    kvr_ns wait =
-        kvr_rng_percent(&world->rng, 60) ? sim_soon(world) : kvr_rng_below(&world->rng, 4 * KVR_S);
+    struct kvr_rail *rail = rail_choose(world);
+    kvr_ns until = world->now + short_or_long(world, 4 * KVR_S);
 
-    if (!agent->alive)
+    if (rail == NULL)
         return;
-    sim_injected(world, SIM_RAIL_SILENCE);
-    kvr_sim_rail_silence(agent->rails[kvr_rng_below(&world->rng, agent->rail_count)],
-                         world->now + wait);
+    sim_injected_until(world, SIM_RAIL_SILENCE, until);
+    kvr_sim_rail_silence(rail, until);
+}
+
+static void rail_lost(struct sim_world *world)
+{
+    struct kvr_rail *rail = rail_choose(world);
+    kvr_ns until = world->now + short_or_long(world, 4 * KVR_S);
+
+    if (rail == NULL)
+        return;
+    sim_injected_until(world, SIM_RAIL_LOST, until);
+    kvr_sim_rail_fail(rail, until);
+}
+
+static void rail_slow(struct sim_world *world)
+{
+    struct kvr_rail *rail = rail_choose(world);
+    kvr_ns until = world->now + short_or_long(world, KVR_S);
+
+    if (rail == NULL)
+        return;
+    sim_injected_until(world, SIM_RAIL_SLOW, until);
+    kvr_sim_rail_slow(rail, UINT64_C(1000000) << kvr_rng_below(&world->rng, 10), until);
 }
 
 /* ---- memory -------------------------------------------------------------------------------- */
@@ -197,10 +335,10 @@ static void hoard_end_run(struct sim_world *world, const struct sim_event *event
 /* Nearly all of an agent's table memory is in use for a while. */
 static void hoard(struct sim_world *world)
 {
-    struct sim_agent *agent = &world->agents[kvr_rng_below(&world->rng, SIM_AGENTS)];
+    struct sim_agent *agent = agent_choose(world);
     size_t least = (size_t)64 << kvr_rng_below(&world->rng, 10);
 
-    if (!agent->alive || agent->hoard_count > 0)
+    if (!agent->alive || stopped(agent) || agent->hoard_count > 0)
         return;
     sim_injected(world, SIM_NO_MEMORY);
     disturb_all(world);
@@ -218,19 +356,14 @@ static void hoard(struct sim_world *world)
 
 /* ---- when ---------------------------------------------------------------------------------- */
 
-static bool has(const struct sim_world *world, sim_fault fault)
-{
-    return (world->faults >> fault & 1) != 0;
-}
-
 static void schedule_cancels(struct sim_world *world, struct sim_request *request)
 {
     kvr_ns from = world->now + kvr_rng_below(&world->rng, 25 * KVR_MS);
 
-    if (has(world, SIM_CANCEL_SOURCE) && kvr_rng_percent(&world->rng, 40))
+    if (sim_has(world, SIM_CANCEL_SOURCE) && kvr_rng_percent(&world->rng, 40))
         sim_at(world, from + sim_soon(world), cancel_source_run, &request->publishes[0], 0, 0);
     for (uint32_t i = 0; i < request->fetch_count; i++)
-        if (has(world, SIM_CANCEL_TARGET) && kvr_rng_percent(&world->rng, 40))
+        if (sim_has(world, SIM_CANCEL_TARGET) && kvr_rng_percent(&world->rng, 40))
             sim_at(world, from + sim_soon(world), cancel_target_run, &request->fetches[i], 0, 0);
 }
 
@@ -238,14 +371,28 @@ static const struct strike {
     sim_fault fault;
     void (*run)(struct sim_world *);
 } strikes[] = {
-    {SIM_ENGINE_DEATH, engine_death}, {SIM_AGENT_DEATH, agent_death}, {SIM_HANG_UP, hang_up},
-    {SIM_RAIL_SILENCE, rail_silence}, {SIM_NO_MEMORY, hoard},
+    {SIM_ENGINE_DEATH, engine_death},
+    {SIM_AGENT_DEATH, agent_death},
+    {SIM_AGENT_STOPPED, agent_stop},
+    {SIM_HANG_UP, hang_up},
+    {SIM_CONNECTION_LOST, connection_lost},
+    {SIM_REGION_CHANGE, region_change},
+    {SIM_RAIL_LOST, rail_lost},
+    {SIM_RAIL_SILENCE, rail_silence},
+    {SIM_RAIL_SLOW, rail_slow},
+    {SIM_NO_MEMORY, hoard},
 };
 
-/* a: which. Nothing strikes any more once the world is being cleared away. */
+/* a: which, b: how often it may wait for a transfer to be under way. Nothing strikes any more once
+ * the world is being cleared away. */
 static void strike_run(struct sim_world *world, const struct sim_event *event)
 {
-    if (!world->ending)
+    if (world->ending)
+        return;
+    if (event->b > 0 && kvr_rng_percent(&world->rng, 80) && !mid_transfer(world))
+        sim_at(world, world->now + 1 + sim_soon(world) / 4, strike_run, NULL, event->a,
+               event->b - 1);
+    else
         strikes[event->a].run(world);
 }
 
@@ -254,8 +401,8 @@ void sim_fault_schedule(struct sim_world *world)
     for (uint32_t r = 0; r < world->request_count; r++)
         schedule_cancels(world, &world->requests[r]);
     for (uint32_t i = 0; i < sizeof(strikes) / sizeof(strikes[0]); i++)
-        for (uint64_t n = has(world, strikes[i].fault) ? kvr_rng_between(&world->rng, 1, 3) : 0;
+        for (uint64_t n = sim_has(world, strikes[i].fault) ? kvr_rng_between(&world->rng, 1, 3) : 0;
              n > 0; n--)
             sim_at(world, world->now + kvr_rng_below(&world->rng, 20 * KVR_MS) + sim_soon(world),
-                   strike_run, NULL, i, 0);
+                   strike_run, NULL, i, STRIKE_WAITS);
 }

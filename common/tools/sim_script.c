@@ -150,7 +150,7 @@ static void end_ask(struct sim_publish *publish)
     struct sim_world *world = publish->request->world;
     struct kvr_request request = {.kind = KVR_REQ_SOURCE_END, .handle = publish->user.handle};
 
-    if (world->faults >> SIM_ABORT & 1 && kvr_rng_percent(&world->rng, 15)) {
+    if (sim_has(world, SIM_ABORT) && kvr_rng_percent(&world->rng, 15)) {
         sim_injected(world, SIM_ABORT);
         publish->disturbed = true;
         request.end.status = KVR_ABORTED;
@@ -187,8 +187,11 @@ static void publish_run(struct sim_world *world, const struct sim_event *event)
 {
     struct sim_publish *publish = event->object;
     struct sim_user *user = &publish->user;
-    uint32_t step = user->step++, segments = 3 * publish->segment_count;
+    uint32_t step = user->step, segments = 3 * publish->segment_count;
 
+    if (sim_agent_deferred(user->engine->agent, event, world->now))
+        return;
+    user->step++;
     if (gone(user)) {
         script_over(world);
         return;
@@ -279,6 +282,7 @@ static void fetch_open_ask(struct sim_fetch *fetch)
     if (kvr_rng_percent(&world->rng, 30))
         request.target_open.deadline_ms = (uint32_t)kvr_rng_between(&world->rng, 12000, 18000);
     fetch->user.open = true;
+    fetch->layers_missing = fetch->user.engine->layers_missing;
     sim_ask(fetch->user.engine, &request);
 }
 
@@ -286,8 +290,11 @@ static void fetch_run(struct sim_world *world, const struct sim_event *event)
 {
     struct sim_fetch *fetch = event->object;
     struct sim_user *user = &fetch->user;
-    uint32_t step = user->step++;
+    uint32_t step = user->step;
 
+    if (sim_agent_deferred(user->engine->agent, event, world->now))
+        return;
+    user->step++;
     if (gone(user)) {
         script_over(world);
         return;

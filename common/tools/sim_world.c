@@ -108,16 +108,18 @@ static void net_open(struct sim_world *world)
         .again_chance = kvr_rng_percent(rng, 30) ? 500 : 0,
     };
 
-    if (world->faults >> SIM_LATE & 1) {
+    if (sim_has(world, SIM_WRITE_LATE)) {
         bool very = kvr_rng_percent(rng, 40);
 
         options.late_ns = very ? 2 * KVR_S : 20 * KVR_MS;
         options.late_chance = (uint32_t)kvr_rng_between(rng, 10, very ? 60 : 1000);
     }
-    if (world->faults >> SIM_WRITE_FAILED & 1)
+    if (sim_has(world, SIM_WRITE_FAILED))
         options.fail_chance = (uint32_t)kvr_rng_between(rng, 20, 400);
-    if (world->faults >> SIM_WRITE_LOST & 1)
+    if (sim_has(world, SIM_WRITE_LOST))
         options.lost_chance = (uint32_t)kvr_rng_between(rng, 20, 400);
+    if (sim_has(world, SIM_WRITE_TWICE))
+        options.twice_chance = (uint32_t)kvr_rng_between(rng, 20, 1000);
     world->net = kvr_sim_net_open(&options);
 }
 
@@ -138,14 +140,6 @@ static void agents_start(struct sim_world *world)
         if (i < SIM_SOURCES ? i < world->source_count : i - SIM_SOURCES < world->target_count)
             sim_agent_start(agent);
     }
-    for (uint32_t s = 0; s < SIM_SOURCES; s++) {
-        for (uint32_t t = 0; t < SIM_TARGETS; t++) {
-            world->links[s][t].agents[0] = &world->agents[s];
-            world->links[s][t].agents[1] = &world->agents[SIM_SOURCES + t];
-            world->links[s][t].peers[0] = 3 + 5 * t;
-            world->links[s][t].peers[1] = 1 + 7 * s;
-        }
-    }
 }
 
 static void world_begin(struct sim_world *world)
@@ -156,12 +150,12 @@ static void world_begin(struct sim_world *world)
     kvr_rng_init(rng, world->seed);
     world->now = 1000 * KVR_S + kvr_rng_below(rng, KVR_S);
     world->last_injection = world->now;
-    world->next_session = kvr_rng_next(rng) | 1;
     world->message_ns = means[kvr_rng_below(rng, 3)];
     world->step_ns = means[kvr_rng_below(rng, 2)] / 2;
     world->compute_ns = means[kvr_rng_below(rng, 3)];
     geometry_choose(world);
     sim_fault_begin(world);
+    world->late_promille = (uint32_t)kvr_rng_between(rng, 2, 200);
     net_open(world);
     agents_start(world);
     for (uint32_t i = 0; i < SIM_AGENTS; i++)
@@ -261,18 +255,17 @@ static void world_end(struct sim_world *world)
 
     world->totals->seeds++;
     world->totals->chunks += counts.writes;
-    world->injected[SIM_WRITE_FAILED] += counts.failed;
-    world->injected[SIM_WRITE_LOST] += counts.lost;
-    world->injected[SIM_LATE] += counts.late;
-    for (uint32_t i = 0; i < SIM_FAULT_COUNT; i++)
+    for (uint32_t i = 0; i < SIM_FAULT_COUNT; i++) {
         world->totals->injected[i] += world->injected[i];
+        world->totals->mid[i] += world->mid >> i & 1;
+    }
     for (uint32_t i = 0; i < SIM_AGENTS; i++)
         if (world->agents[i].alive)
             sim_agent_stop(&world->agents[i]);
     for (uint32_t i = 0; i < world->engine_count; i++)
         sim_engine_regions_release(&world->engines[i]);
     kvr_sim_net_close(world->net);
-    sim_link_forget_all(world);
+    sim_connections_free(world);
     for (uint32_t i = 0; i < world->engine_count; i++) {
         struct sim_engine *engine = &world->engines[i];
 
@@ -294,6 +287,7 @@ static void world_reset(struct sim_world *world, uint64_t seed)
         .seed = seed,
         .memory = world->memory,
         .totals = world->totals,
+        .allowed = world->allowed,
         .events = world->events,
         .event_capacity = world->event_capacity,
         .history = world->history,
@@ -316,7 +310,9 @@ bool sim_world_run(struct sim_world *world, uint64_t seed)
         sim_fail(world, -1,
                  "what has ended is not forgotten: transfers, tombstones or writes stay");
     if (!world->failed) {
-        sim_link_close_all(world);
+        for (uint32_t i = 0; i < SIM_AGENTS; i++)
+            if (world->agents[i].alive)
+                sim_peers_end(&world->agents[i]);
         engines_detach(world);
     }
     world->last_injection = world->now;

@@ -4,7 +4,8 @@
  *
  *   sim_world.c    time: the heap of events, a run from its first to its last moment
  *   sim_agent.c    an agent's process: its group, its ports, its steps, its death and restart
- *   sim_link.c     the control channel of two agents: sessions, messages encoded and decoded
+ *   sim_connection.c  bytes between two agents, in order, late, and lost from any byte on
+ *   sim_peer.c     the real sessions over them: dialed, accepted, resumed, ended
  *   sim_engine.c   an engine: its memory, how its pages lie there, what it is told
  *   sim_script.c   what engines ask, in which order and when
  *   sim_content.c  what every byte should be
@@ -21,6 +22,7 @@
 #include "fabric/fabric_sim.h"
 #include "prefill-agent/outbound.h"
 #include "tools/sim_history.h"
+#include "tools/sim_peer.h"
 
 #define SIM_SOURCES     2
 #define SIM_TARGETS     2
@@ -42,23 +44,36 @@
 #define SIM_QUIET_NS    (KVR_S / 2)
 #define SIM_PATIENCE_NS (40 * KVR_S) /* everything ends this long after the last injection */
 
-/* X(symbol, name): what goes wrong. */
+#define SIM_BUFFERS          64
+#define SIM_SESSION_MESSAGES 1024
+#define SIM_REGION_LIVES     16
+
+/* X(symbol, name, mendable, what it is). Mendable: whatever it hits must still succeed, as long as
+ * no session is lost. */
 #define SIM_FAULT_LIST(X)                                                                          \
-    X(SIM_CANCEL_SOURCE, "cancel_source")                                                          \
-    X(SIM_CANCEL_TARGET, "cancel_target")                                                          \
-    X(SIM_ABORT, "abort")                                                                          \
-    X(SIM_ENGINE_DEATH, "engine_death")                                                            \
-    X(SIM_AGENT_DEATH, "agent_death")                                                              \
-    X(SIM_HANG_UP, "hang_up")                                                                      \
-    X(SIM_QUEUE_FULL, "queue_full")                                                                \
-    X(SIM_NO_MEMORY, "no_memory")                                                                  \
-    X(SIM_RAIL_SILENCE, "rail_silence")                                                            \
-    X(SIM_WRITE_FAILED, "write_failed")                                                            \
-    X(SIM_WRITE_LOST, "write_lost")                                                                \
-    X(SIM_LATE, "late")
+    X(SIM_CANCEL_SOURCE, "cancel_source", false, "the source engine cancels")                      \
+    X(SIM_CANCEL_TARGET, "cancel_target", false, "the target engine cancels")                      \
+    X(SIM_ABORT, "abort", false, "the source engine ends a publish with a failure")                \
+    X(SIM_ENGINE_DEATH, "engine_death", false, "an engine dies; a new generation may come")        \
+    X(SIM_AGENT_DEATH, "agent_death", false, "an agent dies; a new boot may come")                 \
+    X(SIM_AGENT_STOPPED, "agent_stopped", true, "an agent stops for a while; its cards go on")     \
+    X(SIM_HANG_UP, "hang_up", false, "an agent ends a session")                                    \
+    X(SIM_CONNECTION_LOST, "connection_lost", true, "a connection breaks at some byte")            \
+    X(SIM_MESSAGE_LATE, "message_late", true, "bytes of the control channel come late")            \
+    X(SIM_QUEUE_FULL, "queue_full", true, "a queue of the control channel is full")                \
+    X(SIM_NO_MEMORY, "no_memory", false, "an agent's table memory is used up")                     \
+    X(SIM_REGION_CHANGE, "region_change", false, "an engine drops a region and adds it anew")      \
+    X(SIM_RAIL_LOST, "rail_lost", false, "a card is gone for a while, with all it had accepted")   \
+    X(SIM_RAIL_SILENCE, "rail_silence", false, "a card is not answered for a while")               \
+    X(SIM_RAIL_SLOW, "rail_slow", true, "a card sends slowly for a while")                         \
+    X(SIM_WRITE_FAILED, "write_failed", true, "the completion of a write is an error")             \
+    X(SIM_WRITE_LOST, "write_lost", true, "a write completes, and nothing lands")                  \
+    X(SIM_WRITE_LATE, "write_late", true, "a moment of a write comes late")                        \
+    X(SIM_WRITE_TWICE, "write_twice", true, "a queue's entry comes twice")                         \
+    X(SIM_SCHEDULER_AWAY, "scheduler_away", true, "the scheduler takes no reports")
 
 typedef enum sim_fault {
-#define X(symbol, name) symbol,
+#define X(symbol, name, mendable, text) symbol,
     SIM_FAULT_LIST(X)
 #undef X
         SIM_FAULT_COUNT
@@ -66,7 +81,6 @@ typedef enum sim_fault {
 
 struct sim_world;
 struct sim_agent;
-struct frame;
 
 struct sim_event {
     kvr_ns at;
@@ -76,27 +90,15 @@ struct sim_event {
     uint64_t a, b;
 };
 
-/* ---- agents and links ---------------------------------------------------------------------- */
-
-struct sim_side { /* of a link: one agent's view of the other */
-    bool up, ending, was_full;
-    uint64_t session;
-    kvr_ns last; /* nothing is delivered before what was sent earlier */
-};
-
-struct sim_link {
-    struct sim_agent *agents[2]; /* source, target */
-    struct sim_side sides[2];
-    uint32_t peers[2]; /* how side i names the other */
-    bool dialing;
-    kvr_ns dialed_at;
-};
+/* ---- agents -------------------------------------------------------------------------------- */
 
 struct sim_agent {
     struct sim_world *world;
     uint32_t number;
     bool source, alive;
     uint32_t life; /* grows with every start: events of an older life are void */
+    kvr_ns stopped_until, stopped_at;
+    struct sim_peer peers[SIM_PEERS];
     char address[KVR_NAME_BYTES];
     uint64_t boot;
     struct kvr_write_limits limits;
@@ -144,7 +146,10 @@ struct sim_engine {
     struct kvr_region_layout layouts[SIM_REGIONS];
     uint8_t *memory[SIM_REGIONS];
     struct sim_owner owners[SIM_PAGES];
-    struct kvr_region *regions[SIM_REGIONS]; /* as the agent has them; NULL: done with */
+    struct kvr_region *regions[SIM_REGION_LIVES]; /* as the agent has them; NULL: done with */
+    uint32_t region_lives;
+    bool region_changes;     /* a region is dropped and will come again */
+    uint32_t layers_missing; /* bits: of that region */
     uint32_t rotor;
     struct kvr_shared_page *page;
     uint64_t promised[SIM_STREAMS]; /* what a word will be after all that was queued on it */
@@ -199,6 +204,7 @@ struct sim_fetch {
     struct sim_publish *publish; /* that it can only match; NULL: none was made */
     struct sim_engine *source;
     bool tail_seen, failing_seen, disturbed;
+    uint32_t layers_missing;       /* bits: in no region when it was opened */
     uint64_t layer_in[SIM_LAYERS]; /* a bit a logical page: told to be in place */
 };
 
@@ -215,8 +221,9 @@ struct sim_request {
 /* ---- the world ----------------------------------------------------------------------------- */
 
 struct sim_totals {
-    uint64_t seeds, transfers, done, chunks, repeated, recycles;
+    uint64_t seeds, transfers, done, chunks;
     uint64_t injected[SIM_FAULT_COUNT];
+    uint64_t mid[SIM_FAULT_COUNT]; /* seeds in which it struck in mid transfer */
 };
 
 /* Memory that seeds use one after the other. */
@@ -227,6 +234,9 @@ struct sim_memory {
     struct push *pushes;
     struct land *lands;
     struct kvr_message_decoder *decoder;
+    void *sessions[SIM_AGENTS][SIM_PEERS];
+    uint8_t *buffers[SIM_BUFFERS]; /* of connections, not in use */
+    uint32_t buffer_count;
 };
 
 struct sim_geometry { /* equal on both sides */
@@ -244,19 +254,21 @@ struct sim_world {
     struct sim_geometry geometry;
     struct sim_agent agents[SIM_AGENTS];
     uint32_t source_count, target_count;
-    struct sim_link links[SIM_SOURCES][SIM_TARGETS];
-    uint64_t next_session, next_handle;
+    struct sim_connection *connections;
+    kvr_ns apart_until; /* before that nobody can dial */
+    uint32_t sessions_lost;
+    uint32_t late_promille; /* of the control channel's packets */
+    uint64_t next_handle;
     struct sim_engine engines[SIM_ENGINES];
     uint32_t engine_count;
     struct sim_request requests[SIM_REQUESTS];
     uint32_t request_count;
-    struct frame *frames;     /* sim_link.c's, on their way */
     struct sim_event *events; /* a heap */
     uint32_t event_count, event_capacity;
     uint64_t order;
     kvr_ns message_ns, step_ns, compute_ns; /* mean delays */
     uint32_t busy;                          /* scripts and tasks that have not come to their end */
-    uint32_t faults;                        /* bits of sim_fault */
+    uint32_t allowed, faults, mid;          /* bits of sim_fault; mid: struck in mid transfer */
     uint64_t injected[SIM_FAULT_COUNT];
     bool ending; /* nothing strikes any more */
     bool failed;
@@ -281,17 +293,10 @@ void sim_agent_start(struct sim_agent *agent);
 void sim_agent_die(struct sim_agent *agent);
 void sim_agent_stop(struct sim_agent *agent); /* at the end of a world */
 void sim_agent_wake_group(struct sim_agent *agent);
+/* The agent is stopped: the event comes again when it wakes. */
+bool sim_agent_deferred(struct sim_agent *agent, const struct sim_event *event, kvr_ns now);
 bool sim_agent_idle(const struct sim_agent *agent);
 void sim_agent_check_empty(struct sim_agent *agent);
-
-/* sim_link.c */
-kvr_status sim_link_send(struct sim_agent *agent, uint32_t peer, const struct kvr_message *message);
-kvr_status sim_link_dial(struct sim_agent *target, const char *address, uint32_t *ret_peer);
-void sim_link_hang_up(struct sim_agent *agent, uint32_t peer, kvr_status status,
-                      const char *detail);
-void sim_link_agent_died(struct sim_agent *agent);
-void sim_link_close_all(struct sim_world *world);
-void sim_link_forget_all(struct sim_world *world);
 
 /* sim_engine.c */
 struct sim_engine *sim_engine_new(struct sim_world *world, struct sim_agent *agent,
@@ -299,8 +304,10 @@ struct sim_engine *sim_engine_new(struct sim_world *world, struct sim_agent *age
 void sim_engine_attach(struct sim_engine *engine);
 void sim_engine_detach(struct sim_engine *engine); /* it is gone, as its agent sees it */
 void sim_engine_die(struct sim_engine *engine);
-void sim_engine_regions_release(
-    struct sim_engine *engine); /* those that its agent held to its end */
+/* Those that its agent held to its end. */
+void sim_engine_regions_release(struct sim_engine *engine);
+/* Drops a region that is there, and adds it under another number after a while. */
+void sim_engine_region_change(struct sim_engine *engine);
 void sim_engine_notice(struct sim_agent *agent, uint32_t index, const struct kvr_notice *notice);
 void sim_engine_agent_lost(struct sim_engine *engine);
 bool sim_engine_pages(struct sim_engine *engine, struct sim_user *user, uint32_t owner,
@@ -344,6 +351,13 @@ void sim_fault_schedule(struct sim_world *world); /* when each of them strikes *
 void sim_hoard_end(struct sim_agent *agent);      /* its memory is free again */
 kvr_ns sim_soon(struct sim_world *world);         /* a time from 1 us to 60 ms, any scale alike */
 void sim_injected(struct sim_world *world, sim_fault fault);
+void sim_injected_until(struct sim_world *world, sim_fault fault, kvr_ns until);
 const char *sim_fault_name(sim_fault fault);
+const char *sim_fault_text(sim_fault fault);
+uint32_t sim_faults_mendable(void);
+static inline bool sim_has(const struct sim_world *world, sim_fault fault)
+{
+    return (world->faults >> fault & 1) != 0;
+}
 
 #endif
