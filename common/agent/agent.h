@@ -21,6 +21,7 @@ struct kvr_agent_config {
     char port_file[512];
     char provider[16], digest[16];
     struct kvr_option_list rails;
+    char cores[KVR_OPTION_ITEM_BYTES]; /* "auto", "any" or a list */
     char scheduler[KVR_OPTION_ITEM_BYTES]; /* "" = report to nobody */
     char state_dir[512];
     bool insecure;
@@ -34,7 +35,7 @@ struct kvr_agent_config {
 };
 
 /* The rows that both programs share, with fields of struct kvr_agent_config. */
-#define KVR_AGENT_OPTION_COUNT 19
+#define KVR_AGENT_OPTION_COUNT 20
 extern const struct kvr_option kvr_agent_options[KVR_AGENT_OPTION_COUNT];
 
 /* The machine as the shell sees it: the functions of outbound.h or inbound.h. */

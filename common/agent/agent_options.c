@@ -61,6 +61,14 @@ const struct kvr_option kvr_agent_options[KVR_AGENT_OPTION_COUNT] = {
      .help =
          "A card to use: its interface, its libfabric domain or an address of it. Repeat for every "
          "card. Without it, the provider's first; of tcp, loopback."},
+    {.name = "cores",
+     .section = "rails",
+     .value = "LIST",
+     .fallback = "auto",
+     FIELD(STRING, cores),
+     .help = "Cores for the thread that drives the rails, as 0-3,8; auto: those beside its cards "
+             "(see kvrail topo), and the rest of the agent in their NUMA node; any: wherever the "
+             "system puts it."},
     {.name = "chunk-bytes-max",
      .section = "rails",
      .fallback = "1M",

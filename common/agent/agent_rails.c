@@ -103,6 +103,11 @@ kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error)
         if (status != KVR_OK)
             return status;
     }
+    status = agent_cores_choose(agent, error); /* before anything is allocated for the thread */
+    if (status != KVR_OK)
+        return status;
+    thread.cores = agent->cores;
+    thread.core_count = agent->core_count;
     options.rail_count = agent->rail_count;
     status = kvr_group_open(&options, &agent->group, error);
     if (status != KVR_OK)

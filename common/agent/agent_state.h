@@ -9,6 +9,7 @@
 #include "agent/peer.h"
 #include "agent/reporter.h"
 #include "fabric/rail_group_thread.h"
+#include "topology/topology.h"
 
 struct agent_engine {
     uint64_t serial; /* of the engine that has this index now; 0: none */
@@ -31,6 +32,8 @@ struct kvr_agent {
     struct kvr_write_limits limits;
     struct kvr_group *group;
     struct kvr_group_thread *thread;
+    int cores[KVR_CORES_MAX]; /* that the thread may run on */
+    uint32_t core_count;      /* 0: any */
 
     void *memory_block;
     struct kvr_buddy memory;
@@ -69,6 +72,8 @@ kvr_status agent_run_dir_open(struct kvr_agent *agent, struct kvr_error *error);
 /* agent_drain.c */
 void agent_drain(struct kvr_agent *agent, int signal);
 bool agent_drained(struct kvr_agent *agent, kvr_ns now); /* true: close now */
+/* agent_cores.c */
+kvr_status agent_cores_choose(struct kvr_agent *agent, struct kvr_error *error);
 /* agent_rails.c */
 kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error);
 void agent_rails_close(struct kvr_agent *agent);

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/address.h"
 #include "base/options.h"
+#include "fabric/host_rails.h"
 #include "tools/tool.h"
 
 struct topo_options {
@@ -54,70 +54,17 @@ static void ask_providers(struct topo *topo, const char *only)
 {
     for (size_t i = 0; i < TOPO_PROVIDERS; i++) {
         struct topo_provider *list = &topo->providers[topo->provider_count];
+        unsigned room = KVR_HOST_RAILS_MAX - topo->rail_count;
 
         if (only[0] != '\0' && strcmp(only, provider_names[i]) != 0)
             continue;
         list->provider = provider_names[i];
-        list->count =
-            kvr_fabric_ofi_list(list->provider, list->rails, TOPO_RAILS_LISTED_MAX, &list->error);
-        list->listed = list->count < TOPO_RAILS_LISTED_MAX ? list->count : TOPO_RAILS_LISTED_MAX;
+        list->rails = &topo->rails[topo->rail_count];
+        list->count = kvr_fabric_ofi_list(list->provider, list->rails, room, &list->error);
+        list->listed = list->count < room ? list->count : room;
+        topo->rail_count += list->listed;
         topo->provider_count++;
     }
-}
-
-/* A card has one rail: of the provider that is asked first, and its first address. */
-static bool has_card(const struct kvr_host_groups *groups, const struct kvr_rail_facts *facts,
-                     const struct kvr_topology_card *card)
-{
-    for (uint32_t i = 0; i < groups->rail_count; i++) {
-        const struct kvr_host_rail *rail = &groups->rails[i];
-
-        if (card != NULL && card->pci[0] != '\0' && strcmp(rail->pci, card->pci) == 0)
-            return true;
-        if (facts->interface[0] != '\0' && strcmp(rail->interface, facts->interface) == 0)
-            return true;
-    }
-    return false;
-}
-
-static bool reaches_other_hosts(const struct kvr_rail_facts *facts)
-{
-    struct kvr_address address;
-
-    return !facts->same_host_only &&
-           (kvr_address_parse(facts->source, 0, NULL, &address) != KVR_OK ||
-            !kvr_address_is_loopback(&address));
-}
-
-static void add_rail(struct topo *topo, const struct kvr_rail_facts *facts, bool on_pci)
-{
-    const struct kvr_topology_card *card =
-        kvr_topology_card_of(topo->topology, facts->pci, facts->interface);
-    bool pci = facts->pci[0] != '\0' || (card != NULL && card->pci[0] != '\0');
-    struct kvr_host_rail *rail;
-
-    if (pci != on_pci || !reaches_other_hosts(facts) || has_card(&topo->groups, facts, card) ||
-        topo->groups.rail_count == KVR_HOST_RAILS_MAX)
-        return;
-    rail = &topo->groups.rails[topo->groups.rail_count++];
-    *rail =
-        (struct kvr_host_rail){.speed_bps = facts->speed_bps, .down = card != NULL && card->down};
-    memcpy(rail->name, facts->name, sizeof(rail->name));
-    memcpy(rail->interface, facts->interface, sizeof(rail->interface));
-    memcpy(rail->pci, pci && card != NULL ? card->pci : facts->pci, sizeof(rail->pci));
-    memcpy(rail->provider, facts->provider, sizeof(rail->provider));
-}
-
-/* What is not on PCI (a container's veth, a bridge) counts only where nothing else is. */
-static void choose_rails(struct topo *topo)
-{
-    static const bool kinds[] = {true, false};
-
-    topo->groups.topology = topo->topology;
-    for (size_t k = 0; k < 2 && topo->groups.rail_count == 0; k++)
-        for (unsigned p = 0; p < topo->provider_count; p++)
-            for (unsigned i = 0; i < topo->providers[p].listed; i++)
-                add_rail(topo, &topo->providers[p].rails[i], kinds[k]);
 }
 
 static void find_oddities(struct topo *topo)
@@ -175,7 +122,8 @@ int tool_topo_main(int argc, char **argv)
         keep_provider(&topo.groups, config.provider);
     } else {
         ask_providers(&topo, config.provider);
-        choose_rails(&topo);
+        topo.groups.topology = topo.topology;
+        kvr_host_rails_choose(&topo.groups, topo.rails, topo.rail_count);
     }
     kvr_host_groups_make(&topo.groups);
     find_oddities(&topo);

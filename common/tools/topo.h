@@ -8,14 +8,13 @@
 #include "fabric/fabric_ofi.h"
 #include "topology/host_groups.h"
 
-#define TOPO_PROVIDERS        4
-#define TOPO_RAILS_LISTED_MAX 64
+#define TOPO_PROVIDERS 4
 
 /* Rails of one provider, or why it has none. */
 struct topo_provider {
     const char *provider;
-    struct kvr_rail_facts rails[TOPO_RAILS_LISTED_MAX];
-    unsigned listed, count; /* count: there are */
+    struct kvr_rail_facts *rails; /* in topo's */
+    unsigned listed, count;       /* count: there are */
     struct kvr_error error;
 };
 
@@ -23,6 +22,8 @@ struct topo {
     struct kvr_topology *topology;
     struct topo_provider providers[TOPO_PROVIDERS]; /* none of a file */
     unsigned provider_count;
+    struct kvr_rail_facts rails[KVR_HOST_RAILS_MAX]; /* of all providers, one after the other */
+    unsigned rail_count;
     struct kvr_host_groups groups;
     struct kvr_oddities oddities;
 };
