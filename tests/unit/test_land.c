@@ -196,11 +196,25 @@ static void land_is_quiet_by_counts(void **state)
     assert_int_equal(message.a, 0);
 
     tell_land(LAND_LOUD, 0, 0, NULL); /* a MISSING was sent */
-    chunk_lands(1, 2);
+    chunk_lands(1, 3);
     assert_false(was_told(LAND_IS_QUIET));
     tell_land(LAND_QUIET, 0, 0, quiet_of(1, 2, 2));
     assert_true(told(LAND_IS_QUIET, &message));
     assert_int_equal(message.a, 1);
+}
+
+/* A chunk that comes again was posted again, or told twice: counts prove nothing there. */
+static void land_distrusts_counts_after_a_repetition(void **state)
+{
+    (void)state;
+    landing_open(KVR_DIGEST_OFF);
+    segment_add();
+    chunk_lands(0, 0);
+    chunk_lands(0, 0);
+    tell_land(LAND_QUIET, 0, 0, quiet_of(0, 2, 0));
+    assert_false(was_told(LAND_IS_QUIET));
+    command(&bench, KVR_GROUP_RECYCLE, 0, NULL);
+    assert_true(was_told(LAND_IS_QUIET));
 }
 
 static void land_is_quiet_by_closing(void **state)
@@ -389,6 +403,7 @@ int main(void)
         CASE(land_counts_bits_not_arrivals),
         CASE(land_refuses_chunks_beyond_the_last),
         CASE(land_is_quiet_by_counts),
+        CASE(land_distrusts_counts_after_a_repetition),
         CASE(land_is_quiet_by_closing),
         CASE(land_distrusts_counts_that_name_too_little),
         CASE(land_suspects_what_stays_uneven),
