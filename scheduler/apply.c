@@ -83,28 +83,17 @@ static struct touched *touch(struct apply *apply, uint64_t id)
     return touched;
 }
 
-/* An opening was reported under transfer 0, before the transfer had its number: its time moves to
- * the transfer, and the row of the opening goes. A publish with several consumers gives its time to
- * the first of them only. */
 static bool take_opening(struct apply *apply, struct transfer *transfer,
                          const struct kvr_report *report, const struct kvr_event *event)
 {
-    struct transfer_side *side = &transfer->sides[event->role];
     struct touched *opening;
 
-    if (side->boot != 0 || event->kind == KVR_EVENT_OPENED)
+    if (transfer->sides[event->role].boot != 0 || event->kind == KVR_EVENT_OPENED)
         return true;
     opening = touch(apply, transfer_opening_id(report->agent, report->boot, event));
     if (opening == NULL)
         return false;
-    if (opening->transfer.sides[event->role].at_ns[STAGE_OPENED] != 0) {
-        const struct transfer_side *opened = &opening->transfer.sides[event->role];
-
-        side->at_ns[STAGE_OPENED] = opened->at_ns[STAGE_OPENED];
-        side->at_ns[STAGE_FIRST_READY] = opened->at_ns[STAGE_FIRST_READY];
-        side->at_ns[STAGE_LAST_READY] = opened->at_ns[STAGE_LAST_READY];
-    }
-    if (!opening->transfer.sides[event->role].ended)
+    if (transfer_take_opening(transfer, event->role, &opening->transfer))
         opening->remove = true;
     return true;
 }

@@ -121,6 +121,19 @@ uint64_t transfer_opening_id(const char *agent, uint64_t boot, const struct kvr_
     return XXH64(key, (size_t)length, 0) | 1; /* never 0 */
 }
 
+bool transfer_take_opening(struct transfer *transfer, kvr_role role, const struct transfer *opening)
+{
+    struct transfer_side *side = &transfer->sides[role];
+    const struct transfer_side *opened = &opening->sides[role];
+
+    if (opened->at_ns[STAGE_OPENED] != 0) {
+        side->at_ns[STAGE_OPENED] = opened->at_ns[STAGE_OPENED];
+        side->at_ns[STAGE_FIRST_READY] = opened->at_ns[STAGE_FIRST_READY];
+        side->at_ns[STAGE_LAST_READY] = opened->at_ns[STAGE_LAST_READY];
+    }
+    return !opened->ended;
+}
+
 static void merge_amounts(struct transfer *transfer, const struct kvr_event *event)
 {
 #define LARGER(field)                                                                              \

@@ -91,6 +91,11 @@ struct transfer {
  */
 uint64_t transfer_opening_id(const char *agent, uint64_t boot, const struct kvr_event *event);
 
+/* The opening of this side was reported under transfer 0, before the transfer had its number: its
+ * times move here. A publish with several consumers gives them to the first of them only: true, the
+ * row of the opening goes, unless it ended without a transfer. */
+bool transfer_take_opening(struct transfer *transfer, kvr_role role,
+                           const struct transfer *opening);
 /* Adds what `agent` said at wall time at_ns. */
 void transfer_merge(struct transfer *transfer, const char *agent, uint64_t boot,
                     const struct kvr_event *event, int64_t at_ns);
