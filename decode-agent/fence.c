@@ -221,7 +221,7 @@ void inbound_rail_recycle(struct inbound *inbound, uint32_t rail, uint32_t epoch
     recycle_next(inbound);
 }
 
-static void tell_peer(struct inbound *inbound, uint32_t peer, const struct kvr_message *message)
+void inbound_tell_peer(struct inbound *inbound, uint32_t peer, const struct kvr_message *message)
 {
     kvr_status status = inbound->ports->send(inbound->ports->self, peer, message);
 
@@ -234,7 +234,7 @@ static void tell_peers(struct inbound *inbound, const struct kvr_message *messag
 {
     for (uint32_t peer = 0; peer < KVR_PEERS_MAX; peer++)
         if (inbound->peers[peer].up)
-            tell_peer(inbound, peer, message);
+            inbound_tell_peer(inbound, peer, message);
 }
 
 /* Our HELLO named the rails as they were when it was said. A rail that has been recycled since
@@ -250,7 +250,7 @@ void rails_tell(struct inbound *inbound, uint32_t peer)
         ended.epoch_ended.rail = i;
         ended.epoch_ended.epoch = inbound->rails[i].epoch - 1;
         ended.epoch_ended.successor = inbound->rails[i].address;
-        tell_peer(inbound, peer, &ended);
+        inbound_tell_peer(inbound, peer, &ended);
     }
 }
 

@@ -186,6 +186,14 @@ static void transfer_message(struct inbound *inbound, kvr_ns now, struct transfe
     }
 }
 
+/* The source was away for a while (rule 8): whoever answers has not fenced it. */
+static void probe_answer(struct inbound *inbound, uint32_t peer, const struct kvr_msg_probe *probe)
+{
+    struct kvr_message message = {.kind = KVR_MSG_ALIVE, .probe = *probe};
+
+    inbound_tell_peer(inbound, peer, &message);
+}
+
 void inbound_message(struct inbound *inbound, kvr_ns now, uint32_t peer,
                      const struct kvr_message *message)
 {
@@ -196,6 +204,10 @@ void inbound_message(struct inbound *inbound, kvr_ns now, uint32_t peer,
     if (message->kind == KVR_MSG_REGIONS) {
         if (kvr_engines_learn(&inbound->engines, peer, &message->regions, &error) != KVR_OK)
             inbound->ports->hang_up(inbound->ports->self, peer, error.status, error.detail);
+        return;
+    }
+    if (message->kind == KVR_MSG_PROBE) {
+        probe_answer(inbound, peer, &message->probe);
         return;
     }
     if (kvr_table_find(&inbound->by_nonce, message->transfer, &index))

@@ -226,6 +226,7 @@ void transfer_epoch_add(struct transfer *transfer, uint32_t rail, uint32_t epoch
 /* Sends, or ends the session: a message that the protocol needs may not be lost. */
 void inbound_send_needed(struct inbound *inbound, const struct transfer *transfer,
                          struct kvr_message *message);
+void inbound_tell_peer(struct inbound *inbound, uint32_t peer, const struct kvr_message *message);
 void inbound_group_command(struct inbound *inbound, const struct transfer *transfer, uint32_t kind,
                            uint64_t a, void *pointer);
 

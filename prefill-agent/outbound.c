@@ -161,6 +161,27 @@ void outbound_peer_lost(struct outbound *outbound, kvr_ns now, uint32_t peer, kv
     outbound->ports->command(outbound->ports->self, &message);
 }
 
+/* After an absence (rule 8). A peer that has fenced us answers nothing: its session ends, and with
+ * it what we would post. */
+static void woke(struct outbound *outbound, uint64_t absences)
+{
+    struct kvr_message message = {.kind = KVR_MSG_PROBE, .probe = {.token = absences}};
+
+    for (uint32_t peer = 0; peer < KVR_PEERS_MAX; peer++)
+        if (outbound->peers[peer].up &&
+            outbound->ports->send(outbound->ports->self, peer, &message) != KVR_OK)
+            outbound->ports->hang_up(outbound->ports->self, peer, KVR_FULL,
+                                     "the queue to the target agent is full");
+}
+
+static void alive(struct outbound *outbound, uint32_t peer, uint64_t absences)
+{
+    struct kvr_group_message message = {.kind = KVR_GROUP_PROVEN, .index = peer, .a = absences};
+
+    if (outbound->peers[peer].up)
+        outbound->ports->command(outbound->ports->self, &message);
+}
+
 static void unknown_tell(struct outbound *outbound, uint32_t peer, uint64_t transfer)
 {
     struct kvr_message message = {.kind = KVR_MSG_UNKNOWN, .transfer = transfer};
@@ -210,6 +231,10 @@ void outbound_message(struct outbound *outbound, kvr_ns now, uint32_t peer,
             outbound->ports->hang_up(outbound->ports->self, peer, error.status, error.detail);
         return;
     }
+    if (message->kind == KVR_MSG_ALIVE) {
+        alive(outbound, peer, message->probe.token);
+        return;
+    }
     if (message->kind == KVR_MSG_EPOCH_ENDED) {
         epoch_ended(outbound, peer, &message->epoch_ended);
         return;
@@ -244,6 +269,9 @@ void outbound_group(struct outbound *outbound, kvr_ns now, const struct kvr_grou
         return;
     case KVR_GROUP_RECYCLED:
         outbound_rail_recycled(outbound, now, message);
+        return;
+    case KVR_GROUP_WOKE:
+        woke(outbound, message->a);
         return;
     case KVR_GROUP_RAIL_ERROR: /* what was lost is found otherwise; what is worn out stays so */
         if (message->status == KVR_FULL)

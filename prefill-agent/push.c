@@ -459,6 +459,11 @@ static void push_epoch_closed(void *self, kvr_ns now, uint32_t rail, uint32_t ep
     }
 }
 
+static bool push_posting(void *self)
+{
+    return ((const struct push *)self)->open_count > 0;
+}
+
 static bool push_expecting(void *self)
 {
     const struct push *push = self;
@@ -502,6 +507,7 @@ struct kvr_group_user push_user(struct push *push)
         .epoch_closed = push_epoch_closed,
         .work = push_work,
         .may_sleep = push_may_sleep,
+        .posting = push_posting,
         .expecting = push_expecting,
     };
 }

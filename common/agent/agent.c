@@ -42,9 +42,12 @@ void agent_command(void *self, const struct kvr_group_message *message)
 {
     struct kvr_agent *agent = self;
 
+    struct kvr_group_message now = *message;
+
+    now.at = kvr_clock_now();
     agent->kick = true;
-    if (agent->pending_count > 0 || !kvr_group_command(agent->group, message))
-        pending_add(agent, message);
+    if (agent->pending_count > 0 || !kvr_group_command(agent->group, &now))
+        pending_add(agent, &now);
 }
 
 /* Before the loop sleeps: the group thread is woken once for all that was queued. */

@@ -19,6 +19,8 @@
     X(slot_reused_at_once, "rule 5: slots are reused oldest first, after the fence")               \
     X(count_instead_of_bits, "rule 3: a bit a chunk")                                              \
     X(done_one_chunk_early, "rule 6: DONE needs all bits")                                         \
+    X(digest_not_compared, "rule 6: DONE needs the digest, where asked")                           \
+    X(post_after_waking, "rule 8: after an absence a round trip comes before a post")              \
     X(old_generation_accepted, "rule 9: what names an old generation is refused")
 
 typedef enum kvr_mutant {

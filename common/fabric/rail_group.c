@@ -88,6 +88,7 @@ kvr_status kvr_group_open(const struct kvr_group_options *options, struct kvr_gr
     group->user = options->user;
     group->retry_at = group->silence_at = KVR_NEVER;
     group->silence_ns = options->silence_ns;
+    group->absence_ns = options->absence_ns;
     group->window_bytes = options->window_bytes > 0 ? options->window_bytes : WINDOW_BYTES_DEFAULT;
     for (uint32_t i = 0; i < options->rail_count; i++) {
         const struct kvr_rail_facts *facts = group->ops->rail_facts(options->rails[i]);
@@ -168,6 +169,9 @@ static void command_run(struct kvr_group *group, const struct kvr_group_message 
     case KVR_GROUP_PEER_DROP:
         group_peer_drop(group, message);
         return;
+    case KVR_GROUP_PROVEN:
+        group_proven(group, message);
+        return;
     case KVR_GROUP_RECYCLE:
         if (message->index < group->rail_count) {
             group_recycle(group, message->index);
@@ -192,6 +196,7 @@ static bool commands_run(struct kvr_group *group)
      * other; the overflow takes what they answer. */
     while (count < COMMANDS_A_STEP && kvr_ring_room(&group->overflow) > group->overflow.mask / 2 &&
            kvr_ring_pop(&group->commands, &message)) {
+        group_absence_check(group, message.at);
         command_run(group, &message);
         count++;
     }
@@ -203,6 +208,7 @@ bool kvr_group_step(struct kvr_group *group, kvr_ns now)
     bool moved;
 
     group->now = now;
+    group_absence_check(group, group->stepped_at);
     moved = commands_run(group);
     for (uint32_t i = 0; i < group->rail_count; i++) {
         if (overflow_empty(group))
@@ -213,6 +219,7 @@ bool kvr_group_step(struct kvr_group *group, kvr_ns now)
     if (now >= group->silence_at) /* after the queues were read */
         group_links_silent(group);
     moved |= group->user.work(group->user.self, now);
+    group->stepped_at = group_absence_wake(group, now) != KVR_NEVER ? now : 0;
     return moved;
 }
 
@@ -291,7 +298,7 @@ void kvr_group_awake(struct kvr_group *group)
 
 kvr_ns kvr_group_wake_at(const struct kvr_group *group, kvr_ns now, kvr_ns blind_ns)
 {
-    kvr_ns at = KVR_NEVER;
+    kvr_ns at = KVR_NEVER, look = group_absence_wake(group, now);
 
     for (uint32_t i = 0; i < group->rail_count; i++) {
         if (kvr_group_wait_fd(group, i) >= 0 || group->rails[i].endpoint == NULL)
@@ -301,6 +308,7 @@ kvr_ns kvr_group_wake_at(const struct kvr_group *group, kvr_ns now, kvr_ns blind
                  : now + KVR_GROUP_IDLE_POLL_NS;
     }
     at = at < group->silence_at ? at : group->silence_at;
+    at = at < look ? at : look;
     return at < group->retry_at ? at : group->retry_at;
 }
 

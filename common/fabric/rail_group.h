@@ -28,6 +28,7 @@ struct kvr_group_message {
     uint64_t a, b, c;
     void *pointer;
     kvr_status status;
+    kvr_ns at; /* of a command: when the loop gave it; 0: unknown */
 };
 
 enum kvr_group_kind {
@@ -38,6 +39,7 @@ enum kvr_group_kind {
                             PEER_RAIL_SET */
     KVR_GROUP_PEER_DROP, /* index: peer; its addresses are removed; answered by PEER_DROPPED */
     KVR_GROUP_RECYCLE,   /* index: rail of ours; answered by RECYCLED */
+    KVR_GROUP_PROVEN,    /* index: peer; a: of WOKE: the session holds, it may be written to */
     /* group → loop */
     KVR_GROUP_PEER_ADDED,
     KVR_GROUP_PEER_RAIL_SET,
@@ -50,6 +52,8 @@ enum kvr_group_kind {
                             */
     KVR_GROUP_RAIL_ERROR, /* index: rail of ours; a: its epoch; status: its queue had an error entry
                              that names no write of ours. Told once an epoch */
+    KVR_GROUP_WOKE, /* a: how often it was; this process was stopped for longer than absence_ns:
+                       nothing is posted to a peer before PROVEN */
     KVR_GROUP_KIND_USER = 100,
 };
 
@@ -96,6 +100,9 @@ struct kvr_group_user {
     /* About to sleep (true): make the engines ring; false when there is work after all. Awake again
      * (false): the answer does not matter. May be NULL. */
     bool (*may_sleep)(void *self, bool asleep);
+    /* True while something may be posted: the group then looks at the clock often enough to see
+     * that it was stopped. May be NULL: never. */
+    bool (*posting)(void *self);
     /* True while completions, arrivals or unannounced readiness are awaited: bounds the sleep on
      * providers without a descriptor. */
     bool (*expecting)(void *self);
@@ -110,6 +117,7 @@ struct kvr_group_options {
     /* A pair whose writes hang, or that refuses every write, for so long is broken: most providers
      * never say that a link is dead. 0: never. */
     kvr_ns silence_ns;
+    kvr_ns absence_ns;     /* half of the heartbeat bound (rule 8); 0: never */
     uint32_t ring_entries; /* of each ring, a power of two; 0: 4096 */
     struct kvr_group_user user;
 };

@@ -12,6 +12,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/mutant.h"
+
 #define BATCH_WRITES   16
 #define BATCH_BYTES    (256u << 10)
 #define POLL_MAX       64
@@ -278,6 +280,8 @@ kvr_status kvr_group_post(struct kvr_group *group, const struct kvr_group_post *
     if (post->peer >= KVR_PEERS_MAX || !group->peers[post->peer].known)
         return KVR_NO_RAIL;
     peer = &group->peers[post->peer];
+    if (peer->unproven != 0 && !KVR_MUTANT(post_after_waking))
+        return KVR_AGAIN;
     /* A link that refuses is not chosen again now, so this ends. */
     for (uint32_t tries = 0; tries <= peer->link_count; tries++) {
         status = choose(group, peer, post, &link_id);

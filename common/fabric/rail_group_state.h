@@ -67,6 +67,7 @@ struct group_peer {
     uint64_t batch_link;           /* writes of one batch leave on one rail */
     uint32_t batch_writes;
     uint64_t batch_bytes;
+    uint64_t unproven; /* the WOKE since which nothing is posted; 0: none */
 };
 
 /* A write that the provider has accepted. */
@@ -89,9 +90,13 @@ struct kvr_group {
     void *links_memory, *flights_memory;
     uint64_t window_bytes;
     uint64_t outstanding;
-    kvr_ns retry_at;          /* the first time at which a link that got AGAIN may be tried again */
-    kvr_ns silence_ns;        /* 0: silence is not looked for */
-    kvr_ns silence_at;        /* no link is silent for too long before */
+    kvr_ns retry_at;   /* the first time at which a link that got AGAIN may be tried again */
+    kvr_ns silence_ns; /* 0: silence is not looked for */
+    kvr_ns silence_at; /* no link is silent for too long before */
+    kvr_ns absence_ns; /* 0: absence is not looked for */
+    kvr_ns stepped_at; /* the last step, if something may have been posted since; or 0 */
+    kvr_ns woke_at;    /* the last absence ended then */
+    uint64_t absences;
     struct kvr_ring commands; /* loop → group */
     struct kvr_ring events;   /* group → loop */
     struct kvr_ring overflow; /* of events; both ends are the group's */
@@ -108,6 +113,11 @@ void group_link_settled(struct kvr_group *group, uint64_t id); /* removes it whe
 void group_links_forget_endpoint(struct kvr_group *group, uint32_t rail);
 void group_links_reinsert(struct kvr_group *group, uint32_t rail);
 void group_links_silent(struct kvr_group *group); /* breaks those that are silent for too long */
+
+/* rail_group_absence.c */
+void group_absence_check(struct kvr_group *group, kvr_ns since); /* 0: unknown */
+void group_proven(struct kvr_group *group, const struct kvr_group_message *message);
+kvr_ns group_absence_wake(const struct kvr_group *group, kvr_ns now);
 
 /* rail_group_post.c */
 bool group_poll(struct kvr_group *group, uint32_t rail);

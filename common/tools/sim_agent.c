@@ -67,9 +67,9 @@ static void commands_unpark(struct sim_agent *agent)
 static void group_message(struct sim_agent *agent, const struct kvr_group_message *message)
 {
     static const char *const group_names[] = {
-        "?",        "PEER_ADD",    "PEER_RAIL",     "PEER_DROP",
-        "RECYCLE",  "PEER_ADDED",  "PEER_RAIL_SET", "PEER_DROPPED",
-        "RECYCLED", "PAIR_BROKEN", "RAIL_ERROR"};
+        "?",           "PEER_ADD",   "PEER_RAIL",     "PEER_DROP",    "RECYCLE",
+        "PROVEN",      "PEER_ADDED", "PEER_RAIL_SET", "PEER_DROPPED", "RECYCLED",
+        "PAIR_BROKEN", "RAIL_ERROR", "WOKE"};
     static const char *const push_names[] = {
         "PUSH_OPEN",  "PUSH_SEGMENT", "PUSH_FINAL", "PUSH_AGAIN", "PUSH_LIST",   "PUSH_STOP",
         "PUSH_CLOSE", "PUSH_PAGE",    "FIRST_POST", "COUNT",      "POSTED",      "STOPPED",
@@ -180,7 +180,10 @@ static void port_notify(void *self, uint32_t engine, const struct kvr_notice *no
 static void port_command(void *self, const struct kvr_group_message *message)
 {
     struct sim_agent *agent = self;
+    struct kvr_group_message now = *message;
 
+    now.at = agent->world->now;
+    message = &now;
     group_message(agent, message);
     sim_agent_wake_group(agent);
     commands_unpark(agent);
@@ -328,6 +331,7 @@ void sim_agent_start(struct sim_agent *agent)
         .ring_entries = (uint32_t)64 << kvr_rng_below(&world->rng, 4),
         .window_writes = (uint32_t)kvr_rng_below(&world->rng, 20),
         .silence_ns = SIM_SILENCE_NS,
+        .absence_ns = SIM_SILENCE_NS / 2,
     };
     kvr_status status;
 
