@@ -7,6 +7,7 @@
 
 #include "base/mutant.h"
 #include "base/options.h"
+#include "tools/sim_scheduler.h"
 #include "tools/sim_world.h"
 #include "tools/tool.h"
 
@@ -121,7 +122,8 @@ static void memory_open(struct sim_memory *memory)
     memory->pushes = memory_of(SIM_SOURCES * sizeof(struct push));
     memory->lands = memory_of(SIM_TARGETS * sizeof(struct land));
     memory->decoder = kvr_message_decoder_open();
-    if (memory->decoder == NULL)
+    memory->scheduler = sim_scheduler_open();
+    if (memory->decoder == NULL || memory->scheduler == NULL)
         abort();
 }
 
@@ -139,6 +141,7 @@ static void memory_close(struct sim_memory *memory)
     free(memory->pushes);
     free(memory->lands);
     kvr_message_decoder_close(memory->decoder);
+    sim_scheduler_close(memory->scheduler);
 }
 
 static void print_faults(const char *name, const uint64_t counts[SIM_FAULT_COUNT])

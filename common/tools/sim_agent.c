@@ -254,6 +254,7 @@ static void port_event(void *self, const struct kvr_event *event)
         sim_history_name(&world->history, event->transfer, (int)request);
     note(agent, kvr_event_name(event->kind), event->transfer, event->chunks, event->retries,
          (uint64_t)(int64_t)-event->outcome, NULL);
+    sim_reporter_event(agent->reporter, event);
 }
 
 /* ---- life ---------------------------------------------------------------------------------- */
@@ -341,6 +342,7 @@ void sim_agent_start(struct sim_agent *agent)
     agent->stopped_until = agent->stopped_at = 0;
     agent->boot = kvr_rng_next(&world->rng);
     agent->group_armed = agent->loop_armed = false;
+    agent->reporter = sim_reporter_open(agent);
     agent->ports = (struct kvr_ports){
         .self = agent,
         .send = port_send,
@@ -397,6 +399,7 @@ void sim_agent_die(struct sim_agent *agent)
     note(agent, "dies", 0, 0, 0, 0, NULL);
     kvr_sim_host_die(agent->host);
     sim_agent_stop(agent);
+    sim_reporter_die(agent->reporter);
     for (uint32_t i = 0; i < world->engine_count; i++)
         if (world->engines[i].agent == agent && !world->engines[i].released)
             sim_engine_agent_lost(&world->engines[i]);

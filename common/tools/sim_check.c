@@ -1,7 +1,9 @@
 /* What must hold whenever a card touches memory, whenever an engine is told something, and at the
  * end of a world. */
 #include <inttypes.h>
+#include <string.h>
 
+#include "tools/sim_scheduler.h"
 #include "tools/sim_world.h"
 
 /* ---- whenever a card touches memory -------------------------------------------------------- */
@@ -282,6 +284,52 @@ static void check_request(struct sim_world *world, const struct sim_request *req
     }
 }
 
+static const char *state_told(kvr_notice_kind terminal)
+{
+    return terminal == KVR_NOTICE_DONE        ? "done"
+           : terminal == KVR_NOTICE_CANCELLED ? "cancelled"
+           : terminal == KVR_NOTICE_EXPIRED   ? "expired"
+                                              : "failed";
+}
+
+/* What the target engine was told is what the scheduler says, unless the agent died with some of
+ * its reports. */
+static void check_row(struct sim_world *world, const struct sim_fetch *fetch)
+{
+    const struct sim_user *user = &fetch->user;
+    int number = (int)fetch->request->number;
+    struct sim_row row;
+
+    if (!user->open || user->orphan || user->engine->agent->life > 1 || !user->engine->agent->alive)
+        return;
+    if (!sim_scheduler_find(world->memory->scheduler, fetch->request->name,
+                            &fetch->source->rank.engine, &user->engine->rank.engine, &row)) {
+        if (user->terminal == KVR_NOTICE_DONE)
+            sim_fail(world, number, "a fetch is done, and the scheduler never heard of it");
+        return;
+    }
+    if (strcmp(row.state, state_told(user->terminal)) != 0 || row.reason != user->outcome)
+        sim_fail(world, number, "the scheduler has %s (%s) where the engine was told %s (%s)",
+                 row.state, kvr_status_name(row.reason), state_told(user->terminal),
+                 kvr_status_name(user->outcome));
+    if (user->terminal == KVR_NOTICE_DONE && row.bytes != user->bytes)
+        sim_fail(world, number, "the scheduler has %" PRIu64 " bytes of %" PRIu64, row.bytes,
+                 user->bytes);
+}
+
+static void check_rows(struct sim_world *world)
+{
+    const char *request;
+    struct sim_row row;
+
+    for (uint32_t r = 0; r < world->request_count; r++)
+        for (uint32_t i = 0; i < world->requests[r].fetch_count; i++)
+            check_row(world, &world->requests[r].fetches[i]);
+    if (sim_scheduler_live(world->memory->scheduler, &request, &row))
+        sim_fail(world, -1, "all has ended, and the scheduler says that a transfer of %s is %s",
+                 request, row.state);
+}
+
 void sim_check_world(struct sim_world *world)
 {
     bool healthy = mendable(world) && all_opened(world);
@@ -299,6 +347,7 @@ void sim_check_world(struct sim_world *world)
                 sim_fail(world, (int)(engine->owners[page].user - 1) / SIM_USERS,
                          "page %u of engine %u never came back", page, engine->number);
     }
+    check_rows(world);
     for (uint32_t i = 0; i < SIM_AGENTS; i++)
         if (world->agents[i].alive)
             sim_agent_check_empty(&world->agents[i]);

@@ -440,6 +440,7 @@ static void notice_target(struct sim_fetch *fetch, const struct kvr_notice *noti
     case KVR_NOTICE_EXPIRED:
         user->terminal = notice->kind;
         user->outcome = notice->status;
+        user->bytes = notice->bytes;
         if (notice->kind == KVR_NOTICE_DONE)
             sim_check_end(fetch, notice->token_end);
         sim_user_end(user);

@@ -259,6 +259,12 @@ static void connection_lost(struct sim_world *world)
     sim_injected_until(world, SIM_CONNECTION_LOST, world->apart_until);
 }
 
+static void scheduler_away(struct sim_world *world)
+{
+    world->scheduler_back_at = world->now + short_or_long(world, 20 * KVR_S);
+    sim_injected(world, SIM_SCHEDULER_AWAY); /* it delays nobody */
+}
+
 /* ---- engines' regions ----------------------------------------------------------------------- */
 
 static void region_change(struct sim_world *world)
@@ -381,6 +387,7 @@ static const struct strike {
     {SIM_RAIL_SILENCE, rail_silence},
     {SIM_RAIL_SLOW, rail_slow},
     {SIM_NO_MEMORY, hoard},
+    {SIM_SCHEDULER_AWAY, scheduler_away},
 };
 
 /* a: which, b: how often it may wait for a transfer to be under way. Nothing strikes any more once

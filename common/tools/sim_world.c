@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
+#include "tools/sim_scheduler.h"
+
 /* ---- events -------------------------------------------------------------------------------- */
 
 static bool before(const struct sim_event *a, const struct sim_event *b)
@@ -266,6 +268,7 @@ static void world_end(struct sim_world *world)
         sim_engine_regions_release(&world->engines[i]);
     kvr_sim_net_close(world->net);
     sim_connections_free(world);
+    sim_reporters_free(world);
     for (uint32_t i = 0; i < world->engine_count; i++) {
         struct sim_engine *engine = &world->engines[i];
 
@@ -296,6 +299,7 @@ static void world_reset(struct sim_world *world, uint64_t seed)
 
     *world = kept;
     sim_history_reset(&world->history);
+    sim_scheduler_reset(world->memory->scheduler);
 }
 
 bool sim_world_run(struct sim_world *world, uint64_t seed)
@@ -318,6 +322,7 @@ bool sim_world_run(struct sim_world *world, uint64_t seed)
     world->last_injection = world->now;
     if (!run_until(world, idle, SIM_PATIENCE_NS))
         sim_fail(world, -1, "engines and peers that have gone are not forgotten");
+    sim_reporters_settle(world);
     if (!world->failed)
         sim_check_world(world);
     world_end(world);

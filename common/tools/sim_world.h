@@ -7,6 +7,8 @@
  *   sim_connection.c  bytes between two agents, in order, late, and lost from any byte on
  *   sim_peer.c     the real sessions over them: dialed, accepted, resumed, ended
  *   sim_engine.c   an engine: its memory, how its pages lie there, what it is told
+ *   sim_reporter.c  what agents report, numbered, kept and sent again
+ *   sim_scheduler.c  what the scheduler makes of it
  *   sim_script.c   what engines ask, in which order and when
  *   sim_content.c  what every byte should be
  *   sim_check.c    what must hold at every moment, and at the end
@@ -23,6 +25,7 @@
 #include "prefill-agent/outbound.h"
 #include "tools/sim_history.h"
 #include "tools/sim_peer.h"
+#include "tools/sim_reporter.h"
 
 #define SIM_SOURCES     2
 #define SIM_TARGETS     2
@@ -80,7 +83,7 @@ typedef enum sim_fault {
 } sim_fault;
 
 struct sim_world;
-struct sim_agent;
+struct sim_scheduler;
 
 struct sim_event {
     kvr_ns at;
@@ -99,6 +102,7 @@ struct sim_agent {
     uint32_t life; /* grows with every start: events of an older life are void */
     kvr_ns stopped_until, stopped_at;
     struct sim_peer peers[SIM_PEERS];
+    struct sim_reporter *reporter;
     char address[KVR_NAME_BYTES];
     uint64_t boot;
     struct kvr_write_limits limits;
@@ -180,6 +184,7 @@ struct sim_user { /* what a publish and a fetch have in common */
     bool open, ended; /* told to the agent; its terminal notice came, or its agent or engine died */
     bool orphan;      /* ended without a notice, because who would tell died */
     kvr_status outcome;
+    uint64_t bytes; /* that its terminal notice told */
     kvr_notice_kind terminal;
     uint32_t step;
     kvr_ns ended_at;
@@ -237,6 +242,7 @@ struct sim_memory {
     void *sessions[SIM_AGENTS][SIM_PEERS];
     uint8_t *buffers[SIM_BUFFERS]; /* of connections, not in use */
     uint32_t buffer_count;
+    struct sim_scheduler *scheduler;
 };
 
 struct sim_geometry { /* equal on both sides */
@@ -258,6 +264,8 @@ struct sim_world {
     kvr_ns apart_until; /* before that nobody can dial */
     uint32_t sessions_lost;
     uint32_t late_promille; /* of the control channel's packets */
+    struct sim_reporter *reporters;
+    kvr_ns scheduler_back_at;
     uint64_t next_handle;
     struct sim_engine engines[SIM_ENGINES];
     uint32_t engine_count;
