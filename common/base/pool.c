@@ -27,10 +27,9 @@ void kvr_pool_init(struct kvr_pool *pool, void *memory, uint32_t count, size_t s
     pool->slot_bytes = round_up(slot_bytes);
     pool->count = count;
     pool->used_count = pool->reach = 0;
-    pool->free_first = 0;
-    pool->free_last = count - 1;
+    pool->free_first = pool->free_last = END;
     for (uint32_t i = 0; i < count; i++)
-        pool->entries[i] = (struct kvr_pool_entry){1, i + 1 < count ? i + 1 : END};
+        pool->entries[i] = (struct kvr_pool_entry){1, END};
 }
 
 static void *slot_at(const struct kvr_pool *pool, uint32_t index)
@@ -43,19 +42,30 @@ static uint64_t id_of(const struct kvr_pool *pool, uint32_t index)
     return (uint64_t)pool->entries[index].generation << 32 | index;
 }
 
-void *kvr_pool_acquire(struct kvr_pool *pool, uint64_t *ret_id)
+/* One that was never used while few rest, else the one that rests for longest; END: all are taken.
+ */
+static uint32_t take_free(struct kvr_pool *pool)
 {
     uint32_t index = pool->free_first;
 
+    if (pool->reach < pool->count && pool->reach - pool->used_count < KVR_POOL_RESTING)
+        return pool->reach++;
     if (index == END)
-        return NULL;
+        return END;
     pool->free_first = pool->entries[index].next;
     if (pool->free_first == END)
         pool->free_last = END;
+    return index;
+}
+
+void *kvr_pool_acquire(struct kvr_pool *pool, uint64_t *ret_id)
+{
+    uint32_t index = take_free(pool);
+
+    if (index == END)
+        return NULL;
     pool->entries[index].next = TAKEN;
     pool->used_count++;
-    if (index >= pool->reach)
-        pool->reach = index + 1;
     *ret_id = id_of(pool, index);
     KVR_UNPOISON(slot_at(pool, index), pool->slot_bytes);
     return memset(slot_at(pool, index), 0, pool->slot_bytes);

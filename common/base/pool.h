@@ -2,12 +2,15 @@
  *
  * A slot is named by an id, generation << 32 | index. Releasing a slot ends its generation, so an
  * id that outlived its slot is found out instead of meeting the next user. No id is ever 0. Slots
- * are reused oldest first, which keeps a stale id wrong for as long as possible. One thread. */
+ * are reused oldest first, and KVR_POOL_RESTING rest before one is: a stale id stays wrong for
+ * long, and memory that was never needed at once is never touched. One thread. */
 #ifndef KVR_BASE_POOL_H
 #define KVR_BASE_POOL_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#define KVR_POOL_RESTING 256
 
 struct kvr_pool_entry {
     uint32_t generation; /* of the slot's present or next use; never 0 */
@@ -21,7 +24,7 @@ struct kvr_pool {
     uint32_t count;                 /* slots in all */
     uint32_t used_count;            /* slots acquired */
     uint32_t reach;                 /* slots at and above it were never acquired */
-    uint32_t free_first, free_last; /* oldest and youngest free slot */
+    uint32_t free_first, free_last; /* of those that rest, the oldest and the youngest */
 };
 
 /* Memory for `count` slots (1 to 2^31) of slot_bytes each. */

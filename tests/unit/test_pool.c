@@ -64,6 +64,29 @@ static void pool_reuses_the_oldest(void **state)
     free(memory);
 }
 
+/* What is used one after another stays in a few slots of a large pool. */
+static void pool_touches_what_it_needs(void **state)
+{
+    uint32_t count = 100000;
+    void *memory = aligned_alloc(16, kvr_pool_bytes(count, 16));
+    uint64_t first = 0, id;
+    struct kvr_pool pool;
+
+    (void)state;
+    kvr_pool_init(&pool, memory, count, 16);
+    for (uint32_t i = 0; i < 3 * KVR_POOL_RESTING; i++) {
+        assert_non_null(kvr_pool_acquire(&pool, &id));
+        first = i == 0 ? id : first;
+        assert_true(i == 0 || i >= KVR_POOL_RESTING || kvr_pool_index(id) != kvr_pool_index(first));
+        kvr_pool_release(&pool, id);
+    }
+    assert_int_equal(pool.reach, KVR_POOL_RESTING);
+    for (uint32_t i = 0; i < count; i++)
+        assert_non_null(kvr_pool_acquire(&pool, &id));
+    assert_null(kvr_pool_acquire(&pool, &id));
+    free(memory);
+}
+
 static void pool_walks_its_live_slots(void **state)
 {
     void *memory = aligned_alloc(16, kvr_pool_bytes(4, 24));
@@ -91,6 +114,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pool_finds_stale_ids),
         cmocka_unit_test(pool_reuses_the_oldest),
+        cmocka_unit_test(pool_touches_what_it_needs),
         cmocka_unit_test(pool_walks_its_live_slots),
     };
 
