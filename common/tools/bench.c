@@ -7,6 +7,7 @@
 int tool_bench_main(int argc, char **argv)
 {
     static const struct kvr_subcommand subcommands[] = {
+        {"post", "what posting a write costs before a card has anything to do", bench_post_main},
         {"push", "engines, agents and wire against a raw libfabric loop", bench_push_main},
         {NULL, NULL, NULL},
     };

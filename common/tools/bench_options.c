@@ -5,11 +5,11 @@
 
 #include "base/limits.h"
 #include "base/options.h"
+#include "tools/bench_cli.h"
 #include "tools/bench_pool.h"
 
-#define OPTIONS       struct bench_options
-#define FETCH_BYTES   (32u << 20) /* one request, where --pages does not say */
-#define ARGUMENTS_MAX 256
+#define OPTIONS     struct bench_options
+#define FETCH_BYTES (32u << 20) /* one request, where --pages does not say */
 
 static const struct kvr_option options[] = {
     {.name = "provider",
@@ -151,21 +151,6 @@ static const struct kvr_command command = {
               "  kvrail bench push --provider tcp --rails 2 --page-bytes 64k --json figures.json",
 };
 
-/* --json may stand without a file; the option table knows only options with a value or without. */
-static int complete_json(int argc, char **argv, char **ret_argv)
-{
-    static char to_stdout[] = "--json=-";
-
-    for (int i = 0; i < argc; i++) {
-        bool alone =
-            strcmp(argv[i], "--json") == 0 && (i + 1 == argc || strncmp(argv[i + 1], "--", 2) == 0);
-
-        ret_argv[i] = alone ? to_stdout : argv[i];
-    }
-    ret_argv[argc] = NULL;
-    return argc;
-}
-
 static bool refuse(int *ret_exit, int code)
 {
     *ret_exit = code;
@@ -206,10 +191,5 @@ static bool check(OPTIONS *chosen, int *ret_exit)
 
 bool bench_options_load(int argc, char **argv, struct bench_options *chosen, int *ret_exit)
 {
-    char *arguments[ARGUMENTS_MAX + 1];
-
-    if (argc > ARGUMENTS_MAX)
-        return refuse(ret_exit, kvr_options_refuse(&command, "too many arguments"));
-    argc = complete_json(argc, argv, arguments);
-    return kvr_options_load(&command, argc, arguments, chosen, ret_exit) && check(chosen, ret_exit);
+    return bench_load(&command, argc, argv, chosen, ret_exit) && check(chosen, ret_exit);
 }

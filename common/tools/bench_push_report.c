@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "fabric/fabric_ofi.h"
+#include "tools/bench_cli.h"
 
 #define SPREAD_MAX 0.15
 
@@ -156,20 +157,14 @@ bool push_figures_write(const struct push_figures *figures, const struct bench_o
                         const char *path)
 {
     json_t *report = json_object(), *pairs = json_array();
-    bool to_stdout = strcmp(path, "-") == 0, written;
+    bool written;
 
     add_medians(figures, report);
     add_setting(figures, options, report);
     for (uint32_t i = 0; i < figures->pair_count; i++)
         json_array_append_new(pairs, pair_json(&figures->pairs[i]));
     json_object_set_new(report, "pairs", pairs);
-    written = to_stdout
-                  ? json_dumpf(report, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) == 0
-                  : json_dump_file(report, path, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) == 0;
-    if (to_stdout)
-        putchar('\n');
+    written = bench_json_write(report, path);
     json_decref(report);
-    if (!written)
-        fprintf(stderr, "kvrail bench push: %s cannot be written\n", path);
     return written;
 }

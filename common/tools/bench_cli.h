@@ -1,0 +1,17 @@
+/* What the command lines of all benchmarks share. */
+#ifndef KVR_TOOLS_BENCH_CLI_H
+#define KVR_TOOLS_BENCH_CLI_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "base/options.h"
+
+/* kvr_options_load, and --json may stand without a file: it then reads "-". False: leave with
+ * *ret_exit. */
+bool bench_load(const struct kvr_command *command, int argc, char **argv, void *config,
+                int *ret_exit);
+/* To the file, or to standard output for "-". False: said on stderr. */
+bool bench_json_write(const json_t *report, const char *path);
+
+#endif
