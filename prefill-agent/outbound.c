@@ -37,6 +37,18 @@ void outbound_drain(struct outbound *outbound)
     outbound->draining = true;
 }
 
+/* A stopped process finds a GRANT queued when it wakes, of a peer that has fenced it meanwhile
+ * (rule 8). The group thread may have been asleep for good reasons; the loop was not. */
+static void awake(struct outbound *outbound, kvr_ns now)
+{
+    struct kvr_group_message away = {.kind = KVR_GROUP_AWAY, .a = outbound->awake_at};
+
+    if (outbound->awake_at != 0 && outbound_live(outbound) > 0 &&
+        now - outbound->awake_at > outbound->options.silence_ns / 2)
+        outbound->ports->command(outbound->ports->self, &away);
+    outbound->awake_at = now;
+}
+
 /* ---- engines
  * ------------------------------------------------------------------------------------------- */
 
@@ -45,6 +57,7 @@ void outbound_request(struct outbound *outbound, kvr_ns now, uint32_t engine,
 {
     struct publish *publish = publish_find(outbound, engine, request->handle);
 
+    awake(outbound, now);
     switch (request->kind) {
     case KVR_REQ_SOURCE_OPEN:
         publish_open(outbound, now, engine, request->handle, &request->source_open);
@@ -226,6 +239,7 @@ void outbound_message(struct outbound *outbound, kvr_ns now, uint32_t peer,
     struct offer *offer = NULL;
     uint32_t index;
 
+    awake(outbound, now);
     if (message->kind == KVR_MSG_REGIONS) {
         if (kvr_engines_learn(&outbound->engines, peer, &message->regions, &error) != KVR_OK)
             outbound->ports->hang_up(outbound->ports->self, peer, error.status, error.detail);
@@ -292,6 +306,7 @@ void outbound_group(struct outbound *outbound, kvr_ns now, const struct kvr_grou
 
 void outbound_tick(struct outbound *outbound, kvr_ns now)
 {
+    awake(outbound, now);
     for (uint32_t i = 0; i < outbound->publishes.reach && outbound->publishes.used_count > 0; i++) {
         struct publish *publish = kvr_pool_at(&outbound->publishes, i, NULL);
 

@@ -130,6 +130,7 @@ struct outbound {
     kvr_ns retry_at[KVR_RAILS_MAX]; /* no endpoint could be opened: try again then; or KVR_NEVER */
     bool draining;
     uint32_t tombs, parked;
+    kvr_ns awake_at; /* the last event or tick; ticks come while anything lives */
     uint64_t recycles, sent_bytes, leases_expired;
 };
 

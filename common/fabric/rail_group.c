@@ -172,6 +172,9 @@ static void command_run(struct kvr_group *group, const struct kvr_group_message 
     case KVR_GROUP_PROVEN:
         group_proven(group, message);
         return;
+    case KVR_GROUP_AWAY:
+        group_absence_check(group, message->a);
+        return;
     case KVR_GROUP_RECYCLE:
         if (message->index < group->rail_count) {
             group_recycle(group, message->index);

@@ -40,6 +40,7 @@ enum kvr_group_kind {
     KVR_GROUP_PEER_DROP, /* index: peer; its addresses are removed; answered by PEER_DROPPED */
     KVR_GROUP_RECYCLE,   /* index: rail of ours; answered by RECYCLED */
     KVR_GROUP_PROVEN,    /* index: peer; a: of WOKE: the session holds, it may be written to */
+    KVR_GROUP_AWAY,      /* a: when the loop was here last: it finds that the process was stopped */
     /* group → loop */
     KVR_GROUP_PEER_ADDED,
     KVR_GROUP_PEER_RAIL_SET,

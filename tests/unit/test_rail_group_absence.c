@@ -145,6 +145,29 @@ static void absence_is_not_sleep(void **state)
     kvr_group_close(bench.group);
 }
 
+/* The group slept, and the loop knows that it was no sleep. */
+static void absence_is_told_by_the_loop(void **state)
+{
+    struct kvr_group_message away = {.kind = KVR_GROUP_AWAY, .a = KVR_S};
+    struct bench bench;
+    struct kvr_pair pair;
+    kvr_ns now = KVR_S;
+
+    (void)state;
+    open_awake(&bench, now);
+    posting = false;
+    kvr_group_step(bench.group, now);
+    now += 2 * ABSENCE;
+    away.at = now;
+    assert_true(kvr_group_command(bench.group, &away));
+    assert_int_equal(woke(&bench, now), 1);
+    assert_int_equal(post(&bench, 0, &pair), KVR_AGAIN);
+    prove(&bench, now, 0, 1);
+    assert_int_equal(post(&bench, 0, &pair), KVR_OK);
+    finish_all(bench.rails[0].newest);
+    kvr_group_close(bench.group);
+}
+
 /* A session that began after it has nothing to prove. */
 static void absence_is_of_those_that_were_there(void **state)
 {
@@ -173,6 +196,7 @@ int main(void)
         cmocka_unit_test(absence_holds_back_what_is_posted),
         cmocka_unit_test(absence_wants_its_own_answer),
         cmocka_unit_test(absence_is_not_sleep),
+        cmocka_unit_test(absence_is_told_by_the_loop),
         cmocka_unit_test(absence_is_of_those_that_were_there),
     };
 
