@@ -204,9 +204,20 @@ void transfer_settle(struct inbound *inbound, kvr_ns now, struct transfer *trans
 /* The group thread has given the landing back: its slots may name others now. */
 void transfer_closed(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
 {
-    struct landing_segment *segment = transfer->segments;
-
     transfer_event(inbound, now, transfer, KVR_EVENT_ENDED);
+    while (transfer->landing->digest_first != NULL) {
+        struct landing_digest *digest = transfer->landing->digest_first;
+
+        transfer->landing->digest_first = digest->next;
+        kvr_buddy_free(inbound->memory, digest);
+    }
+    kvr_buddy_free(inbound->memory, transfer->landing);
+    slots_release(inbound, now, transfer);
+    transfer_free(inbound, transfer);
+}
+
+static void segments_free(struct inbound *inbound, struct landing_segment *segment)
+{
     while (segment != NULL) {
         struct landing_segment *next = segment->loop_next;
 
@@ -216,23 +227,14 @@ void transfer_closed(struct inbound *inbound, kvr_ns now, struct transfer *trans
         kvr_buddy_free(inbound->memory, segment);
         segment = next;
     }
-    transfer->segments = NULL;
-    while (transfer->landing->digest_first != NULL) {
-        struct landing_digest *digest = transfer->landing->digest_first;
-
-        transfer->landing->digest_first = digest->next;
-        kvr_buddy_free(inbound->memory, digest);
-    }
-    kvr_buddy_free(inbound->memory, transfer->landing->bits);
-    kvr_buddy_free(inbound->memory, transfer->landing);
-    slots_release(inbound, now, transfer);
-    transfer_free(inbound, transfer);
 }
 
 void transfer_free(struct inbound *inbound, struct transfer *transfer)
 {
     struct fetch *fetch = fetch_of(inbound, transfer);
 
+    segments_free(inbound, transfer->segments);
+    kvr_buddy_free(inbound->memory, transfer->bits);
     if (transfer->planning)
         kvr_page_table_done(&transfer->planned, inbound->memory);
     if (transfer->remote != NULL)
@@ -275,4 +277,5 @@ void fetch_fail(struct inbound *inbound, kvr_ns now, struct fetch *fetch, kvr_st
         if (transfer != NULL)
             transfer_fail(inbound, now, transfer, status, detail);
     }
+    waiting_advance(inbound, now); /* it may have kept others waiting */
 }

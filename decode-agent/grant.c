@@ -196,7 +196,7 @@ static kvr_status plan_make(struct inbound *inbound, struct transfer *transfer,
     if ((*ret_plan)->hash == message->hash && (*ret_plan)->chunk_count == message->chunk_count &&
         message->chunk_first == transfer->chunk_count &&
         (uint64_t)message->chunk_first + message->chunk_count <=
-            (uint64_t)transfer->slot_count * KVR_SLOT_CHUNKS) {
+            (uint64_t)transfer->slots_needed * KVR_SLOT_CHUNKS) {
         transfer->page_next = message->page_first + page_count;
         return KVR_OK;
     }
@@ -210,22 +210,20 @@ static kvr_status plan_make(struct inbound *inbound, struct transfer *transfer,
     return KVR_PLAN_MISMATCH;
 }
 
-/* The first plan: memory to land in, and the source may write. */
-static kvr_status grant(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
+/* It has slots, and something was planned: the source may write. */
+void transfer_grant(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
 {
-    size_t bit_bytes = (size_t)transfer->slot_count * KVR_SLOT_CHUNKS / 8;
     struct landing *landing = kvr_buddy_alloc(inbound->memory, sizeof(*landing));
-    uint64_t *bits = kvr_buddy_alloc(inbound->memory, bit_bytes);
     struct kvr_rail_address rails[KVR_RAILS_MAX];
     struct kvr_message message = {.kind = KVR_MSG_GRANT};
 
-    if (landing == NULL || bits == NULL) {
-        kvr_buddy_free(inbound->memory, landing);
-        kvr_buddy_free(inbound->memory, bits);
-        return KVR_NO_MEMORY;
+    if (landing == NULL) {
+        transfer_fail(inbound, now, transfer, KVR_NO_MEMORY,
+                      "the agent's memory for tables is used up");
+        return;
     }
     memset(landing, 0, sizeof(*landing));
-    memset(bits, 0, bit_bytes);
+    memset(transfer->bits, 0, (size_t)transfer->slot_count * KVR_SLOT_CHUNKS / 8);
     landing->index = kvr_pool_index(transfer->id);
     landing->peer = transfer->peer;
     landing->transfer = transfer->nonce;
@@ -233,10 +231,14 @@ static kvr_status grant(struct inbound *inbound, kvr_ns now, struct transfer *tr
     landing->digest = transfer->digest;
     landing->slot_count = transfer->slot_count;
     memcpy(landing->slots, transfer->slots, sizeof(landing->slots));
-    landing->bits = bits;
+    landing->bits = transfer->bits;
     transfer->landing = landing;
     transfer->state = T_LIVE;
     inbound_group_command(inbound, transfer, LAND_OPEN, 0, landing);
+    for (struct landing_segment *at = transfer->segments; at != NULL; at = at->loop_next)
+        inbound_group_command(inbound, transfer, LAND_SEGMENT, 0, at);
+    if (transfer->final_seen)
+        inbound_group_command(inbound, transfer, LAND_FINAL, transfer->chunk_count, NULL);
 
     message.grant.slots = transfer->slots;
     message.grant.slot_count = transfer->slot_count;
@@ -246,7 +248,6 @@ static kvr_status grant(struct inbound *inbound, kvr_ns now, struct transfer *tr
         transfer_epoch_add(transfer, rails[i].rail, rails[i].epoch);
     inbound_send_needed(inbound, transfer, &message);
     transfer_event(inbound, now, transfer, KVR_EVENT_GRANTED);
-    return KVR_OK;
 }
 
 static kvr_status segment_add(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
@@ -255,15 +256,12 @@ static kvr_status segment_add(struct inbound *inbound, kvr_ns now, struct transf
     struct landing_segment *segment = kvr_buddy_alloc(inbound->memory, sizeof(*segment));
     uint32_t *left = kvr_buddy_alloc(inbound->memory, plan->layer_count * sizeof(*left));
     bool *held = kvr_buddy_alloc(inbound->memory, plan->layer_count * sizeof(*held));
-    kvr_status status = segment != NULL && left != NULL && held != NULL ? KVR_OK : KVR_NO_MEMORY;
 
-    if (status == KVR_OK && transfer->landing == NULL)
-        status = grant(inbound, now, transfer);
-    if (status != KVR_OK) {
+    if (segment == NULL || left == NULL || held == NULL) {
         kvr_buddy_free(inbound->memory, segment);
         kvr_buddy_free(inbound->memory, left);
         kvr_buddy_free(inbound->memory, held);
-        return status;
+        return KVR_NO_MEMORY;
     }
     memset(segment, 0, sizeof(*segment));
     memset(held, 0, plan->layer_count * sizeof(*held));
@@ -279,7 +277,10 @@ static kvr_status segment_add(struct inbound *inbound, kvr_ns now, struct transf
     else
         transfer->segments = segment;
     transfer->segments_last = segment;
-    inbound_group_command(inbound, transfer, LAND_SEGMENT, 0, segment);
+    if (transfer->landing != NULL)
+        inbound_group_command(inbound, transfer, LAND_SEGMENT, 0, segment);
+    else
+        slots_want(inbound, now, fetch_of(inbound, transfer));
     return KVR_OK;
 }
 
@@ -356,7 +357,7 @@ void final_received(struct inbound *inbound, kvr_ns now, struct transfer *transf
         fetch->token_end = token_end;
     if (transfer->landing != NULL)
         inbound_group_command(inbound, transfer, LAND_FINAL, final->chunk_count, NULL);
-    else
+    else if (transfer->segment_count == 0)
         transfer->all_in = true;
     transfer_check_done(inbound, now, transfer);
 }

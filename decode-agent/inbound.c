@@ -308,6 +308,7 @@ void inbound_tick(struct inbound *inbound, kvr_ns now)
         if (now >= transfer->suspect_at)
             suspects_check(inbound, now, transfer);
     }
+    waiting_advance(inbound, now); /* there may be memory now */
     for (uint32_t i = 0; i < inbound->options.rail_count; i++) {
         struct inbound_rail *rail = &inbound->rails[i];
 

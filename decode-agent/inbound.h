@@ -6,8 +6,8 @@
  * A fetch is what an engine asks for: one request, from a list of source ranks, one transfer each.
  * Its pages are handed back by exactly one terminal notice, once no transfer of it can still land.
  *
- *   WAITING   for its peer to answer, for the page table, for slots
- *   WANTED    WANT was sent; nothing is granted, so nothing can land
+ *   WAITING   for its peer to answer, for the page table
+ *   WANTED    WANT was sent; nothing is granted, so nothing can land. After its PLAN: for slots
  *   LIVE      GRANT was sent: writes land
  *   DRAINING  it failed; the pages are held until nothing can land any more (rule 4)
  *   CLOSING   settled; the group thread is giving the landing back
@@ -46,8 +46,10 @@ struct transfer {
     bool peer_up, peer_gone;
     struct kvr_write_limits limits; /* the minimum of both agents' */
     struct kvr_region_set *remote;  /* the source rank's regions, from its first PLAN on */
+    uint32_t slots_needed;          /* the most that it may need; known before WANT */
     uint16_t slots[KVR_TRANSFER_SLOTS_MAX];
     uint32_t slot_count;
+    uint64_t *bits;          /* a bit for each chunk that the slots can name; comes with them */
     struct landing *landing; /* NULL before GRANT */
     struct landing_segment *segments, *segments_last;
     uint32_t segment_count, chunk_count; /* planned so far */
@@ -88,12 +90,13 @@ struct fetch {
     uint32_t page_tokens;
     uint32_t transfer_count, settled_count, closed_count;
     uint64_t transfers[KVR_SOURCES_MAX];
-    bool slots_reserved, accepted_told, engine_gone, failing_told, ended;
+    bool slots_known, slots_reserved, accepted_told, engine_gone, failing_told, ended;
     uint64_t token_end; /* smallest that a source published */
     uint64_t bytes;
     uint32_t writes, retries;
     kvr_status status;
     char detail[KVR_DETAIL_BYTES];
+    uint64_t serial;       /* larger for every later fetch */
     uint64_t next_waiting; /* fetches that wait for slots, oldest first */
     bool waiting;
 };
@@ -126,8 +129,8 @@ struct inbound {
     struct inbound_rail rails[KVR_RAILS_MAX];
     uint16_t *free_slots; /* a queue: oldest first */
     uint32_t free_first, free_count;
-    uint64_t waiting_first, waiting_last;
-    uint64_t nonce_next;
+    uint64_t waiting_first;
+    uint64_t nonce_next, serial_next;
     bool draining;
     uint64_t recycles, landed_bytes, digest_mismatches; /* counters for pages and metrics */
 };
@@ -172,6 +175,8 @@ void fetch_open(struct inbound *inbound, kvr_ns now, uint32_t engine, uint64_t h
 void fetch_pages(struct inbound *inbound, kvr_ns now, struct fetch *fetch,
                  const struct kvr_req_pages *pages);
 void fetch_advance(struct inbound *inbound, kvr_ns now, struct fetch *fetch);
+/* The fetch has something to land: slots and bitmaps for all of it, or its place in the queue. */
+void slots_want(struct inbound *inbound, kvr_ns now, struct fetch *fetch);
 void slots_release(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
 void waiting_advance(struct inbound *inbound, kvr_ns now);
 void waiting_remove(struct inbound *inbound, struct fetch *fetch);
@@ -179,6 +184,7 @@ void fetch_check_freed(struct inbound *inbound, struct fetch *fetch);
 struct fetch *fetch_of(const struct inbound *inbound, const struct transfer *transfer);
 struct fetch *fetch_find(const struct inbound *inbound, uint32_t engine, uint64_t handle);
 /* grant.c */
+void transfer_grant(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
 void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
 void pages_send(struct inbound *inbound, struct transfer *transfer, uint32_t page_first);
 void plan_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,

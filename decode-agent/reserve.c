@@ -125,6 +125,7 @@ static struct fetch *fetch_new(struct inbound *inbound, kvr_ns now, uint32_t eng
         return NULL;
     }
     fetch->id = id;
+    fetch->serial = ++inbound->serial_next;
     fetch->handle = handle;
     fetch->engine = engine;
     memcpy(fetch->request, open->request, sizeof(fetch->request));
@@ -214,6 +215,33 @@ static uint64_t slots_needed(const struct inbound *inbound, const struct fetch *
     return chunks / KVR_SLOT_CHUNKS + (chunks % KVR_SLOT_CHUNKS != 0);
 }
 
+static void bits_free(struct inbound *inbound, struct transfer *transfer)
+{
+    kvr_buddy_free(inbound->memory, transfer->bits);
+    transfer->bits = NULL;
+}
+
+static bool bits_take(struct inbound *inbound, const struct fetch *fetch)
+{
+    for (uint32_t i = 0; i < fetch->transfer_count; i++) {
+        struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
+
+        if (transfer == NULL || transfer->slots_needed == 0)
+            continue;
+        transfer->bits =
+            kvr_buddy_alloc(inbound->memory, (size_t)transfer->slots_needed * KVR_SLOT_CHUNKS / 8);
+        if (transfer->bits != NULL)
+            continue;
+        for (uint32_t k = 0; k < i; k++) {
+            transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[k]);
+            if (transfer != NULL)
+                bits_free(inbound, transfer);
+        }
+        return false;
+    }
+    return true;
+}
+
 static void slots_take(struct inbound *inbound, struct transfer *transfer, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -241,53 +269,71 @@ void slots_release(struct inbound *inbound, kvr_ns now, struct transfer *transfe
     }
 }
 
-/* Slots for the whole fetch at once, so that no two fetches wait for each other's. False: not yet.
- */
-static bool slots_reserve(struct inbound *inbound, kvr_ns now, struct fetch *fetch)
+/* What the whole fetch may need. False: more than there is, and it failed. */
+static bool slots_count(struct inbound *inbound, kvr_ns now, struct fetch *fetch)
+{
+    char detail[KVR_DETAIL_BYTES];
+    uint64_t total = 0;
+
+    for (uint32_t i = 0; i < fetch->transfer_count; i++) {
+        struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
+        uint64_t needed = slots_needed(inbound, fetch, transfer);
+
+        total += needed;
+        if (needed <= KVR_TRANSFER_SLOTS_MAX && total <= inbound->options.slot_count) {
+            transfer->slots_needed = (uint32_t)needed;
+            continue;
+        }
+        snprintf(detail, sizeof(detail),
+                 "it may need %" PRIu64 " slots of 65,536 writes; the agent has %u and gives one "
+                 "transfer at most %u: fetch fewer tokens at once, or raise --slots",
+                 total, inbound->options.slot_count, KVR_TRANSFER_SLOTS_MAX);
+        fetch_fail(inbound, now, fetch, KVR_TOO_LARGE, detail);
+        return false;
+    }
+    fetch->slots_known = true;
+    return true;
+}
+
+/* Slots and bitmaps for the whole fetch at once, so that no two fetches wait for each other's.
+ * False: not yet. */
+static bool slots_reserve(struct inbound *inbound, struct fetch *fetch)
 {
     uint64_t total = 0;
 
     for (uint32_t i = 0; i < fetch->transfer_count; i++) {
         const struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
-        uint64_t needed = slots_needed(inbound, fetch, transfer);
 
-        total += needed;
-        if (needed > KVR_TRANSFER_SLOTS_MAX || total > inbound->options.slot_count) {
-            char detail[KVR_DETAIL_BYTES];
-
-            snprintf(detail, sizeof(detail),
-                     "it may need %" PRIu64
-                     " slots of 65,536 writes; the agent has %u and gives one "
-                     "transfer at most %u: fetch fewer tokens at once, or raise --slots",
-                     total, inbound->options.slot_count, KVR_TRANSFER_SLOTS_MAX);
-            fetch_fail(inbound, now, fetch, KVR_TOO_LARGE, detail);
-            return false;
-        }
+        total += transfer != NULL ? transfer->slots_needed : 0;
     }
-    if (total > inbound->free_count)
+    if (total > inbound->free_count || !bits_take(inbound, fetch))
         return false;
     for (uint32_t i = 0; i < fetch->transfer_count; i++) {
         struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
 
-        slots_take(inbound, transfer, (uint32_t)slots_needed(inbound, fetch, transfer));
+        if (transfer != NULL)
+            slots_take(inbound, transfer, transfer->slots_needed);
     }
     fetch->slots_reserved = true;
     return true;
 }
 
+/* Behind those that were opened before it. */
 static void waiting_add(struct inbound *inbound, struct fetch *fetch)
 {
-    struct fetch *last = kvr_pool_get(&inbound->fetches, inbound->waiting_last);
+    struct fetch *before = NULL, *at = kvr_pool_get(&inbound->fetches, inbound->waiting_first);
 
     if (fetch->waiting)
         return;
+    for (; at != NULL && at->serial < fetch->serial;
+         at = kvr_pool_get(&inbound->fetches, at->next_waiting))
+        before = at;
     fetch->waiting = true;
-    fetch->next_waiting = 0;
-    if (last != NULL)
-        last->next_waiting = fetch->id;
+    fetch->next_waiting = at != NULL ? at->id : 0;
+    if (before != NULL)
+        before->next_waiting = fetch->id;
     else
         inbound->waiting_first = fetch->id;
-    inbound->waiting_last = fetch->id;
 }
 
 void waiting_remove(struct inbound *inbound, struct fetch *fetch)
@@ -304,9 +350,20 @@ void waiting_remove(struct inbound *inbound, struct fetch *fetch)
         before->next_waiting = fetch->next_waiting;
     else
         inbound->waiting_first = fetch->next_waiting;
-    if (inbound->waiting_last == fetch->id)
-        inbound->waiting_last = before != NULL ? before->id : 0;
     fetch->waiting = false;
+}
+
+static void grant_all(struct inbound *inbound, kvr_ns now, const struct fetch *fetch)
+{
+    uint64_t id = fetch->id;
+
+    for (uint32_t i = 0; kvr_pool_get(&inbound->fetches, id) != NULL && i < fetch->transfer_count;
+         i++) {
+        struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
+
+        if (transfer != NULL && transfer->state == T_WANTED && transfer->segment_count > 0)
+            transfer_grant(inbound, now, transfer);
+    }
 }
 
 /* Oldest first, and nobody passes the oldest: a large fetch is not starved by small ones. */
@@ -314,31 +371,36 @@ void waiting_advance(struct inbound *inbound, kvr_ns now)
 {
     struct fetch *fetch;
 
-    while ((fetch = kvr_pool_get(&inbound->fetches, inbound->waiting_first)) != NULL) {
-        uint64_t id = fetch->id;
-
-        if (slots_reserve(inbound, now, fetch)) {
-            waiting_remove(inbound, fetch);
-            fetch_advance(inbound, now, fetch);
-        } else if (kvr_pool_get(&inbound->fetches, id) != NULL && fetch->waiting) {
-            return; /* it goes on waiting; what could never be served has left the queue */
-        }
+    while ((fetch = kvr_pool_get(&inbound->fetches, inbound->waiting_first)) != NULL &&
+           slots_reserve(inbound, fetch)) {
+        waiting_remove(inbound, fetch);
+        grant_all(inbound, now, fetch);
     }
+}
+
+void slots_want(struct inbound *inbound, kvr_ns now, struct fetch *fetch)
+{
+    if (fetch->slots_reserved) {
+        grant_all(inbound, now, fetch);
+        return;
+    }
+    waiting_add(inbound, fetch);
+    waiting_advance(inbound, now);
 }
 
 /* ---- going on ---------------------------------------------------------------------------------
  */
 
-/* Sends every WANT that can go: the peer is there, the page table has begun, slots are reserved. */
+/* Sends every WANT that can go: the peers are there, the page table has begun. */
 void fetch_advance(struct inbound *inbound, kvr_ns now, struct fetch *fetch)
 {
     uint64_t id = fetch->id;
 
-    if (fetch->ended || fetch->failing_told || fetch->waiting)
+    if (fetch->ended || fetch->failing_told)
         return;
     if (fetch->table.count == 0 && fetch->skip_tokens < fetch->tokens)
         return;
-    if (!fetch->slots_reserved) {
+    if (!fetch->slots_known) {
         for (uint32_t i = 0; i < fetch->transfer_count; i++) {
             struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
             const struct inbound_peer *peer = &inbound->peers[transfer->peer];
@@ -356,14 +418,8 @@ void fetch_advance(struct inbound *inbound, kvr_ns now, struct fetch *fetch)
                                        : ours.chunk_bytes_max,
             };
         }
-        /* Nobody passes those that wait. One that can never be served fails in slots_reserve. */
-        if (kvr_pool_get(&inbound->fetches, inbound->waiting_first) != NULL ||
-            !slots_reserve(inbound, now, fetch)) {
-            fetch = kvr_pool_get(&inbound->fetches, id);
-            if (fetch != NULL && !fetch->failing_told)
-                waiting_add(inbound, fetch);
+        if (!slots_count(inbound, now, fetch))
             return;
-        }
     }
     for (uint32_t i = 0; i < fetch->transfer_count && !fetch->failing_told; i++) {
         struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
