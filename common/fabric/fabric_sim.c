@@ -66,6 +66,16 @@ void kvr_sim_net_close(struct kvr_sim_net *net)
     free(net);
 }
 
+kvr_ns kvr_sim_net_busy_until(const struct kvr_sim_net *net)
+{
+    kvr_ns until = 0;
+
+    for (const struct kvr_rail *rail = net->rails; rail != NULL; rail = rail->next)
+        if (rail->busy_until > until)
+            until = rail->busy_until;
+    return until;
+}
+
 struct kvr_sim_counts kvr_sim_net_counts(const struct kvr_sim_net *net)
 {
     return net->counts;

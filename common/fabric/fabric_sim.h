@@ -80,6 +80,8 @@ void kvr_sim_net_close(
     struct kvr_sim_net *net); /* after every host's rails are closed or it died */
 /* The time of the next moment; KVR_NEVER: nothing is on its way. */
 kvr_ns kvr_sim_net_next(const struct kvr_sim_net *net);
+/* When the last of what was accepted has left its card, unless it fails before. */
+kvr_ns kvr_sim_net_busy_until(const struct kvr_sim_net *net);
 /* Goes through every moment up to `now`, in order. */
 void kvr_sim_net_run(struct kvr_sim_net *net, kvr_ns now);
 struct kvr_sim_counts kvr_sim_net_counts(const struct kvr_sim_net *net);
