@@ -109,6 +109,15 @@ static int getinfo_keeping_signals(const char *source, const struct fi_info *hin
     return code;
 }
 
+/* A cache of registrations between us and the card (verbs has one) opens all that it holds to reads
+ * and writes from remote, even pages that we may only read, and holds it, under a key that goes on
+ * working, after it was released. Ours are made once and kept: there is nothing to gain. libfabric
+ * reads this once, at its first look-up. */
+static void refuse_registration_cache(void)
+{
+    setenv("FI_MR_CACHE_MAX_COUNT", "0", 0);
+}
+
 /* Link-local addresses reach nobody without a scope that the other side does not know. */
 static bool link_local(const struct fi_info *info)
 {
@@ -144,6 +153,7 @@ kvr_status ofi_getinfo(const char *spelling, const char *source, struct fi_info 
     bool known = false;
     int code = -FI_ENODATA;
 
+    refuse_registration_cache();
     for (size_t i = 0; i < PROVIDERS; i++) {
         const struct ofi_provider_facts *provider = &provider_facts[i];
         struct fi_info *hints, *list = NULL;

@@ -39,6 +39,35 @@ struct party {
     int control;
 };
 
+unsigned party_patience(void)
+{
+    const char *patience = getenv("KVRAIL_PATIENCE");
+    int factor = patience != NULL ? atoi(patience) : 1;
+
+    return factor > 0 ? (unsigned)factor : 1;
+}
+
+void party_rail_name(const char *provider, int side, uint32_t rail, char ret_name[KVR_NAME_BYTES])
+{
+    const char *names = getenv("KVRAIL_PARTY_RAILS");
+
+    ret_name[0] = '\0';
+    if (names == NULL)
+        names = strcmp(provider, "tcp") == 0 ? "127.0.0.1,127.0.0.2 127.0.0.1,127.0.0.2" : "";
+    names += side == 0 ? 0 : strcspn(names, " ");
+    names += strspn(names, " ");
+    for (uint32_t i = 0; i < rail; i++) {
+        names += strcspn(names, ", ");
+        names += *names == ',';
+    }
+    snprintf(ret_name, KVR_NAME_BYTES, "%.*s", (int)strcspn(names, ", "), names);
+}
+
+static kvr_ns step_ns(void)
+{
+    return party_patience() * PARTY_WAIT_S * KVR_S;
+}
+
 static struct party_side *own(struct party *party)
 {
     return &party->shared->sides[party->side];
@@ -192,7 +221,6 @@ static unsigned step(struct party *party)
 
 static kvr_status do_open(struct party *party, uint32_t rail_count, struct kvr_error *error)
 {
-    static const char *const addresses[PARTY_RAILS] = {"127.0.0.1", "127.0.0.2"};
     const struct kvr_fabric_ops *ops = party->fabric.ops;
     struct party_side *side = own(party);
     kvr_status status = KVR_OK;
@@ -205,8 +233,7 @@ static kvr_status do_open(struct party *party, uint32_t rail_count, struct kvr_e
         struct kvr_rail_options options = {0};
 
         strcpy(options.provider, party->shared->provider);
-        if (strcmp(options.provider, "tcp") == 0)
-            strcpy(options.name, addresses[r]);
+        party_rail_name(options.provider, party->side, r, options.name);
         status = ops->rail_open(party->fabric.self, &options, &party->rails[r], error);
         if (status == KVR_OK)
             status = ops->memory_register(party->rails[r], party->bytes, PARTY_BYTES, true, true,
@@ -249,7 +276,7 @@ static void do_post(struct party *party, const struct party_command *command,
 {
     struct party_side *side = own(party);
     uint64_t accepted = side->accepted, written = side->written, failed = side->failed;
-    kvr_ns deadline = kvr_clock_now() + PARTY_WAIT_S / 2 * KVR_S;
+    kvr_ns deadline = kvr_clock_now() + step_ns() / 2;
     uint32_t next = 0;
 
     assert(party->rail_count > 0);
@@ -399,6 +426,12 @@ static struct party_answer run(struct party *party, const struct party_command *
         answer.value = do_digest(party);
         break;
     case PARTY_IDLE:
+    case PARTY_RELEASE:
+        for (uint32_t r = 0; r < party->rail_count; r++) {
+            party->fabric.ops->memory_release(party->memory[r]);
+            party->memory[r] = NULL;
+        }
+        break;
         answer.value = do_idle(party, command->count);
         break;
     case PARTY_QUIT:
@@ -482,7 +515,7 @@ static void spawn(struct party *party)
 struct party_answer party_do(struct party *party, int side, const struct party_command *command)
 {
     struct party_answer answer = {.status = KVR_PEER_LOST};
-    kvr_ns deadline = kvr_clock_now() + PARTY_WAIT_S * KVR_S;
+    kvr_ns deadline = kvr_clock_now() + step_ns();
 
     if (side == 0)
         return run(party, command);
@@ -502,7 +535,7 @@ struct party_answer party_do(struct party *party, int side, const struct party_c
 bool party_wait(struct party *party, const _Atomic uint64_t *counter, uint64_t value,
                 uint32_t wait_ms)
 {
-    kvr_ns deadline = kvr_clock_now() + wait_ms * KVR_MS;
+    kvr_ns deadline = kvr_clock_now() + party_patience() * wait_ms * KVR_MS;
 
     while (*counter < value) {
         if (kvr_clock_now() > deadline)

@@ -17,7 +17,7 @@
 #define PARTY_RAILS  2
 #define PARTY_BYTES  (32u << 20) /* of each side's memory */
 #define PARTY_BITS   65536u
-#define PARTY_WAIT_S 20 /* no step of a test takes longer */
+#define PARTY_WAIT_S 20 /* no step of a test takes longer (see party_patience) */
 
 typedef enum party_verb {
     PARTY_OPEN,      /* rails, memory, endpoints of rail_count rails */
@@ -29,6 +29,7 @@ typedef enum party_verb {
     PARTY_STREAM, /* the same without end and without waiting; count 0 ends it */
     PARTY_VERIFY, /* own memory holds what the other's PARTY_POST wrote; value: wrong bytes */
     PARTY_RECYCLE, /* new endpoint on `rail`; the old one is stopped, read empty and closed */
+    PARTY_RELEASE, /* the registrations of own memory; the bytes stay */
     PARTY_DIGEST,  /* value: a hash of own memory */
     PARTY_IDLE,    /* sleeps `count` ms as an idle agent does; value: CPU time used, µs */
     PARTY_QUIT,
@@ -75,6 +76,12 @@ struct party_shared {
 struct party;
 
 /* In main(), before anything else: runs the child's side and exits when argv asks for it. */
+/* What every wait is multiplied by: KVRAIL_PATIENCE, for an emulated machine; 1 when unset. */
+unsigned party_patience(void);
+/* Which rail a side opens: KVRAIL_PARTY_RAILS names those of side 0 and of side 1, as "A,B C,D"; else
+ * tcp has two on loopback. "": the provider's first. */
+void party_rail_name(const char *provider, int side, uint32_t rail, char ret_name[KVR_NAME_BYTES]);
+
 void party_main(int argc, char **argv);
 
 /* A pair of parties; both have opened and connected `rail_count` rails. */
@@ -85,7 +92,7 @@ struct kvr_rail *party_rail(struct party *party, uint32_t rail); /* of the test'
 
 /* side 0: this process; 1: the child. Fails the test when the child does not answer in time. */
 struct party_answer party_do(struct party *party, int side, const struct party_command *command);
-/* Moves this side until *counter ≥ value, or the time is over; false then. */
+/* Moves this side until *counter ≥ value, or the time (and patience) is over; false then. */
 bool party_wait(struct party *party, const _Atomic uint64_t *counter, uint64_t value,
                 uint32_t wait_ms);
 void party_freeze(struct party *party); /* stops the child */

@@ -5,6 +5,8 @@
 #
 # build  what compiles and runs the programs
 # test   what the tests and checks need on top
+# verbs  what the VM of tests/verbs needs
+# lists  no package: fetches apt's lists
 set -eu
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -80,6 +82,18 @@ set_test() {
     package libclang-rt-14-dev libclang-rt-dev
 }
 
+set_verbs() {
+    program qemu-system-x86_64 qemu-system-x86
+    package busybox-static
+    program modprobe kmod
+    program cpio cpio
+    program xz xz-utils
+    program zstd zstd
+    program ip iproute2
+    package ibverbs-providers
+    package librdmacm-dev
+}
+
 # promtool comes with Prometheus, whose package would start a service: only the tool is taken.
 unpack_promtool() {
     if command -v promtool >/dev/null 2>&1 || [ -x "$root/build/tools/promtool" ]; then
@@ -102,8 +116,10 @@ for set in "$@"; do
     case $set in
     build) set_build ;;
     test) set_test ;;
+    verbs) set_verbs ;;
+    lists) update ;;
     *)
-        echo "install.sh: there is no set '$set'; there are build and test" >&2
+        echo "install.sh: there is no set '$set'; there are build, test, verbs and lists" >&2
         exit 2
         ;;
     esac

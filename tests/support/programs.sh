@@ -10,6 +10,7 @@ export LC_ALL=C
 unset KVRAIL_CONFIG
 bin=${KVRAIL_BIN_DIR:?"set KVRAIL_BIN_DIR to the folder of the built programs"}
 provider=${provider:-tcp}
+patience=${KVRAIL_PATIENCE:-1} # every time limit here is multiplied by it
 work=$(mktemp -d "${TMPDIR:-/tmp}/kvrail-test.XXXXXX")
 started_pids=
 
@@ -67,12 +68,13 @@ await() {
     while [ ! -s "$2" ] && [ ! -S "$2" ]; do
         tries=$((tries + 1))
         kill -0 "$started" 2>/dev/null || fail "$1 ended while it started"
-        [ $tries -le 300 ] || fail "$1 did not get ready in 30 s"
+        [ $tries -le $((300 * patience)) ] || fail "$1 did not get ready in $((30 * patience)) s"
         sleep 0.1
     done
 }
 
-# The rails of the provider under test; some tests put their own in $rails.
+# The rails of the provider under test; some tests put their own in $rails, or for one side in
+# $prefill_rails or $decode_rails.
 default_rails() {
     [ "$provider" = tcp ] && echo "--rail 127.0.0.1 --rail 127.0.0.2"
     true
@@ -95,8 +97,8 @@ start_prefill() {
     # shellcheck disable=SC2046,SC2086 # a list of options
     start prefill "$bin/prefill-agent" --name prefill-0 --engine-socket "$work/source.sock" \
         --listen "${source_agent:-127.0.0.1:0}" --port-file "$work/prefill.port" \
-        --provider "$provider" ${rails:-$(default_rails)} --scheduler "$scheduler" \
-        --state-dir "$work/prefill" ${prefill_options:-}
+        --provider "$provider" ${prefill_rails:-${rails:-$(default_rails)}} \
+        --scheduler "$scheduler" --state-dir "$work/prefill" ${prefill_options:-}
     prefill_pid=$started
     await prefill "$work/prefill.port"
     await prefill "$work/source.sock"
@@ -108,8 +110,8 @@ start_decode() {
     rm -f "$work/target.sock"
     # shellcheck disable=SC2046,SC2086
     start decode "$bin/decode-agent" --name decode-0 --engine-socket "$work/target.sock" \
-        --provider "$provider" ${rails:-$(default_rails)} --scheduler "$scheduler" \
-        --state-dir "$work/decode" ${decode_options:-}
+        --provider "$provider" ${decode_rails:-${rails:-$(default_rails)}} \
+        --scheduler "$scheduler" --state-dir "$work/decode" ${decode_options:-}
     decode_pid=$started
     await decode "$work/target.sock"
 }
@@ -149,7 +151,8 @@ await_progress() {
     while ! grep -q '\] [1-9][0-9]*/' "$work/replay.log" 2>/dev/null; do
         tries=$((tries + 1))
         kill -0 "$replay_pid" 2>/dev/null || fail "the replay ended too early"
-        [ $tries -le 300 ] || fail "the replay made no progress in 30 s"
+        [ $tries -le $((300 * patience)) ] ||
+            fail "the replay made no progress in $((30 * patience)) s"
         sleep 0.1
     done
 }
