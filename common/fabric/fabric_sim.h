@@ -50,6 +50,8 @@ struct kvr_sim_hooks {
     void (*fault)(void *self, kvr_sim_fault fault, kvr_ns until);
     void (*read)(void *self, const struct kvr_sim_access *access);
     void (*land)(void *self, const struct kvr_sim_access *access);
+    /* After it has landed: one of its bytes is not what was sent. */
+    void (*corrupted)(void *self, const struct kvr_sim_access *access);
     /* The host's queues have something to poll. */
     void (*wake)(void *self, void *host);
     /* A call or a write that no user of a fabric may make: a use of released memory, a key that
@@ -66,9 +68,10 @@ struct kvr_sim_options {
     uint32_t late_chance; /* of each moment to be late */
     uint32_t
         fail_chance; /* the completion says FAILED; the bytes may land all the same, or later */
-    uint32_t lost_chance;  /* the completion says WRITTEN, and nothing ever lands */
-    uint32_t twice_chance; /* of each entry of a queue to come twice */
-    uint32_t again_chance; /* refused with KVR_AGAIN although there is room */
+    uint32_t lost_chance;    /* the completion says WRITTEN, and nothing ever lands */
+    uint32_t twice_chance;   /* of each entry of a queue to come twice */
+    uint32_t corrupt_chance; /* a byte is altered on its way */
+    uint32_t again_chance;   /* refused with KVR_AGAIN although there is room */
 };
 
 struct kvr_sim_counts {

@@ -254,6 +254,10 @@ static void on_land(struct kvr_sim_net *net, uint32_t index)
         access.address = memory->base + (piece->remote - memory->key.base);
         net->options.hooks.land(net->options.hooks.self, &access);
         memcpy(access.address, write->bytes + at, piece->bytes);
+        if (sim_chance(net, net->options.corrupt_chance)) {
+            ((uint8_t *)access.address)[kvr_rng_below(net->options.rng, piece->bytes)] ^= 0x10;
+            net->options.hooks.corrupted(net->options.hooks.self, &access);
+        }
         at += piece->bytes;
     }
     moment_add(net, index, SIM_ARRIVE, net->now + some(net, net->options.latency_ns / 8));

@@ -67,9 +67,9 @@ static void commands_unpark(struct sim_agent *agent)
 static void group_message(struct sim_agent *agent, const struct kvr_group_message *message)
 {
     static const char *const group_names[] = {
-        "?",           "PEER_ADD",   "PEER_RAIL",     "PEER_DROP",    "RECYCLE",
-        "PROVEN",      "PEER_ADDED", "PEER_RAIL_SET", "PEER_DROPPED", "RECYCLED",
-        "PAIR_BROKEN", "RAIL_ERROR", "WOKE"};
+        "?",        "PEER_ADD",    "PEER_RAIL",  "PEER_DROP",     "RECYCLE",
+        "PROVEN",   "AWAY",        "PEER_ADDED", "PEER_RAIL_SET", "PEER_DROPPED",
+        "RECYCLED", "PAIR_BROKEN", "RAIL_ERROR", "WOKE"};
     static const char *const push_names[] = {
         "PUSH_OPEN",  "PUSH_SEGMENT", "PUSH_FINAL", "PUSH_AGAIN", "PUSH_LIST",   "PUSH_STOP",
         "PUSH_CLOSE", "PUSH_PAGE",    "FIRST_POST", "COUNT",      "POSTED",      "STOPPED",
@@ -308,7 +308,9 @@ static void machine_init(struct sim_agent *agent)
         .rail_count = agent->rail_count,
         .nonce_seed = kvr_rng_next(&agent->world->rng),
         .limits = agent->limits,
-        .digest = (kvr_digest_mode)kvr_rng_below(&agent->world->rng, KVR_DIGEST_FULL + 1),
+        .digest = sim_has(agent->world, SIM_WRITE_CORRUPT)
+                      ? KVR_DIGEST_FULL
+                      : (kvr_digest_mode)kvr_rng_below(&agent->world->rng, KVR_DIGEST_FULL + 1),
     };
     kvr_status status;
 

@@ -119,6 +119,25 @@ static void on_land(void *self, const struct kvr_sim_access *access)
     }
 }
 
+static void on_corrupted(void *self, const struct kvr_sim_access *access)
+{
+    struct sim_world *world = self;
+    const struct sim_engine *engine = engine_of(access->host, access->address);
+    struct sim_publish *publish;
+    struct sim_fetch *fetch;
+    struct sim_place place;
+
+    sim_injected(world, SIM_WRITE_CORRUPT);
+    if (engine == NULL || !sim_engine_place(engine, access->address, &place))
+        return; /* on_land has said so */
+    (void)sim_user_of(world, engine->owners[place.page].user, &publish, &fetch);
+    if (fetch == NULL)
+        return;
+    fetch->corrupt = true;
+    if (fetch->publish != NULL)
+        fetch->publish->disturbed = true;
+}
+
 static void on_wake(void *self, void *host)
 {
     (void)self;
@@ -142,8 +161,13 @@ static void on_misuse(void *self, const char *sentence)
 
 struct kvr_sim_hooks sim_check_hooks(struct sim_world *world)
 {
-    return (struct kvr_sim_hooks){
-        .self = world, .fault = on_fault, .read = on_read, .land = on_land, .wake = on_wake, .misuse = on_misuse};
+    return (struct kvr_sim_hooks){.self = world,
+                                  .fault = on_fault,
+                                  .read = on_read,
+                                  .land = on_land,
+                                  .corrupted = on_corrupted,
+                                  .wake = on_wake,
+                                  .misuse = on_misuse};
 }
 
 /* ---- whenever a target engine is told something --------------------------------------------- */
@@ -180,7 +204,7 @@ void sim_check_layer(struct sim_fetch *fetch, const struct kvr_notice *notice)
                  layer, notice->token_first, notice->token_end);
         return;
     }
-    if (!tokens_right(fetch, layer, notice->token_first, notice->token_end))
+    if (!fetch->corrupt && !tokens_right(fetch, layer, notice->token_first, notice->token_end))
         sim_fail(world, request,
                  "layer %u is told to be in for tokens %" PRIu64 " to %" PRIu64 ", but it is not",
                  layer, notice->token_first, notice->token_end);

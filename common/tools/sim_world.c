@@ -120,6 +120,8 @@ static void net_open(struct sim_world *world)
         options.fail_chance = (uint32_t)kvr_rng_between(rng, 20, 400);
     if (sim_has(world, SIM_WRITE_LOST))
         options.lost_chance = (uint32_t)kvr_rng_between(rng, 20, 400);
+    if (sim_has(world, SIM_WRITE_CORRUPT)) /* then every target asks for every digest */
+        options.corrupt_chance = (uint32_t)kvr_rng_between(rng, 20, 200);
     if (sim_has(world, SIM_WRITE_TWICE))
         options.twice_chance = (uint32_t)kvr_rng_between(rng, 20, 1000);
     world->net = kvr_sim_net_open(&options);

@@ -71,6 +71,7 @@
     X(SIM_RAIL_SLOW, "rail_slow", true, "a card sends slowly for a while")                         \
     X(SIM_WRITE_FAILED, "write_failed", true, "the completion of a write is an error")             \
     X(SIM_WRITE_LOST, "write_lost", true, "a write completes, and nothing lands")                  \
+    X(SIM_WRITE_CORRUPT, "write_corrupt", false, "a byte of a write is altered on its way")        \
     X(SIM_WRITE_LATE, "write_late", true, "a moment of a write comes late")                        \
     X(SIM_WRITE_TWICE, "write_twice", true, "a queue's entry comes twice")                         \
     X(SIM_SCHEDULER_AWAY, "scheduler_away", true, "the scheduler takes no reports")
@@ -208,6 +209,7 @@ struct sim_fetch {
     uint64_t tokens, skip, generation;
     struct sim_publish *publish; /* that it can only match; NULL: none was made */
     struct sim_engine *source;
+    bool corrupt; /* a byte of what landed is not the source's: only DONE would be wrong */
     bool tail_seen, failing_seen, disturbed;
     uint32_t layers_missing;       /* bits: in no region when it was opened */
     uint64_t layer_in[SIM_LAYERS]; /* a bit a logical page: told to be in place */
