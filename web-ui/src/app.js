@@ -84,6 +84,10 @@ function duration(seconds) {
   return `${number(seconds / 60)} min`;
 }
 
+// How long something has been so: what counts up once a second has no tenths.
+const wholeSeconds = (seconds) =>
+  (seconds < 120 ? `${number(Math.floor(seconds))} s` : `${number(Math.floor(seconds / 60))} min`);
+
 function rateText(bytesPerSecond) {
   if (bytesPerSecond >= 1e9) return [number(bytesPerSecond / 1e9, 2), 'GB/s'];
   if (bytesPerSecond >= 1e6) return [significant(bytesPerSecond / 1e6), 'MB/s'];
@@ -235,7 +239,7 @@ function showAgent(card, agent, busiest) {
   setText(name, agent.name);
   setBadge(badge, agent.state);
   setText(note, agent.state === 'up' ? `${number(agent.transfers_live)} live`
-    : `silent for ${duration(agent.silent_seconds)}`);
+    : `silent for ${wholeSeconds(agent.silent_seconds)}`);
   const models = [...new Set(agent.engines.map((engine) => engine.model).filter(Boolean))];
   const memory = agent.engines.reduce((sum, engine) => sum + engine.region_bytes, 0);
   setText(card.children[1], [agent.host, agent.provider,
@@ -485,7 +489,7 @@ async function refresh() {
     showStatus(summary, fleet.agents);
   } catch (error) {
     state.failedSince = state.failedSince || Date.now();
-    say('bad', `no answer from the scheduler for ${duration((Date.now() - state.failedSince) / 1000)}: ${error.message}`);
+    say('bad', `no answer from the scheduler for ${wholeSeconds((Date.now() - state.failedSince) / 1000)}: ${error.message}`);
   } finally {
     state.inProgress = false;
   }
@@ -493,7 +497,7 @@ async function refresh() {
 
 function showStatus(summary, agents) {
   const silent = summary.last_event_seconds, lost = agents.filter((agent) => agent.state === 'lost').length;
-  const parts = [silent === null ? 'no event yet' : silent < 2 ? 'following' : `last event ${duration(Math.floor(silent))} ago`];
+  const parts = [silent === null ? 'no event yet' : silent < 2 ? 'following' : `last event ${wholeSeconds(silent)} ago`];
   if (lost > 0) parts.push(`${lost} agent${lost === 1 ? '' : 's'} lost`);
   const stale = silent !== null && silent > STALE_SECONDS && summary.states.live > 0;
   say(lost > 0 || stale ? 'stale' : silent === null ? '' : 'good', parts.join(' · '));
