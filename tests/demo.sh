@@ -11,7 +11,8 @@
 # --corrupt KIND  plant a fault that must be found, and so end in exit 1: page, layer or swap
 # --stay          leave the three programs running, and say where the dashboard is
 #
-# Installs what is missing and builds first. The last line is the verdict; exit 0 only if it is good.
+# Installs what is missing and builds first, or takes the programs in $KVRAIL_BIN_DIR. The last line
+# is the verdict; exit 0 only if it is good.
 set -eu
 export LC_ALL=C
 
@@ -36,7 +37,7 @@ stay=
 while [ $# -gt 0 ]; do
     case $1 in
     -h | --help)
-        sed -n '2,15s/^# \{0,1\}//p' "$0"
+        sed -n '2,16s/^# \{0,1\}//p' "$0"
         exit 0
         ;;
     --stay) stay=1 ;;
@@ -63,7 +64,13 @@ tcp) rails="--rail 127.0.0.1 --rail 127.0.0.2" ;;
 shm) rails= ;;
 *) usage "--provider is '$provider', but on one machine it must be tcp or shm" ;;
 esac
+case $corrupt in
+'' | page | layer | swap) ;;
+*) usage "--corrupt is '$corrupt', but must be page, layer or swap" ;;
+esac
 [ -z "$trace" ] || [ -r "$trace" ] || usage "--trace is '$trace', but that cannot be read"
+# What an earlier run left there is not taken for the figures of this one.
+[ -z "$json" ] || (: >"$json") 2>/dev/null || usage "--json is '$json', but that cannot be written"
 
 cd "$(dirname "$0")/.."
 unset KVRAIL_CONFIG
@@ -99,14 +106,17 @@ quietly() {
     fi
 }
 
-sh tests/support/install.sh build
-if [ ! -x build/release/bin/kvrail ]; then
-    echo "Building, which takes a minute or two the first time ..."
+bin=${KVRAIL_BIN_DIR:-}
+if [ -z "$bin" ]; then
+    sh tests/support/install.sh build
+    if [ ! -x build/release/bin/kvrail ]; then
+        echo "Building, which takes a minute or two the first time ..."
+    fi
+    [ -f build/release/build.ninja ] || quietly cmake --preset release -DBUILD_TESTING=OFF
+    quietly cmake --build --preset release \
+        --target kvrail-scheduler prefill-agent decode-agent kvrail
+    bin=$(pwd)/build/release/bin
 fi
-[ -f build/release/build.ninja ] || quietly cmake --preset release -DBUILD_TESTING=OFF
-quietly cmake --build --preset release \
-    --target kvrail-scheduler prefill-agent decode-agent kvrail
-bin=$(pwd)/build/release/bin
 
 # start NAME PROGRAM ARGUMENT…: in the background, with a log of its own.
 start() {
@@ -155,10 +165,15 @@ if [ -z "$trace" ]; then
 fi
 set -- --trace "$trace" --format mooncake --requests "$requests" --verify full \
     --source-socket "$work/source.sock" --target-socket "$work/target.sock" \
-    --source-agent "$source_agent" --json "${json:-$work/figures.json}"
+    --source-agent "$source_agent" --scheduler "$scheduler" --json "${json:-$work/figures.json}"
 [ -z "$corrupt" ] || set -- "$@" --corrupt "$corrupt"
+# In the background, so that a signal need not wait for its end.
+"$bin/kvrail" replay "$@" </dev/null &
+agents=$pids
+pids="$! $pids"
 verdict=0
-"$bin/kvrail" replay "$@" || verdict=$?
+wait $! || verdict=$?
+pids=$agents
 
 # A number of the figures; 0 when it is not there.
 figure() {

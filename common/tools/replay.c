@@ -1,4 +1,5 @@
 /* `kvrail replay`: two engines, a router, and figures at the end. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,8 +12,8 @@
 
 static void introduce(const struct replay_setup *setup)
 {
-    fprintf(stderr, "%u requests of %s%s%s\n", setup->trace.request_count, setup->trace.name,
-            setup->geometry.scaling[0] != '\0' ? "; " : "", setup->geometry.scaling);
+    fprintf(stderr, "%u requests of %s; %s\n", setup->trace.request_count, setup->trace.name,
+            setup->geometry.scaling[0] != '\0' ? setup->geometry.scaling : setup->options.model);
     if (setup->corrupt != REPLAY_CORRUPT_NOTHING)
         fprintf(stderr, "a fault is planted in request %u: %s\n", setup->corrupt_request,
                 setup->options.corrupt);
@@ -31,29 +32,48 @@ static void ask_scheduler(const struct replay_setup *setup, struct replay_figure
         fprintf(stderr, "note: %s\n", error.detail);
 }
 
+/* Before anything runs: figures that cannot be kept are not worth the time. NULL, and the sentence on
+ * stderr, when the file cannot be written. */
+static FILE *open_json(const char *path)
+{
+    FILE *stream = strcmp(path, "-") == 0 ? stdout : fopen(path, "we");
+
+    if (stream == NULL)
+        fprintf(stderr, "kvrail replay: --json is '%s', but that cannot be written: %s\n", path,
+                strerror(errno));
+    return stream;
+}
+
 int tool_replay_main(int argc, char **argv)
 {
     static struct replay_figures figures;
     static struct replay_setup setup;
     const char *json = setup.options.json;
-    bool json_to_stdout;
+    FILE *json_stream = NULL;
     int exit_status;
 
     if (!replay_setup_load(argc, argv, &setup, &exit_status)) {
         replay_setup_done(&setup);
         return exit_status;
     }
-    json_to_stdout = strcmp(json, "-") == 0;
+    if (json[0] != '\0' && (json_stream = open_json(json)) == NULL) {
+        replay_setup_done(&setup);
+        return KVR_EXIT_USAGE;
+    }
     introduce(&setup);
     exit_status = replay_route(&setup, &figures);
     if (figures.started_at != 0) {
         ask_scheduler(&setup, &figures);
-        replay_figures_print(&setup, &figures, json_to_stdout ? stderr : stdout);
-        if (json[0] != '\0' && !replay_figures_write(&setup, &figures, json))
+        replay_figures_print(&setup, &figures, json_stream == stdout ? stderr : stdout);
+        if (json_stream != NULL && !replay_figures_write(&setup, &figures, json_stream)) {
+            fprintf(stderr, "kvrail replay: %s cannot be written: %s\n", json, strerror(errno));
             exit_status = 1;
+        }
         if (exit_status == 0 && !replay_figures_good(&setup, &figures))
             exit_status = 1;
     }
+    if (json_stream != NULL && json_stream != stdout)
+        (void)fclose(json_stream);
     json_decref(figures.agents);
     replay_setup_done(&setup);
     return exit_status;

@@ -1,6 +1,5 @@
 #include "tools/replay_figures.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <string.h>
@@ -261,19 +260,11 @@ static json_t *figures_json(const struct replay_setup *setup, const struct repla
 }
 
 bool replay_figures_write(const struct replay_setup *setup, const struct replay_figures *figures,
-                          const char *path)
+                          FILE *stream)
 {
     json_t *object = figures_json(setup, figures);
-    FILE *stream = strcmp(path, "-") == 0 ? stdout : fopen(path, "we");
-    bool written = stream != NULL;
+    bool written = json_dumpf(object, stream, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) == 0;
 
-    if (stream != NULL) {
-        written = json_dumpf(object, stream, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) == 0;
-        written = fputc('\n', stream) != EOF && written;
-        written = (stream == stdout ? fflush(stream) : fclose(stream)) == 0 && written;
-    }
     json_decref(object);
-    if (!written)
-        fprintf(stderr, "kvrail replay: %s cannot be written: %s\n", path, strerror(errno));
-    return written;
+    return written && fputc('\n', stream) != EOF && fflush(stream) == 0;
 }

@@ -54,8 +54,8 @@ bool replay_figures_good(const struct replay_setup *setup, const struct replay_f
 
 void replay_figures_print(const struct replay_setup *setup, const struct replay_figures *figures,
                           FILE *stream);
-/* Writes to the path, "-" for standard output. False with a line on standard error. */
+/* As JSON. False, and errno, when the stream did not take all of it. */
 bool replay_figures_write(const struct replay_setup *setup, const struct replay_figures *figures,
-                          const char *path);
+                          FILE *stream);
 
 #endif
