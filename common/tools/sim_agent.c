@@ -295,7 +295,7 @@ static void machine_init(struct sim_agent *agent)
     struct outbound_options outbound = {
         .silence_ns = SIM_SILENCE_NS,
         .quiet_ns = SIM_QUIET_NS,
-        .lease_default_ns = 10 * KVR_S,
+        .lease_default_ns = SIM_LEASE_NS,
         .want_default_ns = 10 * KVR_S,
         .rail_count = agent->rail_count,
         .limits = agent->limits,
@@ -303,7 +303,7 @@ static void machine_init(struct sim_agent *agent)
     struct inbound_options inbound = {
         .silence_ns = SIM_SILENCE_NS,
         .quiet_ns = SIM_QUIET_NS,
-        .deadline_default_ns = 15 * KVR_S,
+        .deadline_default_ns = SIM_DEADLINE_NS,
         .slot_count = (uint32_t)kvr_rng_between(&agent->world->rng, 2, 6),
         .rail_count = agent->rail_count,
         .nonce_seed = kvr_rng_next(&agent->world->rng),
@@ -342,6 +342,7 @@ void sim_agent_start(struct sim_agent *agent)
     agent->life++;
     agent->hoard_count = 0;
     agent->stopped_until = agent->stopped_at = 0;
+    memset(agent->heard_at, 0, sizeof(agent->heard_at));
     agent->boot = kvr_rng_next(&world->rng);
     agent->group_armed = agent->loop_armed = false;
     agent->reporter = sim_reporter_open(agent);

@@ -6,6 +6,8 @@
 #include "tools/sim_scheduler.h"
 #include "tools/sim_world.h"
 
+#define RECYCLE_NS (50 * KVR_MS) /* a rail's, without the messages that it takes */
+
 /* ---- whenever a card touches memory -------------------------------------------------------- */
 
 static struct sim_engine *engine_of(struct sim_agent *agent, const uint8_t *address)
@@ -119,6 +121,17 @@ static void on_land(void *self, const struct kvr_sim_access *access)
     }
 }
 
+/* Rule 8: whoever was away for long hears from the target before it posts to it. */
+static void on_posted(void *self, void *host, void *target_host)
+{
+    const struct sim_agent *source = host, *target = target_host;
+
+    if (source->stopped_until - source->stopped_at > SIM_SILENCE_NS / 2 &&
+        source->heard_at[target->number] < source->stopped_until)
+        sim_fail(self, -1, "agent %u woke and posts to agent %u before it has heard from it",
+                 source->number, target->number);
+}
+
 static void on_corrupted(void *self, const struct kvr_sim_access *access)
 {
     struct sim_world *world = self;
@@ -162,6 +175,7 @@ static void on_misuse(void *self, const char *sentence)
 struct kvr_sim_hooks sim_check_hooks(struct sim_world *world)
 {
     return (struct kvr_sim_hooks){.self = world,
+                                  .posted = on_posted,
                                   .fault = on_fault,
                                   .read = on_read,
                                   .land = on_land,
@@ -246,6 +260,41 @@ void sim_check_end(struct sim_fetch *fetch, uint64_t token_end)
             if (!fetch->failing_seen && !(fetch->layer_in[layer] >> page & 1))
                 sim_fail(world, request, "done, but layer %u was never told to be in", layer);
     }
+}
+
+/* ---- in time ------------------------------------------------------------------------------- */
+
+static kvr_ns later(kvr_ns a, kvr_ns b)
+{
+    return a > b ? a : b;
+}
+
+/* How long anything may still take once nothing strikes any more and nobody asks for more. */
+static kvr_ns grace(const struct sim_world *world)
+{
+    kvr_ns recycle = RECYCLE_NS + 16 * (world->message_ns + world->step_ns);
+    kvr_ns bytes = kvr_sim_net_counts(world->net).writes * 4 * world->latency_ns;
+
+    return SIM_SILENCE_NS + SIM_QUIET_NS + SIM_RAILS * recycle + KVR_S + bytes;
+}
+
+void sim_check_time(const struct sim_publish *publish, const struct sim_fetch *fetch)
+{
+    const struct sim_request *request = publish != NULL ? publish->request : fetch->request;
+    struct sim_world *world = request->world;
+    kvr_ns due = later(later(world->last_injection, world->asked_at),
+                       kvr_sim_net_busy_until(world->net));
+
+    if (fetch != NULL && !fetch->user.accepted)
+        due = later(due, fetch->deadline); /* of the other side, or of slots */
+    for (uint32_t i = 0; publish != NULL && i < request->fetch_count; i++)
+        due = later(due, request->fetches[i].publish == publish && request->fetches[i].user.accepted
+                             ? request->fetches[i].user.ended_at
+                             : publish->user.asked_at + publish->lease_ns);
+    due += grace(world);
+    if (world->now > due)
+        sim_fail(world, (int)request->number, "a %s ends %" PRIu64 " ms later than it may",
+                 publish != NULL ? "publish" : "fetch", (world->now - due) / KVR_MS);
 }
 
 /* ---- at the end ---------------------------------------------------------------------------- */

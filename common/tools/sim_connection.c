@@ -172,6 +172,8 @@ static void deliver_run(struct sim_world *world, const struct sim_event *event)
         count = (size_t)(from->limit - from->arrived);
     from->arrived += count;
     if (to->life == to->agent->life) {
+        if (count > 0)
+            to->agent->heard_at[from->agent->number] = packet->sent_at;
         bytes_give(connection, (uint32_t)event->a, packet->data, count);
         if (packet->bytes == 0)
             closed_run(world, event);
@@ -200,6 +202,7 @@ static void packet_send(struct sim_connection *connection, uint32_t from, struct
         at = end->last + 1;
     end->last = at;
     packet->next = NULL;
+    packet->sent_at = world->now;
     if (end->first == NULL)
         end->first = packet;
     else

@@ -17,6 +17,7 @@ struct sim_peer;
 
 struct sim_packet { /* bytes on their way; none: the end of the stream */
     struct sim_packet *next;
+    kvr_ns sent_at;
     size_t bytes;
     uint8_t data[];
 };

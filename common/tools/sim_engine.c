@@ -407,8 +407,11 @@ static void notice_source(struct sim_publish *publish, const struct kvr_notice *
 {
     struct sim_user *user = &publish->user;
 
+    if (notice->kind == KVR_NOTICE_ACCEPTED)
+        user->accepted = true;
     if (notice->kind != KVR_NOTICE_SOURCE_FREE)
         return;
+    sim_check_time(publish, NULL);
     user->terminal = notice->kind;
     user->outcome = notice->status;
     sim_user_end(user);
@@ -431,6 +434,9 @@ static void notice_target(struct sim_fetch *fetch, const struct kvr_notice *noti
             sim_fail(world, (int)fetch->request->number, "a tail that is not the source's");
         fetch->tail_seen = true;
         break;
+    case KVR_NOTICE_ACCEPTED:
+        user->accepted = true;
+        break;
     case KVR_NOTICE_FAILING:
         fetch->failing_seen = true;
         break;
@@ -441,6 +447,7 @@ static void notice_target(struct sim_fetch *fetch, const struct kvr_notice *noti
         user->terminal = notice->kind;
         user->outcome = notice->status;
         user->bytes = notice->bytes;
+        sim_check_time(NULL, fetch);
         if (notice->kind == KVR_NOTICE_DONE)
             sim_check_end(fetch, notice->token_end);
         sim_user_end(user);

@@ -63,6 +63,12 @@ void sim_injected_until(struct sim_world *world, sim_fault fault, kvr_ns until)
                                                         .request = -1});
 }
 
+void sim_mended(struct sim_world *world)
+{
+    if (world->now > world->last_injection)
+        world->last_injection = world->now;
+}
+
 void sim_injected(struct sim_world *world, sim_fault fault)
 {
     sim_injected_until(world, fault, world->now);
@@ -187,7 +193,7 @@ static void agent_restart_run(struct sim_world *world, const struct sim_event *e
     struct sim_agent *agent = event->object;
 
     world->busy--;
-    world->last_injection = world->now;
+    sim_mended(world);
     sim_agent_start(agent);
     for (uint32_t i = 0; i < world->engine_count; i++) {
         struct sim_engine *engine = &world->engines[i];
@@ -326,7 +332,7 @@ void sim_hoard_end(struct sim_agent *agent)
 {
     while (agent->hoard_count > 0)
         kvr_buddy_free(&agent->buddy, agent->hoard[--agent->hoard_count]);
-    agent->world->last_injection = agent->world->now;
+    sim_mended(agent->world);
 }
 
 static void hoard_end_run(struct sim_world *world, const struct sim_event *event)

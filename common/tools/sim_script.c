@@ -10,6 +10,7 @@ void sim_ask(struct sim_engine *engine, const struct kvr_request *request)
 {
     struct sim_world *world = engine->world;
 
+    world->asked_at = world->now;
     sim_history_add(&world->history, &(struct sim_line){.at = world->now,
                                                         .who = "engine",
                                                         .number = (uint8_t)engine->number,
@@ -50,6 +51,7 @@ static void task_run(struct sim_world *world, const struct sim_event *event)
     const struct sim_segment *segment = &task->publish->segments[task->segment];
     const struct sim_user *user = &task->publish->user;
 
+    world->asked_at = world->now;
     if (engine->alive) {
         if (user->open && !user->ended)
             sim_content_fill(task->publish, task->layer, segment->token_first, segment->token_end);
@@ -113,6 +115,8 @@ static void publish_open_ask(struct sim_publish *publish)
     request.source_open.consumers = publish->consumers;
     if (kvr_rng_percent(&world->rng, 30))
         request.source_open.lease_ms = (uint32_t)kvr_rng_between(&world->rng, 8000, 12000);
+    publish->lease_ns = request.source_open.lease_ms > 0 ? request.source_open.lease_ms * KVR_MS
+                                                         : SIM_LEASE_NS;
     publish->user.open = true;
     sim_ask(publish->user.engine, &request);
 }
@@ -196,6 +200,7 @@ static void publish_run(struct sim_world *world, const struct sim_event *event)
         script_over(world);
         return;
     }
+    user->asked_at = world->now;
     if (step == 0) {
         if (user_begin(world, user, sim_publish_owner(publish), publish->tokens)) {
             publish_open_ask(publish);
@@ -281,6 +286,9 @@ static void fetch_open_ask(struct sim_fetch *fetch)
     request.target_open.source_count = 1;
     if (kvr_rng_percent(&world->rng, 30))
         request.target_open.deadline_ms = (uint32_t)kvr_rng_between(&world->rng, 12000, 18000);
+    fetch->deadline = world->now + (request.target_open.deadline_ms > 0
+                                        ? request.target_open.deadline_ms * KVR_MS
+                                        : SIM_DEADLINE_NS);
     fetch->user.open = true;
     fetch->layers_missing = fetch->user.engine->layers_missing;
     sim_ask(fetch->user.engine, &request);

@@ -124,6 +124,7 @@ static void net_open(struct sim_world *world)
         options.corrupt_chance = (uint32_t)kvr_rng_between(rng, 20, 200);
     if (sim_has(world, SIM_WRITE_TWICE))
         options.twice_chance = (uint32_t)kvr_rng_between(rng, 20, 1000);
+    world->latency_ns = options.latency_ns;
     world->net = kvr_sim_net_open(&options);
 }
 

@@ -45,7 +45,9 @@
 #define SIM_MEMORY      ((size_t)40 << 20) /* of one agent's tables */
 #define SIM_SILENCE_NS  (3 * KVR_S)
 #define SIM_QUIET_NS    (KVR_S / 2)
-#define SIM_PATIENCE_NS (40 * KVR_S) /* everything ends this long after the last injection */
+#define SIM_PATIENCE_NS (60 * KVR_S) /* nothing goes on for so long after the last fault */
+#define SIM_LEASE_NS    (10 * KVR_S)
+#define SIM_DEADLINE_NS (15 * KVR_S)
 
 #define SIM_BUFFERS          64
 #define SIM_SESSION_MESSAGES 1024
@@ -102,6 +104,7 @@ struct sim_agent {
     bool source, alive;
     uint32_t life; /* grows with every start: events of an older life are void */
     kvr_ns stopped_until, stopped_at;
+    kvr_ns heard_at[SIM_AGENTS]; /* when the latest was sent that came from each */
     struct sim_peer peers[SIM_PEERS];
     struct sim_reporter *reporter;
     char address[KVR_NAME_BYTES];
@@ -183,6 +186,8 @@ struct sim_user { /* what a publish and a fetch have in common */
     uint32_t pages[SIM_PAGES], page_count, pages_told;
     uint32_t tries;   /* to get pages */
     bool open, ended; /* told to the agent; its terminal notice came, or its agent or engine died */
+    bool accepted;    /* the agent said that it has found its other side */
+    kvr_ns asked_at;
     bool orphan;      /* ended without a notice, because who would tell died */
     kvr_status outcome;
     uint64_t bytes; /* that its terminal notice told */
@@ -195,6 +200,7 @@ struct sim_publish {
     struct sim_user user;
     struct sim_request *request;
     uint64_t tokens; /* bound given at open */
+    kvr_ns lease_ns;
     uint32_t consumers, segment_count;
     struct sim_segment segments[SIM_SEGMENTS];
     uint8_t tail[SIM_TAIL_BYTES];
@@ -207,6 +213,7 @@ struct sim_fetch {
     struct sim_user user;
     struct sim_request *request;
     uint64_t tokens, skip, generation;
+    kvr_ns deadline;
     struct sim_publish *publish; /* that it can only match; NULL: none was made */
     struct sim_engine *source;
     bool corrupt; /* a byte of what landed is not the source's: only DONE would be wrong */
@@ -255,7 +262,7 @@ struct sim_geometry { /* equal on both sides */
 struct sim_world {
     uint64_t seed;
     struct kvr_rng rng;
-    kvr_ns now, last_injection;
+    kvr_ns now, last_injection, asked_at; /* asked: by an engine, or computed by one */
     struct sim_memory *memory;
     struct sim_totals *totals;
     struct kvr_sim_net *net;
@@ -276,7 +283,7 @@ struct sim_world {
     struct sim_event *events; /* a heap */
     uint32_t event_count, event_capacity;
     uint64_t order;
-    kvr_ns message_ns, step_ns, compute_ns; /* mean delays */
+    kvr_ns message_ns, step_ns, compute_ns, latency_ns; /* mean delays */
     uint32_t busy;                          /* scripts and tasks that have not come to their end */
     uint32_t allowed, faults, mid;          /* bits of sim_fault; mid: struck in mid transfer */
     uint64_t injected[SIM_FAULT_COUNT];
@@ -354,6 +361,8 @@ struct kvr_sim_hooks sim_check_hooks(struct sim_world *world);
 void sim_check_layer(struct sim_fetch *fetch, const struct kvr_notice *notice);
 void sim_check_end(struct sim_fetch *fetch, uint64_t token_end);
 void sim_check_world(struct sim_world *world);
+/* It was told its end: in time? */
+void sim_check_time(const struct sim_publish *publish, const struct sim_fetch *fetch);
 
 /* sim_fault.c */
 void sim_fault_begin(struct sim_world *world);    /* which faults this world has */
@@ -361,6 +370,7 @@ void sim_fault_schedule(struct sim_world *world); /* when each of them strikes *
 void sim_hoard_end(struct sim_agent *agent);      /* its memory is free again */
 kvr_ns sim_soon(struct sim_world *world);         /* a time from 1 us to 60 ms, any scale alike */
 void sim_injected(struct sim_world *world, sim_fault fault);
+void sim_mended(struct sim_world *world); /* what struck earlier ends now */
 void sim_injected_until(struct sim_world *world, sim_fault fault, kvr_ns until);
 const char *sim_fault_name(sim_fault fault);
 const char *sim_fault_text(sim_fault fault);
