@@ -210,7 +210,7 @@ static void stopped(struct outbound *outbound, kvr_ns now, struct offer *offer)
         offer->publish = 0;
     }
     offer->fence_at =
-        now + (offer->peer_gone ? outbound->options.quiet_ns : 2 * outbound->options.silence_ns);
+        now + (offer->peer_gone ? outbound->options.quiet_ns : outbound->options.silence_ns);
     outbound_group_command(outbound, offer, PUSH_CLOSE, NULL);
 }
 
