@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/text.h"
 #include "trace/events.pb-c.h"
 
 /* What protobuf-c may allocate for one body: two bytes can announce an event of 200, and 4 MiB of
@@ -230,24 +231,6 @@ static void budget_free(void *data, void *memory)
     free(memory);
 }
 
-/* Length of the UTF-8 sequence at `at`, or 0 when it is none. */
-static size_t utf8_length(const unsigned char *at)
-{
-    size_t length = at[0] < 0x80                    ? 1
-                    : at[0] >= 0xc2 && at[0] < 0xe0 ? 2
-                    : at[0] >= 0xe0 && at[0] < 0xf0 ? 3
-                    : at[0] >= 0xf0 && at[0] < 0xf5 ? 4
-                                                    : 0;
-
-    for (size_t i = 1; i < length; i++)
-        if ((at[i] & 0xc0) != 0x80)
-            return 0;
-    if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) ||
-        (at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] > 0x8f))
-        return 0; /* a longer form than needed, a surrogate, or beyond the last character */
-    return length;
-}
-
 /* Request ids are an engine's own bytes: what is no UTF-8 becomes '?', so that JSON can carry it.
  */
 static bool copy_text(const char *from, char *to, size_t room)
@@ -255,7 +238,7 @@ static bool copy_text(const char *from, char *to, size_t room)
     if (strlen(from) >= room)
         return false;
     while (*from != '\0') {
-        size_t length = utf8_length((const unsigned char *)from);
+        size_t length = kvr_text_character(from);
 
         if (length == 0) {
             *to++ = '?';

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "base/text.h"
 #include "wire/engine_codec.h"
 
 /* The schema numbers bodies by kind + 1, so that neither side needs a table. */
@@ -154,20 +155,37 @@ static void encode_status(kvr_status from, PB(Status) * status)
     status->status = from;
 }
 
+#define VALID(field) kvr_text_valid(field, sizeof(field))
+
+static bool sources_encodable(const struct kvr_req_target_open *open)
+{
+    for (uint32_t i = 0; i < open->source_count; i++)
+        if (!VALID(open->sources[i].agent))
+            return false;
+    return true;
+}
+
+/* What the other side would take for malformed: it would give up the whole connection. */
 static bool encodable(const struct kvr_request *request)
 {
     switch (request->kind) {
+    case KVR_REQ_ATTACH:
+        return VALID(request->attach.name) && VALID(request->attach.compat.model) &&
+               VALID(request->attach.compat.dtype);
     case KVR_REQ_REGION_ADD:
-        return request->region.layout.part_count <= KVR_PARTS_MAX;
+        return request->region.layout.part_count <= KVR_PARTS_MAX && VALID(request->region.name);
+    case KVR_REQ_SOURCE_OPEN:
+        return VALID(request->source_open.request);
     case KVR_REQ_SOURCE_PAGES:
     case KVR_REQ_TARGET_PAGES:
         return request->pages.id_count <= KVR_PAGES_PER_PACKET;
     case KVR_REQ_SOURCE_TAIL:
         return request->tail.byte_count <= KVR_TAIL_BYTES_MAX - 1024;
     case KVR_REQ_TARGET_OPEN:
-        return request->target_open.source_count <= KVR_SOURCES_MAX;
+        return request->target_open.source_count <= KVR_SOURCES_MAX &&
+               VALID(request->target_open.request) && sources_encodable(&request->target_open);
     default:
-        return request->kind >= KVR_REQ_ATTACH && request->kind < KVR_REQ_KIND_END;
+        return request->kind > KVR_REQ_ATTACH && request->kind < KVR_REQ_KIND_END;
     }
 }
 
@@ -236,43 +254,12 @@ kvr_status kvr_request_encode(const struct kvr_request *request, uint8_t *buffer
 
 /* ---- decode --------------------------------------------------------------------------------- */
 
-/* Length of the UTF-8 character at text, 0 if it is none or a control character. */
-static size_t character_bytes(const unsigned char *text)
-{
-    static const unsigned char lead_masks[5] = {0, 0x7f, 0x1f, 0x0f, 0x07};
-    static const uint32_t least[5] = {0, 0x20, 0x80, 0x800, 0x10000};
-    size_t count = text[0] < 0x80             ? 1
-                   : (text[0] & 0xe0) == 0xc0 ? 2
-                   : (text[0] & 0xf0) == 0xe0 ? 3
-                   : (text[0] & 0xf8) == 0xf0 ? 4
-                                              : 0;
-    uint32_t value = text[0] & lead_masks[count];
-
-    for (size_t i = 1; i < count; i++) {
-        if ((text[i] & 0xc0) != 0x80)
-            return 0; /* also at the NUL */
-        value = value << 6 | (text[i] & 0x3f);
-    }
-    if (value < least[count] || value == 0x7f || value > 0x10ffff || value >> 11 == 0x1b)
-        return 0;
-    return count;
-}
-
-/* Names reach logs, JSON and the database: only printable UTF-8 passes. */
 static bool take_text(const char *from, char *to, size_t capacity)
 {
-    const unsigned char *text = (const unsigned char *)from;
-    size_t length = strlen(from), step;
-
-    if (length >= capacity)
+    if (!kvr_text_valid(from, capacity))
         return false;
-    for (size_t at = 0; at < length; at += step) {
-        step = character_bytes(text + at);
-        if (step == 0)
-            return false;
-    }
     memset(to, 0, capacity);
-    memcpy(to, from, length + 1);
+    memcpy(to, from, strlen(from));
     return true;
 }
 

@@ -52,46 +52,6 @@ void *kvr_arena_take(struct kvr_arena *arena, size_t count, size_t each)
 
 /* ---- text ---- */
 
-/* Length of the printable UTF-8 character at text, 0 if there is none. */
-static size_t printable(const uint8_t *text, size_t bytes)
-{
-    static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t length = text[0] < 0x80             ? 1
-                    : (text[0] & 0xe0) == 0xc0 ? 2
-                    : (text[0] & 0xf0) == 0xe0 ? 3
-                    : (text[0] & 0xf8) == 0xf0 ? 4
-                                               : 0;
-    uint32_t point;
-
-    if (length == 1)
-        return text[0] >= 0x20 && text[0] != 0x7f ? 1 : 0;
-    if (length == 0 || length > bytes)
-        return 0;
-    point = text[0] & (0x7fu >> length);
-    for (size_t i = 1; i < length; i++) {
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-        point = point << 6 | (text[i] & 0x3f);
-    }
-    if (point < smallest[length] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000))
-        return 0;
-    return length;
-}
-
-bool kvr_text_valid(const char *text, size_t capacity)
-{
-    size_t bytes = strnlen(text, capacity), length;
-
-    if (bytes == capacity)
-        return false;
-    for (size_t i = 0; i < bytes; i += length) {
-        length = printable((const uint8_t *)text + i, bytes - i);
-        if (length == 0)
-            return false;
-    }
-    return true;
-}
-
 kvr_status kvr_get_name(const struct kvr_get *get, const char *field, const char *text,
                         size_t capacity, char *ret_text)
 {
@@ -111,7 +71,7 @@ void kvr_get_words(const char *text, size_t capacity, char *ret_text)
     size_t bytes = strlen(text), used = 0;
 
     for (size_t i = 0; i < bytes;) {
-        size_t length = printable((const uint8_t *)text + i, bytes - i);
+        size_t length = kvr_text_printable(text + i);
         size_t taken = length > 0 ? length : 1;
 
         if (used + taken >= capacity)

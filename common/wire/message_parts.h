@@ -5,6 +5,7 @@
 #ifndef KVR_WIRE_MESSAGE_PARTS_H
 #define KVR_WIRE_MESSAGE_PARTS_H
 
+#include "base/text.h"
 #include "wire/kvrail.pb-c.h"
 #include "wire/message.h"
 
@@ -36,7 +37,6 @@ kvr_status kvr_get_name(const struct kvr_get *get, const char *field, const char
                         size_t capacity, char *ret_text);
 /* Words for people: cut to the capacity, what cannot be printed becomes '?'. */
 void kvr_get_words(const char *text, size_t capacity, char *ret_text);
-bool kvr_text_valid(const char *text, size_t capacity);
 
 /* ---- message_transfer.c: parts that both files use ---- */
 kvr_status kvr_put_limits(struct kvr_arena *arena, const struct kvr_write_limits *limits,

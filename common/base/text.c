@@ -1,0 +1,43 @@
+#include "base/text.h"
+
+#include <string.h>
+
+size_t kvr_text_character(const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    size_t length = at[0] == 0                      ? 0
+                    : at[0] < 0x80                  ? 1
+                    : at[0] >= 0xc2 && at[0] < 0xe0 ? 2
+                    : at[0] >= 0xe0 && at[0] < 0xf0 ? 3
+                    : at[0] >= 0xf0 && at[0] < 0xf5 ? 4
+                                                    : 0;
+
+    for (size_t i = 1; i < length; i++)
+        if ((at[i] & 0xc0) != 0x80)
+            return 0; /* also at the NUL */
+    if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) ||
+        (at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] > 0x8f))
+        return 0; /* a longer form than needed, a surrogate, or beyond the last character */
+    return length;
+}
+
+size_t kvr_text_printable(const char *text)
+{
+    unsigned char first = (unsigned char)text[0];
+
+    return first < 0x20 || first == 0x7f ? 0 : kvr_text_character(text);
+}
+
+bool kvr_text_valid(const char *text, size_t capacity)
+{
+    if (strnlen(text, capacity) == capacity)
+        return false;
+    while (*text != '\0') {
+        size_t bytes = kvr_text_printable(text);
+
+        if (bytes == 0)
+            return false;
+        text += bytes;
+    }
+    return true;
+}
