@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,11 +24,12 @@
 
 int client_ms_left(kvr_ns deadline)
 {
-    kvr_ns now = kvr_clock_now();
+    kvr_ns now = kvr_clock_now(), left;
 
     if (now >= deadline)
         return 0;
-    return (int)((deadline - now + KVR_MS - 1) / KVR_MS);
+    left = (deadline - now + KVR_MS - 1) / KVR_MS;
+    return left < INT_MAX ? (int)left : INT_MAX;
 }
 
 /* ---- connecting ------------------------------------------------------------------------------ */
@@ -108,8 +110,9 @@ static kvr_status send_attach(struct kvrail *client, const struct kvrail_identit
     if (status != KVR_OK)
         return status;
     status = kvr_request_encode(&request, client->packet, sizeof(client->packet), &bytes);
-    if (status == KVR_OK)
-        status = kvr_packet_send(client->socket, client->packet, bytes, NULL);
+    if (status != KVR_OK)
+        return kvr_error_set(error, status, WHERE, "name, model and dtype must be printable UTF-8");
+    status = kvr_packet_send(client->socket, client->packet, bytes, NULL);
     /* A full agent refuses without waiting for us: its sentence is read even if sending fails. */
     return status == KVR_PEER_LOST ? KVR_OK : status;
 }

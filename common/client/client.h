@@ -43,6 +43,7 @@ struct kvrail {
     _Atomic int ended; /* what every call returns from now on, KVRAIL_OK while live */
     int socket, epoll;
     int ready_fd; /* readable while events wait that the socket does not show */
+    bool ready;   /* it is */
     int agent_pidfd, doorbell;
     struct kvr_shared_page *page;
     char agent[KVR_NAME_BYTES];
@@ -89,8 +90,9 @@ KVR_MUST_CHECK kvr_status client_next_notice(struct kvrail *client, struct kvr_n
 KVR_MUST_CHECK kvr_status client_receive(struct kvrail *client, struct kvr_notice *ret_notice,
                                          size_t *ret_bytes);
 
-/* Makes kvrail_event_fd readable, or not, for what the socket does not show. */
-void client_show_ready(struct kvrail *client, bool ready);
+/* Makes kvrail_event_fd readable, or not, for what the socket does not show: after each change of
+ * phase, lost_said or stash. */
+void client_show_ready(struct kvrail *client);
 
 /* NULL: it has ended, or never was. */
 struct client_handle *client_find(struct kvrail *client, kvrail_handle handle);

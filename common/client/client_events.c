@@ -9,13 +9,18 @@
 
 /* ---- what epoll shows ------------------------------------------------------------------------ */
 
-void client_show_ready(struct kvrail *client, bool ready)
+void client_show_ready(struct kvrail *client)
 {
+    bool ready = !kvr_packet_queue_empty(&client->stash) || client->phase == CLIENT_SETTLING ||
+                 (client->phase == CLIENT_CLOSED && !client->lost_said);
     uint64_t count = 1;
 
+    if (ready == client->ready)
+        return;
+    client->ready = ready;
     if (ready ? write(client->ready_fd, &count, sizeof(count)) < 0
               : read(client->ready_fd, &count, sizeof(count)) < 0)
-        return; /* it is as it should be already */
+        return; /* cannot be: nobody else has it */
 }
 
 static void watch_room(struct kvrail *client, bool blocked)
@@ -51,9 +56,10 @@ static void settle(struct kvrail *client)
 {
     if (client->socket >= 0)
         epoll_ctl(client->epoll, EPOLL_CTL_DEL, client->socket, NULL);
+    epoll_ctl(client->epoll, EPOLL_CTL_DEL, client->agent_pidfd, NULL); /* if it was added */
     client->phase = CLIENT_SETTLING;
     client->settled = 0;
-    client_show_ready(client, true);
+    client_show_ready(client);
 }
 
 /* The agent gave us up but lives: what it still says is heard, up to DETACHED. */
@@ -87,6 +93,7 @@ static void socket_ended(struct kvrail *client)
     client->phase = CLIENT_CLOSED;
     if (atomic_load(&client->ended) == KVRAIL_OK)
         atomic_store(&client->ended, (int)KVRAIL_AGENT_LOST);
+    client_show_ready(client); /* AGENT_LOST is still to be told */
 }
 
 static bool agent_is_gone(const struct kvrail *client)
@@ -100,7 +107,6 @@ static void look_at_agent(struct kvrail *client)
 {
     if (!agent_is_gone(client))
         return;
-    epoll_ctl(client->epoll, EPOLL_CTL_DEL, client->agent_pidfd, NULL);
     client->reason = KVR_AGENT_LOST;
     snprintf(client->reason_detail, sizeof(client->reason_detail), "the agent process ended");
     settle(client);
@@ -143,8 +149,7 @@ kvr_status client_next_notice(struct kvrail *client, struct kvr_notice *ret_noti
     }
     status = kvr_notice_decode(client->decoder, client->packet, bytes, ret_notice, NULL);
     kvr_packet_queue_pop(&client->stash);
-    if (kvr_packet_queue_empty(&client->stash))
-        client_show_ready(client, client->phase == CLIENT_SETTLING);
+    client_show_ready(client);
     return status;
 }
 
@@ -226,7 +231,7 @@ static bool settle_next(struct kvrail *client, struct kvrail_event *event)
         return true;
     }
     client->phase = CLIENT_ENDED;
-    client_show_ready(client, false);
+    client_show_ready(client);
     return false;
 }
 
@@ -258,6 +263,7 @@ static bool next_event(struct kvrail *client, struct kvrail_event *event)
         }
         if (client->phase == CLIENT_CLOSED && !client->lost_said) {
             client->lost_said = true;
+            client_show_ready(client);
             agent_lost_event(client, event);
             return true;
         }

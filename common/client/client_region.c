@@ -160,7 +160,8 @@ static kvrail_status send_region(struct kvrail *client, const struct kvr_request
         return client_fail(client, KVR_AGENT_LOST, "agent '%s' has closed the connection",
                            client->agent);
     if (status != KVR_OK)
-        return client_fail(client, status, "the region cannot be encoded: see its parts");
+        return client_fail(client, status,
+                           "the region cannot be encoded: its name must be printable UTF-8");
     return KVRAIL_OK;
 }
 
@@ -181,7 +182,7 @@ static kvr_status sort_notice(struct kvrail *client, uint32_t region,
         return (kvr_status)client->error.status;
     }
     if (kvr_packet_queue_push(&client->stash, client->packet, bytes))
-        client_show_ready(client, true);
+        client_show_ready(client);
     return KVR_AGAIN;
 }
 

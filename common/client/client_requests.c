@@ -39,7 +39,8 @@ kvrail_status client_send(struct kvrail *client, const struct kvr_request *reque
         client_flush(client);
     status = kvr_request_encode(request, client->packet, sizeof(client->packet), &bytes);
     if (status != KVR_OK)
-        return client_fail(client, status, "a %s cannot be encoded",
+        return client_fail(client, status,
+                           "a %s cannot be encoded: its names must be printable UTF-8",
                            kvr_request_name(request->kind));
     status = kvr_packet_queue_empty(&client->out)
                  ? kvr_packet_send(client->socket, client->packet, bytes, NULL)

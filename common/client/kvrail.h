@@ -25,8 +25,8 @@
  * From then on every call returns KVRAIL_AGENT_LOST; close, and open a connection to the restarted
  *      agent.
  *
- * Bytes and tokens are counts from 0; ranges are [first, end). Names and request ids are
- * NUL-terminated, borrowed for the call. */
+ * Bytes and tokens are counts from 0; ranges are [first, end). Names and request ids are printable
+ * UTF-8 that ends in a NUL, borrowed for the call. */
 #ifndef KVRAIL_H
 #define KVRAIL_H
 
@@ -380,8 +380,9 @@ KVRAIL_API const char *kvrail_event_name(int kind);
 KVRAIL_API int kvrail_event_fd(const struct kvrail *connection);
 
 /* Takes up to event_max events, oldest first, and sends what waits to be sent. Never waits. Returns
- * how many; 0: none at this moment; KVRAIL_AGENT_LOST: the connection has ended and there will
- * never be another. Payloads are borrowed until the next call. */
+ * how many; 0: none at this moment; a failure: the connection has ended and there will never be
+ * another (KVRAIL_AGENT_LOST, or the reason that the event REFUSED gave). Payloads are borrowed
+ * until the next call. */
 KVRAIL_API int kvrail_poll(struct kvrail *connection, struct kvrail_event *events, int event_max);
 
 #ifdef __cplusplus

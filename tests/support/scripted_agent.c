@@ -85,7 +85,8 @@ static void on_region(void *self, kvr_ns now, uint32_t engine, const struct kvr_
     if (fd >= 0)
         close(fd);
     atomic_fetch_add(&script->agent->record->regions, 1);
-    if (strcmp(region->name, "slow") == 0)
+    script->close_wanted |= strcmp(region->name, "last") == 0;
+    if (strcmp(region->name, "slow") == 0 || script->close_wanted)
         return;
     say(script, engine, KVR_NOTICE_LAYER_IN, 0, KVR_OK, 0); /* of no handle: must go unheard */
     say(script, engine, KVR_NOTICE_REGION_READY, region->layout.region, KVR_OK, 0);

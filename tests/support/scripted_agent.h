@@ -4,6 +4,7 @@
  *
  *   engine named "stranger"   is refused with KVR_INCOMPATIBLE
  *   region named "slow"       is never answered
+ *   region named "last"       the port closes, the process goes on
  *   source                    SOURCE_FREE when its end comes, with the pages' number as bytes
  *   target "whole"            with its pages: ACCEPTED, LAYER_IN, TAIL_IN, DONE
  *   target "hold", others     nothing; CANCEL is answered with CANCELLED

@@ -5,11 +5,14 @@
  * killed. */
 #include "tests/support/check.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,6 +78,49 @@ static void open_is_answered_or_refused(void **state)
     assert_int_equal(kvrail_open("", &nobody, 10, &engine, NULL), KVRAIL_INVALID);
     assert_int_equal(kvrail_open(agent.path, &nobody, 10, &engine, &error), KVRAIL_INVALID);
     assert_non_null(strstr(error.detail, "tp 0 of 0"));
+}
+
+/* One packet too many waits at a listener that nobody serves. */
+static int full_listener(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int listener = socket(AF_UNIX, SOCK_SEQPACKET, 0), fd;
+
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(listener, 0), 0);
+    do
+        fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+    while (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0);
+    assert_int_equal(errno, EAGAIN);
+    return listener;
+}
+
+static void *close_later(void *listener)
+{
+    usleep(50000);
+    close(*(int *)listener);
+    return NULL;
+}
+
+/* As long as there is, not a moment: the listener's end is what ends the wait. */
+static void longest_timeout_waits(void **state)
+{
+    struct kvrail_identity me = {.name = "engine", .tp_size = 1, .pp_size = 1};
+    struct kvrail *engine;
+    struct kvrail_error error;
+    char path[64];
+    int listener;
+    pthread_t closer;
+
+    (void)state;
+    snprintf(path, sizeof(path), "/tmp/kvrail-full-%d", (int)getpid());
+    listener = full_listener(path);
+    assert_int_equal(pthread_create(&closer, NULL, close_later, &listener), 0);
+    assert_int_equal(kvrail_open(path, &me, UINT32_MAX, &engine, &error), KVRAIL_SYSTEM);
+    assert_int_equal(error.os_errno, ECONNREFUSED);
+    pthread_join(closer, NULL);
+    unlink(path);
 }
 
 static struct kvrail_region small_region(const char *name)
@@ -170,6 +216,62 @@ static void region_wait_keeps_events(void **state)
     assert_int_equal(kvrail_poll(engine, &event, 1), 0);
     assert_true(event_fd_is_quiet(engine));
     kvrail_memory_destroy(&memory);
+    kvrail_close(engine);
+}
+
+/* The call says that the agent is lost; the event that says so too is shown like every other. */
+static void agent_lost_in_a_wait_is_shown(void **state)
+{
+    struct kvrail *engine = scripted_engine(&agent, "engine");
+    struct kvrail_region region = small_region("last");
+    struct kvrail_memory memory;
+    uint32_t id;
+
+    (void)state;
+    assert_int_equal(kvrail_memory_create(NULL, region.bytes, &memory, NULL), KVRAIL_OK);
+    region.fd = memory.fd;
+    assert_int_equal(kvrail_region_add(engine, &region, 10000, &id), KVRAIL_AGENT_LOST);
+    assert_false(event_fd_is_quiet(engine));
+    assert_event(engine, KVRAIL_EVENT_AGENT_LOST, 0);
+    assert_true(event_fd_is_quiet(engine));
+    kvrail_memory_destroy(&memory);
+    kvrail_close(engine);
+}
+
+/* Names come from whoever made the request: one that nobody could print is refused, and the other
+ * requests of the connection go on. */
+static void unprintable_names_are_refused(void **state)
+{
+    static const char *const names[] = {"a\nb", "\x7f", "\xff", "a\xc3", "\xed\xa0\x80"};
+    struct kvrail_identity me = {.tp_size = 1, .pp_size = 1};
+    struct kvrail *engine = scripted_engine(&agent, "engine"), *other;
+    struct kvrail_source_address from = {.agent = "host:1"};
+    struct kvrail_region region = small_region("kv");
+    struct kvrail_error error;
+    kvrail_handle handle;
+    uint32_t id;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct kvrail_source_options source = {.request = names[i], .tokens = 1};
+        struct kvrail_target_options target = {
+            .request = names[i], .tokens = 1, .sources = &from, .source_count = 1};
+
+        assert_int_equal(kvrail_source_open(engine, &source, &handle), KVRAIL_INVALID);
+        assert_non_null(strstr(kvrail_last_error(engine)->detail, "printable"));
+        assert_int_equal(kvrail_target_open(engine, &target, &handle), KVRAIL_INVALID);
+        target.request = "good";
+        from.agent = names[i];
+        assert_int_equal(kvrail_target_open(engine, &target, &handle), KVRAIL_INVALID);
+        region.name = names[i];
+        assert_int_equal(kvrail_region_add(engine, &region, 10000, &id), KVRAIL_INVALID);
+        me.name = names[i];
+        assert_int_equal(kvrail_open(agent.path, &me, 10000, &other, &error), KVRAIL_INVALID);
+        assert_non_null(strstr(error.detail, "printable"));
+    }
+    handle = scripted_source(engine, "d\xc3\xa9j\xc3\xa0 vu \xf0\x9f\x98\x80");
+    assert_int_equal(kvrail_source_end(engine, handle, KVRAIL_OK), KVRAIL_OK);
+    assert_event(engine, KVRAIL_EVENT_SOURCE_FREE, handle);
     kvrail_close(engine);
 }
 
@@ -478,7 +580,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(agent_stopped_loses_nothing, start_process, stop),
         cmocka_unit_test_setup_teardown(agent_killed_hands_back_once, start_process, stop),
         cmocka_unit_test_setup_teardown(socket_closed_keeps_pages_lent, start_process, stop),
+        cmocka_unit_test_setup_teardown(agent_lost_in_a_wait_is_shown, start_process, stop),
+        cmocka_unit_test(longest_timeout_waits),
         cmocka_unit_test_setup_teardown(open_is_answered_or_refused, start_thread, stop),
+        cmocka_unit_test_setup_teardown(unprintable_names_are_refused, start_thread, stop),
         cmocka_unit_test_setup_teardown(region_comes_and_goes, start_thread, stop),
         cmocka_unit_test_setup_teardown(region_without_seal_is_refused, start_thread, stop),
         cmocka_unit_test_setup_teardown(region_wait_keeps_events, start_thread, stop),
