@@ -50,6 +50,7 @@ struct kvr_rail_facts {
     bool progress_manual; /* nothing moves unless the endpoint is polled */
     bool same_host_only;  /* shm */
     bool target_copies;   /* the target reads the source's memory itself (shm): rule 11 */
+    bool pins_writable;   /* memory_register takes only pages that this process may write */
 };
 
 struct kvr_fabric_piece {

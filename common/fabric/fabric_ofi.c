@@ -102,6 +102,7 @@ static kvr_status open_domain(struct kvr_rail *rail, struct kvr_error *error)
     if (code != 0)
         return ofi_error(error, KVR_SYSTEM, code, "fi_domain", rail, "");
     rail->facts.has_wait_fd = try_wait_fd(rail);
+    rail->facts.pins_writable = ofi_memory_pins_writable(rail);
     return KVR_OK;
 }
 

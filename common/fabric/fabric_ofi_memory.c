@@ -1,10 +1,13 @@
 /* Registrations: they belong to the rail's domain and outlive every endpoint. */
 #include "fabric/fabric_ofi_state.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "base/rng.h"
 
@@ -69,6 +72,28 @@ kvr_status ofi_memory_register(struct kvr_rail *rail, void *base, uint64_t bytes
     memory->key.base = (mr_mode & FI_MR_VIRT_ADDR) != 0 ? (uint64_t)(uintptr_t)base : 0;
     *ret_memory = memory;
     return KVR_OK;
+}
+
+/* Linux before 6.2 pins pages for a card as if it would write to them, and refuses those of a
+ * shared mapping that may only be read. */
+bool ofi_memory_pins_writable(struct kvr_rail *rail)
+{
+    size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
+    int fd = memfd_create("kvrail-try", MFD_CLOEXEC);
+    struct kvr_memory *memory = NULL;
+    struct kvr_error error = {0};
+    void *page = MAP_FAILED;
+
+    if (fd >= 0 && ftruncate(fd, (off_t)bytes) == 0)
+        page = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+    if (fd >= 0)
+        close(fd);
+    if (page == MAP_FAILED)
+        return false; /* then a region tells why */
+    (void)ofi_memory_register(rail, page, bytes, true, false, &memory, &error);
+    ofi_memory_release(memory);
+    munmap(page, bytes);
+    return error.provider_code == -EFAULT;
 }
 
 void ofi_memory_release(struct kvr_memory *memory)

@@ -119,6 +119,7 @@ kvr_status ofi_memory_register(struct kvr_rail *rail, void *base, uint64_t bytes
                                bool remote, struct kvr_memory **ret_memory,
                                struct kvr_error *error);
 void ofi_memory_release(struct kvr_memory *memory);
+bool ofi_memory_pins_writable(struct kvr_rail *rail); /* tries it */
 struct kvr_remote_key ofi_memory_key(const struct kvr_memory *memory);
 
 /* fabric_ofi_endpoint.c */

@@ -40,11 +40,22 @@ static kvr_status check_descriptor(int fd, uint64_t fd_offset, uint64_t bytes,
     return KVR_OK;
 }
 
-static kvr_status map(int fd, uint64_t fd_offset, uint64_t bytes, bool remote, void **ret_base,
+static bool any_pins_writable(const struct kvr_fabric *fabric, struct kvr_rail *const *rails,
+                              uint32_t rail_count)
+{
+    for (uint32_t i = 0; i < rail_count; i++) {
+        if (fabric->ops->rail_facts(rails[i])->pins_writable)
+            return true;
+    }
+    return false;
+}
+
+/* A region that nothing is written to is mapped so that nothing can be, where the rails allow it. */
+static kvr_status map(int fd, uint64_t fd_offset, uint64_t bytes, bool writable, void **ret_base,
                       struct kvr_error *error)
 {
     kvr_status status = check_descriptor(fd, fd_offset, bytes, error);
-    int protection = PROT_READ | (remote ? PROT_WRITE : 0);
+    int protection = PROT_READ | (writable ? PROT_WRITE : 0);
     void *base;
 
     if (status != KVR_OK)
@@ -98,7 +109,8 @@ kvr_status kvr_region_open_memfd(const struct kvr_fabric *fabric, struct kvr_rai
                                  struct kvr_region **ret_region, struct kvr_error *error)
 {
     void *base = NULL;
-    kvr_status status = map(fd, fd_offset, layout->bytes, remote, &base, error);
+    bool writable = remote || any_pins_writable(fabric, rails, rail_count);
+    kvr_status status = map(fd, fd_offset, layout->bytes, writable, &base, error);
 
     close(fd); /* the mapping keeps the memory */
     if (status != KVR_OK)

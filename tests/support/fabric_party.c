@@ -422,16 +422,16 @@ static struct party_answer run(struct party *party, const struct party_command *
     case PARTY_RECYCLE:
         answer.status = do_recycle(party, command->rail, &error);
         break;
-    case PARTY_DIGEST:
-        answer.value = do_digest(party);
-        break;
-    case PARTY_IDLE:
     case PARTY_RELEASE:
         for (uint32_t r = 0; r < party->rail_count; r++) {
             party->fabric.ops->memory_release(party->memory[r]);
             party->memory[r] = NULL;
         }
         break;
+    case PARTY_DIGEST:
+        answer.value = do_digest(party);
+        break;
+    case PARTY_IDLE:
         answer.value = do_idle(party, command->count);
         break;
     case PARTY_QUIT:

@@ -75,13 +75,13 @@ struct party_shared {
 
 struct party;
 
-/* In main(), before anything else: runs the child's side and exits when argv asks for it. */
 /* What every wait is multiplied by: KVRAIL_PATIENCE, for an emulated machine; 1 when unset. */
 unsigned party_patience(void);
 /* Which rail a side opens: KVRAIL_PARTY_RAILS names those of side 0 and of side 1, as "A,B C,D"; else
  * tcp has two on loopback. "": the provider's first. */
 void party_rail_name(const char *provider, int side, uint32_t rail, char ret_name[KVR_NAME_BYTES]);
 
+/* In main(), before anything else: runs the child's side and exits when argv asks for it. */
 void party_main(int argc, char **argv);
 
 /* A pair of parties; both have opened and connected `rail_count` rails. */

@@ -13,6 +13,7 @@
 
 struct kvr_rail {
     uint32_t registered, limit;
+    struct kvr_rail_facts facts;
 };
 
 struct kvr_memory {
@@ -45,8 +46,15 @@ static struct kvr_remote_key fake_key(const struct kvr_memory *memory)
     return (struct kvr_remote_key){(uintptr_t)memory, (uintptr_t)memory->base};
 }
 
-static const struct kvr_fabric_ops ops = {
-    .memory_register = fake_register, .memory_release = fake_release, .memory_key = fake_key};
+static const struct kvr_rail_facts *fake_facts(const struct kvr_rail *rail)
+{
+    return &rail->facts;
+}
+
+static const struct kvr_fabric_ops ops = {.rail_facts = fake_facts,
+                                          .memory_register = fake_register,
+                                          .memory_release = fake_release,
+                                          .memory_key = fake_key};
 static const struct kvr_fabric fabric = {.ops = &ops};
 static struct kvr_rail rails[3];
 static struct kvr_rail *const rail_list[3] = {&rails[0], &rails[1], &rails[2]};
@@ -55,7 +63,7 @@ static int setup(void **state)
 {
     (void)state;
     for (int i = 0; i < 3; i++)
-        rails[i] = (struct kvr_rail){0, 1};
+        rails[i] = (struct kvr_rail){.limit = 1};
     return 0;
 }
 
@@ -68,6 +76,32 @@ static int make_memfd(uint64_t bytes, int seals)
     if (seals != 0)
         assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
     return fd;
+}
+
+/* Whether this process may write to a source's region, found out without a fault. */
+static bool source_is_writable(void)
+{
+    struct kvr_region_layout layout = {.bytes = BYTES};
+    int fd = make_memfd(BYTES, F_SEAL_SHRINK), zeros = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+    struct kvr_region *region = NULL;
+    struct kvr_error error;
+    bool writable;
+
+    assert_int_equal(kvr_region_open_memfd(&fabric, rail_list, 3, &layout, fd, 0, true, false,
+                                           &region, &error),
+                     KVR_OK);
+    writable = read(zeros, region->base, 1) == 1;
+    close(zeros);
+    kvr_region_release(&fabric, region);
+    return writable;
+}
+
+static void a_source_is_mapped_for_reading_where_rails_allow_it(void **state)
+{
+    (void)state;
+    assert_false(source_is_writable());
+    rails[2].facts.pins_writable = true;
+    assert_true(source_is_writable());
 }
 
 static kvr_status open_fd(int fd, uint64_t bytes, uint64_t fd_offset,
@@ -184,6 +218,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(region_lies_on_every_rail, setup),
+        cmocka_unit_test_setup(a_source_is_mapped_for_reading_where_rails_allow_it, setup),
         cmocka_unit_test_setup(region_needs_the_seal, setup),
         cmocka_unit_test_setup(region_stays_inside_its_file, setup),
         cmocka_unit_test_setup(region_undoes_what_failed, setup),
