@@ -103,8 +103,12 @@ void quiet_received(struct inbound *inbound, kvr_ns now, struct transfer *transf
         return; /* drain_at ends the epochs that it was told of */
     }
     if (message->count_count > KVR_EPOCHS_PER_TRANSFER ||
-        (quiet = kvr_buddy_alloc(inbound->memory, sizeof(*quiet))) == NULL)
-        return; /* drain_at or the deadline ends it by closing the epochs */
+        (quiet = kvr_buddy_alloc(inbound->memory, sizeof(*quiet))) == NULL) {
+        /* What does not come would never be missed: drain_at ends it by closing the epochs. */
+        transfer_fail(inbound, now, transfer, KVR_NO_MEMORY,
+                      "no memory for the counts of what the source has posted");
+        return;
+    }
     *quiet = (struct landing_quiet){.round = message->round, .count = message->count_count};
     memcpy(quiet->counts, message->counts, message->count_count * sizeof(quiet->counts[0]));
     inbound_group_command(inbound, transfer, LAND_QUIET, 0, quiet);
