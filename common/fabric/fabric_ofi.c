@@ -85,6 +85,7 @@ static void rail_close(struct kvr_rail *rail)
         fi_close(&rail->fabric->fid);
     if (rail->info != NULL)
         fi_freeinfo(rail->info);
+    pthread_mutex_destroy(&rail->lock);
     free(rail);
 }
 
@@ -115,6 +116,7 @@ static kvr_status rail_open(void *self, const struct kvr_rail_options *options,
     (void)self;
     if (rail == NULL)
         return kvr_error_set(error, KVR_NO_MEMORY, "fabric", "no memory for a rail");
+    pthread_mutex_init(&rail->lock, NULL);
     status = pick(options, rail, error);
     if (status == KVR_OK)
         status = open_domain(rail, error);
@@ -131,6 +133,46 @@ static const struct kvr_rail_facts *rail_facts(const struct kvr_rail *rail)
     return &rail->facts;
 }
 
+/* Whatever makes progress, under the rail's lock where that is needed. */
+static kvr_status locked_write(struct kvr_endpoint *endpoint, const struct kvr_fabric_write *write)
+{
+    kvr_status status;
+
+    ofi_lock(endpoint->rail);
+    status = ofi_write(endpoint, write);
+    ofi_unlock(endpoint->rail);
+    return status;
+}
+
+static unsigned locked_poll(struct kvr_endpoint *endpoint, struct kvr_completion *ret_completions,
+                            unsigned capacity)
+{
+    unsigned count;
+
+    ofi_lock(endpoint->rail);
+    count = ofi_poll(endpoint, ret_completions, capacity);
+    ofi_unlock(endpoint->rail);
+    return count;
+}
+
+static void locked_stop(struct kvr_endpoint *endpoint)
+{
+    struct kvr_rail *rail = endpoint->rail;
+
+    ofi_lock(rail);
+    ofi_endpoint_stop(endpoint);
+    ofi_unlock(rail);
+}
+
+static void locked_close(struct kvr_endpoint *endpoint)
+{
+    struct kvr_rail *rail = endpoint->rail;
+
+    ofi_lock(rail);
+    ofi_endpoint_close(endpoint);
+    ofi_unlock(rail);
+}
+
 static const struct kvr_fabric_ops ofi_ops = {
     .rail_open = rail_open,
     .rail_close = rail_close,
@@ -140,12 +182,12 @@ static const struct kvr_fabric_ops ofi_ops = {
     .memory_key = ofi_memory_key,
     .endpoint_open = ofi_endpoint_open,
     .endpoint_address = ofi_endpoint_address,
-    .endpoint_stop = ofi_endpoint_stop,
-    .endpoint_close = ofi_endpoint_close,
+    .endpoint_stop = locked_stop,
+    .endpoint_close = locked_close,
     .peer_insert = ofi_peer_insert,
     .peer_remove = ofi_peer_remove,
-    .write = ofi_write,
-    .poll = ofi_poll,
+    .write = locked_write,
+    .poll = locked_poll,
     .endpoint_wait_fd = ofi_endpoint_wait_fd,
     .endpoint_may_sleep = ofi_endpoint_may_sleep,
 };

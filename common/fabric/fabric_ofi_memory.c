@@ -13,6 +13,21 @@
 
 #define KEY_TRIES 16
 
+/* libfabric's tcp looks into its table of registrations whenever it makes progress, and takes the
+ * wrong lock for it or none (its issue 9148): a helper thread that registers or releases would bend
+ * the tree under the rail's own thread. Uncontended but for when an engine comes or goes. */
+void ofi_lock(struct kvr_rail *rail)
+{
+    if (rail->provider->memory_unlocked)
+        pthread_mutex_lock(&rail->lock);
+}
+
+void ofi_unlock(struct kvr_rail *rail)
+{
+    if (rail->provider->memory_unlocked)
+        pthread_mutex_unlock(&rail->lock);
+}
+
 /* Keys that we choose are random: on tcp a key outlives the endpoint, and one that a peer of an
  * earlier boot still holds must not open this boot's memory. */
 static uint64_t random_key(const struct fi_info *info)
@@ -61,12 +76,15 @@ kvr_status ofi_memory_register(struct kvr_rail *rail, void *base, uint64_t bytes
         return kvr_error_set(error, KVR_NO_MEMORY, "fabric", "no memory for a registration");
     for (int i = 0; i < KEY_TRIES && code == -FI_ENOKEY; i++) {
         attr.requested_key = (mr_mode & FI_MR_PROV_KEY) != 0 ? 0 : random_key(rail->info);
+        ofi_lock(rail);
         code = fi_mr_regattr(rail->domain, &attr, 0, &memory->mr);
+        ofi_unlock(rail);
     }
     if (code != 0) {
         free(memory);
         return refuse(error, code, rail, bytes);
     }
+    memory->rail = rail;
     memory->descriptor = fi_mr_desc(memory->mr);
     memory->key.key = fi_mr_key(memory->mr);
     memory->key.base = (mr_mode & FI_MR_VIRT_ADDR) != 0 ? (uint64_t)(uintptr_t)base : 0;
@@ -100,7 +118,9 @@ void ofi_memory_release(struct kvr_memory *memory)
 {
     if (memory == NULL)
         return;
+    ofi_lock(memory->rail);
     fi_close(&memory->mr->fid);
+    ofi_unlock(memory->rail);
     free(memory);
 }
 

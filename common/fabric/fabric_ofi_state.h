@@ -25,6 +25,7 @@ struct ofi_provider_facts {
     bool target_copies;
     uint32_t trywait_since; /* fi_trywait works from this libfabric on; 0: always */
     bool by_address;        /* rails are told apart by a local IP address */
+    bool memory_unlocked;   /* its registrations and its progress share a table without a lock */
     bool hang_up_first;     /* closing an endpoint leaves its half-open connections dangling */
     bool peers_stay; /* who takes the place of a removed peer inherits what was agreed with it: its
                         writes name another process at the target. So no place is given up */
@@ -37,9 +38,11 @@ struct kvr_rail {
     struct kvr_rail_facts facts;
     struct fid_fabric *fabric;
     struct fid_domain *domain;
+    pthread_mutex_t lock; /* used where the provider has memory_unlocked */
 };
 
 struct kvr_memory {
+    struct kvr_rail *rail;
     struct fid_mr *mr;
     void *descriptor;
     struct kvr_remote_key key;
@@ -115,6 +118,8 @@ bool ofi_shm_watch_knows(const struct ofi_shm_watch *watch); /* the file is laid
 void ofi_shm_mark_ended(const struct ofi_shm_watch *own_watch);
 
 /* fabric_ofi_memory.c */
+void ofi_lock(struct kvr_rail *rail);
+void ofi_unlock(struct kvr_rail *rail);
 kvr_status ofi_memory_register(struct kvr_rail *rail, void *base, uint64_t bytes, bool local,
                                bool remote, struct kvr_memory **ret_memory,
                                struct kvr_error *error);
