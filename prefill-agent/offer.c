@@ -147,10 +147,6 @@ void want_received(struct outbound *outbound, kvr_ns now, uint32_t peer, uint64_
     struct publish *publish;
     struct offer *offer;
 
-    if (outbound->draining) {
-        want_refuse(outbound, peer, nonce, KVR_DRAINING, "the source agent is shutting down");
-        return;
-    }
     if (outbound->peers[peer].parked >= OUTBOUND_PARKED_MAX) {
         want_refuse(outbound, peer, nonce, KVR_FULL,
                     "this target wants too much that nobody has published");
@@ -169,6 +165,8 @@ void want_received(struct outbound *outbound, kvr_ns now, uint32_t peer, uint64_
     publish = publish_match(outbound, offer);
     if (publish != NULL)
         offer_match(outbound, now, offer, publish);
+    else if (outbound->draining)
+        offer_fail(outbound, now, offer, KVR_DRAINING, OFFER_DRAINING);
 }
 
 void pages_received(struct outbound *outbound, kvr_ns now, struct offer *offer,

@@ -116,6 +116,9 @@ struct outbound_peer {
     kvr_ns repair_at[KVR_RAILS_MAX]; /* our rail has a broken pair to it: recycle then */
 };
 
+/* While draining what was published is still fetched; this is for who wants anything else. */
+#define OFFER_DRAINING "the source agent is shutting down, and nobody has published this request"
+
 #define OUTBOUND_RETRY_NS KVR_S /* how often a rail without an endpoint is opened again */
 
 struct outbound {

@@ -263,6 +263,10 @@ void offer_tick(struct outbound *outbound, kvr_ns now, struct offer *offer)
             offer_free(outbound, offer);
         return;
     }
+    if (offer->state == O_PARKED && outbound->draining) {
+        offer_fail(outbound, now, offer, KVR_DRAINING, OFFER_DRAINING);
+        return;
+    }
     if (offer->state == O_PARKED && now >= offer->deadline) {
         offer_fail(outbound, now, offer, KVR_NO_SOURCE,
                    "no engine published this request, attempt and generation in time");

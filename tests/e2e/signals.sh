@@ -4,8 +4,9 @@
 # waits, and names what it gave up. Method: an engine that publishes what nobody fetches, and a replay.
 set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
-need kvrail kvrail-scheduler prefill-agent decode-agent ../examples/example_prefill
+need kvrail kvrail-scheduler prefill-agent decode-agent ../examples/example_prefill ../examples/example_decode
 publish="$bin/../examples/example_prefill"
+fetch="$bin/../examples/example_decode"
 
 # await_line FILE TEXT: until the file has it.
 await_line() {
@@ -97,6 +98,38 @@ status=0
 wait "$lonely_pid" || status=$?
 grep -q 'source_free: draining' "$work/lonely.log" || fail "its pages came back with $(cat "$work/lonely.log")"
 [ ! -e "$work/kvrail/p0.sock" ] || fail "the socket is left behind"
+
+# ---- SIGTERM, with a publish that is fetched only now, and one that a target has waited for in vain
+rm "$work/p0.log"
+agent_start info
+source_agent=127.0.0.1:$(cat "$work/port")
+scheduler=127.0.0.1:1
+decode_options="--heartbeat 500ms"
+start_decode
+start taken "$publish" "$work/kvrail/p0.sock" taken-request
+taken_pid=$started
+await_line "$work/taken.log" generation
+generation=$(sed -n 's/^generation //p' "$work/taken.log")
+start parked "$fetch" "$work/target.sock" never-published "$source_agent" "$generation"
+parked_pid=$started
+await_line "$work/decode.log" 'peer 0 is up'
+sleep 0.5
+kill "$prefill_pid"
+await_line "$work/p0.log" "taking no new work, 2 requests to end"
+wait "$parked_pid" && fail "a request that will never be published was fetched"
+grep -q draining "$work/parked.log" || fail "its target was told: $(cat "$work/parked.log")"
+"$fetch" "$work/target.sock" unknown "$source_agent" "$generation" >"$work/unknown" 2>&1 &&
+    fail "a draining agent waits for a publish that it would refuse"
+grep -q draining "$work/unknown" || fail "the target was told: $(cat "$work/unknown")"
+"$fetch" "$work/target.sock" taken-request "$source_agent" "$generation" >"$work/fetched" 2>&1 ||
+    fail "a draining agent refused what it had taken: $(cat "$work/fetched")"
+ended "$taken_pid"
+ended "$prefill_pid"
+if grep -q 'giving up' "$work/p0.log"; then fail "it gave up what could end: $(cat "$work/p0.log")"; fi
+kill "$decode_pid"
+ended "$decode_pid"
+decode_options=
+source_agent=
 
 # ---- SIGTERM while a replay runs: what is under way ends, and nothing is given up
 scheduler=127.0.0.1:0
