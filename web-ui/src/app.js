@@ -215,9 +215,10 @@ function showReasons(reasons) {
 
 // ---- agents ----
 
+// null until two reports have said how much moved between them.
 function railRate(agent, rail, index) {
   const key = `${agent.name}/${index}`, seen = Date.parse(agent.seen);
-  const before = state.rails.get(key) || {bytes: rail.bytes, seen, rate: 0, boot: agent.boot};
+  const before = state.rails.get(key) || {bytes: rail.bytes, seen, rate: null, boot: agent.boot};
   let rate = before.rate;
   if (before.boot !== agent.boot || rail.bytes < before.bytes) rate = 0;
   else if (seen > before.seen) rate = (rail.bytes - before.bytes) * 1000 / (seen - before.seen);
@@ -256,7 +257,7 @@ function showLanes(lanes, agent, busiest) {
   reconcile(lanes, cells, (cell) => cell.key,
     (cell) => make('span', {class: cell.kind}, cell.kind === 'lane' ? make('i') : null),
     (element, {kind, rail}) => {
-      const [value, unit] = rateText(rail.rate);
+      const [value, unit] = rateText(rail.rate ?? 0);
       if (kind === 'name') {
         setText(element, rail.address && rail.address !== rail.name ? `${rail.name} ${rail.address}` : rail.name);
         setAttribute(element, 'title', `${rail.provider} ${rail.address || ''} · epoch ${rail.epoch} · ${number(rail.writes)} writes · ${sizeText(rail.bytes)}`);
@@ -266,7 +267,7 @@ function showLanes(lanes, agent, busiest) {
         element.firstChild.style.width = `${Math.min(100, rail.rate / room * 100)}%`;
       } else {
         element.classList.toggle('down', rail.state !== 'up');
-        setText(element, rail.state === 'up' ? `${value} ${unit}` : rail.state);
+        setText(element, rail.state !== 'up' ? rail.state : rail.rate === null ? '–' : `${value} ${unit}`);
       }
     });
 }
