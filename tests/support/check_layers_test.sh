@@ -33,6 +33,7 @@ allowed common/tools/sim.c decode-agent/inbound.h
 allowed tests/unit/test_plan.c tests/support/check.h
 allowed scheduler/main.c trace/event.h
 allowed common/client/client.c wire/engine_message.h
+allowed common/client/examples/prefill.c engine.h
 
 forbidden common/base/log.c kv/plan.h
 forbidden common/kv/plan.c wire/message.h
@@ -43,6 +44,7 @@ forbidden prefill-agent/main.c decode-agent/inbound.h
 forbidden decode-agent/main.c prefill-agent/outbound.h
 forbidden scheduler/main.c fabric/fabric.h
 forbidden common/client/client.c kv/plan.h
+forbidden common/client/examples/prefill.c base/types.h
 forbidden common/agent/agent.c prefill-agent/outbound.h
 forbidden common/tools/sim.c tests/support/check.h
 forbidden common/kv/plan.c plan.h

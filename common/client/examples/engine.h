@@ -1,0 +1,100 @@
+/* What the examples have in common, in C and C++: an engine that takes memory for its pages, opens
+ * a connection to the agent on its host, and gives it that memory. */
+#ifndef EXAMPLE_ENGINE_H
+#define EXAMPLE_ENGINE_H
+
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include <kvrail.h>
+
+#define LAYERS      4
+#define TOKENS      64
+#define PAGE_TOKENS 16
+#define PAGES       (TOKENS / PAGE_TOKENS) /* of the one request */
+
+struct engine {
+    struct kvrail *agent;
+    struct kvrail_memory memory;
+    struct kvrail_region region;
+    uint64_t generation;
+};
+
+static inline int engine_failed(const char *what, const struct kvrail_error *error)
+{
+    fprintf(stderr, "%s: %s\n", what, error->detail);
+    return 1;
+}
+
+/* Larger after every restart. */
+static inline uint64_t engine_generation(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* 128 pages of 16 tokens, of each layer K and V with two heads of 64 values: [layer][part][page].
+ */
+static inline void engine_layout(struct kvrail_region *region)
+{
+    memset(region, 0, sizeof(*region));
+    region->name = "kv";
+    region->device = -1;
+    region->layer_count = LAYERS;
+    region->part_count = 2;
+    region->parts[0] = KVRAIL_PART_K;
+    region->parts[1] = KVRAIL_PART_V;
+    region->head_count = 2;
+    region->page_tokens = PAGE_TOKENS;
+    region->page_count = 128;
+    region->head_bytes = 128;
+    kvrail_region_dense(region);
+}
+
+/* 0, or 1 with the reason on stderr. `id` tells engines apart; a fetch names its source by it. */
+static inline int engine_start(const char *socket, const char *name, uint8_t id,
+                               struct engine *engine)
+{
+    struct kvrail_identity me;
+    struct kvrail_error error;
+    uint32_t region_id;
+
+    memset(&me, 0, sizeof(me));
+    me.name = name;
+    me.engine[0] = id;
+    me.generation = engine->generation = engine_generation();
+    me.tp_size = me.pp_size = 1;
+    me.model = "example";
+    me.dtype = "bfloat16";
+    me.layers_total = LAYERS;
+    me.kv_heads_total = 2;
+    me.head_dim = 64;
+    engine_layout(&engine->region);
+    if (kvrail_memory_create("kv", engine->region.bytes, &engine->memory, &error) != KVRAIL_OK)
+        return engine_failed("memory", &error);
+    engine->region.fd = engine->memory.fd;
+    if (kvrail_open(socket, &me, 2000, &engine->agent, &error) != KVRAIL_OK)
+        return engine_failed("open", &error);
+    if (kvrail_region_add(engine->agent, &engine->region, 10000, &region_id) != KVRAIL_OK)
+        return engine_failed("region", kvrail_last_error(engine->agent));
+    return 0;
+}
+
+/* Waits for the next event; 0 when there will never be another. */
+static inline int engine_wait(const struct engine *engine, struct kvrail_event *event)
+{
+    struct pollfd readable;
+    int got;
+
+    readable.fd = kvrail_event_fd(engine->agent);
+    readable.events = POLLIN;
+    while ((got = kvrail_poll(engine->agent, event, 1)) == 0)
+        poll(&readable, 1, -1);
+    return got > 0;
+}
+
+#endif
