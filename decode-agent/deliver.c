@@ -138,7 +138,7 @@ void transfer_check_done(struct inbound *inbound, kvr_ns now, struct transfer *t
         return;
     if (!transfer->final_seen || !transfer->all_in)
         return;
-    if (transfer->final.has_tail && !transfer->tail_seen)
+    if (transfer->final.has_tail && !transfer->tail_seen && !KVR_MUTANT(done_without_tail))
         return;
     if (transfer->tainted && !transfer->quiet && !KVR_MUTANT(done_while_tainted))
         return;
@@ -169,6 +169,8 @@ static void fetch_end(struct inbound *inbound, struct fetch *fetch)
     memcpy(notice.detail, fetch->detail, sizeof(notice.detail));
     fetch->ended = true;
     if (!fetch->engine_gone)
+        inbound->ports->notify(inbound->ports->self, fetch->engine, &notice);
+    if (!fetch->engine_gone && KVR_MUTANT(terminal_told_twice))
         inbound->ports->notify(inbound->ports->self, fetch->engine, &notice);
 }
 

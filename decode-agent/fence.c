@@ -40,7 +40,8 @@ void transfer_fail(struct inbound *inbound, kvr_ns now, struct transfer *transfe
     memcpy(cancel.reason.detail, transfer->detail, sizeof(cancel.reason.detail));
     if (transfer->state != T_WAITING && !transfer->source_failed)
         inbound_send_needed(inbound, transfer, &cancel);
-    if (transfer->state != T_LIVE || transfer->quiet || KVR_MUTANT(free_before_quiet)) {
+    if (transfer->state != T_LIVE || transfer->quiet || KVR_MUTANT(free_before_quiet) ||
+        (transfer->peer_gone && KVR_MUTANT(no_fence_after_death))) {
         transfer_settle(inbound, now, transfer); /* nothing granted, or nothing on its way */
         return;
     }
@@ -95,7 +96,7 @@ void quiet_received(struct inbound *inbound, kvr_ns now, struct transfer *transf
     struct landing_quiet *quiet;
 
     if (transfer->landing == NULL || transfer->state == T_CLOSING ||
-        message->round != transfer->round)
+        (message->round != transfer->round && !KVR_MUTANT(old_quiet_accepted)))
         return; /* of a round that a MISSING has voided: another follows */
     if (!epochs_known(transfer, message)) {
         transfer_fail(inbound, now, transfer, KVR_MALFORMED,

@@ -12,16 +12,24 @@
 
 /* X(name, the rule of the design that it breaks) */
 #define KVR_MUTANT_LIST(X)                                                                         \
+    X(terminal_told_twice, "rule 1: exactly one terminal event")                                   \
     X(source_free_before_completion, "rule 2: SOURCE_FREE waits for every accepted post")          \
     X(second_posting_without_missing, "rule 3: only MISSING permits a second posting")             \
     X(done_while_tainted, "rule 3: tainted transfers wait until every epoch is quiet")             \
-    X(free_before_quiet, "rule 4: failed transfers hold their pages until quiet")                  \
-    X(slot_reused_at_once, "rule 5: slots are reused oldest first, after the fence")               \
     X(count_instead_of_bits, "rule 3: a bit a chunk")                                              \
+    X(free_before_quiet, "rule 4: failed transfers hold their pages until quiet")                  \
+    X(old_quiet_accepted, "rule 4: MISSING voids the quiet of the round before")                   \
+    X(doubted_counts_trusted, "rule 4: a chunk that arrives again makes its count no proof")       \
+    X(slot_reused_at_once, "rule 5: slots are reused oldest first, after the fence")               \
     X(done_one_chunk_early, "rule 6: DONE needs all bits")                                         \
+    X(done_without_tail, "rule 6: DONE needs TAIL")                                                \
     X(digest_not_compared, "rule 6: DONE needs the digest, where asked")                           \
+    X(no_fence_after_death, "rule 7: a peer that is dead is fenced")                               \
+    X(closed_before_it_stops, "rule 7: an epoch is closed once its endpoint has stopped")          \
     X(post_after_waking, "rule 8: after an absence a round trip comes before a post")              \
-    X(old_generation_accepted, "rule 9: what names an old generation is refused")
+    X(old_generation_accepted, "rule 9: what names an old generation is refused")                  \
+    X(page_out_of_bounds, "rule 9: every page id is checked against what is registered")           \
+    X(lease_never_ends, "rule 10: a publish that nobody wants is free when its lease ends")
 
 typedef enum kvr_mutant {
     KVR_MUTANT_none,

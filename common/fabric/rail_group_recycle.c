@@ -1,4 +1,5 @@
 /* A new life for one rail: the order of these steps is what makes "nothing can still land" true. */
+#include "base/mutant.h"
 #include "fabric/rail_group_state.h"
 
 /* Makes `endpoint` (NULL: none could be opened) the rail's own under this epoch. */
@@ -34,10 +35,12 @@ void group_recycle(struct kvr_group *group, uint32_t rail_index)
         successor = NULL;
     group_links_forget_endpoint(group, rail_index);
     if (old != NULL) {
-        group->ops->endpoint_stop(old);
+        if (!KVR_MUTANT(closed_before_it_stops))
+            group->ops->endpoint_stop(old);
         group_read_empty(group, rail_index, old);
         group_settle_rail(group, rail_index);
-        group->ops->endpoint_close(old);
+        if (!KVR_MUTANT(closed_before_it_stops))
+            group->ops->endpoint_close(old);
     }
     /* An epoch that never had an endpoint too: somebody may wait for its end. */
     group->user.epoch_closed(group->user.self, group->now, rail_index, ended);

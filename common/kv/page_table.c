@@ -1,5 +1,7 @@
 #include "kv/page_table.h"
 
+#include "base/mutant.h"
+
 #include <inttypes.h>
 
 kvr_status kvr_page_table_init(struct kvr_page_table *table, struct kvr_buddy *memory,
@@ -55,7 +57,7 @@ kvr_status kvr_page_table_append(struct kvr_page_table *table, uint32_t page_fir
     if (id_count > table->capacity - table->count)
         return too_large(table, id_count, error);
     for (uint32_t i = 0; i < id_count; i++) {
-        if (ids[i] >= table->page_limit)
+        if (ids[i] >= table->page_limit && !KVR_MUTANT(page_out_of_bounds))
             return out_of_range(table, ids[i], error);
     }
     if (id_count > 0)
@@ -77,7 +79,7 @@ static kvr_status check_runs(const struct kvr_page_table *table, const struct kv
             return kvr_error_set(error, KVR_INVALID, "page_table",
                                  "run %" PRIu32 " at page id %" PRIu32 " has no pages", i,
                                  runs[i].page_first);
-        if (end > table->page_limit)
+        if (end > table->page_limit && !KVR_MUTANT(page_out_of_bounds))
             return out_of_range(table, end - 1, error);
         total += runs[i].page_count;
         if (total > table->capacity - table->count)
