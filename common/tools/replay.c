@@ -32,8 +32,8 @@ static void ask_scheduler(const struct replay_setup *setup, struct replay_figure
         fprintf(stderr, "note: %s\n", error.detail);
 }
 
-/* Before anything runs: figures that cannot be kept are not worth the time. NULL, and the sentence on
- * stderr, when the file cannot be written. */
+/* Before anything runs: figures that cannot be kept are not worth the time. NULL, and the sentence
+ * on stderr, when the file cannot be written. */
 static FILE *open_json(const char *path)
 {
     FILE *stream = strcmp(path, "-") == 0 ? stdout : fopen(path, "we");

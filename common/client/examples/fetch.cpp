@@ -1,6 +1,8 @@
 // A decode engine in C++: fetches what the example `prefill` publishes, and looks at every byte.
 //
 //   fetch <agent's socket> <request id> <host:port of the prefill-agent> <source's generation>
+#include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <vector>
