@@ -142,7 +142,7 @@ static kvr_ns short_or_long(struct sim_world *world, kvr_ns most)
 
 /* ---- deaths -------------------------------------------------------------------------------- */
 
-static void disturb_all(struct sim_world *world)
+void sim_disturb_all(struct sim_world *world)
 {
     for (uint32_t r = 0; r < world->request_count; r++)
         for (uint32_t i = 0; i < world->requests[r].publish_count; i++)
@@ -180,7 +180,7 @@ static void engine_death(struct sim_world *world)
     if (!engine->alive || !engine->attached || stopped(engine->agent))
         return;
     sim_injected(world, SIM_ENGINE_DEATH);
-    disturb_all(world);
+    sim_disturb_all(world);
     sim_engine_die(engine);
     if (!kvr_rng_percent(&world->rng, 70))
         return;
@@ -212,7 +212,7 @@ static void agent_death(struct sim_world *world)
     if (!agent->alive)
         return;
     sim_injected(world, SIM_AGENT_DEATH);
-    disturb_all(world);
+    sim_disturb_all(world);
     sim_agent_die(agent);
     if (!kvr_rng_percent(&world->rng, 75))
         return;
@@ -238,12 +238,15 @@ static void agent_stop(struct sim_world *world)
 static void hang_up(struct sim_world *world)
 {
     struct sim_agent *agent = agent_choose(world);
-    struct sim_peer *peer = &agent->peers[kvr_rng_below(&world->rng, SIM_PEERS)];
+    struct sim_peer *peer = agent->peers;
 
+    while (peer < &agent->peers[SIM_PEERS - 1] &&
+           (!peer->live || kvr_rng_percent(&world->rng, 30)))
+        peer++;
     if (!agent->alive || stopped(agent) || !peer->live || peer->ending)
         return;
     sim_injected(world, SIM_HANG_UP);
-    disturb_all(world);
+    sim_disturb_all(world);
     sim_peer_hang_up(agent, peer->index, KVR_CANCELLED, "hung up");
 }
 
@@ -280,7 +283,7 @@ static void region_change(struct sim_world *world)
     if (!engine->attached || stopped(engine->agent))
         return;
     sim_injected(world, SIM_REGION_CHANGE);
-    disturb_all(world);
+    sim_disturb_all(world);
     sim_engine_region_change(engine);
 }
 
@@ -353,7 +356,7 @@ static void hoard(struct sim_world *world)
     if (!agent->alive || stopped(agent) || agent->hoard_count > 0)
         return;
     sim_injected(world, SIM_NO_MEMORY);
-    disturb_all(world);
+    sim_disturb_all(world);
     for (size_t bytes = (size_t)16 << 20; bytes >= least && agent->hoard_count < SIM_HOARD;) {
         void *block = kvr_buddy_alloc(&agent->buddy, bytes);
 

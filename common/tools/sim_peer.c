@@ -487,7 +487,7 @@ void sim_peer_hang_up(struct sim_agent *agent, uint32_t index, kvr_status status
     struct sim_world *world = agent->world;
     struct sim_peer *peer = peer_at(agent, index);
     bool excused = status == KVR_CANCELLED || world->injected[SIM_NO_MEMORY] > 0 ||
-                   (status == KVR_FULL && world->injected[SIM_QUEUE_FULL] > 0);
+                   (status == KVR_FULL && sim_has(world, SIM_QUEUE_FULL));
 
     note(agent, "hangs up", NULL, index, kvr_status_name(status));
     if (!excused)

@@ -1,6 +1,7 @@
 /* What engines ask, in which order and when. */
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/sim_world.h"
 
@@ -29,8 +30,24 @@ static bool gone(const struct sim_user *user)
     return user->ended || !user->engine->alive || !user->engine->attached;
 }
 
+/* It asks for what it does not have: the agent must refuse, and no card touch it. */
+static void pages_spoil(struct sim_user *user, struct kvr_request *request)
+{
+    static uint32_t wrong[SIM_PAGES];
+    struct sim_world *world = user->engine->world;
+    uint32_t count = request->pages.id_count;
+
+    memcpy(wrong, request->pages.ids, count * sizeof(wrong[0]));
+    wrong[kvr_rng_below(&world->rng, count)] =
+        user->engine->page_count + (uint32_t)kvr_rng_below(&world->rng, 4);
+    request->pages.ids = wrong;
+    sim_injected(world, SIM_WRONG_PAGE);
+    sim_disturb_all(world);
+}
+
 static void tell_pages(struct sim_user *user, kvr_request_kind kind, uint32_t page_end)
 {
+    struct sim_world *world = user->engine->world;
     struct kvr_request request = {.kind = kind, .handle = user->handle};
 
     request.pages.page_first = user->pages_told;
@@ -39,6 +56,8 @@ static void tell_pages(struct sim_user *user, kvr_request_kind kind, uint32_t pa
     if (page_end <= user->pages_told)
         return;
     user->pages_told = page_end;
+    if (sim_has(world, SIM_WRONG_PAGE) && kvr_rng_percent(&world->rng, 5))
+        pages_spoil(user, &request);
     sim_ask(user->engine, &request);
 }
 

@@ -59,6 +59,7 @@
     X(SIM_CANCEL_SOURCE, "cancel_source", false, "the source engine cancels")                      \
     X(SIM_CANCEL_TARGET, "cancel_target", false, "the target engine cancels")                      \
     X(SIM_ABORT, "abort", false, "the source engine ends a publish with a failure")                \
+    X(SIM_WRONG_PAGE, "wrong_page", false, "an engine names a page that it does not have")         \
     X(SIM_ENGINE_DEATH, "engine_death", false, "an engine dies; a new generation may come")        \
     X(SIM_AGENT_DEATH, "agent_death", false, "an agent dies; a new boot may come")                 \
     X(SIM_AGENT_STOPPED, "agent_stopped", true, "an agent stops for a while; its cards go on")     \
@@ -370,6 +371,7 @@ void sim_fault_schedule(struct sim_world *world); /* when each of them strikes *
 void sim_hoard_end(struct sim_agent *agent);      /* its memory is free again */
 kvr_ns sim_soon(struct sim_world *world);         /* a time from 1 us to 60 ms, any scale alike */
 void sim_injected(struct sim_world *world, sim_fault fault);
+void sim_disturb_all(struct sim_world *world); /* publishes may end otherwise than their targets */
 void sim_mended(struct sim_world *world); /* what struck earlier ends now */
 void sim_injected_until(struct sim_world *world, sim_fault fault, kvr_ns until);
 const char *sim_fault_name(sim_fault fault);
