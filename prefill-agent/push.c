@@ -159,7 +159,7 @@ static kvr_status post_chunk(struct push *push, struct push_job *job, struct pus
                              uint32_t chunk)
 {
     struct kvr_plan_chunk planned;
-    struct kvr_group_piece pieces[KVR_IOV_MAX];
+    struct kvr_group_piece pieces[KVR_CHUNK_PIECES_MAX];
     struct kvr_group_post post = {.peer = job->peer, .pieces = pieces, .token = job->index};
     uint32_t number = segment->chunk_first + chunk;
     struct kvr_pair pair;

@@ -62,12 +62,41 @@ struct kvr_fabric_piece {
 
 struct kvr_fabric_write {
     const struct kvr_fabric_piece *pieces;
-    unsigned piece_count; /* ≤ facts.write.pieces_* */
+    unsigned piece_count; /* ≤ KVR_CHUNK_PIECES_MAX, and once joined ≤ facts.write.pieces_* */
     uint64_t peer;        /* from peer_insert on the same endpoint */
     uint32_t immediate;
     uint64_t context; /* comes back in the completion */
     bool more;        /* another write follows at once */
 };
+
+/* Pieces that touch at an end are one run of bytes there. A card reads and writes runs, so it is
+ * those that its limits count. */
+static inline bool kvr_fabric_joins_local(const struct kvr_fabric_piece *before,
+                                          const struct kvr_fabric_piece *piece)
+{
+    return before->memory == piece->memory &&
+           (const uint8_t *)before->local + before->bytes == (const uint8_t *)piece->local;
+}
+
+static inline bool kvr_fabric_joins_remote(const struct kvr_fabric_piece *before,
+                                           const struct kvr_fabric_piece *piece)
+{
+    return before->key == piece->key && before->remote + before->bytes == piece->remote;
+}
+
+/* Whether a provider with these limits takes the pieces in one write. */
+static inline bool kvr_fabric_takes(const struct kvr_write_facts *facts,
+                                    const struct kvr_fabric_piece *pieces, unsigned piece_count)
+{
+    unsigned locals = 1, remotes = 1;
+
+    for (unsigned i = 1; i < piece_count; i++) {
+        locals += !kvr_fabric_joins_local(&pieces[i - 1], &pieces[i]);
+        remotes += !kvr_fabric_joins_remote(&pieces[i - 1], &pieces[i]);
+    }
+    return piece_count >= 1 && piece_count <= KVR_CHUNK_PIECES_MAX &&
+           locals <= facts->pieces_local && remotes <= facts->pieces_remote;
+}
 
 typedef enum kvr_completion_kind {
     KVR_COMPLETION_WRITTEN, /* context: local bytes may be reused */

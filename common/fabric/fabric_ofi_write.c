@@ -119,6 +119,30 @@ static uint64_t return_context(struct kvr_endpoint *endpoint, void *pointer)
     return slot->context;
 }
 
+/* The pieces as runs of bytes at either end. */
+static void fill_runs(const struct kvr_fabric_write *write, struct fi_msg_rma *message,
+                      struct iovec *local, void **descriptors, struct fi_rma_iov *remote)
+{
+    size_t locals = 0, remotes = 0;
+
+    for (unsigned i = 0; i < write->piece_count; i++) {
+        const struct kvr_fabric_piece *piece = &write->pieces[i];
+
+        if (i > 0 && kvr_fabric_joins_local(piece - 1, piece)) {
+            local[locals - 1].iov_len += piece->bytes;
+        } else {
+            local[locals] = (struct iovec){.iov_base = piece->local, .iov_len = piece->bytes};
+            descriptors[locals++] = piece->memory->descriptor;
+        }
+        if (i > 0 && kvr_fabric_joins_remote(piece - 1, piece))
+            remote[remotes - 1].len += piece->bytes;
+        else
+            remote[remotes++] = (struct fi_rma_iov){piece->remote, piece->bytes, piece->key};
+    }
+    message->iov_count = locals;
+    message->rma_iov_count = remotes;
+}
+
 kvr_status ofi_write(struct kvr_endpoint *endpoint, const struct kvr_fabric_write *write)
 {
     struct iovec local[KVR_IOV_MAX];
@@ -127,10 +151,8 @@ kvr_status ofi_write(struct kvr_endpoint *endpoint, const struct kvr_fabric_writ
     struct fi_msg_rma message = {
         .msg_iov = local,
         .desc = descriptors,
-        .iov_count = write->piece_count,
         .addr = write->peer,
         .rma_iov = remote,
-        .rma_iov_count = write->piece_count,
         .context = (void *)(uintptr_t)write->context,
         .data = write->immediate,
     };
@@ -138,13 +160,7 @@ kvr_status ofi_write(struct kvr_endpoint *endpoint, const struct kvr_fabric_writ
 
     if (endpoint->peers != NULL && ofi_shm_watch_dead(endpoint->peers[write->peer].watch))
         return KVR_RAIL_FAILED;
-    for (unsigned i = 0; i < write->piece_count; i++) {
-        const struct kvr_fabric_piece *piece = &write->pieces[i];
-
-        local[i] = (struct iovec){.iov_base = piece->local, .iov_len = piece->bytes};
-        remote[i] = (struct fi_rma_iov){piece->remote, piece->bytes, piece->key};
-        descriptors[i] = piece->memory->descriptor;
-    }
+    fill_runs(write, &message, local, descriptors, remote);
     if (endpoint->contexts != NULL) {
         if (endpoint->free_contexts == NULL)
             return KVR_AGAIN;

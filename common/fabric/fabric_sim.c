@@ -313,8 +313,7 @@ static kvr_status endpoint_write(struct kvr_endpoint *endpoint,
     uint64_t bytes = 0;
     uint32_t index;
 
-    assert(!endpoint->stopped && write->piece_count > 0 &&
-           write->piece_count <= facts->pieces_local && write->piece_count <= facts->pieces_remote);
+    assert(!endpoint->stopped && kvr_fabric_takes(facts, write->pieces, write->piece_count));
     if (endpoint->failed)
         return KVR_RAIL_FAILED;
     if (endpoint->outstanding >= facts->outstanding_max || sim_chance(net, net->options.again_chance))

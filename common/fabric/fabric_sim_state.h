@@ -44,7 +44,7 @@ struct kvr_endpoint {
 
 struct sim_write {
     struct kvr_endpoint *endpoint, *target;
-    struct kvr_fabric_piece pieces[KVR_IOV_MAX];
+    struct kvr_fabric_piece pieces[KVR_CHUNK_PIECES_MAX];
     unsigned piece_count;
     uint32_t immediate;
     uint64_t context;

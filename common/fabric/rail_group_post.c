@@ -75,7 +75,7 @@ static kvr_status check_post(const struct kvr_group_post *post, uint64_t *ret_by
 {
     uint64_t bytes = 0;
 
-    if (post->piece_count == 0 || post->piece_count > KVR_IOV_MAX)
+    if (post->piece_count == 0 || post->piece_count > KVR_CHUNK_PIECES_MAX)
         return KVR_INVALID;
     for (unsigned i = 0; i < post->piece_count; i++) {
         const struct kvr_group_piece *piece = &post->pieces[i];
@@ -190,11 +190,29 @@ static void refused(struct kvr_group *group, struct group_link *link)
     group_count(&rail->counters.again, 1);
 }
 
+/* Where the pieces lie for this pair. */
+static void place_pieces(const struct group_link *link, const struct kvr_group_post *post,
+                         struct kvr_fabric_piece *ret_pieces)
+{
+    for (unsigned i = 0; i < post->piece_count; i++) {
+        const struct kvr_group_piece *piece = &post->pieces[i];
+        const struct kvr_remote_key *key = &piece->remote->keys[link->pair.target_rail];
+
+        ret_pieces[i] = (struct kvr_fabric_piece){
+            .local = piece->local->base + piece->local_offset,
+            .memory = piece->local->memory[link->pair.rail],
+            .remote = key->base + piece->remote_offset,
+            .key = key->key,
+            .bytes = piece->bytes,
+        };
+    }
+}
+
 static kvr_status write_on(struct kvr_group *group, struct group_link *link,
-                           const struct kvr_group_post *post, uint64_t context, bool *more)
+                           const struct kvr_group_post *post,
+                           const struct kvr_fabric_piece *pieces, uint64_t context, bool *more)
 {
     struct group_rail *rail = &group->rails[link->pair.rail];
-    struct kvr_fabric_piece pieces[KVR_IOV_MAX];
     struct kvr_fabric_write write = {
         .pieces = pieces,
         .piece_count = post->piece_count,
@@ -203,21 +221,8 @@ static kvr_status write_on(struct kvr_group *group, struct group_link *link,
         .context = context,
         .more = *more,
     };
-    kvr_status status;
+    kvr_status status = group->ops->write(rail->endpoint, &write);
 
-    for (unsigned i = 0; i < post->piece_count; i++) {
-        const struct kvr_group_piece *piece = &post->pieces[i];
-        const struct kvr_remote_key *key = &piece->remote->keys[link->pair.target_rail];
-
-        pieces[i] = (struct kvr_fabric_piece){
-            .local = piece->local->base + piece->local_offset,
-            .memory = piece->local->memory[link->pair.rail],
-            .remote = key->base + piece->remote_offset,
-            .key = key->key,
-            .bytes = piece->bytes,
-        };
-    }
-    status = group->ops->write(rail->endpoint, &write);
     if (status == KVR_AGAIN && rail->unrung) {
         /* Writes before this one wait for a doorbell that only a write without `more` rings. */
         write.more = *more = false;
@@ -233,12 +238,13 @@ static kvr_status post_on(struct kvr_group *group, struct group_peer *peer, uint
     struct group_link *link = kvr_pool_get(&group->links, link_id);
     struct group_rail *rail = &group->rails[link->pair.rail];
     bool more = batch_goes_on(group, peer, link_id, link, post, bytes);
+    struct kvr_fabric_piece pieces[KVR_CHUNK_PIECES_MAX];
     struct group_flight *flight;
     uint64_t context;
     kvr_status status;
 
-    if (post->piece_count > rail->limits.pieces_local ||
-        post->piece_count > rail->limits.pieces_remote)
+    place_pieces(link, post, pieces);
+    if (!kvr_fabric_takes(&rail->limits, pieces, post->piece_count))
         return KVR_INVALID;
     if (bytes > rail->limits.bytes_max)
         return KVR_TOO_LARGE;
@@ -251,7 +257,7 @@ static kvr_status post_on(struct kvr_group *group, struct group_peer *peer, uint
         .rail_epoch = rail->address.epoch,
         .bytes = bytes,
     };
-    status = write_on(group, link, post, context, &more);
+    status = write_on(group, link, post, pieces, context, &more);
     if (status == KVR_OK) {
         accepted(group, link, bytes, more);
         batch_count(peer, more, bytes);

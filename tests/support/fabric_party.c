@@ -94,6 +94,8 @@ static uint64_t place_source(const struct party_command *command, uint32_t i, ui
 {
     uint64_t stride = (piece_bytes(command) + 7) & ~7ull;
 
+    if (command->pieces > 1)
+        stride *= 2; /* so that they do not touch */
     return ((uint64_t)i * command->pieces + j) % (PARTY_BYTES / stride) * stride;
 }
 
@@ -101,6 +103,10 @@ static uint64_t place_target(const struct party_command *command, uint32_t i, ui
 {
     uint64_t stride = (piece_bytes(command) + 7) & ~7ull, places = PARTY_BYTES / stride;
 
+    if (command->one_target)
+        return (places / command->pieces - 1 - i % (places / command->pieces)) * command->pieces *
+                   stride +
+               j * stride;
     return (places - 1 - ((uint64_t)i * command->pieces + j) % places) * stride;
 }
 

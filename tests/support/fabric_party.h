@@ -42,6 +42,7 @@ struct party_command {
     uint32_t first_immediate;
     uint64_t seed;
     bool wrong_key;
+    bool one_target; /* a write's pieces lie side by side at the target */
 };
 
 struct party_answer {

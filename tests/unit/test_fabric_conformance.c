@@ -119,6 +119,24 @@ static void write_gathers_pieces(void **state)
     party_close(party);
 }
 
+/* What touches at the target is one run there: verbs and EFA take no more. */
+static void write_gathers_into_one_place(void **state)
+{
+    struct party *party = party_open(provider, 1);
+    uint32_t most = facts_of(party)->write.pieces_local;
+
+    (void)state;
+    for (int source = 0; source < 2; source++) {
+        for (uint32_t pieces = 2; pieces <= most; pieces++) {
+            struct party_command post = post_of(64, 4096 * pieces, pieces, pieces + 90);
+
+            post.one_target = true;
+            write_and_check(party, source, &post);
+        }
+    }
+    party_close(party);
+}
+
 static void write_carries_all_bits_of_the_immediate(void **state)
 {
     struct party *party = party_open(provider, 1);
@@ -539,6 +557,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(write_arrives_with_its_bytes),
         cmocka_unit_test(write_gathers_pieces),
+        cmocka_unit_test(write_gathers_into_one_place),
         cmocka_unit_test(write_carries_all_bits_of_the_immediate),
         cmocka_unit_test(write_takes_many_outstanding),
         cmocka_unit_test(write_sets_every_bit_once),

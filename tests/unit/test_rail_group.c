@@ -443,6 +443,32 @@ static void group_waits_for_a_slow_loop(void **state)
     kvr_group_close(bench.group);
 }
 
+/* The fake card takes four runs of bytes at either end: here seven pieces make four at each. */
+static void group_counts_pieces_that_touch_once(void **state)
+{
+    struct kvr_group_piece pieces[7];
+    struct kvr_group_post post = {.pieces = pieces, .piece_count = 7};
+    uint64_t local = 0, remote = 0;
+    struct bench bench;
+    struct kvr_pair pair;
+
+    (void)state;
+    bench_open(&bench, 1, 0, 64);
+    peer_add(&bench, 0, 1);
+    for (unsigned i = 0; i < 7; i++) {
+        pieces[i] = (struct kvr_group_piece){&bench.local, &bench.remote, local, remote, 10};
+        local += i % 2 == 0 ? 20 : 10;
+        remote += i % 2 == 0 ? 10 : 20;
+    }
+    assert_int_equal(kvr_group_post(bench.group, &post, &pair), KVR_OK);
+    pieces[6].local_offset++;
+    assert_int_equal(kvr_group_post(bench.group, &post, &pair), KVR_INVALID);
+    pieces[6].local_offset--;
+    pieces[5].remote_offset++;
+    assert_int_equal(kvr_group_post(bench.group, &post, &pair), KVR_INVALID);
+    kvr_group_close(bench.group);
+}
+
 static void group_refuses_nonsense(void **state)
 {
     struct bench bench;
@@ -592,6 +618,7 @@ int main(void)
         cmocka_unit_test(group_one_dead_peer_starves_nobody),
         cmocka_unit_test(group_wakes_every_link_that_waits),
         cmocka_unit_test(group_waits_for_a_slow_loop),
+        cmocka_unit_test(group_counts_pieces_that_touch_once),
         cmocka_unit_test(group_refuses_nonsense),
         cmocka_unit_test(group_settles_every_post_once),
     };
