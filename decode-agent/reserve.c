@@ -201,8 +201,11 @@ void fetch_pages(struct inbound *inbound, kvr_ns now, struct fetch *fetch,
 static uint64_t slots_needed(const struct inbound *inbound, const struct fetch *fetch,
                              const struct transfer *transfer)
 {
-    struct kvr_plan_limits limits = {
-        .pieces_local = 1, .pieces_remote = 1, .chunk_bytes_max = transfer->limits.chunk_bytes_max};
+    const struct kvr_plan_input input = {
+        .target_layouts = fetch->set->layouts,
+        .target_layout_count = fetch->set->count,
+        .limits = {1, 1, transfer->limits.chunk_bytes_max},
+    };
     uint32_t pages = fetch->table.capacity - (uint32_t)(fetch->skip_tokens / fetch->page_tokens);
     uint32_t segments = pages < KVR_SEGMENTS_MAX ? pages : KVR_SEGMENTS_MAX;
     uint64_t chunks;
@@ -210,8 +213,7 @@ static uint64_t slots_needed(const struct inbound *inbound, const struct fetch *
     (void)inbound;
     if (fetch->skip_tokens == fetch->tokens)
         return 0;
-    chunks =
-        kvr_plan_chunks_max(fetch->set->layouts, fetch->set->count, 0, pages, segments, &limits);
+    chunks = kvr_plan_chunks_max(&input, (uint64_t)pages * fetch->page_tokens, segments);
     return chunks / KVR_SLOT_CHUNKS + (chunks % KVR_SLOT_CHUNKS != 0);
 }
 

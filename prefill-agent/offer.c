@@ -195,6 +195,19 @@ static bool same_target(const struct offer *a, const struct offer *b)
            a->target.pp == b->target.pp;
 }
 
+/* Both page tables are walked page by page. */
+static kvr_status page_tokens_check(const struct kvr_region_set *source,
+                                    const struct kvr_region_set *target, struct kvr_error *error)
+{
+    uint32_t ours = 0, theirs = 0, limit;
+
+    if (kvr_region_set_group(source, 0, &ours, &limit) &&
+        kvr_region_set_group(target, 0, &theirs, &limit) && ours != theirs)
+        return kvr_error_set(error, KVR_INCOMPATIBLE, "want",
+                             "page_tokens: the source has %u, the target has %u", ours, theirs);
+    return KVR_OK;
+}
+
 static kvr_status match_check(struct outbound *outbound, const struct offer *offer,
                               const struct publish *publish, struct kvr_error *error)
 {
@@ -222,8 +235,11 @@ static kvr_status match_check(struct outbound *outbound, const struct offer *off
     status = kvr_compat_check(&engine->compat, &remote->compat, error);
     if (status != KVR_OK)
         return status;
-    return kvr_layout_match(publish->set->layouts, publish->set->count, offer->remote->layouts,
-                            offer->remote->count, 0, error);
+    status = page_tokens_check(publish->set, offer->remote, error);
+    if (status != KVR_OK)
+        return status;
+    return kvr_layout_covers(publish->set->layouts, publish->set->count, offer->remote->layouts,
+                             offer->remote->count, 0, error);
 }
 
 static uint64_t smaller(uint64_t a, uint64_t b)

@@ -149,6 +149,23 @@ static uint32_t sort_dimensions(const struct kvr_region_layout *layout,
     return count;
 }
 
+/* Pages are found one after the other; what of a page lies beyond the next is no page of any
+ * engine.
+ */
+static kvr_status check_nesting(const struct kvr_region_layout *layout, struct kvr_error *error)
+{
+    bool tokens = layout->page_tokens > 1 && layout->token_stride > layout->page_stride;
+    bool heads = layout->head_count > 1 && layout->head_stride > layout->page_stride;
+
+    if (layout->page_count == 1 || (!tokens && !heads))
+        return KVR_OK;
+    return invalid(layout, error,
+                   "page_stride is %" PRIu64 ", less than %s of %" PRIu64
+                   ", so a page does not lie in one piece of its region",
+                   layout->page_stride, tokens ? "token_stride" : "head_stride",
+                   tokens ? layout->token_stride : layout->head_stride);
+}
+
 /* Places do not overlap when each stride steps over all that lies inside it. Strides that
  * interleave without nesting could be free of overlaps too, but no engine lays pages out so. */
 static kvr_status check_places(const struct kvr_region_layout *layout, struct kvr_error *error)
@@ -181,9 +198,11 @@ kvr_status kvr_layout_check(const struct kvr_region_layout *layout, struct kvr_e
 {
     kvr_status status = check_fields(layout, error);
 
-    if (status != KVR_OK)
-        return status;
-    return check_places(layout, error);
+    if (status == KVR_OK)
+        status = check_places(layout, error);
+    if (status == KVR_OK)
+        status = check_nesting(layout, error);
+    return status;
 }
 
 static const char *order_name(const struct kvr_region_layout *layout)

@@ -14,20 +14,27 @@ bool kvr_layout_page_contiguous(const struct kvr_region_layout *layout);
 bool kvr_layout_pages_dense(const struct kvr_region_layout *layout);
 
 /* Every byte that any (layer, part, page, token, head) names lies inside [0, bytes), no arithmetic
- * overflows, counts are inside limits.h, and no two places overlap. KVR_INVALID names the field and
- * its value. Bytes from outside come here before anything else looks at them. */
+ * overflows, counts are inside limits.h, no two places overlap, and the tokens and heads of a page
+ * lie inside one step of page_stride. KVR_INVALID names the field and its value. Bytes from outside
+ * come here before anything else looks at them. */
 KVR_MUST_CHECK kvr_status kvr_layout_check(const struct kvr_region_layout *layout,
                                            struct kvr_error *error);
 
-/* Two sets of regions, source's and target's, can be mapped by kvr_plan_make for this group. Else
- * KVR_INCOMPATIBLE with a sentence that names the field and both values ("page_tokens: the source
- * has 16, the target has 32"). Every layer and part that the target has must exist at the source.
- */
+/* Two sets of regions, source's and target's, can be mapped by kvr_plan_make for this group: what
+ * both have, they have alike. Pages may differ in tokens, heads, order and gaps. Else
+ * KVR_INCOMPATIBLE with a sentence that names the field and both values ("head_bytes: the source
+ * has 128, the target has 256"). */
 KVR_MUST_CHECK kvr_status kvr_layout_match(const struct kvr_region_layout *sources,
                                            uint32_t source_count,
                                            const struct kvr_region_layout *targets,
                                            uint32_t target_count, uint32_t group,
                                            struct kvr_error *error);
+/* And the source alone has every layer, part and head that the target has. */
+KVR_MUST_CHECK kvr_status kvr_layout_covers(const struct kvr_region_layout *sources,
+                                            uint32_t source_count,
+                                            const struct kvr_region_layout *targets,
+                                            uint32_t target_count, uint32_t group,
+                                            struct kvr_error *error);
 
 /* "group 0, layers 0-31, K V, 4096 pages of 16 tokens, 65536 B a page (HND)" for logs and `topo`.
  */

@@ -38,6 +38,19 @@ static kvr_status add_region(const struct kvr_region_layout *layouts, uint32_t i
     return KVR_OK;
 }
 
+static kvr_status add_page_tokens(const struct kvr_region_layout *layout, const char *side,
+                                  struct kvr_layout_planes *planes, struct kvr_error *error)
+{
+    if (planes->page_tokens != 0 && planes->page_tokens != layout->page_tokens)
+        return kvr_error_set(error, KVR_INVALID, "layout",
+                             "region %" PRIu32 " of the %s has pages of %" PRIu32
+                             " tokens, others of group %" PRIu32 " have %" PRIu32,
+                             layout->region, side, layout->page_tokens, layout->group,
+                             planes->page_tokens);
+    planes->page_tokens = layout->page_tokens;
+    return KVR_OK;
+}
+
 kvr_status kvr_layout_planes_make(const struct kvr_region_layout *layouts, uint32_t layout_count,
                                   uint32_t group, const char *side,
                                   struct kvr_layout_planes *planes, struct kvr_error *error)
@@ -54,11 +67,22 @@ kvr_status kvr_layout_planes_make(const struct kvr_region_layout *layouts, uint3
             continue;
         status = kvr_layout_check(&layouts[i], error);
         if (status == KVR_OK)
+            status = add_page_tokens(&layouts[i], side, planes, error);
+        if (status == KVR_OK)
             status = add_region(layouts, i, side, planes, error);
         if (status != KVR_OK)
             return status;
     }
     return KVR_OK;
+}
+
+const struct kvr_region_layout *kvr_layout_plane(const struct kvr_region_layout *layouts,
+                                                 const struct kvr_layout_planes *planes,
+                                                 uint32_t layer, uint32_t part)
+{
+    uint16_t region = planes->regions[layer][part];
+
+    return region > 0 ? &layouts[region - 1] : NULL;
 }
 
 /* One (layer, part) that both sides have. */
@@ -76,34 +100,50 @@ static kvr_status incompatible(const struct pair *pair, const char *field, uint6
                          field, source, target, pair->layer, kvr_part_name(pair->part));
 }
 
-/* Pages move whole, as one run of bytes: everything inside a page must be the same on both sides.
- */
+/* Tokens and heads may lie in any order and with gaps; a head's bytes are what both must agree on,
+ * and of an opaque state also which tokens a page stands for. */
 static kvr_status match_pages(const struct pair *pair, struct kvr_error *error)
 {
     const struct kvr_region_layout *source = pair->source, *target = pair->target;
-    bool tokens = target->page_tokens > 1, heads = target->head_count > 1;
 
-    if (source->page_tokens != target->page_tokens)
-        return incompatible(pair, "page_tokens", source->page_tokens, target->page_tokens, error);
-    if (source->head_count != target->head_count)
-        return incompatible(pair, "head_count", source->head_count, target->head_count, error);
-    if (source->head_first != target->head_first)
-        return incompatible(pair, "head_first", source->head_first, target->head_first, error);
     if (source->head_bytes != target->head_bytes)
         return incompatible(pair, "head_bytes", source->head_bytes, target->head_bytes, error);
-    if (tokens && source->token_stride != target->token_stride)
-        return incompatible(pair, "token_stride", source->token_stride, target->token_stride,
-                            error);
-    if (heads && source->head_stride != target->head_stride)
-        return incompatible(pair, "head_stride", source->head_stride, target->head_stride, error);
-    if (!kvr_layout_page_contiguous(target))
-        return kvr_error_set(error, KVR_INCOMPATIBLE, "layout",
-                             "page_bytes: a page of %" PRIu64 " B has gaps on both sides"
-                             " (token_stride %" PRIu64 ", head_stride %" PRIu64 "; layer %" PRIu32
-                             " %s)",
-                             kvr_layout_page_bytes(target), target->token_stride,
-                             target->head_stride, pair->layer, kvr_part_name(pair->part));
+    if (pair->part == KVR_PART_STATE && source->page_tokens != target->page_tokens)
+        return incompatible(pair, "page_tokens", source->page_tokens, target->page_tokens, error);
     return KVR_OK;
+}
+
+/* Every head that the target has. */
+static kvr_status cover_heads(const struct pair *pair, struct kvr_error *error)
+{
+    const struct kvr_region_layout *source = pair->source, *target = pair->target;
+
+    if (source->head_first <= target->head_first &&
+        source->head_first + source->head_count >= target->head_first + target->head_count)
+        return KVR_OK;
+    return kvr_error_set(error, KVR_INCOMPATIBLE, "layout",
+                         "heads of layer %" PRIu32 " %s: the source has %" PRIu32 " to %" PRIu32
+                         ", the target has %" PRIu32 " to %" PRIu32,
+                         pair->layer, kvr_part_name(pair->part), source->head_first,
+                         source->head_first + source->head_count - 1, target->head_first,
+                         target->head_first + target->head_count - 1);
+}
+
+/* The next (layer, part) that the target has, from *pair on; false after the last. */
+static bool next_target(const struct kvr_region_layout *sources,
+                        const struct kvr_layout_planes *source_planes,
+                        const struct kvr_region_layout *targets,
+                        const struct kvr_layout_planes *target_planes, struct pair *pair)
+{
+    for (; pair->layer < KVR_LAYERS_MAX; pair->layer++, pair->part = KVR_PART_K) {
+        for (; pair->part <= KVR_PART_STATE; pair->part++) {
+            pair->source = kvr_layout_plane(sources, source_planes, pair->layer, pair->part);
+            pair->target = kvr_layout_plane(targets, target_planes, pair->layer, pair->part);
+            if (pair->target != NULL)
+                return true;
+        }
+    }
+    return false;
 }
 
 kvr_status kvr_layout_planes_match(const struct kvr_region_layout *sources,
@@ -112,47 +152,77 @@ kvr_status kvr_layout_planes_match(const struct kvr_region_layout *sources,
                                    const struct kvr_layout_planes *target_planes, uint32_t group,
                                    struct kvr_error *error)
 {
+    struct pair pair = {.part = KVR_PART_K};
+
     if (source_planes->region_count == 0 || target_planes->region_count == 0)
         return kvr_error_set(error, KVR_INCOMPATIBLE, "layout",
                              "regions of group %" PRIu32 ": the source has %" PRIu32
                              ", the target has %" PRIu32,
                              group, source_planes->region_count, target_planes->region_count);
-    for (uint32_t layer = 0; layer < KVR_LAYERS_MAX; layer++) {
-        for (uint32_t part = KVR_PART_K; part <= KVR_PART_STATE; part++) {
-            uint16_t source = source_planes->regions[layer][part];
-            uint16_t target = target_planes->regions[layer][part];
-            struct pair pair = {.layer = layer, .part = part};
-            kvr_status status;
+    for (; next_target(sources, source_planes, targets, target_planes, &pair); pair.part++) {
+        kvr_status status = pair.source != NULL ? match_pages(&pair, error) : KVR_OK;
 
-            if (target == 0)
-                continue;
-            if (source == 0)
-                return kvr_error_set(error, KVR_INCOMPATIBLE, "layout",
-                                     "layer %" PRIu32 " %s of group %" PRIu32
-                                     ": the source has none, the target has it in region %" PRIu32,
-                                     layer, kvr_part_name(part), group, targets[target - 1].region);
-            pair.source = &sources[source - 1];
-            pair.target = &targets[target - 1];
-            status = match_pages(&pair, error);
-            if (status != KVR_OK)
-                return status;
-        }
+        if (status != KVR_OK)
+            return status;
     }
     return KVR_OK;
+}
+
+kvr_status kvr_layout_planes_cover(const struct kvr_region_layout *sources,
+                                   const struct kvr_layout_planes *source_planes,
+                                   const struct kvr_region_layout *targets,
+                                   const struct kvr_layout_planes *target_planes, uint32_t group,
+                                   struct kvr_error *error)
+{
+    struct pair pair = {.part = KVR_PART_K};
+
+    for (; next_target(sources, source_planes, targets, target_planes, &pair); pair.part++) {
+        kvr_status status;
+
+        if (pair.source == NULL)
+            return kvr_error_set(error, KVR_INCOMPATIBLE, "layout",
+                                 "layer %" PRIu32 " %s of group %" PRIu32
+                                 ": the source has none, the target has it in region %" PRIu32,
+                                 pair.layer, kvr_part_name(pair.part), group, pair.target->region);
+        status = cover_heads(&pair, error);
+        if (status != KVR_OK)
+            return status;
+    }
+    return KVR_OK;
+}
+
+static kvr_status make_both(const struct kvr_region_layout *sources, uint32_t source_count,
+                            const struct kvr_region_layout *targets, uint32_t target_count,
+                            uint32_t group, struct kvr_layout_planes both[2],
+                            struct kvr_error *error)
+{
+    kvr_status status =
+        kvr_layout_planes_make(sources, source_count, group, "source", &both[0], error);
+
+    if (status == KVR_OK)
+        status = kvr_layout_planes_make(targets, target_count, group, "target", &both[1], error);
+    if (status == KVR_OK)
+        status = kvr_layout_planes_match(sources, &both[0], targets, &both[1], group, error);
+    return status;
 }
 
 kvr_status kvr_layout_match(const struct kvr_region_layout *sources, uint32_t source_count,
                             const struct kvr_region_layout *targets, uint32_t target_count,
                             uint32_t group, struct kvr_error *error)
 {
-    struct kvr_layout_planes source_planes, target_planes;
-    kvr_status status =
-        kvr_layout_planes_make(sources, source_count, group, "source", &source_planes, error);
+    struct kvr_layout_planes both[2];
 
-    if (status == KVR_OK)
-        status =
-            kvr_layout_planes_make(targets, target_count, group, "target", &target_planes, error);
+    return make_both(sources, source_count, targets, target_count, group, both, error);
+}
+
+kvr_status kvr_layout_covers(const struct kvr_region_layout *sources, uint32_t source_count,
+                             const struct kvr_region_layout *targets, uint32_t target_count,
+                             uint32_t group, struct kvr_error *error)
+{
+    struct kvr_layout_planes both[2];
+    kvr_status status = make_both(sources, source_count, targets, target_count, group, both, error);
+
     if (status != KVR_OK)
         return status;
-    return kvr_layout_planes_match(sources, &source_planes, targets, &target_planes, group, error);
+    return kvr_layout_planes_cover(sources, &both[0], targets, &both[1], group, error);
 }

@@ -2,10 +2,9 @@
 
 #include <inttypes.h>
 
-#include "kv/layout.h"
-#include "kv/layout_planes.h"
 #include "kv/plan_hash.h"
 #include "kv/plan_pattern.h"
+#include "kv/plan_share.h"
 
 #define CHUNK_BYTES_MIN 4096
 
@@ -14,13 +13,14 @@ struct draft {
     const struct kvr_plan_input *input;
     struct kvr_buddy *memory;
     struct kvr_error *error;
-    struct kvr_layout_planes sources, targets;
+    struct kvr_plan_sides sides;
     const struct kvr_region_layout *source_smallest, *target_smallest; /* by page_count */
+    struct kvr_plan_pages pages;
     struct kvr_plan_pattern patterns[KVR_PLAN_PATTERNS_MAX];
     uint32_t pattern_planes[KVR_PLAN_PATTERNS_MAX]; /* planes of each pattern */
     uint32_t pattern_count, plane_count, layer_count;
-    struct kvr_plan_pair *pairs; /* scratch, sorted by target page */
-    uint64_t chunk_count, bytes;
+    void *scratch; /* the patterns' runs and blocks, before the plan's own memory */
+    uint64_t chunk_count, bytes, piece_count;
 };
 
 static kvr_status check_pieces(const char *field, uint32_t pieces, struct kvr_error *error)
@@ -44,56 +44,29 @@ kvr_status kvr_plan_limits_check(const struct kvr_plan_limits *limits, struct kv
     return status;
 }
 
-static kvr_status index_regions(struct draft *draft)
-{
-    const struct kvr_plan_input *input = draft->input;
-    kvr_status status =
-        kvr_layout_planes_make(input->source_layouts, input->source_layout_count, input->group,
-                               "source", &draft->sources, draft->error);
-
-    if (status == KVR_OK)
-        status = kvr_layout_planes_make(input->target_layouts, input->target_layout_count,
-                                        input->group, "target", &draft->targets, draft->error);
-    if (status == KVR_OK)
-        status =
-            kvr_layout_planes_match(input->source_layouts, &draft->sources, input->target_layouts,
-                                    &draft->targets, input->group, draft->error);
-    return status;
-}
-
-static bool pattern_fits(const struct kvr_plan_pattern *pattern,
-                         const struct kvr_region_layout *source,
-                         const struct kvr_region_layout *target)
-{
-    return pattern->page_bytes == kvr_layout_page_bytes(target) &&
-           pattern->source_page_stride == source->page_stride &&
-           pattern->target_page_stride == target->page_stride;
-}
-
-/* The draft's pattern for such a pair of regions, or pattern_count when there is none. */
-static uint32_t find_pattern(const struct draft *draft, const struct kvr_region_layout *source,
-                             const struct kvr_region_layout *target)
+/* The draft's pattern for such a share, or pattern_count when there is none. */
+static uint32_t find_pattern(const struct draft *draft, const struct kvr_plan_shape *shape)
 {
     uint32_t index = 0;
 
-    while (index < draft->pattern_count && !pattern_fits(&draft->patterns[index], source, target))
+    while (index < draft->pattern_count &&
+           memcmp(&draft->patterns[index].shape, shape, sizeof(*shape)) != 0)
         index++;
     return index;
 }
 
-static kvr_status survey_plane(struct draft *draft, const struct kvr_region_layout *source,
-                               const struct kvr_region_layout *target)
+static kvr_status survey_share(struct draft *draft, const struct kvr_plan_share *share)
 {
-    uint32_t index = find_pattern(draft, source, target);
+    const struct kvr_region_layout *source = share->source, *target = share->target;
+    struct kvr_plan_shape shape = kvr_plan_shape_of(source, target, share->head_count);
+    uint32_t index = find_pattern(draft, &shape);
 
     if (index == KVR_PLAN_PATTERNS_MAX)
         return kvr_error_set(draft->error, KVR_TOO_LARGE, "plan",
                              "group %" PRIu32 " has more than %d different page sizes and strides",
                              draft->input->group, KVR_PLAN_PATTERNS_MAX);
     if (index == draft->pattern_count) {
-        draft->patterns[index].page_bytes = kvr_layout_page_bytes(target);
-        draft->patterns[index].source_page_stride = source->page_stride;
-        draft->patterns[index].target_page_stride = target->page_stride;
+        draft->patterns[index].shape = shape;
         draft->pattern_count++;
     }
     draft->pattern_planes[index]++;
@@ -108,24 +81,16 @@ static kvr_status survey_plane(struct draft *draft, const struct kvr_region_layo
 /* Counts planes, layers and patterns, and finds the regions that bound the page ids. */
 static kvr_status survey(struct draft *draft)
 {
-    const struct kvr_plan_input *input = draft->input;
+    struct kvr_plan_share share = {.part = KVR_PART_K};
+    uint32_t layer_last = UINT32_MAX;
 
-    for (uint32_t layer = 0; layer < KVR_LAYERS_MAX; layer++) {
-        uint32_t plane_first = draft->plane_count;
+    for (; kvr_plan_share_next(&draft->sides, &share); share.part++) {
+        kvr_status status = survey_share(draft, &share);
 
-        for (uint32_t part = KVR_PART_K; part <= KVR_PART_STATE; part++) {
-            uint16_t target = draft->targets.regions[layer][part];
-            kvr_status status;
-
-            if (target == 0)
-                continue;
-            status =
-                survey_plane(draft, &input->source_layouts[draft->sources.regions[layer][part] - 1],
-                             &input->target_layouts[target - 1]);
-            if (status != KVR_OK)
-                return status;
-        }
-        draft->layer_count += draft->plane_count > plane_first;
+        if (status != KVR_OK)
+            return status;
+        draft->layer_count += share.layer != layer_last;
+        layer_last = share.layer;
     }
     return KVR_OK;
 }
@@ -144,85 +109,104 @@ static kvr_status check_pages(const uint32_t *pages, uint32_t page_count, const 
     return KVR_OK;
 }
 
+/* draft->pages.slots are the caller's to free, also after a failure. */
+static kvr_status order_pages(struct draft *draft)
+{
+    const struct kvr_plan_input *input = draft->input;
+    struct kvr_plan_pages *pages = &draft->pages;
+    kvr_status status = kvr_plan_pages_find(input, draft->sides.sources.page_tokens,
+                                            draft->sides.targets.page_tokens, pages, draft->error);
+
+    if (status == KVR_OK && draft->plane_count > 0)
+        status = check_pages(input->source_pages, pages->source_page_count, "source",
+                             draft->source_smallest, draft->error);
+    if (status == KVR_OK && draft->plane_count > 0)
+        status = check_pages(input->target_pages, pages->target_page_count, "target",
+                             draft->target_smallest, draft->error);
+    if (status == KVR_OK)
+        status = kvr_plan_pages_sort(pages, input->target_pages, draft->memory, draft->error);
+    return status;
+}
+
 static kvr_status no_memory(struct draft *draft, uint64_t bytes)
 {
     return kvr_error_set(draft->error, KVR_NO_MEMORY, "plan",
                          "no block of %" PRIu64 " B is left for a plan of %" PRIu32 " pages", bytes,
-                         draft->input->page_count);
+                         draft->pages.target_page_count);
 }
 
-/* An allocator hands most pages out in order, and then there is nothing to sort. */
-static kvr_status sort_pairs(struct draft *draft)
+static uint64_t runs_bytes(const struct kvr_plan_pattern *pattern)
 {
-    uint32_t count = draft->input->page_count, ascending = 1;
-    size_t bytes = count * sizeof(*draft->pairs);
-    struct kvr_plan_pair *scratch;
+    return pattern->run_count * sizeof(struct kvr_plan_run);
+}
 
-    while (ascending < count &&
-           draft->pairs[ascending].target_page > draft->pairs[ascending - 1].target_page)
-        ascending++;
-    if (ascending >= count)
-        return KVR_OK;
-    scratch = kvr_buddy_alloc(draft->memory, bytes);
-    if (scratch == NULL)
+static uint64_t blocks_bytes(const struct kvr_plan_pattern *pattern)
+{
+    return (pattern->block_count + (uint64_t)1) * sizeof(struct kvr_plan_block);
+}
+
+/* Every pattern's runs and blocks, in scratch memory; and from them the chunks' counts. */
+static kvr_status build_patterns(struct draft *draft)
+{
+    const struct kvr_plan_limits *limits = &draft->input->limits;
+    uint64_t bytes = 0;
+    unsigned char *place;
+
+    for (uint32_t i = 0; i < draft->pattern_count; i++) {
+        kvr_status status = kvr_plan_pattern_build(&draft->pages, limits->chunk_bytes_max,
+                                                   &draft->patterns[i], draft->error);
+
+        if (status != KVR_OK)
+            return status;
+        bytes += runs_bytes(&draft->patterns[i]) + blocks_bytes(&draft->patterns[i]);
+    }
+    place = draft->scratch = kvr_buddy_alloc(draft->memory, bytes);
+    if (place == NULL)
         return no_memory(draft, bytes);
-    kvr_plan_pairs_sort(draft->pairs, scratch, count);
-    kvr_buddy_free(draft->memory, scratch);
-    for (uint32_t i = 1; i < count; i++) {
-        if (draft->pairs[i].target_page == draft->pairs[i - 1].target_page)
-            return kvr_error_set(draft->error, KVR_INVALID, "plan",
-                                 "target page id %" PRIu32 " is listed twice in one segment",
-                                 draft->pairs[i].target_page);
+    for (uint32_t i = 0; i < draft->pattern_count; i++) { /* what needs most alignment first */
+        draft->patterns[i].runs = (struct kvr_plan_run *)place;
+        place += runs_bytes(&draft->patterns[i]);
+    }
+    for (uint32_t i = 0; i < draft->pattern_count; i++) {
+        struct kvr_plan_pattern *pattern = &draft->patterns[i];
+        kvr_status status;
+
+        pattern->blocks = (struct kvr_plan_block *)place;
+        place += blocks_bytes(pattern);
+        status =
+            kvr_plan_pattern_build(&draft->pages, limits->chunk_bytes_max, pattern, draft->error);
+        if (status != KVR_OK)
+            return status;
+        kvr_plan_pattern_gather(limits, pattern);
     }
     return KVR_OK;
 }
 
-/* draft->pairs is the caller's to free, also after a failure. */
-static kvr_status pair_pages(struct draft *draft)
+/* The plan's sums, from the patterns'. */
+static kvr_status sum_up(struct draft *draft)
 {
-    const struct kvr_plan_input *input = draft->input;
-    size_t bytes = input->page_count * sizeof(*draft->pairs);
-    kvr_status status = check_pages(input->source_pages, input->page_count, "source",
-                                    draft->source_smallest, draft->error);
+    uint64_t tokens = draft->pages.token_end - draft->pages.token_first;
 
-    if (status == KVR_OK)
-        status = check_pages(input->target_pages, input->page_count, "target",
-                             draft->target_smallest, draft->error);
-    if (status != KVR_OK)
-        return status;
-    draft->pairs = kvr_buddy_alloc(draft->memory, bytes);
-    if (draft->pairs == NULL)
-        return no_memory(draft, bytes);
-    for (uint32_t i = 0; i < input->page_count; i++)
-        draft->pairs[i] = (struct kvr_plan_pair){input->source_pages[i], input->target_pages[i]};
-    return sort_pairs(draft);
-}
-
-/* The counts of every pattern, and from them the plan's. */
-static kvr_status count_chunks(struct draft *draft)
-{
     for (uint32_t i = 0; i < draft->pattern_count; i++) {
-        struct kvr_plan_pattern *pattern = &draft->patterns[i];
-        kvr_status status = kvr_plan_pattern_build(draft->pairs, draft->input->page_count,
-                                                   &draft->input->limits, pattern, draft->error);
-        uint64_t bytes;
+        const struct kvr_plan_pattern *pattern = &draft->patterns[i];
+        uint64_t planes = draft->pattern_planes[i], bytes;
 
-        if (status != KVR_OK)
-            return status;
-        draft->chunk_count += (uint64_t)pattern->chunk_count * draft->pattern_planes[i];
-        if (__builtin_mul_overflow(pattern->page_bytes, draft->input->page_count, &bytes) ||
-            __builtin_mul_overflow(bytes, draft->pattern_planes[i], &bytes) ||
+        draft->chunk_count += pattern->chunk_count * planes;
+        draft->piece_count += pattern->piece_count * planes;
+        if (__builtin_mul_overflow(pattern->shape.head_bytes, pattern->shape.head_count, &bytes) ||
+            __builtin_mul_overflow(bytes, tokens, &bytes) ||
+            __builtin_mul_overflow(bytes, planes, &bytes) ||
             __builtin_add_overflow(draft->bytes, bytes, &draft->bytes))
             return kvr_error_set(draft->error, KVR_TOO_LARGE, "plan",
-                                 "%" PRIu32 " pages in %" PRIu32
+                                 "%" PRIu64 " tokens in %" PRIu32
                                  " layers and parts are more than 2^64 bytes",
-                                 draft->input->page_count, draft->plane_count);
+                                 tokens, draft->plane_count);
     }
     if (draft->chunk_count > UINT32_MAX)
         return kvr_error_set(draft->error, KVR_TOO_LARGE, "plan",
-                             "%" PRIu32 " pages in %" PRIu32 " layers and parts need %" PRIu64
+                             "%" PRIu64 " tokens in %" PRIu32 " layers and parts need %" PRIu64
                              " writes, more than 2^32",
-                             draft->input->page_count, draft->plane_count, draft->chunk_count);
+                             tokens, draft->plane_count, draft->chunk_count);
     return KVR_OK;
 }
 
@@ -236,9 +220,13 @@ static struct kvr_plan *allocate(struct draft *draft, uint64_t *ret_bytes)
     struct kvr_plan *plan;
     unsigned char *block;
 
-    for (uint32_t i = 0; i < draft->pattern_count; i++)
-        bytes += draft->patterns[i].run_count * sizeof(struct kvr_plan_run) +
-                 draft->patterns[i].batch_count * sizeof(struct kvr_plan_batch);
+    for (uint32_t i = 0; i < draft->pattern_count; i++) {
+        const struct kvr_plan_pattern *pattern = &draft->patterns[i];
+
+        layers_at += runs_bytes(pattern);
+        bytes += runs_bytes(pattern) + blocks_bytes(pattern) +
+                 pattern->batch_count * sizeof(struct kvr_plan_batch);
+    }
     *ret_bytes = bytes;
     block = kvr_buddy_alloc(draft->memory, bytes);
     if (block == NULL)
@@ -254,69 +242,68 @@ static struct kvr_plan *allocate(struct draft *draft, uint64_t *ret_bytes)
     return plan;
 }
 
-static kvr_status fill_patterns(const struct draft *draft, struct kvr_plan *plan)
+/* From the scratch memory into the plan, and there the batches. */
+static void fill_patterns(const struct draft *draft, struct kvr_plan *plan)
 {
-    uint32_t *place = plan->layer_planes + draft->layer_count + 1;
+    unsigned char *run_place = (unsigned char *)(plan->planes + draft->plane_count);
+    unsigned char *place = (unsigned char *)(plan->layer_planes + draft->layer_count + 1);
 
     for (uint32_t i = 0; i < plan->pattern_count; i++) {
+        const struct kvr_plan_pattern *made = &draft->patterns[i];
         struct kvr_plan_pattern *pattern = &plan->patterns[i];
-        kvr_status status;
 
-        *pattern = draft->patterns[i];
-        pattern->runs = (struct kvr_plan_run *)place;
-        place += pattern->run_count * (sizeof(struct kvr_plan_run) / sizeof(*place));
+        *pattern = *made;
+        pattern->runs = (struct kvr_plan_run *)run_place;
+        memcpy(pattern->runs, made->runs, runs_bytes(made));
+        run_place += runs_bytes(made);
+        pattern->blocks = (struct kvr_plan_block *)place;
+        memcpy(pattern->blocks, made->blocks, blocks_bytes(made));
+        place += blocks_bytes(made);
         pattern->batches = (struct kvr_plan_batch *)place;
-        place += pattern->batch_count * (sizeof(struct kvr_plan_batch) / sizeof(*place));
-        status = kvr_plan_pattern_build(draft->pairs, draft->input->page_count,
-                                        &draft->input->limits, pattern, draft->error);
-        if (status != KVR_OK)
-            return status;
+        place += made->batch_count * sizeof(struct kvr_plan_batch);
+        kvr_plan_pattern_gather(&draft->input->limits, pattern);
     }
-    return KVR_OK;
 }
 
-/* Of page 0 of this (layer, part). */
+/* Of the first shared head of page 0. */
 static uint64_t base_of(const struct kvr_region_layout *layout,
-                        const struct kvr_layout_planes *planes, uint32_t layer, uint32_t part)
+                        const struct kvr_layout_planes *planes, const struct kvr_plan_share *share)
 {
-    return layout->base + (layer - layout->layer_first) * layout->layer_stride +
-           planes->part_indexes[layer][part] * layout->part_stride;
+    return layout->base + (share->layer - layout->layer_first) * layout->layer_stride +
+           planes->part_indexes[share->layer][share->part] * layout->part_stride +
+           (share->head_first - layout->head_first) * layout->head_stride;
 }
 
-static void fill_plane(const struct draft *draft, uint32_t layer, uint32_t part,
+static void fill_plane(const struct draft *draft, const struct kvr_plan_share *share,
                        struct kvr_plan *plan)
 {
-    struct kvr_plan_plane *plane = &plan->planes[plan->plane_count];
-    uint32_t source_layout = draft->sources.regions[layer][part] - 1u;
-    uint32_t target_layout = draft->targets.regions[layer][part] - 1u;
-    const struct kvr_region_layout *source = &draft->input->source_layouts[source_layout];
-    const struct kvr_region_layout *target = &draft->input->target_layouts[target_layout];
+    const struct kvr_plan_shape shape =
+        kvr_plan_shape_of(share->source, share->target, share->head_count);
+    struct kvr_plan_plane *plane = &plan->planes[plan->plane_count++];
 
     *plane = (struct kvr_plan_plane){
-        .layer = layer,
-        .part = (uint8_t)part,
-        .source_layout = source_layout,
-        .target_layout = target_layout,
-        .pattern = find_pattern(draft, source, target),
-        .source_base = base_of(source, &draft->sources, layer, part),
-        .target_base = base_of(target, &draft->targets, layer, part),
+        .layer = share->layer,
+        .part = (uint8_t)share->part,
+        .source_layout = (uint32_t)(share->source - draft->input->source_layouts),
+        .target_layout = (uint32_t)(share->target - draft->input->target_layouts),
+        .pattern = find_pattern(draft, &shape),
+        .source_base = base_of(share->source, &draft->sides.sources, share),
+        .target_base = base_of(share->target, &draft->sides.targets, share),
         .chunk_first = plan->chunk_count,
     };
     plan->chunk_count += plan->patterns[plane->pattern].chunk_count;
-    plan->plane_count++;
 }
 
 static void fill_planes(const struct draft *draft, struct kvr_plan *plan)
 {
-    for (uint32_t layer = 0; layer < KVR_LAYERS_MAX; layer++) {
-        uint32_t plane_first = plan->plane_count;
+    struct kvr_plan_share share = {.part = KVR_PART_K};
+    uint32_t layer_last = UINT32_MAX;
 
-        for (uint32_t part = KVR_PART_K; part <= KVR_PART_STATE; part++) {
-            if (draft->targets.regions[layer][part] != 0)
-                fill_plane(draft, layer, part, plan);
-        }
-        if (plan->plane_count > plane_first)
-            plan->layer_planes[plan->layer_count++] = plane_first;
+    for (; kvr_plan_share_next(&draft->sides, &share); share.part++) {
+        if (share.layer != layer_last)
+            plan->layer_planes[plan->layer_count++] = plan->plane_count;
+        layer_last = share.layer;
+        fill_plane(draft, &share, plan);
     }
     plan->layer_planes[plan->layer_count] = plan->plane_count;
 }
@@ -325,21 +312,17 @@ static kvr_status write_plan(struct draft *draft, struct kvr_plan **ret_plan)
 {
     uint64_t bytes;
     struct kvr_plan *plan = allocate(draft, &bytes);
-    kvr_status status;
 
     if (plan == NULL)
         return no_memory(draft, bytes);
-    status = fill_patterns(draft, plan);
-    if (status != KVR_OK) {
-        kvr_buddy_free(draft->memory, plan);
-        return status;
-    }
+    fill_patterns(draft, plan);
     fill_planes(draft, plan);
     plan->bytes = draft->bytes;
+    plan->piece_count = draft->piece_count;
     plan->token_first = draft->input->token_first;
     plan->token_end = draft->input->token_end;
     plan->limits = draft->input->limits;
-    plan->hash = kvr_plan_hash(plan, draft->input);
+    plan->hash = kvr_plan_hash(plan, draft->input, &draft->pages);
     *ret_plan = plan;
     return KVR_OK;
 }
@@ -347,20 +330,27 @@ static kvr_status write_plan(struct draft *draft, struct kvr_plan **ret_plan)
 kvr_status kvr_plan_make(const struct kvr_plan_input *input, struct kvr_buddy *memory,
                          struct kvr_plan **ret_plan, struct kvr_error *error)
 {
-    struct draft draft = {.input = input, .memory = memory, .error = error};
+    struct draft draft;
     kvr_status status = kvr_plan_limits_check(&input->limits, error);
 
+    memset(&draft, 0, sizeof(draft));
+    draft.input = input;
+    draft.memory = memory;
+    draft.error = error;
     if (status == KVR_OK)
-        status = index_regions(&draft);
+        status = kvr_plan_sides_index(input, &draft.sides, error);
     if (status == KVR_OK)
         status = survey(&draft);
     if (status == KVR_OK)
-        status = pair_pages(&draft);
+        status = order_pages(&draft);
     if (status == KVR_OK)
-        status = count_chunks(&draft);
+        status = build_patterns(&draft);
+    if (status == KVR_OK)
+        status = sum_up(&draft);
     if (status == KVR_OK)
         status = write_plan(&draft, ret_plan);
-    kvr_buddy_free(memory, draft.pairs);
+    kvr_buddy_free(memory, draft.scratch);
+    kvr_buddy_free(memory, draft.pages.slots);
     return status;
 }
 

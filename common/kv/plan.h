@@ -1,20 +1,28 @@
 /* A plan: which bytes of the source's pages go where in the target's, in which writes.
  *
- * One plan covers one segment of a transfer: the logical pages [page_first, page_first +
- * page_count) of one KV group, in every (layer, part) that the target has. Both sides make it from
- * the same input and compare hashes.
+ * One plan covers one segment of a transfer: a range of tokens of one KV group, in every (layer,
+ * part, head) that both sides have and that lies in the scope. Both sides make it from the same
+ * input and compare hashes.
  *
- *   piece   bytes contiguous at both ends; neighbouring pages merged
- *   chunk   one write: one piece, or a part of a long one, or several short ones (vectors)
+ *   piece   bytes contiguous at both ends; neighbours merged
+ *   chunk   one write: one piece, or a part of a long one, or several (vectors)
  *
- * A plan is compact. The pages make *patterns* (merged runs, grouped into chunks), one for each way
- * in which regions hold pages; a *plane* is one (layer, part) and names the pattern it uses. Planes
- * are ordered layer-major, so a layer's chunks are one range of numbers. Memory: runs + planes,
- * never a record a chunk. Chunk k is found by two binary searches.
+ * Pages may differ in size, in the order of tokens and heads, and in which heads they hold. A
+ * *span* is the tokens that one source page and one target page share; it moves as one run of bytes
+ * where both pages hold it alike, else as rows (of heads or of tokens, whichever the target has
+ * outside) of fragments.
  *
- * Inside a plane, chunks follow the target's addresses, not the logical order, so that pages which
- * an allocator handed out backwards merge too. A chunk has at most min(pieces_local, pieces_remote)
- * pieces: pieces that touch at one end only count as two there as well.
+ * A plan is compact. The pages make *patterns* (runs of pieces, in blocks of equal rows, grouped
+ * into chunks), one for each way in which regions hold pages; a *plane* is one (layer, part) and
+ * names the pattern it uses. Planes are ordered layer-major, so a layer's chunks are one range of
+ * numbers. Memory: runs + planes, never a record a chunk or a row. Chunk k is found by binary
+ * searches.
+ *
+ * Inside a plane, pieces follow the target's addresses, not the logical order, so that pages which
+ * an allocator handed out backwards merge too. A chunk takes pieces in that order while they make
+ * at most pieces_local runs of bytes at the source and pieces_remote at the target: pieces that
+ * touch at one end are one run there. A piece longer than chunk_bytes_max is cut at its multiples;
+ * no other piece is cut. Under that order and these pieces, the chunks are the fewest.
  *
  * Pure: no clock, no I/O, no allocation but from the buddy given. A plan is immutable after make
  * and may be read from any thread. */
@@ -26,17 +34,27 @@
 #include "base/types.h"
 
 struct kvr_plan_limits {                  /* the minimum of both sides' */
-    uint32_t pieces_local, pieces_remote; /* of one write; ≥ 1, ≤ KVR_IOV_MAX */
+    uint32_t pieces_local, pieces_remote; /* runs of one write at that end; ≥ 1, ≤ KVR_IOV_MAX */
     uint64_t chunk_bytes_max;             /* ≥ 4096 */
 };
 
+/* What of the target's group this source gives (see ranks.h); counts of 0: all of it. */
+struct kvr_plan_scope {
+    uint32_t layer_first, layer_count;
+    uint32_t head_first, head_count;
+};
+
+/* Pages are listed from the one that holds token_first, each side in its own page size. What is
+ * moved goes on behind token_end to the end of that page which ends first: between equal pages the
+ * last one moves whole. */
 struct kvr_plan_input {
     const struct kvr_region_layout *source_layouts, *target_layouts; /* all regions of both ranks */
     uint32_t source_layout_count, target_layout_count;
     uint32_t group;
-    const uint32_t *source_pages, *target_pages; /* physical ids of the segment's logical pages */
-    uint32_t page_count;
-    uint64_t token_first, token_end; /* for the record; pages are moved whole */
+    const uint32_t *source_pages, *target_pages; /* physical ids */
+    uint32_t source_page_count, target_page_count;
+    uint64_t token_first, token_end;
+    struct kvr_plan_scope scope;
     struct kvr_plan_limits limits;
 };
 
@@ -50,34 +68,56 @@ struct kvr_plan_chunk {
     uint32_t layer;
     uint8_t part; /* kvr_part */
     uint32_t piece_count;
-    struct kvr_plan_piece pieces[KVR_IOV_MAX];
+    struct kvr_plan_piece pieces[KVR_CHUNK_PIECES_MAX];
 };
 
-/* Neighbours at both ends. */
+/* Equal fragments at the pattern's inner strides; each is one piece, or several where it is longer
+ * than a chunk. Offsets are from the plane's bases. */
 struct kvr_plan_run {
-    uint32_t source_page, target_page, page_count;
+    uint64_t source_offset, target_offset;
+    uint64_t fragment_bytes;
+    uint32_t fragment_count;
+    uint32_t piece_first; /* within its block's row */
 };
 
-/* Consecutive runs that become chunks together: one run cut into several chunks, or several short
- * runs gathered into one. */
+/* The same runs, row_count times at the pattern's outer strides. The last block of a pattern is a
+ * mark: it has no rows and says where pieces and runs end. */
+struct kvr_plan_block {
+    uint32_t piece_first; /* within the pattern */
+    uint32_t run_first;
+    uint32_t row_count;
+};
+
+/* Consecutive chunks of as many pieces each. */
 struct kvr_plan_batch {
-    uint32_t run_first, run_count;
     uint32_t chunk_first; /* within the pattern */
+    uint32_t piece_first;
+    uint32_t piece_count; /* of each chunk */
+};
+
+/* How pages hold what is moved, at both ends: equal shapes make one pattern. Strides of what has
+ * a single place are 0. */
+struct kvr_plan_shape {
+    uint64_t head_bytes, head_count;
+    struct kvr_plan_end {
+        uint64_t page_stride, token_stride, head_stride;
+    } source, target;
 };
 
 struct kvr_plan_pattern {
+    struct kvr_plan_shape shape;
     struct kvr_plan_run *runs;
+    struct kvr_plan_block *blocks;
     struct kvr_plan_batch *batches;
-    uint32_t run_count, batch_count, chunk_count;
-    uint64_t page_bytes;                             /* moved of each page: one run of bytes */
-    uint64_t source_page_stride, target_page_stride; /* equal to page_bytes: neighbours touch */
+    uint32_t run_count, block_count, batch_count; /* blocks: without the mark */
+    uint32_t piece_count, chunk_count;
 };
 #define KVR_PLAN_PATTERNS_MAX 16
 
 struct kvr_plan_plane {
     uint32_t layer;
     uint32_t source_layout, target_layout, pattern;
-    uint64_t source_base, target_base; /* offset of page 0 of this (layer, part) in its region */
+    uint64_t source_base, target_base; /* offset of page 0, first shared head, in its region */
     uint32_t chunk_first;              /* within the plan */
     uint8_t part;
 };
@@ -90,6 +130,7 @@ struct kvr_plan {
     uint32_t layer_count; /* distinct layers */
     uint32_t chunk_count;
     uint64_t bytes;
+    uint64_t piece_count;
     uint64_t token_first, token_end;
     uint64_t hash; /* xxh3 of everything that decides where a byte goes */
     struct kvr_plan_limits limits;
@@ -101,15 +142,31 @@ KVR_MUST_CHECK kvr_status kvr_plan_limits_check(const struct kvr_plan_limits *li
                                                 struct kvr_error *error);
 
 /* KVR_INCOMPATIBLE with a sentence (see kvr_layout_match), KVR_INVALID (limits or a region that
- * cannot be, a page id outside its region, a target page listed twice), KVR_TOO_LARGE (chunks
- * beyond 2^32, more than KVR_PLAN_PATTERNS_MAX patterns), KVR_NO_MEMORY. A source page may be
- * listed twice: its bytes then go to two target pages. All sizes are checked: no input makes a plan
- * that names a byte outside a region or of a page not listed. page_count 0 gives a plan of no
- * chunks. */
+ * cannot be, tokens without a page, a page id outside its region, a target page listed twice),
+ * KVR_TOO_LARGE (chunks or pieces beyond 2^32, more than KVR_PLAN_PATTERNS_MAX patterns),
+ * KVR_NO_MEMORY. A source page may be listed twice: its bytes then go to two target pages. All
+ * sizes are checked: no input makes a plan that names a byte outside a region or of a page not
+ * listed. A segment of no tokens, or sides that share nothing, give a plan of no chunks. */
 KVR_MUST_CHECK kvr_status kvr_plan_make(const struct kvr_plan_input *input,
                                         struct kvr_buddy *memory, struct kvr_plan **ret_plan,
                                         struct kvr_error *error);
 void kvr_plan_free(struct kvr_plan *plan, struct kvr_buddy *memory); /* NULL is fine */
+
+/* A place in a plan: a chunk, and its first piece. Its members are the plan's own business. */
+struct kvr_plan_cursor {
+    const struct kvr_plan *plan;
+    const struct kvr_plan_plane *plane;
+    const struct kvr_plan_pattern *pattern;
+    const struct kvr_plan_batch *batch;
+    const struct kvr_plan_block *block;
+    const struct kvr_plan_run *run;
+    uint32_t chunk; /* within the pattern */
+    uint32_t row, fragment, cuts, cut;
+};
+/* chunk ≤ plan->chunk_count, where nothing is left to read. */
+void kvr_plan_seek(const struct kvr_plan *plan, uint32_t chunk, struct kvr_plan_cursor *ret_cursor);
+/* The chunk at the cursor, which moves on to the next: much cheaper than to search for each. */
+void kvr_plan_next(struct kvr_plan_cursor *cursor, struct kvr_plan_chunk *ret_chunk);
 
 /* chunk < plan->chunk_count. */
 void kvr_plan_chunk(const struct kvr_plan *plan, uint32_t chunk, struct kvr_plan_chunk *ret_chunk);
@@ -119,11 +176,13 @@ uint32_t kvr_plan_layer_index(const struct kvr_plan *plan, uint32_t chunk);
 uint32_t kvr_plan_layer(const struct kvr_plan *plan, uint32_t layer_index,
                         struct kvr_chunk_run *ret_chunks);
 
-/* An upper bound of the chunks that any plans of page_count pages of this group in total, in at
- * most segment_count segments, can have with any source that matches. 64 bits: may exceed what a
- * transfer can name. UINT64_MAX for regions or limits that kvr_plan_make would refuse. */
-uint64_t kvr_plan_chunks_max(const struct kvr_region_layout *target_layouts,
-                             uint32_t target_layout_count, uint32_t group, uint32_t page_count,
-                             uint32_t segment_count, const struct kvr_plan_limits *limits);
+/* An upper bound of the chunks that any plans of these layouts, group, scope and chunk_bytes_max
+ * can have in total, for `tokens` tokens in at most segment_count segments, where the first begins
+ * with a page of the side whose pages are smaller and each other one where the one before ended.
+ * Pages and the other members of *input are not looked at. Without source layouts the source's
+ * pages are taken to be shaped like the target's. 64 bits: may exceed what a transfer can name.
+ * UINT64_MAX for regions or limits that kvr_plan_make would refuse. */
+uint64_t kvr_plan_chunks_max(const struct kvr_plan_input *input, uint64_t tokens,
+                             uint32_t segment_count);
 
 #endif

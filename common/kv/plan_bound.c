@@ -1,52 +1,64 @@
-/* The most chunks that a plan can have, before any source is known. */
-#include "kv/layout.h"
-#include "kv/plan.h"
+/* The most chunks that plans can have, before any page is known: their pieces, since a chunk has at
+ * least one. Runs that merge only save pieces. */
+#include "kv/plan_pattern.h"
+#include "kv/plan_share.h"
 
-/* Of the pages of one (layer, part), whose page has page_bytes.
- *
- * A page larger than a chunk is cut, and merging pages only saves cuts. Otherwise let a chunk hold
- * m pages by bytes and g pieces. A gathered chunk ends because it is full of pieces: it has at
- * least g pages. Or because the next run would not fit: with that run, and the chunk or two that
- * the run becomes, there are at least m + 1 pages in two chunks, or m + 2 in three where the run is
- * longer than a chunk; the last is the worst. Or because the segment ends: once a segment. And no
- * page needs a chunk more than its own. */
-static bool plane_chunks_max(uint64_t page_bytes, uint32_t page_count, uint32_t segment_count,
-                             const struct kvr_plan_limits *limits, uint64_t *ret_count)
+/* Pieces of one span. */
+static uint64_t span_pieces(const struct kvr_plan_shape *shape, uint64_t tokens,
+                            uint64_t chunk_bytes_max)
 {
-    uint64_t gathered =
-        limits->pieces_local < limits->pieces_remote ? limits->pieces_local : limits->pieces_remote;
-    uint64_t fit = limits->chunk_bytes_max / page_bytes;
-    uint64_t thirds = 3 * gathered < fit + 2 ? 3 * gathered : fit + 2;
-    uint64_t cuts, count;
+    struct kvr_plan_grid grid = kvr_plan_grid_of(shape, tokens);
+    uint64_t cuts = kvr_plan_cuts(grid.fragment_bytes, chunk_bytes_max), pieces;
 
-    if (fit == 0) {
-        cuts = page_bytes / limits->chunk_bytes_max + (page_bytes % limits->chunk_bytes_max != 0);
-        return !__builtin_mul_overflow(cuts, page_count, ret_count);
-    }
-    count = 3 * (uint64_t)page_count / thirds + segment_count;
-    *ret_count = count < page_count ? count : page_count;
-    return true;
+    if (__builtin_mul_overflow(grid.row_count, grid.fragment_count, &pieces) ||
+        __builtin_mul_overflow(pieces, cuts, &pieces))
+        return UINT64_MAX;
+    return pieces;
 }
 
-uint64_t kvr_plan_chunks_max(const struct kvr_region_layout *target_layouts,
-                             uint32_t target_layout_count, uint32_t group, uint32_t page_count,
-                             uint32_t segment_count, const struct kvr_plan_limits *limits)
+/* Of one (layer, part). Where one page size divides the other, every span is a whole one of the
+ * smaller pages; else any may be shorter, and a segment may end in either. A shorter span can have
+ * more pieces: heads that lay side by side then lie apart. */
+static bool plane_pieces_max(const struct kvr_plan_shape *shape, uint32_t source_tokens,
+                             uint32_t target_tokens, uint64_t tokens, uint32_t segment_count,
+                             uint64_t chunk_bytes_max, uint64_t *ret_count)
 {
+    uint32_t small = source_tokens < target_tokens ? source_tokens : target_tokens;
+    uint32_t large = source_tokens < target_tokens ? target_tokens : source_tokens;
+    uint64_t pieces = span_pieces(shape, small, chunk_bytes_max), part;
+    uint64_t spans = tokens / small + (tokens % small != 0);
+
+    if (large % small != 0) {
+        part = span_pieces(shape, small - 1, chunk_bytes_max);
+        pieces = part > pieces ? part : pieces;
+        spans += tokens / large + 2 * (uint64_t)segment_count;
+    }
+    return !__builtin_mul_overflow(spans, pieces, ret_count);
+}
+
+uint64_t kvr_plan_chunks_max(const struct kvr_plan_input *input, uint64_t tokens,
+                             uint32_t segment_count)
+{
+    struct kvr_plan_share share = {.part = KVR_PART_K};
+    struct kvr_plan_input known = *input;
+    struct kvr_plan_sides sides;
     uint64_t total = 0;
 
-    if (kvr_plan_limits_check(limits, NULL) != KVR_OK)
+    if (input->source_layout_count == 0) {
+        known.source_layouts = input->target_layouts;
+        known.source_layout_count = input->target_layout_count;
+    }
+    if (kvr_plan_limits_check(&input->limits, NULL) != KVR_OK ||
+        kvr_plan_sides_index(&known, &sides, NULL) != KVR_OK)
         return UINT64_MAX;
-    for (uint32_t i = 0; i < target_layout_count; i++) {
-        const struct kvr_region_layout *layout = &target_layouts[i];
-        uint64_t planes = (uint64_t)layout->layer_count * layout->part_count, chunks;
+    for (; kvr_plan_share_next(&sides, &share); share.part++) {
+        struct kvr_plan_shape shape =
+            kvr_plan_shape_of(share.source, share.target, share.head_count);
+        uint64_t count;
 
-        if (layout->group != group)
-            continue;
-        if (kvr_layout_check(layout, NULL) != KVR_OK ||
-            !plane_chunks_max(kvr_layout_page_bytes(layout), page_count, segment_count, limits,
-                              &chunks) ||
-            __builtin_mul_overflow(chunks, planes, &chunks) ||
-            __builtin_add_overflow(total, chunks, &total))
+        if (!plane_pieces_max(&shape, share.source->page_tokens, share.target->page_tokens, tokens,
+                              segment_count, input->limits.chunk_bytes_max, &count) ||
+            __builtin_add_overflow(total, count, &total))
             return UINT64_MAX;
     }
     return total;

@@ -1,8 +1,9 @@
-/* Finding the bytes of chunk k, which no plan stores: the plane by its first chunk, then the batch
- * by its first chunk, then either a cut of one long run or a list of short ones. */
+/* Finding the bytes of chunk k, which no plan stores: the plane by its first chunk, the batch by
+ * its first chunk, its first piece by block and run; from there piece after piece. Whoever posts
+ * chunk after chunk searches once and goes on from there. */
 #include <assert.h>
 
-#include "kv/plan.h"
+#include "kv/plan_pattern.h"
 
 /* The last plane that begins at or before the chunk. The loop has no branch to mispredict. */
 static const struct kvr_plan_plane *plane_of(const struct kvr_plan *plan, uint32_t chunk)
@@ -27,46 +28,158 @@ static const struct kvr_plan_batch *batch_of(const struct kvr_plan_pattern *patt
     return batch;
 }
 
-static void set_piece(const struct kvr_plan_plane *plane, const struct kvr_plan_pattern *pattern,
-                      const struct kvr_plan_run *run, uint64_t skip, uint64_t bytes,
-                      struct kvr_plan_piece *piece)
+static const struct kvr_plan_block *block_of(const struct kvr_plan_pattern *pattern, uint32_t piece)
 {
-    piece->source_layout = plane->source_layout;
-    piece->target_layout = plane->target_layout;
-    piece->source_offset =
-        plane->source_base + run->source_page * pattern->source_page_stride + skip;
-    piece->target_offset =
-        plane->target_base + run->target_page * pattern->target_page_stride + skip;
-    piece->bytes = bytes;
+    const struct kvr_plan_block *block = pattern->blocks;
+
+    for (uint32_t count = pattern->block_count, half; count > 1; count -= half) {
+        half = count / 2;
+        block += block[half].piece_first <= piece ? half : 0;
+    }
+    return block;
+}
+
+static const struct kvr_plan_run *run_of(const struct kvr_plan_run *run, uint32_t run_count,
+                                         uint32_t piece)
+{
+    for (uint32_t count = run_count, half; count > 1; count -= half) {
+        half = count / 2;
+        run += run[half].piece_first <= piece ? half : 0;
+    }
+    return run;
+}
+
+static void enter_run(struct kvr_plan_cursor *cursor, const struct kvr_plan_run *run)
+{
+    cursor->run = run;
+    cursor->cuts =
+        (uint32_t)kvr_plan_cuts(run->fragment_bytes, cursor->plan->limits.chunk_bytes_max);
+    cursor->fragment = cursor->cut = 0;
+}
+
+static void seek(struct kvr_plan_cursor *cursor, uint32_t piece)
+{
+    const struct kvr_plan_block *block = block_of(cursor->pattern, piece);
+    const struct kvr_plan_run *runs = &cursor->pattern->runs[block->run_first];
+    uint32_t row_pieces = (block[1].piece_first - block->piece_first) / block->row_count;
+
+    piece -= block->piece_first;
+    cursor->block = block;
+    cursor->row = piece / row_pieces;
+    piece %= row_pieces;
+    enter_run(cursor, run_of(runs, block[1].run_first - block->run_first, piece));
+    piece -= cursor->run->piece_first;
+    cursor->fragment = piece / cursor->cuts;
+    cursor->cut = piece % cursor->cuts;
+}
+
+/* There is one more piece in the pattern. */
+static void advance(struct kvr_plan_cursor *cursor)
+{
+    const struct kvr_plan_run *runs = cursor->pattern->runs;
+
+    if (++cursor->cut < cursor->cuts)
+        return;
+    cursor->cut = 0;
+    if (++cursor->fragment < cursor->run->fragment_count)
+        return;
+    if (cursor->run + 1 < &runs[cursor->block[1].run_first]) {
+        enter_run(cursor, cursor->run + 1);
+        return;
+    }
+    if (++cursor->row == cursor->block->row_count) {
+        cursor->block++;
+        cursor->row = 0;
+    }
+    enter_run(cursor, &runs[cursor->block->run_first]);
+}
+
+static uint64_t inside(const struct kvr_plan_end *end, bool head_major, uint64_t row,
+                       uint64_t fragment)
+{
+    return head_major ? row * end->head_stride + fragment * end->token_stride
+                      : row * end->token_stride + fragment * end->head_stride;
+}
+
+static void read_piece(const struct kvr_plan_cursor *cursor, struct kvr_plan_piece *ret_piece)
+{
+    const struct kvr_plan_shape *shape = &cursor->pattern->shape;
+    const struct kvr_plan_run *run = cursor->run;
+    uint64_t bytes_max = cursor->plan->limits.chunk_bytes_max, cut = cursor->cut * bytes_max;
+    uint64_t left = run->fragment_bytes - cut;
+    bool heads = kvr_plan_head_major(shape);
+
+    *ret_piece = (struct kvr_plan_piece){
+        .source_layout = cursor->plane->source_layout,
+        .target_layout = cursor->plane->target_layout,
+        .source_offset = cursor->plane->source_base + run->source_offset + cut +
+                         inside(&shape->source, heads, cursor->row, cursor->fragment),
+        .target_offset = cursor->plane->target_base + run->target_offset + cut +
+                         inside(&shape->target, heads, cursor->row, cursor->fragment),
+        .bytes = left < bytes_max ? left : bytes_max,
+    };
+}
+
+void kvr_plan_seek(const struct kvr_plan *plan, uint32_t chunk, struct kvr_plan_cursor *ret_cursor)
+{
+    struct kvr_plan_cursor cursor = {.plan = plan};
+
+    if (chunk < plan->chunk_count) {
+        cursor.plane = plane_of(plan, chunk);
+        cursor.pattern = &plan->patterns[cursor.plane->pattern];
+        cursor.chunk = chunk - cursor.plane->chunk_first;
+        cursor.batch = batch_of(cursor.pattern, cursor.chunk);
+        seek(&cursor, cursor.batch->piece_first +
+                          (cursor.chunk - cursor.batch->chunk_first) * cursor.batch->piece_count);
+    }
+    *ret_cursor = cursor;
+}
+
+/* From the last piece of a chunk to the first of the next one, if there is one. */
+static void enter_chunk(struct kvr_plan_cursor *cursor)
+{
+    const struct kvr_plan *plan = cursor->plan;
+    const struct kvr_plan_batch *next = cursor->batch + 1;
+
+    if (++cursor->chunk < cursor->pattern->chunk_count) {
+        if (next < &cursor->pattern->batches[cursor->pattern->batch_count] &&
+            cursor->chunk == next->chunk_first)
+            cursor->batch = next;
+        advance(cursor);
+        return;
+    }
+    do {
+        if (++cursor->plane == &plan->planes[plan->plane_count])
+            return;
+        cursor->pattern = &plan->patterns[cursor->plane->pattern];
+    } while (cursor->pattern->chunk_count == 0);
+    cursor->chunk = 0;
+    cursor->batch = cursor->pattern->batches;
+    seek(cursor, 0);
+}
+
+void kvr_plan_next(struct kvr_plan_cursor *cursor, struct kvr_plan_chunk *ret_chunk)
+{
+    uint32_t piece_count = cursor->batch->piece_count;
+
+    ret_chunk->layer = cursor->plane->layer;
+    ret_chunk->part = cursor->plane->part;
+    ret_chunk->piece_count = piece_count;
+    read_piece(cursor, &ret_chunk->pieces[0]);
+    for (uint32_t i = 1; i < piece_count; i++) {
+        advance(cursor);
+        read_piece(cursor, &ret_chunk->pieces[i]);
+    }
+    enter_chunk(cursor);
 }
 
 void kvr_plan_chunk(const struct kvr_plan *plan, uint32_t chunk, struct kvr_plan_chunk *ret_chunk)
 {
-    const struct kvr_plan_plane *plane;
-    const struct kvr_plan_pattern *pattern;
-    const struct kvr_plan_batch *batch;
-    const struct kvr_plan_run *runs;
+    struct kvr_plan_cursor cursor;
 
     assert(chunk < plan->chunk_count);
-    plane = plane_of(plan, chunk);
-    pattern = &plan->patterns[plane->pattern];
-    batch = batch_of(pattern, chunk - plane->chunk_first);
-    runs = &pattern->runs[batch->run_first];
-    ret_chunk->layer = plane->layer;
-    ret_chunk->part = plane->part;
-    ret_chunk->piece_count = batch->run_count;
-    if (batch->run_count == 1) {
-        uint64_t bytes_max = plan->limits.chunk_bytes_max;
-        uint64_t cut_at = (chunk - plane->chunk_first - batch->chunk_first) * bytes_max;
-        uint64_t left = runs->page_count * pattern->page_bytes - cut_at;
-
-        set_piece(plane, pattern, runs, cut_at, left < bytes_max ? left : bytes_max,
-                  &ret_chunk->pieces[0]);
-        return;
-    }
-    for (uint32_t i = 0; i < batch->run_count; i++)
-        set_piece(plane, pattern, &runs[i], 0, runs[i].page_count * pattern->page_bytes,
-                  &ret_chunk->pieces[i]);
+    kvr_plan_seek(plan, chunk, &cursor);
+    kvr_plan_next(&cursor, ret_chunk);
 }
 
 uint32_t kvr_plan_layer_index(const struct kvr_plan *plan, uint32_t chunk)

@@ -2,123 +2,308 @@
 
 #include <inttypes.h>
 
-#define DIGIT_BITS 11
-#define DIGITS     (1u << DIGIT_BITS)
-
-/* One pass of a radix sort: stable, by the digit at `shift`. */
-static void sort_digit(const struct kvr_plan_pair *from, struct kvr_plan_pair *to, uint32_t count,
-                       uint32_t shift)
+static struct kvr_plan_end end_of(const struct kvr_region_layout *layout, uint32_t head_count)
 {
-    uint32_t places[DIGITS] = {0}, place = 0;
-
-    for (uint32_t i = 0; i < count; i++)
-        places[from[i].target_page >> shift & (DIGITS - 1)]++;
-    for (uint32_t digit = 0; digit < DIGITS; digit++) {
-        uint32_t digit_count = places[digit];
-
-        places[digit] = place;
-        place += digit_count;
-    }
-    for (uint32_t i = 0; i < count; i++)
-        to[places[from[i].target_page >> shift & (DIGITS - 1)]++] = from[i];
+    return (struct kvr_plan_end){
+        .page_stride = layout->page_count > 1 ? layout->page_stride : 0,
+        .token_stride = layout->page_tokens > 1 ? layout->token_stride : 0,
+        .head_stride = head_count > 1 ? layout->head_stride : 0,
+    };
 }
 
-void kvr_plan_pairs_sort(struct kvr_plan_pair *pairs, struct kvr_plan_pair *scratch,
-                         uint32_t pair_count)
+struct kvr_plan_shape kvr_plan_shape_of(const struct kvr_region_layout *source,
+                                        const struct kvr_region_layout *target, uint32_t head_count)
 {
-    struct kvr_plan_pair *from = pairs, *to = scratch, *swap;
-    uint32_t bits = 0;
-
-    for (uint32_t i = 0; i < pair_count; i++)
-        bits |= pairs[i].target_page;
-    for (uint32_t shift = 0; shift < 32 && bits >> shift != 0; shift += DIGIT_BITS) {
-        sort_digit(from, to, pair_count, shift);
-        swap = from;
-        from = to;
-        to = swap;
-    }
-    if (from != pairs)
-        memcpy(pairs, from, (size_t)pair_count * sizeof(*pairs));
+    return (struct kvr_plan_shape){
+        .head_bytes = target->head_bytes,
+        .head_count = head_count,
+        .source = end_of(source, head_count),
+        .target = end_of(target, head_count),
+    };
 }
 
+bool kvr_plan_head_major(const struct kvr_plan_shape *shape)
+{
+    return shape->target.head_stride > shape->target.token_stride;
+}
+
+/* The strides of rows (outer) and of the fragments in a row (inner). */
+static uint64_t outer(const struct kvr_plan_end *end, bool head_major)
+{
+    return head_major ? end->head_stride : end->token_stride;
+}
+
+static uint64_t inner(const struct kvr_plan_end *end, bool head_major)
+{
+    return head_major ? end->token_stride : end->head_stride;
+}
+
+struct kvr_plan_grid kvr_plan_grid_of(const struct kvr_plan_shape *shape, uint64_t tokens)
+{
+    const struct kvr_plan_end *source = &shape->source, *target = &shape->target;
+    bool heads = kvr_plan_head_major(shape);
+    struct kvr_plan_grid grid = {
+        .tokens = tokens,
+        .row_count = heads ? shape->head_count : tokens,
+        .fragment_count = heads ? tokens : shape->head_count,
+        .fragment_bytes = shape->head_bytes,
+    };
+
+    if (inner(source, heads) == grid.fragment_bytes &&
+        inner(target, heads) == grid.fragment_bytes) {
+        grid.fragment_bytes *= grid.fragment_count;
+        grid.fragment_count = 1;
+    }
+    if (grid.fragment_count == 1 && outer(source, heads) == grid.fragment_bytes &&
+        outer(target, heads) == grid.fragment_bytes) {
+        grid.fragment_bytes *= grid.row_count;
+        grid.row_count = 1;
+    }
+    return grid;
+}
+
+/* The end of a pattern as far as it is written. */
 struct builder {
     struct kvr_plan_pattern *pattern;
-    uint64_t bytes_max;
-    uint32_t pieces_max;
-    struct kvr_plan_batch open; /* what is being gathered; empty when run_count is 0 */
-    uint64_t open_bytes, chunk_count;
+    uint64_t chunk_bytes_max;
+    uint64_t source_outer, target_outer, source_inner, target_inner;
+    uint64_t piece_count;            /* before the last block */
+    uint64_t row_count, row_pieces;  /* of the last block */
+    uint32_t row_runs;               /* of its row */
+    struct kvr_plan_run last;        /* its last run */
+    uint64_t last_first;             /* pieces of the row before that */
+    uint64_t source_end, target_end; /* of the last piece of its last row */
 };
 
-static void close_batch(struct builder *builder, uint64_t chunk_count)
+static struct builder begin(uint64_t chunk_bytes_max, struct kvr_plan_pattern *pattern)
 {
-    struct kvr_plan_pattern *pattern = builder->pattern;
+    const struct kvr_plan_shape *shape = &pattern->shape;
+    bool heads = kvr_plan_head_major(shape);
 
-    if (pattern->batches != NULL)
-        pattern->batches[pattern->batch_count] = builder->open;
-    pattern->batch_count++;
-    builder->chunk_count += chunk_count;
-    builder->open.run_count = 0;
+    pattern->run_count = pattern->block_count = pattern->piece_count = 0;
+    return (struct builder){
+        .pattern = pattern,
+        .chunk_bytes_max = chunk_bytes_max,
+        .source_outer = outer(&shape->source, heads),
+        .target_outer = outer(&shape->target, heads),
+        .source_inner = inner(&shape->source, heads),
+        .target_inner = inner(&shape->target, heads),
+    };
 }
 
-/* Runs come in the target's order; each joins the open batch, or closes it and opens the next.
- * Greedy is fewest, because whatever fits in one write still does with runs taken off either end.
- */
-static void add_run(struct builder *builder, const struct kvr_plan_run *run)
+static void open_block(struct builder *builder, uint64_t row_count)
 {
     struct kvr_plan_pattern *pattern = builder->pattern;
-    uint64_t bytes = run->page_count * pattern->page_bytes, bytes_max = builder->bytes_max;
 
-    if (builder->open.run_count > 0 && builder->open.run_count < builder->pieces_max &&
-        bytes <= bytes_max - builder->open_bytes) {
-        builder->open.run_count++;
-        builder->open_bytes += bytes;
-    } else {
-        if (builder->open.run_count > 0)
-            close_batch(builder, 1);
-        builder->open = (struct kvr_plan_batch){.run_first = pattern->run_count,
-                                                .run_count = 1,
-                                                .chunk_first = (uint32_t)builder->chunk_count};
-        builder->open_bytes = bytes;
-    }
+    builder->piece_count += builder->row_count * builder->row_pieces;
+    builder->row_count = row_count;
+    builder->row_pieces = builder->row_runs = 0;
     if (pattern->runs != NULL)
-        pattern->runs[pattern->run_count] = *run;
-    pattern->run_count++;
-    if (bytes > bytes_max)
-        close_batch(builder, bytes / bytes_max + (bytes % bytes_max != 0));
+        pattern->blocks[pattern->block_count] = (struct kvr_plan_block){
+            .piece_first = (uint32_t)builder->piece_count,
+            .run_first = pattern->run_count,
+            .row_count = (uint32_t)row_count,
+        };
+    pattern->block_count++;
 }
 
-kvr_status kvr_plan_pattern_build(const struct kvr_plan_pair *pairs, uint32_t pair_count,
-                                  const struct kvr_plan_limits *limits,
+/* Writes the last run as it is now, and where its last piece of the last row ends. */
+static void set_last(struct builder *builder)
+{
+    const struct kvr_plan_run *last = &builder->last;
+    uint64_t fragments = last->fragment_count - 1, rows = builder->row_count - 1;
+
+    builder->source_end = last->source_offset + fragments * builder->source_inner +
+                          rows * builder->source_outer + last->fragment_bytes;
+    builder->target_end = last->target_offset + fragments * builder->target_inner +
+                          rows * builder->target_outer + last->fragment_bytes;
+    builder->row_pieces =
+        builder->last_first +
+        last->fragment_count * kvr_plan_cuts(last->fragment_bytes, builder->chunk_bytes_max);
+    if (builder->pattern->runs != NULL)
+        builder->pattern->runs[builder->pattern->run_count - 1] = *last;
+}
+
+static void add_run(struct builder *builder, uint64_t source, uint64_t target, uint64_t count,
+                    uint64_t bytes)
+{
+    builder->last = (struct kvr_plan_run){
+        .source_offset = source,
+        .target_offset = target,
+        .fragment_bytes = bytes,
+        .fragment_count = (uint32_t)count,
+        .piece_first = (uint32_t)builder->row_pieces,
+    };
+    builder->last_first = builder->row_pieces;
+    builder->pattern->run_count++;
+    builder->row_runs++;
+    set_last(builder);
+}
+
+/* The last row of the last block becomes a block of its own. */
+static void split_row(struct builder *builder)
+{
+    struct kvr_plan_pattern *pattern = builder->pattern;
+    uint64_t rows = builder->row_count - 1, source = rows * builder->source_outer;
+    uint64_t target = rows * builder->target_outer;
+    uint32_t runs = builder->row_runs, first = pattern->run_count - runs;
+
+    builder->row_count = rows;
+    if (pattern->runs != NULL)
+        pattern->blocks[pattern->block_count - 1].row_count = (uint32_t)rows;
+    open_block(builder, 1);
+    for (uint32_t i = 0; pattern->runs != NULL && i + 1 < runs; i++) {
+        struct kvr_plan_run *copy = &pattern->runs[pattern->run_count + i];
+
+        *copy = pattern->runs[first + i];
+        copy->source_offset += source;
+        copy->target_offset += target;
+    }
+    pattern->run_count += runs;
+    builder->row_runs = runs;
+    builder->last.source_offset += source;
+    builder->last.target_offset += target;
+    set_last(builder);
+}
+
+/* Makes the last fragment a run of its own in a block of one row, so that it can grow. */
+static void isolate_last(struct builder *builder)
+{
+    struct kvr_plan_run *last = &builder->last;
+    uint64_t fragments = last->fragment_count - 1;
+
+    if (builder->row_count > 1)
+        split_row(builder);
+    if (fragments == 0)
+        return;
+    last->fragment_count = (uint32_t)fragments;
+    set_last(builder);
+    add_run(builder, last->source_offset + fragments * builder->source_inner,
+            last->target_offset + fragments * builder->target_inner, 1, last->fragment_bytes);
+}
+
+static bool touches(const struct builder *builder, uint64_t source, uint64_t target)
+{
+    return builder->row_count > 0 && builder->source_end == source && builder->target_end == target;
+}
+
+/* One row of a grid. Its first fragment may go on where the last one ended. */
+static void add_row(struct builder *builder, const struct kvr_plan_grid *grid, uint64_t source,
+                    uint64_t target)
+{
+    uint64_t count = grid->fragment_count;
+
+    if (touches(builder, source, target)) {
+        isolate_last(builder);
+        builder->last.fragment_bytes += grid->fragment_bytes;
+        set_last(builder);
+        source += builder->source_inner;
+        target += builder->target_inner;
+        if (--count == 0)
+            return;
+    }
+    if (builder->row_count != 1)
+        open_block(builder, 1);
+    add_run(builder, source, target, count, grid->fragment_bytes);
+}
+
+static uint64_t offset_of(const struct kvr_plan_end *end, uint32_t page, uint64_t token)
+{
+    return page * end->page_stride + token * end->token_stride;
+}
+
+/* Rows of tokens: one span after the other. */
+static void add_token_rows(struct builder *builder, const struct kvr_plan_grid *grid,
+                           const struct kvr_plan_span *span)
+{
+    const struct kvr_plan_shape *shape = &builder->pattern->shape;
+    uint64_t source = offset_of(&shape->source, span->source_page, span->source_token);
+    uint64_t target = offset_of(&shape->target, span->target_page, span->target_token);
+    uint64_t rows = grid->row_count;
+
+    if (rows == 1 || touches(builder, source, target)) {
+        add_row(builder, grid, source, target);
+        source += builder->source_outer;
+        target += builder->target_outer;
+        rows--;
+    }
+    if (rows == 0)
+        return;
+    open_block(builder, rows);
+    add_run(builder, source, target, grid->fragment_count, grid->fragment_bytes);
+}
+
+/* Rows of heads: a row goes through all spans of the target's page. */
+static void add_head_rows(struct builder *builder, const struct kvr_plan_pages *pages,
+                          const struct kvr_plan_slot *slot, struct kvr_plan_span span)
+{
+    const struct kvr_plan_shape *shape = &builder->pattern->shape;
+    const struct kvr_plan_span first = span;
+    uint64_t source = offset_of(&shape->source, span.source_page, span.source_token);
+    uint64_t target = offset_of(&shape->target, span.target_page, span.target_token);
+    uint64_t done = 0;
+
+    if (touches(builder, source, target)) { /* the first row goes on where the last page ended */
+        do {
+            struct kvr_plan_grid grid = kvr_plan_grid_of(shape, span.tokens);
+
+            add_row(builder, &grid, offset_of(&shape->source, span.source_page, span.source_token),
+                    offset_of(&shape->target, span.target_page, span.target_token));
+        } while (kvr_plan_span_next(pages, slot, &span));
+        done = 1;
+    }
+    open_block(builder, shape->head_count - done);
+    span = first;
+    do {
+        struct kvr_plan_grid grid = kvr_plan_grid_of(shape, span.tokens);
+
+        add_run(builder,
+                offset_of(&shape->source, span.source_page, span.source_token) +
+                    done * builder->source_outer,
+                offset_of(&shape->target, span.target_page, span.target_token) +
+                    done * builder->target_outer,
+                grid.fragment_count, grid.fragment_bytes);
+    } while (kvr_plan_span_next(pages, slot, &span));
+}
+
+static void add_page(struct builder *builder, const struct kvr_plan_pages *pages,
+                     const struct kvr_plan_slot *slot, bool head_major, struct kvr_plan_grid *grid)
+{
+    struct kvr_plan_span span;
+
+    if (!kvr_plan_span_begin(pages, slot, &span))
+        return;
+    if (span.tokens != grid->tokens)
+        *grid = kvr_plan_grid_of(&builder->pattern->shape, span.tokens);
+    if (head_major && grid->row_count > 1) {
+        add_head_rows(builder, pages, slot, span);
+        return;
+    }
+    do {
+        if (span.tokens != grid->tokens)
+            *grid = kvr_plan_grid_of(&builder->pattern->shape, span.tokens);
+        add_token_rows(builder, grid, &span);
+    } while (kvr_plan_span_next(pages, slot, &span));
+}
+
+kvr_status kvr_plan_pattern_build(const struct kvr_plan_pages *pages, uint64_t chunk_bytes_max,
                                   struct kvr_plan_pattern *pattern, struct kvr_error *error)
 {
-    struct builder builder = {
-        .pattern = pattern,
-        .bytes_max = limits->chunk_bytes_max,
-        .pieces_max = limits->pieces_local < limits->pieces_remote ? limits->pieces_local
-                                                                   : limits->pieces_remote,
-    };
-    bool dense = pattern->source_page_stride == pattern->page_bytes &&
-                 pattern->target_page_stride == pattern->page_bytes;
+    struct builder builder = begin(chunk_bytes_max, pattern);
+    bool head_major = kvr_plan_head_major(&pattern->shape);
+    struct kvr_plan_grid grid = {0};
 
-    pattern->run_count = pattern->batch_count = pattern->chunk_count = 0;
-    for (uint32_t i = 0; i < pair_count;) {
-        struct kvr_plan_run run = {pairs[i].source_page, pairs[i].target_page, 1};
-
-        for (i++; dense && i < pair_count; i++) {
-            if (pairs[i].source_page != run.source_page + run.page_count ||
-                pairs[i].target_page != run.target_page + run.page_count)
-                break;
-            run.page_count++;
-        }
-        add_run(&builder, &run);
-        if (builder.chunk_count >= UINT32_MAX)
+    for (uint32_t i = 0; i < pages->target_page_count; i++) {
+        add_page(&builder, pages, &pages->slots[i], head_major, &grid);
+        if (builder.piece_count + builder.row_count * builder.row_pieces > UINT32_MAX)
             return kvr_error_set(error, KVR_TOO_LARGE, "plan",
-                                 "%" PRIu32 " pages of %" PRIu64
-                                 " B need more than 2^32 writes of at most %" PRIu64 " B",
-                                 pair_count, pattern->page_bytes, limits->chunk_bytes_max);
+                                 "%" PRIu64 " tokens of %" PRIu64 " heads of %" PRIu64
+                                 " B need more than 2^32 pieces of at most %" PRIu64 " B",
+                                 pages->token_end - pages->token_first, pattern->shape.head_count,
+                                 pattern->shape.head_bytes, chunk_bytes_max);
     }
-    if (builder.open.run_count > 0)
-        close_batch(&builder, 1);
-    pattern->chunk_count = (uint32_t)builder.chunk_count;
+    open_block(&builder, 0); /* the mark */
+    pattern->block_count--;
+    pattern->piece_count = (uint32_t)builder.piece_count;
     return KVR_OK;
 }

@@ -1,26 +1,41 @@
-/* How a segment's pages become runs, batches and chunks, for one page size and one pair of strides.
- * Private to common/kv. Pure. */
+/* How a segment's pages become runs and blocks, and those batches of chunks, for one shape. Private
+ * to common/kv. Pure. */
 #ifndef KVR_KV_PLAN_PATTERN_H
 #define KVR_KV_PLAN_PATTERN_H
 
-#include "kv/plan.h"
+#include "kv/plan_pages.h"
 
-/* One logical page, at both ends. */
-struct kvr_plan_pair {
-    uint32_t source_page, target_page;
+/* What is moved of the pages of two regions that share head_count heads. */
+struct kvr_plan_shape kvr_plan_shape_of(const struct kvr_region_layout *source,
+                                        const struct kvr_region_layout *target,
+                                        uint32_t head_count);
+
+/* The target has heads outside and tokens inside. */
+bool kvr_plan_head_major(const struct kvr_plan_shape *shape);
+
+/* How a span of so many tokens moves: row_count rows of fragment_count fragments. */
+struct kvr_plan_grid {
+    uint64_t tokens;
+    uint64_t row_count, fragment_count, fragment_bytes;
 };
+struct kvr_plan_grid kvr_plan_grid_of(const struct kvr_plan_shape *shape, uint64_t tokens);
 
-/* By target page; scratch is as large as pairs. */
-void kvr_plan_pairs_sort(struct kvr_plan_pair *pairs, struct kvr_plan_pair *scratch,
-                         uint32_t pair_count);
-
-/* page_bytes and the strides of *pattern are given; the counts are computed. Where runs and batches
- * are not NULL they are written too: call once to count, once to fill. Pairs are sorted by target.
- * KVR_TOO_LARGE: more than 2^32 - 1 chunks. */
-KVR_MUST_CHECK kvr_status kvr_plan_pattern_build(const struct kvr_plan_pair *pairs,
-                                                 uint32_t pair_count,
-                                                 const struct kvr_plan_limits *limits,
+/* The shape of *pattern is given. Counts runs, blocks and pieces; where runs is not NULL, writes
+ * runs and blocks (with the mark) too: call once to count, once to fill. KVR_TOO_LARGE: more than
+ * 2^32 - 1 pieces. */
+KVR_MUST_CHECK kvr_status kvr_plan_pattern_build(const struct kvr_plan_pages *pages,
+                                                 uint64_t chunk_bytes_max,
                                                  struct kvr_plan_pattern *pattern,
                                                  struct kvr_error *error);
+/* From runs and blocks, the chunks: counts batches and chunks; where batches is not NULL, writes
+ * them. */
+void kvr_plan_pattern_gather(const struct kvr_plan_limits *limits,
+                             struct kvr_plan_pattern *pattern);
+
+/* Pieces of one fragment. */
+static inline uint64_t kvr_plan_cuts(uint64_t fragment_bytes, uint64_t chunk_bytes_max)
+{
+    return fragment_bytes <= chunk_bytes_max ? 1 : (fragment_bytes - 1) / chunk_bytes_max + 1;
+}
 
 #endif

@@ -50,6 +50,13 @@ static void check_places(const struct kvr_region_layout *layout)
         all = all > PLACES_MAX ? all : all * counts[i];
     }
     assert(address(layout, last) + layout->head_bytes <= layout->bytes);
+    if (layout->page_count > 1) { /* a page ends before the next begins */
+        uint32_t first[5] = {0}, next[5] = {0, 0, 1};
+
+        first[3] = last[3];
+        first[4] = last[4];
+        assert(address(layout, first) + layout->head_bytes <= address(layout, next));
+    }
     if (all > PLACES_MAX)
         return;
     do
@@ -73,7 +80,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (kvr_layout_check(&layouts[i], &error) == KVR_OK)
             check_places(&layouts[i]);
     }
-    if (kvr_layout_match(layouts, 1, layouts + 1, 1, layouts[1].group, &error) == KVR_OK)
-        assert(kvr_layout_page_bytes(&layouts[0]) == kvr_layout_page_bytes(&layouts[1]));
+    if (kvr_layout_covers(layouts, 1, layouts + 1, 1, layouts[1].group, &error) == KVR_OK)
+        assert(layouts[0].head_bytes == layouts[1].head_bytes &&
+               layouts[0].layer_count >= layouts[1].layer_count &&
+               layouts[0].head_count >= layouts[1].head_count);
     return 0;
 }

@@ -1,15 +1,17 @@
 /* Goal: no input makes a plan that names a byte outside a region, or of a page that is not listed,
- * or moves a page to another's place. Method: books of the listed pages; every piece is taken apart
- * into pages and looked up. */
+ * or moves a token's head to another's place. Method: books of every head of every token that may
+ * move, of one (layer, part) at a time; every piece is taken apart into such heads and looked up.
+ */
 #include <assert.h>
+#include <stdlib.h>
 
-#include "kv/layout.h"
 #include "kv/plan.h"
 #include "tests/support/layout_input.h"
 
 #define PAGES_MAX   64
 #define REGIONS_MAX 3
 #define CHUNKS_MAX  2000 /* looked at from either end of a plan */
+#define BOOKED_MAX  4096
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -19,104 +21,165 @@ struct request {
     struct kvr_plan_input input;
 };
 
-static bool listed(const struct request *request, uint64_t source_page, uint64_t target_page)
+/* One head of one token, at both ends. */
+struct booked {
+    uint64_t source, target;
+};
+struct books {
+    uint32_t layer;
+    uint8_t part;
+    const struct kvr_region_layout *source, *target;
+    struct booked booked[BOOKED_MAX];
+    uint32_t count;
+    bool whole; /* else there were too many */
+};
+
+static uint64_t smaller(uint64_t a, uint64_t b)
 {
-    for (uint32_t i = 0; i < request->input.page_count; i++) {
-        if (request->source_pages[i] == source_page && request->target_pages[i] == target_page)
-            return true;
-    }
-    return false;
+    return a < b ? a : b;
 }
 
-/* Of page 0, by the formula of base/types.h. */
-static uint64_t base_of(const struct kvr_region_layout *layout, uint32_t layer, uint8_t part)
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* By the formula of base/types.h. */
+static uint64_t place(const struct kvr_region_layout *layout, const struct books *books,
+                      uint32_t page, uint64_t token, uint64_t head)
 {
     uint32_t index = 0;
 
-    assert(layer >= layout->layer_first && layer - layout->layer_first < layout->layer_count);
-    while (layout->parts[index] != part)
+    while (layout->parts[index] != books->part)
         index++;
     assert(index < layout->part_count);
-    return layout->base + (layer - layout->layer_first) * layout->layer_stride +
-           index * layout->part_stride;
+    return layout->base + (books->layer - layout->layer_first) * layout->layer_stride +
+           index * layout->part_stride + page * layout->page_stride + token * layout->token_stride +
+           (head - layout->head_first) * layout->head_stride;
 }
 
-/* Which page an offset lies in, and where in it. A region of one page may have any stride. */
-static uint64_t split(const struct kvr_region_layout *layout, uint64_t offset, uint64_t *ret_inside)
+static int by_target(const void *a, const void *b)
 {
-    if (layout->page_count == 1) {
-        *ret_inside = offset;
-        return 0;
+    const struct booked *x = a, *y = b;
+
+    return x->target < y->target ? -1 : x->target > y->target;
+}
+
+static void book_token(const struct request *request, uint64_t token, struct books *books)
+{
+    const struct kvr_plan_input *input = &request->input;
+    const struct kvr_region_layout *source = books->source, *target = books->target;
+    uint64_t from = token / source->page_tokens - input->token_first / source->page_tokens;
+    uint64_t to = token / target->page_tokens - input->token_first / target->page_tokens;
+    uint64_t head = larger(source->head_first, target->head_first);
+    uint64_t end = smaller((uint64_t)source->head_first + source->head_count,
+                           (uint64_t)target->head_first + target->head_count);
+
+    assert(from < input->source_page_count && to < input->target_page_count);
+    if (input->scope.head_count > 0) {
+        head = larger(head, input->scope.head_first);
+        end = smaller(end, (uint64_t)input->scope.head_first + input->scope.head_count);
     }
-    *ret_inside = offset % layout->page_stride;
-    return offset / layout->page_stride;
+    for (; head < end; head++) {
+        books->whole = books->whole && books->count < BOOKED_MAX;
+        if (!books->whole)
+            return;
+        books->booked[books->count++] = (struct booked){
+            place(source, books, request->source_pages[from], token % source->page_tokens, head),
+            place(target, books, request->target_pages[to], token % target->page_tokens, head),
+        };
+    }
 }
 
-/* Each byte of the piece lies in a listed page at both ends. */
-static void check_piece(const struct request *request, const struct kvr_plan_chunk *chunk,
-                        const struct kvr_plan_piece *piece)
+static void open_books(const struct request *request, const struct kvr_plan_chunk *chunk,
+                       struct books *books)
 {
-    const struct kvr_region_layout *source = &request->sources[piece->source_layout];
-    const struct kvr_region_layout *target = &request->targets[piece->target_layout];
-    uint64_t page_bytes = kvr_layout_page_bytes(target), step;
-    uint64_t from = piece->source_offset, to = piece->target_offset, end;
+    const struct kvr_plan_input *input = &request->input;
+    const struct kvr_plan_piece *piece = &chunk->pieces[0];
+    uint64_t source_tokens, target_tokens, end;
 
-    assert(piece->source_layout < request->input.source_layout_count);
-    assert(piece->target_layout < request->input.target_layout_count);
+    assert(piece->source_layout < input->source_layout_count);
+    assert(piece->target_layout < input->target_layout_count);
+    books->layer = chunk->layer;
+    books->part = chunk->part;
+    books->source = &request->sources[piece->source_layout];
+    books->target = &request->targets[piece->target_layout];
+    books->count = 0;
+    books->whole = true;
+    source_tokens = books->source->page_tokens;
+    target_tokens = books->target->page_tokens;
+    end = smaller((input->token_end + source_tokens - 1) / source_tokens * source_tokens,
+                  (input->token_end + target_tokens - 1) / target_tokens * target_tokens);
+    for (uint64_t token = input->token_first; token < end && books->whole; token++)
+        book_token(request, token, books);
+    qsort(books->booked, books->count, sizeof(books->booked[0]), by_target);
+}
+
+/* Each byte of the piece is of a booked head, at the same place in it at both ends. */
+static void check_piece(const struct books *books, const struct kvr_plan_piece *piece)
+{
+    uint64_t head_bytes = books->target->head_bytes, step, end;
+    uint64_t from = piece->source_offset, to = piece->target_offset;
+
     assert(piece->bytes > 0);
-    assert(!__builtin_add_overflow(from, piece->bytes, &end) && end <= source->bytes);
-    assert(!__builtin_add_overflow(to, piece->bytes, &end) && end <= target->bytes);
-    assert(from >= base_of(source, chunk->layer, chunk->part));
-    assert(to >= base_of(target, chunk->layer, chunk->part));
-    from -= base_of(source, chunk->layer, chunk->part);
-    to -= base_of(target, chunk->layer, chunk->part);
-    for (uint64_t left = piece->bytes; left > 0; left -= step) {
-        uint64_t inside_source, inside_target;
-        uint64_t source_page = split(source, from, &inside_source);
-        uint64_t target_page = split(target, to, &inside_target);
+    assert(!__builtin_add_overflow(from, piece->bytes, &end) && end <= books->source->bytes);
+    assert(!__builtin_add_overflow(to, piece->bytes, &end) && end <= books->target->bytes);
+    for (uint64_t left = piece->bytes; left > 0 && books->whole; left -= step) {
+        const struct booked *booked = books->booked;
 
-        assert(inside_source == inside_target && inside_target < page_bytes);
-        assert(listed(request, source_page, target_page));
-        step = page_bytes - inside_target < left ? page_bytes - inside_target : left;
+        assert(books->count > 0);
+        for (uint32_t count = books->count, half; count > 1; count -= half) {
+            half = count / 2;
+            booked += booked[half].target <= to ? half : 0;
+        }
+        assert(to >= booked->target && to - booked->target < head_bytes);
+        assert(from - booked->source == to - booked->target);
+        step = smaller(head_bytes - (to - booked->target), left);
         from += step;
         to += step;
     }
 }
 
+/* How many runs of bytes a card would have to name. */
+static void check_vectors(const struct kvr_plan *plan, const struct kvr_plan_chunk *chunk)
+{
+    uint32_t locals = 1, remotes = 1;
+
+    for (uint32_t i = 1; i < chunk->piece_count; i++) {
+        const struct kvr_plan_piece *piece = &chunk->pieces[i], *before = piece - 1;
+
+        assert(piece->target_offset >= before->target_offset + before->bytes);
+        assert(piece->source_layout == before->source_layout &&
+               piece->target_layout == before->target_layout);
+        locals += piece->source_offset != before->source_offset + before->bytes;
+        remotes += piece->target_offset != before->target_offset + before->bytes;
+    }
+    assert(locals <= plan->limits.pieces_local && remotes <= plan->limits.pieces_remote);
+}
+
 static void check_chunk(const struct request *request, const struct kvr_plan *plan, uint32_t index,
-                        uint64_t *moved)
+                        struct books *books, uint64_t *moved)
 {
     struct kvr_plan_chunk chunk;
     uint64_t bytes = 0;
 
     kvr_plan_chunk(plan, index, &chunk);
-    assert(chunk.piece_count >= 1 && chunk.piece_count <= plan->limits.pieces_local &&
-           chunk.piece_count <= plan->limits.pieces_remote);
+    assert(chunk.piece_count >= 1 && chunk.piece_count <= KVR_CHUNK_PIECES_MAX);
+    if (index == 0 || chunk.layer != books->layer || chunk.part != books->part)
+        open_books(request, &chunk, books);
     for (uint32_t i = 0; i < chunk.piece_count; i++) {
-        check_piece(request, &chunk, &chunk.pieces[i]);
+        check_piece(books, &chunk.pieces[i]);
         assert(!__builtin_add_overflow(bytes, chunk.pieces[i].bytes, &bytes));
-        assert(i == 0 || chunk.pieces[i].target_offset >=
-                             chunk.pieces[i - 1].target_offset + chunk.pieces[i - 1].bytes);
     }
+    check_vectors(plan, &chunk);
     assert(bytes <= plan->limits.chunk_bytes_max);
     *moved += bytes;
 }
 
-static void check_plan(const struct request *request, const struct kvr_plan *plan)
+static void check_layers(const struct kvr_plan *plan)
 {
-    const struct kvr_plan_input *input = &request->input;
     uint32_t layer_next = 0;
-    uint64_t moved = 0;
 
-    assert(plan->chunk_count <= kvr_plan_chunks_max(input->target_layouts,
-                                                    input->target_layout_count, input->group,
-                                                    input->page_count, 1, &input->limits));
-    for (uint32_t i = 0; i < plan->chunk_count; i++) {
-        if (i == CHUNKS_MAX && plan->chunk_count > 2 * CHUNKS_MAX)
-            i = plan->chunk_count - CHUNKS_MAX;
-        check_chunk(request, plan, i, &moved);
-        assert(kvr_plan_layer_index(plan, i) < plan->layer_count);
-    }
     for (uint32_t i = 0; i < plan->layer_count; i++) {
         struct kvr_chunk_run chunks;
 
@@ -125,7 +188,45 @@ static void check_plan(const struct request *request, const struct kvr_plan *pla
         layer_next += chunks.chunk_count;
     }
     assert(layer_next == plan->chunk_count);
+}
+
+static void check_plan(const struct request *request, const struct kvr_plan *plan)
+{
+    static struct books books;
+    uint64_t moved = 0;
+
+    for (uint32_t i = 0; i < plan->chunk_count; i++) {
+        if (i == CHUNKS_MAX && plan->chunk_count > 2 * CHUNKS_MAX)
+            i = plan->chunk_count - CHUNKS_MAX;
+        check_chunk(request, plan, i, &books, &moved);
+        assert(kvr_plan_layer_index(plan, i) < plan->layer_count);
+    }
+    check_layers(plan);
     assert(moved == plan->bytes || plan->chunk_count > 2 * CHUNKS_MAX);
+}
+
+/* Two layouts of any numbers rarely match: makes the target what the source is, or differ only in
+ * what may differ. */
+static void liken(struct layout_input *bytes, const struct kvr_region_layout *source,
+                  struct kvr_region_layout *target)
+{
+    uint64_t times = target->head_bytes > 0 ? source->head_bytes / target->head_bytes : 0;
+    struct kvr_region_layout own = *target;
+
+    *target = *source;
+    if (layout_input_number(bytes, 1) % 2 == 0 || own.head_bytes * times != source->head_bytes)
+        return;
+    *target = own;
+    target->group = source->group;
+    target->layer_first = source->layer_first;
+    memcpy(target->parts, source->parts, sizeof(target->parts));
+    target->head_bytes = source->head_bytes;
+    target->head_stride *= times; /* what overflows is refused, or is a layout too */
+    target->token_stride *= times;
+    target->page_stride *= times;
+    target->part_stride *= times;
+    target->layer_stride *= times;
+    target->bytes *= times;
 }
 
 static void read_request(struct layout_input *bytes, struct request *request)
@@ -139,6 +240,11 @@ static void read_request(struct layout_input *bytes, struct request *request)
         .target_layout_count = layout_input_number(bytes, 1) % (REGIONS_MAX + 1),
         .source_pages = request->source_pages,
         .target_pages = request->target_pages,
+        .token_first = layout_input_number(bytes, 1) % 40,
+        .scope = {.layer_first = layout_input_number(bytes, 1) % 4,
+                  .layer_count = layout_input_number(bytes, 1) % 4,
+                  .head_first = layout_input_number(bytes, 1) % 4,
+                  .head_count = layout_input_number(bytes, 1) % 4},
         .limits = {(uint32_t)layout_input_number(bytes, 1) % 10,
                    (uint32_t)layout_input_number(bytes, 1) % 10,
                    4095 + layout_input_number(bytes, 2)},
@@ -150,11 +256,13 @@ static void read_request(struct layout_input *bytes, struct request *request)
     for (uint32_t i = 0; i < input->target_layout_count; i++) {
         layout_input_layout(bytes, &request->targets[i]);
         if (layout_input_number(bytes, 1) % 4 != 1 && i < input->source_layout_count)
-            request->targets[i] = request->sources[i]; /* else the two rarely match */
+            liken(bytes, &request->sources[i], &request->targets[i]);
     }
-    for (; input->page_count < PAGES_MAX && bytes->used + 2 <= bytes->size; input->page_count++) {
-        request->source_pages[input->page_count] = (uint32_t)layout_input_number(bytes, 1);
-        request->target_pages[input->page_count] = (uint32_t)layout_input_number(bytes, 1);
+    input->token_end = input->token_first + layout_input_number(bytes, 1);
+    for (uint32_t i = 0; i < PAGES_MAX && bytes->used + 2 <= bytes->size; i++) {
+        request->source_pages[i] = (uint32_t)layout_input_number(bytes, 1);
+        request->target_pages[i] = (uint32_t)layout_input_number(bytes, 1);
+        input->source_page_count = input->target_page_count = i + 1;
     }
 }
 

@@ -62,8 +62,9 @@ static void near_layout(struct layout_input *input, struct kvr_region_layout *la
     layout->part_count = 1 + small(input, 2);
     layout->parts[0] = (uint8_t)(KVR_PART_K + small(input, 5));
     layout->parts[1] = (uint8_t)(1 + layout->parts[0] % 5);
-    layout->head_count = 1 + small(input, 2);
-    layout->page_tokens = 1 + small(input, 2);
+    layout->head_first = small(input, 3);
+    layout->head_count = 1 + small(input, 4);
+    layout->page_tokens = 1 + small(input, 5);
     layout->page_count = 1 + small(input, 32);
     layout->head_bytes = (1 + layout_input_number(input, 1)) << small(input, 48);
     extent = layout->head_bytes;

@@ -6,7 +6,7 @@
 #include "base/rng.h"
 #include "kv/plan.h"
 
-#define PLAN_CASE_PAGES   48
+#define PLAN_CASE_PAGES   64
 #define PLAN_CASE_REGIONS 24
 #define PLAN_CASE_BYTES   (4u << 20) /* of one side at most, gaps and unused pages included */
 
@@ -16,7 +16,8 @@ struct plan_case_side {
     uint64_t starts[PLAN_CASE_REGIONS];
     uint32_t region_count;
     uint64_t bytes;
-    uint32_t pages[PLAN_CASE_PAGES];
+    uint32_t pages[PLAN_CASE_PAGES]; /* from the one that holds the case's first token */
+    uint32_t page_count, page_tokens;
 };
 
 struct plan_case {

@@ -45,7 +45,8 @@ struct kvr_plan *small_plan_make(const struct small_side *source, const struct s
         .target_layout_count = 1,
         .source_pages = source_pages,
         .target_pages = target_pages,
-        .page_count = SMALL_PLANNED,
+        .source_page_count = SMALL_PLANNED,
+        .target_page_count = SMALL_PLANNED,
         .token_end = SMALL_PLANNED,
         .limits = {.pieces_local = 1, .pieces_remote = 1, .chunk_bytes_max = SMALL_PAGE_BYTES},
     };

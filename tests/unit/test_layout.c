@@ -181,6 +181,19 @@ static void layout_prints_for_people(void **state)
     assert_string_equal(kvr_layout_print(&layout, small, sizeof(small)), "group 0");
 }
 
+static void layout_page_inside_out(void **state)
+{
+    struct kvr_region_layout layout = good();
+
+    (void)state;
+    layout.page_stride = 256; /* token 0 of every page, then token 1 of every page */
+    layout.token_stride = 8 * 256;
+    refused(&layout, "region 7: page_stride is 256, less than token_stride of 2048, so a page does "
+                     "not lie in one piece of its region");
+    layout.page_count = 1; /* then there is no next page */
+    assert_int_equal(kvr_layout_check(&layout, NULL), KVR_OK);
+}
+
 static void mismatch(const struct kvr_region_layout *source, const struct kvr_region_layout *target,
                      const char *sentence)
 {
@@ -190,48 +203,63 @@ static void mismatch(const struct kvr_region_layout *source, const struct kvr_re
     assert_string_equal(error.detail, sentence);
 }
 
+static void uncovered(const struct kvr_region_layout *source,
+                      const struct kvr_region_layout *target, const char *sentence)
+{
+    struct kvr_error error = {0};
+
+    assert_int_equal(kvr_layout_match(source, 1, target, 1, 0, &error), KVR_OK);
+    assert_int_equal(kvr_layout_covers(source, 1, target, 1, 0, &error), KVR_INCOMPATIBLE);
+    assert_string_equal(error.detail, sentence);
+}
+
 static void layout_match_names_both_values(void **state)
 {
     struct kvr_region_layout source = good(), target = good();
 
     (void)state;
-    target.page_tokens = 8;
-    mismatch(&source, &target, "page_tokens: the source has 16, the target has 8 (layer 2 K)");
-    target = good();
-    target.head_count = 1;
-    mismatch(&source, &target, "head_count: the source has 2, the target has 1 (layer 2 K)");
-    target = good();
-    target.head_first = 2;
-    mismatch(&source, &target, "head_first: the source has 0, the target has 2 (layer 2 K)");
-    target = good();
     target.head_bytes = 64;
     mismatch(&source, &target, "head_bytes: the source has 128, the target has 64 (layer 2 K)");
     target = good();
-    target.token_stride = 128;
-    target.head_stride = 2048;
-    mismatch(&source, &target, "token_stride: the source has 256, the target has 128 (layer 2 K)");
-    target = good();
     target.group = 1;
     mismatch(&source, &target, "regions of group 0: the source has 1, the target has 0");
-    target = good();
-    target.parts[1] = KVR_PART_MLA;
-    mismatch(&source, &target,
-             "layer 2 MLA of group 0: the source has none, the target has it in region 7");
-    target = good();
-    target.layer_first = 3;
-    mismatch(&source, &target,
-             "layer 6 K of group 0: the source has none, the target has it in region 7");
+    source.part_count = target.part_count = 1;
+    source.parts[0] = target.parts[0] = KVR_PART_STATE;
+    target.group = 0;
+    target.page_tokens = 8;
+    mismatch(&source, &target, "page_tokens: the source has 16, the target has 8 (layer 2 STATE)");
 }
 
-static void layout_match_refuses_gaps_inside_pages(void **state)
+static void layout_match_takes_other_pages(void **state)
 {
-    struct kvr_region_layout source = good();
+    struct kvr_region_layout source = good(), target = good();
 
     (void)state;
-    source.head_bytes = 64;
-    mismatch(&source, &source,
-             "page_bytes: a page of 2048 B has gaps on both sides (token_stride 256, head_stride "
-             "128; layer 2 K)");
+    target.page_tokens = 8; /* half as long, HND, with gaps */
+    target.token_stride = 128;
+    target.head_stride = 1100;
+    assert_int_equal(kvr_layout_covers(&source, 1, &target, 1, 0, NULL), KVR_OK);
+    assert_int_equal(kvr_layout_covers(&target, 1, &source, 1, 0, NULL), KVR_OK);
+}
+
+static void layout_covers_names_what_is_missing(void **state)
+{
+    struct kvr_region_layout source = good(), target = good();
+
+    (void)state;
+    source.head_count = 1;
+    uncovered(&source, &target, "heads of layer 2 K: the source has 0 to 0, the target has 0 to 1");
+    source = good();
+    target.head_first = 2;
+    uncovered(&source, &target, "heads of layer 2 K: the source has 0 to 1, the target has 2 to 3");
+    target = good();
+    target.parts[1] = KVR_PART_MLA;
+    uncovered(&source, &target,
+              "layer 2 MLA of group 0: the source has none, the target has it in region 7");
+    target = good();
+    target.layer_first = 3;
+    uncovered(&source, &target,
+              "layer 6 K of group 0: the source has none, the target has it in region 7");
 }
 
 static void layout_match_takes_a_subset(void **state)
@@ -248,8 +276,13 @@ static void layout_match_takes_a_subset(void **state)
     targets[0].layer_stride = 100000;
     targets[1].region = 8;
     targets[1].layer_count = 1;
-    assert_int_equal(kvr_layout_match(&source, 1, targets, 2, 0, &error), KVR_OK);
-    assert_int_equal(kvr_layout_match(&source, 1, targets, 1, 0, &error), KVR_OK);
+    assert_int_equal(kvr_layout_covers(&source, 1, targets, 2, 0, &error), KVR_OK);
+    assert_int_equal(kvr_layout_covers(&source, 1, targets, 1, 0, &error), KVR_OK);
+    targets[1].page_tokens = 8;
+    assert_int_equal(kvr_layout_match(&source, 1, targets, 2, 0, &error), KVR_INVALID);
+    assert_string_equal(error.detail, "region 8 of the target has pages of 8 tokens, others of "
+                                      "group 0 have 16");
+    targets[1].page_tokens = 16;
 
     targets[1].layer_first = 4;
     assert_int_equal(kvr_layout_match(&source, 1, targets, 2, 0, &error), KVR_INVALID);
@@ -270,9 +303,11 @@ int main(void)
         cmocka_unit_test(layout_counts_outside_limits),
         cmocka_unit_test(layout_places_overlap),
         cmocka_unit_test(layout_outside_its_region),
+        cmocka_unit_test(layout_page_inside_out),
         cmocka_unit_test(layout_prints_for_people),
         cmocka_unit_test(layout_match_names_both_values),
-        cmocka_unit_test(layout_match_refuses_gaps_inside_pages),
+        cmocka_unit_test(layout_match_takes_other_pages),
+        cmocka_unit_test(layout_covers_names_what_is_missing),
         cmocka_unit_test(layout_match_takes_a_subset),
     };
 

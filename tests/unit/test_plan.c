@@ -47,7 +47,8 @@ static struct kvr_plan_input input_of(const uint32_t *source_pages, const uint32
         .target_layout_count = 1,
         .source_pages = source_pages,
         .target_pages = target_pages,
-        .page_count = page_count,
+        .source_page_count = page_count,
+        .target_page_count = page_count,
         .token_end = page_count * 16,
         .limits = {pieces_local, pieces_remote, chunk_bytes_max},
     };
@@ -140,14 +141,16 @@ static void plan_gathers_up_to_both_limits(void **state)
     expect_chunks(from, to, 5, 8, 8, 2 * PAGE, "1>2x1 3>4x1; 5>6x1 7>8x1; 9>10x1");
 }
 
-/* They touch at the target, or at the source, which saves no piece at the other end. */
-static void plan_counts_pieces_that_touch_at_one_end(void **state)
+/* They touch at the target, or at the source, and are one there: verbs reads from several places
+ * and writes to one. */
+static void plan_joins_pieces_that_touch_at_one_end(void **state)
 {
     const uint32_t from[] = {1, 3, 5, 7, 9}, to[] = {20, 21, 22, 23, 40};
 
     (void)state;
-    expect_chunks(from, to, 5, 3, 1, 1 << 20, "1>20x1; 3>21x1; 5>22x1; 7>23x1; 9>40x1");
-    expect_chunks(to, from, 5, 2, 3, 1 << 20, "20>1x1 21>3x1; 22>5x1 23>7x1; 40>9x1");
+    expect_chunks(from, to, 5, 1, 1, 1 << 20, "1>20x1; 3>21x1; 5>22x1; 7>23x1; 9>40x1");
+    expect_chunks(from, to, 5, 3, 1, 1 << 20, "1>20x1 3>21x1 5>22x1; 7>23x1; 9>40x1");
+    expect_chunks(to, from, 5, 2, 3, 1 << 20, "20>1x1 21>3x1 22>5x1; 23>7x1 40>9x1");
 }
 
 static void plan_cuts_long_runs(void **state)
@@ -155,9 +158,9 @@ static void plan_cuts_long_runs(void **state)
     const uint32_t from[] = {8, 9, 10, 11, 12, 30}, to[] = {0, 1, 2, 3, 4, 6};
 
     (void)state;
-    expect_chunks(from, to, 6, 4, 4, 2 * PAGE, "8>0x2; 10>2x2; 12>4x1; 30>6x1");
+    expect_chunks(from, to, 6, 4, 4, 2 * PAGE, "8>0x2; 10>2x2; 12>4x1 30>6x1");
     expect_chunks(from, to, 6, 4, 4, PAGE + PAGE / 2,
-                  "8>0x1.5; 9.5>1.5x1.5; 11>3x1.5; 12.5>4.5x0.5; 30>6x1");
+                  "8>0x1.5; 9.5>1.5x1.5; 11>3x1.5; 12.5>4.5x0.5 30>6x1");
     expect_chunks(from, to, 6, 4, 4, 6 * PAGE, "8>0x5 30>6x1");
 }
 
@@ -294,9 +297,9 @@ static void plan_refuses_what_does_not_match(void **state)
     struct kvr_plan_input input = input_of(pages, pages, 1, 1, 1, PAGE);
 
     (void)state;
-    target.page_tokens = 8;
+    target.head_bytes = 64;
     refused(&input, KVR_INCOMPATIBLE,
-            "page_tokens: the source has 16, the target has 8 (layer 0 K)");
+            "head_bytes: the source has 128, the target has 64 (layer 0 K)");
     target = region(2, 0, 4);
     target.bytes--;
     refused(&input, KVR_INVALID, "region 2: bytes is 2097151, but its pages end at 2097152");
@@ -308,18 +311,18 @@ static void plan_refuses_too_many_chunks(void **state)
     struct kvr_plan_input input = input_of(pages, pages, 1, 1, 1, PAGE);
 
     (void)state;
-    source.page_tokens = source.page_count = 1;
+    input.token_end = source.page_tokens = source.page_count = 1;
     source.layer_count = source.head_count = source.part_count = 1;
     source.head_bytes = source.bytes = (uint64_t)PAGE << 32;
     target = source;
     refused(&input, KVR_TOO_LARGE,
-            "1 pages of 17592186044416 B need more than 2^32 writes of at most 4096 B");
+            "1 tokens of 1 heads of 17592186044416 B need more than 2^32 pieces of at most 4096 B");
     source.layer_count = 2;
     source.head_bytes /= 2;
     source.layer_stride = source.head_bytes;
     target = source;
     refused(&input, KVR_TOO_LARGE,
-            "1 pages in 2 layers and parts need 4294967296 writes, more than 2^32");
+            "1 tokens in 2 layers and parts need 4294967296 writes, more than 2^32");
     input.limits.chunk_bytes_max = UINT64_MAX;
     kvr_plan_free(make(&input), &memory);
 }
@@ -371,21 +374,34 @@ static void plan_says_when_memory_is_full(void **state)
 
 static void plan_bound_is_for_the_worst_pages(void **state)
 {
-    struct kvr_plan_limits limits = {1, 1, 1 << 20};
+    struct kvr_plan_input input = input_of(NULL, NULL, 0, 1, 1, 1 << 20);
 
     (void)state;
-    assert_int_equal(kvr_plan_chunks_max(&target, 1, 0, 100, 1, &limits), 8 * 100);
-    limits = (struct kvr_plan_limits){4, 4, 1 << 20};
-    assert_int_equal(kvr_plan_chunks_max(&target, 1, 0, 100, 1, &limits), 8 * 26);
-    assert_int_equal(kvr_plan_chunks_max(&target, 1, 0, 100, 3, &limits), 8 * 28);
-    assert_int_equal(kvr_plan_chunks_max(&target, 1, 0, 2, 1024, &limits), 8 * 2);
-    assert_int_equal(kvr_plan_chunks_max(&target, 1, 1, 100, 1, &limits), 0);
-    assert_int_equal(kvr_plan_chunks_max(&target, 1, 0, 0, 0, &limits), 0);
-    limits.pieces_local = 0;
-    assert_true(kvr_plan_chunks_max(&target, 1, 0, 1, 1, &limits) == UINT64_MAX);
-    limits.pieces_local = 1;
+    assert_int_equal(kvr_plan_chunks_max(&input, 100 * 16, 1), 8 * 100);
+    input.limits.pieces_local = 4; /* pages that touch nothing, each larger than half a chunk */
+    assert_int_equal(kvr_plan_chunks_max(&input, 100 * 16, 7), 8 * 100);
+    input.limits.chunk_bytes_max = PAGE;
+    target.head_bytes = source.head_bytes = target.head_stride = source.head_stride = 300;
+    target.token_stride = source.token_stride = 600; /* pages of 9600 B */
+    target.page_stride = source.page_stride = 9600;
+    target.part_stride = source.part_stride = 64 * 9600;
+    target.layer_stride = source.layer_stride = 2 * 64 * 9600;
+    target.bytes = source.bytes = 4 * 2 * 64 * 9600;
+    assert_int_equal(kvr_plan_chunks_max(&input, 100 * 16, 1), 8 * 300);
+    input.source_layout_count = 0; /* not known yet */
+    assert_int_equal(kvr_plan_chunks_max(&input, 100 * 16, 1), 8 * 300);
+    assert_int_equal(kvr_plan_chunks_max(&input, 0, 0), 0);
+    input.scope.layer_first = 3;
+    input.scope.layer_count = 9;
+    assert_int_equal(kvr_plan_chunks_max(&input, 100 * 16, 1), 2 * 300);
+    input.group = 1;
+    assert_true(kvr_plan_chunks_max(&input, 100 * 16, 1) == UINT64_MAX);
+    input.group = 0;
+    input.limits.pieces_local = 0;
+    assert_true(kvr_plan_chunks_max(&input, 16, 1) == UINT64_MAX);
+    input.limits.pieces_local = 1;
     target.bytes = 1;
-    assert_true(kvr_plan_chunks_max(&target, 1, 0, 1, 1, &limits) == UINT64_MAX);
+    assert_true(kvr_plan_chunks_max(&input, 16, 1) == UINT64_MAX);
 }
 
 int main(void)
@@ -395,7 +411,7 @@ int main(void)
         cmocka_unit_test_setup(plan_joins_pages_handed_out_backwards, setup),
         cmocka_unit_test_setup(plan_follows_target_addresses, setup),
         cmocka_unit_test_setup(plan_gathers_up_to_both_limits, setup),
-        cmocka_unit_test_setup(plan_counts_pieces_that_touch_at_one_end, setup),
+        cmocka_unit_test_setup(plan_joins_pieces_that_touch_at_one_end, setup),
         cmocka_unit_test_setup(plan_cuts_long_runs, setup),
         cmocka_unit_test_setup(plan_cuts_pages_larger_than_a_chunk, setup),
         cmocka_unit_test_setup(plan_does_not_join_padded_pages, setup),

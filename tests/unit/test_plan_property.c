@@ -1,15 +1,18 @@
-/* Goal: a plan moves every byte of the intersection exactly once and touches nothing else, in as
- * few pieces and chunks as its limits allow, within its bound, layer by layer; both sides get one
- * hash, and another input another. Method: random cases against an oracle that goes byte by byte
- * through the formula of a layout. A failure prints its seed; KVRAIL_SEED runs that one alone. */
+/* Goal: a plan moves every byte of the intersection exactly once and touches nothing else, in the
+ * fewest pieces, and those in the fewest chunks that its limits allow, within its bound, layer by
+ * layer; both sides get one hash, and another input another. Method: random cases against an oracle
+ * that goes byte by byte through the formula of a layout; its runs of bytes are sorted and joined
+ * to find the fewest pieces, and the fewest chunks are found by trying every way to divide them. A
+ * failure prints its seed; KVRAIL_SEED runs that one alone. */
 #include "tests/support/check.h"
 
 #include "tests/support/plan_case.h"
 
 #define FIRST_SEED 1000000
 #define BYTES_MAX  PLAN_CASE_BYTES
+#define PIECES_MAX 70000
 
-static _Alignas(64) unsigned char arena[1 << 20];
+static _Alignas(64) unsigned char arena[4 << 20];
 static struct kvr_buddy memory;
 static struct plan_case now, other;
 static uint64_t seed;
@@ -20,17 +23,28 @@ static uint64_t seed;
             fail_msg("KVRAIL_SEED=%llu: not so: %s", (unsigned long long)seed, #condition);        \
     } while (0)
 
+/* ---- the oracle ---------------------------------------------------------------------------- */
+
 /* For each byte of the target's memory, 1 + the source's byte that must come there; 0: untouched.
  */
 static uint32_t expected[BYTES_MAX];
 static uint64_t expected_bytes;
 
+/* What moves of one (layer, part), in the order of target addresses. Offsets in the flat memories.
+ */
+struct run {
+    uint64_t source, target, bytes;
+};
+static struct run runs[PIECES_MAX];
+static uint32_t run_count;
+static uint64_t token_end; /* of what moves */
+
 static uint64_t address(const struct kvr_region_layout *region, uint32_t layer, uint32_t part_index,
-                        uint32_t page, uint32_t token, uint32_t head)
+                        uint32_t page, uint64_t token, uint32_t head)
 {
     return region->base + (layer - region->layer_first) * region->layer_stride +
            part_index * region->part_stride + page * region->page_stride +
-           token * region->token_stride + head * region->head_stride;
+           token * region->token_stride + (head - region->head_first) * region->head_stride;
 }
 
 /* In which region, and where among its parts, a side has this (layer, part). */
@@ -54,47 +68,138 @@ static bool find(const struct plan_case_side *side, uint32_t group, uint32_t lay
     return false;
 }
 
-static void expect_page(const struct kvr_region_layout *from, uint32_t from_part,
-                        uint64_t from_start, const struct kvr_region_layout *to, uint32_t to_part,
-                        uint64_t to_start, uint32_t layer, uint32_t index)
+static bool inside(uint32_t number, uint32_t first, uint32_t count)
 {
-    uint32_t source_page = now.source.pages[index], target_page = now.target.pages[index];
+    return number >= first && number - first < count;
+}
 
-    for (uint32_t token = 0; token < to->page_tokens; token++) {
-        for (uint32_t head = 0; head < to->head_count; head++) {
-            uint64_t source =
-                from_start + address(from, layer, from_part, source_page, token, head);
-            uint64_t target = to_start + address(to, layer, to_part, target_page, token, head);
+/* The place of a head of a token at one side. */
+static uint64_t place(const struct plan_case_side *side, uint32_t region, uint32_t part_index,
+                      uint32_t layer, uint64_t token, uint32_t head)
+{
+    uint64_t first = now.input.token_first / side->page_tokens;
+    uint32_t page = side->pages[token / side->page_tokens - first];
 
-            for (uint64_t byte = 0; byte < to->head_bytes; byte++) {
-                require(expected[target + byte] == 0);
-                expected[target + byte] = (uint32_t)(source + byte + 1);
-            }
-            expected_bytes += to->head_bytes;
+    return side->starts[region] + address(&side->regions[region], layer, part_index, page,
+                                          token % side->page_tokens, head);
+}
+
+/* Appends what moves of a (layer, part), head by head and token by token. */
+static void expect_plane(uint32_t layer, uint32_t part, uint64_t token_first)
+{
+    const struct kvr_plan_scope *scope = &now.input.scope;
+    const struct kvr_region_layout *source, *target;
+    uint32_t from = 0, from_part = 0, to = 0, to_part = 0;
+
+    run_count = 0;
+    if (!find(&now.target, now.input.group, layer, part, &to, &to_part) ||
+        !find(&now.source, now.input.group, layer, part, &from, &from_part) ||
+        (scope->layer_count > 0 && !inside(layer, scope->layer_first, scope->layer_count)))
+        return;
+    source = &now.source.regions[from];
+    target = &now.target.regions[to];
+    for (uint32_t head = target->head_first; head < target->head_first + target->head_count;
+         head++) {
+        if (!inside(head, source->head_first, source->head_count) ||
+            (scope->head_count > 0 && !inside(head, scope->head_first, scope->head_count)))
+            continue;
+        for (uint64_t token = token_first; token < token_end; token++) {
+            require(run_count < PIECES_MAX);
+            runs[run_count++] = (struct run){
+                place(&now.source, from, from_part, layer, token, head),
+                place(&now.target, to, to_part, layer, token, head), target->head_bytes};
         }
     }
 }
 
-static void ask_oracle(uint32_t page_first, uint32_t page_end)
+static int by_target(const void *a, const void *b)
 {
-    memset(expected, 0, now.target.bytes * sizeof(*expected));
-    expected_bytes = 0;
-    for (uint32_t layer = 0; layer < KVR_LAYERS_MAX; layer++) {
-        for (uint32_t part = KVR_PART_K; part <= KVR_PART_STATE; part++) {
-            uint32_t from = 0, from_part = 0, to = 0, to_part = 0;
+    const struct run *x = a, *y = b;
 
-            if (!find(&now.target, now.input.group, layer, part, &to, &to_part))
-                continue;
-            require(find(&now.source, now.input.group, layer, part, &from, &from_part));
-            for (uint32_t page = page_first; page < page_end; page++)
-                expect_page(&now.source.regions[from], from_part, now.source.starts[from],
-                            &now.target.regions[to], to_part, now.target.starts[to], layer, page);
+    return x->target < y->target ? -1 : x->target > y->target;
+}
+
+/* The fewest pieces: joined while both ends go on, cut at multiples of the largest chunk. */
+static void join_runs(void)
+{
+    static struct run joined[PIECES_MAX];
+    uint64_t bytes_max = now.input.limits.chunk_bytes_max;
+    uint32_t count = 0;
+
+    qsort(runs, run_count, sizeof(*runs), by_target);
+    for (uint32_t i = 0; i < run_count; i++) {
+        struct run *last = &joined[count - 1];
+
+        if (count > 0 && last->source + last->bytes == runs[i].source &&
+            last->target + last->bytes == runs[i].target)
+            last->bytes += runs[i].bytes;
+        else
+            joined[count++] = runs[i];
+    }
+    run_count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        while (joined[i].bytes > 0) {
+            struct run *run = &joined[i], cut = *run;
+
+            require(run_count < PIECES_MAX);
+            cut.bytes = run->bytes < bytes_max ? run->bytes : bytes_max;
+            runs[run_count++] = cut;
+            run->source += cut.bytes;
+            run->target += cut.bytes;
+            run->bytes -= cut.bytes;
         }
     }
 }
+
+/* Of pieces that follow each other: one write can carry them. */
+static bool fits(const struct run *first, uint32_t count)
+{
+    const struct kvr_plan_limits *limits = &now.input.limits;
+    uint64_t bytes = first->bytes;
+    uint32_t locals = 1, remotes = 1;
+
+    for (uint32_t i = 1; i < count; i++) {
+        locals += first[i - 1].source + first[i - 1].bytes != first[i].source;
+        remotes += first[i - 1].target + first[i - 1].bytes != first[i].target;
+        bytes += first[i].bytes;
+    }
+    return count <= KVR_CHUNK_PIECES_MAX && locals <= limits->pieces_local &&
+           remotes <= limits->pieces_remote && bytes <= limits->chunk_bytes_max;
+}
+
+/* Over all ways to divide the pieces into writes that keep their order. */
+static uint32_t fewest_chunks(void)
+{
+    static uint32_t fewest[PIECES_MAX + 1]; /* for the first i pieces */
+
+    fewest[0] = 0;
+    for (uint32_t i = 1; i <= run_count; i++) {
+        fewest[i] = UINT32_MAX;
+        for (uint32_t count = 1; count <= i && count <= KVR_CHUNK_PIECES_MAX; count++) {
+            if (!fits(&runs[i - count], count))
+                break;
+            if (fewest[i - count] + 1 < fewest[i])
+                fewest[i] = fewest[i - count] + 1;
+        }
+    }
+    return fewest[run_count];
+}
+
+static void mark_bytes(void)
+{
+    for (uint32_t i = 0; i < run_count; i++) {
+        for (uint64_t byte = 0; byte < runs[i].bytes; byte++) {
+            require(expected[runs[i].target + byte] == 0);
+            expected[runs[i].target + byte] = (uint32_t)(runs[i].source + byte + 1);
+        }
+        expected_bytes += runs[i].bytes;
+    }
+}
+
+/* ---- the plan against it ------------------------------------------------------------------- */
 
 /* Takes what this piece moves off the oracle's list. */
-static void check_piece(const struct kvr_plan_piece *piece)
+static void check_piece(const struct kvr_plan_piece *piece, const struct run *run)
 {
     uint64_t source, target;
 
@@ -110,73 +215,49 @@ static void check_piece(const struct kvr_plan_piece *piece)
         expected[target + byte] = 0;
     }
     expected_bytes -= piece->bytes;
+    require(source == run->source && target == run->target && piece->bytes == run->bytes);
 }
 
-static bool touch(const struct kvr_plan_piece *a, const struct kvr_plan_piece *b)
+/* The chunks of one (layer, part), from *chunk_next on. */
+static void check_plane(const struct kvr_plan *plan, uint32_t layer, uint32_t part,
+                        uint32_t *chunk_next)
 {
-    return a->source_offset + a->bytes == b->source_offset &&
-           a->target_offset + a->bytes == b->target_offset;
-}
+    uint32_t chunk_first = *chunk_next, run = 0;
 
-static uint64_t bytes_of(const struct kvr_plan_chunk *chunk)
-{
-    uint64_t bytes = chunk->pieces[0].bytes;
+    while (run < run_count) {
+        struct kvr_plan_chunk chunk;
 
-    for (uint32_t i = 1; i < chunk->piece_count; i++) {
-        const struct kvr_plan_piece *piece = &chunk->pieces[i];
-
-        require(piece->target_offset >= piece[-1].target_offset + piece[-1].bytes);
-        require(!touch(piece - 1, piece));
-        bytes += piece->bytes;
+        require(*chunk_next < plan->chunk_count);
+        kvr_plan_chunk(plan, (*chunk_next)++, &chunk);
+        require(chunk.layer == layer && chunk.part == part);
+        require(chunk.piece_count >= 1 && chunk.piece_count <= run_count - run);
+        require(fits(&runs[run], chunk.piece_count));
+        for (uint32_t i = 0; i < chunk.piece_count; i++)
+            check_piece(&chunk.pieces[i], &runs[run++]);
     }
-    return bytes;
+    require(*chunk_next - chunk_first == fewest_chunks());
 }
 
-/* Two chunks of one (layer, part): in the target's order, and the second's first piece could not
- * have come into the first, unless that is the rest of a long run, which stays alone. Returns
- * whether the second is such a cut of the same run. */
-static bool check_neighbours(const struct kvr_plan_chunk *before,
-                             const struct kvr_plan_chunk *after, bool before_is_cut)
+static void check_chunks(const struct kvr_plan *plan, uint64_t token_first)
 {
-    const struct kvr_plan_limits *limits = &now.input.limits;
-    const struct kvr_plan_piece *last = &before->pieces[before->piece_count - 1];
-    const struct kvr_plan_piece *next = &after->pieces[0];
+    uint32_t chunk_next = 0;
+    uint64_t bytes = 0, pieces = 0;
 
-    require(last->target_offset + last->bytes <= next->target_offset);
-    if (touch(last, next)) {
-        require(before->piece_count == 1 && after->piece_count == 1);
-        require(last->bytes == limits->chunk_bytes_max);
-        return true;
+    expected_bytes = 0;
+    for (uint32_t layer = 0; layer < KVR_LAYERS_MAX; layer++) {
+        for (uint32_t part = KVR_PART_K; part <= KVR_PART_STATE; part++) {
+            expect_plane(layer, part, token_first);
+            join_runs();
+            mark_bytes();
+            bytes += expected_bytes;
+            pieces += run_count;
+            check_plane(plan, layer, part, &chunk_next);
+            require(expected_bytes == 0);
+        }
     }
-    require(before_is_cut || before->piece_count == limits->pieces_local ||
-            before->piece_count == limits->pieces_remote ||
-            bytes_of(before) + next->bytes > limits->chunk_bytes_max);
-    return false;
-}
-
-static void check_chunks(const struct kvr_plan *plan)
-{
-    struct kvr_plan_chunk chunks[2];
-    bool cut = false;
-
-    for (uint32_t i = 0; i < plan->chunk_count; i++) {
-        struct kvr_plan_chunk *chunk = &chunks[i % 2], *before = &chunks[1 - i % 2];
-
-        kvr_plan_chunk(plan, i, chunk);
-        require(chunk->piece_count >= 1);
-        require(chunk->piece_count <= plan->limits.pieces_local);
-        require(chunk->piece_count <= plan->limits.pieces_remote);
-        require(bytes_of(chunk) <= plan->limits.chunk_bytes_max);
-        for (uint32_t j = 0; j < chunk->piece_count; j++)
-            check_piece(&chunk->pieces[j]);
-        if (i == 0)
-            continue;
-        require(chunk->layer >= before->layer);
-        require(chunk->layer > before->layer || chunk->part >= before->part);
-        cut = chunk->layer == before->layer && chunk->part == before->part &&
-              check_neighbours(before, chunk, cut);
-    }
-    require(expected_bytes == 0);
+    require(chunk_next == plan->chunk_count);
+    require(plan->bytes == bytes);
+    require(plan->piece_count == pieces);
 }
 
 static void check_layers(const struct kvr_plan *plan)
@@ -210,34 +291,64 @@ static struct kvr_plan *make(const struct kvr_plan_input *input)
     return plan;
 }
 
-/* The request comes in one or several segments; together they stay within the bound. */
+static uint64_t up(uint64_t token, uint32_t page_tokens)
+{
+    return (token + page_tokens - 1) / page_tokens * page_tokens;
+}
+
+/* The end of that page which ends first. */
+static uint64_t moved_end(uint64_t end)
+{
+    uint64_t source = up(end, now.source.page_tokens), target = up(end, now.target.page_tokens);
+
+    return source < target ? source : target;
+}
+
+/* The segment [first, end) of the case. */
+static struct kvr_plan_input segment_of(uint64_t first, uint64_t end)
+{
+    const struct kvr_plan_input *whole = &now.input;
+    struct kvr_plan_input input = *whole;
+    uint32_t source =
+        (uint32_t)(first / now.source.page_tokens - whole->token_first / now.source.page_tokens);
+    uint32_t target =
+        (uint32_t)(first / now.target.page_tokens - whole->token_first / now.target.page_tokens);
+
+    input.token_first = first;
+    input.token_end = end;
+    input.source_pages += source;
+    input.target_pages += target;
+    input.source_page_count -= source;
+    input.target_page_count -= target;
+    return input;
+}
+
+/* The request comes in one or several segments; together they stay within the bound, if they begin
+ * where pages do. */
 static void check_segments(void)
 {
-    uint32_t page_count = now.input.page_count, page = 0, segments = 0;
-    uint64_t chunks = 0;
+    uint64_t token = now.input.token_first, last = now.input.token_end, chunks = 0, tokens = 0;
+    uint32_t source = now.source.page_tokens, target = now.target.page_tokens, segments = 0;
+    bool aligned = token % (source < target ? source : target) == 0;
 
-    while (page < page_count || segments == 0) {
-        struct kvr_plan_input input = now.input;
-        struct kvr_plan *plan;
+    do {
+        uint64_t end = token < last && kvr_rng_percent(&now.rng, 40)
+                           ? moved_end(kvr_rng_between(&now.rng, token + 1, last))
+                           : last;
+        struct kvr_plan_input input = segment_of(token, end < last ? end : last);
+        struct kvr_plan *plan = make(&input);
 
-        input.page_count = kvr_rng_percent(&now.rng, 60)
-                               ? page_count - page
-                               : (uint32_t)kvr_rng_below(&now.rng, page_count - page + 1);
-        input.source_pages += page;
-        input.target_pages += page;
-        plan = make(&input);
-        ask_oracle(page, page + input.page_count);
-        require(plan->bytes == expected_bytes);
-        check_chunks(plan);
+        token_end = input.token_end > token ? moved_end(input.token_end) : token;
+        check_chunks(plan, token);
         check_layers(plan);
         chunks += plan->chunk_count;
-        page += input.page_count;
+        tokens += token_end - token;
+        token = input.token_end;
         segments++;
         kvr_plan_free(plan, &memory);
-    }
-    require(chunks <= kvr_plan_chunks_max(now.target.regions, now.target.region_count,
-                                          now.input.group, page_count, segments,
-                                          &now.input.limits));
+    } while (token < last);
+    if (aligned)
+        require(chunks <= kvr_plan_chunks_max(&now.input, tokens, segments));
     require(memory.used_bytes == 0);
 }
 
@@ -258,12 +369,24 @@ static void swap(uint32_t *a, uint32_t *b)
     *b = value;
 }
 
-static bool swap_pages(uint32_t *pages)
+static bool swap_pages(struct plan_case_side *side)
 {
-    if (other.input.page_count < 2 || pages[0] == pages[1])
+    if (side->page_count < 2 || side->pages[0] == side->pages[1])
         return false;
-    swap(&pages[0], &pages[1]);
+    swap(&side->pages[0], &side->pages[1]);
     return true;
+}
+
+/* The case's plan has a plane in this region of the target. */
+static bool moves(const struct kvr_region_layout *region)
+{
+    struct kvr_plan *plan = make(&now.input);
+    bool found = false;
+
+    for (uint32_t i = 0; i < plan->plane_count; i++)
+        found = found || &now.target.regions[plan->planes[i].target_layout] == region;
+    kvr_plan_free(plan, &memory);
+    return found;
 }
 
 /* Changes one thing in `other`; false when this case has no such thing. */
@@ -274,8 +397,7 @@ static bool change(uint32_t what)
 
     switch (what) {
     case 0:
-        input->token_first++;
-        return true;
+        return input->token_end-- > input->token_first;
     case 1:
         input->limits.pieces_local = input->limits.pieces_local % KVR_IOV_MAX + 1;
         return true;
@@ -284,17 +406,19 @@ static bool change(uint32_t what)
         return true;
     case 3:
         region->region += 50;
-        return true;
+        return moves(&now.target.regions[0]);
     case 4:
         region->base += 1;
         region->bytes += 1;
+        return moves(&now.target.regions[0]);
+    case 5: /* the same bytes go the same ways, for other tokens */
+        return other.source.page_tokens == other.target.page_tokens && swap_pages(&other.source) &&
+               swap_pages(&other.target);
+    case 6:
+        input->scope.layer_first++;
         return true;
-    case 5:
-        return input->page_count-- > 0;
-    case 6: /* the same bytes go the same ways, for other tokens */
-        return swap_pages(other.source.pages) && swap_pages(other.target.pages);
     default:
-        return swap_pages(other.source.pages);
+        return swap_pages(&other.source);
     }
 }
 

@@ -1,0 +1,96 @@
+/* The pages of a segment in the order of the target's addresses, and the spans of tokens that one
+ * page of each side share. Private to common/kv. Pure. */
+#ifndef KVR_KV_PLAN_PAGES_H
+#define KVR_KV_PLAN_PAGES_H
+
+#include "kv/plan.h"
+
+struct kvr_plan_slot {
+    uint32_t target_page;
+    uint32_t index; /* its place in the segment's list */
+};
+
+struct kvr_plan_pages {
+    uint64_t token_first, token_end;               /* what is moved */
+    uint32_t source_page_count, target_page_count; /* that hold it, of those listed */
+    uint32_t source_page_tokens, target_page_tokens;
+    uint64_t source_first, target_first; /* logical numbers of the first pages listed */
+    const uint32_t *source_pages;
+    struct kvr_plan_slot *slots; /* from the buddy; sorted by target page */
+};
+
+struct kvr_plan_span {
+    uint64_t token, tokens;
+    uint32_t source_page, target_page;
+    uint64_t source_token, target_token; /* in the page */
+};
+
+/* What of the input moves, and in which pages. KVR_INVALID: tokens without a page. */
+KVR_MUST_CHECK kvr_status kvr_plan_pages_find(const struct kvr_plan_input *input,
+                                              uint32_t source_page_tokens,
+                                              uint32_t target_page_tokens,
+                                              struct kvr_plan_pages *ret_pages,
+                                              struct kvr_error *error);
+/* Fills slots. KVR_INVALID: a target page listed twice; KVR_NO_MEMORY. slots are the caller's to
+ * free, also after a failure. */
+KVR_MUST_CHECK kvr_status kvr_plan_pages_sort(struct kvr_plan_pages *pages,
+                                              const uint32_t *target_pages,
+                                              struct kvr_buddy *memory, struct kvr_error *error);
+
+/* The spans of one target page, in the order of tokens: begin gives the first, next each further
+ * one; false when there is none. */
+static inline bool kvr_plan_span_set(const struct kvr_plan_pages *pages, uint64_t token,
+                                     uint64_t page_begin, struct kvr_plan_span *span)
+{
+    uint64_t page_end = page_begin + pages->target_page_tokens;
+    uint64_t end = page_end < pages->token_end ? page_end : pages->token_end, source, left;
+
+    if (token >= end)
+        return false;
+    /* Between equal pages, by far the most, nothing is to be divided. */
+    source = pages->source_page_tokens == pages->target_page_tokens
+                 ? page_begin
+                 : token - token % pages->source_page_tokens;
+    left = pages->source_page_tokens - (token - source);
+    span->token = token;
+    span->tokens = end - token < left ? end - token : left;
+    span->source_token = token - source;
+    span->target_token = token - page_begin;
+    return true;
+}
+
+static inline void kvr_plan_span_source(const struct kvr_plan_pages *pages, uint32_t index,
+                                        struct kvr_plan_span *span)
+{
+    uint64_t source = pages->source_page_tokens == pages->target_page_tokens
+                          ? index
+                          : span->token / pages->source_page_tokens - pages->source_first;
+
+    span->source_page = pages->source_pages[source];
+}
+
+static inline bool kvr_plan_span_begin(const struct kvr_plan_pages *pages,
+                                       const struct kvr_plan_slot *slot, struct kvr_plan_span *span)
+{
+    uint64_t begin = (pages->target_first + slot->index) * pages->target_page_tokens;
+    uint64_t token = begin > pages->token_first ? begin : pages->token_first;
+
+    span->target_page = slot->target_page;
+    if (!kvr_plan_span_set(pages, token, begin, span))
+        return false;
+    kvr_plan_span_source(pages, slot->index, span);
+    return true;
+}
+
+static inline bool kvr_plan_span_next(const struct kvr_plan_pages *pages,
+                                      const struct kvr_plan_slot *slot, struct kvr_plan_span *span)
+{
+    uint64_t begin = (pages->target_first + slot->index) * pages->target_page_tokens;
+
+    if (!kvr_plan_span_set(pages, span->token + span->tokens, begin, span))
+        return false;
+    kvr_plan_span_source(pages, slot->index, span);
+    return true;
+}
+
+#endif
