@@ -218,6 +218,8 @@ static kvr_status match_check(struct outbound *outbound, const struct offer *off
 
     if (publish->failing)
         return kvr_error_set(error, publish->status, "want", "%s", publish->detail);
+    if (publish->offer_count >= publish->consumers && publish->status != KVR_OK)
+        return kvr_error_set(error, publish->status, "want", "%s", publish->detail);
     if (publish->offer_count >= publish->consumers)
         return kvr_error_set(error, KVR_EXISTS, "want",
                              "all %u consumers of request \"%s\" have come already",

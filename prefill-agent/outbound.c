@@ -312,11 +312,8 @@ void outbound_tick(struct outbound *outbound, kvr_ns now)
     for (uint32_t i = 0; i < outbound->publishes.reach && outbound->publishes.used_count > 0; i++) {
         struct publish *publish = kvr_pool_at(&outbound->publishes, i, NULL);
 
-        if (publish == NULL || now < publish->lease_end || KVR_MUTANT(lease_never_ends))
-            continue;
-        outbound->leases_expired++;
-        publish_fail(outbound, now, publish, KVR_EXPIRED,
-                     "its lease ended before every consumer had come");
+        if (publish != NULL && now >= publish->lease_end && !KVR_MUTANT(lease_never_ends))
+            publish_lease_end(outbound, now, publish);
     }
     for (uint32_t i = 0; i < outbound->offers.reach && outbound->offers.used_count > 0; i++) {
         struct offer *offer = kvr_pool_at(&outbound->offers, i, NULL);

@@ -153,6 +153,13 @@ void outbound_message(struct outbound *outbound, kvr_ns now, uint32_t peer,
                       const struct kvr_message *message);
 void outbound_group(struct outbound *outbound, kvr_ns now, const struct kvr_group_message *message);
 void outbound_tick(struct outbound *outbound, kvr_ns now);
+/* The scheduler's, about whatever is published under that request and attempt: nobody will come for
+ * it any more, or its lease is lease_ns from now on. What a target has asked for is left alone.
+ * Returns how many publishes it met. */
+uint32_t outbound_abandon(struct outbound *outbound, kvr_ns now, const char *request,
+                          uint32_t attempt);
+uint32_t outbound_renew(struct outbound *outbound, kvr_ns now, const char *request,
+                        uint32_t attempt, kvr_ns lease_ns);
 /* Takes no new publishes from here on. */
 void outbound_drain(struct outbound *outbound);
 void outbound_cancel_all(struct outbound *outbound, kvr_ns now, kvr_status status,
@@ -176,6 +183,7 @@ void publish_request(struct outbound *outbound, kvr_ns now, struct publish *publ
                      const struct kvr_request *request);
 void publish_fail(struct outbound *outbound, kvr_ns now, struct publish *publish, kvr_status status,
                   const char *detail);
+void publish_lease_end(struct outbound *outbound, kvr_ns now, struct publish *publish);
 void publish_check_free(struct outbound *outbound, kvr_ns now, struct publish *publish);
 struct publish *publish_find(const struct outbound *outbound, uint32_t engine, uint64_t handle);
 struct publish *publish_match(const struct outbound *outbound, const struct offer *offer);

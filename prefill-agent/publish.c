@@ -351,6 +351,71 @@ void publish_fail(struct outbound *outbound, kvr_ns now, struct publish *publish
     publish_check_free(outbound, now, publish);
 }
 
+/* A consumer that has come is none of the lease's affair: what it asked for goes on, and only those
+ * that have not come are given up. */
+static void consumers_give_up(struct outbound *outbound, kvr_ns now, struct publish *publish,
+                              kvr_status status, const char *detail)
+{
+    if (publish->offer_count == 0) {
+        publish_fail(outbound, now, publish, status, detail);
+        return;
+    }
+    publish->lease_end = KVR_NEVER;
+    publish->consumers = publish->offer_count;
+    if (publish->status == KVR_OK) {
+        publish->status = status;
+        snprintf(publish->detail, sizeof(publish->detail), "%s", detail);
+    }
+    publish_check_free(outbound, now, publish);
+}
+
+void publish_lease_end(struct outbound *outbound, kvr_ns now, struct publish *publish)
+{
+    outbound->leases_expired++;
+    consumers_give_up(outbound, now, publish, KVR_EXPIRED,
+                      "its lease ended before every consumer had come");
+}
+
+static bool awaits_consumers(const struct publish *publish, const char *request, uint32_t attempt)
+{
+    return publish != NULL && !publish->failing && publish->attempt == attempt &&
+           publish->lease_end != KVR_NEVER && strcmp(publish->request, request) == 0;
+}
+
+uint32_t outbound_abandon(struct outbound *outbound, kvr_ns now, const char *request,
+                          uint32_t attempt)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < outbound->publishes.reach; i++) {
+        struct publish *publish = kvr_pool_at(&outbound->publishes, i, NULL);
+
+        if (!awaits_consumers(publish, request, attempt))
+            continue;
+        count++;
+        consumers_give_up(outbound, now, publish, KVR_CANCELLED,
+                          "the scheduler abandoned it: no target will come");
+    }
+    return count;
+}
+
+uint32_t outbound_renew(struct outbound *outbound, kvr_ns now, const char *request,
+                        uint32_t attempt, kvr_ns lease_ns)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < outbound->publishes.reach; i++) {
+        struct publish *publish = kvr_pool_at(&outbound->publishes, i, NULL);
+
+        if (!awaits_consumers(publish, request, attempt))
+            continue;
+        count++;
+        publish->lease_ns = lease_ns;
+        lease_renew(publish, now);
+    }
+    return count;
+}
+
 /* SOURCE_FREE when every consumer has settled, or when none will come. */
 void publish_check_free(struct outbound *outbound, kvr_ns now, struct publish *publish)
 {

@@ -1,0 +1,175 @@
+#include "tests/support/machine_log.h"
+
+#include "tests/support/check.h"
+
+struct machine_log machine_log;
+
+static kvr_status port_send(void *self, uint32_t peer, const struct kvr_message *message)
+{
+    (void)self;
+    if (machine_log.send_answer != KVR_OK)
+        return machine_log.send_answer;
+    assert_true(machine_log.sent_count < MACHINE_LOG_MAX);
+    machine_log.sent_to[machine_log.sent_count] = peer;
+    machine_log.sent[machine_log.sent_count++] = *message;
+    return KVR_OK;
+}
+
+static kvr_status port_dial(void *self, const char *address, uint32_t *ret_peer,
+                            struct kvr_error *error)
+{
+    (void)self, (void)error;
+    *ret_peer = (uint32_t)(address[0] - '0'); /* a test names its peers "0", "1" … */
+    return KVR_OK;
+}
+
+static void port_hang_up(void *self, uint32_t peer, kvr_status status, const char *detail)
+{
+    (void)self, (void)peer, (void)status, (void)detail;
+    machine_log.hang_ups++;
+}
+
+static void port_notify(void *self, uint32_t engine, const struct kvr_notice *notice)
+{
+    (void)self, (void)engine;
+    assert_true(machine_log.notice_count < MACHINE_LOG_MAX);
+    machine_log.notices[machine_log.notice_count++] = *notice;
+}
+
+static void port_command(void *self, const struct kvr_group_message *message)
+{
+    (void)self;
+    assert_true(machine_log.command_count < MACHINE_LOG_MAX);
+    machine_log.commands[machine_log.command_count++] = *message;
+}
+
+static void port_region_done(void *self, struct kvr_region *region)
+{
+    (void)self, (void)region;
+    machine_log.regions_done++;
+}
+
+static void port_engine_done(void *self, uint32_t engine)
+{
+    (void)self, (void)engine;
+    machine_log.engines_done++;
+}
+
+static uint32_t port_rails(void *self, struct kvr_rail_address ret_rails[KVR_RAILS_MAX])
+{
+    (void)self;
+    for (uint32_t i = 0; i < 2; i++)
+        ret_rails[i] = (struct kvr_rail_address){.rail = i, .epoch = 1, .bytes = 1};
+    return 2;
+}
+
+const struct kvr_ports machine_ports = {
+    .send = port_send,
+    .dial = port_dial,
+    .hang_up = port_hang_up,
+    .notify = port_notify,
+    .command = port_command,
+    .region_done = port_region_done,
+    .engine_done = port_engine_done,
+    .rails = port_rails,
+};
+
+void machine_log_clear(void)
+{
+    memset(&machine_log, 0, sizeof(machine_log));
+}
+
+struct kvr_buddy *machine_memory(void)
+{
+    static struct kvr_buddy memory;
+    static void *block;
+
+    if (block == NULL)
+        block = aligned_alloc(4096, MACHINE_MEMORY_BYTES);
+    assert_non_null(block);
+    kvr_buddy_init(&memory, block, MACHINE_MEMORY_BYTES);
+    return &memory;
+}
+
+#define LATEST(array, count, wanted)                                                               \
+    for (uint32_t i = machine_log.count; i > 0; i--)                                               \
+        if (machine_log.array[i - 1].kind == (wanted))                                             \
+            return &machine_log.array[i - 1];                                                      \
+    return NULL
+#define COUNT(array, count, wanted)                                                                \
+    uint32_t found = 0;                                                                            \
+                                                                                                   \
+    for (uint32_t i = 0; i < machine_log.count; i++)                                               \
+        found += machine_log.array[i].kind == (wanted);                                            \
+    return found
+
+const struct kvr_message *machine_sent(kvr_message_kind kind)
+{
+    LATEST(sent, sent_count, kind);
+}
+
+uint32_t machine_sent_count(kvr_message_kind kind)
+{
+    COUNT(sent, sent_count, kind);
+}
+
+const struct kvr_group_message *machine_command(uint32_t kind)
+{
+    LATEST(commands, command_count, kind);
+}
+
+uint32_t machine_command_count(uint32_t kind)
+{
+    COUNT(commands, command_count, kind);
+}
+
+const struct kvr_notice *machine_notice(kvr_notice_kind kind)
+{
+    LATEST(notices, notice_count, kind);
+}
+
+uint32_t machine_notice_count(kvr_notice_kind kind)
+{
+    COUNT(notices, notice_count, kind);
+}
+
+/* ---- engines --------------------------------------------------------------------------------- */
+
+static struct kvr_compat compat_of(void)
+{
+    return (struct kvr_compat){.model = "small",
+                               .dtype = "u8",
+                               .layers_total = SMALL_LAYERS,
+                               .kv_heads_total = 1,
+                               .head_dim = SMALL_PAGE_BYTES};
+}
+
+struct kvr_rank machine_rank(uint8_t number)
+{
+    return (struct kvr_rank){
+        .engine = {.bytes = {number}}, .generation = 1, .tp_size = 1, .pp_size = 1};
+}
+
+void machine_engine_up(struct kvr_engines *engines, uint32_t index, uint8_t number,
+                       struct small_side *side, struct kvr_shared_page *page)
+{
+    struct kvr_req_attach attach = {.rank = machine_rank(number), .compat = compat_of()};
+    struct kvr_error error;
+
+    assert_int_equal(kvr_engines_up(engines, index, &attach, page, &error), KVR_OK);
+    assert_int_equal(kvr_engines_region_add(engines, index, &side->region, &error), KVR_OK);
+}
+
+void machine_regions(uint8_t number, const struct small_side *side, uint32_t rail_count,
+                     struct kvr_message *ret_message)
+{
+    static const struct kvr_remote_key keys[KVR_RAILS_MAX];
+
+    *ret_message = (struct kvr_message){.kind = KVR_MSG_REGIONS};
+    ret_message->regions = (struct kvr_msg_regions){.rank = machine_rank(number),
+                                                    .compat = compat_of(),
+                                                    .layouts = side->layouts,
+                                                    .layout_count = 1,
+                                                    .keys = keys,
+                                                    .rail_count = rail_count};
+}

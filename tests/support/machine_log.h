@@ -1,0 +1,45 @@
+/* Ports of a pure state machine (outbound, inbound) that write down what it does: a test tells the
+ * machine events, and reads here what came of them. */
+#ifndef KVR_TESTS_MACHINE_LOG_H
+#define KVR_TESTS_MACHINE_LOG_H
+
+#include "agent/engines.h"
+#include "tests/support/small_plan.h"
+
+#define MACHINE_LOG_MAX      64
+#define MACHINE_MEMORY_BYTES (192u << 20)
+
+struct machine_log {
+    struct kvr_message sent[MACHINE_LOG_MAX]; /* pointers in them are stale */
+    uint32_t sent_to[MACHINE_LOG_MAX], sent_count;
+    struct kvr_group_message commands[MACHINE_LOG_MAX];
+    uint32_t command_count;
+    struct kvr_notice notices[MACHINE_LOG_MAX];
+    uint32_t notice_count;
+    uint32_t hang_ups, regions_done, engines_done;
+    kvr_status send_answer; /* what every send says */
+};
+extern struct machine_log machine_log;
+extern const struct kvr_ports machine_ports;
+
+void machine_log_clear(void);
+/* Memory for the machine's tables; one at a time. */
+struct kvr_buddy *machine_memory(void);
+
+/* The latest of that kind since the log was cleared, and how many there were. NULL, 0: none. */
+const struct kvr_message *machine_sent(kvr_message_kind kind);
+uint32_t machine_sent_count(kvr_message_kind kind);
+const struct kvr_group_message *machine_command(uint32_t kind);
+uint32_t machine_command_count(uint32_t kind);
+const struct kvr_notice *machine_notice(kvr_notice_kind kind);
+uint32_t machine_notice_count(kvr_notice_kind kind);
+
+/* An engine rank with the region of a small_side attaches under that index; its id is `number`. */
+void machine_engine_up(struct kvr_engines *engines, uint32_t index, uint8_t number,
+                       struct small_side *side, struct kvr_shared_page *page);
+struct kvr_rank machine_rank(uint8_t number);
+/* What the engine of a peer tells of itself. */
+void machine_regions(uint8_t number, const struct small_side *side, uint32_t rail_count,
+                     struct kvr_message *ret_message);
+
+#endif

@@ -1,0 +1,640 @@
+/* Goal: what the target agent decides: slots, grants, second postings, what is told to the engine,
+ * when pages are given back. Method: inbound alone, its ports written down; the test is the engine,
+ * the peers and the group thread. */
+#include "tests/support/check.h"
+
+#include <stdio.h>
+
+#include "decode-agent/inbound.h"
+#include "tests/support/machine_log.h"
+
+#define SILENCE (3 * KVR_S)
+#define QUIET   KVR_S
+#define SLOTS   3
+
+static struct inbound inbound;
+static struct small_side source, target;
+static struct kvr_shared_page page;
+static struct kvr_buddy plans;
+static kvr_ns now;
+
+static int open_inbound(void **state)
+{
+    static uint8_t plan_memory[1 << 20] __attribute__((aligned(64)));
+    struct inbound_options options = {.silence_ns = SILENCE,
+                                      .quiet_ns = QUIET,
+                                      .deadline_default_ns = 60 * KVR_S,
+                                      .slot_count = SLOTS,
+                                      .rail_count = 2,
+                                      .nonce_seed = 100,
+                                      .limits = {1, 1, SMALL_PAGE_BYTES}};
+
+    (void)state;
+    now = KVR_S;
+    machine_log_clear();
+    kvr_buddy_init(&plans, plan_memory, sizeof(plan_memory));
+    small_side_init(&source, 2);
+    small_side_init(&target, 2);
+    assert_int_equal(inbound_init(&inbound, &options, &machine_ports, machine_memory()), KVR_OK);
+    machine_engine_up(&inbound.engines, 0, 1, &target, &page);
+    for (uint32_t peer = 0; peer < 4; peer++) {
+        struct kvr_msg_hello hello = {.limits = {1, 1, SMALL_PAGE_BYTES}};
+        struct kvr_message regions;
+
+        inbound_peer_up(&inbound, now, peer, &hello);
+        machine_regions((uint8_t)(10 + peer), &source, 0, &regions);
+        inbound_message(&inbound, now, peer, &regions);
+    }
+    machine_log_clear();
+    return 0;
+}
+
+/* Fetches from the source ranks of peers first … first + count - 1; the nonce of the first. */
+static uint64_t fetch(uint64_t handle, uint32_t first, uint32_t count)
+{
+    static const uint32_t ids[SMALL_PLANNED] = {1, 3, 5, 7};
+    static struct kvr_source_address from[4];
+    struct kvr_request open = {.kind = KVR_REQ_TARGET_OPEN, .handle = handle};
+    struct kvr_request pages = {.kind = KVR_REQ_TARGET_PAGES, .handle = handle};
+    uint64_t nonce = inbound.nonce_next + 1;
+
+    for (uint32_t i = 0; i < count; i++) {
+        snprintf(from[i].agent, sizeof(from[i].agent), "%u", first + i);
+        from[i].engine = machine_rank((uint8_t)(10 + first + i)).engine;
+        from[i].generation = 1;
+    }
+    snprintf(open.target_open.request, sizeof(open.target_open.request), "r");
+    open.target_open.tokens = SMALL_PLANNED;
+    open.target_open.sources = from;
+    open.target_open.source_count = count;
+    pages.pages.ids = ids;
+    pages.pages.id_count = SMALL_PLANNED;
+    inbound_request(&inbound, now, 0, &open);
+    inbound_request(&inbound, now, 0, &pages);
+    return nonce;
+}
+
+static void plan_as(uint32_t peer, uint64_t nonce, uint64_t generation)
+{
+    static const struct kvr_page_run runs[SMALL_PLANNED] = {{0, 1}, {2, 1}, {4, 1}, {6, 1}};
+    struct kvr_plan *made = small_plan_make(&source, &target, &plans);
+    struct kvr_message message = {.kind = KVR_MSG_PLAN, .transfer = nonce};
+
+    message.plan = (struct kvr_msg_plan){.token_end = SMALL_PLANNED,
+                                         .chunk_count = made->chunk_count,
+                                         .hash = made->hash,
+                                         .source = machine_rank((uint8_t)(10 + peer)),
+                                         .limits = {1, 1, SMALL_PAGE_BYTES},
+                                         .runs = runs,
+                                         .run_count = SMALL_PLANNED};
+    message.plan.source.generation = generation;
+    kvr_plan_free(made, &plans);
+    inbound_message(&inbound, now, peer, &message);
+}
+
+static void plan(uint32_t peer, uint64_t nonce)
+{
+    plan_as(peer, nonce, 1);
+}
+
+static void final(uint32_t peer, uint64_t nonce)
+{
+    struct kvr_message message = {.kind = KVR_MSG_FINAL, .transfer = nonce};
+
+    message.final = (struct kvr_msg_final){
+        .segment_count = 1, .chunk_count = SMALL_CHUNKS, .token_end = SMALL_PLANNED};
+    inbound_message(&inbound, now, peer, &message);
+}
+
+static void quiet(uint32_t peer, uint64_t nonce, uint32_t round)
+{
+    static const struct kvr_epoch_count counts[1] = {{0, 1, SMALL_CHUNKS}};
+    struct kvr_message message = {.kind = KVR_MSG_QUIET, .transfer = nonce};
+
+    message.quiet = (struct kvr_msg_quiet){.round = round, .counts = counts, .count_count = 1};
+    inbound_message(&inbound, now, peer, &message);
+}
+
+static void reason(uint32_t peer, uint64_t nonce, kvr_message_kind kind, kvr_status status)
+{
+    struct kvr_message message = {.kind = kind, .transfer = nonce, .reason = {.status = status}};
+
+    inbound_message(&inbound, now, peer, &message);
+}
+
+/* The group thread's word about the landing of a transfer. */
+static void group_says(uint64_t nonce, uint32_t kind, uint64_t a, void *pointer)
+{
+    struct kvr_group_message message = {.kind = kind, .id = nonce, .a = a, .pointer = pointer};
+    bool found = kvr_table_find(&inbound.by_nonce, nonce, &message.index);
+
+    assert_true(found);
+    inbound_group(&inbound, now, &message);
+}
+
+/* It takes in what it was given for that landing, and gives it back. */
+static void group_closes(uint64_t nonce)
+{
+    struct landing *landing = NULL;
+
+    for (uint32_t i = 0; i < machine_log.command_count; i++)
+        if (machine_log.commands[i].kind == LAND_OPEN && machine_log.commands[i].id == nonce)
+            landing = machine_log.commands[i].pointer;
+    assert_non_null(landing);
+    group_says(nonce, LAND_CLOSED, 0, landing);
+}
+
+static void recycled(uint32_t rail, uint32_t epoch)
+{
+    struct kvr_group_message message = {
+        .kind = KVR_GROUP_RECYCLED, .index = rail, .a = epoch, .b = epoch + 1};
+
+    inbound_group(&inbound, now, &message);
+}
+
+static void tick(kvr_ns later)
+{
+    now += later;
+    inbound_tick(&inbound, now);
+}
+
+static bool granted(uint64_t nonce)
+{
+    for (uint32_t i = 0; i < machine_log.sent_count; i++)
+        if (machine_log.sent[i].kind == KVR_MSG_GRANT && machine_log.sent[i].transfer == nonce)
+            return true;
+    return false;
+}
+
+/* ---- the way of a transfer ------------------------------------------------------------------- */
+
+static void inbound_goes_the_whole_way(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 1);
+
+    (void)state;
+    assert_int_equal(machine_sent_count(KVR_MSG_WANT), 1);
+    assert_int_equal(inbound.free_count, SLOTS); /* nothing to send yet: no slot is taken */
+    plan(0, nonce);
+    assert_int_equal(inbound.free_count, SLOTS - 1);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_ACCEPTED), 1);
+    assert_true(granted(nonce));
+    final(0, nonce);
+    group_says(nonce, LAND_LAYER, 0, NULL);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_LAYER_IN), 1);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_DONE), 0);
+    group_says(nonce, LAND_ALL, SMALL_CHUNKS, NULL);
+    assert_int_equal(machine_notice(KVR_NOTICE_DONE)->bytes, SMALL_CHUNKS * SMALL_PAGE_BYTES);
+    assert_int_equal(machine_sent(KVR_MSG_LANDED)->reason.status, KVR_OK);
+    assert_int_equal(inbound.free_count, SLOTS - 1); /* the landing still has its slot */
+    group_closes(nonce);
+    assert_int_equal(inbound.free_count, SLOTS);
+    assert_int_equal(inbound_live(&inbound), 0);
+}
+
+/* DONE needs FINAL, all bits and the tail, in any order (rule 6). */
+static void done_waits_for_the_tail(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 1);
+    struct kvr_message last = {.kind = KVR_MSG_FINAL, .transfer = nonce};
+    struct kvr_message tail = {.kind = KVR_MSG_TAIL, .transfer = nonce};
+
+    (void)state;
+    plan(0, nonce);
+    group_says(nonce, LAND_ALL, SMALL_CHUNKS, NULL);
+    last.final = (struct kvr_msg_final){.segment_count = 1,
+                                        .chunk_count = SMALL_CHUNKS,
+                                        .token_end = SMALL_PLANNED,
+                                        .has_tail = true};
+    inbound_message(&inbound, now, 0, &last);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_DONE), 0);
+    inbound_message(&inbound, now, 0, &tail);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_DONE), 1);
+}
+
+/* ---- slots (rules 5 and 6) ------------------------------------------------------------------- */
+
+static void slots_are_for_a_whole_fetch_and_the_oldest_first(void **state)
+{
+    uint64_t small = fetch(1, 3, 1), first = fetch(2, 0, 3), second = fetch(3, 3, 1);
+
+    (void)state;
+    plan(3, small);
+    assert_true(granted(small));
+    plan(0, first); /* needs three slots: two are free */
+    assert_false(granted(first));
+    plan(3, second); /* could be served, and does not pass the older one */
+    assert_false(granted(second));
+    assert_int_equal(inbound.free_count, SLOTS - 1);
+
+    final(3, small);
+    group_says(small, LAND_ALL, SMALL_CHUNKS, NULL);
+    group_closes(small);
+    assert_true(granted(first));
+    assert_false(granted(second));
+    assert_int_equal(inbound.free_count, 0);
+    plan(1, first + 1); /* its slot is reserved already */
+    assert_true(granted(first + 1));
+
+    /* Returned transfer by transfer. */
+    final(0, first);
+    group_says(first, LAND_ALL, SMALL_CHUNKS, NULL);
+    group_closes(first);
+    assert_true(granted(second));
+}
+
+/* The order is that of opening, not of the first PLAN. */
+static void slots_go_to_the_older_that_came_later(void **state)
+{
+    uint64_t holder = fetch(1, 0, 3), older = fetch(2, 3, 1), younger = fetch(3, 3, 1);
+
+    (void)state;
+    plan(0, holder);
+    plan(3, younger);
+    plan(3, older);
+    assert_false(granted(older) || granted(younger));
+    final(0, holder);
+    group_says(holder, LAND_ALL, SMALL_CHUNKS, NULL);
+    group_closes(holder);
+    assert_true(granted(older));
+    assert_false(granted(younger));
+}
+
+static void slots_wait_no_longer_for_a_fetch_that_ended(void **state)
+{
+    struct kvr_request cancel = {.kind = KVR_REQ_CANCEL, .handle = 2};
+    uint64_t holder = fetch(1, 3, 1), large = fetch(2, 0, 3), small = fetch(3, 3, 1);
+
+    (void)state;
+    plan(3, holder);
+    plan(0, large);
+    plan(3, small);
+    assert_false(granted(small));
+    inbound_request(&inbound, now, 0, &cancel);
+    assert_true(granted(small));
+    assert_int_equal(machine_notice(KVR_NOTICE_CANCELLED)->handle, 2);
+}
+
+static void a_fetch_larger_than_the_pool_is_refused(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 4);
+
+    (void)state;
+    (void)nonce;
+    assert_int_equal(machine_sent_count(KVR_MSG_WANT), 0);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILED)->status, KVR_TOO_LARGE);
+    assert_int_equal(inbound_live(&inbound), 0);
+}
+
+static void slots_are_reused_oldest_first(void **state)
+{
+    uint16_t seen[SLOTS + 1];
+
+    (void)state;
+    for (uint32_t i = 0; i <= SLOTS; i++) {
+        uint64_t nonce = fetch(10 + i, 0, 1);
+        const struct landing *landing;
+
+        machine_log_clear();
+        plan(0, nonce);
+        landing = machine_command(LAND_OPEN)->pointer;
+        seen[i] = landing->slots[0];
+        final(0, nonce);
+        group_says(nonce, LAND_ALL, SMALL_CHUNKS, NULL);
+        group_closes(nonce);
+    }
+    for (uint32_t i = 0; i < SLOTS; i++)
+        for (uint32_t k = 0; k < i; k++)
+            assert_int_not_equal(seen[i], seen[k]);
+    assert_int_equal(seen[SLOTS], seen[0]);
+    assert_int_not_equal(seen[0], 0);
+}
+
+/* ---- second postings (rule 3) ---------------------------------------------------------------- */
+
+static void rail_lost(uint32_t peer, uint64_t nonce)
+{
+    static const struct kvr_chunk_run runs[1] = {{0, SMALL_CHUNKS}};
+    struct kvr_message message = {.kind = KVR_MSG_RAIL_LOST, .transfer = nonce};
+
+    message.rail_lost =
+        (struct kvr_msg_rail_lost){.rail = 0, .epoch = 1, .runs = runs, .run_count = 1};
+    inbound_message(&inbound, now, peer, &message);
+}
+
+static void missing_taints_until_quiet(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 1);
+    struct landing_filter *filter;
+
+    (void)state;
+    plan(0, nonce);
+    final(0, nonce);
+    group_says(nonce, LAND_LAYER, 0, NULL);
+    rail_lost(0, nonce);
+    filter = machine_command(LAND_FILTER)->pointer;
+    filter->run_count = 1;
+    filter->runs[0] = (struct kvr_chunk_run){4, 2};
+    group_says(nonce, LAND_FILTERED, 0, filter);
+    assert_int_equal(machine_sent(KVR_MSG_MISSING)->missing.round, 1);
+    assert_int_equal(machine_command_count(LAND_LOUD), 1);
+    {
+        struct kvr_group_message layer = {.kind = LAND_LAYER, .id = nonce, .b = 1};
+
+        assert_true(kvr_table_find(&inbound.by_nonce, nonce, &layer.index));
+        inbound_group(&inbound, now, &layer);
+    }
+    group_says(nonce, LAND_ALL, SMALL_CHUNKS, NULL);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_LAYER_IN), 1); /* the second is held back */
+    assert_int_equal(machine_notice_count(KVR_NOTICE_DONE), 0);
+    quiet(0, nonce, 0); /* of the round that MISSING voided */
+    assert_int_equal(machine_command_count(LAND_QUIET), 0);
+    quiet(0, nonce, 1);
+    group_says(nonce, LAND_IS_QUIET, 0, NULL); /* told before, of another round */
+    assert_int_equal(machine_notice_count(KVR_NOTICE_DONE), 0);
+    group_says(nonce, LAND_IS_QUIET, 1, NULL);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_LAYER_IN), 2);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_DONE), 1);
+}
+
+static void nothing_missing_asks_for_nothing(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 1);
+    struct landing_filter *filter;
+
+    (void)state;
+    plan(0, nonce);
+    final(0, nonce);
+    rail_lost(0, nonce);
+    filter = machine_command(LAND_FILTER)->pointer;
+    filter->run_count = 0;
+    group_says(nonce, LAND_FILTERED, 0, filter);
+    assert_int_equal(machine_sent_count(KVR_MSG_MISSING), 0);
+    group_says(nonce, LAND_ALL, SMALL_CHUNKS, NULL);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_DONE), 1); /* not tainted */
+}
+
+/* ---- failing (rules 1, 4 and 7) -------------------------------------------------------------- */
+
+/* FAILING at once, the terminal event when nothing can land any more (L9). */
+static void a_failure_holds_the_pages_until_quiet(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 1);
+
+    (void)state;
+    plan(0, nonce);
+    reason(0, nonce, KVR_MSG_FAIL, KVR_ABORTED);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILING)->status, KVR_ABORTED);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_FAILED), 0);
+    assert_int_equal(inbound.free_count, SLOTS - 1);
+    quiet(0, nonce, 0);
+    group_says(nonce, LAND_IS_QUIET, 0, NULL);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILED)->status, KVR_ABORTED);
+    assert_int_equal(inbound.free_count, SLOTS - 1); /* the slot is dead from LAND_CLOSED on */
+    group_closes(nonce);
+    assert_int_equal(inbound.free_count, SLOTS);
+}
+
+/* What was never granted has nothing on its way. */
+static void a_failure_before_grant_ends_at_once(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 1);
+
+    (void)state;
+    reason(0, nonce, KVR_MSG_FAIL, KVR_NO_SOURCE);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILED)->status, KVR_NO_SOURCE);
+    assert_int_equal(inbound_live(&inbound), 0);
+}
+
+/* A dead peer says nothing: every epoch that it was granted is ended, one rail at a time. */
+static void a_lost_peer_is_fenced(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 1);
+    const struct landing_quiet *asked;
+
+    (void)state;
+    plan(0, nonce);
+    inbound_peer_lost(&inbound, now, 0, KVR_PEER_LOST, "silent");
+    asked = machine_command(LAND_QUIET)->pointer;
+    assert_true(asked->closed_only);
+    assert_int_equal(asked->count, 2);
+    assert_int_equal(machine_command_count(KVR_GROUP_RECYCLE), 1);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_FAILED), 0);
+    recycled(0, 1);
+    assert_int_equal(machine_command_count(KVR_GROUP_RECYCLE), 2);
+    recycled(1, 1);
+    group_says(nonce, LAND_IS_QUIET, 0, NULL);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILED)->status, KVR_PEER_LOST);
+    /* Every other peer was told where those rails are now. */
+    assert_int_equal(machine_sent_count(KVR_MSG_EPOCH_ENDED), 6);
+}
+
+/* A source that never says QUIET: after the heartbeat bound its epochs are ended all the same. */
+static void a_silent_source_is_fenced(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 1);
+
+    (void)state;
+    plan(0, nonce);
+    reason(0, nonce, KVR_MSG_FAIL, KVR_ABORTED);
+    tick(SILENCE - KVR_MS);
+    assert_int_equal(machine_command_count(KVR_GROUP_RECYCLE), 0);
+    tick(KVR_MS);
+    assert_int_equal(machine_command_count(KVR_GROUP_RECYCLE), 1);
+}
+
+static void unknown_proves_nothing_about_bytes(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 1);
+
+    (void)state;
+    plan(0, nonce);
+    reason(0, nonce, KVR_MSG_UNKNOWN, KVR_UNKNOWN_TRANSFER);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_FAILED), 0);
+    assert_int_equal(machine_command_count(KVR_GROUP_RECYCLE), 1);
+}
+
+/* One of several sources fails: the others are cancelled, and one event says so when all settled.
+ */
+static void siblings_end_together(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 2);
+
+    (void)state;
+    plan(0, nonce);
+    reason(1, nonce + 1, KVR_MSG_FAIL, KVR_NO_SOURCE);
+    assert_int_equal(machine_sent(KVR_MSG_CANCEL)->transfer, nonce);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_FAILED), 0);
+    quiet(0, nonce, 0);
+    group_says(nonce, LAND_IS_QUIET, 0, NULL);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_FAILED), 1);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILED)->status, KVR_NO_SOURCE);
+}
+
+static void cancel_is_legal_in_every_state(void **state)
+{
+    struct kvr_request cancel = {.kind = KVR_REQ_CANCEL, .handle = 1};
+
+    (void)state;
+    for (unsigned steps = 0; steps <= 3; steps++) {
+        uint64_t nonce = 0;
+
+        open_inbound(NULL);
+        if (steps >= 1)
+            nonce = fetch(1, 0, 1);
+        if (steps >= 2)
+            plan(0, nonce);
+        if (steps >= 3) {
+            final(0, nonce);
+            group_says(nonce, LAND_ALL, SMALL_CHUNKS, NULL); /* it is DONE */
+        }
+        for (unsigned i = 0; i < 3; i++)
+            inbound_request(&inbound, now, 0, &cancel);
+        assert_int_equal(machine_notice_count(KVR_NOTICE_CANCELLED), steps == 1 ? 1 : 0);
+        if (steps == 2) {
+            quiet(0, nonce, 0);
+            group_says(nonce, LAND_IS_QUIET, 0, NULL);
+            assert_int_equal(machine_notice_count(KVR_NOTICE_CANCELLED), 1);
+        }
+        assert_int_equal(machine_notice_count(KVR_NOTICE_DONE), steps == 3 ? 1 : 0);
+    }
+}
+
+static void a_deadline_expires(void **state)
+{
+    (void)state;
+    fetch(1, 0, 1);
+    tick(60 * KVR_S);
+    assert_int_equal(machine_notice(KVR_NOTICE_EXPIRED)->status, KVR_EXPIRED);
+    assert_int_equal(machine_sent_count(KVR_MSG_CANCEL), 1); /* the source is freed too */
+    assert_int_equal(inbound_live(&inbound), 0);
+}
+
+/* ---- what comes from outside (rule 9) -------------------------------------------------------- */
+
+static void a_plan_of_another_generation_is_refused(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 1);
+
+    (void)state;
+    plan_as(0, nonce, 2);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILED)->status, KVR_STALE);
+    assert_false(granted(nonce));
+}
+
+static void another_peers_messages_change_nothing(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 1);
+
+    (void)state;
+    plan(0, nonce);
+    reason(1, nonce, KVR_MSG_FAIL, KVR_ABORTED);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_FAILING), 0);
+}
+
+static void a_probe_is_answered(void **state)
+{
+    struct kvr_message probe = {.kind = KVR_MSG_PROBE, .probe = {.token = 9}};
+
+    (void)state;
+    inbound_message(&inbound, now, 2, &probe);
+    assert_int_equal(machine_sent(KVR_MSG_ALIVE)->probe.token, 9);
+    assert_int_equal(machine_log.sent_to[0], 2);
+}
+
+/* ---- digests (rule 6) ------------------------------------------------------------------------ */
+
+static uint64_t all_in_with_digests(void)
+{
+    uint64_t nonce;
+
+    inbound.options.digest = KVR_DIGEST_FULL;
+    nonce = fetch(1, 0, 1);
+    assert_int_equal(machine_sent(KVR_MSG_WANT)->want.digest, KVR_DIGEST_FULL);
+    plan(0, nonce);
+    final(0, nonce);
+    group_says(nonce, LAND_ALL, SMALL_CHUNKS, NULL);
+    return nonce;
+}
+
+static void digest(uint64_t nonce, uint32_t first, uint32_t count, uint32_t value_count)
+{
+    static const uint64_t values[SMALL_CHUNKS];
+    struct kvr_message message = {.kind = KVR_MSG_DIGEST, .transfer = nonce};
+
+    message.digest = (struct kvr_msg_digest){first, count, values, value_count};
+    inbound_message(&inbound, now, 0, &message);
+}
+
+static void done_waits_for_the_digests(void **state)
+{
+    uint64_t nonce = all_in_with_digests();
+
+    (void)state;
+    assert_int_equal(machine_command_count(LAND_VERIFY), 0);
+    digest(nonce, 0, 3, 3);
+    assert_int_equal(machine_command_count(LAND_VERIFY), 0);
+    digest(nonce, 3, SMALL_CHUNKS - 3, SMALL_CHUNKS - 3);
+    assert_int_equal(machine_command_count(LAND_VERIFY), 1);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_DONE), 0);
+    group_says(nonce, LAND_VERIFIED, 0, NULL);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_DONE), 1);
+}
+
+static void a_corrupt_chunk_is_no_success(void **state)
+{
+    uint64_t nonce = all_in_with_digests();
+
+    (void)state;
+    digest(nonce, 0, SMALL_CHUNKS, SMALL_CHUNKS);
+    group_says(nonce, LAND_CORRUPT, 5, NULL);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILING)->status, KVR_DIGEST_MISMATCH);
+    assert_non_null(strstr(machine_notice(KVR_NOTICE_FAILING)->detail, "chunk 5 of 8 (layer 1)"));
+    assert_int_equal(machine_sent(KVR_MSG_CANCEL)->reason.status, KVR_DIGEST_MISMATCH);
+    assert_int_equal(inbound.digest_mismatches, 1);
+    assert_int_equal(machine_sent_count(KVR_MSG_LANDED), 0);
+}
+
+static void digests_of_other_chunks_are_refused(void **state)
+{
+    static const uint32_t bad[][3] = {{1, 2, 2}, {0, 3, 2}, {0, 0, 0}, {0, SMALL_CHUNKS + 1, 8}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        open_inbound(NULL);
+        digest(all_in_with_digests(), bad[i][0], bad[i][1], bad[i][2]);
+        assert_int_equal(machine_notice(KVR_NOTICE_FAILING)->status, KVR_MALFORMED);
+    }
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup(name, open_inbound)
+    const struct CMUnitTest tests[] = {
+        CASE(inbound_goes_the_whole_way),
+        CASE(done_waits_for_the_tail),
+        CASE(slots_are_for_a_whole_fetch_and_the_oldest_first),
+        CASE(slots_go_to_the_older_that_came_later),
+        CASE(slots_wait_no_longer_for_a_fetch_that_ended),
+        CASE(a_fetch_larger_than_the_pool_is_refused),
+        CASE(slots_are_reused_oldest_first),
+        CASE(missing_taints_until_quiet),
+        CASE(nothing_missing_asks_for_nothing),
+        CASE(a_failure_holds_the_pages_until_quiet),
+        CASE(a_failure_before_grant_ends_at_once),
+        CASE(a_lost_peer_is_fenced),
+        CASE(a_silent_source_is_fenced),
+        CASE(unknown_proves_nothing_about_bytes),
+        CASE(siblings_end_together),
+        CASE(cancel_is_legal_in_every_state),
+        CASE(a_deadline_expires),
+        CASE(a_plan_of_another_generation_is_refused),
+        CASE(another_peers_messages_change_nothing),
+        CASE(a_probe_is_answered),
+        CASE(done_waits_for_the_digests),
+        CASE(a_corrupt_chunk_is_no_success),
+        CASE(digests_of_other_chunks_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,550 @@
+/* Goal: what the source agent decides: who is matched, what a lease covers, when pages are given
+ * back, and that what comes late, twice or from nobody changes nothing. Method: outbound alone, its
+ * ports written down; the test is the engine, the peers and the group thread. */
+#include "tests/support/check.h"
+
+#include <stdio.h>
+
+#include "prefill-agent/outbound.h"
+#include "tests/support/machine_log.h"
+
+#define SILENCE (3 * KVR_S)
+#define LEASE   (10 * KVR_S)
+#define HANDLE  77
+#define NONCE   1000
+
+static struct outbound outbound;
+static struct small_side source, target;
+static struct kvr_shared_page page;
+static kvr_ns now;
+
+static void peer_up(uint32_t peer)
+{
+    struct kvr_rail_address rails[2] = {{.rail = 0, .epoch = 1}, {.rail = 1, .epoch = 1}};
+    struct kvr_msg_hello hello = {.limits = {1, 1, SMALL_PAGE_BYTES}, .rails = rails};
+    struct kvr_message regions;
+
+    hello.rail_count = 2;
+    outbound_peer_up(&outbound, now, peer, &hello);
+    machine_regions((uint8_t)(10 + peer), &target, 2, &regions);
+    outbound_message(&outbound, now, peer, &regions);
+}
+
+static int open_outbound(void **state)
+{
+    struct outbound_options options = {.silence_ns = SILENCE,
+                                       .quiet_ns = KVR_S,
+                                       .lease_default_ns = LEASE,
+                                       .want_default_ns = 20 * KVR_S,
+                                       .rail_count = 2,
+                                       .limits = {1, 1, SMALL_PAGE_BYTES}};
+
+    (void)state;
+    now = KVR_S;
+    machine_log_clear();
+    memset(&page, 0, sizeof(page));
+    small_side_init(&source, 2);
+    small_side_init(&target, 2);
+    assert_int_equal(outbound_init(&outbound, &options, &machine_ports, machine_memory()), KVR_OK);
+    machine_engine_up(&outbound.engines, 0, 1, &source, &page);
+    peer_up(0);
+    peer_up(1);
+    machine_log_clear();
+    return 0;
+}
+
+static void ask(struct kvr_request *request)
+{
+    request->handle = HANDLE;
+    outbound_request(&outbound, now, 0, request);
+}
+
+static void publish_for(uint32_t consumers)
+{
+    struct kvr_request request = {.kind = KVR_REQ_SOURCE_OPEN};
+
+    snprintf(request.source_open.request, sizeof(request.source_open.request), "r");
+    request.source_open.tokens = SMALL_PLANNED;
+    request.source_open.consumers = consumers;
+    ask(&request);
+}
+
+static void publish_all(void)
+{
+    static const uint32_t ids[SMALL_PLANNED] = {0, 2, 4, 6};
+    struct kvr_request pages = {.kind = KVR_REQ_SOURCE_PAGES};
+    struct kvr_request watch = {.kind = KVR_REQ_SOURCE_WATCH};
+    struct kvr_request end = {.kind = KVR_REQ_SOURCE_END};
+
+    pages.pages.ids = ids;
+    pages.pages.id_count = SMALL_PLANNED;
+    watch.watch.token_end = SMALL_PLANNED;
+    ask(&pages);
+    ask(&watch);
+    ask(&end);
+}
+
+static void want_as(uint32_t peer, uint64_t nonce, uint64_t generation)
+{
+    static const struct kvr_page_run runs[SMALL_PLANNED] = {{1, 1}, {3, 1}, {5, 1}, {7, 1}};
+    struct kvr_message want = {.kind = KVR_MSG_WANT, .transfer = nonce};
+    struct kvr_message pages = {.kind = KVR_MSG_PAGES, .transfer = nonce};
+
+    snprintf(want.want.request, sizeof(want.want.request), "r");
+    want.want.source_engine = machine_rank(1).engine;
+    want.want.source_generation = generation;
+    want.want.target = machine_rank((uint8_t)(10 + peer));
+    want.want.tokens = SMALL_PLANNED;
+    want.want.deadline_ms = 20000;
+    want.want.more = true;
+    pages.pages.runs = runs;
+    pages.pages.run_count = SMALL_PLANNED;
+    outbound_message(&outbound, now, peer, &want);
+    outbound_message(&outbound, now, peer, &pages);
+}
+
+static void want(uint32_t peer, uint64_t nonce)
+{
+    want_as(peer, nonce, 1);
+}
+
+static void message(uint32_t peer, uint64_t nonce, kvr_message_kind kind, kvr_status status)
+{
+    struct kvr_message message = {.kind = kind, .transfer = nonce, .reason = {.status = status}};
+
+    outbound_message(&outbound, now, peer, &message);
+}
+
+static void grant(uint32_t peer, uint64_t nonce)
+{
+    static const uint16_t slots[1] = {3};
+    struct kvr_message message = {.kind = KVR_MSG_GRANT, .transfer = nonce};
+
+    message.grant.slots = slots;
+    message.grant.slot_count = 1;
+    outbound_message(&outbound, now, peer, &message);
+}
+
+/* The group thread's word about the job that was opened last. */
+static void group_says(uint32_t kind, uint64_t a, void *pointer)
+{
+    const struct kvr_group_message *opened = machine_command(PUSH_OPEN);
+    struct kvr_group_message message = {.kind = kind, .a = a, .pointer = pointer};
+
+    assert_non_null(opened);
+    message.index = opened->index;
+    message.id = opened->id;
+    outbound_group(&outbound, now, &message);
+}
+
+/* The group thread keeps the segments of a job in it. */
+static void group_closes(void)
+{
+    struct push_job *job = machine_command(PUSH_OPEN)->pointer;
+
+    for (uint32_t i = 0; i < machine_log.command_count; i++)
+        if (machine_log.commands[i].kind == PUSH_SEGMENT)
+            job->first = machine_log.commands[i].pointer; /* one segment in these tests */
+    group_says(PUSH_CLOSED, 0, job);
+}
+
+static const struct kvr_notice *freed(void)
+{
+    return machine_notice(KVR_NOTICE_SOURCE_FREE);
+}
+
+static void tick(kvr_ns later)
+{
+    now += later;
+    outbound_tick(&outbound, now);
+}
+
+/* ---- the way of a transfer ------------------------------------------------------------------- */
+
+static void outbound_goes_the_whole_way(void **state)
+{
+    (void)state;
+    publish_for(1);
+    publish_all();
+    want(0, NONCE);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_ACCEPTED), 1);
+    assert_int_equal(machine_sent(KVR_MSG_PLAN)->plan.chunk_count, SMALL_CHUNKS);
+    assert_int_equal(machine_sent(KVR_MSG_FINAL)->final.chunk_count, SMALL_CHUNKS);
+    assert_int_equal(machine_command_count(PUSH_OPEN), 0); /* nothing before GRANT */
+    grant(0, NONCE);
+    assert_int_equal(machine_command_count(PUSH_OPEN), 1);
+    assert_int_equal(machine_command_count(PUSH_SEGMENT), 1);
+    assert_int_equal(machine_command_count(PUSH_FINAL), 1);
+    group_says(PUSH_POSTED, 0, NULL);
+    assert_int_equal(machine_sent_count(KVR_MSG_QUIET), 1);
+    message(0, NONCE, KVR_MSG_LANDED, KVR_OK);
+    assert_int_equal(machine_command_count(PUSH_STOP), 1);
+    group_says(PUSH_STOPPED, 0, NULL);
+    assert_null(freed()); /* a card may still read (rule 2) */
+    group_closes();
+    assert_int_equal(freed()->status, KVR_OK);
+    assert_int_equal(freed()->bytes, SMALL_CHUNKS * SMALL_PAGE_BYTES);
+    tick(2 * SILENCE);
+    assert_int_equal(outbound_live(&outbound), 0);
+    assert_int_equal(outbound.tombs, 0);
+}
+
+/* Rule 10: a WANT may come first, and waits for its publish. */
+static void outbound_parks_a_want(void **state)
+{
+    (void)state;
+    want(0, NONCE);
+    assert_int_equal(machine_log.sent_count, 0);
+    publish_for(1);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_ACCEPTED), 1);
+    publish_all();
+    assert_int_equal(machine_sent_count(KVR_MSG_PLAN), 1);
+}
+
+static void outbound_gives_up_a_want_without_a_publish(void **state)
+{
+    (void)state;
+    want(0, NONCE);
+    tick(19 * KVR_S);
+    assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 0);
+    tick(2 * KVR_S);
+    assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_NO_SOURCE);
+    assert_int_equal(outbound_live(&outbound), 0);
+}
+
+/* ---- leases (rule 10) ------------------------------------------------------------------------ */
+
+static void lease_ends_without_a_want(void **state)
+{
+    (void)state;
+    publish_for(1);
+    tick(LEASE - KVR_MS);
+    assert_null(freed());
+    tick(KVR_MS);
+    assert_int_equal(freed()->status, KVR_EXPIRED);
+    assert_int_equal(outbound.leases_expired, 1);
+    assert_int_equal(outbound_live(&outbound), 0);
+}
+
+static void lease_ends_with_the_want(void **state)
+{
+    (void)state;
+    publish_for(1);
+    want(0, NONCE);
+    tick(10 * LEASE);
+    assert_null(freed()); /* from here the session and the target's deadline */
+    assert_int_equal(outbound.leases_expired, 0);
+}
+
+/* Of several consumers, those that have come are not the lease's affair. */
+static void lease_ends_for_those_that_have_not_come(void **state)
+{
+    (void)state;
+    publish_for(2);
+    publish_all();
+    want(0, NONCE);
+    grant(0, NONCE);
+    tick(LEASE);
+    assert_int_equal(outbound.leases_expired, 1);
+    assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 0);
+    want(1, NONCE + 1); /* too late */
+    assert_int_equal(machine_sent(KVR_MSG_FAIL)->transfer, NONCE + 1);
+    assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_EXPIRED);
+    assert_int_equal(machine_command_count(PUSH_STOP), 0);
+    message(0, NONCE, KVR_MSG_LANDED, KVR_OK);
+    group_says(PUSH_STOPPED, 0, NULL);
+    group_closes();
+    assert_int_equal(freed()->status, KVR_EXPIRED);
+    assert_int_equal(freed()->bytes, SMALL_CHUNKS * SMALL_PAGE_BYTES);
+}
+
+static void lease_is_renewed_by_its_engine(void **state)
+{
+    struct kvr_request renew = {.kind = KVR_REQ_RENEW, .renew = {.lease_ms = 30000}};
+
+    (void)state;
+    publish_for(1);
+    tick(LEASE - KVR_S);
+    ask(&renew);
+    tick(30 * KVR_S - KVR_MS);
+    assert_null(freed());
+    tick(KVR_MS);
+    assert_int_equal(freed()->status, KVR_EXPIRED);
+}
+
+static void lease_is_renewed_by_the_scheduler(void **state)
+{
+    (void)state;
+    publish_for(1);
+    tick(LEASE - KVR_S);
+    assert_int_equal(outbound_renew(&outbound, now, "other", 0, 30 * KVR_S), 0);
+    assert_int_equal(outbound_renew(&outbound, now, "r", 1, 30 * KVR_S), 0); /* another attempt */
+    assert_int_equal(outbound_renew(&outbound, now, "r", 0, 30 * KVR_S), 1);
+    tick(30 * KVR_S - KVR_MS);
+    assert_null(freed());
+    tick(KVR_MS);
+    assert_int_equal(freed()->status, KVR_EXPIRED);
+}
+
+/* A request that was rejected before its target was admitted frees its source at once. */
+static void abandon_frees_what_nobody_came_for(void **state)
+{
+    (void)state;
+    publish_for(1);
+    publish_all();
+    assert_int_equal(outbound_abandon(&outbound, now, "r", 0), 1);
+    assert_int_equal(freed()->status, KVR_CANCELLED);
+    assert_int_equal(outbound_abandon(&outbound, now, "r", 0), 0); /* idempotent */
+}
+
+static void abandon_leaves_a_target_that_came(void **state)
+{
+    (void)state;
+    publish_for(1);
+    want(0, NONCE);
+    assert_int_equal(outbound_abandon(&outbound, now, "r", 0), 0);
+    assert_null(freed());
+}
+
+/* ---- cancels and failures -------------------------------------------------------------------- */
+
+/* In every state, any number of times: one terminal event (L8, L1). */
+static void cancel_is_legal_in_every_state(void **state)
+{
+    struct kvr_request cancel = {.kind = KVR_REQ_CANCEL, .cancel = {.reason = KVR_CANCELLED}};
+
+    (void)state;
+    for (unsigned steps = 0; steps <= 6; steps++) {
+        open_outbound(NULL);
+        if (steps >= 1)
+            publish_for(1);
+        if (steps >= 2)
+            publish_all();
+        if (steps >= 3)
+            want(0, NONCE);
+        if (steps >= 4)
+            grant(0, NONCE);
+        if (steps >= 5)
+            message(0, NONCE, KVR_MSG_LANDED, KVR_OK);
+        if (steps >= 6)
+            group_says(PUSH_STOPPED, 0, NULL);
+        for (unsigned i = 0; i < 3; i++)
+            ask(&cancel);
+        if (steps >= 4) {
+            assert_int_equal(machine_notice_count(KVR_NOTICE_SOURCE_FREE), 0);
+            assert_int_equal(machine_command_count(PUSH_STOP), 1);
+            if (steps < 6)
+                group_says(PUSH_STOPPED, 0, NULL);
+            group_closes();
+        }
+        assert_int_equal(machine_notice_count(KVR_NOTICE_SOURCE_FREE), steps > 0 ? 1 : 0);
+        ask(&cancel);
+        assert_int_equal(machine_notice_count(KVR_NOTICE_SOURCE_FREE), steps > 0 ? 1 : 0);
+    }
+}
+
+/* Cancelled from either side, also when the other knows nothing yet. */
+static void cancel_of_the_target_frees_the_source(void **state)
+{
+    (void)state;
+    publish_for(1);
+    want(0, NONCE);
+    message(0, NONCE, KVR_MSG_CANCEL, KVR_CANCELLED);
+    assert_int_equal(freed()->status, KVR_CANCELLED);
+    message(0, NONCE, KVR_MSG_CANCEL, KVR_CANCELLED); /* a tombstone: neither unknown nor news */
+    assert_int_equal(machine_sent_count(KVR_MSG_UNKNOWN), 0);
+    tick(2 * SILENCE);
+    message(0, NONCE, KVR_MSG_CANCEL, KVR_CANCELLED);
+    assert_int_equal(machine_sent_count(KVR_MSG_UNKNOWN), 1);
+}
+
+/* QUIET follows FAIL also where nothing was posted: a GRANT may be on its way. */
+static void a_failure_is_announced(void **state)
+{
+    struct kvr_request end = {.kind = KVR_REQ_SOURCE_END, .end = {.status = KVR_ABORTED}};
+
+    (void)state;
+    publish_for(1);
+    want(0, NONCE);
+    ask(&end);
+    assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_ABORTED);
+    assert_int_equal(machine_sent_count(KVR_MSG_QUIET), 1);
+    assert_int_equal(freed()->status, KVR_ABORTED);
+    grant(0, NONCE);
+    assert_int_equal(machine_command_count(PUSH_OPEN), 0);
+}
+
+/* Whose writes hang has its endpoints closed before its pages are free (rule 2). */
+static void a_lost_peer_frees_after_the_last_completion(void **state)
+{
+    (void)state;
+    publish_for(1);
+    publish_all();
+    want(0, NONCE);
+    grant(0, NONCE);
+    outbound_peer_lost(&outbound, now, 0, KVR_PEER_LOST, "silent");
+    {
+        const struct kvr_group_message *opened = machine_command(PUSH_OPEN);
+        struct kvr_group_message stopped = {
+            .kind = PUSH_STOPPED, .index = opened->index, .id = 1}; /* over rail 0 */
+
+        outbound_group(&outbound, now, &stopped);
+    }
+    assert_null(freed());
+    tick(KVR_S); /* quiet_ns */
+    assert_int_equal(machine_command_count(KVR_GROUP_RECYCLE), 1);
+    assert_null(freed());
+    group_closes();
+    assert_int_equal(freed()->status, KVR_PEER_LOST);
+    assert_int_equal(outbound_live(&outbound), 0);
+}
+
+/* ---- identity (rule 9) ----------------------------------------------------------------------- */
+
+static void a_want_of_another_generation_is_refused(void **state)
+{
+    (void)state;
+    publish_for(1);
+    want_as(0, NONCE, 0);
+    assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_STALE);
+    want_as(0, NONCE + 1, 2); /* may still come: parked, and not matched */
+    assert_int_equal(machine_notice_count(KVR_NOTICE_ACCEPTED), 0);
+}
+
+static void a_second_want_of_one_target_rank_is_refused(void **state)
+{
+    (void)state;
+    publish_for(2);
+    want(0, NONCE);
+    want(0, NONCE + 1);
+    assert_int_equal(machine_sent(KVR_MSG_FAIL)->transfer, NONCE + 1);
+    assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_EXISTS);
+    want(1, NONCE + 2);
+    assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 1);
+}
+
+static void messages_about_nothing_are_unknown(void **state)
+{
+    (void)state;
+    message(0, 4711, KVR_MSG_LANDED, KVR_OK);
+    assert_int_equal(machine_sent(KVR_MSG_UNKNOWN)->transfer, 4711);
+    publish_for(1);
+    want(0, NONCE);
+    message(1, NONCE, KVR_MSG_CANCEL, KVR_CANCELLED); /* another peer's transfer */
+    assert_int_equal(machine_sent_count(KVR_MSG_UNKNOWN), 2);
+    assert_null(freed());
+}
+
+/* ---- lost rails (rule 3) and an absence (rule 8) --------------------------------------------- */
+
+static void a_broken_pair_is_asked_about_at_once(void **state)
+{
+    struct kvr_group_message broken = {
+        .kind = KVR_GROUP_PAIR_BROKEN, .index = 0, .a = 1, .b = 1, .c = 1};
+    struct push_list *list;
+
+    (void)state;
+    publish_for(1);
+    publish_all();
+    want(0, NONCE);
+    grant(0, NONCE);
+    outbound_group(&outbound, now, &broken);
+    assert_int_equal(machine_command_count(PUSH_LIST), 1);
+    list = machine_command(PUSH_LIST)->pointer;
+    assert_int_equal(list->rail, 1);
+    list->found = true;
+    list->pair = (struct kvr_pair){.rail = 1, .target_rail = 1, .epoch = 1};
+    list->runs[list->run_count++] = (struct kvr_chunk_run){2, 3};
+    group_says(PUSH_LISTED, 0, list);
+    assert_int_equal(machine_sent(KVR_MSG_RAIL_LOST)->rail_lost.rail, 1);
+    assert_int_equal(machine_sent(KVR_MSG_RAIL_LOST)->rail_lost.run_count, 1);
+    assert_int_equal(machine_command_count(PUSH_AGAIN), 0); /* only MISSING permits it */
+    list->found = false;
+    group_says(PUSH_LISTED, 0, list);
+
+    tick(SILENCE); /* it is tried again with a fresh endpoint */
+    assert_int_equal(machine_command(KVR_GROUP_RECYCLE)->index, 1);
+}
+
+static void missing_chunks_are_posted_again(void **state)
+{
+    static const struct kvr_chunk_run runs[1] = {{1, 2}}, beyond[1] = {{SMALL_CHUNKS - 1, 2}};
+    struct kvr_message missing = {.kind = KVR_MSG_MISSING, .transfer = NONCE};
+
+    (void)state;
+    publish_for(1);
+    publish_all();
+    want(0, NONCE);
+    grant(0, NONCE);
+    missing.missing = (struct kvr_msg_missing){.round = 1, .runs = runs, .run_count = 1};
+    outbound_message(&outbound, now, 0, &missing);
+    assert_int_equal(machine_command_count(PUSH_AGAIN), 1);
+    group_says(PUSH_POSTED, 0, NULL); /* of the round before: no QUIET for this one */
+    assert_int_equal(machine_sent_count(KVR_MSG_QUIET), 0);
+    group_says(PUSH_POSTED, 1, NULL);
+    assert_int_equal(machine_sent(KVR_MSG_QUIET)->quiet.round, 1);
+    missing.missing.runs = beyond;
+    missing.missing.round = 2;
+    outbound_message(&outbound, now, 0, &missing);
+    assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_MALFORMED);
+}
+
+static void without_a_rail_it_fails_after_a_while(void **state)
+{
+    (void)state;
+    publish_for(1);
+    publish_all();
+    want(0, NONCE);
+    grant(0, NONCE);
+    group_says(PUSH_NO_RAIL, 0, NULL);
+    group_says(PUSH_RAIL_BACK, 0, NULL);
+    tick(2 * SILENCE);
+    assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 0);
+    group_says(PUSH_NO_RAIL, 0, NULL);
+    tick(SILENCE);
+    assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_NO_RAIL);
+}
+
+static void an_absence_asks_every_peer(void **state)
+{
+    struct kvr_group_message woke = {.kind = KVR_GROUP_WOKE, .a = 5};
+    struct kvr_message alive = {.kind = KVR_MSG_ALIVE, .probe = {.token = 5}};
+
+    (void)state;
+    outbound_group(&outbound, now, &woke);
+    assert_int_equal(machine_sent_count(KVR_MSG_PROBE), 2);
+    assert_int_equal(machine_command_count(KVR_GROUP_PROVEN), 0);
+    outbound_message(&outbound, now, 1, &alive);
+    assert_int_equal(machine_command(KVR_GROUP_PROVEN)->index, 1);
+    assert_int_equal(machine_command(KVR_GROUP_PROVEN)->a, 5);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup(name, open_outbound)
+    const struct CMUnitTest tests[] = {
+        CASE(outbound_goes_the_whole_way),
+        CASE(outbound_parks_a_want),
+        CASE(outbound_gives_up_a_want_without_a_publish),
+        CASE(lease_ends_without_a_want),
+        CASE(lease_ends_with_the_want),
+        CASE(lease_ends_for_those_that_have_not_come),
+        CASE(lease_is_renewed_by_its_engine),
+        CASE(lease_is_renewed_by_the_scheduler),
+        CASE(abandon_frees_what_nobody_came_for),
+        CASE(abandon_leaves_a_target_that_came),
+        CASE(cancel_is_legal_in_every_state),
+        CASE(cancel_of_the_target_frees_the_source),
+        CASE(a_failure_is_announced),
+        CASE(a_lost_peer_frees_after_the_last_completion),
+        CASE(a_want_of_another_generation_is_refused),
+        CASE(a_second_want_of_one_target_rank_is_refused),
+        CASE(messages_about_nothing_are_unknown),
+        CASE(a_broken_pair_is_asked_about_at_once),
+        CASE(missing_chunks_are_posted_again),
+        CASE(without_a_rail_it_fails_after_a_while),
+        CASE(an_absence_asks_every_peer),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
