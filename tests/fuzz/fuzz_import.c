@@ -1,5 +1,6 @@
-/* Goal: no file makes the Mooncake importer read past its end, leak or take memory without bound,
- * and every request that it accepts keeps the promises of trace_file.h. */
+/* Goal: no file makes an importer of traces read past its end, leak or take memory without bound,
+ * and every request that it accepts keeps the promises of trace_file.h. Method: each file is read
+ * as every format. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,16 +9,16 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void read_as(kvr_trace_format format, const uint8_t *data, size_t size)
 {
     struct kvr_error error = {0};
     struct kvr_trace trace;
     FILE *stream;
 
     if (size == 0 || (stream = fmemopen((void *)(uintptr_t)data, size, "r")) == NULL)
-        return 0;
+        return;
     kvr_trace_init(&trace);
-    if (kvr_trace_read_stream(stream, "fuzz", KVR_TRACE_MOONCAKE, 1000, &trace, &error) == KVR_OK) {
+    if (kvr_trace_read_stream(stream, "fuzz", format, 1000, &trace, &error) == KVR_OK) {
         if (trace.request_count == 0 || trace.requests[0].at != 0)
             abort();
         for (uint32_t i = 0; i < trace.request_count; i++) {
@@ -34,5 +35,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     kvr_trace_done(&trace);
     fclose(stream);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    read_as(KVR_TRACE_MOONCAKE, data, size);
+    read_as(KVR_TRACE_AZURE, data, size);
+    read_as(KVR_TRACE_BURSTGPT, data, size);
     return 0;
 }
