@@ -114,6 +114,7 @@ static void on_second(uv_timer_t *timer)
     struct kvr_agent *agent = timer->data;
 
     agent->machine.tick(agent->machine.self, kvr_clock_now());
+    agent_regions_retry(agent);
     agent_facts_tell(agent);
 }
 
@@ -299,5 +300,6 @@ int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config
     munmap(agent->memory_block, config->table_memory);
     free(agent->pending);
     free(agent);
+    kvr_log_flush();
     return status == KVR_OK ? 0 : 1;
 }

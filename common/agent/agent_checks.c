@@ -11,9 +11,11 @@
 #include "base/log.h"
 #include "base/need.h"
 
-/* Engines bring a socket, a page, a doorbell and a pidfd each; peers and rails a few descriptors.
- */
-#define FILES_NEEDED    (64 + 6 * KVR_ENGINES_MAX + 2 * KVR_PEERS_MAX + 8 * KVR_RAILS_MAX)
+/* Engines bring a socket, a page, a doorbell, a pidfd and regions each; peers and rails a few
+ * descriptors. */
+#define FILES_OF_ENGINE (6 + AGENT_REGISTERING_MAX)
+#define FILES_NEEDED                                                                               \
+    (64 + FILES_OF_ENGINE * KVR_ENGINES_MAX + 2 * KVR_PEERS_MAX + 8 * KVR_RAILS_MAX)
 #define SHM_NEEDED      (64ull << 20)
 #define STATE_NEEDED    (64ull << 20)
 #define MEMLOCK_ADVISED (1ull << 30)

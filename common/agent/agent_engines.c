@@ -9,10 +9,18 @@
 #include "base/log.h"
 #include "kv/layout.h"
 
-/* One region on its way in or out. */
+typedef enum region_state {
+    REGION_REGISTERING, /* by a helper */
+    REGION_HELD,        /* in its engine's set */
+    REGION_LEAVING,     /* waits for its last user, then for a helper */
+} region_state;
+
+/* One region, from its REGION_ADD until its memory is let go. */
 struct agent_region {
-    struct agent_region *next; /* of those that are in */
+    struct agent_region *next;
     struct kvr_agent *agent;
+    region_state state;
+    bool drop_wanted; /* by its engine */
     uv_work_t work;
     uint32_t engine;
     uint64_t serial;
@@ -24,6 +32,29 @@ struct agent_region {
 };
 
 /* ---- regions --------------------------------------------------------------------------------- */
+
+/* The engine's own number of it; NULL: it has none, or no more. */
+static struct agent_region *region_find(const struct kvr_agent *agent, uint32_t engine,
+                                        uint32_t number)
+{
+    struct agent_region *entry = agent->regions;
+
+    while (entry != NULL &&
+           (entry->engine != engine || entry->serial != agent->engines[engine].serial ||
+            entry->request.layout.region != number))
+        entry = entry->next;
+    return entry;
+}
+
+static void region_forget(struct agent_region *entry)
+{
+    struct agent_region **link = &entry->agent->regions;
+
+    while (*link != entry)
+        link = &(*link)->next;
+    *link = entry->next;
+    free(entry);
+}
 
 static bool engine_lives(const struct agent_region *entry)
 {
@@ -55,11 +86,12 @@ static void release_done(uv_work_t *work, int cancelled)
 
     (void)cancelled;
     region_notify(entry, KVR_NOTICE_REGION_GONE, KVR_OK, "");
-    free(entry);
+    region_forget(entry);
 }
 
 static void region_release(struct agent_region *entry)
 {
+    entry->state = REGION_LEAVING;
     uv_queue_work(&entry->agent->loop, &entry->work, release_work, release_done);
 }
 
@@ -67,14 +99,12 @@ static void region_release(struct agent_region *entry)
 void agent_region_done(void *self, struct kvr_region *region)
 {
     struct kvr_agent *agent = self;
-    struct agent_region **link = &agent->regions, *entry;
+    struct agent_region *entry = agent->regions;
 
-    while (*link != NULL && (*link)->region != region)
-        link = &(*link)->next;
-    if (*link == NULL)
+    while (entry != NULL && entry->region != region)
+        entry = entry->next;
+    if (entry == NULL)
         return;
-    entry = *link;
-    *link = entry->next;
     agent->engines[entry->engine].region_bytes -= region->layout.bytes;
     region_release(entry);
 }
@@ -107,7 +137,7 @@ static void register_done(uv_work_t *work, int cancelled)
     struct kvr_agent *agent = entry->agent;
 
     (void)cancelled;
-    if (entry->status == KVR_OK && !engine_lives(entry)) {
+    if (entry->status == KVR_OK && (entry->drop_wanted || !engine_lives(entry))) {
         region_release(entry);
         return;
     }
@@ -124,61 +154,116 @@ static void register_done(uv_work_t *work, int cancelled)
     if (entry->status != KVR_OK) {
         kvr_log_failure(KVR_LOG_WARNING, "region refused", &entry->error);
         region_notify(entry, KVR_NOTICE_REGION_GONE, entry->status, entry->error.detail);
-        free(entry);
+        region_forget(entry);
         return;
     }
-    entry->next = agent->regions;
-    agent->regions = entry;
+    entry->state = REGION_HELD;
     agent->engines[entry->engine].region_bytes += entry->request.layout.bytes;
     region_notify(entry, KVR_NOTICE_REGION_READY, KVR_OK, "");
 }
 
-static void on_region(void *self, kvr_ns now, uint32_t engine, const struct kvr_req_region *region,
-                      int fd)
+static uint32_t registering_count(const struct kvr_agent *agent, uint32_t engine)
 {
-    struct kvr_agent *agent = self;
+    uint32_t count = 0;
+
+    for (const struct agent_region *entry = agent->regions; entry != NULL; entry = entry->next)
+        count += entry->engine == engine && entry->state == REGION_REGISTERING;
+    return count;
+}
+
+static kvr_status region_check(const struct kvr_agent *agent, uint32_t engine,
+                               const struct kvr_req_region *region, struct kvr_error *error)
+{
+    if (registering_count(agent, engine) >= AGENT_REGISTERING_MAX)
+        return kvr_error_set(error, KVR_FULL, "region",
+                             "%d regions of this engine are being registered: wait for them first",
+                             AGENT_REGISTERING_MAX);
+    if (region->memory != KVR_MEMORY_MEMFD)
+        return kvr_error_set(error, KVR_UNSUPPORTED, "region",
+                             "device memory is not supported by this build: register host memory "
+                             "(memfd)");
+    return kvr_layout_check(&region->layout, error);
+}
+
+static struct agent_region *region_new(struct kvr_agent *agent, uint32_t engine,
+                                       const struct kvr_req_region *region, int fd)
+{
     struct agent_region *entry = calloc(1, sizeof(*entry));
 
-    (void)now;
-    if (entry == NULL) {
-        kvr_engine_port_refuse(agent->port, engine, KVR_NO_MEMORY, "no memory for a region");
-        if (fd >= 0)
-            close(fd);
-        return;
-    }
+    if (entry == NULL)
+        return NULL;
     entry->agent = agent;
     entry->work.data = entry;
     entry->engine = engine;
     entry->serial = agent->engines[engine].serial;
     entry->request = *region;
     entry->fd = fd;
-    if (region->memory != KVR_MEMORY_MEMFD)
-        entry->status = kvr_error_set(&entry->error, KVR_UNSUPPORTED, "region",
-                                      "device memory is not supported by this build: register host "
-                                      "memory (memfd)");
-    else
-        entry->status = kvr_layout_check(&region->layout, &entry->error);
-    if (entry->status != KVR_OK) {
-        if (fd >= 0)
-            close(fd);
-        region_notify(entry, KVR_NOTICE_REGION_GONE, entry->status, entry->error.detail);
-        free(entry);
+    entry->next = agent->regions;
+    agent->regions = entry;
+    return entry;
+}
+
+static void on_region(void *self, kvr_ns now, uint32_t engine, const struct kvr_req_region *region,
+                      int fd)
+{
+    struct kvr_agent *agent = self;
+    struct kvr_notice notice = {.kind = KVR_NOTICE_REGION_GONE, .handle = region->layout.region};
+    struct agent_region *entry;
+    struct kvr_error error;
+
+    (void)now;
+    if (region_find(agent, engine, region->layout.region) != NULL) {
+        /* What is said of one would be taken for the other. */
+        kvr_engine_port_refuse(agent->port, engine, KVR_EXISTS,
+                               "two regions of one engine have the same number");
+    } else if (region_check(agent, engine, region, &error) != KVR_OK) {
+        notice.status = error.status;
+        memcpy(notice.detail, error.detail, sizeof(notice.detail));
+        kvr_engine_port_notify(agent->port, engine, &notice);
+    } else if ((entry = region_new(agent, engine, region, fd)) == NULL) {
+        kvr_engine_port_refuse(agent->port, engine, KVR_NO_MEMORY, "no memory for a region");
+    } else {
+        uv_queue_work(&agent->loop, &entry->work, register_work, register_done);
         return;
     }
-    uv_queue_work(&agent->loop, &entry->work, register_work, register_done);
+    if (fd >= 0)
+        close(fd);
+}
+
+/* Without memory for the set that lacks it, it stays for now: agent_regions_retry. */
+static void region_leave(struct agent_region *entry)
+{
+    struct kvr_engines *engines = entry->agent->machine.engines;
+    region_state before = entry->state;
+
+    entry->state = REGION_LEAVING;
+    if (kvr_engines_region_drop(engines, entry->engine, entry->request.layout.region) != KVR_OK)
+        entry->state = before;
 }
 
 static void region_drop(struct kvr_agent *agent, uint32_t engine, const struct kvr_request *request)
 {
-    struct kvr_notice notice = {.kind = KVR_NOTICE_REGION_GONE,
-                                .handle = request->region.layout.region};
+    uint32_t number = request->region.layout.region;
+    struct agent_region *entry = region_find(agent, engine, number);
+    struct kvr_notice notice = {
+        .kind = KVR_NOTICE_REGION_GONE, .handle = number, .status = KVR_NOT_FOUND};
 
-    notice.status =
-        kvr_engines_region_drop(agent->machine.engines, engine, request->region.layout.region);
-    if (notice.status == KVR_OK)
-        return; /* told when nothing can touch it any more */
-    snprintf(notice.detail, sizeof(notice.detail), "%s", kvr_status_text(notice.status));
-    kvr_engine_port_notify(agent->port, engine, &notice);
+    if (entry == NULL) {
+        snprintf(notice.detail, sizeof(notice.detail), "%s", kvr_status_text(notice.status));
+        kvr_engine_port_notify(agent->port, engine, &notice);
+        return;
+    }
+    /* REGION_GONE follows, once, when nothing can touch it any more. */
+    entry->drop_wanted = true;
+    if (entry->state == REGION_HELD)
+        region_leave(entry);
+}
+
+void agent_regions_retry(struct kvr_agent *agent)
+{
+    for (struct agent_region *entry = agent->regions; entry != NULL; entry = entry->next)
+        if (entry->state == REGION_HELD && entry->drop_wanted && engine_lives(entry))
+            region_leave(entry);
 }
 
 /* ---- engines --------------------------------------------------------------------------------- */

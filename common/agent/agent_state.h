@@ -11,6 +11,9 @@
 #include "fabric/rail_group_thread.h"
 #include "topology/topology.h"
 
+/* Regions of one engine that helpers register at once; each keeps a descriptor meanwhile. */
+#define AGENT_REGISTERING_MAX 8
+
 struct agent_engine {
     uint64_t serial; /* of the engine that has this index now; 0: none */
     int doorbell;    /* watched by the group thread; -1 */
@@ -56,7 +59,7 @@ struct kvr_agent {
 
     struct agent_engine engines[KVR_ENGINES_MAX];
     uint64_t serial_next;
-    struct agent_region *regions; /* registered, by engine */
+    struct agent_region *regions; /* from their REGION_ADD on */
 
     /* hello's arrays */
     struct kvr_rail_address hello_rails[KVR_RAILS_MAX];
@@ -82,6 +85,7 @@ kvr_status agent_engines_open(struct kvr_agent *agent, struct kvr_error *error);
 void agent_region_done(void *self, struct kvr_region *region);
 void agent_engine_done(void *self, uint32_t engine);
 void agent_regions_close(struct kvr_agent *agent); /* the loop has ended */
+void agent_regions_retry(struct kvr_agent *agent); /* drops that lacked memory; now and then */
 void agent_page_set(struct kvr_agent *agent, const struct kvr_group_message *message);
 /* agent_peers.c */
 kvr_status agent_peers_open(struct kvr_agent *agent, struct kvr_error *error);

@@ -215,14 +215,15 @@ KVRAIL_API void kvrail_region_dense(struct kvrail_region *region);
 
 /* Registers memory with the agent's cards and waits for it (large memory takes seconds).
  * *ret_region is unique on this connection. Errors: INVALID and SYSTEM with the agent's sentence,
- * UNSUPPORTED, FULL (512 regions), AGAIN, TIMED_OUT (*ret_region is written then: an event
- * REGION_READY or REGION_GONE follows), AGENT_LOST. */
+ * UNSUPPORTED, FULL (512 regions, or 8 that are being registered), AGAIN, TIMED_OUT (*ret_region is
+ * written then: an event REGION_READY or REGION_GONE follows), AGENT_LOST. */
 KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_region_add(struct kvrail *connection,
                                                              const struct kvrail_region *region,
                                                              uint32_t timeout_ms,
                                                              uint32_t *ret_region);
 /* Asks for the region back; event REGION_GONE, with the region as its handle, says when no card can
- * touch it any more. Handles that use it fail first. Errors: AGAIN, NOT_FOUND, AGENT_LOST. */
+ * touch it any more. Handles that were opened before go on with it: it comes after their terminal
+ * events. Any number of times. Errors: AGAIN, NOT_FOUND, AGENT_LOST. */
 KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_region_drop(struct kvrail *connection,
                                                               uint32_t region);
 

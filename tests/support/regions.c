@@ -1,0 +1,254 @@
+/* One engine, on the public library, that gives its memory back at the worst moments; the test
+ * knows from /proc what the agent has mapped.
+ *
+ *   regions SOCKET PID      of a prefill-agent and its process
+ *
+ * Exit 0: REGION_GONE came once for each region, when nothing of the agent could touch it. */
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <kvrail.h>
+
+#define WAIT_MS     10000
+#define PAGE_TOKENS 16
+#define PAGES       (1u << 20)
+#define FILLERS     400
+#define AT_ONCE     40
+
+static struct kvrail *agent;
+static const char *agent_pid;
+
+#define REQUIRE(condition)                                                                         \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            printf("line %d: not so: %s (%s)\n", __LINE__, #condition,                             \
+                   agent != NULL ? kvrail_last_error(agent)->detail : "");                         \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+static struct kvrail_region region_of(const char *name, struct kvrail_memory *memory)
+{
+    struct kvrail_region region = {.name = name,
+                                   .device = -1,
+                                   .layer_count = 1,
+                                   .part_count = 1,
+                                   .parts = {KVRAIL_PART_KV},
+                                   .head_count = 1,
+                                   .page_tokens = PAGE_TOKENS,
+                                   .page_count = PAGES,
+                                   .head_bytes = 4};
+
+    kvrail_region_dense(&region);
+    REQUIRE(kvrail_memory_create(name, region.bytes, memory, NULL) == KVRAIL_OK);
+    region.fd = memory->fd;
+    return region;
+}
+
+static uint32_t added(const char *name)
+{
+    struct kvrail_memory memory;
+    struct kvrail_region region = region_of(name, &memory);
+    uint32_t id;
+
+    REQUIRE(kvrail_region_add(agent, &region, WAIT_MS, &id) == KVRAIL_OK);
+    kvrail_memory_destroy(&memory);
+    return id;
+}
+
+/* By the agent: its maps name the memfd. */
+static bool mapped(const char *name)
+{
+    char path[64], wanted[64], line[512];
+    bool found = false;
+    FILE *maps;
+
+    snprintf(path, sizeof(path), "/proc/%s/maps", agent_pid);
+    snprintf(wanted, sizeof(wanted), "memfd:%s ", name);
+    maps = fopen(path, "r");
+    REQUIRE(maps != NULL);
+    while (!found && fgets(line, sizeof(line), maps) != NULL)
+        found = strstr(line, wanted) != NULL;
+    fclose(maps);
+    return found;
+}
+
+/* The next event within ms; false: none came. */
+static bool next_event(struct kvrail_event *event, int ms)
+{
+    struct pollfd readable = {.fd = kvrail_event_fd(agent), .events = POLLIN};
+    int got;
+
+    while ((got = kvrail_poll(agent, event, 1)) == 0)
+        if (poll(&readable, 1, ms) == 0)
+            return false;
+    REQUIRE(got == 1);
+    return true;
+}
+
+/* What the agent said before it answered a question that was asked now; false: nothing. */
+static bool said_by_now(struct kvrail_event *event)
+{
+    struct kvrail_event answer;
+
+    REQUIRE(kvrail_why(agent, 0) == KVRAIL_OK);
+    REQUIRE(next_event(event, WAIT_MS));
+    if (event->kind == KVRAIL_EVENT_WHY)
+        return false;
+    REQUIRE(next_event(&answer, WAIT_MS) && answer.kind == KVRAIL_EVENT_WHY);
+    return true;
+}
+
+static void require_gone(uint32_t id, const char *name)
+{
+    struct kvrail_event event;
+
+    REQUIRE(next_event(&event, WAIT_MS));
+    REQUIRE(event.kind == KVRAIL_EVENT_REGION_GONE && event.handle == id);
+    REQUIRE(event.status == KVRAIL_OK);
+    REQUIRE(!mapped(name));
+}
+
+/* Given back before the agent has so much as seen it. */
+static void drop_while_it_is_registered(void)
+{
+    struct kvrail_memory memory;
+    struct kvrail_region region = region_of("early", &memory);
+    struct kvrail_event event;
+    uint32_t id;
+
+    REQUIRE(kill(atoi(agent_pid), SIGSTOP) == 0);
+    REQUIRE(kvrail_region_add(agent, &region, 0, &id) == KVRAIL_TIMED_OUT);
+    REQUIRE(kvrail_region_drop(agent, id) == KVRAIL_OK);
+    REQUIRE(kill(atoi(agent_pid), SIGCONT) == 0);
+    require_gone(id, "early");
+    REQUIRE(!next_event(&event, 200));
+    REQUIRE(!mapped("early"));
+    kvrail_memory_destroy(&memory);
+}
+
+static kvrail_handle publish(uint64_t pages)
+{
+    struct kvrail_source_options options = {.tokens = pages * PAGE_TOKENS};
+    static unsigned count;
+    char request[32];
+    kvrail_handle handle;
+
+    snprintf(request, sizeof(request), "filler-%u", count++);
+    options.request = request;
+    REQUIRE(kvrail_source_open(agent, &options, &handle) == KVRAIL_OK);
+    return handle;
+}
+
+/* Asked for twice while a request holds it: the second asking is no answer to the first. */
+static void drop_twice_while_it_is_used(void)
+{
+    uint32_t id = added("used");
+    kvrail_handle handle = publish(1);
+    struct kvrail_event event;
+
+    REQUIRE(kvrail_region_drop(agent, id) == KVRAIL_OK);
+    REQUIRE(kvrail_region_drop(agent, id) == KVRAIL_OK);
+    REQUIRE(!said_by_now(&event));
+    REQUIRE(mapped("used"));
+    REQUIRE(kvrail_cancel(agent, handle, KVRAIL_CANCELLED) == KVRAIL_OK);
+    REQUIRE(next_event(&event, WAIT_MS) && event.handle == handle && event.terminal);
+    require_gone(id, "used");
+}
+
+/* Publishes until the agent's tables hold not even the smallest. Returns how many there are. */
+static unsigned fill_tables(kvrail_handle *ret_handles)
+{
+    struct kvrail_event event;
+    unsigned count = 0;
+
+    for (uint64_t pages = PAGES; pages >= 1; pages /= 2)
+        do {
+            REQUIRE(count < FILLERS);
+            ret_handles[count++] = publish(pages);
+        } while (!said_by_now(&event)); /* the last one was refused */
+    return count;
+}
+
+/* The agent keeps a descriptor of each: a few at once, and the others are told to wait. */
+static void too_many_are_refused(void)
+{
+    struct kvrail_memory memory;
+    struct kvrail_region region = region_of("many", &memory);
+    unsigned ready = 0, refused = 0;
+    struct kvrail_event event;
+    uint32_t id;
+
+    REQUIRE(kill(atoi(agent_pid), SIGSTOP) == 0);
+    for (unsigned i = 0; i < AT_ONCE; i++)
+        REQUIRE(kvrail_region_add(agent, &region, 0, &id) == KVRAIL_TIMED_OUT);
+    REQUIRE(kill(atoi(agent_pid), SIGCONT) == 0);
+    while (ready + refused < AT_ONCE) {
+        REQUIRE(next_event(&event, WAIT_MS));
+        if (event.kind == KVRAIL_EVENT_REGION_READY) {
+            ready++;
+            REQUIRE(kvrail_region_drop(agent, (uint32_t)event.handle) == KVRAIL_OK);
+        } else if (event.status == KVRAIL_FULL) {
+            refused++;
+        }
+    }
+    REQUIRE(ready > 0 && ready <= 8);
+    kvrail_memory_destroy(&memory);
+    for (unsigned i = 0; i < 100 && mapped("many"); i++)
+        (void)next_event(&event, 100);
+    REQUIRE(!mapped("many"));
+}
+
+static void drop_without_memory(void)
+{
+    static kvrail_handle handles[FILLERS];
+    uint32_t first = added("first"), second = added("second");
+    struct kvrail_event event;
+    unsigned count = fill_tables(handles), ended = 0;
+
+    REQUIRE(kvrail_region_drop(agent, first) == KVRAIL_OK);
+    REQUIRE(!said_by_now(&event));
+    REQUIRE(mapped("first"));
+    for (unsigned i = 0; i < count; i++)
+        REQUIRE(kvrail_cancel(agent, handles[i], KVRAIL_CANCELLED) == KVRAIL_OK);
+    do {
+        REQUIRE(next_event(&event, WAIT_MS));
+        ended += event.terminal != 0;
+    } while (event.kind != KVRAIL_EVENT_REGION_GONE);
+    REQUIRE(event.handle == first && event.status == KVRAIL_OK && !mapped("first"));
+    REQUIRE(ended > 0);
+    REQUIRE(kvrail_region_drop(agent, second) == KVRAIL_OK);
+    require_gone(second, "second");
+}
+
+int main(int argc, char **argv)
+{
+    struct kvrail_identity me = {.name = "regions",
+                                 .engine = {7},
+                                 .tp_size = 1,
+                                 .pp_size = 1,
+                                 .generation = 1,
+                                 .model = "regions",
+                                 .dtype = "none",
+                                 .layers_total = 1,
+                                 .kv_heads_total = 1,
+                                 .head_dim = 4};
+
+    if (argc != 3) {
+        printf("usage: regions SOCKET PID\n");
+        return 2;
+    }
+    agent_pid = argv[2];
+    REQUIRE(kvrail_open(argv[1], &me, WAIT_MS, &agent, NULL) == KVRAIL_OK);
+    drop_while_it_is_registered();
+    drop_twice_while_it_is_used();
+    drop_without_memory();
+    too_many_are_refused();
+    kvrail_close(agent);
+    return 0;
+}
