@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "decode-agent/inbound.h"
 #include "trace/report.h"
+#include "wire/compat.h"
 
 #define FIELD(kind, field) KVR_OPTION_##kind(struct kvr_agent_config, field)
 
@@ -37,9 +38,9 @@ static kvr_status machine_init(void *self, const struct kvr_agent_config *config
                                const struct kvr_write_limits *limits)
 {
     struct inbound_options options = {
-        .silence_ns = 3 * config->heartbeat,
-        .quiet_ns = config->quiet,
-        .deadline_default_ns = config->deadline,
+        .silence_ns = KVR_BEATS_MAX * kvr_agent_time(config, config->heartbeat),
+        .quiet_ns = kvr_agent_time(config, config->quiet),
+        .deadline_default_ns = kvr_agent_time(config, config->deadline),
         .slot_count = (uint32_t)config->slots,
         .rail_count = rail_count,
         .nonce_seed = kvr_random_u64(),

@@ -4,6 +4,7 @@
 #include "base/options.h"
 #include "prefill-agent/outbound.h"
 #include "trace/report.h"
+#include "wire/compat.h"
 
 #define FIELD(kind, field) KVR_OPTION_##kind(struct kvr_agent_config, field)
 
@@ -36,10 +37,10 @@ static kvr_status machine_init(void *self, const struct kvr_agent_config *config
                                const struct kvr_write_limits *limits)
 {
     struct outbound_options options = {
-        .silence_ns = 3 * config->heartbeat,
-        .quiet_ns = config->quiet,
-        .lease_default_ns = config->lease,
-        .want_default_ns = config->want_timeout,
+        .silence_ns = KVR_BEATS_MAX * kvr_agent_time(config, config->heartbeat),
+        .quiet_ns = kvr_agent_time(config, config->quiet),
+        .lease_default_ns = kvr_agent_time(config, config->lease),
+        .want_default_ns = kvr_agent_time(config, config->want_timeout),
         .rail_count = rail_count,
         .limits = *limits,
     };

@@ -21,11 +21,12 @@ struct kvr_agent_config {
     char port_file[512];
     char provider[16], digest[16];
     struct kvr_option_list rails;
-    char cores[KVR_OPTION_ITEM_BYTES]; /* "auto", "any" or a list */
+    char cores[KVR_OPTION_ITEM_BYTES];     /* "auto", "any" or a list */
     char scheduler[KVR_OPTION_ITEM_BYTES]; /* "" = report to nobody */
     char state_dir[512];
     bool insecure;
     kvr_ns heartbeat, quiet, spin, drain_timeout;
+    uint64_t time_scale;
     uint64_t chunk_bytes_max, window_bytes, window_writes, table_memory;
     /* prefill-agent */
     kvr_ns lease, want_timeout;
@@ -35,7 +36,7 @@ struct kvr_agent_config {
 };
 
 /* The rows that both programs share, with fields of struct kvr_agent_config. */
-#define KVR_AGENT_OPTION_COUNT 20
+#define KVR_AGENT_OPTION_COUNT 21
 extern const struct kvr_option kvr_agent_options[KVR_AGENT_OPTION_COUNT];
 
 /* The machine as the shell sees it: the functions of outbound.h or inbound.h. */
@@ -71,6 +72,8 @@ struct kvr_machine {
     uint64_t (*landed)(const void *self, uint32_t rail);
 };
 
+/* A time of the configuration as it is to be used: --time-scale of it. */
+kvr_ns kvr_agent_time(const struct kvr_agent_config *config, kvr_ns configured);
 kvr_digest_mode kvr_agent_digest(const struct kvr_agent_config *config);
 
 /* The address that would be open to other hosts although --insecure was not given; NULL: none. */

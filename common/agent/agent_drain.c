@@ -19,7 +19,8 @@ void agent_drain(struct kvr_agent *agent, int signal)
     kvr_log_info("signal %d: taking no new work, %u requests to end", signal,
                  agent->machine.requests(agent->machine.self, NULL, 0));
     agent->draining = true;
-    agent->drain_end = kvr_clock_now() + agent->config->drain_timeout;
+    agent->drain_end =
+        kvr_clock_now() + kvr_agent_time(agent->config, agent->config->drain_timeout);
     agent->machine.drain(agent->machine.self);
 }
 

@@ -109,6 +109,16 @@ const struct kvr_option kvr_agent_options[KVR_AGENT_OPTION_COUNT] = {
      .max = 60 * KVR_S,
      FIELD(DURATION, quiet),
      .help = "How long counts of writes may differ before the endpoint is replaced."},
+    {.name = "time-scale",
+     .section = "control",
+     .value = "PERCENT",
+     .fallback = "100",
+     .min = 10,
+     .max = 10000,
+     FIELD(COUNT, time_scale),
+     .help = "Every time that decides (heartbeat, quiet, lease, want-timeout, deadline, "
+             "drain-timeout) is this much of what it is set to: for hosts and builds that are "
+             "slower than times were meant for. Both agents of a pair the same."},
     {.name = "digest",
      .section = "control",
      .choices = "off|sample|full",
@@ -138,6 +148,11 @@ const struct kvr_option kvr_agent_options[KVR_AGENT_OPTION_COUNT] = {
      FIELD(STRING, listen),
      .help = "Where decode-agents dial. A decode-agent dials and needs none."},
 };
+
+kvr_ns kvr_agent_time(const struct kvr_agent_config *config, kvr_ns configured)
+{
+    return configured * config->time_scale / 100;
+}
 
 kvr_digest_mode kvr_agent_digest(const struct kvr_agent_config *config)
 {

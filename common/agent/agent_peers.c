@@ -98,7 +98,7 @@ kvr_status agent_peers_open(struct kvr_agent *agent, struct kvr_error *error)
                   .lost = on_lost,
                   .writable = on_writable,
                   .turned_away = on_turned_away},
-        .beat_ms = (uint32_t)(agent->config->heartbeat / KVR_MS),
+        .beat_ms = (uint32_t)(kvr_agent_time(agent->config, agent->config->heartbeat) / KVR_MS),
     };
     kvr_status status = kvr_peers_open(&agent->loop, &options, &agent->peers, error);
 

@@ -77,8 +77,8 @@ kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error)
         .rails = agent->rails,
         .window_writes = (uint32_t)config->window_writes,
         .window_bytes = config->window_bytes,
-        .silence_ns = KVR_BEATS_MAX * config->heartbeat,
-        .absence_ns = KVR_BEATS_MAX * config->heartbeat / 2,
+        .silence_ns = KVR_BEATS_MAX * kvr_agent_time(config, config->heartbeat),
+        .absence_ns = KVR_BEATS_MAX * kvr_agent_time(config, config->heartbeat) / 2,
         .user = agent->machine.user,
     };
     struct kvr_group_thread_options thread = {

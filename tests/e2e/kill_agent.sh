@@ -32,7 +32,7 @@ kill_victim
 finish_replay
 [ "$replay_status" = 1 ] || fail "the replay ended in $replay_status"
 survivor_lives
-expect_most settle_ms 5000
+expect_most settle_ms "$(scaled 5000)"
 [ "$(figure failed)" -gt 0 ] || fail "nothing was on its way"
 expect bytes_wrong 0
 expect pages_written_late 0
@@ -59,7 +59,7 @@ sleep 1
 finish_replay
 [ "$replay_status" = 1 ] || fail "the replay with --reconnect ended in $replay_status"
 survivor_lives
-expect_most settle_ms 60000
+expect_most settle_ms "$(scaled 60000)"
 expect not_started 0
 expect bytes_wrong 0
 [ "$(figure completed)" -gt 100 ] || fail "only $(figure completed) requests were completed"

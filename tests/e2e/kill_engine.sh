@@ -12,7 +12,7 @@ await_progress
 kill -9 "$(sed -n "s/^$victim //p" "$work/pids")"
 finish_replay
 [ "$replay_status" = 1 ] || fail "the replay ended in $replay_status"
-expect_most settle_ms 5000
+expect_most settle_ms "$(scaled 5000)"
 expect bytes_wrong 0
 expect pages_written_late 0
 [ -z "$(figure failures.timed_out)" ] || fail "some requests had no terminal event"

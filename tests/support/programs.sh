@@ -178,6 +178,11 @@ expect() {
     [ "$(figure "$1")" = "$2" ] || fail "$1 is $(figure "$1"), not $2"
 }
 
+# scaled TIME: a bound for what the agents' times decide, where every time is scaled.
+scaled() {
+    echo $(($1 * ${KVRAIL_TIME_SCALE:-100} / 100))
+}
+
 # expect_most NAME VALUE: the figure is there, and not larger.
 expect_most() {
     value=$(figure "$1")
