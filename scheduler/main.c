@@ -200,6 +200,7 @@ static int wait_for_end(const sigset_t *signals, int argc, char **argv, struct c
         else if (number > 0)
             return number;
         http_tick(http, kvr_clock_now());
+        kvr_log_tick();
     }
 }
 
@@ -239,5 +240,6 @@ int main(int argc, char **argv)
     else
         kvr_log_error("kvrail-scheduler: %s", error.detail);
     stop(&scheduler);
+    kvr_log_flush();
     return status == KVR_OK ? 0 : 1;
 }

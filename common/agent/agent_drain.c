@@ -14,6 +14,7 @@ void agent_drain(struct kvr_agent *agent, int signal)
 {
     if (agent->draining) {
         kvr_log_warning("second signal %d: leaving at once", signal);
+        kvr_log_flush();
         _exit(1);
     }
     kvr_log_info("signal %d: taking no new work, %u requests to end", signal,

@@ -18,6 +18,7 @@ enum form { FORM_UNKNOWN, FORM_TERMINAL, FORM_JOURNAL, FORM_FILE };
 
 struct sentence {
     const char *key;
+    kvr_log_level level;
     kvr_ns window_start;
     uint32_t written, held_back;
 };
@@ -110,25 +111,6 @@ static enum form find_form(void)
     return FORM_FILE;
 }
 
-/* Counts this line; false when it is one too many. *ret_held_back: lines not written before it. */
-static bool may_write(const char *key, kvr_ns now, uint32_t *ret_held_back)
-{
-    struct sentence *s = &sentences[((uintptr_t)key >> 2) % SENTENCES];
-
-    *ret_held_back = 0;
-    if (s->key != key || now - s->window_start >= KVR_LOG_WINDOW) {
-        if (s->key == key)
-            *ret_held_back = s->held_back;
-        *s = (struct sentence){.key = key, .window_start = now};
-    }
-    if (s->written >= KVR_LOG_BURST) {
-        s->held_back++;
-        return false;
-    }
-    s->written++;
-    return true;
-}
-
 static size_t begin_line(kvr_log_level level, char line[LINE_BYTES])
 {
     char time[KVR_RFC3339_BYTES];
@@ -161,6 +143,41 @@ static void end_line(char line[LINE_BYTES], size_t used, uint32_t held_back)
         continue;
 }
 
+static void say_total(struct sentence *s)
+{
+    char line[LINE_BYTES];
+    size_t used;
+
+    if (s->held_back == 0)
+        return;
+    used = begin_line(s->level, line);
+    snprintf(line + used, sizeof(line) - used, "held back: %u more lines like \"%s\"", s->held_back,
+             s->key);
+    end_line(line, strlen(line), 0);
+    s->held_back = 0;
+}
+
+/* Counts this line; false when it is one too many. *ret_held_back: lines not written before it. */
+static bool may_write(kvr_log_level level, const char *key, kvr_ns now, uint32_t *ret_held_back)
+{
+    struct sentence *s = &sentences[((uintptr_t)key >> 2) % SENTENCES];
+
+    *ret_held_back = 0;
+    if (s->key != key || now - s->window_start >= KVR_LOG_WINDOW) {
+        if (s->key == key)
+            *ret_held_back = s->held_back;
+        else
+            say_total(s);
+        *s = (struct sentence){.key = key, .level = level, .window_start = now};
+    }
+    if (s->written >= KVR_LOG_BURST) {
+        s->held_back++;
+        return false;
+    }
+    s->written++;
+    return true;
+}
+
 /* key: what repeats of this sentence are known by. */
 static void write_line(kvr_log_level level, const char *key, const char *format, va_list arguments)
     __attribute__((format(printf, 3, 0)));
@@ -173,13 +190,36 @@ static void write_line(kvr_log_level level, const char *key, const char *format,
     size_t used;
 
     pthread_mutex_lock(&lock);
-    if (may_write(key, kvr_clock_now(), &held_back)) {
+    if (may_write(level, key, kvr_clock_now(), &held_back)) {
         used = begin_line(level, line);
         vsnprintf(line + used, sizeof(line) - used, format, arguments);
         end_line(line, strlen(line), held_back);
     }
     pthread_mutex_unlock(&lock);
     errno = saved_errno;
+}
+
+/* since: of what began by then. */
+static void say_totals(kvr_ns since)
+{
+    pthread_mutex_lock(&lock);
+    for (unsigned i = 0; i < SENTENCES; i++)
+        if (sentences[i].window_start <= since)
+            say_total(&sentences[i]);
+    pthread_mutex_unlock(&lock);
+}
+
+void kvr_log_tick(void)
+{
+    kvr_ns now = kvr_clock_now();
+
+    if (now >= KVR_LOG_WINDOW)
+        say_totals(now - KVR_LOG_WINDOW);
+}
+
+void kvr_log_flush(void)
+{
+    say_totals(KVR_NEVER);
 }
 
 void kvr_log(kvr_log_level level, const char *format, ...)

@@ -3,7 +3,8 @@
  * Under systemd's journal a line is "<6>text" (the journal adds the time); on a terminal it is
  * "2026-01-31T12:34:56.789Z info text"; in a file or pipe it has both the number and the time. A
  * sentence that repeats (the same format string) is held back after KVR_LOG_BURST lines within
- * KVR_LOG_WINDOW and counted; the count is said with the next one that gets through.
+ * KVR_LOG_WINDOW and counted; the count is said with the next one that gets through, or where none
+ * comes by kvr_log_tick.
  *
  * Any thread. common/ logs at debug only: the program that decides says what it decided, once. */
 #ifndef KVR_BASE_LOG_H
@@ -24,6 +25,11 @@ typedef enum kvr_log_level {
     KVR_LOG_INFO = 6,    /* starts, stops, peers coming and going */
     KVR_LOG_DEBUG = 7,   /* for who reads the source beside it */
 } kvr_log_level;
+
+/* About once a second: says how much was held back of what has ceased. */
+void kvr_log_tick(void);
+/* Before the program ends: says all of it. */
+void kvr_log_flush(void);
 
 /* Nothing less important than this is written; info at start. */
 void kvr_log_set_level(kvr_log_level level);

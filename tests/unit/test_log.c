@@ -130,6 +130,31 @@ static void log_counts_what_it_holds_back(void **state)
     assert_non_null(strstr(text, "engine 5000 sent garbage (and 4990 more like it before)\n"));
 }
 
+static void write_flood_that_stops(void)
+{
+    clock_now = 100 * KVR_S;
+    for (int i = 0; i < 500; i++)
+        kvr_log_warning("peer %d is unknown", i);
+    kvr_log_tick(); /* it may go on */
+    clock_now += KVR_LOG_WINDOW;
+    kvr_log_tick();
+    kvr_log_tick();
+    for (int i = 0; i < 30; i++)
+        kvr_log_error("the disk is full");
+    kvr_log_flush();
+    kvr_log_flush();
+    clock_now = 0;
+}
+
+static void log_totals_what_has_ceased(void **state)
+{
+    (void)state;
+    (void)capture(kvr_log_flush); /* of the cases before */
+    assert_int_equal(capture(write_flood_that_stops), 2 * KVR_LOG_BURST + 2);
+    assert_non_null(strstr(text, "held back: 490 more lines like \"peer %d is unknown\"\n<3>"));
+    assert_non_null(strstr(text, "held back: 20 more lines like \"the disk is full\"\n"));
+}
+
 static void expect_file(const char *path, const char *part)
 {
     FILE *file = fopen(path, "r");
@@ -171,6 +196,7 @@ int main(void)
         cmocka_unit_test(log_has_priority_and_time),
         cmocka_unit_test(log_holds_repeats_back),
         cmocka_unit_test(log_counts_what_it_holds_back),
+        cmocka_unit_test(log_totals_what_has_ceased),
         cmocka_unit_test(log_file_is_reopened_after_rotation),
         cmocka_unit_test(log_says_failures_and_cuts_lines),
         cmocka_unit_test(log_levels_have_names),
