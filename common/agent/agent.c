@@ -116,6 +116,7 @@ static void on_second(uv_timer_t *timer)
     agent->machine.tick(agent->machine.self, kvr_clock_now());
     agent_regions_retry(agent);
     agent_facts_tell(agent);
+    kvr_log_tick();
 }
 
 static void on_signal(uv_signal_t *handle, int number)
