@@ -46,20 +46,23 @@ function(kvr_service unit example)
     install(FILES ${example} DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 endfunction()
 
-# kvr_protobuf(<name> <path below common/, e.g. wire/kvrail.proto>)
-# The static library kvr_<name> of protoc-c's output; include it as "wire/kvrail.pb-c.h".
+# kvr_protobuf(<name> <path below common/, e.g. wire/kvrail.proto> [IMPORTS path…] [DEPENDS target…])
+# The static library kvr_<name> of protoc-c's output; include it as "wire/kvrail.pb-c.h". DEPENDS are
+# the libraries of the schemas that it imports.
 function(kvr_protobuf name proto)
+    cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "IMPORTS;DEPENDS")
+    list(TRANSFORM arg_IMPORTS PREPEND ${PROJECT_SOURCE_DIR}/common/)
     string(REGEX REPLACE "\\.proto$" ".pb-c" base ${proto})
     set(generated ${KVRAIL_GENERATED_DIR}/${base}.c ${KVRAIL_GENERATED_DIR}/${base}.h)
     add_custom_command(OUTPUT ${generated}
         COMMAND ${CMAKE_COMMAND} -E make_directory ${KVRAIL_GENERATED_DIR}
         COMMAND ${KVRAIL_PROTOC_C} --c_out=${KVRAIL_GENERATED_DIR}
             --proto_path=${PROJECT_SOURCE_DIR}/common ${PROJECT_SOURCE_DIR}/common/${proto}
-        DEPENDS ${PROJECT_SOURCE_DIR}/common/${proto}
+        DEPENDS ${PROJECT_SOURCE_DIR}/common/${proto} ${arg_IMPORTS}
         COMMENT "protoc-c ${proto}" VERBATIM)
     add_library(kvr_${name} STATIC ${generated})
     target_include_directories(kvr_${name} SYSTEM PUBLIC ${KVRAIL_GENERATED_DIR})
-    target_link_libraries(kvr_${name} PUBLIC PkgConfig::protobuf-c)
+    target_link_libraries(kvr_${name} PUBLIC ${arg_DEPENDS} PkgConfig::protobuf-c)
 endfunction()
 
 # What a sanitizer's run time is told. Libraries that are not ours are not instrumented: ThreadSanitizer

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "wire/engine_codec.h"
+#include "wire/geometry.h"
 
 /* The schema numbers bodies by kind + 1, so that neither side needs a table. */
 static_assert(BODY(ATTACH) == (int)KVR_REQ_ATTACH + 1, "engine.proto and kinds differ");
@@ -28,9 +29,9 @@ struct encode_room {
         PB(Renew) renew;
         PB(Empty) empty;
     };
-    PB(Rank) rank;
-    PB(Compat) compat;
-    PB(Layout) layout;
+    kvr_pb_rank rank;
+    kvr_pb_compat compat;
+    kvr_pb_layout layout;
     PB(SourceAddress) sources[KVR_SOURCES_MAX];
     PB(SourceAddress) * source_pointers[KVR_SOURCES_MAX];
 };
@@ -38,52 +39,18 @@ struct encode_room {
 static void encode_attach(const struct kvr_req_attach *from, struct encode_room *room)
 {
     kvrail__engine__attach__init(&room->attach);
-    kvrail__engine__rank__init(&room->rank);
-    kvrail__engine__compat__init(&room->compat);
     room->attach.version = KVR_ENGINE_PROTOCOL;
     room->attach.name = kvr_engine_text(from->name);
     room->attach.rank = &room->rank;
     room->attach.compat = &room->compat;
-    room->rank.engine = kvr_engine_bytes(from->rank.engine.bytes, sizeof(from->rank.engine.bytes));
-    room->rank.generation = from->rank.generation;
-    room->rank.tp = from->rank.tp;
-    room->rank.tp_size = from->rank.tp_size;
-    room->rank.pp = from->rank.pp;
-    room->rank.pp_size = from->rank.pp_size;
-    room->compat.model = kvr_engine_text(from->compat.model);
-    room->compat.dtype = kvr_engine_text(from->compat.dtype);
-    room->compat.layers_total = from->compat.layers_total;
-    room->compat.kv_heads_total = from->compat.kv_heads_total;
-    room->compat.head_dim = from->compat.head_dim;
-}
-
-static void encode_layout(const struct kvr_region_layout *from, PB(Layout) * layout)
-{
-    kvrail__engine__layout__init(layout);
-    layout->region = from->region;
-    layout->group = from->group;
-    layout->layer_first = from->layer_first;
-    layout->layer_count = from->layer_count;
-    layout->parts = kvr_engine_bytes(from->parts, from->part_count);
-    layout->replicated = from->replicated;
-    layout->head_first = from->head_first;
-    layout->head_count = from->head_count;
-    layout->page_tokens = from->page_tokens;
-    layout->page_count = from->page_count;
-    layout->bytes = from->bytes;
-    layout->base_offset = from->base;
-    layout->layer_stride = from->layer_stride;
-    layout->part_stride = from->part_stride;
-    layout->page_stride = from->page_stride;
-    layout->token_stride = from->token_stride;
-    layout->head_stride = from->head_stride;
-    layout->head_bytes = from->head_bytes;
+    kvr_geometry_put_rank(&from->rank, &room->rank);
+    kvr_geometry_put_compat(&from->compat, &room->compat);
 }
 
 static void encode_region(const struct kvr_req_region *from, struct encode_room *room)
 {
     kvrail__engine__region__init(&room->region);
-    encode_layout(&from->layout, &room->layout);
+    kvr_geometry_put_layout(&from->layout, &room->layout);
     room->region.name = kvr_engine_text(from->name);
     room->region.memory = from->memory;
     room->region.device = from->device;
@@ -274,64 +241,27 @@ static bool take_uuid(const ProtobufCBinaryData *from, struct kvr_uuid *to)
 static kvr_status decode_attach(const PB(Attach) * from, struct kvr_req_attach *to,
                                 struct kvr_error *error)
 {
+    const char *wrong;
+
     if (from->version != KVR_ENGINE_PROTOCOL)
         return kvr_error_set(error, KVR_VERSION, "engine",
                              "the engine's library speaks protocol %u, this agent speaks %u",
                              from->version, KVR_ENGINE_PROTOCOL);
-    if (from->rank == NULL || from->compat == NULL)
-        return kvr_engine_malformed(error, "the attach lacks rank or compat");
-    if (!take_text(from->name, to->name, sizeof(to->name)) ||
-        !take_text(from->compat->model, to->compat.model, sizeof(to->compat.model)) ||
-        !take_text(from->compat->dtype, to->compat.dtype, sizeof(to->compat.dtype)))
-        return kvr_engine_malformed(error, "name, model or dtype is too long or not printable");
-    if (!take_uuid(&from->rank->engine, &to->rank.engine))
-        return kvr_engine_malformed(error, "the engine id is not 16 bytes");
-    to->rank.generation = from->rank->generation;
-    to->rank.tp = from->rank->tp;
-    to->rank.tp_size = from->rank->tp_size;
-    to->rank.pp = from->rank->pp;
-    to->rank.pp_size = from->rank->pp_size;
-    to->compat.layers_total = from->compat->layers_total;
-    to->compat.kv_heads_total = from->compat->kv_heads_total;
-    to->compat.head_dim = from->compat->head_dim;
+    if (!take_text(from->name, to->name, sizeof(to->name)))
+        return kvr_engine_malformed(error, "the engine's name is too long or not printable");
+    if ((wrong = kvr_geometry_get_rank(from->rank, &to->rank)) != NULL ||
+        (wrong = kvr_geometry_get_compat(from->compat, &to->compat)) != NULL)
+        return kvr_engine_malformed(error, wrong);
     return KVR_OK;
-}
-
-static bool decode_layout(const PB(Layout) * from, struct kvr_region_layout *to)
-{
-    if (from->parts.len > KVR_PARTS_MAX)
-        return false;
-    for (size_t i = 0; i < from->parts.len; i++) {
-        if (from->parts.data[i] < KVR_PART_K || from->parts.data[i] > KVR_PART_STATE)
-            return false;
-        to->parts[i] = from->parts.data[i];
-    }
-    to->part_count = (uint32_t)from->parts.len;
-    to->region = from->region;
-    to->group = from->group;
-    to->layer_first = from->layer_first;
-    to->layer_count = from->layer_count;
-    to->replicated = from->replicated != 0;
-    to->head_first = from->head_first;
-    to->head_count = from->head_count;
-    to->page_tokens = from->page_tokens;
-    to->page_count = from->page_count;
-    to->bytes = from->bytes;
-    to->base = from->base_offset;
-    to->layer_stride = from->layer_stride;
-    to->part_stride = from->part_stride;
-    to->page_stride = from->page_stride;
-    to->token_stride = from->token_stride;
-    to->head_stride = from->head_stride;
-    to->head_bytes = from->head_bytes;
-    return true;
 }
 
 static kvr_status decode_region(const PB(Region) * from, struct kvr_req_region *to,
                                 struct kvr_error *error)
 {
-    if (from->layout == NULL || !decode_layout(from->layout, &to->layout))
-        return kvr_engine_malformed(error, "the region has no layout, or a part that is not known");
+    const char *wrong = kvr_geometry_get_layout(from->layout, &to->layout);
+
+    if (wrong != NULL)
+        return kvr_engine_malformed(error, wrong);
     if (!take_text(from->name, to->name, sizeof(to->name)))
         return kvr_engine_malformed(error, "the region's name is too long or not printable");
     if (from->memory > KVR_MEMORY_CUDA_VMM)

@@ -230,6 +230,11 @@ kvr_status kvr_get_malformed(const struct kvr_get *get, const char *format, ...)
     return kvr_error_set(get->error, KVR_MALFORMED, "message", "%s", sentence);
 }
 
+kvr_status kvr_get_checked(const struct kvr_get *get, const char *wrong)
+{
+    return wrong == NULL ? KVR_OK : kvr_get_malformed(get, "%s", wrong);
+}
+
 kvr_status kvr_get_no_memory(const struct kvr_get *get)
 {
     return kvr_get_malformed(get, "it needs more than %zu bytes to decode", DECODER_BYTES);

@@ -6,6 +6,7 @@
 #define KVR_WIRE_MESSAGE_PARTS_H
 
 #include "base/text.h"
+#include "wire/geometry.h"
 #include "wire/kvrail.pb-c.h"
 #include "wire/message.h"
 
@@ -20,7 +21,6 @@ void *kvr_arena_take(struct kvr_arena *arena, size_t count, size_t each);
 
 typedef Kvrail__Control__Frame kvr_pb_frame;
 typedef Kvrail__Control__Runs kvr_pb_runs;
-typedef Kvrail__Control__Rank kvr_pb_rank;
 typedef Kvrail__Control__RailAddress kvr_pb_rail;
 typedef Kvrail__Control__WriteLimits kvr_pb_limits;
 
@@ -31,6 +31,8 @@ struct kvr_get {
 };
 kvr_status kvr_get_malformed(const struct kvr_get *get, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* What a kvr_geometry_get_ said: KVR_OK when that is nothing. */
+kvr_status kvr_get_checked(const struct kvr_get *get, const char *wrong);
 kvr_status kvr_get_no_memory(const struct kvr_get *get);
 /* Names that must be equal byte for byte: printable UTF-8, or refused. */
 kvr_status kvr_get_name(const struct kvr_get *get, const char *field, const char *text,
@@ -44,8 +46,6 @@ kvr_status kvr_put_limits(struct kvr_arena *arena, const struct kvr_write_limits
 void kvr_get_limits(const kvr_pb_limits *in, struct kvr_write_limits *ret_limits);
 kvr_status kvr_put_rank(struct kvr_arena *arena, const struct kvr_rank *rank,
                         kvr_pb_rank **ret_rank);
-kvr_status kvr_get_rank(const struct kvr_get *get, const kvr_pb_rank *in,
-                        struct kvr_rank *ret_rank);
 kvr_status kvr_put_rails(struct kvr_arena *arena, const struct kvr_rail_address *rails,
                          uint32_t count, kvr_pb_rail ***ret_rails);
 kvr_status kvr_get_rail(const struct kvr_get *get, const kvr_pb_rail *in,

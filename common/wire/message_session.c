@@ -5,33 +5,17 @@
 /* ---- compat ---- */
 
 static kvr_status put_compat(struct kvr_arena *arena, const struct kvr_compat *compat,
-                             Kvrail__Control__Compat **ret_compat)
+                             kvr_pb_compat **ret_compat)
 {
-    Kvrail__Control__Compat *out;
+    kvr_pb_compat *out = kvr_arena_take(arena, 1, sizeof(*out));
 
+    if (out == NULL)
+        return KVR_NO_MEMORY;
     if (!kvr_text_valid(compat->model, sizeof(compat->model)) ||
         !kvr_text_valid(compat->dtype, sizeof(compat->dtype)))
         return KVR_INVALID;
-    KVR_PUT_NEW(arena, out, kvrail__control__compat__init);
-    out->model = (char *)compat->model;
-    out->dtype = (char *)compat->dtype;
-    out->layers_total = compat->layers_total;
-    out->kv_heads_total = compat->kv_heads_total;
-    out->head_dim = compat->head_dim;
+    kvr_geometry_put_compat(compat, out);
     *ret_compat = out;
-    return KVR_OK;
-}
-
-static kvr_status get_compat(const struct kvr_get *get, const Kvrail__Control__Compat *in,
-                             struct kvr_compat *ret_compat)
-{
-    if (in == NULL)
-        return kvr_get_malformed(get, "compat is missing");
-    KVR_TRY(kvr_get_name(get, "model", in->model, sizeof(ret_compat->model), ret_compat->model));
-    KVR_TRY(kvr_get_name(get, "dtype", in->dtype, sizeof(ret_compat->dtype), ret_compat->dtype));
-    ret_compat->layers_total = in->layers_total;
-    ret_compat->kv_heads_total = in->kv_heads_total;
-    ret_compat->head_dim = in->head_dim;
     return KVR_OK;
 }
 
@@ -82,7 +66,7 @@ static kvr_status get_compats(const struct kvr_get *get, const Kvrail__Control__
     if (compats == NULL)
         return kvr_get_no_memory(get);
     for (size_t i = 0; i < in->n_compats; i++)
-        KVR_TRY(get_compat(get, in->compats[i], &compats[i]));
+        KVR_TRY(kvr_get_checked(get, kvr_geometry_get_compat(in->compats[i], &compats[i])));
     ret_hello->compats = compats;
     ret_hello->compat_count = (uint32_t)in->n_compats;
     return KVR_OK;
@@ -147,64 +131,16 @@ static kvr_status put_seen(struct kvr_arena *arena, const struct kvr_msg_seen *s
 /* ---- REGIONS ---- */
 
 static kvr_status put_layout(struct kvr_arena *arena, const struct kvr_region_layout *layout,
-                             Kvrail__Control__RegionLayout **ret_layout)
+                             kvr_pb_layout **ret_layout)
 {
-    Kvrail__Control__RegionLayout *out;
+    kvr_pb_layout *out = kvr_arena_take(arena, 1, sizeof(*out));
 
+    if (out == NULL)
+        return KVR_NO_MEMORY;
     if (layout->part_count > KVR_PARTS_MAX)
         return KVR_INVALID;
-    KVR_PUT_NEW(arena, out, kvrail__control__region_layout__init);
-    out->region = layout->region;
-    out->group = layout->group;
-    out->layer_first = layout->layer_first;
-    out->layer_count = layout->layer_count;
-    out->parts.data = (uint8_t *)layout->parts;
-    out->parts.len = layout->part_count;
-    out->replicated = layout->replicated;
-    out->head_first = layout->head_first;
-    out->head_count = layout->head_count;
-    out->page_tokens = layout->page_tokens;
-    out->page_count = layout->page_count;
-    out->bytes = layout->bytes;
-    out->base_offset = layout->base;
-    out->layer_stride = layout->layer_stride;
-    out->part_stride = layout->part_stride;
-    out->page_stride = layout->page_stride;
-    out->token_stride = layout->token_stride;
-    out->head_stride = layout->head_stride;
-    out->head_bytes = layout->head_bytes;
+    kvr_geometry_put_layout(layout, out);
     *ret_layout = out;
-    return KVR_OK;
-}
-
-static kvr_status get_layout(const struct kvr_get *get, const Kvrail__Control__RegionLayout *in,
-                             struct kvr_region_layout *ret_layout)
-{
-    if (in->parts.len > KVR_PARTS_MAX)
-        return kvr_get_malformed(get, "parts has %zu entries: at most %d are allowed",
-                                 in->parts.len, KVR_PARTS_MAX);
-    *ret_layout = (struct kvr_region_layout){
-        .region = in->region,
-        .group = in->group,
-        .layer_first = in->layer_first,
-        .layer_count = in->layer_count,
-        .part_count = (uint32_t)in->parts.len,
-        .replicated = in->replicated,
-        .head_first = in->head_first,
-        .head_count = in->head_count,
-        .page_tokens = in->page_tokens,
-        .page_count = in->page_count,
-        .bytes = in->bytes,
-        .base = in->base_offset,
-        .layer_stride = in->layer_stride,
-        .part_stride = in->part_stride,
-        .page_stride = in->page_stride,
-        .token_stride = in->token_stride,
-        .head_stride = in->head_stride,
-        .head_bytes = in->head_bytes,
-    };
-    if (in->parts.len > 0)
-        memcpy(ret_layout->parts, in->parts.data, in->parts.len);
     return KVR_OK;
 }
 
@@ -243,13 +179,13 @@ static kvr_status get_regions(const struct kvr_get *get, const Kvrail__Control__
     if (in->rail_count > KVR_RAILS_MAX || in->n_keys != in->n_layouts * in->rail_count * 2)
         return kvr_get_malformed(get, "%zu numbers of keys for %zu layouts over %u rails",
                                  in->n_keys, in->n_layouts, in->rail_count);
-    KVR_TRY(kvr_get_rank(get, in->rank, &ret_regions->rank));
-    KVR_TRY(get_compat(get, in->compat, &ret_regions->compat));
+    KVR_TRY(kvr_get_checked(get, kvr_geometry_get_rank(in->rank, &ret_regions->rank)));
+    KVR_TRY(kvr_get_checked(get, kvr_geometry_get_compat(in->compat, &ret_regions->compat)));
     layouts = kvr_arena_take(get->arena, in->n_layouts, sizeof(*layouts));
     if (layouts == NULL)
         return kvr_get_no_memory(get);
     for (size_t i = 0; i < in->n_layouts; i++)
-        KVR_TRY(get_layout(get, in->layouts[i], &layouts[i]));
+        KVR_TRY(kvr_get_checked(get, kvr_geometry_get_layout(in->layouts[i], &layouts[i])));
     ret_regions->layouts = layouts;
     ret_regions->layout_count = (uint32_t)in->n_layouts;
     ret_regions->rail_count = in->rail_count;

@@ -25,46 +25,15 @@ void kvr_get_limits(const kvr_pb_limits *in, struct kvr_write_limits *ret_limits
     ret_limits->chunk_bytes_max = in->chunk_bytes_max;
 }
 
-static ProtobufCBinaryData put_uuid(const struct kvr_uuid *uuid)
-{
-    return (ProtobufCBinaryData){sizeof(uuid->bytes), (uint8_t *)uuid->bytes};
-}
-
-static kvr_status get_uuid(const struct kvr_get *get, const char *field, ProtobufCBinaryData in,
-                           struct kvr_uuid *ret_uuid)
-{
-    if (in.len != sizeof(ret_uuid->bytes))
-        return kvr_get_malformed(get, "%s is %zu bytes long: it must be 16", field, in.len);
-    memcpy(ret_uuid->bytes, in.data, sizeof(ret_uuid->bytes));
-    return KVR_OK;
-}
-
 kvr_status kvr_put_rank(struct kvr_arena *arena, const struct kvr_rank *rank,
                         kvr_pb_rank **ret_rank)
 {
-    kvr_pb_rank *out;
+    kvr_pb_rank *out = kvr_arena_take(arena, 1, sizeof(*out));
 
-    KVR_PUT_NEW(arena, out, kvrail__control__rank__init);
-    out->engine = put_uuid(&rank->engine);
-    out->generation = rank->generation;
-    out->tp = rank->tp;
-    out->tp_size = rank->tp_size;
-    out->pp = rank->pp;
-    out->pp_size = rank->pp_size;
+    if (out == NULL)
+        return KVR_NO_MEMORY;
+    kvr_geometry_put_rank(rank, out);
     *ret_rank = out;
-    return KVR_OK;
-}
-
-kvr_status kvr_get_rank(const struct kvr_get *get, const kvr_pb_rank *in, struct kvr_rank *ret_rank)
-{
-    if (in == NULL)
-        return kvr_get_malformed(get, "rank is missing");
-    KVR_TRY(get_uuid(get, "engine", in->engine, &ret_rank->engine));
-    ret_rank->generation = in->generation;
-    ret_rank->tp = in->tp;
-    ret_rank->tp_size = in->tp_size;
-    ret_rank->pp = in->pp;
-    ret_rank->pp_size = in->pp_size;
     return KVR_OK;
 }
 
@@ -201,7 +170,8 @@ static kvr_status put_want(struct kvr_arena *arena, const struct kvr_msg_want *w
     KVR_PUT_NEW(arena, out, kvrail__control__want__init);
     out->request = (char *)want->request;
     out->attempt = want->attempt;
-    out->source_engine = put_uuid(&want->source_engine);
+    out->source_engine = (ProtobufCBinaryData){sizeof(want->source_engine.bytes),
+                                               (uint8_t *)want->source_engine.bytes};
     out->source_generation = want->source_generation;
     out->source_tp = want->source_tp;
     out->source_pp = want->source_pp;
@@ -224,11 +194,14 @@ static kvr_status get_want(const struct kvr_get *get, const Kvrail__Control__Wan
     KVR_TRY(
         kvr_get_name(get, "request", in->request, sizeof(ret_want->request), ret_want->request));
     ret_want->attempt = in->attempt;
-    KVR_TRY(get_uuid(get, "source_engine", in->source_engine, &ret_want->source_engine));
+    if (in->source_engine.len != sizeof(ret_want->source_engine.bytes))
+        return kvr_get_malformed(get, "source_engine is %zu bytes long: it must be 16",
+                                 in->source_engine.len);
+    memcpy(ret_want->source_engine.bytes, in->source_engine.data, in->source_engine.len);
     ret_want->source_generation = in->source_generation;
     ret_want->source_tp = in->source_tp;
     ret_want->source_pp = in->source_pp;
-    KVR_TRY(kvr_get_rank(get, in->target, &ret_want->target));
+    KVR_TRY(kvr_get_checked(get, kvr_geometry_get_rank(in->target, &ret_want->target)));
     ret_want->tokens = in->tokens;
     ret_want->skip_tokens = in->skip_tokens;
     ret_want->deadline_ms = in->deadline_ms;
@@ -294,7 +267,7 @@ static kvr_status get_plan(const struct kvr_get *get, const Kvrail__Control__Pla
     ret_plan->chunk_first = in->chunk_first;
     ret_plan->chunk_count = in->chunk_count;
     ret_plan->hash = in->hash;
-    KVR_TRY(kvr_get_rank(get, in->source, &ret_plan->source));
+    KVR_TRY(kvr_get_checked(get, kvr_geometry_get_rank(in->source, &ret_plan->source)));
     kvr_get_limits(in->limits, &ret_plan->limits);
     ret_plan->group = in->group;
     ret_plan->page_first = in->page_first;
