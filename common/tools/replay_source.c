@@ -459,7 +459,7 @@ int replay_source_run(const struct replay_setup *setup, uint32_t rank, int route
     }
     replay_engine_run(&source.engine);
     totals.totals.cpu_s = replay_engine_cpu_s(&source.engine);
+    replay_engine_close(&source.engine); /* first: who has sent its totals is killed */
     (void)replay_send(router, &totals);
-    replay_engine_close(&source.engine);
     return 0;
 }

@@ -331,6 +331,7 @@ int replay_target_run(const struct replay_setup *setup, uint32_t rank, int route
     totals.totals.cpu_s = replay_engine_cpu_s(&target.engine);
     totals.totals.late_pages = target.late_pages;
     totals.totals.unannounced = target.unannounced;
+    replay_engine_close(&target.engine); /* first: who has sent its totals is killed */
     (void)replay_send(router, &totals);
     exit_status = 0;
 close:

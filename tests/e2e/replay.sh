@@ -38,3 +38,8 @@ good 20 --model deepseek-v3 --layers 5 --kv-bytes-per-token 2560 --page-tokens 6
 good 20 --pages shuffled --chunk-tokens 512 --concurrency 32 --seed 3
 good 20 --page-tokens 1 --kv-bytes-per-token 1k --pool-bytes 16M --pages fresh --seed 4
 good 3 --kv-bytes-per-token 0 --layers 0 --pool-bytes 128M --page-tokens 16
+
+# An engine that closes its connection says so, and is not counted as lost.
+sleep 2
+lost=$(curl -s "http://$scheduler/metrics" | awk '/^kvrail_engines_lost_total/ { sum += $2 } END { print sum + 0 }')
+[ "$lost" = 0 ] || fail "$lost engines that closed their connection were counted as lost"
