@@ -8,6 +8,8 @@
 
 /* Packets of one engine that are handled before others have their turn. */
 #define BURST            64
+/* More than a socket's buffer holds of the smallest: what a dead engine can have said. */
+#define DRAIN_MAX        1024
 /* Room in the queue that only REFUSED and DETACHED may take. */
 #define LAST_WORDS_BYTES 2048
 
@@ -353,11 +355,13 @@ static bool reads(const struct engine_link *engine)
            (engine->state == ENGINE_GREETING || engine->state == ENGINE_LIVE);
 }
 
-/* Everything that a dead engine said before it died, then its end. */
+/* Everything that a dead engine said before it died, then its end. A child of it may go on talking.
+ */
 static void drain(struct engine_link *engine)
 {
-    while (reads(engine) && take_packet(engine))
-        ;
+    for (int i = 0; i < DRAIN_MAX && reads(engine); i++)
+        if (!take_packet(engine))
+            break;
     if (engine->socket >= 0 && engine->state != ENGINE_LEAVING)
         engine_died(engine);
 }

@@ -247,6 +247,47 @@ static void engine_dies_while_a_child_holds_its_socket(void **state)
     close(hold[1]);
 }
 
+/* Until the agent has closed the socket: pages, which take it longer to read than us to send. */
+static void talk_on(int fd)
+{
+    static const uint32_t ids[KVR_PAGES_PER_PACKET];
+    static uint8_t packet[KVR_PACKET_BYTES_MAX];
+    struct kvr_request request = {.kind = KVR_REQ_SOURCE_PAGES,
+                                  .pages = {.ids = ids, .id_count = KVR_PAGES_PER_PACKET}};
+    size_t bytes;
+
+    alarm(20);
+    if (fcntl(fd, F_SETFL, 0) == 0 &&
+        kvr_request_encode(&request, packet, sizeof(packet), &bytes) == KVR_OK)
+        while (send(fd, packet, bytes, MSG_NOSIGNAL) >= 0)
+            continue;
+}
+
+/* Workers that outlive the engine and never fall silent: there is always one more packet to read.
+ */
+static void engine_dies_while_its_children_talk(void **state)
+{
+    pid_t child = fork();
+    int status;
+
+    (void)state;
+    if (child == 0) {
+        int fd = raw_connect(agent.path);
+
+        raw_attach(fd);
+        for (int i = 0; i < 12; i++)
+            if (fork() == 0) {
+                talk_on(fd);
+                _exit(0);
+            }
+        usleep(200000); /* all of them are at it */
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(scripted_reached(&agent.record->downs, 1));
+    assert_int_equal(agent.record->down_why, KVR_ENGINE_LOST);
+}
+
 static void deaf_engine_is_given_up_without_a_lie(void **state)
 {
     struct kvrail *engine = scripted_engine(&agent, "deaf");
@@ -384,6 +425,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(descriptors_where_none_belong_are_closed, start, stop),
         cmocka_unit_test_setup_teardown(engine_process_dies, start, stop),
         cmocka_unit_test_setup_teardown(engine_dies_while_a_child_holds_its_socket, start, stop),
+        cmocka_unit_test_setup_teardown(engine_dies_while_its_children_talk, start, stop),
         cmocka_unit_test_setup_teardown(deaf_engine_is_given_up_without_a_lie, start, stop),
         cmocka_unit_test_setup_teardown(engines_are_bounded_and_indexes_age, start, stop),
         cmocka_unit_test_setup_teardown(index_is_kept_until_release, start, stop),
