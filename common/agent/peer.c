@@ -209,7 +209,7 @@ kvr_status kvr_peer_start(struct kvr_peer *peer, bool dialed, const char *addres
     peer->channel = NULL;
     peer->channel_up = false;
     peer->backoff_ms = BACKOFF_MS_MIN;
-    peer->redial_at = now;
+    peer->dialed_at = peer->redial_at = now;
     peer->boot = 0;
     peer->agent[0] = peer->host[0] = peer->why[0] = '\0';
     if (address != peer->address)
@@ -351,6 +351,27 @@ static struct kvr_peer *dialed_before(struct kvr_peers *peers, const char *addre
     return NULL;
 }
 
+/* An engine may name any number of dead addresses, and each is dialed until it has been silent for
+ * long enough: they must leave room for those that answer. */
+static void give_back_unreached(struct kvr_peers *peers)
+{
+    struct kvr_peer *longest = NULL;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < peers->used; i++) {
+        struct kvr_peer *peer = &peers->table[i];
+
+        if (!peer->live || !peer->dialed || peer->ending || peer->agent[0] != '\0')
+            continue;
+        count++;
+        if (peer->why[0] != '\0' && (longest == NULL || peer->dialed_at < longest->dialed_at))
+            longest = peer;
+    }
+    if (count >= KVR_PEERS_UNREACHED && longest != NULL)
+        kvr_peers_end(peers, longest->index, KVR_PEER_LOST,
+                      "nobody answers there, and others are dialed");
+}
+
 kvr_status kvr_peers_dial(struct kvr_peers *peers, const char *text, uint32_t *ret_peer,
                           struct kvr_error *error)
 {
@@ -368,6 +389,7 @@ kvr_status kvr_peers_dial(struct kvr_peers *peers, const char *text, uint32_t *r
         *ret_peer = peer->index;
         return KVR_OK;
     }
+    give_back_unreached(peers);
     if (peer == NULL)
         peer = kvr_peer_free(peers, now);
     if (peer == NULL)

@@ -47,6 +47,9 @@ struct kvr_peers_options {
 #define KVR_PEERS_BEAT_MS     1000
 #define KVR_PEERS_QUEUE_BYTES (8u << 20)
 #define KVR_PEERS_QUEUE_COUNT 8192
+/* When so many dialed addresses have not answered yet, each new one takes the place of the one that
+ * has been dialed in vain for longest. */
+#define KVR_PEERS_UNREACHED   (KVR_PEERS_MAX * 3 / 4)
 
 KVR_MUST_CHECK kvr_status kvr_peers_open(uv_loop_t *loop, const struct kvr_peers_options *options,
                                          struct kvr_peers **ret_peers, struct kvr_error *error);

@@ -19,6 +19,7 @@ struct kvr_peer {
     struct kvr_channel *channel;
     bool channel_up;
     uint32_t backoff_ms, attempt;
+    kvr_ns dialed_at; /* first */
     kvr_ns redial_at;
     kvr_ns lost_at;
     uint64_t boot;

@@ -621,6 +621,28 @@ static void peer_table_can_be_full(void **state)
     LOOP_UNTIL(&loop, target.up == 1);
 }
 
+/* Who names dead addresses does not keep others out. */
+static void peer_places_come_back_from_the_dead(void **state)
+{
+    kvr_ns begin_at = kvr_clock_now();
+    struct kvr_error error;
+    char text[64];
+    uint32_t peer;
+
+    (void)state;
+    for (uint32_t i = 0; i < KVR_PEERS_UNREACHED; i++) {
+        snprintf(text, sizeof(text), "127.0.0.%u:1", i + 1);
+        assert_int_equal(dial(text), i);
+    }
+    LOOP_UNTIL(&loop, kvr_clock_now() > begin_at + beat_ms * KVR_MS); /* all were refused once */
+    assert_int_equal(target.lost, 0);
+    assert_int_equal(kvr_peers_dial(target.peers, address, &peer, &error), KVR_OK);
+    LOOP_UNTIL(&loop, target.lost == 1);
+    expect_lost(&target, KVR_PEER_LOST, "127.0.0.1:1: nobody answers there, and others are dialed");
+    LOOP_UNTIL(&loop, target.up == 1);
+    assert_int_equal(target.peer, peer);
+}
+
 #define peer_test(function) cmocka_unit_test_setup_teardown(function, begin, end)
 
 int main(int argc, char **argv)
@@ -641,6 +663,7 @@ int main(int argc, char **argv)
         peer_test(peer_survives_cut_connections),
         peer_test(peer_garbage_harms_nobody),
         peer_test(peer_table_can_be_full),
+        peer_test(peer_places_come_back_from_the_dead),
     };
 
     const char *sanitizer = getenv("KVRAIL_SANITIZE");
