@@ -11,7 +11,7 @@ struct member {
     kvr_ns since; /* monotonic: when it spoke, or was loaded */
     bool heard;   /* since this process started */
     int64_t stored_ns;
-    bool handed_out; /* by fleet_next_silent, since it spoke last */
+    bool settled; /* its silence, since it spoke last */
     struct kvr_agent_facts facts;
 };
 
@@ -140,7 +140,7 @@ bool fleet_update(struct fleet *fleet, const struct kvr_report *report, kvr_ns n
         member->row.seen_ns = wall_ns;
         member->since = now;
         member->heard = true;
-        member->handed_out = false;
+        member->settled = false;
     }
     pthread_mutex_unlock(&fleet->lock);
     return member != NULL;
@@ -189,16 +189,26 @@ bool fleet_next_silent(struct fleet *fleet, kvr_ns now, kvr_ns silent,
 
     pthread_mutex_lock(&fleet->lock);
     for (int i = 0; i < fleet->count && !found; i++) {
-        struct member *member = fleet->members[i];
+        const struct member *member = fleet->members[i];
 
-        if (member->handed_out || now - member->since <= silent)
+        if (member->settled || now - member->since <= silent)
             continue;
-        member->handed_out = true;
         memcpy(ret_name, member->row.name, KVR_NAME_BYTES);
         found = true;
     }
     pthread_mutex_unlock(&fleet->lock);
     return found;
+}
+
+void fleet_settle_silent(struct fleet *fleet, const char *name)
+{
+    struct member *member;
+
+    pthread_mutex_lock(&fleet->lock);
+    member = member_of(fleet, name);
+    if (member != NULL)
+        member->settled = true;
+    pthread_mutex_unlock(&fleet->lock);
 }
 
 void fleet_prune(struct fleet *fleet, int64_t before_ns)

@@ -46,10 +46,12 @@ bool fleet_differs(struct fleet *fleet, const struct kvr_report *report, int64_t
 uint64_t fleet_row(struct fleet *fleet, const struct kvr_report *report, int64_t wall_ns,
                    struct agent_row *ret_row);
 
-/* Sets *ret_name to an agent that has been silent for longer than `silent` and was not handed out
+/* Sets *ret_name to an agent that has been silent for longer than `silent` and was not settled
  * since it spoke last. False: none. */
 bool fleet_next_silent(struct fleet *fleet, kvr_ns now, kvr_ns silent,
                        char ret_name[KVR_NAME_BYTES]);
+/* What follows from its silence is stored. By the thread that calls fleet_update. */
+void fleet_settle_silent(struct fleet *fleet, const char *name);
 /* Forgets agents not seen since. */
 void fleet_prune(struct fleet *fleet, int64_t before_ns);
 

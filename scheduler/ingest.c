@@ -153,10 +153,12 @@ static bool lose_silent_agent(struct ingest *ingest, const char *agent)
                          "its agent fell silent before it said how this ended", &error) == KVR_OK &&
         apply_flush(ingest->apply, &error) == KVR_OK && store_commit(store);
 
-    if (stored)
+    if (stored) {
         apply_count(ingest->apply, ingest->options.metrics, (int64_t)kvr_clock_wall());
-    else
+        fleet_settle_silent(ingest->options.fleet, agent);
+    } else {
         store_rollback(store);
+    }
     apply_reset(ingest->apply);
     return stored;
 }
@@ -190,7 +192,7 @@ static void keep_house(struct ingest *ingest)
     while (fleet_next_silent(ingest->options.fleet, kvr_clock_now(), ingest->options.agent_lost,
                              agent))
         if (!lose_silent_agent(ingest, agent))
-            break;
+            break; /* the database refused: at the next housekeeping again */
     if (ingest->options.retention != KVR_NEVER)
         prune(ingest);
 }

@@ -320,6 +320,30 @@ static void store_prunes_what_is_old(void **state)
     assert_int_equal(count_transfers(fixture), 0);
 }
 
+/* ---- the fleet ---- */
+
+/* What the database refused at one housekeeping is tried at the next. */
+static void silence_is_told_until_it_is_settled(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvr_agent_facts facts = {.role = KVR_ROLE_TARGET};
+    struct kvr_report report = report_of("decode-0", 1, NULL, 0);
+    char name[KVR_NAME_BYTES] = "";
+
+    report.facts = &facts;
+    assert_true(fleet_update(fixture->fleet, &report, KVR_S, WALL));
+    assert_false(fleet_next_silent(fixture->fleet, 2 * KVR_S, KVR_S, name));
+    for (int i = 0; i < 3; i++) {
+        assert_true(fleet_next_silent(fixture->fleet, 3 * KVR_S, KVR_S, name));
+        assert_string_equal(name, "decode-0");
+    }
+    fleet_settle_silent(fixture->fleet, "decode-0");
+    fleet_settle_silent(fixture->fleet, "nobody");
+    assert_false(fleet_next_silent(fixture->fleet, 3 * KVR_S, KVR_S, name));
+    assert_true(fleet_update(fixture->fleet, &report, 3 * KVR_S, WALL));
+    assert_true(fleet_next_silent(fixture->fleet, 9 * KVR_S, KVR_S, name));
+}
+
 /* ---- versions ---- */
 
 static void execute(const struct fixture *fixture, const char *sql)
@@ -428,6 +452,7 @@ int main(void)
         WITH_STORE(store_lets_a_restarted_agent_end_its_transfers),
         WITH_STORE(store_pages_from_new_to_old),
         WITH_STORE(store_prunes_what_is_old),
+        WITH_STORE(silence_is_told_until_it_is_settled),
         WITH_STORE(store_refuses_a_newer_database),
         WITH_STORE(store_backs_up_an_older_database),
         WITH_STORE(ingest_answers_every_report),
