@@ -50,8 +50,7 @@ struct kvr_engines {
 void kvr_engines_init(struct kvr_engines *engines, struct kvr_buddy *memory,
                       const struct kvr_ports *ports, bool target);
 
-/* An engine rank attached. KVR_EXISTS when the same rank is attached with this or a newer
- * generation. */
+/* An engine rank attached. KVR_EXISTS when the same rank is attached, of whatever generation. */
 KVR_MUST_CHECK kvr_status kvr_engines_up(struct kvr_engines *engines, uint32_t index,
                                          const struct kvr_req_attach *attach,
                                          struct kvr_shared_page *page, struct kvr_error *error);
