@@ -16,7 +16,11 @@ while [ $# -gt 0 ]; do
     case $1 in
     --campaign) campaign=1 ;;
     --stages)
-        stages=${2:?"--stages lacks its value: some of $stages"}
+        if [ -z "${2:-}" ]; then
+            echo "run.sh: --stages lacks its value: some of $stages" >&2
+            exit 2
+        fi
+        stages=$2
         shift
         ;;
     -h | --help)

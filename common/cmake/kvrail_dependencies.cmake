@@ -10,15 +10,27 @@ function(kvr_dependency name module)
     pkg_check_modules(${name} REQUIRED IMPORTED_TARGET GLOBAL ${module})
 endfunction()
 
+# What was found is kept in the cache: another root is looked at anew.
+if(NOT "${KVRAIL_LIBFABRIC_ROOT}" STREQUAL "${KVRAIL_LIBFABRIC_ROOT_LAST}")
+    unset(__pkg_config_checked_libfabric CACHE)
+    unset(pkgcfg_lib_libfabric_fabric CACHE)
+endif()
+set(KVRAIL_LIBFABRIC_ROOT_LAST "${KVRAIL_LIBFABRIC_ROOT}" CACHE INTERNAL "")
 if(KVRAIL_LIBFABRIC_ROOT)
+    file(GLOB found
+        ${KVRAIL_LIBFABRIC_ROOT}/lib/pkgconfig/libfabric.pc
+        ${KVRAIL_LIBFABRIC_ROOT}/lib64/pkgconfig/libfabric.pc
+        ${KVRAIL_LIBFABRIC_ROOT}/lib/*/pkgconfig/libfabric.pc)
+    if(NOT found)
+        message(FATAL_ERROR "KVRAIL_LIBFABRIC_ROOT is '${KVRAIL_LIBFABRIC_ROOT}', but no libfabric is "
+            "installed there: it has no lib/pkgconfig/libfabric.pc, nor one in lib64")
+    endif()
+    list(GET found 0 found)
+    cmake_path(GET found PARENT_PATH found)
     set(saved_path "$ENV{PKG_CONFIG_PATH}")
-    set(ENV{PKG_CONFIG_PATH}
-        "${KVRAIL_LIBFABRIC_ROOT}/lib/pkgconfig:${KVRAIL_LIBFABRIC_ROOT}/lib64/pkgconfig:${saved_path}")
+    set(ENV{PKG_CONFIG_PATH} "${found}:${saved_path}")
     kvr_dependency(libfabric "libfabric>=1.17")
     set(ENV{PKG_CONFIG_PATH} "${saved_path}")
-    if(NOT libfabric_PREFIX STREQUAL KVRAIL_LIBFABRIC_ROOT)
-        message(WARNING "libfabric comes from ${libfabric_PREFIX}, not from ${KVRAIL_LIBFABRIC_ROOT}")
-    endif()
     list(APPEND CMAKE_BUILD_RPATH ${libfabric_LIBRARY_DIRS} ${libfabric_LIBDIR})
     list(APPEND CMAKE_INSTALL_RPATH ${libfabric_LIBRARY_DIRS} ${libfabric_LIBDIR})
 else()
