@@ -34,6 +34,8 @@ static kvr_status add_region(const struct kvr_region_layout *layouts, uint32_t i
             planes->part_indexes[layer][part] = (uint8_t)part_index;
         }
     }
+    if (planes->layer_end < layout->layer_first + layout->layer_count)
+        planes->layer_end = layout->layer_first + layout->layer_count;
     planes->region_count++;
     return KVR_OK;
 }
@@ -135,7 +137,7 @@ static bool next_target(const struct kvr_region_layout *sources,
                         const struct kvr_region_layout *targets,
                         const struct kvr_layout_planes *target_planes, struct pair *pair)
 {
-    for (; pair->layer < KVR_LAYERS_MAX; pair->layer++, pair->part = KVR_PART_K) {
+    for (; pair->layer < target_planes->layer_end; pair->layer++, pair->part = KVR_PART_K) {
         for (; pair->part <= KVR_PART_STATE; pair->part++) {
             pair->source = kvr_layout_plane(sources, source_planes, pair->layer, pair->part);
             pair->target = kvr_layout_plane(targets, target_planes, pair->layer, pair->part);

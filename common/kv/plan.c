@@ -7,6 +7,7 @@
 #include "kv/plan_share.h"
 
 #define CHUNK_BYTES_MIN 4096
+#define FIRST_BATCHES   8 /* of a pattern; one with more is gathered twice */
 
 /* What is known of the plan before its memory is asked for. */
 struct draft {
@@ -21,6 +22,7 @@ struct draft {
     uint32_t pattern_count, plane_count, layer_count;
     void *scratch; /* the patterns' runs and blocks, before the plan's own memory */
     uint64_t chunk_count, bytes, piece_count;
+    struct kvr_plan_batch batches[KVR_PLAN_PATTERNS_MAX][FIRST_BATCHES];
 };
 
 static kvr_status check_pieces(const char *field, uint32_t pieces, struct kvr_error *error)
@@ -153,8 +155,8 @@ static kvr_status build_patterns(struct draft *draft)
     unsigned char *place;
 
     for (uint32_t i = 0; i < draft->pattern_count; i++) {
-        kvr_status status = kvr_plan_pattern_build(&draft->pages, limits->chunk_bytes_max,
-                                                   &draft->patterns[i], draft->error);
+        kvr_status status = kvr_plan_pattern_measure(&draft->pages, limits->chunk_bytes_max,
+                                                     &draft->patterns[i], draft->error);
 
         if (status != KVR_OK)
             return status;
@@ -172,12 +174,13 @@ static kvr_status build_patterns(struct draft *draft)
         kvr_status status;
 
         pattern->blocks = (struct kvr_plan_block *)place;
-        place += blocks_bytes(pattern);
+        place += blocks_bytes(pattern); /* before build says how little it took */
         status =
             kvr_plan_pattern_build(&draft->pages, limits->chunk_bytes_max, pattern, draft->error);
         if (status != KVR_OK)
             return status;
-        kvr_plan_pattern_gather(limits, pattern);
+        pattern->batches = draft->batches[i];
+        kvr_plan_pattern_gather(limits, FIRST_BATCHES, pattern);
     }
     return KVR_OK;
 }
@@ -261,7 +264,10 @@ static void fill_patterns(const struct draft *draft, struct kvr_plan *plan)
         place += blocks_bytes(made);
         pattern->batches = (struct kvr_plan_batch *)place;
         place += made->batch_count * sizeof(struct kvr_plan_batch);
-        kvr_plan_pattern_gather(&draft->input->limits, pattern);
+        if (made->batch_count <= FIRST_BATCHES)
+            memcpy(pattern->batches, made->batches, made->batch_count * sizeof(*made->batches));
+        else
+            kvr_plan_pattern_gather(&draft->input->limits, made->batch_count, pattern);
     }
 }
 
@@ -333,7 +339,7 @@ kvr_status kvr_plan_make(const struct kvr_plan_input *input, struct kvr_buddy *m
     struct draft draft;
     kvr_status status = kvr_plan_limits_check(&input->limits, error);
 
-    memset(&draft, 0, sizeof(draft));
+    memset(&draft, 0, offsetof(struct draft, batches));
     draft.input = input;
     draft.memory = memory;
     draft.error = error;

@@ -5,6 +5,7 @@
 struct gatherer {
     struct kvr_plan_pattern *pattern;
     const struct kvr_plan_limits *limits;
+    uint32_t capacity;                 /* of the pattern's batches */
     uint64_t chunk_count, piece_count; /* of closed chunks */
     uint32_t batch_pieces;             /* of each chunk of the last batch */
     /* what is being gathered; empty when pieces is 0 */
@@ -19,7 +20,7 @@ static void emit(struct gatherer *gatherer, uint64_t chunk_count, uint32_t piece
     if (chunk_count == 0)
         return;
     if (pieces != gatherer->batch_pieces) {
-        if (pattern->batches != NULL)
+        if (pattern->batch_count < gatherer->capacity)
             pattern->batches[pattern->batch_count] = (struct kvr_plan_batch){
                 .chunk_first = (uint32_t)gatherer->chunk_count,
                 .piece_first = (uint32_t)gatherer->piece_count,
@@ -137,6 +138,26 @@ static void put_fragments(struct gatherer *gatherer, const struct series *series
                  series->target + i * series->target_step, series->bytes);
 }
 
+/* Runs of one piece each, by far the most. False: these are others. */
+static bool put_list(struct gatherer *gatherer, const struct kvr_plan_run *runs, uint32_t run_count)
+{
+    uint64_t bytes_max = gatherer->limits->chunk_bytes_max;
+
+    for (uint32_t i = 0; i < run_count; i++) {
+        if (runs[i].fragment_count > 1)
+            return false;
+    }
+    for (uint32_t i = 0; i < run_count; i++) {
+        if (runs[i].fragment_bytes <= bytes_max)
+            put_piece(gatherer, runs[i].source_offset, runs[i].target_offset,
+                      runs[i].fragment_bytes);
+        else
+            put_long(gatherer, runs[i].source_offset, runs[i].target_offset,
+                     runs[i].fragment_bytes);
+    }
+    return true;
+}
+
 static void put_block(struct gatherer *gatherer, const struct kvr_plan_block *block)
 {
     const struct kvr_plan_shape *shape = &gatherer->pattern->shape;
@@ -153,9 +174,11 @@ static void put_block(struct gatherer *gatherer, const struct kvr_plan_block *bl
                                                  source_outer, target_outer});
         return;
     }
+    if (block->row_count == 1 && put_list(gatherer, runs, run_count))
+        return;
     for (uint64_t row = 0; row < block->row_count; row++) {
         for (uint32_t i = 0; i < run_count; i++) {
-            struct series series = {
+            const struct series series = {
                 .source = runs[i].source_offset + row * source_outer,
                 .target = runs[i].target_offset + row * target_outer,
                 .bytes = runs[i].fragment_bytes,
@@ -169,9 +192,10 @@ static void put_block(struct gatherer *gatherer, const struct kvr_plan_block *bl
     }
 }
 
-void kvr_plan_pattern_gather(const struct kvr_plan_limits *limits, struct kvr_plan_pattern *pattern)
+void kvr_plan_pattern_gather(const struct kvr_plan_limits *limits, uint32_t capacity,
+                             struct kvr_plan_pattern *pattern)
 {
-    struct gatherer gatherer = {.pattern = pattern, .limits = limits};
+    struct gatherer gatherer = {.pattern = pattern, .limits = limits, .capacity = capacity};
 
     pattern->batch_count = 0;
     for (uint32_t i = 0; i < pattern->block_count; i++)

@@ -112,31 +112,68 @@ static kvr_status no_memory(const struct kvr_plan_pages *pages, struct kvr_error
 }
 
 /* An allocator hands most pages out in order, and then there is nothing to sort. */
-kvr_status kvr_plan_pages_sort(struct kvr_plan_pages *pages, const uint32_t *target_pages,
-                               struct kvr_buddy *memory, struct kvr_error *error)
+static kvr_status sort_slots(struct kvr_plan_pages *pages, struct kvr_buddy *memory,
+                             struct kvr_error *error)
 {
+    struct kvr_plan_slot *slots = pages->slots, *scratch;
     uint32_t count = pages->target_page_count, ascending = 1;
-    struct kvr_plan_slot *scratch;
 
-    pages->slots = kvr_buddy_alloc(memory, count * sizeof(*pages->slots));
-    if (pages->slots == NULL)
-        return no_memory(pages, error);
-    for (uint32_t i = 0; i < count; i++)
-        pages->slots[i] = (struct kvr_plan_slot){target_pages[i], i};
-    while (ascending < count && target_pages[ascending] > target_pages[ascending - 1])
+    while (ascending < count && slots[ascending].target_page > slots[ascending - 1].target_page)
         ascending++;
     if (ascending >= count)
         return KVR_OK;
     scratch = kvr_buddy_alloc(memory, count * sizeof(*scratch));
     if (scratch == NULL)
         return no_memory(pages, error);
-    sort(pages->slots, scratch, count);
+    sort(slots, scratch, count);
     kvr_buddy_free(memory, scratch);
     for (uint32_t i = 1; i < count; i++) {
-        if (pages->slots[i].target_page == pages->slots[i - 1].target_page)
+        if (slots[i].target_page == slots[i - 1].target_page)
             return kvr_error_set(error, KVR_INVALID, "plan",
                                  "target page id %" PRIu32 " is listed twice in one segment",
-                                 pages->slots[i].target_page);
+                                 slots[i].target_page);
     }
     return KVR_OK;
+}
+
+/* Neighbours at both ends become one slot. */
+static void join_slots(struct kvr_plan_pages *pages)
+{
+    struct kvr_plan_slot *slots = pages->slots;
+    uint32_t count = pages->target_page_count, kept = 0;
+    /* Behind a page that moves in part, at the beginning, nothing is joined to it. */
+    uint32_t part = pages->token_first % pages->target_page_tokens > 0 ? 0 : UINT32_MAX;
+
+    pages->slot_count = count;
+    if (pages->source_page_tokens != pages->target_page_tokens)
+        return;
+    for (uint32_t i = 0; i < count;) {
+        struct kvr_plan_slot slot = slots[i];
+        uint32_t source_page = pages->source_pages[slot.index];
+
+        for (i++; i < count && slots[i].target_page == slot.target_page + slot.page_count &&
+                  pages->source_pages[slots[i].index] == source_page + slot.page_count &&
+                  slot.index != part && slots[i].index != part;
+             i++)
+            slot.page_count++;
+        slots[kept++] = slot;
+    }
+    pages->slot_count = kept;
+}
+
+kvr_status kvr_plan_pages_sort(struct kvr_plan_pages *pages, const uint32_t *target_pages,
+                               struct kvr_buddy *memory, struct kvr_error *error)
+{
+    uint32_t count = pages->target_page_count;
+    kvr_status status;
+
+    pages->slots = kvr_buddy_alloc(memory, count * sizeof(*pages->slots));
+    if (pages->slots == NULL)
+        return no_memory(pages, error);
+    for (uint32_t i = 0; i < count; i++)
+        pages->slots[i] = (struct kvr_plan_slot){target_pages[i], i, 1};
+    status = sort_slots(pages, memory, error);
+    if (status == KVR_OK)
+        join_slots(pages);
+    return status;
 }

@@ -5,9 +5,11 @@
 
 #include "kv/plan.h"
 
+/* A page of the target; or several whole ones, that are neighbours at both ends. */
 struct kvr_plan_slot {
     uint32_t target_page;
-    uint32_t index; /* its place in the segment's list */
+    uint32_t index; /* the first's place in the segment's list */
+    uint32_t page_count;
 };
 
 struct kvr_plan_pages {
@@ -17,6 +19,7 @@ struct kvr_plan_pages {
     uint64_t source_first, target_first; /* logical numbers of the first pages listed */
     const uint32_t *source_pages;
     struct kvr_plan_slot *slots; /* from the buddy; sorted by target page */
+    uint32_t slot_count;
 };
 
 struct kvr_plan_span {
@@ -31,15 +34,16 @@ KVR_MUST_CHECK kvr_status kvr_plan_pages_find(const struct kvr_plan_input *input
                                               uint32_t target_page_tokens,
                                               struct kvr_plan_pages *ret_pages,
                                               struct kvr_error *error);
-/* Fills slots. KVR_INVALID: a target page listed twice; KVR_NO_MEMORY. slots are the caller's to
- * free, also after a failure. */
+/* Fills slots: where both sides have equal pages, neighbours are one. KVR_INVALID: a target page
+ * listed twice; KVR_NO_MEMORY. slots are the caller's to free, also after a failure. */
 KVR_MUST_CHECK kvr_status kvr_plan_pages_sort(struct kvr_plan_pages *pages,
                                               const uint32_t *target_pages,
                                               struct kvr_buddy *memory, struct kvr_error *error);
 
-/* The spans of one target page, in the order of tokens: begin gives the first, next each further
- * one; false when there is none. */
-static inline bool kvr_plan_span_set(const struct kvr_plan_pages *pages, uint64_t token,
+/* The spans of one target page, in the order of tokens: of slot->target_page + n. begin gives the
+ * first, next each further one; false when there is none. */
+static inline bool kvr_plan_span_set(const struct kvr_plan_pages *pages,
+                                     const struct kvr_plan_slot *slot, uint32_t n, uint64_t token,
                                      uint64_t page_begin, struct kvr_plan_span *span)
 {
     uint64_t page_end = page_begin + pages->target_page_tokens;
@@ -47,50 +51,41 @@ static inline bool kvr_plan_span_set(const struct kvr_plan_pages *pages, uint64_
 
     if (token >= end)
         return false;
-    /* Between equal pages, by far the most, nothing is to be divided. */
-    source = pages->source_page_tokens == pages->target_page_tokens
-                 ? page_begin
-                 : token - token % pages->source_page_tokens;
+    if (pages->source_page_tokens == pages->target_page_tokens) {
+        /* By far the most; and only here a slot has several pages, whole ones. */
+        source = page_begin;
+        span->source_page = pages->source_pages[slot->index] + n;
+    } else {
+        source = token - token % pages->source_page_tokens;
+        span->source_page =
+            pages->source_pages[token / pages->source_page_tokens - pages->source_first];
+    }
     left = pages->source_page_tokens - (token - source);
     span->token = token;
     span->tokens = end - token < left ? end - token : left;
     span->source_token = token - source;
     span->target_token = token - page_begin;
+    span->target_page = slot->target_page + n;
     return true;
 }
 
-static inline void kvr_plan_span_source(const struct kvr_plan_pages *pages, uint32_t index,
-                                        struct kvr_plan_span *span)
-{
-    uint64_t source = pages->source_page_tokens == pages->target_page_tokens
-                          ? index
-                          : span->token / pages->source_page_tokens - pages->source_first;
-
-    span->source_page = pages->source_pages[source];
-}
-
 static inline bool kvr_plan_span_begin(const struct kvr_plan_pages *pages,
-                                       const struct kvr_plan_slot *slot, struct kvr_plan_span *span)
+                                       const struct kvr_plan_slot *slot, uint32_t n,
+                                       struct kvr_plan_span *span)
 {
     uint64_t begin = (pages->target_first + slot->index) * pages->target_page_tokens;
     uint64_t token = begin > pages->token_first ? begin : pages->token_first;
 
-    span->target_page = slot->target_page;
-    if (!kvr_plan_span_set(pages, token, begin, span))
-        return false;
-    kvr_plan_span_source(pages, slot->index, span);
-    return true;
+    return kvr_plan_span_set(pages, slot, n, token, begin, span);
 }
 
 static inline bool kvr_plan_span_next(const struct kvr_plan_pages *pages,
-                                      const struct kvr_plan_slot *slot, struct kvr_plan_span *span)
+                                      const struct kvr_plan_slot *slot, uint32_t n,
+                                      struct kvr_plan_span *span)
 {
     uint64_t begin = (pages->target_first + slot->index) * pages->target_page_tokens;
 
-    if (!kvr_plan_span_set(pages, span->token + span->tokens, begin, span))
-        return false;
-    kvr_plan_span_source(pages, slot->index, span);
-    return true;
+    return kvr_plan_span_set(pages, slot, n, span->token + span->tokens, begin, span);
 }
 
 #endif

@@ -235,7 +235,7 @@ static void add_token_rows(struct builder *builder, const struct kvr_plan_grid *
 
 /* Rows of heads: a row goes through all spans of the target's page. */
 static void add_head_rows(struct builder *builder, const struct kvr_plan_pages *pages,
-                          const struct kvr_plan_slot *slot, struct kvr_plan_span span)
+                          const struct kvr_plan_slot *slot, uint32_t n, struct kvr_plan_span span)
 {
     const struct kvr_plan_shape *shape = &builder->pattern->shape;
     const struct kvr_plan_span first = span;
@@ -249,7 +249,7 @@ static void add_head_rows(struct builder *builder, const struct kvr_plan_pages *
 
             add_row(builder, &grid, offset_of(&shape->source, span.source_page, span.source_token),
                     offset_of(&shape->target, span.target_page, span.target_token));
-        } while (kvr_plan_span_next(pages, slot, &span));
+        } while (kvr_plan_span_next(pages, slot, n, &span));
         done = 1;
     }
     open_block(builder, shape->head_count - done);
@@ -263,47 +263,175 @@ static void add_head_rows(struct builder *builder, const struct kvr_plan_pages *
                 offset_of(&shape->target, span.target_page, span.target_token) +
                     done * builder->target_outer,
                 grid.fragment_count, grid.fragment_bytes);
-    } while (kvr_plan_span_next(pages, slot, &span));
+    } while (kvr_plan_span_next(pages, slot, n, &span));
 }
 
 static void add_page(struct builder *builder, const struct kvr_plan_pages *pages,
-                     const struct kvr_plan_slot *slot, bool head_major, struct kvr_plan_grid *grid)
+                     const struct kvr_plan_slot *slot, uint32_t n, bool head_major)
 {
     struct kvr_plan_span span;
 
-    if (!kvr_plan_span_begin(pages, slot, &span))
+    if (!kvr_plan_span_begin(pages, slot, n, &span))
         return;
-    if (span.tokens != grid->tokens)
-        *grid = kvr_plan_grid_of(&builder->pattern->shape, span.tokens);
-    if (head_major && grid->row_count > 1) {
-        add_head_rows(builder, pages, slot, span);
+    if (head_major && kvr_plan_grid_of(&builder->pattern->shape, span.tokens).row_count > 1) {
+        add_head_rows(builder, pages, slot, n, span);
         return;
     }
     do {
-        if (span.tokens != grid->tokens)
-            *grid = kvr_plan_grid_of(&builder->pattern->shape, span.tokens);
-        add_token_rows(builder, grid, &span);
-    } while (kvr_plan_span_next(pages, slot, &span));
+        struct kvr_plan_grid grid = kvr_plan_grid_of(&builder->pattern->shape, span.tokens);
+
+        add_token_rows(builder, &grid, &span);
+    } while (kvr_plan_span_next(pages, slot, n, &span));
 }
 
-kvr_status kvr_plan_pattern_build(const struct kvr_plan_pages *pages, uint64_t chunk_bytes_max,
-                                  struct kvr_plan_pattern *pattern, struct kvr_error *error)
+static kvr_status check_pieces(const struct kvr_plan_pages *pages,
+                               const struct kvr_plan_pattern *pattern, uint64_t piece_count,
+                               uint64_t chunk_bytes_max, struct kvr_error *error)
+{
+    if (piece_count <= UINT32_MAX)
+        return KVR_OK;
+    return kvr_error_set(error, KVR_TOO_LARGE, "plan",
+                         "%" PRIu64 " tokens of %" PRIu64 " heads of %" PRIu64
+                         " B need more than 2^32 pieces of at most %" PRIu64 " B",
+                         pages->token_end - pages->token_first, pattern->shape.head_count,
+                         pattern->shape.head_bytes, chunk_bytes_max);
+}
+
+static kvr_status build_rows(const struct kvr_plan_pages *pages, uint64_t chunk_bytes_max,
+                             struct kvr_plan_pattern *pattern, struct kvr_error *error)
 {
     struct builder builder = begin(chunk_bytes_max, pattern);
     bool head_major = kvr_plan_head_major(&pattern->shape);
-    struct kvr_plan_grid grid = {0};
 
-    for (uint32_t i = 0; i < pages->target_page_count; i++) {
-        add_page(&builder, pages, &pages->slots[i], head_major, &grid);
-        if (builder.piece_count + builder.row_count * builder.row_pieces > UINT32_MAX)
-            return kvr_error_set(error, KVR_TOO_LARGE, "plan",
-                                 "%" PRIu64 " tokens of %" PRIu64 " heads of %" PRIu64
-                                 " B need more than 2^32 pieces of at most %" PRIu64 " B",
-                                 pages->token_end - pages->token_first, pattern->shape.head_count,
-                                 pattern->shape.head_bytes, chunk_bytes_max);
+    for (uint32_t i = 0; i < pages->slot_count; i++) {
+        for (uint32_t n = 0; n < pages->slots[i].page_count; n++) {
+            kvr_status status;
+
+            add_page(&builder, pages, &pages->slots[i], n, head_major);
+            status = check_pieces(pages, pattern,
+                                  builder.piece_count + builder.row_count * builder.row_pieces,
+                                  chunk_bytes_max, error);
+            if (status != KVR_OK)
+                return status;
+        }
     }
     open_block(&builder, 0); /* the mark */
     pattern->block_count--;
     pattern->piece_count = (uint32_t)builder.piece_count;
     return KVR_OK;
+}
+
+/* ---- spans of one fragment, by far the most: a list of runs and nothing else ----------------- */
+
+/* Every span of the segment is one run of bytes at both ends. */
+static bool all_flat(const struct kvr_plan_pages *pages, const struct kvr_plan_shape *shape)
+{
+    uint64_t source = pages->source_page_tokens, target = pages->target_page_tokens;
+    uint64_t small = source < target ? source : target;
+    struct kvr_plan_grid whole = kvr_plan_grid_of(shape, small);
+    struct kvr_plan_grid part = kvr_plan_grid_of(shape, small > 1 ? small - 1 : 1);
+    bool only_whole = source == target && pages->token_first % source == 0;
+
+    return whole.row_count == 1 && whole.fragment_count == 1 &&
+           (only_whole || (part.row_count == 1 && part.fragment_count == 1));
+}
+
+/* Neighbouring whole pages are one run of bytes. */
+static bool slots_dense(const struct kvr_plan_pages *pages, const struct kvr_plan_shape *shape)
+{
+    uint64_t page_bytes = shape->head_count * shape->head_bytes * pages->target_page_tokens;
+
+    return shape->source.page_stride == page_bytes && shape->target.page_stride == page_bytes;
+}
+
+static struct kvr_plan_run *add_flat(struct kvr_plan_run *last, bool any, uint64_t source,
+                                     uint64_t target, uint64_t bytes)
+{
+    if (any && last->source_offset + last->fragment_bytes == source &&
+        last->target_offset + last->fragment_bytes == target) {
+        last->fragment_bytes += bytes;
+        return last;
+    }
+    last += any;
+    *last = (struct kvr_plan_run){source, target, bytes, 1, 0};
+    return last;
+}
+
+/* The runs of one slot, behind `last`; returns the new last one. */
+static struct kvr_plan_run *add_flat_slot(const struct kvr_plan_pages *pages,
+                                          const struct kvr_plan_slot *slot,
+                                          const struct kvr_plan_shape *shape,
+                                          struct kvr_plan_run *last, bool any)
+{
+    uint64_t token_bytes = shape->head_count * shape->head_bytes;
+    bool dense = slots_dense(pages, shape);
+    struct kvr_plan_span span;
+
+    for (uint32_t n = 0; n < slot->page_count; n++) {
+        for (bool more = kvr_plan_span_begin(pages, slot, n, &span); more;
+             more = kvr_plan_span_next(pages, slot, n, &span)) {
+            uint64_t tokens = span.tokens;
+
+            if (dense && slot->page_count > 1) { /* all of them at once */
+                tokens *= slot->page_count;
+                n = slot->page_count;
+            }
+            last =
+                add_flat(last, any, offset_of(&shape->source, span.source_page, span.source_token),
+                         offset_of(&shape->target, span.target_page, span.target_token),
+                         tokens * token_bytes);
+            any = true;
+        }
+    }
+    return last;
+}
+
+static kvr_status fill_flat(const struct kvr_plan_pages *pages, uint64_t chunk_bytes_max,
+                            struct kvr_plan_pattern *pattern, struct kvr_error *error)
+{
+    struct kvr_plan_run *last = pattern->runs;
+    uint64_t pieces = 0;
+    kvr_status status;
+
+    for (uint32_t i = 0; i < pages->slot_count; i++)
+        last = add_flat_slot(pages, &pages->slots[i], &pattern->shape, last, i > 0);
+    pattern->run_count = pages->slot_count > 0 ? (uint32_t)(last - pattern->runs) + 1 : 0;
+    for (uint32_t i = 0; i < pattern->run_count; i++) {
+        pattern->runs[i].piece_first = (uint32_t)pieces;
+        pieces += kvr_plan_cuts(pattern->runs[i].fragment_bytes, chunk_bytes_max);
+    }
+    status = check_pieces(pages, pattern, pieces, chunk_bytes_max, error);
+    if (status != KVR_OK)
+        return status;
+    pattern->piece_count = (uint32_t)pieces;
+    pattern->block_count = pages->slot_count > 0;
+    pattern->blocks[0] = (struct kvr_plan_block){0, 0, 1};
+    pattern->blocks[pattern->block_count] =
+        (struct kvr_plan_block){pattern->piece_count, pattern->run_count, 0};
+    return KVR_OK;
+}
+
+/* ---- either --------------------------------------------------------------------------------- */
+
+kvr_status kvr_plan_pattern_measure(const struct kvr_plan_pages *pages, uint64_t chunk_bytes_max,
+                                    struct kvr_plan_pattern *pattern, struct kvr_error *error)
+{
+    pattern->runs = NULL;
+    if (!all_flat(pages, &pattern->shape))
+        return build_rows(pages, chunk_bytes_max, pattern, error);
+    pattern->run_count = pages->slot_count;
+    if (pages->source_page_tokens != pages->target_page_tokens)
+        pattern->run_count = pages->source_page_count + pages->target_page_count;
+    else if (pages->slot_count > 0 && !slots_dense(pages, &pattern->shape))
+        pattern->run_count = pages->target_page_count;
+    pattern->block_count = 1;
+    return KVR_OK;
+}
+
+kvr_status kvr_plan_pattern_build(const struct kvr_plan_pages *pages, uint64_t chunk_bytes_max,
+                                  struct kvr_plan_pattern *pattern, struct kvr_error *error)
+{
+    if (all_flat(pages, &pattern->shape))
+        return fill_flat(pages, chunk_bytes_max, pattern, error);
+    return build_rows(pages, chunk_bytes_max, pattern, error);
 }

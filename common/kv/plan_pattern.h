@@ -20,16 +20,20 @@ struct kvr_plan_grid {
 };
 struct kvr_plan_grid kvr_plan_grid_of(const struct kvr_plan_shape *shape, uint64_t tokens);
 
-/* The shape of *pattern is given. Counts runs, blocks and pieces; where runs is not NULL, writes
- * runs and blocks (with the mark) too: call once to count, once to fill. KVR_TOO_LARGE: more than
+/* The shape of *pattern is given. measure sets how many runs and blocks build can need (the mark
+ * not counted); build writes them, with the mark, and sets what it needed. KVR_TOO_LARGE: more than
  * 2^32 - 1 pieces. */
+KVR_MUST_CHECK kvr_status kvr_plan_pattern_measure(const struct kvr_plan_pages *pages,
+                                                   uint64_t chunk_bytes_max,
+                                                   struct kvr_plan_pattern *pattern,
+                                                   struct kvr_error *error);
 KVR_MUST_CHECK kvr_status kvr_plan_pattern_build(const struct kvr_plan_pages *pages,
                                                  uint64_t chunk_bytes_max,
                                                  struct kvr_plan_pattern *pattern,
                                                  struct kvr_error *error);
-/* From runs and blocks, the chunks: counts batches and chunks; where batches is not NULL, writes
- * them. */
-void kvr_plan_pattern_gather(const struct kvr_plan_limits *limits,
+/* From runs and blocks, the chunks: counts batches and chunks, and writes the first `capacity`
+ * batches to pattern->batches. */
+void kvr_plan_pattern_gather(const struct kvr_plan_limits *limits, uint32_t capacity,
                              struct kvr_plan_pattern *pattern);
 
 /* Pieces of one fragment. */

@@ -54,7 +54,7 @@ static bool find_share(const struct kvr_plan_sides *sides, struct kvr_plan_share
 
 bool kvr_plan_share_next(const struct kvr_plan_sides *sides, struct kvr_plan_share *share)
 {
-    for (; share->layer < KVR_LAYERS_MAX; share->layer++, share->part = KVR_PART_K) {
+    for (; share->layer < sides->targets.layer_end; share->layer++, share->part = KVR_PART_K) {
         for (; share->part <= KVR_PART_STATE; share->part++) {
             if (find_share(sides, share))
                 return true;
