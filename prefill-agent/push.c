@@ -4,7 +4,7 @@
 
 #include "kv/chunk_digest.h"
 
-#define PUSH_BATCH 16 /* posts of one job before the next job's turn */
+#define PUSH_BATCH 32 /* posts of one job before the next job's turn */
 
 static void tell(struct push *push, const struct push_job *job, uint32_t kind, uint64_t a,
                  uint64_t b, uint64_t c, void *pointer)
@@ -110,20 +110,24 @@ static void check_closed(struct push *push, struct push_job *job)
     tell(push, job, PUSH_CLOSED, 0, 0, 0, job);
 }
 
-/* Index of the pair in the job's table; -1 when the table is full. */
-static int pair_index(struct push_job *job, const struct kvr_pair *pair, bool make)
+static bool is_pair(const struct push_pair *known, const struct kvr_pair *pair)
 {
-    for (uint32_t i = 0; i < job->pair_count; i++) {
-        const struct push_pair *known = &job->pairs[i];
+    return !known->retired && known->pair.rail == pair->rail &&
+           known->pair.target_rail == pair->target_rail && known->pair.epoch == pair->epoch;
+}
 
-        if (!known->retired && known->pair.rail == pair->rail &&
-            known->pair.target_rail == pair->target_rail && known->pair.epoch == pair->epoch)
-            return (int)i;
-    }
-    if (!make || job->pair_count == KVR_EPOCHS_PER_TRANSFER)
-        return -1;
-    job->pairs[job->pair_count] = (struct push_pair){.pair = *pair};
-    return (int)job->pair_count++;
+/* Index of the pair in the job's table, where there is room for one more. Writes of a batch leave
+ * over the same pair, so that is where to look first. */
+static uint32_t pair_index(struct push_job *job, const struct kvr_pair *pair)
+{
+    if (job->pair_last < job->pair_count && is_pair(&job->pairs[job->pair_last], pair))
+        return job->pair_last;
+    for (job->pair_last = 0; job->pair_last < job->pair_count; job->pair_last++)
+        if (is_pair(&job->pairs[job->pair_last], pair))
+            return job->pair_last;
+    assert(job->pair_count < KVR_EPOCHS_PER_TRANSFER);
+    job->pairs[job->pair_count++] = (struct push_pair){.pair = *pair};
+    return job->pair_last;
 }
 
 /* ---- posting ------------------------------------------------------------------------------- */
@@ -138,63 +142,67 @@ static struct push_segment *segment_of(const struct push_job *job, uint32_t chun
 }
 
 /* At the first posting: what is posted again must be what was posted then. */
-static void digest_chunk(const struct push_job *job, struct push_segment *segment, uint32_t chunk,
-                         const struct kvr_group_post *post)
+static void digest_chunks(const struct push_job *job, struct push_segment *segment, uint32_t chunk,
+                          uint32_t count)
 {
-    uint64_t digest = 0;
+    for (uint32_t end = chunk + count; job->digest != KVR_DIGEST_OFF && chunk < end; chunk++) {
+        struct kvr_plan_chunk planned;
+        uint64_t digest = 0;
 
-    if (segment->where[chunk] != PUSH_NOWHERE ||
-        !kvr_digest_covers(job->digest, job->transfer, segment->chunk_first + chunk))
-        return;
-    for (uint32_t i = 0; i < post->piece_count; i++) {
-        const struct kvr_group_piece *piece = &post->pieces[i];
+        if (segment->where[chunk] != PUSH_NOWHERE ||
+            !kvr_digest_covers(job->digest, job->transfer, segment->chunk_first + chunk))
+            continue;
+        kvr_plan_chunk(segment->plan, chunk, &planned);
+        for (uint32_t i = 0; i < planned.piece_count; i++) {
+            const struct kvr_plan_piece *piece = &planned.pieces[i];
+            const struct kvr_region *region = job->source->locals[piece->source_layout];
 
-        digest = kvr_chunk_digest(piece->local->base + piece->local_offset, piece->bytes, digest);
+            digest = kvr_chunk_digest(region->base + piece->source_offset, piece->bytes, digest);
+        }
+        segment->digests[chunk] = digest;
     }
-    segment->digests[chunk] = digest;
 }
 
-/* One write. KVR_OK: accepted and counted. */
-static kvr_status post_chunk(struct push *push, struct push_job *job, struct push_segment *segment,
-                             uint32_t chunk)
+/* What every accepted post leaves behind: `count` chunks from `chunk` went over the pair. */
+static void posted(struct push *push, struct push_job *job, struct push_segment *segment,
+                   uint32_t chunk, uint32_t count, const struct kvr_pair *pair)
 {
-    struct kvr_plan_chunk planned;
-    struct kvr_group_piece pieces[KVR_CHUNK_PIECES_MAX];
-    struct kvr_group_post post = {.peer = job->peer, .pieces = pieces, .token = job->index};
-    uint32_t number = segment->chunk_first + chunk;
+    uint32_t where = pair_index(job, pair);
+
+    digest_chunks(job, segment, chunk, count);
+    job->pairs[where].count += count;
+    job->rails |= (uint64_t)1 << pair->rail;
+    memset(&segment->where[chunk], (int)where, count);
+    job->outstanding += count;
+    if (job->posted == 0)
+        tell(push, job, PUSH_FIRST_POST, 0, 0, 0, NULL);
+    job->posted += count;
+}
+
+/* As many of `count` chunks from the cursor's as leave over one pair; *ret_count with KVR_OK. */
+static kvr_status post_chunks(struct push *push, struct push_job *job, struct push_segment *segment,
+                              struct kvr_plan_cursor *cursor, uint32_t count, uint32_t *ret_count)
+{
+    uint32_t chunk = kvr_plan_cursor_chunk(cursor), number = segment->chunk_first + chunk;
+    struct kvr_group_run run = {
+        .peer = job->peer,
+        .immediate = (uint32_t)job->slots[number >> 16] << 16 | (number & 0xffff),
+        .count = count,
+        .token = job->index,
+        .locals = job->source->locals,
+        .remotes = job->target->remotes,
+    };
     struct kvr_pair pair;
     kvr_status status;
-    int where;
 
     if (job->pair_count == KVR_EPOCHS_PER_TRANSFER)
         return KVR_NO_RAIL; /* so many epochs in one transfer's life: not a network to go on with */
-    kvr_plan_chunk(segment->plan, chunk, &planned);
-    for (uint32_t i = 0; i < planned.piece_count; i++) {
-        const struct kvr_plan_piece *piece = &planned.pieces[i];
-
-        pieces[i] = (struct kvr_group_piece){
-            .local = job->source->locals[piece->source_layout],
-            .remote = &job->target->remotes[piece->target_layout],
-            .local_offset = piece->source_offset,
-            .remote_offset = piece->target_offset,
-            .bytes = piece->bytes,
-        };
-    }
-    post.piece_count = planned.piece_count;
-    post.immediate = (uint32_t)job->slots[number >> 16] << 16 | (number & 0xffff);
-    status = kvr_group_post(push->group, &post, &pair);
-    if (status != KVR_OK)
-        return status;
-    where = pair_index(job, &pair, true);
-    assert(where >= 0);
-    digest_chunk(job, segment, chunk, &post);
-    job->pairs[where].count++;
-    job->rails |= (uint64_t)1 << pair.rail;
-    segment->where[chunk] = (uint8_t)where;
-    job->outstanding++;
-    if (job->posted++ == 0)
-        tell(push, job, PUSH_FIRST_POST, 0, 0, 0, NULL);
-    return KVR_OK;
+    if (run.count > KVR_SLOT_CHUNKS - (number & 0xffff))
+        run.count = KVR_SLOT_CHUNKS - (number & 0xffff); /* then another slot's immediates */
+    status = kvr_group_post_run(push->group, &run, cursor, ret_count, &pair);
+    if (status == KVR_OK)
+        posted(push, job, segment, chunk, *ret_count, &pair);
+    return status;
 }
 
 /* Moves the segment's limit to the layers that are final now. */
@@ -233,8 +241,12 @@ static kvr_status post_again(struct push *push, struct push_job *job, bool *prog
 
         /* A chunk that was never posted needs no second posting: the first is still to come. */
         if (segment != NULL && segment->where[chunk - segment->chunk_first] != PUSH_NOWHERE) {
-            kvr_status status = post_chunk(push, job, segment, chunk - segment->chunk_first);
+            struct kvr_plan_cursor cursor;
+            kvr_status status;
+            uint32_t count;
 
+            kvr_plan_seek(segment->plan, chunk - segment->chunk_first, &cursor);
+            status = post_chunks(push, job, segment, &cursor, 1, &count);
             if (status != KVR_OK)
                 return status;
             job->repeated++;
@@ -253,22 +265,37 @@ static kvr_status post_again(struct push *push, struct push_job *job, bool *prog
     return KVR_OK;
 }
 
+/* What of a segment is ready, up to the end of the job's turn. */
+static kvr_status post_segment(struct push *push, struct push_job *job,
+                               struct push_segment *segment, unsigned *turn)
+{
+    read_word(segment);
+    while (segment->chunk_next < segment->chunk_ready && *turn < PUSH_BATCH) {
+        uint32_t count = segment->chunk_ready - segment->chunk_next;
+        kvr_status status;
+
+        if (count > PUSH_BATCH - *turn)
+            count = PUSH_BATCH - *turn;
+        status = post_chunks(push, job, segment, &segment->cursor, count, &count);
+        if (status != KVR_OK)
+            return status;
+        segment->chunk_next += count;
+        *turn += count;
+    }
+    return KVR_OK;
+}
+
 static kvr_status post_segments(struct push *push, struct push_job *job, bool *progress)
 {
-    unsigned posted = 0;
+    kvr_status status = KVR_OK;
+    unsigned turn = 0;
 
-    for (struct push_segment *segment = job->open; segment != NULL; segment = segment->next) {
-        read_word(segment);
-        while (segment->chunk_next < segment->chunk_ready && posted < PUSH_BATCH) {
-            kvr_status status = post_chunk(push, job, segment, segment->chunk_next);
-
-            if (status != KVR_OK)
-                return status;
-            segment->chunk_next++;
-            posted++;
-            *progress = true;
-        }
-    }
+    for (struct push_segment *segment = job->open; segment != NULL && status == KVR_OK;
+         segment = segment->next)
+        status = post_segment(push, job, segment, &turn);
+    *progress = *progress || turn > 0;
+    if (status != KVR_OK)
+        return status;
     while (job->open != NULL && job->open->chunk_next == job->open->plan->chunk_count)
         job->open = job->open->next;
     return KVR_OK;
@@ -329,6 +356,7 @@ static bool push_work(void *self, kvr_ns now)
 static void segment_add(struct push *push, struct push_job *job, struct push_segment *segment)
 {
     memset(segment->where, PUSH_NOWHERE, segment->plan->chunk_count);
+    kvr_plan_seek(segment->plan, 0, &segment->cursor);
     if (job->last != NULL)
         job->last->next = segment;
     else

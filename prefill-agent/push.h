@@ -55,6 +55,7 @@ struct push_segment {
                             loop may read them once PUSH_POSTED was told */
     /* push's own */
     uint32_t chunk_next, chunk_ready, layers_ready;
+    struct kvr_plan_cursor cursor; /* at chunk_next */
 };
 #define PUSH_NOWHERE 255
 
@@ -96,7 +97,7 @@ struct push_job {
     struct push_segment *first, *last, *open; /* open: the first with chunks not posted */
     struct push_again *again_first, *again_last;
     struct push_pair pairs[KVR_EPOCHS_PER_TRANSFER];
-    uint32_t pair_count, round;
+    uint32_t pair_count, pair_last, round; /* pair_last: of the last write */
     uint64_t outstanding, posted, repeated, rails;
     bool queued, final, stopped, closing, posted_told, no_rail_told;
 };

@@ -5,8 +5,7 @@
 
 #include "base/poison.h"
 
-#define TAKEN UINT32_MAX        /* as next: not free */
-#define END   (UINT32_MAX - 1u) /* as next: the last free slot */
+#define END (UINT32_MAX - 1u) /* as next: the last free slot */
 
 static size_t round_up(size_t bytes)
 {
@@ -58,26 +57,24 @@ static uint32_t take_free(struct kvr_pool *pool)
     return index;
 }
 
-void *kvr_pool_acquire(struct kvr_pool *pool, uint64_t *ret_id)
+void *kvr_pool_acquire_dirty(struct kvr_pool *pool, uint64_t *ret_id)
 {
     uint32_t index = take_free(pool);
 
     if (index == END)
         return NULL;
-    pool->entries[index].next = TAKEN;
+    pool->entries[index].next = KVR_POOL_TAKEN;
     pool->used_count++;
     *ret_id = id_of(pool, index);
     KVR_UNPOISON(slot_at(pool, index), pool->slot_bytes);
-    return memset(slot_at(pool, index), 0, pool->slot_bytes);
+    return slot_at(pool, index);
 }
 
-void *kvr_pool_get(const struct kvr_pool *pool, uint64_t id)
+void *kvr_pool_acquire(struct kvr_pool *pool, uint64_t *ret_id)
 {
-    uint32_t index = kvr_pool_index(id);
+    void *slot = kvr_pool_acquire_dirty(pool, ret_id);
 
-    if (index >= pool->count || pool->entries[index].next != TAKEN || id_of(pool, index) != id)
-        return NULL;
-    return slot_at(pool, index);
+    return slot != NULL ? memset(slot, 0, pool->slot_bytes) : NULL;
 }
 
 void kvr_pool_release(struct kvr_pool *pool, uint64_t id)
@@ -99,7 +96,7 @@ void kvr_pool_release(struct kvr_pool *pool, uint64_t id)
 
 void *kvr_pool_at(const struct kvr_pool *pool, uint32_t index, uint64_t *ret_id)
 {
-    if (index >= pool->count || pool->entries[index].next != TAKEN)
+    if (index >= pool->count || pool->entries[index].next != KVR_POOL_TAKEN)
         return NULL;
     if (ret_id != NULL)
         *ret_id = id_of(pool, index);

@@ -35,8 +35,8 @@ void kvr_pool_init(struct kvr_pool *pool, void *memory, uint32_t count, size_t s
 
 /* A zeroed slot, yours until kvr_pool_release(); NULL when all are taken. */
 void *kvr_pool_acquire(struct kvr_pool *pool, uint64_t *ret_id);
-/* The slot of an id; NULL when the id is stale, 0 or nonsense: ids from outside may come here. */
-void *kvr_pool_get(const struct kvr_pool *pool, uint64_t id);
+/* The same with whatever its last user left in it, for who writes all of it. */
+void *kvr_pool_acquire_dirty(struct kvr_pool *pool, uint64_t *ret_id);
 /* The id must be live: releasing twice is a bug of ours and asserts. */
 void kvr_pool_release(struct kvr_pool *pool, uint64_t id);
 
@@ -47,6 +47,20 @@ void *kvr_pool_at(const struct kvr_pool *pool, uint32_t index, uint64_t *ret_id)
 static inline uint32_t kvr_pool_index(uint64_t id)
 {
     return (uint32_t)id;
+}
+
+#define KVR_POOL_TAKEN UINT32_MAX /* as an entry's next: not free */
+
+/* The slot of an id; NULL when the id is stale, 0 or nonsense: ids from outside may come here.
+ * Inline: it is asked for every write and every completion. */
+static inline void *kvr_pool_get(const struct kvr_pool *pool, uint64_t id)
+{
+    uint32_t index = kvr_pool_index(id);
+
+    if (index >= pool->count || pool->entries[index].next != KVR_POOL_TAKEN ||
+        pool->entries[index].generation != (uint32_t)(id >> 32))
+        return NULL;
+    return pool->slots + (size_t)index * pool->slot_bytes;
 }
 
 #endif

@@ -30,15 +30,25 @@ static kvr_status pool_open(struct kvr_pool *pool, void **ret_memory, uint32_t c
     return KVR_OK;
 }
 
+static kvr_status flights_open(struct group_flights *flights, uint32_t count)
+{
+    flights->slots = calloc(count, sizeof(*flights->slots));
+    flights->free = malloc(count * sizeof(*flights->free));
+    if (flights->slots == NULL || flights->free == NULL)
+        return KVR_NO_MEMORY;
+    for (uint32_t i = 0; i < count; i++)
+        flights->free[i] = count - 1 - i;
+    flights->free_count = flights->count = count;
+    return KVR_OK;
+}
+
 static kvr_status memory_open(struct kvr_group *group, uint32_t flights, uint32_t ring_entries,
                               struct kvr_error *error)
 {
     uint32_t message_bytes = sizeof(struct kvr_group_message);
 
     group->peers = calloc(KVR_PEERS_MAX, sizeof(*group->peers));
-    if (group->peers == NULL ||
-        pool_open(&group->flights, &group->flights_memory, flights, sizeof(struct group_flight)) !=
-            KVR_OK ||
+    if (group->peers == NULL || flights_open(&group->flights, flights) != KVR_OK ||
         pool_open(&group->links, &group->links_memory, KVR_PEERS_MAX * KVR_RAILS_MAX + flights,
                   sizeof(struct group_link)) != KVR_OK ||
         kvr_ring_init(&group->commands, NULL, ring_entries, message_bytes) != KVR_OK ||
@@ -123,7 +133,8 @@ void kvr_group_close(struct kvr_group *group)
     kvr_ring_done(&group->events);
     kvr_ring_done(&group->overflow);
     free(group->links_memory);
-    free(group->flights_memory);
+    free(group->flights.slots);
+    free(group->flights.free);
     free(group->peers);
     pthread_mutex_destroy(&group->address_lock);
     free(group);
@@ -255,10 +266,21 @@ struct kvr_rail_address kvr_group_address(const struct kvr_group *group, uint32_
 struct kvr_rail_counters kvr_group_counters(const struct kvr_group *group, uint32_t rail)
 {
     const struct group_counters *counters = &group->rails[rail].counters;
-#define READ(name) .name = atomic_load_explicit(&counters->name, memory_order_relaxed)
-    return (struct kvr_rail_counters){READ(writes),   READ(bytes),    READ(arrivals),  READ(again),
-                                      READ(failures), READ(recycles), READ(in_flight), READ(stale)};
+#define READ(name) atomic_load_explicit(&counters->name, memory_order_relaxed)
+    uint64_t settled = READ(settled); /* first: what is written meanwhile is in flight */
+    struct kvr_rail_counters now = {
+        .writes = READ(writes),
+        .bytes = READ(bytes),
+        .arrivals = READ(arrivals),
+        .again = READ(again),
+        .failures = READ(failures),
+        .recycles = READ(recycles),
+        .stale = READ(stale),
+    };
 #undef READ
+
+    now.in_flight = now.writes - settled;
+    return now;
 }
 
 uint32_t kvr_group_rail_count(const struct kvr_group *group)

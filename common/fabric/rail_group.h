@@ -16,6 +16,7 @@
 #define KVR_FABRIC_RAIL_GROUP_H
 
 #include "fabric/region.h"
+#include "kv/plan.h"
 
 struct kvr_group;
 
@@ -133,6 +134,22 @@ bool kvr_group_step(struct kvr_group *group, kvr_ns now);
  * pair to this peer has room: come back after a completion. KVR_NO_RAIL: no pair is usable. */
 KVR_MUST_CHECK kvr_status kvr_group_post(struct kvr_group *group, const struct kvr_group_post *post,
                                          struct kvr_pair *ret_pair);
+/* Chunks of a plan that follow each other, to one peer. */
+struct kvr_group_run {
+    uint32_t peer;
+    uint32_t immediate;                      /* of the first; each next one's is larger by one */
+    uint32_t count;                          /* ≥ 1; the cursor has so many before it */
+    uint64_t token;                          /* comes back in `written`, once for each */
+    struct kvr_region *const *locals;        /* by the plan's source_layout */
+    const struct kvr_remote_region *remotes; /* by its target_layout */
+};
+/* The same for as many of them as one batch takes, all over one pair: *ret_posted ≥ 1 with KVR_OK,
+ * else 0. The cursor is behind those that were accepted. Posting page after page is what an agent
+ * does most, and this is a third of its cost. */
+KVR_MUST_CHECK kvr_status kvr_group_post_run(struct kvr_group *group,
+                                             const struct kvr_group_run *run,
+                                             struct kvr_plan_cursor *cursor, uint32_t *ret_posted,
+                                             struct kvr_pair *ret_pair);
 /* Group thread: tells the loop. Never blocks: beyond the ring it is kept in the group's own
  * overflow queue of fixed size, and step stops polling the rails until that is empty. */
 void kvr_group_tell(struct kvr_group *group, const struct kvr_group_message *message);

@@ -59,43 +59,38 @@ static void link_insert(struct kvr_group *group, struct group_link *link)
         group_link_break(group, link, status);
 }
 
-static void link_remove(struct kvr_group *group, uint64_t id)
+void group_link_remove(struct kvr_group *group, struct group_link *link)
 {
-    struct group_link *link = kvr_pool_get(&group->links, id);
+    struct group_peer *peer = &group->peers[link->peer];
 
+    assert(link->writes == 0);
     if (link->inserted)
         group->ops->peer_remove(group->rails[link->pair.rail].endpoint, link->handle);
-    kvr_pool_release(&group->links, id);
+    if (peer->batch_link == link)
+        peer->batch_link = NULL;
+    kvr_pool_release(&group->links, link->id);
 }
 
-static void link_retire(struct kvr_group *group, uint64_t id)
+static void link_retire(struct kvr_group *group, struct group_link *link)
 {
-    struct group_link *link = kvr_pool_get(&group->links, id);
-
     link->state = LINK_RETIRED;
     if (link->writes == 0)
-        link_remove(group, id);
+        group_link_remove(group, link);
 }
 
-void group_link_settled(struct kvr_group *group, uint64_t id)
-{
-    struct group_link *link = kvr_pool_get(&group->links, id);
-
-    if (link->state == LINK_RETIRED && link->writes == 0)
-        link_remove(group, id);
-}
-
-static uint64_t link_make(struct kvr_group *group, uint32_t peer, uint32_t rail,
-                          const struct kvr_rail_address *address)
+static struct group_link *link_make(struct kvr_group *group, uint32_t peer, uint32_t rail,
+                                    const struct kvr_rail_address *address)
 {
     uint64_t id;
     struct group_link *link = kvr_pool_acquire(&group->links, &id);
 
     assert(link != NULL); /* the pool holds every peer's links and one retired link a flight */
+    link->id = id;
+    link->rail = &group->rails[rail];
     link->peer = peer;
     link->pair = (struct kvr_pair){rail, address->rail, address->epoch};
     link_insert(group, link);
-    return id;
+    return link;
 }
 
 static void give_back(struct kvr_group *group, uint32_t kind,
@@ -146,12 +141,9 @@ void group_peer_add(struct kvr_group *group, const struct kvr_group_message *mes
         rails->rail_count > group->rail_count ? rails->rail_count : group->rail_count;
     assert(group->rail_count > 0 && peer->rail_count > 0);
     for (uint32_t k = 0; k < peer->link_count; k++) {
-        const struct group_link *link;
-
         peer->links[k] = link_make(group, message->index, k % group->rail_count,
                                    &peer->rails[k % peer->rail_count]);
-        link = kvr_pool_get(&group->links, peer->links[k]);
-        usable += link->state == LINK_USABLE;
+        usable += peer->links[k]->state == LINK_USABLE;
     }
     give_back(group, KVR_GROUP_PEER_ADDED, message, usable > 0 ? KVR_OK : KVR_NO_RAIL);
 }
@@ -175,13 +167,12 @@ void group_peer_rail(struct kvr_group *group, const struct kvr_group_message *me
     }
     *present = *successor;
     for (uint32_t k = 0; k < peer->link_count; k++) {
-        const struct group_link *link = kvr_pool_get(&group->links, peer->links[k]);
-        uint32_t rail = link->pair.rail;
+        const struct kvr_pair pair = peer->links[k]->pair;
 
-        if (link->pair.target_rail != successor->rail)
+        if (pair.target_rail != successor->rail)
             continue;
         link_retire(group, peer->links[k]);
-        peer->links[k] = link_make(group, message->index, rail, present);
+        peer->links[k] = link_make(group, message->index, pair.rail, present);
     }
     give_back(group, KVR_GROUP_PEER_RAIL_SET, message, KVR_OK);
 }

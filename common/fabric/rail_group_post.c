@@ -14,24 +14,25 @@
 
 #include "base/mutant.h"
 
-#define BATCH_WRITES   16
-#define BATCH_BYTES    (256u << 10)
-#define POLL_MAX       64
+#define BATCH_WRITES   32
+#define BATCH_BYTES    (2u << 20)
 #define FREE_SHARE     3 /* of what is free, a link may hold this many times as much */
 /* After AGAIN a link waits for a completion of its rail. A pair whose peer is dead answers AGAIN
  * for ever while others complete: after a few in a row only time counts. */
 #define AGAIN_QUICK    4
 #define AGAIN_FIRST_NS (50 * KVR_US)
 #define AGAIN_MAX_NS   (2 * KVR_MS)
-#define READ_EMPTY_MAX (1u << 20)
+
+static uint64_t settled_of(const struct group_rail *rail)
+{
+    return atomic_load_explicit(&rail->counters.settled, memory_order_relaxed);
+}
 
 bool group_link_waits(const struct kvr_group *group, const struct group_link *link)
 {
-    const struct group_rail *rail = &group->rails[link->pair.rail];
-
     if (link->again_count == 0 || group->now >= link->again_until)
         return false;
-    return link->again_count > AGAIN_QUICK || rail->settled == link->again_settled;
+    return link->again_count > AGAIN_QUICK || settled_of(link->rail) == link->again_settled;
 }
 
 /* Whoever wants a link that waits is woken when its time is up: the time kept in the group may have
@@ -45,17 +46,20 @@ static bool must_wait(struct kvr_group *group, const struct group_link *link)
     return true;
 }
 
-/* Room for one more write, if `writes` and `bytes` more were in flight than are now. */
-static bool has_room(const struct kvr_group *group, const struct group_link *link, uint32_t writes,
-                     uint64_t bytes)
+/* How much more a link may hold: of n more writes each but the last leaves room. */
+static bool room(const struct kvr_group *group, const struct group_link *link, uint32_t *ret_writes,
+                 uint64_t *ret_bytes)
 {
-    const struct group_rail *rail = &group->rails[link->pair.rail];
-    uint64_t rail_writes = (uint64_t)rail->writes + writes, rail_bytes = rail->bytes + bytes;
+    const struct group_rail *rail = link->rail;
+    uint64_t writes = (uint64_t)FREE_SHARE * (rail->writes_max - rail->writes);
+    uint64_t bytes = FREE_SHARE * (group->window_bytes - rail->bytes);
 
-    if (rail_writes >= rail->writes_max || rail_bytes >= group->window_bytes)
+    if (rail->writes >= rail->writes_max || rail->bytes >= group->window_bytes ||
+        link->writes >= writes || link->bytes >= bytes)
         return false;
-    return link->writes + writes < FREE_SHARE * (rail->writes_max - rail_writes) &&
-           link->bytes + bytes < FREE_SHARE * (group->window_bytes - rail_bytes);
+    *ret_writes = (uint32_t)((writes - link->writes + FREE_SHARE) / (FREE_SHARE + 1));
+    *ret_bytes = (bytes - link->bytes + FREE_SHARE) / (FREE_SHARE + 1);
+    return true;
 }
 
 /* Every piece has a local registration on our rail and a key on the peer's. */
@@ -91,61 +95,34 @@ static kvr_status check_post(const struct kvr_group_post *post, uint64_t *ret_by
     return KVR_OK;
 }
 
-/* The pair for the next write. KVR_AGAIN: those that are usable have no room. */
+/* The pair for the next batch. KVR_AGAIN: those that are usable have no room. */
 static kvr_status choose(struct kvr_group *group, struct group_peer *peer,
-                         const struct kvr_group_post *post, uint64_t *ret_id)
+                         const struct kvr_group_post *post)
 {
     uint64_t least = UINT64_MAX;
     kvr_status status = KVR_NO_RAIL;
-    const struct group_link *same = kvr_pool_get(&group->links, peer->batch_link);
 
-    if (same != NULL && same->state == LINK_USABLE && !must_wait(group, same) &&
-        has_room(group, same, 0, 0) && reaches(same, post)) {
-        *ret_id = peer->batch_link;
-        return KVR_OK;
-    }
-    peer->batch_link = 0;
+    peer->batch_link = NULL;
     for (uint32_t i = 0; i < peer->link_count; i++) {
-        uint32_t k = (peer->turn + i) % peer->link_count;
-        const struct group_link *link = kvr_pool_get(&group->links, peer->links[k]);
-        const struct group_rail *rail = &group->rails[link->pair.rail];
+        struct group_link *link = peer->links[(peer->turn + i) % peer->link_count];
+        uint32_t writes;
+        uint64_t bytes;
 
         if (link->state != LINK_USABLE || !reaches(link, post))
             continue;
         if (status == KVR_NO_RAIL)
             status = KVR_AGAIN;
-        if (must_wait(group, link) || !has_room(group, link, 0, 0) || rail->bytes >= least)
+        if (link->rail->bytes >= least || must_wait(group, link) ||
+            !room(group, link, &writes, &bytes))
             continue;
-        least = rail->bytes;
-        *ret_id = peer->links[k];
+        least = link->rail->bytes;
+        peer->batch_link = link;
+        peer->batch_writes = writes < BATCH_WRITES ? writes : BATCH_WRITES;
+        peer->batch_bytes = bytes < BATCH_BYTES ? bytes : BATCH_BYTES;
         status = KVR_OK;
     }
     peer->turn++;
     return status;
-}
-
-/* Whether the provider may be told that another write follows on this link at once. */
-static bool batch_goes_on(struct kvr_group *group, struct group_peer *peer, uint64_t link_id,
-                          const struct group_link *link, const struct kvr_group_post *post,
-                          uint64_t bytes)
-{
-    if (peer->batch_link != link_id) {
-        peer->batch_link = link_id;
-        peer->batch_writes = 0;
-        peer->batch_bytes = 0;
-    }
-    if (post->more && link->again_count == 0 && peer->batch_writes + 1 < BATCH_WRITES &&
-        peer->batch_bytes + bytes < BATCH_BYTES && has_room(group, link, 1, bytes))
-        return true;
-    return false;
-}
-
-static void batch_count(struct group_peer *peer, bool more, uint64_t bytes)
-{
-    peer->batch_writes++;
-    peer->batch_bytes += bytes;
-    if (!more)
-        peer->batch_link = 0;
 }
 
 /* From here on its silence counts. */
@@ -158,47 +135,118 @@ static void progress(struct kvr_group *group, struct group_link *link)
         group->silence_at = silent_at;
 }
 
-static void accepted(struct kvr_group *group, struct group_link *link, uint64_t bytes, bool more)
+/* `writes` with `bytes` in all; more: the batch goes on. */
+static void accepted(struct kvr_group *group, struct group_peer *peer, struct group_link *link,
+                     uint32_t writes, uint64_t bytes, bool more)
 {
-    struct group_rail *rail = &group->rails[link->pair.rail];
+    struct group_rail *rail = link->rail;
 
-    if (link->writes++ == 0)
+    if (link->writes == 0)
         progress(group, link);
+    link->writes += writes;
     link->again_count = 0;
     link->bytes += bytes;
-    rail->writes++;
+    rail->writes += writes;
     rail->bytes += bytes;
-    rail->unrung = more;
-    group->outstanding++;
-    group_count(&rail->counters.writes, 1);
+    group->outstanding += writes;
+    group_count(&rail->counters.writes, writes);
     group_count(&rail->counters.bytes, bytes);
-    group_count(&rail->counters.in_flight, 1);
+    peer->batch_writes -= writes;
+    peer->batch_bytes -= more ? bytes : 0;
+    if (!more)
+        peer->batch_link = NULL;
 }
 
 static void refused(struct kvr_group *group, struct group_link *link)
 {
-    struct group_rail *rail = &group->rails[link->pair.rail];
+    struct group_rail *rail = link->rail;
     unsigned shift = link->again_count < 16 ? link->again_count : 16;
     kvr_ns wait = AGAIN_FIRST_NS << shift;
 
     if (link->again_count++ == 0 && link->writes == 0)
         progress(group, link);
-    link->again_settled = rail->settled;
+    link->again_settled = settled_of(rail);
     link->again_until = group->now + (wait < AGAIN_MAX_NS ? wait : AGAIN_MAX_NS);
     if (link->again_until < group->retry_at)
         group->retry_at = link->again_until;
     group_count(&rail->counters.again, 1);
 }
 
-/* Where the pieces lie for this pair. */
-static void place_pieces(const struct group_link *link, const struct kvr_group_post *post,
-                         struct kvr_fabric_piece *ret_pieces)
+static inline kvr_status write_on(struct kvr_group *group, const struct group_link *link,
+                                  struct kvr_fabric_write *write)
 {
+    kvr_status status = group->ops->write(link->rail->endpoint, write);
+
+    if (status == KVR_AGAIN && link->rail->unrung) {
+        /* Writes before this one wait for a doorbell that only a write without `more` rings. */
+        write->more = false;
+        status = group->ops->write(link->rail->endpoint, write);
+    }
+    return status;
+}
+
+/* Whether the provider takes it at all. */
+static inline kvr_status check_write(const struct group_rail *rail,
+                                     const struct kvr_fabric_write *write, uint64_t bytes)
+{
+    if (write->piece_count != 1 &&
+        !kvr_fabric_takes(&rail->limits, write->pieces, write->piece_count))
+        return KVR_INVALID;
+    return bytes <= rail->limits.bytes_max ? KVR_OK : KVR_TOO_LARGE;
+}
+
+static inline kvr_status post_flight(struct kvr_group *group, struct group_link *link,
+                                     uint64_t token, uint64_t bytes, struct kvr_fabric_write *write)
+{
+    struct group_flight *flight = flight_take(&group->flights, &write->context);
+    kvr_status status;
+
+    flight->token = token;
+    flight->link = link;
+    flight->bytes = bytes;
+    status = write_on(group, link, write);
+    if (status == KVR_OK)
+        link->rail->unrung = write->more;
+    else
+        flight_free(&group->flights, flight);
+    return status;
+}
+
+/* Not on this link, which now waits or is broken. */
+static kvr_status not_accepted(struct kvr_group *group, struct group_peer *peer,
+                               struct group_link *link, kvr_status status)
+{
+    peer->batch_link = NULL;
+    if (status == KVR_AGAIN) {
+        refused(group, link);
+        return KVR_AGAIN;
+    }
+    group_count(&link->rail->counters.failures, 1);
+    group_link_break(group, link, status);
+    return KVR_RAIL_FAILED;
+}
+
+/* KVR_AGAIN and KVR_RAIL_FAILED: not on this link. */
+static kvr_status post_on(struct kvr_group *group, struct group_peer *peer,
+                          const struct kvr_group_post *post, uint64_t bytes)
+{
+    struct group_link *link = peer->batch_link;
+    struct kvr_fabric_piece pieces[KVR_CHUNK_PIECES_MAX];
+    struct kvr_fabric_write write = {
+        .pieces = pieces,
+        .piece_count = post->piece_count,
+        .peer = link->handle,
+        .immediate = post->immediate,
+        .more = post->more && peer->batch_writes > 1 && peer->batch_bytes > bytes &&
+                link->again_count == 0,
+    };
+    kvr_status status;
+
     for (unsigned i = 0; i < post->piece_count; i++) {
         const struct kvr_group_piece *piece = &post->pieces[i];
         const struct kvr_remote_key *key = &piece->remote->keys[link->pair.target_rail];
 
-        ret_pieces[i] = (struct kvr_fabric_piece){
+        pieces[i] = (struct kvr_fabric_piece){
             .local = piece->local->base + piece->local_offset,
             .memory = piece->local->memory[link->pair.rail],
             .remote = key->base + piece->remote_offset,
@@ -206,222 +254,232 @@ static void place_pieces(const struct group_link *link, const struct kvr_group_p
             .bytes = piece->bytes,
         };
     }
+    status = check_write(link->rail, &write, bytes);
+    if (status != KVR_OK)
+        return status;
+    status = post_flight(group, link, post->token, bytes, &write);
+    if (status != KVR_OK)
+        return not_accepted(group, peer, link, status);
+    accepted(group, peer, link, 1, bytes, write.more);
+    return KVR_OK;
 }
 
-static kvr_status write_on(struct kvr_group *group, struct group_link *link,
-                           const struct kvr_group_post *post,
-                           const struct kvr_fabric_piece *pieces, uint64_t context, bool *more)
+/* The batch that the write before this one promised to go on with. Others may have filled the rail
+ * meanwhile. */
+static bool in_batch(const struct kvr_group *group, const struct group_peer *peer,
+                     const struct kvr_group_post *post)
 {
-    struct group_rail *rail = &group->rails[link->pair.rail];
-    struct kvr_fabric_write write = {
-        .pieces = pieces,
-        .piece_count = post->piece_count,
-        .peer = link->handle,
-        .immediate = post->immediate,
-        .context = context,
-        .more = *more,
-    };
-    kvr_status status = group->ops->write(rail->endpoint, &write);
+    const struct group_link *link = peer->batch_link;
 
-    if (status == KVR_AGAIN && rail->unrung) {
-        /* Writes before this one wait for a doorbell that only a write without `more` rings. */
-        write.more = *more = false;
-        status = group->ops->write(rail->endpoint, &write);
-    }
-    return status;
+    return link != NULL && link->state == LINK_USABLE &&
+           link->rail->writes < link->rail->writes_max && link->rail->bytes < group->window_bytes &&
+           reaches(link, post);
 }
 
-/* KVR_AGAIN and KVR_RAIL_FAILED: not on this link, which now waits or is broken. */
-static kvr_status post_on(struct kvr_group *group, struct group_peer *peer, uint64_t link_id,
-                          const struct kvr_group_post *post, uint64_t bytes)
+/* NULL: nobody of that number is known. */
+static struct group_peer *postable_peer(struct kvr_group *group, uint32_t peer)
 {
-    struct group_link *link = kvr_pool_get(&group->links, link_id);
-    struct group_rail *rail = &group->rails[link->pair.rail];
-    bool more = batch_goes_on(group, peer, link_id, link, post, bytes);
-    struct kvr_fabric_piece pieces[KVR_CHUNK_PIECES_MAX];
-    struct group_flight *flight;
-    uint64_t context;
-    kvr_status status;
+    return peer < KVR_PEERS_MAX && group->peers[peer].known ? &group->peers[peer] : NULL;
+}
 
-    place_pieces(link, post, pieces);
-    if (!kvr_fabric_takes(&rail->limits, pieces, post->piece_count))
-        return KVR_INVALID;
-    if (bytes > rail->limits.bytes_max)
-        return KVR_TOO_LARGE;
-    flight = kvr_pool_acquire(&group->flights, &context);
-    assert(flight != NULL); /* the pool holds the windows of all rails */
-    *flight = (struct group_flight){
-        .token = post->token,
-        .link = link_id,
-        .pair = link->pair,
-        .rail_epoch = rail->address.epoch,
-        .bytes = bytes,
-    };
-    status = write_on(group, link, post, pieces, context, &more);
-    if (status == KVR_OK) {
-        accepted(group, link, bytes, more);
-        batch_count(peer, more, bytes);
-        return KVR_OK;
-    }
-    kvr_pool_release(&group->flights, context);
-    peer->batch_link = 0;
-    if (status == KVR_AGAIN) {
-        refused(group, link);
-        return KVR_AGAIN;
-    }
-    group_count(&rail->counters.failures, 1);
-    group_link_break(group, link, status);
-    return KVR_RAIL_FAILED;
+/* We were away, and nothing has come from there since. */
+static bool must_be_proven(const struct group_peer *peer)
+{
+    return peer->unproven != 0 && !KVR_MUTANT(post_after_waking);
 }
 
 kvr_status kvr_group_post(struct kvr_group *group, const struct kvr_group_post *post,
                           struct kvr_pair *ret_pair)
 {
     struct group_peer *peer;
-    uint64_t bytes = 0, link_id = 0;
+    uint64_t bytes = 0;
     kvr_status status = check_post(post, &bytes);
 
     if (status != KVR_OK)
         return status;
-    if (post->peer >= KVR_PEERS_MAX || !group->peers[post->peer].known)
+    peer = postable_peer(group, post->peer);
+    if (peer == NULL)
         return KVR_NO_RAIL;
-    peer = &group->peers[post->peer];
-    if (peer->unproven != 0 && !KVR_MUTANT(post_after_waking))
+    if (must_be_proven(peer))
         return KVR_AGAIN;
     /* A link that refuses is not chosen again now, so this ends. */
     for (uint32_t tries = 0; tries <= peer->link_count; tries++) {
-        status = choose(group, peer, post, &link_id);
+        const struct group_link *link;
+
+        status = in_batch(group, peer, post) ? KVR_OK : choose(group, peer, post);
         if (status != KVR_OK)
             return status;
-        status = post_on(group, peer, link_id, post, bytes);
+        link = peer->batch_link;
+        status = post_on(group, peer, post, bytes);
         if (status == KVR_OK)
-            *ret_pair = ((struct group_link *)kvr_pool_get(&group->links, link_id))->pair;
+            *ret_pair = link->pair;
         if (status != KVR_AGAIN && status != KVR_RAIL_FAILED)
             return status;
     }
     return KVR_AGAIN;
 }
 
-/* Takes a flight out of every count and tells the user: its one `written`. */
-static void settle(struct kvr_group *group, uint64_t id, kvr_status status)
+/* ---- chunk after chunk of a plan ---------------------------------------------------------------
+ */
+
+/* Two regions as one link sees them: the pieces of a plan mostly lie in the same two. */
+struct lane {
+    struct group_link *link;
+    uint32_t source_layout, target_layout;
+    uint8_t *base;
+    struct kvr_memory *memory;
+    uint64_t remote_base, key;
+    uint64_t local_bytes, remote_bytes; /* of the regions */
+};
+
+/* False: a region is not registered for this pair. */
+static bool lane_enter(struct lane *lane, const struct kvr_group_run *run,
+                       const struct kvr_plan_piece *piece)
 {
-    struct group_flight flight = *(struct group_flight *)kvr_pool_get(&group->flights, id);
-    struct group_rail *rail = &group->rails[flight.pair.rail];
-    struct group_link *link = kvr_pool_get(&group->links, flight.link);
+    const struct kvr_region *local = run->locals[piece->source_layout];
+    const struct kvr_remote_region *remote = &run->remotes[piece->target_layout];
+    const struct kvr_pair *pair = &lane->link->pair;
 
-    kvr_pool_release(&group->flights, id);
-    assert(link != NULL && link->writes > 0 && rail->writes > 0);
-    link->writes--;
-    link->bytes -= flight.bytes;
-    link->progress_at = group->now;
-    link->again_count = 0;
-    rail->writes--;
-    rail->bytes -= flight.bytes;
-    rail->settled++;
-    group->outstanding--;
-    atomic_fetch_sub_explicit(&rail->counters.in_flight, 1, memory_order_relaxed);
-    group_link_settled(group, flight.link);
-    group->user.written(group->user.self, group->now, flight.token, &flight.pair, status);
-}
-
-static void failed(struct kvr_group *group, uint32_t rail_index, uint64_t id,
-                   const struct kvr_completion *completion)
-{
-    const struct group_flight *flight = kvr_pool_get(&group->flights, id);
-    struct group_link *link = kvr_pool_get(&group->links, flight->link);
-
-    group_count(&group->rails[rail_index].counters.failures, 1);
-    if (link->state == LINK_RETIRED) {
-        /* The peer had replaced its endpoint or is gone: no failure of a rail. */
-        settle(group, id, KVR_EPOCH_ENDED);
-        return;
-    }
-    group_link_break(group, link, completion->status);
-    settle(group, id, KVR_RAIL_FAILED);
-}
-
-/* An error that belongs to no write of ours: something of a peer's may be lost here. */
-static void rail_error(struct kvr_group *group, uint32_t rail_index, kvr_status status)
-{
-    struct group_rail *rail = &group->rails[rail_index];
-    struct kvr_group_message message = {
-        .kind = KVR_GROUP_RAIL_ERROR,
-        .index = rail_index,
-        .a = rail->address.epoch,
-        .status = status,
-    };
-
-    group_count(&rail->counters.failures, 1);
-    if (rail->error_told)
-        return;
-    rail->error_told = true;
-    kvr_group_tell(group, &message);
-}
-
-static void complete(struct kvr_group *group, uint32_t rail_index,
-                     const struct kvr_completion *completion)
-{
-    struct group_rail *rail = &group->rails[rail_index];
-    const struct group_flight *flight;
-
-    if (completion->kind == KVR_COMPLETION_ARRIVED) {
-        group_count(&rail->counters.arrivals, 1);
-        group->user.arrived(group->user.self, group->now, rail_index, rail->address.epoch,
-                            completion->immediate);
-        return;
-    }
-    if (!completion->has_context) {
-        rail_error(group, rail_index, completion->status);
-        return;
-    }
-    flight = kvr_pool_get(&group->flights, completion->context);
-    if (flight == NULL || flight->pair.rail != rail_index ||
-        flight->rail_epoch != rail->address.epoch) {
-        group_count(&rail->counters.stale, 1);
-        return;
-    }
-    if (completion->kind == KVR_COMPLETION_FAILED)
-        failed(group, rail_index, completion->context, completion);
-    else
-        settle(group, completion->context, KVR_OK);
-}
-
-bool group_poll(struct kvr_group *group, uint32_t rail)
-{
-    struct kvr_completion completions[POLL_MAX];
-    unsigned count;
-
-    if (group->rails[rail].endpoint == NULL)
+    if (pair->rail >= local->rail_count || pair->target_rail >= remote->rail_count)
         return false;
-    count = group->ops->poll(group->rails[rail].endpoint, completions, POLL_MAX);
-    for (unsigned i = 0; i < count; i++)
-        complete(group, rail, &completions[i]);
-    return count > 0;
+    lane->source_layout = piece->source_layout;
+    lane->target_layout = piece->target_layout;
+    lane->base = local->base;
+    lane->memory = local->memory[pair->rail];
+    lane->remote_base = remote->keys[pair->target_rail].base;
+    lane->key = remote->keys[pair->target_rail].key;
+    lane->local_bytes = local->layout.bytes;
+    lane->remote_bytes = remote->layout.bytes;
+    return true;
 }
 
-/* Of an endpoint that is stopped. Writes that completed before it stopped are told as such; what
- * failed because it stopped ended with its epoch. */
-void group_read_empty(struct kvr_group *group, uint32_t rail, struct kvr_endpoint *stopped)
+/* False: it lies outside its regions, or they cannot be reached. */
+static inline bool lane_place(struct lane *lane, const struct kvr_group_run *run,
+                              const struct kvr_plan_piece *piece,
+                              struct kvr_fabric_piece *ret_piece)
 {
-    struct kvr_completion completions[POLL_MAX];
-    unsigned count = POLL_MAX;
-
-    for (uint32_t total = 0; count > 0 && total < READ_EMPTY_MAX; total += count) {
-        count = group->ops->poll(stopped, completions, POLL_MAX);
-        for (unsigned i = 0; i < count; i++) {
-            if (completions[i].kind != KVR_COMPLETION_FAILED)
-                complete(group, rail, &completions[i]);
-        }
-    }
+    if ((piece->source_layout != lane->source_layout ||
+         piece->target_layout != lane->target_layout) &&
+        !lane_enter(lane, run, piece))
+        return false;
+    if (piece->bytes > lane->local_bytes ||
+        piece->source_offset > lane->local_bytes - piece->bytes ||
+        piece->bytes > lane->remote_bytes ||
+        piece->target_offset > lane->remote_bytes - piece->bytes)
+        return false;
+    *ret_piece = (struct kvr_fabric_piece){
+        .local = lane->base + piece->source_offset,
+        .memory = lane->memory,
+        .remote = lane->remote_base + piece->target_offset,
+        .key = lane->key,
+        .bytes = piece->bytes,
+    };
+    return true;
 }
 
-void group_settle_rail(struct kvr_group *group, uint32_t rail)
+/* The chunk at the cursor. False: it cannot be posted here. */
+static inline bool lane_chunk(struct lane *lane, const struct kvr_group_run *run,
+                              struct kvr_plan_cursor *cursor, struct kvr_fabric_piece *pieces,
+                              struct kvr_fabric_write *write, uint64_t *ret_bytes)
 {
-    for (uint32_t i = 0; i < group->flights.count; i++) {
-        uint64_t id;
-        const struct group_flight *flight = kvr_pool_at(&group->flights, i, &id);
+    struct kvr_plan_piece single;
+    struct kvr_plan_chunk chunk;
 
-        if (flight != NULL && flight->pair.rail == rail)
-            settle(group, id, KVR_EPOCH_ENDED);
+    if (kvr_plan_next_single(cursor, &single)) {
+        write->piece_count = 1;
+        *ret_bytes = single.bytes;
+        return lane_place(lane, run, &single, &pieces[0]);
     }
+    kvr_plan_next(cursor, &chunk);
+    write->piece_count = chunk.piece_count;
+    *ret_bytes = 0;
+    for (uint32_t i = 0; i < chunk.piece_count; i++) {
+        if (!lane_place(lane, run, &chunk.pieces[i], &pieces[i]))
+            return false;
+        *ret_bytes += pieces[i].bytes;
+    }
+    return true;
+}
+
+/* Until the batch is full. On any other status than KVR_OK the cursor is one too far. */
+static kvr_status run_on(struct kvr_group *group, struct group_peer *peer,
+                         const struct kvr_group_run *run, struct kvr_plan_cursor *cursor,
+                         uint32_t *ret_posted)
+{
+    struct lane lane = {
+        .link = peer->batch_link, .source_layout = UINT32_MAX, .target_layout = UINT32_MAX};
+    struct kvr_fabric_piece pieces[KVR_CHUNK_PIECES_MAX];
+    struct kvr_fabric_write write = {.pieces = pieces, .peer = lane.link->handle, .more = true};
+    uint32_t most = lane.link->again_count > 0 ? 1 : peer->batch_writes, posted = 0;
+    uint64_t posted_bytes = 0, bytes;
+    kvr_status status = KVR_OK, tried = KVR_OK; /* tried: what the provider said */
+
+    if (most > run->count)
+        most = run->count;
+    while (write.more && tried == KVR_OK) {
+        status = lane_chunk(&lane, run, cursor, pieces, &write, &bytes)
+                     ? check_write(lane.link->rail, &write, bytes)
+                     : KVR_INVALID;
+        if (status != KVR_OK)
+            break;
+        write.immediate = run->immediate + posted;
+        write.more = posted + 1 < most && peer->batch_bytes > posted_bytes + bytes;
+        tried = post_flight(group, lane.link, run->token, bytes, &write);
+        posted += tried == KVR_OK;
+        posted_bytes += tried == KVR_OK ? bytes : 0;
+    }
+    *ret_posted = posted;
+    if (posted > 0)
+        accepted(group, peer, lane.link, posted, posted_bytes, false);
+    return tried == KVR_OK ? status : not_accepted(group, peer, lane.link, tried);
+}
+
+/* The first chunk as a post, for the choice of a pair. */
+static void first_of(const struct kvr_group_run *run, const struct kvr_plan_cursor *cursor,
+                     struct kvr_group_piece *pieces, struct kvr_group_post *ret_post)
+{
+    struct kvr_plan_cursor first = *cursor;
+    struct kvr_plan_chunk chunk;
+
+    kvr_plan_next(&first, &chunk);
+    for (uint32_t i = 0; i < chunk.piece_count; i++)
+        pieces[i] = (struct kvr_group_piece){
+            .local = run->locals[chunk.pieces[i].source_layout],
+            .remote = &run->remotes[chunk.pieces[i].target_layout],
+        };
+    *ret_post = (struct kvr_group_post){
+        .peer = run->peer, .pieces = pieces, .piece_count = chunk.piece_count};
+}
+
+kvr_status kvr_group_post_run(struct kvr_group *group, const struct kvr_group_run *run,
+                              struct kvr_plan_cursor *cursor, uint32_t *ret_posted,
+                              struct kvr_pair *ret_pair)
+{
+    struct kvr_group_piece pieces[KVR_CHUNK_PIECES_MAX];
+    struct kvr_group_post first;
+    struct group_peer *peer = postable_peer(group, run->peer);
+    uint32_t at = kvr_plan_cursor_chunk(cursor);
+    kvr_status status = KVR_AGAIN;
+
+    *ret_posted = 0;
+    if (peer == NULL)
+        return KVR_NO_RAIL;
+    if (must_be_proven(peer))
+        return KVR_AGAIN;
+    first_of(run, cursor, pieces, &first);
+    for (uint32_t tries = 0; tries <= peer->link_count && *ret_posted == 0; tries++) {
+        const struct group_link *link;
+
+        status = choose(group, peer, &first);
+        if (status != KVR_OK)
+            return status;
+        link = peer->batch_link;
+        status = run_on(group, peer, run, cursor, ret_posted);
+        *ret_pair = link->pair;
+        if (status != KVR_OK)
+            kvr_plan_seek(cursor->plan, at + *ret_posted, cursor);
+        if (status != KVR_OK && status != KVR_AGAIN && status != KVR_RAIL_FAILED)
+            break;
+    }
+    return *ret_posted > 0 ? KVR_OK : status;
 }

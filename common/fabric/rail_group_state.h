@@ -9,10 +9,11 @@
 #include "base/pool.h"
 #include "base/ring.h"
 #include "fabric/rail_group.h"
+#include "fabric/rail_group_flight.h"
 
 /* Any thread reads them, the group thread alone writes them. */
 struct group_counters {
-    _Atomic uint64_t writes, bytes, arrivals, again, failures, recycles, in_flight, stale;
+    _Atomic uint64_t writes, bytes, settled, arrivals, again, failures, recycles, stale;
 };
 
 static inline void group_count(_Atomic uint64_t *counter, uint64_t more)
@@ -30,9 +31,8 @@ struct group_rail {
     uint32_t writes_max;
     uint32_t writes; /* accepted and not yet settled */
     uint64_t bytes;
-    uint64_t settled; /* in all: grows when there may be room again */
-    bool unrung;      /* the last accepted write promised another one */
-    bool error_told;  /* in this epoch */
+    bool unrung;     /* the last accepted write promised another one */
+    bool error_told; /* in this epoch */
     struct group_counters counters;
 };
 
@@ -44,6 +44,8 @@ typedef enum link_state {
 
 /* A pair at work: one address of a peer in the address table of one of our endpoints. */
 struct group_link {
+    uint64_t id;             /* of its slot in the pool */
+    struct group_rail *rail; /* ours, of the pair */
     link_state state;
     uint32_t peer;
     struct kvr_pair pair;
@@ -53,7 +55,8 @@ struct group_link {
     uint64_t bytes;
     kvr_ns progress_at;     /* the last of its writes settled, or the first was accepted */
     uint32_t again_count;   /* in a row */
-    uint64_t again_settled; /* rail's count of settled writes at the last AGAIN */
+    uint64_t again_settled; /* rail's count of settled writes at the last AGAIN: there may be room
+                               again when it has grown */
     kvr_ns again_until;
 };
 
@@ -62,21 +65,12 @@ struct group_peer {
     uint32_t rail_count;
     struct kvr_rail_address rails[KVR_RAILS_MAX];
     uint32_t link_count;
-    uint64_t links[KVR_RAILS_MAX]; /* ids */
+    struct group_link *links[KVR_RAILS_MAX];
     uint32_t turn;                 /* where the next search begins */
-    uint64_t batch_link;           /* writes of one batch leave on one rail */
-    uint32_t batch_writes;
-    uint64_t batch_bytes;
-    uint64_t unproven; /* the WOKE since which nothing is posted; 0: none */
-};
-
-/* A write that the provider has accepted. */
-struct group_flight {
-    uint64_t token;
-    uint64_t link;
-    struct kvr_pair pair;
-    uint32_t rail_epoch;
-    uint64_t bytes;
+    struct group_link *batch_link; /* writes of one batch leave on one rail; or NULL */
+    uint32_t batch_writes;         /* it has room for so many more, */
+    uint64_t batch_bytes;          /* and so many bytes */
+    uint64_t unproven;             /* the WOKE since which nothing is posted; 0: none */
 };
 
 struct kvr_group {
@@ -86,8 +80,9 @@ struct kvr_group {
     uint32_t rail_count;
     struct group_rail rails[KVR_RAILS_MAX];
     struct group_peer *peers; /* KVR_PEERS_MAX */
-    struct kvr_pool links, flights;
-    void *links_memory, *flights_memory;
+    struct kvr_pool links;
+    void *links_memory;
+    struct group_flights flights;
     uint64_t window_bytes;
     uint64_t outstanding;
     kvr_ns retry_at;   /* the first time at which a link that got AGAIN may be tried again */
@@ -109,7 +104,7 @@ void group_peer_add(struct kvr_group *group, const struct kvr_group_message *mes
 void group_peer_rail(struct kvr_group *group, const struct kvr_group_message *message);
 void group_peer_drop(struct kvr_group *group, const struct kvr_group_message *message);
 void group_link_break(struct kvr_group *group, struct group_link *link, kvr_status status);
-void group_link_settled(struct kvr_group *group, uint64_t id); /* removes it when that was due */
+void group_link_remove(struct kvr_group *group, struct group_link *link);
 void group_links_forget_endpoint(struct kvr_group *group, uint32_t rail);
 void group_links_reinsert(struct kvr_group *group, uint32_t rail);
 void group_links_silent(struct kvr_group *group); /* breaks those that are silent for too long */
@@ -119,10 +114,12 @@ void group_absence_check(struct kvr_group *group, kvr_ns since); /* 0: unknown *
 void group_proven(struct kvr_group *group, const struct kvr_group_message *message);
 kvr_ns group_absence_wake(const struct kvr_group *group, kvr_ns now);
 
-/* rail_group_post.c */
+/* rail_group_complete.c */
 bool group_poll(struct kvr_group *group, uint32_t rail);
 void group_read_empty(struct kvr_group *group, uint32_t rail, struct kvr_endpoint *stopped);
 void group_settle_rail(struct kvr_group *group, uint32_t rail);
+
+/* rail_group_post.c */
 bool group_link_waits(const struct kvr_group *group, const struct group_link *link);
 
 /* rail_group_recycle.c */

@@ -159,14 +159,40 @@ struct kvr_plan_cursor {
     const struct kvr_plan_pattern *pattern;
     const struct kvr_plan_batch *batch;
     const struct kvr_plan_block *block;
-    const struct kvr_plan_run *run;
-    uint32_t chunk; /* within the pattern */
+    const struct kvr_plan_run *run, *row_end;
+    uint32_t chunk, chunk_end; /* within the pattern; where the batch ends */
     uint32_t row, fragment, cuts, cut;
+    bool single; /* chunks of one piece; the run is one, of a row that is not repeated */
 };
 /* chunk ≤ plan->chunk_count, where nothing is left to read. */
 void kvr_plan_seek(const struct kvr_plan *plan, uint32_t chunk, struct kvr_plan_cursor *ret_cursor);
+static inline uint32_t kvr_plan_cursor_chunk(const struct kvr_plan_cursor *cursor)
+{
+    return cursor->plane->chunk_first + cursor->chunk;
+}
 /* The chunk at the cursor, which moves on to the next: much cheaper than to search for each. */
 void kvr_plan_next(struct kvr_plan_cursor *cursor, struct kvr_plan_chunk *ret_chunk);
+
+/* The same where it costs next to nothing, in a row of scattered pages: one piece, one run, one
+ * after the other. False: nothing was done, kvr_plan_next has to. */
+static inline bool kvr_plan_next_single(struct kvr_plan_cursor *cursor,
+                                        struct kvr_plan_piece *ret_piece)
+{
+    const struct kvr_plan_run *run = cursor->run, *next = run + 1;
+    const struct kvr_plan_plane *plane = cursor->plane;
+
+    if (!cursor->single || cursor->chunk + 1 == cursor->chunk_end || next == cursor->row_end ||
+        next->fragment_count != 1 || next->fragment_bytes > cursor->plan->limits.chunk_bytes_max)
+        return false;
+    ret_piece->source_layout = plane->source_layout;
+    ret_piece->target_layout = plane->target_layout;
+    ret_piece->source_offset = plane->source_base + run->source_offset;
+    ret_piece->target_offset = plane->target_base + run->target_offset;
+    ret_piece->bytes = run->fragment_bytes;
+    cursor->run = next;
+    cursor->chunk++;
+    return true;
+}
 
 /* chunk < plan->chunk_count. */
 void kvr_plan_chunk(const struct kvr_plan *plan, uint32_t chunk, struct kvr_plan_chunk *ret_chunk);

@@ -55,6 +55,24 @@ static void enter_run(struct kvr_plan_cursor *cursor, const struct kvr_plan_run 
     cursor->cuts =
         (uint32_t)kvr_plan_cuts(run->fragment_bytes, cursor->plan->limits.chunk_bytes_max);
     cursor->fragment = cursor->cut = 0;
+    cursor->single = cursor->batch->piece_count == 1 && cursor->cuts == 1 &&
+                     run->fragment_count == 1 && cursor->block->row_count == 1;
+}
+
+static void enter_block(struct kvr_plan_cursor *cursor, const struct kvr_plan_block *block)
+{
+    cursor->block = block;
+    cursor->row = 0;
+    cursor->row_end = &cursor->pattern->runs[block[1].run_first];
+}
+
+static void enter_batch(struct kvr_plan_cursor *cursor, const struct kvr_plan_batch *batch)
+{
+    const struct kvr_plan_pattern *pattern = cursor->pattern;
+
+    cursor->batch = batch;
+    cursor->chunk_end = batch + 1 < &pattern->batches[pattern->batch_count] ? batch[1].chunk_first
+                                                                            : pattern->chunk_count;
 }
 
 static void seek(struct kvr_plan_cursor *cursor, uint32_t piece)
@@ -64,7 +82,7 @@ static void seek(struct kvr_plan_cursor *cursor, uint32_t piece)
     uint32_t row_pieces = (block[1].piece_first - block->piece_first) / block->row_count;
 
     piece -= block->piece_first;
-    cursor->block = block;
+    enter_block(cursor, block);
     cursor->row = piece / row_pieces;
     piece %= row_pieces;
     enter_run(cursor, run_of(runs, block[1].run_first - block->run_first, piece));
@@ -76,22 +94,18 @@ static void seek(struct kvr_plan_cursor *cursor, uint32_t piece)
 /* There is one more piece in the pattern. */
 static void advance(struct kvr_plan_cursor *cursor)
 {
-    const struct kvr_plan_run *runs = cursor->pattern->runs;
-
     if (++cursor->cut < cursor->cuts)
         return;
     cursor->cut = 0;
     if (++cursor->fragment < cursor->run->fragment_count)
         return;
-    if (cursor->run + 1 < &runs[cursor->block[1].run_first]) {
+    if (cursor->run + 1 < cursor->row_end) {
         enter_run(cursor, cursor->run + 1);
         return;
     }
-    if (++cursor->row == cursor->block->row_count) {
-        cursor->block++;
-        cursor->row = 0;
-    }
-    enter_run(cursor, &runs[cursor->block->run_first]);
+    if (++cursor->row == cursor->block->row_count)
+        enter_block(cursor, cursor->block + 1);
+    enter_run(cursor, &cursor->pattern->runs[cursor->block->run_first]);
 }
 
 static uint64_t inside(const struct kvr_plan_end *end, bool head_major, uint64_t row,
@@ -128,23 +142,20 @@ void kvr_plan_seek(const struct kvr_plan *plan, uint32_t chunk, struct kvr_plan_
         cursor.plane = plane_of(plan, chunk);
         cursor.pattern = &plan->patterns[cursor.plane->pattern];
         cursor.chunk = chunk - cursor.plane->chunk_first;
-        cursor.batch = batch_of(cursor.pattern, cursor.chunk);
+        enter_batch(&cursor, batch_of(cursor.pattern, cursor.chunk));
         seek(&cursor, cursor.batch->piece_first +
                           (cursor.chunk - cursor.batch->chunk_first) * cursor.batch->piece_count);
     }
     *ret_cursor = cursor;
 }
 
-/* From the last piece of a chunk to the first of the next one, if there is one. */
-static void enter_chunk(struct kvr_plan_cursor *cursor)
+/* From the last piece of a batch to the first of the next one, if there is one. */
+static void leave_batch(struct kvr_plan_cursor *cursor)
 {
     const struct kvr_plan *plan = cursor->plan;
-    const struct kvr_plan_batch *next = cursor->batch + 1;
 
-    if (++cursor->chunk < cursor->pattern->chunk_count) {
-        if (next < &cursor->pattern->batches[cursor->pattern->batch_count] &&
-            cursor->chunk == next->chunk_first)
-            cursor->batch = next;
+    if (cursor->chunk < cursor->pattern->chunk_count) {
+        enter_batch(cursor, cursor->batch + 1);
         advance(cursor);
         return;
     }
@@ -154,23 +165,24 @@ static void enter_chunk(struct kvr_plan_cursor *cursor)
         cursor->pattern = &plan->patterns[cursor->plane->pattern];
     } while (cursor->pattern->chunk_count == 0);
     cursor->chunk = 0;
-    cursor->batch = cursor->pattern->batches;
+    enter_batch(cursor, cursor->pattern->batches);
     seek(cursor, 0);
 }
 
 void kvr_plan_next(struct kvr_plan_cursor *cursor, struct kvr_plan_chunk *ret_chunk)
 {
-    uint32_t piece_count = cursor->batch->piece_count;
-
     ret_chunk->layer = cursor->plane->layer;
     ret_chunk->part = cursor->plane->part;
-    ret_chunk->piece_count = piece_count;
+    ret_chunk->piece_count = cursor->batch->piece_count;
     read_piece(cursor, &ret_chunk->pieces[0]);
-    for (uint32_t i = 1; i < piece_count; i++) {
+    for (uint32_t i = 1; i < ret_chunk->piece_count; i++) {
         advance(cursor);
         read_piece(cursor, &ret_chunk->pieces[i]);
     }
-    enter_chunk(cursor);
+    if (++cursor->chunk == cursor->chunk_end)
+        leave_batch(cursor);
+    else
+        advance(cursor);
 }
 
 void kvr_plan_chunk(const struct kvr_plan *plan, uint32_t chunk, struct kvr_plan_chunk *ret_chunk)

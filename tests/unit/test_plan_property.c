@@ -260,6 +260,35 @@ static void check_chunks(const struct kvr_plan *plan, uint64_t token_first)
     require(plan->piece_count == pieces);
 }
 
+static void require_equal(const struct kvr_plan_chunk *a, const struct kvr_plan_chunk *b)
+{
+    require(a->layer == b->layer && a->part == b->part && a->piece_count == b->piece_count);
+    for (uint32_t i = 0; i < a->piece_count; i++)
+        require(memcmp(&a->pieces[i], &b->pieces[i], sizeof(a->pieces[i])) == 0);
+}
+
+/* Chunk after chunk from anywhere is what a search for each finds. */
+static void check_cursor(const struct kvr_plan *plan, uint32_t first, uint32_t end)
+{
+    struct kvr_plan_cursor cursor;
+
+    kvr_plan_seek(plan, first, &cursor);
+    for (uint32_t i = first; i < end; i++) {
+        struct kvr_plan_chunk next, chunk;
+        struct kvr_plan_cursor start = cursor;
+
+        require(kvr_plan_cursor_chunk(&cursor) == i);
+        kvr_plan_chunk(plan, i, &chunk);
+        kvr_plan_next(&cursor, &next);
+        require_equal(&next, &chunk);
+        if (kvr_plan_next_single(&start, &next.pieces[0])) {
+            require_equal(&next, &chunk);
+            require(kvr_plan_cursor_chunk(&start) == i + 1);
+            cursor = start;
+        }
+    }
+}
+
 static void check_layers(const struct kvr_plan *plan)
 {
     uint32_t chunk_next = 0;
@@ -279,6 +308,8 @@ static void check_layers(const struct kvr_plan *plan)
         }
     }
     require(chunk_next == plan->chunk_count);
+    check_cursor(plan, 0, plan->chunk_count);
+    check_cursor(plan, plan->chunk_count / 2, (plan->chunk_count + 1) / 2);
 }
 
 static struct kvr_plan *make(const struct kvr_plan_input *input)

@@ -1,0 +1,181 @@
+/* Completions: what becomes of a write, and what arrives. */
+#include <string.h>
+
+#include "fabric/rail_group_state.h"
+
+#define POLL_MAX       64
+#define READ_EMPTY_MAX (1u << 20)
+
+/* Writes of one link that have settled and are not taken out of its counts yet. */
+struct settled {
+    struct group_link *link;
+    uint32_t writes;
+    uint64_t bytes;
+};
+
+static void settled_count(struct kvr_group *group, const struct settled *settled)
+{
+    struct group_link *link = settled->link;
+    struct group_rail *rail = link->rail;
+
+    assert(link->writes >= settled->writes && rail->writes >= settled->writes);
+    link->writes -= settled->writes;
+    link->bytes -= settled->bytes;
+    link->progress_at = group->now;
+    link->again_count = 0;
+    rail->writes -= settled->writes;
+    rail->bytes -= settled->bytes;
+    group->outstanding -= settled->writes;
+    group_count(&rail->counters.settled, settled->writes);
+    if (link->state == LINK_RETIRED && link->writes == 0)
+        group_link_remove(group, link);
+}
+
+/* Takes a flight out of every count and tells the user: its one `written`. */
+static void settle(struct kvr_group *group, struct group_flight *flight, kvr_status status)
+{
+    struct settled settled = {.link = flight->link, .writes = 1, .bytes = flight->bytes};
+    struct kvr_pair pair = flight->link->pair;
+
+    flight_free(&group->flights, flight);
+    settled_count(group, &settled);
+    group->user.written(group->user.self, group->now, flight->token, &pair, status);
+}
+
+static void failed(struct kvr_group *group, struct group_flight *flight, kvr_status status)
+{
+    group_count(&flight->link->rail->counters.failures, 1);
+    if (flight->link->state == LINK_RETIRED) {
+        /* The peer had replaced its endpoint or is gone: no failure of a rail. */
+        settle(group, flight, KVR_EPOCH_ENDED);
+        return;
+    }
+    group_link_break(group, flight->link, status);
+    settle(group, flight, KVR_RAIL_FAILED);
+}
+
+/* An error that belongs to no write of ours: something of a peer's may be lost here. */
+static void rail_error(struct kvr_group *group, uint32_t rail_index, kvr_status status)
+{
+    struct group_rail *rail = &group->rails[rail_index];
+    struct kvr_group_message message = {
+        .kind = KVR_GROUP_RAIL_ERROR,
+        .index = rail_index,
+        .a = rail->address.epoch,
+        .status = status,
+    };
+
+    group_count(&rail->counters.failures, 1);
+    if (rail->error_told)
+        return;
+    rail->error_told = true;
+    kvr_group_tell(group, &message);
+}
+
+/* The write that a completion names; NULL: none that is in flight on this rail. What was in flight
+ * on an endpoint has settled before its successor is polled. */
+static inline struct group_flight *flight_of(struct kvr_group *group, const struct group_rail *rail,
+                                             const struct kvr_completion *completion)
+{
+    struct group_flight *flight = flight_find(&group->flights, completion->context);
+
+    return flight != NULL && flight->link->rail == rail ? flight : NULL;
+}
+
+static void complete(struct kvr_group *group, uint32_t rail_index,
+                     const struct kvr_completion *completion)
+{
+    struct group_rail *rail = &group->rails[rail_index];
+    struct group_flight *flight;
+
+    if (completion->kind == KVR_COMPLETION_ARRIVED) {
+        group_count(&rail->counters.arrivals, 1);
+        group->user.arrived(group->user.self, group->now, rail_index, rail->address.epoch,
+                            completion->immediate);
+        return;
+    }
+    if (!completion->has_context) {
+        rail_error(group, rail_index, completion->status);
+        return;
+    }
+    flight = flight_of(group, rail, completion);
+    if (flight == NULL)
+        group_count(&rail->counters.stale, 1);
+    else if (completion->kind == KVR_COMPLETION_FAILED)
+        failed(group, flight, completion->status);
+    else
+        settle(group, flight, KVR_OK);
+}
+
+/* Writes that went well, as long as they follow each other on one link, which is what most are: the
+ * same as complete() for each, counted once. Returns how many. */
+static unsigned complete_written(struct kvr_group *group, uint32_t rail_index,
+                                 const struct kvr_completion *completions, unsigned count)
+{
+    const struct group_rail *rail = &group->rails[rail_index];
+    const struct kvr_group_user *user = &group->user;
+    const struct group_flight *first = flight_of(group, rail, &completions[0]);
+    struct settled settled = {.link = first != NULL ? first->link : NULL};
+    kvr_ns now = group->now;
+    unsigned i;
+
+    if (first == NULL || first->link->state == LINK_RETIRED)
+        return 0;
+    for (i = 0; i < count && completions[i].kind == KVR_COMPLETION_WRITTEN; i++) {
+        struct group_flight *flight = flight_of(group, rail, &completions[i]);
+
+        if (flight == NULL || flight->link != settled.link)
+            break;
+        settled.bytes += flight->bytes;
+        flight_free(&group->flights, flight);
+        user->written(user->self, now, flight->token, &settled.link->pair, KVR_OK);
+    }
+    settled.writes = i;
+    if (i > 0)
+        settled_count(group, &settled);
+    return i;
+}
+
+bool group_poll(struct kvr_group *group, uint32_t rail)
+{
+    struct kvr_completion completions[POLL_MAX];
+    unsigned count, i = 0;
+
+    if (group->rails[rail].endpoint == NULL)
+        return false;
+    count = group->ops->poll(group->rails[rail].endpoint, completions, POLL_MAX);
+    while (i < count) {
+        unsigned written = complete_written(group, rail, &completions[i], count - i);
+
+        if (written == 0)
+            complete(group, rail, &completions[i]);
+        i += written > 0 ? written : 1;
+    }
+    return count > 0;
+}
+
+/* Of an endpoint that is stopped. Writes that completed before it stopped are told as such; what
+ * failed because it stopped ended with its epoch. */
+void group_read_empty(struct kvr_group *group, uint32_t rail, struct kvr_endpoint *stopped)
+{
+    struct kvr_completion completions[POLL_MAX];
+    unsigned count = POLL_MAX;
+
+    for (uint32_t total = 0; count > 0 && total < READ_EMPTY_MAX; total += count) {
+        count = group->ops->poll(stopped, completions, POLL_MAX);
+        for (unsigned i = 0; i < count; i++) {
+            if (completions[i].kind != KVR_COMPLETION_FAILED)
+                complete(group, rail, &completions[i]);
+        }
+    }
+}
+
+void group_settle_rail(struct kvr_group *group, uint32_t rail)
+{
+    for (uint32_t i = 0; i < group->flights.count; i++) {
+        struct group_flight *flight = &group->flights.slots[i];
+
+        if ((flight->generation & 1) != 0 && flight->link->rail == &group->rails[rail])
+            settle(group, flight, KVR_EPOCH_ENDED);
+    }
+}
