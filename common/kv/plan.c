@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 
+#include "base/mutant.h"
 #include "kv/plan_hash.h"
 #include "kv/plan_pattern.h"
 #include "kv/plan_share.h"
@@ -101,7 +102,7 @@ static kvr_status check_pages(const uint32_t *pages, uint32_t page_count, const 
                               const struct kvr_region_layout *smallest, struct kvr_error *error)
 {
     for (uint32_t i = 0; i < page_count; i++) {
-        if (pages[i] >= smallest->page_count)
+        if (pages[i] >= smallest->page_count && !KVR_MUTANT(page_out_of_bounds))
             return kvr_error_set(error, KVR_INVALID, "plan",
                                  "%s page id %" PRIu32 " (page %" PRIu32
                                  " of the segment) is outside region %" PRIu32
