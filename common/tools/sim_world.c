@@ -174,6 +174,8 @@ static bool run_until(struct sim_world *world, bool (*reached)(const struct sim_
                       kvr_ns patience)
 {
     while (!world->failed && !reached(world)) {
+        if (++world->moments > SIM_MOMENTS_MAX)
+            return false;
         kvr_ns moment = kvr_sim_net_next(world->net);
         struct sim_event event;
 

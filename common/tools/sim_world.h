@@ -46,6 +46,7 @@
 #define SIM_SILENCE_NS  (3 * KVR_S)
 #define SIM_QUIET_NS    (KVR_S / 2)
 #define SIM_PATIENCE_NS (60 * KVR_S) /* nothing goes on for so long after the last fault */
+#define SIM_MOMENTS_MAX 2000000      /* of one world; most have some thousands */
 #define SIM_LEASE_NS    (10 * KVR_S)
 #define SIM_DEADLINE_NS (15 * KVR_S)
 
@@ -283,7 +284,7 @@ struct sim_world {
     uint32_t request_count;
     struct sim_event *events; /* a heap */
     uint32_t event_count, event_capacity;
-    uint64_t order;
+    uint64_t order, moments;
     kvr_ns message_ns, step_ns, compute_ns, latency_ns; /* mean delays */
     uint32_t busy;                          /* scripts and tasks that have not come to their end */
     uint32_t allowed, faults, mid;          /* bits of sim_fault; mid: struck in mid transfer */
