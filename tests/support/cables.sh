@@ -1,0 +1,98 @@
+# shellcheck shell=sh
+# Cables for tests that cut them: two network namespaces, one for each agent, joined by veth pairs.
+# Rail i (from 1) is 10.78.<i>.1 at the prefill-agent and 10.78.<i>.2 at the decode-agent; cable 9 is
+# for the control channel and is never cut. Sourced after programs.sh; needs root and iproute2.
+source_space=kvrail-s-$$
+target_space=kvrail-t-$$
+
+remove_cables() {
+    ip netns del "$source_space" 2>/dev/null || true # what is in it goes with it
+    ip netns del "$target_space" 2>/dev/null || true
+}
+
+lay_cable() {
+    ip link add "kvs$1-$$" type veth peer name "kvt$1-$$"
+    for end in s t; do
+        space=$([ $end = s ] && echo "$source_space" || echo "$target_space")
+        ip link set "kv$end$1-$$" netns "$space"
+        ip -n "$space" link set "kv$end$1-$$" name "rail$1"
+        ip -n "$space" addr add "10.78.$1.$([ $end = s ] && echo 1 || echo 2)/24" dev "rail$1"
+        ip -n "$space" link set "rail$1" up
+    done
+}
+
+# lay_cables COUNT; a machine that does not allow it skips the test.
+lay_cables() {
+    if [ "$(id -u)" != 0 ] || ! command -v ip >/dev/null; then
+        echo "cables need root and iproute2" >&2
+        exit 77
+    fi
+    if ! ip netns add "$source_space" || ! ip netns add "$target_space"; then
+        echo "no network namespaces here" >&2
+        remove_cables
+        exit 77
+    fi
+    trap 'stop_programs; remove_cables' EXIT
+    for space in "$source_space" "$target_space"; do
+        ip -n "$space" link set lo up
+    done
+    rail_count=$1
+    for cable in $(seq "$1") 9; do
+        lay_cable "$cable" || exit 77
+    done
+}
+
+# cap_cables RATE: of each rail, in either direction; needs tc.
+cap_cables() {
+    command -v tc >/dev/null || exit 77
+    for space in "$source_space" "$target_space"; do
+        for cable in $(seq "$rail_count"); do
+            tc -n "$space" qdisc add dev "rail$cable" root tbf rate "$1" burst 256kb latency 20ms ||
+                exit 77
+        done
+    done
+}
+
+# cut_cable RAIL [SPACE]: at that end, the source's if none is named. Nothing is told to the other
+# end: what it sends is lost.
+cut_cable() { ip -n "${2:-$source_space}" link set "rail$1" down; }
+mend_cable() { ip -n "${2:-$source_space}" link set "rail$1" up; }
+
+# Bytes that left the source over a rail so far.
+rail_bytes() {
+    ip netns exec "$source_space" cat "/sys/class/net/rail$1/statistics/tx_bytes"
+}
+
+# await_bytes RAIL: until another MiB has left over it, while the replay in the background runs.
+await_bytes() {
+    left_before=$(rail_bytes "$1") tries=0
+    while [ $(($(rail_bytes "$1") - left_before)) -lt 1048576 ]; do
+        tries=$((tries + 1))
+        kill -0 "$replay_pid" 2>/dev/null || fail "the replay ended before rail $1 moved anything"
+        [ $tries -le $((200 * ${KVRAIL_TIME_SCALE:-100} / 100)) ] || fail "rail $1 moves nothing"
+        sleep 0.1
+    done
+}
+
+rails_of() {
+    for cable in $(seq "$rail_count"); do
+        echo "--rail 10.78.$cable.$1"
+    done
+}
+
+# Both agents, each in its namespace; engines reach them by their sockets.
+# shellcheck disable=SC2046,SC2086 # lists of options
+start_cabled_agents() {
+    start prefill ip netns exec "$source_space" "$bin/prefill-agent" --name prefill-0 --insecure \
+        --engine-socket "$work/source.sock" --listen 10.78.9.1:0 --port-file "$work/prefill.port" \
+        $(rails_of 1) --heartbeat 300ms --quiet 300ms ${prefill_options:-}
+    prefill_pid=$started
+    await prefill "$work/prefill.port"
+    await prefill "$work/source.sock"
+    source_agent=10.78.9.1:$(cat "$work/prefill.port")
+    start decode ip netns exec "$target_space" "$bin/decode-agent" --name decode-0 --insecure \
+        --engine-socket "$work/target.sock" $(rails_of 2) --heartbeat 300ms --quiet 300ms \
+        ${decode_options:-}
+    decode_pid=$started
+    await decode "$work/target.sock"
+}
