@@ -2,6 +2,7 @@
 #include "fabric/fabric_ofi.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,12 +134,15 @@ static const struct kvr_rail_facts *rail_facts(const struct kvr_rail *rail)
     return &rail->facts;
 }
 
-/* Whatever makes progress, under the rail's lock where that is needed. */
+/* Whatever makes progress, under the rail's lock where that is needed. errno is cleared because
+ * libfabric's tcp looks at it also after a short read: an EAGAIN left by an earlier call made it
+ * keep the connections of strangers, unwatched, for as long as the endpoint lived. */
 static kvr_status locked_write(struct kvr_endpoint *endpoint, const struct kvr_fabric_write *write)
 {
     kvr_status status;
 
     ofi_lock(endpoint->rail);
+    errno = 0;
     status = ofi_write(endpoint, write);
     ofi_unlock(endpoint->rail);
     return status;
@@ -150,6 +154,7 @@ static unsigned locked_poll(struct kvr_endpoint *endpoint, struct kvr_completion
     unsigned count;
 
     ofi_lock(endpoint->rail);
+    errno = 0;
     count = ofi_poll(endpoint, ret_completions, capacity);
     ofi_unlock(endpoint->rail);
     return count;
