@@ -252,6 +252,18 @@ static kvr_status agent_open(struct kvr_agent *agent, struct kvr_error *error)
     return status;
 }
 
+static void say_ready(const struct kvr_agent *agent)
+{
+    uint32_t rails = agent->rail_count;
+    uint16_t port = kvr_peers_port(agent->peers);
+    char listens[32] = "";
+
+    if (port != 0)
+        snprintf(listens, sizeof(listens), ", peers at port %u", port);
+    kvr_log_info("%s is ready: engines at %s%s, %u rail%s", agent->config->name,
+                 agent->engine_socket, listens, rails, rails == 1 ? "" : "s");
+}
+
 int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config *config,
                   const struct kvr_machine *machine)
 {
@@ -285,8 +297,7 @@ int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config
     status = agent_open(agent, &error);
     if (status == KVR_OK) {
         loop_start(agent);
-        kvr_log_info("%s is ready: engines at %s, %u rails", config->name, agent->engine_socket,
-                     agent->rail_count);
+        say_ready(agent);
     } else {
         kvr_log_failure(KVR_LOG_ERROR, "cannot start", &error);
         close_all(agent);

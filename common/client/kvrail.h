@@ -6,24 +6,24 @@
  *
  *   prefill: kvrail_source_open → _pages → _watch → kvrail_ready after each layer → _tail → _end
  *            → event SOURCE_FREE: the pages are yours again
- *   decode:  kvrail_target_open → _pages → events LAYER_IN, TAIL_IN → event DONE: the pages are
- * yours
+ *   decode:  kvrail_target_open → _pages → events LAYER_IN, TAIL_IN
+ *            → event DONE: the pages are yours
  *
  * Rules:
  *   1. Every publish and every fetch whose open returned KVRAIL_OK ends in exactly one terminal
- * event: SOURCE_FREE for a publish; DONE, FAILED, CANCELLED or EXPIRED for a fetch. That event is
- * the hand-back of the pages: no card and no process of kvrail touches them any more. Before it, do
- *      not reuse them, also after a cancel.
- *   2. No call waits, except kvrail_open and kvrail_region_add, which take a timeout. KVRAIL_AGAIN
- * means that nothing was done: call kvrail_poll, then try again.
+ *      event: SOURCE_FREE for a publish; DONE, FAILED, CANCELLED or EXPIRED for a fetch. That
+ *      event is the hand-back of the pages: no card and no process of kvrail touches them any
+ *      more. Before it, do not reuse them, also after a cancel.
+ *   2. No call waits, except kvrail_open and kvrail_region_add, which take a timeout.
+ *      KVRAIL_AGAIN means that nothing was done: call kvrail_poll, then try again.
  *   3. What the agent refuses later (an unknown source, other geometry) is told by the terminal
- * event.
- *   4. One thread at a time may use a connection; only kvrail_ready may be called from any thread,
- * and kvrail_status_*, kvrail_event_name and kvrail_memory_* have no connection.
- *   5. When the agent's process ends: event AGENT_LOST at once, and the terminal event of each open
- *      handle, with that status, as soon as the operating system says that the process is gone.
- * From then on every call returns KVRAIL_AGENT_LOST; close, and open a connection to the restarted
- *      agent.
+ *      event.
+ *   4. One thread at a time may use a connection; only kvrail_ready may be called from any
+ *      thread, and kvrail_status_*, kvrail_event_name and kvrail_memory_* have no connection.
+ *   5. When the agent's process ends: event AGENT_LOST at once, and the terminal event of each
+ *      open handle, with that status, as soon as the operating system says that the process is
+ *      gone. From then on every call returns KVRAIL_AGENT_LOST; close, and open a connection to
+ *      the restarted agent.
  *
  * Bytes and tokens are counts from 0; ranges are [first, end). Names and request ids are printable
  * UTF-8 that ends in a NUL, borrowed for the call. */
@@ -126,7 +126,7 @@ struct kvrail_identity {
     uint64_t generation;     /* larger after every restart; wall time in ns will do */
     uint32_t tp, tp_size;    /* tensor-parallel rank and size; 0 of 1 without */
     uint32_t pp, pp_size;    /* pipeline stage and count; 0 of 1 without */
-    const char *model;       /* the same tag on both sides */
+    const char *model;       /* a tag of what must be equal: name, revision, draft model */
     const char *dtype;       /* the cache's, e.g. "bfloat16"; at most 15 bytes */
     uint32_t layers_total;   /* of the model, all stages */
     uint32_t kv_heads_total; /* of the model, all ranks */
@@ -296,9 +296,8 @@ struct kvrail_source_address {
 struct kvrail_target_options {
     const char *request;
     uint32_t attempt;
-    uint64_t tokens; /* upper bound: the page table covers [0, tokens) */
-    uint64_t
-        skip_tokens; /* [0, skip_tokens) is here already; equal to tokens: frees the source only */
+    uint64_t tokens;      /* upper bound: the page table covers [0, tokens) */
+    uint64_t skip_tokens; /* [0, skip_tokens) is here; equal to tokens: frees the source only */
     uint32_t deadline_ms; /* from now; 0: the agent's default */
     int32_t priority;
     uint32_t tenant;
@@ -369,8 +368,7 @@ struct kvrail_event {
     uint32_t retries;       /* of them, posted a second time */
     const uint8_t *payload; /* TAIL_IN, WHY; borrowed until the next call of kvrail_poll */
     uint32_t payload_bytes;
-    char detail[KVRAIL_DETAIL_BYTES]; /* the sentence that goes with a status that is not KVRAIL_OK
-                                       */
+    char detail[KVRAIL_DETAIL_BYTES]; /* the sentence of a status that is not KVRAIL_OK */
 };
 
 /* "layer_in". */
