@@ -83,10 +83,11 @@ static void print_agents(FILE *stream, const json_t *agents)
     {
         const char *name = json_string_value(json_object_get(agent, "name"));
         const char *provider = json_string_value(json_object_get(agent, "provider"));
+        size_t rails = json_array_size(json_object_get(agent, "rails"));
 
-        fprintf(stream, "%s over %zu %s rails%s", name != NULL ? name : "?",
-                json_array_size(json_object_get(agent, "rails")),
-                provider != NULL ? provider : "unknown", index + 1 < count ? ", " : "\n");
+        fprintf(stream, "%s over %zu %s rail%s%s", name != NULL ? name : "?", rails,
+                provider != NULL ? provider : "unknown", rails == 1 ? "" : "s",
+                index + 1 < count ? ", " : "\n");
     }
 }
 
@@ -113,7 +114,7 @@ static void print_odd(const struct replay_setup *setup, const struct replay_figu
         fprintf(stream, "  %-22s agents say %" PRIu64 " bytes, pages hold %" PRIu64 "\n",
                 "COUNTS DIFFER", figures->bytes_reported, figures->bytes);
     if (setup->clipped > 0)
-        fprintf(stream, "  %-22s %u requests were cut to the pool's size\n", "clipped",
+        fprintf(stream, "  %-22s %u, cut to the pool's size\n", "clipped requests",
                 setup->clipped);
 }
 
