@@ -118,7 +118,8 @@ void tail_received(struct inbound *inbound, kvr_ns now, struct transfer *transfe
 
 void is_quiet(struct inbound *inbound, kvr_ns now, struct transfer *transfer, uint32_t round)
 {
-    if (round != transfer->round || transfer->state == T_CLOSING)
+    if ((round != transfer->round && !KVR_MUTANT(old_quiet_accepted)) ||
+        transfer->state == T_CLOSING)
         return;
     transfer->quiet = true;
     transfer->suspect_at = KVR_NEVER;

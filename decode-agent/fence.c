@@ -179,7 +179,8 @@ void filtered(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
         return;
     transfer->tainted = true;
     transfer->quiet = false;
-    inbound_group_command(inbound, transfer, LAND_LOUD, 0, NULL);
+    if (!KVR_MUTANT(old_quiet_accepted))
+        inbound_group_command(inbound, transfer, LAND_LOUD, 0, NULL);
     for (uint32_t i = 0; i < filter->run_count; i++)
         transfer->retries += filter->runs[i].chunk_count;
     for (uint32_t i = 0; i < filter->run_count; i += KVR_RUNS_PER_MESSAGE) {
