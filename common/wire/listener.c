@@ -8,6 +8,11 @@ struct kvr_listener {
     uv_tcp_t tcp;
     struct kvr_channel_options options;
     uint16_t port;
+    /* takes a connection that finds no memory: libuv offers no other until one is taken */
+    uv_tcp_t spare;
+    bool spare_open;
+    bool wanted;    /* by another one */
+    uint32_t holds; /* handles that still point here */
     uint32_t young_count;
     struct kvr_channel *youngest, *oldest;
 };
@@ -58,6 +63,39 @@ static void name_it(struct kvr_channel *channel)
         kvr_address_print(&address, channel->name);
 }
 
+static void on_connection(uv_stream_t *stream, int result);
+
+static void let_go(struct kvr_listener *listener)
+{
+    if (--listener->holds == 0)
+        free(listener);
+}
+
+static void on_spare_closed(uv_handle_t *handle)
+{
+    struct kvr_listener *listener = handle->data;
+    bool again = listener->wanted && !uv_is_closing((uv_handle_t *)&listener->tcp);
+
+    listener->spare_open = listener->wanted = false;
+    if (again)
+        on_connection((uv_stream_t *)&listener->tcp, 0);
+    let_go(listener);
+}
+
+static void turn_away(struct kvr_listener *listener)
+{
+    if (listener->spare_open) {
+        listener->wanted = true;
+        return;
+    }
+    uv_tcp_init(listener->tcp.loop, &listener->spare);
+    listener->spare.data = listener;
+    listener->spare_open = true;
+    listener->holds++;
+    (void)uv_accept((uv_stream_t *)&listener->tcp, (uv_stream_t *)&listener->spare);
+    uv_close((uv_handle_t *)&listener->spare, on_spare_closed);
+}
+
 static void on_connection(uv_stream_t *stream, int result)
 {
     struct kvr_listener *listener = stream->data;
@@ -67,8 +105,10 @@ static void on_connection(uv_stream_t *stream, int result)
     if (result < 0)
         return; /* out of descriptors, most likely; it will be offered again */
     channel = kvr_channel_new(stream->loop, &listener->options);
-    if (channel == NULL)
+    if (channel == NULL) {
+        turn_away(listener);
         return;
+    }
     if (uv_accept(stream, (uv_stream_t *)&channel->tcp) != 0) {
         kvr_channel_close(channel);
         return;
@@ -87,7 +127,7 @@ static void on_connection(uv_stream_t *stream, int result)
 
 static void on_listener_closed(uv_handle_t *handle)
 {
-    free(handle->data);
+    let_go(handle->data);
 }
 
 static int start_listening(struct kvr_listener *listener, const struct sockaddr *socket)
@@ -129,6 +169,7 @@ kvr_status kvr_listener_open(uv_loop_t *loop, const char *text,
     listener->options = *options;
     uv_tcp_init(loop, &listener->tcp);
     listener->tcp.data = listener;
+    listener->holds = 1;
     result = start_listening(listener, (const struct sockaddr *)&socket);
     if (result < 0) {
         kvr_listener_close(listener);

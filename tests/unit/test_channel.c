@@ -309,6 +309,37 @@ static void channel_by_name(void **state)
     kvr_channel_close(channel);
 }
 
+static bool no_memory;
+
+struct kvr_channel *__real_kvr_channel_new(uv_loop_t *with,
+                                           const struct kvr_channel_options *options);
+struct kvr_channel *__wrap_kvr_channel_new(uv_loop_t *with,
+                                           const struct kvr_channel_options *options);
+
+struct kvr_channel *__wrap_kvr_channel_new(uv_loop_t *with,
+                                           const struct kvr_channel_options *options)
+{
+    return no_memory ? NULL : __real_kvr_channel_new(with, options);
+}
+
+/* Who comes when there is no memory is turned away; who comes later is served. */
+static void channel_listens_on_after_want_of_memory(void **state)
+{
+    int turned_away[4];
+    char byte;
+
+    (void)state;
+    no_memory = true;
+    for (int i = 0; i < 4; i++)
+        turned_away[i] = raw_socket();
+    for (int i = 0; i < 4; i++) {
+        RUN_UNTIL(recv(turned_away[i], &byte, 1, MSG_DONTWAIT) == 0);
+        close(turned_away[i]);
+    }
+    no_memory = false;
+    (void)dial();
+}
+
 #define channel_test(function) cmocka_unit_test_setup_teardown(function, begin, end)
 
 int main(void)
@@ -324,6 +355,7 @@ int main(void)
         channel_test(channel_says_why_it_cannot_connect),
         channel_test(channel_two_listeners_one_port),
         channel_test(channel_by_name),
+        channel_test(channel_listens_on_after_want_of_memory),
     };
 
     return cmocka_run_group_tests_name("channel", tests, NULL, NULL);
