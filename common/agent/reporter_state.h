@@ -1,0 +1,84 @@
+/* Between the files of the reporter; nobody else includes it. */
+#ifndef KVR_AGENT_REPORTER_STATE_H
+#define KVR_AGENT_REPORTER_STATE_H
+
+#include <curl/curl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "agent/reporter.h"
+#include "agent/spool.h"
+#include "base/address.h"
+#include "base/ring.h"
+
+#define BATCH_NS     (200 * KVR_MS) /* an event waits this long for others */
+#define ANSWER_BYTES 512            /* what is kept of it */
+#define URL_BYTES    (KVR_ADDRESS_TEXT_BYTES + 32)
+
+/* A batch in memory, encoded. */
+struct batch {
+    struct batch *next;
+    struct kvr_spool_record record;
+    uint8_t *report;
+};
+
+struct kvr_reporter {
+    struct kvr_reporter_options options;
+    char agent[KVR_NAME_BYTES];
+    char url[URL_BYTES];
+    bool counting_only;
+
+    /* loop thread → reporter thread */
+    struct kvr_ring ring;
+    _Atomic bool asleep, stopping;
+    int wake_fd;
+    pthread_mutex_t facts_lock;
+    struct kvr_agent_facts facts; /* by facts_lock, as the next three */
+    bool facts_given, alive;      /* alive: the loop gave facts since the last post */
+    uint64_t facts_version;
+
+    /* for kvr_reporter_stats */
+    _Atomic uint64_t emitted, acknowledged, dropped, posts, posts_failed;
+    _Atomic bool connected;
+
+    /* the reporter thread's own */
+    pthread_t thread;
+    struct kvr_event *gathered;
+    uint32_t gathered_count;
+    kvr_ns gathered_since;
+    uint64_t sequence_next;
+    struct batch *oldest, *newest;
+    size_t memory_bytes;
+    struct kvr_spool *spool; /* older than everything in memory */
+    CURLM *multi;
+    CURL *easy;
+    struct curl_slist *headers;
+    uint8_t *body; /* of the post under way */
+    bool posting;
+    struct kvr_spool_record posted; /* event_count 0: only a sign of life */
+    uint64_t facts_posted;
+    kvr_ns last_post, retry_at, retry_ns;
+    bool leaving_posted;
+    uint8_t answer[ANSWER_BYTES];
+    size_t answer_bytes;
+};
+
+/* reporter_backlog.c: what was not acknowledged yet, oldest first */
+/* Takes events out of the ring; now_or_never: does not wait for more of them. */
+void reporter_gather(struct kvr_reporter *reporter, kvr_ns now, bool now_or_never);
+bool reporter_front(struct kvr_reporter *reporter, struct kvr_spool_record *ret_record);
+bool reporter_read_front(struct kvr_reporter *reporter, const struct kvr_spool_record *record,
+                         uint8_t *report);
+void reporter_drop_front(struct kvr_reporter *reporter);
+/* Memory past its bound goes to the spool, oldest first, so that the spool stays the older part. */
+void reporter_spill(struct kvr_reporter *reporter, size_t memory_bytes_max);
+void reporter_backlog_done(struct kvr_reporter *reporter);
+
+/* reporter_post.c: one post at a time */
+KVR_MUST_CHECK kvr_status reporter_post_open(struct kvr_reporter *reporter,
+                                             struct kvr_error *error);
+void reporter_post(struct kvr_reporter *reporter, kvr_ns now, bool leaving);
+void reporter_post_drive(struct kvr_reporter *reporter, kvr_ns now);
+void reporter_post_close(struct kvr_reporter *reporter);
+
+#endif
