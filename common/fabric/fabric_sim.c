@@ -316,7 +316,8 @@ static kvr_status endpoint_write(struct kvr_endpoint *endpoint,
     assert(!endpoint->stopped && kvr_fabric_takes(facts, write->pieces, write->piece_count));
     if (endpoint->failed)
         return KVR_RAIL_FAILED;
-    if (endpoint->outstanding >= facts->outstanding_max || sim_chance(net, net->options.again_chance))
+    if (endpoint->outstanding >= facts->outstanding_max ||
+        sim_chance(net, net->options.again_chance))
         return KVR_AGAIN;
     made = write_new(net, &index);
     made->endpoint = endpoint;

@@ -36,7 +36,7 @@ struct kvr_endpoint {
     struct kvr_rail *rail;
     uint32_t number; /* its address: unique in the net, never used again */
     bool stopped, closed;
-    bool failed; /* its card is gone: writes are refused, and none lands */
+    bool failed;          /* its card is gone: writes are refused, and none lands */
     uint32_t outstanding; /* accepted and not completed */
     struct kvr_completion *queue;
     uint32_t queue_first, queue_count, queue_capacity;
