@@ -169,6 +169,10 @@ static void merge_side(struct transfer_side *side, const struct kvr_event *event
     transfer_stage stage;
 
     side->rails |= event->rails;
+    if (side->lost) { /* it was only far away */
+        side->lost = false;
+        side->detail[0] = '\0';
+    }
     if (!stage_of(event->kind, &stage))
         return;
     if (side->at_ns[stage] == 0)
@@ -179,7 +183,6 @@ static void merge_side(struct transfer_side *side, const struct kvr_event *event
         memcpy(side->detail, event->detail, sizeof(side->detail));
     if (stage == STAGE_ENDED) {
         side->ended = true;
-        side->lost = false;
         side->outcome = event->outcome;
     }
 }

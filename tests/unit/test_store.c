@@ -344,6 +344,49 @@ static void silence_is_told_until_it_is_settled(void **state)
     assert_true(fleet_next_silent(fixture->fleet, 9 * KVR_S, KVR_S, name));
 }
 
+static void lose(struct fixture *fixture, const char *agent)
+{
+    struct kvr_error error;
+
+    assert_true(store_begin(fixture->store));
+    assert_int_equal(apply_agent_gone(fixture->apply, agent, 0, "it fell silent", &error), KVR_OK);
+    assert_int_equal(apply_flush(fixture->apply, &error), KVR_OK);
+    assert_true(store_commit(fixture->store));
+    apply_reset(fixture->apply);
+}
+
+/* The same start of an agent speaks again: it was only far away, and what it says holds. */
+static void lost_agent_that_speaks_is_not_lost(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvr_event source = event_of(KVR_EVENT_MATCHED, KVR_ROLE_SOURCE, 5, 10);
+    struct kvr_event target[] = {event_of(KVR_EVENT_MATCHED, KVR_ROLE_TARGET, 5, 10),
+                                 event_of(KVR_EVENT_FIRST_LAND, KVR_ROLE_TARGET, 5, 30),
+                                 event_of(KVR_EVENT_ENDED, KVR_ROLE_TARGET, 5, 40)};
+    struct kvr_report report = report_of("prefill-0", 1, &source, 1);
+    struct transfer transfer;
+    uint64_t acknowledged;
+
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    report = report_of("decode-0", 1, target, 1);
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    lose(fixture, "prefill-0");
+    lose(fixture, "decode-0");
+    transfer = get(fixture, 5);
+    assert_int_equal(transfer.state, STATE_LOST);
+    assert_string_equal(transfer_detail(&transfer), "it fell silent");
+
+    report = report_of("decode-0", 2, target + 1, 1);
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    transfer = get(fixture, 5);
+    assert_int_equal(transfer.state, STATE_FIRST_LAND);
+    report = report_of("decode-0", 3, target + 2, 1);
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    transfer = get(fixture, 5);
+    assert_int_equal(transfer.state, STATE_DONE);
+    assert_string_equal(transfer.sides[KVR_ROLE_TARGET].detail, "");
+}
+
 /* ---- versions ---- */
 
 static void execute(const struct fixture *fixture, const char *sql)
@@ -452,6 +495,7 @@ int main(void)
         WITH_STORE(store_lets_a_restarted_agent_end_its_transfers),
         WITH_STORE(store_pages_from_new_to_old),
         WITH_STORE(store_prunes_what_is_old),
+        WITH_STORE(lost_agent_that_speaks_is_not_lost),
         WITH_STORE(silence_is_told_until_it_is_settled),
         WITH_STORE(store_refuses_a_newer_database),
         WITH_STORE(store_backs_up_an_older_database),
