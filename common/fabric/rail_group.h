@@ -9,7 +9,7 @@
  * m there, our rail i is paired with the peer's rail i mod m, and the peer's rails j ≥ n with our
  * rail j mod n. Chunks go to whichever pair has room, so a slow rail takes less. A pair whose write
  * failed, or whose writes have been silent for silence_ns, is broken until the peer's rail or our
- * rail has a new epoch.
+ * rail has a new epoch; from then on one write at a time is risked on it until one settles well.
  *
  * Memory: everything is allocated by kvr_group_open; step allocates nothing. */
 #ifndef KVR_FABRIC_RAIL_GROUP_H

@@ -9,6 +9,7 @@
 /* Writes of one link that have settled and are not taken out of its counts yet. */
 struct settled {
     struct group_link *link;
+    bool failed;
     uint32_t writes;
     uint64_t bytes;
 };
@@ -22,6 +23,7 @@ static void settled_count(struct kvr_group *group, const struct settled *settled
     link->writes -= settled->writes;
     link->bytes -= settled->bytes;
     link->progress_at = group->now;
+    link->doubted = link->doubted && settled->failed;
     link->again_count = 0;
     rail->writes -= settled->writes;
     rail->bytes -= settled->bytes;
@@ -34,7 +36,8 @@ static void settled_count(struct kvr_group *group, const struct settled *settled
 /* Takes a flight out of every count and tells the user: its one `written`. */
 static void settle(struct kvr_group *group, struct group_flight *flight, kvr_status status)
 {
-    struct settled settled = {.link = flight->link, .writes = 1, .bytes = flight->bytes};
+    struct settled settled = {
+        .link = flight->link, .failed = status != KVR_OK, .writes = 1, .bytes = flight->bytes};
     struct kvr_pair pair = flight->link->pair;
 
     flight_free(&group->flights, flight);

@@ -27,6 +27,7 @@ void group_link_break(struct kvr_group *group, struct group_link *link, kvr_stat
     if (link->state != LINK_USABLE)
         return;
     link->state = LINK_BROKEN;
+    link->doubted = true;
     tell_broken(group, link, status);
 }
 
@@ -168,11 +169,13 @@ void group_peer_rail(struct kvr_group *group, const struct kvr_group_message *me
     *present = *successor;
     for (uint32_t k = 0; k < peer->link_count; k++) {
         const struct kvr_pair pair = peer->links[k]->pair;
+        bool doubted = peer->links[k]->doubted;
 
         if (pair.target_rail != successor->rail)
             continue;
         link_retire(group, peer->links[k]);
         peer->links[k] = link_make(group, message->index, pair.rail, present);
+        peer->links[k]->doubted |= doubted;
     }
     give_back(group, KVR_GROUP_PEER_RAIL_SET, message, KVR_OK);
 }

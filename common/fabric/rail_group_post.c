@@ -55,9 +55,11 @@ static bool room(const struct kvr_group *group, const struct group_link *link, u
     uint64_t bytes = FREE_SHARE * (group->window_bytes - rail->bytes);
 
     if (rail->writes >= rail->writes_max || rail->bytes >= group->window_bytes ||
-        link->writes >= writes || link->bytes >= bytes)
+        link->writes >= writes || link->bytes >= bytes || (link->doubted && link->writes > 0))
         return false;
     *ret_writes = (uint32_t)((writes - link->writes + FREE_SHARE) / (FREE_SHARE + 1));
+    if (link->doubted)
+        *ret_writes = 1;
     *ret_bytes = (bytes - link->bytes + FREE_SHARE) / (FREE_SHARE + 1);
     return true;
 }

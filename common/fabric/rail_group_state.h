@@ -50,6 +50,7 @@ struct group_link {
     uint32_t peer;
     struct kvr_pair pair;
     bool inserted; /* handle is valid on the rail's present endpoint */
+    bool doubted;  /* it failed: until a write settles well, one at a time is risked on it */
     uint64_t handle;
     uint32_t writes; /* accepted and not yet settled */
     uint64_t bytes;

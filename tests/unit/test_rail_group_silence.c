@@ -142,6 +142,26 @@ static void silence_breaks_one_of_two(void **state)
     kvr_group_close(bench.group);
 }
 
+/* A rail that is still dead takes one write with it every time that it is tried, not a window. */
+static void silence_makes_a_pair_doubted(void **state)
+{
+    struct bench bench;
+    struct kvr_pair pair;
+
+    (void)state;
+    open_silent(&bench, 1);
+    assert_int_equal(post(&bench, 0, &pair), KVR_OK);
+    assert_int_equal(broken_at(&bench, SILENCE + 1), 1);
+    command(&bench, KVR_GROUP_RECYCLE, 0, NULL);
+    assert_int_equal(post(&bench, 0, &pair), KVR_OK);
+    assert_int_equal(post(&bench, 0, &pair), KVR_AGAIN);
+    finish(bench.rails[0].newest, 0, KVR_OK);
+    kvr_group_step(bench.group, 1);
+    assert_int_equal(post(&bench, 0, &pair), KVR_OK);
+    assert_int_equal(post(&bench, 0, &pair), KVR_OK);
+    kvr_group_close(bench.group);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -151,6 +171,7 @@ int main(void)
         cmocka_unit_test(silence_breaks_what_always_refuses),
         cmocka_unit_test(silence_forgets_an_old_refusal),
         cmocka_unit_test(silence_breaks_one_of_two),
+        cmocka_unit_test(silence_makes_a_pair_doubted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
