@@ -392,6 +392,7 @@ struct agent_series {
     FILE *out;
     int counter;                                               /* which kvr_counter */
     uint64_t (*of_rail)(const struct kvr_rail_snapshot *rail); /* which value of a rail */
+    int rail_counter;                                          /* which kvr_rail_counter */
     const char *name;
     uint64_t up[2], total[2]; /* agents by role */
 };
@@ -451,6 +452,36 @@ static void write_rails_of(void *self, const struct agent_view *agent)
     }
 }
 
+static void write_rail_counters_of(void *self, const struct agent_view *agent)
+{
+    struct agent_series *series = self;
+    double unit = kvr_rail_counter_facts((kvr_rail_counter)series->rail_counter)->unit;
+
+    for (uint32_t i = 0; i < agent->facts->rail_count; i++) {
+        const struct kvr_rail_snapshot *rail = &agent->facts->rails[i];
+
+        fprintf(series->out, "kvrail_%s{", series->name);
+        write_label(series->out, "agent", agent->row.name);
+        fprintf(series->out, ",rail=\"%u\",", i);
+        write_label(series->out, "provider", rail->provider);
+        fprintf(series->out, "} %.15g\n", (double)rail->counters[series->rail_counter] * unit);
+    }
+}
+
+static void write_rail_counters(struct fleet *fleet, kvr_ns now, struct agent_series *series)
+{
+    for (int i = 0; i < KVR_RAIL_COUNTER_END; i++) {
+        const struct kvr_rail_counter_facts *facts = kvr_rail_counter_facts((kvr_rail_counter)i);
+        char name[64];
+
+        snprintf(name, sizeof(name), "rail_%s%s", facts->name, facts->gauge ? "" : "_total");
+        head(series->out, name, facts->gauge ? "gauge" : "counter", facts->text);
+        series->name = name;
+        series->rail_counter = i;
+        fleet_each(fleet, now, write_rail_counters_of, series);
+    }
+}
+
 static uint64_t rail_bytes(const struct kvr_rail_snapshot *rail)
 {
     return rail->bytes;
@@ -487,6 +518,7 @@ static void write_agents(struct fleet *fleet, kvr_ns now, FILE *out)
     series.name = "rail_writes_total";
     series.of_rail = rail_writes;
     fleet_each(fleet, now, write_rails_of, &series);
+    write_rail_counters(fleet, now, &series);
     head(out, "events_dropped_total", "counter",
          "Events that an agent lost before they came here.");
     fleet_each(fleet, now, write_dropped, &series);

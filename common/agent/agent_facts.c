@@ -14,6 +14,7 @@ static void rail_snapshot(const struct kvr_agent *agent, uint32_t index,
     const struct kvr_rail_facts *facts = agent->fabric.ops->rail_facts(agent->rails[index]);
     struct kvr_rail_address address = kvr_group_address(agent->group, index);
     struct kvr_rail_counters counters = kvr_group_counters(agent->group, index);
+    struct kvr_group_thread_counters thread = kvr_group_thread_counters(agent->thread);
 
     memcpy(rail->name, facts->name, sizeof(rail->name));
     memcpy(rail->provider, facts->provider, sizeof(rail->provider));
@@ -24,6 +25,15 @@ static void rail_snapshot(const struct kvr_agent *agent, uint32_t index,
     rail->bytes = agent->machine.landed != NULL ? agent->machine.landed(agent->machine.self, index)
                                                 : counters.bytes;
     rail->writes = agent->machine.role == KVR_ROLE_SOURCE ? counters.writes : counters.arrivals;
+    rail->counters[KVR_RAIL_BATCHES] = counters.batches;
+    rail->counters[KVR_RAIL_REFUSALS] = counters.again;
+    rail->counters[KVR_RAIL_IN_FLIGHT] = counters.in_flight;
+    rail->counters[KVR_RAIL_WINDOW] = counters.window_writes;
+    rail->counters[KVR_RAIL_POST_TIME] = counters.post_ns;
+    rail->counters[KVR_RAIL_COMPLETION_TIME] = counters.completion_ns;
+    rail->counters[KVR_RAIL_SPIN_TIME] = thread.spin_ns;
+    rail->counters[KVR_RAIL_SLEEP_TIME] = thread.sleep_ns;
+    rail->counters[KVR_RAIL_CPU_TIME] = thread.cpu_ns;
 }
 
 static void engine_snapshot(const struct kvr_agent *agent, uint32_t index,

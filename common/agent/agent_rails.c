@@ -79,6 +79,7 @@ kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error)
         .window_bytes = config->window_bytes,
         .silence_ns = KVR_BEATS_MAX * kvr_agent_time(config, config->heartbeat),
         .absence_ns = KVR_BEATS_MAX * kvr_agent_time(config, config->heartbeat) / 2,
+        .clock = kvr_clock_now,
         .user = agent->machine.user,
     };
     struct kvr_group_thread_options thread = {

@@ -95,6 +95,7 @@ kvr_status kvr_group_open(const struct kvr_group_options *options, struct kvr_gr
         return kvr_error_set(error, KVR_NO_MEMORY, "rail_group", "no memory for a rail group");
     pthread_mutex_init(&group->address_lock, NULL);
     group->ops = options->fabric->ops;
+    group->clock = options->clock;
     group->user = options->user;
     group->retry_at = group->silence_at = KVR_NEVER;
     group->silence_ns = options->silence_ns;
@@ -276,6 +277,10 @@ struct kvr_rail_counters kvr_group_counters(const struct kvr_group *group, uint3
         .failures = READ(failures),
         .recycles = READ(recycles),
         .stale = READ(stale),
+        .batches = READ(batches),
+        .post_ns = READ(post_ns),
+        .completion_ns = READ(completion_ns),
+        .window_writes = group->rails[rail].writes_max,
     };
 #undef READ
 

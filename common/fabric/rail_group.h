@@ -121,6 +121,7 @@ struct kvr_group_options {
     kvr_ns silence_ns;
     kvr_ns absence_ns;     /* half of the heartbeat bound (rule 8); 0: never */
     uint32_t ring_entries; /* of each ring, a power of two; 0: 4096 */
+    kvr_ns (*clock)(void); /* to time posting with; NULL in virtual time */
     struct kvr_group_user user;
 };
 
@@ -166,7 +167,12 @@ struct kvr_rail_address kvr_group_address(const struct kvr_group *group, uint32_
 /* Any thread: counters of one rail, each growing only. */
 struct kvr_rail_counters {
     uint64_t writes, bytes, arrivals, again, failures, recycles, in_flight;
-    uint64_t stale; /* completions that name no write in flight */
+    uint64_t batches;       /* doorbells: writes / batches is the size of a batch */
+    uint64_t post_ns;       /* spent in posting batches; 0 without a clock */
+    uint64_t completion_ns; /* from post to completion, of all writes, to a step's accuracy: what it
+                               grows by in a second is how many were in flight */
+    uint64_t window_writes; /* how many may be in flight */
+    uint64_t stale;         /* completions that name no write in flight */
 };
 struct kvr_rail_counters kvr_group_counters(const struct kvr_group *group, uint32_t rail);
 

@@ -11,7 +11,7 @@ struct settled {
     struct group_link *link;
     bool failed;
     uint32_t writes;
-    uint64_t bytes;
+    uint64_t bytes, waited_ns; /* waited: from post to now, of all */
 };
 
 static void settled_count(struct kvr_group *group, const struct settled *settled)
@@ -29,6 +29,7 @@ static void settled_count(struct kvr_group *group, const struct settled *settled
     rail->bytes -= settled->bytes;
     group->outstanding -= settled->writes;
     group_count(&rail->counters.settled, settled->writes);
+    group_count(&rail->counters.completion_ns, settled->waited_ns);
     if (link->state == LINK_RETIRED && link->writes == 0)
         group_link_remove(group, link);
 }
@@ -36,8 +37,11 @@ static void settled_count(struct kvr_group *group, const struct settled *settled
 /* Takes a flight out of every count and tells the user: its one `written`. */
 static void settle(struct kvr_group *group, struct group_flight *flight, kvr_status status)
 {
-    struct settled settled = {
-        .link = flight->link, .failed = status != KVR_OK, .writes = 1, .bytes = flight->bytes};
+    struct settled settled = {.link = flight->link,
+                              .failed = status != KVR_OK,
+                              .writes = 1,
+                              .bytes = flight->bytes,
+                              .waited_ns = group->now - flight->posted_at};
     struct kvr_pair pair = flight->link->pair;
 
     flight_free(&group->flights, flight);
@@ -130,6 +134,7 @@ static unsigned complete_written(struct kvr_group *group, uint32_t rail_index,
         if (flight == NULL || flight->link != settled.link)
             break;
         settled.bytes += flight->bytes;
+        settled.waited_ns += now - flight->posted_at;
         flight_free(&group->flights, flight);
         user->written(user->self, now, flight->token, &settled.link->pair, KVR_OK);
     }

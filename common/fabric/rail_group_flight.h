@@ -13,8 +13,8 @@ struct group_link;
 struct group_flight {
     uint64_t token;
     struct group_link *link;
-    uint64_t bytes;
-    uint32_t generation; /* odd while it is in flight */
+    uint64_t bytes, posted_at; /* posted_at: the step's now */
+    uint32_t generation;       /* odd while it is in flight */
 };
 
 struct group_flights {

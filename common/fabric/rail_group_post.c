@@ -155,8 +155,10 @@ static void accepted(struct kvr_group *group, struct group_peer *peer, struct gr
     group_count(&rail->counters.bytes, bytes);
     peer->batch_writes -= writes;
     peer->batch_bytes -= more ? bytes : 0;
-    if (!more)
+    if (!more) {
         peer->batch_link = NULL;
+        group_count(&rail->counters.batches, 1);
+    }
 }
 
 static void refused(struct kvr_group *group, struct group_link *link)
@@ -206,6 +208,7 @@ static inline kvr_status post_flight(struct kvr_group *group, struct group_link 
     flight->token = token;
     flight->link = link;
     flight->bytes = bytes;
+    flight->posted_at = group->now;
     status = write_on(group, link, write);
     if (status == KVR_OK)
         link->rail->unrung = write->more;
@@ -415,6 +418,7 @@ static kvr_status run_on(struct kvr_group *group, struct group_peer *peer,
     uint32_t most = lane.link->again_count > 0 ? 1 : peer->batch_writes, posted = 0;
     uint64_t posted_bytes = 0, bytes;
     kvr_status status = KVR_OK, tried = KVR_OK; /* tried: what the provider said */
+    kvr_ns began = group->clock != NULL ? group->clock() : 0;
 
     if (most > run->count)
         most = run->count;
@@ -431,6 +435,8 @@ static kvr_status run_on(struct kvr_group *group, struct group_peer *peer,
         posted_bytes += tried == KVR_OK ? bytes : 0;
     }
     *ret_posted = posted;
+    if (group->clock != NULL)
+        group_count(&lane.link->rail->counters.post_ns, group->clock() - began);
     if (posted > 0)
         accepted(group, peer, lane.link, posted, posted_bytes, false);
     return tried == KVR_OK ? status : not_accepted(group, peer, lane.link, tried);

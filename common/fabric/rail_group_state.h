@@ -14,6 +14,7 @@
 /* Any thread reads them, the group thread alone writes them. */
 struct group_counters {
     _Atomic uint64_t writes, bytes, settled, arrivals, again, failures, recycles, stale;
+    _Atomic uint64_t batches, post_ns, completion_ns;
 };
 
 static inline void group_count(_Atomic uint64_t *counter, uint64_t more)
@@ -77,7 +78,8 @@ struct group_peer {
 struct kvr_group {
     const struct kvr_fabric_ops *ops;
     struct kvr_group_user user;
-    kvr_ns now; /* of this step */
+    kvr_ns now;            /* of this step */
+    kvr_ns (*clock)(void); /* NULL: nothing is timed */
     uint32_t rail_count;
     struct group_rail rails[KVR_RAILS_MAX];
     struct group_peer *peers; /* KVR_PEERS_MAX */

@@ -93,7 +93,8 @@ static bool group_open(struct bench_post_rig *rig)
     struct kvr_group_options options = {.fabric = &rig->fabric,
                                         .rails = rig->rails,
                                         .rail_count = rig->options.rails,
-                                        .window_bytes = 1ull << 32};
+                                        .window_bytes = 1ull << 32,
+                                        .clock = kvr_clock_now};
     struct kvr_error error = {0};
 
     rig->null = (struct kvr_fabric_null){.pieces = rig->options.pieces,

@@ -30,6 +30,17 @@ static const char *const counter_texts[] = {
 #undef X
 };
 
+static const struct kvr_rail_counter_facts rail_counters[] = {
+#define X(symbol, name, gauge, unit, text) {name, text, gauge, unit},
+    KVR_RAIL_COUNTER_LIST(X)
+#undef X
+};
+
+const struct kvr_rail_counter_facts *kvr_rail_counter_facts(kvr_rail_counter counter)
+{
+    return &rail_counters[counter];
+}
+
 const char *kvr_rail_state_name(kvr_rail_state state)
 {
     return state >= 0 && state < KVR_RAIL_STATE_END ? rail_states[state] : "?";
@@ -84,7 +95,13 @@ static void event_to_proto(const struct kvr_event *event, Kvrail__Report__Event 
     proto->detail = text(event->detail);
 }
 
-static void rail_to_proto(const struct kvr_rail_snapshot *rail, Kvrail__Report__Rail *proto)
+/* What the counters of one rail are encoded from. */
+struct rail_counter_space {
+    Kvrail__Report__Counter counters[KVR_RAIL_COUNTER_END], *list[KVR_RAIL_COUNTER_END];
+};
+
+static void rail_to_proto(const struct kvr_rail_snapshot *rail, Kvrail__Report__Rail *proto,
+                          struct rail_counter_space *space)
 {
     kvrail__report__rail__init(proto);
     proto->name = text(rail->name);
@@ -95,6 +112,14 @@ static void rail_to_proto(const struct kvr_rail_snapshot *rail, Kvrail__Report__
     proto->speed_bps = rail->speed_bps;
     proto->bytes = rail->bytes;
     proto->writes = rail->writes;
+    for (int i = 0; i < KVR_RAIL_COUNTER_END; i++) {
+        kvrail__report__counter__init(&space->counters[i]);
+        space->counters[i].name = text(rail_counters[i].name);
+        space->counters[i].value = rail->counters[i];
+        space->list[i] = &space->counters[i];
+    }
+    proto->n_counters = KVR_RAIL_COUNTER_END;
+    proto->counters = space->list;
 }
 
 static void engine_to_proto(const struct kvr_engine_facts *engine, Kvrail__Report__Engine *proto)
@@ -117,6 +142,7 @@ struct encoding {
     Kvrail__Report__Report report;
     Kvrail__Report__Facts facts;
     Kvrail__Report__Rail rails[KVR_RAILS_MAX], *rail_list[KVR_RAILS_MAX];
+    struct rail_counter_space rail_counters[KVR_RAILS_MAX];
     Kvrail__Report__Engine engines[KVR_ENGINES_MAX], *engine_list[KVR_ENGINES_MAX];
     Kvrail__Report__Counter counters[KVR_COUNTER_END], *counter_list[KVR_COUNTER_END];
     Kvrail__Report__Event events[KVR_REPORT_EVENTS_MAX], *event_list[KVR_REPORT_EVENTS_MAX];
@@ -136,7 +162,7 @@ static void facts_to_proto(const struct kvr_agent_facts *facts, struct encoding 
     proto->transfers_live = facts->transfers_live;
     proto->peers_up = facts->peers_up;
     for (uint32_t i = 0; i < facts->rail_count; i++) {
-        rail_to_proto(&facts->rails[i], &encoding->rails[i]);
+        rail_to_proto(&facts->rails[i], &encoding->rails[i], &encoding->rail_counters[i]);
         encoding->rail_list[i] = &encoding->rails[i];
     }
     proto->n_rails = facts->rail_count;
@@ -353,6 +379,10 @@ static const char *rail_from_proto(const Kvrail__Report__Rail *proto,
     rail->speed_bps = proto->speed_bps;
     rail->bytes = proto->bytes;
     rail->writes = proto->writes;
+    for (size_t i = 0; i < proto->n_counters; i++)
+        for (int k = 0; k < KVR_RAIL_COUNTER_END; k++)
+            if (strcmp(rail_counters[k].name, proto->counters[i]->name) == 0)
+                rail->counters[k] = proto->counters[i]->value;
     return NULL;
 }
 

@@ -68,6 +68,39 @@ typedef enum kvr_counter {
 const char *kvr_counter_name(kvr_counter counter);
 const char *kvr_counter_text(kvr_counter counter);
 
+/* Of one rail, since the agent started, or now (gauges). X(symbol, name, gauge, unit, what it
+ * says); the name is the metric's, without prefix and _total; unit is what one is, in the metric's.
+ * A new one needs a line here, and who fills it in. */
+#define KVR_RAIL_COUNTER_LIST(X)                                                                   \
+    X(KVR_RAIL_BATCHES, "batches", false, 1, "Doorbells: writes a doorbell are a batch.")          \
+    X(KVR_RAIL_REFUSALS, "refusals", false, 1,                                                     \
+      "Posts that the provider had no room for (EAGAIN).")                                         \
+    X(KVR_RAIL_IN_FLIGHT, "in_flight_writes", true, 1, "Writes posted and not completed.")         \
+    X(KVR_RAIL_WINDOW, "window_writes", true, 1, "Writes that may be in flight.")                  \
+    X(KVR_RAIL_POST_TIME, "post_seconds", false, 1e-9, "Spent in posting.")                        \
+    X(KVR_RAIL_COMPLETION_TIME, "completion_seconds", false, 1e-9,                                 \
+      "From post to completion, of all writes: its rate is the mean number in flight.")            \
+    X(KVR_RAIL_SPIN_TIME, "thread_spin_seconds", false, 1e-9,                                      \
+      "The rail's thread polled and nothing moved; the same for all rails of a group.")            \
+    X(KVR_RAIL_SLEEP_TIME, "thread_sleep_seconds", false, 1e-9,                                    \
+      "The rail's thread slept; the same for all rails of a group.")                               \
+    X(KVR_RAIL_CPU_TIME, "thread_cpu_seconds", false, 1e-9,                                        \
+      "CPU time of the rail's thread; the same for all rails of a group.")
+
+typedef enum kvr_rail_counter {
+#define X(symbol, name, gauge, unit, text) symbol,
+    KVR_RAIL_COUNTER_LIST(X)
+#undef X
+        KVR_RAIL_COUNTER_END
+} kvr_rail_counter;
+
+struct kvr_rail_counter_facts {
+    const char *name, *text;
+    bool gauge;
+    double unit;
+};
+const struct kvr_rail_counter_facts *kvr_rail_counter_facts(kvr_rail_counter counter);
+
 struct kvr_rail_snapshot {
     char name[KVR_NAME_BYTES]; /* the card's, as libfabric shows it */
     char provider[KVR_PROVIDER_BYTES];
@@ -76,6 +109,7 @@ struct kvr_rail_snapshot {
     kvr_rail_state state;
     uint64_t speed_bps;     /* bits per second of the link; 0: unknown */
     uint64_t bytes, writes; /* since the agent's start: posted (prefill) or landed (decode) */
+    uint64_t counters[KVR_RAIL_COUNTER_END];
 };
 
 struct kvr_engine_facts {

@@ -51,3 +51,24 @@ says "$work/topo" '^tcp .* lo '
 says "$work/topo" '^shm '
 "$bin/kvrail" topo --provider tcp --json >"$work/topo.json"
 says "$work/topo.json" '"provider_path"'
+
+# What the rails did is in the metrics: writes, in batches, that took some time each, and nothing is
+# under way any more.
+rail_metric() {
+    curl -s "http://$scheduler/metrics" |
+        awk -v name="kvrail_rail_$1{agent=\"$2\"" 'index($0, name) == 1 { sum += $2 } END { print sum + 0 }'
+}
+curl -s "http://$scheduler/metrics" >"$work/metrics"
+says "$work/metrics" '^# TYPE kvrail_rail_in_flight_writes gauge'
+tries=0
+while [ "$(rail_metric writes_total prefill-0)" = 0 ] || [ "$(rail_metric in_flight_writes prefill-0)" != 0 ]; do
+    tries=$((tries + 1))
+    [ $tries -le 50 ] || fail "no writes of prefill-0: $(grep rail_ "$work/metrics")"
+    sleep 0.1
+done
+writes=$(rail_metric writes_total prefill-0)
+batches=$(rail_metric batches_total prefill-0)
+[ "$batches" -gt 0 ] && [ "$batches" -le "$writes" ] || fail "$writes writes in $batches batches"
+for metric in post_seconds_total completion_seconds_total thread_sleep_seconds_total thread_cpu_seconds_total window_writes; do
+    [ "$(rail_metric $metric prefill-0 | awk '{ print ($1 > 0) }')" = 1 ] || fail "$metric is 0"
+done

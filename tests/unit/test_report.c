@@ -45,6 +45,8 @@ static void sample_facts(struct kvr_agent_facts *facts)
         snprintf(facts->rails[i].name, KVR_NAME_BYTES, "rail%d", i);
         facts->rails[i].state = (kvr_rail_state)(i % KVR_RAIL_STATE_END);
         facts->rails[i].bytes = (uint64_t)i << 40;
+        for (int k = 0; k < KVR_RAIL_COUNTER_END; k++)
+            facts->rails[i].counters[k] = (uint64_t)k << 20 | (uint64_t)i;
     }
     facts->engine_count = 1;
     strcpy(facts->engines[0].model, "llama");
