@@ -39,6 +39,11 @@ refused 2 --heartbeat never -- $decode --heartbeat never
 refused 2 --wibble -- $decode --wibble
 refused 2 --name -- "$bin/decode-agent" --engine-socket "$work/a.sock"
 refused 2 missing.ini -- $decode --config "$work/missing.ini"
+# A decode-agent listens on its rails.
+for address in $(hostname -I 2>/dev/null); do
+    refused 1 "$address" --insecure -- $decode --rail "$address"
+    break
+done
 refused 1 10.255.255.1 -- $decode --rail 10.255.255.1 --insecure
 refused 1 /nowhere/state -- $decode --state-dir /nowhere/state
 refused 1 /nowhere/a.sock -- "$bin/decode-agent" --name a --engine-socket /nowhere/a.sock
