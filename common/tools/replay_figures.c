@@ -114,8 +114,7 @@ static void print_odd(const struct replay_setup *setup, const struct replay_figu
         fprintf(stream, "  %-22s agents say %" PRIu64 " bytes, pages hold %" PRIu64 "\n",
                 "COUNTS DIFFER", figures->bytes_reported, figures->bytes);
     if (setup->clipped > 0)
-        fprintf(stream, "  %-22s %u, cut to the pool's size\n", "clipped requests",
-                setup->clipped);
+        fprintf(stream, "  %-22s %u, cut to the pool's size\n", "clipped requests", setup->clipped);
 }
 
 void replay_figures_print(const struct replay_setup *setup, const struct replay_figures *figures,
