@@ -53,7 +53,8 @@ enum kvr_group_kind {
     KVR_GROUP_PAIR_BROKEN, /* index: peer; a: our rail; b: the peer's rail; c: epoch there; status
                             */
     KVR_GROUP_RAIL_ERROR, /* index: rail of ours; a: its epoch; status: its queue had an error entry
-                             that names no write of ours. Told once an epoch */
+                             that names no write of ours. Told once an epoch.
+                             KVR_FULL: it has worn out, or writes to nobody hold its window */
     KVR_GROUP_WOKE, /* a: how often it was; this process was stopped for longer than absence_ns:
                        nothing is posted to a peer before PROVEN */
     KVR_GROUP_KIND_USER = 100,

@@ -74,9 +74,14 @@ void group_link_remove(struct kvr_group *group, struct group_link *link)
 
 static void link_retire(struct kvr_group *group, struct group_link *link)
 {
+    kvr_ns silent_at = group->now + group->silence_ns / 2;
+
     link->state = LINK_RETIRED;
+    link->progress_at = group->now;
     if (link->writes == 0)
         group_link_remove(group, link);
+    else if (group->silence_ns > 0 && silent_at < group->silence_at)
+        group->silence_at = silent_at;
 }
 
 static struct group_link *link_make(struct kvr_group *group, uint32_t peer, uint32_t rail,
@@ -202,19 +207,37 @@ static bool link_owes(const struct kvr_group *group, const struct group_link *li
            (link->again_count > 0 && group->now < link->again_until + group->silence_ns / 2);
 }
 
-/* A link that is broken or retired keeps its writes until its endpoint is replaced: nothing is told
- * of it twice. */
+/* Whoever was to get these writes is gone. A card that goes on trying keeps their part of the window,
+ * all of it perhaps: only a fresh endpoint of ours ends that. */
+static void tell_stuck(struct kvr_group *group, struct group_link *link)
+{
+    struct kvr_group_message message = {
+        .kind = KVR_GROUP_RAIL_ERROR,
+        .index = link->pair.rail,
+        .a = group->rails[link->pair.rail].address.epoch,
+        .status = KVR_FULL,
+    };
+
+    link->progress_at = group->now;
+    kvr_group_tell(group, &message);
+}
+
+/* A link that is broken keeps its writes until its endpoint is replaced: nothing is told of it
+ * twice. One that is retired holds writes that can arrive nowhere. */
 void group_links_silent(struct kvr_group *group)
 {
     group->silence_at = KVR_NEVER;
     for (uint32_t i = 0; i < group->links.reach; i++) {
         struct group_link *link = kvr_pool_at(&group->links, i, NULL);
+        bool retired = link != NULL && link->state == LINK_RETIRED;
         kvr_ns end;
 
-        if (link == NULL || link->state != LINK_USABLE || !link_owes(group, link))
+        if (link == NULL || link->state == LINK_BROKEN || !link_owes(group, link))
             continue;
-        end = link->progress_at + group->silence_ns;
-        if (group->now >= end)
+        end = link->progress_at + (retired ? group->silence_ns / 2 : group->silence_ns);
+        if (group->now >= end && retired)
+            tell_stuck(group, link);
+        else if (group->now >= end)
             group_link_break(group, link, KVR_TIMED_OUT);
         else if (end < group->silence_at)
             group->silence_at = end;
