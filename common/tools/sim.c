@@ -17,6 +17,8 @@ struct sim_config {
     bool json, verbose, keep_going, list_mutants;
 };
 
+#define FAULT_HELP(symbol, name, mendable, text) name " (" text "); "
+
 static const struct kvr_option options[] = {
     {.name = "seeds",
      .section = "sim",
@@ -28,11 +30,8 @@ static const struct kvr_option options[] = {
      .section = "sim",
      .value = "NAME,…",
      KVR_OPTION_LIST(struct sim_config, faults),
-     .help = "Only these faults are injected; without it, all. They are: "
-#define X(symbol, name, mendable, text) name " (" text "); "
-             SIM_FAULT_LIST(X)
-#undef X
-             "or none."},
+     .help = "Only these faults are injected; without it, all. They are: " SIM_FAULT_LIST(
+         FAULT_HELP) "or none."},
     {.name = "json",
      .section = "sim",
      KVR_OPTION_BOOL(struct sim_config, json),
@@ -217,8 +216,8 @@ static bool faults_choose(const struct kvr_option_list *names)
                strcmp(names->items[i], sim_fault_name((sim_fault)fault)) != 0)
             fault++;
         if (fault == SIM_FAULT_COUNT) {
-            (void)!kvr_options_refuse(&command, "--faults: there is no fault \"%s\"; --help names them",
-                                names->items[i]);
+            (void)!kvr_options_refuse(
+                &command, "--faults: there is no fault \"%s\"; --help names them", names->items[i]);
             return false;
         }
         world.allowed |= 1u << fault;

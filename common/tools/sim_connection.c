@@ -194,7 +194,8 @@ static void packet_send(struct sim_connection *connection, uint32_t from, struct
     struct sim_end *end = &connection->ends[from];
     kvr_ns at = world->now + 1 + sim_some(world, world->message_ns);
 
-    if (sim_has(world, SIM_MESSAGE_LATE) && kvr_rng_below(&world->rng, 1000) < world->late_promille) {
+    if (sim_has(world, SIM_MESSAGE_LATE) &&
+        kvr_rng_below(&world->rng, 1000) < world->late_promille) {
         at += kvr_rng_below(&world->rng, kvr_rng_percent(&world->rng, 80) ? 5 * KVR_MS : 2 * KVR_S);
         sim_injected_until(world, SIM_MESSAGE_LATE, at);
     }

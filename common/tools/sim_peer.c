@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "tools/sim_world.h"
-#include "wire/compat.h"
 
 #define BACKOFF_MS_MIN 50
 #define BACKOFF_MS_MAX 1000
@@ -57,7 +56,7 @@ static kvr_ns wake_of(const struct sim_peer *peer)
                : wake;
 }
 
-static void arm(struct sim_peer *peer)
+void sim_peer_arm(struct sim_peer *peer)
 {
     struct sim_world *world = peer->agent->world;
     kvr_ns wake;
@@ -93,12 +92,12 @@ static void tick_run(struct sim_world *world, const struct sim_event *event)
         return;
     if (peer->dialed && !peer->dialing && peer->connection == NULL && world->now >= peer->redial_at)
         dial(peer);
-    arm(peer);
+    sim_peer_arm(peer);
 }
 
 /* ---- what a session does ------------------------------------------------------------------- */
 
-static void hello_fill(void *self, struct kvr_msg_hello *ret_hello)
+void sim_peer_hello(void *self, struct kvr_msg_hello *ret_hello)
 {
     const struct sim_peer *peer = self;
     struct sim_agent *agent = peer->agent;
@@ -155,7 +154,7 @@ static void session_writable(void *self, kvr_ns now)
         inbound_peer_writable(peer->agent->inbound, now, peer->index);
 }
 
-static void detach(struct sim_peer *peer)
+void sim_peer_detach(struct sim_peer *peer)
 {
     struct sim_connection *connection = peer->connection;
 
@@ -171,7 +170,7 @@ static void session_lost(void *self, kvr_ns now, kvr_status status, const char *
     struct sim_agent *agent = peer->agent;
 
     note(agent, "peer lost", NULL, peer->index, kvr_status_name(status));
-    detach(peer);
+    sim_peer_detach(peer);
     peer->live = peer->ending = peer->dialing = false;
     peer->life++;
     peer->lost_at = now;
@@ -183,14 +182,14 @@ static void session_lost(void *self, kvr_ns now, kvr_status status, const char *
         inbound_peer_lost(agent->inbound, now, peer->index, status, detail);
 }
 
-static void start(struct sim_peer *peer, bool dialed)
+void sim_peer_start(struct sim_peer *peer, bool dialed)
 {
     struct sim_world *world = peer->agent->world;
     uint32_t place = (uint32_t)(peer - peer->agent->peers);
     bool small = sim_has(world, SIM_QUEUE_FULL) && kvr_rng_percent(&world->rng, 30);
     struct kvr_session_options options = {
-        .sink = {peer, hello_fill, session_write, session_begun, session_message, session_writable,
-                 session_lost},
+        .sink = {peer, sim_peer_hello, session_write, session_begun, session_message,
+                 session_writable, session_lost},
         .decoder = world->memory->decoder,
         .beat_ms = (uint32_t)(SIM_SILENCE_NS / 3 / KVR_MS),
         .queue_bytes = KVR_SESSION_QUEUE_BYTES_MIN,
@@ -207,12 +206,11 @@ static void start(struct sim_peer *peer, bool dialed)
                               .backoff_ms = BACKOFF_MS_MIN,
                               .redial_at = world->now,
                               .armed_at = KVR_NEVER};
-    peer->session = kvr_session_init(world->memory->sessions[peer->agent->number][place], &options,
-                                     world->now);
+    peer->session =
+        kvr_session_init(world->memory->sessions[peer->agent->number][place], &options, world->now);
 }
 
-/* A place never used, else the one that has been free for longest; NULL: all are live. */
-static struct sim_peer *place_free(struct sim_agent *agent)
+struct sim_peer *sim_peer_place(struct sim_agent *agent)
 {
     struct sim_peer *oldest = NULL;
 
@@ -235,7 +233,7 @@ static void redial_later(struct sim_peer *peer)
                       kvr_rng_below(&world->rng, peer->backoff_ms * KVR_MS / 2);
     peer->backoff_ms =
         peer->backoff_ms * 2 < BACKOFF_MS_MAX ? peer->backoff_ms * 2 : BACKOFF_MS_MAX;
-    arm(peer);
+    sim_peer_arm(peer);
 }
 
 /* a: life. */
@@ -243,8 +241,7 @@ static void dialed_run(struct sim_world *world, const struct sim_event *event)
 {
     struct sim_peer *peer = event->object;
 
-    if (peer->life != event->a || !peer->live ||
-        sim_agent_deferred(peer->agent, event, world->now))
+    if (peer->life != event->a || !peer->live || sim_agent_deferred(peer->agent, event, world->now))
         return;
     peer->dialing = false;
     if (!peer->other->alive || world->now < world->apart_until) {
@@ -254,7 +251,7 @@ static void dialed_run(struct sim_world *world, const struct sim_event *event)
     peer->connection = sim_connection_open(world, peer, peer->other);
     peer->end = 0;
     kvr_session_connected(peer->session, world->now);
-    arm(peer);
+    sim_peer_arm(peer);
 }
 
 static void dial(struct sim_peer *peer)
@@ -272,10 +269,9 @@ kvr_status sim_peer_dial(struct sim_agent *agent, const char *address, uint32_t 
     struct sim_peer *peer = NULL;
 
     for (uint32_t i = 0; i < SIM_PEERS && peer == NULL; i++)
-        if (agent->peers[i].other != NULL &&
-            strcmp(agent->peers[i].other->address, address) == 0)
+        if (agent->peers[i].other != NULL && strcmp(agent->peers[i].other->address, address) == 0)
             peer = &agent->peers[i];
-    if (peer == NULL && (peer = place_free(agent)) != NULL)
+    if (peer == NULL && (peer = sim_peer_place(agent)) != NULL)
         for (uint32_t i = 0; i < SIM_AGENTS; i++)
             if (strcmp(world->agents[i].address, address) == 0)
                 peer->other = &world->agents[i];
@@ -284,105 +280,10 @@ kvr_status sim_peer_dial(struct sim_agent *agent, const char *address, uint32_t 
     *ret_index = peer->index;
     if (peer->live)
         return KVR_OK;
-    start(peer, true);
+    sim_peer_start(peer, true);
     dial(peer);
-    arm(peer);
+    sim_peer_arm(peer);
     return KVR_OK;
-}
-
-/* ---- accepting, as agent/peer_accept.c ----------------------------------------------------- */
-
-static struct sim_peer *resumed_by(struct sim_agent *agent, const struct kvr_msg_hello *hello)
-{
-    for (uint32_t i = 0; i < SIM_PEERS; i++) {
-        struct sim_peer *peer = &agent->peers[i];
-
-        if (!peer->live || peer->boot != hello->boot)
-            continue;
-        if (hello->session != 0 && kvr_session_number(peer->session) == hello->session)
-            return peer;
-        if (hello->session == 0 && peer->connection == NULL &&
-            !kvr_session_confirmed(peer->session))
-            return peer;
-    }
-    return NULL;
-}
-
-static void supersede(struct sim_agent *agent, const struct kvr_msg_hello *hello,
-                      const struct sim_agent *other)
-{
-    for (uint32_t i = 0; i < SIM_PEERS; i++) {
-        struct sim_peer *peer = &agent->peers[i];
-
-        if (!peer->live || peer->boot == hello->boot || peer->other != other)
-            continue;
-        peer->superseded = true;
-        if (peer->connection == NULL)
-            kvr_session_end(peer->session, agent->world->now, KVR_PEER_RESTARTED,
-                            "the agent has started again");
-    }
-}
-
-static void attach(struct sim_peer *peer, struct sim_connection *connection, uint32_t end)
-{
-    detach(peer);
-    peer->connection = connection;
-    peer->end = end;
-    connection->ends[end].peer = peer;
-}
-
-/* WELCOME to session 0: this one is not known here. */
-static void deny(struct sim_connection *connection, uint32_t end)
-{
-    struct sim_peer nobody = {.agent = connection->ends[end].agent};
-    struct kvr_message message = {.kind = KVR_MSG_WELCOME};
-    static uint8_t frame[16384];
-    size_t bytes;
-
-    hello_fill(&nobody, &message.hello);
-    if (kvr_message_encode(&message, frame, sizeof(frame), &bytes) == KVR_OK)
-        (void)!sim_connection_write(connection, end, frame, bytes);
-    sim_connection_close(connection, end);
-}
-
-static void stranger(struct sim_connection *connection, uint32_t end, const uint8_t *frame,
-                     size_t bytes)
-{
-    struct sim_agent *agent = connection->ends[end].agent;
-    struct sim_world *world = agent->world;
-    struct kvr_message message;
-    struct kvr_error error;
-    struct sim_peer *peer;
-    uint64_t number;
-
-    if (kvr_message_decode(world->memory->decoder, frame, bytes, &message, &error) != KVR_OK ||
-        message.kind != KVR_MSG_HELLO) {
-        sim_fail(world, -1, "the first frame of a connection is no HELLO");
-        return;
-    }
-    peer = resumed_by(agent, &message.hello);
-    if (peer == NULL && message.hello.session != 0) {
-        deny(connection, end);
-        return;
-    }
-    if (peer != NULL) {
-        note(agent, "resumes", NULL, peer->index, NULL);
-        kvr_session_disconnected(peer->session, world->now);
-        number = kvr_session_number(peer->session);
-    } else {
-        supersede(agent, &message.hello, connection->ends[!end].agent);
-        peer = place_free(agent);
-        if (peer == NULL) {
-            sim_connection_close(connection, end);
-            return;
-        }
-        start(peer, false);
-        peer->other = connection->ends[!end].agent;
-        number = kvr_rng_next(&world->rng) | 1;
-    }
-    attach(peer, connection, end);
-    kvr_session_accepted(peer->session, world->now, &message.hello, KVR_PROTOCOL_MAX, number);
-    arm(peer);
 }
 
 /* ---- from the connection ------------------------------------------------------------------- */
@@ -394,7 +295,7 @@ void sim_peer_frame(struct sim_connection *connection, uint32_t end, const uint8
     uint32_t life;
 
     if (peer == NULL) {
-        stranger(connection, end, frame, bytes);
+        sim_peer_stranger(connection, end, frame, bytes);
         return;
     }
     life = peer->life;
@@ -403,7 +304,7 @@ void sim_peer_frame(struct sim_connection *connection, uint32_t end, const uint8
         return; /* it ended */
     if (kvr_session_connected_now(peer->session))
         peer->backoff_ms = BACKOFF_MS_MIN;
-    arm(peer);
+    sim_peer_arm(peer);
 }
 
 void sim_peer_writable(struct sim_peer *peer)
@@ -414,7 +315,7 @@ void sim_peer_writable(struct sim_peer *peer)
         return;
     kvr_session_writable(peer->session, peer->agent->world->now);
     if (peer->life == life)
-        arm(peer);
+        sim_peer_arm(peer);
 }
 
 void sim_peer_disconnected(struct sim_peer *peer)
@@ -439,8 +340,7 @@ static void roomy_run(struct sim_world *world, const struct sim_event *event)
 {
     struct sim_peer *peer = event->object;
 
-    if (peer->life != event->a || !peer->live ||
-        sim_agent_deferred(peer->agent, event, world->now))
+    if (peer->life != event->a || !peer->live || sim_agent_deferred(peer->agent, event, world->now))
         return;
     peer->was_full = false;
     if (kvr_session_number(peer->session) != 0)
@@ -477,7 +377,7 @@ kvr_status sim_peer_send(struct sim_agent *agent, uint32_t index, const struct k
     if (status != KVR_OK && status != KVR_AGAIN && status != KVR_PEER_LOST)
         sim_fail(agent->world, -1, "%s cannot be sent: %s", kvr_message_name(message->kind),
                  kvr_status_name(status));
-    arm(peer);
+    sim_peer_arm(peer);
     return status;
 }
 
@@ -497,7 +397,7 @@ void sim_peer_hang_up(struct sim_agent *agent, uint32_t index, kvr_status status
     peer->ending = true;
     peer->status = status;
     snprintf(peer->detail, sizeof(peer->detail), "%s", detail);
-    arm(peer);
+    sim_peer_arm(peer);
 }
 
 void sim_peers_die(struct sim_agent *agent)

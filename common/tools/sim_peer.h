@@ -10,8 +10,8 @@
 
 struct sim_peer {
     struct sim_agent *agent, *other;
-    uint32_t index;                  /* how the agent's state machine calls it */
-    uint32_t life;                   /* grows with every session in this place */
+    uint32_t index; /* how the agent's state machine calls it */
+    uint32_t life;  /* grows with every session in this place */
     bool live, dialed, dialing, ending, superseded;
     bool was_full; /* WANTs are refused for a while */
     struct kvr_session *session;
@@ -39,5 +39,17 @@ void sim_peer_frame(struct sim_connection *connection, uint32_t end, const uint8
                     size_t bytes);
 void sim_peer_writable(struct sim_peer *peer);
 void sim_peer_disconnected(struct sim_peer *peer);
+
+/* sim_accept.c: a frame of a connection that is no peer's yet. */
+void sim_peer_stranger(struct sim_connection *connection, uint32_t end, const uint8_t *frame,
+                       size_t bytes);
+
+/* Between sim_peer.c and sim_accept.c. */
+void sim_peer_start(struct sim_peer *peer, bool dialed); /* a new session in this place */
+void sim_peer_detach(struct sim_peer *peer);             /* lets go of its connection */
+void sim_peer_arm(struct sim_peer *peer);                /* its next wake may have come nearer */
+void sim_peer_hello(void *peer, struct kvr_msg_hello *ret_hello);
+/* A place never used, else the one that has been free for longest; NULL: all are live. */
+struct sim_peer *sim_peer_place(struct sim_agent *agent);
 
 #endif

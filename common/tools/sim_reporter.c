@@ -55,10 +55,10 @@ static void report(struct sim_world *world, struct sim_reporter *reporter)
 
     if (reporter->acknowledged >= reporter->count)
         return;
-    held = sim_scheduler_report(world->memory->scheduler, reporter->agent->address, reporter->boot,
-                                reporter->acknowledged + 1,
-                                reporter->events + reporter->acknowledged,
-                                reporter->count - (uint32_t)reporter->acknowledged);
+    held =
+        sim_scheduler_report(world->memory->scheduler, reporter->agent->address, reporter->boot,
+                             reporter->acknowledged + 1, reporter->events + reporter->acknowledged,
+                             reporter->count - (uint32_t)reporter->acknowledged);
     if (!kvr_rng_percent(&world->rng, 10)) /* else the answer is lost, and all is sent again */
         reporter->acknowledged = held;
 }
@@ -81,8 +81,8 @@ void sim_reporter_die(struct sim_reporter *reporter)
 
     reporter->dead = true;
     if (kvr_rng_percent(&world->rng, 40)) /* not written to the spool */
-        reporter->count = (uint32_t)kvr_rng_between(&world->rng, reporter->acknowledged,
-                                                    reporter->count);
+        reporter->count =
+            (uint32_t)kvr_rng_between(&world->rng, reporter->acknowledged, reporter->count);
 }
 
 void sim_reporters_settle(struct sim_world *world)

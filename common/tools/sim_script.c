@@ -134,8 +134,8 @@ static void publish_open_ask(struct sim_publish *publish)
     request.source_open.consumers = publish->consumers;
     if (kvr_rng_percent(&world->rng, 30))
         request.source_open.lease_ms = (uint32_t)kvr_rng_between(&world->rng, 8000, 12000);
-    publish->lease_ns = request.source_open.lease_ms > 0 ? request.source_open.lease_ms * KVR_MS
-                                                         : SIM_LEASE_NS;
+    publish->lease_ns =
+        request.source_open.lease_ms > 0 ? request.source_open.lease_ms * KVR_MS : SIM_LEASE_NS;
     publish->user.open = true;
     sim_ask(publish->user.engine, &request);
 }
@@ -305,9 +305,9 @@ static void fetch_open_ask(struct sim_fetch *fetch)
     request.target_open.source_count = 1;
     if (kvr_rng_percent(&world->rng, 30))
         request.target_open.deadline_ms = (uint32_t)kvr_rng_between(&world->rng, 12000, 18000);
-    fetch->deadline = world->now + (request.target_open.deadline_ms > 0
-                                        ? request.target_open.deadline_ms * KVR_MS
-                                        : SIM_DEADLINE_NS);
+    fetch->deadline =
+        world->now + (request.target_open.deadline_ms > 0 ? request.target_open.deadline_ms * KVR_MS
+                                                          : SIM_DEADLINE_NS);
     fetch->user.open = true;
     fetch->layers_missing = fetch->user.engine->layers_missing;
     sim_ask(fetch->user.engine, &request);

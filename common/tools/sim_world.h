@@ -5,14 +5,18 @@
  *   sim_world.c    time: the heap of events, a run from its first to its last moment
  *   sim_agent.c    an agent's process: its group, its ports, its steps, its death and restart
  *   sim_connection.c  bytes between two agents, in order, late, and lost from any byte on
- *   sim_peer.c     the real sessions over them: dialed, accepted, resumed, ended
- *   sim_engine.c   an engine: its memory, how its pages lie there, what it is told
+ *   sim_peer.c     the real sessions over them: dialed, redialed, ended
+ *   sim_accept.c   whoever dials us: resumed, begun, refused
+ *   sim_engine.c   an engine: its memory and regions, what it is told
+ *   sim_page.c     where its pages lie, and which request has which
  *   sim_reporter.c  what agents report, numbered, kept and sent again
  *   sim_scheduler.c  what the scheduler makes of it
  *   sim_script.c   what engines ask, in which order and when
  *   sim_content.c  what every byte should be
- *   sim_check.c    what must hold at every moment, and at the end
- *   sim_fault.c    what goes wrong, and when
+ *   sim_check.c    what must hold at every moment
+ *   sim_verdict.c  what must hold at the end
+ *   sim_fault.c    what can go wrong, and what has
+ *   sim_strike.c   what strikes, and when
  *   sim_history.c  what happened, for a person who reads a failure
  *
  * Everything is owned by struct sim_world and lives for one seed. One thread. */
@@ -190,7 +194,7 @@ struct sim_user { /* what a publish and a fetch have in common */
     bool open, ended; /* told to the agent; its terminal notice came, or its agent or engine died */
     bool accepted;    /* the agent said that it has found its other side */
     kvr_ns asked_at;
-    bool orphan;      /* ended without a notice, because who would tell died */
+    bool orphan; /* ended without a notice, because who would tell died */
     kvr_status outcome;
     uint64_t bytes; /* that its terminal notice told */
     kvr_notice_kind terminal;
@@ -286,8 +290,8 @@ struct sim_world {
     uint32_t event_count, event_capacity;
     uint64_t order, moments;
     kvr_ns message_ns, step_ns, compute_ns, latency_ns; /* mean delays */
-    uint32_t busy;                          /* scripts and tasks that have not come to their end */
-    uint32_t allowed, faults, mid;          /* bits of sim_fault; mid: struck in mid transfer */
+    uint32_t busy;                 /* scripts and tasks that have not come to their end */
+    uint32_t allowed, faults, mid; /* bits of sim_fault; mid: struck in mid transfer */
     uint64_t injected[SIM_FAULT_COUNT];
     bool ending; /* nothing strikes any more */
     bool failed;
@@ -358,7 +362,7 @@ bool sim_content_right(const struct sim_world *world, uint64_t key, const struct
                        uint32_t logical, const uint8_t *bytes, uint32_t byte_count,
                        uint64_t token_end);
 
-/* sim_check.c */
+/* sim_check.c and sim_verdict.c */
 struct kvr_sim_hooks sim_check_hooks(struct sim_world *world);
 void sim_check_layer(struct sim_fetch *fetch, const struct kvr_notice *notice);
 void sim_check_end(struct sim_fetch *fetch, uint64_t token_end);
@@ -366,14 +370,15 @@ void sim_check_world(struct sim_world *world);
 /* It was told its end: in time? */
 void sim_check_time(const struct sim_publish *publish, const struct sim_fetch *fetch);
 
-/* sim_fault.c */
+/* sim_fault.c and sim_strike.c */
 void sim_fault_begin(struct sim_world *world);    /* which faults this world has */
 void sim_fault_schedule(struct sim_world *world); /* when each of them strikes */
 void sim_hoard_end(struct sim_agent *agent);      /* its memory is free again */
 kvr_ns sim_soon(struct sim_world *world);         /* a time from 1 us to 60 ms, any scale alike */
 void sim_injected(struct sim_world *world, sim_fault fault);
 void sim_disturb_all(struct sim_world *world); /* publishes may end otherwise than their targets */
-void sim_mended(struct sim_world *world); /* what struck earlier ends now */
+bool sim_mid_transfer(const struct sim_world *world); /* one has some of its chunks, not all */
+void sim_mended(struct sim_world *world);             /* what struck earlier ends now */
 void sim_injected_until(struct sim_world *world, sim_fault fault, kvr_ns until);
 const char *sim_fault_name(sim_fault fault);
 const char *sim_fault_text(sim_fault fault);

@@ -1,11 +1,36 @@
 #!/bin/sh
-# Many simulated worlds, none of which may show anything wrong. KVRAIL_SCALE (percent) makes them
-# fewer, KVRAIL_CAMPAIGN=1 many.
+# Many simulated worlds, none of which may show anything wrong, and in which every fault strikes
+# while bytes are on their way. KVRAIL_SCALE (percent) makes them fewer, KVRAIL_CAMPAIGN=1 many; a
+# sanitizer's build runs 500.
 set -eu
 
-seeds=2000
-if [ "${KVRAIL_CAMPAIGN:-0}" = 1 ]; then
-    seeds=100000
+seeds=20000
+if [ -n "${KVRAIL_SANITIZE:-}" ]; then
+    seeds=500
+elif [ "${KVRAIL_CAMPAIGN:-0}" = 1 ]; then
+    seeds=1000000
 fi
 seeds=$((seeds * ${KVRAIL_SCALE:-100} / 100))
-exec "$KVRAIL_BIN_DIR/kvrail" sim --seeds "1:$seeds" --json
+
+json=$("$KVRAIL_BIN_DIR/kvrail" sim --seeds "1:$seeds" --json) || {
+    echo "$json"
+    exit 1
+}
+echo "$json"
+
+# number NAME: of the JSON's first level. counts NAME: "fault count" a line, of an object in it.
+number() { echo "$json" | sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p"; }
+counts() { echo "$json" | sed -n "s/.*\"$1\":{\([^}]*\)}.*/\1/p" | tr -d '"' | tr ',:' '\n '; }
+
+if [ "$(number transfers)" -lt $((4 * seeds)) ]; then
+    echo "fewer than 4 transfers a seed"
+    exit 1
+fi
+# Of few seeds the rarest fault may strike in too few by chance.
+[ "$seeds" -ge 10000 ] || exit 0
+counts mid_transfer | while read -r fault count; do
+    if [ $((100 * count)) -lt "$seeds" ]; then
+        echo "$fault struck in mid transfer in $count of $seeds seeds: fewer than one in a hundred"
+        exit 1
+    fi
+done

@@ -1,0 +1,337 @@
+/* What strikes in a world, and when. */
+#include "tools/sim_world.h"
+
+#define STRIKE_WAITS 10
+
+/* ---- cancels ------------------------------------------------------------------------------- */
+
+static void cancel_ask(struct sim_user *user)
+{
+    struct kvr_request request = {.kind = KVR_REQ_CANCEL, .handle = user->handle};
+
+    request.cancel.reason = KVR_CANCELLED;
+    sim_ask(user->engine, &request);
+}
+
+static bool lives(const struct sim_user *user)
+{
+    return user->open && !user->ended && user->engine->alive && user->engine->attached;
+}
+
+static void cancel_source_run(struct sim_world *world, const struct sim_event *event)
+{
+    struct sim_publish *publish = event->object;
+
+    if (!lives(&publish->user) ||
+        sim_agent_deferred(publish->user.engine->agent, event, world->now))
+        return;
+    sim_injected(world, SIM_CANCEL_SOURCE);
+    publish->disturbed = true;
+    cancel_ask(&publish->user);
+}
+
+static void cancel_target_run(struct sim_world *world, const struct sim_event *event)
+{
+    struct sim_fetch *fetch = event->object;
+
+    if (!lives(&fetch->user) || sim_agent_deferred(fetch->user.engine->agent, event, world->now))
+        return;
+    sim_injected(world, SIM_CANCEL_TARGET);
+    cancel_ask(&fetch->user);
+    if (kvr_rng_percent(&world->rng, 20) && lives(&fetch->user))
+        cancel_ask(&fetch->user); /* it is idempotent */
+}
+
+/* ---- choices -------------------------------------------------------------------------------- */
+
+static struct sim_agent *agent_choose(struct sim_world *world)
+{
+    return &world->agents[kvr_rng_below(&world->rng, SIM_AGENTS)];
+}
+
+static kvr_ns short_or_long(struct sim_world *world, kvr_ns most)
+{
+    return kvr_rng_percent(&world->rng, 60) ? sim_soon(world) : kvr_rng_below(&world->rng, most);
+}
+
+/* ---- deaths -------------------------------------------------------------------------------- */
+
+void sim_disturb_all(struct sim_world *world)
+{
+    for (uint32_t r = 0; r < world->request_count; r++)
+        for (uint32_t i = 0; i < world->requests[r].publish_count; i++)
+            world->requests[r].publishes[i].disturbed = true;
+}
+
+/* a: number of the engine that is gone. A newer generation of it comes, and may publish the same
+ * requests again. */
+static void engine_restart_run(struct sim_world *world, const struct sim_event *event)
+{
+    struct sim_engine *before = &world->engines[event->a], *engine;
+
+    if (sim_agent_deferred(before->agent, event, world->now))
+        return;
+    world->busy--;
+    if (!before->agent->alive || world->engine_count == SIM_ENGINES)
+        return;
+    engine = sim_engine_new(world, before->agent, before);
+    sim_engine_attach(engine);
+    for (uint32_t r = 0; r < world->request_count; r++)
+        if (world->requests[r].publishes[0].user.engine == before &&
+            kvr_rng_percent(&world->rng, 80))
+            sim_publish_again(&world->requests[r], engine);
+}
+
+static bool stopped(const struct sim_agent *agent)
+{
+    return agent->world->now < agent->stopped_until;
+}
+
+static void engine_death(struct sim_world *world)
+{
+    struct sim_engine *engine = &world->engines[kvr_rng_below(&world->rng, world->engine_count)];
+
+    if (!engine->alive || !engine->attached || stopped(engine->agent))
+        return;
+    sim_injected(world, SIM_ENGINE_DEATH);
+    sim_disturb_all(world);
+    sim_engine_die(engine);
+    if (!kvr_rng_percent(&world->rng, 70))
+        return;
+    world->busy++;
+    sim_at(world, world->now + 1 + sim_soon(world), engine_restart_run, NULL, engine->number, 0);
+}
+
+static void agent_restart_run(struct sim_world *world, const struct sim_event *event)
+{
+    struct sim_agent *agent = event->object;
+
+    world->busy--;
+    sim_mended(world);
+    sim_agent_start(agent);
+    for (uint32_t i = 0; i < world->engine_count; i++) {
+        struct sim_engine *engine = &world->engines[i];
+
+        if (engine->agent == agent && engine->alive && !engine->attached)
+            sim_engine_attach(engine);
+    }
+}
+
+static void agent_death(struct sim_world *world)
+{
+    struct sim_agent *agent = agent_choose(world);
+    kvr_ns away =
+        kvr_rng_percent(&world->rng, 50) ? sim_soon(world) : kvr_rng_below(&world->rng, 6 * KVR_S);
+
+    if (!agent->alive)
+        return;
+    sim_injected(world, SIM_AGENT_DEATH);
+    sim_disturb_all(world);
+    sim_agent_die(agent);
+    if (!kvr_rng_percent(&world->rng, 75))
+        return;
+    world->busy++;
+    sim_at(world, world->now + 1 + away, agent_restart_run, agent, 0, 0);
+}
+
+/* SIGSTOP, a debugger, a machine that swaps: it does nothing, and its cards go on. */
+static void agent_stop(struct sim_world *world)
+{
+    struct sim_agent *agent = agent_choose(world);
+    kvr_ns wait = short_or_long(world, 6 * KVR_S);
+
+    if (!agent->alive || stopped(agent))
+        return;
+    agent->stopped_at = world->now;
+    agent->stopped_until = world->now + 1 + wait;
+    sim_injected_until(world, SIM_AGENT_STOPPED, agent->stopped_until);
+}
+
+/* ---- the control channel -------------------------------------------------------------------- */
+
+static void hang_up(struct sim_world *world)
+{
+    struct sim_agent *agent = agent_choose(world);
+    struct sim_peer *peer = agent->peers;
+
+    while (peer < &agent->peers[SIM_PEERS - 1] && (!peer->live || kvr_rng_percent(&world->rng, 30)))
+        peer++;
+    if (!agent->alive || stopped(agent) || !peer->live || peer->ending)
+        return;
+    sim_injected(world, SIM_HANG_UP);
+    sim_disturb_all(world);
+    sim_peer_hang_up(agent, peer->index, KVR_CANCELLED, "hung up");
+}
+
+/* At once, or at some byte that is still to be written. Sometimes nobody can dial for a while. */
+static void connection_lost(struct sim_world *world)
+{
+    struct sim_connection *connection = world->connections;
+    uint64_t more = kvr_rng_percent(&world->rng, 50) ? kvr_rng_between(&world->rng, 1, 4000) : 0;
+
+    while (connection != NULL &&
+           (connection->broken || !connection->ends[0].open || !connection->ends[1].open ||
+            (connection->next != NULL && kvr_rng_percent(&world->rng, 30))))
+        connection = connection->next;
+    if (connection == NULL)
+        return;
+    sim_connection_break(connection, more);
+    if (kvr_rng_percent(&world->rng, 30))
+        world->apart_until = world->now + short_or_long(world, 5 * KVR_S);
+    sim_injected_until(world, SIM_CONNECTION_LOST, world->apart_until);
+}
+
+static void scheduler_away(struct sim_world *world)
+{
+    world->scheduler_back_at = world->now + short_or_long(world, 20 * KVR_S);
+    sim_injected(world, SIM_SCHEDULER_AWAY); /* it delays nobody */
+}
+
+/* ---- engines' regions ----------------------------------------------------------------------- */
+
+static void region_change(struct sim_world *world)
+{
+    struct sim_engine *engine = &world->engines[kvr_rng_below(&world->rng, world->engine_count)];
+
+    if (!engine->attached || stopped(engine->agent))
+        return;
+    sim_injected(world, SIM_REGION_CHANGE);
+    sim_disturb_all(world);
+    sim_engine_region_change(engine);
+}
+
+/* ---- cards ---------------------------------------------------------------------------------- */
+
+static struct kvr_rail *rail_choose(struct sim_world *world)
+{
+    struct sim_agent *agent = agent_choose(world);
+
+    return agent->alive ? agent->rails[kvr_rng_below(&world->rng, agent->rail_count)] : NULL;
+}
+
+static void rail_silence(struct sim_world *world)
+{
+    struct kvr_rail *rail = rail_choose(world);
+    kvr_ns until = world->now + short_or_long(world, 4 * KVR_S);
+
+    if (rail == NULL)
+        return;
+    sim_injected_until(world, SIM_RAIL_SILENCE, until);
+    kvr_sim_rail_silence(rail, until);
+}
+
+static void rail_lost(struct sim_world *world)
+{
+    struct kvr_rail *rail = rail_choose(world);
+    kvr_ns until = world->now + short_or_long(world, 4 * KVR_S);
+
+    if (rail == NULL)
+        return;
+    sim_injected_until(world, SIM_RAIL_LOST, until);
+    kvr_sim_rail_fail(rail, until);
+}
+
+static void rail_slow(struct sim_world *world)
+{
+    struct kvr_rail *rail = rail_choose(world);
+    kvr_ns until = world->now + short_or_long(world, KVR_S);
+
+    if (rail == NULL)
+        return;
+    sim_injected_until(world, SIM_RAIL_SLOW, until);
+    kvr_sim_rail_slow(rail, UINT64_C(1000000) << kvr_rng_below(&world->rng, 10), until);
+}
+
+/* ---- memory -------------------------------------------------------------------------------- */
+
+void sim_hoard_end(struct sim_agent *agent)
+{
+    while (agent->hoard_count > 0)
+        kvr_buddy_free(&agent->buddy, agent->hoard[--agent->hoard_count]);
+    sim_mended(agent->world);
+}
+
+static void hoard_end_run(struct sim_world *world, const struct sim_event *event)
+{
+    struct sim_agent *agent = event->object;
+
+    world->busy--;
+    if (agent->life == event->a && agent->alive) /* else it was forgotten with the agent */
+        sim_hoard_end(agent);
+}
+
+/* Nearly all of an agent's table memory is in use for a while. */
+static void hoard(struct sim_world *world)
+{
+    struct sim_agent *agent = agent_choose(world);
+    size_t least = (size_t)64 << kvr_rng_below(&world->rng, 10);
+
+    if (!agent->alive || stopped(agent) || agent->hoard_count > 0)
+        return;
+    sim_injected(world, SIM_NO_MEMORY);
+    sim_disturb_all(world);
+    for (size_t bytes = (size_t)16 << 20; bytes >= least && agent->hoard_count < SIM_HOARD;) {
+        void *block = kvr_buddy_alloc(&agent->buddy, bytes);
+
+        if (block != NULL)
+            agent->hoard[agent->hoard_count++] = block;
+        else
+            bytes /= 2;
+    }
+    world->busy++;
+    sim_at(world, world->now + 1 + sim_soon(world), hoard_end_run, agent, agent->life, 0);
+}
+
+/* ---- when ---------------------------------------------------------------------------------- */
+
+static void schedule_cancels(struct sim_world *world, struct sim_request *request)
+{
+    kvr_ns from = world->now + kvr_rng_below(&world->rng, 25 * KVR_MS);
+
+    if (sim_has(world, SIM_CANCEL_SOURCE) && kvr_rng_percent(&world->rng, 40))
+        sim_at(world, from + sim_soon(world), cancel_source_run, &request->publishes[0], 0, 0);
+    for (uint32_t i = 0; i < request->fetch_count; i++)
+        if (sim_has(world, SIM_CANCEL_TARGET) && kvr_rng_percent(&world->rng, 40))
+            sim_at(world, from + sim_soon(world), cancel_target_run, &request->fetches[i], 0, 0);
+}
+
+static const struct strike {
+    sim_fault fault;
+    void (*run)(struct sim_world *);
+} strikes[] = {
+    {SIM_ENGINE_DEATH, engine_death},
+    {SIM_AGENT_DEATH, agent_death},
+    {SIM_AGENT_STOPPED, agent_stop},
+    {SIM_HANG_UP, hang_up},
+    {SIM_CONNECTION_LOST, connection_lost},
+    {SIM_REGION_CHANGE, region_change},
+    {SIM_RAIL_LOST, rail_lost},
+    {SIM_RAIL_SILENCE, rail_silence},
+    {SIM_RAIL_SLOW, rail_slow},
+    {SIM_NO_MEMORY, hoard},
+    {SIM_SCHEDULER_AWAY, scheduler_away},
+};
+
+/* a: which, b: how often it may wait for a transfer to be under way. Nothing strikes any more once
+ * the world is being cleared away. */
+static void strike_run(struct sim_world *world, const struct sim_event *event)
+{
+    if (world->ending)
+        return;
+    if (event->b > 0 && kvr_rng_percent(&world->rng, 80) && !sim_mid_transfer(world))
+        sim_at(world, world->now + 1 + sim_soon(world) / 4, strike_run, NULL, event->a,
+               event->b - 1);
+    else
+        strikes[event->a].run(world);
+}
+
+void sim_fault_schedule(struct sim_world *world)
+{
+    for (uint32_t r = 0; r < world->request_count; r++)
+        schedule_cancels(world, &world->requests[r]);
+    for (uint32_t i = 0; i < sizeof(strikes) / sizeof(strikes[0]); i++)
+        for (uint64_t n = sim_has(world, strikes[i].fault) ? kvr_rng_between(&world->rng, 1, 3) : 0;
+             n > 0; n--)
+            sim_at(world, world->now + kvr_rng_below(&world->rng, 20 * KVR_MS) + sim_soon(world),
+                   strike_run, NULL, i, STRIKE_WAITS);
+}
