@@ -8,7 +8,7 @@ set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/cables.sh"
 need kvrail prefill-agent decode-agent
 rounds=${KVRAIL_CAMPAIGN:+9}
-window_s=2
+window_s=3
 lay_cables 4
 cap_cables 200mbit
 start_cabled_agents
@@ -39,7 +39,7 @@ for round in $(seq "${rounds:-3}"); do
     sleep 3 # all four carry, and nothing is posted again
     before=$(bytes_per_s)
     cut_cable $rail "$target_space"
-    sleep 2 # the heartbeat bound, and what was lost is posted again
+    sleep 3 # the heartbeat bound, and what was lost is posted again
     after=$(bytes_per_s)
     ratio=$((after * 1000 / before))
     mend_cable $rail "$target_space"
