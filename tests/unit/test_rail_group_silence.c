@@ -123,6 +123,33 @@ static void silence_forgets_an_old_refusal(void **state)
     kvr_group_close(bench.group);
 }
 
+/* The peer is gone, and the card goes on writing to it: that is no failure of a pair, but only a
+ * fresh endpoint gives the window back. */
+static void silence_of_writes_to_nobody_is_told(void **state)
+{
+    struct kvr_group_message message;
+    struct bench bench;
+    struct kvr_pair pair;
+
+    (void)state;
+    open_silent(&bench, 1);
+    assert_int_equal(post(&bench, 0, &pair), KVR_OK);
+    command(&bench, KVR_GROUP_PEER_DROP, 0, NULL);
+    while (event(&bench, &message))
+        assert_int_equal(message.kind, KVR_GROUP_PEER_DROPPED);
+    kvr_group_step(bench.group, SILENCE / 2);
+    assert_false(event(&bench, &message));
+    kvr_group_step(bench.group, SILENCE / 2 + KVR_S);
+    assert_true(event(&bench, &message));
+    assert_int_equal(message.kind, KVR_GROUP_RAIL_ERROR);
+    assert_int_equal(message.index, 0);
+    assert_int_equal(message.status, KVR_FULL);
+    assert_false(event(&bench, &message));
+    command(&bench, KVR_GROUP_RECYCLE, 0, NULL);
+    assert_int_equal(fake.written_status[0], KVR_EPOCH_ENDED);
+    kvr_group_close(bench.group);
+}
+
 /* The other rails of the group carry on. */
 static void silence_breaks_one_of_two(void **state)
 {
@@ -170,6 +197,7 @@ int main(void)
         cmocka_unit_test(silence_reads_the_queue_first),
         cmocka_unit_test(silence_breaks_what_always_refuses),
         cmocka_unit_test(silence_forgets_an_old_refusal),
+        cmocka_unit_test(silence_of_writes_to_nobody_is_told),
         cmocka_unit_test(silence_breaks_one_of_two),
         cmocka_unit_test(silence_makes_a_pair_doubted),
     };
