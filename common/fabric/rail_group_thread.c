@@ -7,6 +7,7 @@
 #include "fabric/rail_group_thread.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -75,14 +76,16 @@ static void follow_rails(struct kvr_group_thread *thread)
 
 static void doze(struct kvr_group_thread *thread, kvr_ns now, kvr_ns until)
 {
+    struct pollfd readable = {.fd = thread->epoll_fd, .events = POLLIN};
     struct epoll_event events[EVENTS_MAX];
     struct timespec timeout;
     kvr_ns left = until > now ? until - now : 0;
 
     timeout.tv_sec = (time_t)(left / KVR_S);
     timeout.tv_nsec = (long)(left % KVR_S);
-    (void)epoll_pwait2(thread->epoll_fd, events, EVENTS_MAX, until == KVR_NEVER ? NULL : &timeout,
-                       NULL);
+    /* ppoll, then a look: epoll_pwait2 is not there on every kernel and in every sandbox. */
+    if (ppoll(&readable, 1, until == KVR_NEVER ? NULL : &timeout, NULL) > 0)
+        (void)epoll_wait(thread->epoll_fd, events, EVENTS_MAX, 0);
 }
 
 static void read_cpu_time(struct kvr_group_thread *thread)
