@@ -321,7 +321,7 @@ static void take_message(struct kvr_session *session, kvr_ns now, const struct k
 void kvr_session_frame(struct kvr_session *session, kvr_ns now, const uint8_t *frame, size_t bytes)
 {
     struct kvr_message message;
-    struct kvr_error error;
+    struct kvr_error error = {0};
 
     if (!session->connected)
         return;
