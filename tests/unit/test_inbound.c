@@ -500,6 +500,40 @@ static void cancel_is_legal_in_every_state(void **state)
     }
 }
 
+/* Waiting for its peer, for its publish, for slots, for writes, for digests: a cancel ends each. */
+static void cancel_ends_every_wait(void **state)
+{
+    struct kvr_request cancel = {.kind = KVR_REQ_CANCEL, .handle = 1};
+    uint64_t nonce;
+
+    (void)state;
+    inbound_peer_lost(&inbound, now, 0, KVR_PEER_LOST, "not reached");
+    fetch(1, 0, 1);
+    assert_int_equal(machine_sent_count(KVR_MSG_WANT), 0);
+    inbound_request(&inbound, now, 0, &cancel);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_CANCELLED), 1);
+
+    open_inbound(NULL);
+    plan(0, fetch(2, 0, 3));
+    nonce = fetch(1, 3, 1);
+    plan(3, nonce);
+    assert_false(granted(nonce)); /* it waits for slots */
+    inbound_request(&inbound, now, 0, &cancel);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_CANCELLED), 1);
+
+    open_inbound(NULL);
+    inbound.options.digest = KVR_DIGEST_FULL;
+    nonce = fetch(1, 0, 1);
+    plan(0, nonce);
+    final(0, nonce);
+    group_says(nonce, LAND_ALL, SMALL_CHUNKS, NULL); /* its digests never come */
+    inbound_request(&inbound, now, 0, &cancel);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_FAILING), 1);
+    quiet(0, nonce, 0);
+    group_says(nonce, LAND_IS_QUIET, 0, NULL);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_CANCELLED), 1);
+}
+
 static void a_deadline_expires(void **state)
 {
     (void)state;
@@ -627,6 +661,7 @@ int main(void)
         CASE(unknown_proves_nothing_about_bytes),
         CASE(siblings_end_together),
         CASE(cancel_is_legal_in_every_state),
+        CASE(cancel_ends_every_wait),
         CASE(a_deadline_expires),
         CASE(a_plan_of_another_generation_is_refused),
         CASE(another_peers_messages_change_nothing),
