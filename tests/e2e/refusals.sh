@@ -106,4 +106,25 @@ await again "$work/port2"
 kill "$started"
 wait "$started" || fail "SIGTERM must end it with status 0"
 [ ! -e "$work/a.sock" ] || fail "the socket is left behind"
+
+# So is what a dead one left in /dev/shm; what looks like it and belongs to a living process stays.
+rm -f "$work/port3"
+start dead $prefill --provider shm --port-file "$work/port3"
+await dead "$work/port3"
+dead=$started
+sleep 30 &
+living=$!
+started_pids="$started_pids $living"
+kill -9 "$dead"
+wait "$dead" 2>/dev/null || true
+left=$(find /dev/shm -name "$dead:*" | wc -l)
+[ "$left" -gt 0 ] || fail "a killed agent should leave files in /dev/shm"
+: >"/dev/shm/$living:$(id -u):0"
+rm -f "$work/port4"
+start after $prefill --provider shm --port-file "$work/port4"
+await after "$work/port4"
+left=$(find /dev/shm -name "$dead:*" | wc -l)
+[ "$left" = 0 ] || fail "$left files of a dead agent are left in /dev/shm"
+[ -e "/dev/shm/$living:$(id -u):0" ] || fail "a file of a living process was taken from /dev/shm"
+kill "$started" "$living"
 echo "e2e.refusals: passed"
