@@ -207,8 +207,8 @@ static bool link_owes(const struct kvr_group *group, const struct group_link *li
            (link->again_count > 0 && group->now < link->again_until + group->silence_ns / 2);
 }
 
-/* Whoever was to get these writes is gone. A card that goes on trying keeps their part of the window,
- * all of it perhaps: only a fresh endpoint of ours ends that. */
+/* Whoever was to get these writes is gone. A card that goes on trying keeps their part of the
+ * window, all of it perhaps: only a fresh endpoint of ours ends that. */
 static void tell_stuck(struct kvr_group *group, struct group_link *link)
 {
     struct kvr_group_message message = {
