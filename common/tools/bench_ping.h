@@ -1,0 +1,42 @@
+/* One page from one side to the other, timed on one clock: over a bare endpoint, between the
+ * threads of two rail groups, and between two engines with their agents. Private to bench_ping*.c.
+ */
+#ifndef KVR_TOOLS_BENCH_PING_H
+#define KVR_TOOLS_BENCH_PING_H
+
+#include <stdatomic.h>
+
+#include "base/histogram.h"
+#include "fabric/rail_group_thread.h"
+#include "tools/bench_options.h"
+
+struct ping_options {
+    char provider[16];
+    uint64_t page_bytes, pings;
+    char json[4096];
+};
+
+/* Two rails of one process, with a page each. */
+struct ping_pair {
+    struct kvr_fabric fabric;
+    struct kvr_rail *rails[2]; /* source, target */
+    void *page[2];
+    struct kvr_region *regions[2];
+    _Atomic uint64_t arrived_at, arrivals;
+};
+bool ping_pair_open(struct ping_pair *pair, const struct ping_options *options);
+void ping_pair_close(struct ping_pair *pair);
+/* After a ping at `sent_at`: sleeps until arrivals is `expected`, and records how long it took.
+ * False: it never came. */
+bool ping_pair_await(struct ping_pair *pair, kvr_ns sent_at, uint64_t expected,
+                     struct kvr_histogram *times);
+
+/* Each measures `pings` one-way times. spin: the receiving side polls and never sleeps. False: said
+ * on stderr. */
+bool ping_raw(struct ping_pair *pair, const struct ping_options *options, bool spin,
+              struct kvr_histogram *times);
+bool ping_groups(struct ping_pair *pair, const struct ping_options *options, bool spin,
+                 struct kvr_histogram *times);
+bool ping_engines(const struct ping_options *options, bool spin, struct kvr_histogram *times);
+
+#endif

@@ -1,0 +1,199 @@
+/* Pings between two engines: each layer of a transfer is one page, and is timed from the source
+ * engine's store to the event at the target engine. */
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/kvrail.h"
+#include "tools/bench_agents.h"
+#include "tools/bench_ping.h"
+
+#define LAYERS   200u /* pages of one transfer */
+#define SETTLED  8u   /* the first layers wait for the handshake and are not counted */
+#define PAUSE_US 300
+#define LATE_NS  (5 * KVR_S)
+#define OPEN_MS  10000
+#define EVENTS   16
+
+struct engines {
+    const struct ping_options *options;
+    struct bench_agents agents;
+    struct kvrail *source, *target;
+    struct kvrail_memory memory[2];
+    uint64_t generation;
+    uint8_t id[16];
+    uint32_t layers_in; /* of the transfer under way */
+    bool source_ended, target_ended;
+    struct kvrail_event last; /* terminal event of the target */
+};
+
+static bool failed(const char *what, const char *detail)
+{
+    fprintf(stderr, "kvrail bench ping: %s: %s\n", what, detail);
+    return false;
+}
+
+static bool attach(struct engines *engines, int side)
+{
+    uint64_t page_bytes = engines->options->page_bytes;
+    struct kvrail_region region = {.name = "ping",
+                                   .memory = KVRAIL_MEMORY_MEMFD,
+                                   .device = -1,
+                                   .layer_count = LAYERS,
+                                   .part_count = 1,
+                                   .parts = {KVRAIL_PART_KV},
+                                   .head_count = 1,
+                                   .page_tokens = 16,
+                                   .page_count = 1,
+                                   .head_bytes = page_bytes / 16};
+    struct kvrail_identity identity = {.name = side == 0 ? "ping-source" : "ping-target",
+                                       .generation = engines->generation,
+                                       .tp_size = 1,
+                                       .pp_size = 1,
+                                       .model = "bench",
+                                       .dtype = "bfloat16",
+                                       .layers_total = LAYERS,
+                                       .kv_heads_total = 1,
+                                       .head_dim = (uint32_t)(page_bytes / 32)};
+    struct kvrail **connection = side == 0 ? &engines->source : &engines->target;
+    struct kvrail_error error;
+    uint32_t id;
+
+    identity.engine[0] = (uint8_t)(side + 1);
+    if (side == 0)
+        memcpy(engines->id, identity.engine, sizeof(engines->id));
+    kvrail_region_dense(&region);
+    if (kvrail_memory_create("ping", region.bytes, &engines->memory[side], &error) != KVRAIL_OK)
+        return failed("memory", error.detail);
+    memset(engines->memory[side].address, side, region.bytes);
+    region.fd = engines->memory[side].fd;
+    if (kvrail_open(side == 0 ? engines->agents.source_socket : engines->agents.target_socket,
+                    &identity, OPEN_MS, connection, &error) != KVRAIL_OK)
+        return failed("an agent", error.detail);
+    if (kvrail_region_add(*connection, &region, OPEN_MS, &id) != KVRAIL_OK)
+        return failed("a region", kvrail_last_error(*connection)->detail);
+    return true;
+}
+
+static bool take_events(struct engines *engines)
+{
+    struct kvrail_event events[EVENTS];
+    int count = kvrail_poll(engines->target, events, EVENTS);
+
+    for (int i = 0; i < count; i++) {
+        if (events[i].kind == KVRAIL_EVENT_LAYER_IN)
+            engines->layers_in += events[i].layer_count;
+        engines->target_ended = engines->target_ended || events[i].terminal;
+        if (events[i].terminal)
+            engines->last = events[i];
+    }
+    return count >= 0;
+}
+
+/* Until so many layers are in; sleeps in between, as an engine's loop does. */
+static bool await_layers(struct engines *engines, uint32_t layers)
+{
+    struct pollfd descriptor = {.fd = kvrail_event_fd(engines->target), .events = POLLIN};
+    kvr_ns end = kvr_clock_now() + LATE_NS;
+
+    while (take_events(engines)) {
+        if (engines->layers_in >= layers)
+            return true;
+        if (engines->target_ended)
+            return failed("a transfer ended", engines->last.detail);
+        if (kvr_clock_now() > end)
+            return failed("a page", "it did not arrive");
+        (void)poll(&descriptor, 1, 100);
+    }
+    return failed("the decode-agent", "the connection ended");
+}
+
+static bool transfer_open(struct engines *engines, uint64_t number, kvrail_handle *ret_source)
+{
+    static const uint32_t page = 0;
+    struct kvrail_source_address address = {.agent = engines->agents.source_address,
+                                            .generation = engines->generation};
+    char name[32];
+    struct kvrail_source_options publish = {.request = name, .tokens = 16, .consumers = 1};
+    struct kvrail_target_options fetch = {.request = name,
+                                          .tokens = 16,
+                                          .deadline_ms = 60000,
+                                          .sources = &address,
+                                          .source_count = 1};
+    kvrail_handle target;
+
+    snprintf(name, sizeof(name), "ping-%" PRIu64, number);
+    memcpy(address.engine, engines->id, sizeof(address.engine));
+    engines->layers_in = 0;
+    engines->source_ended = engines->target_ended = false;
+    if (kvrail_source_open(engines->source, &publish, ret_source) != KVRAIL_OK ||
+        kvrail_source_pages(engines->source, *ret_source, 0, &page, 1) != KVRAIL_OK ||
+        kvrail_source_watch(engines->source, *ret_source, 0, number * LAYERS, 0, 16) != KVRAIL_OK)
+        return failed("publish", kvrail_last_error(engines->source)->detail);
+    if (kvrail_target_open(engines->target, &fetch, &target) != KVRAIL_OK ||
+        kvrail_target_pages(engines->target, target, 0, &page, 1) != KVRAIL_OK)
+        return failed("fetch", kvrail_last_error(engines->target)->detail);
+    return true;
+}
+
+static bool transfer_close(struct engines *engines, kvrail_handle source)
+{
+    struct kvrail_event events[EVENTS];
+    kvr_ns end = kvr_clock_now() + LATE_NS;
+
+    if (kvrail_source_end(engines->source, source, KVRAIL_OK) != KVRAIL_OK)
+        return failed("end", kvrail_last_error(engines->source)->detail);
+    while (!engines->source_ended || !engines->target_ended) {
+        int count = kvrail_poll(engines->source, events, EVENTS);
+
+        for (int i = 0; i < count; i++)
+            engines->source_ended = engines->source_ended || events[i].terminal;
+        if (count < 0 || !take_events(engines) || kvr_clock_now() > end)
+            return failed("a transfer", "it did not end");
+        (void)usleep(PAUSE_US);
+    }
+    return true;
+}
+
+static bool transfer_ping(struct engines *engines, uint64_t number, uint64_t pings,
+                          struct kvr_histogram *times)
+{
+    kvrail_handle source;
+
+    if (!transfer_open(engines, number, &source))
+        return false;
+    for (uint32_t layer = 0; layer < LAYERS; layer++) {
+        kvr_ns sent_at;
+
+        (void)usleep(layer == 0 ? 50000 : layer < SETTLED + pings ? PAUSE_US : 0);
+        sent_at = kvr_clock_now();
+        (void)kvrail_ready(engines->source, 0, number * LAYERS + layer + 1);
+        if (!await_layers(engines, layer + 1))
+            return false;
+        if (layer >= SETTLED && layer < SETTLED + pings)
+            kvr_histogram_record(times, kvr_clock_now() - sent_at);
+    }
+    return transfer_close(engines, source);
+}
+
+bool ping_engines(const struct ping_options *options, bool spin, struct kvr_histogram *times)
+{
+    static struct bench_options agents;
+    struct engines engines = {.options = options, .generation = kvr_clock_now()};
+    uint64_t each = LAYERS - SETTLED;
+    bool good;
+
+    agents = (struct bench_options){.rails = 1, .spin = spin ? KVR_MS : 0};
+    memcpy(agents.provider, options->provider, sizeof(agents.provider));
+    good =
+        bench_agents_start(&engines.agents, &agents) && attach(&engines, 0) && attach(&engines, 1);
+    for (uint64_t done = 0, number = 0; good && done < options->pings; done += each, number++)
+        good = transfer_ping(&engines, number,
+                             options->pings - done < each ? options->pings - done : each, times);
+    kvrail_close(engines.source);
+    kvrail_close(engines.target);
+    bench_agents_stop(&engines.agents);
+    return good;
+}
