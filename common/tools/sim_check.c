@@ -275,9 +275,9 @@ static kvr_ns grace(const struct sim_world *world)
     return SIM_SILENCE_NS + SIM_QUIET_NS + SIM_RAILS * recycle + KVR_S + bytes;
 }
 
-void sim_check_time(const struct sim_publish *publish, const struct sim_fetch *fetch)
+void sim_check_time(const struct sim_request *request, const struct sim_publish *publish,
+                    const struct sim_fetch *fetch)
 {
-    const struct sim_request *request = publish != NULL ? publish->request : fetch->request;
     struct sim_world *world = request->world;
     kvr_ns due =
         later(later(world->last_injection, world->asked_at), kvr_sim_net_busy_until(world->net));

@@ -267,7 +267,7 @@ static void notice_source(struct sim_publish *publish, const struct kvr_notice *
         user->accepted = true;
     if (notice->kind != KVR_NOTICE_SOURCE_FREE)
         return;
-    sim_check_time(publish, NULL);
+    sim_check_time(publish->request, publish, NULL);
     user->terminal = notice->kind;
     user->outcome = notice->status;
     sim_user_end(user);
@@ -303,7 +303,7 @@ static void notice_target(struct sim_fetch *fetch, const struct kvr_notice *noti
         user->terminal = notice->kind;
         user->outcome = notice->status;
         user->bytes = notice->bytes;
-        sim_check_time(NULL, fetch);
+        sim_check_time(fetch->request, NULL, fetch);
         if (notice->kind == KVR_NOTICE_DONE)
             sim_check_end(fetch, notice->token_end);
         sim_user_end(user);

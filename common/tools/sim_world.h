@@ -367,8 +367,9 @@ struct kvr_sim_hooks sim_check_hooks(struct sim_world *world);
 void sim_check_layer(struct sim_fetch *fetch, const struct kvr_notice *notice);
 void sim_check_end(struct sim_fetch *fetch, uint64_t token_end);
 void sim_check_world(struct sim_world *world);
-/* It was told its end: in time? */
-void sim_check_time(const struct sim_publish *publish, const struct sim_fetch *fetch);
+/* A publish or a fetch of this request, the other one NULL, was told its end: in time? */
+void sim_check_time(const struct sim_request *request, const struct sim_publish *publish,
+                    const struct sim_fetch *fetch);
 
 /* sim_fault.c and sim_strike.c */
 void sim_fault_begin(struct sim_world *world);    /* which faults this world has */
