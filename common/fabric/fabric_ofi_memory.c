@@ -38,18 +38,20 @@ static uint64_t random_key(const struct fi_info *info)
                                      : kvr_random_u64() & ((1ull << (8 * bytes)) - 1);
 }
 
-/* The usual reason is the limit of locked memory; the sentence then says what to do. */
+/* The usual reason is the limit of locked memory, which counts a region anew on every rail: also a
+ * region far below it may be too much. The sentence then says what to do. */
 static kvr_status refuse(struct kvr_error *error, int code, const struct kvr_rail *rail,
                          uint64_t bytes)
 {
-    struct rlimit limit = {0};
+    struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
 
     getrlimit(RLIMIT_MEMLOCK, &limit);
-    if ((code == -FI_ENOMEM || code == -FI_EPERM) && limit.rlim_cur < bytes)
+    if ((code == -FI_ENOMEM || code == -FI_EPERM) && limit.rlim_cur != RLIM_INFINITY)
         (void)kvr_error_set(
             error, KVR_SYSTEM, "fabric",
-            "rail %s cannot register %llu bytes: the limit of locked memory is %llu "
-            "bytes; raise it (ulimit -l unlimited, LimitMEMLOCK=infinity)",
+            "rail %s cannot register %llu bytes: the limit of locked memory is %llu bytes, and "
+            "counts every region on every rail; raise it (ulimit -l unlimited, "
+            "LimitMEMLOCK=infinity)",
             rail->facts.name, (unsigned long long)bytes, (unsigned long long)limit.rlim_cur);
     else
         (void)kvr_error_set(error, KVR_SYSTEM, "fabric", "rail %s cannot register %llu bytes: %s",

@@ -376,10 +376,19 @@ static uint64_t do_idle(struct party *party, uint32_t milliseconds)
     return cpu_us() - before;
 }
 
-static void do_fill(struct party *party, uint64_t seed)
+/* As far as the `count` writes reach; all of it where there are none. */
+static void do_fill(struct party *party, const struct party_command *command)
 {
-    for (uint64_t i = 0; i < PARTY_BYTES / 8; i++) {
-        uint64_t word = pattern(seed, i);
+    uint64_t end = PARTY_BYTES;
+
+    if (command->count > 0) {
+        uint64_t places = (uint64_t)command->count * command->pieces;
+        uint64_t reach = places * 2 * (piece_bytes(command) + 7);
+
+        end = reach < PARTY_BYTES ? reach : PARTY_BYTES;
+    }
+    for (uint64_t i = 0; i < end / 8; i++) {
+        uint64_t word = pattern(command->seed, i);
 
         memcpy(party->bytes + 8 * i, &word, 8);
     }
@@ -410,7 +419,7 @@ static struct party_answer run(struct party *party, const struct party_command *
         answer.status = do_connect(party, command->verb == PARTY_RECONNECT, &error);
         break;
     case PARTY_FILL:
-        do_fill(party, command->seed);
+        do_fill(party, command);
         break;
     case PARTY_CLEAR:
         do_clear(party);

@@ -23,7 +23,7 @@ typedef enum party_verb {
     PARTY_OPEN,      /* rails, memory, endpoints of rail_count rails */
     PARTY_CONNECT,   /* takes the other side's present addresses into every endpoint */
     PARTY_RECONNECT, /* the same, but the address that was there goes after the new one has come */
-    PARTY_FILL,      /* own memory with the pattern of `seed` */
+    PARTY_FILL,      /* own memory with the pattern of `seed`, as far as those writes reach */
     PARTY_CLEAR,     /* own memory and arrival bits to zero */
     PARTY_POST,   /* `count` writes of `bytes` in `pieces`, until all are completed or time is up */
     PARTY_STREAM, /* the same without end and without waiting; count 0 ends it */

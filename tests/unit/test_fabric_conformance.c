@@ -32,13 +32,22 @@ static struct party_answer simple(struct party *party, int side, party_verb verb
     return must_do(party, side, &command);
 }
 
-/* Both sides' memory: the source's filled with the pattern of seed, the target's zeroed. */
-static void prepare(struct party *party, int source, uint64_t seed)
+/* Both sides' memory: the source's filled with the pattern, the target's zeroed. */
+static void prepare_for(struct party *party, int source, const struct party_command *post)
 {
-    struct party_command fill = {.verb = PARTY_FILL, .seed = seed};
+    struct party_command fill = *post;
 
+    fill.verb = PARTY_FILL;
     must_do(party, source, &fill);
     simple(party, 1 - source, PARTY_CLEAR);
+}
+
+/* The same for writes of any place and number. */
+static void prepare(struct party *party, int source, uint64_t seed)
+{
+    struct party_command all = {.seed = seed};
+
+    prepare_for(party, source, &all);
 }
 
 /* `count` writes from source; all arrive, with right bytes the moment they are seen. */
@@ -48,7 +57,7 @@ static void write_and_check(struct party *party, int source, const struct party_
     struct party_command verify = *post;
     struct party_answer answer;
 
-    prepare(party, source, post->seed);
+    prepare_for(party, source, post);
     target->expected = *post;
     target->check_arrivals = true;
     answer = must_do(party, source, post);
@@ -110,7 +119,7 @@ static void write_gathers_pieces(void **state)
     for (int source = 0; source < 2; source++) {
         for (uint32_t pieces = 1; pieces <= most; pieces++) {
             struct party_command small = post_of(64, 64 * pieces, pieces, pieces);
-            struct party_command large = post_of(64, (64 << 10) * pieces, pieces, pieces + 50);
+            struct party_command large = post_of(16, (64 << 10) * pieces, pieces, pieces + 50);
 
             write_and_check(party, source, &small);
             write_and_check(party, source, &large);
@@ -163,7 +172,7 @@ static void write_takes_many_outstanding(void **state)
 {
     struct party *party = party_open(provider, 1);
     uint32_t count = 4 * facts_of(party)->write.outstanding_max;
-    struct party_command post = post_of(count, 4096, 1, 7);
+    struct party_command post = post_of(count, 512, 1, 7);
 
     (void)state;
     assert_true(count >= 16);
@@ -175,7 +184,7 @@ static void write_takes_many_outstanding(void **state)
 static void write_sets_every_bit_once(void **state)
 {
     struct party *party = party_open(provider, 1);
-    struct party_command post = post_of(10000, 1024, 1, 9);
+    struct party_command post = post_of(10000, 256, 1, 9);
 
     (void)state;
     post.first_immediate = 3u << 16;

@@ -1,35 +1,67 @@
 # shellcheck shell=sh disable=SC2034 # what is set here is read by programs.sh
-# Two agents on soft-RoCE rails: sourced by the cases, after which programs.sh is at hand too. The
-# prefill-agent has the rails 1 to 4, the decode-agent 5 to 8, and each uses the first so many.
+# Two agents on soft-RoCE rails: sourced by the cases, after which programs.sh and rails.sh are at hand
+# too. The prefill-agent has rails 1 to 4, the decode-agent 5 to 8.
 #
-#   agents_with 4 2
+#   agents_with "1 2 3 4" "5 6"; write_trace 20; replay_trace 20
 provider=verbs
 export KVRAIL_BIN_DIR="$KVRAIL_BUILD_DIR/bin"
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 . "$KVRAIL_ROOT_DIR/tests/verbs/rails.sh"
-heartbeat_ms=$((500 * patience))
-bound_s=$(((3 * heartbeat_ms + 999) / 1000)) # silent for so long, a peer or a pair is lost
+heartbeat_ms=$((250 * patience))
+bound_ms=$((3 * heartbeat_ms)) # silent for so long, a peer or a pair of rails is lost
 
 rail_options() {
-    for rail in $(seq "$1" "$2"); do
-        printf -- '--rail %s ' "$(rail_address "$rail")"
+    for one in "$@"; do
+        printf -- '--rail %s ' "$(rail_address "$one")"
     done
 }
 
 # agents_with SOURCE_RAILS TARGET_RAILS
 agents_with() {
-    prefill_rails=$(rail_options 1 "$1")
-    decode_rails=$(rail_options 5 $((4 + $2)))
+    # shellcheck disable=SC2086 # lists of numbers
+    prefill_rails=$(rail_options $1) decode_rails=$(rail_options $2)
     prefill_options="--heartbeat ${heartbeat_ms}ms"
     decode_options=$prefill_options
     start_all
 }
 
-# trace REQUESTS: as many requests of 64 to 1024 tokens, which is at most 2 MiB.
+# write_trace REQUESTS: of 64 to 1024 tokens each, which is at most 2 MiB, in $trace.
 write_trace() {
-    echo "TIMESTAMP,ContextTokens,GeneratedTokens"
-    for request in $(seq "$1"); do
-        echo "2023-11-16 18:17:$((request % 60)).0,$((64 + request * 37 % 15 * 64)),10"
-    done >"$work/trace.tmp"
-    sort "$work/trace.tmp"
+    trace=$work/trace.csv
+    {
+        echo "TIMESTAMP,ContextTokens,GeneratedTokens"
+        for request in $(seq "$1"); do
+            printf '2023-11-16 18:%02d:%02d.0,%d,10\n' $((request / 60)) $((request % 60)) \
+                $((64 + request * 7 % 16 * 64))
+        done
+    } >"$trace"
+}
+
+# replay_trace REQUESTS [ARGUMENT…]
+replay_trace() {
+    replay --trace "$trace" --format azure --requests "$@"
+}
+
+expect_good() {
+    expect transfers "$1"
+    expect verified "$1"
+    expect failed 0
+    expect bytes_wrong 0
+    expect pages_written_late 0
+}
+
+# of_rail RAIL NAME: a number that the scheduler knows of a rail; an agent reports once a second.
+of_rail() {
+    curl -sS "http://$scheduler/api/v1/agents" | tr '{}' '\n\n' |
+        sed -n "s/^\"name\":\"rxe$1\",.*\"$2\":\\([0-9]*\\).*/\\1/p"
+}
+
+# await_rail RAIL NAME NUMBER: until that number is larger.
+await_rail() {
+    tries=0
+    while [ "$(of_rail "$1" "$2")" -le "$3" ]; do
+        tries=$((tries + 1))
+        [ $tries -le $((30 * patience)) ] || fail "$2 of rail $1 stays at $(of_rail "$1" "$2")"
+        sleep 0.5
+    done
 }

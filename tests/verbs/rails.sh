@@ -16,9 +16,9 @@ rail_link_address() {
 }
 
 rail_route() {
-    echo "route replace 10.77.0.0/24 dev e$1 src $(rail_address "$1") table $((200 + $1))"
+    echo "route add 10.77.0.0/24 dev e$1 src $(rail_address "$1") table $((200 + $1))"
     for other in $(seq "$rail_count"); do
-        echo "neigh replace $(rail_address "$other") lladdr $(rail_link_address "$other") dev e$1 nud permanent"
+        echo "neigh add $(rail_address "$other") lladdr $(rail_link_address "$other") dev e$1 nud permanent"
     done
 }
 
@@ -53,15 +53,13 @@ make_rails() {
     for i in $(seq "$rail_count"); do
         rdma link add "rxe$i" type rxe netdev "e$i" || return 1
     done
-    echo "$rail_count" >"$TMPDIR/rails.count"
 }
 
 # What follows takes the number of a rail.
 rail_cut() { ip link set "w$1" nomaster; } # silently: both ends stay up, what is sent is lost
 rail_heal() { ip link set "w$1" master bridge0; }
-rail_down() { ip link set "e$1" down; } # as its owner sees it; routes and neighbours go
-rail_up() {
-    rail_count=$(cat "$TMPDIR/rails.count")
-    ip link set "e$1" up
-    rail_route "$1" | ip -batch -
-}
+rail_unplug() { ip link set "w$1" down; } # its card loses the carrier, and says that its port is down
+rail_plug() { ip link set "w$1" up; }
+# Its owner switches it off: routes vanish, every write fails at once. soft-RoCE's management queue
+# pair does not survive the first message without a route: the rail can never connect again.
+rail_down() { ip link set "e$1" down; }

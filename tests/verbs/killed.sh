@@ -1,0 +1,33 @@
+#!/bin/sh
+# Goal: a receiver that is killed (kill -9 of the decode-agent) leaves nothing behind: both engines get
+# a reason for all that was on its way, within the heartbeat bound, and when it is started again it is
+# written to, on the same prefill-agent. Argument: idle or busy, which says what it did at that time.
+set -eu
+when=${1:?idle or busy}
+. "$KVRAIL_ROOT_DIR/tests/verbs/agents.sh"
+agents_with "1 2" "5 6"
+write_trace 200
+replay_trace 10 || fail "at first, a replay ended in $?"
+expect_good 10
+
+if [ "$when" = busy ]; then
+    rm -f "$work/replay.log"
+    replay_in_background --trace "$trace" --format azure --requests 200 --progress
+    await_progress
+    kill -9 "$decode_pid"
+    finish_replay
+    [ "$replay_status" = 1 ] || fail "the replay ended in $replay_status"
+    expect_most settle_ms $((2 * bound_ms))
+    [ "$(figure failed)" -gt 0 ] || fail "nothing was on its way"
+    expect bytes_wrong 0
+    expect pages_written_late 0
+    [ -z "$(figure failures.timed_out)" ] || fail "some requests had no terminal event"
+    [ -n "$(figure target_outcomes.agent_lost)" ] || fail "the target's engine was told no reason"
+    [ -n "$(figure source_outcomes.peer_lost)" ] || fail "the source's engine was told no reason"
+else
+    kill -9 "$decode_pid"
+fi
+kill -0 "$prefill_pid" 2>/dev/null || fail "the prefill-agent died too"
+start_decode
+replay_trace 10 || fail "after the restart, a replay ended in $?"
+expect_good 10

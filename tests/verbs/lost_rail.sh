@@ -1,0 +1,39 @@
+#!/bin/sh
+# Goal: a rail that fails in mid replay costs no request: what it held is delivered over the other
+# rails within a few heartbeat bounds; and when it works again it carries writes again, in a new epoch.
+# Argument: cut (the receiver's cable, which nobody is told of), unplug (the sender's, whose card sees
+# that) or down (the sender's interface is switched off; that rail is lost for good, see rails.sh).
+# Method: two rails on each side; the deadline of every request is the bound.
+set -eu
+fault=${1:?cut, unplug or down}
+. "$KVRAIL_ROOT_DIR/tests/verbs/agents.sh"
+case $fault in
+cut) sources="1 2" failing=6 undo=rail_heal ;;
+unplug) sources="1 2" failing=2 undo=rail_plug ;;
+down) sources="3 4" failing=4 undo= ;;
+esac
+last=${sources#* }
+agents_with "$sources" "5 6"
+write_trace 60
+
+replay_in_background --trace "$trace" --format azure --requests 60 --progress \
+    --deadline $((5 * bound_ms))ms
+await_progress
+"rail_$fault" $failing
+finish_replay
+[ "$replay_status" = 0 ] || fail "with rail $failing $fault, the replay ended in $replay_status"
+expect_good 60
+[ "$(figure retries)" -gt 0 ] || fail "nothing was on the rail when it failed"
+[ -n "$undo" ] || exit 0
+
+"$undo" $failing
+await_rail "$last" epoch 1
+carried=$(of_rail $failing writes)
+tries=0
+while [ "$(of_rail $failing writes)" -le "$carried" ]; do
+    tries=$((tries + 1))
+    [ $tries -le 10 ] || fail "rail $failing carries no writes again"
+    replay_trace 10 || fail "after the rail had come back, a replay ended in $?"
+    expect_good 10
+    sleep 1.2 # agents report once a second
+done

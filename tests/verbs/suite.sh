@@ -1,0 +1,74 @@
+#!/bin/sh
+# The suite, inside the VM: what every provider must pass, agents on several rails, and faults. The
+# last line counts; a name as an argument runs the cases that begin with it.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+only=${1:-}
+patience=${KVRAIL_PATIENCE:-1}
+passed=0
+failed=0
+skipped=0
+
+seconds() {
+    cut -d. -f1 /proc/uptime
+}
+
+# case NAME SCRIPT [ARGUMENT…]
+run_case() {
+    name=$1
+    shift
+    case $name in
+    "$only"*) ;;
+    *) return 0 ;;
+    esac
+    began=$(seconds)
+    status=0
+    timeout $((60 * patience)) sh "$here/$@" >"$TMPDIR/case.log" 2>&1 || status=$?
+    took=$(($(seconds) - began))
+    if [ "$status" -eq 0 ]; then
+        passed=$((passed + 1))
+        echo "ok       $name ($took s)"
+    elif [ "$status" -eq 77 ]; then
+        skipped=$((skipped + 1))
+        echo "skipped  $name: $(tail -n 1 "$TMPDIR/case.log")"
+    else
+        failed=$((failed + 1))
+        echo "FAILED   $name ($took s), exit status $status"
+        sed 's/^/    /' "$TMPDIR/case.log"
+    fi
+}
+
+# The cases of the conformance list are counted one by one.
+conformance() {
+    case conformance in
+    "$only"*) ;;
+    *) return 0 ;;
+    esac
+    began=$(seconds)
+    KVRAIL_PARTY_RAILS="10.77.0.1,10.77.0.2 10.77.0.5,10.77.0.6" timeout $((60 * patience)) \
+        "$KVRAIL_BUILD_DIR/tests/fabric.conformance_tcp" verbs >"$TMPDIR/case.log" 2>&1
+    status=$?
+    fine=$(grep -c '^\[       OK \]' "$TMPDIR/case.log")
+    left=$(grep -c '^\[  SKIPPED \] [a-z]' "$TMPDIR/case.log")
+    bad=$(sed -n '/test(s) run/q; /^\[  FAILED  \] [a-z]/p' "$TMPDIR/case.log" | wc -l)
+    # It ended in the middle, or before the first case.
+    [ "$status" -eq 0 ] || [ "$bad" -gt 0 ] || bad=1
+    passed=$((passed + fine))
+    skipped=$((skipped + left))
+    failed=$((failed + bad))
+    echo "$fine passed, $bad failed of the conformance list ($(($(seconds) - began)) s)"
+    [ "$bad" -eq 0 ] || sed 's/^/    /' "$TMPDIR/case.log"
+}
+
+conformance
+run_case replay_4_to_4 replay.sh "1 2 3 4" "5 6 7 8"
+run_case replay_4_to_2 replay.sh "1 2 3 4" "5 6"
+run_case replay_1_to_3 replay.sh "1" "5 6 7"
+run_case receiver_killed_idle killed.sh idle
+run_case receiver_killed_busy killed.sh busy
+run_case receiver_cut_and_healed lost_rail.sh cut
+run_case sender_unplugged lost_rail.sh unplug
+run_case memlock memlock.sh
+run_case sender_down lost_rail.sh down # last: it spoils a rail
+echo "verbs: $passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
