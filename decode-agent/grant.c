@@ -123,6 +123,7 @@ static kvr_status source_check(struct inbound *inbound, struct transfer *transfe
 {
     const struct fetch *fetch = fetch_of(inbound, transfer);
     const struct kvr_remote_engine *remote;
+    kvr_status status;
 
     if (!kvr_uuid_equal(&plan->source.engine, &transfer->source.engine) ||
         (plan->source.generation != transfer->source.generation &&
@@ -136,7 +137,11 @@ static kvr_status source_check(struct inbound *inbound, struct transfer *transfe
     if (remote == NULL || remote->rank.generation != plan->source.generation)
         return kvr_error_set(error, KVR_MALFORMED, "plan", "a plan before the source's regions");
     transfer->remote = kvr_region_set_acquire(remote->set);
-    return kvr_compat_check(&remote->compat, &inbound->engines.local[fetch->engine].compat, error);
+    status =
+        kvr_compat_check(&remote->compat, &inbound->engines.local[fetch->engine].compat, error);
+    if (status == KVR_OK)
+        status = slots_refine(inbound, transfer, error);
+    return status;
 }
 
 /* Collects the source's pages of the segment. */
@@ -150,8 +155,8 @@ static kvr_status plan_pages(struct inbound *inbound, struct transfer *transfer,
         if (!kvr_region_set_group(transfer->remote, 0, &page_tokens, &page_limit))
             return kvr_error_set(error, KVR_INCOMPATIBLE, "plan",
                                  "the source has no region of KV group 0");
-        if (kvr_page_table_init(&transfer->planned, inbound->memory, fetch->table.capacity,
-                                page_limit) != KVR_OK)
+        if (kvr_page_table_init(&transfer->planned, inbound->memory,
+                                (uint32_t)(fetch->tokens / page_tokens + 2), page_limit) != KVR_OK)
             return kvr_error_set(error, KVR_NO_MEMORY, "plan", "no memory for a plan's pages");
         transfer->planning = true;
     }
@@ -164,18 +169,15 @@ static kvr_status plan_make(struct inbound *inbound, struct transfer *transfer,
                             struct kvr_error *error)
 {
     const struct fetch *fetch = fetch_of(inbound, transfer);
-    uint32_t page_count = transfer->planned.count;
-    uint32_t page_first = transfer->segment_count > 0
-                              ? transfer->page_next
-                              : (uint32_t)(fetch->skip_tokens / fetch->page_tokens);
+    uint64_t token_first = transfer->segment_count > 0 ? transfer->token_next : fetch->skip_tokens;
+    uint32_t target_first = (uint32_t)(token_first / fetch->page_tokens);
     struct kvr_plan_input input = {
         .source_layouts = transfer->remote->layouts,
         .source_layout_count = transfer->remote->count,
         .target_layouts = fetch->set->layouts,
         .target_layout_count = fetch->set->count,
         .source_pages = transfer->planned.ids,
-        .source_page_count = page_count,
-        .target_page_count = page_count,
+        .source_page_count = transfer->planned.count,
         .token_first = message->token_first,
         .token_end = message->token_end,
         .limits = {.pieces_local = message->limits.pieces_local,
@@ -184,13 +186,14 @@ static kvr_status plan_make(struct inbound *inbound, struct transfer *transfer,
     };
     kvr_status status;
 
-    if (message->page_first != page_first ||
-        (uint64_t)message->page_first + page_count > fetch->table.count)
+    if (message->token_first != token_first || message->token_end > fetch->tokens ||
+        target_first > fetch->table.count)
         return kvr_error_set(error, KVR_PLAN_MISMATCH, "plan",
-                             "a plan of pages %u to %" PRIu64 "; expected from %u, to %u at most",
-                             message->page_first, (uint64_t)message->page_first + page_count,
-                             page_first, fetch->table.count);
-    input.target_pages = fetch->table.ids + message->page_first;
+                             "a plan of tokens %" PRIu64 " to %" PRIu64 "; expected from %" PRIu64
+                             ", to %" PRIu64 " at most",
+                             message->token_first, message->token_end, token_first, fetch->tokens);
+    input.target_pages = fetch->table.ids + target_first;
+    input.target_page_count = fetch->table.count - target_first;
     status = kvr_plan_make(&input, inbound->memory, ret_plan, error);
     if (status != KVR_OK)
         return status;
@@ -198,7 +201,7 @@ static kvr_status plan_make(struct inbound *inbound, struct transfer *transfer,
         message->chunk_first == transfer->chunk_count &&
         (uint64_t)message->chunk_first + message->chunk_count <=
             (uint64_t)transfer->slots_needed * KVR_SLOT_CHUNKS) {
-        transfer->page_next = message->page_first + page_count;
+        transfer->token_next = (*ret_plan)->moved_end;
         return KVR_OK;
     }
     kvr_error_set(
@@ -344,8 +347,7 @@ void final_received(struct inbound *inbound, kvr_ns now, struct transfer *transf
         return;
     }
     token_end = final->token_end < fetch->tokens ? final->token_end : fetch->tokens;
-    if (token_end > fetch->skip_tokens &&
-        token_end > (uint64_t)transfer->page_next * fetch->page_tokens) {
+    if (token_end > fetch->skip_tokens && token_end > transfer->token_next) {
         transfer_fail(inbound, now, transfer, KVR_PLAN_MISMATCH,
                       "the source's last word names more tokens than its plans have");
         return;

@@ -56,7 +56,7 @@ struct transfer {
     uint64_t bytes;
     struct kvr_page_table planned; /* the source's pages of the PLAN that is coming in */
     bool planning;
-    uint32_t page_next; /* logical page behind the last segment */
+    uint64_t token_next; /* behind the last segment */
     bool final_seen, has_tail, tail_seen, all_in;
     struct kvr_msg_final final;
     kvr_digest_mode digest; /* the larger of what both agents ask */
@@ -178,6 +178,9 @@ void fetch_advance(struct inbound *inbound, kvr_ns now, struct fetch *fetch);
 /* The fetch has something to land: slots and bitmaps for all of it, or its place in the queue. */
 void slots_want(struct inbound *inbound, kvr_ns now, struct fetch *fetch);
 void slots_release(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
+/* The source's regions are known: reserves what they need beyond what was thought. */
+KVR_MUST_CHECK kvr_status slots_refine(struct inbound *inbound, struct transfer *transfer,
+                                       struct kvr_error *error);
 void waiting_advance(struct inbound *inbound, kvr_ns now);
 void waiting_remove(struct inbound *inbound, struct fetch *fetch);
 void fetch_check_freed(struct inbound *inbound, struct fetch *fetch);

@@ -198,10 +198,13 @@ void fetch_pages(struct inbound *inbound, kvr_ns now, struct fetch *fetch,
 /* ---- slots ------------------------------------------------------------------------------------
  */
 
-static uint64_t slots_needed(const struct inbound *inbound, const struct fetch *fetch,
-                             const struct transfer *transfer)
+/* Until the source has told its regions, its pages are taken to be like the target's. */
+static uint64_t slots_needed(const struct fetch *fetch, const struct transfer *transfer)
 {
+    const struct kvr_region_set *remote = transfer->remote;
     const struct kvr_plan_input input = {
+        .source_layouts = remote != NULL ? remote->layouts : NULL,
+        .source_layout_count = remote != NULL ? remote->count : 0,
         .target_layouts = fetch->set->layouts,
         .target_layout_count = fetch->set->count,
         .limits = {1, 1, transfer->limits.chunk_bytes_max},
@@ -210,7 +213,6 @@ static uint64_t slots_needed(const struct inbound *inbound, const struct fetch *
     uint32_t segments = pages < KVR_SEGMENTS_MAX ? pages : KVR_SEGMENTS_MAX;
     uint64_t chunks;
 
-    (void)inbound;
     if (fetch->skip_tokens == fetch->tokens)
         return 0;
     chunks = kvr_plan_chunks_max(&input, (uint64_t)pages * fetch->page_tokens, segments);
@@ -247,11 +249,42 @@ static bool bits_take(struct inbound *inbound, const struct fetch *fetch)
 static void slots_take(struct inbound *inbound, struct transfer *transfer, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        transfer->slots[i] = inbound->free_slots[inbound->free_first];
+        transfer->slots[transfer->slot_count + i] = inbound->free_slots[inbound->free_first];
         inbound->free_first = (inbound->free_first + 1) % inbound->options.slot_count;
     }
     inbound->free_count -= count;
-    transfer->slot_count = count;
+    transfer->slot_count += count;
+}
+
+kvr_status slots_refine(struct inbound *inbound, struct transfer *transfer, struct kvr_error *error)
+{
+    const struct fetch *fetch = fetch_of(inbound, transfer);
+    uint64_t needed = slots_needed(fetch, transfer), more = 0;
+
+    if (needed <= transfer->slots_needed)
+        return KVR_OK;
+    more = needed - transfer->slots_needed;
+    if (needed > KVR_TRANSFER_SLOTS_MAX || more > inbound->options.slot_count)
+        return kvr_error_set(error, KVR_TOO_LARGE, "plan",
+                             "with the source's pages it may need %" PRIu64
+                             " slots of 65,536 writes, allowed are %d: fetch fewer tokens at once",
+                             needed, KVR_TRANSFER_SLOTS_MAX);
+    if (fetch->slots_reserved) {
+        uint64_t *bits = kvr_buddy_alloc(inbound->memory, (size_t)needed * KVR_SLOT_CHUNKS / 8);
+
+        if (bits == NULL || more > inbound->free_count) {
+            kvr_buddy_free(inbound->memory, bits);
+            return kvr_error_set(error, KVR_FULL, "plan",
+                                 "with the source's pages it may need %" PRIu64
+                                 " slots more than were reserved, and %u are free",
+                                 more, inbound->free_count);
+        }
+        bits_free(inbound, transfer);
+        transfer->bits = bits;
+        slots_take(inbound, transfer, (uint32_t)more);
+    }
+    transfer->slots_needed = (uint32_t)needed;
+    return KVR_OK;
 }
 
 void slots_release(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
@@ -279,7 +312,7 @@ static bool slots_count(struct inbound *inbound, kvr_ns now, struct fetch *fetch
 
     for (uint32_t i = 0; i < fetch->transfer_count; i++) {
         struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
-        uint64_t needed = slots_needed(inbound, fetch, transfer);
+        uint64_t needed = slots_needed(fetch, transfer);
 
         total += needed;
         if (needed <= KVR_TRANSFER_SLOTS_MAX && total <= inbound->options.slot_count) {

@@ -132,9 +132,8 @@ static kvr_status target_check(struct outbound *outbound, struct offer *offer,
                             (uint32_t)((offer->tokens + page_tokens - 1) / page_tokens),
                             page_limit) != KVR_OK)
         return kvr_error_set(error, KVR_NO_MEMORY, "want", "no memory for the target's page table");
-    offer->page_next = offer->skip_tokens == offer->tokens
-                           ? offer->table.capacity
-                           : (uint32_t)(offer->skip_tokens / page_tokens);
+    offer->page_tokens = page_tokens;
+    offer->token_next = offer->skip_tokens;
     offer->remote = kvr_region_set_acquire(remote->set);
     outbound->peers[offer->peer].parked_bytes += table_bytes;
     return KVR_OK;
@@ -195,19 +194,6 @@ static bool same_target(const struct offer *a, const struct offer *b)
            a->target.pp == b->target.pp;
 }
 
-/* Both page tables are walked page by page. */
-static kvr_status page_tokens_check(const struct kvr_region_set *source,
-                                    const struct kvr_region_set *target, struct kvr_error *error)
-{
-    uint32_t ours = 0, theirs = 0, limit;
-
-    if (kvr_region_set_group(source, 0, &ours, &limit) &&
-        kvr_region_set_group(target, 0, &theirs, &limit) && ours != theirs)
-        return kvr_error_set(error, KVR_INCOMPATIBLE, "want",
-                             "page_tokens: the source has %u, the target has %u", ours, theirs);
-    return KVR_OK;
-}
-
 static kvr_status match_check(struct outbound *outbound, const struct offer *offer,
                               const struct publish *publish, struct kvr_error *error)
 {
@@ -235,9 +221,6 @@ static kvr_status match_check(struct outbound *outbound, const struct offer *off
     if (remote == NULL)
         return kvr_error_set(error, KVR_MALFORMED, "want", "the target's regions are gone");
     status = kvr_compat_check(&engine->compat, &remote->compat, error);
-    if (status != KVR_OK)
-        return status;
-    status = page_tokens_check(publish->set, offer->remote, error);
     if (status != KVR_OK)
         return status;
     return kvr_layout_covers(publish->set->layouts, publish->set->count, offer->remote->layouts,

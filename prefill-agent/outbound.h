@@ -86,7 +86,9 @@ struct offer {
     struct kvr_page_table table; /* the target's pages */
     struct kvr_write_limits limits;
     kvr_digest_mode digest;
-    uint32_t watch_next, page_next, segment_count, chunk_count;
+    uint32_t page_tokens;        /* of the target */
+    uint64_t token_next;         /* behind the last segment */
+    uint32_t watch_next, segment_count, chunk_count;
     uint64_t bytes;
     struct push_job *job; /* made at GRANT, the group thread's from then on */
     struct push_segment *segments, *segments_last; /* not yet handed over before GRANT */

@@ -8,10 +8,16 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static kvr_status plan_tell(struct outbound *outbound, const struct offer *offer,
-                            const struct publish *publish, const struct kvr_plan *plan,
-                            uint32_t page_first, uint32_t page_end)
+static uint32_t pages_for(uint64_t tokens, uint32_t page_tokens)
 {
+    return (uint32_t)((tokens + page_tokens - 1) / page_tokens);
+}
+
+static kvr_status plan_tell(struct outbound *outbound, const struct offer *offer,
+                            const struct publish *publish, const struct kvr_plan *plan)
+{
+    uint32_t page_first = (uint32_t)(plan->token_first / publish->page_tokens);
+    uint32_t page_end = pages_for(plan->token_end, publish->page_tokens);
     struct kvr_page_run *runs = kvr_buddy_alloc(outbound->memory, RUNS_AT_ONCE * sizeof(*runs));
     struct kvr_message message = {.kind = KVR_MSG_PLAN};
 
@@ -104,23 +110,25 @@ static void segment_queue(struct outbound *outbound, struct offer *offer,
     offer->segments_last = segment;
 }
 
-/* Plans pages [page_next, page_end), whose layers are final as the watch says. */
+/* Plans tokens [token_next, token_end), whose layers are final as the watch says. Both sides have
+ * named their pages. */
 static kvr_status segment_make(struct outbound *outbound, struct offer *offer,
                                const struct publish *publish, const struct watch *watch,
-                               uint32_t page_end, struct kvr_error *error)
+                               uint64_t token_end, struct kvr_error *error)
 {
-    uint32_t page_first = offer->page_next;
+    uint32_t source_first = (uint32_t)(offer->token_next / publish->page_tokens);
+    uint32_t target_first = (uint32_t)(offer->token_next / offer->page_tokens);
     struct kvr_plan_input input = {
         .source_layouts = publish->set->layouts,
         .source_layout_count = publish->set->count,
         .target_layouts = offer->remote->layouts,
         .target_layout_count = offer->remote->count,
-        .source_pages = publish->table.ids + page_first,
-        .target_pages = offer->table.ids + page_first,
-        .source_page_count = page_end - page_first,
-        .target_page_count = page_end - page_first,
-        .token_first = (uint64_t)page_first * publish->page_tokens,
-        .token_end = smaller((uint64_t)page_end * publish->page_tokens, watch->token_end),
+        .source_pages = publish->table.ids + source_first,
+        .target_pages = offer->table.ids + target_first,
+        .source_page_count = pages_for(token_end, publish->page_tokens) - source_first,
+        .target_page_count = pages_for(token_end, offer->page_tokens) - target_first,
+        .token_first = offer->token_next,
+        .token_end = token_end,
         .limits = {.pieces_local = offer->limits.pieces_local,
                    .pieces_remote = offer->limits.pieces_remote,
                    .chunk_bytes_max = offer->limits.chunk_bytes_max},
@@ -146,8 +154,8 @@ static kvr_status segment_make(struct outbound *outbound, struct offer *offer,
     segment->word = &outbound->engines.local[publish->engine].page->words[watch->word];
     segment->word_base = watch->base;
     segment->layer_base = rank_first_layer(publish->set);
-    status = plan_tell(outbound, offer, publish, plan, page_first, page_end);
-    offer->page_next = page_end;
+    status = plan_tell(outbound, offer, publish, plan);
+    offer->token_next = token_end;
     offer->segment_count++;
     offer->chunk_count += plan->chunk_count;
     offer->bytes += plan->bytes;
@@ -181,12 +189,12 @@ static void final_tell(struct outbound *outbound, struct offer *offer,
     outbound_send_needed(outbound, offer, &tail);
 }
 
-/* Plans what both page tables allow by now. Only whole pages go out before the end of the request:
- * the page in which a segment ends goes with the next one. */
+/* Plans what both page tables allow by now. Before the end of the request only whole pages of the
+ * side with the smaller ones go out: the page in which a segment ends goes with the next one. */
 static kvr_status plan_all(struct outbound *outbound, struct offer *offer,
                            const struct publish *publish, struct kvr_error *error)
 {
-    uint32_t page_tokens = publish->page_tokens;
+    uint64_t page_tokens = smaller(publish->page_tokens, offer->page_tokens);
 
     while (offer->watch_next < publish->watch_count || publish->ended) {
         bool last = offer->watch_next + 1 >= publish->watch_count && publish->ended;
@@ -194,16 +202,15 @@ static kvr_status plan_all(struct outbound *outbound, struct offer *offer,
             offer->watch_next < publish->watch_count ? offer->watch_next : publish->watch_count - 1;
         const struct watch *watch = publish->watch_count > 0 ? &publish->watches[at] : NULL;
         uint64_t tokens = watch != NULL ? watch->token_end : 0;
-        uint64_t page_end = last || tokens == publish->tokens
-                                ? (tokens + page_tokens - 1) / page_tokens
-                                : tokens / page_tokens;
+        uint64_t token_end =
+            last || tokens == publish->tokens ? tokens : tokens / page_tokens * page_tokens;
 
-        page_end = smaller(page_end, offer->table.capacity);
-        if (page_end > offer->page_next && page_end > offer->table.count)
+        token_end = smaller(token_end, offer->tokens);
+        if (token_end > offer->token_next &&
+            pages_for(token_end, offer->page_tokens) > offer->table.count)
             return KVR_OK; /* the target will name these pages later */
-        if (page_end > offer->page_next) {
-            kvr_status status =
-                segment_make(outbound, offer, publish, watch, (uint32_t)page_end, error);
+        if (token_end > offer->token_next) {
+            kvr_status status = segment_make(outbound, offer, publish, watch, token_end, error);
 
             if (status != KVR_OK)
                 return status;

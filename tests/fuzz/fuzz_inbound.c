@@ -300,7 +300,8 @@ static void peer_plan(struct kvr_message *message, const struct transfer *transf
     struct kvr_msg_plan *plan = &message->plan;
     const struct fetch *fetch = fetch_of(&inbound, transfer);
     uint32_t skip = (uint32_t)(fetch->skip_tokens / FUZZ_TOKENS);
-    uint32_t page_first = transfer->page_next > skip ? transfer->page_next : skip;
+    uint32_t next = (uint32_t)(transfer->token_next / FUZZ_TOKENS);
+    uint32_t page_first = next > skip ? next : skip;
 
     plan->segment = (uint32_t)fuzz_about(input, transfer->segment_count);
     plan->page_first = (uint32_t)fuzz_about(input, page_first);
@@ -323,7 +324,7 @@ static void peer_final(struct kvr_message *message, const struct transfer *trans
 {
     message->final.segment_count = (uint32_t)fuzz_about(input, transfer->segment_count);
     message->final.chunk_count = (uint32_t)fuzz_about(input, transfer->chunk_count);
-    message->final.token_end = fuzz_about(input, (uint64_t)transfer->page_next * FUZZ_TOKENS);
+    message->final.token_end = fuzz_about(input, transfer->token_next);
     message->final.has_tail = fuzz_below(input, 2);
 }
 
