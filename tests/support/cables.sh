@@ -1,4 +1,4 @@
-# shellcheck shell=sh
+# shellcheck shell=sh disable=SC2034,SC2154 # shared with programs.sh and the test
 # Cables for tests that cut them: two network namespaces, one for each agent, joined by veth pairs.
 # Rail i (from 1) is 10.78.<i>.1 at the prefill-agent and 10.78.<i>.2 at the decode-agent; cable 9 is
 # for the control channel and is never cut. Sourced after programs.sh; needs root and iproute2.

@@ -1,0 +1,35 @@
+/* inbound alone, its ports written down (machine_log.h): a test is the engine, four source agents
+ * and the group thread. One at a time. */
+#ifndef KVR_TESTS_INBOUND_CASE_H
+#define KVR_TESTS_INBOUND_CASE_H
+
+#include "decode-agent/inbound.h"
+#include "tests/support/machine_log.h"
+
+#define SILENCE (3 * KVR_S)
+#define QUIET   KVR_S
+#define SLOTS   3
+
+extern struct inbound inbound;
+extern kvr_ns now;
+
+int open_inbound(void **state); /* a cmocka setup */
+/* Fetches from the source ranks of peers first … first + count - 1; the nonce of the first. */
+uint64_t fetch(uint64_t handle, uint32_t first, uint32_t count);
+void tick(kvr_ns later);
+
+/* What a source says. */
+void plan_as(uint32_t peer, uint64_t nonce, uint64_t generation);
+void plan(uint32_t peer, uint64_t nonce);
+void final(uint32_t peer, uint64_t nonce);
+void quiet(uint32_t peer, uint64_t nonce, uint32_t round);
+void reason(uint32_t peer, uint64_t nonce, kvr_message_kind kind, kvr_status status);
+
+/* The group thread's word about the landing of a transfer. */
+void group_says(uint64_t nonce, uint32_t kind, uint64_t a, void *pointer);
+void group_closes(uint64_t nonce); /* it gives back what it was given for that landing */
+void recycled(uint32_t rail, uint32_t epoch);
+
+bool granted(uint64_t nonce);
+
+#endif

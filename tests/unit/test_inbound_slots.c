@@ -1,0 +1,115 @@
+/* Goal: slots and bitmaps for a whole fetch at once, when there is something to send, the oldest
+ * fetch first, and back transfer by transfer (rules 5 and 6). Method: inbound alone, its ports
+ * written down. */
+#include "tests/support/check.h"
+
+#include "tests/support/inbound_case.h"
+
+static void slots_are_for_a_whole_fetch_and_the_oldest_first(void **state)
+{
+    uint64_t small = fetch(1, 3, 1), first = fetch(2, 0, 3), second = fetch(3, 3, 1);
+
+    (void)state;
+    plan(3, small);
+    assert_true(granted(small));
+    plan(0, first); /* needs three slots: two are free */
+    assert_false(granted(first));
+    plan(3, second); /* could be served, and does not pass the older one */
+    assert_false(granted(second));
+    assert_int_equal(inbound.free_count, SLOTS - 1);
+
+    final(3, small);
+    group_says(small, LAND_ALL, SMALL_CHUNKS, NULL);
+    group_closes(small);
+    assert_true(granted(first));
+    assert_false(granted(second));
+    assert_int_equal(inbound.free_count, 0);
+    plan(1, first + 1); /* its slot is reserved already */
+    assert_true(granted(first + 1));
+
+    /* Returned transfer by transfer. */
+    final(0, first);
+    group_says(first, LAND_ALL, SMALL_CHUNKS, NULL);
+    group_closes(first);
+    assert_true(granted(second));
+}
+
+/* The order is that of opening, not of the first PLAN. */
+static void slots_go_to_the_older_that_came_later(void **state)
+{
+    uint64_t holder = fetch(1, 0, 3), older = fetch(2, 3, 1), younger = fetch(3, 3, 1);
+
+    (void)state;
+    plan(0, holder);
+    plan(3, younger);
+    plan(3, older);
+    assert_false(granted(older) || granted(younger));
+    final(0, holder);
+    group_says(holder, LAND_ALL, SMALL_CHUNKS, NULL);
+    group_closes(holder);
+    assert_true(granted(older));
+    assert_false(granted(younger));
+}
+
+static void slots_wait_no_longer_for_a_fetch_that_ended(void **state)
+{
+    struct kvr_request cancel = {.kind = KVR_REQ_CANCEL, .handle = 2};
+    uint64_t holder = fetch(1, 3, 1), large = fetch(2, 0, 3), small = fetch(3, 3, 1);
+
+    (void)state;
+    plan(3, holder);
+    plan(0, large);
+    plan(3, small);
+    assert_false(granted(small));
+    inbound_request(&inbound, now, 0, &cancel);
+    assert_true(granted(small));
+    assert_int_equal(machine_notice(KVR_NOTICE_CANCELLED)->handle, 2);
+}
+
+static void a_fetch_larger_than_the_pool_is_refused(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 4);
+
+    (void)state;
+    (void)nonce;
+    assert_int_equal(machine_sent_count(KVR_MSG_WANT), 0);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILED)->status, KVR_TOO_LARGE);
+    assert_int_equal(inbound_live(&inbound), 0);
+}
+
+static void slots_are_reused_oldest_first(void **state)
+{
+    uint16_t seen[SLOTS + 1];
+
+    (void)state;
+    for (uint32_t i = 0; i <= SLOTS; i++) {
+        uint64_t nonce = fetch(10 + i, 0, 1);
+        const struct landing *landing;
+
+        machine_log_clear();
+        plan(0, nonce);
+        landing = machine_command(LAND_OPEN)->pointer;
+        seen[i] = landing->slots[0];
+        final(0, nonce);
+        group_says(nonce, LAND_ALL, SMALL_CHUNKS, NULL);
+        group_closes(nonce);
+    }
+    for (uint32_t i = 0; i < SLOTS; i++)
+        for (uint32_t k = 0; k < i; k++)
+            assert_int_not_equal(seen[i], seen[k]);
+    assert_int_equal(seen[SLOTS], seen[0]);
+    assert_int_not_equal(seen[0], 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(slots_are_for_a_whole_fetch_and_the_oldest_first, open_inbound),
+        cmocka_unit_test_setup(slots_go_to_the_older_that_came_later, open_inbound),
+        cmocka_unit_test_setup(slots_wait_no_longer_for_a_fetch_that_ended, open_inbound),
+        cmocka_unit_test_setup(a_fetch_larger_than_the_pool_is_refused, open_inbound),
+        cmocka_unit_test_setup(slots_are_reused_oldest_first, open_inbound),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
