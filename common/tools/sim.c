@@ -17,8 +17,6 @@ struct sim_config {
     bool json, verbose, keep_going, list_mutants;
 };
 
-#define FAULT_HELP(symbol, name, mendable, text) name " (" text "); "
-
 static const struct kvr_option options[] = {
     {.name = "seeds",
      .section = "sim",
@@ -30,8 +28,7 @@ static const struct kvr_option options[] = {
      .section = "sim",
      .value = "NAME,…",
      KVR_OPTION_LIST(struct sim_config, faults),
-     .help = "Only these faults are injected; without it, all. They are: " SIM_FAULT_LIST(
-         FAULT_HELP) "or none."},
+     .help = "Only these faults, of the list below, are injected, or none; without it, all."},
     {.name = "json",
      .section = "sim",
      KVR_OPTION_BOOL(struct sim_config, json),
@@ -55,6 +52,8 @@ static const struct kvr_option options[] = {
      .help = "List the bugs that can be planted, each with the rule that it breaks."},
 };
 
+#define FAULT_HELP(symbol, name, mendable, text) "  " name ": " text "\n"
+
 static const struct kvr_command command = {
     .name = "kvrail sim",
     .description =
@@ -65,8 +64,11 @@ static const struct kvr_command command = {
         "transfer had some, but not all, of its chunks.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
-    .footer =
-        "Examples:\n  kvrail sim --seeds 1:2000 --json\n  kvrail sim --seeds 4711:1 --verbose",
+    .footer = "Faults:\n" SIM_FAULT_LIST(
+        FAULT_HELP) "\n"
+                    "Examples:\n  kvrail sim --seeds 1:2000 --json\n  kvrail sim --seeds 4711:1 "
+                    "--verbose\n"
+                    "  kvrail sim --seeds 1:2000 --faults rail_lost,agent_death",
 };
 
 static struct sim_world world; /* too large for a stack; an abort handler needs it too */
