@@ -220,6 +220,12 @@ static void publish_run(struct sim_world *world, const struct sim_event *event)
         return;
     }
     user->asked_at = world->now;
+    if (step == 0 && user->engine->region_changes) {
+        /* Words count from the first layer that the engine has: it publishes with all of them. */
+        user->step = 0;
+        sim_at(world, world->now + KVR_MS, publish_run, publish, 0, 0);
+        return;
+    }
     if (step == 0) {
         if (user_begin(world, user, sim_publish_owner(publish), publish->tokens)) {
             publish_open_ask(publish);
