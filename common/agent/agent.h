@@ -24,7 +24,7 @@ struct kvr_agent_config {
     char cores[KVR_OPTION_ITEM_BYTES];     /* "auto", "any" or a list */
     char scheduler[KVR_OPTION_ITEM_BYTES]; /* "" = report to nobody */
     char state_dir[512];
-    bool insecure;
+    bool insecure, calibration;
     kvr_ns heartbeat, quiet, spin, drain_timeout;
     uint64_t time_scale;
     uint64_t chunk_bytes_max, window_bytes, window_writes, table_memory;
@@ -36,7 +36,7 @@ struct kvr_agent_config {
 };
 
 /* The rows that both programs share, with fields of struct kvr_agent_config. */
-#define KVR_AGENT_OPTION_COUNT 21
+#define KVR_AGENT_OPTION_COUNT 22
 extern const struct kvr_option kvr_agent_options[KVR_AGENT_OPTION_COUNT];
 
 /* The machine as the shell sees it: the functions of outbound.h or inbound.h. */

@@ -69,6 +69,11 @@ const struct kvr_option kvr_agent_options[KVR_AGENT_OPTION_COUNT] = {
      .help = "Cores for the thread that drives the rails, as 0-3,8; auto: those beside its cards "
              "(see kvrail topo), and the rest of the agent in their NUMA node; any: wherever the "
              "system puts it."},
+    {.name = "calibration",
+     .section = "rails",
+     .fallback = "yes",
+     FIELD(BOOL, calibration),
+     .help = "Use what `kvrail bench calibrate` kept in --state-dir for this provider, if it did."},
     {.name = "chunk-bytes-max",
      .section = "rails",
      .fallback = "1M",

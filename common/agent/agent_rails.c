@@ -7,6 +7,7 @@
 #include "agent/agent_state.h"
 #include "base/address.h"
 #include "base/log.h"
+#include "fabric/calibration.h"
 #include "fabric/fabric_ofi.h"
 #include "wire/compat.h"
 
@@ -23,6 +24,29 @@ static void limits_narrow(struct kvr_agent *agent, const struct kvr_rail_facts *
     limits->pieces_local = (uint32_t)smaller(limits->pieces_local, facts->write.pieces_local);
     limits->pieces_remote = (uint32_t)smaller(limits->pieces_remote, facts->write.pieces_remote);
     limits->chunk_bytes_max = smaller(limits->chunk_bytes_max, facts->write.bytes_max);
+}
+
+/* What was measured here narrows what the provider says. */
+static kvr_status calibration_use(struct kvr_agent *agent, struct kvr_error *error)
+{
+    const struct kvr_agent_config *config = agent->config;
+    struct kvr_write_limits *limits = &agent->limits;
+    struct kvr_calibration calibration;
+    kvr_status status;
+
+    if (!config->calibration || config->state_dir[0] == '\0')
+        return KVR_OK;
+    status = kvr_calibration_load(config->state_dir, config->provider, &calibration, error);
+    if (status != KVR_OK)
+        return status == KVR_NOT_FOUND ? KVR_OK : status;
+    limits->pieces_local =
+        (uint32_t)smaller(limits->pieces_local, smaller(calibration.imm_iov, calibration.pieces));
+    limits->pieces_remote = (uint32_t)smaller(limits->pieces_remote,
+                                              smaller(calibration.imm_rma_iov, calibration.pieces));
+    limits->chunk_bytes_max = smaller(limits->chunk_bytes_max, calibration.chunk_bytes_max);
+    kvr_log_info("calibrated with libfabric %s: %u pieces a write, of at most %" PRIu64 " KiB",
+                 calibration.libfabric, limits->pieces_local, limits->chunk_bytes_max >> 10);
+    return KVR_OK;
 }
 
 /* A tcp rail takes whatever connects to it. */
@@ -105,6 +129,9 @@ kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error)
         if (status != KVR_OK)
             return status;
     }
+    status = calibration_use(agent, error);
+    if (status != KVR_OK)
+        return status;
     status = agent_cores_choose(agent, error); /* before anything is allocated for the thread */
     if (status != KVR_OK)
         return status;

@@ -1,0 +1,387 @@
+/* `kvrail bench calibrate`: what a provider does with an immediate. Two endpoints of this process
+ * on one rail each, one thread that polls both: what is compared is one size with another. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "fabric/calibration.h"
+#include "fabric/fabric_ofi.h"
+#include "fabric/region.h"
+#include "tools/bench.h"
+#include "tools/bench_cli.h"
+#include "tools/bench_stats.h"
+
+#define OPTIONS       struct calibrate_options
+#define POOL_BYTES    (64u << 20)
+#define PAGE_BYTES    65536u
+#define WINDOW        8u
+#define ROUNDS_MAX    64u
+#define LATE_NS       (2 * KVR_S)
+#define COMPLETIONS   16u
+#define SOURCE_STRIDE 37u
+#define TARGET_STRIDE 53u
+#define MARK          1
+#define ENOUGH        0.95 /* of the best: what is as good */
+
+struct calibrate_options {
+    char provider[16], state_dir[512], json[4096];
+    uint64_t rounds;
+};
+
+static const struct kvr_option options[] = {
+    {.name = "provider",
+     .section = "rails",
+     .choices = "tcp|shm|verbs|efa",
+     .fallback = "tcp",
+     KVR_OPTION_CHOICE(OPTIONS, provider),
+     .help = "The provider to measure."},
+    {.name = "state-dir",
+     .section = "output",
+     .value = "DIR",
+     KVR_OPTION_STRING(OPTIONS, state_dir),
+     .help = "Keep the result there, as calibration-PROVIDER.json, for agents with the same "
+             "--state-dir."},
+    {.name = "rounds",
+     .section = "measuring",
+     .fallback = "7",
+     .min = 1,
+     .max = ROUNDS_MAX,
+     KVR_OPTION_COUNT(OPTIONS, rounds),
+     .help = "Every number of pieces and every size has a turn in each; the median counts."},
+    {.name = "json",
+     .section = "output",
+     .value = "[FILE]",
+     KVR_OPTION_STRING(OPTIONS, json),
+     .help = "Write the result there as JSON; without FILE or with -, to standard output."},
+};
+
+static const struct kvr_command command = {
+    .name = "kvrail bench calibrate",
+    .description =
+        "Finds how many pieces one write with an immediate may carry on a provider, how many of\n"
+        "them pay, and which sizes of a message are good, and keeps that for the agents.",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .footer = "Example:\n"
+              "  kvrail bench calibrate --provider tcp --state-dir /var/lib/kvrail/p0",
+};
+
+/* At which end the pieces of a write touch, so that they are one run of bytes there. */
+enum touch { TOUCH_NOWHERE, TOUCH_SOURCE, TOUCH_TARGET };
+
+struct side {
+    struct kvr_rail *rail;
+    struct kvr_endpoint *endpoint;
+    struct kvr_region *region;
+    uint8_t *pool;
+};
+
+struct bed {
+    struct kvr_fabric fabric;
+    struct side sides[2]; /* source, target */
+    uint64_t peer, next;  /* next: page of the order */
+};
+
+static bool failed(const char *what, const struct kvr_error *error)
+{
+    fprintf(stderr, "kvrail bench calibrate: %s: %s\n", what, error->detail);
+    return false;
+}
+
+static bool side_open(struct bed *bed, int index, const char *provider)
+{
+    struct side *side = &bed->sides[index];
+    struct kvr_region_layout layout = {.region = 1, .bytes = POOL_BYTES};
+    struct kvr_rail_options wanted = {0};
+    const struct kvr_fabric_ops *ops = bed->fabric.ops;
+    struct kvr_error error = {0};
+
+    snprintf(wanted.provider, sizeof(wanted.provider), "%s", provider);
+    snprintf(wanted.name, sizeof(wanted.name), "%s",
+             strcmp(provider, "tcp") == 0 ? "127.0.0.1" : "");
+    side->pool = aligned_alloc(PAGE_BYTES, POOL_BYTES);
+    if (side->pool == NULL)
+        return false;
+    memset(side->pool, 0, POOL_BYTES);
+    if (ops->rail_open(bed->fabric.self, &wanted, &side->rail, &error) != KVR_OK ||
+        ops->endpoint_open(side->rail, &side->endpoint, &error) != KVR_OK ||
+        kvr_region_open_mapped(&bed->fabric, &side->rail, 1, &layout, side->pool, index == 0,
+                               index == 1, &side->region, &error) != KVR_OK)
+        return failed("a rail", &error);
+    return true;
+}
+
+static bool bed_open(struct bed *bed, const char *provider)
+{
+    uint8_t address[KVR_ADDRESS_BYTES];
+    struct kvr_error error = {0};
+    uint32_t bytes;
+
+    kvr_fabric_ofi(&bed->fabric);
+    if (!side_open(bed, 1, provider) || !side_open(bed, 0, provider))
+        return false;
+    bed->fabric.ops->endpoint_address(bed->sides[1].endpoint, address, &bytes);
+    if (bed->fabric.ops->peer_insert(bed->sides[0].endpoint, address, bytes, &bed->peer, &error) !=
+        KVR_OK)
+        return failed("the other side", &error);
+    return true;
+}
+
+static void bed_close(struct bed *bed)
+{
+    const struct kvr_fabric_ops *ops = bed->fabric.ops;
+
+    for (int i = 0; i < 2; i++) {
+        struct side *side = &bed->sides[i];
+
+        if (side->endpoint != NULL) {
+            ops->endpoint_stop(side->endpoint);
+            ops->endpoint_close(side->endpoint);
+        }
+        kvr_region_release(&bed->fabric, side->region);
+        if (side->rail != NULL)
+            ops->rail_close(side->rail);
+        free(side->pool);
+    }
+}
+
+/* Where the i-th piece of a write lies. The order of pages strides through the pool, so that none
+ * is in a cache. */
+static uint64_t place(uint64_t first, uint32_t i, uint64_t stride, bool touching, uint64_t bytes)
+{
+    uint64_t slots = POOL_BYTES / (2 * (bytes > PAGE_BYTES ? bytes : PAGE_BYTES));
+    uint64_t step = POOL_BYTES / slots;
+
+    return touching ? i * bytes : (first + i) * stride % slots * step;
+}
+
+/* A write of `pieces` pieces of `bytes` each. */
+static kvr_status post(struct bed *bed, uint32_t pieces, uint64_t bytes, enum touch touch)
+{
+    const struct kvr_region *source = bed->sides[0].region, *target = bed->sides[1].region;
+    struct kvr_fabric_piece list[KVR_IOV_MAX];
+    struct kvr_fabric_write write = {.pieces = list,
+                                     .piece_count = pieces,
+                                     .peer = bed->peer,
+                                     .immediate = 1,
+                                     .context = bed->next + 1};
+
+    for (uint32_t i = 0; i < pieces; i++) {
+        uint64_t from = place(bed->next, i, SOURCE_STRIDE, touch == TOUCH_SOURCE, bytes);
+        uint64_t to = place(bed->next, i, TARGET_STRIDE, touch == TOUCH_TARGET, bytes);
+
+        source->base[from] = MARK;
+        list[i] = (struct kvr_fabric_piece){.local = source->base + from,
+                                            .memory = source->memory[0],
+                                            .remote = target->keys[0].base + to,
+                                            .key = target->keys[0].key,
+                                            .bytes = bytes};
+    }
+    return bed->fabric.ops->write(bed->sides[0].endpoint, &write);
+}
+
+/* Moves at least `total` bytes. Returns GB/s; 0: the provider does not carry it. */
+static double turn(struct bed *bed, uint32_t pieces, uint64_t bytes, uint64_t total,
+                   enum touch touch)
+{
+    uint64_t writes = total / (pieces * bytes) + 1, posted = 0, written = 0, arrived = 0;
+    kvr_ns began = kvr_clock_now(), now = began;
+
+    while ((arrived < writes || written < writes) && now - began < LATE_NS) {
+        struct kvr_completion completions[COMPLETIONS];
+
+        while (posted < writes && posted - written < WINDOW) {
+            kvr_status status = post(bed, pieces, bytes, touch);
+
+            if (status == KVR_AGAIN)
+                break;
+            if (status != KVR_OK)
+                return 0;
+            bed->next += pieces;
+            posted++;
+        }
+        for (int side = 0; side < 2; side++) {
+            unsigned count =
+                bed->fabric.ops->poll(bed->sides[side].endpoint, completions, COMPLETIONS);
+
+            for (unsigned i = 0; i < count; i++) {
+                if (completions[i].kind == KVR_COMPLETION_FAILED)
+                    return 0;
+                written += side == 0;
+                arrived += side == 1;
+            }
+        }
+        now = kvr_clock_now();
+    }
+    return arrived == writes && written == writes
+               ? (double)(writes * pieces * bytes) / (double)(now - began)
+               : 0;
+}
+
+/* Every piece of one write is where it belongs when its one immediate arrives. */
+static bool carries(struct bed *bed, uint32_t pieces, enum touch touch)
+{
+    uint64_t first = bed->next;
+
+    memset(bed->sides[1].pool, 0, POOL_BYTES);
+    if (turn(bed, pieces, PAGE_BYTES, 1, touch) == 0)
+        return false;
+    for (uint32_t i = 0; i < pieces; i++) {
+        uint64_t at = place(first, i, TARGET_STRIDE, touch == TOUCH_TARGET, PAGE_BYTES);
+
+        if (bed->sides[1].pool[at] != MARK)
+            return false;
+    }
+    return true;
+}
+
+/* The most pieces of one write that do not touch at one end, if they do at the other. */
+static uint32_t most_pieces(struct bed *bed, uint32_t advertised, enum touch touch)
+{
+    uint32_t most = 0;
+
+    while (most < advertised && most < KVR_IOV_MAX && carries(bed, most + 1, touch))
+        most++;
+    return most;
+}
+
+static double median(double *values, uint64_t count)
+{
+    return bench_spread_of(values, count).median;
+}
+
+/* More pieces, as long as they are as good as the best number; where pieces cannot be apart at both
+ * ends there is nothing to choose. */
+static void choose_pieces(struct bed *bed, uint64_t rounds, struct kvr_calibration *calibration)
+{
+    static double rates[KVR_IOV_MAX + 1][ROUNDS_MAX];
+    double medians[KVR_IOV_MAX + 1] = {0}, best = 0;
+    uint32_t most = calibration->imm_iov < calibration->imm_rma_iov ? calibration->imm_iov
+                                                                    : calibration->imm_rma_iov;
+
+    calibration->pieces = KVR_IOV_MAX;
+    if (most == 1)
+        return;
+
+    for (uint64_t round = 0; round < rounds; round++)
+        for (uint32_t k = 1; k <= most; k++)
+            rates[k][round] = turn(bed, k, PAGE_BYTES, POOL_BYTES, TOUCH_NOWHERE);
+    for (uint32_t k = 1; k <= most; k++) {
+        medians[k] = median(rates[k], rounds);
+        best = medians[k] > best ? medians[k] : best;
+    }
+    for (uint32_t k = 1; k <= most; k++)
+        if (medians[k] >= ENOUGH * best)
+            calibration->pieces = k;
+}
+
+/* The smallest size that is as good as the best, and at least what agents take by default. */
+static void choose_sizes(struct bed *bed, uint64_t rounds, struct kvr_calibration *calibration)
+{
+    static const uint64_t sizes[] = {16384,  32768,  49152,  65536,   98304,
+                                     131072, 262144, 524288, 1048576, 2097152};
+    static double rates[KVR_CALIBRATION_SIZES_MAX][ROUNDS_MAX];
+    double best = 0;
+
+    calibration->size_count = sizeof(sizes) / sizeof(sizes[0]);
+    for (uint64_t round = 0; round < rounds; round++)
+        for (uint32_t i = 0; i < calibration->size_count; i++)
+            rates[i][round] = turn(bed, 1, sizes[i], POOL_BYTES, TOUCH_NOWHERE);
+    for (uint32_t i = 0; i < calibration->size_count; i++) {
+        calibration->sizes[i].bytes = sizes[i];
+        calibration->sizes[i].gb_s = median(rates[i], rounds);
+        best = calibration->sizes[i].gb_s > best ? calibration->sizes[i].gb_s : best;
+    }
+    calibration->chunk_bytes_max = sizes[calibration->size_count - 1];
+    for (uint32_t i = calibration->size_count; i-- > 0 && sizes[i] >= 4 * PAGE_BYTES;)
+        if (calibration->sizes[i].gb_s >= ENOUGH * best)
+            calibration->chunk_bytes_max = sizes[i];
+}
+
+static bool measure(const struct calibrate_options *chosen, struct kvr_calibration *calibration)
+{
+    static struct bed bed;
+    const struct kvr_rail_facts *facts;
+    bool good = bed_open(&bed, chosen->provider);
+
+    memcpy(calibration->provider, chosen->provider, sizeof(calibration->provider));
+    snprintf(calibration->libfabric, sizeof(calibration->libfabric), "%s",
+             kvr_fabric_ofi_version());
+    if (good) {
+        facts = bed.fabric.ops->rail_facts(bed.sides[0].rail);
+        calibration->imm_iov = most_pieces(&bed, facts->write.pieces_local, TOUCH_TARGET);
+        calibration->imm_rma_iov = most_pieces(&bed, facts->write.pieces_remote, TOUCH_SOURCE);
+        good = calibration->imm_iov > 0 && calibration->imm_rma_iov > 0;
+        if (!good)
+            fprintf(stderr, "kvrail bench calibrate: %s carries no write with an immediate\n",
+                    chosen->provider);
+    }
+    if (good) {
+        choose_pieces(&bed, chosen->rounds, calibration);
+        choose_sizes(&bed, chosen->rounds, calibration);
+    }
+    bed_close(&bed);
+    return good;
+}
+
+static json_t *figures_json(const struct kvr_calibration *calibration)
+{
+    json_t *sizes = json_array();
+
+    for (uint32_t i = 0; i < calibration->size_count; i++)
+        json_array_append_new(sizes, json_pack("{s:I, s:f}", "bytes",
+                                               (json_int_t)calibration->sizes[i].bytes, "gb_s",
+                                               calibration->sizes[i].gb_s));
+    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:I, s:o}", "provider", calibration->provider,
+                     "libfabric", calibration->libfabric, "imm_iov", (int)calibration->imm_iov,
+                     "imm_rma_iov", (int)calibration->imm_rma_iov, "pieces",
+                     (int)calibration->pieces, "chunk_bytes_max",
+                     (json_int_t)calibration->chunk_bytes_max, "sizes", sizes);
+}
+
+static void print(const struct kvr_calibration *calibration)
+{
+    printf(
+        "%s, libfabric %s: a write with an immediate carries %u pieces from the source and %u to "
+        "the target, at most %u pay; a message of %llu KiB is large enough\n",
+        calibration->provider, calibration->libfabric, calibration->imm_iov,
+        calibration->imm_rma_iov, calibration->pieces,
+        (unsigned long long)calibration->chunk_bytes_max >> 10);
+    for (uint32_t i = 0; i < calibration->size_count; i++)
+        printf("  %5llu KiB  %.2f GB/s\n", (unsigned long long)calibration->sizes[i].bytes >> 10,
+               calibration->sizes[i].gb_s);
+}
+
+int bench_calibrate_main(int argc, char **argv)
+{
+    static struct calibrate_options chosen;
+    static struct kvr_calibration calibration;
+    struct kvr_error error = {0};
+    bool written = true;
+    int exit_status;
+    json_t *figures;
+
+    if (!bench_load(&command, argc, argv, &chosen, &exit_status))
+        return exit_status;
+    if (!measure(&chosen, &calibration))
+        return 1;
+    if (strcmp(chosen.json, "-") != 0)
+        print(&calibration);
+    if (chosen.json[0] != '\0') {
+        figures = figures_json(&calibration);
+        written = bench_json_write(figures, chosen.json);
+        json_decref(figures);
+    }
+    if (chosen.state_dir[0] == '\0')
+        return written ? 0 : 1;
+    if (mkdir(chosen.state_dir, 0700) != 0 && errno != EEXIST) {
+        perror(chosen.state_dir);
+        return 1;
+    }
+    if (kvr_calibration_save(chosen.state_dir, &calibration, &error) != KVR_OK)
+        return failed("state folder", &error), 1;
+    return written ? 0 : 1;
+}

@@ -1,0 +1,36 @@
+#!/bin/sh
+# Goal: `kvrail bench calibrate` keeps what it found, an agent with the same state folder uses it, and a
+# file that makes no sense is refused with a sentence unless the agent is told to ignore it.
+set -eu
+. "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
+need kvrail prefill-agent
+says() {
+    grep -q -- "$2" "$1" || fail "$(basename "$1") does not say '$2': $(cat "$1")"
+}
+# agent NAME OPTION...: starts one with the state folder.
+agent() {
+    name=$1
+    shift
+    start "$name" "$bin/prefill-agent" --name "$name" --engine-socket "$work/$name.sock" \
+        --listen 127.0.0.1:0 --provider tcp --state-dir "$work/state" "$@"
+}
+
+"$bin/kvrail" bench calibrate --provider tcp --rounds 1 --state-dir "$work/state" \
+    --json "$work/figures.json" >"$work/table" || fail "it ended in $?"
+says "$work/table" 'carries [1-9] pieces'
+for key in imm_iov imm_rma_iov pieces chunk_bytes_max; do
+    says "$work/figures.json" "\"$key\": [1-9]"
+    says "$work/state/calibration-tcp.json" "\"$key\": [1-9]"
+done
+agent calibrated
+await calibrated "$work/calibrated.sock"
+says "$work/calibrated.log" 'calibrated with libfabric'
+kill "$started" && wait "$started" # it holds the state folder
+
+echo '{"provider": "tcp"}' >"$work/state/calibration-tcp.json"
+agent spoilt
+wait "$started" && fail "a spoilt calibration was taken"
+says "$work/spoilt.log" 'measure again with kvrail bench calibrate'
+agent careless --no-calibration
+await careless "$work/careless.sock"
+echo "bench.calibrate_smoke: passed"

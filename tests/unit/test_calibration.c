@@ -1,0 +1,93 @@
+/* Goal: what was measured comes back as it was kept, and a file that was altered is refused with a
+ * sentence. */
+#include "tests/support/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "fabric/calibration.h"
+
+static char folder[64], path[128];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof(folder), "/tmp/kvrail-calibration.XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof(path), "%s/calibration-tcp.json", folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    (void)unlink(path);
+    return rmdir(folder);
+}
+
+static void calibration_comes_back(void **state)
+{
+    struct kvr_calibration kept = {.provider = "tcp",
+                                   .libfabric = "1.17.0",
+                                   .imm_iov = 4,
+                                   .imm_rma_iov = 3,
+                                   .pieces = 2,
+                                   .chunk_bytes_max = 1u << 20,
+                                   .size_count = 1,
+                                   .sizes = {{65536, 2.5}}};
+    struct kvr_calibration found;
+    struct kvr_error error = {0};
+
+    (void)state;
+    assert_int_equal(kvr_calibration_load(folder, "tcp", &found, &error), KVR_NOT_FOUND);
+    assert_int_equal(kvr_calibration_save(folder, &kept, &error), KVR_OK);
+    assert_int_equal(kvr_calibration_load(folder, "tcp", &found, &error), KVR_OK);
+    assert_string_equal(found.libfabric, "1.17.0");
+    assert_int_equal(found.imm_iov, 4);
+    assert_int_equal(found.imm_rma_iov, 3);
+    assert_int_equal(found.pieces, 2);
+    assert_int_equal(found.chunk_bytes_max, 1u << 20);
+    assert_int_equal(kvr_calibration_load(folder, "shm", &found, &error), KVR_NOT_FOUND);
+    assert_int_equal(kvr_calibration_save("/nowhere", &kept, &error), KVR_SYSTEM);
+}
+
+static void calibration_refuses_nonsense(void **state)
+{
+    static const char *const wrong[] = {
+        "",
+        "{",
+        "[]",
+        "{\"provider\": \"tcp\"}",
+        "{\"provider\": \"tcp\", \"libfabric\": \"x\", \"imm_iov\": 0, \"imm_rma_iov\": 1, "
+        "\"pieces\": 1, \"chunk_bytes_max\": 4096}",
+        "{\"provider\": \"tcp\", \"libfabric\": \"x\", \"imm_iov\": 1, \"imm_rma_iov\": 1, "
+        "\"pieces\": -1, \"chunk_bytes_max\": 4096}",
+        "{\"provider\": \"tcp\", \"libfabric\": \"x\", \"imm_iov\": 1, \"imm_rma_iov\": 1, "
+        "\"pieces\": 1, \"chunk_bytes_max\": 1}",
+        "{\"provider\": \"efa\", \"libfabric\": \"x\", \"imm_iov\": 1, \"imm_rma_iov\": 1, "
+        "\"pieces\": 1, \"chunk_bytes_max\": 4096}"};
+    struct kvr_calibration found;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct kvr_error error = {0};
+        FILE *file = fopen(path, "w");
+
+        assert_non_null(file);
+        fputs(wrong[i], file);
+        fclose(file);
+        assert_int_equal(kvr_calibration_load(folder, "tcp", &found, &error), KVR_MALFORMED);
+        assert_non_null(strstr(error.detail, "kvrail bench calibrate"));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(calibration_comes_back, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(calibration_refuses_nonsense, make_folder, remove_folder),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
