@@ -3,14 +3,14 @@
 #
 #   sh tests/run.sh [--campaign] [--stages "NAME…"] [ctest arguments]
 #
-# Stages: release clang asan tsan fuzz lint. All run, whatever fails before; the exit status is 0 only
-# when nothing failed. The last line counts the tests of all stages, and each stage that runs none
+# Stages: release clang asan tsan fuzz lint verbs. All run, whatever fails before; the exit status is 0
+# only when nothing failed. The last line counts the tests of all stages, and each stage that runs none
 # (clang, lint's parts) as one. --campaign runs the same with the large numbers.
 set -eu
 
 cd "$(dirname "$0")/.."
 root=$(pwd)
-stages="release clang asan tsan fuzz lint"
+stages="release clang asan tsan fuzz lint verbs"
 campaign=
 while [ $# -gt 0 ]; do
     case $1 in
@@ -33,9 +33,9 @@ while [ $# -gt 0 ]; do
 done
 for stage in $stages; do
     case $stage in
-    release | clang | asan | tsan | fuzz | lint) ;;
+    release | clang | asan | tsan | fuzz | lint | verbs) ;;
     *)
-        echo "run.sh: there is no stage '$stage'; there are release, clang, asan, tsan, fuzz, lint" >&2
+        echo "run.sh: there is no stage '$stage'; there are release, clang, asan, tsan, fuzz, lint, verbs" >&2
         exit 2
         ;;
     esac
@@ -185,6 +185,32 @@ stage_lint() {
     fi
     check tidy
     return "$lint_status"
+}
+
+# In a VM, with the release build; where there can be no VM the reason is said and it counts as skipped.
+stage_verbs() {
+    if ! configure release 1 || ! build release; then
+        count_check 1
+        return 1
+    fi
+    log=$root/build/logs/verbs.log
+    {
+        status=0
+        sh tests/verbs/run.sh </dev/null 2>&1 || status=$?
+        echo "$status" >"$log.status"
+    } | tee "$log"
+    status=$(cat "$log.status")
+    if [ "$status" -eq 77 ]; then
+        skipped=$((skipped + 1))
+        return 0
+    fi
+    counts=$(sed -n 's/^verbs: \([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p' "$log")
+    # shellcheck disable=SC2086 # three numbers
+    set -- ${counts:-0 1 0}
+    passed=$((passed + $1))
+    failed=$((failed + $2))
+    skipped=$((skipped + $3))
+    return "$status"
 }
 
 minutes() {

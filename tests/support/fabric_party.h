@@ -78,8 +78,8 @@ struct party;
 
 /* What every wait is multiplied by: KVRAIL_PATIENCE, for an emulated machine; 1 when unset. */
 unsigned party_patience(void);
-/* Which rail a side opens: KVRAIL_PARTY_RAILS names those of side 0 and of side 1, as "A,B C,D"; else
- * tcp has two on loopback. "": the provider's first. */
+/* Which rail a side opens: KVRAIL_PARTY_RAILS names those of side 0 and of side 1, as "A,B C,D";
+ * else tcp has two on loopback. "": the provider's first. */
 void party_rail_name(const char *provider, int side, uint32_t rail, char ret_name[KVR_NAME_BYTES]);
 
 /* In main(), before anything else: runs the child's side and exits when argv asks for it. */

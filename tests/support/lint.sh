@@ -32,7 +32,7 @@ cppcheck)
         -D_GNU_SOURCE -I . -I common $folders
     ;;
 scripts)
-    for script in tests/run.sh tests/demo.sh tests/support/*.sh; do
+    for script in tests/run.sh tests/demo.sh tests/support/*.sh tests/verbs/*.sh; do
         sh -n "$script"
     done
     ;;

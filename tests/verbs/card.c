@@ -3,8 +3,8 @@
  * When a queue pair is destroyed, a card's driver takes its completions out of the completion queue
  * (rdma-core, mlx5_destroy_qp). soft-RoCE leaves them there. ofi_rxm, when it closes a connection,
  * then posts the receive buffer of each write with an immediate again, on the endpoint that it has
- * just freed. So here, after a destruction, the queue is read empty: what belonged to the dead queue
- * pair is dropped, what belongs to others is kept and goes before the queue. */
+ * just freed. So here, after a destruction, the queue is read empty: what belonged to the dead
+ * queue pair is dropped, what belongs to others is kept and goes before the queue. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -19,18 +19,18 @@ write_trace 60
 replay_in_background --trace "$trace" --format azure --requests 60 --progress \
     --deadline $((5 * bound_ms))ms
 await_progress
-"rail_$fault" $failing
+"rail_$fault" "$failing"
 finish_replay
 [ "$replay_status" = 0 ] || fail "with rail $failing $fault, the replay ended in $replay_status"
 expect_good 60
 [ "$(figure retries)" -gt 0 ] || fail "nothing was on the rail when it failed"
 [ -n "$undo" ] || exit 0
 
-"$undo" $failing
+"$undo" "$failing"
 await_rail "$last" epoch 1
-carried=$(of_rail $failing writes)
+carried=$(of_rail "$failing" writes)
 tries=0
-while [ "$(of_rail $failing writes)" -le "$carried" ]; do
+while [ "$(of_rail "$failing" writes)" -le "$carried" ]; do
     tries=$((tries + 1))
     [ $tries -le 10 ] || fail "rail $failing carries no writes again"
     replay_trace 10 || fail "after the rail had come back, a replay ended in $?"

@@ -41,6 +41,11 @@ made=$(sh "$here/prepare.sh")
 
 export KVRAIL_ROOT_DIR="$root" KVRAIL_BUILD_DIR="${KVRAIL_BUILD_DIR:-$root/build/release}"
 export KVRAIL_PATIENCE="${KVRAIL_PATIENCE:-4}"
+if [ $# -eq 0 ] && [ ! -x "$KVRAIL_BUILD_DIR/tests/fabric.conformance_tcp" ]; then
+    echo "verbs: $KVRAIL_BUILD_DIR holds no build with tests (cmake --preset release -DBUILD_TESTING=ON," \
+        "cmake --build --preset release)" >&2
+    exit 2
+fi
 # rxe's queues hold 32,767 entries; libfabric would open one for 256 peers, which needs more.
 export FI_UNIVERSE_SIZE="${FI_UNIVERSE_SIZE:-8}"
 
