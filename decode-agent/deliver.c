@@ -60,6 +60,16 @@ static void layer_tell(struct inbound *inbound, const struct transfer *transfer,
         inbound->ports->notify(inbound->ports->self, fetch->engine, &notice);
 }
 
+/* A late duplicate could still overwrite it (rule 3). And where we copy from the source's memory
+ * ourselves (rule 11), what we copied after an absence may be of pages that it took back meanwhile:
+ * a source that still answers has not. */
+bool transfer_trusted(const struct inbound *inbound, const struct transfer *transfer)
+{
+    if (inbound->peers[transfer->peer].unproven != 0)
+        return false;
+    return !transfer->tainted || transfer->quiet || KVR_MUTANT(done_while_tainted);
+}
+
 void layer_landed(struct inbound *inbound, struct transfer *transfer, uint32_t segment_number,
                   uint32_t layer)
 {
@@ -69,15 +79,16 @@ void layer_landed(struct inbound *inbound, struct transfer *transfer, uint32_t s
         return;
     while (segment->segment != segment_number)
         segment = segment->loop_next;
-    /* A late duplicate could still overwrite it (rule 3): told when nothing can land any more. */
-    if (transfer->tainted && !transfer->quiet)
+    if (!transfer_trusted(inbound, transfer))
         segment->held[layer] = true;
     else
         layer_tell(inbound, transfer, segment, layer);
 }
 
-static void layers_release(struct inbound *inbound, struct transfer *transfer)
+void layers_release(struct inbound *inbound, struct transfer *transfer)
 {
+    if (!transfer_trusted(inbound, transfer))
+        return;
     for (struct landing_segment *at = transfer->segments; at != NULL; at = at->loop_next) {
         for (uint32_t layer = 0; layer < at->plan->layer_count; layer++) {
             if (!at->held[layer])
@@ -141,7 +152,7 @@ void transfer_check_done(struct inbound *inbound, kvr_ns now, struct transfer *t
         return;
     if (transfer->final.has_tail && !transfer->tail_seen && !KVR_MUTANT(done_without_tail))
         return;
-    if (transfer->tainted && !transfer->quiet && !KVR_MUTANT(done_while_tainted))
+    if (!transfer_trusted(inbound, transfer))
         return;
     if (!transfer_verified(inbound, transfer))
         return;

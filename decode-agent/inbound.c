@@ -101,6 +101,7 @@ void inbound_peer_up(struct inbound *inbound, kvr_ns now, uint32_t peer,
     struct inbound_peer *state = &inbound->peers[peer];
 
     state->up = true;
+    state->unproven = 0;
     state->limits = hello->limits;
     state->digest = hello->digest;
     memcpy(state->agent, hello->agent, sizeof(state->agent));
@@ -194,6 +195,35 @@ static void probe_answer(struct inbound *inbound, uint32_t peer, const struct kv
     inbound_tell_peer(inbound, peer, &message);
 }
 
+/* Our group thread was away (rule 8): every source is asked whether its session still holds. */
+static void woke(struct inbound *inbound, uint64_t absences)
+{
+    struct kvr_message message = {.kind = KVR_MSG_PROBE, .probe = {.token = absences}};
+
+    for (uint32_t peer = 0; peer < KVR_PEERS_MAX; peer++) {
+        if (!inbound->peers[peer].up)
+            continue;
+        inbound->peers[peer].unproven = absences;
+        inbound_tell_peer(inbound, peer, &message);
+    }
+}
+
+static void alive(struct inbound *inbound, kvr_ns now, uint32_t peer, uint64_t absences)
+{
+    if (inbound->peers[peer].unproven == 0 || inbound->peers[peer].unproven != absences)
+        return; /* the answer to an absence before this one */
+    inbound->peers[peer].unproven = 0;
+    for (uint32_t i = 0; i < inbound->transfers.reach; i++) {
+        struct transfer *transfer = kvr_pool_at(&inbound->transfers, i, NULL);
+
+        if (transfer == NULL || transfer->peer != peer || transfer->peer_gone)
+            continue;
+        if (transfer->state == T_LIVE)
+            layers_release(inbound, transfer);
+        transfer_check_done(inbound, now, transfer);
+    }
+}
+
 void inbound_message(struct inbound *inbound, kvr_ns now, uint32_t peer,
                      const struct kvr_message *message)
 {
@@ -208,6 +238,10 @@ void inbound_message(struct inbound *inbound, kvr_ns now, uint32_t peer,
     }
     if (message->kind == KVR_MSG_PROBE) {
         probe_answer(inbound, peer, &message->probe);
+        return;
+    }
+    if (message->kind == KVR_MSG_ALIVE) {
+        alive(inbound, now, peer, message->probe.token);
         return;
     }
     if (kvr_table_find(&inbound->by_nonce, message->transfer, &index))
@@ -270,6 +304,10 @@ static void group_transfer(struct inbound *inbound, kvr_ns now, struct transfer 
 
 void inbound_group(struct inbound *inbound, kvr_ns now, const struct kvr_group_message *message)
 {
+    if (message->kind == KVR_GROUP_WOKE) {
+        woke(inbound, message->a);
+        return;
+    }
     if (message->kind == KVR_GROUP_RAIL_ERROR) { /* something of a peer's may be lost (rule 4) */
         inbound_rail_recycle(inbound, message->index, (uint32_t)message->a);
         return;

@@ -105,6 +105,7 @@ struct inbound_peer {
     bool up;
     struct kvr_write_limits limits;
     kvr_digest_mode digest;
+    uint64_t unproven; /* the absence of ours since which it has not answered; 0: none */
     char agent[KVR_NAME_BYTES];
 };
 
@@ -199,6 +200,10 @@ void layer_landed(struct inbound *inbound, struct transfer *transfer, uint32_t s
                   uint32_t layer);
 void tail_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
                    const struct kvr_msg_tail *tail);
+/* Whether what has landed may be told: nothing can land any more where it was posted twice, and the
+ * source has answered since we were away. */
+bool transfer_trusted(const struct inbound *inbound, const struct transfer *transfer);
+void layers_release(struct inbound *inbound, struct transfer *transfer);
 void transfer_check_done(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
 void transfer_settle(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
 void transfer_closed(struct inbound *inbound, kvr_ns now, struct transfer *transfer);

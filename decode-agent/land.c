@@ -419,6 +419,7 @@ struct kvr_group_user land_user(struct land *land)
         .epoch_closed = land_epoch_closed,
         .work = land_work,
         .may_sleep = NULL,
+        .posting = land_expecting, /* what arrives after an absence is doubted too */
         .expecting = land_expecting,
     };
 }

@@ -189,6 +189,17 @@ static void woke(struct outbound *outbound, uint64_t absences)
                                      "the queue to the target agent is full");
 }
 
+/* The target was away: as long as we answer, nothing that it may copy from was given back. */
+static void probe_answer(struct outbound *outbound, uint32_t peer,
+                         const struct kvr_msg_probe *probe)
+{
+    struct kvr_message message = {.kind = KVR_MSG_ALIVE, .probe = *probe};
+
+    if (outbound->ports->send(outbound->ports->self, peer, &message) != KVR_OK)
+        outbound->ports->hang_up(outbound->ports->self, peer, KVR_FULL,
+                                 "the queue to the target agent is full");
+}
+
 static void alive(struct outbound *outbound, uint32_t peer, uint64_t absences)
 {
     struct kvr_group_message message = {.kind = KVR_GROUP_PROVEN, .index = peer, .a = absences};
@@ -245,6 +256,10 @@ void outbound_message(struct outbound *outbound, kvr_ns now, uint32_t peer,
     if (message->kind == KVR_MSG_REGIONS) {
         if (kvr_engines_learn(&outbound->engines, peer, &message->regions, &error) != KVR_OK)
             outbound->ports->hang_up(outbound->ports->self, peer, error.status, error.detail);
+        return;
+    }
+    if (message->kind == KVR_MSG_PROBE) {
+        probe_answer(outbound, peer, &message->probe);
         return;
     }
     if (message->kind == KVR_MSG_ALIVE) {

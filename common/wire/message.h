@@ -1,3 +1,4 @@
+/* clang-format off */
 /* The control protocol between two agents, as plain values.
  *
  * A frame on the connection is a 4-byte big-endian length (≤ KVR_FRAME_BYTES_MAX) and one protobuf
@@ -7,25 +8,27 @@
  *
  * Who speaks when (T = target, decode-agent, who dials; S = source, prefill-agent):
  *
- *   T→S HELLO      who I am, versions, rails, limits, compat of my engines; resumes a session or
- * not S→T WELCOME    chosen version, session number, my rails and limits; or REFUSED with a
- * sentence both RESUME    the last sequence number seen of this session: everything after it is
- * sent again both REGIONS   the regions of one engine (T adds its rails' keys); before they are
- * first named T→S WANT       one transfer: identity, skip, deadline, the first runs of the page
- * table T→S PAGES      more runs of a WANT's page table S→T PLAN       one segment: token range,
- * the source's page runs, chunk numbers, the plan's hash T→S GRANT      slots for the chunks, and
- * the epochs of the rails to write to S→T FINAL      no more segments; how many chunks and tail
- * bytes in all S→T TAIL       the engine's own small bytes S→T QUIET      I will post no more (of
- * this round); what I posted, by (rail, epoch) T→S MISSING    post these chunks a second time (rule
- * 3); opens a new round S→T RAIL_LOST  writes posted on this (rail, epoch) may not have come; these
- * chunks T→S EPOCH_ENDED  this rail of mine has a new endpoint; answered by RAIL_LOST for each
- * transfer T→S LANDED     terminal at the target: with KVR_OK everything arrived, else the reason
- *   both CANCEL    stop this transfer; the reason. Idempotent
- *   S→T FAIL       terminal at the source, before QUIET: the reason and a sentence
- *   S→T DIGEST     before QUIET, where WANT asks for it: hashes of the bytes of these chunks
- *   S→T PROBE      I was away for a while: T→S ALIVE, with the same token, says that the session
- * holds both UNKNOWN   I hold nothing under that transfer and will post nothing both BEAT      I
- * live; the last sequence number that I have seen
+ *   T→S  HELLO        who I am, versions, rails, limits, compat of my engines; resumes a session or not
+ *   S→T  WELCOME      chosen version, session number, my rails and limits; or REFUSED with a sentence
+ *   both RESUME       the last sequence number seen of this session: what follows it is sent again
+ *   both REGIONS      the regions of one engine (T adds its rails' keys); before they are first named
+ *   T→S  WANT         one transfer: identity, skip, deadline, the first runs of the page table
+ *   T→S  PAGES        more runs of a WANT's page table
+ *   S→T  PLAN         one segment: token range, the source's page runs, chunk numbers, the plan's hash
+ *   T→S  GRANT        slots for the chunks, and the epochs of the rails to write to
+ *   S→T  FINAL        no more segments; how many chunks and tail bytes in all
+ *   S→T  TAIL         the engine's own small bytes
+ *   S→T  DIGEST       before QUIET, where WANT asks for it: hashes of the bytes of these chunks
+ *   S→T  QUIET        I will post no more (of this round); what I posted, by (rail, epoch)
+ *   T→S  MISSING      post these chunks a second time (rule 3); opens a new round
+ *   S→T  RAIL_LOST    writes posted on this (rail, epoch) may not have come; these chunks
+ *   T→S  EPOCH_ENDED  this rail of mine has a new endpoint; answered by RAIL_LOST for each transfer
+ *   T→S  LANDED       terminal at the target: with KVR_OK everything arrived, else the reason
+ *   both CANCEL       stop this transfer; the reason. Idempotent
+ *   S→T  FAIL         terminal at the source, before QUIET: the reason and a sentence
+ *   both PROBE        I was away for a while: ALIVE, with the same token, says that the session holds
+ *   both UNKNOWN      I hold nothing under that transfer and will post nothing
+ *   both BEAT         I live; the last sequence number that I have seen
  *
  * `transfer` is the 64-bit nonce of one (fetch, source rank) pair, made by the target, unique over
  * all its boots; 0 in messages about no transfer. `sequence` numbers every message of a session but
@@ -34,6 +37,7 @@
  * Pointers in a decoded message point into the decoder's memory and are borrowed for the call that
  * delivers it. Array lengths have been checked against limits.h; every id, offset and count has
  * not: that is the receiver's duty (rule 9). */
+/* clang-format on */
 #ifndef KVR_WIRE_MESSAGE_H
 #define KVR_WIRE_MESSAGE_H
 

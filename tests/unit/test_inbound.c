@@ -307,6 +307,48 @@ static void another_peers_messages_change_nothing(void **state)
     assert_int_equal(machine_notice_count(KVR_NOTICE_FAILING), 0);
 }
 
+/* What has landed by the time that we woke is told when the source has answered (rules 8, 11). */
+static void an_absence_holds_back_what_landed(void **state)
+{
+    struct kvr_group_message woke = {.kind = KVR_GROUP_WOKE, .a = 4};
+    struct kvr_message alive = {.kind = KVR_MSG_ALIVE, .probe = {.token = 3}};
+    uint64_t nonce = fetch(1, 0, 1);
+
+    (void)state;
+    plan(0, nonce);
+    final(0, nonce);
+    inbound_group(&inbound, now, &woke);
+    assert_int_equal(machine_sent_count(KVR_MSG_PROBE), 4);
+    group_says(nonce, LAND_LAYER, 0, NULL);
+    group_says(nonce, LAND_ALL, SMALL_CHUNKS, NULL);
+    inbound_message(&inbound, now, 0, &alive); /* of an absence before */
+    alive.probe.token = 4;
+    inbound_message(&inbound, now, 1, &alive);     /* of another source */
+    assert_int_equal(machine_log.notice_count, 1); /* accepted, and nothing since */
+    inbound_message(&inbound, now, 0, &alive);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_LAYER_IN), 1);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_DONE), 1);
+}
+
+/* A source that has given the session up says so instead, and nothing is DONE. */
+static void an_absence_that_was_too_long_fails(void **state)
+{
+    struct kvr_group_message woke = {.kind = KVR_GROUP_WOKE, .a = 1};
+    uint64_t nonce = fetch(1, 0, 1);
+
+    (void)state;
+    plan(0, nonce);
+    final(0, nonce);
+    inbound_group(&inbound, now, &woke);
+    group_says(nonce, LAND_ALL, SMALL_CHUNKS, NULL);
+    inbound_peer_lost(&inbound, now, 0, KVR_PEER_LOST, "it had given up this session");
+    recycled(0, 1);
+    recycled(1, 1);
+    group_says(nonce, LAND_IS_QUIET, 0, NULL);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_DONE), 0);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILED)->status, KVR_PEER_LOST);
+}
+
 static void a_probe_is_answered(void **state)
 {
     struct kvr_message probe = {.kind = KVR_MSG_PROBE, .probe = {.token = 9}};
@@ -401,6 +443,8 @@ int main(void)
         CASE(a_deadline_expires),
         CASE(a_plan_of_another_generation_is_refused),
         CASE(another_peers_messages_change_nothing),
+        CASE(an_absence_holds_back_what_landed),
+        CASE(an_absence_that_was_too_long_fails),
         CASE(a_probe_is_answered),
         CASE(done_waits_for_the_digests),
         CASE(a_corrupt_chunk_is_no_success),
