@@ -136,6 +136,22 @@ static void a_failure_holds_the_pages_until_quiet(void **state)
     assert_int_equal(inbound.free_count, SLOTS);
 }
 
+/* Its counts are lost, and a write that does not come would never be missed. */
+static void a_quiet_that_finds_no_memory_fails(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 1);
+
+    (void)state;
+    plan(0, nonce);
+    for (size_t bytes = MACHINE_MEMORY_BYTES; bytes >= KVR_BUDDY_BLOCK_BYTES;)
+        if (kvr_buddy_alloc(inbound.memory, bytes) == NULL)
+            bytes /= 2;
+    quiet(0, nonce, 0);
+    assert_int_equal(machine_command_count(LAND_QUIET), 0);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILING)->status, KVR_NO_MEMORY);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_FAILED), 0); /* not before it is fenced */
+}
+
 /* What was never granted has nothing on its way. */
 static void a_failure_before_grant_ends_at_once(void **state)
 {
@@ -433,6 +449,7 @@ int main(void)
         CASE(missing_taints_until_quiet),
         CASE(nothing_missing_asks_for_nothing),
         CASE(a_failure_holds_the_pages_until_quiet),
+        CASE(a_quiet_that_finds_no_memory_fails),
         CASE(a_failure_before_grant_ends_at_once),
         CASE(a_lost_peer_is_fenced),
         CASE(a_silent_source_is_fenced),

@@ -399,6 +399,29 @@ static void a_lost_peer_frees_after_the_last_completion(void **state)
     assert_int_equal(outbound_live(&outbound), 0);
 }
 
+/* Everything has arrived, and a card still holds a write: it may be a second posting to an endpoint
+ * that is gone. One heartbeat bound, then the rails that carried it get fresh endpoints. */
+static void a_write_that_hangs_after_the_end_is_ended(void **state)
+{
+    struct kvr_group_message stopped = {.kind = PUSH_STOPPED, .id = 1}; /* over rail 0 */
+
+    (void)state;
+    publish_for(1);
+    publish_all();
+    want(0, NONCE);
+    grant(0, NONCE);
+    message(0, NONCE, KVR_MSG_LANDED, KVR_OK);
+    stopped.index = machine_command(PUSH_OPEN)->index;
+    outbound_group(&outbound, now, &stopped);
+    tick(outbound.options.silence_ns - 1);
+    assert_int_equal(machine_command_count(KVR_GROUP_RECYCLE), 0);
+    tick(1);
+    assert_int_equal(machine_command_count(KVR_GROUP_RECYCLE), 1);
+    assert_null(freed());
+    group_closes();
+    assert_int_equal(freed()->status, KVR_OK);
+}
+
 /* ---- identity (rule 9) ----------------------------------------------------------------------- */
 
 static void a_want_of_another_generation_is_refused(void **state)
@@ -537,6 +560,7 @@ int main(void)
         CASE(cancel_of_the_target_frees_the_source),
         CASE(a_failure_is_announced),
         CASE(a_lost_peer_frees_after_the_last_completion),
+        CASE(a_write_that_hangs_after_the_end_is_ended),
         CASE(a_want_of_another_generation_is_refused),
         CASE(a_second_want_of_one_target_rank_is_refused),
         CASE(messages_about_nothing_are_unknown),
