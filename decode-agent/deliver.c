@@ -42,6 +42,27 @@ void transfer_event(struct inbound *inbound, kvr_ns now, const struct transfer *
 /* ---- layers and tail
  * ------------------------------------------------------------------------------- */
 
+/* Other source ranks give heads of this layer too: then it is in place when all is. */
+static bool layer_shared(struct inbound *inbound, const struct fetch *fetch,
+                         const struct transfer *transfer, uint32_t layer)
+{
+    for (uint32_t i = 0; i < fetch->transfer_count; i++) {
+        const struct transfer *other = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
+
+        if (other == transfer)
+            continue;
+        if (other == NULL || other->remote == NULL)
+            return true;
+        for (uint32_t k = 0; k < other->remote->count; k++) {
+            const struct kvr_region_layout *layout = &other->remote->layouts[k];
+
+            if (layer >= layout->layer_first && layer - layout->layer_first < layout->layer_count)
+                return true;
+        }
+    }
+    return false;
+}
+
 static void layer_tell(struct inbound *inbound, const struct transfer *transfer,
                        const struct landing_segment *segment, uint32_t layer)
 {
@@ -56,7 +77,8 @@ static void layer_tell(struct inbound *inbound, const struct transfer *transfer,
         .token_end = segment->plan->token_end,
     };
 
-    if (!fetch->engine_gone && !fetch->failing_told)
+    if (!fetch->engine_gone && !fetch->failing_told &&
+        !layer_shared(inbound, fetch, transfer, notice.layer_first))
         inbound->ports->notify(inbound->ports->self, fetch->engine, &notice);
 }
 

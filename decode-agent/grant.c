@@ -5,6 +5,7 @@
 
 #include "base/mutant.h"
 #include "decode-agent/inbound.h"
+#include "kv/layout.h"
 #include "wire/compat.h"
 
 void inbound_send_needed(struct inbound *inbound, const struct transfer *transfer,
@@ -117,6 +118,24 @@ static void accepted(struct inbound *inbound, kvr_ns now, struct transfer *trans
         inbound->ports->notify(inbound->ports->self, fetch->engine, &notice);
 }
 
+/* Once every source rank of the fetch has told its regions: together they have all that the target
+ * has. */
+static kvr_status sources_cover(struct inbound *inbound, const struct fetch *fetch,
+                                struct kvr_error *error)
+{
+    const struct kvr_layout_list target = {fetch->set->layouts, fetch->set->count};
+    struct kvr_layout_list sources[KVR_SOURCES_MAX];
+
+    for (uint32_t i = 0; i < fetch->transfer_count; i++) {
+        const struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
+
+        if (transfer == NULL || transfer->remote == NULL)
+            return KVR_OK;
+        sources[i] = (struct kvr_layout_list){transfer->remote->layouts, transfer->remote->count};
+    }
+    return kvr_layout_covers(sources, fetch->transfer_count, &target, 0, error);
+}
+
 /* The source rank that plans must be the one that was named, and must have told its regions. */
 static kvr_status source_check(struct inbound *inbound, struct transfer *transfer,
                                const struct kvr_msg_plan *plan, struct kvr_error *error)
@@ -139,6 +158,8 @@ static kvr_status source_check(struct inbound *inbound, struct transfer *transfe
     transfer->remote = kvr_region_set_acquire(remote->set);
     status =
         kvr_compat_check(&remote->compat, &inbound->engines.local[fetch->engine].compat, error);
+    if (status == KVR_OK)
+        status = sources_cover(inbound, fetch, error);
     if (status == KVR_OK)
         status = slots_refine(inbound, transfer, error);
     return status;

@@ -223,8 +223,8 @@ static kvr_status match_check(struct outbound *outbound, const struct offer *off
     status = kvr_compat_check(&engine->compat, &remote->compat, error);
     if (status != KVR_OK)
         return status;
-    return kvr_layout_covers(publish->set->layouts, publish->set->count, offer->remote->layouts,
-                             offer->remote->count, 0, error);
+    return kvr_layout_match(publish->set->layouts, publish->set->count, offer->remote->layouts,
+                            offer->remote->count, 0, error);
 }
 
 static uint64_t smaller(uint64_t a, uint64_t b)

@@ -86,8 +86,8 @@ struct offer {
     struct kvr_page_table table; /* the target's pages */
     struct kvr_write_limits limits;
     kvr_digest_mode digest;
-    uint32_t page_tokens;        /* of the target */
-    uint64_t token_next;         /* behind the last segment */
+    uint32_t page_tokens; /* of the target */
+    uint64_t token_next;  /* behind the last segment */
     uint32_t watch_next, segment_count, chunk_count;
     uint64_t bytes;
     struct push_job *job; /* made at GRANT, the group thread's from then on */

@@ -29,11 +29,16 @@ KVR_MUST_CHECK kvr_status kvr_layout_match(const struct kvr_region_layout *sourc
                                            const struct kvr_region_layout *targets,
                                            uint32_t target_count, uint32_t group,
                                            struct kvr_error *error);
-/* And the source alone has every layer, part and head that the target has. */
-KVR_MUST_CHECK kvr_status kvr_layout_covers(const struct kvr_region_layout *sources,
+/* One rank's regions. */
+struct kvr_layout_list {
+    const struct kvr_region_layout *layouts;
+    uint32_t count;
+};
+/* The source ranks together have every layer, part and head of the group that the target has. Else
+ * KVR_INCOMPATIBLE naming the first that nobody has. The regions have passed kvr_layout_check. */
+KVR_MUST_CHECK kvr_status kvr_layout_covers(const struct kvr_layout_list *sources,
                                             uint32_t source_count,
-                                            const struct kvr_region_layout *targets,
-                                            uint32_t target_count, uint32_t group,
+                                            const struct kvr_layout_list *target, uint32_t group,
                                             struct kvr_error *error);
 
 /* "group 0, layers 0-31, K V, 4096 pages of 16 tokens, 65536 B a page (HND)" for logs and `topo`.

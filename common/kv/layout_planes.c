@@ -115,22 +115,6 @@ static kvr_status match_pages(const struct pair *pair, struct kvr_error *error)
     return KVR_OK;
 }
 
-/* Every head that the target has. */
-static kvr_status cover_heads(const struct pair *pair, struct kvr_error *error)
-{
-    const struct kvr_region_layout *source = pair->source, *target = pair->target;
-
-    if (source->head_first <= target->head_first &&
-        source->head_first + source->head_count >= target->head_first + target->head_count)
-        return KVR_OK;
-    return kvr_error_set(error, KVR_INCOMPATIBLE, "layout",
-                         "heads of layer %" PRIu32 " %s: the source has %" PRIu32 " to %" PRIu32
-                         ", the target has %" PRIu32 " to %" PRIu32,
-                         pair->layer, kvr_part_name(pair->part), source->head_first,
-                         source->head_first + source->head_count - 1, target->head_first,
-                         target->head_first + target->head_count - 1);
-}
-
 /* The next (layer, part) that the target has, from *pair on; false after the last. */
 static bool next_target(const struct kvr_region_layout *sources,
                         const struct kvr_layout_planes *source_planes,
@@ -170,61 +154,90 @@ kvr_status kvr_layout_planes_match(const struct kvr_region_layout *sources,
     return KVR_OK;
 }
 
-kvr_status kvr_layout_planes_cover(const struct kvr_region_layout *sources,
-                                   const struct kvr_layout_planes *source_planes,
-                                   const struct kvr_region_layout *targets,
-                                   const struct kvr_layout_planes *target_planes, uint32_t group,
-                                   struct kvr_error *error)
-{
-    struct pair pair = {.part = KVR_PART_K};
-
-    for (; next_target(sources, source_planes, targets, target_planes, &pair); pair.part++) {
-        kvr_status status;
-
-        if (pair.source == NULL)
-            return kvr_error_set(error, KVR_INCOMPATIBLE, "layout",
-                                 "layer %" PRIu32 " %s of group %" PRIu32
-                                 ": the source has none, the target has it in region %" PRIu32,
-                                 pair.layer, kvr_part_name(pair.part), group, pair.target->region);
-        status = cover_heads(&pair, error);
-        if (status != KVR_OK)
-            return status;
-    }
-    return KVR_OK;
-}
-
-static kvr_status make_both(const struct kvr_region_layout *sources, uint32_t source_count,
-                            const struct kvr_region_layout *targets, uint32_t target_count,
-                            uint32_t group, struct kvr_layout_planes both[2],
-                            struct kvr_error *error)
-{
-    kvr_status status =
-        kvr_layout_planes_make(sources, source_count, group, "source", &both[0], error);
-
-    if (status == KVR_OK)
-        status = kvr_layout_planes_make(targets, target_count, group, "target", &both[1], error);
-    if (status == KVR_OK)
-        status = kvr_layout_planes_match(sources, &both[0], targets, &both[1], group, error);
-    return status;
-}
-
 kvr_status kvr_layout_match(const struct kvr_region_layout *sources, uint32_t source_count,
                             const struct kvr_region_layout *targets, uint32_t target_count,
                             uint32_t group, struct kvr_error *error)
 {
-    struct kvr_layout_planes both[2];
+    struct kvr_layout_planes source_planes, target_planes;
+    kvr_status status =
+        kvr_layout_planes_make(sources, source_count, group, "source", &source_planes, error);
 
-    return make_both(sources, source_count, targets, target_count, group, both, error);
-}
-
-kvr_status kvr_layout_covers(const struct kvr_region_layout *sources, uint32_t source_count,
-                             const struct kvr_region_layout *targets, uint32_t target_count,
-                             uint32_t group, struct kvr_error *error)
-{
-    struct kvr_layout_planes both[2];
-    kvr_status status = make_both(sources, source_count, targets, target_count, group, both, error);
-
+    if (status == KVR_OK)
+        status =
+            kvr_layout_planes_make(targets, target_count, group, "target", &target_planes, error);
     if (status != KVR_OK)
         return status;
-    return kvr_layout_planes_cover(sources, &both[0], targets, &both[1], group, error);
+    return kvr_layout_planes_match(sources, &source_planes, targets, &target_planes, group, error);
+}
+
+/* ---- several sources ------------------------------------------------------------------------ */
+
+static bool has_plane(const struct kvr_region_layout *layout, uint32_t group, uint32_t layer,
+                      uint32_t part)
+{
+    if (layout->group != group || layer < layout->layer_first ||
+        layer - layout->layer_first >= layout->layer_count)
+        return false;
+    for (uint32_t i = 0; i < layout->part_count; i++) {
+        if (layout->parts[i] == part)
+            return true;
+    }
+    return false;
+}
+
+/* Behind the last head from `head` on that one source has in a row; `head` when it has not even
+ * that. */
+static uint64_t heads_end(const struct kvr_layout_list *source, uint32_t group, uint32_t layer,
+                          uint32_t part, uint64_t head)
+{
+    for (uint32_t i = 0; i < source->count; i++) {
+        const struct kvr_region_layout *layout = &source->layouts[i];
+        uint64_t end = (uint64_t)layout->head_first + layout->head_count;
+
+        if (has_plane(layout, group, layer, part) && head >= layout->head_first && head < end)
+            return end;
+    }
+    return head;
+}
+
+static kvr_status cover_plane(const struct kvr_layout_list *sources, uint32_t source_count,
+                              const struct kvr_region_layout *target, uint32_t layer, uint32_t part,
+                              struct kvr_error *error)
+{
+    uint64_t head = target->head_first, end = head + target->head_count;
+
+    while (head < end) {
+        uint64_t next = head;
+
+        for (uint32_t i = 0; i < source_count && next == head; i++)
+            next = heads_end(&sources[i], target->group, layer, part, head);
+        if (next == head)
+            return kvr_error_set(error, KVR_INCOMPATIBLE, "layout",
+                                 "layer %" PRIu32 " %s of group %" PRIu32 ", head %" PRIu64
+                                 ": no source has it, the target has it in region %" PRIu32,
+                                 layer, kvr_part_name(part), target->group, head, target->region);
+        head = next;
+    }
+    return KVR_OK;
+}
+
+kvr_status kvr_layout_covers(const struct kvr_layout_list *sources, uint32_t source_count,
+                             const struct kvr_layout_list *target, uint32_t group,
+                             struct kvr_error *error)
+{
+    for (uint32_t i = 0; i < target->count; i++) {
+        const struct kvr_region_layout *layout = &target->layouts[i];
+
+        if (layout->group != group)
+            continue;
+        for (uint32_t plane = 0; plane < layout->layer_count * layout->part_count; plane++) {
+            kvr_status status = cover_plane(sources, source_count, layout,
+                                            layout->layer_first + plane / layout->part_count,
+                                            layout->parts[plane % layout->part_count], error);
+
+            if (status != KVR_OK)
+                return status;
+        }
+    }
+    return KVR_OK;
 }

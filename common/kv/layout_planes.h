@@ -29,13 +29,8 @@ KVR_MUST_CHECK kvr_status kvr_layout_planes_make(const struct kvr_region_layout 
                                                  const char *side, struct kvr_layout_planes *planes,
                                                  struct kvr_error *error);
 
-/* What kvr_layout_match and kvr_layout_covers do once both sides are indexed. */
+/* What kvr_layout_match does once both sides are indexed. */
 KVR_MUST_CHECK kvr_status kvr_layout_planes_match(const struct kvr_region_layout *sources,
-                                                  const struct kvr_layout_planes *source_planes,
-                                                  const struct kvr_region_layout *targets,
-                                                  const struct kvr_layout_planes *target_planes,
-                                                  uint32_t group, struct kvr_error *error);
-KVR_MUST_CHECK kvr_status kvr_layout_planes_cover(const struct kvr_region_layout *sources,
                                                   const struct kvr_layout_planes *source_planes,
                                                   const struct kvr_region_layout *targets,
                                                   const struct kvr_layout_planes *target_planes,

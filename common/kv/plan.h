@@ -133,7 +133,7 @@ struct kvr_plan {
     uint64_t piece_count;
     uint64_t token_first, token_end;
     uint64_t moved_end; /* behind the last token that moves, at least token_end */
-    uint64_t hash; /* xxh3 of everything that decides where a byte goes */
+    uint64_t hash;      /* xxh3 of everything that decides where a byte goes */
     struct kvr_plan_limits limits;
     uint64_t memory_bytes; /* of the plan itself, before the buddy rounds it up */
 };

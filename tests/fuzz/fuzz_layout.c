@@ -71,6 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct layout_input input = {.data = data, .size = size};
     struct kvr_region_layout layouts[2];
+    const struct kvr_layout_list source = {layouts, 1}, target = {layouts + 1, 1};
     struct kvr_error error;
     char text[200];
 
@@ -80,7 +81,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (kvr_layout_check(&layouts[i], &error) == KVR_OK)
             check_places(&layouts[i]);
     }
-    if (kvr_layout_covers(layouts, 1, layouts + 1, 1, layouts[1].group, &error) == KVR_OK)
+    if (kvr_layout_match(layouts, 1, layouts + 1, 1, layouts[1].group, &error) == KVR_OK &&
+        kvr_layout_covers(&source, 1, &target, layouts[1].group, &error) == KVR_OK)
         assert(layouts[0].head_bytes == layouts[1].head_bytes &&
                layouts[0].layer_count >= layouts[1].layer_count &&
                layouts[0].head_count >= layouts[1].head_count);

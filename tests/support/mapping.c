@@ -23,11 +23,13 @@
 #define PAGES_MAX   256
 #define UNTOUCHED   0x11
 #define NAMES_END   KVR_LAYOUT_NAMES
+#define RANKS_MAX   8
 
-/* One side of a pair: up to two regions, as SGLang has them. */
+/* One side of a pair: up to two regions, as SGLang has them. Heads are divided among tp ranks,
+ * layers among pp; 0 is 1. */
 struct side {
     kvr_layout_name names[REGIONS_MAX];
-    uint32_t page_tokens, head_first, head_count;
+    uint32_t page_tokens, head_first, head_count, tp, pp;
 };
 
 static const struct pair {
@@ -71,24 +73,32 @@ static const struct pair {
     {                                                                                              \
         KVR_LAYOUT_STATE, NAMES_END                                                                \
     }
-    {"NHD 16 to NHD 16", {NHD, 16, 0, 8}, {NHD, 16, 0, 8}, 0},
-    {"NHD 16 to NHD 64", {NHD, 16, 0, 8}, {NHD, 64, 0, 8}, 64},
-    {"NHD 64 to NHD 16", {NHD, 64, 0, 8}, {NHD, 16, 0, 8}, 16},
-    {"HND 16 to HND 64", {HND, 16, 0, 8}, {HND, 64, 0, 8}, 0},
-    {"HND 64 to HND 16", {HND, 64, 0, 8}, {HND, 16, 0, 8}, 48},
-    {"NHD 16 to HND 32", {NHD, 16, 0, 8}, {HND, 32, 0, 8}, 0},
-    {"HND 32 to NHD 16", {HND, 32, 0, 8}, {NHD, 16, 0, 8}, 0},
-    {"SGLang 1 to NHD 32", {SGLANG, 1, 0, 8}, {NHD, 32, 0, 8}, 32},
-    {"NHD 32 to SGLang 1", {NHD, 32, 0, 8}, {SGLANG, 1, 0, 8}, 5},
-    {"NHD 24 to NHD 16", {NHD, 24, 0, 8}, {NHD, 16, 0, 8}, 16},
-    {"HND, TP 1 to TP 4", {HND, 16, 0, 8}, {HND, 16, 2, 2}, 0},
-    {"NHD, TP 1 to TP 2", {NHD, 16, 0, 8}, {NHD, 64, 4, 4}, 0},
-    {"blocks across layers, TP 2 to TP 8", {CROSS_HND, 16, 4, 4}, {CROSS_HND, 16, 7, 1}, 16},
-    {"blocks across layers to pages", {CROSS_NHD, 16, 0, 8}, {PAGES_NHD, 64, 0, 8}, 0},
-    {"blocks across layers, HND to NHD", {CROSS_HND, 64, 0, 8}, {NHD, 16, 0, 8}, 0},
-    {"MLA 64 to MLA 1", {MLA, 64, 0, 1}, {MLA, 1, 0, 1}, 0},
-    {"fused 16 to fused 32", {FUSED, 16, 0, 8}, {FUSED, 32, 0, 8}, 0},
-    {"state", {STATE, 16, 0, 1}, {STATE, 16, 0, 1}, 0},
+    {"NHD 16 to NHD 16", {NHD, 16, 0, 8, 1, 1}, {NHD, 16, 0, 8, 1, 1}, 0},
+    {"NHD 16 to NHD 64", {NHD, 16, 0, 8, 1, 1}, {NHD, 64, 0, 8, 1, 1}, 64},
+    {"NHD 64 to NHD 16", {NHD, 64, 0, 8, 1, 1}, {NHD, 16, 0, 8, 1, 1}, 16},
+    {"HND 16 to HND 64", {HND, 16, 0, 8, 1, 1}, {HND, 64, 0, 8, 1, 1}, 0},
+    {"HND 64 to HND 16", {HND, 64, 0, 8, 1, 1}, {HND, 16, 0, 8, 1, 1}, 48},
+    {"NHD 16 to HND 32", {NHD, 16, 0, 8, 1, 1}, {HND, 32, 0, 8, 1, 1}, 0},
+    {"HND 32 to NHD 16", {HND, 32, 0, 8, 1, 1}, {NHD, 16, 0, 8, 1, 1}, 0},
+    {"SGLang 1 to NHD 32", {SGLANG, 1, 0, 8, 1, 1}, {NHD, 32, 0, 8, 1, 1}, 32},
+    {"NHD 32 to SGLang 1", {NHD, 32, 0, 8, 1, 1}, {SGLANG, 1, 0, 8, 1, 1}, 5},
+    {"NHD 24 to NHD 16", {NHD, 24, 0, 8, 1, 1}, {NHD, 16, 0, 8, 1, 1}, 16},
+    {"HND, TP 1 to TP 4", {HND, 16, 0, 8, 1, 1}, {HND, 16, 2, 2, 1, 1}, 0},
+    {"NHD, TP 1 to TP 2", {NHD, 16, 0, 8, 1, 1}, {NHD, 64, 4, 4, 1, 1}, 0},
+    {"blocks across layers, TP 2 to TP 8",
+     {CROSS_HND, 16, 4, 4, 1, 1},
+     {CROSS_HND, 16, 7, 1, 1, 1},
+     16},
+    {"blocks across layers to pages", {CROSS_NHD, 16, 0, 8, 1, 1}, {PAGES_NHD, 64, 0, 8, 1, 1}, 0},
+    {"blocks across layers, HND to NHD", {CROSS_HND, 64, 0, 8, 1, 1}, {NHD, 16, 0, 8, 1, 1}, 0},
+    {"MLA 64 to MLA 1", {MLA, 64, 0, 1, 1, 1}, {MLA, 1, 0, 1, 1, 1}, 0},
+    {"fused 16 to fused 32", {FUSED, 16, 0, 8, 1, 1}, {FUSED, 32, 0, 8, 1, 1}, 0},
+    {"HND, TP 2 to TP 1", {HND, 16, 0, 8, 2, 1}, {HND, 16, 0, 8, 1, 1}, 0},
+    {"HND, TP 8 to TP 4", {HND, 16, 4, 2, 2, 1}, {HND, 32, 4, 2, 1, 1}, 32},
+    {"NHD, TP 4 to TP 1", {NHD, 16, 0, 8, 4, 1}, {NHD, 64, 0, 8, 1, 1}, 0},
+    {"PP 3 to PP 1", {NHD, 16, 0, 8, 1, 3}, {NHD, 16, 0, 8, 1, 1}, 16},
+    {"TP 2 and PP 3 to SGLang", {HND, 64, 0, 8, 2, 3}, {SGLANG, 1, 0, 8, 1, 1}, 0},
+    {"state", {STATE, 16, 0, 1, 1, 1}, {STATE, 16, 0, 1, 1, 1}, 0},
 };
 
 struct engine {
@@ -135,7 +145,7 @@ static void choose_pages(struct engine *engine, uint32_t region_pages)
         engine->pages[i] = (i * step + 3) % region_pages;
 }
 
-static void make_layouts(const struct side *side, struct engine *engine)
+static void make_layouts(const struct side *side, uint32_t tp, uint32_t pp, struct engine *engine)
 {
     struct kvr_error error;
 
@@ -144,9 +154,10 @@ static void make_layouts(const struct side *side, struct engine *engine)
     engine->region_count = 0;
     for (uint32_t i = 0; i < REGIONS_MAX && side->names[i] != NAMES_END; i++) {
         struct kvr_layout_shape shape = {
-            .layer_count = LAYERS,
-            .head_first = side->head_first,
-            .head_count = side->head_count,
+            .layer_first = pp * (LAYERS / side->pp),
+            .layer_count = LAYERS / side->pp,
+            .head_first = side->head_first + tp * (side->head_count / side->tp),
+            .head_count = side->head_count / side->tp,
             .page_tokens = side->page_tokens,
             .page_count = (TOKENS + side->page_tokens - 1) / side->page_tokens + 6,
             .head_dim = side->names[i] == KVR_LAYOUT_STATE ? 4096 : HEAD_DIM,
@@ -166,6 +177,7 @@ static void add_region(struct engine *engine, uint32_t index)
     struct kvrail_region region = {
         .name = "kv",
         .device = -1,
+        .layer_first = layout->layer_first,
         .layer_count = layout->layer_count,
         .part_count = layout->part_count,
         .head_first = layout->head_first,
@@ -193,14 +205,16 @@ static void add_region(struct engine *engine, uint32_t index)
 }
 
 static void engine_open(const char *socket, const char *name, uint8_t id, const struct side *side,
-                        struct engine *engine)
+                        uint32_t rank, struct engine *engine)
 {
     struct kvrail_identity me = {
         .name = name,
         .engine = {id},
         .generation = 1,
-        .tp_size = 1,
-        .pp_size = 1,
+        .tp = rank % side->tp,
+        .tp_size = side->tp,
+        .pp = rank / side->tp,
+        .pp_size = side->pp,
         .model = "mapping",
         .dtype = "bfloat16",
         .layers_total = LAYERS,
@@ -210,7 +224,7 @@ static void engine_open(const char *socket, const char *name, uint8_t id, const 
     struct kvrail_error error;
 
     memset(engine, 0, sizeof(*engine));
-    make_layouts(side, engine);
+    make_layouts(side, me.tp, me.pp, engine);
     if (kvrail_open(socket, &me, 5000, &engine->agent, &error) != KVRAIL_OK)
         fail("open", error.detail);
     for (uint32_t i = 0; i < engine->region_count; i++)
@@ -242,8 +256,8 @@ static void walk(const struct engine *engine, uint32_t index, uint8_t *memory, u
                               engine->pages[token / layout->page_tokens] * layout->page_stride +
                               token % layout->page_tokens * layout->token_stride +
                               head * layout->head_stride,
-                          layout->head_bytes, layer, layout->parts[part], token,
-                          layout->head_first + head, skip);
+                          layout->head_bytes, layout->layer_first + layer, layout->parts[part],
+                          token, layout->head_first + head, skip);
 }
 
 static void fill(uint8_t *bytes, uint64_t byte_count, uint32_t layer, uint32_t part, uint64_t token,
@@ -286,17 +300,21 @@ static void check_target(const struct engine *target, uint64_t skip)
 }
 
 static kvrail_handle fetch(struct engine *target, const char *request, const char *agent,
-                           uint8_t source_id, uint64_t skip)
+                           uint8_t source_id, uint32_t ranks, const struct pair *pair)
 {
-    struct kvrail_source_address from = {.agent = agent, .engine = {source_id}, .generation = 1};
+    uint32_t tp = pair->source.tp;
+    struct kvrail_source_address from[RANKS_MAX];
     struct kvrail_target_options options = {.request = request,
                                             .tokens = TOKENS,
-                                            .skip_tokens = skip,
-                                            .sources = &from,
-                                            .source_count = 1};
+                                            .skip_tokens = pair->skip,
+                                            .sources = from,
+                                            .source_count = ranks};
     uint32_t first = target->page_count / 3;
     kvrail_handle handle;
 
+    for (uint32_t i = 0; i < ranks; i++)
+        from[i] = (struct kvrail_source_address){
+            .agent = agent, .engine = {source_id}, .generation = 1, .tp = i % tp, .pp = i / tp};
     need(target, kvrail_target_open(target->agent, &options, &handle), "fetch");
     need(target, kvrail_target_pages(target->agent, handle, 0, target->pages, first), "pages");
     need(target,
@@ -324,7 +342,9 @@ static kvrail_handle publish(struct engine *source, const char *request)
     return handle;
 }
 
-static void wait_for_end(struct engine *engine, kvrail_handle handle)
+/* Returns how it ended; the sentence goes to ret_detail. */
+static kvrail_status wait_for_end(struct engine *engine, kvrail_handle handle,
+                                  char ret_detail[KVRAIL_DETAIL_BYTES])
 {
     struct kvrail_event event;
     struct pollfd readable = {.fd = kvrail_event_fd(engine->agent), .events = POLLIN};
@@ -338,39 +358,80 @@ static void wait_for_end(struct engine *engine, kvrail_handle handle)
             fail("end", "nothing was heard for a minute");
         if (got == 0 || !event.terminal || event.handle != handle)
             continue;
-        if (event.status != KVRAIL_OK)
-            fail(kvrail_event_name(event.kind), event.detail);
-        return;
+        memcpy(ret_detail, event.detail, KVRAIL_DETAIL_BYTES);
+        return event.status;
     }
+}
+
+static void need_end(struct engine *engine, kvrail_handle handle, const char *side)
+{
+    char detail[KVRAIL_DETAIL_BYTES];
+
+    if (wait_for_end(engine, handle, detail) != KVRAIL_OK)
+        fail(side, detail);
+}
+
+/* A fetch that names one of two source ranks: refused with the head that is missing. */
+static void name_too_few(char **argv)
+{
+    static const struct pair pair = {
+        "too few ranks", {NHD, 16, 0, 8, 2, 1}, {NHD, 16, 0, 8, 1, 1}, 0};
+    static struct engine source, target;
+    char detail[KVRAIL_DETAIL_BYTES];
+    kvrail_handle from, to;
+
+    pair_text = pair.text;
+    engine_open(argv[1], "source", 201, &pair.source, 0, &source);
+    engine_open(argv[2], "target", 202, &pair.target, 0, &target);
+    to = fetch(&target, "too-few", argv[3], 201, 1, &pair);
+    from = publish(&source, "too-few");
+    if (wait_for_end(&target, to, detail) != KVRAIL_INCOMPATIBLE ||
+        strstr(detail, "head 4: no source has it") == NULL)
+        fail("the fetch should have been refused", detail);
+    if (wait_for_end(&source, from, detail) == KVRAIL_OK)
+        fail("the source", "was told that all was well");
+    engine_close(&source);
+    engine_close(&target);
+}
+
+/* One request from all ranks of the source to one of the target. */
+static void move(char **argv, uint32_t number, const struct pair *pair)
+{
+    static struct engine sources[RANKS_MAX], target;
+    uint32_t ranks = pair->source.tp * pair->source.pp;
+    uint8_t source_id = (uint8_t)(2 * number + 1);
+    kvrail_handle from[RANKS_MAX], to;
+    char request[32];
+
+    pair_text = pair->text;
+    snprintf(request, sizeof(request), "mapping-%u", number);
+    for (uint32_t i = 0; i < ranks; i++)
+        engine_open(argv[1], "source", source_id, &pair->source, i, &sources[i]);
+    engine_open(argv[2], "target", (uint8_t)(source_id + 1), &pair->target, 0, &target);
+    to = fetch(&target, request, argv[3], source_id, ranks, pair);
+    for (uint32_t i = 0; i < ranks; i++)
+        from[i] = publish(&sources[i], request);
+    need_end(&target, to, "target");
+    for (uint32_t i = 0; i < ranks; i++)
+        need_end(&sources[i], from[i], "source");
+    check_target(&target, pair->skip);
+    for (uint32_t i = 0; i < ranks; i++)
+        engine_close(&sources[i]);
+    engine_close(&target);
+    printf("ok %s\n", pair_text);
 }
 
 int main(int argc, char **argv)
 {
-    static struct engine source, target;
     uint32_t count = sizeof(pairs) / sizeof(pairs[0]);
 
     if (argc != 4) {
         fprintf(stderr, "usage: mapping SOURCE-SOCKET TARGET-SOCKET HOST:PORT\n");
         return 2;
     }
-    for (uint32_t i = 0; i < count; i++) {
-        uint8_t source_id = (uint8_t)(2 * i + 1), target_id = (uint8_t)(2 * i + 2);
-        kvrail_handle from, to;
-        char request[32];
-
-        pair_text = pairs[i].text;
-        snprintf(request, sizeof(request), "mapping-%u", i);
-        engine_open(argv[1], "source", source_id, &pairs[i].source, &source);
-        engine_open(argv[2], "target", target_id, &pairs[i].target, &target);
-        to = fetch(&target, request, argv[3], source_id, pairs[i].skip);
-        from = publish(&source, request);
-        wait_for_end(&target, to);
-        wait_for_end(&source, from);
-        check_target(&target, pairs[i].skip);
-        engine_close(&source);
-        engine_close(&target);
-        printf("ok %s\n", pair_text);
-    }
-    printf("mapping: %u passed\n", count);
+    for (uint32_t i = 0; i < count; i++)
+        move(argv, i, &pairs[i]);
+    name_too_few(argv);
+    printf("mapping: %u passed\n", count + 1);
     return 0;
 }

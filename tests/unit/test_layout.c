@@ -203,13 +203,22 @@ static void mismatch(const struct kvr_region_layout *source, const struct kvr_re
     assert_string_equal(error.detail, sentence);
 }
 
+static kvr_status covers(const struct kvr_region_layout *source,
+                         const struct kvr_region_layout *targets, uint32_t target_count,
+                         struct kvr_error *error)
+{
+    const struct kvr_layout_list sources = {source, 1}, target = {targets, target_count};
+
+    return kvr_layout_covers(&sources, 1, &target, 0, error);
+}
+
 static void uncovered(const struct kvr_region_layout *source,
                       const struct kvr_region_layout *target, const char *sentence)
 {
     struct kvr_error error = {0};
 
     assert_int_equal(kvr_layout_match(source, 1, target, 1, 0, &error), KVR_OK);
-    assert_int_equal(kvr_layout_covers(source, 1, target, 1, 0, &error), KVR_INCOMPATIBLE);
+    assert_int_equal(covers(source, target, 1, &error), KVR_INCOMPATIBLE);
     assert_string_equal(error.detail, sentence);
 }
 
@@ -238,8 +247,8 @@ static void layout_match_takes_other_pages(void **state)
     target.page_tokens = 8; /* half as long, HND, with gaps */
     target.token_stride = 128;
     target.head_stride = 1100;
-    assert_int_equal(kvr_layout_covers(&source, 1, &target, 1, 0, NULL), KVR_OK);
-    assert_int_equal(kvr_layout_covers(&target, 1, &source, 1, 0, NULL), KVR_OK);
+    assert_int_equal(covers(&source, &target, 1, NULL), KVR_OK);
+    assert_int_equal(covers(&target, &source, 1, NULL), KVR_OK);
 }
 
 static void layout_covers_names_what_is_missing(void **state)
@@ -248,18 +257,43 @@ static void layout_covers_names_what_is_missing(void **state)
 
     (void)state;
     source.head_count = 1;
-    uncovered(&source, &target, "heads of layer 2 K: the source has 0 to 0, the target has 0 to 1");
+    uncovered(&source, &target,
+              "layer 2 K of group 0, head 1: no source has it, the target has it in region 7");
     source = good();
     target.head_first = 2;
-    uncovered(&source, &target, "heads of layer 2 K: the source has 0 to 1, the target has 2 to 3");
+    uncovered(&source, &target,
+              "layer 2 K of group 0, head 2: no source has it, the target has it in region 7");
     target = good();
     target.parts[1] = KVR_PART_MLA;
     uncovered(&source, &target,
-              "layer 2 MLA of group 0: the source has none, the target has it in region 7");
+              "layer 2 MLA of group 0, head 0: no source has it, the target has it in region 7");
     target = good();
     target.layer_first = 3;
     uncovered(&source, &target,
-              "layer 6 K of group 0: the source has none, the target has it in region 7");
+              "layer 6 K of group 0, head 0: no source has it, the target has it in region 7");
+}
+
+/* Heads 0, 1 and layers 2, 3; heads 1 to 3 and all layers; heads 0 and layers 4, 5. */
+static void layout_covers_with_several_sources(void **state)
+{
+    struct kvr_region_layout regions[3] = {good(), good(), good()}, region = good();
+    const struct kvr_layout_list sources[3] = {
+        {&regions[0], 1}, {&regions[1], 1}, {&regions[2], 1}};
+    const struct kvr_layout_list target = {&region, 1};
+    struct kvr_error error = {0};
+
+    (void)state;
+    region.head_count = 4;
+    regions[0].layer_count = regions[2].layer_count = 2;
+    regions[2].layer_first = 4;
+    regions[2].head_count = 1;
+    regions[1].head_first = 1;
+    regions[1].head_count = 3;
+    assert_int_equal(kvr_layout_covers(sources, 3, &target, 0, &error), KVR_OK);
+    assert_int_equal(kvr_layout_covers(sources, 2, &target, 0, &error), KVR_INCOMPATIBLE);
+    assert_string_equal(error.detail, "layer 4 K of group 0, head 0: no source has it, the target "
+                                      "has it in region 7");
+    assert_int_equal(kvr_layout_covers(sources, 0, &target, 1, &error), KVR_OK);
 }
 
 static void layout_match_takes_a_subset(void **state)
@@ -276,8 +310,8 @@ static void layout_match_takes_a_subset(void **state)
     targets[0].layer_stride = 100000;
     targets[1].region = 8;
     targets[1].layer_count = 1;
-    assert_int_equal(kvr_layout_covers(&source, 1, targets, 2, 0, &error), KVR_OK);
-    assert_int_equal(kvr_layout_covers(&source, 1, targets, 1, 0, &error), KVR_OK);
+    assert_int_equal(covers(&source, targets, 2, &error), KVR_OK);
+    assert_int_equal(covers(&source, targets, 1, &error), KVR_OK);
     targets[1].page_tokens = 8;
     assert_int_equal(kvr_layout_match(&source, 1, targets, 2, 0, &error), KVR_INVALID);
     assert_string_equal(error.detail, "region 8 of the target has pages of 8 tokens, others of "
@@ -308,6 +342,7 @@ int main(void)
         cmocka_unit_test(layout_match_names_both_values),
         cmocka_unit_test(layout_match_takes_other_pages),
         cmocka_unit_test(layout_covers_names_what_is_missing),
+        cmocka_unit_test(layout_covers_with_several_sources),
         cmocka_unit_test(layout_match_takes_a_subset),
     };
 
