@@ -283,6 +283,26 @@ void command(struct bench *bench, uint32_t kind, uint32_t index, void *pointer)
     assert_true(kvr_group_step(bench->group, 1));
 }
 
+void bench_settle(struct bench *bench, kvr_ns now)
+{
+    while (kvr_group_step(bench->group, now))
+        ;
+}
+
+void bench_tell(struct bench *bench, kvr_ns now, const struct kvr_group_message *message)
+{
+    assert_true(kvr_group_command(bench->group, message));
+    bench_settle(bench, now);
+}
+
+bool bench_told(struct bench *bench, uint32_t kind, struct kvr_group_message *ret_message)
+{
+    while (kvr_group_event(bench->group, ret_message))
+        if (ret_message->kind == kind)
+            return true;
+    return false;
+}
+
 void peer_add(struct bench *bench, uint32_t peer, uint32_t rail_count)
 {
     struct kvr_group_message answer;

@@ -76,6 +76,12 @@ void bench_open(struct bench *bench, uint32_t rail_count, uint32_t window, uint3
 void bench_open_as(struct bench *bench, const struct kvr_group_options *options);
 bool event(struct bench *bench, struct kvr_group_message *message);
 void command(struct bench *bench, uint32_t kind, uint32_t index, void *pointer);
+/* Steps until nothing moves any more. */
+void bench_settle(struct bench *bench, kvr_ns now);
+/* A command to the group's user, and what comes of it. */
+void bench_tell(struct bench *bench, kvr_ns now, const struct kvr_group_message *message);
+/* The next message of that kind; those before it are dropped. */
+bool bench_told(struct bench *bench, uint32_t kind, struct kvr_group_message *ret_message);
 void peer_add(struct bench *bench, uint32_t peer, uint32_t rail_count);
 kvr_status post_bytes(struct bench *bench, uint32_t peer, uint64_t bytes, bool more,
                       struct kvr_pair *ret_pair);

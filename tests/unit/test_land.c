@@ -54,25 +54,18 @@ static int close_land(void **state)
 
 static void step(void)
 {
-    while (kvr_group_step(bench.group, now))
-        ;
+    bench_settle(&bench, now);
 }
 
 static void tell_land(uint32_t kind, uint64_t a, uint64_t b, void *pointer)
 {
-    struct kvr_group_message message = {.kind = kind, .a = a, .b = b, .pointer = pointer};
-
-    assert_true(kvr_group_command(bench.group, &message));
-    step();
+    bench_tell(&bench, now,
+               &(struct kvr_group_message){.kind = kind, .a = a, .b = b, .pointer = pointer});
 }
 
-/* The next message of that kind; those before it are dropped. */
 static bool told(uint32_t kind, struct kvr_group_message *ret_message)
 {
-    while (kvr_group_event(bench.group, ret_message))
-        if (ret_message->kind == kind)
-            return true;
-    return false;
+    return bench_told(&bench, kind, ret_message);
 }
 
 static bool was_told(uint32_t kind)

@@ -61,25 +61,17 @@ static int close_push(void **state)
 
 static void step(void)
 {
-    while (kvr_group_step(bench.group, now))
-        ;
+    bench_settle(&bench, now);
 }
 
 static void tell_push(uint32_t kind, void *pointer)
 {
-    struct kvr_group_message message = {.kind = kind, .pointer = pointer};
-
-    assert_true(kvr_group_command(bench.group, &message));
-    step();
+    bench_tell(&bench, now, &(struct kvr_group_message){.kind = kind, .pointer = pointer});
 }
 
-/* The next message of that kind; those before it are dropped. */
 static bool told(uint32_t kind, struct kvr_group_message *ret_message)
 {
-    while (kvr_group_event(bench.group, ret_message))
-        if (ret_message->kind == kind)
-            return true;
-    return false;
+    return bench_told(&bench, kind, ret_message);
 }
 
 static bool was_told(uint32_t kind)
