@@ -64,7 +64,7 @@ static bool layer_shared(struct inbound *inbound, const struct fetch *fetch,
 }
 
 static void layer_tell(struct inbound *inbound, const struct transfer *transfer,
-                       const struct landing_segment *segment, uint32_t layer)
+                       struct landing_segment *segment, uint32_t layer)
 {
     const struct fetch *fetch = fetch_of(inbound, transfer);
     struct kvr_chunk_run chunks;
@@ -77,6 +77,7 @@ static void layer_tell(struct inbound *inbound, const struct transfer *transfer,
         .token_end = segment->plan->token_end,
     };
 
+    segment->layers_in++;
     if (!fetch->engine_gone && !fetch->failing_told &&
         !layer_shared(inbound, fetch, transfer, notice.layer_first))
         inbound->ports->notify(inbound->ports->self, fetch->engine, &notice);
@@ -194,6 +195,10 @@ static void fetch_end(struct inbound *inbound, struct fetch *fetch)
         .retries = fetch->retries,
     };
 
+    if (fetch->status != KVR_OK) { /* what is not known to be right */
+        notice.token_first = fetch->salvage_end;
+        notice.token_end = fetch->tokens;
+    }
     if (fetch->status == KVR_CANCELLED)
         notice.kind = KVR_NOTICE_CANCELLED;
     else if (fetch->status == KVR_EXPIRED)
@@ -213,6 +218,7 @@ void transfer_settle(struct inbound *inbound, kvr_ns now, struct transfer *trans
 {
     struct fetch *fetch = fetch_of(inbound, transfer);
     struct kvr_message landed = {.kind = KVR_MSG_LANDED};
+    uint64_t salvaged;
 
     assert(!transfer->settled);
     transfer->settled = true;
@@ -224,6 +230,9 @@ void transfer_settle(struct inbound *inbound, kvr_ns now, struct transfer *trans
     }
     fetch->writes += transfer->chunk_count + transfer->retries;
     fetch->retries += transfer->retries;
+    salvaged = transfer_salvage(inbound, transfer);
+    if (salvaged < fetch->salvage_end)
+        fetch->salvage_end = salvaged;
     fetch->settled_count++;
     if (fetch->settled_count == fetch->transfer_count)
         fetch_end(inbound, fetch);
@@ -301,6 +310,7 @@ void fetch_fail(struct inbound *inbound, kvr_ns now, struct fetch *fetch, kvr_st
     if (!fetch->engine_gone)
         inbound->ports->notify(inbound->ports->self, fetch->engine, &notice);
     if (count == 0) { /* not even its first transfer found a place */
+        fetch->salvage_end = fetch->skip_tokens;
         fetch_end(inbound, fetch);
         fetch_check_freed(inbound, fetch);
         return;

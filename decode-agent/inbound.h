@@ -14,7 +14,7 @@
  *
  *   reserve.c  fetches, page tables, slots          grant.c    WANT, PLAN, GRANT
  *   deliver.c  layers, tail, the one terminal       fence.c    draining, MISSING, ending epochs
- *   digest.c   DIGEST: whether the bytes are the source's */
+ *   digest.c   DIGEST: whether the bytes are the source's   salvage.c  what a failed fetch has */
 #ifndef DECODE_AGENT_INBOUND_H
 #define DECODE_AGENT_INBOUND_H
 
@@ -91,7 +91,8 @@ struct fetch {
     uint32_t transfer_count, settled_count, closed_count;
     uint64_t transfers[KVR_SOURCES_MAX];
     bool slots_known, slots_reserved, accepted_told, engine_gone, failing_told, ended;
-    uint64_t token_end; /* smallest that a source published */
+    uint64_t token_end;   /* smallest that a source published */
+    uint64_t salvage_end; /* [skip_tokens, salvage_end) is right in every transfer that settled */
     uint64_t bytes;
     uint32_t writes, retries;
     kvr_status status;
@@ -213,6 +214,9 @@ void fetch_fail(struct inbound *inbound, kvr_ns now, struct fetch *fetch, kvr_st
 void transfer_free(struct inbound *inbound, struct transfer *transfer);
 void transfer_event(struct inbound *inbound, kvr_ns now, const struct transfer *transfer,
                     kvr_event_kind kind);
+/* salvage.c */
+/* Of a transfer that has settled: all tokens from the skipped ones up to here are in place. */
+uint64_t transfer_salvage(const struct inbound *inbound, const struct transfer *transfer);
 /* digest.c */
 void digest_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
                      const struct kvr_msg_digest *digest);

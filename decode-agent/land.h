@@ -51,8 +51,9 @@ struct landing_segment {
     struct landing_segment *loop_next; /* the loop's own list of the same segments */
     struct kvr_plan *plan;
     uint32_t segment, chunk_first;
-    uint32_t *left; /* a layer of the plan each: chunks that are not here yet; land's */
-    bool *held;     /* a layer each: arrived, and not told while tainted; the loop's */
+    uint32_t *left;     /* a layer of the plan each: chunks that are not here yet; land's */
+    bool *held;         /* a layer each: arrived, and not told while tainted; the loop's */
+    uint32_t layers_in; /* arrived, and nothing can overwrite them; the loop's */
 };
 
 struct landing_quiet {

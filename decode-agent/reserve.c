@@ -37,10 +37,14 @@ struct fetch *fetch_of(const struct inbound *inbound, const struct transfer *tra
  */
 
 /* What was never admitted ends here: its pages were never ours. */
-static void refuse(struct inbound *inbound, uint32_t engine, uint64_t handle, kvr_status status,
-                   const char *detail)
+static void refuse(struct inbound *inbound, uint32_t engine, uint64_t handle,
+                   const struct kvr_req_target_open *open, kvr_status status, const char *detail)
 {
-    struct kvr_notice notice = {.kind = KVR_NOTICE_FAILED, .handle = handle, .status = status};
+    struct kvr_notice notice = {.kind = KVR_NOTICE_FAILED,
+                                .handle = handle,
+                                .status = status,
+                                .token_first = open->skip_tokens,
+                                .token_end = open->tokens};
 
     snprintf(notice.detail, sizeof(notice.detail), "%s", detail);
     inbound->ports->notify(inbound->ports->self, engine, &notice);
@@ -131,7 +135,7 @@ static struct fetch *fetch_new(struct inbound *inbound, kvr_ns now, uint32_t eng
     memcpy(fetch->request, open->request, sizeof(fetch->request));
     fetch->attempt = open->attempt;
     fetch->priority = open->priority;
-    fetch->tokens = fetch->token_end = open->tokens;
+    fetch->tokens = fetch->token_end = fetch->salvage_end = open->tokens;
     fetch->skip_tokens = open->skip_tokens;
     fetch->page_tokens = page_tokens;
     fetch->deadline = now + (open->deadline_ms > 0 ? open->deadline_ms * KVR_MS
@@ -149,13 +153,13 @@ void fetch_open(struct inbound *inbound, kvr_ns now, uint32_t engine, uint64_t h
     struct fetch *fetch;
 
     if (open_check(inbound, engine, handle, open, &page_tokens, &page_limit, &error) != KVR_OK) {
-        refuse(inbound, engine, handle, error.status, error.detail);
+        refuse(inbound, engine, handle, open, error.status, error.detail);
         return;
     }
     fetch = fetch_new(inbound, now, engine, handle, open, page_tokens, page_limit);
     if (fetch == NULL) {
         refuse(
-            inbound, engine, handle, KVR_FULL,
+            inbound, engine, handle, open, KVR_FULL,
             "the agent's tables are full: lower the number of requests in flight, or start it with "
             "a larger --table-memory");
         return;

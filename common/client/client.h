@@ -33,7 +33,7 @@ struct client_handle {
     uint64_t generation;  /* of its slot: how often it was used */
     client_role role;
     bool cancelled, end_said, tail_said;
-    uint64_t tokens;
+    uint64_t tokens, skip_tokens;
     uint64_t watched_tokens; /* end of the last watch */
     uint32_t pages[KVR_GROUPS_MAX];
 };

@@ -225,6 +225,11 @@ static bool settle_next(struct kvrail *client, struct kvrail_event *event)
             continue;
         notice.kind = entry->role == CLIENT_SOURCE ? KVR_NOTICE_SOURCE_FREE : KVR_NOTICE_FAILED;
         notice.handle = entry->handle;
+        notice.token_first = notice.token_end = 0;
+        if (entry->role == CLIENT_TARGET) { /* nothing is known to be right */
+            notice.token_first = entry->skip_tokens;
+            notice.token_end = entry->tokens;
+        }
         memcpy(notice.detail, client->reason_detail, sizeof(notice.detail));
         client_forget(client, entry);
         fill(client, &notice, event);

@@ -75,7 +75,8 @@ void client_forget(struct kvrail *client, struct client_handle *entry)
 
 /* Sends the open and remembers its handle. */
 static kvrail_status open_handle(struct kvrail *client, struct kvr_request *request,
-                                 client_role role, uint64_t tokens, kvrail_handle *ret_handle)
+                                 client_role role, uint64_t tokens, uint64_t skip_tokens,
+                                 kvrail_handle *ret_handle)
 {
     uint32_t slot = client->free_ring[client->free_head];
     struct client_handle *entry = &client->handles[slot];
@@ -91,7 +92,8 @@ static kvrail_status open_handle(struct kvrail *client, struct kvr_request *requ
     *entry = (struct client_handle){.handle = request->handle,
                                     .generation = entry->generation + 1,
                                     .role = role,
-                                    .tokens = tokens};
+                                    .tokens = tokens,
+                                    .skip_tokens = skip_tokens};
     client->free_head = (client->free_head + 1) % KVRAIL_HANDLES_MAX;
     client->free_count--;
     *ret_handle = request->handle;
@@ -158,7 +160,7 @@ kvrail_status kvrail_source_open(struct kvrail *connection,
     request.source_open.lease_ms = options->lease_ms;
     request.source_open.priority = options->priority;
     request.source_open.tenant = options->tenant;
-    return open_handle(connection, &request, CLIENT_SOURCE, options->tokens, ret_handle);
+    return open_handle(connection, &request, CLIENT_SOURCE, options->tokens, 0, ret_handle);
 }
 
 /* All packets of one call or none. */
@@ -345,7 +347,8 @@ kvrail_status kvrail_target_open(struct kvrail *connection,
     request.target_open.tenant = options->tenant;
     request.target_open.sources = sources;
     request.target_open.source_count = options->source_count;
-    return open_handle(connection, &request, CLIENT_TARGET, options->tokens, ret_handle);
+    return open_handle(connection, &request, CLIENT_TARGET, options->tokens, options->skip_tokens,
+                       ret_handle);
 }
 
 kvrail_status kvrail_target_pages(struct kvrail *connection, kvrail_handle target, uint32_t group,

@@ -347,7 +347,7 @@ typedef enum kvrail_event_kind {
     KVRAIL_EVENT_TAIL_IN = 7,      /* target: payload is the source's tail */
     KVRAIL_EVENT_DONE = 8,         /* target, terminal: all is in place */
     KVRAIL_EVENT_FAILING = 9, /* it will fail: recompute elsewhere, but the pages are still lent */
-    KVRAIL_EVENT_FAILED = 10, /* target, terminal */
+    KVRAIL_EVENT_FAILED = 10, /* target, terminal: token_first says what is right */
     KVRAIL_EVENT_CANCELLED = 11,   /* target, terminal */
     KVRAIL_EVENT_EXPIRED = 12,     /* target, terminal */
     KVRAIL_EVENT_SOURCE_FREE = 13, /* source, terminal: status is the outcome */
@@ -363,6 +363,12 @@ struct kvrail_event {
     kvrail_status status;    /* KVRAIL_OK or the reason */
     const char *status_name; /* a literal */
     uint32_t layer_first, layer_count;
+    /* LAYER_IN: which tokens. DONE: all that are in place. FAILED, CANCELLED, EXPIRED: which are
+     * not known to be right. [skip_tokens, token_first) is in place in every layer, and need not be
+     * recomputed; in [token_first, token_end) a page may hold the source's bytes, others, or some
+     * of each. Of a KV group with pages of n tokens these are the logical pages from token_first /
+     * n to (token_end - 1) / n, none where both are equal. A segment counts as a whole, and after
+     * the first one that lacks a byte none counts. */
     uint64_t token_first, token_end;
     uint64_t bytes;         /* DONE, SOURCE_FREE: moved by this fetch or publish */
     uint32_t writes;        /* DONE, SOURCE_FREE: RDMA writes, repetitions included */

@@ -259,6 +259,27 @@ void sim_check_end(struct sim_fetch *fetch, uint64_t token_end)
     }
 }
 
+/* It ended otherwise: [fetch->skip, token_first) was told to be in place all the same. */
+void sim_check_salvage(struct sim_fetch *fetch, uint64_t token_first, uint64_t token_end)
+{
+    struct sim_world *world = fetch->request->world;
+    int request = (int)fetch->request->number;
+
+    if (token_first < fetch->skip || token_first > token_end || token_end != fetch->tokens) {
+        sim_fail(world, request,
+                 "it failed, and tokens %" PRIu64 " to %" PRIu64 " of %" PRIu64 " are not right",
+                 token_first, token_end, fetch->tokens);
+        return;
+    }
+    if (token_first > fetch->skip && fetch->publish == NULL)
+        sim_fail(world, request, "nobody published, and something is right");
+    for (uint32_t layer = 0; layer < world->geometry.layers && token_first > fetch->skip; layer++)
+        if (!(fetch->layers_missing >> layer & 1) && !fetch->corrupt &&
+            !tokens_right(fetch, layer, fetch->skip, token_first))
+            sim_fail(world, request, "it failed, and bytes of layer %u that are right are not",
+                     layer);
+}
+
 /* ---- in time ------------------------------------------------------------------------------- */
 
 static kvr_ns later(kvr_ns a, kvr_ns b)

@@ -306,6 +306,8 @@ static void notice_target(struct sim_fetch *fetch, const struct kvr_notice *noti
         sim_check_time(fetch->request, NULL, fetch);
         if (notice->kind == KVR_NOTICE_DONE)
             sim_check_end(fetch, notice->token_end);
+        else
+            sim_check_salvage(fetch, notice->token_first, notice->token_end);
         sim_user_end(user);
         break;
     default:

@@ -366,6 +366,7 @@ bool sim_content_right(const struct sim_world *world, uint64_t key, const struct
 struct kvr_sim_hooks sim_check_hooks(struct sim_world *world);
 void sim_check_layer(struct sim_fetch *fetch, const struct kvr_notice *notice);
 void sim_check_end(struct sim_fetch *fetch, uint64_t token_end);
+void sim_check_salvage(struct sim_fetch *fetch, uint64_t token_first, uint64_t token_end);
 void sim_check_world(struct sim_world *world);
 /* A publish or a fetch of this request, the other one NULL, was told its end: in time? */
 void sim_check_time(const struct sim_request *request, const struct sim_publish *publish,

@@ -1,0 +1,43 @@
+/* What may still be used of a fetch that failed. */
+#include "decode-agent/inbound.h"
+
+/* Whether this end leaves what was told to be in what it is. Whatever puts the contents in doubt,
+ * or the plans by which they were placed, is not on the list. */
+static bool leaves_bytes_right(kvr_status status)
+{
+    switch (status) {
+    case KVR_OK:
+    case KVR_CANCELLED:
+    case KVR_EXPIRED:
+    case KVR_NO_SOURCE:
+    case KVR_FULL:
+    case KVR_NO_MEMORY:
+    case KVR_SIBLING:
+    case KVR_DRAINING:
+    case KVR_RAIL_FAILED:
+    case KVR_EPOCH_ENDED:
+    case KVR_NO_RAIL:
+    case KVR_PEER_LOST:
+    case KVR_PEER_RESTARTED:
+    case KVR_ENGINE_LOST:
+        return true;
+    default:
+        return false;
+    }
+}
+
+uint64_t transfer_salvage(const struct inbound *inbound, const struct transfer *transfer)
+{
+    const struct fetch *fetch = fetch_of(inbound, transfer);
+    uint64_t token_end = fetch->skip_tokens;
+
+    if (transfer->status == KVR_OK) /* it is in, as far as its source published */
+        return transfer->final.token_end > token_end ? transfer->final.token_end : token_end;
+    if (!leaves_bytes_right(transfer->status) ||
+        (transfer->digest != KVR_DIGEST_OFF && !transfer->verified))
+        return token_end;
+    for (const struct landing_segment *at = transfer->segments;
+         at != NULL && at->layers_in == at->plan->layer_count; at = at->loop_next)
+        token_end = at->plan->token_end;
+    return token_end;
+}

@@ -1,0 +1,73 @@
+/* Goal: what an event tells beside its kind is right for every way in which a fetch or publish can
+ * end. Method: the library against a scripted agent. */
+#include "tests/support/check.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+#include "tests/support/scripted_agent.h"
+
+static struct scripted_agent agent;
+
+static int start_process(void **state)
+{
+    (void)state;
+    scripted_agent_start_process(&agent);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    scripted_agent_stop(&agent);
+    return 0;
+}
+
+static kvrail_handle open_target(struct kvrail *engine, uint64_t tokens, uint64_t skip_tokens)
+{
+    struct kvrail_source_address source = {.agent = "127.0.0.1:1", .generation = 1};
+    struct kvrail_target_options options = {.request = "hold",
+                                            .tokens = tokens,
+                                            .skip_tokens = skip_tokens,
+                                            .sources = &source,
+                                            .source_count = 1};
+    kvrail_handle handle = 0;
+
+    assert_int_equal(kvrail_target_open(engine, &options, &handle), KVRAIL_OK);
+    return handle;
+}
+
+/* What a dead agent had written is not known: all that was asked for must be computed again. */
+static void a_dead_agent_leaves_nothing_right(void **state)
+{
+    struct kvrail *engine = scripted_engine(&agent, "engine");
+    kvrail_handle target = open_target(engine, 100, 32), source = scripted_source(engine, "s");
+    unsigned failed = 0, freed = 0;
+    struct kvrail_event event;
+
+    (void)state;
+    assert_int_equal(kill(agent.pid, SIGKILL), 0);
+    while (failed + freed < 2) {
+        assert_int_equal(scripted_event(engine, &event), 1);
+        if (event.kind == KVRAIL_EVENT_FAILED) {
+            assert_int_equal(event.handle, target);
+            assert_int_equal(event.token_first, 32);
+            assert_int_equal(event.token_end, 100);
+            failed++;
+        } else if (event.kind == KVRAIL_EVENT_SOURCE_FREE) {
+            assert_int_equal(event.handle, source);
+            assert_int_equal(event.token_end, 0);
+            freed++;
+        }
+    }
+    kvrail_close(engine);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_dead_agent_leaves_nothing_right, start_process, stop),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
