@@ -245,8 +245,10 @@ int tool_sim_main(int argc, char **argv)
                                   "-DKVRAIL_MUTANTS=ON, and --list-mutants names them",
                                   config.mutant);
     if (sscanf(config.seeds, "%" SCNu64 ":%" SCNu64 "%n", &first, &count, &end) != 2 ||
-        config.seeds[end] != '\0')
-        return kvr_options_refuse(&command, "--seeds is \"%s\"; it must be FROM:COUNT, like 1:1000",
+        config.seeds[end] != '\0' || count == 0)
+        return kvr_options_refuse(&command,
+                                  "--seeds is \"%s\"; it must be FROM:COUNT, like 1:1000, and "
+                                  "COUNT at least 1",
                                   config.seeds);
     if (!faults_choose(&config.faults))
         return KVR_EXIT_USAGE;

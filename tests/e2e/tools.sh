@@ -19,6 +19,10 @@ says "$work/version" '[0-9]\.[0-9]'
 status=0
 "$bin/kvrail" nonsense 2>"$work/nonsense" || status=$?
 [ $status = 2 ] || fail "kvrail nonsense ended in $status"
+status=0
+"$bin/kvrail" sim --seeds 0:0 2>"$work/nothing" || status=$?
+[ $status = 2 ] || fail "kvrail sim of no seed ended in $status"
+says "$work/nothing" 'COUNT at least 1'
 
 "$bin/kvrail" trace synth --requests 15 --seed 5 --output "$work/a.jsonl"
 "$bin/kvrail" trace synth --requests 15 --seed 5 >"$work/b.jsonl"
