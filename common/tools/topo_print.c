@@ -27,7 +27,7 @@ static int by_number(const void *a, const void *b)
 /* "0-11,96-107" */
 static void print_cores(FILE *stream, const int *cores, uint32_t count)
 {
-    int sorted[KVR_CORES_MAX];
+    int sorted[KVR_CORES_MAX] = {0};
 
     for (uint32_t i = 0; i < count; i++)
         sorted[i] = cores[i];
