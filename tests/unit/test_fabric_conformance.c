@@ -249,7 +249,7 @@ static void rails_lie_on_their_own_addresses(void **state)
 /* Both sides take new endpoints, as after EPOCH_ENDED, and writes with the old keys work again. */
 static void renew_and_write(struct party *party, int first)
 {
-    struct party_command post = post_of(500, 8192, 1, 77);
+    struct party_command post = post_of(500, 2048, 1, 77);
 
     simple(party, first, PARTY_RECYCLE);
     simple(party, 1 - first, PARTY_RECYCLE);
@@ -277,7 +277,7 @@ static void recycle_at_the_target_stops_what_lands(void **state)
         uint64_t arrived, digest;
 
         prepare(party, source, 4);
-        stream(party, source, 64 << 10, true);
+        stream(party, source, 16 << 10, true);
         assert_true(party_wait(party, &target->arrived, 500, 5000));
         simple(party, 1 - source, PARTY_RECYCLE); /* reads the old queue empty and closes it */
         arrived = target->arrived;
@@ -286,7 +286,7 @@ static void recycle_at_the_target_stops_what_lands(void **state)
                          300); /* the source goes on meanwhile */
         assert_int_equal(target->arrived, arrived);
         assert_int_equal(simple(party, 1 - source, PARTY_DIGEST).value, digest);
-        stream(party, source, 64 << 10, false);
+        stream(party, source, 16 << 10, false);
         renew_and_write(party, source);
         party_close(party);
     }
@@ -301,9 +301,9 @@ static void recycle_at_the_source_frees_its_memory(void **state)
         uint64_t arrived;
 
         prepare(party, source, 4);
-        stream(party, source, 64 << 10, true);
+        stream(party, source, 16 << 10, true);
         assert_true(party_wait(party, &target->arrived, 500, 5000));
-        stream(party, source, 64 << 10, false);
+        stream(party, source, 16 << 10, false);
         simple(party, source, PARTY_RECYCLE);
         /* What was under way may still arrive; then no more. */
         (void)party_wait(party, &target->arrived, UINT64_MAX, 200);
@@ -318,7 +318,7 @@ static void recycle_at_the_source_frees_its_memory(void **state)
 static void recycle_many_times(void **state)
 {
     struct party *party = party_open(provider, 1);
-    struct party_command post = post_of(50, 16 << 10, 1, 8);
+    struct party_command post = post_of(50, 4 << 10, 1, 8);
 
     (void)state;
     for (unsigned i = 0; i < 20; i++) {
@@ -348,7 +348,7 @@ static void a_killed_peer_is_survived(void **state)
         kvr_ns begin;
 
         prepare(party, source, 4);
-        stream(party, source, 64 << 10, true);
+        stream(party, source, 16 << 10, true);
         assert_true(party_wait(party, &target->arrived, 200, 5000));
         party_kill(party);
         /* Some providers fail the writes, some never say a word; nothing may hang. */

@@ -11,7 +11,7 @@
 #   KVRAIL_PATIENCE          every time limit of the suite is multiplied by this whole number (4)
 #   KVRAIL_VERBS_RAILS       how many soft-RoCE cards there are (8)
 #   KVRAIL_VERBS_MEMLOCK     limit of locked memory in KiB, or unlimited (unlimited)
-#   KVRAIL_VERBS_TIMEOUT     seconds after which the VM is ended (600)
+#   KVRAIL_VERBS_TIMEOUT     seconds after which the VM is ended (225 times KVRAIL_PATIENCE)
 #   KVRAIL_VERBS_KEEP        a folder that keeps what the VM leaves: logs of its console and kernel
 #
 # KVRAIL_* and FI_* are passed on. Exit 77 and the reason: there can be no VM here; 125: it broke.
@@ -86,7 +86,7 @@ fi >"$work/command"
 
 # No device but those named here; what its command says is a file that is our pipe.
 boot() {
-    timeout -k 5 "${KVRAIL_VERBS_TIMEOUT:-600}" qemu-system-x86_64 \
+    timeout -k 5 "${KVRAIL_VERBS_TIMEOUT:-$((225 * KVRAIL_PATIENCE))}" qemu-system-x86_64 \
         -accel tcg,thread=multi -cpu Nehalem -machine pc,vmport=off,hpet=off -smp 2 -m "$memory_mb" \
         -nodefaults -no-user-config -display none -no-reboot \
         -kernel "$made/vmlinux" -initrd "$made/initrd" -append "$(kernel_words)" \

@@ -45,7 +45,7 @@ run_case() {
 conformance() {
     wanted conformance || return 0
     began=$(seconds)
-    KVRAIL_PARTY_RAILS="10.77.0.1,10.77.0.2 10.77.0.5,10.77.0.6" timeout $((60 * patience)) \
+    KVRAIL_PARTY_RAILS="10.77.0.1,10.77.0.2 10.77.0.5,10.77.0.6" timeout $((100 * patience)) \
         "$KVRAIL_BUILD_DIR/tests/fabric.conformance_tcp" verbs >"$TMPDIR/case.log" 2>&1
     status=$?
     fine=$(grep -c '^\[       OK \]' "$TMPDIR/case.log")
