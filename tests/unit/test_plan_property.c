@@ -128,9 +128,9 @@ static void join_runs(void)
 
     qsort(runs, run_count, sizeof(*runs), by_target);
     for (uint32_t i = 0; i < run_count; i++) {
-        struct run *last = &joined[count - 1];
+        struct run *last = count > 0 ? &joined[count - 1] : NULL;
 
-        if (count > 0 && last->source + last->bytes == runs[i].source &&
+        if (last != NULL && last->source + last->bytes == runs[i].source &&
             last->target + last->bytes == runs[i].target)
             last->bytes += runs[i].bytes;
         else
