@@ -61,6 +61,11 @@ static void on_read(void *self, const struct kvr_sim_access *access)
     }
 }
 
+static bool away_for_long(const struct sim_agent *agent)
+{
+    return agent->stopped_until - agent->stopped_at > SIM_SILENCE_NS / 2;
+}
+
 static void page_lands(struct sim_world *world, struct sim_engine *engine,
                        const struct sim_place *place, const uint8_t *bytes, uint32_t byte_count)
 {
@@ -85,6 +90,8 @@ static void page_lands(struct sim_world *world, struct sim_engine *engine,
                  owner.logical, place->layer);
         return;
     }
+    if (away_for_long(engine->agent) && world->now < engine->agent->stopped_until)
+        fetch->layers_away |= 1u << place->layer;
     token_end = fetch->publish != NULL
                     ? fetch->publish->segments[fetch->publish->segment_count - 1].token_end
                     : UINT64_MAX;
@@ -123,8 +130,7 @@ static void on_posted(void *self, void *host, void *target_host)
 {
     const struct sim_agent *source = host, *target = target_host;
 
-    if (source->stopped_until - source->stopped_at > SIM_SILENCE_NS / 2 &&
-        source->heard_at[target->number] < source->stopped_until)
+    if (away_for_long(source) && source->heard_at[target->number] < source->stopped_until)
         sim_fail(self, -1, "agent %u woke and posts to agent %u before it has heard from it",
                  source->number, target->number);
 }
@@ -204,6 +210,7 @@ static bool tokens_right(const struct sim_fetch *fetch, uint32_t layer, uint64_t
 void sim_check_layer(struct sim_fetch *fetch, const struct kvr_notice *notice)
 {
     struct sim_world *world = fetch->request->world;
+    const struct sim_agent *agent = fetch->user.engine->agent;
     uint32_t page_tokens = world->geometry.page_tokens, layer = notice->layer_first;
     int request = (int)fetch->request->number;
 
@@ -215,6 +222,11 @@ void sim_check_layer(struct sim_fetch *fetch, const struct kvr_notice *notice)
                  layer, notice->token_first, notice->token_end);
         return;
     }
+    /* Rule 11: it may have been copied from pages that their source has taken back. */
+    if (fetch->layers_away >> layer & 1 && away_for_long(agent) &&
+        agent->heard_at[fetch->source->agent->number] < agent->stopped_until)
+        sim_fail(world, request,
+                 "layer %u landed in an absence, and is told before its source answers", layer);
     if (!fetch->corrupt && !tokens_right(fetch, layer, notice->token_first, notice->token_end))
         sim_fail(world, request,
                  "layer %u is told to be in for tokens %" PRIu64 " to %" PRIu64 ", but it is not",

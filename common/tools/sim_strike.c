@@ -134,15 +134,18 @@ static void agent_death(struct sim_world *world)
     sim_at(world, world->now + 1 + away, agent_restart_run, agent, 0, 0);
 }
 
-/* SIGSTOP, a debugger, a machine that swaps: it does nothing, and its cards go on. A source most
- * often: it is what a source has queued that is to be feared. */
+/* SIGSTOP, a debugger, a machine that swaps: it does nothing, and its cards go on. Most often for
+ * longer than half the heartbeat bound and less than all of it: its sessions outlive that, and what
+ * is queued on them. */
 static void agent_stop(struct sim_world *world)
 {
-    struct sim_agent *agent = kvr_rng_percent(&world->rng, 60)
-                                  ? &world->agents[kvr_rng_below(&world->rng, world->source_count)]
-                                  : agent_choose(world);
-    kvr_ns wait =
-        kvr_rng_percent(&world->rng, 30) ? sim_soon(world) : kvr_rng_below(&world->rng, 6 * KVR_S);
+    struct sim_agent *agent =
+        kvr_rng_percent(&world->rng, 50)
+            ? &world->agents[kvr_rng_below(&world->rng, world->source_count)]
+            : &world->agents[SIM_SOURCES + kvr_rng_below(&world->rng, world->target_count)];
+    kvr_ns wait = kvr_rng_percent(&world->rng, 60)
+                      ? kvr_rng_between(&world->rng, SIM_SILENCE_NS / 2, SIM_SILENCE_NS)
+                      : short_or_long(world, 6 * KVR_S);
 
     if (!agent->alive || stopped(agent))
         return;
