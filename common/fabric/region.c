@@ -50,7 +50,8 @@ static bool any_pins_writable(const struct kvr_fabric *fabric, struct kvr_rail *
     return false;
 }
 
-/* A region that nothing is written to is mapped so that nothing can be, where the rails allow it. */
+/* A region that nothing is written to is mapped so that nothing can be, where the rails allow it.
+ */
 static kvr_status map(int fd, uint64_t fd_offset, uint64_t bytes, bool writable, void **ret_base,
                       struct kvr_error *error)
 {

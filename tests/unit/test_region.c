@@ -87,9 +87,9 @@ static bool source_is_writable(void)
     struct kvr_error error;
     bool writable;
 
-    assert_int_equal(kvr_region_open_memfd(&fabric, rail_list, 3, &layout, fd, 0, true, false,
-                                           &region, &error),
-                     KVR_OK);
+    assert_int_equal(
+        kvr_region_open_memfd(&fabric, rail_list, 3, &layout, fd, 0, true, false, &region, &error),
+        KVR_OK);
     writable = read(zeros, region->base, 1) == 1;
     close(zeros);
     kvr_region_release(&fabric, region);
