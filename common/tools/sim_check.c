@@ -91,7 +91,7 @@ static void page_lands(struct sim_world *world, struct sim_engine *engine,
         return;
     }
     if (away_for_long(engine->agent) && world->now < engine->agent->stopped_until)
-        fetch->layers_away |= 1u << place->layer;
+        fetch->away[place->layer] |= UINT64_C(1) << owner.logical;
     token_end = fetch->publish != NULL
                     ? fetch->publish->segments[fetch->publish->segment_count - 1].token_end
                     : UINT64_MAX;
@@ -222,11 +222,6 @@ void sim_check_layer(struct sim_fetch *fetch, const struct kvr_notice *notice)
                  layer, notice->token_first, notice->token_end);
         return;
     }
-    /* Rule 11: it may have been copied from pages that their source has taken back. */
-    if (fetch->layers_away >> layer & 1 && away_for_long(agent) &&
-        agent->heard_at[fetch->source->agent->number] < agent->stopped_until)
-        sim_fail(world, request,
-                 "layer %u landed in an absence, and is told before its source answers", layer);
     if (!fetch->corrupt && !tokens_right(fetch, layer, notice->token_first, notice->token_end))
         sim_fail(world, request,
                  "layer %u is told to be in for tokens %" PRIu64 " to %" PRIu64 ", but it is not",
@@ -237,6 +232,11 @@ void sim_check_layer(struct sim_fetch *fetch, const struct kvr_notice *notice)
             sim_fail(world, request, "layer %u, page %" PRIu64 " is told to be in twice", layer,
                      page);
         fetch->layer_in[layer] |= UINT64_C(1) << page;
+        /* Rule 11: it may have been copied from pages that their source has taken back. */
+        if (fetch->away[layer] >> page & 1 && away_for_long(agent) &&
+            agent->heard_at[fetch->source->agent->number] < agent->stopped_until)
+            sim_fail(world, request,
+                     "layer %u landed in an absence, and is told before its source answers", layer);
     }
 }
 

@@ -225,8 +225,8 @@ struct sim_fetch {
     bool corrupt; /* a byte of what landed is not the source's: only DONE would be wrong */
     bool tail_seen, failing_seen, disturbed;
     uint32_t layers_missing;       /* bits: in no region when it was opened */
-    uint32_t layers_away;          /* bits: landed there while the agent was stopped for long */
     uint64_t layer_in[SIM_LAYERS]; /* a bit a logical page: told to be in place */
+    uint64_t away[SIM_LAYERS];     /* the same: landed while the agent was stopped for long */
 };
 
 struct sim_request {
