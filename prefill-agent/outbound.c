@@ -4,8 +4,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/mutant.h"
-
 kvr_status outbound_init(struct outbound *outbound, const struct outbound_options *options,
                          const struct kvr_ports *ports, struct kvr_buddy *memory)
 {
@@ -327,8 +325,8 @@ void outbound_tick(struct outbound *outbound, kvr_ns now)
     for (uint32_t i = 0; i < outbound->publishes.reach && outbound->publishes.used_count > 0; i++) {
         struct publish *publish = kvr_pool_at(&outbound->publishes, i, NULL);
 
-        if (publish != NULL && now >= publish->lease_end && !KVR_MUTANT(lease_never_ends))
-            publish_lease_end(outbound, now, publish);
+        if (publish != NULL)
+            publish_lease_tick(outbound, now, publish);
     }
     for (uint32_t i = 0; i < outbound->offers.reach && outbound->offers.used_count > 0; i++) {
         struct offer *offer = kvr_pool_at(&outbound->offers, i, NULL);

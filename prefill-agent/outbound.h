@@ -15,8 +15,8 @@
  *   O_CLOSING   nothing is posted any more; waits for the completion of every accepted write
  *   O_TOMB      ended; remembered for two heartbeat bounds, so that late messages are not "unknown"
  *
- *   publish.c  publishes, leases, matching          offer.c    WANT, matching, GRANT
- *   segment.c  PLAN, FINAL, TAIL
+ *   publish.c  publishes, matching                  offer.c    WANT, matching, GRANT
+ *   segment.c  PLAN, FINAL, TAIL                    lease.c    how long a publish waits
  *   settle.c   QUIET, LANDED, failures, SOURCE_FREE        lost.c     lost rails, MISSING
  *   digest.c   DIGEST */
 #ifndef PREFILL_AGENT_OUTBOUND_H
@@ -56,7 +56,8 @@ struct publish {
     uint8_t *tail;
     uint32_t tail_bytes;
     bool has_tail, ended, engine_gone, accepted_told, failing;
-    kvr_ns lease_ns, lease_end;         /* KVR_NEVER once a consumer has come */
+    kvr_ns lease_ns, lease_end; /* KVR_NEVER once a consumer has come */
+    bool lease_low_told;
     uint32_t consumers;                 /* target ranks that must have settled */
     uint64_t offers[KVR_CONSUMERS_MAX]; /* that ever came, ended ones included */
     uint32_t offer_count, offers_live, offers_ended;
@@ -185,12 +186,14 @@ void publish_request(struct outbound *outbound, kvr_ns now, struct publish *publ
                      const struct kvr_request *request);
 void publish_fail(struct outbound *outbound, kvr_ns now, struct publish *publish, kvr_status status,
                   const char *detail);
-void publish_lease_end(struct outbound *outbound, kvr_ns now, struct publish *publish);
 void publish_check_free(struct outbound *outbound, kvr_ns now, struct publish *publish);
 struct publish *publish_find(const struct outbound *outbound, uint32_t engine, uint64_t handle);
 struct publish *publish_match(const struct outbound *outbound, const struct offer *offer);
 uint64_t match_key(const char *request, uint32_t attempt, const struct kvr_uuid *engine,
                    uint64_t generation, uint32_t tp, uint32_t pp);
+/* lease.c */
+void publish_renew(struct publish *publish, kvr_ns now);
+void publish_lease_tick(struct outbound *outbound, kvr_ns now, struct publish *publish);
 /* offer.c */
 void want_received(struct outbound *outbound, kvr_ns now, uint32_t peer, uint64_t nonce,
                    const struct kvr_msg_want *want);

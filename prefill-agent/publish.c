@@ -140,12 +140,6 @@ err_release:
     return NULL;
 }
 
-static void lease_renew(struct publish *publish, kvr_ns now)
-{
-    if (publish->lease_end != KVR_NEVER)
-        publish->lease_end = now + publish->lease_ns;
-}
-
 /* WANTs that came before their publish. */
 static void match_parked(struct outbound *outbound, kvr_ns now, struct publish *publish)
 {
@@ -297,7 +291,7 @@ void publish_request(struct outbound *outbound, kvr_ns now, struct publish *publ
 
     if (publish->failing)
         return;
-    lease_renew(publish, now);
+    publish_renew(publish, now);
     if (publish->ended && request->kind != KVR_REQ_RENEW)
         status = kvr_error_set(&error, KVR_INVALID, "publish", "the publish was ended before");
     else if (request->kind == KVR_REQ_SOURCE_PAGES && request->pages.group != 0)
@@ -311,7 +305,7 @@ void publish_request(struct outbound *outbound, kvr_ns now, struct publish *publ
     else if (request->kind == KVR_REQ_SOURCE_TAIL)
         status = tail_add(outbound, publish, &request->tail, &error);
     else if (request->kind == KVR_REQ_RENEW && request->renew.lease_ms > 0)
-        publish->lease_ns = request->renew.lease_ms * KVR_MS, lease_renew(publish, now);
+        publish->lease_ns = request->renew.lease_ms * KVR_MS, publish_renew(publish, now);
     else if (request->kind == KVR_REQ_SOURCE_END && request->end.status == KVR_OK)
         publish->ended = true;
     else if (request->kind == KVR_REQ_SOURCE_END)
@@ -349,71 +343,6 @@ void publish_fail(struct outbound *outbound, kvr_ns now, struct publish *publish
             return;
     }
     publish_check_free(outbound, now, publish);
-}
-
-/* A consumer that has come is none of the lease's affair: what it asked for goes on, and only those
- * that have not come are given up. */
-static void consumers_give_up(struct outbound *outbound, kvr_ns now, struct publish *publish,
-                              kvr_status status, const char *detail)
-{
-    if (publish->offer_count == 0) {
-        publish_fail(outbound, now, publish, status, detail);
-        return;
-    }
-    publish->lease_end = KVR_NEVER;
-    publish->consumers = publish->offer_count;
-    if (publish->status == KVR_OK) {
-        publish->status = status;
-        snprintf(publish->detail, sizeof(publish->detail), "%s", detail);
-    }
-    publish_check_free(outbound, now, publish);
-}
-
-void publish_lease_end(struct outbound *outbound, kvr_ns now, struct publish *publish)
-{
-    outbound->leases_expired++;
-    consumers_give_up(outbound, now, publish, KVR_EXPIRED,
-                      "its lease ended before every consumer had come");
-}
-
-static bool awaits_consumers(const struct publish *publish, const char *request, uint32_t attempt)
-{
-    return publish != NULL && !publish->failing && publish->attempt == attempt &&
-           publish->lease_end != KVR_NEVER && strcmp(publish->request, request) == 0;
-}
-
-uint32_t outbound_abandon(struct outbound *outbound, kvr_ns now, const char *request,
-                          uint32_t attempt)
-{
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < outbound->publishes.reach; i++) {
-        struct publish *publish = kvr_pool_at(&outbound->publishes, i, NULL);
-
-        if (!awaits_consumers(publish, request, attempt))
-            continue;
-        count++;
-        consumers_give_up(outbound, now, publish, KVR_CANCELLED,
-                          "the scheduler abandoned it: no target will come");
-    }
-    return count;
-}
-
-uint32_t outbound_renew(struct outbound *outbound, kvr_ns now, const char *request,
-                        uint32_t attempt, kvr_ns lease_ns)
-{
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < outbound->publishes.reach; i++) {
-        struct publish *publish = kvr_pool_at(&outbound->publishes, i, NULL);
-
-        if (!awaits_consumers(publish, request, attempt))
-            continue;
-        count++;
-        publish->lease_ns = lease_ns;
-        lease_renew(publish, now);
-    }
-    return count;
 }
 
 /* SOURCE_FREE when every consumer has settled, or when none will come. */

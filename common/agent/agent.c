@@ -77,6 +77,8 @@ static void on_group_events(uv_async_t *handle)
             agent_page_set(agent, &message);
         else
             agent->machine.group(agent->machine.self, kvr_clock_now(), &message);
+        if (message.kind == KVR_GROUP_RECYCLED)
+            agent_tell_rail(agent, message.index, message.status);
     }
 }
 

@@ -32,6 +32,7 @@ static void on_up(void *self, kvr_ns now, uint32_t peer, const struct kvr_msg_he
     kvr_log_info("peer %u is up: \"%s\" on %s, %u rails", peer, hello->agent, hello->host,
                  hello->rail_count);
     agent->machine.peer_up(agent->machine.self, now, peer, hello);
+    agent_tell_peer_up(agent, hello->agent);
 }
 
 static void on_message(void *self, kvr_ns now, uint32_t peer, const struct kvr_message *message)
@@ -46,8 +47,10 @@ static void on_lost(void *self, kvr_ns now, uint32_t peer, kvr_status status, co
     struct kvr_agent *agent = self;
     struct kvr_peer_info info;
 
-    if (kvr_peers_info(agent->peers, peer, &info) && info.agent[0] != '\0' && agent->peers_up > 0)
-        agent->peers_up--;
+    if (kvr_peers_info(agent->peers, peer, &info) && info.agent[0] != '\0') { /* it was up */
+        agent->peers_up -= agent->peers_up > 0;
+        agent_tell_peer_down(agent, &info, status, detail);
+    }
     agent->counters[status == KVR_INCOMPATIBLE || status == KVR_VERSION
                         ? KVR_COUNTER_HANDSHAKE_FAILURES
                         : KVR_COUNTER_PEERS_LOST]++;

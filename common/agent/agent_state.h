@@ -66,6 +66,7 @@ struct kvr_agent {
     struct kvr_compat hello_compats[KVR_ENGINES_MAX];
     uint64_t counters[KVR_COUNTER_END];
     uint32_t peers_up;
+    bool rail_down[KVR_RAILS_MAX]; /* as engines know it */
 };
 
 /* agent_checks.c */
@@ -93,6 +94,12 @@ kvr_status agent_send(void *self, uint32_t peer, const struct kvr_message *messa
 kvr_status agent_dial(void *self, const char *address, uint32_t *ret_peer, struct kvr_error *error);
 void agent_hang_up(void *self, uint32_t peer, kvr_status status, const char *detail);
 uint32_t agent_rails_now(void *self, struct kvr_rail_address ret_rails[KVR_RAILS_MAX]);
+/* agent_tell.c */
+void agent_tell_peer_up(struct kvr_agent *agent, const char *name);
+void agent_tell_peer_down(struct kvr_agent *agent, const struct kvr_peer_info *peer,
+                          kvr_status status, const char *detail);
+/* It was recycled: with this status no endpoint could be opened, or KVR_OK. */
+void agent_tell_rail(struct kvr_agent *agent, uint32_t rail, kvr_status status);
 /* agent_facts.c */
 void agent_facts_tell(struct kvr_agent *agent);
 /* agent.c */

@@ -112,9 +112,11 @@ static void flush(struct engine_link *engine)
 static bool enqueue(struct engine_link *engine, const struct kvr_notice *notice, size_t keep_free)
 {
     uint8_t *packet = engine->port->sending;
+    struct kvr_notice stamped = *notice;
     size_t bytes;
 
-    if (kvr_notice_encode(notice, packet, KVR_PACKET_BYTES_MAX, &bytes) != KVR_OK)
+    stamped.at = kvr_clock_now();
+    if (kvr_notice_encode(&stamped, packet, KVR_PACKET_BYTES_MAX, &bytes) != KVR_OK)
         return false;
     return kvr_packet_queue_fits(&engine->queue, bytes + keep_free, 1) &&
            kvr_packet_queue_push(&engine->queue, packet, bytes);

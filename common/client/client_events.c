@@ -170,6 +170,8 @@ static void fill(struct kvrail *client, const struct kvr_notice *notice, struct 
     event->bytes = notice->bytes;
     event->writes = notice->writes;
     event->retries = notice->retries;
+    event->time_ns = notice->at > 0 ? notice->at : kvr_clock_now(); /* the library's own: now */
+    memcpy(event->name, notice->agent, sizeof(event->name));
     memcpy(event->detail, notice->detail, sizeof(event->detail));
     if (notice->payload_bytes == 0)
         return;
@@ -200,6 +202,10 @@ static bool keeps(struct kvrail *client, const struct kvr_notice *notice)
         detached(client);
         return false;
     case KVR_NOTICE_WHY:
+    case KVR_NOTICE_PEER_DOWN:
+    case KVR_NOTICE_PEER_UP:
+    case KVR_NOTICE_RAIL_DOWN:
+    case KVR_NOTICE_RAIL_UP:
         return true;
     case KVR_NOTICE_NONE:
     case KVR_NOTICE_ATTACHED:

@@ -25,6 +25,10 @@
  *      gone. From then on every call returns KVRAIL_AGENT_LOST; close, and open a connection to
  *      the restarted agent.
  *
+ * Compatibility: zero a struct before you fill it. A struct changes its size only together with the
+ * number in libkvrail.so.N; event kinds and failures may be added at any time, so take those that
+ * you do not know for none of your concern, and an unknown status below 0 for a failure.
+ *
  * Bytes and tokens are counts from 0; ranges are [first, end). Names and request ids are printable
  * UTF-8 that ends in a NUL, borrowed for the call. */
 #ifndef KVRAIL_H
@@ -353,6 +357,22 @@ typedef enum kvrail_event_kind {
     KVRAIL_EVENT_SOURCE_FREE = 13, /* source, terminal: status is the outcome */
     KVRAIL_EVENT_WHY = 14,         /* payload is JSON */
     KVRAIL_EVENT_AGENT_LOST = 15,  /* handle 0: no new work; terminal events follow */
+    /* Source: a quarter of the lease is left, and not every consumer has come. kvrail_renew, or any
+     * other call for this publish, prolongs it. Again after each renewal. */
+    KVRAIL_EVENT_LEASE_LOW = 17,
+    /* Source: the lease is over; consumers that have not come find nothing. SOURCE_FREE follows
+     * when those that have come are done. */
+    KVRAIL_EVENT_LEASE_END = 18,
+    /* Handle 0, `name` is the other agent: it cannot be reached any more, or is there (again). What
+     * was on its way fails by itself; a router may send new requests elsewhere. Only changes are
+     * told, and only to engines that are attached. */
+    KVRAIL_EVENT_PEER_DOWN = 19,
+    KVRAIL_EVENT_PEER_UP = 20,
+    /* Handle 0, `name` is the card: no endpoint can be opened on it, or one could again. Nothing
+     * moves over it in between; transfers take the other cards. A card that fails and recovers
+     * within a transfer is no event. */
+    KVRAIL_EVENT_RAIL_DOWN = 21,
+    KVRAIL_EVENT_RAIL_UP = 22,
     KVRAIL_EVENT_REFUSED = 2 /* handle 0: the agent gave up this connection, with its sentence */
 } kvrail_event_kind;
 
@@ -375,6 +395,8 @@ struct kvrail_event {
     uint32_t retries;       /* of them, posted a second time */
     const uint8_t *payload; /* TAIL_IN, WHY; borrowed until the next call of kvrail_poll */
     uint32_t payload_bytes;
+    char name[KVRAIL_NAME_BYTES];     /* PEER_*, RAIL_*: whose; else empty */
+    uint64_t time_ns;                 /* when it was told, ns of CLOCK_MONOTONIC on this host */
     char detail[KVRAIL_DETAIL_BYTES]; /* the sentence of a status that is not KVRAIL_OK */
 };
 

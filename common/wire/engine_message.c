@@ -151,6 +151,7 @@ kvr_status kvr_notice_encode(const struct kvr_notice *notice, uint8_t *buffer, s
     body.bytes = notice->bytes;
     body.writes = notice->writes;
     body.retries = notice->retries;
+    body.at = notice->at;
     body.agent = kvr_engine_text(notice->agent);
     body.payload = kvr_engine_bytes(notice->payload, notice->payload_bytes);
     body.detail = kvr_engine_text(notice->detail);
@@ -197,6 +198,7 @@ kvr_status kvr_notice_decode(struct kvr_engine_decoder *decoder, const uint8_t *
     ret_notice->bytes = body->bytes;
     ret_notice->writes = body->writes;
     ret_notice->retries = body->retries;
+    ret_notice->at = body->at;
     ret_notice->payload = body->payload.data;
     ret_notice->payload_bytes = (uint32_t)body->payload.len;
     take_detail(body->agent, ret_notice->agent, sizeof(ret_notice->agent));

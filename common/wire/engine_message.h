@@ -171,7 +171,13 @@ struct kvr_request {
     X(KVR_NOTICE_SOURCE_FREE, "source_free", true) /* source: pages are yours, with the outcome */ \
     X(KVR_NOTICE_WHY, "why", false)                /* answer to WHY: JSON in `detail` bytes */     \
     X(KVR_NOTICE_AGENT_LOST, "agent_lost", false)  /* made by the client library itself */         \
-    X(KVR_NOTICE_DETACHED, "detached", false)      /* last: the agent has let go of every page */
+    X(KVR_NOTICE_DETACHED, "detached", false)      /* last: the agent has let go of every page */  \
+    X(KVR_NOTICE_LEASE_LOW, "lease_low", false) /* source: a quarter is left; renew or lose it */  \
+    X(KVR_NOTICE_LEASE_END, "lease_end", false) /* source: whoever has not come finds nothing */   \
+    X(KVR_NOTICE_PEER_DOWN, "peer_down", false) /* of no handle: another agent is lost */          \
+    X(KVR_NOTICE_PEER_UP, "peer_up", false)     /* of no handle */                                 \
+    X(KVR_NOTICE_RAIL_DOWN, "rail_down", false) /* of no handle: a card has no endpoint */         \
+    X(KVR_NOTICE_RAIL_UP, "rail_up", false)     /* of no handle: it has one again */
 
 /* Beside ATTACHED: the shared page (memfd), the doorbell (eventfd), and the agent's own pidfd,
  * which tells the library of the agent's end also from another pid namespace. */
@@ -188,13 +194,15 @@ typedef enum kvr_notice_kind {
 struct kvr_notice {
     kvr_notice_kind kind;
     uint64_t handle; /* of the publish or fetch; REGION_*: the engine's region number */
+    kvr_ns at;       /* when it was told: the engine port's own time */
     kvr_status status;
     uint32_t layer_first, layer_count;
     uint64_t token_first, token_end;
     uint64_t bytes;   /* DONE, SOURCE_FREE: moved by this fetch or publish */
     uint32_t writes;  /* DONE, SOURCE_FREE: how many writes it took, repetitions included */
     uint32_t retries; /* of them, posted a second time */
-    char agent[KVR_NAME_BYTES]; /* ATTACHED: the agent's name */
+    char agent[KVR_NAME_BYTES]; /* ATTACHED: the agent's name; PEER_*: the other's; RAIL_*: the
+                                   card's */
     const uint8_t *payload;     /* TAIL_IN: the tail; WHY: JSON; borrowed */
     uint32_t payload_bytes;
     char detail[KVR_DETAIL_BYTES]; /* the sentence that goes with a status that is not KVR_OK */

@@ -230,6 +230,8 @@ for rank in 0-0 0-1 1-0 1-1; do
     told target-$rank 's1-t[01]' peer_lost
 done
 [ "$(count target-0-0 '^failed s1')" -gt 0 ] || fail "the kill met nothing under way"
+counted target-0-0 '^peer_down p1$' 1
+counted target-0-0 '^peer_down' 1
 for rank in 0 1; do
     counted source-0-$rank '^done' 100
     told source-1-$rank 's1-t[01]' agent_lost

@@ -218,6 +218,8 @@ static void event_take(const struct kvrail_event *event)
 
     while (request < window + WINDOW && (!request->open || request->handle != event->handle))
         request++;
+    if (event->kind == KVRAIL_EVENT_PEER_UP || event->kind == KVRAIL_EVENT_PEER_DOWN)
+        printf("%s %s\n", kvrail_event_name(event->kind), event->name);
     if (request == window + WINDOW) {
         if (event->handle != 0 && ++wrong > 0)
             printf("wrong: event %s for no handle of ours\n", kvrail_event_name(event->kind));

@@ -59,6 +59,13 @@ static void say(struct script *script, uint32_t engine, kvr_notice_kind kind, ui
     kvr_engine_port_notify(script->agent->port, engine, &notice);
 }
 
+static void news(struct script *script, uint32_t engine, kvr_notice_kind kind)
+{
+    struct kvr_notice notice = {.kind = kind, .agent = "p1"};
+
+    kvr_engine_port_notify(script->agent->port, engine, &notice);
+}
+
 static kvr_status on_up(void *self, kvr_ns now, uint32_t engine,
                         const struct kvr_req_attach *attach, struct kvr_error *error)
 {
@@ -100,6 +107,9 @@ static void target_opened(struct script *script, uint32_t engine, const struct k
     remember(script, engine, request->handle, name);
     if (strcmp(name, "give up") == 0)
         kvr_engine_port_refuse(script->agent->port, engine, KVR_DRAINING, "given up by script");
+    if (strcmp(name, "news") == 0)
+        for (uint32_t kind = KVR_NOTICE_PEER_DOWN; kind <= KVR_NOTICE_RAIL_UP; kind++)
+            news(script, engine, (kvr_notice_kind)kind);
     if (strcmp(name, "close") == 0)
         script->close_wanted = true;
     for (uint32_t i = 0; i < 400000 && strcmp(name, "flood") == 0; i++)

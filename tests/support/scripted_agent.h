@@ -11,6 +11,7 @@
  *   target "race"             CANCEL is answered with DONE and CANCELLED
  *   target "flood"            LAYER_IN without end
  *   target "give up"          the engine is refused
+ *   target "news"             another agent and a card go and come, of no handle
  *   target "close"            the port closes, the process goes on */
 #ifndef KVR_TESTS_SCRIPTED_AGENT_H
 #define KVR_TESTS_SCRIPTED_AGENT_H

@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "tests/support/scripted_agent.h"
 
@@ -59,7 +60,35 @@ static void a_dead_agent_leaves_nothing_right(void **state)
             assert_int_equal(event.token_end, 0);
             freed++;
         }
+        assert_true(event.time_ns > 0); /* the library's own events too */
     }
+    kvrail_close(engine);
+}
+
+/* Whoever else comes and goes has no handle, and is told by name; and every event has its time. */
+static void news_of_others_is_told(void **state)
+{
+    struct kvrail *engine = scripted_engine(&agent, "engine");
+    struct timespec before, after;
+    struct kvrail_event event;
+    uint64_t last;
+
+    (void)state;
+    clock_gettime(CLOCK_MONOTONIC, &before);
+    last = (uint64_t)before.tv_sec * 1000000000 + (uint64_t)before.tv_nsec;
+    scripted_target(engine, "news");
+    for (int kind = KVRAIL_EVENT_PEER_DOWN; kind <= KVRAIL_EVENT_RAIL_UP; kind++) {
+        assert_int_equal(scripted_event(engine, &event), 1);
+        assert_int_equal(event.kind, kind);
+        assert_int_equal(event.handle, 0);
+        assert_int_equal(event.terminal, 0);
+        assert_string_equal(event.name, "p1");
+        assert_true(event.time_ns >= last);
+        last = event.time_ns;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &after);
+    assert_true(last <= (uint64_t)after.tv_sec * 1000000000 + (uint64_t)after.tv_nsec);
+    assert_string_equal(kvrail_event_name(KVRAIL_EVENT_LEASE_LOW), "lease_low");
     kvrail_close(engine);
 }
 
@@ -67,6 +96,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_dead_agent_leaves_nothing_right, start_process, stop),
+        cmocka_unit_test_setup_teardown(news_of_others_is_told, start_process, stop),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

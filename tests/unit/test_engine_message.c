@@ -167,6 +167,7 @@ static void notice_round_trip(void **state)
                             .bytes = 1ull << 40,
                             .writes = 6,
                             .retries = 7,
+                            .at = 8,
                             .agent = "agent",
                             .payload = payload,
                             .payload_bytes = sizeof(payload)},

@@ -246,6 +246,7 @@ static void lease_ends_for_those_that_have_not_come(void **state)
     grant(0, NONCE);
     tick(LEASE);
     assert_int_equal(outbound.leases_expired, 1);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_LEASE_END), 1);
     assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 0);
     want(1, NONCE + 1); /* too late */
     assert_int_equal(machine_sent(KVR_MSG_FAIL)->transfer, NONCE + 1);

@@ -1,0 +1,47 @@
+/* What every engine of an agent is told beside its requests: other agents and cards that come and
+ * go. */
+#include <stdio.h>
+
+#include "agent/agent_state.h"
+
+static void tell_engines(struct kvr_agent *agent, struct kvr_notice *notice, const char *name)
+{
+    snprintf(notice->agent, sizeof(notice->agent), "%s", name);
+    for (uint32_t i = 0; i < KVR_ENGINES_MAX; i++)
+        if (agent->machine.engines->local[i].attached)
+            kvr_engine_port_notify(agent->port, i, notice);
+}
+
+void agent_tell_peer_up(struct kvr_agent *agent, const char *name)
+{
+    struct kvr_notice notice = {.kind = KVR_NOTICE_PEER_UP};
+
+    tell_engines(agent, &notice, name);
+}
+
+void agent_tell_peer_down(struct kvr_agent *agent, const struct kvr_peer_info *peer,
+                          kvr_status status, const char *detail)
+{
+    struct kvr_notice notice = {.kind = KVR_NOTICE_PEER_DOWN, .status = status};
+
+    snprintf(notice.detail, sizeof(notice.detail), "%s: %s", peer->address, detail);
+    tell_engines(agent, &notice, peer->agent);
+}
+
+void agent_tell_rail(struct kvr_agent *agent, uint32_t rail, kvr_status status)
+{
+    const struct kvr_rail_facts *facts = agent->fabric.ops->rail_facts(agent->rails[rail]);
+    const char *name = facts->source[0] != '\0' ? facts->source : facts->name;
+    struct kvr_notice notice = {.kind = KVR_NOTICE_RAIL_UP, .status = status};
+
+    if ((status != KVR_OK) == agent->rail_down[rail])
+        return;
+    agent->rail_down[rail] = status != KVR_OK;
+    if (status != KVR_OK) {
+        notice.kind = KVR_NOTICE_RAIL_DOWN;
+        snprintf(notice.detail, sizeof(notice.detail),
+                 "no endpoint can be opened on card %s: %s; it is tried again every second", name,
+                 kvr_status_text(status));
+    }
+    tell_engines(agent, &notice, name);
+}
