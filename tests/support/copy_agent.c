@@ -22,11 +22,12 @@
 
 #include "agent/engine_port.h"
 
-#define OPEN_MAX_  512
-#define SEGMENTS   1024
-#define TICK_MS    1
-#define VICTIM     "-20" /* the request in which single faults happen */
-#define LATE_TICKS 20    /* after DONE */
+#define OPEN_MAX_   512
+#define SEGMENTS    1024
+#define TICK_MS     1
+#define VICTIM      "-20" /* the request in which single faults happen */
+#define EARLY_TICKS 300   /* from LAYER_IN to the bytes */
+#define LATE_TICKS  20    /* after DONE */
 
 struct segment {
     uint32_t word;
@@ -48,7 +49,7 @@ struct open_request {
     uint32_t segment, layer; /* fetch: what is copied next */
     uint64_t bytes;
     uint32_t writes;
-    bool announced_early;
+    uint32_t early_ticks;
 };
 
 struct side {
@@ -194,14 +195,14 @@ static bool copy_layer(const struct open_request *from, struct open_request *to)
 
     if (word < segment->base + to->layer + 1)
         return false;
-    if (has_fault("early") && is_victim(to) && !to->announced_early) {
-        to->announced_early = true;
-        announce(to, segment, to->layer);
-        return false; /* the bytes come with the next tick */
+    if (has_fault("early") && is_victim(to) && to->early_ticks < EARLY_TICKS) {
+        if (to->early_ticks++ == 0)
+            announce(to, segment, to->layer);
+        return false;
     }
     for (uint64_t page = first / page_tokens; page * page_tokens < segment->token_end; page++)
         copy_page(from, to, to->layer, (uint32_t)page);
-    if (!to->announced_early || to->layer > 0 || to->segment > 0)
+    if (to->early_ticks == 0 || to->layer > 0 || to->segment > 0)
         announce(to, segment, to->layer);
     if (has_fault("die") && is_victim(to))
         raise(SIGKILL);
