@@ -64,6 +64,17 @@ void pages_send(struct inbound *inbound, struct transfer *transfer, uint32_t pag
     kvr_buddy_free(inbound->memory, runs);
 }
 
+/* The strongest of what its engine, this agent and the source's ask. */
+static kvr_digest_mode digest_wanted(const struct inbound *inbound, const struct fetch *fetch,
+                                     uint32_t peer)
+{
+    kvr_digest_mode agents = inbound->options.digest > inbound->peers[peer].digest
+                                 ? inbound->options.digest
+                                 : inbound->peers[peer].digest;
+
+    return fetch->digest > agents ? fetch->digest : agents;
+}
+
 void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
 {
     const struct fetch *fetch = fetch_of(inbound, transfer);
@@ -85,9 +96,7 @@ void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
         want->deadline_ms =
             fetch->deadline > now ? (uint32_t)((fetch->deadline - now) / KVR_MS) + 1 : 1;
         want->priority = fetch->priority;
-        want->digest = transfer->digest = inbound->peers[transfer->peer].digest;
-        if (want->digest < inbound->options.digest)
-            want->digest = transfer->digest = inbound->options.digest;
+        want->digest = transfer->digest = digest_wanted(inbound, fetch, transfer->peer);
         want->group_count = 1;
         want->more = fetch->table.capacity > 0; /* the table follows in PAGES */
         status = inbound->ports->send(inbound->ports->self, transfer->peer, &message);

@@ -83,6 +83,7 @@ struct fetch {
     char request[KVR_REQUEST_BYTES];
     uint32_t attempt;
     int32_t priority;
+    kvr_digest_mode digest; /* what its engine asks to be hashed */
     uint64_t tokens, skip_tokens;
     kvr_ns deadline;
     struct kvr_region_set *set;

@@ -135,6 +135,7 @@ static struct fetch *fetch_new(struct inbound *inbound, kvr_ns now, uint32_t eng
     memcpy(fetch->request, open->request, sizeof(fetch->request));
     fetch->attempt = open->attempt;
     fetch->priority = open->priority;
+    fetch->digest = open->digest;
     fetch->tokens = fetch->token_end = fetch->salvage_end = open->tokens;
     fetch->skip_tokens = open->skip_tokens;
     fetch->page_tokens = page_tokens;

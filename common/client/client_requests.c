@@ -339,6 +339,10 @@ kvrail_status kvrail_target_open(struct kvrail *connection,
     if (!take_request_id(connection, request.target_open.request, options->request) ||
         !take_sources(connection, options, sources))
         return KVRAIL_INVALID;
+    if ((unsigned)options->digest > KVRAIL_DIGEST_FULL)
+        return client_fail(connection, KVR_INVALID, "digest %d is no kvrail_digest",
+                           (int)options->digest);
+    request.target_open.digest = (kvr_digest_mode)options->digest;
     request.target_open.attempt = options->attempt;
     request.target_open.tokens = options->tokens;
     request.target_open.skip_tokens = options->skip_tokens;

@@ -297,6 +297,13 @@ struct kvrail_source_address {
     uint32_t tp, pp;
 };
 
+/* What both agents hash of the source's bytes and of what landed, before a fetch is DONE. */
+typedef enum kvrail_digest {
+    KVRAIL_DIGEST_DEFAULT = 0, /* what the agents were started with */
+    KVRAIL_DIGEST_SAMPLE = 1,  /* at least one write in 16, chosen by chance */
+    KVRAIL_DIGEST_FULL = 2     /* every write */
+} kvrail_digest;
+
 struct kvrail_target_options {
     const char *request;
     uint32_t attempt;
@@ -307,6 +314,9 @@ struct kvrail_target_options {
     uint32_t tenant;
     const struct kvrail_source_address *sources; /* every rank that this rank needs bytes from */
     uint32_t source_count;                       /* 1 … KVRAIL_SOURCES_MAX */
+    /* Other bytes than the source's end the fetch as FAILED(DIGEST_MISMATCH). The strongest wish of
+     * this fetch and of both agents (--digest) counts. */
+    kvrail_digest digest;
 };
 
 /* Asks for a request's KV. It may come before or after the source's publish. Pages are written to

@@ -127,6 +127,7 @@ struct kvr_req_target_open {
     uint32_t tenant;
     const struct kvr_source_address *sources;
     uint32_t source_count;
+    kvr_digest_mode digest; /* what is hashed at least; either agent may ask for more */
 };
 
 struct kvr_req_cancel {

@@ -82,6 +82,7 @@ static void encode_target_open(const struct kvr_req_target_open *from, struct en
     room->target_open.deadline_ms = from->deadline_ms;
     room->target_open.priority = from->priority;
     room->target_open.tenant = from->tenant;
+    room->target_open.digest = from->digest;
     room->target_open.n_sources = from->source_count;
     room->target_open.sources = room->source_pointers;
     for (uint32_t i = 0; i < from->source_count; i++) {
@@ -342,6 +343,9 @@ static kvr_status decode_target_open(struct kvr_engine_decoder *decoder,
 {
     if (!take_text(from->request, to->request, sizeof(to->request)) || to->request[0] == '\0')
         return kvr_engine_malformed(error, "the request id is empty, too long or not printable");
+    if (from->digest > KVR_DIGEST_FULL)
+        return kvr_engine_malformed(error, "digest is neither off, sample nor full");
+    to->digest = (kvr_digest_mode)from->digest;
     to->attempt = from->attempt;
     to->tokens = from->tokens;
     to->skip_tokens = from->skip_tokens;

@@ -7,12 +7,13 @@ set -eu
 need kvrail-scheduler prefill-agent decode-agent ../tests/pair
 start_scheduler
 
-# pair PREFILL-MODE DECODE-MODE WHO: the agents' --digest, and which engine meddles.
+# pair PREFILL-MODE DECODE-MODE WHO [digest]: the agents' --digest, which engine meddles, and whether the
+# fetch asks for a digest.
 pair() {
     prefill_options="--digest $1" decode_options="--digest $2"
     start_prefill
     start_decode
-    timeout 60 "$bin/../tests/pair" "$work/source.sock" "$work/target.sock" "$source_agent" "$3" \
+    timeout 60 "$bin/../tests/pair" "$work/source.sock" "$work/target.sock" "$source_agent" "$3" ${4:+"$4"} \
         >"$work/pair.log" 2>&1 || fail "pair $* ended in $?"
     kill "$prefill_pid" "$decode_pid"
     wait "$prefill_pid" "$decode_pid" || fail "an agent did not end well"
@@ -34,5 +35,10 @@ for modes in 'full off' 'off full'; do
     ended 'target failed digest: chunk [0-9]* of [0-9]* (layer 0)'
     ended 'source source_free digest'
 done
+# So is that of the fetch.
+pair off off target digest
+ended 'target failed digest: chunk [0-9]* of [0-9]* (layer 0)'
+pair off off none digest
+ended 'target done ok'
 pair off off target # nobody asked
 ended 'target done ok'

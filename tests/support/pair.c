@@ -1,10 +1,11 @@
 /* A source engine and a target engine in one process, on the public library: one request goes layer
  * by layer, and the test knows at every moment what has landed.
  *
- *   pair SOURCE-SOCKET TARGET-SOCKET HOST:PORT none|target
+ *   pair SOURCE-SOCKET TARGET-SOCKET HOST:PORT none|target [digest]
  *
  * target: the target engine alters a byte of the first layer once that is told to be in.
- * Prints the two terminal events. Exit 0: they came. */
+ * digest: the fetch asks for the digest of every write. Prints the two terminal events. Exit 0:
+ * they came. */
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -95,13 +96,19 @@ static bool events_take(struct engine *engine, const char *who)
     return true;
 }
 
-static int open_both(struct engine *source, struct engine *target, const char *source_agent)
+static int open_both(struct engine *source, struct engine *target, const char *source_agent,
+                     bool digest)
 {
     static const uint32_t source_pages[PAGES] = {7, 8, 3, 10}, target_pages[PAGES] = {0, 5, 6, 15};
     struct kvrail_source_options publish = {.request = "pair", .tokens = TOKENS};
     struct kvrail_source_address from = {.agent = source_agent, .engine = {1}, .generation = 1};
     struct kvrail_target_options fetch = {
-        .request = "pair", .tokens = TOKENS, .sources = &from, .source_count = 1};
+        .request = "pair",
+        .tokens = TOKENS,
+        .sources = &from,
+        .source_count = 1,
+        .digest = digest ? KVRAIL_DIGEST_FULL : KVRAIL_DIGEST_DEFAULT,
+    };
 
     if (kvrail_source_open(source->agent, &publish, &source->handle) != KVRAIL_OK ||
         kvrail_source_pages(source->agent, source->handle, 0, source_pages, PAGES) != KVRAIL_OK ||
@@ -118,12 +125,12 @@ int main(int argc, char **argv)
 {
     struct engine source = {0}, target = {0};
 
-    if (argc != 5) {
-        printf("usage: pair SOURCE-SOCKET TARGET-SOCKET HOST:PORT none|target\n");
+    if (argc != 5 && argc != 6) {
+        printf("usage: pair SOURCE-SOCKET TARGET-SOCKET HOST:PORT none|target [digest]\n");
         return 2;
     }
     if (attach(&source, argv[1], 1) != 0 || attach(&target, argv[2], 2) != 0 ||
-        open_both(&source, &target, argv[3]) != 0)
+        open_both(&source, &target, argv[3], argc == 6) != 0)
         return 1;
     for (unsigned layer = 0; layer < LAYERS && !target.ended; layer++) {
         memset(source.memory.address, (int)layer + 1, source.region.bytes);

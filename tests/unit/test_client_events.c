@@ -24,6 +24,26 @@ static int stop(void **state)
     return 0;
 }
 
+/* What the agent would take for garbage never leaves the library. */
+static void a_digest_that_is_none_is_refused(void **state)
+{
+    struct kvrail *engine = scripted_engine(&agent, "engine");
+    struct kvrail_source_address source = {.agent = "127.0.0.1:1"};
+    struct kvrail_target_options options = {.request = "hold",
+                                            .tokens = 16,
+                                            .sources = &source,
+                                            .source_count = 1,
+                                            .digest = (kvrail_digest)3};
+    kvrail_handle handle;
+
+    (void)state;
+    assert_int_equal(kvrail_target_open(engine, &options, &handle), KVRAIL_INVALID);
+    assert_string_equal(kvrail_last_error(engine)->detail, "digest 3 is no kvrail_digest");
+    options.digest = KVRAIL_DIGEST_FULL;
+    assert_int_equal(kvrail_target_open(engine, &options, &handle), KVRAIL_OK);
+    kvrail_close(engine);
+}
+
 static kvrail_handle open_target(struct kvrail *engine, uint64_t tokens, uint64_t skip_tokens)
 {
     struct kvrail_source_address source = {.agent = "127.0.0.1:1", .generation = 1};
@@ -97,6 +117,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_dead_agent_leaves_nothing_right, start_process, stop),
         cmocka_unit_test_setup_teardown(news_of_others_is_told, start_process, stop),
+        cmocka_unit_test_setup_teardown(a_digest_that_is_none_is_refused, start_process, stop),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -94,12 +94,15 @@ static void request_opens_round_trip(void **state)
     in.handle = 9;
     memset(sources[63].agent, 'h', sizeof(sources[63].agent) - 1);
     sources[63].tp = 63;
-    in.target_open =
-        (struct kvr_req_target_open){"req", 1, 2, 3, 4, -5, 6, sources, KVR_SOURCES_MAX};
+    in.target_open = (struct kvr_req_target_open){
+        "req", 1, 2, 3, 4, -5, 6, sources, KVR_SOURCES_MAX, KVR_DIGEST_FULL};
     assert_int_equal(round_trip(&in, &out), KVR_OK);
+    assert_int_equal(out.target_open.digest, KVR_DIGEST_FULL);
     assert_int_equal(out.target_open.source_count, KVR_SOURCES_MAX);
     assert_memory_equal(out.target_open.sources, sources, sizeof(sources));
     assert_int_equal(out.target_open.priority, -5);
+    in.target_open.digest = (kvr_digest_mode)3;
+    assert_int_equal(round_trip(&in, &out), KVR_MALFORMED);
 }
 
 static void request_pages_full_packet(void **state)
@@ -286,7 +289,8 @@ static void every_cut_and_flip_is_survived(void **state)
     size_t bytes;
 
     (void)state;
-    in.target_open = (struct kvr_req_target_open){"req", 1, 2, 3, 4, -5, 6, sources, 2};
+    in.target_open =
+        (struct kvr_req_target_open){"req", 1, 2, 3, 4, -5, 6, sources, 2, KVR_DIGEST_OFF};
     assert_int_equal(kvr_request_encode(&in, packet, sizeof(packet), &bytes), KVR_OK);
     assert_true(bytes < sizeof(copy));
     for (size_t cut = 0; cut < bytes; cut++)

@@ -3,6 +3,8 @@
  * the peers and the group thread. */
 #include "tests/support/check.h"
 
+#include <stdio.h>
+
 #include "tests/support/inbound_case.h"
 
 /* ---- the way of a transfer ------------------------------------------------------------------- */
@@ -428,6 +430,36 @@ static void a_corrupt_chunk_is_no_success(void **state)
     assert_int_equal(machine_sent_count(KVR_MSG_LANDED), 0);
 }
 
+/* Of a fetch, of this agent and of the source's agent the strongest wish counts. */
+static void a_fetch_asks_for_a_digest_of_its_own(void **state)
+{
+    static const kvr_digest_mode asked[][4] = {
+        /* fetch, target's agent, source's agent, what WANT says */
+        {KVR_DIGEST_OFF, KVR_DIGEST_OFF, KVR_DIGEST_OFF, KVR_DIGEST_OFF},
+        {KVR_DIGEST_FULL, KVR_DIGEST_OFF, KVR_DIGEST_SAMPLE, KVR_DIGEST_FULL},
+        {KVR_DIGEST_SAMPLE, KVR_DIGEST_FULL, KVR_DIGEST_OFF, KVR_DIGEST_FULL},
+        {KVR_DIGEST_OFF, KVR_DIGEST_SAMPLE, KVR_DIGEST_FULL, KVR_DIGEST_FULL},
+    };
+
+    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+        struct kvr_source_address from = {.agent = "0", .generation = 1};
+        struct kvr_request open = {.kind = KVR_REQ_TARGET_OPEN, .handle = 1};
+
+        open_inbound(state);
+        inbound.options.digest = asked[i][1];
+        inbound.peers[0].digest = asked[i][2];
+        from.engine = machine_rank(10).engine;
+        open.target_open.tokens = SMALL_PLANNED;
+        open.target_open.skip_tokens = SMALL_PLANNED; /* it needs no pages */
+        open.target_open.sources = &from;
+        open.target_open.source_count = 1;
+        open.target_open.digest = asked[i][0];
+        snprintf(open.target_open.request, sizeof(open.target_open.request), "r");
+        inbound_request(&inbound, now, 0, &open);
+        assert_int_equal(machine_sent(KVR_MSG_WANT)->want.digest, asked[i][3]);
+    }
+}
+
 static void digests_of_other_chunks_are_refused(void **state)
 {
     static const uint32_t bad[][3] = {{1, 2, 2}, {0, 3, 2}, {0, 0, 0}, {0, SMALL_CHUNKS + 1, 8}};
@@ -466,6 +498,7 @@ int main(void)
         CASE(done_waits_for_the_digests),
         CASE(a_corrupt_chunk_is_no_success),
         CASE(digests_of_other_chunks_are_refused),
+        CASE(a_fetch_asks_for_a_digest_of_its_own),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
