@@ -1,4 +1,5 @@
 /* What may still be used of a fetch that failed. */
+#include "base/mutant.h"
 #include "decode-agent/inbound.h"
 
 /* Whether this end leaves what was told to be in what it is. Whatever puts the contents in doubt,
@@ -26,6 +27,12 @@ static bool leaves_bytes_right(kvr_status status)
     }
 }
 
+static bool is_in(const struct landing_segment *segment)
+{
+    return segment->layers_in == segment->plan->layer_count ||
+           (segment->layers_in > 0 && KVR_MUTANT(salvage_of_a_part));
+}
+
 uint64_t transfer_salvage(const struct inbound *inbound, const struct transfer *transfer)
 {
     const struct fetch *fetch = fetch_of(inbound, transfer);
@@ -36,8 +43,8 @@ uint64_t transfer_salvage(const struct inbound *inbound, const struct transfer *
     if (!leaves_bytes_right(transfer->status) ||
         (transfer->digest != KVR_DIGEST_OFF && !transfer->verified))
         return token_end;
-    for (const struct landing_segment *at = transfer->segments;
-         at != NULL && at->layers_in == at->plan->layer_count; at = at->loop_next)
+    for (const struct landing_segment *at = transfer->segments; at != NULL && is_in(at);
+         at = at->loop_next)
         token_end = at->plan->token_end;
     return token_end;
 }

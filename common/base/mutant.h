@@ -13,6 +13,7 @@
 /* X(name, the rule of the design that it breaks) */
 #define KVR_MUTANT_LIST(X)                                                                         \
     X(terminal_told_twice, "rule 1: exactly one terminal event")                                   \
+    X(salvage_of_a_part, "rule 1: a failed fetch calls right only what is in every layer")         \
     X(source_free_before_completion, "rule 2: SOURCE_FREE waits for every accepted post")          \
     X(second_posting_without_missing, "rule 3: only MISSING permits a second posting")             \
     X(done_while_tainted, "rule 3: tainted transfers wait until every epoch is quiet")             \
