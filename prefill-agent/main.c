@@ -99,6 +99,15 @@ static void drain(void *self)
     outbound_drain(self);
 }
 
+static uint32_t order(void *self, kvr_ns now, const struct kvr_order *asked)
+{
+    if (asked->kind == KVR_ORDER_ABANDON)
+        return outbound_abandon(self, now, asked->request, asked->attempt);
+    if (asked->kind == KVR_ORDER_RENEW)
+        return outbound_renew(self, now, asked->request, asked->attempt, asked->lease_ns);
+    return 0;
+}
+
 /* Published requests, and those that a target waits for and nobody has published. */
 static uint32_t requests(const void *self, const char *names[], uint32_t max)
 {
@@ -171,6 +180,7 @@ int main(int argc, char **argv)
         .tick = tick,
         .live = live,
         .drain = drain,
+        .order = order,
         .requests = requests,
         .cancel_all = cancel_all,
         .why = why,

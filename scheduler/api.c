@@ -41,7 +41,7 @@ struct api *api_close(struct api *api)
 
 /* ---- answers ---- */
 
-static void answer_with(struct api_answer *answer, unsigned status, json_t *object)
+void api_answer_with(struct api_answer *answer, unsigned status, json_t *object)
 {
     answer->status = status;
     answer->body = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(12));
@@ -51,19 +51,20 @@ static void answer_with(struct api_answer *answer, unsigned status, json_t *obje
 void api_error(struct api_answer *ret_answer, unsigned status, const char *message)
 {
     const char *code = status == 400   ? "bad_request"
+                       : status == 403 ? "forbidden"
                        : status == 404 ? "not_found"
                        : status == 405 ? "method_not_allowed"
-                       : status == 409 ? "out_of_order"
+                       : status == 409 ? "conflict"
                        : status == 413 ? "too_large"
                        : status == 415 ? "unsupported_media_type"
                        : status == 503 ? "unavailable"
                                        : "internal";
 
-    answer_with(ret_answer, status,
-                json_pack("{s:{s:s, s:s}}", "error", "code", code, "message", message));
+    api_answer_with(ret_answer, status,
+                    json_pack("{s:{s:s, s:s}}", "error", "code", code, "message", message));
 }
 
-static void bad_request(struct api_answer *answer, const char *format, const char *value)
+void api_bad_request(struct api_answer *answer, const char *format, const char *value)
 {
     char shown[80], message[240];
 
@@ -90,13 +91,13 @@ static void database_failed(struct api *api, struct api_answer *answer)
 static bool no_parameters(const struct api_query *query, struct api_answer *answer)
 {
     if (query->count > 0)
-        bad_request(answer, "there is no parameter \"%s\" here", query->parameters[0].name);
+        api_bad_request(answer, "there is no parameter \"%s\" here", query->parameters[0].name);
     return query->count == 0;
 }
 
 /* ---- transfers ---- */
 
-static bool parse_number(const char *text, int64_t min, int64_t max, int64_t *ret_number)
+bool api_number(const char *text, int64_t min, int64_t max, int64_t *ret_number)
 {
     char *end;
     long long number;
@@ -126,23 +127,24 @@ static bool parse_choice(const char *name, const char *value, struct transfer_fi
                          struct api_answer *answer)
 {
     if (filter->kind != FILTER_ALL) {
-        bad_request(answer, "%s is one choice too many: one state, or one request", name);
+        api_bad_request(answer, "%s is one choice too many: one state, or one request", name);
         return false;
     }
     if (strcmp(name, "state") == 0) {
         if (parse_state(value, filter))
             return true;
-        bad_request(answer,
-                    "\"%s\" is no state: live, done, failed, cancelled, expired, lost or a stage "
-                    "such as first_post",
-                    value);
+        api_bad_request(
+            answer,
+            "\"%s\" is no state: live, done, failed, cancelled, expired, lost or a stage "
+            "such as first_post",
+            value);
         return false;
     }
     filter->kind = FILTER_REQUEST;
     filter->request = value;
     if (value != NULL && value[0] != '\0' && strlen(value) < KVR_REQUEST_BYTES)
         return true;
-    bad_request(answer, "\"%s\" is not how the id of a request begins", value);
+    api_bad_request(answer, "\"%s\" is not how the id of a request begins", value);
     return false;
 }
 
@@ -159,21 +161,21 @@ static bool parse_filter(const struct api_query *query, struct transfer_filter *
             if (!parse_choice(name, value, filter, answer))
                 return false;
         } else if (strcmp(name, "limit") == 0) {
-            if (!parse_number(value, 1, LIMIT_MAX, &number)) {
-                bad_request(answer, "limit=%s is not a number from 1 to 500", value);
+            if (!api_number(value, 1, LIMIT_MAX, &number)) {
+                api_bad_request(answer, "limit=%s is not a number from 1 to 500", value);
                 return false;
             }
             filter->limit = (uint32_t)number;
         } else if (strcmp(name, "after") == 0) {
-            if (!parse_number(value, 1, INT64_MAX, &filter->before)) {
-                bad_request(answer, "after=%s is not what \"next\" of an earlier answer was",
-                            value);
+            if (!api_number(value, 1, INT64_MAX, &filter->before)) {
+                api_bad_request(answer, "after=%s is not what \"next\" of an earlier answer was",
+                                value);
                 return false;
             }
         } else {
-            bad_request(answer,
-                        "there is no parameter \"%s\": state, request, limit and after are known",
-                        name);
+            api_bad_request(
+                answer, "there is no parameter \"%s\": state, request, limit and after are known",
+                name);
             return false;
         }
     }
@@ -212,7 +214,7 @@ static void get_transfers(struct api *api, const struct api_query *query, struct
     next = list.count == filter.limit && list.last_ordinal > 1
                ? json_sprintf("%lld", (long long)list.last_ordinal)
                : json_null();
-    answer_with(answer, 200, json_pack("{s:o, s:o}", "transfers", list.array, "next", next));
+    api_answer_with(answer, 200, json_pack("{s:o, s:o}", "transfers", list.array, "next", next));
 }
 
 struct event_list {
@@ -244,7 +246,7 @@ static void get_transfer(struct api *api, const char *id_text, struct api_answer
     bool found;
 
     if (!parse_id(id_text, &id)) {
-        bad_request(answer, "\"%s\" is no transfer: an id has 16 hexadecimal digits", id_text);
+        api_bad_request(answer, "\"%s\" is no transfer: an id has 16 hexadecimal digits", id_text);
         return;
     }
     if (!store_get_transfer(api->store, id, &transfer, &found)) {
@@ -263,7 +265,7 @@ static void get_transfer(struct api *api, const char *id_text, struct api_answer
     }
     object = json_transfer(&transfer, (int64_t)kvr_clock_wall());
     json_object_set_new(object, "events", list.array);
-    answer_with(answer, 200, object);
+    api_answer_with(answer, 200, object);
 }
 
 /* ---- agents ---- */
@@ -285,7 +287,7 @@ static void get_agents(struct api *api, struct api_answer *answer)
     struct agent_list list = {json_array(), (int64_t)kvr_clock_wall()};
 
     fleet_each(api->fleet, kvr_clock_now(), add_agent, &list);
-    answer_with(answer, 200, json_pack("{s:o}", "agents", list.array));
+    api_answer_with(answer, 200, json_pack("{s:o}", "agents", list.array));
 }
 
 /* ---- summary ---- */
@@ -378,7 +380,7 @@ static void get_summary(struct api *api, struct api_answer *answer)
         database_failed(api, answer);
         return;
     }
-    answer_with(answer, 200, json_incref(api->summary));
+    api_answer_with(answer, 200, json_incref(api->summary));
 }
 
 static void get_health(struct api *api, struct api_answer *answer)
@@ -389,7 +391,7 @@ static void get_health(struct api *api, struct api_answer *answer)
     if (!store_get_transfer(api->store, 0, &transfer, &found))
         database_failed(api, answer);
     else
-        answer_with(answer, 200, json_pack("{s:s}", "status", "ok"));
+        api_answer_with(answer, 200, json_pack("{s:s}", "status", "ok"));
 }
 
 void api_get(struct api *api, const char *path, const struct api_query *query,

@@ -6,12 +6,15 @@
  *   /api/v1/transfers          ?state=live|<state>&limit=1..500&after=<cursor>; newest first
  *                              ?request=<beginning of a request's id> instead of a state
  *   /api/v1/transfers/<id>     one transfer with its events; id: 16 hex digits
+ *   /api/v1/requests/<id>/…    order.h
  *
  * Times are RFC 3339 UTC, durations seconds, sizes bytes. What is unknown is null, never left out.
  * An error is {"error":{"code":…,"message":a sentence}}. Unknown parameters and bad values are
  * errors. One thread: that of the reading store. */
 #ifndef KVR_SCHEDULER_API_H
 #define KVR_SCHEDULER_API_H
+
+#include <jansson.h>
 
 #include "scheduler/fleet.h"
 #include "scheduler/metrics.h"
@@ -39,7 +42,13 @@ struct api *api_close(struct api *api);
 
 void api_get(struct api *api, const char *path, const struct api_query *query,
              struct api_answer *ret_answer);
-/* An error as the API says it. code: of the status when NULL. */
+/* An error as the API says it. */
 void api_error(struct api_answer *ret_answer, unsigned status, const char *message);
+/* Status 400; format has one %s, for a value from outside (NULL: none). */
+void api_bad_request(struct api_answer *ret_answer, const char *format, const char *value);
+/* Takes the object over. */
+void api_answer_with(struct api_answer *ret_answer, unsigned status, json_t *object);
+/* Decimal digits only. false: it is no such number, *ret_number is as before. */
+bool api_number(const char *text, int64_t min, int64_t max, int64_t *ret_number);
 
 #endif

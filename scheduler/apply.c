@@ -203,6 +203,9 @@ kvr_status apply_report(struct apply *apply, const struct kvr_report *report, in
 
     if (status == KVR_OK && report->facts != NULL)
         status = apply_facts(apply, report, now_ns, error);
+    if (status == KVR_OK && report->orders_taken != 0 &&
+        !store_take_orders(apply->store, report->agent, report->boot, report->orders_taken))
+        status = database_failed(apply, error);
     return status;
 }
 
@@ -220,6 +223,8 @@ kvr_status apply_flush(struct apply *apply, struct kvr_error *error)
                      store_delete_transfer(apply->store, touched->id);
         else if (transfer->updated_ns != 0) /* 0: looked for, not there */
             stored = store_put_transfer(apply->store, &touched->transfer);
+        if (stored && (touched->remove || !transfer_state_live(transfer->state)))
+            stored = store_drop_orders(apply->store, touched->id);
         if (!stored)
             return database_failed(apply, error);
     }

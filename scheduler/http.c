@@ -38,10 +38,12 @@ struct request {
     uint8_t *body;
     size_t body_bytes, body_room;
     bool started;
+    bool posts;   /* to a path where one posts */
     bool waiting; /* suspended until the writer has answered; then the next three hold */
     kvr_status status;
-    uint64_t acknowledged;
+    struct kvr_report_answer answer;
     char detail[KVR_DETAIL_BYTES];
+    struct order order;
 };
 
 /* ---- answers ---- */
@@ -61,7 +63,7 @@ static enum MHD_Result send_answer(struct request *request, unsigned status, con
     MHD_add_response_header(response, "Cache-Control", "no-store");
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
     if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
-        MHD_add_response_header(response, "Allow", "GET, HEAD");
+        MHD_add_response_header(response, "Allow", request->posts ? "POST" : "GET, HEAD");
     if (status == MHD_HTTP_SERVICE_UNAVAILABLE)
         MHD_add_response_header(response, "Retry-After", "1");
     result = MHD_queue_response(request->connection, status, response);
@@ -193,19 +195,19 @@ static bool keep_body(struct request *request, const char *data, size_t size)
 }
 
 /* Writer thread. */
-static void answered(void *self, kvr_status status, uint64_t acknowledged, const char *detail)
+static void answered(void *self, kvr_status status, const struct kvr_report_answer *answer,
+                     const char *detail)
 {
     struct request *request = self;
 
     request->status = status;
-    request->acknowledged = acknowledged;
+    request->answer = *answer;
     snprintf(request->detail, sizeof(request->detail), "%s", detail);
     MHD_resume_connection(request->connection);
 }
 
 static enum MHD_Result answer_report(struct request *request)
 {
-    struct kvr_report_answer answer = {.acknowledged = request->acknowledged};
     uint8_t *bytes;
 
     request->waiting = false;
@@ -219,11 +221,12 @@ static enum MHD_Result answer_report(struct request *request)
     if (bytes == NULL)
         return MHD_NO;
     return send_answer(request, MHD_HTTP_OK, PROTOBUF_TYPE, bytes,
-                       kvr_report_answer_encode(&answer, bytes));
+                       kvr_report_answer_encode(&request->answer, bytes));
 }
 
 static enum MHD_Result take_report(struct request *request)
 {
+    static const struct kvr_report_answer none;
     struct http *http = request->http;
     struct kvr_error error = {0};
     struct kvr_report *report;
@@ -244,7 +247,7 @@ static enum MHD_Result take_report(struct request *request)
     MHD_suspend_connection(request->connection);
     request->waiting = true;
     if (ingest_submit(http->options.ingest, report, answered, request) != KVR_OK)
-        answered(request, KVR_AGAIN, 0, "more reports wait than can be taken: send it again");
+        answered(request, KVR_AGAIN, &none, "more reports wait than can be taken: send it again");
     return MHD_YES;
 }
 
@@ -264,6 +267,56 @@ static enum MHD_Result begin_report(struct request *request)
     if (length != NULL && strtoull(length, NULL, 10) > KVR_REPORT_BYTES_MAX)
         return send_error(request, MHD_HTTP_CONTENT_TOO_LARGE, "a report has at most 4 MiB");
     return MHD_YES;
+}
+
+/* ---- POST of an order ---- */
+
+/* No page of any site may give one in the name of whoever reads it: browsers say where a POST comes
+ * from, programs do not. */
+static enum MHD_Result begin_order(struct request *request)
+{
+    if (MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "Origin") != NULL)
+        return send_error(request, MHD_HTTP_FORBIDDEN, "orders are not taken from web pages");
+    if (atomic_load(&request->http->draining))
+        return send_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, "the scheduler is shutting down");
+    return MHD_YES;
+}
+
+static enum MHD_Result take_order(struct request *request, const char *path)
+{
+    static const struct kvr_report_answer none;
+    struct api_query query = {0};
+    struct api_answer answer;
+
+    MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, add_parameter, &query);
+    if (query.count > API_PARAMETERS_MAX)
+        return send_error(request, MHD_HTTP_BAD_REQUEST, "that are too many parameters");
+    if (!order_parse(path, &query, &request->order, &answer))
+        return answer.body == NULL ? MHD_NO
+                                   : send_answer(request, answer.status, JSON_TYPE, answer.body,
+                                                 strlen(answer.body));
+    MHD_suspend_connection(request->connection);
+    request->waiting = true;
+    if (ingest_order(request->http->options.ingest, &request->order, answered, request) != KVR_OK)
+        answered(request, KVR_AGAIN, &none, "too much waits to be written: send it again");
+    return MHD_YES;
+}
+
+static enum MHD_Result answer_order(struct request *request)
+{
+    struct api_answer answer;
+
+    request->waiting = false;
+    if (request->status != KVR_OK)
+        return send_error(request,
+                          request->status == KVR_NOT_FOUND ? MHD_HTTP_NOT_FOUND
+                          : request->status == KVR_REFUSED ? MHD_HTTP_CONFLICT
+                                                           : MHD_HTTP_SERVICE_UNAVAILABLE,
+                          request->detail);
+    order_answer(&request->order, &answer);
+    if (answer.body == NULL)
+        return MHD_NO;
+    return send_answer(request, answer.status, JSON_TYPE, answer.body, strlen(answer.body));
 }
 
 /* ---- the daemon's callbacks ---- */
@@ -292,38 +345,53 @@ static struct request *new_request(struct http *http, struct MHD_Connection *con
     return request;
 }
 
+/* The whole request is here. */
+static enum MHD_Result serve_whole(struct request *request, const char *path, const char *method,
+                                   bool reporting)
+{
+    bool post = strcmp(method, "POST") == 0;
+
+    if (request->waiting)
+        return reporting ? answer_report(request) : answer_order(request);
+    http_client_asked(
+        &request->http->clients, kvr_clock_now(),
+        MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)
+            ->socket_context);
+    if (request->posts && !post)
+        return send_error(request, MHD_HTTP_METHOD_NOT_ALLOWED,
+                          reporting ? "reports are posted here" : "orders are posted here");
+    if (request->posts)
+        return reporting ? take_report(request) : take_order(request, path);
+    if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
+        return send_error(request, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are known here");
+    return get(request, path);
+}
+
 static enum MHD_Result serve(void *self, struct MHD_Connection *connection, const char *path,
                              const char *method, const char *version, const char *data,
                              size_t *data_size, void **context)
 {
     struct request *request = *context;
-    bool posting = strcmp(path, INGEST_PATH) == 0;
+    bool reporting = strcmp(path, INGEST_PATH) == 0;
 
     (void)version;
     if (request == NULL) {
         request = *context = new_request(self, connection);
         if (request == NULL)
             return MHD_NO;
-        return posting && strcmp(method, "POST") == 0 ? begin_report(request) : MHD_YES;
+        request->posts = reporting || order_is_path(path);
+        if (!request->posts || strcmp(method, "POST") != 0)
+            return MHD_YES;
+        return reporting ? begin_report(request) : begin_order(request);
     }
     if (*data_size > 0) {
-        bool kept = !posting || keep_body(request, data, *data_size); /* others' bodies: ignored */
+        bool kept =
+            !reporting || keep_body(request, data, *data_size); /* others' bodies: ignored */
 
         *data_size = 0;
         return kept ? MHD_YES : MHD_NO; /* closes: there is no answering within a body */
     }
-    if (request->waiting)
-        return answer_report(request);
-    http_client_asked(
-        &request->http->clients, kvr_clock_now(),
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context);
-    if (posting && strcmp(method, "POST") == 0)
-        return take_report(request);
-    if (posting)
-        return send_error(request, MHD_HTTP_METHOD_NOT_ALLOWED, "reports are posted here");
-    if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
-        return send_error(request, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are known here");
-    return get(request, path);
+    return serve_whole(request, path, method, reporting);
 }
 
 static void request_done(void *self, struct MHD_Connection *connection, void **context,

@@ -1,6 +1,7 @@
 /* The scheduler's port: libmicrohttpd in one thread of its own.
  *
  *   POST /ingest/v1/events   agents' reports; suspended until the writer has committed
+ *   POST /api/v1/requests/…  order.h; likewise
  *   GET  /metrics            Prometheus text
  *   GET  /api/…, /healthz    api.h
  *   GET  /, /app.js …        the page, compiled in or from --web-root

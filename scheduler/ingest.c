@@ -13,8 +13,10 @@
 #define AGENT_LOST_NS   (60 * KVR_S)
 #define PRUNE_ROUNDS    20 /* per housekeeping: 5,000 rows of a kind each */
 
+/* One report or one order. */
 struct waiting {
-    struct kvr_report *report;
+    struct kvr_report *report; /* NULL: an order */
+    struct order *order;
     ingest_answered *answered;
     void *self;
     kvr_status status;
@@ -36,22 +38,32 @@ struct ingest {
     struct waiting *under_way; /* the writer's own: what it took */
 };
 
-kvr_status ingest_submit(struct ingest *ingest, struct kvr_report *report,
-                         ingest_answered *answered, void *self)
+static kvr_status submit(struct ingest *ingest, const struct waiting *waiting)
 {
     bool taken;
 
     pthread_mutex_lock(&ingest->lock);
     taken = !ingest->stopping && ingest->waiting_count < INGEST_WAITING_MAX;
     if (taken) {
-        ingest->waiting[ingest->waiting_count++] =
-            (struct waiting){.report = report, .answered = answered, .self = self};
+        ingest->waiting[ingest->waiting_count++] = *waiting;
         pthread_cond_signal(&ingest->change);
     }
     pthread_mutex_unlock(&ingest->lock);
     if (!taken)
-        kvr_report_free(report);
+        kvr_report_free(waiting->report);
     return taken ? KVR_OK : KVR_AGAIN;
+}
+
+kvr_status ingest_submit(struct ingest *ingest, struct kvr_report *report,
+                         ingest_answered *answered, void *self)
+{
+    return submit(ingest, &(struct waiting){.report = report, .answered = answered, .self = self});
+}
+
+kvr_status ingest_order(struct ingest *ingest, struct order *order, ingest_answered *answered,
+                        void *self)
+{
+    return submit(ingest, &(struct waiting){.order = order, .answered = answered, .self = self});
 }
 
 /* ---- writer thread ---- */
@@ -77,6 +89,43 @@ static int take(struct ingest *ingest, bool *ret_stopping)
     return count;
 }
 
+static kvr_status apply_reports(struct ingest *ingest, int count, int64_t now_ns,
+                                struct kvr_error *error)
+{
+    for (int i = 0; i < count; i++) {
+        struct waiting *waiting = &ingest->under_way[i];
+
+        if (waiting->report == NULL)
+            continue;
+        waiting->status = apply_report(ingest->apply, waiting->report, now_ns,
+                                       &waiting->acknowledged, &waiting->error);
+        if (waiting->status != KVR_OK && waiting->status != KVR_STALE) {
+            *error = waiting->error;
+            return waiting->status;
+        }
+    }
+    return apply_flush(ingest->apply, error);
+}
+
+/* After the reports: they are about what the database holds with them. */
+static kvr_status apply_orders(struct ingest *ingest, int count, int64_t now_ns,
+                               struct kvr_error *error)
+{
+    for (int i = 0; i < count; i++) {
+        struct waiting *waiting = &ingest->under_way[i];
+
+        if (waiting->order == NULL)
+            continue;
+        waiting->status =
+            order_store(ingest->options.store, waiting->order, now_ns, &waiting->error);
+        if (waiting->status == KVR_SYSTEM) {
+            *error = waiting->error;
+            return KVR_SYSTEM;
+        }
+    }
+    return KVR_OK;
+}
+
 /* All of them or none: a failure of the database is a failure for every report of the round. */
 static kvr_status commit_round(struct ingest *ingest, int count, int64_t now_ns,
                                struct kvr_error *error)
@@ -87,17 +136,9 @@ static kvr_status commit_round(struct ingest *ingest, int count, int64_t now_ns,
     if (!store_begin(store))
         return kvr_error_set(error, KVR_SYSTEM, "ingest", "the database refused: %s",
                              store_problem(store));
-    for (int i = 0; i < count; i++) {
-        struct waiting *waiting = &ingest->under_way[i];
-
-        waiting->status = apply_report(ingest->apply, waiting->report, now_ns,
-                                       &waiting->acknowledged, &waiting->error);
-        if (waiting->status != KVR_OK && waiting->status != KVR_STALE) {
-            *error = waiting->error;
-            return waiting->status;
-        }
-    }
-    status = apply_flush(ingest->apply, error);
+    status = apply_reports(ingest, count, now_ns, error);
+    if (status == KVR_OK)
+        status = apply_orders(ingest, count, now_ns, error);
     if (status == KVR_OK && !store_commit(store))
         status = kvr_error_set(error, KVR_SYSTEM, "ingest", "the database cannot commit: %s",
                                store_problem(store));
@@ -108,11 +149,30 @@ static kvr_status commit_round(struct ingest *ingest, int count, int64_t now_ns,
 static void tell_fleet(struct ingest *ingest, int count, int64_t now_ns)
 {
     for (int i = 0; i < count; i++)
-        if (ingest->under_way[i].status == KVR_OK &&
+        if (ingest->under_way[i].report != NULL && ingest->under_way[i].status == KVR_OK &&
             !fleet_update(ingest->options.fleet, ingest->under_way[i].report, kvr_clock_now(),
                           now_ns))
             kvr_log_warning("agent %s is not shown: there are %d others",
                             ingest->under_way[i].report->agent, FLEET_AGENTS_MAX);
+}
+
+/* What could not be read of the orders comes with a later answer. */
+static void answer_one(struct ingest *ingest, struct waiting *waiting, kvr_status status,
+                       const struct kvr_error *error)
+{
+    struct kvr_report_answer answer = {0};
+
+    if (status == KVR_OK && waiting->status == KVR_OK && waiting->report != NULL) {
+        answer.acknowledged = waiting->acknowledged;
+        if (!store_list_orders(ingest->options.store, waiting->report->agent, waiting->report->boot,
+                               answer.orders, &answer.order_count))
+            answer.order_count = 0;
+    }
+    if (status != KVR_OK)
+        waiting->answered(waiting->self, status, &answer, error->detail);
+    else
+        waiting->answered(waiting->self, waiting->status, &answer, waiting->error.detail);
+    kvr_report_free(waiting->report);
 }
 
 static void write_round(struct ingest *ingest, int count)
@@ -131,16 +191,8 @@ static void write_round(struct ingest *ingest, int count)
         kvr_log_failure(KVR_LOG_ERROR, "nothing was stored, agents will send it again", &error);
     }
     apply_reset(ingest->apply);
-    for (int i = 0; i < count; i++) {
-        struct waiting *waiting = &ingest->under_way[i];
-
-        if (status != KVR_OK)
-            waiting->answered(waiting->self, status, 0, error.detail);
-        else
-            waiting->answered(waiting->self, waiting->status, waiting->acknowledged,
-                              waiting->error.detail);
-        kvr_report_free(waiting->report);
-    }
+    for (int i = 0; i < count; i++)
+        answer_one(ingest, &ingest->under_way[i], status, &error);
 }
 
 static bool lose_silent_agent(struct ingest *ingest, const char *agent)

@@ -12,15 +12,17 @@
 
 #include "scheduler/fleet.h"
 #include "scheduler/metrics.h"
+#include "scheduler/order.h"
 #include "scheduler/store.h"
 
 #define INGEST_WAITING_MAX 256 /* reports; more are answered KVR_AGAIN */
 
 struct ingest;
 
-/* status KVR_OK: everything up to `acknowledged` is committed. Else detail says why; KVR_STALE and
- * KVR_INVALID are for good, others may be tried again. */
-typedef void ingest_answered(void *self, kvr_status status, uint64_t acknowledged,
+/* status KVR_OK: everything up to answer->acknowledged is committed, and the orders are to be
+ * handed over; answer is empty for an order. Else detail says why; KVR_STALE, KVR_INVALID,
+ * KVR_NOT_FOUND and KVR_REFUSED are for good, others may be tried again. */
+typedef void ingest_answered(void *self, kvr_status status, const struct kvr_report_answer *answer,
                              const char *detail);
 
 struct ingest_options {
@@ -40,5 +42,8 @@ struct ingest *ingest_stop(struct ingest *ingest);
  * is not called. */
 KVR_MUST_CHECK kvr_status ingest_submit(struct ingest *ingest, struct kvr_report *report,
                                         ingest_answered *answered, void *self);
+/* The order is borrowed until `answered`, and changed: its publishes are counted. */
+KVR_MUST_CHECK kvr_status ingest_order(struct ingest *ingest, struct order *order,
+                                       ingest_answered *answered, void *self);
 
 #endif

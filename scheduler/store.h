@@ -48,6 +48,15 @@ struct agent_row {
 bool store_put_agent(struct store *store, const struct agent_row *row,
                      const struct kvr_agent_facts *facts);
 
+/* What is asked of every source that holds the request for a target that has not come; attempt -1:
+ * any. *ret_count: how many; a second order of that kind takes the place of the first. */
+bool store_add_orders(struct store *store, const char *request, int64_t attempt,
+                      kvr_order_kind kind, kvr_ns lease_ns, int64_t now_ns, uint32_t *ret_count);
+bool store_list_orders(struct store *store, const char *agent, uint64_t boot,
+                       struct kvr_order orders[KVR_ORDERS_MAX], uint32_t *ret_count);
+bool store_take_orders(struct store *store, const char *agent, uint64_t boot, uint64_t number);
+bool store_drop_orders(struct store *store, uint64_t transfer);
+
 /* Removes some of what is older than before_ns; *ret_removed rows of all kinds, 0: nothing left. */
 bool store_prune(struct store *store, int64_t before_ns, uint64_t *ret_removed);
 
@@ -55,6 +64,10 @@ bool store_prune(struct store *store, int64_t before_ns, uint64_t *ret_removed);
 /* *ret_found false: no such transfer. */
 bool store_get_transfer(struct store *store, uint64_t id, struct transfer *ret_transfer,
                         bool *ret_found);
+
+/* The transfer of that request which says most about it: live before ended, met before held. */
+bool store_get_request(struct store *store, const char *request, int64_t attempt,
+                       struct transfer *ret_transfer, bool *ret_found);
 
 /* For every live transfer that has `agent` on one side. */
 bool store_live_of_agent(struct store *store, const char *agent, uint64_t *ids, size_t room,

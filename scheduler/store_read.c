@@ -104,22 +104,39 @@ static void read_transfer(struct reader *reader, struct transfer *transfer)
     read_side(reader, &transfer->sides[KVR_ROLE_TARGET]);
 }
 
-bool store_get_transfer(struct store *store, uint64_t id, struct transfer *ret_transfer,
-                        bool *ret_found)
+static bool get_one(sqlite3_stmt *statement, struct transfer *ret_transfer, bool *ret_found)
 {
-    sqlite3_stmt *statement = store_statement(store, SQL_GET_TRANSFER);
     struct reader reader = {statement, 0};
-    int result;
+    int result = sqlite3_step(statement);
 
-    if (statement == NULL)
-        return false;
-    sqlite3_bind_int64(statement, 1, (sqlite3_int64)id);
-    result = sqlite3_step(statement);
     if (result == SQLITE_ROW)
         read_transfer(&reader, ret_transfer);
     sqlite3_reset(statement);
     *ret_found = result == SQLITE_ROW;
     return result == SQLITE_ROW || result == SQLITE_DONE;
+}
+
+bool store_get_transfer(struct store *store, uint64_t id, struct transfer *ret_transfer,
+                        bool *ret_found)
+{
+    sqlite3_stmt *statement = store_statement(store, SQL_GET_TRANSFER);
+
+    if (statement == NULL)
+        return false;
+    sqlite3_bind_int64(statement, 1, (sqlite3_int64)id);
+    return get_one(statement, ret_transfer, ret_found);
+}
+
+bool store_get_request(struct store *store, const char *request, int64_t attempt,
+                       struct transfer *ret_transfer, bool *ret_found)
+{
+    sqlite3_stmt *statement = store_statement(store, SQL_OF_REQUEST);
+
+    if (statement == NULL)
+        return false;
+    sqlite3_bind_text(statement, 1, request, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(statement, 2, attempt);
+    return get_one(statement, ret_transfer, ret_found);
 }
 
 struct id_list {

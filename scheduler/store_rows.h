@@ -59,7 +59,21 @@
       "DELETE FROM transfers WHERE ordinal IN (SELECT ordinal FROM transfers "                     \
       "ORDER BY ordinal LIMIT 5000) AND updated_ns < ?1")                                          \
     X(SQL_PRUNE_POSITIONS, "DELETE FROM positions WHERE updated_ns < ?1")                          \
-    X(SQL_PRUNE_AGENTS, "DELETE FROM agents WHERE seen_ns < ?1")
+    X(SQL_PRUNE_AGENTS, "DELETE FROM agents WHERE seen_ns < ?1")                                   \
+    X(SQL_ADD_ORDERS, /* to every source that holds an attempt for which no target has come */     \
+      "INSERT OR REPLACE INTO orders (agent, boot, transfer, kind, request, attempt, lease_ns, "   \
+      "made_ns) SELECT source_agent, source_boot, id, ?3, request, attempt, ?4, ?5 "               \
+      "FROM transfers AS held WHERE request = ?1 AND (?2 < 0 OR attempt = ?2) AND live = 1 "       \
+      "AND source_boot <> 0 AND source_lost = 0 AND NOT EXISTS (SELECT 1 FROM transfers "          \
+      "AS met WHERE met.request = ?1 AND met.attempt = held.attempt "                              \
+      "AND met.source_matched_ns <> 0)")                                                           \
+    X(SQL_LIST_ORDERS, "SELECT number, kind, request, attempt, lease_ns FROM orders "              \
+                       "WHERE agent = ?1 AND boot = ?2 ORDER BY number LIMIT ?3")                  \
+    X(SQL_TAKE_ORDERS, "DELETE FROM orders WHERE agent = ?1 AND boot = ?2 AND number <= ?3")       \
+    X(SQL_DROP_ORDERS, "DELETE FROM orders WHERE transfer = ?1")                                   \
+    X(SQL_PRUNE_ORDERS, "DELETE FROM orders WHERE made_ns < ?1")                                   \
+    X(SQL_OF_REQUEST, "SELECT * FROM transfers WHERE request = ?1 AND (?2 < 0 OR attempt = ?2) "   \
+                      "ORDER BY live DESC, source_matched_ns = 0, ordinal DESC LIMIT 1")
 
 typedef enum store_sql {
 #define X(symbol, sql) symbol,

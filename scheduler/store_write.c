@@ -250,7 +250,7 @@ bool store_put_agent(struct store *store, const struct agent_row *row,
 bool store_prune(struct store *store, int64_t before_ns, uint64_t *ret_removed)
 {
     static const store_sql prunes[] = {SQL_PRUNE_EVENTS, SQL_PRUNE_TRANSFERS, SQL_PRUNE_POSITIONS,
-                                       SQL_PRUNE_AGENTS};
+                                       SQL_PRUNE_AGENTS, SQL_PRUNE_ORDERS};
     uint64_t removed = 0;
 
     for (size_t i = 0; i < sizeof(prunes) / sizeof(prunes[0]); i++) {

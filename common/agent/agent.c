@@ -98,6 +98,7 @@ static void on_tick(uv_timer_t *timer)
     kvr_ns now = kvr_clock_now();
 
     agent->machine.tick(agent->machine.self, now);
+    agent_orders_take(agent);
     if (agent_drained(agent, now))
         close_all(agent);
     if (agent->machine.live(agent->machine.self) == 0 && !agent->draining)
@@ -117,6 +118,7 @@ static void on_second(uv_timer_t *timer)
 
     agent->machine.tick(agent->machine.self, kvr_clock_now());
     agent_regions_retry(agent);
+    agent_orders_take(agent);
     agent_facts_tell(agent);
     kvr_log_tick();
 }

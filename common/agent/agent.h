@@ -9,6 +9,7 @@
 #include "agent/engines.h"
 #include "agent/ports.h"
 #include "base/options.h"
+#include "trace/report.h"
 
 struct kvr_agent;
 
@@ -63,6 +64,8 @@ struct kvr_machine {
     void (*tick)(void *self, kvr_ns now);
     uint32_t (*live)(const void *self);
     void (*drain)(void *self);
+    /* What the scheduler asks; returns how many publishes it was about. NULL: it holds none. */
+    uint32_t (*order)(void *self, kvr_ns now, const struct kvr_order *order);
     /* The ids of the requests that are live, borrowed: at most max of them; returns how many. */
     uint32_t (*requests)(const void *self, const char *requests[], uint32_t max);
     void (*cancel_all)(void *self, kvr_ns now, kvr_status status, const char *detail);

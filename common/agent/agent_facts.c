@@ -1,4 +1,4 @@
-/* What the scheduler is told of an agent once a second, beside its events. */
+/* What the scheduler is told of an agent once a second, beside its events, and what it asks. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -6,6 +6,7 @@
 
 #include "agent/agent_state.h"
 #include "base/address.h"
+#include "base/log.h"
 #include "base/version.h"
 
 static void rail_snapshot(const struct kvr_agent *agent, uint32_t index,
@@ -84,4 +85,17 @@ void agent_facts_tell(struct kvr_agent *agent)
         if (agent->machine.engines->local[i].attached)
             engine_snapshot(agent, i, &facts.engines[facts.engine_count++]);
     kvr_reporter_facts(agent->reporter, &facts);
+}
+
+void agent_orders_take(struct kvr_agent *agent)
+{
+    struct kvr_order orders[KVR_ORDERS_MAX];
+    uint32_t count = kvr_reporter_orders(agent->reporter, orders);
+
+    for (uint32_t i = 0; i < count && agent->machine.order != NULL; i++) {
+        uint32_t held = agent->machine.order(agent->machine.self, kvr_clock_now(), &orders[i]);
+
+        kvr_log_info("the scheduler asks to %s request %s, attempt %u: %u held for it",
+                     kvr_order_name(orders[i].kind), orders[i].request, orders[i].attempt, held);
+    }
 }

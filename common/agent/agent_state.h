@@ -102,6 +102,7 @@ void agent_tell_peer_down(struct kvr_agent *agent, const struct kvr_peer_info *p
 void agent_tell_rail(struct kvr_agent *agent, uint32_t rail, kvr_status status);
 /* agent_facts.c */
 void agent_facts_tell(struct kvr_agent *agent);
+void agent_orders_take(struct kvr_agent *agent); /* what the scheduler answered */
 /* agent.c */
 void agent_command(void *self, const struct kvr_group_message *message);
 

@@ -43,18 +43,47 @@ struct kvr_event_sink kvr_reporter_sink(struct kvr_reporter *reporter)
     return (struct kvr_event_sink){.self = reporter, .emit = sink_emit};
 }
 
+/* Its engines' pages wait for targets: an order may let go of them. */
+static bool holds(const struct kvr_reporter *reporter)
+{
+    return reporter->facts_given && reporter->facts.role == KVR_ROLE_SOURCE &&
+           reporter->facts.transfers_live > 0;
+}
+
 void kvr_reporter_facts(struct kvr_reporter *reporter, const struct kvr_agent_facts *facts)
 {
+    bool held_before, held;
+
     if (reporter->counting_only)
         return;
     pthread_mutex_lock(&reporter->facts_lock);
     reporter->alive = true;
+    held_before = holds(reporter);
     if (!reporter->facts_given || memcmp(&reporter->facts, facts, sizeof(*facts)) != 0) {
         reporter->facts = *facts;
         reporter->facts_given = true;
         reporter->facts_version++;
     }
+    held = holds(reporter);
     pthread_mutex_unlock(&reporter->facts_lock);
+    if (held && !held_before)
+        wake(reporter); /* it rests for a heartbeat */
+}
+
+uint32_t kvr_reporter_orders(struct kvr_reporter *reporter, struct kvr_order orders[KVR_ORDERS_MAX])
+{
+    uint32_t count;
+
+    if (atomic_load(&reporter->order_count) == 0)
+        return 0;
+    pthread_mutex_lock(&reporter->orders_lock);
+    count = reporter->order_count;
+    memcpy(orders, reporter->orders, count * sizeof(orders[0]));
+    reporter->order_count = 0;
+    if (count > 0)
+        reporter->orders_taken = orders[count - 1].number;
+    pthread_mutex_unlock(&reporter->orders_lock);
+    return count;
 }
 
 void kvr_reporter_stats(struct kvr_reporter *reporter, struct kvr_reporter_stats *ret_stats)
@@ -86,7 +115,7 @@ static kvr_ns post_due(struct kvr_reporter *reporter)
     kvr_ns due = reporter->last_post + HEARTBEAT_NS;
 
     pthread_mutex_lock(&reporter->facts_lock);
-    if (reporter->facts_version != reporter->facts_posted)
+    if (reporter->facts_version != reporter->facts_posted || holds(reporter))
         due = reporter->last_post + FACTS_NS;
     else if (!reporter->alive)
         due = KVR_NEVER;
@@ -246,6 +275,7 @@ static void release(struct kvr_reporter *reporter)
     if (reporter->wake_fd >= 0)
         close(reporter->wake_fd);
     pthread_mutex_destroy(&reporter->facts_lock);
+    pthread_mutex_destroy(&reporter->orders_lock);
     free(reporter);
 }
 
@@ -261,6 +291,7 @@ kvr_status kvr_reporter_open(const struct kvr_reporter_options *options,
     reporter->wake_fd = -1;
     reporter->sequence_next = 1;
     pthread_mutex_init(&reporter->facts_lock, NULL);
+    pthread_mutex_init(&reporter->orders_lock, NULL);
     fill_defaults(&reporter->options);
     status = check_options(reporter, error);
     if (status == KVR_OK && !reporter->counting_only)

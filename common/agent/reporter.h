@@ -6,8 +6,11 @@
  * spool's bound the oldest go, and are counted as dropped. A spool left by an earlier start of the
  * same agent is sent first.
  *
- * kvr_reporter_open, _close and _stats: the thread that owns the agent. The sink and _facts: one
- * thread, the loop thread; neither blocks on disk or network. */
+ * What the scheduler asks of the agent comes with its answers. While a source holds something, a
+ * post is due every second, so that an order never waits longer.
+ *
+ * kvr_reporter_open, _close and _stats: the thread that owns the agent. The sink, _facts and
+ * _orders: one thread, the loop thread; none blocks on disk or network. */
 #ifndef KVR_AGENT_REPORTER_H
 #define KVR_AGENT_REPORTER_H
 
@@ -50,6 +53,11 @@ struct kvr_event_sink kvr_reporter_sink(struct kvr_reporter *reporter);
 /* A snapshot, about once a second: copied, sent when it differs from the last one sent, and every 2
  * s as a sign of life of the thread that calls this: an agent whose loop hangs is shown as lost. */
 void kvr_reporter_facts(struct kvr_reporter *reporter, const struct kvr_agent_facts *facts);
+
+/* Takes the orders that have come since the last call, at most KVR_ORDERS_MAX; returns how many.
+ * The scheduler hears that they were taken, and repeats those of which it does not. */
+uint32_t kvr_reporter_orders(struct kvr_reporter *reporter,
+                             struct kvr_order orders[KVR_ORDERS_MAX]);
 
 void kvr_reporter_stats(struct kvr_reporter *reporter, struct kvr_reporter_stats *ret_stats);
 

@@ -18,6 +18,7 @@ static kvr_status encode_envelope(struct kvr_reporter *reporter, bool leaving, u
                                   .dropped = reporter->dropped,
                                   .anchor_at = kvr_clock_now(),
                                   .anchor_wall = kvr_clock_wall(),
+                                  .orders_taken = reporter->orders_taken,
                                   .leaving = leaving};
     kvr_status status;
 
@@ -28,6 +29,7 @@ static kvr_status encode_envelope(struct kvr_reporter *reporter, bool leaving, u
         reporter->facts_given && (reporter->alive || leaving) ? &reporter->facts : NULL;
     reporter->alive = false;
     reporter->facts_posted = reporter->facts_version;
+    reporter->orders_posted = envelope.orders_taken;
     status = kvr_report_encode(&envelope, ret_bytes, ret_size);
     pthread_mutex_unlock(&reporter->facts_lock);
     return status;
@@ -46,6 +48,8 @@ static bool make_body(struct kvr_reporter *reporter, bool leaving, size_t *ret_b
         made = encode_envelope(reporter, leaving, &envelope, &envelope_bytes) == KVR_OK;
     if (made && record.bytes + envelope_bytes > KVR_REPORT_BYTES_MAX)
         envelope_bytes = 0;
+    if (envelope_bytes == 0)
+        reporter->orders_posted = 0;
     reporter->body = made ? malloc(record.bytes + envelope_bytes + 1) : NULL;
     made = reporter->body != NULL;
     if (made && record.event_count > 0 && !reporter_read_front(reporter, &record, reporter->body)) {
@@ -135,6 +139,22 @@ static void post_failed(struct kvr_reporter *reporter, kvr_ns now)
     reporter->retry_at = now + reporter->retry_ns;
 }
 
+/* The scheduler has forgotten those that the post said were taken. Others wait until the loop has
+ * taken the ones before them; they come again. */
+static void keep_orders(struct kvr_reporter *reporter, const struct kvr_report_answer *answer)
+{
+    uint64_t posted = reporter->orders_posted;
+
+    if (posted != 0)
+        (void)atomic_compare_exchange_strong(&reporter->orders_taken, &posted, 0);
+    pthread_mutex_lock(&reporter->orders_lock);
+    if (reporter->order_count == 0 && reporter->orders_taken == 0) {
+        memcpy(reporter->orders, answer->orders, answer->order_count * sizeof(answer->orders[0]));
+        reporter->order_count = answer->order_count;
+    }
+    pthread_mutex_unlock(&reporter->orders_lock);
+}
+
 static void finish_post(struct kvr_reporter *reporter, CURLcode result, kvr_ns now)
 {
     struct kvr_report_answer answer;
@@ -151,6 +171,7 @@ static void finish_post(struct kvr_reporter *reporter, CURLcode result, kvr_ns n
         reporter->retry_ns = 0;
         if (reporter->posted.event_count > 0)
             acknowledge(reporter, answer.acknowledged);
+        keep_orders(reporter, &answer);
         return;
     }
     if (result == CURLE_OK && (code == 400 || code == 409 || code == 413))

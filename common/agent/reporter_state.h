@@ -11,8 +11,8 @@
 #include "base/address.h"
 #include "base/ring.h"
 
-#define BATCH_NS     (200 * KVR_MS) /* an event waits this long for others */
-#define ANSWER_BYTES 512            /* what is kept of it */
+#define BATCH_NS     (200 * KVR_MS)          /* an event waits this long for others */
+#define ANSWER_BYTES KVR_REPORT_ANSWER_BYTES /* what is kept of it */
 #define URL_BYTES    (KVR_ADDRESS_TEXT_BYTES + 32)
 
 /* A batch in memory, encoded. */
@@ -37,6 +37,12 @@ struct kvr_reporter {
     bool facts_given, alive;      /* alive: the loop gave facts since the last post */
     uint64_t facts_version;
 
+    /* reporter thread → loop thread; by orders_lock, but for the count */
+    pthread_mutex_t orders_lock;
+    struct kvr_order orders[KVR_ORDERS_MAX];
+    _Atomic uint32_t order_count;  /* that the loop has not taken */
+    _Atomic uint64_t orders_taken; /* the last number it took, until a post has said so; 0 */
+
     /* for kvr_reporter_stats */
     _Atomic uint64_t emitted, acknowledged, dropped, posts, posts_failed;
     _Atomic bool connected;
@@ -56,7 +62,7 @@ struct kvr_reporter {
     uint8_t *body; /* of the post under way */
     bool posting;
     struct kvr_spool_record posted; /* event_count 0: only a sign of life */
-    uint64_t facts_posted;
+    uint64_t facts_posted, orders_posted;
     kvr_ns last_post, retry_at, retry_ns;
     bool leaving_posted;
     uint8_t answer[ANSWER_BYTES];

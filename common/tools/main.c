@@ -5,7 +5,9 @@
 int main(int argc, char **argv)
 {
     static const struct kvr_subcommand subcommands[] = {
+        {"abandon", "let go of a published request that no target will fetch", tool_abandon_main},
         {"bench", "measure how fast pages move", tool_bench_main},
+        {"renew", "hold a published request longer", tool_renew_main},
         {"replay", "play request traces through running agents and check every byte",
          tool_replay_main},
         {"sim", "run the agents' state machines in simulated worlds that check every byte",

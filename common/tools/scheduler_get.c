@@ -30,21 +30,39 @@ static size_t take(char *bytes, size_t unit, size_t count, void *self)
     return more;
 }
 
-static kvr_status perform(CURL *curl, const char *address, const char *path,
-                          struct kvr_error *error)
+/* Asks, and gives the status of HTTP. */
+static kvr_status perform(CURL *curl, const char *address, const char *path, kvr_ns timeout,
+                          struct answer *answer, long *ret_http_status, struct kvr_error *error)
 {
-    long http_status = 0;
-    CURLcode code = curl_easy_perform(curl);
+    char url[1024];
+    CURLcode code;
 
+    snprintf(url, sizeof(url), "http://%s%s", address, path);
+    curl_easy_setopt(curl, CURLOPT_URL, url);
+    curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)(timeout / KVR_MS));
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, answer);
+    code = curl_easy_perform(curl);
     if (code != CURLE_OK)
         return kvr_error_set(error, KVR_SYSTEM, "scheduler",
                              "no answer from the scheduler at %s: %s", address,
                              curl_easy_strerror(code));
-    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &http_status);
-    if (http_status != 200)
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, ret_http_status);
+    return KVR_OK;
+}
+
+static kvr_status get(CURL *curl, const char *address, const char *path, kvr_ns timeout,
+                      struct answer *answer, struct kvr_error *error)
+{
+    long http_status = 0;
+    kvr_status status = perform(curl, address, path, timeout, answer, &http_status, error);
+
+    if (status == KVR_OK && http_status != 200)
         return kvr_error_set(error, http_status == 404 ? KVR_NOT_FOUND : KVR_REFUSED, "scheduler",
                              "%s answers %s with HTTP status %ld", address, path, http_status);
-    return KVR_OK;
+    return status;
 }
 
 static json_t *member_of(const struct answer *answer, const char *member)
@@ -65,20 +83,12 @@ json_t *scheduler_get(const char *address, const char *path, const char *member,
     struct answer answer = {0};
     CURL *curl = curl_easy_init();
     json_t *array = NULL;
-    char url[1024];
 
     if (curl == NULL) {
         (void)kvr_error_set(error, KVR_NO_MEMORY, "scheduler", "no memory for a request");
         return NULL;
     }
-    snprintf(url, sizeof(url), "http://%s%s", address, path);
-    curl_easy_setopt(curl, CURLOPT_URL, url);
-    curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
-    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)(timeout / KVR_MS));
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
-    curl_easy_setopt(curl, CURLOPT_WRITEDATA, &answer);
-    if (perform(curl, address, path, error) == KVR_OK) {
+    if (get(curl, address, path, timeout, &answer, error) == KVR_OK) {
         array = member_of(&answer, member);
         if (array == NULL)
             (void)kvr_error_set(
@@ -88,6 +98,55 @@ json_t *scheduler_get(const char *address, const char *path, const char *member,
     free(answer.bytes);
     curl_easy_cleanup(curl);
     return array;
+}
+
+/* The scheduler says itself what was wrong. */
+static kvr_status post(CURL *curl, const char *address, const char *path, kvr_ns timeout,
+                       struct answer *answer, struct kvr_error *error)
+{
+    const char *sentence;
+    long http_status = 0;
+    kvr_status status;
+    json_t *object;
+
+    curl_easy_setopt(curl, CURLOPT_POST, 1L);
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, 0L);
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "");
+    status = perform(curl, address, path, timeout, answer, &http_status, error);
+    if (status != KVR_OK || http_status == 202)
+        return status;
+    object = member_of(answer, NULL);
+    sentence = json_string_value(json_object_get(json_object_get(object, "error"), "message"));
+    status = http_status == 404 ? KVR_NOT_FOUND : http_status == 503 ? KVR_SYSTEM : KVR_REFUSED;
+    if (sentence != NULL)
+        status = kvr_error_set(error, status, "scheduler", "%s", sentence);
+    else
+        status = kvr_error_set(error, status, "scheduler", "%s answers %s with HTTP status %ld",
+                               address, path, http_status);
+    json_decref(object);
+    return status;
+}
+
+json_t *scheduler_post(const char *address, const char *path, kvr_ns timeout,
+                       struct kvr_error *error)
+{
+    struct answer answer = {0};
+    CURL *curl = curl_easy_init();
+    json_t *object = NULL;
+
+    if (curl == NULL) {
+        (void)kvr_error_set(error, KVR_NO_MEMORY, "scheduler", "no memory for a request");
+        return NULL;
+    }
+    if (post(curl, address, path, timeout, &answer, error) == KVR_OK) {
+        object = member_of(&answer, NULL);
+        if (object == NULL)
+            (void)kvr_error_set(error, KVR_MALFORMED, "scheduler",
+                                "what %s answers %s with is no object", address, path);
+    }
+    free(answer.bytes);
+    curl_easy_cleanup(curl);
+    return object;
 }
 
 void scheduler_escape(const char *text, char *path, size_t bytes)

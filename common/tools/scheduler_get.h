@@ -12,6 +12,11 @@
  * than 200 (404 is KVR_NOT_FOUND), or no such array. */
 json_t *scheduler_get(const char *address, const char *path, const char *member, kvr_ns timeout,
                       struct kvr_error *error);
+/* Posts nothing there, and gives the object that is answered with status 202; the caller owns it.
+ * NULL, with the scheduler's own sentence: KVR_NOT_FOUND and KVR_REFUSED are its answers,
+ * KVR_SYSTEM is that it was not reached. */
+json_t *scheduler_post(const char *address, const char *path, kvr_ns timeout,
+                       struct kvr_error *error);
 /* For a path: text with all but letters, digits and -._~ as %41; cut to the room there is. */
 void scheduler_escape(const char *text, char *path, size_t bytes);
 

@@ -7,6 +7,8 @@ int tool_replay_main(int argc, char **argv);
 int tool_trace_main(int argc, char **argv);
 int tool_status_main(int argc, char **argv);
 int tool_why_main(int argc, char **argv);
+int tool_abandon_main(int argc, char **argv);
+int tool_renew_main(int argc, char **argv);
 int tool_topo_main(int argc, char **argv);
 int tool_sim_main(int argc, char **argv);
 

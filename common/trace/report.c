@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "trace/events.pb-c.h"
+#include "trace/report_budget.h"
 
 /* What protobuf-c may allocate for one body: two bytes can announce an event of 200, and 4 MiB of
  * those would ask for half a gigabyte. A full report of honest events needs about 1 MiB. */
@@ -194,6 +195,7 @@ static void report_to_proto(const struct kvr_report *report, struct encoding *en
     proto->sequence_held = report->sequence_held;
     proto->dropped = report->dropped;
     proto->leaving = report->leaving;
+    proto->orders_taken = report->orders_taken;
     proto->anchor_at = report->anchor_at;
     proto->anchor_wall = report->anchor_wall;
     if (report->facts != NULL) {
@@ -236,26 +238,6 @@ kvr_status kvr_report_encode(const struct kvr_report *report, uint8_t **ret_byte
 }
 
 /* ---- decoding: everything from outside is checked ---- */
-
-struct budget {
-    size_t left;
-};
-
-static void *budget_alloc(void *data, size_t size)
-{
-    struct budget *budget = data;
-
-    if (size > budget->left)
-        return NULL;
-    budget->left -= size;
-    return malloc(size);
-}
-
-static void budget_free(void *data, void *memory)
-{
-    (void)data;
-    free(memory);
-}
 
 /* Request ids are an engine's own bytes: what is no UTF-8 becomes '?', so that JSON can carry it.
  */
@@ -469,6 +451,7 @@ static const char *report_from_proto(const Kvrail__Report__Report *proto, struct
         proto->sequence_held != 0 ? proto->sequence_held : proto->sequence_first;
     report->dropped = proto->dropped;
     report->leaving = proto->leaving;
+    report->orders_taken = proto->orders_taken;
     report->anchor_at = proto->anchor_at;
     report->anchor_wall = proto->anchor_wall;
     for (size_t i = 0; i < proto->n_events; i++) {
@@ -487,8 +470,8 @@ static const char *report_from_proto(const Kvrail__Report__Report *proto, struct
 kvr_status kvr_report_decode(const uint8_t *bytes, size_t size, struct kvr_report **ret_report,
                              struct kvr_error *error)
 {
-    struct budget budget = {.left = DECODE_BYTES_MAX};
-    ProtobufCAllocator allocator = {budget_alloc, budget_free, &budget};
+    struct report_budget budget = {.left = DECODE_BYTES_MAX};
+    ProtobufCAllocator allocator = report_budget_allocator(&budget);
     Kvrail__Report__Report *proto;
     struct decoded *decoded;
     const char *wrong;
@@ -523,28 +506,4 @@ struct kvr_report *kvr_report_free(struct kvr_report *report)
 {
     free(report); /* the first member of its block */
     return NULL;
-}
-
-size_t kvr_report_answer_encode(const struct kvr_report_answer *answer,
-                                uint8_t bytes[KVR_REPORT_ANSWER_BYTES])
-{
-    Kvrail__Report__ReportAnswer proto = KVRAIL__REPORT__REPORT_ANSWER__INIT;
-
-    proto.acknowledged = answer->acknowledged;
-    return kvrail__report__report_answer__pack(&proto, bytes);
-}
-
-kvr_status kvr_report_answer_decode(const uint8_t *bytes, size_t size,
-                                    struct kvr_report_answer *ret_answer)
-{
-    struct budget budget = {.left = 4096};
-    ProtobufCAllocator allocator = {budget_alloc, budget_free, &budget};
-    Kvrail__Report__ReportAnswer *proto =
-        kvrail__report__report_answer__unpack(&allocator, size, bytes);
-
-    if (proto == NULL)
-        return KVR_MALFORMED;
-    ret_answer->acknowledged = proto->acknowledged;
-    kvrail__report__report_answer__free_unpacked(proto, &allocator);
-    return KVR_OK;
 }

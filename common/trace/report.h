@@ -146,11 +146,40 @@ struct kvr_report {
     const struct kvr_agent_facts *facts; /* NULL: not in this report */
     const struct kvr_event *events;
     uint32_t event_count;
-    bool leaving; /* the agent is going in good order: it is stopped, not lost */
+    bool leaving;          /* the agent is going in good order: it is stopped, not lost */
+    uint64_t orders_taken; /* the orders up to this number need not come again; 0: none */
 };
+
+/* X(symbol, name, what it asks of the agent that holds a published request) */
+#define KVR_ORDER_LIST(X)                                                                          \
+    X(KVR_ORDER_ABANDON, "abandon", "no target will come: let go of it")                           \
+    X(KVR_ORDER_RENEW, "renew", "its target comes later: hold it so much longer")
+
+typedef enum kvr_order_kind {
+#define X(symbol, name, text) symbol,
+    KVR_ORDER_LIST(X)
+#undef X
+        KVR_ORDER_KIND_END
+} kvr_order_kind;
+
+const char *kvr_order_name(kvr_order_kind kind);
+
+/* What the scheduler wants of an agent. It comes with every answer until the agent has taken it, so
+ * an order does nothing the second time that it did not do the first. */
+struct kvr_order {
+    uint64_t number; /* grows from order to order */
+    kvr_order_kind kind;
+    char request[KVR_REQUEST_BYTES];
+    uint32_t attempt;
+    kvr_ns lease_ns; /* renew: from now on */
+};
+
+#define KVR_ORDERS_MAX 16 /* in one answer; more come with the next */
 
 struct kvr_report_answer {
     uint64_t acknowledged; /* last number of that boot that is committed: forget up to here */
+    uint32_t order_count;
+    struct kvr_order orders[KVR_ORDERS_MAX]; /* by number */
 };
 
 /* Encodes into malloc'ed bytes that the caller frees. KVR_TOO_LARGE, KVR_NO_MEMORY. */
@@ -166,10 +195,12 @@ KVR_MUST_CHECK kvr_status kvr_report_decode(const uint8_t *bytes, size_t size,
                                             struct kvr_error *error);
 struct kvr_report *kvr_report_free(struct kvr_report *report); /* returns NULL */
 
-#define KVR_REPORT_ANSWER_BYTES 16
+#define KVR_REPORT_ANSWER_BYTES (16 + KVR_ORDERS_MAX * (KVR_REQUEST_BYTES + 64))
 /* Returns the bytes written into `bytes`. */
 size_t kvr_report_answer_encode(const struct kvr_report_answer *answer,
                                 uint8_t bytes[KVR_REPORT_ANSWER_BYTES]);
+/* KVR_MALFORMED: no answer, too many orders, or one that names no request. An order of a kind that
+ * only a newer scheduler knows has KVR_ORDER_KIND_END. */
 KVR_MUST_CHECK kvr_status kvr_report_answer_decode(const uint8_t *bytes, size_t size,
                                                    struct kvr_report_answer *ret_answer);
 

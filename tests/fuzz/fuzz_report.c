@@ -18,13 +18,22 @@ static void check(bool holds, const char *what)
 
 static void decode_answer(const uint8_t *data, size_t size)
 {
-    struct kvr_report_answer answer;
+    struct kvr_report_answer answer, again;
+    uint8_t bytes[KVR_REPORT_ANSWER_BYTES];
+    size_t length;
 
-    if (kvr_report_answer_decode(data, size, &answer) == KVR_OK) {
-        uint8_t bytes[KVR_REPORT_ANSWER_BYTES];
-
-        check(kvr_report_answer_encode(&answer, bytes) <= sizeof(bytes), "the answer grew");
-    }
+    if (kvr_report_answer_decode(data, size, &answer) != KVR_OK)
+        return;
+    length = kvr_report_answer_encode(&answer, bytes);
+    check(length <= sizeof(bytes), "the answer grew");
+    check(kvr_report_answer_decode(bytes, length, &again) == KVR_OK, "the answer decodes again");
+    check(again.acknowledged == answer.acknowledged && again.order_count == answer.order_count,
+          "to as many orders");
+    for (uint32_t i = 0; i < answer.order_count; i++)
+        check(again.orders[i].number == answer.orders[i].number &&
+                  again.orders[i].kind == answer.orders[i].kind &&
+                  strcmp(again.orders[i].request, answer.orders[i].request) == 0,
+              "to the same orders");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,9 +1,10 @@
 /* A source engine and a target engine in one process, on the public library: one request goes layer
  * by layer, and the test knows at every moment what has landed.
  *
- *   pair SOURCE-SOCKET TARGET-SOCKET HOST:PORT none|target [digest]
+ *   pair SOURCE-SOCKET TARGET-SOCKET HOST:PORT none|target|wait [digest]
  *
  * target: the target engine alters a byte of the first layer once that is told to be in.
+ * wait: after the first layer nothing more is ready until standard input ends.
  * digest: the fetch asks for the digest of every write. Prints the two terminal events. Exit 0:
  * they came. */
 #include <poll.h>
@@ -126,7 +127,7 @@ int main(int argc, char **argv)
     struct engine source = {0}, target = {0};
 
     if (argc != 5 && argc != 6) {
-        printf("usage: pair SOURCE-SOCKET TARGET-SOCKET HOST:PORT none|target [digest]\n");
+        printf("usage: pair SOURCE-SOCKET TARGET-SOCKET HOST:PORT none|target|wait [digest]\n");
         return 2;
     }
     if (attach(&source, argv[1], 1) != 0 || attach(&target, argv[2], 2) != 0 ||
@@ -140,6 +141,8 @@ int main(int argc, char **argv)
                 return 1;
         if (layer == 0 && strcmp(argv[4], "target") == 0)
             page(&target, 0, 5)[100] ^= 1;
+        while (layer == 0 && strcmp(argv[4], "wait") == 0 && getchar() != EOF)
+            ;
     }
     while (!target.ended)
         if (!events_take(&target, "target"))

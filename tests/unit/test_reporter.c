@@ -5,6 +5,7 @@
 #include "tests/support/check.h"
 
 #include <ftw.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -279,6 +280,74 @@ static void reporter_tells_facts_and_says_goodbye(void **state)
     scheduler_stop(scheduler);
 }
 
+static void order_answered(void *self, kvr_status status, const struct kvr_report_answer *answer,
+                           const char *detail)
+{
+    (void)answer;
+    (void)detail;
+    atomic_store((_Atomic int *)self, status);
+}
+
+/* Asks until the request is known there. */
+static void give_order(struct scheduler *scheduler, struct order *order)
+{
+    _Atomic int status = KVR_NOT_FOUND;
+
+    for (int i = 0; i < 200 && status == KVR_NOT_FOUND; i++) {
+        status = KVR_AGAIN;
+        assert_int_equal(ingest_order(scheduler->ingest, order, order_answered, &status), KVR_OK);
+        while (status == KVR_AGAIN)
+            nap(1);
+        nap(20);
+    }
+    assert_int_equal(status, KVR_OK);
+}
+
+static uint32_t orders_waiting(struct scheduler *scheduler)
+{
+    struct kvr_order orders[KVR_ORDERS_MAX];
+    uint32_t count;
+
+    assert_true(store_list_orders(scheduler->reader, "decode-0", 1, orders, &count));
+    return count;
+}
+
+/* Nothing else is to be told: the posts that bring it are those of an agent that holds something.
+ */
+static void reporter_brings_orders_until_they_are_taken(void **state)
+{
+    static struct kvr_agent_facts facts;
+    struct kvr_event opened = {.kind = KVR_EVENT_OPENED, .at = 1, .request = "held"};
+    struct order order = {.kind = KVR_ORDER_ABANDON, .request = "held", .attempt = -1};
+    struct kvr_order orders[KVR_ORDERS_MAX];
+    struct scheduler *scheduler = *state;
+    struct kvr_reporter *reporter = open_reporter(scheduler, 1, 0, 0);
+    struct kvr_event_sink sink = kvr_reporter_sink(reporter);
+    uint32_t count = 0;
+
+    facts.role = KVR_ROLE_SOURCE;
+    facts.transfers_live = 1;
+    kvr_reporter_facts(reporter, &facts);
+    sink.emit(sink.self, &opened);
+    give_order(scheduler, &order);
+    scheduler_stop(scheduler); /* it is not forgotten */
+    scheduler_start(scheduler);
+    for (int i = 0; i < 400 && count == 0; i++) {
+        nap(20);
+        count = kvr_reporter_orders(reporter, orders);
+    }
+    assert_int_equal(count, 1);
+    assert_int_equal(orders[0].kind, KVR_ORDER_ABANDON);
+    assert_string_equal(orders[0].request, "held");
+    for (int i = 0; i < 400 && orders_waiting(scheduler) > 0; i++)
+        nap(20);
+    assert_int_equal(orders_waiting(scheduler), 0);
+    nap(1500);
+    assert_int_equal(kvr_reporter_orders(reporter, orders), 0); /* once */
+    kvr_reporter_close(reporter);
+    scheduler_stop(scheduler);
+}
+
 #define WITH_SCHEDULER(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -291,6 +360,7 @@ int main(void)
         WITH_SCHEDULER(reporter_leaves_the_rest_for_its_next_start),
         WITH_SCHEDULER(reporter_drops_the_oldest_past_its_bounds),
         WITH_SCHEDULER(reporter_tells_facts_and_says_goodbye),
+        WITH_SCHEDULER(reporter_brings_orders_until_they_are_taken),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,133 @@
+/* `kvrail abandon` and `kvrail renew`: what an operator asks of a request that no target has come
+ * for. */
+#include <stdio.h>
+
+#include "base/limits.h"
+#include "base/options.h"
+#include "tools/scheduler_get.h"
+#include "tools/tool.h"
+
+#define EXIT_NO_SCHEDULER 75
+#define ANY_ATTEMPT       (UINT32_MAX + 1ull)
+
+struct order_options {
+    char scheduler[272];
+    kvr_ns timeout, lease;
+    uint64_t attempt;
+    struct kvr_option_list requests;
+};
+
+#define COMMON_OPTIONS                                                                             \
+    {.name = "scheduler",                                                                          \
+     .section = "order",                                                                           \
+     .value = "HOST:PORT",                                                                         \
+     .fallback = "127.0.0.1:9470",                                                                 \
+     KVR_OPTION_ADDRESS(struct order_options, scheduler),                                          \
+     .help = "Where the scheduler listens."},                                                      \
+        {.name = "attempt",                                                                        \
+         .section = "order",                                                                       \
+         .fallback = "4294967296",                                                                 \
+         .max = ANY_ATTEMPT,                                                                       \
+         KVR_OPTION_COUNT(struct order_options, attempt),                                          \
+         .help = "Only this attempt of the request; without it every one that is held."},          \
+        {.name = "timeout",                                                                        \
+         .section = "order",                                                                       \
+         .fallback = "5s",                                                                         \
+         .min = 100 * KVR_MS,                                                                      \
+         KVR_OPTION_DURATION(struct order_options, timeout),                                       \
+         .help = "How long to wait for an answer."},
+
+static const struct kvr_option abandon_options[] = {COMMON_OPTIONS};
+static const struct kvr_option renew_options[] = {
+    COMMON_OPTIONS{.name = "lease",
+                   .section = "order",
+                   .fallback = "30s",
+                   .min = KVR_MS,
+                   .max = 3600 * KVR_S,
+                   KVR_OPTION_DURATION(struct order_options, lease),
+                   .help = "How long it is held from now on."},
+};
+
+static const struct kvr_exit_code exit_codes[] = {
+    {EXIT_NO_SCHEDULER, "the scheduler cannot be reached, or cannot write"},
+    {0, NULL},
+};
+
+#define COUNT(options) (sizeof(options) / sizeof((options)[0]))
+
+static const struct kvr_command abandon_command = {
+    .name = "kvrail abandon",
+    .description =
+        "Lets go of a published request that no target has come for and none will: its\n"
+        "source gets its pages back within about a second, as cancelled, long before its\n"
+        "lease ends. A request whose target has come is left alone.",
+    .options = abandon_options,
+    .option_count = COUNT(abandon_options),
+    .arguments = "REQUEST",
+    .arguments_offset = offsetof(struct order_options, requests),
+    .arguments_min = 1,
+    .arguments_max = 1,
+    .exit_codes = exit_codes,
+};
+
+static const struct kvr_command renew_command = {
+    .name = "kvrail renew",
+    .description =
+        "Has a published request held for --lease from now on, because its target comes\n"
+        "later than its lease would end. One whose target has come has no lease.",
+    .options = renew_options,
+    .option_count = COUNT(renew_options),
+    .arguments = "REQUEST",
+    .arguments_offset = offsetof(struct order_options, requests),
+    .arguments_min = 1,
+    .arguments_max = 1,
+    .exit_codes = exit_codes,
+};
+
+static int give(const struct order_options *config, const char *verb)
+{
+    char request[3 * KVR_REQUEST_BYTES + 4], path[sizeof(request) + 96];
+    struct kvr_error error = {0};
+    json_t *answer;
+    size_t used;
+
+    scheduler_escape(config->requests.items[0], request, sizeof(request));
+    used = (size_t)snprintf(path, sizeof(path), "/api/v1/requests/%s/%s?", request, verb);
+    if (config->attempt != ANY_ATTEMPT)
+        used += (size_t)snprintf(path + used, sizeof(path) - used, "attempt=%llu&",
+                                 (unsigned long long)config->attempt);
+    if (config->lease != 0)
+        used += (size_t)snprintf(path + used, sizeof(path) - used, "lease_ms=%llu&",
+                                 (unsigned long long)(config->lease / KVR_MS));
+    path[used - 1] = '\0';
+    answer = scheduler_post(config->scheduler, path, config->timeout, &error);
+    if (answer == NULL) {
+        fprintf(stderr, "kvrail %s: %s: %s\n", verb, config->requests.items[0], error.detail);
+        return error.status == KVR_NOT_FOUND || error.status == KVR_REFUSED ? 1 : EXIT_NO_SCHEDULER;
+    }
+    printf("%lld agent(s) will %s %s within about a second\n",
+           (long long)json_integer_value(json_object_get(answer, "publishes")), verb,
+           config->requests.items[0]);
+    json_decref(answer);
+    return 0;
+}
+
+int tool_abandon_main(int argc, char **argv)
+{
+    struct order_options config = {0};
+    int exit_status;
+
+    if (!kvr_options_load(&abandon_command, argc, argv, &config, &exit_status))
+        return exit_status;
+    return give(&config, "abandon");
+}
+
+int tool_renew_main(int argc, char **argv)
+{
+    struct order_options config = {0};
+    int exit_status;
+
+    if (!kvr_options_load(&renew_command, argc, argv, &config, &exit_status))
+        return exit_status;
+    return give(&config, "renew");
+}

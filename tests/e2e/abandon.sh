@@ -1,0 +1,94 @@
+#!/bin/sh
+# Goal: an operator lets go of a request that no target will fetch, and its source has the pages back
+# long before the lease ends; one whose target has come is left alone; what was asked survives a
+# restart of the scheduler. Method: the example engines publish, and kvrail and curl ask.
+set -eu
+. "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
+need ../examples/example_prefill ../tests/pair
+command -v curl >/dev/null || { echo "there is no curl" >&2; exit 77; }
+publish="$bin/../examples/example_prefill"
+prefill_options="--lease 600s"
+start_all
+
+# ask STATUS TEXT VERB ARGUMENT…: the command ends so, and says that.
+ask() {
+    want=$1 text=$2
+    shift 2
+    verb=$1
+    shift
+    got=0
+    "$bin/kvrail" "$verb" --scheduler "$scheduler" "$@" >"$work/said" 2>&1 || got=$?
+    [ "$got" = "$want" ] || fail "kvrail $verb $*: status $got, not $want: $(cat "$work/said")"
+    grep -qF -- "$text" "$work/said" || fail "kvrail $verb $*: no '$text' in: $(cat "$work/said")"
+}
+
+# state REQUEST WORD [SECONDS]: until the scheduler says that of the newest transfer of the request.
+state() {
+    tries=0
+    until curl -s "http://$scheduler/api/v1/transfers?limit=1&request=$1" >"$work/body" &&
+        grep -qF -- "$2" "$work/body"; do
+        tries=$((tries + 1))
+        [ $tries -le $((${3:-20} * 10 * patience)) ] || fail "$1 is not $2: $(cat "$work/body")"
+        sleep 0.1
+    done
+}
+
+# gone PID: that engine has got its terminal event and ended.
+gone() {
+    tries=0
+    while kill -0 "$1" 2>/dev/null; do
+        tries=$((tries + 1))
+        [ $tries -le $((200 * patience)) ] || fail "the source was not told that its pages are free"
+        sleep 0.1
+    done
+}
+
+# ---- let go
+start held "$publish" "$work/source.sock" held/one
+held_pid=$started
+state held/one '"state":"opened"'
+asked_at=$(date +%s%N)
+ask 0 '1 agent(s) will abandon held/one' abandon held/one
+gone "$held_pid"
+echo "freed $((($(date +%s%N) - asked_at) / 1000000)) ms after the call"
+grep -q 'source_free: cancelled' "$work/held.log" || fail "it ended so: $(cat "$work/held.log")"
+state held/one '"state":"cancelled"'
+grep -q 'the scheduler abandoned it' "$work/body" || fail "nobody says why: $(cat "$work/body")"
+ask 1 'ended already: it is cancelled' abandon held/one
+ask 1 'no such request is known' abandon nobody
+
+# ---- the lease is what the operator says: here it ends sooner
+start renewed "$publish" "$work/source.sock" renewed
+renewed_pid=$started
+state renewed '"state":"opened"'
+ask 0 '1 agent(s) will renew renewed' renew --attempt 0 --lease 1s renewed
+gone "$renewed_pid"
+state renewed '"state":"expired"'
+
+# ---- what was asked is not forgotten by a scheduler that is killed before the agent has heard it
+start kept "$publish" "$work/source.sock" kept
+kept_pid=$started
+state kept '"state":"opened"'
+kill -STOP "$prefill_pid"
+ask 0 '1 agent(s) will abandon kept' abandon kept
+kill -9 "$scheduler_pid"
+wait "$scheduler_pid" 2>/dev/null || true
+start_scheduler
+kill -CONT "$prefill_pid"
+gone "$kept_pid"
+state kept '"state":"cancelled"'
+
+# ---- a target that has come is left alone
+mkfifo "$work/go"
+"$bin/../tests/pair" "$work/source.sock" "$work/target.sock" "$source_agent" wait \
+    <"$work/go" >"$work/pair.log" 2>&1 &
+pair_pid=$!
+started_pids="$started_pids $pair_pid"
+exec 9>"$work/go"
+state pair '"state":"first_land"'
+ask 1 'a target has come for this request (decode-0)' abandon pair
+ask 1 'a target has come for this request (decode-0)' renew pair
+exec 9>&-
+wait "$pair_pid" || fail "the pair ended badly: $(cat "$work/pair.log")"
+grep -q '^target done ok' "$work/pair.log" || fail "the pair ended so: $(cat "$work/pair.log")"
+echo "e2e.abandon: passed"
