@@ -49,8 +49,8 @@ static const struct kvr_exit_code exit_codes[] = {
 static const struct kvr_command command = {
     .name = "kvrail status",
     .description =
-        "Shows the agents, their rails and the latest transfers, as the scheduler knows\n"
-        "them, and says what is odd.",
+        "Shows the agents, their rails, the latest transfers and what is held for a target that\n"
+        "has not come, as the scheduler knows them, and says what is odd.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .exit_codes = exit_codes,
@@ -67,24 +67,25 @@ static json_t *fetch(const struct status_options *config, const char *path, cons
     return array;
 }
 
-static void show(const struct status_options *config, json_t *agents, json_t *transfers)
+static void show(const struct status_options *config, json_t *agents, json_t *transfers,
+                 json_t *opened)
 {
-    json_t *both;
+    json_t *all;
 
     if (!config->json) {
-        status_print(agents, transfers, stdout);
+        status_print(agents, transfers, opened, stdout);
         return;
     }
-    both = json_pack("{s:O, s:O}", "agents", agents, "transfers", transfers);
-    json_dumpf(both, stdout, JSON_INDENT(2));
+    all = json_pack("{s:O, s:O, s:O}", "agents", agents, "transfers", transfers, "opened", opened);
+    json_dumpf(all, stdout, JSON_INDENT(2));
     putchar('\n');
-    json_decref(both);
+    json_decref(all);
 }
 
 int tool_status_main(int argc, char **argv)
 {
     struct status_options config = {0};
-    json_t *agents = NULL, *transfers = NULL;
+    json_t *agents = NULL, *transfers = NULL, *opened = NULL;
     int exit_status;
     char path[64];
 
@@ -94,10 +95,13 @@ int tool_status_main(int argc, char **argv)
     agents = fetch(&config, "/api/v1/agents", "agents");
     if (agents != NULL)
         transfers = fetch(&config, path, "transfers");
-    exit_status = transfers != NULL ? 0 : EXIT_NO_SCHEDULER;
+    if (transfers != NULL)
+        opened = fetch(&config, "/api/v1/transfers?state=opened&limit=500", "transfers");
+    exit_status = opened != NULL ? 0 : EXIT_NO_SCHEDULER;
     if (exit_status == 0)
-        show(&config, agents, transfers);
+        show(&config, agents, transfers, opened);
     json_decref(agents);
     json_decref(transfers);
+    json_decref(opened);
     return exit_status;
 }

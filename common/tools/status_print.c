@@ -91,6 +91,35 @@ static void print_transfers(const json_t *transfers, FILE *stream)
         fprintf(stream, "no transfer has been reported yet\n");
 }
 
+/* A source has its pages in it, and nobody has asked for them. */
+static bool is_held(const json_t *transfer)
+{
+    return strcmp(text_of(transfer, "state"), "opened") == 0 &&
+           strcmp(text_of(json_object_get(transfer, "source"), "agent"), "-") != 0 &&
+           strcmp(text_of(json_object_get(transfer, "target"), "agent"), "-") == 0;
+}
+
+/* Of all that are opened, which are few, and not only of the latest. */
+static void print_held(const json_t *opened, FILE *stream)
+{
+    bool any = false;
+    size_t index;
+    json_t *transfer;
+
+    json_array_foreach(opened, index, transfer)
+    {
+        if (!is_held(transfer))
+            continue;
+        if (!any)
+            fprintf(stream, "\nHeld without a target (kvrail abandon lets go of one):\n");
+        any = true;
+        fprintf(stream, "  %s, attempt %.0f: held for %.0f s without a target, at %s\n",
+                text_of(transfer, "request"), number_of(transfer, "attempt"),
+                number_of(transfer, "age_seconds"),
+                text_of(json_object_get(transfer, "source"), "agent"));
+    }
+}
+
 /* ---- what is odd ---------------------------------------------------------------------------- */
 
 /* Counters that stay 0 where all is well, or have a reason that somebody should know. */
@@ -146,7 +175,7 @@ static int print_odd_transfer(const json_t *transfer, FILE *stream)
     bool live = json_is_true(json_object_get(transfer, "live"));
     double age = number_of(transfer, "age_seconds");
 
-    if (live && age > OLD_SECONDS) {
+    if (live && age > OLD_SECONDS && !is_held(transfer)) {
         fprintf(stream, "  %s has been %s for %.0f s\n", text_of(transfer, "request"),
                 text_of(transfer, "state"), age);
         return 1;
@@ -159,7 +188,7 @@ static int print_odd_transfer(const json_t *transfer, FILE *stream)
     return 1;
 }
 
-void status_print(const json_t *agents, const json_t *transfers, FILE *stream)
+void status_print(const json_t *agents, const json_t *transfers, const json_t *opened, FILE *stream)
 {
     size_t index;
     json_t *item;
@@ -169,6 +198,7 @@ void status_print(const json_t *agents, const json_t *transfers, FILE *stream)
     if (json_array_size(agents) > 0)
         print_rails(agents, stream);
     print_transfers(transfers, stream);
+    print_held(opened, stream);
     fprintf(stream, "\nWhat is odd:\n");
     json_array_foreach(agents, index, item) odd += print_odd_agent(item, stream);
     json_array_foreach(transfers, index, item) odd += print_odd_transfer(item, stream);

@@ -85,7 +85,8 @@ struct why_advice why_live(const char *state, bool source_opened, bool target_op
     if (strcmp(state, "opened") == 0 && !target_opened)
         return (struct why_advice){
             "the source holds the pages, and no target has asked for them",
-            "see whether the router has told a decode engine; the lease ends it otherwise"};
+            "see whether the router has told a decode engine; the lease ends it otherwise, or at "
+            "once kvrail abandon"};
     for (size_t i = 0; i < sizeof(live) / sizeof(live[0]); i++) {
         if (strcmp(live[i].state, state) == 0)
             return live[i].advice;

@@ -47,12 +47,16 @@ gone() {
 start held "$publish" "$work/source.sock" held/one
 held_pid=$started
 state held/one '"state":"opened"'
+"$bin/kvrail" status --scheduler "$scheduler" >"$work/said"
+grep -q 'held/one, attempt 0: held for [0-9]* s without a target, at prefill-0' "$work/said" ||
+    fail "status does not name what is held: $(cat "$work/said")"
 asked_at=$(date +%s%N)
 ask 0 '1 agent(s) will abandon held/one' abandon held/one
 gone "$held_pid"
 echo "freed $((($(date +%s%N) - asked_at) / 1000000)) ms after the call"
 grep -q 'source_free: cancelled' "$work/held.log" || fail "it ended so: $(cat "$work/held.log")"
 state held/one '"state":"cancelled"'
+"$bin/kvrail" status --scheduler "$scheduler" | grep -q 'held for' && fail "status still holds it"
 grep -q 'the scheduler abandoned it' "$work/body" || fail "nobody says why: $(cat "$work/body")"
 ask 1 'ended already: it is cancelled' abandon held/one
 ask 1 'no such request is known' abandon nobody
