@@ -172,7 +172,8 @@ static void deliver_run(struct sim_world *world, const struct sim_event *event)
         count = (size_t)(from->limit - from->arrived);
     from->arrived += count;
     if (to->life == to->agent->life) {
-        if (count > 0)
+        /* What an older connection still carries may come after what a newer one brought. */
+        if (count > 0 && packet->sent_at > to->agent->heard_at[from->agent->number])
             to->agent->heard_at[from->agent->number] = packet->sent_at;
         bytes_give(connection, (uint32_t)event->a, packet->data, count);
         if (packet->bytes == 0)
