@@ -49,7 +49,7 @@ static bool layer_shared(struct inbound *inbound, const struct fetch *fetch,
     for (uint32_t i = 0; i < fetch->transfer_count; i++) {
         const struct transfer *other = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
 
-        if (other == transfer)
+        if (other == transfer || KVR_MUTANT(layer_in_by_half))
             continue;
         if (other == NULL || other->remote == NULL)
             return true;
@@ -234,7 +234,7 @@ void transfer_settle(struct inbound *inbound, kvr_ns now, struct transfer *trans
     if (salvaged < fetch->salvage_end)
         fetch->salvage_end = salvaged;
     fetch->settled_count++;
-    if (fetch->settled_count == fetch->transfer_count)
+    if (fetch->settled_count == fetch->transfer_count || KVR_MUTANT(done_with_first_source))
         fetch_end(inbound, fetch);
     if (transfer->landing != NULL) {
         transfer->state = T_CLOSING;

@@ -14,6 +14,7 @@
 #define KVR_MUTANT_LIST(X)                                                                         \
     X(terminal_told_twice, "rule 1: exactly one terminal event")                                   \
     X(salvage_of_a_part, "rule 1: a failed fetch calls right only what is in every layer")         \
+    X(done_with_first_source, "rule 1: the last source of a fetch to settle ends it")              \
     X(source_free_before_completion, "rule 2: SOURCE_FREE waits for every accepted post")          \
     X(second_posting_without_missing, "rule 3: only MISSING permits a second posting")             \
     X(done_while_tainted, "rule 3: tainted transfers wait until every epoch is quiet")             \
@@ -24,6 +25,7 @@
     X(slot_reused_at_once, "rule 5: slots are reused oldest first, after the fence")               \
     X(done_one_chunk_early, "rule 6: DONE needs all bits")                                         \
     X(done_without_tail, "rule 6: DONE needs TAIL")                                                \
+    X(layer_in_by_half, "rule 6: a layer is in when every source has given its heads")             \
     X(digest_not_compared, "rule 6: DONE needs the digest, where asked")                           \
     X(no_fence_after_death, "rule 7: a peer that is dead is fenced")                               \
     X(closed_before_it_stops, "rule 7: an epoch is closed once its endpoint has stopped")          \

@@ -1,5 +1,6 @@
 /* What must hold whenever a card touches memory, and whenever an engine is told something. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "tools/sim_world.h"
 
@@ -57,13 +58,29 @@ static void on_read(void *self, const struct kvr_sim_access *access)
                      engine->number);
             return;
         }
-        done += sim_page_bytes(world) - place.offset;
+        done += engine->page_bytes - place.offset;
     }
 }
 
 static bool away_for_long(const struct sim_agent *agent)
 {
     return agent->stopped_until - agent->stopped_at > SIM_SILENCE_NS / 2;
+}
+
+/* Bits, one for geometry.page_tokens tokens: of which these bytes of a page hold some. */
+static uint64_t grains_of(const struct sim_engine *engine, const struct sim_place *place,
+                          uint32_t logical, uint32_t byte_count)
+{
+    const struct sim_geometry *geometry = &engine->world->geometry;
+    uint64_t grains = 0;
+
+    for (uint32_t at = 0; at < byte_count; at += geometry->head_bytes) {
+        uint32_t token, word;
+
+        sim_page_token(engine, place->offset + at, &token, &word);
+        grains |= UINT64_C(1) << (logical * engine->page_tokens + token) / geometry->page_tokens;
+    }
+    return grains;
 }
 
 static void page_lands(struct sim_world *world, struct sim_engine *engine,
@@ -73,30 +90,28 @@ static void page_lands(struct sim_world *world, struct sim_engine *engine,
     struct sim_publish *publish;
     struct sim_fetch *fetch;
     int request = owner.user > 0 ? (int)(owner.user - 1) / SIM_USERS : -1;
-    uint64_t token_end;
+    uint64_t grains;
 
     if (!lent(sim_user_of(world, owner.user, &publish, &fetch)) || fetch == NULL) {
         sim_fail(world, request, "a write lands on page %u of engine %u, which was handed back",
                  place->page, engine->number);
         return;
     }
-    if (owner.logical < fetch->skip / world->geometry.page_tokens) {
+    if (owner.logical < fetch->skip / engine->page_tokens) {
         sim_fail(world, request, "a write lands on logical page %u, which is skipped",
                  owner.logical);
         return;
     }
-    if (fetch->layer_in[place->layer] >> owner.logical & 1) {
+    grains = grains_of(engine, place, owner.logical, byte_count);
+    if ((fetch->layer_in[place->layer] & grains) != 0) {
         sim_fail(world, request, "a write lands on page %u of layer %u, which was told to be in",
                  owner.logical, place->layer);
         return;
     }
     if (away_for_long(engine->agent) && world->now < engine->agent->stopped_until)
-        fetch->away[place->layer] |= UINT64_C(1) << owner.logical;
-    token_end = fetch->publish != NULL
-                    ? fetch->publish->segments[fetch->publish->segment_count - 1].token_end
-                    : UINT64_MAX;
-    if (!sim_content_right(world, fetch->user.key, place, owner.logical, bytes, byte_count,
-                           token_end))
+        fetch->away[place->layer] |= grains;
+    if (!sim_content_right(engine, fetch->user.key, place, owner.logical, bytes, byte_count, 0,
+                           sim_publish_end(fetch->publishes[0])))
         sim_fail(world, request, "wrong bytes land on logical page %u of layer %u", owner.logical,
                  place->layer);
 }
@@ -106,7 +121,6 @@ static void on_land(void *self, const struct kvr_sim_access *access)
     struct sim_world *world = self;
     const uint8_t *address = access->address;
     struct sim_engine *engine = engine_of(access->host, address);
-    uint32_t page_bytes = sim_page_bytes(world);
 
     for (uint64_t done = 0; done < access->bytes && !world->failed;) {
         struct sim_place place;
@@ -119,7 +133,7 @@ static void on_land(void *self, const struct kvr_sim_access *access)
                      engine != NULL ? (int)engine->number : -1, done, access->bytes);
             return;
         }
-        count = smaller(page_bytes - place.offset, access->bytes - done);
+        count = smaller(engine->page_bytes - place.offset, access->bytes - done);
         page_lands(world, engine, &place, access->incoming + done, count);
         done += count;
     }
@@ -150,8 +164,8 @@ static void on_corrupted(void *self, const struct kvr_sim_access *access)
     if (fetch == NULL)
         return;
     fetch->corrupt = true;
-    if (fetch->publish != NULL)
-        fetch->publish->disturbed = true;
+    for (uint32_t i = 0; i < fetch->source_count; i++)
+        fetch->publishes[i]->disturbed = true;
 }
 
 static void on_wake(void *self, void *host)
@@ -192,29 +206,50 @@ struct kvr_sim_hooks sim_check_hooks(struct sim_world *world)
 static bool tokens_right(const struct sim_fetch *fetch, uint32_t layer, uint64_t token_first,
                          uint64_t token_end)
 {
-    const struct sim_world *world = fetch->request->world;
-    uint32_t page_tokens = world->geometry.page_tokens;
+    const struct sim_engine *engine = fetch->user.engine;
+    uint32_t part_count = engine->world->geometry.part_count, page_tokens = engine->page_tokens;
     struct sim_place place = {.layer = layer};
 
     for (uint64_t page = token_first / page_tokens; page * page_tokens < token_end; page++) {
         place.page = fetch->user.pages[page];
-        for (place.part = 0; place.part < world->geometry.part_count; place.part++)
-            if (!sim_content_right(world, fetch->user.key, &place, (uint32_t)page,
-                                   sim_engine_address(fetch->user.engine, &place),
-                                   sim_page_bytes(world), token_end))
+        for (place.part = 0; place.part < part_count; place.part++)
+            if (!sim_content_right(engine, fetch->user.key, &place, (uint32_t)page,
+                                   sim_engine_address(engine, &place), engine->page_bytes,
+                                   token_first, token_end))
                 return false;
     }
     return true;
 }
 
+static bool holds(const struct sim_engine *engine, uint32_t layer)
+{
+    return layer >= engine->share.layer_first &&
+           layer - engine->share.layer_first < engine->share.layer_count;
+}
+
+/* Rule 11: what landed in an absence may have been copied from pages that their source has taken
+ * back. */
+static void check_away(const struct sim_fetch *fetch, uint32_t layer)
+{
+    const struct sim_agent *agent = fetch->user.engine->agent;
+
+    for (uint32_t i = 0; i < fetch->source_count; i++) {
+        const struct sim_engine *source = fetch->publishes[i]->user.engine;
+
+        if (holds(source, layer) && away_for_long(agent) &&
+            agent->heard_at[source->agent->number] < agent->stopped_until)
+            sim_fail(agent->world, (int)fetch->request->number,
+                     "layer %u landed in an absence, and is told before its source answers", layer);
+    }
+}
+
 void sim_check_layer(struct sim_fetch *fetch, const struct kvr_notice *notice)
 {
     struct sim_world *world = fetch->request->world;
-    const struct sim_agent *agent = fetch->user.engine->agent;
-    uint32_t page_tokens = world->geometry.page_tokens, layer = notice->layer_first;
+    uint32_t grain = world->geometry.page_tokens, layer = notice->layer_first;
     int request = (int)fetch->request->number;
 
-    if (layer >= world->geometry.layers || notice->layer_count != 1 ||
+    if (!holds(fetch->user.engine, layer) || notice->layer_count != 1 ||
         notice->token_first < fetch->skip || notice->token_end > fetch->tokens ||
         notice->token_first >= notice->token_end) {
         sim_fail(world, request,
@@ -226,48 +261,70 @@ void sim_check_layer(struct sim_fetch *fetch, const struct kvr_notice *notice)
         sim_fail(world, request,
                  "layer %u is told to be in for tokens %" PRIu64 " to %" PRIu64 ", but it is not",
                  layer, notice->token_first, notice->token_end);
-    for (uint64_t page = notice->token_first / page_tokens; page * page_tokens < notice->token_end;
-         page++) {
-        if (fetch->layer_in[layer] >> page & 1)
-            sim_fail(world, request, "layer %u, page %" PRIu64 " is told to be in twice", layer,
-                     page);
-        fetch->layer_in[layer] |= UINT64_C(1) << page;
-        /* Rule 11: it may have been copied from pages that their source has taken back. */
-        if (fetch->away[layer] >> page & 1 && away_for_long(agent) &&
-            agent->heard_at[fetch->source->agent->number] < agent->stopped_until)
-            sim_fail(world, request,
-                     "layer %u landed in an absence, and is told before its source answers", layer);
+    for (uint64_t i = notice->token_first / grain; i * grain < notice->token_end; i++) {
+        if (fetch->layer_in[layer] >> i & 1)
+            sim_fail(world, request, "layer %u, token %" PRIu64 " is told to be in twice", layer,
+                     i * grain);
+        fetch->layer_in[layer] |= UINT64_C(1) << i;
+        if (fetch->away[layer] >> i & 1)
+            check_away(fetch, layer);
     }
+}
+
+const struct sim_publish *sim_tail_of(const struct sim_fetch *fetch)
+{
+    for (uint32_t i = 0; i < fetch->source_count; i++)
+        if (fetch->publishes[i]->has_tail)
+            return fetch->publishes[i];
+    return NULL;
+}
+
+void sim_check_tail(struct sim_fetch *fetch, const struct kvr_notice *notice)
+{
+    const struct sim_publish *from = sim_tail_of(fetch);
+
+    if (fetch->tail_seen || from == NULL || notice->payload_bytes != from->tail_bytes ||
+        (notice->payload_bytes > 0 &&
+         memcmp(notice->payload, from->tail, notice->payload_bytes) != 0))
+        sim_fail(fetch->request->world, (int)fetch->request->number,
+                 "a tail that is not the source's");
+    fetch->tail_seen = true;
+}
+
+/* Every layer was told to be in by itself. Where several sources gave heads of it, or one of them
+ * was not known yet, only the end tells. */
+static void check_told(const struct sim_fetch *fetch, uint32_t layer, uint64_t token_end)
+{
+    uint32_t grain = fetch->request->world->geometry.page_tokens;
+
+    if (fetch->failing_seen || fetch->source_count > 1)
+        return;
+    for (uint64_t i = fetch->skip / grain; i * grain < token_end; i++)
+        if (!(fetch->layer_in[layer] >> i & 1))
+            sim_fail(fetch->request->world, (int)fetch->request->number,
+                     "done, but layer %u was never told to be in", layer);
 }
 
 /* DONE was told. */
 void sim_check_end(struct sim_fetch *fetch, uint64_t token_end)
 {
     struct sim_world *world = fetch->request->world;
-    const struct sim_publish *publish = fetch->publish;
+    const struct kvr_share *share = &fetch->user.engine->share;
+    uint64_t published = sim_publish_end(fetch->publishes[0]);
     int request = (int)fetch->request->number;
-    uint64_t published;
 
-    if (publish == NULL) {
-        sim_fail(world, request, "done, but nobody published");
-        return;
-    }
-    published = publish->segments[publish->segment_count - 1].token_end;
     if (token_end != (published < fetch->tokens ? published : fetch->tokens))
         sim_fail(world, request, "done with %" PRIu64 " tokens instead of %" PRIu64, token_end,
                  published);
-    if (publish->has_tail != fetch->tail_seen)
+    if ((sim_tail_of(fetch) != NULL) != fetch->tail_seen)
         sim_fail(world, request, "done without its tail");
-    for (uint32_t layer = 0; layer < world->geometry.layers && fetch->skip < token_end; layer++) {
-        uint32_t page_tokens = world->geometry.page_tokens;
-
+    for (uint32_t layer = share->layer_first;
+         layer < share->layer_first + share->layer_count && fetch->skip < token_end; layer++) {
         if (fetch->layers_missing >> layer & 1)
             continue;
         if (!tokens_right(fetch, layer, fetch->skip, token_end))
             sim_fail(world, request, "done, but bytes of layer %u are not the source's", layer);
-        for (uint64_t page = fetch->skip / page_tokens; page * page_tokens < token_end; page++)
-            if (!fetch->failing_seen && !(fetch->layer_in[layer] >> page & 1))
-                sim_fail(world, request, "done, but layer %u was never told to be in", layer);
+        check_told(fetch, layer, token_end);
     }
 }
 
@@ -275,6 +332,7 @@ void sim_check_end(struct sim_fetch *fetch, uint64_t token_end)
 void sim_check_salvage(struct sim_fetch *fetch, uint64_t token_first, uint64_t token_end)
 {
     struct sim_world *world = fetch->request->world;
+    const struct kvr_share *share = &fetch->user.engine->share;
     int request = (int)fetch->request->number;
 
     if (token_first < fetch->skip || token_first > token_end || token_end != fetch->tokens) {
@@ -283,9 +341,8 @@ void sim_check_salvage(struct sim_fetch *fetch, uint64_t token_first, uint64_t t
                  token_first, token_end, fetch->tokens);
         return;
     }
-    if (token_first > fetch->skip && fetch->publish == NULL)
-        sim_fail(world, request, "nobody published, and something is right");
-    for (uint32_t layer = 0; layer < world->geometry.layers && token_first > fetch->skip; layer++)
+    for (uint32_t layer = share->layer_first;
+         layer < share->layer_first + share->layer_count && token_first > fetch->skip; layer++)
         if (!(fetch->layers_missing >> layer & 1) && !fetch->corrupt &&
             !tokens_right(fetch, layer, fetch->skip, token_first))
             sim_fail(world, request, "it failed, and bytes of layer %u that are right are not",
@@ -308,6 +365,48 @@ static kvr_ns grace(const struct sim_world *world)
     return SIM_SILENCE_NS + SIM_QUIET_NS + SIM_RAILS * recycle + KVR_S + bytes;
 }
 
+static bool gives_to(const struct sim_publish *publish, const struct sim_fetch *fetch)
+{
+    for (uint32_t i = 0; i < fetch->source_count; i++)
+        if (fetch->publishes[i] == publish)
+            return true;
+    return false;
+}
+
+/* When the last consumer of a publish is settled, or has not come. */
+static kvr_ns consumers_due(const struct sim_publish *publish)
+{
+    const struct sim_request *request = publish->request;
+    kvr_ns due = 0, lease = publish->user.asked_at + publish->lease_ns;
+
+    for (uint32_t i = 0; i < request->fetch_count; i++) {
+        const struct sim_fetch *fetch = &request->fetches[i];
+
+        if (gives_to(publish, fetch) && fetch->user.accepted)
+            due = later(due, fetch->user.ended_at);
+        if (!gives_to(publish, fetch) || !fetch->user.accepted || fetch->source_count > 1)
+            due = later(due, lease); /* a fetch may have been accepted by another rank only */
+    }
+    return due;
+}
+
+/* A fetch of which one source has come waits for the other until its deadline, and whoever needs
+ * the slots that it holds waits as long. */
+static kvr_ns halves_due(const struct sim_world *world)
+{
+    kvr_ns due = 0;
+
+    for (uint32_t r = 0; r < world->request_count; r++) {
+        for (uint32_t i = 0; i < world->requests[r].fetch_count; i++) {
+            const struct sim_fetch *fetch = &world->requests[r].fetches[i];
+
+            if (fetch->source_count > 1 && fetch->user.open)
+                due = later(due, fetch->user.ended ? fetch->user.ended_at : fetch->deadline);
+        }
+    }
+    return due;
+}
+
 void sim_check_time(const struct sim_request *request, const struct sim_publish *publish,
                     const struct sim_fetch *fetch)
 {
@@ -315,12 +414,11 @@ void sim_check_time(const struct sim_request *request, const struct sim_publish 
     kvr_ns due =
         later(later(world->last_injection, world->asked_at), kvr_sim_net_busy_until(world->net));
 
+    due = later(due, halves_due(world));
     if (fetch != NULL && !fetch->user.accepted)
         due = later(due, fetch->deadline); /* of the other side, or of slots */
-    for (uint32_t i = 0; publish != NULL && i < request->fetch_count; i++)
-        due = later(due, request->fetches[i].publish == publish && request->fetches[i].user.accepted
-                             ? request->fetches[i].user.ended_at
-                             : publish->user.asked_at + publish->lease_ns);
+    if (publish != NULL)
+        due = later(due, consumers_due(publish));
     due += grace(world);
     if (world->now > due)
         sim_fail(world, (int)request->number, "a %s ends %" PRIu64 " ms later than it may",

@@ -19,40 +19,45 @@ uint64_t sim_key(const struct sim_request *request, uint64_t generation)
 void sim_content_fill(struct sim_publish *publish, uint32_t layer, uint64_t token_first,
                       uint64_t token_end)
 {
-    const struct sim_world *world = publish->request->world;
-    const struct sim_geometry *geometry = &world->geometry;
+    const struct sim_engine *engine = publish->user.engine;
+    uint32_t part_count = engine->world->geometry.part_count;
     struct sim_place place = {.layer = layer};
 
-    for (uint64_t token = token_first; token < token_end; token++) {
-        place.page = publish->user.pages[token / geometry->page_tokens];
-        place.offset = (uint32_t)(token % geometry->page_tokens) * geometry->token_bytes;
-        for (place.part = 0; place.part < geometry->part_count; place.part++) {
-            uint8_t *bytes = sim_engine_address(publish->user.engine, &place);
+    for (uint64_t first = token_first / engine->page_tokens * engine->page_tokens;
+         first < token_end; first += engine->page_tokens) {
+        place.page = publish->user.pages[first / engine->page_tokens];
+        for (place.part = 0; place.part < part_count; place.part++) {
+            uint8_t *bytes = sim_engine_address(engine, &place);
 
-            for (uint32_t word = 0; word < geometry->token_bytes / 8; word++) {
-                uint64_t value = word_of(publish->user.key, layer, place.part, token, word);
+            for (uint32_t offset = 0; offset < engine->page_bytes; offset += 8) {
+                uint32_t token, word;
+                uint64_t value;
 
-                memcpy(bytes + (size_t)word * 8, &value, 8);
+                sim_page_token(engine, offset, &token, &word);
+                if (first + token < token_first || first + token >= token_end)
+                    continue;
+                value = word_of(publish->user.key, layer, place.part, first + token, word);
+                memcpy(bytes + offset, &value, 8);
             }
         }
     }
 }
 
-bool sim_content_right(const struct sim_world *world, uint64_t key, const struct sim_place *place,
+bool sim_content_right(const struct sim_engine *engine, uint64_t key, const struct sim_place *place,
                        uint32_t logical, const uint8_t *bytes, uint32_t byte_count,
-                       uint64_t token_end)
+                       uint64_t token_first, uint64_t token_end)
 {
-    const struct sim_geometry *geometry = &world->geometry;
+    uint64_t page_first = (uint64_t)logical * engine->page_tokens;
 
     assert(place->offset % 8 == 0 && byte_count % 8 == 0);
     for (uint32_t at = 0; at < byte_count; at += 8) {
-        uint32_t offset = place->offset + at;
-        uint64_t token = (uint64_t)logical * geometry->page_tokens + offset / geometry->token_bytes;
-        uint64_t value =
-            word_of(key, place->layer, place->part, token, offset % geometry->token_bytes / 8);
+        uint32_t token, word;
+        uint64_t value;
 
-        if (token >= token_end)
-            return true;
+        sim_page_token(engine, place->offset + at, &token, &word);
+        if (page_first + token < token_first || page_first + token >= token_end)
+            continue;
+        value = word_of(key, place->layer, place->part, page_first + token, word);
         if (memcmp(bytes + at, &value, 8) != 0)
             return false;
     }

@@ -30,8 +30,8 @@ static void layout_choose(struct sim_engine *engine, uint32_t number, uint32_t l
     const struct sim_geometry *geometry = &engine->world->geometry;
     struct kvr_rng *rng = &engine->world->rng;
     struct kvr_region_layout *layout = &engine->layouts[number];
-    uint64_t page_bytes = sim_page_bytes(engine->world);
-    uint64_t step = page_bytes + (kvr_rng_percent(rng, 30) ? 8 * kvr_rng_between(rng, 1, 4) : 0);
+    uint64_t step =
+        engine->page_bytes + (kvr_rng_percent(rng, 30) ? 8 * kvr_rng_between(rng, 1, 4) : 0);
 
     *layout = (struct kvr_region_layout){
         .region = 100 + number,
@@ -39,13 +39,14 @@ static void layout_choose(struct sim_engine *engine, uint32_t number, uint32_t l
         .layer_count = layer_count,
         .part_count = geometry->part_count,
         .replicated = geometry->parts[0] == KVR_PART_MLA,
-        .head_count = geometry->heads,
-        .page_tokens = geometry->page_tokens,
+        .head_first = engine->share.head_first,
+        .head_count = engine->share.head_count,
+        .page_tokens = engine->page_tokens,
         .page_count = engine->page_count,
         .base = 8 * kvr_rng_below(rng, 8),
-        .token_stride = geometry->token_bytes,
-        .head_stride = geometry->token_bytes / geometry->heads,
-        .head_bytes = geometry->token_bytes / geometry->heads,
+        .token_stride = (engine->heads_outer ? 1 : engine->share.head_count) * geometry->head_bytes,
+        .head_stride = (engine->heads_outer ? engine->page_tokens : 1) * geometry->head_bytes,
+        .head_bytes = geometry->head_bytes,
     };
     memcpy(layout->parts, geometry->parts, sizeof(geometry->parts));
     if (kvr_rng_percent(rng, 60)) { /* a tensor a layer and part */
@@ -65,11 +66,27 @@ static void layout_choose(struct sim_engine *engine, uint32_t number, uint32_t l
     memset(engine->memory[number], 0xee, layout->bytes);
 }
 
+/* What the rank holds of the model, and how a page of it looks. */
+static void share_set(struct sim_engine *engine)
+{
+    const struct sim_geometry *geometry = &engine->world->geometry;
+    const struct sim_side *side = engine->agent->source ? &geometry->source : &geometry->target;
+    struct kvr_error error;
+
+    if (kvr_share_of_rank(&engine->rank, 0, geometry->layers, geometry->heads, &engine->share,
+                          &error) != KVR_OK)
+        sim_fail(engine->world, -1, "engine %u: %s", engine->number, error.detail);
+    engine->page_tokens = side->page_tokens;
+    engine->heads_outer = side->heads_outer;
+    engine->page_bytes = side->page_tokens * engine->share.head_count * geometry->head_bytes;
+}
+
 struct sim_engine *sim_engine_new(struct sim_world *world, struct sim_agent *agent,
-                                  const struct sim_engine *before)
+                                  const struct kvr_rank *rank)
 {
     struct sim_engine *engine = &world->engines[world->engine_count];
     struct kvr_rng *rng = &world->rng;
+    uint32_t layer, layer_end;
 
     assert(world->engine_count < SIM_ENGINES);
     engine->world = world;
@@ -77,15 +94,13 @@ struct sim_engine *sim_engine_new(struct sim_world *world, struct sim_agent *age
     engine->number = world->engine_count++;
     engine->alive = true;
     engine->released = true; /* until it attaches */
-    engine->rank = (struct kvr_rank){.generation = 1, .tp_size = 1, .pp_size = 1};
-    memset(engine->rank.engine.bytes, (int)engine->number + 1, 16);
-    if (before != NULL) {
-        engine->rank = before->rank;
-        engine->rank.generation++;
-    }
+    engine->rank = *rank;
+    share_set(engine);
     engine->page_count = (uint32_t)kvr_rng_between(rng, SIM_PAGES / 2, SIM_PAGES);
-    for (uint32_t layer = 0; layer < world->geometry.layers; engine->region_count++) {
-        uint32_t left = world->geometry.layers - layer;
+    layer = engine->share.layer_first;
+    layer_end = layer + engine->share.layer_count;
+    for (; layer < layer_end; engine->region_count++) {
+        uint32_t left = layer_end - layer;
         uint32_t count = kvr_rng_percent(rng, 60) ? left : (uint32_t)kvr_rng_between(rng, 1, left);
 
         layout_choose(engine, engine->region_count, layer, count);
@@ -275,7 +290,6 @@ static void notice_source(struct sim_publish *publish, const struct kvr_notice *
 
 static void notice_target(struct sim_fetch *fetch, const struct kvr_notice *notice)
 {
-    struct sim_world *world = fetch->request->world;
     struct sim_user *user = &fetch->user;
 
     switch (notice->kind) {
@@ -283,12 +297,7 @@ static void notice_target(struct sim_fetch *fetch, const struct kvr_notice *noti
         sim_check_layer(fetch, notice);
         break;
     case KVR_NOTICE_TAIL_IN:
-        if (fetch->tail_seen || fetch->publish == NULL ||
-            notice->payload_bytes != fetch->publish->tail_bytes ||
-            (notice->payload_bytes > 0 &&
-             memcmp(notice->payload, fetch->publish->tail, notice->payload_bytes) != 0))
-            sim_fail(world, (int)fetch->request->number, "a tail that is not the source's");
-        fetch->tail_seen = true;
+        sim_check_tail(fetch, notice);
         break;
     case KVR_NOTICE_ACCEPTED:
         user->accepted = true;

@@ -4,9 +4,21 @@
 
 #include "tools/sim_world.h"
 
-uint32_t sim_page_bytes(const struct sim_world *world)
+void sim_page_token(const struct sim_engine *engine, uint32_t offset, uint32_t *ret_token,
+                    uint32_t *ret_word)
 {
-    return world->geometry.page_tokens * world->geometry.token_bytes;
+    uint32_t head_bytes = engine->world->geometry.head_bytes, token_bytes, head;
+
+    if (engine->heads_outer) {
+        head = offset / head_bytes / engine->page_tokens;
+        *ret_token = offset / head_bytes % engine->page_tokens;
+        offset = head * head_bytes + offset % head_bytes;
+    } else {
+        token_bytes = engine->share.head_count * head_bytes;
+        *ret_token = offset / token_bytes;
+        offset %= token_bytes;
+    }
+    *ret_word = (engine->share.head_first * head_bytes + offset) / 8;
 }
 
 /* The place of an address inside a page; false in a gap or outside of this engine's memory. */
@@ -37,7 +49,7 @@ bool sim_engine_place(const struct sim_engine *engine, const uint8_t *address,
         }
         ret_place->layer += layout->layer_first;
         ret_place->offset = (uint32_t)offset;
-        return offset < sim_page_bytes(engine->world) && ret_place->page < layout->page_count &&
+        return offset < engine->page_bytes && ret_place->page < layout->page_count &&
                ret_place->layer < layout->layer_first + layout->layer_count;
     }
     return false;
@@ -129,15 +141,16 @@ bool sim_engine_pages(struct sim_engine *engine, struct sim_user *user, uint32_t
 static void pages_return(struct sim_user *user)
 {
     struct sim_engine *engine = user->engine;
-    uint32_t bytes = sim_page_bytes(engine->world);
+    const struct kvr_share *share = &engine->share;
     struct sim_place place = {0};
 
     for (uint32_t i = 0; i < user->page_count; i++) {
         place.page = user->pages[i];
         engine->owners[place.page].user = 0;
-        for (place.layer = 0; place.layer < engine->world->geometry.layers; place.layer++)
+        for (place.layer = share->layer_first;
+             place.layer < share->layer_first + share->layer_count; place.layer++)
             for (place.part = 0; place.part < engine->world->geometry.part_count; place.part++)
-                memset(sim_engine_address(engine, &place), 0xdd, bytes);
+                memset(sim_engine_address(engine, &place), 0xdd, engine->page_bytes);
     }
 }
 

@@ -100,12 +100,12 @@ static void row_fill(const struct transfer *row, struct sim_row *ret_row)
                                 .bytes = row->bytes};
 }
 
-bool sim_scheduler_find(const struct sim_scheduler *scheduler, const char *request,
+bool sim_scheduler_next(const struct sim_scheduler *scheduler, uint32_t *at, const char *request,
                         const struct kvr_uuid *source_engine, const struct kvr_uuid *target_engine,
                         struct sim_row *ret_row)
 {
-    for (uint32_t i = 0; i < scheduler->row_count; i++) {
-        const struct transfer *row = &scheduler->rows[i];
+    while (*at < scheduler->row_count) {
+        const struct transfer *row = &scheduler->rows[(*at)++];
 
         if (row->id == 0 || strcmp(row->request, request) != 0 ||
             !kvr_uuid_equal(&row->source_engine, source_engine) ||

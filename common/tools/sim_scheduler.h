@@ -6,7 +6,7 @@
 
 #include "trace/event.h"
 
-#define SIM_ROWS  192
+#define SIM_ROWS  384
 #define SIM_BOOTS 24
 
 struct sim_scheduler;
@@ -28,8 +28,9 @@ uint64_t sim_scheduler_report(struct sim_scheduler *scheduler, const char *agent
 /* That boot will not speak again. */
 void sim_scheduler_lose(struct sim_scheduler *scheduler, uint64_t boot);
 
-/* The transfer of a request between two engines; false: no row. */
-bool sim_scheduler_find(const struct sim_scheduler *scheduler, const char *request,
+/* The next transfer of a request between two engines; false: no further row. *at: 0 before the
+ * first call. Where engines have ranks there is a row for every pair of ranks. */
+bool sim_scheduler_next(const struct sim_scheduler *scheduler, uint32_t *at, const char *request,
                         const struct kvr_uuid *source_engine, const struct kvr_uuid *target_engine,
                         struct sim_row *ret_row);
 /* A row that says that its transfer goes on; false: there is none. */

@@ -97,17 +97,17 @@ static void segment_queue(struct sim_publish *publish, uint32_t number)
 
     segment->queued = true;
     segment->base = engine->promised[segment->word];
-    engine->promised[segment->word] += world->geometry.layers;
-    for (uint32_t layer = 0; layer < world->geometry.layers; layer++) {
+    engine->promised[segment->word] += engine->share.layer_count;
+    for (uint32_t i = 0; i < engine->share.layer_count; i++) {
         struct sim_task *task = malloc(sizeof(*task));
 
         if (task == NULL)
             abort();
         *task = (struct sim_task){.publish = publish,
                                   .segment = number,
-                                  .layer = layer,
+                                  .layer = engine->share.layer_first + i,
                                   .word = segment->word,
-                                  .value = segment->base + layer + 1};
+                                  .value = segment->base + i + 1};
         if (engine->tasks_last != NULL) {
             engine->tasks_last->next = task;
         } else {
@@ -155,9 +155,8 @@ static void watch_ask(struct sim_publish *publish, uint32_t number)
 /* Three steps a segment: pages, then computing begins before or after it is announced. */
 static void segment_step(struct sim_publish *publish, uint32_t number, uint32_t step)
 {
-    const struct sim_world *world = publish->request->world;
     struct sim_segment *segment = &publish->segments[number];
-    uint32_t page_tokens = world->geometry.page_tokens;
+    uint32_t page_tokens = publish->user.engine->page_tokens;
 
     if (step == 0)
         tell_pages(&publish->user, KVR_REQ_SOURCE_PAGES,
@@ -194,7 +193,7 @@ static void tail_ask(struct sim_publish *publish)
 static bool user_begin(struct sim_world *world, struct sim_user *user, uint32_t owner,
                        uint64_t tokens)
 {
-    uint32_t page_tokens = world->geometry.page_tokens;
+    uint32_t page_tokens = user->engine->page_tokens;
 
     user->handle = ++world->next_handle;
     return sim_engine_pages(user->engine, user, owner,
@@ -249,13 +248,18 @@ static void publish_run(struct sim_world *world, const struct sim_event *event)
     sim_at(world, world->now + 1 + sim_some(world, world->compute_ns), publish_run, publish, 0, 0);
 }
 
+uint64_t sim_publish_end(const struct sim_publish *publish)
+{
+    return publish->segments[publish->segment_count - 1].token_end;
+}
+
+/* Tokens [0, token_end) of at most `tokens`; every rank in segments of its own. */
 static void publish_make(struct sim_request *request, struct sim_engine *engine, uint64_t tokens,
-                         uint32_t consumers)
+                         uint64_t token_end, uint32_t consumers, bool has_tail)
 {
     struct sim_world *world = request->world;
     struct kvr_rng *rng = &world->rng;
     struct sim_publish *publish = &request->publishes[request->publish_count++];
-    uint64_t token_end = kvr_rng_percent(rng, 85) ? tokens : kvr_rng_between(rng, 1, tokens);
     uint32_t word = (uint32_t)kvr_rng_below(rng, SIM_STREAMS);
 
     *publish = (struct sim_publish){.request = request, .tokens = tokens, .consumers = consumers};
@@ -272,7 +276,7 @@ static void publish_make(struct sim_request *request, struct sim_engine *engine,
         segment->token_end = last ? token_end : kvr_rng_between(rng, first + 1, token_end);
         first = segment->token_end;
     }
-    publish->has_tail = kvr_rng_percent(rng, 60);
+    publish->has_tail = has_tail;
     publish->tail_bytes = publish->has_tail ? (uint32_t)kvr_rng_below(rng, SIM_TAIL_BYTES) : 0;
     for (uint32_t i = 0; i < publish->tail_bytes; i++)
         publish->tail[i] = (uint8_t)kvr_rng_next(rng);
@@ -283,10 +287,12 @@ void sim_publish_again(struct sim_request *request, struct sim_engine *engine)
 {
     struct sim_world *world = request->world;
 
-    if (request->publish_count >= 2)
+    const struct sim_publish *first = &request->publishes[0];
+
+    if (request->publish_count >= 2 * request->source_count)
         return;
-    publish_make(request, engine, request->publishes[0].tokens, 1);
-    request->publishes[1].disturbed = true;
+    publish_make(request, engine, first->tokens, sim_publish_end(first), 1, first->has_tail);
+    request->publishes[request->publish_count - 1].disturbed = true;
     sim_at(world, world->now + 1 + sim_soon(world), publish_run,
            &request->publishes[request->publish_count - 1], 0, 0);
 }
@@ -297,18 +303,23 @@ static void fetch_open_ask(struct sim_fetch *fetch)
 {
     struct sim_world *world = fetch->request->world;
     struct kvr_request request = {.kind = KVR_REQ_TARGET_OPEN, .handle = fetch->user.handle};
-    struct kvr_source_address source = {
-        .engine = fetch->source->rank.engine,
-        .generation = fetch->generation,
-    };
+    struct kvr_source_address sources[SIM_RANKS];
 
-    memcpy(source.agent, fetch->source->agent->address, sizeof(fetch->source->agent->address));
+    for (uint32_t i = 0; i < fetch->source_count; i++) {
+        const struct sim_engine *engine = fetch->publishes[i]->user.engine;
+
+        sources[i] = (struct kvr_source_address){.engine = engine->rank.engine,
+                                                 .generation = engine->rank.generation,
+                                                 .tp = engine->rank.tp,
+                                                 .pp = engine->rank.pp};
+        memcpy(sources[i].agent, engine->agent->address, sizeof(engine->agent->address));
+    }
     memcpy(request.target_open.request, fetch->request->name, sizeof(request.target_open.request));
     request.target_open.attempt = 1;
     request.target_open.tokens = fetch->tokens;
     request.target_open.skip_tokens = fetch->skip;
-    request.target_open.sources = &source;
-    request.target_open.source_count = 1;
+    request.target_open.sources = sources;
+    request.target_open.source_count = fetch->source_count;
     if (kvr_rng_percent(&world->rng, 30))
         request.target_open.deadline_ms = (uint32_t)kvr_rng_between(&world->rng, 12000, 18000);
     fetch->deadline =
@@ -358,48 +369,74 @@ static void fetch_run(struct sim_world *world, const struct sim_event *event)
     sim_at(world, world->now + 1 + sim_some(world, world->compute_ns), fetch_run, fetch, 0, 0);
 }
 
-static void fetch_make(struct sim_request *request, struct sim_engine *engine,
-                       struct sim_engine *source, uint64_t tokens)
+/* From every source rank that has something of what the target rank holds. */
+static void fetch_make(struct sim_request *request, struct sim_engine *engine, uint64_t tokens)
 {
-    struct sim_world *world = request->world;
-    struct kvr_rng *rng = &world->rng;
-    uint32_t page_tokens = world->geometry.page_tokens;
+    struct kvr_rng *rng = &request->world->rng;
+    uint32_t page_tokens = engine->page_tokens;
     struct sim_fetch *fetch = &request->fetches[request->fetch_count++];
 
-    *fetch = (struct sim_fetch){.request = request,
-                                .tokens = tokens,
-                                .source = source,
-                                .generation = source->rank.generation,
-                                .publish = &request->publishes[0]};
+    *fetch = (struct sim_fetch){.request = request, .tokens = tokens};
     fetch->user.engine = engine;
-    fetch->user.key = sim_key(request, source->rank.generation);
+    for (uint32_t i = 0; i < request->source_count; i++) {
+        struct sim_publish *publish = &request->publishes[i];
+
+        if (!sim_ranks_meet(publish->user.engine, engine))
+            continue;
+        fetch->publishes[fetch->source_count++] = publish;
+        publish->consumers++;
+        fetch->user.key = publish->user.key;
+    }
     if (kvr_rng_percent(rng, 10)) /* the two sides need not agree on the bound */
         fetch->tokens = kvr_rng_between(rng, tokens, tokens + 2 * page_tokens);
     if (kvr_rng_percent(rng, 35))
         fetch->skip = kvr_rng_below(rng, tokens / page_tokens + 1) * page_tokens;
     if (kvr_rng_percent(rng, 7))
         fetch->skip = fetch->tokens;
-    world->busy++;
+    request->world->busy++;
 }
 
 /* ---- all of them --------------------------------------------------------------------------- */
 
+/* The first rank of an engine. */
 static struct sim_engine *engine_choose(struct sim_world *world, bool source)
 {
     struct sim_engine *engine;
 
     do
         engine = &world->engines[kvr_rng_below(&world->rng, world->engine_count)];
-    while (engine->agent->source != source);
+    while (engine->agent->source != source || !sim_rank_first(engine));
     return engine;
+}
+
+static void publishes_make(struct sim_request *request, uint64_t tokens)
+{
+    struct kvr_rng *rng = &request->world->rng;
+    struct sim_engine *ranks[SIM_RANKS];
+    uint64_t token_end = kvr_rng_percent(rng, 85) ? tokens : kvr_rng_between(rng, 1, tokens);
+    uint32_t tail;
+
+    request->source_count = sim_ranks_of(engine_choose(request->world, true), ranks);
+    tail =
+        kvr_rng_percent(rng, 60) ? (uint32_t)kvr_rng_below(rng, request->source_count) : SIM_RANKS;
+    for (uint32_t i = 0; i < request->source_count; i++)
+        publish_make(request, ranks[i], tokens, token_end, 0, i == tail);
+}
+
+static void fetches_make(struct sim_request *request, struct sim_engine *first, uint64_t tokens)
+{
+    struct sim_engine *ranks[SIM_RANKS];
+    uint32_t count = sim_ranks_of(first, ranks);
+
+    for (uint32_t i = 0; i < count; i++)
+        fetch_make(request, ranks[i], tokens);
 }
 
 static void request_make(struct sim_world *world)
 {
     struct kvr_rng *rng = &world->rng;
     struct sim_request *request = &world->requests[world->request_count];
-    struct sim_engine *source = engine_choose(world, true), *target = engine_choose(world, false);
-    struct sim_engine *other = engine_choose(world, false);
+    struct sim_engine *target = engine_choose(world, false), *other = engine_choose(world, false);
     uint64_t tokens = kvr_rng_between(rng, 1, (uint64_t)10 * world->geometry.page_tokens);
     bool both = other != target && kvr_rng_percent(rng, 40);
     kvr_ns start = world->now + kvr_rng_below(rng, 20 * KVR_MS);
@@ -408,12 +445,13 @@ static void request_make(struct sim_world *world)
     request->world = world;
     request->number = world->request_count++;
     snprintf(request->name, sizeof(request->name), "request-%u", request->number);
-    publish_make(request, source, tokens, both ? 2 : 1);
-    fetch_make(request, target, source, tokens);
+    publishes_make(request, tokens);
+    fetches_make(request, target, tokens);
     if (both)
-        fetch_make(request, other, source, tokens);
-    sim_at(world, start + (late ? kvr_rng_below(rng, 80 * KVR_MS) : sim_soon(world)), publish_run,
-           &request->publishes[0], 0, 0);
+        fetches_make(request, other, tokens);
+    for (uint32_t i = 0; i < request->publish_count; i++)
+        sim_at(world, start + (late ? kvr_rng_below(rng, 80 * KVR_MS) : sim_soon(world)),
+               publish_run, &request->publishes[i], 0, 0);
     for (uint32_t i = 0; i < request->fetch_count; i++)
         sim_at(world, start + sim_soon(world), fetch_run, &request->fetches[i], 0, 0);
 }

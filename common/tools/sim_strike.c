@@ -68,18 +68,21 @@ void sim_disturb_all(struct sim_world *world)
 static void engine_restart_run(struct sim_world *world, const struct sim_event *event)
 {
     struct sim_engine *before = &world->engines[event->a], *engine;
+    struct kvr_rank rank = before->rank;
 
     if (sim_agent_deferred(before->agent, event, world->now))
         return;
     world->busy--;
     if (!before->agent->alive || world->engine_count == SIM_ENGINES)
         return;
-    engine = sim_engine_new(world, before->agent, before);
+    rank.generation++;
+    engine = sim_engine_new(world, before->agent, &rank);
     sim_engine_attach(engine);
     for (uint32_t r = 0; r < world->request_count; r++)
-        if (world->requests[r].publishes[0].user.engine == before &&
-            kvr_rng_percent(&world->rng, 80))
-            sim_publish_again(&world->requests[r], engine);
+        for (uint32_t i = 0; i < world->requests[r].source_count; i++)
+            if (world->requests[r].publishes[i].user.engine == before &&
+                kvr_rng_percent(&world->rng, 80))
+                sim_publish_again(&world->requests[r], engine);
 }
 
 static bool stopped(const struct sim_agent *agent)
@@ -296,7 +299,8 @@ static void schedule_cancels(struct sim_world *world, struct sim_request *reques
     kvr_ns from = world->now + kvr_rng_below(&world->rng, 25 * KVR_MS);
 
     if (sim_has(world, SIM_CANCEL_SOURCE) && kvr_rng_percent(&world->rng, 40))
-        sim_at(world, from + sim_soon(world), cancel_source_run, &request->publishes[0], 0, 0);
+        sim_at(world, from + sim_soon(world), cancel_source_run,
+               &request->publishes[kvr_rng_below(&world->rng, request->source_count)], 0, 0);
     for (uint32_t i = 0; i < request->fetch_count; i++)
         if (sim_has(world, SIM_CANCEL_TARGET) && kvr_rng_percent(&world->rng, 40))
             sim_at(world, from + sim_soon(world), cancel_target_run, &request->fetches[i], 0, 0);

@@ -28,40 +28,65 @@ static bool all_opened(const struct sim_world *world)
     return true;
 }
 
+/* A target that has all was told so, and so was everyone who gave to it. */
+static bool all_ok(const struct sim_fetch *fetch)
+{
+    for (uint32_t i = 0; i < fetch->source_count; i++) {
+        const struct sim_publish *publish = fetch->publishes[i];
+
+        if (publish->user.orphan || publish->disturbed || !publish->user.open ||
+            publish->user.outcome != KVR_OK)
+            return false;
+    }
+    return true;
+}
+
+static bool consumers_done(const struct sim_request *request, const struct sim_publish *publish)
+{
+    uint32_t done = 0;
+
+    for (uint32_t i = 0; i < request->fetch_count; i++)
+        for (uint32_t k = 0; k < request->fetches[i].source_count; k++)
+            done += request->fetches[i].publishes[k] == publish &&
+                    request->fetches[i].user.terminal == KVR_NOTICE_DONE;
+    return done == publish->consumers;
+}
+
+static void check_publish(struct sim_world *world, const struct sim_publish *publish, bool healthy)
+{
+    const struct sim_user *user = &publish->user;
+    int number = (int)publish->request->number;
+
+    if (!user->open || user->outcome == KVR_OK)
+        return;
+    if (healthy)
+        sim_fail(world, number, "nothing happened that cannot be mended, but a publish failed: %s",
+                 kvr_status_name(user->outcome));
+    if (!user->orphan && !publish->disturbed && world->sessions_lost == 0 &&
+        consumers_done(publish->request, publish))
+        sim_fail(world, number, "every target is done, but the source was told %s",
+                 kvr_status_name(user->outcome));
+}
+
 static void check_request(struct sim_world *world, const struct sim_request *request, bool healthy)
 {
-    const struct sim_publish *publish = &request->publishes[0];
     int number = (int)request->number;
-    uint32_t done = 0;
 
     for (uint32_t i = 0; i < request->fetch_count; i++) {
         const struct sim_user *user = &request->fetches[i].user;
 
-        done += user->terminal == KVR_NOTICE_DONE;
         world->totals->transfers += user->open;
         world->totals->done += user->terminal == KVR_NOTICE_DONE;
         if (healthy && user->open && user->terminal != KVR_NOTICE_DONE)
             sim_fail(world, number,
                      "nothing happened that cannot be mended, but a fetch failed: %s",
                      kvr_status_name(user->outcome));
-    }
-    if (healthy && publish->user.open && publish->user.outcome != KVR_OK)
-        sim_fail(world, number, "nothing happened that cannot be mended, but a publish failed: %s",
-                 kvr_status_name(publish->user.outcome));
-    if (publish->user.orphan || publish->disturbed)
-        return;
-    if (done == publish->consumers && publish->user.open && publish->user.outcome != KVR_OK &&
-        world->sessions_lost == 0)
-        sim_fail(world, number, "every target is done, but the source was told %s",
-                 kvr_status_name(publish->user.outcome));
-    for (uint32_t i = 0; i < request->fetch_count; i++) {
-        const struct sim_user *user = &request->fetches[i].user;
-
-        if (publish->user.open && publish->user.outcome == KVR_OK && !user->orphan &&
-            user->terminal != KVR_NOTICE_DONE)
+        if (all_ok(&request->fetches[i]) && !user->orphan && user->terminal != KVR_NOTICE_DONE)
             sim_fail(world, number, "the source was told ok, but a target was told %s",
                      kvr_notice_name(user->terminal));
     }
+    for (uint32_t i = 0; i < request->source_count; i++)
+        check_publish(world, &request->publishes[i], healthy);
 }
 
 static const char *state_told(kvr_notice_kind terminal)
@@ -72,29 +97,91 @@ static const char *state_told(kvr_notice_kind terminal)
                                               : "failed";
 }
 
-/* What the target engine was told is what the scheduler says, unless the agent died with some of
- * its reports. */
-static void check_row(struct sim_world *world, const struct sim_fetch *fetch)
+/* What is known of it is all that its agent reported. */
+static bool reported(const struct sim_fetch *fetch)
 {
     const struct sim_user *user = &fetch->user;
-    int number = (int)fetch->request->number;
-    struct sim_row row;
 
-    if (!user->open || user->orphan || user->engine->agent->life > 1 || !user->engine->agent->alive)
-        return;
-    if (!sim_scheduler_find(world->memory->scheduler, fetch->request->name,
-                            &fetch->source->rank.engine, &user->engine->rank.engine, &row)) {
-        if (user->terminal == KVR_NOTICE_DONE)
-            sim_fail(world, number, "a fetch is done, and the scheduler never heard of it");
-        return;
+    return user->open && !user->orphan && user->engine->agent->life == 1 &&
+           user->engine->agent->alive;
+}
+
+static bool told_so(const struct sim_fetch *fetch, const struct sim_row *row)
+{
+    return strcmp(row->state, state_told(fetch->user.terminal)) == 0 &&
+           row->reason == fetch->user.outcome;
+}
+
+static bool same_engine(const struct sim_fetch *a, const struct sim_fetch *b)
+{
+    return kvr_uuid_equal(&a->user.engine->rank.engine, &b->user.engine->rank.engine);
+}
+
+/* A row is one pair of ranks: another rank of the engine may have been told this, or one of
+ * several sources has given all that it had, whatever became of the rest. */
+static bool explained(const struct sim_fetch *fetch, const struct sim_row *row)
+{
+    const struct sim_request *request = fetch->request;
+
+    for (uint32_t i = 0; i < request->fetch_count; i++) {
+        const struct sim_fetch *other = &request->fetches[i];
+
+        if (same_engine(other, fetch) &&
+            (told_so(other, row) || (other->user.open && !reported(other)) ||
+             (other->source_count > 1 && strcmp(row->state, "done") == 0)))
+            return true;
     }
-    if (strcmp(row.state, state_told(user->terminal)) != 0 || row.reason != user->outcome)
-        sim_fail(world, number, "the scheduler has %s (%s) where the engine was told %s (%s)",
-                 row.state, kvr_status_name(row.reason), state_told(user->terminal),
-                 kvr_status_name(user->outcome));
-    if (user->terminal == KVR_NOTICE_DONE && row.bytes != user->bytes)
-        sim_fail(world, number, "the scheduler has %" PRIu64 " bytes of %" PRIu64, row.bytes,
-                 user->bytes);
+    return false;
+}
+
+/* The bytes that all ranks of the engine were told; false: one of them is not done. */
+static bool ranks_done(const struct sim_fetch *fetch, uint64_t *ret_bytes, bool *ret_alone)
+{
+    const struct sim_request *request = fetch->request;
+    uint32_t ranks = 0, done = 0;
+
+    *ret_bytes = 0;
+    for (uint32_t i = 0; i < request->fetch_count; i++) {
+        const struct sim_fetch *other = &request->fetches[i];
+
+        if (!same_engine(other, fetch))
+            continue;
+        ranks++;
+        done += reported(other) && other->user.terminal == KVR_NOTICE_DONE;
+        *ret_bytes += other->user.bytes;
+    }
+    *ret_alone = ranks == 1;
+    return done == ranks;
+}
+
+/* What a target rank was told is what the scheduler says. */
+static void check_row(struct sim_world *world, const struct sim_fetch *fetch)
+{
+    const struct sim_engine *engine = fetch->user.engine;
+    uint64_t bytes = 0, told_bytes;
+    bool said = false, done = fetch->user.terminal == KVR_NOTICE_DONE, alone, all_done;
+    int number = (int)fetch->request->number;
+    struct sim_row row = {0};
+    uint32_t at = 0;
+
+    all_done = ranks_done(fetch, &told_bytes, &alone);
+    while (sim_scheduler_next(world->memory->scheduler, &at, fetch->request->name,
+                              &fetch->publishes[0]->user.engine->rank.engine, &engine->rank.engine,
+                              &row)) {
+        said = said || told_so(fetch, &row);
+        bytes += strcmp(row.state, "done") == 0 ? row.bytes : 0;
+        if (!explained(fetch, &row))
+            sim_fail(world, number, "the scheduler has %s (%s) where the engine was told %s (%s)",
+                     row.state, kvr_status_name(row.reason), state_told(fetch->user.terminal),
+                     kvr_status_name(fetch->user.outcome));
+    }
+    /* A rank that was refused has no row, though others of its engine may. */
+    if (!said && (done || (alone && row.state != NULL)))
+        sim_fail(world, number, "the scheduler never heard that a fetch is %s",
+                 state_told(fetch->user.terminal));
+    if (all_done && bytes != told_bytes)
+        sim_fail(world, number, "the scheduler has %" PRIu64 " bytes of %" PRIu64, bytes,
+                 told_bytes);
 }
 
 static void check_rows(struct sim_world *world)
@@ -104,7 +191,8 @@ static void check_rows(struct sim_world *world)
 
     for (uint32_t r = 0; r < world->request_count; r++)
         for (uint32_t i = 0; i < world->requests[r].fetch_count; i++)
-            check_row(world, &world->requests[r].fetches[i]);
+            if (reported(&world->requests[r].fetches[i]))
+                check_row(world, &world->requests[r].fetches[i]);
     if (sim_scheduler_live(world->memory->scheduler, &request, &row))
         sim_fail(world, -1, "all has ended, and the scheduler says that a transfer of %s is %s",
                  request, row.state);

@@ -81,7 +81,7 @@ static void geometry_choose(struct sim_world *world)
     geometry->layers = (uint32_t)kvr_rng_between(rng, 1, SIM_LAYERS);
     geometry->page_tokens = (uint32_t)1 << kvr_rng_between(rng, 1, 3);
     geometry->heads = (uint32_t)kvr_rng_between(rng, 1, 2);
-    geometry->token_bytes = geometry->heads * 8 * (uint32_t)kvr_rng_between(rng, 1, 2);
+    geometry->head_bytes = 8 * (uint32_t)kvr_rng_between(rng, 1, 2);
     geometry->part_count = 1;
     switch (kvr_rng_below(rng, 3)) {
     case 0:
@@ -94,9 +94,9 @@ static void geometry_choose(struct sim_world *world)
         break;
     default:
         geometry->parts[0] = KVR_PART_MLA;
-        geometry->token_bytes /= geometry->heads;
         geometry->heads = 1;
     }
+    sim_sides_choose(world);
 }
 
 static void net_open(struct sim_world *world)
@@ -165,7 +165,7 @@ static void world_begin(struct sim_world *world)
     agents_start(world);
     for (uint32_t i = 0; i < SIM_AGENTS; i++)
         for (uint64_t n = kvr_rng_between(rng, 1, 2); world->agents[i].alive && n > 0; n--)
-            sim_engine_attach(sim_engine_new(world, &world->agents[i], NULL));
+            sim_ranks_begin(world, &world->agents[i]);
     sim_script_begin(world);
 }
 

@@ -8,6 +8,7 @@
  *   sim_peer.c     the real sessions over them: dialed, redialed, ended
  *   sim_accept.c   whoever dials us: resumed, begun, refused
  *   sim_engine.c   an engine: its memory and regions, what it is told
+ *   sim_rank.c     how engines are divided into ranks, and which of them give to which
  *   sim_page.c     where its pages lie, and which request has which
  *   sim_reporter.c  what agents report, numbered, kept and sent again
  *   sim_scheduler.c  what the scheduler makes of it
@@ -26,6 +27,7 @@
 #include "base/rng.h"
 #include "decode-agent/inbound.h"
 #include "fabric/fabric_sim.h"
+#include "kv/ranks.h"
 #include "prefill-agent/outbound.h"
 #include "tools/sim_history.h"
 #include "tools/sim_peer.h"
@@ -37,8 +39,10 @@
 #define SIM_RAILS       4
 #define SIM_ENGINES     24 /* generations included */
 #define SIM_REQUESTS    24
-#define SIM_CONSUMERS   2
-#define SIM_USERS       4  /* of one request: two publishes and two fetches */
+#define SIM_RANKS       2  /* of one engine; here each rank is a struct sim_engine */
+#define SIM_CONSUMERS   4  /* target ranks of one request */
+#define SIM_PUBLISHES   4  /* of one request: every source rank, and those of restarted engines */
+#define SIM_USERS       8  /* of one request: its publishes and its fetches */
 #define SIM_PAGES       64 /* of one engine */
 #define SIM_LAYERS      6
 #define SIM_REGIONS     6
@@ -156,6 +160,9 @@ struct sim_engine {
     bool alive, attached, released; /* released: the agent told engine_done */
     uint32_t number, index;         /* index: in its agent */
     struct kvr_rank rank;
+    struct kvr_share share; /* layers and heads that it holds */
+    uint32_t page_tokens, page_bytes;
+    bool heads_outer; /* in a page */
     uint32_t region_count, page_count;
     struct kvr_region_layout layouts[SIM_REGIONS];
     uint8_t *memory[SIM_REGIONS];
@@ -218,14 +225,14 @@ struct sim_publish {
 struct sim_fetch {
     struct sim_user user;
     struct sim_request *request;
-    uint64_t tokens, skip, generation;
+    uint64_t tokens, skip;
     kvr_ns deadline;
-    struct sim_publish *publish; /* that it can only match; NULL: none was made */
-    struct sim_engine *source;
+    struct sim_publish *publishes[SIM_RANKS]; /* that it can only match, one of each source rank */
+    uint32_t source_count;
     bool corrupt; /* a byte of what landed is not the source's: only DONE would be wrong */
     bool tail_seen, failing_seen, disturbed;
     uint32_t layers_missing;       /* bits: in no region when it was opened */
-    uint64_t layer_in[SIM_LAYERS]; /* a bit a logical page: told to be in place */
+    uint64_t layer_in[SIM_LAYERS]; /* a bit for geometry.page_tokens: told to be in place */
     uint64_t away[SIM_LAYERS];     /* the same: landed while the agent was stopped for long */
 };
 
@@ -233,8 +240,8 @@ struct sim_request {
     struct sim_world *world;
     uint32_t number;
     char name[KVR_REQUEST_BYTES];
-    struct sim_publish publishes[2]; /* the second: of a restarted engine */
-    uint32_t publish_count;
+    struct sim_publish publishes[SIM_PUBLISHES]; /* the first source_count: of all source ranks */
+    uint32_t source_count, publish_count;
     struct sim_fetch fetches[SIM_CONSUMERS];
     uint32_t fetch_count;
 };
@@ -261,9 +268,17 @@ struct sim_memory {
     struct sim_scheduler *scheduler;
 };
 
-struct sim_geometry { /* equal on both sides */
-    uint32_t layers, part_count, page_tokens, token_bytes, heads;
+struct sim_side {
+    uint32_t tp_size, pp_size;
+    uint32_t page_tokens;
+    bool heads_outer;
+};
+
+struct sim_geometry {
+    uint32_t layers, part_count, head_bytes, heads;
+    uint32_t page_tokens; /* the smaller of both sides': segments begin at its multiples */
     uint8_t parts[2];
+    struct sim_side source, target;
 };
 
 struct sim_world {
@@ -324,7 +339,7 @@ void sim_agent_check_empty(struct sim_agent *agent);
 
 /* sim_engine.c */
 struct sim_engine *sim_engine_new(struct sim_world *world, struct sim_agent *agent,
-                                  const struct sim_engine *before);
+                                  const struct kvr_rank *rank);
 void sim_engine_attach(struct sim_engine *engine);
 void sim_engine_detach(struct sim_engine *engine); /* it is gone, as its agent sees it */
 void sim_engine_die(struct sim_engine *engine);
@@ -340,12 +355,24 @@ void sim_user_end(struct sim_user *user); /* its pages are the engine's again */
 bool sim_engine_place(const struct sim_engine *engine, const uint8_t *address,
                       struct sim_place *ret_place);
 uint8_t *sim_engine_address(const struct sim_engine *engine, const struct sim_place *place);
-uint32_t sim_page_bytes(const struct sim_world *world);
+/* Of a page of it: which token of the page and which word of that token's bytes, all heads of the
+ * model counted, lies at this offset. */
+void sim_page_token(const struct sim_engine *engine, uint32_t offset, uint32_t *ret_token,
+                    uint32_t *ret_word);
 /* Users are numbered: publishes even, fetches odd. */
 struct sim_user *sim_user_of(struct sim_world *world, uint32_t owner,
                              struct sim_publish **ret_publish, struct sim_fetch **ret_fetch);
 uint32_t sim_publish_owner(const struct sim_publish *publish);
 uint32_t sim_fetch_owner(const struct sim_fetch *fetch);
+
+/* sim_rank.c */
+void sim_sides_choose(struct sim_world *world);
+/* An engine with all of its ranks, at this agent and perhaps another of its side. */
+void sim_ranks_begin(struct sim_world *world, struct sim_agent *agent);
+bool sim_rank_first(const struct sim_engine *engine);
+/* All ranks of the engine whose first rank this is; returns how many. */
+uint32_t sim_ranks_of(struct sim_engine *first, struct sim_engine *ret_ranks[SIM_RANKS]);
+bool sim_ranks_meet(const struct sim_engine *a, const struct sim_engine *b);
 
 /* sim_script.c */
 void sim_script_begin(struct sim_world *world);
@@ -353,19 +380,22 @@ void sim_ask(struct sim_engine *engine, const struct kvr_request *request);
 void sim_publish_again(struct sim_request *request, struct sim_engine *engine);
 
 uint64_t sim_key(const struct sim_request *request, uint64_t generation);
+uint64_t sim_publish_end(const struct sim_publish *publish); /* behind its last token */
 
 /* sim_content.c */
 void sim_content_fill(struct sim_publish *publish, uint32_t layer, uint64_t token_first,
                       uint64_t token_end);
-/* Whether these bytes of a page are what the contents of `key` are, tokens from token_end on left
- * out. */
-bool sim_content_right(const struct sim_world *world, uint64_t key, const struct sim_place *place,
+/* Whether these bytes of a page are what the contents of `key` are, tokens outside of
+ * [token_first, token_end) left out. */
+bool sim_content_right(const struct sim_engine *engine, uint64_t key, const struct sim_place *place,
                        uint32_t logical, const uint8_t *bytes, uint32_t byte_count,
-                       uint64_t token_end);
+                       uint64_t token_first, uint64_t token_end);
 
 /* sim_check.c and sim_verdict.c */
 struct kvr_sim_hooks sim_check_hooks(struct sim_world *world);
 void sim_check_layer(struct sim_fetch *fetch, const struct kvr_notice *notice);
+void sim_check_tail(struct sim_fetch *fetch, const struct kvr_notice *notice);
+const struct sim_publish *sim_tail_of(const struct sim_fetch *fetch); /* who has it; or NULL */
 void sim_check_end(struct sim_fetch *fetch, uint64_t token_end);
 void sim_check_salvage(struct sim_fetch *fetch, uint64_t token_first, uint64_t token_end);
 void sim_check_world(struct sim_world *world);
