@@ -15,6 +15,7 @@
  *   sim_script.c   what engines ask, in which order and when
  *   sim_content.c  what every byte should be
  *   sim_check.c    what must hold at every moment
+ *   sim_time.c     how long anything may take
  *   sim_verdict.c  what must hold at the end
  *   sim_fault.c    what can go wrong, and what has
  *   sim_strike.c   what strikes, and when
@@ -391,7 +392,7 @@ bool sim_content_right(const struct sim_engine *engine, uint64_t key, const stru
                        uint32_t logical, const uint8_t *bytes, uint32_t byte_count,
                        uint64_t token_first, uint64_t token_end);
 
-/* sim_check.c and sim_verdict.c */
+/* sim_check.c, sim_time.c and sim_verdict.c */
 struct kvr_sim_hooks sim_check_hooks(struct sim_world *world);
 void sim_check_layer(struct sim_fetch *fetch, const struct kvr_notice *notice);
 void sim_check_tail(struct sim_fetch *fetch, const struct kvr_notice *notice);
