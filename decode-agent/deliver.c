@@ -256,6 +256,8 @@ void transfer_closed(struct inbound *inbound, kvr_ns now, struct transfer *trans
         transfer->landing->digest_first = digest->next;
         kvr_buddy_free(inbound->memory, digest);
     }
+    if (transfer->landing->loan != NULL)
+        inbound->ports->loan_return(inbound->ports->self, transfer->landing->loan);
     kvr_buddy_free(inbound->memory, transfer->landing);
     slots_release(inbound, now, transfer);
     transfer_free(inbound, transfer);

@@ -247,10 +247,22 @@ static kvr_status plan_make(struct inbound *inbound, struct transfer *transfer,
 /* It has slots, and something was planned: the source may write. */
 void transfer_grant(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
 {
+    const struct kvr_ports *ports = inbound->ports;
     struct landing *landing = kvr_buddy_alloc(inbound->memory, sizeof(*landing));
+    const _Atomic uint64_t *loan = NULL;
     struct kvr_rail_address rails[KVR_RAILS_MAX];
     struct kvr_message message = {.kind = KVR_MSG_GRANT};
 
+    if (landing != NULL && ports->loan_take != NULL) {
+        loan = ports->loan_take(ports->self, transfer->peer, transfer->loan);
+        if (loan == NULL) {
+            kvr_buddy_free(inbound->memory, landing);
+            transfer_fail(inbound, now, transfer, KVR_UNSUPPORTED,
+                          "the source agent does not show which pages it lends: over shared memory "
+                          "both agents need one user, one pid namespace and this version");
+            return;
+        }
+    }
     if (landing == NULL) {
         transfer_fail(inbound, now, transfer, KVR_NO_MEMORY,
                       "the agent's memory for tables is used up");
@@ -263,6 +275,7 @@ void transfer_grant(struct inbound *inbound, kvr_ns now, struct transfer *transf
     landing->transfer = transfer->nonce;
     landing->set = fetch_of(inbound, transfer)->set;
     landing->digest = transfer->digest;
+    landing->loan = loan;
     landing->slot_count = transfer->slot_count;
     memcpy(landing->slots, transfer->slots, sizeof(landing->slots));
     landing->bits = transfer->bits;
@@ -330,6 +343,7 @@ static kvr_status plan_take(struct inbound *inbound, kvr_ns now, struct transfer
                              "segment %u of group %u after segment %u", message->segment,
                              message->group, transfer->segment_count);
     if (transfer->remote == NULL) {
+        transfer->loan = message->loan;
         status = source_check(inbound, transfer, message, error);
         if (status == KVR_OK)
             accepted(inbound, now, transfer);

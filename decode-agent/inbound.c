@@ -273,6 +273,10 @@ static void group_transfer(struct inbound *inbound, kvr_ns now, struct transfer 
         transfer_fail(inbound, now, transfer, KVR_MALFORMED,
                       "writes arrived for chunks that the transfer does not have");
         break;
+    case LAND_REVOKED:
+        transfer_fail(inbound, now, transfer, KVR_REVOKED,
+                      "the source took its pages back while they were being copied");
+        break;
     case LAND_VERIFIED:
         transfer->verified = true;
         transfer_check_done(inbound, now, transfer);

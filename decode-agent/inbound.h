@@ -46,6 +46,7 @@ struct transfer {
     bool peer_up, peer_gone;
     struct kvr_write_limits limits; /* the minimum of both agents' */
     struct kvr_region_set *remote;  /* the source rank's regions, from its first PLAN on */
+    uint32_t loan;                  /* as the PLANs name it */
     uint32_t slots_needed;          /* the most that it may need; known before WANT */
     uint16_t slots[KVR_TRANSFER_SLOTS_MAX];
     uint32_t slot_count;

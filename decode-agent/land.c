@@ -199,6 +199,13 @@ static void count_arrival(struct landing *landing, uint32_t rail, uint32_t epoch
             (struct kvr_epoch_count){.rail = rail, .epoch = epoch, .count = 1};
 }
 
+/* Rule 11. A chunk that comes again may have overwritten what its first copy was counted for. */
+static bool revoked(const struct landing *landing)
+{
+    return landing->loan != NULL && !kvr_loan_holds(landing->loan, landing->transfer) &&
+           !KVR_MUTANT(revoked_ignored);
+}
+
 static void land_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate)
 {
     struct land *land = self;
@@ -215,7 +222,9 @@ static void land_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, 
     land->arrived_at[landing->peer][rail] = now;
     chunk = (uint32_t)land->slots[slot].place << 16 | (immediate & 0xffff);
     count_arrival(landing, rail, epoch, chunk < landing->chunk_total && bit_get(landing, chunk));
-    if (chunk >= landing->chunk_total) {
+    if (revoked(landing)) {
+        land_tell(land, landing, LAND_REVOKED, 0, 0, NULL);
+    } else if (chunk >= landing->chunk_total) {
         land_tell(land, landing, LAND_BAD, 0, 0, NULL);
     } else if (!bit_get(landing, chunk)) {
         landing->bits[chunk / 64] |= (uint64_t)1 << (chunk % 64);

@@ -16,6 +16,7 @@
 #include "agent/region_set.h"
 #include "fabric/rail_group.h"
 #include "kv/plan.h"
+#include "wire/loans.h"
 
 enum land_kind {
     /* loop → group; index: the landing's */
@@ -41,6 +42,7 @@ enum land_kind {
     LAND_SUSPECT,     /* a: rail, b: epoch */
     LAND_COMING,      /* writes were arriving a moment ago: ask again later */
     LAND_BAD,         /* chunks arrived that the transfer does not have */
+    LAND_REVOKED,     /* a chunk was copied, perhaps after its source took the pages back */
     LAND_VERIFIED,    /* every chunk that has a digest has the right bytes */
     LAND_CORRUPT,     /* a: a chunk whose bytes are not the source's */
     LAND_CLOSED, /* pointer: struct landing; a: arrivals in all; b: bit r = rail r carried a part */
@@ -82,6 +84,7 @@ struct landing {
     uint64_t transfer;
     const struct kvr_region_set *set; /* where it lands: to read what came */
     kvr_digest_mode digest;
+    const _Atomic uint64_t *loan; /* holds `transfer` while its source lends; NULL: cards copy */
     uint16_t slots[KVR_TRANSFER_SLOTS_MAX];
     uint32_t slot_count;
     uint64_t *bits; /* slot_count × KVR_SLOT_CHUNKS bits, zeroed */

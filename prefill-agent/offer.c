@@ -307,6 +307,8 @@ void grant_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
     memcpy(job->slots, grant->slots, grant->slot_count * sizeof(job->slots[0]));
     offer->job = job;
     offer->state = O_LIVE;
+    if (outbound->ports->loans != NULL)
+        kvr_loan_begin(&outbound->ports->loans[job->index], offer->nonce);
     outbound_group_command(outbound, offer, PUSH_OPEN, job);
     while (offer->segments != NULL) {
         struct push_segment *segment = offer->segments;

@@ -27,6 +27,7 @@
 #include "base/table.h"
 #include "kv/page_table.h"
 #include "prefill-agent/push.h"
+#include "wire/loans.h"
 
 struct outbound_options {
     kvr_ns silence_ns;       /* heartbeat bound */

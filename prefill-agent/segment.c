@@ -43,6 +43,7 @@ static kvr_status plan_tell(struct outbound *outbound, const struct offer *offer
         .limits = offer->limits,
         .page_first = page_first,
         .runs = runs,
+        .loan = outbound->ports->loans != NULL ? kvr_pool_index(offer->id) + 1 : 0,
     };
     for (uint32_t page = page_first; page < page_end;) {
         uint32_t pages;

@@ -92,6 +92,8 @@ static void offer_settle(struct outbound *outbound, kvr_ns now, struct offer *of
 {
     bool parked = offer->state == O_PARKED;
 
+    if (outbound->ports->loans != NULL) /* before the pages are anybody's */
+        kvr_loan_end(&outbound->ports->loans[kvr_pool_index(offer->id)]);
     offer_event(outbound, now, offer, KVR_EVENT_ENDED);
     if (parked)
         offer_unpark(outbound, offer);

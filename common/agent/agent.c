@@ -246,6 +246,8 @@ static kvr_status agent_open(struct kvr_agent *agent, struct kvr_error *error)
     if (status == KVR_OK)
         status = reporter_open(agent, error);
     if (status == KVR_OK)
+        status = agent_loans_open(agent, error);
+    if (status == KVR_OK)
         status = agent_rails_open(agent, error);
     if (status == KVR_OK)
         status = agent_peers_open(agent, error);
@@ -311,6 +313,7 @@ int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config
     kvr_reporter_close(agent->reporter);
     agent_regions_close(agent);
     agent_rails_close(agent);
+    agent_loans_close(agent);
     if (agent->memory_block != NULL)
         KVR_UNPOISON(agent->memory_block, config->table_memory); /* others will be mapped there */
     munmap(agent->memory_block, config->table_memory);

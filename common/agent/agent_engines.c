@@ -368,8 +368,12 @@ static void on_request(void *self, kvr_ns now, uint32_t engine, const struct kvr
 
 kvr_status agent_engines_open(struct kvr_agent *agent, struct kvr_error *error)
 {
-    struct kvr_engine_handler handler = {
-        .self = agent, .up = on_up, .region = on_region, .request = on_request, .down = on_down};
+    struct kvr_engine_handler handler = {.self = agent,
+                                         .loans_fd = agent->loans_fd,
+                                         .up = on_up,
+                                         .region = on_region,
+                                         .request = on_request,
+                                         .down = on_down};
 
     return kvr_engine_port_open(&agent->loop, agent->engine_socket, agent->config->name, &handler,
                                 &agent->port, error);

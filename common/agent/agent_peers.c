@@ -1,5 +1,6 @@
 /* Peers, between the control channel and the machine. */
 #include <stdio.h>
+#include <unistd.h>
 
 #include "agent/agent_state.h"
 #include "base/log.h"
@@ -14,6 +15,8 @@ static void on_hello(void *self, struct kvr_msg_hello *ret_hello)
     snprintf(ret_hello->host, sizeof(ret_hello->host), "%s", agent->host);
     ret_hello->limits = agent->limits;
     ret_hello->digest = kvr_agent_digest(agent->config);
+    ret_hello->loans_pid = (uint32_t)getpid();
+    ret_hello->loans_fd = (uint32_t)agent->loans_fd;
     ret_hello->rails = agent->hello_rails;
     ret_hello->rail_count = agent_rails_now(agent, agent->hello_rails);
     ret_hello->compats = agent->hello_compats;
@@ -31,6 +34,7 @@ static void on_up(void *self, kvr_ns now, uint32_t peer, const struct kvr_msg_he
     agent->peers_up++;
     kvr_log_info("peer %u is up: \"%s\" on %s, %u rails", peer, hello->agent, hello->host,
                  hello->rail_count);
+    agent_lender_up(agent, peer, hello);
     agent->machine.peer_up(agent->machine.self, now, peer, hello);
     agent_tell_peer_up(agent, hello->agent);
 }
@@ -56,6 +60,7 @@ static void on_lost(void *self, kvr_ns now, uint32_t peer, kvr_status status, co
                         : KVR_COUNTER_PEERS_LOST]++;
     kvr_log_warning("peer %u is lost (%s): %s", peer, kvr_status_name(status), detail);
     agent->machine.peer_lost(agent->machine.self, now, peer, status, detail);
+    agent_lender_lost(agent, peer);
 }
 
 static void on_writable(void *self, kvr_ns now, uint32_t peer)

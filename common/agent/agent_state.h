@@ -67,6 +67,10 @@ struct kvr_agent {
     uint64_t counters[KVR_COUNTER_END];
     uint32_t peers_up;
     bool rail_down[KVR_RAILS_MAX]; /* as engines know it */
+
+    struct kvr_loans *loans; /* ours; NULL: no target copies from here */
+    int loans_fd;            /* 0: none */
+    struct agent_lender *lenders;
 };
 
 /* agent_checks.c */
@@ -100,6 +104,11 @@ void agent_tell_peer_down(struct kvr_agent *agent, const struct kvr_peer_info *p
                           kvr_status status, const char *detail);
 /* It was recycled: with this status no endpoint could be opened, or KVR_OK. */
 void agent_tell_rail(struct kvr_agent *agent, uint32_t rail, kvr_status status);
+/* agent_loans.c */
+kvr_status agent_loans_open(struct kvr_agent *agent, struct kvr_error *error);
+void agent_loans_close(struct kvr_agent *agent); /* the group thread has ended */
+void agent_lender_up(struct kvr_agent *agent, uint32_t peer, const struct kvr_msg_hello *hello);
+void agent_lender_lost(struct kvr_agent *agent, uint32_t peer);
 /* agent_facts.c */
 void agent_facts_tell(struct kvr_agent *agent);
 void agent_orders_take(struct kvr_agent *agent); /* what the scheduler answered */

@@ -28,6 +28,7 @@ struct kvr_engine_port;
 
 struct kvr_engine_handler {
     void *self;
+    int loans_fd; /* goes to every engine (wire/loans.h), stays yours; 0: none */
     /* Not KVR_OK: the engine is told the sentence and closed; no down, no release. */
     kvr_status (*up)(void *self, kvr_ns now, uint32_t engine, const struct kvr_req_attach *attach,
                      struct kvr_error *error);

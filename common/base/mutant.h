@@ -33,7 +33,8 @@
     X(old_generation_accepted, "rule 9: what names an old generation is refused")                  \
     X(page_out_of_bounds, "rule 9: every page id is checked against what is registered")           \
     X(lease_never_ends, "rule 10: a publish that nobody wants is free when its lease ends")        \
-    X(landed_away_trusted, "rule 11: what a target finds landed waits for its source's answer")
+    X(landed_away_trusted, "rule 11: what a target finds landed waits for its source's answer")    \
+    X(revoked_ignored, "rule 11: what is copied from pages taken back does not count")
 
 typedef enum kvr_mutant {
     KVR_MUTANT_none,

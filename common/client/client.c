@@ -123,10 +123,16 @@ static kvr_status take_shared(struct kvrail *client, struct kvr_packet_fds *fds,
     struct stat file;
     void *page;
 
-    if (fds->count != KVR_ATTACHED_FDS)
+    if (fds->count != KVR_ATTACHED_FDS && fds->count != KVR_ATTACHED_FDS + 1)
         return kvr_error_set(error, KVR_MALFORMED, WHERE,
-                             "the agent sent %u descriptors instead of %d", fds->count,
-                             KVR_ATTACHED_FDS);
+                             "the agent sent %u descriptors instead of %d or %d", fds->count,
+                             KVR_ATTACHED_FDS, KVR_ATTACHED_FDS + 1);
+    if (fds->count > KVR_ATTACHED_FDS) {
+        kvr_status status = kvr_loans_map(fds->fds[KVR_ATTACHED_FDS], &client->loans, error);
+
+        if (status != KVR_OK)
+            return status;
+    }
     if (fstat(fds->fds[0], &file) != 0 || file.st_size < (off_t)sizeof(struct kvr_shared_page) ||
         (fcntl(fds->fds[0], F_GET_SEALS) & F_SEAL_SHRINK) == 0)
         return kvr_error_set(error, KVR_MALFORMED, WHERE,
@@ -139,6 +145,8 @@ static kvr_status take_shared(struct kvrail *client, struct kvr_packet_fds *fds,
     client->agent_pidfd = fds->fds[2];
     client->doorbell = fds->fds[1];
     close(fds->fds[0]);
+    if (client->loans != NULL)
+        close(fds->fds[KVR_ATTACHED_FDS]);
     fds->count = 0;
     return KVR_OK;
 }
@@ -291,6 +299,7 @@ void kvrail_close(struct kvrail *connection)
         say_detach(connection);
     if (connection->page != NULL)
         munmap(connection->page, sizeof(*connection->page));
+    kvr_loans_close(connection->loans);
     close_if_open(connection->socket);
     close_if_open(connection->epoll);
     close_if_open(connection->ready_fd);

@@ -8,6 +8,7 @@
 
 #include "client/kvrail.h"
 #include "wire/engine_message.h"
+#include "wire/loans.h"
 #include "wire/packet_queue.h"
 #include "wire/packet_socket.h"
 
@@ -46,6 +47,7 @@ struct kvrail {
     bool ready;   /* it is */
     int agent_pidfd, doorbell;
     struct kvr_shared_page *page;
+    struct kvr_loans *loans; /* NULL: the agent's rails do their copying themselves */
     char agent[KVR_NAME_BYTES];
     struct kvrail_error error;
 

@@ -107,6 +107,8 @@ static void look_at_agent(struct kvrail *client)
 {
     if (!agent_is_gone(client))
         return;
+    if (client->loans != NULL) /* before a page is handed back: targets may still copy */
+        kvr_loans_end_all(client->loans);
     client->reason = KVR_AGENT_LOST;
     snprintf(client->reason_detail, sizeof(client->reason_detail), "the agent process ended");
     settle(client);

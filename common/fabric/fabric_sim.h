@@ -72,6 +72,10 @@ struct kvr_sim_options {
     uint32_t twice_chance;   /* of each entry of a queue to come twice */
     uint32_t corrupt_chance; /* a byte is altered on its way */
     uint32_t again_chance;   /* refused with KVR_AGAIN although there is room */
+    /* As on libfabric's shm: the bytes are read where they land, and when. Neither the end of the
+     * source's endpoint nor of its process keeps the target from what it has begun: `read` is not
+     * told, and what is read may be anybody's. */
+    bool target_copies;
 };
 
 struct kvr_sim_counts {

@@ -117,12 +117,13 @@ static void read_bytes(struct kvr_sim_net *net, struct sim_write *write)
             .immediate = write->immediate,
         };
 
-        if (piece->memory->released) {
+        if (piece->memory->released && !net->options.target_copies) {
             net->options.hooks.misuse(net->options.hooks.self,
                                       "a card reads memory that was unregistered");
             return;
         }
-        net->options.hooks.read(net->options.hooks.self, &access);
+        if (!net->options.target_copies)
+            net->options.hooks.read(net->options.hooks.self, &access);
         memcpy(write->bytes + at, piece->local, piece->bytes);
         at += piece->bytes;
     }
@@ -135,7 +136,8 @@ static void no_answer(struct kvr_sim_net *net, uint32_t index)
     struct sim_write *write = &net->writes[index];
     kvr_ns wait = net->options.latency_ns << (write->tries < 10 ? write->tries : 10);
 
-    read_bytes(net, write);
+    if (!net->options.target_copies)
+        read_bytes(net, write);
     net->counts.hung += write->tries == 0;
     if (++write->tries >= TRIES_MAX || kvr_rng_percent(net->options.rng, 10)) {
         write->fails = true;
@@ -154,17 +156,21 @@ static bool silent(const struct kvr_sim_net *net, const struct sim_write *write)
 static void on_read(struct kvr_sim_net *net, uint32_t index)
 {
     struct sim_write *write = &net->writes[index];
+    bool target_gone = write->target->stopped || write->target->failed;
 
-    if (write->endpoint->stopped || write->endpoint->failed)
+    if ((write->endpoint->stopped || write->endpoint->failed) &&
+        (target_gone || !net->options.target_copies))
         return;
-    if (write->target->stopped || write->target->failed || silent(net, write)) {
+    if (target_gone || silent(net, write)) {
         no_answer(net, index);
         return;
     }
-    read_bytes(net, write);
+    if (!net->options.target_copies)
+        read_bytes(net, write);
     if (!write->lost)
         moment_add(net, index, SIM_LAND, net->now + some(net, net->options.latency_ns));
-    moment_add(net, index, SIM_COMPLETE, net->now + some(net, net->options.latency_ns));
+    if (write->lost || write->fails || !net->options.target_copies)
+        moment_add(net, index, SIM_COMPLETE, net->now + some(net, net->options.latency_ns));
 }
 
 static void on_complete(struct kvr_sim_net *net, uint32_t index, bool twice)
@@ -179,7 +185,8 @@ static void on_complete(struct kvr_sim_net *net, uint32_t index, bool twice)
 
     if (write->endpoint->stopped || write->completed != twice)
         return;
-    if (!twice && !write->endpoint->failed && kvr_rng_percent(net->options.rng, 25))
+    if (!twice && !write->endpoint->failed && !net->options.target_copies &&
+        kvr_rng_percent(net->options.rng, 25))
         read_bytes(net, write); /* until it completes, a card may read once more */
     queue(net, write->endpoint, &completion);
     if (twice)
@@ -226,16 +233,34 @@ static struct kvr_memory *target_memory(struct kvr_sim_net *net, const struct si
     return memory;
 }
 
+/* Where the target copies, its copying is what the writer's completion waits for. */
+static void copy(struct kvr_sim_net *net, uint32_t index, bool lands)
+{
+    struct sim_write *write = &net->writes[index];
+
+    if (!net->options.target_copies)
+        return;
+    if (lands)
+        read_bytes(net, write);
+    if (write->fails)
+        return; /* that was told already, or will be */
+    write->fails = !lands;
+    moment_add(net, index, SIM_COMPLETE, net->now + 1 + some(net, net->options.latency_ns / 8));
+}
+
 static void on_land(struct kvr_sim_net *net, uint32_t index)
 {
     struct sim_write *write = &net->writes[index];
     uint64_t at = 0;
 
     if (write->target->stopped || write->target->failed ||
-        (write->endpoint->stopped && kvr_rng_percent(net->options.rng, 50))) {
+        (write->endpoint->stopped && !net->options.target_copies &&
+         kvr_rng_percent(net->options.rng, 50))) {
         net->counts.dropped++;
+        copy(net, index, false);
         return;
     }
+    copy(net, index, true);
     for (unsigned i = 0; i < write->piece_count; i++) {
         const struct kvr_fabric_piece *piece = &write->pieces[i];
         struct kvr_memory *memory = target_memory(net, write, piece);

@@ -122,6 +122,7 @@ static void memory_open(struct sim_memory *memory)
     memory->inbounds = memory_of(SIM_TARGETS * sizeof(struct inbound));
     memory->pushes = memory_of(SIM_SOURCES * sizeof(struct push));
     memory->lands = memory_of(SIM_TARGETS * sizeof(struct land));
+    memory->loans = memory_of(SIM_SOURCES * sizeof(struct kvr_loans));
     memory->decoder = kvr_message_decoder_open();
     memory->scheduler = sim_scheduler_open();
     if (memory->decoder == NULL || memory->scheduler == NULL)
@@ -141,6 +142,7 @@ static void memory_close(struct sim_memory *memory)
     free(memory->inbounds);
     free(memory->pushes);
     free(memory->lands);
+    free(memory->loans);
     kvr_message_decoder_close(memory->decoder);
     sim_scheduler_close(memory->scheduler);
 }

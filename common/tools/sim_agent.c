@@ -78,7 +78,7 @@ static void group_message(struct sim_agent *agent, const struct kvr_group_messag
         "LAND_OPEN",     "LAND_SEGMENT", "LAND_FINAL",  "LAND_QUIET", "LAND_LOUD",  "LAND_FILTER",
         "LAND_SUSPECTS", "LAND_DIGEST",  "LAND_VERIFY", "LAND_CLOSE", "LAND_FIRST", "LAND_LAYER",
         "LAND_ALL",      "IS_QUIET",     "QUIET_TAKEN", "FILTERED",   "SUSPECT",    "COMING",
-        "BAD",           "VERIFIED",     "CORRUPT",     "LAND_CLOSED"};
+        "BAD",           "REVOKED",      "VERIFIED",    "CORRUPT",    "LAND_CLOSED"};
     uint32_t kind = message->kind;
     const char *name = kind < sizeof(group_names) / sizeof(group_names[0]) ? group_names[kind]
                        : agent->source ? push_names[kind - KVR_GROUP_KIND_USER]
@@ -243,6 +243,21 @@ static uint32_t port_rails(void *self, struct kvr_rail_address ret_rails[KVR_RAI
     return agent->rail_count;
 }
 
+static const _Atomic uint64_t *port_loan_take(void *self, uint32_t peer, uint32_t number)
+{
+    const struct sim_agent *agent = self;
+
+    for (uint32_t i = 0; i < SIM_PEERS; i++)
+        if (agent->peers[i].live && agent->peers[i].index == peer && number != 0)
+            return &agent->world->memory->loans[agent->peers[i].other->number].words[number - 1];
+    return NULL;
+}
+
+static void port_loan_return(void *self, const _Atomic uint64_t *word)
+{
+    (void)self, (void)word;
+}
+
 static void port_event(void *self, const struct kvr_event *event)
 {
     struct sim_agent *agent = self;
@@ -358,6 +373,12 @@ void sim_agent_start(struct sim_agent *agent)
         .rails = port_rails,
         .events = {.self = agent, .emit = port_event},
     };
+    if (world->target_copies && agent->source) {
+        agent->ports.loans = world->memory->loans[agent->number].words;
+    } else if (world->target_copies) {
+        agent->ports.loan_take = port_loan_take;
+        agent->ports.loan_return = port_loan_return;
+    }
     sim_peers_init(agent);
     rails_open(agent);
     machine_init(agent);

@@ -271,6 +271,8 @@ void sim_engine_agent_lost(struct sim_engine *engine)
     engine->released = true;
     sim_engine_regions_release(engine);
     note(engine, "agent lost", -1, 0, 0, NULL);
+    if (engine->agent->source) /* as its client does */
+        kvr_loans_end_all(&engine->world->memory->loans[engine->agent->number]);
     users_orphan(engine, true);
 }
 

@@ -262,6 +262,7 @@ struct sim_memory {
     struct inbound *inbounds;
     struct push *pushes;
     struct land *lands;
+    struct kvr_loans *loans; /* of each source */
     struct kvr_message_decoder *decoder;
     void *sessions[SIM_AGENTS][SIM_PEERS];
     uint8_t *buffers[SIM_BUFFERS]; /* of connections, not in use */
@@ -293,6 +294,7 @@ struct sim_world {
     struct sim_agent agents[SIM_AGENTS];
     uint32_t source_count, target_count;
     struct sim_connection *connections;
+    bool target_copies; /* as on shm; else cards do */
     kvr_ns apart_until; /* before that nobody can dial */
     uint32_t sessions_lost;
     uint32_t late_promille; /* of the control channel's packets */

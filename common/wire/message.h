@@ -97,7 +97,8 @@ struct kvr_msg_hello {                 /* and WELCOME */
     uint32_t rail_count;
     const struct kvr_compat *compats; /* of the engines attached at this moment */
     uint32_t compat_count;
-    kvr_digest_mode digest; /* what this agent asks to be hashed */
+    kvr_digest_mode digest;       /* what this agent asks to be hashed */
+    uint32_t loans_pid, loans_fd; /* where a source's loans are (loans.h); loans_fd 0: nowhere */
 };
 
 struct kvr_msg_refused {
@@ -162,6 +163,7 @@ struct kvr_msg_plan {
     /* A page list too long for one frame: PLANs of the same segment repeat its header, add to its
      * runs, and the last has more = false. */
     bool more;
+    uint32_t loan; /* the transfer's word is loan - 1 of the source's; 0: it has none */
 };
 
 struct kvr_msg_grant {

@@ -254,6 +254,7 @@ static kvr_status put_plan(struct kvr_arena *arena, const struct kvr_msg_plan *p
     out->group = plan->group;
     out->page_first = plan->page_first;
     out->more = plan->more;
+    out->loan = plan->loan;
     *ret_plan = out;
     return put_runs(arena, plan->runs, plan->run_count, &out->runs);
 }
@@ -272,6 +273,7 @@ static kvr_status get_plan(const struct kvr_get *get, const Kvrail__Control__Pla
     ret_plan->group = in->group;
     ret_plan->page_first = in->page_first;
     ret_plan->more = in->more;
+    ret_plan->loan = in->loan;
     return get_runs(get, in->runs, (const void **)&ret_plan->runs, &ret_plan->run_count);
 }
 

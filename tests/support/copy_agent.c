@@ -369,7 +369,8 @@ static void on_down(void *self, kvr_ns now, uint32_t engine, kvr_status why, con
 
 static void open_side(uv_loop_t *loop, struct side *side, const char *path)
 {
-    struct kvr_engine_handler handler = {side, on_up, on_region, on_request, on_down};
+    struct kvr_engine_handler handler = {
+        .self = side, .up = on_up, .region = on_region, .request = on_request, .down = on_down};
     struct kvr_error error;
 
     side->open = calloc(OPEN_MAX_, sizeof(side->open[0]));

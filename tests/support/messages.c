@@ -154,6 +154,8 @@ static void hello(struct kvr_rng *rng, uint32_t percent, struct messages_memory 
     text(rng, ret_hello->host, sizeof(ret_hello->host));
     ret_hello->beat_ms = u32(rng);
     ret_hello->digest = (kvr_digest_mode)kvr_rng_below(rng, KVR_DIGEST_FULL + 1);
+    ret_hello->loans_pid = u32(rng);
+    ret_hello->loans_fd = u32(rng);
     limits(rng, &ret_hello->limits);
     ret_hello->rail_count = rails(rng, percent, memory);
     ret_hello->rails = memory->rails;
@@ -209,6 +211,7 @@ static void plan(struct kvr_rng *rng, uint32_t percent, struct messages_memory *
     ret_plan->chunk_first = u32(rng);
     ret_plan->chunk_count = u32(rng);
     ret_plan->hash = kvr_rng_next(rng);
+    ret_plan->loan = u32(rng);
     rank(rng, &ret_plan->source);
     limits(rng, &ret_plan->limits);
     ret_plan->group = u32(rng);
@@ -382,8 +385,9 @@ static bool same_hello(const struct kvr_msg_hello *a, const struct kvr_msg_hello
 {
     if (!(SAME(version_min) && SAME(version_max) && SAME(boot) && SAME(session) &&
           SAME_TEXT(agent) && SAME_TEXT(provider) && SAME_TEXT(host) && SAME(beat_ms) &&
-          SAME(digest) && same_limits(&a->limits, &b->limits) && SAME(rail_count) &&
-          SAME(compat_count) && same_rails(a->rails, b->rails, a->rail_count)))
+          SAME(digest) && SAME(loans_pid) && SAME(loans_fd) &&
+          same_limits(&a->limits, &b->limits) && SAME(rail_count) && SAME(compat_count) &&
+          same_rails(a->rails, b->rails, a->rail_count)))
         return false;
     for (uint32_t i = 0; i < a->compat_count; i++)
         if (!same_compat(&a->compats[i], &b->compats[i]))
@@ -424,7 +428,7 @@ static bool same_plan(const struct kvr_msg_plan *a, const struct kvr_msg_plan *b
     return SAME(segment) && SAME(token_first) && SAME(token_end) && SAME(chunk_first) &&
            SAME(chunk_count) && SAME(hash) && same_rank(&a->source, &b->source) &&
            same_limits(&a->limits, &b->limits) && SAME(group) && SAME(page_first) &&
-           SAME(run_count) && SAME(more) &&
+           SAME(run_count) && SAME(more) && SAME(loan) &&
            same_bytes(a->runs, b->runs, a->run_count * sizeof(*a->runs));
 }
 

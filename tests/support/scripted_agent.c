@@ -238,7 +238,12 @@ static void on_turn(uv_check_t *check)
 
 static void open_port(struct scripted_agent *agent, struct script *script)
 {
-    struct kvr_engine_handler handler = {script, on_up, on_region, on_request, on_down};
+    struct kvr_engine_handler handler = {.self = script,
+                                         .loans_fd = agent->loans_fd,
+                                         .up = on_up,
+                                         .region = on_region,
+                                         .request = on_request,
+                                         .down = on_down};
     struct kvr_error error;
 
     script->agent = agent;
@@ -261,12 +266,14 @@ static void *run_thread(void *self)
 static void new_agent(struct scripted_agent *agent)
 {
     static int count;
+    struct kvr_error error;
 
     memset(agent, 0, sizeof(*agent));
     snprintf(agent->path, sizeof(agent->path), "/tmp/kvrail-script-%d-%d", (int)getpid(), count++);
     agent->record = mmap(NULL, sizeof(*agent->record), PROT_READ | PROT_WRITE,
                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(agent->record != MAP_FAILED);
+    assert_int_equal(kvr_loans_create(1, &agent->loans_fd, &agent->loans, &error), KVR_OK);
 }
 
 static struct script *thread_script;
@@ -329,6 +336,8 @@ void scripted_agent_stop(struct scripted_agent *agent)
         free(thread_script);
     }
     munmap(agent->record, sizeof(*agent->record));
+    kvr_loans_close(agent->loans);
+    close(agent->loans_fd);
 }
 
 /* ---- the engine's side ----------------------------------------------------------------------- */

@@ -23,6 +23,7 @@
 
 #include "agent/engine_port.h"
 #include "client/kvrail.h"
+#include "wire/loans.h"
 
 /* What the script has seen; in memory that both processes share. */
 struct script_record {
@@ -46,6 +47,8 @@ struct scripted_agent {
     uv_loop_t loop;
     uv_async_t stop;
     struct kvr_engine_port *port;
+    struct kvr_loans *loans; /* every engine gets them */
+    int loans_fd;
 };
 
 void scripted_agent_start_thread(struct scripted_agent *agent);

@@ -112,12 +112,37 @@ static void news_of_others_is_told(void **state)
     kvrail_close(engine);
 }
 
+/* Rule 11: a target may still be copying from these pages, and looks at its loan afterwards. */
+static void agent_killed_ends_every_loan_first(void **state)
+{
+    _Atomic uint64_t *first, *last;
+    struct kvrail_event event;
+    struct kvrail *engine;
+
+    (void)state;
+    engine = scripted_engine(&agent, "e");
+    (void)scripted_source(engine, "s");
+    first = &agent.loans->words[0];
+    last = &agent.loans->words[KVR_TRANSFERS_MAX - 1];
+    kvr_loan_begin(first, 42);
+    kvr_loan_begin(last, 43);
+    kill(agent.pid, SIGKILL);
+    do
+        assert_int_equal(scripted_event(engine, &event), 1);
+    while (!event.terminal);
+    assert_int_equal(event.status, KVRAIL_AGENT_LOST);
+    assert_false(kvr_loan_holds(first, 42));
+    assert_false(kvr_loan_holds(last, 43));
+    kvrail_close(engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_dead_agent_leaves_nothing_right, start_process, stop),
         cmocka_unit_test_setup_teardown(news_of_others_is_told, start_process, stop),
         cmocka_unit_test_setup_teardown(a_digest_that_is_none_is_refused, start_process, stop),
+        cmocka_unit_test_setup_teardown(agent_killed_ends_every_loan_first, start_process, stop),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,6 +53,72 @@ static void done_waits_for_the_tail(void **state)
     assert_int_equal(machine_notice_count(KVR_NOTICE_DONE), 1);
 }
 
+/* ---- loans (rule 11) ------------------------------------------------------------------------- */
+
+static const _Atomic uint64_t *shown; /* NULL: the peer shows no loans */
+static uint32_t loans_taken;
+
+static const _Atomic uint64_t *loan_take(void *self, uint32_t peer, uint32_t number)
+{
+    (void)self, (void)peer, (void)number;
+    loans_taken += shown != NULL;
+    return shown;
+}
+
+static void loan_return(void *self, const _Atomic uint64_t *word)
+{
+    (void)self;
+    assert_ptr_equal(word, shown);
+    loans_taken--;
+}
+
+static void copies_here(struct kvr_ports *ports, const _Atomic uint64_t *word)
+{
+    *ports = machine_ports;
+    ports->loan_take = loan_take;
+    ports->loan_return = loan_return;
+    inbound.ports = ports;
+    shown = word;
+}
+
+static void what_was_revoked_fails_and_drains(void **state)
+{
+    _Atomic uint64_t word = 0;
+    struct kvr_ports ports;
+    uint64_t nonce;
+
+    (void)state;
+    copies_here(&ports, &word);
+    nonce = fetch(1, 0, 1);
+    plan(0, nonce);
+    assert_true(granted(nonce));
+    assert_int_equal(loans_taken, 1);
+    group_says(nonce, LAND_REVOKED, 0, NULL);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILING)->status, KVR_REVOKED);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_FAILED), 0); /* writes may still come */
+    quiet(0, nonce, 0);
+    group_says(nonce, LAND_IS_QUIET, 0, NULL);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILED)->status, KVR_REVOKED);
+    assert_int_equal(loans_taken, 1); /* the landing still has it */
+    group_closes(nonce);
+    assert_int_equal(loans_taken, 0);
+}
+
+static void a_source_that_shows_no_loans_is_refused(void **state)
+{
+    struct kvr_ports ports;
+    uint64_t nonce;
+
+    (void)state;
+    copies_here(&ports, NULL);
+    nonce = fetch(1, 0, 1);
+    plan(0, nonce);
+    assert_false(granted(nonce));
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILED)->status, KVR_UNSUPPORTED);
+    assert_int_equal(inbound.free_count, SLOTS);
+    assert_int_equal(inbound_live(&inbound), 0);
+}
+
 /* ---- second postings (rule 3) ---------------------------------------------------------------- */
 
 static void rail_lost(uint32_t peer, uint64_t nonce)
@@ -478,6 +544,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(inbound_goes_the_whole_way),
         CASE(done_waits_for_the_tail),
+        CASE(what_was_revoked_fails_and_drains),
+        CASE(a_source_that_shows_no_loans_is_refused),
         CASE(missing_taints_until_quiet),
         CASE(nothing_missing_asks_for_nothing),
         CASE(a_failure_holds_the_pages_until_quiet),

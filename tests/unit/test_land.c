@@ -273,6 +273,32 @@ static void land_counts_stale_writes(void **state)
     assert_int_equal(atomic_load(&land.stale), 2);
 }
 
+/* Rule 11: what was copied from pages that were taken back is counted for quiet, and for no bit;
+ * that of a transfer which has the word by now is no loan of ours. */
+static void land_counts_nothing_that_was_revoked(void **state)
+{
+    _Atomic uint64_t loan;
+    struct kvr_group_message message;
+
+    (void)state;
+    landing.loan = &loan;
+    kvr_loan_begin(&loan, TRANSFER);
+    landing_open(KVR_DIGEST_OFF);
+    segment_add();
+    chunks_land(0, 2);
+    assert_false(was_told(LAND_REVOKED));
+    kvr_loan_begin(&loan, TRANSFER + 1);
+    chunk_lands(0, 2);
+    assert_true(was_told(LAND_REVOKED));
+    assert_int_equal(landing.chunk_count, 2);
+    chunk_lands(1, 1); /* again: its first copy may be overwritten */
+    assert_true(was_told(LAND_REVOKED));
+    tell_land(LAND_FINAL, SMALL_CHUNKS, 0, NULL);
+    tell_land(LAND_CLOSE, 0, 0, NULL);
+    assert_true(told(LAND_CLOSED, &message));
+    assert_int_equal(message.a, 4);
+}
+
 static void land_names_only_what_is_missing(void **state)
 {
     struct landing_filter *filter =
@@ -401,6 +427,7 @@ int main(void)
         CASE(land_distrusts_counts_that_name_too_little),
         CASE(land_suspects_what_stays_uneven),
         CASE(land_counts_stale_writes),
+        CASE(land_counts_nothing_that_was_revoked),
         CASE(land_names_only_what_is_missing),
         CASE(land_verifies_what_landed),
         CASE(land_names_the_corrupt_chunk),

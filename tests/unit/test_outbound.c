@@ -400,6 +400,30 @@ static void a_lost_peer_frees_after_the_last_completion(void **state)
     assert_int_equal(outbound_live(&outbound), 0);
 }
 
+/* Rule 11: where targets copy, a loan holds from before the first write until SOURCE_FREE. */
+static void a_loan_ends_before_the_pages_are_free(void **state)
+{
+    static _Atomic uint64_t words[KVR_TRANSFERS_MAX];
+    struct kvr_ports ports = machine_ports;
+    uint32_t loan;
+
+    (void)state;
+    ports.loans = words;
+    outbound.ports = &ports;
+    publish_for(1);
+    publish_all();
+    want(0, NONCE);
+    loan = machine_sent(KVR_MSG_PLAN)->plan.loan;
+    grant(0, NONCE);
+    assert_true(kvr_loan_holds(&words[loan - 1], NONCE));
+    message(0, NONCE, KVR_MSG_CANCEL, KVR_CANCELLED);
+    group_says(PUSH_STOPPED, 0, NULL);
+    assert_true(kvr_loan_holds(&words[loan - 1], NONCE));
+    group_closes();
+    assert_int_equal(freed()->status, KVR_CANCELLED);
+    assert_false(kvr_loan_holds(&words[loan - 1], NONCE));
+}
+
 /* Everything has arrived, and a card still holds a write: it may be a second posting to an endpoint
  * that is gone. One heartbeat bound, then the rails that carried it get fresh endpoints. */
 static void a_write_that_hangs_after_the_end_is_ended(void **state)
@@ -561,6 +585,7 @@ int main(void)
         CASE(cancel_of_the_target_frees_the_source),
         CASE(a_failure_is_announced),
         CASE(a_lost_peer_frees_after_the_last_completion),
+        CASE(a_loan_ends_before_the_pages_are_free),
         CASE(a_write_that_hangs_after_the_end_is_ended),
         CASE(a_want_of_another_generation_is_refused),
         CASE(a_second_want_of_one_target_rank_is_refused),

@@ -1,0 +1,113 @@
+/* Loans (rule 11): ours, where targets copy from our engines' memory, and those of the peers from
+ * whose engines we copy. Only the shm provider's targets copy. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/agent_state.h"
+#include "base/log.h"
+#include "wire/loans.h"
+
+/* A boot of a peer: mapped until it is lost and no landing looks at it any more. */
+struct agent_lender {
+    struct agent_lender *next;
+    const struct kvr_loans *loans;
+    uint32_t peer, taken;
+    bool up;
+};
+
+static const _Atomic uint64_t *loan_take(void *self, uint32_t peer, uint32_t number)
+{
+    struct agent_lender *lender = ((struct kvr_agent *)self)->lenders;
+
+    while (lender != NULL && (!lender->up || lender->peer != peer))
+        lender = lender->next;
+    if (lender == NULL || number == 0 || number > KVR_TRANSFERS_MAX)
+        return NULL;
+    lender->taken++;
+    return &lender->loans->words[number - 1];
+}
+
+static void lenders_sweep(struct kvr_agent *agent)
+{
+    for (struct agent_lender **at = &agent->lenders; *at != NULL;) {
+        struct agent_lender *lender = *at;
+
+        if (lender->up || lender->taken > 0) {
+            at = &lender->next;
+            continue;
+        }
+        *at = lender->next;
+        kvr_loans_close(lender->loans);
+        free(lender);
+    }
+}
+
+static void loan_return(void *self, const _Atomic uint64_t *word)
+{
+    struct kvr_agent *agent = self;
+
+    for (struct agent_lender *at = agent->lenders; at != NULL; at = at->next)
+        if (word >= at->loans->words && word < at->loans->words + KVR_TRANSFERS_MAX)
+            at->taken--;
+    lenders_sweep(agent);
+}
+
+void agent_lender_up(struct kvr_agent *agent, uint32_t peer, const struct kvr_msg_hello *hello)
+{
+    struct kvr_error error;
+    struct agent_lender *lender;
+
+    if (agent->ports.loan_take == NULL)
+        return;
+    lender = calloc(1, sizeof(*lender));
+    if (lender == NULL)
+        return; /* then what it plans is refused */
+    if (kvr_loans_open(hello->loans_pid, hello->loans_fd, hello->boot, &lender->loans, &error) !=
+        KVR_OK) {
+        kvr_log_failure(KVR_LOG_WARNING, "nothing can be fetched from this peer", &error);
+        free(lender);
+        return;
+    }
+    lender->peer = peer;
+    lender->up = true;
+    lender->next = agent->lenders;
+    agent->lenders = lender;
+}
+
+void agent_lender_lost(struct kvr_agent *agent, uint32_t peer)
+{
+    for (struct agent_lender *at = agent->lenders; at != NULL; at = at->next)
+        if (at->peer == peer)
+            at->up = false;
+    lenders_sweep(agent);
+}
+
+kvr_status agent_loans_open(struct kvr_agent *agent, struct kvr_error *error)
+{
+    kvr_status status = KVR_OK;
+
+    if (strcmp(agent->config->provider, "shm") != 0)
+        return KVR_OK;
+    if (agent->machine.role == KVR_ROLE_SOURCE) {
+        status = kvr_loans_create(agent->boot, &agent->loans_fd, &agent->loans, error);
+        if (status == KVR_OK)
+            agent->ports.loans = agent->loans->words;
+        return status;
+    }
+    agent->ports.loan_take = loan_take;
+    agent->ports.loan_return = loan_return;
+    return KVR_OK;
+}
+
+void agent_loans_close(struct kvr_agent *agent)
+{
+    for (struct agent_lender *at = agent->lenders; at != NULL; at = at->next) {
+        at->up = false;
+        at->taken = 0;
+    }
+    lenders_sweep(agent);
+    kvr_loans_close(agent->loans);
+    if (agent->loans_fd > 0)
+        close(agent->loans_fd);
+}

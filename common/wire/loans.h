@@ -1,0 +1,62 @@
+/* Loans: which transfers may still copy from their source's pages, on paths where the target does
+ * the copying (rule 11; the shm provider). A word a transfer, in memory that a prefill-agent shares
+ * with its engines, which may write it, and with the decode-agents of its host, which only read.
+ *
+ * A word holds the transfer's nonce while the pages are lent. Anything else means revoked, so that
+ * a word may be used again at once: who still looks for the transfer before finds another nonce.
+ * Who takes the pages back ends the loan first; who copied looks afterwards whether it still holds:
+ * if so, every byte was copied from lent pages. The agent ends each loan by itself; when it has
+ * died, an engine's client ends them all before it hands a page back.
+ *
+ * The memory is a memfd that cannot change its size. An engine gets it with ATTACHED. A
+ * decode-agent opens /proc/PID/fd/FD as HELLO names it: shm needs one user and one pid namespace
+ * anyhow, and that the memory is the right one is seen by the agent's boot id in it. */
+#ifndef KVR_WIRE_LOANS_H
+#define KVR_WIRE_LOANS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/limits.h"
+#include "base/status.h"
+
+struct kvr_loans {
+    uint64_t boot; /* of the prefill-agent */
+    _Atomic uint64_t words[KVR_TRANSFERS_MAX];
+};
+
+/* The prefill-agent's. *ret_fd stays open as long as others may ask for it. */
+KVR_MUST_CHECK kvr_status kvr_loans_create(uint64_t boot, int *ret_fd, struct kvr_loans **ret_loans,
+                                           struct kvr_error *error);
+/* An engine's: of the descriptor that came with ATTACHED, which stays the caller's. */
+KVR_MUST_CHECK kvr_status kvr_loans_map(int fd, struct kvr_loans **ret_loans,
+                                        struct kvr_error *error);
+/* A decode-agent's, read only: descriptor `fd` of process `pid`. KVR_STALE: it is not that boot's.
+ */
+KVR_MUST_CHECK kvr_status kvr_loans_open(uint32_t pid, uint32_t fd, uint64_t boot,
+                                         const struct kvr_loans **ret_loans,
+                                         struct kvr_error *error);
+void kvr_loans_close(const struct kvr_loans *loans); /* NULL is fine */
+void kvr_loans_end_all(struct kvr_loans *loans);
+
+static inline void kvr_loan_begin(_Atomic uint64_t *word, uint64_t nonce)
+{
+    atomic_store_explicit(word, nonce, memory_order_release);
+}
+
+/* Before anybody may write to the pages again. */
+static inline void kvr_loan_end(_Atomic uint64_t *word)
+{
+    atomic_store_explicit(word, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+/* After the bytes were copied. */
+static inline bool kvr_loan_holds(const _Atomic uint64_t *word, uint64_t nonce)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    return atomic_load_explicit(word, memory_order_relaxed) == nonce;
+}
+
+#endif

@@ -1,0 +1,102 @@
+/* Goal: a loan that was ended is seen by who looks after it copied, through every mapping, also of
+ * a word that another transfer has by now; and only the page of the boot that is named is opened.
+ * Method: this process as the agent, the engine and the target, each with its own mapping. */
+#include "tests/support/check.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "wire/loans.h"
+
+#define BOOT 77
+
+static struct kvr_loans *ours, *engines;
+static const struct kvr_loans *targets;
+static int fd;
+
+static int pages_open(void **state)
+{
+    struct kvr_error error;
+
+    (void)state;
+    return kvr_loans_create(BOOT, &fd, &ours, &error) != KVR_OK ||
+           kvr_loans_map(fd, &engines, &error) != KVR_OK ||
+           kvr_loans_open((uint32_t)getpid(), (uint32_t)fd, BOOT, &targets, &error) != KVR_OK;
+}
+
+static int pages_close(void **state)
+{
+    (void)state;
+    kvr_loans_close(ours);
+    kvr_loans_close(engines);
+    kvr_loans_close(targets);
+    return close(fd);
+}
+
+static void a_loan_holds_until_it_ends(void **state)
+{
+    (void)state;
+    assert_false(kvr_loan_holds(&targets->words[3], 42));
+    kvr_loan_begin(&ours->words[3], 42);
+    assert_true(kvr_loan_holds(&targets->words[3], 42));
+    assert_false(kvr_loan_holds(&targets->words[4], 42));
+    kvr_loan_end(&ours->words[3]);
+    assert_false(kvr_loan_holds(&targets->words[3], 42));
+}
+
+static void a_word_that_is_used_again_is_another_loan(void **state)
+{
+    (void)state;
+    kvr_loan_begin(&ours->words[0], 1);
+    kvr_loan_end(&ours->words[0]);
+    kvr_loan_begin(&ours->words[0], 2);
+    assert_false(kvr_loan_holds(&targets->words[0], 1));
+    assert_true(kvr_loan_holds(&targets->words[0], 2));
+}
+
+static void an_engine_ends_them_all(void **state)
+{
+    (void)state;
+    kvr_loan_begin(&ours->words[0], 1);
+    kvr_loan_begin(&ours->words[KVR_TRANSFERS_MAX - 1], 2);
+    kvr_loans_end_all(engines);
+    assert_false(kvr_loan_holds(&targets->words[0], 1));
+    assert_false(kvr_loan_holds(&targets->words[KVR_TRANSFERS_MAX - 1], 2));
+}
+
+/* A peer may name any descriptor of any process. */
+static void only_the_page_that_was_meant_is_opened(void **state)
+{
+    const struct kvr_loans *other = NULL;
+    struct kvr_error error;
+    int memory = memfd_create("kvrail", MFD_ALLOW_SEALING);
+    int same_name = memfd_create("kvrail-loans", MFD_ALLOW_SEALING);
+    uint32_t pid = (uint32_t)getpid();
+
+    (void)state;
+    assert_int_equal(kvr_loans_open(pid, (uint32_t)fd, BOOT + 1, &other, &error), KVR_STALE);
+    assert_int_equal(kvr_loans_open(pid, 0, BOOT, &other, &error), KVR_NOT_FOUND);
+    assert_int_equal(kvr_loans_open(0, 0, BOOT, &other, &error), KVR_NOT_FOUND);
+    assert_int_equal(ftruncate(memory, sizeof(struct kvr_loans)), 0);
+    assert_int_equal(kvr_loans_open(pid, (uint32_t)memory, BOOT, &other, &error), KVR_NOT_FOUND);
+    assert_int_equal(ftruncate(same_name, sizeof(struct kvr_loans)), 0); /* it may shrink again */
+    assert_int_equal(kvr_loans_open(pid, (uint32_t)same_name, BOOT, &other, &error), KVR_MALFORMED);
+    assert_null(other);
+    close(memory);
+    close(same_name);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_loan_holds_until_it_ends, pages_open, pages_close),
+        cmocka_unit_test_setup_teardown(a_word_that_is_used_again_is_another_loan, pages_open,
+                                        pages_close),
+        cmocka_unit_test_setup_teardown(an_engine_ends_them_all, pages_open, pages_close),
+        cmocka_unit_test_setup_teardown(only_the_page_that_was_meant_is_opened, pages_open,
+                                        pages_close),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
