@@ -1,0 +1,27 @@
+#!/bin/sh
+# Goal: where the target copies, what it copies from pages that their engine has back is told to
+# nobody (rule 11). Argument: cancel, where the target's agent is stopped while the source cancels, gets
+# its pages and writes on them; or kill, where the source's agent is killed in mid transfer. Method:
+# tests/support/revoked.c is both engines and looks at each layer when it is told to be in. The
+# target's beats are long: what it is told after the stop is not held back for having been away. Which
+# of its threads wakes first is chance: without the rule one round in some fifteen goes wrong.
+set -eu
+how=${1:?cancel or kill}
+provider=shm
+. "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
+prefill_options="--heartbeat 100ms"
+[ "$how" = kill ] || decode_options="--heartbeat 10s"
+start_all
+
+rounds=$([ "$how" = cancel ] && echo 20 || echo 5)
+round=0
+while [ "$round" -lt "$rounds" ]; do
+    round=$((round + 1))
+    pid=$([ "$how" = cancel ] && echo "$decode_pid" || echo "$prefill_pid")
+    "$KVRAIL_BIN_DIR/../tests/revoked" "$work/source.sock" "$work/target.sock" "$source_agent" \
+        "$how" "$pid" >"$work/revoked.log" 2>&1 || fail "round $round ended in $?"
+    cat "$work/revoked.log"
+    kill -0 "$decode_pid" 2>/dev/null || fail "the decode-agent died in round $round"
+    [ "$how" = cancel ] || start_prefill
+done
+echo "revoked: $rounds passed"
