@@ -150,7 +150,7 @@ void fetch_open(struct inbound *inbound, kvr_ns now, uint32_t engine, uint64_t h
                 const struct kvr_req_target_open *open)
 {
     struct kvr_error error;
-    uint32_t page_tokens = 0, page_limit = 0;
+    uint32_t page_tokens = 1, page_limit = 0;
     struct fetch *fetch;
 
     if (open_check(inbound, engine, handle, open, &page_tokens, &page_limit, &error) != KVR_OK) {

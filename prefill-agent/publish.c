@@ -179,7 +179,7 @@ void publish_open(struct outbound *outbound, kvr_ns now, uint32_t engine, uint64
     const struct kvr_rank *rank = &outbound->engines.local[engine].rank;
     uint64_t key = match_key(open->request, open->attempt, &rank->engine, rank->generation,
                              rank->tp, rank->pp);
-    uint32_t page_tokens = 0, page_limit = 0;
+    uint32_t page_tokens = 1, page_limit = 0;
     struct publish *publish;
     struct kvr_error error;
 

@@ -134,7 +134,7 @@ static hwloc_obj_t pci_of(hwloc_obj_t device)
 /* An RDMA device whose file says of ports that none is active. */
 static bool ports_down(hwloc_obj_t device)
 {
-    char key[16];
+    char key[24];
     bool said = false;
 
     for (int port = 1; port <= 4; port++) {

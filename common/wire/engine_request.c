@@ -227,7 +227,7 @@ static bool take_text(const char *from, char *to, size_t capacity)
     if (!kvr_text_valid(from, capacity))
         return false;
     memset(to, 0, capacity);
-    memcpy(to, from, strlen(from));
+    memcpy(to, from, strlen(from) + 1);
     return true;
 }
 
