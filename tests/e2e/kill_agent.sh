@@ -5,6 +5,8 @@
 # modelled prefill, so that transfers last and the kill meets some of them half done.
 set -eu
 victim=${1:?prefill or decode}
+# The replay gives up on what it hears nothing of for 10 s, whatever scale the agents' times have.
+export KVRAIL_TIME_SCALE=100
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 start_all
 
