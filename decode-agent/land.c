@@ -43,7 +43,8 @@ static uint32_t count_of(const struct landing *landing, uint32_t rail, uint32_t 
 }
 
 /* Everything that was posted there has arrived. A chunk that arrives again was posted again, or its
- * entry came twice: then another may still be on its way although the counts are equal. */
+ * entry came twice: then another may still be on its way although the counts are equal. One that
+ * was revoked left no bit, by which its coming again would show. */
 static bool even(const struct landing *landing, const struct kvr_epoch_count *posted)
 {
     uint32_t i = count_of(landing, posted->rail, posted->epoch);
@@ -180,7 +181,7 @@ static void check_all(struct land *land, struct landing *landing)
     land_tell(land, landing, LAND_ALL, landing->chunk_count, 0, NULL);
 }
 
-static void count_arrival(struct landing *landing, uint32_t rail, uint32_t epoch, bool again)
+static void count_arrival(struct landing *landing, uint32_t rail, uint32_t epoch, bool doubt)
 {
     uint32_t i = count_of(landing, rail, epoch);
 
@@ -188,10 +189,10 @@ static void count_arrival(struct landing *landing, uint32_t rail, uint32_t epoch
     landing->rails |= (uint64_t)1 << rail;
     if (i < landing->count_count) {
         landing->counts[i].count++;
-        landing->doubted |= (uint64_t)again << i;
+        landing->doubted |= (uint64_t)doubt << i;
         return;
     }
-    landing->doubted |= i < KVR_EPOCHS_PER_TRANSFER ? (uint64_t)again << i : 0;
+    landing->doubted |= i < KVR_EPOCHS_PER_TRANSFER ? (uint64_t)doubt << i : 0;
     /* Beyond the table the count is lost: then quiet is proven only by closing every epoch, since
      * the source's own table ends at the same size and it gives up first. */
     if (landing->count_count < KVR_EPOCHS_PER_TRANSFER)
@@ -211,6 +212,7 @@ static void land_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, 
     struct land *land = self;
     uint32_t slot = immediate >> 16, landing_index = land->slots[slot].landing, chunk;
     struct landing *landing;
+    bool gone;
 
     if (slot == 0)
         return; /* warm-up */
@@ -221,8 +223,10 @@ static void land_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, 
     landing = land->landings[landing_index - 1];
     land->arrived_at[landing->peer][rail] = now;
     chunk = (uint32_t)land->slots[slot].place << 16 | (immediate & 0xffff);
-    count_arrival(landing, rail, epoch, chunk < landing->chunk_total && bit_get(landing, chunk));
-    if (revoked(landing)) {
+    gone = revoked(landing);
+    count_arrival(landing, rail, epoch,
+                  gone || (chunk < landing->chunk_total && bit_get(landing, chunk)));
+    if (gone) {
         land_tell(land, landing, LAND_REVOKED, 0, 0, NULL);
     } else if (chunk >= landing->chunk_total) {
         land_tell(land, landing, LAND_BAD, 0, 0, NULL);

@@ -299,6 +299,24 @@ static void land_counts_nothing_that_was_revoked(void **state)
     assert_int_equal(message.a, 4);
 }
 
+/* A chunk without a bit cannot be told from one that comes twice: its counts prove nothing. */
+static void land_takes_no_quiet_from_revoked_counts(void **state)
+{
+    _Atomic uint64_t loan;
+
+    (void)state;
+    landing.loan = &loan;
+    kvr_loan_begin(&loan, TRANSFER + 1);
+    landing_open(KVR_DIGEST_OFF);
+    segment_add();
+    chunk_lands(0, 2);
+    chunk_lands(0, 2); /* and chunk 3 is still on its way */
+    tell_land(LAND_QUIET, 0, 0, quiet_of(0, 2, 0));
+    assert_false(was_told(LAND_IS_QUIET));
+    command(&bench, KVR_GROUP_RECYCLE, 0, NULL);
+    assert_true(was_told(LAND_IS_QUIET));
+}
+
 static void land_names_only_what_is_missing(void **state)
 {
     struct landing_filter *filter =
@@ -428,6 +446,7 @@ int main(void)
         CASE(land_suspects_what_stays_uneven),
         CASE(land_counts_stale_writes),
         CASE(land_counts_nothing_that_was_revoked),
+        CASE(land_takes_no_quiet_from_revoked_counts),
         CASE(land_names_only_what_is_missing),
         CASE(land_verifies_what_landed),
         CASE(land_names_the_corrupt_chunk),
