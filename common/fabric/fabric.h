@@ -53,6 +53,15 @@ struct kvr_rail_facts {
     bool pins_writable;   /* memory_register takes only pages that this process may write */
 };
 
+/* Memory of this process that is to be registered. */
+struct kvr_memory_span {
+    void *base;
+    uint64_t bytes;
+    bool local, remote; /* it is read from by writes; peers may write to it */
+    int fd;             /* the sealed memfd that lies at base; borrowed. -1: there is none */
+    uint64_t fd_offset;
+};
+
 struct kvr_fabric_piece {
     void *local;
     struct kvr_memory *memory; /* the local registration */
@@ -120,10 +129,8 @@ struct kvr_fabric_ops {
     void (*rail_close)(struct kvr_rail *rail); /* after its endpoints and memories */
     const struct kvr_rail_facts *(*rail_facts)(const struct kvr_rail *rail);
 
-    /* remote: peers may write to it; local: it is read from by writes. */
-    kvr_status (*memory_register)(struct kvr_rail *rail, void *base, uint64_t bytes, bool local,
-                                  bool remote, struct kvr_memory **ret_memory,
-                                  struct kvr_error *error);
+    kvr_status (*memory_register)(struct kvr_rail *rail, const struct kvr_memory_span *span,
+                                  struct kvr_memory **ret_memory, struct kvr_error *error);
     void (*memory_release)(struct kvr_memory *memory);
     struct kvr_remote_key (*memory_key)(const struct kvr_memory *memory);
 

@@ -53,16 +53,15 @@ static const struct kvr_rail_facts *rail_facts(const struct kvr_rail *rail)
     return &rail->facts;
 }
 
-static kvr_status memory_register(struct kvr_rail *rail, void *base, uint64_t bytes, bool local,
-                                  bool remote, struct kvr_memory **ret_memory,
-                                  struct kvr_error *error)
+static kvr_status memory_register(struct kvr_rail *rail, const struct kvr_memory_span *span,
+                                  struct kvr_memory **ret_memory, struct kvr_error *error)
 {
     struct kvr_memory *memory = calloc(1, sizeof(*memory));
 
-    (void)rail, (void)bytes, (void)local, (void)remote;
+    (void)rail;
     if (memory == NULL)
         return kvr_error_set(error, KVR_NO_MEMORY, "fabric", "no memory for a registration");
-    memory->key.base = (uint64_t)(uintptr_t)base;
+    memory->key.base = (uint64_t)(uintptr_t)span->base;
     *ret_memory = memory;
     return KVR_OK;
 }

@@ -61,16 +61,16 @@ static kvr_status refuse(struct kvr_error *error, int code, const struct kvr_rai
     return KVR_SYSTEM;
 }
 
-kvr_status ofi_memory_register(struct kvr_rail *rail, void *base, uint64_t bytes, bool local,
-                               bool remote, struct kvr_memory **ret_memory, struct kvr_error *error)
+kvr_status ofi_memory_register(struct kvr_rail *rail, const struct kvr_memory_span *span,
+                               struct kvr_memory **ret_memory, struct kvr_error *error)
 {
     struct kvr_memory *memory = calloc(1, sizeof(*memory));
-    struct iovec iov = {.iov_base = base, .iov_len = bytes};
+    struct iovec iov = {.iov_base = span->base, .iov_len = span->bytes};
     uint64_t mr_mode = (uint64_t)rail->info->domain_attr->mr_mode;
     struct fi_mr_attr attr = {
         .mr_iov = &iov,
         .iov_count = 1,
-        .access = (local ? FI_WRITE : 0) | (remote ? FI_REMOTE_WRITE : 0),
+        .access = (span->local ? FI_WRITE : 0) | (span->remote ? FI_REMOTE_WRITE : 0),
     };
     int code = -FI_ENOKEY;
 
@@ -84,12 +84,12 @@ kvr_status ofi_memory_register(struct kvr_rail *rail, void *base, uint64_t bytes
     }
     if (code != 0) {
         free(memory);
-        return refuse(error, code, rail, bytes);
+        return refuse(error, code, rail, span->bytes);
     }
     memory->rail = rail;
     memory->descriptor = fi_mr_desc(memory->mr);
     memory->key.key = fi_mr_key(memory->mr);
-    memory->key.base = (mr_mode & FI_MR_VIRT_ADDR) != 0 ? (uint64_t)(uintptr_t)base : 0;
+    memory->key.base = (mr_mode & FI_MR_VIRT_ADDR) != 0 ? (uint64_t)(uintptr_t)span->base : 0;
     *ret_memory = memory;
     return KVR_OK;
 }
@@ -102,6 +102,7 @@ bool ofi_memory_pins_writable(struct kvr_rail *rail)
     int fd = memfd_create("kvrail-try", MFD_CLOEXEC);
     struct kvr_memory *memory = NULL;
     struct kvr_error error = {0};
+    struct kvr_memory_span span;
     void *page = MAP_FAILED;
 
     if (fd >= 0 && ftruncate(fd, (off_t)bytes) == 0)
@@ -110,7 +111,8 @@ bool ofi_memory_pins_writable(struct kvr_rail *rail)
         close(fd);
     if (page == MAP_FAILED)
         return false; /* then a region tells why */
-    (void)ofi_memory_register(rail, page, bytes, true, false, &memory, &error);
+    span = (struct kvr_memory_span){.base = page, .bytes = bytes, .local = true, .fd = -1};
+    (void)ofi_memory_register(rail, &span, &memory, &error);
     ofi_memory_release(memory);
     munmap(page, bytes);
     return error.provider_code == -EFAULT;

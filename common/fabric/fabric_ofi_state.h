@@ -120,9 +120,8 @@ void ofi_shm_mark_ended(const struct ofi_shm_watch *own_watch);
 /* fabric_ofi_memory.c */
 void ofi_lock(struct kvr_rail *rail);
 void ofi_unlock(struct kvr_rail *rail);
-kvr_status ofi_memory_register(struct kvr_rail *rail, void *base, uint64_t bytes, bool local,
-                               bool remote, struct kvr_memory **ret_memory,
-                               struct kvr_error *error);
+kvr_status ofi_memory_register(struct kvr_rail *rail, const struct kvr_memory_span *span,
+                               struct kvr_memory **ret_memory, struct kvr_error *error);
 void ofi_memory_release(struct kvr_memory *memory);
 bool ofi_memory_pins_writable(struct kvr_rail *rail); /* tries it */
 struct kvr_remote_key ofi_memory_key(const struct kvr_memory *memory);

@@ -135,9 +135,8 @@ static const struct kvr_rail_facts *rail_facts(const struct kvr_rail *rail)
     return &rail->facts;
 }
 
-static kvr_status memory_register(struct kvr_rail *rail, void *base, uint64_t bytes, bool local,
-                                  bool remote, struct kvr_memory **ret_memory,
-                                  struct kvr_error *error)
+static kvr_status memory_register(struct kvr_rail *rail, const struct kvr_memory_span *span,
+                                  struct kvr_memory **ret_memory, struct kvr_error *error)
 {
     struct kvr_sim_net *net = rail->host->net;
     struct kvr_memory *memory = allocated(sizeof(*memory));
@@ -146,10 +145,10 @@ static kvr_status memory_register(struct kvr_rail *rail, void *base, uint64_t by
     net->memories = sim_grown(net->memories, net->memory_count, &net->memory_capacity,
                               sizeof(struct kvr_memory *));
     memory->rail = rail;
-    memory->base = base;
-    memory->bytes = bytes;
-    memory->local = local;
-    memory->remote = remote;
+    memory->base = span->base;
+    memory->bytes = span->bytes;
+    memory->local = span->local;
+    memory->remote = span->remote;
     /* The low half finds it; the random half makes a guessed key a wrong one. */
     memory->key.key = (kvr_rng_next(net->options.rng) << 32) | net->memory_count;
     memory->key.base = kvr_rng_below(net->options.rng, UINT64_C(1) << 40);

@@ -74,10 +74,10 @@ static kvr_status map(int fd, uint64_t fd_offset, uint64_t bytes, bool writable,
     return KVR_OK;
 }
 
-kvr_status kvr_region_open_mapped(const struct kvr_fabric *fabric, struct kvr_rail *const *rails,
-                                  uint32_t rail_count, const struct kvr_region_layout *layout,
-                                  void *base, bool local, bool remote,
-                                  struct kvr_region **ret_region, struct kvr_error *error)
+static kvr_status open_span(const struct kvr_fabric *fabric, struct kvr_rail *const *rails,
+                            uint32_t rail_count, const struct kvr_region_layout *layout,
+                            const struct kvr_memory_span *span, struct kvr_region **ret_region,
+                            struct kvr_error *error)
 {
     struct kvr_region *region;
 
@@ -88,10 +88,9 @@ kvr_status kvr_region_open_mapped(const struct kvr_fabric *fabric, struct kvr_ra
     if (region == NULL)
         return kvr_error_set(error, KVR_NO_MEMORY, "region", "no memory for a region");
     region->layout = *layout;
-    region->base = base;
+    region->base = span->base;
     for (uint32_t i = 0; i < rail_count; i++) {
-        kvr_status status = fabric->ops->memory_register(rails[i], base, layout->bytes, local,
-                                                         remote, &region->memory[i], error);
+        kvr_status status = fabric->ops->memory_register(rails[i], span, &region->memory[i], error);
 
         if (status != KVR_OK) {
             kvr_region_release(fabric, region);
@@ -104,26 +103,36 @@ kvr_status kvr_region_open_mapped(const struct kvr_fabric *fabric, struct kvr_ra
     return KVR_OK;
 }
 
+kvr_status kvr_region_open_mapped(const struct kvr_fabric *fabric, struct kvr_rail *const *rails,
+                                  uint32_t rail_count, const struct kvr_region_layout *layout,
+                                  void *base, bool local, bool remote,
+                                  struct kvr_region **ret_region, struct kvr_error *error)
+{
+    struct kvr_memory_span span = {
+        .base = base, .bytes = layout->bytes, .local = local, .remote = remote, .fd = -1};
+
+    return open_span(fabric, rails, rail_count, layout, &span, ret_region, error);
+}
+
 kvr_status kvr_region_open_memfd(const struct kvr_fabric *fabric, struct kvr_rail *const *rails,
                                  uint32_t rail_count, const struct kvr_region_layout *layout,
                                  int fd, uint64_t fd_offset, bool local, bool remote,
                                  struct kvr_region **ret_region, struct kvr_error *error)
 {
-    void *base = NULL;
+    struct kvr_memory_span span = {
+        .bytes = layout->bytes, .local = local, .remote = remote, .fd = fd, .fd_offset = fd_offset};
     bool writable = remote || any_pins_writable(fabric, rails, rail_count);
-    kvr_status status = map(fd, fd_offset, layout->bytes, writable, &base, error);
+    kvr_status status = map(fd, fd_offset, layout->bytes, writable, &span.base, error);
 
-    close(fd); /* the mapping keeps the memory */
-    if (status != KVR_OK)
-        return status;
-    status = kvr_region_open_mapped(fabric, rails, rail_count, layout, base, local, remote,
-                                    ret_region, error);
-    if (status != KVR_OK) {
-        munmap(base, layout->bytes);
-        return status;
+    if (status == KVR_OK) {
+        status = open_span(fabric, rails, rail_count, layout, &span, ret_region, error);
+        if (status == KVR_OK)
+            (*ret_region)->mapped_bytes = layout->bytes;
+        else
+            munmap(span.base, layout->bytes);
     }
-    (*ret_region)->mapped_bytes = layout->bytes;
-    return KVR_OK;
+    close(fd); /* the mapping keeps the memory */
+    return status;
 }
 
 void kvr_region_release(const struct kvr_fabric *fabric, struct kvr_region *region)

@@ -14,6 +14,11 @@ static bool rail_open(struct raw_side *side, uint32_t index, bool writes, struct
     const struct kvr_fabric_ops *ops = side->fabric.ops;
     struct raw_rail *rail = &side->rails[index];
     struct kvr_rail_options wanted = {0};
+    struct kvr_memory_span span = {.base = side->memory->address,
+                                   .bytes = bench_pool_bytes(side->raw->pool),
+                                   .local = writes,
+                                   .remote = !writes,
+                                   .fd = side->memory->fd};
 
     snprintf(wanted.provider, sizeof(wanted.provider), "%s", options->provider);
     if (strcmp(options->provider, "tcp") == 0)
@@ -21,9 +26,7 @@ static bool rail_open(struct raw_side *side, uint32_t index, bool writes, struct
     if (ops->rail_open(side->fabric.self, &wanted, &rail->rail, error) != KVR_OK)
         return false;
     side->rail_count = index + 1; /* what close has to undo */
-    return ops->memory_register(rail->rail, side->memory->address,
-                                bench_pool_bytes(side->raw->pool), writes, !writes, &rail->memory,
-                                error) == KVR_OK &&
+    return ops->memory_register(rail->rail, &span, &rail->memory, error) == KVR_OK &&
            ops->endpoint_open(rail->rail, &rail->endpoint, error) == KVR_OK;
 }
 

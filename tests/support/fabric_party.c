@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -31,6 +32,7 @@ struct party {
     uint64_t peers[PARTY_RAILS];
     bool connected;
     uint8_t *bytes;
+    int bytes_fd;
     struct party_command stream; /* count > 0: goes on */
     uint32_t stream_next;
     uint64_t in_flight;
@@ -225,15 +227,27 @@ static unsigned step(struct party *party)
     return moved;
 }
 
+/* As an engine has it. */
+static void memory_open(struct party *party)
+{
+    party->bytes_fd = memfd_create("memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (ftruncate(party->bytes_fd, PARTY_BYTES) != 0 ||
+        fcntl(party->bytes_fd, F_ADD_SEALS, F_SEAL_SHRINK) != 0)
+        abort();
+    party->bytes = mmap(NULL, PARTY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, party->bytes_fd, 0);
+    assert(party->bytes != MAP_FAILED);
+}
+
 static kvr_status do_open(struct party *party, uint32_t rail_count, struct kvr_error *error)
 {
     const struct kvr_fabric_ops *ops = party->fabric.ops;
     struct party_side *side = own(party);
+    struct kvr_memory_span span = {.bytes = PARTY_BYTES, .local = true, .remote = true};
     kvr_status status = KVR_OK;
 
-    party->bytes =
-        mmap(NULL, PARTY_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert(party->bytes != MAP_FAILED);
+    memory_open(party);
+    span.base = party->bytes;
+    span.fd = party->bytes_fd;
     assert(rail_count <= PARTY_RAILS);
     for (uint32_t r = 0; r < rail_count && status == KVR_OK; r++) {
         struct kvr_rail_options options = {0};
@@ -242,8 +256,7 @@ static kvr_status do_open(struct party *party, uint32_t rail_count, struct kvr_e
         party_rail_name(options.provider, party->side, r, options.name);
         status = ops->rail_open(party->fabric.self, &options, &party->rails[r], error);
         if (status == KVR_OK)
-            status = ops->memory_register(party->rails[r], party->bytes, PARTY_BYTES, true, true,
-                                          &party->memory[r], error);
+            status = ops->memory_register(party->rails[r], &span, &party->memory[r], error);
         if (status == KVR_OK)
             status = ops->endpoint_open(party->rails[r], &party->endpoints[r], error);
         if (status != KVR_OK)
@@ -467,8 +480,10 @@ static void close_rails(struct party *party)
         ops->rail_close(party->rails[r]);
     }
     party->rail_count = 0;
-    if (party->bytes != NULL)
-        munmap(party->bytes, PARTY_BYTES);
+    if (party->bytes == NULL)
+        return;
+    munmap(party->bytes, PARTY_BYTES);
+    close(party->bytes_fd);
 }
 
 void party_main(int argc, char **argv)

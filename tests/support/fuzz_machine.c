@@ -83,12 +83,13 @@ static void cards_open(struct fuzz_world *world)
     for (uint32_t i = 0; i < FUZZ_RAILS; i++) {
         const struct kvr_fabric_ops *ops = world->fabric.ops;
         struct kvr_rail_options rail = {.provider = "sim"};
+        struct kvr_memory_span span = {
+            .base = far_memory, .bytes = sizeof(far_memory), .remote = true, .fd = -1};
 
         if (ops->rail_open(world->fabric.self, &rail, &world->rails[i], NULL) != KVR_OK ||
             ops->rail_open(world->far_fabric.self, &rail, &world->far_rails[i], NULL) != KVR_OK ||
             ops->endpoint_open(world->far_rails[i], &world->far_endpoints[i], NULL) != KVR_OK ||
-            ops->memory_register(world->far_rails[i], far_memory, sizeof(far_memory), false, true,
-                                 &world->far_memory[i], NULL) != KVR_OK)
+            ops->memory_register(world->far_rails[i], &span, &world->far_memory[i], NULL) != KVR_OK)
             abort();
     }
 }

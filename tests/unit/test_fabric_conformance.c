@@ -4,6 +4,7 @@
 #include "tests/support/check.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -478,23 +479,23 @@ static void a_released_key_opens_nothing(void **state)
 static void memory_may_be_for_reading_only(void **state)
 {
     struct party *party = party_open(provider, 1);
-    int fd = memfd_create("source", 0);
+    int fd = memfd_create("source", MFD_ALLOW_SEALING);
+    struct kvr_memory_span span = {.bytes = 1 << 20, .local = true, .fd = fd};
     struct kvr_memory *memory = NULL;
     struct kvr_fabric fabric;
     struct kvr_error error = {0};
-    void *bytes;
 
     (void)state;
     kvr_fabric_ofi(&fabric);
     assert_int_equal(ftruncate(fd, 1 << 20), 0);
-    bytes = mmap(NULL, 1 << 20, PROT_READ | (facts_of(party)->pins_writable ? PROT_WRITE : 0),
-                 MAP_SHARED, fd, 0);
-    assert_ptr_not_equal(bytes, MAP_FAILED);
-    if (fabric.ops->memory_register(party_rail(party, 0), bytes, 1 << 20, true, false, &memory,
-                                    &error) != KVR_OK)
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+    span.base = mmap(NULL, 1 << 20, PROT_READ | (facts_of(party)->pins_writable ? PROT_WRITE : 0),
+                     MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(span.base, MAP_FAILED);
+    if (fabric.ops->memory_register(party_rail(party, 0), &span, &memory, &error) != KVR_OK)
         fail_msg("%s", error.detail);
     fabric.ops->memory_release(memory);
-    munmap(bytes, 1 << 20);
+    munmap(span.base, 1 << 20);
     close(fd);
     party_close(party);
 }

@@ -20,6 +20,8 @@ static _Atomic unsigned failed;
 static void *come_and_go(void *self)
 {
     static uint8_t bytes[4096];
+    struct kvr_memory_span span = {
+        .base = bytes, .bytes = sizeof(bytes), .local = true, .remote = true, .fd = -1};
     struct kvr_memory *held[HELD] = {0};
     struct kvr_error error;
 
@@ -28,8 +30,7 @@ static void *come_and_go(void *self)
 
         if (*memory != NULL)
             fabric.ops->memory_release(*memory);
-        if (fabric.ops->memory_register(rail, bytes, sizeof(bytes), true, true, memory, &error) !=
-            KVR_OK) {
+        if (fabric.ops->memory_register(rail, &span, memory, &error) != KVR_OK) {
             *memory = NULL;
             atomic_fetch_add(&failed, 1);
         }

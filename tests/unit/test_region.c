@@ -23,14 +23,13 @@ struct kvr_memory {
     bool local, remote;
 };
 
-static kvr_status fake_register(struct kvr_rail *rail, void *base, uint64_t bytes, bool local,
-                                bool remote, struct kvr_memory **ret_memory,
-                                struct kvr_error *error)
+static kvr_status fake_register(struct kvr_rail *rail, const struct kvr_memory_span *span,
+                                struct kvr_memory **ret_memory, struct kvr_error *error)
 {
     if (rail->registered == rail->limit)
         return kvr_error_set(error, KVR_SYSTEM, "fake", "the limit of locked memory");
     *ret_memory = malloc(sizeof(**ret_memory));
-    **ret_memory = (struct kvr_memory){rail, base, bytes, local, remote};
+    **ret_memory = (struct kvr_memory){rail, span->base, span->bytes, span->local, span->remote};
     rail->registered++;
     return KVR_OK;
 }
