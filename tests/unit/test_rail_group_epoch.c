@@ -1,0 +1,177 @@
+/* Goal: an epoch ends in the order that makes it provable, and what belongs to an ended one, to a
+ * peer that has gone or to no write at all changes nothing. Method: the scripted fabric's own
+ * account of what it was asked, in order. */
+#include "tests/support/check.h"
+
+#include "tests/support/fake_group.h"
+
+static void group_failures_of_an_ended_epoch_break_nothing(void **state)
+{
+    struct bench bench;
+    struct kvr_pair pair;
+    struct kvr_group_message message;
+    struct kvr_rail_address successor;
+
+    (void)state;
+    bench_open(&bench, 1, 0, 64);
+    fake.log_inserts = true;
+    peer_add(&bench, 0, 1);
+    assert_int_equal(post(&bench, 0, &pair), KVR_OK);
+    successor = (struct kvr_rail_address){.rail = 0, .epoch = 2, .bytes = 1, .address = {'z'}};
+    command(&bench, KVR_GROUP_PEER_RAIL, 0, &successor);
+    assert_true(event(&bench, &message));
+    assert_int_equal(post(&bench, 0, &pair), KVR_OK);
+    assert_int_equal(pair.epoch, 2);
+    finish(bench.rails[0].newest, 0, KVR_PEER_LOST); /* the write of epoch 1 */
+    assert_true(kvr_group_step(bench.group, 2));
+    assert_int_equal(fake.written_status[0], KVR_EPOCH_ENDED);
+    assert_false(event(&bench, &message));
+    assert_int_equal(post(&bench, 0, &pair), KVR_OK);
+    /* The old address left the table only with its last write. */
+    assert_string_equal(fake.log, "insert0(a) insert0(z) remove0 written0:epoch_ended ");
+    kvr_group_close(bench.group);
+}
+
+static void group_drops_a_peer(void **state)
+{
+    struct bench bench;
+    struct kvr_pair pair;
+    struct kvr_group_message message;
+
+    (void)state;
+    bench_open(&bench, 1, 0, 64);
+    fake.log_inserts = true;
+    peer_add(&bench, 3, 1);
+    assert_int_equal(post(&bench, 3, &pair), KVR_OK);
+    command(&bench, KVR_GROUP_PEER_DROP, 3, NULL);
+    assert_true(event(&bench, &message));
+    assert_int_equal(message.kind, KVR_GROUP_PEER_DROPPED);
+    assert_int_equal(message.status, KVR_OK);
+    assert_int_equal(post(&bench, 3, &pair), KVR_NO_RAIL);
+    command(&bench, KVR_GROUP_PEER_DROP, 3, NULL);
+    assert_true(event(&bench, &message));
+    assert_int_equal(message.status, KVR_NOT_FOUND);
+    peer_add(&bench, 3, 1); /* the same index, while a write of the old peer is in flight */
+    finish(bench.rails[0].newest, 0, KVR_OK);
+    kvr_group_step(bench.group, 2);
+    assert_string_equal(fake.log, "insert0(a) insert0(a) remove0 written0:ok ");
+    assert_int_equal(post(&bench, 3, &pair), KVR_OK);
+    kvr_group_close(bench.group);
+}
+
+static void group_recycles_in_order(void **state)
+{
+    struct bench bench;
+    struct kvr_pair pair;
+    struct kvr_group_message message;
+    struct kvr_rail_address before, after;
+    struct kvr_endpoint *old;
+
+    (void)state;
+    bench_open(&bench, 1, 0, 64);
+    fake.log_inserts = true;
+    peer_add(&bench, 0, 1);
+    peer_add(&bench, 1, 1);
+    before = kvr_group_address(bench.group, 0);
+    assert_int_equal(before.epoch, 1);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(post(&bench, i & 1, &pair), KVR_OK);
+    old = bench.rails[0].newest;
+    /* Commands run before the queue is read, so all of these are still in it. */
+    finish(old, 0, KVR_OK);          /* completed before the stop */
+    finish(old, 0, KVR_RAIL_FAILED); /* failed because of it */
+    arrive(old, 77);
+    fake.log[0] = '\0';
+    command(&bench, KVR_GROUP_RECYCLE, 0, NULL);
+    assert_string_equal(fake.log, "open0 stop0 written0:ok arrived0/1:77 written1:epoch_ended "
+                                  "written2:epoch_ended close0 closed0/1 insert0(a) insert0(a) ");
+    assert_true(event(&bench, &message));
+    assert_int_equal(message.kind, KVR_GROUP_RECYCLED);
+    assert_int_equal(message.status, KVR_OK);
+    assert_int_equal(message.a, 1);
+    assert_int_equal(message.b, 2);
+    after = kvr_group_address(bench.group, 0);
+    assert_int_equal(after.epoch, 2);
+    assert_memory_not_equal(after.address, before.address, sizeof(before.address));
+    assert_int_equal(kvr_group_outstanding(bench.group), 0);
+    arrive(bench.rails[0].newest, 78);
+    kvr_group_step(bench.group, 3);
+    assert_int_equal(fake.arrived_epoch, 2);
+    assert_int_equal(kvr_group_counters(bench.group, 0).recycles, 1);
+    assert_int_equal(post(&bench, 0, &pair), KVR_OK);
+    kvr_group_close(bench.group);
+}
+
+static void group_ends_an_epoch_without_a_successor(void **state)
+{
+    struct bench bench;
+    struct kvr_pair pair;
+    struct kvr_group_message message;
+
+    (void)state;
+    bench_open(&bench, 1, 0, 64);
+    peer_add(&bench, 0, 1);
+    assert_int_equal(post(&bench, 0, &pair), KVR_OK);
+    bench.rails[0].refuse_open = true;
+    command(&bench, KVR_GROUP_RECYCLE, 0, NULL);
+    assert_string_equal(fake.log, "stop0 written0:epoch_ended close0 closed0/1 ");
+    assert_true(event(&bench, &message));
+    assert_int_equal(message.kind, KVR_GROUP_PAIR_BROKEN);
+    assert_true(event(&bench, &message));
+    assert_int_equal(message.kind, KVR_GROUP_RECYCLED);
+    assert_int_equal(message.status, KVR_SYSTEM);
+    assert_int_equal(kvr_group_address(bench.group, 0).bytes, 0);
+    assert_int_equal(post(&bench, 0, &pair), KVR_NO_RAIL);
+    kvr_group_step(bench.group, 2);
+    bench.rails[0].refuse_open = false;
+    command(&bench, KVR_GROUP_RECYCLE, 0, NULL);
+    assert_true(event(&bench, &message));
+    assert_int_equal(message.status, KVR_OK);
+    assert_int_equal(message.b, 3);
+    assert_non_null(strstr(fake.log, "closed0/2 ")); /* or who waits for it waits for ever */
+    assert_int_equal(post(&bench, 0, &pair), KVR_OK);
+    kvr_group_close(bench.group);
+}
+
+static void group_counts_what_it_does_not_know(void **state)
+{
+    struct bench bench;
+    struct kvr_pair pair;
+    struct kvr_group_message message;
+    struct kvr_completion late;
+
+    (void)state;
+    bench_open(&bench, 1, 0, 64);
+    peer_add(&bench, 0, 1);
+    assert_int_equal(post(&bench, 0, &pair), KVR_OK);
+    finish(bench.rails[0].newest, 0, KVR_OK);
+    late = bench.rails[0].newest->queue[0];
+    fake_push(bench.rails[0].newest, late); /* the same completion twice */
+    kvr_group_step(bench.group, 2);
+    assert_int_equal(fake.written_count[0], 1);
+    assert_int_equal(kvr_group_counters(bench.group, 0).stale, 1);
+    /* An error entry without a write of ours is told once an epoch. */
+    for (unsigned i = 0; i < 3; i++)
+        fake_push(bench.rails[0].newest,
+                  (struct kvr_completion){.kind = KVR_COMPLETION_FAILED, .status = KVR_PEER_LOST});
+    kvr_group_step(bench.group, 3);
+    assert_true(event(&bench, &message));
+    assert_int_equal(message.kind, KVR_GROUP_RAIL_ERROR);
+    assert_int_equal(message.a, 1);
+    assert_false(event(&bench, &message));
+    assert_int_equal(kvr_group_counters(bench.group, 0).failures, 3);
+    kvr_group_close(bench.group);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(group_failures_of_an_ended_epoch_break_nothing),
+        cmocka_unit_test(group_drops_a_peer),
+        cmocka_unit_test(group_recycles_in_order),
+        cmocka_unit_test(group_ends_an_epoch_without_a_successor),
+        cmocka_unit_test(group_counts_what_it_does_not_know),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
