@@ -6,23 +6,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "tests/support/scripted_agent.h"
-
-static struct scripted_agent agent;
-
-static int start_process(void **state)
-{
-    (void)state;
-    scripted_agent_start_process(&agent);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    scripted_agent_stop(&agent);
-    return 0;
-}
+#include "tests/support/client_case.h"
 
 /* What the agent would take for garbage never leaves the library. */
 static void a_digest_that_is_none_is_refused(void **state)

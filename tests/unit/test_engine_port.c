@@ -13,24 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/support/scripted_agent.h"
+#include "tests/support/client_case.h"
 #include "wire/packet_socket.h"
-
-static struct scripted_agent agent;
-
-static int start(void **state)
-{
-    (void)state;
-    scripted_agent_start_thread(&agent);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    scripted_agent_stop(&agent);
-    return 0;
-}
 
 /* ---- raw engines ----------------------------------------------------------------------------- */
 
@@ -419,17 +403,19 @@ static void stale_socket_is_replaced(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(garbage_before_attach_is_refused, start, stop),
-        cmocka_unit_test_setup_teardown(silence_before_attach_ends, start, stop),
-        cmocka_unit_test_setup_teardown(garbage_after_attach_ends_that_engine, start, stop),
-        cmocka_unit_test_setup_teardown(descriptors_where_none_belong_are_closed, start, stop),
-        cmocka_unit_test_setup_teardown(engine_process_dies, start, stop),
-        cmocka_unit_test_setup_teardown(engine_dies_while_a_child_holds_its_socket, start, stop),
-        cmocka_unit_test_setup_teardown(engine_dies_while_its_children_talk, start, stop),
-        cmocka_unit_test_setup_teardown(deaf_engine_is_given_up_without_a_lie, start, stop),
-        cmocka_unit_test_setup_teardown(engines_are_bounded_and_indexes_age, start, stop),
-        cmocka_unit_test_setup_teardown(index_is_kept_until_release, start, stop),
-        cmocka_unit_test_setup_teardown(live_socket_is_not_taken, start, stop),
+        cmocka_unit_test_setup_teardown(garbage_before_attach_is_refused, start_thread, stop),
+        cmocka_unit_test_setup_teardown(silence_before_attach_ends, start_thread, stop),
+        cmocka_unit_test_setup_teardown(garbage_after_attach_ends_that_engine, start_thread, stop),
+        cmocka_unit_test_setup_teardown(descriptors_where_none_belong_are_closed, start_thread,
+                                        stop),
+        cmocka_unit_test_setup_teardown(engine_process_dies, start_thread, stop),
+        cmocka_unit_test_setup_teardown(engine_dies_while_a_child_holds_its_socket, start_thread,
+                                        stop),
+        cmocka_unit_test_setup_teardown(engine_dies_while_its_children_talk, start_thread, stop),
+        cmocka_unit_test_setup_teardown(deaf_engine_is_given_up_without_a_lie, start_thread, stop),
+        cmocka_unit_test_setup_teardown(engines_are_bounded_and_indexes_age, start_thread, stop),
+        cmocka_unit_test_setup_teardown(index_is_kept_until_release, start_thread, stop),
+        cmocka_unit_test_setup_teardown(live_socket_is_not_taken, start_thread, stop),
         cmocka_unit_test(stale_socket_is_replaced),
     };
 
