@@ -8,7 +8,7 @@
 
 void publish_renew(struct publish *publish, kvr_ns now)
 {
-    if (publish->lease_end == KVR_NEVER)
+    if (publish->lease_end == KVR_NEVER || KVR_MUTANT(renewal_forgotten))
         return;
     publish->lease_end = now + publish->lease_ns;
     publish->lease_low_told = false;
@@ -62,7 +62,8 @@ void publish_lease_tick(struct outbound *outbound, kvr_ns now, struct publish *p
 static bool awaits_consumers(const struct publish *publish, const char *request, uint32_t attempt)
 {
     return publish != NULL && !publish->failing && publish->attempt == attempt &&
-           publish->lease_end != KVR_NEVER && strcmp(publish->request, request) == 0;
+           (publish->lease_end != KVR_NEVER || KVR_MUTANT(abandon_after_want)) &&
+           strcmp(publish->request, request) == 0;
 }
 
 uint32_t outbound_abandon(struct outbound *outbound, kvr_ns now, const char *request,

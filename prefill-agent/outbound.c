@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/mutant.h"
+
 kvr_status outbound_init(struct outbound *outbound, const struct outbound_options *options,
                          const struct kvr_ports *ports, struct kvr_buddy *memory)
 {
@@ -174,17 +176,28 @@ void outbound_peer_lost(struct outbound *outbound, kvr_ns now, uint32_t peer, kv
     outbound->ports->command(outbound->ports->self, &message);
 }
 
+static void alive(struct outbound *outbound, uint32_t peer, uint64_t absences)
+{
+    struct kvr_group_message message = {.kind = KVR_GROUP_PROVEN, .index = peer, .a = absences};
+
+    if (outbound->peers[peer].up)
+        outbound->ports->command(outbound->ports->self, &message);
+}
+
 /* After an absence (rule 8). A peer that has fenced us answers nothing: its session ends, and with
  * it what we would post. */
 static void woke(struct outbound *outbound, uint64_t absences)
 {
     struct kvr_message message = {.kind = KVR_MSG_PROBE, .probe = {.token = absences}};
 
-    for (uint32_t peer = 0; peer < KVR_PEERS_MAX; peer++)
+    for (uint32_t peer = 0; peer < KVR_PEERS_MAX; peer++) {
+        if (KVR_MUTANT(woke_without_round_trip))
+            alive(outbound, peer, absences);
         if (outbound->peers[peer].up &&
             outbound->ports->send(outbound->ports->self, peer, &message) != KVR_OK)
             outbound->ports->hang_up(outbound->ports->self, peer, KVR_FULL,
                                      "the queue to the target agent is full");
+    }
 }
 
 /* The target was away: as long as we answer, nothing that it may copy from was given back. */
@@ -196,14 +209,6 @@ static void probe_answer(struct outbound *outbound, uint32_t peer,
     if (outbound->ports->send(outbound->ports->self, peer, &message) != KVR_OK)
         outbound->ports->hang_up(outbound->ports->self, peer, KVR_FULL,
                                  "the queue to the target agent is full");
-}
-
-static void alive(struct outbound *outbound, uint32_t peer, uint64_t absences)
-{
-    struct kvr_group_message message = {.kind = KVR_GROUP_PROVEN, .index = peer, .a = absences};
-
-    if (outbound->peers[peer].up)
-        outbound->ports->command(outbound->ports->self, &message);
 }
 
 static void unknown_tell(struct outbound *outbound, uint32_t peer, uint64_t transfer)

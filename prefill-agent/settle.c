@@ -235,6 +235,8 @@ void offer_group(struct outbound *outbound, kvr_ns now, struct offer *offer,
         if (offer->state == O_LIVE && message->a == offer->round) {
             offer_event(outbound, now, offer, KVR_EVENT_LAST_POST);
             offer_quiet_tell(outbound, offer);
+            if (KVR_MUTANT(source_free_without_landed))
+                offer_ended(outbound, now, offer, KVR_OK, "");
         }
         break;
     case PUSH_STOPPED:

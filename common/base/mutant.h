@@ -16,6 +16,7 @@
     X(salvage_of_a_part, "rule 1: a failed fetch calls right only what is in every layer")         \
     X(done_with_first_source, "rule 1: the last source of a fetch to settle ends it")              \
     X(source_free_before_completion, "rule 2: SOURCE_FREE waits for every accepted post")          \
+    X(source_free_without_landed, "rule 2: a completion is no delivery: SOURCE_FREE needs LANDED") \
     X(second_posting_without_missing, "rule 3: only MISSING permits a second posting")             \
     X(done_while_tainted, "rule 3: tainted transfers wait until every epoch is quiet")             \
     X(count_instead_of_bits, "rule 3: a bit a chunk")                                              \
@@ -30,9 +31,12 @@
     X(no_fence_after_death, "rule 7: a peer that is dead is fenced")                               \
     X(closed_before_it_stops, "rule 7: an epoch is closed once its endpoint has stopped")          \
     X(post_after_waking, "rule 8: after an absence a round trip comes before a post")              \
+    X(woke_without_round_trip, "rule 8: a session that is up is no proof that its peer is there")  \
     X(old_generation_accepted, "rule 9: what names an old generation is refused")                  \
     X(page_out_of_bounds, "rule 9: every page id is checked against what is registered")           \
     X(lease_never_ends, "rule 10: a publish that nobody wants is free when its lease ends")        \
+    X(abandon_after_want, "rule 10: only what no target has come for may be abandoned")            \
+    X(renewal_forgotten, "rule 10: a lease that was renewed is as long as that says")              \
     X(landed_away_trusted, "rule 11: what a target finds landed waits for its source's answer")    \
     X(revoked_ignored, "rule 11: what is copied from pages taken back does not count")
 

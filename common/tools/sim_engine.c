@@ -282,6 +282,10 @@ static void notice_source(struct sim_publish *publish, const struct kvr_notice *
 
     if (notice->kind == KVR_NOTICE_ACCEPTED)
         user->accepted = true;
+    if (notice->kind == KVR_NOTICE_LEASE_LOW)
+        sim_lease_low(publish);
+    if (notice->kind == KVR_NOTICE_LEASE_END)
+        sim_check_lease_end(publish);
     if (notice->kind != KVR_NOTICE_SOURCE_FREE)
         return;
     sim_check_time(publish->request, publish, NULL);

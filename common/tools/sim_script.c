@@ -45,7 +45,8 @@ static void pages_spoil(struct sim_user *user, struct kvr_request *request)
     sim_disturb_all(world);
 }
 
-static void tell_pages(struct sim_user *user, kvr_request_kind kind, uint32_t page_end)
+/* False: there was nothing to tell. */
+static bool tell_pages(struct sim_user *user, kvr_request_kind kind, uint32_t page_end)
 {
     struct sim_world *world = user->engine->world;
     struct kvr_request request = {.kind = kind, .handle = user->handle};
@@ -54,11 +55,12 @@ static void tell_pages(struct sim_user *user, kvr_request_kind kind, uint32_t pa
     request.pages.ids = user->pages + user->pages_told;
     request.pages.id_count = page_end - user->pages_told;
     if (page_end <= user->pages_told)
-        return;
+        return false;
     user->pages_told = page_end;
     if (sim_has(world, SIM_WRONG_PAGE) && kvr_rng_percent(&world->rng, 5))
         pages_spoil(user, &request);
     sim_ask(user->engine, &request);
+    return true;
 }
 
 /* ---- computing ----------------------------------------------------------------------------- */
@@ -122,6 +124,13 @@ static void segment_queue(struct sim_publish *publish, uint32_t number)
 
 /* ---- a publish ----------------------------------------------------------------------------- */
 
+/* Whatever the engine asks renews the lease. */
+static void publish_ask(struct sim_publish *publish, const struct kvr_request *request)
+{
+    publish->lease_end = publish->request->world->now + publish->lease_ns;
+    sim_ask(publish->user.engine, request);
+}
+
 static void publish_open_ask(struct sim_publish *publish)
 {
     struct sim_world *world = publish->request->world;
@@ -137,7 +146,7 @@ static void publish_open_ask(struct sim_publish *publish)
     publish->lease_ns =
         request.source_open.lease_ms > 0 ? request.source_open.lease_ms * KVR_MS : SIM_LEASE_NS;
     publish->user.open = true;
-    sim_ask(publish->user.engine, &request);
+    publish_ask(publish, &request);
 }
 
 static void watch_ask(struct sim_publish *publish, uint32_t number)
@@ -149,7 +158,7 @@ static void watch_ask(struct sim_publish *publish, uint32_t number)
                                            .base = segment->base,
                                            .token_first = segment->token_first,
                                            .token_end = segment->token_end};
-    sim_ask(publish->user.engine, &request);
+    publish_ask(publish, &request);
 }
 
 /* Three steps a segment: pages, then computing begins before or after it is announced. */
@@ -158,13 +167,13 @@ static void segment_step(struct sim_publish *publish, uint32_t number, uint32_t 
     struct sim_segment *segment = &publish->segments[number];
     uint32_t page_tokens = publish->user.engine->page_tokens;
 
-    if (step == 0)
-        tell_pages(&publish->user, KVR_REQ_SOURCE_PAGES,
-                   (uint32_t)((segment->token_end + page_tokens - 1) / page_tokens));
-    else if (step == 1)
+    if (step == 1)
         segment_queue(publish, number);
-    else
+    else if (step == 2)
         watch_ask(publish, number);
+    else if (tell_pages(&publish->user, KVR_REQ_SOURCE_PAGES,
+                        (uint32_t)((segment->token_end + page_tokens - 1) / page_tokens)))
+        publish->lease_end = publish->request->world->now + publish->lease_ns;
 }
 
 static void end_ask(struct sim_publish *publish)
@@ -177,7 +186,7 @@ static void end_ask(struct sim_publish *publish)
         publish->disturbed = true;
         request.end.status = KVR_ABORTED;
     }
-    sim_ask(publish->user.engine, &request);
+    publish_ask(publish, &request);
 }
 
 static void tail_ask(struct sim_publish *publish)
@@ -186,7 +195,7 @@ static void tail_ask(struct sim_publish *publish)
 
     request.tail.bytes = publish->tail;
     request.tail.byte_count = publish->tail_bytes;
-    sim_ask(publish->user.engine, &request);
+    publish_ask(publish, &request);
 }
 
 /* False: pages are short, try again later. */
@@ -218,7 +227,6 @@ static void publish_run(struct sim_world *world, const struct sim_event *event)
         script_over(world);
         return;
     }
-    user->asked_at = world->now;
     if (step == 0 && user->engine->region_changes) {
         /* Words count from the first layer that the engine has: it publishes with all of them. */
         user->step = 0;
@@ -360,7 +368,7 @@ static void fetch_run(struct sim_world *world, const struct sim_event *event)
                             ? left
                             : (uint32_t)kvr_rng_between(&world->rng, 1, left);
 
-        tell_pages(user, KVR_REQ_TARGET_PAGES, user->pages_told + more);
+        (void)tell_pages(user, KVR_REQ_TARGET_PAGES, user->pages_told + more);
         if (user->pages_told == user->page_count) {
             script_over(world);
             return;

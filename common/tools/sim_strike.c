@@ -310,6 +310,8 @@ static const struct strike {
     sim_fault fault;
     void (*run)(struct sim_world *);
 } strikes[] = {
+    {SIM_ABANDON, sim_abandon},
+    {SIM_RENEW, sim_renew},
     {SIM_ENGINE_DEATH, engine_death},
     {SIM_AGENT_DEATH, agent_death},
     {SIM_AGENT_STOPPED, agent_stop},

@@ -31,7 +31,7 @@ static bool gives_to(const struct sim_publish *publish, const struct sim_fetch *
 static kvr_ns consumers_due(const struct sim_publish *publish)
 {
     const struct sim_request *request = publish->request;
-    kvr_ns due = 0, lease = publish->user.asked_at + publish->lease_ns;
+    kvr_ns due = 0, lease = publish->lease_end;
 
     for (uint32_t i = 0; i < request->fetch_count; i++) {
         const struct sim_fetch *fetch = &request->fetches[i];

@@ -13,6 +13,7 @@
  *   sim_reporter.c  what agents report, numbered, kept and sent again
  *   sim_scheduler.c  what the scheduler makes of it
  *   sim_script.c   what engines ask, in which order and when
+ *   sim_order.c    what an operator asks of requests that wait for their targets
  *   sim_content.c  what every byte should be
  *   sim_check.c    what must hold at every moment
  *   sim_time.c     how long anything may take
@@ -70,6 +71,9 @@
     X(SIM_CANCEL_TARGET, "cancel_target", false, "the target engine cancels")                      \
     X(SIM_ABORT, "abort", false, "the source engine ends a publish with a failure")                \
     X(SIM_WRONG_PAGE, "wrong_page", false, "an engine names a page that it does not have")         \
+    X(SIM_ABANDON, "abandon", false,                                                               \
+      "an operator lets go of a request that waits for its targets")                               \
+    X(SIM_RENEW, "renew", false, "an operator holds such a request longer, or less long")          \
     X(SIM_ENGINE_DEATH, "engine_death", false, "an engine dies; a new generation may come")        \
     X(SIM_AGENT_DEATH, "agent_death", false, "an agent dies; a new boot may come")                 \
     X(SIM_AGENT_STOPPED, "agent_stopped", true, "an agent stops for a while; its cards go on")     \
@@ -201,8 +205,7 @@ struct sim_user { /* what a publish and a fetch have in common */
     uint32_t tries;   /* to get pages */
     bool open, ended; /* told to the agent; its terminal notice came, or its agent or engine died */
     bool accepted;    /* the agent said that it has found its other side */
-    kvr_ns asked_at;
-    bool orphan; /* ended without a notice, because who would tell died */
+    bool orphan;      /* ended without a notice, because who would tell died */
     kvr_status outcome;
     uint64_t bytes; /* that its terminal notice told */
     kvr_notice_kind terminal;
@@ -213,8 +216,9 @@ struct sim_user { /* what a publish and a fetch have in common */
 struct sim_publish {
     struct sim_user user;
     struct sim_request *request;
-    uint64_t tokens; /* bound given at open */
-    kvr_ns lease_ns;
+    uint64_t tokens;            /* bound given at open */
+    kvr_ns lease_ns, lease_end; /* as it was renewed last */
+    bool renewed;               /* by its engine, whose lease was low */
     uint32_t consumers, segment_count;
     struct sim_segment segments[SIM_SEGMENTS];
     uint8_t tail[SIM_TAIL_BYTES];
@@ -381,6 +385,12 @@ bool sim_ranks_meet(const struct sim_engine *a, const struct sim_engine *b);
 void sim_script_begin(struct sim_world *world);
 void sim_ask(struct sim_engine *engine, const struct kvr_request *request);
 void sim_publish_again(struct sim_request *request, struct sim_engine *engine);
+
+/* sim_order.c */
+void sim_abandon(struct sim_world *world);
+void sim_renew(struct sim_world *world);
+void sim_lease_low(struct sim_publish *publish); /* its engine was told so */
+void sim_check_lease_end(const struct sim_publish *publish);
 
 uint64_t sim_key(const struct sim_request *request, uint64_t generation);
 uint64_t sim_publish_end(const struct sim_publish *publish); /* behind its last token */
