@@ -2,43 +2,11 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-/* Without the seal the engine could shorten the file, and the next touch would end the agent. */
-static kvr_status check_descriptor(int fd, uint64_t fd_offset, uint64_t bytes,
-                                   struct kvr_error *error)
-{
-    uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
-    int seals = fcntl(fd, F_GET_SEALS);
-    struct stat file;
-
-    if (seals < 0)
-        return kvr_error_system(error, "region", errno,
-                                "the region's descriptor is no memfd that can carry seals; make it "
-                                "with memfd_create(…, MFD_ALLOW_SEALING)");
-    if ((seals & F_SEAL_SHRINK) == 0)
-        return kvr_error_set(error, KVR_INVALID, "region",
-                             "the region's memfd has no F_SEAL_SHRINK: a truncation would kill the "
-                             "agent; add it with fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK)");
-    if (fstat(fd, &file) != 0)
-        return kvr_error_system(error, "region", errno, "fstat of the region's memfd");
-    if (bytes == 0 || fd_offset % page_bytes != 0)
-        return kvr_error_set(error, KVR_INVALID, "region",
-                             "%llu bytes at offset %llu of the memfd: there must be some, and the "
-                             "offset must be a multiple of %llu",
-                             (unsigned long long)bytes, (unsigned long long)fd_offset,
-                             (unsigned long long)page_bytes);
-    if (fd_offset > (uint64_t)file.st_size || bytes > (uint64_t)file.st_size - fd_offset)
-        return kvr_error_set(error, KVR_INVALID, "region",
-                             "%llu bytes at offset %llu lie outside the memfd of %lld bytes",
-                             (unsigned long long)bytes, (unsigned long long)fd_offset,
-                             (long long)file.st_size);
-    return KVR_OK;
-}
+#include "base/memfd.h"
 
 static bool any_pins_writable(const struct kvr_fabric *fabric, struct kvr_rail *const *rails,
                               uint32_t rail_count)
@@ -55,7 +23,7 @@ static bool any_pins_writable(const struct kvr_fabric *fabric, struct kvr_rail *
 static kvr_status map(int fd, uint64_t fd_offset, uint64_t bytes, bool writable, void **ret_base,
                       struct kvr_error *error)
 {
-    kvr_status status = check_descriptor(fd, fd_offset, bytes, error);
+    kvr_status status = kvr_memfd_check(fd, fd_offset, bytes, "region", error);
     int protection = PROT_READ | (writable ? PROT_WRITE : 0);
     void *base;
 
