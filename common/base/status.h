@@ -48,6 +48,7 @@ typedef enum kvr_scope {
       "the peer holds nothing under this transfer")                                                \
     X(KVR_NOT_READY, -31, "not_ready", TRANSFER, "needs what this version cannot recover yet")     \
     X(KVR_DRAINING, -32, "draining", TRANSFER, "the agent is shutting down and takes no new work") \
+    X(KVR_COPY_FAILED, -33, "copy_failed", TRANSFER, "a copy out of or into device memory failed") \
     X(KVR_RAIL_FAILED, -40, "rail_failed", RAIL, "a network card or its link failed")              \
     X(KVR_EPOCH_ENDED, -41, "epoch_ended", RAIL, "the endpoint was replaced")                      \
     X(KVR_NO_RAIL, -42, "no_rail", TRANSFER, "no rail can reach the peer")                         \

@@ -90,7 +90,8 @@ typedef enum kvrail_status {
     KVRAIL_SIBLING = -29, /* another transfer of the same fetch failed */
     KVRAIL_UNKNOWN_TRANSFER = -30,
     KVRAIL_NOT_READY = -31,
-    KVRAIL_DRAINING = -32, /* the agent is shutting down */
+    KVRAIL_DRAINING = -32,    /* the agent is shutting down */
+    KVRAIL_COPY_FAILED = -33, /* between device memory and the agent's staging memory */
     KVRAIL_RAIL_FAILED = -40,
     KVRAIL_EPOCH_ENDED = -41,
     KVRAIL_NO_RAIL = -42,

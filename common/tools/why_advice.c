@@ -59,6 +59,9 @@ static const struct {
                 "lists them"},
     {"draining",
      "that agent was told to stop: send the request to another, or again when it is back"},
+    {"copy_failed",
+     "the GPU or its engine failed: the agent's log and nvidia-smi say which; compute "
+     "the request again"},
     {"rail_failed", "kvrail status and kvrail topo show the cards: check link and cable"},
     {"epoch_ended", "fetch again; when it repeats, look at the rails in kvrail status"},
     {"no_rail",

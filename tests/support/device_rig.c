@@ -1,0 +1,69 @@
+#include "tests/support/device_rig.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "device/device_emulated.h"
+#include "tests/support/check.h"
+
+bool device_rig_possible(const char *name)
+{
+    return strcmp(name, "host") == 0 || strcmp(name, "emulated") == 0;
+}
+
+void device_rig_open(struct device_rig *rig, const char *name)
+{
+    struct kvr_device_emulated_options emulated = {
+        .seed = 5, .latency_ns = 20 * KVR_US, .bytes_per_us = 10000};
+    struct kvr_error error = {0};
+
+    *rig = (struct device_rig){.virtual_time = strcmp(name, "emulated") == 0, .now = KVR_S};
+    if ((rig->virtual_time ? kvr_device_emulated_open(&emulated, &rig->device, &error)
+                           : kvr_device_host_open(&rig->device, &error)) != KVR_OK)
+        fail_msg("%s", error.detail);
+}
+
+void device_rig_close(struct device_rig *rig)
+{
+    for (uint32_t i = 0; i < rig->memory_count; i++)
+        rig->device->ops->release(rig->device, rig->memories[i]);
+    kvr_device_close(rig->device);
+}
+
+kvr_ns device_rig_now(struct device_rig *rig)
+{
+    return rig->virtual_time ? rig->now += KVR_US : kvr_clock_now();
+}
+
+struct kvr_device_memory *device_rig_memory(struct device_rig *rig, uint64_t bytes)
+{
+    struct kvr_device_import import = {.kind = KVR_DEVICE_MEMFD, .bytes = bytes};
+    struct kvr_error error = {0};
+
+    assert_true(rig->memory_count < DEVICE_RIG_MEMORIES);
+    import.fd = memfd_create("device", MFD_ALLOW_SEALING | MFD_CLOEXEC);
+    assert_true(import.fd >= 0 && ftruncate(import.fd, (off_t)bytes) == 0 &&
+                fcntl(import.fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+    if (rig->device->ops->import(rig->device, &import, &rig->memories[rig->memory_count], &error) !=
+        KVR_OK)
+        fail_msg("%s", error.detail);
+    close(import.fd);
+    return rig->memories[rig->memory_count++];
+}
+
+kvr_status device_rig_copy(struct device_rig *rig, kvr_device_way way,
+                           const struct kvr_device_piece *pieces, uint32_t piece_count)
+{
+    struct kvr_device_copied copied = {.token = 0};
+    kvr_status status = rig->device->ops->copy(rig->device, device_rig_now(rig), way, pieces,
+                                               piece_count, 0xabcdef0123456789);
+
+    if (status != KVR_OK)
+        return status;
+    while (rig->device->ops->poll(rig->device, device_rig_now(rig), &copied, 1) == 0)
+        ;
+    assert_int_equal(copied.token, 0xabcdef0123456789);
+    return copied.status;
+}
