@@ -1,194 +1,20 @@
 /* Goal: whoever waits for a peer gets every message once and in order, or one reason.
  * Method: a target's and a source's table in one process over loopback TCP with a short beat; a
- * relay between them that cuts connections after a random number of bytes; child processes that are
- * killed and started again; plain sockets that talk nonsense. */
+ * relay between them that cuts connections after a random number of bytes, and plain sockets that
+ * talk nonsense. */
 #include "tests/support/check.h"
-#include "tests/support/loop.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/peer.h"
 #include "base/rng.h"
-
-struct probe {
-    struct kvr_peers *peers;
-    struct kvr_msg_hello hello;
-    uint32_t up, came, lost, writable, turned_away;
-    uint32_t peer; /* the last one that came up */
-    bool in_order;
-    bool redial; /* in the lost callback */
-    char redial_address[64];
-    uint32_t redialed_as;
-    kvr_status status;
-    kvr_ns lost_at;
-    char detail[KVR_DETAIL_BYTES];
-};
-
-static uv_loop_t loop;
-/* Short, so that the tests are; longer under a sanitizer, where the loop itself may be late. */
-static uint32_t beat_ms = 250;
-static struct probe source, target;
-static char address[64]; /* of the source */
-
-/* ---- owners ---- */
-
-static void on_hello(void *self, struct kvr_msg_hello *ret_hello)
-{
-    *ret_hello = ((struct probe *)self)->hello;
-}
-
-static void on_up(void *self, kvr_ns now, uint32_t peer, const struct kvr_msg_hello *hello)
-{
-    struct probe *probe = self;
-
-    (void)now;
-    assert_true(hello->boot != 0);
-    probe->up++;
-    probe->peer = peer;
-}
-
-static void on_message(void *self, kvr_ns now, uint32_t peer, const struct kvr_message *message)
-{
-    struct probe *probe = self;
-
-    (void)now;
-    (void)peer;
-    probe->came++;
-    probe->in_order &= message->kind == KVR_MSG_PAGES && message->pages.page_first == probe->came;
-}
-
-static void on_lost(void *self, kvr_ns now, uint32_t peer, kvr_status status, const char *detail)
-{
-    struct probe *probe = self;
-    struct kvr_message message = {.kind = KVR_MSG_PAGES};
-
-    assert_int_equal(kvr_peers_send(probe->peers, peer, &message), KVR_PEER_LOST);
-    probe->lost++;
-    probe->status = status;
-    probe->lost_at = now;
-    snprintf(probe->detail, sizeof(probe->detail), "%s", detail);
-    if (probe->redial) {
-        probe->redial = false;
-        assert_int_equal(
-            kvr_peers_dial(probe->peers, probe->redial_address, &probe->redialed_as, NULL), KVR_OK);
-    }
-}
-
-static void on_writable(void *self, kvr_ns now, uint32_t peer)
-{
-    (void)now;
-    (void)peer;
-    ((struct probe *)self)->writable++;
-}
-
-static void on_turned_away(void *self, kvr_ns now, const char *who, kvr_status status,
-                           const char *detail)
-{
-    struct probe *probe = self;
-
-    (void)now;
-    (void)status;
-    assert_true(who[0] != '\0');
-    probe->turned_away++;
-    snprintf(probe->detail, sizeof(probe->detail), "%s", detail);
-}
-
-static void open_table(struct probe *probe, uv_loop_t *on, const char *agent, uint64_t boot)
-{
-    struct kvr_peers_options options = {
-        .owner = {probe, on_hello, on_up, on_message, on_lost, on_writable, on_turned_away},
-        .beat_ms = beat_ms,
-        .queue_bytes = 2u << 20,
-        .queue_count = 512,
-    };
-
-    *probe = (struct probe){.in_order = true};
-    snprintf(probe->hello.agent, sizeof(probe->hello.agent), "%s", agent);
-    strcpy(probe->hello.provider, "tcp");
-    probe->hello.boot = boot;
-    assert_int_equal(kvr_peers_open(on, &options, &probe->peers, NULL), KVR_OK);
-}
-
-static void listen_at(struct probe *probe, const char *at)
-{
-    struct kvr_error error = {0};
-
-    if (kvr_peers_listen(probe->peers, at, &error) != KVR_OK)
-        fail_msg("%s", error.detail);
-    snprintf(address, sizeof(address), "127.0.0.1:%u", kvr_peers_port(probe->peers));
-}
-
-static int begin(void **state)
-{
-    (void)state;
-    uv_loop_init(&loop);
-    open_table(&source, &loop, "source", kvr_random_u64() | 1);
-    open_table(&target, &loop, "target", kvr_random_u64() | 1);
-    listen_at(&source, "127.0.0.1:0");
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    kvr_peers_close(target.peers);
-    kvr_peers_close(source.peers);
-    uv_run(&loop, UV_RUN_DEFAULT);
-    return uv_loop_close(&loop);
-}
-
-static kvr_status send_counter(struct probe *from, uint32_t peer, uint32_t counter, uint32_t runs)
-{
-    static struct kvr_page_run many[KVR_RUNS_PER_MESSAGE];
-    struct kvr_message message = {.kind = KVR_MSG_PAGES, .transfer = 1};
-
-    for (uint32_t i = 0; i < runs; i++)
-        many[i] = (struct kvr_page_run){i * 7919, 1};
-    message.pages = (struct kvr_msg_pages){0, counter, many, runs, false};
-    return kvr_peers_send(from->peers, peer, &message);
-}
-
-static uint32_t dial(const char *to)
-{
-    uint32_t peer;
-
-    assert_int_equal(kvr_peers_dial(target.peers, to, &peer, NULL), KVR_OK);
-    return peer;
-}
-
-static uint32_t meet(void)
-{
-    uint32_t peer = dial(address);
-
-    LOOP_UNTIL(&loop, target.up == 1 && source.up == 1);
-    return peer;
-}
-
-static void run_for(uint64_t ms)
-{
-    kvr_ns until = kvr_clock_now() + ms * KVR_MS;
-
-    while (kvr_clock_now() < until)
-        loop_run_some(&loop);
-}
-
-static void expect_lost(const struct probe *probe, kvr_status status, const char *words)
-{
-    assert_int_equal(probe->lost, 1);
-    if (probe->status != status || strstr(probe->detail, words) == NULL)
-        fail_msg("%s \"%s\" is not \"%s\"", kvr_status_name(probe->status), probe->detail, words);
-}
+#include "tests/support/peer_probe.h"
 
 /* ---- living together ---- */
 
@@ -445,129 +271,6 @@ static void peer_survives_cut_connections(void **state)
     }
 }
 
-/* ---- death ---- */
-
-/* test_peer --child AT BOOT DIALS: one table in a process of its own; its port comes on standard
- * output. "-": does not listen, does not dial. */
-static int child_main(char **arguments)
-{
-    static struct probe child;
-    uint16_t port;
-    uint32_t peer;
-
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    uv_loop_init(&loop);
-    open_table(&child, &loop, "child", strtoull(arguments[1], NULL, 10));
-    if (arguments[0][0] != '-')
-        listen_at(&child, arguments[0]);
-    port = kvr_peers_port(child.peers);
-    if (write(STDOUT_FILENO, &port, sizeof(port)) != sizeof(port))
-        return 1;
-    if (arguments[2][0] != '-' && kvr_peers_dial(child.peers, arguments[2], &peer, NULL) != KVR_OK)
-        return 1;
-    return uv_run(&loop, UV_RUN_DEFAULT);
-}
-
-/* Our own program again, not a fork: sanitizers have threads of their own, and a fork has none. */
-static pid_t start_child(const char *at, const char *boot, const char *dials)
-{
-    char *arguments[] = {(char *)"test_peer", (char *)"--child", (char *)at,
-                         (char *)boot,        (char *)dials,     NULL};
-    posix_spawn_file_actions_t actions;
-    int ends[2];
-    uint16_t port = 0;
-    pid_t pid;
-
-    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    assert_int_equal(posix_spawn(&pid, "/proc/self/exe", &actions, NULL, arguments, environ), 0);
-    posix_spawn_file_actions_destroy(&actions);
-    close(ends[1]);
-    assert_int_equal(read(ends[0], &port, sizeof(port)), sizeof(port));
-    close(ends[0]);
-    if (at[0] != '-')
-        snprintf(address, sizeof(address), "127.0.0.1:%u", port);
-    return pid;
-}
-
-static void kill_child(pid_t pid)
-{
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
-}
-
-static void peer_killed_is_lost_within_three_beats(void **state)
-{
-    pid_t pid = start_child("127.0.0.1:0", "1", "-");
-    kvr_ns killed;
-
-    (void)state;
-    dial(address);
-    LOOP_UNTIL(&loop, target.up == 1);
-    run_for(beat_ms * 2);
-    kill_child(pid);
-    killed = kvr_clock_now();
-    LOOP_UNTIL(&loop, target.lost == 1);
-    assert_true(target.lost_at - killed <= 4 * beat_ms * KVR_MS);
-    expect_lost(&target, KVR_PEER_LOST, "connection refused");
-    run_for(beat_ms * 2);
-    assert_int_equal(target.lost, 1);
-}
-
-static void peer_stopped_is_lost_within_three_beats(void **state)
-{
-    pid_t pid = start_child("127.0.0.1:0", "1", "-");
-    kvr_ns stopped;
-
-    (void)state;
-    dial(address);
-    LOOP_UNTIL(&loop, target.up == 1);
-    kill(pid, SIGSTOP);
-    stopped = kvr_clock_now();
-    LOOP_UNTIL(&loop, target.lost == 1);
-    assert_true(target.lost_at - stopped <= 4 * beat_ms * KVR_MS);
-    expect_lost(&target, KVR_PEER_LOST, "nothing was heard from it for");
-    kill_child(pid);
-}
-
-static void peer_restarted_source(void **state)
-{
-    pid_t pid = start_child("127.0.0.1:0", "1", "-");
-    char same[64];
-    uint32_t peer;
-
-    (void)state;
-    strcpy(same, address);
-    peer = dial(address);
-    LOOP_UNTIL(&loop, target.up == 1);
-    kill_child(pid);
-    pid = start_child(same, "2", "-");
-    LOOP_UNTIL(&loop, target.lost == 1);
-    expect_lost(&target, KVR_PEER_RESTARTED, "another boot");
-    assert_int_equal(dial(same), peer);
-    LOOP_UNTIL(&loop, target.up == 2);
-    kill_child(pid);
-}
-
-static void peer_restarted_target(void **state)
-{
-    pid_t pid = start_child("-", "1", address);
-    kvr_ns killed;
-
-    (void)state;
-    LOOP_UNTIL(&loop, source.up == 1);
-    kill_child(pid);
-    killed = kvr_clock_now();
-    pid = start_child("-", "2", address);
-    LOOP_UNTIL(&loop, source.lost == 1 && source.up == 2);
-    expect_lost(&source, KVR_PEER_RESTARTED, "started again");
-    assert_true(source.lost_at - killed < 3 * beat_ms * KVR_MS);
-    run_for(beat_ms * 4);
-    assert_int_equal(source.lost, 1);
-    kill_child(pid);
-}
-
 /* ---- strangers ---- */
 
 static void peer_garbage_harms_nobody(void **state)
@@ -643,15 +346,9 @@ static void peer_places_come_back_from_the_dead(void **state)
     assert_int_equal(target.peer, peer);
 }
 
-#define peer_test(function) cmocka_unit_test_setup_teardown(function, begin, end)
-
-int main(int argc, char **argv)
+int main(void)
 {
     const struct CMUnitTest tests[] = {
-        peer_test(peer_killed_is_lost_within_three_beats),
-        peer_test(peer_stopped_is_lost_within_three_beats),
-        peer_test(peer_restarted_source),
-        peer_test(peer_restarted_target),
         peer_test(peer_meets_and_talks),
         peer_test(peer_pushes_back),
         peer_test(peer_says_goodbye),
@@ -666,12 +363,5 @@ int main(int argc, char **argv)
         peer_test(peer_places_come_back_from_the_dead),
     };
 
-    const char *sanitizer = getenv("KVRAIL_SANITIZE");
-
-    if (sanitizer != NULL && sanitizer[0] != '\0')
-        beat_ms = 600;
-    signal(SIGPIPE, SIG_IGN); /* the relay's */
-    if (argc == 5 && strcmp(argv[1], "--child") == 0)
-        return child_main(argv + 2);
     return cmocka_run_group_tests_name("peer", tests, NULL, NULL);
 }

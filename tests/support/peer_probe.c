@@ -1,0 +1,171 @@
+#include "tests/support/peer_probe.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+#include "base/rng.h"
+
+uv_loop_t loop;
+uint32_t beat_ms = 250;
+struct probe source, target;
+char address[64];
+
+static void on_hello(void *self, struct kvr_msg_hello *ret_hello)
+{
+    *ret_hello = ((struct probe *)self)->hello;
+}
+
+static void on_up(void *self, kvr_ns now, uint32_t peer, const struct kvr_msg_hello *hello)
+{
+    struct probe *probe = self;
+
+    (void)now;
+    assert_true(hello->boot != 0);
+    probe->up++;
+    probe->peer = peer;
+}
+
+static void on_message(void *self, kvr_ns now, uint32_t peer, const struct kvr_message *message)
+{
+    struct probe *probe = self;
+
+    (void)now;
+    (void)peer;
+    probe->came++;
+    probe->in_order &= message->kind == KVR_MSG_PAGES && message->pages.page_first == probe->came;
+}
+
+static void on_lost(void *self, kvr_ns now, uint32_t peer, kvr_status status, const char *detail)
+{
+    struct probe *probe = self;
+    struct kvr_message message = {.kind = KVR_MSG_PAGES};
+
+    assert_int_equal(kvr_peers_send(probe->peers, peer, &message), KVR_PEER_LOST);
+    probe->lost++;
+    probe->status = status;
+    probe->lost_at = now;
+    snprintf(probe->detail, sizeof(probe->detail), "%s", detail);
+    if (probe->redial) {
+        probe->redial = false;
+        assert_int_equal(
+            kvr_peers_dial(probe->peers, probe->redial_address, &probe->redialed_as, NULL), KVR_OK);
+    }
+}
+
+static void on_writable(void *self, kvr_ns now, uint32_t peer)
+{
+    (void)now;
+    (void)peer;
+    ((struct probe *)self)->writable++;
+}
+
+static void on_turned_away(void *self, kvr_ns now, const char *who, kvr_status status,
+                           const char *detail)
+{
+    struct probe *probe = self;
+
+    (void)now;
+    (void)status;
+    assert_true(who[0] != '\0');
+    probe->turned_away++;
+    snprintf(probe->detail, sizeof(probe->detail), "%s", detail);
+}
+
+/* In a test's process and in its children's: what they have in common. */
+static void prepare(void)
+{
+    const char *sanitizer = getenv("KVRAIL_SANITIZE");
+
+    signal(SIGPIPE, SIG_IGN); /* as in an agent */
+    if (sanitizer != NULL && sanitizer[0] != '\0')
+        beat_ms = 600;
+}
+
+void open_table(struct probe *probe, uv_loop_t *on, const char *agent, uint64_t boot)
+{
+    struct kvr_peers_options options;
+
+    prepare();
+    options = (struct kvr_peers_options){
+        .owner = {probe, on_hello, on_up, on_message, on_lost, on_writable, on_turned_away},
+        .beat_ms = beat_ms,
+        .queue_bytes = 2u << 20,
+        .queue_count = 512,
+    };
+
+    *probe = (struct probe){.in_order = true};
+    snprintf(probe->hello.agent, sizeof(probe->hello.agent), "%s", agent);
+    strcpy(probe->hello.provider, "tcp");
+    probe->hello.boot = boot;
+    assert_int_equal(kvr_peers_open(on, &options, &probe->peers, NULL), KVR_OK);
+}
+
+void listen_at(struct probe *probe, const char *at)
+{
+    struct kvr_error error = {0};
+
+    if (kvr_peers_listen(probe->peers, at, &error) != KVR_OK)
+        fail_msg("%s", error.detail);
+    snprintf(address, sizeof(address), "127.0.0.1:%u", kvr_peers_port(probe->peers));
+}
+
+int begin(void **state)
+{
+    (void)state;
+    uv_loop_init(&loop);
+    open_table(&source, &loop, "source", kvr_random_u64() | 1);
+    open_table(&target, &loop, "target", kvr_random_u64() | 1);
+    listen_at(&source, "127.0.0.1:0");
+    return 0;
+}
+
+int end(void **state)
+{
+    (void)state;
+    kvr_peers_close(target.peers);
+    kvr_peers_close(source.peers);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    return uv_loop_close(&loop);
+}
+
+kvr_status send_counter(struct probe *from, uint32_t peer, uint32_t counter, uint32_t runs)
+{
+    static struct kvr_page_run many[KVR_RUNS_PER_MESSAGE];
+    struct kvr_message message = {.kind = KVR_MSG_PAGES, .transfer = 1};
+
+    for (uint32_t i = 0; i < runs; i++)
+        many[i] = (struct kvr_page_run){i * 7919, 1};
+    message.pages = (struct kvr_msg_pages){0, counter, many, runs, false};
+    return kvr_peers_send(from->peers, peer, &message);
+}
+
+uint32_t dial(const char *to)
+{
+    uint32_t peer;
+
+    assert_int_equal(kvr_peers_dial(target.peers, to, &peer, NULL), KVR_OK);
+    return peer;
+}
+
+uint32_t meet(void)
+{
+    uint32_t peer = dial(address);
+
+    LOOP_UNTIL(&loop, target.up == 1 && source.up == 1);
+    return peer;
+}
+
+void run_for(uint64_t ms)
+{
+    kvr_ns until = kvr_clock_now() + ms * KVR_MS;
+
+    while (kvr_clock_now() < until)
+        loop_run_some(&loop);
+}
+
+void expect_lost(const struct probe *probe, kvr_status status, const char *words)
+{
+    assert_int_equal(probe->lost, 1);
+    if (probe->status != status || strstr(probe->detail, words) == NULL)
+        fail_msg("%s \"%s\" is not \"%s\"", kvr_status_name(probe->status), probe->detail, words);
+}

@@ -1,0 +1,44 @@
+/* A source's and a target's table of peers on one loop, with a short beat, and what each was told.
+ */
+#ifndef KVR_TESTS_PEER_PROBE_H
+#define KVR_TESTS_PEER_PROBE_H
+
+#include "agent/peer.h"
+#include "tests/support/loop.h"
+
+struct probe {
+    struct kvr_peers *peers;
+    struct kvr_msg_hello hello;
+    uint32_t up, came, lost, writable, turned_away;
+    uint32_t peer; /* the last one that came up */
+    bool in_order;
+    bool redial; /* in the lost callback */
+    char redial_address[64];
+    uint32_t redialed_as;
+    kvr_status status;
+    kvr_ns lost_at;
+    char detail[KVR_DETAIL_BYTES];
+};
+
+extern uv_loop_t loop;
+/* Short, so that the tests are; longer under a sanitizer, where the loop itself may be late. */
+extern uint32_t beat_ms;
+extern struct probe source, target;
+extern char address[64]; /* of whoever listened last */
+
+/* cmocka's fixtures: both tables, and the source listens. */
+int begin(void **state);
+int end(void **state);
+#define peer_test(function) cmocka_unit_test_setup_teardown(function, begin, end)
+
+void open_table(struct probe *probe, uv_loop_t *on, const char *agent, uint64_t boot);
+void listen_at(struct probe *probe, const char *at);
+uint32_t dial(const char *to); /* the target does */
+uint32_t meet(void);           /* dials the source until both are up; which peer that is */
+/* PAGES number `counter`, of so many runs. */
+kvr_status send_counter(struct probe *from, uint32_t peer, uint32_t counter, uint32_t runs);
+void run_for(uint64_t ms);
+/* It was told once that a peer is lost, with this status, in these words among others. */
+void expect_lost(const struct probe *probe, kvr_status status, const char *words);
+
+#endif

@@ -1,0 +1,152 @@
+/* Goal: a peer that is killed, stopped or started again is lost once, with the reason, within three
+ * beats. Method: child processes with a table of their own. */
+#include "tests/support/check.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/peer_probe.h"
+
+/* test_peer_death --child AT BOOT DIALS: one table in a process of its own; its port comes on
+ * standard output. "-": does not listen, does not dial. */
+static int child_main(char **arguments)
+{
+    static struct probe child;
+    uint16_t port;
+    uint32_t peer;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    uv_loop_init(&loop);
+    open_table(&child, &loop, "child", strtoull(arguments[1], NULL, 10));
+    if (arguments[0][0] != '-')
+        listen_at(&child, arguments[0]);
+    port = kvr_peers_port(child.peers);
+    if (write(STDOUT_FILENO, &port, sizeof(port)) != sizeof(port))
+        return 1;
+    if (arguments[2][0] != '-' && kvr_peers_dial(child.peers, arguments[2], &peer, NULL) != KVR_OK)
+        return 1;
+    return uv_run(&loop, UV_RUN_DEFAULT);
+}
+
+/* Our own program again, not a fork: sanitizers have threads of their own, and a fork has none. */
+static pid_t start_child(const char *at, const char *boot, const char *dials)
+{
+    char *arguments[] = {(char *)"test_peer_death",
+                         (char *)"--child",
+                         (char *)at,
+                         (char *)boot,
+                         (char *)dials,
+                         NULL};
+    posix_spawn_file_actions_t actions;
+    int ends[2];
+    uint16_t port = 0;
+    pid_t pid;
+
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    assert_int_equal(posix_spawn(&pid, "/proc/self/exe", &actions, NULL, arguments, environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    assert_int_equal(read(ends[0], &port, sizeof(port)), sizeof(port));
+    close(ends[0]);
+    if (at[0] != '-')
+        snprintf(address, sizeof(address), "127.0.0.1:%u", port);
+    return pid;
+}
+
+static void kill_child(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+static void peer_killed_is_lost_within_three_beats(void **state)
+{
+    pid_t pid = start_child("127.0.0.1:0", "1", "-");
+    kvr_ns killed;
+
+    (void)state;
+    dial(address);
+    LOOP_UNTIL(&loop, target.up == 1);
+    run_for(beat_ms * 2);
+    kill_child(pid);
+    killed = kvr_clock_now();
+    LOOP_UNTIL(&loop, target.lost == 1);
+    assert_true(target.lost_at - killed <= 4 * beat_ms * KVR_MS);
+    expect_lost(&target, KVR_PEER_LOST, "connection refused");
+    run_for(beat_ms * 2);
+    assert_int_equal(target.lost, 1);
+}
+
+static void peer_stopped_is_lost_within_three_beats(void **state)
+{
+    pid_t pid = start_child("127.0.0.1:0", "1", "-");
+    kvr_ns stopped;
+
+    (void)state;
+    dial(address);
+    LOOP_UNTIL(&loop, target.up == 1);
+    kill(pid, SIGSTOP);
+    stopped = kvr_clock_now();
+    LOOP_UNTIL(&loop, target.lost == 1);
+    assert_true(target.lost_at - stopped <= 4 * beat_ms * KVR_MS);
+    expect_lost(&target, KVR_PEER_LOST, "nothing was heard from it for");
+    kill_child(pid);
+}
+
+static void peer_restarted_source(void **state)
+{
+    pid_t pid = start_child("127.0.0.1:0", "1", "-");
+    char same[64];
+    uint32_t peer;
+
+    (void)state;
+    strcpy(same, address);
+    peer = dial(address);
+    LOOP_UNTIL(&loop, target.up == 1);
+    kill_child(pid);
+    pid = start_child(same, "2", "-");
+    LOOP_UNTIL(&loop, target.lost == 1);
+    expect_lost(&target, KVR_PEER_RESTARTED, "another boot");
+    assert_int_equal(dial(same), peer);
+    LOOP_UNTIL(&loop, target.up == 2);
+    kill_child(pid);
+}
+
+static void peer_restarted_target(void **state)
+{
+    pid_t pid = start_child("-", "1", address);
+    kvr_ns killed;
+
+    (void)state;
+    LOOP_UNTIL(&loop, source.up == 1);
+    kill_child(pid);
+    killed = kvr_clock_now();
+    pid = start_child("-", "2", address);
+    LOOP_UNTIL(&loop, source.lost == 1 && source.up == 2);
+    expect_lost(&source, KVR_PEER_RESTARTED, "started again");
+    assert_true(source.lost_at - killed < 3 * beat_ms * KVR_MS);
+    run_for(beat_ms * 4);
+    assert_int_equal(source.lost, 1);
+    kill_child(pid);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        peer_test(peer_killed_is_lost_within_three_beats),
+        peer_test(peer_stopped_is_lost_within_three_beats),
+        peer_test(peer_restarted_source),
+        peer_test(peer_restarted_target),
+    };
+
+    if (argc == 5 && strcmp(argv[1], "--child") == 0)
+        return child_main(argv + 2);
+    return cmocka_run_group_tests_name("peer_death", tests, NULL, NULL);
+}
