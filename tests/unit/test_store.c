@@ -4,122 +4,12 @@
  * with its queue once. */
 #include "tests/support/check.h"
 
-#include <ftw.h>
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "scheduler/apply.h"
-#include "scheduler/embedded.h"
-#include "scheduler/ingest.h"
-
-#define WALL ((int64_t)1700000000000000000)
-
-struct fixture {
-    char folder[64];
-    struct store *store;
-    struct fleet *fleet;
-    struct metrics *metrics;
-    struct apply *apply;
-};
-
-static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *walk)
-{
-    (void)status;
-    (void)type;
-    (void)walk;
-    return remove(path);
-}
-
-static int setup(void **state)
-{
-    struct fixture *fixture = calloc(1, sizeof(*fixture));
-
-    strcpy(fixture->folder, "/tmp/kvrail-store-XXXXXX");
-    assert_non_null(mkdtemp(fixture->folder));
-    assert_int_equal(store_open_writer(fixture->folder, &fixture->store, NULL), KVR_OK);
-    fixture->fleet = fleet_open();
-    fixture->metrics = metrics_open();
-    fixture->apply = apply_open(fixture->store, fixture->fleet);
-    *state = fixture;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *fixture = *state;
-
-    apply_close(fixture->apply);
-    store_close(fixture->store);
-    fleet_close(fixture->fleet);
-    metrics_close(fixture->metrics);
-    nftw(fixture->folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
-    free(fixture);
-    return 0;
-}
-
-static struct kvr_event event_of(kvr_event_kind kind, kvr_role role, uint64_t transfer, kvr_ns at)
-{
-    struct kvr_event event = {.kind = kind,
-                              .role = role,
-                              .at = at,
-                              .transfer = transfer,
-                              .request = "request-1",
-                              .attempt = 1,
-                              .tokens = 100};
-
-    strcpy(event.peer, role == KVR_ROLE_SOURCE ? "decode-0" : "prefill-0");
-    if (kind == KVR_EVENT_ENDED)
-        event.bytes = 4096;
-    return event;
-}
-
-static struct kvr_report report_of(const char *agent, uint64_t first,
-                                   const struct kvr_event *events, uint32_t count)
-{
-    struct kvr_report report = {.boot = 7,
-                                .sequence_first = first,
-                                .sequence_held = first,
-                                .anchor_wall = (kvr_ns)WALL,
-                                .events = events,
-                                .event_count = count};
-
-    strcpy(report.agent, agent);
-    return report;
-}
-
-static kvr_status apply_one(struct fixture *fixture, const struct kvr_report *report,
-                            uint64_t *ret_acknowledged)
-{
-    struct kvr_error error;
-    kvr_status status;
-
-    assert_true(store_begin(fixture->store));
-    status = apply_report(fixture->apply, report, WALL, ret_acknowledged, &error);
-    if (status == KVR_OK)
-        status = apply_flush(fixture->apply, &error);
-    if (status == KVR_OK) {
-        assert_true(store_commit(fixture->store));
-        apply_count(fixture->apply, fixture->metrics, WALL);
-        (void)fleet_update(fixture->fleet, report, kvr_clock_now(), WALL);
-    } else {
-        store_rollback(fixture->store);
-    }
-    apply_reset(fixture->apply);
-    return status;
-}
-
-static struct transfer get(struct fixture *fixture, uint64_t id)
-{
-    struct transfer transfer = {0};
-    bool found;
-
-    assert_true(store_get_transfer(fixture->store, id, &transfer, &found));
-    assert_true(found);
-    return transfer;
-}
+#include "tests/support/store_case.h"
 
 static void count_one(void *self, const struct transfer *transfer)
 {
@@ -167,7 +57,7 @@ static void store_merges_both_sides_into_one_row(void **state)
     assert_int_equal(acknowledged, 3);
     report = report_of("decode-0", 1, target, 2);
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
-    transfer = get(fixture, 5);
+    transfer = get_transfer(fixture, 5);
     assert_int_equal(transfer.state, STATE_DONE);
     assert_int_equal(transfer.bytes, 4096);
     assert_string_equal(transfer.sides[KVR_ROLE_SOURCE].agent, "prefill-0");
@@ -230,12 +120,12 @@ static void store_moves_an_opening_to_its_transfer(void **state)
 
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
     assert_int_equal(count_transfers(fixture), 1);
-    transfer = get(fixture, transfer_opening_id("decode-0", 7, &events[0]));
+    transfer = get_transfer(fixture, transfer_opening_id("decode-0", 7, &events[0]));
     assert_int_equal(transfer.state, STATE_OPENED);
     report = report_of("decode-0", 2, events + 1, 1);
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
     assert_int_equal(count_transfers(fixture), 1);
-    transfer = get(fixture, 77);
+    transfer = get_transfer(fixture, 77);
     assert_true(transfer.sides[KVR_ROLE_TARGET].at_ns[STAGE_OPENED] == WALL + 5);
     assert_int_equal(transfer.state, STATE_MATCHED);
 }
@@ -252,7 +142,7 @@ static void store_keeps_an_opening_that_nobody_wanted(void **state)
     events[1].outcome = KVR_EXPIRED;
     strcpy(events[1].detail, "nobody came within 30 s");
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
-    transfer = get(fixture, transfer_opening_id("prefill-0", 7, &events[0]));
+    transfer = get_transfer(fixture, transfer_opening_id("prefill-0", 7, &events[0]));
     assert_int_equal(transfer.state, STATE_EXPIRED);
     assert_string_equal(transfer_detail(&transfer), "nobody came within 30 s");
 }
@@ -274,11 +164,11 @@ static void store_lets_a_restarted_agent_end_its_transfers(void **state)
     report.boot = 8;
     report.facts = &facts;
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
-    transfer = get(fixture, 5);
+    transfer = get_transfer(fixture, 5);
     assert_int_equal(transfer.state, STATE_LOST);
     report = report_of("decode-0", 1, &late, 1); /* the other side knows better */
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
-    transfer = get(fixture, 5);
+    transfer = get_transfer(fixture, 5);
     assert_int_equal(transfer.state, STATE_DONE);
 }
 
@@ -372,17 +262,17 @@ static void lost_agent_that_speaks_is_not_lost(void **state)
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
     lose(fixture, "prefill-0");
     lose(fixture, "decode-0");
-    transfer = get(fixture, 5);
+    transfer = get_transfer(fixture, 5);
     assert_int_equal(transfer.state, STATE_LOST);
     assert_string_equal(transfer_detail(&transfer), "it fell silent");
 
     report = report_of("decode-0", 2, target + 1, 1);
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
-    transfer = get(fixture, 5);
+    transfer = get_transfer(fixture, 5);
     assert_int_equal(transfer.state, STATE_FIRST_LAND);
     report = report_of("decode-0", 3, target + 2, 1);
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
-    transfer = get(fixture, 5);
+    transfer = get_transfer(fixture, 5);
     assert_int_equal(transfer.state, STATE_DONE);
     assert_string_equal(transfer.sides[KVR_ROLE_TARGET].detail, "");
 }
@@ -434,118 +324,6 @@ static void store_backs_up_an_older_database(void **state)
 
 /* ---- the writer thread ---- */
 
-/* ---- orders ---- */
-
-#define LEASE (30 * KVR_S)
-
-static uint32_t asked(struct fixture *fixture, const char *agent, uint64_t boot,
-                      struct kvr_order orders[KVR_ORDERS_MAX])
-{
-    uint32_t count;
-
-    assert_true(store_list_orders(fixture->store, agent, boot, orders, &count));
-    return count;
-}
-
-static kvr_status ask(struct fixture *fixture, kvr_order_kind kind, int64_t attempt)
-{
-    struct order order = {.kind = kind, .attempt = attempt, .lease_ns = LEASE};
-    struct kvr_error error = {0};
-    kvr_status status;
-
-    strcpy(order.request, "request-1");
-    assert_true(store_begin(fixture->store));
-    status = order_store(fixture->store, &order, WALL, &error);
-    assert_true(store_commit(fixture->store));
-    assert_true((status == KVR_OK) == (order.publishes > 0));
-    assert_true((status == KVR_OK) == (error.detail[0] == '\0'));
-    return status;
-}
-
-/* Two agents hold attempt 1 of request-1, from event 1 on. */
-static void hold(struct fixture *fixture)
-{
-    struct kvr_event opened = event_of(KVR_EVENT_OPENED, KVR_ROLE_SOURCE, 0, 1);
-    struct kvr_report report = report_of("prefill-0", 1, &opened, 1);
-    uint64_t acknowledged;
-
-    opened.peer[0] = '\0';
-    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
-    strcpy(report.agent, "prefill-1");
-    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
-}
-
-static void order_reaches_every_source_until_it_is_taken(void **state)
-{
-    struct fixture *fixture = *state;
-    struct kvr_report taken = report_of("prefill-0", 0, NULL, 0);
-    struct kvr_order orders[KVR_ORDERS_MAX];
-    uint64_t acknowledged;
-
-    assert_int_equal(ask(fixture, KVR_ORDER_ABANDON, -1), KVR_NOT_FOUND);
-    hold(fixture);
-    assert_int_equal(ask(fixture, KVR_ORDER_ABANDON, 2), KVR_NOT_FOUND); /* another attempt */
-    assert_int_equal(ask(fixture, KVR_ORDER_RENEW, 1), KVR_OK);
-    assert_int_equal(ask(fixture, KVR_ORDER_ABANDON, -1), KVR_OK);
-    assert_int_equal(ask(fixture, KVR_ORDER_ABANDON, -1), KVR_OK); /* not told twice */
-    store_close(fixture->store);
-    assert_int_equal(store_open_writer(fixture->folder, &fixture->store, NULL), KVR_OK);
-    apply_close(fixture->apply);
-    fixture->apply = apply_open(fixture->store, fixture->fleet);
-    assert_int_equal(asked(fixture, "prefill-0", 7, orders), 2);
-    assert_int_equal(orders[0].kind, KVR_ORDER_RENEW);
-    assert_true(orders[0].lease_ns == LEASE && orders[0].number < orders[1].number);
-    assert_int_equal(orders[1].kind, KVR_ORDER_ABANDON);
-    assert_string_equal(orders[1].request, "request-1");
-    assert_int_equal(orders[1].attempt, 1);
-    assert_int_equal(asked(fixture, "prefill-0", 8, orders), 0); /* started again since */
-    assert_int_equal(asked(fixture, "prefill-0", 7, orders), 2);
-    taken.orders_taken = orders[0].number;
-    assert_int_equal(apply_one(fixture, &taken, &acknowledged), KVR_OK);
-    assert_int_equal(asked(fixture, "prefill-0", 7, orders), 1);
-    assert_int_equal(orders[0].kind, KVR_ORDER_ABANDON);
-    assert_int_equal(asked(fixture, "prefill-1", 7, orders), 2);
-}
-
-static void order_goes_with_its_request(void **state)
-{
-    struct fixture *fixture = *state;
-    struct kvr_event ended = event_of(KVR_EVENT_ENDED, KVR_ROLE_SOURCE, 0, 2);
-    struct kvr_report report = report_of("prefill-0", 2, &ended, 1);
-    struct kvr_order orders[KVR_ORDERS_MAX];
-    struct kvr_error error;
-    uint64_t acknowledged;
-
-    hold(fixture);
-    assert_int_equal(ask(fixture, KVR_ORDER_ABANDON, -1), KVR_OK);
-    ended.outcome = KVR_EXPIRED;
-    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
-    assert_int_equal(asked(fixture, "prefill-0", 7, orders), 0);
-    assert_int_equal(asked(fixture, "prefill-1", 7, orders), 1);
-    assert_true(store_begin(fixture->store)); /* and with its agent */
-    assert_int_equal(apply_agent_gone(fixture->apply, "prefill-1", 0, "silent", &error), KVR_OK);
-    assert_int_equal(apply_flush(fixture->apply, &error), KVR_OK);
-    assert_true(store_commit(fixture->store));
-    assert_int_equal(asked(fixture, "prefill-1", 7, orders), 0);
-    assert_int_equal(ask(fixture, KVR_ORDER_ABANDON, -1), KVR_REFUSED);
-}
-
-static void order_leaves_a_target_that_came(void **state)
-{
-    struct fixture *fixture = *state;
-    struct kvr_event matched = event_of(KVR_EVENT_MATCHED, KVR_ROLE_SOURCE, 5, 2);
-    struct kvr_report report = report_of("prefill-0", 2, &matched, 1);
-    struct kvr_order orders[KVR_ORDERS_MAX];
-    uint64_t acknowledged;
-
-    hold(fixture);
-    assert_int_equal(ask(fixture, KVR_ORDER_ABANDON, -1), KVR_OK);
-    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
-    assert_int_equal(asked(fixture, "prefill-0", 7, orders), 0); /* it is a transfer now */
-    assert_int_equal(ask(fixture, KVR_ORDER_ABANDON, -1), KVR_REFUSED);
-    assert_int_equal(ask(fixture, KVR_ORDER_RENEW, 1), KVR_REFUSED);
-}
-
 struct answers {
     pthread_mutex_t lock;
     pthread_cond_t change;
@@ -595,8 +373,6 @@ static void ingest_answers_every_report(void **state)
     assert_int_equal(count_transfers(fixture), 100);
 }
 
-#define WITH_STORE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -613,9 +389,6 @@ int main(void)
         WITH_STORE(store_refuses_a_newer_database),
         WITH_STORE(store_backs_up_an_older_database),
         WITH_STORE(ingest_answers_every_report),
-        WITH_STORE(order_reaches_every_source_until_it_is_taken),
-        WITH_STORE(order_goes_with_its_request),
-        WITH_STORE(order_leaves_a_target_that_came),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

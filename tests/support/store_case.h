@@ -1,0 +1,34 @@
+/* A scheduler's database in a fresh folder, what is made from it, and reports applied to it as the
+ * writer does. */
+#ifndef KVR_TESTS_STORE_CASE_H
+#define KVR_TESTS_STORE_CASE_H
+
+#include "scheduler/apply.h"
+#include "scheduler/ingest.h"
+
+#define WALL ((int64_t)1700000000000000000)
+
+struct fixture {
+    char folder[64];
+    struct store *store;
+    struct fleet *fleet;
+    struct metrics *metrics;
+    struct apply *apply;
+};
+
+/* cmocka's fixtures; the state is a struct fixture. */
+int store_setup(void **state);
+int store_teardown(void **state);
+#define WITH_STORE(test) cmocka_unit_test_setup_teardown(test, store_setup, store_teardown)
+
+/* An event of attempt 1 of request-1, whose peer is "decode-0" or "prefill-0". */
+struct kvr_event event_of(kvr_event_kind kind, kvr_role role, uint64_t transfer, kvr_ns at);
+/* Of boot 7 of that agent. */
+struct kvr_report report_of(const char *agent, uint64_t first, const struct kvr_event *events,
+                            uint32_t count);
+/* One transaction; nothing of it stays when it is refused. */
+kvr_status apply_one(struct fixture *fixture, const struct kvr_report *report,
+                     uint64_t *ret_acknowledged);
+struct transfer get_transfer(struct fixture *fixture, uint64_t id); /* that must be there */
+
+#endif

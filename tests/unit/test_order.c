@@ -1,0 +1,127 @@
+/* Goal: an order about a request reaches every agent that holds it until that has taken it, through
+ * restarts, and goes when there is nothing left to order. */
+#include "tests/support/check.h"
+
+#include "scheduler/order.h"
+#include "tests/support/store_case.h"
+
+#define LEASE (30 * KVR_S)
+
+static uint32_t asked(struct fixture *fixture, const char *agent, uint64_t boot,
+                      struct kvr_order orders[KVR_ORDERS_MAX])
+{
+    uint32_t count;
+
+    assert_true(store_list_orders(fixture->store, agent, boot, orders, &count));
+    return count;
+}
+
+static kvr_status ask(struct fixture *fixture, kvr_order_kind kind, int64_t attempt)
+{
+    struct order order = {.kind = kind, .attempt = attempt, .lease_ns = LEASE};
+    struct kvr_error error = {0};
+    kvr_status status;
+
+    strcpy(order.request, "request-1");
+    assert_true(store_begin(fixture->store));
+    status = order_store(fixture->store, &order, WALL, &error);
+    assert_true(store_commit(fixture->store));
+    assert_true((status == KVR_OK) == (order.publishes > 0));
+    assert_true((status == KVR_OK) == (error.detail[0] == '\0'));
+    return status;
+}
+
+/* Two agents hold attempt 1 of request-1, from event 1 on. */
+static void hold(struct fixture *fixture)
+{
+    struct kvr_event opened = event_of(KVR_EVENT_OPENED, KVR_ROLE_SOURCE, 0, 1);
+    struct kvr_report report = report_of("prefill-0", 1, &opened, 1);
+    uint64_t acknowledged;
+
+    opened.peer[0] = '\0';
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    strcpy(report.agent, "prefill-1");
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+}
+
+static void order_reaches_every_source_until_it_is_taken(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvr_report taken = report_of("prefill-0", 0, NULL, 0);
+    struct kvr_order orders[KVR_ORDERS_MAX];
+    uint64_t acknowledged;
+
+    assert_int_equal(ask(fixture, KVR_ORDER_ABANDON, -1), KVR_NOT_FOUND);
+    hold(fixture);
+    assert_int_equal(ask(fixture, KVR_ORDER_ABANDON, 2), KVR_NOT_FOUND); /* another attempt */
+    assert_int_equal(ask(fixture, KVR_ORDER_RENEW, 1), KVR_OK);
+    assert_int_equal(ask(fixture, KVR_ORDER_ABANDON, -1), KVR_OK);
+    assert_int_equal(ask(fixture, KVR_ORDER_ABANDON, -1), KVR_OK); /* not told twice */
+    store_close(fixture->store);
+    assert_int_equal(store_open_writer(fixture->folder, &fixture->store, NULL), KVR_OK);
+    apply_close(fixture->apply);
+    fixture->apply = apply_open(fixture->store, fixture->fleet);
+    assert_int_equal(asked(fixture, "prefill-0", 7, orders), 2);
+    assert_int_equal(orders[0].kind, KVR_ORDER_RENEW);
+    assert_true(orders[0].lease_ns == LEASE && orders[0].number < orders[1].number);
+    assert_int_equal(orders[1].kind, KVR_ORDER_ABANDON);
+    assert_string_equal(orders[1].request, "request-1");
+    assert_int_equal(orders[1].attempt, 1);
+    assert_int_equal(asked(fixture, "prefill-0", 8, orders), 0); /* started again since */
+    assert_int_equal(asked(fixture, "prefill-0", 7, orders), 2);
+    taken.orders_taken = orders[0].number;
+    assert_int_equal(apply_one(fixture, &taken, &acknowledged), KVR_OK);
+    assert_int_equal(asked(fixture, "prefill-0", 7, orders), 1);
+    assert_int_equal(orders[0].kind, KVR_ORDER_ABANDON);
+    assert_int_equal(asked(fixture, "prefill-1", 7, orders), 2);
+}
+
+static void order_goes_with_its_request(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvr_event ended = event_of(KVR_EVENT_ENDED, KVR_ROLE_SOURCE, 0, 2);
+    struct kvr_report report = report_of("prefill-0", 2, &ended, 1);
+    struct kvr_order orders[KVR_ORDERS_MAX];
+    struct kvr_error error;
+    uint64_t acknowledged;
+
+    hold(fixture);
+    assert_int_equal(ask(fixture, KVR_ORDER_ABANDON, -1), KVR_OK);
+    ended.outcome = KVR_EXPIRED;
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_int_equal(asked(fixture, "prefill-0", 7, orders), 0);
+    assert_int_equal(asked(fixture, "prefill-1", 7, orders), 1);
+    assert_true(store_begin(fixture->store)); /* and with its agent */
+    assert_int_equal(apply_agent_gone(fixture->apply, "prefill-1", 0, "silent", &error), KVR_OK);
+    assert_int_equal(apply_flush(fixture->apply, &error), KVR_OK);
+    assert_true(store_commit(fixture->store));
+    assert_int_equal(asked(fixture, "prefill-1", 7, orders), 0);
+    assert_int_equal(ask(fixture, KVR_ORDER_ABANDON, -1), KVR_REFUSED);
+}
+
+static void order_leaves_a_target_that_came(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvr_event matched = event_of(KVR_EVENT_MATCHED, KVR_ROLE_SOURCE, 5, 2);
+    struct kvr_report report = report_of("prefill-0", 2, &matched, 1);
+    struct kvr_order orders[KVR_ORDERS_MAX];
+    uint64_t acknowledged;
+
+    hold(fixture);
+    assert_int_equal(ask(fixture, KVR_ORDER_ABANDON, -1), KVR_OK);
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_int_equal(asked(fixture, "prefill-0", 7, orders), 0); /* it is a transfer now */
+    assert_int_equal(ask(fixture, KVR_ORDER_ABANDON, -1), KVR_REFUSED);
+    assert_int_equal(ask(fixture, KVR_ORDER_RENEW, 1), KVR_REFUSED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_STORE(order_reaches_every_source_until_it_is_taken),
+        WITH_STORE(order_goes_with_its_request),
+        WITH_STORE(order_leaves_a_target_that_came),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
