@@ -1,0 +1,230 @@
+#include "tests/support/fuzz_agent.h"
+
+#include <assert.h>
+#include <string.h>
+
+struct fuzz_agent fuzz;
+
+/* ---- ports ---- */
+
+static kvr_status port_send(void *self, uint32_t peer, const struct kvr_message *message)
+{
+    (void)self;
+    assert(peer < FUZZ_PEERS && kvr_message_numbered(message->kind));
+    if (!fuzz.peers[peer].known)
+        return KVR_PEER_LOST;
+    return fuzz.peers[peer].full ? KVR_AGAIN : KVR_OK;
+}
+
+static void port_hang_up(void *self, uint32_t peer, kvr_status status, const char *detail)
+{
+    (void)self;
+    assert(peer < FUZZ_PEERS && status < 0 && detail[0] != '\0');
+    fuzz.peers[peer].hung_up = true;
+}
+
+static void port_notify(void *self, uint32_t engine, const struct kvr_notice *notice)
+{
+    uint8_t packet[KVR_PACKET_BYTES_MAX];
+    size_t bytes;
+
+    (void)self;
+    assert(engine < FUZZ_ENGINES && !fuzz.engines[engine].free);
+    assert(kvr_notice_encode(notice, packet, sizeof(packet), &bytes) == KVR_OK);
+    if (kvr_notice_terminal(notice->kind))
+        fuzz.engines[engine].ended++;
+}
+
+static void port_command(void *self, const struct kvr_group_message *message)
+{
+    (void)self;
+    fuzz_command(&fuzz.world, message);
+}
+
+static void port_region_done(void *self, struct kvr_region *region)
+{
+    (void)self;
+    fuzz_region_done(&fuzz.world, region);
+}
+
+struct kvr_ports fuzz_ports(void)
+{
+    return (struct kvr_ports){
+        .send = port_send,
+        .hang_up = port_hang_up,
+        .notify = port_notify,
+        .command = port_command,
+        .region_done = port_region_done,
+    };
+}
+
+/* ---- engines ---- */
+
+bool fuzz_engine_up(uint32_t engine)
+{
+    struct kvr_req_attach attach = {.compat = fuzz_compat(), .name = "e"};
+    struct kvr_error error;
+
+    if (!fuzz.engines[engine].free)
+        return false;
+    attach.rank = fuzz_rank(engine, ++fuzz.engines[engine].generation);
+    if (kvr_engines_up(fuzz.ops->engines, engine, &attach, &fuzz.world.pages[engine], &error) !=
+        KVR_OK)
+        return false;
+    fuzz.engines[engine].up = true;
+    fuzz.engines[engine].free = false;
+    fuzz.engines[engine].opened = fuzz.engines[engine].ended = 0;
+    return true;
+}
+
+void fuzz_engine_down(uint32_t engine)
+{
+    if (!fuzz.engines[engine].up)
+        return;
+    fuzz.engines[engine].up = false;
+    fuzz.ops->engine_down(fuzz.world.now, engine);
+}
+
+void fuzz_engine_region(uint32_t engine)
+{
+    uint32_t number = fuzz_below(fuzz.input, 3);
+    struct kvr_region *region;
+    struct kvr_error error;
+
+    if (!fuzz.engines[engine].up)
+        return;
+    if (fuzz_below(fuzz.input, 4) == 3) {
+        (void)!kvr_engines_region_drop(fuzz.ops->engines, engine, number);
+        return;
+    }
+    region = fuzz_region(&fuzz.world, number, fuzz.ops->reads, !fuzz.ops->reads);
+    if (kvr_engines_region_add(fuzz.ops->engines, engine, region, &error) != KVR_OK)
+        fuzz_region_done(&fuzz.world, region);
+}
+
+/* ---- peers ---- */
+
+void fuzz_peer_up(uint32_t peer)
+{
+    struct kvr_rail_address rails[KVR_RAILS_MAX] = {0};
+    struct kvr_msg_hello hello;
+
+    if (!fuzz.peers[peer].known || fuzz.peers[peer].up)
+        return;
+    fuzz.peers[peer].up = true;
+    fuzz_hello(&fuzz.world, fuzz.input, rails, &hello);
+    fuzz.ops->peer_up(fuzz.world.now, peer, &hello);
+}
+
+void fuzz_peer_lost(uint32_t peer)
+{
+    if (!fuzz.peers[peer].known)
+        return;
+    memset(&fuzz.peers[peer], 0, sizeof(fuzz.peers[peer]));
+    fuzz.ops->peer_lost(fuzz.world.now, peer, KVR_PEER_LOST, "it is gone");
+}
+
+bool fuzz_peer_speaks(uint32_t peer)
+{
+    return fuzz.peers[peer].up && !fuzz.peers[peer].hung_up;
+}
+
+void fuzz_peer_regions(uint32_t peer)
+{
+    struct kvr_message message = {.kind = KVR_MSG_REGIONS};
+    struct kvr_region_layout layouts[2];
+    struct kvr_remote_key keys[2 * FUZZ_RAILS];
+    struct kvr_rank rank = fuzz_rank(8 + fuzz_below(fuzz.input, 2), fuzz_about(fuzz.input, 1));
+
+    fuzz_regions(&fuzz.world, fuzz.input, &rank, layouts, keys, &message.regions);
+    fuzz.ops->message(fuzz.world.now, peer, &message);
+}
+
+/* ---- everything ---- */
+
+void fuzz_run(kvr_ns later)
+{
+    fuzz_world_run(&fuzz.world, fuzz.ops->group_event);
+    for (uint32_t i = 0; i < FUZZ_PEERS; i++)
+        if (fuzz.peers[i].hung_up)
+            fuzz_peer_lost(i);
+    fuzz.world.now += later;
+}
+
+void fuzz_script(void (*what)(uint32_t), const char *bytes, size_t count)
+{
+    struct fuzz_input script = {(const uint8_t *)bytes, count}, *kept = fuzz.input;
+
+    fuzz.input = &script;
+    what(0);
+    fuzz.input = kept;
+}
+
+static bool busy(void)
+{
+    for (uint32_t i = 0; i < FUZZ_ENGINES; i++)
+        if (!fuzz.engines[i].free && !fuzz.engines[i].up)
+            return true;
+    return fuzz.ops->live() > 0 || fuzz.ops->busy() || fuzz.world.parked_count > 0 ||
+           kvr_group_outstanding(fuzz.world.group) > 0;
+}
+
+static void settle(void)
+{
+    for (int i = 0; i < 1000 && (i < 2 || busy()); i++) {
+        fuzz_run(KVR_S / 10);
+        fuzz.ops->tick(fuzz.world.now);
+    }
+}
+
+static void tear_down(void)
+{
+    fuzz.ops->cancel_all(fuzz.world.now, KVR_DRAINING, "the end");
+    settle();
+    assert(fuzz.ops->live() == 0);
+    for (uint32_t i = 0; i < FUZZ_ENGINES; i++) {
+        if (!fuzz.engines[i].up)
+            continue;
+        assert(fuzz.engines[i].opened == fuzz.engines[i].ended);
+        fuzz_engine_down(i);
+    }
+    for (uint32_t i = 0; i < FUZZ_PEERS; i++)
+        fuzz_peer_lost(i);
+    settle();
+    assert(!busy() && fuzz.world.regions_live == 0);
+    assert(fuzz.world.buddy.used_bytes == fuzz.world.used_at_start);
+}
+
+void fuzz_agent_open(const struct kvr_group_user *user)
+{
+    memset(fuzz.engines, 0, sizeof(fuzz.engines));
+    for (uint32_t i = 0; i < FUZZ_ENGINES; i++)
+        fuzz.engines[i].free = true;
+    fuzz_world_open(&fuzz.world, user);
+}
+
+/* A world is torn down to nothing after every input, and so can serve the next. */
+int fuzz_agent_play(const struct fuzz_ops *ops, const uint8_t *data, size_t size)
+{
+    static uint32_t inputs;
+    struct fuzz_input bytes = {data, size};
+
+    fuzz.ops = ops;
+    fuzz.input = &bytes;
+    if (inputs == 0) {
+        ops->open();
+        fuzz.world.used_at_start = fuzz.world.buddy.used_bytes;
+    }
+    ops->begin(fuzz_below(fuzz.input, ops->beginnings));
+    while (bytes.left > 0) {
+        uint8_t what = fuzz_byte(fuzz.input);
+
+        ops->act(what, fuzz_below(fuzz.input, FUZZ_ENGINES), (what >> 5) % FUZZ_PEERS);
+    }
+    tear_down();
+    if (++inputs < FUZZ_WORLD_INPUTS)
+        return 0;
+    fuzz_world_close(&fuzz.world);
+    inputs = 0;
+    return 0;
+}

@@ -1,0 +1,74 @@
+/* An agent in a fuzzer's world: its engines and peers do what the bytes say, and what holds for
+ * both machines is checked here: every publish and fetch of an engine ends in exactly one terminal
+ * notice, and when all is torn down nothing is live, no region and no byte of the tables is kept.
+ */
+#ifndef KVR_TESTS_FUZZ_AGENT_H
+#define KVR_TESTS_FUZZ_AGENT_H
+
+#include "agent/engines.h"
+#include "tests/support/fuzz_machine.h"
+
+#define FUZZ_ENGINES 2
+#define FUZZ_PEERS   3
+
+/* The machine, and the fuzzer's own decisions about it. */
+struct fuzz_ops {
+    void (*open)(void); /* the world and the machine in it, once for many inputs */
+    void (*group_event)(const struct kvr_group_message *message);
+    void (*tick)(kvr_ns now);
+    void (*engine_down)(kvr_ns now, uint32_t engine);
+    void (*peer_up)(kvr_ns now, uint32_t peer, const struct kvr_msg_hello *hello);
+    void (*peer_lost)(kvr_ns now, uint32_t peer, kvr_status status, const char *detail);
+    void (*message)(kvr_ns now, uint32_t peer, const struct kvr_message *message);
+    void (*cancel_all)(kvr_ns now, kvr_status status, const char *detail);
+    uint32_t (*live)(void);
+    bool (*busy)(void); /* with what only this machine has */
+    struct kvr_engines *engines;
+    bool reads; /* cards read its regions; else they write them */
+
+    uint32_t beginnings; /* how many begin() knows */
+    void (*begin)(uint32_t which);
+    void (*act)(uint8_t what, uint32_t engine, uint32_t peer);
+};
+
+struct fuzz_agent {
+    const struct fuzz_ops *ops;
+    struct fuzz_world world;
+    struct fuzz_input *input;
+    struct {
+        bool up, free; /* free: the index may be used again */
+        uint64_t generation;
+        uint32_t opened, ended; /* of this life */
+    } engines[FUZZ_ENGINES];
+    struct {
+        bool known; /* may be told something */
+        bool up, hung_up, full;
+    } peers[FUZZ_PEERS];
+};
+extern struct fuzz_agent fuzz;
+
+/* One input of a fuzzer. */
+int fuzz_agent_play(const struct fuzz_ops *ops, const uint8_t *data, size_t size);
+
+/* What both machines' ports do alike: send, hang_up, notify, command and region_done. */
+struct kvr_ports fuzz_ports(void);
+
+/* Opens the world for the machine's posting or landing thread; nobody is there yet. */
+void fuzz_agent_open(const struct kvr_group_user *user);
+
+/* Whether it attached just now. */
+bool fuzz_engine_up(uint32_t engine);
+void fuzz_engine_down(uint32_t engine);
+void fuzz_engine_region(uint32_t engine); /* comes or goes */
+void fuzz_peer_up(uint32_t peer);         /* if it is known */
+void fuzz_peer_lost(uint32_t peer);
+void fuzz_peer_regions(uint32_t peer);
+bool fuzz_peer_speaks(uint32_t peer);
+/* Everything that is due happens, then time passes. */
+void fuzz_run(kvr_ns later);
+
+/* Plays what these bytes decide; without bytes every decision is a good one. */
+void fuzz_script(void (*what)(uint32_t), const char *bytes, size_t count);
+#define FUZZ_SCRIPT(what, bytes) fuzz_script(what, bytes, sizeof(bytes) - 1)
+
+#endif
