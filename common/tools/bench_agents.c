@@ -36,15 +36,14 @@ static void add(struct arguments *arguments, const char *name, const char *value
     arguments->list[arguments->count++] = text;
 }
 
-static void add_shared(struct arguments *arguments, const struct bench_options *options)
+static void add_shared(struct arguments *arguments, const struct bench_options *options,
+                       const char (*rails)[BENCH_RAIL_BYTES], uint32_t rail_count)
 {
     char text[64];
 
     add(arguments, "provider", options->provider);
-    for (uint64_t i = 0; strcmp(options->provider, "tcp") == 0 && i < options->rails; i++) {
-        snprintf(text, sizeof(text), "127.0.0.%u", (unsigned)i + 1);
-        add(arguments, "rail", text);
-    }
+    for (uint32_t i = 0; i < rail_count; i++)
+        add(arguments, "rail", rails[i]);
     snprintf(text, sizeof(text), "%uus", (unsigned)(options->spin / KVR_US));
     add(arguments, "spin", text);
     add(arguments, "chunk-bytes-max", options->chunk_bytes_max);
@@ -103,8 +102,9 @@ static void become(const char *program, const char *log, char **arguments)
     _exit(127);
 }
 
+/* rails: enter their target's namespace first; or NULL. */
 static pid_t launch(const struct bench_agents *agents, const char *program_name,
-                    struct arguments *arguments)
+                    struct arguments *arguments, const struct bench_rails *rails)
 {
     char program[BENCH_PATH_BYTES + 32], log[BENCH_PATH_BYTES + 32], directory[BENCH_PATH_BYTES];
     pid_t pid;
@@ -117,6 +117,8 @@ static pid_t launch(const struct bench_agents *agents, const char *program_name,
     arguments->list[arguments->count] = NULL;
     (void)fflush(NULL);
     pid = fork();
+    if (pid == 0 && rails != NULL && !bench_rails_enter_target(rails))
+        _exit(126);
     if (pid == 0)
         become(program, log, arguments->list);
     return pid > 0 ? pid : 0;
@@ -161,10 +163,20 @@ static bool await(const char *path, pid_t pid)
     return false;
 }
 
-static bool start_source(struct bench_agents *agents, const struct bench_options *options)
+/* A rail or a listener that is not on loopback is the benchmark's own all the same. */
+static void add_insecure(struct arguments *arguments, const struct bench_rails *rails)
+{
+    static char insecure[] = "--insecure";
+
+    if (rails->target_space >= 0)
+        arguments->list[arguments->count++] = insecure;
+}
+
+static bool start_source(struct bench_agents *agents, const struct bench_options *options,
+                         const struct bench_rails *rails)
 {
     static struct arguments arguments;
-    char port_file[BENCH_PATH_BYTES + 32];
+    char port_file[BENCH_PATH_BYTES + 32], listen[BENCH_RAIL_BYTES + 8];
     unsigned port = 0;
     FILE *file;
 
@@ -172,10 +184,12 @@ static bool start_source(struct bench_agents *agents, const struct bench_options
     arguments.count = 1;
     add(&arguments, "name", "bench-prefill");
     add(&arguments, "engine-socket", agents->source_socket);
-    add(&arguments, "listen", "127.0.0.1:0");
+    snprintf(listen, sizeof(listen), "%s:0", rails->control);
+    add(&arguments, "listen", listen);
     add(&arguments, "port-file", port_file);
-    add_shared(&arguments, options);
-    agents->source = launch(agents, "prefill-agent", &arguments);
+    add_shared(&arguments, options, rails->source, rails->source_count);
+    add_insecure(&arguments, rails);
+    agents->source = launch(agents, "prefill-agent", &arguments, NULL);
     if (agents->source == 0 || !await(agents->source_socket, agents->source) ||
         !await(port_file, agents->source))
         return show_log(agents, "prefill-agent");
@@ -184,24 +198,27 @@ static bool start_source(struct bench_agents *agents, const struct bench_options
         port = 0;
     if (file != NULL)
         fclose(file);
-    snprintf(agents->source_address, sizeof(agents->source_address), "127.0.0.1:%u", port);
+    snprintf(agents->source_address, sizeof(agents->source_address), "%s:%u", rails->control, port);
     return port != 0 || show_log(agents, "prefill-agent");
 }
 
-static bool start_target(struct bench_agents *agents, const struct bench_options *options)
+static bool start_target(struct bench_agents *agents, const struct bench_options *options,
+                         const struct bench_rails *rails)
 {
     static struct arguments arguments;
 
     arguments.count = 1;
     add(&arguments, "name", "bench-decode");
     add(&arguments, "engine-socket", agents->target_socket);
-    add_shared(&arguments, options);
-    agents->target = launch(agents, "decode-agent", &arguments);
+    add_shared(&arguments, options, rails->target, rails->target_count);
+    add_insecure(&arguments, rails);
+    agents->target = launch(agents, "decode-agent", &arguments, rails);
     return (agents->target != 0 && await(agents->target_socket, agents->target)) ||
            show_log(agents, "decode-agent");
 }
 
-bool bench_agents_start(struct bench_agents *agents, const struct bench_options *options)
+bool bench_agents_start(struct bench_agents *agents, const struct bench_options *options,
+                        const struct bench_rails *rails)
 {
     const char *base = getenv("TMPDIR");
 
@@ -217,7 +234,7 @@ bool bench_agents_start(struct bench_agents *agents, const struct bench_options 
              agents->directory);
     snprintf(agents->target_socket, sizeof(agents->target_socket), "%s/decode.sock",
              agents->directory);
-    return start_source(agents, options) && start_target(agents, options);
+    return start_source(agents, options, rails) && start_target(agents, options, rails);
 }
 
 static void stop(pid_t *pid)

@@ -1,11 +1,12 @@
 /* A prefill-agent and a decode-agent of the benchmark's own, in a directory of their own: found
- * beside this executable, started on loopback with free ports, and gone when it ends. */
+ * beside this executable, started on the given rails with free ports, and gone when it ends. */
 #ifndef KVR_TOOLS_BENCH_AGENTS_H
 #define KVR_TOOLS_BENCH_AGENTS_H
 
 #include <sys/types.h>
 
 #include "tools/bench_options.h"
+#include "tools/bench_rails.h"
 
 #define BENCH_PATH_BYTES 256
 
@@ -17,7 +18,8 @@ struct bench_agents {
 };
 
 /* False: said on stderr, with the end of the agent's own log. */
-bool bench_agents_start(struct bench_agents *agents, const struct bench_options *options);
+bool bench_agents_start(struct bench_agents *agents, const struct bench_options *options,
+                        const struct bench_rails *rails);
 void bench_agents_stop(struct bench_agents *agents);
 
 #endif

@@ -12,11 +12,19 @@
 
 #include "base/clock.h"
 
+/* What a raw loop writes. */
+struct bench_raw_shape {
+    uint32_t window; /* writes on their way, a rail */
+    uint32_t pieces; /* of one write */
+    uint32_t pages;  /* of one piece: neighbours at both ends */
+    uint32_t rail;   /* that one of the source alone; BENCH_RAILS_ALL */
+};
+#define BENCH_RAILS_ALL UINT32_MAX
+
 struct bench_order {
-    kvr_ns duration; /* how long to begin new work; 0 with a count: until that is done */
-    uint64_t count;  /* requests or pages in all since the start, to be settled */
-    uint32_t window; /* writes on their way, a rail (raw loops) */
-    uint32_t pieces; /* pages of one write (raw loops) */
+    kvr_ns duration;            /* how long to begin new work; 0 with a count: until that is done */
+    uint64_t count;             /* requests or pages in all since the start, to be settled */
+    struct bench_raw_shape raw; /* raw loops: what they write */
 };
 
 struct bench_result {

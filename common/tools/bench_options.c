@@ -8,8 +8,9 @@
 #include "tools/bench_cli.h"
 #include "tools/bench_pool.h"
 
-#define OPTIONS     struct bench_options
-#define FETCH_BYTES (32u << 20) /* one request, where --pages does not say */
+#define OPTIONS         struct bench_options
+#define FETCH_BYTES     (32u << 20) /* one request, where --pages does not say */
+#define NETNS_RAILS_MAX 16
 
 static const struct kvr_option options[] = {
     {.name = "provider",
@@ -25,6 +26,33 @@ static const struct kvr_option options[] = {
      .max = KVR_RAILS_MAX,
      KVR_OPTION_COUNT(OPTIONS, rails),
      .help = "How many; on tcp each has a loopback address of its own, shm has one."},
+    {.name = "netns",
+     .section = "rails",
+     .fallback = "0",
+     .max = NETNS_RAILS_MAX,
+     KVR_OPTION_COUNT(OPTIONS, netns),
+     .help = "So many rails of the source, each a veth pair in network namespaces and capped; "
+             "without privilege in a user namespace, else on loopback. raw_gb_s is then the sum of "
+             "the raw loop on each rail alone."},
+    {.name = "target-rails",
+     .section = "rails",
+     .fallback = "0",
+     .max = NETNS_RAILS_MAX,
+     KVR_OPTION_COUNT(OPTIONS, target_rails),
+     .help = "With --netns, those of the target; 0: as many as the source."},
+    {.name = "rail-mbits",
+     .section = "rails",
+     .fallback = "1000",
+     .min = 1,
+     .max = 100000,
+     KVR_OPTION_COUNT(OPTIONS, rail_mbits),
+     .help = "With --netns, what each rail carries, in Mb/s."},
+    {.name = "slow-mbits",
+     .section = "rails",
+     .fallback = "0",
+     .max = 100000,
+     KVR_OPTION_COUNT(OPTIONS, slow_mbits),
+     .help = "With --netns, what the source's last rail carries; 0: as the others."},
     {.name = "spin",
      .section = "rails",
      .fallback = "20us",
@@ -68,12 +96,12 @@ static const struct kvr_option options[] = {
      .max = KVR_LAYERS_MAX,
      KVR_OPTION_COUNT(OPTIONS, layers),
      .help = "Layers that a fetch's pages belong to."},
-    {.name = "scatter",
+    {.name = "contiguous",
      .section = "pages",
-     .fallback = "yes",
-     KVR_OPTION_BOOL(OPTIONS, scatter),
-     .help = "Pages lie at random on both sides; --no-scatter: one after the other, so that they "
-             "merge."},
+     .fallback = "no",
+     KVR_OPTION_BOOL(OPTIONS, contiguous),
+     .help = "Pages lie one after the other on both sides, so that they merge, and the raw loop "
+             "writes 1 MiB at a time; else they lie at random."},
     {.name = "pool-bytes",
      .section = "pages",
      .fallback = "512M",
@@ -96,7 +124,8 @@ static const struct kvr_option options[] = {
      .min = 1,
      .max = BENCH_PAIRS_MAX,
      KVR_OPTION_COUNT(OPTIONS, pairs),
-     .help = "Of kvrail and the raw loop, one right after the other; which is first alternates."},
+     .help = "Turns of kvrail and of each raw loop, right after each other; which is first "
+             "changes."},
     {.name = "seconds",
      .section = "measuring",
      .value = "S",
@@ -108,15 +137,7 @@ static const struct kvr_option options[] = {
      .fallback = "0",
      .max = 65536,
      KVR_OPTION_COUNT(OPTIONS, raw_window),
-     .help = "Writes of the raw loop on their way, a rail; 0: the best one, found first."},
-    {.name = "raw-pieces",
-     .section = "measuring",
-     .fallback = "1",
-     .min = 1,
-     .max = KVR_IOV_MAX,
-     KVR_OPTION_COUNT(OPTIONS, raw_pieces),
-     .help = "Pages of one write of the raw loop."},
-
+     .help = "Writes of the raw loops on their way, a rail; 0: the best, found first for each."},
     {.name = "json",
      .section = "output",
      .value = "[FILE]",
@@ -127,7 +148,7 @@ static const struct kvr_option options[] = {
 
 static const struct kvr_exit_code exit_codes[] = {
     {BENCH_EXIT_NOT_QUIET,
-     "the raw loop's interquartile range exceeds 15 % of its median: the machine was not quiet"},
+     "a raw loop's interquartile range exceeds 15 % of its median: the machine was not quiet"},
     {0, NULL},
 };
 
@@ -136,12 +157,15 @@ static const struct kvr_command command = {
     .description =
         "How fast pages get from one engine to another: starts a prefill-agent, a\n"
         "decode-agent and an engine at each, moves scattered, cache-cold pages, and beside it,\n"
-        "in turns, runs a raw loop: two processes, straight libfabric, the same rails, the same\n"
-        "pages, one page a write. Stops and removes all that it started.\n"
+        "in turns, runs raw loops: two processes, straight libfabric, the same rails, the same\n"
+        "pages, one page a write (raw) and as many as kvrail's writes had (same). Stops and\n"
+        "removes all that it started.\n"
         "\n"
-        "gb_s counts from the target engine's first fetch to its last DONE; raw_gb_s from the\n"
-        "first write to the last arrival. ratio is the median over the pairs. cpu_s_per_gb is the\n"
-        "CPU time of agents and engines, raw_cpu_s_per_gb that of both raw processes. p50_us and\n"
+        "gb_s counts from the target engine's first fetch to its last DONE; raw_gb_s and "
+        "same_gb_s\n"
+        "from the first write to the last arrival. ratio, ratio_same and cpu_ratio are medians\n"
+        "over the pairs. cpu_s_per_gb is the CPU time of agents and engines, raw_cpu_s_per_gb and\n"
+        "same_cpu_s_per_gb those of both raw processes. p50_us and\n"
         "p99_us are the time of a whole fetch, from the call that opens it to its DONE, with\n"
         "--fetches of them on their way.",
     .options = options,
@@ -157,6 +181,26 @@ static bool refuse(int *ret_exit, int code)
     return false;
 }
 
+static bool check_rails(OPTIONS *chosen, int *ret_exit)
+{
+    bool tcp = strcmp(chosen->provider, "tcp") == 0;
+
+    if (chosen->netns > 0 && !tcp)
+        return refuse(ret_exit, kvr_options_refuse(&command, "--netns lays rails of tcp, not of %s",
+                                                   chosen->provider));
+    if (chosen->netns == 0 && (chosen->target_rails > 0 || chosen->slow_mbits > 0))
+        return refuse(ret_exit, kvr_options_refuse(&command, "--target-rails and --slow-mbits "
+                                                             "need --netns"));
+    if (chosen->netns > 0)
+        chosen->rails = chosen->netns;
+    if (chosen->target_rails == 0)
+        chosen->target_rails = chosen->rails;
+    if (!tcp && chosen->rails > 1)
+        return refuse(ret_exit, kvr_options_refuse(&command, "--rails is %u, but shm has one",
+                                                   (unsigned)chosen->rails));
+    return true;
+}
+
 /* Makes the counts fit each other. */
 static bool check(OPTIONS *chosen, int *ret_exit)
 {
@@ -169,9 +213,8 @@ static bool check(OPTIONS *chosen, int *ret_exit)
                       kvr_options_refuse(&command, "--seconds is '%s', but must be 0.02 to 60",
                                          chosen->seconds_text));
     chosen->duration = (kvr_ns)(seconds * (double)KVR_S);
-    if (strcmp(chosen->provider, "shm") == 0 && chosen->rails > 1)
-        return refuse(ret_exit, kvr_options_refuse(&command, "--rails is %u, but shm has one",
-                                                   (unsigned)chosen->rails));
+    if (!check_rails(chosen, ret_exit))
+        return false;
     if (chosen->page_bytes % 1024 != 0)
         return refuse(ret_exit,
                       kvr_options_refuse(&command, "--page-bytes must be a multiple of 1024"));

@@ -13,12 +13,13 @@
 
 struct bench_options {
     char provider[16];
-    uint64_t rails, page_bytes, pages, layers, fetches, pool_bytes;
-    bool scatter;
+    uint64_t rails, netns, target_rails, rail_mbits, slow_mbits;
+    uint64_t page_bytes, pages, layers, fetches, pool_bytes;
+    bool contiguous;
     uint64_t pairs;
     char seconds_text[32];
     kvr_ns duration; /* of one side of a pair */
-    uint64_t raw_window, raw_pieces;
+    uint64_t raw_window;
     kvr_ns spin;
     char chunk_bytes_max[32], window_bytes[32],
         window_writes[32]; /* the agents'; "" their default */

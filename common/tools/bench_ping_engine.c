@@ -181,14 +181,16 @@ static bool transfer_ping(struct engines *engines, uint64_t number, uint64_t pin
 bool ping_engines(const struct ping_options *options, bool spin, struct kvr_histogram *times)
 {
     static struct bench_options agents;
+    static struct bench_rails rails;
     struct engines engines = {.options = options, .generation = kvr_clock_now()};
     uint64_t each = LAYERS - SETTLED;
     bool good;
 
-    agents = (struct bench_options){.rails = 1, .spin = spin ? KVR_MS : 0};
+    agents = (struct bench_options){.spin = spin ? KVR_MS : 0};
     memcpy(agents.provider, options->provider, sizeof(agents.provider));
-    good =
-        bench_agents_start(&engines.agents, &agents) && attach(&engines, 0) && attach(&engines, 1);
+    bench_rails_loopback(&rails, options->provider, 1, 1);
+    good = bench_agents_start(&engines.agents, &agents, &rails) && attach(&engines, 0) &&
+           attach(&engines, 1);
     for (uint64_t done = 0, number = 0; good && done < options->pings; done += each, number++)
         good = transfer_ping(&engines, number,
                              options->pings - done < each ? options->pings - done : each, times);

@@ -5,12 +5,18 @@
 
 #include "tools/bench.h"
 #include "tools/bench_cores.h"
+#include "tools/bench_netns.h"
 #include "tools/bench_push_engine.h"
 #include "tools/bench_push_report.h"
 #include "tools/bench_raw.h"
 
+#define CONTIGUOUS_BYTES (1u << 20) /* a raw write with --contiguous */
+#define CAPPED_WINDOW    16 /* of the raw loop where a rail and not its window is the limit */
+
 struct push {
     struct bench_options options;
+    struct bench_rails rails;
+    struct bench_netns netns;
     struct bench_pool pool;
     struct bench_agents agents;
     struct push_engines engines;
@@ -18,9 +24,9 @@ struct push {
     struct push_figures figures;
 };
 
-static double seconds_between(const struct bench_result *result)
+static double gb_s(const struct bench_result *result)
 {
-    return (double)(result->last_at - result->first_at) / (double)KVR_S;
+    return (double)result->bytes / (double)(result->last_at - result->first_at);
 }
 
 static kvr_ns own_cpu_time(const struct push *push)
@@ -38,11 +44,11 @@ static bool own_turn(struct push *push, struct push_pair *pair)
     if (!push_engines_run(&push->engines, push->options.duration, 0, &result))
         return false;
     used = own_cpu_time(push) - before;
-    pair->bytes = result.bytes;
-    pair->writes = result.writes;
+    pair->turns[PUSH_OURS] = (struct push_turn){.gb_s = gb_s(&result),
+                                                .cpu_s_per_gb = (double)used / (double)result.bytes,
+                                                .bytes = result.bytes,
+                                                .writes = result.writes};
     pair->retries = result.retries;
-    pair->gb_s = (double)result.bytes / 1e9 / seconds_between(&result);
-    pair->cpu_s_per_gb = (double)used / (double)result.bytes;
     pair->p50_us = (double)kvr_histogram_percentile(push->engines.fetch_ns, 50) / 1e3;
     pair->p99_us = (double)kvr_histogram_percentile(push->engines.fetch_ns, 99) / 1e3;
     pair->max_us = (double)push->engines.fetch_ns->max / 1e3;
@@ -50,36 +56,71 @@ static bool own_turn(struct push *push, struct push_pair *pair)
     return true;
 }
 
-static bool raw_turn(struct push *push, struct push_pair *pair)
+static bool raw_turn(struct push *push, const struct bench_raw_shape *shape, struct push_turn *turn)
 {
     struct bench_result result;
     kvr_ns before = bench_raw_cpu_time(&push->raw), used;
 
-    if (!bench_raw_run(&push->raw, push->options.duration, push->figures.raw_window,
-                       (uint32_t)push->options.raw_pieces, &result))
+    if (!bench_raw_run(&push->raw, push->options.duration, shape, &result))
         return false;
     used = bench_raw_cpu_time(&push->raw) - before;
-    pair->raw_bytes = result.bytes;
-    pair->raw_writes = result.writes;
-    pair->raw_gb_s = (double)result.bytes / 1e9 / seconds_between(&result);
-    pair->raw_cpu_s_per_gb = (double)used / (double)result.bytes;
+    *turn = (struct push_turn){.gb_s = gb_s(&result),
+                               .cpu_s_per_gb = (double)used / (double)result.bytes,
+                               .bytes = result.bytes,
+                               .writes = result.writes};
     return true;
 }
 
-/* Which goes first alternates, so that a machine that slows down slows both. */
-static bool pair_run(struct push *push, struct push_pair *pair, bool raw_first)
+/* Each rail alone: what all together could carry. */
+static bool rails_turn(struct push *push, struct push_pair *pair)
 {
-    bool good;
+    struct push_turn *sum = &pair->turns[PUSH_RAW], turn;
+    struct bench_raw_shape shape = push->figures.shapes[PUSH_RAW];
+    double cpu_s = 0;
 
-    pair->raw_first = raw_first;
+    for (shape.rail = 0; shape.rail < push->figures.rail_count; shape.rail++) {
+        if (!raw_turn(push, &shape, &turn))
+            return false;
+        pair->rail_gb_s[shape.rail] = turn.gb_s;
+        sum->gb_s += turn.gb_s;
+        sum->bytes += turn.bytes;
+        sum->writes += turn.writes;
+        cpu_s += turn.cpu_s_per_gb * (double)turn.bytes;
+    }
+    sum->cpu_s_per_gb = cpu_s / (double)sum->bytes;
+    return true;
+}
+
+static bool loop_turn(struct push *push, struct push_pair *pair, enum push_loop loop)
+{
+    if (loop == PUSH_OURS)
+        return own_turn(push, pair);
+    if (push->figures.rail_count > 0)
+        return rails_turn(push, pair);
+    return raw_turn(push, &push->figures.shapes[loop], &pair->turns[loop]);
+}
+
+/* Which goes first, and which way round, changes, so that a machine that slows down slows all. */
+static bool pair_run(struct push *push, struct push_pair *pair, uint32_t number)
+{
+    uint32_t loops = push->figures.rail_count > 0 ? PUSH_SAME : PUSH_LOOPS;
+    const struct push_turn *turns = pair->turns;
+
+    pair->first = (enum push_loop)(number % loops);
     pair->core_round_trip_ns = bench_core_round_trip_ns();
-    if (raw_first)
-        good = raw_turn(push, pair) && own_turn(push, pair);
-    else
-        good = own_turn(push, pair) && raw_turn(push, pair);
-    if (good)
-        pair->ratio = pair->gb_s / pair->raw_gb_s;
-    return good;
+    for (uint32_t i = 0; i < loops; i++) {
+        uint32_t step = number % 2 == 0 ? i : loops - i;
+
+        if (!loop_turn(push, pair, (enum push_loop)((pair->first + step) % loops)))
+            return false;
+    }
+    pair->ratio = turns[PUSH_OURS].gb_s / turns[PUSH_RAW].gb_s;
+    pair->cpu_ratio = turns[PUSH_OURS].cpu_s_per_gb / turns[PUSH_RAW].cpu_s_per_gb;
+    if (loops == PUSH_LOOPS) {
+        pair->ratio_same = turns[PUSH_OURS].gb_s / turns[PUSH_SAME].gb_s;
+        pair->cpu_ratio_same = turns[PUSH_OURS].cpu_s_per_gb / turns[PUSH_SAME].cpu_s_per_gb;
+    }
+    return true;
 }
 
 static bool check_pages(const struct push *push, const char *who)
@@ -96,32 +137,85 @@ static bool check_pages(const struct push *push, const char *who)
 
 /* Once through the whole pool, so that every mapping is in place, and a look whether the pages
  * really went where they belong. */
-static bool warm_up(struct push *push)
+static bool warm_up(struct push *push, uint32_t *ret_pages_a_write)
 {
     struct bench_result result;
+    uint64_t page_bytes = push->pool.page_bytes;
 
     bench_pool_stamp(&push->pool);
     if (!push_engines_run(&push->engines, 0, push->pool.slices, &result) ||
         !check_pages(push, "kvrail's turn"))
         return false;
     push->figures.pages_checked = (uint64_t)push->pool.layers * push->pool.page_count;
-    push->figures.raw_window = (uint32_t)push->options.raw_window;
-    if (push->figures.raw_window == 0)
-        push->figures.raw_window =
-            bench_raw_calibrate(&push->raw, (uint32_t)push->options.raw_pieces);
-    return push->figures.raw_window > 0;
+    *ret_pages_a_write =
+        (uint32_t)((result.bytes + result.writes * page_bytes / 2) / (result.writes * page_bytes));
+    return true;
+}
+
+/* The most neighbours, up to `most`, that every request has whole numbers of. */
+static uint32_t neighbours(const struct push *push, uint64_t most)
+{
+    uint32_t pages = most < push->pool.slice ? (uint32_t)most : push->pool.slice;
+
+    while (pages > 1 && push->pool.slice % pages != 0)
+        pages--;
+    return pages > 0 ? pages : 1;
+}
+
+static bool choose_shapes(struct push *push, uint32_t pages_a_write)
+{
+    struct bench_raw_shape *raw = &push->figures.shapes[PUSH_RAW];
+    struct bench_raw_shape *same = &push->figures.shapes[PUSH_SAME];
+    bool contiguous = push->options.contiguous;
+
+    *raw = *same = (struct bench_raw_shape){.window = (uint32_t)push->options.raw_window,
+                                            .pieces = 1,
+                                            .pages = 1,
+                                            .rail = BENCH_RAILS_ALL};
+    if (contiguous) {
+        raw->pages = neighbours(push, CONTIGUOUS_BYTES / push->pool.page_bytes);
+        same->pages = neighbours(push, pages_a_write);
+    } else {
+        same->pieces = pages_a_write < KVR_IOV_MAX ? pages_a_write : KVR_IOV_MAX;
+    }
+    if (raw->window == 0 && push->figures.rail_count > 0)
+        raw->window = CAPPED_WINDOW;
+    return raw->window > 0 ||
+           (bench_raw_calibrate(&push->raw, raw) && bench_raw_calibrate(&push->raw, same));
 }
 
 static bool measure(struct push *push)
 {
-    if (!warm_up(push))
+    uint32_t pages_a_write;
+
+    if (!warm_up(push, &pages_a_write) || !choose_shapes(push, pages_a_write))
         return false;
     for (uint32_t i = 0; i < push->options.pairs; i++) {
-        if (!pair_run(push, &push->figures.pairs[i], i % 2 == 1))
+        if (!pair_run(push, &push->figures.pairs[i], i))
             return false;
         push->figures.pair_count = i + 1;
     }
     return true;
+}
+
+/* First of all: it moves this process into another namespace. */
+static bool rails_lay(struct push *push)
+{
+    const struct bench_options *options = &push->options;
+    struct bench_netns_options cables = {.source_count = (uint32_t)options->rails,
+                                         .target_count = (uint32_t)options->target_rails,
+                                         .rail_mbits = (uint32_t)options->rail_mbits,
+                                         .slow_mbits = (uint32_t)options->slow_mbits};
+
+    if (options->netns == 0) {
+        bench_rails_loopback(&push->rails, options->provider, (uint32_t)options->rails,
+                             (uint32_t)options->rails);
+        return true;
+    }
+    push->figures.rail_count =
+        cables.source_count < cables.target_count ? cables.source_count : cables.target_count;
+    push->figures.way = push->netns.way;
+    return bench_netns_open(&push->netns, &cables, &push->rails);
 }
 
 static bool start(struct push *push)
@@ -131,11 +225,13 @@ static bool start(struct push *push)
     push->engines.options = options;
     push->engines.pool = &push->pool;
     push->engines.agents = &push->agents;
-    return bench_pool_open(&push->pool, options->page_bytes, (uint32_t)options->layers,
+    return rails_lay(push) &&
+           bench_pool_open(&push->pool, options->page_bytes, (uint32_t)options->layers,
                            (uint32_t)(options->pages / options->layers), options->pool_bytes,
-                           options->scatter) &&
-           bench_agents_start(&push->agents, options) && push_engines_start(&push->engines) &&
-           bench_raw_start(&push->raw, options, &push->pool);
+                           !options->contiguous) &&
+           bench_agents_start(&push->agents, options, &push->rails) &&
+           push_engines_start(&push->engines) &&
+           bench_raw_start(&push->raw, options, &push->rails, &push->pool);
 }
 
 static void stop(struct push *push)
@@ -144,6 +240,7 @@ static void stop(struct push *push)
     bench_raw_stop(&push->raw);
     bench_agents_stop(&push->agents);
     bench_pool_close(&push->pool);
+    bench_netns_close(&push->netns, &push->rails);
 }
 
 static int report(const struct push *push)

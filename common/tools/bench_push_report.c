@@ -20,12 +20,22 @@ static struct bench_spread spread_of(const struct push_figures *figures, size_t 
     return bench_spread_of(values, figures->pair_count);
 }
 #define SPREAD(figures, field) spread_of(figures, offsetof(struct push_pair, field))
+#define MEDIAN(figures, field) (SPREAD(figures, field).median)
+
+static bool has_same(const struct push_figures *figures)
+{
+    return figures->rail_count == 0;
+}
 
 bool push_figures_quiet(const struct push_figures *figures, double *ret_spread)
 {
-    struct bench_spread raw = SPREAD(figures, raw_gb_s);
+    struct bench_spread raw = SPREAD(figures, turns[PUSH_RAW].gb_s);
+    struct bench_spread same = SPREAD(figures, turns[PUSH_SAME].gb_s);
+    double apart = bench_spread_relative(&same);
 
     *ret_spread = bench_spread_relative(&raw);
+    if (has_same(figures) && apart > *ret_spread)
+        *ret_spread = apart;
     return *ret_spread <= SPREAD_MAX;
 }
 
@@ -39,7 +49,7 @@ static uint64_t writes_of(const struct push_figures *figures)
     uint64_t writes = 0;
 
     for (uint32_t i = 0; i < figures->pair_count; i++)
-        writes += figures->pairs[i].writes;
+        writes += figures->pairs[i].turns[PUSH_OURS].writes;
     return writes;
 }
 
@@ -50,57 +60,112 @@ static void waiting_text(const struct bench_options *options, char text[96])
                                                    : "on the queue's descriptor");
 }
 
-void push_figures_print(const struct push_figures *figures, const struct bench_options *options,
-                        FILE *out)
+static void print_setting(const struct push_figures *figures, const struct bench_options *options,
+                          FILE *out)
 {
-    struct bench_spread ours = SPREAD(figures, gb_s), raw = SPREAD(figures, raw_gb_s);
-    struct bench_spread ratio = SPREAD(figures, ratio);
+    const struct bench_raw_shape *raw = &figures->shapes[PUSH_RAW];
+    const struct bench_raw_shape *same = &figures->shapes[PUSH_SAME];
     char waiting[96];
 
     waiting_text(options, waiting);
     fprintf(out, "%s, %u rail%s, pages of %.10g KiB, %s; fetches of %u pages, %u at a time\n",
             options->provider, (unsigned)options->rails, options->rails == 1 ? "" : "s",
-            (double)options->page_bytes / 1024, options->scatter ? "scattered" : "in order",
+            (double)options->page_bytes / 1024, options->contiguous ? "in order" : "scattered",
             (unsigned)options->pages, (unsigned)options->fetches);
-    fprintf(out, "waiting: %s; raw window %u writes of %u page%s a rail\n\n", waiting,
-            figures->raw_window, (unsigned)options->raw_pieces,
-            options->raw_pieces == 1 ? "" : "s");
-    fprintf(out,
-            "  pair    GB/s  raw GB/s   ratio  CPU s/GB  raw CPU s/GB  p50 ms  p99 ms  core ns\n");
+    fprintf(out, "waiting: %s\n", waiting);
+    fprintf(out, "raw: %u x %u page%s a write, %u writes on their way", raw->pieces, raw->pages,
+            raw->pages == 1 ? "" : "s", raw->window);
+    if (has_same(figures))
+        fprintf(out, "; same: %u x %u page%s, %u writes\n\n", same->pieces, same->pages,
+                same->pages == 1 ? "" : "s", same->window);
+    else
+        fprintf(out, ", each rail alone, the sum of all\nrails: %s\n\n", figures->way);
+}
+
+void push_figures_print(const struct push_figures *figures, const struct bench_options *options,
+                        FILE *out)
+{
+    struct bench_spread ours = SPREAD(figures, turns[PUSH_OURS].gb_s);
+    struct bench_spread raw = SPREAD(figures, turns[PUSH_RAW].gb_s);
+    struct bench_spread same = SPREAD(figures, turns[PUSH_SAME].gb_s);
+
+    print_setting(figures, options, out);
+    fprintf(out, "  pair    GB/s  raw GB/s same GB/s   ratio  r.same  CPU s/GB  / raw  / same  "
+                 "p50 ms  p99 ms  core ns\n");
     for (uint32_t i = 0; i < figures->pair_count; i++) {
         const struct push_pair *pair = &figures->pairs[i];
 
-        fprintf(out, "  %4u  %6.3f  %8.3f  %6.3f  %8.3f  %12.3f  %6.2f  %6.2f  %7.0f\n", i + 1,
-                pair->gb_s, pair->raw_gb_s, pair->ratio, pair->cpu_s_per_gb, pair->raw_cpu_s_per_gb,
-                pair->p50_us / 1000, pair->p99_us / 1000, pair->core_round_trip_ns);
+        fprintf(
+            out,
+            "  %4u  %6.3f  %8.3f  %8.3f  %6.3f  %6.3f  %8.3f %6.3f  %6.3f  %6.2f  %6.2f  %7.0f\n",
+            i + 1, pair->turns[PUSH_OURS].gb_s, pair->turns[PUSH_RAW].gb_s,
+            pair->turns[PUSH_SAME].gb_s, pair->ratio, pair->ratio_same,
+            pair->turns[PUSH_OURS].cpu_s_per_gb, pair->cpu_ratio, pair->cpu_ratio_same,
+            pair->p50_us / 1000, pair->p99_us / 1000, pair->core_round_trip_ns);
     }
-    fprintf(out, "  med.  %6.3f  %8.3f  %6.3f  %8.3f  %12.3f  %6.2f  %6.2f  %7.0f\n", ours.median,
-            raw.median, ratio.median, SPREAD(figures, cpu_s_per_gb).median,
-            SPREAD(figures, raw_cpu_s_per_gb).median, percentile_us(figures, 50) / 1000,
-            percentile_us(figures, 99) / 1000, SPREAD(figures, core_round_trip_ns).median);
-    fprintf(out, "\nquartiles of GB/s: %.3f to %.3f, raw %.3f to %.3f\n", ours.quarter,
+    fprintf(
+        out, "  med.  %6.3f  %8.3f  %8.3f  %6.3f  %6.3f  %8.3f %6.3f  %6.3f  %6.2f  %6.2f  %7.0f\n",
+        ours.median, raw.median, same.median, MEDIAN(figures, ratio), MEDIAN(figures, ratio_same),
+        MEDIAN(figures, turns[PUSH_OURS].cpu_s_per_gb), MEDIAN(figures, cpu_ratio),
+        MEDIAN(figures, cpu_ratio_same), percentile_us(figures, 50) / 1000,
+        percentile_us(figures, 99) / 1000, MEDIAN(figures, core_round_trip_ns));
+    fprintf(out, "\nquartiles of GB/s: %.3f to %.3f, raw %.3f to %.3f", ours.quarter,
             ours.three_quarters, raw.quarter, raw.three_quarters);
+    if (has_same(figures))
+        fprintf(out, ", same %.3f to %.3f", same.quarter, same.three_quarters);
+    fprintf(out, "\n");
 }
 
-static json_t *pair_json(const struct push_pair *pair)
+static void set_real(json_t *object, const char *name, double value)
 {
-    json_t *object = json_object();
+    json_object_set_new(object, name, json_real(value));
+}
 
-    json_object_set_new(object, "gb_s", json_real(pair->gb_s));
-    json_object_set_new(object, "raw_gb_s", json_real(pair->raw_gb_s));
-    json_object_set_new(object, "ratio", json_real(pair->ratio));
-    json_object_set_new(object, "cpu_s_per_gb", json_real(pair->cpu_s_per_gb));
-    json_object_set_new(object, "raw_cpu_s_per_gb", json_real(pair->raw_cpu_s_per_gb));
-    json_object_set_new(object, "p50_us", json_real(pair->p50_us));
-    json_object_set_new(object, "p99_us", json_real(pair->p99_us));
-    json_object_set_new(object, "max_us", json_real(pair->max_us));
-    json_object_set_new(object, "bytes", json_integer((json_int_t)pair->bytes));
-    json_object_set_new(object, "raw_bytes", json_integer((json_int_t)pair->raw_bytes));
-    json_object_set_new(object, "writes", json_integer((json_int_t)pair->writes));
-    json_object_set_new(object, "retries", json_integer((json_int_t)pair->retries));
-    json_object_set_new(object, "raw_writes", json_integer((json_int_t)pair->raw_writes));
-    json_object_set_new(object, "core_round_trip_ns", json_real(pair->core_round_trip_ns));
-    json_object_set_new(object, "raw_first", json_boolean(pair->raw_first));
+static void set_count(json_t *object, const char *name, uint64_t value)
+{
+    json_object_set_new(object, name, json_integer((json_int_t)value));
+}
+
+static void set_turn(json_t *object, const struct push_pair *pair, enum push_loop loop)
+{
+    static const char *const names[PUSH_LOOPS][4] = {
+        {"gb_s", "cpu_s_per_gb", "bytes", "writes"},
+        {"raw_gb_s", "raw_cpu_s_per_gb", "raw_bytes", "raw_writes"},
+        {"same_gb_s", "same_cpu_s_per_gb", "same_bytes", "same_writes"},
+    };
+    const struct push_turn *turn = &pair->turns[loop];
+
+    set_real(object, names[loop][0], turn->gb_s);
+    set_real(object, names[loop][1], turn->cpu_s_per_gb);
+    set_count(object, names[loop][2], turn->bytes);
+    set_count(object, names[loop][3], turn->writes);
+}
+
+static json_t *pair_json(const struct push_figures *figures, const struct push_pair *pair)
+{
+    static const char *const firsts[PUSH_LOOPS] = {"ours", "raw", "same"};
+    json_t *object = json_object(), *rails = json_array();
+
+    set_turn(object, pair, PUSH_OURS);
+    set_turn(object, pair, PUSH_RAW);
+    set_real(object, "ratio", pair->ratio);
+    set_real(object, "cpu_ratio", pair->cpu_ratio);
+    if (has_same(figures)) {
+        set_turn(object, pair, PUSH_SAME);
+        set_real(object, "ratio_same", pair->ratio_same);
+        set_real(object, "cpu_ratio_same", pair->cpu_ratio_same);
+    }
+    for (uint32_t i = 0; i < figures->rail_count; i++)
+        json_array_append_new(rails, json_real(pair->rail_gb_s[i]));
+    if (figures->rail_count > 0)
+        json_object_set(object, "raw_rails_gb_s", rails);
+    json_decref(rails);
+    set_real(object, "p50_us", pair->p50_us);
+    set_real(object, "p99_us", pair->p99_us);
+    set_real(object, "max_us", pair->max_us);
+    set_count(object, "retries", pair->retries);
+    set_real(object, "core_round_trip_ns", pair->core_round_trip_ns);
+    json_object_set_new(object, "first", json_string(firsts[pair->first]));
     return object;
 }
 
@@ -119,17 +184,29 @@ static void add_medians(const struct push_figures *figures, json_t *report)
     double spread;
     bool quiet = push_figures_quiet(figures, &spread);
 
-    json_object_set_new(report, "gb_s", json_real(SPREAD(figures, gb_s).median));
-    json_object_set_new(report, "raw_gb_s", json_real(SPREAD(figures, raw_gb_s).median));
-    json_object_set_new(report, "ratio", json_real(SPREAD(figures, ratio).median));
-    json_object_set_new(report, "cpu_s_per_gb", json_real(SPREAD(figures, cpu_s_per_gb).median));
-    json_object_set_new(report, "raw_cpu_s_per_gb",
-                        json_real(SPREAD(figures, raw_cpu_s_per_gb).median));
-    json_object_set_new(report, "writes", json_integer((json_int_t)writes_of(figures)));
-    json_object_set_new(report, "p50_us", json_real(percentile_us(figures, 50)));
-    json_object_set_new(report, "p99_us", json_real(percentile_us(figures, 99)));
-    json_object_set_new(report, "raw_spread", json_real(spread));
+    set_real(report, "gb_s", MEDIAN(figures, turns[PUSH_OURS].gb_s));
+    set_real(report, "raw_gb_s", MEDIAN(figures, turns[PUSH_RAW].gb_s));
+    set_real(report, "ratio", MEDIAN(figures, ratio));
+    set_real(report, "cpu_s_per_gb", MEDIAN(figures, turns[PUSH_OURS].cpu_s_per_gb));
+    set_real(report, "raw_cpu_s_per_gb", MEDIAN(figures, turns[PUSH_RAW].cpu_s_per_gb));
+    set_real(report, "cpu_ratio", MEDIAN(figures, cpu_ratio));
+    if (has_same(figures)) {
+        set_real(report, "same_gb_s", MEDIAN(figures, turns[PUSH_SAME].gb_s));
+        set_real(report, "ratio_same", MEDIAN(figures, ratio_same));
+        set_real(report, "same_cpu_s_per_gb", MEDIAN(figures, turns[PUSH_SAME].cpu_s_per_gb));
+        set_real(report, "cpu_ratio_same", MEDIAN(figures, cpu_ratio_same));
+    }
+    set_count(report, "writes", writes_of(figures));
+    set_real(report, "p50_us", percentile_us(figures, 50));
+    set_real(report, "p99_us", percentile_us(figures, 99));
+    set_real(report, "raw_spread", spread);
     json_object_set_new(report, "quiet", json_boolean(quiet));
+}
+
+static json_t *shape_json(const struct bench_raw_shape *shape)
+{
+    return json_pack("{s:i, s:i, s:i}", "window", (int)shape->window, "pieces", (int)shape->pieces,
+                     "pages_a_piece", (int)shape->pages);
 }
 
 static void add_setting(const struct push_figures *figures, const struct bench_options *options,
@@ -139,17 +216,24 @@ static void add_setting(const struct push_figures *figures, const struct bench_o
 
     waiting_text(options, waiting);
     json_object_set_new(report, "provider", json_string(options->provider));
-    json_object_set_new(report, "rails", json_integer((json_int_t)options->rails));
-    json_object_set_new(report, "page_bytes", json_integer((json_int_t)options->page_bytes));
-    json_object_set_new(report, "pages", json_integer((json_int_t)options->pages));
-    json_object_set_new(report, "layers", json_integer((json_int_t)options->layers));
-    json_object_set_new(report, "fetches", json_integer((json_int_t)options->fetches));
-    json_object_set_new(report, "scatter", json_boolean(options->scatter));
-    json_object_set_new(report, "seconds", json_real((double)options->duration / (double)KVR_S));
+    set_count(report, "rails", options->rails);
+    set_count(report, "page_bytes", options->page_bytes);
+    set_count(report, "pages", options->pages);
+    set_count(report, "layers", options->layers);
+    set_count(report, "fetches", options->fetches);
+    json_object_set_new(report, "contiguous", json_boolean(options->contiguous));
+    set_real(report, "seconds", (double)options->duration / (double)KVR_S);
     json_object_set_new(report, "waiting", json_string(waiting));
-    json_object_set_new(report, "raw_window", json_integer(figures->raw_window));
-    json_object_set_new(report, "raw_pieces", json_integer((json_int_t)options->raw_pieces));
-    json_object_set_new(report, "pages_checked", json_integer((json_int_t)figures->pages_checked));
+    json_object_set_new(report, "raw", shape_json(&figures->shapes[PUSH_RAW]));
+    if (has_same(figures)) {
+        json_object_set_new(report, "same", shape_json(&figures->shapes[PUSH_SAME]));
+    } else {
+        json_object_set_new(report, "way", json_string(figures->way));
+        set_count(report, "target_rails", options->target_rails);
+        set_count(report, "rail_mbits", options->rail_mbits);
+        set_count(report, "slow_mbits", options->slow_mbits);
+    }
+    set_count(report, "pages_checked", figures->pages_checked);
     json_object_set_new(report, "machine", machine_json(figures));
 }
 
@@ -162,7 +246,7 @@ bool push_figures_write(const struct push_figures *figures, const struct bench_o
     add_medians(figures, report);
     add_setting(figures, options, report);
     for (uint32_t i = 0; i < figures->pair_count; i++)
-        json_array_append_new(pairs, pair_json(&figures->pairs[i]));
+        json_array_append_new(pairs, pair_json(figures, &figures->pairs[i]));
     json_object_set_new(report, "pairs", pairs);
     written = bench_json_write(report, path);
     json_decref(report);

@@ -5,27 +5,48 @@
 #include <stdio.h>
 
 #include "base/histogram.h"
+#include "base/limits.h"
+#include "tools/bench_child.h"
 #include "tools/bench_options.h"
 #include "tools/bench_stats.h"
 
+/* The loops that take turns. */
+enum push_loop {
+    PUSH_OURS, /* engines, agents, wire */
+    PUSH_RAW,  /* the raw loop: a page a write; with --contiguous 1 MiB a write */
+    PUSH_SAME, /* the raw loop with as many pages a write as ours had */
+    PUSH_LOOPS
+};
+
+struct push_turn {
+    double gb_s, cpu_s_per_gb;
+    uint64_t bytes, writes;
+};
+
+/* One turn of each loop, right after each other. */
 struct push_pair {
-    double gb_s, raw_gb_s, ratio, cpu_s_per_gb, raw_cpu_s_per_gb;
-    double p50_us, p99_us, max_us;
-    double core_round_trip_ns; /* just before */
-    uint64_t bytes, raw_bytes, writes, retries, raw_writes;
-    bool raw_first;
+    struct push_turn turns[PUSH_LOOPS]; /* with --netns RAW is the sum over the rails, each alone,
+                                           and SAME has no turn */
+    double rail_gb_s[KVR_RAILS_MAX];    /* --netns: of the raw loop on each rail alone */
+    double ratio, ratio_same, cpu_ratio, cpu_ratio_same;
+    double p50_us, p99_us, max_us; /* of our fetches */
+    double core_round_trip_ns;     /* just before */
+    uint64_t retries;
+    enum push_loop first;
 };
 
 struct push_figures {
     struct push_pair pairs[BENCH_PAIRS_MAX];
     uint32_t pair_count;
-    uint32_t raw_window;
-    struct kvr_histogram fetch_ns; /* of all pairs */
+    struct bench_raw_shape shapes[PUSH_LOOPS]; /* of the raw loops */
+    struct kvr_histogram fetch_ns;             /* of all pairs */
     double load_at_start;
     uint64_t pages_checked;
+    uint32_t rail_count; /* of rail_gb_s; 0: without --netns */
+    const char *way;     /* of --netns; NULL */
 };
 
-/* True when the raw loop's turns lie so near each other that a ratio means something. */
+/* True when the raw loops' turns lie so near each other that a ratio means something. */
 bool push_figures_quiet(const struct push_figures *figures, double *ret_spread);
 void push_figures_print(const struct push_figures *figures, const struct bench_options *options,
                         FILE *out);

@@ -16,11 +16,12 @@ static const uint32_t windows[] = {2, 4, 8, 16, 32, 64, 128};
 #define WINDOWS (sizeof(windows) / sizeof(windows[0]))
 
 bool bench_raw_start(struct bench_raw *raw, const struct bench_options *options,
-                     const struct bench_pool *pool)
+                     const struct bench_rails *rails, const struct bench_pool *pool)
 {
     struct bench_result result;
 
     raw->options = options;
+    raw->rails = rails;
     raw->pool = pool;
     raw->board =
         mmap(NULL, sizeof(*raw->board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -35,10 +36,10 @@ bool bench_raw_start(struct bench_raw *raw, const struct bench_options *options,
            bench_child_result(&raw->writer, START_NS, &result);
 }
 
-bool bench_raw_run(struct bench_raw *raw, kvr_ns duration, uint32_t window, uint32_t pieces,
+bool bench_raw_run(struct bench_raw *raw, kvr_ns duration, const struct bench_raw_shape *shape,
                    struct bench_result *ret_result)
 {
-    struct bench_order order = {.duration = duration, .window = window, .pieces = pieces};
+    struct bench_order order = {.duration = duration, .raw = *shape};
     struct bench_result arrived;
 
     atomic_store(&raw->board->finished, false);
@@ -51,7 +52,7 @@ bool bench_raw_run(struct bench_raw *raw, kvr_ns duration, uint32_t window, uint
 }
 
 /* Every window has a turn in each round, so that one noisy moment does not decide. */
-uint32_t bench_raw_calibrate(struct bench_raw *raw, uint32_t pieces)
+bool bench_raw_calibrate(struct bench_raw *raw, struct bench_raw_shape *shape)
 {
     double rates[WINDOWS] = {0};
     size_t best = 0;
@@ -59,14 +60,16 @@ uint32_t bench_raw_calibrate(struct bench_raw *raw, uint32_t pieces)
     for (size_t i = 0; i < CALIBRATE_ROUNDS * WINDOWS; i++) {
         struct bench_result result;
 
-        if (!bench_raw_run(raw, CALIBRATE_NS, windows[i % WINDOWS], pieces, &result))
-            return 0;
+        shape->window = windows[i % WINDOWS];
+        if (!bench_raw_run(raw, CALIBRATE_NS, shape, &result))
+            return false;
         rates[i % WINDOWS] += (double)result.bytes / (double)(result.last_at - result.first_at);
     }
     for (size_t i = 1; i < WINDOWS; i++)
         if (rates[i] > rates[best])
             best = i;
-    return windows[best];
+    shape->window = windows[best];
+    return true;
 }
 
 kvr_ns bench_raw_cpu_time(const struct bench_raw *raw)

@@ -1,7 +1,8 @@
 /* The raw loop: what libfabric alone does with the same pages on the same rails.
  *
  * Two processes, a writer and a reader, each with the pool of its side. The writer keeps a window
- * of writes with immediates on every rail, `pieces` pages each; the reader counts what arrives.
+ * of writes with immediates on every rail, of the shape that is ordered; the reader counts what
+ * arrives. Rail i of the source writes to rail i mod m of the target's m.
  * Both poll, and sleep as the agents' threads do: on the queue's descriptor, or 50 µs where there
  * is none, once nothing has moved for `spin`. No requests, no plans, no page tables, no engines. */
 #ifndef KVR_TOOLS_BENCH_RAW_H
@@ -10,9 +11,11 @@
 #include "tools/bench_child.h"
 #include "tools/bench_options.h"
 #include "tools/bench_pool.h"
+#include "tools/bench_rails.h"
 
 struct bench_raw {
     const struct bench_options *options;
+    const struct bench_rails *rails;
     const struct bench_pool *pool;
     struct raw_board *board; /* what the two processes tell each other */
     struct bench_child writer, reader;
@@ -20,12 +23,12 @@ struct bench_raw {
 
 /* Forks both and waits until their rails are open. False: said on stderr. */
 bool bench_raw_start(struct bench_raw *raw, const struct bench_options *options,
-                     const struct bench_pool *pool);
+                     const struct bench_rails *rails, const struct bench_pool *pool);
 /* One turn: from the first write to the last arrival. False: said on stderr. */
-bool bench_raw_run(struct bench_raw *raw, kvr_ns duration, uint32_t window, uint32_t pieces,
+bool bench_raw_run(struct bench_raw *raw, kvr_ns duration, const struct bench_raw_shape *shape,
                    struct bench_result *ret_result);
-/* The window that moves most, by short turns; 0 and said on stderr when one fails. */
-uint32_t bench_raw_calibrate(struct bench_raw *raw, uint32_t pieces);
+/* Sets the window that moves most, by short turns. False: one failed, said on stderr. */
+bool bench_raw_calibrate(struct bench_raw *raw, struct bench_raw_shape *shape);
 kvr_ns bench_raw_cpu_time(const struct bench_raw *raw);
 void bench_raw_stop(struct bench_raw *raw);
 

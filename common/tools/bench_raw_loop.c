@@ -5,33 +5,34 @@
 #define LATE_NS  (5 * KVR_S) /* nothing moves for so long: something is lost */
 
 /* KVR_AGAIN: the rail takes no more now. */
-static kvr_status write_next(struct raw_side *side, struct raw_rail *rail, uint32_t pieces)
+static kvr_status write_next(struct raw_side *side, struct raw_rail *rail,
+                             const struct bench_raw_shape *shape)
 {
     struct kvr_fabric_piece list[KVR_IOV_MAX];
     struct kvr_fabric_write write = {
         .pieces = list,
-        .piece_count = pieces,
+        .piece_count = shape->pieces,
         .peer = rail->peer,
         .immediate = (uint32_t)side->next,
         .context = side->next + 1,
     };
     kvr_status status;
 
-    for (uint32_t i = 0; i < pieces; i++) {
+    for (uint32_t i = 0; i < shape->pieces; i++) {
         uint64_t source, target;
 
-        bench_pool_page(side->raw->pool, side->next + i, &source, &target);
+        bench_pool_page(side->raw->pool, side->next + (uint64_t)i * shape->pages, &source, &target);
         list[i] = (struct kvr_fabric_piece){
             .local = (uint8_t *)side->memory->address + source,
             .memory = rail->memory,
             .remote = rail->key.base + target,
             .key = rail->key.key,
-            .bytes = side->raw->pool->page_bytes,
+            .bytes = shape->pages * side->raw->pool->page_bytes,
         };
     }
     status = side->fabric.ops->write(rail->endpoint, &write);
     if (status == KVR_OK) {
-        side->next += pieces;
+        side->next += (uint64_t)shape->pieces * shape->pages;
         rail->on_their_way++;
     }
     return status;
@@ -47,8 +48,10 @@ static uint64_t write_more(struct raw_side *side, const struct bench_order *orde
         struct raw_rail *rail = &side->rails[i];
         kvr_status status = KVR_OK;
 
-        while (status == KVR_OK && rail->on_their_way < order->window) {
-            status = write_next(side, rail, order->pieces);
+        if (order->raw.rail != BENCH_RAILS_ALL && order->raw.rail != i)
+            continue;
+        while (status == KVR_OK && rail->on_their_way < order->raw.window) {
+            status = write_next(side, rail, &order->raw);
             count += status == KVR_OK;
         }
         if (status != KVR_OK && status != KVR_AGAIN)
@@ -105,7 +108,8 @@ static void write_turn(struct raw_side *side, const struct bench_order *order,
         if (now - side->progress_at > LATE_NS)
             bench_problem(result, "waits for completions that do not come");
     }
-    result->bytes = result->writes * order->pieces * side->raw->pool->page_bytes;
+    result->bytes =
+        result->writes * order->raw.pieces * order->raw.pages * side->raw->pool->page_bytes;
     atomic_store(&board->posted, result->writes);
     atomic_store(&board->finished, true);
 }
@@ -122,7 +126,7 @@ void raw_writer(void *self, int socket)
     bench_result_send(socket, &result);
     while (open && bench_order_take(socket, true, &order) == 1) {
         result = (struct bench_result){0};
-        if (raw_side_connect(&side, raw->board->reader, &result))
+        if (raw_side_connect(&side, raw->board->reader, raw->rails->target_count, &result))
             write_turn(&side, &order, &result);
         bench_result_send(socket, &result);
     }
@@ -163,7 +167,7 @@ void raw_reader(void *self, int socket)
     bench_result_send(socket, &result);
     while (open && bench_order_take(socket, true, &order) == 1) {
         result = (struct bench_result){0};
-        if (raw_side_connect(&side, raw->board->writer, &result))
+        if (raw_side_connect(&side, raw->board->writer, raw->rails->source_count, &result))
             read_turn(&side, &result);
         bench_result_send(socket, &result);
     }

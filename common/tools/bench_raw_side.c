@@ -10,7 +10,8 @@
 
 static bool rail_open(struct raw_side *side, uint32_t index, bool writes, struct kvr_error *error)
 {
-    const struct bench_options *options = side->raw->options;
+    const char *provider = side->raw->options->provider;
+    const struct bench_rails *rails = side->raw->rails;
     const struct kvr_fabric_ops *ops = side->fabric.ops;
     struct raw_rail *rail = &side->rails[index];
     struct kvr_rail_options wanted = {0};
@@ -20,9 +21,9 @@ static bool rail_open(struct raw_side *side, uint32_t index, bool writes, struct
                                    .remote = !writes,
                                    .fd = side->memory->fd};
 
-    snprintf(wanted.provider, sizeof(wanted.provider), "%s", options->provider);
-    if (strcmp(options->provider, "tcp") == 0)
-        snprintf(wanted.name, sizeof(wanted.name), "127.0.0.%u", index + 1);
+    snprintf(wanted.provider, sizeof(wanted.provider), "%s", provider);
+    snprintf(wanted.name, sizeof(wanted.name), "%s",
+             writes ? rails->source[index] : rails->target[index]);
     if (ops->rail_open(side->fabric.self, &wanted, &rail->rail, error) != KVR_OK)
         return false;
     side->rail_count = index + 1; /* what close has to undo */
@@ -33,15 +34,20 @@ static bool rail_open(struct raw_side *side, uint32_t index, bool writes, struct
 bool raw_side_open(struct raw_side *side, const struct bench_raw *raw, bool writes,
                    struct raw_address *own, struct bench_result *result)
 {
+    uint32_t count = writes ? raw->rails->source_count : raw->rails->target_count;
     struct kvr_error error = {0};
 
     memset(side, 0, sizeof(*side));
+    if (!writes && !bench_rails_enter_target(raw->rails)) {
+        bench_problem(result, "cannot enter the target's namespace");
+        return false;
+    }
     side->raw = raw;
     side->memory = writes ? &raw->pool->source : &raw->pool->target;
     (void)prctl(PR_SET_TIMERSLACK, 1000ul);
     bench_pool_touch(side->memory);
     kvr_fabric_ofi(&side->fabric);
-    for (uint32_t i = 0; i < raw->options->rails; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         const struct raw_rail *rail = &side->rails[i];
 
         if (!rail_open(side, i, writes, &error)) {
@@ -57,16 +63,17 @@ bool raw_side_open(struct raw_side *side, const struct bench_raw *raw, bool writ
     return true;
 }
 
-bool raw_side_connect(struct raw_side *side, const struct raw_address *others,
+bool raw_side_connect(struct raw_side *side, const struct raw_address *others, uint32_t other_count,
                       struct bench_result *result)
 {
     struct kvr_error error = {0};
 
     for (uint32_t i = 0; !side->connected && i < side->rail_count; i++) {
-        side->rails[i].key = others[i].key;
-        if (side->fabric.ops->peer_insert(side->rails[i].endpoint, others[i].address,
-                                          others[i].bytes, &side->rails[i].peer,
-                                          &error) != KVR_OK) {
+        const struct raw_address *other = &others[i % other_count];
+
+        side->rails[i].key = other->key;
+        if (side->fabric.ops->peer_insert(side->rails[i].endpoint, other->address, other->bytes,
+                                          &side->rails[i].peer, &error) != KVR_OK) {
             bench_problem(result, "cannot reach rail %u: %s", i, error.detail);
             return false;
         }

@@ -17,16 +17,23 @@ status=0
 TMPDIR=$work/tmp "$kvrail" bench push --provider "$provider" --page-bytes 16k --pages 64 --layers 4 \
     --pool-bytes 16M --pairs 2 --seconds 0.1 --json "$work/figures.json" >"$work/table" || status=$?
 [ "$status" = 0 ] || [ "$status" = 75 ] || fail "it ended in $status"
-for key in gb_s raw_gb_s ratio cpu_s_per_gb raw_cpu_s_per_gb writes p50_us p99_us bytes provider rails \
-    page_bytes pages pairs machine cores libfabric waiting; do
+for key in gb_s raw_gb_s same_gb_s ratio ratio_same cpu_s_per_gb raw_cpu_s_per_gb cpu_ratio writes p50_us \
+    p99_us bytes provider rails page_bytes pages pairs machine cores libfabric waiting; do
     grep -q "\"$key\"" "$work/figures.json" || fail "no $key in the JSON"
 done
 [ "$(grep -c '"raw_gb_s"' "$work/figures.json")" = 3 ] || fail "not every pair is in the JSON"
-for key in bytes raw_bytes gb_s writes; do
+for key in bytes raw_bytes same_bytes gb_s writes; do
     ! grep -q "\"$key\": 0\(\.0\)\{0,1\},\{0,1\}$" "$work/figures.json" || fail "$key is 0"
 done
 grep -q '"pages_checked": 1024' "$work/figures.json" || fail "the pages were not checked"
 grep -q 'raw GB/s' "$work/table" || fail "no table"
+
+# Merged pages: the raw loop writes a MiB at a time, and so does kvrail.
+status=0
+"$kvrail" bench push --provider "$provider" --page-bytes 16k --pages 256 --layers 4 --contiguous \
+    --pool-bytes 64M --pairs 1 --seconds 0.1 --raw-window 4 --json "$work/figures.json" >"$work/table" || status=$?
+[ "$status" = 0 ] || fail "with --contiguous it ended in $status"
+[ "$(grep -c '"pages_a_piece": 64' "$work/figures.json")" = 2 ] || fail "contiguous pages did not merge"
 [ -z "$(ls -A "$work/tmp")" ] || fail "it left $(ls "$work/tmp") behind"
 
 refuses() {
@@ -39,4 +46,6 @@ refuses --provider shm --rails 2
 refuses --seconds soon
 refuses --page-bytes 1000
 refuses --pages 3 --layers 2
+refuses --provider shm --netns 2
+refuses --target-rails 2
 refuses --pool-bytes 1M --pages 64
