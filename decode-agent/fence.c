@@ -23,6 +23,14 @@ void transfer_epoch_add(struct transfer *transfer, uint32_t rail, uint32_t epoch
         (struct kvr_epoch_count){.rail = rail, .epoch = epoch};
 }
 
+static bool transfer_may_use(const struct transfer *transfer, uint32_t rail)
+{
+    for (uint32_t i = 0; i < transfer->epoch_count; i++)
+        if (transfer->epochs[i].rail == rail)
+            return true;
+    return false;
+}
+
 /* ---- draining
  * -------------------------------------------------------------------------------------- */
 
@@ -135,6 +143,7 @@ void suspects_check(struct inbound *inbound, kvr_ns now, struct transfer *transf
     transfer->suspect_at = now + inbound->options.quiet_ns;
     message.index = kvr_pool_index(transfer->id);
     message.id = transfer->nonce;
+    message.group = transfer->group;
     inbound->ports->command(inbound->ports->self, &message);
 }
 
@@ -201,14 +210,18 @@ void filtered(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
 /* ---- ending epochs
  * -------------------------------------------------------------------------------------- */
 
-/* One rail at a time: the others carry on, and one recycling serves all that wait for it. */
-static void recycle_next(struct inbound *inbound)
+/* One rail of a group at a time: the others carry on, and one recycling serves all that wait for
+ * it. */
+static void recycle_next(struct inbound *inbound, uint32_t rail)
 {
-    for (uint32_t i = 0; i < inbound->options.rail_count; i++)
+    uint32_t group = kvr_rail_groups_of(&inbound->options.groups, rail);
+    const uint32_t *first = &inbound->options.groups.first[group];
+
+    for (uint32_t i = first[0]; i < first[1]; i++)
         if (inbound->rails[i].recycling)
             return;
-    for (uint32_t i = 0; i < inbound->options.rail_count; i++) {
-        struct kvr_group_message message = {.kind = KVR_GROUP_RECYCLE, .index = i};
+    for (uint32_t i = first[0]; i < first[1]; i++) {
+        struct kvr_group_message message = {.kind = KVR_GROUP_RECYCLE, .index = i, .group = group};
 
         if (inbound->rails[i].wanted == 0)
             continue;
@@ -224,7 +237,7 @@ void inbound_rail_recycle(struct inbound *inbound, uint32_t rail, uint32_t epoch
     if (rail >= inbound->options.rail_count || epoch < inbound->rails[rail].epoch)
         return; /* it has ended already */
     inbound->rails[rail].wanted = epoch;
-    recycle_next(inbound);
+    recycle_next(inbound, rail);
 }
 
 void inbound_tell_peer(struct inbound *inbound, uint32_t peer, const struct kvr_message *message)
@@ -284,10 +297,11 @@ void inbound_rail_recycled(struct inbound *inbound, kvr_ns now,
     for (uint32_t i = 0; i < inbound->transfers.reach; i++) {
         struct transfer *transfer = kvr_pool_at(&inbound->transfers, i, NULL);
 
-        if (transfer != NULL && transfer->state == T_LIVE)
+        if (transfer != NULL && transfer->state == T_LIVE &&
+            transfer_may_use(transfer, message->index))
             transfer_epoch_add(transfer, message->index, rail->epoch);
     }
     if (!told) /* peers know already that it has no endpoint */
         tell_peers(inbound, &ended);
-    recycle_next(inbound);
+    recycle_next(inbound, message->index);
 }

@@ -29,7 +29,8 @@ void inbound_group_command(struct inbound *inbound, const struct transfer *trans
                                         .index = kvr_pool_index(transfer->id),
                                         .id = transfer->nonce,
                                         .a = a,
-                                        .pointer = pointer};
+                                        .pointer = pointer,
+                                        .group = transfer->group};
 
     inbound->ports->command(inbound->ports->self, &message);
 }
@@ -244,14 +245,35 @@ static kvr_status plan_make(struct inbound *inbound, struct transfer *transfer,
     return KVR_PLAN_MISMATCH;
 }
 
+/* Names the rails of the group where it lands, those too that have no endpoint just now. */
+static void rails_grant(struct inbound *inbound, struct transfer *transfer)
+{
+    const uint32_t *first = &inbound->options.groups.first[transfer->group];
+    struct kvr_rail_address rails[KVR_RAILS_MAX], granted[KVR_RAILS_MAX];
+    uint32_t count = inbound->ports->rails(inbound->ports->self, rails);
+    struct kvr_message message = {.kind = KVR_MSG_GRANT};
+
+    for (uint32_t rail = first[0]; rail < first[1]; rail++) {
+        struct kvr_rail_address *address = &granted[message.grant.rail_count++];
+
+        *address = (struct kvr_rail_address){.rail = rail, .epoch = inbound->rails[rail].epoch};
+        for (uint32_t i = 0; i < count; i++)
+            if (rails[i].rail == rail)
+                *address = rails[i];
+        transfer_epoch_add(transfer, rail, address->epoch);
+    }
+    message.grant.rails = granted;
+    message.grant.slots = transfer->slots;
+    message.grant.slot_count = transfer->slot_count;
+    inbound_send_needed(inbound, transfer, &message);
+}
+
 /* It has slots, and something was planned: the source may write. */
 void transfer_grant(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
 {
     const struct kvr_ports *ports = inbound->ports;
     struct landing *landing = kvr_buddy_alloc(inbound->memory, sizeof(*landing));
     const _Atomic uint64_t *loan = NULL;
-    struct kvr_rail_address rails[KVR_RAILS_MAX];
-    struct kvr_message message = {.kind = KVR_MSG_GRANT};
 
     if (landing != NULL && ports->loan_take != NULL) {
         loan = ports->loan_take(ports->self, transfer->peer, transfer->loan);
@@ -280,6 +302,7 @@ void transfer_grant(struct inbound *inbound, kvr_ns now, struct transfer *transf
     memcpy(landing->slots, transfer->slots, sizeof(landing->slots));
     landing->bits = transfer->bits;
     transfer->landing = landing;
+    transfer->group = landing->set->locals[0]->home;
     transfer->state = T_LIVE;
     inbound_group_command(inbound, transfer, LAND_OPEN, 0, landing);
     for (struct landing_segment *at = transfer->segments; at != NULL; at = at->loop_next)
@@ -287,13 +310,7 @@ void transfer_grant(struct inbound *inbound, kvr_ns now, struct transfer *transf
     if (transfer->final_seen)
         inbound_group_command(inbound, transfer, LAND_FINAL, transfer->chunk_count, NULL);
 
-    message.grant.slots = transfer->slots;
-    message.grant.slot_count = transfer->slot_count;
-    message.grant.rails = rails;
-    message.grant.rail_count = inbound->ports->rails(inbound->ports->self, rails);
-    for (uint32_t i = 0; i < message.grant.rail_count; i++)
-        transfer_epoch_add(transfer, rails[i].rail, rails[i].epoch);
-    inbound_send_needed(inbound, transfer, &message);
+    rails_grant(inbound, transfer);
     transfer_event(inbound, now, transfer, KVR_EVENT_GRANTED);
 }
 

@@ -11,6 +11,8 @@ kvr_status inbound_init(struct inbound *inbound, const struct inbound_options *o
 
     memset(inbound, 0, sizeof(*inbound));
     inbound->options = *options;
+    if (options->groups.count == 0)
+        inbound->options.groups = (struct kvr_rail_groups){1, {0, options->rail_count}};
     inbound->ports = ports;
     inbound->memory = memory;
     inbound->nonce_next = options->nonce_seed;
@@ -195,22 +197,22 @@ static void probe_answer(struct inbound *inbound, uint32_t peer, const struct kv
     inbound_tell_peer(inbound, peer, &message);
 }
 
-/* Our group thread was away (rule 8): every source is asked whether its session still holds. */
-static void woke(struct inbound *inbound, uint64_t absences)
+/* A group thread was away (rule 8): every source is asked whether its session still holds. */
+static void woke(struct inbound *inbound)
 {
-    struct kvr_message message = {.kind = KVR_MSG_PROBE, .probe = {.token = absences}};
+    struct kvr_message message = {.kind = KVR_MSG_PROBE, .probe = {.token = ++inbound->probes}};
 
     for (uint32_t peer = 0; peer < KVR_PEERS_MAX; peer++) {
         if (!inbound->peers[peer].up)
             continue;
-        inbound->peers[peer].unproven = absences;
+        inbound->peers[peer].unproven = inbound->probes;
         inbound_tell_peer(inbound, peer, &message);
     }
 }
 
-static void alive(struct inbound *inbound, kvr_ns now, uint32_t peer, uint64_t absences)
+static void alive(struct inbound *inbound, kvr_ns now, uint32_t peer, uint64_t token)
 {
-    if (inbound->peers[peer].unproven == 0 || inbound->peers[peer].unproven != absences)
+    if (inbound->peers[peer].unproven == 0 || inbound->peers[peer].unproven != token)
         return; /* the answer to an absence before this one */
     inbound->peers[peer].unproven = 0;
     for (uint32_t i = 0; i < inbound->transfers.reach; i++) {
@@ -309,7 +311,7 @@ static void group_transfer(struct inbound *inbound, kvr_ns now, struct transfer 
 void inbound_group(struct inbound *inbound, kvr_ns now, const struct kvr_group_message *message)
 {
     if (message->kind == KVR_GROUP_WOKE) {
-        woke(inbound, message->a);
+        woke(inbound);
         return;
     }
     if (message->kind == KVR_GROUP_RAIL_ERROR) { /* something of a peer's may be lost (rule 4) */

@@ -31,7 +31,8 @@ struct inbound_options {
     kvr_ns deadline_default_ns; /* of a fetch that names none */
     uint32_t slot_count;        /* slots 1 … slot_count are granted */
     uint32_t rail_count;
-    uint64_t nonce_seed; /* random per boot: transfers are named from it */
+    struct kvr_rail_groups groups; /* of the rails; count 0: they are one */
+    uint64_t nonce_seed;           /* random per boot: transfers are named from it */
     struct kvr_write_limits limits;
     kvr_digest_mode digest; /* what is hashed at least; a source may ask for more */
 };
@@ -51,6 +52,7 @@ struct transfer {
     uint16_t slots[KVR_TRANSFER_SLOTS_MAX];
     uint32_t slot_count;
     uint64_t *bits;          /* a bit for each chunk that the slots can name; comes with them */
+    uint32_t group;          /* of ours where it lands */
     struct landing *landing; /* NULL before GRANT */
     struct landing_segment *segments, *segments_last;
     uint32_t segment_count, chunk_count; /* planned so far */
@@ -108,7 +110,7 @@ struct inbound_peer {
     bool up;
     struct kvr_write_limits limits;
     kvr_digest_mode digest;
-    uint64_t unproven; /* the absence of ours since which it has not answered; 0: none */
+    uint64_t unproven; /* the probe after an absence of ours that it has not answered; 0: none */
     char agent[KVR_NAME_BYTES];
 };
 
@@ -134,7 +136,7 @@ struct inbound {
     uint16_t *free_slots; /* a queue: oldest first */
     uint32_t free_first, free_count;
     uint64_t waiting_first;
-    uint64_t nonce_next, serial_next;
+    uint64_t nonce_next, serial_next, probes;
     bool draining;
     uint64_t recycles, landed_bytes, digest_mismatches; /* counters for pages and metrics */
 };

@@ -73,7 +73,7 @@ static void list_ask_all(struct outbound *outbound, uint32_t peer, uint32_t rail
 void epoch_ended(struct outbound *outbound, uint32_t peer, const struct kvr_msg_epoch_ended *ended)
 {
     struct kvr_group_message message = {.kind = KVR_GROUP_PEER_RAIL, .index = peer};
-    struct kvr_rail_address *successor;
+    struct kvr_rail_address *successor[KVR_RAIL_GROUPS_MAX];
 
     if (ended->rail >= KVR_RAILS_MAX || ended->successor.rail != ended->rail ||
         ended->successor.epoch <= ended->epoch) {
@@ -81,15 +81,16 @@ void epoch_ended(struct outbound *outbound, uint32_t peer, const struct kvr_msg_
                                  "an epoch ended without a later one");
         return;
     }
-    successor = kvr_buddy_alloc(outbound->memory, sizeof(*successor));
-    if (successor == NULL) {
+    if (!outbound_copies_take(outbound, sizeof(*successor[0]), (void **)successor)) {
         outbound->ports->hang_up(outbound->ports->self, peer, KVR_NO_MEMORY,
                                  "no memory for a rail's new address");
         return;
     }
-    *successor = ended->successor;
-    message.pointer = successor;
-    outbound->ports->command(outbound->ports->self, &message);
+    for (; message.group < outbound->options.groups.count; message.group++) {
+        *successor[message.group] = ended->successor;
+        message.pointer = successor[message.group];
+        outbound->ports->command(outbound->ports->self, &message);
+    }
     list_ask_all(outbound, peer, PUSH_ANY, ended->rail, ended->epoch);
 }
 
@@ -111,20 +112,25 @@ void offer_no_rail(struct outbound *outbound, kvr_ns now, struct offer *offer)
 {
     kvr_ns soon = now + outbound->options.silence_ns / 4;
     struct outbound_peer *peer = &outbound->peers[offer->peer];
+    const uint32_t *first = &outbound->options.groups.first[offer->group];
 
     offer->no_rail_at = now + outbound->options.silence_ns;
-    for (uint32_t rail = 0; rail < outbound->options.rail_count; rail++)
+    for (uint32_t rail = first[0]; rail < first[1]; rail++)
         if (peer->repair_at[rail] != KVR_NEVER && peer->repair_at[rail] > soon)
             peer->repair_at[rail] = soon;
 }
 
-static void recycle_next(struct outbound *outbound)
+/* One rail of a group at a time. */
+static void recycle_next(struct outbound *outbound, uint32_t rail)
 {
-    for (uint32_t i = 0; i < outbound->options.rail_count; i++)
+    uint32_t group = kvr_rail_groups_of(&outbound->options.groups, rail);
+    const uint32_t *first = &outbound->options.groups.first[group];
+
+    for (uint32_t i = first[0]; i < first[1]; i++)
         if (outbound->recycling[i])
             return;
-    for (uint32_t i = 0; i < outbound->options.rail_count; i++) {
-        struct kvr_group_message message = {.kind = KVR_GROUP_RECYCLE, .index = i};
+    for (uint32_t i = first[0]; i < first[1]; i++) {
+        struct kvr_group_message message = {.kind = KVR_GROUP_RECYCLE, .index = i, .group = group};
 
         if (!outbound->recycle_wanted[i])
             continue;
@@ -141,7 +147,7 @@ void outbound_rail_recycle(struct outbound *outbound, uint32_t rail)
     if (outbound->recycling[rail])
         return; /* what is under way closes what this one would */
     outbound->recycle_wanted[rail] = true;
-    recycle_next(outbound);
+    recycle_next(outbound, rail);
 }
 
 void outbound_rail_recycled(struct outbound *outbound, kvr_ns now,
@@ -151,7 +157,7 @@ void outbound_rail_recycled(struct outbound *outbound, kvr_ns now,
         message->status == KVR_OK ? KVR_NEVER : now + OUTBOUND_RETRY_NS;
     outbound->recycling[message->index] = false;
     list_ask_all(outbound, PUSH_ANY, message->index, PUSH_ANY, PUSH_ANY);
-    recycle_next(outbound);
+    recycle_next(outbound, message->index);
 }
 
 void missing_received(struct outbound *outbound, kvr_ns now, struct offer *offer,

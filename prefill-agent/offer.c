@@ -26,7 +26,12 @@ void outbound_group_command(struct outbound *outbound, const struct offer *offer
                             void *pointer)
 {
     struct kvr_group_message message = {
-        .kind = kind, .index = kvr_pool_index(offer->id), .id = offer->nonce, .pointer = pointer};
+        .kind = kind,
+        .index = kvr_pool_index(offer->id),
+        .id = offer->nonce,
+        .pointer = pointer,
+        .group = offer->group,
+    };
 
     outbound->ports->command(outbound->ports->self, &message);
 }
@@ -277,6 +282,10 @@ static kvr_status grant_check(const struct offer *offer, const struct kvr_msg_gr
     for (uint32_t i = 0; i < grant->slot_count; i++)
         if (grant->slots[i] == 0)
             return kvr_error_set(error, KVR_MALFORMED, "grant", "slot 0 was granted");
+    for (uint32_t i = 0; i < grant->rail_count; i++)
+        if (grant->rails[i].rail >= KVR_RAILS_MAX)
+            return kvr_error_set(error, KVR_MALFORMED, "grant", "rail %u was granted",
+                                 grant->rails[i].rail);
     return KVR_OK;
 }
 
@@ -296,6 +305,7 @@ void grant_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
                    job == NULL ? "no memory for posting" : error.detail);
         return;
     }
+    offer->group = publish->set->locals[0]->home;
     memset(job, 0, sizeof(*job));
     job->index = kvr_pool_index(offer->id);
     job->peer = offer->peer;
@@ -304,6 +314,8 @@ void grant_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
     job->target = offer->remote;
     job->slot_count = grant->slot_count;
     job->digest = offer->digest;
+    for (uint32_t i = 0; i < grant->rail_count; i++)
+        job->target_rails |= UINT32_C(1) << grant->rails[i].rail;
     memcpy(job->slots, grant->slots, grant->slot_count * sizeof(job->slots[0]));
     offer->job = job;
     offer->state = O_LIVE;

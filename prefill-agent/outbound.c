@@ -13,6 +13,8 @@ kvr_status outbound_init(struct outbound *outbound, const struct outbound_option
 
     memset(outbound, 0, sizeof(*outbound));
     outbound->options = *options;
+    if (options->groups.count == 0)
+        outbound->options.groups = (struct kvr_rail_groups){1, {0, options->rail_count}};
     outbound->ports = ports;
     outbound->memory = memory;
     kvr_engines_init(&outbound->engines, memory, ports, false);
@@ -39,6 +41,14 @@ void outbound_drain(struct outbound *outbound)
     outbound->draining = true;
 }
 
+void outbound_groups_command(struct outbound *outbound, const struct kvr_group_message *message)
+{
+    struct kvr_group_message each = *message;
+
+    for (each.group = 0; each.group < outbound->options.groups.count; each.group++)
+        outbound->ports->command(outbound->ports->self, &each);
+}
+
 /* A stopped process finds a GRANT queued when it wakes, of a peer that has fenced it meanwhile
  * (rule 8). The group thread may have been asleep for good reasons; the loop was not. */
 static void awake(struct outbound *outbound, kvr_ns now)
@@ -47,7 +57,7 @@ static void awake(struct outbound *outbound, kvr_ns now)
 
     if (outbound->awake_at != 0 && outbound_live(outbound) > 0 &&
         now - outbound->awake_at > outbound->options.silence_ns / 2)
-        outbound->ports->command(outbound->ports->self, &away);
+        outbound_groups_command(outbound, &away);
     outbound->awake_at = now;
 }
 
@@ -129,16 +139,28 @@ void outbound_cancel_all(struct outbound *outbound, kvr_ns now, kvr_status statu
 /* ---- peers
  * ---------------------------------------------------------------------------------------------- */
 
+bool outbound_copies_take(struct outbound *outbound, size_t bytes, void *ret_copies[])
+{
+    for (uint32_t i = 0; i < outbound->options.groups.count; i++) {
+        ret_copies[i] = kvr_buddy_alloc(outbound->memory, bytes);
+        if (ret_copies[i] != NULL)
+            continue;
+        while (i > 0)
+            kvr_buddy_free(outbound->memory, ret_copies[--i]);
+        return false;
+    }
+    return true;
+}
+
 void outbound_peer_up(struct outbound *outbound, kvr_ns now, uint32_t peer,
                       const struct kvr_msg_hello *hello)
 {
     struct outbound_peer *state = &outbound->peers[peer];
-    struct kvr_peer_rails *rails = kvr_buddy_alloc(outbound->memory, sizeof(*rails));
-    struct kvr_group_message message = {
-        .kind = KVR_GROUP_PEER_ADD, .index = peer, .pointer = rails};
+    struct kvr_peer_rails *rails[KVR_RAIL_GROUPS_MAX];
+    struct kvr_group_message message = {.kind = KVR_GROUP_PEER_ADD, .index = peer};
 
     (void)now;
-    if (rails == NULL) {
+    if (!outbound_copies_take(outbound, sizeof(*rails[0]), (void **)rails)) {
         outbound->ports->hang_up(outbound->ports->self, peer, KVR_NO_MEMORY,
                                  "no memory for a peer's rails");
         return;
@@ -148,9 +170,13 @@ void outbound_peer_up(struct outbound *outbound, kvr_ns now, uint32_t peer,
     memcpy(state->agent, hello->agent, sizeof(state->agent));
     for (uint32_t i = 0; i < KVR_RAILS_MAX; i++)
         state->repair_at[i] = KVR_NEVER;
-    rails->rail_count = hello->rail_count;
-    memcpy(rails->rails, hello->rails, hello->rail_count * sizeof(rails->rails[0]));
-    outbound->ports->command(outbound->ports->self, &message);
+    for (; message.group < outbound->options.groups.count; message.group++) {
+        message.pointer = rails[message.group];
+        rails[message.group]->rail_count = hello->rail_count;
+        memcpy(rails[message.group]->rails, hello->rails,
+               hello->rail_count * sizeof(hello->rails[0]));
+        outbound->ports->command(outbound->ports->self, &message);
+    }
 }
 
 void outbound_peer_lost(struct outbound *outbound, kvr_ns now, uint32_t peer, kvr_status status,
@@ -173,22 +199,27 @@ void outbound_peer_lost(struct outbound *outbound, kvr_ns now, uint32_t peer, kv
     if (!outbound->peers[peer].up)
         return;
     outbound->peers[peer].up = false;
-    outbound->ports->command(outbound->ports->self, &message);
+    outbound_groups_command(outbound, &message);
 }
 
-static void alive(struct outbound *outbound, uint32_t peer, uint64_t absences)
+static void alive(struct outbound *outbound, uint32_t peer, uint64_t token)
 {
-    struct kvr_group_message message = {.kind = KVR_GROUP_PROVEN, .index = peer, .a = absences};
+    struct kvr_group_message message = {.kind = KVR_GROUP_PROVEN,
+                                        .index = peer,
+                                        .a = token / KVR_RAIL_GROUPS_MAX,
+                                        .group = token % KVR_RAIL_GROUPS_MAX};
 
-    if (outbound->peers[peer].up)
+    if (outbound->peers[peer].up && message.group < outbound->options.groups.count)
         outbound->ports->command(outbound->ports->self, &message);
 }
 
 /* After an absence (rule 8). A peer that has fenced us answers nothing: its session ends, and with
  * it what we would post. */
-static void woke(struct outbound *outbound, uint64_t absences)
+static void woke(struct outbound *outbound, uint32_t group, uint64_t absences)
 {
-    struct kvr_message message = {.kind = KVR_MSG_PROBE, .probe = {.token = absences}};
+    struct kvr_message message = {.kind = KVR_MSG_PROBE};
+
+    message.probe.token = absences * KVR_RAIL_GROUPS_MAX + group;
 
     for (uint32_t peer = 0; peer < KVR_PEERS_MAX; peer++) {
         if (KVR_MUTANT(woke_without_round_trip))
@@ -305,7 +336,7 @@ void outbound_group(struct outbound *outbound, kvr_ns now, const struct kvr_grou
         outbound_rail_recycled(outbound, now, message);
         return;
     case KVR_GROUP_WOKE:
-        woke(outbound, message->a);
+        woke(outbound, message->group, message->a);
         return;
     case KVR_GROUP_RAIL_ERROR: /* what was lost is found otherwise; what is worn out stays so */
         if (message->status == KVR_FULL)

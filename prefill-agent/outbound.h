@@ -35,6 +35,7 @@ struct outbound_options {
     kvr_ns lease_default_ns; /* of a publish that names none */
     kvr_ns want_default_ns;  /* how long a WANT without deadline waits for its publish */
     uint32_t rail_count;
+    struct kvr_rail_groups groups; /* of the rails; count 0: they are one */
     struct kvr_write_limits limits;
 };
 
@@ -92,6 +93,7 @@ struct offer {
     uint64_t token_next;  /* behind the last segment */
     uint32_t watch_next, segment_count, chunk_count;
     uint64_t bytes;
+    uint32_t group;       /* of ours that posts */
     struct push_job *job; /* made at GRANT, the group thread's from then on */
     struct push_segment *segments, *segments_last; /* not yet handed over before GRANT */
     bool final_told, digests_told, landed;
@@ -180,6 +182,11 @@ void outbound_why(const struct outbound *outbound, uint32_t engine, uint64_t han
 
 /* ---- between the files of this folder ------------------------------------------------------ */
 
+/* outbound.c */
+/* To every rail group. */
+void outbound_groups_command(struct outbound *outbound, const struct kvr_group_message *message);
+/* Memory for each of them; false: for none. */
+bool outbound_copies_take(struct outbound *outbound, size_t bytes, void *ret_copies[]);
 /* publish.c */
 void publish_open(struct outbound *outbound, kvr_ns now, uint32_t engine, uint64_t handle,
                   const struct kvr_req_source_open *open);

@@ -189,13 +189,14 @@ static kvr_status post_chunks(struct push *push, struct push_job *job, struct pu
         .immediate = (uint32_t)job->slots[number >> 16] << 16 | (number & 0xffff),
         .count = count,
         .token = job->index,
+        .rails = job->target_rails,
         .locals = job->source->locals,
         .remotes = job->target->remotes,
     };
     struct kvr_pair pair;
     kvr_status status;
 
-    if (job->pair_count == KVR_EPOCHS_PER_TRANSFER)
+    if (job->target_rails == 0 || job->pair_count == KVR_EPOCHS_PER_TRANSFER)
         return KVR_NO_RAIL; /* so many epochs in one transfer's life: not a network to go on with */
     if (run.count > KVR_SLOT_CHUNKS - (number & 0xffff))
         run.count = KVR_SLOT_CHUNKS - (number & 0xffff); /* then another slot's immediates */

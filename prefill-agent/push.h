@@ -91,6 +91,7 @@ struct push_job {
     const struct kvr_region_set *source, *target;
     uint16_t slots[KVR_TRANSFER_SLOTS_MAX];
     uint32_t slot_count;
+    uint32_t target_rails; /* bit r: it may be written on the target's rail r */
     kvr_digest_mode digest;
     /* push's own */
     struct push_job *next, *prev;             /* ring of jobs with something to post */

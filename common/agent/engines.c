@@ -241,11 +241,13 @@ kvr_status kvr_engines_tell(struct kvr_engines *engines, uint32_t index,
     struct kvr_engine *engine = &engines->local[index];
     struct kvr_message message = {.kind = KVR_MSG_REGIONS};
     struct kvr_remote_key *keys = NULL;
-    uint32_t rails = engines->target && set->count > 0 ? set->locals[0]->rail_count : 0;
+    uint32_t rails = 0;
     kvr_status status;
 
     if (engine->told[peer] == set->version)
         return KVR_OK;
+    for (uint32_t i = 0; engines->target && i < set->count; i++)
+        rails = set->locals[i]->rail_count > rails ? set->locals[i]->rail_count : rails;
     message.regions = (struct kvr_msg_regions){
         .rank = engine->rank,
         .compat = engine->compat,

@@ -4,6 +4,7 @@
 #define KVR_BASE_LIMITS_H
 
 #define KVR_RAILS_MAX           32    /* rails of one agent; a p5 host has 32 cards */
+#define KVR_RAIL_GROUPS_MAX     16    /* rail groups of one agent, a thread each */
 #define KVR_PEERS_MAX           256   /* agents that one agent talks to at once */
 #define KVR_ENGINES_MAX         64    /* engine ranks attached to one agent */
 #define KVR_REGIONS_MAX         512   /* regions of one engine rank */

@@ -91,6 +91,7 @@ typedef enum kvr_digest_mode {
 /* A rail as its peer must know it. */
 struct kvr_rail_address {
     uint32_t rail, epoch;
+    uint32_t group; /* of its agent's rail groups; below KVR_RAILS_MAX */
     uint32_t bytes;
     uint8_t address[KVR_ADDRESS_BYTES]; /* provider's format, from fi_getname */
 };

@@ -49,7 +49,7 @@ static kvr_status memory_open(struct kvr_group *group, uint32_t flights, uint32_
 
     group->peers = calloc(KVR_PEERS_MAX, sizeof(*group->peers));
     if (group->peers == NULL || flights_open(&group->flights, flights) != KVR_OK ||
-        pool_open(&group->links, &group->links_memory, KVR_PEERS_MAX * KVR_RAILS_MAX + flights,
+        pool_open(&group->links, &group->links_memory, KVR_PEERS_MAX * GROUP_LINKS_MAX + flights,
                   sizeof(struct group_link)) != KVR_OK ||
         kvr_ring_init(&group->commands, NULL, ring_entries, message_bytes) != KVR_OK ||
         kvr_ring_init(&group->events, NULL, ring_entries, message_bytes) != KVR_OK ||
@@ -63,13 +63,13 @@ static kvr_status memory_open(struct kvr_group *group, uint32_t flights, uint32_
 static kvr_status rails_open(struct kvr_group *group, const struct kvr_group_options *options,
                              struct kvr_error *error)
 {
-    for (uint32_t i = 0; i < options->rail_count; i++) {
+    for (uint32_t i = group->rail_first; i < group->rail_first + options->rail_count; i++) {
         struct kvr_endpoint *endpoint = NULL;
         kvr_status status = group->ops->endpoint_open(options->rails[i], &endpoint, error);
 
         if (status != KVR_OK)
             return status;
-        group->rail_count = i + 1; /* what close has to undo */
+        group->rail_end = i + 1; /* what close has to undo */
         (void)group_endpoint_install(group, i, endpoint, 1);
     }
     return KVR_OK;
@@ -84,9 +84,11 @@ kvr_status kvr_group_open(const struct kvr_group_options *options, struct kvr_gr
     uint32_t flights = 0;
     kvr_status status;
 
-    if (options->rail_count == 0 || options->rail_count > KVR_RAILS_MAX)
-        return kvr_error_set(error, KVR_INVALID, "rail_group", "%u rails; allowed are 1 to %d",
-                             options->rail_count, KVR_RAILS_MAX);
+    if (options->rail_count == 0 || options->rail_first >= KVR_RAILS_MAX ||
+        options->rail_count > KVR_RAILS_MAX - options->rail_first)
+        return kvr_error_set(error, KVR_INVALID, "rail_group",
+                             "%u rails behind %u others; an agent has 1 to %d", options->rail_count,
+                             options->rail_first, KVR_RAILS_MAX);
     if ((ring_entries & (ring_entries - 1)) != 0)
         return kvr_error_set(error, KVR_INVALID, "rail_group",
                              "%u ring entries; it must be a power of two", ring_entries);
@@ -97,11 +99,13 @@ kvr_status kvr_group_open(const struct kvr_group_options *options, struct kvr_gr
     group->ops = options->fabric->ops;
     group->clock = options->clock;
     group->user = options->user;
+    group->number = options->number;
+    group->rail_first = group->rail_end = options->rail_first;
     group->retry_at = group->silence_at = KVR_NEVER;
     group->silence_ns = options->silence_ns;
     group->absence_ns = options->absence_ns;
     group->window_bytes = options->window_bytes > 0 ? options->window_bytes : WINDOW_BYTES_DEFAULT;
-    for (uint32_t i = 0; i < options->rail_count; i++) {
+    for (uint32_t i = options->rail_first; i < options->rail_first + options->rail_count; i++) {
         const struct kvr_rail_facts *facts = group->ops->rail_facts(options->rails[i]);
 
         group->rails[i].rail = options->rails[i];
@@ -124,7 +128,7 @@ void kvr_group_close(struct kvr_group *group)
 {
     if (group == NULL)
         return;
-    for (uint32_t i = 0; i < group->rail_count; i++) {
+    for (uint32_t i = group->rail_first; i < group->rail_end; i++) {
         if (group->rails[i].endpoint == NULL)
             continue;
         group->ops->endpoint_stop(group->rails[i].endpoint);
@@ -143,12 +147,14 @@ void kvr_group_close(struct kvr_group *group)
 
 void kvr_group_tell(struct kvr_group *group, const struct kvr_group_message *message)
 {
+    struct kvr_group_message told = *message;
     bool kept;
 
+    told.group = group->number;
     group->told = true;
-    if (kvr_ring_count(&group->overflow) == 0 && kvr_ring_push(&group->events, message))
+    if (kvr_ring_count(&group->overflow) == 0 && kvr_ring_push(&group->events, &told))
         return;
-    kept = kvr_ring_push(&group->overflow, message);
+    kept = kvr_ring_push(&group->overflow, &told);
     assert(kept); /* step does nothing new before the overflow is empty */
     (void)kept;
 }
@@ -188,7 +194,7 @@ static void command_run(struct kvr_group *group, const struct kvr_group_message 
         group_absence_check(group, message->a);
         return;
     case KVR_GROUP_RECYCLE:
-        if (message->index < group->rail_count) {
+        if (message->index >= group->rail_first && message->index < group->rail_end) {
             group_recycle(group, message->index);
             return;
         }
@@ -225,7 +231,7 @@ bool kvr_group_step(struct kvr_group *group, kvr_ns now)
     group->now = now;
     group_absence_check(group, group->stepped_at);
     moved = commands_run(group);
-    for (uint32_t i = 0; i < group->rail_count; i++) {
+    for (uint32_t i = group->rail_first; i < group->rail_end; i++) {
         if (overflow_empty(group))
             moved |= group_poll(group, i);
     }
@@ -288,9 +294,10 @@ struct kvr_rail_counters kvr_group_counters(const struct kvr_group *group, uint3
     return now;
 }
 
-uint32_t kvr_group_rail_count(const struct kvr_group *group)
+uint32_t kvr_group_rails(const struct kvr_group *group, uint32_t *ret_first)
 {
-    return group->rail_count;
+    *ret_first = group->rail_first;
+    return group->rail_end - group->rail_first;
 }
 
 int kvr_group_wait_fd(const struct kvr_group *group, uint32_t rail)
@@ -309,7 +316,7 @@ bool kvr_group_may_sleep(struct kvr_group *group)
         return false;
     }
     /* Last, because a provider may arm its descriptor by being asked. */
-    for (uint32_t i = 0; i < group->rail_count; i++) {
+    for (uint32_t i = group->rail_first; i < group->rail_end; i++) {
         struct kvr_endpoint *endpoint = group->rails[i].endpoint;
 
         if (endpoint != NULL && !group->ops->endpoint_may_sleep(endpoint)) {
@@ -330,7 +337,7 @@ kvr_ns kvr_group_wake_at(const struct kvr_group *group, kvr_ns now, kvr_ns blind
 {
     kvr_ns at = KVR_NEVER, look = group_absence_wake(group, now);
 
-    for (uint32_t i = 0; i < group->rail_count; i++) {
+    for (uint32_t i = group->rail_first; i < group->rail_end; i++) {
         if (kvr_group_wait_fd(group, i) >= 0 || group->rails[i].endpoint == NULL)
             continue;
         at = group->outstanding > 0 || group->user.expecting(group->user.self)

@@ -5,11 +5,16 @@
  * target) and lets the user post. rail_group_thread runs it on a pinned thread; the simulator calls
  * it in virtual time. The loop thread talks to it only through two rings of fixed messages.
  *
+ * Rails are numbered over all groups of an agent, and so they are in every call and message here:
+ * a group drives rails [rail_first, rail_first + rail_count).
+ *
  * Pairs: a write leaves on a rail of ours and arrives on a rail of the peer. With n rails here and
- * m there, our rail i is paired with the peer's rail i mod m, and the peer's rails j ≥ n with our
- * rail j mod n. Chunks go to whichever pair has room, so a slow rail takes less. A pair whose write
- * failed, or whose writes have been silent for silence_ns, is broken until the peer's rail or our
- * rail has a new epoch; from then on one write at a time is risked on it until one settles well.
+ * m in a group of the peer's, our i-th rail is paired with the group's rail i mod m, and its rails
+ * j ≥ n with our rail j mod n; so it is for each of the peer's groups. What is posted names the
+ * rails that it may arrive on. Chunks go to whichever pair has room, so a slow rail takes less. A
+ * pair whose write failed, or whose writes have been silent for silence_ns, is broken until the
+ * peer's rail or our rail has a new epoch; from then on one write at a time is risked on it until
+ * one settles well.
  *
  * Memory: everything is allocated by kvr_group_open; step allocates nothing. */
 #ifndef KVR_FABRIC_RAIL_GROUP_H
@@ -29,7 +34,8 @@ struct kvr_group_message {
     uint64_t a, b, c;
     void *pointer;
     kvr_status status;
-    kvr_ns at; /* of a command: when the loop gave it; 0: unknown */
+    uint32_t group; /* whom it is for, or who tells it */
+    kvr_ns at;      /* of a command: when the loop gave it; 0: unknown */
 };
 
 enum kvr_group_kind {
@@ -60,6 +66,20 @@ enum kvr_group_kind {
     KVR_GROUP_KIND_USER = 100,
 };
 
+/* How an agent's rails are divided: group g drives rails [first[g], first[g + 1]). */
+struct kvr_rail_groups {
+    uint32_t count;
+    uint32_t first[KVR_RAIL_GROUPS_MAX + 1];
+};
+static inline uint32_t kvr_rail_groups_of(const struct kvr_rail_groups *groups, uint32_t rail)
+{
+    uint32_t group = 0;
+
+    while (group + 1 < groups->count && rail >= groups->first[group + 1])
+        group++;
+    return group;
+}
+
 struct kvr_peer_rails {
     uint32_t rail_count;
     struct kvr_rail_address rails[KVR_RAILS_MAX];
@@ -84,6 +104,7 @@ struct kvr_group_post {
     const struct kvr_group_piece *pieces;
     unsigned piece_count;
     uint64_t token; /* comes back in `written` */
+    uint32_t rails; /* bit r: it may arrive on the peer's rail r; 0: on any */
     bool more;      /* the user has another write for this peer at hand */
 };
 
@@ -113,10 +134,11 @@ struct kvr_group_user {
 
 struct kvr_group_options {
     const struct kvr_fabric *fabric;
-    struct kvr_rail *const *rails; /* open; stay the caller's */
-    uint32_t rail_count;
-    uint32_t window_writes; /* outstanding writes a rail; 0: what the provider takes */
-    uint64_t window_bytes;  /* outstanding bytes a rail; 0: a default of 16 MiB */
+    struct kvr_rail *const *rails;   /* all of the agent's, open; stay the caller's */
+    uint32_t rail_first, rail_count; /* those of this group */
+    uint32_t number;                 /* of this group, among the agent's */
+    uint32_t window_writes;          /* outstanding writes a rail; 0: what the provider takes */
+    uint64_t window_bytes;           /* outstanding bytes a rail; 0: a default of 16 MiB */
     /* A pair whose writes hang, or that refuses every write, for so long is broken: most providers
      * never say that a link is dead. 0: never. */
     kvr_ns silence_ns;
@@ -142,6 +164,7 @@ struct kvr_group_run {
     uint32_t immediate;                      /* of the first; each next one's is larger by one */
     uint32_t count;                          /* ≥ 1; the cursor has so many before it */
     uint64_t token;                          /* comes back in `written`, once for each */
+    uint32_t rails;                          /* as in kvr_group_post */
     struct kvr_region *const *locals;        /* by the plan's source_layout */
     const struct kvr_remote_region *remotes; /* by its target_layout */
 };
@@ -180,7 +203,7 @@ struct kvr_rail_counters kvr_group_counters(const struct kvr_group *group, uint3
 /* What rail_group_thread needs to sleep. All on the group's thread. */
 #define KVR_GROUP_IDLE_POLL_NS                                                                     \
     (10 * KVR_MS) /* rails without a descriptor are looked at this often */
-uint32_t kvr_group_rail_count(const struct kvr_group *group);
+uint32_t kvr_group_rails(const struct kvr_group *group, uint32_t *ret_first); /* how many */
 int kvr_group_wait_fd(const struct kvr_group *group,
                       uint32_t rail); /* -1: none; changes on a recycle */
 /* Asks the rings, every rail and at last the user. After true, kvr_group_awake must follow. */

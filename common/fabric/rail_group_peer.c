@@ -117,7 +117,8 @@ static kvr_status check_rails(const struct kvr_group *group, uint32_t index,
         rails->rail_count > KVR_RAILS_MAX)
         return KVR_INVALID;
     for (uint32_t i = 0; i < rails->rail_count; i++) {
-        if (rails->rails[i].bytes > KVR_ADDRESS_BYTES || rails->rails[i].rail >= KVR_RAILS_MAX)
+        if (rails->rails[i].bytes > KVR_ADDRESS_BYTES || rails->rails[i].rail >= KVR_RAILS_MAX ||
+            rails->rails[i].group >= KVR_RAILS_MAX)
             return KVR_INVALID;
         for (uint32_t j = 0; j < i; j++) {
             if (rails->rails[i].rail == rails->rails[j].rail)
@@ -125,6 +126,30 @@ static kvr_status check_rails(const struct kvr_group *group, uint32_t index,
         }
     }
     return group->peers[index].known ? KVR_EXISTS : KVR_OK;
+}
+
+/* Every group of the peer's is reached over all of our rails; where it has so many groups that this
+ * would be more links than there may be, over as many as are left for each. */
+static void links_make(struct kvr_group *group, uint32_t index)
+{
+    struct group_peer *peer = &group->peers[index];
+    uint32_t ours = group->rail_end - group->rail_first, groups = 0, most;
+    uint32_t counts[KVR_RAILS_MAX] = {0}, places[KVR_RAILS_MAX];
+
+    for (uint32_t i = 0; i < peer->rail_count; i++) {
+        places[i] = counts[peer->rails[i].group]++;
+        groups += places[i] == 0;
+    }
+    most = ours < KVR_RAILS_MAX / groups ? ours : KVR_RAILS_MAX / groups;
+    for (uint32_t k = 0; k < KVR_RAILS_MAX; k++) {
+        for (uint32_t i = 0; i < peer->rail_count; i++) {
+            uint32_t count = counts[peer->rails[i].group];
+
+            if (k % count == places[i] && (k < count || k < most))
+                peer->links[peer->link_count++] =
+                    link_make(group, index, group->rail_first + k % ours, &peer->rails[i]);
+        }
+    }
 }
 
 void group_peer_add(struct kvr_group *group, const struct kvr_group_message *message)
@@ -143,14 +168,9 @@ void group_peer_add(struct kvr_group *group, const struct kvr_group_message *mes
     peer->known = true;
     peer->rail_count = rails->rail_count;
     memcpy(peer->rails, rails->rails, rails->rail_count * sizeof(peer->rails[0]));
-    peer->link_count =
-        rails->rail_count > group->rail_count ? rails->rail_count : group->rail_count;
-    assert(group->rail_count > 0 && peer->rail_count > 0);
-    for (uint32_t k = 0; k < peer->link_count; k++) {
-        peer->links[k] = link_make(group, message->index, k % group->rail_count,
-                                   &peer->rails[k % peer->rail_count]);
+    links_make(group, message->index);
+    for (uint32_t k = 0; k < peer->link_count; k++)
         usable += peer->links[k]->state == LINK_USABLE;
-    }
     give_back(group, KVR_GROUP_PEER_ADDED, message, usable > 0 ? KVR_OK : KVR_NO_RAIL);
 }
 

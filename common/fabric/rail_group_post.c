@@ -64,9 +64,12 @@ static bool room(const struct kvr_group *group, const struct group_link *link, u
     return true;
 }
 
-/* Every piece has a local registration on our rail and a key on the peer's. */
+/* It may arrive there, and every piece has a local registration on our rail and a key on the
+ * peer's. */
 static bool reaches(const struct group_link *link, const struct kvr_group_post *post)
 {
+    if (post->rails != 0 && (post->rails >> link->pair.target_rail & 1) == 0)
+        return false;
     for (unsigned i = 0; i < post->piece_count; i++) {
         const struct kvr_group_piece *piece = &post->pieces[i];
 
@@ -456,7 +459,7 @@ static void first_of(const struct kvr_group_run *run, const struct kvr_plan_curs
             .remote = &run->remotes[chunk.pieces[i].target_layout],
         };
     *ret_post = (struct kvr_group_post){
-        .peer = run->peer, .pieces = pieces, .piece_count = chunk.piece_count};
+        .peer = run->peer, .pieces = pieces, .piece_count = chunk.piece_count, .rails = run->rails};
 }
 
 kvr_status kvr_group_post_run(struct kvr_group *group, const struct kvr_group_run *run,

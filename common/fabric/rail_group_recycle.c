@@ -7,7 +7,7 @@ kvr_status group_endpoint_install(struct kvr_group *group, uint32_t rail_index,
                                   struct kvr_endpoint *endpoint, uint32_t epoch)
 {
     struct group_rail *rail = &group->rails[rail_index];
-    struct kvr_rail_address address = {.rail = rail_index, .epoch = epoch};
+    struct kvr_rail_address address = {.rail = rail_index, .epoch = epoch, .group = group->number};
 
     if (endpoint != NULL)
         group->ops->endpoint_address(endpoint, address.address, &address.bytes);

@@ -62,12 +62,15 @@ struct group_link {
     kvr_ns again_until;
 };
 
+/* A peer's groups and ours: see group_peer_add. */
+#define GROUP_LINKS_MAX (2 * KVR_RAILS_MAX)
+
 struct group_peer {
     bool known;
     uint32_t rail_count;
     struct kvr_rail_address rails[KVR_RAILS_MAX];
     uint32_t link_count;
-    struct group_link *links[KVR_RAILS_MAX];
+    struct group_link *links[GROUP_LINKS_MAX];
     uint32_t turn;                 /* where the next search begins */
     struct group_link *batch_link; /* writes of one batch leave on one rail; or NULL */
     uint32_t batch_writes;         /* it has room for so many more, */
@@ -78,11 +81,12 @@ struct group_peer {
 struct kvr_group {
     const struct kvr_fabric_ops *ops;
     struct kvr_group_user user;
-    kvr_ns now;            /* of this step */
-    kvr_ns (*clock)(void); /* NULL: nothing is timed */
-    uint32_t rail_count;
-    struct group_rail rails[KVR_RAILS_MAX];
-    struct group_peer *peers; /* KVR_PEERS_MAX */
+    kvr_ns now;                             /* of this step */
+    kvr_ns (*clock)(void);                  /* NULL: nothing is timed */
+    uint32_t number;                        /* among the agent's groups */
+    uint32_t rail_first, rail_end;          /* of the agent's rails, those that are ours */
+    struct group_rail rails[KVR_RAILS_MAX]; /* by the agent's numbers */
+    struct group_peer *peers;               /* KVR_PEERS_MAX */
     struct kvr_pool links;
     void *links_memory;
     struct group_flights flights;

@@ -59,7 +59,9 @@ static int watch(struct kvr_group_thread *thread, int fd, uint32_t events)
  * when the old one was closed must be added again. */
 static void follow_rails(struct kvr_group_thread *thread)
 {
-    for (uint32_t i = 0; i < kvr_group_rail_count(thread->group); i++) {
+    uint32_t first, count = kvr_group_rails(thread->group, &first);
+
+    for (uint32_t i = first; i < first + count; i++) {
         uint64_t recycles = kvr_group_counters(thread->group, i).recycles;
         int fd = kvr_group_wait_fd(thread->group, i);
 

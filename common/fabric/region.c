@@ -12,7 +12,7 @@ static bool any_pins_writable(const struct kvr_fabric *fabric, struct kvr_rail *
                               uint32_t rail_count)
 {
     for (uint32_t i = 0; i < rail_count; i++) {
-        if (fabric->ops->rail_facts(rails[i])->pins_writable)
+        if (rails[i] != NULL && fabric->ops->rail_facts(rails[i])->pins_writable)
             return true;
     }
     return false;
@@ -58,7 +58,11 @@ static kvr_status open_span(const struct kvr_fabric *fabric, struct kvr_rail *co
     region->layout = *layout;
     region->base = span->base;
     for (uint32_t i = 0; i < rail_count; i++) {
-        kvr_status status = fabric->ops->memory_register(rails[i], span, &region->memory[i], error);
+        kvr_status status;
+
+        if (rails[i] == NULL)
+            continue;
+        status = fabric->ops->memory_register(rails[i], span, &region->memory[i], error);
 
         if (status != KVR_OK) {
             kvr_region_release(fabric, region);
@@ -108,7 +112,8 @@ void kvr_region_release(const struct kvr_fabric *fabric, struct kvr_region *regi
     if (region == NULL)
         return;
     for (uint32_t i = 0; i < region->rail_count; i++)
-        fabric->ops->memory_release(region->memory[i]);
+        if (region->memory[i] != NULL)
+            fabric->ops->memory_release(region->memory[i]);
     if (region->mapped_bytes > 0)
         munmap(region->base, region->mapped_bytes);
     free(region);

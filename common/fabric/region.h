@@ -1,4 +1,5 @@
-/* A region: an engine's memory, mapped into the agent and registered on every rail of its group.
+/* A region: an engine's memory, mapped into the agent and registered on every rail of its
+ * group; on another group's later, when that is to carry on for it.
  *
  * Made by a helper thread (registration of 100 GB is slow), then read-only: the group thread and
  * the loop thread share it without locks. Released by the loop thread after the last job that names
@@ -12,8 +13,9 @@ struct kvr_region {
     struct kvr_region_layout layout;
     uint8_t *base;         /* where byte 0 of the region is mapped here */
     uint64_t mapped_bytes; /* to unmap at release; 0: the mapping is the caller's */
-    uint32_t rail_count;
-    struct kvr_memory *memory[KVR_RAILS_MAX]; /* by rail index of this agent */
+    uint32_t home;         /* the rail group that it is registered with from the start */
+    uint32_t rail_count;   /* it is registered on none behind them */
+    struct kvr_memory *memory[KVR_RAILS_MAX]; /* by rail of this agent; NULL: not there */
     struct kvr_remote_key keys[KVR_RAILS_MAX];
 };
 
@@ -24,7 +26,8 @@ struct kvr_remote_region {
     struct kvr_remote_key keys[KVR_RAILS_MAX]; /* by rail index of the target */
 };
 
-/* Maps `bytes` of a memfd from fd_offset and registers them on all rails. Takes fd (closes it). The
+/* Maps `bytes` of a memfd from fd_offset and registers them on all rails but those that are NULL,
+ * which keep their numbers. Takes fd (closes it). The
  * descriptor must carry F_SEAL_SHRINK, else a truncation would kill the agent: KVR_INVALID with
  * that sentence. A registration that fails for memlock names the limit, the size and the remedy. */
 KVR_MUST_CHECK kvr_status kvr_region_open_memfd(const struct kvr_fabric *fabric,

@@ -196,7 +196,8 @@ static bool job_open(struct bench_post_rig *rig, uint32_t index)
                                    .source = &rig->source,
                                    .target = &rig->target,
                                    .slots = {1},
-                                   .slot_count = 1};
+                                   .slot_count = 1,
+                                   .target_rails = UINT32_MAX};
     entry->open = true;
     return command(rig, PUSH_OPEN, index, &entry->job) &&
            command(rig, PUSH_SEGMENT, index, &entry->segment) &&

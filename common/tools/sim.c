@@ -120,8 +120,8 @@ static void memory_open(struct sim_memory *memory)
         memory->tables[i] = memory_of(SIM_MEMORY);
     memory->outbounds = memory_of(SIM_SOURCES * sizeof(struct outbound));
     memory->inbounds = memory_of(SIM_TARGETS * sizeof(struct inbound));
-    memory->pushes = memory_of(SIM_SOURCES * sizeof(struct push));
-    memory->lands = memory_of(SIM_TARGETS * sizeof(struct land));
+    memory->pushes = memory_of(SIM_SOURCES * SIM_GROUPS * sizeof(struct push));
+    memory->lands = memory_of(SIM_TARGETS * SIM_GROUPS * sizeof(struct land));
     memory->loans = memory_of(SIM_SOURCES * sizeof(struct kvr_loans));
     memory->decoder = kvr_message_decoder_open();
     memory->scheduler = sim_scheduler_open();

@@ -4,10 +4,9 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define TICK_NS     (100 * KVR_MS)
-#define EVENTS_STEP 32 /* of the group, that one step of the loop takes */
+#define TICK_NS (100 * KVR_MS)
 
-static bool void_now(const struct sim_agent *agent, const struct sim_event *event)
+bool sim_agent_void(const struct sim_agent *agent, const struct sim_event *event)
 {
     return !agent->alive || agent->life != event->a;
 }
@@ -20,8 +19,8 @@ bool sim_agent_deferred(struct sim_agent *agent, const struct sim_event *event, 
     return true;
 }
 
-static void note(struct sim_agent *agent, const char *what, uint64_t nonce, uint64_t a, uint64_t b,
-                 uint64_t c, const char *detail)
+void sim_agent_note(struct sim_agent *agent, const char *what, uint64_t nonce, uint64_t a,
+                    uint64_t b, uint64_t c, const char *detail)
 {
     sim_history_add(&agent->world->history,
                     &(struct sim_line){.at = agent->world->now,
@@ -38,111 +37,42 @@ static void note(struct sim_agent *agent, const char *what, uint64_t nonce, uint
 
 /* ---- steps --------------------------------------------------------------------------------- */
 
-static void group_run(struct sim_world *world, const struct sim_event *event);
-
-static void group_arm(struct sim_agent *agent, kvr_ns at)
-{
-    if (agent->group_armed && agent->group_at <= at)
-        return;
-    agent->group_armed = true; /* an event armed for later finds that it is too early */
-    agent->group_at = at;
-    sim_at(agent->world, at, group_run, agent, agent->life, 0);
-}
-
-void sim_agent_wake_group(struct sim_agent *agent)
-{
-    if (agent->alive)
-        group_arm(agent, agent->world->now + 1 + sim_some(agent->world, agent->world->step_ns));
-}
-
-static void commands_unpark(struct sim_agent *agent)
-{
-    while (agent->parked_first < agent->parked_count &&
-           kvr_group_command(agent->group, &agent->parked[agent->parked_first]))
-        agent->parked_first++;
-    if (agent->parked_first == agent->parked_count)
-        agent->parked_first = agent->parked_count = 0;
-}
-
-static void group_message(struct sim_agent *agent, const struct kvr_group_message *message)
-{
-    static const char *const group_names[] = {
-        "?",        "PEER_ADD",    "PEER_RAIL",  "PEER_DROP",     "RECYCLE",
-        "PROVEN",   "AWAY",        "PEER_ADDED", "PEER_RAIL_SET", "PEER_DROPPED",
-        "RECYCLED", "PAIR_BROKEN", "RAIL_ERROR", "WOKE"};
-    static const char *const push_names[] = {
-        "PUSH_OPEN",  "PUSH_SEGMENT", "PUSH_FINAL", "PUSH_AGAIN", "PUSH_LIST",   "PUSH_STOP",
-        "PUSH_CLOSE", "PUSH_PAGE",    "FIRST_POST", "COUNT",      "POSTED",      "STOPPED",
-        "AGAIN_DONE", "LISTED",       "NO_RAIL",    "RAIL_BACK",  "PUSH_CLOSED", "PAGE_SET"};
-    static const char *const land_names[] = {
-        "LAND_OPEN",     "LAND_SEGMENT", "LAND_FINAL",  "LAND_QUIET", "LAND_LOUD",  "LAND_FILTER",
-        "LAND_SUSPECTS", "LAND_DIGEST",  "LAND_VERIFY", "LAND_CLOSE", "LAND_FIRST", "LAND_LAYER",
-        "LAND_ALL",      "IS_QUIET",     "QUIET_TAKEN", "FILTERED",   "SUSPECT",    "COMING",
-        "BAD",           "REVOKED",      "VERIFIED",    "CORRUPT",    "LAND_CLOSED"};
-    uint32_t kind = message->kind;
-    const char *name = kind < sizeof(group_names) / sizeof(group_names[0]) ? group_names[kind]
-                       : agent->source ? push_names[kind - KVR_GROUP_KIND_USER]
-                                       : land_names[kind - KVR_GROUP_KIND_USER];
-
-    note(agent, name, message->id, message->a, message->b, message->c, NULL);
-}
-
 static void loop_run(struct sim_world *world, const struct sim_event *event)
 {
     struct sim_agent *agent = event->object;
-    struct kvr_group_message message;
-    uint32_t count = 0;
+    bool more = false;
 
-    if (void_now(agent, event) || sim_agent_deferred(agent, event, world->now))
+    if (sim_agent_void(agent, event) || sim_agent_deferred(agent, event, world->now))
         return;
     agent->loop_armed = false;
-    for (; count < EVENTS_STEP && kvr_group_event(agent->group, &message); count++) {
-        group_message(agent, &message);
-        if (agent->source)
-            outbound_group(agent->outbound, world->now, &message);
-        else
-            inbound_group(agent->inbound, world->now, &message);
-    }
-    commands_unpark(agent);
-    sim_agent_wake_group(agent); /* its rings have room again */
-    if (count == 0)
+    for (uint32_t i = 0; i < agent->groups.count; i++)
+        more |= sim_group_listen(&agent->group[i]);
+    if (more)
+        sim_agent_wake_loop(agent);
+}
+
+void sim_agent_wake_loop(struct sim_agent *agent)
+{
+    struct sim_world *world = agent->world;
+
+    if (agent->loop_armed)
         return;
     agent->loop_armed = true;
     sim_at(world, world->now + 1 + sim_some(world, world->step_ns), loop_run, agent, agent->life,
            0);
 }
 
-static void group_run(struct sim_world *world, const struct sim_event *event)
+void sim_agent_wake(struct sim_agent *agent)
 {
-    struct sim_agent *agent = event->object;
-    kvr_ns wake;
-    bool moved;
-
-    if (void_now(agent, event) || !agent->group_armed || agent->group_at != world->now)
-        return;
-    agent->group_armed = false;
-    if (world->now < agent->stopped_until) {
-        group_arm(agent, agent->stopped_until + sim_some(world, world->step_ns));
-        return;
-    }
-    moved = kvr_group_step(agent->group, world->now);
-    if (kvr_group_told(agent->group) && !agent->loop_armed) {
-        agent->loop_armed = true;
-        sim_at(world, world->now + 1 + sim_some(world, world->step_ns), loop_run, agent,
-               agent->life, 0);
-    }
-    wake = kvr_group_wake_at(agent->group, world->now, KVR_NEVER - world->now);
-    if (moved)
-        sim_agent_wake_group(agent);
-    else if (wake != KVR_NEVER)
-        group_arm(agent, wake > world->now ? wake : world->now + 1);
+    for (uint32_t i = 0; agent->alive && i < agent->groups.count; i++)
+        sim_group_wake(&agent->group[i]);
 }
 
 static void tick_run(struct sim_world *world, const struct sim_event *event)
 {
     struct sim_agent *agent = event->object;
 
-    if (void_now(agent, event) || sim_agent_deferred(agent, event, world->now))
+    if (sim_agent_void(agent, event) || sim_agent_deferred(agent, event, world->now))
         return;
     if (agent->source)
         outbound_tick(agent->outbound, world->now);
@@ -177,27 +107,6 @@ static void port_notify(void *self, uint32_t engine, const struct kvr_notice *no
     sim_engine_notice(self, engine, notice);
 }
 
-static void port_command(void *self, const struct kvr_group_message *message)
-{
-    struct sim_agent *agent = self;
-    struct kvr_group_message now = *message;
-
-    now.at = agent->world->now;
-    message = &now;
-    group_message(agent, message);
-    sim_agent_wake_group(agent);
-    commands_unpark(agent);
-    if (agent->parked_count == 0 && kvr_group_command(agent->group, message))
-        return;
-    if (agent->parked_count == agent->parked_capacity) {
-        agent->parked_capacity = agent->parked_capacity > 0 ? 2 * agent->parked_capacity : 64;
-        agent->parked = realloc(agent->parked, agent->parked_capacity * sizeof(*agent->parked));
-        if (agent->parked == NULL)
-            abort();
-    }
-    agent->parked[agent->parked_count++] = *message;
-}
-
 static struct sim_engine *engine_at(struct sim_agent *agent, uint32_t index)
 {
     struct sim_world *world = agent->world;
@@ -227,7 +136,7 @@ static void port_engine_done(void *self, uint32_t index)
 
     assert(engine != NULL);
     engine->released = true;
-    note(self, "engine done", 0, index, 0, 0, NULL);
+    sim_agent_note(self, "engine done", 0, index, 0, 0, NULL);
     for (uint32_t r = 0; r < engine->region_lives; r++)
         if (engine->regions[r] != NULL)
             sim_fail(engine->world, -1, "engine %u is done, but region %u of it is not",
@@ -236,10 +145,10 @@ static void port_engine_done(void *self, uint32_t index)
 
 static uint32_t port_rails(void *self, struct kvr_rail_address ret_rails[KVR_RAILS_MAX])
 {
-    const struct sim_agent *agent = self;
+    struct sim_agent *agent = self;
 
     for (uint32_t i = 0; i < agent->rail_count; i++)
-        ret_rails[i] = kvr_group_address(agent->group, i);
+        ret_rails[i] = kvr_group_address(sim_group_of(agent, i)->group, i);
     return agent->rail_count;
 }
 
@@ -267,12 +176,28 @@ static void port_event(void *self, const struct kvr_event *event)
     if (event->kind == KVR_EVENT_OPENED && event->transfer != 0 &&
         sscanf(event->request, "request-%u", &request) == 1)
         sim_history_name(&world->history, event->transfer, (int)request);
-    note(agent, kvr_event_name(event->kind), event->transfer, event->chunks, event->retries,
-         (uint64_t)(int64_t)-event->outcome, NULL);
+    sim_agent_note(agent, kvr_event_name(event->kind), event->transfer, event->chunks,
+                   event->retries, (uint64_t)(int64_t)-event->outcome, NULL);
     sim_reporter_event(agent->reporter, event);
 }
 
 /* ---- life ---------------------------------------------------------------------------------- */
+
+/* In most worlds an agent has one. */
+static void groups_choose(struct sim_agent *agent)
+{
+    struct kvr_rng *rng = &agent->world->rng;
+    struct kvr_rail_groups *groups = &agent->groups;
+    uint32_t most = agent->rail_count < SIM_GROUPS ? agent->rail_count : SIM_GROUPS;
+
+    *groups = (struct kvr_rail_groups){.count = 1};
+    if (agent->world->many_groups)
+        groups->count = (uint32_t)kvr_rng_between(rng, 1, most);
+    for (uint32_t g = 1; g < groups->count; g++)
+        groups->first[g] = (uint32_t)kvr_rng_between(rng, groups->first[g - 1] + 1,
+                                                     agent->rail_count - (groups->count - g));
+    groups->first[groups->count] = agent->rail_count;
+}
 
 static void rails_open(struct sim_agent *agent)
 {
@@ -302,6 +227,7 @@ static void rails_open(struct sim_agent *agent)
         assert(status == KVR_OK);
         (void)status;
     }
+    groups_choose(agent);
 }
 
 static void machine_init(struct sim_agent *agent)
@@ -313,6 +239,7 @@ static void machine_init(struct sim_agent *agent)
         .lease_default_ns = SIM_LEASE_NS,
         .want_default_ns = 10 * KVR_S,
         .rail_count = agent->rail_count,
+        .groups = agent->groups,
         .limits = agent->limits,
     };
     struct inbound_options inbound = {
@@ -321,6 +248,7 @@ static void machine_init(struct sim_agent *agent)
         .deadline_default_ns = SIM_DEADLINE_NS,
         .slot_count = (uint32_t)kvr_rng_between(&agent->world->rng, 2, 6),
         .rail_count = agent->rail_count,
+        .groups = agent->groups,
         .nonce_seed = kvr_rng_next(&agent->world->rng),
         .limits = agent->limits,
         .digest = sim_has(agent->world, SIM_WRITE_CORRUPT)
@@ -345,13 +273,6 @@ static void machine_init(struct sim_agent *agent)
 void sim_agent_start(struct sim_agent *agent)
 {
     struct sim_world *world = agent->world;
-    struct kvr_group_options options = {
-        .ring_entries = (uint32_t)64 << kvr_rng_below(&world->rng, 4),
-        .window_writes = (uint32_t)kvr_rng_below(&world->rng, 20),
-        .silence_ns = SIM_SILENCE_NS,
-        .absence_ns = SIM_SILENCE_NS / 2,
-    };
-    kvr_status status;
 
     agent->alive = true;
     agent->life++;
@@ -359,7 +280,7 @@ void sim_agent_start(struct sim_agent *agent)
     agent->stopped_until = agent->stopped_at = 0;
     memset(agent->heard_at, 0, sizeof(agent->heard_at));
     agent->boot = kvr_rng_next(&world->rng);
-    agent->group_armed = agent->loop_armed = false;
+    agent->loop_armed = false;
     agent->reporter = sim_reporter_open(agent);
     agent->ports = (struct kvr_ports){
         .self = agent,
@@ -367,7 +288,7 @@ void sim_agent_start(struct sim_agent *agent)
         .dial = port_dial,
         .hang_up = port_hang_up,
         .notify = port_notify,
-        .command = port_command,
+        .command = sim_group_command,
         .region_done = port_region_done,
         .engine_done = port_engine_done,
         .rails = port_rails,
@@ -382,37 +303,17 @@ void sim_agent_start(struct sim_agent *agent)
     sim_peers_init(agent);
     rails_open(agent);
     machine_init(agent);
-    if (agent->source) {
-        agent->push = &world->memory->pushes[agent->number];
-        memset(agent->push, 0, sizeof(*agent->push));
-        options.user = push_user(agent->push);
-    } else {
-        agent->land = &world->memory->lands[agent->number - SIM_SOURCES];
-        memset(agent->land, 0, sizeof(*agent->land));
-        options.user = land_user(agent->land);
-    }
-    options.fabric = &agent->fabric;
-    options.rails = agent->rails;
-    options.rail_count = agent->rail_count;
-    status = kvr_group_open(&options, &agent->group, NULL);
-    assert(status == KVR_OK);
-    (void)status;
-    if (agent->source)
-        agent->push->group = agent->group;
-    else
-        agent->land->group = agent->group;
+    for (uint32_t i = 0; i < agent->groups.count; i++)
+        sim_group_open(agent, i);
     sim_at(world, world->now + kvr_rng_below(&world->rng, TICK_NS), tick_run, agent, agent->life,
            0);
 }
 
 void sim_agent_stop(struct sim_agent *agent)
 {
-    kvr_group_close(agent->group);
-    agent->group = NULL;
+    for (uint32_t i = 0; i < agent->groups.count; i++)
+        sim_group_close(&agent->group[i]);
     agent->alive = false;
-    free(agent->parked);
-    agent->parked = NULL;
-    agent->parked_first = agent->parked_count = agent->parked_capacity = 0;
 }
 
 /* At once, and whatever it held with it; the engines see that it is gone. */
@@ -420,7 +321,7 @@ void sim_agent_die(struct sim_agent *agent)
 {
     struct sim_world *world = agent->world;
 
-    note(agent, "dies", 0, 0, 0, 0, NULL);
+    sim_agent_note(agent, "dies", 0, 0, 0, 0, NULL);
     kvr_sim_host_die(agent->host);
     sim_agent_stop(agent);
     sim_reporter_die(agent->reporter);
@@ -432,10 +333,10 @@ void sim_agent_die(struct sim_agent *agent)
 
 bool sim_agent_idle(const struct sim_agent *agent)
 {
-    if (agent->parked_first < agent->parked_count || agent->loop_armed ||
-        kvr_group_outstanding(agent->group) > 0)
-        return false;
-    if (agent->group_armed)
+    for (uint32_t i = 0; i < agent->groups.count; i++)
+        if (!sim_group_idle(&agent->group[i]))
+            return false;
+    if (agent->loop_armed)
         return false;
     if (agent->source)
         return outbound_live(agent->outbound) == 0 && agent->outbound->tombs == 0;
@@ -449,11 +350,8 @@ void sim_agent_check_empty(struct sim_agent *agent)
     if (agent->buddy.used_bytes != agent->used_at_start)
         sim_fail(world, -1, "agent %u keeps %zu bytes of its tables", agent->number,
                  agent->buddy.used_bytes - agent->used_at_start);
-    if (agent->source && agent->push->open_count > 0)
-        sim_fail(world, -1, "agent %u keeps %u posting jobs", agent->number,
-                 agent->push->open_count);
-    if (!agent->source && agent->land->open_count > 0)
-        sim_fail(world, -1, "agent %u keeps %u landings", agent->number, agent->land->open_count);
+    for (uint32_t i = 0; i < agent->groups.count; i++)
+        sim_group_check_empty(&agent->group[i]);
     if (!agent->source && agent->inbound->free_count != agent->inbound->options.slot_count)
         sim_fail(world, -1, "agent %u has %u of %u slots back", agent->number,
                  agent->inbound->free_count, agent->inbound->options.slot_count);

@@ -172,7 +172,7 @@ static void on_corrupted(void *self, const struct kvr_sim_access *access)
 static void on_wake(void *self, void *host)
 {
     (void)self;
-    sim_agent_wake_group(host);
+    sim_agent_wake(host);
 }
 
 static void on_fault(void *self, kvr_sim_fault fault, kvr_ns until)

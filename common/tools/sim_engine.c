@@ -120,6 +120,12 @@ static struct kvr_engines *engines_of(const struct sim_engine *engine)
                                  : &engine->agent->inbound->engines;
 }
 
+/* The rail group that all of its regions are registered with. */
+static uint32_t home_of(const struct sim_engine *engine)
+{
+    return engine->number % engine->agent->groups.count;
+}
+
 /* Under a number that no region of this engine had before. */
 static void region_add(struct sim_engine *engine, uint32_t which)
 {
@@ -127,16 +133,22 @@ static void region_add(struct sim_engine *engine, uint32_t which)
     struct kvr_region_layout *layout = &engine->layouts[which];
     struct kvr_region *region = NULL;
     struct kvr_error error;
+    struct kvr_rail *rails[SIM_RAILS] = {NULL};
+    const uint32_t *first = &agent->groups.first[home_of(engine)];
     kvr_status status;
 
+    for (uint32_t i = first[0]; i < first[1]; i++)
+        rails[i] = agent->rails[i];
     layout->region = 100 + engine->region_lives;
     status = kvr_layout_check(layout, &error);
     if (status == KVR_OK)
-        status = kvr_region_open_mapped(&agent->fabric, agent->rails, agent->rail_count, layout,
+        status = kvr_region_open_mapped(&agent->fabric, rails, agent->rail_count, layout,
                                         engine->memory[which], agent->source, !agent->source,
                                         &region, &error);
-    if (status == KVR_OK)
+    if (status == KVR_OK) {
+        region->home = home_of(engine);
         status = kvr_engines_region_add(engines_of(engine), engine->index, region, &error);
+    }
     engine->regions[engine->region_lives++] = region;
     if (status != KVR_OK)
         sim_fail(engine->world, -1, "engine %u region %u: %s", engine->number, which, error.detail);

@@ -78,7 +78,7 @@ static void task_run(struct sim_world *world, const struct sim_event *event)
             sim_content_fill(task->publish, task->layer, segment->token_first, segment->token_end);
         atomic_store(&engine->page->words[task->word], task->value);
         if (engine->attached)
-            sim_agent_wake_group(engine->agent);
+            sim_agent_wake(engine->agent);
     }
     engine->tasks_first = task->next;
     free(task);

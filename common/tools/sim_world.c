@@ -161,6 +161,7 @@ static void world_begin(struct sim_world *world)
     world->compute_ns = means[kvr_rng_below(rng, 3)];
     geometry_choose(world);
     sim_fault_begin(world);
+    world->many_groups = kvr_rng_percent(rng, 40);
     world->late_promille = (uint32_t)kvr_rng_between(rng, 2, 200);
     net_open(world);
     agents_start(world);

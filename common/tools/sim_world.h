@@ -3,7 +3,8 @@
  * they stand on.
  *
  *   sim_world.c    time: the heap of events, a run from its first to its last moment
- *   sim_agent.c    an agent's process: its group, its ports, its steps, its death and restart
+ *   sim_agent.c    an agent's process: its ports, its steps, its death and restart
+ *   sim_group.c    its rail groups, each with what would be a thread
  *   sim_connection.c  bytes between two agents, in order, late, and lost from any byte on
  *   sim_peer.c     the real sessions over them: dialed, redialed, ended
  *   sim_accept.c   whoever dials us: resumed, begun, refused
@@ -39,6 +40,7 @@
 #define SIM_TARGETS     2
 #define SIM_AGENTS      (SIM_SOURCES + SIM_TARGETS)
 #define SIM_RAILS       4
+#define SIM_GROUPS      3  /* of one agent's rails */
 #define SIM_ENGINES     24 /* generations included */
 #define SIM_REQUESTS    24
 #define SIM_RANKS       2  /* of one engine; here each rank is a struct sim_engine */
@@ -113,6 +115,20 @@ struct sim_event {
 
 /* ---- agents -------------------------------------------------------------------------------- */
 
+struct sim_group {
+    struct sim_agent *agent;
+    uint32_t number;
+    struct kvr_group *group;
+    bool armed;
+    kvr_ns at;
+    struct kvr_group_message *parked; /* commands that the ring had no room for */
+    uint32_t parked_first, parked_count, parked_capacity;
+    union {
+        struct push *push;
+        struct land *land;
+    };
+};
+
 struct sim_agent {
     struct sim_world *world;
     uint32_t number;
@@ -129,11 +145,9 @@ struct sim_agent {
     struct kvr_fabric fabric;
     struct kvr_rail *rails[SIM_RAILS];
     uint32_t rail_count;
-    struct kvr_group *group;
-    bool group_armed, loop_armed;
-    kvr_ns group_at;
-    struct kvr_group_message *parked; /* commands that the ring had no room for */
-    uint32_t parked_first, parked_count, parked_capacity;
+    struct kvr_rail_groups groups;
+    struct sim_group group[SIM_GROUPS];
+    bool loop_armed;
     struct kvr_ports ports;
     void *memory;
     struct kvr_buddy buddy;
@@ -144,8 +158,6 @@ struct sim_agent {
         struct outbound *outbound;
         struct inbound *inbound;
     };
-    struct push *push;
-    struct land *land;
 };
 
 /* ---- engines ------------------------------------------------------------------------------- */
@@ -264,8 +276,8 @@ struct sim_memory {
     void *tables[SIM_AGENTS];
     struct outbound *outbounds;
     struct inbound *inbounds;
-    struct push *pushes;
-    struct land *lands;
+    struct push *pushes;     /* SIM_GROUPS of each source */
+    struct land *lands;      /* and of each target */
     struct kvr_loans *loans; /* of each source */
     struct kvr_message_decoder *decoder;
     void *sessions[SIM_AGENTS][SIM_PEERS];
@@ -299,6 +311,7 @@ struct sim_world {
     uint32_t source_count, target_count;
     struct sim_connection *connections;
     bool target_copies; /* as on shm; else cards do */
+    bool many_groups;   /* agents divide their rails */
     kvr_ns apart_until; /* before that nobody can dial */
     uint32_t sessions_lost;
     uint32_t late_promille; /* of the control channel's packets */
@@ -338,11 +351,26 @@ void sim_fail(struct sim_world *world, int request, const char *format, ...)
 void sim_agent_start(struct sim_agent *agent);
 void sim_agent_die(struct sim_agent *agent);
 void sim_agent_stop(struct sim_agent *agent); /* at the end of a world */
-void sim_agent_wake_group(struct sim_agent *agent);
+void sim_agent_wake(struct sim_agent *agent); /* its groups' threads */
+void sim_agent_wake_loop(struct sim_agent *agent);
+/* The event is of a life that has ended. */
+bool sim_agent_void(const struct sim_agent *agent, const struct sim_event *event);
+void sim_agent_note(struct sim_agent *agent, const char *what, uint64_t nonce, uint64_t a,
+                    uint64_t b, uint64_t c, const char *detail);
 /* The agent is stopped: the event comes again when it wakes. */
 bool sim_agent_deferred(struct sim_agent *agent, const struct sim_event *event, kvr_ns now);
 bool sim_agent_idle(const struct sim_agent *agent);
 void sim_agent_check_empty(struct sim_agent *agent);
+
+/* sim_group.c */
+void sim_group_open(struct sim_agent *agent, uint32_t number);
+void sim_group_close(struct sim_group *group);
+void sim_group_wake(struct sim_group *group);
+bool sim_group_listen(struct sim_group *group); /* the loop's; true when it told anything */
+void sim_group_command(void *self, const struct kvr_group_message *message); /* self: its agent */
+struct sim_group *sim_group_of(struct sim_agent *agent, uint32_t rail);
+bool sim_group_idle(const struct sim_group *group);
+void sim_group_check_empty(const struct sim_group *group);
 
 /* sim_engine.c */
 struct sim_engine *sim_engine_new(struct sim_world *world, struct sim_agent *agent,

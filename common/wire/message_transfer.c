@@ -47,6 +47,7 @@ static kvr_status put_rail(struct kvr_arena *arena, const struct kvr_rail_addres
     KVR_PUT_NEW(arena, out, kvrail__control__rail_address__init);
     out->rail = rail->rail;
     out->epoch = rail->epoch;
+    out->group = rail->group;
     out->address.data = (uint8_t *)rail->address;
     out->address.len = rail->bytes;
     *ret_rail = out;
@@ -63,6 +64,7 @@ kvr_status kvr_get_rail(const struct kvr_get *get, const kvr_pb_rail *in,
                                  "the address of rail %u has %zu bytes: at most %d are allowed",
                                  in->rail, in->address.len, KVR_ADDRESS_BYTES);
     ret_rail->rail = in->rail;
+    ret_rail->group = in->group;
     ret_rail->epoch = in->epoch;
     ret_rail->bytes = (uint32_t)in->address.len;
     if (in->address.len > 0)

@@ -84,6 +84,7 @@ static void rail(struct kvr_rng *rng, struct kvr_rail_address *ret_rail)
 {
     memset(ret_rail, 0, sizeof(*ret_rail));
     ret_rail->rail = u32(rng);
+    ret_rail->group = u32(rng);
     ret_rail->epoch = u32(rng);
     ret_rail->bytes = (uint32_t)kvr_rng_below(rng, KVR_ADDRESS_BYTES + 1);
     for (uint32_t i = 0; i < ret_rail->bytes; i++)

@@ -88,6 +88,7 @@ static void job_open(kvr_digest_mode digest)
     job.target = &target.set;
     job.slots[0] = SLOT;
     job.slot_count = 1;
+    job.target_rails = UINT32_MAX;
     job.digest = digest;
     tell_push(PUSH_OPEN, &job);
     tell_push(PUSH_SEGMENT, &segment);

@@ -1,0 +1,201 @@
+/* An agent's rail group, and the thread that would drive it. */
+#include "tools/sim_world.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define EVENTS_STEP 32 /* of a group, that one step of the loop takes */
+
+static void note(const struct sim_group *group, const struct kvr_group_message *message)
+{
+    static const char *const group_names[] = {
+        "?",        "PEER_ADD",    "PEER_RAIL",  "PEER_DROP",     "RECYCLE",
+        "PROVEN",   "AWAY",        "PEER_ADDED", "PEER_RAIL_SET", "PEER_DROPPED",
+        "RECYCLED", "PAIR_BROKEN", "RAIL_ERROR", "WOKE"};
+    static const char *const push_names[] = {
+        "PUSH_OPEN",  "PUSH_SEGMENT", "PUSH_FINAL", "PUSH_AGAIN", "PUSH_LIST",   "PUSH_STOP",
+        "PUSH_CLOSE", "PUSH_PAGE",    "FIRST_POST", "COUNT",      "POSTED",      "STOPPED",
+        "AGAIN_DONE", "LISTED",       "NO_RAIL",    "RAIL_BACK",  "PUSH_CLOSED", "PAGE_SET"};
+    static const char *const land_names[] = {
+        "LAND_OPEN",     "LAND_SEGMENT", "LAND_FINAL",  "LAND_QUIET", "LAND_LOUD",  "LAND_FILTER",
+        "LAND_SUSPECTS", "LAND_DIGEST",  "LAND_VERIFY", "LAND_CLOSE", "LAND_FIRST", "LAND_LAYER",
+        "LAND_ALL",      "IS_QUIET",     "QUIET_TAKEN", "FILTERED",   "SUSPECT",    "COMING",
+        "BAD",           "REVOKED",      "VERIFIED",    "CORRUPT",    "LAND_CLOSED"};
+    uint32_t kind = message->kind;
+    const char *name = kind < sizeof(group_names) / sizeof(group_names[0]) ? group_names[kind]
+                       : group->agent->source ? push_names[kind - KVR_GROUP_KIND_USER]
+                                              : land_names[kind - KVR_GROUP_KIND_USER];
+
+    sim_agent_note(group->agent, name, message->id, message->a, message->b, message->c, NULL);
+}
+
+/* ---- the thread ----------------------------------------------------------------------------- */
+
+static void group_run(struct sim_world *world, const struct sim_event *event);
+
+static void arm(struct sim_group *group, kvr_ns at)
+{
+    if (group->armed && group->at <= at)
+        return;
+    group->armed = true; /* an event armed for later finds that it is too early */
+    group->at = at;
+    sim_at(group->agent->world, at, group_run, group, group->agent->life, 0);
+}
+
+void sim_group_wake(struct sim_group *group)
+{
+    struct sim_world *world = group->agent->world;
+
+    arm(group, world->now + 1 + sim_some(world, world->step_ns));
+}
+
+static void group_run(struct sim_world *world, const struct sim_event *event)
+{
+    struct sim_group *group = event->object;
+    struct sim_agent *agent = group->agent;
+    kvr_ns wake;
+    bool moved;
+
+    if (sim_agent_void(agent, event) || !group->armed || group->at != world->now)
+        return;
+    group->armed = false;
+    if (world->now < agent->stopped_until) {
+        arm(group, agent->stopped_until + sim_some(world, world->step_ns));
+        return;
+    }
+    moved = kvr_group_step(group->group, world->now);
+    if (kvr_group_told(group->group))
+        sim_agent_wake_loop(agent);
+    wake = kvr_group_wake_at(group->group, world->now, KVR_NEVER - world->now);
+    if (moved)
+        sim_group_wake(group);
+    else if (wake != KVR_NEVER)
+        arm(group, wake > world->now ? wake : world->now + 1);
+}
+
+/* ---- from and to the loop ------------------------------------------------------------------- */
+
+static void unpark(struct sim_group *group)
+{
+    while (group->parked_first < group->parked_count &&
+           kvr_group_command(group->group, &group->parked[group->parked_first]))
+        group->parked_first++;
+    if (group->parked_first == group->parked_count)
+        group->parked_first = group->parked_count = 0;
+}
+
+bool sim_group_listen(struct sim_group *group)
+{
+    struct sim_agent *agent = group->agent;
+    struct kvr_group_message message;
+    uint32_t count = 0;
+
+    for (; count < EVENTS_STEP && kvr_group_event(group->group, &message); count++) {
+        note(group, &message);
+        if (agent->source)
+            outbound_group(agent->outbound, agent->world->now, &message);
+        else
+            inbound_group(agent->inbound, agent->world->now, &message);
+    }
+    unpark(group);
+    sim_group_wake(group); /* its rings have room again */
+    return count > 0;
+}
+
+void sim_group_command(void *self, const struct kvr_group_message *message)
+{
+    struct sim_agent *agent = self;
+    struct sim_group *group = &agent->group[message->group];
+    struct kvr_group_message now = *message;
+
+    assert(message->group < agent->groups.count);
+    now.at = agent->world->now;
+    note(group, &now);
+    sim_group_wake(group);
+    unpark(group);
+    if (group->parked_count == 0 && kvr_group_command(group->group, &now))
+        return;
+    if (group->parked_count == group->parked_capacity) {
+        group->parked_capacity = group->parked_capacity > 0 ? 2 * group->parked_capacity : 64;
+        group->parked = realloc(group->parked, group->parked_capacity * sizeof(*group->parked));
+        if (group->parked == NULL)
+            abort();
+    }
+    group->parked[group->parked_count++] = now;
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+struct sim_group *sim_group_of(struct sim_agent *agent, uint32_t rail)
+{
+    return &agent->group[kvr_rail_groups_of(&agent->groups, rail)];
+}
+
+static struct kvr_group_user user_open(struct sim_group *group)
+{
+    const struct sim_agent *agent = group->agent;
+    struct sim_memory *memory = agent->world->memory;
+
+    if (agent->source) {
+        group->push = &memory->pushes[agent->number * SIM_GROUPS + group->number];
+        memset(group->push, 0, sizeof(*group->push));
+        return push_user(group->push);
+    }
+    group->land = &memory->lands[(agent->number - SIM_SOURCES) * SIM_GROUPS + group->number];
+    memset(group->land, 0, sizeof(*group->land));
+    return land_user(group->land);
+}
+
+void sim_group_open(struct sim_agent *agent, uint32_t number)
+{
+    struct sim_group *group = &agent->group[number];
+    struct kvr_rng *rng = &agent->world->rng;
+    struct kvr_group_options options = {
+        .fabric = &agent->fabric,
+        .rails = agent->rails,
+        .number = number,
+        .rail_first = agent->groups.first[number],
+        .rail_count = agent->groups.first[number + 1] - agent->groups.first[number],
+        .ring_entries = (uint32_t)64 << kvr_rng_below(rng, 4),
+        .window_writes = (uint32_t)kvr_rng_below(rng, 20),
+        .silence_ns = SIM_SILENCE_NS,
+        .absence_ns = SIM_SILENCE_NS / 2,
+    };
+    kvr_status status;
+
+    *group = (struct sim_group){.agent = agent, .number = number};
+    options.user = user_open(group);
+    status = kvr_group_open(&options, &group->group, NULL);
+    assert(status == KVR_OK);
+    (void)status;
+    if (agent->source)
+        group->push->group = group->group;
+    else
+        group->land->group = group->group;
+}
+
+void sim_group_close(struct sim_group *group)
+{
+    kvr_group_close(group->group);
+    free(group->parked);
+    group->group = NULL;
+    group->parked = NULL;
+}
+
+bool sim_group_idle(const struct sim_group *group)
+{
+    return group->parked_first == group->parked_count && !group->armed &&
+           kvr_group_outstanding(group->group) == 0;
+}
+
+void sim_group_check_empty(const struct sim_group *group)
+{
+    const struct sim_agent *agent = group->agent;
+
+    if (agent->source && group->push->open_count > 0)
+        sim_fail(agent->world, -1, "agent %u keeps %u posting jobs", agent->number,
+                 group->push->open_count);
+    if (!agent->source && group->land->open_count > 0)
+        sim_fail(agent->world, -1, "agent %u keeps %u landings", agent->number,
+                 group->land->open_count);
+}
