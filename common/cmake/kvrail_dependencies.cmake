@@ -50,13 +50,17 @@ if(BUILD_TESTING)
 endif()
 find_program(KVRAIL_PROTOC_C NAMES protoc-c REQUIRED)
 
-# CUDA is loaded at run time; the toolkit's headers decide only whether that code is compiled.
-find_package(CUDAToolkit QUIET)
-if(CUDAToolkit_FOUND)
-    set(KVRAIL_HAVE_CUDA ON)
+# CUDA's driver is loaded at run time; the toolkit's headers decide whether that code is compiled, and
+# its nvcc whether there is a copy kernel.
+set(KVRAIL_HAVE_CUDA OFF)
+if(KVRAIL_CUDA)
+    find_package(CUDAToolkit 12.0 QUIET)
+    set(KVRAIL_HAVE_CUDA ${CUDAToolkit_FOUND})
+endif()
+if(KVRAIL_HAVE_CUDA)
     message(STATUS "CUDA toolkit ${CUDAToolkit_VERSION}")
+    find_program(KVRAIL_NVCC nvcc HINTS ${CUDAToolkit_BIN_DIR})
 else()
-    set(KVRAIL_HAVE_CUDA OFF)
     message(STATUS "No CUDA toolkit: host memory only")
 endif()
 message(STATUS "libfabric ${libfabric_VERSION} from ${libfabric_PREFIX}")

@@ -5,12 +5,24 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "device/device_cuda.h"
 #include "device/device_emulated.h"
 #include "tests/support/check.h"
+#include "tests/support/cuda_memory.h"
 
 bool device_rig_possible(const char *name)
 {
-    return strcmp(name, "host") == 0 || strcmp(name, "emulated") == 0;
+    struct kvr_device *device;
+    struct kvr_error error = {0};
+
+    if (strncmp(name, "cuda", 4) != 0)
+        return true;
+    if (kvr_device_cuda_open(0, KVR_CUDA_COPIER_AUTO, &device, &error) != KVR_OK) {
+        fprintf(stderr, "%s\n", error.detail);
+        return false;
+    }
+    kvr_device_close(device);
+    return true;
 }
 
 void device_rig_open(struct device_rig *rig, const char *name)
@@ -19,16 +31,27 @@ void device_rig_open(struct device_rig *rig, const char *name)
         .seed = 5, .latency_ns = 20 * KVR_US, .bytes_per_us = 10000};
     struct kvr_error error = {0};
 
+    kvr_status status;
+
     *rig = (struct device_rig){.virtual_time = strcmp(name, "emulated") == 0, .now = KVR_S};
-    if ((rig->virtual_time ? kvr_device_emulated_open(&emulated, &rig->device, &error)
-                           : kvr_device_host_open(&rig->device, &error)) != KVR_OK)
+    if (rig->virtual_time)
+        status = kvr_device_emulated_open(&emulated, &rig->device, &error);
+    else if (strncmp(name, "cuda", 4) == 0)
+        status = kvr_device_cuda_open(
+            0, strcmp(name, "cuda_driver") == 0 ? KVR_CUDA_COPIER_DRIVER : KVR_CUDA_COPIER_AUTO,
+            &rig->device, &error);
+    else
+        status = kvr_device_host_open(&rig->device, &error);
+    if (status != KVR_OK)
         fail_msg("%s", error.detail);
 }
 
 void device_rig_close(struct device_rig *rig)
 {
-    for (uint32_t i = 0; i < rig->memory_count; i++)
+    for (uint32_t i = 0; i < rig->memory_count; i++) {
         rig->device->ops->release(rig->device, rig->memories[i]);
+        cuda_memory_free(rig->allocations[i]);
+    }
     kvr_device_close(rig->device);
 }
 
@@ -43,9 +66,14 @@ struct kvr_device_memory *device_rig_memory(struct device_rig *rig, uint64_t byt
     struct kvr_error error = {0};
 
     assert_true(rig->memory_count < DEVICE_RIG_MEMORIES);
-    import.fd = memfd_create("device", MFD_ALLOW_SEALING | MFD_CLOEXEC);
-    assert_true(import.fd >= 0 && ftruncate(import.fd, (off_t)bytes) == 0 &&
-                fcntl(import.fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+    if (strcmp(rig->device->ops->name, "cuda") == 0) {
+        import.kind = KVR_DEVICE_VMM;
+        rig->allocations[rig->memory_count] = cuda_memory_new(bytes, &import.fd);
+    } else {
+        import.fd = memfd_create("device", MFD_ALLOW_SEALING | MFD_CLOEXEC);
+        assert_true(import.fd >= 0 && ftruncate(import.fd, (off_t)bytes) == 0 &&
+                    fcntl(import.fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+    }
     if (rig->device->ops->import(rig->device, &import, &rig->memories[rig->memory_count], &error) !=
         KVR_OK)
         fail_msg("%s", error.detail);

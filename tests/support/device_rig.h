@@ -12,6 +12,7 @@ struct device_rig {
     kvr_ns now;
     uint32_t memory_count;
     struct kvr_device_memory *memories[DEVICE_RIG_MEMORIES];
+    void *allocations[DEVICE_RIG_MEMORIES]; /* of cuda_memory.h; NULL elsewhere */
 };
 
 /* False, with a word on stderr: there is no such device here. */

@@ -1,0 +1,107 @@
+#include "base/cuda_driver.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#define VERSION_MIN 12000
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct kvr_cuda driver;
+static struct kvr_error failure; /* of the one try; status KVR_OK: none */
+
+static kvr_status find(PFN_cuGetProcAddress_v12000 get, const char *name, int version, void **ret)
+{
+    CUdriverProcAddressQueryResult found;
+
+    if (get(name, ret, version, CU_GET_PROC_ADDRESS_DEFAULT, &found) == CUDA_SUCCESS &&
+        *ret != NULL)
+        return KVR_OK;
+    return kvr_error_set(&failure, KVR_UNSUPPORTED, "cuda",
+                         "libcuda.so.1 has no %s of version %d: install a driver of CUDA 12.0 or "
+                         "later",
+                         name, version);
+}
+
+static kvr_status find_all(PFN_cuGetProcAddress_v12000 get)
+{
+    kvr_status status = KVR_OK;
+    void *found = NULL;
+
+    /* POSIX lets an object pointer be a function's. */
+#define X(name, of)                                                                                \
+    if (status == KVR_OK && (status = find(get, "cu" #name, (of), &found)) == KVR_OK)              \
+        driver.name = (PFN_cu##name##_v##of)found;
+    KVR_CUDA_LIST(X)
+#undef X
+    return status;
+}
+
+static kvr_status start(PFN_cuGetProcAddress_v12000 get)
+{
+    char what[64];
+
+    if (find_all(get) != KVR_OK)
+        return failure.status;
+    if (kvr_cuda_check(&driver, driver.DriverGetVersion(&driver.version), &failure,
+                       "the version of the driver") != KVR_OK)
+        return failure.status;
+    if (driver.version < VERSION_MIN)
+        return kvr_error_set(&failure, KVR_UNSUPPORTED, "cuda",
+                             "the driver speaks CUDA %d.%d; 12.0 or later is needed",
+                             driver.version / 1000, driver.version % 1000 / 10);
+    snprintf(what, sizeof(what), "to start the driver of CUDA %d.%d", driver.version / 1000,
+             driver.version % 1000 / 10);
+    if (kvr_cuda_check(&driver, driver.Init(0), &failure, what) != KVR_OK ||
+        kvr_cuda_check(&driver, driver.DeviceGetCount(&driver.device_count), &failure,
+                       "to count the GPUs") != KVR_OK)
+        return failure.status;
+    if (driver.device_count == 0)
+        return kvr_error_set(&failure, KVR_UNSUPPORTED, "cuda", "the driver shows no GPU");
+    return KVR_OK;
+}
+
+static void start_once(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    void *get = library != NULL ? dlsym(library, "cuGetProcAddress_v2") : NULL;
+
+    if (library == NULL)
+        (void)kvr_error_set(&failure, KVR_UNSUPPORTED, "cuda",
+                            "this host has no NVIDIA driver (libcuda.so.1): %s", dlerror());
+    else if (get == NULL)
+        (void)kvr_error_set(&failure, KVR_UNSUPPORTED, "cuda",
+                            "libcuda.so.1 has no cuGetProcAddress_v2: install a driver of CUDA "
+                            "12.0 or later");
+    else
+        (void)start((PFN_cuGetProcAddress_v12000)get);
+}
+
+kvr_status kvr_cuda_open(const struct kvr_cuda **ret_cuda, struct kvr_error *error)
+{
+    pthread_once(&once, start_once);
+    if (failure.status != KVR_OK) {
+        if (error != NULL)
+            *error = failure;
+        return failure.status;
+    }
+    *ret_cuda = &driver;
+    return KVR_OK;
+}
+
+kvr_status kvr_cuda_check(const struct kvr_cuda *cuda, CUresult code, struct kvr_error *error,
+                          const char *what)
+{
+    const char *name = NULL, *text = NULL;
+
+    if (code == CUDA_SUCCESS)
+        return KVR_OK;
+    (void)cuda->GetErrorName(code, &name);
+    (void)cuda->GetErrorString(code, &text);
+    (void)kvr_error_set(error, KVR_SYSTEM, "cuda", "the GPU's driver refuses %s: %s, %s", what,
+                        name != NULL ? name : "an error without a name",
+                        text != NULL ? text : "of which it says no more");
+    if (error != NULL)
+        error->provider_code = (int)code;
+    return KVR_SYSTEM;
+}

@@ -1,0 +1,82 @@
+/* NVIDIA's driver, found when it is needed: libcuda.so.1 is opened at run time, so that one binary
+ * serves hosts with and without a GPU. Only where the build has a CUDA toolkit's headers
+ * (KVRAIL_HAVE_CUDA); nobody else includes this. */
+#ifndef KVR_BASE_CUDA_DRIVER_H
+#define KVR_BASE_CUDA_DRIVER_H
+
+#include <cuda.h>
+#include <cudaTypedefs.h>
+
+#include "base/status.h"
+
+/* X(function without "cu", the version of the API whose form of it is meant) */
+#define KVR_CUDA_LIST(X)                                                                           \
+    X(Init, 2000)                                                                                  \
+    X(DriverGetVersion, 2020)                                                                      \
+    X(GetErrorName, 6000)                                                                          \
+    X(GetErrorString, 6000)                                                                        \
+    X(DeviceGetCount, 2000)                                                                        \
+    X(DeviceGet, 2000)                                                                             \
+    X(DeviceGetName, 2000)                                                                         \
+    X(DeviceGetAttribute, 2000)                                                                    \
+    X(DeviceGetPCIBusId, 4010)                                                                     \
+    X(DevicePrimaryCtxRetain, 7000)                                                                \
+    X(DevicePrimaryCtxRelease, 11000)                                                              \
+    X(CtxSetCurrent, 4000)                                                                         \
+    X(CtxGetCurrent, 4000)                                                                         \
+    X(MemAlloc, 3020)                                                                              \
+    X(MemFree, 3020)                                                                               \
+    X(MemGetAddressRange, 3020)                                                                    \
+    X(MemGetHandleForAddressRange, 11070)                                                          \
+    X(PointerGetAttribute, 4000)                                                                   \
+    X(MemHostRegister, 6050)                                                                       \
+    X(MemHostUnregister, 4000)                                                                     \
+    X(MemHostGetDevicePointer, 3020)                                                               \
+    X(MemcpyHtoDAsync, 3020)                                                                       \
+    X(MemcpyDtoHAsync, 3020)                                                                       \
+    X(IpcGetMemHandle, 4010)                                                                       \
+    X(IpcOpenMemHandle, 11000)                                                                     \
+    X(IpcCloseMemHandle, 4010)                                                                     \
+    X(MemGetAllocationGranularity, 10020)                                                          \
+    X(MemCreate, 10020)                                                                            \
+    X(MemRelease, 10020)                                                                           \
+    X(MemRetainAllocationHandle, 11000)                                                            \
+    X(MemExportToShareableHandle, 10020)                                                           \
+    X(MemImportFromShareableHandle, 10020)                                                         \
+    X(MemAddressReserve, 10020)                                                                    \
+    X(MemAddressFree, 10020)                                                                       \
+    X(MemMap, 10020)                                                                               \
+    X(MemUnmap, 10020)                                                                             \
+    X(MemSetAccess, 10020)                                                                         \
+    X(StreamCreate, 2000)                                                                          \
+    X(StreamDestroy, 4000)                                                                         \
+    X(StreamSynchronize, 2000)                                                                     \
+    X(StreamWriteValue64, 11070)                                                                   \
+    X(StreamWaitValue64, 11070)                                                                    \
+    X(LaunchHostFunc, 10000)                                                                       \
+    X(EventCreate, 2000)                                                                           \
+    X(EventRecord, 2000)                                                                           \
+    X(EventQuery, 2000)                                                                            \
+    X(EventDestroy, 4000)                                                                          \
+    X(ModuleLoadDataEx, 2010)                                                                      \
+    X(ModuleUnload, 2000)                                                                          \
+    X(ModuleGetFunction, 2000)                                                                     \
+    X(LaunchKernel, 4000)
+
+struct kvr_cuda {
+#define X(name, version) PFN_cu##name##_v##version name;
+    KVR_CUDA_LIST(X)
+#undef X
+    int version; /* of the driver's API: 12040 */
+    int device_count;
+};
+
+/* The driver, started once for the process and never let go. UNSUPPORTED with a sentence that says
+ * what this host lacks: no driver, an old one, no GPU. Any thread. */
+KVR_MUST_CHECK kvr_status kvr_cuda_open(const struct kvr_cuda **ret_cuda, struct kvr_error *error);
+
+/* Fills *error with what was tried and the driver's own words, unless code is CUDA_SUCCESS. */
+kvr_status kvr_cuda_check(const struct kvr_cuda *cuda, CUresult code, struct kvr_error *error,
+                          const char *what);
+
+#endif

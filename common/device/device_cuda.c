@@ -1,0 +1,333 @@
+/* Copies by one stream in each direction; an event behind each tells its end. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "device/device_cuda_state.h"
+
+#define PIECES_BYTES (KVR_DEVICE_COPIES_MAX * KVR_DEVICE_PIECES_MAX * sizeof(struct kvr_copy_piece))
+
+kvr_status cuda_enter(const struct device_cuda *cuda, struct kvr_error *error)
+{
+    return kvr_cuda_check(cuda->cuda, cuda->cuda->CtxSetCurrent(cuda->context), error,
+                          "to use the GPU's context");
+}
+
+/* ---- host memory --------------------------------------------------------------------------- */
+
+static kvr_status cuda_pin(struct kvr_device *device, void *base, uint64_t bytes,
+                           struct kvr_error *error)
+{
+    const struct device_cuda *cuda = (const struct device_cuda *)device;
+    kvr_status status = cuda_enter(cuda, error);
+
+    if (status != KVR_OK)
+        return status;
+    return kvr_cuda_check(
+        cuda->cuda,
+        cuda->cuda->MemHostRegister(base, bytes,
+                                    CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP),
+        error, "to pin staging memory");
+}
+
+static void cuda_unpin(struct kvr_device *device, void *base)
+{
+    const struct device_cuda *cuda = (const struct device_cuda *)device;
+
+    if (cuda_enter(cuda, NULL) == KVR_OK)
+        (void)cuda->cuda->MemHostUnregister(base);
+}
+
+/* ---- copies -------------------------------------------------------------------------------- */
+
+static CUresult copy_by_driver(const struct device_cuda *cuda, kvr_device_way way,
+                               const struct kvr_device_piece *pieces, uint32_t piece_count)
+{
+    CUresult code = CUDA_SUCCESS;
+
+    for (uint32_t i = 0; i < piece_count && code == CUDA_SUCCESS; i++) {
+        const struct kvr_device_piece *piece = &pieces[i];
+        CUdeviceptr address = ((const struct cuda_memory *)piece->memory)->address + piece->offset;
+
+        code = way == KVR_DEVICE_GATHER
+                   ? cuda->cuda->MemcpyDtoHAsync(piece->host, address, piece->bytes,
+                                                 cuda->streams[way])
+                   : cuda->cuda->MemcpyHtoDAsync(address, piece->host, piece->bytes,
+                                                 cuda->streams[way]);
+    }
+    return code;
+}
+
+/* With unified addresses the GPU sees pinned memory where we do. */
+static CUresult copy_by_kernel(const struct device_cuda *cuda, kvr_device_way way,
+                               struct cuda_copy *copy, const struct kvr_device_piece *pieces,
+                               uint32_t piece_count)
+{
+    uint64_t longest = 0, slices;
+    void *arguments[] = {&copy->pieces_address, &piece_count};
+
+    for (uint32_t i = 0; i < piece_count; i++) {
+        const struct kvr_device_piece *piece = &pieces[i];
+        uint64_t address = ((const struct cuda_memory *)piece->memory)->address + piece->offset;
+        uint64_t host = (uintptr_t)piece->host;
+
+        copy->pieces[i] = (struct kvr_copy_piece){
+            .from = way == KVR_DEVICE_GATHER ? address : host,
+            .to = way == KVR_DEVICE_GATHER ? host : address,
+            .bytes = piece->bytes,
+        };
+        if (piece->bytes > longest)
+            longest = piece->bytes;
+    }
+    slices = (longest + KVR_COPY_SLICE_BYTES - 1) / KVR_COPY_SLICE_BYTES;
+    if (slices > KVR_COPY_SLICES_MAX)
+        slices = KVR_COPY_SLICES_MAX;
+    return cuda->cuda->LaunchKernel(cuda->kernel, piece_count, slices > 0 ? (unsigned)slices : 1, 1,
+                                    KVR_COPY_THREADS, 1, 1, 0, cuda->streams[way], arguments, NULL);
+}
+
+static bool addressable(const struct kvr_device_piece *pieces, uint32_t piece_count)
+{
+    for (uint32_t i = 0; i < piece_count; i++)
+        if (((const struct cuda_memory *)pieces[i].memory)->address == 0)
+            return false;
+    return true;
+}
+
+static kvr_status cuda_copy(struct kvr_device *device, kvr_ns now, kvr_device_way way,
+                            const struct kvr_device_piece *pieces, uint32_t piece_count,
+                            uint64_t token)
+{
+    struct device_cuda *cuda = (struct device_cuda *)device;
+    struct cuda_copy *copy = cuda->free;
+    CUresult code;
+
+    (void)now;
+    if (!kvr_device_pieces_fit(pieces, piece_count) || !addressable(pieces, piece_count))
+        return KVR_INVALID;
+    if (cuda->failed || cuda_enter(cuda, NULL) != KVR_OK)
+        return KVR_COPY_FAILED;
+    if (copy == NULL)
+        return KVR_AGAIN;
+    code = cuda->module != NULL ? copy_by_kernel(cuda, way, copy, pieces, piece_count)
+                                : copy_by_driver(cuda, way, pieces, piece_count);
+    if (code == CUDA_SUCCESS)
+        code = cuda->cuda->EventRecord(copy->done, cuda->streams[way]);
+    if (code != CUDA_SUCCESS) {
+        /* Some of its pieces may be on their way: what was accepted before them fails with them,
+         * once the stream is still. */
+        cuda->failed = true;
+        (void)cuda->cuda->StreamSynchronize(cuda->streams[way]);
+        return KVR_COPY_FAILED;
+    }
+    cuda->free = copy->next;
+    copy->token = token;
+    copy->next = NULL;
+    if (cuda->last[way] != NULL)
+        cuda->last[way]->next = copy;
+    else
+        cuda->first[way] = copy;
+    cuda->last[way] = copy;
+    return KVR_OK;
+}
+
+/* An error of a context is not of one copy: nothing that it was given will be done. */
+static bool ended(struct device_cuda *cuda, const struct cuda_copy *copy)
+{
+    CUresult code = cuda->cuda->EventQuery(copy->done);
+
+    if (code == CUDA_ERROR_NOT_READY)
+        return false;
+    if (code != CUDA_SUCCESS)
+        cuda->failed = true;
+    return true;
+}
+
+static unsigned cuda_poll(struct kvr_device *device, kvr_ns now,
+                          struct kvr_device_copied *ret_copied, unsigned capacity)
+{
+    struct device_cuda *cuda = (struct device_cuda *)device;
+    unsigned count = 0;
+
+    (void)now;
+    if (cuda->first[0] == NULL && cuda->first[1] == NULL)
+        return 0;
+    if (cuda_enter(cuda, NULL) != KVR_OK)
+        cuda->failed = true;
+    for (unsigned way = 0; way < WAYS; way++) {
+        struct cuda_copy *copy;
+
+        while (count < capacity && (copy = cuda->first[way]) != NULL && ended(cuda, copy)) {
+            ret_copied[count++] = (struct kvr_device_copied){
+                .token = copy->token, .status = cuda->failed ? KVR_COPY_FAILED : KVR_OK};
+            cuda->first[way] = copy->next;
+            if (copy->next == NULL)
+                cuda->last[way] = NULL;
+            copy->next = cuda->free;
+            cuda->free = copy;
+        }
+    }
+    return count;
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+static void cuda_close(struct kvr_device *device)
+{
+    struct device_cuda *cuda = (struct device_cuda *)device;
+    const struct kvr_cuda *driver = cuda->cuda;
+
+    if (cuda->context != NULL && cuda_enter(cuda, NULL) == KVR_OK) {
+        for (unsigned way = 0; way < WAYS; way++) {
+            if (cuda->streams[way] == NULL)
+                continue;
+            (void)driver->StreamSynchronize(cuda->streams[way]);
+            (void)driver->StreamDestroy(cuda->streams[way]);
+        }
+        for (uint32_t i = 0; i < KVR_DEVICE_COPIES_MAX; i++)
+            if (cuda->copies[i].done != NULL)
+                (void)driver->EventDestroy(cuda->copies[i].done);
+        if (cuda->module != NULL)
+            (void)driver->ModuleUnload(cuda->module);
+        if (cuda->copies[0].pieces_address != 0)
+            (void)driver->MemHostUnregister(cuda->pieces);
+        (void)driver->CtxSetCurrent(NULL);
+    }
+    if (cuda->context != NULL)
+        (void)driver->DevicePrimaryCtxRelease(cuda->number);
+    if (cuda->pieces != NULL)
+        munmap(cuda->pieces, PIECES_BYTES);
+    free(cuda);
+}
+
+static kvr_status context_open(struct device_cuda *cuda, struct kvr_error *error)
+{
+    const struct kvr_cuda *driver = cuda->cuda;
+    int32_t ordinal = cuda->device.ordinal;
+    kvr_status status;
+
+    if (ordinal < 0 || ordinal >= driver->device_count)
+        return kvr_error_set(error, KVR_INVALID, "device", "GPU %d: this host has 0 to %d", ordinal,
+                             driver->device_count - 1);
+    status = kvr_cuda_check(driver, driver->DeviceGet(&cuda->number, ordinal), error, "the GPU");
+    if (status == KVR_OK)
+        status =
+            kvr_cuda_check(driver, driver->DevicePrimaryCtxRetain(&cuda->context, cuda->number),
+                           error, "a context on the GPU");
+    if (status == KVR_OK)
+        status = cuda_enter(cuda, error);
+    return status;
+}
+
+static kvr_status streams_open(struct device_cuda *cuda, struct kvr_error *error)
+{
+    const struct kvr_cuda *driver = cuda->cuda;
+    kvr_status status = KVR_OK;
+
+    for (unsigned way = 0; way < WAYS && status == KVR_OK; way++)
+        status = kvr_cuda_check(driver,
+                                driver->StreamCreate(&cuda->streams[way], CU_STREAM_NON_BLOCKING),
+                                error, "a stream for copies");
+    for (uint32_t i = 0; i < KVR_DEVICE_COPIES_MAX && status == KVR_OK; i++)
+        status = kvr_cuda_check(driver,
+                                driver->EventCreate(&cuda->copies[i].done, CU_EVENT_DISABLE_TIMING),
+                                error, "an event behind a copy");
+    return status;
+}
+
+static kvr_status pieces_open(struct device_cuda *cuda, struct kvr_error *error)
+{
+    const struct kvr_cuda *driver = cuda->cuda;
+    CUdeviceptr address = 0;
+    kvr_status status;
+    void *pieces =
+        mmap(NULL, PIECES_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (pieces == MAP_FAILED)
+        return kvr_error_system(error, "device", errno, "%zu bytes for lists of pieces",
+                                PIECES_BYTES);
+    cuda->pieces = pieces;
+    status = cuda_pin(&cuda->device, pieces, PIECES_BYTES, error);
+    if (status != KVR_OK)
+        return status;
+    status = kvr_cuda_check(driver, driver->MemHostGetDevicePointer(&address, pieces, 0), error,
+                            "the GPU's address of pinned memory");
+    if (status != KVR_OK) {
+        (void)driver->MemHostUnregister(pieces);
+        return status;
+    }
+    for (uint32_t i = 0; i < KVR_DEVICE_COPIES_MAX; i++) {
+        struct cuda_copy *copy = &cuda->copies[i];
+        size_t at = (size_t)i * KVR_DEVICE_PIECES_MAX;
+
+        copy->pieces = (struct kvr_copy_piece *)pieces + at;
+        copy->pieces_address = address + at * sizeof(*copy->pieces);
+        copy->next = cuda->free;
+        cuda->free = copy;
+    }
+    return KVR_OK;
+}
+
+static kvr_status kernel_open(struct device_cuda *cuda, kvr_cuda_copier copier,
+                              struct kvr_error *error)
+{
+    const struct kvr_cuda *driver = cuda->cuda;
+    kvr_status status;
+
+    if (copier == KVR_CUDA_COPIER_DRIVER)
+        return KVR_OK;
+    if (&kvr_copy_kernel_image[0] == &kvr_copy_kernel_image_end[0])
+        return copier == KVR_CUDA_COPIER_AUTO
+                   ? KVR_OK
+                   : kvr_error_set(error, KVR_UNSUPPORTED, "device",
+                                   "this build has no copy kernel: nvcc was not found");
+    status = kvr_cuda_check(
+        driver, driver->ModuleLoadDataEx(&cuda->module, kvr_copy_kernel_image, 0, NULL, NULL),
+        error, "the copy kernel");
+    if (status == KVR_OK)
+        status = kvr_cuda_check(
+            driver, driver->ModuleGetFunction(&cuda->kernel, cuda->module, KVR_COPY_KERNEL), error,
+            "the copy kernel's entry");
+    return status;
+}
+
+kvr_status kvr_device_cuda_open(int32_t ordinal, kvr_cuda_copier copier,
+                                struct kvr_device **ret_device, struct kvr_error *error)
+{
+    static const struct kvr_device_ops ops = {
+        .name = "cuda",
+        .import = cuda_memory_import,
+        .release = cuda_memory_release,
+        .hint = cuda_memory_hint,
+        .pin = cuda_pin,
+        .unpin = cuda_unpin,
+        .copy = cuda_copy,
+        .poll = cuda_poll,
+        .close = cuda_close,
+    };
+    const struct kvr_cuda *driver;
+    struct device_cuda *cuda;
+    kvr_status status = kvr_cuda_open(&driver, error);
+
+    if (status != KVR_OK)
+        return status;
+    cuda = calloc(1, sizeof(*cuda));
+    if (cuda == NULL)
+        return kvr_error_set(error, KVR_NO_MEMORY, "device", "no memory for a device");
+    cuda->device = (struct kvr_device){.ops = &ops, .ordinal = ordinal};
+    cuda->cuda = driver;
+    status = context_open(cuda, error);
+    if (status == KVR_OK)
+        status = streams_open(cuda, error);
+    if (status == KVR_OK)
+        status = pieces_open(cuda, error);
+    if (status == KVR_OK)
+        status = kernel_open(cuda, copier, error);
+    if (status != KVR_OK) {
+        cuda_close(&cuda->device);
+        return status;
+    }
+    *ret_device = &cuda->device;
+    return KVR_OK;
+}

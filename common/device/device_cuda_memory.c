@@ -1,0 +1,209 @@
+/* What an engine's memory becomes in this process. */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "device/device_cuda_state.h"
+
+/* A handle names a whole allocation, which knows its size. */
+static kvr_status open_ipc(const struct device_cuda *cuda, const struct kvr_device_import *import,
+                           struct cuda_memory *memory, struct kvr_error *error)
+{
+    CUipcMemHandle handle;
+    size_t bytes = 0;
+    kvr_status status;
+
+    static_assert(sizeof(handle) == sizeof(import->ipc), "CUDA's handle");
+    memcpy(&handle, import->ipc, sizeof(handle));
+    status = kvr_cuda_check(
+        cuda->cuda,
+        cuda->cuda->IpcOpenMemHandle(&memory->base, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
+        error,
+        "to open a CUDA IPC handle (is the engine on this GPU, and in "
+        "this IPC namespace?)");
+    if (status != KVR_OK)
+        return status;
+    memory->kind = KVR_DEVICE_IPC;
+    status = kvr_cuda_check(cuda->cuda, cuda->cuda->MemGetAddressRange(NULL, &bytes, memory->base),
+                            error, "to tell the size of what a CUDA IPC handle names");
+    if (status != KVR_OK)
+        return status;
+    if (import->offset > bytes || import->bytes > bytes - import->offset)
+        return kvr_error_set(error, KVR_INVALID, "device",
+                             "%llu bytes at offset %llu lie outside the allocation of %zu bytes",
+                             (unsigned long long)import->bytes, (unsigned long long)import->offset,
+                             bytes);
+    memory->address = memory->base + import->offset;
+    return KVR_OK;
+}
+
+static CUmemAllocationProp properties(const struct device_cuda *cuda)
+{
+    return (CUmemAllocationProp){
+        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = cuda->number},
+    };
+}
+
+static kvr_status map_vmm(const struct device_cuda *cuda, struct cuda_memory *memory,
+                          struct kvr_error *error)
+{
+    const struct kvr_cuda *driver = cuda->cuda;
+    CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = cuda->number},
+                              .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUdeviceptr address = 0;
+    kvr_status status =
+        kvr_cuda_check(driver, driver->MemAddressReserve(&address, memory->base_bytes, 0, 0, 0),
+                       error, "addresses for a VMM allocation");
+
+    if (status != KVR_OK)
+        return status;
+    status = kvr_cuda_check(driver,
+                            driver->MemMap(address, memory->base_bytes, 0, memory->allocation, 0),
+                            error, "to map a VMM allocation (is the region inside it?)");
+    if (status != KVR_OK) {
+        (void)driver->MemAddressFree(address, memory->base_bytes);
+        return status;
+    }
+    memory->base = address;
+    return kvr_cuda_check(driver, driver->MemSetAccess(address, memory->base_bytes, &access, 1),
+                          error, "access to a VMM allocation");
+}
+
+/* The descriptor does not tell its size: as much of it as the region reaches is mapped, which the
+ * driver refuses where there is less. */
+static kvr_status open_vmm(const struct device_cuda *cuda, const struct kvr_device_import *import,
+                           struct cuda_memory *memory, struct kvr_error *error)
+{
+    CUmemAllocationProp wanted = properties(cuda);
+    size_t grain = 0;
+    uint64_t end;
+    kvr_status status = kvr_cuda_check(
+        cuda->cuda,
+        cuda->cuda->MemGetAllocationGranularity(&grain, &wanted, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
+        error, "the granularity of VMM allocations");
+
+    if (status != KVR_OK)
+        return status;
+    if (__builtin_add_overflow(import->offset, import->bytes, &end) || end > UINT64_MAX - grain)
+        return kvr_error_set(error, KVR_INVALID, "device", "%llu bytes at offset %llu",
+                             (unsigned long long)import->bytes, (unsigned long long)import->offset);
+    memory->base_bytes = (end + grain - 1) / grain * grain;
+    status = kvr_cuda_check(
+        cuda->cuda,
+        cuda->cuda->MemImportFromShareableHandle(&memory->allocation, (void *)(uintptr_t)import->fd,
+                                                 CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+        error, "to import the descriptor of a VMM allocation");
+    if (status != KVR_OK)
+        return status;
+    memory->kind = KVR_DEVICE_VMM;
+    status = map_vmm(cuda, memory, error);
+    memory->address = memory->base + import->offset;
+    return status;
+}
+
+/* A dmabuf is for cards. What a card cannot take has to be copied, and for that its handle is
+ * needed too. Seeking to its end tells the size. */
+static kvr_status open_dmabuf(const struct kvr_device_import *import, struct cuda_memory *memory,
+                              struct kvr_error *error)
+{
+    struct statfs system;
+    off_t bytes = lseek(import->fd, 0, SEEK_END);
+
+    if (fstatfs(import->fd, &system) != 0 || system.f_type != DMA_BUF_MAGIC)
+        return kvr_error_set(error, KVR_INVALID, "device",
+                             "descriptor %d of a region is no dmabuf: make it with "
+                             "cuMemGetHandleForAddressRange",
+                             import->fd);
+    if (bytes < 0)
+        return kvr_error_system(error, "device", errno, "the size of a region's dmabuf descriptor");
+    if (import->offset > (uint64_t)bytes || import->bytes > (uint64_t)bytes - import->offset)
+        return kvr_error_set(error, KVR_INVALID, "device",
+                             "%llu bytes at offset %llu lie outside the dmabuf of %lld bytes",
+                             (unsigned long long)import->bytes, (unsigned long long)import->offset,
+                             (long long)bytes);
+    memory->dmabuf = fcntl(import->fd, F_DUPFD_CLOEXEC, 0);
+    if (memory->dmabuf < 0)
+        return kvr_error_system(error, "device", errno, "to keep a region's dmabuf descriptor");
+    memory->dmabuf_offset = import->offset;
+    return KVR_OK;
+}
+
+kvr_status cuda_memory_import(struct kvr_device *device, const struct kvr_device_import *import,
+                              struct kvr_device_memory **ret_memory, struct kvr_error *error)
+{
+    const struct device_cuda *cuda = (const struct device_cuda *)device;
+    struct cuda_memory *memory;
+    kvr_status status = cuda_enter(cuda, error);
+
+    if (status != KVR_OK)
+        return status;
+    if (import->bytes == 0 || import->offset % 256 != 0)
+        return kvr_error_set(error, KVR_INVALID, "device",
+                             "%llu bytes at offset %llu: there must be some, and the offset must "
+                             "be a multiple of 256",
+                             (unsigned long long)import->bytes, (unsigned long long)import->offset);
+    memory = calloc(1, sizeof(*memory));
+    if (memory == NULL)
+        return kvr_error_set(error, KVR_NO_MEMORY, "device", "no memory for a region");
+    memory->memory.bytes = import->bytes;
+    memory->kind = KVR_DEVICE_MAPPED; /* nothing to undo yet */
+    memory->dmabuf = -1;
+    memory->ordinal = device->ordinal;
+    if (import->kind == KVR_DEVICE_IPC)
+        status = open_ipc(cuda, import, memory, error);
+    else if (import->kind == KVR_DEVICE_VMM)
+        status = open_vmm(cuda, import, memory, error);
+    else if (import->kind == KVR_DEVICE_DMABUF)
+        status = open_dmabuf(import, memory, error);
+    else
+        status = kvr_error_set(error, KVR_UNSUPPORTED, "device",
+                               "a GPU imports device memory: dmabuf, CUDA IPC or VMM");
+    if (status != KVR_OK) {
+        cuda_memory_release(device, &memory->memory);
+        return status;
+    }
+    *ret_memory = &memory->memory;
+    return KVR_OK;
+}
+
+void cuda_memory_release(struct kvr_device *device, struct kvr_device_memory *head)
+{
+    const struct kvr_cuda *driver = ((struct device_cuda *)device)->cuda;
+    struct cuda_memory *memory = (struct cuda_memory *)head;
+
+    if (memory == NULL)
+        return;
+    (void)cuda_enter((struct device_cuda *)device, NULL);
+    if (memory->kind == KVR_DEVICE_IPC)
+        (void)driver->IpcCloseMemHandle(memory->base);
+    if (memory->kind == KVR_DEVICE_VMM) {
+        if (memory->base != 0) {
+            (void)driver->MemUnmap(memory->base, memory->base_bytes);
+            (void)driver->MemAddressFree(memory->base, memory->base_bytes);
+        }
+        (void)driver->MemRelease(memory->allocation);
+    }
+    if (memory->dmabuf >= 0)
+        close(memory->dmabuf);
+    free(memory);
+}
+
+struct kvr_device_hint cuda_memory_hint(const struct kvr_device_memory *head)
+{
+    const struct cuda_memory *memory = (const struct cuda_memory *)head;
+
+    return (struct kvr_device_hint){
+        .addressable = memory->address != 0,
+        .address = memory->address,
+        .dmabuf = memory->dmabuf,
+        .dmabuf_offset = memory->dmabuf_offset,
+        .ordinal = memory->ordinal,
+    };
+}

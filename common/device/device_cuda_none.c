@@ -1,0 +1,11 @@
+/* What device_cuda.h is where the build found no CUDA toolkit. */
+#include "device/device_cuda.h"
+
+kvr_status kvr_device_cuda_open(int32_t ordinal, kvr_cuda_copier copier,
+                                struct kvr_device **ret_device, struct kvr_error *error)
+{
+    (void)ordinal, (void)copier, (void)ret_device;
+    return kvr_error_set(error, KVR_UNSUPPORTED, "cuda",
+                         "this build has no CUDA part: build it where a CUDA toolkit of 12.0 or "
+                         "later is found");
+}

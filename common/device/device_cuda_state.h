@@ -1,0 +1,56 @@
+/* Between the files of device_cuda. */
+#ifndef KVR_DEVICE_DEVICE_CUDA_STATE_H
+#define KVR_DEVICE_DEVICE_CUDA_STATE_H
+
+#include "base/cuda_driver.h"
+#include "device/copy_kernel.h"
+#include "device/device_cuda.h"
+
+#define WAYS 2
+
+struct cuda_copy {
+    CUevent done;
+    uint64_t token;
+    struct cuda_copy *next;        /* of those under way in its direction, or of the free ones */
+    struct kvr_copy_piece *pieces; /* KVR_DEVICE_PIECES_MAX, pinned */
+    CUdeviceptr pieces_address;    /* as the GPU sees them */
+};
+
+struct device_cuda {
+    struct kvr_device device;
+    const struct kvr_cuda *cuda;
+    CUdevice number;
+    CUcontext context;
+    CUmodule module; /* NULL: pieces are copied by the driver */
+    CUfunction kernel;
+    CUstream streams[WAYS];
+    bool failed; /* an error that the context does not recover from: all copies fail */
+    struct cuda_copy copies[KVR_DEVICE_COPIES_MAX];
+    struct cuda_copy *free, *first[WAYS], *last[WAYS]; /* a stream ends copies in its order */
+    void *pieces;
+};
+
+struct cuda_memory {
+    struct kvr_device_memory memory;
+    kvr_device_kind kind;
+    CUdeviceptr address; /* of byte 0 of the region; 0: only a dmabuf */
+    CUdeviceptr base;    /* what was opened or mapped */
+    uint64_t base_bytes;
+    CUmemGenericAllocationHandle allocation; /* VMM */
+    int dmabuf;                              /* -1: none */
+    uint64_t dmabuf_offset;
+    int32_t ordinal;
+};
+
+/* device_cuda_memory.c */
+kvr_status cuda_memory_import(struct kvr_device *device, const struct kvr_device_import *import,
+                              struct kvr_device_memory **ret_memory, struct kvr_error *error);
+void cuda_memory_release(struct kvr_device *device, struct kvr_device_memory *memory);
+struct kvr_device_hint cuda_memory_hint(const struct kvr_device_memory *memory);
+/* device_cuda.c: the calls of this thread go to this device from here on. */
+kvr_status cuda_enter(const struct device_cuda *cuda, struct kvr_error *error);
+
+/* device_cuda_kernel.c: the fat binary, empty where nvcc was not found. */
+extern const unsigned char kvr_copy_kernel_image[], kvr_copy_kernel_image_end[];
+
+#endif
