@@ -71,14 +71,17 @@ static void on_group_events(uv_async_t *handle)
 {
     struct kvr_agent *agent = handle->data;
     struct kvr_group_message message;
+    struct kvr_error refused;
 
     while (kvr_group_event(agent->group, &message)) {
         if (agent->machine.page_kind != 0 && message.kind == agent->machine.page_set_kind)
             agent_page_set(agent, &message);
         else
             agent->machine.group(agent->machine.self, kvr_clock_now(), &message);
-        if (message.kind == KVR_GROUP_RECYCLED)
-            agent_tell_rail(agent, message.index, message.status);
+        if (message.kind == KVR_GROUP_RECYCLED) {
+            kvr_group_refused(agent->group, message.index, &refused);
+            agent_tell_rail(agent, message.index, message.status, refused.detail);
+        }
     }
 }
 

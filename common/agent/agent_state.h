@@ -102,8 +102,8 @@ uint32_t agent_rails_now(void *self, struct kvr_rail_address ret_rails[KVR_RAILS
 void agent_tell_peer_up(struct kvr_agent *agent, const char *name);
 void agent_tell_peer_down(struct kvr_agent *agent, const struct kvr_peer_info *peer,
                           kvr_status status, const char *detail);
-/* It was recycled: with this status no endpoint could be opened, or KVR_OK. */
-void agent_tell_rail(struct kvr_agent *agent, uint32_t rail, kvr_status status);
+/* It was recycled: with this status no endpoint could be opened, and why; or KVR_OK. */
+void agent_tell_rail(struct kvr_agent *agent, uint32_t rail, kvr_status status, const char *why);
 /* agent_loans.c */
 kvr_status agent_loans_open(struct kvr_agent *agent, struct kvr_error *error);
 void agent_loans_close(struct kvr_agent *agent); /* the group thread has ended */

@@ -1,8 +1,10 @@
 /* What every engine of an agent is told beside its requests: other agents and cards that come and
  * go. */
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "agent/agent_state.h"
+#include "base/log.h"
 
 static void tell_engines(struct kvr_agent *agent, struct kvr_notice *notice, const char *name)
 {
@@ -28,7 +30,7 @@ void agent_tell_peer_down(struct kvr_agent *agent, const struct kvr_peer_info *p
     tell_engines(agent, &notice, peer->agent);
 }
 
-void agent_tell_rail(struct kvr_agent *agent, uint32_t rail, kvr_status status)
+void agent_tell_rail(struct kvr_agent *agent, uint32_t rail, kvr_status status, const char *why)
 {
     const struct kvr_rail_facts *facts = agent->fabric.ops->rail_facts(agent->rails[rail]);
     const char *name = facts->source[0] != '\0' ? facts->source : facts->name;
@@ -39,9 +41,11 @@ void agent_tell_rail(struct kvr_agent *agent, uint32_t rail, kvr_status status)
     agent->rail_down[rail] = status != KVR_OK;
     if (status != KVR_OK) {
         notice.kind = KVR_NOTICE_RAIL_DOWN;
-        snprintf(notice.detail, sizeof(notice.detail),
-                 "no endpoint can be opened on card %s: %s; it is tried again every second", name,
-                 kvr_status_text(status));
+        snprintf(notice.detail, sizeof(notice.detail), "%s", why);
+        kvr_log_warning("rail %" PRIu32 ", %s, is down: %s; it is tried again every second", rail,
+                        name, why);
+    } else {
+        kvr_log_info("rail %" PRIu32 ", %s, is up again", rail, name);
     }
     tell_engines(agent, &notice, name);
 }

@@ -80,8 +80,10 @@ static void rail_close(struct kvr_rail *rail)
         return;
     if (rail->facts.same_host_only)
         ofi_shm_drop_names();
-    if (rail->domain != NULL)
+    if (rail->domain != NULL) {
+        ofi_memory_count_rail(rail, false);
         fi_close(&rail->domain->fid);
+    }
     if (rail->fabric != NULL)
         fi_close(&rail->fabric->fid);
     if (rail->info != NULL)
@@ -103,6 +105,7 @@ static kvr_status open_domain(struct kvr_rail *rail, struct kvr_error *error)
     code = fi_domain(rail->fabric, rail->info, &rail->domain, NULL);
     if (code != 0)
         return ofi_error(error, KVR_SYSTEM, code, "fi_domain", rail, "");
+    ofi_memory_count_rail(rail, true);
     rail->facts.has_wait_fd = try_wait_fd(rail);
     rail->facts.pins_writable = ofi_memory_pins_writable(rail);
     return KVR_OK;

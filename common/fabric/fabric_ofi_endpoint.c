@@ -194,8 +194,10 @@ kvr_status ofi_endpoint_open(struct kvr_rail *rail, struct kvr_endpoint **ret_en
 {
     struct kvr_endpoint *used[PORT_TRIES] = {NULL};
     unsigned used_count = 0;
-    kvr_status status;
+    kvr_status status = ofi_memory_room(rail, error);
 
+    if (status != KVR_OK)
+        return status;
     /* One with a used address is kept open meanwhile, so that the next gets another. */
     for (;;) {
         struct kvr_endpoint *endpoint = NULL;

@@ -17,7 +17,9 @@
 /* In the order of preference within one spelling. `tcp` is the native RDM provider, which libfabric
  * 1.17 calls net and 2.x calls tcp; 1.17's own tcp has RDM only below ofi_rxm, and so another name;
  * its fi_trywait does nothing before 1.19, so that a queue's descriptor stays readable for ever.
- * EFA turns a write with an immediate and more than one piece into sends (its source says so). */
+ * EFA turns a write with an immediate and more than one piece into sends (its source says so).
+ * ofi_rxm has two pools of 1024 buffers an endpoint, of 16 KiB unless told otherwise, and fills
+ * them again with every eighth connection; both sides of a connection must have the same size. */
 static const struct ofi_provider_facts provider_facts[] = {
     {.spelling = "tcp",
      .prov_name = "tcp",
@@ -36,7 +38,13 @@ static const struct ofi_provider_facts provider_facts[] = {
      .same_host_only = true,
      .target_copies = true,
      .peers_stay = true},
-    {.spelling = "verbs", .prov_name = "verbs;ofi_rxm", .by_address = true},
+    {.spelling = "verbs",
+     .prov_name = "verbs;ofi_rxm",
+     .by_address = true,
+     .environment = "FI_OFI_RXM_BUFFER_SIZE",
+     .environment_value = "256",
+     .own_buffers = 2 * 1024,
+     .own_buffer_extra = 512},
     {.spelling = "efa",
      .prov_name = "efa",
      .fabric_name = "efa",
@@ -113,11 +121,29 @@ static int getinfo_keeping_signals(const char *source, const struct fi_info *hin
 
 /* A cache of registrations between us and the card (verbs has one) opens all that it holds to reads
  * and writes from remote, even pages that we may only read, and holds it, under a key that goes on
- * working, after it was released. Ours are made once and kept: there is nothing to gain. libfabric
- * reads this once, at its first look-up. */
+ * working, after it was released. Ours are made once and kept: there is nothing to gain. */
 static void refuse_registration_cache(void)
 {
     setenv("FI_MR_CACHE_MAX_COUNT", "0", 0);
+}
+
+/* libfabric reads its environment once, at its first look-up, whichever provider that is for. */
+static void prepare_environment(void)
+{
+    refuse_registration_cache();
+    for (size_t i = 0; i < PROVIDERS; i++) {
+        if (provider_facts[i].environment != NULL)
+            setenv(provider_facts[i].environment, provider_facts[i].environment_value, 0);
+    }
+}
+
+uint64_t ofi_own_buffer_bytes(const struct ofi_provider_facts *provider)
+{
+    const char *value = provider->own_buffers > 0 ? getenv(provider->environment) : NULL;
+
+    return value != NULL
+               ? provider->own_buffers * (strtoull(value, NULL, 10) + provider->own_buffer_extra)
+               : 0;
 }
 
 /* Link-local addresses reach nobody without a scope that the other side does not know. */
@@ -155,7 +181,7 @@ kvr_status ofi_getinfo(const char *spelling, const char *source, struct fi_info 
     bool known = false;
     int code = -FI_ENODATA;
 
-    refuse_registration_cache();
+    prepare_environment();
     for (size_t i = 0; i < PROVIDERS; i++) {
         const struct ofi_provider_facts *provider = &provider_facts[i];
         struct fi_info *hints, *list = NULL;
@@ -163,8 +189,6 @@ kvr_status ofi_getinfo(const char *spelling, const char *source, struct fi_info 
         if (strcmp(provider->spelling, spelling) != 0)
             continue;
         known = true;
-        if (provider->environment != NULL)
-            setenv(provider->environment, provider->environment_value, 0);
         hints = make_hints(provider);
         if (hints == NULL)
             return kvr_error_set(error, KVR_NO_MEMORY, "fabric", "no memory for a look-up");

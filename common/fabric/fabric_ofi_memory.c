@@ -2,6 +2,7 @@
 #include "fabric/fabric_ofi_state.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -12,6 +13,12 @@
 #include "base/rng.h"
 
 #define KEY_TRIES 16
+
+/* What one endpoint on each open rail needs of locked memory for itself. A layered provider pins
+ * its buffers when a connection is made, and where it cannot it answers EAGAIN for ever: so room
+ * for them is proven here, before an endpoint is opened and after a region was registered. That
+ * room remains free once the first endpoints have theirs, for their successors. */
+static _Atomic uint64_t own_buffer_bytes;
 
 /* libfabric's tcp looks into its table of registrations whenever it makes progress, and takes the
  * wrong lock for it or none (its issue 9148): a helper thread that registers or releases would bend
@@ -41,7 +48,7 @@ static uint64_t random_key(const struct fi_info *info)
 /* The usual reason is the limit of locked memory, which counts a region anew on every rail: also a
  * region far below it may be too much. The sentence then says what to do. */
 static kvr_status refuse(struct kvr_error *error, int code, const struct kvr_rail *rail,
-                         uint64_t bytes)
+                         const char *what, uint64_t bytes)
 {
     struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
 
@@ -49,47 +56,121 @@ static kvr_status refuse(struct kvr_error *error, int code, const struct kvr_rai
     if ((code == -FI_ENOMEM || code == -FI_EPERM) && limit.rlim_cur != RLIM_INFINITY)
         (void)kvr_error_set(
             error, KVR_SYSTEM, "fabric",
-            "rail %s cannot register %llu bytes: the limit of locked memory is %llu bytes, and "
-            "counts every region on every rail; raise it (ulimit -l unlimited, "
+            "rail %s cannot %s %llu bytes: the limit of locked memory is %llu bytes, and counts "
+            "every region on every rail; raise it (ulimit -l unlimited, "
             "LimitMEMLOCK=infinity)",
-            rail->facts.name, (unsigned long long)bytes, (unsigned long long)limit.rlim_cur);
+            rail->facts.name, what, (unsigned long long)bytes, (unsigned long long)limit.rlim_cur);
     else
-        (void)kvr_error_set(error, KVR_SYSTEM, "fabric", "rail %s cannot register %llu bytes: %s",
-                            rail->facts.name, (unsigned long long)bytes, fi_strerror(-code));
+        (void)kvr_error_set(error, KVR_SYSTEM, "fabric", "rail %s cannot %s %llu bytes: %s",
+                            rail->facts.name, what, (unsigned long long)bytes, fi_strerror(-code));
     if (error != NULL)
         error->provider_code = code;
     return KVR_SYSTEM;
+}
+
+/* Returns libfabric's code. */
+static int register_span(struct kvr_rail *rail, const struct kvr_memory_span *span,
+                         struct fid_mr **ret_mr)
+{
+    struct iovec iov = {.iov_base = span->base, .iov_len = span->bytes};
+    struct fi_mr_attr attr = {
+        .mr_iov = &iov,
+        .iov_count = 1,
+        .access = (span->local ? FI_WRITE : 0) | (span->remote ? FI_REMOTE_WRITE : 0),
+    };
+    bool chosen = (rail->info->domain_attr->mr_mode & FI_MR_PROV_KEY) == 0;
+    int code = -FI_ENOKEY;
+
+    for (int i = 0; i < KEY_TRIES && code == -FI_ENOKEY; i++) {
+        attr.requested_key = chosen ? random_key(rail->info) : 0;
+        ofi_lock(rail);
+        code = fi_mr_regattr(rail->domain, &attr, 0, ret_mr);
+        ofi_unlock(rail);
+    }
+    return code;
+}
+
+static void release_mr(struct kvr_rail *rail, struct fid_mr *mr)
+{
+    ofi_lock(rail);
+    fi_close(&mr->fid);
+    ofi_unlock(rail);
+}
+
+void ofi_memory_count_rail(const struct kvr_rail *rail, bool opened)
+{
+    uint64_t bytes = ofi_own_buffer_bytes(rail->provider);
+
+    if (opened)
+        atomic_fetch_add(&own_buffer_bytes, bytes);
+    else
+        atomic_fetch_sub(&own_buffer_bytes, bytes);
+}
+
+static int try_bytes(struct kvr_rail *rail, uint64_t bytes)
+{
+    struct kvr_memory_span span = {.bytes = bytes, .local = true, .remote = true, .fd = -1};
+    struct fid_mr *mr;
+    int code;
+
+    span.base = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (span.base == MAP_FAILED)
+        return -FI_ENOMEM;
+    code = register_span(rail, &span, &mr);
+    if (code == 0)
+        release_mr(rail, mr);
+    munmap(span.base, bytes);
+    return code;
+}
+
+/* A process without a limit has none to run into. */
+static int try_own_buffers(struct kvr_rail *rail, uint64_t *ret_bytes)
+{
+    struct rlimit limit;
+
+    *ret_bytes = atomic_load(&own_buffer_bytes);
+    if (*ret_bytes == 0 ||
+        (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY))
+        return 0;
+    return try_bytes(rail, *ret_bytes);
+}
+
+kvr_status ofi_memory_room(struct kvr_rail *rail, struct kvr_error *error)
+{
+    uint64_t bytes;
+    int code = try_own_buffers(rail, &bytes);
+
+    return code == 0
+               ? KVR_OK
+               : refuse(error, code, rail, "pin its own and the other rails' buffers of", bytes);
 }
 
 kvr_status ofi_memory_register(struct kvr_rail *rail, const struct kvr_memory_span *span,
                                struct kvr_memory **ret_memory, struct kvr_error *error)
 {
     struct kvr_memory *memory = calloc(1, sizeof(*memory));
-    struct iovec iov = {.iov_base = span->base, .iov_len = span->bytes};
-    uint64_t mr_mode = (uint64_t)rail->info->domain_attr->mr_mode;
-    struct fi_mr_attr attr = {
-        .mr_iov = &iov,
-        .iov_count = 1,
-        .access = (span->local ? FI_WRITE : 0) | (span->remote ? FI_REMOTE_WRITE : 0),
-    };
-    int code = -FI_ENOKEY;
+    uint64_t own_bytes;
+    int code;
 
     if (memory == NULL)
         return kvr_error_set(error, KVR_NO_MEMORY, "fabric", "no memory for a registration");
-    for (int i = 0; i < KEY_TRIES && code == -FI_ENOKEY; i++) {
-        attr.requested_key = (mr_mode & FI_MR_PROV_KEY) != 0 ? 0 : random_key(rail->info);
-        ofi_lock(rail);
-        code = fi_mr_regattr(rail->domain, &attr, 0, &memory->mr);
-        ofi_unlock(rail);
+    code = register_span(rail, span, &memory->mr);
+    if (code == 0) {
+        code = try_own_buffers(rail, &own_bytes);
+        if (code != 0)
+            release_mr(rail, memory->mr);
     }
     if (code != 0) {
         free(memory);
-        return refuse(error, code, rail, span->bytes);
+        return refuse(error, code, rail, "register", span->bytes);
     }
     memory->rail = rail;
     memory->descriptor = fi_mr_desc(memory->mr);
     memory->key.key = fi_mr_key(memory->mr);
-    memory->key.base = (mr_mode & FI_MR_VIRT_ADDR) != 0 ? (uint64_t)(uintptr_t)span->base : 0;
+    memory->key.base = (rail->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR) != 0
+                           ? (uint64_t)(uintptr_t)span->base
+                           : 0;
     *ret_memory = memory;
     return KVR_OK;
 }
@@ -100,8 +181,8 @@ bool ofi_memory_pins_writable(struct kvr_rail *rail)
 {
     size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
     int fd = memfd_create("kvrail-try", MFD_CLOEXEC);
-    struct kvr_memory *memory = NULL;
-    struct kvr_error error = {0};
+    struct fid_mr *mr;
+    int code;
     struct kvr_memory_span span;
     void *page = MAP_FAILED;
 
@@ -112,19 +193,18 @@ bool ofi_memory_pins_writable(struct kvr_rail *rail)
     if (page == MAP_FAILED)
         return false; /* then a region tells why */
     span = (struct kvr_memory_span){.base = page, .bytes = bytes, .local = true, .fd = -1};
-    (void)ofi_memory_register(rail, &span, &memory, &error);
-    ofi_memory_release(memory);
+    code = register_span(rail, &span, &mr);
+    if (code == 0)
+        release_mr(rail, mr);
     munmap(page, bytes);
-    return error.provider_code == -EFAULT;
+    return code == -EFAULT;
 }
 
 void ofi_memory_release(struct kvr_memory *memory)
 {
     if (memory == NULL)
         return;
-    ofi_lock(memory->rail);
-    fi_close(&memory->mr->fid);
-    ofi_unlock(memory->rail);
+    release_mr(memory->rail, memory->mr);
     free(memory);
 }
 

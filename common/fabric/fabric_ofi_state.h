@@ -30,6 +30,10 @@ struct ofi_provider_facts {
     bool peers_stay; /* who takes the place of a removed peer inherits what was agreed with it: its
                         writes name another process at the target. So no place is given up */
     const char *environment, *environment_value; /* set unless the user has set it */
+    /* Buffers that each endpoint pins for messages, which we never send: how many, and how much
+     * each is larger than the value of `environment`. 0: it has none, or says when it cannot have
+     * them */
+    uint32_t own_buffers, own_buffer_extra;
 };
 
 struct kvr_rail {
@@ -83,6 +87,7 @@ const struct ofi_provider_facts *ofi_provider_list(unsigned *ret_count);
 kvr_status ofi_getinfo(const char *spelling, const char *source, struct fi_info **ret_list,
                        struct kvr_error *error);
 const struct ofi_provider_facts *ofi_provider_of(const char *spelling, const struct fi_info *info);
+uint64_t ofi_own_buffer_bytes(const struct ofi_provider_facts *provider); /* of one endpoint */
 bool ofi_name_is_address(const char *name);
 void ofi_facts(const struct ofi_provider_facts *provider, const struct fi_info *info,
                struct kvr_rail_facts *ret_facts);
@@ -120,6 +125,9 @@ void ofi_shm_mark_ended(const struct ofi_shm_watch *own_watch);
 /* fabric_ofi_memory.c */
 void ofi_lock(struct kvr_rail *rail);
 void ofi_unlock(struct kvr_rail *rail);
+void ofi_memory_count_rail(const struct kvr_rail *rail, bool opened); /* else closed */
+/* Tries whether an endpoint can be given what it pins for itself. */
+kvr_status ofi_memory_room(struct kvr_rail *rail, struct kvr_error *error);
 kvr_status ofi_memory_register(struct kvr_rail *rail, const struct kvr_memory_span *span,
                                struct kvr_memory **ret_memory, struct kvr_error *error);
 void ofi_memory_release(struct kvr_memory *memory);

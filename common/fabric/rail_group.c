@@ -270,6 +270,15 @@ struct kvr_rail_address kvr_group_address(const struct kvr_group *group, uint32_
     return address;
 }
 
+void kvr_group_refused(const struct kvr_group *group, uint32_t rail, struct kvr_error *ret_error)
+{
+    pthread_mutex_t *lock = (pthread_mutex_t *)&group->address_lock;
+
+    pthread_mutex_lock(lock);
+    *ret_error = group->rails[rail].refused;
+    pthread_mutex_unlock(lock);
+}
+
 struct kvr_rail_counters kvr_group_counters(const struct kvr_group *group, uint32_t rail)
 {
     const struct group_counters *counters = &group->rails[rail].counters;

@@ -53,9 +53,8 @@ enum kvr_group_kind {
     KVR_GROUP_PEER_RAIL_SET,
     KVR_GROUP_PEER_DROPPED,
     KVR_GROUP_RECYCLED,    /* index: rail; a: the epoch that ended; b: the new epoch; its address is
-                              read    with kvr_group_address. status not OK: no successor could be
-                              opened
-                            */
+                              read with kvr_group_address. status not OK: no successor could be
+                              opened, and kvr_group_refused says why */
     KVR_GROUP_PAIR_BROKEN, /* index: peer; a: our rail; b: the peer's rail; c: epoch there; status
                             */
     KVR_GROUP_RAIL_ERROR, /* index: rail of ours; a: its epoch; status: its queue had an error entry
@@ -187,6 +186,8 @@ bool kvr_group_command(struct kvr_group *group, const struct kvr_group_message *
 bool kvr_group_event(struct kvr_group *group, struct kvr_group_message *ret_message);
 /* Any thread: the address and epoch of our rail now (epochs count from 1). */
 struct kvr_rail_address kvr_group_address(const struct kvr_group *group, uint32_t rail);
+/* Any thread: why the rail's last recycling that left it without an endpoint could open none. */
+void kvr_group_refused(const struct kvr_group *group, uint32_t rail, struct kvr_error *ret_error);
 
 /* Any thread: counters of one rail, each growing only. */
 struct kvr_rail_counters {

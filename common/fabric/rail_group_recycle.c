@@ -26,13 +26,18 @@ void group_recycle(struct kvr_group *group, uint32_t rail_index)
     struct kvr_endpoint *old = rail->endpoint, *successor = NULL;
     uint32_t ended = rail->address.epoch;
     struct kvr_group_message answer = {.kind = KVR_GROUP_RECYCLED, .index = rail_index, .a = ended};
+    struct kvr_error refused = {0};
 
     /* The successor first, so that its address cannot be the old one's. Without a successor the old
      * one still ends: fencing must not depend on luck. The rail then is without an endpoint until
      * it is recycled again. */
-    answer.status = group->ops->endpoint_open(rail->rail, &successor, NULL);
-    if (answer.status != KVR_OK)
+    answer.status = group->ops->endpoint_open(rail->rail, &successor, &refused);
+    if (answer.status != KVR_OK) {
         successor = NULL;
+        pthread_mutex_lock(&group->address_lock);
+        rail->refused = refused;
+        pthread_mutex_unlock(&group->address_lock);
+    }
     group_links_forget_endpoint(group, rail_index);
     if (old != NULL) {
         if (!KVR_MUTANT(closed_before_it_stops))

@@ -27,7 +27,8 @@ static inline void group_count(_Atomic uint64_t *counter, uint64_t more)
 struct group_rail {
     struct kvr_rail *rail;
     struct kvr_endpoint *endpoint;   /* NULL: no successor could be opened */
-    struct kvr_rail_address address; /* written under group->address_lock */
+    struct kvr_rail_address address; /* written under group->address_lock, as the next */
+    struct kvr_error refused;        /* why no successor could be opened */
     struct kvr_write_facts limits;
     uint32_t writes_max;
     uint32_t writes; /* accepted and not yet settled */

@@ -107,6 +107,7 @@ static void group_ends_an_epoch_without_a_successor(void **state)
     struct bench bench;
     struct kvr_pair pair;
     struct kvr_group_message message;
+    struct kvr_error refused;
 
     (void)state;
     bench_open(&bench, 1, 0, 64);
@@ -120,6 +121,8 @@ static void group_ends_an_epoch_without_a_successor(void **state)
     assert_true(event(&bench, &message));
     assert_int_equal(message.kind, KVR_GROUP_RECYCLED);
     assert_int_equal(message.status, KVR_SYSTEM);
+    kvr_group_refused(bench.group, 0, &refused);
+    assert_string_equal(refused.detail, "no endpoint");
     assert_int_equal(kvr_group_address(bench.group, 0).bytes, 0);
     assert_int_equal(post(&bench, 0, &pair), KVR_NO_RAIL);
     kvr_group_step(bench.group, 2);

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Goal: an engine's region that cannot be pinned is refused in a sentence that names the limit, the
-# size asked and the remedy; and a smaller one is taken by the same agent. Method: agents that may lock
-# 96 MiB, and lack the capability that lifts the limit.
+# Goal: what cannot be pinned is refused in a sentence that names the limit, the size asked and the
+# remedy, wherever it is found out: an engine's region, the buffers that libfabric pins for itself when
+# an agent starts, and the same for the next epoch of a rail. What fits is taken by the same agent.
+# Method: agents that lack the capability that lifts the limit, with limits that stop each of the three.
 set -eu
 . "$KVRAIL_ROOT_DIR/tests/verbs/agents.sh"
-ulimit -l $((96 << 10))
 mkdir -p "$work/bin"
 for program in prefill-agent decode-agent kvrail-scheduler; do
     printf '#!/bin/sh\nexec setpriv --bounding-set -ipc_lock --inh-caps -ipc_lock "%s" "$@"\n' \
@@ -13,22 +13,57 @@ for program in prefill-agent decode-agent kvrail-scheduler; do
 done
 ln -s "$bin/kvrail" "$work/bin/kvrail"
 bin=$work/bin
+remedy='raise it (ulimit -l unlimited, LimitMEMLOCK=infinity)'
+
+# At start: 96 KiB are fewer than any endpoint's own buffers.
+status=0
+(ulimit -l 96 && exec timeout $((20 * patience)) "$bin/decode-agent" --name small --provider verbs \
+    --rail "$(rail_address 5)" --engine-socket "$work/small.sock" --state-dir "$work/small") >"$work/small.log" 2>&1 || status=$?
+[ "$status" != 0 ] && [ "$status" != 124 ] || fail "an agent started that may lock 96 KiB"
+grep -q "buffers of [0-9]* bytes: the limit of locked memory is 98304 bytes, .*$remedy" "$work/small.log" ||
+    fail "$(tail -n 3 "$work/small.log")"
+
+# A region. 48 MiB held no byte and no word, when libfabric's own buffers took 32 MiB of each rail.
+ulimit -l $((48 << 10))
 agents_with "1 2" "5 6"
-write_trace 5
+write_trace 60
 
 # refused BYTES: a pool of so many, by either agent.
 refused() {
     rm -f "$work/replay.log"
     replay_status=0
     replay_trace 5 --pool-bytes "$1" || replay_status=$?
-    [ "$replay_status" != 0 ] || fail "$1 bytes were registered on two rails where 96 MiB may be locked"
-    in_log "cannot register $1 bytes: the limit of locked memory is 100663296 bytes"
+    [ "$replay_status" != 0 ] || fail "$1 bytes were registered on two rails where 48 MiB may be locked"
+    in_log "cannot register $1 bytes: the limit of locked memory is 50331648 bytes"
     in_log 'LimitMEMLOCK=infinity'
-    grep -q 'region refused: .* the limit of locked memory is 100663296 bytes' \
+    grep -q 'region refused: .* the limit of locked memory is 50331648 bytes' \
         "$work/prefill.log" "$work/decode.log" || fail "no agent's log says why"
 }
 
-refused $((128 << 20)) # more than the limit
-refused $((64 << 20)) # more than the limit, counted on both rails
+refused $((64 << 20)) # more than the limit
+refused $((32 << 20)) # more than the limit, counted on both rails
+refused $((23 << 20)) # two rails' own buffers, of 1.5 MiB each, would not fit beside it
 replay_trace 5 --pool-bytes 8M || fail "with a pool that fits, the replay ended in $?"
 expect_good 5
+
+# Later: the agent's limit is lowered while it runs, and a rail's next epoch has nothing left to pin.
+rm -f "$work/replay.log"
+replay_in_background --trace "$trace" --format azure --requests 60 --pool-bytes 8M --progress
+await_progress
+prlimit --pid "$decode_pid" --memlock=98304:50331648
+rail_cut 6
+await_words() {
+    tries=0
+    until grep -q "$1" "$work/decode.log"; do
+        tries=$((tries + 1))
+        [ $tries -le $((20 * patience)) ] || fail "the decode-agent never says: $1"
+        sleep 0.5
+    done
+}
+await_words "rail 1, $(rail_address 6), is down: .*the limit of locked memory is 98304 bytes, .*$remedy"
+rail_heal 6
+prlimit --pid "$decode_pid" --memlock=50331648:50331648
+await_words "rail 1, $(rail_address 6), is up again"
+finish_replay
+[ "$replay_status" = 0 ] || fail "with a rail that was refused its buffers, the replay ended in $replay_status"
+expect_good 60
