@@ -1,0 +1,96 @@
+#include "tests/support/small_engine.h"
+
+#include <poll.h>
+#include <stdio.h>
+
+#define WAIT_MS 20000
+
+static int failed(const char *what, const struct kvrail_error *error)
+{
+    printf("%s: %s\n", what, error->detail);
+    return 1;
+}
+
+int engine_attach(struct engine *engine, const char *socket, uint8_t number,
+                  const struct engine_shape *shape)
+{
+    struct kvrail_identity me = {.name = number == 1 ? "small-source" : "small-target",
+                                 .engine = {number},
+                                 .tp_size = 1,
+                                 .pp_size = 1,
+                                 .generation = shape->generation,
+                                 .model = shape->model,
+                                 .dtype = "bfloat16",
+                                 .layers_total = shape->layers,
+                                 .kv_heads_total = 2,
+                                 .head_dim = 64};
+    struct kvrail_error error;
+    uint32_t id;
+
+    engine->region = (struct kvrail_region){.name = "kv",
+                                            .device = -1,
+                                            .layer_count = shape->layers,
+                                            .part_count = 2,
+                                            .parts = {KVRAIL_PART_K, KVRAIL_PART_V},
+                                            .head_count = 2,
+                                            .page_tokens = shape->page_tokens,
+                                            .page_count = shape->pages,
+                                            .head_bytes = 128};
+    kvrail_region_dense(&engine->region);
+    if (kvrail_memory_create("kv", engine->region.bytes, &engine->memory, &error) != KVRAIL_OK)
+        return failed("memory", &error);
+    engine->region.fd = engine->memory.fd;
+    if (kvrail_open(socket, &me, 5000, &engine->agent, &error) != KVRAIL_OK)
+        return failed("open", &error);
+    if (kvrail_region_add(engine->agent, &engine->region, 10000, &id) != KVRAIL_OK)
+        return failed("region", kvrail_last_error(engine->agent));
+    return 0;
+}
+
+int engine_publish(struct engine *engine, const char *request, const uint32_t *pages,
+                   uint32_t page_count)
+{
+    uint64_t tokens = (uint64_t)page_count * engine->region.page_tokens;
+    struct kvrail_source_options publish = {.request = request, .tokens = tokens};
+
+    if (kvrail_source_open(engine->agent, &publish, &engine->handle) != KVRAIL_OK ||
+        kvrail_source_pages(engine->agent, engine->handle, 0, pages, page_count) != KVRAIL_OK ||
+        kvrail_source_watch(engine->agent, engine->handle, 0, 0, 0, tokens) != KVRAIL_OK)
+        return failed("publish", kvrail_last_error(engine->agent));
+    return 0;
+}
+
+int engine_fetch(struct engine *engine, const struct kvrail_target_options *options,
+                 const uint32_t *pages, uint32_t page_count)
+{
+    if (kvrail_target_open(engine->agent, options, &engine->handle) != KVRAIL_OK ||
+        kvrail_target_pages(engine->agent, engine->handle, 0, pages, page_count) != KVRAIL_OK)
+        return failed("fetch", kvrail_last_error(engine->agent));
+    return 0;
+}
+
+bool engine_take(struct engine *engine, const char *who, struct kvrail_event *event)
+{
+    struct pollfd readable = {.fd = kvrail_event_fd(engine->agent), .events = POLLIN};
+    int got = kvrail_poll(engine->agent, event, 1);
+
+    if (got <= 0) {
+        *event = (struct kvrail_event){0};
+        return got == 0 && poll(&readable, 1, WAIT_MS) > 0;
+    }
+    if (event->kind == KVRAIL_EVENT_LAYER_IN)
+        engine->layers_in += event->layer_count;
+    if (event->terminal && event->handle == engine->handle) {
+        engine->ended = true;
+        engine->done = event->kind == KVRAIL_EVENT_DONE;
+        printf("%s %s %s: %s\n", who, kvrail_event_name(event->kind), event->status_name,
+               event->detail);
+    }
+    return true;
+}
+
+char *engine_page(const struct engine *engine, unsigned layer, uint32_t page)
+{
+    return (char *)engine->memory.address + layer * engine->region.layer_stride +
+           page * engine->region.page_stride;
+}
