@@ -49,7 +49,7 @@ int main(int argc, char **argv)
     if (open_both(&source, &target, argv, argc == 6) != 0)
         return 1;
     for (unsigned layer = 0; layer < LAYERS && !target.ended; layer++) {
-        memset(source.memory.address, (int)layer + 1, source.region.bytes);
+        memset(engine_page(&source, layer, 0), (int)layer + 1, source.region.layer_stride);
         kvrail_ready(source.agent, 0, layer + 1);
         while (target.layers_in == layer && !target.ended)
             if (!engine_take(&target, "target", &event))
