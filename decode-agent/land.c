@@ -422,10 +422,16 @@ static bool land_expecting(void *self)
     return ((const struct land *)self)->open_count > 0;
 }
 
+static void land_opened(void *self, struct kvr_group *group)
+{
+    ((struct land *)self)->group = group;
+}
+
 struct kvr_group_user land_user(struct land *land)
 {
     return (struct kvr_group_user){
         .self = land,
+        .opened = land_opened,
         .command = land_command,
         .written = land_written,
         .arrived = land_arrived,

@@ -109,7 +109,7 @@ struct landing {
 };
 
 struct land {
-    struct kvr_group *group; /* set after kvr_group_open */
+    struct kvr_group *group;
     struct landing *landings[KVR_TRANSFERS_MAX];
     uint32_t open_count;
     struct landing *verify_first, *verify_last; /* to be verified, in this order */

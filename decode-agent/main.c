@@ -1,5 +1,7 @@
 /* decode-agent: fetches what the decode engines of this host ask for, and says when it may be used.
  * Only wiring. */
+#include <stdlib.h>
+
 #include "agent/agent.h"
 #include "base/options.h"
 #include "base/rng.h"
@@ -29,12 +31,12 @@ static const struct kvr_option own_options[] = {
 /* All shared rows but the last, --listen: a decode-agent dials. */
 #define SHARED_COUNT (KVR_AGENT_OPTION_COUNT - 1)
 
-static struct land land;
+static struct land *lands[KVR_RAIL_GROUPS_MAX];
 static struct inbound inbound;
 
 static kvr_status machine_init(void *self, const struct kvr_agent_config *config,
                                const struct kvr_ports *ports, struct kvr_buddy *memory,
-                               struct kvr_group *group, uint32_t rail_count,
+                               const struct kvr_rail_groups *groups,
                                const struct kvr_write_limits *limits)
 {
     struct inbound_options options = {
@@ -42,14 +44,23 @@ static kvr_status machine_init(void *self, const struct kvr_agent_config *config
         .quiet_ns = kvr_agent_time(config, config->quiet),
         .deadline_default_ns = kvr_agent_time(config, config->deadline),
         .slot_count = (uint32_t)config->slots,
-        .rail_count = rail_count,
+        .rail_count = groups->first[groups->count],
+        .groups = *groups,
         .nonce_seed = kvr_random_u64(),
         .limits = *limits,
         .digest = kvr_agent_digest(config),
     };
 
-    land.group = group;
     return inbound_init(self, &options, ports, memory);
+}
+
+static kvr_status group_open(uint32_t group, struct kvr_group_user *ret_user)
+{
+    lands[group] = calloc(1, sizeof(*lands[group]));
+    if (lands[group] == NULL)
+        return KVR_NO_MEMORY;
+    *ret_user = land_user(lands[group]);
+    return KVR_OK;
 }
 
 static bool serves(kvr_request_kind kind)
@@ -134,13 +145,20 @@ static void why(const void *self, uint32_t engine, uint64_t handle, char *json, 
 static void counters(const void *self, uint64_t values[])
 {
     values[KVR_COUNTER_DIGEST_MISMATCHES] = ((const struct inbound *)self)->digest_mismatches;
-    values[KVR_COUNTER_STALE_WRITES] = atomic_load_explicit(&land.stale, memory_order_relaxed);
+    values[KVR_COUNTER_STALE_WRITES] = 0;
+    for (uint32_t i = 0; i < KVR_RAIL_GROUPS_MAX && lands[i] != NULL; i++)
+        values[KVR_COUNTER_STALE_WRITES] +=
+            atomic_load_explicit(&lands[i]->stale, memory_order_relaxed);
 }
 
 static uint64_t landed(const void *self, uint32_t rail)
 {
+    uint64_t bytes = 0;
+
     (void)self;
-    return atomic_load_explicit(&land.bytes[rail], memory_order_relaxed);
+    for (uint32_t i = 0; i < KVR_RAIL_GROUPS_MAX && lands[i] != NULL; i++)
+        bytes += atomic_load_explicit(&lands[i]->bytes[rail], memory_order_relaxed);
+    return bytes;
 }
 
 int main(int argc, char **argv)
@@ -164,7 +182,7 @@ int main(int argc, char **argv)
         .self = &inbound,
         .role = KVR_ROLE_TARGET,
         .engines = &inbound.engines,
-        .user = land_user(&land),
+        .group_open = group_open,
         .init = machine_init,
         .serves = serves,
         .request = request,

@@ -1,5 +1,7 @@
 /* prefill-agent: publishes what the prefill engines of this host computed, and writes it to whoever
  * fetches it. Only wiring. */
+#include <stdlib.h>
+
 #include "agent/agent.h"
 #include "base/options.h"
 #include "prefill-agent/outbound.h"
@@ -28,12 +30,12 @@ static const struct kvr_option own_options[] = {
 };
 #define OWN_COUNT (sizeof(own_options) / sizeof(own_options[0]))
 
-static struct push push;
+static struct push *pushs[KVR_RAIL_GROUPS_MAX];
 static struct outbound outbound;
 
 static kvr_status machine_init(void *self, const struct kvr_agent_config *config,
                                const struct kvr_ports *ports, struct kvr_buddy *memory,
-                               struct kvr_group *group, uint32_t rail_count,
+                               const struct kvr_rail_groups *groups,
                                const struct kvr_write_limits *limits)
 {
     struct outbound_options options = {
@@ -41,12 +43,21 @@ static kvr_status machine_init(void *self, const struct kvr_agent_config *config
         .quiet_ns = kvr_agent_time(config, config->quiet),
         .lease_default_ns = kvr_agent_time(config, config->lease),
         .want_default_ns = kvr_agent_time(config, config->want_timeout),
-        .rail_count = rail_count,
+        .rail_count = groups->first[groups->count],
+        .groups = *groups,
         .limits = *limits,
     };
 
-    push.group = group;
     return outbound_init(self, &options, ports, memory);
+}
+
+static kvr_status group_open(uint32_t group, struct kvr_group_user *ret_user)
+{
+    pushs[group] = calloc(1, sizeof(*pushs[group]));
+    if (pushs[group] == NULL)
+        return KVR_NO_MEMORY;
+    *ret_user = push_user(pushs[group]);
+    return KVR_OK;
 }
 
 static bool serves(kvr_request_kind kind)
@@ -166,7 +177,7 @@ int main(int argc, char **argv)
         .self = &outbound,
         .role = KVR_ROLE_SOURCE,
         .engines = &outbound.engines,
-        .user = push_user(&push),
+        .group_open = group_open,
         .page_kind = PUSH_PAGE,
         .page_set_kind = PUSH_PAGE_SET,
         .init = machine_init,

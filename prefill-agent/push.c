@@ -501,15 +501,20 @@ static bool push_expecting(void *self)
 }
 
 /* Tells the engines to ring, then looks at every word once more: a store before `asleep` was seen
- * is found here, a later one rings. */
+ * is found here, a later one rings. Each group that waits for a word has a bit there. */
 static bool push_may_sleep(void *self, bool asleep)
 {
     struct push *push = self;
     struct push_job *job = push->turn;
+    uint32_t bit = UINT32_C(1) << kvr_group_number(push->group);
 
     for (uint32_t i = 0; i < KVR_ENGINES_MAX; i++) {
-        if (push->pages[i] != NULL)
-            atomic_store_explicit(&push->pages[i]->asleep, asleep ? 1 : 0, memory_order_relaxed);
+        if (push->pages[i] == NULL)
+            continue;
+        if (asleep && push->queued_count > 0)
+            atomic_fetch_or_explicit(&push->pages[i]->asleep, bit, memory_order_relaxed);
+        else
+            atomic_fetch_and_explicit(&push->pages[i]->asleep, ~bit, memory_order_relaxed);
     }
     if (!asleep)
         return true;
@@ -526,10 +531,16 @@ static bool push_may_sleep(void *self, bool asleep)
     return true;
 }
 
+static void push_opened(void *self, struct kvr_group *group)
+{
+    ((struct push *)self)->group = group;
+}
+
 struct kvr_group_user push_user(struct push *push)
 {
     return (struct kvr_group_user){
         .self = push,
+        .opened = push_opened,
         .command = push_command,
         .written = push_written,
         .arrived = push_arrived,

@@ -104,7 +104,7 @@ struct push_job {
 };
 
 struct push {
-    struct kvr_group *group; /* set after kvr_group_open */
+    struct kvr_group *group;
     struct push_job *jobs[KVR_TRANSFERS_MAX];
     struct push_job *turn; /* next job of the ring to post */
     uint32_t queued_count, open_count;

@@ -16,73 +16,9 @@
 
 #define TICK_MS 20 /* while something is live */
 
-/* ---- commands to the group thread --------------------------------------------------------------
- */
-
-static void pending_add(struct kvr_agent *agent, const struct kvr_group_message *message)
-{
-    if (agent->pending_first + agent->pending_count == agent->pending_capacity) {
-        size_t capacity = agent->pending_count * 2 + 256;
-        struct kvr_group_message *larger = malloc(capacity * sizeof(*larger));
-
-        if (larger == NULL)
-            abort(); /* a command may not be lost: nothing that follows would be true */
-        if (agent->pending_count > 0)
-            memcpy(larger, agent->pending + agent->pending_first,
-                   agent->pending_count * sizeof(*larger));
-        free(agent->pending);
-        agent->pending = larger;
-        agent->pending_first = 0;
-        agent->pending_capacity = capacity;
-    }
-    agent->pending[agent->pending_first + agent->pending_count++] = *message;
-}
-
-void agent_command(void *self, const struct kvr_group_message *message)
-{
-    struct kvr_agent *agent = self;
-
-    struct kvr_group_message now = *message;
-
-    now.at = kvr_clock_now();
-    agent->kick = true;
-    if (agent->pending_count > 0 || !kvr_group_command(agent->group, &now))
-        pending_add(agent, &now);
-}
-
-/* Before the loop sleeps: the group thread is woken once for all that was queued. */
-static void on_before_sleep(uv_prepare_t *handle)
-{
-    struct kvr_agent *agent = handle->data;
-
-    while (agent->pending_count > 0 &&
-           kvr_group_command(agent->group, &agent->pending[agent->pending_first])) {
-        agent->pending_first++;
-        agent->pending_count--;
-    }
-    if (agent->pending_count == 0)
-        agent->pending_first = 0;
-    if (agent->kick && agent->thread != NULL)
-        kvr_group_thread_kick(agent->thread);
-    agent->kick = agent->pending_count > 0;
-}
-
 static void on_group_events(uv_async_t *handle)
 {
-    struct kvr_agent *agent = handle->data;
-    struct kvr_group_message message;
-    struct kvr_error refused;
-
-    while (kvr_group_event(agent->group, &message)) {
-        if (agent->machine.page_kind != 0 && message.kind == agent->machine.page_set_kind)
-            agent_page_set(agent, &message);
-        else
-            agent->machine.group(agent->machine.self, kvr_clock_now(), &message);
-        if (message.kind == KVR_GROUP_RECYCLED) {
-            kvr_group_refused(agent->group, message.index, &refused);
-            agent_tell_rail(agent, message.index, message.status, refused.detail);
-        }
-    }
+    agent_groups_listen(handle->data);
 }
 
 static void agent_notify(void *self, uint32_t engine, const struct kvr_notice *notice)
@@ -141,7 +77,7 @@ static void on_signal(uv_signal_t *handle, int number)
 
 static void on_prepare(uv_prepare_t *handle)
 {
-    on_before_sleep(handle);
+    agent_groups_kick(handle->data);
     tick_arm(handle->data);
 }
 
@@ -202,9 +138,7 @@ static void close_all(struct kvr_agent *agent)
     uv_close((uv_handle_t *)&agent->before_sleep, NULL);
     uv_close((uv_handle_t *)&agent->group_events, NULL);
     kvr_peers_close(agent->peers);
-    if (agent->thread != NULL)
-        kvr_group_thread_stop(agent->thread); /* before the engines' pages go */
-    agent->thread = NULL;
+    agent_groups_stop(agent); /* before the engines' pages go */
     kvr_engine_port_close(agent->port);
 }
 
@@ -263,14 +197,15 @@ static kvr_status agent_open(struct kvr_agent *agent, struct kvr_error *error)
 
 static void say_ready(const struct kvr_agent *agent)
 {
-    uint32_t rails = agent->rail_count;
+    uint32_t rails = agent->rail_count, groups = agent->groups.count;
     uint16_t port = kvr_peers_port(agent->peers);
     char listens[32] = "";
 
     if (port != 0)
         snprintf(listens, sizeof(listens), ", peers at port %u", port);
-    kvr_log_info("%s is ready: engines at %s%s, %u rail%s", agent->config->name,
-                 agent->engine_socket, listens, rails, rails == 1 ? "" : "s");
+    kvr_log_info("%s is ready: engines at %s%s, %u rail%s in %u group%s", agent->config->name,
+                 agent->engine_socket, listens, rails, rails == 1 ? "" : "s", groups,
+                 groups == 1 ? "" : "s");
 }
 
 int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config *config,
@@ -320,7 +255,6 @@ int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config
     if (agent->memory_block != NULL)
         KVR_UNPOISON(agent->memory_block, config->table_memory); /* others will be mapped there */
     munmap(agent->memory_block, config->table_memory);
-    free(agent->pending);
     free(agent);
     kvr_log_flush();
     return status == KVR_OK ? 0 : 1;

@@ -1,7 +1,7 @@
 /* An agent: the shell around a pure state machine (outbound or inbound).
  *
- * It opens the rails, runs the rail group's thread and the loop, carries events between engines,
- * peers, the group thread, the scheduler and the machine, and drains when it is asked to stop. It
+ * It opens the rails, runs the rail groups' threads and the loop, carries events between engines,
+ * peers, the group threads, the scheduler and the machine, and drains when it is asked to stop. It
  * decides nothing about transfers. Both programs are this and their machine. */
 #ifndef KVR_AGENT_AGENT_H
 #define KVR_AGENT_AGENT_H
@@ -21,8 +21,8 @@ struct kvr_agent_config {
     char listen[KVR_OPTION_ITEM_BYTES]; /* prefill-agent only; "" = does not listen */
     char port_file[512];
     char provider[16], digest[16];
-    struct kvr_option_list rails;
-    char cores[KVR_OPTION_ITEM_BYTES];     /* "auto", "any" or a list */
+    struct kvr_option_list rails, groups;
+    char cores[KVR_OPTION_ITEM_BYTES];     /* "auto", "any", a list or one for each group */
     char scheduler[KVR_OPTION_ITEM_BYTES]; /* "" = report to nobody */
     char state_dir[512];
     bool insecure, calibration;
@@ -37,7 +37,7 @@ struct kvr_agent_config {
 };
 
 /* The rows that both programs share, with fields of struct kvr_agent_config. */
-#define KVR_AGENT_OPTION_COUNT 22
+#define KVR_AGENT_OPTION_COUNT 23
 extern const struct kvr_option kvr_agent_options[KVR_AGENT_OPTION_COUNT];
 
 /* The machine as the shell sees it: the functions of outbound.h or inbound.h. */
@@ -45,14 +45,14 @@ struct kvr_machine {
     void *self;
     kvr_role role;
     struct kvr_engines *engines;
-    struct kvr_group_user user; /* push or land */
+    /* Memory for the push or the land of one more rail group: near it, where it is called. */
+    kvr_status (*group_open)(uint32_t group, struct kvr_group_user *ret_user);
     /* set, page: how the group thread is told of an engine's readiness page; 0: it need not know */
     uint32_t page_kind, page_set_kind;
     /* Called once, when the rails are open: limits and counts are known. */
     kvr_status (*init)(void *self, const struct kvr_agent_config *config,
                        const struct kvr_ports *ports, struct kvr_buddy *memory,
-                       struct kvr_group *group, uint32_t rail_count,
-                       const struct kvr_write_limits *limits);
+                       const struct kvr_rail_groups *groups, const struct kvr_write_limits *limits);
     bool (*serves)(kvr_request_kind kind); /* requests of the other kind of agent are refused */
     void (*request)(void *self, kvr_ns now, uint32_t engine, const struct kvr_request *request);
     void (*engine_down)(void *self, kvr_ns now, uint32_t engine);

@@ -1,5 +1,6 @@
-/* Where an agent runs: the rails' thread on the cores beside its cards, and everything else of the
- * process in their NUMA node, so that what any thread touches first lies there. */
+/* Where an agent runs: its rails divided into groups, each group's thread on the cores beside its
+ * cards, and everything else of the process in their NUMA node, if it is one, so that what any
+ * thread touches first lies there. */
 #include "agent/agent_cores.h"
 
 #include <sched.h>
@@ -45,9 +46,8 @@ kvr_status agent_cores_parse(const char *text, int ret_cores[KVR_CORES_MAX], uin
     }
 }
 
-static kvr_status place_find(struct kvr_agent *agent, struct work *work, struct kvr_error *error)
+static kvr_status host_read(struct kvr_agent *agent, struct work *work, struct kvr_error *error)
 {
-    const struct kvr_rail_facts *ours[KVR_RAILS_MAX];
     struct kvr_error none;
     unsigned count =
         kvr_fabric_ofi_list(agent->config->provider, work->offered, KVR_HOST_RAILS_MAX, &none);
@@ -55,14 +55,50 @@ static kvr_status place_find(struct kvr_agent *agent, struct work *work, struct 
 
     if (status != KVR_OK)
         return status;
-    for (uint32_t i = 0; i < agent->rail_count; i++)
-        ours[i] = agent->fabric.ops->rail_facts(agent->rails[i]);
     work->groups.topology = work->topology;
     kvr_host_rails_choose(&work->groups, work->offered,
                           count < KVR_HOST_RAILS_MAX ? count : KVR_HOST_RAILS_MAX);
     kvr_host_groups_make(&work->groups);
-    kvr_host_rails_place(&work->groups, ours, agent->rail_count, &work->place);
     return KVR_OK;
+}
+
+/* Where rails [first, end) lie. */
+static void place_find(const struct kvr_agent *agent, struct work *work, uint32_t first,
+                       uint32_t end)
+{
+    const struct kvr_rail_facts *ours[KVR_RAILS_MAX];
+
+    for (uint32_t i = first; i < end; i++)
+        ours[i - first] = agent->fabric.ops->rail_facts(agent->rails[i]);
+    kvr_host_rails_place(&work->groups, ours, end - first, &work->place);
+}
+
+/* Rails of one group of the host are one here, in the order in which they were named; those that
+ * lie nowhere are one too. Rails get the numbers that this makes. */
+static void rails_divide(struct kvr_agent *agent, struct work *work)
+{
+    struct kvr_rail_groups *groups = &agent->groups;
+    struct kvr_rail *before[KVR_RAILS_MAX];
+    uint32_t host_group[KVR_RAILS_MAX], count = 0;
+
+    memcpy(before, agent->rails, sizeof(before));
+    for (uint32_t i = 0; i < agent->rail_count; i++) {
+        place_find(agent, work, i, i + 1);
+        host_group[i] = work->place.group_count > 0 ? work->place.group : KVR_HOST_GROUPS_MAX;
+    }
+    for (uint32_t i = 0; i < agent->rail_count; i++) {
+        if (before[i] == NULL)
+            continue;
+        for (uint32_t k = i; k < agent->rail_count; k++) {
+            if (host_group[k] != host_group[i] || before[k] == NULL)
+                continue;
+            agent->rails[count++] = before[k];
+            before[k] = NULL;
+        }
+        if (groups->count < KVR_RAIL_GROUPS_MAX) /* the last one takes all the rest */
+            groups->count++;
+        groups->first[groups->count] = count;
+    }
 }
 
 /* Threads that are made from here on inherit it. */
@@ -79,43 +115,94 @@ static void stay_in_node(const struct kvr_topology *topology, uint32_t node)
                         home->number);
 }
 
-static void place_use(struct kvr_agent *agent, const struct work *work)
+/* The cores near each group's cards, and the node of all of them, if it is one. */
+static void cores_find(struct kvr_agent *agent, struct work *work, bool choose)
 {
-    const struct kvr_host_place *place = &work->place;
+    uint32_t node = KVR_NODE_UNKNOWN;
 
-    if (place->group_count == 0) {
-        kvr_log_info("the rails' thread runs on any core: no card says where it lies");
-        return;
+    for (uint32_t i = 0; i < agent->groups.count; i++) {
+        struct agent_group *group = &agent->group[i];
+        const struct kvr_host_place *place = &work->place;
+
+        place_find(agent, work, agent->groups.first[i], agent->groups.first[i + 1]);
+        node = i == 0 || node == place->node ? place->node : KVR_NODE_UNKNOWN;
+        if (place->node != KVR_NODE_UNKNOWN)
+            group->node = work->topology->nodes[place->node].number;
+        if (!choose)
+            continue;
+        if (place->group_count == 0) {
+            kvr_log_info("rail group %u: its thread runs on any core: no card says where it lies",
+                         i);
+            continue;
+        }
+        memcpy(group->cores, place->cores, place->core_count * sizeof(place->cores[0]));
+        group->core_count = place->core_count;
+        kvr_log_info("rail group %u: its thread runs on %u cores near its cards, the first is %d",
+                     i, group->core_count, group->cores[0]);
     }
-    if (place->group_count > 1)
-        kvr_log_warning("rails of %u groups (see kvrail topo) are driven by one thread: an agent "
-                        "for each group, with --rail for its cards, uses them better",
-                        place->group_count);
-    memcpy(agent->cores, place->cores, place->core_count * sizeof(place->cores[0]));
-    agent->core_count = place->core_count;
-    if (place->node != KVR_NODE_UNKNOWN && work->topology->node_count > 1)
-        stay_in_node(work->topology, place->node);
-    kvr_log_info("the rails' thread runs on %u cores near its cards, the first is %d",
-                 agent->core_count, agent->cores[0]);
+    if (choose && node != KVR_NODE_UNKNOWN && work->topology->node_count > 1)
+        stay_in_node(work->topology, node);
+}
+
+/* One list for all groups, or a list for each. */
+static kvr_status cores_given(struct kvr_agent *agent, struct kvr_error *error)
+{
+    char text[KVR_OPTION_ITEM_BYTES], *list = text;
+
+    snprintf(text, sizeof(text), "%s", agent->config->cores);
+    for (uint32_t i = 0; i < agent->groups.count; i++) {
+        struct agent_group *group = &agent->group[i];
+        char *end = strchr(list, '/');
+        kvr_status status;
+
+        if (end != NULL)
+            *end = '\0';
+        status = agent_cores_parse(list, group->cores, &group->core_count, error);
+        if (status != KVR_OK)
+            return status;
+        if (end != NULL)
+            list = end + 1;
+        if ((end == NULL) != (i + 1 == agent->groups.count || list == text))
+            return kvr_error_set(error, KVR_INVALID, "cores",
+                                 "--cores is '%s', but must be one list of cores, or one for each "
+                                 "of the %u rail groups",
+                                 agent->config->cores, agent->groups.count);
+    }
+    return KVR_OK;
+}
+
+static kvr_status host_use(struct kvr_agent *agent, bool divide, bool choose,
+                           struct kvr_error *error)
+{
+    struct work *work = calloc(1, sizeof(*work));
+    kvr_status status;
+
+    if (work == NULL)
+        return kvr_error_set(error, KVR_NO_MEMORY, "cores", "no memory for the host's topology");
+    status = host_read(agent, work, error);
+    if (status == KVR_OK && divide)
+        rails_divide(agent, work);
+    if (status == KVR_OK)
+        cores_find(agent, work, choose);
+    kvr_topology_free(work->topology);
+    free(work);
+    return status;
 }
 
 kvr_status agent_cores_choose(struct kvr_agent *agent, struct kvr_error *error)
 {
     const char *text = agent->config->cores;
-    struct work *work;
-    kvr_status status;
+    bool divide = agent->groups.count == 0 && agent->rail_count > 1;
+    bool choose = strcmp(text, "auto") == 0;
+    kvr_status status = KVR_OK;
 
-    if (strcmp(text, "any") == 0)
-        return KVR_OK;
-    if (strcmp(text, "auto") != 0)
-        return agent_cores_parse(text, agent->cores, &agent->core_count, error);
-    work = calloc(1, sizeof(*work));
-    if (work == NULL)
-        return kvr_error_set(error, KVR_NO_MEMORY, "cores", "no memory for the host's topology");
-    status = place_find(agent, work, error);
-    if (status == KVR_OK)
-        place_use(agent, work);
-    kvr_topology_free(work->topology);
-    free(work);
+    for (uint32_t i = 0; i < KVR_RAIL_GROUPS_MAX; i++)
+        agent->group[i].node = KVR_NODE_UNKNOWN;
+    if (agent->groups.count == 0 && !divide)
+        agent->groups = (struct kvr_rail_groups){1, {0, agent->rail_count}};
+    if (divide || choose || agent->groups.count > 1)
+        status = host_use(agent, divide, choose, error);
+    if (status == KVR_OK && !choose && strcmp(text, "any") != 0)
+        status = cores_given(agent, error);
     return status;
 }

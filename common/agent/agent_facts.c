@@ -13,9 +13,10 @@ static void rail_snapshot(const struct kvr_agent *agent, uint32_t index,
                           struct kvr_rail_snapshot *rail)
 {
     const struct kvr_rail_facts *facts = agent->fabric.ops->rail_facts(agent->rails[index]);
-    struct kvr_rail_address address = kvr_group_address(agent->group, index);
-    struct kvr_rail_counters counters = kvr_group_counters(agent->group, index);
-    struct kvr_group_thread_counters thread = kvr_group_thread_counters(agent->thread);
+    const struct agent_group *group = agent_group_of(agent, index);
+    struct kvr_rail_address address = kvr_group_address(group->group, index);
+    struct kvr_rail_counters counters = kvr_group_counters(group->group, index);
+    struct kvr_group_thread_counters thread = kvr_group_thread_counters(group->thread);
 
     memcpy(rail->name, facts->name, sizeof(rail->name));
     memcpy(rail->provider, facts->provider, sizeof(rail->provider));
@@ -75,7 +76,7 @@ void agent_facts_tell(struct kvr_agent *agent)
     agent->machine.counters(agent->machine.self, facts.counters);
     facts.rail_count = agent->rail_count;
     for (uint32_t i = 0; i < agent->rail_count; i++) {
-        struct kvr_rail_counters counters = kvr_group_counters(agent->group, i);
+        struct kvr_rail_counters counters = kvr_group_counters(agent_group_of(agent, i)->group, i);
 
         rail_snapshot(agent, i, &facts.rails[i]);
         facts.counters[KVR_COUNTER_CQ_ERRORS] += counters.failures;

@@ -61,14 +61,22 @@ const struct kvr_option kvr_agent_options[KVR_AGENT_OPTION_COUNT] = {
      .help =
          "A card to use: its interface, its libfabric domain or an address of it. Repeat for every "
          "card. Without it, the provider's first; of tcp, loopback."},
+    {.name = "group",
+     .section = "rails",
+     .value = "NAME+NAME",
+     .max = KVR_RAIL_GROUPS_MAX,
+     FIELD(LIST, groups),
+     .help = "Cards that one thread drives, instead of --rail. Repeat for every group. Without it "
+             "the cards of --rail are divided by the GPU or NUMA node that they are near (see "
+             "kvrail topo)."},
     {.name = "cores",
      .section = "rails",
      .value = "LIST",
      .fallback = "auto",
      FIELD(STRING, cores),
-     .help = "Cores for the thread that drives the rails, as 0-3,8; auto: those beside its cards "
-             "(see kvrail topo), and the rest of the agent in their NUMA node; any: wherever the "
-             "system puts it."},
+     .help = "Cores for the threads that drive the rails, as 0-3,8, or a list for each group of "
+             "rails, as 0-3/4-7; auto: those beside its cards (see kvrail topo), and the rest of "
+             "the agent in their NUMA node; any: wherever the system puts them."},
     {.name = "calibration",
      .section = "rails",
      .fallback = "yes",

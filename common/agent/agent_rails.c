@@ -1,4 +1,4 @@
-/* The rails of an agent, its group and its thread. */
+/* The rails of an agent. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,6 +71,9 @@ static kvr_status rail_open(struct kvr_agent *agent, const char *name, struct kv
     const struct kvr_rail_facts *facts;
     kvr_status status;
 
+    if (agent->rail_count == KVR_RAILS_MAX)
+        return kvr_error_set(error, KVR_TOO_LARGE, "rails", "an agent has at most %d rails",
+                             KVR_RAILS_MAX);
     snprintf(options.provider, sizeof(options.provider), "%s", agent->config->provider);
     snprintf(options.name, sizeof(options.name), "%s", name);
     status = agent->fabric.ops->rail_open(agent->fabric.self, &options,
@@ -79,83 +82,93 @@ static kvr_status rail_open(struct kvr_agent *agent, const char *name, struct kv
         return status;
     facts = agent->fabric.ops->rail_facts(agent->rails[agent->rail_count]);
     limits_narrow(agent, facts);
-    kvr_log_info("rail %u: %s over %s (libfabric %s), %u pieces a write", agent->rail_count,
-                 facts->source[0] != '\0' ? facts->source : facts->name, facts->provider_path,
-                 kvr_fabric_ofi_version(), facts->write.pieces_local);
     agent->rail_count++;
     return exposed_check(agent, facts, error);
 }
 
-static void group_notify(void *self)
+/* Those of one group, as --group names them; it then is one. */
+static kvr_status group_rails_open(struct kvr_agent *agent, const char *names,
+                                   struct kvr_error *error)
 {
-    struct kvr_agent *agent = self;
+    char text[KVR_OPTION_ITEM_BYTES], *rest, *name;
+    uint32_t count = agent->rail_count;
 
-    uv_async_send(&agent->group_events);
+    snprintf(text, sizeof(text), "%s", names);
+    for (name = strtok_r(text, "+", &rest); name != NULL; name = strtok_r(NULL, "+", &rest)) {
+        kvr_status status = rail_open(agent, name, error);
+
+        if (status != KVR_OK)
+            return status;
+    }
+    if (agent->rail_count == count)
+        return kvr_error_set(error, KVR_INVALID, "rails",
+                             "--group is '%s', but must name cards as NAME+NAME", names);
+    agent->groups.first[++agent->groups.count] = agent->rail_count;
+    return KVR_OK;
+}
+
+/* Once they have their numbers. */
+static void rails_say(const struct kvr_agent *agent)
+{
+    for (uint32_t i = 0; i < agent->rail_count; i++) {
+        const struct kvr_rail_facts *facts = agent->fabric.ops->rail_facts(agent->rails[i]);
+
+        kvr_log_info("rail %u: %s over %s (libfabric %s), %u pieces a write, in group %u", i,
+                     facts->source[0] != '\0' ? facts->source : facts->name, facts->provider_path,
+                     kvr_fabric_ofi_version(), facts->write.pieces_local,
+                     kvr_rail_groups_of(&agent->groups, i));
+    }
+}
+
+static kvr_status rails_open(struct kvr_agent *agent, struct kvr_error *error)
+{
+    const struct kvr_agent_config *config = agent->config;
+    kvr_status status = KVR_OK;
+
+    if (config->groups.count > 0 && config->rails.count > 0)
+        return kvr_error_set(error, KVR_INVALID, "rails",
+                             "--group and --rail are both given: name every card in a --group");
+    for (uint32_t i = 0; i < config->groups.count && status == KVR_OK; i++)
+        status = group_rails_open(agent, config->groups.items[i], error);
+    for (uint32_t i = 0; i < config->rails.count && status == KVR_OK; i++)
+        status = rail_open(agent, config->rails.items[i], error);
+    if (config->groups.count + config->rails.count == 0)
+        status = rail_open(agent, strcmp(config->provider, "tcp") == 0 ? "127.0.0.1" : "", error);
+    return status;
 }
 
 kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error)
 {
     const struct kvr_agent_config *config = agent->config;
-    struct kvr_group_options options = {
-        .fabric = &agent->fabric,
-        .rails = agent->rails,
-        .window_writes = (uint32_t)config->window_writes,
-        .window_bytes = config->window_bytes,
-        .silence_ns = KVR_BEATS_MAX * kvr_agent_time(config, config->heartbeat),
-        .absence_ns = KVR_BEATS_MAX * kvr_agent_time(config, config->heartbeat) / 2,
-        .clock = kvr_clock_now,
-        .user = agent->machine.user,
-    };
-    struct kvr_group_thread_options thread = {
-        .spin_ns = config->spin, .notify = group_notify, .notify_self = agent};
     kvr_status status;
 
     kvr_fabric_ofi(&agent->fabric);
     agent->limits = (struct kvr_write_limits){.pieces_local = KVR_IOV_MAX,
                                               .pieces_remote = KVR_IOV_MAX,
                                               .chunk_bytes_max = config->chunk_bytes_max};
-    if (config->rails.count > KVR_RAILS_MAX)
-        return kvr_error_set(error, KVR_TOO_LARGE, "rails", "%u rails: an agent has at most %u",
-                             config->rails.count, KVR_RAILS_MAX);
-    for (uint32_t i = 0; i < config->rails.count; i++) {
-        status = rail_open(agent, config->rails.items[i], error);
-        if (status != KVR_OK)
-            return status;
-    }
-    if (config->rails.count == 0) {
-        bool tcp = strcmp(config->provider, "tcp") == 0;
-
-        status = rail_open(agent, tcp ? "127.0.0.1" : "", error);
-        if (status != KVR_OK)
-            return status;
-    }
-    status = calibration_use(agent, error);
+    status = rails_open(agent, error);
+    if (status == KVR_OK)
+        status = calibration_use(agent, error);
+    if (status == KVR_OK)
+        status = agent_cores_choose(agent, error); /* before anything is allocated for a thread */
     if (status != KVR_OK)
         return status;
-    status = agent_cores_choose(agent, error); /* before anything is allocated for the thread */
-    if (status != KVR_OK)
-        return status;
-    thread.cores = agent->cores;
-    thread.core_count = agent->core_count;
-    options.rail_count = agent->rail_count;
-    status = kvr_group_open(&options, &agent->group, error);
+    rails_say(agent);
+    status = agent_groups_open(agent, error);
     if (status != KVR_OK)
         return status;
     status = agent->machine.init(agent->machine.self, config, &agent->ports, &agent->memory,
-                                 agent->group, agent->rail_count, &agent->limits);
+                                 &agent->groups, &agent->limits);
     if (status != KVR_OK)
         return kvr_error_set(error, status, "tables",
                              "--table-memory %" PRIu64 " MiB is too small for the agent's tables",
                              config->table_memory >> 20);
-    return kvr_group_thread_start(agent->group, &thread, &agent->thread, error);
+    return agent_groups_start(agent, error);
 }
 
 void agent_rails_close(struct kvr_agent *agent)
 {
-    if (agent->thread != NULL)
-        kvr_group_thread_stop(agent->thread);
-    if (agent->group != NULL)
-        kvr_group_close(agent->group);
+    agent_groups_close(agent);
     for (uint32_t i = 0; i < agent->rail_count; i++)
         agent->fabric.ops->rail_close(agent->rails[i]);
 }
@@ -166,7 +179,7 @@ uint32_t agent_rails_now(void *self, struct kvr_rail_address ret_rails[KVR_RAILS
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < agent->rail_count; i++) {
-        struct kvr_rail_address address = kvr_group_address(agent->group, i);
+        struct kvr_rail_address address = kvr_group_address(agent_group_of(agent, i)->group, i);
 
         if (address.bytes > 0)
             ret_rails[count++] = address;

@@ -14,10 +14,25 @@
 /* Regions of one engine that helpers register at once; each keeps a descriptor meanwhile. */
 #define AGENT_REGISTERING_MAX 8
 
+/* A rail group: its thread, and commands that its ring had no room for, in order. */
+struct agent_group {
+    struct kvr_group *group;
+    struct kvr_group_thread *thread;
+    int cores[KVR_CORES_MAX]; /* that the thread may run on */
+    uint32_t core_count;      /* 0: any */
+    uint32_t node;            /* the system's number of its NUMA node, or KVR_NODE_UNKNOWN */
+    struct kvr_group_message *pending;
+    size_t pending_first, pending_count, pending_capacity;
+    bool kick;
+};
+
 struct agent_engine {
     uint64_t serial; /* of the engine that has this index now; 0: none */
-    int doorbell;    /* watched by the group thread; -1 */
+    int doorbell;    /* watched by the group threads; -1 */
     uint64_t region_bytes;
+    uint32_t home; /* the rail group of its regions, from the first on */
+    bool home_known;
+    uint32_t pages_left; /* groups that still look at the page of an engine that is gone */
 };
 
 struct kvr_agent {
@@ -33,10 +48,8 @@ struct kvr_agent {
     struct kvr_rail *rails[KVR_RAILS_MAX];
     uint32_t rail_count;
     struct kvr_write_limits limits;
-    struct kvr_group *group;
-    struct kvr_group_thread *thread;
-    int cores[KVR_CORES_MAX]; /* that the thread may run on */
-    uint32_t core_count;      /* 0: any */
+    struct kvr_rail_groups groups;
+    struct agent_group group[KVR_RAIL_GROUPS_MAX];
 
     void *memory_block;
     struct kvr_buddy memory;
@@ -51,11 +64,6 @@ struct kvr_agent {
     struct kvr_reporter *reporter;
     bool started, draining, given_up, closing;
     kvr_ns drain_end; /* of the patience; once given up, of the time to settle */
-
-    /* commands that the group's ring had no room for, in order */
-    struct kvr_group_message *pending;
-    size_t pending_first, pending_count, pending_capacity;
-    bool kick;
 
     struct agent_engine engines[KVR_ENGINES_MAX];
     uint64_t serial_next;
@@ -81,17 +89,31 @@ kvr_status agent_run_dir_open(struct kvr_agent *agent, struct kvr_error *error);
 void agent_drain(struct kvr_agent *agent, int signal);
 bool agent_drained(struct kvr_agent *agent, kvr_ns now); /* true: close now */
 /* agent_cores.c */
+/* Divides the rails, which may be numbered anew, and finds where each group's thread runs. */
 kvr_status agent_cores_choose(struct kvr_agent *agent, struct kvr_error *error);
+/* agent_groups.c */
+kvr_status agent_groups_open(struct kvr_agent *agent, struct kvr_error *error);
+kvr_status agent_groups_start(struct kvr_agent *agent, struct kvr_error *error);
+void agent_groups_stop(struct kvr_agent *agent); /* idempotent */
+void agent_groups_close(struct kvr_agent *agent);
+void agent_command(void *self, const struct kvr_group_message *message);
+void agent_groups_kick(struct kvr_agent *agent); /* before the loop sleeps */
+void agent_groups_listen(struct kvr_agent *agent);
+const struct agent_group *agent_group_of(const struct kvr_agent *agent, uint32_t rail);
 /* agent_rails.c */
 kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error);
 void agent_rails_close(struct kvr_agent *agent);
 /* agent_engines.c */
 kvr_status agent_engines_open(struct kvr_agent *agent, struct kvr_error *error);
-void agent_region_done(void *self, struct kvr_region *region);
 void agent_engine_done(void *self, uint32_t engine);
+void agent_page_set(struct kvr_agent *agent, const struct kvr_group_message *message);
+/* agent_regions.c */
+void agent_region_add(void *self, kvr_ns now, uint32_t engine, const struct kvr_req_region *region,
+                      int fd);
+void agent_region_drop(struct kvr_agent *agent, uint32_t engine, const struct kvr_request *request);
+void agent_region_done(void *self, struct kvr_region *region);
 void agent_regions_close(struct kvr_agent *agent); /* the loop has ended */
 void agent_regions_retry(struct kvr_agent *agent); /* drops that lacked memory; now and then */
-void agent_page_set(struct kvr_agent *agent, const struct kvr_group_message *message);
 /* agent_peers.c */
 kvr_status agent_peers_open(struct kvr_agent *agent, struct kvr_error *error);
 kvr_status agent_send(void *self, uint32_t peer, const struct kvr_message *message);
@@ -112,7 +134,5 @@ void agent_lender_lost(struct kvr_agent *agent, uint32_t peer);
 /* agent_facts.c */
 void agent_facts_tell(struct kvr_agent *agent);
 void agent_orders_take(struct kvr_agent *agent); /* what the scheduler answered */
-/* agent.c */
-void agent_command(void *self, const struct kvr_group_message *message);
 
 #endif

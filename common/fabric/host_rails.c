@@ -86,10 +86,12 @@ void kvr_host_rails_place(const struct kvr_host_groups *groups,
 
         if (group->owner != g || !group_has(groups, group, rails, count))
             continue;
-        if (ret_place->group_count++ == 0)
+        if (ret_place->group_count++ == 0) {
+            ret_place->group = g;
             ret_place->node = group->node;
-        else if (ret_place->node != group->node)
+        } else if (ret_place->node != group->node) {
             ret_place->node = KVR_NODE_UNKNOWN;
+        }
         for (uint32_t i = 0; i < group->core_count && ret_place->core_count < KVR_CORES_MAX; i++)
             ret_place->cores[ret_place->core_count++] = group->cores[i];
     }

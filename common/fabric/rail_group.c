@@ -120,6 +120,8 @@ kvr_status kvr_group_open(const struct kvr_group_options *options, struct kvr_gr
         kvr_group_close(group);
         return status;
     }
+    if (group->user.opened != NULL)
+        group->user.opened(group->user.self, group);
     *ret_group = group;
     return KVR_OK;
 }
@@ -307,6 +309,11 @@ uint32_t kvr_group_rails(const struct kvr_group *group, uint32_t *ret_first)
 {
     *ret_first = group->rail_first;
     return group->rail_end - group->rail_first;
+}
+
+uint32_t kvr_group_number(const struct kvr_group *group)
+{
+    return group->number;
 }
 
 int kvr_group_wait_fd(const struct kvr_group *group, uint32_t rail)

@@ -110,6 +110,8 @@ struct kvr_group_post {
 /* What works on top of the rails. All calls come from step, on the group's thread. */
 struct kvr_group_user {
     void *self;
+    /* The group is about to be. May be NULL. */
+    void (*opened)(void *self, struct kvr_group *group);
     void (*command)(void *self, kvr_ns now, const struct kvr_group_message *message);
     /* Exactly once for every accepted post: KVR_OK, or KVR_RAIL_FAILED, or KVR_EPOCH_ENDED when our
      * own endpoint was replaced, or when it failed after the peer's was replaced or dropped. */
@@ -205,6 +207,7 @@ struct kvr_rail_counters kvr_group_counters(const struct kvr_group *group, uint3
 #define KVR_GROUP_IDLE_POLL_NS                                                                     \
     (10 * KVR_MS) /* rails without a descriptor are looked at this often */
 uint32_t kvr_group_rails(const struct kvr_group *group, uint32_t *ret_first); /* how many */
+uint32_t kvr_group_number(const struct kvr_group *group); /* as in its options */
 int kvr_group_wait_fd(const struct kvr_group *group,
                       uint32_t rail); /* -1: none; changes on a recycle */
 /* Asks the rings, every rail and at last the user. After true, kvr_group_awake must follow. */

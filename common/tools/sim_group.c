@@ -168,10 +168,6 @@ void sim_group_open(struct sim_agent *agent, uint32_t number)
     status = kvr_group_open(&options, &group->group, NULL);
     assert(status == KVR_OK);
     (void)status;
-    if (agent->source)
-        group->push->group = group->group;
-    else
-        group->land->group = group->group;
 }
 
 void sim_group_close(struct sim_group *group)

@@ -28,7 +28,8 @@
 /* Shared between one engine rank and its agent. Words are stored by the engine and read by the
  * agent's group thread; a word only grows and is never reset within a generation. Protocol:
  *   engine: store word (release); fence (seq_cst); if asleep, write 1 to the eventfd
- *   agent:  asleep = 1; fence (seq_cst); read every watched word again; then sleep; asleep = 0 */
+ *   agent:  set its bit in asleep; fence (seq_cst); read every watched word again; then sleep;
+ *           clear the bit. Each thread of the agent that waits for a word has one. */
 struct kvr_shared_page {
     _Atomic uint32_t asleep;
     uint32_t word_count; /* KVR_WORDS_MAX */

@@ -78,11 +78,13 @@ static void host_rails_of_one_gpu_lie_in_its_node(void **state)
     (void)state;
     place_of(&offered[2], NULL);
     assert_int_equal(place.group_count, 1);
+    assert_int_equal(place.group, 1);
     assert_int_equal(place.node, 1);
     assert_int_equal(place.core_count, 4);
     assert_int_equal(place.cores[0], 4);
     place_of(&offered[0], &offered[1]);
     assert_int_equal(place.group_count, 1);
+    assert_int_equal(place.group, 0);
     assert_int_equal(place.node, 0);
 }
 

@@ -1,0 +1,167 @@
+/* The rail groups of an agent: each with its thread, and messages to and from it. */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent_state.h"
+#include "wire/compat.h"
+
+const struct agent_group *agent_group_of(const struct kvr_agent *agent, uint32_t rail)
+{
+    return &agent->group[kvr_rail_groups_of(&agent->groups, rail)];
+}
+
+/* ---- messages ------------------------------------------------------------------------------- */
+
+static void pending_add(struct agent_group *group, const struct kvr_group_message *message)
+{
+    if (group->pending_first + group->pending_count == group->pending_capacity) {
+        size_t capacity = group->pending_count * 2 + 256;
+        struct kvr_group_message *larger = malloc(capacity * sizeof(*larger));
+
+        if (larger == NULL)
+            abort(); /* a command may not be lost: nothing that follows would be true */
+        if (group->pending_count > 0)
+            memcpy(larger, group->pending + group->pending_first,
+                   group->pending_count * sizeof(*larger));
+        free(group->pending);
+        group->pending = larger;
+        group->pending_first = 0;
+        group->pending_capacity = capacity;
+    }
+    group->pending[group->pending_first + group->pending_count++] = *message;
+}
+
+void agent_command(void *self, const struct kvr_group_message *message)
+{
+    struct agent_group *group = &((struct kvr_agent *)self)->group[message->group];
+    struct kvr_group_message now = *message;
+
+    now.at = kvr_clock_now();
+    group->kick = true;
+    if (group->pending_count > 0 || !kvr_group_command(group->group, &now))
+        pending_add(group, &now);
+}
+
+/* A thread is woken once for all that was queued. */
+void agent_groups_kick(struct kvr_agent *agent)
+{
+    for (uint32_t i = 0; i < agent->groups.count; i++) {
+        struct agent_group *group = &agent->group[i];
+
+        while (group->pending_count > 0 &&
+               kvr_group_command(group->group, &group->pending[group->pending_first])) {
+            group->pending_first++;
+            group->pending_count--;
+        }
+        if (group->pending_count == 0)
+            group->pending_first = 0;
+        if (group->kick && group->thread != NULL)
+            kvr_group_thread_kick(group->thread);
+        group->kick = group->pending_count > 0;
+    }
+}
+
+void agent_groups_listen(struct kvr_agent *agent)
+{
+    const struct kvr_machine *machine = &agent->machine;
+    struct kvr_group_message message;
+    struct kvr_error refused;
+
+    for (uint32_t i = 0; i < agent->groups.count; i++) {
+        while (kvr_group_event(agent->group[i].group, &message)) {
+            if (machine->page_kind != 0 && message.kind == machine->page_set_kind)
+                agent_page_set(agent, &message);
+            else
+                machine->group(machine->self, kvr_clock_now(), &message);
+            if (message.kind == KVR_GROUP_RECYCLED) {
+                kvr_group_refused(agent->group[i].group, message.index, &refused);
+                agent_tell_rail(agent, message.index, message.status, refused.detail);
+            }
+        }
+    }
+}
+
+/* ---- opening and closing -------------------------------------------------------------------- */
+
+static kvr_status group_open(struct kvr_agent *agent, uint32_t number, struct kvr_error *error)
+{
+    const struct kvr_agent_config *config = agent->config;
+    const uint32_t *first = &agent->groups.first[number];
+    struct kvr_group_options options = {
+        .fabric = &agent->fabric,
+        .rails = agent->rails,
+        .number = number,
+        .rail_first = first[0],
+        .rail_count = first[1] - first[0],
+        .window_writes = (uint32_t)config->window_writes,
+        .window_bytes = config->window_bytes,
+        .silence_ns = KVR_BEATS_MAX * kvr_agent_time(config, config->heartbeat),
+        .absence_ns = KVR_BEATS_MAX * kvr_agent_time(config, config->heartbeat) / 2,
+        .clock = kvr_clock_now,
+    };
+
+    if (agent->machine.group_open(number, &options.user) != KVR_OK)
+        return kvr_error_set(error, KVR_NO_MEMORY, "rails", "no memory for a rail group");
+    return kvr_group_open(&options, &agent->group[number].group, error);
+}
+
+/* Each by a thread that runs where the group's will: what is touched here first lies there. */
+kvr_status agent_groups_open(struct kvr_agent *agent, struct kvr_error *error)
+{
+    cpu_set_t before, cores;
+    bool restores = sched_getaffinity(0, sizeof(before), &before) == 0;
+    kvr_status status = KVR_OK;
+
+    for (uint32_t i = 0; i < agent->groups.count && status == KVR_OK; i++) {
+        const struct agent_group *group = &agent->group[i];
+
+        CPU_ZERO(&cores);
+        for (uint32_t k = 0; k < group->core_count; k++)
+            CPU_SET((unsigned)group->cores[k], &cores);
+        if (restores && group->core_count > 0)
+            (void)sched_setaffinity(0, sizeof(cores), &cores);
+        status = group_open(agent, i, error);
+        if (restores && group->core_count > 0)
+            (void)sched_setaffinity(0, sizeof(before), &before);
+    }
+    return status;
+}
+
+static void group_notify(void *self)
+{
+    uv_async_send(&((struct kvr_agent *)self)->group_events);
+}
+
+kvr_status agent_groups_start(struct kvr_agent *agent, struct kvr_error *error)
+{
+    struct kvr_group_thread_options options = {
+        .spin_ns = agent->config->spin, .notify = group_notify, .notify_self = agent};
+    kvr_status status = KVR_OK;
+
+    for (uint32_t i = 0; i < agent->groups.count && status == KVR_OK; i++) {
+        struct agent_group *group = &agent->group[i];
+
+        options.cores = group->cores;
+        options.core_count = group->core_count;
+        status = kvr_group_thread_start(group->group, &options, &group->thread, error);
+    }
+    return status;
+}
+
+void agent_groups_stop(struct kvr_agent *agent)
+{
+    for (uint32_t i = 0; i < agent->groups.count; i++) {
+        kvr_group_thread_stop(agent->group[i].thread);
+        agent->group[i].thread = NULL;
+    }
+}
+
+void agent_groups_close(struct kvr_agent *agent)
+{
+    agent_groups_stop(agent);
+    for (uint32_t i = 0; i < agent->groups.count; i++) {
+        kvr_group_close(agent->group[i].group);
+        free(agent->group[i].pending);
+    }
+}

@@ -1,0 +1,315 @@
+/* Engines' regions, between the engine port, the machine and the helper threads that map and
+ * register memory. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent/agent_state.h"
+#include "base/log.h"
+#include "kv/layout.h"
+
+typedef enum region_state {
+    REGION_REGISTERING, /* by a helper */
+    REGION_HELD,        /* in its engine's set */
+    REGION_LEAVING,     /* waits for its last user, then for a helper */
+} region_state;
+
+/* One region, from its REGION_ADD until its memory is let go. */
+struct agent_region {
+    struct agent_region *next;
+    struct kvr_agent *agent;
+    region_state state;
+    bool drop_wanted; /* by its engine */
+    uv_work_t work;
+    uint32_t engine;
+    uint64_t serial;
+    uint32_t home; /* its rail group */
+    struct kvr_req_region request;
+    int fd;
+    struct kvr_region *region;
+    struct kvr_error error;
+    kvr_status status;
+};
+
+/* The engine's own number of it; NULL: it has none, or no more. */
+static struct agent_region *region_find(const struct kvr_agent *agent, uint32_t engine,
+                                        uint32_t number)
+{
+    struct agent_region *entry = agent->regions;
+
+    while (entry != NULL &&
+           (entry->engine != engine || entry->serial != agent->engines[engine].serial ||
+            entry->request.layout.region != number))
+        entry = entry->next;
+    return entry;
+}
+
+static void region_forget(struct agent_region *entry)
+{
+    struct agent_region **link = &entry->agent->regions;
+
+    while (*link != entry)
+        link = &(*link)->next;
+    *link = entry->next;
+    free(entry);
+}
+
+static bool engine_lives(const struct agent_region *entry)
+{
+    return entry->agent->engines[entry->engine].serial == entry->serial &&
+           entry->agent->machine.engines->local[entry->engine].attached;
+}
+
+static void region_notify(const struct agent_region *entry, kvr_notice_kind kind, kvr_status status,
+                          const char *detail)
+{
+    struct kvr_notice notice = {
+        .kind = kind, .handle = entry->request.layout.region, .status = status};
+
+    snprintf(notice.detail, sizeof(notice.detail), "%s", detail);
+    if (engine_lives(entry))
+        kvr_engine_port_notify(entry->agent->port, entry->engine, &notice);
+}
+
+static void release_work(uv_work_t *work)
+{
+    struct agent_region *entry = work->data;
+
+    kvr_region_release(&entry->agent->fabric, entry->region);
+}
+
+static void release_done(uv_work_t *work, int cancelled)
+{
+    struct agent_region *entry = work->data;
+
+    (void)cancelled;
+    region_notify(entry, KVR_NOTICE_REGION_GONE, KVR_OK, "");
+    region_forget(entry);
+}
+
+static void region_release(struct agent_region *entry)
+{
+    entry->state = REGION_LEAVING;
+    uv_queue_work(&entry->agent->loop, &entry->work, release_work, release_done);
+}
+
+/* The machine says that nothing refers to it any more. */
+void agent_region_done(void *self, struct kvr_region *region)
+{
+    struct kvr_agent *agent = self;
+    struct agent_region *entry = agent->regions;
+
+    while (entry != NULL && entry->region != region)
+        entry = entry->next;
+    if (entry == NULL)
+        return;
+    agent->engines[entry->engine].region_bytes -= region->layout.bytes;
+    region_release(entry);
+}
+
+void agent_regions_close(struct kvr_agent *agent)
+{
+    while (agent->regions != NULL) {
+        struct agent_region *entry = agent->regions;
+
+        agent->regions = entry->next;
+        kvr_region_release(&agent->fabric, entry->region);
+        free(entry);
+    }
+}
+
+static void register_work(uv_work_t *work)
+{
+    struct agent_region *entry = work->data;
+    struct kvr_agent *agent = entry->agent;
+    struct kvr_rail *rails[KVR_RAILS_MAX] = {NULL};
+    const uint32_t *first = &agent->groups.first[entry->home];
+
+    for (uint32_t i = first[0]; i < first[1]; i++)
+        rails[i] = agent->rails[i];
+    entry->status = kvr_region_open_memfd(
+        &agent->fabric, rails, agent->rail_count, &entry->request.layout, entry->fd,
+        entry->request.fd_offset, agent->machine.role == KVR_ROLE_SOURCE,
+        agent->machine.role == KVR_ROLE_TARGET, &entry->region, &entry->error);
+}
+
+static void register_done(uv_work_t *work, int cancelled)
+{
+    struct agent_region *entry = work->data;
+    struct kvr_agent *agent = entry->agent;
+
+    (void)cancelled;
+    if (entry->status == KVR_OK)
+        entry->region->home = entry->home;
+    if (entry->status == KVR_OK && (entry->drop_wanted || !engine_lives(entry))) {
+        region_release(entry);
+        return;
+    }
+    if (entry->status == KVR_OK) {
+        entry->status = kvr_engines_region_add(agent->machine.engines, entry->engine, entry->region,
+                                               &entry->error);
+        if (entry->status != KVR_OK) {
+            region_notify(entry, KVR_NOTICE_REGION_GONE, entry->status, entry->error.detail);
+            entry->serial = 0; /* it was told already */
+            region_release(entry);
+            return;
+        }
+    }
+    if (entry->status != KVR_OK) {
+        kvr_log_failure(KVR_LOG_WARNING, "region refused", &entry->error);
+        region_notify(entry, KVR_NOTICE_REGION_GONE, entry->status, entry->error.detail);
+        region_forget(entry);
+        return;
+    }
+    entry->state = REGION_HELD;
+    agent->engines[entry->engine].region_bytes += entry->request.layout.bytes;
+    region_notify(entry, KVR_NOTICE_REGION_READY, KVR_OK, "");
+}
+
+static uint32_t registering_count(const struct kvr_agent *agent, uint32_t engine)
+{
+    uint32_t count = 0;
+
+    for (const struct agent_region *entry = agent->regions; entry != NULL; entry = entry->next)
+        count += entry->engine == engine && entry->state == REGION_REGISTERING;
+    return count;
+}
+
+static kvr_status region_check(const struct kvr_agent *agent, uint32_t engine,
+                               const struct kvr_req_region *region, struct kvr_error *error)
+{
+    if (registering_count(agent, engine) >= AGENT_REGISTERING_MAX)
+        return kvr_error_set(error, KVR_FULL, "region",
+                             "%d regions of this engine are being registered: wait for them first",
+                             AGENT_REGISTERING_MAX);
+    if (region->memory != KVR_MEMORY_MEMFD)
+        return kvr_error_set(error, KVR_UNSUPPORTED, "region",
+                             "device memory is not supported by this build: register host memory "
+                             "(memfd)");
+    return kvr_layout_check(&region->layout, error);
+}
+
+/* The system's number of the NUMA node where a memfd's memory lies, judged by its first page;
+ * KVR_NODE_UNKNOWN: nobody knows. */
+static uint32_t node_of(int fd, off_t offset)
+{
+    size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
+    void *page = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, offset);
+    struct stat file;
+    int node = -1;
+
+    if (page == MAP_FAILED)
+        return KVR_NODE_UNKNOWN;
+    if (fstat(fd, &file) == 0 && offset < file.st_size) { /* else there is no page to look at */
+        (void)*(volatile const char *)page;
+        if (syscall(SYS_move_pages, 0, 1ul, &page, NULL, &node, 0) != 0)
+            node = -1;
+    }
+    munmap(page, bytes);
+    return node >= 0 ? (uint32_t)node : KVR_NODE_UNKNOWN;
+}
+
+/* All regions of an engine are registered with one rail group, since a transfer has chunks of all
+ * of them: with one near the first of them, and engines take such groups in turns. */
+static uint32_t home_of(struct kvr_agent *agent, uint32_t engine, int fd, off_t offset)
+{
+    struct agent_engine *state = &agent->engines[engine];
+    uint32_t near[KVR_RAIL_GROUPS_MAX], near_count = 0, node;
+
+    if (state->home_known || agent->groups.count == 1)
+        return state->home;
+    node = node_of(fd, offset);
+    for (uint32_t i = 0; i < agent->groups.count; i++)
+        if (node != KVR_NODE_UNKNOWN && agent->group[i].node == node)
+            near[near_count++] = i;
+    state->home = near_count > 0 ? near[engine % near_count] : engine % agent->groups.count;
+    state->home_known = true;
+    kvr_log_info("engine %u is served by rail group %u", engine, state->home);
+    return state->home;
+}
+
+static struct agent_region *region_new(struct kvr_agent *agent, uint32_t engine,
+                                       const struct kvr_req_region *region, int fd)
+{
+    struct agent_region *entry = calloc(1, sizeof(*entry));
+
+    if (entry == NULL)
+        return NULL;
+    entry->agent = agent;
+    entry->work.data = entry;
+    entry->engine = engine;
+    entry->serial = agent->engines[engine].serial;
+    entry->request = *region;
+    entry->fd = fd;
+    entry->home = home_of(agent, engine, fd, (off_t)region->fd_offset);
+    entry->next = agent->regions;
+    agent->regions = entry;
+    return entry;
+}
+
+void agent_region_add(void *self, kvr_ns now, uint32_t engine, const struct kvr_req_region *region,
+                      int fd)
+{
+    struct kvr_agent *agent = self;
+    struct kvr_notice notice = {.kind = KVR_NOTICE_REGION_GONE, .handle = region->layout.region};
+    struct agent_region *entry;
+    struct kvr_error error;
+
+    (void)now;
+    if (region_find(agent, engine, region->layout.region) != NULL) {
+        /* What is said of one would be taken for the other. */
+        kvr_engine_port_refuse(agent->port, engine, KVR_EXISTS,
+                               "two regions of one engine have the same number");
+    } else if (region_check(agent, engine, region, &error) != KVR_OK) {
+        notice.status = error.status;
+        memcpy(notice.detail, error.detail, sizeof(notice.detail));
+        kvr_engine_port_notify(agent->port, engine, &notice);
+    } else if ((entry = region_new(agent, engine, region, fd)) == NULL) {
+        kvr_engine_port_refuse(agent->port, engine, KVR_NO_MEMORY, "no memory for a region");
+    } else {
+        uv_queue_work(&agent->loop, &entry->work, register_work, register_done);
+        return;
+    }
+    if (fd >= 0)
+        close(fd);
+}
+
+/* Without memory for the set that lacks it, it is held until agent_regions_retry finds some. */
+static void region_leave(struct agent_region *entry)
+{
+    struct kvr_engines *engines = entry->agent->machine.engines;
+    region_state before = entry->state;
+
+    entry->state = REGION_LEAVING;
+    if (kvr_engines_region_drop(engines, entry->engine, entry->request.layout.region) != KVR_OK)
+        entry->state = before;
+}
+
+void agent_region_drop(struct kvr_agent *agent, uint32_t engine, const struct kvr_request *request)
+{
+    uint32_t number = request->region.layout.region;
+    struct agent_region *entry = region_find(agent, engine, number);
+    struct kvr_notice notice = {
+        .kind = KVR_NOTICE_REGION_GONE, .handle = number, .status = KVR_NOT_FOUND};
+
+    if (entry == NULL) {
+        snprintf(notice.detail, sizeof(notice.detail), "%s", kvr_status_text(notice.status));
+        kvr_engine_port_notify(agent->port, engine, &notice);
+        return;
+    }
+    /* REGION_GONE follows, once, when nothing can touch it any more. */
+    entry->drop_wanted = true;
+    if (entry->state == REGION_HELD)
+        region_leave(entry);
+}
+
+void agent_regions_retry(struct kvr_agent *agent)
+{
+    for (struct agent_region *entry = agent->regions; entry != NULL; entry = entry->next)
+        if (entry->state == REGION_HELD && entry->drop_wanted && engine_lives(entry))
+            region_leave(entry);
+}
