@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #define WINDOW_BYTES_DEFAULT (16u << 20)
+#define BATCH_WRITES_DEFAULT 32u
 #define RING_ENTRIES_DEFAULT 4096u
 #define OVERFLOW_FACTOR      16u /* events that callbacks of one step may tell beyond the ring */
 #define COMMANDS_A_STEP      64u
@@ -105,6 +106,9 @@ kvr_status kvr_group_open(const struct kvr_group_options *options, struct kvr_gr
     group->silence_ns = options->silence_ns;
     group->absence_ns = options->absence_ns;
     group->window_bytes = options->window_bytes > 0 ? options->window_bytes : WINDOW_BYTES_DEFAULT;
+    group->batch_writes = options->batch_writes > 0 ? options->batch_writes : BATCH_WRITES_DEFAULT;
+    group->eager = options->eager;
+    group->in_turn = options->in_turn;
     for (uint32_t i = options->rail_first; i < options->rail_first + options->rail_count; i++) {
         const struct kvr_rail_facts *facts = group->ops->rail_facts(options->rails[i]);
 

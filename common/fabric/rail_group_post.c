@@ -14,7 +14,6 @@
 
 #include "base/mutant.h"
 
-#define BATCH_WRITES   32
 #define BATCH_BYTES    (2u << 20)
 #define FREE_SHARE     3 /* of what is free, a link may hold this many times as much */
 /* After AGAIN a link waits for a completion of its rail. A pair whose peer is dead answers AGAIN
@@ -30,7 +29,7 @@ static uint64_t settled_of(const struct group_rail *rail)
 
 bool group_link_waits(const struct kvr_group *group, const struct group_link *link)
 {
-    if (link->again_count == 0 || group->now >= link->again_until)
+    if (link->again_count == 0 || group->now >= link->again_until || group->eager)
         return false;
     return link->again_count > AGAIN_QUICK || settled_of(link->rail) == link->again_settled;
 }
@@ -100,33 +99,57 @@ static kvr_status check_post(const struct kvr_group_post *post, uint64_t *ret_by
     return KVR_OK;
 }
 
+/* Writes of its rail wait for a doorbell that only another write rings: it was refused in the
+ * middle of a batch. The next one goes there, or waits for it as long as the rail seems to be
+ * alive: nobody knows whether there will be one after it. */
+static bool owes_doorbell(const struct group_link *link)
+{
+    return link->rail->unrung && link->again_count <= AGAIN_QUICK;
+}
+
+static void batch_begin(const struct kvr_group *group, struct group_peer *peer,
+                        struct group_link *link, uint32_t writes, uint64_t bytes)
+{
+    peer->batch_link = link;
+    peer->batch_writes = writes < group->batch_writes ? writes : group->batch_writes;
+    peer->batch_bytes = bytes < BATCH_BYTES ? bytes : BATCH_BYTES;
+    if (owes_doorbell(link))
+        peer->batch_writes = 1;
+}
+
 /* The pair for the next batch. KVR_AGAIN: those that are usable have no room. */
 static kvr_status choose(struct kvr_group *group, struct group_peer *peer,
                          const struct kvr_group_post *post)
 {
+    uint32_t count = group->in_turn && peer->link_count > 0 ? 1 : peer->link_count;
     uint64_t least = UINT64_MAX;
     kvr_status status = KVR_NO_RAIL;
 
     peer->batch_link = NULL;
-    for (uint32_t i = 0; i < peer->link_count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         struct group_link *link = peer->links[(peer->turn + i) % peer->link_count];
         uint32_t writes;
         uint64_t bytes;
+        bool owes, waits;
 
         if (link->state != LINK_USABLE || !reaches(link, post))
             continue;
         if (status == KVR_NO_RAIL)
             status = KVR_AGAIN;
-        if (link->rail->bytes >= least || must_wait(group, link) ||
-            !room(group, link, &writes, &bytes))
+        owes = owes_doorbell(link);
+        waits = must_wait(group, link);
+        if (owes && waits) {
+            peer->batch_link = NULL;
+            return KVR_AGAIN;
+        }
+        if (waits || (!owes && link->rail->bytes >= least) || !room(group, link, &writes, &bytes) ||
+            (group->in_turn && (writes < group->batch_writes || bytes < BATCH_BYTES)))
             continue;
-        least = link->rail->bytes;
-        peer->batch_link = link;
-        peer->batch_writes = writes < BATCH_WRITES ? writes : BATCH_WRITES;
-        peer->batch_bytes = bytes < BATCH_BYTES ? bytes : BATCH_BYTES;
+        least = owes ? 0 : link->rail->bytes;
+        batch_begin(group, peer, link, writes, bytes);
         status = KVR_OK;
     }
-    peer->turn++;
+    peer->turn += !group->in_turn || status != KVR_AGAIN;
     return status;
 }
 

@@ -92,6 +92,8 @@ struct kvr_group {
     void *links_memory;
     struct group_flights flights;
     uint64_t window_bytes;
+    uint32_t batch_writes;
+    bool eager, in_turn;
     uint64_t outstanding;
     kvr_ns retry_at;   /* the first time at which a link that got AGAIN may be tried again */
     kvr_ns silence_ns; /* 0: silence is not looked for */

@@ -124,6 +124,43 @@ static void group_rings_the_doorbell_at_the_end(void **state)
     kvr_group_close(bench.group);
 }
 
+/* What was promised to a doorbell is not left lying there while others go over another rail. */
+static void group_rings_after_a_refusal(void **state)
+{
+    struct bench bench;
+    struct kvr_pair pair;
+    struct kvr_endpoint *endpoint;
+
+    (void)state;
+    bench_open(&bench, 2, 0, 64);
+    peer_add(&bench, 0, 2);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(post_bytes(&bench, 0, 100, false, &pair), KVR_OK);
+    assert_int_equal(post_bytes(&bench, 0, 50, true, &pair), KVR_OK);
+    endpoint = bench.rails[pair.rail].newest;
+    endpoint->again_once = 2; /* the next of the batch, and its doorbell */
+    assert_int_equal(post_bytes(&bench, 0, 50, true, &pair), KVR_AGAIN);
+    assert_int_equal(endpoint->write_count, 2);
+    finish(endpoint, 0, KVR_OK); /* room for one, which is no promise of more */
+    kvr_group_step(bench.group, KVR_S);
+    assert_int_equal(post_bytes(&bench, 0, 50, true, &pair), KVR_OK);
+    assert_int_equal(endpoint->write_count, 2);
+    assert_false(endpoint->writes[1].more);
+    kvr_group_close(bench.group);
+    /* A rail that refuses for ever does not hold the other one. */
+    bench_open(&bench, 2, 0, 64);
+    peer_add(&bench, 0, 2);
+    assert_int_equal(post_bytes(&bench, 0, 100, true, &pair), KVR_OK);
+    endpoint = bench.rails[pair.rail].newest;
+    endpoint->next_write = KVR_AGAIN;
+    for (unsigned i = 0; i < 100; i++) {
+        kvr_group_step(bench.group, KVR_S + i * KVR_MS);
+        (void)post_bytes(&bench, 0, 100, true, &pair);
+    }
+    assert_true(bench.rails[0].newest->write_count + bench.rails[1].newest->write_count > 40);
+    kvr_group_close(bench.group);
+}
+
 static void group_breaks_a_pair_and_heals_it(void **state)
 {
     struct bench bench;
@@ -451,6 +488,7 @@ int main(void)
         cmocka_unit_test(group_keeps_its_window),
         cmocka_unit_test(group_gives_a_slow_rail_less),
         cmocka_unit_test(group_rings_the_doorbell_at_the_end),
+        cmocka_unit_test(group_rings_after_a_refusal),
         cmocka_unit_test(group_breaks_a_pair_and_heals_it),
         cmocka_unit_test(group_one_dead_peer_starves_nobody),
         cmocka_unit_test(group_wakes_every_link_that_waits),
