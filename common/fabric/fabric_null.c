@@ -2,12 +2,9 @@
 
 #include <stdlib.h>
 
-#define WRITES_MAX KVR_FABRIC_NULL_WRITES_MAX
+#include "fabric/fabric_null_state.h"
 
-struct kvr_rail {
-    const struct kvr_fabric_null *options;
-    struct kvr_rail_facts facts;
-};
+#define WRITES_MAX KVR_FABRIC_NULL_WRITES_MAX
 
 struct kvr_memory {
     struct kvr_remote_key key;

@@ -90,16 +90,21 @@ static bool plan_make(struct bench_post_rig *rig)
 
 static bool group_open(struct bench_post_rig *rig)
 {
-    struct kvr_group_options options = {.fabric = &rig->fabric,
-                                        .rails = rig->rails,
-                                        .rail_count = rig->options.rails,
-                                        .window_bytes = 1ull << 32,
-                                        .clock = kvr_clock_now};
+    struct kvr_group_options options = rig->options.group;
     struct kvr_error error = {0};
 
     rig->null = (struct kvr_fabric_null){.pieces = rig->options.pieces,
                                          .in_flight = rig->options.in_flight};
-    kvr_fabric_null(&rig->null, &rig->fabric);
+    if (rig->options.fabric != NULL) {
+        rig->fabric = *rig->options.fabric;
+    } else {
+        kvr_fabric_null(&rig->null, &rig->fabric);
+        options.window_bytes = 1ull << 32;
+        options.clock = kvr_clock_now;
+    }
+    options.fabric = &rig->fabric;
+    options.rails = rig->rails;
+    options.rail_count = rig->options.rails;
     for (uint32_t i = 0; i < rig->options.rails; i++) {
         struct kvr_rail_options wanted = {0};
 
@@ -216,7 +221,7 @@ static void compute(struct bench_post_rig *rig)
     }
 }
 
-static bool events_take(struct bench_post_rig *rig, uint32_t *open)
+static bool events_take(struct bench_post_rig *rig)
 {
     struct kvr_group_message message;
     bool good = true;
@@ -227,29 +232,38 @@ static bool events_take(struct bench_post_rig *rig, uint32_t *open)
         } else if (message.kind == PUSH_CLOSED) {
             rig->jobs[message.index].open = false;
             rig->writes += rig->plan->chunk_count;
-            (*open)--;
+            rig->open--;
         }
     }
     return good;
 }
 
+bool bench_post_rig_step(struct bench_post_rig *rig, kvr_ns now, uint64_t *opens, bool *ret_moved)
+{
+    for (uint32_t i = 0; i<rig->options.jobs && * opens> 0; i++) {
+        if (rig->jobs[i].open)
+            continue;
+        if (!job_open(rig, i))
+            return false;
+        rig->open++;
+        (*opens)--;
+    }
+    compute(rig);
+    *ret_moved = kvr_group_step(rig->group, now);
+    return events_take(rig);
+}
+
 bool bench_post_rig_run(struct bench_post_rig *rig, uint64_t writes)
 {
-    uint64_t wanted = (writes + rig->plan->chunk_count - 1) / rig->plan->chunk_count, opened = 0;
-    uint32_t open = 0, idle = 0;
+    uint64_t opens = (writes + rig->plan->chunk_count - 1) / rig->plan->chunk_count;
+    uint32_t idle = 0;
+    bool moved;
 
-    while (opened < wanted || open > 0) {
-        for (uint32_t i = 0; i < rig->options.jobs && opened < wanted; i++) {
-            if (rig->jobs[i].open)
-                continue;
-            if (!job_open(rig, i))
-                return false;
-            opened++;
-            open++;
-        }
-        compute(rig);
-        idle = kvr_group_step(rig->group, ++rig->steps * STEP_NS) ? 0 : idle + 1;
-        if (!events_take(rig, &open) || idle > STUCK_STEPS)
+    while (opens > 0 || rig->open > 0) {
+        if (!bench_post_rig_step(rig, ++rig->steps * STEP_NS, &opens, &moved))
+            return false;
+        idle = moved ? 0 : idle + 1;
+        if (idle > STUCK_STEPS)
             return false;
     }
     return true;

@@ -1,5 +1,6 @@
-/* A source alone: transfers of many small writes, posted over the null fabric by the real way from
- * readiness to completion (push, plan, rail group), without engines, peers and threads. */
+/* A source alone: transfers of many small writes, posted by the real way from readiness to
+ * completion (push, plan, rail group), without engines, peers and threads; over the null fabric, or
+ * over a model of cards. */
 #ifndef KVR_TOOLS_BENCH_POST_RIG_H
 #define KVR_TOOLS_BENCH_POST_RIG_H
 
@@ -13,7 +14,11 @@ struct bench_post_options {
     uint32_t layers, pages; /* of one transfer: so many writes, divided by pieces, each */
     uint32_t rails, jobs;   /* jobs: transfers at a time */
     uint32_t pieces;        /* pages of one write */
-    uint32_t in_flight;     /* writes that the fabric keeps under way, a rail */
+    uint32_t in_flight;     /* writes that the null fabric keeps under way, a rail */
+    /* NULL: the null fabric, a window as large as it takes, and the clock. Else windows and batches
+     * are as `group` has them, and time is the caller's. */
+    const struct kvr_fabric *fabric;
+    struct kvr_group_options group;
 };
 
 /* One transfer's memory, used again and again. */
@@ -43,6 +48,7 @@ struct bench_post_rig {
     struct bench_post_job jobs[BENCH_POST_JOBS_MAX];
     uint64_t writes; /* posted by transfers that have ended */
     uint64_t steps;
+    uint32_t open; /* jobs */
 };
 
 /* False: said on stderr; stop it all the same. */
@@ -50,6 +56,9 @@ bool bench_post_rig_start(struct bench_post_rig *rig, const struct bench_post_op
 /* Whole transfers, until so many writes have been posted and completed; each layer becomes ready
  * on its own. False: something is stuck. */
 bool bench_post_rig_run(struct bench_post_rig *rig, uint64_t writes);
+/* One step of the group: up to `opens` transfers begin, and of each open one a layer more is ready.
+ * Counts opens down. False: something is wrong; *ret_moved: the group did something. */
+bool bench_post_rig_step(struct bench_post_rig *rig, kvr_ns now, uint64_t *opens, bool *ret_moved);
 void bench_post_rig_stop(struct bench_post_rig *rig);
 
 #endif

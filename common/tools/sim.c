@@ -7,12 +7,13 @@
 
 #include "base/mutant.h"
 #include "base/options.h"
+#include "tools/sim_host.h"
 #include "tools/sim_scheduler.h"
 #include "tools/sim_world.h"
 #include "tools/tool.h"
 
 struct sim_config {
-    char seeds[64], mutant[64];
+    char seeds[64], mutant[64], model[8];
     struct kvr_option_list faults;
     bool json, verbose, keep_going, list_mutants;
 };
@@ -46,6 +47,13 @@ static const struct kvr_option options[] = {
      .value = "NAME",
      KVR_OPTION_STRING(struct sim_config, mutant),
      .help = "Plant this bug; only in a build with -DKVRAIL_MUTANTS=ON."},
+    {.name = "model",
+     .section = "sim",
+     .value = "p5",
+     KVR_OPTION_STRING(struct sim_config, model),
+     .help =
+         "No worlds, but a host of 32 cards of 100 Gb/s: how much of them the posting code would "
+         "use, with published costs, and what each of its lessons gives."},
     {.name = "list-mutants",
      .section = "sim",
      KVR_OPTION_BOOL(struct sim_config, list_mutants),
@@ -68,7 +76,8 @@ static const struct kvr_command command = {
         FAULT_HELP) "\n"
                     "Examples:\n  kvrail sim --seeds 1:2000 --json\n  kvrail sim --seeds 4711:1 "
                     "--verbose\n"
-                    "  kvrail sim --seeds 1:2000 --faults rail_lost,agent_death",
+                    "  kvrail sim --seeds 1:2000 --faults rail_lost,agent_death\n"
+                    "  kvrail sim --model p5 --json",
 };
 
 static struct sim_world world; /* too large for a stack; an abort handler needs it too */
@@ -246,6 +255,11 @@ int tool_sim_main(int argc, char **argv)
                                   "there is no mutant \"%s\" in this build: it must be made with "
                                   "-DKVRAIL_MUTANTS=ON, and --list-mutants names them",
                                   config.mutant);
+    if (config.model[0] != '\0') {
+        if (strcmp(config.model, "p5") == 0)
+            return sim_host_report(config.json);
+        return kvr_options_refuse(&command, "--model is \"%s\"; there is one, p5", config.model);
+    }
     if (sscanf(config.seeds, "%" SCNu64 ":%" SCNu64 "%n", &first, &count, &end) != 2 ||
         config.seeds[end] != '\0' || count == 0)
         return kvr_options_refuse(&command,

@@ -1,0 +1,100 @@
+/* Goal: the model of a host says the same each time, never more than its cards and threads allow,
+ * and does not find a lesson harmful. Method: the model itself, for some milliseconds of virtual
+ * time. */
+#include "tests/support/check.h"
+
+#include "tools/sim_host.h"
+
+#define NOISE 0.005 /* where the run ends within a batch */
+
+static struct sim_host_result run(const struct sim_host_costs *costs, uint64_t page_bytes,
+                                  unsigned without, bool slow_card)
+{
+    struct sim_host_case one = {.page_bytes = page_bytes,
+                                .without = without,
+                                .slow_card = slow_card,
+                                .virtual_ns = 40 * KVR_MS};
+    struct sim_host_result result = {0};
+    struct kvr_error error = {0};
+
+    assert_int_equal(sim_host_run(costs, &one, &result, &error), KVR_OK);
+    return result;
+}
+
+static void the_same_each_time(void **state)
+{
+    struct sim_host_result a = run(&sim_host_p5, 65536, SIM_HOST_LAZY, true);
+    struct sim_host_result b = run(&sim_host_p5, 65536, SIM_HOST_LAZY, true);
+
+    (void)state;
+    assert_memory_equal(&a, &b, sizeof(a));
+    assert_true(a.writes > 10000 && a.refused > 0);
+}
+
+/* The published times of two writes make the line; what a thread takes bounds the writes. */
+static void no_more_than_there_is(void **state)
+{
+    static const uint64_t pages[] = {16384, 65536, 262144};
+
+    (void)state;
+    assert_in_range(sim_host_line_bps(&sim_host_p5), 97 * UINT64_C(1000000000), SIM_HOST_CARD_BPS);
+    for (unsigned i = 0; i < 3; i++) {
+        for (unsigned slow = 0; slow < 2; slow++) {
+            struct sim_host_result all = run(&sim_host_p5, pages[i], 0, slow != 0);
+            double most = 8e9 / (double)(sim_host_p5.batched_ns + sim_host_p5.own_ns);
+
+            assert_true(all.share <= all.ceiling && all.ceiling <= 1 && all.busy <= 1);
+            assert_true(all.writes_per_s <= most);
+            assert_true(all.share > 0.5 * all.ceiling);
+        }
+    }
+    assert_true(run(&sim_host_p5, 65536, 0, false).share >= 0.971);
+}
+
+static void lessons_do_no_harm(void **state)
+{
+    static const unsigned lessons[] = {SIM_HOST_BATCH, SIM_HOST_LAZY, SIM_HOST_CHOICE,
+                                       SIM_HOST_WARM_UP};
+    struct sim_host_costs slow = sim_host_p5;
+
+    (void)state;
+    slow.alone_ns = SIM_HOST_TUTORIAL_ALONE_NS;
+    for (unsigned i = 0; i < 4; i++) {
+        assert_true(run(&sim_host_p5, 16384, lessons[i], false).share <=
+                    run(&sim_host_p5, 16384, 0, false).share + NOISE);
+        assert_true(run(&slow, 65536, lessons[i], false).share <=
+                    run(&slow, 65536, 0, false).share + NOISE);
+    }
+    /* Each where its mechanism counts. */
+    assert_true(run(&slow, 65536, SIM_HOST_BATCH, false).share <
+                0.6 * run(&slow, 65536, 0, false).share);
+    assert_true(run(&sim_host_p5, 65536, SIM_HOST_CHOICE, true).share <
+                0.5 * run(&sim_host_p5, 65536, 0, true).share);
+    assert_true(run(&sim_host_p5, 65536, SIM_HOST_WARM_UP, false).share <
+                0.5 * run(&sim_host_p5, 65536, 0, false).share); /* 26 of 40 ms */
+    assert_true(run(&slow, 65536, SIM_HOST_LAZY, false).refused > 1000);
+    assert_true(run(&slow, 65536, 0, false).refused == 0);
+}
+
+/* What nobody has published is not what decides. */
+static void latency_does_not_matter(void **state)
+{
+    struct sim_host_costs far = sim_host_p5;
+
+    (void)state;
+    far.latency_ns = 10 * sim_host_p5.latency_ns;
+    assert_true(run(&far, 65536, 0, false).share >=
+                run(&sim_host_p5, 65536, 0, false).share - NOISE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_same_each_time),
+        cmocka_unit_test(no_more_than_there_is),
+        cmocka_unit_test(lessons_do_no_harm),
+        cmocka_unit_test(latency_does_not_matter),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
