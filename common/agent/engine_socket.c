@@ -11,6 +11,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/memfd.h"
+
 #define WHERE "engine_port"
 
 #ifndef SO_PEERPIDFD
@@ -125,12 +127,11 @@ kvr_status kvr_engine_peer(int socket, int *ret_pidfd, pid_t *ret_pid, struct kv
 
 static kvr_status shared_page_open(struct kvr_engine_shared *shared, struct kvr_error *error)
 {
-    shared->page_fd = memfd_create("kvrail-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (shared->page_fd < 0)
-        return kvr_error_system(error, WHERE, errno, "cannot make a shared page");
-    if (ftruncate(shared->page_fd, sizeof(*shared->page)) != 0 ||
-        fcntl(shared->page_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-        return kvr_error_system(error, WHERE, errno, "cannot size and seal a shared page");
+    kvr_status status =
+        kvr_memfd_create("kvrail-page", sizeof(*shared->page), WHERE, &shared->page_fd, error);
+
+    if (status != KVR_OK)
+        return status;
     shared->page =
         mmap(NULL, sizeof(*shared->page), PROT_READ | PROT_WRITE, MAP_SHARED, shared->page_fd, 0);
     if (shared->page == MAP_FAILED) {

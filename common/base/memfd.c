@@ -2,9 +2,31 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+kvr_status kvr_memfd_create(const char *name, uint64_t bytes, const char *where, int *ret_fd,
+                            struct kvr_error *error)
+{
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    if (fd < 0)
+        return kvr_error_system(error, where, errno, "cannot make the memfd %s", name);
+    if (ftruncate(fd, (off_t)bytes) != 0 || fcntl(fd, F_ADD_SEALS, SEALS) != 0) {
+        kvr_status status =
+            kvr_error_system(error, where, errno, "cannot size and seal the memfd %s", name);
+
+        close(fd);
+        return status;
+    }
+    *ret_fd = fd;
+    return KVR_OK;
+}
+
+/* Without the seal its owner could shorten the file, and the next touch would end this process. */
 kvr_status kvr_memfd_check(int fd, uint64_t offset, uint64_t bytes, const char *where,
                            struct kvr_error *error)
 {
@@ -33,5 +55,27 @@ kvr_status kvr_memfd_check(int fd, uint64_t offset, uint64_t bytes, const char *
                              "%llu bytes at offset %llu lie outside the memfd of %lld bytes",
                              (unsigned long long)bytes, (unsigned long long)offset,
                              (long long)file.st_size);
+    return KVR_OK;
+}
+
+kvr_status kvr_memfd_map(int fd, uint64_t fd_offset, uint64_t bytes, bool writable, void **ret_base,
+                         struct kvr_error *error)
+{
+    kvr_status status = kvr_memfd_check(fd, fd_offset, bytes, "region", error);
+    int protection = PROT_READ | (writable ? PROT_WRITE : 0);
+    void *base;
+
+    if (status != KVR_OK)
+        return status;
+    base = mmap(NULL, bytes, protection, MAP_SHARED, fd, (off_t)fd_offset);
+    if (base == MAP_FAILED)
+        return kvr_error_system(error, "region", errno, "mmap of a region of %llu bytes",
+                                (unsigned long long)bytes);
+    /* Each is advice: huge pages spare the card and us translations where shmem allows them, and a
+     * core dump of the agent is no place for an engine's cache. */
+    (void)madvise(base, bytes, MADV_HUGEPAGE);
+    (void)madvise(base, bytes, MADV_DONTDUMP);
+    (void)madvise(base, bytes, MADV_DONTFORK);
+    *ret_base = base;
     return KVR_OK;
 }

@@ -1,15 +1,25 @@
-/* What a descriptor of shared memory from another process must be, before it is mapped. */
+/* Memory that processes share: memfds that cannot shrink, so that no touch of a mapping can end the
+ * process that made it. No state; any thread. */
 #ifndef KVR_BASE_MEMFD_H
 #define KVR_BASE_MEMFD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/status.h"
 
-/* A memfd with F_SEAL_SHRINK that holds `bytes` from `offset`, a multiple of the page size: else
- * its owner could truncate it, and the next touch would end this process. `where` as in kvr_error.
+/* A memfd of exactly so many bytes, zeroed, that stays as large as it is. `where` as in kvr_error.
  */
+KVR_MUST_CHECK kvr_status kvr_memfd_create(const char *name, uint64_t bytes, const char *where,
+                                           int *ret_fd, struct kvr_error *error);
+
+/* A memfd with F_SEAL_SHRINK that holds `bytes` from `offset`, a multiple of the page size: else
+ * its owner could truncate it, and the next touch would end this process. */
 KVR_MUST_CHECK kvr_status kvr_memfd_check(int fd, uint64_t offset, uint64_t bytes,
                                           const char *where, struct kvr_error *error);
+
+/* Checks and maps them, shared; the descriptor stays the caller's. munmap(*ret_base, bytes). */
+KVR_MUST_CHECK kvr_status kvr_memfd_map(int fd, uint64_t fd_offset, uint64_t bytes, bool writable,
+                                        void **ret_base, struct kvr_error *error);
 
 #endif

@@ -26,9 +26,10 @@ struct kvr_endpoint;
 struct kvr_memory;
 
 struct kvr_rail_options {
-    char provider[16];         /* kvrail's spelling: tcp, shm, verbs, efa */
+    char provider[16];         /* kvrail's spelling: tcp, shm, local, verbs, efa */
     char name[KVR_NAME_BYTES]; /* an address ("127.0.0.2"), an interface or a domain; "" = the first
                                 */
+    uint32_t copy_threads; /* of a target that copies itself (local): its own and helpers; 0: one */
 };
 
 struct kvr_rail_facts {
@@ -48,8 +49,8 @@ struct kvr_rail_facts {
     } write;
     bool has_wait_fd;     /* endpoint_wait_fd works */
     bool progress_manual; /* nothing moves unless the endpoint is polled */
-    bool same_host_only;  /* shm */
-    bool target_copies;   /* the target reads the source's memory itself (shm): rule 11 */
+    bool same_host_only;  /* shm, local */
+    bool target_copies;   /* the target reads the source's memory itself (shm, local): rule 11 */
     bool pins_writable;   /* memory_register takes only pages that this process may write */
 };
 

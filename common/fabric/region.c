@@ -1,7 +1,6 @@
 #include "fabric/region.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -16,30 +15,6 @@ static bool any_pins_writable(const struct kvr_fabric *fabric, struct kvr_rail *
             return true;
     }
     return false;
-}
-
-/* A region that nothing is written to is mapped so that nothing can be, where the rails allow it.
- */
-static kvr_status map(int fd, uint64_t fd_offset, uint64_t bytes, bool writable, void **ret_base,
-                      struct kvr_error *error)
-{
-    kvr_status status = kvr_memfd_check(fd, fd_offset, bytes, "region", error);
-    int protection = PROT_READ | (writable ? PROT_WRITE : 0);
-    void *base;
-
-    if (status != KVR_OK)
-        return status;
-    base = mmap(NULL, bytes, protection, MAP_SHARED, fd, (off_t)fd_offset);
-    if (base == MAP_FAILED)
-        return kvr_error_system(error, "region", errno, "mmap of a region of %llu bytes",
-                                (unsigned long long)bytes);
-    /* Each is advice: huge pages spare the card and us translations where shmem allows them, and a
-     * core dump of the agent is no place for an engine's cache. */
-    (void)madvise(base, bytes, MADV_HUGEPAGE);
-    (void)madvise(base, bytes, MADV_DONTDUMP);
-    (void)madvise(base, bytes, MADV_DONTFORK);
-    *ret_base = base;
-    return KVR_OK;
 }
 
 static kvr_status open_span(const struct kvr_fabric *fabric, struct kvr_rail *const *rails,
@@ -93,8 +68,9 @@ kvr_status kvr_region_open_memfd(const struct kvr_fabric *fabric, struct kvr_rai
 {
     struct kvr_memory_span span = {
         .bytes = layout->bytes, .local = local, .remote = remote, .fd = fd, .fd_offset = fd_offset};
+    /* What nothing is written to is mapped so that nothing can be, where the rails allow it. */
     bool writable = remote || any_pins_writable(fabric, rails, rail_count);
-    kvr_status status = map(fd, fd_offset, layout->bytes, writable, &span.base, error);
+    kvr_status status = kvr_memfd_map(fd, fd_offset, layout->bytes, writable, &span.base, error);
 
     if (status == KVR_OK) {
         status = open_span(fabric, rails, rail_count, layout, &span, ret_region, error);

@@ -8,9 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/memfd.h"
+
 #define WHERE "loans"
 #define NAME  "kvrail-loans"
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 static kvr_status map(int fd, int protection, struct kvr_loans **ret_loans, struct kvr_error *error)
 {
@@ -31,15 +32,12 @@ static kvr_status map(int fd, int protection, struct kvr_loans **ret_loans, stru
 kvr_status kvr_loans_create(uint64_t boot, int *ret_fd, struct kvr_loans **ret_loans,
                             struct kvr_error *error)
 {
-    int fd = memfd_create(NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    kvr_status status;
+    int fd = -1;
+    kvr_status status = kvr_memfd_create(NAME, sizeof(struct kvr_loans), WHERE, &fd, error);
 
-    if (fd < 0)
-        return kvr_error_system(error, WHERE, errno, "cannot make a memfd for loans");
-    if (ftruncate(fd, (off_t)sizeof(struct kvr_loans)) != 0 || fcntl(fd, F_ADD_SEALS, SEALS) != 0)
-        status = kvr_error_system(error, WHERE, errno, "cannot size and seal a memfd for loans");
-    else
-        status = map(fd, PROT_READ | PROT_WRITE, ret_loans, error);
+    if (status != KVR_OK)
+        return status;
+    status = map(fd, PROT_READ | PROT_WRITE, ret_loans, error);
     if (status != KVR_OK) {
         close(fd);
         return status;

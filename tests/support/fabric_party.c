@@ -31,10 +31,10 @@ void party_main(int argc, char **argv)
 
     if (argc < 2 || strcmp(argv[1], "--party") != 0)
         return;
-    kvr_fabric_ofi(&party.fabric);
     party.shared =
         mmap(NULL, sizeof(*party.shared), PROT_READ | PROT_WRITE, MAP_SHARED, SHARED_FD, 0);
     assert(party.shared != MAP_FAILED);
+    kvr_fabric_of(party.shared->provider, &party.fabric);
     while (command.verb != PARTY_QUIT) {
         struct party_answer answer;
         ssize_t got = recv(CONTROL_FD, &command, sizeof(command), MSG_DONTWAIT);
@@ -136,7 +136,7 @@ struct party *party_open(const char *provider, uint32_t rail_count)
     struct party_command command = {.verb = PARTY_OPEN, .rail_count = rail_count};
 
     assert(party != NULL);
-    kvr_fabric_ofi(&party->fabric);
+    kvr_fabric_of(provider, &party->fabric);
     party->shared_fd = memfd_create("party", 0);
     if (ftruncate(party->shared_fd, sizeof(*party->shared)) != 0)
         abort();

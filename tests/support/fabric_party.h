@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "fabric/fabric_ofi.h"
+#include "fabric/fabric_provider.h"
 
 #define PARTY_RAILS  2
 #define PARTY_BYTES  (32u << 20) /* of each side's memory */

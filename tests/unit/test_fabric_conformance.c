@@ -87,7 +87,7 @@ static const struct kvr_rail_facts *facts_of(struct party *party)
 {
     struct kvr_fabric fabric;
 
-    kvr_fabric_ofi(&fabric);
+    kvr_fabric_of(provider, &fabric);
     return fabric.ops->rail_facts(party_rail(party, 0));
 }
 
@@ -224,7 +224,7 @@ static void rails_lie_on_their_own_addresses(void **state)
     if (name[0] == '\0')
         skip(); /* a provider with one rail on this host */
     party = party_open(provider, 2);
-    kvr_fabric_ofi(&fabric);
+    kvr_fabric_of(provider, &fabric);
     for (uint32_t r = 0; r < 2; r++) {
         const struct kvr_rail_facts *facts = fabric.ops->rail_facts(party_rail(party, r));
         struct sockaddr_in address;
@@ -486,7 +486,7 @@ static void memory_may_be_for_reading_only(void **state)
     struct kvr_error error = {0};
 
     (void)state;
-    kvr_fabric_ofi(&fabric);
+    kvr_fabric_of(provider, &fabric);
     assert_int_equal(ftruncate(fd, 1 << 20), 0);
     assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
     span.base = mmap(NULL, 1 << 20, PROT_READ | (facts_of(party)->pins_writable ? PROT_WRITE : 0),
@@ -523,18 +523,19 @@ static void rails_are_refused_in_sentences(void **state)
     struct kvr_rail_facts facts[8];
 
     (void)state;
-    kvr_fabric_ofi(&fabric);
+    kvr_fabric_of(provider, &fabric);
     strcpy(options.provider, provider);
     assert_int_equal(fabric.ops->rail_open(NULL, &options, &rail, &error), KVR_NOT_FOUND);
     assert_non_null(strstr(error.detail, "no-such-card"));
     strcpy(options.provider, "pigeon");
+    kvr_fabric_of("pigeon", &fabric);
     assert_int_equal(fabric.ops->rail_open(NULL, &options, &rail, &error), KVR_INVALID);
     assert_non_null(strstr(error.detail, "pigeon"));
     assert_null(rail);
-    assert_true(kvr_fabric_ofi_list(provider, facts, 8, &error) >= 1);
+    assert_true(kvr_fabric_list(provider, facts, 8, &error) >= 1);
     assert_string_equal(facts[0].provider, provider);
     assert_true(facts[0].write.outstanding_max > 0);
-    assert_int_equal(kvr_fabric_ofi_list("pigeon", facts, 8, &error), 0);
+    assert_int_equal(kvr_fabric_list("pigeon", facts, 8, &error), 0);
 }
 
 /* Addresses come over the wire. */
@@ -548,7 +549,7 @@ static void peers_are_checked(void **state)
     uint64_t peer = 0;
 
     (void)state;
-    kvr_fabric_ofi(&fabric);
+    kvr_fabric_of(provider, &fabric);
     assert_int_equal(fabric.ops->endpoint_open(party_rail(party, 0), &endpoint, &error), KVR_OK);
     for (uint32_t bytes = 0; bytes < address.bytes; bytes++)
         assert_int_not_equal(
@@ -593,7 +594,7 @@ int main(int argc, char **argv)
     party_main(argc, argv);
     provider = argc > 1 ? argv[1] : "tcp";
     cmocka_set_test_filter(argc > 2 ? argv[2] : NULL); /* one case, by hand */
-    if (kvr_fabric_ofi_list(provider, &facts, 1, &error) == 0) {
+    if (kvr_fabric_list(provider, &facts, 1, &error) == 0) {
         fprintf(stderr, "skipped: %s\n", error.detail);
         return 77;
     }

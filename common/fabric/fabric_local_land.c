@@ -1,0 +1,142 @@
+/* The target's side: takes commands from its writers in turn, copies what they name, and tells both
+ * sides. */
+#include "fabric/fabric_local_state.h"
+
+#include <stdlib.h>
+
+#define BATCH_BYTES (4u << 20) /* after which a poll has done enough */
+
+/* What one writer has copied at once. */
+struct local_batch {
+    uint32_t count, job_count;
+    uint64_t bytes;
+    kvr_status outcomes[LOCAL_BATCH];
+    uint32_t immediates[LOCAL_BATCH];
+    struct local_job jobs[LOCAL_BATCH * KVR_CHUNK_PIECES_MAX + LOCAL_COMMAND_JOBS];
+};
+
+/* One more command, if there is room for all that it can be. */
+static bool has_room(const struct local_batch *batch, uint32_t capacity)
+{
+    return batch->count < capacity && batch->bytes < BATCH_BYTES &&
+           batch->job_count + LOCAL_COMMAND_JOBS <= sizeof(batch->jobs) / sizeof(batch->jobs[0]);
+}
+
+/* KVR_AGAIN: it names memory that is unknown, and nobody has looked yet whether its descriptor has
+ * come: what lies before it is copied first. */
+static kvr_status add(struct kvr_rail *rail, struct local_writer *writer, struct local_batch *batch)
+{
+    struct local_command command;
+    uint32_t number = writer->taken + batch->count, jobs = 0;
+    kvr_status status = local_ring_take(writer->shared, number, &command);
+
+    if (status != KVR_OK)
+        return status;
+    status = local_place(&command, &writer->mappings, &rail->memories,
+                         batch->jobs + batch->job_count, &jobs);
+    if (status == KVR_NOT_FOUND && !(writer->looked && writer->looked_for == number)) {
+        writer->looked = true;
+        writer->looked_for = number;
+        return KVR_AGAIN;
+    }
+    for (uint32_t i = 0; status == KVR_OK && i < jobs; i++)
+        batch->bytes += batch->jobs[batch->job_count + i].bytes;
+    batch->outcomes[batch->count] = status;
+    batch->immediates[batch->count++] = command.immediate;
+    batch->job_count += status == KVR_OK ? jobs : 0;
+    return KVR_OK;
+}
+
+static kvr_status gather(struct kvr_rail *rail, struct local_writer *writer, uint32_t capacity,
+                         struct local_batch *batch)
+{
+    uint32_t waiting = 0;
+    kvr_status status = local_ring_waiting(writer->shared, writer->taken, &waiting);
+
+    capacity = capacity < waiting ? capacity : waiting;
+    while (status == KVR_OK && has_room(batch, capacity))
+        status = add(rail, writer, batch);
+    return status;
+}
+
+static unsigned finish(struct local_writer *writer, const struct local_batch *batch,
+                       struct kvr_completion *ret_completions)
+{
+    unsigned count = 0;
+
+    local_ring_finish(writer->shared, writer->taken, batch->outcomes, batch->count);
+    writer->taken += batch->count;
+    if (local_ring_must_wake(writer->shared, LOCAL_WRITER))
+        local_ring_bell(writer->socket);
+    for (uint32_t i = 0; i < batch->count; i++)
+        if (batch->outcomes[i] == KVR_OK)
+            ret_completions[count++] = (struct kvr_completion){.kind = KVR_COMPLETION_ARRIVED,
+                                                               .immediate = batch->immediates[i]};
+    return count;
+}
+
+static unsigned land_from(struct kvr_endpoint *endpoint, uint32_t index,
+                          struct kvr_completion *ret_completions, unsigned capacity)
+{
+    struct local_writer *writer = endpoint->writers[index];
+    struct kvr_rail *rail = endpoint->rail;
+    struct local_batch *batch = endpoint->batch;
+    unsigned count = 0;
+    kvr_status status;
+
+    batch->count = batch->job_count = 0;
+    batch->bytes = 0;
+    pthread_mutex_lock(&rail->lock); /* no memory goes away before all is copied */
+    status = gather(rail, writer, capacity < LOCAL_BATCH ? capacity : LOCAL_BATCH, batch);
+    local_copier_run(rail->copier, batch->jobs, batch->job_count);
+    pthread_mutex_unlock(&rail->lock);
+    if (batch->count > 0)
+        count = finish(writer, batch, ret_completions);
+    if (status == KVR_AGAIN && local_writer_hear(endpoint, index) == KVR_OK)
+        writer->looked = false; /* there may be more to hear */
+    else if (status != KVR_OK && status != KVR_AGAIN)
+        local_writer_close(endpoint, index); /* it does not know what it does */
+    return count;
+}
+
+/* Something waits; also what cannot be, so that it is found out. */
+static bool has_written(const struct local_writer *writer)
+{
+    uint32_t waiting = 0;
+
+    if (writer == NULL || writer->shared == NULL)
+        return false;
+    return local_ring_waiting(writer->shared, writer->taken, &waiting) != KVR_OK || waiting > 0;
+}
+
+unsigned local_land(struct kvr_endpoint *endpoint, struct kvr_completion *ret_completions,
+                    unsigned capacity)
+{
+    uint32_t reach = endpoint->writer_reach, turn = endpoint->turn;
+
+    for (uint32_t i = 0; i < reach && capacity > 0; i++) {
+        uint32_t index = (turn + i) % reach;
+        unsigned count;
+
+        if (!has_written(endpoint->writers[index]))
+            continue;
+        endpoint->turn = index + 1;
+        count = land_from(endpoint, index, ret_completions, capacity);
+        if (count > 0)
+            return count;
+    }
+    return 0;
+}
+
+struct local_batch *local_batch_new(void)
+{
+    return calloc(1, sizeof(struct local_batch));
+}
+
+bool local_lands(const struct kvr_endpoint *endpoint)
+{
+    for (uint32_t i = 0; i < endpoint->writer_reach; i++)
+        if (has_written(endpoint->writers[i]))
+            return true;
+    return false;
+}

@@ -1,0 +1,141 @@
+/* Registrations: what peers may write to, and what they are told to read from. */
+#include "fabric/fabric_local_state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/memfd.h"
+#include "base/rng.h"
+
+/* A name that is not 0 and that this index has not had for a hundred thousand registrations. */
+static uint32_t name_of(struct kvr_rail *rail, uint32_t index)
+{
+    if (++rail->generation == UINT32_MAX / LOCAL_MEMORIES_MAX)
+        rail->generation = 1;
+    return rail->generation * LOCAL_MEMORIES_MAX + index;
+}
+
+/* Keys are random: what a peer of an earlier boot still holds must not open this boot's memory. */
+static uint64_t key_of(uint32_t index)
+{
+    uint64_t key;
+
+    do
+        key = kvr_random_u64() / LOCAL_MEMORIES_MAX * LOCAL_MEMORIES_MAX + index;
+    while (key == index);
+    return key;
+}
+
+static kvr_status take_descriptor(struct kvr_memory *memory, const struct kvr_memory_span *span,
+                                  struct kvr_error *error)
+{
+    kvr_status status;
+
+    memory->fd = -1;
+    if (!span->local)
+        return KVR_OK;
+    if (span->fd < 0)
+        return kvr_error_set(error, KVR_UNSUPPORTED, "fabric",
+                             "rail local reads only from memory that is a memfd: its target maps "
+                             "it");
+    status = kvr_memfd_check(span->fd, span->fd_offset, span->bytes, "fabric", error);
+    if (status != KVR_OK)
+        return status;
+    memory->fd = fcntl(span->fd, F_DUPFD_CLOEXEC, 0);
+    if (memory->fd < 0)
+        return kvr_error_system(error, "fabric", errno,
+                                "rail local cannot keep a region's descriptor (ulimit -n?)");
+    memory->fd_offset = span->fd_offset;
+    return KVR_OK;
+}
+
+/* Under the rail's lock. */
+static kvr_status enter(struct kvr_memory *memory, const struct kvr_memory_span *span)
+{
+    struct kvr_rail *rail = memory->rail;
+    uint32_t index = 0;
+
+    while (index < LOCAL_MEMORIES_MAX && rail->registered[index] != NULL)
+        index++;
+    if (index == LOCAL_MEMORIES_MAX)
+        return KVR_FULL;
+    rail->registered[index] = memory;
+    memory->name = name_of(rail, index);
+    memory->key = key_of(index);
+    if (span->remote)
+        rail->memories.rows[index] =
+            (struct local_memory){.key = memory->key, .base = span->base, .bytes = span->bytes};
+    return KVR_OK;
+}
+
+kvr_status local_memory_register(struct kvr_rail *rail, const struct kvr_memory_span *span,
+                                 struct kvr_memory **ret_memory, struct kvr_error *error)
+{
+    struct kvr_memory *memory = calloc(1, sizeof(*memory));
+    kvr_status status;
+
+    if (memory == NULL)
+        return kvr_error_set(error, KVR_NO_MEMORY, "fabric", "no memory for a registration");
+    memory->rail = rail;
+    memory->base = span->base;
+    memory->bytes = span->bytes;
+    status = take_descriptor(memory, span, error);
+    if (status == KVR_OK) {
+        pthread_mutex_lock(&rail->lock);
+        status = enter(memory, span);
+        pthread_mutex_unlock(&rail->lock);
+        if (status != KVR_OK)
+            (void)kvr_error_set(error, status, "fabric",
+                                "rail local has %u regions and takes no more", LOCAL_MEMORIES_MAX);
+    }
+    if (status != KVR_OK) {
+        if (memory->fd >= 0)
+            close(memory->fd);
+        free(memory);
+        return status;
+    }
+    *ret_memory = memory;
+    return KVR_OK;
+}
+
+/* Whoever has mapped it lets it go, or the link to it ends. */
+static void recall(const struct kvr_memory *memory)
+{
+    uint32_t index = LOCAL_INDEX(memory->name);
+
+    for (struct kvr_endpoint *at = memory->rail->endpoints; at != NULL; at = at->next)
+        for (uint32_t i = 0; i < at->target_reach; i++) {
+            struct local_target *target = at->targets[i];
+
+            if (target == NULL || target->socket < 0 ||
+                atomic_load_explicit(&target->told[index], memory_order_relaxed) != memory->name)
+                continue;
+            atomic_store_explicit(&target->told[index], 0, memory_order_relaxed);
+            if (local_say_forget(target->socket, memory->name) != KVR_OK)
+                local_target_shut(target);
+        }
+}
+
+void local_memory_release(struct kvr_memory *memory)
+{
+    struct kvr_rail *rail;
+
+    if (memory == NULL)
+        return;
+    rail = memory->rail;
+    pthread_mutex_lock(&rail->lock); /* from here on nothing is copied into it */
+    rail->memories.rows[LOCAL_INDEX(memory->name)].key = 0;
+    rail->registered[LOCAL_INDEX(memory->name)] = NULL;
+    recall(memory);
+    pthread_mutex_unlock(&rail->lock);
+    if (memory->fd >= 0)
+        close(memory->fd);
+    free(memory);
+}
+
+struct kvr_remote_key local_memory_key(const struct kvr_memory *memory)
+{
+    return (struct kvr_remote_key){.key = memory->key, .base = 0};
+}

@@ -1,0 +1,273 @@
+/* What travels over sockets: who writes to whom, descriptors of memory, and bells.
+ *
+ * Each endpoint listens on an abstract Unix socket that is named after its random number. A writer
+ * connects, says HELLO with the memory of the link, and MEMORY with a descriptor before its first
+ * write from there; FORGET takes that back. Either side rings a sleeping other by BELL. That the
+ * other is gone, however it went, is the end of the socket. */
+#include "fabric/fabric_local_state.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/memfd.h"
+
+#define HEARD_MAX 64 /* packets of one writer in a row */
+
+enum word {
+    WORD_HELLO = 1, /* number: the endpoint that is meant */
+    WORD_MEMORY,    /* name, number: its offset in the descriptor, bytes */
+    WORD_FORGET,    /* name */
+    WORD_BELL,
+};
+
+struct packet {
+    uint32_t word, name;
+    uint64_t number, bytes;
+};
+
+static socklen_t address_of(uint64_t nonce, struct sockaddr_un *ret_address)
+{
+    int length;
+
+    *ret_address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    length = snprintf(ret_address->sun_path + 1, sizeof(ret_address->sun_path) - 1,
+                      "kvrail-local-%016" PRIx64, nonce);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+}
+
+static int open_socket(struct kvr_error *error)
+{
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        (void)kvr_error_system(error, "fabric", errno, "rail local cannot open a socket");
+    return fd;
+}
+
+int local_listen(uint64_t nonce, struct kvr_error *error)
+{
+    struct sockaddr_un address;
+    socklen_t bytes = address_of(nonce, &address);
+    int fd = open_socket(error);
+
+    if (fd < 0)
+        return -1;
+    if (bind(fd, (struct sockaddr *)&address, bytes) == 0 && listen(fd, KVR_PEERS_MAX) == 0)
+        return fd;
+    (void)kvr_error_system(error, "fabric", errno, "rail local cannot listen");
+    close(fd);
+    return -1;
+}
+
+/* An address is a number that nobody else knows, but the name of a socket can be looked up: what
+ * counts is who is at the other end. */
+static bool is_ours(int fd)
+{
+    struct ucred peer;
+    socklen_t bytes = sizeof(peer);
+
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.uid == geteuid();
+}
+
+int local_connect(uint64_t nonce, struct kvr_error *error)
+{
+    struct sockaddr_un address;
+    socklen_t bytes = address_of(nonce, &address);
+    int fd = open_socket(error);
+
+    if (fd < 0)
+        return -1;
+    if (connect(fd, (struct sockaddr *)&address, bytes) == 0 && is_ours(fd))
+        return fd;
+    (void)kvr_error_set(error, KVR_PEER_LOST, "fabric",
+                        "the peer's endpoint cannot be reached: it is gone, or provider local does "
+                        "not suit: both agents must be on one host, of one user, in one network "
+                        "namespace");
+    close(fd);
+    return -1;
+}
+
+int local_accept(int listener)
+{
+    for (unsigned i = 0; i < HEARD_MAX; i++) {
+        int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+        if (fd >= 0 && is_ours(fd))
+            return fd;
+        if (fd >= 0)
+            close(fd);
+        else if (errno != ECONNABORTED && errno != EINTR)
+            return -1;
+    }
+    return -1;
+}
+
+static kvr_status say(int socket, const struct packet *packet, int fd)
+{
+    struct kvr_packet_fds fds = {.count = fd >= 0, .fds = {fd}};
+
+    return kvr_packet_send(socket, (const uint8_t *)packet, sizeof(*packet), &fds);
+}
+
+kvr_status local_say_hello(int socket, uint64_t nonce, int shared_fd)
+{
+    struct packet hello = {
+        .word = WORD_HELLO, .number = nonce, .bytes = sizeof(struct local_shared)};
+
+    return say(socket, &hello, shared_fd);
+}
+
+kvr_status local_say_memory(int socket, const struct kvr_memory *memory)
+{
+    struct packet packet = {.word = WORD_MEMORY,
+                            .name = memory->name,
+                            .number = memory->fd_offset,
+                            .bytes = memory->bytes};
+
+    return say(socket, &packet, memory->fd);
+}
+
+kvr_status local_say_forget(int socket, uint32_t name)
+{
+    struct packet packet = {.word = WORD_FORGET, .name = name};
+
+    return say(socket, &packet, -1);
+}
+
+/* What finds no room need not: there is enough to wake up for. */
+void local_ring_bell(int socket)
+{
+    struct packet packet = {.word = WORD_BELL};
+
+    (void)say(socket, &packet, -1);
+}
+
+void local_mapping_close(struct local_mapping *row)
+{
+    if (row->name != 0)
+        munmap((void *)row->base, row->bytes);
+    row->name = 0;
+}
+
+/* Doubles: a link with few regions needs few rows. */
+static kvr_status make_room(struct local_mappings *mappings, uint32_t index)
+{
+    uint32_t count = mappings->count > 0 ? mappings->count : 64;
+    struct local_mapping *rows;
+
+    if (index < mappings->count)
+        return KVR_OK;
+    while (count <= index)
+        count *= 2;
+    rows = realloc(mappings->rows, count * sizeof(rows[0]));
+    if (rows == NULL)
+        return KVR_NO_MEMORY;
+    memset(rows + mappings->count, 0, (count - mappings->count) * sizeof(rows[0]));
+    mappings->rows = rows;
+    mappings->count = count;
+    return KVR_OK;
+}
+
+static kvr_status hear_memory(struct local_writer *writer, const struct packet *packet, int fd)
+{
+    uint32_t index = LOCAL_INDEX(packet->name);
+    kvr_status status = packet->name != 0 ? make_room(&writer->mappings, index) : KVR_MALFORMED;
+    void *base = NULL;
+
+    if (status == KVR_OK)
+        status = kvr_memfd_map(fd, packet->number, packet->bytes, false, &base, NULL);
+    if (status != KVR_OK)
+        return status;
+    local_mapping_close(&writer->mappings.rows[index]);
+    writer->mappings.rows[index] =
+        (struct local_mapping){.name = packet->name, .base = base, .bytes = packet->bytes};
+    return KVR_OK;
+}
+
+static kvr_status hear_hello(struct local_writer *writer, const struct packet *packet, int fd,
+                             uint64_t nonce)
+{
+    void *base = NULL;
+    kvr_status status;
+
+    if (writer->shared != NULL || packet->number != nonce ||
+        packet->bytes != sizeof(struct local_shared))
+        return KVR_MALFORMED;
+    status = kvr_memfd_map(fd, 0, sizeof(struct local_shared), true, &base, NULL);
+    writer->shared = base;
+    return status;
+}
+
+static kvr_status hear_packet(struct local_writer *writer, uint64_t nonce,
+                              const struct packet *packet, const struct kvr_packet_fds *fds)
+{
+    uint32_t index = LOCAL_INDEX(packet->name);
+
+    switch (packet->word) {
+    case WORD_HELLO:
+        return fds->count == 1 ? hear_hello(writer, packet, fds->fds[0], nonce) : KVR_MALFORMED;
+    case WORD_MEMORY:
+        return fds->count == 1 ? hear_memory(writer, packet, fds->fds[0]) : KVR_MALFORMED;
+    case WORD_FORGET:
+        if (index < writer->mappings.count && writer->mappings.rows[index].name == packet->name)
+            local_mapping_close(&writer->mappings.rows[index]);
+        return KVR_OK;
+    case WORD_BELL:
+        return KVR_OK;
+    default:
+        return KVR_MALFORMED;
+    }
+}
+
+/* One packet; *ret_fds are the caller's to close. */
+static kvr_status hear_one(int socket, struct packet *ret_packet, struct kvr_packet_fds *ret_fds)
+{
+    size_t bytes = 0;
+    kvr_status status =
+        kvr_packet_receive(socket, (uint8_t *)ret_packet, sizeof(*ret_packet), &bytes, ret_fds);
+
+    if (status != KVR_OK || bytes == sizeof(*ret_packet))
+        return status;
+    kvr_packet_fds_close(ret_fds);
+    return KVR_MALFORMED;
+}
+
+kvr_status local_hear(struct local_writer *writer, uint64_t nonce)
+{
+    kvr_status status = KVR_OK;
+
+    for (unsigned i = 0; i < HEARD_MAX && status == KVR_OK; i++) {
+        struct kvr_packet_fds fds;
+        struct packet packet;
+
+        status = hear_one(writer->socket, &packet, &fds);
+        if (status != KVR_OK)
+            break;
+        status = hear_packet(writer, nonce, &packet, &fds);
+        kvr_packet_fds_close(&fds);
+    }
+    return status;
+}
+
+kvr_status local_hear_bell(int socket)
+{
+    kvr_status status = KVR_OK;
+
+    for (unsigned i = 0; i < HEARD_MAX && status == KVR_OK; i++) {
+        struct kvr_packet_fds fds;
+        struct packet packet;
+
+        status = hear_one(socket, &packet, &fds);
+        if (status == KVR_OK)
+            kvr_packet_fds_close(&fds);
+    }
+    return status;
+}

@@ -1,0 +1,126 @@
+/* What the files behind fabric_local share.
+ *
+ * Locks: `rail->lock` is over the rail's memories and over what links know of them. The rail's own
+ * thread holds it while it copies, so that no memory goes away under it. */
+#ifndef KVR_FABRIC_FABRIC_LOCAL_STATE_H
+#define KVR_FABRIC_FABRIC_LOCAL_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/limits.h"
+#include "fabric/fabric.h"
+#include "fabric/local_copy.h"
+#include "fabric/local_place.h"
+#include "fabric/local_ring.h"
+#include "wire/packet_socket.h"
+
+#define LOCAL_LINKS_MAX 1024u /* of one endpoint, in each direction */
+#define LOCAL_BATCH     64u   /* writes that are copied at once */
+
+struct kvr_rail {
+    struct kvr_rail_facts facts;
+    struct local_copier *copier;
+    pthread_mutex_t lock;
+    struct local_memories memories; /* that peers may write to; by index */
+    struct kvr_memory **registered; /* LOCAL_MEMORIES_MAX, by index; NULL: free */
+    uint32_t generation;
+    struct kvr_endpoint *endpoints; /* those that are not stopped */
+};
+
+/* A registration. As a target's it is a row of rail->memories; as a writer's it is a descriptor
+ * that each target gets before the first write from it. */
+struct kvr_memory {
+    struct kvr_rail *rail;
+    uint32_t name; /* generation and index; another one after each registration */
+    const uint8_t *base;
+    uint64_t key, bytes, fd_offset;
+    int fd; /* -1: nothing is written from it */
+};
+
+/* A target that we write to. */
+struct local_target {
+    int socket; /* -1: it is gone */
+    bool broken;
+    bool unrung; /* writes were added since it was last looked whether it sleeps */
+    struct local_shared *shared;
+    uint32_t posted, settled;
+    uint64_t contexts[LOCAL_WRITES];
+    _Atomic uint32_t *told; /* by index: the name of the memory that it has the descriptor of */
+};
+
+/* A writer that writes to us. */
+struct local_writer {
+    int socket;
+    struct local_shared *shared; /* NULL: it has not said hello */
+    uint32_t taken;
+    bool looked; /* its packets were read since this command named a memory that was unknown */
+    uint32_t looked_for;
+    struct local_mappings mappings;
+};
+
+struct kvr_endpoint {
+    struct kvr_rail *rail;
+    struct kvr_endpoint *next;
+    uint64_t nonce;
+    int listener, epoll_fd;              /* -1: stopped */
+    uint32_t polls;                      /* until its sockets are looked at */
+    uint32_t target_reach, writer_reach; /* places above have never been used */
+    uint32_t turn;                       /* of the writers */
+    struct local_target *targets[LOCAL_LINKS_MAX];
+    struct local_writer *writers[LOCAL_LINKS_MAX];
+    struct local_batch *batch; /* of fabric_local_land.c */
+};
+
+/* fabric_local_memory.c */
+kvr_status local_memory_register(struct kvr_rail *rail, const struct kvr_memory_span *span,
+                                 struct kvr_memory **ret_memory, struct kvr_error *error);
+void local_memory_release(struct kvr_memory *memory);
+struct kvr_remote_key local_memory_key(const struct kvr_memory *memory);
+
+/* fabric_local_socket.c: what travels over sockets. */
+int local_listen(uint64_t nonce, struct kvr_error *error); /* -1: see *error */
+int local_connect(uint64_t nonce, struct kvr_error *error);
+int local_accept(int listener); /* of this user; -1: nobody waits */
+KVR_MUST_CHECK kvr_status local_say_hello(int socket, uint64_t nonce, int shared_fd);
+KVR_MUST_CHECK kvr_status local_say_memory(int socket, const struct kvr_memory *memory);
+KVR_MUST_CHECK kvr_status local_say_forget(int socket, uint32_t name);
+void local_ring_bell(int socket);
+/* Takes what a writer said. Anything but KVR_OK and KVR_AGAIN: it is to be dropped. */
+kvr_status local_hear(struct local_writer *writer, uint64_t nonce);
+/* A target says nothing but its bell. */
+kvr_status local_hear_bell(int socket);
+void local_mapping_close(struct local_mapping *row);
+
+/* fabric_local_link.c: targets and writers come and go. */
+kvr_status local_peer_insert(struct kvr_endpoint *endpoint, const uint8_t *address, uint32_t bytes,
+                             uint64_t *ret_peer, struct kvr_error *error);
+void local_peer_remove(struct kvr_endpoint *endpoint, uint64_t peer);
+/* Its writes still settle, as failed. */
+void local_target_close(struct kvr_rail *rail, struct local_target *target);
+void local_target_shut(struct local_target *target); /* any thread: as if it had hung up */
+void local_writer_close(struct kvr_endpoint *endpoint, uint32_t index);
+/* Takes what it said; anything but KVR_OK and KVR_AGAIN: it was closed. */
+kvr_status local_writer_hear(struct kvr_endpoint *endpoint, uint32_t index);
+bool local_watch_listener(const struct kvr_endpoint *endpoint);
+void local_sockets_look(struct kvr_endpoint *endpoint);
+void local_links_close(struct kvr_endpoint *endpoint);
+#define LOCAL_MAGIC UINT64_C(0x6b76722d6c6f6331)
+struct local_address {
+    uint64_t magic, nonce;
+};
+
+/* fabric_local_write.c */
+kvr_status local_write(struct kvr_endpoint *endpoint, const struct kvr_fabric_write *write);
+unsigned local_settle(struct kvr_endpoint *endpoint, struct kvr_completion *ret_completions,
+                      unsigned capacity);
+void local_ring_targets(struct kvr_endpoint *endpoint);  /* for writes that promised another */
+bool local_settles(const struct kvr_endpoint *endpoint); /* local_settle has something */
+
+/* fabric_local_land.c */
+unsigned local_land(struct kvr_endpoint *endpoint, struct kvr_completion *ret_completions,
+                    unsigned capacity);
+struct local_batch *local_batch_new(void);             /* free() ends it */
+bool local_lands(const struct kvr_endpoint *endpoint); /* somebody has written */
+
+#endif

@@ -1,0 +1,18 @@
+/* Providers by their name: libfabric's, and those of our own. */
+#ifndef KVR_FABRIC_FABRIC_PROVIDER_H
+#define KVR_FABRIC_FABRIC_PROVIDER_H
+
+#include "fabric/fabric.h"
+
+/* What --provider takes, everywhere. */
+#define KVR_PROVIDERS "tcp|shm|local|verbs|efa"
+
+/* Fills *ret_fabric; nothing to close. A name that nobody knows is refused by its rail_open. */
+void kvr_fabric_of(const char *provider, struct kvr_fabric *ret_fabric);
+
+/* Rails that a provider offers on this host: fills at most capacity facts, returns how many there
+ * are. 0 with a sentence in *error when there is none. */
+unsigned kvr_fabric_list(const char *provider, struct kvr_rail_facts *ret_facts, unsigned capacity,
+                         struct kvr_error *error);
+
+#endif

@@ -1,0 +1,63 @@
+#include "fabric/local_place.h"
+
+#include <assert.h>
+
+static const uint8_t *source_of(const struct local_mappings *sources,
+                                const struct local_piece *piece, kvr_status *ret_status)
+{
+    uint32_t index = LOCAL_INDEX(piece->source);
+    const struct local_mapping *row;
+
+    *ret_status = KVR_NOT_FOUND;
+    if (index >= sources->count || piece->source == 0)
+        return NULL;
+    row = &sources->rows[index];
+    if (row->name != piece->source)
+        return NULL;
+    *ret_status = KVR_REFUSED;
+    if (piece->bytes > row->bytes || piece->source_offset > row->bytes - piece->bytes)
+        return NULL;
+    *ret_status = KVR_OK;
+    return row->base + piece->source_offset;
+}
+
+static uint8_t *target_of(const struct local_memories *targets, const struct local_piece *piece)
+{
+    const struct local_memory *row = &targets->rows[LOCAL_INDEX(piece->key)];
+
+    if (piece->key == 0 || row->key != piece->key || piece->bytes > row->bytes ||
+        piece->target_offset > row->bytes - piece->bytes)
+        return NULL;
+    return row->base + piece->target_offset;
+}
+
+kvr_status local_place(const struct local_command *command, const struct local_mappings *sources,
+                       const struct local_memories *targets,
+                       struct local_job ret_jobs[LOCAL_COMMAND_JOBS], uint32_t *ret_count)
+{
+    uint64_t bytes = 0;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < command->piece_count; i++) {
+        const struct local_piece *piece = &command->pieces[i];
+        kvr_status status;
+        const uint8_t *source = source_of(sources, piece, &status);
+        uint8_t *target = target_of(targets, piece);
+
+        bytes += piece->bytes;
+        if (status != KVR_OK)
+            return status;
+        if (target == NULL || bytes > LOCAL_WRITE_BYTES)
+            return KVR_REFUSED;
+        /* In parts, so that several threads have their share of a large one. */
+        for (uint32_t at = 0; at < piece->bytes; at += LOCAL_JOB_BYTES) {
+            uint32_t part =
+                piece->bytes - at < LOCAL_JOB_BYTES ? piece->bytes - at : LOCAL_JOB_BYTES;
+
+            assert(count < LOCAL_COMMAND_JOBS);
+            ret_jobs[count++] = (struct local_job){target + at, source + at, part};
+        }
+    }
+    *ret_count = count;
+    return KVR_OK;
+}
