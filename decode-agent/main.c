@@ -26,6 +26,14 @@ static const struct kvr_option own_options[] = {
      .max = KVR_SLOTS - 1,
      FIELD(COUNT, slots),
      .help = "Names for live transfers, 65,536 writes each; fetches beyond them wait in order."},
+    {.name = "local-copy-threads",
+     .section = "rails",
+     .fallback = "2",
+     .min = 1,
+     .max = 16,
+     FIELD(COUNT, local_copy_threads),
+     .help = "With --provider local, how many threads copy a long list of pages; the rails' own is "
+             "one of them."},
 };
 #define OWN_COUNT    (sizeof(own_options) / sizeof(own_options[0]))
 /* All shared rows but the last, --listen: a decode-agent dials. */

@@ -6,7 +6,7 @@
 #
 # --requests N    how many requests (default 200)
 # --trace FILE    request trace in Mooncake's form; one is synthesised when not given
-# --provider P    tcp (two rails, the default) or shm (one)
+# --provider P    tcp (two rails, the default), shm or local (one)
 # --json FILE     write the figures there
 # --corrupt KIND  plant a fault that must be found, and so end in exit 1: page, layer or swap
 # --stay          leave the three programs running, and say where the dashboard is
@@ -61,8 +61,8 @@ case $requests in
 esac
 case $provider in
 tcp) rails="--rail 127.0.0.1 --rail 127.0.0.2" ;;
-shm) rails= ;;
-*) usage "--provider is '$provider', but on one machine it must be tcp or shm" ;;
+shm | local) rails= ;;
+*) usage "--provider is '$provider', but on one machine it must be tcp, shm or local" ;;
 esac
 case $corrupt in
 '' | page | layer | swap) ;;

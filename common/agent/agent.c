@@ -183,8 +183,6 @@ static kvr_status agent_open(struct kvr_agent *agent, struct kvr_error *error)
     if (status == KVR_OK)
         status = reporter_open(agent, error);
     if (status == KVR_OK)
-        status = agent_loans_open(agent, error);
-    if (status == KVR_OK)
         status = agent_rails_open(agent, error);
     if (status == KVR_OK)
         status = agent_peers_open(agent, error);

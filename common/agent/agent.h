@@ -33,7 +33,7 @@ struct kvr_agent_config {
     kvr_ns lease, want_timeout;
     /* decode-agent */
     kvr_ns deadline;
-    uint64_t slots;
+    uint64_t slots, local_copy_threads;
 };
 
 /* The rows that both programs share, with fields of struct kvr_agent_config. */

@@ -10,7 +10,7 @@
 
 #include "agent/agent_state.h"
 #include "base/log.h"
-#include "fabric/fabric_ofi.h"
+#include "fabric/fabric_provider.h"
 #include "fabric/host_rails.h"
 
 /* What the choice is made from; large, and gone after it. */
@@ -50,7 +50,7 @@ static kvr_status host_read(struct kvr_agent *agent, struct work *work, struct k
 {
     struct kvr_error none;
     unsigned count =
-        kvr_fabric_ofi_list(agent->config->provider, work->offered, KVR_HOST_RAILS_MAX, &none);
+        kvr_fabric_list(agent->config->provider, work->offered, KVR_HOST_RAILS_MAX, &none);
     kvr_status status = kvr_topology_read(NULL, &work->topology, error);
 
     if (status != KVR_OK)

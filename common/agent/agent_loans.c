@@ -1,7 +1,6 @@
 /* Loans (rule 11): ours, where targets copy from our engines' memory, and those of the peers from
- * whose engines we copy. Only the shm provider's targets copy. */
+ * whose engines we copy. Only the targets of shm and local copy. */
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "agent/agent_state.h"
@@ -87,7 +86,7 @@ kvr_status agent_loans_open(struct kvr_agent *agent, struct kvr_error *error)
 {
     kvr_status status = KVR_OK;
 
-    if (strcmp(agent->config->provider, "shm") != 0)
+    if (!agent->fabric.ops->rail_facts(agent->rails[0])->target_copies)
         return KVR_OK;
     if (agent->machine.role == KVR_ROLE_SOURCE) {
         status = kvr_loans_create(agent->boot, &agent->loans_fd, &agent->loans, error);

@@ -1,5 +1,6 @@
 /* The options that both agents share. */
 #include "agent/agent.h"
+#include "fabric/fabric_provider.h"
 
 #define FIELD(kind, field) KVR_OPTION_##kind(struct kvr_agent_config, field)
 
@@ -47,12 +48,13 @@ const struct kvr_option kvr_agent_options[KVR_AGENT_OPTION_COUNT] = {
              "up and named."},
     {.name = "provider",
      .section = "rails",
-     .choices = "tcp|shm|verbs|efa",
+     .choices = KVR_PROVIDERS,
      .fallback = "tcp",
      FIELD(CHOICE, provider),
-     .help = "The libfabric provider of the rails; both agents of a pair must use the same. verbs "
-             "and efa pin memory (RLIMIT_MEMLOCK); tcp and shm do not, and shm needs room in "
-             "/dev/shm."},
+     .help = "What the rails are: a provider of libfabric, or local, where the target maps the "
+             "source's memory; both agents of a pair must use the same. verbs and efa pin memory "
+             "(RLIMIT_MEMLOCK); the others do not. shm and local are for two agents of one host "
+             "and one user; shm needs room in /dev/shm."},
     {.name = "rail",
      .section = "rails",
      .value = "NAME",

@@ -8,7 +8,7 @@
 #include "base/address.h"
 #include "base/log.h"
 #include "fabric/calibration.h"
-#include "fabric/fabric_ofi.h"
+#include "fabric/fabric_provider.h"
 #include "wire/compat.h"
 
 static uint64_t smaller(uint64_t a, uint64_t b)
@@ -76,6 +76,7 @@ static kvr_status rail_open(struct kvr_agent *agent, const char *name, struct kv
                              KVR_RAILS_MAX);
     snprintf(options.provider, sizeof(options.provider), "%s", agent->config->provider);
     snprintf(options.name, sizeof(options.name), "%s", name);
+    options.copy_threads = (uint32_t)agent->config->local_copy_threads;
     status = agent->fabric.ops->rail_open(agent->fabric.self, &options,
                                           &agent->rails[agent->rail_count], error);
     if (status != KVR_OK)
@@ -113,9 +114,9 @@ static void rails_say(const struct kvr_agent *agent)
     for (uint32_t i = 0; i < agent->rail_count; i++) {
         const struct kvr_rail_facts *facts = agent->fabric.ops->rail_facts(agent->rails[i]);
 
-        kvr_log_info("rail %u: %s over %s (libfabric %s), %u pieces a write, in group %u", i,
+        kvr_log_info("rail %u: %s over %s (%s), %u pieces a write, in group %u", i,
                      facts->source[0] != '\0' ? facts->source : facts->name, facts->provider_path,
-                     kvr_fabric_ofi_version(), facts->write.pieces_local,
+                     kvr_fabric_version(facts->provider), facts->write.pieces_local,
                      kvr_rail_groups_of(&agent->groups, i));
     }
 }
@@ -142,11 +143,13 @@ kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error)
     const struct kvr_agent_config *config = agent->config;
     kvr_status status;
 
-    kvr_fabric_ofi(&agent->fabric);
+    kvr_fabric_of(config->provider, &agent->fabric);
     agent->limits = (struct kvr_write_limits){.pieces_local = KVR_IOV_MAX,
                                               .pieces_remote = KVR_IOV_MAX,
                                               .chunk_bytes_max = config->chunk_bytes_max};
     status = rails_open(agent, error);
+    if (status == KVR_OK)
+        status = agent_loans_open(agent, error);
     if (status == KVR_OK)
         status = calibration_use(agent, error);
     if (status == KVR_OK)

@@ -127,8 +127,9 @@ void agent_tell_peer_down(struct kvr_agent *agent, const struct kvr_peer_info *p
 /* It was recycled: with this status no endpoint could be opened, and why; or KVR_OK. */
 void agent_tell_rail(struct kvr_agent *agent, uint32_t rail, kvr_status status, const char *why);
 /* agent_loans.c */
-kvr_status agent_loans_open(struct kvr_agent *agent, struct kvr_error *error);
-void agent_loans_close(struct kvr_agent *agent); /* the group thread has ended */
+kvr_status agent_loans_open(struct kvr_agent *agent,
+                            struct kvr_error *error); /* the rails are open */
+void agent_loans_close(struct kvr_agent *agent);      /* the group thread has ended */
 void agent_lender_up(struct kvr_agent *agent, uint32_t peer, const struct kvr_msg_hello *hello);
 void agent_lender_lost(struct kvr_agent *agent, uint32_t peer);
 /* agent_facts.c */

@@ -1,7 +1,9 @@
 #include "fabric/fabric_provider.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "base/version.h"
 #include "fabric/fabric_local.h"
 #include "fabric/fabric_ofi.h"
 
@@ -16,6 +18,16 @@ void kvr_fabric_of(const char *provider, struct kvr_fabric *ret_fabric)
         kvr_fabric_local(ret_fabric);
     else
         kvr_fabric_ofi(ret_fabric);
+}
+
+const char *kvr_fabric_version(const char *provider)
+{
+    static char libfabric[32];
+
+    if (is_local(provider))
+        return "kvrail " KVRAIL_VERSION;
+    snprintf(libfabric, sizeof(libfabric), "libfabric %s", kvr_fabric_ofi_version());
+    return libfabric;
 }
 
 unsigned kvr_fabric_list(const char *provider, struct kvr_rail_facts *ret_facts, unsigned capacity,

@@ -10,6 +10,9 @@
 /* Fills *ret_fabric; nothing to close. A name that nobody knows is refused by its rail_open. */
 void kvr_fabric_of(const char *provider, struct kvr_fabric *ret_fabric);
 
+/* Whose it is, and of which version: "libfabric 1.17.0", "kvrail 0.1.0". */
+const char *kvr_fabric_version(const char *provider);
+
 /* Rails that a provider offers on this host: fills at most capacity facts, returns how many there
  * are. 0 with a sentence in *error when there is none. */
 unsigned kvr_fabric_list(const char *provider, struct kvr_rail_facts *ret_facts, unsigned capacity,

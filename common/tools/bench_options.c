@@ -15,7 +15,7 @@
 static const struct kvr_option options[] = {
     {.name = "provider",
      .section = "rails",
-     .choices = "tcp|shm",
+     .choices = "tcp|shm|local",
      .fallback = "tcp",
      KVR_OPTION_CHOICE(OPTIONS, provider),
      .help = "Provider of the rails, for the agents and for the raw loop."},
@@ -25,7 +25,7 @@ static const struct kvr_option options[] = {
      .min = 1,
      .max = KVR_RAILS_MAX,
      KVR_OPTION_COUNT(OPTIONS, rails),
-     .help = "How many; on tcp each has a loopback address of its own, shm has one."},
+     .help = "How many; on tcp each has a loopback address of its own, shm and local have one."},
     {.name = "netns",
      .section = "rails",
      .fallback = "0",
@@ -196,8 +196,8 @@ static bool check_rails(OPTIONS *chosen, int *ret_exit)
     if (chosen->target_rails == 0)
         chosen->target_rails = chosen->rails;
     if (!tcp && chosen->rails > 1)
-        return refuse(ret_exit, kvr_options_refuse(&command, "--rails is %u, but shm has one",
-                                                   (unsigned)chosen->rails));
+        return refuse(ret_exit, kvr_options_refuse(&command, "--rails is %u, but %s has one",
+                                                   (unsigned)chosen->rails, chosen->provider));
     return true;
 }
 

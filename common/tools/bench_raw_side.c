@@ -46,7 +46,7 @@ bool raw_side_open(struct raw_side *side, const struct bench_raw *raw, bool writ
     side->memory = writes ? &raw->pool->source : &raw->pool->target;
     (void)prctl(PR_SET_TIMERSLACK, 1000ul);
     bench_pool_touch(side->memory);
-    kvr_fabric_ofi(&side->fabric);
+    kvr_fabric_of(raw->options->provider, &side->fabric);
     for (uint32_t i = 0; i < count; i++) {
         const struct raw_rail *rail = &side->rails[i];
 

@@ -5,7 +5,7 @@
 #include <poll.h>
 #include <stdatomic.h>
 
-#include "fabric/fabric_ofi.h"
+#include "fabric/fabric_provider.h"
 #include "tools/bench_raw.h"
 
 /* Shared memory of both. A side's addresses and keys are written before it says that it is ready.

@@ -18,7 +18,7 @@ struct topo_options {
 static const struct kvr_option options[] = {
     {.name = "provider",
      .section = "topology",
-     .choices = "tcp|shm|verbs|efa",
+     .choices = KVR_PROVIDERS,
      KVR_OPTION_CHOICE(struct topo_options, provider),
      .help = "Only the rails of this provider."},
     {.name = "xml",
@@ -48,7 +48,7 @@ static const struct kvr_command command = {
 };
 
 /* In the order of preference for one card. */
-static const char *const provider_names[TOPO_PROVIDERS] = {"efa", "verbs", "tcp", "shm"};
+static const char *const provider_names[TOPO_PROVIDERS] = {"efa", "verbs", "tcp", "shm", "local"};
 
 static void ask_providers(struct topo *topo, const char *only)
 {
@@ -60,7 +60,7 @@ static void ask_providers(struct topo *topo, const char *only)
             continue;
         list->provider = provider_names[i];
         list->rails = &topo->rails[topo->rail_count];
-        list->count = kvr_fabric_ofi_list(list->provider, list->rails, room, &list->error);
+        list->count = kvr_fabric_list(list->provider, list->rails, room, &list->error);
         list->listed = list->count < room ? list->count : room;
         topo->rail_count += list->listed;
         topo->provider_count++;

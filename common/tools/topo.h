@@ -5,10 +5,10 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "fabric/fabric_ofi.h"
+#include "fabric/fabric_provider.h"
 #include "topology/host_groups.h"
 
-#define TOPO_PROVIDERS 4
+#define TOPO_PROVIDERS 5
 
 /* Rails of one provider, or why it has none. */
 struct topo_provider {

@@ -1,6 +1,8 @@
 /* `kvrail topo --json`. null: nobody says. */
 #include "tools/topo.h"
 
+#include "fabric/fabric_ofi.h"
+
 static json_t *node_json(const struct kvr_topology *topology, uint32_t node)
 {
     return node == KVR_NODE_UNKNOWN ? json_null()

@@ -3,6 +3,8 @@
 
 #include "tools/topo.h"
 
+#include "fabric/fabric_ofi.h"
+
 static void print_node(FILE *stream, const struct kvr_topology *topology, uint32_t node)
 {
     if (node == KVR_NODE_UNKNOWN)

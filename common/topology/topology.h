@@ -1,7 +1,7 @@
 /* A host: NUMA nodes with their cores, and its devices (GPUs, network cards, interfaces) with their
  * place: the bridges of the PCI tree above each, and the node it is near. Read from this machine or
  * from a file that hwloc's `lstopo` wrote. Which rails a provider offers is fabric's to say
- * (kvr_fabric_ofi_list); rail_groups.h puts both together.
+ * (kvr_fabric_list); rail_groups.h puts both together.
  *
  * Read once at start by whoever asks, then constant: any thread. Owned by the caller. */
 #ifndef KVR_TOPOLOGY_TOPOLOGY_H

@@ -7,7 +7,7 @@
 # of its threads wakes first is chance: without the rule one round in some fifteen goes wrong.
 set -eu
 how=${1:?cancel or kill}
-provider=shm
+provider=${provider:-shm}
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 prefill_options="--heartbeat 100ms"
 [ "$how" = kill ] || decode_options="--heartbeat 10s"
