@@ -1,12 +1,6 @@
-/* Posting: which pair a write leaves on, and what becomes of it.
- *
- * A write goes to the pair whose rail has the fewest bytes in flight, so that a slow rail takes
- * less. Writes that follow each other at once stay on one rail for a small batch, because only
- * there does the provider's doorbell ring once for all of them.
- *
- * Room is counted a rail and a link. Where several peers share a rail, one that does not answer
- * must not hold all of it: a link may hold at most three times what is still free. A single peer so
- * gets three quarters of the window, and there is always a rest for others. */
+/* Posting: what becomes of a write. rail_group_choose says which pair it leaves on; writes that
+ * follow each other at once stay there for a small batch, because only then does the provider's
+ * doorbell ring once for all of them. */
 #include "fabric/rail_group_state.h"
 
 #include <assert.h>
@@ -14,70 +8,8 @@
 
 #include "base/mutant.h"
 
-#define BATCH_BYTES    (2u << 20)
-#define FREE_SHARE     3 /* of what is free, a link may hold this many times as much */
-/* After AGAIN a link waits for a completion of its rail. A pair whose peer is dead answers AGAIN
- * for ever while others complete: after a few in a row only time counts. */
-#define AGAIN_QUICK    4
 #define AGAIN_FIRST_NS (50 * KVR_US)
 #define AGAIN_MAX_NS   (2 * KVR_MS)
-
-static uint64_t settled_of(const struct group_rail *rail)
-{
-    return atomic_load_explicit(&rail->counters.settled, memory_order_relaxed);
-}
-
-bool group_link_waits(const struct kvr_group *group, const struct group_link *link)
-{
-    if (link->again_count == 0 || group->now >= link->again_until || group->eager)
-        return false;
-    return link->again_count > AGAIN_QUICK || settled_of(link->rail) == link->again_settled;
-}
-
-/* Whoever wants a link that waits is woken when its time is up: the time kept in the group may have
- * been another link's, and gone by. */
-static bool must_wait(struct kvr_group *group, const struct group_link *link)
-{
-    if (!group_link_waits(group, link))
-        return false;
-    if (link->again_until < group->retry_at)
-        group->retry_at = link->again_until;
-    return true;
-}
-
-/* How much more a link may hold: of n more writes each but the last leaves room. */
-static bool room(const struct kvr_group *group, const struct group_link *link, uint32_t *ret_writes,
-                 uint64_t *ret_bytes)
-{
-    const struct group_rail *rail = link->rail;
-    uint64_t writes = (uint64_t)FREE_SHARE * (rail->writes_max - rail->writes);
-    uint64_t bytes = FREE_SHARE * (group->window_bytes - rail->bytes);
-
-    if (rail->writes >= rail->writes_max || rail->bytes >= group->window_bytes ||
-        link->writes >= writes || link->bytes >= bytes || (link->doubted && link->writes > 0))
-        return false;
-    *ret_writes = (uint32_t)((writes - link->writes + FREE_SHARE) / (FREE_SHARE + 1));
-    if (link->doubted)
-        *ret_writes = 1;
-    *ret_bytes = (bytes - link->bytes + FREE_SHARE) / (FREE_SHARE + 1);
-    return true;
-}
-
-/* It may arrive there, and every piece has a local registration on our rail and a key on the
- * peer's. */
-static bool reaches(const struct group_link *link, const struct kvr_group_post *post)
-{
-    if (post->rails != 0 && (post->rails >> link->pair.target_rail & 1) == 0)
-        return false;
-    for (unsigned i = 0; i < post->piece_count; i++) {
-        const struct kvr_group_piece *piece = &post->pieces[i];
-
-        if (link->pair.rail >= piece->local->rail_count ||
-            link->pair.target_rail >= piece->remote->rail_count)
-            return false;
-    }
-    return true;
-}
 
 static kvr_status check_post(const struct kvr_group_post *post, uint64_t *ret_bytes)
 {
@@ -99,60 +31,6 @@ static kvr_status check_post(const struct kvr_group_post *post, uint64_t *ret_by
     return KVR_OK;
 }
 
-/* Writes of its rail wait for a doorbell that only another write rings: it was refused in the
- * middle of a batch. The next one goes there, or waits for it as long as the rail seems to be
- * alive: nobody knows whether there will be one after it. */
-static bool owes_doorbell(const struct group_link *link)
-{
-    return link->rail->unrung && link->again_count <= AGAIN_QUICK;
-}
-
-static void batch_begin(const struct kvr_group *group, struct group_peer *peer,
-                        struct group_link *link, uint32_t writes, uint64_t bytes)
-{
-    peer->batch_link = link;
-    peer->batch_writes = writes < group->batch_writes ? writes : group->batch_writes;
-    peer->batch_bytes = bytes < BATCH_BYTES ? bytes : BATCH_BYTES;
-    if (owes_doorbell(link))
-        peer->batch_writes = 1;
-}
-
-/* The pair for the next batch. KVR_AGAIN: those that are usable have no room. */
-static kvr_status choose(struct kvr_group *group, struct group_peer *peer,
-                         const struct kvr_group_post *post)
-{
-    uint32_t count = group->in_turn && peer->link_count > 0 ? 1 : peer->link_count;
-    uint64_t least = UINT64_MAX;
-    kvr_status status = KVR_NO_RAIL;
-
-    peer->batch_link = NULL;
-    for (uint32_t i = 0; i < count; i++) {
-        struct group_link *link = peer->links[(peer->turn + i) % peer->link_count];
-        uint32_t writes;
-        uint64_t bytes;
-        bool owes, waits;
-
-        if (link->state != LINK_USABLE || !reaches(link, post))
-            continue;
-        if (status == KVR_NO_RAIL)
-            status = KVR_AGAIN;
-        owes = owes_doorbell(link);
-        waits = must_wait(group, link);
-        if (owes && waits) {
-            peer->batch_link = NULL;
-            return KVR_AGAIN;
-        }
-        if (waits || (!owes && link->rail->bytes >= least) || !room(group, link, &writes, &bytes) ||
-            (group->in_turn && (writes < group->batch_writes || bytes < BATCH_BYTES)))
-            continue;
-        least = owes ? 0 : link->rail->bytes;
-        batch_begin(group, peer, link, writes, bytes);
-        status = KVR_OK;
-    }
-    peer->turn += !group->in_turn || status != KVR_AGAIN;
-    return status;
-}
-
 /* From here on its silence counts. */
 static void progress(struct kvr_group *group, struct group_link *link)
 {
@@ -169,8 +47,12 @@ static void accepted(struct kvr_group *group, struct group_peer *peer, struct gr
 {
     struct group_rail *rail = link->rail;
 
-    if (link->writes == 0)
+    if (link->writes == 0) {
         progress(group, link);
+        pace_begin(&link->pace, group->now);
+    }
+    if (rail->writes == 0)
+        pace_begin(&rail->pace, group->now);
     link->writes += writes;
     link->again_count = 0;
     link->bytes += bytes;
@@ -195,7 +77,7 @@ static void refused(struct kvr_group *group, struct group_link *link)
 
     if (link->again_count++ == 0 && link->writes == 0)
         progress(group, link);
-    link->again_settled = settled_of(rail);
+    link->again_settled = group_settled(&rail->counters);
     link->again_until = group->now + (wait < AGAIN_MAX_NS ? wait : AGAIN_MAX_NS);
     if (link->again_until < group->retry_at)
         group->retry_at = link->again_until;
@@ -304,7 +186,7 @@ static bool in_batch(const struct kvr_group *group, const struct group_peer *pee
 
     return link != NULL && link->state == LINK_USABLE &&
            link->rail->writes < link->rail->writes_max && link->rail->bytes < group->window_bytes &&
-           reaches(link, post);
+           group_link_reaches(link, post);
 }
 
 /* NULL: nobody of that number is known. */
@@ -337,7 +219,7 @@ kvr_status kvr_group_post(struct kvr_group *group, const struct kvr_group_post *
     for (uint32_t tries = 0; tries <= peer->link_count; tries++) {
         const struct group_link *link;
 
-        status = in_batch(group, peer, post) ? KVR_OK : choose(group, peer, post);
+        status = in_batch(group, peer, post) ? KVR_OK : group_choose(group, peer, post);
         if (status != KVR_OK)
             return status;
         link = peer->batch_link;
@@ -480,6 +362,7 @@ static void first_of(const struct kvr_group_run *run, const struct kvr_plan_curs
         pieces[i] = (struct kvr_group_piece){
             .local = run->locals[chunk.pieces[i].source_layout],
             .remote = &run->remotes[chunk.pieces[i].target_layout],
+            .bytes = chunk.pieces[i].bytes,
         };
     *ret_post = (struct kvr_group_post){
         .peer = run->peer, .pieces = pieces, .piece_count = chunk.piece_count, .rails = run->rails};
@@ -504,7 +387,7 @@ kvr_status kvr_group_post_run(struct kvr_group *group, const struct kvr_group_ru
     for (uint32_t tries = 0; tries <= peer->link_count && *ret_posted == 0; tries++) {
         const struct group_link *link;
 
-        status = choose(group, peer, &first);
+        status = group_choose(group, peer, &first);
         if (status != KVR_OK)
             return status;
         link = peer->batch_link;

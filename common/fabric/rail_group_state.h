@@ -10,6 +10,7 @@
 #include "base/ring.h"
 #include "fabric/rail_group.h"
 #include "fabric/rail_group_flight.h"
+#include "fabric/rail_group_pace.h"
 
 /* Any thread reads them, the group thread alone writes them. */
 struct group_counters {
@@ -24,6 +25,11 @@ static inline void group_count(_Atomic uint64_t *counter, uint64_t more)
     atomic_store_explicit(counter, value + more, memory_order_relaxed);
 }
 
+static inline uint64_t group_settled(const struct group_counters *counters)
+{
+    return atomic_load_explicit(&counters->settled, memory_order_relaxed);
+}
+
 struct group_rail {
     struct kvr_rail *rail;
     struct kvr_endpoint *endpoint;   /* NULL: no successor could be opened */
@@ -33,6 +39,7 @@ struct group_rail {
     uint32_t writes_max;
     uint32_t writes; /* accepted and not yet settled */
     uint64_t bytes;
+    struct group_pace pace;
     bool unrung;     /* the last accepted write promised another one */
     bool error_told; /* in this epoch */
     struct group_counters counters;
@@ -56,6 +63,7 @@ struct group_link {
     uint64_t handle;
     uint32_t writes; /* accepted and not yet settled */
     uint64_t bytes;
+    struct group_pace pace;
     kvr_ns progress_at;     /* the last of its writes settled, or the first was accepted */
     uint32_t again_count;   /* in a row */
     uint64_t again_settled; /* rail's count of settled writes at the last AGAIN: there may be room
@@ -129,8 +137,11 @@ bool group_poll(struct kvr_group *group, uint32_t rail);
 void group_read_empty(struct kvr_group *group, uint32_t rail, struct kvr_endpoint *stopped);
 void group_settle_rail(struct kvr_group *group, uint32_t rail);
 
-/* rail_group_post.c */
+/* rail_group_choose.c */
 bool group_link_waits(const struct kvr_group *group, const struct group_link *link);
+bool group_link_reaches(const struct group_link *link, const struct kvr_group_post *post);
+kvr_status group_choose(struct kvr_group *group, struct group_peer *peer,
+                        const struct kvr_group_post *post);
 
 /* rail_group_recycle.c */
 kvr_status group_endpoint_install(struct kvr_group *group, uint32_t rail,

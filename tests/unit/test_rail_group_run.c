@@ -97,7 +97,7 @@ static void run_stops_where_the_window_ends(void **state)
             assert_int_equal(kvr_plan_cursor_chunk(&world.cursor), at);
         }
         finish_all(endpoint);
-        kvr_group_step(world.bench.group, round);
+        kvr_group_step(world.bench.group, 2 + round);
     }
     assert_int_equal(kvr_group_outstanding(world.bench.group), 0);
     assert_int_equal(kvr_group_counters(world.bench.group, 0).writes, SMALL_CHUNKS);

@@ -1,0 +1,172 @@
+/* Choosing: the pair that the next writes leave on.
+ *
+ * It is the one on which they would be through first, from what is queued before them and from the
+ * pace at which that rail and that pair were seen to go. So all rails of a transfer end together,
+ * however unequal they are: a queue as long on a slow rail as on a fast one would hold the end of
+ * every transfer. That is why a write rather waits for room on a fast pair than be queued for long
+ * on a slow one that has something to do.
+ *
+ * Room is counted a rail and a link. Where several peers share a rail, one that does not answer
+ * must not hold all of it: a link may hold at most three times what is still free. A single peer so
+ * gets three quarters of the window, and there is always a rest for others. */
+#include "fabric/rail_group_state.h"
+
+#define BATCH_BYTES (2u << 20)
+#define BATCH_NS    (2 * KVR_MS) /* of a slow rail: what it was given cannot be given to another */
+#define FREE_SHARE  3            /* of what is free, a link may hold this many times as much */
+#define PATIENCE_NS (5 * KVR_MS) /* a queue as short as that waits for no other pair */
+/* After AGAIN a link waits for a completion of its rail. A pair whose peer is dead answers AGAIN
+ * for ever while others complete: after a few in a row only time counts. */
+#define AGAIN_QUICK 4
+
+bool group_link_waits(const struct kvr_group *group, const struct group_link *link)
+{
+    if (link->again_count == 0 || group->now >= link->again_until || group->eager)
+        return false;
+    return link->again_count > AGAIN_QUICK ||
+           group_settled(&link->rail->counters) == link->again_settled;
+}
+
+/* Whoever wants a link that waits is woken when its time is up: the time kept in the group may have
+ * been another link's, and gone by. */
+static bool must_wait(struct kvr_group *group, const struct group_link *link)
+{
+    if (!group_link_waits(group, link))
+        return false;
+    if (link->again_until < group->retry_at)
+        group->retry_at = link->again_until;
+    return true;
+}
+
+/* How much more a link may hold: of n more writes each but the last leaves room. */
+static bool room(const struct kvr_group *group, const struct group_link *link, uint32_t *ret_writes,
+                 uint64_t *ret_bytes)
+{
+    const struct group_rail *rail = link->rail;
+    uint64_t writes = (uint64_t)FREE_SHARE * (rail->writes_max - rail->writes);
+    uint64_t bytes = FREE_SHARE * (group->window_bytes - rail->bytes);
+
+    if (rail->writes >= rail->writes_max || rail->bytes >= group->window_bytes ||
+        link->writes >= writes || link->bytes >= bytes || (link->doubted && link->writes > 0))
+        return false;
+    *ret_writes = (uint32_t)((writes - link->writes + FREE_SHARE) / (FREE_SHARE + 1));
+    if (link->doubted)
+        *ret_writes = 1;
+    *ret_bytes = (bytes - link->bytes + FREE_SHARE) / (FREE_SHARE + 1);
+    return true;
+}
+
+/* It may arrive there, and every piece has a local registration on our rail and a key on the
+ * peer's. */
+bool group_link_reaches(const struct group_link *link, const struct kvr_group_post *post)
+{
+    if (post->rails != 0 && (post->rails >> link->pair.target_rail & 1) == 0)
+        return false;
+    for (unsigned i = 0; i < post->piece_count; i++) {
+        const struct kvr_group_piece *piece = &post->pieces[i];
+
+        if (link->pair.rail >= piece->local->rail_count ||
+            link->pair.target_rail >= piece->remote->rail_count)
+            return false;
+    }
+    return true;
+}
+
+/* When `bytes` more would be through on the link, from now. A link that has not moved for longer
+ * than its queue needs is stuck for as long again. */
+static kvr_ns through_in(const struct kvr_group *group, const struct group_link *link,
+                         uint64_t bytes)
+{
+    kvr_ns rail = pace_of(&link->rail->pace, link->rail->bytes + bytes);
+    kvr_ns pair = pace_of(&link->pace, link->bytes + bytes);
+    kvr_ns silent = link->writes > 0 ? group->now - link->progress_at : 0;
+    kvr_ns queue = rail > pair ? rail : pair;
+
+    return silent > queue ? silent : queue;
+}
+
+/* Writes of its rail wait for a doorbell that only another write rings: it was refused in the
+ * middle of a batch. The next one goes there, or waits for it as long as the rail seems to be
+ * alive: nobody knows whether there will be one after it. */
+static bool owes_doorbell(const struct group_link *link)
+{
+    return link->rail->unrung && link->again_count <= AGAIN_QUICK;
+}
+
+/* A batch on the link: what it has room for, up to what is worth one doorbell. */
+static void batch_begin(const struct kvr_group *group, struct group_peer *peer,
+                        struct group_link *link, uint32_t writes, uint64_t bytes)
+{
+    uint64_t soon = pace_bytes(&link->pace, BATCH_NS);
+
+    peer->batch_link = link;
+    peer->batch_writes = writes < group->batch_writes ? writes : group->batch_writes;
+    peer->batch_bytes = bytes < BATCH_BYTES ? bytes : BATCH_BYTES;
+    if (soon < peer->batch_bytes)
+        peer->batch_bytes = soon;
+    if (owes_doorbell(link))
+        peer->batch_writes = 1;
+}
+
+static uint64_t post_bytes(const struct kvr_group_post *post)
+{
+    uint64_t bytes = 0;
+
+    for (unsigned i = 0; i < post->piece_count; i++)
+        bytes += post->pieces[i].bytes;
+    return bytes;
+}
+
+/* In turns, whatever the rails do: what choosing gains is measured against that. */
+static bool out_of_turn(const struct kvr_group *group, uint32_t room_writes, uint64_t room_bytes)
+{
+    return group->in_turn && (room_writes < group->batch_writes || room_bytes < BATCH_BYTES);
+}
+
+/* KVR_AGAIN: those that are usable have no room, or it is worth waiting for one that has none. */
+kvr_status group_choose(struct kvr_group *group, struct group_peer *peer,
+                        const struct kvr_group_post *post)
+{
+    uint32_t count = group->in_turn && peer->link_count > 0 ? 1 : peer->link_count;
+    kvr_ns soonest = KVR_NEVER, full = KVR_NEVER; /* full: on those without room */
+    uint64_t bytes = post_bytes(post);
+    kvr_status status = KVR_NO_RAIL;
+
+    peer->batch_link = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        struct group_link *link = peer->links[(peer->turn + i) % peer->link_count];
+        uint32_t room_writes;
+        uint64_t room_bytes;
+        kvr_ns through;
+        bool owes, waits;
+
+        if (link->state != LINK_USABLE || !group_link_reaches(link, post))
+            continue;
+        if (status == KVR_NO_RAIL)
+            status = KVR_AGAIN;
+        owes = owes_doorbell(link);
+        waits = must_wait(group, link);
+        if (owes && waits) {
+            peer->batch_link = NULL;
+            return KVR_AGAIN;
+        }
+        if (waits)
+            continue;
+        through = owes ? 0 : through_in(group, link, bytes);
+        if (!room(group, link, &room_writes, &room_bytes) ||
+            out_of_turn(group, room_writes, room_bytes)) {
+            full = through < full ? through : full;
+        } else if (through < soonest) {
+            soonest = through;
+            batch_begin(group, peer, link, room_writes, room_bytes);
+            status = KVR_OK;
+        }
+    }
+    if (status == KVR_OK && full < soonest && soonest > PATIENCE_NS &&
+        peer->batch_link->writes > 0) {
+        peer->batch_link = NULL;
+        status = KVR_AGAIN;
+    }
+    peer->turn += !group->in_turn || status != KVR_AGAIN;
+    return status;
+}

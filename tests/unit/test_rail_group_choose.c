@@ -1,0 +1,129 @@
+/* Goal: rails of unequal speed end together, no rail idles while there is something to post, and
+ * one that is stuck holds nobody. Method: a rail group on a scripted fabric in virtual time; each
+ * rail completes a write in so many milliseconds, one after the other. */
+#include "tests/support/check.h"
+
+#include "tests/support/fake_group.h"
+
+#define WRITE_BYTES 65536
+#define WINDOW      32
+#define ROUNDS      400u /* of a millisecond */
+
+static struct bench bench;
+static unsigned every_ms[2]; /* a rail completes a write so often; 0: never */
+static unsigned idle_rounds[2];
+static uint32_t on[2]; /* in flight */
+
+static kvr_ns at(unsigned round)
+{
+    return KVR_S + round * KVR_MS;
+}
+
+static void open_rails(unsigned first_ms, unsigned second_ms)
+{
+    memset(idle_rounds, 0, sizeof(idle_rounds));
+    memset(on, 0, sizeof(on));
+    every_ms[0] = first_ms;
+    every_ms[1] = second_ms;
+    bench_open_as(&bench, &(struct kvr_group_options){
+                              .rail_count = 2, .window_writes = WINDOW, .ring_entries = 64});
+    peer_add(&bench, 0, 2);
+    kvr_group_step(bench.group, at(0));
+}
+
+static void post_all(void)
+{
+    struct kvr_pair pair;
+
+    while (post_bytes(&bench, 0, WRITE_BYTES, false, &pair) == KVR_OK)
+        on[pair.rail]++;
+}
+
+static void complete(unsigned round)
+{
+    for (unsigned rail = 0; rail < 2; rail++) {
+        idle_rounds[rail] += on[rail] == 0;
+        if (every_ms[rail] == 0 || round % every_ms[rail] != 0 || on[rail] == 0)
+            continue;
+        finish(bench.rails[rail].newest, 0, KVR_OK);
+        on[rail]--;
+    }
+    kvr_group_step(bench.group, at(round));
+}
+
+static void run_rounds(unsigned from, unsigned count)
+{
+    for (unsigned round = from; round < from + count; round++) {
+        post_all();
+        complete(round);
+    }
+}
+
+static void slow_and_fast_end_together(void **state)
+{
+    unsigned end[2] = {0};
+
+    (void)state;
+    open_rails(1, 8);
+    run_rounds(1, ROUNDS);
+    assert_int_equal(idle_rounds[0], 0);
+    assert_int_equal(idle_rounds[1], 0);
+    post_all();
+    for (unsigned round = ROUNDS + 1; round < 2 * ROUNDS; round++) {
+        complete(round);
+        for (unsigned rail = 0; rail < 2; rail++)
+            if (on[rail] > 0)
+                end[rail] = round;
+    }
+    assert_true(end[0] >= ROUNDS + WINDOW / 2);                    /* the fast one was full */
+    assert_true(end[1] <= end[0] + 8 && end[1] + 3 * 8 >= end[0]); /* give or take a few writes */
+    kvr_group_close(bench.group);
+}
+
+/* Writes may be queued on the other one as soon as the full one is silent for longer than it would
+ * need. */
+static void a_stuck_rail_holds_nobody(void **state)
+{
+    uint64_t before;
+
+    (void)state;
+    open_rails(1, 4);
+    run_rounds(1, ROUNDS);
+    every_ms[0] = 0;
+    before = kvr_group_counters(bench.group, 1).writes;
+    run_rounds(ROUNDS + 1, ROUNDS);
+    assert_int_equal(idle_rounds[1], 0);
+    assert_true(kvr_group_counters(bench.group, 1).writes >= before + ROUNDS / 4);
+    kvr_group_close(bench.group);
+}
+
+/* Where a window and not a speed is the limit, all windows are filled. */
+static void short_queues_fill_every_window(void **state)
+{
+    (void)state;
+    open_rails(1, 1);
+    for (unsigned round = 1; round < ROUNDS; round++) {
+        post_all();
+        assert_int_equal(on[0], on[1]);
+        for (unsigned rail = 0; rail < 2; rail++) /* all at once, after the same time */
+            while (on[rail] > 0 && (rail == 0 || round % 2 == 0)) {
+                finish(bench.rails[rail].newest, 0, KVR_OK);
+                on[rail]--;
+            }
+        kvr_group_step(bench.group, at(round));
+        post_all();
+        assert_true(on[0] >= WINDOW * 3 / 4 - 1 && on[1] >= WINDOW * 3 / 4 - 1);
+    }
+    kvr_group_close(bench.group);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slow_and_fast_end_together),
+        cmocka_unit_test(a_stuck_rail_holds_nobody),
+        cmocka_unit_test(short_queues_fill_every_window),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
