@@ -1,15 +1,13 @@
 /* kvrail-scheduler: wires the parts, waits for a signal, takes them down in the opposite order. */
-#include <errno.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/need.h"
 #include "base/options.h"
+#include "base/port_file.h"
+#include "base/state_folder.h"
 #include "base/version.h"
 #include "scheduler/http.h"
 
@@ -83,23 +81,6 @@ struct scheduler {
     struct http *http;
 };
 
-static kvr_status make_folder(const char *folder, struct kvr_error *error)
-{
-    struct stat status;
-
-    if (mkdir(folder, 0700) != 0 && errno != EEXIST)
-        return kvr_error_system(error, "scheduler", errno, "cannot make the state folder %s",
-                                folder);
-    if (stat(folder, &status) != 0 || !S_ISDIR(status.st_mode))
-        return kvr_error_set(error, KVR_INVALID, "scheduler", "the state folder %s is no folder",
-                             folder);
-    if (access(folder, W_OK | X_OK) != 0)
-        return kvr_error_system(error, "scheduler", errno, "the state folder %s cannot be written",
-                                folder);
-    return kvr_need_space("the state folder", folder, STATE_NEEDED,
-                          "free some, or name another with --state-dir", error);
-}
-
 static kvr_status open_state(const struct config *config, struct scheduler *scheduler,
                              struct kvr_error *error)
 {
@@ -107,7 +88,7 @@ static kvr_status open_state(const struct config *config, struct scheduler *sche
     kvr_status status = kvr_need_files(FILES_NEEDED, error);
 
     if (status == KVR_OK)
-        status = make_folder(config->state_dir, error);
+        status = kvr_state_folder_take(config->state_dir, STATE_NEEDED, error);
     if (status == KVR_OK)
         status = store_open_writer(config->state_dir, &scheduler->writer, error);
     if (status == KVR_OK)
@@ -124,22 +105,6 @@ static kvr_status open_state(const struct config *config, struct scheduler *sche
         return kvr_error_set(error, KVR_SYSTEM, "scheduler", "the database cannot be read: %s",
                              store_problem(scheduler->reader));
     metrics_set_states(scheduler->metrics, counts);
-    return KVR_OK;
-}
-
-static kvr_status write_port(const char *path, uint16_t port, struct kvr_error *error)
-{
-    char partial[PATH_MAX + 8];
-    FILE *file;
-    bool written;
-
-    snprintf(partial, sizeof(partial), "%s.part", path);
-    file = fopen(partial, "we");
-    written = file != NULL && fprintf(file, "%u\n", port) > 0;
-    if (file != NULL && fclose(file) != 0)
-        written = false;
-    if (!written || rename(partial, path) != 0)
-        return kvr_error_system(error, "scheduler", errno, "cannot write the port file %s", path);
     return KVR_OK;
 }
 
@@ -165,7 +130,7 @@ static kvr_status start(const struct config *config, const struct kvr_address *l
     http.web_root = config->web_root[0] != '\0' ? config->web_root : NULL;
     status = http_start(&http, &scheduler->http, &listening.port, error);
     if (status == KVR_OK && config->port_file[0] != '\0')
-        status = write_port(config->port_file, listening.port, error);
+        status = kvr_port_file_write(config->port_file, listening.port, error);
     if (status == KVR_OK)
         kvr_log_info("kvrail-scheduler %s listens on http://%s/", KVRAIL_VERSION,
                      kvr_address_print(&listening, printed));

@@ -12,6 +12,7 @@
 #include "agent/agent_state.h"
 #include "base/log.h"
 #include "base/poison.h"
+#include "base/port_file.h"
 #include "base/rng.h"
 
 #define TICK_MS 20 /* while something is live */
@@ -158,20 +159,6 @@ static kvr_status reporter_open(struct kvr_agent *agent, struct kvr_error *error
     return status;
 }
 
-static kvr_status port_file_write(const struct kvr_agent *agent, struct kvr_error *error)
-{
-    FILE *file;
-
-    if (agent->config->port_file[0] == '\0')
-        return KVR_OK;
-    file = fopen(agent->config->port_file, "w");
-    if (file == NULL)
-        return kvr_error_system(error, "agent", errno, "--port-file %s", agent->config->port_file);
-    fprintf(file, "%u\n", kvr_peers_port(agent->peers));
-    fclose(file);
-    return KVR_OK;
-}
-
 static kvr_status agent_open(struct kvr_agent *agent, struct kvr_error *error)
 {
     kvr_status status = agent_checks(agent->config, error);
@@ -188,8 +175,8 @@ static kvr_status agent_open(struct kvr_agent *agent, struct kvr_error *error)
         status = agent_peers_open(agent, error);
     if (status == KVR_OK)
         status = agent_engines_open(agent, error);
-    if (status == KVR_OK)
-        status = port_file_write(agent, error);
+    if (status == KVR_OK && agent->config->port_file[0] != '\0')
+        status = kvr_port_file_write(agent->config->port_file, kvr_peers_port(agent->peers), error);
     return status;
 }
 

@@ -1,15 +1,13 @@
 /* What must hold before an agent starts: each failure names the limit, the need and the remedy. */
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "agent/agent_state.h"
 #include "base/address.h"
 #include "base/log.h"
 #include "base/need.h"
+#include "base/state_folder.h"
 
 /* Engines bring a socket, a page, a doorbell, a pidfd and regions each; peers and rails a few
  * descriptors. */
@@ -50,17 +48,7 @@ kvr_status agent_checks(const struct kvr_agent_config *config, struct kvr_error 
     }
     if (config->state_dir[0] == '\0')
         return KVR_OK;
-    if (mkdir(config->state_dir, 0700) != 0 && errno != EEXIST)
-        return kvr_error_system(error, "start", errno, "--state-dir %s cannot be made",
-                                config->state_dir);
-    status = kvr_need_space("--state-dir", config->state_dir, STATE_NEEDED,
-                            "free some, or name another folder", error);
-    if (status != KVR_OK)
-        return status;
-    if (access(config->state_dir, W_OK | X_OK) != 0)
-        return kvr_error_system(error, "start", errno, "--state-dir %s cannot be written",
-                                config->state_dir);
-    return KVR_OK;
+    return kvr_state_folder_take(config->state_dir, STATE_NEEDED, error);
 }
 
 /* Nothing of ours is encrypted, so nobody beyond this host is listened to by accident. */

@@ -76,6 +76,11 @@ await_line "$work/p0.log" "all options stay as they were"
 start scheduler "$bin/kvrail-scheduler" --listen 127.0.0.1:0 --port-file "$work/scheduler.port" \
     --state-dir "$work/scheduler" --log-file "$work/s.log"
 await scheduler "$work/scheduler.port"
+status=0
+timeout 20 "$bin/kvrail-scheduler" --listen 127.0.0.1:0 --state-dir "$work/scheduler" \
+    >"$work/second" 2>&1 || status=$?
+[ "$status" = 1 ] && grep -q "state-dir .* is in use by process $started:" "$work/second" ||
+    fail "a second scheduler on one folder ended with $status: $(cat "$work/second")"
 mv "$work/s.log" "$work/s.log.1"
 kill -HUP "$started"
 await_line "$work/s.log" "no option has changed"

@@ -92,7 +92,7 @@ check_options() {
     ends 2 "nonsense" --nonsense
     ends 2 "listen" --listen nowhere
     ends 2 "--insecure" --listen 0.0.0.0:0
-    ends 1 "state folder" --listen 127.0.0.1:0 --state-dir /proc/nowhere
+    ends 1 "--state-dir" --listen 127.0.0.1:0 --state-dir /proc/nowhere
     printf 'this is no database, this is text of some length' >"$work/text.db"
     mkdir -p "$work/broken" && cp "$work/text.db" "$work/broken/kvrail.db"
     ends 1 "not a database" --listen 127.0.0.1:0 --state-dir "$work/broken"
