@@ -116,6 +116,7 @@ static kvr_status apply_event(struct apply *apply, const struct kvr_report *repo
         return database_failed(apply, error);
     touched->remove = false;
     transfer_merge(&touched->transfer, report->agent, report->boot, event, at_ns);
+    touched->transfer.updated_ns = now_ns;
     if (!store_add_event(apply->store, id, report->agent, report->boot,
                          report->sequence_first + index, event, at_ns, now_ns))
         return database_failed(apply, error);

@@ -218,7 +218,7 @@ static bool lose_silent_agent(struct ingest *ingest, const char *agent)
 static void prune(struct ingest *ingest)
 {
     struct store *store = ingest->options.store;
-    int64_t before_ns = (int64_t)(kvr_clock_wall() - ingest->options.retention);
+    int64_t before_ns = ingest_kept_since(kvr_clock_wall(), ingest->options.retention);
     uint64_t removed = 1, total = 0, counts[STATE_END];
 
     for (int round = 0; round < PRUNE_ROUNDS && removed > 0; round++) {

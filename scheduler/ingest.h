@@ -33,6 +33,13 @@ struct ingest_options {
     kvr_ns agent_lost; /* silence after which an agent's transfers are lost; 0: 60 s */
 };
 
+/* What was not spoken of since is past its retention; one longer than the time since 1970 is as
+ * long as can be. */
+static inline int64_t ingest_kept_since(kvr_ns wall, kvr_ns retention)
+{
+    return retention < wall ? (int64_t)(wall - retention) : 0;
+}
+
 KVR_MUST_CHECK kvr_status ingest_start(const struct ingest_options *options,
                                        struct ingest **ret_ingest, struct kvr_error *error);
 /* Answers what waits, then ends the thread. Returns NULL. */

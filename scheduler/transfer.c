@@ -200,8 +200,6 @@ void transfer_merge(struct transfer *transfer, const char *agent, uint64_t boot,
     merge_identity(transfer, event);
     merge_amounts(transfer, event);
     merge_side(side, event, at_ns);
-    if (at_ns > transfer->updated_ns)
-        transfer->updated_ns = at_ns;
     derive(transfer);
 }
 

@@ -83,7 +83,7 @@ struct transfer {
     struct kvr_uuid source_engine, target_engine;
     uint64_t tokens, skip_tokens, bytes;
     uint32_t layers, chunks, retries;
-    int64_t updated_ns;
+    int64_t updated_ns; /* by the clock of who keeps it, and set there: the last word of it */
     struct transfer_side sides[2]; /* by kvr_role */
 };
 

@@ -210,6 +210,37 @@ static void store_prunes_what_is_old(void **state)
     assert_int_equal(count_transfers(fixture), 0);
 }
 
+/* 5000000h, by a mistyped zero, is longer than 1970 is ago and must not become a time to come. */
+static void a_very_long_retention_keeps_everything(void **state)
+{
+    (void)state;
+    assert_true(ingest_kept_since((kvr_ns)WALL, 60 * KVR_S) == WALL - (int64_t)(60 * KVR_S));
+    assert_true(ingest_kept_since((kvr_ns)WALL, UINT64_C(5000000) * 3600 * KVR_S) == 0);
+    assert_true(ingest_kept_since((kvr_ns)WALL, KVR_NEVER - 1) == 0);
+}
+
+/* What an agent calls the time decides nothing: clocks are years ahead, or at 1970. */
+static void store_prunes_by_its_own_clock(void **state)
+{
+    static const int64_t offsets[] = {0, (int64_t)(10 * 365 * 86400 * KVR_S), -WALL, -2 * WALL};
+    struct fixture *fixture = *state;
+    uint64_t acknowledged, removed;
+
+    for (uint64_t i = 0; i < 4; i++) {
+        struct kvr_event event = event_of(KVR_EVENT_ENDED, KVR_ROLE_TARGET, i + 1, 10);
+        struct kvr_report report = report_of("decode-0", i + 1, &event, 1);
+
+        report.anchor_at = 10;
+        report.anchor_wall = (kvr_ns)(WALL + offsets[i]);
+        assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    }
+    assert_int_equal(count_transfers(fixture), 4);
+    assert_true(store_prune(fixture->store, WALL, &removed));
+    assert_int_equal(count_transfers(fixture), 4);
+    assert_true(store_prune(fixture->store, WALL + 1, &removed));
+    assert_int_equal(count_transfers(fixture), 0);
+}
+
 /* ---- the fleet ---- */
 
 /* What the database refused at one housekeeping is tried at the next. */
@@ -384,6 +415,8 @@ int main(void)
         WITH_STORE(store_lets_a_restarted_agent_end_its_transfers),
         WITH_STORE(store_pages_from_new_to_old),
         WITH_STORE(store_prunes_what_is_old),
+        WITH_STORE(store_prunes_by_its_own_clock),
+        cmocka_unit_test(a_very_long_retention_keeps_everything),
         WITH_STORE(lost_agent_that_speaks_is_not_lost),
         WITH_STORE(silence_is_told_until_it_is_settled),
         WITH_STORE(store_refuses_a_newer_database),
