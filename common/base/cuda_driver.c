@@ -8,6 +8,7 @@
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct kvr_cuda driver;
+static void *library;            /* for the life of the process */
 static struct kvr_error failure; /* of the one try; status KVR_OK: none */
 
 static kvr_status find(PFN_cuGetProcAddress_v12000 get, const char *name, int version, void **ret)
@@ -63,9 +64,10 @@ static kvr_status start(PFN_cuGetProcAddress_v12000 get)
 
 static void start_once(void)
 {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
-    void *get = library != NULL ? dlsym(library, "cuGetProcAddress_v2") : NULL;
+    void *get;
 
+    library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    get = library != NULL ? dlsym(library, "cuGetProcAddress_v2") : NULL;
     if (library == NULL)
         (void)kvr_error_set(&failure, KVR_UNSUPPORTED, "cuda",
                             "this host has no NVIDIA driver (libcuda.so.1): %s", dlerror());
