@@ -2,12 +2,10 @@
 
 #include <assert.h>
 
-#include "kv/chunk_digest.h"
-
 #define PUSH_BATCH 32 /* posts of one job before the next job's turn */
 
-static void tell(struct push *push, const struct push_job *job, uint32_t kind, uint64_t a,
-                 uint64_t b, uint64_t c, void *pointer)
+void push_tell(struct push *push, const struct push_job *job, uint32_t kind, uint64_t a, uint64_t b,
+               uint64_t c, void *pointer)
 {
     struct kvr_group_message message = {.kind = kind,
                                         .index = job->index,
@@ -70,7 +68,7 @@ static void tell_counts(struct push *push, const struct push_job *job)
             count += job->pairs[k].count;
         }
         if (!told)
-            tell(push, job, PUSH_COUNT, pair->target_rail, pair->epoch, count, NULL);
+            push_tell(push, job, PUSH_COUNT, pair->target_rail, pair->epoch, count, NULL);
     }
 }
 
@@ -90,7 +88,8 @@ static void tell_sum(struct push *push, const struct push_job *job, uint32_t kin
 
 static bool all_posted(const struct push_job *job)
 {
-    return job->final && job->open == NULL && job->again_first == NULL;
+    return job->final && job->open == NULL && job->again_first == NULL && job->staged == 0 &&
+           !job->copy_failed;
 }
 
 static void check_posted(struct push *push, struct push_job *job)
@@ -103,31 +102,26 @@ static void check_posted(struct push *push, struct push_job *job)
 
 static void check_closed(struct push *push, struct push_job *job)
 {
-    if (!job->closing || job->outstanding > 0)
+    if (!job->closing || job->outstanding > 0 || job->staged > 0)
         return;
     push->jobs[job->index] = NULL;
     push->open_count--;
-    tell(push, job, PUSH_CLOSED, 0, 0, 0, job);
+    push_tell(push, job, PUSH_CLOSED, 0, 0, 0, job);
 }
 
-static bool is_pair(const struct push_pair *known, const struct kvr_pair *pair)
+void push_check(struct push *push, struct push_job *job)
 {
-    return !known->retired && known->pair.rail == pair->rail &&
-           known->pair.target_rail == pair->target_rail && known->pair.epoch == pair->epoch;
+    check_posted(push, job);
+    check_closed(push, job);
 }
 
-/* Index of the pair in the job's table, where there is room for one more. Writes of a batch leave
- * over the same pair, so that is where to look first. */
-static uint32_t pair_index(struct push_job *job, const struct kvr_pair *pair)
+void push_copy_failed(struct push *push, struct push_job *job)
 {
-    if (job->pair_last < job->pair_count && is_pair(&job->pairs[job->pair_last], pair))
-        return job->pair_last;
-    for (job->pair_last = 0; job->pair_last < job->pair_count; job->pair_last++)
-        if (is_pair(&job->pairs[job->pair_last], pair))
-            return job->pair_last;
-    assert(job->pair_count < KVR_EPOCHS_PER_TRANSFER);
-    job->pairs[job->pair_count++] = (struct push_pair){.pair = *pair};
-    return job->pair_last;
+    if (job->copy_failed || job->stopped)
+        return;
+    job->copy_failed = true;
+    dequeue(push, job);
+    push_tell(push, job, PUSH_COPY_FAILED, 0, 0, 0, NULL);
 }
 
 /* ---- posting ------------------------------------------------------------------------------- */
@@ -139,71 +133,6 @@ static struct push_segment *segment_of(const struct push_job *job, uint32_t chun
     while (segment != NULL && chunk - segment->chunk_first >= segment->plan->chunk_count)
         segment = segment->next;
     return segment;
-}
-
-/* At the first posting: what is posted again must be what was posted then. */
-static void digest_chunks(const struct push_job *job, struct push_segment *segment, uint32_t chunk,
-                          uint32_t count)
-{
-    for (uint32_t end = chunk + count; job->digest != KVR_DIGEST_OFF && chunk < end; chunk++) {
-        struct kvr_plan_chunk planned;
-        uint64_t digest = 0;
-
-        if (segment->where[chunk] != PUSH_NOWHERE ||
-            !kvr_digest_covers(job->digest, job->transfer, segment->chunk_first + chunk))
-            continue;
-        kvr_plan_chunk(segment->plan, chunk, &planned);
-        for (uint32_t i = 0; i < planned.piece_count; i++) {
-            const struct kvr_plan_piece *piece = &planned.pieces[i];
-            const struct kvr_region *region = job->source->locals[piece->source_layout];
-
-            digest = kvr_chunk_digest(region->base + piece->source_offset, piece->bytes, digest);
-        }
-        segment->digests[chunk] = digest;
-    }
-}
-
-/* What every accepted post leaves behind: `count` chunks from `chunk` went over the pair. */
-static void posted(struct push *push, struct push_job *job, struct push_segment *segment,
-                   uint32_t chunk, uint32_t count, const struct kvr_pair *pair)
-{
-    uint32_t where = pair_index(job, pair);
-
-    digest_chunks(job, segment, chunk, count);
-    job->pairs[where].count += count;
-    job->rails |= (uint64_t)1 << pair->rail;
-    memset(&segment->where[chunk], (int)where, count);
-    job->outstanding += count;
-    if (job->posted == 0)
-        tell(push, job, PUSH_FIRST_POST, 0, 0, 0, NULL);
-    job->posted += count;
-}
-
-/* As many of `count` chunks from the cursor's as leave over one pair; *ret_count with KVR_OK. */
-static kvr_status post_chunks(struct push *push, struct push_job *job, struct push_segment *segment,
-                              struct kvr_plan_cursor *cursor, uint32_t count, uint32_t *ret_count)
-{
-    uint32_t chunk = kvr_plan_cursor_chunk(cursor), number = segment->chunk_first + chunk;
-    struct kvr_group_run run = {
-        .peer = job->peer,
-        .immediate = (uint32_t)job->slots[number >> 16] << 16 | (number & 0xffff),
-        .count = count,
-        .token = job->index,
-        .rails = job->target_rails,
-        .locals = job->source->locals,
-        .remotes = job->target->remotes,
-    };
-    struct kvr_pair pair;
-    kvr_status status;
-
-    if (job->target_rails == 0 || job->pair_count == KVR_EPOCHS_PER_TRANSFER)
-        return KVR_NO_RAIL; /* so many epochs in one transfer's life: not a network to go on with */
-    if (run.count > KVR_SLOT_CHUNKS - (number & 0xffff))
-        run.count = KVR_SLOT_CHUNKS - (number & 0xffff); /* then another slot's immediates */
-    status = kvr_group_post_run(push->group, &run, cursor, ret_count, &pair);
-    if (status == KVR_OK)
-        posted(push, job, segment, chunk, *ret_count, &pair);
-    return status;
 }
 
 /* Moves the segment's limit to the layers that are final now. */
@@ -247,10 +176,9 @@ static kvr_status post_again(struct push *push, struct push_job *job, bool *prog
             uint32_t count;
 
             kvr_plan_seek(segment->plan, chunk - segment->chunk_first, &cursor);
-            status = post_chunks(push, job, segment, &cursor, 1, &count);
+            status = push_send(push, job, segment, &cursor, 1, true, &count);
             if (status != KVR_OK)
                 return status;
-            job->repeated++;
         }
         *progress = true;
         if (++again->chunk_next < run->chunk_count)
@@ -261,7 +189,7 @@ static kvr_status post_again(struct push *push, struct push_job *job, bool *prog
         job->again_first = again->next;
         if (job->again_first == NULL)
             job->again_last = NULL;
-        tell(push, job, PUSH_AGAIN_DONE, 0, 0, 0, again);
+        push_tell(push, job, PUSH_AGAIN_DONE, 0, 0, 0, again);
     }
     return KVR_OK;
 }
@@ -277,7 +205,7 @@ static kvr_status post_segment(struct push *push, struct push_job *job,
 
         if (count > PUSH_BATCH - *turn)
             count = PUSH_BATCH - *turn;
-        status = post_chunks(push, job, segment, &segment->cursor, count, &count);
+        status = push_send(push, job, segment, &segment->cursor, count, false, &count);
         if (status != KVR_OK)
             return status;
         segment->chunk_next += count;
@@ -302,6 +230,19 @@ static kvr_status post_segments(struct push *push, struct push_job *job, bool *p
     return KVR_OK;
 }
 
+void push_tell_rail(struct push *push, struct push_job *job, kvr_status status, bool progress)
+{
+    if (status != KVR_OK && status != KVR_AGAIN && !job->no_rail_told) {
+        job->no_rail_told = true;
+        push_tell(push, job, PUSH_NO_RAIL, 0, 0, 0, NULL);
+    }
+    /* No room is a rail too; nothing to post says nothing. */
+    if (job->no_rail_told && (status == KVR_AGAIN || (status == KVR_OK && progress))) {
+        job->no_rail_told = false;
+        push_tell(push, job, PUSH_RAIL_BACK, 0, 0, 0, NULL);
+    }
+}
+
 /* One job's turn. True when it posted something; *ret_blocked when there is no room for more. */
 static bool post_job(struct push *push, struct push_job *job, bool *ret_blocked)
 {
@@ -311,15 +252,8 @@ static bool post_job(struct push *push, struct push_job *job, bool *ret_blocked)
     if (status == KVR_OK)
         status = post_segments(push, job, &progress);
     *ret_blocked = status == KVR_AGAIN;
-    if (status != KVR_OK && status != KVR_AGAIN && !job->no_rail_told) {
-        job->no_rail_told = true;
-        tell(push, job, PUSH_NO_RAIL, 0, 0, 0, NULL);
-    }
-    /* No room is a rail too; nothing to post says nothing. */
-    if (job->no_rail_told && (status == KVR_AGAIN || (status == KVR_OK && progress))) {
-        job->no_rail_told = false;
-        tell(push, job, PUSH_RAIL_BACK, 0, 0, 0, NULL);
-    }
+    if (job->stage == NULL) /* else gathering says nothing about rails */
+        push_tell_rail(push, job, status, progress);
     if (status == KVR_OK && job->open == NULL && job->again_first == NULL)
         dequeue(push, job);
     check_posted(push, job);
@@ -330,10 +264,11 @@ static bool push_work(void *self, kvr_ns now)
 {
     struct push *push = self;
     struct push_job *starved = NULL;
-    bool progress = false;
+    bool progress;
 
-    (void)now;
+    push->now = now;
     push->blocked = false;
+    progress = push_stage_work(push);
     for (uint32_t i = push->queued_count; i > 0 && push->turn != NULL; i--) {
         struct push_job *job = push->turn;
         bool blocked = false, posted;
@@ -363,7 +298,7 @@ static void segment_add(struct push *push, struct push_job *job, struct push_seg
     else
         job->first = segment;
     job->last = segment;
-    if (job->stopped)
+    if (job->stopped || job->copy_failed)
         return;
     if (job->open == NULL)
         job->open = segment;
@@ -372,8 +307,8 @@ static void segment_add(struct push *push, struct push_job *job, struct push_seg
 
 static void again_add(struct push *push, struct push_job *job, struct push_again *again)
 {
-    if (job->stopped || again->run_count == 0) {
-        tell(push, job, PUSH_AGAIN_DONE, 0, 0, 0, again);
+    if (job->stopped || job->copy_failed || again->run_count == 0) {
+        push_tell(push, job, PUSH_AGAIN_DONE, 0, 0, 0, again);
         return;
     }
     if (again->round > job->round)
@@ -397,9 +332,10 @@ static void stop(struct push *push, struct push_job *job)
             struct push_again *again = job->again_first;
 
             job->again_first = again->next;
-            tell(push, job, PUSH_AGAIN_DONE, 0, 0, 0, again);
+            push_tell(push, job, PUSH_AGAIN_DONE, 0, 0, 0, again);
         }
         job->again_last = NULL;
+        push_stage_stop(job);
     }
     tell_sum(push, job, PUSH_STOPPED);
 }
@@ -420,7 +356,8 @@ static void push_command(void *self, kvr_ns now, const struct kvr_group_message 
     }
     if (message->kind == PUSH_OPEN) {
         assert(job == NULL);
-        push->jobs[message->index] = message->pointer;
+        job = push->jobs[message->index] = message->pointer;
+        job->stage = push_stage_of(push, job);
         push->open_count++;
         return;
     }
@@ -438,7 +375,7 @@ static void push_command(void *self, kvr_ns now, const struct kvr_group_message 
         break;
     case PUSH_LIST:
         push_list_fill(job, message->pointer);
-        tell(push, job, PUSH_LISTED, 0, 0, 0, message->pointer);
+        push_tell(push, job, PUSH_LISTED, 0, 0, 0, message->pointer);
         break;
     case PUSH_STOP:
         stop(push, job);
@@ -459,12 +396,14 @@ static void push_written(void *self, kvr_ns now, uint64_t token, const struct kv
                          kvr_status status)
 {
     struct push *push = self;
-    struct push_job *job = push->jobs[token];
+    struct push_job *job = push->jobs[(uint32_t)token];
 
     (void)now, (void)pair,
         (void)status; /* a lost write is found through PAIR_BROKEN and RECYCLED */
     assert(job != NULL && job->outstanding > 0);
     job->outstanding--;
+    if (token >> 32 != 0)
+        push_stage_written(job, (uint32_t)(token >> 32) - 1);
     check_closed(push, job);
 }
 
@@ -498,6 +437,11 @@ static bool push_expecting(void *self)
     const struct push *push = self;
 
     return push->blocked || kvr_group_outstanding(push->group) > 0;
+}
+
+static bool push_copying(void *self)
+{
+    return push_stage_busy(self);
 }
 
 /* Tells the engines to ring, then looks at every word once more: a store before `asleep` was seen
@@ -549,5 +493,6 @@ struct kvr_group_user push_user(struct push *push)
         .may_sleep = push_may_sleep,
         .posting = push_posting,
         .expecting = push_expecting,
+        .copying = push_copying,
     };
 }

@@ -15,6 +15,8 @@
 #include <stdatomic.h>
 
 #include "agent/region_set.h"
+#include "device/stage.h"
+#include "device/staging.h"
 #include "fabric/rail_group.h"
 #include "kv/plan.h"
 #include "wire/engine_message.h"
@@ -35,11 +37,12 @@ enum push_kind {
     PUSH_POSTED,  /* everything of round a was accepted; b: posts in all, c: of them repeated;
                      pointer: the job's first segment, to read the digests */
     PUSH_STOPPED, /* b, c as POSTED; id: bit r = our rail r carried a part */
-    PUSH_AGAIN_DONE, /* pointer: struct push_again, taken in */
-    PUSH_LISTED,     /* pointer: struct push_list, filled */
-    PUSH_NO_RAIL,    /* chunks are left and no pair is usable */
-    PUSH_RAIL_BACK,  /* after NO_RAIL: posting goes on */
-    PUSH_CLOSED,     /* pointer: the job; every accepted post has its completion */
+    PUSH_AGAIN_DONE,  /* pointer: struct push_again, taken in */
+    PUSH_LISTED,      /* pointer: struct push_list, filled */
+    PUSH_COPY_FAILED, /* bytes could not be gathered: POSTED will not come */
+    PUSH_NO_RAIL,     /* chunks are left and no pair is usable */
+    PUSH_RAIL_BACK,   /* after NO_RAIL: posting goes on */
+    PUSH_CLOSED,      /* pointer: the job; every accepted post has its completion */
     PUSH_PAGE_SET, /* index and pointer of the PUSH_PAGE: the page before is no longer looked at */
 };
 
@@ -53,6 +56,9 @@ struct push_segment {
     uint8_t *where;      /* a chunk each: index into the job's pairs, PUSH_NOWHERE before */
     uint64_t *digests;   /* a chunk each, of those that the job hashes; NULL: it hashes none. The
                             loop may read them once PUSH_POSTED was told */
+    /* a chunk each: where it begins in the transfer's share of the target's staging memory; NULL
+     * where the target's pages are written */
+    uint64_t *positions;
     /* push's own */
     uint32_t chunk_next, chunk_ready, layers_ready;
     struct kvr_plan_cursor cursor; /* at chunk_next */
@@ -93,20 +99,45 @@ struct push_job {
     uint32_t slot_count;
     uint32_t target_rails; /* bit r: it may be written on the target's rail r */
     kvr_digest_mode digest;
+    /* Where segments have positions: the target's staging memory, and this transfer's share of it.
+     */
+    struct kvr_remote_region share;
+    uint64_t share_offset;
     /* push's own */
+    struct push_stage *stage; /* its chunks are gathered there first; NULL: cards read the pages */
+    uint32_t staged;          /* of its chunks, being gathered or gathered and not posted */
     struct push_job *next, *prev;             /* ring of jobs with something to post */
     struct push_segment *first, *last, *open; /* open: the first with chunks not posted */
     struct push_again *again_first, *again_last;
     struct push_pair pairs[KVR_EPOCHS_PER_TRANSFER];
     uint32_t pair_count, pair_last, round; /* pair_last: of the last write */
     uint64_t outstanding, posted, repeated, rails;
-    bool queued, final, stopped, closing, posted_told, no_rail_told;
+    bool queued, final, stopped, closing, posted_told, no_rail_told, copy_failed;
+};
+
+/* What of a stage a group's thread keeps (kvr_stage.user). */
+struct push_stage {
+    struct kvr_stage *stage;
+    struct kvr_staging ring;
+    struct push_part {
+        struct push_job *job; /* NULL: not in use */
+        struct push_segment *segment;
+        uint32_t chunk; /* of the segment */
+        bool gathered, posted, again;
+        uint64_t offset; /* in the stage's memory */
+    } parts[KVR_STAGING_PARTS];
+    struct push_copy {
+        uint32_t part_first, part_count; /* 0: free */
+    } copies[KVR_DEVICE_COPIES_MAX];
+    uint32_t unposted; /* parts that are gathered and not posted */
 };
 
 struct push {
     struct kvr_group *group;
     struct push_job *jobs[KVR_TRANSFERS_MAX];
-    struct push_job *turn; /* next job of the ring to post */
+    struct push_stage *stages[KVR_STAGES_MAX]; /* those that a job had; NULL */
+    kvr_ns now;                                /* of this step */
+    struct push_job *turn;                     /* next job of the ring to post */
     uint32_t queued_count, open_count;
     bool blocked;                                   /* a job found no room in this step */
     struct kvr_shared_page *pages[KVR_ENGINES_MAX]; /* where we say that we sleep */
@@ -114,6 +145,46 @@ struct push {
 
 /* push_list.c: answers PUSH_LIST. */
 void push_list_fill(struct push_job *job, struct push_list *list);
+
+/* push_stage.c */
+/* The stage of the job's pages; NULL: they need none. */
+struct push_stage *push_stage_of(struct push *push, const struct push_job *job);
+/* Gathers as many of `count` chunks from the cursor's as one copy takes; *ret_count with KVR_OK.
+ * again: they were posted before. */
+kvr_status push_stage_gather(struct push *push, struct push_job *job, struct push_segment *segment,
+                             struct kvr_plan_cursor *cursor, uint32_t count, bool again,
+                             uint32_t *ret_count);
+/* Takes what was gathered, and posts it; true when anything moved. */
+bool push_stage_work(struct push *push);
+void push_stage_written(struct push_job *job, uint32_t part);
+/* The job posts no more. */
+void push_stage_stop(struct push_job *job);
+bool push_stage_busy(const struct push *push); /* something is gathered or being gathered */
+
+/* push_post.c */
+/* Posts as many of `count` chunks from the cursor's as leave over one pair, or has them gathered,
+ * to be posted a little later; *ret_count with KVR_OK. again: they were posted before. */
+kvr_status push_send(struct push *push, struct push_job *job, struct push_segment *segment,
+                     struct kvr_plan_cursor *cursor, uint32_t count, bool again,
+                     uint32_t *ret_count);
+/* One chunk as a write of its own. gathered: where its bytes lie in the
+ * stage's memory, or NULL where the pages themselves are read. */
+struct push_write {
+    uint32_t chunk; /* of the segment */
+    const struct push_part *gathered;
+    uint64_t token;
+    bool more;
+};
+kvr_status push_post_one(struct push *push, struct push_job *job, struct push_segment *segment,
+                         const struct push_write *write);
+/* push.c */
+void push_tell(struct push *push, const struct push_job *job, uint32_t kind, uint64_t a, uint64_t b,
+               uint64_t c, void *pointer);
+/* What the end of a part may be the last of. */
+void push_check(struct push *push, struct push_job *job);
+/* Tells once that no rail is usable, and once that one is again. */
+void push_tell_rail(struct push *push, struct push_job *job, kvr_status status, bool progress);
+void push_copy_failed(struct push *push, struct push_job *job);
 
 /* What kvr_group_open needs; push outlives the group. */
 struct kvr_group_user push_user(struct push *push);

@@ -246,6 +246,10 @@ void offer_group(struct outbound *outbound, kvr_ns now, struct offer *offer,
     case PUSH_LISTED:
         offer_listed(outbound, offer, message->pointer);
         break;
+    case PUSH_COPY_FAILED:
+        offer_fail(outbound, now, offer, KVR_COPY_FAILED,
+                   "the source's pages could not be copied out of device memory");
+        break;
     case PUSH_NO_RAIL:
         offer_no_rail(outbound, now, offer);
         break;

@@ -20,6 +20,7 @@ struct kvr_stage {
     uint8_t *base; /* pinned by the device */
     uint64_t bytes;
     struct kvr_region *pinned; /* the same memory, registered with the group's rails */
+    void *user; /* what works on top of the group keeps here; zeroed by whoever opens the stage */
 };
 
 #endif

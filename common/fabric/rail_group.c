@@ -364,6 +364,8 @@ kvr_ns kvr_group_wake_at(const struct kvr_group *group, kvr_ns now, kvr_ns blind
                  ? now + blind_ns
                  : now + KVR_GROUP_IDLE_POLL_NS;
     }
+    if (group->user.copying != NULL && group->user.copying(group->user.self) && now + blind_ns < at)
+        at = now + blind_ns;
     at = at < group->silence_at ? at : group->silence_at;
     at = at < look ? at : look;
     return at < group->retry_at ? at : group->retry_at;

@@ -83,11 +83,29 @@ kvr_status kvr_region_open_memfd(const struct kvr_fabric *fabric, struct kvr_rai
     return status;
 }
 
+kvr_status kvr_region_open_staged(const struct kvr_region *pinned,
+                                  const struct kvr_region_layout *layout, struct kvr_stage *stage,
+                                  struct kvr_device_memory *pages, struct kvr_region **ret_region,
+                                  struct kvr_error *error)
+{
+    struct kvr_region *region = malloc(sizeof(*region));
+
+    if (region == NULL)
+        return kvr_error_set(error, KVR_NO_MEMORY, "region", "no memory for a region");
+    *region = *pinned;
+    region->layout = *layout;
+    region->mapped_bytes = 0;
+    region->stage = stage;
+    region->pages = pages;
+    *ret_region = region;
+    return KVR_OK;
+}
+
 void kvr_region_release(const struct kvr_fabric *fabric, struct kvr_region *region)
 {
     if (region == NULL)
         return;
-    for (uint32_t i = 0; i < region->rail_count; i++)
+    for (uint32_t i = 0; i < region->rail_count && region->stage == NULL; i++)
         if (region->memory[i] != NULL)
             fabric->ops->memory_release(region->memory[i]);
     if (region->mapped_bytes > 0)

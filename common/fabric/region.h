@@ -9,6 +9,9 @@
 
 #include "fabric/fabric.h"
 
+struct kvr_stage;
+struct kvr_device_memory;
+
 struct kvr_region {
     struct kvr_region_layout layout;
     uint8_t *base;         /* where byte 0 of the region is mapped here */
@@ -17,6 +20,10 @@ struct kvr_region {
     uint32_t rail_count;   /* it is registered on none behind them */
     struct kvr_memory *memory[KVR_RAILS_MAX]; /* by rail of this agent; NULL: not there */
     struct kvr_remote_key keys[KVR_RAILS_MAX];
+    /* Device memory that its cards cannot reach: `pages` is copied to and from the stage's memory,
+     * which is what memory, keys and base are of (device/stage.h). NULL: nothing is staged. */
+    struct kvr_stage *stage;
+    struct kvr_device_memory *pages;
 };
 
 /* A peer's region as its REGIONS message told it: what a source needs to write there. */
@@ -42,6 +49,14 @@ KVR_MUST_CHECK kvr_status kvr_region_open_mapped(const struct kvr_fabric *fabric
                                                  struct kvr_rail *const *rails, uint32_t rail_count,
                                                  const struct kvr_region_layout *layout, void *base,
                                                  bool local, bool remote,
+                                                 struct kvr_region **ret_region,
+                                                 struct kvr_error *error);
+/* A region of device memory behind a stage whose memory is `pinned`. Neither stage nor pages become
+ * the region's own: whoever opened them lets them go, after the region. */
+KVR_MUST_CHECK kvr_status kvr_region_open_staged(const struct kvr_region *pinned,
+                                                 const struct kvr_region_layout *layout,
+                                                 struct kvr_stage *stage,
+                                                 struct kvr_device_memory *pages,
                                                  struct kvr_region **ret_region,
                                                  struct kvr_error *error);
 void kvr_region_release(const struct kvr_fabric *fabric,

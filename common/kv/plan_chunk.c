@@ -220,3 +220,17 @@ uint32_t kvr_plan_layer(const struct kvr_plan *plan, uint32_t layer_index,
     ret_chunks->chunk_count = end - plane->chunk_first;
     return plane->layer;
 }
+
+void kvr_plan_positions(const struct kvr_plan *plan, uint64_t position, uint64_t *ret_positions)
+{
+    struct kvr_plan_cursor cursor;
+    struct kvr_plan_chunk chunk;
+
+    kvr_plan_seek(plan, 0, &cursor);
+    for (uint32_t i = 0; i < plan->chunk_count; i++) {
+        ret_positions[i] = position;
+        kvr_plan_next(&cursor, &chunk);
+        for (uint32_t k = 0; k < chunk.piece_count; k++)
+            position += chunk.pieces[k].bytes;
+    }
+}

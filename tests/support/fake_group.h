@@ -14,6 +14,7 @@ struct fake_write {
     uint64_t context, peer;
     uint32_t immediate;
     bool more;
+    struct kvr_fabric_piece first; /* of its pieces */
 };
 
 struct kvr_rail {

@@ -1,0 +1,198 @@
+/* Posting: chunks of a plan become writes, from the pages or from where they were gathered, to the
+ * target's pages or its staging memory. */
+#include <assert.h>
+
+#include "kv/chunk_digest.h"
+#include "prefill-agent/push.h"
+
+static bool is_pair(const struct push_pair *known, const struct kvr_pair *pair)
+{
+    return !known->retired && known->pair.rail == pair->rail &&
+           known->pair.target_rail == pair->target_rail && known->pair.epoch == pair->epoch;
+}
+
+/* Index of the pair in the job's table, where there is room for one more. Writes of a batch leave
+ * over the same pair, so that is where to look first. */
+static uint32_t pair_index(struct push_job *job, const struct kvr_pair *pair)
+{
+    if (job->pair_last < job->pair_count && is_pair(&job->pairs[job->pair_last], pair))
+        return job->pair_last;
+    for (job->pair_last = 0; job->pair_last < job->pair_count; job->pair_last++)
+        if (is_pair(&job->pairs[job->pair_last], pair))
+            return job->pair_last;
+    assert(job->pair_count < KVR_EPOCHS_PER_TRANSFER);
+    job->pairs[job->pair_count++] = (struct push_pair){.pair = *pair};
+    return job->pair_last;
+}
+
+/* At the first posting: what is posted again must be what was posted then. gathered: NULL, or where
+ * the bytes of the one chunk were gathered. */
+static void digest_chunks(const struct push_job *job, struct push_segment *segment, uint32_t chunk,
+                          uint32_t count, const uint8_t *gathered)
+{
+    for (uint32_t end = chunk + count; job->digest != KVR_DIGEST_OFF && chunk < end; chunk++) {
+        struct kvr_plan_chunk planned;
+        uint64_t digest = 0;
+
+        if (segment->where[chunk] != PUSH_NOWHERE ||
+            !kvr_digest_covers(job->digest, job->transfer, segment->chunk_first + chunk))
+            continue;
+        kvr_plan_chunk(segment->plan, chunk, &planned);
+        for (uint32_t i = 0; i < planned.piece_count; i++) {
+            const struct kvr_plan_piece *piece = &planned.pieces[i];
+            const uint8_t *bytes = gathered;
+
+            if (gathered == NULL)
+                bytes = job->source->locals[piece->source_layout]->base + piece->source_offset;
+            else
+                gathered += piece->bytes;
+            digest = kvr_chunk_digest(bytes, piece->bytes, digest);
+        }
+        segment->digests[chunk] = digest;
+    }
+}
+
+/* What every accepted post leaves behind: `count` chunks from `chunk` went over the pair. */
+static void posted(struct push *push, struct push_job *job, struct push_segment *segment,
+                   uint32_t chunk, uint32_t count, const uint8_t *gathered,
+                   const struct kvr_pair *pair)
+{
+    uint32_t where = pair_index(job, pair);
+
+    digest_chunks(job, segment, chunk, count, gathered);
+    job->pairs[where].count += count;
+    job->rails |= (uint64_t)1 << pair->rail;
+    memset(&segment->where[chunk], (int)where, count);
+    job->outstanding += count;
+    if (job->posted == 0)
+        push_tell(push, job, PUSH_FIRST_POST, 0, 0, 0, NULL);
+    job->posted += count;
+}
+
+static uint32_t immediate_of(const struct push_job *job, uint32_t number)
+{
+    return (uint32_t)job->slots[number >> 16] << 16 | (number & 0xffff);
+}
+
+/* The pieces of a chunk where either end is staging memory: there they follow each other. */
+static void pieces_place(const struct push_job *job, const struct push_segment *segment,
+                         const struct push_write *write, const struct kvr_plan_chunk *planned,
+                         struct kvr_group_piece *ret_pieces)
+{
+    uint64_t at = 0;
+
+    for (uint32_t i = 0; i < planned->piece_count; i++) {
+        const struct kvr_plan_piece *piece = &planned->pieces[i];
+        struct kvr_group_piece *placed = &ret_pieces[i];
+
+        *placed = (struct kvr_group_piece){
+            .local = job->source->locals[piece->source_layout],
+            .remote = &job->target->remotes[piece->target_layout],
+            .local_offset = piece->source_offset,
+            .remote_offset = piece->target_offset,
+            .bytes = piece->bytes,
+        };
+        if (write->gathered != NULL) {
+            placed->local = job->stage->stage->pinned;
+            placed->local_offset = write->gathered->offset + at;
+        }
+        if (segment->positions != NULL) {
+            placed->remote = &job->share;
+            placed->remote_offset = job->share_offset + segment->positions[write->chunk] + at;
+        }
+        at += piece->bytes;
+    }
+}
+
+kvr_status push_post_one(struct push *push, struct push_job *job, struct push_segment *segment,
+                         const struct push_write *write)
+{
+    struct kvr_group_piece pieces[KVR_CHUNK_PIECES_MAX];
+    struct kvr_plan_chunk planned;
+    struct kvr_pair pair;
+    struct kvr_group_post post = {
+        .peer = job->peer,
+        .immediate = immediate_of(job, segment->chunk_first + write->chunk),
+        .pieces = pieces,
+        .token = write->token,
+        .rails = job->target_rails,
+        .more = write->more,
+    };
+    kvr_status status;
+
+    if (job->target_rails == 0 || job->pair_count == KVR_EPOCHS_PER_TRANSFER)
+        return KVR_NO_RAIL;
+    kvr_plan_chunk(segment->plan, write->chunk, &planned);
+    pieces_place(job, segment, write, &planned, pieces);
+    post.piece_count = planned.piece_count;
+    status = kvr_group_post(push->group, &post, &pair);
+    if (status == KVR_OK)
+        posted(push, job, segment, write->chunk, 1,
+               write->gathered != NULL ? job->stage->stage->base + write->gathered->offset : NULL,
+               &pair);
+    return status;
+}
+
+/* From the pages into the target's staging memory, one after the other. */
+static kvr_status post_to_share(struct push *push, struct push_job *job,
+                                struct push_segment *segment, struct kvr_plan_cursor *cursor,
+                                uint32_t count, uint32_t *ret_count)
+{
+    uint32_t chunk = kvr_plan_cursor_chunk(cursor), posted_count = 0;
+    kvr_status status = KVR_OK;
+
+    for (; status == KVR_OK && posted_count < count; posted_count += status == KVR_OK) {
+        struct push_write write = {
+            .chunk = chunk + posted_count, .token = job->index, .more = posted_count + 1 < count};
+
+        status = push_post_one(push, job, segment, &write);
+    }
+    kvr_plan_seek(segment->plan, chunk + posted_count, cursor);
+    *ret_count = posted_count;
+    return posted_count > 0 ? KVR_OK : status;
+}
+
+/* As many of `count` chunks from the cursor's as leave over one pair; *ret_count with KVR_OK. */
+static kvr_status post_chunks(struct push *push, struct push_job *job, struct push_segment *segment,
+                              struct kvr_plan_cursor *cursor, uint32_t count, uint32_t *ret_count)
+{
+    uint32_t chunk = kvr_plan_cursor_chunk(cursor), number = segment->chunk_first + chunk;
+    struct kvr_group_run run = {
+        .peer = job->peer,
+        .immediate = immediate_of(job, number),
+        .count = count,
+        .token = job->index,
+        .rails = job->target_rails,
+        .locals = job->source->locals,
+        .remotes = job->target->remotes,
+    };
+    struct kvr_pair pair;
+    kvr_status status;
+
+    if (job->target_rails == 0 || job->pair_count == KVR_EPOCHS_PER_TRANSFER)
+        return KVR_NO_RAIL; /* so many epochs in one transfer's life: not a network to go on with */
+    if (run.count > KVR_SLOT_CHUNKS - (number & 0xffff))
+        run.count = KVR_SLOT_CHUNKS - (number & 0xffff); /* then another slot's immediates */
+    status = kvr_group_post_run(push->group, &run, cursor, ret_count, &pair);
+    if (status == KVR_OK)
+        posted(push, job, segment, chunk, *ret_count, NULL, &pair);
+    return status;
+}
+
+/* Posts them, or has them gathered: then they are posted a little later. */
+kvr_status push_send(struct push *push, struct push_job *job, struct push_segment *segment,
+                     struct kvr_plan_cursor *cursor, uint32_t count, bool again,
+                     uint32_t *ret_count)
+{
+    kvr_status status;
+
+    if (job->stage != NULL)
+        return push_stage_gather(push, job, segment, cursor, count, again, ret_count);
+    if (segment->positions != NULL)
+        status = post_to_share(push, job, segment, cursor, count, ret_count);
+    else
+        status = post_chunks(push, job, segment, cursor, count, ret_count);
+    if (status == KVR_OK && again)
+        job->repeated += *ret_count;
+    return status;
+}

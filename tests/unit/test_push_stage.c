@@ -1,0 +1,282 @@
+/* Goal: pages that the cards cannot read leave from the stage's ring, whole, in bounded memory; a
+ * job is given back only when no copy reads its pages any more; a copy that fails ends in a reason.
+ * Method: push on a scripted fabric and an emulated device, in virtual time. */
+#include "tests/support/check.h"
+
+#include "base/rng.h"
+#include "kv/chunk_digest.h"
+#include "prefill-agent/push.h"
+#include "tests/support/fake_group.h"
+#include "tests/support/small_stage.h"
+
+#define TRANSFER 42
+#define SLOT     7
+
+static struct push push;
+static struct push_stage staged;
+static struct bench bench;
+static struct small_side source, target;
+static struct small_stage stage;
+static struct kvr_buddy memory;
+static struct push_job job;
+static struct push_segment segment;
+static uint8_t where[SMALL_CHUNKS];
+static uint64_t digests[SMALL_CHUNKS], positions[SMALL_CHUNKS];
+static kvr_ns now;
+
+static void job_open(uint32_t ring_pages, bool fail, bool to_share)
+{
+    static uint8_t tables[1 << 20] __attribute__((aligned(64)));
+
+    memset(&push, 0, sizeof(push));
+    memset(&staged, 0, sizeof(staged));
+    memset(&job, 0, sizeof(job));
+    memset(&segment, 0, sizeof(segment));
+    now = KVR_S;
+    kvr_buddy_init(&memory, tables, sizeof(tables));
+    small_side_init(&source, FAKE_RAILS);
+    small_side_init(&target, FAKE_RAILS);
+    for (uint32_t i = 0; i < sizeof(source.memory); i++)
+        source.memory[i] = (uint8_t)kvr_mix64(i);
+    small_stage_open(&stage, &source, ring_pages, fail, &staged);
+    bench_open_as(&bench, &(struct kvr_group_options){
+                              .rail_count = 2, .ring_entries = 256, .user = push_user(&push)});
+    push.group = bench.group;
+    peer_add(&bench, 0, 2);
+    segment.plan = small_plan_make(&source, &target, &memory);
+    segment.where = where;
+    segment.digests = digests;
+    job.transfer = TRANSFER;
+    job.source = &source.set;
+    job.target = &target.set;
+    job.slots[0] = SLOT;
+    job.slot_count = 1;
+    job.target_rails = UINT32_MAX;
+    job.digest = KVR_DIGEST_FULL;
+    if (to_share) {
+        kvr_plan_positions(segment.plan, 0, positions);
+        segment.positions = positions;
+        job.share = target.remotes[0];
+        job.share_offset = 3 * SMALL_PAGE_BYTES;
+    }
+    bench_tell(&bench, now, &(struct kvr_group_message){.kind = PUSH_OPEN, .pointer = &job});
+    bench_tell(&bench, now, &(struct kvr_group_message){.kind = PUSH_SEGMENT, .pointer = &segment});
+    bench_tell(&bench, now, &(struct kvr_group_message){.kind = PUSH_FINAL});
+}
+
+static void tell_push(uint32_t kind, void *pointer)
+{
+    bench_tell(&bench, now, &(struct kvr_group_message){.kind = kind, .pointer = pointer});
+}
+
+static bool told(uint32_t kind, struct kvr_group_message *ret_message)
+{
+    return bench_told(&bench, kind, ret_message);
+}
+
+static bool was_told(uint32_t kind)
+{
+    struct kvr_group_message message;
+
+    return told(kind, &message);
+}
+
+static unsigned posted(void)
+{
+    return bench.rails[0].newest->write_count + bench.rails[1].newest->write_count;
+}
+
+/* The copies that are under way end. */
+static void copies_end(void)
+{
+    kvr_ns next = kvr_device_emulated_next(stage.stage.device);
+
+    assert_true(next != KVR_NEVER);
+    now = next + 10 * SMALL_COPY_NS;
+    bench_settle(&bench, now);
+}
+
+static void complete_all(void)
+{
+    finish_all(bench.rails[0].newest);
+    finish_all(bench.rails[1].newest);
+    bench_settle(&bench, now);
+}
+
+static void job_end(void)
+{
+    struct kvr_group_message message;
+
+    tell_push(PUSH_STOP, NULL);
+    tell_push(PUSH_CLOSE, NULL);
+    while (kvr_device_emulated_next(stage.stage.device) != KVR_NEVER)
+        copies_end();
+    complete_all();
+    assert_true(told(PUSH_CLOSED, &message));
+    assert_int_equal(staged.ring.count, 0);
+    assert_int_equal(job.staged, 0);
+    kvr_plan_free(segment.plan, &memory);
+    kvr_group_close(bench.group);
+    small_stage_close(&stage);
+}
+
+/* Each write's bytes are the page's, somewhere in the ring; counted in `seen`. */
+static void check_writes(uint32_t *seen, bool to_share)
+{
+    for (uint32_t rail = 0; rail < 2; rail++) {
+        const struct kvr_endpoint *endpoint = bench.rails[rail].newest;
+
+        for (unsigned i = 0; i < endpoint->write_count; i++) {
+            const struct fake_write *write = &endpoint->writes[i];
+            uint32_t chunk = write->immediate & 0xffff;
+            const uint8_t *local = write->first.local;
+
+            assert_int_equal(write->immediate >> 16, SLOT);
+            assert_int_equal(write->first.bytes, SMALL_PAGE_BYTES);
+            assert_true(local >= stage.memory &&
+                        local + SMALL_PAGE_BYTES <= stage.memory + stage.stage.bytes);
+            assert_memory_equal(local, small_chunk(&source, segment.plan, chunk, true),
+                                SMALL_PAGE_BYTES);
+            if (to_share)
+                assert_int_equal(write->first.remote, (3 + chunk) * SMALL_PAGE_BYTES);
+            *seen |= 1u << chunk;
+        }
+    }
+}
+
+static void chunks_leave_from_the_ring_when_they_are_whole(void **state)
+{
+    struct kvr_group_message message;
+    uint32_t seen = 0;
+
+    (void)state;
+    job_open(16, false, false);
+    assert_int_equal(posted(), 0); /* they are being gathered */
+    assert_int_equal(job.staged, SMALL_CHUNKS);
+    assert_false(was_told(PUSH_POSTED));
+    copies_end();
+    assert_int_equal(posted(), SMALL_CHUNKS);
+    check_writes(&seen, false);
+    assert_int_equal(seen, (1u << SMALL_CHUNKS) - 1);
+    assert_true(told(PUSH_POSTED, &message));
+    assert_int_equal(message.b, SMALL_CHUNKS);
+    for (uint32_t i = 0; i < SMALL_CHUNKS; i++)
+        assert_int_equal(digests[i], kvr_chunk_digest(small_chunk(&source, segment.plan, i, true),
+                                                      SMALL_PAGE_BYTES, 0));
+    job_end();
+}
+
+static void a_full_ring_waits_for_completions(void **state)
+{
+    uint32_t seen = 0, rounds = 0;
+
+    (void)state;
+    job_open(3, false, false);
+    while (seen != (1u << SMALL_CHUNKS) - 1) {
+        uint32_t before = seen;
+
+        copies_end();
+        assert_int_equal(posted(), seen == 0x3f ? 2 : 3);
+        check_writes(&seen, false);
+        assert_true(seen != before);
+        assert_true(kvr_device_emulated_next(stage.stage.device) == KVR_NEVER); /* no room */
+        complete_all();
+        rounds++;
+    }
+    assert_int_equal(rounds, 3);
+    assert_true(was_told(PUSH_POSTED));
+    job_end();
+}
+
+static void writes_go_to_the_targets_share(void **state)
+{
+    uint32_t seen = 0;
+
+    (void)state;
+    job_open(16, false, true);
+    copies_end();
+    check_writes(&seen, true);
+    assert_int_equal(seen, (1u << SMALL_CHUNKS) - 1);
+    job_end();
+}
+
+static void a_job_is_given_back_after_its_last_copy(void **state)
+{
+    (void)state;
+    job_open(16, false, false);
+    tell_push(PUSH_STOP, NULL);
+    tell_push(PUSH_CLOSE, NULL);
+    assert_false(was_told(PUSH_CLOSED)); /* the pages are still read */
+    copies_end();
+    assert_int_equal(posted(), 0);
+    assert_true(was_told(PUSH_CLOSED));
+    assert_int_equal(staged.ring.count, 0);
+    kvr_plan_free(segment.plan, &memory);
+    kvr_group_close(bench.group);
+    small_stage_close(&stage);
+}
+
+static void a_copy_that_fails_is_told_once(void **state)
+{
+    (void)state;
+    job_open(16, true, false);
+    copies_end();
+    assert_int_equal(posted(), 0);
+    assert_true(was_told(PUSH_COPY_FAILED));
+    assert_false(was_told(PUSH_COPY_FAILED));
+    assert_false(was_told(PUSH_POSTED));
+    job_end();
+}
+
+static void an_engine_that_died_is_not_copied_from(void **state)
+{
+    (void)state;
+    job_open(4, false, false);
+    kvr_device_emulated_lose(stage.pages); /* in mid copy */
+    copies_end();
+    assert_int_equal(posted(), 0);
+    assert_true(was_told(PUSH_COPY_FAILED));
+    assert_true(kvr_device_emulated_next(stage.stage.device) == KVR_NEVER);
+    job_end();
+}
+
+static void what_is_missing_is_gathered_again(void **state)
+{
+    struct push_again *again = calloc(1, sizeof(*again) + sizeof(again->runs[0]));
+    struct kvr_group_message message;
+
+    (void)state;
+    job_open(16, false, false);
+    copies_end();
+    assert_true(was_told(PUSH_POSTED));
+    complete_all();
+    memset(stage.memory, 0, sizeof(stage.memory));
+    *again = (struct push_again){.round = 3, .run_count = 1};
+    again->runs[0] = (struct kvr_chunk_run){2, 3};
+    tell_push(PUSH_AGAIN, again);
+    assert_int_equal(posted(), 0);
+    assert_false(was_told(PUSH_POSTED)); /* of round 3, before they are posted */
+    copies_end();
+    assert_int_equal(posted(), 3);
+    assert_true(told(PUSH_POSTED, &message));
+    assert_int_equal(message.a, 3);
+    assert_int_equal(message.b, SMALL_CHUNKS + 3);
+    assert_int_equal(message.c, 3);
+    job_end();
+    free(again);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chunks_leave_from_the_ring_when_they_are_whole),
+        cmocka_unit_test(a_full_ring_waits_for_completions),
+        cmocka_unit_test(writes_go_to_the_targets_share),
+        cmocka_unit_test(a_job_is_given_back_after_its_last_copy),
+        cmocka_unit_test(a_copy_that_fails_is_told_once),
+        cmocka_unit_test(an_engine_that_died_is_not_copied_from),
+        cmocka_unit_test(what_is_missing_is_gathered_again),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
