@@ -207,6 +207,15 @@ static bool revoked(const struct landing *landing)
            !KVR_MUTANT(revoked_ignored);
 }
 
+/* This and every older epoch of the rail; it may be another group's. */
+static void epoch_close(struct land *land, uint32_t rail, uint32_t epoch)
+{
+    land->epoch_closed[rail] = epoch;
+    for (uint32_t i = 0; i < KVR_TRANSFERS_MAX; i++)
+        if (land->landings[i] != NULL)
+            check_quiet(land, land->landings[i]);
+}
+
 static void land_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate)
 {
     struct land *land = self;
@@ -218,6 +227,10 @@ static void land_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, 
         return; /* warm-up */
     if (landing_index == 0) {
         atomic_fetch_add_explicit(&land->stale, 1, memory_order_relaxed);
+        return;
+    }
+    if (landing_index == LAND_ELSEWHERE) {
+        land_hand_over(land, rail, epoch, immediate);
         return;
     }
     landing = land->landings[landing_index - 1];
@@ -348,16 +361,32 @@ static void landing_close(struct land *land, struct landing *landing)
     land_tell(land, landing, LAND_CLOSED, landing->arrivals, landing->rails, landing);
 }
 
+/* Those that are not for a landing of ours. */
+static bool group_command(struct land *land, kvr_ns now, const struct kvr_group_message *message)
+{
+    switch (message->kind) {
+    case LAND_OPEN:
+        landing_open(land, message->pointer);
+        return true;
+    case LAND_HANDED:
+        land_arrived(land, now, (uint32_t)message->a, (uint32_t)message->b, (uint32_t)message->c);
+        return true;
+    case LAND_EPOCH_CLOSED:
+        epoch_close(land, (uint32_t)message->a, (uint32_t)message->b);
+        return true;
+    default:
+        return land_guest_command(land, message);
+    }
+}
+
 static void land_command(void *self, kvr_ns now, const struct kvr_group_message *message)
 {
     struct land *land = self;
     struct landing *landing =
         message->index < KVR_TRANSFERS_MAX ? land->landings[message->index] : NULL;
 
-    if (message->kind == LAND_OPEN) {
-        landing_open(land, message->pointer);
+    if (group_command(land, now, message))
         return;
-    }
     assert(landing != NULL);
     switch (message->kind) {
     case LAND_SEGMENT:
@@ -405,10 +434,8 @@ static void land_epoch_closed(void *self, kvr_ns now, uint32_t rail, uint32_t ep
     struct land *land = self;
 
     (void)now;
-    land->epoch_closed[rail] = epoch;
-    for (uint32_t i = 0; i < KVR_TRANSFERS_MAX; i++)
-        if (land->landings[i] != NULL)
-            check_quiet(land, land->landings[i]);
+    epoch_close(land, rail, epoch);
+    land_epoch_mark(land, rail, epoch);
 }
 
 static bool land_work(void *self, kvr_ns now)

@@ -32,6 +32,14 @@ enum land_kind {
     LAND_DIGEST,   /* pointer: struct landing_digest: what the bytes of some chunks must hash to */
     LAND_VERIFY,   /* everything is here, and every digest: hash what landed */
     LAND_CLOSE,    /* the slots are dead from here */
+    /* loop → another group than the landing's, over whose rails it comes too */
+    LAND_GUEST, /* pointer: struct landing, borrowed until GUEST_GONE; a: its group. What comes for
+                   its slots is handed over */
+    LAND_GUEST_LEAVES, /* the same; no more of it will come */
+    /* group → group */
+    LAND_HANDED,       /* a: rail, b: epoch, c: immediate that arrived there */
+    LAND_EPOCH_CLOSED, /* a: rail, b: epoch; stands behind all that was handed over from it */
+    LAND_GUEST_LEFT,   /* behind all that was handed over */
     /* group → loop */
     LAND_FIRST,       /* the first chunk arrived */
     LAND_LAYER,       /* a: segment, b: index of the layer in its plan: all chunks are here */
@@ -45,6 +53,7 @@ enum land_kind {
     LAND_REVOKED,     /* a chunk was copied, perhaps after its source took the pages back */
     LAND_VERIFIED,    /* every chunk that has a digest has the right bytes */
     LAND_CORRUPT,     /* a: a chunk whose bytes are not the source's */
+    LAND_GUEST_GONE,  /* nothing of it is on its way from that group */
     LAND_CLOSED, /* pointer: struct landing; a: arrivals in all; b: bit r = rail r carried a part */
 };
 
@@ -108,12 +117,14 @@ struct landing {
     } verify;
 };
 
+#define LAND_ELSEWHERE UINT16_MAX
+
 struct land {
     struct kvr_group *group;
     struct landing *landings[KVR_TRANSFERS_MAX];
     uint32_t open_count;
     struct landing *verify_first, *verify_last; /* to be verified, in this order */
-    /* slot → landing index + 1 and the slot's place in it; 0: idle */
+    /* slot → landing index + 1 and the slot's place in it; 0: idle; LAND_ELSEWHERE and a group */
     struct {
         uint16_t landing, place;
     } slots[KVR_SLOTS];
@@ -123,6 +134,10 @@ struct land {
     _Atomic uint64_t stale;                /* writes for idle slots: an alarm; read by any thread */
 };
 
+/* land_guest.c */
+void land_hand_over(struct land *land, uint32_t rail, uint32_t epoch, uint32_t immediate);
+void land_epoch_mark(struct land *land, uint32_t rail, uint32_t epoch); /* to every other group */
+bool land_guest_command(struct land *land, const struct kvr_group_message *message);
 /* land_verify.c */
 void land_verify_add(struct land *land, struct landing *landing);
 void land_verify_remove(struct land *land, const struct landing *landing);

@@ -84,6 +84,12 @@ void agent_groups_listen(struct kvr_agent *agent)
 
 /* ---- opening and closing -------------------------------------------------------------------- */
 
+/* From another group's thread. */
+static void group_wake(void *self, uint32_t number)
+{
+    kvr_group_thread_kick(((struct kvr_agent *)self)->group[number].thread);
+}
+
 static kvr_status group_open(struct kvr_agent *agent, uint32_t number, struct kvr_error *error)
 {
     const struct kvr_agent_config *config = agent->config;
@@ -99,6 +105,8 @@ static kvr_status group_open(struct kvr_agent *agent, uint32_t number, struct kv
         .silence_ns = KVR_BEATS_MAX * kvr_agent_time(config, config->heartbeat),
         .absence_ns = KVR_BEATS_MAX * kvr_agent_time(config, config->heartbeat) / 2,
         .clock = kvr_clock_now,
+        .wake = group_wake,
+        .wake_self = agent,
     };
 
     if (agent->machine.group_open(number, &options.user) != KVR_OK)
@@ -110,6 +118,7 @@ static kvr_status group_open(struct kvr_agent *agent, uint32_t number, struct kv
 kvr_status agent_groups_open(struct kvr_agent *agent, struct kvr_error *error)
 {
     cpu_set_t before, cores;
+    struct kvr_group *groups[KVR_RAIL_GROUPS_MAX];
     bool restores = sched_getaffinity(0, sizeof(before), &before) == 0;
     kvr_status status = KVR_OK;
 
@@ -122,10 +131,11 @@ kvr_status agent_groups_open(struct kvr_agent *agent, struct kvr_error *error)
         if (restores && group->core_count > 0)
             (void)sched_setaffinity(0, sizeof(cores), &cores);
         status = group_open(agent, i, error);
+        groups[i] = group->group;
         if (restores && group->core_count > 0)
             (void)sched_setaffinity(0, sizeof(before), &before);
     }
-    return status;
+    return status == KVR_OK ? kvr_groups_join(groups, agent->groups.count, error) : status;
 }
 
 static void group_notify(void *self)
@@ -151,6 +161,8 @@ kvr_status agent_groups_start(struct kvr_agent *agent, struct kvr_error *error)
 
 void agent_groups_stop(struct kvr_agent *agent)
 {
+    for (uint32_t i = 0; i < agent->groups.count; i++)
+        kvr_group_thread_end(agent->group[i].thread);
     for (uint32_t i = 0; i < agent->groups.count; i++) {
         kvr_group_thread_stop(agent->group[i].thread);
         agent->group[i].thread = NULL;

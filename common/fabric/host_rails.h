@@ -17,7 +17,7 @@ void kvr_host_rails_choose(struct kvr_host_groups *groups, const struct kvr_rail
 struct kvr_host_place {
     uint32_t group_count;
     uint32_t group; /* the first of them */
-    uint32_t node; /* index in the topology's nodes; KVR_NODE_UNKNOWN: none, or several */
+    uint32_t node;  /* index in the topology's nodes; KVR_NODE_UNKNOWN: none, or several */
     uint32_t core_count;
     int cores[KVR_CORES_MAX];
 };

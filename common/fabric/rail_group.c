@@ -101,6 +101,8 @@ kvr_status kvr_group_open(const struct kvr_group_options *options, struct kvr_gr
     group->clock = options->clock;
     group->user = options->user;
     group->number = options->number;
+    group->wake = options->wake;
+    group->wake_self = options->wake_self;
     group->rail_first = group->rail_end = options->rail_first;
     group->retry_at = group->silence_at = KVR_NEVER;
     group->silence_ns = options->silence_ns;
@@ -140,6 +142,7 @@ void kvr_group_close(struct kvr_group *group)
         group->ops->endpoint_stop(group->rails[i].endpoint);
         group->ops->endpoint_close(group->rails[i].endpoint);
     }
+    group_passes_close(group);
     kvr_ring_done(&group->commands);
     kvr_ring_done(&group->events);
     kvr_ring_done(&group->overflow);
@@ -165,7 +168,8 @@ void kvr_group_tell(struct kvr_group *group, const struct kvr_group_message *mes
     (void)kept;
 }
 
-/* False when the loop is behind: nothing new is taken from the rails until it has caught up. */
+/* False when the loop or another group is behind: nothing new is taken from the rails until it has
+ * caught up. */
 static bool overflow_empty(struct kvr_group *group)
 {
     const struct kvr_group_message *message;
@@ -176,7 +180,7 @@ static bool overflow_empty(struct kvr_group *group)
         kvr_ring_drop(&group->overflow);
         group->told = true;
     }
-    return true;
+    return group_passes_flush(group);
 }
 
 static void command_run(struct kvr_group *group, const struct kvr_group_message *message)
@@ -237,6 +241,7 @@ bool kvr_group_step(struct kvr_group *group, kvr_ns now)
     group->now = now;
     group_absence_check(group, group->stepped_at);
     moved = commands_run(group);
+    moved |= group_passed_run(group);
     for (uint32_t i = group->rail_first; i < group->rail_end; i++) {
         if (overflow_empty(group))
             moved |= group_poll(group, i);
@@ -246,6 +251,7 @@ bool kvr_group_step(struct kvr_group *group, kvr_ns now)
     if (now >= group->silence_at) /* after the queues were read */
         group_links_silent(group);
     moved |= group->user.work(group->user.self, now);
+    group_passes_wake(group);
     group->stepped_at = group_absence_wake(group, now) != KVR_NEVER ? now : 0;
     return moved;
 }
@@ -329,7 +335,8 @@ int kvr_group_wait_fd(const struct kvr_group *group, uint32_t rail)
 
 bool kvr_group_may_sleep(struct kvr_group *group)
 {
-    if (kvr_ring_count(&group->commands) > 0 || kvr_ring_count(&group->overflow) > 0)
+    if (kvr_ring_count(&group->commands) > 0 || kvr_ring_count(&group->overflow) > 0 ||
+        !group_passes_empty(group))
         return false;
     if (group->user.may_sleep != NULL && !group->user.may_sleep(group->user.self, true)) {
         kvr_group_awake(group);

@@ -153,12 +153,27 @@ struct kvr_group_options {
     kvr_ns absence_ns;     /* half of the heartbeat bound (rule 8); 0: never */
     uint32_t ring_entries; /* of each ring, a power of two; 0: 4096 */
     kvr_ns (*clock)(void); /* to time posting with; NULL in virtual time */
+    /* Another group's thread: it has passed something to this one, which may sleep. NULL: it never
+     * does. */
+    void (*wake)(void *self, uint32_t number);
+    void *wake_self;
     struct kvr_group_user user;
 };
 
 KVR_MUST_CHECK kvr_status kvr_group_open(const struct kvr_group_options *options,
                                          struct kvr_group **ret_group, struct kvr_error *error);
 void kvr_group_close(struct kvr_group *group); /* its thread has ended */
+
+/* All groups of one agent, numbered as they lie here: from now on they pass each other messages,
+ * each pair through a ring for either direction. Before their threads run; once. They are closed
+ * together. */
+KVR_MUST_CHECK kvr_status kvr_groups_join(struct kvr_group *const *groups, uint32_t count,
+                                          struct kvr_error *error);
+uint32_t kvr_group_count(const struct kvr_group *group); /* of those that it was joined with */
+/* Group thread, from any callback: message->group's user gets it as a command, behind all that was
+ * passed to it from here before. Never blocks: what the ring cannot take is kept, and step stops
+ * polling the rails until nothing is. */
+void kvr_group_pass(struct kvr_group *group, const struct kvr_group_message *message);
 
 /* Group thread. One round of everything; true when anything moved. */
 bool kvr_group_step(struct kvr_group *group, kvr_ns now);

@@ -90,6 +90,8 @@ struct group_peer {
 struct kvr_group {
     const struct kvr_fabric_ops *ops;
     struct kvr_group_user user;
+    void (*wake)(void *self, uint32_t number);
+    void *wake_self;
     kvr_ns now;                             /* of this step */
     kvr_ns (*clock)(void);                  /* NULL: nothing is timed */
     uint32_t number;                        /* among the agent's groups */
@@ -110,13 +112,20 @@ struct kvr_group {
     kvr_ns stepped_at; /* the last step, if something may have been posted since; or 0 */
     kvr_ns woke_at;    /* the last absence ended then */
     uint64_t absences;
-    struct kvr_ring commands; /* loop → group */
-    struct kvr_ring events;   /* group → loop */
-    struct kvr_ring overflow; /* of events; both ends are the group's */
+    struct kvr_ring commands;    /* loop → group */
+    struct kvr_ring events;      /* group → loop */
+    struct kvr_ring overflow;    /* of events; both ends are the group's */
+    struct group_passes *passes; /* NULL: it is alone */
     bool told;
     pthread_mutex_t address_lock;
 };
 
+/* rail_group_pass.c */
+bool group_passed_run(struct kvr_group *group);   /* true when anything had been passed to it */
+bool group_passes_flush(struct kvr_group *group); /* false: some are kept */
+bool group_passes_empty(struct kvr_group *group); /* nothing is kept, and nothing comes */
+void group_passes_wake(struct kvr_group *group);  /* whom something was passed to */
+void group_passes_close(struct kvr_group *group);
 /* rail_group_peer.c */
 void group_peer_add(struct kvr_group *group, const struct kvr_group_message *message);
 void group_peer_rail(struct kvr_group *group, const struct kvr_group_message *message);

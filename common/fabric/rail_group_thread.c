@@ -246,14 +246,20 @@ void kvr_group_thread_unwatch(struct kvr_group_thread *thread, int fd)
     (void)epoll_ctl(thread->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
+void kvr_group_thread_end(struct kvr_group_thread *thread)
+{
+    if (thread == NULL || atomic_exchange(&thread->stop, true))
+        return;
+    (void)atomic_exchange(&thread->asleep, false);
+    ring(thread);
+    pthread_join(thread->thread, NULL);
+}
+
 void kvr_group_thread_stop(struct kvr_group_thread *thread)
 {
     if (thread == NULL)
         return;
-    atomic_store(&thread->stop, true);
-    (void)atomic_exchange(&thread->asleep, false);
-    ring(thread);
-    pthread_join(thread->thread, NULL);
+    kvr_group_thread_end(thread);
     release(thread);
 }
 

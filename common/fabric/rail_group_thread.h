@@ -23,13 +23,15 @@ KVR_MUST_CHECK kvr_status kvr_group_thread_start(struct kvr_group *group,
                                                  const struct kvr_group_thread_options *options,
                                                  struct kvr_group_thread **ret_thread,
                                                  struct kvr_error *error);
-/* Loop thread: commands were queued; wakes the thread when it sleeps. */
+/* Any thread: there is work for it; wakes the thread when it sleeps. */
 void kvr_group_thread_kick(struct kvr_group_thread *thread);
 /* Loop thread: an engine's eventfd to sleep on until unwatched. Every write wakes; it is never
  * read. fd stays the caller's. */
 KVR_MUST_CHECK kvr_status kvr_group_thread_watch(struct kvr_group_thread *thread, int fd);
 void kvr_group_thread_unwatch(struct kvr_group_thread *thread, int fd);
-/* Stops and joins it. */
+/* Joins it; it may still be kicked, by other groups' threads. */
+void kvr_group_thread_end(struct kvr_group_thread *thread);
+/* The same, and it is gone. */
 void kvr_group_thread_stop(struct kvr_group_thread *thread);
 
 struct kvr_group_thread_counters {

@@ -303,8 +303,7 @@ void sim_agent_start(struct sim_agent *agent)
     sim_peers_init(agent);
     rails_open(agent);
     machine_init(agent);
-    for (uint32_t i = 0; i < agent->groups.count; i++)
-        sim_group_open(agent, i);
+    sim_groups_open(agent);
     sim_at(world, world->now + kvr_rng_below(&world->rng, TICK_NS), tick_run, agent, agent->life,
            0);
 }

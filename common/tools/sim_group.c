@@ -19,9 +19,10 @@ static void note(const struct sim_group *group, const struct kvr_group_message *
         "NO_RAIL",   "RAIL_BACK",    "PUSH_CLOSED", "PAGE_SET"};
     static const char *const land_names[] = {
         "LAND_OPEN",     "LAND_SEGMENT", "LAND_FINAL",  "LAND_QUIET", "LAND_LOUD",  "LAND_FILTER",
-        "LAND_SUSPECTS", "LAND_DIGEST",  "LAND_VERIFY", "LAND_CLOSE", "LAND_FIRST", "LAND_LAYER",
-        "LAND_ALL",      "IS_QUIET",     "QUIET_TAKEN", "FILTERED",   "SUSPECT",    "COMING",
-        "BAD",           "REVOKED",      "VERIFIED",    "CORRUPT",    "LAND_CLOSED"};
+        "LAND_SUSPECTS", "LAND_DIGEST",  "LAND_VERIFY", "LAND_CLOSE", "GUEST",      "GUEST_LEAVES",
+        "HANDED",        "EPOCH_CLOSED", "GUEST_LEFT",  "LAND_FIRST", "LAND_LAYER", "LAND_ALL",
+        "IS_QUIET",      "QUIET_TAKEN",  "FILTERED",    "SUSPECT",    "COMING",     "BAD",
+        "REVOKED",       "VERIFIED",     "CORRUPT",     "GUEST_GONE", "LAND_CLOSED"};
     uint32_t kind = message->kind;
     const char *name = kind < sizeof(group_names) / sizeof(group_names[0]) ? group_names[kind]
                        : group->agent->source ? push_names[kind - KVR_GROUP_KIND_USER]
@@ -127,6 +128,11 @@ void sim_group_command(void *self, const struct kvr_group_message *message)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
+static void passed(void *self, uint32_t number)
+{
+    sim_group_wake(&((struct sim_agent *)self)->group[number]);
+}
+
 struct sim_group *sim_group_of(struct sim_agent *agent, uint32_t rail)
 {
     return &agent->group[kvr_rail_groups_of(&agent->groups, rail)];
@@ -147,7 +153,7 @@ static struct kvr_group_user user_open(struct sim_group *group)
     return land_user(group->land);
 }
 
-void sim_group_open(struct sim_agent *agent, uint32_t number)
+static void group_open(struct sim_agent *agent, uint32_t number)
 {
     struct sim_group *group = &agent->group[number];
     struct kvr_rng *rng = &agent->world->rng;
@@ -161,12 +167,28 @@ void sim_group_open(struct sim_agent *agent, uint32_t number)
         .window_writes = (uint32_t)kvr_rng_below(rng, 20),
         .silence_ns = SIM_SILENCE_NS,
         .absence_ns = SIM_SILENCE_NS / 2,
+        .wake = passed,
+        .wake_self = agent,
     };
     kvr_status status;
 
     *group = (struct sim_group){.agent = agent, .number = number};
     options.user = user_open(group);
     status = kvr_group_open(&options, &group->group, NULL);
+    assert(status == KVR_OK);
+    (void)status;
+}
+
+void sim_groups_open(struct sim_agent *agent)
+{
+    struct kvr_group *groups[SIM_GROUPS];
+    kvr_status status;
+
+    for (uint32_t i = 0; i < agent->groups.count; i++) {
+        group_open(agent, i);
+        groups[i] = agent->group[i].group;
+    }
+    status = kvr_groups_join(groups, agent->groups.count, NULL);
     assert(status == KVR_OK);
     (void)status;
 }

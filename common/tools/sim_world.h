@@ -363,7 +363,7 @@ bool sim_agent_idle(const struct sim_agent *agent);
 void sim_agent_check_empty(struct sim_agent *agent);
 
 /* sim_group.c */
-void sim_group_open(struct sim_agent *agent, uint32_t number);
+void sim_groups_open(struct sim_agent *agent);
 void sim_group_close(struct sim_group *group);
 void sim_group_wake(struct sim_group *group);
 bool sim_group_listen(struct sim_group *group); /* the loop's; true when it told anything */
