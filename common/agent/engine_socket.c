@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -105,6 +106,20 @@ void kvr_engine_unlink(const char *path, int socket_fd)
     close(probe);
 }
 
+/* A number may be another process's by now. It was not when its pidfd was opened, if the process
+ * still holds its end of the socket after that. */
+static int pidfd_of_number(int socket, pid_t pid)
+{
+    struct pollfd end = {.fd = socket};
+    int pidfd = pid > 0 ? pidfd_open(pid, 0) : -1;
+
+    if (pidfd >= 0 && poll(&end, 1, 0) != 0) {
+        close(pidfd);
+        return -1;
+    }
+    return pidfd;
+}
+
 kvr_status kvr_engine_peer(int socket, int *ret_pidfd, pid_t *ret_pid, struct kvr_error *error)
 {
     struct ucred peer;
@@ -119,7 +134,7 @@ kvr_status kvr_engine_peer(int socket, int *ret_pidfd, pid_t *ret_pid, struct kv
                              (unsigned)peer.uid, (unsigned)geteuid());
     bytes = sizeof(pidfd);
     if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &bytes) != 0)
-        pidfd = peer.pid > 0 ? pidfd_open(peer.pid, 0) : -1;
+        pidfd = errno == ENOPROTOOPT ? pidfd_of_number(socket, peer.pid) : -1;
     *ret_pidfd = pidfd;
     *ret_pid = peer.pid;
     return KVR_OK;
