@@ -106,15 +106,16 @@ void pair_broken(struct outbound *outbound, kvr_ns now, const struct kvr_group_m
         outbound->peers[peer].repair_at[rail] = now + outbound->options.silence_ns;
 }
 
-/* No pair to the peer is left. A peer that is dead says nothing within the heartbeat bound; one
- * that still lives may be reached by fresh endpoints well before this offer gives up. */
+/* No pair to the peer is left. A peer that is dead says nothing within the heartbeat bound, and
+ * that is found before this offer gives up; one that still lives may be reached by fresh endpoints
+ * well before. */
 void offer_no_rail(struct outbound *outbound, kvr_ns now, struct offer *offer)
 {
     kvr_ns soon = now + outbound->options.silence_ns / 4;
     struct outbound_peer *peer = &outbound->peers[offer->peer];
     const uint32_t *first = &outbound->options.groups.first[offer->group];
 
-    offer->no_rail_at = now + outbound->options.silence_ns;
+    offer->no_rail_at = soon + outbound->options.silence_ns;
     for (uint32_t rail = first[0]; rail < first[1]; rail++)
         if (peer->repair_at[rail] != KVR_NEVER && peer->repair_at[rail] > soon)
             peer->repair_at[rail] = soon;
