@@ -45,7 +45,7 @@ static const struct kvr_option options[] = {
      .value = "DIR",
      .fallback = ".",
      KVR_OPTION_STRING(struct config, state_dir),
-     .help = "Holds the database kvrail.db. Made if it is missing."},
+     .help = "Holds the database kvrail.db, of this scheduler alone. Made if it is missing."},
     {.name = "retention",
      .section = "state",
      .fallback = "168h",

@@ -29,8 +29,10 @@ const struct kvr_option kvr_agent_options[KVR_AGENT_OPTION_COUNT] = {
      .section = "agent",
      .value = "DIR",
      FIELD(STRING, state_dir),
-     .help = "Directory for what must outlive a restart, made if it is missing: reports that the "
-             "scheduler has not acknowledged. Without it they are kept in memory only."},
+     .help =
+         "Directory for what must outlive a restart, of this agent alone; made if it is missing: "
+         "reports that the scheduler has not acknowledged, which are else kept in memory only, "
+         "and what `kvrail bench calibrate` found."},
     {.name = "table-memory",
      .section = "agent",
      .fallback = "1G",

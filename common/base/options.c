@@ -278,9 +278,12 @@ static bool add_operand(struct loader *loader, const char *text)
         return false;
     }
     list = (void *)((char *)loader->config + command->arguments_offset);
-    if (list->count >= command->arguments_max || list->count >= KVR_OPTION_LIST_MAX ||
-        strlen(text) >= KVR_OPTION_ITEM_BYTES) {
-        complain(loader, "'%s' is one argument too many, or too long: %s", text,
+    if (list->count >= command->arguments_max || list->count >= KVR_OPTION_LIST_MAX) {
+        complain(loader, "'%s' is one argument too many: %s", text, command->arguments);
+        return false;
+    }
+    if (text[0] == '\0' || strlen(text) >= KVR_OPTION_ITEM_BYTES) {
+        complain(loader, "'%s' must have 1 to %d characters: %s", text, KVR_OPTION_ITEM_BYTES - 1,
                  command->arguments);
         return false;
     }

@@ -8,7 +8,7 @@
 #include "tools/tool.h"
 
 #define EXIT_NO_SCHEDULER 75
-#define ANY_ATTEMPT       (UINT32_MAX + 1ull)
+#define ANY_ATTEMPT       UINT64_MAX
 
 struct order_options {
     char scheduler[272];
@@ -26,8 +26,7 @@ struct order_options {
      .help = "Where the scheduler listens."},                                                      \
         {.name = "attempt",                                                                        \
          .section = "order",                                                                       \
-         .fallback = "4294967296",                                                                 \
-         .max = ANY_ATTEMPT,                                                                       \
+         .max = UINT32_MAX,                                                                        \
          KVR_OPTION_COUNT(struct order_options, attempt),                                          \
          .help = "Only this attempt of the request; without it every one that is held."},          \
         {.name = "timeout",                                                                        \
@@ -114,7 +113,7 @@ static int give(const struct order_options *config, const char *verb)
 
 int tool_abandon_main(int argc, char **argv)
 {
-    struct order_options config = {0};
+    struct order_options config = {.attempt = ANY_ATTEMPT};
     int exit_status;
 
     if (!kvr_options_load(&abandon_command, argc, argv, &config, &exit_status))
@@ -124,7 +123,7 @@ int tool_abandon_main(int argc, char **argv)
 
 int tool_renew_main(int argc, char **argv)
 {
-    struct order_options config = {0};
+    struct order_options config = {.attempt = ANY_ATTEMPT};
     int exit_status;
 
     if (!kvr_options_load(&renew_command, argc, argv, &config, &exit_status))

@@ -27,7 +27,7 @@ static const struct kvr_option options[] = {
      .help = "Which worlds: COUNT seeds, the first of them FROM. The same seed is the same world."},
     {.name = "faults",
      .section = "sim",
-     .value = "NAME,…",
+     .value = "NAME,...",
      KVR_OPTION_LIST(struct sim_config, faults),
      .help = "Only these faults, of the list below, are injected, or none; without it, all."},
     {.name = "json",

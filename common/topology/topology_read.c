@@ -1,4 +1,5 @@
 /* Reading a host with hwloc: this machine's, or what a file says of another one. */
+#include <errno.h>
 #include <hwloc.h>
 #include <net/if.h>
 #include <stdio.h>
@@ -294,7 +295,8 @@ static kvr_status load(hwloc_topology_t host, const char *xml, struct kvr_error 
 {
     hwloc_topology_set_io_types_filter(host, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
     if (xml != NULL && access(xml, R_OK) != 0)
-        return kvr_error_set(error, KVR_NOT_FOUND, "topology", "%s cannot be read", xml);
+        return kvr_error_set(error, KVR_NOT_FOUND, "topology", "%s cannot be read: %s", xml,
+                             strerror(errno));
     if (xml != NULL && hwloc_topology_set_xml(host, xml) != 0)
         return kvr_error_set(error, KVR_MALFORMED, "topology",
                              "%s is no topology: make it with `lstopo --of xml FILE`", xml);

@@ -60,6 +60,7 @@ state held/one '"state":"cancelled"'
 grep -q 'the scheduler abandoned it' "$work/body" || fail "nobody says why: $(cat "$work/body")"
 ask 1 'ended already: it is cancelled' abandon held/one
 ask 1 'no such request is known' abandon nobody
+ask 2 'must have 1 to' abandon ''
 
 # ---- the lease is what the operator says: here it ends sooner
 start renewed "$publish" "$work/source.sock" renewed

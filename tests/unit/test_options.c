@@ -285,7 +285,9 @@ static void options_refuse_what_is_unknown(void **state)
     assert_false(LOAD("--name", "a", "--workers"));
     refuses("--workers lacks its value: --workers N");
     assert_false(LOAD("--name", "a", "1", "2", "3"));
-    refuses("'3' is one argument too many, or too long: [FILE...]");
+    refuses("'3' is one argument too many: [FILE...]");
+    assert_false(LOAD("--name", "a", ""));
+    refuses("'' must have 1 to 255 characters: [FILE...]");
     setenv("KVRAIL_WORKERS", "many", 1);
     assert_false(LOAD("--name", "a"));
     refuses("KVRAIL_WORKERS in the environment is 'many', but must be a whole number");
