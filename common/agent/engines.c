@@ -180,10 +180,27 @@ kvr_status kvr_engines_region_drop(struct kvr_engines *engines, uint32_t index, 
     return KVR_OK;
 }
 
+/* The peers need not remember it: engines that come under new ids would fill their tables. */
+static void gone_tell(struct kvr_engines *engines, struct kvr_engine *engine)
+{
+    struct kvr_message message = {.kind = KVR_MSG_REGIONS};
+
+    message.regions.rank = engine->rank;
+    message.regions.compat = engine->compat;
+    for (uint32_t peer = 0; peer < KVR_PEERS_MAX; peer++) {
+        if (engine->told[peer] == 0)
+            continue;
+        engine->told[peer] = 0;
+        /* What cannot be sent ends with the session. */
+        (void)!engines->ports->send(engines->ports->self, peer, &message);
+    }
+}
+
 static void engine_finish(struct kvr_engines *engines, struct kvr_engine *engine)
 {
     if (engine->attached || !engine->used || engine->users > 0)
         return;
+    gone_tell(engines, engine);
     for (uint32_t i = 0; engine->set != NULL && i < engine->set->count; i++)
         drop_later(engine, engine->set->locals[i]);
     set_replace(engines, engine, NULL);
@@ -320,6 +337,12 @@ static struct kvr_region_set *remote_set(struct kvr_engines *engines,
     return set;
 }
 
+static void remote_forget(struct kvr_engines *engines, struct kvr_remote_engine *remote)
+{
+    kvr_region_set_release(remote->set, engines->memory);
+    remote->used = false;
+}
+
 kvr_status kvr_engines_learn(struct kvr_engines *engines, uint32_t peer,
                              const struct kvr_msg_regions *regions, struct kvr_error *error)
 {
@@ -333,6 +356,11 @@ kvr_status kvr_engines_learn(struct kvr_engines *engines, uint32_t peer,
     for (uint32_t i = 0; i < regions->layout_count; i++)
         if (kvr_layout_check(&regions->layouts[i], error) != KVR_OK)
             return KVR_MALFORMED;
+    if (regions->layout_count == 0) { /* it is gone; a later generation may be there already */
+        if (remote != NULL && remote->rank.generation == regions->rank.generation)
+            remote_forget(engines, remote);
+        return KVR_OK;
+    }
     if (remote != NULL && remote->rank.generation > regions->rank.generation)
         return kvr_error_set(error, KVR_MALFORMED, "regions",
                              "regions of generation %" PRIu64 " after those of %" PRIu64,
@@ -359,9 +387,7 @@ void kvr_engines_peer_lost(struct kvr_engines *engines, uint32_t peer)
     for (uint32_t i = 0; i < engines->remote_end; i++) {
         struct kvr_remote_engine *remote = &engines->remote[i];
 
-        if (!remote->used || remote->peer != peer)
-            continue;
-        kvr_region_set_release(remote->set, engines->memory);
-        remote->used = false;
+        if (remote->used && remote->peer == peer)
+            remote_forget(engines, remote);
     }
 }
