@@ -8,6 +8,18 @@
 /* ---- events for the scheduler
  * -------------------------------------------------------------------- */
 
+/* Of each KV group those of its first segment. */
+static uint32_t layers_of(const struct transfer *transfer)
+{
+    uint32_t groups = 0, layers = 0;
+
+    for (const struct landing_segment *at = transfer->segments; at != NULL; at = at->loop_next) {
+        layers += groups >> at->group & 1 ? 0 : at->plan->layer_count;
+        groups |= 1u << at->group;
+    }
+    return layers;
+}
+
 void transfer_event(struct inbound *inbound, kvr_ns now, const struct transfer *transfer,
                     kvr_event_kind kind)
 {
@@ -24,7 +36,7 @@ void transfer_event(struct inbound *inbound, kvr_ns now, const struct transfer *
         .tokens = fetch->tokens,
         .skip_tokens = fetch->skip_tokens,
         .bytes = transfer->bytes,
-        .layers = transfer->segments != NULL ? transfer->segments->plan->layer_count : 0,
+        .layers = layers_of(transfer),
         .chunks = transfer->chunk_count,
         .retries = transfer->retries,
         .rails = (uint32_t)transfer->rails,
@@ -39,49 +51,8 @@ void transfer_event(struct inbound *inbound, kvr_ns now, const struct transfer *
     sink->emit(sink->self, &event);
 }
 
-/* ---- layers and tail
- * ------------------------------------------------------------------------------- */
-
-/* Other source ranks give heads of this layer too: then it is in place when all is. */
-static bool layer_shared(struct inbound *inbound, const struct fetch *fetch,
-                         const struct transfer *transfer, uint32_t layer)
-{
-    for (uint32_t i = 0; i < fetch->transfer_count; i++) {
-        const struct transfer *other = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
-
-        if (other == transfer || KVR_MUTANT(layer_in_by_half))
-            continue;
-        if (other == NULL || other->remote == NULL)
-            return true;
-        for (uint32_t k = 0; k < other->remote->count; k++) {
-            const struct kvr_region_layout *layout = &other->remote->layouts[k];
-
-            if (layer >= layout->layer_first && layer - layout->layer_first < layout->layer_count)
-                return true;
-        }
-    }
-    return false;
-}
-
-static void layer_tell(struct inbound *inbound, const struct transfer *transfer,
-                       struct landing_segment *segment, uint32_t layer)
-{
-    const struct fetch *fetch = fetch_of(inbound, transfer);
-    struct kvr_chunk_run chunks;
-    struct kvr_notice notice = {
-        .kind = KVR_NOTICE_LAYER_IN,
-        .handle = fetch->handle,
-        .layer_first = kvr_plan_layer(segment->plan, layer, &chunks),
-        .layer_count = 1,
-        .token_first = segment->plan->token_first,
-        .token_end = segment->plan->token_end,
-    };
-
-    segment->layers_in++;
-    if (!fetch->engine_gone && !fetch->failing_told &&
-        !layer_shared(inbound, fetch, transfer, notice.layer_first))
-        inbound->ports->notify(inbound->ports->self, fetch->engine, &notice);
-}
+/* ---- layers and tail --------------------------------------------------------------------------
+ */
 
 /* A late duplicate could still overwrite it (rule 3). And where we copy from the source's memory
  * ourselves (rule 11), what we copied after an absence may be of pages that it took back meanwhile:
@@ -91,35 +62,6 @@ bool transfer_trusted(const struct inbound *inbound, const struct transfer *tran
     if (inbound->peers[transfer->peer].unproven != 0 && !KVR_MUTANT(landed_away_trusted))
         return false;
     return !transfer->tainted || transfer->quiet || KVR_MUTANT(done_while_tainted);
-}
-
-void layer_landed(struct inbound *inbound, struct transfer *transfer, uint32_t segment_number,
-                  uint32_t layer)
-{
-    struct landing_segment *segment = transfer->segments;
-
-    if (transfer->state != T_LIVE)
-        return;
-    while (segment->segment != segment_number)
-        segment = segment->loop_next;
-    if (!transfer_trusted(inbound, transfer))
-        segment->held[layer] = true;
-    else
-        layer_tell(inbound, transfer, segment, layer);
-}
-
-void layers_release(struct inbound *inbound, struct transfer *transfer)
-{
-    if (!transfer_trusted(inbound, transfer))
-        return;
-    for (struct landing_segment *at = transfer->segments; at != NULL; at = at->loop_next) {
-        for (uint32_t layer = 0; layer < at->plan->layer_count; layer++) {
-            if (!at->held[layer])
-                continue;
-            at->held[layer] = false;
-            layer_tell(inbound, transfer, at, layer);
-        }
-    }
 }
 
 void tail_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,

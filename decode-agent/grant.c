@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/mutant.h"
 #include "decode-agent/inbound.h"
@@ -40,10 +41,11 @@ void inbound_group_command(struct inbound *inbound, const struct transfer *trans
 
 #define RUNS_AT_ONCE 4096
 
-/* The rest of the page table from page_first on, in as many messages as it needs. */
-void pages_send(struct inbound *inbound, struct transfer *transfer, uint32_t page_first)
+/* The rest of a group's page table from page_first on, in as many messages as it needs. */
+void pages_send(struct inbound *inbound, struct transfer *transfer, uint32_t group,
+                uint32_t page_first)
 {
-    const struct fetch *fetch = fetch_of(inbound, transfer);
+    const struct kvr_page_table *table = &fetch_of(inbound, transfer)->pages.groups[group].table;
     struct kvr_page_run *runs = kvr_buddy_alloc(inbound->memory, RUNS_AT_ONCE * sizeof(*runs));
 
     if (runs == NULL) {
@@ -51,15 +53,16 @@ void pages_send(struct inbound *inbound, struct transfer *transfer, uint32_t pag
                                 "no memory for a page table");
         return;
     }
-    while (page_first < fetch->table.count) {
+    while (page_first < table->count) {
         struct kvr_message message = {.kind = KVR_MSG_PAGES};
         uint32_t pages;
 
-        message.pages = (struct kvr_msg_pages){.page_first = page_first, .runs = runs};
-        message.pages.run_count = kvr_page_table_runs(
-            &fetch->table, page_first, fetch->table.count - page_first, runs, RUNS_AT_ONCE, &pages);
+        message.pages =
+            (struct kvr_msg_pages){.group = group, .page_first = page_first, .runs = runs};
+        message.pages.run_count = kvr_page_table_runs(table, page_first, table->count - page_first,
+                                                      runs, RUNS_AT_ONCE, &pages);
         page_first += pages;
-        message.pages.more = page_first < fetch->table.capacity;
+        message.pages.more = page_first < table->capacity;
         inbound_send_needed(inbound, transfer, &message);
     }
     kvr_buddy_free(inbound->memory, runs);
@@ -76,10 +79,36 @@ static kvr_digest_mode digest_wanted(const struct inbound *inbound, const struct
     return fetch->digest > agents ? fetch->digest : agents;
 }
 
+static int by_number(const void *a, const void *b)
+{
+    uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+
+    return (left > right) - (left < right);
+}
+
+/* The ranks of that source engine that are asked, in order. */
+static uint32_t siblings_of(const struct inbound *inbound, const struct fetch *fetch,
+                            const struct kvr_source_address *source,
+                            uint32_t ret_ranks[KVR_SOURCES_MAX])
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < fetch->transfer_count; i++) {
+        const struct transfer *other = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
+
+        if (other != NULL && kvr_uuid_equal(&other->source.engine, &source->engine) &&
+            other->source.generation == source->generation)
+            ret_ranks[count++] = other->source.pp << 16 | (other->source.tp & 0xffff);
+    }
+    qsort(ret_ranks, count, sizeof(*ret_ranks), by_number);
+    return count;
+}
+
 void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
 {
-    const struct fetch *fetch = fetch_of(inbound, transfer);
+    struct fetch *fetch = fetch_of(inbound, transfer);
     struct kvr_message message = {.kind = KVR_MSG_WANT, .transfer = transfer->nonce};
+    uint32_t siblings[KVR_SOURCES_MAX];
     struct kvr_msg_want *want = &message.want;
     kvr_status status;
 
@@ -98,8 +127,12 @@ void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
             fetch->deadline > now ? (uint32_t)((fetch->deadline - now) / KVR_MS) + 1 : 1;
         want->priority = fetch->priority;
         want->digest = transfer->digest = digest_wanted(inbound, fetch, transfer->peer);
+        want->group_skips = fetch->skips;
+        want->group_skip_count = KVR_GROUPS_MAX;
+        want->siblings = siblings;
+        want->sibling_count = siblings_of(inbound, fetch, &transfer->source, siblings);
         want->group_count = 1;
-        want->more = fetch->table.capacity > 0; /* the table follows in PAGES */
+        want->more = true; /* the tables follow in PAGES */
         status = inbound->ports->send(inbound->ports->self, transfer->peer, &message);
     }
     if (status == KVR_AGAIN)
@@ -109,7 +142,10 @@ void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
         return;
     }
     transfer->state = T_WANTED;
-    pages_send(inbound, transfer, 0);
+    fetch->wanted = true;
+    memcpy(transfer->token_next, fetch->skips, sizeof(transfer->token_next));
+    for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++)
+        pages_send(inbound, transfer, group, 0);
 }
 
 /* ---- PLAN
@@ -126,24 +162,6 @@ static void accepted(struct inbound *inbound, kvr_ns now, struct transfer *trans
     fetch->accepted_told = true;
     if (!fetch->engine_gone)
         inbound->ports->notify(inbound->ports->self, fetch->engine, &notice);
-}
-
-/* Once every source rank of the fetch has told its regions: together they have all that the target
- * has. */
-static kvr_status sources_cover(struct inbound *inbound, const struct fetch *fetch,
-                                struct kvr_error *error)
-{
-    const struct kvr_layout_list target = {fetch->set->layouts, fetch->set->count};
-    struct kvr_layout_list sources[KVR_SOURCES_MAX];
-
-    for (uint32_t i = 0; i < fetch->transfer_count; i++) {
-        const struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
-
-        if (transfer == NULL || transfer->remote == NULL)
-            return KVR_OK;
-        sources[i] = (struct kvr_layout_list){transfer->remote->layouts, transfer->remote->count};
-    }
-    return kvr_layout_covers(sources, fetch->transfer_count, &target, 0, error);
 }
 
 /* The source rank that plans must be the one that was named, and must have told its regions. */
@@ -169,8 +187,6 @@ static kvr_status source_check(struct inbound *inbound, struct transfer *transfe
     status =
         kvr_compat_check(&remote->compat, &inbound->engines.local[fetch->engine].compat, error);
     if (status == KVR_OK)
-        status = sources_cover(inbound, fetch, error);
-    if (status == KVR_OK)
         status = slots_refine(inbound, transfer, error);
     return status;
 }
@@ -183,14 +199,18 @@ static kvr_status plan_pages(struct inbound *inbound, struct transfer *transfer,
     uint32_t page_tokens, page_limit;
 
     if (!transfer->planning) {
-        if (!kvr_region_set_group(transfer->remote, 0, &page_tokens, &page_limit))
+        if (!kvr_region_set_group(transfer->remote, plan->group, &page_tokens, &page_limit))
             return kvr_error_set(error, KVR_INCOMPATIBLE, "plan",
-                                 "the source has no region of KV group 0");
+                                 "the source has no region of KV group %u", plan->group);
         if (kvr_page_table_init(&transfer->planned, inbound->memory,
                                 (uint32_t)(fetch->tokens / page_tokens + 2), page_limit) != KVR_OK)
             return kvr_error_set(error, KVR_NO_MEMORY, "plan", "no memory for a plan's pages");
         transfer->planning = true;
+        transfer->planning_group = plan->group;
     }
+    if (plan->group != transfer->planning_group)
+        return kvr_error_set(error, KVR_MALFORMED, "plan", "a plan of KV group %u within one of %u",
+                             plan->group, transfer->planning_group);
     return kvr_page_table_append_runs(&transfer->planned, transfer->planned.count, plan->runs,
                                       plan->run_count, error);
 }
@@ -200,13 +220,15 @@ static kvr_status plan_make(struct inbound *inbound, struct transfer *transfer,
                             struct kvr_error *error)
 {
     const struct fetch *fetch = fetch_of(inbound, transfer);
-    uint64_t token_first = transfer->segment_count > 0 ? transfer->token_next : fetch->skip_tokens;
-    uint32_t target_first = (uint32_t)(token_first / fetch->page_tokens);
+    const struct kvr_group_pages *pages = &fetch->pages.groups[message->group];
+    uint64_t token_first = transfer->token_next[message->group];
+    uint32_t target_first = (uint32_t)(token_first / pages->page_tokens);
     struct kvr_plan_input input = {
         .source_layouts = transfer->remote->layouts,
         .source_layout_count = transfer->remote->count,
         .target_layouts = fetch->set->layouts,
         .target_layout_count = fetch->set->count,
+        .group = message->group,
         .source_pages = transfer->planned.ids,
         .source_page_count = transfer->planned.count,
         .token_first = message->token_first,
@@ -218,13 +240,13 @@ static kvr_status plan_make(struct inbound *inbound, struct transfer *transfer,
     kvr_status status;
 
     if (message->token_first != token_first || message->token_end > fetch->tokens ||
-        target_first > fetch->table.count)
+        target_first > pages->table.count)
         return kvr_error_set(error, KVR_PLAN_MISMATCH, "plan",
                              "a plan of tokens %" PRIu64 " to %" PRIu64 "; expected from %" PRIu64
                              ", to %" PRIu64 " at most",
                              message->token_first, message->token_end, token_first, fetch->tokens);
-    input.target_pages = fetch->table.ids + target_first;
-    input.target_page_count = fetch->table.count - target_first;
+    input.target_pages = pages->table.ids + target_first;
+    input.target_page_count = pages->table.count - target_first;
     status = kvr_plan_make(&input, inbound->memory, ret_plan, error);
     if (status != KVR_OK)
         return status;
@@ -232,7 +254,7 @@ static kvr_status plan_make(struct inbound *inbound, struct transfer *transfer,
         message->chunk_first == transfer->chunk_count &&
         (uint64_t)message->chunk_first + message->chunk_count <=
             (uint64_t)transfer->slots_needed * KVR_SLOT_CHUNKS) {
-        transfer->token_next = (*ret_plan)->moved_end;
+        transfer->token_next[message->group] = (*ret_plan)->moved_end;
         return KVR_OK;
     }
     kvr_error_set(
@@ -315,11 +337,11 @@ void transfer_grant(struct inbound *inbound, kvr_ns now, struct transfer *transf
 }
 
 static kvr_status segment_add(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
-                              struct kvr_plan *plan)
+                              uint32_t group, struct kvr_plan *plan)
 {
     struct landing_segment *segment = kvr_buddy_alloc(inbound->memory, sizeof(*segment));
     uint32_t *left = kvr_buddy_alloc(inbound->memory, plan->layer_count * sizeof(*left));
-    bool *held = kvr_buddy_alloc(inbound->memory, plan->layer_count * sizeof(*held));
+    bool *held = kvr_buddy_alloc(inbound->memory, 2 * plan->layer_count * sizeof(*held));
 
     if (segment == NULL || left == NULL || held == NULL) {
         kvr_buddy_free(inbound->memory, segment);
@@ -328,12 +350,14 @@ static kvr_status segment_add(struct inbound *inbound, kvr_ns now, struct transf
         return KVR_NO_MEMORY;
     }
     memset(segment, 0, sizeof(*segment));
-    memset(held, 0, plan->layer_count * sizeof(*held));
+    memset(held, 0, 2 * plan->layer_count * sizeof(*held));
     segment->plan = plan;
+    segment->group = group;
     segment->segment = transfer->segment_count++;
     segment->chunk_first = transfer->chunk_count;
     segment->left = left;
     segment->held = held;
+    segment->in = held + plan->layer_count;
     transfer->chunk_count += plan->chunk_count;
     transfer->bytes += plan->bytes;
     if (transfer->segments_last != NULL)
@@ -348,14 +372,43 @@ static kvr_status segment_add(struct inbound *inbound, kvr_ns now, struct transf
     return KVR_OK;
 }
 
+static kvr_status none_changed(const struct kvr_msg_plan *message, struct kvr_error *error)
+{
+    return kvr_error_set(error, KVR_PLAN_MISMATCH, "plan",
+                         "segment %u: the source gives of KV group %u now, and did not before, or "
+                         "the other way",
+                         message->segment, message->group);
+}
+
+/* The source gives nothing of the group. */
+static kvr_status none_take(struct inbound *inbound, struct transfer *transfer,
+                            const struct kvr_msg_plan *message, struct kvr_error *error)
+{
+    struct fetch *fetch = fetch_of(inbound, transfer);
+    kvr_status status;
+
+    if (transfer->planning || message->token_first != transfer->token_next[message->group] ||
+        message->token_end <= message->token_first || message->token_end > fetch->tokens ||
+        layers_decided(fetch, transfer, message->group, false))
+        return none_changed(message, error);
+    status = layers_none(inbound, transfer, message->group, error);
+    transfer->token_next[message->group] = message->token_end;
+    transfer->segment_count++;
+    if (layers_give_nothing(fetch, transfer) && !fetch->slots_reserved)
+        transfer->slots_needed = 0;
+    return status;
+}
+
 static kvr_status plan_take(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
                             const struct kvr_msg_plan *message, struct kvr_error *error)
 {
     struct kvr_plan *plan = NULL;
     kvr_status status = KVR_OK;
 
-    if (transfer->final_seen || message->group != 0 ||
-        message->segment != transfer->segment_count || transfer->segment_count >= KVR_SEGMENTS_MAX)
+    if (transfer->final_seen || message->group >= KVR_GROUPS_MAX ||
+        fetch_of(inbound, transfer)->pages.groups[message->group].page_tokens == 0 ||
+        message->segment != transfer->segment_count ||
+        transfer->segment_count >= KVR_SEGMENTS_MAX * KVR_GROUPS_MAX)
         return kvr_error_set(error, KVR_MALFORMED, "plan",
                              "segment %u of group %u after segment %u", message->segment,
                              message->group, transfer->segment_count);
@@ -365,6 +418,8 @@ static kvr_status plan_take(struct inbound *inbound, kvr_ns now, struct transfer
         if (status == KVR_OK)
             accepted(inbound, now, transfer);
     }
+    if (status == KVR_OK && message->none)
+        return none_take(inbound, transfer, message, error);
     if (status == KVR_OK)
         status = plan_pages(inbound, transfer, message, error);
     if (status != KVR_OK || message->more)
@@ -372,14 +427,17 @@ static kvr_status plan_take(struct inbound *inbound, kvr_ns now, struct transfer
     status = plan_make(inbound, transfer, message, &plan, error);
     kvr_page_table_done(&transfer->planned, inbound->memory);
     transfer->planning = false;
+    if (status == KVR_OK &&
+        layers_decided(fetch_of(inbound, transfer), transfer, message->group, true))
+        status = none_changed(message, error);
+    if (status == KVR_OK)
+        status = layers_planned(inbound, transfer, message->group, plan, error);
+    if (status == KVR_OK &&
+        (status = segment_add(inbound, now, transfer, message->group, plan)) != KVR_OK)
+        kvr_error_set(error, status, "plan", "the agent's memory for tables is used up");
     if (status != KVR_OK)
-        return status;
-    status = segment_add(inbound, now, transfer, plan);
-    if (status != KVR_OK) {
         kvr_plan_free(plan, inbound->memory);
-        return kvr_error_set(error, status, "plan", "the agent's memory for tables is used up");
-    }
-    return KVR_OK;
+    return status;
 }
 
 void plan_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
@@ -397,6 +455,7 @@ void final_received(struct inbound *inbound, kvr_ns now, struct transfer *transf
                     const struct kvr_msg_final *final)
 {
     struct fetch *fetch = fetch_of(inbound, transfer);
+    bool behind = false;
     uint64_t token_end;
 
     if ((transfer->state != T_WANTED && transfer->state != T_LIVE) || transfer->final_seen)
@@ -408,7 +467,10 @@ void final_received(struct inbound *inbound, kvr_ns now, struct transfer *transf
         return;
     }
     token_end = final->token_end < fetch->tokens ? final->token_end : fetch->tokens;
-    if (token_end > fetch->skip_tokens && token_end > transfer->token_next) {
+    for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++)
+        behind = behind || (fetch->pages.groups[group].page_tokens > 0 &&
+                            token_end > transfer->token_next[group]);
+    if (behind) {
         transfer_fail(inbound, now, transfer, KVR_PLAN_MISMATCH,
                       "the source's last word names more tokens than its plans have");
         return;
@@ -421,7 +483,7 @@ void final_received(struct inbound *inbound, kvr_ns now, struct transfer *transf
         fetch->token_end = token_end;
     if (transfer->landing != NULL)
         inbound_group_command(inbound, transfer, LAND_FINAL, final->chunk_count, NULL);
-    else if (transfer->segment_count == 0)
+    else if (transfer->segments == NULL)
         transfer->all_in = true;
     transfer_check_done(inbound, now, transfer);
 }

@@ -367,6 +367,15 @@ void inbound_tick(struct inbound *inbound, kvr_ns now)
 
 static const char *const state_names[] = {"waiting", "wanted", "live", "draining", "closing"};
 
+static uint32_t fetch_page_count(const struct fetch *fetch)
+{
+    uint32_t pages = 0;
+
+    for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++)
+        pages += fetch->pages.groups[group].table.count;
+    return pages;
+}
+
 void inbound_why(const struct inbound *inbound, uint32_t engine, uint64_t handle, char *json,
                  size_t capacity)
 {
@@ -394,6 +403,6 @@ void inbound_why(const struct inbound *inbound, uint32_t engine, uint64_t handle
             transfer->all_in ? "true" : "false", kvr_status_name(transfer->status));
     }
     snprintf(json + used, capacity - used,
-             "],\"pages\":%u,\"slots_reserved\":%s,\"reason\":\"%s\"}", fetch->table.count,
+             "],\"pages\":%u,\"slots_reserved\":%s,\"reason\":\"%s\"}", fetch_page_count(fetch),
              fetch->slots_reserved ? "true" : "false", kvr_status_name(fetch->status));
 }

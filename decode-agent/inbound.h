@@ -13,16 +13,17 @@
  *   CLOSING   settled; the group thread is giving the landing back
  *
  *   reserve.c  fetches, page tables, slots          grant.c    WANT, PLAN, GRANT
- *   deliver.c  layers, tail, the one terminal       fence.c    draining, MISSING, ending epochs
+ *   layers.c   layers, over all sources             deliver.c  the tail, the one terminal
+ *   fence.c    draining, MISSING, ending epochs
  *   digest.c   DIGEST: whether the bytes are the source's   salvage.c  what a failed fetch has */
 #ifndef DECODE_AGENT_INBOUND_H
 #define DECODE_AGENT_INBOUND_H
 
 #include "agent/engines.h"
+#include "agent/page_tables.h"
 #include "base/pool.h"
 #include "base/table.h"
 #include "decode-agent/land.h"
-#include "kv/page_table.h"
 
 struct inbound_options {
     kvr_ns silence_ns;          /* heartbeat bound: a peer silent for so long is dead */
@@ -43,6 +44,7 @@ struct transfer {
     uint64_t id, nonce, fetch;
     enum transfer_state state;
     struct kvr_source_address source;
+    uint32_t place; /* among the fetch's sources */
     uint32_t peer;
     bool peer_up, peer_gone;
     struct kvr_write_limits limits; /* the minimum of both agents' */
@@ -58,8 +60,9 @@ struct transfer {
     uint32_t segment_count, chunk_count; /* planned so far */
     uint64_t bytes;
     struct kvr_page_table planned; /* the source's pages of the PLAN that is coming in */
+    uint32_t planning_group;
     bool planning;
-    uint64_t token_next; /* behind the last segment */
+    uint64_t token_next[KVR_GROUPS_MAX]; /* behind the last segment; at first what is skipped */
     bool final_seen, has_tail, tail_seen, all_in;
     struct kvr_msg_final final;
     kvr_digest_mode digest; /* the larger of what both agents ask */
@@ -90,8 +93,10 @@ struct fetch {
     uint64_t tokens, skip_tokens;
     kvr_ns deadline;
     struct kvr_region_set *set;
-    struct kvr_page_table table;
-    uint32_t page_tokens;
+    struct kvr_page_tables pages;
+    uint64_t skips[KVR_GROUPS_MAX]; /* of each group, what of [0, tokens) is not fetched */
+    bool wanted;                    /* a WANT has named them */
+    struct fetch_layers *layers;    /* from the first PLAN on */
     uint32_t transfer_count, settled_count, closed_count;
     uint64_t transfers[KVR_SOURCES_MAX];
     bool slots_known, slots_reserved, accepted_told, engine_gone, failing_told, ended;
@@ -195,20 +200,36 @@ struct fetch *fetch_find(const struct inbound *inbound, uint32_t engine, uint64_
 /* grant.c */
 void transfer_grant(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
 void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
-void pages_send(struct inbound *inbound, struct transfer *transfer, uint32_t page_first);
+void pages_send(struct inbound *inbound, struct transfer *transfer, uint32_t group,
+                uint32_t page_first);
 void plan_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
                    const struct kvr_msg_plan *plan);
 void final_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
                     const struct kvr_msg_final *final);
-/* deliver.c */
+/* layers.c */
+/* The source gives nothing of this group. */
+KVR_MUST_CHECK kvr_status layers_none(struct inbound *inbound, struct transfer *transfer,
+                                      uint32_t group, struct kvr_error *error);
+/* The source gives of this group what the plan names; of its first plan or any other. When every
+ * source has said what it gives, and together it is not what the target has: KVR_INCOMPATIBLE. */
+KVR_MUST_CHECK kvr_status layers_planned(struct inbound *inbound, struct transfer *transfer,
+                                         uint32_t group, const struct kvr_plan *plan,
+                                         struct kvr_error *error);
+/* No group of the fetch is given by this source. */
+bool layers_give_nothing(const struct fetch *fetch, const struct transfer *transfer);
+/* Whether it was said that the source gives the group, or gives nothing of it. */
+bool layers_decided(const struct fetch *fetch, const struct transfer *transfer, uint32_t group,
+                    bool none);
 void layer_landed(struct inbound *inbound, struct transfer *transfer, uint32_t segment,
                   uint32_t layer);
+void layers_release(struct inbound *inbound, struct transfer *transfer);
+void layers_close(struct inbound *inbound, struct fetch *fetch);
+/* deliver.c */
 void tail_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
                    const struct kvr_msg_tail *tail);
 /* Whether what has landed may be told: nothing can land any more where it was posted twice, and the
  * source has answered since we were away. */
 bool transfer_trusted(const struct inbound *inbound, const struct transfer *transfer);
-void layers_release(struct inbound *inbound, struct transfer *transfer);
 void transfer_check_done(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
 void transfer_settle(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
 void transfer_closed(struct inbound *inbound, kvr_ns now, struct transfer *transfer);

@@ -63,8 +63,10 @@ struct landing_segment {
     struct kvr_plan *plan;
     uint32_t segment, chunk_first;
     uint32_t *left;     /* a layer of the plan each: chunks that are not here yet; land's */
-    bool *held;         /* a layer each: arrived, and not told while tainted; the loop's */
-    uint32_t layers_in; /* arrived, and nothing can overwrite them; the loop's */
+    uint32_t group;     /* the plan's KV group; the loop's, as all that follows */
+    bool *held;         /* a layer each: arrived, and not told while tainted */
+    bool *in;           /* a layer each: arrived, and nothing can overwrite it */
+    uint32_t layers_in; /* how many of them */
 };
 
 struct landing_quiet {

@@ -51,33 +51,39 @@ static void refuse(struct inbound *inbound, uint32_t engine, uint64_t handle,
 }
 
 static kvr_status open_check(const struct inbound *inbound, uint32_t engine, uint64_t handle,
-                             const struct kvr_req_target_open *open, uint32_t *ret_page_tokens,
-                             uint32_t *ret_page_limit, struct kvr_error *error)
+                             const struct kvr_req_target_open *open, struct kvr_error *error)
 {
-    const struct kvr_region_set *set = inbound->engines.local[engine].set;
-
     if (inbound->draining)
         return kvr_error_set(error, KVR_DRAINING, "fetch", "this agent is shutting down");
     if (fetch_find(inbound, engine, handle) != NULL)
         return kvr_error_set(error, KVR_EXISTS, "fetch", "handle %" PRIu64 " is live", handle);
-    if (set == NULL || !kvr_region_set_group(set, 0, ret_page_tokens, ret_page_limit))
-        return kvr_error_set(error, KVR_INVALID, "fetch",
-                             "the engine has no region of KV group 0: add regions before fetching");
     if (open->source_count == 0 || open->source_count > KVR_SOURCES_MAX)
         return kvr_error_set(error, KVR_INVALID, "fetch",
                              "%u sources: a fetch names 1 to %u source ranks", open->source_count,
                              KVR_SOURCES_MAX);
-    if (open->tokens == 0 || open->tokens > (uint64_t)*ret_page_limit * *ret_page_tokens)
-        return kvr_error_set(error, KVR_TOO_LARGE, "fetch",
-                             "%" PRIu64 " tokens: the engine's regions hold %u pages of %u tokens",
-                             open->tokens, *ret_page_limit, *ret_page_tokens);
-    if (open->skip_tokens > open->tokens ||
-        (open->skip_tokens < open->tokens && open->skip_tokens % *ret_page_tokens != 0))
-        return kvr_error_set(error, KVR_INVALID, "fetch",
-                             "skip_tokens %" PRIu64 " of %" PRIu64
-                             ": must be whole pages of %u tokens, or all",
-                             open->skip_tokens, open->tokens, *ret_page_tokens);
     return KVR_OK;
+}
+
+/* What the target has is whole pages of one group at least; of others the page in which it ends is
+ * fetched whole. */
+static kvr_status skips_set(struct fetch *fetch, struct kvr_error *error)
+{
+    uint32_t page_tokens = 0;
+    bool whole = fetch->skip_tokens == fetch->tokens;
+
+    for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++) {
+        if (fetch->pages.groups[group].page_tokens == 0)
+            continue;
+        page_tokens = fetch->pages.groups[group].page_tokens;
+        fetch->skips[group] = kvr_skip_whole_pages(fetch->skip_tokens, fetch->tokens, page_tokens);
+        whole = whole || fetch->skips[group] == fetch->skip_tokens;
+    }
+    if (whole && fetch->skip_tokens <= fetch->tokens)
+        return KVR_OK;
+    return kvr_error_set(error, KVR_INVALID, "fetch",
+                         "skip_tokens %" PRIu64 " of %" PRIu64
+                         ": must be whole pages of %u tokens, or all",
+                         fetch->skip_tokens, fetch->tokens, page_tokens);
 }
 
 static kvr_status transfer_open(struct inbound *inbound, struct fetch *fetch,
@@ -92,6 +98,7 @@ static kvr_status transfer_open(struct inbound *inbound, struct fetch *fetch,
     transfer->id = id;
     transfer->fetch = fetch->id;
     transfer->source = *source;
+    transfer->place = fetch->transfer_count;
     transfer->suspect_at = transfer->drain_at = KVR_NEVER;
     do
         transfer->nonce = ++inbound->nonce_next;
@@ -108,27 +115,50 @@ static kvr_status transfer_open(struct inbound *inbound, struct fetch *fetch,
     return KVR_OK;
 }
 
+static kvr_status tables_full(struct kvr_error *error)
+{
+    return kvr_error_set(
+        error, KVR_FULL, "fetch",
+        "the agent's tables are full: lower the number of requests in flight, or start it with "
+        "a larger --table-memory");
+}
+
+static kvr_status fetch_pages_init(struct inbound *inbound, struct fetch *fetch, uint32_t engine,
+                                   uint64_t handle, struct kvr_error *error)
+{
+    kvr_status status = kvr_page_tables_init(&fetch->pages, inbound->engines.local[engine].set,
+                                             fetch->tokens, inbound->memory, error);
+
+    if (status == KVR_NO_MEMORY)
+        return tables_full(error);
+    if (status == KVR_OK)
+        status = skips_set(fetch, error);
+    if (status == KVR_OK && kvr_table_insert(&inbound->by_handle, handle_key(engine, handle),
+                                             kvr_pool_index(fetch->id)) != KVR_OK)
+        status = tables_full(error);
+    if (status != KVR_OK)
+        kvr_page_tables_done(&fetch->pages, inbound->memory);
+    return status;
+}
+
 static struct fetch *fetch_new(struct inbound *inbound, kvr_ns now, uint32_t engine,
                                uint64_t handle, const struct kvr_req_target_open *open,
-                               uint32_t page_tokens, uint32_t page_limit)
+                               struct kvr_error *error)
 {
-    uint64_t id, pages = (open->tokens + page_tokens - 1) / page_tokens;
+    uint64_t id;
     struct fetch *fetch = kvr_pool_acquire(&inbound->fetches, &id);
 
-    if (fetch == NULL)
-        return NULL;
-    if (kvr_page_table_init(&fetch->table, inbound->memory, (uint32_t)pages, page_limit) !=
-        KVR_OK) {
-        kvr_pool_release(&inbound->fetches, id);
-        return NULL;
-    }
-    if (kvr_table_insert(&inbound->by_handle, handle_key(engine, handle), kvr_pool_index(id)) !=
-        KVR_OK) {
-        kvr_page_table_done(&fetch->table, inbound->memory);
-        kvr_pool_release(&inbound->fetches, id);
+    if (fetch == NULL) {
+        tables_full(error);
         return NULL;
     }
     fetch->id = id;
+    fetch->tokens = fetch->token_end = fetch->salvage_end = open->tokens;
+    fetch->skip_tokens = open->skip_tokens;
+    if (fetch_pages_init(inbound, fetch, engine, handle, error) != KVR_OK) {
+        kvr_pool_release(&inbound->fetches, id);
+        return NULL;
+    }
     fetch->serial = ++inbound->serial_next;
     fetch->handle = handle;
     fetch->engine = engine;
@@ -136,9 +166,6 @@ static struct fetch *fetch_new(struct inbound *inbound, kvr_ns now, uint32_t eng
     fetch->attempt = open->attempt;
     fetch->priority = open->priority;
     fetch->digest = open->digest;
-    fetch->tokens = fetch->token_end = fetch->salvage_end = open->tokens;
-    fetch->skip_tokens = open->skip_tokens;
-    fetch->page_tokens = page_tokens;
     fetch->deadline = now + (open->deadline_ms > 0 ? open->deadline_ms * KVR_MS
                                                    : inbound->options.deadline_default_ns);
     fetch->set = kvr_engines_set_acquire(&inbound->engines, engine);
@@ -149,20 +176,13 @@ static struct fetch *fetch_new(struct inbound *inbound, kvr_ns now, uint32_t eng
 void fetch_open(struct inbound *inbound, kvr_ns now, uint32_t engine, uint64_t handle,
                 const struct kvr_req_target_open *open)
 {
+    struct fetch *fetch = NULL;
     struct kvr_error error;
-    uint32_t page_tokens = 1, page_limit = 0;
-    struct fetch *fetch;
 
-    if (open_check(inbound, engine, handle, open, &page_tokens, &page_limit, &error) != KVR_OK) {
-        refuse(inbound, engine, handle, open, error.status, error.detail);
-        return;
-    }
-    fetch = fetch_new(inbound, now, engine, handle, open, page_tokens, page_limit);
+    if (open_check(inbound, engine, handle, open, &error) == KVR_OK)
+        fetch = fetch_new(inbound, now, engine, handle, open, &error);
     if (fetch == NULL) {
-        refuse(
-            inbound, engine, handle, open, KVR_FULL,
-            "the agent's tables are full: lower the number of requests in flight, or start it with "
-            "a larger --table-memory");
+        refuse(inbound, engine, handle, open, error.status, error.detail);
         return;
     }
     for (uint32_t i = 0; i < open->source_count; i++) {
@@ -176,26 +196,50 @@ void fetch_open(struct inbound *inbound, kvr_ns now, uint32_t engine, uint64_t h
     fetch_advance(inbound, now, fetch);
 }
 
+/* What of a group is not fetched; before anything of the fetch was told to anybody. */
+static kvr_status fetch_skip(struct fetch *fetch, const struct kvr_req_pages *pages,
+                             struct kvr_error *error)
+{
+    uint32_t page_tokens = fetch->pages.groups[pages->group].page_tokens;
+    uint64_t skip = pages->skip_tokens;
+
+    if (fetch->wanted)
+        return kvr_error_set(error, KVR_INVALID, "fetch",
+                             "what is skipped of KV group %u was said after its pages, or of a "
+                             "fetch that skips all",
+                             pages->group);
+    if (skip > fetch->tokens || (skip < fetch->tokens && skip % page_tokens != 0))
+        return kvr_error_set(error, KVR_INVALID, "fetch",
+                             "%" PRIu64 " of %" PRIu64 " tokens of KV group %u are to be skipped: "
+                             "must be whole pages of %u tokens, or all",
+                             skip, fetch->tokens, pages->group, page_tokens);
+    fetch->skips[pages->group] = skip;
+    return KVR_OK;
+}
+
 void fetch_pages(struct inbound *inbound, kvr_ns now, struct fetch *fetch,
                  const struct kvr_req_pages *pages)
 {
     struct kvr_error error;
-    uint32_t page_first = fetch->table.count;
+    struct kvr_page_table *table =
+        kvr_page_tables_of(&fetch->pages, pages->group, "target", &error);
+    kvr_status status = table != NULL ? KVR_OK : error.status;
+    uint32_t page_first = table != NULL ? table->count : 0;
 
-    if (pages->group != 0) {
-        fetch_fail(inbound, now, fetch, KVR_UNSUPPORTED, "pages of a KV group other than 0");
-        return;
-    }
-    if (kvr_page_table_append(&fetch->table, pages->page_first, pages->ids, pages->id_count,
-                              &error) != KVR_OK) {
-        fetch_fail(inbound, now, fetch, error.status, error.detail);
+    if (status == KVR_OK && pages->skips)
+        status = fetch_skip(fetch, pages, &error);
+    else if (status == KVR_OK)
+        status =
+            kvr_page_table_append(table, pages->page_first, pages->ids, pages->id_count, &error);
+    if (status != KVR_OK) {
+        fetch_fail(inbound, now, fetch, status, error.detail);
         return;
     }
     for (uint32_t i = 0; i < fetch->transfer_count; i++) {
         struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
 
         if (transfer != NULL && (transfer->state == T_WANTED || transfer->state == T_LIVE))
-            pages_send(inbound, transfer, page_first);
+            pages_send(inbound, transfer, pages->group, page_first);
     }
     fetch_advance(inbound, now, fetch);
 }
@@ -203,24 +247,38 @@ void fetch_pages(struct inbound *inbound, kvr_ns now, struct fetch *fetch,
 /* ---- slots ------------------------------------------------------------------------------------
  */
 
-/* Until the source has told its regions, its pages are taken to be like the target's. */
-static uint64_t slots_needed(const struct fetch *fetch, const struct transfer *transfer)
+/* Of one group. Until the source has told its regions, its pages are taken to be like the target's.
+ */
+static uint64_t chunks_needed(const struct fetch *fetch, const struct transfer *transfer,
+                              uint32_t group)
 {
+    const struct kvr_group_pages *ours = &fetch->pages.groups[group];
     const struct kvr_region_set *remote = transfer->remote;
     const struct kvr_plan_input input = {
         .source_layouts = remote != NULL ? remote->layouts : NULL,
         .source_layout_count = remote != NULL ? remote->count : 0,
         .target_layouts = fetch->set->layouts,
         .target_layout_count = fetch->set->count,
+        .group = group,
         .limits = {1, 1, transfer->limits.chunk_bytes_max},
     };
-    uint32_t pages = fetch->table.capacity - (uint32_t)(fetch->skip_tokens / fetch->page_tokens);
-    uint32_t segments = pages < KVR_SEGMENTS_MAX ? pages : KVR_SEGMENTS_MAX;
-    uint64_t chunks;
+    uint32_t page_tokens, page_limit, pages, segments;
 
-    if (fetch->skip_tokens == fetch->tokens)
+    if (ours->page_tokens == 0 || fetch->skips[group] == fetch->tokens ||
+        (remote != NULL && !kvr_region_set_group(remote, group, &page_tokens, &page_limit)))
         return 0;
-    chunks = kvr_plan_chunks_max(&input, (uint64_t)pages * fetch->page_tokens, segments);
+    pages = ours->table.capacity - (uint32_t)(fetch->skips[group] / ours->page_tokens);
+    segments = pages < KVR_SEGMENTS_MAX ? pages : KVR_SEGMENTS_MAX;
+    return kvr_plan_chunks_max(&input, (uint64_t)pages * ours->page_tokens, segments);
+}
+
+static uint64_t slots_needed(const struct fetch *fetch, const struct transfer *transfer)
+{
+    uint64_t chunks = 0;
+
+    for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++)
+        if (__builtin_add_overflow(chunks, chunks_needed(fetch, transfer, group), &chunks))
+            chunks = UINT64_MAX;
     return chunks / KVR_SLOT_CHUNKS + (chunks % KVR_SLOT_CHUNKS != 0);
 }
 
@@ -401,7 +459,7 @@ static void grant_all(struct inbound *inbound, kvr_ns now, const struct fetch *f
          i++) {
         struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
 
-        if (transfer != NULL && transfer->state == T_WANTED && transfer->segment_count > 0)
+        if (transfer != NULL && transfer->state == T_WANTED && transfer->segments != NULL)
             transfer_grant(inbound, now, transfer);
     }
 }
@@ -431,14 +489,25 @@ void slots_want(struct inbound *inbound, kvr_ns now, struct fetch *fetch)
 /* ---- going on ---------------------------------------------------------------------------------
  */
 
-/* Sends every WANT that can go: the peers are there, the page table has begun. */
+/* There is something to ask for: a page table has begun, or nothing is needed. */
+static bool fetch_begun(const struct fetch *fetch)
+{
+    if (fetch->skip_tokens == fetch->tokens)
+        return true;
+    for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++)
+        if (fetch->pages.groups[group].table.count > 0)
+            return true;
+    return false;
+}
+
+/* Sends every WANT that can go: the peers are there, a page table has begun. */
 void fetch_advance(struct inbound *inbound, kvr_ns now, struct fetch *fetch)
 {
     uint64_t id = fetch->id;
 
     if (fetch->ended || fetch->failing_told)
         return;
-    if (fetch->table.count == 0 && fetch->skip_tokens < fetch->tokens)
+    if (!fetch_begun(fetch))
         return;
     if (!fetch->slots_known) {
         for (uint32_t i = 0; i < fetch->transfer_count; i++) {
@@ -479,7 +548,8 @@ void fetch_check_freed(struct inbound *inbound, struct fetch *fetch)
     if (!fetch->ended || fetch->closed_count < fetch->transfer_count)
         return;
     kvr_table_remove(&inbound->by_handle, handle_key(engine, fetch->handle));
-    kvr_page_table_done(&fetch->table, inbound->memory);
+    kvr_page_tables_done(&fetch->pages, inbound->memory);
+    layers_close(inbound, fetch);
     kvr_engines_set_release(&inbound->engines, engine, fetch->set);
     kvr_pool_release(&inbound->fetches, fetch->id);
     kvr_engines_unuse(&inbound->engines, engine);

@@ -33,6 +33,25 @@ static bool is_in(const struct landing_segment *segment)
            (segment->layers_in > 0 && KVR_MUTANT(salvage_of_a_part));
 }
 
+/* All tokens of the group up to here are in place. What has no segment was not written to. */
+static uint64_t group_salvage(const struct fetch *fetch, const struct transfer *transfer,
+                              uint32_t group)
+{
+    uint64_t token_end = fetch->skips[group];
+    bool untouched = true, whole = true;
+
+    for (const struct landing_segment *at = transfer->segments; at != NULL && whole;
+         at = at->loop_next) {
+        if (at->group != group)
+            continue;
+        untouched = false;
+        whole = is_in(at);
+        if (whole)
+            token_end = at->plan->token_end;
+    }
+    return untouched && token_end < fetch->skip_tokens ? fetch->skip_tokens : token_end;
+}
+
 uint64_t transfer_salvage(const struct inbound *inbound, const struct transfer *transfer)
 {
     const struct fetch *fetch = fetch_of(inbound, transfer);
@@ -43,8 +62,15 @@ uint64_t transfer_salvage(const struct inbound *inbound, const struct transfer *
     if (!leaves_bytes_right(transfer->status) ||
         (transfer->digest != KVR_DIGEST_OFF && !transfer->verified))
         return token_end;
-    for (const struct landing_segment *at = transfer->segments; at != NULL && is_in(at);
-         at = at->loop_next)
-        token_end = at->plan->token_end;
+    token_end = fetch->tokens;
+    for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++) {
+        uint64_t end;
+
+        if (fetch->pages.groups[group].page_tokens == 0 || fetch->skips[group] == fetch->tokens ||
+            layers_decided(fetch, transfer, group, true))
+            continue;
+        end = group_salvage(fetch, transfer, group);
+        token_end = end < token_end ? end : token_end;
+    }
     return token_end;
 }

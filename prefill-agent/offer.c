@@ -51,6 +51,21 @@ static void want_refuse(struct outbound *outbound, uint32_t peer, uint64_t nonce
                                  "the queue to the target agent is full");
 }
 
+static bool siblings_take(struct outbound *outbound, struct offer *offer,
+                          const struct kvr_msg_want *want)
+{
+    size_t bytes = want->sibling_count * sizeof(*offer->siblings);
+
+    if (want->sibling_count < 2)
+        return true;
+    offer->siblings = kvr_buddy_alloc(outbound->memory, bytes);
+    if (offer->siblings == NULL)
+        return false;
+    memcpy(offer->siblings, want->siblings, bytes);
+    offer->sibling_count = want->sibling_count;
+    return true;
+}
+
 static struct offer *offer_new(struct outbound *outbound, kvr_ns now, uint32_t peer, uint64_t nonce,
                                const struct kvr_msg_want *want)
 {
@@ -59,7 +74,9 @@ static struct offer *offer_new(struct outbound *outbound, kvr_ns now, uint32_t p
 
     if (offer == NULL)
         return NULL;
-    if (kvr_table_insert(&outbound->by_nonce, nonce, kvr_pool_index(id)) != KVR_OK) {
+    if (!siblings_take(outbound, offer, want) ||
+        kvr_table_insert(&outbound->by_nonce, nonce, kvr_pool_index(id)) != KVR_OK) {
+        kvr_buddy_free(outbound->memory, offer->siblings);
         kvr_pool_release(&outbound->offers, id);
         return NULL;
     }
@@ -107,41 +124,57 @@ static kvr_status generation_check(const struct outbound *outbound, const struct
     return KVR_OK; /* it may still come */
 }
 
-/* The target's regions and what they say of its page table. */
+/* What the target needs nothing of, in each group. */
+static kvr_status skips_take(struct offer *offer, const struct kvr_msg_want *want,
+                             struct kvr_error *error)
+{
+    for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++) {
+        uint32_t page_tokens = offer->pages.groups[group].page_tokens;
+        uint64_t skip;
+
+        if (page_tokens == 0)
+            continue;
+        skip = group < want->group_skip_count
+                   ? want->group_skips[group]
+                   : kvr_skip_whole_pages(want->skip_tokens, want->tokens, page_tokens);
+        if (skip > want->tokens || (skip < want->tokens && skip % page_tokens != 0))
+            return kvr_error_set(error, KVR_INVALID, "want",
+                                 "%" PRIu64 " of %" PRIu64
+                                 " tokens of KV group %u are skipped: not whole pages of %u",
+                                 skip, want->tokens, group, page_tokens);
+        offer->token_next[group] = skip;
+    }
+    return KVR_OK;
+}
+
+/* The target's regions and what they say of its page tables. */
 static kvr_status target_check(struct outbound *outbound, struct offer *offer,
-                               struct kvr_error *error)
+                               const struct kvr_msg_want *want, struct kvr_error *error)
 {
     const struct kvr_remote_engine *remote =
         kvr_engines_remote(&outbound->engines, offer->peer, &offer->target);
-    uint32_t page_tokens, page_limit;
     uint64_t table_bytes;
+    kvr_status status;
 
     if (remote == NULL || remote->rank.generation != offer->target.generation)
         return kvr_error_set(error, KVR_MALFORMED, "want", "a WANT before the target's regions");
-    if (!kvr_region_set_group(remote->set, 0, &page_tokens, &page_limit))
-        return kvr_error_set(error, KVR_INCOMPATIBLE, "want",
-                             "the target has no region of KV group 0");
-    if (offer->tokens == 0 || offer->skip_tokens > offer->tokens ||
-        offer->tokens > (uint64_t)page_limit * page_tokens ||
-        (offer->skip_tokens < offer->tokens && offer->skip_tokens % page_tokens != 0))
+    if (offer->skip_tokens > offer->tokens)
         return kvr_error_set(error, KVR_INVALID, "want",
-                             "%" PRIu64 " tokens, %" PRIu64 " skipped, of %u pages of %u tokens",
-                             offer->tokens, offer->skip_tokens, page_limit, page_tokens);
-    table_bytes = (offer->tokens + page_tokens - 1) / page_tokens * sizeof(uint32_t);
+                             "%" PRIu64 " of %" PRIu64 " tokens skipped", offer->skip_tokens,
+                             offer->tokens);
+    table_bytes = kvr_page_tables_bytes(remote->set, offer->tokens);
     if (table_bytes + outbound->peers[offer->peer].parked_bytes >
         (uint64_t)outbound->memory->units * KVR_BUDDY_BLOCK_BYTES / OUTBOUND_PARKED_SHARE)
         return kvr_error_set(error, KVR_FULL, "want",
                              "the page tables of what this target wants and nobody has published "
                              "take too much memory");
-    if (kvr_page_table_init(&offer->table, outbound->memory,
-                            (uint32_t)((offer->tokens + page_tokens - 1) / page_tokens),
-                            page_limit) != KVR_OK)
-        return kvr_error_set(error, KVR_NO_MEMORY, "want", "no memory for the target's page table");
-    offer->page_tokens = page_tokens;
-    offer->token_next = offer->skip_tokens;
+    status =
+        kvr_page_tables_init(&offer->pages, remote->set, offer->tokens, outbound->memory, error);
+    if (status != KVR_OK)
+        return status;
     offer->remote = kvr_region_set_acquire(remote->set);
     outbound->peers[offer->peer].parked_bytes += table_bytes;
-    return KVR_OK;
+    return skips_take(offer, want, error);
 }
 
 void want_received(struct outbound *outbound, kvr_ns now, uint32_t peer, uint64_t nonce,
@@ -161,7 +194,7 @@ void want_received(struct outbound *outbound, kvr_ns now, uint32_t peer, uint64_
                     "the source agent's table of transfers is full, or the transfer is known");
         return;
     }
-    if (target_check(outbound, offer, &error) != KVR_OK ||
+    if (target_check(outbound, offer, want, &error) != KVR_OK ||
         generation_check(outbound, offer, &error) != KVR_OK) {
         offer_fail(outbound, now, offer, error.status, error.detail);
         return;
@@ -176,15 +209,15 @@ void want_received(struct outbound *outbound, kvr_ns now, uint32_t peer, uint64_
 void pages_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
                     const struct kvr_msg_pages *pages)
 {
+    struct kvr_page_table *table;
     struct kvr_error error;
 
     if (offer->state != O_PARKED && offer->state != O_OFFERED && offer->state != O_LIVE)
         return;
-    if (pages->group != 0 ||
-        kvr_page_table_append_runs(&offer->table, pages->page_first, pages->runs, pages->run_count,
-                                   &error) != KVR_OK) {
-        offer_fail(outbound, now, offer, pages->group != 0 ? KVR_UNSUPPORTED : error.status,
-                   pages->group != 0 ? "pages of a KV group other than 0" : error.detail);
+    table = kvr_page_tables_of(&offer->pages, pages->group, "target", &error);
+    if (table == NULL || kvr_page_table_append_runs(table, pages->page_first, pages->runs,
+                                                    pages->run_count, &error) != KVR_OK) {
+        offer_fail(outbound, now, offer, error.status, error.detail);
         return;
     }
     offer_advance(outbound, now, offer);
@@ -199,16 +232,13 @@ static bool same_target(const struct offer *a, const struct offer *b)
            a->target.pp == b->target.pp;
 }
 
-static kvr_status match_check(struct outbound *outbound, const struct offer *offer,
-                              const struct publish *publish, struct kvr_error *error)
+static kvr_status consumer_check(const struct outbound *outbound, const struct offer *offer,
+                                 const struct publish *publish, struct kvr_error *error)
 {
-    const struct kvr_engine *engine = &outbound->engines.local[publish->engine];
-    const struct kvr_remote_engine *remote =
-        kvr_engines_remote(&outbound->engines, offer->peer, &offer->target);
-    kvr_status status;
-
     if (publish->failing)
         return kvr_error_set(error, publish->status, "want", "%s", publish->detail);
+    if (publish->consumers == 0)
+        return KVR_OK;
     if (publish->offer_count >= publish->consumers && publish->status != KVR_OK)
         return kvr_error_set(error, publish->status, "want", "%s", publish->detail);
     if (publish->offer_count >= publish->consumers)
@@ -223,13 +253,44 @@ static kvr_status match_check(struct outbound *outbound, const struct offer *off
                                  "this target rank is fetching request \"%s\" already",
                                  publish->request);
     }
-    if (remote == NULL)
+    return KVR_OK;
+}
+
+static kvr_status match_check(struct outbound *outbound, const struct offer *offer,
+                              const struct publish *publish, struct kvr_error *error)
+{
+    const struct kvr_engine *engine = &outbound->engines.local[publish->engine];
+    const struct kvr_remote_engine *remote =
+        kvr_engines_remote(&outbound->engines, offer->peer, &offer->target);
+    kvr_status status = consumer_check(outbound, offer, publish, error);
+
+    if (status == KVR_OK && remote == NULL)
         return kvr_error_set(error, KVR_MALFORMED, "want", "the target's regions are gone");
-    status = kvr_compat_check(&engine->compat, &remote->compat, error);
-    if (status != KVR_OK)
-        return status;
-    return kvr_layout_match(publish->set->layouts, publish->set->count, offer->remote->layouts,
-                            offer->remote->count, 0, error);
+    if (status == KVR_OK)
+        status = kvr_compat_check(&engine->compat, &remote->compat, error);
+    for (uint32_t group = 0; status == KVR_OK && group < KVR_GROUPS_MAX; group++)
+        if (publish->pages.groups[group].page_tokens > 0 &&
+            offer->pages.groups[group].page_tokens > 0)
+            status = kvr_layout_match(publish->set->layouts, publish->set->count,
+                                      offer->remote->layouts, offer->remote->count, group, error);
+    return status;
+}
+
+/* The first that comes says how many there are, where the engine did not. */
+static kvr_status consumers_know(struct outbound *outbound, const struct offer *offer,
+                                 struct publish *publish, struct kvr_error *error)
+{
+    uint32_t consumers =
+        publish->consumers > 0 ? publish->consumers : publish_consumers(outbound, publish, offer);
+
+    if (consumers > KVR_CONSUMERS_MAX)
+        return kvr_error_set(
+            error, KVR_TOO_LARGE, "want",
+            "the target engine has %u tensor ranks and %u stages, of which more than "
+            "%u would come for this source rank",
+            offer->target.tp_size, offer->target.pp_size, KVR_CONSUMERS_MAX);
+    publish->consumers = consumers;
+    return KVR_OK;
 }
 
 static uint64_t smaller(uint64_t a, uint64_t b)
@@ -245,13 +306,15 @@ void offer_match(struct outbound *outbound, kvr_ns now, struct offer *offer,
     struct kvr_notice notice = {.kind = KVR_NOTICE_ACCEPTED, .handle = publish->handle};
     struct kvr_error error;
 
-    if (match_check(outbound, offer, publish, &error) != KVR_OK) {
+    if (match_check(outbound, offer, publish, &error) != KVR_OK ||
+        consumers_know(outbound, offer, publish, &error) != KVR_OK) {
         offer_fail(outbound, now, offer, error.status, error.detail);
         return;
     }
     offer_unpark(outbound, offer);
     offer->state = O_OFFERED;
     offer->publish = publish->id;
+    offer->gives = offer_gives(outbound, offer, publish);
     offer->deadline = KVR_NEVER;
     offer->limits = (struct kvr_write_limits){
         .pieces_local = ours->pieces_local,

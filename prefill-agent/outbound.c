@@ -394,6 +394,15 @@ void outbound_tick(struct outbound *outbound, kvr_ns now)
 static const char *const state_names[] = {"parked",   "offered", "live",
                                           "stopping", "closing", "ended"};
 
+static uint32_t publish_pages(const struct publish *publish)
+{
+    uint32_t pages = 0;
+
+    for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++)
+        pages += publish->pages.groups[group].table.count;
+    return pages;
+}
+
 void outbound_why(const struct outbound *outbound, uint32_t engine, uint64_t handle, char *json,
                   size_t capacity)
 {
@@ -420,6 +429,6 @@ void outbound_why(const struct outbound *outbound, uint32_t engine, uint64_t han
     }
     snprintf(json + used, capacity - used,
              "],\"pages\":%u,\"tokens_announced\":%" PRIu64 ",\"ended\":%s,\"reason\":\"%s\"}",
-             publish->table.count, publish->token_end, publish->ended ? "true" : "false",
+             publish_pages(publish), publish->token_end, publish->ended ? "true" : "false",
              kvr_status_name(publish->status));
 }

@@ -18,14 +18,15 @@
  *   publish.c  publishes, matching                  offer.c    WANT, matching, GRANT
  *   segment.c  PLAN, FINAL, TAIL                    lease.c    how long a publish waits
  *   settle.c   QUIET, LANDED, failures, SOURCE_FREE        lost.c     lost rails, MISSING
+ *   share.c    who comes for it, and what of it each is given
  *   digest.c   DIGEST */
 #ifndef PREFILL_AGENT_OUTBOUND_H
 #define PREFILL_AGENT_OUTBOUND_H
 
 #include "agent/engines.h"
+#include "agent/page_tables.h"
 #include "base/pool.h"
 #include "base/table.h"
-#include "kv/page_table.h"
 #include "prefill-agent/push.h"
 #include "wire/loans.h"
 
@@ -51,8 +52,7 @@ struct publish {
     uint32_t attempt;
     uint64_t tokens, token_end; /* upper bound; announced by watches so far */
     struct kvr_region_set *set;
-    struct kvr_page_table table;
-    uint32_t page_tokens;
+    struct kvr_page_tables pages;
     struct watch *watches; /* grown in the given memory */
     uint32_t watch_count, watch_capacity;
     uint8_t *tail;
@@ -60,7 +60,7 @@ struct publish {
     bool has_tail, ended, engine_gone, accepted_told, failing;
     kvr_ns lease_ns, lease_end; /* KVR_NEVER once a consumer has come */
     bool lease_low_told;
-    uint32_t consumers;                 /* target ranks that must have settled */
+    uint32_t consumers; /* target ranks that must have settled; 0: nobody has come yet, who says */
     uint64_t offers[KVR_CONSUMERS_MAX]; /* that ever came, ended ones included */
     uint32_t offer_count, offers_live, offers_ended;
     uint64_t bytes;
@@ -86,11 +86,13 @@ struct offer {
     uint64_t tokens, skip_tokens;
     kvr_ns deadline, deadline_tomb; /* of a parked WANT; when the tombstone goes */
     struct kvr_region_set *remote;
-    struct kvr_page_table table; /* the target's pages */
+    struct kvr_page_tables pages; /* the target's */
+    uint32_t *siblings; /* pp << 16 | tp: of this engine the target asks these; NULL: this alone */
+    uint32_t sibling_count;
     struct kvr_write_limits limits;
     kvr_digest_mode digest;
-    uint32_t page_tokens; /* of the target */
-    uint64_t token_next;  /* behind the last segment */
+    uint32_t gives;                      /* bit g: of KV group g, which both have */
+    uint64_t token_next[KVR_GROUPS_MAX]; /* behind the last segment; at first what is skipped */
     uint32_t watch_next, segment_count, chunk_count;
     uint64_t bytes;
     uint32_t group;       /* of ours that posts */
@@ -241,6 +243,14 @@ void outbound_rail_recycle(struct outbound *outbound, uint32_t rail);
 void offer_event(struct outbound *outbound, kvr_ns now, const struct offer *offer,
                  kvr_event_kind kind);
 void offer_quiet_tell(struct outbound *outbound, const struct offer *offer);
+/* share.c */
+/* How many target ranks of that engine could need something of this publish, by their sizes. */
+uint32_t publish_consumers(const struct outbound *outbound, const struct publish *publish,
+                           const struct offer *offer);
+/* The KV groups of which this rank gives, a bit each: those that both have, but not what a sibling
+ * holds alike that was chosen for this request and target rank. */
+uint32_t offer_gives(const struct outbound *outbound, const struct offer *offer,
+                     const struct publish *publish);
 /* digest.c */
 /* Everything of the transfer was posted once: what its bytes were, where the target asked. */
 void offer_digests_tell(struct outbound *outbound, struct offer *offer,

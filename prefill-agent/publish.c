@@ -83,11 +83,8 @@ static void refuse(struct outbound *outbound, uint32_t engine, uint64_t handle, 
 
 static kvr_status open_check(const struct outbound *outbound, uint32_t engine, uint64_t handle,
                              const struct kvr_req_source_open *open, uint64_t key,
-                             uint32_t *ret_page_tokens, uint32_t *ret_page_limit,
                              struct kvr_error *error)
 {
-    const struct kvr_region_set *set = outbound->engines.local[engine].set;
-
     if (outbound->draining)
         return kvr_error_set(error, KVR_DRAINING, "publish", "this agent is shutting down");
     if (publish_find(outbound, engine, handle) != NULL)
@@ -96,30 +93,29 @@ static kvr_status open_check(const struct outbound *outbound, uint32_t engine, u
         return kvr_error_set(error, KVR_EXISTS, "publish",
                              "request \"%s\" attempt %u is published already", open->request,
                              open->attempt);
-    if (set == NULL || !kvr_region_set_group(set, 0, ret_page_tokens, ret_page_limit))
-        return kvr_error_set(
-            error, KVR_INVALID, "publish",
-            "the engine has no region of KV group 0: add regions before publishing");
-    if (open->tokens == 0 || open->tokens > (uint64_t)*ret_page_limit * *ret_page_tokens)
-        return kvr_error_set(error, KVR_TOO_LARGE, "publish",
-                             "%" PRIu64 " tokens: the engine's regions hold %u pages of %u tokens",
-                             open->tokens, *ret_page_limit, *ret_page_tokens);
     if (open->consumers > KVR_CONSUMERS_MAX)
         return kvr_error_set(error, KVR_TOO_LARGE, "publish", "%u consumers: at most %u",
                              open->consumers, KVR_CONSUMERS_MAX);
     return KVR_OK;
 }
 
+#define TABLES_FULL                                                                                \
+    "the agent's tables are full: lower the number of requests in flight, or start it with a "     \
+    "larger --table-memory"
+
 static struct publish *publish_new(struct outbound *outbound, uint32_t engine, uint64_t handle,
-                                   uint64_t key, uint32_t page_count, uint32_t page_limit)
+                                   uint64_t key, uint64_t tokens, struct kvr_error *error)
 {
     uint64_t id;
     struct publish *publish = kvr_pool_acquire(&outbound->publishes, &id);
 
+    kvr_error_set(error, KVR_FULL, "publish", TABLES_FULL);
     if (publish == NULL)
         return NULL;
-    if (kvr_page_table_init(&publish->table, outbound->memory, page_count, page_limit) != KVR_OK)
+    if (kvr_page_tables_init(&publish->pages, outbound->engines.local[engine].set, tokens,
+                             outbound->memory, error) != KVR_OK)
         goto err_release;
+    kvr_error_set(error, KVR_FULL, "publish", TABLES_FULL);
     if (kvr_table_insert(&outbound->by_handle, handle_key(engine, handle), kvr_pool_index(id)) !=
         KVR_OK)
         goto err_table;
@@ -134,7 +130,7 @@ static struct publish *publish_new(struct outbound *outbound, uint32_t engine, u
 err_handle:
     kvr_table_remove(&outbound->by_handle, handle_key(engine, handle));
 err_table:
-    kvr_page_table_done(&publish->table, outbound->memory);
+    kvr_page_tables_done(&publish->pages, outbound->memory);
 err_release:
     kvr_pool_release(&outbound->publishes, id);
     return NULL;
@@ -179,29 +175,19 @@ void publish_open(struct outbound *outbound, kvr_ns now, uint32_t engine, uint64
     const struct kvr_rank *rank = &outbound->engines.local[engine].rank;
     uint64_t key = match_key(open->request, open->attempt, &rank->engine, rank->generation,
                              rank->tp, rank->pp);
-    uint32_t page_tokens = 1, page_limit = 0;
-    struct publish *publish;
+    struct publish *publish = NULL;
     struct kvr_error error;
 
-    if (open_check(outbound, engine, handle, open, key, &page_tokens, &page_limit, &error) !=
-        KVR_OK) {
-        refuse(outbound, engine, handle, error.status, error.detail);
-        return;
-    }
-    publish = publish_new(outbound, engine, handle, key,
-                          (uint32_t)((open->tokens + page_tokens - 1) / page_tokens), page_limit);
+    if (open_check(outbound, engine, handle, open, key, &error) == KVR_OK)
+        publish = publish_new(outbound, engine, handle, key, open->tokens, &error);
     if (publish == NULL) {
-        refuse(
-            outbound, engine, handle, KVR_FULL,
-            "the agent's tables are full: lower the number of requests in flight, or start it with "
-            "a larger --table-memory");
+        refuse(outbound, engine, handle, error.status, error.detail);
         return;
     }
     memcpy(publish->request, open->request, sizeof(publish->request));
     publish->attempt = open->attempt;
     publish->tokens = open->tokens;
-    publish->page_tokens = page_tokens;
-    publish->consumers = open->consumers > 0 ? open->consumers : 1;
+    publish->consumers = open->consumers;
     publish->lease_ns =
         open->lease_ms > 0 ? open->lease_ms * KVR_MS : outbound->options.lease_default_ns;
     publish->lease_end = now + publish->lease_ns;
@@ -214,6 +200,23 @@ void publish_open(struct outbound *outbound, kvr_ns now, uint32_t engine, uint64
 /* ---- growing -----------------------------------------------------------------------------------
  */
 
+/* Every group has pages for the tokens. */
+static kvr_status watch_pages(const struct publish *publish, uint64_t token_end,
+                              struct kvr_error *error)
+{
+    for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++) {
+        const struct kvr_group_pages *pages = &publish->pages.groups[group];
+
+        if (pages->page_tokens > 0 && token_end > (uint64_t)pages->table.count * pages->page_tokens)
+            return kvr_error_set(error, KVR_INVALID, "watch",
+                                 "tokens up to %" PRIu64
+                                 " are watched, but only %u pages of %u tokens "
+                                 "were given of KV group %u: give pages first",
+                                 token_end, pages->table.count, pages->page_tokens, group);
+    }
+    return KVR_OK;
+}
+
 static kvr_status watch_add(struct outbound *outbound, struct publish *publish,
                             const struct kvr_req_watch *watch, struct kvr_error *error)
 {
@@ -225,11 +228,8 @@ static kvr_status watch_add(struct outbound *outbound, struct publish *publish,
                              ", and words are below %u",
                              watch->word, watch->token_first, watch->token_end, publish->token_end,
                              publish->tokens, KVR_WORDS_MAX);
-    if (watch->token_end > (uint64_t)publish->table.count * publish->page_tokens)
-        return kvr_error_set(error, KVR_INVALID, "watch",
-                             "tokens up to %" PRIu64 " are watched, but only %u pages of %u tokens "
-                             "were given: give pages first",
-                             watch->token_end, publish->table.count, publish->page_tokens);
+    if (watch_pages(publish, watch->token_end, error) != KVR_OK)
+        return KVR_INVALID;
     if (publish->watch_count >= KVR_SEGMENTS_MAX)
         return kvr_error_set(error, KVR_TOO_LARGE, "watch", "more than %u segments",
                              KVR_SEGMENTS_MAX);
@@ -269,6 +269,17 @@ static kvr_status tail_add(struct outbound *outbound, struct publish *publish,
     return KVR_OK;
 }
 
+static kvr_status pages_add(struct publish *publish, const struct kvr_req_pages *pages,
+                            struct kvr_error *error)
+{
+    struct kvr_page_table *table =
+        kvr_page_tables_of(&publish->pages, pages->group, "source", error);
+
+    return table == NULL ? error->status
+                         : kvr_page_table_append(table, pages->page_first, pages->ids,
+                                                 pages->id_count, error);
+}
+
 static void advance_offers(struct outbound *outbound, kvr_ns now, const struct publish *publish)
 {
     uint64_t id = publish->id;
@@ -294,12 +305,8 @@ void publish_request(struct outbound *outbound, kvr_ns now, struct publish *publ
     publish_renew(publish, now);
     if (publish->ended && request->kind != KVR_REQ_RENEW)
         status = kvr_error_set(&error, KVR_INVALID, "publish", "the publish was ended before");
-    else if (request->kind == KVR_REQ_SOURCE_PAGES && request->pages.group != 0)
-        status = kvr_error_set(&error, KVR_UNSUPPORTED, "publish", "pages of KV group %u, not 0",
-                               request->pages.group);
     else if (request->kind == KVR_REQ_SOURCE_PAGES)
-        status = kvr_page_table_append(&publish->table, request->pages.page_first,
-                                       request->pages.ids, request->pages.id_count, &error);
+        status = pages_add(publish, &request->pages, &error);
     else if (request->kind == KVR_REQ_SOURCE_WATCH)
         status = watch_add(outbound, publish, &request->watch, &error);
     else if (request->kind == KVR_REQ_SOURCE_TAIL)
@@ -359,7 +366,8 @@ void publish_check_free(struct outbound *outbound, kvr_ns now, struct publish *p
     };
 
     if (publish->offers_live > 0 ||
-        (!publish->failing && publish->offers_ended < publish->consumers))
+        (!publish->failing &&
+         (publish->consumers == 0 || publish->offers_ended < publish->consumers)))
         return;
     memcpy(notice.detail, publish->detail, sizeof(notice.detail));
     if (!publish->engine_gone)
@@ -368,7 +376,7 @@ void publish_check_free(struct outbound *outbound, kvr_ns now, struct publish *p
         publish_event(outbound, now, publish, KVR_EVENT_ENDED);
     kvr_table_remove(&outbound->by_handle, handle_key(publish->engine, publish->handle));
     kvr_table_remove(&outbound->by_key, publish->key);
-    kvr_page_table_done(&publish->table, outbound->memory);
+    kvr_page_tables_done(&publish->pages, outbound->memory);
     kvr_buddy_free(outbound->memory, publish->watches);
     kvr_buddy_free(outbound->memory, publish->tail);
     kvr_engines_set_release(&outbound->engines, engine, publish->set);

@@ -13,24 +13,29 @@ static uint32_t pages_for(uint64_t tokens, uint32_t page_tokens)
     return (uint32_t)((tokens + page_tokens - 1) / page_tokens);
 }
 
-static kvr_status plan_tell(struct outbound *outbound, const struct offer *offer,
-                            const struct publish *publish, const struct kvr_plan *plan)
+/* The target keeps what it knows of our regions when the first plan comes. */
+static kvr_status regions_tell(struct outbound *outbound, const struct offer *offer,
+                               const struct publish *publish)
 {
-    uint32_t page_first = (uint32_t)(plan->token_first / publish->page_tokens);
-    uint32_t page_end = pages_for(plan->token_end, publish->page_tokens);
+    return offer->segment_count > 0
+               ? KVR_OK
+               : kvr_engines_tell(&outbound->engines, publish->engine, publish->set, offer->peer);
+}
+
+static kvr_status plan_tell(struct outbound *outbound, const struct offer *offer,
+                            const struct publish *publish, uint32_t group,
+                            const struct kvr_plan *plan)
+{
+    const struct kvr_group_pages *pages = &publish->pages.groups[group];
+    uint32_t page_first = (uint32_t)(plan->token_first / pages->page_tokens);
+    uint32_t page_end = pages_for(plan->token_end, pages->page_tokens);
     struct kvr_page_run *runs = kvr_buddy_alloc(outbound->memory, RUNS_AT_ONCE * sizeof(*runs));
     struct kvr_message message = {.kind = KVR_MSG_PLAN};
+    kvr_status status = KVR_NO_MEMORY;
 
-    if (runs == NULL)
-        return KVR_NO_MEMORY;
-    if (offer->segment_count == 0) { /* the target keeps what it knows when the first plan comes */
-        kvr_status status =
-            kvr_engines_tell(&outbound->engines, publish->engine, publish->set, offer->peer);
-
-        if (status != KVR_OK) {
-            kvr_buddy_free(outbound->memory, runs);
-            return status;
-        }
+    if (runs == NULL || (status = regions_tell(outbound, offer, publish)) != KVR_OK) {
+        kvr_buddy_free(outbound->memory, runs);
+        return status;
     }
     message.plan = (struct kvr_msg_plan){
         .segment = offer->segment_count,
@@ -41,16 +46,17 @@ static kvr_status plan_tell(struct outbound *outbound, const struct offer *offer
         .hash = plan->hash,
         .source = outbound->engines.local[publish->engine].rank,
         .limits = offer->limits,
+        .group = group,
         .page_first = page_first,
         .runs = runs,
         .loan = outbound->ports->loans != NULL ? kvr_pool_index(offer->id) + 1 : 0,
     };
     for (uint32_t page = page_first; page < page_end;) {
-        uint32_t pages;
+        uint32_t count;
 
         message.plan.run_count =
-            kvr_page_table_runs(&publish->table, page, page_end - page, runs, RUNS_AT_ONCE, &pages);
-        page += pages;
+            kvr_page_table_runs(&pages->table, page, page_end - page, runs, RUNS_AT_ONCE, &count);
+        page += count;
         message.plan.more = page < page_end;
         outbound_send_needed(outbound, offer, &message);
     }
@@ -111,24 +117,28 @@ static void segment_queue(struct outbound *outbound, struct offer *offer,
     offer->segments_last = segment;
 }
 
-/* Plans tokens [token_next, token_end), whose layers are final as the watch says. Both sides have
- * named their pages. */
+/* Plans tokens [token_next, token_end) of a group, whose layers are final as the watch says. Both
+ * sides have named their pages. */
 static kvr_status segment_make(struct outbound *outbound, struct offer *offer,
                                const struct publish *publish, const struct watch *watch,
-                               uint64_t token_end, struct kvr_error *error)
+                               uint32_t group, uint64_t token_end, struct kvr_error *error)
 {
-    uint32_t source_first = (uint32_t)(offer->token_next / publish->page_tokens);
-    uint32_t target_first = (uint32_t)(offer->token_next / offer->page_tokens);
+    const struct kvr_group_pages *ours = &publish->pages.groups[group];
+    const struct kvr_group_pages *theirs = &offer->pages.groups[group];
+    uint64_t token_first = offer->token_next[group];
+    uint32_t source_first = (uint32_t)(token_first / ours->page_tokens);
+    uint32_t target_first = (uint32_t)(token_first / theirs->page_tokens);
     struct kvr_plan_input input = {
         .source_layouts = publish->set->layouts,
         .source_layout_count = publish->set->count,
         .target_layouts = offer->remote->layouts,
         .target_layout_count = offer->remote->count,
-        .source_pages = publish->table.ids + source_first,
-        .target_pages = offer->table.ids + target_first,
-        .source_page_count = pages_for(token_end, publish->page_tokens) - source_first,
-        .target_page_count = pages_for(token_end, offer->page_tokens) - target_first,
-        .token_first = offer->token_next,
+        .group = group,
+        .source_pages = ours->table.ids + source_first,
+        .target_pages = theirs->table.ids + target_first,
+        .source_page_count = pages_for(token_end, ours->page_tokens) - source_first,
+        .target_page_count = pages_for(token_end, theirs->page_tokens) - target_first,
+        .token_first = token_first,
         .token_end = token_end,
         .limits = {.pieces_local = offer->limits.pieces_local,
                    .pieces_remote = offer->limits.pieces_remote,
@@ -155,8 +165,8 @@ static kvr_status segment_make(struct outbound *outbound, struct offer *offer,
     segment->word = &outbound->engines.local[publish->engine].page->words[watch->word];
     segment->word_base = watch->base;
     segment->layer_base = rank_first_layer(publish->set);
-    status = plan_tell(outbound, offer, publish, plan);
-    offer->token_next = token_end;
+    status = plan_tell(outbound, offer, publish, group, plan);
+    offer->token_next[group] = token_end;
     offer->segment_count++;
     offer->chunk_count += plan->chunk_count;
     offer->bytes += plan->bytes;
@@ -164,6 +174,32 @@ static kvr_status segment_make(struct outbound *outbound, struct offer *offer,
     return status == KVR_OK ? KVR_OK
                             : kvr_error_set(error, status, "plan", "a plan cannot be told: %s",
                                             kvr_status_text(status));
+}
+
+/* A group that this rank has not, or that a sibling gives: the target need not wait for it here. */
+static kvr_status none_tell(struct outbound *outbound, struct offer *offer,
+                            const struct publish *publish, uint32_t group, uint64_t token_end,
+                            struct kvr_error *error)
+{
+    struct kvr_message message = {.kind = KVR_MSG_PLAN};
+    kvr_status status = regions_tell(outbound, offer, publish);
+
+    if (status != KVR_OK)
+        return kvr_error_set(error, status, "plan", "the engine's regions cannot be told");
+    message.plan = (struct kvr_msg_plan){
+        .segment = offer->segment_count++,
+        .token_first = offer->token_next[group],
+        .token_end = token_end,
+        .chunk_first = offer->chunk_count,
+        .source = outbound->engines.local[publish->engine].rank,
+        .limits = offer->limits,
+        .group = group,
+        .loan = outbound->ports->loans != NULL ? kvr_pool_index(offer->id) + 1 : 0,
+        .none = true,
+    };
+    offer->token_next[group] = token_end;
+    outbound_send_needed(outbound, offer, &message);
+    return KVR_OK;
 }
 
 /* FINAL and TAIL: there is nothing more to plan. */
@@ -190,32 +226,57 @@ static void final_tell(struct outbound *outbound, struct offer *offer,
     outbound_send_needed(outbound, offer, &tail);
 }
 
-/* Plans what both page tables allow by now. Before the end of the request only whole pages of the
- * side with the smaller ones go out: the page in which a segment ends goes with the next one. */
+/* Up to where a group can be planned. Before the end of the request only whole pages of the side
+ * with the smaller ones go out: the page in which a segment ends goes with the next one. */
+static uint64_t group_end(const struct offer *offer, const struct publish *publish, uint32_t group,
+                          uint64_t tokens, bool last)
+{
+    uint64_t page_tokens =
+        smaller(publish->pages.groups[group].page_tokens, offer->pages.groups[group].page_tokens);
+    bool whole = last || tokens == publish->tokens || page_tokens == 0;
+
+    return smaller(whole ? tokens : tokens / page_tokens * page_tokens, offer->tokens);
+}
+
+/* Of every group that the target has, what both page tables allow of the watch's tokens.
+ * *ret_waits: the target will name some pages later. */
+static kvr_status plan_watch(struct outbound *outbound, struct offer *offer,
+                             const struct publish *publish, const struct watch *watch, bool last,
+                             bool *ret_waits, struct kvr_error *error)
+{
+    kvr_status status = KVR_OK;
+
+    *ret_waits = false;
+    for (uint32_t group = 0; status == KVR_OK && group < KVR_GROUPS_MAX; group++) {
+        const struct kvr_group_pages *theirs = &offer->pages.groups[group];
+        uint64_t token_end = group_end(offer, publish, group, watch->token_end, last);
+
+        if (theirs->page_tokens == 0 || token_end <= offer->token_next[group])
+            continue;
+        if (!(offer->gives >> group & 1))
+            status = none_tell(outbound, offer, publish, group, token_end, error);
+        else if (pages_for(token_end, theirs->page_tokens) > theirs->table.count)
+            *ret_waits = true;
+        else
+            status = segment_make(outbound, offer, publish, watch, group, token_end, error);
+    }
+    return status;
+}
+
 static kvr_status plan_all(struct outbound *outbound, struct offer *offer,
                            const struct publish *publish, struct kvr_error *error)
 {
-    uint64_t page_tokens = smaller(publish->page_tokens, offer->page_tokens);
-
     while (offer->watch_next < publish->watch_count || publish->ended) {
-        bool last = offer->watch_next + 1 >= publish->watch_count && publish->ended;
+        bool last = offer->watch_next + 1 >= publish->watch_count && publish->ended, waits = false;
         uint32_t at =
             offer->watch_next < publish->watch_count ? offer->watch_next : publish->watch_count - 1;
-        const struct watch *watch = publish->watch_count > 0 ? &publish->watches[at] : NULL;
-        uint64_t tokens = watch != NULL ? watch->token_end : 0;
-        uint64_t token_end =
-            last || tokens == publish->tokens ? tokens : tokens / page_tokens * page_tokens;
+        kvr_status status = KVR_OK;
 
-        token_end = smaller(token_end, offer->tokens);
-        if (token_end > offer->token_next &&
-            pages_for(token_end, offer->page_tokens) > offer->table.count)
-            return KVR_OK; /* the target will name these pages later */
-        if (token_end > offer->token_next) {
-            kvr_status status = segment_make(outbound, offer, publish, watch, token_end, error);
-
-            if (status != KVR_OK)
-                return status;
-        }
+        if (publish->watch_count > 0)
+            status =
+                plan_watch(outbound, offer, publish, &publish->watches[at], last, &waits, error);
+        if (status != KVR_OK || waits)
+            return status;
         if (offer->watch_next < publish->watch_count)
             offer->watch_next++;
         if (last && offer->watch_next >= publish->watch_count) {

@@ -84,7 +84,7 @@ void offer_unpark(struct outbound *outbound, const struct offer *offer)
     outbound->parked--;
     peer->parked--;
     if (offer->remote != NULL) /* else it was refused before it had a page table */
-        peer->parked_bytes -= (uint64_t)offer->table.capacity * sizeof(uint32_t);
+        peer->parked_bytes -= kvr_page_tables_bytes(offer->remote, offer->tokens);
 }
 
 /* Nothing of it can be read any more. */
@@ -98,15 +98,18 @@ static void offer_settle(struct outbound *outbound, kvr_ns now, struct offer *of
     if (parked)
         offer_unpark(outbound, offer);
     segments_free(outbound, offer->segments);
+    kvr_buddy_free(outbound->memory, offer->siblings);
     if (offer->job != NULL) {
         segments_free(outbound, offer->job->first);
         kvr_buddy_free(outbound->memory, offer->job);
     }
     if (offer->remote != NULL) {
-        kvr_page_table_done(&offer->table, outbound->memory);
+        kvr_page_tables_done(&offer->pages, outbound->memory);
         kvr_region_set_release(offer->remote, outbound->memory);
     }
     offer->segments = NULL;
+    offer->siblings = NULL;
+    offer->sibling_count = 0;
     offer->job = NULL;
     offer->remote = NULL;
     offer->state = O_TOMB;

@@ -355,6 +355,30 @@ kvrail_status kvrail_target_open(struct kvrail *connection,
                        ret_handle);
 }
 
+kvrail_status kvrail_target_skip(struct kvrail *connection, kvrail_handle target, uint32_t group,
+                                 uint64_t skip_tokens)
+{
+    kvrail_status status;
+    struct client_handle *entry = entry_of(connection, target, CLIENT_TARGET, &status);
+    struct kvr_request request = {.kind = KVR_REQ_TARGET_PAGES, .handle = target};
+
+    if (entry == NULL)
+        return status;
+    if (group >= KVR_GROUPS_MAX || skip_tokens > entry->tokens)
+        return client_fail(connection, KVR_INVALID,
+                           "group %u is not below %d, or %llu tokens are more than %llu", group,
+                           KVR_GROUPS_MAX, (unsigned long long)skip_tokens,
+                           (unsigned long long)entry->tokens);
+    for (uint32_t i = 0; i < KVR_GROUPS_MAX; i++)
+        if (entry->pages[i] > 0)
+            return client_fail(connection, KVR_INVALID,
+                               "pages of group %u were given: say before what is skipped", i);
+    request.pages.group = group;
+    request.pages.skips = true;
+    request.pages.skip_tokens = skip_tokens;
+    return client_send(connection, &request);
+}
+
 kvrail_status kvrail_target_pages(struct kvrail *connection, kvrail_handle target, uint32_t group,
                                   const uint32_t *ids, size_t id_count)
 {

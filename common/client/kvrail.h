@@ -238,7 +238,8 @@ struct kvrail_source_options {
     const char *request; /* the id that both engines know; at most 127 bytes */
     uint32_t attempt;    /* of this request, from the router; equal on both sides */
     uint64_t tokens;     /* upper bound of what will be published */
-    uint32_t consumers;  /* target ranks that will come; 0: as many as the first one implies */
+    uint32_t consumers;  /* target ranks that will come; 0: those of the first one's engine that
+                            have layers and heads of this rank, by its tp_size and pp_size */
     uint32_t lease_ms;   /* how long to hold the pages for a target that has not come; 0: default */
     int32_t priority;    /* 0 normal, below 0 background */
     uint32_t tenant;
@@ -252,8 +253,10 @@ kvrail_source_open(struct kvrail *connection, const struct kvrail_source_options
                    kvrail_handle *ret_handle);
 
 /* Appends physical page ids of one KV group: ids[i] holds the i-th logical page after those already
- * given. `ids` is borrowed for the call. Errors: AGAIN (nothing was appended), INVALID, NOT_FOUND,
- * TOO_LARGE, AGENT_LOST. */
+ * given. Every group that the engine has regions of needs its pages: of tokens that are not kept
+ * (behind a sliding window) any page id will do, as long as the target skips them. `ids` is
+ * borrowed for the call. Errors: AGAIN (nothing was appended), INVALID, NOT_FOUND, TOO_LARGE,
+ * AGENT_LOST. */
 KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_source_pages(struct kvrail *connection,
                                                                kvrail_handle source, uint32_t group,
                                                                const uint32_t *ids,
@@ -313,8 +316,11 @@ struct kvrail_target_options {
     uint32_t deadline_ms; /* from now; 0: the agent's default */
     int32_t priority;
     uint32_t tenant;
-    const struct kvrail_source_address *sources; /* every rank that this rank needs bytes from */
-    uint32_t source_count;                       /* 1 … KVRAIL_SOURCES_MAX */
+    /* Every rank that this rank could need bytes from, on however many agents; or all ranks of the
+     * engine, if every target rank names all. What several ranks of one engine hold alike (MLA,
+     * heads of which there are fewer than ranks) one of them gives, chosen by the request. */
+    const struct kvrail_source_address *sources;
+    uint32_t source_count; /* 1 … KVRAIL_SOURCES_MAX */
     /* Other bytes than the source's end the fetch as FAILED(DIGEST_MISMATCH). The strongest wish of
      * this fetch and of both agents (--digest) counts. */
     kvrail_digest digest;
@@ -326,6 +332,15 @@ struct kvrail_target_options {
 KVRAIL_API KVRAIL_MUST_CHECK kvrail_status
 kvrail_target_open(struct kvrail *connection, const struct kvrail_target_options *options,
                    kvrail_handle *ret_handle);
+
+/* Of one KV group other tokens than skip_tokens are here, or not needed: [0, skip_tokens) in whole
+ * pages of the group, or all. For a sliding window the tokens before it; 0 for a state that is
+ * computed over all tokens. Before the first kvrail_target_pages of the fetch, and not of one that
+ * skips everything. Without it, skip_tokens of the fetch holds, in whole pages of the group.
+ * Errors: AGAIN, INVALID, NOT_FOUND, AGENT_LOST. */
+KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_target_skip(struct kvrail *connection,
+                                                              kvrail_handle target, uint32_t group,
+                                                              uint64_t skip_tokens);
 
 /* As kvrail_source_pages; logical page 0 is that of token 0, skipped tokens included. */
 KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_target_pages(struct kvrail *connection,
@@ -357,8 +372,8 @@ typedef enum kvrail_event_kind {
     KVRAIL_EVENT_REGION_READY = 3, /* handle is the region; only after region_add timed out */
     KVRAIL_EVENT_REGION_GONE = 4,  /* handle is the region: no card can touch it any more */
     KVRAIL_EVENT_ACCEPTED = 5,     /* both sides' page tables are known */
-    KVRAIL_EVENT_LAYER_IN = 6,     /* target: these layers of these tokens are in place. Not told of
-                                      layers whose heads come from several source ranks */
+    KVRAIL_EVENT_LAYER_IN = 6,     /* target: these layers of these tokens are in place, from every
+                                      source rank and in every KV group that has them */
     KVRAIL_EVENT_TAIL_IN = 7,      /* target: payload is the source's tail */
     KVRAIL_EVENT_DONE = 8,         /* target, terminal: all is in place */
     KVRAIL_EVENT_FAILING = 9, /* it will fail: recompute elsewhere, but the pages are still lent */

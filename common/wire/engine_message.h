@@ -92,6 +92,8 @@ struct kvr_req_pages { /* SOURCE_PAGES and TARGET_PAGES: appends, in logical ord
     uint32_t page_first; /* logical number of ids[0]; must be how many were given before */
     const uint32_t *ids; /* physical page ids */
     uint32_t id_count;   /* at most KVR_PAGES_PER_PACKET */
+    bool skips;          /* TARGET_PAGES: no ids; of this group [0, skip_tokens) is not needed */
+    uint64_t skip_tokens;
 };
 #define KVR_PAGES_PER_PACKET 8192
 

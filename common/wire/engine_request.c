@@ -106,6 +106,8 @@ static void encode_pages(const struct kvr_req_pages *from, PB(Pages) * pages)
     pages->page_first = from->page_first;
     pages->n_ids = from->id_count;
     pages->ids = (uint32_t *)(uintptr_t)from->ids;
+    pages->skips = from->skips;
+    pages->skip_tokens = from->skip_tokens;
 }
 
 static void encode_watch(const struct kvr_req_watch *from, PB(Watch) * watch)
@@ -300,6 +302,8 @@ static kvr_status decode_pages(const PB(Pages) * from, struct kvr_req_pages *to,
     to->page_first = from->page_first;
     to->ids = from->ids;
     to->id_count = (uint32_t)from->n_ids;
+    to->skips = from->skips;
+    to->skip_tokens = from->skip_tokens;
     return KVR_OK;
 }
 

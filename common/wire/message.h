@@ -139,6 +139,14 @@ struct kvr_msg_want {
     uint32_t run_count;
     bool more;              /* PAGES follow */
     kvr_digest_mode digest; /* what the source is to hash */
+    /* Of groups 0, 1 …: the target needs nothing of [0, skip). Of others: skip_tokens, in whole
+     * pages. */
+    const uint64_t *group_skips;
+    uint32_t group_skip_count;
+    /* pp × 65536 + tp, ascending: the ranks of this engine that the target asks, this one among
+     * them; what several of them hold alike, one gives. None named: it is alone. */
+    const uint32_t *siblings;
+    uint32_t sibling_count;
 };
 
 struct kvr_msg_pages {
@@ -164,6 +172,7 @@ struct kvr_msg_plan {
      * runs, and the last has more = false. */
     bool more;
     uint32_t loan; /* the transfer's word is loan - 1 of the source's; 0: it has none */
+    bool none;     /* this source gives nothing of the group up to token_end: no chunks, no pages */
 };
 
 struct kvr_msg_grant {

@@ -167,7 +167,8 @@ static kvr_status put_want(struct kvr_arena *arena, const struct kvr_msg_want *w
 {
     Kvrail__Control__Want *out;
 
-    if (!kvr_text_valid(want->request, sizeof(want->request)))
+    if (!kvr_text_valid(want->request, sizeof(want->request)) ||
+        want->group_skip_count > KVR_GROUPS_MAX || want->sibling_count > KVR_SOURCES_MAX)
         return KVR_INVALID;
     KVR_PUT_NEW(arena, out, kvrail__control__want__init);
     out->request = (char *)want->request;
@@ -186,6 +187,10 @@ static kvr_status put_want(struct kvr_arena *arena, const struct kvr_msg_want *w
     out->group = want->group;
     out->more = want->more;
     out->digest = want->digest;
+    out->group_skips = (uint64_t *)(uintptr_t)want->group_skips;
+    out->n_group_skips = want->group_skip_count;
+    out->siblings = (uint32_t *)(uintptr_t)want->siblings;
+    out->n_siblings = want->sibling_count;
     *ret_want = out;
     return put_runs(arena, want->runs, want->run_count, &out->runs);
 }
@@ -211,6 +216,14 @@ static kvr_status get_want(const struct kvr_get *get, const Kvrail__Control__Wan
     ret_want->group_count = in->group_count;
     ret_want->group = in->group;
     ret_want->more = in->more;
+    if (in->n_group_skips > KVR_GROUPS_MAX || in->n_siblings > KVR_SOURCES_MAX)
+        return kvr_get_malformed(get, "a WANT names %zu groups and %zu siblings: at most %d and %d",
+                                 in->n_group_skips, in->n_siblings, KVR_GROUPS_MAX,
+                                 KVR_SOURCES_MAX);
+    ret_want->group_skips = in->group_skips;
+    ret_want->group_skip_count = (uint32_t)in->n_group_skips;
+    ret_want->siblings = in->siblings;
+    ret_want->sibling_count = (uint32_t)in->n_siblings;
     KVR_TRY(kvr_get_digest_mode(get, in->digest, &ret_want->digest));
     return get_runs(get, in->runs, (const void **)&ret_want->runs, &ret_want->run_count);
 }
@@ -257,6 +270,7 @@ static kvr_status put_plan(struct kvr_arena *arena, const struct kvr_msg_plan *p
     out->page_first = plan->page_first;
     out->more = plan->more;
     out->loan = plan->loan;
+    out->none = plan->none;
     *ret_plan = out;
     return put_runs(arena, plan->runs, plan->run_count, &out->runs);
 }
@@ -276,6 +290,7 @@ static kvr_status get_plan(const struct kvr_get *get, const Kvrail__Control__Pla
     ret_plan->page_first = in->page_first;
     ret_plan->more = in->more;
     ret_plan->loan = in->loan;
+    ret_plan->none = in->none;
     return get_runs(get, in->runs, (const void **)&ret_plan->runs, &ret_plan->run_count);
 }
 

@@ -80,10 +80,15 @@ static void target_open(struct kvr_request *request)
 }
 
 /* Page n of every table is physical page n, so that the fuzzer can plan as a source would. */
-static void target_pages(struct kvr_request *request, uint32_t given)
+static void target_pages(struct kvr_request *request, const struct fetch *fetch)
 {
     static uint32_t ids[8];
+    uint32_t given, kind = fuzz_below(fuzz.input, 16);
 
+    request->pages.group = kind < 12 ? 0 : kind - 11;
+    request->pages.skips = kind == 11;
+    request->pages.skip_tokens = fuzz_about(fuzz.input, 4u * fuzz_below(fuzz.input, 3));
+    given = fetch != NULL ? fetch->pages.groups[request->pages.group].table.count : 0;
     request->pages.page_first = (uint32_t)fuzz_about(fuzz.input, given);
     request->pages.id_count = fuzz_below(fuzz.input, 9);
     request->pages.ids = ids;
@@ -106,7 +111,7 @@ static void engine_request(uint32_t index)
         target_open(&request);
         fuzz.engines[index].opened++;
     } else if (request.kind == KVR_REQ_TARGET_PAGES) {
-        target_pages(&request, fetch != NULL ? fetch->table.count : 0);
+        target_pages(&request, fetch);
     } else if (fuzz_below(fuzz.input, 4) != 3) {
         return;
     }
@@ -132,7 +137,7 @@ static struct transfer *some_transfer(uint32_t peer)
 static void plan_honestly(const struct transfer *transfer, struct kvr_msg_plan *plan,
                           uint32_t page_count)
 {
-    const struct kvr_region_layout layout = fuzz_layout(NULL, 0);
+    const struct kvr_region_layout layout = fuzz_layout(NULL, plan->group);
     const struct fetch *fetch = fetch_of(&inbound, transfer);
     static uint32_t ids[FUZZ_PAGES];
     struct kvr_plan_input honest = {
@@ -140,6 +145,7 @@ static void plan_honestly(const struct transfer *transfer, struct kvr_msg_plan *
         .source_layout_count = 1,
         .target_layouts = fetch->set->layouts,
         .target_layout_count = fetch->set->count,
+        .group = plan->group,
         .source_pages = ids + plan->page_first % FUZZ_PAGES,
         .target_pages = ids + plan->page_first % FUZZ_PAGES,
         .source_page_count = page_count,
@@ -167,11 +173,12 @@ static void peer_plan(struct kvr_message *message, const struct transfer *transf
 {
     static struct kvr_page_run runs[8];
     struct kvr_msg_plan *plan = &message->plan;
-    const struct fetch *fetch = fetch_of(&inbound, transfer);
-    uint32_t skip = (uint32_t)(fetch->skip_tokens / FUZZ_TOKENS);
-    uint32_t next = (uint32_t)(transfer->token_next / FUZZ_TOKENS);
-    uint32_t page_first = next > skip ? next : skip;
+    uint32_t kind = fuzz_below(fuzz.input, 16);
+    uint32_t page_first;
 
+    plan->group = kind >= 12;
+    plan->none = kind % 12 == 11;
+    page_first = (uint32_t)(transfer->token_next[plan->group] / FUZZ_TOKENS);
     plan->segment = (uint32_t)fuzz_about(fuzz.input, transfer->segment_count);
     plan->page_first = (uint32_t)fuzz_about(fuzz.input, page_first);
     plan->token_first = (uint64_t)page_first * FUZZ_TOKENS;
@@ -193,7 +200,7 @@ static void peer_final(struct kvr_message *message, const struct transfer *trans
 {
     message->final.segment_count = (uint32_t)fuzz_about(fuzz.input, transfer->segment_count);
     message->final.chunk_count = (uint32_t)fuzz_about(fuzz.input, transfer->chunk_count);
-    message->final.token_end = fuzz_about(fuzz.input, transfer->token_next);
+    message->final.token_end = fuzz_about(fuzz.input, transfer->token_next[0]);
     message->final.has_tail = fuzz_below(fuzz.input, 2);
 }
 
@@ -367,12 +374,12 @@ static void begin(uint32_t steps)
         FUZZ_SCRIPT(engine_request, "\0\0\0\10");
         FUZZ_SCRIPT(fuzz_peer_up, "");
         FUZZ_SCRIPT(fuzz_peer_regions, "");
-        FUZZ_SCRIPT(engine_request, "\1\0\0\3");
+        FUZZ_SCRIPT(engine_request, "\1\0\0\0\0\0\3");
     }
     if (steps > 1) /* the plan of two of them */
-        FUZZ_SCRIPT(peer_message, "\0\0\0\0\0\0\0\1");
+        FUZZ_SCRIPT(peer_message, "\0\0\0\0\0\0\0\0\1");
     if (steps > 2) { /* of all of them, and the last word */
-        FUZZ_SCRIPT(peer_message, "\0\0\0\0\0\0\0\0");
+        FUZZ_SCRIPT(peer_message, "\0\0\0\0\0\0\0\0\0");
         FUZZ_SCRIPT(peer_message, "\0\3");
     }
     fuzz_run(KVR_MS);

@@ -56,10 +56,18 @@ static void source_open(struct kvr_request *request)
     request->source_open.lease_ms = (uint32_t)fuzz_about(fuzz.input, 500);
 }
 
-static void source_pages(struct kvr_request *request, uint64_t given)
+static uint32_t given_of(const struct kvr_page_tables *pages, uint32_t group)
+{
+    return pages != NULL && group < KVR_GROUPS_MAX ? pages->groups[group].table.count : 0;
+}
+
+static void source_pages(struct kvr_request *request, const struct publish *publish)
 {
     static uint32_t ids[4];
+    uint32_t given;
 
+    request->pages.group = fuzz_below(fuzz.input, 8) == 7 ? fuzz_below(fuzz.input, 10) : 0;
+    given = given_of(publish != NULL ? &publish->pages : NULL, request->pages.group);
     request->pages.page_first = (uint32_t)fuzz_about(fuzz.input, given);
     request->pages.id_count = fuzz_below(fuzz.input, 5);
     request->pages.ids = ids;
@@ -85,7 +93,7 @@ static void engine_request(uint32_t index)
         source_open(&request);
         fuzz.engines[index].opened++;
     } else if (request.kind == KVR_REQ_SOURCE_PAGES) {
-        source_pages(&request, publish != NULL ? publish->table.count : 0);
+        source_pages(&request, publish);
     } else if (request.kind == KVR_REQ_SOURCE_WATCH) {
         request.watch.word = (uint32_t)fuzz_about(fuzz.input, fuzz_below(fuzz.input, 3));
         request.watch.base = fuzz_about(fuzz.input, 0);
@@ -114,6 +122,8 @@ static void peer_up(uint32_t peer)
 static void peer_want(uint32_t peer)
 {
     static struct kvr_page_run runs[8];
+    uint64_t skips[2];
+    uint32_t siblings[2];
     struct kvr_message message = {
         .kind = KVR_MSG_WANT,
         .transfer = fuzz_about(fuzz.input, peer * 8u + 1 + fuzz_below(fuzz.input, 6))};
@@ -129,6 +139,15 @@ static void peer_want(uint32_t peer)
     want->deadline_ms = (uint32_t)fuzz_about(fuzz.input, 200);
     want->runs = runs;
     want->run_count = fuzz_page_runs(fuzz.input, runs);
+    want->group_skips = skips;
+    want->group_skip_count = fuzz_below(fuzz.input, 3);
+    for (uint32_t i = 0; i < want->group_skip_count; i++)
+        skips[i] = fuzz_about(fuzz.input, 4u * fuzz_below(fuzz.input, 4));
+    want->siblings = siblings;
+    want->sibling_count = fuzz_below(fuzz.input, 3);
+    for (uint32_t i = 0; i < want->sibling_count; i++)
+        siblings[i] = (uint32_t)fuzz_about(fuzz.input, i);
+    want->target.tp_size = (uint32_t)fuzz_about(fuzz.input, 1);
     outbound_message(&outbound, fuzz.world.now, peer, &message);
 }
 
@@ -136,9 +155,11 @@ static void peer_pages(struct kvr_message *message, const struct offer *offer)
 {
     static struct kvr_page_run runs[8];
 
-    message->pages.group = fuzz_below(fuzz.input, 32) == 31;
-    message->pages.page_first =
-        (uint32_t)fuzz_about(fuzz.input, offer != NULL ? offer->table.count : 0);
+    uint32_t group = fuzz_below(fuzz.input, 32);
+
+    message->pages.group = group < 24 ? 0 : group - 23;
+    message->pages.page_first = (uint32_t)fuzz_about(
+        fuzz.input, given_of(offer != NULL ? &offer->pages : NULL, message->pages.group));
     message->pages.runs = runs;
     message->pages.run_count = fuzz_page_runs(fuzz.input, runs);
 }

@@ -178,6 +178,7 @@ struct kvr_region_layout fuzz_layout(struct fuzz_input *input, uint32_t region)
 {
     struct kvr_region_layout layout = {
         .region = region,
+        .group = region == 1,
         .layer_count = 2,
         .part_count = 2,
         .parts = {KVR_PART_K, KVR_PART_V},

@@ -1,214 +1,51 @@
-/* Moves one request between two engines whose layouts differ, for every pair of a table, and looks
- * at every byte of the target: what moved is the source's, the rest is as it was.
+/* Moves one request between two engines whose layouts, ranks or KV groups differ, for every row of
+ * a table, and looks at every byte of the targets: what moved is the source's, the rest is as it
+ * was.
  *
  *   mapping SOURCE-SOCKET TARGET-SOCKET HOST:PORT-OF-PREFILL-AGENT
  *
- * Ends with `mapping: N passed`. Both engines are in this process; a pair is a new pair of engines.
- */
+ * Every target rank names every source rank. Each layer must be told once, without a gap, and of
+ * what several source ranks hold alike only one copy may move. Prints a line a row and ends with
+ * `mapping: N passed`. All ranks are in this process; a row has new engines. */
 #include <assert.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#include "client/kvrail.h"
-#include "kv/layout_named.h"
+#include "tests/support/mapping.h"
 
-#define LAYERS      3
-#define HEADS       8 /* of the model */
-#define HEAD_DIM    64
-#define TOKENS      203
-#define HALF        90 /* the first segment ends in the middle of a page */
-#define REGIONS_MAX 2
-#define PAGES_MAX   256
-#define UNTOUCHED   0x11
-#define NAMES_END   KVR_LAYOUT_NAMES
-#define RANKS_MAX   8
+static const char *row_text;
 
-/* One side of a pair: up to two regions, as SGLang has them. Heads are divided among tp ranks,
- * layers among pp; 0 is 1. */
-struct side {
-    kvr_layout_name names[REGIONS_MAX];
-    uint32_t page_tokens, head_first, head_count, tp, pp;
-};
-
-static const struct pair {
-    const char *text;
-    struct side source, target;
-    uint64_t skip;
-} pairs[] = {
-#define NHD                                                                                        \
-    {                                                                                              \
-        KVR_LAYOUT_VLLM_NHD, NAMES_END                                                             \
-    }
-#define HND                                                                                        \
-    {                                                                                              \
-        KVR_LAYOUT_VLLM_HND, NAMES_END                                                             \
-    }
-#define PAGES_NHD                                                                                  \
-    {                                                                                              \
-        KVR_LAYOUT_VLLM_PAGES_NHD, NAMES_END                                                       \
-    }
-#define CROSS_NHD                                                                                  \
-    {                                                                                              \
-        KVR_LAYOUT_VLLM_CROSS_NHD, NAMES_END                                                       \
-    }
-#define CROSS_HND                                                                                  \
-    {                                                                                              \
-        KVR_LAYOUT_VLLM_CROSS_HND, NAMES_END                                                       \
-    }
-#define SGLANG                                                                                     \
-    {                                                                                              \
-        KVR_LAYOUT_SGLANG_K, KVR_LAYOUT_SGLANG_V                                                   \
-    }
-#define FUSED                                                                                      \
-    {                                                                                              \
-        KVR_LAYOUT_FUSED_NHD, NAMES_END                                                            \
-    }
-#define MLA                                                                                        \
-    {                                                                                              \
-        KVR_LAYOUT_MLA, NAMES_END                                                                  \
-    }
-#define STATE                                                                                      \
-    {                                                                                              \
-        KVR_LAYOUT_STATE, NAMES_END                                                                \
-    }
-    {"NHD 16 to NHD 16", {NHD, 16, 0, 8, 1, 1}, {NHD, 16, 0, 8, 1, 1}, 0},
-    {"NHD 16 to NHD 64", {NHD, 16, 0, 8, 1, 1}, {NHD, 64, 0, 8, 1, 1}, 64},
-    {"NHD 64 to NHD 16", {NHD, 64, 0, 8, 1, 1}, {NHD, 16, 0, 8, 1, 1}, 16},
-    {"HND 16 to HND 64", {HND, 16, 0, 8, 1, 1}, {HND, 64, 0, 8, 1, 1}, 0},
-    {"HND 64 to HND 16", {HND, 64, 0, 8, 1, 1}, {HND, 16, 0, 8, 1, 1}, 48},
-    {"NHD 16 to HND 32", {NHD, 16, 0, 8, 1, 1}, {HND, 32, 0, 8, 1, 1}, 0},
-    {"HND 32 to NHD 16", {HND, 32, 0, 8, 1, 1}, {NHD, 16, 0, 8, 1, 1}, 0},
-    {"SGLang 1 to NHD 32", {SGLANG, 1, 0, 8, 1, 1}, {NHD, 32, 0, 8, 1, 1}, 32},
-    {"NHD 32 to SGLang 1", {NHD, 32, 0, 8, 1, 1}, {SGLANG, 1, 0, 8, 1, 1}, 5},
-    {"NHD 24 to NHD 16", {NHD, 24, 0, 8, 1, 1}, {NHD, 16, 0, 8, 1, 1}, 16},
-    {"HND, TP 1 to TP 4", {HND, 16, 0, 8, 1, 1}, {HND, 16, 2, 2, 1, 1}, 0},
-    {"NHD, TP 1 to TP 2", {NHD, 16, 0, 8, 1, 1}, {NHD, 64, 4, 4, 1, 1}, 0},
-    {"blocks across layers, TP 2 to TP 8",
-     {CROSS_HND, 16, 4, 4, 1, 1},
-     {CROSS_HND, 16, 7, 1, 1, 1},
-     16},
-    {"blocks across layers to pages", {CROSS_NHD, 16, 0, 8, 1, 1}, {PAGES_NHD, 64, 0, 8, 1, 1}, 0},
-    {"blocks across layers, HND to NHD", {CROSS_HND, 64, 0, 8, 1, 1}, {NHD, 16, 0, 8, 1, 1}, 0},
-    {"MLA 64 to MLA 1", {MLA, 64, 0, 1, 1, 1}, {MLA, 1, 0, 1, 1, 1}, 0},
-    {"fused 16 to fused 32", {FUSED, 16, 0, 8, 1, 1}, {FUSED, 32, 0, 8, 1, 1}, 0},
-    {"HND, TP 2 to TP 1", {HND, 16, 0, 8, 2, 1}, {HND, 16, 0, 8, 1, 1}, 0},
-    {"HND, TP 8 to TP 4", {HND, 16, 4, 2, 2, 1}, {HND, 32, 4, 2, 1, 1}, 32},
-    {"NHD, TP 4 to TP 1", {NHD, 16, 0, 8, 4, 1}, {NHD, 64, 0, 8, 1, 1}, 0},
-    {"PP 3 to PP 1", {NHD, 16, 0, 8, 1, 3}, {NHD, 16, 0, 8, 1, 1}, 16},
-    {"TP 2 and PP 3 to SGLang", {HND, 64, 0, 8, 2, 3}, {SGLANG, 1, 0, 8, 1, 1}, 0},
-    {"state", {STATE, 16, 0, 1, 1, 1}, {STATE, 16, 0, 1, 1, 1}, 0},
-};
-
-struct engine {
-    struct kvrail *agent;
-    uint64_t generation;
-    uint32_t region_count;
-    struct kvr_region_layout layouts[REGIONS_MAX];
-    struct kvrail_memory memories[REGIONS_MAX];
-    uint32_t pages[PAGES_MAX], page_count, page_tokens;
-};
-
-static const char *pair_text;
-
-static void fail(const char *what, const char *detail)
+void mapping_fail(const char *what, const char *detail)
 {
-    fprintf(stderr, "mapping: %s: %s: %s\n", pair_text, what, detail);
+    fprintf(stderr, "mapping: %s: %s: %s\n", row_text, what, detail);
     exit(1);
 }
 
-static void need(struct engine *engine, kvrail_status status, const char *what)
+static void need(struct mapping_engine *engine, kvrail_status status, const char *what)
 {
     if (status != KVRAIL_OK)
-        fail(what, kvrail_last_error(engine->agent)->detail);
+        mapping_fail(what, kvrail_last_error(engine->agent)->detail);
 }
 
-/* The byte of the model's KV, the same wherever it lies. */
-static uint8_t content(uint32_t layer, uint32_t part, uint64_t token, uint32_t head, uint64_t byte)
+static double now_ms(void)
 {
-    uint64_t x = (((layer * 7 + part) * 1000 + token) * 16 + head) * 512 + byte;
+    struct timespec now;
 
-    return (uint8_t)((x * UINT64_C(0x9e3779b97f4a7c15)) >> 56);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
-/* Distinct pages, in no order that an address follows. */
-static void choose_pages(struct engine *engine, uint32_t region_pages)
+/* ---- engines --------------------------------------------------------------------------------- */
+
+static void engine_open(const char *socket, bool source, uint8_t id, const struct mapping_row *row,
+                        uint32_t rank, struct mapping_engine *engine)
 {
-    uint32_t step = 7;
-
-    while (region_pages % step == 0)
-        step += 2;
-    engine->page_count = (TOKENS + engine->page_tokens - 1) / engine->page_tokens;
-    assert(engine->page_count <= PAGES_MAX && engine->page_count < region_pages);
-    for (uint32_t i = 0; i < engine->page_count; i++)
-        engine->pages[i] = (i * step + 3) % region_pages;
-}
-
-static void make_layouts(const struct side *side, uint32_t tp, uint32_t pp, struct engine *engine)
-{
-    struct kvr_error error;
-
-    engine->page_tokens = side->page_tokens;
-    choose_pages(engine, (TOKENS + side->page_tokens - 1) / side->page_tokens + 6);
-    engine->region_count = 0;
-    for (uint32_t i = 0; i < REGIONS_MAX && side->names[i] != NAMES_END; i++) {
-        struct kvr_layout_shape shape = {
-            .layer_first = pp * (LAYERS / side->pp),
-            .layer_count = LAYERS / side->pp,
-            .head_first = side->head_first + tp * (side->head_count / side->tp),
-            .head_count = side->head_count / side->tp,
-            .page_tokens = side->page_tokens,
-            .page_count = (TOKENS + side->page_tokens - 1) / side->page_tokens + 6,
-            .head_dim = side->names[i] == KVR_LAYOUT_STATE ? 4096 : HEAD_DIM,
-            .element_bytes = 2,
-        };
-
-        if (kvr_layout_make(side->names[i], &shape, &engine->layouts[engine->region_count++],
-                            &error) != KVR_OK)
-            fail("layout", error.detail);
-    }
-}
-
-static void add_region(struct engine *engine, uint32_t index)
-{
-    const struct kvr_region_layout *layout = &engine->layouts[index];
-    struct kvrail_memory *memory = &engine->memories[index];
-    struct kvrail_region region = {
-        .name = "kv",
-        .device = -1,
-        .layer_first = layout->layer_first,
-        .layer_count = layout->layer_count,
-        .part_count = layout->part_count,
-        .head_first = layout->head_first,
-        .head_count = layout->head_count,
-        .page_tokens = layout->page_tokens,
-        .page_count = layout->page_count,
-        .bytes = layout->bytes,
-        .base = layout->base,
-        .layer_stride = layout->layer_stride,
-        .part_stride = layout->part_stride,
-        .page_stride = layout->page_stride,
-        .token_stride = layout->token_stride,
-        .head_stride = layout->head_stride,
-        .head_bytes = layout->head_bytes,
-    };
-    struct kvrail_error error;
-    uint32_t id;
-
-    memcpy(region.parts, layout->parts, sizeof(region.parts));
-    if (kvrail_memory_create("kv", layout->bytes, memory, &error) != KVRAIL_OK)
-        fail("memory", error.detail);
-    region.fd = memory->fd;
-    memset(memory->address, UNTOUCHED, layout->bytes);
-    need(engine, kvrail_region_add(engine->agent, &region, 10000, &id), "region");
-}
-
-static void engine_open(const char *socket, const char *name, uint8_t id, const struct side *side,
-                        uint32_t rank, struct engine *engine)
-{
+    const struct mapping_side *side = source ? &row->source : &row->target;
     struct kvrail_identity me = {
-        .name = name,
+        .name = source ? "source" : "target",
         .engine = {id},
         .generation = 1,
         .tp = rank % side->tp,
@@ -217,221 +54,256 @@ static void engine_open(const char *socket, const char *name, uint8_t id, const 
         .pp_size = side->pp,
         .model = "mapping",
         .dtype = "bfloat16",
-        .layers_total = LAYERS,
-        .kv_heads_total = HEADS,
-        .head_dim = HEAD_DIM,
+        .layers_total = MAPPING_LAYERS,
+        .kv_heads_total = row->heads,
+        .head_dim = MAPPING_HEAD_DIM,
     };
     struct kvrail_error error;
 
     memset(engine, 0, sizeof(*engine));
-    make_layouts(side, me.tp, me.pp, engine);
     if (kvrail_open(socket, &me, 5000, &engine->agent, &error) != KVRAIL_OK)
-        fail("open", error.detail);
-    for (uint32_t i = 0; i < engine->region_count; i++)
-        add_region(engine, i);
+        mapping_fail("open", error.detail);
+    mapping_layouts(row, side, me.tp, me.pp, engine);
+    for (uint32_t i = 0; i < engine->region_count; i++) {
+        struct kvrail_region region;
+        uint32_t number;
+
+        mapping_region(engine, i, &region);
+        need(engine, kvrail_region_add(engine->agent, &region, 10000, &number), "region");
+    }
 }
 
-static void engine_close(struct engine *engine)
+static void engine_close(struct mapping_engine *engine)
 {
     kvrail_close(engine->agent);
     for (uint32_t i = 0; i < engine->region_count; i++)
         kvrail_memory_destroy(&engine->memories[i]);
 }
 
-/* Calls visit for each head of each token that lies in this region: with its bytes. */
-typedef void visitor(uint8_t *bytes, uint64_t byte_count, uint32_t layer, uint32_t part,
-                     uint64_t token, uint32_t head, uint64_t skip);
+/* ---- one request ----------------------------------------------------------------------------- */
 
-static void walk(const struct engine *engine, uint32_t index, uint8_t *memory, uint64_t tokens,
-                 uint64_t skip, visitor *visit)
+/* A third of the pages now, and the rest when the source has begun. */
+static void target_pages(struct mapping_engine *target, bool later)
 {
-    const struct kvr_region_layout *layout = &engine->layouts[index];
+    for (uint32_t group = 0; group < MAPPING_GROUPS; group++) {
+        uint32_t first = target->page_counts[group] / 3, count = target->page_counts[group];
 
-    for (uint32_t layer = 0; layer < layout->layer_count; layer++)
-        for (uint32_t part = 0; part < layout->part_count; part++)
-            for (uint64_t token = 0; token < tokens; token++)
-                for (uint32_t head = 0; head < layout->head_count; head++)
-                    visit(memory + layout->base + layer * layout->layer_stride +
-                              part * layout->part_stride +
-                              engine->pages[token / layout->page_tokens] * layout->page_stride +
-                              token % layout->page_tokens * layout->token_stride +
-                              head * layout->head_stride,
-                          layout->head_bytes, layout->layer_first + layer, layout->parts[part],
-                          token, layout->head_first + head, skip);
-}
-
-static void fill(uint8_t *bytes, uint64_t byte_count, uint32_t layer, uint32_t part, uint64_t token,
-                 uint32_t head, uint64_t skip)
-{
-    (void)skip;
-    for (uint64_t i = 0; i < byte_count; i++)
-        bytes[i] = content(layer, part, token, head, i);
-}
-
-/* What is right becomes untouched, so that all else must be. Behind the last token a page may hold
- * anything. */
-static void check(uint8_t *bytes, uint64_t byte_count, uint32_t layer, uint32_t part,
-                  uint64_t token, uint32_t head, uint64_t skip)
-{
-    char detail[128];
-
-    for (uint64_t i = 0; i < byte_count; i++) {
-        if (token >= skip && token < TOKENS && bytes[i] != content(layer, part, token, head, i)) {
-            snprintf(detail, sizeof(detail), "layer %u part %u token %llu head %u byte %llu", layer,
-                     part, (unsigned long long)token, head, (unsigned long long)i);
-            fail("not the source's", detail);
-        }
-        if (token >= skip)
-            bytes[i] = UNTOUCHED;
+        need(target,
+             kvrail_target_pages(target->agent, target->handle, group,
+                                 target->pages[group] + (later ? first : 0),
+                                 later ? count - first : first),
+             "pages of the target");
     }
 }
 
-static void check_target(const struct engine *target, uint64_t skip)
+static void fetch(struct mapping_engine *target, const char *request, const char *agent,
+                  uint8_t source_id, uint32_t ranks, const struct mapping_row *row)
 {
-    for (uint32_t i = 0; i < target->region_count; i++) {
-        uint8_t *memory = target->memories[i].address;
-
-        walk(target, i, memory, (uint64_t)target->page_count * target->page_tokens, skip, check);
-        for (uint64_t byte = 0; byte < target->layouts[i].bytes; byte++) {
-            if (memory[byte] != UNTOUCHED)
-                fail("target", "a byte changed that belongs to no token of the request");
-        }
-    }
-}
-
-static kvrail_handle fetch(struct engine *target, const char *request, const char *agent,
-                           uint8_t source_id, uint32_t ranks, const struct pair *pair)
-{
-    uint32_t tp = pair->source.tp;
-    struct kvrail_source_address from[RANKS_MAX];
+    struct kvrail_source_address from[MAPPING_RANKS];
     struct kvrail_target_options options = {.request = request,
-                                            .tokens = TOKENS,
-                                            .skip_tokens = pair->skip,
+                                            .tokens = MAPPING_TOKENS,
+                                            .skip_tokens = row->skip,
                                             .sources = from,
                                             .source_count = ranks};
-    uint32_t first = target->page_count / 3;
-    kvrail_handle handle;
 
     for (uint32_t i = 0; i < ranks; i++)
-        from[i] = (struct kvrail_source_address){
-            .agent = agent, .engine = {source_id}, .generation = 1, .tp = i % tp, .pp = i / tp};
-    need(target, kvrail_target_open(target->agent, &options, &handle), "fetch");
-    need(target, kvrail_target_pages(target->agent, handle, 0, target->pages, first), "pages");
-    need(target,
-         kvrail_target_pages(target->agent, handle, 0, target->pages + first,
-                             target->page_count - first),
-         "later pages");
-    return handle;
+        from[i] = (struct kvrail_source_address){.agent = agent,
+                                                 .engine = {source_id},
+                                                 .generation = 1,
+                                                 .tp = i % row->source.tp,
+                                                 .pp = i / row->source.tp};
+    need(target, kvrail_target_open(target->agent, &options, &target->handle), "fetch");
+    if (row->hybrid && row->skip < MAPPING_TOKENS)
+        need(target,
+             kvrail_target_skip(target->agent, target->handle, MAPPING_WINDOW_GROUP,
+                                target->skips[MAPPING_WINDOW_GROUP]),
+             "skip");
+    target_pages(target, false);
 }
 
-static kvrail_handle publish(struct engine *source, const char *request)
+static void publish(struct mapping_engine *source, const char *request, uint32_t consumers)
 {
-    struct kvrail_source_options options = {.request = request, .tokens = TOKENS, .consumers = 1};
-    kvrail_handle handle;
+    struct kvrail_source_options options = {
+        .request = request, .tokens = MAPPING_TOKENS, .consumers = consumers};
 
-    need(source, kvrail_source_open(source->agent, &options, &handle), "publish");
-    need(source, kvrail_source_pages(source->agent, handle, 0, source->pages, source->page_count),
-         "pages");
-    need(source, kvrail_source_watch(source->agent, handle, 0, 0, 0, HALF), "watch");
-    need(source, kvrail_source_watch(source->agent, handle, 0, LAYERS, HALF, TOKENS), "watch");
-    for (uint32_t i = 0; i < source->region_count; i++)
-        walk(source, i, source->memories[i].address, TOKENS, 0, fill);
-    kvrail_ready(source->agent, 0, 2 * LAYERS);
-    need(source, kvrail_source_tail(source->agent, handle, "t", 1), "tail");
-    need(source, kvrail_source_end(source->agent, handle, KVRAIL_OK), "end");
-    return handle;
+    need(source, kvrail_source_open(source->agent, &options, &source->handle), "publish");
+    for (uint32_t group = 0; group < MAPPING_GROUPS; group++)
+        need(source,
+             kvrail_source_pages(source->agent, source->handle, group, source->pages[group],
+                                 source->page_counts[group]),
+             "pages of the source");
+    need(source, kvrail_source_watch(source->agent, source->handle, 0, 0, 0, MAPPING_TOKENS_BEGUN),
+         "watch");
+    need(source,
+         kvrail_source_watch(source->agent, source->handle, 0, MAPPING_LAYERS, MAPPING_TOKENS_BEGUN,
+                             MAPPING_TOKENS),
+         "watch");
+    mapping_fill(source);
+    kvrail_ready(source->agent, 0, UINT64_C(2) * MAPPING_LAYERS);
+    need(source, kvrail_source_tail(source->agent, source->handle, "t", 1), "tail");
+    need(source, kvrail_source_end(source->agent, source->handle, KVRAIL_OK), "end");
 }
 
-/* Returns how it ended; the sentence goes to ret_detail. */
-static kvrail_status wait_for_end(struct engine *engine, kvrail_handle handle,
-                                  char ret_detail[KVRAIL_DETAIL_BYTES])
+/* A layer of the target is told in order, from what is skipped on. */
+static void layer_in(struct mapping_engine *engine, const struct kvrail_event *event)
 {
-    struct kvrail_event event;
+    uint64_t *in = &engine->layers_in[event->layer_first];
+    char detail[128];
+
+    snprintf(detail, sizeof(detail), "layer %u, tokens %llu to %llu, after %llu",
+             event->layer_first, (unsigned long long)event->token_first,
+             (unsigned long long)event->token_end, (unsigned long long)*in);
+    if (event->layer_count != 1 || event->layer_first >= MAPPING_LAYERS ||
+        event->token_first != *in || event->token_end <= *in)
+        mapping_fail("told out of order", detail);
+    *in = event->token_end;
+}
+
+static void wait_for_end(struct mapping_engine *engine, struct kvrail_event *ret_event)
+{
     struct pollfd readable = {.fd = kvrail_event_fd(engine->agent), .events = POLLIN};
 
     for (;;) {
-        int got = kvrail_poll(engine->agent, &event, 1);
+        int got = kvrail_poll(engine->agent, ret_event, 1);
 
         if (got < 0)
-            fail("agent", "it is gone");
+            mapping_fail("agent", "it is gone");
         if (got == 0 && poll(&readable, 1, 60000) == 0)
-            fail("end", "nothing was heard for a minute");
-        if (got == 0 || !event.terminal || event.handle != handle)
-            continue;
-        memcpy(ret_detail, event.detail, KVRAIL_DETAIL_BYTES);
-        return event.status;
+            mapping_fail("end", "nothing was heard for a minute");
+        if (got > 0 && ret_event->kind == KVRAIL_EVENT_LAYER_IN)
+            layer_in(engine, ret_event);
+        if (got > 0 && ret_event->terminal && ret_event->handle == engine->handle)
+            return;
     }
 }
 
-static void need_end(struct engine *engine, kvrail_handle handle, const char *side)
+static void need_end(struct mapping_engine *engine, const char *side,
+                     struct kvrail_event *ret_event)
 {
-    char detail[KVRAIL_DETAIL_BYTES];
+    wait_for_end(engine, ret_event);
+    if (ret_event->status != KVRAIL_OK)
+        mapping_fail(side, ret_event->detail);
+}
 
-    if (wait_for_end(engine, handle, detail) != KVRAIL_OK)
-        fail(side, detail);
+static void check_end(const struct mapping_engine *target, const struct mapping_row *row,
+                      const struct kvrail_event *event)
+{
+    uint64_t bytes = mapping_bytes(row, target);
+    char detail[128];
+
+    snprintf(detail, sizeof(detail), "%llu, and each once is %llu",
+             (unsigned long long)event->bytes, (unsigned long long)bytes);
+    if (event->bytes != bytes)
+        mapping_fail("bytes that moved", detail);
+    for (uint32_t layer = 0; layer < MAPPING_LAYERS; layer++) {
+        snprintf(detail, sizeof(detail), "up to token %llu",
+                 (unsigned long long)target->layers_in[layer]);
+        if (target->layers_in[layer] < MAPPING_TOKENS)
+            mapping_fail("not every layer was told as a whole", detail);
+    }
+    mapping_check(target);
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static void row_begin(char **argv, uint32_t number, const struct mapping_row *row,
+                      struct mapping_engine *sources, struct mapping_engine *targets)
+{
+    uint8_t id = (uint8_t)(2 * number + 1);
+
+    row_text = row->text;
+    for (uint32_t i = 0; i < row->source.tp * row->source.pp; i++)
+        engine_open(argv[1], true, id, row, i, &sources[i]);
+    for (uint32_t i = 0; i < row->target.tp * row->target.pp; i++)
+        engine_open(argv[2], false, (uint8_t)(id + 1), row, i, &targets[i]);
+}
+
+static void row_print(const struct mapping_row *row, uint64_t bytes, uint64_t writes, double ms)
+{
+    char pages[32], ranks[32];
+
+    snprintf(pages, sizeof(pages), "%u to %u", row->source.page_tokens, row->target.page_tokens);
+    snprintf(ranks, sizeof(ranks), "%ux%u to %ux%u", row->source.tp, row->source.pp, row->target.tp,
+             row->target.pp);
+    printf("%-44s %-9s %-12s %8.1f %6llu %7.1f  ok\n", row->text, pages, ranks,
+           (double)bytes / 1024, (unsigned long long)writes, ms);
+}
+
+/* One request from all ranks of the source to all of the target. Every second row leaves it to the
+ * agents to find how many targets come. */
+static void row_move(char **argv, uint32_t number, const struct mapping_row *row)
+{
+    static struct mapping_engine sources[MAPPING_RANKS], targets[MAPPING_RANKS];
+    uint32_t source_count = row->source.tp * row->source.pp;
+    uint32_t target_count = row->target.tp * row->target.pp;
+    uint64_t bytes = 0, writes = 0;
+    struct kvrail_event event;
+    char request[32];
+    double began;
+
+    snprintf(request, sizeof(request), "mapping-%u", number);
+    row_begin(argv, number, row, sources, targets);
+    began = now_ms();
+    for (uint32_t i = 0; i < target_count; i++)
+        fetch(&targets[i], request, argv[3], (uint8_t)(2 * number + 1), source_count, row);
+    for (uint32_t i = 0; i < source_count; i++)
+        publish(&sources[i], request, number % 2 == 0 ? 0 : target_count);
+    for (uint32_t i = 0; i < target_count; i++)
+        target_pages(&targets[i], true);
+    for (uint32_t i = 0; i < target_count; i++) {
+        need_end(&targets[i], "target", &event);
+        check_end(&targets[i], row, &event);
+        bytes += event.bytes;
+        writes += event.writes;
+    }
+    for (uint32_t i = 0; i < source_count; i++)
+        need_end(&sources[i], "source", &event);
+    row_print(row, bytes, writes, now_ms() - began);
+    for (uint32_t i = 0; i < source_count; i++)
+        engine_close(&sources[i]);
+    for (uint32_t i = 0; i < target_count; i++)
+        engine_close(&targets[i]);
 }
 
 /* A fetch that names one of two source ranks: refused with the head that is missing. */
-static void name_too_few(char **argv)
+static void name_too_few(char **argv, uint32_t number)
 {
-    static const struct pair pair = {
-        "too few ranks", {NHD, 16, 0, 8, 2, 1}, {NHD, 16, 0, 8, 1, 1}, 0};
-    static struct engine source, target;
-    char detail[KVRAIL_DETAIL_BYTES];
-    kvrail_handle from, to;
+    static const struct mapping_row row = {
+        .text = "too few ranks",
+        .heads = 8,
+        .source = {{KVR_LAYOUT_VLLM_NHD, KVR_LAYOUT_NAMES}, 16, 2, 1},
+        .target = {{KVR_LAYOUT_VLLM_NHD, KVR_LAYOUT_NAMES}, 16, 1, 1}};
+    static struct mapping_engine sources[2], target;
+    struct kvrail_event event;
 
-    pair_text = pair.text;
-    engine_open(argv[1], "source", 201, &pair.source, 0, &source);
-    engine_open(argv[2], "target", 202, &pair.target, 0, &target);
-    to = fetch(&target, "too-few", argv[3], 201, 1, &pair);
-    from = publish(&source, "too-few");
-    if (wait_for_end(&target, to, detail) != KVRAIL_INCOMPATIBLE ||
-        strstr(detail, "head 4: no source has it") == NULL)
-        fail("the fetch should have been refused", detail);
-    if (wait_for_end(&source, from, detail) == KVRAIL_OK)
-        fail("the source", "was told that all was well");
-    engine_close(&source);
+    row_begin(argv, number, &row, sources, &target);
+    fetch(&target, "too-few", argv[3], (uint8_t)(2 * number + 1), 1, &row);
+    publish(&sources[0], "too-few", 1);
+    target_pages(&target, true);
+    wait_for_end(&target, &event);
+    if (event.status != KVRAIL_INCOMPATIBLE ||
+        strstr(event.detail, "head 4: no source has it") == NULL)
+        mapping_fail("the fetch should have been refused", event.detail);
+    wait_for_end(&sources[0], &event);
+    if (event.status == KVRAIL_OK)
+        mapping_fail("the source", "was told that all was well");
+    engine_close(&sources[0]);
+    engine_close(&sources[1]);
     engine_close(&target);
-}
-
-/* One request from all ranks of the source to one of the target. */
-static void move(char **argv, uint32_t number, const struct pair *pair)
-{
-    static struct engine sources[RANKS_MAX], target;
-    uint32_t ranks = pair->source.tp * pair->source.pp;
-    uint8_t source_id = (uint8_t)(2 * number + 1);
-    kvrail_handle from[RANKS_MAX], to;
-    char request[32];
-
-    pair_text = pair->text;
-    snprintf(request, sizeof(request), "mapping-%u", number);
-    for (uint32_t i = 0; i < ranks; i++)
-        engine_open(argv[1], "source", source_id, &pair->source, i, &sources[i]);
-    engine_open(argv[2], "target", (uint8_t)(source_id + 1), &pair->target, 0, &target);
-    to = fetch(&target, request, argv[3], source_id, ranks, pair);
-    for (uint32_t i = 0; i < ranks; i++)
-        from[i] = publish(&sources[i], request);
-    need_end(&target, to, "target");
-    for (uint32_t i = 0; i < ranks; i++)
-        need_end(&sources[i], from[i], "source");
-    check_target(&target, pair->skip);
-    for (uint32_t i = 0; i < ranks; i++)
-        engine_close(&sources[i]);
-    engine_close(&target);
-    printf("ok %s\n", pair_text);
+    printf("%-44s %-9s %-12s %8s %6s %7s  refused, as it should be\n", row.text, "16 to 16",
+           "1 of 2x1", "-", "-", "-");
 }
 
 int main(int argc, char **argv)
 {
-    uint32_t count = sizeof(pairs) / sizeof(pairs[0]);
-
     if (argc != 4) {
         fprintf(stderr, "usage: mapping SOURCE-SOCKET TARGET-SOCKET HOST:PORT\n");
         return 2;
     }
-    for (uint32_t i = 0; i < count; i++)
-        move(argv, i, &pairs[i]);
-    name_too_few(argv);
-    printf("mapping: %u passed\n", count + 1);
+    printf("%-44s %-9s %-12s %8s %6s %7s\n", "layouts", "pages", "TPxPP", "KiB", "writes", "ms");
+    for (uint32_t i = 0; i < mapping_row_count; i++)
+        row_move(argv, i, &mapping_rows[i]);
+    name_too_few(argv, mapping_row_count);
+    printf("mapping: %u passed\n", mapping_row_count + 1);
     return 0;
 }

@@ -201,6 +201,14 @@ static void want(struct kvr_rng *rng, uint32_t percent, struct messages_memory *
     ret_want->runs = memory->page_runs;
     ret_want->more = kvr_rng_percent(rng, 50);
     ret_want->digest = (kvr_digest_mode)kvr_rng_below(rng, KVR_DIGEST_FULL + 1);
+    ret_want->group_skip_count = up_to(rng, KVR_GROUPS_MAX, percent);
+    ret_want->sibling_count = up_to(rng, KVR_SOURCES_MAX, percent);
+    ret_want->group_skips = memory->group_skips;
+    ret_want->siblings = memory->siblings;
+    for (uint32_t i = 0; i < ret_want->group_skip_count; i++)
+        memory->group_skips[i] = u64(rng);
+    for (uint32_t i = 0; i < ret_want->sibling_count; i++)
+        memory->siblings[i] = u32(rng);
 }
 
 static void plan(struct kvr_rng *rng, uint32_t percent, struct messages_memory *memory,
@@ -220,6 +228,7 @@ static void plan(struct kvr_rng *rng, uint32_t percent, struct messages_memory *
     ret_plan->run_count = page_runs(rng, percent, memory);
     ret_plan->runs = memory->page_runs;
     ret_plan->more = kvr_rng_percent(rng, 50);
+    ret_plan->none = kvr_rng_percent(rng, 50);
 }
 
 static void grant(struct kvr_rng *rng, uint32_t percent, struct messages_memory *memory,
@@ -415,6 +424,9 @@ static bool same_want(const struct kvr_msg_want *a, const struct kvr_msg_want *b
            SAME(source_tp) && SAME(source_pp) && same_rank(&a->target, &b->target) &&
            SAME(tokens) && SAME(skip_tokens) && SAME(deadline_ms) && SAME(priority) &&
            SAME(group_count) && SAME(group) && SAME(run_count) && SAME(more) && SAME(digest) &&
+           SAME(group_skip_count) && SAME(sibling_count) &&
+           same_bytes(a->group_skips, b->group_skips, a->group_skip_count * 8) &&
+           same_bytes(a->siblings, b->siblings, a->sibling_count * 4) &&
            same_bytes(a->runs, b->runs, a->run_count * sizeof(*a->runs));
 }
 
@@ -429,7 +441,7 @@ static bool same_plan(const struct kvr_msg_plan *a, const struct kvr_msg_plan *b
     return SAME(segment) && SAME(token_first) && SAME(token_end) && SAME(chunk_first) &&
            SAME(chunk_count) && SAME(hash) && same_rank(&a->source, &b->source) &&
            same_limits(&a->limits, &b->limits) && SAME(group) && SAME(page_first) &&
-           SAME(run_count) && SAME(more) && SAME(loan) &&
+           SAME(run_count) && SAME(more) && SAME(loan) && SAME(none) &&
            same_bytes(a->runs, b->runs, a->run_count * sizeof(*a->runs));
 }
 

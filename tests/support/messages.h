@@ -17,6 +17,8 @@ struct messages_memory {
     uint16_t slots[KVR_TRANSFER_SLOTS_MAX];
     uint8_t tail[KVR_TAIL_BYTES_MAX];
     uint64_t digests[KVR_DIGESTS_PER_MESSAGE];
+    uint64_t group_skips[KVR_GROUPS_MAX];
+    uint32_t siblings[KVR_SOURCES_MAX];
 };
 
 /* Arrays have up to percent % of their largest length. transfer and sequence are random too. */

@@ -114,8 +114,10 @@ static void request_pages_full_packet(void **state)
     (void)state;
     for (size_t i = 0; i < KVR_PAGES_PER_PACKET; i++)
         ids[i] = UINT32_MAX - (uint32_t)i; /* the longest varints */
-    in.pages = (struct kvr_req_pages){7, 99, ids, KVR_PAGES_PER_PACKET};
+    in.pages = (struct kvr_req_pages){7, 99, ids, KVR_PAGES_PER_PACKET, true, UINT64_MAX};
     assert_int_equal(round_trip(&in, &out), KVR_OK);
+    assert_true(out.pages.skips);
+    assert_true(out.pages.skip_tokens == UINT64_MAX);
     assert_int_equal(out.pages.id_count, KVR_PAGES_PER_PACKET);
     assert_memory_equal(out.pages.ids, ids, KVR_PAGES_PER_PACKET * sizeof(ids[0]));
     in.pages.id_count++;

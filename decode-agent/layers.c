@@ -1,0 +1,290 @@
+/* Layers of a fetch: in place when every source rank and every KV group that has them has given
+ * them.
+ *
+ * A layer of a KV group is one line of each source: the tokens up to which that source has given
+ * it. A layer is in up to the smallest of its lines. What a source gives of a group is known from
+ * its first PLAN of it; before, its lines hold everything back. */
+#include <assert.h>
+
+#include "base/mutant.h"
+#include "decode-agent/inbound.h"
+#include "kv/layout.h"
+
+#define NOT_GIVEN UINT64_MAX /* this source has nothing of it to give */
+
+struct layer_line {
+    uint32_t layer, group;
+};
+
+struct fetch_layers {
+    uint32_t line_count, source_count;
+    struct layer_line *lines; /* by layer, then group */
+    uint64_t *told;           /* a line each, of the first line of a layer */
+    uint64_t *ends;           /* [source × line_count + line]: tokens given, without a gap */
+    struct layer_source {
+        struct kvr_region_set *regions; /* it may have ended before others begin */
+        uint32_t gives, none;           /* bit g: was said of group g */
+    } * sources;
+};
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+static uint32_t lines_of(const struct kvr_region_set *set, struct layer_line *ret_lines)
+{
+    uint8_t groups[KVR_LAYERS_MAX] = {0};
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < set->count; i++) {
+        const struct kvr_region_layout *layout = &set->layouts[i];
+
+        for (uint32_t layer = 0; layer < layout->layer_count; layer++)
+            groups[layout->layer_first + layer] |= (uint8_t)(1u << layout->group);
+    }
+    for (uint32_t layer = 0; layer < KVR_LAYERS_MAX; layer++) {
+        for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++) {
+            if (!(groups[layer] >> group & 1))
+                continue;
+            if (ret_lines != NULL)
+                ret_lines[count] = (struct layer_line){layer, group};
+            count++;
+        }
+    }
+    return count;
+}
+
+static bool layers_open(struct inbound *inbound, struct fetch *fetch)
+{
+    uint32_t lines = lines_of(fetch->set, NULL), sources = fetch->transfer_count;
+    size_t ends = (size_t)lines * sources * sizeof(uint64_t), told = lines * sizeof(uint64_t);
+    size_t of_sources = sources * sizeof(struct layer_source);
+    struct fetch_layers *layers =
+        kvr_buddy_alloc(inbound->memory, sizeof(*layers) + of_sources + ends + told +
+                                             lines * sizeof(struct layer_line));
+
+    if (layers == NULL)
+        return false;
+    layers->line_count = lines;
+    layers->source_count = sources;
+    layers->sources = (struct layer_source *)(layers + 1);
+    layers->ends = (uint64_t *)(layers->sources + sources);
+    layers->told = layers->ends + (size_t)lines * sources;
+    layers->lines = (struct layer_line *)(layers->told + lines);
+    memset(layers->sources, 0, of_sources);
+    (void)lines_of(fetch->set, layers->lines);
+    for (uint32_t line = 0; line < lines; line++) {
+        uint64_t skip = fetch->skips[layers->lines[line].group];
+
+        layers->told[line] = skip;
+        for (uint32_t source = 0; source < sources; source++)
+            layers->ends[source * lines + line] = skip == fetch->tokens ? NOT_GIVEN : skip;
+    }
+    fetch->layers = layers;
+    return true;
+}
+
+void layers_close(struct inbound *inbound, struct fetch *fetch)
+{
+    if (fetch->layers == NULL)
+        return;
+    for (uint32_t i = 0; i < fetch->layers->source_count; i++)
+        if (fetch->layers->sources[i].regions != NULL)
+            kvr_region_set_release(fetch->layers->sources[i].regions, inbound->memory);
+    kvr_buddy_free(inbound->memory, fetch->layers);
+    fetch->layers = NULL;
+}
+
+/* ---- telling --------------------------------------------------------------------------------- */
+
+/* Up to where all sources have given the layer in all its groups, from its first line on. */
+static uint64_t layer_end(const struct fetch_layers *layers, uint32_t line, uint32_t line_end)
+{
+    uint64_t end = NOT_GIVEN, furthest = 0;
+
+    for (uint32_t source = 0; source < layers->source_count; source++) {
+        for (uint32_t at = line; at < line_end; at++) {
+            uint64_t given = layers->ends[source * layers->line_count + at];
+
+            end = given < end ? given : end;
+            furthest = given != NOT_GIVEN && given > furthest ? given : furthest;
+        }
+    }
+    return KVR_MUTANT(layer_in_by_half) ? furthest : end;
+}
+
+static void layer_tell(struct inbound *inbound, const struct fetch *fetch, uint32_t layer)
+{
+    struct fetch_layers *layers = fetch->layers;
+    struct kvr_notice notice = {.kind = KVR_NOTICE_LAYER_IN,
+                                .handle = fetch->handle,
+                                .layer_first = layer,
+                                .layer_count = 1};
+    uint32_t line = 0, line_end;
+
+    while (line < layers->line_count && layers->lines[line].layer < layer)
+        line++;
+    for (line_end = line; line_end < layers->line_count && layers->lines[line_end].layer == layer;
+         line_end++)
+        if (layers->told[line_end] < layers->told[line])
+            layers->told[line] = layers->told[line_end];
+    if (line == line_end)
+        return; /* the target has nothing of this layer */
+    notice.token_first = layers->told[line];
+    notice.token_end = layer_end(layers, line, line_end);
+    if (notice.token_end == NOT_GIVEN || notice.token_end <= notice.token_first)
+        return;
+    for (; line < line_end; line++)
+        layers->told[line] = notice.token_end;
+    if (!fetch->engine_gone && !fetch->failing_told)
+        inbound->ports->notify(inbound->ports->self, fetch->engine, &notice);
+}
+
+/* The segment's layer has come to stay. Segments may come in any order: what is told has no gap. */
+static void layer_in(struct inbound *inbound, const struct transfer *transfer,
+                     struct landing_segment *segment, uint32_t index)
+{
+    const struct fetch *fetch = fetch_of(inbound, transfer);
+    struct fetch_layers *layers = fetch->layers;
+    struct kvr_chunk_run chunks;
+    uint32_t layer = kvr_plan_layer(segment->plan, index, &chunks), line = 0;
+    uint64_t *end;
+
+    segment->layers_in++;
+    segment->in[index] = true;
+    while (layers->lines[line].layer != layer || layers->lines[line].group != segment->group)
+        line++;
+    end = &layers->ends[transfer->place * layers->line_count + line];
+    for (const struct landing_segment *at = transfer->segments; at != NULL; at = at->loop_next)
+        if (at->group == segment->group && at->plan->token_first == *end && at->in[index])
+            *end = at->plan->token_end;
+    layer_tell(inbound, fetch, layer);
+}
+
+/* ---- what the sources give ------------------------------------------------------------------- */
+
+/* Once every source has said what it gives of the group: together all that the target has. */
+static kvr_status check_cover(const struct fetch *fetch, uint32_t group, struct kvr_error *error)
+{
+    const struct kvr_layout_list target = {fetch->set->layouts, fetch->set->count};
+    struct kvr_layout_list givers[KVR_SOURCES_MAX];
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < fetch->layers->source_count; i++) {
+        const struct layer_source *source = &fetch->layers->sources[i];
+
+        if (!((source->gives | source->none) >> group & 1))
+            return KVR_OK;
+        if (source->gives >> group & 1)
+            givers[count++] =
+                (struct kvr_layout_list){source->regions->layouts, source->regions->count};
+    }
+    return kvr_layout_covers(givers, count, &target, group, error);
+}
+
+/* The lines of the group in layers that the plan has not are not this source's to give. */
+static void lines_strike(struct fetch_layers *layers, uint32_t source, uint32_t group,
+                         const struct kvr_plan *plan)
+{
+    uint32_t index = 0;
+
+    for (uint32_t line = 0; line < layers->line_count; line++) {
+        struct kvr_chunk_run chunks;
+        uint32_t layer = layers->lines[line].layer;
+
+        if (layers->lines[line].group != group)
+            continue;
+        while (plan != NULL && index < plan->layer_count &&
+               kvr_plan_layer(plan, index, &chunks) < layer)
+            index++;
+        if (plan == NULL || index == plan->layer_count ||
+            kvr_plan_layer(plan, index, &chunks) != layer)
+            layers->ends[source * layers->line_count + line] = NOT_GIVEN;
+    }
+}
+
+static kvr_status decide(struct inbound *inbound, struct transfer *transfer, uint32_t group,
+                         const struct kvr_plan *plan, struct kvr_error *error)
+{
+    struct fetch *fetch = fetch_of(inbound, transfer);
+    struct layer_source *source;
+    uint32_t before = UINT32_MAX;
+
+    if (fetch->layers == NULL && !layers_open(inbound, fetch))
+        return kvr_error_set(error, KVR_NO_MEMORY, "plan",
+                             "the agent's memory for tables is used up");
+    source = &fetch->layers->sources[transfer->place];
+    if ((source->gives | source->none) >> group & 1)
+        return KVR_OK; /* known from the first plan */
+    if (source->regions == NULL)
+        source->regions = kvr_region_set_acquire(transfer->remote);
+    *(plan != NULL ? &source->gives : &source->none) |= 1u << group;
+    lines_strike(fetch->layers, transfer->place, group, plan);
+    for (uint32_t line = 0; line < fetch->layers->line_count; line++) {
+        if (fetch->layers->lines[line].layer != before)
+            layer_tell(inbound, fetch, fetch->layers->lines[line].layer);
+        before = fetch->layers->lines[line].layer;
+    }
+    return check_cover(fetch, group, error);
+}
+
+kvr_status layers_none(struct inbound *inbound, struct transfer *transfer, uint32_t group,
+                       struct kvr_error *error)
+{
+    return decide(inbound, transfer, group, NULL, error);
+}
+
+kvr_status layers_planned(struct inbound *inbound, struct transfer *transfer, uint32_t group,
+                          const struct kvr_plan *plan, struct kvr_error *error)
+{
+    return decide(inbound, transfer, group, plan, error);
+}
+
+bool layers_decided(const struct fetch *fetch, const struct transfer *transfer, uint32_t group,
+                    bool none)
+{
+    const struct layer_source *source;
+
+    if (fetch->layers == NULL)
+        return false;
+    source = &fetch->layers->sources[transfer->place];
+    return (none ? source->none : source->gives) >> group & 1;
+}
+
+bool layers_give_nothing(const struct fetch *fetch, const struct transfer *transfer)
+{
+    for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++)
+        if (fetch->pages.groups[group].page_tokens > 0 && fetch->skips[group] < fetch->tokens &&
+            !layers_decided(fetch, transfer, group, true))
+            return false;
+    return true;
+}
+
+/* ---- landing --------------------------------------------------------------------------------- */
+
+void layer_landed(struct inbound *inbound, struct transfer *transfer, uint32_t segment_number,
+                  uint32_t layer)
+{
+    struct landing_segment *segment = transfer->segments;
+
+    if (transfer->state != T_LIVE)
+        return;
+    while (segment->segment != segment_number)
+        segment = segment->loop_next;
+    if (!transfer_trusted(inbound, transfer))
+        segment->held[layer] = true;
+    else
+        layer_in(inbound, transfer, segment, layer);
+}
+
+void layers_release(struct inbound *inbound, struct transfer *transfer)
+{
+    if (!transfer_trusted(inbound, transfer))
+        return;
+    for (struct landing_segment *at = transfer->segments; at != NULL; at = at->loop_next) {
+        for (uint32_t layer = 0; layer < at->plan->layer_count; layer++) {
+            if (!at->held[layer])
+                continue;
+            at->held[layer] = false;
+            layer_in(inbound, transfer, at, layer);
+        }
+    }
+}
