@@ -206,10 +206,13 @@ static bool start_target(struct bench_agents *agents, const struct bench_options
                          const struct bench_rails *rails)
 {
     static struct arguments arguments;
+    char threads[16];
 
     arguments.count = 1;
     add(&arguments, "name", "bench-decode");
     add(&arguments, "engine-socket", agents->target_socket);
+    snprintf(threads, sizeof(threads), "%u", (unsigned)options->local_copy_threads);
+    add(&arguments, "local-copy-threads", threads);
     add_shared(&arguments, options, rails->target, rails->target_count);
     add_insecure(&arguments, rails);
     agents->target = launch(agents, "decode-agent", &arguments, rails);

@@ -14,10 +14,11 @@
 
 /* What a raw loop writes. */
 struct bench_raw_shape {
-    uint32_t window; /* writes on their way, a rail */
-    uint32_t pieces; /* of one write */
-    uint32_t pages;  /* of one piece: neighbours at both ends */
-    uint32_t rail;   /* that one of the source alone; BENCH_RAILS_ALL */
+    uint32_t window;  /* writes on their way, a rail */
+    uint32_t pieces;  /* of one write */
+    uint32_t pages;   /* of one piece: neighbours at both ends */
+    uint32_t rail;    /* that one of the source alone; BENCH_RAILS_ALL */
+    uint32_t threads; /* no rail at all: so many threads copy each piece; 0: it is written */
 };
 #define BENCH_RAILS_ALL UINT32_MAX
 

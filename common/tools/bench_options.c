@@ -7,6 +7,7 @@
 #include "base/options.h"
 #include "tools/bench_cli.h"
 #include "tools/bench_pool.h"
+#include "tools/bench_raw_copy.h"
 
 #define OPTIONS         struct bench_options
 #define FETCH_BYTES     (32u << 20) /* one request, where --pages does not say */
@@ -75,6 +76,16 @@ static const struct kvr_option options[] = {
      .value = "COUNT",
      KVR_OPTION_STRING(OPTIONS, window_writes),
      .help = "As of the agents."},
+
+    {.name = "local-copy-threads",
+     .section = "rails",
+     .fallback = "2",
+     .min = 1,
+     .max = BENCH_COPY_THREADS_MAX,
+     KVR_OPTION_COUNT(OPTIONS, local_copy_threads),
+     .help =
+         "With --provider local, as of the decode-agent. raw then is a plain memcpy of the same "
+         "pages by so many threads, and same writes over a rail of local."},
 
     {.name = "page-bytes",
      .section = "pages",

@@ -19,7 +19,7 @@ struct bench_options {
     uint64_t pairs;
     char seconds_text[32];
     kvr_ns duration; /* of one side of a pair */
-    uint64_t raw_window;
+    uint64_t raw_window, local_copy_threads;
     kvr_ns spin;
     char chunk_bytes_max[32], window_bytes[32],
         window_writes[32]; /* the agents'; "" their default */

@@ -178,10 +178,14 @@ static bool choose_shapes(struct push *push, uint32_t pages_a_write)
     } else {
         same->pieces = pages_a_write < KVR_IOV_MAX ? pages_a_write : KVR_IOV_MAX;
     }
+    if (strcmp(push->options.provider, "local") == 0)
+        raw->threads = (uint32_t)push->options.local_copy_threads;
     if (raw->window == 0 && push->figures.rail_count > 0)
         raw->window = CAPPED_WINDOW;
-    return raw->window > 0 ||
-           (bench_raw_calibrate(&push->raw, raw) && bench_raw_calibrate(&push->raw, same));
+    if (raw->window > 0)
+        return true;
+    return (raw->threads > 0 || bench_raw_calibrate(&push->raw, raw)) &&
+           bench_raw_calibrate(&push->raw, same);
 }
 
 static bool measure(struct push *push)

@@ -73,8 +73,12 @@ static void print_setting(const struct push_figures *figures, const struct bench
             (double)options->page_bytes / 1024, options->contiguous ? "in order" : "scattered",
             (unsigned)options->pages, (unsigned)options->fetches);
     fprintf(out, "waiting: %s\n", waiting);
-    fprintf(out, "raw: %u x %u page%s a write, %u writes on their way", raw->pieces, raw->pages,
-            raw->pages == 1 ? "" : "s", raw->window);
+    if (raw->threads > 0)
+        fprintf(out, "raw: memcpy of %u page%s by %u thread%s", raw->pages,
+                raw->pages == 1 ? "" : "s", raw->threads, raw->threads == 1 ? "" : "s");
+    else
+        fprintf(out, "raw: %u x %u page%s a write, %u writes on their way", raw->pieces, raw->pages,
+                raw->pages == 1 ? "" : "s", raw->window);
     if (has_same(figures))
         fprintf(out, "; same: %u x %u page%s, %u writes\n\n", same->pieces, same->pages,
                 same->pages == 1 ? "" : "s", same->window);
@@ -205,8 +209,9 @@ static void add_medians(const struct push_figures *figures, json_t *report)
 
 static json_t *shape_json(const struct bench_raw_shape *shape)
 {
-    return json_pack("{s:i, s:i, s:i}", "window", (int)shape->window, "pieces", (int)shape->pieces,
-                     "pages_a_piece", (int)shape->pages);
+    return json_pack("{s:i, s:i, s:i, s:i}", "window", (int)shape->window, "pieces",
+                     (int)shape->pieces, "pages_a_piece", (int)shape->pages, "copy_threads",
+                     (int)shape->threads);
 }
 
 static void add_setting(const struct push_figures *figures, const struct bench_options *options,

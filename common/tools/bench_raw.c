@@ -42,6 +42,9 @@ bool bench_raw_run(struct bench_raw *raw, kvr_ns duration, const struct bench_ra
     struct bench_order order = {.duration = duration, .raw = *shape};
     struct bench_result arrived;
 
+    if (shape->threads > 0) /* the reader copies alone */
+        return bench_child_order(&raw->reader, &order) &&
+               bench_child_result(&raw->reader, duration + MORE_NS, ret_result);
     atomic_store(&raw->board->finished, false);
     if (!bench_child_order(&raw->reader, &order) || !bench_child_order(&raw->writer, &order) ||
         !bench_child_result(&raw->writer, duration + MORE_NS, ret_result) ||

@@ -4,7 +4,9 @@
  * of writes with immediates on every rail, of the shape that is ordered; the reader counts what
  * arrives. Rail i of the source writes to rail i mod m of the target's m.
  * Both poll, and sleep as the agents' threads do: on the queue's descriptor, or 50 µs where there
- * is none, once nothing has moved for `spin`. No requests, no plans, no page tables, no engines. */
+ * is none, once nothing has moved for `spin`. No requests, no plans, no page tables, no engines.
+ *
+ * Where the shape says so the reader copies the pages itself, without a rail and a writer. */
 #ifndef KVR_TOOLS_BENCH_RAW_H
 #define KVR_TOOLS_BENCH_RAW_H
 

@@ -1,4 +1,5 @@
 /* The two loops that are compared with the agents' rail groups. */
+#include "tools/bench_raw_copy.h"
 #include "tools/bench_raw_side.h"
 
 #define POLL_MAX 64
@@ -167,7 +168,9 @@ void raw_reader(void *self, int socket)
     bench_result_send(socket, &result);
     while (open && bench_order_take(socket, true, &order) == 1) {
         result = (struct bench_result){0};
-        if (raw_side_connect(&side, raw->board->writer, raw->rails->source_count, &result))
+        if (order.raw.threads > 0)
+            raw_copy_turn(raw->pool, &order, &side.next, &result);
+        else if (raw_side_connect(&side, raw->board->writer, raw->rails->source_count, &result))
             read_turn(&side, &result);
         bench_result_send(socket, &result);
     }

@@ -24,6 +24,7 @@ static bool rail_open(struct raw_side *side, uint32_t index, bool writes, struct
     snprintf(wanted.provider, sizeof(wanted.provider), "%s", provider);
     snprintf(wanted.name, sizeof(wanted.name), "%s",
              writes ? rails->source[index] : rails->target[index]);
+    wanted.copy_threads = (uint32_t)side->raw->options->local_copy_threads;
     if (ops->rail_open(side->fabric.self, &wanted, &rail->rail, error) != KVR_OK)
         return false;
     side->rail_count = index + 1; /* what close has to undo */
@@ -46,6 +47,8 @@ bool raw_side_open(struct raw_side *side, const struct bench_raw *raw, bool writ
     side->memory = writes ? &raw->pool->source : &raw->pool->target;
     (void)prctl(PR_SET_TIMERSLACK, 1000ul);
     bench_pool_touch(side->memory);
+    if (!writes)
+        bench_pool_touch(&raw->pool->source); /* from which it may copy itself */
     kvr_fabric_of(raw->options->provider, &side->fabric);
     for (uint32_t i = 0; i < count; i++) {
         const struct raw_rail *rail = &side->rails[i];

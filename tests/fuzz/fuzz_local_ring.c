@@ -1,0 +1,109 @@
+/* Goal: whatever another process writes into the memory that it shares with us, no byte is copied
+ * outside what is registered or mapped, and no count leads astray. Method: the input is that memory
+ * and both counts; every copy that comes out of it is looked at. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fabric/local_place.h"
+
+#define ROWS   4u
+#define BYTES  (3u << 20)
+#define NAME_1 LOCAL_MEMORIES_MAX /* of row 0, in its first generation */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Never touched: only its addresses are. */
+static uint8_t *const source_base = (uint8_t *)(uintptr_t)(UINT64_C(1) << 40);
+static uint8_t *const target_base = (uint8_t *)(uintptr_t)(UINT64_C(2) << 40);
+
+static struct local_mapping mappings[ROWS];
+static struct local_memory *memories;
+static struct local_shared *shared;
+
+static void tables_make(void)
+{
+    memories = calloc(LOCAL_MEMORIES_MAX, sizeof(memories[0]));
+    shared = aligned_alloc(_Alignof(struct local_shared), sizeof(*shared));
+    assert(memories != NULL && shared != NULL);
+    for (uint32_t i = 0; i < ROWS - 1; i++) {
+        mappings[i] =
+            (struct local_mapping){NAME_1 + i, source_base + (size_t)i * 2 * BYTES, BYTES};
+        memories[i] = (struct local_memory){NAME_1 + i, target_base + (size_t)i * 2 * BYTES, BYTES};
+    }
+}
+
+static bool lies_in(const void *at, size_t bytes, const uint8_t *base)
+{
+    uint64_t offset = (uint64_t)((const uint8_t *)at - base);
+
+    return offset / (2 * BYTES) < ROWS - 1 && offset % (2 * BYTES) + bytes <= BYTES;
+}
+
+static void check_command(const struct local_command *command)
+{
+    static struct local_job jobs[LOCAL_COMMAND_JOBS];
+    const struct local_mappings sources = {mappings, ROWS};
+    const struct local_memories targets = {memories};
+    uint64_t asked = 0, placed = 0;
+    uint32_t count = 0;
+
+    if (local_place(command, &sources, &targets, jobs, &count) != KVR_OK)
+        return;
+    assert(count <= LOCAL_COMMAND_JOBS);
+    for (uint32_t i = 0; i < command->piece_count; i++)
+        asked += command->pieces[i].bytes;
+    for (uint32_t i = 0; i < count; i++) {
+        assert(jobs[i].bytes > 0 && jobs[i].bytes <= LOCAL_JOB_BYTES);
+        assert(lies_in(jobs[i].source, jobs[i].bytes, source_base));
+        assert(lies_in(jobs[i].target, jobs[i].bytes, target_base));
+        placed += jobs[i].bytes;
+    }
+    assert(placed == asked && placed <= LOCAL_WRITE_BYTES);
+}
+
+static void check_target(uint32_t taken)
+{
+    struct local_command command;
+    uint32_t waiting = 0;
+
+    if (local_ring_waiting(shared, taken, &waiting) != KVR_OK)
+        return;
+    assert(waiting <= LOCAL_WRITES);
+    for (uint32_t i = 0; i < waiting; i++)
+        if (local_ring_take(shared, taken + i, &command) == KVR_OK)
+            check_command(&command);
+}
+
+static void check_writer(uint32_t settled, uint32_t posted)
+{
+    uint32_t count = 0;
+
+    if (posted - settled > LOCAL_WRITES ||
+        local_ring_done(shared, settled, posted, &count) != KVR_OK)
+        return;
+    assert(count <= posted - settled);
+    for (uint32_t i = 0; i < count; i++)
+        (void)local_ring_outcome(shared, settled + i);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    uint32_t counts[6] = {0};
+    size_t rest = size > sizeof(counts) ? size - sizeof(counts) : 0;
+
+    if (shared == NULL)
+        tables_make();
+    memcpy(counts, data, size < sizeof(counts) ? size : sizeof(counts));
+    memset(shared, 0, sizeof(*shared));
+    shared->posted = counts[0];
+    shared->done = counts[1];
+    shared->ended = counts[2] & 1;
+    if (rest > sizeof(shared->commands))
+        rest = sizeof(shared->commands);
+    if (rest > 0)
+        memcpy(shared->commands, data + sizeof(counts), rest);
+    check_target(counts[3]);
+    check_writer(counts[4], counts[5]);
+    return 0;
+}
