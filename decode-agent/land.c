@@ -235,7 +235,7 @@ static void land_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, 
     }
     landing = land->landings[landing_index - 1];
     land->arrived_at[landing->peer][rail] = now;
-    chunk = (uint32_t)land->slots[slot].place << 16 | (immediate & 0xffff);
+    chunk = (uint32_t)land->slots[slot].place << KVR_SLOT_CHUNK_BITS | (immediate & 0xffff);
     gone = revoked(landing);
     count_arrival(landing, rail, epoch,
                   gone || (chunk < landing->chunk_total && bit_get(landing, chunk)));

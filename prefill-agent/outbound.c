@@ -220,10 +220,9 @@ static void woke(struct outbound *outbound, uint32_t group, uint64_t absences)
     struct kvr_message message = {.kind = KVR_MSG_PROBE};
 
     message.probe.token = absences * KVR_RAIL_GROUPS_MAX + group;
-
     for (uint32_t peer = 0; peer < KVR_PEERS_MAX; peer++) {
         if (KVR_MUTANT(woke_without_round_trip))
-            alive(outbound, peer, absences);
+            alive(outbound, peer, message.probe.token);
         if (outbound->peers[peer].up &&
             outbound->ports->send(outbound->ports->self, peer, &message) != KVR_OK)
             outbound->ports->hang_up(outbound->ports->self, peer, KVR_FULL,

@@ -71,7 +71,7 @@ static void posted(struct push *push, struct push_job *job, struct push_segment 
 
 static uint32_t immediate_of(const struct push_job *job, uint32_t number)
 {
-    return (uint32_t)job->slots[number >> 16] << 16 | (number & 0xffff);
+    return (uint32_t)job->slots[number >> KVR_SLOT_CHUNK_BITS] << 16 | number % KVR_SLOT_CHUNKS;
 }
 
 /* The pieces of a chunk where either end is staging memory: there they follow each other. */
@@ -171,8 +171,8 @@ static kvr_status post_chunks(struct push *push, struct push_job *job, struct pu
 
     if (job->target_rails == 0 || job->pair_count == KVR_EPOCHS_PER_TRANSFER)
         return KVR_NO_RAIL; /* so many epochs in one transfer's life: not a network to go on with */
-    if (run.count > KVR_SLOT_CHUNKS - (number & 0xffff))
-        run.count = KVR_SLOT_CHUNKS - (number & 0xffff); /* then another slot's immediates */
+    if (run.count > KVR_SLOT_CHUNKS - number % KVR_SLOT_CHUNKS)
+        run.count = KVR_SLOT_CHUNKS - number % KVR_SLOT_CHUNKS; /* then another slot's immediates */
     status = kvr_group_post_run(push->group, &run, cursor, ret_count, &pair);
     if (status == KVR_OK)
         posted(push, job, segment, chunk, *ret_count, NULL, &pair);

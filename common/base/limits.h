@@ -3,6 +3,15 @@
 #ifndef KVR_BASE_LIMITS_H
 #define KVR_BASE_LIMITS_H
 
+/* An immediate is slot << 16 | chunk. Simulated transfers are small: with short slots they too have
+ * several. */
+#ifdef KVRAIL_SHORT_SLOTS
+#define KVR_SLOT_CHUNK_BITS 6
+#else
+#define KVR_SLOT_CHUNK_BITS 16
+#endif
+#define KVR_SLOT_CHUNKS (1u << KVR_SLOT_CHUNK_BITS) /* that one slot can name */
+
 #define KVR_RAILS_MAX           32    /* rails of one agent; a p5 host has 32 cards */
 #define KVR_RAIL_GROUPS_MAX     16    /* rail groups of one agent, a thread each */
 #define KVR_PEERS_MAX           256   /* agents that one agent talks to at once */
@@ -17,9 +26,7 @@
 #define KVR_CONSUMERS_MAX       64    /* target ranks of one publish */
 #define KVR_SEGMENTS_MAX        1024  /* segments (prefill chunks) of one transfer */
 #define KVR_WORDS_MAX           512   /* readiness words of one engine */
-#define KVR_SLOT_BITS           16    /* an immediate is slot << 16 | chunk */
 #define KVR_SLOTS               65536 /* slot 0 is for warm-up and is never granted */
-#define KVR_SLOT_CHUNKS         65536 /* chunks that one slot can name */
 #define KVR_TRANSFER_SLOTS_MAX  64    /* slots of one transfer: 4 Mi chunks */
 #define KVR_IOV_MAX             8     /* runs of bytes of one write at either end */
 #define KVR_CHUNK_PIECES_MAX    15    /* pieces of one write: each but the first adds a run */

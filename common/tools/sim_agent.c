@@ -242,11 +242,12 @@ static void machine_init(struct sim_agent *agent)
         .groups = agent->groups,
         .limits = agent->limits,
     };
+    uint32_t longest = KVR_SLOT_CHUNK_BITS < 16 ? 8 : 1; /* slots of a transfer, nearly always */
     struct inbound_options inbound = {
         .silence_ns = SIM_SILENCE_NS,
         .quiet_ns = SIM_QUIET_NS,
         .deadline_default_ns = SIM_DEADLINE_NS,
-        .slot_count = (uint32_t)kvr_rng_between(&agent->world->rng, 2, 6),
+        .slot_count = longest * (uint32_t)kvr_rng_between(&agent->world->rng, 2, 6),
         .rail_count = agent->rail_count,
         .groups = agent->groups,
         .nonce_seed = kvr_rng_next(&agent->world->rng),
@@ -328,6 +329,11 @@ void sim_agent_die(struct sim_agent *agent)
         if (world->engines[i].agent == agent && !world->engines[i].released)
             sim_engine_agent_lost(&world->engines[i]);
     sim_peers_die(agent);
+}
+
+uint32_t sim_agent_live(const struct sim_agent *agent)
+{
+    return agent->source ? outbound_live(agent->outbound) : inbound_live(agent->inbound);
 }
 
 bool sim_agent_idle(const struct sim_agent *agent)

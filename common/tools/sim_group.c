@@ -163,7 +163,7 @@ static void group_open(struct sim_agent *agent, uint32_t number)
         .number = number,
         .rail_first = agent->groups.first[number],
         .rail_count = agent->groups.first[number + 1] - agent->groups.first[number],
-        .ring_entries = (uint32_t)64 << kvr_rng_below(rng, 4),
+        .ring_entries = (uint32_t)16 << kvr_rng_below(rng, 6),
         .window_writes = (uint32_t)kvr_rng_below(rng, 20),
         .silence_ns = SIM_SILENCE_NS,
         .absence_ns = SIM_SILENCE_NS / 2,

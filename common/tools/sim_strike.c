@@ -1,7 +1,8 @@
 /* What strikes in a world, and when. */
 #include "tools/sim_world.h"
 
-#define STRIKE_WAITS 10
+#define STRIKE_WAITS    10
+#define DRAIN_LINGER_NS (5 * KVR_S) /* as agent_drain.c's */
 
 /* ---- cancels ------------------------------------------------------------------------------- */
 
@@ -120,21 +121,90 @@ static void agent_restart_run(struct sim_world *world, const struct sim_event *e
     }
 }
 
-static void agent_death(struct sim_world *world)
+/* And perhaps it comes back. */
+static void agent_end(struct sim_agent *agent)
 {
-    struct sim_agent *agent = agent_choose(world);
+    struct sim_world *world = agent->world;
     kvr_ns away =
         kvr_rng_percent(&world->rng, 50) ? sim_soon(world) : kvr_rng_below(&world->rng, 6 * KVR_S);
 
-    if (!agent->alive)
-        return;
-    sim_injected(world, SIM_AGENT_DEATH);
-    sim_disturb_all(world);
     sim_agent_die(agent);
     if (!kvr_rng_percent(&world->rng, 75))
         return;
     world->busy++;
     sim_at(world, world->now + 1 + away, agent_restart_run, agent, 0, 0);
+}
+
+static void agent_death(struct sim_world *world)
+{
+    struct sim_agent *agent = agent_choose(world);
+
+    if (!agent->alive)
+        return;
+    sim_injected(world, SIM_AGENT_DEATH);
+    sim_disturb_all(world);
+    agent_end(agent);
+}
+
+/* Its work has ended, it says: so everybody was told. */
+static void check_drained(const struct sim_agent *agent)
+{
+    struct sim_world *world = agent->world;
+
+    for (uint32_t r = 0; r < world->request_count; r++) {
+        const struct sim_request *request = &world->requests[r];
+
+        for (uint32_t i = 0; i < request->publish_count; i++)
+            if (lives(&request->publishes[i].user) &&
+                request->publishes[i].user.engine->agent == agent)
+                sim_fail(world, (int)r, "its agent has drained, and a publish has not ended");
+        for (uint32_t i = 0; i < request->fetch_count; i++)
+            if (lives(&request->fetches[i].user) && request->fetches[i].user.engine->agent == agent)
+                sim_fail(world, (int)r, "its agent has drained, and a fetch has not ended");
+    }
+}
+
+/* a: life of the agent, b: it has given up what was left. */
+static void drained_run(struct sim_world *world, const struct sim_event *event)
+{
+    struct sim_agent *agent = event->object;
+
+    if (agent->life == event->a && sim_agent_deferred(agent, event, world->now))
+        return;
+    world->busy--;
+    if (!agent->alive || agent->life != event->a)
+        return;
+    sim_mended(world);
+    if (sim_agent_live(agent) == 0) {
+        check_drained(agent);
+        agent_end(agent);
+    } else if (event->b > 0) {
+        agent_end(agent);
+    } else {
+        if (agent->source)
+            outbound_cancel_all(agent->outbound, world->now, KVR_DRAINING, "it ends");
+        else
+            inbound_cancel_all(agent->inbound, world->now, KVR_DRAINING, "it ends");
+        world->busy++;
+        sim_at(world, world->now + DRAIN_LINGER_NS, drained_run, agent, agent->life, 1);
+    }
+}
+
+static void drain(struct sim_world *world)
+{
+    struct sim_agent *agent = agent_choose(world);
+
+    if (!agent->alive || stopped(agent))
+        return;
+    sim_injected(world, SIM_DRAIN);
+    sim_disturb_all(world);
+    if (agent->source)
+        outbound_drain(agent->outbound);
+    else
+        inbound_drain(agent->inbound);
+    world->busy++;
+    sim_at(world, world->now + 1 + short_or_long(world, 3 * KVR_S), drained_run, agent, agent->life,
+           0);
 }
 
 /* SIGSTOP, a debugger, a machine that swaps: it does nothing, and its cards go on. Most often for
@@ -314,6 +384,7 @@ static const struct strike {
     {SIM_RENEW, sim_renew},
     {SIM_ENGINE_DEATH, engine_death},
     {SIM_AGENT_DEATH, agent_death},
+    {SIM_DRAIN, drain},
     {SIM_AGENT_STOPPED, agent_stop},
     {SIM_HANG_UP, hang_up},
     {SIM_CONNECTION_LOST, connection_lost},

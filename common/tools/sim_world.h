@@ -78,6 +78,8 @@
     X(SIM_RENEW, "renew", false, "an operator holds such a request longer, or less long")          \
     X(SIM_ENGINE_DEATH, "engine_death", false, "an engine dies; a new generation may come")        \
     X(SIM_AGENT_DEATH, "agent_death", false, "an agent dies; a new boot may come")                 \
+    X(SIM_DRAIN, "drain", false,                                                                   \
+      "an agent is told to end: nothing new, then it gives up the rest")                           \
     X(SIM_AGENT_STOPPED, "agent_stopped", true, "an agent stops for a while; its cards go on")     \
     X(SIM_HANG_UP, "hang_up", false, "an agent ends a session")                                    \
     X(SIM_CONNECTION_LOST, "connection_lost", true, "a connection breaks at some byte")            \
@@ -361,6 +363,7 @@ void sim_agent_note(struct sim_agent *agent, const char *what, uint64_t nonce, u
 bool sim_agent_deferred(struct sim_agent *agent, const struct sim_event *event, kvr_ns now);
 bool sim_agent_idle(const struct sim_agent *agent);
 void sim_agent_check_empty(struct sim_agent *agent);
+uint32_t sim_agent_live(const struct sim_agent *agent); /* what its end would wait for */
 
 /* sim_group.c */
 void sim_groups_open(struct sim_agent *agent);

@@ -13,7 +13,7 @@ compiler=${3:-cc}
 seeds=${KVRAIL_MUTANT_SEEDS:-1:2000}
 
 "$cmake" -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DBUILD_TESTING=OFF \
-    -DKVRAIL_MUTANTS=ON "-DCMAKE_C_COMPILER=$compiler" >"$build.log" 2>&1 ||
+    -DKVRAIL_MUTANTS=ON -DKVRAIL_SHORT_SLOTS=ON "-DCMAKE_C_COMPILER=$compiler" >"$build.log" 2>&1 ||
     { cat "$build.log"; exit 1; }
 "$cmake" --build "$build" --target kvrail >"$build.log" 2>&1 || { tail -n 60 "$build.log"; exit 1; }
 kvrail=$build/bin/kvrail
