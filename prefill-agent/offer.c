@@ -97,6 +97,8 @@ static struct offer *offer_new(struct outbound *outbound, kvr_ns now, uint32_t p
                            want->source_generation, want->source_tp, want->source_pp);
     offer->deadline = now + (want->deadline_ms > 0 ? want->deadline_ms * KVR_MS
                                                    : outbound->options.want_default_ns);
+    offer->due = want->deadline_ms > 0 ? offer->deadline : KVR_NEVER;
+    offer->priority = want->priority;
     offer->fence_at = offer->no_rail_at = KVR_NEVER;
     offer->state = O_PARKED;
     outbound->parked++;
@@ -298,6 +300,16 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* Either side may know that it is urgent, or not. */
+static int32_t priority_sum(int32_t fetch, int32_t publish)
+{
+    int64_t sum = (int64_t)fetch + publish;
+
+    if (sum > INT32_MAX)
+        return INT32_MAX;
+    return sum < INT32_MIN ? INT32_MIN : (int32_t)sum;
+}
+
 void offer_match(struct outbound *outbound, kvr_ns now, struct offer *offer,
                  struct publish *publish)
 {
@@ -316,6 +328,7 @@ void offer_match(struct outbound *outbound, kvr_ns now, struct offer *offer,
     offer->publish = publish->id;
     offer->gives = offer_gives(outbound, offer, publish);
     offer->deadline = KVR_NEVER;
+    offer->priority = priority_sum(offer->priority, publish->priority);
     offer->limits = (struct kvr_write_limits){
         .pieces_local = ours->pieces_local,
         .pieces_remote = (uint32_t)smaller(ours->pieces_remote, theirs->pieces_remote),
@@ -377,6 +390,8 @@ void grant_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
     job->target = offer->remote;
     job->slot_count = grant->slot_count;
     job->digest = offer->digest;
+    job->deadline = offer->due;
+    job->priority = offer->priority;
     for (uint32_t i = 0; i < grant->rail_count; i++)
         job->target_rails |= UINT32_C(1) << grant->rails[i].rail;
     memcpy(job->slots, grant->slots, grant->slot_count * sizeof(job->slots[0]));

@@ -60,6 +60,7 @@ struct publish {
     bool has_tail, ended, engine_gone, accepted_told, failing;
     kvr_ns lease_ns, lease_end; /* KVR_NEVER once a consumer has come */
     bool lease_low_told;
+    int32_t priority;
     uint32_t consumers; /* target ranks that must have settled; 0: nobody has come yet, who says */
     uint64_t offers[KVR_CONSUMERS_MAX]; /* that ever came, ended ones included */
     uint32_t offer_count, offers_live, offers_ended;
@@ -85,6 +86,8 @@ struct offer {
     struct kvr_rank target;
     uint64_t tokens, skip_tokens;
     kvr_ns deadline, deadline_tomb; /* of a parked WANT; when the tombstone goes */
+    kvr_ns due;                     /* when the fetch's deadline ends; KVR_NEVER: it has none */
+    int32_t priority;               /* of the target's fetch and the source's publish together */
     struct kvr_region_set *remote;
     struct kvr_page_tables pages; /* the target's */
     uint32_t *siblings; /* pp << 16 | tp: of this engine the target asks these; NULL: this alone */

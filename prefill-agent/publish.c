@@ -187,6 +187,7 @@ void publish_open(struct outbound *outbound, kvr_ns now, uint32_t engine, uint64
     memcpy(publish->request, open->request, sizeof(publish->request));
     publish->attempt = open->attempt;
     publish->tokens = open->tokens;
+    publish->priority = open->priority;
     publish->consumers = open->consumers;
     publish->lease_ns =
         open->lease_ms > 0 ? open->lease_ms * KVR_MS : outbound->options.lease_default_ns;

@@ -18,38 +18,6 @@ void push_tell(struct push *push, const struct push_job *job, uint32_t kind, uin
     kvr_group_tell(push->group, &message);
 }
 
-/* ---- the ring of jobs that have something to post ------------------------------------------ */
-
-static void enqueue(struct push *push, struct push_job *job)
-{
-    if (job->queued)
-        return;
-    job->queued = true;
-    push->queued_count++;
-    if (push->turn == NULL) {
-        job->next = job->prev = job;
-        push->turn = job;
-        return;
-    }
-    job->next = push->turn;
-    job->prev = push->turn->prev;
-    job->prev->next = job;
-    push->turn->prev = job;
-}
-
-static void dequeue(struct push *push, struct push_job *job)
-{
-    if (!job->queued)
-        return;
-    job->queued = false;
-    push->queued_count--;
-    if (push->turn == job)
-        push->turn = job->next != job ? job->next : NULL;
-    job->next->prev = job->prev;
-    job->prev->next = job->next;
-    job->next = job->prev = NULL;
-}
-
 /* ---- counts ------------------------------------------------------------------------------- */
 
 /* One PUSH_COUNT for each (target rail, epoch), the sum over our rails. */
@@ -120,7 +88,7 @@ void push_copy_failed(struct push *push, struct push_job *job)
     if (job->copy_failed || job->stopped)
         return;
     job->copy_failed = true;
-    dequeue(push, job);
+    push_dequeue(push, job);
     push_tell(push, job, PUSH_COPY_FAILED, 0, 0, 0, NULL);
 }
 
@@ -243,8 +211,7 @@ void push_tell_rail(struct push *push, struct push_job *job, kvr_status status, 
     }
 }
 
-/* One job's turn. True when it posted something; *ret_blocked when there is no room for more. */
-static bool post_job(struct push *push, struct push_job *job, bool *ret_blocked)
+bool push_post(struct push *push, struct push_job *job, bool *ret_blocked)
 {
     bool progress = false;
     kvr_status status = post_again(push, job, &progress);
@@ -255,36 +222,20 @@ static bool post_job(struct push *push, struct push_job *job, bool *ret_blocked)
     if (job->stage == NULL) /* else gathering says nothing about rails */
         push_tell_rail(push, job, status, progress);
     if (status == KVR_OK && job->open == NULL && job->again_first == NULL)
-        dequeue(push, job);
+        push_dequeue(push, job);
     check_posted(push, job);
     return progress;
 }
 
-static bool push_work(void *self, kvr_ns now)
+static bool push_turns(void *self, kvr_ns now)
 {
     struct push *push = self;
-    struct push_job *starved = NULL;
     bool progress;
 
     push->now = now;
     push->blocked = false;
     progress = push_stage_work(push);
-    for (uint32_t i = push->queued_count; i > 0 && push->turn != NULL; i--) {
-        struct push_job *job = push->turn;
-        bool blocked = false, posted;
-
-        push->turn = job->next;
-        posted = post_job(push, job, &blocked);
-        progress = progress || posted;
-        push->blocked = push->blocked || blocked;
-        if (starved == NULL && blocked && !posted)
-            starved = job;
-    }
-    /* Whoever found no room is the first to find the next: else the same job takes it every time.
-     */
-    if (starved != NULL)
-        push->turn = starved;
-    return progress;
+    return push_work(push, now) || progress;
 }
 
 /* ---- commands ------------------------------------------------------------------------------ */
@@ -302,7 +253,7 @@ static void segment_add(struct push *push, struct push_job *job, struct push_seg
         return;
     if (job->open == NULL)
         job->open = segment;
-    enqueue(push, job);
+    push_enqueue(push, job);
 }
 
 static void again_add(struct push *push, struct push_job *job, struct push_again *again)
@@ -320,14 +271,14 @@ static void again_add(struct push *push, struct push_job *job, struct push_again
         job->again_first = again;
     job->again_last = again;
     job->posted_told = false;
-    enqueue(push, job);
+    push_enqueue(push, job);
 }
 
 static void stop(struct push *push, struct push_job *job)
 {
     if (!job->stopped) {
         job->stopped = true;
-        dequeue(push, job);
+        push_dequeue(push, job);
         while (job->again_first != NULL) {
             struct push_again *again = job->again_first;
 
@@ -382,7 +333,7 @@ static void push_command(void *self, kvr_ns now, const struct kvr_group_message 
         break;
     case PUSH_CLOSE:
         job->closing = true;
-        dequeue(push, job);
+        push_dequeue(push, job);
         check_closed(push, job);
         break;
     default:
@@ -391,6 +342,16 @@ static void push_command(void *self, kvr_ns now, const struct kvr_group_message 
 }
 
 /* ---- what the group tells ------------------------------------------------------------------- */
+
+/* What its completion means beyond itself: its bytes had been gathered, or the job waits for its
+ * last. Apart, because nearly every completion means nothing more. */
+static __attribute__((noinline)) void written_more(struct push *push, struct push_job *job,
+                                                   uint32_t part)
+{
+    if (part != 0)
+        push_stage_written(job, part - 1);
+    check_closed(push, job);
+}
 
 static void push_written(void *self, kvr_ns now, uint64_t token, const struct kvr_pair *pair,
                          kvr_status status)
@@ -402,9 +363,8 @@ static void push_written(void *self, kvr_ns now, uint64_t token, const struct kv
         (void)status; /* a lost write is found through PAIR_BROKEN and RECYCLED */
     assert(job != NULL && job->outstanding > 0);
     job->outstanding--;
-    if (token >> 32 != 0)
-        push_stage_written(job, (uint32_t)(token >> 32) - 1);
-    check_closed(push, job);
+    if (token >> 32 != 0 || job->closing)
+        written_more(push, job, (uint32_t)(token >> 32));
 }
 
 static void push_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate)
@@ -489,7 +449,7 @@ struct kvr_group_user push_user(struct push *push)
         .written = push_written,
         .arrived = push_arrived,
         .epoch_closed = push_epoch_closed,
-        .work = push_work,
+        .work = push_turns,
         .may_sleep = push_may_sleep,
         .posting = push_posting,
         .expecting = push_expecting,

@@ -3,8 +3,9 @@
  *
  * A job is the posting of one transfer. It has segments, each a plan whose layers become ready as
  * an engine's word grows; ready chunks are posted layer by layer to whichever rail has room, jobs
- * in turns. For every chunk the job remembers over which pair it went last, and for every (target
- * rail, epoch) how many posts were accepted: what RAIL_LOST and QUIET tell the target.
+ * by deadline and priority and else in turns. For every chunk the job remembers over which pair it
+ * went last, and for every (target rail, epoch) how many posts were accepted: what RAIL_LOST and
+ * QUIET tell the target.
  *
  * A job and all it points to is made by the loop thread, handed over by PUSH_OPEN, PUSH_SEGMENT and
  * PUSH_AGAIN, and given back by PUSH_CLOSED and PUSH_AGAIN_DONE. Counts come back as messages,
@@ -103,9 +104,12 @@ struct push_job {
      */
     struct kvr_remote_region share;
     uint64_t share_offset;
+    kvr_ns deadline;  /* of the fetch; KVR_NEVER */
+    int32_t priority; /* larger goes first */
     /* push's own */
     struct push_stage *stage; /* its chunks are gathered there first; NULL: cards read the pages */
     uint32_t staged;          /* of its chunks, being gathered or gathered and not posted */
+    uint64_t rank;            /* of this step */
     struct push_job *next, *prev;             /* ring of jobs with something to post */
     struct push_segment *first, *last, *open; /* open: the first with chunks not posted */
     struct push_again *again_first, *again_last;
@@ -185,6 +189,14 @@ void push_check(struct push *push, struct push_job *job);
 /* Tells once that no rail is usable, and once that one is again. */
 void push_tell_rail(struct push *push, struct push_job *job, kvr_status status, bool progress);
 void push_copy_failed(struct push *push, struct push_job *job);
+
+/* push_turns.c: which job is next. */
+void push_enqueue(struct push *push, struct push_job *job);
+void push_dequeue(struct push *push, struct push_job *job);
+bool push_work(struct push *push, kvr_ns now);
+/* push.c: one job's turn. True when it posted something; *ret_blocked when there is no room for
+ * more. */
+bool push_post(struct push *push, struct push_job *job, bool *ret_blocked);
 
 /* What kvr_group_open needs; push outlives the group. */
 struct kvr_group_user push_user(struct push *push);

@@ -241,7 +241,9 @@ struct kvrail_source_options {
     uint32_t consumers;  /* target ranks that will come; 0: those of the first one's engine that
                             have layers and heads of this rank, by its tp_size and pp_size */
     uint32_t lease_ms;   /* how long to hold the pages for a target that has not come; 0: default */
-    int32_t priority;    /* 0 normal, below 0 background */
+    /* 0 normal, below 0 background; the fetch's is added. Between transfers of one agent the
+     * deadline of the fetch counts first, then this; among equals each has its turn. */
+    int32_t priority;
     uint32_t tenant;
 };
 
@@ -314,7 +316,7 @@ struct kvrail_target_options {
     uint64_t tokens;      /* upper bound: the page table covers [0, tokens) */
     uint64_t skip_tokens; /* [0, skip_tokens) is here; equal to tokens: frees the source only */
     uint32_t deadline_ms; /* from now; 0: the agent's default */
-    int32_t priority;
+    int32_t priority; /* the publish's is added, see there */
     uint32_t tenant;
     /* Every rank that this rank could need bytes from, on however many agents; or all ranks of the
      * engine, if every target rank names all. What several ranks of one engine hold alike (MLA,

@@ -56,22 +56,6 @@ static bool room(const struct kvr_group *group, const struct group_link *link, u
     return true;
 }
 
-/* It may arrive there, and every piece has a local registration on our rail and a key on the
- * peer's. */
-bool group_link_reaches(const struct group_link *link, const struct kvr_group_post *post)
-{
-    if (post->rails != 0 && (post->rails >> link->pair.target_rail & 1) == 0)
-        return false;
-    for (unsigned i = 0; i < post->piece_count; i++) {
-        const struct kvr_group_piece *piece = &post->pieces[i];
-
-        if (link->pair.rail >= piece->local->rail_count ||
-            link->pair.target_rail >= piece->remote->rail_count)
-            return false;
-    }
-    return true;
-}
-
 /* When `bytes` more would be through on the link, from now. A link that has not moved for longer
  * than its queue needs is stuck for as long again. */
 static kvr_ns through_in(const struct kvr_group *group, const struct group_link *link,
@@ -129,7 +113,9 @@ kvr_status group_choose(struct kvr_group *group, struct group_peer *peer,
 {
     uint32_t count = group->in_turn && peer->link_count > 0 ? 1 : peer->link_count;
     kvr_ns soonest = KVR_NEVER, full = KVR_NEVER; /* full: on those without room */
-    uint64_t bytes = post_bytes(post);
+    struct group_link *best = NULL;
+    uint32_t best_writes = 0;
+    uint64_t best_bytes = 0, bytes = post_bytes(post);
     kvr_status status = KVR_NO_RAIL;
 
     peer->batch_link = NULL;
@@ -146,10 +132,8 @@ kvr_status group_choose(struct kvr_group *group, struct group_peer *peer,
             status = KVR_AGAIN;
         owes = owes_doorbell(link);
         waits = must_wait(group, link);
-        if (owes && waits) {
-            peer->batch_link = NULL;
+        if (owes && waits)
             return KVR_AGAIN;
-        }
         if (waits)
             continue;
         through = owes ? 0 : through_in(group, link, bytes);
@@ -158,14 +142,14 @@ kvr_status group_choose(struct kvr_group *group, struct group_peer *peer,
             full = through < full ? through : full;
         } else if (through < soonest) {
             soonest = through;
-            batch_begin(group, peer, link, room_writes, room_bytes);
-            status = KVR_OK;
+            best = link;
+            best_writes = room_writes;
+            best_bytes = room_bytes;
         }
     }
-    if (status == KVR_OK && full < soonest && soonest > PATIENCE_NS &&
-        peer->batch_link->writes > 0) {
-        peer->batch_link = NULL;
-        status = KVR_AGAIN;
+    if (best != NULL && (full >= soonest || soonest <= PATIENCE_NS || best->writes == 0)) {
+        batch_begin(group, peer, best, best_writes, best_bytes);
+        status = KVR_OK;
     }
     peer->turn += !group->in_turn || status != KVR_AGAIN;
     return status;

@@ -131,9 +131,9 @@ static unsigned complete_written(struct kvr_group *group, uint32_t rail_index,
     if (first == NULL || first->link->state == LINK_RETIRED)
         return 0;
     for (i = 0; i < count && completions[i].kind == KVR_COMPLETION_WRITTEN; i++) {
-        struct group_flight *flight = flight_of(group, rail, &completions[i]);
+        struct group_flight *flight = flight_find(&group->flights, completions[i].context);
 
-        if (flight == NULL || flight->link != settled.link)
+        if (flight == NULL || flight->link != settled.link) /* which is of this rail */
             break;
         settled.bytes += flight->bytes;
         settled.waited_ns += now - flight->posted_at;

@@ -243,6 +243,7 @@ struct lane {
     struct kvr_memory *memory;
     uint64_t remote_base, key;
     uint64_t local_bytes, remote_bytes; /* of the regions */
+    uint64_t bytes_max;                 /* of a piece: the smaller one */
 };
 
 /* False: a region is not registered for this pair. */
@@ -263,6 +264,8 @@ static bool lane_enter(struct lane *lane, const struct kvr_group_run *run,
     lane->key = remote->keys[pair->target_rail].key;
     lane->local_bytes = local->layout.bytes;
     lane->remote_bytes = remote->layout.bytes;
+    lane->bytes_max =
+        lane->local_bytes < lane->remote_bytes ? lane->local_bytes : lane->remote_bytes;
     return true;
 }
 
@@ -275,9 +278,7 @@ static inline bool lane_place(struct lane *lane, const struct kvr_group_run *run
          piece->target_layout != lane->target_layout) &&
         !lane_enter(lane, run, piece))
         return false;
-    if (piece->bytes > lane->local_bytes ||
-        piece->source_offset > lane->local_bytes - piece->bytes ||
-        piece->bytes > lane->remote_bytes ||
+    if (piece->bytes > lane->bytes_max || piece->source_offset > lane->local_bytes - piece->bytes ||
         piece->target_offset > lane->remote_bytes - piece->bytes)
         return false;
     *ret_piece = (struct kvr_fabric_piece){

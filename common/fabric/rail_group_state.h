@@ -74,6 +74,23 @@ struct group_link {
 /* A peer's groups and ours: see group_peer_add. */
 #define GROUP_LINKS_MAX (2 * KVR_RAILS_MAX)
 
+/* It may arrive there, and every piece has a local registration on our rail and a key on the
+ * peer's. */
+static inline bool group_link_reaches(const struct group_link *link,
+                                      const struct kvr_group_post *post)
+{
+    if (post->rails != 0 && (post->rails >> link->pair.target_rail & 1) == 0)
+        return false;
+    for (unsigned i = 0; i < post->piece_count; i++) {
+        const struct kvr_group_piece *piece = &post->pieces[i];
+
+        if (link->pair.rail >= piece->local->rail_count ||
+            link->pair.target_rail >= piece->remote->rail_count)
+            return false;
+    }
+    return true;
+}
+
 struct group_peer {
     bool known;
     uint32_t rail_count;
@@ -148,7 +165,6 @@ void group_settle_rail(struct kvr_group *group, uint32_t rail);
 
 /* rail_group_choose.c */
 bool group_link_waits(const struct kvr_group *group, const struct group_link *link);
-bool group_link_reaches(const struct group_link *link, const struct kvr_group_post *post);
 kvr_status group_choose(struct kvr_group *group, struct group_peer *peer,
                         const struct kvr_group_post *post);
 

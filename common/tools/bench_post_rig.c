@@ -198,6 +198,7 @@ static bool job_open(struct bench_post_rig *rig, uint32_t index)
     entry->job = (struct push_job){.index = index,
                                    .peer = PEER,
                                    .transfer = index + 1,
+                                   .deadline = KVR_NEVER,
                                    .source = &rig->source,
                                    .target = &rig->target,
                                    .slots = {1},
