@@ -97,7 +97,7 @@ static struct offer *offer_new(struct outbound *outbound, kvr_ns now, uint32_t p
                            want->source_generation, want->source_tp, want->source_pp);
     offer->deadline = now + (want->deadline_ms > 0 ? want->deadline_ms * KVR_MS
                                                    : outbound->options.want_default_ns);
-    offer->due = want->deadline_ms > 0 ? offer->deadline : KVR_NEVER;
+    offer->dated = want->deadline_ms > 0;
     offer->priority = want->priority;
     offer->fence_at = offer->no_rail_at = KVR_NEVER;
     offer->state = O_PARKED;
@@ -327,7 +327,8 @@ void offer_match(struct outbound *outbound, kvr_ns now, struct offer *offer,
     offer->state = O_OFFERED;
     offer->publish = publish->id;
     offer->gives = offer_gives(outbound, offer, publish);
-    offer->deadline = KVR_NEVER;
+    if (!offer->dated)
+        offer->deadline = KVR_NEVER;
     offer->priority = priority_sum(offer->priority, publish->priority);
     offer->limits = (struct kvr_write_limits){
         .pieces_local = ours->pieces_local,
@@ -390,7 +391,7 @@ void grant_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
     job->target = offer->remote;
     job->slot_count = grant->slot_count;
     job->digest = offer->digest;
-    job->deadline = offer->due;
+    job->deadline = offer->deadline;
     job->priority = offer->priority;
     for (uint32_t i = 0; i < grant->rail_count; i++)
         job->target_rails |= UINT32_C(1) << grant->rails[i].rail;

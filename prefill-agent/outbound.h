@@ -76,7 +76,7 @@ struct offer {
     uint64_t id, nonce, publish;
     enum offer_state state;
     uint32_t peer;
-    bool peer_gone;
+    bool peer_gone, dated; /* dated: its fetch has a deadline */
     char request[KVR_REQUEST_BYTES];
     uint32_t attempt;
     uint64_t key;
@@ -85,13 +85,12 @@ struct offer {
     uint32_t source_tp, source_pp;
     struct kvr_rank target;
     uint64_t tokens, skip_tokens;
-    kvr_ns deadline, deadline_tomb; /* of a parked WANT; when the tombstone goes */
-    kvr_ns due;                     /* when the fetch's deadline ends; KVR_NEVER: it has none */
-    int32_t priority;               /* of the target's fetch and the source's publish together */
+    kvr_ns deadline, deadline_tomb; /* of a parked WANT, then of its fetch; the tombstone's */
     struct kvr_region_set *remote;
     struct kvr_page_tables pages; /* the target's */
     uint32_t *siblings; /* pp << 16 | tp: of this engine the target asks these; NULL: this alone */
     uint32_t sibling_count;
+    int32_t priority; /* of the target's fetch and the source's publish together */
     struct kvr_write_limits limits;
     kvr_digest_mode digest;
     uint32_t gives;                      /* bit g: of KV group g, which both have */

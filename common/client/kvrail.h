@@ -316,7 +316,7 @@ struct kvrail_target_options {
     uint64_t tokens;      /* upper bound: the page table covers [0, tokens) */
     uint64_t skip_tokens; /* [0, skip_tokens) is here; equal to tokens: frees the source only */
     uint32_t deadline_ms; /* from now; 0: the agent's default */
-    int32_t priority; /* the publish's is added, see there */
+    int32_t priority;     /* the publish's is added, see there */
     uint32_t tenant;
     /* Every rank that this rank could need bytes from, on however many agents; or all ranks of the
      * engine, if every target rank names all. What several ranks of one engine hold alike (MLA,
