@@ -50,8 +50,7 @@ bool sim_mid_transfer(const struct sim_world *world)
 void sim_injected_until(struct sim_world *world, sim_fault fault, kvr_ns until)
 {
     world->injected[fault]++;
-    if (until > world->last_injection)
-        world->last_injection = until;
+    sim_time_struck(world, until);
     if ((world->mid >> fault & 1) == 0 && sim_mid_transfer(world))
         world->mid |= 1u << fault;
     sim_history_add(&world->history, &(struct sim_line){.at = world->now,
@@ -63,8 +62,7 @@ void sim_injected_until(struct sim_world *world, sim_fault fault, kvr_ns until)
 
 void sim_mended(struct sim_world *world)
 {
-    if (world->now > world->last_injection)
-        world->last_injection = world->now;
+    sim_time_struck(world, world->now);
 }
 
 void sim_injected(struct sim_world *world, sim_fault fault)

@@ -110,7 +110,7 @@ static void order_run(struct sim_world *world, const struct sim_event *event)
 
     if (world->ending || !agent->alive || sim_agent_deferred(agent, event, world->now))
         return;
-    world->asked_at = world->now;
+    sim_time_asked(world);
     if (event->b == SIM_ABANDON)
         abandon(agent, event->object, other_attempt ? 2 : 1);
     else

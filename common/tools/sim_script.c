@@ -11,7 +11,7 @@ void sim_ask(struct sim_engine *engine, const struct kvr_request *request)
 {
     struct sim_world *world = engine->world;
 
-    world->asked_at = world->now;
+    sim_time_asked(world);
     sim_history_add(&world->history, &(struct sim_line){.at = world->now,
                                                         .who = "engine",
                                                         .number = (uint8_t)engine->number,
@@ -72,7 +72,7 @@ static void task_run(struct sim_world *world, const struct sim_event *event)
     const struct sim_segment *segment = &task->publish->segments[task->segment];
     const struct sim_user *user = &task->publish->user;
 
-    world->asked_at = world->now;
+    sim_time_asked(world);
     if (engine->alive) {
         if (user->open && !user->ended)
             sim_content_fill(task->publish, task->layer, segment->token_first, segment->token_end);

@@ -10,11 +10,26 @@ static kvr_ns later(kvr_ns a, kvr_ns b)
     return a > b ? a : b;
 }
 
-/* How long anything may still take once nothing strikes any more and nobody asks for more. */
+void sim_time_struck(struct sim_world *world, kvr_ns until)
+{
+    world->writes_then = kvr_sim_net_counts(world->net).writes;
+    world->last_injection = later(world->last_injection, until);
+}
+
+void sim_time_asked(struct sim_world *world)
+{
+    world->writes_then = kvr_sim_net_counts(world->net).writes;
+    world->asked_at = world->now;
+}
+
+/* How long anything may still take once nothing strikes any more and nobody asks for more: the
+ * heartbeat bound, quiet_ms, all rails recycled one after the other, a second, and what was still
+ * to be written, if each write waits for the one before it. */
 static kvr_ns grace(const struct sim_world *world)
 {
     kvr_ns recycle = RECYCLE_NS + 16 * (world->message_ns + world->step_ns);
-    kvr_ns bytes = kvr_sim_net_counts(world->net).writes * 4 * world->latency_ns;
+    kvr_ns bytes =
+        (kvr_sim_net_counts(world->net).writes - world->writes_then) * 4 * world->latency_ns;
 
     return SIM_SILENCE_NS + SIM_QUIET_NS + SIM_RAILS * recycle + KVR_S + bytes;
 }

@@ -305,6 +305,7 @@ struct sim_world {
     uint64_t seed;
     struct kvr_rng rng;
     kvr_ns now, last_injection, asked_at; /* asked: by an engine, or computed by one */
+    uint64_t writes_then;                 /* accepted up to the later of both */
     struct sim_memory *memory;
     struct sim_totals *totals;
     struct kvr_sim_net *net;
@@ -443,6 +444,9 @@ const struct sim_publish *sim_tail_of(const struct sim_fetch *fetch); /* who has
 void sim_check_end(struct sim_fetch *fetch, uint64_t token_end);
 void sim_check_salvage(struct sim_fetch *fetch, uint64_t token_first, uint64_t token_end);
 void sim_check_world(struct sim_world *world);
+/* From here on counts how long anything takes: what strikes does so until then; an engine asked. */
+void sim_time_struck(struct sim_world *world, kvr_ns until);
+void sim_time_asked(struct sim_world *world);
 /* A publish or a fetch of this request, the other one NULL, was told its end: in time? */
 void sim_check_time(const struct sim_request *request, const struct sim_publish *publish,
                     const struct sim_fetch *fetch);
