@@ -203,6 +203,7 @@ void transfer_closed(struct inbound *inbound, kvr_ns now, struct transfer *trans
     kvr_buddy_free(inbound->memory, transfer->landing);
     slots_release(inbound, now, transfer);
     transfer_free(inbound, transfer);
+    shares_advance(inbound, now);
 }
 
 static void segments_free(struct inbound *inbound, struct landing_segment *segment)
@@ -213,6 +214,7 @@ static void segments_free(struct inbound *inbound, struct landing_segment *segme
         kvr_plan_free(segment->plan, inbound->memory);
         kvr_buddy_free(inbound->memory, segment->left);
         kvr_buddy_free(inbound->memory, segment->held);
+        kvr_buddy_free(inbound->memory, segment->positions);
         kvr_buddy_free(inbound->memory, segment);
         segment = next;
     }
@@ -222,8 +224,10 @@ void transfer_free(struct inbound *inbound, struct transfer *transfer)
 {
     struct fetch *fetch = fetch_of(inbound, transfer);
 
+    share_give(inbound, transfer);
     segments_free(inbound, transfer->segments);
     kvr_buddy_free(inbound->memory, transfer->bits);
+    kvr_buddy_free(inbound->memory, transfer->taken);
     if (transfer->planning)
         kvr_page_table_done(&transfer->planned, inbound->memory);
     if (transfer->remote != NULL)

@@ -287,16 +287,41 @@ static void rails_grant(struct inbound *inbound, struct transfer *transfer)
     message.grant.rails = granted;
     message.grant.slots = transfer->slots;
     message.grant.slot_count = transfer->slot_count;
+    message.grant.share_offset = transfer->share_offset;
+    message.grant.share_bytes = transfer->share_bytes;
     inbound_send_needed(inbound, transfer, &message);
+}
+
+/* Zeroed, with a second bitmap where what arrives must be copied on. NULL: no memory. */
+static struct landing *landing_new(struct inbound *inbound, struct transfer *transfer)
+{
+    size_t bitmap_bytes = (size_t)transfer->slot_count * KVR_SLOT_CHUNKS / 8;
+    struct landing *landing = kvr_buddy_alloc(inbound->memory, sizeof(*landing));
+
+    if (landing == NULL)
+        return NULL;
+    memset(landing, 0, sizeof(*landing));
+    if (transfer->share_bytes == 0)
+        return landing;
+    transfer->taken = kvr_buddy_alloc(inbound->memory, bitmap_bytes);
+    if (transfer->taken == NULL) {
+        kvr_buddy_free(inbound->memory, landing);
+        return NULL;
+    }
+    memset(transfer->taken, 0, bitmap_bytes);
+    return landing;
 }
 
 /* It has slots, and something was planned: the source may write. */
 void transfer_grant(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
 {
     const struct kvr_ports *ports = inbound->ports;
-    struct landing *landing = kvr_buddy_alloc(inbound->memory, sizeof(*landing));
     const _Atomic uint64_t *loan = NULL;
+    struct landing *landing;
 
+    if (!share_take(inbound, now, transfer))
+        return;
+    landing = landing_new(inbound, transfer);
     if (landing != NULL && ports->loan_take != NULL) {
         loan = ports->loan_take(ports->self, transfer->peer, transfer->loan);
         if (loan == NULL) {
@@ -312,7 +337,6 @@ void transfer_grant(struct inbound *inbound, kvr_ns now, struct transfer *transf
                       "the agent's memory for tables is used up");
         return;
     }
-    memset(landing, 0, sizeof(*landing));
     memset(transfer->bits, 0, (size_t)transfer->slot_count * KVR_SLOT_CHUNKS / 8);
     landing->index = kvr_pool_index(transfer->id);
     landing->peer = transfer->peer;
@@ -323,6 +347,9 @@ void transfer_grant(struct inbound *inbound, kvr_ns now, struct transfer *transf
     landing->slot_count = transfer->slot_count;
     memcpy(landing->slots, transfer->slots, sizeof(landing->slots));
     landing->bits = transfer->bits;
+    landing->taken = transfer->taken;
+    landing->stage = transfer->taken != NULL ? transfer_stage(inbound, transfer) : NULL;
+    landing->share_offset = transfer->share_offset;
     transfer->landing = landing;
     transfer->group = landing->set->locals[0]->home;
     transfer->state = T_LIVE;
@@ -343,13 +370,15 @@ static kvr_status segment_add(struct inbound *inbound, kvr_ns now, struct transf
     uint32_t *left = kvr_buddy_alloc(inbound->memory, plan->layer_count * sizeof(*left));
     bool *held = kvr_buddy_alloc(inbound->memory, 2 * plan->layer_count * sizeof(*held));
 
-    if (segment == NULL || left == NULL || held == NULL) {
+    if (segment != NULL)
+        memset(segment, 0, sizeof(*segment));
+    if (segment == NULL || left == NULL || held == NULL ||
+        !segment_positions(inbound, transfer, plan, &segment->positions)) {
         kvr_buddy_free(inbound->memory, segment);
         kvr_buddy_free(inbound->memory, left);
         kvr_buddy_free(inbound->memory, held);
         return KVR_NO_MEMORY;
     }
-    memset(segment, 0, sizeof(*segment));
     memset(held, 0, 2 * plan->layer_count * sizeof(*held));
     segment->plan = plan;
     segment->group = group;
@@ -432,6 +461,10 @@ static kvr_status plan_take(struct inbound *inbound, kvr_ns now, struct transfer
         status = none_changed(message, error);
     if (status == KVR_OK)
         status = layers_planned(inbound, transfer, message->group, plan, error);
+    if (status == KVR_OK && transfer->share_bytes > 0 &&
+        plan->bytes > transfer->share_bytes - transfer->bytes)
+        status = kvr_error_set(error, KVR_INTERNAL, "plan",
+                               "a plan of more bytes than its regions share");
     if (status == KVR_OK &&
         (status = segment_add(inbound, now, transfer, message->group, plan)) != KVR_OK)
         kvr_error_set(error, status, "plan", "the agent's memory for tables is used up");

@@ -279,6 +279,10 @@ static void group_transfer(struct inbound *inbound, kvr_ns now, struct transfer 
         transfer_fail(inbound, now, transfer, KVR_REVOKED,
                       "the source took its pages back while they were being copied");
         break;
+    case LAND_COPY_FAILED:
+        transfer_fail(inbound, now, transfer, KVR_COPY_FAILED,
+                      "what arrived could not be copied into device memory");
+        break;
     case LAND_VERIFIED:
         transfer->verified = true;
         transfer_check_done(inbound, now, transfer);
@@ -353,6 +357,7 @@ void inbound_tick(struct inbound *inbound, kvr_ns now)
             suspects_check(inbound, now, transfer);
     }
     waiting_advance(inbound, now); /* there may be memory now */
+    shares_advance(inbound, now);
     for (uint32_t i = 0; i < inbound->options.rail_count; i++) {
         struct inbound_rail *rail = &inbound->rails[i];
 

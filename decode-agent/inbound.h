@@ -15,6 +15,7 @@
  *   reserve.c  fetches, page tables, slots          grant.c    WANT, PLAN, GRANT
  *   layers.c   layers, over all sources             deliver.c  the tail, the one terminal
  *   fence.c    draining, MISSING, ending epochs
+ *   share.c    staging memory, where cards cannot reach the pages
  *   digest.c   DIGEST: whether the bytes are the source's   salvage.c  what a failed fetch has */
 #ifndef DECODE_AGENT_INBOUND_H
 #define DECODE_AGENT_INBOUND_H
@@ -24,6 +25,7 @@
 #include "base/pool.h"
 #include "base/table.h"
 #include "decode-agent/land.h"
+#include "device/staging_pool.h"
 
 struct inbound_options {
     kvr_ns silence_ns;          /* heartbeat bound: a peer silent for so long is dead */
@@ -56,6 +58,9 @@ struct transfer {
     uint64_t *bits;          /* a bit for each chunk that the slots can name; comes with them */
     uint32_t group;          /* of ours where it lands */
     struct landing *landing; /* NULL before GRANT */
+    uint64_t *taken;         /* as bits, for a landing that is staged */
+    uint64_t share_offset, share_bytes; /* of staging memory; 0 bytes: none */
+    bool share_waits;                   /* for a share */
     struct landing_segment *segments, *segments_last;
     uint32_t segment_count, chunk_count; /* planned so far */
     uint64_t bytes;
@@ -141,6 +146,11 @@ struct inbound {
     uint16_t *free_slots; /* a queue: oldest first */
     uint32_t free_first, free_count;
     uint64_t waiting_first;
+    struct inbound_pool { /* the staging memory of a stage, while anybody has a share of it */
+        struct inbound_pool *next;
+        const struct kvr_stage *stage;
+        struct kvr_staging_pool shares;
+    } * pools;
     uint64_t nonce_next, serial_next, probes;
     bool draining;
     uint64_t recycles, landed_bytes, digest_mismatches; /* counters for pages and metrics */
@@ -197,6 +207,15 @@ void waiting_remove(struct inbound *inbound, struct fetch *fetch);
 void fetch_check_freed(struct inbound *inbound, struct fetch *fetch);
 struct fetch *fetch_of(const struct inbound *inbound, const struct transfer *transfer);
 struct fetch *fetch_find(const struct inbound *inbound, uint32_t engine, uint64_t handle);
+/* share.c */
+struct kvr_stage *transfer_stage(const struct inbound *inbound, const struct transfer *transfer);
+/* True when it needs no staging memory, or has it now. False: it waits, or has failed. */
+bool share_take(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
+void share_give(struct inbound *inbound, struct transfer *transfer);
+void shares_advance(struct inbound *inbound, kvr_ns now);
+/* Where the chunks of the transfer's next segment land, if they are staged. False: no memory. */
+bool segment_positions(struct inbound *inbound, const struct transfer *transfer,
+                       const struct kvr_plan *plan, uint64_t **ret_positions);
 /* grant.c */
 void transfer_grant(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
 void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer);

@@ -76,6 +76,9 @@ static void check_quiet(struct land *land, struct landing *landing)
 {
     if (landing->quiet == NULL || landing->quiet_told)
         return;
+    /* What arrived is not at rest before it is in its pages, or will never be copied there. */
+    if (landing->copying > 0 || (landing->waiting > 0 && !landing->copy_failed))
+        return;
     for (uint32_t i = 0; i < landing->quiet->count; i++)
         if (!settled(land, landing, &landing->quiet->counts[i]))
             return;
@@ -135,7 +138,7 @@ static void suspects(struct land *land, const struct landing *landing, kvr_ns no
 
 /* ---- bits ----------------------------------------------------------------------------------- */
 
-static struct landing_segment *segment_of(const struct landing *landing, uint32_t chunk)
+struct landing_segment *land_segment_of(const struct landing *landing, uint32_t chunk)
 {
     struct landing_segment *segment = landing->first;
 
@@ -157,25 +160,32 @@ static void bytes_count(struct land *land, const struct landing_segment *segment
     atomic_store_explicit(&land->bytes[rail], bytes, memory_order_relaxed);
 }
 
-static void layer_arrived(struct land *land, const struct landing *landing, uint32_t rail,
-                          uint32_t chunk)
+void land_chunk_in(struct land *land, struct landing *landing, uint32_t chunk)
 {
-    struct landing_segment *segment = segment_of(landing, chunk);
-    uint32_t layer;
+    struct landing_segment *segment = land_segment_of(landing, chunk);
+    uint32_t layer = kvr_plan_layer_index(segment->plan, chunk - segment->chunk_first);
 
-    if (segment == NULL)
-        return; /* its PLAN is still on the way: counted when it comes */
-    bytes_count(land, segment, rail, chunk);
-    layer = kvr_plan_layer_index(segment->plan, chunk - segment->chunk_first);
+    landing->in_count++;
     if (--segment->left[layer] == 0)
         land_tell(land, landing, LAND_LAYER, segment->segment, layer, NULL);
+}
+
+/* Of a segment that is known. */
+static void chunk_arrived(struct land *land, struct landing *landing,
+                          const struct landing_segment *segment, uint32_t rail, uint32_t chunk)
+{
+    bytes_count(land, segment, rail, chunk);
+    landing->waiting += landing->stage != NULL;
+    if (landing->stage == NULL)
+        land_chunk_in(land, landing, chunk);
 }
 
 static void check_all(struct land *land, struct landing *landing)
 {
     uint32_t early = KVR_MUTANT(done_one_chunk_early) ? 1 : 0;
+    uint32_t in = landing->stage != NULL ? landing->in_count : landing->chunk_count;
 
-    if (landing->all_told || landing->chunk_count + early < landing->chunk_total)
+    if (landing->all_told || in + early < landing->chunk_total)
         return;
     landing->all_told = true;
     land_tell(land, landing, LAND_ALL, landing->chunk_count, 0, NULL);
@@ -220,6 +230,7 @@ static void land_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, 
 {
     struct land *land = self;
     uint32_t slot = immediate >> 16, landing_index = land->slots[slot].landing, chunk;
+    const struct landing_segment *segment;
     struct landing *landing;
     bool gone;
 
@@ -247,7 +258,9 @@ static void land_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, 
         landing->bits[chunk / 64] |= (uint64_t)1 << (chunk % 64);
         if (landing->chunk_count++ == 0)
             land_tell(land, landing, LAND_FIRST, 0, 0, NULL);
-        layer_arrived(land, landing, rail, chunk);
+        segment = land_segment_of(landing, chunk);
+        if (segment != NULL) /* else its PLAN is still on the way: counted when it comes */
+            chunk_arrived(land, landing, segment, rail, chunk);
         check_all(land, landing);
     }
     check_quiet(land, landing);
@@ -261,6 +274,8 @@ static void landing_open(struct land *land, struct landing *landing)
     land->landings[landing->index] = landing;
     land->open_count++;
     landing->chunk_total = UINT32_MAX;
+    if (landing->stage != NULL)
+        land_stage_open(land, landing);
     for (uint32_t i = 0; i < landing->slot_count; i++) {
         assert(land->slots[landing->slots[i]].landing == 0 || KVR_MUTANT(slot_reused_at_once));
         land->slots[landing->slots[i]].landing = (uint16_t)(landing->index + 1);
@@ -286,11 +301,10 @@ static void segment_add(struct land *land, struct landing *landing, struct landi
 
             if (!bit_get(landing, chunk))
                 continue;
-            segment->left[i]--;
             /* Which rail it came over was not kept: one that this transfer uses. */
-            bytes_count(land, segment, landing->counts[0].rail, chunk);
+            chunk_arrived(land, landing, segment, landing->counts[0].rail, chunk);
         }
-        if (segment->left[i] == 0)
+        if (chunks.chunk_count == 0)
             land_tell(land, landing, LAND_LAYER, segment->segment, i, NULL);
     }
 }
@@ -348,17 +362,34 @@ static void digest_add(struct landing *landing, struct landing_digest *digest)
     landing->digest_last = digest;
 }
 
+static void landing_closed(struct land *land, struct landing *landing)
+{
+    if (landing->stage != NULL)
+        land_stage_close(land, landing);
+    land->landings[landing->index] = NULL;
+    land->open_count--;
+    if (landing->quiet != NULL)
+        land_tell(land, landing, LAND_QUIET_TAKEN, 0, 0, landing->quiet);
+    land_tell(land, landing, LAND_CLOSED, landing->arrivals, landing->rails, landing);
+}
+
+void land_check(struct land *land, struct landing *landing)
+{
+    check_all(land, landing);
+    check_quiet(land, landing);
+    if (landing->closing && landing->copying == 0)
+        landing_closed(land, landing);
+}
+
 static void landing_close(struct land *land, struct landing *landing)
 {
     land_verify_remove(land, landing);
     for (uint32_t i = 0; i < landing->slot_count; i++)
         if (land->slots[landing->slots[i]].landing == landing->index + 1)
             land->slots[landing->slots[i]].landing = 0;
-    land->landings[landing->index] = NULL;
-    land->open_count--;
-    if (landing->quiet != NULL)
-        land_tell(land, landing, LAND_QUIET_TAKEN, 0, 0, landing->quiet);
-    land_tell(land, landing, LAND_CLOSED, landing->arrivals, landing->rails, landing);
+    landing->closing = true;
+    if (landing->copying == 0)
+        landing_closed(land, landing);
 }
 
 /* Those that are not for a landing of ours. */
@@ -440,8 +471,12 @@ static void land_epoch_closed(void *self, kvr_ns now, uint32_t rail, uint32_t ep
 
 static bool land_work(void *self, kvr_ns now)
 {
-    (void)now;
-    return land_verify_work(self);
+    struct land *land = self;
+    bool copied;
+
+    land->now = now;
+    copied = land_stage_work(land);
+    return land_verify_work(land) || copied;
 }
 
 static bool land_expecting(void *self)
@@ -452,6 +487,11 @@ static bool land_expecting(void *self)
 static void land_opened(void *self, struct kvr_group *group)
 {
     ((struct land *)self)->group = group;
+}
+
+static bool land_copying(void *self)
+{
+    return land_stage_busy(self);
 }
 
 struct kvr_group_user land_user(struct land *land)
@@ -467,5 +507,6 @@ struct kvr_group_user land_user(struct land *land)
         .may_sleep = NULL,
         .posting = land_expecting, /* what arrives after an absence is doubted too */
         .expecting = land_expecting,
+        .copying = land_copying,
     };
 }

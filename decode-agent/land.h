@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 
 #include "agent/region_set.h"
+#include "device/stage.h"
 #include "fabric/rail_group.h"
 #include "kv/plan.h"
 #include "wire/loans.h"
@@ -54,6 +55,7 @@ enum land_kind {
     LAND_VERIFIED,    /* every chunk that has a digest has the right bytes */
     LAND_CORRUPT,     /* a: a chunk whose bytes are not the source's */
     LAND_GUEST_GONE,  /* nothing of it is on its way from that group */
+    LAND_COPY_FAILED, /* what arrived could not be copied to its pages: ALL will not come */
     LAND_CLOSED, /* pointer: struct landing; a: arrivals in all; b: bit r = rail r carried a part */
 };
 
@@ -62,11 +64,13 @@ struct landing_segment {
     struct landing_segment *loop_next; /* the loop's own list of the same segments */
     struct kvr_plan *plan;
     uint32_t segment, chunk_first;
-    uint32_t *left;     /* a layer of the plan each: chunks that are not here yet; land's */
-    uint32_t group;     /* the plan's KV group; the loop's, as all that follows */
-    bool *held;         /* a layer each: arrived, and not told while tainted */
-    bool *in;           /* a layer each: arrived, and nothing can overwrite it */
-    uint32_t layers_in; /* how many of them */
+    uint32_t *left;      /* a layer of the plan each: chunks that are not here yet; land's */
+    uint64_t *positions; /* a chunk each: where it lands in the landing's share of the stage's
+                            memory; NULL where nothing is staged */
+    uint32_t group;      /* the plan's KV group; the loop's, as all that follows */
+    bool *held;          /* a layer each: arrived, and not told while tainted */
+    bool *in;            /* a layer each: arrived, and nothing can overwrite it */
+    uint32_t layers_in;  /* how many of them */
 };
 
 struct landing_quiet {
@@ -98,8 +102,18 @@ struct landing {
     const _Atomic uint64_t *loan; /* holds `transfer` while its source lends; NULL: cards copy */
     uint16_t slots[KVR_TRANSFER_SLOTS_MAX];
     uint32_t slot_count;
-    uint64_t *bits; /* slot_count × KVR_SLOT_CHUNKS bits, zeroed */
+    uint64_t *bits;          /* slot_count × KVR_SLOT_CHUNKS bits, zeroed */
+    struct kvr_stage *stage; /* what arrives is copied from there to the pages; NULL: it arrives in
+                                them */
+    uint64_t share_offset;   /* of the stage's memory: where this landing's bytes begin */
+    uint64_t *taken;         /* as bits: given to a copy; NULL without a stage */
     /* land's own */
+    struct landing *next_staged;
+    uint32_t waiting;  /* chunks that arrived and were not given to a copy */
+    uint32_t copying;  /* copies under way */
+    uint32_t in_count; /* chunks in their pages */
+    uint32_t scan;     /* where to look for what waits: a word of bits */
+    bool copy_failed, closing;
     struct landing_segment *first, *last;
     uint32_t chunk_count; /* bits set */
     uint32_t chunk_total; /* UINT32_MAX before LAND_FINAL */
@@ -121,8 +135,23 @@ struct landing {
 
 #define LAND_ELSEWHERE UINT16_MAX
 
+#define LAND_SCATTER_CHUNKS 64u /* of one copy */
+
+/* What of a stage a group's thread keeps (kvr_stage.user). */
+struct land_stage {
+    struct kvr_stage *stage;
+    uint32_t copying;
+    struct land_copy {
+        struct landing *landing; /* NULL: free */
+        uint32_t chunk_count, chunks[LAND_SCATTER_CHUNKS];
+    } copies[KVR_DEVICE_COPIES_MAX];
+};
+
 struct land {
     struct kvr_group *group;
+    struct land_stage *stages[KVR_STAGES_MAX]; /* those that a landing had; NULL */
+    struct landing *staged_first;              /* landings that have a stage */
+    kvr_ns now;                                /* of this step */
     struct landing *landings[KVR_TRANSFERS_MAX];
     uint32_t open_count;
     struct landing *verify_first, *verify_last; /* to be verified, in this order */
@@ -145,6 +174,21 @@ void land_verify_add(struct land *land, struct landing *landing);
 void land_verify_remove(struct land *land, const struct landing *landing);
 /* A slice of the work, so that the rails are read in between; true when there was any. */
 bool land_verify_work(struct land *land);
+/* land_stage.c */
+void land_stage_open(struct land *land, struct landing *landing);
+void land_stage_close(struct land *land, struct landing *landing);
+/* Where a chunk of the segment arrived. */
+const uint8_t *land_staged_at(const struct landing *landing, const struct landing_segment *segment,
+                              uint32_t chunk);
+/* Gives what arrived to the devices, and takes what they have copied; true when anything moved. */
+bool land_stage_work(struct land *land);
+bool land_stage_busy(const struct land *land); /* copies are under way, or to be begun */
+/* land.c */
+/* The chunk is in its pages. */
+void land_chunk_in(struct land *land, struct landing *landing, uint32_t chunk);
+struct landing_segment *land_segment_of(const struct landing *landing, uint32_t chunk);
+/* What the end of a copy may be the last of. */
+void land_check(struct land *land, struct landing *landing);
 void land_tell(struct land *land, const struct landing *landing, uint32_t kind, uint64_t a,
                uint64_t b, void *pointer);
 

@@ -41,16 +41,20 @@ static uint64_t chunk_digest(const struct landing *landing, uint32_t chunk, uint
 {
     const struct landing_segment *segment = landing->verify.segment;
     struct kvr_plan_chunk planned;
-    uint64_t digest = 0;
+    uint64_t digest = 0, at = 0;
 
     kvr_plan_chunk(segment->plan, chunk - segment->chunk_first, &planned);
     for (uint32_t i = 0; i < planned.piece_count; i++) {
         const struct kvr_plan_piece *piece = &planned.pieces[i];
-        const uint8_t *base = landing->set->locals[piece->target_layout]->base;
+        const uint8_t *landed =
+            landing->set->locals[piece->target_layout]->base + piece->target_offset;
 
-        digest = kvr_chunk_digest(base + piece->target_offset, piece->bytes, digest);
-        *bytes += piece->bytes;
+        if (landing->stage != NULL)
+            landed = land_staged_at(landing, segment, chunk) + at;
+        digest = kvr_chunk_digest(landed, piece->bytes, digest);
+        at += piece->bytes;
     }
+    *bytes += at;
     return digest;
 }
 

@@ -363,7 +363,37 @@ static kvr_status grant_check(const struct offer *offer, const struct kvr_msg_gr
         if (grant->rails[i].rail >= KVR_RAILS_MAX)
             return kvr_error_set(error, KVR_MALFORMED, "grant", "rail %u was granted",
                                  grant->rails[i].rail);
+    if (grant->share_bytes > 0 && (grant->share_bytes < offer->bytes || offer->remote->count == 0 ||
+                                   grant->share_offset > UINT64_MAX - grant->share_bytes))
+        return kvr_error_set(error, KVR_MALFORMED, "grant",
+                             "%" PRIu64 " bytes of staging memory at %" PRIu64 " for %" PRIu64
+                             " bytes",
+                             grant->share_bytes, grant->share_offset, offer->bytes);
     return KVR_OK;
+}
+
+/* What was planned before it was known where it goes. False: no memory. */
+static bool positions_set(struct outbound *outbound, struct offer *offer)
+{
+    uint64_t position = 0;
+
+    for (struct push_segment *at = offer->segments; at != NULL; at = at->next) {
+        if (!segment_position(outbound, at, position))
+            return false;
+        position += at->plan->bytes;
+    }
+    return true;
+}
+
+/* The target's staging memory as a region: its keys are those of the target's regions. */
+static void share_set(struct push_job *job, const struct offer *offer,
+                      const struct kvr_msg_grant *grant)
+{
+    if (grant->share_bytes == 0)
+        return;
+    job->share = offer->remote->remotes[0];
+    job->share.layout.bytes = grant->share_offset + grant->share_bytes;
+    job->share_offset = grant->share_offset;
 }
 
 void grant_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
@@ -382,8 +412,15 @@ void grant_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
                    job == NULL ? "no memory for posting" : error.detail);
         return;
     }
+    offer->share_bytes = grant->share_bytes;
+    if (grant->share_bytes > 0 && !positions_set(outbound, offer)) {
+        kvr_buddy_free(outbound->memory, job);
+        offer_fail(outbound, now, offer, KVR_NO_MEMORY, "no memory for the places of writes");
+        return;
+    }
     offer->group = publish->set->locals[0]->home;
     memset(job, 0, sizeof(*job));
+    share_set(job, offer, grant);
     job->index = kvr_pool_index(offer->id);
     job->peer = offer->peer;
     job->transfer = offer->nonce;

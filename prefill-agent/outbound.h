@@ -99,6 +99,7 @@ struct offer {
     uint64_t bytes;
     uint32_t group;       /* of ours that posts */
     struct push_job *job; /* made at GRANT, the group thread's from then on */
+    uint64_t share_bytes; /* of the target's staging memory; 0: its pages are written */
     struct push_segment *segments, *segments_last; /* not yet handed over before GRANT */
     bool final_told, digests_told, landed;
     struct kvr_epoch_count counts[KVR_EPOCHS_PER_TRANSFER]; /* the last told by the group */
@@ -221,6 +222,10 @@ void outbound_send_needed(struct outbound *outbound, const struct offer *offer,
 void outbound_group_command(struct outbound *outbound, const struct offer *offer, uint32_t kind,
                             void *pointer);
 void segment_free(struct outbound *outbound, struct push_segment *segment); /* with its plan */
+/* Sets where its chunks lie in the target's staging memory, the first at position. False: no
+ * memory.
+ */
+bool segment_position(struct outbound *outbound, struct push_segment *segment, uint64_t position);
 /* settle.c */
 void offer_fail(struct outbound *outbound, kvr_ns now, struct offer *offer, kvr_status status,
                 const char *detail);

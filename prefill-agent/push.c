@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "base/mutant.h"
+
 #define PUSH_BATCH 32 /* posts of one job before the next job's turn */
 
 void push_tell(struct push *push, const struct push_job *job, uint32_t kind, uint64_t a, uint64_t b,

@@ -78,7 +78,19 @@ void segment_free(struct outbound *outbound, struct push_segment *segment)
     kvr_plan_free(segment->plan, outbound->memory);
     kvr_buddy_free(outbound->memory, segment->where);
     kvr_buddy_free(outbound->memory, segment->digests);
+    kvr_buddy_free(outbound->memory, segment->positions);
     kvr_buddy_free(outbound->memory, segment);
+}
+
+bool segment_position(struct outbound *outbound, struct push_segment *segment, uint64_t position)
+{
+    const struct kvr_plan *plan = segment->plan;
+
+    segment->positions =
+        kvr_buddy_alloc(outbound->memory, plan->chunk_count * sizeof(*segment->positions));
+    if (segment->positions != NULL)
+        kvr_plan_positions(plan, position, segment->positions);
+    return segment->positions != NULL;
 }
 
 static struct push_segment *segment_new(struct outbound *outbound, const struct offer *offer,
@@ -152,6 +164,14 @@ static kvr_status segment_make(struct outbound *outbound, struct offer *offer,
     if (status != KVR_OK)
         return status;
     segment = segment_new(outbound, offer, plan);
+    if (segment != NULL && offer->share_bytes > 0 &&
+        (plan->bytes > offer->share_bytes - offer->bytes ||
+         !segment_position(outbound, segment, offer->bytes))) {
+        segment_free(outbound, segment);
+        return kvr_error_set(error, KVR_NO_MEMORY, "plan",
+                             "no memory for the places of a segment's writes, or the target's "
+                             "staging memory has no room for it");
+    }
     slots = offer->job != NULL ? offer->job->slot_count : KVR_TRANSFER_SLOTS_MAX;
     if (segment == NULL ||
         offer->chunk_count + (uint64_t)plan->chunk_count > slots * KVR_SLOT_CHUNKS) {

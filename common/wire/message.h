@@ -180,6 +180,9 @@ struct kvr_msg_grant {
     uint32_t slot_count;
     const struct kvr_rail_address *rails; /* rails that may be written to, with their epochs now */
     uint32_t rail_count;
+    /* Of the target's staging memory, whose keys its regions have; 0 bytes: the pages are written.
+     * Chunks lie there one behind the other, in the order of their numbers. */
+    uint64_t share_offset, share_bytes;
 };
 
 struct kvr_msg_final {

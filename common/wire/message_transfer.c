@@ -309,6 +309,8 @@ static kvr_status put_grant(struct kvr_arena *arena, const struct kvr_msg_grant 
         out->slots[i] = grant->slots[i];
     out->n_slots = grant->slot_count;
     out->n_rails = grant->rail_count;
+    out->share_offset = grant->share_offset;
+    out->share_bytes = grant->share_bytes;
     *ret_grant = out;
     return kvr_put_rails(arena, grant->rails, grant->rail_count, &out->rails);
 }
@@ -332,6 +334,8 @@ static kvr_status get_grant(const struct kvr_get *get, const Kvrail__Control__Gr
     }
     ret_grant->slots = slots;
     ret_grant->slot_count = (uint32_t)in->n_slots;
+    ret_grant->share_offset = in->share_offset;
+    ret_grant->share_bytes = in->share_bytes;
     return kvr_get_rails(get, in->n_rails, in->rails, &ret_grant->rails, &ret_grant->rail_count);
 }
 

@@ -240,6 +240,8 @@ static void grant(struct kvr_rng *rng, uint32_t percent, struct messages_memory 
     ret_grant->slots = memory->slots;
     ret_grant->rail_count = rails(rng, percent, memory);
     ret_grant->rails = memory->rails;
+    ret_grant->share_offset = kvr_rng_next(rng);
+    ret_grant->share_bytes = kvr_rng_next(rng);
 }
 
 static void quiet(struct kvr_rng *rng, uint32_t percent, struct messages_memory *memory,

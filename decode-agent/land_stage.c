@@ -1,0 +1,210 @@
+/* Scattering: what arrived in a transfer's share of the stage's memory is copied into its pages,
+ * many pieces by one copy; a chunk counts as in place when the copy that has it ended. While one
+ * copy is under way, the wire brings what the next one takes. */
+#include <assert.h>
+
+#include "decode-agent/land.h"
+
+void land_stage_open(struct land *land, struct landing *landing)
+{
+    struct kvr_stage *stage = landing->stage;
+    struct land_stage *state = stage->user;
+
+    assert(stage->index < KVR_STAGES_MAX);
+    state->stage = stage;
+    land->stages[stage->index] = state;
+    landing->next_staged = land->staged_first;
+    land->staged_first = landing;
+}
+
+void land_stage_close(struct land *land, struct landing *landing)
+{
+    struct landing **link = &land->staged_first;
+
+    while (*link != landing)
+        link = &(*link)->next_staged;
+    *link = landing->next_staged;
+}
+
+const uint8_t *land_staged_at(const struct landing *landing, const struct landing_segment *segment,
+                              uint32_t chunk)
+{
+    return landing->stage->base + landing->share_offset +
+           segment->positions[chunk - segment->chunk_first];
+}
+
+/* ---- what waits ----------------------------------------------------------------------------- */
+
+struct scatter {
+    struct kvr_device_piece pieces[KVR_DEVICE_PIECES_MAX];
+    uint32_t piece_count;
+    uint32_t chunks[LAND_SCATTER_CHUNKS], chunk_count;
+};
+
+/* False: this copy has no room for it. */
+static bool scatter_add(const struct landing *landing, uint32_t chunk, struct scatter *scatter)
+{
+    const struct landing_segment *segment = land_segment_of(landing, chunk);
+    uint8_t *host = (uint8_t *)land_staged_at(landing, segment, chunk);
+    struct kvr_plan_chunk planned;
+
+    kvr_plan_chunk(segment->plan, chunk - segment->chunk_first, &planned);
+    if (scatter->chunk_count == LAND_SCATTER_CHUNKS ||
+        scatter->piece_count + planned.piece_count > KVR_DEVICE_PIECES_MAX)
+        return false;
+    scatter->chunks[scatter->chunk_count++] = chunk;
+    for (uint32_t i = 0; i < planned.piece_count; i++) {
+        const struct kvr_plan_piece *piece = &planned.pieces[i];
+
+        scatter->pieces[scatter->piece_count++] = (struct kvr_device_piece){
+            .memory = landing->set->locals[piece->target_layout]->pages,
+            .offset = piece->target_offset,
+            .host = host,
+            .bytes = piece->bytes,
+        };
+        host += piece->bytes;
+    }
+    return true;
+}
+
+/* Behind the last chunk whose segment is known. */
+static uint32_t known_end(const struct landing *landing)
+{
+    const struct landing_segment *last = landing->last;
+
+    return last != NULL ? last->chunk_first + last->plan->chunk_count : 0;
+}
+
+static uint64_t waiting_in(const struct landing *landing, uint32_t word, uint32_t chunk_end)
+{
+    uint64_t waiting = landing->bits[word] & ~landing->taken[word];
+
+    if ((word + 1) * 64 > chunk_end)
+        waiting &= (UINT64_C(1) << (chunk_end - word * 64)) - 1;
+    return waiting;
+}
+
+/* As many as one copy takes, from where the last one ended. */
+static void scatter_fill(struct landing *landing, struct scatter *scatter)
+{
+    uint32_t chunk_end = known_end(landing), words = (chunk_end + 63) / 64;
+
+    scatter->piece_count = scatter->chunk_count = 0;
+    for (uint32_t i = 0; i < words && scatter->chunk_count < landing->waiting; i++) {
+        uint64_t waiting;
+
+        landing->scan = landing->scan < words ? landing->scan : 0;
+        waiting = waiting_in(landing, landing->scan, chunk_end);
+        for (; waiting != 0; waiting &= waiting - 1)
+            if (!scatter_add(landing, landing->scan * 64 + (uint32_t)__builtin_ctzll(waiting),
+                             scatter))
+                return;
+        landing->scan++;
+    }
+}
+
+/* ---- copies --------------------------------------------------------------------------------- */
+
+static void copy_failed(struct land *land, struct landing *landing)
+{
+    if (landing->copy_failed)
+        return;
+    landing->copy_failed = true;
+    land_tell(land, landing, LAND_COPY_FAILED, 0, 0, NULL);
+}
+
+static struct land_copy *copy_free(struct land_stage *stage)
+{
+    for (uint32_t i = 0; i < KVR_DEVICE_COPIES_MAX; i++)
+        if (stage->copies[i].landing == NULL)
+            return &stage->copies[i];
+    return NULL;
+}
+
+/* False: the device takes no more now. */
+static bool scatter_start(struct land *land, struct landing *landing, const struct scatter *scatter)
+{
+    struct land_stage *stage = landing->stage->user;
+    struct kvr_device *device = landing->stage->device;
+    struct land_copy *copy = copy_free(stage);
+    kvr_status status = KVR_AGAIN;
+
+    if (copy != NULL)
+        status = device->ops->copy(device, land->now, KVR_DEVICE_SCATTER, scatter->pieces,
+                                   scatter->piece_count, (uint64_t)(copy - stage->copies));
+    if (status == KVR_AGAIN)
+        return false;
+    if (status != KVR_OK) {
+        copy_failed(land, landing);
+        land_check(land, landing);
+        return true;
+    }
+    copy->landing = landing;
+    copy->chunk_count = scatter->chunk_count;
+    memcpy(copy->chunks, scatter->chunks, scatter->chunk_count * sizeof(copy->chunks[0]));
+    for (uint32_t i = 0; i < scatter->chunk_count; i++)
+        landing->taken[scatter->chunks[i] / 64] |= UINT64_C(1) << (scatter->chunks[i] % 64);
+    landing->waiting -= scatter->chunk_count;
+    landing->copying++;
+    stage->copying++;
+    return true;
+}
+
+static bool copies_start(struct land *land, struct landing *landing)
+{
+    struct scatter scatter;
+    bool progress = false;
+
+    while (landing->waiting > 0 && !landing->copy_failed && !landing->closing) {
+        scatter_fill(landing, &scatter);
+        assert(scatter.chunk_count > 0);
+        if (!scatter_start(land, landing, &scatter))
+            break;
+        progress = true;
+    }
+    return progress;
+}
+
+static bool copies_take(struct land *land, struct land_stage *stage)
+{
+    struct kvr_device *device = stage->stage->device;
+    struct kvr_device_copied copied[8];
+    unsigned count = device->ops->poll(device, land->now, copied, 8);
+
+    for (unsigned i = 0; i < count; i++) {
+        struct land_copy *copy = &stage->copies[copied[i].token];
+        struct landing *landing = copy->landing;
+
+        copy->landing = NULL;
+        landing->copying--;
+        stage->copying--;
+        if (copied[i].status != KVR_OK)
+            copy_failed(land, landing);
+        for (uint32_t k = 0; k < copy->chunk_count && !landing->copy_failed; k++)
+            land_chunk_in(land, landing, copy->chunks[k]);
+        land_check(land, landing);
+    }
+    return count > 0;
+}
+
+bool land_stage_work(struct land *land)
+{
+    bool progress = false;
+
+    for (uint32_t i = 0; i < KVR_STAGES_MAX; i++)
+        if (land->stages[i] != NULL && land->stages[i]->copying > 0)
+            progress = copies_take(land, land->stages[i]) || progress;
+    for (struct landing *at = land->staged_first, *next; at != NULL; at = next) {
+        next = at->next_staged;
+        progress = copies_start(land, at) || progress;
+    }
+    return progress;
+}
+
+bool land_stage_busy(const struct land *land)
+{
+    for (uint32_t i = 0; i < KVR_STAGES_MAX; i++)
+        if (land->stages[i] != NULL && land->stages[i]->copying > 0)
+            return true;
+    return false;
+}

@@ -1,0 +1,169 @@
+/* Shares of staging memory, where the cards cannot reach an engine's pages: each transfer has room
+ * for all that it may bring before it is granted, so that none waits for another's. Oldest fetch
+ * first; a share is given back when nothing can land in it any more. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "decode-agent/inbound.h"
+#include "kv/fragment.h"
+
+struct kvr_stage *transfer_stage(const struct inbound *inbound, const struct transfer *transfer)
+{
+    const struct kvr_region_set *set = fetch_of(inbound, transfer)->set;
+
+    return set->count > 0 ? set->locals[0]->stage : NULL;
+}
+
+static struct inbound_pool *pool_find(struct inbound *inbound, const struct kvr_stage *stage)
+{
+    struct inbound_pool *pool = inbound->pools;
+
+    while (pool != NULL && pool->stage != stage)
+        pool = pool->next;
+    return pool;
+}
+
+static struct inbound_pool *pool_make(struct inbound *inbound, const struct kvr_stage *stage)
+{
+    struct inbound_pool *pool = pool_find(inbound, stage);
+
+    if (pool != NULL)
+        return pool;
+    pool = kvr_buddy_alloc(inbound->memory, sizeof(*pool));
+    if (pool == NULL)
+        return NULL;
+    memset(pool, 0, sizeof(*pool));
+    pool->stage = stage;
+    pool->shares.bytes = stage->bytes;
+    pool->next = inbound->pools;
+    inbound->pools = pool;
+    return pool;
+}
+
+/* A pool without shares is not kept. */
+static void pool_check(struct inbound *inbound, struct inbound_pool *pool)
+{
+    struct inbound_pool **link = &inbound->pools;
+
+    if (pool->shares.count > 0)
+        return;
+    while (*link != pool)
+        link = &(*link)->next;
+    *link = pool->next;
+    kvr_buddy_free(inbound->memory, pool);
+}
+
+/* All that the source's regions share with the target's, of what is fetched of each group. */
+static uint64_t share_bound(const struct inbound *inbound, const struct transfer *transfer)
+{
+    const struct fetch *fetch = fetch_of(inbound, transfer);
+    uint64_t bytes = 0;
+
+    for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++) {
+        const struct kvr_group_pages *pages = &fetch->pages.groups[group];
+        const struct kvr_plan_input input = {
+            .source_layouts = transfer->remote->layouts,
+            .source_layout_count = transfer->remote->count,
+            .target_layouts = fetch->set->layouts,
+            .target_layout_count = fetch->set->count,
+            .group = group,
+        };
+        uint32_t page_tokens, page_limit;
+        struct kvr_fragments shared;
+
+        if (pages->page_tokens == 0 || fetch->skips[group] == fetch->tokens ||
+            !kvr_region_set_group(transfer->remote, group, &page_tokens, &page_limit) ||
+            kvr_fragments_count(&input,
+                                (uint64_t)pages->table.capacity * pages->page_tokens -
+                                    fetch->skips[group] + page_tokens,
+                                &shared, NULL) != KVR_OK)
+            continue; /* of such a group no plan can be made */
+        if (__builtin_add_overflow(bytes, shared.bytes, &bytes))
+            return UINT64_MAX;
+    }
+    return bytes;
+}
+
+/* Somebody whose fetch was opened earlier waits for the same memory. */
+static bool passes(const struct inbound *inbound, const struct transfer *transfer,
+                   const struct kvr_stage *stage)
+{
+    for (uint32_t i = 0; i < inbound->transfers.reach; i++) {
+        const struct transfer *other = kvr_pool_at(&inbound->transfers, i, NULL);
+
+        if (other != NULL && other != transfer && other->share_waits && other->state == T_WANTED &&
+            transfer_stage(inbound, other) == stage &&
+            fetch_of(inbound, other)->serial < fetch_of(inbound, transfer)->serial)
+            return true;
+    }
+    return false;
+}
+
+bool share_take(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
+{
+    const struct kvr_stage *stage = transfer_stage(inbound, transfer);
+    uint64_t bytes = stage != NULL ? share_bound(inbound, transfer) : 0;
+    char detail[KVR_DETAIL_BYTES];
+    struct inbound_pool *pool;
+
+    if (bytes == 0 || transfer->share_bytes > 0)
+        return true;
+    if (bytes > stage->bytes) {
+        snprintf(detail, sizeof(detail),
+                 "it may need %" PRIu64 " bytes of staging memory, and there are %" PRIu64
+                 ": fetch fewer tokens at once, or raise --staging-memory",
+                 bytes, stage->bytes);
+        transfer_fail(inbound, now, transfer, KVR_TOO_LARGE, detail);
+        return false;
+    }
+    transfer->share_waits = true;
+    if (passes(inbound, transfer, stage))
+        return false;
+    pool = pool_make(inbound, stage);
+    if (pool == NULL)
+        return false; /* when there is memory: inbound_tick */
+    if (!kvr_staging_pool_take(&pool->shares, bytes, &transfer->share_offset)) {
+        pool_check(inbound, pool);
+        return false;
+    }
+    transfer->share_bytes = bytes;
+    transfer->share_waits = false;
+    return true;
+}
+
+void share_give(struct inbound *inbound, struct transfer *transfer)
+{
+    struct inbound_pool *pool;
+
+    if (transfer->share_bytes == 0)
+        return;
+    pool = pool_find(inbound, transfer_stage(inbound, transfer));
+    kvr_staging_pool_give(&pool->shares, transfer->share_offset);
+    transfer->share_bytes = 0;
+    pool_check(inbound, pool);
+}
+
+void shares_advance(struct inbound *inbound, kvr_ns now)
+{
+    for (uint32_t i = 0; i < inbound->transfers.reach; i++) {
+        struct transfer *transfer = kvr_pool_at(&inbound->transfers, i, NULL);
+
+        if (transfer != NULL && transfer->share_waits && transfer->state == T_WANTED)
+            transfer_grant(inbound, now, transfer);
+    }
+}
+
+bool segment_positions(struct inbound *inbound, const struct transfer *transfer,
+                       const struct kvr_plan *plan, uint64_t **ret_positions)
+{
+    uint64_t *positions;
+
+    if (transfer_stage(inbound, transfer) == NULL || plan->chunk_count == 0)
+        return true;
+    positions = kvr_buddy_alloc(inbound->memory, plan->chunk_count * sizeof(*positions));
+    if (positions == NULL)
+        return false;
+    kvr_plan_positions(plan, transfer->bytes, positions);
+    *ret_positions = positions;
+    return true;
+}

@@ -1,0 +1,267 @@
+/* Goal: what arrives in staging memory counts as in place only when the copy that has it ended, in
+ * whatever order; nothing is at rest while a copy writes; a copy that fails ends in a reason.
+ * Method: land on a scripted fabric and an emulated device, in virtual time. */
+#include "tests/support/check.h"
+
+#include "base/buddy.h"
+#include "decode-agent/land.h"
+#include "kv/chunk_digest.h"
+#include "tests/support/fake_group.h"
+#include "tests/support/small_stage.h"
+
+#define TRANSFER 42
+#define SLOT     7
+#define SHARE    (2 * SMALL_PAGE_BYTES) /* where the landing's share begins */
+
+static struct land land;
+static struct land_stage staged;
+static struct bench bench;
+static struct small_side source, target;
+static struct small_stage stage;
+static struct kvr_buddy memory;
+static struct landing landing;
+static struct landing_segment segment;
+static struct landing_quiet quiet;
+static uint64_t bits[KVR_SLOT_CHUNKS / 64], taken[KVR_SLOT_CHUNKS / 64], positions[SMALL_CHUNKS];
+static uint32_t left[SMALL_LAYERS];
+static kvr_ns now;
+
+static void tell_land(uint32_t kind, uint64_t a, void *pointer)
+{
+    bench_tell(&bench, now, &(struct kvr_group_message){.kind = kind, .a = a, .pointer = pointer});
+}
+
+static bool told(uint32_t kind, struct kvr_group_message *ret_message)
+{
+    return bench_told(&bench, kind, ret_message);
+}
+
+static bool was_told(uint32_t kind)
+{
+    struct kvr_group_message message;
+
+    return told(kind, &message);
+}
+
+static void landing_open(bool fail)
+{
+    static uint8_t tables[8u << 20] __attribute__((aligned(64)));
+
+    memset(&land, 0, sizeof(land));
+    memset(&staged, 0, sizeof(staged));
+    memset(&landing, 0, sizeof(landing));
+    memset(&segment, 0, sizeof(segment));
+    memset(bits, 0, sizeof(bits));
+    memset(taken, 0, sizeof(taken));
+    now = KVR_S;
+    kvr_buddy_init(&memory, tables, sizeof(tables));
+    small_side_init(&source, 2);
+    small_side_init(&target, 2);
+    small_stage_open(&stage, &target, 16, fail, &staged);
+    bench_open_as(&bench, &(struct kvr_group_options){
+                              .rail_count = 2, .ring_entries = 256, .user = land_user(&land)});
+    land.group = bench.group;
+    segment.plan = small_plan_make(&source, &target, &memory);
+    segment.left = left;
+    segment.positions = positions;
+    kvr_plan_positions(segment.plan, 0, positions);
+    landing.transfer = TRANSFER;
+    landing.set = &target.set;
+    landing.digest = KVR_DIGEST_FULL;
+    landing.slots[0] = SLOT;
+    landing.slot_count = 1;
+    landing.bits = bits;
+    landing.taken = taken;
+    landing.stage = &stage.stage;
+    landing.share_offset = SHARE;
+    tell_land(LAND_OPEN, 0, &landing);
+    tell_land(LAND_SEGMENT, 0, &segment);
+}
+
+static void landing_end(void)
+{
+    assert_true(was_told(LAND_CLOSED));
+    kvr_plan_free(segment.plan, &memory);
+    kvr_group_close(bench.group);
+    small_stage_close(&stage);
+}
+
+/* The source's bytes of this chunk come in. */
+static void chunk_arrives(uint32_t chunk)
+{
+    memset(stage.memory + SHARE + positions[chunk], 0x10 + (int)chunk, SMALL_PAGE_BYTES);
+    arrive(bench.rails[chunk % 2].newest, SLOT << 16 | chunk);
+}
+
+static void settle(void)
+{
+    bench_settle(&bench, now);
+}
+
+static void copies_end(void)
+{
+    assert_true(kvr_device_emulated_next(stage.stage.device) != KVR_NEVER);
+    now = kvr_device_emulated_next(stage.stage.device) + 10 * SMALL_COPY_NS;
+    settle();
+}
+
+static void check_page(uint32_t chunk)
+{
+    uint8_t expected[SMALL_PAGE_BYTES];
+
+    memset(expected, 0x10 + (int)chunk, sizeof(expected));
+    assert_memory_equal(small_chunk(&target, segment.plan, chunk, false), expected,
+                        sizeof(expected));
+}
+
+static void quiet_of(uint64_t even, uint64_t odd)
+{
+    quiet = (struct landing_quiet){.round = 0, .count = 2};
+    quiet.counts[0] = (struct kvr_epoch_count){.rail = 0, .epoch = 1, .count = even};
+    quiet.counts[1] = (struct kvr_epoch_count){.rail = 1, .epoch = 1, .count = odd};
+    tell_land(LAND_QUIET, 0, &quiet);
+}
+
+static void chunks_are_in_when_their_copy_ended(void **state)
+{
+    (void)state;
+    landing_open(false);
+    tell_land(LAND_FINAL, SMALL_CHUNKS, NULL);
+    for (uint32_t i = SMALL_CHUNKS; i-- > 0;)
+        chunk_arrives(i);
+    settle();
+    assert_true(was_told(LAND_FIRST));
+    assert_false(was_told(LAND_LAYER));
+    assert_true(landing.copying > 0);
+    copies_end();
+    assert_true(was_told(LAND_LAYER));
+    assert_true(was_told(LAND_LAYER));
+    assert_true(was_told(LAND_ALL));
+    for (uint32_t i = 0; i < SMALL_CHUNKS; i++)
+        check_page(i);
+    tell_land(LAND_CLOSE, 0, NULL);
+    landing_end();
+}
+
+static void what_came_before_its_plan_is_copied_too(void **state)
+{
+    (void)state;
+    landing_open(false);
+    landing.first = landing.last = NULL; /* as if its PLAN were still on the way */
+    for (uint32_t i = 0; i < SMALL_CHUNKS; i++)
+        chunk_arrives(i);
+    settle();
+    assert_int_equal(landing.copying, 0);
+    tell_land(LAND_SEGMENT, 0, &segment);
+    tell_land(LAND_FINAL, SMALL_CHUNKS, NULL);
+    copies_end();
+    assert_true(was_told(LAND_ALL));
+    for (uint32_t i = 0; i < SMALL_CHUNKS; i++)
+        check_page(i);
+    tell_land(LAND_CLOSE, 0, NULL);
+    landing_end();
+}
+
+static void nothing_is_quiet_while_a_copy_writes(void **state)
+{
+    (void)state;
+    landing_open(false);
+    chunk_arrives(0);
+    chunk_arrives(1);
+    settle();
+    quiet_of(1, 1); /* nothing can arrive any more */
+    assert_false(was_told(LAND_IS_QUIET));
+    copies_end();
+    assert_true(was_told(LAND_IS_QUIET));
+    tell_land(LAND_CLOSE, 0, NULL);
+    landing_end();
+}
+
+static void a_copy_that_fails_is_told_once_and_then_it_is_quiet(void **state)
+{
+    (void)state;
+    landing_open(true);
+    tell_land(LAND_FINAL, SMALL_CHUNKS, NULL);
+    for (uint32_t i = 0; i < SMALL_CHUNKS; i++) {
+        chunk_arrives(i);
+        settle();
+    }
+    quiet_of(SMALL_CHUNKS / 2, SMALL_CHUNKS / 2);
+    assert_false(was_told(LAND_IS_QUIET));
+    copies_end();
+    assert_int_equal(landing.copying, 0);
+    assert_true(was_told(LAND_COPY_FAILED));
+    assert_true(landing.quiet_told);
+    assert_false(landing.all_told);
+    assert_false(was_told(LAND_COPY_FAILED));
+    tell_land(LAND_CLOSE, 0, NULL);
+    landing_end();
+}
+
+static void an_engine_that_died_is_not_copied_to(void **state)
+{
+    (void)state;
+    landing_open(false);
+    chunk_arrives(0);
+    settle();
+    kvr_device_emulated_lose(stage.pages); /* in mid copy */
+    chunk_arrives(1);
+    settle();
+    copies_end();
+    assert_true(was_told(LAND_COPY_FAILED));
+    quiet_of(1, 1);
+    assert_true(was_told(LAND_IS_QUIET));
+    tell_land(LAND_CLOSE, 0, NULL);
+    landing_end();
+}
+
+static void it_closes_behind_its_last_copy(void **state)
+{
+    (void)state;
+    landing_open(false);
+    chunk_arrives(0);
+    settle();
+    tell_land(LAND_CLOSE, 0, NULL);
+    assert_false(was_told(LAND_CLOSED));
+    copies_end();
+    landing_end();
+}
+
+static void digests_are_of_what_arrived(void **state)
+{
+    struct landing_digest *digest =
+        calloc(1, sizeof(*digest) + SMALL_CHUNKS * sizeof(digest->values[0]));
+
+    (void)state;
+    landing_open(false);
+    tell_land(LAND_FINAL, SMALL_CHUNKS, NULL);
+    for (uint32_t i = 0; i < SMALL_CHUNKS; i++)
+        chunk_arrives(i);
+    settle();
+    copies_end();
+    digest->chunk_count = digest->value_count = SMALL_CHUNKS;
+    for (uint32_t i = 0; i < SMALL_CHUNKS; i++)
+        digest->values[i] =
+            kvr_chunk_digest(small_chunk(&target, segment.plan, i, false), SMALL_PAGE_BYTES, 0);
+    tell_land(LAND_DIGEST, 0, digest);
+    tell_land(LAND_VERIFY, 0, NULL);
+    assert_true(was_told(LAND_VERIFIED));
+    tell_land(LAND_CLOSE, 0, NULL);
+    landing_end();
+    free(digest);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chunks_are_in_when_their_copy_ended),
+        cmocka_unit_test(what_came_before_its_plan_is_copied_too),
+        cmocka_unit_test(nothing_is_quiet_while_a_copy_writes),
+        cmocka_unit_test(a_copy_that_fails_is_told_once_and_then_it_is_quiet),
+        cmocka_unit_test(an_engine_that_died_is_not_copied_to),
+        cmocka_unit_test(it_closes_behind_its_last_copy),
+        cmocka_unit_test(digests_are_of_what_arrived),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
