@@ -59,6 +59,20 @@ static kvr_status gather(struct kvr_rail *rail, struct local_writer *writer, uin
     return status;
 }
 
+/* A writer that sleeps is woken when half of what it had written is done: soon enough to write more
+ * before the rest is, and not for every batch. */
+static void tell_writer(struct local_writer *writer)
+{
+    uint32_t waiting = 0;
+
+    if (local_ring_waiting(writer->shared, writer->taken, &waiting) == KVR_OK &&
+        waiting > writer->untold)
+        return;
+    writer->untold = 0;
+    if (local_ring_must_wake(writer->shared, LOCAL_WRITER))
+        local_ring_bell(writer->socket);
+}
+
 static unsigned finish(struct local_writer *writer, const struct local_batch *batch,
                        struct kvr_completion *ret_completions)
 {
@@ -66,8 +80,8 @@ static unsigned finish(struct local_writer *writer, const struct local_batch *ba
 
     local_ring_finish(writer->shared, writer->taken, batch->outcomes, batch->count);
     writer->taken += batch->count;
-    if (local_ring_must_wake(writer->shared, LOCAL_WRITER))
-        local_ring_bell(writer->socket);
+    writer->untold += batch->count;
+    tell_writer(writer);
     for (uint32_t i = 0; i < batch->count; i++)
         if (batch->outcomes[i] == KVR_OK)
             ret_completions[count++] = (struct kvr_completion){.kind = KVR_COMPLETION_ARRIVED,

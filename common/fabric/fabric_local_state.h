@@ -53,7 +53,7 @@ struct local_target {
 struct local_writer {
     int socket;
     struct local_shared *shared; /* NULL: it has not said hello */
-    uint32_t taken;
+    uint32_t taken, untold;      /* untold: done since it was last woken, or found awake */
     bool looked; /* its packets were read since this command named a memory that was unknown */
     uint32_t looked_for;
     struct local_mappings mappings;
