@@ -394,6 +394,7 @@ static void share_set(struct push_job *job, const struct offer *offer,
     job->share = offer->remote->remotes[0];
     job->share.layout.bytes = grant->share_offset + grant->share_bytes;
     job->share_offset = grant->share_offset;
+    job->share_bytes = grant->share_bytes;
 }
 
 void grant_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
@@ -412,7 +413,6 @@ void grant_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
                    job == NULL ? "no memory for posting" : error.detail);
         return;
     }
-    offer->share_bytes = grant->share_bytes;
     if (grant->share_bytes > 0 && !positions_set(outbound, offer)) {
         kvr_buddy_free(outbound->memory, job);
         offer_fail(outbound, now, offer, KVR_NO_MEMORY, "no memory for the places of writes");

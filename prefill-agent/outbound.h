@@ -99,7 +99,6 @@ struct offer {
     uint64_t bytes;
     uint32_t group;       /* of ours that posts */
     struct push_job *job; /* made at GRANT, the group thread's from then on */
-    uint64_t share_bytes; /* of the target's staging memory; 0: its pages are written */
     struct push_segment *segments, *segments_last; /* not yet handed over before GRANT */
     bool final_told, digests_told, landed;
     struct kvr_epoch_count counts[KVR_EPOCHS_PER_TRANSFER]; /* the last told by the group */

@@ -103,9 +103,9 @@ struct push_job {
     /* Where segments have positions: the target's staging memory, and this transfer's share of it.
      */
     struct kvr_remote_region share;
-    uint64_t share_offset;
-    kvr_ns deadline;  /* of the fetch; KVR_NEVER */
-    int32_t priority; /* larger goes first */
+    uint64_t share_offset, share_bytes; /* 0 bytes: none, the target's pages are written */
+    kvr_ns deadline;                    /* of the fetch; KVR_NEVER */
+    int32_t priority;                   /* larger goes first */
     /* push's own */
     struct push_stage *stage; /* its chunks are gathered there first; NULL: cards read the pages */
     uint32_t staged;          /* of its chunks, being gathered or gathered and not posted */

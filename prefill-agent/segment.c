@@ -158,14 +158,15 @@ static kvr_status segment_make(struct outbound *outbound, struct offer *offer,
     };
     struct push_segment *segment;
     struct kvr_plan *plan;
-    uint64_t slots;
+    uint64_t slots, share_bytes;
     kvr_status status = kvr_plan_make(&input, outbound->memory, &plan, error);
 
     if (status != KVR_OK)
         return status;
     segment = segment_new(outbound, offer, plan);
-    if (segment != NULL && offer->share_bytes > 0 &&
-        (plan->bytes > offer->share_bytes - offer->bytes ||
+    share_bytes = offer->job != NULL ? offer->job->share_bytes : 0;
+    if (segment != NULL && share_bytes > 0 &&
+        (plan->bytes > share_bytes - offer->bytes ||
          !segment_position(outbound, segment, offer->bytes))) {
         segment_free(outbound, segment);
         return kvr_error_set(error, KVR_NO_MEMORY, "plan",
