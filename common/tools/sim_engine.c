@@ -35,6 +35,7 @@ static void layout_choose(struct sim_engine *engine, uint32_t number, uint32_t l
 
     *layout = (struct kvr_region_layout){
         .region = 100 + number,
+        .group = layer_first >= geometry->group_split,
         .layer_first = layer_first,
         .layer_count = layer_count,
         .part_count = geometry->part_count,
@@ -100,7 +101,8 @@ struct sim_engine *sim_engine_new(struct sim_world *world, struct sim_agent *age
     layer = engine->share.layer_first;
     layer_end = layer + engine->share.layer_count;
     for (; layer < layer_end; engine->region_count++) {
-        uint32_t left = layer_end - layer;
+        uint32_t split = world->geometry.group_split;
+        uint32_t left = (layer < split && split < layer_end ? split : layer_end) - layer;
         uint32_t count = kvr_rng_percent(rng, 60) ? left : (uint32_t)kvr_rng_between(rng, 1, left);
 
         layout_choose(engine, engine->region_count, layer, count);
@@ -110,6 +112,17 @@ struct sim_engine *sim_engine_new(struct sim_world *world, struct sim_agent *age
     if (engine->page == NULL)
         abort();
     return engine;
+}
+
+bool sim_engine_has_group(const struct sim_engine *engine, uint32_t group, uint32_t layers_missing)
+{
+    uint32_t layer_end = engine->share.layer_first + engine->share.layer_count;
+
+    for (uint32_t layer = engine->share.layer_first; layer < layer_end; layer++)
+        if ((layer >= engine->world->geometry.group_split) == group &&
+            !(layers_missing >> layer & 1))
+            return true;
+    return false;
 }
 
 /* ---- to and from the agent ----------------------------------------------------------------- */

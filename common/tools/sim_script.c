@@ -46,17 +46,20 @@ static void pages_spoil(struct sim_user *user, struct kvr_request *request)
 }
 
 /* False: there was nothing to tell. */
-static bool tell_pages(struct sim_user *user, kvr_request_kind kind, uint32_t page_end)
+static bool tell_pages(struct sim_user *user, kvr_request_kind kind, uint32_t group,
+                       uint32_t page_end)
 {
     struct sim_world *world = user->engine->world;
     struct kvr_request request = {.kind = kind, .handle = user->handle};
+    uint32_t *told = &user->pages_told[group];
 
-    request.pages.page_first = user->pages_told;
-    request.pages.ids = user->pages + user->pages_told;
-    request.pages.id_count = page_end - user->pages_told;
-    if (page_end <= user->pages_told)
+    request.pages.group = group;
+    request.pages.page_first = *told;
+    request.pages.ids = user->pages + *told;
+    request.pages.id_count = page_end - *told;
+    if (page_end <= *told)
         return false;
-    user->pages_told = page_end;
+    *told = page_end;
     if (sim_has(world, SIM_WRONG_PAGE) && kvr_rng_percent(&world->rng, 5))
         pages_spoil(user, &request);
     sim_ask(user->engine, &request);
@@ -171,9 +174,11 @@ static void segment_step(struct sim_publish *publish, uint32_t number, uint32_t 
         segment_queue(publish, number);
     else if (step == 2)
         watch_ask(publish, number);
-    else if (tell_pages(&publish->user, KVR_REQ_SOURCE_PAGES,
-                        (uint32_t)((segment->token_end + page_tokens - 1) / page_tokens)))
-        publish->lease_end = publish->request->world->now + publish->lease_ns;
+    for (uint32_t group = 0; step == 0 && group < SIM_KV_GROUPS; group++)
+        if (!gone(&publish->user) && sim_engine_has_group(publish->user.engine, group, 0) &&
+            tell_pages(&publish->user, KVR_REQ_SOURCE_PAGES, group,
+                       (uint32_t)((segment->token_end + page_tokens - 1) / page_tokens)))
+            publish->lease_end = publish->request->world->now + publish->lease_ns;
 }
 
 static void end_ask(struct sim_publish *publish)
@@ -338,6 +343,26 @@ static void fetch_open_ask(struct sim_fetch *fetch)
     sim_ask(fetch->user.engine, &request);
 }
 
+/* Of every KV group some more, or the rest. True: all is told. */
+static bool fetch_pages_ask(struct sim_fetch *fetch, bool rest)
+{
+    struct sim_user *user = &fetch->user;
+    struct kvr_rng *rng = &fetch->request->world->rng;
+    bool all = true;
+
+    for (uint32_t group = 0; group < SIM_KV_GROUPS && !gone(user); group++) {
+        uint32_t left = user->page_count - user->pages_told[group], more = left;
+
+        if (!sim_engine_has_group(user->engine, group, fetch->layers_missing) || left == 0)
+            continue;
+        if (!rest && kvr_rng_percent(rng, 40))
+            more = (uint32_t)kvr_rng_between(rng, 1, left);
+        (void)tell_pages(user, KVR_REQ_TARGET_PAGES, group, user->pages_told[group] + more);
+        all = all && more == left;
+    }
+    return all;
+}
+
 static void fetch_run(struct sim_world *world, const struct sim_event *event)
 {
     struct sim_fetch *fetch = event->object;
@@ -363,13 +388,7 @@ static void fetch_run(struct sim_world *world, const struct sim_event *event)
             return;
         }
     } else {
-        uint32_t left = user->page_count - user->pages_told;
-        uint32_t more = step >= 3 || kvr_rng_percent(&world->rng, 60)
-                            ? left
-                            : (uint32_t)kvr_rng_between(&world->rng, 1, left);
-
-        (void)tell_pages(user, KVR_REQ_TARGET_PAGES, user->pages_told + more);
-        if (user->pages_told == user->page_count) {
+        if (fetch_pages_ask(fetch, step >= 3)) {
             script_over(world);
             return;
         }

@@ -50,11 +50,12 @@
 #define SIM_PAGES       64 /* of one engine */
 #define SIM_LAYERS      6
 #define SIM_REGIONS     6
+#define SIM_KV_GROUPS   2 /* layers before and behind geometry.group_split */
 #define SIM_SEGMENTS    6
 #define SIM_STREAMS     3
 #define SIM_TAIL_BYTES  300
 #define SIM_HOARD       64
-#define SIM_MEMORY      ((size_t)40 << 20) /* of one agent's tables */
+#define SIM_MEMORY      ((size_t)64 << 20) /* of one agent's tables */
 #define SIM_SILENCE_NS  (3 * KVR_S)
 #define SIM_QUIET_NS    (KVR_S / 2)
 #define SIM_PATIENCE_NS (60 * KVR_S) /* nothing goes on for so long after the last fault */
@@ -214,8 +215,9 @@ struct sim_segment {
 
 struct sim_user { /* what a publish and a fetch have in common */
     struct sim_engine *engine;
-    uint64_t handle, key; /* key: of the contents */
-    uint32_t pages[SIM_PAGES], page_count, pages_told;
+    uint64_t handle, key;                  /* key: of the contents */
+    uint32_t pages[SIM_PAGES], page_count; /* the same in every KV group */
+    uint32_t pages_told[SIM_KV_GROUPS];
     uint32_t tries;   /* to get pages */
     bool open, ended; /* told to the agent; its terminal notice came, or its agent or engine died */
     bool accepted;    /* the agent said that it has found its other side */
@@ -296,6 +298,7 @@ struct sim_side {
 
 struct sim_geometry {
     uint32_t layers, part_count, head_bytes, heads;
+    uint32_t group_split; /* the first layer of the second KV group; layers: there is one */
     uint32_t page_tokens; /* the smaller of both sides': segments begin at its multiples */
     uint8_t parts[2];
     struct sim_side source, target;
@@ -388,6 +391,8 @@ void sim_engine_regions_release(struct sim_engine *engine);
 void sim_engine_region_change(struct sim_engine *engine);
 void sim_engine_notice(struct sim_agent *agent, uint32_t index, const struct kvr_notice *notice);
 void sim_engine_agent_lost(struct sim_engine *engine);
+/* It has layers of this KV group, besides those that are missing. */
+bool sim_engine_has_group(const struct sim_engine *engine, uint32_t group, uint32_t layers_missing);
 bool sim_engine_pages(struct sim_engine *engine, struct sim_user *user, uint32_t owner,
                       uint32_t count);
 void sim_user_end(struct sim_user *user); /* its pages are the engine's again */
