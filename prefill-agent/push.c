@@ -67,6 +67,8 @@ static void check_posted(struct push *push, struct push_job *job)
     if (job->stopped || job->posted_told || !all_posted(job))
         return;
     job->posted_told = true;
+    if (job->round == 0 && job->ready_last != 0)
+        push_tell(push, job, PUSH_ALL_READY, job->ready_last, 0, 0, NULL);
     tell_sum(push, job, PUSH_POSTED);
 }
 
@@ -106,13 +108,11 @@ static struct push_segment *segment_of(const struct push_job *job, uint32_t chun
 }
 
 /* Moves the segment's limit to the layers that are final now. */
-static void read_word(struct push_segment *segment)
+static void move_limit(struct push_segment *segment)
 {
     const struct kvr_plan *plan = segment->plan;
     uint64_t final = UINT64_MAX;
 
-    if (segment->chunk_ready == plan->chunk_count)
-        return;
     if (segment->word != NULL) {
         uint64_t word = atomic_load_explicit(segment->word, memory_order_acquire);
 
@@ -128,6 +128,22 @@ static void read_word(struct push_segment *segment)
         segment->chunk_ready = chunks.chunk_first + chunks.chunk_count;
     }
     segment->chunk_ready = plan->chunk_count;
+}
+
+/* Whether there is more to post than before. */
+static bool read_word(const struct push *push, struct push_job *job, struct push_segment *segment)
+{
+    uint32_t ready = segment->chunk_ready;
+
+    if (ready == segment->plan->chunk_count)
+        return false;
+    move_limit(segment);
+    if (segment->chunk_ready == ready)
+        return false;
+    job->ready_last = push->now;
+    if (job->ready_first == 0)
+        job->ready_first = push->now;
+    return true;
 }
 
 /* The target's MISSING first: it waits for nothing else. */
@@ -168,7 +184,7 @@ static kvr_status post_again(struct push *push, struct push_job *job, bool *prog
 static kvr_status post_segment(struct push *push, struct push_job *job,
                                struct push_segment *segment, unsigned *turn)
 {
-    read_word(segment);
+    (void)read_word(push, job, segment);
     while (segment->chunk_next < segment->chunk_ready && *turn < PUSH_BATCH) {
         uint32_t count = segment->chunk_ready - segment->chunk_next;
         kvr_status status;
@@ -426,13 +442,9 @@ static bool push_may_sleep(void *self, bool asleep)
         return true;
     atomic_thread_fence(memory_order_seq_cst);
     for (uint32_t i = push->queued_count; i > 0; i--, job = job->next) {
-        for (struct push_segment *segment = job->open; segment != NULL; segment = segment->next) {
-            uint32_t ready = segment->chunk_ready;
-
-            read_word(segment);
-            if (segment->chunk_ready > ready)
+        for (struct push_segment *segment = job->open; segment != NULL; segment = segment->next)
+            if (read_word(push, job, segment))
                 return false;
-        }
     }
     return true;
 }

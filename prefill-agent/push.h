@@ -33,7 +33,8 @@ enum push_kind {
     PUSH_CLOSE,                      /* after STOP, or when nothing will be posted any more */
     PUSH_PAGE,                       /* index: engine; pointer: its shared page, NULL: forget it */
     /* group → loop */
-    PUSH_FIRST_POST,
+    PUSH_FIRST_POST, /* a: when its first layer was seen to be ready */
+    PUSH_ALL_READY,  /* before the first POSTED; a: when the last layer was seen to be ready */
     PUSH_COUNT,   /* a: target rail, b: epoch, c: accepted posts; several before POSTED, STOPPED */
     PUSH_POSTED,  /* everything of round a was accepted; b: posts in all, c: of them repeated;
                      pointer: the job's first segment, to read the digests */
@@ -116,6 +117,7 @@ struct push_job {
     struct push_pair pairs[KVR_EPOCHS_PER_TRANSFER];
     uint32_t pair_count, pair_last, round; /* pair_last: of the last write */
     uint64_t outstanding, posted, repeated, rails;
+    kvr_ns ready_first, ready_last; /* when layers were seen to be ready; 0: none was */
     bool queued, final, stopped, closing, posted_told, no_rail_told, copy_failed;
 };
 

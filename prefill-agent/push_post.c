@@ -65,7 +65,7 @@ static void posted(struct push *push, struct push_job *job, struct push_segment 
     memset(&segment->where[chunk], (int)where, count);
     job->outstanding += count;
     if (job->posted == 0)
-        push_tell(push, job, PUSH_FIRST_POST, 0, 0, 0, NULL);
+        push_tell(push, job, PUSH_FIRST_POST, job->ready_first, 0, 0, NULL);
     job->posted += count;
 }
 

@@ -227,7 +227,11 @@ void offer_group(struct outbound *outbound, kvr_ns now, struct offer *offer,
 {
     switch (message->kind) {
     case PUSH_FIRST_POST:
+        offer_event(outbound, message->a, offer, KVR_EVENT_FIRST_READY);
         offer_event(outbound, now, offer, KVR_EVENT_FIRST_POST);
+        break;
+    case PUSH_ALL_READY:
+        offer_event(outbound, message->a, offer, KVR_EVENT_LAST_READY);
         break;
     case PUSH_COUNT:
         count_received(offer, message);

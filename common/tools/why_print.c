@@ -70,11 +70,18 @@ static void print_stages(const json_t *transfer, FILE *stream)
 
 /* ---- who waited for whom -------------------------------------------------------------------- */
 
-/* Seconds after the opening; negative: not seen. role NULL: whichever side said it first. */
+/* Seconds after the opening; negative: not seen. role NULL: whichever side said it first; "both":
+ * whichever said it last. */
 static double moment(const json_t *transfer, const char *name, const char *role)
 {
     json_t *stage;
     size_t index;
+
+    if (role != NULL && strcmp(role, "both") == 0) {
+        double source = moment(transfer, name, "source"), target = moment(transfer, name, "target");
+
+        return source > target ? source : target;
+    }
 
     json_array_foreach(json_object_get(transfer, "stages"), index, stage)
     {
@@ -92,7 +99,7 @@ static void print_waits(const json_t *transfer, FILE *stream)
     } waits[] = {
         {"opened", "target", "opened", "source", "the target waited for the source's publish"},
         {"opened", "source", "opened", "target", "the source held its pages until a target came"},
-        {"opened", NULL, "matched", NULL, "until both sides knew each other's page tables"},
+        {"opened", "both", "matched", "both", "until both sides knew each other's page tables"},
         {"matched", NULL, "granted", NULL, "both waited for the target's slots and rails"},
         {"granted", NULL, "first_ready", NULL,
          "the rails waited for the source engine's first layer"},

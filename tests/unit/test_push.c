@@ -123,10 +123,14 @@ static void push_posts_layers_as_they_become_ready(void **state)
     tell_push(PUSH_FINAL, NULL);
     assert_int_equal(posted(), 0);
     layers_ready(1);
-    assert_true(was_told(PUSH_FIRST_POST));
+    assert_true(told(PUSH_FIRST_POST, &message));
+    assert_int_equal(message.a, now);
     assert_int_equal(posted(), SMALL_PLANNED);
-    assert_false(was_told(PUSH_POSTED));
+    assert_false(was_told(PUSH_ALL_READY));
+    now += KVR_MS;
     layers_ready(SMALL_LAYERS);
+    assert_true(told(PUSH_ALL_READY, &message));
+    assert_int_equal(message.a, now);
     assert_int_equal(posted(), SMALL_CHUNKS);
     for (uint32_t rail = 0; rail < 2; rail++) {
         const struct kvr_endpoint *endpoint = bench.rails[rail].newest;
