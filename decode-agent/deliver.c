@@ -4,6 +4,7 @@
 
 #include "base/mutant.h"
 #include "decode-agent/inbound.h"
+#include "kv/layout.h"
 
 /* ---- events for the scheduler
  * -------------------------------------------------------------------- */
@@ -124,6 +125,20 @@ void transfer_check_done(struct inbound *inbound, kvr_ns now, struct transfer *t
     transfer_settle(inbound, now, transfer);
 }
 
+/* What its engine had and nobody moved. */
+static uint64_t skipped_bytes(const struct fetch *fetch)
+{
+    uint64_t token_bytes = 0;
+
+    for (uint32_t i = 0; i < fetch->set->count; i++) {
+        const struct kvr_region_layout *layout = &fetch->set->layouts[i];
+
+        token_bytes += (uint64_t)layout->layer_count * layout->part_count *
+                       (kvr_layout_page_bytes(layout) / layout->page_tokens);
+    }
+    return fetch->skip_tokens * token_bytes;
+}
+
 static void fetch_end(struct inbound *inbound, struct fetch *fetch)
 {
     struct kvr_notice notice = {
@@ -137,7 +152,9 @@ static void fetch_end(struct inbound *inbound, struct fetch *fetch)
         .retries = fetch->retries,
     };
 
-    if (fetch->status != KVR_OK) { /* what is not known to be right */
+    if (fetch->status == KVR_OK) {
+        inbound->skipped_bytes += skipped_bytes(fetch);
+    } else { /* what is not known to be right */
         notice.token_first = fetch->salvage_end;
         notice.token_end = fetch->tokens;
     }

@@ -153,7 +153,8 @@ struct inbound {
     } * pools;
     uint64_t nonce_next, serial_next, probes;
     bool draining;
-    uint64_t recycles, landed_bytes, digest_mismatches; /* counters for pages and metrics */
+    /* counters for pages and metrics */
+    uint64_t recycles, landed_bytes, skipped_bytes, digest_mismatches;
 };
 
 /* All memory comes from `memory`, now and later. KVR_NO_MEMORY when it is too small. */

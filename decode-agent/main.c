@@ -153,6 +153,7 @@ static void why(const void *self, uint32_t engine, uint64_t handle, char *json, 
 static void counters(const void *self, uint64_t values[])
 {
     values[KVR_COUNTER_DIGEST_MISMATCHES] = ((const struct inbound *)self)->digest_mismatches;
+    values[KVR_COUNTER_SKIPPED_BYTES] = ((const struct inbound *)self)->skipped_bytes;
     values[KVR_COUNTER_STALE_WRITES] = 0;
     for (uint32_t i = 0; i < KVR_RAIL_GROUPS_MAX && lands[i] != NULL; i++)
         values[KVR_COUNTER_STALE_WRITES] +=

@@ -529,6 +529,27 @@ static void a_fetch_asks_for_a_digest_of_its_own(void **state)
     }
 }
 
+static void what_is_skipped_is_counted(void **state)
+{
+    struct kvr_source_address from = {.agent = "0", .generation = 1};
+    struct kvr_request open = {.kind = KVR_REQ_TARGET_OPEN, .handle = 1};
+    struct kvr_message message = {.kind = KVR_MSG_FINAL};
+
+    (void)state;
+    from.engine = machine_rank(10).engine;
+    open.target_open.tokens = open.target_open.skip_tokens = SMALL_PLANNED;
+    open.target_open.sources = &from;
+    open.target_open.source_count = 1;
+    snprintf(open.target_open.request, sizeof(open.target_open.request), "r");
+    inbound_request(&inbound, now, 0, &open);
+    assert_int_equal(inbound.skipped_bytes, 0);
+    message.transfer = inbound.nonce_next;
+    message.final.token_end = SMALL_PLANNED;
+    inbound_message(&inbound, now, 0, &message);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_DONE), 1);
+    assert_int_equal(inbound.skipped_bytes, SMALL_CHUNKS * SMALL_PAGE_BYTES); /* as if moved */
+}
+
 static void digests_of_other_chunks_are_refused(void **state)
 {
     static const uint32_t bad[][3] = {{1, 2, 2}, {0, 3, 2}, {0, 0, 0}, {0, SMALL_CHUNKS + 1, 8}};
@@ -568,6 +589,7 @@ int main(void)
         CASE(a_probe_is_answered),
         CASE(done_waits_for_the_digests),
         CASE(a_corrupt_chunk_is_no_success),
+        CASE(what_is_skipped_is_counted),
         CASE(digests_of_other_chunks_are_refused),
         CASE(a_fetch_asks_for_a_digest_of_its_own),
     };
