@@ -1,0 +1,215 @@
+/* Goal: what a fetch tells of layers, over all its source ranks and KV groups; what sources give,
+ * and that together it is everything. Method: inbound alone, its ports written down. */
+#include "tests/support/check.h"
+
+#include "tests/support/inbound_case.h"
+
+/* The source gives nothing of the group: another does. */
+static void none(uint32_t peer, uint64_t nonce, uint32_t segment, uint32_t group)
+{
+    struct kvr_message message = {.kind = KVR_MSG_PLAN, .transfer = nonce};
+
+    message.plan = (struct kvr_msg_plan){.segment = segment,
+                                         .token_end = SMALL_PLANNED,
+                                         .source = machine_rank((uint8_t)(10 + peer)),
+                                         .limits = {1, 1, SMALL_PAGE_BYTES},
+                                         .group = group,
+                                         .none = true};
+    inbound_message(&inbound, now, peer, &message);
+}
+
+static void final_of_none(uint32_t peer, uint64_t nonce)
+{
+    struct kvr_message message = {.kind = KVR_MSG_FINAL, .transfer = nonce};
+
+    message.final = (struct kvr_msg_final){.segment_count = 1, .token_end = SMALL_PLANNED};
+    inbound_message(&inbound, now, peer, &message);
+}
+
+/* Both have all heads of all layers here; either may come first. */
+static void a_layer_waits_for_every_source(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 2);
+    const struct kvr_notice *told;
+
+    (void)state;
+    plan(0, nonce);
+    group_says(nonce, LAND_LAYER, 0, NULL);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_LAYER_IN), 0); /* the other may have it too */
+    plan(1, nonce + 1);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_LAYER_IN), 0);
+    group_says(nonce + 1, LAND_LAYER, 0, NULL);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_LAYER_IN), 1);
+    told = machine_notice(KVR_NOTICE_LAYER_IN);
+    assert_int_equal(told->layer_first, 0);
+    assert_int_equal(told->layer_count, 1);
+    assert_int_equal(told->token_first, 0);
+    assert_int_equal(told->token_end, SMALL_PLANNED);
+}
+
+/* It settles at its last word, and takes no slot. */
+static void who_gives_nothing_holds_nothing_back(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 2);
+
+    (void)state;
+    plan(0, nonce);
+    group_says(nonce, LAND_LAYER, 0, NULL);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_LAYER_IN), 0);
+    none(1, nonce + 1, 0, 0);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_LAYER_IN), 1);
+    assert_false(granted(nonce + 1));
+    final_of_none(1, nonce + 1);
+    assert_int_equal(machine_sent(KVR_MSG_LANDED)->transfer, nonce + 1);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_DONE), 0);
+    final(0, nonce);
+    group_says(nonce, LAND_ALL, SMALL_CHUNKS, NULL);
+    assert_int_equal(machine_notice(KVR_NOTICE_DONE)->bytes, SMALL_CHUNKS * SMALL_PAGE_BYTES);
+    group_closes(nonce);
+    assert_int_equal(inbound.free_count, SLOTS);
+    assert_int_equal(inbound_live(&inbound), 0);
+}
+
+/* Known before anything is planned: no slot is kept for it. */
+static void who_gives_nothing_needs_no_slot(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 3);
+
+    (void)state;
+    none(1, nonce + 1, 0, 0);
+    none(2, nonce + 2, 0, 0);
+    plan(0, nonce);
+    assert_true(granted(nonce));
+    assert_int_equal(inbound.free_count, SLOTS - 1);
+}
+
+static void together_they_must_give_all(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 2);
+
+    (void)state;
+    none(0, nonce, 0, 0);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_FAILING), 0);
+    none(1, nonce + 1, 0, 0);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILED)->status, KVR_INCOMPATIBLE);
+    assert_non_null(strstr(machine_notice(KVR_NOTICE_FAILED)->detail, "no source has it"));
+    assert_int_equal(inbound_live(&inbound), 0);
+}
+
+/* Also when the first has settled, and is no more, before the last says what it gives. */
+static void what_has_settled_is_remembered(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 2);
+
+    (void)state;
+    none(0, nonce, 0, 0);
+    final_of_none(0, nonce);
+    assert_int_equal(machine_sent_count(KVR_MSG_LANDED), 1);
+    none(1, nonce + 1, 0, 0);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILED)->status, KVR_INCOMPATIBLE);
+}
+
+static void what_a_source_gives_does_not_change(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 1);
+
+    (void)state;
+    plan(0, nonce);
+    none(0, nonce, 1, 0);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILING)->status, KVR_PLAN_MISMATCH);
+}
+
+static void a_group_that_the_target_has_not_is_refused(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 1);
+
+    (void)state;
+    none(0, nonce, 0, 1);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILED)->status, KVR_MALFORMED);
+    assert_int_equal(inbound_live(&inbound), 0);
+}
+
+/* ---- what an engine says of groups ----------------------------------------------------------- */
+
+static void pages(uint64_t handle, uint32_t group, uint32_t first, uint32_t count)
+{
+    static const uint32_t ids[SMALL_PLANNED] = {1, 3, 5, 7};
+    struct kvr_request request = {.kind = KVR_REQ_TARGET_PAGES, .handle = handle};
+
+    request.pages = (struct kvr_req_pages){
+        .group = group, .page_first = first, .ids = ids + first, .id_count = count};
+    inbound_request(&inbound, now, 0, &request);
+}
+
+static void skip_group(uint64_t handle, uint32_t group, uint64_t tokens)
+{
+    struct kvr_request request = {.kind = KVR_REQ_TARGET_PAGES, .handle = handle};
+
+    request.pages = (struct kvr_req_pages){.group = group, .skips = true, .skip_tokens = tokens};
+    inbound_request(&inbound, now, 0, &request);
+}
+
+static void open_alone(uint64_t handle)
+{
+    struct kvr_source_address from = {
+        .agent = "0", .engine = machine_rank(10).engine, .generation = 1};
+    struct kvr_request open = {.kind = KVR_REQ_TARGET_OPEN, .handle = handle};
+
+    open.target_open.request[0] = 'r';
+    open.target_open.tokens = SMALL_PLANNED;
+    open.target_open.sources = &from;
+    open.target_open.source_count = 1;
+    inbound_request(&inbound, now, 0, &open);
+}
+
+static void what_is_skipped_of_a_group_is_said_first(void **state)
+{
+    (void)state;
+    open_alone(1);
+    skip_group(1, 0, 2);
+    assert_int_equal(machine_sent_count(KVR_MSG_WANT), 0);
+    pages(1, 0, 0, 2);
+    assert_int_equal(machine_sent_count(KVR_MSG_WANT), 1);
+    assert_int_equal(machine_sent(KVR_MSG_PAGES)->pages.page_first, 0);
+    pages(1, 0, 2, 2); /* later: to a source that has begun */
+    assert_int_equal(machine_sent_count(KVR_MSG_PAGES), 2);
+    assert_int_equal(machine_sent(KVR_MSG_PAGES)->pages.page_first, 2);
+    skip_group(1, 0, 3);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILING)->status, KVR_INVALID);
+
+    open_alone(2);
+    skip_group(2, 0, SMALL_PLANNED + 1);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILED)->status, KVR_INVALID);
+    open_alone(3);
+    pages(3, 1, 0, 1);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILED)->status, KVR_INCOMPATIBLE);
+    assert_non_null(strstr(machine_notice(KVR_NOTICE_FAILED)->detail, "KV group 1"));
+}
+
+/* From token 2 on, as the skip said: a plan from 0 is another one's. */
+static void a_plan_begins_behind_what_is_skipped(void **state)
+{
+    (void)state;
+    open_alone(1);
+    skip_group(1, 0, 2);
+    pages(1, 0, 0, SMALL_PLANNED);
+    plan(0, inbound.nonce_next);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILED)->status, KVR_PLAN_MISMATCH);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_layer_waits_for_every_source, open_inbound),
+        cmocka_unit_test_setup(who_gives_nothing_holds_nothing_back, open_inbound),
+        cmocka_unit_test_setup(who_gives_nothing_needs_no_slot, open_inbound),
+        cmocka_unit_test_setup(together_they_must_give_all, open_inbound),
+        cmocka_unit_test_setup(what_has_settled_is_remembered, open_inbound),
+        cmocka_unit_test_setup(what_a_source_gives_does_not_change, open_inbound),
+        cmocka_unit_test_setup(a_group_that_the_target_has_not_is_refused, open_inbound),
+        cmocka_unit_test_setup(what_is_skipped_of_a_group_is_said_first, open_inbound),
+        cmocka_unit_test_setup(a_plan_begins_behind_what_is_skipped, open_inbound),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

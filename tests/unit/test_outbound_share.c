@@ -1,0 +1,264 @@
+/* Goal: how many targets a source rank waits for, what it gives of what its siblings hold too, and
+ * when it plans: pages that are named late, prompts that come in parts, targets that have all.
+ * Method: outbound alone, its ports written down; a rank at a time. */
+#include "tests/support/check.h"
+
+#include <stdio.h>
+
+#include "prefill-agent/outbound.h"
+#include "tests/support/machine_log.h"
+
+#define NONCE 1000
+
+static struct outbound outbound;
+static struct small_side source, target;
+static struct kvr_shared_page page;
+static kvr_ns now;
+
+/* A source rank of an engine of tp_size ranks, and two target ranks behind one peer. */
+static void open_rank(uint32_t tp, uint32_t tp_size, bool replicated)
+{
+    struct outbound_options options = {.silence_ns = KVR_S,
+                                       .quiet_ns = KVR_S,
+                                       .lease_default_ns = 10 * KVR_S,
+                                       .want_default_ns = 20 * KVR_S,
+                                       .rail_count = 1,
+                                       .limits = {1, 1, SMALL_PAGE_BYTES}};
+    struct kvr_rail_address rail = {.rail = 0, .epoch = 1};
+    struct kvr_msg_hello hello = {
+        .limits = {1, 1, SMALL_PAGE_BYTES}, .rails = &rail, .rail_count = 1};
+    struct kvr_message regions;
+
+    now = KVR_S;
+    machine_log_clear();
+    small_side_init(&source, 1);
+    small_side_init(&target, 1);
+    source.region.layout.replicated = target.layouts[0].replicated = replicated;
+    assert_int_equal(outbound_init(&outbound, &options, &machine_ports, machine_memory()), KVR_OK);
+    machine_engine_up(&outbound.engines, 0, 1, &source, &page);
+    outbound.engines.local[0].rank.tp = tp;
+    outbound.engines.local[0].rank.tp_size = tp_size;
+    outbound_peer_up(&outbound, now, 0, &hello);
+    for (uint32_t i = 0; i < 2; i++) {
+        machine_regions(10, &target, 1, &regions);
+        regions.regions.rank.tp = i;
+        regions.regions.rank.tp_size = 2;
+        outbound_message(&outbound, now, 0, &regions);
+    }
+    machine_log_clear();
+}
+
+static void ask(struct kvr_request *request)
+{
+    request->handle = 7;
+    outbound_request(&outbound, now, 0, request);
+}
+
+static void publish(uint32_t number, uint32_t consumers)
+{
+    static const uint32_t ids[SMALL_PLANNED] = {0, 2, 4, 6};
+    struct kvr_request open = {.kind = KVR_REQ_SOURCE_OPEN};
+    struct kvr_request pages = {.kind = KVR_REQ_SOURCE_PAGES};
+
+    snprintf(open.source_open.request, sizeof(open.source_open.request), "r%u", number);
+    open.source_open.tokens = SMALL_PLANNED;
+    open.source_open.consumers = consumers;
+    pages.pages.ids = ids;
+    pages.pages.id_count = SMALL_PLANNED;
+    ask(&open);
+    ask(&pages);
+}
+
+static void watch(uint64_t token_first, uint64_t token_end)
+{
+    struct kvr_request request = {.kind = KVR_REQ_SOURCE_WATCH};
+
+    request.watch.token_first = token_first;
+    request.watch.token_end = token_end;
+    ask(&request);
+}
+
+static void end(void)
+{
+    struct kvr_request request = {.kind = KVR_REQ_SOURCE_END};
+
+    ask(&request);
+}
+
+static void pages(uint32_t tp, uint32_t first, uint32_t count)
+{
+    static const struct kvr_page_run runs[SMALL_PLANNED] = {{1, 1}, {3, 1}, {5, 1}, {7, 1}};
+    struct kvr_message message = {.kind = KVR_MSG_PAGES, .transfer = NONCE + tp};
+
+    message.pages.page_first = first;
+    message.pages.runs = runs + first;
+    message.pages.run_count = count;
+    outbound_message(&outbound, now, 0, &message);
+}
+
+/* Of target rank tp of two, which asks the first sibling_count ranks of the source engine. */
+static void want(uint32_t number, uint32_t tp, uint32_t sibling_count, uint64_t skip)
+{
+    static const uint32_t siblings[4] = {0, 1, 2, 3};
+    struct kvr_message message = {.kind = KVR_MSG_WANT, .transfer = NONCE + tp};
+    struct kvr_msg_want *want = &message.want;
+
+    snprintf(want->request, sizeof(want->request), "r%u", number);
+    want->source_engine = machine_rank(1).engine;
+    want->source_generation = 1;
+    want->source_tp = outbound.engines.local[0].rank.tp;
+    want->target = machine_rank(10);
+    want->target.tp = tp;
+    want->target.tp_size = 2;
+    want->tokens = SMALL_PLANNED;
+    want->skip_tokens = skip;
+    want->siblings = siblings;
+    want->sibling_count = sibling_count;
+    outbound_message(&outbound, now, 0, &message);
+}
+
+static void landed(uint32_t tp)
+{
+    struct kvr_message message = {.kind = KVR_MSG_LANDED, .transfer = NONCE + tp};
+
+    outbound_message(&outbound, now, 0, &message);
+}
+
+/* ---- what is given --------------------------------------------------------------------------- */
+
+static bool gives(uint32_t tp, uint32_t number, uint32_t target_tp)
+{
+    const struct kvr_message *plan;
+
+    open_rank(tp, 4, true);
+    publish(number, 0);
+    want(number, target_tp, 4, 0);
+    watch(0, SMALL_PLANNED);
+    pages(target_tp, 0, SMALL_PLANNED);
+    plan = machine_sent(KVR_MSG_PLAN);
+    assert_non_null(plan);
+    assert_int_equal(plan->plan.chunk_count, plan->plan.none ? 0 : SMALL_CHUNKS);
+    return !plan->plan.none;
+}
+
+/* One for each target rank, another one for the next, and not the same for every request. */
+static void one_of_those_that_hold_alike_gives(void **state)
+{
+    uint32_t given[4] = {0};
+
+    (void)state;
+    for (uint32_t number = 0; number < 16; number++) {
+        uint32_t givers[2] = {0};
+
+        for (uint32_t target_tp = 0; target_tp < 2; target_tp++) {
+            for (uint32_t tp = 0; tp < 4; tp++) {
+                if (!gives(tp, number, target_tp))
+                    continue;
+                given[tp]++;
+                givers[target_tp] |= 1u << tp;
+            }
+            assert_int_equal(__builtin_popcount(givers[target_tp]), 1);
+        }
+        assert_int_not_equal(givers[0], givers[1]);
+    }
+    for (uint32_t tp = 0; tp < 4; tp++)
+        assert_true(given[tp] > 0);
+}
+
+/* A target that asks this rank alone gets it from this rank. */
+static void who_is_asked_alone_gives(void **state)
+{
+    (void)state;
+    for (uint32_t tp = 0; tp < 4; tp++) {
+        open_rank(tp, 4, true);
+        publish(1, 1);
+        want(1, 0, 1, 0);
+        watch(0, SMALL_PLANNED);
+        pages(0, 0, SMALL_PLANNED);
+        assert_false(machine_sent(KVR_MSG_PLAN)->plan.none);
+    }
+}
+
+/* ---- who comes ------------------------------------------------------------------------------- */
+
+/* Both target ranks hold all: they are two, which nobody said. */
+static void the_first_target_tells_how_many_come(void **state)
+{
+    (void)state;
+    open_rank(0, 1, true);
+    publish(1, 0);
+    watch(0, SMALL_PLANNED);
+    end();
+    want(1, 0, 1, SMALL_PLANNED);
+    landed(0);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_SOURCE_FREE), 0);
+    want(1, 1, 1, SMALL_PLANNED);
+    landed(1);
+    assert_int_equal(machine_notice(KVR_NOTICE_SOURCE_FREE)->status, KVR_OK);
+}
+
+/* ---- when it is planned ---------------------------------------------------------------------- */
+
+static void a_full_hit_frees_the_source(void **state)
+{
+    (void)state;
+    open_rank(0, 1, false);
+    publish(1, 1);
+    watch(0, SMALL_PLANNED);
+    end();
+    want(1, 0, 1, SMALL_PLANNED);
+    assert_int_equal(machine_sent_count(KVR_MSG_PLAN), 0);
+    assert_int_equal(machine_sent(KVR_MSG_FINAL)->final.segment_count, 0);
+    landed(0);
+    assert_int_equal(machine_notice(KVR_NOTICE_SOURCE_FREE)->status, KVR_OK);
+    assert_int_equal(machine_notice(KVR_NOTICE_SOURCE_FREE)->bytes, 0);
+}
+
+static void pages_may_be_named_late(void **state)
+{
+    (void)state;
+    open_rank(0, 1, false);
+    publish(1, 1);
+    want(1, 0, 1, 0);
+    pages(0, 0, 2);
+    watch(0, SMALL_PLANNED);
+    end();
+    assert_int_equal(machine_sent_count(KVR_MSG_PLAN), 0);
+    pages(0, 2, 2);
+    assert_int_equal(machine_sent_count(KVR_MSG_PLAN), 1);
+    assert_int_equal(machine_sent(KVR_MSG_FINAL)->final.chunk_count, SMALL_CHUNKS);
+}
+
+static void a_prompt_comes_in_segments(void **state)
+{
+    (void)state;
+    open_rank(0, 1, false);
+    publish(1, 1);
+    want(1, 0, 1, 0);
+    pages(0, 0, 1);
+    watch(0, 1);
+    assert_int_equal(machine_sent_count(KVR_MSG_PLAN), 1);
+    watch(1, SMALL_PLANNED); /* ready, and its pages at the target are not known */
+    assert_int_equal(machine_sent_count(KVR_MSG_PLAN), 1);
+    pages(0, 1, 3);
+    assert_int_equal(machine_sent_count(KVR_MSG_PLAN), 2);
+    assert_int_equal(machine_sent(KVR_MSG_PLAN)->plan.token_first, 1);
+    assert_int_equal(machine_sent(KVR_MSG_PLAN)->plan.chunk_first, SMALL_LAYERS);
+    assert_int_equal(machine_sent_count(KVR_MSG_FINAL), 0);
+    end();
+    assert_int_equal(machine_sent(KVR_MSG_FINAL)->final.segment_count, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_of_those_that_hold_alike_gives),
+        cmocka_unit_test(who_is_asked_alone_gives),
+        cmocka_unit_test(the_first_target_tells_how_many_come),
+        cmocka_unit_test(a_full_hit_frees_the_source),
+        cmocka_unit_test(pages_may_be_named_late),
+        cmocka_unit_test(a_prompt_comes_in_segments),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
