@@ -247,6 +247,8 @@ static void land_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, 
     landing = land->landings[landing_index - 1];
     land->arrived_at[landing->peer][rail] = now;
     chunk = (uint32_t)land->slots[slot].place << KVR_SLOT_CHUNK_BITS | (immediate & 0xffff);
+    if (KVR_MUTANT(one_slot_for_all))
+        chunk = immediate & 0xffff;
     gone = revoked(landing);
     count_arrival(landing, rail, epoch,
                   gone || (chunk < landing->chunk_total && bit_get(landing, chunk)));

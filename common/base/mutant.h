@@ -24,6 +24,7 @@
     X(old_quiet_accepted, "rule 4: MISSING voids the quiet of the round before")                   \
     X(doubted_counts_trusted, "rule 4: a chunk that arrives again makes its count no proof")       \
     X(slot_reused_at_once, "rule 5: slots are reused oldest first, after the fence")               \
+    X(one_slot_for_all, "rule 5: each slot of a transfer names other chunks of it")                \
     X(done_one_chunk_early, "rule 6: DONE needs all bits")                                         \
     X(done_without_tail, "rule 6: DONE needs TAIL")                                                \
     X(layer_in_by_half, "rule 6: a layer is in when every source has given its heads")             \

@@ -459,6 +459,23 @@ static void fetches_make(struct sim_request *request, struct sim_engine *first, 
         fetch_make(request, ranks[i], tokens);
 }
 
+/* A rank that fetches what it fetches already; nobody has counted on it. */
+static void fetch_twice(struct sim_request *request)
+{
+    struct kvr_rng *rng = &request->world->rng;
+    const struct sim_fetch *first = &request->fetches[kvr_rng_below(rng, request->fetch_count)];
+    uint32_t consumers[SIM_PUBLISHES];
+
+    if (request->fetch_count == SIM_CONSUMERS)
+        return;
+    for (uint32_t i = 0; i < request->source_count; i++)
+        consumers[i] = request->publishes[i].consumers;
+    fetch_make(request, first->user.engine, first->tokens);
+    for (uint32_t i = 0; i < request->source_count; i++)
+        request->publishes[i].consumers = consumers[i];
+    request->crowded = true;
+}
+
 static void request_make(struct sim_world *world)
 {
     struct kvr_rng *rng = &world->rng;
@@ -476,6 +493,8 @@ static void request_make(struct sim_world *world)
     fetches_make(request, target, tokens);
     if (both)
         fetches_make(request, other, tokens);
+    if (kvr_rng_percent(rng, 3))
+        fetch_twice(request);
     for (uint32_t i = 0; i < request->publish_count; i++)
         sim_at(world, start + (late ? kvr_rng_below(rng, 80 * KVR_MS) : sim_soon(world)),
                publish_run, &request->publishes[i], 0, 0);

@@ -251,7 +251,7 @@ struct sim_fetch {
     struct sim_publish *publishes[SIM_RANKS]; /* that it can only match, one of each source rank */
     uint32_t source_count;
     bool corrupt; /* a byte of what landed is not the source's: only DONE would be wrong */
-    bool tail_seen, failing_seen, disturbed;
+    bool tail_seen, failing_seen;
     uint32_t layers_missing;       /* bits: in no region when it was opened */
     uint64_t layer_in[SIM_LAYERS]; /* a bit for geometry.page_tokens: told to be in place */
     uint64_t away[SIM_LAYERS];     /* the same: landed while the agent was stopped for long */
@@ -265,6 +265,7 @@ struct sim_request {
     uint32_t source_count, publish_count;
     struct sim_fetch fetches[SIM_CONSUMERS];
     uint32_t fetch_count;
+    bool crowded; /* a rank fetches it twice: whoever comes last may be refused */
 };
 
 /* ---- the world ----------------------------------------------------------------------------- */
