@@ -3,6 +3,7 @@
  * copy is under way, the wire brings what the next one takes. */
 #include <assert.h>
 
+#include "base/mutant.h"
 #include "decode-agent/land.h"
 
 void land_stage_open(struct land *land, struct landing *landing)
@@ -181,7 +182,8 @@ static bool copies_take(struct land *land, struct land_stage *stage)
         if (copied[i].status != KVR_OK)
             copy_failed(land, landing);
         for (uint32_t k = 0; k < copy->chunk_count && !landing->copy_failed; k++)
-            land_chunk_in(land, landing, copy->chunks[k]);
+            if (!KVR_MUTANT(done_before_the_copy))
+                land_chunk_in(land, landing, copy->chunks[k]);
         land_check(land, landing);
     }
     return count > 0;

@@ -74,7 +74,8 @@ static void check_posted(struct push *push, struct push_job *job)
 
 static void check_closed(struct push *push, struct push_job *job)
 {
-    if (!job->closing || job->outstanding > 0 || job->staged > 0)
+    if (!job->closing || job->outstanding > 0 ||
+        (job->staged > 0 && !KVR_MUTANT(source_free_before_the_copy)))
         return;
     push->jobs[job->index] = NULL;
     push->open_count--;

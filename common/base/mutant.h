@@ -13,6 +13,9 @@
 /* X(name, the rule of the design that it breaks) */
 #define KVR_MUTANT_LIST(X)                                                                         \
     X(terminal_told_twice, "rule 1: exactly one terminal event")                                   \
+    X(done_before_the_copy, "rule 1: what a copy has yet to move is not in place")                 \
+    X(free_before_the_copy, "rule 1: pages that a copy still writes are not handed back")          \
+    X(source_free_before_the_copy, "rule 2: SOURCE_FREE waits for copies that read the pages")     \
     X(salvage_of_a_part, "rule 1: a failed fetch calls right only what is in every layer")         \
     X(done_with_first_source, "rule 1: the last source of a fetch to settle ends it")              \
     X(source_free_before_completion, "rule 2: SOURCE_FREE waits for every accepted post")          \

@@ -132,6 +132,8 @@ static unsigned emulated_poll(struct kvr_device *device, kvr_ns now,
         struct emulated_copy *copy = emulated->copies[0];
         bool fails = copy->fails || lost(copy);
 
+        if (copy->fails && emulated->options.failing != NULL)
+            emulated->options.failing(emulated->options.self);
         if (!fails)
             move(emulated, copy, copy->piece_count);
         ret_copied[count++] = (struct kvr_device_copied){
@@ -185,6 +187,11 @@ kvr_status kvr_device_emulated_open(const struct kvr_device_emulated_options *op
     kvr_rng_init(&emulated->rng, options->seed);
     *ret_device = &emulated->device;
     return KVR_OK;
+}
+
+uint8_t *kvr_device_emulated_address(const struct kvr_device_piece *piece)
+{
+    return ((struct device_memory *)piece->memory)->base + piece->offset;
 }
 
 kvr_ns kvr_device_emulated_next(const struct kvr_device *device)

@@ -18,12 +18,15 @@ struct kvr_device_emulated_options {
     uint32_t copies_max;    /* 1 … KVR_DEVICE_COPIES_MAX; 0: all of them */
     /* Told of every piece just before it is moved; may be NULL. */
     void (*moving)(void *self, kvr_device_way way, const struct kvr_device_piece *piece);
+    void (*failing)(void *self); /* a copy was chosen to fail; may be NULL */
     void *self;
 };
 
 KVR_MUST_CHECK kvr_status
 kvr_device_emulated_open(const struct kvr_device_emulated_options *options,
                          struct kvr_device **ret_device, struct kvr_error *error);
+/* Where a piece lies in host memory. */
+uint8_t *kvr_device_emulated_address(const struct kvr_device_piece *piece);
 /* When poll has something to do next; KVR_NEVER: nothing is under way. */
 kvr_ns kvr_device_emulated_next(const struct kvr_device *device);
 /* Its engine died: what is under way for it fails, and later copies too. Any thread. */

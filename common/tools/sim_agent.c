@@ -127,7 +127,7 @@ static void port_region_done(void *self, struct kvr_region *region)
         for (uint32_t r = 0; r < world->engines[i].region_lives; r++)
             if (world->engines[i].regions[r] == region)
                 world->engines[i].regions[r] = NULL;
-    kvr_region_release(&agent->fabric, region);
+    sim_region_release(agent, region);
 }
 
 static void port_engine_done(void *self, uint32_t index)
@@ -303,6 +303,9 @@ void sim_agent_start(struct sim_agent *agent)
     }
     sim_peers_init(agent);
     rails_open(agent);
+    /* Which share a byte that is altered on its way belongs to is not known. */
+    agent->staged =
+        kvr_rng_percent(&world->rng, 30) && (agent->source || !sim_has(world, SIM_WRITE_CORRUPT));
     machine_init(agent);
     sim_groups_open(agent);
     sim_at(world, world->now + kvr_rng_below(&world->rng, TICK_NS), tick_run, agent, agent->life,

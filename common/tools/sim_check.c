@@ -33,9 +33,8 @@ static uint32_t smaller(uint64_t a, uint64_t b)
     return (uint32_t)(a < b ? a : b);
 }
 
-static void on_read(void *self, const struct kvr_sim_access *access)
+void sim_check_read(struct sim_world *world, const struct kvr_sim_access *access)
 {
-    struct sim_world *world = self;
     const uint8_t *address = access->address;
     struct sim_engine *engine = engine_of(access->host, address);
 
@@ -117,9 +116,8 @@ static void page_lands(struct sim_world *world, struct sim_engine *engine,
                  place->layer);
 }
 
-static void on_land(void *self, const struct kvr_sim_access *access)
+void sim_check_land(struct sim_world *world, const struct kvr_sim_access *access)
 {
-    struct sim_world *world = self;
     const uint8_t *address = access->address;
     struct sim_engine *engine = engine_of(access->host, address);
 
@@ -138,6 +136,19 @@ static void on_land(void *self, const struct kvr_sim_access *access)
         page_lands(world, engine, &place, access->incoming + done, count);
         done += count;
     }
+}
+
+/* Staging memory is the agent's own: what is copied from and to it is held to the same. */
+static void on_read(void *self, const struct kvr_sim_access *access)
+{
+    if (!sim_stage_has(access->host, access->address))
+        sim_check_read(self, access);
+}
+
+static void on_land(void *self, const struct kvr_sim_access *access)
+{
+    if (!sim_stage_has(access->host, access->address))
+        sim_check_land(self, access);
 }
 
 /* Rule 8: whoever was away for long hears from the target before it posts to it. */

@@ -154,7 +154,10 @@ static void region_add(struct sim_engine *engine, uint32_t which)
         rails[i] = agent->rails[i];
     layout->region = 100 + engine->region_lives;
     status = kvr_layout_check(layout, &error);
-    if (status == KVR_OK)
+    if (status == KVR_OK && agent->staged)
+        status = sim_stage_region(&agent->group[home_of(engine)], layout, engine->memory[which],
+                                  &region, &error);
+    else if (status == KVR_OK)
         status = kvr_region_open_mapped(&agent->fabric, rails, agent->rail_count, layout,
                                         engine->memory[which], agent->source, !agent->source,
                                         &region, &error);
@@ -197,7 +200,7 @@ void sim_engine_attach(struct sim_engine *engine)
 void sim_engine_regions_release(struct sim_engine *engine)
 {
     for (uint32_t r = 0; r < engine->region_lives; r++) {
-        kvr_region_release(&engine->agent->fabric, engine->regions[r]);
+        sim_region_release(engine->agent, engine->regions[r]);
         engine->regions[r] = NULL;
     }
     engine->region_lives = 0;
@@ -284,6 +287,8 @@ void sim_engine_die(struct sim_engine *engine)
 {
     note(engine, "dies", -1, engine->rank.generation, 0, NULL);
     engine->alive = false;
+    for (uint32_t r = 0; r < engine->region_lives; r++)
+        sim_stage_lose(engine->regions[r]);
     users_orphan(engine, false);
     if (engine->attached)
         sim_engine_detach(engine);

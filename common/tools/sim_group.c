@@ -69,6 +69,8 @@ static void group_run(struct sim_world *world, const struct sim_event *event)
     if (kvr_group_told(group->group))
         sim_agent_wake_loop(agent);
     wake = kvr_group_wake_at(group->group, world->now, KVR_NEVER - world->now);
+    if (sim_stage_next(group) < wake)
+        wake = sim_stage_next(group);
     if (moved)
         sim_group_wake(group);
     else if (wake != KVR_NEVER)
@@ -173,6 +175,7 @@ static void group_open(struct sim_agent *agent, uint32_t number)
     kvr_status status;
 
     *group = (struct sim_group){.agent = agent, .number = number};
+    sim_stage_open(group);
     options.user = user_open(group);
     status = kvr_group_open(&options, &group->group, NULL);
     assert(status == KVR_OK);
@@ -211,6 +214,7 @@ void sim_group_check_empty(const struct sim_group *group)
 {
     const struct sim_agent *agent = group->agent;
 
+    sim_stage_check_empty(group);
     if (agent->source && group->push->open_count > 0)
         sim_fail(agent->world, -1, "agent %u keeps %u posting jobs", agent->number,
                  group->push->open_count);

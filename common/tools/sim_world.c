@@ -275,6 +275,7 @@ static void world_end(struct sim_world *world)
             sim_agent_stop(&world->agents[i]);
     for (uint32_t i = 0; i < world->engine_count; i++)
         sim_engine_regions_release(&world->engines[i]);
+    sim_stages_free(world);
     kvr_sim_net_close(world->net);
     sim_connections_free(world);
     sim_reporters_free(world);

@@ -8,6 +8,7 @@
  *   sim_connection.c  bytes between two agents, in order, late, and lost from any byte on
  *   sim_peer.c     the real sessions over them: dialed, redialed, ended
  *   sim_accept.c   whoever dials us: resumed, begun, refused
+ *   sim_stage.c    devices, where cards do not reach an engine's pages
  *   sim_engine.c   an engine: its memory and regions, what it is told
  *   sim_rank.c     how engines are divided into ranks, and which of them give to which
  *   sim_page.c     where its pages lie, and which request has which
@@ -96,6 +97,7 @@
     X(SIM_WRITE_CORRUPT, "write_corrupt", false, "a byte of a write is altered on its way")        \
     X(SIM_WRITE_LATE, "write_late", true, "a moment of a write comes late")                        \
     X(SIM_WRITE_TWICE, "write_twice", true, "a queue's entry comes twice")                         \
+    X(SIM_COPY_FAILED, "copy_failed", false, "a copy of device memory fails half done")            \
     X(SIM_SCHEDULER_AWAY, "scheduler_away", true, "the scheduler takes no reports")
 
 typedef enum sim_fault {
@@ -122,6 +124,7 @@ struct sim_group {
     struct sim_agent *agent;
     uint32_t number;
     struct kvr_group *group;
+    struct sim_stage *stage; /* between its cards and its engines' pages; NULL: they reach them */
     bool armed;
     kvr_ns at;
     struct kvr_group_message *parked; /* commands that the ring had no room for */
@@ -136,6 +139,7 @@ struct sim_agent {
     struct sim_world *world;
     uint32_t number;
     bool source, alive;
+    bool staged;   /* cards do not reach its engines' pages */
     uint32_t life; /* grows with every start: events of an older life are void */
     kvr_ns stopped_until, stopped_at;
     kvr_ns heard_at[SIM_AGENTS]; /* when the latest was sent that came from each */
@@ -317,9 +321,10 @@ struct sim_world {
     struct sim_agent agents[SIM_AGENTS];
     uint32_t source_count, target_count;
     struct sim_connection *connections;
-    bool target_copies; /* as on shm; else cards do */
-    bool many_groups;   /* agents divide their rails */
-    kvr_ns apart_until; /* before that nobody can dial */
+    struct sim_stage *stages; /* of agents that are gone too */
+    bool target_copies;       /* as on shm; else cards do */
+    bool many_groups;         /* agents divide their rails */
+    kvr_ns apart_until;       /* before that nobody can dial */
     uint32_t sessions_lost;
     uint32_t late_promille; /* of the control channel's packets */
     struct sim_reporter *reporters;
@@ -379,6 +384,17 @@ void sim_group_command(void *self, const struct kvr_group_message *message); /* 
 struct sim_group *sim_group_of(struct sim_agent *agent, uint32_t rail);
 bool sim_group_idle(const struct sim_group *group);
 void sim_group_check_empty(const struct sim_group *group);
+
+/* sim_stage.c */
+void sim_stage_open(struct sim_group *group);
+kvr_ns sim_stage_next(const struct sim_group *group); /* when a copy ends; KVR_NEVER */
+kvr_status sim_stage_region(struct sim_group *group, const struct kvr_region_layout *layout,
+                            void *base, struct kvr_region **ret_region, struct kvr_error *error);
+void sim_region_release(struct sim_agent *agent, struct kvr_region *region); /* NULL is fine */
+void sim_stage_lose(const struct kvr_region *region);                        /* its engine died */
+bool sim_stage_has(const struct sim_agent *agent, const uint8_t *address);
+void sim_stage_check_empty(const struct sim_group *group);
+void sim_stages_free(struct sim_world *world);
 
 /* sim_engine.c */
 struct sim_engine *sim_engine_new(struct sim_world *world, struct sim_agent *agent,
@@ -443,6 +459,8 @@ bool sim_content_right(const struct sim_engine *engine, uint64_t key, const stru
                        uint64_t token_first, uint64_t token_end);
 
 /* sim_check.c, sim_time.c and sim_verdict.c */
+void sim_check_read(struct sim_world *world, const struct kvr_sim_access *access);
+void sim_check_land(struct sim_world *world, const struct kvr_sim_access *access);
 struct kvr_sim_hooks sim_check_hooks(struct sim_world *world);
 void sim_check_layer(struct sim_fetch *fetch, const struct kvr_notice *notice);
 void sim_check_tail(struct sim_fetch *fetch, const struct kvr_notice *notice);
