@@ -413,7 +413,9 @@ void api_get(struct api *api, const char *path, const struct api_query *query,
     } else if (strcmp(path, "/healthz") == 0) {
         get_health(api, ret_answer);
     } else {
-        api_error(ret_answer, 404,
-                  "there is nothing at this path; the page at / lists what there is");
+        api_error(
+            ret_answer, 404,
+            "there is nothing at this path; there are /, /metrics, /healthz, /api/v1/summary, "
+            "/api/v1/agents, /api/v1/transfers and /api/v1/transfers/ID");
     }
 }

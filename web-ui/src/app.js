@@ -450,7 +450,7 @@ function showDetail(transfer) {
   row.dataset.signature = signature;
   row.cells[0].replaceChildren(...[
     transfer.detail && transfer.reason ? make('p', {class: 'sentence'}, transfer.detail) : '',
-    timeline(transfer), factList(transfer),
+    make('div', {class: 'wide'}, timeline(transfer)), factList(transfer),
     make('details', {open: wasOpen}, make('summary', {}, `${transfer.events.length} events`), eventTable(transfer.events)),
   ]);
 }
