@@ -163,6 +163,18 @@ static unsigned locked_poll(struct kvr_endpoint *endpoint, struct kvr_completion
     return count;
 }
 
+/* It looks at the queue, too, where the provider cannot be asked. */
+static bool locked_may_sleep(struct kvr_endpoint *endpoint)
+{
+    bool may;
+
+    ofi_lock(endpoint->rail);
+    errno = 0;
+    may = ofi_endpoint_may_sleep(endpoint);
+    ofi_unlock(endpoint->rail);
+    return may;
+}
+
 static void locked_stop(struct kvr_endpoint *endpoint)
 {
     struct kvr_rail *rail = endpoint->rail;
@@ -197,7 +209,7 @@ static const struct kvr_fabric_ops ofi_ops = {
     .write = locked_write,
     .poll = locked_poll,
     .endpoint_wait_fd = ofi_endpoint_wait_fd,
-    .endpoint_may_sleep = ofi_endpoint_may_sleep,
+    .endpoint_may_sleep = locked_may_sleep,
 };
 
 void kvr_fabric_ofi(struct kvr_fabric *ret_fabric)

@@ -218,8 +218,10 @@ kvr_status ofi_endpoint_open(struct kvr_rail *rail, struct kvr_endpoint **ret_en
             break;
         }
     }
+    ofi_lock(rail);
     while (used_count > 0)
         ofi_endpoint_close(used[--used_count]);
+    ofi_unlock(rail);
     return status;
 }
 

@@ -10,12 +10,15 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "fabric/fabric_ofi_state.h"
 
-#define TURNS_MAX 64 /* of the provider, before it is closed whatever is left */
+#define TURNS_MAX   64        /* of the provider, before it is closed whatever is left */
+#define NUMBERS_MAX (1 << 20) /* of descriptors, which Linux's fs.nr_open is unless it was raised  \
+                               */
 
 static bool same_port_and_host(const struct sockaddr *a, const struct sockaddr *b)
 {
@@ -50,6 +53,33 @@ static bool is_ours(int fd, const struct kvr_endpoint *endpoint)
     return same_port_and_host((struct sockaddr *)&local, (struct sockaddr *)&bound);
 }
 
+/* True when it was a socket of the endpoint's beside its listener. */
+static bool hang_up_on(int fd, const struct kvr_endpoint *endpoint)
+{
+    int listening = 0;
+    socklen_t bytes = sizeof(listening);
+    bool connected;
+
+    if (!is_ours(fd, endpoint))
+        return false;
+    connected = getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &bytes) == 0 && !listening;
+    shutdown(fd, SHUT_RDWR); /* the listener too: nobody else gets in */
+    return connected;
+}
+
+/* For a process that has no descriptor left to open the folder with. */
+static unsigned hang_up_by_number(const struct kvr_endpoint *endpoint)
+{
+    unsigned connected = 0;
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max > NUMBERS_MAX)
+        limit.rlim_max = NUMBERS_MAX;
+    for (int fd = 0; fd < (int)limit.rlim_max; fd++)
+        connected += hang_up_on(fd, endpoint);
+    return connected;
+}
+
 /* Shuts down what is there; returns how many sockets beside the listener there were. */
 static unsigned hang_up_once(const struct kvr_endpoint *endpoint)
 {
@@ -57,18 +87,15 @@ static unsigned hang_up_once(const struct kvr_endpoint *endpoint)
     unsigned connected = 0;
     struct dirent *entry;
 
-    while (folder != NULL && (entry = readdir(folder)) != NULL) {
-        int fd = atoi(entry->d_name), listening = 0;
-        socklen_t bytes = sizeof(listening);
+    if (folder == NULL)
+        return hang_up_by_number(endpoint);
+    while ((entry = readdir(folder)) != NULL) {
+        int fd = atoi(entry->d_name);
 
-        if (entry->d_name[0] == '.' || fd == dirfd(folder) || !is_ours(fd, endpoint))
-            continue;
-        if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &bytes) == 0 && !listening)
-            connected++;
-        shutdown(fd, SHUT_RDWR); /* the listener too: nobody else gets in */
+        if (entry->d_name[0] != '.' && fd != dirfd(folder))
+            connected += hang_up_on(fd, endpoint);
     }
-    if (folder != NULL)
-        closedir(folder);
+    closedir(folder);
     return connected;
 }
 

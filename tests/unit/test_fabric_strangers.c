@@ -1,11 +1,14 @@
-/* Goal: who connects to a rail's port and hangs up leaves nothing behind. Method: raw sockets that
- * say too little or nothing, each before a poll of the endpoint with an old EAGAIN in errno, which
- * libfabric's tcp takes for that connection's. */
+/* Goal: who connects to a rail's port and hangs up leaves nothing behind: not while nothing else
+ * happens, not beside a peer's writes, and not when the process has no descriptor left. Method: raw
+ * sockets that say too little or nothing, each before a look at the endpoint with an old EAGAIN in
+ * errno, which libfabric's tcp takes for that connection's. */
 #include "tests/support/check.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "fabric/fabric_ofi.h"
@@ -24,54 +27,226 @@ static unsigned descriptors(void)
     return count;
 }
 
-static void visit(const struct kvr_fabric *fabric, struct kvr_endpoint *endpoint, unsigned bytes)
+struct rail {
+    struct kvr_fabric fabric;
+    struct kvr_rail *rail;
+    struct kvr_endpoint *endpoint;
+};
+
+static void rail_open(struct rail *rail)
 {
-    struct kvr_completion completions[16];
+    struct kvr_rail_options options = {.provider = "tcp", .name = "127.0.0.1"};
+    struct kvr_error error;
+
+    kvr_fabric_ofi(&rail->fabric);
+    assert_int_equal(rail->fabric.ops->rail_open(NULL, &options, &rail->rail, &error), KVR_OK);
+    assert_int_equal(rail->fabric.ops->endpoint_open(rail->rail, &rail->endpoint, &error), KVR_OK);
+}
+
+static void endpoint_close(const struct kvr_fabric *fabric, struct kvr_endpoint *endpoint)
+{
+    fabric->ops->endpoint_stop(endpoint);
+    fabric->ops->endpoint_close(endpoint);
+}
+
+static int stranger_connect(const struct rail *rail)
+{
     uint8_t name[KVR_ADDRESS_BYTES];
     struct sockaddr_in address;
     uint32_t name_bytes;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    fabric->ops->endpoint_address(endpoint, name, &name_bytes);
+    rail->fabric.ops->endpoint_address(rail->endpoint, name, &name_bytes);
     memcpy(&address, name, sizeof(address));
     assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-    assert_int_equal(send(fd, "GET / HTTP/1.1", bytes, 0), bytes);
-    close(fd);
-    for (unsigned i = 0; i < 20; i++) {
+    return fd;
+}
+
+static void look(const struct rail *rail, unsigned times)
+{
+    struct kvr_completion completions[16];
+
+    for (unsigned i = 0; i < times; i++) {
         errno = EAGAIN;
-        (void)fabric->ops->poll(endpoint, completions, 16);
+        (void)rail->fabric.ops->poll(rail->endpoint, completions, 16);
+        errno = EAGAIN;
+        (void)rail->fabric.ops->endpoint_may_sleep(rail->endpoint);
         usleep(200);
     }
 }
 
+static void visit(const struct rail *rail, unsigned bytes)
+{
+    int fd = stranger_connect(rail);
+
+    assert_int_equal(send(fd, "GET / HTTP/1.1", bytes, 0), bytes);
+    close(fd);
+    look(rail, 20);
+}
+
 static void strangers_leave_nothing_behind(void **state)
 {
-    struct kvr_rail_options options = {.provider = "tcp", .name = "127.0.0.1"};
-    struct kvr_endpoint *endpoint;
-    struct kvr_fabric fabric;
-    struct kvr_rail *rail;
-    struct kvr_error error;
+    struct rail rail;
     unsigned before;
 
     (void)state;
-    kvr_fabric_ofi(&fabric);
-    assert_int_equal(fabric.ops->rail_open(fabric.self, &options, &rail, &error), KVR_OK);
-    assert_int_equal(fabric.ops->endpoint_open(rail, &endpoint, &error), KVR_OK);
-    visit(&fabric, endpoint, 1);
+    rail_open(&rail);
+    visit(&rail, 1);
     before = descriptors();
     for (unsigned i = 0; i < STRANGERS; i++)
-        visit(&fabric, endpoint, i % 2 == 0 ? 0 : 3);
+        visit(&rail, i % 2 == 0 ? 0 : 3);
     for (unsigned tries = 0; tries < 100 && descriptors() > before; tries++)
-        visit(&fabric, endpoint, 1);
+        visit(&rail, 1);
     assert_in_range(descriptors(), 0, before);
-    fabric.ops->endpoint_stop(endpoint);
-    fabric.ops->endpoint_close(endpoint);
-    fabric.ops->rail_close(rail);
+    endpoint_close(&rail.fabric, rail.endpoint);
+    rail.fabric.ops->rail_close(rail.rail);
+}
+
+/* The same before each sleep, which looks at the queue as well. */
+static void strangers_before_a_sleep_leave_nothing_behind(void **state)
+{
+    struct rail rail;
+    unsigned before;
+
+    (void)state;
+    rail_open(&rail);
+    visit(&rail, 1);
+    before = descriptors();
+    for (unsigned i = 0; i < STRANGERS; i++) {
+        int fd = stranger_connect(&rail);
+
+        assert_int_equal(send(fd, "GET / HTTP/1.1", 3, 0), 3);
+        close(fd);
+        for (unsigned k = 0; k < 20; k++) {
+            errno = EAGAIN;
+            (void)rail.fabric.ops->endpoint_may_sleep(rail.endpoint);
+        }
+    }
+    look(&rail, 20);
+    assert_in_range(descriptors(), 0, before);
+    endpoint_close(&rail.fabric, rail.endpoint);
+    rail.fabric.ops->rail_close(rail.rail);
+}
+
+struct writer {
+    struct kvr_endpoint *endpoint;
+    struct kvr_memory *memory;
+    uint64_t peer;
+};
+
+static char bytes_here[1 << 20], bytes_there[1 << 20]; /* more than sockets hold */
+
+static void writer_open(struct rail *rail, struct writer *writer, struct kvr_memory **ret_target)
+{
+    struct kvr_memory_span here = {
+        .base = bytes_here, .bytes = sizeof(bytes_here), .local = true, .fd = -1};
+    struct kvr_memory_span there = {
+        .base = bytes_there, .bytes = sizeof(bytes_there), .remote = true, .fd = -1};
+    const struct kvr_fabric_ops *ops = rail->fabric.ops;
+    uint8_t name[KVR_ADDRESS_BYTES];
+    struct kvr_error error;
+    uint32_t name_bytes;
+
+    assert_int_equal(ops->memory_register(rail->rail, &here, &writer->memory, &error), KVR_OK);
+    assert_int_equal(ops->memory_register(rail->rail, &there, ret_target, &error), KVR_OK);
+    assert_int_equal(ops->endpoint_open(rail->rail, &writer->endpoint, &error), KVR_OK);
+    ops->endpoint_address(rail->endpoint, name, &name_bytes);
+    assert_int_equal(ops->peer_insert(writer->endpoint, name, name_bytes, &writer->peer, &error),
+                     KVR_OK);
+}
+
+static kvr_status write_once(const struct rail *rail, const struct writer *writer,
+                             const struct kvr_memory *target)
+{
+    struct kvr_remote_key key = rail->fabric.ops->memory_key(target);
+    struct kvr_fabric_piece piece = {.local = bytes_here,
+                                     .memory = writer->memory,
+                                     .remote = key.base,
+                                     .key = key.key,
+                                     .bytes = sizeof(bytes_here)};
+    struct kvr_fabric_write write = {
+        .pieces = &piece, .piece_count = 1, .peer = writer->peer, .context = 1};
+
+    return rail->fabric.ops->write(writer->endpoint, &write);
+}
+
+/* A socket that is read until it is empty leaves an EAGAIN behind, in the very call that reads a
+ * stranger's next. */
+static void strangers_beside_writes_leave_nothing_behind(void **state)
+{
+    struct kvr_completion completions[16];
+    unsigned open;
+    struct kvr_memory *target;
+    struct writer writer;
+    struct rail rail;
+
+    (void)state;
+    rail_open(&rail);
+    writer_open(&rail, &writer, &target);
+    while (write_once(&rail, &writer, target) == KVR_AGAIN)
+        look(&rail, 1);
+    open = descriptors();
+    for (unsigned i = 0; i < STRANGERS; i++) {
+        int fd = stranger_connect(&rail);
+        kvr_status status = KVR_AGAIN;
+
+        look(&rail, 5); /* it is accepted */
+        for (unsigned k = 0; k < 1000 && status == KVR_AGAIN; k++) {
+            status = write_once(&rail, &writer, target);
+            if (status == KVR_AGAIN)
+                look(&rail, 1);
+        }
+        assert_int_equal(status, KVR_OK);
+        assert_int_equal(send(fd, "GET / HTTP/1.1", 3, 0), 3);
+        close(fd);
+        for (unsigned k = 0; k < 5; k++) {
+            (void)rail.fabric.ops->poll(writer.endpoint, completions, 16);
+            look(&rail, 1);
+        }
+    }
+    look(&rail, 20);
+    assert_in_range(descriptors(), 0, open);
+    endpoint_close(&rail.fabric, writer.endpoint);
+    endpoint_close(&rail.fabric, rail.endpoint);
+    rail.fabric.ops->memory_release(writer.memory);
+    rail.fabric.ops->memory_release(target);
+    rail.fabric.ops->rail_close(rail.rail);
+}
+
+/* Whoever is connected is hung up on although the folder of descriptors cannot be opened. */
+static void strangers_are_hung_up_on_without_descriptors(void **state)
+{
+    struct timeval patience = {.tv_sec = 10};
+    struct rlimit limit, none;
+    struct rail rail;
+    char byte;
+    int fd;
+
+    (void)state;
+    rail_open(&rail);
+    fd = stranger_connect(&rail);
+    look(&rail, 5); /* it is accepted, and was not read from */
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = (struct rlimit){.rlim_cur = 3, .rlim_max = limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    rail.fabric.ops->endpoint_stop(rail.endpoint);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    assert_in_range(recv(fd, &byte, 1, 0) + 1, 0, 1); /* its end, or a reset */
+    assert_int_not_equal(errno, EAGAIN);
+    close(fd);
+    rail.fabric.ops->endpoint_close(rail.endpoint);
+    rail.fabric.ops->rail_close(rail.rail);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(strangers_leave_nothing_behind)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(strangers_leave_nothing_behind),
+        cmocka_unit_test(strangers_before_a_sleep_leave_nothing_behind),
+        cmocka_unit_test(strangers_beside_writes_leave_nothing_behind),
+        cmocka_unit_test(strangers_are_hung_up_on_without_descriptors),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
