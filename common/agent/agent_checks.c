@@ -18,18 +18,17 @@
 #define STATE_NEEDED    (64ull << 20)
 #define MEMLOCK_ADVISED (1ull << 30)
 
-/* Cards pin what is registered with them; tcp and shm do not. */
-static void memlock_check(const struct kvr_agent_config *config)
+void agent_memlock_check(const struct kvr_rail_facts *facts)
 {
     struct rlimit limit;
 
-    if (strcmp(config->provider, "verbs") != 0 && strcmp(config->provider, "efa") != 0)
+    if (!facts->pins_memory)
         return;
     if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur < MEMLOCK_ADVISED)
         kvr_log_warning(
             "RLIMIT_MEMLOCK allows %" PRIu64 " KiB and provider %s pins every region: "
             "larger ones will be refused (ulimit -l unlimited, or LimitMEMLOCK=infinity)",
-            (uint64_t)limit.rlim_cur >> 10, config->provider);
+            (uint64_t)limit.rlim_cur >> 10, facts->provider);
 }
 
 kvr_status agent_checks(const struct kvr_agent_config *config, struct kvr_error *error)
@@ -38,7 +37,6 @@ kvr_status agent_checks(const struct kvr_agent_config *config, struct kvr_error 
 
     if (status != KVR_OK)
         return status;
-    memlock_check(config);
     if (strcmp(config->provider, "shm") == 0) {
         status = kvr_need_space("provider shm needs room: the folder", "/dev/shm", SHM_NEEDED,
                                 "free some, or make it larger (mount -o remount,size=1G /dev/shm)",

@@ -83,7 +83,8 @@ static kvr_status rail_open(struct kvr_agent *agent, const char *name, struct kv
         return status;
     facts = agent->fabric.ops->rail_facts(agent->rails[agent->rail_count]);
     limits_narrow(agent, facts);
-    agent->rail_count++;
+    if (agent->rail_count++ == 0)
+        agent_memlock_check(facts);
     return exposed_check(agent, facts, error);
 }
 

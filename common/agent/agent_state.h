@@ -83,6 +83,7 @@ struct kvr_agent {
 
 /* agent_checks.c */
 kvr_status agent_checks(const struct kvr_agent_config *config, struct kvr_error *error);
+void agent_memlock_check(const struct kvr_rail_facts *facts); /* warns */
 /* agent_run_dir.c */
 kvr_status agent_run_dir_open(struct kvr_agent *agent, struct kvr_error *error);
 /* agent_drain.c */

@@ -51,6 +51,7 @@ struct kvr_rail_facts {
     bool progress_manual; /* nothing moves unless the endpoint is polled */
     bool same_host_only;  /* shm, local */
     bool target_copies;   /* the target reads the source's memory itself (shm, local): rule 11 */
+    bool pins_memory;     /* what is registered counts towards the limit of locked memory */
     bool pins_writable;   /* memory_register takes only pages that this process may write */
 };
 

@@ -17,9 +17,11 @@
 /* In the order of preference within one spelling. `tcp` is the native RDM provider, which libfabric
  * 1.17 calls net and 2.x calls tcp; 1.17's own tcp has RDM only below ofi_rxm, and so another name;
  * its fi_trywait does nothing before 1.19, so that a queue's descriptor stays readable for ever.
- * EFA turns a write with an immediate and more than one piece into sends (its source says so).
- * ofi_rxm has two pools of 1024 buffers an endpoint, of 16 KiB unless told otherwise, and fills
- * them again with every eighth connection; both sides of a connection must have the same size. */
+ * EFA turns a write with an immediate and more than one piece into sends (its source says so),
+ * and one larger than its card's largest, which it does not tell, into several, each with that
+ * immediate: so far below it, and no less than what verbs takes. ofi_rxm has two pools of 1024
+ * buffers an endpoint, of 16 KiB unless told otherwise, and fills them again with every eighth
+ * connection; both sides of a connection must have the same size. */
 static const struct ofi_provider_facts provider_facts[] = {
     {.spelling = "tcp",
      .prov_name = "tcp",
@@ -50,6 +52,7 @@ static const struct ofi_provider_facts provider_facts[] = {
      .fabric_name = "efa",
      .pieces_local = 1,
      .pieces_remote = 1,
+     .bytes_max = 8 << 20,
      .environment = "FI_EFA_ENABLE_SHM_TRANSFER",
      .environment_value = "0"},
 };
@@ -155,7 +158,14 @@ static bool link_local(const struct fi_info *info)
            IN6_IS_ADDR_LINKLOCAL(&address->sin6_addr);
 }
 
-/* Leaves in *list only what is this provider itself and can do what we need. */
+/* This provider itself, not another that layers on it, and able to do what we need. */
+bool ofi_usable(const struct ofi_provider_facts *provider, const struct fi_info *info)
+{
+    return ofi_provider_of(provider->spelling, info) == provider && !link_local(info) &&
+           info->domain_attr->cq_data_size >= sizeof(uint32_t) &&
+           (info->domain_attr->mr_mode & FI_MR_ENDPOINT) == 0;
+}
+
 static void keep_usable(const struct ofi_provider_facts *provider, struct fi_info **list)
 {
     struct fi_info **at = list;
@@ -163,9 +173,7 @@ static void keep_usable(const struct ofi_provider_facts *provider, struct fi_inf
     while (*at != NULL) {
         struct fi_info *info = *at;
 
-        if (ofi_provider_of(provider->spelling, info) == provider && !link_local(info) &&
-            info->domain_attr->cq_data_size >= sizeof(uint32_t) &&
-            (info->domain_attr->mr_mode & FI_MR_ENDPOINT) == 0) {
+        if (ofi_usable(provider, info)) {
             at = &info->next;
             continue;
         }
@@ -341,6 +349,11 @@ static uint32_t pieces(size_t advertised, unsigned known)
     return limit < KVR_IOV_MAX ? limit : KVR_IOV_MAX;
 }
 
+static uint64_t bytes_max(uint64_t advertised, uint64_t known)
+{
+    return known > 0 && known < advertised ? known : advertised;
+}
+
 void ofi_facts(const struct ofi_provider_facts *provider, const struct fi_info *info,
                struct kvr_rail_facts *ret_facts)
 {
@@ -349,13 +362,14 @@ void ofi_facts(const struct ofi_provider_facts *provider, const struct fi_info *
             {
                 .pieces_local = pieces(info->tx_attr->iov_limit, provider->pieces_local),
                 .pieces_remote = pieces(info->tx_attr->rma_iov_limit, provider->pieces_remote),
-                .bytes_max = info->ep_attr->max_msg_size,
+                .bytes_max = bytes_max(info->ep_attr->max_msg_size, provider->bytes_max),
                 .outstanding_max = to_u32(info->tx_attr->size),
                 .inject_bytes = to_u32(info->tx_attr->inject_size),
             },
         .progress_manual = info->domain_attr->data_progress == FI_PROGRESS_MANUAL,
         .same_host_only = provider->same_host_only,
         .target_copies = provider->target_copies,
+        .pins_memory = (info->domain_attr->mr_mode & FI_MR_ALLOCATED) != 0,
     };
 
     copy_text(facts.provider, sizeof(facts.provider), provider->spelling);

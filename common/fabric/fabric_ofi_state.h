@@ -21,6 +21,7 @@ struct ofi_provider_facts {
     const char *fabric_name; /* NULL: any */
     unsigned pieces_local;   /* with an immediate; 0: the advertised limits hold */
     unsigned pieces_remote;
+    uint64_t bytes_max; /* the same of a write's bytes */
     bool same_host_only;
     bool target_copies;
     uint32_t trywait_since; /* fi_trywait works from this libfabric on; 0: always */
@@ -86,6 +87,7 @@ const struct ofi_provider_facts *ofi_provider_list(unsigned *ret_count);
  * a local address, or NULL. */
 kvr_status ofi_getinfo(const char *spelling, const char *source, struct fi_info **ret_list,
                        struct kvr_error *error);
+bool ofi_usable(const struct ofi_provider_facts *provider, const struct fi_info *info);
 const struct ofi_provider_facts *ofi_provider_of(const char *spelling, const struct fi_info *info);
 uint64_t ofi_own_buffer_bytes(const struct ofi_provider_facts *provider); /* of one endpoint */
 bool ofi_name_is_address(const char *name);
