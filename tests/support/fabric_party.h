@@ -15,7 +15,7 @@
 #include "fabric/fabric_provider.h"
 
 #define PARTY_RAILS  2
-#define PARTY_BYTES  (32u << 20) /* of each side's memory */
+#define PARTY_BYTES  (8u << 20) /* of each side's memory */
 #define PARTY_BITS   65536u
 #define PARTY_WAIT_S 20 /* no step of a test takes longer (see party_patience) */
 

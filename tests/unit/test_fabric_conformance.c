@@ -99,7 +99,7 @@ static void write_arrives_with_its_bytes(void **state)
     (void)state;
     for (int source = 0; source < 2; source++) {
         for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-            struct party_command post = post_of(16, sizes[i], 1, 100 + i);
+            struct party_command post = post_of(sizes[i] < 1 << 20 ? 16 : 4, sizes[i], 1, 100 + i);
 
             write_and_check(party, source, &post);
         }
