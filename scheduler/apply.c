@@ -106,6 +106,8 @@ static kvr_status apply_event(struct apply *apply, const struct kvr_report *repo
     uint64_t id = event->transfer;
     struct touched *touched;
 
+    if (at_ns <= 0) /* no time that a clock could show: before 1970, or after 2262 */
+        at_ns = now_ns;
     if (event->kind == KVR_EVENT_KIND_END)
         return KVR_OK; /* of a newer agent: only its number counts */
     if (id == 0)

@@ -219,11 +219,12 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* By nearest rank: so many percent of the values, or more, are not larger. */
 static double percentile_s(const int64_t *sorted, uint64_t count, unsigned percent)
 {
-    uint64_t index = (count - 1) * percent / 100;
+    uint64_t rank = (count * percent + 99) / 100;
 
-    return (double)sorted[index] / 1e9;
+    return (double)sorted[rank - 1] / 1e9;
 }
 
 static struct metrics_latency percentiles(int64_t *values, uint64_t count)

@@ -233,6 +233,7 @@ static void store_prunes_by_its_own_clock(void **state)
         report.anchor_at = 10;
         report.anchor_wall = (kvr_ns)(WALL + offsets[i]);
         assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+        assert_true(get_transfer(fixture, i + 1).sides[KVR_ROLE_TARGET].at_ns[STAGE_ENDED] > 0);
     }
     assert_int_equal(count_transfers(fixture), 4);
     assert_true(store_prune(fixture->store, WALL, &removed));

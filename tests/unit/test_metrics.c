@@ -1,0 +1,77 @@
+/* Goal: what the scheduler's figures say of the last minute is so, also of few transfers and of
+ * agents whose clocks are wrong. */
+#include "tests/support/check.h"
+
+#include "scheduler/metrics.h"
+
+#define WALL ((int64_t)1700000000000000000)
+#define MS   ((int64_t)KVR_MS)
+
+static struct metrics *metrics;
+
+static int begin(void **state)
+{
+    (void)state;
+    metrics = metrics_open();
+    return metrics == NULL;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    return metrics_close(metrics) != NULL;
+}
+
+/* A transfer that was opened at `from` and had landed, and so ended, at `to`. */
+static void ended(int64_t from, int64_t to, uint64_t bytes)
+{
+    struct transfer transfer = {.bytes = bytes};
+    int64_t *at_ns = transfer.sides[KVR_ROLE_TARGET].at_ns;
+
+    at_ns[STAGE_OPENED] = at_ns[STAGE_FIRST_LAND] = from;
+    at_ns[STAGE_LAST_LAND] = at_ns[STAGE_ENDED] = to;
+    metrics_ended(metrics, &transfer, KVR_ROLE_TARGET, WALL);
+}
+
+/* Nearest rank, as the figures of a replay: of two the slower is p99, not the faster. */
+static void percentiles_are_by_nearest_rank(void **state)
+{
+    struct metrics_summary summary;
+
+    (void)state;
+    ended(WALL - 30 * MS, WALL, 1);
+    ended(WALL - 10 * MS, WALL, 1);
+    metrics_summarise(metrics, WALL, &summary);
+    assert_int_equal(summary.total.count, 2);
+    assert_true(summary.total.p50 == 0.01 && summary.total.p99 == 0.03);
+    for (int64_t i = 3; i <= 100; i++)
+        ended(WALL - (i + 100) * MS, WALL, 1);
+    metrics_summarise(metrics, WALL, &summary);
+    assert_true(summary.total.p50 == 0.15 && summary.total.p95 == 0.195);
+    assert_true(summary.total.p99 == 0.199);
+}
+
+static void bytes_are_spread_over_the_time_in_which_they_landed(void **state)
+{
+    struct metrics_summary summary;
+    int64_t second = (int64_t)KVR_S;
+
+    (void)state;
+    ended(WALL - 5 * second, WALL - 3 * second, 2000);
+    ended(WALL + 5 * second, WALL + 6 * second, 500); /* a clock ahead: it is now */
+    metrics_summarise(metrics, WALL + second, &summary);
+    assert_true(summary.bytes_per_second[METRICS_SECONDS - 1] == 500);
+    assert_true(summary.bytes_per_second[METRICS_SECONDS - 5] == 1000);
+    assert_true(summary.bytes_per_second[METRICS_SECONDS - 6] == 1000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(percentiles_are_by_nearest_rank, begin, end),
+        cmocka_unit_test_setup_teardown(bytes_are_spread_over_the_time_in_which_they_landed, begin,
+                                        end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
