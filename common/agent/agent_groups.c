@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/agent_state.h"
+#include "base/log.h"
 #include "wire/compat.h"
 
 const struct agent_group *agent_group_of(const struct kvr_agent *agent, uint32_t rail)
@@ -62,6 +63,16 @@ void agent_groups_kick(struct kvr_agent *agent)
     }
 }
 
+/* Nothing can be written to it, and only here is known why. */
+static void unreachable_say(const struct kvr_group_message *message)
+{
+    const struct kvr_peer_rails *rails = message->pointer;
+
+    if (message->kind == KVR_GROUP_PEER_ADDED && message->status == KVR_NO_RAIL)
+        kvr_log_warning("no rail of group %u reaches peer %u: %s", message->group, message->index,
+                        rails->unreachable);
+}
+
 void agent_groups_listen(struct kvr_agent *agent)
 {
     const struct kvr_machine *machine = &agent->machine;
@@ -70,6 +81,7 @@ void agent_groups_listen(struct kvr_agent *agent)
 
     for (uint32_t i = 0; i < agent->groups.count; i++) {
         while (kvr_group_event(agent->group[i].group, &message)) {
+            unreachable_say(&message); /* the machine frees what it points to */
             if (machine->page_kind != 0 && message.kind == machine->page_set_kind)
                 agent_page_set(agent, &message);
             else

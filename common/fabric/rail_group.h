@@ -82,6 +82,7 @@ static inline uint32_t kvr_rail_groups_of(const struct kvr_rail_groups *groups, 
 struct kvr_peer_rails {
     uint32_t rail_count;
     struct kvr_rail_address rails[KVR_RAILS_MAX];
+    char unreachable[KVR_DETAIL_BYTES]; /* of PEER_ADDED with KVR_NO_RAIL: why, or "" */
 };
 
 struct kvr_pair {

@@ -46,7 +46,6 @@ static void link_insert(struct kvr_group *group, struct group_link *link)
     const struct kvr_rail_address *address =
         peer_rail(&group->peers[link->peer], link->pair.target_rail);
     struct group_rail *rail = &group->rails[link->pair.rail];
-    struct kvr_error error;
     kvr_status status = KVR_RAIL_FAILED;
 
     assert(!link->inserted);
@@ -54,7 +53,7 @@ static void link_insert(struct kvr_group *group, struct group_link *link)
     link->again_count = 0;
     if (rail->endpoint != NULL)
         status = group->ops->peer_insert(rail->endpoint, address->address, address->bytes,
-                                         &link->handle, &error);
+                                         &link->handle, &group->unreachable);
     link->inserted = status == KVR_OK;
     if (status != KVR_OK)
         group_link_break(group, link, status);
@@ -154,7 +153,7 @@ static void links_make(struct kvr_group *group, uint32_t index)
 
 void group_peer_add(struct kvr_group *group, const struct kvr_group_message *message)
 {
-    const struct kvr_peer_rails *rails = message->pointer;
+    struct kvr_peer_rails *rails = message->pointer;
     kvr_status status = check_rails(group, message->index, rails);
     struct group_peer *peer;
     uint32_t usable = 0;
@@ -168,7 +167,9 @@ void group_peer_add(struct kvr_group *group, const struct kvr_group_message *mes
     peer->known = true;
     peer->rail_count = rails->rail_count;
     memcpy(peer->rails, rails->rails, rails->rail_count * sizeof(peer->rails[0]));
+    group->unreachable.detail[0] = '\0';
     links_make(group, message->index);
+    memcpy(rails->unreachable, group->unreachable.detail, sizeof(rails->unreachable));
     for (uint32_t k = 0; k < peer->link_count; k++)
         usable += peer->links[k]->state == LINK_USABLE;
     give_back(group, KVR_GROUP_PEER_ADDED, message, usable > 0 ? KVR_OK : KVR_NO_RAIL);

@@ -115,6 +115,7 @@ struct kvr_group {
     uint32_t rail_first, rail_end;          /* of the agent's rails, those that are ours */
     struct group_rail rails[KVR_RAILS_MAX]; /* by the agent's numbers */
     struct group_peer *peers;               /* KVR_PEERS_MAX */
+    struct kvr_error unreachable;           /* why an address was refused last */
     struct kvr_pool links;
     void *links_memory;
     struct group_flights flights;

@@ -35,6 +35,21 @@ static void group_pairs_all_rails(void **state)
     }
 }
 
+static void group_says_why_it_reaches_nobody(void **state)
+{
+    struct bench bench;
+    struct kvr_group_message answer;
+    struct kvr_peer_rails rails = {.rail_count = 1, .rails = {{.epoch = 1}}}; /* no address */
+
+    (void)state;
+    bench_open(&bench, 1, 8, 64);
+    command(&bench, KVR_GROUP_PEER_ADD, 0, &rails);
+    assert_true(bench_told(&bench, KVR_GROUP_PEER_ADDED, &answer));
+    assert_int_equal(answer.status, KVR_NO_RAIL);
+    assert_string_equal(rails.unreachable, "no address");
+    kvr_group_close(bench.group);
+}
+
 static void group_keeps_its_window(void **state)
 {
     struct bench bench;
@@ -485,6 +500,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(group_pairs_all_rails),
+        cmocka_unit_test(group_says_why_it_reaches_nobody),
         cmocka_unit_test(group_keeps_its_window),
         cmocka_unit_test(group_gives_a_slow_rail_less),
         cmocka_unit_test(group_rings_the_doorbell_at_the_end),
