@@ -14,6 +14,7 @@
     X(PHASE_POST, "post", KVR_ROLE_SOURCE, STAGE_FIRST_POST, STAGE_LAST_POST)                      \
     X(PHASE_WIRE, "wire", KVR_ROLE_TARGET, STAGE_FIRST_LAND, STAGE_LAST_LAND)                      \
     X(PHASE_DRAIN, "drain", KVR_ROLE_SOURCE, STAGE_LAST_POST, STAGE_ENDED)                         \
+    X(PHASE_EXPOSED, "exposed", KVR_ROLE_SOURCE, STAGE_LAST_READY, STAGE_ENDED)                    \
     X(PHASE_TOTAL, "total", KVR_ROLE_TARGET, STAGE_OPENED, STAGE_ENDED)
 
 enum phase {

@@ -2,6 +2,9 @@
  * agents whose clocks are wrong. */
 #include "tests/support/check.h"
 
+#include <stdio.h>
+
+#include "scheduler/fleet.h"
 #include "scheduler/metrics.h"
 
 #define WALL ((int64_t)1700000000000000000)
@@ -65,9 +68,33 @@ static void bytes_are_spread_over_the_time_in_which_they_landed(void **state)
     assert_true(summary.bytes_per_second[METRICS_SECONDS - 6] == 1000);
 }
 
+/* What was left of a transfer when its last layer was ready: by the source's clock alone. */
+static void what_prefill_did_not_hide_is_a_phase(void **state)
+{
+    struct transfer transfer = {0};
+    int64_t *at_ns = transfer.sides[KVR_ROLE_SOURCE].at_ns;
+    struct fleet *fleet = fleet_open();
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    (void)state;
+    at_ns[STAGE_LAST_READY] = WALL;
+    at_ns[STAGE_ENDED] = WALL + 20 * MS;
+    metrics_ended(metrics, &transfer, KVR_ROLE_SOURCE, WALL);
+    metrics_write(metrics, fleet, KVR_S, out);
+    assert_int_equal(fclose(out), 0);
+    assert_non_null(strstr(text, "seconds_bucket{phase=\"exposed\",le=\"0.01\"} 0\n"));
+    assert_non_null(strstr(text, "seconds_bucket{phase=\"exposed\",le=\"0.025\"} 1\n"));
+    assert_non_null(strstr(text, "seconds_sum{phase=\"exposed\"} 0.02\n"));
+    free(text);
+    fleet_close(fleet);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_prefill_did_not_hide_is_a_phase, begin, end),
         cmocka_unit_test_setup_teardown(percentiles_are_by_nearest_rank, begin, end),
         cmocka_unit_test_setup_teardown(bytes_are_spread_over_the_time_in_which_they_landed, begin,
                                         end),
