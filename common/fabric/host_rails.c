@@ -62,7 +62,9 @@ void kvr_host_rails_choose(struct kvr_host_groups *groups, const struct kvr_rail
     groups->rail_count = 0;
     for (uint32_t i = 0; i < count; i++)
         add_rail(groups, &facts[i], true);
-    for (uint32_t i = 0; i < count && groups->rail_count == 0; i++)
+    if (groups->rail_count > 0)
+        return;
+    for (uint32_t i = 0; i < count; i++) /* a bond, a veth pair: no card says where they lie */
         add_rail(groups, &facts[i], false);
 }
 

@@ -127,6 +127,25 @@ static void host_rails_without_pci_count_alone(void **state)
     assert_int_equal(groups.groups[0].core_count, 2);
 }
 
+/* One group of them all: an agent that took the first alone would use one rail of several. */
+static void host_rails_without_pci_are_one_group(void **state)
+{
+    static const struct kvr_topology none = {
+        .node_count = 1, .nodes = {{.core_count = 2}}, .core_count = 2, .core_threads = 1};
+    static const struct kvr_rail_facts veths[] = {
+        {.provider = "tcp", .name = "rail1", .interface = "rail1", .source = "10.0.1.1"},
+        {.provider = "tcp", .name = "rail2", .interface = "rail2", .source = "10.0.2.1"},
+        {.provider = "tcp", .name = "rail3", .interface = "rail3", .source = "10.0.3.1"}};
+
+    (void)state;
+    groups.topology = &none;
+    kvr_host_rails_choose(&groups, veths, 3);
+    kvr_host_groups_make(&groups);
+    assert_int_equal(groups.rail_count, 3);
+    assert_int_equal(groups.group_count, 1);
+    assert_int_equal(groups.groups[0].rail_count, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -136,6 +155,7 @@ int main(void)
         cmocka_unit_test(host_rails_of_two_nodes_have_no_node),
         cmocka_unit_test(host_rails_of_loopback_lie_nowhere),
         cmocka_unit_test(host_rails_without_pci_count_alone),
+        cmocka_unit_test(host_rails_without_pci_are_one_group),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
