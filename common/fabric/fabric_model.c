@@ -37,6 +37,7 @@ static kvr_status rail_open(void *self, const struct kvr_rail_options *options,
     if (status != KVR_OK)
         return status;
     (*ret_rail)->facts.write.outstanding_max = model->outstanding_max;
+    (*ret_rail)->facts.write.doorbells = true;
     return KVR_OK;
 }
 

@@ -53,6 +53,7 @@ static const struct ofi_provider_facts provider_facts[] = {
      .pieces_local = 1,
      .pieces_remote = 1,
      .bytes_max = 8 << 20,
+     .doorbells = true,
      .environment = "FI_EFA_ENABLE_SHM_TRANSFER",
      .environment_value = "0"},
 };
@@ -364,6 +365,7 @@ void ofi_facts(const struct ofi_provider_facts *provider, const struct fi_info *
                 .pieces_remote = pieces(info->tx_attr->rma_iov_limit, provider->pieces_remote),
                 .bytes_max = bytes_max(info->ep_attr->max_msg_size, provider->bytes_max),
                 .outstanding_max = to_u32(info->tx_attr->size),
+                .doorbells = provider->doorbells,
                 .inject_bytes = to_u32(info->tx_attr->inject_size),
             },
         .progress_manual = info->domain_attr->data_progress == FI_PROGRESS_MANUAL,

@@ -22,6 +22,7 @@ struct ofi_provider_facts {
     unsigned pieces_local;   /* with an immediate; 0: the advertised limits hold */
     unsigned pieces_remote;
     uint64_t bytes_max; /* the same of a write's bytes */
+    bool doorbells;     /* FI_MORE holds a write back */
     bool same_host_only;
     bool target_copies;
     uint32_t trywait_since; /* fi_trywait works from this libfabric on; 0: always */

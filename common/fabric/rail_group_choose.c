@@ -71,10 +71,11 @@ static kvr_ns through_in(const struct kvr_group *group, const struct group_link 
 
 /* Writes of its rail wait for a doorbell that only another write rings: it was refused in the
  * middle of a batch. The next one goes there, or waits for it as long as the rail seems to be
- * alive: nobody knows whether there will be one after it. */
+ * alive: nobody knows whether there will be one after it. Where a provider has no doorbells this
+ * would only make fast rails wait for slow ones. */
 static bool owes_doorbell(const struct group_link *link)
 {
-    return link->rail->unrung && link->again_count <= AGAIN_QUICK;
+    return link->rail->unrung && link->rail->limits.doorbells && link->again_count <= AGAIN_QUICK;
 }
 
 /* A batch on the link: what it has room for, up to what is worth one doorbell. */

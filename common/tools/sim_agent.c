@@ -208,7 +208,8 @@ static void rails_open(struct sim_agent *agent)
         .write = {.pieces_local = (uint32_t)kvr_rng_between(rng, 1, 4),
                   .pieces_remote = (uint32_t)kvr_rng_between(rng, 1, 4),
                   .bytes_max = 1 << 20,
-                  .outstanding_max = (uint32_t)kvr_rng_between(rng, 2, 48)},
+                  .outstanding_max = (uint32_t)kvr_rng_between(rng, 2, 48),
+                  .doorbells = agent->number % 2 == 0},
     };
 
     agent->limits = (struct kvr_write_limits){

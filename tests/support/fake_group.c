@@ -234,6 +234,8 @@ static const struct kvr_group_user writes_down = {.command = user_command,
                                                   .work = user_work,
                                                   .expecting = user_expecting};
 
+bool fake_rings_by_itself;
+
 void bench_open(struct bench *bench, uint32_t rail_count, uint32_t window, uint32_t ring_entries)
 {
     bench_open_as(bench, &(struct kvr_group_options){.rail_count = rail_count,
@@ -252,8 +254,11 @@ void bench_open_as(struct bench *bench, const struct kvr_group_options *given)
     memset(bench, 0, sizeof(*bench));
     for (unsigned i = 0; i < FAKE_RAILS; i++) {
         bench->rails[i].number = i;
-        bench->rails[i].facts.write = (struct kvr_write_facts){
-            .pieces_local = 4, .pieces_remote = 4, .bytes_max = 1 << 20, .outstanding_max = WRITES};
+        bench->rails[i].facts.write = (struct kvr_write_facts){.pieces_local = 4,
+                                                               .pieces_remote = 4,
+                                                               .bytes_max = 1 << 20,
+                                                               .outstanding_max = WRITES,
+                                                               .doorbells = !fake_rings_by_itself};
         bench->rail_list[i] = &bench->rails[i];
     }
     options.fabric = &fake_fabric;

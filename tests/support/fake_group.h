@@ -53,6 +53,7 @@ struct fake {
 };
 extern struct fake fake;
 extern const struct kvr_fabric fake_fabric;
+extern bool fake_rings_by_itself; /* groups that are opened from now on: no doorbells */
 
 /* A group of `rail_count` rails with the given window, and the memory to write from and to. */
 struct bench {

@@ -117,12 +117,34 @@ static void short_queues_fill_every_window(void **state)
     kvr_group_close(bench.group);
 }
 
+/* Refused in mid batch: where a doorbell is owed the next write waits for that rail, and where the
+ * provider rings by itself the other rail goes on. */
+static void a_refusal_holds_nobody_without_doorbells(void **state)
+{
+    (void)state;
+    for (unsigned by_itself = 0; by_itself < 2; by_itself++) {
+        struct kvr_pair first, second;
+
+        fake_rings_by_itself = by_itself != 0;
+        open_rails(1, 1);
+        assert_int_equal(post_bytes(&bench, 0, WRITE_BYTES, true, &first), KVR_OK);
+        bench.rails[first.rail].newest->again_once = 1000;
+        assert_int_equal(post_bytes(&bench, 0, WRITE_BYTES, true, &second),
+                         by_itself ? KVR_OK : KVR_AGAIN);
+        if (by_itself)
+            assert_int_not_equal(first.rail, second.rail);
+        kvr_group_close(bench.group);
+    }
+    fake_rings_by_itself = false;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slow_and_fast_end_together),
         cmocka_unit_test(a_stuck_rail_holds_nobody),
         cmocka_unit_test(short_queues_fill_every_window),
+        cmocka_unit_test(a_refusal_holds_nobody_without_doorbells),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
