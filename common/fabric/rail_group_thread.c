@@ -32,6 +32,7 @@ struct kvr_group_thread {
     cpu_set_t cores;
     pthread_t thread;
     int epoll_fd, doorbell_fd;
+    bool rung;                   /* edges are to be taken */
     int rail_fds[KVR_RAILS_MAX]; /* those in the epoll set */
     uint64_t recycles[KVR_RAILS_MAX];
     _Atomic bool asleep, stop;
@@ -79,15 +80,25 @@ static void follow_rails(struct kvr_group_thread *thread)
 static void doze(struct kvr_group_thread *thread, kvr_ns now, kvr_ns until)
 {
     struct pollfd readable = {.fd = thread->epoll_fd, .events = POLLIN};
-    struct epoll_event events[EVENTS_MAX];
     struct timespec timeout;
     kvr_ns left = until > now ? until - now : 0;
 
     timeout.tv_sec = (time_t)(left / KVR_S);
     timeout.tv_nsec = (long)(left % KVR_S);
-    /* ppoll, then a look: epoll_pwait2 is not there on every kernel and in every sandbox. */
-    if (ppoll(&readable, 1, until == KVR_NEVER ? NULL : &timeout, NULL) > 0)
+    /* epoll_pwait2 is not there on every kernel and in every sandbox. */
+    thread->rung = ppoll(&readable, 1, until == KVR_NEVER ? NULL : &timeout, NULL) > 0;
+}
+
+/* Takes the edges of what rang. Not at once on waking, where work waits for it, but before we are
+ * asleep again: whoever rings from then on is heard, and who rang before has work that is looked
+ * for once more. */
+static void hear(struct kvr_group_thread *thread)
+{
+    struct epoll_event events[EVENTS_MAX];
+
+    if (thread->rung)
         (void)epoll_wait(thread->epoll_fd, events, EVENTS_MAX, 0);
+    thread->rung = false;
 }
 
 static void read_cpu_time(struct kvr_group_thread *thread)
@@ -105,6 +116,7 @@ static kvr_ns sleep_if_idle(struct kvr_group_thread *thread, kvr_ns now)
 {
     kvr_ns until, awake;
 
+    hear(thread);
     (void)atomic_exchange(&thread->asleep, true);
     if (atomic_load(&thread->stop) || !kvr_group_may_sleep(thread->group)) {
         (void)atomic_exchange(&thread->asleep, false);

@@ -16,11 +16,15 @@ struct ping_options {
     char json[4096];
 };
 
-/* Two rails of one process, with a page each. */
+/* Every way goes through as many pages, one after the other: the same page again and again would be
+ * in the cache. */
+#define PING_PAGES 200u
+
+/* Two rails of one process, with their pages. */
 struct ping_pair {
     struct kvr_fabric fabric;
     struct kvr_rail *rails[2]; /* source, target */
-    void *page[2];
+    void *pages[2];
     struct kvr_region *regions[2];
     _Atomic uint64_t arrived_at, arrivals;
 };

@@ -10,8 +10,8 @@
 #include "tools/bench_agents.h"
 #include "tools/bench_ping.h"
 
-#define LAYERS   200u /* pages of one transfer */
-#define SETTLED  8u   /* the first layers wait for the handshake and are not counted */
+#define LAYERS   PING_PAGES /* of one transfer, a page each */
+#define SETTLED  8u         /* the first layers wait for the handshake and are not counted */
 #define PAUSE_US 300
 #define LATE_NS  (5 * KVR_S)
 #define OPEN_MS  10000
@@ -186,7 +186,7 @@ bool ping_engines(const struct ping_options *options, bool spin, struct kvr_hist
     uint64_t each = LAYERS - SETTLED;
     bool good;
 
-    agents = (struct bench_options){.spin = spin ? KVR_MS : 0};
+    agents = (struct bench_options){.spin = spin ? KVR_MS : 0, .local_copy_threads = 1};
     memcpy(agents.provider, options->provider, sizeof(agents.provider));
     bench_rails_loopback(&rails, options->provider, 1, 1);
     good = bench_agents_start(&engines.agents, &agents, &rails) && attach(&engines, 0) &&

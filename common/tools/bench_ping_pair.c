@@ -31,7 +31,7 @@ static void rest(kvr_ns ns)
 
 bool ping_pair_open(struct ping_pair *pair, const struct ping_options *options)
 {
-    struct kvr_region_layout layout = {.region = 1, .bytes = options->page_bytes};
+    struct kvr_region_layout layout = {.region = 1, .bytes = PING_PAGES * options->page_bytes};
     struct kvr_rail_options wanted = {0};
     struct kvr_error error = {0};
 
@@ -40,13 +40,13 @@ bool ping_pair_open(struct ping_pair *pair, const struct ping_options *options)
         snprintf(wanted.name, sizeof(wanted.name), "127.0.0.1");
     kvr_fabric_ofi(&pair->fabric);
     for (int i = 0; i < 2; i++) {
-        pair->page[i] = aligned_alloc(4096, (options->page_bytes + 4095) & ~4095ull);
-        if (pair->page[i] == NULL)
+        pair->pages[i] = aligned_alloc(4096, (layout.bytes + 4095) & ~4095ull);
+        if (pair->pages[i] == NULL)
             return false;
-        memset(pair->page[i], i, options->page_bytes);
+        memset(pair->pages[i], i, layout.bytes);
         if (pair->fabric.ops->rail_open(pair->fabric.self, &wanted, &pair->rails[i], &error) !=
                 KVR_OK ||
-            kvr_region_open_mapped(&pair->fabric, &pair->rails[i], 1, &layout, pair->page[i],
+            kvr_region_open_mapped(&pair->fabric, &pair->rails[i], 1, &layout, pair->pages[i],
                                    i == 0, i == 1, &pair->regions[i], &error) != KVR_OK)
             return failed("a rail", &error);
     }
@@ -59,7 +59,7 @@ void ping_pair_close(struct ping_pair *pair)
         kvr_region_release(&pair->fabric, pair->regions[i]);
         if (pair->rails[i] != NULL)
             pair->fabric.ops->rail_close(pair->rails[i]);
-        free(pair->page[i]);
+        free(pair->pages[i]);
     }
 }
 
@@ -123,9 +123,10 @@ static bool raw_write(struct raw *raw, uint64_t peer, uint64_t bytes, uint64_t n
 {
     const struct kvr_fabric_ops *ops = raw->pair->fabric.ops;
     struct kvr_remote_key key = raw->pair->regions[1]->keys[0];
-    struct kvr_fabric_piece piece = {.local = raw->pair->page[0],
+    uint64_t at = number % PING_PAGES * bytes;
+    struct kvr_fabric_piece piece = {.local = (uint8_t *)raw->pair->pages[0] + at,
                                      .memory = raw->pair->regions[0]->memory[0],
-                                     .remote = key.base,
+                                     .remote = key.base + at,
                                      .key = key.key,
                                      .bytes = bytes};
     struct kvr_fabric_write write = {
@@ -200,7 +201,7 @@ struct groups {
     struct kvr_group *groups[2];
     struct kvr_group_thread *threads[2];
     struct kvr_remote_region remote;
-    uint64_t page_bytes;
+    uint64_t page_bytes, posted;
     _Atomic bool wanted; /* a page is to be posted */
 };
 
@@ -229,8 +230,12 @@ static void no_epoch(void *self, kvr_ns now, uint32_t rail, uint32_t epoch)
 static bool group_work(void *self, kvr_ns now)
 {
     struct groups *groups = self;
-    struct kvr_group_piece piece = {
-        .local = groups->pair->regions[0], .remote = &groups->remote, .bytes = groups->page_bytes};
+    uint64_t at = groups->posted % PING_PAGES * groups->page_bytes;
+    struct kvr_group_piece piece = {.local = groups->pair->regions[0],
+                                    .remote = &groups->remote,
+                                    .local_offset = at,
+                                    .remote_offset = at,
+                                    .bytes = groups->page_bytes};
     struct kvr_group_post post = {.immediate = 1, .pieces = &piece, .piece_count = 1};
     struct kvr_pair pair;
 
@@ -239,8 +244,10 @@ static bool group_work(void *self, kvr_ns now)
     if (!atomic_load_explicit(&groups->wanted, memory_order_acquire) ||
         !atomic_exchange(&groups->wanted, false))
         return false;
-    if (kvr_group_post(groups->groups[0], &post, &pair) == KVR_OK)
+    if (kvr_group_post(groups->groups[0], &post, &pair) == KVR_OK) {
+        groups->posted++;
         return true;
+    }
     atomic_store(&groups->wanted, true);
     return false;
 }
