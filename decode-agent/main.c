@@ -192,6 +192,7 @@ int main(int argc, char **argv)
         .role = KVR_ROLE_TARGET,
         .engines = &inbound.engines,
         .group_open = group_open,
+        .stage_bytes = sizeof(struct land_stage),
         .init = machine_init,
         .serves = serves,
         .request = request,

@@ -178,6 +178,7 @@ int main(int argc, char **argv)
         .role = KVR_ROLE_SOURCE,
         .engines = &outbound.engines,
         .group_open = group_open,
+        .stage_bytes = sizeof(struct push_stage),
         .page_kind = PUSH_PAGE,
         .page_set_kind = PUSH_PAGE_SET,
         .init = machine_init,

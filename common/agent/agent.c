@@ -202,6 +202,7 @@ int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config
 
     if (agent == NULL)
         return 1;
+    pthread_mutex_init(&agent->stages_lock, NULL);
     signal(SIGPIPE, SIG_IGN);
     /* The buffers of connections go back to the system when they end: by default malloc learns
      * their size and keeps them. */
@@ -235,6 +236,7 @@ int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config
     uv_loop_close(&agent->loop);
     kvr_reporter_close(agent->reporter);
     agent_regions_close(agent);
+    agent_stages_close(agent);
     agent_rails_close(agent);
     agent_loans_close(agent);
     if (agent->memory_block != NULL)

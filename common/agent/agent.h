@@ -20,12 +20,13 @@ struct kvr_agent_config {
     char run_dir[512];                  /* "" = found at start */
     char listen[KVR_OPTION_ITEM_BYTES]; /* prefill-agent only; "" = does not listen */
     char port_file[512];
-    char provider[16], digest[16];
+    char provider[16], digest[16], device[16];
     struct kvr_option_list rails, groups;
     char cores[KVR_OPTION_ITEM_BYTES];     /* "auto", "any", a list or one for each group */
     char scheduler[KVR_OPTION_ITEM_BYTES]; /* "" = report to nobody */
     char state_dir[512];
-    bool insecure, calibration;
+    bool insecure, calibration, require_gpudirect;
+    uint64_t staging_memory, device_failures;
     kvr_ns heartbeat, quiet, spin, drain_timeout;
     uint64_t time_scale;
     uint64_t chunk_bytes_max, window_bytes, window_writes, table_memory;
@@ -37,7 +38,7 @@ struct kvr_agent_config {
 };
 
 /* The rows that both programs share, with fields of struct kvr_agent_config. */
-#define KVR_AGENT_OPTION_COUNT 23
+#define KVR_AGENT_OPTION_COUNT 27
 extern const struct kvr_option kvr_agent_options[KVR_AGENT_OPTION_COUNT];
 
 /* The machine as the shell sees it: the functions of outbound.h or inbound.h. */
@@ -47,6 +48,7 @@ struct kvr_machine {
     struct kvr_engines *engines;
     /* Memory for the push or the land of one more rail group: near it, where it is called. */
     kvr_status (*group_open)(uint32_t group, struct kvr_group_user *ret_user);
+    size_t stage_bytes; /* what push or land keeps of a stage (kvr_stage.user) */
     /* set, page: how the group thread is told of an engine's readiness page; 0: it need not know */
     uint32_t page_kind, page_set_kind;
     /* Called once, when the rails are open: limits and counts are known. */

@@ -79,7 +79,7 @@ static void release_work(uv_work_t *work)
 {
     struct agent_region *entry = work->data;
 
-    kvr_region_release(&entry->agent->fabric, entry->region);
+    agent_region_release(entry->agent, entry->region);
 }
 
 static void release_done(uv_work_t *work, int cancelled)
@@ -117,7 +117,7 @@ void agent_regions_close(struct kvr_agent *agent)
         struct agent_region *entry = agent->regions;
 
         agent->regions = entry->next;
-        kvr_region_release(&agent->fabric, entry->region);
+        agent_region_release(agent, entry->region);
         free(entry);
     }
 }
@@ -129,6 +129,11 @@ static void register_work(uv_work_t *work)
     struct kvr_rail *rails[KVR_RAILS_MAX] = {NULL};
     const uint32_t *first = &agent->groups.first[entry->home];
 
+    if (entry->request.memory != KVR_MEMORY_MEMFD) {
+        entry->status = agent_stages_region(agent, entry->home, &entry->request, entry->fd,
+                                            &entry->region, &entry->error);
+        return;
+    }
     for (uint32_t i = first[0]; i < first[1]; i++)
         rails[i] = agent->rails[i];
     entry->status = kvr_region_open_memfd(
@@ -186,10 +191,8 @@ static kvr_status region_check(const struct kvr_agent *agent, uint32_t engine,
         return kvr_error_set(error, KVR_FULL, "region",
                              "%d regions of this engine are being registered: wait for them first",
                              AGENT_REGISTERING_MAX);
-    if (region->memory != KVR_MEMORY_MEMFD)
-        return kvr_error_set(error, KVR_UNSUPPORTED, "region",
-                             "device memory is not supported by this build: register host memory "
-                             "(memfd)");
+    if (agent_stages_check(agent, region, error) != KVR_OK)
+        return error->status;
     return kvr_layout_check(&region->layout, error);
 }
 

@@ -2,6 +2,7 @@
 #ifndef KVR_AGENT_AGENT_STATE_H
 #define KVR_AGENT_AGENT_STATE_H
 
+#include <pthread.h>
 #include <uv.h>
 
 #include "agent/agent.h"
@@ -68,6 +69,8 @@ struct kvr_agent {
     struct agent_engine engines[KVR_ENGINES_MAX];
     uint64_t serial_next;
     struct agent_region *regions; /* from their REGION_ADD on */
+    pthread_mutex_t stages_lock;
+    struct agent_stage *stages; /* of devices that a region lies on */
 
     /* hello's arrays */
     struct kvr_rail_address hello_rails[KVR_RAILS_MAX];
@@ -115,6 +118,15 @@ void agent_region_drop(struct kvr_agent *agent, uint32_t engine, const struct kv
 void agent_region_done(void *self, struct kvr_region *region);
 void agent_regions_close(struct kvr_agent *agent); /* the loop has ended */
 void agent_regions_retry(struct kvr_agent *agent); /* drops that lacked memory; now and then */
+/* agent_stages.c */
+kvr_status agent_stages_check(const struct kvr_agent *agent, const struct kvr_req_region *region,
+                              struct kvr_error *error);
+/* Helper thread. Imports device memory and stages it; takes fd. */
+kvr_status agent_stages_region(struct kvr_agent *agent, uint32_t group,
+                               const struct kvr_req_region *request, int fd,
+                               struct kvr_region **ret_region, struct kvr_error *error);
+void agent_region_release(struct kvr_agent *agent, struct kvr_region *region); /* NULL is fine */
+void agent_stages_close(struct kvr_agent *agent); /* threads have ended, regions are gone */
 /* agent_peers.c */
 kvr_status agent_peers_open(struct kvr_agent *agent, struct kvr_error *error);
 kvr_status agent_send(void *self, uint32_t peer, const struct kvr_message *message);

@@ -132,6 +132,10 @@ kvr_status kvr_engines_region_add(struct kvr_engines *engines, uint32_t index,
                                  "region %u is registered already: drop it first or take another "
                                  "number",
                                  region->layout.region);
+    if (count > 0 && engine->set->locals[0]->stage != region->stage)
+        return kvr_error_set(error, KVR_INVALID, "engine",
+                             "the regions of an engine rank lie either all in host memory or all "
+                             "on one GPU");
     if (count >= KVR_REGIONS_MAX)
         return kvr_error_set(error, KVR_TOO_LARGE, "engine",
                              "an engine rank may have %u regions: register several layers in one "

@@ -51,6 +51,14 @@ void replay_engine_cancel(struct replay_engine *engine, kvrail_handle handle, kv
         engine->blocked = true;
 }
 
+/* As --device-memory says. */
+static bool on_device(const struct replay_engine *engine)
+{
+    const char *where = engine->setup->options.device_memory;
+
+    return strcmp(where, "both") == 0 || strcmp(where, engine->role) == 0;
+}
+
 static void describe_region(struct replay_engine *engine)
 {
     const struct model_geometry *geometry = &engine->setup->geometry;
@@ -58,8 +66,8 @@ static void describe_region(struct replay_engine *engine)
     uint32_t heads = geometry->heads / engine->setup->ranks;
 
     region->name = engine->role;
-    region->memory = KVRAIL_MEMORY_MEMFD;
-    region->device = -1;
+    region->memory = on_device(engine) ? KVRAIL_MEMORY_CUDA_VMM : KVRAIL_MEMORY_MEMFD;
+    region->device = on_device(engine) ? 0 : -1;
     region->layer_count = geometry->layers;
     region->part_count = geometry->model->part_count;
     memcpy(region->parts, geometry->model->parts, sizeof(geometry->model->parts));

@@ -142,6 +142,14 @@ static const struct kvr_option options[] = {
      KVR_OPTION_BOOL(OPTIONS, prefix_cache),
      .help = "The target keeps blocks of 512 tokens and skips prefixes that it still has."},
 
+    {.name = "device-memory",
+     .section = "engines",
+     .choices = "none|source|target|both",
+     .fallback = "none",
+     KVR_OPTION_CHOICE(OPTIONS, device_memory),
+     .help =
+         "Which engines say that their pages lie on a GPU. They do not: the agents on that side "
+         "need --device emulated, and everything is staged."},
     {.name = "verify",
      .section = "checks",
      .choices = "full|sampled|none",

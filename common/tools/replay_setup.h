@@ -38,7 +38,7 @@ struct replay_options {
     char trace[4096], format[16], speed[32];
     uint64_t requests, seed, concurrency, prefill_tokens_per_s;
     kvr_ns deadline;
-    char verify[16], corrupt[16];
+    char verify[16], corrupt[16], device_memory[16];
     bool progress, reconnect;
     kvr_ns reconnect_for;
     char json[4096], pid_file[4096];

@@ -1,0 +1,63 @@
+#!/bin/sh
+# Goal: pages that no card can reach arrive whole, through staging memory that is smaller than what is
+# moved; what cannot be staged is refused with a sentence; copies that fail end in a reason and never in
+# wrong bytes. Argument: the provider. Method: agents with an emulated device, and a replay whose engines
+# say that their pages lie on it.
+set -eu
+provider=${1:?provider}
+. "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
+need kvrail-scheduler prefill-agent decode-agent kvrail
+start_scheduler
+
+# agents PREFILL-OPTIONS DECODE-OPTIONS
+agents() {
+    if [ -n "${source_agent:-}" ]; then
+        kill "$prefill_pid" "$decode_pid"
+        wait "$prefill_pid" "$decode_pid" || fail "an agent did not end well"
+        source_agent=
+    fi
+    prefill_options=$1 decode_options=$2
+    start_prefill
+    start_decode
+}
+
+# good WHERE ARGUMENT…
+good() {
+    where=$1
+    shift
+    replay --requests 8 --device-memory "$where" "$@" || fail "$where $* ended in $?"
+    expect transfers 8
+    expect verified 8
+    expect bytes_wrong 0
+    expect pages_written_late 0
+}
+
+agents "--device emulated --staging-memory 3M" "--device emulated --staging-memory 96M"
+good both
+good source --pages shuffled --chunk-tokens 512
+good target --page-tokens 1 --kv-bytes-per-token 1k --pool-bytes 16M
+good none
+grep -q 'device 0 (emulated) is staged by 3 MiB' "$work/prefill.log" || fail "the source staged nothing"
+grep -q 'device 0 (emulated) is staged by 96 MiB' "$work/decode.log" || fail "the target staged nothing"
+
+# Digests are of what was gathered, and of what arrived.
+agents "--device emulated --digest full" "--device emulated"
+good both
+
+agents "--device emulated --device-failures 40" "--device emulated --device-failures 40"
+replay --requests 30 --device-memory both && fail "copies failed, and the replay did not"
+[ "$(figure failed)" -gt 0 ] || fail "no request failed"
+expect bytes_wrong 0
+expect pages_written_late 0
+grep -q copy_failed "$work/replay.log" "$work/figures.json" || fail "nobody was told copy_failed"
+
+# refused WHO WHAT: the replay cannot begin, and says it.
+refused() {
+    replay --requests 1 --device-memory "$1" && fail "$2 was not refused"
+    grep -q "$2" "$work/replay.log" || fail "'$2' is not in: $(tail -n 3 "$work/replay.log")"
+}
+agents "--device none" "--device emulated --require-gpudirect"
+refused source 'takes no device memory'
+refused target 'no rail of [a-z]* registers device memory'
+agents "--device emulated --staging-memory 2M --chunk-bytes-max 4M" "--device emulated"
+refused source 'is less than two writes'
