@@ -16,9 +16,9 @@
 
 #include "fabric/fabric_ofi_state.h"
 
-#define TURNS_MAX   64        /* of the provider, before it is closed whatever is left */
-#define NUMBERS_MAX (1 << 20) /* of descriptors, which Linux's fs.nr_open is unless it was raised  \
-                               */
+#define TURNS_MAX   64 /* of the provider, before it is closed whatever is left */
+/* Of descriptors: what Linux's fs.nr_open is unless it was raised. */
+#define NUMBERS_MAX (1 << 20)
 
 static bool same_port_and_host(const struct sockaddr *a, const struct sockaddr *b)
 {
