@@ -45,7 +45,7 @@ void inbound_group_command(struct inbound *inbound, const struct transfer *trans
 void pages_send(struct inbound *inbound, struct transfer *transfer, uint32_t group,
                 uint32_t page_first)
 {
-    const struct kvr_page_table *table = &fetch_of(inbound, transfer)->pages.groups[group].table;
+    const struct kvr_page_table *table = &fetch_of(inbound, transfer)->pages.groups[group];
     struct kvr_page_run *runs = kvr_buddy_alloc(inbound->memory, RUNS_AT_ONCE * sizeof(*runs));
 
     if (runs == NULL) {
@@ -220,7 +220,7 @@ static kvr_status plan_make(struct inbound *inbound, struct transfer *transfer,
                             struct kvr_error *error)
 {
     const struct fetch *fetch = fetch_of(inbound, transfer);
-    const struct kvr_group_pages *pages = &fetch->pages.groups[message->group];
+    const struct kvr_page_table *pages = &fetch->pages.groups[message->group];
     uint64_t token_first = transfer->token_next[message->group];
     uint32_t target_first = (uint32_t)(token_first / pages->page_tokens);
     struct kvr_plan_input input = {
@@ -240,13 +240,13 @@ static kvr_status plan_make(struct inbound *inbound, struct transfer *transfer,
     kvr_status status;
 
     if (message->token_first != token_first || message->token_end > fetch->tokens ||
-        target_first > pages->table.count)
+        target_first > pages->count)
         return kvr_error_set(error, KVR_PLAN_MISMATCH, "plan",
                              "a plan of tokens %" PRIu64 " to %" PRIu64 "; expected from %" PRIu64
                              ", to %" PRIu64 " at most",
                              message->token_first, message->token_end, token_first, fetch->tokens);
-    input.target_pages = pages->table.ids + target_first;
-    input.target_page_count = pages->table.count - target_first;
+    input.target_pages = pages->ids + target_first;
+    input.target_page_count = pages->count - target_first;
     status = kvr_plan_make(&input, inbound->memory, ret_plan, error);
     if (status != KVR_OK)
         return status;

@@ -377,7 +377,7 @@ static uint32_t fetch_page_count(const struct fetch *fetch)
     uint32_t pages = 0;
 
     for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++)
-        pages += fetch->pages.groups[group].table.count;
+        pages += fetch->pages.groups[group].count;
     return pages;
 }
 

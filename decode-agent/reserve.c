@@ -252,7 +252,7 @@ void fetch_pages(struct inbound *inbound, kvr_ns now, struct fetch *fetch,
 static uint64_t chunks_needed(const struct fetch *fetch, const struct transfer *transfer,
                               uint32_t group)
 {
-    const struct kvr_group_pages *ours = &fetch->pages.groups[group];
+    const struct kvr_page_table *ours = &fetch->pages.groups[group];
     const struct kvr_region_set *remote = transfer->remote;
     const struct kvr_plan_input input = {
         .source_layouts = remote != NULL ? remote->layouts : NULL,
@@ -267,7 +267,7 @@ static uint64_t chunks_needed(const struct fetch *fetch, const struct transfer *
     if (ours->page_tokens == 0 || fetch->skips[group] == fetch->tokens ||
         (remote != NULL && !kvr_region_set_group(remote, group, &page_tokens, &page_limit)))
         return 0;
-    pages = ours->table.capacity - (uint32_t)(fetch->skips[group] / ours->page_tokens);
+    pages = ours->capacity - (uint32_t)(fetch->skips[group] / ours->page_tokens);
     segments = pages < KVR_SEGMENTS_MAX ? pages : KVR_SEGMENTS_MAX;
     return kvr_plan_chunks_max(&input, (uint64_t)pages * ours->page_tokens, segments);
 }
@@ -495,7 +495,7 @@ static bool fetch_begun(const struct fetch *fetch)
     if (fetch->skip_tokens == fetch->tokens)
         return true;
     for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++)
-        if (fetch->pages.groups[group].table.count > 0)
+        if (fetch->pages.groups[group].count > 0)
             return true;
     return false;
 }

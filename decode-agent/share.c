@@ -60,7 +60,7 @@ static uint64_t share_bound(const struct inbound *inbound, const struct transfer
     uint64_t bytes = 0;
 
     for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++) {
-        const struct kvr_group_pages *pages = &fetch->pages.groups[group];
+        const struct kvr_page_table *pages = &fetch->pages.groups[group];
         const struct kvr_plan_input input = {
             .source_layouts = transfer->remote->layouts,
             .source_layout_count = transfer->remote->count,
@@ -74,7 +74,7 @@ static uint64_t share_bound(const struct inbound *inbound, const struct transfer
         if (pages->page_tokens == 0 || fetch->skips[group] == fetch->tokens ||
             !kvr_region_set_group(transfer->remote, group, &page_tokens, &page_limit) ||
             kvr_fragments_count(&input,
-                                (uint64_t)pages->table.capacity * pages->page_tokens -
+                                (uint64_t)pages->capacity * pages->page_tokens -
                                     fetch->skips[group] + page_tokens,
                                 &shared, NULL) != KVR_OK)
             continue; /* of such a group no plan can be made */

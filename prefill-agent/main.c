@@ -27,6 +27,24 @@ static const struct kvr_option own_options[] = {
      .max = 3600 * KVR_S,
      FIELD(DURATION, want_timeout),
      .help = "How long a target without a deadline waits for a request that nobody has published."},
+    {.name = "fragments",
+     .section = "transfers",
+     .fallback = "direct",
+     .choices = "direct|refuse",
+     FIELD(CHOICE, fragments),
+     .help =
+         "What to do where the layouts of source and target have pieces in common that are shorter "
+         "than --fragment-bytes-min (other order of heads and tokens, unequal tensor parallelism "
+         "in "
+         "token order): write them as they are, or refuse the request with both sizes. What was "
+         "done and how many pieces it took is in the transfer's record."},
+    {.name = "fragment-bytes-min",
+     .section = "transfers",
+     .fallback = "2k",
+     .min = 1,
+     .max = 1ull << 30,
+     FIELD(SIZE, fragment_bytes_min),
+     .help = "A shorter piece is a fragment."},
 };
 #define OWN_COUNT (sizeof(own_options) / sizeof(own_options[0]))
 
@@ -46,6 +64,9 @@ static kvr_status machine_init(void *self, const struct kvr_agent_config *config
         .rail_count = groups->first[groups->count],
         .groups = *groups,
         .limits = *limits,
+        .fragments =
+            strcmp(config->fragments, "refuse") == 0 ? KVR_FRAGMENT_REFUSE : KVR_FRAGMENT_WRITE,
+        .fragment_bytes_min = config->fragment_bytes_min,
     };
 
     return outbound_init(self, &options, ports, memory);

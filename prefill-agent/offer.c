@@ -318,23 +318,23 @@ void offer_match(struct outbound *outbound, kvr_ns now, struct offer *offer,
     struct kvr_notice notice = {.kind = KVR_NOTICE_ACCEPTED, .handle = publish->handle};
     struct kvr_error error;
 
+    offer->limits = (struct kvr_write_limits){
+        .pieces_local = ours->pieces_local,
+        .pieces_remote = (uint32_t)smaller(ours->pieces_remote, theirs->pieces_remote),
+        .chunk_bytes_max = smaller(ours->chunk_bytes_max, theirs->chunk_bytes_max),
+    };
     if (match_check(outbound, offer, publish, &error) != KVR_OK ||
-        consumers_know(outbound, offer, publish, &error) != KVR_OK) {
+        consumers_know(outbound, offer, publish, &error) != KVR_OK ||
+        offer_portion(outbound, offer, publish, &error) != KVR_OK) {
         offer_fail(outbound, now, offer, error.status, error.detail);
         return;
     }
     offer_unpark(outbound, offer);
     offer->state = O_OFFERED;
     offer->publish = publish->id;
-    offer->gives = offer_gives(outbound, offer, publish);
     if (!offer->dated)
         offer->deadline = KVR_NEVER;
     offer->priority = priority_sum(offer->priority, publish->priority);
-    offer->limits = (struct kvr_write_limits){
-        .pieces_local = ours->pieces_local,
-        .pieces_remote = (uint32_t)smaller(ours->pieces_remote, theirs->pieces_remote),
-        .chunk_bytes_max = smaller(ours->chunk_bytes_max, theirs->chunk_bytes_max),
-    };
     publish->offers[publish->offer_count++] = offer->id;
     publish->offers_live++;
     if (publish->offer_count == publish->consumers)

@@ -398,7 +398,7 @@ static uint32_t publish_pages(const struct publish *publish)
     uint32_t pages = 0;
 
     for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++)
-        pages += publish->pages.groups[group].table.count;
+        pages += publish->pages.groups[group].count;
     return pages;
 }
 

@@ -27,6 +27,7 @@
 #include "agent/page_tables.h"
 #include "base/pool.h"
 #include "base/table.h"
+#include "kv/fragment.h"
 #include "prefill-agent/push.h"
 #include "wire/loans.h"
 
@@ -38,6 +39,8 @@ struct outbound_options {
     uint32_t rail_count;
     struct kvr_rail_groups groups; /* of the rails; count 0: they are one */
     struct kvr_write_limits limits;
+    kvr_fragment_choice fragments; /* what to do about pieces below fragment_bytes_min */
+    uint64_t fragment_bytes_min;
 };
 
 struct watch {
@@ -94,6 +97,7 @@ struct offer {
     struct kvr_write_limits limits;
     kvr_digest_mode digest;
     uint32_t gives;                      /* bit g: of KV group g, which both have */
+    uint64_t pieces, fragment_bytes;     /* planned; the shortest piece where it is a fragment */
     uint64_t token_next[KVR_GROUPS_MAX]; /* behind the last segment; at first what is skipped */
     uint32_t watch_next, segment_count, chunk_count;
     uint64_t bytes;
@@ -253,10 +257,11 @@ void offer_quiet_tell(struct outbound *outbound, const struct offer *offer);
 /* How many target ranks of that engine could need something of this publish, by their sizes. */
 uint32_t publish_consumers(const struct outbound *outbound, const struct publish *publish,
                            const struct offer *offer);
-/* The KV groups of which this rank gives, a bit each: those that both have, but not what a sibling
- * holds alike that was chosen for this request and target rank. */
-uint32_t offer_gives(const struct outbound *outbound, const struct offer *offer,
-                     const struct publish *publish);
+/* Of which KV groups this rank gives: those that both have, but not what a sibling holds alike that
+ * was chosen for this request and target rank. And in how short pieces: recorded where they are
+ * fragments, or KVR_INCOMPATIBLE, as the option says. */
+KVR_MUST_CHECK kvr_status offer_portion(const struct outbound *outbound, struct offer *offer,
+                                        const struct publish *publish, struct kvr_error *error);
 /* digest.c */
 /* Everything of the transfer was posted once: what its bytes were, where the target asked. */
 void offer_digests_tell(struct outbound *outbound, struct offer *offer,

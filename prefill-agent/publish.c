@@ -158,6 +158,8 @@ static void publish_event(struct outbound *outbound, kvr_ns now, const struct pu
         .at = now,
         .attempt = publish->attempt,
         .source_engine = outbound->engines.local[publish->engine].rank.engine,
+        .source_rank = {outbound->engines.local[publish->engine].rank.tp,
+                        outbound->engines.local[publish->engine].rank.pp},
         .tokens = publish->tokens,
         .outcome = publish->status,
     };
@@ -206,14 +208,14 @@ static kvr_status watch_pages(const struct publish *publish, uint64_t token_end,
                               struct kvr_error *error)
 {
     for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++) {
-        const struct kvr_group_pages *pages = &publish->pages.groups[group];
+        const struct kvr_page_table *pages = &publish->pages.groups[group];
 
-        if (pages->page_tokens > 0 && token_end > (uint64_t)pages->table.count * pages->page_tokens)
+        if (pages->page_tokens > 0 && token_end > (uint64_t)pages->count * pages->page_tokens)
             return kvr_error_set(error, KVR_INVALID, "watch",
                                  "tokens up to %" PRIu64
                                  " are watched, but only %u pages of %u tokens "
                                  "were given of KV group %u: give pages first",
-                                 token_end, pages->table.count, pages->page_tokens, group);
+                                 token_end, pages->count, pages->page_tokens, group);
     }
     return KVR_OK;
 }

@@ -26,7 +26,7 @@ static kvr_status plan_tell(struct outbound *outbound, const struct offer *offer
                             const struct publish *publish, uint32_t group,
                             const struct kvr_plan *plan)
 {
-    const struct kvr_group_pages *pages = &publish->pages.groups[group];
+    const struct kvr_page_table *pages = &publish->pages.groups[group];
     uint32_t page_first = (uint32_t)(plan->token_first / pages->page_tokens);
     uint32_t page_end = pages_for(plan->token_end, pages->page_tokens);
     struct kvr_page_run *runs = kvr_buddy_alloc(outbound->memory, RUNS_AT_ONCE * sizeof(*runs));
@@ -55,7 +55,7 @@ static kvr_status plan_tell(struct outbound *outbound, const struct offer *offer
         uint32_t count;
 
         message.plan.run_count =
-            kvr_page_table_runs(&pages->table, page, page_end - page, runs, RUNS_AT_ONCE, &count);
+            kvr_page_table_runs(pages, page, page_end - page, runs, RUNS_AT_ONCE, &count);
         page += count;
         message.plan.more = page < page_end;
         outbound_send_needed(outbound, offer, &message);
@@ -135,8 +135,8 @@ static kvr_status segment_make(struct outbound *outbound, struct offer *offer,
                                const struct publish *publish, const struct watch *watch,
                                uint32_t group, uint64_t token_end, struct kvr_error *error)
 {
-    const struct kvr_group_pages *ours = &publish->pages.groups[group];
-    const struct kvr_group_pages *theirs = &offer->pages.groups[group];
+    const struct kvr_page_table *ours = &publish->pages.groups[group];
+    const struct kvr_page_table *theirs = &offer->pages.groups[group];
     uint64_t token_first = offer->token_next[group];
     uint32_t source_first = (uint32_t)(token_first / ours->page_tokens);
     uint32_t target_first = (uint32_t)(token_first / theirs->page_tokens);
@@ -146,8 +146,8 @@ static kvr_status segment_make(struct outbound *outbound, struct offer *offer,
         .target_layouts = offer->remote->layouts,
         .target_layout_count = offer->remote->count,
         .group = group,
-        .source_pages = ours->table.ids + source_first,
-        .target_pages = theirs->table.ids + target_first,
+        .source_pages = ours->ids + source_first,
+        .target_pages = theirs->ids + target_first,
         .source_page_count = pages_for(token_end, ours->page_tokens) - source_first,
         .target_page_count = pages_for(token_end, theirs->page_tokens) - target_first,
         .token_first = token_first,
@@ -191,6 +191,7 @@ static kvr_status segment_make(struct outbound *outbound, struct offer *offer,
     offer->segment_count++;
     offer->chunk_count += plan->chunk_count;
     offer->bytes += plan->bytes;
+    offer->pieces += plan->piece_count;
     segment_queue(outbound, offer, segment);
     return status == KVR_OK ? KVR_OK
                             : kvr_error_set(error, status, "plan", "a plan cannot be told: %s",
@@ -269,14 +270,14 @@ static kvr_status plan_watch(struct outbound *outbound, struct offer *offer,
 
     *ret_waits = false;
     for (uint32_t group = 0; status == KVR_OK && group < KVR_GROUPS_MAX; group++) {
-        const struct kvr_group_pages *theirs = &offer->pages.groups[group];
+        const struct kvr_page_table *theirs = &offer->pages.groups[group];
         uint64_t token_end = group_end(offer, publish, group, watch->token_end, last);
 
         if (theirs->page_tokens == 0 || token_end <= offer->token_next[group])
             continue;
         if (!(offer->gives >> group & 1))
             status = none_tell(outbound, offer, publish, group, token_end, error);
-        else if (pages_for(token_end, theirs->page_tokens) > theirs->table.count)
+        else if (pages_for(token_end, theirs->page_tokens) > theirs->count)
             *ret_waits = true;
         else
             status = segment_make(outbound, offer, publish, watch, group, token_end, error);

@@ -55,10 +55,12 @@ static json_t *rails_of(uint32_t bits)
     return rails;
 }
 
-static json_t *side_json(const struct transfer_side *side, const struct kvr_uuid *engine)
+static json_t *side_json(const struct transfer_side *side, const struct kvr_uuid *engine,
+                         const struct kvr_place *rank)
 {
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:b}", "agent", json_text(side->agent), "engine",
-                     uuid_text(engine), "rails", rails_of(side->rails), "outcome",
+    return json_pack("{s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:b}", "agent", json_text(side->agent),
+                     "engine", uuid_text(engine), "tp", (json_int_t)rank->tp, "pp",
+                     (json_int_t)rank->pp, "rails", rails_of(side->rails), "outcome",
                      side->ended ? json_string(kvr_status_name(side->outcome)) : json_null(),
                      "detail", json_text(side->detail), "lost", side->lost);
 }
@@ -99,6 +101,16 @@ static json_t *stages_json(const struct transfer *transfer)
     return stages;
 }
 
+/* What was done about pieces shorter than fragment_bytes_min, and what it cost. */
+static json_t *fragments_json(const struct transfer *transfer)
+{
+    if (transfer->fragment_bytes == 0)
+        return json_null();
+    return json_pack("{s:s, s:o, s:o, s:o}", "choice", "direct", "bytes",
+                     json_count(transfer->fragment_bytes), "pieces", json_count(transfer->pieces),
+                     "writes", json_count(transfer->chunks));
+}
+
 json_t *json_transfer(const struct transfer *transfer, int64_t now_ns)
 {
     bool live = transfer_state_live(transfer->state);
@@ -122,6 +134,8 @@ json_t *json_transfer(const struct transfer *transfer, int64_t now_ns)
     json_object_set_new(object, "layers", json_count(transfer->layers));
     json_object_set_new(object, "chunks", json_count(transfer->chunks));
     json_object_set_new(object, "retries", json_count(transfer->retries));
+    json_object_set_new(object, "pieces", json_count(transfer->pieces));
+    json_object_set_new(object, "fragments", fragments_json(transfer));
     json_object_set_new(object, "opened", json_time(opened_ns));
     json_object_set_new(object, "ended", json_time(transfer_ended_ns(transfer)));
     json_object_set_new(object, "updated", json_time(transfer->updated_ns));
@@ -131,9 +145,11 @@ json_t *json_transfer(const struct transfer *transfer, int64_t now_ns)
                         live && now_ns >= opened_ns ? json_seconds(now_ns - opened_ns)
                                                     : json_null());
     json_object_set_new(object, "source",
-                        side_json(&transfer->sides[KVR_ROLE_SOURCE], &transfer->source_engine));
+                        side_json(&transfer->sides[KVR_ROLE_SOURCE], &transfer->source_engine,
+                                  &transfer->source_rank));
     json_object_set_new(object, "target",
-                        side_json(&transfer->sides[KVR_ROLE_TARGET], &transfer->target_engine));
+                        side_json(&transfer->sides[KVR_ROLE_TARGET], &transfer->target_engine,
+                                  &transfer->target_rank));
     json_object_set_new(object, "stages", stages_json(transfer));
     return object;
 }

@@ -102,6 +102,12 @@ static void read_transfer(struct reader *reader, struct transfer *transfer)
     transfer->updated_ns = get_int(reader);
     read_side(reader, &transfer->sides[KVR_ROLE_SOURCE]);
     read_side(reader, &transfer->sides[KVR_ROLE_TARGET]);
+    transfer->source_rank.tp = (uint32_t)get_int(reader);
+    transfer->source_rank.pp = (uint32_t)get_int(reader);
+    transfer->target_rank.tp = (uint32_t)get_int(reader);
+    transfer->target_rank.pp = (uint32_t)get_int(reader);
+    transfer->pieces = (uint64_t)get_int(reader);
+    transfer->fragment_bytes = (uint64_t)get_int(reader);
 }
 
 static bool get_one(sqlite3_stmt *statement, struct transfer *ret_transfer, bool *ret_found)

@@ -119,6 +119,12 @@ bool store_put_transfer(struct store *store, struct transfer *transfer)
     put_int(&binder, (uint64_t)transfer->updated_ns);
     put_side(&binder, &transfer->sides[KVR_ROLE_SOURCE]);
     put_side(&binder, &transfer->sides[KVR_ROLE_TARGET]);
+    put_int(&binder, transfer->source_rank.tp);
+    put_int(&binder, transfer->source_rank.pp);
+    put_int(&binder, transfer->target_rank.tp);
+    put_int(&binder, transfer->target_rank.pp);
+    put_int(&binder, transfer->pieces);
+    put_int(&binder, transfer->fragment_bytes);
     if (!store_run(store, binder.statement))
         return false;
     if (transfer->ordinal == 0)

@@ -147,6 +147,8 @@ static void merge_amounts(struct transfer *transfer, const struct kvr_event *eve
     LARGER(layers);
     LARGER(chunks);
     LARGER(retries);
+    LARGER(pieces);
+    LARGER(fragment_bytes);
 #undef LARGER
 }
 
@@ -159,9 +161,9 @@ static void merge_identity(struct transfer *transfer, const struct kvr_event *ev
         transfer->attempt = event->attempt;
     }
     if (!kvr_uuid_equal(&event->source_engine, &none))
-        transfer->source_engine = event->source_engine;
+        transfer->source_engine = event->source_engine, transfer->source_rank = event->source_rank;
     if (!kvr_uuid_equal(&event->target_engine, &none))
-        transfer->target_engine = event->target_engine;
+        transfer->target_engine = event->target_engine, transfer->target_rank = event->target_rank;
 }
 
 static void merge_side(struct transfer_side *side, const struct kvr_event *event, int64_t at_ns)

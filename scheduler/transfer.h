@@ -83,6 +83,8 @@ struct transfer {
     struct kvr_uuid source_engine, target_engine;
     uint64_t tokens, skip_tokens, bytes;
     uint32_t layers, chunks, retries;
+    struct kvr_place source_rank, target_rank;
+    uint64_t pieces, fragment_bytes; /* as of an event */
     int64_t updated_ns; /* by the clock of who keeps it, and set there: the last word of it */
     struct transfer_side sides[2]; /* by kvr_role */
 };

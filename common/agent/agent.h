@@ -32,6 +32,8 @@ struct kvr_agent_config {
     uint64_t chunk_bytes_max, window_bytes, window_writes, table_memory;
     /* prefill-agent */
     kvr_ns lease, want_timeout;
+    char fragments[16];
+    uint64_t fragment_bytes_min;
     /* decode-agent */
     kvr_ns deadline;
     uint64_t slots, local_copy_threads;

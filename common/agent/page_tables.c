@@ -48,13 +48,13 @@ kvr_status kvr_page_tables_init(struct kvr_page_tables *tables, const struct kvr
         return status;
     memset(tables, 0, sizeof(*tables));
     for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++) {
-        struct kvr_group_pages *pages = &tables->groups[group];
+        struct kvr_page_table *pages = &tables->groups[group];
         uint32_t page_tokens, page_limit;
 
         if (!kvr_region_set_group(set, group, &page_tokens, &page_limit))
             continue;
         if (pages_for(tokens, page_tokens) > UINT32_MAX ||
-            kvr_page_table_init(&pages->table, memory, (uint32_t)pages_for(tokens, page_tokens),
+            kvr_page_table_init(pages, memory, (uint32_t)pages_for(tokens, page_tokens),
                                 page_limit) != KVR_OK) {
             kvr_page_tables_done(tables, memory);
             return kvr_error_set(error, KVR_NO_MEMORY, "pages", "no memory for a page table");
@@ -68,7 +68,7 @@ void kvr_page_tables_done(struct kvr_page_tables *tables, struct kvr_buddy *memo
 {
     for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++)
         if (tables->groups[group].page_tokens > 0)
-            kvr_page_table_done(&tables->groups[group].table, memory);
+            kvr_page_table_done(&tables->groups[group], memory);
     memset(tables, 0, sizeof(*tables));
 }
 
@@ -87,7 +87,7 @@ struct kvr_page_table *kvr_page_tables_of(struct kvr_page_tables *tables, uint32
                                           const char *side, struct kvr_error *error)
 {
     if (group < KVR_GROUPS_MAX && tables->groups[group].page_tokens > 0)
-        return &tables->groups[group].table;
+        return &tables->groups[group];
     kvr_error_set(error, KVR_INCOMPATIBLE, "pages",
                   "KV group %" PRIu32 ": the %s engine has no region of it", group, side);
     return NULL;

@@ -6,10 +6,7 @@
 #include "kv/page_table.h"
 
 struct kvr_page_tables {
-    struct kvr_group_pages {
-        uint32_t page_tokens; /* 0: the engine has no region of this group */
-        struct kvr_page_table table;
-    } groups[KVR_GROUPS_MAX];
+    struct kvr_page_table groups[KVR_GROUPS_MAX]; /* page_tokens 0: the engine has no such region */
 };
 
 /* For a request of so many tokens. KVR_INVALID: no regions; KVR_TOO_LARGE: no group's regions hold

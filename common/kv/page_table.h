@@ -10,7 +10,8 @@
 struct kvr_page_table {
     uint32_t *ids; /* owned, from the buddy given to init */
     uint32_t count, capacity;
-    uint32_t page_limit; /* ids are below this: the smallest page_count of the group's regions */
+    uint32_t page_limit;  /* ids are below this: the smallest page_count of the group's regions */
+    uint32_t page_tokens; /* of one page; set by who made the table */
 };
 
 /* capacity: the most pages the request can have. */

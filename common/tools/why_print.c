@@ -35,6 +35,23 @@ static const char *time_text(double seconds, char text[32])
     return text;
 }
 
+static void print_ranks(const json_t *transfer, FILE *stream)
+{
+    const json_t *source = json_object_get(transfer, "source");
+    const json_t *target = json_object_get(transfer, "target");
+    const json_t *fragments = json_object_get(transfer, "fragments");
+
+    fprintf(stream, "  from tensor rank %.0f of stage %.0f to tensor rank %.0f of stage %.0f\n",
+            number_of(source, "tp"), number_of(source, "pp"), number_of(target, "tp"),
+            number_of(target, "pp"));
+    if (json_is_object(fragments))
+        fprintf(stream,
+                "  the two layouts have as little as %.0f bytes in a row at both ends: %.0f pieces "
+                "in %.0f writes (fragments %s)\n",
+                number_of(fragments, "bytes"), number_of(fragments, "pieces"),
+                number_of(fragments, "writes"), text_of(fragments, "choice"));
+}
+
 static void print_head(const json_t *transfer, FILE *stream)
 {
     fprintf(stream, "request %s, attempt %.0f, transfer %s\n", text_of(transfer, "request"),
@@ -46,6 +63,7 @@ static void print_head(const json_t *transfer, FILE *stream)
             number_of(transfer, "tokens"), number_of(transfer, "skip_tokens"),
             number_of(transfer, "bytes"), number_of(transfer, "chunks"),
             number_of(transfer, "layers"), number_of(transfer, "retries"));
+    print_ranks(transfer, stream);
 }
 
 static void print_stages(const json_t *transfer, FILE *stream)

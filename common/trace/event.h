@@ -43,13 +43,19 @@ struct kvr_event {
     char request[KVR_REQUEST_BYTES];
     uint32_t attempt;
     struct kvr_uuid source_engine, target_engine;
-    char peer[KVR_NAME_BYTES]; /* the other agent's name */
+    struct kvr_place {
+        uint32_t tp, pp;
+    } source_rank, target_rank; /* which rank of them */
+    char peer[KVR_NAME_BYTES];  /* the other agent's name */
     uint64_t tokens, skip_tokens;
     uint64_t bytes;          /* ENDED: bytes that were planned and moved */
     uint32_t layers, chunks; /* ENDED: writes = chunks + retries */
     uint32_t retries;        /* chunks posted a second time */
-    uint32_t rails;          /* bit r: rail r carried a part */
-    kvr_status outcome;      /* FAILING, ENDED: KVR_OK or the reason */
+    uint64_t pieces;         /* ENDED, of the source: what is contiguous at both ends */
+    uint64_t
+        fragment_bytes; /* the shortest of them, where it is below fragment_bytes_min; else 0 */
+    uint32_t rails;     /* bit r: rail r carried a part */
+    kvr_status outcome; /* FAILING, ENDED: KVR_OK or the reason */
     char detail[KVR_DETAIL_BYTES];
 };
 

@@ -91,6 +91,12 @@ static void event_to_proto(const struct kvr_event *event, Kvrail__Report__Event 
     proto->chunks = event->chunks;
     proto->retries = event->retries;
     proto->rails = event->rails;
+    proto->source_tp = event->source_rank.tp;
+    proto->source_pp = event->source_rank.pp;
+    proto->target_tp = event->target_rank.tp;
+    proto->target_pp = event->target_rank.pp;
+    proto->pieces = event->pieces;
+    proto->fragment_bytes = event->fragment_bytes;
     if (event->outcome != KVR_OK)
         proto->outcome = text(kvr_status_name(event->outcome));
     proto->detail = text(event->detail);
@@ -339,6 +345,10 @@ static const char *event_from_proto(const Kvrail__Report__Event *proto, struct k
     event->chunks = proto->chunks;
     event->retries = proto->retries;
     event->rails = proto->rails;
+    event->source_rank = (struct kvr_place){proto->source_tp, proto->source_pp};
+    event->target_rank = (struct kvr_place){proto->target_tp, proto->target_pp};
+    event->pieces = proto->pieces;
+    event->fragment_bytes = proto->fragment_bytes;
     event->outcome = status_from(proto->outcome);
     return NULL;
 }

@@ -1,10 +1,42 @@
 #!/bin/sh
-# Goal: agents move a request between engines whose pages differ in size, order, gaps and heads, and
-# between layouts of every known engine, byte for byte. Method: both engines of each pair of a table are
-# one program (tests/support/mapping.c), which looks at all of the target's memory.
+# Goal: agents move a request between engines whose layouts, page sizes, ranks and KV groups differ, byte
+# for byte, and write down which ranks and how small pieces. Method: all ranks of a row of a table are one
+# program (tests/support/mapping.c), which looks at all of the targets' memory.
 set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 start_all
-"$KVRAIL_BIN_DIR/../tests/mapping" "$work/source.sock" "$work/target.sock" "$source_agent" \
-    >"$work/mapping.log" 2>&1 || fail "mapping ended in $?"
-cat "$work/mapping.log"
+
+mapping() {
+    "$KVRAIL_BIN_DIR/../tests/mapping" "$work/source.sock" "$work/target.sock" "$source_agent" "$@" \
+        >"$work/mapping.log" 2>&1 || fail "mapping ended in $?"
+    cat "$work/mapping.log"
+}
+
+# why REQUEST WORD…: the record of the request says so, once both agents have reported it.
+why() {
+    request=$1
+    shift
+    for word in "$@"; do
+        tries=0
+        until "$bin/kvrail" why --scheduler "$scheduler" "$request" >"$work/why" 2>&1 &&
+            grep -qF -- "$word" "$work/why"; do
+            tries=$((tries + 1))
+            [ $tries -le 60 ] || fail "kvrail why $request: '$word' is not in: $(cat "$work/why")"
+            sleep 0.1
+        done
+    done
+}
+
+mapping
+# Row 7 is NHD to HND: a head of a token is 64 B.
+why mapping-7 'as little as 64 bytes in a row at both ends' 'pieces' '(fragments direct)'
+why mapping-34 'to tensor rank 0 of stage 0' # three stages to one: the transfer that is newest
+"$bin/kvrail" why --scheduler "$scheduler" --json mapping-7 >"$work/why" || fail "no JSON of mapping-7"
+grep -q '"choice": "direct"' "$work/why" || fail "no fragments in $(cat "$work/why")"
+
+kill "$prefill_pid"
+wait "$prefill_pid" || fail "the prefill-agent ended in $?"
+prefill_options="--fragments refuse --fragment-bytes-min 128"
+start_prefill
+mapping fragments-refused
+echo "e2e.mapping: passed"

@@ -88,7 +88,7 @@ static void target_pages(struct kvr_request *request, const struct fetch *fetch)
     request->pages.group = kind < 12 ? 0 : kind - 11;
     request->pages.skips = kind == 11;
     request->pages.skip_tokens = fuzz_about(fuzz.input, 4u * fuzz_below(fuzz.input, 3));
-    given = fetch != NULL ? fetch->pages.groups[request->pages.group].table.count : 0;
+    given = fetch != NULL ? fetch->pages.groups[request->pages.group].count : 0;
     request->pages.page_first = (uint32_t)fuzz_about(fuzz.input, given);
     request->pages.id_count = fuzz_below(fuzz.input, 9);
     request->pages.ids = ids;

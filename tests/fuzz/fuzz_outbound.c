@@ -58,7 +58,7 @@ static void source_open(struct kvr_request *request)
 
 static uint32_t given_of(const struct kvr_page_tables *pages, uint32_t group)
 {
-    return pages != NULL && group < KVR_GROUPS_MAX ? pages->groups[group].table.count : 0;
+    return pages != NULL && group < KVR_GROUPS_MAX ? pages->groups[group].count : 0;
 }
 
 static void source_pages(struct kvr_request *request, const struct publish *publish)

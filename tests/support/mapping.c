@@ -2,7 +2,7 @@
  * a table, and looks at every byte of the targets: what moved is the source's, the rest is as it
  * was.
  *
- *   mapping SOURCE-SOCKET TARGET-SOCKET HOST:PORT-OF-PREFILL-AGENT
+ *   mapping SOURCE-SOCKET TARGET-SOCKET HOST:PORT-OF-PREFILL-AGENT [fragments-refused]
  *
  * Every target rank names every source rank. Each layer must be told once, without a gap, and of
  * what several source ranks hold alike only one copy may move. Prints a line a row and ends with
@@ -265,45 +265,52 @@ static void row_move(char **argv, uint32_t number, const struct mapping_row *row
         engine_close(&targets[i]);
 }
 
-/* A fetch that names one of two source ranks: refused with the head that is missing. */
-static void name_too_few(char **argv, uint32_t number)
+/* A fetch of what the first source rank has alone: refused with a sentence that has these words. */
+static void refused(char **argv, uint32_t number, const struct mapping_row *row, const char *words)
 {
-    static const struct mapping_row row = {
-        .text = "too few ranks",
-        .heads = 8,
-        .source = {{KVR_LAYOUT_VLLM_NHD, KVR_LAYOUT_NAMES}, 16, 2, 1},
-        .target = {{KVR_LAYOUT_VLLM_NHD, KVR_LAYOUT_NAMES}, 16, 1, 1}};
-    static struct mapping_engine sources[2], target;
+    static struct mapping_engine sources[MAPPING_RANKS], target;
+    uint32_t source_count = row->source.tp * row->source.pp;
     struct kvrail_event event;
 
-    row_begin(argv, number, &row, sources, &target);
-    fetch(&target, "too-few", argv[3], (uint8_t)(2 * number + 1), 1, &row);
-    publish(&sources[0], "too-few", 1);
+    row_begin(argv, number, row, sources, &target);
+    fetch(&target, "refused", argv[3], (uint8_t)(2 * number + 1), 1, row);
+    publish(&sources[0], "refused", 1);
     target_pages(&target, true);
     wait_for_end(&target, &event);
-    if (event.status != KVRAIL_INCOMPATIBLE ||
-        strstr(event.detail, "head 4: no source has it") == NULL)
+    if (event.status != KVRAIL_INCOMPATIBLE || strstr(event.detail, words) == NULL)
         mapping_fail("the fetch should have been refused", event.detail);
-    wait_for_end(&sources[0], &event);
-    if (event.status == KVRAIL_OK)
-        mapping_fail("the source", "was told that all was well");
-    engine_close(&sources[0]);
-    engine_close(&sources[1]);
+    for (uint32_t i = 0; i < source_count; i++)
+        engine_close(&sources[i]);
     engine_close(&target);
-    printf("%-44s %-9s %-12s %8s %6s %7s  refused, as it should be\n", row.text, "16 to 16",
-           "1 of 2x1", "-", "-", "-");
+    printf("%-44s refused: %s\n", row->text, event.detail);
 }
 
 int main(int argc, char **argv)
 {
+    static const struct mapping_row too_few = {
+        .text = "too few ranks",
+        .heads = 8,
+        .source = {{KVR_LAYOUT_VLLM_NHD, KVR_LAYOUT_NAMES}, 16, 2, 1},
+        .target = {{KVR_LAYOUT_VLLM_NHD, KVR_LAYOUT_NAMES}, 16, 1, 1}};
+    static const struct mapping_row fragments = {
+        .text = "fragments",
+        .heads = 8,
+        .source = {{KVR_LAYOUT_VLLM_NHD, KVR_LAYOUT_NAMES}, 16, 1, 1},
+        .target = {{KVR_LAYOUT_VLLM_HND, KVR_LAYOUT_NAMES}, 16, 1, 1}};
+
+    if (argc == 5 && strcmp(argv[4], "fragments-refused") == 0) {
+        refused(argv, 0, &fragments, "have only 64 B in a row at both ends");
+        return 0;
+    }
     if (argc != 4) {
-        fprintf(stderr, "usage: mapping SOURCE-SOCKET TARGET-SOCKET HOST:PORT\n");
+        fprintf(stderr, "usage: mapping SOURCE-SOCKET TARGET-SOCKET HOST:PORT "
+                        "[fragments-refused]\n");
         return 2;
     }
     printf("%-44s %-9s %-12s %8s %6s %7s\n", "layouts", "pages", "TPxPP", "KiB", "writes", "ms");
     for (uint32_t i = 0; i < mapping_row_count; i++)
         row_move(argv, i, &mapping_rows[i]);
-    name_too_few(argv, mapping_row_count);
+    refused(argv, mapping_row_count, &too_few, "head 4: no source has it");
     printf("mapping: %u passed\n", mapping_row_count + 1);
     return 0;
 }

@@ -179,6 +179,48 @@ static void who_is_asked_alone_gives(void **state)
     }
 }
 
+/* ---- in how short pieces --------------------------------------------------------------------- */
+
+static struct kvr_event last_event;
+
+static void keep_event(void *self, const struct kvr_event *event)
+{
+    (void)self;
+    last_event = *event;
+}
+
+static void short_pieces(kvr_fragment_choice choice, uint64_t bytes_min)
+{
+    struct kvr_ports ports = machine_ports;
+
+    ports.events.emit = keep_event;
+    open_rank(0, 1, false);
+    outbound.ports = &ports;
+    outbound.options.fragments = choice;
+    outbound.options.fragment_bytes_min = bytes_min;
+    publish(1, 1);
+    want(1, 0, 1, 0);
+    watch(0, SMALL_PLANNED);
+    pages(0, 0, SMALL_PLANNED);
+    outbound.ports = &machine_ports;
+}
+
+static void short_pieces_are_refused_or_recorded(void **state)
+{
+    (void)state;
+    short_pieces(KVR_FRAGMENT_REFUSE, SMALL_PAGE_BYTES);
+    assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 0);
+    assert_int_equal(last_event.fragment_bytes, 0);
+    short_pieces(KVR_FRAGMENT_REFUSE, SMALL_PAGE_BYTES + 1);
+    assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_INCOMPATIBLE);
+    assert_non_null(strstr(machine_sent(KVR_MSG_FAIL)->reason.detail,
+                           "only 4096 B in a row at both ends, and fragment_bytes_min is 4097"));
+    short_pieces(KVR_FRAGMENT_WRITE, SMALL_PAGE_BYTES + 1);
+    assert_int_equal(machine_sent_count(KVR_MSG_PLAN), 1);
+    assert_int_equal(last_event.kind, KVR_EVENT_MATCHED);
+    assert_int_equal(last_event.fragment_bytes, SMALL_PAGE_BYTES);
+}
+
 /* ---- who comes ------------------------------------------------------------------------------- */
 
 /* Both target ranks hold all: they are two, which nobody said. */
@@ -254,6 +296,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_of_those_that_hold_alike_gives),
         cmocka_unit_test(who_is_asked_alone_gives),
+        cmocka_unit_test(short_pieces_are_refused_or_recorded),
         cmocka_unit_test(the_first_target_tells_how_many_come),
         cmocka_unit_test(a_full_hit_frees_the_source),
         cmocka_unit_test(pages_may_be_named_late),

@@ -478,7 +478,7 @@ static void check_hash(void)
 
 static void plan_moves_every_byte_once(void **state)
 {
-    uint64_t cases = check_cases(20000, 200000), first = FIRST_SEED;
+    uint64_t cases = check_cases(25000, 200000), first = FIRST_SEED;
     const char *one = getenv("KVRAIL_SEED");
 
     (void)state;

@@ -23,6 +23,10 @@ static struct kvr_event sample_event(void)
         .chunks = 700,
         .retries = 3,
         .rails = 5,
+        .source_rank = {1, 2},
+        .target_rank = {3, 4},
+        .pieces = 70000,
+        .fragment_bytes = 256,
         .outcome = KVR_PEER_LOST,
         .detail = "3 beats without a sign: \"prefill-0\" — gone",
     };
