@@ -192,6 +192,8 @@ void sim_engine_attach(struct sim_engine *engine)
     }
     engine->attached = true;
     engine->released = false;
+    engine->region_changes = false;
+    engine->layers_missing = 0;
     note(engine, "attached", -1, engine->rank.generation, engine->index, NULL);
     for (uint32_t r = 0; r < engine->region_count; r++)
         region_add(engine, r);
@@ -215,10 +217,10 @@ static void region_again_run(struct sim_world *world, const struct sim_event *ev
         sim_agent_deferred(engine->agent, event, world->now))
         return;
     world->busy--;
+    if (!engine->attached || engine->agent->life != event->b)
+        return; /* if it attaches again, then with all regions */
     engine->region_changes = false;
     engine->layers_missing = 0;
-    if (!engine->attached || engine->agent->life != event->b)
-        return;
     sim_hoard_end(engine->agent); /* an engine that is refused would try again */
     region_add(engine, (uint32_t)event->a);
 }
