@@ -34,6 +34,31 @@ struct bench_spread bench_spread_of(double *values, size_t count)
     };
 }
 
+size_t bench_choose(const double *rates, size_t rounds, size_t choices, size_t fallback)
+{
+    double gains[BENCH_ROUNDS_MAX], best = 0;
+    size_t chosen = fallback;
+
+    for (size_t choice = 0; choice < choices; choice++) {
+        struct bench_spread spread;
+        size_t count = 0;
+
+        for (size_t round = 0; round < rounds && count < BENCH_ROUNDS_MAX; round++) {
+            const double *values = &rates[round * choices];
+
+            if (values[fallback] > 0)
+                gains[count++] = values[choice] / values[fallback];
+        }
+        spread = bench_spread_of(gains, count);
+        if (choice == fallback || spread.min <= 1 || spread.quarter < BENCH_BEYOND_NOISE ||
+            spread.median <= best)
+            continue;
+        best = spread.median;
+        chosen = choice;
+    }
+    return chosen;
+}
+
 double bench_spread_relative(const struct bench_spread *spread)
 {
     if (spread->median <= 0)

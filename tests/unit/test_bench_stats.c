@@ -46,6 +46,22 @@ static void stats_are_not_moved_by_one_outlier(void **state)
     assert_true(bench_spread_relative(&spread) == 0);
 }
 
+/* Three choices; the middle one is what is kept. */
+static void a_choice_is_left_only_beyond_noise(void **state)
+{
+    static const double noise[] = {1.0, 1.0, 1.2, 1.3, 1.0, 0.8, 0.9, 1.0, 1.3, 1.1, 1.0, 0.7};
+    static const double better[] = {1.0, 1.0, 1.2, 1.2, 1.0, 1.1, 3.0, 2.0, 2.2, 0.5, 0.5, 0.6};
+    static const double outlier[] = {1.0, 1.0, 9.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.9, 1.0, 1.0, 0.9};
+    static const double silent[] = {5.0, 0.0, 5.0, 5.0, 0.0, 5.0};
+
+    (void)state;
+    assert_int_equal(bench_choose(noise, 4, 3, 1), 1);
+    assert_int_equal(bench_choose(better, 4, 3, 1), 2);
+    assert_int_equal(bench_choose(outlier, 4, 3, 1), 1);
+    assert_int_equal(bench_choose(silent, 2, 3, 1), 1);
+    assert_int_equal(bench_choose(NULL, 0, 3, 2), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -53,6 +69,7 @@ int main(void)
         cmocka_unit_test(stats_of_an_odd_count),
         cmocka_unit_test(stats_between_neighbours),
         cmocka_unit_test(stats_are_not_moved_by_one_outlier),
+        cmocka_unit_test(a_choice_is_left_only_beyond_noise),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
