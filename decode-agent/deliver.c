@@ -200,7 +200,9 @@ void transfer_settle(struct inbound *inbound, kvr_ns now, struct transfer *trans
         fetch_end(inbound, fetch);
     if (transfer->landing != NULL) {
         transfer->state = T_CLOSING;
+        transfer->lands_open = 1;
         inbound_group_command(inbound, transfer, LAND_CLOSE, 0, NULL);
+        guests_leave(inbound, transfer);
         return;
     }
     transfer_event(inbound, now, transfer, KVR_EVENT_ENDED);

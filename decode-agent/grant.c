@@ -267,10 +267,10 @@ static kvr_status plan_make(struct inbound *inbound, struct transfer *transfer,
     return KVR_PLAN_MISMATCH;
 }
 
-/* Names the rails of the group where it lands, those too that have no endpoint just now. */
-static void rails_grant(struct inbound *inbound, struct transfer *transfer)
+/* Names the rails of a group, those too that have no endpoint just now. */
+void rails_grant(struct inbound *inbound, struct transfer *transfer)
 {
-    const uint32_t *first = &inbound->options.groups.first[transfer->group];
+    const uint32_t *first = &inbound->options.groups.first[transfer->granted];
     struct kvr_rail_address rails[KVR_RAILS_MAX], granted[KVR_RAILS_MAX];
     uint32_t count = inbound->ports->rails(inbound->ports->self, rails);
     struct kvr_message message = {.kind = KVR_MSG_GRANT};
@@ -351,7 +351,7 @@ void transfer_grant(struct inbound *inbound, kvr_ns now, struct transfer *transf
     landing->stage = transfer->taken != NULL ? transfer_stage(inbound, transfer) : NULL;
     landing->share_offset = transfer->share_offset;
     transfer->landing = landing;
-    transfer->group = landing->set->locals[0]->home;
+    transfer->group = transfer->granted = landing->set->locals[0]->home;
     transfer->state = T_LIVE;
     inbound_group_command(inbound, transfer, LAND_OPEN, 0, landing);
     for (struct landing_segment *at = transfer->segments; at != NULL; at = at->loop_next)

@@ -169,6 +169,9 @@ static void transfer_message(struct inbound *inbound, kvr_ns now, struct transfe
     case KVR_MSG_RAIL_LOST:
         rail_lost_received(inbound, now, transfer, &message->rail_lost);
         break;
+    case KVR_MSG_NO_RAIL:
+        no_rail_received(inbound, transfer);
+        break;
     case KVR_MSG_FAIL: /* without a reason it is still no success */
     case KVR_MSG_CANCEL:
         transfer->source_failed = true;
@@ -305,7 +308,12 @@ static void group_transfer(struct inbound *inbound, kvr_ns now, struct transfer 
         break;
     case LAND_CLOSED:
         transfer->rails = message->b;
-        transfer_closed(inbound, now, transfer);
+        if (--transfer->lands_open == 0)
+            transfer_closed(inbound, now, transfer);
+        break;
+    case LAND_GUEST_GONE:
+        if (--transfer->lands_open == 0)
+            transfer_closed(inbound, now, transfer);
         break;
     default:
         break;

@@ -35,6 +35,7 @@ struct inbound_options {
     uint32_t slot_count;        /* slots 1 … slot_count are granted */
     uint32_t rail_count;
     struct kvr_rail_groups groups; /* of the rails; count 0: they are one */
+    bool failover;                 /* another group carries on for one that is lost */
     uint64_t nonce_seed;           /* random per boot: transfers are named from it */
     struct kvr_write_limits limits;
     kvr_digest_mode digest; /* what is hashed at least; a source may ask for more */
@@ -57,6 +58,10 @@ struct transfer {
     uint32_t slot_count;
     uint64_t *bits;          /* a bit for each chunk that the slots can name; comes with them */
     uint32_t group;          /* of ours where it lands */
+    uint32_t granted;        /* the group whose rails the last GRANT named */
+    uint32_t guests;         /* bits of other groups over whose rails it may come */
+    uint32_t lands_open;     /* of those and its own, once it closes */
+    bool regranting;         /* its regions are being registered with the next */
     struct landing *landing; /* NULL before GRANT */
     uint64_t *taken;         /* as bits, for a landing that is staged */
     uint64_t share_offset, share_bytes; /* of staging memory; 0 bytes: none */
@@ -174,6 +179,8 @@ void inbound_peer_writable(struct inbound *inbound, kvr_ns now, uint32_t peer);
 void inbound_message(struct inbound *inbound, kvr_ns now, uint32_t peer,
                      const struct kvr_message *message);
 void inbound_group(struct inbound *inbound, kvr_ns now, const struct kvr_group_message *message);
+/* ports.region_register is done. */
+void inbound_registered(struct inbound *inbound, kvr_ns now, uint64_t id, kvr_status status);
 void inbound_tick(struct inbound *inbound, kvr_ns now);
 /* Takes no new fetches from here on. */
 void inbound_drain(struct inbound *inbound);
@@ -219,6 +226,7 @@ bool segment_positions(struct inbound *inbound, const struct transfer *transfer,
                        const struct kvr_plan *plan, uint64_t **ret_positions);
 /* grant.c */
 void transfer_grant(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
+void rails_grant(struct inbound *inbound, struct transfer *transfer);
 void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
 void pages_send(struct inbound *inbound, struct transfer *transfer, uint32_t group,
                 uint32_t page_first);
@@ -226,6 +234,9 @@ void plan_received(struct inbound *inbound, kvr_ns now, struct transfer *transfe
                    const struct kvr_msg_plan *plan);
 void final_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
                     const struct kvr_msg_final *final);
+/* regrant.c */
+void no_rail_received(struct inbound *inbound, struct transfer *transfer);
+void guests_leave(struct inbound *inbound, struct transfer *transfer);
 /* layers.c */
 /* The source gives nothing of this group. */
 KVR_MUST_CHECK kvr_status layers_none(struct inbound *inbound, struct transfer *transfer,

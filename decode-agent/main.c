@@ -54,6 +54,7 @@ static kvr_status machine_init(void *self, const struct kvr_agent_config *config
         .slot_count = (uint32_t)config->slots,
         .rail_count = groups->first[groups->count],
         .groups = *groups,
+        .failover = config->group_failover,
         .nonce_seed = kvr_random_u64(),
         .limits = *limits,
         .digest = kvr_agent_digest(config),
@@ -109,6 +110,11 @@ static void message(void *self, kvr_ns now, uint32_t peer, const struct kvr_mess
 static void group(void *self, kvr_ns now, const struct kvr_group_message *msg)
 {
     inbound_group(self, now, msg);
+}
+
+static void registered(void *self, kvr_ns now, uint64_t id, kvr_status status)
+{
+    inbound_registered(self, now, id, status);
 }
 
 static void tick(void *self, kvr_ns now)
@@ -202,6 +208,7 @@ int main(int argc, char **argv)
         .peer_writable = peer_writable,
         .message = message,
         .group = group,
+        .registered = registered,
         .tick = tick,
         .live = live,
         .drain = drain,

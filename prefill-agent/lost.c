@@ -22,7 +22,7 @@ static void list_ask(struct outbound *outbound, struct offer *offer, uint32_t ra
     outbound_group_command(outbound, offer, PUSH_LIST, list);
 }
 
-static bool post_again(struct outbound *outbound, const struct offer *offer,
+static bool post_again(struct outbound *outbound, struct offer *offer,
                        const struct kvr_chunk_run *runs, uint32_t run_count, uint32_t round)
 {
     struct push_again *again =
@@ -36,7 +36,7 @@ static bool post_again(struct outbound *outbound, const struct offer *offer,
     return true;
 }
 
-void offer_listed(struct outbound *outbound, const struct offer *offer, struct push_list *list)
+void offer_listed(struct outbound *outbound, struct offer *offer, struct push_list *list)
 {
     struct kvr_message message = {.kind = KVR_MSG_RAIL_LOST};
 
@@ -57,6 +57,11 @@ void offer_listed(struct outbound *outbound, const struct offer *offer, struct p
     };
     outbound_send_needed(outbound, offer, &message);
     outbound_group_command(outbound, offer, PUSH_LIST, list); /* the next pair */
+}
+
+void offer_list_lost(struct outbound *outbound, struct offer *offer)
+{
+    list_ask(outbound, offer, PUSH_ANY, PUSH_ANY, PUSH_ANY);
 }
 
 static void list_ask_all(struct outbound *outbound, uint32_t peer, uint32_t rail,
@@ -116,6 +121,8 @@ void offer_no_rail(struct outbound *outbound, kvr_ns now, struct offer *offer)
     const uint32_t *first = &outbound->options.groups.first[offer->group];
 
     offer->no_rail_at = soon + outbound->options.silence_ns;
+    if (offer_may_ask(outbound, offer))
+        offer->ask_at = now + outbound->options.silence_ns / 2;
     for (uint32_t rail = first[0]; rail < first[1]; rail++)
         if (peer->repair_at[rail] != KVR_NEVER && peer->repair_at[rail] > soon)
             peer->repair_at[rail] = soon;

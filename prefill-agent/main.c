@@ -63,6 +63,7 @@ static kvr_status machine_init(void *self, const struct kvr_agent_config *config
         .want_default_ns = kvr_agent_time(config, config->want_timeout),
         .rail_count = groups->first[groups->count],
         .groups = *groups,
+        .failover = config->group_failover,
         .limits = *limits,
         .fragments =
             strcmp(config->fragments, "refuse") == 0 ? KVR_FRAGMENT_REFUSE : KVR_FRAGMENT_WRITE,
@@ -114,6 +115,11 @@ static void message(void *self, kvr_ns now, uint32_t peer, const struct kvr_mess
 static void group(void *self, kvr_ns now, const struct kvr_group_message *msg)
 {
     outbound_group(self, now, msg);
+}
+
+static void registered(void *self, kvr_ns now, uint64_t id, kvr_status status)
+{
+    outbound_registered(self, now, id, status);
 }
 
 static void tick(void *self, kvr_ns now)
@@ -210,6 +216,7 @@ int main(int argc, char **argv)
         .peer_lost = peer_lost,
         .message = message,
         .group = group,
+        .registered = registered,
         .tick = tick,
         .live = live,
         .drain = drain,

@@ -22,7 +22,7 @@ void outbound_send_needed(struct outbound *outbound, const struct offer *offer,
                                  "the queue to the target agent is full");
 }
 
-void outbound_group_command(struct outbound *outbound, const struct offer *offer, uint32_t kind,
+void outbound_group_command(struct outbound *outbound, struct offer *offer, uint32_t kind,
                             void *pointer)
 {
     struct kvr_group_message message = {
@@ -33,7 +33,10 @@ void outbound_group_command(struct outbound *outbound, const struct offer *offer
         .group = offer->group,
     };
 
-    outbound->ports->command(outbound->ports->self, &message);
+    if (offer->moving)
+        offer_park(outbound, offer, kind, pointer);
+    else
+        outbound->ports->command(outbound->ports->self, &message);
 }
 
 /* ---- WANT
@@ -99,7 +102,7 @@ static struct offer *offer_new(struct outbound *outbound, kvr_ns now, uint32_t p
                                                    : outbound->options.want_default_ns);
     offer->dated = want->deadline_ms > 0;
     offer->priority = want->priority;
-    offer->fence_at = offer->no_rail_at = KVR_NEVER;
+    offer->fence_at = offer->ask_at = offer->no_rail_at = KVR_NEVER;
     offer->state = O_PARKED;
     outbound->parked++;
     outbound->peers[peer].parked++;
@@ -397,6 +400,30 @@ static void share_set(struct push_job *job, const struct offer *offer,
     job->share_bytes = grant->share_bytes;
 }
 
+uint32_t granted_rails(const struct kvr_msg_grant *grant)
+{
+    uint32_t rails = 0;
+
+    for (uint32_t i = 0; i < grant->rail_count; i++)
+        rails |= grant->rails[i].rail < KVR_RAILS_MAX ? UINT32_C(1) << grant->rails[i].rail : 0;
+    return rails;
+}
+
+/* What was planned while the group thread had no job, or could not be told. */
+void offer_segments_hand(struct outbound *outbound, struct offer *offer)
+{
+    while (offer->segments != NULL) {
+        struct push_segment *segment = offer->segments;
+
+        offer->segments = segment->next;
+        segment->next = NULL;
+        outbound_group_command(outbound, offer, PUSH_SEGMENT, segment);
+    }
+    offer->segments_last = NULL;
+    if (offer->final_told)
+        outbound_group_command(outbound, offer, PUSH_FINAL, NULL);
+}
+
 void grant_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
                     const struct kvr_msg_grant *grant)
 {
@@ -404,6 +431,8 @@ void grant_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
     struct kvr_error error;
     struct push_job *job;
 
+    if (offer->state == O_LIVE)
+        grant_again(outbound, now, offer, grant);
     if (offer->state != O_OFFERED)
         return;
     job = kvr_buddy_alloc(outbound->memory, sizeof(*job));
@@ -430,23 +459,14 @@ void grant_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
     job->digest = offer->digest;
     job->deadline = offer->deadline;
     job->priority = offer->priority;
-    for (uint32_t i = 0; i < grant->rail_count; i++)
-        job->target_rails |= UINT32_C(1) << grant->rails[i].rail;
+    offer->granted = job->target_rails = granted_rails(grant);
+    offer->groups_used = UINT32_C(1) << offer->group;
     memcpy(job->slots, grant->slots, grant->slot_count * sizeof(job->slots[0]));
     offer->job = job;
     offer->state = O_LIVE;
     if (outbound->ports->loans != NULL)
         kvr_loan_begin(&outbound->ports->loans[job->index], offer->nonce);
     outbound_group_command(outbound, offer, PUSH_OPEN, job);
-    while (offer->segments != NULL) {
-        struct push_segment *segment = offer->segments;
-
-        offer->segments = segment->next;
-        segment->next = NULL;
-        outbound_group_command(outbound, offer, PUSH_SEGMENT, segment);
-    }
-    offer->segments_last = NULL;
-    if (offer->final_told)
-        outbound_group_command(outbound, offer, PUSH_FINAL, NULL);
+    offer_segments_hand(outbound, offer);
     offer_event(outbound, now, offer, KVR_EVENT_GRANTED);
 }

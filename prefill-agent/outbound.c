@@ -168,6 +168,10 @@ void outbound_peer_up(struct outbound *outbound, kvr_ns now, uint32_t peer,
     state->up = true;
     state->limits = hello->limits;
     memcpy(state->agent, hello->agent, sizeof(state->agent));
+    state->group_count = 1;
+    for (uint32_t i = 0; i < hello->rail_count; i++)
+        if (hello->rails[i].group >= state->group_count && hello->rails[i].group < KVR_RAILS_MAX)
+            state->group_count = hello->rails[i].group + 1;
     for (uint32_t i = 0; i < KVR_RAILS_MAX; i++)
         state->repair_at[i] = KVR_NEVER;
     for (; message.group < outbound->options.groups.count; message.group++) {
@@ -420,10 +424,10 @@ void outbound_why(const struct outbound *outbound, uint32_t engine, uint64_t han
             continue;
         used += (size_t)snprintf(
             json + used, capacity - used,
-            "%s{\"transfer\":\"%016" PRIx64 "\",\"state\":\"%s\",\"segments\":%u,\"chunks\":%u,"
-            "\"final\":%s,\"reason\":\"%s\"}",
-            i > 0 ? "," : "", offer->nonce, state_names[offer->state], offer->segment_count,
-            offer->chunk_count, offer->final_told ? "true" : "false",
+            "%s{\"transfer\":\"%016" PRIx64 "\",\"state\":\"%s\",\"rail_group\":%u,\"segments\":%u,"
+            "\"chunks\":%u,\"final\":%s,\"reason\":\"%s\"}",
+            i > 0 ? "," : "", offer->nonce, state_names[offer->state], offer->group,
+            offer->segment_count, offer->chunk_count, offer->final_told ? "true" : "false",
             kvr_status_name(offer->status));
     }
     snprintf(json + used, capacity - used,

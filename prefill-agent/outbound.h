@@ -19,7 +19,7 @@
  *   segment.c  PLAN, FINAL, TAIL                    lease.c    how long a publish waits
  *   settle.c   QUIET, LANDED, failures, SOURCE_FREE        lost.c     lost rails, MISSING
  *   share.c    who comes for it, and what of it each is given
- *   digest.c   DIGEST */
+ *   digest.c   DIGEST                              move.c     other rails, another rail group */
 #ifndef PREFILL_AGENT_OUTBOUND_H
 #define PREFILL_AGENT_OUTBOUND_H
 
@@ -38,6 +38,7 @@ struct outbound_options {
     kvr_ns want_default_ns;  /* how long a WANT without deadline waits for its publish */
     uint32_t rail_count;
     struct kvr_rail_groups groups; /* of the rails; count 0: they are one */
+    bool failover;                 /* another group carries on for one that is lost */
     struct kvr_write_limits limits;
     kvr_fragment_choice fragments; /* what to do about pieces below fragment_bytes_min */
     uint64_t fragment_bytes_min;
@@ -103,6 +104,17 @@ struct offer {
     uint64_t bytes;
     uint32_t group;       /* of ours that posts */
     struct push_job *job; /* made at GRANT, the group thread's from then on */
+    /* Where the rails that were granted cannot be reached (move.c) */
+    uint32_t granted;       /* bits of the target's rails */
+    uint32_t groups_used;   /* bits of ours; the last is `group` */
+    uint32_t asks;          /* NO_RAILs told */
+    bool asked;             /* and not answered by a GRANT */
+    struct push_move *move; /* NULL: none is under way */
+    uint32_t move_group;    /* where it leads */
+    bool moving;            /* it is the group thread's, and commands wait */
+    uint32_t husks;         /* jobs of earlier groups that wait for their completions */
+    bool job_closed;
+    struct push_again *parked, *parked_last;       /* that wait */
     struct push_segment *segments, *segments_last; /* not yet handed over before GRANT */
     bool final_told, digests_told, landed;
     struct kvr_epoch_count counts[KVR_EPOCHS_PER_TRANSFER]; /* the last told by the group */
@@ -111,7 +123,7 @@ struct offer {
     uint32_t round;
     uint64_t rails;
     uint32_t retries, writes;
-    kvr_ns no_rail_at, fence_at; /* when to give up; KVR_NEVER */
+    kvr_ns ask_at, no_rail_at, fence_at; /* when to ask for others, to give up; KVR_NEVER */
     kvr_status status;
     char detail[KVR_DETAIL_BYTES];
 };
@@ -123,6 +135,7 @@ struct offer {
 
 struct outbound_peer {
     bool up;
+    uint32_t group_count; /* of its rails */
     struct kvr_write_limits limits;
     char agent[KVR_NAME_BYTES];
     uint32_t parked;                 /* WANTs of it that wait for their publish */
@@ -166,6 +179,8 @@ void outbound_peer_lost(struct outbound *outbound, kvr_ns now, uint32_t peer, kv
 void outbound_message(struct outbound *outbound, kvr_ns now, uint32_t peer,
                       const struct kvr_message *message);
 void outbound_group(struct outbound *outbound, kvr_ns now, const struct kvr_group_message *message);
+/* ports.region_register is done. */
+void outbound_registered(struct outbound *outbound, kvr_ns now, uint64_t id, kvr_status status);
 void outbound_tick(struct outbound *outbound, kvr_ns now);
 /* The scheduler's, about whatever is published under that request and attempt: nobody will come for
  * it any more, or its lease is lease_ns from now on. What a target has asked for is left alone.
@@ -215,6 +230,7 @@ void want_received(struct outbound *outbound, kvr_ns now, uint32_t peer, uint64_
                    const struct kvr_msg_want *want);
 void pages_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
                     const struct kvr_msg_pages *pages);
+uint32_t granted_rails(const struct kvr_msg_grant *grant); /* bits */
 void grant_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
                     const struct kvr_msg_grant *grant);
 void offer_match(struct outbound *outbound, kvr_ns now, struct offer *offer,
@@ -222,8 +238,10 @@ void offer_match(struct outbound *outbound, kvr_ns now, struct offer *offer,
 void offer_advance(struct outbound *outbound, kvr_ns now, struct offer *offer);
 void outbound_send_needed(struct outbound *outbound, const struct offer *offer,
                           struct kvr_message *message);
-void outbound_group_command(struct outbound *outbound, const struct offer *offer, uint32_t kind,
+/* While a move is under way it waits. */
+void outbound_group_command(struct outbound *outbound, struct offer *offer, uint32_t kind,
                             void *pointer);
+void offer_segments_hand(struct outbound *outbound, struct offer *offer);
 void segment_free(struct outbound *outbound, struct push_segment *segment); /* with its plan */
 /* Sets where its chunks lie in the target's staging memory, the first at position. False: no
  * memory.
@@ -241,7 +259,8 @@ void offer_group(struct outbound *outbound, kvr_ns now, struct offer *offer,
                  const struct kvr_group_message *message);
 void offer_tick(struct outbound *outbound, kvr_ns now, struct offer *offer);
 /* lost.c */
-void offer_listed(struct outbound *outbound, const struct offer *offer, struct push_list *list);
+void offer_listed(struct outbound *outbound, struct offer *offer, struct push_list *list);
+void offer_list_lost(struct outbound *outbound, struct offer *offer); /* on closed endpoints */
 void offer_no_rail(struct outbound *outbound, kvr_ns now, struct offer *offer);
 void missing_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
                       const struct kvr_msg_missing *missing);
@@ -262,6 +281,15 @@ uint32_t publish_consumers(const struct outbound *outbound, const struct publish
  * fragments, or KVR_INCOMPATIBLE, as the option says. */
 KVR_MUST_CHECK kvr_status offer_portion(const struct outbound *outbound, struct offer *offer,
                                         const struct publish *publish, struct kvr_error *error);
+/* move.c */
+void offer_park(struct outbound *outbound, struct offer *offer, uint32_t kind, void *pointer);
+bool offer_may_ask(const struct outbound *outbound, const struct offer *offer);
+void offer_ask(struct outbound *outbound, struct offer *offer);
+void grant_again(struct outbound *outbound, kvr_ns now, struct offer *offer,
+                 const struct kvr_msg_grant *grant);
+void offer_moved(struct outbound *outbound, struct offer *offer, struct push_move *move);
+void offer_move_drop(struct outbound *outbound, struct offer *offer); /* NULL is fine */
+void offer_unreachable(struct outbound *outbound, kvr_ns now, struct offer *offer);
 /* digest.c */
 /* Everything of the transfer was posted once: what its bytes were, where the target asked. */
 void offer_digests_tell(struct outbound *outbound, struct offer *offer,

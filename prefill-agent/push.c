@@ -293,6 +293,38 @@ static void again_add(struct push *push, struct push_job *job, struct push_again
     push_enqueue(push, job);
 }
 
+/* The heir has all that there was, and nothing of it in flight. */
+static void inherit(struct push *push, struct push_job *job, struct push_job *heir)
+{
+    push_dequeue(push, job);
+    *heir = *job;
+    heir->outstanding = 0;
+    heir->no_rail_told = false;
+    if (KVR_MUTANT(moved_and_posted_again))
+        for (struct push_segment *at = heir->open = heir->first; at != NULL; at = at->next) {
+            at->chunk_next = 0;
+            kvr_plan_seek(at->plan, 0, &at->cursor);
+        }
+    job->first = job->last = job->open = NULL;
+    job->again_first = job->again_last = NULL;
+    job->stopped = job->closing = true;
+}
+
+static void move(struct push *push, struct push_job *job, struct push_move *move)
+{
+    struct push_job *next = move->heir != NULL ? move->heir : job;
+
+    assert(job->stage == NULL);
+    for (uint32_t i = 0; i < job->pair_count; i++)
+        job->pairs[i].retired = true;
+    if (next != job)
+        inherit(push, job, next);
+    next->target = move->target;
+    next->target_rails = move->target_rails;
+    push_tell(push, job, PUSH_MOVED, 0, 0, 0, move);
+    check_closed(push, job);
+}
+
 static void stop(struct push *push, struct push_job *job)
 {
     if (!job->stopped) {
@@ -329,6 +361,8 @@ static void push_command(void *self, kvr_ns now, const struct kvr_group_message 
         job = push->jobs[message->index] = message->pointer;
         job->stage = push_stage_of(push, job);
         push->open_count++;
+        if (job->open != NULL || job->again_first != NULL) /* an heir */
+            push_enqueue(push, job);
         return;
     }
     assert(job != NULL);
@@ -346,6 +380,9 @@ static void push_command(void *self, kvr_ns now, const struct kvr_group_message 
     case PUSH_LIST:
         push_list_fill(job, message->pointer);
         push_tell(push, job, PUSH_LISTED, 0, 0, 0, message->pointer);
+        break;
+    case PUSH_MOVE:
+        move(push, job, message->pointer);
         break;
     case PUSH_STOP:
         stop(push, job);

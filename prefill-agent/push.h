@@ -29,6 +29,7 @@ enum push_kind {
     PUSH_FINAL,                      /* no more segments */
     PUSH_AGAIN,                      /* pointer: struct push_again: the target's MISSING */
     PUSH_LIST,                       /* pointer: struct push_list: which chunks went over a pair */
+    PUSH_MOVE,                       /* pointer: struct push_move: other rails, another group */
     PUSH_STOP,                       /* post no more */
     PUSH_CLOSE,                      /* after STOP, or when nothing will be posted any more */
     PUSH_PAGE,                       /* index: engine; pointer: its shared page, NULL: forget it */
@@ -44,6 +45,7 @@ enum push_kind {
     PUSH_COPY_FAILED, /* bytes could not be gathered: POSTED will not come */
     PUSH_NO_RAIL,     /* chunks are left and no pair is usable */
     PUSH_RAIL_BACK,   /* after NO_RAIL: posting goes on */
+    PUSH_MOVED,       /* pointer: struct push_move; of what went before it all may be lost */
     PUSH_CLOSED,      /* pointer: the job; every accepted post has its completion */
     PUSH_PAGE_SET, /* index and pointer of the PUSH_PAGE: the page before is no longer looked at */
 };
@@ -72,6 +74,15 @@ struct push_again {
     uint32_t round, run_count;
     uint32_t run_next, chunk_next; /* push's own */
     struct kvr_chunk_run runs[];
+};
+
+/* What was granted cannot be reached: the job goes on elsewhere. What it has posted so far is asked
+ * for by PUSH_LIST, and posted again only as the target then says (rule 3). */
+struct push_move {
+    struct push_job *heir; /* goes on in its stead, in another group, where PUSH_OPEN begins it; the
+                              job itself only waits for its completions. NULL: it goes on itself */
+    struct kvr_region_set *target; /* with the keys of the rails */
+    uint32_t target_rails;
 };
 
 struct push_list {

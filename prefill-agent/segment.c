@@ -118,7 +118,7 @@ static struct push_segment *segment_new(struct outbound *outbound, const struct 
 static void segment_queue(struct outbound *outbound, struct offer *offer,
                           struct push_segment *segment)
 {
-    if (offer->job != NULL) {
+    if (offer->job != NULL && !offer->moving) {
         outbound_group_command(outbound, offer, PUSH_SEGMENT, segment);
         return;
     }

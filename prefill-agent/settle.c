@@ -103,6 +103,7 @@ static void offer_settle(struct outbound *outbound, kvr_ns now, struct offer *of
         offer_unpark(outbound, offer);
     segments_free(outbound, offer->segments);
     kvr_buddy_free(outbound->memory, offer->siblings);
+    offer_move_drop(outbound, offer);
     if (offer->job != NULL) {
         segments_free(outbound, offer->job->first);
         kvr_buddy_free(outbound->memory, offer->job);
@@ -223,6 +224,19 @@ static void stopped(struct outbound *outbound, kvr_ns now, struct offer *offer)
     outbound_group_command(outbound, offer, PUSH_CLOSE, NULL);
 }
 
+/* The job, or what an earlier group had of it. */
+static void closed(struct outbound *outbound, kvr_ns now, struct offer *offer, void *job)
+{
+    if (job == offer->job) {
+        offer->job_closed = true;
+    } else {
+        kvr_buddy_free(outbound->memory, job);
+        offer->husks--;
+    }
+    if (offer->job_closed && offer->husks == 0)
+        offer_settle(outbound, now, offer);
+}
+
 /* ---- dispatch
  * ------------------------------------------------------------------------------------------ */
 
@@ -265,10 +279,13 @@ void offer_group(struct outbound *outbound, kvr_ns now, struct offer *offer,
         offer_no_rail(outbound, now, offer);
         break;
     case PUSH_RAIL_BACK:
-        offer->no_rail_at = KVR_NEVER;
+        offer->ask_at = offer->no_rail_at = KVR_NEVER;
+        break;
+    case PUSH_MOVED:
+        offer_moved(outbound, offer, message->pointer);
         break;
     case PUSH_CLOSED:
-        offer_settle(outbound, now, offer);
+        closed(outbound, now, offer, message->pointer);
         break;
     default:
         break;
@@ -291,10 +308,10 @@ void offer_tick(struct outbound *outbound, kvr_ns now, struct offer *offer)
                    "no engine published this request, attempt and generation in time");
         return;
     }
+    if (offer->state == O_LIVE && now >= offer->ask_at)
+        offer_ask(outbound, offer);
     if (offer->state == O_LIVE && now >= offer->no_rail_at) {
-        offer->no_rail_at = KVR_NEVER;
-        offer_fail(outbound, now, offer, KVR_NO_RAIL,
-                   "every pair of rails between the two agents is broken");
+        offer_unreachable(outbound, now, offer);
         return;
     }
     if (offer->state == O_CLOSING && now >= offer->fence_at) {

@@ -220,6 +220,7 @@ int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config
         .notify = agent_notify,
         .command = agent_command,
         .region_done = agent_region_done,
+        .region_register = agent_region_register,
         .engine_done = agent_engine_done,
         .rails = agent_rails_now,
     };

@@ -25,7 +25,7 @@ struct kvr_agent_config {
     char cores[KVR_OPTION_ITEM_BYTES];     /* "auto", "any", a list or one for each group */
     char scheduler[KVR_OPTION_ITEM_BYTES]; /* "" = report to nobody */
     char state_dir[512];
-    bool insecure, calibration, require_gpudirect;
+    bool insecure, calibration, require_gpudirect, group_failover;
     uint64_t staging_memory, device_failures;
     kvr_ns heartbeat, quiet, spin, drain_timeout;
     uint64_t time_scale;
@@ -40,7 +40,7 @@ struct kvr_agent_config {
 };
 
 /* The rows that both programs share, with fields of struct kvr_agent_config. */
-#define KVR_AGENT_OPTION_COUNT 27
+#define KVR_AGENT_OPTION_COUNT 28
 extern const struct kvr_option kvr_agent_options[KVR_AGENT_OPTION_COUNT];
 
 /* The machine as the shell sees it: the functions of outbound.h or inbound.h. */
@@ -65,6 +65,7 @@ struct kvr_machine {
     void (*peer_writable)(void *self, kvr_ns now, uint32_t peer); /* may be NULL */
     void (*message)(void *self, kvr_ns now, uint32_t peer, const struct kvr_message *message);
     void (*group)(void *self, kvr_ns now, const struct kvr_group_message *message);
+    void (*registered)(void *self, kvr_ns now, uint64_t id, kvr_status status);
     void (*tick)(void *self, kvr_ns now);
     uint32_t (*live)(const void *self);
     void (*drain)(void *self);

@@ -73,6 +73,12 @@ const struct kvr_option kvr_agent_options[KVR_AGENT_OPTION_COUNT] = {
      .help = "Cards that one thread drives, instead of --rail. Repeat for every group. Without it "
              "the cards of --rail are divided by the GPU or NUMA node that they are near (see "
              "kvrail topo)."},
+    {.name = "group-failover",
+     .section = "rails",
+     .fallback = "yes",
+     FIELD(BOOL, group_failover),
+     .help = "When no rail of a transfer's group is left, another group's carry on: the engine's "
+             "memory is then registered with those too. Else the transfer fails."},
     {.name = "cores",
      .section = "rails",
      .value = "LIST",

@@ -23,7 +23,9 @@ struct agent_region {
     struct agent_region *next;
     struct kvr_agent *agent;
     region_state state;
-    bool drop_wanted; /* by its engine */
+    bool drop_wanted;   /* by its engine */
+    uint32_t widenings; /* that look at it: it cannot be released before */
+    bool released;      /* then it is to be */
     uv_work_t work;
     uint32_t engine;
     uint64_t serial;
@@ -91,9 +93,28 @@ static void release_done(uv_work_t *work, int cancelled)
     region_forget(entry);
 }
 
+/* Regions that are to be registered on one more rail group's rails. One at a time is, so that no
+ * two do the same. */
+struct agent_widening {
+    struct agent_widening *next;
+    struct kvr_agent *agent;
+    uv_work_t work;
+    uint64_t id;
+    uint32_t group, count;
+    kvr_status status;
+    struct kvr_error error;
+    struct {
+        struct agent_region *entry;
+        struct kvr_memory *memory[KVR_RAILS_MAX]; /* that it got */
+    } regions[];
+};
+
 static void region_release(struct agent_region *entry)
 {
     entry->state = REGION_LEAVING;
+    entry->released = true;
+    if (entry->widenings > 0)
+        return;
     uv_queue_work(&entry->agent->loop, &entry->work, release_work, release_done);
 }
 
@@ -113,6 +134,12 @@ void agent_region_done(void *self, struct kvr_region *region)
 
 void agent_regions_close(struct kvr_agent *agent)
 {
+    while (agent->widenings != NULL) {
+        struct agent_widening *widening = agent->widenings;
+
+        agent->widenings = widening->next;
+        free(widening);
+    }
     while (agent->regions != NULL) {
         struct agent_region *entry = agent->regions;
 
@@ -315,4 +342,91 @@ void agent_regions_retry(struct kvr_agent *agent)
     for (struct agent_region *entry = agent->regions; entry != NULL; entry = entry->next)
         if (entry->state == REGION_HELD && entry->drop_wanted && engine_lives(entry))
             region_leave(entry);
+}
+
+/* ---- on another group's rails -----------------------------------------------------------------
+ */
+
+static void widen_work(uv_work_t *work)
+{
+    struct agent_widening *widening = work->data;
+    struct kvr_agent *agent = widening->agent;
+    const uint32_t *first = &agent->groups.first[widening->group];
+    struct kvr_rail *rails[KVR_RAILS_MAX] = {NULL};
+
+    for (uint32_t i = first[0]; i < first[1]; i++)
+        rails[i] = agent->rails[i];
+    for (uint32_t i = 0; i < widening->count && widening->status == KVR_OK; i++)
+        widening->status = kvr_region_register(&agent->fabric, widening->regions[i].entry->region,
+                                               rails, agent->machine.role == KVR_ROLE_SOURCE,
+                                               agent->machine.role == KVR_ROLE_TARGET,
+                                               widening->regions[i].memory, &widening->error);
+}
+
+static void widen_next(struct kvr_agent *agent);
+
+static void widen_done(uv_work_t *work, int cancelled)
+{
+    struct agent_widening *widening = work->data;
+    struct kvr_agent *agent = widening->agent;
+
+    bool more = false;
+
+    (void)cancelled;
+    agent->widenings = widening->next;
+    for (uint32_t i = 0; i < widening->count; i++) {
+        struct agent_region *entry = widening->regions[i].entry;
+
+        more |= kvr_region_adopt(&agent->fabric, entry->region, widening->regions[i].memory);
+        if (--entry->widenings == 0 && entry->released)
+            region_release(entry);
+    }
+    if (widening->status == KVR_OK && more)
+        kvr_log_warning("rail group %u carries on for engine %u, whose own group reaches nobody",
+                        widening->group, widening->regions[0].entry->engine);
+    else if (widening->status != KVR_OK)
+        kvr_log_failure(KVR_LOG_WARNING, "another rail group cannot carry on", &widening->error);
+    if (!agent->closing)
+        agent->machine.registered(agent->machine.self, kvr_clock_now(), widening->id,
+                                  widening->status);
+    free(widening);
+    widen_next(agent);
+}
+
+static void widen_next(struct kvr_agent *agent)
+{
+    if (agent->widenings != NULL && !agent->closing)
+        uv_queue_work(&agent->loop, &agent->widenings->work, widen_work, widen_done);
+}
+
+void agent_region_register(void *self, const struct kvr_region_set *set, uint32_t group,
+                           uint64_t id)
+{
+    struct kvr_agent *agent = self;
+    struct agent_widening *widening =
+        calloc(1, sizeof(*widening) + set->count * sizeof(widening->regions[0]));
+
+    if (widening == NULL)
+        abort(); /* whoever waits for it would wait for ever */
+    widening->agent = agent;
+    widening->work.data = widening;
+    widening->id = id;
+    widening->group = group;
+    for (uint32_t i = 0; i < set->count; i++) {
+        struct agent_region *entry = agent->regions;
+
+        while (entry != NULL && entry->region != set->locals[i])
+            entry = entry->next;
+        if (entry == NULL || entry->released)
+            continue;
+        entry->widenings++;
+        widening->regions[widening->count++].entry = entry;
+    }
+    if (agent->widenings != NULL) {
+        agent->widenings_last->next = widening;
+        agent->widenings_last = widening;
+        return;
+    }
+    agent->widenings = agent->widenings_last = widening;
+    widen_next(agent);
 }

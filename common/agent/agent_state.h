@@ -68,7 +68,8 @@ struct kvr_agent {
 
     struct agent_engine engines[KVR_ENGINES_MAX];
     uint64_t serial_next;
-    struct agent_region *regions; /* from their REGION_ADD on */
+    struct agent_region *regions;                      /* from their REGION_ADD on */
+    struct agent_widening *widenings, *widenings_last; /* the first is a helper's */
     pthread_mutex_t stages_lock;
     struct agent_stage *stages; /* of devices that a region lies on */
 
@@ -116,6 +117,8 @@ void agent_region_add(void *self, kvr_ns now, uint32_t engine, const struct kvr_
                       int fd);
 void agent_region_drop(struct kvr_agent *agent, uint32_t engine, const struct kvr_request *request);
 void agent_region_done(void *self, struct kvr_region *region);
+void agent_region_register(void *self, const struct kvr_region_set *set, uint32_t group,
+                           uint64_t id);
 void agent_regions_close(struct kvr_agent *agent); /* the loop has ended */
 void agent_regions_retry(struct kvr_agent *agent); /* drops that lacked memory; now and then */
 /* agent_stages.c */

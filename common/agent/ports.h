@@ -3,6 +3,7 @@
 #ifndef KVR_AGENT_PORTS_H
 #define KVR_AGENT_PORTS_H
 
+#include "agent/region_set.h"
 #include "fabric/rail_group.h"
 #include "trace/event.h"
 #include "wire/engine_message.h"
@@ -24,6 +25,10 @@ struct kvr_ports {
     void (*command)(void *self, const struct kvr_group_message *message);
     /* No job can touch this region any more: unmap and unregister it. */
     void (*region_done)(void *self, struct kvr_region *region);
+    /* Registers every region of the set on another rail group's rails too. The machine's
+     * `registered` follows with this id, never from within the call; NULL: there is one group. */
+    void (*region_register)(void *self, const struct kvr_region_set *set, uint32_t group,
+                            uint64_t id);
     /* Nothing refers to this engine any more: its shared page may go, its index be used again. */
     void (*engine_done)(void *self, uint32_t engine);
     /* The rails of ours that peers may write to, with their epochs now; returns how many. */

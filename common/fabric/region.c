@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -35,6 +36,7 @@ static kvr_status open_span(const struct kvr_fabric *fabric, struct kvr_rail *co
     for (uint32_t i = 0; i < rail_count; i++) {
         kvr_status status;
 
+        region->rail_count = i + 1;
         if (rails[i] == NULL)
             continue;
         status = fabric->ops->memory_register(rails[i], span, &region->memory[i], error);
@@ -44,7 +46,6 @@ static kvr_status open_span(const struct kvr_fabric *fabric, struct kvr_rail *co
             return status;
         }
         region->keys[i] = fabric->ops->memory_key(region->memory[i]);
-        region->rail_count = i + 1;
     }
     *ret_region = region;
     return KVR_OK;
@@ -99,6 +100,51 @@ kvr_status kvr_region_open_staged(const struct kvr_region *pinned,
     region->pages = pages;
     *ret_region = region;
     return KVR_OK;
+}
+
+kvr_status kvr_region_register(const struct kvr_fabric *fabric, const struct kvr_region *region,
+                               struct kvr_rail *const *rails, bool local, bool remote,
+                               struct kvr_memory **ret_memory, struct kvr_error *error)
+{
+    struct kvr_memory_span span = {.base = region->base,
+                                   .bytes = region->layout.bytes,
+                                   .local = local,
+                                   .remote = remote,
+                                   .fd = -1};
+
+    memset(ret_memory, 0, KVR_RAILS_MAX * sizeof(struct kvr_memory *));
+    if (region->stage != NULL)
+        return kvr_error_set(error, KVR_UNSUPPORTED, "region",
+                             "its pages are staged for one rail group alone");
+    for (uint32_t i = 0; i < region->rail_count; i++) {
+        kvr_status status;
+
+        if (rails[i] == NULL || region->memory[i] != NULL)
+            continue;
+        status = fabric->ops->memory_register(rails[i], &span, &ret_memory[i], error);
+        if (status == KVR_OK)
+            continue;
+        for (ret_memory[i] = NULL; i > 0; i--)
+            if (ret_memory[i - 1] != NULL)
+                fabric->ops->memory_release(ret_memory[i - 1]);
+        return status;
+    }
+    return KVR_OK;
+}
+
+bool kvr_region_adopt(const struct kvr_fabric *fabric, struct kvr_region *region,
+                      struct kvr_memory *const *memory)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < region->rail_count; i++) {
+        if (memory[i] == NULL)
+            continue;
+        region->memory[i] = memory[i];
+        region->keys[i] = fabric->ops->memory_key(memory[i]);
+        any = true;
+    }
+    return any;
 }
 
 void kvr_region_release(const struct kvr_fabric *fabric, struct kvr_region *region)

@@ -17,7 +17,7 @@ struct kvr_region {
     uint8_t *base;         /* where byte 0 of the region is mapped here */
     uint64_t mapped_bytes; /* to unmap at release; 0: the mapping is the caller's */
     uint32_t home;         /* the rail group that it is registered with from the start */
-    uint32_t rail_count;   /* it is registered on none behind them */
+    uint32_t rail_count;   /* of the agent */
     struct kvr_memory *memory[KVR_RAILS_MAX]; /* by rail of this agent; NULL: not there */
     struct kvr_remote_key keys[KVR_RAILS_MAX];
     /* Device memory that its cards cannot reach: `pages` is copied to and from the stage's memory,
@@ -59,6 +59,18 @@ KVR_MUST_CHECK kvr_status kvr_region_open_staged(const struct kvr_region *pinned
                                                  struct kvr_device_memory *pages,
                                                  struct kvr_region **ret_region,
                                                  struct kvr_error *error);
+/* Registers it on more rails, those that are not NULL, by the agent's numbers; any thread, while
+ * the region is in use. All or none: ret_memory has KVR_RAILS_MAX entries, NULL where nothing is
+ * new. */
+KVR_MUST_CHECK kvr_status kvr_region_register(const struct kvr_fabric *fabric,
+                                              const struct kvr_region *region,
+                                              struct kvr_rail *const *rails, bool local,
+                                              bool remote, struct kvr_memory **ret_memory,
+                                              struct kvr_error *error);
+/* They are the region's from here on. The loop's thread; group threads that may look at these rails
+ * are told of it later. True when there were any. */
+bool kvr_region_adopt(const struct kvr_fabric *fabric, struct kvr_region *region,
+                      struct kvr_memory *const *memory);
 void kvr_region_release(const struct kvr_fabric *fabric,
                         struct kvr_region *region); /* NULL is fine */
 

@@ -130,6 +130,83 @@ static void port_region_done(void *self, struct kvr_region *region)
     sim_region_release(agent, region);
 }
 
+/* A helper does it after a while; what is gone by then is left out. */
+struct sim_widening {
+    struct sim_agent *agent;
+    uint64_t id;
+    uint32_t group, count;
+    struct kvr_region *regions[SIM_REGIONS];
+};
+
+static bool region_lives(const struct sim_world *world, const struct kvr_region *region)
+{
+    for (uint32_t i = 0; i < world->engine_count; i++)
+        for (uint32_t r = 0; r < world->engines[i].region_lives; r++)
+            if (world->engines[i].regions[r] == region)
+                return true;
+    return false;
+}
+
+static void widen(struct sim_widening *widening)
+{
+    struct sim_agent *agent = widening->agent;
+    const uint32_t *first = &agent->groups.first[widening->group];
+    struct kvr_rail *rails[KVR_RAILS_MAX] = {NULL};
+    struct kvr_memory *memory[KVR_RAILS_MAX];
+
+    for (uint32_t i = first[0]; i < first[1]; i++)
+        rails[i] = agent->rails[i];
+    for (uint32_t i = 0; i < widening->count; i++) {
+        struct kvr_region *region = widening->regions[i];
+        kvr_status status = KVR_NOT_FOUND;
+
+        if (region_lives(agent->world, region))
+            status = kvr_region_register(&agent->fabric, region, rails, agent->source,
+                                         !agent->source, memory, NULL);
+        if (status == KVR_OK)
+            (void)kvr_region_adopt(&agent->fabric, region, memory);
+    }
+}
+
+static void widen_run(struct sim_world *world, const struct sim_event *event)
+{
+    struct sim_widening *widening = event->object;
+    struct sim_agent *agent = widening->agent;
+    bool fails = kvr_rng_percent(&world->rng, 5);
+
+    if (sim_agent_deferred(agent, event, world->now))
+        return;
+    world->busy--;
+    if (!sim_agent_void(agent, event)) {
+        if (!fails)
+            widen(widening);
+        sim_agent_note(agent, "registered", 0, widening->group, fails, 0, NULL);
+        if (agent->source)
+            outbound_registered(agent->outbound, world->now, widening->id,
+                                fails ? KVR_NO_MEMORY : KVR_OK);
+        else
+            inbound_registered(agent->inbound, world->now, widening->id,
+                               fails ? KVR_NO_MEMORY : KVR_OK);
+    }
+    free(widening);
+}
+
+static void port_region_register(void *self, const struct kvr_region_set *set, uint32_t group,
+                                 uint64_t id)
+{
+    struct sim_agent *agent = self;
+    struct sim_world *world = agent->world;
+    struct sim_widening *widening = calloc(1, sizeof(*widening));
+
+    if (widening == NULL)
+        abort();
+    *widening = (struct sim_widening){.agent = agent, .id = id, .group = group};
+    for (; widening->count < set->count; widening->count++)
+        widening->regions[widening->count] = set->locals[widening->count];
+    world->busy++;
+    sim_at(world, world->now + 1 + sim_soon(world), widen_run, widening, agent->life, 0);
+}
+
 static void port_engine_done(void *self, uint32_t index)
 {
     struct sim_engine *engine = engine_at(self, index);
@@ -241,6 +318,7 @@ static void machine_init(struct sim_agent *agent)
         .want_default_ns = 10 * KVR_S,
         .rail_count = agent->rail_count,
         .groups = agent->groups,
+        .failover = agent->world->failover,
         .limits = agent->limits,
     };
     uint32_t longest = KVR_SLOT_CHUNK_BITS < 16 ? 8 : 1; /* slots of a transfer, nearly always */
@@ -251,6 +329,7 @@ static void machine_init(struct sim_agent *agent)
         .slot_count = longest * (uint32_t)kvr_rng_between(&agent->world->rng, 2, 6),
         .rail_count = agent->rail_count,
         .groups = agent->groups,
+        .failover = agent->world->failover,
         .nonce_seed = kvr_rng_next(&agent->world->rng),
         .limits = agent->limits,
         .digest = sim_has(agent->world, SIM_WRITE_CORRUPT)
@@ -292,6 +371,7 @@ void sim_agent_start(struct sim_agent *agent)
         .notify = port_notify,
         .command = sim_group_command,
         .region_done = port_region_done,
+        .region_register = port_region_register,
         .engine_done = port_engine_done,
         .rails = port_rails,
         .events = {.self = agent, .emit = port_event},

@@ -81,6 +81,6 @@ void sim_fault_begin(struct sim_world *world)
     if (kvr_rng_percent(&world->rng, 25))
         return;
     for (uint32_t i = 0; i < SIM_FAULT_COUNT; i++)
-        if (kvr_rng_percent(&world->rng, 25))
+        if (kvr_rng_percent(&world->rng, i == SIM_GROUP_LOST ? 40 : 25))
             world->faults |= 1u << i & world->allowed;
 }

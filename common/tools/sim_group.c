@@ -13,10 +13,10 @@ static void note(const struct sim_group *group, const struct kvr_group_message *
         "PROVEN",   "AWAY",        "PEER_ADDED", "PEER_RAIL_SET", "PEER_DROPPED",
         "RECYCLED", "PAIR_BROKEN", "RAIL_ERROR", "WOKE"};
     static const char *const push_names[] = {
-        "PUSH_OPEN",   "PUSH_SEGMENT", "PUSH_FINAL", "PUSH_AGAIN",  "PUSH_LIST",
-        "PUSH_STOP",   "PUSH_CLOSE",   "PUSH_PAGE",  "FIRST_POST",  "ALL_READY",
-        "COUNT",       "POSTED",       "STOPPED",    "AGAIN_DONE",  "LISTED",
-        "COPY_FAILED", "NO_RAIL",      "RAIL_BACK",  "PUSH_CLOSED", "PAGE_SET"};
+        "PUSH_OPEN", "PUSH_SEGMENT", "PUSH_FINAL",  "PUSH_AGAIN", "PUSH_LIST",   "PUSH_MOVE",
+        "PUSH_STOP", "PUSH_CLOSE",   "PUSH_PAGE",   "FIRST_POST", "ALL_READY",   "COUNT",
+        "POSTED",    "STOPPED",      "AGAIN_DONE",  "LISTED",     "COPY_FAILED", "NO_RAIL",
+        "RAIL_BACK", "MOVED",        "PUSH_CLOSED", "PAGE_SET"};
     static const char *const land_names[] = {
         "LAND_OPEN",     "LAND_SEGMENT", "LAND_FINAL",  "LAND_QUIET", "LAND_LOUD",   "LAND_FILTER",
         "LAND_SUSPECTS", "LAND_DIGEST",  "LAND_VERIFY", "LAND_CLOSE", "GUEST",       "GUEST_LEAVES",
@@ -113,6 +113,8 @@ void sim_group_command(void *self, const struct kvr_group_message *message)
     struct kvr_group_message now = *message;
 
     assert(message->group < agent->groups.count);
+    if (message->kind == (agent->source ? (uint32_t)PUSH_MOVE : (uint32_t)LAND_GUEST))
+        sim_fault_moved(agent->world);
     now.at = agent->world->now;
     note(group, &now);
     sim_group_wake(group);

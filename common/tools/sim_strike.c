@@ -311,6 +311,85 @@ static void rail_lost(struct sim_world *world)
     kvr_sim_rail_fail(rail, until);
 }
 
+static bool has_layer(const struct transfer *transfer)
+{
+    const struct landing_segment *at = transfer->segments;
+
+    while (at != NULL && at->layers_in == 0)
+        at = at->loop_next;
+    return at != NULL;
+}
+
+/* A transfer that is on its way, best one of which a layer is in; NULL: none is. */
+static const struct transfer *at_work(struct sim_world *world, struct sim_agent **ret_agent)
+{
+    const struct transfer *found = NULL;
+
+    for (uint32_t i = SIM_SOURCES; i < SIM_AGENTS; i++) {
+        struct sim_agent *agent = &world->agents[i];
+
+        for (uint32_t k = 0; agent->alive && k < agent->inbound->transfers.reach; k++) {
+            const struct transfer *transfer = kvr_pool_at(&agent->inbound->transfers, k, NULL);
+
+            if (transfer == NULL || transfer->state != T_LIVE || transfer->all_in)
+                continue;
+            found = transfer;
+            *ret_agent = agent;
+            if (has_layer(transfer))
+                return found;
+        }
+    }
+    return found;
+}
+
+/* The group over whose rails it comes, at one of its ends; false: none. */
+static bool group_at_work(struct sim_world *world, struct sim_agent **ret_agent,
+                          uint32_t *ret_group)
+{
+    const struct transfer *transfer = at_work(world, ret_agent);
+
+    if (transfer == NULL)
+        return false;
+    *ret_group = transfer->granted;
+    for (uint32_t i = 0; i < SIM_SOURCES && kvr_rng_percent(&world->rng, 50); i++) {
+        struct sim_agent *agent = &world->agents[i];
+
+        for (uint32_t k = 0; agent->alive && k < agent->outbound->offers.reach; k++) {
+            const struct offer *offer = kvr_pool_at(&agent->outbound->offers, k, NULL);
+
+            if (offer != NULL && offer->nonce == transfer->nonce && offer->state == O_LIVE) {
+                *ret_agent = agent;
+                *ret_group = offer->group;
+                return true;
+            }
+        }
+    }
+    return true;
+}
+
+/* Mostly for so long that others are asked to carry on. */
+static void group_lost(struct sim_world *world)
+{
+    struct sim_agent *agent = agent_choose(world);
+    kvr_ns until = world->now + (kvr_rng_percent(&world->rng, 80)
+                                     ? kvr_rng_between(&world->rng, 2 * KVR_S, 12 * KVR_S)
+                                     : sim_soon(world));
+    bool silent = kvr_rng_percent(&world->rng, 30);
+    const uint32_t *first;
+    uint32_t group = 0;
+
+    if (!group_at_work(world, &agent, &group) && !agent->alive)
+        return;
+    first = &agent->groups.first[group];
+    sim_injected_until(world, SIM_GROUP_LOST, until);
+    for (uint32_t i = first[0]; i < first[1]; i++) {
+        if (silent)
+            kvr_sim_rail_silence(agent->rails[i], until);
+        else
+            kvr_sim_rail_fail(agent->rails[i], until);
+    }
+}
+
 static void rail_slow(struct sim_world *world)
 {
     struct kvr_rail *rail = rail_choose(world);
@@ -376,24 +455,34 @@ static void schedule_cancels(struct sim_world *world, struct sim_request *reques
             sim_at(world, from + sim_soon(world), cancel_target_run, &request->fetches[i], 0, 0);
 }
 
+static bool layer_in(const struct sim_world *world)
+{
+    struct sim_agent *agent;
+    const struct transfer *transfer = at_work((struct sim_world *)world, &agent);
+
+    return transfer != NULL && has_layer(transfer);
+}
+
 static const struct strike {
     sim_fault fault;
     void (*run)(struct sim_world *);
+    bool (*ripe)(const struct sim_world *);
 } strikes[] = {
-    {SIM_ABANDON, sim_abandon},
-    {SIM_RENEW, sim_renew},
-    {SIM_ENGINE_DEATH, engine_death},
-    {SIM_AGENT_DEATH, agent_death},
-    {SIM_DRAIN, drain},
-    {SIM_AGENT_STOPPED, agent_stop},
-    {SIM_HANG_UP, hang_up},
-    {SIM_CONNECTION_LOST, connection_lost},
-    {SIM_REGION_CHANGE, region_change},
-    {SIM_RAIL_LOST, rail_lost},
-    {SIM_RAIL_SILENCE, rail_silence},
-    {SIM_RAIL_SLOW, rail_slow},
-    {SIM_NO_MEMORY, hoard},
-    {SIM_SCHEDULER_AWAY, scheduler_away},
+    {SIM_ABANDON, sim_abandon, sim_mid_transfer},
+    {SIM_RENEW, sim_renew, sim_mid_transfer},
+    {SIM_ENGINE_DEATH, engine_death, sim_mid_transfer},
+    {SIM_AGENT_DEATH, agent_death, sim_mid_transfer},
+    {SIM_DRAIN, drain, sim_mid_transfer},
+    {SIM_AGENT_STOPPED, agent_stop, sim_mid_transfer},
+    {SIM_HANG_UP, hang_up, sim_mid_transfer},
+    {SIM_CONNECTION_LOST, connection_lost, sim_mid_transfer},
+    {SIM_REGION_CHANGE, region_change, sim_mid_transfer},
+    {SIM_RAIL_LOST, rail_lost, sim_mid_transfer},
+    {SIM_GROUP_LOST, group_lost, layer_in},
+    {SIM_RAIL_SILENCE, rail_silence, sim_mid_transfer},
+    {SIM_RAIL_SLOW, rail_slow, sim_mid_transfer},
+    {SIM_NO_MEMORY, hoard, sim_mid_transfer},
+    {SIM_SCHEDULER_AWAY, scheduler_away, sim_mid_transfer},
 };
 
 /* a: which, b: how often it may wait for a transfer to be under way. Nothing strikes any more once
@@ -402,11 +491,26 @@ static void strike_run(struct sim_world *world, const struct sim_event *event)
 {
     if (world->ending)
         return;
-    if (event->b > 0 && kvr_rng_percent(&world->rng, 80) && !sim_mid_transfer(world))
+    if (event->b > 0 && kvr_rng_percent(&world->rng, 80) && !strikes[event->a].ripe(world))
         sim_at(world, world->now + 1 + sim_soon(world) / 4, strike_run, NULL, event->a,
                event->b - 1);
     else
         strikes[event->a].run(world);
+}
+
+/* What goes over another group's rails is soon at its end: whatever may strikes it now. */
+void sim_fault_moved(struct sim_world *world)
+{
+    if (world->ending)
+        return;
+    for (uint32_t r = 0; r < world->request_count; r++)
+        for (uint32_t i = 0; i < world->requests[r].fetch_count; i++)
+            if ((world->allowed >> SIM_CANCEL_TARGET & 1) != 0 && kvr_rng_percent(&world->rng, 15))
+                sim_at(world, world->now + sim_soon(world), cancel_target_run,
+                       &world->requests[r].fetches[i], 0, 0);
+    for (uint32_t i = 0; i < sizeof(strikes) / sizeof(strikes[0]); i++)
+        if ((world->allowed >> strikes[i].fault & 1) != 0 && kvr_rng_percent(&world->rng, 10))
+            sim_at(world, world->now + sim_soon(world), strike_run, NULL, i, 0);
 }
 
 void sim_fault_schedule(struct sim_world *world)

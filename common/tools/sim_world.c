@@ -163,7 +163,8 @@ static void world_begin(struct sim_world *world)
     world->compute_ns = means[kvr_rng_below(rng, 3)];
     geometry_choose(world);
     sim_fault_begin(world);
-    world->many_groups = kvr_rng_percent(rng, 40);
+    world->many_groups = kvr_rng_percent(rng, sim_has(world, SIM_GROUP_LOST) ? 90 : 30);
+    world->failover = kvr_rng_percent(rng, 85);
     world->late_promille = (uint32_t)kvr_rng_between(rng, 2, 200);
     net_open(world);
     agents_start(world);

@@ -90,6 +90,7 @@
     X(SIM_NO_MEMORY, "no_memory", false, "an agent's table memory is used up")                     \
     X(SIM_REGION_CHANGE, "region_change", false, "an engine drops a region and adds it anew")      \
     X(SIM_RAIL_LOST, "rail_lost", false, "a card is gone for a while, with all it had accepted")   \
+    X(SIM_GROUP_LOST, "group_lost", false, "all cards of a rail group are gone for a while")       \
     X(SIM_RAIL_SILENCE, "rail_silence", false, "a card is not answered for a while")               \
     X(SIM_RAIL_SLOW, "rail_slow", true, "a card sends slowly for a while")                         \
     X(SIM_WRITE_FAILED, "write_failed", true, "the completion of a write is an error")             \
@@ -324,6 +325,7 @@ struct sim_world {
     struct sim_stage *stages; /* of agents that are gone too */
     bool target_copies;       /* as on shm; else cards do */
     bool many_groups;         /* agents divide their rails */
+    bool failover;            /* one group carries on for another */
     kvr_ns apart_until;       /* before that nobody can dial */
     uint32_t sessions_lost;
     uint32_t late_promille; /* of the control channel's packets */
@@ -478,6 +480,7 @@ void sim_check_time(const struct sim_request *request, const struct sim_publish 
 /* sim_fault.c and sim_strike.c */
 void sim_fault_begin(struct sim_world *world);    /* which faults this world has */
 void sim_fault_schedule(struct sim_world *world); /* when each of them strikes */
+void sim_fault_moved(struct sim_world *world);    /* other rails carry on with a transfer */
 void sim_hoard_end(struct sim_agent *agent);      /* its memory is free again */
 kvr_ns sim_soon(struct sim_world *world);         /* a time from 1 us to 60 ms, any scale alike */
 void sim_injected(struct sim_world *world, sim_fault fault);

@@ -22,6 +22,8 @@
  *   S→T  QUIET        I will post no more (of this round); what I posted, by (rail, epoch)
  *   T→S  MISSING      post these chunks a second time (rule 3); opens a new round
  *   S→T  RAIL_LOST    writes posted on this (rail, epoch) may not have come; these chunks
+ *   S→T  NO_RAIL      the rails that GRANT named cannot be reached: answered by another GRANT, which
+ *                     names others, if the target has others to name
  *   T→S  EPOCH_ENDED  this rail of mine has a new endpoint; answered by RAIL_LOST for each transfer
  *   T→S  LANDED       terminal at the target: with KVR_OK everything arrived, else the reason
  *   both CANCEL       stop this transfer; the reason. Idempotent
@@ -74,6 +76,7 @@ typedef enum kvr_message_kind {
     KVR_MSG_DIGEST,
     KVR_MSG_PROBE,
     KVR_MSG_ALIVE,
+    KVR_MSG_NO_RAIL,
     KVR_MSG_KIND_END,
 } kvr_message_kind;
 
@@ -233,7 +236,7 @@ struct kvr_msg_epoch_ended {
     struct kvr_rail_address successor; /* its rail field is the same */
 };
 
-struct kvr_msg_reason { /* LANDED, CANCEL, FAIL, UNKNOWN */
+struct kvr_msg_reason { /* LANDED, CANCEL, FAIL, UNKNOWN, NO_RAIL */
     kvr_status status;
     char detail[KVR_DETAIL_BYTES];
 };
@@ -259,7 +262,7 @@ struct kvr_message {
         struct kvr_msg_epoch_ended epoch_ended;
         struct kvr_msg_digest digest;
         struct kvr_msg_probe probe;   /* PROBE, ALIVE */
-        struct kvr_msg_reason reason; /* LANDED, CANCEL, FAIL, UNKNOWN */
+        struct kvr_msg_reason reason; /* LANDED, CANCEL, FAIL, UNKNOWN, NO_RAIL */
     };
 };
 

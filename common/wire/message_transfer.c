@@ -546,6 +546,7 @@ kvr_status kvr_put_transfer(struct kvr_arena *arena, const struct kvr_message *m
     case KVR_MSG_CANCEL:
     case KVR_MSG_FAIL:
     case KVR_MSG_UNKNOWN:
+    case KVR_MSG_NO_RAIL:
         return put_reason(arena, &message->reason, &frame->fail);
     default:
         return kvr_put_proof(arena, message, frame);
@@ -581,6 +582,7 @@ kvr_status kvr_get_transfer(const struct kvr_get *get, const kvr_pb_frame *frame
     case KVR_MSG_CANCEL:
     case KVR_MSG_FAIL:
     case KVR_MSG_UNKNOWN:
+    case KVR_MSG_NO_RAIL:
         get_reason(frame->fail, &message->reason);
         return KVR_OK;
     default:

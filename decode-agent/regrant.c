@@ -1,0 +1,80 @@
+/* When a source can reach none of the rails that were granted, another group's carry on. The
+ * landing stays where it is: what arrives elsewhere is handed over to it (land_guest.c). */
+#include "decode-agent/inbound.h"
+
+static void guest_command(struct inbound *inbound, const struct transfer *transfer, uint32_t kind,
+                          uint32_t group)
+{
+    struct kvr_group_message message = {.kind = kind,
+                                        .index = kvr_pool_index(transfer->id),
+                                        .id = transfer->nonce,
+                                        .a = transfer->group,
+                                        .pointer = transfer->landing,
+                                        .group = group};
+
+    inbound->ports->command(inbound->ports->self, &message);
+}
+
+static bool is_staged(const struct kvr_region_set *set)
+{
+    for (uint32_t i = 0; i < set->count; i++)
+        if (set->locals[i]->stage != NULL)
+            return true;
+    return false;
+}
+
+/* Where there is no other group, or none that may carry on, the same is granted again: then the
+ * source knows. */
+void no_rail_received(struct inbound *inbound, struct transfer *transfer)
+{
+    const struct fetch *fetch = fetch_of(inbound, transfer);
+    uint32_t count = inbound->options.groups.count;
+
+    if (transfer->state != T_LIVE || transfer->regranting)
+        return;
+    if (!inbound->options.failover || count == 1 || is_staged(fetch->set)) {
+        rails_grant(inbound, transfer);
+        return;
+    }
+    transfer->regranting = true;
+    inbound->ports->region_register(inbound->ports->self, fetch->set,
+                                    (transfer->granted + 1) % count, transfer->id);
+}
+
+void inbound_registered(struct inbound *inbound, kvr_ns now, uint64_t id, kvr_status status)
+{
+    struct transfer *transfer = kvr_pool_get(&inbound->transfers, id);
+    struct fetch *fetch;
+
+    (void)now;
+    if (transfer == NULL || !transfer->regranting)
+        return;
+    transfer->regranting = false;
+    if (transfer->state != T_LIVE || transfer->peer_gone)
+        return;
+    fetch = fetch_of(inbound, transfer);
+    if (status == KVR_OK) {
+        transfer->granted = (transfer->granted + 1) % inbound->options.groups.count;
+        status = kvr_engines_retell(&inbound->engines, fetch->engine, fetch->set, transfer->peer);
+        if (status != KVR_OK) {
+            inbound->ports->hang_up(inbound->ports->self, transfer->peer, KVR_FULL,
+                                    "the queue to the source agent is full");
+            return;
+        }
+    }
+    if (transfer->granted != transfer->group && (transfer->guests >> transfer->granted & 1) == 0) {
+        transfer->guests |= UINT32_C(1) << transfer->granted;
+        guest_command(inbound, transfer, LAND_GUEST, transfer->granted);
+    }
+    rails_grant(inbound, transfer);
+}
+
+void guests_leave(struct inbound *inbound, struct transfer *transfer)
+{
+    for (uint32_t group = 0; group < inbound->options.groups.count; group++) {
+        if ((transfer->guests >> group & 1) == 0)
+            continue;
+        transfer->lands_open++;
+        guest_command(inbound, transfer, LAND_GUEST_LEAVES, group);
+    }
+}
