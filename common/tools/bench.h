@@ -3,6 +3,7 @@
 #define KVR_TOOLS_BENCH_H
 
 int bench_plan_main(int argc, char **argv);
+int bench_beside_main(int argc, char **argv);
 int bench_calibrate_main(int argc, char **argv);
 int bench_ping_main(int argc, char **argv);
 int bench_post_main(int argc, char **argv);

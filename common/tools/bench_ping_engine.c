@@ -8,13 +8,13 @@
 
 #include "client/kvrail.h"
 #include "tools/bench_agents.h"
+#include "tools/bench_attach.h"
 #include "tools/bench_ping.h"
 
 #define LAYERS   PING_PAGES /* of one transfer, a page each */
 #define SETTLED  8u         /* the first layers wait for the handshake and are not counted */
 #define PAUSE_US 300
 #define LATE_NS  (5 * KVR_S)
-#define OPEN_MS  10000
 #define EVENTS   16
 
 struct engines {
@@ -23,7 +23,6 @@ struct engines {
     struct kvrail *source, *target;
     struct kvrail_memory memory[2];
     uint64_t generation;
-    uint8_t id[16];
     uint32_t layers_in; /* of the transfer under way */
     bool source_ended, target_ended;
     struct kvrail_event last; /* terminal event of the target */
@@ -37,44 +36,18 @@ static bool failed(const char *what, const char *detail)
 
 static bool attach(struct engines *engines, int side)
 {
-    uint64_t page_bytes = engines->options->page_bytes;
-    struct kvrail_region region = {.name = "ping",
-                                   .memory = KVRAIL_MEMORY_MEMFD,
-                                   .device = -1,
-                                   .layer_count = LAYERS,
-                                   .part_count = 1,
-                                   .parts = {KVRAIL_PART_KV},
-                                   .head_count = 1,
-                                   .page_tokens = 16,
-                                   .page_count = 1,
-                                   .head_bytes = page_bytes / 16};
-    struct kvrail_identity identity = {.name = side == 0 ? "ping-source" : "ping-target",
-                                       .generation = engines->generation,
-                                       .tp_size = 1,
-                                       .pp_size = 1,
-                                       .model = "bench",
-                                       .dtype = "bfloat16",
-                                       .layers_total = LAYERS,
-                                       .kv_heads_total = 1,
-                                       .head_dim = (uint32_t)(page_bytes / 32)};
-    struct kvrail **connection = side == 0 ? &engines->source : &engines->target;
-    struct kvrail_error error;
-    uint32_t id;
+    struct bench_attach what = {
+        .socket = side == 0 ? engines->agents.source_socket : engines->agents.target_socket,
+        .name = side == 0 ? "ping-source" : "ping-target",
+        .id = (uint8_t)(side + 1),
+        .generation = engines->generation,
+        .layers = LAYERS,
+        .pages = 1,
+        .page_bytes = engines->options->page_bytes,
+    };
 
-    identity.engine[0] = (uint8_t)(side + 1);
-    if (side == 0)
-        memcpy(engines->id, identity.engine, sizeof(engines->id));
-    kvrail_region_dense(&region);
-    if (kvrail_memory_create("ping", region.bytes, &engines->memory[side], &error) != KVRAIL_OK)
-        return failed("memory", error.detail);
-    memset(engines->memory[side].address, side, region.bytes);
-    region.fd = engines->memory[side].fd;
-    if (kvrail_open(side == 0 ? engines->agents.source_socket : engines->agents.target_socket,
-                    &identity, OPEN_MS, connection, &error) != KVRAIL_OK)
-        return failed("an agent", error.detail);
-    if (kvrail_region_add(*connection, &region, OPEN_MS, &id) != KVRAIL_OK)
-        return failed("a region", kvrail_last_error(*connection)->detail);
-    return true;
+    return bench_attach(&what, side == 0 ? &engines->source : &engines->target,
+                        &engines->memory[side]);
 }
 
 static bool take_events(struct engines *engines)
@@ -125,7 +98,7 @@ static bool transfer_open(struct engines *engines, uint64_t number, kvrail_handl
     kvrail_handle target;
 
     snprintf(name, sizeof(name), "ping-%" PRIu64, number);
-    memcpy(address.engine, engines->id, sizeof(address.engine));
+    address.engine[0] = 1;
     engines->layers_in = 0;
     engines->source_ended = engines->target_ended = false;
     if (kvrail_source_open(engines->source, &publish, ret_source) != KVRAIL_OK ||

@@ -1,0 +1,350 @@
+/* `kvrail bench beside`: what a small transfer waits for: alone, as the first after the hello, and
+ * beside a huge one. Both engines in this process, one thread; every layer is ready at once. */
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "tools/bench.h"
+#include "tools/bench_agents.h"
+#include "tools/bench_attach.h"
+#include "tools/bench_child.h"
+#include "tools/bench_cli.h"
+#include "tools/bench_stats.h"
+
+#define OPTIONS      struct beside_options
+#define ROUNDS_MAX   64u
+#define ALONE        25u         /* small transfers of a round */
+#define BESIDE_MAX   4096u       /* the same while the huge one runs */
+#define WINDOW_BYTES (16u << 20) /* as agents have by default */
+#define LATE_NS      (60 * KVR_S)
+#define EVENTS       16
+#define WORD_HUGE    0u
+#define WORD_SMALL   1u
+
+struct beside_options {
+    char provider[16], json[4096];
+    uint64_t page_bytes, huge_bytes, rounds;
+};
+
+static const struct kvr_option options[] = {
+    {.name = "provider",
+     .section = "rails",
+     .choices = "tcp|shm",
+     .fallback = "tcp",
+     KVR_OPTION_CHOICE(OPTIONS, provider),
+     .help = "Provider of the rails."},
+    {.name = "page-bytes",
+     .section = "pages",
+     .fallback = "64k",
+     .min = 1024,
+     .max = 1u << 20,
+     KVR_OPTION_SIZE(OPTIONS, page_bytes),
+     .help = "A page, and so a small transfer; a multiple of 1024."},
+    {.name = "huge-bytes",
+     .section = "pages",
+     .fallback = "2G",
+     .min = 1u << 20,
+     .max = 64ull << 30,
+     KVR_OPTION_SIZE(OPTIONS, huge_bytes),
+     .help = "The huge transfer; each engine takes so much memory."},
+    {.name = "rounds",
+     .section = "measuring",
+     .fallback = "9",
+     .min = 1,
+     .max = ROUNDS_MAX,
+     KVR_OPTION_COUNT(OPTIONS, rounds),
+     .help = "Of small transfers alone and small ones beside a huge one."},
+    {.name = "json",
+     .section = "output",
+     .value = "[FILE]",
+     KVR_OPTION_STRING(OPTIONS, json),
+     .help = "Write the figures there as JSON; without FILE or with -, to standard output in place "
+             "of the table."},
+};
+
+static const struct kvr_command command = {
+    .name = "kvrail bench beside",
+    .description =
+        "How long a transfer of one page takes, from the fetch to its DONE: the first one after\n"
+        "the agents' hello, alone, and while a huge one runs between the same engines. window_us\n"
+        "is how long 16 MiB, what a rail has on its way at most, take at the huge one's speed:\n"
+        "beside_us is to be at most twice alone_us and one window.",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .footer = "Example:\n"
+              "  kvrail bench beside --provider tcp --json",
+};
+
+struct round {
+    double alone_us, beside_us, beside_max_us, huge_gb_s;
+    uint64_t beside_count;
+};
+
+struct transfer {
+    kvrail_handle source, target;
+    kvr_ns opened_at, done_at; /* done_at: 0 while it runs */
+    bool source_ended;
+};
+
+struct beside {
+    struct beside_options options;
+    struct bench_rails rails;
+    struct bench_agents agents;
+    struct kvrail *source, *target;
+    struct kvrail_memory memory[2];
+    uint64_t generation, number, values[2]; /* number: of transfers; values: of the words */
+    uint32_t *pages;                        /* of the huge one; behind them the small one's */
+    uint32_t page_count;
+    struct transfer huge, small;
+    double first_us;
+    struct round rounds[ROUNDS_MAX];
+    bool broken;
+};
+
+static bool failed(struct beside *beside, const char *what, const char *detail)
+{
+    if (!beside->broken)
+        fprintf(stderr, "kvrail bench beside: %s: %s\n", what, detail);
+    beside->broken = true;
+    return false;
+}
+
+static bool start(struct beside *beside)
+{
+    struct bench_options agents = {.spin = 20 * KVR_US, .local_copy_threads = 1};
+    struct bench_attach what = {.socket = beside->agents.source_socket,
+                                .name = "bench-source",
+                                .id = 1,
+                                .layers = 1,
+                                .page_bytes = beside->options.page_bytes};
+
+    beside->generation = what.generation = kvr_clock_wall();
+    beside->page_count = (uint32_t)(beside->options.huge_bytes / what.page_bytes);
+    what.pages = beside->page_count + 1;
+    beside->pages = malloc(what.pages * sizeof(beside->pages[0]));
+    if (beside->pages == NULL)
+        return failed(beside, "page ids", "no memory");
+    for (uint32_t i = 0; i < what.pages; i++)
+        beside->pages[i] = i;
+    memcpy(agents.provider, beside->options.provider, sizeof(agents.provider));
+    bench_rails_loopback(&beside->rails, agents.provider, 1, 1);
+    if (!bench_agents_start(&beside->agents, &agents, &beside->rails) ||
+        !bench_attach(&what, &beside->source, &beside->memory[0]))
+        return false;
+    what.socket = beside->agents.target_socket;
+    what.name = "bench-target";
+    what.id = 2;
+    return bench_attach(&what, &beside->target, &beside->memory[1]);
+}
+
+static void stop(struct beside *beside)
+{
+    kvrail_close(beside->source);
+    kvrail_close(beside->target);
+    bench_agents_stop(&beside->agents);
+    free(beside->pages);
+}
+
+static void settle(struct beside *beside, struct transfer *transfer,
+                   const struct kvrail_event *event)
+{
+    if (!event->terminal)
+        return;
+    if (event->handle == transfer->target)
+        transfer->done_at = kvr_clock_now();
+    if (event->handle == transfer->source)
+        transfer->source_ended = true;
+    if (event->status != KVRAIL_OK &&
+        (event->handle == transfer->target || event->handle == transfer->source))
+        (void)failed(beside, kvrail_event_name(event->kind), event->detail);
+}
+
+/* Whatever has happened, after at most `wait_ms`. */
+static void take_events(struct beside *beside, int wait_ms)
+{
+    struct kvrail *connections[] = {beside->target, beside->source};
+    struct pollfd descriptors[] = {{kvrail_event_fd(beside->target), POLLIN, 0},
+                                   {kvrail_event_fd(beside->source), POLLIN, 0}};
+    struct kvrail_event events[EVENTS];
+
+    (void)poll(descriptors, 2, wait_ms);
+    for (int side = 0; side < 2; side++) {
+        int count = kvrail_poll(connections[side], events, EVENTS);
+
+        if (count < 0)
+            (void)failed(beside, "an agent", "the connection ended");
+        for (int i = 0; i < count; i++) {
+            settle(beside, &beside->huge, &events[i]);
+            settle(beside, &beside->small, &events[i]);
+        }
+    }
+}
+
+/* Publishes and fetches `count` pages; skip: nothing of them is wanted. */
+static bool begin(struct beside *beside, struct transfer *transfer, const uint32_t *pages,
+                  uint32_t count, uint32_t word, bool skip)
+{
+    uint64_t tokens = (uint64_t)count * BENCH_ATTACH_TOKENS;
+    char name[32];
+    struct kvrail_source_address address = {
+        .agent = beside->agents.source_address, .engine = {1}, .generation = beside->generation};
+    struct kvrail_source_options publish = {.request = name, .tokens = tokens, .consumers = 1};
+    struct kvrail_target_options fetch = {.request = name,
+                                          .tokens = tokens,
+                                          .skip_tokens = skip ? tokens : 0,
+                                          .sources = &address,
+                                          .source_count = 1};
+    struct kvrail *source = beside->source, *target = beside->target;
+
+    snprintf(name, sizeof(name), "beside-%" PRIu64, beside->number++);
+    *transfer = (struct transfer){0};
+    if (kvrail_source_open(source, &publish, &transfer->source) != KVRAIL_OK ||
+        kvrail_source_pages(source, transfer->source, 0, pages, count) != KVRAIL_OK ||
+        kvrail_source_watch(source, transfer->source, word, beside->values[word], 0, tokens) !=
+            KVRAIL_OK ||
+        kvrail_ready(source, word, beside->values[word] + 1) != KVRAIL_OK ||
+        kvrail_source_end(source, transfer->source, KVRAIL_OK) != KVRAIL_OK)
+        return failed(beside, "publish", kvrail_last_error(source)->detail);
+    beside->values[word]++;
+    transfer->opened_at = kvr_clock_now();
+    if (kvrail_target_open(target, &fetch, &transfer->target) != KVRAIL_OK ||
+        kvrail_target_pages(target, transfer->target, 0, pages, count) != KVRAIL_OK)
+        return failed(beside, "fetch", kvrail_last_error(target)->detail);
+    return true;
+}
+
+static bool await(struct beside *beside, const struct transfer *transfer)
+{
+    while (!beside->broken && (transfer->done_at == 0 || !transfer->source_ended)) {
+        take_events(beside, 100);
+        if (bench_interrupted() || kvr_clock_now() - transfer->opened_at > LATE_NS)
+            return failed(beside, "a transfer", "it does not end");
+    }
+    return !beside->broken;
+}
+
+/* A transfer of one page; 0: it failed. */
+static double small_us(struct beside *beside, bool skip)
+{
+    struct transfer *small = &beside->small;
+
+    if (!begin(beside, small, &beside->pages[beside->page_count], 1, WORD_SMALL, skip) ||
+        !await(beside, small))
+        return 0;
+    return (double)(small->done_at - small->opened_at) / 1e3;
+}
+
+static bool round_run(struct beside *beside, struct round *round)
+{
+    static double alone[ALONE], with[BESIDE_MAX];
+    struct transfer *huge = &beside->huge;
+    struct bench_spread spread;
+
+    for (unsigned i = 0; i < ALONE && !beside->broken; i++)
+        alone[i] = small_us(beside, false);
+    if (beside->broken || !begin(beside, huge, beside->pages, beside->page_count, WORD_HUGE, false))
+        return false;
+    while (!beside->broken && huge->done_at == 0 && round->beside_count < BESIDE_MAX) {
+        double took = small_us(beside, false);
+
+        if (huge->done_at == 0) /* else it was alone at its end */
+            with[round->beside_count++] = took;
+    }
+    if (!await(beside, huge))
+        return false;
+    if (round->beside_count == 0)
+        return failed(beside, "the huge transfer", "it ended before a small one beside it");
+    round->alone_us = bench_spread_of(alone, ALONE).median;
+    spread = bench_spread_of(with, round->beside_count);
+    round->beside_us = spread.median;
+    round->beside_max_us = spread.max;
+    round->huge_gb_s =
+        (double)beside->options.huge_bytes / (double)(huge->done_at - huge->opened_at);
+    return true;
+}
+
+static bool measure(struct beside *beside)
+{
+    /* The session's hello, without a byte. */
+    if (small_us(beside, true) == 0)
+        return false;
+    beside->first_us = small_us(beside, false);
+    for (uint64_t i = 0; i < beside->options.rounds && !beside->broken; i++)
+        if (!round_run(beside, &beside->rounds[i]))
+            return false;
+    return !beside->broken;
+}
+
+static double median_of(const struct beside *beside, size_t offset)
+{
+    double values[ROUNDS_MAX];
+
+    for (uint64_t i = 0; i < beside->options.rounds; i++)
+        memcpy(&values[i], (const char *)&beside->rounds[i] + offset, sizeof(values[i]));
+    return bench_spread_of(values, beside->options.rounds).median;
+}
+#define MEDIAN(beside, field) median_of(beside, offsetof(struct round, field))
+
+static json_t *figures_json(const struct beside *beside)
+{
+    double alone = MEDIAN(beside, alone_us),
+           window = WINDOW_BYTES / MEDIAN(beside, huge_gb_s) / 1e3;
+    json_t *rounds = json_array();
+
+    for (uint64_t i = 0; i < beside->options.rounds; i++) {
+        const struct round *round = &beside->rounds[i];
+
+        json_array_append_new(
+            rounds, json_pack("{s:f, s:f, s:f, s:f, s:I}", "alone_us", round->alone_us, "beside_us",
+                              round->beside_us, "beside_max_us", round->beside_max_us, "huge_gb_s",
+                              round->huge_gb_s, "beside_count", (json_int_t)round->beside_count));
+    }
+    return json_pack("{s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "provider",
+                     beside->options.provider, "page_bytes", (json_int_t)beside->options.page_bytes,
+                     "huge_bytes", (json_int_t)beside->options.huge_bytes, "first_us",
+                     beside->first_us, "first_ratio", beside->first_us / alone, "alone_us", alone,
+                     "beside_us", MEDIAN(beside, beside_us), "huge_gb_s", MEDIAN(beside, huge_gb_s),
+                     "window_us", window, "allowed_us", 2 * alone + window, "rounds", rounds);
+}
+
+static void print(const struct beside *beside)
+{
+    double window = WINDOW_BYTES / MEDIAN(beside, huge_gb_s) / 1e3;
+
+    printf("%s, one page of %.10g KiB beside %.10g MiB, microseconds, medians of %u rounds\n\n",
+           beside->options.provider, (double)beside->options.page_bytes / 1024,
+           (double)beside->options.huge_bytes / (1 << 20), (unsigned)beside->options.rounds);
+    printf("  first after the hello  %8.1f\n", beside->first_us);
+    printf("  alone                  %8.1f\n", MEDIAN(beside, alone_us));
+    printf("  beside the huge one    %8.1f   at most %.1f: twice alone and a window of %.1f\n",
+           MEDIAN(beside, beside_us), 2 * MEDIAN(beside, alone_us) + window, window);
+}
+
+int bench_beside_main(int argc, char **argv)
+{
+    static struct beside beside;
+    json_t *figures;
+    int exit_status;
+    bool good, written = true;
+
+    if (!bench_load(&command, argc, argv, &beside.options, &exit_status))
+        return exit_status;
+    if (beside.options.page_bytes % 1024 != 0)
+        return kvr_options_refuse(&command, "--page-bytes must be a multiple of 1024");
+    bench_catch_signals();
+    good = start(&beside) && measure(&beside);
+    stop(&beside);
+    if (!good)
+        return 1;
+    if (strcmp(beside.options.json, "-") != 0)
+        print(&beside);
+    if (beside.options.json[0] != '\0') {
+        figures = figures_json(&beside);
+        written = bench_json_write(figures, beside.options.json);
+        json_decref(figures);
+    }
+    return written ? 0 : 1;
+}
