@@ -9,6 +9,23 @@ export KVRAIL_BIN_DIR="$KVRAIL_BUILD_DIR/bin"
 . "$KVRAIL_ROOT_DIR/tests/verbs/rails.sh"
 heartbeat_ms=$((250 * patience))
 bound_ms=$((3 * heartbeat_ms)) # silent for so long, a peer or a pair of rails is lost
+quiet_ms=$((100 * patience))   # counts that differ for so long end an epoch
+
+# How long a transfer may take that a fault hits, once a replay without one has been:
+#
+#   the heartbeat bound: the pair of rails is silent for so long before it counts as broken
+# + 5 × quiet: for so long at most the target waits for what may still come, then it ends the epoch
+# + 4 × the longest transfer without a fault: its bytes twice, before and after, over half of the rails
+#
+# Ending an epoch (a millisecond on a host, 30 in the VM) and a control round trip lie within the last.
+fault_bound_ms() {
+    echo $((bound_ms + 5 * quiet_ms + 4 * $(printf '%.0f' "$(figure transfer_ms.max)")))
+}
+
+# How long it may take until all that a killed peer had is settled: the heartbeat bound since it was
+# last heard, a heartbeat for the beat that was under way, and one for each of two rails to end its
+# epoch, which happens one rail at a time.
+killed_bound_ms=$((bound_ms + 3 * heartbeat_ms))
 
 rail_options() {
     for one in "$@"; do
@@ -20,7 +37,7 @@ rail_options() {
 agents_with() {
     # shellcheck disable=SC2086 # lists of numbers
     prefill_rails=$(rail_options $1) decode_rails=$(rail_options $2)
-    prefill_options="--heartbeat ${heartbeat_ms}ms"
+    prefill_options="--heartbeat ${heartbeat_ms}ms --quiet ${quiet_ms}ms"
     decode_options=$prefill_options
     start_all
 }

@@ -16,9 +16,9 @@ rail_link_address() {
 }
 
 rail_route() {
-    echo "route add 10.77.0.0/24 dev e$1 src $(rail_address "$1") table $((200 + $1))"
+    echo "route replace 10.77.0.0/24 dev e$1 src $(rail_address "$1") table $((200 + $1))"
     for other in $(seq "$rail_count"); do
-        echo "neigh add $(rail_address "$other") lladdr $(rail_link_address "$other") dev e$1 nud permanent"
+        echo "neigh replace $(rail_address "$other") lladdr $(rail_link_address "$other") dev e$1 nud permanent"
     done
 }
 
@@ -60,6 +60,20 @@ rail_cut() { ip link set "w$1" nomaster; } # silently: both ends stay up, what i
 rail_heal() { ip link set "w$1" master bridge0; }
 rail_unplug() { ip link set "w$1" down; } # its card loses the carrier, and says that its port is down
 rail_plug() { ip link set "w$1" up; }
-# Its owner switches it off: routes vanish, every write fails at once. soft-RoCE's management queue
-# pair does not survive the first message without a route: the rail can never connect again.
+# Its owner switches it off and on: routes vanish, every write fails at once. soft-RoCE's management
+# queue pair does not survive the first message without a route, not even the one that ends a
+# connection. After that no process connects over this device, a fresh one no more than the old, and
+# its removal hangs in the kernel: until the VM ends the rail cannot come back.
 rail_down() { ip link set "e$1" down; }
+rail_up() {
+    rail_count=$(find /sys/class/net -name 'e[0-9]*' | wc -l)
+    ip link set "e$1" up
+    rail_route "$1" | ip -batch -
+}
+
+# Whatever a case left behind that can be undone.
+rails_whole() {
+    for end in /sys/class/net/w[0-9]*; do
+        ip link set "${end##*/}" master bridge0 up
+    done
+}

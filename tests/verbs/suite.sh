@@ -9,6 +9,8 @@ passed=0
 failed=0
 skipped=0
 
+. "$here/rails.sh"
+
 seconds() {
     cut -d. -f1 /proc/uptime
 }
@@ -27,10 +29,11 @@ run_case() {
     began=$(seconds)
     status=0
     timeout $((60 * patience)) sh "$script" "$@" >"$TMPDIR/case.log" 2>&1 || status=$?
+    rails_whole
     took=$(($(seconds) - began))
     if [ "$status" -eq 0 ]; then
         passed=$((passed + 1))
-        echo "ok       $name ($took s)"
+        echo "ok       $name ($took s)$(sed -n 's/^within: /, /p' "$TMPDIR/case.log")"
     elif [ "$status" -eq 77 ]; then
         skipped=$((skipped + 1))
         echo "skipped  $name: $(tail -n 1 "$TMPDIR/case.log")"
