@@ -28,6 +28,7 @@ struct kvr_sim_host;
 
 struct kvr_sim_access {
     void *host; /* as given to kvr_sim_host_open: whose memory it is */
+    void *from; /* landing: whose write it is */
     void *address;
     uint64_t bytes;
     uint32_t immediate;

@@ -266,6 +266,7 @@ static void on_land(struct kvr_sim_net *net, uint32_t index)
         struct kvr_memory *memory = target_memory(net, write, piece);
         struct kvr_sim_access access = {
             .host = write->target->rail->host->cookie,
+            .from = write->endpoint->rail->host->cookie,
             .bytes = piece->bytes,
             .immediate = write->immediate,
             .incoming = write->bytes + at,

@@ -80,9 +80,11 @@ static uint64_t grains_of(const struct sim_engine *engine, const struct sim_plac
     return grains;
 }
 
-static void page_lands(struct sim_world *world, struct sim_engine *engine,
+/* from: whose write it is; NULL: the agent's own copy of what landed before. */
+static void page_lands(struct sim_engine *engine, const struct sim_agent *from,
                        const struct sim_place *place, const uint8_t *bytes, uint32_t byte_count)
 {
+    struct sim_world *world = engine->world;
     struct sim_owner owner = engine->owners[place->page];
     struct sim_publish *publish;
     struct sim_fetch *fetch;
@@ -105,8 +107,8 @@ static void page_lands(struct sim_world *world, struct sim_engine *engine,
                  owner.logical, place->layer);
         return;
     }
-    if (away_for_long(engine->agent) && world->now < engine->agent->stopped_until)
-        fetch->away[place->layer] |= grains;
+    if (from != NULL && away_for_long(engine->agent) && world->now < engine->agent->stopped_until)
+        fetch->away[from->number][place->layer] |= grains;
     /* What is copied from pages that were taken back is told to nobody: the checks below see that.
      */
     if (!world->target_copies &&
@@ -133,7 +135,7 @@ void sim_check_land(struct sim_world *world, const struct kvr_sim_access *access
             return;
         }
         count = smaller(engine->page_bytes - place.offset, access->bytes - done);
-        page_lands(world, engine, &place, access->incoming + done, count);
+        page_lands(engine, access->from, &place, access->incoming + done, count);
         done += count;
     }
 }
@@ -241,18 +243,15 @@ static bool holds(const struct sim_engine *engine, uint32_t layer)
 
 /* Rule 11: what landed in an absence may have been copied from pages that their source has taken
  * back. */
-static void check_away(const struct sim_fetch *fetch, uint32_t layer)
+static void check_away(const struct sim_fetch *fetch, uint32_t layer, uint64_t grain)
 {
     const struct sim_agent *agent = fetch->user.engine->agent;
 
-    for (uint32_t i = 0; i < fetch->source_count; i++) {
-        const struct sim_engine *source = fetch->publishes[i]->user.engine;
-
-        if (holds(source, layer) && away_for_long(agent) &&
-            agent->heard_at[source->agent->number] < agent->stopped_until)
+    for (uint32_t source = 0; source < SIM_SOURCES; source++)
+        if ((fetch->away[source][layer] >> grain & 1) != 0 && away_for_long(agent) &&
+            agent->heard_at[source] < agent->stopped_until)
             sim_fail(agent->world, (int)fetch->request->number,
                      "layer %u landed in an absence, and is told before its source answers", layer);
-    }
 }
 
 void sim_check_layer(struct sim_fetch *fetch, const struct kvr_notice *notice)
@@ -278,8 +277,7 @@ void sim_check_layer(struct sim_fetch *fetch, const struct kvr_notice *notice)
             sim_fail(world, request, "layer %u, token %" PRIu64 " is told to be in twice", layer,
                      i * grain);
         fetch->layer_in[layer] |= UINT64_C(1) << i;
-        if (fetch->away[layer] >> i & 1)
-            check_away(fetch, layer);
+        check_away(fetch, layer, i);
     }
 }
 
