@@ -1,55 +1,26 @@
-#include "scheduler/http.h"
+#include "scheduler/http_request.h"
 
 #include <errno.h>
-#include <microhttpd.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/log.h"
-#include "scheduler/http_clients.h"
 #include "scheduler/page.h"
 
-#define INGEST_PATH   "/ingest/v1/events"
-#define METRICS_TYPE  "text/plain; version=0.0.4; charset=utf-8"
-#define JSON_TYPE     "application/json"
-#define PROTOBUF_TYPE "application/x-protobuf"
+#define INGEST_PATH  "/ingest/v1/events"
+#define METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
 static const char security_policy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' "
     "data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-struct http {
-    struct http_options options;
-    struct MHD_Daemon *daemon;
-    struct http_clients clients;
-    size_t body_bytes; /* of all requests under way; the daemon's thread only */
-    _Atomic bool draining;
-};
-
-/* One request, from its first header to its last byte. The daemon's thread, but for `answered`. */
-struct request {
-    struct http *http;
-    struct MHD_Connection *connection;
-    uint8_t *body;
-    size_t body_bytes, body_room;
-    bool started;
-    bool posts;   /* to a path where one posts */
-    bool waiting; /* suspended until the writer has answered; then the next three hold */
-    kvr_status status;
-    struct kvr_report_answer answer;
-    char detail[KVR_DETAIL_BYTES];
-    struct order order;
-};
-
 /* ---- answers ---- */
 
-static enum MHD_Result send_answer(struct request *request, unsigned status, const char *type,
-                                   void *body, size_t size)
+enum MHD_Result http_send(struct request *request, unsigned status, const char *type, void *body,
+                          size_t size)
 {
     struct MHD_Response *response =
         MHD_create_response_from_buffer(size, body, MHD_RESPMEM_MUST_FREE);
@@ -71,15 +42,44 @@ static enum MHD_Result send_answer(struct request *request, unsigned status, con
     return result;
 }
 
-static enum MHD_Result send_error(struct request *request, unsigned status, const char *message)
+enum MHD_Result http_send_json(struct request *request, const struct api_answer *answer)
+{
+    if (answer->body == NULL)
+        return MHD_NO;
+    return http_send(request, answer->status, "application/json", answer->body,
+                     strlen(answer->body));
+}
+
+enum MHD_Result http_send_error(struct request *request, unsigned status, const char *message)
 {
     struct api_answer answer;
 
     api_error(&answer, status, message);
-    if (answer.body == NULL)
-        return MHD_NO;
-    return send_answer(request, status, JSON_TYPE, answer.body, strlen(answer.body));
+    return http_send_json(request, &answer);
 }
+
+static enum MHD_Result add_parameter(void *self, enum MHD_ValueKind kind, const char *name,
+                                     const char *value)
+{
+    struct api_query *query = self;
+
+    (void)kind;
+    if (query->count < API_PARAMETERS_MAX) {
+        query->parameters[query->count].name = name;
+        query->parameters[query->count].value = value;
+    }
+    query->count++;
+    return MHD_YES;
+}
+
+bool http_query(struct request *request, struct api_query *ret_query)
+{
+    *ret_query = (struct api_query){0};
+    MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, add_parameter, ret_query);
+    return ret_query->count <= API_PARAMETERS_MAX;
+}
+
+/* ---- GET ---- */
 
 static enum MHD_Result send_page(struct request *request, struct page *page)
 {
@@ -106,22 +106,6 @@ static enum MHD_Result send_page(struct request *request, struct page *page)
     return result;
 }
 
-/* ---- GET ---- */
-
-static enum MHD_Result add_parameter(void *self, enum MHD_ValueKind kind, const char *name,
-                                     const char *value)
-{
-    struct api_query *query = self;
-
-    (void)kind;
-    if (query->count < API_PARAMETERS_MAX) {
-        query->parameters[query->count].name = name;
-        query->parameters[query->count].value = value;
-    }
-    query->count++;
-    return MHD_YES;
-}
-
 static enum MHD_Result get_metrics(struct request *request)
 {
     struct http *http = request->http;
@@ -136,13 +120,13 @@ static enum MHD_Result get_metrics(struct request *request)
         free(text);
         return MHD_NO;
     }
-    return send_answer(request, MHD_HTTP_OK, METRICS_TYPE, text, size);
+    return http_send(request, MHD_HTTP_OK, METRICS_TYPE, text, size);
 }
 
 static enum MHD_Result get(struct request *request, const char *path)
 {
     struct http *http = request->http;
-    struct api_query query = {0};
+    struct api_query query;
     struct api_answer answer;
     struct page page;
 
@@ -150,173 +134,10 @@ static enum MHD_Result get(struct request *request, const char *path)
         return get_metrics(request);
     if (page_get(http->options.web_root, path, &page))
         return send_page(request, &page);
-    MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, add_parameter, &query);
-    if (query.count > API_PARAMETERS_MAX)
-        return send_error(request, MHD_HTTP_BAD_REQUEST, "that are too many parameters");
+    if (!http_query(request, &query))
+        return http_send_error(request, MHD_HTTP_BAD_REQUEST, "that are too many parameters");
     api_get(http->options.api, path, &query, &answer);
-    if (answer.body == NULL)
-        return MHD_NO;
-    return send_answer(request, answer.status, JSON_TYPE, answer.body, strlen(answer.body));
-}
-
-/* ---- POST of a report ---- */
-
-static void forget_body(struct request *request)
-{
-    request->http->body_bytes -= request->body_room;
-    free(request->body);
-    request->body = NULL;
-    request->body_bytes = request->body_room = 0;
-}
-
-static bool keep_body(struct request *request, const char *data, size_t size)
-{
-    size_t needed = request->body_bytes + size, room = request->body_room;
-    uint8_t *body;
-
-    if (needed > KVR_REPORT_BYTES_MAX)
-        return false;
-    if (needed > room) {
-        room = room == 0 ? 8192 : room;
-        while (room < needed)
-            room *= 2;
-        if (request->http->body_bytes - request->body_room + room > HTTP_BODIES_BYTES_MAX)
-            return false;
-        body = realloc(request->body, room);
-        if (body == NULL)
-            return false;
-        request->http->body_bytes += room - request->body_room;
-        request->body = body;
-        request->body_room = room;
-    }
-    memcpy(request->body + request->body_bytes, data, size);
-    request->body_bytes = needed;
-    return true;
-}
-
-/* Writer thread. */
-static void answered(void *self, kvr_status status, const struct kvr_report_answer *answer,
-                     const char *detail)
-{
-    struct request *request = self;
-
-    request->status = status;
-    request->answer = *answer;
-    snprintf(request->detail, sizeof(request->detail), "%s", detail);
-    MHD_resume_connection(request->connection);
-}
-
-static enum MHD_Result answer_report(struct request *request)
-{
-    uint8_t *bytes;
-
-    request->waiting = false;
-    if (request->status != KVR_OK) {
-        bool stale = request->status == KVR_STALE;
-
-        return send_error(request, stale ? MHD_HTTP_CONFLICT : MHD_HTTP_SERVICE_UNAVAILABLE,
-                          request->detail);
-    }
-    bytes = malloc(KVR_REPORT_ANSWER_BYTES);
-    if (bytes == NULL)
-        return MHD_NO;
-    return send_answer(request, MHD_HTTP_OK, PROTOBUF_TYPE, bytes,
-                       kvr_report_answer_encode(&request->answer, bytes));
-}
-
-static enum MHD_Result take_report(struct request *request)
-{
-    static const struct kvr_report_answer none;
-    struct http *http = request->http;
-    struct kvr_error error = {0};
-    struct kvr_report *report;
-    kvr_status status =
-        kvr_report_decode(request->body != NULL ? request->body : (const uint8_t *)"",
-                          request->body_bytes, &report, &error);
-
-    forget_body(request);
-    if (status != KVR_OK) {
-        metrics_refused(http->options.metrics);
-        return send_error(request,
-                          status == KVR_NO_MEMORY   ? MHD_HTTP_SERVICE_UNAVAILABLE
-                          : status == KVR_TOO_LARGE ? MHD_HTTP_CONTENT_TOO_LARGE
-                                                    : MHD_HTTP_BAD_REQUEST,
-                          error.detail);
-    }
-    /* Suspended first: the writer may answer before ingest_submit has returned. */
-    MHD_suspend_connection(request->connection);
-    request->waiting = true;
-    if (ingest_submit(http->options.ingest, report, answered, request) != KVR_OK)
-        answered(request, KVR_AGAIN, &none, "more reports wait than can be taken: send it again");
-    return MHD_YES;
-}
-
-/* Before the body is read: what will be refused anyway is not received. */
-static enum MHD_Result begin_report(struct request *request)
-{
-    const char *length =
-        MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "Content-Length");
-    const char *type =
-        MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "Content-Type");
-
-    if (atomic_load(&request->http->draining))
-        return send_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, "the scheduler is shutting down");
-    if (type == NULL || strcasecmp(type, PROTOBUF_TYPE) != 0)
-        return send_error(request, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
-                          "a report has Content-Type: " PROTOBUF_TYPE);
-    if (length != NULL && strtoull(length, NULL, 10) > KVR_REPORT_BYTES_MAX)
-        return send_error(request, MHD_HTTP_CONTENT_TOO_LARGE, "a report has at most 4 MiB");
-    return MHD_YES;
-}
-
-/* ---- POST of an order ---- */
-
-/* No page of any site may give one in the name of whoever reads it: browsers say where a POST comes
- * from, programs do not. */
-static enum MHD_Result begin_order(struct request *request)
-{
-    if (MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "Origin") != NULL)
-        return send_error(request, MHD_HTTP_FORBIDDEN, "orders are not taken from web pages");
-    if (atomic_load(&request->http->draining))
-        return send_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, "the scheduler is shutting down");
-    return MHD_YES;
-}
-
-static enum MHD_Result take_order(struct request *request, const char *path)
-{
-    static const struct kvr_report_answer none;
-    struct api_query query = {0};
-    struct api_answer answer;
-
-    MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, add_parameter, &query);
-    if (query.count > API_PARAMETERS_MAX)
-        return send_error(request, MHD_HTTP_BAD_REQUEST, "that are too many parameters");
-    if (!order_parse(path, &query, &request->order, &answer))
-        return answer.body == NULL ? MHD_NO
-                                   : send_answer(request, answer.status, JSON_TYPE, answer.body,
-                                                 strlen(answer.body));
-    MHD_suspend_connection(request->connection);
-    request->waiting = true;
-    if (ingest_order(request->http->options.ingest, &request->order, answered, request) != KVR_OK)
-        answered(request, KVR_AGAIN, &none, "too much waits to be written: send it again");
-    return MHD_YES;
-}
-
-static enum MHD_Result answer_order(struct request *request)
-{
-    struct api_answer answer;
-
-    request->waiting = false;
-    if (request->status != KVR_OK)
-        return send_error(request,
-                          request->status == KVR_NOT_FOUND ? MHD_HTTP_NOT_FOUND
-                          : request->status == KVR_REFUSED ? MHD_HTTP_CONFLICT
-                                                           : MHD_HTTP_SERVICE_UNAVAILABLE,
-                          request->detail);
-    order_answer(&request->order, &answer);
-    if (answer.body == NULL)
-        return MHD_NO;
-    return send_answer(request, answer.status, JSON_TYPE, answer.body, strlen(answer.body));
+    return http_send_json(request, &answer);
 }
 
 /* ---- the daemon's callbacks ---- */
@@ -352,18 +173,19 @@ static enum MHD_Result serve_whole(struct request *request, const char *path, co
     bool post = strcmp(method, "POST") == 0;
 
     if (request->waiting)
-        return reporting ? answer_report(request) : answer_order(request);
+        return reporting ? http_report_answer(request) : http_order_answer(request);
     http_client_asked(
         &request->http->clients, kvr_clock_now(),
         MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)
             ->socket_context);
     if (request->posts && !post)
-        return send_error(request, MHD_HTTP_METHOD_NOT_ALLOWED,
-                          reporting ? "reports are posted here" : "orders are posted here");
+        return http_send_error(request, MHD_HTTP_METHOD_NOT_ALLOWED,
+                               reporting ? "reports are posted here" : "orders are posted here");
     if (request->posts)
-        return reporting ? take_report(request) : take_order(request, path);
+        return reporting ? http_report_take(request) : http_order_take(request, path);
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
-        return send_error(request, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are known here");
+        return http_send_error(request, MHD_HTTP_METHOD_NOT_ALLOWED,
+                               "only GET and HEAD are known here");
     return get(request, path);
 }
 
@@ -382,11 +204,11 @@ static enum MHD_Result serve(void *self, struct MHD_Connection *connection, cons
         request->posts = reporting || order_is_path(path);
         if (!request->posts || strcmp(method, "POST") != 0)
             return MHD_YES;
-        return reporting ? begin_report(request) : begin_order(request);
+        return reporting ? http_report_begin(request) : http_order_begin(request);
     }
     if (*data_size > 0) {
         bool kept =
-            !reporting || keep_body(request, data, *data_size); /* others' bodies: ignored */
+            !reporting || http_body_keep(request, data, *data_size); /* others' bodies: ignored */
 
         *data_size = 0;
         return kept ? MHD_YES : MHD_NO; /* closes: there is no answering within a body */
@@ -404,7 +226,7 @@ static void request_done(void *self, struct MHD_Connection *connection, void **c
     (void)code;
     if (request == NULL)
         return;
-    forget_body(request);
+    http_body_forget(request);
     free(request);
     *context = NULL;
 }
