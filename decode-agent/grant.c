@@ -237,6 +237,7 @@ static kvr_status plan_make(struct inbound *inbound, struct transfer *transfer,
                    .pieces_remote = message->limits.pieces_remote,
                    .chunk_bytes_max = message->limits.chunk_bytes_max},
     };
+    struct kvr_plan *plan;
     kvr_status status;
 
     if (message->token_first != token_first || message->token_end > fetch->tokens ||
@@ -247,23 +248,24 @@ static kvr_status plan_make(struct inbound *inbound, struct transfer *transfer,
                              message->token_first, message->token_end, token_first, fetch->tokens);
     input.target_pages = pages->ids + target_first;
     input.target_page_count = pages->count - target_first;
-    status = kvr_plan_make(&input, inbound->memory, ret_plan, error);
+    status = kvr_plan_make(&input, inbound->memory, &plan, error);
     if (status != KVR_OK)
         return status;
-    if ((*ret_plan)->hash == message->hash && (*ret_plan)->chunk_count == message->chunk_count &&
+    if (plan->hash == message->hash && plan->chunk_count == message->chunk_count &&
         message->chunk_first == transfer->chunk_count &&
         (uint64_t)message->chunk_first + message->chunk_count <=
             (uint64_t)transfer->slots_needed * KVR_SLOT_CHUNKS) {
-        transfer->token_next[message->group] = (*ret_plan)->moved_end;
+        transfer->token_next[message->group] = plan->moved_end;
+        *ret_plan = plan;
         return KVR_OK;
     }
     kvr_error_set(
         error, KVR_PLAN_MISMATCH, "plan",
         "segment %u: the source planned %u writes from %u, the target %u from %u, or their "
         "hashes differ",
-        message->segment, message->chunk_count, message->chunk_first, (*ret_plan)->chunk_count,
+        message->segment, message->chunk_count, message->chunk_first, plan->chunk_count,
         transfer->chunk_count);
-    kvr_plan_free(*ret_plan, inbound->memory);
+    kvr_plan_free(plan, inbound->memory);
     return KVR_PLAN_MISMATCH;
 }
 

@@ -65,7 +65,7 @@ uint64_t fetch(uint64_t handle, uint32_t first, uint32_t count)
     return nonce;
 }
 
-void plan_as(uint32_t peer, uint64_t nonce, uint64_t generation)
+static void plan_with(uint32_t peer, uint64_t nonce, uint64_t generation, uint64_t hash_flip)
 {
     static const struct kvr_page_run runs[SMALL_PLANNED] = {{0, 1}, {2, 1}, {4, 1}, {6, 1}};
     struct kvr_plan *made = small_plan_make(&source, &target, &plans);
@@ -73,7 +73,7 @@ void plan_as(uint32_t peer, uint64_t nonce, uint64_t generation)
 
     message.plan = (struct kvr_msg_plan){.token_end = SMALL_PLANNED,
                                          .chunk_count = made->chunk_count,
-                                         .hash = made->hash,
+                                         .hash = made->hash ^ hash_flip,
                                          .source = machine_rank((uint8_t)(10 + peer)),
                                          .limits = {1, 1, SMALL_PAGE_BYTES},
                                          .runs = runs,
@@ -83,9 +83,19 @@ void plan_as(uint32_t peer, uint64_t nonce, uint64_t generation)
     inbound_message(&inbound, now, peer, &message);
 }
 
+void plan_as(uint32_t peer, uint64_t nonce, uint64_t generation)
+{
+    plan_with(peer, nonce, generation, 0);
+}
+
 void plan(uint32_t peer, uint64_t nonce)
 {
-    plan_as(peer, nonce, 1);
+    plan_with(peer, nonce, 1, 0);
+}
+
+void plan_of_another(uint32_t peer, uint64_t nonce)
+{
+    plan_with(peer, nonce, 1, 1);
 }
 
 void final(uint32_t peer, uint64_t nonce)

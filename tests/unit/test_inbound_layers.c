@@ -197,6 +197,19 @@ static void a_plan_begins_behind_what_is_skipped(void **state)
     assert_int_equal(machine_notice(KVR_NOTICE_FAILED)->status, KVR_PLAN_MISMATCH);
 }
 
+/* Both sides plan, and a source that planned otherwise would write elsewhere. */
+static void a_plan_that_is_not_ours_is_refused(void **state)
+{
+    size_t used = inbound.memory->used_bytes;
+    uint64_t nonce = fetch(1, 0, 1);
+
+    (void)state;
+    plan_of_another(0, nonce);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILED)->status, KVR_PLAN_MISMATCH);
+    assert_int_equal(machine_sent_count(KVR_MSG_GRANT), 0);
+    assert_int_equal(inbound.memory->used_bytes, used); /* all of it came back, and once */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +222,7 @@ int main(void)
         cmocka_unit_test_setup(a_group_that_the_target_has_not_is_refused, open_inbound),
         cmocka_unit_test_setup(what_is_skipped_of_a_group_is_said_first, open_inbound),
         cmocka_unit_test_setup(a_plan_begins_behind_what_is_skipped, open_inbound),
+        cmocka_unit_test_setup(a_plan_that_is_not_ours_is_refused, open_inbound),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
