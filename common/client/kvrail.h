@@ -218,6 +218,15 @@ struct kvrail_region {
  * counts that are already in *region. */
 KVRAIL_API void kvrail_region_dense(struct kvrail_region *region);
 
+/* Says in *region where device memory lies: memory, device, fd or ipc, and fd_offset, from a CUDA
+ * device pointer to its byte 0. region->bytes must be known, and within one allocation. Of
+ * cuMemAlloc and cudaMalloc it is a CUDA IPC handle; of VMM (PyTorch's expandable segments) a
+ * descriptor, yours to close after kvrail_region_add. The driver is loaded at run time. Errors:
+ * INVALID, SYSTEM with the driver's words, UNSUPPORTED (no driver, or a library without CUDA). */
+KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_region_of_device(struct kvrail_region *region,
+                                                                   uint64_t address,
+                                                                   struct kvrail_error *error);
+
 /* Registers memory with the agent's cards and waits for it (large memory takes seconds).
  * *ret_region is unique on this connection. Errors: INVALID and SYSTEM with the agent's sentence,
  * UNSUPPORTED, FULL (512 regions, or 8 that are being registered), AGAIN, TIMED_OUT (*ret_region is

@@ -25,6 +25,7 @@
 
 struct allocation {
     bool used, mapped; /* mapped: at `base`, of `bytes` */
+    bool vmm;
     int fd;
     uint8_t *base;
     size_t bytes;
@@ -221,6 +222,7 @@ static CUresult fake_MemCreate(CUmemGenericAllocationHandle *ret, size_t bytes,
     (void)properties, (void)flags;
     if (bytes % GRAIN != 0 || memory_new(bytes, &allocation) != CUDA_SUCCESS)
         return CUDA_ERROR_INVALID_VALUE;
+    allocation->vmm = true;
     *ret = (uintptr_t)allocation;
     return CUDA_SUCCESS;
 }
@@ -235,7 +237,7 @@ static CUresult fake_MemRetainAllocationHandle(CUmemGenericAllocationHandle *ret
 {
     struct allocation *allocation = allocation_at((uintptr_t)address);
 
-    if (allocation == NULL)
+    if (allocation == NULL || !allocation->vmm)
         return CUDA_ERROR_INVALID_VALUE;
     *ret = (uintptr_t)allocation_new(dup(allocation->fd), allocation->bytes);
     return CUDA_SUCCESS;

@@ -40,6 +40,8 @@ int engine_attach(struct engine *engine, const char *socket, uint8_t number,
     if (kvrail_memory_create("kv", engine->region.bytes, &engine->memory, &error) != KVRAIL_OK)
         return failed("memory", &error);
     engine->region.fd = engine->memory.fd;
+    if (shape->place != NULL && shape->place(engine) != 0)
+        return 1;
     if (kvrail_open(socket, &me, 5000, &engine->agent, &error) != KVRAIL_OK)
         return failed("open", &error);
     if (kvrail_region_add(engine->agent, &engine->region, 10000, &id) != KVRAIL_OK)

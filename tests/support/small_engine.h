@@ -7,10 +7,15 @@
 
 #include <kvrail.h>
 
+struct engine;
+
 struct engine_shape {
     const char *model;
     uint64_t generation;
     uint32_t layers, page_tokens, pages;
+    /* Where the pages lie instead of in `memory`: changes the region. 0, or 1 when it failed. NULL:
+     * nowhere else. */
+    int (*place)(struct engine *engine);
 };
 
 struct engine {

@@ -1,0 +1,109 @@
+/* Device memory as a region: what another process needs to open it, from a device pointer. */
+#include "client/client.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define WHERE "kvrail"
+
+static kvrail_status told(struct kvrail_error *error, const struct kvr_error *reason)
+{
+    if (error != NULL) {
+        error->status = (kvrail_status)reason->status;
+        error->os_errno = reason->os_errno;
+        memcpy(error->detail, reason->detail, sizeof(error->detail));
+    }
+    return (kvrail_status)reason->status;
+}
+
+#ifdef KVRAIL_HAVE_CUDA
+
+#include "base/cuda_driver.h"
+
+/* Of VMM, as PyTorch's expandable segments are: the allocation that is mapped there. */
+static kvr_status export_vmm(const struct kvr_cuda *cuda, CUmemGenericAllocationHandle allocation,
+                             struct kvrail_region *region, struct kvr_error *error)
+{
+    int fd = -1;
+    kvr_status status = kvr_cuda_check(
+        cuda,
+        cuda->MemExportToShareableHandle(&fd, allocation, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                         0),
+        error, "a descriptor of a VMM allocation (was it made with POSIX descriptors allowed?)");
+
+    if (status == KVR_OK) {
+        region->memory = KVRAIL_MEMORY_CUDA_VMM;
+        region->fd = fd;
+    }
+    return status;
+}
+
+static kvr_status export_ipc(const struct kvr_cuda *cuda, CUdeviceptr base,
+                             struct kvrail_region *region, struct kvr_error *error)
+{
+    CUipcMemHandle handle;
+    kvr_status status = kvr_cuda_check(cuda, cuda->IpcGetMemHandle(&handle, base), error,
+                                       "a CUDA IPC handle of device memory");
+
+    if (status == KVR_OK) {
+        region->memory = KVRAIL_MEMORY_CUDA_IPC;
+        region->fd = -1;
+        memcpy(region->ipc, &handle, sizeof(region->ipc));
+    }
+    return status;
+}
+
+static kvr_status export_region(struct kvrail_region *region, CUdeviceptr address,
+                                struct kvr_error *error)
+{
+    const struct kvr_cuda *cuda;
+    CUmemGenericAllocationHandle allocation;
+    CUdeviceptr base = 0;
+    size_t bytes = 0;
+    int device = -1;
+    kvr_status status = kvr_cuda_open(&cuda, error);
+
+    if (status == KVR_OK)
+        status = kvr_cuda_check(cuda, cuda->MemGetAddressRange(&base, &bytes, address), error,
+                                "the allocation of a device pointer");
+    if (status == KVR_OK)
+        status = kvr_cuda_check(
+            cuda, cuda->PointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address),
+            error, "the GPU of a device pointer");
+    if (status != KVR_OK)
+        return status;
+    if (region->bytes == 0 || region->bytes > bytes - (address - base))
+        return kvr_error_set(error, KVR_INVALID, WHERE,
+                             "a region of %llu bytes at byte %llu of an allocation of %zu: what "
+                             "lies in several allocations is several regions",
+                             (unsigned long long)region->bytes,
+                             (unsigned long long)(address - base), bytes);
+    region->device = device;
+    region->fd_offset = address - base;
+    if (cuda->MemRetainAllocationHandle(&allocation, (void *)(uintptr_t)address) != CUDA_SUCCESS)
+        return export_ipc(cuda, base, region, error);
+    status = export_vmm(cuda, allocation, region, error);
+    (void)cuda->MemRelease(allocation);
+    return status;
+}
+
+#else
+
+static kvr_status export_region(struct kvrail_region *region, uint64_t address,
+                                struct kvr_error *error)
+{
+    (void)region, (void)address;
+    return kvr_error_set(error, KVR_UNSUPPORTED, WHERE,
+                         "this build of libkvrail has no CUDA part: build it where a CUDA toolkit "
+                         "of 12.0 or later is found");
+}
+
+#endif
+
+kvrail_status kvrail_region_of_device(struct kvrail_region *region, uint64_t address,
+                                      struct kvrail_error *error)
+{
+    struct kvr_error reason;
+
+    return export_region(region, address, &reason) == KVR_OK ? KVRAIL_OK : told(error, &reason);
+}

@@ -1,0 +1,22 @@
+#!/bin/sh
+# Goal: engines' device memory reaches other engines' memory of any kind, byte for byte, with random page
+# tables. Argument: the folder of the driver to use, "" for the system's. Method: tests/support/gpu_pair.c
+# for each pair of kinds; KVRAIL_REQUESTS says how many tables.
+set -eu
+driver=${1-}
+. "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
+need kvrail-scheduler prefill-agent decode-agent ../tests/gpu_pair
+[ -z "$driver" ] || export LD_LIBRARY_PATH="$driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+start_scheduler
+start_prefill
+start_decode
+for source in host ipc vmm; do
+    for target in host ipc vmm; do
+        code=0
+        timeout 300 "$bin/../tests/gpu_pair" "$work/source.sock" "$work/target.sock" "$source_agent" \
+            "$source" "$target" "${KVRAIL_REQUESTS:-10}" >"$work/pair.log" 2>&1 || code=$?
+        [ $code -ne 77 ] || exit 77
+        [ $code -eq 0 ] || fail "from $source to $target memory: exit $code"
+        tail -n 1 "$work/pair.log"
+    done
+done
