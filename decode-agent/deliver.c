@@ -170,6 +170,8 @@ static void fetch_end(struct inbound *inbound, struct fetch *fetch)
     memcpy(notice.detail, fetch->detail, sizeof(notice.detail));
     fetch->ended = true;
     if (!fetch->engine_gone)
+        kvr_ended_add(&inbound->ended, fetch->engine, fetch->handle, fetch->status, fetch->detail);
+    if (!fetch->engine_gone)
         inbound->ports->notify(inbound->ports->self, fetch->engine, &notice);
     if (!fetch->engine_gone && KVR_MUTANT(terminal_told_twice))
         inbound->ports->notify(inbound->ports->self, fetch->engine, &notice);

@@ -1,4 +1,5 @@
 #include "decode-agent/inbound.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -82,6 +83,7 @@ void inbound_engine_down(struct inbound *inbound, kvr_ns now, uint32_t engine)
         if (fetch != NULL && fetch->engine == engine)
             fetch_fail(inbound, now, fetch, KVR_ENGINE_LOST, "the target engine ended");
     }
+    kvr_ended_forget(&inbound->ended, engine);
     kvr_engines_down(&inbound->engines, engine);
 }
 
@@ -393,10 +395,11 @@ void inbound_why(const struct inbound *inbound, uint32_t engine, uint64_t handle
                  size_t capacity)
 {
     const struct fetch *fetch = fetch_find(inbound, engine, handle);
+    char detail[2 * KVR_DETAIL_BYTES];
     size_t used;
 
     if (fetch == NULL) {
-        snprintf(json, capacity, "{\"state\":\"unknown\",\"why\":\"it has ended or never was\"}");
+        kvr_ended_why(&inbound->ended, engine, handle, json, capacity);
         return;
     }
     used = (size_t)snprintf(json, capacity, "{\"transfers\":[");
@@ -416,6 +419,7 @@ void inbound_why(const struct inbound *inbound, uint32_t engine, uint64_t handle
             transfer->all_in ? "true" : "false", kvr_status_name(transfer->status));
     }
     snprintf(json + used, capacity - used,
-             "],\"pages\":%u,\"slots_reserved\":%s,\"reason\":\"%s\"}", fetch_page_count(fetch),
-             fetch->slots_reserved ? "true" : "false", kvr_status_name(fetch->status));
+             "],\"pages\":%u,\"slots_reserved\":%s,\"reason\":\"%s\",\"detail\":\"%s\"}",
+             fetch_page_count(fetch), fetch->slots_reserved ? "true" : "false",
+             kvr_status_name(fetch->status), kvr_text_json(fetch->detail, detail, sizeof(detail)));
 }

@@ -20,6 +20,7 @@
 #ifndef DECODE_AGENT_INBOUND_H
 #define DECODE_AGENT_INBOUND_H
 
+#include "agent/ended.h"
 #include "agent/engines.h"
 #include "agent/page_tables.h"
 #include "base/pool.h"
@@ -159,6 +160,7 @@ struct inbound {
     uint64_t nonce_next, serial_next, probes;
     bool draining;
     /* counters for pages and metrics */
+    struct kvr_ended ended;
     uint64_t recycles, landed_bytes, skipped_bytes, digest_mismatches;
 };
 

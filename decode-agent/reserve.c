@@ -47,6 +47,7 @@ static void refuse(struct inbound *inbound, uint32_t engine, uint64_t handle,
                                 .token_end = open->tokens};
 
     snprintf(notice.detail, sizeof(notice.detail), "%s", detail);
+    kvr_ended_add(&inbound->ended, engine, handle, status, detail);
     inbound->ports->notify(inbound->ports->self, engine, &notice);
 }
 

@@ -116,6 +116,7 @@ void outbound_engine_down(struct outbound *outbound, kvr_ns now, uint32_t engine
         publish->engine_gone = true;
         publish_fail(outbound, now, publish, KVR_ENGINE_LOST, "the source engine ended");
     }
+    kvr_ended_forget(&outbound->ended, engine);
     kvr_engines_down(&outbound->engines, engine);
 }
 
@@ -413,7 +414,7 @@ void outbound_why(const struct outbound *outbound, uint32_t engine, uint64_t han
     size_t used;
 
     if (publish == NULL) {
-        snprintf(json, capacity, "{\"state\":\"unknown\",\"why\":\"it has ended or never was\"}");
+        kvr_ended_why(&outbound->ended, engine, handle, json, capacity);
         return;
     }
     used = (size_t)snprintf(json, capacity, "{\"consumers\":%u,\"offers\":[", publish->consumers);

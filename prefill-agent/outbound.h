@@ -23,6 +23,7 @@
 #ifndef PREFILL_AGENT_OUTBOUND_H
 #define PREFILL_AGENT_OUTBOUND_H
 
+#include "agent/ended.h"
 #include "agent/engines.h"
 #include "agent/page_tables.h"
 #include "base/pool.h"
@@ -161,6 +162,7 @@ struct outbound {
     bool draining;
     uint32_t tombs, parked;
     kvr_ns awake_at; /* the last event or tick; ticks come while anything lives */
+    struct kvr_ended ended;
     uint64_t recycles, sent_bytes, leases_expired;
 };
 

@@ -78,6 +78,7 @@ static void refuse(struct outbound *outbound, uint32_t engine, uint64_t handle, 
     struct kvr_notice notice = {.kind = KVR_NOTICE_SOURCE_FREE, .handle = handle, .status = status};
 
     snprintf(notice.detail, sizeof(notice.detail), "%s", detail);
+    kvr_ended_add(&outbound->ended, engine, handle, status, detail);
     outbound->ports->notify(outbound->ports->self, engine, &notice);
 }
 
@@ -373,8 +374,10 @@ void publish_check_free(struct outbound *outbound, kvr_ns now, struct publish *p
          (publish->consumers == 0 || publish->offers_ended < publish->consumers)))
         return;
     memcpy(notice.detail, publish->detail, sizeof(notice.detail));
-    if (!publish->engine_gone)
+    if (!publish->engine_gone) {
+        kvr_ended_add(&outbound->ended, engine, publish->handle, publish->status, publish->detail);
         outbound->ports->notify(outbound->ports->self, publish->engine, &notice);
+    }
     if (publish->offers_ended == 0)
         publish_event(outbound, now, publish, KVR_EVENT_ENDED);
     kvr_table_remove(&outbound->by_handle, handle_key(publish->engine, publish->handle));

@@ -41,3 +41,26 @@ bool kvr_text_valid(const char *text, size_t capacity)
     }
     return true;
 }
+
+char *kvr_text_json(const char *text, char *ret_json, size_t capacity)
+{
+    size_t used = 0;
+
+    while (*text != '\0') {
+        size_t bytes = kvr_text_printable(text);
+        bool escaped = *text == '"' || *text == '\\';
+
+        if (used + bytes + 2 >= capacity)
+            break;
+        if (escaped)
+            ret_json[used++] = '\\';
+        if (bytes > 0)
+            memcpy(ret_json + used, text, bytes);
+        else
+            ret_json[used] = '?';
+        used += bytes > 0 ? bytes : 1;
+        text += bytes > 0 ? bytes : 1;
+    }
+    ret_json[used] = '\0';
+    return ret_json;
+}

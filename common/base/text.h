@@ -12,5 +12,8 @@ size_t kvr_text_character(const char *text);
 size_t kvr_text_printable(const char *text);
 /* It ends within `capacity` bytes, and every character can be printed. Empty is fine. */
 bool kvr_text_valid(const char *text, size_t capacity);
+/* As the inside of a JSON string: what must not stand there is escaped, what cannot be printed is a
+ * question mark. Cut short where it does not fit. Returns ret_json. */
+char *kvr_text_json(const char *text, char *ret_json, size_t capacity);
 
 #endif

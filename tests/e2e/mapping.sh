@@ -39,4 +39,16 @@ wait "$prefill_pid" || fail "the prefill-agent ended in $?"
 prefill_options="--fragments refuse --fragment-bytes-min 128"
 start_prefill
 mapping fragments-refused
+
+# Models that differ: known when the agents meet already, and said by the engine's event and why (the
+# program looks), the record and the log.
+kill "$decode_pid"
+wait "$decode_pid" || fail "the decode-agent ended in $?"
+start_decode
+for met in before already; do
+    mapping models-refused
+    why refused 'model: the source has "mapping", the target has "another"'
+    grep -qF 'model: the source has "mapping", the target has "another"' "$work/decode.log" \
+        "$work/prefill.log" || fail "no log says which models, when they had met $met"
+done
 echo "e2e.mapping: passed"

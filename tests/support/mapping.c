@@ -2,7 +2,7 @@
  * a table, and looks at every byte of the targets: what moved is the source's, the rest is as it
  * was.
  *
- *   mapping SOURCE-SOCKET TARGET-SOCKET HOST:PORT-OF-PREFILL-AGENT [fragments-refused]
+ *   mapping SOURCE-SOCKET TARGET-SOCKET HOST:PORT-OF-PREFILL-AGENT [WHAT-IS-REFUSED]
  *
  * Every target rank names every source rank. Each layer must be told once, without a gap, and of
  * what several source ranks hold alike only one copy may move. Prints a line a row and ends with
@@ -16,7 +16,7 @@
 
 #include "tests/support/mapping.h"
 
-static const char *row_text;
+static const char *row_text, *target_model = "mapping";
 
 void mapping_fail(const char *what, const char *detail)
 {
@@ -52,7 +52,7 @@ static void engine_open(const char *socket, bool source, uint8_t id, const struc
         .tp_size = side->tp,
         .pp = rank / side->tp,
         .pp_size = side->pp,
-        .model = "mapping",
+        .model = source ? "mapping" : target_model,
         .dtype = "bfloat16",
         .layers_total = MAPPING_LAYERS,
         .kv_heads_total = row->heads,
@@ -265,6 +265,25 @@ static void row_move(char **argv, uint32_t number, const struct mapping_row *row
         engine_close(&targets[i]);
 }
 
+/* Asked after its end, the agent still says the same; in JSON without the quotes. */
+static void check_why(struct mapping_engine *engine, const char *words)
+{
+    struct pollfd readable = {.fd = kvrail_event_fd(engine->agent), .events = POLLIN};
+    size_t length = strcspn(words, "\"");
+    struct kvrail_event event;
+    char begin[128];
+
+    snprintf(begin, sizeof(begin), "%.*s", (int)length, words);
+    need(engine, kvrail_why(engine->agent, engine->handle), "why");
+    do {
+        if (kvrail_poll(engine->agent, &event, 1) == 0 && poll(&readable, 1, 60000) == 0)
+            mapping_fail("why", "nothing was heard for a minute");
+    } while (event.kind != KVRAIL_EVENT_WHY);
+    if (strstr((const char *)event.payload, begin) == NULL ||
+        strstr((const char *)event.payload, "\"reason\":\"incompatible\"") == NULL)
+        mapping_fail("why", (const char *)event.payload);
+}
+
 /* A fetch of what the first source rank has alone: refused with a sentence that has these words. */
 static void refused(char **argv, uint32_t number, const struct mapping_row *row, const char *words)
 {
@@ -279,6 +298,7 @@ static void refused(char **argv, uint32_t number, const struct mapping_row *row,
     wait_for_end(&target, &event);
     if (event.status != KVRAIL_INCOMPATIBLE || strstr(event.detail, words) == NULL)
         mapping_fail("the fetch should have been refused", event.detail);
+    check_why(&target, words);
     for (uint32_t i = 0; i < source_count; i++)
         engine_close(&sources[i]);
     engine_close(&target);
@@ -298,13 +318,24 @@ int main(int argc, char **argv)
         .source = {{KVR_LAYOUT_VLLM_NHD, KVR_LAYOUT_NAMES}, 16, 1, 1},
         .target = {{KVR_LAYOUT_VLLM_HND, KVR_LAYOUT_NAMES}, 16, 1, 1}};
 
+    static const struct mapping_row models = {
+        .text = "models",
+        .heads = 8,
+        .source = {{KVR_LAYOUT_VLLM_NHD, KVR_LAYOUT_NAMES}, 16, 1, 1},
+        .target = {{KVR_LAYOUT_VLLM_NHD, KVR_LAYOUT_NAMES}, 16, 1, 1}};
+
+    if (argc == 5 && strcmp(argv[4], "models-refused") == 0) {
+        target_model = "another";
+        refused(argv, 2, &models, "model: the source has \"mapping\", the target has \"another\"");
+        return 0;
+    }
     if (argc == 5 && strcmp(argv[4], "fragments-refused") == 0) {
         refused(argv, 0, &fragments, "have only 64 B in a row at both ends");
         return 0;
     }
     if (argc != 4) {
         fprintf(stderr, "usage: mapping SOURCE-SOCKET TARGET-SOCKET HOST:PORT "
-                        "[fragments-refused]\n");
+                        "[fragments-refused|models-refused]\n");
         return 2;
     }
     printf("%-44s %-9s %-12s %8s %6s %7s\n", "layouts", "pages", "TPxPP", "KiB", "writes", "ms");

@@ -59,12 +59,23 @@ static void text_ends_within_its_room(void **state)
     assert_false(kvr_text_valid("a\nb", 64));
 }
 
+static void text_stands_in_json(void **state)
+{
+    char json[64], little[6];
+
+    (void)state;
+    assert_string_equal(kvr_text_json("\"d\xc3\xa9\" \\ \n\xff", json, sizeof(json)),
+                        "\\\"d\xc3\xa9\\\" \\\\ ??");
+    assert_string_equal(kvr_text_json("abc\"\"", little, sizeof(little)), "abc");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_code_point_is_told),
         cmocka_unit_test(malformed_is_none),
         cmocka_unit_test(text_ends_within_its_room),
+        cmocka_unit_test(text_stands_in_json),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
