@@ -114,7 +114,7 @@ static kvr_status check_address(const uint8_t *address, uint32_t bytes,
 kvr_status local_peer_insert(struct kvr_endpoint *endpoint, const uint8_t *address, uint32_t bytes,
                              uint64_t *ret_peer, struct kvr_error *error)
 {
-    struct local_address wanted;
+    struct local_address wanted = {0};
     kvr_status status = check_address(address, bytes, &wanted, error);
     uint32_t index = free_place(endpoint);
     struct local_target *target;

@@ -98,7 +98,10 @@ int local_connect(uint64_t nonce, struct kvr_error *error)
 int local_accept(int listener)
 {
     for (unsigned i = 0; i < HEARD_MAX; i++) {
-        int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        struct sockaddr_un address;
+        socklen_t bytes = sizeof(address);
+        int fd =
+            accept4(listener, (struct sockaddr *)&address, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd >= 0 && is_ours(fd))
             return fd;

@@ -47,7 +47,7 @@ void raw_copy_turn(const struct bench_pool *pool, const struct bench_order *orde
                    struct bench_result *result)
 {
     uint64_t piece_bytes = order->raw.pages * pool->page_bytes;
-    pthread_t helpers[BENCH_COPY_THREADS_MAX];
+    pthread_t helpers[BENCH_COPY_THREADS_MAX] = {0};
     uint32_t helper_count = 0;
     struct turn turn = {.pool = pool, .pages = order->raw.pages, .next = *next};
 
