@@ -139,6 +139,7 @@ static void links_make(struct kvr_group *group, uint32_t index)
         places[i] = counts[peer->rails[i].group]++;
         groups += places[i] == 0;
     }
+    assert(groups > 0); /* a peer without rails was refused */
     most = ours < KVR_RAILS_MAX / groups ? ours : KVR_RAILS_MAX / groups;
     for (uint32_t k = 0; k < KVR_RAILS_MAX; k++) {
         for (uint32_t i = 0; i < peer->rail_count; i++) {
