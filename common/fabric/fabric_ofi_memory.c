@@ -109,18 +109,19 @@ void ofi_memory_count_rail(const struct kvr_rail *rail, bool opened)
 
 static int try_bytes(struct kvr_rail *rail, uint64_t bytes)
 {
-    struct kvr_memory_span span = {.bytes = bytes, .local = true, .remote = true, .fd = -1};
+    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    struct kvr_memory_span span = {
+        .base = base, .bytes = bytes, .local = true, .remote = true, .fd = -1};
     struct fid_mr *mr;
     int code;
 
-    span.base = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if (span.base == MAP_FAILED)
+    if (base == MAP_FAILED)
         return -FI_ENOMEM;
     code = register_span(rail, &span, &mr);
     if (code == 0)
         release_mr(rail, mr);
-    munmap(span.base, bytes);
+    munmap(base, bytes);
     return code;
 }
 
