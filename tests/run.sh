@@ -143,7 +143,7 @@ stage_asan() {
         return 1
     fi
     # What measures times and CPU measures the sanitizer here.
-    KVRAIL_SCALE=20 run_tests asan -E "idle|bench|rail_cut" "$@"
+    KVRAIL_SCALE=20 run_tests asan -E "idle|bench|_cut" "$@"
 }
 
 stage_tsan() {
@@ -154,7 +154,7 @@ stage_tsan() {
     # Nor what waits for times, which it stretches, and garbage, whose decoders ASan and the fuzzers
     # have; libfabric's shm spins on locks in shared memory under it.
     KVRAIL_SCALE=10 run_tests tsan \
-        -E "garbage|kill_.*_agent|freeze|rail_cut|idle|bench|replay_checks|conformance_shm|^ui" "$@"
+        -E "garbage|kill_.*_agent|freeze|_cut|idle|bench|replay_checks|conformance_shm|^ui" "$@"
 }
 
 stage_fuzz() {

@@ -63,6 +63,15 @@ static uint32_t port_rails(void *self, struct kvr_rail_address ret_rails[KVR_RAI
     return 2;
 }
 
+static void port_region_register(void *self, const struct kvr_region_set *set, uint32_t group,
+                                 uint64_t id)
+{
+    (void)self, (void)set;
+    machine_log.registered++;
+    machine_log.registered_group = group;
+    machine_log.registered_id = id;
+}
+
 const struct kvr_ports machine_ports = {
     .send = port_send,
     .dial = port_dial,
@@ -70,6 +79,7 @@ const struct kvr_ports machine_ports = {
     .notify = port_notify,
     .command = port_command,
     .region_done = port_region_done,
+    .region_register = port_region_register,
     .engine_done = port_engine_done,
     .rails = port_rails,
 };

@@ -17,6 +17,9 @@ struct machine_log {
     struct kvr_notice notices[MACHINE_LOG_MAX];
     uint32_t notice_count;
     uint32_t hang_ups, regions_done, engines_done;
+    uint32_t registered; /* how often more rails were asked for, and last: */
+    uint32_t registered_group;
+    uint64_t registered_id;
     kvr_status send_answer; /* what every send says */
 };
 extern struct machine_log machine_log;

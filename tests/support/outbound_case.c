@@ -1,0 +1,169 @@
+#include "tests/support/outbound_case.h"
+
+#include <stdio.h>
+
+#include "tests/support/check.h"
+
+struct outbound outbound;
+static struct small_side source, target;
+static struct kvr_shared_page page;
+static uint32_t peer_groups;
+kvr_ns now;
+
+static void peer_up(uint32_t peer)
+{
+    struct kvr_rail_address rails[2] = {{.rail = 0, .epoch = 1}, {.rail = 1, .epoch = 1}};
+    struct kvr_msg_hello hello = {.limits = {1, 1, SMALL_PAGE_BYTES}, .rails = rails};
+    struct kvr_message regions;
+
+    rails[1].group = peer_groups - 1;
+    hello.rail_count = 2;
+    outbound_peer_up(&outbound, now, peer, &hello);
+    machine_regions((uint8_t)(10 + peer), &target, 2, &regions);
+    outbound_message(&outbound, now, peer, &regions);
+}
+
+void outbound_begin(const struct kvr_rail_groups *groups, bool failover)
+{
+    struct outbound_options options = {.silence_ns = SILENCE,
+                                       .quiet_ns = KVR_S,
+                                       .lease_default_ns = LEASE,
+                                       .want_default_ns = 20 * KVR_S,
+                                       .rail_count = 2,
+                                       .groups = *groups,
+                                       .failover = failover,
+                                       .limits = {1, 1, SMALL_PAGE_BYTES}};
+
+    now = KVR_S;
+    peer_groups = groups->count > 1 ? 2 : 1;
+    machine_log_clear();
+    memset(&page, 0, sizeof(page));
+    small_side_init(&source, 2);
+    small_side_init(&target, 2);
+    assert_int_equal(outbound_init(&outbound, &options, &machine_ports, machine_memory()), KVR_OK);
+    machine_engine_up(&outbound.engines, 0, 1, &source, &page);
+    peer_up(0);
+    peer_up(1);
+    machine_log_clear();
+}
+
+int open_outbound(void **state)
+{
+    (void)state;
+    outbound_begin(&(struct kvr_rail_groups){0}, false);
+    return 0;
+}
+
+void ask(struct kvr_request *request)
+{
+    request->handle = HANDLE;
+    outbound_request(&outbound, now, 0, request);
+}
+
+void publish_for(uint32_t consumers)
+{
+    struct kvr_request request = {.kind = KVR_REQ_SOURCE_OPEN};
+
+    snprintf(request.source_open.request, sizeof(request.source_open.request), "r");
+    request.source_open.tokens = SMALL_PLANNED;
+    request.source_open.consumers = consumers;
+    ask(&request);
+}
+
+void publish_all(void)
+{
+    static const uint32_t ids[SMALL_PLANNED] = {0, 2, 4, 6};
+    struct kvr_request pages = {.kind = KVR_REQ_SOURCE_PAGES};
+    struct kvr_request watch = {.kind = KVR_REQ_SOURCE_WATCH};
+    struct kvr_request end = {.kind = KVR_REQ_SOURCE_END};
+
+    pages.pages.ids = ids;
+    pages.pages.id_count = SMALL_PLANNED;
+    watch.watch.token_end = SMALL_PLANNED;
+    ask(&pages);
+    ask(&watch);
+    ask(&end);
+}
+
+void want_as(uint32_t peer, uint64_t nonce, uint64_t generation)
+{
+    static const struct kvr_page_run runs[SMALL_PLANNED] = {{1, 1}, {3, 1}, {5, 1}, {7, 1}};
+    struct kvr_message want = {.kind = KVR_MSG_WANT, .transfer = nonce};
+    struct kvr_message pages = {.kind = KVR_MSG_PAGES, .transfer = nonce};
+
+    snprintf(want.want.request, sizeof(want.want.request), "r");
+    want.want.source_engine = machine_rank(1).engine;
+    want.want.source_generation = generation;
+    want.want.target = machine_rank((uint8_t)(10 + peer));
+    want.want.tokens = SMALL_PLANNED;
+    want.want.deadline_ms = 20000;
+    want.want.more = true;
+    pages.pages.runs = runs;
+    pages.pages.run_count = SMALL_PLANNED;
+    outbound_message(&outbound, now, peer, &want);
+    outbound_message(&outbound, now, peer, &pages);
+}
+
+void want(uint32_t peer, uint64_t nonce)
+{
+    want_as(peer, nonce, 1);
+}
+
+void message(uint32_t peer, uint64_t nonce, kvr_message_kind kind, kvr_status status)
+{
+    struct kvr_message message = {.kind = kind, .transfer = nonce, .reason = {.status = status}};
+
+    outbound_message(&outbound, now, peer, &message);
+}
+
+void grant_rails(uint32_t peer, uint64_t nonce, uint32_t rail)
+{
+    static const uint16_t slots[1] = {3};
+    const struct kvr_rail_address granted = {.rail = rail, .epoch = 1, .group = rail};
+    struct kvr_message message = {.kind = KVR_MSG_GRANT, .transfer = nonce};
+
+    message.grant.slots = slots;
+    message.grant.slot_count = 1;
+    message.grant.rails = &granted;
+    message.grant.rail_count = 1;
+    outbound_message(&outbound, now, peer, &message);
+}
+
+void grant(uint32_t peer, uint64_t nonce)
+{
+    grant_rails(peer, nonce, 0);
+}
+
+/* The group thread's word about the job that was opened last. */
+void group_says(uint32_t kind, uint64_t a, void *pointer)
+{
+    const struct kvr_group_message *opened = machine_command(PUSH_OPEN);
+    struct kvr_group_message message = {.kind = kind, .a = a, .pointer = pointer};
+
+    assert_non_null(opened);
+    message.index = opened->index;
+    message.id = opened->id;
+    outbound_group(&outbound, now, &message);
+}
+
+/* The group thread keeps the segments of a job in it. */
+void group_closes(void)
+{
+    struct push_job *job = machine_command(PUSH_OPEN)->pointer;
+
+    for (uint32_t i = 0; i < machine_log.command_count; i++)
+        if (machine_log.commands[i].kind == PUSH_SEGMENT)
+            job->first = machine_log.commands[i].pointer; /* one segment in these tests */
+    group_says(PUSH_CLOSED, 0, job);
+}
+
+const struct kvr_notice *freed(void)
+{
+    return machine_notice(KVR_NOTICE_SOURCE_FREE);
+}
+
+void tick(kvr_ns later)
+{
+    now += later;
+    outbound_tick(&outbound, now);
+}

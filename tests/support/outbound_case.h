@@ -1,0 +1,35 @@
+/* A source agent's machine with an engine and two peers, of which each has an engine: a test goes
+ * through requests with it, as the engine, the peers and the group threads. */
+#ifndef KVR_TESTS_OUTBOUND_CASE_H
+#define KVR_TESTS_OUTBOUND_CASE_H
+
+#include "prefill-agent/outbound.h"
+#include "tests/support/machine_log.h"
+
+#define SILENCE (3 * KVR_S)
+#define LEASE   (10 * KVR_S)
+#define HANDLE  77
+#define NONCE   1000
+
+extern struct outbound outbound;
+extern kvr_ns now;
+
+int open_outbound(void **state); /* a cmocka setup */
+/* Two rails in these groups; the peers' are then in two groups too. */
+void outbound_begin(const struct kvr_rail_groups *groups, bool failover);
+void ask(struct kvr_request *request); /* as the engine, about its publish */
+void publish_for(uint32_t consumers);
+void publish_all(void);
+void want_as(uint32_t peer, uint64_t nonce, uint64_t generation);
+void want(uint32_t peer, uint64_t nonce);
+void message(uint32_t peer, uint64_t nonce, kvr_message_kind kind, kvr_status status);
+/* A group thread's word about the job that was opened last. */
+void group_says(uint32_t kind, uint64_t a, void *pointer);
+/* The group thread keeps the segments of a job in it. */
+void group_closes(void);
+const struct kvr_notice *freed(void);
+void tick(kvr_ns later);
+void grant(uint32_t peer, uint64_t nonce);
+void grant_rails(uint32_t peer, uint64_t nonce, uint32_t rail);
+
+#endif

@@ -1,0 +1,140 @@
+/* Goal: where the rails that were granted reach nobody, another group of the source's carries on
+ * with what the target grants instead, and nothing is free before both groups are done with it.
+ * Method: outbound alone, with two rail groups; the test is the engine, the peers and the group
+ * threads. */
+#include "tests/support/check.h"
+
+#include "tests/support/outbound_case.h"
+
+static const struct kvr_rail_groups two = {.count = 2, .first = {0, 1, 2}};
+
+/* A transfer of which the first group can post nothing any more; the target was asked. */
+static void lose_the_group(bool failover)
+{
+    outbound_begin(&two, failover);
+    publish_for(1);
+    publish_all();
+    want(0, NONCE);
+    grant(0, NONCE);
+    assert_int_equal(machine_command(PUSH_OPEN)->group, 0);
+    group_says(PUSH_NO_RAIL, 0, NULL);
+    assert_int_equal(machine_sent_count(KVR_MSG_NO_RAIL), 0);
+    tick(SILENCE / 2);
+    assert_int_equal(machine_sent_count(KVR_MSG_NO_RAIL), 1);
+}
+
+/* The group thread gives the job to its heir. */
+static struct push_job *moved(void)
+{
+    struct push_move *move = machine_command(PUSH_MOVE)->pointer;
+    struct push_job *job = machine_command(PUSH_OPEN)->pointer;
+
+    *move->heir = *job;
+    move->heir->target = move->target;
+    move->heir->target_rails = move->target_rails;
+    group_says(PUSH_MOVED, 0, move);
+    return job;
+}
+
+static void another_group_carries_on(void **state)
+{
+    struct kvr_message missing = {.kind = KVR_MSG_MISSING, .transfer = NONCE};
+    const struct kvr_chunk_run run = {0, 1};
+    struct push_job *before;
+
+    (void)state;
+    lose_the_group(true);
+    grant_rails(0, NONCE, 1);
+    assert_int_equal(machine_log.registered, 1); /* its regions, with the rails of the other */
+    assert_int_equal(machine_log.registered_group, 1);
+    assert_int_equal(machine_command_count(PUSH_MOVE), 0);
+    outbound_registered(&outbound, now, machine_log.registered_id, KVR_OK);
+    assert_int_equal(machine_command(PUSH_MOVE)->group, 0);
+    missing.missing.round = 1;
+    missing.missing.runs = &run;
+    missing.missing.run_count = 1;
+    outbound_message(&outbound, now, 0, &missing);
+    assert_int_equal(machine_command_count(PUSH_AGAIN), 0); /* neither has the job just now */
+    before = moved();
+    assert_int_equal(machine_command(PUSH_OPEN)->group, 1);
+    assert_int_equal(((struct push_job *)machine_command(PUSH_OPEN)->pointer)->target_rails, 2);
+    assert_int_equal(machine_command(PUSH_AGAIN)->group, 1);
+    assert_int_equal(machine_command_count(PUSH_LIST), 1); /* what may be lost is asked for */
+    tick(2 * SILENCE);
+    assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 0);
+
+    message(0, NONCE, KVR_MSG_LANDED, KVR_OK);
+    group_says(PUSH_STOPPED, 0, NULL);
+    group_closes();
+    assert_null(freed()); /* cards of the group before may still read the pages */
+    before->first = NULL;
+    group_says(PUSH_CLOSED, 0, before);
+    assert_int_equal(freed()->status, KVR_OK);
+}
+
+/* What cannot be registered there stays, and goes on with what the target names. */
+static void the_same_group_takes_other_rails(void **state)
+{
+    const struct push_move *move;
+
+    (void)state;
+    lose_the_group(true);
+    grant_rails(0, NONCE, 1);
+    outbound_registered(&outbound, now, machine_log.registered_id, KVR_NO_MEMORY);
+    move = machine_command(PUSH_MOVE)->pointer;
+    assert_null(move->heir);
+    assert_int_equal(move->target_rails, 2);
+}
+
+static void a_stop_waits_for_the_move(void **state)
+{
+    (void)state;
+    lose_the_group(true);
+    grant_rails(0, NONCE, 1);
+    outbound_registered(&outbound, now, machine_log.registered_id, KVR_OK);
+    message(0, NONCE, KVR_MSG_CANCEL, KVR_CANCELLED);
+    assert_int_equal(machine_command_count(PUSH_STOP), 0);
+    (void)moved();
+    assert_int_equal(machine_command(PUSH_STOP)->group, 1);
+    assert_int_equal(machine_command_count(PUSH_LIST), 0);
+}
+
+static void without_failover_it_says_so(void **state)
+{
+    (void)state;
+    lose_the_group(false);
+    grant(0, NONCE); /* the target has no others either */
+    assert_int_equal(machine_log.registered, 0);
+    assert_int_equal(machine_command_count(PUSH_MOVE), 0);
+    tick(SILENCE);
+    assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_NO_RAIL);
+    assert_non_null(strstr(machine_sent(KVR_MSG_FAIL)->reason.detail, "between group 0"));
+    assert_non_null(strstr(machine_sent(KVR_MSG_FAIL)->reason.detail, "--group-failover is off"));
+}
+
+/* Nobody asked for it. */
+static void a_second_grant_changes_nothing(void **state)
+{
+    (void)state;
+    outbound_begin(&two, true);
+    publish_for(1);
+    publish_all();
+    want(0, NONCE);
+    grant(0, NONCE);
+    grant_rails(0, NONCE, 1);
+    assert_int_equal(machine_log.registered, 0);
+    assert_int_equal(machine_command_count(PUSH_MOVE), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(another_group_carries_on),
+        cmocka_unit_test(the_same_group_takes_other_rails),
+        cmocka_unit_test(a_stop_waits_for_the_move),
+        cmocka_unit_test(without_failover_it_says_so),
+        cmocka_unit_test(a_second_grant_changes_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

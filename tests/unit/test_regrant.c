@@ -1,0 +1,117 @@
+/* Goal: where a source reaches none of the rails that were granted, another rail group's are
+ * granted, and from then on belong to all that the transfer has to end before its pages are
+ * anybody's. Method: inbound alone, with two rail groups; the test is the sources and the group
+ * threads. */
+#include "tests/support/check.h"
+
+#include "tests/support/inbound_case.h"
+
+static uint64_t nonce;
+
+static int open_groups(void **state)
+{
+    (void)open_inbound(state);
+    inbound.options.groups = (struct kvr_rail_groups){.count = 2, .first = {0, 1, 2}};
+    inbound.options.failover = true;
+    nonce = fetch(1, 0, 1);
+    plan(0, nonce);
+    final(0, nonce);
+    assert_int_equal(machine_sent_count(KVR_MSG_GRANT), 1);
+    return 0;
+}
+
+static const struct transfer *transfer_now(void)
+{
+    uint32_t index;
+
+    assert_true(kvr_table_find(&inbound.by_nonce, nonce, &index));
+    return kvr_pool_at(&inbound.transfers, index, NULL);
+}
+
+static void grant_another(void)
+{
+    reason(0, nonce, KVR_MSG_NO_RAIL, KVR_NO_RAIL);
+    inbound_registered(&inbound, now, machine_log.registered_id, KVR_OK);
+}
+
+static void another_group_is_granted(void **state)
+{
+    uint32_t told = machine_sent_count(KVR_MSG_REGIONS);
+
+    (void)state;
+    reason(0, nonce, KVR_MSG_NO_RAIL, KVR_NO_RAIL);
+    assert_int_equal(machine_log.registered_group, 1);
+    assert_int_equal(machine_sent_count(KVR_MSG_GRANT), 1); /* not before it can be written there */
+    reason(0, nonce, KVR_MSG_NO_RAIL, KVR_NO_RAIL);
+    assert_int_equal(machine_log.registered, 1);
+    inbound_registered(&inbound, now, machine_log.registered_id, KVR_OK);
+    assert_int_equal(machine_sent_count(KVR_MSG_REGIONS), told + 1); /* with its keys */
+    assert_int_equal(machine_command(LAND_GUEST)->group, 1);
+    assert_int_equal(machine_command(LAND_GUEST)->a, 0); /* and there it is handed over to */
+    assert_int_equal(machine_sent_count(KVR_MSG_GRANT), 2);
+    assert_int_equal(transfer_now()->epoch_count, 2);
+}
+
+static void what_cannot_be_registered_grants_the_same(void **state)
+{
+    (void)state;
+    reason(0, nonce, KVR_MSG_NO_RAIL, KVR_NO_RAIL);
+    inbound_registered(&inbound, now, machine_log.registered_id, KVR_NO_MEMORY);
+    assert_int_equal(machine_sent_count(KVR_MSG_GRANT), 2);
+    assert_int_equal(machine_command_count(LAND_GUEST), 0);
+    assert_int_equal(transfer_now()->epoch_count, 1);
+}
+
+static void without_failover_the_same_is_granted(void **state)
+{
+    (void)state;
+    inbound.options.failover = false;
+    reason(0, nonce, KVR_MSG_NO_RAIL, KVR_NO_RAIL);
+    assert_int_equal(machine_log.registered, 0);
+    assert_int_equal(machine_sent_count(KVR_MSG_GRANT), 2);
+}
+
+/* A fence ends the epochs of both. */
+static void a_fence_is_of_every_group_that_was_granted(void **state)
+{
+    uint32_t groups = 0;
+
+    (void)state;
+    grant_another();
+    inbound_peer_lost(&inbound, now, 0, KVR_PEER_LOST, "gone");
+    for (uint32_t i = 0; i < machine_log.command_count; i++)
+        if (machine_log.commands[i].kind == KVR_GROUP_RECYCLE)
+            groups |= 1u << machine_log.commands[i].group;
+    assert_int_equal(groups, 3);
+}
+
+/* Slots name others once nothing of this transfer is on its way between the groups. */
+static void slots_wait_for_every_group(void **state)
+{
+    uint32_t free_before = inbound.free_count;
+
+    (void)state;
+    grant_another();
+    group_says(nonce, LAND_ALL, SMALL_CHUNKS, NULL);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_DONE), 1);
+    assert_int_equal(machine_command(LAND_CLOSE)->group, 0);
+    assert_int_equal(machine_command(LAND_GUEST_LEAVES)->group, 1);
+    group_closes(nonce);
+    assert_int_equal(inbound.free_count, free_before);
+    group_says(nonce, LAND_GUEST_GONE, 0, NULL);
+    assert_int_equal(inbound.free_count, free_before + 1);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup(name, open_groups)
+    const struct CMUnitTest tests[] = {
+        CASE(another_group_is_granted),
+        CASE(what_cannot_be_registered_grants_the_same),
+        CASE(without_failover_the_same_is_granted),
+        CASE(a_fence_is_of_every_group_that_was_granted),
+        CASE(slots_wait_for_every_group),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
