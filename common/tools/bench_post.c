@@ -15,7 +15,8 @@
 
 struct post_options {
     char provider[16];
-    uint64_t writes, page_bytes, rails, jobs, pieces, in_flight;
+    uint64_t writes, page_bytes, rails, jobs, pieces, in_flight, batch;
+    bool lazy, choice;
     char json[4096];
 };
 
@@ -67,6 +68,22 @@ static const struct kvr_option options[] = {
      .max = BENCH_POST_JOBS_MAX,
      KVR_OPTION_COUNT(OPTIONS, jobs),
      .help = "Transfers at a time."},
+    {.name = "batch",
+     .section = "posting",
+     .fallback = "0",
+     .max = 1024,
+     KVR_OPTION_COUNT(OPTIONS, batch),
+     .help = "Writes with one doorbell, at most; 1: each rings; 0: as agents."},
+    {.name = "lazy",
+     .section = "posting",
+     .fallback = "yes",
+     KVR_OPTION_BOOL(OPTIONS, lazy),
+     .help = "A rail that refused waits for a completion; --no-lazy: it is tried at every step."},
+    {.name = "choice",
+     .section = "posting",
+     .fallback = "yes",
+     KVR_OPTION_BOOL(OPTIONS, choice),
+     .help = "Writes go to the rail that is through first; --no-choice: to each in turn."},
     {.name = "json",
      .section = "output",
      .value = "[FILE]",
@@ -86,7 +103,7 @@ static const struct kvr_command command = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .footer = "Example:\n"
-              "  kvrail bench post --provider null --writes 10M --json",
+              "  kvrail bench post --provider null --writes 10000000 --json",
 };
 
 /* Transfers of equal size, so that their number alone differs with --writes. */
@@ -103,6 +120,9 @@ static struct bench_post_options shape_of(const struct post_options *chosen)
         .jobs = (uint32_t)chosen->jobs,
         .pieces = (uint32_t)chosen->pieces,
         .in_flight = (uint32_t)chosen->in_flight,
+        .group = {.batch_writes = (uint32_t)chosen->batch,
+                  .eager = !chosen->lazy,
+                  .in_turn = !chosen->choice},
     };
 }
 
@@ -114,13 +134,15 @@ static json_t *figures_json(const struct post_options *chosen, const struct benc
     for (uint32_t i = 0; i < rig->options.rails; i++)
         again += kvr_group_counters(rig->group, i).again;
     return json_pack(
-        "{s:s, s:I, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "provider",
-        chosen->provider, "writes", (json_int_t)rig->writes, "seconds", seconds, "writes_per_s",
-        (double)rig->writes / seconds, "ns_per_write", seconds * 1e9 / (double)rig->writes,
-        "p5_host_writes_per_s", P5_WRITES_PER_S, "page_bytes", (json_int_t)chosen->page_bytes,
-        "rails", (json_int_t)chosen->rails, "pieces", (json_int_t)chosen->pieces, "jobs",
-        (json_int_t)chosen->jobs, "in_flight", (json_int_t)chosen->in_flight, "again",
-        (json_int_t)again, "transfers", (json_int_t)(rig->writes / rig->plan->chunk_count));
+        "{s:s, s:I, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b}",
+        "provider", chosen->provider, "writes", (json_int_t)rig->writes, "seconds", seconds,
+        "writes_per_s", (double)rig->writes / seconds, "ns_per_write",
+        seconds * 1e9 / (double)rig->writes, "p5_host_writes_per_s", P5_WRITES_PER_S, "page_bytes",
+        (json_int_t)chosen->page_bytes, "rails", (json_int_t)chosen->rails, "pieces",
+        (json_int_t)chosen->pieces, "jobs", (json_int_t)chosen->jobs, "in_flight",
+        (json_int_t)chosen->in_flight, "again", (json_int_t)again, "transfers",
+        (json_int_t)(rig->writes / rig->plan->chunk_count), "batch", (json_int_t)chosen->batch,
+        "lazy", (int)chosen->lazy, "choice", (int)chosen->choice);
 }
 
 static int report(const struct post_options *chosen, const struct bench_post_rig *rig,

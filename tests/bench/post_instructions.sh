@@ -27,6 +27,15 @@ grep -q '"writes_per_s"' "$work/$writes.json" || {
     echo "post_instructions: no writes_per_s in the JSON" >&2
     exit 1
 }
+# Each lesson can be switched off, and all writes are posted all the same.
+for switch in "--batch 1" --no-lazy --no-choice; do
+    # shellcheck disable=SC2086 # a list of options
+    "$KVRAIL_BIN_DIR/kvrail" bench post --writes 4096 $switch --json "$work/switch.json" >/dev/null
+    grep -q '"writes": 4096,' "$work/switch.json" || {
+        echo "post_instructions: $switch posted another number of writes" >&2
+        exit 1
+    }
+done
 each=$(((twice - once) / writes))
 [ "$each" -gt 0 ] && [ "$each" -le "$most" ] || {
     echo "post_instructions: $each instructions a write, and $most are promised" >&2
