@@ -34,6 +34,15 @@ why mapping-34 'to tensor rank 0 of stage 0' # three stages to one: the transfer
 "$bin/kvrail" why --scheduler "$scheduler" --json mapping-7 >"$work/why" || fail "no JSON of mapping-7"
 grep -q '"choice": "direct"' "$work/why" || fail "no fragments in $(cat "$work/why")"
 
+# Every other source rank at another agent, as on another host.
+# shellcheck disable=SC2046
+start second "$bin/prefill-agent" --name prefill-1 --engine-socket "$work/second.sock" \
+    --listen 127.0.0.1:0 --port-file "$work/second.port" --provider "$provider" $(default_rails) \
+    --scheduler "$scheduler" --state-dir "$work/second"
+await second "$work/second.port"
+await second "$work/second.sock"
+mapping "$work/second.sock" "127.0.0.1:$(cat "$work/second.port")"
+
 kill "$prefill_pid"
 wait "$prefill_pid" || fail "the prefill-agent ended in $?"
 prefill_options="--fragments refuse --fragment-bytes-min 128"

@@ -2,7 +2,8 @@
  * a table, and looks at every byte of the targets: what moved is the source's, the rest is as it
  * was.
  *
- *   mapping SOURCE-SOCKET TARGET-SOCKET HOST:PORT-OF-PREFILL-AGENT [WHAT-IS-REFUSED]
+ *   mapping SOURCE-SOCKET TARGET-SOCKET HOST:PORT-OF-PREFILL-AGENT
+ *           [WHAT-IS-REFUSED | SOURCE-SOCKET HOST:PORT of a second one, with every other rank]
  *
  * Every target rank names every source rank. Each layer must be told once, without a gap, and of
  * what several source ranks hold alike only one copy may move. Prints a line a row and ends with
@@ -17,6 +18,10 @@
 #include "tests/support/mapping.h"
 
 static const char *row_text, *target_model = "mapping";
+static struct {
+    const char *socket, *address;
+} agents[2]; /* of the source: rank i is at agent i % agent_count */
+static uint32_t agent_count = 1;
 
 void mapping_fail(const char *what, const char *detail)
 {
@@ -96,8 +101,8 @@ static void target_pages(struct mapping_engine *target, bool later)
     }
 }
 
-static void fetch(struct mapping_engine *target, const char *request, const char *agent,
-                  uint8_t source_id, uint32_t ranks, const struct mapping_row *row)
+static void fetch(struct mapping_engine *target, const char *request, uint8_t source_id,
+                  uint32_t ranks, const struct mapping_row *row)
 {
     struct kvrail_source_address from[MAPPING_RANKS];
     struct kvrail_target_options options = {.request = request,
@@ -107,7 +112,7 @@ static void fetch(struct mapping_engine *target, const char *request, const char
                                             .source_count = ranks};
 
     for (uint32_t i = 0; i < ranks; i++)
-        from[i] = (struct kvrail_source_address){.agent = agent,
+        from[i] = (struct kvrail_source_address){.agent = agents[i % agent_count].address,
                                                  .engine = {source_id},
                                                  .generation = 1,
                                                  .tp = i % row->source.tp,
@@ -206,14 +211,20 @@ static void check_end(const struct mapping_engine *target, const struct mapping_
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
+/* Of a row's source engine; the next one is its target's. */
+static uint8_t id_of(uint32_t number)
+{
+    return (uint8_t)(2 * number + (agent_count == 1 ? 1 : 101));
+}
+
 static void row_begin(char **argv, uint32_t number, const struct mapping_row *row,
                       struct mapping_engine *sources, struct mapping_engine *targets)
 {
-    uint8_t id = (uint8_t)(2 * number + 1);
+    uint8_t id = id_of(number);
 
     row_text = row->text;
     for (uint32_t i = 0; i < row->source.tp * row->source.pp; i++)
-        engine_open(argv[1], true, id, row, i, &sources[i]);
+        engine_open(agents[i % agent_count].socket, true, id, row, i, &sources[i]);
     for (uint32_t i = 0; i < row->target.tp * row->target.pp; i++)
         engine_open(argv[2], false, (uint8_t)(id + 1), row, i, &targets[i]);
 }
@@ -241,11 +252,11 @@ static void row_move(char **argv, uint32_t number, const struct mapping_row *row
     char request[32];
     double began;
 
-    snprintf(request, sizeof(request), "mapping-%u", number);
+    snprintf(request, sizeof(request), agent_count == 1 ? "mapping-%u" : "mapping-two-%u", number);
     row_begin(argv, number, row, sources, targets);
     began = now_ms();
     for (uint32_t i = 0; i < target_count; i++)
-        fetch(&targets[i], request, argv[3], (uint8_t)(2 * number + 1), source_count, row);
+        fetch(&targets[i], request, id_of(number), source_count, row);
     for (uint32_t i = 0; i < source_count; i++)
         publish(&sources[i], request, number % 2 == 0 ? 0 : target_count);
     for (uint32_t i = 0; i < target_count; i++)
@@ -292,7 +303,7 @@ static void refused(char **argv, uint32_t number, const struct mapping_row *row,
     struct kvrail_event event;
 
     row_begin(argv, number, row, sources, &target);
-    fetch(&target, "refused", argv[3], (uint8_t)(2 * number + 1), 1, row);
+    fetch(&target, "refused", id_of(number), 1, row);
     publish(&sources[0], "refused", 1);
     target_pages(&target, true);
     wait_for_end(&target, &event);
@@ -305,25 +316,29 @@ static void refused(char **argv, uint32_t number, const struct mapping_row *row,
     printf("%-44s refused: %s\n", row->text, event.detail);
 }
 
+/* What is refused. */
+static const struct mapping_row too_few = {
+    .text = "too few ranks",
+    .heads = 8,
+    .source = {{KVR_LAYOUT_VLLM_NHD, KVR_LAYOUT_NAMES}, 16, 2, 1},
+    .target = {{KVR_LAYOUT_VLLM_NHD, KVR_LAYOUT_NAMES}, 16, 1, 1}};
+static const struct mapping_row fragments = {
+    .text = "fragments",
+    .heads = 8,
+    .source = {{KVR_LAYOUT_VLLM_NHD, KVR_LAYOUT_NAMES}, 16, 1, 1},
+    .target = {{KVR_LAYOUT_VLLM_HND, KVR_LAYOUT_NAMES}, 16, 1, 1}};
+static const struct mapping_row models = {
+    .text = "models",
+    .heads = 8,
+    .source = {{KVR_LAYOUT_VLLM_NHD, KVR_LAYOUT_NAMES}, 16, 1, 1},
+    .target = {{KVR_LAYOUT_VLLM_NHD, KVR_LAYOUT_NAMES}, 16, 1, 1}};
+
 int main(int argc, char **argv)
 {
-    static const struct mapping_row too_few = {
-        .text = "too few ranks",
-        .heads = 8,
-        .source = {{KVR_LAYOUT_VLLM_NHD, KVR_LAYOUT_NAMES}, 16, 2, 1},
-        .target = {{KVR_LAYOUT_VLLM_NHD, KVR_LAYOUT_NAMES}, 16, 1, 1}};
-    static const struct mapping_row fragments = {
-        .text = "fragments",
-        .heads = 8,
-        .source = {{KVR_LAYOUT_VLLM_NHD, KVR_LAYOUT_NAMES}, 16, 1, 1},
-        .target = {{KVR_LAYOUT_VLLM_HND, KVR_LAYOUT_NAMES}, 16, 1, 1}};
+    uint32_t moved = 0;
 
-    static const struct mapping_row models = {
-        .text = "models",
-        .heads = 8,
-        .source = {{KVR_LAYOUT_VLLM_NHD, KVR_LAYOUT_NAMES}, 16, 1, 1},
-        .target = {{KVR_LAYOUT_VLLM_NHD, KVR_LAYOUT_NAMES}, 16, 1, 1}};
-
+    agents[0].socket = argc > 3 ? argv[1] : NULL;
+    agents[0].address = argc > 3 ? argv[3] : NULL;
     if (argc == 5 && strcmp(argv[4], "models-refused") == 0) {
         target_model = "another";
         refused(argv, 2, &models, "model: the source has \"mapping\", the target has \"another\"");
@@ -333,15 +348,25 @@ int main(int argc, char **argv)
         refused(argv, 0, &fragments, "have only 64 B in a row at both ends");
         return 0;
     }
-    if (argc != 4) {
+    agent_count = argc == 6 ? 2 : 1;
+    if (agent_count == 2) {
+        agents[1].socket = argv[4];
+        agents[1].address = argv[5];
+    }
+    if (argc != 4 && agent_count == 1) {
         fprintf(stderr, "usage: mapping SOURCE-SOCKET TARGET-SOCKET HOST:PORT "
-                        "[fragments-refused|models-refused]\n");
+                        "[fragments-refused|models-refused|SOURCE-SOCKET HOST:PORT]\n");
         return 2;
     }
     printf("%-44s %-9s %-12s %8s %6s %7s\n", "layouts", "pages", "TPxPP", "KiB", "writes", "ms");
-    for (uint32_t i = 0; i < mapping_row_count; i++)
+    for (uint32_t i = 0; i < mapping_row_count; i++) {
+        if (mapping_rows[i].source.tp * mapping_rows[i].source.pp < agent_count)
+            continue;
         row_move(argv, i, &mapping_rows[i]);
-    refused(argv, mapping_row_count, &too_few, "head 4: no source has it");
-    printf("mapping: %u passed\n", mapping_row_count + 1);
+        moved++;
+    }
+    if (agent_count == 1)
+        refused(argv, mapping_row_count, &too_few, "head 4: no source has it");
+    printf("mapping: %u passed\n", moved + (agent_count == 1));
     return 0;
 }
