@@ -464,8 +464,10 @@ void grant_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
     memcpy(job->slots, grant->slots, grant->slot_count * sizeof(job->slots[0]));
     offer->job = job;
     offer->state = O_LIVE;
-    if (outbound->ports->loans != NULL)
-        kvr_loan_begin(&outbound->ports->loans[job->index], offer->nonce);
+    if (outbound->ports->loans != NULL) {
+        job->loan = &outbound->ports->loans[job->index];
+        kvr_loan_begin(job->loan, offer->nonce);
+    }
     outbound_group_command(outbound, offer, PUSH_OPEN, job);
     offer_segments_hand(outbound, offer);
     offer_event(outbound, now, offer, KVR_EVENT_GRANTED);

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "base/mutant.h"
+#include "wire/loans.h"
 
 #define PUSH_BATCH 32 /* posts of one job before the next job's turn */
 
@@ -402,8 +403,11 @@ static void push_command(void *self, kvr_ns now, const struct kvr_group_message 
 /* What its completion means beyond itself: its bytes had been gathered, or the job waits for its
  * last. Apart, because nearly every completion means nothing more. */
 static __attribute__((noinline)) void written_more(struct push *push, struct push_job *job,
-                                                   uint32_t part)
+                                                   uint32_t part, kvr_status status)
 {
+    /* A target that copies itself may still come for it: then what it copies must not count. */
+    if (part != 0 && status != KVR_OK && job->loan != NULL)
+        kvr_loan_end(job->loan);
     if (part != 0)
         push_stage_written(job, part - 1);
     check_closed(push, job);
@@ -415,12 +419,11 @@ static void push_written(void *self, kvr_ns now, uint64_t token, const struct kv
     struct push *push = self;
     struct push_job *job = push->jobs[(uint32_t)token];
 
-    (void)now, (void)pair,
-        (void)status; /* a lost write is found through PAIR_BROKEN and RECYCLED */
+    (void)now, (void)pair; /* a lost write is found through PAIR_BROKEN and RECYCLED */
     assert(job != NULL && job->outstanding > 0);
     job->outstanding--;
     if (token >> 32 != 0 || job->closing)
-        written_more(push, job, (uint32_t)(token >> 32));
+        written_more(push, job, (uint32_t)(token >> 32), status);
 }
 
 static void push_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate)

@@ -119,6 +119,7 @@ struct push_job {
     kvr_ns deadline;                    /* of the fetch; KVR_NEVER */
     int32_t priority;                   /* larger goes first */
     /* push's own */
+    _Atomic uint64_t *loan;   /* where the target copies itself: its word; else NULL */
     struct push_stage *stage; /* its chunks are gathered there first; NULL: cards read the pages */
     uint32_t staged;          /* of its chunks, being gathered or gathered and not posted */
     uint64_t rank;            /* of this step */

@@ -3,11 +3,11 @@
  * that group's thread alone, but for import and release.
  *
  * At a source its memory is a ring: a write's bytes are gathered into a part of it, and the part is
- * free again when the write has completed. So a source may have one only where its cards read it: a
- * target that copies itself (kvr_rail_facts.target_copies) may still do so when its writer was told
- * that the write failed or that its endpoint is closed, and take another write's bytes for this
- * one's. At a target it is divided among the transfers that were granted: a source writes into its
- * transfer's part, and each write is scattered from there. */
+ * free again when the write has completed. A target that copies itself
+ * (kvr_rail_facts.target_copies) may do so after its writer was told that the write failed or that
+ * its endpoint is closed: such a completion revokes the transfer (wire/loans.h) before the part is
+ * another write's. At a target it is divided among the transfers that were granted: a source writes
+ * into its transfer's part, and each write is scattered from there. */
 #ifndef KVR_DEVICE_STAGE_H
 #define KVR_DEVICE_STAGE_H
 

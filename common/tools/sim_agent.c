@@ -384,10 +384,10 @@ void sim_agent_start(struct sim_agent *agent)
     }
     sim_peers_init(agent);
     rails_open(agent);
-    /* Which share a byte that is altered on its way belongs to is not known. Where the target
-     * copies, a part of a source's ring would be read when it is another write's. */
-    agent->staged = kvr_rng_percent(&world->rng, 30) &&
-                    !(agent->source ? world->target_copies : sim_has(world, SIM_WRITE_CORRUPT));
+    /* Which share a byte that is altered on its way belongs to is not known. */
+    agent->staged =
+        kvr_rng_percent(&world->rng, 30) && (agent->source || !sim_has(world, SIM_WRITE_CORRUPT));
+    world->revocable |= agent->staged && agent->source && world->target_copies;
     machine_init(agent);
     sim_groups_open(agent);
     sim_at(world, world->now + kvr_rng_below(&world->rng, TICK_NS), tick_run, agent, agent->life,

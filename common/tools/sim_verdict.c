@@ -8,7 +8,8 @@
 
 static bool mendable(const struct sim_world *world)
 {
-    return (world->faults & ~sim_faults_mendable()) == 0 && world->sessions_lost == 0;
+    return (world->faults & ~sim_faults_mendable()) == 0 && world->sessions_lost == 0 &&
+           !world->revocable;
 }
 
 /* Where an engine was short of pages, a request waits for its other side until its deadline, and

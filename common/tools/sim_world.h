@@ -324,10 +324,11 @@ struct sim_world {
     uint32_t source_count, target_count;
     struct sim_connection *connections;
     struct sim_stage *stages; /* of agents that are gone too */
-    bool target_copies;       /* as on shm; else cards do */
-    bool many_groups;         /* agents divide their rails */
-    bool failover;            /* one group carries on for another */
-    kvr_ns apart_until;       /* before that nobody can dial */
+    bool revocable; /* the target copies and a source stages: a failed write ends its transfer */
+    bool target_copies; /* as on shm; else cards do */
+    bool many_groups;   /* agents divide their rails */
+    bool failover;      /* one group carries on for another */
+    kvr_ns apart_until; /* before that nobody can dial */
     uint32_t sessions_lost;
     uint32_t late_promille; /* of the control channel's packets */
     struct sim_reporter *reporters;

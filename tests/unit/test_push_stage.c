@@ -8,6 +8,7 @@
 #include "prefill-agent/push.h"
 #include "tests/support/fake_group.h"
 #include "tests/support/small_stage.h"
+#include "wire/loans.h"
 
 #define TRANSFER 42
 #define SLOT     7
@@ -266,6 +267,31 @@ static void what_is_missing_is_gathered_again(void **state)
     free(again);
 }
 
+/* Rule 11: where the target copies, it may come late for what failed; its part is another write's
+ * by then, so what it copies must not count. */
+static void a_failed_write_revokes_what_it_lent(void **state)
+{
+    _Atomic uint64_t word;
+    struct kvr_endpoint *endpoint = NULL;
+
+    (void)state;
+    job_open(16, false, false);
+    job.loan = &word;
+    kvr_loan_begin(&word, TRANSFER);
+    copies_end();
+    for (unsigned rail = 0; rail < 2; rail++)
+        if (bench.rails[rail].newest->write_count > 0)
+            endpoint = bench.rails[rail].newest;
+    assert_non_null(endpoint);
+    finish(endpoint, 0, KVR_OK);
+    bench_settle(&bench, now);
+    assert_true(kvr_loan_holds(&word, TRANSFER));
+    finish(endpoint, 0, KVR_RAIL_FAILED);
+    bench_settle(&bench, now);
+    assert_false(kvr_loan_holds(&word, TRANSFER));
+    job_end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -276,6 +302,7 @@ int main(void)
         cmocka_unit_test(a_copy_that_fails_is_told_once),
         cmocka_unit_test(an_engine_that_died_is_not_copied_from),
         cmocka_unit_test(what_is_missing_is_gathered_again),
+        cmocka_unit_test(a_failed_write_revokes_what_it_lent),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
