@@ -2,7 +2,7 @@
  * Only wiring. */
 #include <stdlib.h>
 
-#include "agent/agent.h"
+#include "agent/machine.h"
 #include "base/options.h"
 #include "base/rng.h"
 #include "decode-agent/inbound.h"
@@ -41,6 +41,7 @@ static const struct kvr_option own_options[] = {
 
 static struct land *lands[KVR_RAIL_GROUPS_MAX];
 static struct inbound inbound;
+KVR_MACHINE(inbound)
 
 static kvr_status machine_init(void *self, const struct kvr_agent_config *config,
                                const struct kvr_ports *ports, struct kvr_buddy *memory,
@@ -77,59 +78,9 @@ static bool serves(kvr_request_kind kind)
     return kind == KVR_REQ_TARGET_OPEN || kind == KVR_REQ_TARGET_PAGES || kind == KVR_REQ_CANCEL;
 }
 
-static void request(void *self, kvr_ns now, uint32_t engine, const struct kvr_request *req)
-{
-    inbound_request(self, now, engine, req);
-}
-
-static void engine_down(void *self, kvr_ns now, uint32_t engine)
-{
-    inbound_engine_down(self, now, engine);
-}
-
-static void peer_up(void *self, kvr_ns now, uint32_t peer, const struct kvr_msg_hello *hello)
-{
-    inbound_peer_up(self, now, peer, hello);
-}
-
-static void peer_lost(void *self, kvr_ns now, uint32_t peer, kvr_status status, const char *detail)
-{
-    inbound_peer_lost(self, now, peer, status, detail);
-}
-
 static void peer_writable(void *self, kvr_ns now, uint32_t peer)
 {
     inbound_peer_writable(self, now, peer);
-}
-
-static void message(void *self, kvr_ns now, uint32_t peer, const struct kvr_message *msg)
-{
-    inbound_message(self, now, peer, msg);
-}
-
-static void group(void *self, kvr_ns now, const struct kvr_group_message *msg)
-{
-    inbound_group(self, now, msg);
-}
-
-static void registered(void *self, kvr_ns now, uint64_t id, kvr_status status)
-{
-    inbound_registered(self, now, id, status);
-}
-
-static void tick(void *self, kvr_ns now)
-{
-    inbound_tick(self, now);
-}
-
-static uint32_t live(const void *self)
-{
-    return inbound_live(self);
-}
-
-static void drain(void *self)
-{
-    inbound_drain(self);
 }
 
 static uint32_t requests(const void *self, const char *names[], uint32_t max)
@@ -144,16 +95,6 @@ static uint32_t requests(const void *self, const char *names[], uint32_t max)
             names[count - 1] = fetch->request;
     }
     return count;
-}
-
-static void cancel_all(void *self, kvr_ns now, kvr_status status, const char *detail)
-{
-    inbound_cancel_all(self, now, status, detail);
-}
-
-static void why(const void *self, uint32_t engine, uint64_t handle, char *json, size_t capacity)
-{
-    inbound_why(self, engine, handle, json, capacity);
 }
 
 static void counters(const void *self, uint64_t values[])
@@ -194,27 +135,13 @@ int main(int argc, char **argv)
         .rereads = true,
     };
     struct kvr_machine machine = {
-        .self = &inbound,
         .role = KVR_ROLE_TARGET,
-        .engines = &inbound.engines,
         .group_open = group_open,
         .stage_bytes = sizeof(struct land_stage),
         .init = machine_init,
         .serves = serves,
-        .request = request,
-        .engine_down = engine_down,
-        .peer_up = peer_up,
-        .peer_lost = peer_lost,
         .peer_writable = peer_writable,
-        .message = message,
-        .group = group,
-        .registered = registered,
-        .tick = tick,
-        .live = live,
-        .drain = drain,
         .requests = requests,
-        .cancel_all = cancel_all,
-        .why = why,
         .counters = counters,
         .landed = landed,
     };
@@ -223,6 +150,7 @@ int main(int argc, char **argv)
 
     memcpy(options, kvr_agent_options, SHARED_COUNT * sizeof(options[0]));
     memcpy(options + SHARED_COUNT, own_options, sizeof(own_options));
+    inbound_machine(&machine);
     if (!kvr_options_load(&command, argc, argv, &config, &status))
         return status;
     return kvr_agent_run(&launch, &config, &machine);

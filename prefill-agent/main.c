@@ -2,7 +2,7 @@
  * fetches it. Only wiring. */
 #include <stdlib.h>
 
-#include "agent/agent.h"
+#include "agent/machine.h"
 #include "base/options.h"
 #include "prefill-agent/outbound.h"
 #include "trace/report.h"
@@ -48,8 +48,9 @@ static const struct kvr_option own_options[] = {
 };
 #define OWN_COUNT (sizeof(own_options) / sizeof(own_options[0]))
 
-static struct push *pushs[KVR_RAIL_GROUPS_MAX];
+static struct push *pushes[KVR_RAIL_GROUPS_MAX];
 static struct outbound outbound;
+KVR_MACHINE(outbound)
 
 static kvr_status machine_init(void *self, const struct kvr_agent_config *config,
                                const struct kvr_ports *ports, struct kvr_buddy *memory,
@@ -75,66 +76,16 @@ static kvr_status machine_init(void *self, const struct kvr_agent_config *config
 
 static kvr_status group_open(uint32_t group, struct kvr_group_user *ret_user)
 {
-    pushs[group] = calloc(1, sizeof(*pushs[group]));
-    if (pushs[group] == NULL)
+    pushes[group] = calloc(1, sizeof(*pushes[group]));
+    if (pushes[group] == NULL)
         return KVR_NO_MEMORY;
-    *ret_user = push_user(pushs[group]);
+    *ret_user = push_user(pushes[group]);
     return KVR_OK;
 }
 
 static bool serves(kvr_request_kind kind)
 {
     return kind != KVR_REQ_TARGET_OPEN && kind != KVR_REQ_TARGET_PAGES;
-}
-
-static void request(void *self, kvr_ns now, uint32_t engine, const struct kvr_request *req)
-{
-    outbound_request(self, now, engine, req);
-}
-
-static void engine_down(void *self, kvr_ns now, uint32_t engine)
-{
-    outbound_engine_down(self, now, engine);
-}
-
-static void peer_up(void *self, kvr_ns now, uint32_t peer, const struct kvr_msg_hello *hello)
-{
-    outbound_peer_up(self, now, peer, hello);
-}
-
-static void peer_lost(void *self, kvr_ns now, uint32_t peer, kvr_status status, const char *detail)
-{
-    outbound_peer_lost(self, now, peer, status, detail);
-}
-
-static void message(void *self, kvr_ns now, uint32_t peer, const struct kvr_message *msg)
-{
-    outbound_message(self, now, peer, msg);
-}
-
-static void group(void *self, kvr_ns now, const struct kvr_group_message *msg)
-{
-    outbound_group(self, now, msg);
-}
-
-static void registered(void *self, kvr_ns now, uint64_t id, kvr_status status)
-{
-    outbound_registered(self, now, id, status);
-}
-
-static void tick(void *self, kvr_ns now)
-{
-    outbound_tick(self, now);
-}
-
-static uint32_t live(const void *self)
-{
-    return outbound_live(self);
-}
-
-static void drain(void *self)
-{
-    outbound_drain(self);
 }
 
 static uint32_t order(void *self, kvr_ns now, const struct kvr_order *asked)
@@ -167,16 +118,6 @@ static uint32_t requests(const void *self, const char *names[], uint32_t max)
     return count;
 }
 
-static void cancel_all(void *self, kvr_ns now, kvr_status status, const char *detail)
-{
-    outbound_cancel_all(self, now, status, detail);
-}
-
-static void why(const void *self, uint32_t engine, uint64_t handle, char *json, size_t capacity)
-{
-    outbound_why(self, engine, handle, json, capacity);
-}
-
 static void counters(const void *self, uint64_t values[])
 {
     values[KVR_COUNTER_LEASES_EXPIRED] = ((const struct outbound *)self)->leases_expired;
@@ -201,29 +142,15 @@ int main(int argc, char **argv)
         .rereads = true,
     };
     struct kvr_machine machine = {
-        .self = &outbound,
         .role = KVR_ROLE_SOURCE,
-        .engines = &outbound.engines,
         .group_open = group_open,
         .stage_bytes = sizeof(struct push_stage),
         .page_kind = PUSH_PAGE,
         .page_set_kind = PUSH_PAGE_SET,
         .init = machine_init,
         .serves = serves,
-        .request = request,
-        .engine_down = engine_down,
-        .peer_up = peer_up,
-        .peer_lost = peer_lost,
-        .message = message,
-        .group = group,
-        .registered = registered,
-        .tick = tick,
-        .live = live,
-        .drain = drain,
         .order = order,
         .requests = requests,
-        .cancel_all = cancel_all,
-        .why = why,
         .counters = counters,
     };
     struct kvr_agent_launch launch = {&command, argc, argv};
@@ -231,6 +158,7 @@ int main(int argc, char **argv)
 
     memcpy(options, kvr_agent_options, sizeof(kvr_agent_options));
     memcpy(options + KVR_AGENT_OPTION_COUNT, own_options, sizeof(own_options));
+    outbound_machine(&machine);
     if (!kvr_options_load(&command, argc, argv, &config, &status))
         return status;
     if (config.listen[0] == '\0')
