@@ -324,6 +324,23 @@ static void target_hears_layers_tail_and_end(void **state)
     kvrail_close(engine);
 }
 
+static void a_group_is_skipped_before_its_pages(void **state)
+{
+    struct kvrail *engine = scripted_engine(&agent, "engine");
+    kvrail_handle target = scripted_target(engine, "hold");
+    uint32_t id = 3;
+
+    (void)state;
+    assert_int_equal(kvrail_target_skip(engine, 12345, 1, 0), KVRAIL_NOT_FOUND);
+    assert_int_equal(kvrail_target_skip(engine, target, KVRAIL_GROUPS_MAX, 0), KVRAIL_INVALID);
+    assert_int_equal(kvrail_target_skip(engine, target, 1, UINT64_MAX), KVRAIL_INVALID);
+    assert_int_equal(kvrail_target_skip(engine, target, 1, 0), KVRAIL_OK);
+    assert_int_equal(kvrail_target_pages(engine, target, 0, &id, 1), KVRAIL_OK);
+    assert_int_equal(kvrail_target_skip(engine, target, 1, 0), KVRAIL_INVALID);
+    assert_non_null(strstr(kvrail_last_error(engine)->detail, "pages of group 0 were given"));
+    kvrail_close(engine);
+}
+
 static void cancel_is_idempotent_and_ends_once(void **state)
 {
     struct kvrail *engine = scripted_engine(&agent, "engine");
@@ -397,6 +414,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(word_only_grows_and_rings_a_sleeper, start_thread, stop),
         cmocka_unit_test_setup_teardown(words_rise_from_any_thread, start_thread, stop),
         cmocka_unit_test_setup_teardown(target_hears_layers_tail_and_end, start_thread, stop),
+        cmocka_unit_test_setup_teardown(a_group_is_skipped_before_its_pages, start_thread, stop),
         cmocka_unit_test_setup_teardown(cancel_is_idempotent_and_ends_once, start_thread, stop),
         cmocka_unit_test_setup_teardown(handles_are_bounded_and_never_repeat, start_thread, stop),
         cmocka_unit_test(status_names_are_the_wires),
