@@ -108,7 +108,7 @@ void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
 {
     struct fetch *fetch = fetch_of(inbound, transfer);
     struct kvr_message message = {.kind = KVR_MSG_WANT, .transfer = transfer->nonce};
-    uint32_t siblings[KVR_SOURCES_MAX];
+    uint32_t siblings[KVR_SOURCES_MAX] = {0};
     struct kvr_msg_want *want = &message.want;
     kvr_status status;
 

@@ -64,8 +64,8 @@ static bool run_all(struct sim_host_result results[LINES][PAGES])
 static void print_table(struct sim_host_result results[LINES][PAGES])
 {
     printf(
-        "A p5 host, one virtual second: %u groups of %u cards of 100 Gb/s (%.1f in writes of one "
-        "page)\nShares are of %u Gb/s; busy: of the threads' time; batch: writes a doorbell\n\n"
+        "A p5 host, one virtual second: %d groups of %d cards of 100 Gb/s (%.1f in writes of one "
+        "page)\nShares are of %d Gb/s; busy: of the threads' time; batch: writes a doorbell\n\n"
         "%-26s",
         SIM_HOST_GROUPS, SIM_HOST_RAILS, (double)sim_host_line_bps(&sim_host_p5) / 1e9,
         SIM_HOST_GROUPS * SIM_HOST_RAILS * 100, "");

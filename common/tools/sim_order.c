@@ -57,7 +57,7 @@ static void note(const struct sim_agent *agent, const struct sim_request *reques
 static void abandon(struct sim_agent *agent, struct sim_request *request, uint32_t attempt)
 {
     struct sim_world *world = agent->world;
-    bool free_now[SIM_PUBLISHES], stays[SIM_PUBLISHES];
+    bool free_now[SIM_PUBLISHES] = {false}, stays[SIM_PUBLISHES] = {false};
     uint32_t least, most, count;
 
     expected(request, agent, &least, &most);
