@@ -173,7 +173,7 @@ KVRAIL_API void kvrail_memory_destroy(struct kvrail_memory *memory);
 
 typedef enum kvrail_memory_kind {
     KVRAIL_MEMORY_MEMFD = 0, /* host memory; fd carries F_SEAL_SHRINK, as of kvrail_memory_create */
-    KVRAIL_MEMORY_DMABUF,    /* device memory by dmabuf descriptor */
+    KVRAIL_MEMORY_DMABUF,    /* device memory by dmabuf descriptor; no agent takes it yet */
     KVRAIL_MEMORY_CUDA_IPC,  /* device memory by the 64-byte handle in `ipc` */
     KVRAIL_MEMORY_CUDA_VMM   /* device memory by POSIX descriptor of a VMM allocation */
 } kvrail_memory_kind;

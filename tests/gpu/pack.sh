@@ -1,0 +1,49 @@
+#!/bin/sh
+# Makes a folder with what a build of kvrail needs from Debian's packages, for a machine that has a GPU,
+# a CUDA toolkit, cmake and a compiler, and no package registry. Run it where those packages are installed.
+#
+#   sh tests/gpu/pack.sh FOLDER
+set -eu
+
+pack=${1:?folder}
+packages="libcmocka-dev libcurl4-gnutls-dev libfabric-dev libhwloc-dev libinih-dev libjansson-dev
+    libmicrohttpd-dev libprotobuf-c-dev libsqlite3-dev libuv1-dev libxxhash-dev libnuma-dev
+    protobuf-c-compiler pkg-config pkgconf pkgconf-bin libpkgconf3"
+
+rm -rf "$pack"
+mkdir -p "$pack"
+
+keep() {
+    mkdir -p "$pack$(dirname "$1")"
+    cp -P "$1" "$pack$1"
+}
+
+for package in $packages; do
+    dpkg -L "$package" 2>/dev/null | grep -E '^/usr/(include|lib|bin|share/pkgconfig)/' |
+        grep -vE '\.(a|la)$' | while read -r path; do
+        if [ -L "$path" ] || [ -f "$path" ]; then keep "$path"; fi
+    done
+done
+# What the libraries and protoc-c load, but for the C library, which every machine has its own of.
+# In /usr/lib, where /lib leads on this machine and perhaps not on the other.
+find "$pack/usr/lib" "$pack/usr/bin" \( -name '*.so*' -o -name 'protoc*' -o -name 'pkg*' \) |
+    while read -r path; do ldd "${path#"$pack"}" 2>/dev/null || true; done |
+    awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
+    grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv|libutil|libgcc_s|libstdc\+\+)\.so' |
+    while read -r path; do
+        real=$(readlink -f "$path")
+        mkdir -p "$pack/usr/lib/x86_64-linux-gnu"
+        cp -L "$real" "$pack/usr/lib/x86_64-linux-gnu/$(basename "$path")"
+    done
+# A link to a library's own name, where the library came in under another.
+find "$pack/usr/lib" -type l ! -exec test -e {} \; -print | while read -r link; do
+    real=$(readlink -f "${link#"$pack"}" || true)
+    if [ -f "$real" ]; then rm "$link" && cp -L "$real" "$link"; else rm "$link"; fi
+done
+# Nothing is linked statically: what a static library would need is not here.
+find "$pack" -name '*.pc' -exec sed -i '/^Requires.private/d' {} +
+find "$pack" -name '*.so*' -type f -exec strip --strip-unneeded {} + 2>/dev/null || true
+
+bytes=$(du -sb "$pack" | cut -f1)
+echo "$pack: $((bytes >> 20)) MiB"
+[ "$bytes" -lt $((35 << 20)) ]
