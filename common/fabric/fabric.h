@@ -46,7 +46,8 @@ struct kvr_rail_facts {
         uint64_t bytes_max;       /* of one write */
         uint32_t outstanding_max; /* writes that the provider takes before EAGAIN */
         uint32_t inject_bytes;
-        bool doorbells; /* a write with `more` waits for one without; else that is ignored */
+        uint64_t window_bytes; /* on their way, that suits it; 0: nothing is known */
+        bool doorbells;        /* a write with `more` waits for one without; else that is ignored */
     } write;
     bool has_wait_fd;     /* endpoint_wait_fd works */
     bool progress_manual; /* nothing moves unless the endpoint is polled */

@@ -9,7 +9,8 @@
 #include "base/rng.h"
 #include "fabric/fabric_local_state.h"
 
-#define LOOK_POLLS 64u /* a thread that does not sleep looks at its sockets so often */
+#define WINDOW_BYTES (64u << 20) /* no buffer fills; it is the next turn of the writer's thread */
+#define LOOK_POLLS   64u         /* a thread that does not sleep looks at its sockets so often */
 
 void kvr_fabric_local_facts(struct kvr_rail_facts *ret_facts)
 {
@@ -20,7 +21,8 @@ void kvr_fabric_local_facts(struct kvr_rail_facts *ret_facts)
         .write = {.pieces_local = KVR_IOV_MAX,
                   .pieces_remote = KVR_IOV_MAX,
                   .bytes_max = LOCAL_WRITE_BYTES,
-                  .outstanding_max = LOCAL_WRITES},
+                  .outstanding_max = LOCAL_WRITES,
+                  .window_bytes = WINDOW_BYTES},
         .has_wait_fd = true,
         .progress_manual = true,
         .same_host_only = true,

@@ -76,6 +76,16 @@ static kvr_status rails_open(struct kvr_group *group, const struct kvr_group_opt
     return KVR_OK;
 }
 
+static uint64_t window_bytes_of(const struct kvr_group_options *options)
+{
+    const struct kvr_rail *rail = options->rails[options->rail_first];
+    uint64_t suits = options->fabric->ops->rail_facts(rail)->write.window_bytes;
+
+    if (options->window_bytes > 0)
+        return options->window_bytes;
+    return suits > 0 ? suits : WINDOW_BYTES_DEFAULT;
+}
+
 kvr_status kvr_group_open(const struct kvr_group_options *options, struct kvr_group **ret_group,
                           struct kvr_error *error)
 {
@@ -107,7 +117,7 @@ kvr_status kvr_group_open(const struct kvr_group_options *options, struct kvr_gr
     group->retry_at = group->silence_at = KVR_NEVER;
     group->silence_ns = options->silence_ns;
     group->absence_ns = options->absence_ns;
-    group->window_bytes = options->window_bytes > 0 ? options->window_bytes : WINDOW_BYTES_DEFAULT;
+    group->window_bytes = window_bytes_of(options);
     group->batch_writes = options->batch_writes > 0 ? options->batch_writes : BATCH_WRITES_DEFAULT;
     group->eager = options->eager;
     group->in_turn = options->in_turn;

@@ -143,8 +143,8 @@ struct kvr_group_options {
     uint32_t rail_first, rail_count; /* those of this group */
     uint32_t number;                 /* of this group, among the agent's */
     uint32_t window_writes;          /* outstanding writes a rail; 0: what the provider takes */
-    uint64_t window_bytes;           /* outstanding bytes a rail; 0: a default of 16 MiB */
-    uint32_t batch_writes;           /* at most, with one doorbell; 0: a default of 32 */
+    uint64_t window_bytes; /* outstanding bytes a rail; 0: what suits the first rail, or 16 MiB */
+    uint32_t batch_writes; /* at most, with one doorbell; 0: a default of 32 */
     /* To measure what they cost: refused writes are tried again at every step; rails take batches
      * in turn, and who has no room holds up the others. */
     bool eager, in_turn;
