@@ -15,11 +15,14 @@ quiet_ms=$((100 * patience))   # counts that differ for so long end an epoch
 #
 #   the heartbeat bound: the pair of rails is silent for so long before it counts as broken
 # + 5 × quiet: for so long at most the target waits for what may still come, then it ends the epoch
-# + 4 × the longest transfer without a fault: its bytes twice, before and after, over half of the rails
+# + 4 × the longest transfer without a fault, at most two heartbeat bounds: its bytes twice, before and
+#   after, over half of the rails
 #
 # Ending an epoch (a millisecond on a host, 30 in the VM) and a control round trip lie within the last.
 fault_bound_ms() {
-    echo $((bound_ms + 5 * quiet_ms + 4 * $(printf '%.0f' "$(figure transfer_ms.max)")))
+    work_ms=$((4 * $(printf '%.0f' "$(figure transfer_ms.max)")))
+    [ $work_ms -le $((2 * bound_ms)) ] || work_ms=$((2 * bound_ms))
+    echo $((bound_ms + 5 * quiet_ms + work_ms))
 }
 
 # How long it may take until all that a killed peer had is settled: the heartbeat bound since it was
