@@ -107,8 +107,10 @@ static void page_lands(struct sim_engine *engine, const struct sim_agent *from,
                  owner.logical, place->layer);
         return;
     }
-    if (from != NULL && away_for_long(engine->agent) && world->now < engine->agent->stopped_until)
+    if (from != NULL && away_for_long(engine->agent) && world->now < engine->agent->stopped_until) {
         fetch->away[from->number][place->layer] |= grains;
+        fetch->away_at[from->number][place->layer] = world->now;
+    }
     /* What is copied from pages that were taken back is told to nobody: the checks below see that.
      */
     if (!world->target_copies &&
@@ -248,8 +250,8 @@ static void check_away(const struct sim_fetch *fetch, uint32_t layer, uint64_t g
     const struct sim_agent *agent = fetch->user.engine->agent;
 
     for (uint32_t source = 0; source < SIM_SOURCES; source++)
-        if ((fetch->away[source][layer] >> grain & 1) != 0 && away_for_long(agent) &&
-            agent->heard_at[source] < agent->stopped_until)
+        if ((fetch->away[source][layer] >> grain & 1) != 0 &&
+            agent->heard_at[source] < fetch->away_at[source][layer])
             sim_fail(agent->world, (int)fetch->request->number,
                      "layer %u landed in an absence, and is told before its source answers", layer);
 }

@@ -259,8 +259,9 @@ struct sim_fetch {
     bool tail_seen, failing_seen;
     uint32_t layers_missing;       /* bits: in no region when it was opened */
     uint64_t layer_in[SIM_LAYERS]; /* a bit for geometry.page_tokens: told to be in place */
-    uint64_t away[SIM_SOURCES][SIM_LAYERS]; /* the same: of that source, landed while the agent was
-                                               stopped for long */
+    uint64_t away[SIM_SOURCES][SIM_LAYERS];  /* the same: of that source, landed while the agent was
+                                                stopped for long */
+    kvr_ns away_at[SIM_SOURCES][SIM_LAYERS]; /* when the last of them did */
 };
 
 struct sim_request {
