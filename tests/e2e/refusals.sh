@@ -55,10 +55,6 @@ refused 1 RLIMIT_NOFILE 'ulimit -n' -- sh -c "ulimit -n 200; exec $decode"
 # ---- limits of the machine: the limit, what it allows, what is needed, the remedy
 scheduler="$bin/kvrail-scheduler --listen 127.0.0.1:0 --state-dir $work/scheduler"
 refused 1 RLIMIT_NOFILE 'allows 200' 'ulimit -n' LimitNOFILE -- sh -c "ulimit -n 200; exec $scheduler"
-# The memory of cards is pinned, that of tcp and shm is not: a small limit is only said.
-refused 1 'RLIMIT_MEMLOCK allows 64 KiB' 'ulimit -l unlimited' -- \
-    sh -c "ulimit -l 64; exec $decode --provider verbs --rail no-such-card"
-
 # small FOLDER COMMAND…: with one MiB in all below that folder.
 own_mounts="unshare --mount"
 [ "$(id -u)" = 0 ] || own_mounts="$own_mounts --user --map-root-user"

@@ -26,6 +26,8 @@ grep -q "buffers of [0-9]* bytes: the limit of locked memory is 98304 bytes, .*$
 # A region. 48 MiB held no byte and no word, when libfabric's own buffers took 32 MiB of each rail.
 ulimit -l $((48 << 10))
 agents_with "1 2" "5 6"
+grep -q 'RLIMIT_MEMLOCK allows 49152 KiB and provider .* pins every region' "$work/decode.log" ||
+    fail "no warning at the start: $(head -n 5 "$work/decode.log")"
 write_trace 60
 
 # refused BYTES: a pool of so many, by either agent.
