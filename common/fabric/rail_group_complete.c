@@ -125,25 +125,26 @@ static unsigned complete_written(struct kvr_group *group, uint32_t rail_index,
     const struct kvr_group_user *user = &group->user;
     const struct group_flight *first = flight_of(group, rail, &completions[0]);
     struct settled settled = {.link = first != NULL ? first->link : NULL};
-    kvr_ns now = group->now;
-    unsigned i;
+    const struct kvr_completion *at = completions, *end = completions + count;
+    kvr_ns now = group->now, posted_at = 0; /* of all: the sum, which may wrap */
 
     if (first == NULL || first->link->state == LINK_RETIRED)
         return 0;
-    for (i = 0; i < count && completions[i].kind == KVR_COMPLETION_WRITTEN; i++) {
-        struct group_flight *flight = flight_find(&group->flights, completions[i].context);
+    for (; at < end && at->kind == KVR_COMPLETION_WRITTEN; at++) {
+        struct group_flight *flight = flight_find(&group->flights, at->context);
 
         if (flight == NULL || flight->link != settled.link) /* which is of this rail */
             break;
         settled.bytes += flight->bytes;
-        settled.waited_ns += now - flight->posted_at;
+        posted_at += flight->posted_at;
         flight_free(&group->flights, flight);
         user->written(user->self, now, flight->token, &settled.link->pair, KVR_OK);
     }
-    settled.writes = i;
-    if (i > 0)
+    settled.writes = (uint32_t)(at - completions);
+    settled.waited_ns = settled.writes * now - posted_at;
+    if (settled.writes > 0)
         settled_count(group, &settled);
-    return i;
+    return settled.writes;
 }
 
 bool group_poll(struct kvr_group *group, uint32_t rail)

@@ -84,15 +84,15 @@ static void refused(struct kvr_group *group, struct group_link *link)
     group_count(&rail->counters.again, 1);
 }
 
-static inline kvr_status write_on(struct kvr_group *group, const struct group_link *link,
+static inline kvr_status write_on(struct kvr_group *group, const struct group_rail *rail,
                                   struct kvr_fabric_write *write)
 {
-    kvr_status status = group->ops->write(link->rail->endpoint, write);
+    kvr_status status = group->ops->write(rail->endpoint, write);
 
-    if (status == KVR_AGAIN && link->rail->unrung) {
+    if (status == KVR_AGAIN && rail->unrung) {
         /* Writes before this one wait for a doorbell that only a write without `more` rings. */
         write->more = false;
-        status = group->ops->write(link->rail->endpoint, write);
+        status = group->ops->write(rail->endpoint, write);
     }
     return status;
 }
@@ -111,15 +111,16 @@ static inline kvr_status post_flight(struct kvr_group *group, struct group_link 
                                      uint64_t token, uint64_t bytes, struct kvr_fabric_write *write)
 {
     struct group_flight *flight = flight_take(&group->flights, &write->context);
+    struct group_rail *rail = link->rail;
     kvr_status status;
 
     flight->token = token;
     flight->link = link;
     flight->bytes = bytes;
     flight->posted_at = group->now;
-    status = write_on(group, link, write);
+    status = write_on(group, rail, write);
     if (status == KVR_OK)
-        link->rail->unrung = write->more;
+        rail->unrung = write->more;
     else
         flight_free(&group->flights, flight);
     return status;
@@ -324,25 +325,28 @@ static kvr_status run_on(struct kvr_group *group, struct group_peer *peer,
         .link = peer->batch_link, .source_layout = UINT32_MAX, .target_layout = UINT32_MAX};
     struct kvr_fabric_piece pieces[KVR_CHUNK_PIECES_MAX];
     struct kvr_fabric_write write = {.pieces = pieces, .peer = lane.link->handle, .more = true};
-    uint32_t most = lane.link->again_count > 0 ? 1 : peer->batch_writes, posted = 0;
-    uint64_t posted_bytes = 0, bytes;
+    uint32_t left = lane.link->again_count > 0 ? 1 : peer->batch_writes, posted;
+    uint64_t posted_bytes = 0, bytes, bytes_most = peer->batch_bytes;
     kvr_status status = KVR_OK, tried = KVR_OK; /* tried: what the provider said */
     kvr_ns began = group->clock != NULL ? group->clock() : 0;
 
-    if (most > run->count)
-        most = run->count;
-    while (write.more && tried == KVR_OK) {
+    if (left > run->count)
+        left = run->count;
+    for (write.immediate = run->immediate; write.more; write.immediate++) {
         status = lane_chunk(&lane, run, cursor, pieces, &write, &bytes)
                      ? check_write(lane.link->rail, &write, bytes)
                      : KVR_INVALID;
         if (status != KVR_OK)
             break;
-        write.immediate = run->immediate + posted;
-        write.more = posted + 1 < most && peer->batch_bytes > posted_bytes + bytes;
+        posted_bytes += bytes;
+        write.more = (--left > 0) & (posted_bytes < bytes_most);
         tried = post_flight(group, lane.link, run->token, bytes, &write);
-        posted += tried == KVR_OK;
-        posted_bytes += tried == KVR_OK ? bytes : 0;
+        if (tried != KVR_OK) {
+            posted_bytes -= bytes;
+            break;
+        }
     }
+    posted = write.immediate - run->immediate;
     *ret_posted = posted;
     if (group->clock != NULL)
         group_count(&lane.link->rail->counters.post_ns, group->clock() - began);
