@@ -21,6 +21,15 @@ static uint32_t layers_of(const struct transfer *transfer)
     return layers;
 }
 
+static kvr_path path_of(const struct fetch *fetch, const struct transfer *transfer)
+{
+    uint32_t groups = 0;
+
+    for (const struct landing_segment *at = transfer->segments; at != NULL; at = at->loop_next)
+        groups |= 1u << at->group;
+    return kvr_region_set_path(fetch->set, groups);
+}
+
 void transfer_event(struct inbound *inbound, kvr_ns now, const struct transfer *transfer,
                     kvr_event_kind kind)
 {
@@ -44,6 +53,7 @@ void transfer_event(struct inbound *inbound, kvr_ns now, const struct transfer *
         .chunks = transfer->chunk_count,
         .retries = transfer->retries,
         .rails = (uint32_t)transfer->rails,
+        .path = path_of(fetch, transfer),
         .outcome = transfer->status,
     };
 

@@ -99,6 +99,7 @@ struct offer {
     struct kvr_write_limits limits;
     kvr_digest_mode digest;
     uint32_t gives;                      /* bit g: of KV group g, which both have */
+    kvr_path path;                       /* of our pages that it needs */
     uint64_t pieces, fragment_bytes;     /* planned; the shortest piece where it is a fragment */
     uint64_t token_next[KVR_GROUPS_MAX]; /* behind the last segment; at first what is skipped */
     uint32_t watch_next, segment_count, chunk_count;

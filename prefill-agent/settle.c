@@ -27,6 +27,7 @@ void offer_event(struct outbound *outbound, kvr_ns now, const struct offer *offe
         .chunks = offer->chunk_count,
         .retries = offer->retries,
         .rails = (uint32_t)offer->rails,
+        .path = offer->path,
         .outcome = offer->status,
     };
 

@@ -189,7 +189,7 @@ static uint32_t offer_gives(const struct outbound *outbound, const struct offer 
     return both & gives;
 }
 
-/* ---- in how small pieces --------------------------------------------------------------------- */
+/* ---- by which path, in how small pieces ------------------------------------------------------ */
 
 kvr_status offer_portion(const struct outbound *outbound, struct offer *offer,
                          const struct publish *publish, struct kvr_error *error)
@@ -200,6 +200,7 @@ kvr_status offer_portion(const struct outbound *outbound, struct offer *offer,
         .chunk_bytes_max = offer->limits.chunk_bytes_max,
         .pieces_a_write = offer->limits.pieces_local,
     };
+    uint32_t groups = 0;
 
     offer->gives = offer_gives(outbound, offer, publish);
     for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++) {
@@ -216,6 +217,7 @@ kvr_status offer_portion(const struct outbound *outbound, struct offer *offer,
 
         if (!(offer->gives >> group & 1) || offer->token_next[group] == offer->tokens)
             continue;
+        groups |= 1u << group;
         status = kvr_fragments_count(&input, offer->tokens, &fragments, error);
         if (status == KVR_OK)
             status = kvr_fragments_judge(&fragments, &policy, &verdict, error);
@@ -225,5 +227,6 @@ kvr_status offer_portion(const struct outbound *outbound, struct offer *offer,
             (offer->fragment_bytes == 0 || fragments.bytes_min < offer->fragment_bytes))
             offer->fragment_bytes = fragments.bytes_min;
     }
+    offer->path = kvr_region_set_path(publish->set, groups);
     return KVR_OK;
 }

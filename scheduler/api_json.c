@@ -58,9 +58,10 @@ static json_t *rails_of(uint32_t bits)
 static json_t *side_json(const struct transfer_side *side, const struct kvr_uuid *engine,
                          const struct kvr_place *rank)
 {
-    return json_pack("{s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:b}", "agent", json_text(side->agent),
-                     "engine", uuid_text(engine), "tp", (json_int_t)rank->tp, "pp",
-                     (json_int_t)rank->pp, "rails", rails_of(side->rails), "outcome",
+    return json_pack("{s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:b}", "agent",
+                     json_text(side->agent), "engine", uuid_text(engine), "tp",
+                     (json_int_t)rank->tp, "pp", (json_int_t)rank->pp, "rails",
+                     rails_of(side->rails), "path", json_text(kvr_path_name(side->path)), "outcome",
                      side->ended ? json_string(kvr_status_name(side->outcome)) : json_null(),
                      "detail", json_text(side->detail), "lost", side->lost);
 }
@@ -135,6 +136,7 @@ json_t *json_transfer(const struct transfer *transfer, int64_t now_ns)
     json_object_set_new(object, "chunks", json_count(transfer->chunks));
     json_object_set_new(object, "retries", json_count(transfer->retries));
     json_object_set_new(object, "pieces", json_count(transfer->pieces));
+    json_object_set_new(object, "path", json_text(kvr_path_name(transfer_path(transfer))));
     json_object_set_new(object, "fragments", fragments_json(transfer));
     json_object_set_new(object, "opened", json_time(opened_ns));
     json_object_set_new(object, "ended", json_time(transfer_ended_ns(transfer)));

@@ -66,6 +66,7 @@ struct metrics {
     kvr_ns started;
     uint64_t ended[2][REASONS]; /* by role */
     struct histogram durations[PHASE_END], commits;
+    uint64_t paths[2][KVR_PATH_END]; /* done transfers that moved bytes, by role */
     uint64_t bytes, retries, events, reports_refused;
     uint64_t states[STATE_END];
     int64_t newest_event_ns;
@@ -154,6 +155,7 @@ void metrics_ended(struct metrics *metrics, const struct transfer *transfer, kvr
         metrics->ended[role][i] += reasons[i].status == outcome;
     if (role == KVR_ROLE_SOURCE)
         metrics->retries += transfer->retries;
+    metrics->paths[role][transfer->sides[role].path] += outcome == KVR_OK;
     for (int phase = 0; phase < PHASE_END && outcome == KVR_OK; phase++) {
         int64_t ns = span(transfer, (enum phase)phase);
 
@@ -348,6 +350,13 @@ static void write_transfers(const struct metrics *metrics, FILE *out)
                         "\n",
                         transfer_role_name((kvr_role)role), outcome_of(reasons[i].status),
                         reasons[i].name, metrics->ended[role][i]);
+    head(out, "path_transfers_total", "counter",
+         "Done transfers that moved bytes, by how an agent's pages and the wire were joined.");
+    for (int role = 0; role < 2; role++)
+        for (int path = KVR_PATH_NONE + 1; path < KVR_PATH_END; path++)
+            fprintf(out, "kvrail_path_transfers_total{role=\"%s\",path=\"%s\"} %" PRIu64 "\n",
+                    transfer_role_name((kvr_role)role), kvr_path_name((kvr_path)path),
+                    metrics->paths[role][path]);
     head(out, "transfer_duration_seconds", "histogram",
          "Time that done transfers spent in a phase, by the clock of one agent.");
     for (int phase = 0; phase < PHASE_END; phase++) {

@@ -108,6 +108,8 @@ static void read_transfer(struct reader *reader, struct transfer *transfer)
     transfer->target_rank.pp = (uint32_t)get_int(reader);
     transfer->pieces = (uint64_t)get_int(reader);
     transfer->fragment_bytes = (uint64_t)get_int(reader);
+    transfer->sides[KVR_ROLE_SOURCE].path = kvr_path_from_name(get_text(reader));
+    transfer->sides[KVR_ROLE_TARGET].path = kvr_path_from_name(get_text(reader));
 }
 
 static bool get_one(sqlite3_stmt *statement, struct transfer *ret_transfer, bool *ret_found)

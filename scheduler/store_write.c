@@ -125,6 +125,8 @@ bool store_put_transfer(struct store *store, struct transfer *transfer)
     put_int(&binder, transfer->target_rank.pp);
     put_int(&binder, transfer->pieces);
     put_int(&binder, transfer->fragment_bytes);
+    put_text(&binder, kvr_path_name(transfer->sides[KVR_ROLE_SOURCE].path));
+    put_text(&binder, kvr_path_name(transfer->sides[KVR_ROLE_TARGET].path));
     if (!store_run(store, binder.statement))
         return false;
     if (transfer->ordinal == 0)

@@ -171,6 +171,8 @@ static void merge_side(struct transfer_side *side, const struct kvr_event *event
     transfer_stage stage;
 
     side->rails |= event->rails;
+    if (event->path > side->path)
+        side->path = event->path;
     if (side->lost) { /* it was only far away */
         side->lost = false;
         side->detail[0] = '\0';
@@ -262,4 +264,12 @@ int64_t transfer_ended_ns(const struct transfer *transfer)
     int64_t target = transfer->sides[KVR_ROLE_TARGET].at_ns[STAGE_ENDED];
 
     return transfer_state_live(transfer->state) ? 0 : target != 0 ? target : source;
+}
+
+kvr_path transfer_path(const struct transfer *transfer)
+{
+    kvr_path source = transfer->sides[KVR_ROLE_SOURCE].path;
+    kvr_path target = transfer->sides[KVR_ROLE_TARGET].path;
+
+    return source > target ? source : target;
 }

@@ -66,6 +66,7 @@ struct transfer_side {
     char agent[KVR_NAME_BYTES]; /* empty: not heard of; a peer's name until it speaks itself */
     uint64_t boot;              /* 0: it has not spoken itself */
     uint32_t rails;             /* bit r: its rail r carried a part */
+    kvr_path path;              /* of its pages */
     bool ended;                 /* outcome holds */
     bool lost;                  /* its agent is gone and will not say */
     kvr_status outcome;
@@ -108,6 +109,7 @@ const char *transfer_detail(const struct transfer *transfer); /* the sentence be
 /* From opening to end by one agent's clock, the target's if it has both; negative: not known. */
 int64_t transfer_duration_ns(const struct transfer *transfer);
 int64_t transfer_opened_ns(const struct transfer *transfer); /* the earlier side; 0: not known */
+kvr_path transfer_path(const struct transfer *transfer);     /* the less direct side's */
 int64_t transfer_ended_ns(const struct transfer *transfer);
 
 #endif

@@ -54,3 +54,13 @@ bool kvr_region_set_group(const struct kvr_region_set *set, uint32_t group,
     *ret_page_limit = page_limit;
     return true;
 }
+
+kvr_path kvr_region_set_path(const struct kvr_region_set *set, uint32_t groups)
+{
+    kvr_path path = KVR_PATH_NONE;
+
+    for (uint32_t i = 0; i < set->count; i++)
+        if ((groups >> set->layouts[i].group & 1) != 0 && set->locals[i]->path > path)
+            path = set->locals[i]->path;
+    return path;
+}

@@ -18,6 +18,11 @@ static bool any_pins_writable(const struct kvr_fabric *fabric, struct kvr_rail *
     return false;
 }
 
+static kvr_path path_of(const struct kvr_fabric *fabric, const struct kvr_rail *rail)
+{
+    return fabric->ops->rail_facts(rail)->target_copies ? KVR_PATH_LOCAL : KVR_PATH_HOST;
+}
+
 static kvr_status open_span(const struct kvr_fabric *fabric, struct kvr_rail *const *rails,
                             uint32_t rail_count, const struct kvr_region_layout *layout,
                             const struct kvr_memory_span *span, struct kvr_region **ret_region,
@@ -39,6 +44,7 @@ static kvr_status open_span(const struct kvr_fabric *fabric, struct kvr_rail *co
         region->rail_count = i + 1;
         if (rails[i] == NULL)
             continue;
+        region->path = path_of(fabric, rails[i]);
         status = fabric->ops->memory_register(rails[i], span, &region->memory[i], error);
 
         if (status != KVR_OK) {
@@ -96,6 +102,7 @@ kvr_status kvr_region_open_staged(const struct kvr_region *pinned,
     *region = *pinned;
     region->layout = *layout;
     region->mapped_bytes = 0;
+    region->path = KVR_PATH_STAGED;
     region->stage = stage;
     region->pages = pages;
     *ret_region = region;

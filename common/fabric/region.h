@@ -8,6 +8,7 @@
 #define KVR_FABRIC_REGION_H
 
 #include "fabric/fabric.h"
+#include "trace/event.h"
 
 struct kvr_stage;
 struct kvr_device_memory;
@@ -18,6 +19,7 @@ struct kvr_region {
     uint64_t mapped_bytes; /* to unmap at release; 0: the mapping is the caller's */
     uint32_t home;         /* the rail group that it is registered with from the start */
     uint32_t rail_count;   /* of the agent */
+    kvr_path path;         /* of its bytes, here */
     struct kvr_memory *memory[KVR_RAILS_MAX]; /* by rail of this agent; NULL: not there */
     struct kvr_remote_key keys[KVR_RAILS_MAX];
     /* Device memory that its cards cannot reach: `pages` is copied to and from the stage's memory,

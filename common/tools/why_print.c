@@ -52,6 +52,14 @@ static void print_ranks(const json_t *transfer, FILE *stream)
                 number_of(fragments, "writes"), text_of(fragments, "choice"));
 }
 
+static void print_path(const json_t *transfer, FILE *stream)
+{
+    if (has(transfer, "path"))
+        fprintf(stream, "  path %s: source %s, target %s\n", text_of(transfer, "path"),
+                text_of(json_object_get(transfer, "source"), "path"),
+                text_of(json_object_get(transfer, "target"), "path"));
+}
+
 static void print_head(const json_t *transfer, FILE *stream)
 {
     fprintf(stream, "request %s, attempt %.0f, transfer %s\n", text_of(transfer, "request"),
@@ -64,6 +72,7 @@ static void print_head(const json_t *transfer, FILE *stream)
             number_of(transfer, "bytes"), number_of(transfer, "chunks"),
             number_of(transfer, "layers"), number_of(transfer, "retries"));
     print_ranks(transfer, stream);
+    print_path(transfer, stream);
 }
 
 static void print_stages(const json_t *transfer, FILE *stream)

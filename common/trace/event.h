@@ -33,6 +33,21 @@ typedef enum kvr_event_kind {
 
 typedef enum kvr_role { KVR_ROLE_SOURCE, KVR_ROLE_TARGET } kvr_role;
 
+/* How bytes get between an engine's pages and the wire, the most direct first. X(symbol, name, what
+ * it says) */
+#define KVR_PATH_LIST(X)                                                                           \
+    X(KVR_PATH_HOST, "host", "host memory, read or written by the card")                           \
+    X(KVR_PATH_LOCAL, "local", "host memory, copied by the target: no card takes part")            \
+    X(KVR_PATH_STAGED, "staged", "device memory, copied through pinned host memory")
+
+typedef enum kvr_path {
+    KVR_PATH_NONE, /* nothing to move, or not known */
+#define X(symbol, name, text) symbol,
+    KVR_PATH_LIST(X)
+#undef X
+        KVR_PATH_END
+} kvr_path;
+
 /* One stage of one transfer as one agent saw it. A publish that no target ever wanted, and a fetch
  * before its WANT, is reported under transfer 0 with its request. */
 struct kvr_event {
@@ -55,11 +70,15 @@ struct kvr_event {
     uint64_t
         fragment_bytes; /* the shortest of them, where it is below fragment_bytes_min; else 0 */
     uint32_t rails;     /* bit r: rail r carried a part */
+    kvr_path path;      /* of its pages at this agent, the least direct that it needs */
     kvr_status outcome; /* FAILING, ENDED: KVR_OK or the reason */
     char detail[KVR_DETAIL_BYTES];
 };
 
 const char *kvr_event_name(kvr_event_kind kind);
+const char *kvr_path_name(kvr_path path); /* "": KVR_PATH_NONE */
+/* KVR_PATH_NONE for a name that is not known. */
+kvr_path kvr_path_from_name(const char *name);
 
 /* Where events go. Enqueues only; never blocks. `event` is borrowed for the call. */
 struct kvr_event_sink {

@@ -97,6 +97,7 @@ static void event_to_proto(const struct kvr_event *event, Kvrail__Report__Event 
     proto->target_pp = event->target_rank.pp;
     proto->pieces = event->pieces;
     proto->fragment_bytes = event->fragment_bytes;
+    proto->path = text(kvr_path_name(event->path));
     if (event->outcome != KVR_OK)
         proto->outcome = text(kvr_status_name(event->outcome));
     proto->detail = text(event->detail);
@@ -349,6 +350,7 @@ static const char *event_from_proto(const Kvrail__Report__Event *proto, struct k
     event->target_rank = (struct kvr_place){proto->target_tp, proto->target_pp};
     event->pieces = proto->pieces;
     event->fragment_bytes = proto->fragment_bytes;
+    event->path = kvr_path_from_name(proto->path);
     event->outcome = status_from(proto->outcome);
     return NULL;
 }

@@ -7,6 +7,7 @@ set -eu
 provider=${1:?provider}
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 need kvrail-scheduler prefill-agent decode-agent kvrail
+command -v curl >/dev/null || { echo "there is no curl" >&2; exit 77; }
 start_scheduler
 
 # agents PREFILL-OPTIONS DECODE-OPTIONS
@@ -19,6 +20,18 @@ agents() {
     prefill_options=$1 decode_options=$2
     start_prefill
     start_decode
+}
+
+# moved ROLE PATH COUNT: so many transfers, the scheduler says, once the agents have reported them.
+moved() {
+    tries=0
+    until [ "$(curl -s "http://$scheduler/metrics" |
+        sed -n "s/^kvrail_path_transfers_total{role=\"$1\",path=\"$2\"} //p")" = "$3" ]; do
+        tries=$((tries + 1))
+        [ $tries -le 100 ] || fail "not $3 transfers of a $1 are $2:
+$(curl -s "http://$scheduler/metrics" | grep ^kvrail_path_)"
+        sleep 0.1
+    done
 }
 
 # good WHERE ARGUMENT…
@@ -39,6 +52,12 @@ good target --page-tokens 1 --kv-bytes-per-token 1k --pool-bytes 16M
 good none
 grep -q 'device 0 (emulated) is staged by 3 MiB' "$work/prefill.log" || fail "the source staged nothing"
 grep -q 'device 0 (emulated) is staged by 96 MiB' "$work/decode.log" || fail "the target staged nothing"
+host=host
+[ "$provider" = tcp ] || host=local # the target copies
+for role in source target; do
+    moved $role staged 16
+    moved $role $host 16
+done
 
 # Digests are of what was gathered, and of what arrived.
 agents "--device emulated --digest full" "--device emulated"

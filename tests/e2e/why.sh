@@ -53,7 +53,7 @@ why 'It is not done' 'no target has asked for them' 'What to do: ' -- why-done
 "$fetch" "$work/target.sock" why-done "$source_agent" "$generation" >"$work/fetched" 2>&1 ||
     fail "nothing was fetched: $(cat "$work/fetched")"
 why 'request why-done, attempt 0' 'from prefill-0 to decode-0: 64 tokens' 'first_ready' 'last_ready' 'first_post' 'last_land' \
-    'Who waited for whom' 'source prefill-0 ended with ok' 'target decode-0 ended with ok' 'It is done' \
+    'path host: source host, target host' 'Who waited for whom' 'source prefill-0 ended with ok' 'target decode-0 ended with ok' 'It is done' \
     -- why-done
 id=$(sed -n '1s/.*transfer //p' "$work/why")
 why "transfer $id" 'It is done' -- "$id"

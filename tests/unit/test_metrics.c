@@ -81,12 +81,15 @@ static void what_prefill_did_not_hide_is_a_phase(void **state)
     (void)state;
     at_ns[STAGE_LAST_READY] = WALL;
     at_ns[STAGE_ENDED] = WALL + 20 * MS;
+    transfer.sides[KVR_ROLE_SOURCE].path = KVR_PATH_STAGED;
     metrics_ended(metrics, &transfer, KVR_ROLE_SOURCE, WALL);
     metrics_write(metrics, fleet, KVR_S, out);
     assert_int_equal(fclose(out), 0);
     assert_non_null(strstr(text, "seconds_bucket{phase=\"exposed\",le=\"0.01\"} 0\n"));
     assert_non_null(strstr(text, "seconds_bucket{phase=\"exposed\",le=\"0.025\"} 1\n"));
     assert_non_null(strstr(text, "seconds_sum{phase=\"exposed\"} 0.02\n"));
+    assert_non_null(strstr(text, "path_transfers_total{role=\"source\",path=\"staged\"} 1\n"));
+    assert_non_null(strstr(text, "path_transfers_total{role=\"source\",path=\"host\"} 0\n"));
     free(text);
     fleet_close(fleet);
 }

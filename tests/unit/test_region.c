@@ -209,6 +209,13 @@ static void region_takes_memory_of_the_caller(void **state)
                                             &region, &error),
                      KVR_OK);
     assert_true(region->memory[1]->local && !region->memory[1]->remote);
+    assert_int_equal(region->path, KVR_PATH_HOST);
+    kvr_region_release(&fabric, region);
+    rails[0].facts.target_copies = rails[1].facts.target_copies = true;
+    assert_int_equal(kvr_region_open_mapped(&fabric, rail_list, 2, &layout, memory, true, false,
+                                            &region, &error),
+                     KVR_OK);
+    assert_int_equal(region->path, KVR_PATH_LOCAL);
     kvr_region_release(&fabric, region);
     memory[0] = 1; /* still there */
 }

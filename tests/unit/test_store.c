@@ -53,6 +53,8 @@ static void store_merges_both_sides_into_one_row(void **state)
     struct transfer transfer;
     uint64_t acknowledged;
 
+    source[1].path = KVR_PATH_HOST;
+    target[1].path = KVR_PATH_STAGED;
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
     assert_int_equal(acknowledged, 3);
     report = report_of("decode-0", 1, target, 2);
@@ -62,6 +64,9 @@ static void store_merges_both_sides_into_one_row(void **state)
     assert_int_equal(transfer.bytes, 4096);
     assert_string_equal(transfer.sides[KVR_ROLE_SOURCE].agent, "prefill-0");
     assert_string_equal(transfer.sides[KVR_ROLE_TARGET].agent, "decode-0");
+    assert_int_equal(transfer.sides[KVR_ROLE_SOURCE].path, KVR_PATH_HOST);
+    assert_int_equal(transfer.sides[KVR_ROLE_TARGET].path, KVR_PATH_STAGED);
+    assert_int_equal(transfer_path(&transfer), KVR_PATH_STAGED);
     assert_true(transfer_duration_ns(&transfer) == 40);
     assert_true(transfer.sides[KVR_ROLE_SOURCE].at_ns[STAGE_FIRST_POST] == WALL + 20);
     assert_int_equal(count_transfers(fixture), 1);

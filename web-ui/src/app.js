@@ -418,7 +418,8 @@ function drawTicks(svg, moments, x, y, width) {
 }
 
 function factList(transfer) {
-  const rails = (side) => (side.rails.length ? ` over rails ${side.rails.join(', ')}` : '');
+  const rails = (side) => (side.rails.length ? ` over rails ${side.rails.join(', ')}` : '')
+    + (side.path ? `, ${side.path}` : '');
   const facts = {
     Id: transfer.id, Attempt: number(transfer.attempt),
     Source: `${transfer.source.agent || '?'}${rails(transfer.source)}`,
