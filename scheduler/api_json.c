@@ -168,10 +168,10 @@ json_t *json_event(const struct stored_event *event, int64_t from_ns)
 
 static json_t *rail_json(const struct kvr_rail_snapshot *rail)
 {
-    return json_pack("{s:s, s:s, s:o, s:I, s:s, s:o, s:o, s:o}", "name", rail->name, "provider",
-                     rail->provider, "address", json_text(rail->address), "epoch",
-                     (json_int_t)rail->epoch, "state", kvr_rail_state_name(rail->state),
-                     "speed_bits_per_second",
+    return json_pack("{s:s, s:I, s:s, s:o, s:I, s:s, s:o, s:o, s:o}", "name", rail->name, "group",
+                     (json_int_t)rail->group, "provider", rail->provider, "address",
+                     json_text(rail->address), "epoch", (json_int_t)rail->epoch, "state",
+                     kvr_rail_state_name(rail->state), "speed_bits_per_second",
                      rail->speed_bps > 0 ? json_count(rail->speed_bps) : json_null(), "bytes",
                      json_count(rail->bytes), "writes", json_count(rail->writes));
 }

@@ -34,6 +34,7 @@ EMBED(migration_2, SCHEDULER_SOURCE_DIR "/migrations/0002_requests.sql");
 EMBED(migration_3, SCHEDULER_SOURCE_DIR "/migrations/0003_orders.sql");
 EMBED(migration_4, SCHEDULER_SOURCE_DIR "/migrations/0004_ranks.sql");
 EMBED(migration_5, SCHEDULER_SOURCE_DIR "/migrations/0005_path.sql");
+EMBED(migration_6, SCHEDULER_SOURCE_DIR "/migrations/0006_rail_group.sql");
 
 const struct embedded_file embedded_migrations[] = {
     EMBEDDED("0001_initial.sql", "0001_initial.sql", "application/sql", migration_1),
@@ -41,5 +42,6 @@ const struct embedded_file embedded_migrations[] = {
     EMBEDDED("0003_orders.sql", "0003_orders.sql", "application/sql", migration_3),
     EMBEDDED("0004_ranks.sql", "0004_ranks.sql", "application/sql", migration_4),
     EMBEDDED("0005_path.sql", "0005_path.sql", "application/sql", migration_5),
+    EMBEDDED("0006_rail_group.sql", "0006_rail_group.sql", "application/sql", migration_6),
 };
 const int embedded_migration_count = sizeof(embedded_migrations) / sizeof(embedded_migrations[0]);

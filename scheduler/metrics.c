@@ -399,6 +399,21 @@ static void write_label(FILE *out, const char *name, const char *value)
     fputc('"', out);
 }
 
+/* The group is named where there are several. */
+static void write_rail_labels(FILE *out, const struct agent_view *agent, uint32_t index)
+{
+    const struct kvr_agent_facts *facts = agent->facts;
+    bool several = false;
+
+    for (uint32_t i = 1; i < facts->rail_count; i++)
+        several |= facts->rails[i].group != facts->rails[0].group;
+    write_label(out, "agent", agent->row.name);
+    fprintf(out, ",rail=\"%u\",", index);
+    if (several)
+        fprintf(out, "group=\"%u\",", facts->rails[index].group);
+    write_label(out, "provider", facts->rails[index].provider);
+}
+
 struct agent_series {
     FILE *out;
     int counter;                                               /* which kvr_counter */
@@ -455,9 +470,7 @@ static void write_rails_of(void *self, const struct agent_view *agent)
         bool up = agent->state == AGENT_UP && rail->state == KVR_RAIL_UP;
 
         fprintf(series->out, "kvrail_%s{", series->name);
-        write_label(series->out, "agent", agent->row.name);
-        fprintf(series->out, ",rail=\"%u\",", i);
-        write_label(series->out, "provider", rail->provider);
+        write_rail_labels(series->out, agent, i);
         fprintf(series->out, "} %" PRIu64 "\n",
                 series->of_rail != NULL ? series->of_rail(rail) : (uint64_t)up);
     }
@@ -472,9 +485,7 @@ static void write_rail_counters_of(void *self, const struct agent_view *agent)
         const struct kvr_rail_snapshot *rail = &agent->facts->rails[i];
 
         fprintf(series->out, "kvrail_%s{", series->name);
-        write_label(series->out, "agent", agent->row.name);
-        fprintf(series->out, ",rail=\"%u\",", i);
-        write_label(series->out, "provider", rail->provider);
+        write_rail_labels(series->out, agent, i);
         fprintf(series->out, "} %.15g\n", (double)rail->counters[series->rail_counter] * unit);
     }
 }

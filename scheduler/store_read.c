@@ -317,6 +317,7 @@ static void read_rail(struct reader *reader, void *self)
     rail->speed_bps = (uint64_t)get_int(reader);
     rail->bytes = (uint64_t)get_int(reader);
     rail->writes = (uint64_t)get_int(reader);
+    rail->group = (uint32_t)get_int(reader);
 }
 
 static void read_engine(struct reader *reader, void *self)

@@ -174,6 +174,7 @@ static bool put_rail(struct store *store, const char *agent, uint32_t position,
     put_int(&binder, rail->speed_bps);
     put_int(&binder, rail->bytes);
     put_int(&binder, rail->writes);
+    put_int(&binder, rail->group);
     return store_run(store, binder.statement);
 }
 

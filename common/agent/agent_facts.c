@@ -22,6 +22,7 @@ static void rail_snapshot(const struct kvr_agent *agent, uint32_t index,
     memcpy(rail->provider, facts->provider, sizeof(rail->provider));
     snprintf(rail->address, sizeof(rail->address), "%s", facts->source);
     rail->epoch = address.epoch;
+    rail->group = kvr_rail_groups_of(&agent->groups, index);
     rail->state = address.bytes > 0 ? KVR_RAIL_UP : KVR_RAIL_DOWN;
     rail->speed_bps = facts->speed_bps;
     rail->bytes = agent->machine.landed != NULL ? agent->machine.landed(agent->machine.self, index)

@@ -53,14 +53,15 @@ static void print_rails(const json_t *agents, FILE *stream)
     size_t index, rail_index;
     json_t *agent, *rail;
 
-    fprintf(stream, "\n%-20s %-4s %-16s %-10s %-24s %9s %12s\n", "AGENT", "RAIL", "NAME", "STATE",
-            "ADDRESS", "BYTES", "WRITES");
+    fprintf(stream, "\n%-20s %-4s %-5s %-16s %-10s %-24s %9s %12s\n", "AGENT", "RAIL", "GROUP",
+            "NAME", "STATE", "ADDRESS", "BYTES", "WRITES");
     json_array_foreach(agents, index, agent)
     {
         json_array_foreach(json_object_get(agent, "rails"), rail_index, rail)
         {
-            fprintf(stream, "%-20s %4zu %-16s %-10s %-24s ", text_of(agent, "name"), rail_index,
-                    text_of(rail, "name"), text_of(rail, "state"), text_of(rail, "address"));
+            fprintf(stream, "%-20s %4zu %5.0f %-16s %-10s %-24s ", text_of(agent, "name"),
+                    rail_index, number_of(rail, "group"), text_of(rail, "name"),
+                    text_of(rail, "state"), text_of(rail, "address"));
             print_bytes(stream, number_of(rail, "bytes"));
             fprintf(stream, " %12.0f\n", number_of(rail, "writes"));
         }

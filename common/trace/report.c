@@ -116,6 +116,7 @@ static void rail_to_proto(const struct kvr_rail_snapshot *rail, Kvrail__Report__
     proto->provider = text(rail->provider);
     proto->address = text(rail->address);
     proto->epoch = rail->epoch;
+    proto->group = rail->group;
     proto->state = text(kvr_rail_state_name(rail->state));
     proto->speed_bps = rail->speed_bps;
     proto->bytes = rail->bytes;
@@ -370,6 +371,7 @@ static const char *rail_from_proto(const Kvrail__Report__Rail *proto,
         return "rails.state";
     rail->state = (kvr_rail_state)state;
     rail->epoch = proto->epoch;
+    rail->group = proto->group;
     rail->speed_bps = proto->speed_bps;
     rail->bytes = proto->bytes;
     rail->writes = proto->writes;

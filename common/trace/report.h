@@ -106,6 +106,7 @@ struct kvr_rail_snapshot {
     char provider[KVR_PROVIDER_BYTES];
     char address[KVR_ADDRESS_BYTES]; /* for people: "127.0.0.1:40123" */
     uint32_t epoch;
+    uint32_t group; /* the rail group that it belongs to */
     kvr_rail_state state;
     uint64_t speed_bps;     /* bits per second of the link; 0: unknown */
     uint64_t bytes, writes; /* since the agent's start: posted (prefill) or landed (decode) */

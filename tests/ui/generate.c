@@ -81,6 +81,7 @@ static void open_agent(int index, const char *scheduler)
         snprintf(facts->rails[i].name, KVR_NAME_BYTES, "rdmap%us0", 79 + i);
         strcpy(facts->rails[i].provider, facts->provider);
         facts->rails[i].epoch = 1;
+        facts->rails[i].group = index == 1 ? i / 2 : 0;
         facts->rails[i].speed_bps = 100000000000u;
     }
     if (index == 1)

@@ -49,6 +49,7 @@ static void sample_facts(struct kvr_agent_facts *facts)
     for (int i = 0; i < KVR_RAILS_MAX; i++) {
         snprintf(facts->rails[i].name, KVR_NAME_BYTES, "rail%d", i);
         facts->rails[i].state = (kvr_rail_state)(i % KVR_RAIL_STATE_END);
+        facts->rails[i].group = (uint32_t)i / 2;
         facts->rails[i].bytes = (uint64_t)i << 40;
         for (int k = 0; k < KVR_RAIL_COUNTER_END; k++)
             facts->rails[i].counters[k] = (uint64_t)k << 20 | (uint64_t)i;

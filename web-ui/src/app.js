@@ -260,7 +260,7 @@ function showLanes(lanes, agent, busiest) {
       const [value, unit] = rateText(rail.rate ?? 0);
       if (kind === 'name') {
         setText(element, rail.address && rail.address !== rail.name ? `${rail.name} ${rail.address}` : rail.name);
-        setAttribute(element, 'title', `${rail.provider} ${rail.address || ''} · epoch ${rail.epoch} · ${number(rail.writes)} writes · ${sizeText(rail.bytes)}`);
+        setAttribute(element, 'title', `${rail.provider} ${rail.address || ''} · group ${rail.group} · epoch ${rail.epoch} · ${number(rail.writes)} writes · ${sizeText(rail.bytes)}`);
       } else if (kind === 'lane') {
         const room = rail.speed_bits_per_second ? rail.speed_bits_per_second / 8 : busiest;
         setAttribute(element, 'data-state', rail.state);
