@@ -75,8 +75,7 @@ static void check_posted(struct push *push, struct push_job *job)
 
 static void check_closed(struct push *push, struct push_job *job)
 {
-    if (!job->closing || job->outstanding > 0 ||
-        (job->staged > 0 && !KVR_MUTANT(source_free_before_the_copy)))
+    if (!job->closing || job->outstanding > 0 || job->staged > 0)
         return;
     push->jobs[job->index] = NULL;
     push->open_count--;
@@ -301,11 +300,6 @@ static void inherit(struct push *push, struct push_job *job, struct push_job *he
     *heir = *job;
     heir->outstanding = 0;
     heir->no_rail_told = false;
-    if (KVR_MUTANT(moved_and_posted_again))
-        for (struct push_segment *at = heir->open = heir->first; at != NULL; at = at->next) {
-            at->chunk_next = 0;
-            kvr_plan_seek(at->plan, 0, &at->cursor);
-        }
     job->first = job->last = job->open = NULL;
     job->again_first = job->again_last = NULL;
     job->stopped = job->closing = true;

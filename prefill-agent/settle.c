@@ -211,12 +211,23 @@ static void sum_received(struct offer *offer, const struct kvr_group_message *me
     offer->retries = (uint32_t)message->c;
 }
 
+/* Planted bugs: the pages are given back while cards, or copies for them, may still read. */
+static bool frees_early(const struct outbound *outbound, const struct offer *offer)
+{
+    const struct publish *publish = kvr_pool_get(&outbound->publishes, offer->publish);
+
+    if (KVR_MUTANT(source_free_before_completion))
+        return true;
+    return KVR_MUTANT(source_free_before_the_copy) && publish != NULL &&
+           publish->set->locals[0]->stage != NULL;
+}
+
 static void stopped(struct outbound *outbound, kvr_ns now, struct offer *offer)
 {
     if (!offer->landed)
         offer_quiet_tell(outbound, offer);
     offer->state = O_CLOSING;
-    if (KVR_MUTANT(source_free_before_completion)) {
+    if (frees_early(outbound, offer)) {
         publish_settle(outbound, now, offer);
         offer->publish = 0;
     }

@@ -21,7 +21,6 @@
     X(source_free_before_completion, "rule 2: SOURCE_FREE waits for every accepted post")          \
     X(source_free_without_landed, "rule 2: a completion is no delivery: SOURCE_FREE needs LANDED") \
     X(second_posting_without_missing, "rule 3: only MISSING permits a second posting")             \
-    X(moved_and_posted_again, "rule 3: another rail group posts again only what is missing")       \
     X(done_while_tainted, "rule 3: tainted transfers wait until every epoch is quiet")             \
     X(count_instead_of_bits, "rule 3: a bit a chunk")                                              \
     X(free_before_quiet, "rule 4: failed transfers hold their pages until quiet")                  \

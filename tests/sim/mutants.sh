@@ -20,12 +20,14 @@ kvrail=$build/bin/kvrail
 
 missed=0
 for mutant in $("$kvrail" sim --list-mutants | cut -d' ' -f1); do
-    if "$kvrail" sim --seeds "$seeds" --mutant "$mutant" >"$build.out"; then
-        echo "$mutant: NOT FOUND with seeds $seeds"
+    status=0
+    "$kvrail" sim --seeds "$seeds" --mutant "$mutant" >"$build.out" || status=$?
+    seed=$(sed -n 's/^seed \([0-9]*\) failed: .*/\1/p' "$build.out" | tail -n 1)
+    if [ "$status" -ne 1 ] || [ -z "$seed" ]; then
+        echo "$mutant: NOT FOUND with seeds $seeds (exit status $status)"
         missed=$((missed + 1))
         continue
     fi
-    seed=$(sed -n 's/^seed \([0-9]*\) failed: .*/\1/p' "$build.out" | tail -n 1)
     if "$kvrail" sim --seeds "$seed:1" --mutant "$mutant" >"$build.again" ||
         ! cmp -s "$build.out" "$build.again"; then
         echo "$mutant: seed $seed does not replay"

@@ -271,6 +271,33 @@ static void push_posts_again_what_is_missing(void **state)
     free(again);
 }
 
+/* Rule 3 again: another group takes the job over, and posts only what was never posted. */
+static void push_moves_what_is_left(void **state)
+{
+    struct push_job heir;
+    struct push_move move = {.heir = &heir, .target = &target.set, .target_rails = UINT32_MAX};
+    struct kvr_group_message message;
+
+    (void)state;
+    job_open(KVR_DIGEST_OFF);
+    layers_ready(1);
+    tell_push(PUSH_FINAL, NULL);
+    tell_push(PUSH_MOVE, &move);
+    assert_true(was_told(PUSH_MOVED));
+    layers_ready(2);
+    assert_int_equal(posted(), SMALL_PLANNED); /* it is nobody's until it is opened again */
+    assert_false(was_told(PUSH_CLOSED));       /* cards still read */
+    complete_all();
+    assert_true(told(PUSH_CLOSED, &message));
+    assert_ptr_equal(message.pointer, &job);
+    tell_push(PUSH_OPEN, &heir);
+    layers_ready(SMALL_LAYERS);
+    assert_int_equal(posted(), SMALL_CHUNKS - SMALL_PLANNED);
+    assert_true(told(PUSH_POSTED, &message));
+    assert_int_equal(message.b, SMALL_CHUNKS);
+    assert_int_equal(message.c, 0);
+}
+
 static void push_says_when_no_rail_is_left(void **state)
 {
     (void)state;
@@ -322,6 +349,7 @@ int main(void)
         CASE(push_gives_back_when_the_endpoint_closed),
         CASE(push_names_what_went_over_a_pair),
         CASE(push_posts_again_what_is_missing),
+        CASE(push_moves_what_is_left),
         CASE(push_says_when_no_rail_is_left),
         CASE(push_hashes_what_it_posts),
     };
