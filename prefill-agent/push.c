@@ -452,9 +452,20 @@ static bool push_expecting(void *self)
     return push->blocked || kvr_group_outstanding(push->group) > 0;
 }
 
+/* A word is awaited, and an engine has lent its words to a GPU, which rings nothing. */
+static bool gpu_awaited(const struct push *push)
+{
+    bool streamed = false;
+
+    for (uint32_t i = 0; i < KVR_ENGINES_MAX && push->queued_count > 0; i++)
+        streamed |= push->pages[i] != NULL &&
+                    atomic_load_explicit(&push->pages[i]->streamed, memory_order_relaxed) != 0;
+    return streamed;
+}
+
 static bool push_copying(void *self)
 {
-    return push_stage_busy(self);
+    return push_stage_busy(self) || gpu_awaited(self);
 }
 
 /* Tells the engines to ring, then looks at every word once more: a store before `asleep` was seen

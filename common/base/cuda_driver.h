@@ -51,6 +51,7 @@
     X(StreamCreate, 2000)                                                                          \
     X(StreamDestroy, 4000)                                                                         \
     X(StreamSynchronize, 2000)                                                                     \
+    X(StreamIsCapturing, 10000)                                                                    \
     X(StreamWriteValue64, 11070)                                                                   \
     X(StreamWaitValue64, 11070)                                                                    \
     X(LaunchHostFunc, 10000)                                                                       \

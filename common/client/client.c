@@ -297,6 +297,7 @@ void kvrail_close(struct kvrail *connection)
         return;
     if (connection->phase == CLIENT_LIVE && connection->page != NULL)
         say_detach(connection);
+    client_words_close(connection);
     if (connection->page != NULL)
         munmap(connection->page, sizeof(*connection->page));
     kvr_loans_close(connection->loans);

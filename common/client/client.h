@@ -47,7 +47,8 @@ struct kvrail {
     bool ready;   /* it is */
     int agent_pidfd, doorbell;
     struct kvr_shared_page *page;
-    struct kvr_loans *loans; /* NULL: the agent's rails do their copying themselves */
+    uint64_t words_on_device; /* 0: the page is not lent to a GPU */
+    struct kvr_loans *loans;  /* NULL: the agent's rails do their copying themselves */
     char agent[KVR_NAME_BYTES];
     struct kvrail_error error;
 
@@ -77,6 +78,15 @@ kvrail_status client_fail(struct kvrail *client, kvr_status status, const char *
 
 /* KVRAIL_OK, or what every call returns now that the connection has ended. */
 kvrail_status client_usable(struct kvrail *client);
+
+/* After a store to the shared page that a sleeping agent must see. Any thread. */
+void client_ring(const struct kvrail *client);
+
+#define CLIENT_NO_CUDA                                                                             \
+    "this build of libkvrail has no CUDA part: build it where a CUDA toolkit of 12.0 or later is " \
+    "found"
+/* Before the shared page is unmapped: takes it back from the GPU. */
+void client_words_close(struct kvrail *client);
 
 /* Sends one request, or queues it. KVRAIL_AGAIN: no room; nothing was done. */
 kvrail_status client_send(struct kvrail *client, const struct kvr_request *request);

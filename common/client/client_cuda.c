@@ -93,9 +93,7 @@ static kvr_status export_region(struct kvrail_region *region, uint64_t address,
                                 struct kvr_error *error)
 {
     (void)region, (void)address;
-    return kvr_error_set(error, KVR_UNSUPPORTED, WHERE,
-                         "this build of libkvrail has no CUDA part: build it where a CUDA toolkit "
-                         "of 12.0 or later is found");
+    return kvr_error_set(error, KVR_UNSUPPORTED, WHERE, CLIENT_NO_CUDA);
 }
 
 #endif

@@ -233,12 +233,21 @@ kvrail_status kvrail_source_watch(struct kvrail *connection, kvrail_handle sourc
     return status;
 }
 
+void client_ring(const struct kvrail *client)
+{
+    uint64_t one = 1;
+
+    if (atomic_load(&client->page->asleep) != 0 &&
+        write(client->doorbell, &one, sizeof(one)) != (ssize_t)sizeof(one))
+        return; /* the counter is full: it has been rung often enough */
+}
+
 /* The agent sets `asleep`, then reads every word; here a word is raised, then `asleep` is read. All
  * of it is sequentially consistent, so that one of the two sees the other. */
 kvrail_status kvrail_ready(struct kvrail *connection, uint32_t word, uint64_t value)
 {
     struct kvr_shared_page *page = connection->page;
-    uint64_t one = 1, was;
+    uint64_t was;
 
     if (atomic_load(&connection->ended) != KVRAIL_OK)
         return (kvrail_status)atomic_load(&connection->ended);
@@ -249,9 +258,7 @@ kvrail_status kvrail_ready(struct kvrail *connection, uint32_t word, uint64_t va
         if (value < was)
             return KVRAIL_INVALID;
     } while (!atomic_compare_exchange_weak(&page->words[word], &was, value));
-    if (atomic_load(&page->asleep) != 0 &&
-        write(connection->doorbell, &one, sizeof(one)) != (ssize_t)sizeof(one))
-        return KVRAIL_OK; /* the counter is full: it has been rung often enough */
+    client_ring(connection);
     return KVRAIL_OK;
 }
 

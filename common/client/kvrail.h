@@ -288,6 +288,36 @@ KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_source_watch(struct kvrail *co
  * sleeps. Errors: INVALID (no such word, or smaller than it is), AGENT_LOST. */
 KVRAIL_API kvrail_status kvrail_ready(struct kvrail *connection, uint32_t word, uint64_t value);
 
+/* The readiness words as the GPU sees them: word w lies at *ret_address + 8 · w. So a kernel, in a
+ * CUDA graph too, raises a word by itself, behind its own stores and a fence of the whole system:
+ *
+ *   __threadfence_system(); atomicAdd_system(&words[w], 1);
+ *
+ * Nothing rings then: while something waits for a word the agent looks by itself, at least every
+ * 50 µs and its wake-up (sooner while it spins, --spin), from the first call on. A context must be
+ * current whose GPU runs the kernels, and no stream be captured. kvrail_close takes the words back:
+ * nothing that stores there may be queued any more. Errors: UNSUPPORTED (no driver, no GPU, or a
+ * build without CUDA), SYSTEM (the driver refuses), AGENT_LOST. */
+KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_words_on_device(struct kvrail *connection,
+                                                                  uint64_t *ret_address);
+
+typedef enum kvrail_store {
+    KVRAIL_STORE_GPU = 1, /* by a memory operation of the stream */
+    KVRAIL_STORE_HOST = 2 /* by a host function: this driver has no memory operations, so a thread
+                             of it calls kvrail_ready, and the stream waits for it */
+} kvrail_store;
+
+/* kvrail_ready in the order of a stream: when all that was queued there before has ended. `stream`
+ * is a CUstream or cudaStream_t of the current context. The values of one word grow in the order in
+ * which they are stored. Nothing may be queued any more when kvrail_close is called. *ret_store, if
+ * not NULL, says who will store. Errors: as kvrail_words_on_device; INVALID (no such word, or
+ * smaller than it is), UNSUPPORTED (the stream is captured: a graph would store the same value at
+ * every launch; a kernel of it raises the word). */
+KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_ready_on_stream(struct kvrail *connection,
+                                                                  uint32_t word, uint64_t value,
+                                                                  void *stream,
+                                                                  kvrail_store *ret_store);
+
 /* The engine's own bytes that go with the request (first token, logprobs …), once per publish, at
  * most KVRAIL_TAIL_BYTES_MAX. Errors: AGAIN, NOT_FOUND, EXISTS (given before), TOO_LARGE,
  * AGENT_LOST. */

@@ -132,8 +132,8 @@ struct kvr_group_user {
     /* True while completions, arrivals or unannounced readiness are awaited: bounds the sleep on
      * providers without a descriptor. */
     bool (*expecting)(void *self);
-    /* True while a device copies: its end rings nothing, so this bounds the sleep on any provider.
-     * May be NULL: never. */
+    /* True while a device copies, or is to store a readiness word: it rings nothing, so this bounds
+     * the sleep on any provider. May be NULL: never. */
     bool (*copying)(void *self);
 };
 

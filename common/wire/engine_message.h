@@ -32,8 +32,9 @@
  *           clear the bit. Each thread of the agent that waits for a word has one. */
 struct kvr_shared_page {
     _Atomic uint32_t asleep;
-    uint32_t word_count; /* KVR_WORDS_MAX */
-    uint8_t pad[56];
+    uint32_t word_count;       /* KVR_WORDS_MAX */
+    _Atomic uint32_t streamed; /* set by the engine, once: a GPU stores words, and rings nothing */
+    uint8_t pad[52];
     _Atomic uint64_t words[KVR_WORDS_MAX];
 };
 

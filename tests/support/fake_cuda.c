@@ -458,6 +458,14 @@ static CUresult fake_MemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes, C
     return mapped(from, bytes) ? queue(stream, &work) : CUDA_ERROR_INVALID_VALUE;
 }
 
+static CUresult fake_StreamIsCapturing(CUstream stream, CUstreamCaptureStatus *ret)
+{
+    (void)stream;
+    *ret = getenv("FAKE_CUDA_CAPTURING") != NULL ? CU_STREAM_CAPTURE_STATUS_ACTIVE
+                                                 : CU_STREAM_CAPTURE_STATUS_NONE;
+    return CUDA_SUCCESS;
+}
+
 static CUresult fake_StreamWriteValue64(CUstream stream, CUdeviceptr address, cuuint64_t value,
                                         unsigned flags)
 {

@@ -30,6 +30,7 @@ struct device_engine {
 };
 
 static struct device_engine source, target;
+static kvrail_store stored_by;
 static uint64_t generation; /* larger in every later process */
 
 static int allocate_vmm(struct device_engine *device, size_t bytes)
@@ -71,7 +72,7 @@ static int place(struct engine *engine)
     return 1;
 }
 
-/* Between the mirror and the pages. */
+/* Between the mirror and the pages: to them in the stream's order, from them at once. */
 static int copy(const struct device_engine *device, bool to_pages, CUstream stream)
 {
     void *mirror = device->engine.memory.address;
@@ -82,7 +83,7 @@ static int copy(const struct device_engine *device, bool to_pages, CUstream stre
     return (to_pages
                 ? cuda->MemcpyHtoDAsync(device->pages, mirror, bytes, stream)
                 : cuda->MemcpyDtoHAsync(mirror, device->pages, bytes, stream)) != CUDA_SUCCESS ||
-           cuda->StreamSynchronize(stream) != CUDA_SUCCESS;
+           (!to_pages && cuda->StreamSynchronize(stream) != CUDA_SUCCESS);
 }
 
 static void fill(uint8_t *bytes, uint64_t count, uint64_t seed)
@@ -141,11 +142,16 @@ static int request(unsigned number, const char *agent, struct kvr_rng *rng, CUst
     memcpy(source.engine.memory.address, source.expected, source.engine.region.bytes);
     expect(from, to, count);
     source.engine.ended = target.engine.ended = false;
-    if (copy(&source, true, stream) != 0 ||
-        engine_publish(&source.engine, name, from, count) != 0 ||
-        kvrail_ready(source.engine.agent, 0, LAYERS) != KVRAIL_OK ||
+    source.engine.base = (uint64_t)number * LAYERS;
+    if (engine_publish(&source.engine, name, from, count) != 0 ||
         kvrail_source_end(source.engine.agent, source.engine.handle, KVRAIL_OK) != KVRAIL_OK ||
         engine_fetch(&target.engine, &fetch, to, count) != 0)
+        return 1;
+    usleep(number % 2 * 2000); /* the agent waits for the word, and sleeps, or comes late */
+    if (copy(&source, true, stream) != 0 ||
+        kvrail_ready_on_stream(source.engine.agent, 0, source.engine.base + LAYERS, stream,
+                               &stored_by) != KVRAIL_OK ||
+        cuda->StreamSynchronize(stream) != CUDA_SUCCESS)
         return 1;
     while (!target.engine.ended)
         if (!engine_take(&target.engine, "target", &event))
@@ -209,6 +215,7 @@ int main(int argc, char **argv)
             return 1;
     kvrail_close(source.engine.agent);
     kvrail_close(target.engine.agent);
-    printf("%u requests from %s to %s memory, every byte right\n", requests, argv[4], argv[5]);
+    printf("%u requests from %s to %s memory, every byte right; ready by %s\n", requests, argv[4],
+           argv[5], stored_by == KVRAIL_STORE_GPU ? "a stream's store" : "a host function");
     return 0;
 }

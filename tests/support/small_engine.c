@@ -57,7 +57,7 @@ int engine_publish(struct engine *engine, const char *request, const uint32_t *p
 
     if (kvrail_source_open(engine->agent, &publish, &engine->handle) != KVRAIL_OK ||
         kvrail_source_pages(engine->agent, engine->handle, 0, pages, page_count) != KVRAIL_OK ||
-        kvrail_source_watch(engine->agent, engine->handle, 0, 0, 0, tokens) != KVRAIL_OK)
+        kvrail_source_watch(engine->agent, engine->handle, 0, engine->base, 0, tokens) != KVRAIL_OK)
         return failed("publish", kvrail_last_error(engine->agent));
     return 0;
 }

@@ -24,6 +24,7 @@ struct engine {
     struct kvrail_region region;
     kvrail_handle handle;
     unsigned layers_in;
+    uint64_t base;    /* of word 0 at the next publish */
     bool ended, done; /* done: it ended in DONE */
 };
 

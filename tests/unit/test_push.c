@@ -339,6 +339,25 @@ static void push_hashes_what_it_posts(void **state)
     free(again);
 }
 
+/* What an engine's GPU stores rings nothing: the thread must look by itself, as long as a word is
+ * awaited and no longer. */
+static void push_looks_often_where_a_gpu_stores_words(void **state)
+{
+    struct kvr_group_user user = push_user(&push);
+    static struct kvr_shared_page page;
+
+    (void)state;
+    push.pages[1] = &page;
+    job_open(KVR_DIGEST_OFF);
+    step();
+    assert_false(user.copying(user.self));
+    atomic_store(&page.streamed, 1);
+    assert_true(user.copying(user.self));
+    layers_ready(SMALL_LAYERS);
+    complete_all();
+    assert_false(user.copying(user.self));
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_push, close_push)
@@ -352,6 +371,7 @@ int main(void)
         CASE(push_moves_what_is_left),
         CASE(push_says_when_no_rail_is_left),
         CASE(push_hashes_what_it_posts),
+        CASE(push_looks_often_where_a_gpu_stores_words),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,177 @@
+/* Readiness that a GPU stores: the words as it sees them, and in the order of a stream. */
+#include "client/client.h"
+
+#include <stdlib.h>
+
+#ifdef KVRAIL_HAVE_CUDA
+
+#include "base/cuda_driver.h"
+
+static kvrail_status refuse(struct kvrail *client, const struct kvr_error *reason)
+{
+    return client_fail(client, reason->status, "%s", reason->detail);
+}
+
+static kvrail_status check(struct kvrail *client, const struct kvr_cuda *cuda, CUresult code,
+                           const char *what)
+{
+    struct kvr_error reason;
+
+    return kvr_cuda_check(cuda, code, &reason, what) == KVR_OK ? KVRAIL_OK
+                                                               : refuse(client, &reason);
+}
+
+/* Once for a connection; the agent knows from then on that a word may rise without a ring. */
+static CUresult lend_words(struct kvrail *client, const struct kvr_cuda *cuda)
+{
+    CUdeviceptr address = 0;
+    CUresult code;
+
+    if (client->words_on_device != 0)
+        return CUDA_SUCCESS;
+    code = cuda->MemHostRegister(client->page, sizeof(*client->page),
+                                 CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    if (code != CUDA_SUCCESS)
+        return code;
+    code = cuda->MemHostGetDevicePointer(&address, client->page, 0);
+    if (code != CUDA_SUCCESS) {
+        (void)cuda->MemHostUnregister(client->page);
+        return code;
+    }
+    client->words_on_device = address + offsetof(struct kvr_shared_page, words);
+    atomic_store(&client->page->streamed, 1);
+    client_ring(client);
+    return CUDA_SUCCESS;
+}
+
+kvrail_status kvrail_words_on_device(struct kvrail *connection, uint64_t *ret_address)
+{
+    kvrail_status status = client_usable(connection);
+    const struct kvr_cuda *cuda;
+    struct kvr_error reason;
+
+    if (status != KVRAIL_OK)
+        return status;
+    if (kvr_cuda_open(&cuda, &reason) != KVR_OK)
+        return refuse(connection, &reason);
+    status = check(connection, cuda, lend_words(connection, cuda),
+                   "to lend the readiness words to the GPU (is a context current, and no stream "
+                   "captured?)");
+    if (status == KVRAIL_OK)
+        *ret_address = connection->words_on_device;
+    return status;
+}
+
+/* What a host function stores, where the GPU cannot. */
+struct host_store {
+    struct kvrail *client;
+    uint32_t word;
+    uint64_t value;
+};
+
+static void CUDA_CB store_by_host(void *self)
+{
+    struct host_store *store = self;
+
+    (void)kvrail_ready(store->client, store->word, store->value); /* or the agent has ended */
+    free(store);
+}
+
+static kvrail_status queue_by_host(struct kvrail *client, const struct kvr_cuda *cuda,
+                                   uint32_t word, uint64_t value, CUstream stream)
+{
+    struct host_store *store = malloc(sizeof(*store));
+    kvrail_status status;
+
+    if (store == NULL)
+        return client_fail(client, KVR_NO_MEMORY, "no memory for a host function");
+    *store = (struct host_store){client, word, value};
+    status = check(client, cuda, cuda->LaunchHostFunc(stream, store_by_host, store),
+                   "a host function in the stream");
+    if (status != KVRAIL_OK)
+        free(store);
+    return status;
+}
+
+static kvrail_status queue_store(struct kvrail *client, const struct kvr_cuda *cuda, uint32_t word,
+                                 uint64_t value, CUstream stream, kvrail_store *ret_store)
+{
+    CUresult code = lend_words(client, cuda);
+    kvrail_status status;
+
+    if (code == CUDA_SUCCESS)
+        code = cuda->StreamWriteValue64(
+            stream, client->words_on_device + word * sizeof(client->page->words[0]), value,
+            CU_STREAM_WRITE_VALUE_DEFAULT);
+    if (code == CUDA_SUCCESS) {
+        *ret_store = KVRAIL_STORE_GPU;
+        return KVRAIL_OK;
+    }
+    if (code != CUDA_ERROR_NOT_SUPPORTED)
+        return check(client, cuda, code, "to store a readiness word in stream order");
+    status = queue_by_host(client, cuda, word, value, stream);
+    if (status == KVRAIL_OK)
+        *ret_store = KVRAIL_STORE_HOST;
+    return status;
+}
+
+kvrail_status kvrail_ready_on_stream(struct kvrail *connection, uint32_t word, uint64_t value,
+                                     void *stream, kvrail_store *ret_store)
+{
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    kvrail_status status = client_usable(connection);
+    kvrail_store store = KVRAIL_STORE_GPU;
+    const struct kvr_cuda *cuda;
+    struct kvr_error reason;
+
+    if (status != KVRAIL_OK)
+        return status;
+    if (word >= KVR_WORDS_MAX || value < atomic_load(&connection->page->words[word]))
+        return client_fail(connection, KVR_INVALID, "word %u is one of %d and only grows", word,
+                           KVR_WORDS_MAX);
+    if (kvr_cuda_open(&cuda, &reason) != KVR_OK)
+        return refuse(connection, &reason);
+    status =
+        check(connection, cuda, cuda->StreamIsCapturing(stream, &capture), "the state of a stream");
+    if (status == KVRAIL_OK && capture != CU_STREAM_CAPTURE_STATUS_NONE)
+        status =
+            client_fail(connection, KVR_UNSUPPORTED,
+                        "the stream is captured: each launch of the graph would store the same "
+                        "value, and a word only grows. Let a kernel of the graph raise it "
+                        "(kvrail_words_on_device)");
+    if (status == KVRAIL_OK)
+        status = queue_store(connection, cuda, word, value, stream, &store);
+    if (status == KVRAIL_OK && ret_store != NULL)
+        *ret_store = store;
+    return status;
+}
+
+void client_words_close(struct kvrail *client)
+{
+    const struct kvr_cuda *cuda;
+
+    if (client->words_on_device != 0 && kvr_cuda_open(&cuda, NULL) == KVR_OK)
+        (void)cuda->MemHostUnregister(client->page);
+}
+
+#else
+
+kvrail_status kvrail_words_on_device(struct kvrail *connection, uint64_t *ret_address)
+{
+    (void)ret_address;
+    return client_fail(connection, KVR_UNSUPPORTED, CLIENT_NO_CUDA);
+}
+
+kvrail_status kvrail_ready_on_stream(struct kvrail *connection, uint32_t word, uint64_t value,
+                                     void *stream, kvrail_store *ret_store)
+{
+    (void)word, (void)value, (void)stream, (void)ret_store;
+    return client_fail(connection, KVR_UNSUPPORTED, CLIENT_NO_CUDA);
+}
+
+void client_words_close(struct kvrail *client)
+{
+    (void)client;
+}
+
+#endif
