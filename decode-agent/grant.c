@@ -131,6 +131,7 @@ void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
         want->group_skip_count = KVR_GROUPS_MAX;
         want->siblings = siblings;
         want->sibling_count = siblings_of(inbound, fetch, &transfer->source, siblings);
+        want->staged = transfer_stage(inbound, transfer) != NULL;
         want->group_count = 1;
         want->more = true; /* the tables follow in PAGES */
         status = inbound->ports->send(inbound->ports->self, transfer->peer, &message);

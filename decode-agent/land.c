@@ -151,12 +151,8 @@ struct landing_segment *land_segment_of(const struct landing *landing, uint32_t 
 static void bytes_count(struct land *land, const struct landing_segment *segment, uint32_t rail,
                         uint32_t chunk)
 {
-    struct kvr_plan_chunk planned;
-    uint64_t bytes = 0;
+    uint64_t bytes = kvr_plan_chunk_bytes(segment->plan, chunk - segment->chunk_first);
 
-    kvr_plan_chunk(segment->plan, chunk - segment->chunk_first, &planned);
-    for (uint32_t i = 0; i < planned.piece_count; i++)
-        bytes += planned.pieces[i].bytes;
     bytes += atomic_load_explicit(&land->bytes[rail], memory_order_relaxed);
     atomic_store_explicit(&land->bytes[rail], bytes, memory_order_relaxed);
 }

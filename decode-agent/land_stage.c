@@ -47,23 +47,26 @@ static bool scatter_add(const struct landing *landing, uint32_t chunk, struct sc
 {
     const struct landing_segment *segment = land_segment_of(landing, chunk);
     uint8_t *host = (uint8_t *)land_staged_at(landing, segment, chunk);
-    struct kvr_plan_chunk planned;
+    struct kvr_plan_cursor cursor;
+    uint32_t left;
 
-    kvr_plan_chunk(segment->plan, chunk - segment->chunk_first, &planned);
+    kvr_plan_seek(segment->plan, chunk - segment->chunk_first, &cursor);
+    left = kvr_plan_cursor_pieces(&cursor);
     if (scatter->chunk_count == LAND_SCATTER_CHUNKS ||
-        scatter->piece_count + planned.piece_count > KVR_DEVICE_PIECES_MAX)
+        scatter->piece_count + left > KVR_DEVICE_PIECES_MAX)
         return false;
     scatter->chunks[scatter->chunk_count++] = chunk;
-    for (uint32_t i = 0; i < planned.piece_count; i++) {
-        const struct kvr_plan_piece *piece = &planned.pieces[i];
+    for (; left > 0; left--) {
+        struct kvr_plan_piece piece;
 
+        kvr_plan_next_piece(&cursor, &piece);
         scatter->pieces[scatter->piece_count++] = (struct kvr_device_piece){
-            .memory = landing->set->locals[piece->target_layout]->pages,
-            .offset = piece->target_offset,
+            .memory = landing->set->locals[piece.target_layout]->pages,
+            .offset = piece.target_offset,
             .host = host,
-            .bytes = piece->bytes,
+            .bytes = piece.bytes,
         };
-        host += piece->bytes;
+        host += piece.bytes;
     }
     return true;
 }

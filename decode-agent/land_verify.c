@@ -40,19 +40,20 @@ void land_verify_remove(struct land *land, const struct landing *landing)
 static uint64_t chunk_digest(const struct landing *landing, uint32_t chunk, uint64_t *bytes)
 {
     const struct landing_segment *segment = landing->verify.segment;
-    struct kvr_plan_chunk planned;
+    struct kvr_plan_cursor cursor;
     uint64_t digest = 0, at = 0;
 
-    kvr_plan_chunk(segment->plan, chunk - segment->chunk_first, &planned);
-    for (uint32_t i = 0; i < planned.piece_count; i++) {
-        const struct kvr_plan_piece *piece = &planned.pieces[i];
-        const uint8_t *landed =
-            landing->set->locals[piece->target_layout]->base + piece->target_offset;
+    kvr_plan_seek(segment->plan, chunk - segment->chunk_first, &cursor);
+    for (uint32_t left = kvr_plan_cursor_pieces(&cursor); left > 0; left--) {
+        struct kvr_plan_piece piece;
+        const uint8_t *landed;
 
+        kvr_plan_next_piece(&cursor, &piece);
+        landed = landing->set->locals[piece.target_layout]->base + piece.target_offset;
         if (landing->stage != NULL)
             landed = land_staged_at(landing, segment, chunk) + at;
-        digest = kvr_chunk_digest(landed, piece->bytes, digest);
-        at += piece->bytes;
+        digest = kvr_chunk_digest(landed, piece.bytes, digest);
+        at += piece.bytes;
     }
     *bytes += at;
     return digest;

@@ -96,6 +96,7 @@ static struct offer *offer_new(struct outbound *outbound, kvr_ns now, uint32_t p
     offer->tokens = want->tokens;
     offer->skip_tokens = want->skip_tokens;
     offer->digest = want->digest;
+    offer->staged = want->staged;
     offer->key = match_key(want->request, want->attempt, &want->source_engine,
                            want->source_generation, want->source_tp, want->source_pp);
     offer->deadline = now + (want->deadline_ms > 0 ? want->deadline_ms * KVR_MS
@@ -326,6 +327,10 @@ void offer_match(struct outbound *outbound, kvr_ns now, struct offer *offer,
         .pieces_remote = (uint32_t)smaller(ours->pieces_remote, theirs->pieces_remote),
         .chunk_bytes_max = smaller(ours->chunk_bytes_max, theirs->chunk_bytes_max),
     };
+    if (publish->set->count > 0 && publish->set->locals[0]->stage != NULL)
+        offer->limits.pieces_local = KVR_PLAN_ONE_RUN;
+    if (offer->staged)
+        offer->limits.pieces_remote = KVR_PLAN_ONE_RUN;
     if (match_check(outbound, offer, publish, &error) != KVR_OK ||
         consumers_know(outbound, offer, publish, &error) != KVR_OK ||
         offer_portion(outbound, offer, publish, &error) != KVR_OK) {
@@ -366,6 +371,9 @@ static kvr_status grant_check(const struct offer *offer, const struct kvr_msg_gr
         if (grant->rails[i].rail >= KVR_RAILS_MAX)
             return kvr_error_set(error, KVR_MALFORMED, "grant", "rail %u was granted",
                                  grant->rails[i].rail);
+    if (offer->staged && offer->bytes > 0 && grant->share_bytes == 0)
+        return kvr_error_set(error, KVR_MALFORMED, "grant",
+                             "no staging memory, where WANT said that there would be");
     if (grant->share_bytes > 0 && (grant->share_bytes < offer->bytes || offer->remote->count == 0 ||
                                    grant->share_offset > UINT64_MAX - grant->share_bytes))
         return kvr_error_set(error, KVR_MALFORMED, "grant",

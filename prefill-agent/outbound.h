@@ -96,6 +96,7 @@ struct offer {
     uint32_t *siblings; /* pp << 16 | tp: of this engine the target asks these; NULL: this alone */
     uint32_t sibling_count;
     int32_t priority; /* of the target's fetch and the source's publish together */
+    bool staged;      /* it lands in the target's staging memory */
     struct kvr_write_limits limits;
     kvr_digest_mode digest;
     uint32_t gives;                      /* bit g: of KV group g, which both have */

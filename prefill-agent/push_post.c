@@ -31,22 +31,23 @@ static void digest_chunks(const struct push_job *job, struct push_segment *segme
                           uint32_t count, const uint8_t *gathered)
 {
     for (uint32_t end = chunk + count; job->digest != KVR_DIGEST_OFF && chunk < end; chunk++) {
-        struct kvr_plan_chunk planned;
+        struct kvr_plan_cursor cursor;
         uint64_t digest = 0;
 
         if (segment->where[chunk] != PUSH_NOWHERE ||
             !kvr_digest_covers(job->digest, job->transfer, segment->chunk_first + chunk))
             continue;
-        kvr_plan_chunk(segment->plan, chunk, &planned);
-        for (uint32_t i = 0; i < planned.piece_count; i++) {
-            const struct kvr_plan_piece *piece = &planned.pieces[i];
+        kvr_plan_seek(segment->plan, chunk, &cursor);
+        for (uint32_t left = kvr_plan_cursor_pieces(&cursor); left > 0; left--) {
             const uint8_t *bytes = gathered;
+            struct kvr_plan_piece piece;
 
+            kvr_plan_next_piece(&cursor, &piece);
             if (gathered == NULL)
-                bytes = job->source->locals[piece->source_layout]->base + piece->source_offset;
+                bytes = job->source->locals[piece.source_layout]->base + piece.source_offset;
             else
-                gathered += piece->bytes;
-            digest = kvr_chunk_digest(bytes, piece->bytes, digest);
+                gathered += piece.bytes;
+            digest = kvr_chunk_digest(bytes, piece.bytes, digest);
         }
         segment->digests[chunk] = digest;
     }
@@ -74,41 +75,58 @@ static uint32_t immediate_of(const struct push_job *job, uint32_t number)
     return (uint32_t)job->slots[number >> KVR_SLOT_CHUNK_BITS] << 16 | number % KVR_SLOT_CHUNKS;
 }
 
-/* The pieces of a chunk where either end is staging memory: there they follow each other. */
-static void pieces_place(const struct push_job *job, const struct push_segment *segment,
-                         const struct push_write *write, const struct kvr_plan_chunk *planned,
-                         struct kvr_group_piece *ret_pieces)
+static bool follows(const struct kvr_group_piece *piece, const struct kvr_group_piece *before)
 {
+    return piece->local == before->local && piece->remote == before->remote &&
+           piece->local_offset == before->local_offset + before->bytes &&
+           piece->remote_offset == before->remote_offset + before->bytes;
+}
+
+/* The pieces of a chunk where either end is staging memory: there they follow each other, and those
+ * that do so at both ends are one. What is left has the runs that the plan's limits allow. */
+static uint32_t pieces_place(const struct push_job *job, const struct push_segment *segment,
+                             const struct push_write *write, struct kvr_group_piece *ret_pieces)
+{
+    struct kvr_plan_cursor cursor;
+    uint32_t count = 0;
     uint64_t at = 0;
 
-    for (uint32_t i = 0; i < planned->piece_count; i++) {
-        const struct kvr_plan_piece *piece = &planned->pieces[i];
-        struct kvr_group_piece *placed = &ret_pieces[i];
+    kvr_plan_seek(segment->plan, write->chunk, &cursor);
+    for (uint32_t left = kvr_plan_cursor_pieces(&cursor); left > 0; left--) {
+        struct kvr_group_piece placed;
+        struct kvr_plan_piece piece;
 
-        *placed = (struct kvr_group_piece){
-            .local = job->source->locals[piece->source_layout],
-            .remote = &job->target->remotes[piece->target_layout],
-            .local_offset = piece->source_offset,
-            .remote_offset = piece->target_offset,
-            .bytes = piece->bytes,
+        kvr_plan_next_piece(&cursor, &piece);
+        placed = (struct kvr_group_piece){
+            .local = job->source->locals[piece.source_layout],
+            .remote = &job->target->remotes[piece.target_layout],
+            .local_offset = piece.source_offset,
+            .remote_offset = piece.target_offset,
+            .bytes = piece.bytes,
         };
         if (write->gathered != NULL) {
-            placed->local = job->stage->stage->pinned;
-            placed->local_offset = write->gathered->offset + at;
+            placed.local = job->stage->stage->pinned;
+            placed.local_offset = write->gathered->offset + at;
         }
         if (segment->positions != NULL) {
-            placed->remote = &job->share;
-            placed->remote_offset = job->share_offset + segment->positions[write->chunk] + at;
+            placed.remote = &job->share;
+            placed.remote_offset = job->share_offset + segment->positions[write->chunk] + at;
         }
-        at += piece->bytes;
+        at += piece.bytes;
+        if (count > 0 && follows(&placed, &ret_pieces[count - 1])) {
+            ret_pieces[count - 1].bytes += piece.bytes;
+            continue;
+        }
+        assert(count < KVR_CHUNK_PIECES_MAX);
+        ret_pieces[count++] = placed;
     }
+    return count;
 }
 
 kvr_status push_post_one(struct push *push, struct push_job *job, struct push_segment *segment,
                          const struct push_write *write)
 {
     struct kvr_group_piece pieces[KVR_CHUNK_PIECES_MAX];
-    struct kvr_plan_chunk planned;
     struct kvr_pair pair;
     struct kvr_group_post post = {
         .peer = job->peer,
@@ -122,9 +140,7 @@ kvr_status push_post_one(struct push *push, struct push_job *job, struct push_se
 
     if (job->target_rails == 0 || job->pair_count == KVR_EPOCHS_PER_TRANSFER)
         return KVR_NO_RAIL;
-    kvr_plan_chunk(segment->plan, write->chunk, &planned);
-    pieces_place(job, segment, write, &planned, pieces);
-    post.piece_count = planned.piece_count;
+    post.piece_count = pieces_place(job, segment, write, pieces);
     status = kvr_group_post(push->group, &post, &pair);
     if (status == KVR_OK)
         posted(push, job, segment, write->chunk, 1,

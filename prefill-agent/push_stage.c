@@ -44,33 +44,33 @@ struct gather {
     uint32_t piece_count, part_first, part_count;
 };
 
-/* False: it does not fit into this copy, or the ring has no room. */
+/* The chunk at the cursor, which moves on to the next. False: it does not fit into this copy, or
+ * the ring has no room. */
 static bool gather_add(struct push_stage *stage, struct push_job *job, struct push_segment *segment,
-                       uint32_t number, const struct kvr_plan_chunk *chunk, struct gather *gather)
+                       struct kvr_plan_cursor *cursor, struct gather *gather)
 {
-    uint64_t bytes = 0, offset;
-    uint32_t part;
+    uint32_t number = kvr_plan_cursor_chunk(cursor), left = kvr_plan_cursor_pieces(cursor), part;
+    uint64_t offset;
 
-    if (gather->piece_count + chunk->piece_count > KVR_DEVICE_PIECES_MAX)
-        return false;
-    for (uint32_t i = 0; i < chunk->piece_count; i++)
-        bytes += chunk->pieces[i].bytes;
-    if (!kvr_staging_take(&stage->ring, bytes, &part, &offset))
+    if (gather->piece_count + left > KVR_DEVICE_PIECES_MAX ||
+        !kvr_staging_take(&stage->ring, kvr_plan_chunk_bytes(segment->plan, number), &part,
+                          &offset))
         return false;
     stage->parts[part] =
         (struct push_part){.job = job, .segment = segment, .chunk = number, .offset = offset};
     if (gather->part_count++ == 0)
         gather->part_first = part;
-    for (uint32_t i = 0; i < chunk->piece_count; i++) {
-        const struct kvr_plan_piece *piece = &chunk->pieces[i];
+    for (; left > 0; left--) {
+        struct kvr_plan_piece piece;
 
+        kvr_plan_next_piece(cursor, &piece);
         gather->pieces[gather->piece_count++] = (struct kvr_device_piece){
-            .memory = job->source->locals[piece->source_layout]->pages,
-            .offset = piece->source_offset,
+            .memory = job->source->locals[piece.source_layout]->pages,
+            .offset = piece.source_offset,
             .host = stage->stage->base + offset,
-            .bytes = piece->bytes,
+            .bytes = piece.bytes,
         };
-        offset += piece->bytes;
+        offset += piece.bytes;
     }
     return true;
 }
@@ -108,19 +108,13 @@ kvr_status push_stage_gather(struct push *push, struct push_job *job, struct pus
     struct push_copy *copy = copy_free(stage);
     struct kvr_plan_cursor behind = *cursor;
     struct gather gather;
-    uint32_t first = kvr_plan_cursor_chunk(cursor), chunks = 0;
+    uint32_t chunks = 0;
     kvr_status status;
 
     gather.piece_count = gather.part_count = 0;
-    for (; copy != NULL && chunks < count && chunks < GATHER_CHUNKS; chunks++) {
-        struct kvr_plan_cursor next = behind;
-        struct kvr_plan_chunk chunk;
-
-        kvr_plan_next(&next, &chunk);
-        if (!gather_add(stage, job, segment, first + chunks, &chunk, &gather))
+    for (; copy != NULL && chunks < count && chunks < GATHER_CHUNKS; chunks++)
+        if (!gather_add(stage, job, segment, &behind, &gather))
             break;
-        behind = next;
-    }
     if (chunks == 0)
         return KVR_AGAIN; /* a write's completion or the end of a copy makes room */
     for (uint32_t i = 0; i < chunks; i++)

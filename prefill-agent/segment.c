@@ -165,7 +165,8 @@ static kvr_status segment_make(struct outbound *outbound, struct offer *offer,
         return status;
     segment = segment_new(outbound, offer, plan);
     share_bytes = offer->job != NULL ? offer->job->share_bytes : 0;
-    if (segment != NULL && share_bytes > 0 &&
+    if (segment != NULL && offer->job != NULL && plan->chunk_count > 0 &&
+        (share_bytes > 0 || offer->staged) &&
         (plan->bytes > share_bytes - offer->bytes ||
          !segment_position(outbound, segment, offer->bytes))) {
         segment_free(outbound, segment);

@@ -199,6 +199,8 @@ kvr_status offer_portion(const struct outbound *outbound, struct offer *offer,
         .fragment_bytes_min = outbound->options.fragment_bytes_min,
         .chunk_bytes_max = offer->limits.chunk_bytes_max,
         .pieces_a_write = offer->limits.pieces_local,
+        .staged = offer->limits.pieces_local == KVR_PLAN_ONE_RUN &&
+                  offer->limits.pieces_remote == KVR_PLAN_ONE_RUN,
     };
     uint32_t groups = 0;
 

@@ -105,9 +105,12 @@ static json_t *stages_json(const struct transfer *transfer)
 /* What was done about pieces shorter than fragment_bytes_min, and what it cost. */
 static json_t *fragments_json(const struct transfer *transfer)
 {
+    bool staged = transfer->sides[KVR_ROLE_SOURCE].path == KVR_PATH_STAGED &&
+                  transfer->sides[KVR_ROLE_TARGET].path == KVR_PATH_STAGED;
+
     if (transfer->fragment_bytes == 0)
         return json_null();
-    return json_pack("{s:s, s:o, s:o, s:o}", "choice", "direct", "bytes",
+    return json_pack("{s:s, s:o, s:o, s:o}", "choice", staged ? "staged" : "direct", "bytes",
                      json_count(transfer->fragment_bytes), "pieces", json_count(transfer->pieces),
                      "writes", json_count(transfer->chunks));
 }

@@ -30,6 +30,7 @@
 #define KVR_TRANSFER_SLOTS_MAX  64    /* slots of one transfer: 4 Mi chunks */
 #define KVR_IOV_MAX             8     /* runs of bytes of one write at either end */
 #define KVR_CHUNK_PIECES_MAX    15    /* pieces of one write: each but the first adds a run */
+#define KVR_STAGED_PIECES_MAX   512   /* the same where an end is staging memory: of one copy */
 #define KVR_REQUEST_BYTES       128   /* a request id, NUL included */
 #define KVR_NAME_BYTES          64    /* names of agents, rails, models, regions, NUL included */
 #define KVR_ADDRESS_BYTES       96    /* a provider's endpoint address */

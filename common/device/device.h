@@ -19,8 +19,8 @@
 #include "base/status.h"
 #include "base/types.h"
 
-#define KVR_DEVICE_PIECES_MAX 512 /* of one copy */
-#define KVR_DEVICE_COPIES_MAX 64  /* accepted and not completed */
+#define KVR_DEVICE_PIECES_MAX KVR_STAGED_PIECES_MAX /* of one copy */
+#define KVR_DEVICE_COPIES_MAX 64                    /* accepted and not completed */
 
 struct kvr_device;
 struct kvr_device_memory;

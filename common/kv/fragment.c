@@ -86,6 +86,8 @@ kvr_status kvr_fragments_judge(const struct kvr_fragments *fragments,
     }
     if (fragments->bytes_min >= policy->fragment_bytes_min) {
         verdict.choice = KVR_FRAGMENT_WRITE;
+    } else if (policy->staged) {
+        verdict.choice = KVR_FRAGMENT_STAGE;
     } else if (policy->option == KVR_FRAGMENT_REFUSE) {
         return kvr_error_set(error, KVR_INCOMPATIBLE, "fragment",
                              "these layouts have only %" PRIu64

@@ -33,6 +33,7 @@ struct kvr_fragment_policy {
     uint64_t fragment_bytes_min; /* pieces at least so long are written whatever the option says */
     uint64_t chunk_bytes_max;
     uint32_t pieces_a_write;
+    bool staged; /* both ends copy whatever it is: fragments make no writes of their own */
     /* Measured; 0: not known, and then nothing is staged. */
     double write_ns; /* of one more write, whatever its size */
     double piece_ns; /* of one more piece of a write */

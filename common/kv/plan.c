@@ -28,7 +28,7 @@ struct draft {
 
 static kvr_status check_pieces(const char *field, uint32_t pieces, struct kvr_error *error)
 {
-    if (pieces >= 1 && pieces <= KVR_IOV_MAX)
+    if ((pieces >= 1 && pieces <= KVR_IOV_MAX) || pieces == KVR_PLAN_ONE_RUN)
         return KVR_OK;
     return kvr_error_set(error, KVR_INVALID, "plan", "%s is %" PRIu32 ", allowed are 1 to %d",
                          field, pieces, KVR_IOV_MAX);

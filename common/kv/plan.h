@@ -21,8 +21,9 @@
  * Inside a plane, pieces follow the target's addresses, not the logical order, so that pages which
  * an allocator handed out backwards merge too. A chunk takes pieces in that order while they make
  * at most pieces_local runs of bytes at the source and pieces_remote at the target: pieces that
- * touch at one end are one run there. A piece longer than chunk_bytes_max is cut at its multiples;
- * no other piece is cut. Under that order and these pieces, the chunks are the fewest.
+ * touch at one end are one run there, and at an end that is staging memory (KVR_PLAN_ONE_RUN) all
+ * of a chunk's do. A piece longer than chunk_bytes_max is cut at its multiples; no other piece is
+ * cut. Under that order and these pieces, the chunks are the fewest.
  *
  * Pure: no clock, no I/O, no allocation but from the buddy given. A plan is immutable after make
  * and may be read from any thread. */
@@ -33,9 +34,12 @@
 #include "base/status.h"
 #include "base/types.h"
 
-struct kvr_plan_limits {                  /* the minimum of both sides' */
-    uint32_t pieces_local, pieces_remote; /* runs of one write at that end; ≥ 1, ≤ KVR_IOV_MAX */
-    uint64_t chunk_bytes_max;             /* ≥ 4096 */
+#define KVR_PLAN_ONE_RUN UINT32_MAX
+
+struct kvr_plan_limits { /* the minimum of both sides' */
+    /* Runs of one write at that end: ≥ 1 and ≤ KVR_IOV_MAX, or KVR_PLAN_ONE_RUN. */
+    uint32_t pieces_local, pieces_remote;
+    uint64_t chunk_bytes_max; /* ≥ 4096 */
 };
 
 /* What of the target's group this source gives (see ranks.h); counts of 0: all of it. */
@@ -63,6 +67,15 @@ struct kvr_plan_piece {
     uint64_t source_offset, target_offset; /* in those regions */
     uint64_t bytes;
 };
+
+/* Pieces of one chunk at most. */
+static inline uint32_t kvr_plan_pieces_max(const struct kvr_plan_limits *limits)
+{
+    bool staged =
+        limits->pieces_local == KVR_PLAN_ONE_RUN || limits->pieces_remote == KVR_PLAN_ONE_RUN;
+
+    return staged ? KVR_STAGED_PIECES_MAX : KVR_CHUNK_PIECES_MAX;
+}
 
 struct kvr_plan_chunk {
     uint32_t layer;
@@ -163,7 +176,8 @@ struct kvr_plan_cursor {
     const struct kvr_plan_run *run, *row_end;
     uint32_t chunk, chunk_end; /* within the pattern; where the batch ends */
     uint32_t row, fragment, cuts, cut;
-    bool single; /* chunks of one piece; the run is one, of a row that is not repeated */
+    uint32_t piece; /* within the chunk */
+    bool single;    /* chunks of one piece; the run is one, of a row that is not repeated */
 };
 /* chunk ≤ plan->chunk_count, where nothing is left to read. */
 void kvr_plan_seek(const struct kvr_plan *plan, uint32_t chunk, struct kvr_plan_cursor *ret_cursor);
@@ -171,7 +185,18 @@ static inline uint32_t kvr_plan_cursor_chunk(const struct kvr_plan_cursor *curso
 {
     return cursor->plane->chunk_first + cursor->chunk;
 }
-/* The chunk at the cursor, which moves on to the next: much cheaper than to search for each. */
+/* Piece by piece: how many the chunk at the cursor has, and the next of them; behind the last the
+ * cursor is at the next chunk. */
+static inline uint32_t kvr_plan_cursor_pieces(const struct kvr_plan_cursor *cursor)
+{
+    return cursor->batch->piece_count;
+}
+void kvr_plan_next_piece(struct kvr_plan_cursor *cursor, struct kvr_plan_piece *ret_piece);
+/* The bytes of the chunk. */
+uint64_t kvr_plan_chunk_bytes(const struct kvr_plan *plan, uint32_t chunk);
+
+/* The chunk at the cursor, which moves on to the next: much cheaper than to search for each. Where
+ * no end is staging memory: else a chunk may have too many pieces. */
 void kvr_plan_next(struct kvr_plan_cursor *cursor, struct kvr_plan_chunk *ret_chunk);
 
 /* The same where it costs next to nothing, in a row of scattered pages: one piece, one run, one
@@ -195,7 +220,7 @@ static inline bool kvr_plan_next_single(struct kvr_plan_cursor *cursor,
     return true;
 }
 
-/* chunk < plan->chunk_count. */
+/* The same for a chunk < plan->chunk_count. */
 void kvr_plan_chunk(const struct kvr_plan *plan, uint32_t chunk, struct kvr_plan_chunk *ret_chunk);
 /* Where the bytes of every chunk begin when all are laid one behind the other, the first at
  * `position`: ret_positions has room for chunk_count. */

@@ -169,8 +169,28 @@ static void leave_batch(struct kvr_plan_cursor *cursor)
     seek(cursor, 0);
 }
 
+static inline void next_chunk(struct kvr_plan_cursor *cursor)
+{
+    if (++cursor->chunk == cursor->chunk_end)
+        leave_batch(cursor);
+    else
+        advance(cursor);
+}
+
+void kvr_plan_next_piece(struct kvr_plan_cursor *cursor, struct kvr_plan_piece *ret_piece)
+{
+    read_piece(cursor, ret_piece);
+    if (++cursor->piece < cursor->batch->piece_count) {
+        advance(cursor);
+        return;
+    }
+    cursor->piece = 0;
+    next_chunk(cursor);
+}
+
 void kvr_plan_next(struct kvr_plan_cursor *cursor, struct kvr_plan_chunk *ret_chunk)
 {
+    assert(cursor->batch->piece_count <= KVR_CHUNK_PIECES_MAX);
     ret_chunk->layer = cursor->plane->layer;
     ret_chunk->part = cursor->plane->part;
     ret_chunk->piece_count = cursor->batch->piece_count;
@@ -179,10 +199,7 @@ void kvr_plan_next(struct kvr_plan_cursor *cursor, struct kvr_plan_chunk *ret_ch
         advance(cursor);
         read_piece(cursor, &ret_chunk->pieces[i]);
     }
-    if (++cursor->chunk == cursor->chunk_end)
-        leave_batch(cursor);
-    else
-        advance(cursor);
+    next_chunk(cursor);
 }
 
 void kvr_plan_chunk(const struct kvr_plan *plan, uint32_t chunk, struct kvr_plan_chunk *ret_chunk)
@@ -221,16 +238,36 @@ uint32_t kvr_plan_layer(const struct kvr_plan *plan, uint32_t layer_index,
     return plane->layer;
 }
 
+/* Of the chunk at the cursor, which moves on to the next. */
+static uint64_t next_bytes(struct kvr_plan_cursor *cursor)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t left = kvr_plan_cursor_pieces(cursor); left > 0; left--) {
+        struct kvr_plan_piece piece;
+
+        kvr_plan_next_piece(cursor, &piece);
+        bytes += piece.bytes;
+    }
+    return bytes;
+}
+
+uint64_t kvr_plan_chunk_bytes(const struct kvr_plan *plan, uint32_t chunk)
+{
+    struct kvr_plan_cursor cursor;
+
+    assert(chunk < plan->chunk_count);
+    kvr_plan_seek(plan, chunk, &cursor);
+    return next_bytes(&cursor);
+}
+
 void kvr_plan_positions(const struct kvr_plan *plan, uint64_t position, uint64_t *ret_positions)
 {
     struct kvr_plan_cursor cursor;
-    struct kvr_plan_chunk chunk;
 
     kvr_plan_seek(plan, 0, &cursor);
     for (uint32_t i = 0; i < plan->chunk_count; i++) {
         ret_positions[i] = position;
-        kvr_plan_next(&cursor, &chunk);
-        for (uint32_t k = 0; k < chunk.piece_count; k++)
-            position += chunk.pieces[k].bytes;
+        position += next_bytes(&cursor);
     }
 }

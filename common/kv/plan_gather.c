@@ -5,6 +5,7 @@
 struct gatherer {
     struct kvr_plan_pattern *pattern;
     const struct kvr_plan_limits *limits;
+    uint32_t pieces_max;               /* of a chunk */
     uint32_t capacity;                 /* of the pattern's batches */
     uint64_t chunk_count, piece_count; /* of closed chunks */
     uint32_t batch_pieces;             /* of each chunk of the last batch */
@@ -50,7 +51,7 @@ static bool add_piece(struct gatherer *gatherer, uint64_t source, uint64_t targe
     uint32_t remotes = gatherer->remotes + !(any && target == gatherer->target_end);
 
     if (locals > limits->pieces_local || remotes > limits->pieces_remote ||
-        gatherer->pieces == KVR_CHUNK_PIECES_MAX ||
+        gatherer->pieces == gatherer->pieces_max ||
         bytes > limits->chunk_bytes_max - gatherer->bytes)
         return false;
     gatherer->pieces++;
@@ -93,8 +94,8 @@ static uint64_t series_fit(const struct gatherer *gatherer, const struct series 
     const struct kvr_plan_limits *limits = gatherer->limits;
     uint64_t fit = limits->chunk_bytes_max / series->bytes;
 
-    if (fit > KVR_CHUNK_PIECES_MAX)
-        fit = KVR_CHUNK_PIECES_MAX;
+    if (fit > gatherer->pieces_max)
+        fit = gatherer->pieces_max;
     if (series->source_step != series->bytes && fit > limits->pieces_local)
         fit = limits->pieces_local;
     if (series->target_step != series->bytes && fit > limits->pieces_remote)
@@ -195,7 +196,10 @@ static void put_block(struct gatherer *gatherer, const struct kvr_plan_block *bl
 void kvr_plan_pattern_gather(const struct kvr_plan_limits *limits, uint32_t capacity,
                              struct kvr_plan_pattern *pattern)
 {
-    struct gatherer gatherer = {.pattern = pattern, .limits = limits, .capacity = capacity};
+    struct gatherer gatherer = {.pattern = pattern,
+                                .limits = limits,
+                                .pieces_max = kvr_plan_pieces_max(limits),
+                                .capacity = capacity};
 
     pattern->batch_count = 0;
     for (uint32_t i = 0; i < pattern->block_count; i++)

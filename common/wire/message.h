@@ -150,6 +150,7 @@ struct kvr_msg_want {
      * them; what several of them hold alike, one gives. None named: it is alone. */
     const uint32_t *siblings;
     uint32_t sibling_count;
+    bool staged; /* it lands in staging memory: the pieces of a write follow each other there */
 };
 
 struct kvr_msg_pages {

@@ -191,6 +191,7 @@ static kvr_status put_want(struct kvr_arena *arena, const struct kvr_msg_want *w
     out->n_group_skips = want->group_skip_count;
     out->siblings = (uint32_t *)(uintptr_t)want->siblings;
     out->n_siblings = want->sibling_count;
+    out->staged = want->staged;
     *ret_want = out;
     return put_runs(arena, want->runs, want->run_count, &out->runs);
 }
@@ -224,6 +225,7 @@ static kvr_status get_want(const struct kvr_get *get, const Kvrail__Control__Wan
     ret_want->group_skip_count = (uint32_t)in->n_group_skips;
     ret_want->siblings = in->siblings;
     ret_want->sibling_count = (uint32_t)in->n_siblings;
+    ret_want->staged = in->staged;
     KVR_TRY(kvr_get_digest_mode(get, in->digest, &ret_want->digest));
     return get_runs(get, in->runs, (const void **)&ret_want->runs, &ret_want->run_count);
 }

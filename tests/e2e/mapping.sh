@@ -60,4 +60,17 @@ for met in before already; do
     grep -qF 'model: the source has "mapping", the target has "another"' "$work/decode.log" \
         "$work/prefill.log" || fail "no log says which models, when they had met $met"
 done
+
+# Where both sides' pages are copied anyway, one write carries what would be hundreds: nothing is refused.
+kill "$prefill_pid" "$decode_pid"
+wait "$prefill_pid" "$decode_pid" || fail "an agent did not end well"
+prefill_options="$prefill_options --device emulated --digest full"
+decode_options="--device emulated"
+start_prefill
+start_decode
+mapping staged
+why mapping-staged-7 '64 bytes in a row at both ends: 19968 pieces in 48 writes (fragments staged)'
+"$bin/kvrail" why --scheduler "$scheduler" --json mapping-staged-7 >"$work/why" ||
+    fail "no JSON of mapping-staged-7"
+grep -q '"choice": "staged"' "$work/why" || fail "no fragments in $(cat "$work/why")"
 echo "e2e.mapping: passed"

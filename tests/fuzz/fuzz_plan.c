@@ -91,7 +91,13 @@ static void book_token(const struct request *request, uint64_t token, struct boo
     }
 }
 
-static void open_books(const struct request *request, const struct kvr_plan_chunk *chunk,
+struct chunk {
+    uint32_t layer, piece_count;
+    uint8_t part;
+    struct kvr_plan_piece pieces[KVR_STAGED_PIECES_MAX];
+};
+
+static void open_books(const struct request *request, const struct chunk *chunk,
                        struct books *books)
 {
     const struct kvr_plan_input *input = &request->input;
@@ -141,7 +147,7 @@ static void check_piece(const struct books *books, const struct kvr_plan_piece *
 }
 
 /* How many runs of bytes a card would have to name. */
-static void check_vectors(const struct kvr_plan *plan, const struct kvr_plan_chunk *chunk)
+static void check_vectors(const struct kvr_plan *plan, const struct chunk *chunk)
 {
     uint32_t locals = 1, remotes = 1;
 
@@ -157,14 +163,27 @@ static void check_vectors(const struct kvr_plan *plan, const struct kvr_plan_chu
     assert(locals <= plan->limits.pieces_local && remotes <= plan->limits.pieces_remote);
 }
 
+static void read_chunk(const struct kvr_plan *plan, uint32_t index, struct chunk *ret_chunk)
+{
+    struct kvr_plan_cursor cursor;
+
+    kvr_plan_seek(plan, index, &cursor);
+    ret_chunk->layer = cursor.plane->layer;
+    ret_chunk->part = cursor.plane->part;
+    ret_chunk->piece_count = kvr_plan_cursor_pieces(&cursor);
+    assert(ret_chunk->piece_count >= 1 &&
+           ret_chunk->piece_count <= kvr_plan_pieces_max(&plan->limits));
+    for (uint32_t i = 0; i < ret_chunk->piece_count; i++)
+        kvr_plan_next_piece(&cursor, &ret_chunk->pieces[i]);
+}
+
 static void check_chunk(const struct request *request, const struct kvr_plan *plan, uint32_t index,
                         struct books *books, uint64_t *moved)
 {
-    struct kvr_plan_chunk chunk;
+    struct chunk chunk;
     uint64_t bytes = 0;
 
-    kvr_plan_chunk(plan, index, &chunk);
-    assert(chunk.piece_count >= 1 && chunk.piece_count <= KVR_CHUNK_PIECES_MAX);
+    read_chunk(plan, index, &chunk);
     if (index == 0 || chunk.layer != books->layer || chunk.part != books->part)
         open_books(request, &chunk, books);
     for (uint32_t i = 0; i < chunk.piece_count; i++) {
@@ -172,7 +191,7 @@ static void check_chunk(const struct request *request, const struct kvr_plan *pl
         assert(!__builtin_add_overflow(bytes, chunk.pieces[i].bytes, &bytes));
     }
     check_vectors(plan, &chunk);
-    assert(bytes <= plan->limits.chunk_bytes_max);
+    assert(bytes <= plan->limits.chunk_bytes_max && bytes == kvr_plan_chunk_bytes(plan, index));
     *moved += bytes;
 }
 
@@ -229,6 +248,12 @@ static void liken(struct layout_input *bytes, const struct kvr_region_layout *so
     target->bytes *= times;
 }
 
+/* Limits that are refused too, and staging memory. */
+static uint32_t runs_of(uint64_t number)
+{
+    return number % 10 == 9 ? KVR_PLAN_ONE_RUN : (uint32_t)number % 10;
+}
+
 static void read_request(struct layout_input *bytes, struct request *request)
 {
     struct kvr_plan_input *input = &request->input;
@@ -245,8 +270,7 @@ static void read_request(struct layout_input *bytes, struct request *request)
                   .layer_count = layout_input_number(bytes, 1) % 4,
                   .head_first = layout_input_number(bytes, 1) % 4,
                   .head_count = layout_input_number(bytes, 1) % 4},
-        .limits = {(uint32_t)layout_input_number(bytes, 1) % 10,
-                   (uint32_t)layout_input_number(bytes, 1) % 10,
+        .limits = {runs_of(layout_input_number(bytes, 1)), runs_of(layout_input_number(bytes, 1)),
                    4095 + layout_input_number(bytes, 2)},
     };
     if (layout_input_number(bytes, 1) % 4 == 1)

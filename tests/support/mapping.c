@@ -3,7 +3,8 @@
  * was.
  *
  *   mapping SOURCE-SOCKET TARGET-SOCKET HOST:PORT-OF-PREFILL-AGENT
- *           [WHAT-IS-REFUSED | SOURCE-SOCKET HOST:PORT of a second one, with every other rank]
+ *           [staged | WHAT-IS-REFUSED | SOURCE-SOCKET HOST:PORT of a second one, with every other
+ *            rank]
  *
  * Every target rank names every source rank. Each layer must be told once, without a gap, and of
  * what several source ranks hold alike only one copy may move. Prints a line a row and ends with
@@ -22,6 +23,7 @@ static struct {
     const char *socket, *address;
 } agents[2]; /* of the source: rank i is at agent i % agent_count */
 static uint32_t agent_count = 1;
+static bool staged; /* all pages are devices' */
 
 void mapping_fail(const char *what, const char *detail)
 {
@@ -66,6 +68,7 @@ static void engine_open(const char *socket, bool source, uint8_t id, const struc
     struct kvrail_error error;
 
     memset(engine, 0, sizeof(*engine));
+    engine->on_device = staged;
     if (kvrail_open(socket, &me, 5000, &engine->agent, &error) != KVRAIL_OK)
         mapping_fail("open", error.detail);
     mapping_layouts(row, side, me.tp, me.pp, engine);
@@ -252,7 +255,11 @@ static void row_move(char **argv, uint32_t number, const struct mapping_row *row
     char request[32];
     double began;
 
-    snprintf(request, sizeof(request), agent_count == 1 ? "mapping-%u" : "mapping-two-%u", number);
+    snprintf(request, sizeof(request), "mapping-%s%u",
+             staged             ? "staged-"
+             : agent_count == 2 ? "two-"
+                                : "",
+             number);
     row_begin(argv, number, row, sources, targets);
     began = now_ms();
     for (uint32_t i = 0; i < target_count; i++)
@@ -348,14 +355,15 @@ int main(int argc, char **argv)
         refused(argv, 0, &fragments, "have only 64 B in a row at both ends");
         return 0;
     }
+    staged = argc == 5 && strcmp(argv[4], "staged") == 0;
     agent_count = argc == 6 ? 2 : 1;
     if (agent_count == 2) {
         agents[1].socket = argv[4];
         agents[1].address = argv[5];
     }
-    if (argc != 4 && agent_count == 1) {
+    if (argc != 4 && agent_count == 1 && !staged) {
         fprintf(stderr, "usage: mapping SOURCE-SOCKET TARGET-SOCKET HOST:PORT "
-                        "[fragments-refused|models-refused|SOURCE-SOCKET HOST:PORT]\n");
+                        "[staged|fragments-refused|models-refused|SOURCE-SOCKET HOST:PORT]\n");
         return 2;
     }
     printf("%-44s %-9s %-12s %8s %6s %7s\n", "layouts", "pages", "TPxPP", "KiB", "writes", "ms");

@@ -40,6 +40,7 @@ extern const uint32_t mapping_row_count;
 struct mapping_engine {
     struct kvrail *agent;
     kvrail_handle handle;
+    bool on_device; /* its pages are told to be an (emulated) device's */
     uint32_t region_count;
     struct kvr_region_layout layouts[MAPPING_REGIONS];
     struct kvrail_memory memories[MAPPING_REGIONS];

@@ -192,7 +192,8 @@ void mapping_region(struct mapping_engine *engine, uint32_t index, struct kvrail
 
     *ret_region = (struct kvrail_region){
         .name = "kv",
-        .device = -1,
+        .memory = engine->on_device ? KVRAIL_MEMORY_CUDA_VMM : KVRAIL_MEMORY_MEMFD,
+        .device = engine->on_device ? 0 : -1,
         .group = layout->group,
         .layer_first = layout->layer_first,
         .layer_count = layout->layer_count,

@@ -203,6 +203,7 @@ static void want(struct kvr_rng *rng, uint32_t percent, struct messages_memory *
     ret_want->digest = (kvr_digest_mode)kvr_rng_below(rng, KVR_DIGEST_FULL + 1);
     ret_want->group_skip_count = up_to(rng, KVR_GROUPS_MAX, percent);
     ret_want->sibling_count = up_to(rng, KVR_SOURCES_MAX, percent);
+    ret_want->staged = kvr_rng_percent(rng, 50);
     ret_want->group_skips = memory->group_skips;
     ret_want->siblings = memory->siblings;
     for (uint32_t i = 0; i < ret_want->group_skip_count; i++)
@@ -426,7 +427,7 @@ static bool same_want(const struct kvr_msg_want *a, const struct kvr_msg_want *b
            SAME(source_tp) && SAME(source_pp) && same_rank(&a->target, &b->target) &&
            SAME(tokens) && SAME(skip_tokens) && SAME(deadline_ms) && SAME(priority) &&
            SAME(group_count) && SAME(group) && SAME(run_count) && SAME(more) && SAME(digest) &&
-           SAME(group_skip_count) && SAME(sibling_count) &&
+           SAME(group_skip_count) && SAME(sibling_count) && SAME(staged) &&
            same_bytes(a->group_skips, b->group_skips, a->group_skip_count * 8) &&
            same_bytes(a->siblings, b->siblings, a->sibling_count * 4) &&
            same_bytes(a->runs, b->runs, a->run_count * sizeof(*a->runs));

@@ -271,6 +271,10 @@ static void choose_limits(struct kvr_rng *rng, struct kvr_plan_limits *limits)
     limits->pieces_remote = kvr_rng_percent(rng, 35) ? 1 : between(rng, 1, KVR_IOV_MAX);
     if (kvr_rng_percent(rng, 20))
         limits->pieces_local = 1;
+    if (kvr_rng_percent(rng, 10))
+        limits->pieces_local = KVR_PLAN_ONE_RUN;
+    if (kvr_rng_percent(rng, 10))
+        limits->pieces_remote = KVR_PLAN_ONE_RUN;
     if (kvr_rng_percent(rng, 30))
         limits->chunk_bytes_max = 4096;
     else

@@ -33,8 +33,8 @@ void small_side_init(struct small_side *side, uint32_t rail_count)
                                         .remotes = side->remotes};
 }
 
-struct kvr_plan *small_plan_make(const struct small_side *source, const struct small_side *target,
-                                 struct kvr_buddy *memory)
+struct kvr_plan *small_plan_within(const struct small_side *source, const struct small_side *target,
+                                   const struct kvr_plan_limits *limits, struct kvr_buddy *memory)
 {
     static const uint32_t source_pages[SMALL_PLANNED] = {0, 2, 4, 6};
     static const uint32_t target_pages[SMALL_PLANNED] = {1, 3, 5, 7};
@@ -48,13 +48,22 @@ struct kvr_plan *small_plan_make(const struct small_side *source, const struct s
         .source_page_count = SMALL_PLANNED,
         .target_page_count = SMALL_PLANNED,
         .token_end = SMALL_PLANNED,
-        .limits = {.pieces_local = 1, .pieces_remote = 1, .chunk_bytes_max = SMALL_PAGE_BYTES},
+        .limits = *limits,
     };
     struct kvr_plan *plan = NULL;
     struct kvr_error error;
 
     if (kvr_plan_make(&input, memory, &plan, &error) != KVR_OK)
         fail_msg("no plan: %s", error.detail);
+    return plan;
+}
+
+struct kvr_plan *small_plan_make(const struct small_side *source, const struct small_side *target,
+                                 struct kvr_buddy *memory)
+{
+    const struct kvr_plan_limits limits = {1, 1, SMALL_PAGE_BYTES};
+    struct kvr_plan *plan = small_plan_within(source, target, &limits, memory);
+
     assert_int_equal(plan->chunk_count, SMALL_CHUNKS);
     return plan;
 }

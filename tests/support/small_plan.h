@@ -26,6 +26,9 @@ void small_side_init(struct small_side *side, uint32_t rail_count);
 /* SMALL_CHUNKS chunks; to be freed with the memory that it came from. */
 struct kvr_plan *small_plan_make(const struct small_side *source, const struct small_side *target,
                                  struct kvr_buddy *memory);
+/* The same with other limits. */
+struct kvr_plan *small_plan_within(const struct small_side *source, const struct small_side *target,
+                                   const struct kvr_plan_limits *limits, struct kvr_buddy *memory);
 /* Where chunk 0 … SMALL_CHUNKS - 1 of the plan lies on that side. */
 uint8_t *small_chunk(struct small_side *side, const struct kvr_plan *plan, uint32_t chunk,
                      bool source);

@@ -104,6 +104,8 @@ static void fragments_are_judged_by_option_and_cost(void **state)
     assert_string_equal(error.detail,
                         "these layouts have only 256 B in a row at both ends, and "
                         "fragment_bytes_min is 1024 (4000 pieces of 1024000 B in all)");
+    policy.staged = true; /* that has no small writes to refuse */
+    assert_int_equal(judge(&small, &policy).choice, KVR_FRAGMENT_STAGE);
     policy.fragment_bytes_min = 256;
     assert_int_equal(judge(&small, &policy).choice, KVR_FRAGMENT_WRITE);
 }

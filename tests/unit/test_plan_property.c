@@ -163,8 +163,28 @@ static bool fits(const struct run *first, uint32_t count)
         remotes += first[i - 1].target + first[i - 1].bytes != first[i].target;
         bytes += first[i].bytes;
     }
-    return count <= KVR_CHUNK_PIECES_MAX && locals <= limits->pieces_local &&
+    return count <= kvr_plan_pieces_max(limits) && locals <= limits->pieces_local &&
            remotes <= limits->pieces_remote && bytes <= limits->chunk_bytes_max;
+}
+
+/* How many of the pieces before `end` one write can carry. */
+static uint32_t fit_before(uint32_t end)
+{
+    const struct kvr_plan_limits *limits = &now.input.limits;
+    uint32_t most = kvr_plan_pieces_max(limits), locals = 0, remotes = 0, count = 0;
+    uint64_t bytes = 0;
+
+    for (; count < most && count < end; count++) {
+        const struct run *run = &runs[end - count - 1];
+
+        locals += count == 0 || run->source + run->bytes != run[1].source;
+        remotes += count == 0 || run->target + run->bytes != run[1].target;
+        bytes += run->bytes;
+        if (locals > limits->pieces_local || remotes > limits->pieces_remote ||
+            bytes > limits->chunk_bytes_max)
+            break;
+    }
+    return count;
 }
 
 /* Over all ways to divide the pieces into writes that keep their order. */
@@ -175,12 +195,9 @@ static uint32_t fewest_chunks(void)
     fewest[0] = 0;
     for (uint32_t i = 1; i <= run_count; i++) {
         fewest[i] = UINT32_MAX;
-        for (uint32_t count = 1; count <= i && count <= KVR_CHUNK_PIECES_MAX; count++) {
-            if (!fits(&runs[i - count], count))
-                break;
+        for (uint32_t count = fit_before(i); count > 0; count--)
             if (fewest[i - count] + 1 < fewest[i])
                 fewest[i] = fewest[i - count] + 1;
-        }
     }
     return fewest[run_count];
 }
@@ -225,15 +242,23 @@ static void check_plane(const struct kvr_plan *plan, uint32_t layer, uint32_t pa
     uint32_t chunk_first = *chunk_next, run = 0;
 
     while (run < run_count) {
-        struct kvr_plan_chunk chunk;
+        struct kvr_plan_cursor cursor;
+        struct kvr_plan_piece piece;
+        uint32_t count;
+        uint64_t bytes = 0;
 
         require(*chunk_next < plan->chunk_count);
-        kvr_plan_chunk(plan, (*chunk_next)++, &chunk);
-        require(chunk.layer == layer && chunk.part == part);
-        require(chunk.piece_count >= 1 && chunk.piece_count <= run_count - run);
-        require(fits(&runs[run], chunk.piece_count));
-        for (uint32_t i = 0; i < chunk.piece_count; i++)
-            check_piece(&chunk.pieces[i], &runs[run++]);
+        kvr_plan_seek(plan, *chunk_next, &cursor);
+        count = kvr_plan_cursor_pieces(&cursor);
+        require(cursor.plane->layer == layer && cursor.plane->part == part);
+        require(count >= 1 && count <= run_count - run);
+        require(fits(&runs[run], count));
+        for (; count > 0; count--) {
+            kvr_plan_next_piece(&cursor, &piece);
+            check_piece(&piece, &runs[run++]);
+            bytes += piece.bytes;
+        }
+        require(kvr_plan_chunk_bytes(plan, (*chunk_next)++) == bytes);
     }
     require(*chunk_next - chunk_first == fewest_chunks());
 }
@@ -289,6 +314,28 @@ static void check_cursor(const struct kvr_plan *plan, uint32_t first, uint32_t e
     }
 }
 
+/* The same, piece after piece. */
+static void check_pieces(const struct kvr_plan *plan)
+{
+    struct kvr_plan_cursor cursor;
+
+    kvr_plan_seek(plan, 0, &cursor);
+    for (uint32_t i = 0; i < plan->chunk_count; i++) {
+        struct kvr_plan_cursor found;
+
+        kvr_plan_seek(plan, i, &found);
+        require(kvr_plan_cursor_chunk(&cursor) == i);
+        require(kvr_plan_cursor_pieces(&cursor) == kvr_plan_cursor_pieces(&found));
+        for (uint32_t left = kvr_plan_cursor_pieces(&found); left > 0; left--) {
+            struct kvr_plan_piece next, piece;
+
+            kvr_plan_next_piece(&cursor, &next);
+            kvr_plan_next_piece(&found, &piece);
+            require(memcmp(&next, &piece, sizeof(next)) == 0);
+        }
+    }
+}
+
 static void check_layers(const struct kvr_plan *plan)
 {
     uint32_t chunk_next = 0;
@@ -300,14 +347,17 @@ static void check_layers(const struct kvr_plan *plan)
         require(run.chunk_first == chunk_next);
         chunk_next += run.chunk_count;
         for (uint32_t j = run.chunk_first; j < chunk_next; j++) {
-            struct kvr_plan_chunk chunk;
+            struct kvr_plan_cursor cursor;
 
-            kvr_plan_chunk(plan, j, &chunk);
-            require(chunk.layer == layer);
+            kvr_plan_seek(plan, j, &cursor);
+            require(cursor.plane->layer == layer);
             require(kvr_plan_layer_index(plan, j) == i);
         }
     }
     require(chunk_next == plan->chunk_count);
+    check_pieces(plan);
+    if (kvr_plan_pieces_max(&plan->limits) > KVR_CHUNK_PIECES_MAX)
+        return;
     check_cursor(plan, 0, plan->chunk_count);
     check_cursor(plan, plan->chunk_count / 2, (plan->chunk_count + 1) / 2);
 }

@@ -24,6 +24,7 @@ static struct push_segment segment;
 static uint8_t where[SMALL_CHUNKS];
 static uint64_t digests[SMALL_CHUNKS], positions[SMALL_CHUNKS];
 static kvr_ns now;
+static const struct kvr_plan_limits *plan_limits; /* NULL: a page a chunk */
 
 static void job_open(uint32_t ring_pages, bool fail, bool to_share)
 {
@@ -44,7 +45,8 @@ static void job_open(uint32_t ring_pages, bool fail, bool to_share)
                               .rail_count = 2, .ring_entries = 256, .user = push_user(&push)});
     push.group = bench.group;
     peer_add(&bench, 0, 2);
-    segment.plan = small_plan_make(&source, &target, &memory);
+    segment.plan = plan_limits != NULL ? small_plan_within(&source, &target, plan_limits, &memory)
+                                       : small_plan_make(&source, &target, &memory);
     segment.where = where;
     segment.digests = digests;
     job.transfer = TRANSFER;
@@ -201,6 +203,44 @@ static void writes_go_to_the_targets_share(void **state)
     job_end();
 }
 
+/* Four pages that are nobody's neighbours are one write of one run, digested page after page. */
+static void one_write_carries_what_one_copy_gathered(void **state)
+{
+    const struct kvr_plan_limits limits = {KVR_PLAN_ONE_RUN, KVR_PLAN_ONE_RUN,
+                                           SMALL_PLANNED * SMALL_PAGE_BYTES};
+    uint64_t digest = 0;
+
+    (void)state;
+    plan_limits = &limits;
+    job_open(16, false, true);
+    plan_limits = NULL;
+    assert_int_equal(segment.plan->chunk_count, SMALL_LAYERS);
+    assert_int_equal(segment.plan->piece_count, SMALL_CHUNKS);
+    copies_end();
+    assert_int_equal(posted(), SMALL_LAYERS);
+    for (uint32_t rail = 0; rail < 2; rail++) {
+        const struct kvr_endpoint *endpoint = bench.rails[rail].newest;
+
+        for (unsigned i = 0; i < endpoint->write_count; i++) {
+            const struct fake_write *write = &endpoint->writes[i];
+            uint64_t layer = write->immediate & 0xffff;
+
+            assert_int_equal(write->first.bytes, SMALL_PLANNED * SMALL_PAGE_BYTES);
+            assert_int_equal(write->first.remote, (3 + layer * SMALL_PLANNED) * SMALL_PAGE_BYTES);
+            for (uint64_t page = 0; page < SMALL_PLANNED; page++)
+                assert_memory_equal((const uint8_t *)write->first.local + page * SMALL_PAGE_BYTES,
+                                    source.memory +
+                                        (layer * SMALL_PAGES + 2 * page) * SMALL_PAGE_BYTES,
+                                    SMALL_PAGE_BYTES);
+        }
+    }
+    for (uint64_t page = 0; page < SMALL_PLANNED; page++)
+        digest =
+            kvr_chunk_digest(source.memory + 2 * page * SMALL_PAGE_BYTES, SMALL_PAGE_BYTES, digest);
+    assert_int_equal(digests[0], digest);
+    job_end();
+}
+
 static void a_job_is_given_back_after_its_last_copy(void **state)
 {
     (void)state;
@@ -298,6 +338,7 @@ int main(void)
         cmocka_unit_test(chunks_leave_from_the_ring_when_they_are_whole),
         cmocka_unit_test(a_full_ring_waits_for_completions),
         cmocka_unit_test(writes_go_to_the_targets_share),
+        cmocka_unit_test(one_write_carries_what_one_copy_gathered),
         cmocka_unit_test(a_job_is_given_back_after_its_last_copy),
         cmocka_unit_test(a_copy_that_fails_is_told_once),
         cmocka_unit_test(an_engine_that_died_is_not_copied_from),
