@@ -39,7 +39,7 @@ mkdir -p "$build"
 # shellcheck disable=SC2086 # nothing, or one word
 if ! { cmake -S "$root" -B "$build" $generator -DCMAKE_BUILD_TYPE=Release &&
     cmake --build "$build" -j "$(nproc)" --target device.conformance_host gpu_pair prefill-agent \
-        decode-agent kvrail-scheduler; } >"$build/gpu.log" 2>&1; then
+        decode-agent kvrail-scheduler kvrail example_prefill_gpu example_decode_gpu; } >"$build/gpu.log" 2>&1; then
     tail -n 40 "$build/gpu.log"
     echo "gpu: 0 passed, 1 failed, 0 skipped"
     exit 1
@@ -75,6 +75,8 @@ for provider in tcp local; do
     check "pairs_$provider" env provider=$provider "KVRAIL_REQUESTS=${KVRAIL_REQUESTS:-1112}" \
         sh "$root/tests/e2e/device_pairs.sh" ''
 done
+
+check example sh "$root/tests/e2e/gpu_example.sh"
 
 # sanitized TOOL: skipped where the tool does not know the device.
 sanitized() {

@@ -55,9 +55,10 @@ static inline void engine_layout(struct kvrail_region *region)
     kvrail_region_dense(region);
 }
 
-/* 0, or 1 with the reason on stderr. `id` tells engines apart; a fetch names its source by it. */
-static inline int engine_start(const char *socket, const char *name, uint8_t id,
-                               struct engine *engine)
+/* With a region that says where its memory is. 0, or 1 with the reason on stderr. `id` tells
+ * engines apart; a fetch names its source by it. */
+static inline int engine_join(const char *socket, const char *name, uint8_t id,
+                              struct engine *engine)
 {
     struct kvrail_identity me;
     struct kvrail_error error;
@@ -73,15 +74,24 @@ static inline int engine_start(const char *socket, const char *name, uint8_t id,
     me.layers_total = LAYERS;
     me.kv_heads_total = 2;
     me.head_dim = 64;
-    engine_layout(&engine->region);
-    if (kvrail_memory_create("kv", engine->region.bytes, &engine->memory, &error) != KVRAIL_OK)
-        return engine_failed("memory", &error);
-    engine->region.fd = engine->memory.fd;
     if (kvrail_open(socket, &me, 2000, &engine->agent, &error) != KVRAIL_OK)
         return engine_failed("open", &error);
     if (kvrail_region_add(engine->agent, &engine->region, 10000, &region_id) != KVRAIL_OK)
         return engine_failed("region", kvrail_last_error(engine->agent));
     return 0;
+}
+
+/* The same, with host memory of its own. */
+static inline int engine_start(const char *socket, const char *name, uint8_t id,
+                               struct engine *engine)
+{
+    struct kvrail_error error;
+
+    engine_layout(&engine->region);
+    if (kvrail_memory_create("kv", engine->region.bytes, &engine->memory, &error) != KVRAIL_OK)
+        return engine_failed("memory", &error);
+    engine->region.fd = engine->memory.fd;
+    return engine_join(socket, name, id, engine);
 }
 
 /* Waits for the next event; 0 when there will never be another. */
