@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "device/stage.h"
 #include "prefill-agent/outbound.h"
 #include "tests/support/machine_log.h"
 
@@ -14,6 +15,7 @@ static struct outbound outbound;
 static struct small_side source, target;
 static struct kvr_shared_page page;
 static kvr_ns now;
+static bool target_staged; /* what is wanted lands in staging memory */
 
 /* A source rank of an engine of tp_size ranks, and two target ranks behind one peer. */
 static void open_rank(uint32_t tp, uint32_t tp_size, bool replicated)
@@ -114,6 +116,7 @@ static void want(uint32_t number, uint32_t tp, uint32_t sibling_count, uint64_t 
     want->skip_tokens = skip;
     want->siblings = siblings;
     want->sibling_count = sibling_count;
+    want->staged = target_staged;
     outbound_message(&outbound, now, 0, &message);
 }
 
@@ -221,6 +224,39 @@ static void short_pieces_are_refused_or_recorded(void **state)
     assert_int_equal(last_event.fragment_bytes, SMALL_PAGE_BYTES);
 }
 
+/* Short pieces make no short writes there. Nothing goes to a target that then has no such memory.
+ */
+static void pieces_between_staging_memories_are_not_refused(void **state)
+{
+    static const uint16_t slot = 3;
+    const struct kvr_rail_address rail = {.rail = 0, .epoch = 1};
+    struct kvr_message grant = {
+        .kind = KVR_MSG_GRANT,
+        .transfer = NONCE,
+        .grant = {.slots = &slot, .slot_count = 1, .rails = &rail, .rail_count = 1}};
+    const struct kvr_write_limits *limits;
+    struct kvr_stage stage = {.index = 0};
+
+    (void)state;
+    open_rank(0, 1, false);
+    outbound.options.fragments = KVR_FRAGMENT_REFUSE;
+    outbound.options.fragment_bytes_min = SMALL_PAGE_BYTES + 1;
+    source.region.stage = &stage;
+    target_staged = true;
+    publish(1, 1);
+    want(1, 0, 1, 0);
+    target_staged = false;
+    watch(0, SMALL_PLANNED);
+    pages(0, 0, SMALL_PLANNED);
+    assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 0);
+    limits = &machine_sent(KVR_MSG_PLAN)->plan.limits;
+    assert_true(limits->pieces_local == KVR_PLAN_ONE_RUN);
+    assert_true(limits->pieces_remote == KVR_PLAN_ONE_RUN);
+    outbound_message(&outbound, now, 0, &grant);
+    assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_MALFORMED);
+    assert_non_null(strstr(machine_sent(KVR_MSG_FAIL)->reason.detail, "no staging memory"));
+}
+
 /* ---- who comes ------------------------------------------------------------------------------- */
 
 /* Both target ranks hold all: they are two, which nobody said. */
@@ -297,6 +333,7 @@ int main(void)
         cmocka_unit_test(one_of_those_that_hold_alike_gives),
         cmocka_unit_test(who_is_asked_alone_gives),
         cmocka_unit_test(short_pieces_are_refused_or_recorded),
+        cmocka_unit_test(pieces_between_staging_memories_are_not_refused),
         cmocka_unit_test(the_first_target_tells_how_many_come),
         cmocka_unit_test(a_full_hit_frees_the_source),
         cmocka_unit_test(pages_may_be_named_late),
