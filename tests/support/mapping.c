@@ -311,7 +311,8 @@ static void refused(char **argv, uint32_t number, const struct mapping_row *row,
 
     row_begin(argv, number, row, sources, &target);
     fetch(&target, "refused", id_of(number), 1, row);
-    publish(&sources[0], "refused", 1);
+    if (strcmp(target_model, "mapping") == 0) /* else no target may come: a record of its own */
+        publish(&sources[0], "refused", 1);
     target_pages(&target, true);
     wait_for_end(&target, &event);
     if (event.status != KVRAIL_INCOMPATIBLE || strstr(event.detail, words) == NULL)
