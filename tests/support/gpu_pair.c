@@ -215,6 +215,7 @@ int main(int argc, char **argv)
             return 1;
     kvrail_close(source.engine.agent);
     kvrail_close(target.engine.agent);
+    (void)cuda->StreamDestroy(stream);
     printf("%u requests from %s to %s memory, every byte right; ready by %s\n", requests, argv[4],
            argv[5], stored_by == KVRAIL_STORE_GPU ? "a stream's store" : "a host function");
     return 0;
