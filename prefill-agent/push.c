@@ -299,7 +299,6 @@ static void inherit(struct push *push, struct push_job *job, struct push_job *he
     push_dequeue(push, job);
     *heir = *job;
     heir->outstanding = 0;
-    heir->no_rail_told = false;
     job->first = job->last = job->open = NULL;
     job->again_first = job->again_last = NULL;
     job->stopped = job->closing = true;
@@ -316,6 +315,7 @@ static void move(struct push *push, struct push_job *job, struct push_move *move
         inherit(push, job, next);
     next->target = move->target;
     next->target_rails = move->target_rails;
+    next->no_rail_told = false; /* whether these can be reached is news */
     push_tell(push, job, PUSH_MOVED, 0, 0, 0, move);
     check_closed(push, job);
 }

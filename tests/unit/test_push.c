@@ -313,6 +313,22 @@ static void push_says_when_no_rail_is_left(void **state)
     assert_true(posted() > 0);
 }
 
+/* Other rails of the target's were named, and they are no better: whoever waits for them hears it. */
+static void push_says_that_other_rails_are_lost_too(void **state)
+{
+    struct push_move move = {.target = &target.set, .target_rails = 1};
+
+    (void)state;
+    job_open(KVR_DIGEST_OFF);
+    bench.rails[0].newest->next_write = bench.rails[1].newest->next_write = KVR_RAIL_FAILED;
+    layers_ready(SMALL_LAYERS);
+    assert_true(was_told(PUSH_NO_RAIL));
+    tell_push(PUSH_MOVE, &move);
+    assert_true(was_told(PUSH_MOVED));
+    step();
+    assert_true(was_told(PUSH_NO_RAIL));
+}
+
 /* Of the bytes as they were at the first posting, and never of a second one. */
 static void push_hashes_what_it_posts(void **state)
 {
@@ -370,6 +386,7 @@ int main(void)
         CASE(push_posts_again_what_is_missing),
         CASE(push_moves_what_is_left),
         CASE(push_says_when_no_rail_is_left),
+        CASE(push_says_that_other_rails_are_lost_too),
         CASE(push_hashes_what_it_posts),
         CASE(push_looks_often_where_a_gpu_stores_words),
     };
