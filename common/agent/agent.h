@@ -25,7 +25,7 @@ struct kvr_agent_config {
     char cores[KVR_OPTION_ITEM_BYTES];     /* "auto", "any", a list or one for each group */
     char scheduler[KVR_OPTION_ITEM_BYTES]; /* "" = report to nobody */
     char state_dir[512];
-    bool insecure, calibration, require_gpudirect, group_failover;
+    bool insecure, calibration, require_gpudirect, group_failover, warm_up;
     uint64_t staging_memory, device_failures;
     kvr_ns heartbeat, quiet, spin, drain_timeout;
     uint64_t time_scale;
@@ -40,7 +40,7 @@ struct kvr_agent_config {
 };
 
 /* The rows that both programs share, with fields of struct kvr_agent_config. */
-#define KVR_AGENT_OPTION_COUNT 28
+#define KVR_AGENT_OPTION_COUNT 29
 extern const struct kvr_option kvr_agent_options[KVR_AGENT_OPTION_COUNT];
 
 /* The machine as the shell sees it: the functions of outbound.h or inbound.h. */

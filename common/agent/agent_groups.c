@@ -114,6 +114,7 @@ static kvr_status group_open(struct kvr_agent *agent, uint32_t number, struct kv
         .rail_count = first[1] - first[0],
         .window_writes = (uint32_t)config->window_writes,
         .window_bytes = config->window_bytes,
+        .warm_up = config->warm_up,
         .silence_ns = KVR_BEATS_MAX * kvr_agent_time(config, config->heartbeat),
         .absence_ns = KVR_BEATS_MAX * kvr_agent_time(config, config->heartbeat) / 2,
         .clock = kvr_clock_now,

@@ -118,6 +118,12 @@ const struct kvr_option kvr_agent_options[KVR_AGENT_OPTION_COUNT] = {
      .max = KVR_S,
      FIELD(DURATION, spin),
      .help = "How long the rails' thread polls after the last progress before it sleeps."},
+    {.name = "warm-up",
+     .section = "rails",
+     .fallback = "yes",
+     FIELD(BOOL, warm_up),
+     .help = "Write a few bytes over every pair of rails when it comes into use, into a page kept "
+             "for that, so that no transfer waits for a connection; both agents of a pair."},
     {.name = "device",
      .section = "device",
      .choices = "cuda|emulated|none",

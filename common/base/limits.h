@@ -27,6 +27,7 @@
 #define KVR_SEGMENTS_MAX        1024  /* segments (prefill chunks) of one transfer */
 #define KVR_WORDS_MAX           512   /* readiness words of one engine */
 #define KVR_SLOTS               65536 /* slot 0 is for warm-up and is never granted */
+#define KVR_WARM_UP_IMMEDIATE   0     /* slot 0, chunk 0 */
 #define KVR_TRANSFER_SLOTS_MAX  64    /* slots of one transfer: 4 Mi chunks */
 #define KVR_IOV_MAX             8     /* runs of bytes of one write at either end */
 #define KVR_CHUNK_PIECES_MAX    15    /* pieces of one write: each but the first adds a run */

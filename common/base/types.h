@@ -89,16 +89,18 @@ typedef enum kvr_digest_mode {
 #define KVR_DIGEST_SAMPLE_OF 16
 
 /* A rail as its peer must know it. */
+/* How a rail reaches a remote region: remote address = base + offset. */
+struct kvr_remote_key {
+    uint64_t key, base;
+};
+
 struct kvr_rail_address {
     uint32_t rail, epoch;
     uint32_t group; /* of its agent's rail groups; below KVR_RAILS_MAX */
     uint32_t bytes;
     uint8_t address[KVR_ADDRESS_BYTES]; /* provider's format, from fi_getname */
-};
-
-/* How a rail reaches a remote region: remote address = base + offset. */
-struct kvr_remote_key {
-    uint64_t key, base;
+    uint32_t scratch_bytes;             /* of the page for warm-up writes; 0: there is none */
+    struct kvr_remote_key scratch;
 };
 
 #endif

@@ -342,7 +342,8 @@ static kvr_status endpoint_write(struct kvr_endpoint *endpoint,
                              : sim_chance(net, net->options.lost_chance);
     endpoint->outstanding++;
     net->counts.writes++;
-    if (net->options.hooks.posted != NULL)
+    /* A warm-up write harms nobody: its page is given to none. */
+    if (net->options.hooks.posted != NULL && write->immediate != KVR_WARM_UP_IMMEDIATE)
         net->options.hooks.posted(net->options.hooks.self, endpoint->rail->host->cookie,
                                   made->target->rail->host->cookie);
     sim_write_begin(net, index);

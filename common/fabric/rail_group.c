@@ -114,7 +114,7 @@ kvr_status kvr_group_open(const struct kvr_group_options *options, struct kvr_gr
     group->wake = options->wake;
     group->wake_self = options->wake_self;
     group->rail_first = group->rail_end = options->rail_first;
-    group->retry_at = group->silence_at = KVR_NEVER;
+    group->retry_at = group->silence_at = group->warm_at = KVR_NEVER;
     group->silence_ns = options->silence_ns;
     group->absence_ns = options->absence_ns;
     group->window_bytes = window_bytes_of(options);
@@ -130,6 +130,8 @@ kvr_status kvr_group_open(const struct kvr_group_options *options, struct kvr_gr
         flights += group->rails[i].writes_max;
     }
     status = memory_open(group, flights, ring_entries, error);
+    if (status == KVR_OK)
+        status = group_scratch_open(group, options, error);
     if (status == KVR_OK)
         status = rails_open(group, options, error);
     if (status != KVR_OK) {
@@ -152,6 +154,7 @@ void kvr_group_close(struct kvr_group *group)
         group->ops->endpoint_stop(group->rails[i].endpoint);
         group->ops->endpoint_close(group->rails[i].endpoint);
     }
+    group_scratch_close(group);
     group_passes_close(group);
     kvr_ring_done(&group->commands);
     kvr_ring_done(&group->events);
@@ -260,6 +263,8 @@ bool kvr_group_step(struct kvr_group *group, kvr_ns now)
         group->retry_at = KVR_NEVER;
     if (now >= group->silence_at) /* after the queues were read */
         group_links_silent(group);
+    if (now >= group->warm_at && overflow_empty(group)) /* before somebody's write is the first */
+        moved |= group_warm(group);
     moved |= group->user.work(group->user.self, now);
     group_passes_wake(group);
     group->stepped_at = group_absence_wake(group, now) != KVR_NEVER ? now : 0;
@@ -384,6 +389,7 @@ kvr_ns kvr_group_wake_at(const struct kvr_group *group, kvr_ns now, kvr_ns blind
     if (group->user.copying != NULL && group->user.copying(group->user.self) && now + blind_ns < at)
         at = now + blind_ns;
     at = at < group->silence_at ? at : group->silence_at;
+    at = at < group->warm_at ? at : group->warm_at;
     at = at < look ? at : look;
     return at < group->retry_at ? at : group->retry_at;
 }

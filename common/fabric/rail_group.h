@@ -16,6 +16,10 @@
  * peer's rail or our rail has a new epoch; from then on one write at a time is risked on it until
  * one settles well.
  *
+ * Warm-up: the first write of a pair is a slow one (tcp connects with it), so it is one of ours: a
+ * few bytes with slot 0 into the peer's scratch page, once an epoch of either rail. The user is not
+ * told of it; when it fails the pair is broken like by any other.
+ *
  * Memory: everything is allocated by kvr_group_open; step allocates nothing. */
 #ifndef KVR_FABRIC_RAIL_GROUP_H
 #define KVR_FABRIC_RAIL_GROUP_H
@@ -148,6 +152,8 @@ struct kvr_group_options {
     /* To measure what they cost: refused writes are tried again at every step; rails take batches
      * in turn, and who has no room holds up the others. */
     bool eager, in_turn;
+    /* Take a scratch page for the peers' warm-up writes, and warm up every pair (see above). */
+    bool warm_up;
     /* A pair whose writes hang, or that refuses every write, for so long is broken: most providers
      * never say that a link is dead. 0: never. */
     kvr_ns silence_ns;

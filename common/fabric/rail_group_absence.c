@@ -29,13 +29,17 @@ void group_proven(struct kvr_group *group, const struct kvr_group_message *messa
 {
     if (message->index < KVR_PEERS_MAX && group->peers[message->index].unproven <= message->a)
         group->peers[message->index].unproven = 0;
+    if (group->scratch != NULL)
+        group->warm_at = group->now;
 }
 
 /* While something may be posted it never sleeps for so long that a sleep looks like an absence. */
 kvr_ns group_absence_wake(const struct kvr_group *group, kvr_ns now)
 {
-    if (group->absence_ns == 0 || group->user.posting == NULL ||
-        !group->user.posting(group->user.self))
+    bool posting = group->warm_at != KVR_NEVER ||
+                   (group->user.posting != NULL && group->user.posting(group->user.self));
+
+    if (group->absence_ns == 0 || !posting)
         return KVR_NEVER;
     return now + group->absence_ns / LOOKS;
 }

@@ -36,6 +36,13 @@ static void settled_count(struct kvr_group *group, const struct settled *settled
         group_link_remove(group, link);
 }
 
+/* Connecting was no part of its pace. */
+static void warmed(struct kvr_group *group, struct group_link *link)
+{
+    link->warming = 0;
+    pace_begin(&link->pace, group->now);
+}
+
 /* Takes a flight out of every count and tells the user: its one `written`. */
 static void settle(struct kvr_group *group, struct group_flight *flight, kvr_status status)
 {
@@ -45,10 +52,14 @@ static void settle(struct kvr_group *group, struct group_flight *flight, kvr_sta
                               .bytes = flight->bytes,
                               .waited_ns = group->now - flight->posted_at};
     struct kvr_pair pair = flight->link->pair;
+    bool warm_up = flight_find(&group->flights, flight->link->warming) == flight;
 
+    if (warm_up)
+        warmed(group, flight->link);
     flight_free(&group->flights, flight);
     settled_count(group, &settled);
-    group->user.written(group->user.self, group->now, flight->token, &pair, status);
+    if (!warm_up)
+        group->user.written(group->user.self, group->now, flight->token, &pair, status);
 }
 
 static void failed(struct kvr_group *group, struct group_flight *flight, kvr_status status)
@@ -128,7 +139,7 @@ static unsigned complete_written(struct kvr_group *group, uint32_t rail_index,
     const struct kvr_completion *at = completions, *end = completions + count;
     kvr_ns now = group->now, posted_at = 0; /* of all: the sum, which may wrap */
 
-    if (first == NULL || first->link->state == LINK_RETIRED)
+    if (first == NULL || first->link->state == LINK_RETIRED || first->link->warming != 0)
         return 0;
     for (; at < end && at->kind == KVR_COMPLETION_WRITTEN; at++) {
         struct group_flight *flight = flight_find(&group->flights, at->context);

@@ -57,6 +57,8 @@ static void link_insert(struct kvr_group *group, struct group_link *link)
     link->inserted = status == KVR_OK;
     if (status != KVR_OK)
         group_link_break(group, link, status);
+    else
+        group_link_cool(group, link, address);
 }
 
 void group_link_remove(struct kvr_group *group, struct group_link *link)

@@ -41,9 +41,9 @@ static void progress(struct kvr_group *group, struct group_link *link)
         group->silence_at = silent_at;
 }
 
-/* `writes` with `bytes` in all; more: the batch goes on. */
-static void accepted(struct kvr_group *group, struct group_peer *peer, struct group_link *link,
-                     uint32_t writes, uint64_t bytes, bool more)
+/* `writes` with `bytes` in all. */
+static inline void taken(struct kvr_group *group, struct group_link *link, uint32_t writes,
+                         uint64_t bytes)
 {
     struct group_rail *rail = link->rail;
 
@@ -61,11 +61,18 @@ static void accepted(struct kvr_group *group, struct group_peer *peer, struct gr
     group->outstanding += writes;
     group_count(&rail->counters.writes, writes);
     group_count(&rail->counters.bytes, bytes);
+}
+
+/* The same; more: the batch goes on. */
+static void accepted(struct kvr_group *group, struct group_peer *peer, struct group_link *link,
+                     uint32_t writes, uint64_t bytes, bool more)
+{
+    taken(group, link, writes, bytes);
     peer->batch_writes -= writes;
     peer->batch_bytes -= more ? bytes : 0;
     if (!more) {
         peer->batch_link = NULL;
-        group_count(&rail->counters.batches, 1);
+        group_count(&link->rail->counters.batches, 1);
     }
 }
 
@@ -127,10 +134,8 @@ static inline kvr_status post_flight(struct kvr_group *group, struct group_link 
 }
 
 /* Not on this link, which now waits or is broken. */
-static kvr_status not_accepted(struct kvr_group *group, struct group_peer *peer,
-                               struct group_link *link, kvr_status status)
+static kvr_status not_taken(struct kvr_group *group, struct group_link *link, kvr_status status)
 {
-    peer->batch_link = NULL;
     if (status == KVR_AGAIN) {
         refused(group, link);
         return KVR_AGAIN;
@@ -138,6 +143,26 @@ static kvr_status not_accepted(struct kvr_group *group, struct group_peer *peer,
     group_count(&link->rail->counters.failures, 1);
     group_link_break(group, link, status);
     return KVR_RAIL_FAILED;
+}
+
+static kvr_status not_accepted(struct kvr_group *group, struct group_peer *peer,
+                               struct group_link *link, kvr_status status)
+{
+    peer->batch_link = NULL;
+    return not_taken(group, link, status);
+}
+
+/* How long it takes says nothing of how fast the pair is: its bytes are not counted. */
+kvr_status group_post_alone(struct kvr_group *group, struct group_link *link,
+                            struct kvr_fabric_write *write)
+{
+    kvr_status status = post_flight(group, link, 0, 0, write);
+
+    if (status != KVR_OK)
+        return not_taken(group, link, status);
+    taken(group, link, 1, 0);
+    group_count(&link->rail->counters.batches, 1);
+    return KVR_OK;
 }
 
 /* KVR_AGAIN and KVR_RAIL_FAILED: not on this link. */

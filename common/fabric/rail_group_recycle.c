@@ -9,6 +9,10 @@ kvr_status group_endpoint_install(struct kvr_group *group, uint32_t rail_index,
     struct group_rail *rail = &group->rails[rail_index];
     struct kvr_rail_address address = {.rail = rail_index, .epoch = epoch, .group = group->number};
 
+    if (group->scratch != NULL) {
+        address.scratch_bytes = (uint32_t)group->scratch->layout.bytes;
+        address.scratch = group->scratch->keys[rail_index];
+    }
     if (endpoint != NULL)
         group->ops->endpoint_address(endpoint, address.address, &address.bytes);
     rail->endpoint = endpoint;

@@ -60,6 +60,7 @@ struct group_link {
     struct kvr_pair pair;
     bool inserted; /* handle is valid on the rail's present endpoint */
     bool doubted;  /* it failed: until a write settles well, one at a time is risked on it */
+    bool cold;     /* to be warmed up, unless somebody's write comes first */
     uint64_t handle;
     uint32_t writes; /* accepted and not yet settled */
     uint64_t bytes;
@@ -69,6 +70,8 @@ struct group_link {
     uint64_t again_settled; /* rail's count of settled writes at the last AGAIN: there may be room
                                again when it has grown */
     kvr_ns again_until;
+    uint64_t warming;              /* the warm-up write that is in flight; 0: none */
+    struct kvr_remote_key scratch; /* of the peer's rail: where that goes */
 };
 
 /* A peer's groups and ours: see group_peer_add. */
@@ -122,6 +125,8 @@ struct kvr_group {
     uint64_t window_bytes;
     uint32_t batch_writes;
     bool eager, in_turn;
+    struct kvr_region *scratch; /* a page for warm-up writes, from here and to here; or NULL */
+    kvr_ns warm_at;             /* links may be cold, and no sooner be warmed; KVR_NEVER: none is */
     uint64_t outstanding;
     kvr_ns retry_at;   /* the first time at which a link that got AGAIN may be tried again */
     kvr_ns silence_ns; /* 0: silence is not looked for */
@@ -153,6 +158,21 @@ void group_link_remove(struct kvr_group *group, struct group_link *link);
 void group_links_forget_endpoint(struct kvr_group *group, uint32_t rail);
 void group_links_reinsert(struct kvr_group *group, uint32_t rail);
 void group_links_silent(struct kvr_group *group); /* breaks those that are silent for too long */
+
+/* rail_group_post.c */
+/* One write on this link and no other, outside of any batch. KVR_AGAIN: the link waits; else it is
+ * broken. */
+kvr_status group_post_alone(struct kvr_group *group, struct group_link *link,
+                            struct kvr_fabric_write *write);
+
+/* rail_group_warm.c */
+kvr_status group_scratch_open(struct kvr_group *group, const struct kvr_group_options *options,
+                              struct kvr_error *error);
+void group_scratch_close(struct kvr_group *group);
+/* The link has just become usable. */
+void group_link_cool(struct kvr_group *group, struct group_link *link,
+                     const struct kvr_rail_address *address);
+bool group_warm(struct kvr_group *group); /* true when a write was posted */
 
 /* rail_group_absence.c */
 void group_absence_check(struct kvr_group *group, kvr_ns since); /* 0: unknown */

@@ -142,16 +142,27 @@ void sim_check_land(struct sim_world *world, const struct kvr_sim_access *access
     }
 }
 
+/* Slot 0 (rule 5): from an agent's own page to another's, and nobody else's. */
+static bool warms_up(struct sim_world *world, const struct kvr_sim_access *access)
+{
+    if (access->immediate != KVR_WARM_UP_IMMEDIATE)
+        return false;
+    if (engine_of(access->host, access->address) != NULL ||
+        sim_stage_has(access->host, access->address))
+        sim_fail(world, -1, "a warm-up write touches an engine's bytes");
+    return true;
+}
+
 /* Staging memory is the agent's own: what is copied from and to it is held to the same. */
 static void on_read(void *self, const struct kvr_sim_access *access)
 {
-    if (!sim_stage_has(access->host, access->address))
+    if (!warms_up(self, access) && !sim_stage_has(access->host, access->address))
         sim_check_read(self, access);
 }
 
 static void on_land(void *self, const struct kvr_sim_access *access)
 {
-    if (!sim_stage_has(access->host, access->address))
+    if (!warms_up(self, access) && !sim_stage_has(access->host, access->address))
         sim_check_land(self, access);
 }
 

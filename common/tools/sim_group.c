@@ -171,6 +171,9 @@ static void group_open(struct sim_agent *agent, uint32_t number)
         .window_writes = (uint32_t)kvr_rng_below(rng, 20),
         .silence_ns = SIM_SILENCE_NS,
         .absence_ns = SIM_SILENCE_NS / 2,
+        /* Where the target copies, it may still read what a dead agent wrote from: there the
+         * simulator would need that agent's memory. */
+        .warm_up = agent->world->seed % 3 == 1 && !agent->world->target_copies,
         .wake = passed,
         .wake_self = agent,
     };

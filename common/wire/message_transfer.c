@@ -50,6 +50,9 @@ static kvr_status put_rail(struct kvr_arena *arena, const struct kvr_rail_addres
     out->group = rail->group;
     out->address.data = (uint8_t *)rail->address;
     out->address.len = rail->bytes;
+    out->scratch_bytes = rail->scratch_bytes;
+    out->scratch_key = rail->scratch.key;
+    out->scratch_base = rail->scratch.base;
     *ret_rail = out;
     return KVR_OK;
 }
@@ -67,6 +70,8 @@ kvr_status kvr_get_rail(const struct kvr_get *get, const kvr_pb_rail *in,
     ret_rail->group = in->group;
     ret_rail->epoch = in->epoch;
     ret_rail->bytes = (uint32_t)in->address.len;
+    ret_rail->scratch_bytes = in->scratch_bytes;
+    ret_rail->scratch = (struct kvr_remote_key){.key = in->scratch_key, .base = in->scratch_base};
     if (in->address.len > 0)
         memcpy(ret_rail->address, in->address.data, in->address.len);
     return KVR_OK;

@@ -124,8 +124,30 @@ static bool fake_may_sleep(struct kvr_endpoint *endpoint)
     return endpoint->queue_count == 0;
 }
 
+/* Memory is its rail. */
+static kvr_status fake_register(struct kvr_rail *rail, const struct kvr_memory_span *span,
+                                struct kvr_memory **ret_memory, struct kvr_error *error)
+{
+    (void)span, (void)error;
+    *ret_memory = (struct kvr_memory *)rail;
+    return KVR_OK;
+}
+
+static void fake_release(struct kvr_memory *memory)
+{
+    (void)memory;
+}
+
+static struct kvr_remote_key fake_key(const struct kvr_memory *memory)
+{
+    return (struct kvr_remote_key){.key = 100 + ((const struct kvr_rail *)memory)->number};
+}
+
 static const struct kvr_fabric_ops fake_ops = {
     .rail_facts = fake_facts,
+    .memory_register = fake_register,
+    .memory_release = fake_release,
+    .memory_key = fake_key,
     .endpoint_open = fake_endpoint_open,
     .endpoint_address = fake_address,
     .endpoint_stop = fake_stop,

@@ -89,6 +89,9 @@ static void rail(struct kvr_rng *rng, struct kvr_rail_address *ret_rail)
     ret_rail->bytes = (uint32_t)kvr_rng_below(rng, KVR_ADDRESS_BYTES + 1);
     for (uint32_t i = 0; i < ret_rail->bytes; i++)
         ret_rail->address[i] = (uint8_t)kvr_rng_next(rng);
+    ret_rail->scratch_bytes = u32(rng);
+    ret_rail->scratch.key = u64(rng);
+    ret_rail->scratch.base = u64(rng);
 }
 
 static void layout(struct kvr_rng *rng, struct kvr_region_layout *ret_layout)
@@ -373,7 +376,9 @@ static bool same_compat(const struct kvr_compat *a, const struct kvr_compat *b)
 
 static bool same_rail(const struct kvr_rail_address *a, const struct kvr_rail_address *b)
 {
-    return SAME(rail) && SAME(epoch) && SAME(bytes) && same_bytes(a->address, b->address, a->bytes);
+    return SAME(rail) && SAME(epoch) && SAME(bytes) &&
+           same_bytes(a->address, b->address, a->bytes) && SAME(scratch_bytes) &&
+           SAME(scratch.key) && SAME(scratch.base);
 }
 
 static bool same_rails(const struct kvr_rail_address *a, const struct kvr_rail_address *b,
