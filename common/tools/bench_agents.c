@@ -49,6 +49,7 @@ static void add_shared(struct arguments *arguments, const struct bench_options *
     add(arguments, "chunk-bytes-max", options->chunk_bytes_max);
     add(arguments, "window-bytes", options->window_bytes);
     add(arguments, "window-writes", options->window_writes);
+    add(arguments, "warm-up", options->warm_up);
 }
 
 /* The directory that this executable lies in. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "tools/bench.h"
@@ -25,8 +26,9 @@
 #define WORD_SMALL   1u
 
 struct beside_options {
-    char provider[16], json[4096];
+    char provider[16], warm_up[8], json[4096];
     uint64_t page_bytes, huge_bytes, rounds;
+    kvr_ns pause;
 };
 
 static const struct kvr_option options[] = {
@@ -36,6 +38,12 @@ static const struct kvr_option options[] = {
      .fallback = "tcp",
      KVR_OPTION_CHOICE(OPTIONS, provider),
      .help = "Provider of the rails."},
+    {.name = "warm-up",
+     .section = "rails",
+     .choices = "yes|no",
+     .fallback = "yes",
+     KVR_OPTION_CHOICE(OPTIONS, warm_up),
+     .help = "Whether the agents warm up their pairs of rails at the hello."},
     {.name = "page-bytes",
      .section = "pages",
      .fallback = "64k",
@@ -57,6 +65,12 @@ static const struct kvr_option options[] = {
      .max = ROUNDS_MAX,
      KVR_OPTION_COUNT(OPTIONS, rounds),
      .help = "Of small transfers alone and small ones beside a huge one."},
+    {.name = "pause",
+     .section = "measuring",
+     .fallback = "0",
+     .max = 60 * KVR_S,
+     KVR_OPTION_DURATION(OPTIONS, pause),
+     .help = "After the hello, before the first transfer; 0: the pairs are still being connected."},
     {.name = "json",
      .section = "output",
      .value = "[FILE]",
@@ -130,6 +144,7 @@ static bool start(struct beside *beside)
     for (uint32_t i = 0; i < what.pages; i++)
         beside->pages[i] = i;
     memcpy(agents.provider, beside->options.provider, sizeof(agents.provider));
+    memcpy(agents.warm_up, beside->options.warm_up, sizeof(agents.warm_up));
     bench_rails_loopback(&beside->rails, agents.provider, 1, 1);
     if (!bench_agents_start(&beside->agents, &agents, &beside->rails) ||
         !bench_attach(&what, &beside->source, &beside->memory[0]))
@@ -268,9 +283,13 @@ static bool round_run(struct beside *beside, struct round *round)
 
 static bool measure(struct beside *beside)
 {
+    const struct timespec pause = {.tv_sec = (time_t)(beside->options.pause / KVR_S),
+                                   .tv_nsec = (long)(beside->options.pause % KVR_S)};
+
     /* The session's hello, without a byte. */
     if (small_us(beside, true) == 0)
         return false;
+    (void)nanosleep(&pause, NULL);
     beside->first_us = small_us(beside, false);
     for (uint64_t i = 0; i < beside->options.rounds && !beside->broken; i++)
         if (!round_run(beside, &beside->rounds[i]))
@@ -302,12 +321,14 @@ static json_t *figures_json(const struct beside *beside)
                               round->beside_us, "beside_max_us", round->beside_max_us, "huge_gb_s",
                               round->huge_gb_s, "beside_count", (json_int_t)round->beside_count));
     }
-    return json_pack("{s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "provider",
-                     beside->options.provider, "page_bytes", (json_int_t)beside->options.page_bytes,
-                     "huge_bytes", (json_int_t)beside->options.huge_bytes, "first_us",
-                     beside->first_us, "first_ratio", beside->first_us / alone, "alone_us", alone,
-                     "beside_us", MEDIAN(beside, beside_us), "huge_gb_s", MEDIAN(beside, huge_gb_s),
-                     "window_us", window, "allowed_us", 2 * alone + window, "rounds", rounds);
+    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}",
+                     "provider", beside->options.provider, "warm_up", beside->options.warm_up,
+                     "pause_ns", (json_int_t)beside->options.pause, "page_bytes",
+                     (json_int_t)beside->options.page_bytes, "huge_bytes",
+                     (json_int_t)beside->options.huge_bytes, "first_us", beside->first_us,
+                     "first_ratio", beside->first_us / alone, "alone_us", alone, "beside_us",
+                     MEDIAN(beside, beside_us), "huge_gb_s", MEDIAN(beside, huge_gb_s), "window_us",
+                     window, "allowed_us", 2 * alone + window, "rounds", rounds);
 }
 
 static void print(const struct beside *beside)

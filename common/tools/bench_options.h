@@ -21,8 +21,8 @@ struct bench_options {
     kvr_ns duration; /* of one side of a pair */
     uint64_t raw_window, local_copy_threads;
     kvr_ns spin;
-    char chunk_bytes_max[32], window_bytes[32],
-        window_writes[32]; /* the agents'; "" their default */
+    char chunk_bytes_max[32], window_bytes[32], window_writes[32],
+        warm_up[8]; /* the agents'; "" their default */
     char json[4096];
 };
 

@@ -12,11 +12,12 @@ fail() {
 }
 
 TMPDIR=$work/tmp "$KVRAIL_BIN_DIR/kvrail" bench beside --huge-bytes 128M --rounds 2 \
-    --json "$work/figures.json" >"$work/table" || fail "it ended in $?"
+    --warm-up no --pause 10ms --json "$work/figures.json" >"$work/table" || fail "it ended in $?"
 for key in first_us alone_us beside_us huge_gb_s window_us allowed_us; do
     grep -q "\"$key\": [0-9.]*[1-9]" "$work/figures.json" || fail "no $key in the JSON"
 done
 [ "$(grep -c '"beside_count": [1-9]' "$work/figures.json")" = 2 ] || fail "no small transfer beside the large one"
+grep -q '"warm_up": "no"' "$work/figures.json" || fail "--warm-up no was not heard"
 grep -q 'beside the huge one' "$work/table" || fail "no table"
 [ -z "$(ls -A "$work/tmp")" ] || fail "it left $(ls "$work/tmp") behind"
 echo "bench.beside_smoke: passed"
