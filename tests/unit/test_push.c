@@ -313,7 +313,8 @@ static void push_says_when_no_rail_is_left(void **state)
     assert_true(posted() > 0);
 }
 
-/* Other rails of the target's were named, and they are no better: whoever waits for them hears it. */
+/* Other rails of the target's were named, and they are no better: whoever waits for them hears it.
+ */
 static void push_says_that_other_rails_are_lost_too(void **state)
 {
     struct push_move move = {.target = &target.set, .target_rails = 1};
