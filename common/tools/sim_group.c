@@ -79,8 +79,10 @@ static void group_run(struct sim_world *world, const struct sim_event *event)
 
 /* ---- from and to the loop ------------------------------------------------------------------- */
 
-static void unpark(struct sim_group *group)
+void sim_group_unpark(struct sim_group *group)
 {
+    if (group->parked_first < group->parked_count)
+        sim_group_wake(group);
     while (group->parked_first < group->parked_count &&
            kvr_group_command(group->group, &group->parked[group->parked_first]))
         group->parked_first++;
@@ -101,7 +103,7 @@ bool sim_group_listen(struct sim_group *group)
         else
             inbound_group(agent->inbound, agent->world->now, &message);
     }
-    unpark(group);
+    sim_group_unpark(group);
     sim_group_wake(group); /* its rings have room again */
     return count > 0;
 }
@@ -118,7 +120,7 @@ void sim_group_command(void *self, const struct kvr_group_message *message)
     now.at = agent->world->now;
     note(group, &now);
     sim_group_wake(group);
-    unpark(group);
+    sim_group_unpark(group);
     if (group->parked_count == 0 && kvr_group_command(group->group, &now))
         return;
     if (group->parked_count == group->parked_capacity) {
