@@ -207,6 +207,15 @@ static void count_arrival(struct landing *landing, uint32_t rail, uint32_t epoch
             (struct kvr_epoch_count){.rail = rail, .epoch = epoch, .count = 1};
 }
 
+/* Once, however many a peer goes on to write: what it makes us tell has a bound. */
+static void doom_tell(struct land *land, struct landing *landing, uint32_t kind)
+{
+    if (landing->doom_told)
+        return;
+    landing->doom_told = true;
+    land_tell(land, landing, kind, 0, 0, NULL);
+}
+
 /* Rule 11. A chunk that comes again may have overwritten what its first copy was counted for. */
 static bool revoked(const struct landing *landing)
 {
@@ -250,9 +259,9 @@ static void land_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, 
     count_arrival(landing, rail, epoch,
                   gone || (chunk < landing->chunk_total && bit_get(landing, chunk)));
     if (gone) {
-        land_tell(land, landing, LAND_REVOKED, 0, 0, NULL);
+        doom_tell(land, landing, LAND_REVOKED);
     } else if (chunk >= landing->chunk_total) {
-        land_tell(land, landing, LAND_BAD, 0, 0, NULL);
+        doom_tell(land, landing, LAND_BAD);
     } else if (!bit_get(landing, chunk)) {
         landing->bits[chunk / 64] |= (uint64_t)1 << (chunk % 64);
         if (landing->chunk_count++ == 0)
@@ -344,7 +353,7 @@ static void final(struct land *land, struct landing *landing, uint32_t chunk_tot
             continue;
         }
         if (bit_get(landing, (uint32_t)chunk)) {
-            land_tell(land, landing, LAND_BAD, 0, 0, NULL);
+            doom_tell(land, landing, LAND_BAD);
             return;
         }
     }

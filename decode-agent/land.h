@@ -50,7 +50,7 @@ enum land_kind {
     LAND_FILTERED,    /* pointer: struct landing_filter, runs replaced by what is missing */
     LAND_SUSPECT,     /* a: rail, b: epoch */
     LAND_COMING,      /* writes were arriving a moment ago: ask again later */
-    LAND_BAD,         /* chunks arrived that the transfer does not have */
+    LAND_BAD,         /* chunks arrived that the transfer does not have; told once, like REVOKED */
     LAND_REVOKED,     /* a chunk was copied, perhaps after its source took the pages back */
     LAND_VERIFIED,    /* every chunk that has a digest has the right bytes */
     LAND_CORRUPT,     /* a: a chunk whose bytes are not the source's */
@@ -122,7 +122,7 @@ struct landing {
     uint64_t doubted; /* bit i: counts[i] has an arrival too many, and proves nothing */
     struct landing_quiet *quiet;
     uint64_t arrivals, rails;
-    bool all_told, quiet_told;
+    bool all_told, quiet_told, doom_told; /* doom: BAD or REVOKED, which nothing mends */
     struct landing_digest *digest_first, *digest_last;
     struct { /* of LAND_VERIFY, as far as it has come */
         struct landing *next;
