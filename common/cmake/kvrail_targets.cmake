@@ -83,8 +83,9 @@ elseif(KVRAIL_SANITIZE)
         "UBSAN_OPTIONS=print_stacktrace=1")
 endif()
 
-# Timeout, labels and environment that all tests share. Exit status 77 means skipped.
-function(kvr_test_properties name timeout serial labels environment)
+# Timeout, labels and environment that all tests share. Exit status 77 means skipped. Tests with faults and
+# benchmarks wait for times: one of them runs at a time, first, while the others fill the second core.
+function(kvr_test_properties name timeout serial alone labels environment)
     if(NOT timeout)
         set(timeout 60)
     endif()
@@ -93,20 +94,23 @@ function(kvr_test_properties name timeout serial labels environment)
     set_tests_properties(${name} PROPERTIES
         TIMEOUT ${timeout}
         SKIP_RETURN_CODE 77
-        RUN_SERIAL ${serial}
+        RUN_SERIAL ${alone}
         LABELS "${kind};${labels}"
         ENVIRONMENT "${KVRAIL_TEST_ENVIRONMENT};${environment}")
+    if(serial)
+        set_tests_properties(${name} PROPERTIES RESOURCE_LOCK times COST 1000)
+    endif()
 endfunction()
 
 # kvr_test(<ctest name, e.g. unit.plan> SOURCES unit/test_plan.c… [DEPENDS target…] [ARGS arg…]
-#          [LABELS label…] [ENVIRONMENT NAME=value…] [TIMEOUT seconds, default 60] [SERIAL])
-# A cmocka program; the target has the test's name. SERIAL: runs alone. ctest labels: the part of
-# the name before the first dot, and LABELS.
+#          [LABELS label…] [ENVIRONMENT NAME=value…] [TIMEOUT seconds, default 60] [SERIAL] [ALONE])
+# A cmocka program; the target has the test's name. SERIAL: never two of these at once; ALONE: nothing
+# else runs. ctest labels: the part of the name before the first dot, and LABELS.
 function(kvr_test name)
     if(NOT BUILD_TESTING)
         return()
     endif()
-    cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "TIMEOUT" "SOURCES;DEPENDS;ARGS;LABELS;ENVIRONMENT")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL;ALONE" "TIMEOUT" "SOURCES;DEPENDS;ARGS;LABELS;ENVIRONMENT")
     list(TRANSFORM arg_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/tests/)
     add_executable(${name} ${arg_SOURCES})
     set_target_properties(${name} PROPERTIES
@@ -114,19 +118,19 @@ function(kvr_test name)
     kvr_common_properties(${name})
     target_link_libraries(${name} PRIVATE ${arg_DEPENDS} PkgConfig::cmocka)
     add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
-    kvr_test_properties(${name} "${arg_TIMEOUT}" ${arg_SERIAL} "${arg_LABELS}" "${arg_ENVIRONMENT}")
+    kvr_test_properties(${name} "${arg_TIMEOUT}" ${arg_SERIAL} ${arg_ALONE} "${arg_LABELS}" "${arg_ENVIRONMENT}")
 endfunction()
 
-# kvr_command_test(<ctest name> COMMAND program arg… [LABELS …] [ENVIRONMENT …] [TIMEOUT s] [SERIAL])
+# kvr_command_test(<ctest name> COMMAND program arg… [LABELS …] [ENVIRONMENT …] [TIMEOUT s] [SERIAL] [ALONE])
 # Any command as a test; a target's name stands for its executable. The environment has
 # KVRAIL_BIN_DIR (the built programs) and KVRAIL_ROOT_DIR (the source tree).
 function(kvr_command_test name)
     if(NOT BUILD_TESTING)
         return()
     endif()
-    cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "TIMEOUT" "COMMAND;LABELS;ENVIRONMENT")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL;ALONE" "TIMEOUT" "COMMAND;LABELS;ENVIRONMENT")
     add_test(NAME ${name} COMMAND ${arg_COMMAND})
-    kvr_test_properties(${name} "${arg_TIMEOUT}" ${arg_SERIAL} "${arg_LABELS}" "${arg_ENVIRONMENT}")
+    kvr_test_properties(${name} "${arg_TIMEOUT}" ${arg_SERIAL} ${arg_ALONE} "${arg_LABELS}" "${arg_ENVIRONMENT}")
 endfunction()
 
 # kvr_fuzzer(<name> SOURCES fuzz/fuzz_message.c… [DEPENDS target…])
@@ -163,6 +167,6 @@ function(kvr_fuzzer name)
     kvr_common_properties(${target})
     target_link_libraries(${target} PRIVATE ${arg_DEPENDS})
     add_test(NAME ${target} COMMAND ${target} ${arguments})
-    kvr_test_properties(${target} ${timeout} FALSE "" "")
+    kvr_test_properties(${target} ${timeout} FALSE FALSE "" "")
     add_dependencies(fuzzers ${target})
 endfunction()
