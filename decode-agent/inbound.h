@@ -21,7 +21,7 @@
 #define DECODE_AGENT_INBOUND_H
 
 #include "agent/ended.h"
-#include "agent/engines.h"
+#include "agent/machine.h"
 #include "agent/page_tables.h"
 #include "base/pool.h"
 #include "base/table.h"
@@ -197,6 +197,8 @@ static inline uint32_t inbound_live(const struct inbound *inbound)
 /* What the engine's why answers, as JSON. */
 void inbound_why(const struct inbound *inbound, uint32_t engine, uint64_t handle, char *json,
                  size_t capacity);
+/* All of these, for who drives either kind of agent. */
+struct kvr_machine inbound_machine(struct inbound *inbound);
 
 /* ---- between the files of this folder ------------------------------------------------------ */
 

@@ -2,7 +2,7 @@
  * Only wiring. */
 #include <stdlib.h>
 
-#include "agent/machine.h"
+#include "agent/agent.h"
 #include "base/options.h"
 #include "base/rng.h"
 #include "decode-agent/inbound.h"
@@ -41,11 +41,9 @@ static const struct kvr_option own_options[] = {
 
 static struct land *lands[KVR_RAIL_GROUPS_MAX];
 static struct inbound inbound;
-KVR_MACHINE(inbound)
 
-static kvr_status machine_init(void *self, const struct kvr_agent_config *config,
-                               const struct kvr_ports *ports, struct kvr_buddy *memory,
-                               const struct kvr_rail_groups *groups,
+static kvr_status machine_init(const struct kvr_agent_config *config, const struct kvr_ports *ports,
+                               struct kvr_buddy *memory, const struct kvr_rail_groups *groups,
                                const struct kvr_write_limits *limits)
 {
     struct inbound_options options = {
@@ -61,7 +59,7 @@ static kvr_status machine_init(void *self, const struct kvr_agent_config *config
         .digest = kvr_agent_digest(config),
     };
 
-    return inbound_init(self, &options, ports, memory);
+    return inbound_init(&inbound, &options, ports, memory);
 }
 
 static kvr_status group_open(uint32_t group, struct kvr_group_user *ret_user)
@@ -73,45 +71,20 @@ static kvr_status group_open(uint32_t group, struct kvr_group_user *ret_user)
     return KVR_OK;
 }
 
-static bool serves(kvr_request_kind kind)
+static void counters(uint64_t values[])
 {
-    return kind == KVR_REQ_TARGET_OPEN || kind == KVR_REQ_TARGET_PAGES || kind == KVR_REQ_CANCEL;
-}
-
-static void peer_writable(void *self, kvr_ns now, uint32_t peer)
-{
-    inbound_peer_writable(self, now, peer);
-}
-
-static uint32_t requests(const void *self, const char *names[], uint32_t max)
-{
-    const struct inbound *machine = self;
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < machine->fetches.reach; i++) {
-        const struct fetch *fetch = kvr_pool_at(&machine->fetches, i, NULL);
-
-        if (fetch != NULL && count++ < max)
-            names[count - 1] = fetch->request;
-    }
-    return count;
-}
-
-static void counters(const void *self, uint64_t values[])
-{
-    values[KVR_COUNTER_DIGEST_MISMATCHES] = ((const struct inbound *)self)->digest_mismatches;
-    values[KVR_COUNTER_SKIPPED_BYTES] = ((const struct inbound *)self)->skipped_bytes;
+    values[KVR_COUNTER_DIGEST_MISMATCHES] = inbound.digest_mismatches;
+    values[KVR_COUNTER_SKIPPED_BYTES] = inbound.skipped_bytes;
     values[KVR_COUNTER_STALE_WRITES] = 0;
     for (uint32_t i = 0; i < KVR_RAIL_GROUPS_MAX && lands[i] != NULL; i++)
         values[KVR_COUNTER_STALE_WRITES] +=
             atomic_load_explicit(&lands[i]->stale, memory_order_relaxed);
 }
 
-static uint64_t landed(const void *self, uint32_t rail)
+static uint64_t landed(uint32_t rail)
 {
     uint64_t bytes = 0;
 
-    (void)self;
     for (uint32_t i = 0; i < KVR_RAIL_GROUPS_MAX && lands[i] != NULL; i++)
         bytes += atomic_load_explicit(&lands[i]->bytes[rail], memory_order_relaxed);
     return bytes;
@@ -134,14 +107,10 @@ int main(int argc, char **argv)
                   "    --rail 127.0.0.1 --scheduler 127.0.0.1:9470\n\n" KVR_AGENT_SIGNALS,
         .rereads = true,
     };
-    struct kvr_machine machine = {
-        .role = KVR_ROLE_TARGET,
+    const struct kvr_agent_program program = {
+        .machine = inbound_machine(&inbound),
         .group_open = group_open,
-        .stage_bytes = sizeof(struct land_stage),
         .init = machine_init,
-        .serves = serves,
-        .peer_writable = peer_writable,
-        .requests = requests,
         .counters = counters,
         .landed = landed,
     };
@@ -150,8 +119,7 @@ int main(int argc, char **argv)
 
     memcpy(options, kvr_agent_options, SHARED_COUNT * sizeof(options[0]));
     memcpy(options + SHARED_COUNT, own_options, sizeof(own_options));
-    inbound_machine(&machine);
     if (!kvr_options_load(&command, argc, argv, &config, &status))
         return status;
-    return kvr_agent_run(&launch, &config, &machine);
+    return kvr_agent_run(&launch, &config, &program);
 }

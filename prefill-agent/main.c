@@ -2,7 +2,7 @@
  * fetches it. Only wiring. */
 #include <stdlib.h>
 
-#include "agent/machine.h"
+#include "agent/agent.h"
 #include "base/options.h"
 #include "prefill-agent/outbound.h"
 #include "trace/report.h"
@@ -50,11 +50,9 @@ static const struct kvr_option own_options[] = {
 
 static struct push *pushes[KVR_RAIL_GROUPS_MAX];
 static struct outbound outbound;
-KVR_MACHINE(outbound)
 
-static kvr_status machine_init(void *self, const struct kvr_agent_config *config,
-                               const struct kvr_ports *ports, struct kvr_buddy *memory,
-                               const struct kvr_rail_groups *groups,
+static kvr_status machine_init(const struct kvr_agent_config *config, const struct kvr_ports *ports,
+                               struct kvr_buddy *memory, const struct kvr_rail_groups *groups,
                                const struct kvr_write_limits *limits)
 {
     struct outbound_options options = {
@@ -71,7 +69,7 @@ static kvr_status machine_init(void *self, const struct kvr_agent_config *config
         .fragment_bytes_min = config->fragment_bytes_min,
     };
 
-    return outbound_init(self, &options, ports, memory);
+    return outbound_init(&outbound, &options, ports, memory);
 }
 
 static kvr_status group_open(uint32_t group, struct kvr_group_user *ret_user)
@@ -83,44 +81,9 @@ static kvr_status group_open(uint32_t group, struct kvr_group_user *ret_user)
     return KVR_OK;
 }
 
-static bool serves(kvr_request_kind kind)
+static void counters(uint64_t values[])
 {
-    return kind != KVR_REQ_TARGET_OPEN && kind != KVR_REQ_TARGET_PAGES;
-}
-
-static uint32_t order(void *self, kvr_ns now, const struct kvr_order *asked)
-{
-    if (asked->kind == KVR_ORDER_ABANDON)
-        return outbound_abandon(self, now, asked->request, asked->attempt);
-    if (asked->kind == KVR_ORDER_RENEW)
-        return outbound_renew(self, now, asked->request, asked->attempt, asked->lease_ns);
-    return 0;
-}
-
-/* Published requests, and those that a target waits for and nobody has published. */
-static uint32_t requests(const void *self, const char *names[], uint32_t max)
-{
-    const struct outbound *machine = self;
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < machine->publishes.reach; i++) {
-        const struct publish *publish = kvr_pool_at(&machine->publishes, i, NULL);
-
-        if (publish != NULL && count++ < max)
-            names[count - 1] = publish->request;
-    }
-    for (uint32_t i = 0; i < machine->offers.reach; i++) {
-        const struct offer *offer = kvr_pool_at(&machine->offers, i, NULL);
-
-        if (offer != NULL && offer->state == O_PARKED && count++ < max)
-            names[count - 1] = offer->request;
-    }
-    return count;
-}
-
-static void counters(const void *self, uint64_t values[])
-{
-    values[KVR_COUNTER_LEASES_EXPIRED] = ((const struct outbound *)self)->leases_expired;
+    values[KVR_COUNTER_LEASES_EXPIRED] = outbound.leases_expired;
 }
 
 int main(int argc, char **argv)
@@ -141,16 +104,10 @@ int main(int argc, char **argv)
                   "127.0.0.1:9470\n\n" KVR_AGENT_SIGNALS,
         .rereads = true,
     };
-    struct kvr_machine machine = {
-        .role = KVR_ROLE_SOURCE,
+    const struct kvr_agent_program program = {
+        .machine = outbound_machine(&outbound),
         .group_open = group_open,
-        .stage_bytes = sizeof(struct push_stage),
-        .page_kind = PUSH_PAGE,
-        .page_set_kind = PUSH_PAGE_SET,
         .init = machine_init,
-        .serves = serves,
-        .order = order,
-        .requests = requests,
         .counters = counters,
     };
     struct kvr_agent_launch launch = {&command, argc, argv};
@@ -158,7 +115,6 @@ int main(int argc, char **argv)
 
     memcpy(options, kvr_agent_options, sizeof(kvr_agent_options));
     memcpy(options + KVR_AGENT_OPTION_COUNT, own_options, sizeof(own_options));
-    outbound_machine(&machine);
     if (!kvr_options_load(&command, argc, argv, &config, &status))
         return status;
     if (config.listen[0] == '\0')
@@ -168,5 +124,5 @@ int main(int argc, char **argv)
                                   "--listen %s is open to other hosts, and nothing is encrypted: "
                                   "listen on loopback, or say --insecure",
                                   kvr_agent_exposed(&config));
-    return kvr_agent_run(&launch, &config, &machine);
+    return kvr_agent_run(&launch, &config, &program);
 }

@@ -24,7 +24,7 @@
 #define PREFILL_AGENT_OUTBOUND_H
 
 #include "agent/ended.h"
-#include "agent/engines.h"
+#include "agent/machine.h"
 #include "agent/page_tables.h"
 #include "base/pool.h"
 #include "base/table.h"
@@ -206,6 +206,8 @@ static inline uint32_t outbound_live(const struct outbound *outbound)
 /* What the engine's why answers, as JSON. */
 void outbound_why(const struct outbound *outbound, uint32_t engine, uint64_t handle, char *json,
                   size_t capacity);
+/* All of these, for who drives either kind of agent. */
+struct kvr_machine outbound_machine(struct outbound *outbound);
 
 /* ---- between the files of this folder ------------------------------------------------------ */
 

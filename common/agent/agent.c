@@ -194,7 +194,7 @@ static void say_ready(const struct kvr_agent *agent)
 }
 
 int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config *config,
-                  const struct kvr_machine *machine)
+                  const struct kvr_agent_program *program)
 {
     struct kvr_agent *agent = calloc(1, sizeof(*agent));
     struct kvr_error error = {0};
@@ -209,7 +209,8 @@ int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config
     (void)mallopt(M_MMAP_THRESHOLD, 512 << 10);
     agent->launch = launch;
     agent->config = config;
-    agent->machine = *machine;
+    agent->program = program;
+    agent->machine = program->machine;
     agent->boot = kvr_random_u64();
     gethostname(agent->host, sizeof(agent->host) - 1);
     agent->ports = (struct kvr_ports){

@@ -6,10 +6,8 @@
 #ifndef KVR_AGENT_AGENT_H
 #define KVR_AGENT_AGENT_H
 
-#include "agent/engines.h"
-#include "agent/ports.h"
+#include "agent/machine.h"
 #include "base/options.h"
-#include "trace/report.h"
 
 struct kvr_agent;
 
@@ -43,41 +41,19 @@ struct kvr_agent_config {
 #define KVR_AGENT_OPTION_COUNT 29
 extern const struct kvr_option kvr_agent_options[KVR_AGENT_OPTION_COUNT];
 
-/* The machine as the shell sees it: the functions of outbound.h or inbound.h. */
-struct kvr_machine {
-    void *self;
-    kvr_role role;
-    struct kvr_engines *engines;
+/* One of the two programs: its machine, and what of it only a process has. */
+struct kvr_agent_program {
+    struct kvr_machine machine;
     /* Memory for the push or the land of one more rail group: near it, where it is called. */
     kvr_status (*group_open)(uint32_t group, struct kvr_group_user *ret_user);
-    size_t stage_bytes; /* what push or land keeps of a stage (kvr_stage.user) */
-    /* set, page: how the group thread is told of an engine's readiness page; 0: it need not know */
-    uint32_t page_kind, page_set_kind;
-    /* Called once, when the rails are open: limits and counts are known. */
-    kvr_status (*init)(void *self, const struct kvr_agent_config *config,
-                       const struct kvr_ports *ports, struct kvr_buddy *memory,
-                       const struct kvr_rail_groups *groups, const struct kvr_write_limits *limits);
-    bool (*serves)(kvr_request_kind kind); /* requests of the other kind of agent are refused */
-    void (*request)(void *self, kvr_ns now, uint32_t engine, const struct kvr_request *request);
-    void (*engine_down)(void *self, kvr_ns now, uint32_t engine);
-    void (*peer_up)(void *self, kvr_ns now, uint32_t peer, const struct kvr_msg_hello *hello);
-    void (*peer_lost)(void *self, kvr_ns now, uint32_t peer, kvr_status status, const char *detail);
-    void (*peer_writable)(void *self, kvr_ns now, uint32_t peer); /* may be NULL */
-    void (*message)(void *self, kvr_ns now, uint32_t peer, const struct kvr_message *message);
-    void (*group)(void *self, kvr_ns now, const struct kvr_group_message *message);
-    void (*registered)(void *self, kvr_ns now, uint64_t id, kvr_status status);
-    void (*tick)(void *self, kvr_ns now);
-    uint32_t (*live)(const void *self);
-    void (*drain)(void *self);
-    /* What the scheduler asks; returns how many publishes it was about. NULL: it holds none. */
-    uint32_t (*order)(void *self, kvr_ns now, const struct kvr_order *order);
-    /* The ids of the requests that are live, borrowed: at most max of them; returns how many. */
-    uint32_t (*requests)(const void *self, const char *requests[], uint32_t max);
-    void (*cancel_all)(void *self, kvr_ns now, kvr_status status, const char *detail);
-    void (*why)(const void *self, uint32_t engine, uint64_t handle, char *json, size_t capacity);
-    void (*counters)(const void *self, uint64_t counters[]); /* by enum kvr_counter */
+    /* Makes the machine ready. Called once, when the rails are open: limits and counts are known.
+     */
+    kvr_status (*init)(const struct kvr_agent_config *config, const struct kvr_ports *ports,
+                       struct kvr_buddy *memory, const struct kvr_rail_groups *groups,
+                       const struct kvr_write_limits *limits);
+    void (*counters)(uint64_t counters[]); /* by enum kvr_counter */
     /* Bytes that came in over a rail of ours; NULL: what leaves is counted by the group. */
-    uint64_t (*landed)(const void *self, uint32_t rail);
+    uint64_t (*landed)(uint32_t rail);
 };
 
 /* A time of the configuration as it is to be used: --time-scale of it. */
@@ -102,6 +78,6 @@ struct kvr_agent_launch {
 /* Runs until SIGTERM or SIGINT and drained. config: SIGHUP changes it. Returns the exit status: 0,
  * or 1 when it could not start (the log has the sentence). */
 int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config *config,
-                  const struct kvr_machine *machine);
+                  const struct kvr_agent_program *program);
 
 #endif

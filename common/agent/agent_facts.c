@@ -25,8 +25,7 @@ static void rail_snapshot(const struct kvr_agent *agent, uint32_t index,
     rail->group = kvr_rail_groups_of(&agent->groups, index);
     rail->state = address.bytes > 0 ? KVR_RAIL_UP : KVR_RAIL_DOWN;
     rail->speed_bps = facts->speed_bps;
-    rail->bytes = agent->machine.landed != NULL ? agent->machine.landed(agent->machine.self, index)
-                                                : counters.bytes;
+    rail->bytes = agent->program->landed != NULL ? agent->program->landed(index) : counters.bytes;
     rail->writes = agent->machine.role == KVR_ROLE_SOURCE ? counters.writes : counters.arrivals;
     rail->counters[KVR_RAIL_BATCHES] = counters.batches;
     rail->counters[KVR_RAIL_REFUSALS] = counters.again;
@@ -74,7 +73,7 @@ void agent_facts_tell(struct kvr_agent *agent)
     facts.transfers_live = agent->machine.live(agent->machine.self);
     facts.peers_up = agent->peers_up;
     memcpy(facts.counters, agent->counters, sizeof(facts.counters));
-    agent->machine.counters(agent->machine.self, facts.counters);
+    agent->program->counters(facts.counters);
     facts.rail_count = agent->rail_count;
     for (uint32_t i = 0; i < agent->rail_count; i++) {
         struct kvr_rail_counters counters = kvr_group_counters(agent_group_of(agent, i)->group, i);

@@ -122,7 +122,7 @@ static kvr_status group_open(struct kvr_agent *agent, uint32_t number, struct kv
         .wake_self = agent,
     };
 
-    if (agent->machine.group_open(number, &options.user) != KVR_OK)
+    if (agent->program->group_open(number, &options.user) != KVR_OK)
         return kvr_error_set(error, KVR_NO_MEMORY, "rails", "no memory for a rail group");
     return kvr_group_open(&options, &agent->group[number].group, error);
 }

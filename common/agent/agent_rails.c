@@ -161,8 +161,8 @@ kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error)
     status = agent_groups_open(agent, error);
     if (status != KVR_OK)
         return status;
-    status = agent->machine.init(agent->machine.self, config, &agent->ports, &agent->memory,
-                                 &agent->groups, &agent->limits);
+    status =
+        agent->program->init(config, &agent->ports, &agent->memory, &agent->groups, &agent->limits);
     if (status != KVR_OK)
         return kvr_error_set(error, status, "tables",
                              "--table-memory %" PRIu64 " MiB is too small for the agent's tables",

@@ -40,7 +40,8 @@ struct kvr_agent {
     const struct kvr_agent_launch *launch;
     struct kvr_agent_config *config;
     char engine_socket[108]; /* configured, or in the run folder */
-    struct kvr_machine machine;
+    const struct kvr_agent_program *program;
+    struct kvr_machine machine; /* the program's */
     struct kvr_ports ports;
     uint64_t boot;
     char host[KVR_NAME_BYTES];

@@ -1,13 +1,44 @@
-/* A machine behind struct kvr_machine: outbound.h and inbound.h have the same functions under their
- * own names and types. KVR_MACHINE(outbound) makes those that the shell calls;
- * KVR_MACHINE_OF(outbound) initialises the fields of struct kvr_machine with them, for the one
- * object of that name. */
+/* An agent's machine (struct outbound or inbound) as those see it who drive one: the agent's shell,
+ * the simulator, the fuzzers. outbound_machine() and inbound_machine() make it.
+ *
+ * Pure, and one thread's, as the machine is. */
 #ifndef KVR_AGENT_MACHINE_H
 #define KVR_AGENT_MACHINE_H
 
-#include "agent/agent.h"
+#include "agent/engines.h"
+#include "trace/report.h"
 
-#define KVR_MACHINE(m)                                                                             \
+struct kvr_machine {
+    void *self;
+    struct kvr_engines *engines;
+    kvr_role role;
+    size_t stage_bytes; /* what push or land keeps of a stage (kvr_stage.user) */
+    /* set, page: how the group thread is told of an engine's readiness page; 0: it need not know */
+    uint32_t page_kind, page_set_kind;
+    bool (*serves)(kvr_request_kind kind); /* requests of the other kind of agent are refused */
+    void (*request)(void *self, kvr_ns now, uint32_t engine, const struct kvr_request *request);
+    void (*engine_down)(void *self, kvr_ns now, uint32_t engine);
+    void (*peer_up)(void *self, kvr_ns now, uint32_t peer, const struct kvr_msg_hello *hello);
+    void (*peer_lost)(void *self, kvr_ns now, uint32_t peer, kvr_status status, const char *detail);
+    void (*peer_writable)(void *self, kvr_ns now, uint32_t peer); /* may be NULL */
+    void (*message)(void *self, kvr_ns now, uint32_t peer, const struct kvr_message *message);
+    void (*group)(void *self, kvr_ns now, const struct kvr_group_message *message);
+    void (*registered)(void *self, kvr_ns now, uint64_t id, kvr_status status);
+    void (*tick)(void *self, kvr_ns now);
+    uint32_t (*live)(const void *self);
+    /* What the scheduler asks; returns how many publishes it was about. NULL: it holds none. */
+    uint32_t (*order)(void *self, kvr_ns now, const struct kvr_order *order);
+    void (*drain)(void *self);
+    void (*cancel_all)(void *self, kvr_ns now, kvr_status status, const char *detail);
+    /* The ids of the requests that are live, borrowed: at most max of them; returns how many. */
+    uint32_t (*requests)(const void *self, const char *requests[], uint32_t max);
+    void (*why)(const void *self, uint32_t engine, uint64_t handle, char *json, size_t capacity);
+};
+
+/* What outbound.h and inbound.h have alike under their own names and types:
+ * KVR_MACHINE_ADAPT(outbound) makes functions of these types of them, which
+ * KVR_MACHINE_ADAPTED(outbound) puts in their places. */
+#define KVR_MACHINE_ADAPT(m)                                                                       \
     static void m##_on_request(void *self, kvr_ns now, uint32_t engine,                            \
                                const struct kvr_request *request)                                  \
     {                                                                                              \
@@ -60,23 +91,12 @@
                            size_t capacity)                                                        \
     {                                                                                              \
         m##_why(self, engine, handle, json, capacity);                                             \
-    }                                                                                              \
-    static void m##_machine(struct kvr_machine *machine)                                           \
-    {                                                                                              \
-        machine->self = &(m);                                                                      \
-        machine->engines = &(m).engines;                                                           \
-        machine->request = m##_on_request;                                                         \
-        machine->engine_down = m##_on_engine_down;                                                 \
-        machine->peer_up = m##_on_peer_up;                                                         \
-        machine->peer_lost = m##_on_peer_lost;                                                     \
-        machine->message = m##_on_message;                                                         \
-        machine->group = m##_on_group;                                                             \
-        machine->registered = m##_on_registered;                                                   \
-        machine->tick = m##_on_tick;                                                               \
-        machine->live = m##_on_live;                                                               \
-        machine->drain = m##_on_drain;                                                             \
-        machine->cancel_all = m##_on_cancel_all;                                                   \
-        machine->why = m##_on_why;                                                                 \
     }
+
+#define KVR_MACHINE_ADAPTED(m)                                                                     \
+    .request = m##_on_request, .engine_down = m##_on_engine_down, .peer_up = m##_on_peer_up,       \
+    .peer_lost = m##_on_peer_lost, .message = m##_on_message, .group = m##_on_group,               \
+    .registered = m##_on_registered, .tick = m##_on_tick, .live = m##_on_live,                     \
+    .drain = m##_on_drain, .cancel_all = m##_on_cancel_all, .why = m##_on_why
 
 #endif

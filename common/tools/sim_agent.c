@@ -74,10 +74,7 @@ static void tick_run(struct sim_world *world, const struct sim_event *event)
 
     if (sim_agent_void(agent, event) || sim_agent_deferred(agent, event, world->now))
         return;
-    if (agent->source)
-        outbound_tick(agent->outbound, world->now);
-    else
-        inbound_tick(agent->inbound, world->now);
+    agent->machine.tick(agent->machine.self, world->now);
     for (uint32_t i = 0; i < agent->groups.count; i++)
         sim_group_unpark(&agent->group[i]);
     sim_at(world, world->now + TICK_NS / 2 + kvr_rng_below(&world->rng, TICK_NS), tick_run, agent,
@@ -183,12 +180,8 @@ static void widen_run(struct sim_world *world, const struct sim_event *event)
         if (!fails)
             widen(widening);
         sim_agent_note(agent, "registered", 0, widening->group, fails, 0, NULL);
-        if (agent->source)
-            outbound_registered(agent->outbound, world->now, widening->id,
-                                fails ? KVR_NO_MEMORY : KVR_OK);
-        else
-            inbound_registered(agent->inbound, world->now, widening->id,
-                               fails ? KVR_NO_MEMORY : KVR_OK);
+        agent->machine.registered(agent->machine.self, world->now, widening->id,
+                                  fails ? KVR_NO_MEMORY : KVR_OK);
     }
     free(widening);
 }
@@ -343,9 +336,11 @@ static void machine_init(struct sim_agent *agent)
     kvr_buddy_init(&agent->buddy, agent->memory, SIM_MEMORY);
     if (agent->source) {
         agent->outbound = &memory->outbounds[agent->number];
+        agent->machine = outbound_machine(agent->outbound);
         status = outbound_init(agent->outbound, &outbound, &agent->ports, &agent->buddy);
     } else {
         agent->inbound = &memory->inbounds[agent->number - SIM_SOURCES];
+        agent->machine = inbound_machine(agent->inbound);
         status = inbound_init(agent->inbound, &inbound, &agent->ports, &agent->buddy);
     }
     assert(status == KVR_OK);
@@ -420,7 +415,7 @@ void sim_agent_die(struct sim_agent *agent)
 
 uint32_t sim_agent_live(const struct sim_agent *agent)
 {
-    return agent->source ? outbound_live(agent->outbound) : inbound_live(agent->inbound);
+    return agent->machine.live(agent->machine.self);
 }
 
 bool sim_agent_idle(const struct sim_agent *agent)
@@ -430,9 +425,7 @@ bool sim_agent_idle(const struct sim_agent *agent)
             return false;
     if (agent->loop_armed)
         return false;
-    if (agent->source)
-        return outbound_live(agent->outbound) == 0 && agent->outbound->tombs == 0;
-    return inbound_live(agent->inbound) == 0;
+    return sim_agent_live(agent) == 0 && (!agent->source || agent->outbound->tombs == 0);
 }
 
 void sim_agent_check_empty(struct sim_agent *agent)

@@ -255,10 +255,7 @@ void sim_engine_detach(struct sim_engine *engine)
 
     engine->attached = false;
     note(engine, "detached", -1, engine->rank.generation, 0, NULL);
-    if (agent->source)
-        outbound_engine_down(agent->outbound, engine->world->now, engine->index);
-    else
-        inbound_engine_down(agent->inbound, engine->world->now, engine->index);
+    agent->machine.engine_down(agent->machine.self, engine->world->now, engine->index);
 }
 
 static void users_orphan(struct sim_engine *engine, bool hand_back)

@@ -98,10 +98,7 @@ bool sim_group_listen(struct sim_group *group)
 
     for (; count < EVENTS_STEP && kvr_group_event(group->group, &message); count++) {
         note(group, &message);
-        if (agent->source)
-            outbound_group(agent->outbound, agent->world->now, &message);
-        else
-            inbound_group(agent->inbound, agent->world->now, &message);
+        agent->machine.group(agent->machine.self, agent->world->now, &message);
     }
     sim_group_unpark(group);
     sim_group_wake(group); /* its rings have room again */

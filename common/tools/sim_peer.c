@@ -126,24 +126,20 @@ static kvr_status session_write(void *self, const uint8_t *frame, size_t bytes)
 static void session_begun(void *self, kvr_ns now, const struct kvr_msg_hello *hello)
 {
     struct sim_peer *peer = self;
+    const struct kvr_machine *machine = &peer->agent->machine;
 
     peer->boot = hello->boot;
     note(peer->agent, "up", NULL, peer->index, NULL);
-    if (peer->agent->source)
-        outbound_peer_up(peer->agent->outbound, now, peer->index, hello);
-    else
-        inbound_peer_up(peer->agent->inbound, now, peer->index, hello);
+    machine->peer_up(machine->self, now, peer->index, hello);
 }
 
 static void session_message(void *self, kvr_ns now, const struct kvr_message *message)
 {
     struct sim_peer *peer = self;
+    const struct kvr_machine *machine = &peer->agent->machine;
 
     note(peer->agent, "gets", message, message->sequence, NULL);
-    if (peer->agent->source)
-        outbound_message(peer->agent->outbound, now, peer->index, message);
-    else
-        inbound_message(peer->agent->inbound, now, peer->index, message);
+    machine->message(machine->self, now, peer->index, message);
 }
 
 static void session_writable(void *self, kvr_ns now)
@@ -176,10 +172,7 @@ static void session_lost(void *self, kvr_ns now, kvr_status status, const char *
     peer->lost_at = now;
     peer->armed_at = KVR_NEVER;
     agent->world->sessions_lost++;
-    if (agent->source)
-        outbound_peer_lost(agent->outbound, now, peer->index, status, detail);
-    else
-        inbound_peer_lost(agent->inbound, now, peer->index, status, detail);
+    agent->machine.peer_lost(agent->machine.self, now, peer->index, status, detail);
 }
 
 void sim_peer_start(struct sim_peer *peer, bool dialed)

@@ -10,6 +10,7 @@
 void sim_ask(struct sim_engine *engine, const struct kvr_request *request)
 {
     struct sim_world *world = engine->world;
+    const struct kvr_machine *machine = &engine->agent->machine;
 
     sim_time_asked(world);
     sim_history_add(&world->history, &(struct sim_line){.at = world->now,
@@ -19,10 +20,7 @@ void sim_ask(struct sim_engine *engine, const struct kvr_request *request)
                                                         .detail = kvr_request_name(request->kind),
                                                         .a = request->handle,
                                                         .request = -1});
-    if (engine->agent->source)
-        outbound_request(engine->agent->outbound, world->now, engine->index, request);
-    else
-        inbound_request(engine->agent->inbound, world->now, engine->index, request);
+    machine->request(machine->self, world->now, engine->index, request);
 }
 
 static bool gone(const struct sim_user *user)

@@ -94,8 +94,7 @@ void sim_stage_open(struct sim_group *group)
     stage->agent = agent;
     stage->stage.bytes = bytes_choose(agent);
     stage->memory = stage->stage.base = calloc(1, stage->stage.bytes);
-    stage->stage.user =
-        calloc(1, agent->source ? sizeof(struct push_stage) : sizeof(struct land_stage));
+    stage->stage.user = calloc(1, agent->machine.stage_bytes);
     if (stage->memory == NULL || stage->stage.user == NULL)
         abort();
     stage->stage.device = device_open(stage);

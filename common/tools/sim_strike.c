@@ -181,10 +181,7 @@ static void drained_run(struct sim_world *world, const struct sim_event *event)
     } else if (event->b > 0) {
         agent_end(agent);
     } else {
-        if (agent->source)
-            outbound_cancel_all(agent->outbound, world->now, KVR_DRAINING, "it ends");
-        else
-            inbound_cancel_all(agent->inbound, world->now, KVR_DRAINING, "it ends");
+        agent->machine.cancel_all(agent->machine.self, world->now, KVR_DRAINING, "it ends");
         world->busy++;
         sim_at(world, world->now + DRAIN_LINGER_NS, drained_run, agent, agent->life, 1);
     }
@@ -198,10 +195,7 @@ static void drain(struct sim_world *world)
         return;
     sim_injected(world, SIM_DRAIN);
     sim_disturb_all(world);
-    if (agent->source)
-        outbound_drain(agent->outbound);
-    else
-        inbound_drain(agent->inbound);
+    agent->machine.drain(agent->machine.self);
     world->busy++;
     sim_at(world, world->now + 1 + short_or_long(world, 3 * KVR_S), drained_run, agent, agent->life,
            0);

@@ -226,30 +226,27 @@ static bool idle(const struct sim_world *world)
     return kvr_sim_net_next(world->net) == KVR_NEVER;
 }
 
-static void tell_waiting(struct sim_world *world)
+static void waiting_tell(struct sim_world *world, uint32_t request, const struct sim_user *user,
+                         const char *what)
+{
+    const struct kvr_machine *machine = &user->engine->agent->machine;
+    char why[1024];
+
+    if (!user->open || user->ended)
+        return;
+    machine->why(machine->self, user->engine->index, user->handle, why, sizeof(why));
+    sim_fail(world, (int)request, "request %u: its %s never ends: %.400s", request, what, why);
+}
+
+static void all_waiting_tell(struct sim_world *world)
 {
     for (uint32_t r = 0; r < world->request_count; r++) {
-        struct sim_request *request = &world->requests[r];
-        char why[1024];
+        const struct sim_request *request = &world->requests[r];
 
-        for (uint32_t i = 0; i < request->publish_count; i++) {
-            const struct sim_user *user = &request->publishes[i].user;
-
-            if (!user->open || user->ended)
-                continue;
-            outbound_why(user->engine->agent->outbound, user->engine->index, user->handle, why,
-                         sizeof(why));
-            sim_fail(world, (int)r, "request %u: its publish never ends: %.400s", r, why);
-        }
-        for (uint32_t i = 0; i < request->fetch_count; i++) {
-            const struct sim_user *user = &request->fetches[i].user;
-
-            if (!user->open || user->ended)
-                continue;
-            inbound_why(user->engine->agent->inbound, user->engine->index, user->handle, why,
-                        sizeof(why));
-            sim_fail(world, (int)r, "request %u: its fetch never ends: %.400s", r, why);
-        }
+        for (uint32_t i = 0; i < request->publish_count; i++)
+            waiting_tell(world, r, &request->publishes[i].user, "publish");
+        for (uint32_t i = 0; i < request->fetch_count; i++)
+            waiting_tell(world, r, &request->fetches[i].user, "fetch");
     }
     sim_fail(world, -1, "%u scripts never end", world->busy);
 }
@@ -318,7 +315,7 @@ bool sim_world_run(struct sim_world *world, uint64_t seed)
     world_reset(world, seed);
     world_begin(world);
     if (!run_until(world, over, SIM_PATIENCE_NS))
-        tell_waiting(world);
+        all_waiting_tell(world);
     world->last_injection = world->now;
     world->ending = true;
     if (!run_until(world, idle, SIM_PATIENCE_NS))

@@ -162,7 +162,8 @@ struct sim_agent {
     size_t used_at_start;
     void *hoard[SIM_HOARD]; /* memory taken away for a while */
     uint32_t hoard_count;
-    union {
+    struct kvr_machine machine;
+    union { /* what it is */
         struct outbound *outbound;
         struct inbound *inbound;
     };

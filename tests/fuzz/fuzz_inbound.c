@@ -34,12 +34,6 @@ static kvr_status port_dial(void *self, const char *address, uint32_t *ret_peer,
     return KVR_OK;
 }
 
-static void port_engine_done(void *self, uint32_t engine)
-{
-    (void)self;
-    fuzz.engines[engine].free = true;
-}
-
 static uint32_t port_rails(void *self, struct kvr_rail_address ret_rails[KVR_RAILS_MAX])
 {
     (void)self;
@@ -48,17 +42,7 @@ static uint32_t port_rails(void *self, struct kvr_rail_address ret_rails[KVR_RAI
     return FUZZ_RAILS;
 }
 
-static void on_group(const struct kvr_group_message *message)
-{
-    inbound_group(&inbound, fuzz.world.now, message);
-}
-
 /* ---- engines ---- */
-
-static void engine_up(uint32_t index)
-{
-    (void)fuzz_engine_up(index);
-}
 
 static void target_open(struct kvr_request *request)
 {
@@ -313,7 +297,7 @@ static void act(uint8_t what, uint32_t engine, uint32_t peer)
 
     switch (what % 16) {
     case 0:
-        engine_up(engine);
+        fuzz_engine_up(engine);
         break;
     case 1:
         fuzz_engine_region(engine);
@@ -369,7 +353,7 @@ static void act(uint8_t what, uint32_t engine, uint32_t peer)
 static void begin(uint32_t steps)
 {
     if (steps > 0) { /* a fetch of three pages from a peer that is there */
-        FUZZ_SCRIPT(engine_up, "");
+        FUZZ_SCRIPT(fuzz_engine_up, "");
         FUZZ_SCRIPT(fuzz_engine_region, "");
         FUZZ_SCRIPT(engine_request, "\0\0\0\10");
         FUZZ_SCRIPT(fuzz_peer_up, "");
@@ -387,41 +371,6 @@ static void begin(uint32_t steps)
 
 /* ---- the machine ---- */
 
-static void tick(kvr_ns now)
-{
-    inbound_tick(&inbound, now);
-}
-
-static void gone(kvr_ns now, uint32_t engine)
-{
-    inbound_engine_down(&inbound, now, engine);
-}
-
-static void met(kvr_ns now, uint32_t peer, const struct kvr_msg_hello *hello)
-{
-    inbound_peer_up(&inbound, now, peer, hello);
-}
-
-static void lost(kvr_ns now, uint32_t peer, kvr_status status, const char *detail)
-{
-    inbound_peer_lost(&inbound, now, peer, status, detail);
-}
-
-static void told(kvr_ns now, uint32_t peer, const struct kvr_message *message)
-{
-    inbound_message(&inbound, now, peer, message);
-}
-
-static void cancel_all(kvr_ns now, kvr_status status, const char *detail)
-{
-    inbound_cancel_all(&inbound, now, status, detail);
-}
-
-static uint32_t live(void)
-{
-    return inbound_live(&inbound);
-}
-
 static bool busy(void)
 {
     for (uint32_t i = 0; i < FUZZ_RAILS; i++)
@@ -430,7 +379,7 @@ static bool busy(void)
     return land.open_count > 0 || inbound.free_count < SLOTS;
 }
 
-static void open_machine(void)
+static struct kvr_machine open_machine(void)
 {
     struct inbound_options options = {
         .silence_ns = KVR_S,
@@ -446,7 +395,6 @@ static void open_machine(void)
 
     ports = fuzz_ports();
     ports.dial = port_dial;
-    ports.engine_done = port_engine_done;
     ports.rails = port_rails;
     memset(&land, 0, sizeof(land));
     user = land_user(&land);
@@ -454,21 +402,12 @@ static void open_machine(void)
     land.group = fuzz.world.group;
     if (inbound_init(&inbound, &options, &ports, &fuzz.world.buddy) != KVR_OK)
         abort();
+    return inbound_machine(&inbound);
 }
 
 static const struct fuzz_ops ops = {
     .open = open_machine,
-    .group_event = on_group,
-    .tick = tick,
-    .engine_down = gone,
-    .peer_up = met,
-    .peer_lost = lost,
-    .message = told,
-    .cancel_all = cancel_all,
-    .live = live,
     .busy = busy,
-    .engines = &inbound.engines,
-    .reads = false,
     .beginnings = 6,
     .begin = begin,
     .act = act,

@@ -14,34 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static struct outbound outbound;
 static struct push push;
 
-/* ---- ports ---- */
-
-static void port_engine_done(void *self, uint32_t engine)
-{
-    struct kvr_group_message message = {.kind = PUSH_PAGE, .index = engine};
-
-    (void)self;
-    fuzz_command(&fuzz.world, &message);
-}
-
-static void on_group(const struct kvr_group_message *message)
-{
-    if (message->kind != PUSH_PAGE_SET)
-        outbound_group(&outbound, fuzz.world.now, message);
-    else if (message->pointer == NULL)
-        fuzz.engines[message->index].free = true;
-}
-
 /* ---- engines ---- */
-
-static void engine_up(uint32_t index)
-{
-    struct kvr_group_message page = {
-        .kind = PUSH_PAGE, .index = index, .pointer = &fuzz.world.pages[index]};
-
-    if (fuzz_engine_up(index))
-        fuzz_command(&fuzz.world, &page);
-}
 
 static void request_name(char name[KVR_REQUEST_BYTES])
 {
@@ -240,7 +213,7 @@ static void act(uint8_t what, uint32_t engine, uint32_t peer)
 {
     switch (what % 16) {
     case 0:
-        engine_up(engine);
+        fuzz_engine_up(engine);
         break;
     case 1:
         fuzz_engine_region(engine);
@@ -293,7 +266,7 @@ static void act(uint8_t what, uint32_t engine, uint32_t peer)
 static void begin(uint32_t steps)
 {
     if (steps > 0) { /* an engine and a peer, both with regions */
-        FUZZ_SCRIPT(engine_up, "");
+        FUZZ_SCRIPT(fuzz_engine_up, "");
         FUZZ_SCRIPT(fuzz_engine_region, "");
         FUZZ_SCRIPT(peer_up, "");
         FUZZ_SCRIPT(fuzz_peer_regions, "");
@@ -316,47 +289,12 @@ static void begin(uint32_t steps)
 
 /* ---- the machine ---- */
 
-static void tick(kvr_ns now)
-{
-    outbound_tick(&outbound, now);
-}
-
-static void gone(kvr_ns now, uint32_t engine)
-{
-    outbound_engine_down(&outbound, now, engine);
-}
-
-static void met(kvr_ns now, uint32_t peer, const struct kvr_msg_hello *hello)
-{
-    outbound_peer_up(&outbound, now, peer, hello);
-}
-
-static void lost(kvr_ns now, uint32_t peer, kvr_status status, const char *detail)
-{
-    outbound_peer_lost(&outbound, now, peer, status, detail);
-}
-
-static void told(kvr_ns now, uint32_t peer, const struct kvr_message *message)
-{
-    outbound_message(&outbound, now, peer, message);
-}
-
-static void cancel_all(kvr_ns now, kvr_status status, const char *detail)
-{
-    outbound_cancel_all(&outbound, now, status, detail);
-}
-
-static uint32_t live(void)
-{
-    return outbound_live(&outbound);
-}
-
 static bool busy(void)
 {
     return outbound.tombs > 0 || outbound.parked > 0 || push.open_count > 0;
 }
 
-static void open_machine(void)
+static struct kvr_machine open_machine(void)
 {
     struct outbound_options options = {
         .silence_ns = KVR_S,
@@ -370,27 +308,17 @@ static void open_machine(void)
     struct kvr_group_user user = push_user(&push);
 
     ports = fuzz_ports();
-    ports.engine_done = port_engine_done;
     memset(&push, 0, sizeof(push));
     fuzz_agent_open(&user);
     push.group = fuzz.world.group;
     if (outbound_init(&outbound, &options, &ports, &fuzz.world.buddy) != KVR_OK)
         abort();
+    return outbound_machine(&outbound);
 }
 
 static const struct fuzz_ops ops = {
     .open = open_machine,
-    .group_event = on_group,
-    .tick = tick,
-    .engine_down = gone,
-    .peer_up = met,
-    .peer_lost = lost,
-    .message = told,
-    .cancel_all = cancel_all,
-    .live = live,
     .busy = busy,
-    .engines = &outbound.engines,
-    .reads = true,
     .beginnings = 8,
     .begin = begin,
     .act = act,

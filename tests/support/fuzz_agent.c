@@ -47,6 +47,32 @@ static void port_region_done(void *self, struct kvr_region *region)
     fuzz_region_done(&fuzz.world, region);
 }
 
+static void page_tell(uint32_t engine, struct kvr_shared_page *page)
+{
+    struct kvr_group_message message = {
+        .kind = fuzz.machine.page_kind, .index = engine, .pointer = page};
+
+    fuzz_command(&fuzz.world, &message);
+}
+
+/* Where the group looks at the engine's page, its index is free once it does no more. */
+static void port_engine_done(void *self, uint32_t engine)
+{
+    (void)self;
+    if (fuzz.machine.page_kind != 0)
+        page_tell(engine, NULL);
+    else
+        fuzz.engines[engine].free = true;
+}
+
+static void on_group(const struct kvr_group_message *message)
+{
+    if (fuzz.machine.page_kind == 0 || message->kind != fuzz.machine.page_set_kind)
+        fuzz.machine.group(fuzz.machine.self, fuzz.world.now, message);
+    else if (message->pointer == NULL)
+        fuzz.engines[message->index].free = true;
+}
+
 struct kvr_ports fuzz_ports(void)
 {
     return (struct kvr_ports){
@@ -55,26 +81,28 @@ struct kvr_ports fuzz_ports(void)
         .notify = port_notify,
         .command = port_command,
         .region_done = port_region_done,
+        .engine_done = port_engine_done,
     };
 }
 
 /* ---- engines ---- */
 
-bool fuzz_engine_up(uint32_t engine)
+void fuzz_engine_up(uint32_t engine)
 {
     struct kvr_req_attach attach = {.compat = fuzz_compat(), .name = "e"};
     struct kvr_error error;
 
     if (!fuzz.engines[engine].free)
-        return false;
+        return;
     attach.rank = fuzz_rank(engine, ++fuzz.engines[engine].generation);
-    if (kvr_engines_up(fuzz.ops->engines, engine, &attach, &fuzz.world.pages[engine], &error) !=
+    if (kvr_engines_up(fuzz.machine.engines, engine, &attach, &fuzz.world.pages[engine], &error) !=
         KVR_OK)
-        return false;
+        return;
     fuzz.engines[engine].up = true;
     fuzz.engines[engine].free = false;
     fuzz.engines[engine].opened = fuzz.engines[engine].ended = 0;
-    return true;
+    if (fuzz.machine.page_kind != 0)
+        page_tell(engine, &fuzz.world.pages[engine]);
 }
 
 void fuzz_engine_down(uint32_t engine)
@@ -82,11 +110,12 @@ void fuzz_engine_down(uint32_t engine)
     if (!fuzz.engines[engine].up)
         return;
     fuzz.engines[engine].up = false;
-    fuzz.ops->engine_down(fuzz.world.now, engine);
+    fuzz.machine.engine_down(fuzz.machine.self, fuzz.world.now, engine);
 }
 
 void fuzz_engine_region(uint32_t engine)
 {
+    bool reads = fuzz.machine.role == KVR_ROLE_SOURCE; /* cards read its regions */
     uint32_t number = fuzz_below(fuzz.input, 3);
     struct kvr_region *region;
     struct kvr_error error;
@@ -94,11 +123,11 @@ void fuzz_engine_region(uint32_t engine)
     if (!fuzz.engines[engine].up)
         return;
     if (fuzz_below(fuzz.input, 4) == 3) {
-        (void)!kvr_engines_region_drop(fuzz.ops->engines, engine, number);
+        (void)!kvr_engines_region_drop(fuzz.machine.engines, engine, number);
         return;
     }
-    region = fuzz_region(&fuzz.world, number, fuzz.ops->reads, !fuzz.ops->reads);
-    if (kvr_engines_region_add(fuzz.ops->engines, engine, region, &error) != KVR_OK)
+    region = fuzz_region(&fuzz.world, number, reads, !reads);
+    if (kvr_engines_region_add(fuzz.machine.engines, engine, region, &error) != KVR_OK)
         fuzz_region_done(&fuzz.world, region);
 }
 
@@ -113,7 +142,7 @@ void fuzz_peer_up(uint32_t peer)
         return;
     fuzz.peers[peer].up = true;
     fuzz_hello(&fuzz.world, fuzz.input, rails, &hello);
-    fuzz.ops->peer_up(fuzz.world.now, peer, &hello);
+    fuzz.machine.peer_up(fuzz.machine.self, fuzz.world.now, peer, &hello);
 }
 
 void fuzz_peer_lost(uint32_t peer)
@@ -121,7 +150,7 @@ void fuzz_peer_lost(uint32_t peer)
     if (!fuzz.peers[peer].known)
         return;
     memset(&fuzz.peers[peer], 0, sizeof(fuzz.peers[peer]));
-    fuzz.ops->peer_lost(fuzz.world.now, peer, KVR_PEER_LOST, "it is gone");
+    fuzz.machine.peer_lost(fuzz.machine.self, fuzz.world.now, peer, KVR_PEER_LOST, "it is gone");
 }
 
 bool fuzz_peer_speaks(uint32_t peer)
@@ -137,14 +166,14 @@ void fuzz_peer_regions(uint32_t peer)
     struct kvr_rank rank = fuzz_rank(8 + fuzz_below(fuzz.input, 2), fuzz_about(fuzz.input, 1));
 
     fuzz_regions(&fuzz.world, fuzz.input, &rank, layouts, keys, &message.regions);
-    fuzz.ops->message(fuzz.world.now, peer, &message);
+    fuzz.machine.message(fuzz.machine.self, fuzz.world.now, peer, &message);
 }
 
 /* ---- everything ---- */
 
 void fuzz_run(kvr_ns later)
 {
-    fuzz_world_run(&fuzz.world, fuzz.ops->group_event);
+    fuzz_world_run(&fuzz.world, on_group);
     for (uint32_t i = 0; i < FUZZ_PEERS; i++)
         if (fuzz.peers[i].hung_up)
             fuzz_peer_lost(i);
@@ -160,12 +189,17 @@ void fuzz_script(void (*what)(uint32_t), const char *bytes, size_t count)
     fuzz.input = kept;
 }
 
+static uint32_t live(void)
+{
+    return fuzz.machine.live(fuzz.machine.self);
+}
+
 static bool busy(void)
 {
     for (uint32_t i = 0; i < FUZZ_ENGINES; i++)
         if (!fuzz.engines[i].free && !fuzz.engines[i].up)
             return true;
-    return fuzz.ops->live() > 0 || fuzz.ops->busy() || fuzz.world.parked_count > 0 ||
+    return live() > 0 || fuzz.ops->busy() || fuzz.world.parked_count > 0 ||
            kvr_group_outstanding(fuzz.world.group) > 0;
 }
 
@@ -173,15 +207,15 @@ static void settle(void)
 {
     for (int i = 0; i < 1000 && (i < 2 || busy()); i++) {
         fuzz_run(KVR_S / 10);
-        fuzz.ops->tick(fuzz.world.now);
+        fuzz.machine.tick(fuzz.machine.self, fuzz.world.now);
     }
 }
 
 static void tear_down(void)
 {
-    fuzz.ops->cancel_all(fuzz.world.now, KVR_DRAINING, "the end");
+    fuzz.machine.cancel_all(fuzz.machine.self, fuzz.world.now, KVR_DRAINING, "the end");
     settle();
-    assert(fuzz.ops->live() == 0);
+    assert(live() == 0);
     for (uint32_t i = 0; i < FUZZ_ENGINES; i++) {
         if (!fuzz.engines[i].up)
             continue;
@@ -212,7 +246,7 @@ int fuzz_agent_play(const struct fuzz_ops *ops, const uint8_t *data, size_t size
     fuzz.ops = ops;
     fuzz.input = &bytes;
     if (inputs == 0) {
-        ops->open();
+        fuzz.machine = ops->open();
         fuzz.world.used_at_start = fuzz.world.buddy.used_bytes;
     }
     ops->begin(fuzz_below(fuzz.input, ops->beginnings));

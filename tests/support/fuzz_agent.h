@@ -5,34 +5,24 @@
 #ifndef KVR_TESTS_FUZZ_AGENT_H
 #define KVR_TESTS_FUZZ_AGENT_H
 
-#include "agent/engines.h"
+#include "agent/machine.h"
 #include "tests/support/fuzz_machine.h"
 
 #define FUZZ_ENGINES 2
 #define FUZZ_PEERS   3
 
-/* The machine, and the fuzzer's own decisions about it. */
+/* The fuzzer's own decisions about its machine. */
 struct fuzz_ops {
-    void (*open)(void); /* the world and the machine in it, once for many inputs */
-    void (*group_event)(const struct kvr_group_message *message);
-    void (*tick)(kvr_ns now);
-    void (*engine_down)(kvr_ns now, uint32_t engine);
-    void (*peer_up)(kvr_ns now, uint32_t peer, const struct kvr_msg_hello *hello);
-    void (*peer_lost)(kvr_ns now, uint32_t peer, kvr_status status, const char *detail);
-    void (*message)(kvr_ns now, uint32_t peer, const struct kvr_message *message);
-    void (*cancel_all)(kvr_ns now, kvr_status status, const char *detail);
-    uint32_t (*live)(void);
-    bool (*busy)(void); /* with what only this machine has */
-    struct kvr_engines *engines;
-    bool reads; /* cards read its regions; else they write them */
-
-    uint32_t beginnings; /* how many begin() knows */
+    struct kvr_machine (*open)(void); /* the world and the machine in it, once for many inputs */
+    bool (*busy)(void);               /* with what only this machine has */
+    uint32_t beginnings;              /* how many begin() knows */
     void (*begin)(uint32_t which);
     void (*act)(uint8_t what, uint32_t engine, uint32_t peer);
 };
 
 struct fuzz_agent {
     const struct fuzz_ops *ops;
+    struct kvr_machine machine;
     struct fuzz_world world;
     struct fuzz_input *input;
     struct {
@@ -50,14 +40,13 @@ extern struct fuzz_agent fuzz;
 /* One input of a fuzzer. */
 int fuzz_agent_play(const struct fuzz_ops *ops, const uint8_t *data, size_t size);
 
-/* What both machines' ports do alike: send, hang_up, notify, command and region_done. */
+/* What both machines' ports do alike: all but dial and rails. */
 struct kvr_ports fuzz_ports(void);
 
 /* Opens the world for the machine's posting or landing thread; nobody is there yet. */
 void fuzz_agent_open(const struct kvr_group_user *user);
 
-/* Whether it attached just now. */
-bool fuzz_engine_up(uint32_t engine);
+void fuzz_engine_up(uint32_t engine); /* if its index is free */
 void fuzz_engine_down(uint32_t engine);
 void fuzz_engine_region(uint32_t engine); /* comes or goes */
 void fuzz_peer_up(uint32_t peer);         /* if it is known */

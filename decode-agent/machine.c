@@ -1,0 +1,42 @@
+/* The machine of a target agent as others drive it. */
+#include "decode-agent/inbound.h"
+
+KVR_MACHINE_ADAPT(inbound)
+
+static bool serves(kvr_request_kind kind)
+{
+    return kind == KVR_REQ_TARGET_OPEN || kind == KVR_REQ_TARGET_PAGES || kind == KVR_REQ_CANCEL;
+}
+
+static void peer_writable(void *self, kvr_ns now, uint32_t peer)
+{
+    inbound_peer_writable(self, now, peer);
+}
+
+static uint32_t requests(const void *self, const char *names[], uint32_t max)
+{
+    const struct inbound *inbound = self;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < inbound->fetches.reach; i++) {
+        const struct fetch *fetch = kvr_pool_at(&inbound->fetches, i, NULL);
+
+        if (fetch != NULL && count++ < max)
+            names[count - 1] = fetch->request;
+    }
+    return count;
+}
+
+struct kvr_machine inbound_machine(struct inbound *inbound)
+{
+    return (struct kvr_machine){
+        .self = inbound,
+        .engines = &inbound->engines,
+        .role = KVR_ROLE_TARGET,
+        .stage_bytes = sizeof(struct land_stage),
+        .serves = serves,
+        .peer_writable = peer_writable,
+        .requests = requests,
+        KVR_MACHINE_ADAPTED(inbound),
+    };
+}
