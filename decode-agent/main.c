@@ -35,9 +35,6 @@ static const struct kvr_option own_options[] = {
      .help = "With --provider local, how many threads copy a long list of pages; the rails' own is "
              "one of them."},
 };
-#define OWN_COUNT    (sizeof(own_options) / sizeof(own_options[0]))
-/* All shared rows but the last, --listen: a decode-agent dials. */
-#define SHARED_COUNT (KVR_AGENT_OPTION_COUNT - 1)
 
 static struct land *lands[KVR_RAIL_GROUPS_MAX];
 static struct inbound inbound;
@@ -92,7 +89,6 @@ static uint64_t landed(uint32_t rail)
 
 int main(int argc, char **argv)
 {
-    static struct kvr_option options[SHARED_COUNT + OWN_COUNT];
     static struct kvr_agent_config config;
     static const struct kvr_command command = {
         .name = "decode-agent",
@@ -100,8 +96,9 @@ int main(int argc, char **argv)
             "Runs beside the decode engines of one host. They fetch the KV pages of a request\n"
             "from the prefill-agents that hold it; the pages are written straight into the\n"
             "engine's memory over every rail, and the engine is told when they may be used.",
-        .options = options,
-        .option_count = SHARED_COUNT + OWN_COUNT,
+        .shared = &kvr_agent_options,
+        .options = own_options,
+        .option_count = sizeof(own_options) / sizeof(own_options[0]),
         .footer = "Engines find it at /run/kvrail/d0.sock after\n"
                   "    decode-agent --name d0 --run-dir /run/kvrail \\\n"
                   "    --rail 127.0.0.1 --scheduler 127.0.0.1:9470\n\n" KVR_AGENT_SIGNALS,
@@ -117,8 +114,6 @@ int main(int argc, char **argv)
     struct kvr_agent_launch launch = {&command, argc, argv};
     int status;
 
-    memcpy(options, kvr_agent_options, SHARED_COUNT * sizeof(options[0]));
-    memcpy(options + SHARED_COUNT, own_options, sizeof(own_options));
     if (!kvr_options_load(&command, argc, argv, &config, &status))
         return status;
     return kvr_agent_run(&launch, &config, &program);

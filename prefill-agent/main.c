@@ -11,6 +11,16 @@
 #define FIELD(kind, field) KVR_OPTION_##kind(struct kvr_agent_config, field)
 
 static const struct kvr_option own_options[] = {
+    {.name = "listen",
+     .section = "control",
+     .value = "HOST:PORT",
+     FIELD(STRING, listen),
+     .help = "Where decode-agents dial."},
+    {.name = "port-file",
+     .section = "control",
+     .value = "FILE",
+     FIELD(STRING, port_file),
+     .help = "Write the listening port here once it is open (for --listen HOST:0)."},
     {.name = "lease",
      .section = "transfers",
      .fallback = "30s",
@@ -46,7 +56,6 @@ static const struct kvr_option own_options[] = {
      FIELD(SIZE, fragment_bytes_min),
      .help = "A shorter piece is a fragment."},
 };
-#define OWN_COUNT (sizeof(own_options) / sizeof(own_options[0]))
 
 static struct push *pushes[KVR_RAIL_GROUPS_MAX];
 static struct outbound outbound;
@@ -88,7 +97,6 @@ static void counters(uint64_t values[])
 
 int main(int argc, char **argv)
 {
-    static struct kvr_option options[KVR_AGENT_OPTION_COUNT + OWN_COUNT];
     static struct kvr_agent_config config;
     static const struct kvr_command command = {
         .name = "prefill-agent",
@@ -96,8 +104,9 @@ int main(int argc, char **argv)
             "Runs beside the prefill engines of one host. They publish the KV pages of a\n"
             "request; a decode-agent that wants them dials --listen, and the pages are written\n"
             "straight into its engine's memory over every rail.",
-        .options = options,
-        .option_count = KVR_AGENT_OPTION_COUNT + OWN_COUNT,
+        .shared = &kvr_agent_options,
+        .options = own_options,
+        .option_count = sizeof(own_options) / sizeof(own_options[0]),
         .footer = "Engines find it at /run/kvrail/p0.sock after\n"
                   "    prefill-agent --name p0 --run-dir /run/kvrail \\\n"
                   "    --listen 127.0.0.1:9480 --rail 127.0.0.1 --scheduler "
@@ -113,8 +122,6 @@ int main(int argc, char **argv)
     struct kvr_agent_launch launch = {&command, argc, argv};
     int status;
 
-    memcpy(options, kvr_agent_options, sizeof(kvr_agent_options));
-    memcpy(options + KVR_AGENT_OPTION_COUNT, own_options, sizeof(own_options));
     if (!kvr_options_load(&command, argc, argv, &config, &status))
         return status;
     if (config.listen[0] == '\0')

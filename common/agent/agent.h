@@ -11,7 +11,7 @@
 
 struct kvr_agent;
 
-/* What the command line and its kin say; both programs' tables begin with these rows. */
+/* What the command line and its kin say. */
 struct kvr_agent_config {
     char name[KVR_NAME_BYTES];
     char engine_socket[108];            /* "" = name.sock in the run folder */
@@ -37,9 +37,8 @@ struct kvr_agent_config {
     uint64_t slots, local_copy_threads;
 };
 
-/* The rows that both programs share, with fields of struct kvr_agent_config. */
-#define KVR_AGENT_OPTION_COUNT 29
-extern const struct kvr_option kvr_agent_options[KVR_AGENT_OPTION_COUNT];
+/* The rows that both programs have. */
+extern const struct kvr_option_table kvr_agent_options;
 
 /* One of the two programs: its machine, and what of it only a process has. */
 struct kvr_agent_program {

@@ -4,7 +4,7 @@
 
 #define FIELD(kind, field) KVR_OPTION_##kind(struct kvr_agent_config, field)
 
-const struct kvr_option kvr_agent_options[KVR_AGENT_OPTION_COUNT] = {
+static const struct kvr_option rows[] = {
     {.name = "name",
      .section = "agent",
      .value = "NAME",
@@ -189,22 +189,13 @@ const struct kvr_option kvr_agent_options[KVR_AGENT_OPTION_COUNT] = {
      .value = "HOST:PORT",
      FIELD(STRING, scheduler),
      .help = "Where to report; transfers go on without it."},
-    {.name = "port-file",
-     .section = "control",
-     .value = "FILE",
-     FIELD(STRING, port_file),
-     .help = "Write the listening port here once it is open (for --listen HOST:0)."},
     {.name = "insecure",
      .section = "control",
      FIELD(BOOL, insecure),
      .help =
          "Listen beyond this host although nothing is encrypted and nobody is asked who he is."},
-    {.name = "listen",
-     .section = "control",
-     .value = "HOST:PORT",
-     FIELD(STRING, listen),
-     .help = "Where decode-agents dial. A decode-agent dials and needs none."},
 };
+const struct kvr_option_table kvr_agent_options = {rows, sizeof(rows) / sizeof(rows[0])};
 
 kvr_ns kvr_agent_time(const struct kvr_agent_config *config, kvr_ns configured)
 {

@@ -32,14 +32,12 @@ enum verdict { VERDICT_GO_ON, VERDICT_STOP, VERDICT_BAD };
 
 static size_t row_count(const struct loader *loader)
 {
-    return loader->command->option_count + KVR_COMMON_OPTIONS;
+    return kvr_command_rows(loader->command) + KVR_COMMON_OPTIONS;
 }
 
 static const struct kvr_option *row_at(const struct loader *loader, size_t i)
 {
-    size_t own = loader->command->option_count;
-
-    return i < own ? &loader->command->options[i] : &kvr_common_options[i - own];
+    return kvr_command_row(loader->command, i);
 }
 
 /* row_count() when there is none of that name. */
@@ -72,7 +70,8 @@ static bool set_row(struct loader *loader, size_t i, enum source source, const c
                     struct kvr_error *error)
 {
     const struct kvr_option *option = row_at(loader, i);
-    void *config = i < loader->command->option_count ? loader->config : (void *)&loader->common;
+    bool own = i < kvr_command_rows(loader->command);
+    void *config = own ? loader->config : (void *)&loader->common;
 
     if (option->type == KVR_OPTION_TYPE_LIST && loader->sources[i] != source)
         ((struct kvr_option_list *)(void *)((char *)config + option->offset))->count = 0;
@@ -348,10 +347,12 @@ static bool check_required(const struct loader *loader)
 {
     const struct kvr_command *command = loader->command;
 
-    for (size_t i = 0; i < command->option_count; i++) {
-        if (command->options[i].required && loader->sources[i] == SOURCE_NONE) {
-            complain(loader, "--%s %s is missing: %s", command->options[i].name,
-                     kvr_option_value_hint(&command->options[i]), command->options[i].help);
+    for (size_t i = 0; i < kvr_command_rows(command); i++) {
+        const struct kvr_option *option = kvr_command_row(command, i);
+
+        if (option->required && loader->sources[i] == SOURCE_NONE) {
+            complain(loader, "--%s %s is missing: %s", option->name, kvr_option_value_hint(option),
+                     option->help);
             return false;
         }
     }
@@ -373,7 +374,7 @@ static enum verdict load_all(struct loader *loader, int argc, char **argv, FILE 
     enum verdict verdict;
 
     assert(row_count(loader) <= OPTIONS_MAX);
-    if (!load_defaults(loader) || !load_environment_row(loader, loader->command->option_count))
+    if (!load_defaults(loader) || !load_environment_row(loader, kvr_command_rows(loader->command)))
         return VERDICT_BAD;
     verdict = look_ahead(loader, argc, argv, out);
     if (verdict != VERDICT_GO_ON)

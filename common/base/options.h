@@ -82,10 +82,18 @@ struct kvr_exit_code {
     const char *meaning;
 };
 
+/* Rows that several commands have: their fields are those of the struct that *config begins with.
+ */
+struct kvr_option_table {
+    const struct kvr_option *rows;
+    size_t count;
+};
+
 /* One command line: a program, or one subcommand of it. */
 struct kvr_command {
     const char *name;        /* "prefill-agent", "kvrail replay" */
     const char *description; /* what it does, for a stranger; lines of at most 80 characters */
+    const struct kvr_option_table *shared; /* before its own; may be NULL */
     const struct kvr_option *options;
     size_t option_count;
     const char *arguments;   /* in the usage line: "[FILE…]"; NULL when it takes none */

@@ -29,6 +29,20 @@ const struct kvr_option kvr_common_options[KVR_COMMON_OPTIONS] = {
      KVR_OPTION_STRING(struct kvr_common_options, log_file)},
 };
 
+size_t kvr_command_rows(const struct kvr_command *command)
+{
+    return (command->shared != NULL ? command->shared->count : 0) + command->option_count;
+}
+
+const struct kvr_option *kvr_command_row(const struct kvr_command *command, size_t i)
+{
+    size_t rows = kvr_command_rows(command), shared = rows - command->option_count;
+
+    if (i < shared)
+        return &command->shared->rows[i];
+    return i < rows ? &command->options[i - shared] : &kvr_common_options[i - rows];
+}
+
 void kvr_options_variable_name(const struct kvr_option *option, char *ret_name, size_t bytes)
 {
     snprintf(ret_name, bytes, "KVRAIL_%s", option->name);
@@ -100,19 +114,18 @@ static void print_heading(FILE *out, const char *section)
 /* Sections in the order of their first rows, each with all of its rows. */
 static void print_sections(const struct kvr_command *command, FILE *out)
 {
-    const struct kvr_option *options = command->options;
-
-    for (size_t i = 0; i < command->option_count; i++) {
+    for (size_t i = 0; i < kvr_command_rows(command); i++) {
+        const char *section = kvr_command_row(command, i)->section;
         bool seen = false;
 
         for (size_t j = 0; j < i; j++)
-            seen = seen || strcmp(options[j].section, options[i].section) == 0;
+            seen = seen || strcmp(kvr_command_row(command, j)->section, section) == 0;
         if (seen)
             continue;
-        print_heading(out, options[i].section);
-        for (size_t j = i; j < command->option_count; j++) {
-            if (strcmp(options[j].section, options[i].section) == 0)
-                print_option(out, &options[j]);
+        print_heading(out, section);
+        for (size_t j = i; j < kvr_command_rows(command); j++) {
+            if (strcmp(kvr_command_row(command, j)->section, section) == 0)
+                print_option(out, kvr_command_row(command, j));
         }
     }
 }
@@ -123,10 +136,8 @@ static void print_reread(const struct kvr_command *command, FILE *out)
     char text[512] = "SIGHUP reopens the log file and rereads --config:";
     size_t used = strlen(text);
 
-    for (size_t i = 0; i < command->option_count + KVR_COMMON_OPTIONS; i++) {
-        const struct kvr_option *option = i < command->option_count
-                                              ? &command->options[i]
-                                              : &kvr_common_options[i - command->option_count];
+    for (size_t i = 0; i < kvr_command_rows(command) + KVR_COMMON_OPTIONS; i++) {
+        const struct kvr_option *option = kvr_command_row(command, i);
 
         if (option->live && used < sizeof(text))
             used += (size_t)snprintf(text + used, sizeof(text) - used, " --%s", option->name);
@@ -140,7 +151,7 @@ static void print_reread(const struct kvr_command *command, FILE *out)
 static void print_sources(const struct kvr_command *command, FILE *out)
 {
     const struct kvr_option *example =
-        command->option_count > 0 ? &command->options[0] : &kvr_common_options[1];
+        kvr_command_row(command, kvr_command_rows(command) > 0 ? 0 : 1);
     char variable[128], text[1024];
 
     kvr_options_variable_name(example, variable, sizeof(variable));

@@ -99,8 +99,8 @@ bool kvr_options_reread(const struct kvr_command *command, int argc, char **argv
     if (errors != NULL)
         fclose(errors);
     if (fine) {
-        for (size_t i = 0; i < command->option_count; i++)
-            compare(&command->options[i], config, then, tell, self);
+        for (size_t i = 0; i < kvr_command_rows(command); i++)
+            compare(kvr_command_row(command, i), config, then, tell, self);
         for (size_t i = 0; i < KVR_COMMON_OPTIONS; i++)
             compare(&kvr_common_options[i], &common_before, &common, tell, self);
     } else {

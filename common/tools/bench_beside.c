@@ -71,12 +71,7 @@ static const struct kvr_option options[] = {
      .max = 60 * KVR_S,
      KVR_OPTION_DURATION(OPTIONS, pause),
      .help = "After the hello, before the first transfer; 0: the pairs are still being connected."},
-    {.name = "json",
-     .section = "output",
-     .value = "[FILE]",
-     KVR_OPTION_STRING(OPTIONS, json),
-     .help = "Write the figures there as JSON; without FILE or with -, to standard output in place "
-             "of the table."},
+    BENCH_OPTION_JSON(OPTIONS),
 };
 
 static const struct kvr_command command = {

@@ -51,11 +51,7 @@ static const struct kvr_option options[] = {
      KVR_OPTION_COUNT(OPTIONS, rounds),
      .help = "Every number of pieces and every size has a turn in each. The default is left only "
              "for what was never worse and mostly better by 5 %."},
-    {.name = "json",
-     .section = "output",
-     .value = "[FILE]",
-     KVR_OPTION_STRING(OPTIONS, json),
-     .help = "Write the result there as JSON; without FILE or with -, to standard output."},
+    BENCH_OPTION_JSON(OPTIONS),
 };
 
 static const struct kvr_command command = {

@@ -149,12 +149,7 @@ static const struct kvr_option options[] = {
      .max = 65536,
      KVR_OPTION_COUNT(OPTIONS, raw_window),
      .help = "Writes of the raw loops on their way, a rail; 0: the best, found first for each."},
-    {.name = "json",
-     .section = "output",
-     .value = "[FILE]",
-     KVR_OPTION_STRING(OPTIONS, json),
-     .help = "Write everything there as JSON; without FILE or with -, to standard output in place "
-             "of the table."},
+    BENCH_OPTION_JSON(OPTIONS),
 };
 
 static const struct kvr_exit_code exit_codes[] = {

@@ -32,12 +32,7 @@ static const struct kvr_option options[] = {
      .max = 1000000,
      KVR_OPTION_COUNT(OPTIONS, pings),
      .help = "Of each way and each manner of waiting, a pause between two."},
-    {.name = "json",
-     .section = "output",
-     .value = "[FILE]",
-     KVR_OPTION_STRING(OPTIONS, json),
-     .help = "Write the figures there as JSON; without FILE or with -, to standard output in place "
-             "of the table."},
+    BENCH_OPTION_JSON(OPTIONS),
 };
 
 static const struct kvr_command command = {

@@ -115,11 +115,7 @@ static const struct kvr_option options[] = {
      .max = RUNS_MAX,
      KVR_OPTION_COUNT(OPTIONS, runs),
      .help = "How often each plan is made; the figures are medians."},
-    {.name = "json",
-     .section = "output",
-     .value = "[FILE]",
-     KVR_OPTION_STRING(OPTIONS, json),
-     .help = "Write the figures there as JSON; without FILE or with -, to standard output."},
+    BENCH_OPTION_JSON(OPTIONS),
 };
 
 static const struct kvr_command command = {

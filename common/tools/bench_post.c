@@ -84,11 +84,7 @@ static const struct kvr_option options[] = {
      .fallback = "yes",
      KVR_OPTION_BOOL(OPTIONS, choice),
      .help = "Writes go to the rail that is through first; --no-choice: to each in turn."},
-    {.name = "json",
-     .section = "output",
-     .value = "[FILE]",
-     KVR_OPTION_STRING(OPTIONS, json),
-     .help = "Write the figures there as JSON; without FILE or with -, to standard output."},
+    BENCH_OPTION_JSON(OPTIONS),
 };
 
 static const struct kvr_command command = {

@@ -3,52 +3,39 @@
 #include <stdio.h>
 
 #include "base/limits.h"
-#include "base/options.h"
 #include "tools/scheduler_get.h"
 #include "tools/tool.h"
 
-#define EXIT_NO_SCHEDULER 75
-#define ANY_ATTEMPT       UINT64_MAX
+#define ANY_ATTEMPT UINT64_MAX
 
 struct order_options {
-    char scheduler[272];
-    kvr_ns timeout, lease;
+    struct scheduler_options scheduler; /* first */
+    kvr_ns lease;
     uint64_t attempt;
     struct kvr_option_list requests;
 };
 
-#define COMMON_OPTIONS                                                                             \
-    {.name = "scheduler",                                                                          \
-     .section = "order",                                                                           \
-     .value = "HOST:PORT",                                                                         \
-     .fallback = "127.0.0.1:9470",                                                                 \
-     KVR_OPTION_ADDRESS(struct order_options, scheduler),                                          \
-     .help = "Where the scheduler listens."},                                                      \
-        {.name = "attempt",                                                                        \
-         .section = "order",                                                                       \
-         .max = UINT32_MAX,                                                                        \
-         KVR_OPTION_COUNT(struct order_options, attempt),                                          \
-         .help = "Only this attempt of the request; without it every one that is held."},          \
-        {.name = "timeout",                                                                        \
-         .section = "order",                                                                       \
-         .fallback = "5s",                                                                         \
-         .min = 100 * KVR_MS,                                                                      \
-         KVR_OPTION_DURATION(struct order_options, timeout),                                       \
-         .help = "How long to wait for an answer."},
+#define ATTEMPT                                                                                    \
+    {                                                                                              \
+        .name = "attempt", .section = "order", .max = UINT32_MAX,                                  \
+        KVR_OPTION_COUNT(struct order_options, attempt),                                           \
+        .help = "Only this attempt of the request; without it every one that is held."             \
+    }
 
-static const struct kvr_option abandon_options[] = {COMMON_OPTIONS};
+static const struct kvr_option abandon_options[] = {ATTEMPT};
 static const struct kvr_option renew_options[] = {
-    COMMON_OPTIONS{.name = "lease",
-                   .section = "order",
-                   .fallback = "30s",
-                   .min = KVR_MS,
-                   .max = 3600 * KVR_S,
-                   KVR_OPTION_DURATION(struct order_options, lease),
-                   .help = "How long it is held from now on."},
+    ATTEMPT,
+    {.name = "lease",
+     .section = "order",
+     .fallback = "30s",
+     .min = KVR_MS,
+     .max = 3600 * KVR_S,
+     KVR_OPTION_DURATION(struct order_options, lease),
+     .help = "How long it is held from now on."},
 };
 
 static const struct kvr_exit_code exit_codes[] = {
-    {EXIT_NO_SCHEDULER, "the scheduler cannot be reached, or cannot write"},
+    {SCHEDULER_EXIT_AWAY, "the scheduler cannot be reached, or cannot write"},
     {0, NULL},
 };
 
@@ -60,6 +47,7 @@ static const struct kvr_command abandon_command = {
         "Lets go of a published request that no target has come for and none will: its\n"
         "source gets its pages back within about a second, as cancelled, long before its\n"
         "lease ends. A request whose target has come is left alone.",
+    .shared = &scheduler_options,
     .options = abandon_options,
     .option_count = COUNT(abandon_options),
     .arguments = "REQUEST",
@@ -74,6 +62,7 @@ static const struct kvr_command renew_command = {
     .description =
         "Has a published request held for --lease from now on, because its target comes\n"
         "later than its lease would end. One whose target has come has no lease.",
+    .shared = &scheduler_options,
     .options = renew_options,
     .option_count = COUNT(renew_options),
     .arguments = "REQUEST",
@@ -99,10 +88,11 @@ static int give(const struct order_options *config, const char *verb)
         used += (size_t)snprintf(path + used, sizeof(path) - used, "lease_ms=%llu&",
                                  (unsigned long long)(config->lease / KVR_MS));
     path[used - 1] = '\0';
-    answer = scheduler_post(config->scheduler, path, config->timeout, &error);
+    answer = scheduler_post(config->scheduler.address, path, config->scheduler.timeout, &error);
     if (answer == NULL) {
         fprintf(stderr, "kvrail %s: %s: %s\n", verb, config->requests.items[0], error.detail);
-        return error.status == KVR_NOT_FOUND || error.status == KVR_REFUSED ? 1 : EXIT_NO_SCHEDULER;
+        return error.status == KVR_NOT_FOUND || error.status == KVR_REFUSED ? 1
+                                                                            : SCHEDULER_EXIT_AWAY;
     }
     printf("%lld agent(s) will %s %s within about a second\n",
            (long long)json_integer_value(json_object_get(answer, "publishes")), verb,

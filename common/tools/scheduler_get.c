@@ -7,6 +7,27 @@
 
 #define ANSWER_BYTES_MAX (64u << 20)
 
+static const struct kvr_option rows[] = {
+    {.name = "scheduler",
+     .section = "scheduler",
+     .value = "HOST:PORT",
+     .fallback = "127.0.0.1:9470",
+     KVR_OPTION_ADDRESS(struct scheduler_options, address),
+     .help = "Where the scheduler listens."},
+    {.name = "timeout",
+     .section = "scheduler",
+     .fallback = "5s",
+     .min = 100 * KVR_MS,
+     KVR_OPTION_DURATION(struct scheduler_options, timeout),
+     .help = "How long to wait for an answer."},
+};
+const struct kvr_option_table scheduler_options = {rows, sizeof(rows) / sizeof(rows[0])};
+
+const struct kvr_exit_code scheduler_exit_codes[] = {
+    {SCHEDULER_EXIT_AWAY, "the scheduler cannot be reached"},
+    {0, NULL},
+};
+
 /* An answer as it grows. */
 struct answer {
     char *bytes;

@@ -1,11 +1,22 @@
-/* Asks a scheduler's HTTP API. Blocks for at most the timeout. */
+/* Asks a scheduler's HTTP API, which a person named by --scheduler. Blocks for at most the timeout.
+ */
 #ifndef KVR_TOOLS_SCHEDULER_GET_H
 #define KVR_TOOLS_SCHEDULER_GET_H
 
 #include <jansson.h>
 
-#include "base/clock.h"
+#include "base/options.h"
 #include "base/status.h"
+
+#define SCHEDULER_EXIT_AWAY 75
+
+/* The options of a command that asks one, and what it exits with when there is no answer. */
+struct scheduler_options {
+    char address[272];
+    kvr_ns timeout;
+};
+extern const struct kvr_option_table scheduler_options;
+extern const struct kvr_exit_code scheduler_exit_codes[];
 
 /* The array `member` of the JSON object that http://<address><path> answers with, or without a
  * member that object; the caller owns it. NULL, with a sentence: no answer, another HTTP status

@@ -1,27 +1,17 @@
 /* `kvrail status`: what the scheduler knows, on one screen. */
 #include <stdio.h>
 
-#include "base/options.h"
 #include "tools/scheduler_get.h"
 #include "tools/status_print.h"
 #include "tools/tool.h"
 
-#define EXIT_NO_SCHEDULER 75
-
 struct status_options {
-    char scheduler[272];
+    struct scheduler_options scheduler; /* first */
     uint64_t limit;
-    kvr_ns timeout;
     bool json;
 };
 
 static const struct kvr_option options[] = {
-    {.name = "scheduler",
-     .section = "status",
-     .value = "HOST:PORT",
-     .fallback = "127.0.0.1:9470",
-     KVR_OPTION_ADDRESS(struct status_options, scheduler),
-     .help = "Where the scheduler listens."},
     {.name = "limit",
      .section = "status",
      .fallback = "20",
@@ -29,21 +19,10 @@ static const struct kvr_option options[] = {
      .max = 500,
      KVR_OPTION_COUNT(struct status_options, limit),
      .help = "How many of the latest transfers."},
-    {.name = "timeout",
-     .section = "status",
-     .fallback = "5s",
-     .min = 100 * KVR_MS,
-     KVR_OPTION_DURATION(struct status_options, timeout),
-     .help = "How long to wait for an answer."},
     {.name = "json",
      .section = "status",
      KVR_OPTION_BOOL(struct status_options, json),
      .help = "Print the scheduler's answers as one JSON object instead."},
-};
-
-static const struct kvr_exit_code exit_codes[] = {
-    {EXIT_NO_SCHEDULER, "the scheduler cannot be reached"},
-    {0, NULL},
 };
 
 static const struct kvr_command command = {
@@ -51,16 +30,18 @@ static const struct kvr_command command = {
     .description =
         "Shows the agents, their rails, the latest transfers and what is held for a target that\n"
         "has not come, as the scheduler knows them, and says what is odd.",
+    .shared = &scheduler_options,
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
-    .exit_codes = exit_codes,
+    .exit_codes = scheduler_exit_codes,
 };
 
 /* NULL after a sentence on stderr. */
 static json_t *fetch(const struct status_options *config, const char *path, const char *member)
 {
     struct kvr_error error = {0};
-    json_t *array = scheduler_get(config->scheduler, path, member, config->timeout, &error);
+    json_t *array =
+        scheduler_get(config->scheduler.address, path, member, config->scheduler.timeout, &error);
 
     if (array == NULL)
         fprintf(stderr, "kvrail status: %s\n", error.detail);
@@ -97,7 +78,7 @@ int tool_status_main(int argc, char **argv)
         transfers = fetch(&config, path, "transfers");
     if (transfers != NULL)
         opened = fetch(&config, "/api/v1/transfers?state=opened&limit=500", "transfers");
-    exit_status = opened != NULL ? 0 : EXIT_NO_SCHEDULER;
+    exit_status = opened != NULL ? 0 : SCHEDULER_EXIT_AWAY;
     if (exit_status == 0)
         show(&config, agents, transfers, opened);
     json_decref(agents);

@@ -3,29 +3,19 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/options.h"
 #include "base/types.h"
 #include "tools/scheduler_get.h"
 #include "tools/tool.h"
 #include "tools/why_print.h"
 
-#define EXIT_NO_SCHEDULER 75
-
 struct why_options {
-    char scheduler[272];
+    struct scheduler_options scheduler; /* first */
     uint64_t limit;
-    kvr_ns timeout;
     bool json;
     struct kvr_option_list transfers;
 };
 
 static const struct kvr_option options[] = {
-    {.name = "scheduler",
-     .section = "why",
-     .value = "HOST:PORT",
-     .fallback = "127.0.0.1:9470",
-     KVR_OPTION_ADDRESS(struct why_options, scheduler),
-     .help = "Where the scheduler listens."},
     {.name = "limit",
      .section = "why",
      .fallback = "10",
@@ -33,21 +23,10 @@ static const struct kvr_option options[] = {
      .max = 500,
      KVR_OPTION_COUNT(struct why_options, limit),
      .help = "How many transfers of a request to look at."},
-    {.name = "timeout",
-     .section = "why",
-     .fallback = "5s",
-     .min = 100 * KVR_MS,
-     KVR_OPTION_DURATION(struct why_options, timeout),
-     .help = "How long to wait for an answer."},
     {.name = "json",
      .section = "why",
      KVR_OPTION_BOOL(struct why_options, json),
      .help = "Print the scheduler's record of the transfer, events included, instead."},
-};
-
-static const struct kvr_exit_code exit_codes[] = {
-    {EXIT_NO_SCHEDULER, "the scheduler cannot be reached"},
-    {0, NULL},
 };
 
 static const struct kvr_command command = {
@@ -57,13 +36,14 @@ static const struct kvr_command command = {
         "waited for whom, what both sides said, and what to do. TRANSFER is a transfer's 16\n"
         "hexadecimal digits, or the beginning of a request's id: the newest is explained and\n"
         "the others are listed.",
+    .shared = &scheduler_options,
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .arguments = "TRANSFER",
     .arguments_offset = offsetof(struct why_options, transfers),
     .arguments_min = 1,
     .arguments_max = 1,
-    .exit_codes = exit_codes,
+    .exit_codes = scheduler_exit_codes,
 };
 
 static json_t *get_one(const struct why_options *config, const char *id, struct kvr_error *error)
@@ -71,7 +51,7 @@ static json_t *get_one(const struct why_options *config, const char *id, struct 
     char path[128];
 
     snprintf(path, sizeof(path), "/api/v1/transfers/%.16s", id);
-    return scheduler_get(config->scheduler, path, NULL, config->timeout, error);
+    return scheduler_get(config->scheduler.address, path, NULL, config->scheduler.timeout, error);
 }
 
 static json_t *get_request(const struct why_options *config, const char *request,
@@ -82,7 +62,8 @@ static json_t *get_request(const struct why_options *config, const char *request
     scheduler_escape(request, escaped, sizeof(escaped));
     snprintf(path, sizeof(path), "/api/v1/transfers?limit=%u&request=%s", (unsigned)config->limit,
              escaped);
-    return scheduler_get(config->scheduler, path, "transfers", config->timeout, error);
+    return scheduler_get(config->scheduler.address, path, "transfers", config->scheduler.timeout,
+                         error);
 }
 
 static bool is_id(const char *text)
@@ -139,11 +120,11 @@ int tool_why_main(int argc, char **argv)
         fprintf(stderr,
                 "kvrail why: the scheduler at %s knows no transfer '%s' and no request that begins "
                 "so: it has not been reported yet, or it is past --retention\n",
-                config.scheduler, config.transfers.items[0]);
+                config.scheduler.address, config.transfers.items[0]);
         exit_status = 1;
     } else {
         fprintf(stderr, "kvrail why: %s\n", error.detail);
-        exit_status = EXIT_NO_SCHEDULER;
+        exit_status = SCHEDULER_EXIT_AWAY;
     }
     json_decref(transfer);
     json_decref(others);

@@ -1,6 +1,6 @@
 /* Goal: each source reaches its field, the better source wins, and whatever is not allowed is one
- * sentence that names the option, its value and what is. Method: one table with every type, loaded
- * from a made command line, environment and file. */
+ * sentence that names the option, its value and what is. Method: a table with every type, and one
+ * that is shared, loaded from a made command line, environment and file. */
 #include "tests/support/check.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ struct config {
     kvr_ns heartbeat, deadline;
 };
 
-static const struct kvr_option rows[] = {
+static const struct kvr_option shared_rows[] = {
     {.name = "name",
      .section = "agent",
      .required = true,
@@ -33,6 +33,10 @@ static const struct kvr_option rows[] = {
      .fallback = "127.0.0.1:0",
      KVR_OPTION_ADDRESS(struct config, listen),
      .help = "Where to listen."},
+};
+static const struct kvr_option_table shared = {shared_rows, 2};
+
+static const struct kvr_option rows[] = {
     {.name = "provider",
      .section = "network",
      .fallback = "tcp",
@@ -83,6 +87,7 @@ static const struct kvr_exit_code exit_codes[] = {{3, "bytes were wrong"}, {0, N
 static const struct kvr_command command = {
     .name = "test agent",
     .description = "Does nothing, for a test.",
+    .shared = &shared,
     .options = rows,
     .option_count = sizeof(rows) / sizeof(rows[0]),
     .arguments = "[FILE...]",
