@@ -6,8 +6,7 @@
 #include "decode-agent/inbound.h"
 #include "kv/layout.h"
 
-/* ---- events for the scheduler
- * -------------------------------------------------------------------- */
+/* ---- events for the scheduler ---------------------------------------------------------------- */
 
 /* Of each KV group those of its first segment. */
 static uint32_t layers_of(const struct transfer *transfer)
@@ -65,8 +64,7 @@ void transfer_event(struct inbound *inbound, kvr_ns now, const struct transfer *
     sink->emit(sink->self, &event);
 }
 
-/* ---- layers and tail --------------------------------------------------------------------------
- */
+/* ---- layers and tail ------------------------------------------------------------------------- */
 
 /* A late duplicate could still overwrite it (rule 3). And where we copy from the source's memory
  * ourselves (rule 11), what we copied after an absence may be of pages that it took back meanwhile:
@@ -103,8 +101,7 @@ void tail_received(struct inbound *inbound, kvr_ns now, struct transfer *transfe
     transfer_check_done(inbound, now, transfer);
 }
 
-/* ---- the end
- * ---------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 void is_quiet(struct inbound *inbound, kvr_ns now, struct transfer *transfer, uint32_t round)
 {
@@ -272,8 +269,7 @@ void transfer_free(struct inbound *inbound, struct transfer *transfer)
     fetch_check_freed(inbound, fetch);
 }
 
-/* ---- failing
- * ----------------------------------------------------------------------------------------- */
+/* ---- failing --------------------------------------------------------------------------------- */
 
 void fetch_fail(struct inbound *inbound, kvr_ns now, struct fetch *fetch, kvr_status status,
                 const char *detail)

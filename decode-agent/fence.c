@@ -31,8 +31,7 @@ static bool transfer_may_use(const struct transfer *transfer, uint32_t rail)
     return false;
 }
 
-/* ---- draining
- * -------------------------------------------------------------------------------------- */
+/* ---- draining -------------------------------------------------------------------------------- */
 
 void transfer_fail(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
                    kvr_status status, const char *detail)
@@ -147,8 +146,7 @@ void suspects_check(struct inbound *inbound, kvr_ns now, struct transfer *transf
     inbound->ports->command(inbound->ports->self, &message);
 }
 
-/* ---- asking again
- * ------------------------------------------------------------------------------------- */
+/* ---- asking again ---------------------------------------------------------------------------- */
 
 void rail_lost_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
                         const struct kvr_msg_rail_lost *lost)
@@ -207,8 +205,7 @@ void filtered(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
     transfer_event(inbound, now, transfer, KVR_EVENT_RETRY);
 }
 
-/* ---- ending epochs
- * -------------------------------------------------------------------------------------- */
+/* ---- ending epochs --------------------------------------------------------------------------- */
 
 /* One rail of a group at a time: the others carry on, and one recycling serves all that wait for
  * it. */
@@ -238,15 +235,6 @@ void inbound_rail_recycle(struct inbound *inbound, uint32_t rail, uint32_t epoch
         return; /* it has ended already */
     inbound->rails[rail].wanted = epoch;
     recycle_next(inbound, rail);
-}
-
-void inbound_tell_peer(struct inbound *inbound, uint32_t peer, const struct kvr_message *message)
-{
-    kvr_status status = inbound->ports->send(inbound->ports->self, peer, message);
-
-    if (status != KVR_OK && status != KVR_PEER_LOST)
-        inbound->ports->hang_up(inbound->ports->self, peer, KVR_FULL,
-                                "the queue to the source agent is full");
 }
 
 static void tell_peers(struct inbound *inbound, const struct kvr_message *message)

@@ -9,35 +9,7 @@
 #include "kv/layout.h"
 #include "wire/compat.h"
 
-void inbound_send_needed(struct inbound *inbound, const struct transfer *transfer,
-                         struct kvr_message *message)
-{
-    kvr_status status;
-
-    if (transfer->peer_gone)
-        return;
-    message->transfer = transfer->nonce;
-    status = inbound->ports->send(inbound->ports->self, transfer->peer, message);
-    if (status != KVR_OK && status != KVR_PEER_LOST)
-        inbound->ports->hang_up(inbound->ports->self, transfer->peer, KVR_FULL,
-                                "the queue to the source agent is full");
-}
-
-void inbound_group_command(struct inbound *inbound, const struct transfer *transfer, uint32_t kind,
-                           uint64_t a, void *pointer)
-{
-    struct kvr_group_message message = {.kind = kind,
-                                        .index = kvr_pool_index(transfer->id),
-                                        .id = transfer->nonce,
-                                        .a = a,
-                                        .pointer = pointer,
-                                        .group = transfer->group};
-
-    inbound->ports->command(inbound->ports->self, &message);
-}
-
-/* ---- WANT --------------------------------------------------------------------------------------
- */
+/* ---- WANT ------------------------------------------------------------------------------------ */
 
 #define RUNS_AT_ONCE 4096
 
@@ -149,8 +121,7 @@ void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
         pages_send(inbound, transfer, group, 0);
 }
 
-/* ---- PLAN
- * ---------------------------------------------------------------------------------------- */
+/* ---- PLAN ------------------------------------------------------------------------------------ */
 
 static void accepted(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
 {

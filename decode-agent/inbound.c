@@ -44,6 +44,39 @@ void inbound_drain(struct inbound *inbound)
     inbound->draining = true;
 }
 
+/* ---- what leaves ----------------------------------------------------------------------------- */
+
+void inbound_tell_peer(struct inbound *inbound, uint32_t peer, const struct kvr_message *message)
+{
+    kvr_status status = inbound->ports->send(inbound->ports->self, peer, message);
+
+    if (status != KVR_OK && status != KVR_PEER_LOST)
+        inbound->ports->hang_up(inbound->ports->self, peer, KVR_FULL,
+                                "the queue to the source agent is full");
+}
+
+void inbound_send_needed(struct inbound *inbound, const struct transfer *transfer,
+                         struct kvr_message *message)
+{
+    if (transfer->peer_gone)
+        return;
+    message->transfer = transfer->nonce;
+    inbound_tell_peer(inbound, transfer->peer, message);
+}
+
+void inbound_group_command(struct inbound *inbound, const struct transfer *transfer, uint32_t kind,
+                           uint64_t a, void *pointer)
+{
+    struct kvr_group_message message = {.kind = kind,
+                                        .index = kvr_pool_index(transfer->id),
+                                        .id = transfer->nonce,
+                                        .a = a,
+                                        .pointer = pointer,
+                                        .group = transfer->group};
+
+    inbound->ports->command(inbound->ports->self, &message);
+}
+
 /* ---- engines -------------------------------------------------------------------------------- */
 
 void inbound_request(struct inbound *inbound, kvr_ns now, uint32_t engine,

@@ -202,6 +202,13 @@ struct kvr_machine inbound_machine(struct inbound *inbound);
 
 /* ---- between the files of this folder ------------------------------------------------------ */
 
+/* inbound.c */
+/* Sends, or ends the session: a message that the protocol needs may not be lost. */
+void inbound_tell_peer(struct inbound *inbound, uint32_t peer, const struct kvr_message *message);
+void inbound_send_needed(struct inbound *inbound, const struct transfer *transfer,
+                         struct kvr_message *message); /* about the transfer */
+void inbound_group_command(struct inbound *inbound, const struct transfer *transfer, uint32_t kind,
+                           uint64_t a, void *pointer); /* to the transfer's group */
 /* reserve.c */
 void fetch_open(struct inbound *inbound, kvr_ns now, uint32_t engine, uint64_t handle,
                 const struct kvr_req_target_open *open);
@@ -301,11 +308,5 @@ void rails_tell(struct inbound *inbound, uint32_t peer);
 void inbound_rail_recycled(struct inbound *inbound, kvr_ns now,
                            const struct kvr_group_message *message);
 void transfer_epoch_add(struct transfer *transfer, uint32_t rail, uint32_t epoch);
-/* Sends, or ends the session: a message that the protocol needs may not be lost. */
-void inbound_send_needed(struct inbound *inbound, const struct transfer *transfer,
-                         struct kvr_message *message);
-void inbound_tell_peer(struct inbound *inbound, uint32_t peer, const struct kvr_message *message);
-void inbound_group_command(struct inbound *inbound, const struct transfer *transfer, uint32_t kind,
-                           uint64_t a, void *pointer);
 
 #endif

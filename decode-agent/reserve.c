@@ -6,8 +6,7 @@
 #include "base/mutant.h"
 #include "decode-agent/inbound.h"
 
-/* ---- finding ----------------------------------------------------------------------------------
- */
+/* ---- finding --------------------------------------------------------------------------------- */
 
 static uint64_t handle_key(uint32_t engine, uint64_t handle)
 {
@@ -33,8 +32,7 @@ struct fetch *fetch_of(const struct inbound *inbound, const struct transfer *tra
     return fetch;
 }
 
-/* ---- opening ----------------------------------------------------------------------------------
- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 /* What was never admitted ends here: its pages were never ours. */
 static void refuse(struct inbound *inbound, uint32_t engine, uint64_t handle,
@@ -245,8 +243,7 @@ void fetch_pages(struct inbound *inbound, kvr_ns now, struct fetch *fetch,
     fetch_advance(inbound, now, fetch);
 }
 
-/* ---- slots ------------------------------------------------------------------------------------
- */
+/* ---- slots ----------------------------------------------------------------------------------- */
 
 /* Of one group. Until the source has told its regions, its pages are taken to be like the target's.
  */
@@ -487,8 +484,7 @@ void slots_want(struct inbound *inbound, kvr_ns now, struct fetch *fetch)
     waiting_advance(inbound, now);
 }
 
-/* ---- going on ---------------------------------------------------------------------------------
- */
+/* ---- going on -------------------------------------------------------------------------------- */
 
 /* There is something to ask for: a page table has begun, or nothing is needed. */
 static bool fetch_begun(const struct fetch *fetch)

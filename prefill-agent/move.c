@@ -5,8 +5,7 @@
 
 #include "prefill-agent/outbound.h"
 
-/* ---- commands that wait -----------------------------------------------------------------------
- */
+/* ---- commands that wait ---------------------------------------------------------------------- */
 
 void offer_park(struct outbound *outbound, struct offer *offer, uint32_t kind, void *pointer)
 {
@@ -40,8 +39,7 @@ static void parked_hand(struct outbound *outbound, struct offer *offer)
         outbound_group_command(outbound, offer, PUSH_STOP, NULL);
 }
 
-/* ---- asking -----------------------------------------------------------------------------------
- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 static const struct kvr_region_set *source_set(const struct outbound *outbound,
                                                const struct offer *offer)
@@ -105,8 +103,7 @@ void offer_unreachable(struct outbound *outbound, kvr_ns now, struct offer *offe
     offer_fail(outbound, now, offer, KVR_NO_RAIL, detail);
 }
 
-/* ---- the answer -------------------------------------------------------------------------------
- */
+/* ---- the answer ------------------------------------------------------------------------------ */
 
 /* Where rails are lost, a group of ours that has not been used; else the same. */
 static uint32_t group_next(const struct outbound *outbound, const struct offer *offer)

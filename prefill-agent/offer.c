@@ -8,39 +8,7 @@
 #include "prefill-agent/outbound.h"
 #include "wire/compat.h"
 
-void outbound_send_needed(struct outbound *outbound, const struct offer *offer,
-                          struct kvr_message *message)
-{
-    kvr_status status;
-
-    if (offer->peer_gone)
-        return;
-    message->transfer = offer->nonce;
-    status = outbound->ports->send(outbound->ports->self, offer->peer, message);
-    if (status != KVR_OK && status != KVR_PEER_LOST)
-        outbound->ports->hang_up(outbound->ports->self, offer->peer, KVR_FULL,
-                                 "the queue to the target agent is full");
-}
-
-void outbound_group_command(struct outbound *outbound, struct offer *offer, uint32_t kind,
-                            void *pointer)
-{
-    struct kvr_group_message message = {
-        .kind = kind,
-        .index = kvr_pool_index(offer->id),
-        .id = offer->nonce,
-        .pointer = pointer,
-        .group = offer->group,
-    };
-
-    if (offer->moving)
-        offer_park(outbound, offer, kind, pointer);
-    else
-        outbound->ports->command(outbound->ports->self, &message);
-}
-
-/* ---- WANT
- * ----------------------------------------------------------------------------------------- */
+/* ---- WANT ------------------------------------------------------------------------------------ */
 
 static void want_refuse(struct outbound *outbound, uint32_t peer, uint64_t nonce, kvr_status status,
                         const char *detail)
@@ -49,9 +17,7 @@ static void want_refuse(struct outbound *outbound, uint32_t peer, uint64_t nonce
 
     message.reason.status = status;
     snprintf(message.reason.detail, sizeof(message.reason.detail), "%s", detail);
-    if (outbound->ports->send(outbound->ports->self, peer, &message) != KVR_OK)
-        outbound->ports->hang_up(outbound->ports->self, peer, KVR_FULL,
-                                 "the queue to the target agent is full");
+    outbound_tell_peer(outbound, peer, &message);
 }
 
 static bool siblings_take(struct outbound *outbound, struct offer *offer,
@@ -229,8 +195,7 @@ void pages_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
     offer_advance(outbound, now, offer);
 }
 
-/* ---- matching
- * --------------------------------------------------------------------------------------- */
+/* ---- matching -------------------------------------------------------------------------------- */
 
 static bool same_target(const struct offer *a, const struct offer *b)
 {
@@ -354,8 +319,7 @@ void offer_match(struct outbound *outbound, kvr_ns now, struct offer *offer,
     offer_advance(outbound, now, offer);
 }
 
-/* ---- GRANT
- * -------------------------------------------------------------------------------------------- */
+/* ---- GRANT ----------------------------------------------------------------------------------- */
 
 static kvr_status grant_check(const struct offer *offer, const struct kvr_msg_grant *grant,
                               struct kvr_error *error)

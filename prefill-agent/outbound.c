@@ -41,6 +41,43 @@ void outbound_drain(struct outbound *outbound)
     outbound->draining = true;
 }
 
+/* ---- what leaves ----------------------------------------------------------------------------- */
+
+void outbound_tell_peer(struct outbound *outbound, uint32_t peer, const struct kvr_message *message)
+{
+    kvr_status status = outbound->ports->send(outbound->ports->self, peer, message);
+
+    if (status != KVR_OK && status != KVR_PEER_LOST)
+        outbound->ports->hang_up(outbound->ports->self, peer, KVR_FULL,
+                                 "the queue to the target agent is full");
+}
+
+void outbound_send_needed(struct outbound *outbound, const struct offer *offer,
+                          struct kvr_message *message)
+{
+    if (offer->peer_gone)
+        return;
+    message->transfer = offer->nonce;
+    outbound_tell_peer(outbound, offer->peer, message);
+}
+
+void outbound_group_command(struct outbound *outbound, struct offer *offer, uint32_t kind,
+                            void *pointer)
+{
+    struct kvr_group_message message = {
+        .kind = kind,
+        .index = kvr_pool_index(offer->id),
+        .id = offer->nonce,
+        .pointer = pointer,
+        .group = offer->group,
+    };
+
+    if (offer->moving)
+        offer_park(outbound, offer, kind, pointer);
+    else
+        outbound->ports->command(outbound->ports->self, &message);
+}
+
 void outbound_groups_command(struct outbound *outbound, const struct kvr_group_message *message)
 {
     struct kvr_group_message each = *message;
@@ -61,8 +98,7 @@ static void awake(struct outbound *outbound, kvr_ns now)
     outbound->awake_at = now;
 }
 
-/* ---- engines
- * ------------------------------------------------------------------------------------------- */
+/* ---- engines --------------------------------------------------------------------------------- */
 
 void outbound_request(struct outbound *outbound, kvr_ns now, uint32_t engine,
                       const struct kvr_request *request)
@@ -137,8 +173,7 @@ void outbound_cancel_all(struct outbound *outbound, kvr_ns now, kvr_status statu
     }
 }
 
-/* ---- peers
- * ---------------------------------------------------------------------------------------------- */
+/* ---- peers ----------------------------------------------------------------------------------- */
 
 bool outbound_copies_take(struct outbound *outbound, size_t bytes, void *ret_copies[])
 {
@@ -228,10 +263,8 @@ static void woke(struct outbound *outbound, uint32_t group, uint64_t absences)
     for (uint32_t peer = 0; peer < KVR_PEERS_MAX; peer++) {
         if (KVR_MUTANT(woke_without_round_trip))
             alive(outbound, peer, message.probe.token);
-        if (outbound->peers[peer].up &&
-            outbound->ports->send(outbound->ports->self, peer, &message) != KVR_OK)
-            outbound->ports->hang_up(outbound->ports->self, peer, KVR_FULL,
-                                     "the queue to the target agent is full");
+        if (outbound->peers[peer].up)
+            outbound_tell_peer(outbound, peer, &message);
     }
 }
 
@@ -241,9 +274,7 @@ static void probe_answer(struct outbound *outbound, uint32_t peer,
 {
     struct kvr_message message = {.kind = KVR_MSG_ALIVE, .probe = *probe};
 
-    if (outbound->ports->send(outbound->ports->self, peer, &message) != KVR_OK)
-        outbound->ports->hang_up(outbound->ports->self, peer, KVR_FULL,
-                                 "the queue to the target agent is full");
+    outbound_tell_peer(outbound, peer, &message);
 }
 
 static void unknown_tell(struct outbound *outbound, uint32_t peer, uint64_t transfer)
@@ -251,9 +282,7 @@ static void unknown_tell(struct outbound *outbound, uint32_t peer, uint64_t tran
     struct kvr_message message = {.kind = KVR_MSG_UNKNOWN, .transfer = transfer};
 
     message.reason.status = KVR_UNKNOWN_TRANSFER;
-    if (outbound->ports->send(outbound->ports->self, peer, &message) != KVR_OK)
-        outbound->ports->hang_up(outbound->ports->self, peer, KVR_FULL,
-                                 "the queue to the target agent is full");
+    outbound_tell_peer(outbound, peer, &message);
 }
 
 static void offer_message(struct outbound *outbound, kvr_ns now, struct offer *offer,
@@ -320,8 +349,7 @@ void outbound_message(struct outbound *outbound, kvr_ns now, uint32_t peer,
         offer_message(outbound, now, offer, message);
 }
 
-/* ---- the group thread
- * -------------------------------------------------------------------------------- */
+/* ---- the group thread ------------------------------------------------------------------------ */
 
 void outbound_group(struct outbound *outbound, kvr_ns now, const struct kvr_group_message *message)
 {
@@ -356,8 +384,7 @@ void outbound_group(struct outbound *outbound, kvr_ns now, const struct kvr_grou
     offer_group(outbound, now, offer, message);
 }
 
-/* ---- time
- * ---------------------------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 void outbound_tick(struct outbound *outbound, kvr_ns now)
 {
@@ -391,9 +418,7 @@ void outbound_tick(struct outbound *outbound, kvr_ns now)
     }
 }
 
-/* ---- why
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- why ------------------------------------------------------------------------------------- */
 
 static const char *const state_names[] = {"parked",   "offered", "live",
                                           "stopping", "closing", "ended"};

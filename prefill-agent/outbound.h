@@ -212,6 +212,14 @@ struct kvr_machine outbound_machine(struct outbound *outbound);
 /* ---- between the files of this folder ------------------------------------------------------ */
 
 /* outbound.c */
+/* Sends, or ends the session: a message that the protocol needs may not be lost. */
+void outbound_tell_peer(struct outbound *outbound, uint32_t peer,
+                        const struct kvr_message *message);
+void outbound_send_needed(struct outbound *outbound, const struct offer *offer,
+                          struct kvr_message *message); /* about the offer */
+/* To the offer's group; while a move is under way it waits. */
+void outbound_group_command(struct outbound *outbound, struct offer *offer, uint32_t kind,
+                            void *pointer);
 /* To every rail group. */
 void outbound_groups_command(struct outbound *outbound, const struct kvr_group_message *message);
 /* Memory for each of them; false: for none. */
@@ -242,11 +250,6 @@ void grant_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
 void offer_match(struct outbound *outbound, kvr_ns now, struct offer *offer,
                  struct publish *publish);
 void offer_advance(struct outbound *outbound, kvr_ns now, struct offer *offer);
-void outbound_send_needed(struct outbound *outbound, const struct offer *offer,
-                          struct kvr_message *message);
-/* While a move is under way it waits. */
-void outbound_group_command(struct outbound *outbound, struct offer *offer, uint32_t kind,
-                            void *pointer);
 void offer_segments_hand(struct outbound *outbound, struct offer *offer);
 void segment_free(struct outbound *outbound, struct push_segment *segment); /* with its plan */
 /* Sets where its chunks lie in the target's staging memory, the first at position. False: no

@@ -7,8 +7,7 @@
 #include "base/rng.h"
 #include "prefill-agent/outbound.h"
 
-/* ---- finding ----------------------------------------------------------------------------------
- */
+/* ---- finding --------------------------------------------------------------------------------- */
 
 static uint64_t handle_key(uint32_t engine, uint64_t handle)
 {
@@ -69,8 +68,7 @@ struct publish *publish_match(const struct outbound *outbound, const struct offe
     return publish != NULL && matches(outbound, publish, offer) ? publish : NULL;
 }
 
-/* ---- opening -----------------------------------------------------------------------------------
- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static void refuse(struct outbound *outbound, uint32_t engine, uint64_t handle, kvr_status status,
                    const char *detail)
@@ -201,8 +199,7 @@ void publish_open(struct outbound *outbound, kvr_ns now, uint32_t engine, uint64
     match_parked(outbound, now, publish);
 }
 
-/* ---- growing -----------------------------------------------------------------------------------
- */
+/* ---- growing --------------------------------------------------------------------------------- */
 
 /* Every group has pages for the tokens. */
 static kvr_status watch_pages(const struct publish *publish, uint64_t token_end,
@@ -328,8 +325,7 @@ void publish_request(struct outbound *outbound, kvr_ns now, struct publish *publ
         advance_offers(outbound, now, publish);
 }
 
-/* ---- ending -------------------------------------------------------------------------------------
- */
+/* ---- ending ---------------------------------------------------------------------------------- */
 
 /* Nothing more is published, and whoever consumes it is told why. The pages stay ours until every
  * offer has settled. */

@@ -39,8 +39,7 @@ void offer_event(struct outbound *outbound, kvr_ns now, const struct offer *offe
     sink->emit(sink->self, &event);
 }
 
-/* ---- the end
- * ------------------------------------------------------------------------------------------ */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 void offer_free(struct outbound *outbound, struct offer *offer)
 {
@@ -188,8 +187,7 @@ void offer_ended(struct outbound *outbound, kvr_ns now, struct offer *offer, kvr
     offer_stop(outbound, now, offer);
 }
 
-/* ---- the group thread
- * ---------------------------------------------------------------------------------- */
+/* ---- the group thread ------------------------------------------------------------------------ */
 
 static void count_received(struct offer *offer, const struct kvr_group_message *message)
 {
@@ -249,8 +247,7 @@ static void closed(struct outbound *outbound, kvr_ns now, struct offer *offer, v
         offer_settle(outbound, now, offer);
 }
 
-/* ---- dispatch
- * ------------------------------------------------------------------------------------------ */
+/* ---- dispatch -------------------------------------------------------------------------------- */
 
 void offer_group(struct outbound *outbound, kvr_ns now, struct offer *offer,
                  const struct kvr_group_message *message)

@@ -27,8 +27,7 @@ static void agent_notify(void *self, uint32_t engine, const struct kvr_notice *n
     kvr_engine_port_notify(((struct kvr_agent *)self)->port, engine, notice);
 }
 
-/* ---- time and the end ---------------------------------------------------------------------------
- */
+/* ---- time and the end ------------------------------------------------------------------------ */
 
 static void close_all(struct kvr_agent *agent);
 
@@ -82,8 +81,7 @@ static void on_prepare(uv_prepare_t *handle)
     tick_arm(handle->data);
 }
 
-/* ---- opening and closing
- * -------------------------------------------------------------------------- */
+/* ---- opening and closing --------------------------------------------------------------------- */
 
 static kvr_status memory_open(struct kvr_agent *agent, struct kvr_error *error)
 {

@@ -344,8 +344,7 @@ void agent_regions_retry(struct kvr_agent *agent)
             region_leave(entry);
 }
 
-/* ---- on another group's rails -----------------------------------------------------------------
- */
+/* ---- on another group's rails ---------------------------------------------------------------- */
 
 static void widen_work(uv_work_t *work)
 {

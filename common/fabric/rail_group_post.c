@@ -258,8 +258,7 @@ kvr_status kvr_group_post(struct kvr_group *group, const struct kvr_group_post *
     return KVR_AGAIN;
 }
 
-/* ---- chunk after chunk of a plan ---------------------------------------------------------------
- */
+/* ---- chunk after chunk of a plan ------------------------------------------------------------- */
 
 /* Two regions as one link sees them: the pieces of a plan mostly lie in the same two. */
 struct lane {

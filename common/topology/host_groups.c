@@ -240,8 +240,7 @@ static void group_by_node(struct kvr_host_groups *groups, uint32_t *owners)
     }
 }
 
-/* ---- cores ------------------------------------------------------------------------------------
- */
+/* ---- cores ----------------------------------------------------------------------------------- */
 
 /* A node's cores are divided evenly among its groups that have a thread; where there are fewer
  * cores than groups, each may run on all of them. */

@@ -97,8 +97,7 @@ static uint64_t now_us(void)
     return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_nsec / 1000;
 }
 
-/* ---- what a page holds ------------------------------------------------------------------------
- */
+/* ---- what a page holds ----------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t x)
 {
@@ -152,8 +151,7 @@ static void layer_check(const struct request *request, unsigned layer, unsigned 
         }
 }
 
-/* ---- pages ------------------------------------------------------------------------------------
- */
+/* ---- pages ----------------------------------------------------------------------------------- */
 
 static void page_free(uint32_t page)
 {
@@ -185,8 +183,7 @@ static uint32_t page_take(void)
     return page;
 }
 
-/* ---- events -----------------------------------------------------------------------------------
- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static void request_end(struct request *request, const struct kvrail_event *event)
 {
@@ -257,8 +254,7 @@ static void events_take(void)
             die(#call, kvrail_last_error(agent));                                                  \
     } while (0)
 
-/* ---- requests ---------------------------------------------------------------------------------
- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static kvrail_status publish_open(struct request *request, unsigned n)
 {
