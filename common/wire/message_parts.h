@@ -1,5 +1,4 @@
-/* Inside of the control protocol's coding, shared by message.c, message_session.c,
- * message_transfer.c and message_proof.c; nobody else includes it. A put_ fills protobuf structs
+/* Inside of the control protocol's coding, shared by message*.c; nobody else includes it. A put_ fills protobuf structs
  * from plain values, its get_ twin checks and turns them back; both take their arrays from one
  * arena. */
 #ifndef KVR_WIRE_MESSAGE_PARTS_H
@@ -40,18 +39,25 @@ kvr_status kvr_get_name(const struct kvr_get *get, const char *field, const char
 /* Words for people: cut to the capacity, what cannot be printed becomes '?'. */
 void kvr_get_words(const char *text, size_t capacity, char *ret_text);
 
-/* ---- message_transfer.c: parts that both files use ---- */
+/* message_values.c */
 kvr_status kvr_put_limits(struct kvr_arena *arena, const struct kvr_write_limits *limits,
                           kvr_pb_limits **ret_limits);
 void kvr_get_limits(const kvr_pb_limits *in, struct kvr_write_limits *ret_limits);
 kvr_status kvr_put_rank(struct kvr_arena *arena, const struct kvr_rank *rank,
                         kvr_pb_rank **ret_rank);
+kvr_status kvr_put_rail(struct kvr_arena *arena, const struct kvr_rail_address *rail,
+                        kvr_pb_rail **ret_rail);
 kvr_status kvr_put_rails(struct kvr_arena *arena, const struct kvr_rail_address *rails,
                          uint32_t count, kvr_pb_rail ***ret_rails);
 kvr_status kvr_get_rail(const struct kvr_get *get, const kvr_pb_rail *in,
                         struct kvr_rail_address *ret_rail);
 kvr_status kvr_get_rails(const struct kvr_get *get, size_t count, kvr_pb_rail **in,
                          const struct kvr_rail_address **ret_rails, uint32_t *ret_count);
+/* Runs of pages or of chunks: (first, count) pairs. */
+kvr_status kvr_put_runs(struct kvr_arena *arena, const void *runs, uint32_t count,
+                        kvr_pb_runs **ret_runs);
+kvr_status kvr_get_runs(const struct kvr_get *get, const kvr_pb_runs *in, const void **ret_runs,
+                        uint32_t *ret_count);
 
 /* Each fills frame->body from the message, or the message from frame->body. KVR_INVALID: the
  * message breaks a limit. */
