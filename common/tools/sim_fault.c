@@ -84,3 +84,33 @@ void sim_fault_begin(struct sim_world *world)
         if (kvr_rng_percent(&world->rng, i == SIM_GROUP_LOST ? 40 : 25))
             world->faults |= 1u << i & world->allowed;
 }
+
+/* ---- what strikes chooses by ------------------------------------------------------------------
+ */
+
+bool sim_user_lives(const struct sim_user *user)
+{
+    return user->open && !user->ended && user->engine->alive && user->engine->attached;
+}
+
+struct sim_agent *sim_agent_choose(struct sim_world *world)
+{
+    return &world->agents[kvr_rng_below(&world->rng, SIM_AGENTS)];
+}
+
+bool sim_agent_stopped(const struct sim_agent *agent)
+{
+    return agent->world->now < agent->stopped_until;
+}
+
+kvr_ns sim_short_or_long(struct sim_world *world, kvr_ns most)
+{
+    return kvr_rng_percent(&world->rng, 60) ? sim_soon(world) : kvr_rng_below(&world->rng, most);
+}
+
+void sim_disturb_all(struct sim_world *world)
+{
+    for (uint32_t r = 0; r < world->request_count; r++)
+        for (uint32_t i = 0; i < world->requests[r].publish_count; i++)
+            world->requests[r].publishes[i].disturbed = true;
+}

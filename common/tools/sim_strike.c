@@ -1,8 +1,7 @@
 /* What strikes in a world, and when. */
 #include "tools/sim_world.h"
 
-#define STRIKE_WAITS    10
-#define DRAIN_LINGER_NS (5 * KVR_S) /* as agent_drain.c's */
+#define STRIKE_WAITS 10
 
 /* ---- cancels ------------------------------------------------------------------------------- */
 
@@ -14,16 +13,11 @@ static void cancel_ask(struct sim_user *user)
     sim_ask(user->engine, &request);
 }
 
-static bool lives(const struct sim_user *user)
-{
-    return user->open && !user->ended && user->engine->alive && user->engine->attached;
-}
-
 static void cancel_source_run(struct sim_world *world, const struct sim_event *event)
 {
     struct sim_publish *publish = event->object;
 
-    if (!lives(&publish->user) ||
+    if (!sim_user_lives(&publish->user) ||
         sim_agent_deferred(publish->user.engine->agent, event, world->now))
         return;
     sim_injected(world, SIM_CANCEL_SOURCE);
@@ -35,202 +29,25 @@ static void cancel_target_run(struct sim_world *world, const struct sim_event *e
 {
     struct sim_fetch *fetch = event->object;
 
-    if (!lives(&fetch->user) || sim_agent_deferred(fetch->user.engine->agent, event, world->now))
+    if (!sim_user_lives(&fetch->user) ||
+        sim_agent_deferred(fetch->user.engine->agent, event, world->now))
         return;
     sim_injected(world, SIM_CANCEL_TARGET);
     cancel_ask(&fetch->user);
-    if (kvr_rng_percent(&world->rng, 20) && lives(&fetch->user))
+    if (kvr_rng_percent(&world->rng, 20) && sim_user_lives(&fetch->user))
         cancel_ask(&fetch->user); /* it is idempotent */
-}
-
-/* ---- choices -------------------------------------------------------------------------------- */
-
-static struct sim_agent *agent_choose(struct sim_world *world)
-{
-    return &world->agents[kvr_rng_below(&world->rng, SIM_AGENTS)];
-}
-
-static kvr_ns short_or_long(struct sim_world *world, kvr_ns most)
-{
-    return kvr_rng_percent(&world->rng, 60) ? sim_soon(world) : kvr_rng_below(&world->rng, most);
-}
-
-/* ---- deaths -------------------------------------------------------------------------------- */
-
-void sim_disturb_all(struct sim_world *world)
-{
-    for (uint32_t r = 0; r < world->request_count; r++)
-        for (uint32_t i = 0; i < world->requests[r].publish_count; i++)
-            world->requests[r].publishes[i].disturbed = true;
-}
-
-/* a: number of the engine that is gone. A newer generation of it comes, and may publish the same
- * requests again. */
-static void engine_restart_run(struct sim_world *world, const struct sim_event *event)
-{
-    struct sim_engine *before = &world->engines[event->a], *engine;
-    struct kvr_rank rank = before->rank;
-
-    if (sim_agent_deferred(before->agent, event, world->now))
-        return;
-    world->busy--;
-    if (!before->agent->alive || world->engine_count == SIM_ENGINES)
-        return;
-    rank.generation++;
-    engine = sim_engine_new(world, before->agent, &rank);
-    sim_engine_attach(engine);
-    for (uint32_t r = 0; r < world->request_count; r++)
-        for (uint32_t i = 0; i < world->requests[r].source_count; i++)
-            if (world->requests[r].publishes[i].user.engine == before &&
-                kvr_rng_percent(&world->rng, 80))
-                sim_publish_again(&world->requests[r], engine);
-}
-
-static bool stopped(const struct sim_agent *agent)
-{
-    return agent->world->now < agent->stopped_until;
-}
-
-static void engine_death(struct sim_world *world)
-{
-    struct sim_engine *engine = &world->engines[kvr_rng_below(&world->rng, world->engine_count)];
-
-    if (!engine->alive || !engine->attached || stopped(engine->agent))
-        return;
-    sim_injected(world, SIM_ENGINE_DEATH);
-    sim_disturb_all(world);
-    sim_engine_die(engine);
-    if (!kvr_rng_percent(&world->rng, 70))
-        return;
-    world->busy++;
-    sim_at(world, world->now + 1 + sim_soon(world), engine_restart_run, NULL, engine->number, 0);
-}
-
-static void agent_restart_run(struct sim_world *world, const struct sim_event *event)
-{
-    struct sim_agent *agent = event->object;
-
-    world->busy--;
-    sim_mended(world);
-    sim_agent_start(agent);
-    for (uint32_t i = 0; i < world->engine_count; i++) {
-        struct sim_engine *engine = &world->engines[i];
-
-        if (engine->agent == agent && engine->alive && !engine->attached)
-            sim_engine_attach(engine);
-    }
-}
-
-/* And perhaps it comes back. */
-static void agent_end(struct sim_agent *agent)
-{
-    struct sim_world *world = agent->world;
-    kvr_ns away =
-        kvr_rng_percent(&world->rng, 50) ? sim_soon(world) : kvr_rng_below(&world->rng, 6 * KVR_S);
-
-    sim_agent_die(agent);
-    if (!kvr_rng_percent(&world->rng, 75))
-        return;
-    world->busy++;
-    sim_at(world, world->now + 1 + away, agent_restart_run, agent, 0, 0);
-}
-
-static void agent_death(struct sim_world *world)
-{
-    struct sim_agent *agent = agent_choose(world);
-
-    if (!agent->alive)
-        return;
-    sim_injected(world, SIM_AGENT_DEATH);
-    sim_disturb_all(world);
-    agent_end(agent);
-}
-
-/* Its work has ended, it says: so everybody was told. */
-static void check_drained(const struct sim_agent *agent)
-{
-    struct sim_world *world = agent->world;
-
-    for (uint32_t r = 0; r < world->request_count; r++) {
-        const struct sim_request *request = &world->requests[r];
-
-        for (uint32_t i = 0; i < request->publish_count; i++)
-            if (lives(&request->publishes[i].user) &&
-                request->publishes[i].user.engine->agent == agent)
-                sim_fail(world, (int)r, "its agent has drained, and a publish has not ended");
-        for (uint32_t i = 0; i < request->fetch_count; i++)
-            if (lives(&request->fetches[i].user) && request->fetches[i].user.engine->agent == agent)
-                sim_fail(world, (int)r, "its agent has drained, and a fetch has not ended");
-    }
-}
-
-/* a: life of the agent, b: it has given up what was left. */
-static void drained_run(struct sim_world *world, const struct sim_event *event)
-{
-    struct sim_agent *agent = event->object;
-
-    if (agent->life == event->a && sim_agent_deferred(agent, event, world->now))
-        return;
-    world->busy--;
-    if (!agent->alive || agent->life != event->a)
-        return;
-    sim_mended(world);
-    if (sim_agent_live(agent) == 0) {
-        check_drained(agent);
-        agent_end(agent);
-    } else if (event->b > 0) {
-        agent_end(agent);
-    } else {
-        agent->machine.cancel_all(agent->machine.self, world->now, KVR_DRAINING, "it ends");
-        world->busy++;
-        sim_at(world, world->now + DRAIN_LINGER_NS, drained_run, agent, agent->life, 1);
-    }
-}
-
-static void drain(struct sim_world *world)
-{
-    struct sim_agent *agent = agent_choose(world);
-
-    if (!agent->alive || stopped(agent))
-        return;
-    sim_injected(world, SIM_DRAIN);
-    sim_disturb_all(world);
-    agent->machine.drain(agent->machine.self);
-    world->busy++;
-    sim_at(world, world->now + 1 + short_or_long(world, 3 * KVR_S), drained_run, agent, agent->life,
-           0);
-}
-
-/* SIGSTOP, a debugger, a machine that swaps: it does nothing, and its cards go on. Most often for
- * longer than half the heartbeat bound and less than all of it: its sessions outlive that, and what
- * is queued on them. */
-static void agent_stop(struct sim_world *world)
-{
-    struct sim_agent *agent =
-        kvr_rng_percent(&world->rng, 50)
-            ? &world->agents[kvr_rng_below(&world->rng, world->source_count)]
-            : &world->agents[SIM_SOURCES + kvr_rng_below(&world->rng, world->target_count)];
-    kvr_ns wait = kvr_rng_percent(&world->rng, 60)
-                      ? kvr_rng_between(&world->rng, SIM_SILENCE_NS / 2, SIM_SILENCE_NS)
-                      : short_or_long(world, 6 * KVR_S);
-
-    if (!agent->alive || stopped(agent))
-        return;
-    agent->stopped_at = world->now;
-    agent->stopped_until = world->now + 1 + wait;
-    sim_injected_until(world, SIM_AGENT_STOPPED, agent->stopped_until);
 }
 
 /* ---- the control channel -------------------------------------------------------------------- */
 
 static void hang_up(struct sim_world *world)
 {
-    struct sim_agent *agent = agent_choose(world);
+    struct sim_agent *agent = sim_agent_choose(world);
     struct sim_peer *peer = agent->peers;
 
     while (peer < &agent->peers[SIM_PEERS - 1] && (!peer->live || kvr_rng_percent(&world->rng, 30)))
         peer++;
-    if (!agent->alive || stopped(agent) || !peer->live || peer->ending)
+    if (!agent->alive || sim_agent_stopped(agent) || !peer->live || peer->ending)
         return;
     sim_injected(world, SIM_HANG_UP);
     sim_disturb_all(world);
@@ -251,13 +68,13 @@ static void connection_lost(struct sim_world *world)
         return;
     sim_connection_break(connection, more);
     if (kvr_rng_percent(&world->rng, 30))
-        world->apart_until = world->now + short_or_long(world, 5 * KVR_S);
+        world->apart_until = world->now + sim_short_or_long(world, 5 * KVR_S);
     sim_injected_until(world, SIM_CONNECTION_LOST, world->apart_until);
 }
 
 static void scheduler_away(struct sim_world *world)
 {
-    world->scheduler_back_at = world->now + short_or_long(world, 20 * KVR_S);
+    world->scheduler_back_at = world->now + sim_short_or_long(world, 20 * KVR_S);
     sim_injected(world, SIM_SCHEDULER_AWAY); /* it delays nobody */
 }
 
@@ -267,7 +84,7 @@ static void region_change(struct sim_world *world)
 {
     struct sim_engine *engine = &world->engines[kvr_rng_below(&world->rng, world->engine_count)];
 
-    if (!engine->attached || stopped(engine->agent))
+    if (!engine->attached || sim_agent_stopped(engine->agent))
         return;
     sim_injected(world, SIM_REGION_CHANGE);
     sim_disturb_all(world);
@@ -278,7 +95,7 @@ static void region_change(struct sim_world *world)
 
 static struct kvr_rail *rail_choose(struct sim_world *world)
 {
-    struct sim_agent *agent = agent_choose(world);
+    struct sim_agent *agent = sim_agent_choose(world);
 
     return agent->alive ? agent->rails[kvr_rng_below(&world->rng, agent->rail_count)] : NULL;
 }
@@ -286,7 +103,7 @@ static struct kvr_rail *rail_choose(struct sim_world *world)
 static void rail_silence(struct sim_world *world)
 {
     struct kvr_rail *rail = rail_choose(world);
-    kvr_ns until = world->now + short_or_long(world, 4 * KVR_S);
+    kvr_ns until = world->now + sim_short_or_long(world, 4 * KVR_S);
 
     if (rail == NULL)
         return;
@@ -297,7 +114,7 @@ static void rail_silence(struct sim_world *world)
 static void rail_lost(struct sim_world *world)
 {
     struct kvr_rail *rail = rail_choose(world);
-    kvr_ns until = world->now + short_or_long(world, 4 * KVR_S);
+    kvr_ns until = world->now + sim_short_or_long(world, 4 * KVR_S);
 
     if (rail == NULL)
         return;
@@ -364,7 +181,7 @@ static bool group_at_work(struct sim_world *world, struct sim_agent **ret_agent,
 /* Mostly for so long that others are asked to carry on. */
 static void group_lost(struct sim_world *world)
 {
-    struct sim_agent *agent = agent_choose(world);
+    struct sim_agent *agent = sim_agent_choose(world);
     kvr_ns until = world->now + (kvr_rng_percent(&world->rng, 80)
                                      ? kvr_rng_between(&world->rng, 2 * KVR_S, 12 * KVR_S)
                                      : sim_soon(world));
@@ -387,7 +204,7 @@ static void group_lost(struct sim_world *world)
 static void rail_slow(struct sim_world *world)
 {
     struct kvr_rail *rail = rail_choose(world);
-    kvr_ns until = world->now + short_or_long(world, KVR_S);
+    kvr_ns until = world->now + sim_short_or_long(world, KVR_S);
 
     if (rail == NULL)
         return;
@@ -416,10 +233,10 @@ static void hoard_end_run(struct sim_world *world, const struct sim_event *event
 /* Nearly all of an agent's table memory is in use for a while. */
 static void hoard(struct sim_world *world)
 {
-    struct sim_agent *agent = agent_choose(world);
+    struct sim_agent *agent = sim_agent_choose(world);
     size_t least = (size_t)64 << kvr_rng_below(&world->rng, 10);
 
-    if (!agent->alive || stopped(agent) || agent->hoard_count > 0)
+    if (!agent->alive || sim_agent_stopped(agent) || agent->hoard_count > 0)
         return;
     sim_injected(world, SIM_NO_MEMORY);
     sim_disturb_all(world);
@@ -464,10 +281,10 @@ static const struct strike {
 } strikes[] = {
     {SIM_ABANDON, sim_abandon, sim_mid_transfer},
     {SIM_RENEW, sim_renew, sim_mid_transfer},
-    {SIM_ENGINE_DEATH, engine_death, sim_mid_transfer},
-    {SIM_AGENT_DEATH, agent_death, sim_mid_transfer},
-    {SIM_DRAIN, drain, sim_mid_transfer},
-    {SIM_AGENT_STOPPED, agent_stop, sim_mid_transfer},
+    {SIM_ENGINE_DEATH, sim_engine_death, sim_mid_transfer},
+    {SIM_AGENT_DEATH, sim_agent_death, sim_mid_transfer},
+    {SIM_DRAIN, sim_drain, sim_mid_transfer},
+    {SIM_AGENT_STOPPED, sim_agent_stop_awhile, sim_mid_transfer},
     {SIM_HANG_UP, hang_up, sim_mid_transfer},
     {SIM_CONNECTION_LOST, connection_lost, sim_mid_transfer},
     {SIM_REGION_CHANGE, region_change, sim_mid_transfer},

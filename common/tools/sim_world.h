@@ -22,6 +22,7 @@
  *   sim_verdict.c  what must hold at the end
  *   sim_fault.c    what can go wrong, and what has
  *   sim_strike.c   what strikes, and when
+ *   sim_death.c    engines and agents that die, drain or stop, and come back
  *   sim_history.c  what happened, for a person who reads a failure
  *
  * Everything is owned by struct sim_world and lives for one seed. One thread. */
@@ -483,7 +484,7 @@ void sim_time_asked(struct sim_world *world);
 void sim_check_time(const struct sim_request *request, const struct sim_publish *publish,
                     const struct sim_fetch *fetch);
 
-/* sim_fault.c and sim_strike.c */
+/* sim_fault.c, sim_strike.c and sim_death.c */
 void sim_fault_begin(struct sim_world *world);    /* which faults this world has */
 void sim_fault_schedule(struct sim_world *world); /* when each of them strikes */
 void sim_fault_moved(struct sim_world *world);    /* other rails carry on with a transfer */
@@ -494,6 +495,14 @@ void sim_disturb_all(struct sim_world *world); /* publishes may end otherwise th
 bool sim_mid_transfer(const struct sim_world *world); /* one has some of its chunks, not all */
 void sim_mended(struct sim_world *world);             /* what struck earlier ends now */
 void sim_injected_until(struct sim_world *world, sim_fault fault, kvr_ns until);
+bool sim_user_lives(const struct sim_user *user); /* it may end yet, and somebody is there */
+struct sim_agent *sim_agent_choose(struct sim_world *world); /* any */
+bool sim_agent_stopped(const struct sim_agent *agent);
+kvr_ns sim_short_or_long(struct sim_world *world, kvr_ns most);
+void sim_engine_death(struct sim_world *world);
+void sim_agent_death(struct sim_world *world);
+void sim_drain(struct sim_world *world);
+void sim_agent_stop_awhile(struct sim_world *world);
 const char *sim_fault_name(sim_fault fault);
 const char *sim_fault_text(sim_fault fault);
 uint32_t sim_faults_mendable(void);

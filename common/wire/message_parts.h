@@ -1,6 +1,6 @@
-/* Inside of the control protocol's coding, shared by message*.c; nobody else includes it. A put_ fills protobuf structs
- * from plain values, its get_ twin checks and turns them back; both take their arrays from one
- * arena. */
+/* Inside of the control protocol's coding, shared by message*.c; nobody else includes it. A put_
+ * fills protobuf structs from plain values, its get_ twin checks and turns them back; both take
+ * their arrays from one arena. */
 #ifndef KVR_WIRE_MESSAGE_PARTS_H
 #define KVR_WIRE_MESSAGE_PARTS_H
 
