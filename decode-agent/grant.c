@@ -82,8 +82,14 @@ void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
     struct kvr_message message = {.kind = KVR_MSG_WANT, .transfer = transfer->nonce};
     uint32_t siblings[KVR_SOURCES_MAX] = {0};
     struct kvr_msg_want *want = &message.want;
+    struct kvr_error error;
     kvr_status status;
 
+    transfer->digest = digest_wanted(inbound, fetch, transfer->peer);
+    if (kvr_region_set_hashed(fetch->set, transfer->digest, &error) != KVR_OK) {
+        transfer_fail(inbound, now, transfer, error.status, error.detail);
+        return;
+    }
     status = kvr_engines_tell(&inbound->engines, fetch->engine, fetch->set, transfer->peer);
     if (status == KVR_OK) {
         memcpy(want->request, fetch->request, sizeof(want->request));
@@ -98,7 +104,7 @@ void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
         want->deadline_ms =
             fetch->deadline > now ? (uint32_t)((fetch->deadline - now) / KVR_MS) + 1 : 1;
         want->priority = fetch->priority;
-        want->digest = transfer->digest = digest_wanted(inbound, fetch, transfer->peer);
+        want->digest = transfer->digest;
         want->group_skips = fetch->skips;
         want->group_skip_count = KVR_GROUPS_MAX;
         want->siblings = siblings;

@@ -239,6 +239,8 @@ static kvr_status match_check(struct outbound *outbound, const struct offer *off
         return kvr_error_set(error, KVR_MALFORMED, "want", "the target's regions are gone");
     if (status == KVR_OK)
         status = kvr_compat_check(&engine->compat, &remote->compat, error);
+    if (status == KVR_OK)
+        status = kvr_region_set_hashed(publish->set, offer->digest, error);
     for (uint32_t group = 0; status == KVR_OK && group < KVR_GROUPS_MAX; group++)
         if (publish->pages.groups[group].page_tokens > 0 &&
             offer->pages.groups[group].page_tokens > 0)

@@ -126,12 +126,14 @@ static const struct kvr_option rows[] = {
              "for that, so that no transfer waits for a connection; both agents of a pair."},
     {.name = "device",
      .section = "device",
-     .choices = "cuda|emulated|none",
+     .choices = "cuda|emulated|emulated-direct|none",
      .fallback = "cuda",
      FIELD(CHOICE, device),
      .help = "Whose device memory engines may register. cuda: NVIDIA's, whose driver is loaded "
-             "when the first such region comes. emulated: for tests, host memory behind a copy "
-             "engine that is slow and may fail. none: host memory only."},
+             "when the first such region comes; cards that reach it by themselves are told of it, "
+             "else it is staged (`kvrail topo` says which, and why). emulated: for tests, host "
+             "memory behind a copy engine that is slow and may fail; emulated-direct: the same, "
+             "and every card reaches it. none: host memory only."},
     {.name = "staging-memory",
      .section = "device",
      .fallback = "256M",
@@ -144,7 +146,8 @@ static const struct kvr_option rows[] = {
     {.name = "require-gpudirect",
      .section = "device",
      FIELD(BOOL, require_gpudirect),
-     .help = "Refuse device memory that would be copied through host memory, and say why."},
+     .help = "Refuse device memory that would be copied through host memory, and say which card "
+             "lacks what."},
     {.name = "device-failures",
      .section = "device",
      .value = "PROMILLE",

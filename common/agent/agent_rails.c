@@ -77,6 +77,8 @@ static kvr_status rail_open(struct kvr_agent *agent, const char *name, struct kv
     snprintf(options.provider, sizeof(options.provider), "%s", agent->config->provider);
     snprintf(options.name, sizeof(options.name), "%s", name);
     options.copy_threads = (uint32_t)agent->config->local_copy_threads;
+    options.device_memory = strcmp(agent->config->device, "cuda") == 0;
+    options.device_emulated = strcmp(agent->config->device, "emulated-direct") == 0;
     status = agent->fabric.ops->rail_open(agent->fabric.self, &options,
                                           &agent->rails[agent->rail_count], error);
     if (status != KVR_OK)

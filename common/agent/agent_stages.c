@@ -1,5 +1,6 @@
-/* Device memory of engines: imported, and staged, since no card is told of it yet. A device of a
- * rail group has one stage, opened with its first region; helper threads come here. */
+/* Device memory of engines: imported, and known to the cards of its rail group, or else staged. A
+ * device of a rail group has one stage, whose memory comes with the first region that needs it;
+ * helper threads come here. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,6 +14,7 @@
 #include "base/log.h"
 #include "device/device_cuda.h"
 #include "device/device_emulated.h"
+#include "device/dmabuf.h"
 #include "device/stage.h"
 
 struct agent_stage {
@@ -34,13 +36,9 @@ static kvr_status device_open(const struct kvr_agent *agent, int32_t ordinal,
                                                    .fail_promille =
                                                        (uint32_t)agent->config->device_failures};
 
-    if (strcmp(kind, "emulated") == 0)
+    if (strncmp(kind, "emulated", strlen("emulated")) == 0)
         return kvr_device_emulated_open(&emulated, ret_device, error);
-    if (strcmp(kind, "cuda") == 0)
-        return kvr_device_cuda_open(ordinal, KVR_CUDA_COPIER_AUTO, ret_device, error);
-    return kvr_error_set(error, KVR_UNSUPPORTED, "region",
-                         "this agent takes no device memory (--device none): register host memory "
-                         "(memfd)");
+    return kvr_device_cuda_open(ordinal, KVR_CUDA_COPIER_AUTO, ret_device, error);
 }
 
 /* Near the group's cards, whoever touches it first. Advice: a node without room lends another's. */
@@ -54,12 +52,18 @@ static void place(void *base, uint64_t bytes, uint32_t node)
     (void)syscall(SYS_mbind, base, bytes, 1 /* MPOL_PREFERRED */, &mask, 8 * sizeof(mask), 0);
 }
 
+static void group_rails(const struct kvr_agent *agent, uint32_t group,
+                        struct kvr_rail *ret_rails[KVR_RAILS_MAX])
+{
+    for (uint32_t i = agent->groups.first[group]; i < agent->groups.first[group + 1]; i++)
+        ret_rails[i] = agent->rails[i];
+}
+
 /* A memfd, so that a provider whose targets copy can map it. */
 static kvr_status memory_open(struct kvr_agent *agent, struct agent_stage *entry,
                               struct kvr_error *error)
 {
     struct kvr_region_layout layout = {.bytes = agent->config->staging_memory};
-    const uint32_t *first = &agent->groups.first[entry->group];
     struct kvr_rail *rails[KVR_RAILS_MAX] = {NULL};
     bool source = agent->machine.role == KVR_ROLE_SOURCE;
     kvr_status status;
@@ -79,8 +83,7 @@ static kvr_status memory_open(struct kvr_agent *agent, struct agent_stage *entry
             close(fd);
         return status;
     }
-    for (uint32_t i = first[0]; i < first[1]; i++)
-        rails[i] = agent->rails[i];
+    group_rails(agent, entry->group, rails);
     status = kvr_region_open_memfd(&agent->fabric, rails, agent->rail_count, &layout, fd, 0, source,
                                    !source, &entry->stage.pinned, error);
     if (status != KVR_OK)
@@ -88,19 +91,29 @@ static kvr_status memory_open(struct kvr_agent *agent, struct agent_stage *entry
     /* A source's regions are mapped so that nothing can be written to them; this one is ours. */
     if (mprotect(entry->stage.pinned->base, layout.bytes, PROT_READ | PROT_WRITE) != 0)
         return kvr_error_system(error, "region", errno, "to write to staging memory");
+    place(entry->stage.pinned->base, layout.bytes, agent->group[entry->group].node);
+    status = entry->stage.device->ops->pin(entry->stage.device, entry->stage.pinned->base,
+                                           layout.bytes, error);
+    if (status != KVR_OK)
+        return status;
     entry->stage.base = entry->stage.pinned->base;
     entry->stage.bytes = layout.bytes;
-    place(entry->stage.base, layout.bytes, agent->group[entry->group].node);
-    return entry->stage.device->ops->pin(entry->stage.device, entry->stage.base, layout.bytes,
-                                         error);
+    return KVR_OK;
+}
+
+static void memory_close(struct kvr_agent *agent, struct agent_stage *entry)
+{
+    if (entry->stage.base != NULL)
+        entry->stage.device->ops->unpin(entry->stage.device, entry->stage.base);
+    kvr_region_release(&agent->fabric, entry->stage.pinned);
+    entry->stage.base = NULL;
+    entry->stage.pinned = NULL;
 }
 
 static void stage_close(struct kvr_agent *agent, struct agent_stage *entry)
 {
-    if (entry->stage.base != NULL)
-        entry->stage.device->ops->unpin(entry->stage.device, entry->stage.base);
+    memory_close(agent, entry);
     kvr_device_close(entry->stage.device);
-    kvr_region_release(&agent->fabric, entry->stage.pinned);
     free(entry->stage.user);
     free(entry);
 }
@@ -131,14 +144,10 @@ static kvr_status stage_open(struct kvr_agent *agent, uint32_t group, int32_t or
     entry->group = group;
     entry->stage.index = stage_count(agent, group);
     status = device_open(agent, ordinal, &entry->stage.device, error);
-    if (status == KVR_OK)
-        status = memory_open(agent, entry, error);
     if (status != KVR_OK) {
         stage_close(agent, entry);
         return status;
     }
-    kvr_log_info("device %d (%s) is staged by %" PRIu64 " MiB for rail group %u", ordinal,
-                 entry->stage.device->ops->name, entry->stage.bytes >> 20, group);
     entry->next = agent->stages;
     agent->stages = entry;
     *ret_entry = entry;
@@ -163,33 +172,128 @@ static kvr_status stage_of(struct kvr_agent *agent, uint32_t group, int32_t ordi
     return status;
 }
 
+/* The memory of a stage, with the first region that no card of the group reaches, and why. */
+static kvr_status stage_fill(struct kvr_agent *agent, struct agent_stage *entry, const char *why,
+                             struct kvr_error *error)
+{
+    kvr_status status = KVR_OK;
+
+    pthread_mutex_lock(&agent->stages_lock);
+    if (entry->stage.base == NULL) {
+        status = memory_open(agent, entry, error);
+        if (status == KVR_OK)
+            kvr_log_info("device %d (%s) is staged by %" PRIu64 " MiB for rail group %u: %s",
+                         entry->stage.device->ordinal, entry->stage.device->ops->name,
+                         entry->stage.bytes >> 20, entry->group, why);
+        else
+            memory_close(agent, entry);
+    }
+    pthread_mutex_unlock(&agent->stages_lock);
+    return status;
+}
+
 kvr_status agent_stages_check(const struct kvr_agent *agent, const struct kvr_req_region *region,
                               struct kvr_error *error)
 {
     if (region->memory == KVR_MEMORY_MEMFD)
         return KVR_OK;
-    if (agent->config->require_gpudirect)
+    if (strcmp(agent->config->device, "none") == 0)
         return kvr_error_set(error, KVR_UNSUPPORTED, "region",
-                             "--require-gpudirect: no rail of %s registers device memory in this "
-                             "build, so it would be copied through host memory",
-                             agent->config->provider);
-    if (region->memory == KVR_MEMORY_DMABUF && strcmp(agent->config->device, "cuda") == 0)
-        return kvr_error_set(
-            error, KVR_UNSUPPORTED, "region",
-            "a dmabuf is for cards that take device memory, and no rail of %s does "
-            "in this build: give the CUDA IPC handle or a VMM descriptor",
-            agent->config->provider);
+                             "this agent takes no device memory (--device none): register host "
+                             "memory (memfd)");
     if (region->device < 0 ||
-        (strcmp(agent->config->device, "emulated") == 0 && region->device != 0))
+        (strcmp(agent->config->device, "cuda") != 0 && region->device != 0))
         return kvr_error_set(error, KVR_INVALID, "region",
                              "device memory of device %d: name the GPU's number%s", region->device,
                              region->device < 0 ? "" : "; the emulated one is 0");
     return KVR_OK;
 }
 
-kvr_status agent_stages_region(struct kvr_agent *agent, uint32_t group,
-                               const struct kvr_req_region *request, int fd,
-                               struct kvr_region **ret_region, struct kvr_error *error)
+/* ---- regions -------------------------------------------------------------------------------- */
+
+/* Told to the cards of its group, if all of them take it. */
+static kvr_status region_direct(struct kvr_agent *agent, uint32_t group,
+                                const struct kvr_req_region *request, struct kvr_device_form *form,
+                                struct kvr_region **ret_region, struct kvr_error *error)
+{
+    struct kvr_rail *rails[KVR_RAILS_MAX] = {NULL};
+    bool source = agent->machine.role == KVR_ROLE_SOURCE;
+    kvr_status status;
+
+    form->ordinal = request->device;
+    form->hashed = strcmp(agent->config->digest, "off") != 0;
+    group_rails(agent, group, rails);
+    status = kvr_region_open_direct(&agent->fabric, rails, agent->rail_count, &request->layout,
+                                    form, source, !source, ret_region, error);
+    if (status == KVR_OK)
+        kvr_log_info("region '%s' of device %d is reached by the cards of rail group %u: %s",
+                     request->name, request->device, group, kvr_path_name((*ret_region)->path));
+    return status;
+}
+
+/* What cards may be told by its dmabuf alone needs no context on the GPU. */
+static kvr_status region_of_dmabuf(struct kvr_agent *agent, uint32_t group,
+                                   const struct kvr_req_region *request, int fd,
+                                   struct kvr_region **ret_region, struct kvr_error *error)
+{
+    struct kvr_device_form form = {.dmabuf = fd, .dmabuf_offset = request->fd_offset};
+    kvr_status status = kvr_dmabuf_check(fd, request->fd_offset, request->layout.bytes, error);
+    struct kvr_error reason;
+
+    if (status != KVR_OK)
+        return status;
+    status = region_direct(agent, group, request, &form, ret_region, &reason);
+    if (status == KVR_OK)
+        return status;
+    return kvr_error_set(error, status, "region",
+                         "%s; and a dmabuf cannot be staged: give the CUDA IPC handle or a VMM "
+                         "descriptor",
+                         reason.detail);
+}
+
+/* Through its device: direct where all cards of the group take it, else staged. */
+static kvr_status region_of_pages(struct kvr_agent *agent, struct agent_stage *entry,
+                                  const struct kvr_req_region *request,
+                                  struct kvr_device_memory *pages, struct kvr_region **ret_region,
+                                  struct kvr_error *error)
+{
+    struct kvr_device *device = entry->stage.device;
+    struct kvr_device_hint hint = device->ops->hint(pages);
+    struct kvr_device_form form = {.dmabuf = hint.dmabuf,
+                                   .dmabuf_offset = hint.dmabuf_offset,
+                                   .addressable = hint.addressable,
+                                   .address = hint.address,
+                                   .copies = true};
+    struct kvr_error reason;
+    kvr_status status = region_direct(agent, entry->group, request, &form, ret_region, &reason);
+
+    if (status != KVR_OK && agent->config->require_gpudirect)
+        return kvr_error_set(error, KVR_UNSUPPORTED, "region", "--require-gpudirect: %s",
+                             reason.detail);
+    if (status != KVR_OK) {
+        status = stage_fill(agent, entry, reason.detail, error);
+        if (status == KVR_OK)
+            status = kvr_region_open_staged(entry->stage.pinned, &request->layout, &entry->stage,
+                                            pages, ret_region, error);
+    }
+    if (status != KVR_OK)
+        return status;
+    (*ret_region)->device = device;
+    (*ret_region)->pages = pages;
+    return KVR_OK;
+}
+
+static bool any_takes_dmabuf(const struct kvr_agent *agent, uint32_t group)
+{
+    for (uint32_t i = agent->groups.first[group]; i < agent->groups.first[group + 1]; i++)
+        if (agent->fabric.ops->rail_facts(agent->rails[i])->device.dmabuf == KVR_WHY_NOTHING)
+            return true;
+    return false;
+}
+
+static kvr_status region_open(struct kvr_agent *agent, uint32_t group,
+                              const struct kvr_req_region *request, int fd,
+                              struct kvr_region **ret_region, struct kvr_error *error)
 {
     static const kvr_device_kind kinds[] = {[KVR_MEMORY_MEMFD] = KVR_DEVICE_MEMFD,
                                             [KVR_MEMORY_DMABUF] = KVR_DEVICE_DMABUF,
@@ -198,32 +302,47 @@ kvr_status agent_stages_region(struct kvr_agent *agent, uint32_t group,
     struct kvr_device_import import = {.kind = kinds[request->memory],
                                        .fd = fd,
                                        .offset = request->fd_offset,
-                                       .bytes = request->layout.bytes};
+                                       .bytes = request->layout.bytes,
+                                       .for_cards = any_takes_dmabuf(agent, group)};
     struct kvr_device_memory *pages = NULL;
     struct agent_stage *entry = NULL;
-    kvr_status status = stage_of(agent, group, request->device, &entry, error);
+    kvr_status status;
 
-    if (status == KVR_OK) {
-        struct kvr_device *device = entry->stage.device;
-
-        memcpy(import.ipc, request->ipc, sizeof(import.ipc));
-        status = device->ops->import(device, &import, &pages, error);
-    }
-    if (status == KVR_OK)
-        status = kvr_region_open_staged(entry->stage.pinned, &request->layout, &entry->stage, pages,
-                                        ret_region, error);
-    if (status != KVR_OK && pages != NULL)
+    if (request->memory == KVR_MEMORY_DMABUF && strcmp(agent->config->device, "cuda") == 0)
+        return region_of_dmabuf(agent, group, request, fd, ret_region, error);
+    status = stage_of(agent, group, request->device, &entry, error);
+    if (status != KVR_OK)
+        return status;
+    memcpy(import.ipc, request->ipc, sizeof(import.ipc));
+    status = entry->stage.device->ops->import(entry->stage.device, &import, &pages, error);
+    if (status != KVR_OK)
+        return status;
+    status = region_of_pages(agent, entry, request, pages, ret_region, error);
+    if (status != KVR_OK)
         entry->stage.device->ops->release(entry->stage.device, pages);
+    return status;
+}
+
+kvr_status agent_stages_region(struct kvr_agent *agent, uint32_t group,
+                               const struct kvr_req_region *request, int fd,
+                               struct kvr_region **ret_region, struct kvr_error *error)
+{
+    kvr_status status = region_open(agent, group, request, fd, ret_region, error);
+
     if (fd >= 0)
         close(fd);
     return status;
 }
 
+/* Cards let go of it before it is unmapped. */
 void agent_region_release(struct kvr_agent *agent, struct kvr_region *region)
 {
-    if (region != NULL && region->stage != NULL)
-        region->stage->device->ops->release(region->stage->device, region->pages);
+    struct kvr_device *device = region != NULL ? region->device : NULL;
+    struct kvr_device_memory *pages = region != NULL ? region->pages : NULL;
+
     kvr_region_release(&agent->fabric, region);
+    if (device != NULL)
+        device->ops->release(device, pages);
 }
 
 void agent_stages_close(struct kvr_agent *agent)

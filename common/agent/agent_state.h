@@ -125,7 +125,7 @@ void agent_regions_retry(struct kvr_agent *agent); /* drops that lacked memory; 
 /* agent_stages.c */
 kvr_status agent_stages_check(const struct kvr_agent *agent, const struct kvr_req_region *region,
                               struct kvr_error *error);
-/* Helper thread. Imports device memory and stages it; takes fd. */
+/* Helper thread. Imports device memory, for the cards themselves or staged; takes fd. */
 kvr_status agent_stages_region(struct kvr_agent *agent, uint32_t group,
                                const struct kvr_req_region *request, int fd,
                                struct kvr_region **ret_region, struct kvr_error *error);

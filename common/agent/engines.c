@@ -135,7 +135,7 @@ kvr_status kvr_engines_region_add(struct kvr_engines *engines, uint32_t index,
     if (count > 0 && engine->set->locals[0]->stage != region->stage)
         return kvr_error_set(error, KVR_INVALID, "engine",
                              "the regions of an engine rank lie either all in host memory or all "
-                             "on one GPU");
+                             "on one GPU, and are either all staged or none");
     if (count >= KVR_REGIONS_MAX)
         return kvr_error_set(error, KVR_TOO_LARGE, "engine",
                              "an engine rank may have %u regions: register several layers in one "

@@ -64,3 +64,16 @@ kvr_path kvr_region_set_path(const struct kvr_region_set *set, uint32_t groups)
             path = set->locals[i]->path;
     return path;
 }
+
+kvr_status kvr_region_set_hashed(const struct kvr_region_set *set, kvr_digest_mode digest,
+                                 struct kvr_error *error)
+{
+    for (uint32_t i = 0; digest != KVR_DIGEST_OFF && i < set->count; i++)
+        if (kvr_path_direct(set->locals[i]->path))
+            return kvr_error_set(error, KVR_UNSUPPORTED, "digest",
+                                 "a digest was asked for, and pages on a GPU that cards reach by "
+                                 "themselves (%s) cannot be hashed: start the agent with --digest, "
+                                 "which stages them",
+                                 kvr_path_name(set->locals[i]->path));
+    return KVR_OK;
+}

@@ -33,5 +33,9 @@ bool kvr_region_set_group(const struct kvr_region_set *set, uint32_t group,
                           uint32_t *ret_page_tokens, uint32_t *ret_page_limit);
 /* Of what belongs to these groups (bits), the least direct. Our own engine's set. */
 kvr_path kvr_region_set_path(const struct kvr_region_set *set, uint32_t groups);
+/* Whether the agent can hash what it moves of them: KVR_UNSUPPORTED, with what to do, of pages on a
+ * GPU that only cards reach. Our own engine's set. */
+KVR_MUST_CHECK kvr_status kvr_region_set_hashed(const struct kvr_region_set *set,
+                                                kvr_digest_mode digest, struct kvr_error *error);
 
 #endif

@@ -173,7 +173,7 @@ KVRAIL_API void kvrail_memory_destroy(struct kvrail_memory *memory);
 
 typedef enum kvrail_memory_kind {
     KVRAIL_MEMORY_MEMFD = 0, /* host memory; fd carries F_SEAL_SHRINK, as of kvrail_memory_create */
-    KVRAIL_MEMORY_DMABUF,    /* device memory by dmabuf descriptor; no agent takes it yet */
+    KVRAIL_MEMORY_DMABUF,    /* device memory by dmabuf descriptor: for cards alone */
     KVRAIL_MEMORY_CUDA_IPC,  /* device memory by the 64-byte handle in `ipc` */
     KVRAIL_MEMORY_CUDA_VMM   /* device memory by POSIX descriptor of a VMM allocation */
 } kvrail_memory_kind;
@@ -226,6 +226,13 @@ KVRAIL_API void kvrail_region_dense(struct kvrail_region *region);
 KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_region_of_device(struct kvrail_region *region,
                                                                    uint64_t address,
                                                                    struct kvrail_error *error);
+
+/* The same by a dmabuf descriptor, yours to close after kvrail_region_add: the agent then needs no
+ * context on the GPU, and memory that a card does not reach is refused with what it lacks, since
+ * nothing but a card can do anything with a dmabuf. Of the other kinds the agent makes one itself
+ * where it can. region->bytes must be known, address be a multiple of 4096. */
+KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_region_dmabuf_of_device(
+    struct kvrail_region *region, uint64_t address, struct kvrail_error *error);
 
 /* Registers memory with the agent's cards and waits for it (large memory takes seconds).
  * *ret_region is unique on this connection. Errors: INVALID and SYSTEM with the agent's sentence,

@@ -41,6 +41,7 @@ struct kvr_device_import {
     uint8_t ipc[64];
     uint64_t offset; /* of byte 0 of the region in the descriptor's or the handle's memory */
     uint64_t bytes;
+    bool for_cards; /* some may take a dmabuf: make one if it can be had */
 };
 
 /* How a network card could be told of the memory, without a copy. */

@@ -2,13 +2,32 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "device/device_cuda_state.h"
+#include "device/dmabuf.h"
+
+#define HOST_PAGE_BYTES 4096u
+
+/* Numbers of GPUs are a process's own (CUDA_VISIBLE_DEVICES): the memory itself knows better. */
+static kvr_status check_ordinal(const struct device_cuda *cuda, CUdeviceptr address,
+                                struct kvr_error *error)
+{
+    int ordinal = -1;
+    kvr_status status = kvr_cuda_check(
+        cuda->cuda,
+        cuda->cuda->PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address),
+        error, "to tell which GPU imported memory is of");
+
+    if (status != KVR_OK || ordinal == cuda->device.ordinal)
+        return status;
+    return kvr_error_set(error, KVR_INVALID, "device",
+                         "the region's memory is of GPU %d, and the engine says %d: agent and "
+                         "engine have to number them alike (CUDA_VISIBLE_DEVICES)",
+                         ordinal, cuda->device.ordinal);
+}
 
 /* A handle names a whole allocation, which knows its size. */
 static kvr_status open_ipc(const struct device_cuda *cuda, const struct kvr_device_import *import,
@@ -39,7 +58,7 @@ static kvr_status open_ipc(const struct device_cuda *cuda, const struct kvr_devi
                              (unsigned long long)import->bytes, (unsigned long long)import->offset,
                              bytes);
     memory->address = memory->base + import->offset;
-    return KVR_OK;
+    return check_ordinal(cuda, memory->address, error);
 }
 
 static CUmemAllocationProp properties(const struct device_cuda *cuda)
@@ -109,30 +128,35 @@ static kvr_status open_vmm(const struct device_cuda *cuda, const struct kvr_devi
 }
 
 /* A dmabuf is for cards. What a card cannot take has to be copied, and for that its handle is
- * needed too. Seeking to its end tells the size. */
+ * needed too. */
 static kvr_status open_dmabuf(const struct kvr_device_import *import, struct cuda_memory *memory,
                               struct kvr_error *error)
 {
-    struct statfs system;
-    off_t bytes = lseek(import->fd, 0, SEEK_END);
+    kvr_status status = kvr_dmabuf_check(import->fd, import->offset, import->bytes, error);
 
-    if (fstatfs(import->fd, &system) != 0 || system.f_type != DMA_BUF_MAGIC)
-        return kvr_error_set(error, KVR_INVALID, "device",
-                             "descriptor %d of a region is no dmabuf: make it with "
-                             "cuMemGetHandleForAddressRange",
-                             import->fd);
-    if (bytes < 0)
-        return kvr_error_system(error, "device", errno, "the size of a region's dmabuf descriptor");
-    if (import->offset > (uint64_t)bytes || import->bytes > (uint64_t)bytes - import->offset)
-        return kvr_error_set(error, KVR_INVALID, "device",
-                             "%llu bytes at offset %llu lie outside the dmabuf of %lld bytes",
-                             (unsigned long long)import->bytes, (unsigned long long)import->offset,
-                             (long long)bytes);
+    if (status != KVR_OK)
+        return status;
     memory->dmabuf = fcntl(import->fd, F_DUPFD_CLOEXEC, 0);
     if (memory->dmabuf < 0)
         return kvr_error_system(error, "device", errno, "to keep a region's dmabuf descriptor");
     memory->dmabuf_offset = import->offset;
     return KVR_OK;
+}
+
+/* Of what was opened by its handle, whole pages of the host. Some drivers and GPUs give none, or
+ * none of memory of another process: cards then take another way. */
+static void export_dmabuf(const struct device_cuda *cuda, struct cuda_memory *memory)
+{
+    CUdeviceptr from = memory->address / HOST_PAGE_BYTES * HOST_PAGE_BYTES;
+    CUdeviceptr end = memory->address + memory->memory.bytes;
+    int fd = -1;
+
+    end = (end + HOST_PAGE_BYTES - 1) / HOST_PAGE_BYTES * HOST_PAGE_BYTES;
+    if (cuda->cuda->MemGetHandleForAddressRange(
+            &fd, from, end - from, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0) != CUDA_SUCCESS)
+        return;
+    memory->dmabuf = fd;
+    memory->dmabuf_offset = memory->address - from;
 }
 
 kvr_status cuda_memory_import(struct kvr_device *device, const struct kvr_device_import *import,
@@ -169,6 +193,8 @@ kvr_status cuda_memory_import(struct kvr_device *device, const struct kvr_device
         cuda_memory_release(device, &memory->memory);
         return status;
     }
+    if (import->for_cards && memory->dmabuf < 0)
+        export_dmabuf(cuda, memory);
     *ret_memory = &memory->memory;
     return KVR_OK;
 }

@@ -38,11 +38,13 @@ static void emulated_release(struct kvr_device *device, struct kvr_device_memory
     device_memory_close(memory);
 }
 
-/* As of a GPU that no card can reach: everything has to be staged. */
+/* Rails that do not know it for what it is say that they reach no device memory. */
 static struct kvr_device_hint emulated_hint(const struct kvr_device_memory *memory)
 {
-    (void)memory;
-    return (struct kvr_device_hint){.dmabuf = -1};
+    const struct device_memory *emulated = (const struct device_memory *)memory;
+
+    return (struct kvr_device_hint){
+        .addressable = true, .address = (uintptr_t)emulated->base, .dmabuf = -1};
 }
 
 static kvr_status emulated_pin(struct kvr_device *device, void *base, uint64_t bytes,

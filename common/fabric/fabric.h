@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/types.h"
+#include "fabric/device_path.h"
 
 struct kvr_rail;
 struct kvr_endpoint;
@@ -30,6 +31,8 @@ struct kvr_rail_options {
     char name[KVR_NAME_BYTES]; /* an address ("127.0.0.2"), an interface or a domain; "" = the first
                                 */
     uint32_t copy_threads; /* of a target that copies itself (local): its own and helpers; 0: one */
+    bool device_memory;    /* GPUs' is to be registered, where facts.device says that it can be */
+    bool device_emulated;  /* a GPU's is host memory in disguise (tests): every card reaches it */
 };
 
 struct kvr_rail_facts {
@@ -55,15 +58,24 @@ struct kvr_rail_facts {
     bool target_copies;   /* the target reads the source's memory itself (shm, local): rule 11 */
     bool pins_memory;     /* what is registered counts towards the limit of locked memory */
     bool pins_writable;   /* memory_register takes only pages that this process may write */
+    struct kvr_rail_device_facts device; /* of one opened for device_memory */
 };
 
-/* Memory of this process that is to be registered. */
+typedef enum kvr_span_kind {
+    KVR_SPAN_HOST,
+    KVR_SPAN_DMABUF, /* of a GPU, by descriptor; base is only what its byte 0 is called */
+    KVR_SPAN_CUDA,   /* of a GPU, base is its device pointer in this process */
+} kvr_span_kind;
+
+/* Memory that is to be registered. */
 struct kvr_memory_span {
     void *base;
     uint64_t bytes;
     bool local, remote; /* it is read from by writes; peers may write to it */
-    int fd;             /* the sealed memfd that lies at base; borrowed. -1: there is none */
+    int fd; /* the sealed memfd that lies at base, or the dmabuf; borrowed. -1: there is none */
     uint64_t fd_offset;
+    kvr_span_kind kind;
+    int32_t device; /* the GPU's number */
 };
 
 struct kvr_fabric_piece {

@@ -33,6 +33,20 @@ static bool info_has_name(const struct kvr_rail_facts *facts, const char *name)
            (facts->pci[0] != '\0' && strcmp(facts->pci, name) == 0);
 }
 
+/* Opened able to register device memory only when that is wanted: a provider may work otherwise
+ * then. */
+static void take_device_memory(struct kvr_rail *rail)
+{
+    struct fi_info *info = ofi_getinfo_device(rail->provider, rail->info);
+
+    if (info != NULL) {
+        fi_freeinfo(rail->info);
+        rail->info = info;
+        ofi_facts(rail->provider, info, &rail->facts);
+    }
+    rail->facts.device = ofi_device_facts(rail->provider, info, fi_version());
+}
+
 static kvr_status pick(const struct kvr_rail_options *options, struct kvr_rail *rail,
                        struct kvr_error *error)
 {
@@ -52,6 +66,12 @@ static kvr_status pick(const struct kvr_rail_options *options, struct kvr_rail *
         rail->info = fi_dupinfo(info);
     }
     fi_freeinfo(list);
+    if (rail->info != NULL && options->device_emulated) {
+        rail->device_emulated = true;
+        rail->facts.device.hmem = KVR_WHY_NOTHING;
+    } else if (rail->info != NULL && options->device_memory) {
+        take_device_memory(rail);
+    }
     if (rail->info != NULL)
         return KVR_OK;
     return kvr_error_set(
@@ -237,9 +257,16 @@ unsigned kvr_fabric_ofi_list(const char *provider, struct kvr_rail_facts *ret_fa
     if (ofi_getinfo(provider, NULL, &list, error) != KVR_OK)
         return 0;
     for (const struct fi_info *info = list; info != NULL && count < capacity; info = info->next) {
-        ofi_facts(ofi_provider_of(provider, info), info, &ret_facts[count]);
-        if (!listed(ret_facts, count, ret_facts[count].name))
-            count++;
+        const struct ofi_provider_facts *known = ofi_provider_of(provider, info);
+        struct fi_info *device_info;
+
+        ofi_facts(known, info, &ret_facts[count]);
+        if (listed(ret_facts, count, ret_facts[count].name))
+            continue;
+        device_info = ofi_getinfo_device(known, info);
+        ret_facts[count++].device = ofi_device_facts(known, device_info, fi_version());
+        if (device_info != NULL)
+            fi_freeinfo(device_info);
     }
     fi_freeinfo(list);
     return count;

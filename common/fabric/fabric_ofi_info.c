@@ -45,11 +45,13 @@ static const struct ofi_provider_facts provider_facts[] = {
      .by_address = true,
      .environment = "FI_OFI_RXM_BUFFER_SIZE",
      .environment_value = "256",
+     .device_memory = true,
      .own_buffers = 2 * 1024,
      .own_buffer_extra = 512},
     {.spelling = "efa",
      .prov_name = "efa",
      .fabric_name = "efa",
+     .device_memory = true,
      .pieces_local = 1,
      .pieces_remote = 1,
      .bytes_max = 8 << 20,
@@ -86,7 +88,7 @@ bool ofi_name_is_address(const char *name)
     return inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1;
 }
 
-static struct fi_info *make_hints(const struct ofi_provider_facts *provider)
+static struct fi_info *make_hints(const struct ofi_provider_facts *provider, bool device_memory)
 {
     struct fi_info *hints = fi_allocinfo();
 
@@ -99,6 +101,10 @@ static struct fi_info *make_hints(const struct ofi_provider_facts *provider)
     hints->domain_attr->cq_data_size = sizeof(uint32_t);
     hints->domain_attr->threading = FI_THREAD_SAFE;
     hints->fabric_attr->prov_name = strdup(provider->prov_name);
+    if (device_memory) {
+        hints->caps |= FI_HMEM;
+        hints->domain_attr->mr_mode |= FI_MR_HMEM;
+    }
     return hints;
 }
 
@@ -198,7 +204,7 @@ kvr_status ofi_getinfo(const char *spelling, const char *source, struct fi_info 
         if (strcmp(provider->spelling, spelling) != 0)
             continue;
         known = true;
-        hints = make_hints(provider);
+        hints = make_hints(provider, false);
         if (hints == NULL)
             return kvr_error_set(error, KVR_NO_MEMORY, "fabric", "no memory for a look-up");
         code = getinfo_keeping_signals(provider->by_address ? source : NULL, hints, &list);
@@ -223,6 +229,26 @@ kvr_status ofi_getinfo(const char *spelling, const char *source, struct fi_info 
     if (error != NULL)
         error->provider_code = code;
     return KVR_NOT_FOUND;
+}
+
+struct fi_info *ofi_getinfo_device(const struct ofi_provider_facts *provider,
+                                   const struct fi_info *info)
+{
+    struct fi_info *list = NULL, *found = NULL, *hints;
+
+    hints = provider->device_memory ? make_hints(provider, true) : NULL;
+    if (hints == NULL)
+        return NULL;
+    if (getinfo_keeping_signals(NULL, hints, &list) != 0)
+        list = NULL;
+    for (const struct fi_info *at = list; at != NULL && found == NULL; at = at->next)
+        if (ofi_usable(provider, at) && (at->caps & FI_HMEM) != 0 &&
+            at->addr_format == info->addr_format &&
+            strcmp(at->domain_attr->name, info->domain_attr->name) == 0)
+            found = fi_dupinfo(at);
+    fi_freeinfo(list);
+    fi_freeinfo(hints);
+    return found;
 }
 
 static void copy_text(char *ret_text, size_t capacity, const char *text)

@@ -84,7 +84,9 @@ static int register_span(struct kvr_rail *rail, const struct kvr_memory_span *sp
     for (int i = 0; i < KEY_TRIES && code == -FI_ENOKEY; i++) {
         attr.requested_key = chosen ? random_key(rail->info) : 0;
         ofi_lock(rail);
-        code = fi_mr_regattr(rail->domain, &attr, 0, ret_mr);
+        code = span->kind == KVR_SPAN_HOST || rail->device_emulated
+                   ? fi_mr_regattr(rail->domain, &attr, 0, ret_mr)
+                                           : ofi_device_register(rail, span, &attr, ret_mr);
         ofi_unlock(rail);
     }
     return code;

@@ -25,6 +25,7 @@ struct ofi_provider_facts {
     bool doorbells;     /* FI_MORE holds a write back */
     bool same_host_only;
     bool target_copies;
+    bool device_memory;     /* its cards reach that of GPUs, where libfabric and the drivers help */
     uint32_t trywait_since; /* fi_trywait works from this libfabric on; 0: always */
     bool by_address;        /* rails are told apart by a local IP address */
     bool memory_unlocked;   /* its registrations and its progress share a table without a lock */
@@ -45,6 +46,7 @@ struct kvr_rail {
     struct fid_fabric *fabric;
     struct fid_domain *domain;
     pthread_mutex_t lock; /* used where the provider has memory_unlocked */
+    bool device_emulated;
 };
 
 struct kvr_memory {
@@ -88,12 +90,24 @@ const struct ofi_provider_facts *ofi_provider_list(unsigned *ret_count);
  * a local address, or NULL. */
 kvr_status ofi_getinfo(const char *spelling, const char *source, struct fi_info **ret_list,
                        struct kvr_error *error);
+/* The same domain able to register device memory, or NULL; free it with fi_freeinfo. */
+struct fi_info *ofi_getinfo_device(const struct ofi_provider_facts *provider,
+                                   const struct fi_info *info);
 bool ofi_usable(const struct ofi_provider_facts *provider, const struct fi_info *info);
 const struct ofi_provider_facts *ofi_provider_of(const char *spelling, const struct fi_info *info);
 uint64_t ofi_own_buffer_bytes(const struct ofi_provider_facts *provider); /* of one endpoint */
 bool ofi_name_is_address(const char *name);
 void ofi_facts(const struct ofi_provider_facts *provider, const struct fi_info *info,
                struct kvr_rail_facts *ret_facts);
+
+/* fabric_ofi_device.c */
+/* What a rail can do with device memory, whose domain able to register it is device_info (or NULL),
+ * with a libfabric of that version. */
+struct kvr_rail_device_facts ofi_device_facts(const struct ofi_provider_facts *provider,
+                                              const struct fi_info *device_info, uint32_t version);
+/* libfabric's code. attr: access and key are set. */
+int ofi_device_register(struct kvr_rail *rail, const struct kvr_memory_span *span,
+                        struct fi_mr_attr *attr, struct fid_mr **ret_mr);
 
 /* fabric_ofi_shm.c */
 #define OFI_SHM_PEERS 256 /* the provider has no more on one endpoint */

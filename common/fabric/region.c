@@ -120,9 +120,9 @@ kvr_status kvr_region_register(const struct kvr_fabric *fabric, const struct kvr
                                    .fd = -1};
 
     memset(ret_memory, 0, KVR_RAILS_MAX * sizeof(struct kvr_memory *));
-    if (region->stage != NULL)
+    if (region->stage != NULL || kvr_path_direct(region->path))
         return kvr_error_set(error, KVR_UNSUPPORTED, "region",
-                             "its pages are staged for one rail group alone");
+                             "its pages are on a GPU, which one rail group alone serves");
     for (uint32_t i = 0; i < region->rail_count; i++) {
         kvr_status status;
 

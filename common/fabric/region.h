@@ -11,11 +11,12 @@
 #include "trace/event.h"
 
 struct kvr_stage;
+struct kvr_device;
 struct kvr_device_memory;
 
 struct kvr_region {
     struct kvr_region_layout layout;
-    uint8_t *base;         /* where byte 0 of the region is mapped here */
+    uint8_t *base;         /* where byte 0 of the region is mapped here, or what cards call it */
     uint64_t mapped_bytes; /* to unmap at release; 0: the mapping is the caller's */
     uint32_t home;         /* the rail group that it is registered with from the start */
     uint32_t rail_count;   /* of the agent */
@@ -23,9 +24,11 @@ struct kvr_region {
     struct kvr_memory *memory[KVR_RAILS_MAX]; /* by rail of this agent; NULL: not there */
     struct kvr_remote_key keys[KVR_RAILS_MAX];
     /* Device memory that its cards cannot reach: `pages` is copied to and from the stage's memory,
-     * which is what memory, keys and base are of (device/stage.h). NULL: nothing is staged. */
+     * which is what memory, keys and base are of (device/stage.h). NULL: nothing is staged. Of
+     * pages that the cards do reach there is no stage, and none where only a dmabuf is known. */
     struct kvr_stage *stage;
     struct kvr_device_memory *pages;
+    struct kvr_device *device; /* that imported pages, for whoever releases them; else NULL */
 };
 
 /* A peer's region as its REGIONS message told it: what a source needs to write there. */
@@ -60,6 +63,25 @@ KVR_MUST_CHECK kvr_status kvr_region_open_staged(const struct kvr_region *pinned
                                                  struct kvr_stage *stage,
                                                  struct kvr_device_memory *pages,
                                                  struct kvr_region **ret_region,
+                                                 struct kvr_error *error);
+/* Device memory, and how cards could be told of it. */
+struct kvr_device_form {
+    int dmabuf; /* borrowed; -1: none */
+    uint64_t dmabuf_offset;
+    bool addressable; /* address is a device pointer of this process */
+    uint64_t address;
+    int32_t ordinal;
+    bool copies; /* its device copies it, so it could be staged */
+    bool hashed; /* the agent reads its bytes for a digest */
+};
+/* A region of device memory that the cards reach themselves, registered on all rails but those that
+ * are NULL. KVR_UNSUPPORTED with the card and what it lacks: on none. What was imported does not
+ * become the region's own. */
+KVR_MUST_CHECK kvr_status kvr_region_open_direct(const struct kvr_fabric *fabric,
+                                                 struct kvr_rail *const *rails, uint32_t rail_count,
+                                                 const struct kvr_region_layout *layout,
+                                                 const struct kvr_device_form *form, bool local,
+                                                 bool remote, struct kvr_region **ret_region,
                                                  struct kvr_error *error);
 /* Registers it on more rails, those that are not NULL, by the agent's numbers; any thread, while
  * the region is in use. All or none: ret_memory has KVR_RAILS_MAX entries, NULL where nothing is

@@ -39,7 +39,8 @@ static const struct kvr_command command = {
         "Shows which network cards belong together: a line for each GPU with the NUMA node, the\n"
         "cores for the thread that drives them and the cards, nearest first come; cards without a\n"
         "GPU near, by NUMA node. Then what is odd, then NUMA nodes, cards, and the rails that\n"
-        "libfabric offers: what --provider and --rail of an agent can name.",
+        "libfabric offers: what --provider and --rail of an agent can name. Last, which way pages\n"
+        "on a GPU would take over each of them (--device cuda), and why no better one.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .footer =

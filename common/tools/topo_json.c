@@ -98,6 +98,23 @@ static json_t *cards_json(const struct kvr_topology *topology)
     return cards;
 }
 
+/* Of a region of which there is all that there can be. */
+static json_t *device_json(const struct kvr_rail_facts *rail)
+{
+    static const kvr_path paths[] = {KVR_PATH_DMABUF, KVR_PATH_HMEM, KVR_PATH_LOCAL,
+                                     KVR_PATH_STAGED};
+    struct kvr_path_form form = {.dmabuf = true, .address = true, .copies = true};
+    struct kvr_path_choice choice;
+    json_t *against = json_object();
+
+    kvr_path_choose(&rail->device, rail->same_host_only, &form, &choice);
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+        if (paths[i] != choice.path)
+            json_object_set_new(against, kvr_path_name(paths[i]),
+                                json_string(kvr_path_why_text(choice.why[paths[i]])));
+    return json_pack("{s:s, s:o}", "path", kvr_path_name(choice.path), "not", against);
+}
+
 static void add_rails_json(json_t *array, const struct kvr_topology *topology,
                            const struct topo_provider *list)
 {
@@ -108,14 +125,15 @@ static void add_rails_json(json_t *array, const struct kvr_topology *topology,
 
         json_array_append_new(
             array,
-            json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:i, s:i, s:o, s:b}", "provider",
-                      rail->provider, "provider_path", rail->provider_path, "name", rail->name,
-                      "interface", rail->interface, "address", rail->source, "pci", rail->pci,
-                      "speed_bits_per_second", (json_int_t)rail->speed_bps, "node",
+            json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:i, s:i, s:o, s:b, s:o}",
+                      "provider", rail->provider, "provider_path", rail->provider_path, "name",
+                      rail->name, "interface", rail->interface, "address", rail->source, "pci",
+                      rail->pci, "speed_bits_per_second", (json_int_t)rail->speed_bps, "node",
                       node_json(topology, card != NULL ? card->node : KVR_NODE_UNKNOWN),
                       "pieces_local", (int)rail->write.pieces_local, "pieces_remote",
                       (int)rail->write.pieces_remote, "write_bytes_max",
-                      limit_json(rail->write.bytes_max), "same_host_only", rail->same_host_only));
+                      limit_json(rail->write.bytes_max), "same_host_only", rail->same_host_only,
+                      "device_memory", device_json(rail)));
     }
 }
 

@@ -133,6 +133,27 @@ static void print_rails(FILE *stream, const struct kvr_topology *topology,
         fprintf(stream, "(%u more)\n", list->count - list->listed);
 }
 
+/* Of a region of which there is all that there can be. */
+static void print_device_path(FILE *stream, const struct kvr_rail_facts *rail)
+{
+    struct kvr_path_form form = {.dmabuf = true, .address = true, .copies = true};
+    struct kvr_path_choice choice;
+    char reasons[KVR_DETAIL_BYTES];
+
+    kvr_path_choose(&rail->device, rail->same_host_only, &form, &choice);
+    kvr_path_reasons(&choice, reasons, sizeof(reasons));
+    fprintf(stream, "%-8s %-16s %-7s %s\n", rail->provider, rail->name, kvr_path_name(choice.path),
+            reasons);
+}
+
+static void print_device_paths(FILE *stream, const struct topo *topo)
+{
+    fprintf(stream, "\n%-8s %-16s %s\n", "PROVIDER", "RAIL",
+            "WAY OF DEVICE MEMORY, AND WHAT IS AGAINST A BETTER ONE");
+    for (unsigned i = 0; i < topo->rail_count; i++)
+        print_device_path(stream, &topo->rails[i]);
+}
+
 void topo_print(const struct topo *topo, FILE *stream)
 {
     print_groups(stream, topo);
@@ -143,5 +164,6 @@ void topo_print(const struct topo *topo, FILE *stream)
             "ADDRESS", "NODE", "SPEED", "LIBFABRIC", "PIECES A WRITE, LOCAL/REMOTE");
     for (unsigned i = 0; i < topo->provider_count; i++)
         print_rails(stream, topo->topology, &topo->providers[i]);
+    print_device_paths(stream, topo);
     fprintf(stream, "\nlibfabric %s\n", kvr_fabric_ofi_version());
 }

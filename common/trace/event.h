@@ -37,7 +37,9 @@ typedef enum kvr_role { KVR_ROLE_SOURCE, KVR_ROLE_TARGET } kvr_role;
  * it says) */
 #define KVR_PATH_LIST(X)                                                                           \
     X(KVR_PATH_HOST, "host", "host memory, read or written by the card")                           \
-    X(KVR_PATH_LOCAL, "local", "host memory, copied by the target: no card takes part")            \
+    X(KVR_PATH_DMABUF, "dmabuf", "device memory, read or written by the card (FI_MR_DMABUF)")      \
+    X(KVR_PATH_HMEM, "hmem", "device memory, read or written by the card (FI_HMEM_CUDA)")          \
+    X(KVR_PATH_LOCAL, "local", "copied by the target on the same host: no card takes part")        \
     X(KVR_PATH_STAGED, "staged", "device memory, copied through pinned host memory")
 
 typedef enum kvr_path {

@@ -59,6 +59,20 @@ for role in source target; do
     moved $role $host 16
 done
 
+# Cards that reach device memory by themselves are told of it, and nothing is staged.
+if [ "$provider" = tcp ]; then
+    agents "--device emulated-direct --require-gpudirect" "--device emulated-direct"
+    : >"$work/prefill.log"
+    : >"$work/decode.log"
+    good both
+    moved source hmem 8
+    moved target hmem 8
+    ! grep -q 'is staged by' "$work/prefill.log" "$work/decode.log" || fail "what cards reach was staged"
+    agents "--device emulated-direct" "--device emulated --digest full"
+    replay --requests 1 --device-memory both && fail "what nobody can read was hashed"
+    grep -q 'failures *unsupported 1' "$work/replay.log" || fail "nobody was told why"
+fi
+
 # Digests are of what was gathered, and of what arrived.
 agents "--device emulated --digest full" "--device emulated"
 good both
@@ -77,6 +91,6 @@ refused() {
 }
 agents "--device none" "--device emulated --require-gpudirect"
 refused source 'takes no device memory'
-refused target 'no rail of [a-z]* registers device memory'
+refused target 'require-gpudirect: rail [a-z]* does not reach device memory: dmabuf, hmem: its provider'
 agents "--device emulated --staging-memory 2M --chunk-bytes-max 4M" "--device emulated"
 refused source 'is less than two writes'

@@ -22,6 +22,8 @@ says "$work/here" '^shm '
 "$bin/kvrail" topo --provider tcp --json >"$work/here.json"
 says "$work/here.json" '"provider_path"'
 says "$work/here.json" '"groups": \['
+says "$work/here" '^tcp .* staged  dmabuf, hmem: its provider moves host memory only$'
+says "$work/here.json" '"path": "staged"'
 
 topo_of p5 >"$work/p5"
 [ "$(grep -c '^GPU ' "$work/p5")" = 8 ] || fail "a p5 has 8 GPUs: $(cat "$work/p5")"

@@ -152,7 +152,7 @@ static CUresult fake_PointerGetAttribute(void *data, CUpointer_attribute attribu
     if (allocation_at(address) == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
-        *(int *)data = 0;
+        *(int *)data = getenv("FAKE_CUDA_ORDINAL") != NULL ? atoi(getenv("FAKE_CUDA_ORDINAL")) : 0;
     else if (attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
         *(unsigned *)data = CU_MEMORYTYPE_DEVICE;
     else

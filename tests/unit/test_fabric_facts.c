@@ -137,6 +137,31 @@ static void own_buffers_are_counted(void **state)
     assert_int_equal(ofi_own_buffer_bytes(verbs), 2048 * (16384 + 512));
 }
 
+/* A card's word for it is FI_HMEM; the rest is the age of the libfabric. */
+static void a_card_says_what_it_can_do_with_device_memory(void **state)
+{
+    const struct ofi_provider_facts *efa = provider_named("efa");
+    bool built = FI_MAJOR_VERSION > 1 || FI_MINOR_VERSION >= 20;
+    struct fi_info *info = efa_info();
+    struct kvr_rail_device_facts facts;
+
+    (void)state;
+    facts = ofi_device_facts(provider_named("shm"), info, FI_VERSION(2, 0));
+    assert_int_equal(facts.dmabuf, KVR_WHY_HOST_ONLY);
+    assert_int_equal(facts.hmem, KVR_WHY_HOST_ONLY);
+    facts = ofi_device_facts(efa, NULL, FI_VERSION(2, 0));
+    assert_int_equal(facts.dmabuf, KVR_WHY_NO_HMEM);
+    assert_int_equal(facts.hmem, KVR_WHY_NO_HMEM);
+    facts = ofi_device_facts(efa, info, FI_VERSION(1, 19));
+    assert_int_equal(facts.dmabuf, built ? KVR_WHY_OLD_LIBRARY : KVR_WHY_OLD_BUILD);
+    assert_int_equal(facts.hmem, KVR_WHY_NOTHING);
+    facts = ofi_device_facts(efa, info, FI_VERSION(1, 20));
+    assert_int_equal(facts.dmabuf, built ? KVR_WHY_NOTHING : KVR_WHY_OLD_BUILD);
+    facts = ofi_device_facts(provider_named("verbs;ofi_rxm"), info, FI_VERSION(2, 0));
+    assert_int_equal(facts.hmem, KVR_WHY_NOTHING);
+    fi_freeinfo(info);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +171,7 @@ int main(void)
         cmocka_unit_test(what_lacks_something_is_left_out),
         cmocka_unit_test(memory_is_pinned_where_it_must_be_there),
         cmocka_unit_test(own_buffers_are_counted),
+        cmocka_unit_test(a_card_says_what_it_can_do_with_device_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include "tests/support/check.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 
 struct kvr_rail {
     uint32_t registered, limit;
+    bool refuses_dmabuf;
     struct kvr_rail_facts facts;
 };
 
@@ -21,6 +23,7 @@ struct kvr_memory {
     void *base;
     uint64_t bytes;
     bool local, remote;
+    struct kvr_memory_span span;
 };
 
 static kvr_status fake_register(struct kvr_rail *rail, const struct kvr_memory_span *span,
@@ -28,8 +31,11 @@ static kvr_status fake_register(struct kvr_rail *rail, const struct kvr_memory_s
 {
     if (rail->registered == rail->limit)
         return kvr_error_set(error, KVR_SYSTEM, "fake", "the limit of locked memory");
+    if (rail->refuses_dmabuf && span->kind == KVR_SPAN_DMABUF)
+        return kvr_error_set(error, KVR_SYSTEM, "fake", "no dmabuf today");
     *ret_memory = malloc(sizeof(**ret_memory));
-    **ret_memory = (struct kvr_memory){rail, span->base, span->bytes, span->local, span->remote};
+    **ret_memory =
+        (struct kvr_memory){rail, span->base, span->bytes, span->local, span->remote, *span};
     rail->registered++;
     return KVR_OK;
 }
@@ -220,6 +226,108 @@ static void region_takes_memory_of_the_caller(void **state)
     memory[0] = 1; /* still there */
 }
 
+/* ---- device memory -------------------------------------------------------------------------- */
+
+static const struct kvr_rail_device_facts takes_all = {.dmabuf = KVR_WHY_NOTHING,
+                                                       .hmem = KVR_WHY_NOTHING};
+static const struct kvr_device_form whole_form = {.dmabuf = 9,
+                                                  .dmabuf_offset = 4096,
+                                                  .addressable = true,
+                                                  .address = 0x7f0000001000,
+                                                  .ordinal = 3,
+                                                  .copies = true};
+
+static kvr_status open_direct(const struct kvr_device_form *form, struct kvr_region **ret_region,
+                              struct kvr_error *error)
+{
+    struct kvr_region_layout layout = {.bytes = BYTES};
+
+    return kvr_region_open_direct(&fabric, rail_list, 3, &layout, form, false, true, ret_region,
+                                  error);
+}
+
+static void cards_are_told_of_device_memory(void **state)
+{
+    struct kvr_device_form form = whole_form;
+    struct kvr_region *region = NULL;
+    struct kvr_error error;
+
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        rails[i].facts.device = takes_all;
+    rails[1].facts.device.dmabuf = KVR_WHY_OLD_LIBRARY;
+    rails[2].refuses_dmabuf = true;
+    assert_int_equal(open_direct(&form, &region, &error), KVR_OK);
+    assert_int_equal(region->memory[0]->span.kind, KVR_SPAN_DMABUF);
+    assert_int_equal(region->memory[0]->span.fd, 9);
+    assert_int_equal(region->memory[0]->span.fd_offset, 4096);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(region->memory[i]->span.kind, i == 0 ? KVR_SPAN_DMABUF : KVR_SPAN_CUDA);
+        assert_true((uintptr_t)region->memory[i]->base == form.address);
+        assert_int_equal(region->memory[i]->span.device, 3);
+        assert_true(region->memory[i]->remote && !region->memory[i]->local);
+    }
+    assert_int_equal(region->path, KVR_PATH_HMEM); /* the least direct */
+    assert_true((uintptr_t)region->base == form.address);
+    kvr_region_release(&fabric, region);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(rails[i].registered, 0);
+}
+
+/* Without a context on the GPU: its byte 0 is called as it lies in the descriptor. */
+static void a_dmabuf_alone_needs_no_address(void **state)
+{
+    struct kvr_device_form form = {.dmabuf = 9, .dmabuf_offset = 8192};
+    struct kvr_region *region = NULL;
+    struct kvr_error error;
+
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        rails[i].facts.device = takes_all;
+    assert_int_equal(open_direct(&form, &region, &error), KVR_OK);
+    assert_int_equal(region->path, KVR_PATH_DMABUF);
+    assert_true((uintptr_t)region->memory[1]->base == 8192);
+    kvr_region_release(&fabric, region);
+    rails[2].refuses_dmabuf = true;
+    rails[2].facts = (struct kvr_rail_facts){.name = "mlx5_2", .device = takes_all};
+    assert_int_equal(open_direct(&form, &region, &error), KVR_UNSUPPORTED);
+    assert_string_equal(error.detail,
+                        "rail mlx5_2 does not reach device memory: dmabuf: the card refuses it; "
+                        "hmem: the agent has no device address of the memory (no dmabuf today)");
+    assert_int_equal(rails[0].registered + rails[1].registered, 0);
+}
+
+/* All its rails or none: the rest is staged. */
+static void one_card_that_cannot_is_named(void **state)
+{
+    struct kvr_region *region = NULL;
+    struct kvr_error error;
+
+    (void)state;
+    rails[0].facts.device = rails[2].facts.device = takes_all;
+    snprintf(rails[1].facts.name, sizeof(rails[1].facts.name), "eth1");
+    assert_int_equal(open_direct(&whole_form, &region, &error), KVR_UNSUPPORTED);
+    assert_string_equal(error.detail, "rail eth1 does not reach device memory: dmabuf, hmem: its "
+                                      "provider moves host memory only");
+    assert_int_equal(rails[0].registered, 0);
+    assert_null(region);
+}
+
+static void device_memory_stays_with_its_rail_group(void **state)
+{
+    struct kvr_memory *memory[KVR_RAILS_MAX];
+    struct kvr_region *region = NULL;
+    struct kvr_error error;
+
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        rails[i].facts.device = takes_all;
+    assert_int_equal(open_direct(&whole_form, &region, &error), KVR_OK);
+    assert_int_equal(kvr_region_register(&fabric, region, rail_list, false, true, memory, &error),
+                     KVR_UNSUPPORTED);
+    kvr_region_release(&fabric, region);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -228,6 +336,10 @@ int main(void)
         cmocka_unit_test_setup(region_needs_the_seal, setup),
         cmocka_unit_test_setup(region_stays_inside_its_file, setup),
         cmocka_unit_test_setup(region_undoes_what_failed, setup),
+        cmocka_unit_test_setup(cards_are_told_of_device_memory, setup),
+        cmocka_unit_test_setup(a_dmabuf_alone_needs_no_address, setup),
+        cmocka_unit_test_setup(one_card_that_cannot_is_named, setup),
+        cmocka_unit_test_setup(device_memory_stays_with_its_rail_group, setup),
         cmocka_unit_test_setup(region_takes_memory_of_the_caller, setup),
     };
 

@@ -1,0 +1,88 @@
+/* Device memory that cards reach themselves. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fabric/region.h"
+
+/* Where it has no address in this process, cards count from the descriptor's byte 0. */
+static uint8_t *base_of(const struct kvr_device_form *form)
+{
+    return (uint8_t *)(uintptr_t)(form->addressable ? form->address : form->dmabuf_offset);
+}
+
+static struct kvr_memory_span span_of(const struct kvr_device_form *form, kvr_path path,
+                                      uint64_t bytes)
+{
+    bool dmabuf = path == KVR_PATH_DMABUF;
+
+    return (struct kvr_memory_span){.base = base_of(form),
+                                    .bytes = bytes,
+                                    .kind = dmabuf ? KVR_SPAN_DMABUF : KVR_SPAN_CUDA,
+                                    .fd = dmabuf ? form->dmabuf : -1,
+                                    .fd_offset = dmabuf ? form->dmabuf_offset : 0,
+                                    .device = form->ordinal};
+}
+
+/* The best way that this card takes; a card that refuses one is asked for the next. */
+static kvr_status register_on(const struct kvr_fabric *fabric, struct kvr_rail *rail,
+                              const struct kvr_device_form *form, bool local, bool remote,
+                              struct kvr_region *region, uint32_t index, struct kvr_error *error)
+{
+    const struct kvr_rail_facts *facts = fabric->ops->rail_facts(rail);
+    struct kvr_path_form paths = {.dmabuf = form->dmabuf >= 0,
+                                  .address = form->addressable,
+                                  .copies = form->copies,
+                                  .hashed = form->hashed};
+    struct kvr_path_choice choice;
+    struct kvr_error refusal = {0};
+    char reasons[KVR_DETAIL_BYTES];
+
+    for (;;) {
+        struct kvr_memory_span span;
+
+        kvr_path_choose(&facts->device, facts->target_copies, &paths, &choice);
+        if (!kvr_path_direct(choice.path))
+            break;
+        span = span_of(form, choice.path, region->layout.bytes);
+        span.local = local;
+        span.remote = remote;
+        if (fabric->ops->memory_register(rail, &span, &region->memory[index], &refusal) == KVR_OK) {
+            region->path = choice.path > region->path ? choice.path : region->path;
+            region->keys[index] = fabric->ops->memory_key(region->memory[index]);
+            return KVR_OK;
+        }
+        paths.refused_dmabuf |= choice.path == KVR_PATH_DMABUF;
+        paths.refused_hmem |= choice.path == KVR_PATH_HMEM;
+    }
+    kvr_path_reasons(&choice, reasons, sizeof(reasons));
+    return kvr_error_set(error, KVR_UNSUPPORTED, "region",
+                         "rail %s does not reach device memory: %s%s%s%s", facts->name, reasons,
+                         refusal.detail[0] != '\0' ? " (" : "", refusal.detail,
+                         refusal.detail[0] != '\0' ? ")" : "");
+}
+
+kvr_status kvr_region_open_direct(const struct kvr_fabric *fabric, struct kvr_rail *const *rails,
+                                  uint32_t rail_count, const struct kvr_region_layout *layout,
+                                  const struct kvr_device_form *form, bool local, bool remote,
+                                  struct kvr_region **ret_region, struct kvr_error *error)
+{
+    struct kvr_region *region = calloc(1, sizeof(*region));
+
+    if (region == NULL)
+        return kvr_error_set(error, KVR_NO_MEMORY, "region", "no memory for a region");
+    region->layout = *layout;
+    region->base = base_of(form);
+    region->rail_count = rail_count;
+    for (uint32_t i = 0; i < rail_count; i++) {
+        kvr_status status = KVR_OK;
+
+        if (rails[i] != NULL)
+            status = register_on(fabric, rails[i], form, local, remote, region, i, error);
+        if (status != KVR_OK) {
+            kvr_region_release(fabric, region);
+            return status;
+        }
+    }
+    *ret_region = region;
+    return KVR_OK;
+}

@@ -1,0 +1,182 @@
+/* Goal: what an engine says of its device memory is what the agent opens, to the byte; what lies
+ * outside, on another GPU or askew is refused with a sentence. Method: the client's helpers and the
+ * agent's device on the driver of host memory. */
+#include "tests/support/check.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/cuda_driver.h"
+#include "client/kvrail.h"
+#include "device/device_cuda.h"
+
+#define BYTES (4u << 20)
+#define START 8192u
+
+static const struct kvr_cuda *cuda;
+static struct kvr_device *device;
+static CUdeviceptr memory;
+
+static int setup(void **state)
+{
+    (void)state;
+    return cuda->MemAlloc(&memory, BYTES) == CUDA_SUCCESS ? 0 : 1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return cuda->MemFree(memory) == CUDA_SUCCESS ? 0 : 1;
+}
+
+static struct kvr_device_import import_of(const struct kvrail_region *region)
+{
+    struct kvr_device_import import = {.kind = KVR_DEVICE_IPC,
+                                       .fd = -1,
+                                       .offset = region->fd_offset,
+                                       .bytes = region->bytes,
+                                       .for_cards = true};
+
+    memcpy(import.ipc, region->ipc, sizeof(import.ipc));
+    return import;
+}
+
+static struct kvr_device_import imported(uint64_t bytes)
+{
+    struct kvrail_region region = {.bytes = bytes};
+
+    assert_int_equal(kvrail_region_of_device(&region, memory + START, NULL), KVRAIL_OK);
+    assert_int_equal(region.memory, KVRAIL_MEMORY_CUDA_IPC);
+    assert_int_equal(region.fd_offset, START);
+    assert_int_equal(region.device, 0);
+    return import_of(&region);
+}
+
+static void both_ends_see_the_same_bytes(void **state)
+{
+    struct kvr_device_import import = imported(BYTES - START);
+    struct kvr_device_memory *opened = NULL;
+    struct kvr_device_hint hint;
+    struct kvr_error error;
+
+    (void)state;
+    assert_int_equal(device->ops->import(device, &import, &opened, &error), KVR_OK);
+    hint = device->ops->hint(opened);
+    assert_true(hint.addressable);
+    assert_int_equal(hint.ordinal, 0);
+    *(uint8_t *)(uintptr_t)(memory + START) =
+        91; /* this driver's device addresses are the host's */
+    assert_int_equal(*(const uint8_t *)(uintptr_t)hint.address, 91);
+    device->ops->release(device, opened);
+}
+
+static void a_dmabuf_is_made_for_cards_that_take_it(void **state)
+{
+    struct kvr_device_import import = imported(BYTES - START - 100);
+    struct kvr_device_memory *opened = NULL;
+    struct kvr_device_hint hint;
+    struct kvr_error error;
+
+    (void)state;
+    import.offset += 256; /* the engine's pages need not begin where the host's do */
+    import.bytes -= 256;
+    assert_int_equal(device->ops->import(device, &import, &opened, &error), KVR_OK);
+    hint = device->ops->hint(opened);
+    assert_true(hint.dmabuf >= 0);
+    assert_int_equal(hint.dmabuf_offset, 256);
+    device->ops->release(device, opened);
+    import.for_cards = false;
+    assert_int_equal(device->ops->import(device, &import, &opened, &error), KVR_OK);
+    assert_int_equal(device->ops->hint(opened).dmabuf, -1);
+    device->ops->release(device, opened);
+    import.for_cards = true;
+    setenv("FAKE_CUDA_NO_DMABUF", "1", 1); /* then it is imported without */
+    assert_int_equal(device->ops->import(device, &import, &opened, &error), KVR_OK);
+    unsetenv("FAKE_CUDA_NO_DMABUF");
+    hint = device->ops->hint(opened);
+    assert_int_equal(hint.dmabuf, -1);
+    assert_true(hint.addressable);
+    device->ops->release(device, opened);
+}
+
+static void what_is_not_in_the_memory_is_refused(void **state)
+{
+    static const struct {
+        uint64_t offset, bytes;
+        const char *sentence;
+    } bad[] = {
+        {START, BYTES - START + 1, "lie outside the allocation"},
+        {BYTES, 256, "lie outside the allocation"},
+        {UINT64_MAX - 255, 256, "lie outside the allocation"},
+        {START, UINT64_MAX, "lie outside the allocation"},
+        {START, 0, "there must be some"},
+        {START + 8, 256, "multiple of 256"},
+    };
+    struct kvr_device_import import = imported(256);
+    struct kvr_device_memory *opened = NULL;
+    struct kvr_error error;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        import.offset = bad[i].offset;
+        import.bytes = bad[i].bytes;
+        assert_int_equal(device->ops->import(device, &import, &opened, &error), KVR_INVALID);
+        assert_non_null(strstr(error.detail, bad[i].sentence));
+    }
+    import = imported(256);
+    setenv("FAKE_CUDA_ORDINAL", "5", 1);
+    assert_int_equal(device->ops->import(device, &import, &opened, &error), KVR_INVALID);
+    unsetenv("FAKE_CUDA_ORDINAL");
+    assert_non_null(strstr(error.detail, "of GPU 5, and the engine says 0"));
+    import.ipc[0] ^= 1; /* a handle that no driver made */
+    assert_int_equal(device->ops->import(device, &import, &opened, &error), KVR_SYSTEM);
+    assert_null(opened);
+}
+
+static void the_client_makes_a_dmabuf(void **state)
+{
+    struct kvrail_region region = {.bytes = 5000};
+    struct kvrail_error error = {0};
+
+    (void)state;
+    assert_int_equal(kvrail_region_dmabuf_of_device(&region, memory + START, &error), KVRAIL_OK);
+    assert_int_equal(region.memory, KVRAIL_MEMORY_DMABUF);
+    assert_int_equal(region.fd_offset, 0);
+    assert_true(region.fd >= 0);
+    close(region.fd);
+    assert_int_equal(kvrail_region_dmabuf_of_device(&region, memory + START + 256, &error),
+                     KVRAIL_INVALID);
+    assert_non_null(strstr(error.detail, "multiple of 4096"));
+    region.bytes = BYTES;
+    assert_int_equal(kvrail_region_dmabuf_of_device(&region, memory + START, &error),
+                     KVRAIL_INVALID);
+    assert_non_null(strstr(error.detail, "several regions"));
+    region.bytes = 4096;
+    setenv("FAKE_CUDA_NO_DMABUF", "1", 1);
+    assert_int_equal(kvrail_region_dmabuf_of_device(&region, memory + START, &error),
+                     KVRAIL_SYSTEM);
+    unsetenv("FAKE_CUDA_NO_DMABUF");
+    assert_non_null(strstr(error.detail, "a dmabuf of device memory"));
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        CASE(both_ends_see_the_same_bytes),
+        CASE(a_dmabuf_is_made_for_cards_that_take_it),
+        CASE(what_is_not_in_the_memory_is_refused),
+        CASE(the_client_makes_a_dmabuf),
+    };
+    struct kvr_error error;
+    int failed;
+
+    if (kvr_cuda_open(&cuda, &error) != KVR_OK ||
+        kvr_device_cuda_open(0, KVR_CUDA_COPIER_DRIVER, &device, &error) != KVR_OK) {
+        printf("%s\n", error.detail);
+        return 77;
+    }
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    kvr_device_close(device);
+    return failed;
+}
