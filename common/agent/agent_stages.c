@@ -201,8 +201,7 @@ kvr_status agent_stages_check(const struct kvr_agent *agent, const struct kvr_re
         return kvr_error_set(error, KVR_UNSUPPORTED, "region",
                              "this agent takes no device memory (--device none): register host "
                              "memory (memfd)");
-    if (region->device < 0 ||
-        (strcmp(agent->config->device, "cuda") != 0 && region->device != 0))
+    if (region->device < 0 || (strcmp(agent->config->device, "cuda") != 0 && region->device != 0))
         return kvr_error_set(error, KVR_INVALID, "region",
                              "device memory of device %d: name the GPU's number%s", region->device,
                              region->device < 0 ? "" : "; the emulated one is 0");

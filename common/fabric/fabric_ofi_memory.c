@@ -86,7 +86,7 @@ static int register_span(struct kvr_rail *rail, const struct kvr_memory_span *sp
         ofi_lock(rail);
         code = span->kind == KVR_SPAN_HOST || rail->device_emulated
                    ? fi_mr_regattr(rail->domain, &attr, 0, ret_mr)
-                                           : ofi_device_register(rail, span, &attr, ret_mr);
+                   : ofi_device_register(rail, span, &attr, ret_mr);
         ofi_unlock(rail);
     }
     return code;
