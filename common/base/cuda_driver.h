@@ -34,6 +34,7 @@
     X(MemHostGetDevicePointer, 3020)                                                               \
     X(MemcpyHtoDAsync, 3020)                                                                       \
     X(MemcpyDtoHAsync, 3020)                                                                       \
+    X(MemcpyDtoDAsync, 3020)                                                                       \
     X(IpcGetMemHandle, 4010)                                                                       \
     X(IpcOpenMemHandle, 11000)                                                                     \
     X(IpcCloseMemHandle, 4010)                                                                     \

@@ -1,14 +1,10 @@
 #include "tests/support/device_rig.h"
 
-#include <fcntl.h>
 #include <stdio.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "device/device_cuda.h"
 #include "device/device_emulated.h"
 #include "tests/support/check.h"
-#include "tests/support/cuda_memory.h"
 
 bool device_rig_possible(const char *name)
 {
@@ -50,7 +46,7 @@ void device_rig_close(struct device_rig *rig)
 {
     for (uint32_t i = 0; i < rig->memory_count; i++) {
         rig->device->ops->release(rig->device, rig->memories[i]);
-        cuda_memory_free(rig->allocations[i]);
+        kvr_allocation_close(&rig->allocations[i]);
     }
     kvr_device_close(rig->device);
 }
@@ -62,22 +58,15 @@ kvr_ns device_rig_now(struct device_rig *rig)
 
 struct kvr_device_memory *device_rig_memory(struct device_rig *rig, uint64_t bytes)
 {
-    struct kvr_device_import import = {.kind = KVR_DEVICE_MEMFD, .bytes = bytes};
+    struct kvr_allocation *allocation;
     struct kvr_error error = {0};
 
     assert_true(rig->memory_count < DEVICE_RIG_MEMORIES);
-    if (strcmp(rig->device->ops->name, "cuda") == 0) {
-        import.kind = KVR_DEVICE_VMM;
-        rig->allocations[rig->memory_count] = cuda_memory_new(bytes, &import.fd);
-    } else {
-        import.fd = memfd_create("device", MFD_ALLOW_SEALING | MFD_CLOEXEC);
-        assert_true(import.fd >= 0 && ftruncate(import.fd, (off_t)bytes) == 0 &&
-                    fcntl(import.fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
-    }
-    if (rig->device->ops->import(rig->device, &import, &rig->memories[rig->memory_count], &error) !=
-        KVR_OK)
+    allocation = &rig->allocations[rig->memory_count];
+    if (kvr_allocation_open(rig->device, bytes, allocation, &error) != KVR_OK ||
+        rig->device->ops->import(rig->device, &allocation->import,
+                                 &rig->memories[rig->memory_count], &error) != KVR_OK)
         fail_msg("%s", error.detail);
-    close(import.fd);
     return rig->memories[rig->memory_count++];
 }
 

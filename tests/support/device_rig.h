@@ -2,7 +2,7 @@
 #ifndef KVR_TESTS_DEVICE_RIG_H
 #define KVR_TESTS_DEVICE_RIG_H
 
-#include "device/device.h"
+#include "device/allocation.h"
 
 #define DEVICE_RIG_MEMORIES 4
 
@@ -12,7 +12,7 @@ struct device_rig {
     kvr_ns now;
     uint32_t memory_count;
     struct kvr_device_memory *memories[DEVICE_RIG_MEMORIES];
-    void *allocations[DEVICE_RIG_MEMORIES]; /* of cuda_memory.h; NULL elsewhere */
+    struct kvr_allocation allocations[DEVICE_RIG_MEMORIES];
 };
 
 /* False, with a word on stderr: there is no such device here. */
