@@ -50,6 +50,8 @@ static void add_shared(struct arguments *arguments, const struct bench_options *
     add(arguments, "window-bytes", options->window_bytes);
     add(arguments, "window-writes", options->window_writes);
     add(arguments, "warm-up", options->warm_up);
+    add(arguments, "device", options->device);
+    add(arguments, "staging-memory", options->staging_memory);
 }
 
 /* The directory that this executable lies in. */

@@ -87,6 +87,19 @@ static const struct kvr_option options[] = {
          "With --provider local, as of the decode-agent. raw then is a plain memcpy of the same "
          "pages by so many threads, and same writes over a rail of local."},
 
+    {.name = "device",
+     .section = "pages",
+     .choices = "none|cuda|emulated",
+     .fallback = "none",
+     KVR_OPTION_CHOICE(OPTIONS, device),
+     .help = "Where both engines' pages lie: none: in host memory; cuda: on NVIDIA's first GPU; "
+             "emulated: on the agents' emulated device. The raw loops have host memory all the "
+             "same."},
+    {.name = "staging-memory",
+     .section = "pages",
+     .value = "SIZE",
+     KVR_OPTION_STRING(OPTIONS, staging_memory),
+     .help = "With --device, as of the agents."},
     {.name = "page-bytes",
      .section = "pages",
      .fallback = "64k",
@@ -117,7 +130,7 @@ static const struct kvr_option options[] = {
      .section = "pages",
      .fallback = "512M",
      .min = 1u << 20,
-     .max = 1u << 30,
+     .max = 16ull << 30,
      KVR_OPTION_SIZE(OPTIONS, pool_bytes),
      .help = "Memory of each side; all of it is gone through before a page is used again, so that "
              "no page is in a cache."},

@@ -22,7 +22,8 @@ struct bench_options {
     uint64_t raw_window, local_copy_threads;
     kvr_ns spin;
     char chunk_bytes_max[32], window_bytes[32], window_writes[32],
-        warm_up[8]; /* the agents'; "" their default */
+        warm_up[8];                      /* the agents'; "" their default */
+    char device[16], staging_memory[32]; /* where the pages lie; "": in host memory */
     char json[4096];
 };
 

@@ -187,14 +187,20 @@ bool bench_post_rig_start(struct bench_post_rig *rig, const struct bench_post_op
     return true;
 }
 
+static _Atomic uint64_t *word_of(struct bench_post_rig *rig, struct bench_post_job *entry)
+{
+    return rig->options.word != NULL ? rig->options.word : &entry->word;
+}
+
 /* A transfer as outbound opens it: nothing is ready yet. */
 static bool job_open(struct bench_post_rig *rig, uint32_t index)
 {
     struct bench_post_job *entry = &rig->jobs[index];
+    _Atomic uint64_t *word = word_of(rig, entry);
 
-    entry->base = atomic_load_explicit(&entry->word, memory_order_relaxed);
+    entry->base = atomic_load_explicit(word, memory_order_relaxed);
     entry->segment = (struct push_segment){
-        .plan = rig->plan, .word = &entry->word, .word_base = entry->base, .where = entry->where};
+        .plan = rig->plan, .word = word, .word_base = entry->base, .where = entry->where};
     entry->job = (struct push_job){.index = index,
                                    .peer = PEER,
                                    .transfer = index + 1,
@@ -213,7 +219,7 @@ static bool job_open(struct bench_post_rig *rig, uint32_t index)
 /* The engine's store: one more layer of each transfer is final. */
 static void compute(struct bench_post_rig *rig)
 {
-    for (uint32_t i = 0; i < rig->options.jobs; i++) {
+    for (uint32_t i = 0; i < rig->options.jobs && rig->options.word == NULL; i++) {
         struct bench_post_job *entry = &rig->jobs[i];
         uint64_t word = atomic_load_explicit(&entry->word, memory_order_relaxed);
 

@@ -19,6 +19,9 @@ struct bench_post_options {
      * are as `group` has them, and time is the caller's. */
     const struct kvr_fabric *fabric;
     struct kvr_group_options group;
+    /* The word of the one job, which somebody else raises. NULL: each job has its own, and every
+     * step raises it. */
+    _Atomic uint64_t *word;
 };
 
 /* One transfer's memory, used again and again. */

@@ -176,7 +176,9 @@ static bool choose_shapes(struct push *push, uint32_t pages_a_write)
         raw->pages = neighbours(push, CONTIGUOUS_BYTES / push->pool.page_bytes);
         same->pages = neighbours(push, pages_a_write);
     } else {
-        same->pieces = pages_a_write < KVR_IOV_MAX ? pages_a_write : KVR_IOV_MAX;
+        uint32_t most = bench_raw_pieces_max(&push->raw); /* staged, ours have more */
+
+        same->pieces = pages_a_write < most ? pages_a_write : most;
     }
     if (strcmp(push->options.provider, "local") == 0)
         raw->threads = (uint32_t)push->options.local_copy_threads;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/rng.h"
+#include "tools/bench_device.h"
 
 #define START_NS       (60 * KVR_S)
 #define MORE_NS        (30 * KVR_S) /* beyond a turn's duration */
@@ -32,6 +33,7 @@ struct request {
 struct engine {
     const struct push_engines *shared;
     struct kvrail *connection;
+    struct bench_device device;  /* has its pages; or they are the pool's memory */
     struct bench_result *result; /* of the turn */
     struct request requests[REQUESTS_ASIDE];
     uint32_t live;
@@ -67,6 +69,35 @@ static bool attach(struct engine *engine, const char *socket_path, const char *n
     return false;
 }
 
+/* Where a GPU has the pages: as many bytes as the pool, which is then their mirror. */
+static bool place(struct engine *engine, struct kvrail_region *region)
+{
+    const char *kind = engine->shared->options->device;
+
+    if (strcmp(kind, "none") == 0)
+        return true;
+    region->memory = KVRAIL_MEMORY_CUDA_VMM; /* of an emulated device a memfd in its clothes */
+    region->device = 0;
+    if (strcmp(kind, "cuda") != 0)
+        return true;
+    if (!bench_device_open(&engine->device, kind) ||
+        !bench_device_allocate(&engine->device, region->bytes)) {
+        bench_problem(engine->result, "has no memory on the GPU");
+        return false;
+    }
+    region->fd = engine->device.allocation.import.fd;
+    return true;
+}
+
+/* Between a GPU and the mirror, before and behind a turn whose pages are looked at. */
+static void mirror(struct engine *engine, const struct bench_order *order, kvr_device_way way,
+                   const struct kvrail_memory *memory)
+{
+    if (order->count > 0 && engine->device.device != NULL &&
+        !bench_device_move(&engine->device, way, memory->address))
+        bench_problem(engine->result, "could not copy its pages");
+}
+
 static bool lend(struct engine *engine, const struct kvrail_memory *memory)
 {
     const struct bench_pool *pool = engine->shared->pool;
@@ -86,6 +117,8 @@ static bool lend(struct engine *engine, const struct kvrail_memory *memory)
     uint32_t id;
 
     kvrail_region_dense(&region);
+    if (!place(engine, &region))
+        return false;
     if (kvrail_region_add(engine->connection, &region, REGION_MS, &id) == KVRAIL_OK)
         return true;
     bench_problem(engine->result, "could not lend its pages: %s",
@@ -282,10 +315,12 @@ static void source_main(void *self, int socket)
     bench_result_send(socket, &result);
     while (!result.failed && bench_order_take(socket, true, &order) == 1) {
         result = (struct bench_result){0};
+        mirror(&engine, &order, KVR_DEVICE_SCATTER, &shared->pool->source);
         source_turn(&engine, shared->numbers[0]);
         bench_result_send(socket, &result);
     }
     kvrail_close(engine.connection);
+    bench_device_close(&engine.device);
 }
 
 /* ---- target --------------------------------------------------------------------------------- */
@@ -382,10 +417,13 @@ static void target_main(void *self, int socket)
     bench_result_send(socket, &result);
     while (!result.failed && bench_order_take(socket, true, &order) == 1) {
         result = (struct bench_result){0};
+        mirror(&engine, &order, KVR_DEVICE_SCATTER, &shared->pool->target);
         target_turn(&engine, &order);
+        mirror(&engine, &order, KVR_DEVICE_GATHER, &shared->pool->target);
         bench_result_send(socket, &result);
     }
     kvrail_close(engine.connection);
+    bench_device_close(&engine.device);
 }
 
 /* ---- the conductor's side -------------------------------------------------------------------- */

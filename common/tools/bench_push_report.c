@@ -72,6 +72,8 @@ static void print_setting(const struct push_figures *figures, const struct bench
             options->provider, (unsigned)options->rails, options->rails == 1 ? "" : "s",
             (double)options->page_bytes / 1024, options->contiguous ? "in order" : "scattered",
             (unsigned)options->pages, (unsigned)options->fetches);
+    if (strcmp(options->device, "none") != 0)
+        fprintf(out, "pages on device: %s\n", options->device);
     fprintf(out, "waiting: %s\n", waiting);
     if (raw->threads > 0)
         fprintf(out, "raw: memcpy of %u page%s by %u thread%s", raw->pages,
@@ -221,6 +223,7 @@ static void add_setting(const struct push_figures *figures, const struct bench_o
 
     waiting_text(options, waiting);
     json_object_set_new(report, "provider", json_string(options->provider));
+    json_object_set_new(report, "device", json_string(options->device));
     set_count(report, "rails", options->rails);
     set_count(report, "page_bytes", options->page_bytes);
     set_count(report, "pages", options->pages);

@@ -30,6 +30,7 @@ bool bench_raw_start(struct bench_raw *raw, const struct bench_options *options,
         perror("kvrail bench: mmap");
         return false;
     }
+    raw->board->pieces_max = KVR_IOV_MAX;
     return bench_child_start(&raw->reader, "raw reader", raw_reader, raw) &&
            bench_child_start(&raw->writer, "raw writer", raw_writer, raw) &&
            bench_child_result(&raw->reader, START_NS, &result) &&
@@ -73,6 +74,11 @@ bool bench_raw_calibrate(struct bench_raw *raw, struct bench_raw_shape *shape)
             best = i;
     shape->window = windows[best];
     return true;
+}
+
+uint32_t bench_raw_pieces_max(const struct bench_raw *raw)
+{
+    return raw->board->pieces_max;
 }
 
 kvr_ns bench_raw_cpu_time(const struct bench_raw *raw)

@@ -31,6 +31,8 @@ bool bench_raw_run(struct bench_raw *raw, kvr_ns duration, const struct bench_ra
                    struct bench_result *ret_result);
 /* Sets the window that moves most, by short turns. False: one failed, said on stderr. */
 bool bench_raw_calibrate(struct bench_raw *raw, struct bench_raw_shape *shape);
+/* What one write of it may carry. */
+uint32_t bench_raw_pieces_max(const struct bench_raw *raw);
 kvr_ns bench_raw_cpu_time(const struct bench_raw *raw);
 void bench_raw_stop(struct bench_raw *raw);
 

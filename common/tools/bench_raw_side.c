@@ -32,6 +32,14 @@ static bool rail_open(struct raw_side *side, uint32_t index, bool writes, struct
            ops->endpoint_open(rail->rail, &rail->endpoint, error) == KVR_OK;
 }
 
+static uint32_t pieces_of(const struct raw_side *side, const struct raw_rail *rail)
+{
+    const struct kvr_rail_facts *facts = side->fabric.ops->rail_facts(rail->rail);
+    uint32_t pieces = facts->write.pieces_local;
+
+    return facts->write.pieces_remote < pieces ? facts->write.pieces_remote : pieces;
+}
+
 bool raw_side_open(struct raw_side *side, const struct bench_raw *raw, bool writes,
                    struct raw_address *own, struct bench_result *result)
 {
@@ -57,6 +65,8 @@ bool raw_side_open(struct raw_side *side, const struct bench_raw *raw, bool writ
             bench_problem(result, "cannot use rail %u: %s", i, error.detail);
             return false;
         }
+        if (writes && pieces_of(side, rail) < raw->board->pieces_max)
+            raw->board->pieces_max = pieces_of(side, rail);
         side->fabric.ops->endpoint_address(rail->endpoint, own[i].address, &own[i].bytes);
         own[i].key = side->fabric.ops->memory_key(rail->memory);
         side->descriptors[i].fd = side->fabric.ops->endpoint_wait_fd(rail->endpoint);

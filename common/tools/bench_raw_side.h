@@ -18,6 +18,7 @@ struct raw_board {
     } writer[KVR_RAILS_MAX], reader[KVR_RAILS_MAX];
     _Atomic uint64_t posted; /* writes of this turn, once `finished` */
     _Atomic bool finished;
+    uint32_t pieces_max; /* of one write on any of the writer's rails; before it is ready */
 };
 
 struct raw_rail {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Goal: engines' device memory reaches other engines' memory of any kind, byte for byte, with random page
 # tables. Argument: the folder of the driver to use, "" for the system's. Method: tests/support/gpu_pair.c
-# for each pair of kinds; KVRAIL_REQUESTS says how many tables.
+# for each pair of kinds, all of them or those in KVRAIL_GPU_KINDS; KVRAIL_REQUESTS says how many tables.
 set -eu
 driver=${1-}
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
@@ -10,8 +10,9 @@ need kvrail-scheduler prefill-agent decode-agent ../tests/gpu_pair
 start_scheduler
 start_prefill
 start_decode
-for source in host ipc vmm; do
-    for target in host ipc vmm; do
+kinds=${KVRAIL_GPU_KINDS:-host ipc vmm}
+for source in $kinds; do
+    for target in $kinds; do
         code=0
         timeout 300 "$bin/../tests/gpu_pair" "$work/source.sock" "$work/target.sock" "$source_agent" \
             "$source" "$target" "${KVRAIL_REQUESTS:-10}" >"$work/pair.log" 2>&1 || code=$?

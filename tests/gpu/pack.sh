@@ -1,13 +1,16 @@
 #!/bin/sh
 # Makes a folder with what a build of kvrail needs from Debian's packages, for a machine that has a GPU,
-# a CUDA toolkit, cmake and a compiler, and no package registry. Run it where those packages are installed.
+# a CUDA toolkit, cmake and a compiler, and no package registry. Run it where those packages are installed
+# (tests/support/install.sh build test), on a system whose C library is not newer than that machine's.
 #
 #   sh tests/gpu/pack.sh FOLDER
+#
+# Nothing in it knows where it lies: it may be carried anywhere. Its size is bounded at 35 MiB.
 set -eu
 
 pack=${1:?folder}
 packages="libcmocka-dev libcurl4-gnutls-dev libfabric-dev libhwloc-dev libinih-dev libjansson-dev
-    libmicrohttpd-dev libprotobuf-c-dev libsqlite3-dev libuv1-dev libxxhash-dev libnuma-dev
+    libmicrohttpd-dev libprotobuf-c-dev libsqlite3-dev libuv1-dev libxxhash-dev libnuma-dev uthash-dev
     protobuf-c-compiler pkg-config pkgconf pkgconf-bin libpkgconf3"
 
 rm -rf "$pack"
@@ -35,14 +38,32 @@ find "$pack/usr/lib" "$pack/usr/bin" \( -name '*.so*' -o -name 'protoc*' -o -nam
         mkdir -p "$pack/usr/lib/x86_64-linux-gnu"
         cp -L "$real" "$pack/usr/lib/x86_64-linux-gnu/$(basename "$path")"
     done
-# A link to a library's own name, where the library came in under another.
-find "$pack/usr/lib" -type l ! -exec test -e {} \; -print | while read -r link; do
+# What a linker finds by the short name, and what it notes in a program, the library's own.
+find "$pack/usr/lib" -name '*.so' | while read -r link; do
     real=$(readlink -f "${link#"$pack"}" || true)
-    if [ -f "$real" ]; then rm "$link" && cp -L "$real" "$link"; else rm "$link"; fi
+    rm "$link"
+    [ -f "$real" ] || continue
+    name=$(objdump -p "$real" | awk '$1 == "SONAME" { print $2 }')
+    cp -L "$real" "$(dirname "$link")/$name"
+    [ "$name" = "$(basename "$link")" ] || ln -s "$name" "$link"
 done
+find "$pack/usr/lib" -type l ! -exec test -e {} \; -delete
 # Nothing is linked statically: what a static library would need is not here.
 find "$pack" -name '*.pc' -exec sed -i '/^Requires.private/d' {} +
 find "$pack" -name '*.so*' -type f -exec strip --strip-unneeded {} + 2>/dev/null || true
+
+# Programs find their libraries beside themselves, whatever the machine has of the same name.
+mkdir -p "$pack/usr/libexec"
+for program in "$pack"/usr/bin/*; do
+    mv "$program" "$pack/usr/libexec/"
+    cat >"$program" <<'END'
+#!/bin/sh
+here=$(cd "$(dirname "$0")/.." && pwd)
+LD_LIBRARY_PATH=$here/lib/x86_64-linux-gnu exec "$here/libexec/$(basename "$0")" "$@"
+END
+    chmod +x "$program"
+done
+git -C "$(dirname "$0")" rev-parse --short HEAD >"$pack/commit" 2>/dev/null || true
 
 bytes=$(du -sb "$pack" | cut -f1)
 echo "$pack: $((bytes >> 20)) MiB"
