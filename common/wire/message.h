@@ -49,8 +49,11 @@
 #include "base/status.h"
 #include "base/types.h"
 
-#define KVR_PROTOCOL_MIN 1
-#define KVR_PROTOCOL_MAX 1
+/* Raised when a message gains what its receiver must know of, and the least when an older one
+ * cannot be understood any more. 2: rail groups, siblings and skips in WANT, PLANs that give
+ * nothing, staging memory. */
+#define KVR_PROTOCOL_MIN 2
+#define KVR_PROTOCOL_MAX 2
 
 typedef enum kvr_message_kind {
     KVR_MSG_HELLO = 1,

@@ -135,12 +135,36 @@ static void peer_refusal_names_the_field(void **state)
     expect_lost(&target, KVR_INCOMPATIBLE, "num kv heads: the source has 8, the target has 4");
     assert_int_equal(source.turned_away, 1);
     assert_int_equal(source.up + source.lost, 0);
+}
 
-    target.hello.version_min = target.hello.version_max = 7;
-    target.lost = 0;
-    dial(address);
-    LOOP_UNTIL(&loop, target.lost == 1);
-    expect_lost(&target, KVR_VERSION, "the source speaks 1 to 1, the target speaks 7 to 7");
+/* Whichever side is older, and whichever side finds it: both ranges are named. */
+static void peer_of_another_version_is_refused(void **state)
+{
+    static const struct {
+        uint32_t source_min, source_max, target_min, target_max; /* 0: as this version speaks */
+        const char *words;
+    } cases[] = {
+        {0, 0, 1, 1, "protocol version: the source speaks 2 to 2, the target speaks 1 to 1"},
+        {0, 0, 7, 9, "protocol version: the source speaks 2 to 2, the target speaks 7 to 9"},
+        {1, 1, 0, 0, "protocol version: the source speaks 1 to 1, the target speaks 2 to 2"},
+    };
+
+    (void)state;
+    assert_int_equal(KVR_PROTOCOL_MIN, 2); /* else the sentences are others */
+    assert_int_equal(KVR_PROTOCOL_MAX, 2);
+    for (uint32_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        source.hello.version_min = cases[i].source_min;
+        source.hello.version_max = cases[i].source_max;
+        target.hello.version_min = cases[i].target_min;
+        target.hello.version_max = cases[i].target_max;
+        target.lost = 0;
+        dial(address);
+        LOOP_UNTIL(&loop, target.lost == 1);
+        expect_lost(&target, KVR_VERSION, cases[i].words);
+        assert_int_equal(source.turned_away, i + 1);
+        assert_string_equal(source.detail, cases[i].words);
+    }
+    assert_int_equal(source.up + target.up, 0);
 }
 
 /* ---- broken connections ---- */
@@ -357,6 +381,7 @@ int main(void)
         peer_test(peer_that_nobody_answers_is_lost),
         peer_test(peer_no_address),
         peer_test(peer_refusal_names_the_field),
+        peer_test(peer_of_another_version_is_refused),
         peer_test(peer_survives_cut_connections),
         peer_test(peer_garbage_harms_nobody),
         peer_test(peer_table_can_be_full),
