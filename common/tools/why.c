@@ -18,7 +18,7 @@ struct why_options {
 static const struct kvr_option options[] = {
     {.name = "limit",
      .section = "why",
-     .fallback = "10",
+     .fallback = "100",
      .min = 1,
      .max = 500,
      KVR_OPTION_COUNT(struct why_options, limit),
@@ -34,8 +34,9 @@ static const struct kvr_command command = {
     .description =
         "Says why a transfer is not done, or how it ended: its stages with their times, who\n"
         "waited for whom, what both sides said, and what to do. TRANSFER is a transfer's 16\n"
-        "hexadecimal digits, or the beginning of a request's id: the newest is explained and\n"
-        "the others are listed.",
+        "hexadecimal digits, or the beginning of a request's id: of the newest request that\n"
+        "begins so, a transfer that failed by itself is explained, else one that failed with\n"
+        "another, else one that is not done, else the newest; the others are listed.",
     .shared = &scheduler_options,
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
@@ -71,6 +72,43 @@ static bool is_id(const char *text)
     return strlen(text) == 16 && strspn(text, "0123456789abcdefABCDEF") == 16;
 }
 
+/* How much a person who asks why wants to hear of it: a failure of its own first, then what time or
+ * an engine ended or no target came for, then what followed another's failure, what is not done,
+ * and what is well. */
+static int interest(const json_t *transfer)
+{
+    const char *state = json_string_value(json_object_get(transfer, "state"));
+    const char *reason = json_string_value(json_object_get(transfer, "reason"));
+    const json_t *target = json_object_get(transfer, "target");
+
+    if (json_is_true(json_object_get(transfer, "live")))
+        return 1;
+    if (state == NULL || strcmp(state, "done") == 0)
+        return 0;
+    if (reason != NULL && strcmp(reason, "sibling") == 0)
+        return 2;
+    return strcmp(state, "failed") == 0 && json_is_string(json_object_get(target, "agent")) ? 4 : 3;
+}
+
+/* Of the newest one's request; between equals the newest. */
+static const json_t *most_interesting(const json_t *transfers)
+{
+    const json_t *best = json_array_get(transfers, 0);
+    const char *request = json_string_value(json_object_get(best, "request"));
+    size_t index;
+    json_t *transfer;
+
+    json_array_foreach(transfers, index, transfer)
+    {
+        const char *other = json_string_value(json_object_get(transfer, "request"));
+
+        if (request != NULL && other != NULL && strcmp(request, other) == 0 &&
+            interest(transfer) > interest(best))
+            best = transfer;
+    }
+    return best;
+}
+
 /* The transfer that is meant, and the others of that request. NULL without a problem in *error:
  * there is none. */
 static json_t *find(const struct why_options *config, const char *text, json_t **ret_others,
@@ -86,7 +124,7 @@ static json_t *find(const struct why_options *config, const char *text, json_t *
     }
     *error = (struct kvr_error){0};
     *ret_others = get_request(config, text, error);
-    id = json_string_value(json_object_get(json_array_get(*ret_others, 0), "id"));
+    id = json_string_value(json_object_get(most_interesting(*ret_others), "id"));
     return id != NULL ? get_one(config, id, error) : NULL;
 }
 

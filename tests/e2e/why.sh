@@ -61,12 +61,22 @@ why '"events": [' '"request": "why-done"' -- --json why-d
 
 # ---- one that nobody published
 start other "$publish" "$work/source.sock" why-other
+other_pid=$started
 published "$work/other.log"
 "$fetch" "$work/target.sock" why-nobody "$source_agent" "$generation" >"$work/fetched" 2>&1 &&
     fail "what nobody published was fetched"
 # The deadline of the fetch or of the WANT at the source, whichever is seen first: expired, no_source.
 why 'target decode-0 ended with ' 'no source has published the request' 'What to do: ' -- why-nobody
 why 'Others whose request begins so, newest first:' 'why-done' 'why-nobody' -- why-
+
+# ---- one that failed first and was done later: the failure is explained, and the other listed
+kill "$other_pid"
+wait "$other_pid" || true
+start again "$publish" "$work/source.sock" why-nobody
+published "$work/again.log"
+"$fetch" "$work/target.sock" why-nobody "$source_agent" "$generation" >"$work/fetched" 2>&1 ||
+    fail "nothing was fetched the second time: $(cat "$work/fetched")"
+why 'no source has published the request' 'Others whose request begins so' ' done ' -- why-nobody
 
 # ---- what cannot be answered
 status=0
