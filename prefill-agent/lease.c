@@ -19,15 +19,22 @@ void publish_renew(struct publish *publish, kvr_ns now)
 static void consumers_give_up(struct outbound *outbound, kvr_ns now, struct publish *publish,
                               kvr_status status, const char *detail)
 {
+    const struct refusal *refusal = &publish->refusal;
+    struct kvr_error why;
+
+    kvr_error_set(&why, status, "lease", "%s", detail);
+    if (refusal->count > 0)
+        kvr_error_set(&why, status, "lease", "%s; %s asked and was refused: %s", detail,
+                      refusal->agent, refusal->detail);
     if (publish->offer_count == 0) {
-        publish_fail(outbound, now, publish, status, detail);
+        publish_fail(outbound, now, publish, status, why.detail);
         return;
     }
     publish->lease_end = KVR_NEVER;
     publish->consumers = publish->offer_count;
     if (publish->status == KVR_OK) {
         publish->status = status;
-        snprintf(publish->detail, sizeof(publish->detail), "%s", detail);
+        memcpy(publish->detail, why.detail, sizeof(publish->detail));
     }
     publish_check_free(outbound, now, publish);
 }

@@ -168,6 +168,9 @@ void want_received(struct outbound *outbound, kvr_ns now, uint32_t peer, uint64_
     }
     if (target_check(outbound, offer, want, &error) != KVR_OK ||
         generation_check(outbound, offer, &error) != KVR_OK) {
+        publish = publish_match(outbound, offer);
+        if (publish != NULL)
+            publish_refuse(outbound, publish, peer, &error);
         offer_fail(outbound, now, offer, error.status, error.detail);
         return;
     }
@@ -301,6 +304,7 @@ void offer_match(struct outbound *outbound, kvr_ns now, struct offer *offer,
     if (match_check(outbound, offer, publish, &error) != KVR_OK ||
         consumers_know(outbound, offer, publish, &error) != KVR_OK ||
         offer_portion(outbound, offer, publish, &error) != KVR_OK) {
+        publish_refuse(outbound, publish, offer->peer, &error);
         offer_fail(outbound, now, offer, error.status, error.detail);
         return;
     }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/mutant.h"
+#include "base/text.h"
 
 kvr_status outbound_init(struct outbound *outbound, const struct outbound_options *options,
                          const struct kvr_ports *ports, struct kvr_buddy *memory)
@@ -432,10 +433,28 @@ static uint32_t publish_pages(const struct publish *publish)
     return pages;
 }
 
+/* Each with its own quotes, or nothing at all. */
+static size_t why_refusal(const struct refusal *refusal, char *json, size_t capacity)
+{
+    char agent[2 * KVR_NAME_BYTES], detail[2 * KVR_DETAIL_BYTES];
+    int bytes;
+
+    if (refusal->count == 0)
+        return 0;
+    bytes = snprintf(json, capacity,
+                     ",\"refused\":{\"count\":%u,\"agent\":\"%s\",\"reason\":\"%s\","
+                     "\"detail\":\"%s\"}",
+                     refusal->count, kvr_text_json(refusal->agent, agent, sizeof(agent)),
+                     kvr_status_name(refusal->status),
+                     kvr_text_json(refusal->detail, detail, sizeof(detail)));
+    return (size_t)bytes < capacity ? (size_t)bytes : 0;
+}
+
 void outbound_why(const struct outbound *outbound, uint32_t engine, uint64_t handle, char *json,
                   size_t capacity)
 {
     const struct publish *publish = publish_find(outbound, engine, handle);
+    char detail[2 * KVR_DETAIL_BYTES];
     size_t used;
 
     if (publish == NULL) {
@@ -443,7 +462,7 @@ void outbound_why(const struct outbound *outbound, uint32_t engine, uint64_t han
         return;
     }
     used = (size_t)snprintf(json, capacity, "{\"consumers\":%u,\"offers\":[", publish->consumers);
-    for (uint32_t i = 0; i < publish->offer_count && used + 300 < capacity; i++) {
+    for (uint32_t i = 0; i < publish->offer_count && used + 1800 < capacity; i++) {
         const struct offer *offer = kvr_pool_get(&outbound->offers, publish->offers[i]);
 
         if (offer == NULL)
@@ -456,8 +475,12 @@ void outbound_why(const struct outbound *outbound, uint32_t engine, uint64_t han
             offer->segment_count, offer->chunk_count, offer->final_told ? "true" : "false",
             kvr_status_name(offer->status));
     }
-    snprintf(json + used, capacity - used,
-             "],\"pages\":%u,\"tokens_announced\":%" PRIu64 ",\"ended\":%s,\"reason\":\"%s\"}",
-             publish_pages(publish), publish->token_end, publish->ended ? "true" : "false",
-             kvr_status_name(publish->status));
+    used += (size_t)snprintf(json + used, capacity - used,
+                             "],\"pages\":%u,\"tokens_announced\":%" PRIu64
+                             ",\"ended\":%s,\"reason\":\"%s\",\"detail\":\"%s\"",
+                             publish_pages(publish), publish->token_end,
+                             publish->ended ? "true" : "false", kvr_status_name(publish->status),
+                             kvr_text_json(publish->detail, detail, sizeof(detail)));
+    used += why_refusal(&publish->refusal, json + used, capacity - used);
+    snprintf(json + used, capacity - used, "}");
 }

@@ -73,7 +73,13 @@ struct publish {
     uint32_t writes, retries;
     kvr_status status; /* outcome; the first failure */
     char detail[KVR_DETAIL_BYTES];
+    struct refusal { /* of who asked for it and cannot have it */
+        uint32_t count;
+        kvr_status status; /* of the last one */
+        char agent[KVR_NAME_BYTES], detail[KVR_DETAIL_BYTES];
+    } refusal;
 };
+#define PUBLISH_REFUSALS_TOLD 8 /* to its engine; whoever goes on asking is only counted */
 
 enum offer_state { O_PARKED, O_OFFERED, O_LIVE, O_STOPPING, O_CLOSING, O_TOMB };
 
@@ -232,6 +238,9 @@ void publish_request(struct outbound *outbound, kvr_ns now, struct publish *publ
 void publish_fail(struct outbound *outbound, kvr_ns now, struct publish *publish, kvr_status status,
                   const char *detail);
 void publish_check_free(struct outbound *outbound, kvr_ns now, struct publish *publish);
+/* An offer for it that fails before it was matched: its own engine hears of it too. */
+void publish_refuse(struct outbound *outbound, struct publish *publish, uint32_t peer,
+                    const struct kvr_error *error);
 struct publish *publish_find(const struct outbound *outbound, uint32_t engine, uint64_t handle);
 struct publish *publish_match(const struct outbound *outbound, const struct offer *offer);
 uint64_t match_key(const char *request, uint32_t attempt, const struct kvr_uuid *engine,

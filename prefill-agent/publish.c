@@ -325,6 +325,23 @@ void publish_request(struct outbound *outbound, kvr_ns now, struct publish *publ
         advance_offers(outbound, now, publish);
 }
 
+void publish_refuse(struct outbound *outbound, struct publish *publish, uint32_t peer,
+                    const struct kvr_error *error)
+{
+    struct refusal *refusal = &publish->refusal;
+    struct kvr_notice notice = {
+        .kind = KVR_NOTICE_TARGET_REFUSED, .handle = publish->handle, .status = error->status};
+
+    refusal->count++;
+    refusal->status = error->status;
+    memcpy(refusal->agent, outbound->peers[peer].agent, sizeof(refusal->agent));
+    memcpy(refusal->detail, error->detail, sizeof(refusal->detail));
+    memcpy(notice.agent, refusal->agent, sizeof(notice.agent));
+    memcpy(notice.detail, refusal->detail, sizeof(notice.detail));
+    if (!publish->engine_gone && refusal->count <= PUBLISH_REFUSALS_TOLD)
+        outbound->ports->notify(outbound->ports->self, publish->engine, &notice);
+}
+
 /* ---- ending ---------------------------------------------------------------------------------- */
 
 /* Nothing more is published, and whoever consumes it is told why. The pages stay ours until every

@@ -153,7 +153,7 @@ static kvr_status reporter_open(struct kvr_agent *agent, struct kvr_error *error
     kvr_status status = kvr_reporter_open(&options, &agent->reporter, error);
 
     if (status == KVR_OK)
-        agent->ports.events = kvr_reporter_sink(agent->reporter);
+        agent->ports.events = agent_events(agent, kvr_reporter_sink(agent->reporter));
     return status;
 }
 

@@ -76,9 +76,9 @@ static void on_turned_away(void *self, kvr_ns now, const char *who, kvr_status s
 {
     struct kvr_agent *agent = self;
 
-    (void)now;
     agent->counters[KVR_COUNTER_HANDSHAKE_FAILURES]++;
     kvr_log_warning("turned away %s (%s): %s", who, kvr_status_name(status), detail);
+    agent_tell_turned_away(agent, now, who, status, detail);
 }
 
 kvr_status agent_send(void *self, uint32_t peer, const struct kvr_message *message)

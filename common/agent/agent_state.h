@@ -80,6 +80,8 @@ struct kvr_agent {
     uint64_t counters[KVR_COUNTER_END];
     uint32_t peers_up;
     bool rail_down[KVR_RAILS_MAX]; /* as engines know it */
+    kvr_ns turned_away_told;       /* engines heard of it; 0: never */
+    struct kvr_event_sink reports; /* where events go once they were logged */
 
     struct kvr_loans *loans; /* ours; NULL: no target copies from here */
     int loans_fd;            /* 0: none */
@@ -141,6 +143,13 @@ uint32_t agent_rails_now(void *self, struct kvr_rail_address ret_rails[KVR_RAILS
 void agent_tell_peer_up(struct kvr_agent *agent, const char *name);
 void agent_tell_peer_down(struct kvr_agent *agent, const struct kvr_peer_info *peer,
                           kvr_status status, const char *detail);
+/* An agent that none of our engines fits; engines hear of it once a second at most, because anybody
+ * may knock. */
+void agent_tell_turned_away(struct kvr_agent *agent, kvr_ns now, const char *who, kvr_status status,
+                            const char *detail);
+/* What the machine's events pass on their way to `reports`: requests that are refused are logged.
+ */
+struct kvr_event_sink agent_events(struct kvr_agent *agent, struct kvr_event_sink reports);
 /* It was recycled: with this status no endpoint could be opened, and why; or KVR_OK. */
 void agent_tell_rail(struct kvr_agent *agent, uint32_t rail, kvr_status status, const char *why);
 /* agent_loans.c */

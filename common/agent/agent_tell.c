@@ -1,5 +1,5 @@
 /* What every engine of an agent is told beside its requests: other agents and cards that come and
- * go. */
+ * go; and what of the requests the log is told. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -28,6 +28,46 @@ void agent_tell_peer_down(struct kvr_agent *agent, const struct kvr_peer_info *p
 
     snprintf(notice.detail, sizeof(notice.detail), "%s: %s", peer->address, detail);
     tell_engines(agent, &notice, peer->agent);
+}
+
+void agent_tell_turned_away(struct kvr_agent *agent, kvr_ns now, const char *who, kvr_status status,
+                            const char *detail)
+{
+    struct kvr_notice notice = {.kind = KVR_NOTICE_TARGET_REFUSED, .status = status};
+
+    if ((status != KVR_INCOMPATIBLE && status != KVR_VERSION) ||
+        agent->machine.role != KVR_ROLE_SOURCE ||
+        (agent->turned_away_told != 0 && now - agent->turned_away_told < KVR_S))
+        return;
+    agent->turned_away_told = now;
+    snprintf(notice.detail, sizeof(notice.detail), "%s", detail);
+    tell_engines(agent, &notice, who);
+}
+
+/* Both sides' engines do not fit each other, or plan otherwise: somebody has to change something.
+ * Agents that do not even meet have said so already, and know no peer. */
+static bool is_refusal(const struct kvr_event *event)
+{
+    return event->kind == KVR_EVENT_FAILING && event->peer[0] != '\0' &&
+           (event->outcome == KVR_INCOMPATIBLE || event->outcome == KVR_PLAN_MISMATCH);
+}
+
+static void emit(void *self, const struct kvr_event *event)
+{
+    const struct kvr_agent *agent = self;
+
+    if (is_refusal(event))
+        kvr_log_warning("request \"%s\", attempt %" PRIu32 ", cannot go %s \"%s\" (%s): %s",
+                        event->request, event->attempt,
+                        event->role == KVR_ROLE_SOURCE ? "to" : "from", event->peer,
+                        kvr_status_name(event->outcome), event->detail);
+    agent->reports.emit(agent->reports.self, event);
+}
+
+struct kvr_event_sink agent_events(struct kvr_agent *agent, struct kvr_event_sink reports)
+{
+    agent->reports = reports;
+    return (struct kvr_event_sink){.self = agent, .emit = emit};
 }
 
 void agent_tell_rail(struct kvr_agent *agent, uint32_t rail, kvr_status status, const char *why)

@@ -209,6 +209,8 @@ static bool keeps(struct kvrail *client, const struct kvr_notice *notice)
     case KVR_NOTICE_RAIL_DOWN:
     case KVR_NOTICE_RAIL_UP:
         return true;
+    case KVR_NOTICE_TARGET_REFUSED: /* a whole agent, or one that asked for this publish */
+        return notice->handle == 0 || client_find(client, notice->handle) != NULL;
     case KVR_NOTICE_NONE:
     case KVR_NOTICE_ATTACHED:
     case KVR_NOTICE_AGENT_LOST:

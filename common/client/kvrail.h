@@ -447,6 +447,12 @@ typedef enum kvrail_event_kind {
      * within a transfer is no event. */
     KVRAIL_EVENT_RAIL_DOWN = 21,
     KVRAIL_EVENT_RAIL_UP = 22,
+    /* Source: a target asked for this publish and cannot have it; `name` is its agent, and status
+     * and detail say why ("model: the source has …, the target has …"). The publish waits for
+     * others as before. Handle 0: another agent as a whole was turned away, `name` is its address,
+     * because none of its engines fits any here. Of one publish the first few are told; kvrail_why
+     * counts them all. */
+    KVRAIL_EVENT_TARGET_REFUSED = 23,
     KVRAIL_EVENT_REFUSED = 2 /* handle 0: the agent gave up this connection, with its sentence */
 } kvrail_event_kind;
 
@@ -469,7 +475,7 @@ struct kvrail_event {
     uint32_t retries;       /* of them, posted a second time */
     const uint8_t *payload; /* TAIL_IN, WHY; borrowed until the next call of kvrail_poll */
     uint32_t payload_bytes;
-    char name[KVRAIL_NAME_BYTES];     /* PEER_*, RAIL_*: whose; else empty */
+    char name[KVRAIL_NAME_BYTES];     /* PEER_*, RAIL_*, TARGET_REFUSED: whose; else empty */
     uint64_t time_ns;                 /* when it was told, ns of CLOCK_MONOTONIC on this host */
     char detail[KVRAIL_DETAIL_BYTES]; /* the sentence of a status that is not KVRAIL_OK */
 };

@@ -182,7 +182,8 @@ struct kvr_request {
     X(KVR_NOTICE_PEER_DOWN, "peer_down", false) /* of no handle: another agent is lost */          \
     X(KVR_NOTICE_PEER_UP, "peer_up", false)     /* of no handle */                                 \
     X(KVR_NOTICE_RAIL_DOWN, "rail_down", false) /* of no handle: a card has no endpoint */         \
-    X(KVR_NOTICE_RAIL_UP, "rail_up", false)     /* of no handle: it has one again */
+    X(KVR_NOTICE_RAIL_UP, "rail_up", false)     /* of no handle: it has one again */               \
+    X(KVR_NOTICE_TARGET_REFUSED, "target_refused", false) /* source: who asked cannot have it */
 
 /* Beside ATTACHED: the shared page (memfd), the doorbell (eventfd), and the agent's own pidfd,
  * which tells the library of the agent's end also from another pid namespace. */
@@ -206,8 +207,8 @@ struct kvr_notice {
     uint64_t bytes;   /* DONE, SOURCE_FREE: moved by this fetch or publish */
     uint32_t writes;  /* DONE, SOURCE_FREE: how many writes it took, repetitions included */
     uint32_t retries; /* of them, posted a second time */
-    char agent[KVR_NAME_BYTES]; /* ATTACHED: the agent's name; PEER_*: the other's; RAIL_*: the
-                                   card's */
+    char agent[KVR_NAME_BYTES]; /* ATTACHED: the agent's name; PEER_*, TARGET_REFUSED: the other's;
+                                   RAIL_*: the card's */
     const uint8_t *payload;     /* TAIL_IN: the tail; WHY: JSON; borrowed */
     uint32_t payload_bytes;
     char detail[KVR_DETAIL_BYTES]; /* the sentence that goes with a status that is not KVR_OK */

@@ -49,17 +49,32 @@ prefill_options="--fragments refuse --fragment-bytes-min 128"
 start_prefill
 mapping fragments-refused
 
-# Models that differ: known when the agents meet already, and said by the engine's event and why (the
-# program looks), the record and the log.
+# Fields that must be equal and are not: known when the agents meet already, or by the first WANT. Said
+# by the events and why of both engines (the program looks), by both logs, and by the record.
+fields='refused-model=model: the source has "mapping", the target has "another"
+refused-dtype=dtype: the source has "bfloat16", the target has "float8_e4m3"
+refused-layers=num layers: the source has 6, the target has 7
+refused-heads=num kv heads: the source has 8, the target has 16
+refused-dim=head dim: the source has 32, the target has 64'
+
+# all_said WORD: the refusal of each field is in both logs, after WORD, and in the record.
+all_said() {
+    printf '%s\n' "$fields" | while IFS='=' read -r request sentence; do
+        for log in decode prefill; do
+            grep -F -- "$1" "$work/$log.log" | grep -qF -- "$sentence" ||
+                fail "the $log-agent's log does not say '$1 … $sentence'"
+        done
+        why "$request" "because the two engines' caches do not match" "$sentence"
+    done
+}
 kill "$decode_pid"
 wait "$decode_pid" || fail "the decode-agent ended in $?"
 start_decode
-for met in before already; do
-    mapping models-refused
-    why refused 'model: the source has "mapping", the target has "another"'
-    grep -qF 'model: the source has "mapping", the target has "another"' "$work/decode.log" \
-        "$work/prefill.log" || fail "no log says which models, when they had met $met"
-done
+mapping strangers-refused
+all_said '(incompatible): '
+mapping fragments-refused # no field differs: the agents meet
+mapping fields-refused
+all_said 'request "refused-'
 
 # Where both sides' pages are copied anyway, one write carries what would be hundreds: nothing is refused.
 kill "$prefill_pid" "$decode_pid"

@@ -3,8 +3,8 @@
  * was.
  *
  *   mapping SOURCE-SOCKET TARGET-SOCKET HOST:PORT-OF-PREFILL-AGENT
- *           [staged | WHAT-IS-REFUSED | SOURCE-SOCKET HOST:PORT of a second one, with every other
- *            rank]
+ *           [staged | fragments-refused | strangers-refused | fields-refused |
+ *            SOURCE-SOCKET HOST:PORT of a second one, with every other rank]
  *
  * Every target rank names every source rank. Each layer must be told once, without a gap, and of
  * what several source ranks hold alike only one copy may move. Prints a line a row and ends with
@@ -18,12 +18,15 @@
 
 #include "tests/support/mapping.h"
 
-static const char *row_text, *target_model = "mapping";
+static const char *row_text;
 static struct {
     const char *socket, *address;
 } agents[2]; /* of the source: rank i is at agent i % agent_count */
 static uint32_t agent_count = 1;
-static bool staged; /* all pages are devices' */
+static bool staged;         /* all pages are devices' */
+static uint64_t generation; /* of all engines: this run's */
+static void (*target_differs)(
+    struct kvrail_identity *me); /* in what is refused; NULL: in nothing */
 
 void mapping_fail(const char *what, const char *detail)
 {
@@ -54,12 +57,12 @@ static void engine_open(const char *socket, bool source, uint8_t id, const struc
     struct kvrail_identity me = {
         .name = source ? "source" : "target",
         .engine = {id},
-        .generation = 1,
+        .generation = generation,
         .tp = rank % side->tp,
         .tp_size = side->tp,
         .pp = rank / side->tp,
         .pp_size = side->pp,
-        .model = source ? "mapping" : target_model,
+        .model = "mapping",
         .dtype = "bfloat16",
         .layers_total = MAPPING_LAYERS,
         .kv_heads_total = row->heads,
@@ -67,6 +70,8 @@ static void engine_open(const char *socket, bool source, uint8_t id, const struc
     };
     struct kvrail_error error;
 
+    if (!source && target_differs != NULL)
+        target_differs(&me);
     memset(engine, 0, sizeof(*engine));
     engine->on_device = staged;
     if (kvrail_open(socket, &me, 5000, &engine->agent, &error) != KVRAIL_OK)
@@ -117,7 +122,7 @@ static void fetch(struct mapping_engine *target, const char *request, uint8_t so
     for (uint32_t i = 0; i < ranks; i++)
         from[i] = (struct kvrail_source_address){.agent = agents[i % agent_count].address,
                                                  .engine = {source_id},
-                                                 .generation = 1,
+                                                 .generation = generation,
                                                  .tp = i % row->source.tp,
                                                  .pp = i / row->source.tp};
     need(target, kvrail_target_open(target->agent, &options, &target->handle), "fetch");
@@ -283,7 +288,8 @@ static void row_move(char **argv, uint32_t number, const struct mapping_row *row
         engine_close(&targets[i]);
 }
 
-/* Asked after its end, the agent still says the same; in JSON without the quotes. */
+/* Asked after its end, or while it waits, the agent still says the same; in JSON without the
+ * quotes. */
 static void check_why(struct mapping_engine *engine, const char *words)
 {
     struct pollfd readable = {.fd = kvrail_event_fd(engine->agent), .events = POLLIN};
@@ -302,29 +308,49 @@ static void check_why(struct mapping_engine *engine, const char *words)
         mapping_fail("why", (const char *)event.payload);
 }
 
+/* The source's engine is told too: that who asked was refused, or by the end of its publish. */
+static void check_source(struct mapping_engine *source, const char *words)
+{
+    struct pollfd readable = {.fd = kvrail_event_fd(source->agent), .events = POLLIN};
+    struct kvrail_event event;
+
+    do {
+        event.kind = 0;
+        if (kvrail_poll(source->agent, &event, 1) == 0 && poll(&readable, 1, 60000) == 0)
+            mapping_fail("source", "it was not told of the refusal in a minute");
+    } while (event.kind != KVRAIL_EVENT_TARGET_REFUSED && event.kind != KVRAIL_EVENT_SOURCE_FREE);
+    if (event.status != KVRAIL_INCOMPATIBLE || strstr(event.detail, words) == NULL)
+        mapping_fail("what the source is told", event.detail);
+    if (event.handle != 0) /* else it met no publish */
+        check_why(source, words);
+}
+
 /* A fetch of what the first source rank has alone: refused with a sentence that has these words. */
-static void refused(char **argv, uint32_t number, const struct mapping_row *row, const char *words)
+static void refused(char **argv, uint32_t number, const struct mapping_row *row,
+                    const char *request, const char *words, bool source_hears)
 {
     static struct mapping_engine sources[MAPPING_RANKS], target;
     uint32_t source_count = row->source.tp * row->source.pp;
     struct kvrail_event event;
 
     row_begin(argv, number, row, sources, &target);
-    fetch(&target, "refused", id_of(number), 1, row);
-    if (strcmp(target_model, "mapping") == 0) /* else no target may come: a record of its own */
-        publish(&sources[0], "refused", 1);
+    publish(&sources[0], request, 1);
+    fetch(&target, request, id_of(number), 1, row);
     target_pages(&target, true);
     wait_for_end(&target, &event);
     if (event.status != KVRAIL_INCOMPATIBLE || strstr(event.detail, words) == NULL)
         mapping_fail("the fetch should have been refused", event.detail);
     check_why(&target, words);
+    if (source_hears)
+        check_source(&sources[0], words);
     for (uint32_t i = 0; i < source_count; i++)
         engine_close(&sources[i]);
     engine_close(&target);
     printf("%-44s refused: %s\n", row->text, event.detail);
 }
 
-/* What is refused. */
+/* ---- what is refused ------------------------------------------------------------------------- */
+
 static const struct mapping_row too_few = {
     .text = "too few ranks",
     .heads = 8,
@@ -335,25 +361,74 @@ static const struct mapping_row fragments = {
     .heads = 8,
     .source = {{KVR_LAYOUT_VLLM_NHD, KVR_LAYOUT_NAMES}, 16, 1, 1},
     .target = {{KVR_LAYOUT_VLLM_HND, KVR_LAYOUT_NAMES}, 16, 1, 1}};
-static const struct mapping_row models = {
-    .text = "models",
+static const struct mapping_row same = {
+    .text = "a field that must be equal",
     .heads = 8,
     .source = {{KVR_LAYOUT_VLLM_NHD, KVR_LAYOUT_NAMES}, 16, 1, 1},
     .target = {{KVR_LAYOUT_VLLM_NHD, KVR_LAYOUT_NAMES}, 16, 1, 1}};
 
+static void other_model(struct kvrail_identity *me)
+{
+    me->model = "another";
+}
+
+static void other_dtype(struct kvrail_identity *me)
+{
+    me->dtype = "float8_e4m3";
+}
+
+static void other_layers(struct kvrail_identity *me)
+{
+    me->layers_total = 7;
+}
+
+static void other_heads(struct kvrail_identity *me)
+{
+    me->kv_heads_total = 16;
+}
+
+static void other_head_dim(struct kvrail_identity *me)
+{
+    me->head_dim = 64;
+}
+
+/* Every field that must be equal. Where the agents have not met before, they do not meet, and their
+ * engines hear of it by and by: the first is looked at. */
+static void fields_refused(char **argv, bool strangers)
+{
+    static const struct {
+        void (*differs)(struct kvrail_identity *me);
+        const char *request, *words;
+    } fields[] = {
+        {other_model, "refused-model",
+         "model: the source has \"mapping\", the target has \"another\""},
+        {other_dtype, "refused-dtype",
+         "dtype: the source has \"bfloat16\", the target has \"float8_e4m3\""},
+        {other_layers, "refused-layers", "num layers: the source has 6, the target has 7"},
+        {other_heads, "refused-heads", "num kv heads: the source has 8, the target has 16"},
+        {other_head_dim, "refused-dim", "head dim: the source has 32, the target has 64"},
+    };
+
+    for (uint32_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        target_differs = fields[i].differs;
+        refused(argv, 2 + i, &same, fields[i].request, fields[i].words, !strangers || i == 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     uint32_t moved = 0;
+    struct timespec now;
 
+    clock_gettime(CLOCK_REALTIME, &now);
+    generation = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
     agents[0].socket = argc > 3 ? argv[1] : NULL;
     agents[0].address = argc > 3 ? argv[3] : NULL;
-    if (argc == 5 && strcmp(argv[4], "models-refused") == 0) {
-        target_model = "another";
-        refused(argv, 2, &models, "model: the source has \"mapping\", the target has \"another\"");
-        return 0;
-    }
-    if (argc == 5 && strcmp(argv[4], "fragments-refused") == 0) {
-        refused(argv, 0, &fragments, "have only 64 B in a row at both ends");
+    if (argc == 5 && strcmp(argv[4] + strcspn(argv[4], "-"), "-refused") == 0) {
+        if (strcmp(argv[4], "fragments-refused") == 0)
+            refused(argv, 0, &fragments, "refused", "have only 64 B in a row at both ends", true);
+        else
+            fields_refused(argv, strcmp(argv[4], "strangers-refused") == 0);
         return 0;
     }
     staged = argc == 5 && strcmp(argv[4], "staged") == 0;
@@ -364,7 +439,8 @@ int main(int argc, char **argv)
     }
     if (argc != 4 && agent_count == 1 && !staged) {
         fprintf(stderr, "usage: mapping SOURCE-SOCKET TARGET-SOCKET HOST:PORT "
-                        "[staged|fragments-refused|models-refused|SOURCE-SOCKET HOST:PORT]\n");
+                        "[staged|fragments-refused|strangers-refused|fields-refused|"
+                        "SOURCE-SOCKET HOST:PORT]\n");
         return 2;
     }
     printf("%-44s %-9s %-12s %8s %6s %7s\n", "layouts", "pages", "TPxPP", "KiB", "writes", "ms");
@@ -375,7 +451,7 @@ int main(int argc, char **argv)
         moved++;
     }
     if (agent_count == 1)
-        refused(argv, mapping_row_count, &too_few, "head 4: no source has it");
+        refused(argv, mapping_row_count, &too_few, "refused", "head 4: no source has it", true);
     printf("mapping: %u passed\n", moved + (agent_count == 1));
     return 0;
 }

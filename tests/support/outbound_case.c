@@ -18,6 +18,7 @@ static void peer_up(uint32_t peer)
 
     rails[1].group = peer_groups - 1;
     hello.rail_count = 2;
+    snprintf(hello.agent, sizeof(hello.agent), "d%u", peer);
     outbound_peer_up(&outbound, now, peer, &hello);
     machine_regions((uint8_t)(10 + peer), &target, 2, &regions);
     outbound_message(&outbound, now, peer, &regions);

@@ -77,11 +77,36 @@ static void a_peer_is_told_by_name(void **state)
     assert_string_equal(last.detail, "10.0.0.7:9480: nothing was heard for 3 s");
 }
 
+/* Whoever does not fit is news for source engines, and not at every knock. */
+static void who_was_turned_away_is_told(void **state)
+{
+    const char *words = "dtype: the source has \"bfloat16\", the target has \"float8_e4m3\"";
+
+    (void)state;
+    agent.machine.role = KVR_ROLE_SOURCE;
+    agent_tell_turned_away(&agent, KVR_S, "10.0.0.9:4000", KVR_MALFORMED, "a scan");
+    assert_int_equal(told, 0);
+    agent_tell_turned_away(&agent, KVR_S, "10.0.0.9:4000", KVR_INCOMPATIBLE, words);
+    agent_tell_turned_away(&agent, 2 * KVR_S - 1, "10.0.0.9:4001", KVR_INCOMPATIBLE, words);
+    assert_int_equal(told, 1);
+    assert_int_equal(last.kind, KVR_NOTICE_TARGET_REFUSED);
+    assert_int_equal(last.handle, 0);
+    assert_int_equal(last.status, KVR_INCOMPATIBLE);
+    assert_string_equal(last.agent, "10.0.0.9:4000");
+    assert_string_equal(last.detail, words);
+    agent_tell_turned_away(&agent, 2 * KVR_S, "10.0.0.9:4002", KVR_VERSION, "protocol version: …");
+    assert_int_equal(told, 2);
+    agent.machine.role = KVR_ROLE_TARGET; /* its engines hear of it by their requests */
+    agent_tell_turned_away(&agent, 9 * KVR_S, "10.0.0.9:4000", KVR_INCOMPATIBLE, words);
+    assert_int_equal(told, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_card_is_told_when_it_changes, one_engine),
         cmocka_unit_test_setup(a_peer_is_told_by_name, one_engine),
+        cmocka_unit_test_setup(who_was_turned_away_is_told, one_engine),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
