@@ -89,8 +89,8 @@ static void greet(uint8_t operand)
 {
     struct kvr_message message = {.kind = KVR_MSG_WELCOME};
 
-    message.hello = (struct kvr_msg_hello){.version_min = 1,
-                                           .version_max = 1,
+    message.hello = (struct kvr_msg_hello){.version_min = KVR_PROTOCOL_MIN,
+                                           .version_max = KVR_PROTOCOL_MAX,
                                            .boot = operand == 31 ? 3 : 2,
                                            .session = operand == 30 ? 0 : 7,
                                            .beat_ms = 100,
@@ -100,7 +100,7 @@ static void greet(uint8_t operand)
     if (operand == 31 || operand == 30)
         return; /* peer.c would not have brought it to this session */
     world.connected = true;
-    kvr_session_accepted(world.session, world.now, &message.hello, 1, 7);
+    kvr_session_accepted(world.session, world.now, &message.hello, KVR_PROTOCOL_MAX, 7);
 }
 
 static void reconnect(void)

@@ -41,8 +41,8 @@ static struct kvr_message good_hello(struct garbage *garbage)
     struct kvr_msg_hello *hello = &message.hello;
 
     *hello = (struct kvr_msg_hello){
-        .version_min = 1,
-        .version_max = 1,
+        .version_min = KVR_PROTOCOL_MIN,
+        .version_max = KVR_PROTOCOL_MAX,
         .boot = kvr_rng_next(&garbage->rng) | 1,
         .agent = "garbage",
         .provider = "tcp",
@@ -215,7 +215,7 @@ static void shape_hello_random(struct garbage *garbage)
     struct kvr_message message;
 
     messages_random(&garbage->rng, KVR_MSG_HELLO, 30, &memory, &message);
-    message.hello.version_min = message.hello.version_max = 1;
+    message.hello.version_min = message.hello.version_max = KVR_PROTOCOL_MAX;
     strcpy(message.hello.provider, "tcp");
     message.hello.compat_count = 0;
     message.hello.beat_ms = 10;

@@ -181,7 +181,7 @@ static bool take_hello(const uint8_t *frame, size_t bytes)
     if (kvr_session_confirmed(session))
         assert_true(message.hello.session == kvr_session_number(session));
     world.adopted = true;
-    kvr_session_accepted(session, world.now, &message.hello, 1, 4711);
+    kvr_session_accepted(session, world.now, &message.hello, KVR_PROTOCOL_MAX, 4711);
     return true;
 }
 
