@@ -97,6 +97,7 @@ struct kvr_remote_key {
 struct kvr_rail_address {
     uint32_t rail, epoch;
     uint32_t group; /* of its agent's rail groups; below KVR_RAILS_MAX */
+    bool same_host; /* it is written to by agents of its host alone */
     uint32_t bytes;
     uint8_t address[KVR_ADDRESS_BYTES]; /* provider's format, from fi_getname */
     uint32_t scratch_bytes;             /* of the page for warm-up writes; 0: there is none */

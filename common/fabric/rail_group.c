@@ -76,10 +76,10 @@ static kvr_status rails_open(struct kvr_group *group, const struct kvr_group_opt
     return KVR_OK;
 }
 
-static uint64_t window_bytes_of(const struct kvr_group_options *options)
+static uint64_t window_bytes(const struct kvr_group_options *options,
+                             const struct kvr_rail_facts *facts)
 {
-    const struct kvr_rail *rail = options->rails[options->rail_first];
-    uint64_t suits = options->fabric->ops->rail_facts(rail)->write.window_bytes;
+    uint64_t suits = facts->write.window_bytes;
 
     if (options->window_bytes > 0)
         return options->window_bytes;
@@ -117,7 +117,6 @@ kvr_status kvr_group_open(const struct kvr_group_options *options, struct kvr_gr
     group->retry_at = group->silence_at = group->warm_at = KVR_NEVER;
     group->silence_ns = options->silence_ns;
     group->absence_ns = options->absence_ns;
-    group->window_bytes = window_bytes_of(options);
     group->batch_writes = options->batch_writes > 0 ? options->batch_writes : BATCH_WRITES_DEFAULT;
     group->eager = options->eager;
     group->in_turn = options->in_turn;
@@ -126,7 +125,9 @@ kvr_status kvr_group_open(const struct kvr_group_options *options, struct kvr_gr
 
         group->rails[i].rail = options->rails[i];
         group->rails[i].limits = facts->write;
+        group->rails[i].same_host = facts->same_host_only;
         group->rails[i].writes_max = window_writes(options, facts);
+        group->rails[i].bytes_max = window_bytes(options, facts);
         flights += group->rails[i].writes_max;
     }
     status = memory_open(group, flights, ring_entries, error);

@@ -10,11 +10,11 @@
  *
  * Pairs: a write leaves on a rail of ours and arrives on a rail of the peer. With n rails here and
  * m in a group of the peer's, our i-th rail is paired with the group's rail i mod m, and its rails
- * j ≥ n with our rail j mod n; so it is for each of the peer's groups. What is posted names the
- * rails that it may arrive on. Chunks go to whichever pair has room, so a slow rail takes less. A
- * pair whose write failed, or whose writes have been silent for silence_ns, is broken until the
- * peer's rail or our rail has a new epoch; from then on one write at a time is risked on it until
- * one settles well.
+ * j ≥ n with our rail j mod n; so it is for each of the peer's groups, and for rails that reach
+ * other hosts apart from those that do not. What is posted names the rails that it may arrive on.
+ * Chunks go to whichever pair has room, so a slow rail takes less. A pair whose write failed, or
+ * whose writes have been silent for silence_ns, is broken until the peer's rail or our rail has a
+ * new epoch; from then on one write at a time is risked on it until one settles well.
  *
  * Warm-up: the first write of a pair is a slow one (tcp connects with it), so it is one of ours: a
  * few bytes with slot 0 into the peer's scratch page, once an epoch of either rail. The user is not
@@ -73,7 +73,18 @@ enum kvr_group_kind {
 struct kvr_rail_groups {
     uint32_t count;
     uint32_t first[KVR_RAIL_GROUPS_MAX + 1];
+    uint32_t same_host; /* bits of the rails that only agents of this host can write to, where each
+                           group has others too */
 };
+
+/* Those of one group. */
+static inline uint32_t kvr_rail_groups_same_host(const struct kvr_rail_groups *groups,
+                                                 uint32_t group)
+{
+    uint64_t end = UINT64_C(1) << groups->first[group + 1];
+
+    return groups->same_host & (uint32_t)(end - (UINT64_C(1) << groups->first[group]));
+}
 static inline uint32_t kvr_rail_groups_of(const struct kvr_rail_groups *groups, uint32_t rail)
 {
     uint32_t group = 0;
@@ -147,8 +158,8 @@ struct kvr_group_options {
     uint32_t rail_first, rail_count; /* those of this group */
     uint32_t number;                 /* of this group, among the agent's */
     uint32_t window_writes;          /* outstanding writes a rail; 0: what the provider takes */
-    uint64_t window_bytes; /* outstanding bytes a rail; 0: what suits the first rail, or 16 MiB */
-    uint32_t batch_writes; /* at most, with one doorbell; 0: a default of 32 */
+    uint64_t window_bytes;           /* outstanding bytes a rail; 0: what suits it, or 16 MiB */
+    uint32_t batch_writes;           /* at most, with one doorbell; 0: a default of 32 */
     /* To measure what they cost: refused writes are tried again at every step; rails take batches
      * in turn, and who has no room holds up the others. */
     bool eager, in_turn;

@@ -39,14 +39,13 @@ static bool must_wait(struct kvr_group *group, const struct group_link *link)
 }
 
 /* How much more a link may hold: of n more writes each but the last leaves room. */
-static bool room(const struct kvr_group *group, const struct group_link *link, uint32_t *ret_writes,
-                 uint64_t *ret_bytes)
+static bool room(const struct group_link *link, uint32_t *ret_writes, uint64_t *ret_bytes)
 {
     const struct group_rail *rail = link->rail;
     uint64_t writes = (uint64_t)FREE_SHARE * (rail->writes_max - rail->writes);
-    uint64_t bytes = FREE_SHARE * (group->window_bytes - rail->bytes);
+    uint64_t bytes = FREE_SHARE * (rail->bytes_max - rail->bytes);
 
-    if (rail->writes >= rail->writes_max || rail->bytes >= group->window_bytes ||
+    if (rail->writes >= rail->writes_max || rail->bytes >= rail->bytes_max ||
         link->writes >= writes || link->bytes >= bytes || (link->doubted && link->writes > 0))
         return false;
     *ret_writes = (uint32_t)((writes - link->writes + FREE_SHARE) / (FREE_SHARE + 1));
@@ -138,8 +137,7 @@ kvr_status group_choose(struct kvr_group *group, struct group_peer *peer,
         if (waits)
             continue;
         through = owes ? 0 : through_in(group, link, bytes);
-        if (!room(group, link, &room_writes, &room_bytes) ||
-            out_of_turn(group, room_writes, room_bytes)) {
+        if (!room(link, &room_writes, &room_bytes) || out_of_turn(group, room_writes, room_bytes)) {
             full = through < full ? through : full;
         } else if (through < soonest) {
             soonest = through;

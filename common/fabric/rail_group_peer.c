@@ -130,26 +130,34 @@ static kvr_status check_rails(const struct kvr_group *group, uint32_t index,
 }
 
 /* Every group of the peer's is reached over all of our rails; where it has so many groups that this
- * would be more links than there may be, over as many as are left for each. */
-static void links_make(struct kvr_group *group, uint32_t index)
+ * would be more links than there may be, over as many as are left for each. Rails that only agents
+ * of this host write to are paired with such rails, the others with the others. */
+static void links_make(struct kvr_group *group, uint32_t index, bool same_host)
 {
     struct group_peer *peer = &group->peers[index];
-    uint32_t ours = group->rail_end - group->rail_first, groups = 0, most;
+    uint32_t ours[KVR_RAILS_MAX], our_count = 0, groups = 0, most;
     uint32_t counts[KVR_RAILS_MAX] = {0}, places[KVR_RAILS_MAX];
 
+    for (uint32_t i = group->rail_first; i < group->rail_end; i++)
+        if (group->rails[i].same_host == same_host)
+            ours[our_count++] = i;
     for (uint32_t i = 0; i < peer->rail_count; i++) {
+        if (peer->rails[i].same_host != same_host)
+            continue;
         places[i] = counts[peer->rails[i].group]++;
         groups += places[i] == 0;
     }
-    assert(groups > 0); /* a peer without rails was refused */
-    most = ours < KVR_RAILS_MAX / groups ? ours : KVR_RAILS_MAX / groups;
+    if (groups == 0 || our_count == 0)
+        return;
+    most = our_count < KVR_RAILS_MAX / groups ? our_count : KVR_RAILS_MAX / groups;
     for (uint32_t k = 0; k < KVR_RAILS_MAX; k++) {
         for (uint32_t i = 0; i < peer->rail_count; i++) {
             uint32_t count = counts[peer->rails[i].group];
 
-            if (k % count == places[i] && (k < count || k < most))
+            if (peer->rails[i].same_host == same_host && k % count == places[i] &&
+                (k < count || k < most))
                 peer->links[peer->link_count++] =
-                    link_make(group, index, group->rail_first + k % ours, &peer->rails[i]);
+                    link_make(group, index, ours[k % our_count], &peer->rails[i]);
         }
     }
 }
@@ -171,7 +179,8 @@ void group_peer_add(struct kvr_group *group, const struct kvr_group_message *mes
     peer->rail_count = rails->rail_count;
     memcpy(peer->rails, rails->rails, rails->rail_count * sizeof(peer->rails[0]));
     group->unreachable.detail[0] = '\0';
-    links_make(group, message->index);
+    links_make(group, message->index, false);
+    links_make(group, message->index, true);
     memcpy(rails->unreachable, group->unreachable.detail, sizeof(rails->unreachable));
     for (uint32_t k = 0; k < peer->link_count; k++)
         usable += peer->links[k]->state == LINK_USABLE;

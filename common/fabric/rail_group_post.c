@@ -205,14 +205,13 @@ static kvr_status post_on(struct kvr_group *group, struct group_peer *peer,
 
 /* The batch that the write before this one promised to go on with. Others may have filled the rail
  * meanwhile. */
-static bool in_batch(const struct kvr_group *group, const struct group_peer *peer,
-                     const struct kvr_group_post *post)
+static bool in_batch(const struct group_peer *peer, const struct kvr_group_post *post)
 {
     const struct group_link *link = peer->batch_link;
 
     return link != NULL && link->state == LINK_USABLE &&
-           link->rail->writes < link->rail->writes_max && link->rail->bytes < group->window_bytes &&
-           group_link_reaches(link, post);
+           link->rail->writes < link->rail->writes_max &&
+           link->rail->bytes < link->rail->bytes_max && group_link_reaches(link, post);
 }
 
 /* NULL: nobody of that number is known. */
@@ -245,7 +244,7 @@ kvr_status kvr_group_post(struct kvr_group *group, const struct kvr_group_post *
     for (uint32_t tries = 0; tries <= peer->link_count; tries++) {
         const struct group_link *link;
 
-        status = in_batch(group, peer, post) ? KVR_OK : group_choose(group, peer, post);
+        status = in_batch(peer, post) ? KVR_OK : group_choose(group, peer, post);
         if (status != KVR_OK)
             return status;
         link = peer->batch_link;

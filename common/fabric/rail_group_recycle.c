@@ -7,7 +7,8 @@ kvr_status group_endpoint_install(struct kvr_group *group, uint32_t rail_index,
                                   struct kvr_endpoint *endpoint, uint32_t epoch)
 {
     struct group_rail *rail = &group->rails[rail_index];
-    struct kvr_rail_address address = {.rail = rail_index, .epoch = epoch, .group = group->number};
+    struct kvr_rail_address address = {
+        .rail = rail_index, .epoch = epoch, .group = group->number, .same_host = rail->same_host};
 
     if (group->scratch != NULL) {
         address.scratch_bytes = (uint32_t)group->scratch->layout.bytes;

@@ -36,7 +36,9 @@ struct group_rail {
     struct kvr_rail_address address; /* written under group->address_lock, as the next */
     struct kvr_error refused;        /* why no successor could be opened */
     struct kvr_write_facts limits;
+    bool same_host;
     uint32_t writes_max;
+    uint64_t bytes_max;
     uint32_t writes; /* accepted and not yet settled */
     uint64_t bytes;
     struct group_pace pace;
@@ -122,7 +124,6 @@ struct kvr_group {
     struct kvr_pool links;
     void *links_memory;
     struct group_flights flights;
-    uint64_t window_bytes;
     uint32_t batch_writes;
     bool eager, in_turn;
     struct kvr_region *scratch; /* a page for warm-up writes, from here and to here; or NULL */

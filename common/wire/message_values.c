@@ -46,6 +46,7 @@ kvr_status kvr_put_rail(struct kvr_arena *arena, const struct kvr_rail_address *
     out->rail = rail->rail;
     out->epoch = rail->epoch;
     out->group = rail->group;
+    out->same_host = rail->same_host;
     out->address.data = (uint8_t *)rail->address;
     out->address.len = rail->bytes;
     out->scratch_bytes = rail->scratch_bytes;
@@ -66,6 +67,7 @@ kvr_status kvr_get_rail(const struct kvr_get *get, const kvr_pb_rail *in,
                                  in->rail, in->address.len, KVR_ADDRESS_BYTES);
     ret_rail->rail = in->rail;
     ret_rail->group = in->group;
+    ret_rail->same_host = in->same_host != 0;
     ret_rail->epoch = in->epoch;
     ret_rail->bytes = (uint32_t)in->address.len;
     ret_rail->scratch_bytes = in->scratch_bytes;

@@ -257,6 +257,7 @@ static const struct kvr_group_user writes_down = {.command = user_command,
                                                   .expecting = user_expecting};
 
 bool fake_rings_by_itself;
+uint32_t fake_same_host;
 
 void bench_open(struct bench *bench, uint32_t rail_count, uint32_t window, uint32_t ring_entries)
 {
@@ -276,6 +277,7 @@ void bench_open_as(struct bench *bench, const struct kvr_group_options *given)
     memset(bench, 0, sizeof(*bench));
     for (unsigned i = 0; i < FAKE_RAILS; i++) {
         bench->rails[i].number = i;
+        bench->rails[i].facts.same_host_only = (fake_same_host >> i & 1) != 0;
         bench->rails[i].facts.write = (struct kvr_write_facts){.pieces_local = 4,
                                                                .pieces_remote = 4,
                                                                .bytes_max = 1 << 20,

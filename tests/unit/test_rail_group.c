@@ -35,6 +35,38 @@ static void group_pairs_all_rails(void **state)
     }
 }
 
+/* Two cards and one rail for this host each, the peer's in another order. */
+static void group_pairs_what_reaches_each_other(void **state)
+{
+    struct bench bench;
+    struct kvr_peer_rails *rails = &bench.peer_rails[0];
+    bool used[FAKE_RAILS][FAKE_RAILS] = {0};
+    struct kvr_group_message answer;
+    struct kvr_pair pair;
+
+    (void)state;
+    fake_same_host = 4;
+    bench_open(&bench, 3, 0, 64);
+    fake_same_host = 0;
+    assert_true(kvr_group_address(bench.group, 2).same_host);
+    assert_false(kvr_group_address(bench.group, 1).same_host);
+    rails->rail_count = 3;
+    for (uint32_t i = 0; i < 3; i++)
+        rails->rails[i] = (struct kvr_rail_address){
+            .rail = i, .epoch = 1, .same_host = i == 0, .bytes = 1, .address = {'a' + i}};
+    command(&bench, KVR_GROUP_PEER_ADD, 0, rails);
+    assert_true(event(&bench, &answer));
+    assert_int_equal(answer.status, KVR_OK);
+    for (unsigned i = 0; i < 24; i++) {
+        assert_int_equal(post(&bench, 0, &pair), KVR_OK);
+        used[pair.rail][pair.target_rail] = true;
+    }
+    for (uint32_t rail = 0; rail < 3; rail++)
+        for (uint32_t there = 0; there < 3; there++)
+            assert_int_equal(used[rail][there], rail == 2 ? there == 0 : there == rail + 1);
+    kvr_group_close(bench.group);
+}
+
 static void group_says_why_it_reaches_nobody(void **state)
 {
     struct bench bench;
@@ -500,6 +532,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(group_pairs_all_rails),
+        cmocka_unit_test(group_pairs_what_reaches_each_other),
         cmocka_unit_test(group_says_why_it_reaches_nobody),
         cmocka_unit_test(group_keeps_its_window),
         cmocka_unit_test(group_gives_a_slow_rail_less),
