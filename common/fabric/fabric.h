@@ -176,6 +176,12 @@ struct kvr_fabric_ops {
     bool (*endpoint_may_sleep)(struct kvr_endpoint *endpoint);
 };
 
+/* The first member of a provider's kvr_rail, kvr_endpoint and kvr_memory that may lie beside
+ * another provider's: fabric_mixed sets it, nobody else looks at it. */
+struct kvr_fabric_owner {
+    const struct kvr_fabric_ops *ops;
+};
+
 /* One way to reach networks: fabric_ofi for real, fabric_sim for the simulator. */
 struct kvr_fabric {
     const struct kvr_fabric_ops *ops;

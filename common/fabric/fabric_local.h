@@ -14,6 +14,11 @@
 /* Fills *ret_fabric; nothing to close. */
 void kvr_fabric_local(struct kvr_fabric *ret_fabric);
 
+/* Whether a process of ours on this host answers there: somebody who has the endpoint of that
+ * address can be written to. */
+kvr_status kvr_fabric_local_reaches(const uint8_t *address, uint32_t bytes,
+                                    struct kvr_error *error);
+
 /* Its rail's facts. */
 void kvr_fabric_local_facts(struct kvr_rail_facts *ret_facts);
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/memfd.h"
+#include "fabric/fabric_local.h"
 
 #define EVENTS_MAX 64
 
@@ -109,6 +110,22 @@ static kvr_status check_address(const uint8_t *address, uint32_t bytes,
     return kvr_error_set(error, KVR_INVALID, "fabric",
                          "a peer's address of %u bytes is not of the kind that rail local uses",
                          bytes);
+}
+
+/* Whoever listens there sees a writer come and go. */
+kvr_status kvr_fabric_local_reaches(const uint8_t *address, uint32_t bytes, struct kvr_error *error)
+{
+    struct local_address wanted = {0};
+    kvr_status status = check_address(address, bytes, &wanted, error);
+    int fd;
+
+    if (status != KVR_OK)
+        return status;
+    fd = local_connect(wanted.nonce, error);
+    if (fd < 0)
+        return KVR_PEER_LOST;
+    close(fd);
+    return KVR_OK;
 }
 
 kvr_status local_peer_insert(struct kvr_endpoint *endpoint, const uint8_t *address, uint32_t bytes,

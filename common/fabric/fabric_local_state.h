@@ -19,6 +19,7 @@
 #define LOCAL_BATCH     64u   /* writes that are copied at once */
 
 struct kvr_rail {
+    struct kvr_fabric_owner owner;
     struct kvr_rail_facts facts;
     struct local_copier *copier;
     pthread_mutex_t lock;
@@ -31,6 +32,7 @@ struct kvr_rail {
 /* A registration. As a target's it is a row of rail->memories; as a writer's it is a descriptor
  * that each target gets before the first write from it. */
 struct kvr_memory {
+    struct kvr_fabric_owner owner;
     struct kvr_rail *rail;
     uint32_t name; /* generation and index; another one after each registration */
     const uint8_t *base;
@@ -60,6 +62,7 @@ struct local_writer {
 };
 
 struct kvr_endpoint {
+    struct kvr_fabric_owner owner;
     struct kvr_rail *rail;
     struct kvr_endpoint *next;
     uint64_t nonce;

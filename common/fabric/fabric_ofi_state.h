@@ -40,6 +40,7 @@ struct ofi_provider_facts {
 };
 
 struct kvr_rail {
+    struct kvr_fabric_owner owner;
     struct fi_info *info;
     const struct ofi_provider_facts *provider;
     struct kvr_rail_facts facts;
@@ -50,6 +51,7 @@ struct kvr_rail {
 };
 
 struct kvr_memory {
+    struct kvr_fabric_owner owner;
     struct kvr_rail *rail;
     struct fid_mr *mr;
     void *descriptor;
@@ -65,6 +67,7 @@ struct ofi_context {
 };
 
 struct kvr_endpoint {
+    struct kvr_fabric_owner owner;
     struct kvr_rail *rail;
     struct fid_ep *ep; /* NULL once stopped */
     struct fid_cq *cq;

@@ -12,6 +12,14 @@ static bool is_local(const char *provider)
     return strcmp(provider, KVR_FABRIC_LOCAL) == 0;
 }
 
+bool kvr_provider_cards(const char *mixed, char ret_provider[16])
+{
+    size_t bytes = strcspn(mixed, "+");
+
+    snprintf(ret_provider, 16, "%.*s", (int)(bytes < 16 ? bytes : 15), mixed);
+    return mixed[bytes] == '+';
+}
+
 void kvr_fabric_of(const char *provider, struct kvr_fabric *ret_fabric)
 {
     if (is_local(provider))

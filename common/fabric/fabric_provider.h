@@ -7,6 +7,12 @@
 /* What --provider takes, everywhere. */
 #define KVR_PROVIDERS "tcp|shm|local|verbs|efa"
 
+/* What an agent's takes: local beside cards is for the peers of its host. */
+#define KVR_PROVIDERS_MIXED KVR_PROVIDERS "|tcp+local|verbs+local|efa+local"
+
+/* The part before "+local"; true: local comes beside it. */
+bool kvr_provider_cards(const char *mixed, char ret_provider[16]);
+
 /* Fills *ret_fabric; nothing to close. A name that nobody knows is refused by its rail_open. */
 void kvr_fabric_of(const char *provider, struct kvr_fabric *ret_fabric);
 

@@ -44,9 +44,12 @@ static kvr_status open_span(const struct kvr_fabric *fabric, struct kvr_rail *co
         region->rail_count = i + 1;
         if (rails[i] == NULL)
             continue;
-        region->path = path_of(fabric, rails[i]);
         status = fabric->ops->memory_register(rails[i], span, &region->memory[i], error);
-
+        if (status != KVR_OK && region->path != KVR_PATH_NONE &&
+            fabric->ops->rail_facts(rails[i])->same_host_only)
+            continue; /* one way less, where there are others */
+        if (region->path == KVR_PATH_NONE)
+            region->path = path_of(fabric, rails[i]);
         if (status != KVR_OK) {
             kvr_region_release(fabric, region);
             return status;

@@ -20,7 +20,7 @@ struct kvr_region {
     uint64_t mapped_bytes; /* to unmap at release; 0: the mapping is the caller's */
     uint32_t home;         /* the rail group that it is registered with from the start */
     uint32_t rail_count;   /* of the agent */
-    kvr_path path;         /* of its bytes, here */
+    kvr_path path;         /* of its bytes, here; where there are two, over rails to other hosts */
     struct kvr_memory *memory[KVR_RAILS_MAX]; /* by rail of this agent; NULL: not there */
     struct kvr_remote_key keys[KVR_RAILS_MAX];
     /* Device memory that its cards cannot reach: `pages` is copied to and from the stage's memory,
@@ -41,7 +41,9 @@ struct kvr_remote_region {
 /* Maps `bytes` of a memfd from fd_offset and registers them on all rails but those that are NULL,
  * which keep their numbers. Takes fd (closes it). The
  * descriptor must carry F_SEAL_SHRINK, else a truncation would kill the agent: KVR_INVALID with
- * that sentence. A registration that fails for memlock names the limit, the size and the remedy. */
+ * that sentence. A registration that fails for memlock names the limit, the size and the remedy. A
+ * rail for this host alone that cannot take it goes without, where others before it could; *error
+ * then says why. */
 KVR_MUST_CHECK kvr_status kvr_region_open_memfd(const struct kvr_fabric *fabric,
                                                 struct kvr_rail *const *rails, uint32_t rail_count,
                                                 const struct kvr_region_layout *layout, int fd,
