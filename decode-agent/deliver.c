@@ -23,10 +23,12 @@ static uint32_t layers_of(const struct transfer *transfer)
 static kvr_path path_of(const struct fetch *fetch, const struct transfer *transfer)
 {
     uint32_t groups = 0;
+    kvr_path path;
 
     for (const struct landing_segment *at = transfer->segments; at != NULL; at = at->loop_next)
         groups |= 1u << at->group;
-    return kvr_region_set_path(fetch->set, groups);
+    path = kvr_region_set_path(fetch->set, groups);
+    return transfer->local && path == KVR_PATH_HOST ? KVR_PATH_LOCAL : path;
 }
 
 void transfer_event(struct inbound *inbound, kvr_ns now, const struct transfer *transfer,

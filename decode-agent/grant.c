@@ -247,7 +247,8 @@ static kvr_status plan_make(struct inbound *inbound, struct transfer *transfer,
     return KVR_PLAN_MISMATCH;
 }
 
-/* Names the rails of a group, those too that have no endpoint just now. */
+/* Names the rails of a group, those too that have no endpoint just now: its cards, or those over
+ * which we copy ourselves where there are both. */
 void rails_grant(struct inbound *inbound, struct transfer *transfer)
 {
     const uint32_t *first = &inbound->options.groups.first[transfer->granted];
@@ -256,8 +257,11 @@ void rails_grant(struct inbound *inbound, struct transfer *transfer)
     struct kvr_message message = {.kind = KVR_MSG_GRANT};
 
     for (uint32_t rail = first[0]; rail < first[1]; rail++) {
-        struct kvr_rail_address *address = &granted[message.grant.rail_count++];
+        struct kvr_rail_address *address = &granted[message.grant.rail_count];
 
+        if ((inbound->options.groups.same_host >> rail & 1) != transfer->local)
+            continue;
+        message.grant.rail_count++;
         *address = (struct kvr_rail_address){.rail = rail, .epoch = inbound->rails[rail].epoch};
         for (uint32_t i = 0; i < count; i++)
             if (rails[i].rail == rail)
@@ -292,25 +296,41 @@ static struct landing *landing_new(struct inbound *inbound, struct transfer *tra
     return landing;
 }
 
+/* Rule 11. Where we could do without copying from the source's memory, we do as it lends it, and
+ * both sides can. False: we cannot do without, and it lends nothing. */
+static bool loan_take(struct inbound *inbound, struct transfer *transfer,
+                      const _Atomic uint64_t **ret_loan)
+{
+    const struct kvr_ports *ports = inbound->ports;
+    const struct kvr_rail_groups *groups = &inbound->options.groups;
+    const struct kvr_region_set *set = fetch_of(inbound, transfer)->set;
+    bool mixed = groups->same_host != 0;
+
+    if (ports->loan_take == NULL)
+        return true;
+    if (!mixed ||
+        (transfer->loan != 0 && inbound->peers[transfer->peer].same_host &&
+         kvr_region_set_lies_on(set, kvr_rail_groups_same_host(groups, set->locals[0]->home))))
+        *ret_loan = ports->loan_take(ports->self, transfer->peer, transfer->loan);
+    transfer->local = mixed && *ret_loan != NULL;
+    return mixed || *ret_loan != NULL;
+}
+
 /* It has slots, and something was planned: the source may write. */
 void transfer_grant(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
 {
-    const struct kvr_ports *ports = inbound->ports;
     const _Atomic uint64_t *loan = NULL;
     struct landing *landing;
 
     if (!share_take(inbound, now, transfer))
         return;
     landing = landing_new(inbound, transfer);
-    if (landing != NULL && ports->loan_take != NULL) {
-        loan = ports->loan_take(ports->self, transfer->peer, transfer->loan);
-        if (loan == NULL) {
-            kvr_buddy_free(inbound->memory, landing);
-            transfer_fail(inbound, now, transfer, KVR_UNSUPPORTED,
-                          "the source agent does not show which pages it lends: over shared memory "
-                          "both agents need one user, one pid namespace and this version");
-            return;
-        }
+    if (landing != NULL && !loan_take(inbound, transfer, &loan)) {
+        kvr_buddy_free(inbound->memory, landing);
+        transfer_fail(inbound, now, transfer, KVR_UNSUPPORTED,
+                      "the source agent does not show which pages it lends: over shared memory "
+                      "both agents need one user, one pid namespace and this version");
+        return;
     }
     if (landing == NULL) {
         transfer_fail(inbound, now, transfer, KVR_NO_MEMORY,

@@ -13,7 +13,8 @@ kvr_status inbound_init(struct inbound *inbound, const struct inbound_options *o
     memset(inbound, 0, sizeof(*inbound));
     inbound->options = *options;
     if (options->groups.count == 0)
-        inbound->options.groups = (struct kvr_rail_groups){1, {0, options->rail_count}};
+        inbound->options.groups =
+            (struct kvr_rail_groups){.count = 1, .first = {0, options->rail_count}};
     inbound->ports = ports;
     inbound->memory = memory;
     inbound->nonce_next = options->nonce_seed;
@@ -142,6 +143,9 @@ void inbound_peer_up(struct inbound *inbound, kvr_ns now, uint32_t peer,
     state->limits = hello->limits;
     state->digest = hello->digest;
     memcpy(state->agent, hello->agent, sizeof(state->agent));
+    state->same_host = false;
+    for (uint32_t i = 0; i < hello->rail_count; i++)
+        state->same_host |= hello->rails[i].same_host;
     rails_tell(inbound, peer);
     for (uint32_t i = 0; i < inbound->transfers.reach; i++) {
         struct transfer *transfer = kvr_pool_at(&inbound->transfers, i, NULL);

@@ -53,8 +53,10 @@ struct transfer {
     bool peer_up, peer_gone;
     struct kvr_write_limits limits; /* the minimum of both agents' */
     struct kvr_region_set *remote;  /* the source rank's regions, from its first PLAN on */
-    uint32_t loan;                  /* as the PLANs name it */
-    uint32_t slots_needed;          /* the most that it may need; known before WANT */
+    uint32_t loan;                  /* as the PLANs name it; 0: nothing is lent */
+    bool
+        local; /* we copy from the source's memory, and could go without (inbound_options.groups) */
+    uint32_t slots_needed; /* the most that it may need; known before WANT */
     uint16_t slots[KVR_TRANSFER_SLOTS_MAX];
     uint32_t slot_count;
     uint64_t *bits;          /* a bit for each chunk that the slots can name; comes with them */
@@ -123,7 +125,7 @@ struct fetch {
 };
 
 struct inbound_peer {
-    bool up;
+    bool up, same_host; /* same_host: it could be copied from */
     struct kvr_write_limits limits;
     kvr_digest_mode digest;
     uint64_t unproven; /* the probe after an absence of ours that it has not answered; 0: none */

@@ -32,7 +32,7 @@ static const struct kvr_option own_options[] = {
      .min = 1,
      .max = 16,
      FIELD(COUNT, local_copy_threads),
-     .help = "With --provider local, how many threads copy a long list of pages; the rails' own is "
+     .help = "With provider local, how many threads copy a long list of pages; the rails' own is "
              "one of them."},
 };
 

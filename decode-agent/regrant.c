@@ -1,5 +1,6 @@
-/* When a source can reach none of the rails that were granted, another group's carry on. The
- * landing stays where it is: what arrives elsewhere is handed over to it (land_guest.c). */
+/* When a source can reach none of the rails that were granted, others carry on: the group's cards,
+ * where we were to copy ourselves, then another group's. The landing stays where it is: what
+ * arrives elsewhere is handed over to it (land_guest.c). */
 #include "decode-agent/inbound.h"
 
 static void guest_command(struct inbound *inbound, const struct transfer *transfer, uint32_t kind,
@@ -32,6 +33,11 @@ void no_rail_received(struct inbound *inbound, struct transfer *transfer)
 
     if (transfer->state != T_LIVE || transfer->regranting)
         return;
+    if (transfer->local) {
+        transfer->local = false;
+        rails_grant(inbound, transfer);
+        return;
+    }
     if (!inbound->options.failover || count == 1 || is_staged(fetch->set)) {
         rails_grant(inbound, transfer);
         return;

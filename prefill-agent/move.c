@@ -60,13 +60,14 @@ static bool is_staged(const struct outbound *outbound, const struct offer *offer
     return set == NULL;
 }
 
-/* Every group of either side is tried, and there is an end to it. */
+/* Every group of either side is tried, and there is an end to it. What the target copies itself is
+ * tried over cards first, in the same groups. */
 bool offer_may_ask(const struct outbound *outbound, const struct offer *offer)
 {
     uint32_t ours = outbound->options.failover ? outbound->options.groups.count : 1;
 
-    return !is_staged(outbound, offer) &&
-           offer->asks < ours - 1 + outbound->peers[offer->peer].group_count - 1;
+    return offer->local || (!is_staged(outbound, offer) &&
+                            offer->asks < ours - 1 + outbound->peers[offer->peer].group_count - 1);
 }
 
 void offer_ask(struct outbound *outbound, struct offer *offer)
@@ -77,7 +78,7 @@ void offer_ask(struct outbound *outbound, struct offer *offer)
     if (offer->asked || offer->move != NULL)
         return;
     offer->asked = true;
-    offer->asks++;
+    offer->asks += !offer->local;
     outbound_send_needed(outbound, offer, &message);
 }
 
@@ -110,7 +111,8 @@ static uint32_t group_next(const struct outbound *outbound, const struct offer *
 {
     uint32_t count = outbound->options.groups.count;
 
-    for (uint32_t i = 1; i < count && outbound->options.failover && offer->no_rail_at != KVR_NEVER;
+    for (uint32_t i = 1;
+         i < count && outbound->options.failover && !offer->local && offer->no_rail_at != KVR_NEVER;
          i++) {
         uint32_t group = (offer->group + i) % count;
 
@@ -164,7 +166,7 @@ void grant_again(struct outbound *outbound, kvr_ns now, struct offer *offer,
 {
     const struct kvr_remote_engine *remote =
         kvr_engines_remote(&outbound->engines, offer->peer, &offer->target);
-    uint32_t rails = granted_rails(grant), group = group_next(outbound, offer);
+    uint32_t rails = granted_rails(outbound, offer, grant), group = group_next(outbound, offer);
 
     if (!offer->asked || offer->move != NULL)
         return;
@@ -208,7 +210,7 @@ void offer_moved(struct outbound *outbound, struct offer *offer, struct push_mov
     offer->moving = false;
     offer->move = NULL;
     offer->remote = move->target;
-    offer->granted = move->target_rails;
+    offer_granted(outbound, offer, move->target_rails);
     offer->ask_at = offer->no_rail_at = KVR_NEVER;
     kvr_region_set_release(before, outbound->memory);
     if (move->heir != NULL) {

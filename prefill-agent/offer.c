@@ -378,13 +378,37 @@ static void share_set(struct push_job *job, const struct offer *offer,
     job->share_bytes = grant->share_bytes;
 }
 
-uint32_t granted_rails(const struct kvr_msg_grant *grant)
+bool offer_lends(const struct outbound *outbound, const struct offer *offer,
+                 const struct publish *publish)
 {
+    const struct kvr_rail_groups *groups = &outbound->options.groups;
+
+    if (outbound->ports->loans == NULL || groups->same_host == 0)
+        return outbound->ports->loans != NULL;
+    return outbound->peers[offer->peer].same_host != 0 && publish->set->count > 0 &&
+           kvr_region_set_lies_on(publish->set,
+                                  kvr_rail_groups_same_host(groups, publish->set->locals[0]->home));
+}
+
+uint32_t granted_rails(const struct outbound *outbound, const struct offer *offer,
+                       const struct kvr_msg_grant *grant)
+{
+    const struct publish *publish = kvr_pool_get(&outbound->publishes, offer->publish);
     uint32_t rails = 0;
 
     for (uint32_t i = 0; i < grant->rail_count; i++)
         rails |= grant->rails[i].rail < KVR_RAILS_MAX ? UINT32_C(1) << grant->rails[i].rail : 0;
+    if (outbound->options.groups.same_host != 0 &&
+        (publish == NULL || !offer_lends(outbound, offer, publish)))
+        rails &= ~outbound->peers[offer->peer].same_host;
     return rails;
+}
+
+void offer_granted(const struct outbound *outbound, struct offer *offer, uint32_t rails)
+{
+    offer->granted = rails;
+    offer->local = outbound->options.groups.same_host != 0 && rails != 0 &&
+                   (rails & ~outbound->peers[offer->peer].same_host) == 0;
 }
 
 /* What was planned while the group thread had no job, or could not be told. */
@@ -437,12 +461,14 @@ void grant_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
     job->digest = offer->digest;
     job->deadline = offer->deadline;
     job->priority = offer->priority;
-    offer->granted = job->target_rails = granted_rails(grant);
+    offer_granted(outbound, offer, granted_rails(outbound, offer, grant));
+    job->target_rails = offer->granted;
     offer->groups_used = UINT32_C(1) << offer->group;
     memcpy(job->slots, grant->slots, grant->slot_count * sizeof(job->slots[0]));
     offer->job = job;
     offer->state = O_LIVE;
-    if (outbound->ports->loans != NULL) {
+    if (outbound->ports->loans != NULL &&
+        (offer->local || outbound->options.groups.same_host == 0)) {
         job->loan = &outbound->ports->loans[job->index];
         kvr_loan_begin(job->loan, offer->nonce);
     }

@@ -15,7 +15,8 @@ kvr_status outbound_init(struct outbound *outbound, const struct outbound_option
     memset(outbound, 0, sizeof(*outbound));
     outbound->options = *options;
     if (options->groups.count == 0)
-        outbound->options.groups = (struct kvr_rail_groups){1, {0, options->rail_count}};
+        outbound->options.groups =
+            (struct kvr_rail_groups){.count = 1, .first = {0, options->rail_count}};
     outbound->ports = ports;
     outbound->memory = memory;
     kvr_engines_init(&outbound->engines, memory, ports, false);
@@ -206,9 +207,13 @@ void outbound_peer_up(struct outbound *outbound, kvr_ns now, uint32_t peer,
     state->limits = hello->limits;
     memcpy(state->agent, hello->agent, sizeof(state->agent));
     state->group_count = 1;
-    for (uint32_t i = 0; i < hello->rail_count; i++)
+    state->same_host = 0;
+    for (uint32_t i = 0; i < hello->rail_count; i++) {
         if (hello->rails[i].group >= state->group_count && hello->rails[i].group < KVR_RAILS_MAX)
             state->group_count = hello->rails[i].group + 1;
+        if (hello->rails[i].same_host && hello->rails[i].rail < KVR_RAILS_MAX)
+            state->same_host |= UINT32_C(1) << hello->rails[i].rail;
+    }
     for (uint32_t i = 0; i < KVR_RAILS_MAX; i++)
         state->repair_at[i] = KVR_NEVER;
     for (; message.group < outbound->options.groups.count; message.group++) {

@@ -115,6 +115,7 @@ struct offer {
     struct push_job *job; /* made at GRANT, the group thread's from then on */
     /* Where the rails that were granted cannot be reached (move.c) */
     uint32_t granted;       /* bits of the target's rails */
+    bool local;             /* those are for its host alone, and there are others */
     uint32_t groups_used;   /* bits of ours; the last is `group` */
     uint32_t asks;          /* NO_RAILs told */
     bool asked;             /* and not answered by a GRANT */
@@ -145,6 +146,7 @@ struct offer {
 struct outbound_peer {
     bool up;
     uint32_t group_count; /* of its rails */
+    uint32_t same_host; /* bits of those that only agents of its host can write to; 0: we cannot */
     struct kvr_write_limits limits;
     char agent[KVR_NAME_BYTES];
     uint32_t parked;                 /* WANTs of it that wait for their publish */
@@ -253,7 +255,13 @@ void want_received(struct outbound *outbound, kvr_ns now, uint32_t peer, uint64_
                    const struct kvr_msg_want *want);
 void pages_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
                     const struct kvr_msg_pages *pages);
-uint32_t granted_rails(const struct kvr_msg_grant *grant); /* bits */
+/* Its target may copy from our engine's memory: what it is told in PLAN is lent. */
+bool offer_lends(const struct outbound *outbound, const struct offer *offer,
+                 const struct publish *publish);
+/* Bits of the rails that it names, of those that the offer may use. */
+uint32_t granted_rails(const struct outbound *outbound, const struct offer *offer,
+                       const struct kvr_msg_grant *grant);
+void offer_granted(const struct outbound *outbound, struct offer *offer, uint32_t rails);
 void grant_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
                     const struct kvr_msg_grant *grant);
 void offer_match(struct outbound *outbound, kvr_ns now, struct offer *offer,

@@ -308,7 +308,7 @@ static void move(struct push *push, struct push_job *job, struct push_move *move
 {
     struct push_job *next = move->heir != NULL ? move->heir : job;
 
-    assert(job->stage == NULL);
+    assert(job->stage == NULL || move->heir == NULL); /* what is gathered stays with its group */
     for (uint32_t i = 0; i < job->pair_count; i++)
         job->pairs[i].retired = true;
     if (next != job)

@@ -49,7 +49,7 @@ static kvr_status plan_tell(struct outbound *outbound, const struct offer *offer
         .group = group,
         .page_first = page_first,
         .runs = runs,
-        .loan = outbound->ports->loans != NULL ? kvr_pool_index(offer->id) + 1 : 0,
+        .loan = offer_lends(outbound, offer, publish) ? kvr_pool_index(offer->id) + 1 : 0,
     };
     for (uint32_t page = page_first; page < page_end;) {
         uint32_t count;
@@ -217,7 +217,7 @@ static kvr_status none_tell(struct outbound *outbound, struct offer *offer,
         .source = outbound->engines.local[publish->engine].rank,
         .limits = offer->limits,
         .group = group,
-        .loan = outbound->ports->loans != NULL ? kvr_pool_index(offer->id) + 1 : 0,
+        .loan = offer_lends(outbound, offer, publish) ? kvr_pool_index(offer->id) + 1 : 0,
         .none = true,
     };
     offer->token_next[group] = token_end;

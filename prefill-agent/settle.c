@@ -27,7 +27,7 @@ void offer_event(struct outbound *outbound, kvr_ns now, const struct offer *offe
         .chunks = offer->chunk_count,
         .retries = offer->retries,
         .rails = (uint32_t)offer->rails,
-        .path = offer->path,
+        .path = offer->local && offer->path == KVR_PATH_HOST ? KVR_PATH_LOCAL : offer->path,
         .outcome = offer->status,
     };
 

@@ -49,8 +49,7 @@ kvr_status agent_cores_parse(const char *text, int ret_cores[KVR_CORES_MAX], uin
 static kvr_status host_read(struct kvr_agent *agent, struct work *work, struct kvr_error *error)
 {
     struct kvr_error none;
-    unsigned count =
-        kvr_fabric_list(agent->config->provider, work->offered, KVR_HOST_RAILS_MAX, &none);
+    unsigned count = kvr_fabric_list(agent->provider, work->offered, KVR_HOST_RAILS_MAX, &none);
     kvr_status status = kvr_topology_read(NULL, &work->topology, error);
 
     if (status != KVR_OK)
@@ -199,7 +198,7 @@ kvr_status agent_cores_choose(struct kvr_agent *agent, struct kvr_error *error)
     for (uint32_t i = 0; i < KVR_RAIL_GROUPS_MAX; i++)
         agent->group[i].node = KVR_NODE_UNKNOWN;
     if (agent->groups.count == 0 && !divide)
-        agent->groups = (struct kvr_rail_groups){1, {0, agent->rail_count}};
+        agent->groups = (struct kvr_rail_groups){.count = 1, .first = {0, agent->rail_count}};
     if (divide || choose || agent->groups.count > 1)
         status = host_use(agent, divide, choose, error);
     if (status == KVR_OK && !choose && strcmp(text, "any") != 0)

@@ -52,26 +52,27 @@ static void loan_return(void *self, const _Atomic uint64_t *word)
     lenders_sweep(agent);
 }
 
-void agent_lender_up(struct kvr_agent *agent, uint32_t peer, const struct kvr_msg_hello *hello)
+kvr_status agent_lender_up(struct kvr_agent *agent, uint32_t peer,
+                           const struct kvr_msg_hello *hello, struct kvr_error *error)
 {
-    struct kvr_error error;
     struct agent_lender *lender;
+    kvr_status status;
 
     if (agent->ports.loan_take == NULL)
-        return;
+        return KVR_OK;
     lender = calloc(1, sizeof(*lender));
     if (lender == NULL)
-        return; /* then what it plans is refused */
-    if (kvr_loans_open(hello->loans_pid, hello->loans_fd, hello->boot, &lender->loans, &error) !=
-        KVR_OK) {
-        kvr_log_failure(KVR_LOG_WARNING, "nothing can be fetched from this peer", &error);
+        return kvr_error_set(error, KVR_NO_MEMORY, "loans", "no memory for a peer's loans");
+    status = kvr_loans_open(hello->loans_pid, hello->loans_fd, hello->boot, &lender->loans, error);
+    if (status != KVR_OK) {
         free(lender);
-        return;
+        return status;
     }
     lender->peer = peer;
     lender->up = true;
     lender->next = agent->lenders;
     agent->lenders = lender;
+    return KVR_OK;
 }
 
 void agent_lender_lost(struct kvr_agent *agent, uint32_t peer)
@@ -82,11 +83,20 @@ void agent_lender_lost(struct kvr_agent *agent, uint32_t peer)
     lenders_sweep(agent);
 }
 
+static bool any_target_copies(const struct kvr_agent *agent)
+{
+    bool copies = false;
+
+    for (uint32_t i = 0; i < agent->rail_count; i++)
+        copies |= agent->fabric.ops->rail_facts(agent->rails[i])->target_copies;
+    return copies;
+}
+
 kvr_status agent_loans_open(struct kvr_agent *agent, struct kvr_error *error)
 {
     kvr_status status = KVR_OK;
 
-    if (!agent->fabric.ops->rail_facts(agent->rails[0])->target_copies)
+    if (!any_target_copies(agent))
         return KVR_OK;
     if (agent->machine.role == KVR_ROLE_SOURCE) {
         status = kvr_loans_create(agent->boot, &agent->loans_fd, &agent->loans, error);

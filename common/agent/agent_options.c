@@ -50,13 +50,15 @@ static const struct kvr_option rows[] = {
              "up and named."},
     {.name = "provider",
      .section = "rails",
-     .choices = KVR_PROVIDERS,
-     .fallback = "tcp",
+     .choices = KVR_PROVIDERS_MIXED,
+     .fallback = "tcp+local",
      FIELD(CHOICE, provider),
      .help = "What the rails are: a provider of libfabric, or local, where the target maps the "
-             "source's memory; both agents of a pair must use the same. verbs and efa pin memory "
-             "(RLIMIT_MEMLOCK); the others do not. shm and local are for two agents of one host "
-             "and one user; shm needs room in /dev/shm."},
+             "source's memory; both agents of a pair must use the same. CARDS+local: for a peer of "
+             "this host and user that says so too, local, for others the cards; a peer's log says "
+             "which, and each transfer's record. Without +local cards for all. verbs and efa pin "
+             "memory (RLIMIT_MEMLOCK); the others do not. shm and local alone are for two agents "
+             "of one host and one user; shm needs room in /dev/shm."},
     {.name = "rail",
      .section = "rails",
      .value = "NAME",

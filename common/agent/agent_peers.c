@@ -1,9 +1,11 @@
 /* Peers, between the control channel and the machine. */
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "agent/agent_state.h"
 #include "base/log.h"
+#include "fabric/fabric_local.h"
 
 static void on_hello(void *self, struct kvr_msg_hello *ret_hello)
 {
@@ -11,7 +13,7 @@ static void on_hello(void *self, struct kvr_msg_hello *ret_hello)
 
     ret_hello->boot = agent->boot;
     snprintf(ret_hello->agent, sizeof(ret_hello->agent), "%s", agent->config->name);
-    snprintf(ret_hello->provider, sizeof(ret_hello->provider), "%s", agent->config->provider);
+    snprintf(ret_hello->provider, sizeof(ret_hello->provider), "%s", agent->provider);
     snprintf(ret_hello->host, sizeof(ret_hello->host), "%s", agent->host);
     ret_hello->limits = agent->limits;
     ret_hello->digest = kvr_agent_digest(agent->config);
@@ -27,15 +29,72 @@ static void on_hello(void *self, struct kvr_msg_hello *ret_hello)
                 agent->machine.engines->local[i].compat;
 }
 
+/* Whether its rails that only agents of its host can write to are any to us. */
+static kvr_status same_host_reached(struct kvr_agent *agent, uint32_t peer,
+                                    const struct kvr_msg_hello *hello, struct kvr_error *error)
+{
+    kvr_status status = kvr_error_set(error, KVR_UNSUPPORTED, "peer", "it has no rail for that");
+
+    for (uint32_t i = 0; i < hello->rail_count; i++) {
+        const struct kvr_rail_address *rail = &hello->rails[i];
+
+        if (!rail->same_host)
+            continue;
+        status = kvr_fabric_local_reaches(rail->address, rail->bytes, error);
+        if (status != KVR_OK)
+            return status;
+    }
+    return status == KVR_OK ? agent_lender_up(agent, peer, hello, error) : status;
+}
+
+/* How its bytes come or go: nobody should have to guess. */
+static void same_host_say(const struct kvr_agent *agent, uint32_t peer,
+                          const struct kvr_msg_hello *hello, kvr_status status,
+                          const struct kvr_error *error)
+{
+    bool neighbour = strcmp(agent->host, hello->host) == 0;
+
+    if (status == KVR_OK)
+        kvr_log_info("peer %u is on this host: its target copies from memory that both map", peer);
+    else
+        kvr_log(neighbour ? KVR_LOG_WARNING : KVR_LOG_INFO,
+                "peer %u is reached over %s alone, not by provider local: %s", peer,
+                agent->provider, error->detail);
+}
+
+/* The machine is told of the rails that there are for us. */
+static void mixed_up(struct kvr_agent *agent, kvr_ns now, uint32_t peer,
+                     const struct kvr_msg_hello *hello)
+{
+    struct kvr_rail_address rails[KVR_RAILS_MAX];
+    struct kvr_msg_hello reached = *hello;
+    struct kvr_error error;
+    kvr_status status = same_host_reached(agent, peer, hello, &error);
+
+    same_host_say(agent, peer, hello, status, &error);
+    reached.rails = rails;
+    reached.rail_count = 0;
+    for (uint32_t i = 0; i < hello->rail_count; i++)
+        if (status == KVR_OK || !hello->rails[i].same_host)
+            rails[reached.rail_count++] = hello->rails[i];
+    agent->machine.peer_up(agent->machine.self, now, peer, &reached);
+}
+
 static void on_up(void *self, kvr_ns now, uint32_t peer, const struct kvr_msg_hello *hello)
 {
     struct kvr_agent *agent = self;
+    struct kvr_error error;
 
     agent->peers_up++;
     kvr_log_info("peer %u is up: \"%s\" on %s, %u rails", peer, hello->agent, hello->host,
                  hello->rail_count);
-    agent_lender_up(agent, peer, hello);
-    agent->machine.peer_up(agent->machine.self, now, peer, hello);
+    if (agent->groups.same_host != 0) {
+        mixed_up(agent, now, peer, hello);
+    } else {
+        if (agent_lender_up(agent, peer, hello, &error) != KVR_OK)
+            kvr_log_failure(KVR_LOG_WARNING, "nothing can be fetched from this peer", &error);
+        agent->machine.peer_up(agent->machine.self, now, peer, hello);
+    }
     agent_tell_peer_up(agent, hello->agent);
 }
 

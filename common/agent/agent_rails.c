@@ -8,6 +8,8 @@
 #include "base/address.h"
 #include "base/log.h"
 #include "fabric/calibration.h"
+#include "fabric/fabric_local.h"
+#include "fabric/fabric_mixed.h"
 #include "fabric/fabric_provider.h"
 #include "wire/compat.h"
 
@@ -36,7 +38,7 @@ static kvr_status calibration_use(struct kvr_agent *agent, struct kvr_error *err
 
     if (!config->calibration || config->state_dir[0] == '\0')
         return KVR_OK;
-    status = kvr_calibration_load(config->state_dir, config->provider, &calibration, error);
+    status = kvr_calibration_load(config->state_dir, agent->provider, &calibration, error);
     if (status != KVR_OK)
         return status == KVR_NOT_FOUND ? KVR_OK : status;
     limits->pieces_local =
@@ -65,7 +67,8 @@ static kvr_status exposed_check(const struct kvr_agent *agent, const struct kvr_
                          facts->source);
 }
 
-static kvr_status rail_open(struct kvr_agent *agent, const char *name, struct kvr_error *error)
+static kvr_status rail_open(struct kvr_agent *agent, const char *provider, const char *name,
+                            struct kvr_error *error)
 {
     struct kvr_rail_options options = {0};
     const struct kvr_rail_facts *facts;
@@ -74,7 +77,7 @@ static kvr_status rail_open(struct kvr_agent *agent, const char *name, struct kv
     if (agent->rail_count == KVR_RAILS_MAX)
         return kvr_error_set(error, KVR_TOO_LARGE, "rails", "an agent has at most %d rails",
                              KVR_RAILS_MAX);
-    snprintf(options.provider, sizeof(options.provider), "%s", agent->config->provider);
+    snprintf(options.provider, sizeof(options.provider), "%s", provider);
     snprintf(options.name, sizeof(options.name), "%s", name);
     options.copy_threads = (uint32_t)agent->config->local_copy_threads;
     options.device_memory = strcmp(agent->config->device, "cuda") == 0;
@@ -99,7 +102,7 @@ static kvr_status group_rails_open(struct kvr_agent *agent, const char *names,
 
     snprintf(text, sizeof(text), "%s", names);
     for (name = strtok_r(text, "+", &rest); name != NULL; name = strtok_r(NULL, "+", &rest)) {
-        kvr_status status = rail_open(agent, name, error);
+        kvr_status status = rail_open(agent, agent->provider, name, error);
 
         if (status != KVR_OK)
             return status;
@@ -135,10 +138,39 @@ static kvr_status rails_open(struct kvr_agent *agent, struct kvr_error *error)
     for (uint32_t i = 0; i < config->groups.count && status == KVR_OK; i++)
         status = group_rails_open(agent, config->groups.items[i], error);
     for (uint32_t i = 0; i < config->rails.count && status == KVR_OK; i++)
-        status = rail_open(agent, config->rails.items[i], error);
+        status = rail_open(agent, agent->provider, config->rails.items[i], error);
     if (config->groups.count + config->rails.count == 0)
-        status = rail_open(agent, strcmp(config->provider, "tcp") == 0 ? "127.0.0.1" : "", error);
+        status = rail_open(agent, agent->provider,
+                           strcmp(agent->provider, "tcp") == 0 ? "127.0.0.1" : "", error);
     return status;
+}
+
+/* One more in each group, behind its cards, for the peers of this host. */
+static kvr_status local_rails_open(struct kvr_agent *agent, struct kvr_error *error)
+{
+    struct kvr_rail_groups *groups = &agent->groups;
+
+    if (agent->rail_count + groups->count > KVR_RAILS_MAX) {
+        kvr_log_warning("%u rails of %s leave no room for local ones: peers of this host are "
+                        "reached like any other",
+                        agent->rail_count, agent->provider);
+        return KVR_OK;
+    }
+    for (uint32_t g = 0; g < groups->count; g++) {
+        uint32_t place = groups->first[g + 1];
+        kvr_status status = rail_open(agent, KVR_FABRIC_LOCAL, "", error);
+        struct kvr_rail *rail = agent->rails[agent->rail_count - 1];
+
+        if (status != KVR_OK)
+            return status;
+        memmove(&agent->rails[place + 1], &agent->rails[place],
+                (agent->rail_count - 1 - place) * sizeof(agent->rails[0]));
+        agent->rails[place] = rail;
+        groups->same_host |= UINT32_C(1) << place;
+        for (uint32_t next = g + 1; next <= groups->count; next++)
+            groups->first[next]++;
+    }
+    return KVR_OK;
 }
 
 kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error)
@@ -146,17 +178,23 @@ kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error)
     const struct kvr_agent_config *config = agent->config;
     kvr_status status;
 
-    kvr_fabric_of(config->provider, &agent->fabric);
+    agent->mixed = kvr_provider_cards(config->provider, agent->provider);
+    if (agent->mixed)
+        kvr_fabric_mixed(&agent->fabric);
+    else
+        kvr_fabric_of(agent->provider, &agent->fabric);
     agent->limits = (struct kvr_write_limits){.pieces_local = KVR_IOV_MAX,
                                               .pieces_remote = KVR_IOV_MAX,
                                               .chunk_bytes_max = config->chunk_bytes_max};
     status = rails_open(agent, error);
     if (status == KVR_OK)
-        status = agent_loans_open(agent, error);
-    if (status == KVR_OK)
         status = calibration_use(agent, error);
     if (status == KVR_OK)
         status = agent_cores_choose(agent, error); /* before anything is allocated for a thread */
+    if (status == KVR_OK && agent->mixed)
+        status = local_rails_open(agent, error);
+    if (status == KVR_OK)
+        status = agent_loans_open(agent, error);
     if (status != KVR_OK)
         return status;
     rails_say(agent);

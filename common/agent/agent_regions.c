@@ -169,6 +169,18 @@ static void register_work(uv_work_t *work)
         agent->machine.role == KVR_ROLE_TARGET, &entry->region, &entry->error);
 }
 
+/* A rail for this host alone did not take it. */
+static void uncopied_say(const struct agent_region *entry)
+{
+    const struct kvr_rail_groups *groups = &entry->agent->groups;
+
+    for (uint32_t rail = groups->first[entry->home]; rail < groups->first[entry->home + 1]; rail++)
+        if ((groups->same_host >> rail & 1) != 0 && entry->region->memory[rail] == NULL)
+            kvr_log_failure(KVR_LOG_WARNING,
+                            "for peers of this host too, cards carry what lies in a region",
+                            &entry->error);
+}
+
 static void register_done(uv_work_t *work, int cancelled)
 {
     struct agent_region *entry = work->data;
@@ -197,6 +209,7 @@ static void register_done(uv_work_t *work, int cancelled)
         region_forget(entry);
         return;
     }
+    uncopied_say(entry);
     entry->state = REGION_HELD;
     agent->engines[entry->engine].region_bytes += entry->request.layout.bytes;
     region_notify(entry, KVR_NOTICE_REGION_READY, KVR_OK, "");
@@ -354,7 +367,8 @@ static void widen_work(uv_work_t *work)
     struct kvr_rail *rails[KVR_RAILS_MAX] = {NULL};
 
     for (uint32_t i = first[0]; i < first[1]; i++)
-        rails[i] = agent->rails[i];
+        if ((agent->groups.same_host >> i & 1) == 0) /* whoever is on this host has the first */
+            rails[i] = agent->rails[i];
     for (uint32_t i = 0; i < widening->count && widening->status == KVR_OK; i++)
         widening->status = kvr_region_register(&agent->fabric, widening->regions[i].entry->region,
                                                rails, agent->machine.role == KVR_ROLE_SOURCE,

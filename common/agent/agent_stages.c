@@ -222,6 +222,9 @@ static kvr_status region_direct(struct kvr_agent *agent, uint32_t group,
     form->ordinal = request->device;
     form->hashed = strcmp(agent->config->digest, "off") != 0;
     group_rails(agent, group, rails);
+    for (uint32_t i = 0; i < agent->rail_count; i++)
+        if ((agent->groups.same_host >> i & 1) != 0)
+            rails[i] = NULL; /* neighbours too write to what cards reach by their cards */
     status = kvr_region_open_direct(&agent->fabric, rails, agent->rail_count, &request->layout,
                                     form, source, !source, ret_region, error);
     if (status == KVR_OK)

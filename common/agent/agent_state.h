@@ -47,6 +47,8 @@ struct kvr_agent {
     char host[KVR_NAME_BYTES];
 
     struct kvr_fabric fabric;
+    char provider[16]; /* of its cards */
+    bool mixed;        /* local is to be beside them */
     struct kvr_rail *rails[KVR_RAILS_MAX];
     uint32_t rail_count;
     struct kvr_write_limits limits;
@@ -156,7 +158,9 @@ void agent_tell_rail(struct kvr_agent *agent, uint32_t rail, kvr_status status, 
 kvr_status agent_loans_open(struct kvr_agent *agent,
                             struct kvr_error *error); /* the rails are open */
 void agent_loans_close(struct kvr_agent *agent);      /* the group thread has ended */
-void agent_lender_up(struct kvr_agent *agent, uint32_t peer, const struct kvr_msg_hello *hello);
+/* What it lends can be looked at, or need not be. */
+kvr_status agent_lender_up(struct kvr_agent *agent, uint32_t peer,
+                           const struct kvr_msg_hello *hello, struct kvr_error *error);
 void agent_lender_lost(struct kvr_agent *agent, uint32_t peer);
 /* agent_facts.c */
 void agent_facts_tell(struct kvr_agent *agent);

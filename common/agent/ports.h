@@ -33,7 +33,8 @@ struct kvr_ports {
     void (*engine_done)(void *self, uint32_t engine);
     /* The rails of ours that peers may write to, with their epochs now; returns how many. */
     uint32_t (*rails)(void *self, struct kvr_rail_address ret_rails[KVR_RAILS_MAX]);
-    /* The source's: a word for each offer (wire/loans.h). NULL: our rails copy by themselves. */
+    /* The source's: a word for each offer (wire/loans.h). NULL: our rails copy by themselves, all
+     * of them. */
     _Atomic uint64_t *loans;
     /* The target's; NULL: our rails copy by themselves. The word `number` of that peer's, until it
      * is given back; NULL: it shows none. */

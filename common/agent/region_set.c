@@ -55,6 +55,19 @@ bool kvr_region_set_group(const struct kvr_region_set *set, uint32_t group,
     return true;
 }
 
+bool kvr_region_set_lies_on(const struct kvr_region_set *set, uint32_t rails)
+{
+    for (uint32_t i = 0; i < set->count; i++) {
+        bool lies = false;
+
+        for (uint32_t rail = 0; rail < set->locals[i]->rail_count; rail++)
+            lies |= (rails >> rail & 1) != 0 && set->locals[i]->memory[rail] != NULL;
+        if (!lies)
+            return false;
+    }
+    return set->count > 0;
+}
+
 kvr_path kvr_region_set_path(const struct kvr_region_set *set, uint32_t groups)
 {
     kvr_path path = KVR_PATH_NONE;

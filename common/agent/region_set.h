@@ -31,6 +31,8 @@ bool kvr_region_set_release(struct kvr_region_set *set, struct kvr_buddy *memory
  * when no region belongs to the group. */
 bool kvr_region_set_group(const struct kvr_region_set *set, uint32_t group,
                           uint32_t *ret_page_tokens, uint32_t *ret_page_limit);
+/* Every region is registered on one of these rails (bits). Our own engine's set. */
+bool kvr_region_set_lies_on(const struct kvr_region_set *set, uint32_t rails);
 /* Of what belongs to these groups (bits), the least direct. Our own engine's set. */
 kvr_path kvr_region_set_path(const struct kvr_region_set *set, uint32_t groups);
 /* Whether the agent can hash what it moves of them: KVR_UNSUPPORTED, with what to do, of pages on a

@@ -119,6 +119,8 @@ static kvr_status rail_open(void *self, const struct kvr_rail_options *options,
     rail->host = host;
     rail->facts = host->facts;
     memcpy(rail->facts.name, options->name, sizeof(rail->facts.name));
+    if (strcmp(options->provider, "local") == 0)
+        rail->facts.target_copies = rail->facts.same_host_only = true;
     rail->next = host->net->rails;
     host->net->rails = rail;
     *ret_rail = rail;

@@ -33,6 +33,7 @@ struct kvr_sim_access {
     uint64_t bytes;
     uint32_t immediate;
     const uint8_t *incoming; /* landing: the bytes that come */
+    bool copied;             /* landing: they are read only now (kvr_rail_facts.target_copies) */
 };
 
 /* What goes wrong with a write, as it strikes. */
@@ -73,10 +74,6 @@ struct kvr_sim_options {
     uint32_t twice_chance;   /* of each entry of a queue to come twice */
     uint32_t corrupt_chance; /* a byte is altered on its way */
     uint32_t again_chance;   /* refused with KVR_AGAIN although there is room */
-    /* As on libfabric's shm: the bytes are read where they land, and when. Neither the end of the
-     * source's endpoint nor of its process keeps the target from what it has begun: `read` is not
-     * told, and what is read may be anybody's. */
-    bool target_copies;
 };
 
 struct kvr_sim_counts {
@@ -94,7 +91,12 @@ kvr_ns kvr_sim_net_busy_until(const struct kvr_sim_net *net);
 void kvr_sim_net_run(struct kvr_sim_net *net, kvr_ns now);
 struct kvr_sim_counts kvr_sim_net_counts(const struct kvr_sim_net *net);
 
-/* facts: what every rail of this host says of itself (write limits, speed_bps). */
+/* facts: what every rail of this host says of itself (write limits, speed_bps); one of provider
+ * "local" says that its target copies, beside others that do not.
+ *
+ * Where the target copies, as on libfabric's shm, the bytes are read where they land, and when.
+ * Neither the end of the source's endpoint nor of its process keeps the target from what it has
+ * begun: `read` is not told, and what is read may be anybody's. */
 struct kvr_sim_host *kvr_sim_host_open(struct kvr_sim_net *net, void *host,
                                        const struct kvr_rail_facts *facts);
 struct kvr_fabric kvr_sim_host_fabric(struct kvr_sim_host *host);

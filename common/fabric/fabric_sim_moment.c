@@ -104,6 +104,11 @@ static void queue(struct kvr_sim_net *net, struct kvr_endpoint *endpoint,
     net->options.hooks.wake(net->options.hooks.self, endpoint->rail->host->cookie);
 }
 
+static bool target_copies(const struct sim_write *write)
+{
+    return write->endpoint->rail->facts.target_copies;
+}
+
 static void read_bytes(struct kvr_sim_net *net, struct sim_write *write)
 {
     uint64_t at = 0;
@@ -117,12 +122,12 @@ static void read_bytes(struct kvr_sim_net *net, struct sim_write *write)
             .immediate = write->immediate,
         };
 
-        if (piece->memory->released && !net->options.target_copies) {
+        if (piece->memory->released && !target_copies(write)) {
             net->options.hooks.misuse(net->options.hooks.self,
                                       "a card reads memory that was unregistered");
             return;
         }
-        if (!net->options.target_copies)
+        if (!target_copies(write))
             net->options.hooks.read(net->options.hooks.self, &access);
         memcpy(write->bytes + at, piece->local, piece->bytes);
         at += piece->bytes;
@@ -136,7 +141,7 @@ static void no_answer(struct kvr_sim_net *net, uint32_t index)
     struct sim_write *write = &net->writes[index];
     kvr_ns wait = net->options.latency_ns << (write->tries < 10 ? write->tries : 10);
 
-    if (!net->options.target_copies)
+    if (!target_copies(write))
         read_bytes(net, write);
     net->counts.hung += write->tries == 0;
     if (++write->tries >= TRIES_MAX || kvr_rng_percent(net->options.rng, 10)) {
@@ -159,17 +164,17 @@ static void on_read(struct kvr_sim_net *net, uint32_t index)
     bool target_gone = write->target->stopped || write->target->failed;
 
     if ((write->endpoint->stopped || write->endpoint->failed) &&
-        (target_gone || !net->options.target_copies))
+        (target_gone || !target_copies(write)))
         return;
     if (target_gone || silent(net, write)) {
         no_answer(net, index);
         return;
     }
-    if (!net->options.target_copies)
+    if (!target_copies(write))
         read_bytes(net, write);
     if (!write->lost)
         moment_add(net, index, SIM_LAND, net->now + some(net, net->options.latency_ns));
-    if (write->lost || write->fails || !net->options.target_copies)
+    if (write->lost || write->fails || !target_copies(write))
         moment_add(net, index, SIM_COMPLETE, net->now + some(net, net->options.latency_ns));
 }
 
@@ -185,7 +190,7 @@ static void on_complete(struct kvr_sim_net *net, uint32_t index, bool twice)
 
     if (write->endpoint->stopped || write->completed != twice)
         return;
-    if (!twice && !write->endpoint->failed && !net->options.target_copies &&
+    if (!twice && !write->endpoint->failed && !target_copies(write) &&
         kvr_rng_percent(net->options.rng, 25))
         read_bytes(net, write); /* until it completes, a card may read once more */
     queue(net, write->endpoint, &completion);
@@ -238,7 +243,7 @@ static void copy(struct kvr_sim_net *net, uint32_t index, bool lands)
 {
     struct sim_write *write = &net->writes[index];
 
-    if (!net->options.target_copies)
+    if (!target_copies(write))
         return;
     if (lands)
         read_bytes(net, write);
@@ -254,7 +259,7 @@ static void on_land(struct kvr_sim_net *net, uint32_t index)
     uint64_t at = 0;
 
     if (write->target->stopped || write->target->failed ||
-        (write->endpoint->stopped && !net->options.target_copies &&
+        (write->endpoint->stopped && !target_copies(write) &&
          kvr_rng_percent(net->options.rng, 50))) {
         net->counts.dropped++;
         copy(net, index, false);
@@ -270,6 +275,7 @@ static void on_land(struct kvr_sim_net *net, uint32_t index)
             .bytes = piece->bytes,
             .immediate = write->immediate,
             .incoming = write->bytes + at,
+            .copied = target_copies(write),
         };
 
         if (memory == NULL) {

@@ -154,7 +154,8 @@ static void widen(struct sim_widening *widening)
     struct kvr_memory *memory[KVR_RAILS_MAX];
 
     for (uint32_t i = first[0]; i < first[1]; i++)
-        rails[i] = agent->rails[i];
+        if ((agent->groups.same_host >> i & 1) == 0)
+            rails[i] = agent->rails[i];
     for (uint32_t i = 0; i < widening->count; i++) {
         struct kvr_region *region = widening->regions[i];
         kvr_status status = KVR_NOT_FOUND;
@@ -271,6 +272,33 @@ static void groups_choose(struct sim_agent *agent)
     groups->first[groups->count] = agent->rail_count;
 }
 
+static void rail_open(struct sim_agent *agent, const char *provider, uint32_t place)
+{
+    struct kvr_rail_options options = {0};
+    kvr_status status;
+
+    snprintf(options.provider, sizeof(options.provider), "%s", provider);
+    memmove(&agent->rails[place + 1], &agent->rails[place],
+            (agent->rail_count - place) * sizeof(agent->rails[0]));
+    status = agent->fabric.ops->rail_open(agent->host, &options, &agent->rails[place], NULL);
+    assert(status == KVR_OK);
+    (void)status;
+    agent->rail_count++;
+}
+
+/* One more for each group, behind its cards. */
+static void copying_rails_open(struct sim_agent *agent)
+{
+    struct kvr_rail_groups *groups = &agent->groups;
+
+    for (uint32_t g = 0; g < groups->count; g++) {
+        for (uint32_t next = g + 1; next <= groups->count; next++)
+            groups->first[next]++;
+        rail_open(agent, "local", groups->first[g + 1] - 1);
+        groups->same_host |= UINT32_C(1) << (groups->first[g + 1] - 1);
+    }
+}
+
 static void rails_open(struct sim_agent *agent)
 {
     struct kvr_rng *rng = &agent->world->rng;
@@ -282,6 +310,7 @@ static void rails_open(struct sim_agent *agent)
                   .bytes_max = 1 << 20,
                   .outstanding_max = (uint32_t)kvr_rng_between(rng, 2, 48),
                   .doorbells = agent->number % 2 == 0},
+        .target_copies = agent->world->target_copies,
     };
 
     agent->limits = (struct kvr_write_limits){
@@ -291,16 +320,12 @@ static void rails_open(struct sim_agent *agent)
     };
     agent->host = kvr_sim_host_open(agent->world->net, agent, &facts);
     agent->fabric = kvr_sim_host_fabric(agent->host);
-    agent->rail_count = (uint32_t)kvr_rng_between(rng, 1, SIM_RAILS);
-    for (uint32_t i = 0; i < agent->rail_count; i++) {
-        struct kvr_rail_options options = {.provider = "sim"};
-        kvr_status status =
-            agent->fabric.ops->rail_open(agent->host, &options, &agent->rails[i], NULL);
-
-        assert(status == KVR_OK);
-        (void)status;
-    }
+    agent->rail_count = 0;
+    for (uint64_t count = kvr_rng_between(rng, 1, SIM_CARDS); agent->rail_count < count;)
+        rail_open(agent, "sim", agent->rail_count);
     groups_choose(agent);
+    if (agent->world->mixed)
+        copying_rails_open(agent);
 }
 
 static void machine_init(struct sim_agent *agent)
@@ -373,9 +398,9 @@ void sim_agent_start(struct sim_agent *agent)
         .rails = port_rails,
         .events = {.self = agent, .emit = port_event},
     };
-    if (world->target_copies && agent->source) {
+    if ((world->target_copies || world->mixed) && agent->source) {
         agent->ports.loans = world->memory->loans[agent->number].words;
-    } else if (world->target_copies) {
+    } else if (world->target_copies || world->mixed) {
         agent->ports.loan_take = port_loan_take;
         agent->ports.loan_return = port_loan_return;
     }
@@ -384,7 +409,7 @@ void sim_agent_start(struct sim_agent *agent)
     /* Which share a byte that is altered on its way belongs to is not known. */
     agent->staged =
         kvr_rng_percent(&world->rng, 30) && (agent->source || !sim_has(world, SIM_WRITE_CORRUPT));
-    world->revocable |= agent->staged && agent->source && world->target_copies;
+    world->revocable |= agent->staged && agent->source && (world->target_copies || world->mixed);
     machine_init(agent);
     sim_groups_open(agent);
     sim_at(world, world->now + kvr_rng_below(&world->rng, TICK_NS), tick_run, agent, agent->life,

@@ -80,10 +80,12 @@ static uint64_t grains_of(const struct sim_engine *engine, const struct sim_plac
     return grains;
 }
 
-/* from: whose write it is; NULL: the agent's own copy of what landed before. */
-static void page_lands(struct sim_engine *engine, const struct sim_agent *from,
+/* Of a write, or without one (access->from is NULL) of the agent's own copy of what landed before.
+ */
+static void page_lands(struct sim_engine *engine, const struct kvr_sim_access *access,
                        const struct sim_place *place, const uint8_t *bytes, uint32_t byte_count)
 {
+    const struct sim_agent *from = access->from;
     struct sim_world *world = engine->world;
     struct sim_owner owner = engine->owners[place->page];
     struct sim_publish *publish;
@@ -113,9 +115,8 @@ static void page_lands(struct sim_engine *engine, const struct sim_agent *from,
     }
     /* What is copied from pages that were taken back is told to nobody: the checks below see that.
      */
-    if (!world->target_copies &&
-        !sim_content_right(engine, fetch->user.key, place, owner.logical, bytes, byte_count, 0,
-                           sim_publish_end(fetch->publishes[0])))
+    if (!access->copied && !sim_content_right(engine, fetch->user.key, place, owner.logical, bytes,
+                                              byte_count, 0, sim_publish_end(fetch->publishes[0])))
         sim_fail(world, request, "wrong bytes land on logical page %u of layer %u", owner.logical,
                  place->layer);
 }
@@ -137,7 +138,7 @@ void sim_check_land(struct sim_world *world, const struct kvr_sim_access *access
             return;
         }
         count = smaller(engine->page_bytes - place.offset, access->bytes - done);
-        page_lands(engine, access->from, &place, access->incoming + done, count);
+        page_lands(engine, access, &place, access->incoming + done, count);
         done += count;
     }
 }

@@ -172,7 +172,8 @@ static void group_open(struct sim_agent *agent, uint32_t number)
         .absence_ns = SIM_SILENCE_NS / 2,
         /* Where the target copies, it may still read what a dead agent wrote from: there the
          * simulator would need that agent's memory. */
-        .warm_up = agent->world->seed % 3 == 1 && !agent->world->target_copies,
+        .warm_up =
+            agent->world->seed % 3 == 1 && !agent->world->target_copies && !agent->world->mixed,
         .wake = passed,
         .wake_self = agent,
     };

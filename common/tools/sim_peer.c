@@ -123,14 +123,32 @@ static kvr_status session_write(void *self, const uint8_t *frame, size_t bytes)
     return sim_connection_write(peer->connection, peer->end, frame, bytes);
 }
 
-static void session_begun(void *self, kvr_ns now, const struct kvr_msg_hello *hello)
+/* Now and then one side finds that the other is on another host, or as good as that. */
+static uint32_t rails_reached(const struct sim_peer *peer, const struct kvr_msg_hello *hello,
+                              struct kvr_rail_address ret_rails[KVR_RAILS_MAX])
 {
+    struct sim_world *world = peer->agent->world;
+    bool all = !world->mixed || kvr_rng_percent(&world->rng, 80);
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < hello->rail_count; i++)
+        if (all || !hello->rails[i].same_host)
+            ret_rails[count++] = hello->rails[i];
+    return count;
+}
+
+static void session_begun(void *self, kvr_ns now, const struct kvr_msg_hello *said)
+{
+    static struct kvr_rail_address rails[KVR_RAILS_MAX];
     struct sim_peer *peer = self;
     const struct kvr_machine *machine = &peer->agent->machine;
+    struct kvr_msg_hello reached = *said;
 
-    peer->boot = hello->boot;
+    reached.rails = rails;
+    reached.rail_count = rails_reached(peer, said, rails);
+    peer->boot = said->boot;
     note(peer->agent, "up", NULL, peer->index, NULL);
-    machine->peer_up(machine->self, now, peer->index, hello);
+    machine->peer_up(machine->self, now, peer->index, &reached);
 }
 
 static void session_message(void *self, kvr_ns now, const struct kvr_message *message)

@@ -20,6 +20,7 @@ static void on_moving(void *self, kvr_device_way way, const struct kvr_device_pi
         .address = kvr_device_emulated_address(piece),
         .bytes = piece->bytes,
         .incoming = piece->host,
+        .copied = stage->agent->world->target_copies || stage->agent->world->mixed,
     };
 
     if (way == KVR_DEVICE_GATHER)

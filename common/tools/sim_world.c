@@ -127,7 +127,8 @@ static void net_open(struct sim_world *world)
     if (sim_has(world, SIM_WRITE_TWICE))
         options.twice_chance = (uint32_t)kvr_rng_between(rng, 20, 1000);
     world->latency_ns = options.latency_ns;
-    world->target_copies = options.target_copies = world->seed % 3 == 0;
+    world->target_copies = world->seed % 3 == 0;
+    world->mixed = world->seed % 6 == 2;
     world->net = kvr_sim_net_open(&options);
 }
 

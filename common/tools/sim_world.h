@@ -41,8 +41,9 @@
 #define SIM_SOURCES     2
 #define SIM_TARGETS     2
 #define SIM_AGENTS      (SIM_SOURCES + SIM_TARGETS)
-#define SIM_RAILS       4
-#define SIM_GROUPS      3  /* of one agent's rails */
+#define SIM_CARDS       4 /* of one agent */
+#define SIM_GROUPS      3 /* of one agent's rails */
+#define SIM_RAILS       (SIM_CARDS + SIM_GROUPS)
 #define SIM_ENGINES     24 /* generations included */
 #define SIM_REQUESTS    24
 #define SIM_RANKS       2  /* of one engine; here each rank is a struct sim_engine */
@@ -329,6 +330,7 @@ struct sim_world {
     struct sim_stage *stages; /* of agents that are gone too */
     bool revocable; /* the target copies and a source stages: a failed write ends its transfer */
     bool target_copies; /* as on shm; else cards do */
+    bool mixed;         /* cards do, and each group has a rail beside them whose target copies */
     bool many_groups;   /* agents divide their rails */
     bool failover;      /* one group carries on for another */
     kvr_ns apart_until; /* before that nobody can dial */

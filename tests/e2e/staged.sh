@@ -22,18 +22,6 @@ agents() {
     start_decode
 }
 
-# moved ROLE PATH COUNT: so many transfers, the scheduler says, once the agents have reported them.
-moved() {
-    tries=0
-    until [ "$(curl -s "http://$scheduler/metrics" |
-        sed -n "s/^kvrail_path_transfers_total{role=\"$1\",path=\"$2\"} //p")" = "$3" ]; do
-        tries=$((tries + 1))
-        [ $tries -le 100 ] || fail "not $3 transfers of a $1 are $2:
-$(curl -s "http://$scheduler/metrics" | grep ^kvrail_path_)"
-        sleep 0.1
-    done
-}
-
 # good WHERE ARGUMENT…
 good() {
     where=$1
@@ -53,7 +41,7 @@ good none
 grep -q 'device 0 (emulated) is staged by 3 MiB' "$work/prefill.log" || fail "the source staged nothing"
 grep -q 'device 0 (emulated) is staged by 96 MiB' "$work/decode.log" || fail "the target staged nothing"
 host=host
-[ "$provider" = tcp ] || host=local # the target copies
+[ "$provider" = tcp ] || host=local # chosen by itself
 for role in source target; do
     moved $role staged 16
     moved $role $host 16

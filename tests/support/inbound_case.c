@@ -65,7 +65,8 @@ uint64_t fetch(uint64_t handle, uint32_t first, uint32_t count)
     return nonce;
 }
 
-static void plan_with(uint32_t peer, uint64_t nonce, uint64_t generation, uint64_t hash_flip)
+static void plan_with(uint32_t peer, uint64_t nonce, uint64_t generation, uint64_t hash_flip,
+                      uint32_t loan)
 {
     static const struct kvr_page_run runs[SMALL_PLANNED] = {{0, 1}, {2, 1}, {4, 1}, {6, 1}};
     struct kvr_plan *made = small_plan_make(&source, &target, &plans);
@@ -77,7 +78,8 @@ static void plan_with(uint32_t peer, uint64_t nonce, uint64_t generation, uint64
                                          .source = machine_rank((uint8_t)(10 + peer)),
                                          .limits = {1, 1, SMALL_PAGE_BYTES},
                                          .runs = runs,
-                                         .run_count = SMALL_PLANNED};
+                                         .run_count = SMALL_PLANNED,
+                                         .loan = loan};
     message.plan.source.generation = generation;
     kvr_plan_free(made, &plans);
     inbound_message(&inbound, now, peer, &message);
@@ -85,17 +87,22 @@ static void plan_with(uint32_t peer, uint64_t nonce, uint64_t generation, uint64
 
 void plan_as(uint32_t peer, uint64_t nonce, uint64_t generation)
 {
-    plan_with(peer, nonce, generation, 0);
+    plan_with(peer, nonce, generation, 0, 0);
 }
 
 void plan(uint32_t peer, uint64_t nonce)
 {
-    plan_with(peer, nonce, 1, 0);
+    plan_with(peer, nonce, 1, 0, 0);
+}
+
+void plan_lent(uint32_t peer, uint64_t nonce, uint32_t loan)
+{
+    plan_with(peer, nonce, 1, 0, loan);
 }
 
 void plan_of_another(uint32_t peer, uint64_t nonce)
 {
-    plan_with(peer, nonce, 1, 1);
+    plan_with(peer, nonce, 1, 1, 0);
 }
 
 void final(uint32_t peer, uint64_t nonce)

@@ -10,6 +10,10 @@ static kvr_status port_send(void *self, uint32_t peer, const struct kvr_message 
     if (machine_log.send_answer != KVR_OK)
         return machine_log.send_answer;
     assert_true(machine_log.sent_count < MACHINE_LOG_MAX);
+    if (message->kind == KVR_MSG_GRANT)
+        machine_log.granted = 0;
+    for (uint32_t i = 0; message->kind == KVR_MSG_GRANT && i < message->grant.rail_count; i++)
+        machine_log.granted |= UINT32_C(1) << message->grant.rails[i].rail;
     machine_log.sent_to[machine_log.sent_count] = peer;
     machine_log.sent[machine_log.sent_count++] = *message;
     return KVR_OK;

@@ -7,7 +7,7 @@
 struct outbound outbound;
 static struct small_side source, target;
 static struct kvr_shared_page page;
-static uint32_t peer_groups;
+static uint32_t peer_groups, peer_same_host;
 kvr_ns now;
 
 static void peer_up(uint32_t peer)
@@ -17,6 +17,8 @@ static void peer_up(uint32_t peer)
     struct kvr_message regions;
 
     rails[1].group = peer_groups - 1;
+    for (uint32_t i = 0; i < 2; i++)
+        rails[i].same_host = (peer_same_host >> i & 1) != 0;
     hello.rail_count = 2;
     snprintf(hello.agent, sizeof(hello.agent), "d%u", peer);
     outbound_peer_up(&outbound, now, peer, &hello);
@@ -37,6 +39,7 @@ void outbound_begin(const struct kvr_rail_groups *groups, bool failover)
 
     now = KVR_S;
     peer_groups = groups->count > 1 ? 2 : 1;
+    peer_same_host = groups->same_host;
     machine_log_clear();
     memset(&page, 0, sizeof(page));
     small_side_init(&source, 2);

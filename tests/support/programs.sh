@@ -76,8 +76,21 @@ await() {
 # The rails of the provider under test; some tests put their own in $rails, or for one side in
 # $prefill_rails or $decode_rails.
 default_rails() {
-    [ "$provider" = tcp ] && echo "--rail 127.0.0.1 --rail 127.0.0.2"
-    true
+    case $provider in
+        tcp*) echo "--rail 127.0.0.1 --rail 127.0.0.2" ;;
+    esac
+}
+
+# moved ROLE PATH COUNT: so many transfers, the scheduler says, once the agents have reported them.
+moved() {
+    tries=0
+    until [ "$(curl -s "http://$scheduler/metrics" |
+        sed -n "s/^kvrail_path_transfers_total{role=\"$1\",path=\"$2\"} //p")" = "$3" ]; do
+        tries=$((tries + 1))
+        [ $tries -le 100 ] || fail "not $3 transfers of a $1 are $2:
+$(curl -s "http://$scheduler/metrics" | grep ^kvrail_path_)"
+        sleep 0.1
+    done
 }
 
 start_scheduler() {

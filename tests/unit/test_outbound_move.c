@@ -99,6 +99,84 @@ static void a_stop_waits_for_the_move(void **state)
     assert_int_equal(machine_command_count(PUSH_LIST), 0);
 }
 
+/* A card and a rail for this host, where the target copies. */
+static void open_mixed(bool registered)
+{
+    static const struct kvr_rail_groups mixed = {.count = 1, .first = {0, 2}, .same_host = 2};
+    static _Atomic uint64_t words[KVR_TRANSFERS_MAX];
+    static struct kvr_ports ports;
+    static int registration;
+    struct kvr_region *region;
+
+    outbound_begin(&mixed, true);
+    ports = machine_ports;
+    ports.loans = words;
+    outbound.ports = &ports;
+    region = outbound.engines.local[0].set->locals[0];
+    region->memory[0] = (struct kvr_memory *)&registration;
+    region->memory[1] = registered ? region->memory[0] : NULL;
+    publish_for(1);
+    publish_all();
+    want(0, NONCE);
+}
+
+static const struct push_job *job_opened(void)
+{
+    return machine_command(PUSH_OPEN)->pointer;
+}
+
+static void what_neighbours_can_copy_is_lent(void **state)
+{
+    (void)state;
+    open_mixed(true);
+    assert_int_not_equal(machine_sent(KVR_MSG_PLAN)->plan.loan, 0);
+    grant_rails(0, NONCE, 1);
+    assert_int_equal(job_opened()->target_rails, 2);
+    assert_true(kvr_loan_holds(job_opened()->loan, NONCE));
+}
+
+/* It may choose its cards; then nothing is lent. */
+static void what_cards_read_is_not_lent(void **state)
+{
+    (void)state;
+    open_mixed(true);
+    grant_rails(0, NONCE, 0);
+    assert_int_equal(job_opened()->target_rails, 1);
+    assert_null(job_opened()->loan);
+}
+
+static void what_is_not_registered_is_not_lent(void **state)
+{
+    (void)state;
+    open_mixed(false);
+    assert_int_equal(machine_sent(KVR_MSG_PLAN)->plan.loan, 0);
+    grant_rails(0, NONCE, 1); /* all the same */
+    assert_int_equal(job_opened()->target_rails, 0);
+}
+
+/* Without another group, and without leave to use one. */
+static void cards_carry_on_for_a_neighbour(void **state)
+{
+    const struct push_move *move;
+
+    (void)state;
+    open_mixed(true);
+    outbound.options.failover = false;
+    grant_rails(0, NONCE, 1);
+    group_says(PUSH_NO_RAIL, 0, NULL);
+    tick(SILENCE / 2);
+    assert_int_equal(machine_sent_count(KVR_MSG_NO_RAIL), 1);
+    grant_rails(0, NONCE, 0);
+    move = machine_command(PUSH_MOVE)->pointer;
+    assert_null(move->heir);
+    assert_int_equal(move->target_rails, 1);
+    group_says(PUSH_MOVED, 0, machine_command(PUSH_MOVE)->pointer);
+    assert_int_equal(machine_command_count(PUSH_LIST), 1);
+    group_says(PUSH_NO_RAIL, 0, NULL);
+    tick(SILENCE / 2);
+    assert_int_equal(machine_sent_count(KVR_MSG_NO_RAIL), 1); /* there is nothing else to ask for */
+}
+
 static void without_failover_it_says_so(void **state)
 {
     (void)state;
@@ -132,6 +210,10 @@ int main(void)
         cmocka_unit_test(another_group_carries_on),
         cmocka_unit_test(the_same_group_takes_other_rails),
         cmocka_unit_test(a_stop_waits_for_the_move),
+        cmocka_unit_test(what_neighbours_can_copy_is_lent),
+        cmocka_unit_test(what_cards_read_is_not_lent),
+        cmocka_unit_test(what_is_not_registered_is_not_lent),
+        cmocka_unit_test(cards_carry_on_for_a_neighbour),
         cmocka_unit_test(without_failover_it_says_so),
         cmocka_unit_test(a_second_grant_changes_nothing),
     };

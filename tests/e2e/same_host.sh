@@ -1,0 +1,42 @@
+#!/bin/sh
+# Goal: agents of one host copy without being told to, beside their cards, and nobody has to guess
+# whether they do: logs and records say which way bytes went. Where one of them will not, cards carry
+# all of it. Method: replays between agents that do both, then with one over tcp
+# alone, then as before.
+set -eu
+provider=tcp+local
+. "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
+command -v curl >/dev/null || { echo "there is no curl" >&2; exit 77; }
+start_all
+
+# good PATH COUNT: one more replay, after which so many transfers went that way.
+good() {
+    replay --requests 8 || fail "over $1 a replay ended in $?"
+    expect verified 8
+    expect bytes_wrong 0
+    expect pages_written_late 0
+    for role in source target; do
+        moved $role "$1" "$2"
+    done
+}
+
+# again PREFILL DECODE: both are started anew, over these providers.
+again() {
+    kill "$prefill_pid" "$decode_pid"
+    wait "$prefill_pid" "$decode_pid" || fail "an agent did not end well"
+    source_agent=
+    provider=$1 && start_prefill
+    provider=$2 && start_decode
+}
+
+good local 8
+for agent in prefill decode; do
+    grep -q 'is on this host: its target copies from memory that both map' "$work/$agent.log" ||
+        fail "the $agent-agent does not say how it reaches its peer"
+done
+again tcp+local tcp
+good host 8
+grep -q 'is reached over tcp alone, not by provider local: it has no rail for that' \
+    "$work/prefill.log" || fail "the prefill-agent does not say why it copies nothing"
+again tcp+local tcp+local
+good local 16
