@@ -1,4 +1,4 @@
-/* kvrail-scheduler: wires the parts, waits for a signal, takes them down in the opposite order. */
+/* kvrail-scheduler: its options, its limits, and the signals that it waits for. */
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "base/port_file.h"
 #include "base/state_folder.h"
 #include "base/version.h"
-#include "scheduler/http.h"
+#include "scheduler/scheduler.h"
 
 #define FILES_NEEDED (HTTP_CONNECTIONS_MAX + 64)
 #define STATE_NEEDED (64ull << 20)
@@ -72,83 +72,30 @@ static const struct kvr_command command = {
     .rereads = true,
 };
 
-struct scheduler {
-    struct store *writer, *reader;
-    struct fleet *fleet;
-    struct metrics *metrics;
-    struct ingest *ingest;
-    struct api *api;
-    struct http *http;
-};
-
-static kvr_status open_state(const struct config *config, struct scheduler *scheduler,
-                             struct kvr_error *error)
+static kvr_status start(const struct config *config, const struct kvr_address *listen_at,
+                        struct scheduler *scheduler, struct kvr_error *error)
 {
-    uint64_t counts[STATE_END];
+    struct scheduler_options parts = {
+        .state_dir = config->state_dir,
+        .retention = config->retention,
+        .listen = *listen_at,
+        .web_root = config->web_root[0] != '\0' ? config->web_root : NULL,
+    };
+    struct kvr_address listening = *listen_at;
+    char printed[KVR_ADDRESS_TEXT_BYTES];
     kvr_status status = kvr_need_files(FILES_NEEDED, error);
 
     if (status == KVR_OK)
         status = kvr_state_folder_take(config->state_dir, STATE_NEEDED, error);
     if (status == KVR_OK)
-        status = store_open_writer(config->state_dir, &scheduler->writer, error);
-    if (status == KVR_OK)
-        status = store_open_reader(config->state_dir, &scheduler->reader, error);
-    if (status != KVR_OK)
-        return status;
-    scheduler->fleet = fleet_open();
-    scheduler->metrics = metrics_open();
-    scheduler->api = api_open(scheduler->reader, scheduler->fleet, scheduler->metrics);
-    if (scheduler->fleet == NULL || scheduler->metrics == NULL || scheduler->api == NULL)
-        return kvr_error_set(error, KVR_NO_MEMORY, "scheduler", "no memory to start with");
-    if (!fleet_load(scheduler->fleet, scheduler->reader) ||
-        !store_count_states(scheduler->reader, counts))
-        return kvr_error_set(error, KVR_SYSTEM, "scheduler", "the database cannot be read: %s",
-                             store_problem(scheduler->reader));
-    metrics_set_states(scheduler->metrics, counts);
-    return KVR_OK;
-}
-
-static kvr_status start(const struct config *config, const struct kvr_address *listen_at,
-                        struct scheduler *scheduler, struct kvr_error *error)
-{
-    struct ingest_options ingest = {.retention = config->retention};
-    struct http_options http = {.listen = *listen_at};
-    struct kvr_address listening = *listen_at;
-    char printed[KVR_ADDRESS_TEXT_BYTES];
-    kvr_status status = open_state(config, scheduler, error);
-
-    if (status != KVR_OK)
-        return status;
-    ingest.store = scheduler->writer;
-    ingest.fleet = http.fleet = scheduler->fleet;
-    ingest.metrics = http.metrics = scheduler->metrics;
-    status = ingest_start(&ingest, &scheduler->ingest, error);
-    if (status != KVR_OK)
-        return status;
-    http.ingest = scheduler->ingest;
-    http.api = scheduler->api;
-    http.web_root = config->web_root[0] != '\0' ? config->web_root : NULL;
-    status = http_start(&http, &scheduler->http, &listening.port, error);
+        status = scheduler_open(&parts, scheduler, error);
+    listening.port = scheduler->port;
     if (status == KVR_OK && config->port_file[0] != '\0')
         status = kvr_port_file_write(config->port_file, listening.port, error);
     if (status == KVR_OK)
         kvr_log_info("kvrail-scheduler %s listens on http://%s/", KVRAIL_VERSION,
                      kvr_address_print(&listening, printed));
     return status;
-}
-
-/* Reports are refused first, then what the writer holds is committed and answered. */
-static void stop(struct scheduler *scheduler)
-{
-    if (scheduler->http != NULL)
-        http_drain(scheduler->http);
-    ingest_stop(scheduler->ingest);
-    http_stop(scheduler->http);
-    api_close(scheduler->api);
-    metrics_close(scheduler->metrics);
-    fleet_close(scheduler->fleet);
-    store_close(scheduler->reader);
-    store_close(scheduler->writer);
 }
 
 /* SIGTERM or SIGINT; each SIGHUP and each second before is dealt with. */
@@ -204,7 +151,7 @@ int main(int argc, char **argv)
                          : "SIGINT");
     else
         kvr_log_error("kvrail-scheduler: %s", error.detail);
-    stop(&scheduler);
+    scheduler_close(&scheduler);
     kvr_log_flush();
     return status == KVR_OK ? 0 : 1;
 }

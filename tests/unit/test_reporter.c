@@ -10,17 +10,11 @@
 #include <time.h>
 
 #include "agent/reporter.h"
-#include "scheduler/http.h"
+#include "scheduler/scheduler.h"
 
-struct scheduler {
+struct fixture {
     char folder[64];
-    uint16_t port;
-    struct store *writer, *reader;
-    struct fleet *fleet;
-    struct metrics *metrics;
-    struct ingest *ingest;
-    struct api *api;
-    struct http *http;
+    struct scheduler scheduler;
 };
 
 static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *walk)
@@ -31,68 +25,57 @@ static int remove_entry(const char *path, const struct stat *status, int type, s
     return remove(path);
 }
 
-static void scheduler_start(struct scheduler *scheduler)
+/* On the same port as before. */
+static void scheduler_start(struct fixture *fixture)
 {
-    struct ingest_options ingest = {.retention = KVR_NEVER};
-    struct http_options http = {.listen = {.host = "127.0.0.1", .port = scheduler->port}};
+    struct scheduler_options options = {
+        .state_dir = fixture->folder,
+        .retention = KVR_NEVER,
+        .listen = {.host = "127.0.0.1", .port = fixture->scheduler.port},
+    };
 
-    assert_int_equal(store_open_writer(scheduler->folder, &scheduler->writer, NULL), KVR_OK);
-    assert_int_equal(store_open_reader(scheduler->folder, &scheduler->reader, NULL), KVR_OK);
-    scheduler->fleet = ingest.fleet = http.fleet = fleet_open();
-    scheduler->metrics = ingest.metrics = http.metrics = metrics_open();
-    ingest.store = scheduler->writer;
-    assert_int_equal(ingest_start(&ingest, &scheduler->ingest, NULL), KVR_OK);
-    scheduler->api = api_open(scheduler->reader, scheduler->fleet, scheduler->metrics);
-    http.ingest = scheduler->ingest;
-    http.api = scheduler->api;
-    assert_int_equal(http_start(&http, &scheduler->http, &scheduler->port, NULL), KVR_OK);
+    fixture->scheduler = (struct scheduler){0};
+    assert_int_equal(scheduler_open(&options, &fixture->scheduler, NULL), KVR_OK);
 }
 
-static void scheduler_stop(struct scheduler *scheduler)
+static void scheduler_stop(struct fixture *fixture)
 {
-    http_drain(scheduler->http);
-    ingest_stop(scheduler->ingest);
-    http_stop(scheduler->http);
-    api_close(scheduler->api);
-    store_close(scheduler->reader);
-    store_close(scheduler->writer);
-    fleet_close(scheduler->fleet);
-    metrics_close(scheduler->metrics);
+    scheduler_close(&fixture->scheduler);
 }
 
 static int setup(void **state)
 {
-    struct scheduler *scheduler = calloc(1, sizeof(*scheduler));
+    struct fixture *fixture = calloc(1, sizeof(*fixture));
 
-    strcpy(scheduler->folder, "/tmp/kvrail-reporter-XXXXXX");
-    assert_non_null(mkdtemp(scheduler->folder));
-    scheduler_start(scheduler);
-    *state = scheduler;
+    strcpy(fixture->folder, "/tmp/kvrail-reporter-XXXXXX");
+    assert_non_null(mkdtemp(fixture->folder));
+    scheduler_start(fixture);
+    *state = fixture;
     return 0;
 }
 
 static int teardown(void **state)
 {
-    struct scheduler *scheduler = *state;
+    struct fixture *fixture = *state;
 
-    nftw(scheduler->folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
-    free(scheduler);
+    nftw(fixture->folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    free(fixture);
     return 0;
 }
 
-static struct kvr_reporter *open_reporter(const struct scheduler *scheduler, uint64_t boot,
+static struct kvr_reporter *open_reporter(const struct fixture *fixture, uint64_t boot,
                                           size_t memory_bytes, size_t spool_bytes)
 {
     struct kvr_reporter_options options = {.agent = "decode-0",
                                            .boot = boot,
-                                           .state_dir = scheduler->folder,
+                                           .state_dir = fixture->folder,
                                            .memory_bytes_max = memory_bytes,
                                            .spool_bytes_max = spool_bytes,
                                            .close_ms = 1000};
     struct kvr_reporter *reporter = NULL;
     char address[64];
 
-    snprintf(address, sizeof(address), "127.0.0.1:%u", scheduler->port);
+    snprintf(address, sizeof(address), "127.0.0.1:%u", fixture->scheduler.port);
     options.scheduler = address;
     assert_int_equal(kvr_reporter_open(&options, &reporter, NULL), KVR_OK);
     return reporter;
@@ -136,11 +119,11 @@ static struct kvr_reporter_stats wait_for(struct kvr_reporter *reporter, uint64_
     return stats;
 }
 
-static uint64_t stored(struct scheduler *scheduler)
+static uint64_t stored(struct fixture *fixture)
 {
     uint64_t counts[STATE_END], total = 0;
 
-    assert_true(store_count_states(scheduler->reader, counts));
+    assert_true(store_count_states(fixture->scheduler.reader, counts));
     for (int state = 0; state < STATE_END; state++)
         total += counts[state];
     return total;
@@ -179,8 +162,8 @@ static void reporter_refuses_bad_options(void **state)
 
 static void reporter_hands_over_everything(void **state)
 {
-    struct scheduler *scheduler = *state;
-    struct kvr_reporter *reporter = open_reporter(scheduler, 1, 0, 0);
+    struct fixture *fixture = *state;
+    struct kvr_reporter *reporter = open_reporter(fixture, 1, 0, 0);
     struct kvr_reporter_stats stats;
 
     emit(reporter, 1, 5000);
@@ -189,69 +172,69 @@ static void reporter_hands_over_everything(void **state)
     assert_int_equal(stats.dropped, 0);
     emit(reporter, 5001, 300);
     kvr_reporter_close(reporter); /* flushes the rest */
-    assert_int_equal(stored(scheduler), 5300);
-    scheduler_stop(scheduler);
+    assert_int_equal(stored(fixture), 5300);
+    scheduler_stop(fixture);
 }
 
 static void reporter_loses_nothing_while_the_scheduler_is_away(void **state)
 {
-    struct scheduler *scheduler = *state;
-    struct kvr_reporter *reporter = open_reporter(scheduler, 1, 64 << 10, 0);
+    struct fixture *fixture = *state;
+    struct kvr_reporter *reporter = open_reporter(fixture, 1, 64 << 10, 0);
     struct kvr_reporter_stats stats;
 
     emit(reporter, 1, 1000);
     (void)wait_for(reporter, 1000);
-    scheduler_stop(scheduler);
+    scheduler_stop(fixture);
     emit(reporter, 1001, 8000); /* about 3 MiB: most of it spills */
     nap(700);
     kvr_reporter_stats(reporter, &stats);
     assert_false(stats.connected);
-    scheduler_start(scheduler);
+    scheduler_start(fixture);
     stats = wait_for(reporter, 9000);
     assert_int_equal(stats.acknowledged, 9000);
     assert_int_equal(stats.dropped, 0);
     kvr_reporter_close(reporter);
-    assert_int_equal(stored(scheduler), 9000);
-    scheduler_stop(scheduler);
+    assert_int_equal(stored(fixture), 9000);
+    scheduler_stop(fixture);
 }
 
 static void reporter_leaves_the_rest_for_its_next_start(void **state)
 {
-    struct scheduler *scheduler = *state;
+    struct fixture *fixture = *state;
     struct kvr_reporter *reporter;
     struct kvr_reporter_stats stats;
 
-    scheduler_stop(scheduler);
-    reporter = open_reporter(scheduler, 1, 0, 0);
+    scheduler_stop(fixture);
+    reporter = open_reporter(fixture, 1, 0, 0);
     emit(reporter, 1, 2500);
     kvr_reporter_close(reporter);
-    scheduler_start(scheduler);
-    reporter = open_reporter(scheduler, 2, 0, 0);
+    scheduler_start(fixture);
+    reporter = open_reporter(fixture, 2, 0, 0);
     emit(reporter, 2501, 100);
     stats = wait_for(reporter, 2600);
     assert_int_equal(stats.acknowledged, 2600);
     kvr_reporter_close(reporter);
-    assert_int_equal(stored(scheduler), 2600);
-    scheduler_stop(scheduler);
+    assert_int_equal(stored(fixture), 2600);
+    scheduler_stop(fixture);
 }
 
 static void reporter_drops_the_oldest_past_its_bounds(void **state)
 {
-    struct scheduler *scheduler = *state;
+    struct fixture *fixture = *state;
     struct kvr_reporter *reporter;
     struct kvr_reporter_stats stats;
 
-    scheduler_stop(scheduler);
-    reporter = open_reporter(scheduler, 1, 64 << 10, 1 << 20);
+    scheduler_stop(fixture);
+    reporter = open_reporter(fixture, 1, 64 << 10, 1 << 20);
     emit(reporter, 1, 16000); /* about 6 MiB */
     nap(500);
-    scheduler_start(scheduler);
+    scheduler_start(fixture);
     stats = wait_for(reporter, 16000);
     assert_true(stats.dropped > 0);
     assert_int_equal(stats.acknowledged + stats.dropped, 16000);
     kvr_reporter_close(reporter);
-    assert_int_equal(stored(scheduler), stats.acknowledged);
-    scheduler_stop(scheduler);
+    assert_int_equal(stored(fixture), stats.acknowledged);
+    scheduler_stop(fixture);
 }
 
 static void remember_state(void *self, const struct agent_view *agent)
@@ -262,8 +245,8 @@ static void remember_state(void *self, const struct agent_view *agent)
 static void reporter_tells_facts_and_says_goodbye(void **state)
 {
     static struct kvr_agent_facts facts;
-    struct scheduler *scheduler = *state;
-    struct kvr_reporter *reporter = open_reporter(scheduler, 1, 0, 0);
+    struct fixture *fixture = *state;
+    struct kvr_reporter *reporter = open_reporter(fixture, 1, 0, 0);
     agent_state seen = AGENT_LOST;
 
     facts.role = KVR_ROLE_TARGET;
@@ -271,13 +254,13 @@ static void reporter_tells_facts_and_says_goodbye(void **state)
     kvr_reporter_facts(reporter, &facts);
     for (int i = 0; i < 60 && seen != AGENT_UP; i++) {
         nap(50);
-        fleet_each(scheduler->fleet, kvr_clock_now(), remember_state, &seen);
+        fleet_each(fixture->scheduler.fleet, kvr_clock_now(), remember_state, &seen);
     }
     assert_int_equal(seen, AGENT_UP);
     kvr_reporter_close(reporter);
-    fleet_each(scheduler->fleet, kvr_clock_now(), remember_state, &seen);
+    fleet_each(fixture->scheduler.fleet, kvr_clock_now(), remember_state, &seen);
     assert_int_equal(seen, AGENT_STOPPED);
-    scheduler_stop(scheduler);
+    scheduler_stop(fixture);
 }
 
 static void order_answered(void *self, kvr_status status, const struct kvr_report_answer *answer,
@@ -289,13 +272,14 @@ static void order_answered(void *self, kvr_status status, const struct kvr_repor
 }
 
 /* Asks until the request is known there. */
-static void give_order(struct scheduler *scheduler, struct order *order)
+static void give_order(struct fixture *fixture, struct order *order)
 {
     _Atomic int status = KVR_NOT_FOUND;
 
     for (int i = 0; i < 200 && status == KVR_NOT_FOUND; i++) {
         status = KVR_AGAIN;
-        assert_int_equal(ingest_order(scheduler->ingest, order, order_answered, &status), KVR_OK);
+        assert_int_equal(ingest_order(fixture->scheduler.ingest, order, order_answered, &status),
+                         KVR_OK);
         while (status == KVR_AGAIN)
             nap(1);
         nap(20);
@@ -303,12 +287,12 @@ static void give_order(struct scheduler *scheduler, struct order *order)
     assert_int_equal(status, KVR_OK);
 }
 
-static uint32_t orders_waiting(struct scheduler *scheduler)
+static uint32_t orders_waiting(struct fixture *fixture)
 {
     struct kvr_order orders[KVR_ORDERS_MAX];
     uint32_t count;
 
-    assert_true(store_list_orders(scheduler->reader, "decode-0", 1, orders, &count));
+    assert_true(store_list_orders(fixture->scheduler.reader, "decode-0", 1, orders, &count));
     return count;
 }
 
@@ -320,8 +304,8 @@ static void reporter_brings_orders_until_they_are_taken(void **state)
     struct kvr_event opened = {.kind = KVR_EVENT_OPENED, .at = 1, .request = "held"};
     struct order order = {.kind = KVR_ORDER_ABANDON, .request = "held", .attempt = -1};
     struct kvr_order orders[KVR_ORDERS_MAX];
-    struct scheduler *scheduler = *state;
-    struct kvr_reporter *reporter = open_reporter(scheduler, 1, 0, 0);
+    struct fixture *fixture = *state;
+    struct kvr_reporter *reporter = open_reporter(fixture, 1, 0, 0);
     struct kvr_event_sink sink = kvr_reporter_sink(reporter);
     uint32_t count = 0;
 
@@ -329,9 +313,9 @@ static void reporter_brings_orders_until_they_are_taken(void **state)
     facts.transfers_live = 1;
     kvr_reporter_facts(reporter, &facts);
     sink.emit(sink.self, &opened);
-    give_order(scheduler, &order);
-    scheduler_stop(scheduler); /* it is not forgotten */
-    scheduler_start(scheduler);
+    give_order(fixture, &order);
+    scheduler_stop(fixture); /* it is not forgotten */
+    scheduler_start(fixture);
     for (int i = 0; i < 400 && count == 0; i++) {
         nap(20);
         count = kvr_reporter_orders(reporter, orders);
@@ -339,13 +323,13 @@ static void reporter_brings_orders_until_they_are_taken(void **state)
     assert_int_equal(count, 1);
     assert_int_equal(orders[0].kind, KVR_ORDER_ABANDON);
     assert_string_equal(orders[0].request, "held");
-    for (int i = 0; i < 400 && orders_waiting(scheduler) > 0; i++)
+    for (int i = 0; i < 400 && orders_waiting(fixture) > 0; i++)
         nap(20);
-    assert_int_equal(orders_waiting(scheduler), 0);
+    assert_int_equal(orders_waiting(fixture), 0);
     nap(1500);
     assert_int_equal(kvr_reporter_orders(reporter, orders), 0); /* once */
     kvr_reporter_close(reporter);
-    scheduler_stop(scheduler);
+    scheduler_stop(fixture);
 }
 
 #define WITH_SCHEDULER(test) cmocka_unit_test_setup_teardown(test, setup, teardown)

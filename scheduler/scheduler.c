@@ -1,0 +1,59 @@
+#include "scheduler/scheduler.h"
+
+static kvr_status state_open(const struct scheduler_options *options, struct scheduler *scheduler,
+                             struct kvr_error *error)
+{
+    uint64_t counts[STATE_END];
+    kvr_status status = store_open_writer(options->state_dir, &scheduler->writer, error);
+
+    if (status == KVR_OK)
+        status = store_open_reader(options->state_dir, &scheduler->reader, error);
+    if (status != KVR_OK)
+        return status;
+    scheduler->fleet = fleet_open();
+    scheduler->metrics = metrics_open();
+    scheduler->api = api_open(scheduler->reader, scheduler->fleet, scheduler->metrics);
+    if (scheduler->fleet == NULL || scheduler->metrics == NULL || scheduler->api == NULL)
+        return kvr_error_set(error, KVR_NO_MEMORY, "scheduler", "no memory to start with");
+    if (!fleet_load(scheduler->fleet, scheduler->reader) ||
+        !store_count_states(scheduler->reader, counts))
+        return kvr_error_set(error, KVR_SYSTEM, "scheduler", "the database cannot be read: %s",
+                             store_problem(scheduler->reader));
+    metrics_set_states(scheduler->metrics, counts);
+    return KVR_OK;
+}
+
+kvr_status scheduler_open(const struct scheduler_options *options, struct scheduler *scheduler,
+                          struct kvr_error *error)
+{
+    kvr_status status = state_open(options, scheduler, error);
+    struct ingest_options ingest = {.store = scheduler->writer,
+                                    .fleet = scheduler->fleet,
+                                    .metrics = scheduler->metrics,
+                                    .retention = options->retention};
+    struct http_options http = {.listen = options->listen,
+                                .web_root = options->web_root,
+                                .fleet = scheduler->fleet,
+                                .metrics = scheduler->metrics,
+                                .api = scheduler->api};
+
+    if (status == KVR_OK)
+        status = ingest_start(&ingest, &scheduler->ingest, error);
+    http.ingest = scheduler->ingest;
+    if (status == KVR_OK)
+        status = http_start(&http, &scheduler->http, &scheduler->port, error);
+    return status;
+}
+
+void scheduler_close(struct scheduler *scheduler)
+{
+    if (scheduler->http != NULL)
+        http_drain(scheduler->http);
+    ingest_stop(scheduler->ingest);
+    http_stop(scheduler->http);
+    api_close(scheduler->api);
+    metrics_close(scheduler->metrics);
+    fleet_close(scheduler->fleet);
+    store_close(scheduler->reader);
+    store_close(scheduler->writer);
+}
