@@ -8,17 +8,12 @@
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
-static uint64_t handle_key(uint32_t engine, uint64_t handle)
-{
-    return handle * 0x9e3779b97f4a7c15u ^ engine; /* the full handle is compared below */
-}
-
 struct fetch *fetch_find(const struct inbound *inbound, uint32_t engine, uint64_t handle)
 {
     struct fetch *fetch;
     uint32_t index;
 
-    if (!kvr_table_find(&inbound->by_handle, handle_key(engine, handle), &index))
+    if (!kvr_table_find(&inbound->by_handle, kvr_handle_key(engine, handle), &index))
         return NULL;
     fetch = kvr_pool_at(&inbound->fetches, index, NULL);
     return fetch != NULL && fetch->engine == engine && fetch->handle == handle ? fetch : NULL;
@@ -132,7 +127,7 @@ static kvr_status fetch_pages_init(struct inbound *inbound, struct fetch *fetch,
         return tables_full(error);
     if (status == KVR_OK)
         status = skips_set(fetch, error);
-    if (status == KVR_OK && kvr_table_insert(&inbound->by_handle, handle_key(engine, handle),
+    if (status == KVR_OK && kvr_table_insert(&inbound->by_handle, kvr_handle_key(engine, handle),
                                              kvr_pool_index(fetch->id)) != KVR_OK)
         status = tables_full(error);
     if (status != KVR_OK)
@@ -544,7 +539,7 @@ void fetch_check_freed(struct inbound *inbound, struct fetch *fetch)
 
     if (!fetch->ended || fetch->closed_count < fetch->transfer_count)
         return;
-    kvr_table_remove(&inbound->by_handle, handle_key(engine, fetch->handle));
+    kvr_table_remove(&inbound->by_handle, kvr_handle_key(engine, fetch->handle));
     kvr_page_tables_done(&fetch->pages, inbound->memory);
     layers_close(inbound, fetch);
     kvr_engines_set_release(&inbound->engines, engine, fetch->set);

@@ -9,17 +9,12 @@
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
-static uint64_t handle_key(uint32_t engine, uint64_t handle)
-{
-    return handle * 0x9e3779b97f4a7c15u ^ engine; /* the full handle is compared below */
-}
-
 struct publish *publish_find(const struct outbound *outbound, uint32_t engine, uint64_t handle)
 {
     struct publish *publish;
     uint32_t index;
 
-    if (!kvr_table_find(&outbound->by_handle, handle_key(engine, handle), &index))
+    if (!kvr_table_find(&outbound->by_handle, kvr_handle_key(engine, handle), &index))
         return NULL;
     publish = kvr_pool_at(&outbound->publishes, index, NULL);
     return publish != NULL && publish->engine == engine && publish->handle == handle ? publish
@@ -115,8 +110,8 @@ static struct publish *publish_new(struct outbound *outbound, uint32_t engine, u
                              outbound->memory, error) != KVR_OK)
         goto err_release;
     kvr_error_set(error, KVR_FULL, "publish", TABLES_FULL);
-    if (kvr_table_insert(&outbound->by_handle, handle_key(engine, handle), kvr_pool_index(id)) !=
-        KVR_OK)
+    if (kvr_table_insert(&outbound->by_handle, kvr_handle_key(engine, handle),
+                         kvr_pool_index(id)) != KVR_OK)
         goto err_table;
     if (kvr_table_insert(&outbound->by_key, key, kvr_pool_index(id)) != KVR_OK)
         goto err_handle;
@@ -127,7 +122,7 @@ static struct publish *publish_new(struct outbound *outbound, uint32_t engine, u
     return publish;
 
 err_handle:
-    kvr_table_remove(&outbound->by_handle, handle_key(engine, handle));
+    kvr_table_remove(&outbound->by_handle, kvr_handle_key(engine, handle));
 err_table:
     kvr_page_tables_done(&publish->pages, outbound->memory);
 err_release:
@@ -393,7 +388,7 @@ void publish_check_free(struct outbound *outbound, kvr_ns now, struct publish *p
     }
     if (publish->offers_ended == 0)
         publish_event(outbound, now, publish, KVR_EVENT_ENDED);
-    kvr_table_remove(&outbound->by_handle, handle_key(publish->engine, publish->handle));
+    kvr_table_remove(&outbound->by_handle, kvr_handle_key(publish->engine, publish->handle));
     kvr_table_remove(&outbound->by_key, publish->key);
     kvr_page_tables_done(&publish->pages, outbound->memory);
     kvr_buddy_free(outbound->memory, publish->watches);

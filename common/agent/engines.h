@@ -75,6 +75,12 @@ struct kvr_region_set *kvr_engines_set_acquire(struct kvr_engines *engines, uint
 void kvr_engines_set_release(struct kvr_engines *engines, uint32_t index,
                              struct kvr_region_set *set);
 
+/* For a table of what engines named by handles; whoever finds by it compares both. */
+static inline uint64_t kvr_handle_key(uint32_t engine, uint64_t handle)
+{
+    return handle * 0x9e3779b97f4a7c15u ^ engine;
+}
+
 /* Index of the attached engine rank, or -1. */
 int kvr_engines_find(const struct kvr_engines *engines, const struct kvr_uuid *engine, uint32_t tp,
                      uint32_t pp);

@@ -202,19 +202,29 @@ static void tail_ask(struct sim_publish *publish)
 }
 
 /* False: pages are short, try again later. */
-static bool user_begin(struct sim_world *world, struct sim_user *user, uint32_t owner,
-                       uint64_t tokens)
+static void script_over(struct sim_world *world)
+{
+    world->busy--;
+}
+
+/* A handle, and pages of its engine. False: there are none just now, and the script's event comes
+ * again, or has for too often. */
+static bool user_begin(struct sim_world *world, const struct sim_event *event,
+                       struct sim_user *user, uint32_t owner, uint64_t tokens)
 {
     uint32_t page_tokens = user->engine->page_tokens;
 
     user->handle = ++world->next_handle;
-    return sim_engine_pages(user->engine, user, owner,
-                            (uint32_t)((tokens + page_tokens - 1) / page_tokens));
-}
-
-static void script_over(struct sim_world *world)
-{
-    world->busy--;
+    if (sim_engine_pages(user->engine, user, owner,
+                         (uint32_t)((tokens + page_tokens - 1) / page_tokens)))
+        return true;
+    if (++user->tries < PAGE_TRIES) {
+        user->step = 0;
+        sim_at(world, world->now + 20 * KVR_MS, event->run, event->object, 0, 0);
+    } else {
+        script_over(world);
+    }
+    return false;
 }
 
 static void publish_run(struct sim_world *world, const struct sim_event *event)
@@ -237,16 +247,9 @@ static void publish_run(struct sim_world *world, const struct sim_event *event)
         return;
     }
     if (step == 0) {
-        if (user_begin(world, user, sim_publish_owner(publish), publish->tokens)) {
-            publish_open_ask(publish);
-        } else if (++user->tries < PAGE_TRIES) {
-            user->step = 0;
-            sim_at(world, world->now + 20 * KVR_MS, publish_run, publish, 0, 0);
+        if (!user_begin(world, event, user, sim_publish_owner(publish), publish->tokens))
             return;
-        } else {
-            script_over(world);
-            return;
-        }
+        publish_open_ask(publish);
     } else if (step <= segments) {
         segment_step(publish, (step - 1) / 3, (step - 1) % 3);
     } else if (step == segments + 1 && publish->has_tail) {
@@ -375,16 +378,9 @@ static void fetch_run(struct sim_world *world, const struct sim_event *event)
         return;
     }
     if (step == 0) {
-        if (user_begin(world, user, sim_fetch_owner(fetch), fetch->tokens)) {
-            fetch_open_ask(fetch);
-        } else if (++user->tries < PAGE_TRIES) {
-            user->step = 0;
-            sim_at(world, world->now + 20 * KVR_MS, fetch_run, fetch, 0, 0);
+        if (!user_begin(world, event, user, sim_fetch_owner(fetch), fetch->tokens))
             return;
-        } else {
-            script_over(world);
-            return;
-        }
+        fetch_open_ask(fetch);
     } else {
         if (fetch_pages_ask(fetch, step >= 3)) {
             script_over(world);

@@ -115,6 +115,14 @@ run=all
 prefill p0 127.0.0.1 127.0.0.2
 decode d0 127.0.0.1 127.0.0.2
 
+# Every rank of the four engines had 50 requests with each of its two partners.
+all_done() {
+    for rank in 0-0 0-1 1-0 1-1; do
+        counted source-$rank '^done' 100
+        counted target-$rank '^done' 100
+    done
+}
+
 # Everything arrives: 50 requests between each source engine and each target engine, of each rank.
 for engine in 0 1; do
     ranks source p0 $engine to=0 to=1
@@ -123,10 +131,7 @@ for engine in 0 1; do
 done
 begin
 finish
-for rank in 0-0 0-1 1-0 1-1; do
-    counted source-$rank '^done' 100
-    counted target-$rank '^done' 100
-done
+all_done
 
 # One source engine and one rank of a target engine are killed in the middle. Whoever had to do with
 # them is told, and nobody else.
@@ -213,10 +218,7 @@ square() {
 run=square
 square 5
 finish
-for rank in 0-0 0-1 1-0 1-1; do
-    counted source-$rank '^done' 100
-    counted target-$rank '^done' 100
-done
+all_done
 
 # A prefill-agent is killed: what came from the other one arrives.
 run=prefill_killed
