@@ -92,9 +92,6 @@ struct transfer_filter {
 typedef void transfer_visit(void *self, const struct transfer *transfer);
 bool store_list_transfers(struct store *store, const struct transfer_filter *filter,
                           transfer_visit *visit, void *self);
-/* Those that ended since, newest first, at most limit. */
-bool store_recent_transfers(struct store *store, int64_t since_ns, uint32_t limit,
-                            transfer_visit *visit, void *self);
 
 struct stored_event {
     const char *agent, *role, *kind, *peer, *outcome, *detail; /* borrowed for the visit */

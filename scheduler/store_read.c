@@ -207,17 +207,6 @@ bool store_list_transfers(struct store *store, const struct transfer_filter *fil
     return each_row(statement, visit_transfer, &visitor);
 }
 
-bool store_recent_transfers(struct store *store, int64_t since_ns, uint32_t limit,
-                            transfer_visit *visit, void *self)
-{
-    sqlite3_stmt *statement = store_statement(store, SQL_RECENT);
-    struct transfer_visitor visitor = {visit, self};
-
-    sqlite3_bind_int64(statement, 1, since_ns);
-    sqlite3_bind_int64(statement, 2, limit);
-    return each_row(statement, visit_transfer, &visitor);
-}
-
 struct event_visitor {
     event_visit *visit;
     void *self;

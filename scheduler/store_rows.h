@@ -33,8 +33,6 @@
     X(SQL_LIST_REQUEST, "SELECT * FROM transfers WHERE request >= ?3 AND "                         \
                         "request < ?3 || char(1114111) AND ordinal < ?1 "                          \
                         "ORDER BY ordinal DESC LIMIT ?2")                                          \
-    X(SQL_RECENT, "SELECT * FROM (SELECT * FROM transfers ORDER BY ordinal DESC LIMIT ?2) "        \
-                  "WHERE live = 0 AND updated_ns >= ?1")                                           \
     X(SQL_LIST_EVENTS, "SELECT agent, sequence, role, kind, at_ns, peer, bytes, retries, "         \
                        "outcome, detail FROM events WHERE transfer = ?1 ORDER BY at_ns, id "       \
                        "LIMIT ?2")                                                                 \

@@ -255,12 +255,3 @@ int kvr_engine_port_doorbell(const struct kvr_engine_port *port, uint32_t engine
 
     return link != NULL ? link->shared.doorbell : -1;
 }
-
-uint32_t kvr_engine_port_count(const struct kvr_engine_port *port)
-{
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < KVR_ENGINES_MAX; i++)
-        count += port->engines[i].owned ? 1 : 0;
-    return count;
-}

@@ -77,7 +77,4 @@ struct kvr_shared_page *kvr_engine_port_page(const struct kvr_engine_port *port,
  * to release, the port's. -1: no such engine. */
 int kvr_engine_port_doorbell(const struct kvr_engine_port *port, uint32_t engine);
 
-/* How many are attached and not released. */
-uint32_t kvr_engine_port_count(const struct kvr_engine_port *port);
-
 #endif

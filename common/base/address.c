@@ -116,11 +116,6 @@ bool kvr_address_is_loopback(const struct kvr_address *address)
     return strcasecmp(address->host, "localhost") == 0;
 }
 
-bool kvr_address_is_literal(const struct kvr_address *address)
-{
-    return is_ipv4(address->host) || is_ipv6(address->host);
-}
-
 kvr_status kvr_address_to_socket(const struct kvr_address *address,
                                  struct sockaddr_storage *ret_socket, socklen_t *ret_bytes)
 {

@@ -27,8 +27,6 @@ char *kvr_address_print(const struct kvr_address *address, char text[KVR_ADDRESS
 
 /* 127.0.0.0/8, ::1, their mapped form and the name localhost: reachable from this host only. */
 bool kvr_address_is_loopback(const struct kvr_address *address);
-/* A literal, which kvr_address_to_socket() can use. */
-bool kvr_address_is_literal(const struct kvr_address *address);
 
 /* KVR_UNSUPPORTED for a name: that must be resolved first. */
 KVR_MUST_CHECK kvr_status kvr_address_to_socket(const struct kvr_address *address,

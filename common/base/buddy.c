@@ -131,11 +131,3 @@ void kvr_buddy_free(struct kvr_buddy *buddy, void *block)
     }
     put_free(buddy, unit, order);
 }
-
-size_t kvr_buddy_block_bytes(const struct kvr_buddy *buddy, const void *block)
-{
-    uint8_t mark = buddy->orders[unit_of(buddy, block)];
-
-    assert(mark & USED);
-    return (size_t)KVR_BUDDY_BLOCK_BYTES << (mark & ORDER);
-}

@@ -28,7 +28,5 @@ void kvr_buddy_init(struct kvr_buddy *buddy, void *memory, size_t bytes);
 void *kvr_buddy_alloc(struct kvr_buddy *buddy, size_t bytes);
 /* NULL is fine; freeing twice asserts. */
 void kvr_buddy_free(struct kvr_buddy *buddy, void *block);
-/* What an allocated block can hold, at least what was asked. */
-size_t kvr_buddy_block_bytes(const struct kvr_buddy *buddy, const void *block);
 
 #endif

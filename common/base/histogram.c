@@ -83,13 +83,3 @@ double kvr_histogram_mean(const struct kvr_histogram *histogram)
         return 0;
     return (double)histogram->sum / (double)histogram->count;
 }
-
-uint64_t kvr_histogram_count_upto(const struct kvr_histogram *histogram, uint64_t value)
-{
-    uint32_t last = bucket_of(value);
-    uint64_t count = 0;
-
-    for (uint32_t i = 0; i <= last; i++)
-        count += histogram->buckets[i];
-    return count;
-}

@@ -26,8 +26,5 @@ void kvr_histogram_merge(struct kvr_histogram *histogram, const struct kvr_histo
  * 0 gives min, 100 gives max. An empty histogram answers 0. */
 uint64_t kvr_histogram_percentile(const struct kvr_histogram *histogram, double percent);
 double kvr_histogram_mean(const struct kvr_histogram *histogram);
-/* How many recorded values lie at or below `value`, the whole bucket of `value` included: for
- * cumulative buckets as Prometheus wants them. */
-uint64_t kvr_histogram_count_upto(const struct kvr_histogram *histogram, uint64_t value);
 
 #endif

@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <math.h>
 #include <sys/random.h>
 
 #define GOLDEN_GAMMA UINT64_C(0x9e3779b97f4a7c15)
@@ -70,11 +69,6 @@ double kvr_rng_unit(struct kvr_rng *rng)
 bool kvr_rng_percent(struct kvr_rng *rng, uint32_t percent)
 {
     return kvr_rng_below(rng, 100) < percent;
-}
-
-double kvr_rng_exponential(struct kvr_rng *rng, double mean)
-{
-    return -mean * log1p(-kvr_rng_unit(rng));
 }
 
 void kvr_random_bytes(void *memory, size_t bytes)

@@ -23,8 +23,6 @@ uint64_t kvr_rng_between(struct kvr_rng *rng, uint64_t first, uint64_t last);
 double kvr_rng_unit(struct kvr_rng *rng);
 /* True in `percent` of 100 calls; 0 is never, 100 always. */
 bool kvr_rng_percent(struct kvr_rng *rng, uint32_t percent);
-/* Waiting times of arrivals that know nothing of each other: exponential with this mean. */
-double kvr_rng_exponential(struct kvr_rng *rng, double mean);
 
 /* One step of splitmix64 as a hash: equal inputs, equal outputs; every bit depends on every bit. */
 uint64_t kvr_mix64(uint64_t value);

@@ -4,9 +4,8 @@
 static const struct {
     const char *name;
     bool mendable;
-    const char *text;
 } faults[] = {
-#define X(symbol, name, mendable, text) {name, mendable, text},
+#define X(symbol, name, mendable, text) {name, mendable},
     SIM_FAULT_LIST(X)
 #undef X
 };
@@ -14,11 +13,6 @@ static const struct {
 const char *sim_fault_name(sim_fault fault)
 {
     return faults[fault].name;
-}
-
-const char *sim_fault_text(sim_fault fault)
-{
-    return faults[fault].text;
 }
 
 uint32_t sim_faults_mendable(void)

@@ -506,7 +506,6 @@ void sim_agent_death(struct sim_world *world);
 void sim_drain(struct sim_world *world);
 void sim_agent_stop_awhile(struct sim_world *world);
 const char *sim_fault_name(sim_fault fault);
-const char *sim_fault_text(sim_fault fault);
 uint32_t sim_faults_mendable(void);
 static inline bool sim_has(const struct sim_world *world, sim_fault fault)
 {

@@ -411,11 +411,6 @@ uint64_t kvr_session_number(const struct kvr_session *session)
     return session->number;
 }
 
-uint64_t kvr_session_peer_boot(const struct kvr_session *session)
-{
-    return session->peer_boot;
-}
-
 bool kvr_session_confirmed(const struct kvr_session *session)
 {
     return session->confirmed;
@@ -424,9 +419,4 @@ bool kvr_session_confirmed(const struct kvr_session *session)
 bool kvr_session_connected_now(const struct kvr_session *session)
 {
     return session->greeted;
-}
-
-bool kvr_session_ended(const struct kvr_session *session)
-{
-    return session->ended;
 }

@@ -91,10 +91,8 @@ KVR_MUST_CHECK kvr_status kvr_session_send(struct kvr_session *session, kvr_ns n
                                            const struct kvr_message *message);
 
 uint64_t kvr_session_number(const struct kvr_session *session); /* 0 before begun() */
-uint64_t kvr_session_peer_boot(const struct kvr_session *session);
 /* Source: the target has shown that it knows the number. Until then its HELLO may come without. */
 bool kvr_session_confirmed(const struct kvr_session *session);
 bool kvr_session_connected_now(const struct kvr_session *session);
-bool kvr_session_ended(const struct kvr_session *session);
 
 #endif

@@ -46,7 +46,6 @@ static void allocate(struct kvr_buddy *buddy, struct block *block, struct kvr_rn
         return;
     assert_true((uintptr_t)block->memory % KVR_BUDDY_BLOCK_BYTES == 0);
     assert_true(block->memory >= memory && block->memory + block->bytes <= memory + MEMORY_BYTES);
-    assert_true(kvr_buddy_block_bytes(buddy, block->memory) >= block->bytes);
     block->fill = (unsigned char)kvr_rng_next(rng);
     memset(block->memory, block->fill, block->bytes);
 }

@@ -37,7 +37,6 @@ static void rng_stays_inside_its_bounds(void **state)
     uint64_t cases = check_cases(100000, 10000000);
     uint64_t counts[7] = {0};
     struct kvr_rng rng;
-    double sum = 0;
 
     (void)state;
     kvr_rng_init(&rng, 1);
@@ -48,14 +47,12 @@ static void rng_stays_inside_its_bounds(void **state)
         assert_in_range(value, 10, 16);
         counts[value - 10]++;
         assert_true(unit >= 0 && unit < 1);
-        sum += kvr_rng_exponential(&rng, 5);
         assert_false(kvr_rng_percent(&rng, 0));
         assert_true(kvr_rng_percent(&rng, 100));
         assert_true(kvr_rng_below(&rng, 1) == 0);
     }
     for (int i = 0; i < 7; i++)
         assert_in_range(counts[i], cases / 8, cases / 6);
-    assert_true(sum / (double)cases > 4.5 && sum / (double)cases < 5.5);
     (void)kvr_rng_between(&rng, 0, UINT64_MAX);
 }
 
