@@ -46,7 +46,7 @@ static kvr_status calibration_use(struct kvr_agent *agent, struct kvr_error *err
     limits->pieces_remote = (uint32_t)smaller(limits->pieces_remote,
                                               smaller(calibration.imm_rma_iov, calibration.pieces));
     limits->chunk_bytes_max = smaller(limits->chunk_bytes_max, calibration.chunk_bytes_max);
-    kvr_log_info("calibrated with libfabric %s: %u pieces a write, of at most %" PRIu64 " KiB",
+    kvr_log_info("calibrated with %s: %u pieces a write, of at most %" PRIu64 " KiB",
                  calibration.libfabric, limits->pieces_local, limits->chunk_bytes_max >> 10);
     return KVR_OK;
 }

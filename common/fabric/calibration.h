@@ -11,7 +11,7 @@
 
 struct kvr_calibration {
     char provider[16];
-    char libfabric[32];            /* the version that was measured */
+    char libfabric[32];            /* or whose it is, and of which version */
     uint32_t imm_iov, imm_rma_iov; /* pieces that one write with an immediate carries */
     uint32_t pieces;               /* how many of them to use */
     uint64_t chunk_bytes_max;      /* the message beyond which nothing is gained */

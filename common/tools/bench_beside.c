@@ -34,7 +34,7 @@ struct beside_options {
 static const struct kvr_option options[] = {
     {.name = "provider",
      .section = "rails",
-     .choices = "tcp|shm",
+     .choices = "tcp|shm|local",
      .fallback = "tcp",
      KVR_OPTION_CHOICE(OPTIONS, provider),
      .help = "Provider of the rails."},

@@ -2,13 +2,13 @@
  * on one rail each, one thread that polls both: what is compared is one size with another. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/memfd.h"
 #include "fabric/calibration.h"
-#include "fabric/fabric_ofi.h"
+#include "fabric/fabric_provider.h"
 #include "fabric/region.h"
 #include "tools/bench.h"
 #include "tools/bench_cli.h"
@@ -33,7 +33,7 @@ struct calibrate_options {
 static const struct kvr_option options[] = {
     {.name = "provider",
      .section = "rails",
-     .choices = "tcp|shm|verbs|efa",
+     .choices = KVR_PROVIDERS,
      .fallback = "tcp",
      KVR_OPTION_CHOICE(OPTIONS, provider),
      .help = "The provider to measure."},
@@ -72,7 +72,6 @@ struct side {
     struct kvr_rail *rail;
     struct kvr_endpoint *endpoint;
     struct kvr_region *region;
-    uint8_t *pool;
 };
 
 struct bed {
@@ -94,19 +93,19 @@ static bool side_open(struct bed *bed, int index, const char *provider)
     struct kvr_rail_options wanted = {0};
     const struct kvr_fabric_ops *ops = bed->fabric.ops;
     struct kvr_error error = {0};
+    int fd;
 
     snprintf(wanted.provider, sizeof(wanted.provider), "%s", provider);
     snprintf(wanted.name, sizeof(wanted.name), "%s",
              strcmp(provider, "tcp") == 0 ? "127.0.0.1" : "");
-    side->pool = aligned_alloc(PAGE_BYTES, POOL_BYTES);
-    if (side->pool == NULL)
-        return false;
-    memset(side->pool, 0, POOL_BYTES);
+    /* Both for reading and writing: the source's bytes are written here too. */
     if (ops->rail_open(bed->fabric.self, &wanted, &side->rail, &error) != KVR_OK ||
         ops->endpoint_open(side->rail, &side->endpoint, &error) != KVR_OK ||
-        kvr_region_open_mapped(&bed->fabric, &side->rail, 1, &layout, side->pool, index == 0,
-                               index == 1, &side->region, &error) != KVR_OK)
+        kvr_memfd_create("kvrail-calibrate", POOL_BYTES, "calibrate", &fd, &error) != KVR_OK ||
+        kvr_region_open_memfd(&bed->fabric, &side->rail, 1, &layout, fd, 0, true, true,
+                              &side->region, &error) != KVR_OK)
         return failed("a rail", &error);
+    memset(side->region->base, 0, POOL_BYTES);
     return true;
 }
 
@@ -116,7 +115,7 @@ static bool bed_open(struct bed *bed, const char *provider)
     struct kvr_error error = {0};
     uint32_t bytes;
 
-    kvr_fabric_ofi(&bed->fabric);
+    kvr_fabric_of(provider, &bed->fabric);
     if (!side_open(bed, 1, provider) || !side_open(bed, 0, provider))
         return false;
     bed->fabric.ops->endpoint_address(bed->sides[1].endpoint, address, &bytes);
@@ -140,7 +139,6 @@ static void bed_close(struct bed *bed)
         kvr_region_release(&bed->fabric, side->region);
         if (side->rail != NULL)
             ops->rail_close(side->rail);
-        free(side->pool);
     }
 }
 
@@ -222,13 +220,13 @@ static bool carries(struct bed *bed, uint32_t pieces, enum touch touch)
 {
     uint64_t first = bed->next;
 
-    memset(bed->sides[1].pool, 0, POOL_BYTES);
+    memset(bed->sides[1].region->base, 0, POOL_BYTES);
     if (turn(bed, pieces, PAGE_BYTES, 1, touch) == 0)
         return false;
     for (uint32_t i = 0; i < pieces; i++) {
         uint64_t at = place(first, i, TARGET_STRIDE, touch == TOUCH_TARGET, PAGE_BYTES);
 
-        if (bed->sides[1].pool[at] != MARK)
+        if (bed->sides[1].region->base[at] != MARK)
             return false;
     }
     return true;
@@ -302,7 +300,7 @@ static bool measure(const struct calibrate_options *chosen, struct kvr_calibrati
 
     memcpy(calibration->provider, chosen->provider, sizeof(calibration->provider));
     snprintf(calibration->libfabric, sizeof(calibration->libfabric), "%s",
-             kvr_fabric_ofi_version());
+             kvr_fabric_version(chosen->provider));
     if (good) {
         facts = bed.fabric.ops->rail_facts(bed.sides[0].rail);
         calibration->imm_iov = most_pieces(&bed, facts->write.pieces_local, TOUCH_TARGET);
@@ -337,12 +335,11 @@ static json_t *figures_json(const struct kvr_calibration *calibration)
 
 static void print(const struct kvr_calibration *calibration)
 {
-    printf(
-        "%s, libfabric %s: a write with an immediate carries %u pieces from the source and %u to "
-        "the target, at most %u pay; a message of %llu KiB is large enough\n",
-        calibration->provider, calibration->libfabric, calibration->imm_iov,
-        calibration->imm_rma_iov, calibration->pieces,
-        (unsigned long long)calibration->chunk_bytes_max >> 10);
+    printf("%s, %s: a write with an immediate carries %u pieces from the source and %u to "
+           "the target, at most %u pay; a message of %llu KiB is large enough\n",
+           calibration->provider, calibration->libfabric, calibration->imm_iov,
+           calibration->imm_rma_iov, calibration->pieces,
+           (unsigned long long)calibration->chunk_bytes_max >> 10);
     for (uint32_t i = 0; i < calibration->size_count; i++)
         printf("  %5llu KiB  %.2f GB/s\n", (unsigned long long)calibration->sizes[i].bytes >> 10,
                calibration->sizes[i].gb_s);

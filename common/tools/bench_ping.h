@@ -23,9 +23,8 @@ struct ping_options {
 /* Two rails of one process, with their pages. */
 struct ping_pair {
     struct kvr_fabric fabric;
-    struct kvr_rail *rails[2]; /* source, target */
-    void *pages[2];
-    struct kvr_region *regions[2];
+    struct kvr_rail *rails[2];     /* source, target */
+    struct kvr_region *regions[2]; /* their pages */
     _Atomic uint64_t arrived_at, arrivals;
 };
 bool ping_pair_open(struct ping_pair *pair, const struct ping_options *options);

@@ -2,12 +2,12 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
 
-#include "fabric/fabric_ofi.h"
+#include "base/memfd.h"
+#include "fabric/fabric_provider.h"
 #include "tools/bench_ping.h"
 
 #define PAUSE_NS    (200 * KVR_US) /* between pings: long enough to fall asleep */
@@ -38,17 +38,18 @@ bool ping_pair_open(struct ping_pair *pair, const struct ping_options *options)
     snprintf(wanted.provider, sizeof(wanted.provider), "%s", options->provider);
     if (strcmp(options->provider, "tcp") == 0)
         snprintf(wanted.name, sizeof(wanted.name), "127.0.0.1");
-    kvr_fabric_ofi(&pair->fabric);
+    kvr_fabric_of(options->provider, &pair->fabric);
     for (int i = 0; i < 2; i++) {
-        pair->pages[i] = aligned_alloc(4096, (layout.bytes + 4095) & ~4095ull);
-        if (pair->pages[i] == NULL)
-            return false;
-        memset(pair->pages[i], i, layout.bytes);
+        int fd;
+
+        /* Both for reading and writing: the source's bytes are written here too. */
         if (pair->fabric.ops->rail_open(pair->fabric.self, &wanted, &pair->rails[i], &error) !=
                 KVR_OK ||
-            kvr_region_open_mapped(&pair->fabric, &pair->rails[i], 1, &layout, pair->pages[i],
-                                   i == 0, i == 1, &pair->regions[i], &error) != KVR_OK)
+            kvr_memfd_create("kvrail-ping", layout.bytes, "ping", &fd, &error) != KVR_OK ||
+            kvr_region_open_memfd(&pair->fabric, &pair->rails[i], 1, &layout, fd, 0, true, true,
+                                  &pair->regions[i], &error) != KVR_OK)
             return failed("a rail", &error);
+        memset(pair->regions[i]->base, i, layout.bytes);
     }
     return true;
 }
@@ -59,7 +60,6 @@ void ping_pair_close(struct ping_pair *pair)
         kvr_region_release(&pair->fabric, pair->regions[i]);
         if (pair->rails[i] != NULL)
             pair->fabric.ops->rail_close(pair->rails[i]);
-        free(pair->pages[i]);
     }
 }
 
@@ -124,7 +124,7 @@ static bool raw_write(struct raw *raw, uint64_t peer, uint64_t bytes, uint64_t n
     const struct kvr_fabric_ops *ops = raw->pair->fabric.ops;
     struct kvr_remote_key key = raw->pair->regions[1]->keys[0];
     uint64_t at = number % PING_PAGES * bytes;
-    struct kvr_fabric_piece piece = {.local = (uint8_t *)raw->pair->pages[0] + at,
+    struct kvr_fabric_piece piece = {.local = raw->pair->regions[0]->base + at,
                                      .memory = raw->pair->regions[0]->memory[0],
                                      .remote = key.base + at,
                                      .key = key.key,
