@@ -105,10 +105,11 @@ void tail_received(struct inbound *inbound, kvr_ns now, struct transfer *transfe
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
+/* What was told before its pages are read is told again behind that. */
 void is_quiet(struct inbound *inbound, kvr_ns now, struct transfer *transfer, uint32_t round)
 {
     if ((round != transfer->round && !KVR_MUTANT(old_quiet_accepted)) ||
-        transfer->state == T_CLOSING)
+        transfer->state == T_CLOSING || transfer->reading)
         return;
     transfer->quiet = true;
     transfer->suspect_at = KVR_NEVER;

@@ -53,6 +53,10 @@ bool transfer_verified(struct inbound *inbound, struct transfer *transfer)
     if (transfer->digest_end < transfer->chunk_count || transfer->verifying)
         return false;
     transfer->verifying = true;
+    if (transfer_stage(inbound, transfer) != NULL) {
+        transfer->reading = true; /* its pages, until it is quiet once more */
+        transfer->quiet = false;
+    }
     inbound_group_command(inbound, transfer, LAND_VERIFY, 0, NULL);
     return false;
 }

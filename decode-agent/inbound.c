@@ -322,14 +322,17 @@ static void group_transfer(struct inbound *inbound, kvr_ns now, struct transfer 
                       "the source took its pages back while they were being copied");
         break;
     case LAND_COPY_FAILED:
+        transfer->reading = false;
         transfer_fail(inbound, now, transfer, KVR_COPY_FAILED,
                       "what arrived could not be copied into device memory");
         break;
     case LAND_VERIFIED:
         transfer->verified = true;
+        transfer->reading = false;
         transfer_check_done(inbound, now, transfer);
         break;
     case LAND_CORRUPT:
+        transfer->reading = false;
         transfer_corrupt(inbound, now, transfer, (uint32_t)message->a);
         break;
     case LAND_IS_QUIET:

@@ -77,7 +77,8 @@ static void check_quiet(struct land *land, struct landing *landing)
     if (landing->quiet == NULL || landing->quiet_told)
         return;
     /* What arrived is not at rest before it is in its pages, or will never be copied there. */
-    if ((landing->copying > 0 || (landing->waiting > 0 && !landing->copy_failed)) &&
+    if ((landing->copying > 0 || (landing->waiting > 0 && !landing->copy_failed) ||
+         (landing->stage != NULL && landing->verify.under_way)) &&
         !KVR_MUTANT(free_before_the_copy))
         return;
     for (uint32_t i = 0; i < landing->quiet->count; i++)

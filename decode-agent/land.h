@@ -129,7 +129,8 @@ struct landing {
         const struct landing_segment *segment;
         const struct landing_digest *digest;
         uint32_t chunk, value;
-        bool under_way;
+        uint32_t read_end; /* staged: chunks before it were copied back from their pages */
+        bool under_way, reading;
     } verify;
 };
 
@@ -144,6 +145,7 @@ struct land_stage {
     struct land_copy {
         struct landing *landing; /* NULL: free */
         uint32_t chunk_count, chunks[LAND_SCATTER_CHUNKS];
+        uint32_t read_end; /* of one that reads back; 0: it scatters */
     } copies[KVR_DEVICE_COPIES_MAX];
 };
 
@@ -180,6 +182,9 @@ void land_stage_close(struct land *land, struct landing *landing);
 /* Where a chunk of the segment arrived. */
 const uint8_t *land_staged_at(const struct landing *landing, const struct landing_segment *segment,
                               uint32_t chunk);
+/* Copies what the digests of the landing's next chunks cover back from the pages into its share: a
+ * digest is of what lies in the pages. False: the device takes no more now. */
+bool land_stage_read(struct land *land, struct landing *landing);
 /* Gives what arrived to the devices, and takes what they have copied; true when anything moved. */
 bool land_stage_work(struct land *land);
 bool land_stage_busy(const struct land *land); /* copies are under way, or to be begun */

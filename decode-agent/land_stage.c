@@ -1,10 +1,12 @@
 /* Scattering: what arrived in a transfer's share of the stage's memory is copied into its pages,
  * many pieces by one copy; a chunk counts as in place when the copy that has it ended. While one
- * copy is under way, the wire brings what the next one takes. */
+ * copy is under way, the wire brings what the next one takes. What is to be hashed is copied back
+ * the same way. */
 #include <assert.h>
 
 #include "base/mutant.h"
 #include "decode-agent/land.h"
+#include "kv/chunk_digest.h"
 
 void land_stage_open(struct land *land, struct landing *landing)
 {
@@ -125,8 +127,9 @@ static struct land_copy *copy_free(struct land_stage *stage)
     return NULL;
 }
 
-/* False: the device takes no more now. */
-static bool scatter_start(struct land *land, struct landing *landing, const struct scatter *scatter)
+/* KVR_AGAIN: the device takes no more now. Any other failure is told. */
+static kvr_status copy_start(struct land *land, struct landing *landing, kvr_device_way way,
+                             const struct scatter *scatter, struct land_copy **ret_copy)
 {
     struct land_stage *stage = landing->stage->user;
     struct kvr_device *device = landing->stage->device;
@@ -134,24 +137,77 @@ static bool scatter_start(struct land *land, struct landing *landing, const stru
     kvr_status status = KVR_AGAIN;
 
     if (copy != NULL)
-        status = device->ops->copy(device, land->now, KVR_DEVICE_SCATTER, scatter->pieces,
-                                   scatter->piece_count, (uint64_t)(copy - stage->copies));
+        status = device->ops->copy(device, land->now, way, scatter->pieces, scatter->piece_count,
+                                   (uint64_t)(copy - stage->copies));
+    if (status != KVR_OK) {
+        if (status != KVR_AGAIN)
+            copy_failed(land, landing);
+        return status;
+    }
+    copy->landing = landing;
+    copy->chunk_count = copy->read_end = 0;
+    landing->copying++;
+    stage->copying++;
+    *ret_copy = copy;
+    return KVR_OK;
+}
+
+/* False: the device takes no more now. */
+static bool scatter_start(struct land *land, struct landing *landing, const struct scatter *scatter)
+{
+    struct land_copy *copy;
+    kvr_status status = copy_start(land, landing, KVR_DEVICE_SCATTER, scatter, &copy);
+
     if (status == KVR_AGAIN)
         return false;
     if (status != KVR_OK) {
-        copy_failed(land, landing);
         land_check(land, landing);
         return true;
     }
-    copy->landing = landing;
     copy->chunk_count = scatter->chunk_count;
     memcpy(copy->chunks, scatter->chunks, scatter->chunk_count * sizeof(copy->chunks[0]));
     for (uint32_t i = 0; i < scatter->chunk_count; i++)
         landing->taken[scatter->chunks[i] / 64] |= UINT64_C(1) << (scatter->chunks[i] % 64);
     landing->waiting -= scatter->chunk_count;
-    landing->copying++;
-    stage->copying++;
     return true;
+}
+
+bool land_stage_read(struct land *land, struct landing *landing)
+{
+    struct scatter scatter;
+    struct land_copy *copy;
+    uint32_t end = landing->verify.chunk;
+    kvr_status status;
+
+    scatter.piece_count = scatter.chunk_count = 0;
+    while (end < landing->chunk_total &&
+           (!kvr_digest_covers(landing->digest, landing->transfer, end) ||
+            scatter_add(landing, end, &scatter)))
+        end++;
+    if (scatter.chunk_count == 0) {
+        landing->verify.read_end = end;
+        return true;
+    }
+    status = copy_start(land, landing, KVR_DEVICE_GATHER, &scatter, &copy);
+    if (status != KVR_OK) {
+        if (status == KVR_AGAIN)
+            return false;
+        land_verify_remove(land, landing);
+        land_check(land, landing);
+        return true;
+    }
+    copy->read_end = end;
+    landing->verify.reading = true;
+    return true;
+}
+
+/* It was closed meanwhile, or is hashed from here on. */
+static void read_back(struct land *land, struct landing *landing, uint32_t end)
+{
+    landing->verify.reading = false;
+    landing->verify.read_end = end;
+    if (landing->copy_failed)
+        land_verify_remove(land, landing);
 }
 
 static bool copies_start(struct land *land, struct landing *landing)
@@ -184,6 +240,8 @@ static bool copies_take(struct land *land, struct land_stage *stage)
         stage->copying--;
         if (copied[i].status != KVR_OK)
             copy_failed(land, landing);
+        if (copy->read_end > 0)
+            read_back(land, landing, copy->read_end);
         for (uint32_t k = 0; k < copy->chunk_count && !landing->copy_failed; k++)
             if (!KVR_MUTANT(done_before_the_copy))
                 land_chunk_in(land, landing, copy->chunks[k]);

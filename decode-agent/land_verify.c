@@ -1,4 +1,5 @@
-/* Hashing what landed, a slice at a time: the group thread goes on reading its rails in between. */
+/* Hashing what landed, a slice at a time: the group thread goes on reading its rails in between.
+ * Where it was staged, what lies in the pages is copied back first. */
 #include "base/mutant.h"
 #include "decode-agent/land.h"
 #include "kv/chunk_digest.h"
@@ -9,6 +10,9 @@ void land_verify_add(struct land *land, struct landing *landing)
 {
     landing->verify.next = NULL;
     landing->verify.under_way = true;
+    landing->verify.read_end = landing->stage != NULL ? 0 : UINT32_MAX;
+    if (landing->stage != NULL)
+        landing->quiet_told = false; /* copies read its pages until it is told again */
     landing->verify.segment = landing->first;
     landing->verify.digest = landing->digest_first;
     if (land->verify_last != NULL)
@@ -84,18 +88,29 @@ static bool verify_chunk(struct land *land, struct landing *landing, uint64_t *b
     return true;
 }
 
+/* The next chunk's bytes are not known: they lie in memory that only copies reach. */
+static bool unread(const struct landing *landing)
+{
+    return landing->verify.chunk == landing->verify.read_end &&
+           landing->verify.chunk < landing->chunk_total;
+}
+
 bool land_verify_work(struct land *land)
 {
     struct landing *landing = land->verify_first;
     uint64_t bytes = 0;
     bool ended = false;
 
-    if (landing == NULL)
+    if (landing == NULL || landing->verify.reading)
         return false;
+    if (unread(landing))
+        return land_stage_read(land, landing);
     /* A chunk that is not hashed costs a little too. */
-    for (uint32_t i = 0; !ended && i < 4096 && bytes < SLICE_BYTES; i++)
+    for (uint32_t i = 0; !ended && i < 4096 && bytes < SLICE_BYTES && !unread(landing); i++)
         ended = verify_chunk(land, landing, &bytes);
-    if (ended)
+    if (ended) {
         land_verify_remove(land, landing);
+        land_check(land, landing);
+    }
     return true;
 }

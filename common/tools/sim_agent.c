@@ -406,9 +406,7 @@ void sim_agent_start(struct sim_agent *agent)
     }
     sim_peers_init(agent);
     rails_open(agent);
-    /* Which share a byte that is altered on its way belongs to is not known. */
-    agent->staged =
-        kvr_rng_percent(&world->rng, 30) && (agent->source || !sim_has(world, SIM_WRITE_CORRUPT));
+    agent->staged = kvr_rng_percent(&world->rng, 30);
     world->revocable |= agent->staged && agent->source && (world->target_copies || world->mixed);
     machine_init(agent);
     sim_groups_open(agent);

@@ -33,8 +33,10 @@ static uint32_t smaller(uint64_t a, uint64_t b)
     return (uint32_t)(a < b ? a : b);
 }
 
+/* A source's pages by what moves them; a target's by the copy that digests are of. */
 void sim_check_read(struct sim_world *world, const struct kvr_sim_access *access)
 {
+    const struct sim_agent *agent = access->host;
     const uint8_t *address = access->address;
     struct sim_engine *engine = engine_of(access->host, address);
 
@@ -49,7 +51,8 @@ void sim_check_read(struct sim_world *world, const struct kvr_sim_access *access
             return;
         }
         owner = engine->owners[place.page].user;
-        if (!lent(sim_user_of(world, owner, &publish, &fetch)) || publish == NULL) {
+        if (!lent(sim_user_of(world, owner, &publish, &fetch)) ||
+            (agent->source ? publish == NULL : fetch == NULL)) {
             sim_fail(world, owner > 0 ? (int)(owner - 1) / SIM_USERS : -1,
                      "a card reads page %u of engine %u, which was handed back", place.page,
                      engine->number);
@@ -115,8 +118,9 @@ static void page_lands(struct sim_engine *engine, const struct kvr_sim_access *a
     }
     /* What is copied from pages that were taken back is told to nobody: the checks below see that.
      */
-    if (!access->copied && !sim_content_right(engine, fetch->user.key, place, owner.logical, bytes,
-                                              byte_count, 0, sim_publish_end(fetch->publishes[0])))
+    if (!access->copied && !fetch->corrupt &&
+        !sim_content_right(engine, fetch->user.key, place, owner.logical, bytes, byte_count, 0,
+                           sim_publish_end(fetch->publishes[0])))
         sim_fail(world, request, "wrong bytes land on logical page %u of layer %u", owner.logical,
                  place->layer);
 }
@@ -182,14 +186,15 @@ static void on_corrupted(void *self, const struct kvr_sim_access *access)
     struct sim_world *world = self;
     const struct sim_engine *engine = engine_of(access->host, access->address);
     struct sim_publish *publish;
-    struct sim_fetch *fetch;
+    struct sim_fetch *fetch = NULL;
     struct sim_place place;
 
     sim_injected(world, SIM_WRITE_CORRUPT);
-    if (engine == NULL || !sim_engine_place(engine, access->address, &place))
-        return; /* on_land has said so */
-    (void)sim_user_of(world, engine->owners[place.page].user, &publish, &fetch);
-    if (fetch == NULL)
+    if (sim_stage_has(access->host, access->address))
+        fetch = sim_stage_fetch(access->host, access->address);
+    else if (engine != NULL && sim_engine_place(engine, access->address, &place))
+        (void)sim_user_of(world, engine->owners[place.page].user, &publish, &fetch);
+    if (fetch == NULL) /* on_land has said so, or nobody waits for it */
         return;
     fetch->corrupt = true;
     for (uint32_t i = 0; i < fetch->source_count; i++)

@@ -362,30 +362,23 @@ static void notice_target(struct sim_fetch *fetch, const struct kvr_notice *noti
 void sim_engine_notice(struct sim_agent *agent, uint32_t index, const struct kvr_notice *notice)
 {
     struct sim_world *world = agent->world;
+    struct sim_publish *publish;
+    struct sim_fetch *fetch;
+    struct sim_user *user = sim_user_find(agent, index, notice->handle, &publish, &fetch);
+    int request;
 
-    for (uint32_t r = 0; r < world->request_count; r++) {
-        for (uint32_t part = 0; part < SIM_USERS; part++) {
-            struct sim_publish *publish;
-            struct sim_fetch *fetch;
-            struct sim_user *user = sim_user_of(world, 1 + r * SIM_USERS + part, &publish, &fetch);
-
-            if (user->engine == NULL || user->engine->agent != agent ||
-                user->engine->index != index || user->engine->released ||
-                user->handle != notice->handle)
-                continue;
-            note(user->engine, kvr_notice_name(notice->kind), (int)r, notice->layer_first,
-                 notice->token_end, kvr_status_name(notice->status));
-            if (!user->engine->alive || !user->open || user->ended) {
-                sim_fail(world, (int)r, "request %u: %s after its end", r,
-                         kvr_notice_name(notice->kind));
-                return;
-            }
-            if (publish != NULL)
-                notice_source(publish, notice);
-            else
-                notice_target(fetch, notice);
-            return;
-        }
+    if (user == NULL) {
+        sim_fail(world, -1, "%s for a handle that no request has", kvr_notice_name(notice->kind));
+        return;
     }
-    sim_fail(world, -1, "%s for a handle that no request has", kvr_notice_name(notice->kind));
+    request = (int)(publish != NULL ? publish->request : fetch->request)->number;
+    note(user->engine, kvr_notice_name(notice->kind), request, notice->layer_first,
+         notice->token_end, kvr_status_name(notice->status));
+    if (!user->engine->alive || !user->open || user->ended)
+        sim_fail(world, request, "request %d: %s after its end", request,
+                 kvr_notice_name(notice->kind));
+    else if (publish != NULL)
+        notice_source(publish, notice);
+    else
+        notice_target(fetch, notice);
 }

@@ -100,6 +100,23 @@ struct sim_user *sim_user_of(struct sim_world *world, uint32_t owner,
     return &(*ret_fetch = &request->fetches[part / 2])->user;
 }
 
+struct sim_user *sim_user_find(struct sim_agent *agent, uint32_t index, uint64_t handle,
+                               struct sim_publish **ret_publish, struct sim_fetch **ret_fetch)
+{
+    struct sim_world *world = agent->world;
+
+    for (uint32_t owner = 1; owner <= world->request_count * SIM_USERS; owner++) {
+        struct sim_user *user = sim_user_of(world, owner, ret_publish, ret_fetch);
+
+        if (user->engine != NULL && user->engine->agent == agent && user->engine->index == index &&
+            !user->engine->released && user->handle == handle)
+            return user;
+    }
+    *ret_publish = NULL;
+    *ret_fetch = NULL;
+    return NULL;
+}
+
 static uint32_t page_take(struct sim_engine *engine, bool next)
 {
     uint32_t page =

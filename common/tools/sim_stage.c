@@ -145,6 +145,28 @@ bool sim_stage_has(const struct sim_agent *agent, const uint8_t *address)
     return false;
 }
 
+struct sim_fetch *sim_stage_fetch(struct sim_agent *agent, const uint8_t *address)
+{
+    const struct inbound *inbound = agent->inbound;
+
+    for (uint32_t i = 0; i < inbound->transfers.reach; i++) {
+        const struct transfer *transfer = kvr_pool_at(&inbound->transfers, i, NULL);
+        const struct kvr_stage *stage = transfer != NULL && transfer->share_bytes > 0
+                                            ? transfer_stage(inbound, transfer)
+                                            : NULL;
+        struct sim_publish *publish;
+        struct sim_fetch *fetch;
+
+        if (stage == NULL || address < stage->base + transfer->share_offset ||
+            address >= stage->base + transfer->share_offset + transfer->share_bytes)
+            continue;
+        (void)sim_user_find(agent, fetch_of(inbound, transfer)->engine,
+                            fetch_of(inbound, transfer)->handle, &publish, &fetch);
+        return fetch;
+    }
+    return NULL;
+}
+
 void sim_stage_check_empty(const struct sim_group *group)
 {
     const struct sim_agent *agent = group->agent;

@@ -404,6 +404,8 @@ kvr_status sim_stage_region(struct sim_group *group, const struct kvr_region_lay
 void sim_region_release(struct sim_agent *agent, struct kvr_region *region); /* NULL is fine */
 void sim_stage_lose(const struct kvr_region *region);                        /* its engine died */
 bool sim_stage_has(const struct sim_agent *agent, const uint8_t *address);
+/* Whose share of a target's staging memory that is; NULL: nobody's any more. */
+struct sim_fetch *sim_stage_fetch(struct sim_agent *agent, const uint8_t *address);
 void sim_stage_check_empty(const struct sim_group *group);
 void sim_stages_free(struct sim_world *world);
 
@@ -434,6 +436,9 @@ void sim_page_token(const struct sim_engine *engine, uint32_t offset, uint32_t *
 /* Users are numbered: publishes even, fetches odd. */
 struct sim_user *sim_user_of(struct sim_world *world, uint32_t owner,
                              struct sim_publish **ret_publish, struct sim_fetch **ret_fetch);
+/* That of an engine of this agent which has not been released; NULL. */
+struct sim_user *sim_user_find(struct sim_agent *agent, uint32_t index, uint64_t handle,
+                               struct sim_publish **ret_publish, struct sim_fetch **ret_fetch);
 uint32_t sim_publish_owner(const struct sim_publish *publish);
 uint32_t sim_fetch_owner(const struct sim_fetch *fetch);
 

@@ -135,7 +135,9 @@ for provider in tcp local; do
     check 120 "pairs_$provider" env provider=$provider KVRAIL_GPU_KINDS="$kinds" KVRAIL_REQUESTS=$requests \
         sh "$root/tests/e2e/device_pairs.sh" "$driver"
 done
-if [ -x "$build/examples/example_prefill_gpu" ]; then
+if [ -n "$driver" ]; then
+    result example skipped "CUDA's runtime asks for a real driver"
+elif [ -x "$build/examples/example_prefill_gpu" ]; then
     check 60 example sh "$root/tests/e2e/gpu_example.sh"
 else
     result example skipped 'no nvcc'

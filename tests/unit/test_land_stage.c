@@ -227,12 +227,12 @@ static void it_closes_behind_its_last_copy(void **state)
     landing_end();
 }
 
-static void digests_are_of_what_arrived(void **state)
+/* Everything has come and been copied, and the source's digests too. */
+static struct landing_digest *digested_open(void)
 {
     struct landing_digest *digest =
         calloc(1, sizeof(*digest) + SMALL_CHUNKS * sizeof(digest->values[0]));
 
-    (void)state;
     landing_open(false);
     tell_land(LAND_FINAL, SMALL_CHUNKS, NULL);
     for (uint32_t i = 0; i < SMALL_CHUNKS; i++)
@@ -244,9 +244,64 @@ static void digests_are_of_what_arrived(void **state)
         digest->values[i] =
             kvr_chunk_digest(small_chunk(&target, segment.plan, i, false), SMALL_PAGE_BYTES, 0);
     tell_land(LAND_DIGEST, 0, digest);
+    return digest;
+}
+
+static void digests_are_of_what_lies_in_the_pages(void **state)
+{
+    struct landing_digest *digest = digested_open();
+
+    (void)state;
+    memset(stage.memory + SHARE, 0, SMALL_CHUNKS * (size_t)SMALL_PAGE_BYTES);
     tell_land(LAND_VERIFY, 0, NULL);
+    assert_false(was_told(LAND_VERIFIED)); /* they are being read back */
+    copies_end();
     assert_true(was_told(LAND_VERIFIED));
     tell_land(LAND_CLOSE, 0, NULL);
+    landing_end();
+    free(digest);
+}
+
+static void a_copy_that_went_wrong_is_found(void **state)
+{
+    struct landing_digest *digest = digested_open();
+
+    (void)state;
+    ((uint8_t *)small_chunk(&target, segment.plan, SMALL_CHUNKS - 1, false))[7] ^= 1;
+    tell_land(LAND_VERIFY, 0, NULL);
+    copies_end();
+    assert_true(was_told(LAND_CORRUPT));
+    assert_false(was_told(LAND_VERIFIED));
+    tell_land(LAND_CLOSE, 0, NULL);
+    landing_end();
+    free(digest);
+}
+
+static void what_cannot_be_read_back_is_a_copy_that_failed(void **state)
+{
+    struct landing_digest *digest = digested_open();
+
+    (void)state;
+    tell_land(LAND_VERIFY, 0, NULL);
+    kvr_device_emulated_lose(stage.pages); /* in mid copy */
+    copies_end();
+    assert_true(was_told(LAND_COPY_FAILED));
+    assert_false(was_told(LAND_VERIFIED));
+    tell_land(LAND_CLOSE, 0, NULL);
+    landing_end();
+    free(digest);
+}
+
+/* Until its last copy has ended, also one that reads back. */
+static void it_closes_while_it_reads_back(void **state)
+{
+    struct landing_digest *digest = digested_open();
+
+    (void)state;
+    tell_land(LAND_VERIFY, 0, NULL);
+    tell_land(LAND_CLOSE, 0, NULL);
+    assert_false(was_told(LAND_CLOSED));
+    copies_end();
     landing_end();
     free(digest);
 }
@@ -260,7 +315,10 @@ int main(void)
         cmocka_unit_test(a_copy_that_fails_is_told_once_and_then_it_is_quiet),
         cmocka_unit_test(an_engine_that_died_is_not_copied_to),
         cmocka_unit_test(it_closes_behind_its_last_copy),
-        cmocka_unit_test(digests_are_of_what_arrived),
+        cmocka_unit_test(digests_are_of_what_lies_in_the_pages),
+        cmocka_unit_test(a_copy_that_went_wrong_is_found),
+        cmocka_unit_test(what_cannot_be_read_back_is_a_copy_that_failed),
+        cmocka_unit_test(it_closes_while_it_reads_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
