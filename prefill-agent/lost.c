@@ -113,16 +113,21 @@ void pair_broken(struct outbound *outbound, kvr_ns now, const struct kvr_group_m
 
 /* No pair to the peer is left. A peer that is dead says nothing within the heartbeat bound, and
  * that is found before this offer gives up; one that still lives may be reached by fresh endpoints
- * well before. */
+ * well before. What an earlier offer has waited for in vain this one need not. */
 void offer_no_rail(struct outbound *outbound, kvr_ns now, struct offer *offer)
 {
     kvr_ns soon = now + outbound->options.silence_ns / 4;
     struct outbound_peer *peer = &outbound->peers[offer->peer];
+    struct outbound_lost *lost = &peer->lost[offer->group];
     const uint32_t *first = &outbound->options.groups.first[offer->group];
 
+    if (lost->since == KVR_NEVER || lost->granted != offer->granted)
+        *lost = (struct outbound_lost){.granted = offer->granted, .since = now};
     offer->no_rail_at = soon + outbound->options.silence_ns;
     if (offer_may_ask(outbound, offer))
-        offer->ask_at = now + outbound->options.silence_ns / 2;
+        offer->ask_at = lost->since + outbound->options.silence_ns / 2;
+    if (now >= offer->ask_at && offer->state == O_LIVE)
+        offer_ask(outbound, offer);
     for (uint32_t rail = first[0]; rail < first[1]; rail++)
         if (peer->repair_at[rail] != KVR_NEVER && peer->repair_at[rail] > soon)
             peer->repair_at[rail] = soon;

@@ -216,6 +216,8 @@ void outbound_peer_up(struct outbound *outbound, kvr_ns now, uint32_t peer,
     }
     for (uint32_t i = 0; i < KVR_RAILS_MAX; i++)
         state->repair_at[i] = KVR_NEVER;
+    for (uint32_t i = 0; i < KVR_RAIL_GROUPS_MAX; i++)
+        state->lost[i].since = KVR_NEVER;
     for (; message.group < outbound->options.groups.count; message.group++) {
         message.pointer = rails[message.group];
         rails[message.group]->rail_count = hello->rail_count;

@@ -152,6 +152,10 @@ struct outbound_peer {
     uint32_t parked;                 /* WANTs of it that wait for their publish */
     uint64_t parked_bytes;           /* of their page tables */
     kvr_ns repair_at[KVR_RAILS_MAX]; /* our rail has a broken pair to it: recycle then */
+    struct outbound_lost { /* by group of ours: since when it has reached none of these rails */
+        uint32_t granted;
+        kvr_ns since; /* KVR_NEVER: it does, as far as anybody knows */
+    } lost[KVR_RAIL_GROUPS_MAX];
 };
 
 /* While draining what was published is still fetched; this is for who wants anything else. */

@@ -180,8 +180,10 @@ void offer_ended(struct outbound *outbound, kvr_ns now, struct offer *offer, kvr
     if (status > 0)
         status = KVR_MALFORMED; /* from the wire: neither a success nor a reason */
     reason_set(offer, status, detail);
-    if (status == KVR_OK)
+    if (status == KVR_OK) {
         offer->landed = true;
+        outbound->peers[offer->peer].lost[offer->group].since = KVR_NEVER;
+    }
     if (offer->peer_gone && offer->state == O_CLOSING)
         offer->fence_at = now + outbound->options.quiet_ns;
     offer_stop(outbound, now, offer);

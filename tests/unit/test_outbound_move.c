@@ -72,6 +72,30 @@ static void another_group_carries_on(void **state)
     assert_int_equal(freed()->status, KVR_OK);
 }
 
+/* One transfer has waited for the group to come back; those that follow go elsewhere at once, until
+ * one goes through. */
+static void the_next_asks_at_once(void **state)
+{
+    (void)state;
+    lose_the_group(true);
+    for (uint64_t i = 1; i <= 2; i++) {
+        message(0, NONCE + i - 1, i == 1 ? KVR_MSG_CANCEL : KVR_MSG_LANDED,
+                i == 1 ? KVR_CANCELLED : KVR_OK);
+        group_says(PUSH_STOPPED, 0, NULL);
+        group_closes();
+        machine_log_clear();
+        publish_for(1);
+        publish_all();
+        want(0, NONCE + i);
+        grant(0, NONCE + i);
+        assert_int_equal(machine_command(PUSH_OPEN)->group, 0);
+        group_says(PUSH_NO_RAIL, 0, NULL);
+        assert_int_equal(machine_sent_count(KVR_MSG_NO_RAIL), i == 1 ? 1 : 0);
+    }
+    tick(SILENCE / 2);
+    assert_int_equal(machine_sent_count(KVR_MSG_NO_RAIL), 1);
+}
+
 /* What cannot be registered there stays, and goes on with what the target names. */
 static void the_same_group_takes_other_rails(void **state)
 {
@@ -208,6 +232,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(another_group_carries_on),
+        cmocka_unit_test(the_next_asks_at_once),
         cmocka_unit_test(the_same_group_takes_other_rails),
         cmocka_unit_test(a_stop_waits_for_the_move),
         cmocka_unit_test(what_neighbours_can_copy_is_lent),
