@@ -187,7 +187,8 @@ static void fetch_end(struct inbound *inbound, struct fetch *fetch)
         inbound->ports->notify(inbound->ports->self, fetch->engine, &notice);
 }
 
-/* Nothing of this transfer can land any more. The last one of its fetch hands the pages back. */
+/* Nothing of this transfer can land any more. The last one of its fetch hands the pages back; the
+ * engine is told before the source, because it waits for what it asked for. */
 void transfer_settle(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
 {
     struct fetch *fetch = fetch_of(inbound, transfer);
@@ -198,7 +199,6 @@ void transfer_settle(struct inbound *inbound, kvr_ns now, struct transfer *trans
     transfer->settled = true;
     transfer->suspect_at = transfer->drain_at = KVR_NEVER;
     if (transfer->status == KVR_OK) {
-        inbound_send_needed(inbound, transfer, &landed);
         fetch->bytes += transfer->bytes;
         inbound->landed_bytes += transfer->bytes;
     }
@@ -210,6 +210,8 @@ void transfer_settle(struct inbound *inbound, kvr_ns now, struct transfer *trans
     fetch->settled_count++;
     if (fetch->settled_count == fetch->transfer_count || KVR_MUTANT(done_with_first_source))
         fetch_end(inbound, fetch);
+    if (transfer->status == KVR_OK)
+        inbound_send_needed(inbound, transfer, &landed);
     if (transfer->landing != NULL) {
         transfer->state = T_CLOSING;
         transfer->lands_open = 1;

@@ -310,8 +310,8 @@ static void group_transfer(struct inbound *inbound, kvr_ns now, struct transfer 
         break;
     case LAND_ALL:
         transfer->all_in = true;
+        transfer_check_done(inbound, now, transfer); /* its engine waits, the scheduler does not */
         transfer_event(inbound, now, transfer, KVR_EVENT_LAST_LAND);
-        transfer_check_done(inbound, now, transfer);
         break;
     case LAND_BAD:
         transfer_fail(inbound, now, transfer, KVR_MALFORMED,
