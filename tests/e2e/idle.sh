@@ -1,10 +1,12 @@
 #!/bin/sh
-# Goal: what has nothing to do costs next to nothing. Method: after a replay, engines gone, both agents
-# connected, the CPU time of both and of the scheduler over some seconds, from the kernel's own count;
-# and the memory of the agents after a second replay against after the first.
+# Goal: what has nothing to do costs less than 1 % of a core. Method: after a replay, engines gone, both
+# agents connected, the CPU time of both and of the scheduler over 8 s, 30 s in a campaign, from the
+# kernel's own count; and the memory of the agents after a second replay against after the first.
 set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 provider=$1
+seconds=8
+[ -z "${KVRAIL_CAMPAIGN:-}" ] || seconds=30
 
 ticks() { # of all three, in hundredths of a second
     for pid in $pids; do
@@ -27,8 +29,8 @@ used=$(anonymous)
     fail "the agents hold $used KiB after 80 requests and $warm KiB after 20"
 sleep 1
 before=$(ticks)
-sleep 10
+sleep $seconds
 spent=$(($(ticks) - before))
-echo "idle over $provider: $spent hundredths of a second in 10 s; agents hold $warm, then $used KiB"
-[ "$spent" -le 30 ] || [ -n "${KVRAIL_SANITIZE:-}" ] || fail "$spent hundredths of a second in 10 s"
+echo "idle over $provider: $spent hundredths of a second in $seconds s; agents hold $warm, then $used KiB"
+[ "$spent" -lt $seconds ] || [ -n "${KVRAIL_SANITIZE:-}" ] || fail "$spent hundredths of a second in $seconds s"
 echo "e2e.idle: passed"

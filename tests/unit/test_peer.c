@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/rng.h"
@@ -95,6 +96,50 @@ static void peer_two_names_are_two_sessions(void **state)
     LOOP_UNTIL(&loop, target.up == 2 && source.up == 2);
     run_for(beat_ms * 5);
     assert_int_equal(target.lost + source.lost, 0);
+}
+
+static void stop_loop(uv_timer_t *timer)
+{
+    uv_stop(timer->loop);
+}
+
+static kvr_ns cpu_time(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return (kvr_ns)time.tv_sec * KVR_S + (kvr_ns)time.tv_nsec;
+}
+
+/* A beat a quarter of a second, which is four times as many as agents have, at both ends. */
+static void peer_a_hundred_idle_ones_cost_little(void **state)
+{
+    struct probe wide;
+    uv_timer_t timer;
+    kvr_ns before;
+    char text[64];
+
+    (void)state;
+    open_table(&wide, &loop, "wide", kvr_random_u64() | 1);
+    listen_at(&wide, "0.0.0.0:0");
+    for (unsigned i = 1; i <= 100; i++) {
+        snprintf(text, sizeof(text), "127.0.0.%u:%u", i, kvr_peers_port(wide.peers));
+        dial(text);
+    }
+    LOOP_UNTIL(&loop, target.up == 100 && wide.up == 100);
+    run_for(beat_ms);
+    uv_timer_init(&loop, &timer);
+    uv_timer_start(&timer, stop_loop, 4ul * beat_ms, 0);
+    before = cpu_time();
+    uv_run(&loop, UV_RUN_DEFAULT);
+    before = cpu_time() - before;
+    uv_close((uv_handle_t *)&timer, NULL);
+    run_for(1);
+    print_message("a hundred peers, both ends, four beats: %.1f ms of CPU\n", (double)before / 1e6);
+    assert_true(before < 100 * KVR_MS || beat_ms > 250);
+    assert_int_equal(target.lost + wide.lost, 0);
+    kvr_peers_close(wide.peers);
+    run_for(1); /* until its handles are closed: it lies on this stack */
 }
 
 /* ---- not getting there ---- */
@@ -378,6 +423,7 @@ int main(void)
         peer_test(peer_says_goodbye),
         peer_test(peer_can_be_dialed_again),
         peer_test(peer_two_names_are_two_sessions),
+        peer_test(peer_a_hundred_idle_ones_cost_little),
         peer_test(peer_that_nobody_answers_is_lost),
         peer_test(peer_no_address),
         peer_test(peer_refusal_names_the_field),

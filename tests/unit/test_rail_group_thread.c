@@ -190,7 +190,7 @@ static struct kvr_group_message event(struct party *party)
     return message;
 }
 
-static void connect_to(struct party *party, struct party *other)
+static void connect_as(struct party *party, struct party *other, uint32_t peer)
 {
     static struct kvr_peer_rails rails[2];
     static int next;
@@ -203,8 +203,13 @@ static void connect_to(struct party *party, struct party *other)
         mine->rails[i] = kvr_group_address(other->group, i);
         party->other.keys[i] = other->region->keys[i];
     }
-    command(party, KVR_GROUP_PEER_ADD, 0, 0, mine);
+    command(party, KVR_GROUP_PEER_ADD, peer, 0, mine);
     assert_int_equal(event(party).status, KVR_OK);
+}
+
+static void connect_to(struct party *party, struct party *other)
+{
+    connect_as(party, other, 0);
 }
 
 static bool reaches(_Atomic uint64_t *counter, uint64_t value)
@@ -244,6 +249,7 @@ static uint64_t thread_cpu(const struct party *party)
     return kvr_group_thread_counters(party->thread).cpu_ns;
 }
 
+/* With a hundred peers as with one. */
 static void threads_sleep_when_idle(void **state)
 {
     static struct party source, target;
@@ -252,7 +258,8 @@ static void threads_sleep_when_idle(void **state)
     (void)state;
     party_start(&source, 20 * KVR_US);
     party_start(&target, 20 * KVR_US);
-    connect_to(&source, &target);
+    for (uint32_t peer = 0; peer < 100; peer++)
+        connect_as(&source, &target, peer);
     command(&source, COMMAND_RUN, 0, 1000, NULL); /* connections exist, and have been used */
     assert_true(reaches(&target.arrived, 1000));
     usleep(200000);
