@@ -164,8 +164,10 @@ void land_chunk_in(struct land *land, struct landing *landing, uint32_t chunk)
     uint32_t layer = kvr_plan_layer_index(segment->plan, chunk - segment->chunk_first);
 
     landing->in_count++;
-    if (--segment->left[layer] == 0)
-        land_tell(land, landing, LAND_LAYER, segment->segment, layer, NULL);
+    if (--segment->left[layer] > 0)
+        return;
+    kvr_group_stamp(land->group, KVR_STATION_LANDED);
+    land_tell(land, landing, LAND_LAYER, segment->segment, layer, NULL);
 }
 
 /* Of a segment that is known. */

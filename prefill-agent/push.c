@@ -141,6 +141,7 @@ static bool read_word(const struct push *push, struct push_job *job, struct push
     move_limit(segment);
     if (segment->chunk_ready == ready)
         return false;
+    kvr_group_stamp(push->group, KVR_STATION_SEEN);
     job->ready_last = push->now;
     if (job->ready_first == 0)
         job->ready_first = push->now;
@@ -197,6 +198,8 @@ static kvr_status post_segment(struct push *push, struct push_job *job,
             return status;
         segment->chunk_next += count;
         *turn += count;
+        if (segment->chunk_next == segment->chunk_ready)
+            kvr_group_stamp(push->group, KVR_STATION_POSTED);
     }
     return KVR_OK;
 }

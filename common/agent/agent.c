@@ -24,7 +24,11 @@ static void on_group_events(uv_async_t *handle)
 
 static void agent_notify(void *self, uint32_t engine, const struct kvr_notice *notice)
 {
-    kvr_engine_port_notify(((struct kvr_agent *)self)->port, engine, notice);
+    struct kvr_agent *agent = self;
+
+    kvr_engine_port_notify(agent->port, engine, notice);
+    if (notice->kind == KVR_NOTICE_LAYER_IN)
+        kvr_stamp(agent->stamps, KVR_STATION_LOOP, agent->listened_at);
 }
 
 /* ---- time and the end ------------------------------------------------------------------------ */
@@ -163,6 +167,8 @@ static kvr_status agent_open(struct kvr_agent *agent, struct kvr_error *error)
 
     if (status == KVR_OK)
         status = agent_run_dir_open(agent, error);
+    if (status == KVR_OK && agent->config->stamps[0] != '\0')
+        status = kvr_stamps_open(agent->config->stamps, &agent->stamps, error);
     if (status == KVR_OK)
         status = memory_open(agent, error);
     if (status == KVR_OK)
@@ -239,6 +245,7 @@ int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config
     agent_stages_close(agent);
     agent_rails_close(agent);
     agent_loans_close(agent);
+    kvr_stamps_close(agent->stamps);
     if (agent->memory_block != NULL)
         KVR_UNPOISON(agent->memory_block, config->table_memory); /* others will be mapped there */
     munmap(agent->memory_block, config->table_memory);

@@ -81,6 +81,8 @@ void agent_groups_listen(struct kvr_agent *agent)
 
     for (uint32_t i = 0; i < agent->groups.count; i++) {
         while (kvr_group_event(agent->group[i].group, &message)) {
+            if (agent->stamps != NULL)
+                agent->listened_at = kvr_clock_now();
             unreachable_say(&message); /* the machine frees what it points to */
             if (machine->page_kind != 0 && message.kind == machine->page_set_kind)
                 agent_page_set(agent, &message);
@@ -118,6 +120,7 @@ static kvr_status group_open(struct kvr_agent *agent, uint32_t number, struct kv
         .silence_ns = KVR_BEATS_MAX * kvr_agent_time(config, config->heartbeat),
         .absence_ns = KVR_BEATS_MAX * kvr_agent_time(config, config->heartbeat) / 2,
         .clock = kvr_clock_now,
+        .stamps = number == 0 ? agent->stamps : NULL, /* one thread writes a station */
         .wake = group_wake,
         .wake_self = agent,
     };

@@ -85,6 +85,9 @@ struct kvr_agent {
     kvr_ns turned_away_told;       /* engines heard of it; 0: never */
     struct kvr_event_sink reports; /* where events go once they were logged */
 
+    struct kvr_stamps *stamps; /* somebody measures; or NULL */
+    kvr_ns listened_at;        /* when its message was taken that is heard just now */
+
     struct kvr_loans *loans; /* ours; NULL: no target copies from here */
     int loans_fd;            /* 0: none */
     struct agent_lender *lenders;

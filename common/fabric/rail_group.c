@@ -109,6 +109,7 @@ kvr_status kvr_group_open(const struct kvr_group_options *options, struct kvr_gr
     pthread_mutex_init(&group->address_lock, NULL);
     group->ops = options->fabric->ops;
     group->clock = options->clock;
+    group->stamps = options->clock != NULL ? options->stamps : NULL;
     group->user = options->user;
     group->number = options->number;
     group->wake = options->wake;
@@ -180,6 +181,12 @@ void kvr_group_tell(struct kvr_group *group, const struct kvr_group_message *mes
     kept = kvr_ring_push(&group->overflow, &told);
     assert(kept); /* step does nothing new before the overflow is empty */
     (void)kept;
+}
+
+void kvr_group_stamp(const struct kvr_group *group, kvr_station station)
+{
+    if (group->stamps != NULL)
+        kvr_stamp(group->stamps, station, group->clock());
 }
 
 /* False when the loop or another group is behind: nothing new is taken from the rails until it has

@@ -24,6 +24,7 @@
 #ifndef KVR_FABRIC_RAIL_GROUP_H
 #define KVR_FABRIC_RAIL_GROUP_H
 
+#include "base/stamps.h"
 #include "fabric/region.h"
 #include "kv/plan.h"
 
@@ -168,9 +169,10 @@ struct kvr_group_options {
     /* A pair whose writes hang, or that refuses every write, for so long is broken: most providers
      * never say that a link is dead. 0: never. */
     kvr_ns silence_ns;
-    kvr_ns absence_ns;     /* half of the heartbeat bound (rule 8); 0: never */
-    uint32_t ring_entries; /* of each ring, a power of two; 0: 4096 */
-    kvr_ns (*clock)(void); /* to time posting with; NULL in virtual time */
+    kvr_ns absence_ns;         /* half of the heartbeat bound (rule 8); 0: never */
+    uint32_t ring_entries;     /* of each ring, a power of two; 0: 4096 */
+    kvr_ns (*clock)(void);     /* to time posting with; NULL in virtual time */
+    struct kvr_stamps *stamps; /* somebody measures, with this clock; or NULL */
     /* Another group's thread: it has passed something to this one, which may sleep. NULL: it never
      * does. */
     void (*wake)(void *self, uint32_t number);
@@ -219,6 +221,8 @@ KVR_MUST_CHECK kvr_status kvr_group_post_run(struct kvr_group *group,
 /* Group thread: tells the loop. Never blocks: beyond the ring it is kept in the group's own
  * overflow queue of fixed size, and step stops polling the rails until that is empty. */
 void kvr_group_tell(struct kvr_group *group, const struct kvr_group_message *message);
+/* Group thread: a layer has passed this station. Nothing unless somebody measures. */
+void kvr_group_stamp(const struct kvr_group *group, kvr_station station);
 /* Writes accepted and not yet completed, all rails. */
 uint64_t kvr_group_outstanding(const struct kvr_group *group);
 

@@ -116,6 +116,7 @@ struct kvr_group {
     void *wake_self;
     kvr_ns now;                             /* of this step */
     kvr_ns (*clock)(void);                  /* NULL: nothing is timed */
+    struct kvr_stamps *stamps;              /* or NULL */
     uint32_t number;                        /* among the agent's groups */
     uint32_t rail_first, rail_end;          /* of the agent's rails, those that are ours */
     struct group_rail rails[KVR_RAILS_MAX]; /* by the agent's numbers */

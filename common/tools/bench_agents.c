@@ -36,10 +36,16 @@ static void add(struct arguments *arguments, const char *name, const char *value
     arguments->list[arguments->count++] = text;
 }
 
-static void add_shared(struct arguments *arguments, const struct bench_options *options,
-                       const char (*rails)[BENCH_RAIL_BYTES], uint32_t rail_count)
+static void stamps_path(const struct bench_agents *agents, char ret_path[BENCH_PATH_BYTES + 32])
 {
-    char text[64];
+    snprintf(ret_path, BENCH_PATH_BYTES + 32, "%s/stamps", agents->directory);
+}
+
+static void add_shared(struct arguments *arguments, const struct bench_agents *agents,
+                       const struct bench_options *options, const char (*rails)[BENCH_RAIL_BYTES],
+                       uint32_t rail_count)
+{
+    char text[BENCH_PATH_BYTES + 32];
 
     add(arguments, "provider", options->provider);
     for (uint32_t i = 0; i < rail_count; i++)
@@ -52,6 +58,10 @@ static void add_shared(struct arguments *arguments, const struct bench_options *
     add(arguments, "warm-up", options->warm_up);
     add(arguments, "device", options->device);
     add(arguments, "staging-memory", options->staging_memory);
+    if (agents->stamps != NULL) {
+        stamps_path(agents, text);
+        add(arguments, "stamps", text);
+    }
 }
 
 /* The directory that this executable lies in. */
@@ -190,7 +200,7 @@ static bool start_source(struct bench_agents *agents, const struct bench_options
     snprintf(listen, sizeof(listen), "%s:0", rails->control);
     add(&arguments, "listen", listen);
     add(&arguments, "port-file", port_file);
-    add_shared(&arguments, options, rails->source, rails->source_count);
+    add_shared(&arguments, agents, options, rails->source, rails->source_count);
     add_insecure(&arguments, rails);
     agents->source = launch(agents, "prefill-agent", &arguments, NULL);
     if (agents->source == 0 || !await(agents->source_socket, agents->source) ||
@@ -216,11 +226,23 @@ static bool start_target(struct bench_agents *agents, const struct bench_options
     add(&arguments, "engine-socket", agents->target_socket);
     snprintf(threads, sizeof(threads), "%u", (unsigned)options->local_copy_threads);
     add(&arguments, "local-copy-threads", threads);
-    add_shared(&arguments, options, rails->target, rails->target_count);
+    add_shared(&arguments, agents, options, rails->target, rails->target_count);
     add_insecure(&arguments, rails);
     agents->target = launch(agents, "decode-agent", &arguments, rails);
     return (agents->target != 0 && await(agents->target_socket, agents->target)) ||
            show_log(agents, "decode-agent");
+}
+
+static bool stamps_make(struct bench_agents *agents)
+{
+    char path[BENCH_PATH_BYTES + 32];
+    struct kvr_error error;
+
+    stamps_path(agents, path);
+    if (kvr_stamps_create(path, &agents->stamps, &error) == KVR_OK)
+        return true;
+    fprintf(stderr, "kvrail bench: %s\n", error.detail);
+    return false;
 }
 
 bool bench_agents_start(struct bench_agents *agents, const struct bench_options *options,
@@ -240,7 +262,8 @@ bool bench_agents_start(struct bench_agents *agents, const struct bench_options 
              agents->directory);
     snprintf(agents->target_socket, sizeof(agents->target_socket), "%s/decode.sock",
              agents->directory);
-    return start_source(agents, options, rails) && start_target(agents, options, rails);
+    return (!options->stamps || stamps_make(agents)) && start_source(agents, options, rails) &&
+           start_target(agents, options, rails);
 }
 
 static void stop(pid_t *pid)
@@ -268,6 +291,7 @@ void bench_agents_stop(struct bench_agents *agents)
 {
     stop(&agents->target);
     stop(&agents->source);
+    kvr_stamps_close(agents->stamps);
     if (agents->directory[0] != '\0')
         remove_directory(agents->directory);
 }

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include "base/stamps.h"
 #include "tools/bench_options.h"
 #include "tools/bench_rails.h"
 
@@ -13,8 +14,9 @@
 struct bench_agents {
     char directory[BENCH_PATH_BYTES];
     char source_socket[BENCH_PATH_BYTES + 32], target_socket[BENCH_PATH_BYTES + 32];
-    char source_address[64]; /* where the prefill-agent listens */
-    pid_t source, target;    /* 0: not started */
+    char source_address[64];   /* where the prefill-agent listens */
+    pid_t source, target;      /* 0: not started */
+    struct kvr_stamps *stamps; /* of both, where they were asked for; or NULL */
 };
 
 /* False: said on stderr, with the end of the agent's own log. */

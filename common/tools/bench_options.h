@@ -24,6 +24,7 @@ struct bench_options {
     char chunk_bytes_max[32], window_bytes[32], window_writes[32],
         warm_up[8];                      /* the agents'; "" their default */
     char device[16], staging_memory[32]; /* where the pages lie; "": in host memory */
+    bool stamps;                         /* they note when layers pass */
     char json[4096];
 };
 

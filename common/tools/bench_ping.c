@@ -2,6 +2,7 @@
 #include "tools/bench_ping.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/bench.h"
@@ -29,7 +30,7 @@ static const struct kvr_option options[] = {
      .section = "measuring",
      .fallback = "1000",
      .min = 1,
-     .max = 1000000,
+     .max = 100000,
      KVR_OPTION_COUNT(OPTIONS, pings),
      .help = "Of each way and each manner of waiting, a pause between two."},
     BENCH_OPTION_JSON(OPTIONS),
@@ -46,7 +47,9 @@ static const struct kvr_command command = {
         "  engines  from the source engine's readiness word to the event at the target engine,\n"
         "           through both agents\n"
         "Once with the threads that drive rails spinning between pings, once with all asleep. The\n"
-        "engines sleep always, as an engine's loop does.",
+        "engines sleep always, as an engine's loop does.\n\n"
+        "Every station on the way notes the time, so that what agents and engines take above raw\n"
+        "is explained by parts that are all of it.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .footer = "Example:\n"
@@ -56,33 +59,53 @@ static const struct kvr_command command = {
 static const char *const names[WAYS] = {"raw", "agents", "engines"};
 
 struct figures {
-    struct kvr_histogram times[WAYS][2]; /* by way; asleep, spinning */
+    struct ping_account ways[WAYS][2]; /* asleep, spinning */
 };
+
+static bool way_measure(int way, struct ping_pair *pair, const struct ping_options *chosen,
+                        bool spin, struct ping_sample *samples)
+{
+    if (way == 0)
+        return ping_raw(pair, chosen, spin, samples);
+    return way == 1 ? ping_groups(pair, chosen, spin, samples)
+                    : ping_engines(chosen, spin, samples);
+}
 
 static bool measure(const struct ping_options *chosen, struct figures *figures)
 {
     static struct ping_pair pair;
-    bool good = ping_pair_open(&pair, chosen);
+    struct ping_sample *samples = calloc(chosen->pings, sizeof(*samples));
+    bool good = samples != NULL && ping_pair_open(&pair, chosen);
 
-    for (int spin = 0; spin < 2 && good; spin++)
-        good = ping_raw(&pair, chosen, spin != 0, &figures->times[0][spin]) &&
-               ping_groups(&pair, chosen, spin != 0, &figures->times[1][spin]) &&
-               ping_engines(chosen, spin != 0, &figures->times[2][spin]);
+    for (int i = 0; i < 2 * WAYS && good; i++) {
+        memset(samples, 0, chosen->pings * sizeof(*samples));
+        good = way_measure(i % WAYS, &pair, chosen, i >= WAYS, samples);
+        ping_account_make(samples, chosen->pings, &figures->ways[i % WAYS][i / WAYS]);
+    }
     ping_pair_close(&pair);
+    free(samples);
     return good;
 }
 
-static double microseconds(const struct kvr_histogram *times, double percent)
+/* What each part takes beyond raw's own is where the difference of the two comes from. */
+static json_t *parts_json(const struct ping_account *way, const struct ping_account *raw)
 {
-    return (double)kvr_histogram_percentile(times, percent) / 1e3;
+    json_t *parts = json_object();
+
+    for (int i = PING_ASKED + 1; i < PING_STATION_END; i++)
+        if (way->parts_us[i] != 0 || (raw != NULL && raw->parts_us[i] != 0))
+            json_object_set_new(parts, ping_station_name((ping_station)i),
+                                json_real(way->parts_us[i] - (raw != NULL ? raw->parts_us[i] : 0)));
+    return parts;
 }
 
-static json_t *way_json(const struct kvr_histogram *times, const struct kvr_histogram *raw)
+static json_t *way_json(const struct ping_account *way, const struct ping_account *raw)
 {
-    return json_pack("{s:f, s:f, s:f, s:I}", "p50_us", microseconds(times, 50), "p99_us",
-                     microseconds(times, 99), "above_raw_p50_us",
-                     microseconds(times, 50) - microseconds(raw, 50), "pings",
-                     (json_int_t)times->count);
+    return json_pack("{s:f, s:f, s:f, s:I, s:f, s:o, s:f, s:o}", "p50_us", way->p50_us, "p99_us",
+                     way->p99_us, "above_raw_p50_us", way->p50_us - raw->p50_us, "pings",
+                     (json_int_t)way->count, "middle_us", way->middle_us, "parts_us",
+                     parts_json(way, NULL), "above_raw_us", way->middle_us - raw->middle_us,
+                     "above_raw_parts_us", parts_json(way, raw));
 }
 
 static json_t *figures_json(const struct ping_options *chosen, const struct figures *figures)
@@ -93,10 +116,27 @@ static json_t *figures_json(const struct ping_options *chosen, const struct figu
     for (int way = 0; way < WAYS; way++)
         json_object_set_new(report, names[way],
                             json_pack("{s:o, s:o}", "spinning",
-                                      way_json(&figures->times[way][1], &figures->times[0][1]),
+                                      way_json(&figures->ways[way][1], &figures->ways[0][1]),
                                       "sleeping",
-                                      way_json(&figures->times[way][0], &figures->times[0][0])));
+                                      way_json(&figures->ways[way][0], &figures->ways[0][0])));
     return report;
+}
+
+static void print_parts(const struct figures *figures)
+{
+    printf("\nwhere they go, means of the middle fifth of the pings\n");
+    printf("             spinning                  sleeping\n");
+    printf("  until      raw   agents  engines     raw   agents  engines\n");
+    for (int i = PING_ASKED + 1; i < PING_STATION_END; i++) {
+        printf("  %-7s", ping_station_name((ping_station)i));
+        for (int k = 0; k < 2 * WAYS; k++)
+            printf(k == 0 ? " %7.1f" : " %8.1f", figures->ways[k % WAYS][1 - k / WAYS].parts_us[i]);
+        printf("   %s\n", ping_station_text((ping_station)i));
+    }
+    printf("  %-7s", "sum");
+    for (int k = 0; k < 2 * WAYS; k++)
+        printf(k == 0 ? " %7.1f" : " %8.1f", figures->ways[k % WAYS][1 - k / WAYS].middle_us);
+    printf("\n");
 }
 
 static void print(const struct ping_options *chosen, const struct figures *figures)
@@ -106,10 +146,10 @@ static void print(const struct ping_options *chosen, const struct figures *figur
     printf("             spinning             sleeping\n");
     printf("             p50      p99         p50      p99\n");
     for (int way = 0; way < WAYS; way++)
-        printf("  %-7s %6.1f %8.1f    %8.1f %8.1f\n", names[way],
-               microseconds(&figures->times[way][1], 50), microseconds(&figures->times[way][1], 99),
-               microseconds(&figures->times[way][0], 50),
-               microseconds(&figures->times[way][0], 99));
+        printf("  %-7s %6.1f %8.1f    %8.1f %8.1f\n", names[way], figures->ways[way][1].p50_us,
+               figures->ways[way][1].p99_us, figures->ways[way][0].p50_us,
+               figures->ways[way][0].p99_us);
+    print_parts(figures);
 }
 
 int bench_ping_main(int argc, char **argv)
@@ -125,8 +165,6 @@ int bench_ping_main(int argc, char **argv)
     if (chosen.page_bytes % 1024 != 0)
         return kvr_options_refuse(&command, "--page-bytes must be a multiple of 1024");
     bench_catch_signals();
-    for (int i = 0; i < 2 * WAYS; i++)
-        kvr_histogram_init(&figures.times[i / 2][i % 2]);
     if (!measure(&chosen, &figures))
         return 1;
     if (strcmp(chosen.json, "-") != 0)

@@ -6,9 +6,9 @@
 
 #include <stdatomic.h>
 
-#include "base/histogram.h"
 #include "fabric/rail_group_thread.h"
 #include "tools/bench_options.h"
+#include "tools/bench_ping_account.h"
 
 struct ping_options {
     char provider[16];
@@ -29,17 +29,16 @@ struct ping_pair {
 };
 bool ping_pair_open(struct ping_pair *pair, const struct ping_options *options);
 void ping_pair_close(struct ping_pair *pair);
-/* After a ping at `sent_at`: sleeps until arrivals is `expected`, and records how long it took.
- * False: it never came. */
-bool ping_pair_await(struct ping_pair *pair, kvr_ns sent_at, uint64_t expected,
-                     struct kvr_histogram *times);
+/* After a ping: sleeps until arrivals is `expected`, and notes when that was. False: it never came.
+ */
+bool ping_pair_await(struct ping_pair *pair, uint64_t expected, struct ping_sample *sample);
 
-/* Each measures `pings` one-way times. spin: the receiving side polls and never sleeps. False: said
- * on stderr. */
+/* Each fills as many samples as there are pings. spin: the threads that drive rails poll and never
+ * sleep. False: said on stderr. */
 bool ping_raw(struct ping_pair *pair, const struct ping_options *options, bool spin,
-              struct kvr_histogram *times);
+              struct ping_sample *samples);
 bool ping_groups(struct ping_pair *pair, const struct ping_options *options, bool spin,
-                 struct kvr_histogram *times);
-bool ping_engines(const struct ping_options *options, bool spin, struct kvr_histogram *times);
+                 struct ping_sample *samples);
+bool ping_engines(const struct ping_options *options, bool spin, struct ping_sample *samples);
 
 #endif

@@ -1,5 +1,6 @@
 /* Pings between two engines: each layer of a transfer is one page, and is timed from the source
  * engine's store to the event at the target engine. */
+#include <assert.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #define PAUSE_US 300
 #define LATE_NS  (5 * KVR_S)
 #define EVENTS   16
+#define LOST_MAX 10 /* transfers that are measured anew */
 
 struct engines {
     const struct ping_options *options;
@@ -24,6 +26,7 @@ struct engines {
     struct kvrail_memory memory[2];
     uint64_t generation;
     uint32_t layers_in; /* of the transfer under way */
+    kvr_ns told_at;     /* of the last of them */
     bool source_ended, target_ended;
     struct kvrail_event last; /* terminal event of the target */
 };
@@ -56,8 +59,10 @@ static bool take_events(struct engines *engines)
     int count = kvrail_poll(engines->target, events, EVENTS);
 
     for (int i = 0; i < count; i++) {
-        if (events[i].kind == KVRAIL_EVENT_LAYER_IN)
+        if (events[i].kind == KVRAIL_EVENT_LAYER_IN) {
             engines->layers_in += events[i].layer_count;
+            engines->told_at = events[i].time_ns;
+        }
         engines->target_ended = engines->target_ended || events[i].terminal;
         if (events[i].terminal)
             engines->last = events[i];
@@ -130,8 +135,35 @@ static bool transfer_close(struct engines *engines, kvrail_handle source)
     return true;
 }
 
+/* What the agents noted of the transfer's layers, which have all been read: pings of them, from the
+ * first that counts. False: not every layer passed every station as it should, because an agent was
+ * stopped for a while or had to post again. */
+static bool stations_read(const struct engines *engines, uint64_t pings,
+                          struct ping_sample *samples)
+{
+    static const ping_station noted[KVR_STATION_END] = {
+        [KVR_STATION_SEEN] = PING_SEEN,
+        [KVR_STATION_POSTED] = PING_POSTED,
+        [KVR_STATION_LANDED] = PING_LANDED,
+        [KVR_STATION_LOOP] = PING_LOOP,
+    };
+
+    static_assert(LAYERS <= KVR_STAMPS_KEPT, "a transfer's layers are noted");
+    for (uint64_t i = 0; i < pings; i++) {
+        for (int station = 0; station < KVR_STATION_END; station++) {
+            kvr_ns at = kvr_stamp_before(engines->agents.stamps, (kvr_station)station,
+                                         LAYERS - 1 - SETTLED - i);
+
+            if (at < samples[i].at[PING_ASKED])
+                return false;
+            samples[i].at[noted[station]] = at;
+        }
+    }
+    return true;
+}
+
 static bool transfer_ping(struct engines *engines, uint64_t number, uint64_t pings,
-                          struct kvr_histogram *times)
+                          struct ping_sample *samples, bool *ret_noted)
 {
     kvrail_handle source;
 
@@ -145,28 +177,42 @@ static bool transfer_ping(struct engines *engines, uint64_t number, uint64_t pin
         (void)kvrail_ready(engines->source, 0, number * LAYERS + layer + 1);
         if (!await_layers(engines, layer + 1))
             return false;
-        if (layer >= SETTLED && layer < SETTLED + pings)
-            kvr_histogram_record(times, kvr_clock_now() - sent_at);
+        if (layer < SETTLED || layer >= SETTLED + pings)
+            continue;
+        samples[layer - SETTLED].at[PING_READ] = kvr_clock_now();
+        samples[layer - SETTLED].at[PING_ASKED] = sent_at;
+        samples[layer - SETTLED].at[PING_TOLD] = engines->told_at;
     }
-    return transfer_close(engines, source);
+    if (!transfer_close(engines, source))
+        return false;
+    *ret_noted = stations_read(engines, pings, samples);
+    return true;
 }
 
-bool ping_engines(const struct ping_options *options, bool spin, struct kvr_histogram *times)
+bool ping_engines(const struct ping_options *options, bool spin, struct ping_sample *samples)
 {
     static struct bench_options agents;
     static struct bench_rails rails;
     struct engines engines = {.options = options, .generation = kvr_clock_now()};
-    uint64_t each = LAYERS - SETTLED;
+    uint64_t each = LAYERS - SETTLED, lost = 0;
     bool good;
 
-    agents = (struct bench_options){.spin = spin ? KVR_MS : 0, .local_copy_threads = 1};
+    agents =
+        (struct bench_options){.spin = spin ? KVR_MS : 0, .local_copy_threads = 1, .stamps = true};
     memcpy(agents.provider, options->provider, sizeof(agents.provider));
     bench_rails_loopback(&rails, options->provider, 1, 1);
     good = bench_agents_start(&engines.agents, &agents, &rails) && attach(&engines, 0) &&
            attach(&engines, 1);
-    for (uint64_t done = 0, number = 0; good && done < options->pings; done += each, number++)
-        good = transfer_ping(&engines, number,
-                             options->pings - done < each ? options->pings - done : each, times);
+    for (uint64_t done = 0, number = 0; good && done < options->pings; number++) {
+        uint64_t left = options->pings - done;
+        bool noted = false;
+
+        good = transfer_ping(&engines, number, left < each ? left : each, samples + done, &noted);
+        done += noted ? each : 0;
+        lost += noted ? 0 : 1;
+        if (lost > LOST_MAX)
+            good = failed("the agents", "too many pages did not go the straight way");
+    }
     kvrail_close(engines.source);
     kvrail_close(engines.target);
     bench_agents_stop(&engines.agents);

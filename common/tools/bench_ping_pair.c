@@ -63,18 +63,17 @@ void ping_pair_close(struct ping_pair *pair)
     }
 }
 
-bool ping_pair_await(struct ping_pair *pair, kvr_ns sent_at, uint64_t expected,
-                     struct kvr_histogram *times)
+bool ping_pair_await(struct ping_pair *pair, uint64_t expected, struct ping_sample *sample)
 {
     while (atomic_load(&pair->arrivals) < expected) {
-        if (kvr_clock_now() - sent_at > LATE_NS) {
+        if (kvr_clock_now() - sample->at[PING_ASKED] > LATE_NS) {
             fprintf(stderr, "kvrail bench ping: page %llu did not arrive within %u s\n",
                     (unsigned long long)expected, (unsigned)(LATE_NS / KVR_S));
             return false;
         }
         rest(PAUSE_NS / 4);
     }
-    kvr_histogram_record(times, atomic_load(&pair->arrived_at) - sent_at);
+    sample->at[PING_LANDED] = atomic_load(&pair->arrived_at);
     rest(PAUSE_NS);
     return true;
 }
@@ -119,7 +118,8 @@ static void *raw_read(void *self)
     return NULL;
 }
 
-static bool raw_write(struct raw *raw, uint64_t peer, uint64_t bytes, uint64_t number)
+static bool raw_write(struct raw *raw, uint64_t peer, uint64_t bytes, uint64_t number,
+                      struct ping_sample *sample)
 {
     const struct kvr_fabric_ops *ops = raw->pair->fabric.ops;
     struct kvr_remote_key key = raw->pair->regions[1]->keys[0];
@@ -139,6 +139,7 @@ static bool raw_write(struct raw *raw, uint64_t peer, uint64_t bytes, uint64_t n
         (void)ops->poll(raw->endpoints[0], completions, COMPLETIONS);
         status = ops->write(raw->endpoints[0], &write);
     } while (status == KVR_AGAIN && kvr_clock_now() < end);
+    sample->at[PING_POSTED] = kvr_clock_now();
     while (status == KVR_OK && ops->poll(raw->endpoints[0], completions, COMPLETIONS) == 0 &&
            kvr_clock_now() < end)
         ;
@@ -146,7 +147,7 @@ static bool raw_write(struct raw *raw, uint64_t peer, uint64_t bytes, uint64_t n
 }
 
 static bool raw_pings(struct raw *raw, const struct ping_options *options,
-                      struct kvr_histogram *times)
+                      struct ping_sample *samples)
 {
     uint8_t address[KVR_ADDRESS_BYTES];
     struct kvr_error error = {0};
@@ -159,17 +160,17 @@ static bool raw_pings(struct raw *raw, const struct ping_options *options,
         return failed("the other side", &error);
     for (uint64_t i = 0; i < options->pings; i++) {
         uint64_t expected = atomic_load(&raw->pair->arrivals) + 1;
-        kvr_ns sent_at = kvr_clock_now();
 
-        if (!raw_write(raw, peer, options->page_bytes, i + 1) ||
-            !ping_pair_await(raw->pair, sent_at, expected, times))
+        samples[i].at[PING_ASKED] = kvr_clock_now();
+        if (!raw_write(raw, peer, options->page_bytes, i + 1, &samples[i]) ||
+            !ping_pair_await(raw->pair, expected, &samples[i]))
             return false;
     }
     return true;
 }
 
 bool ping_raw(struct ping_pair *pair, const struct ping_options *options, bool spin,
-              struct kvr_histogram *times)
+              struct ping_sample *samples)
 {
     struct raw raw = {.pair = pair, .spin = spin};
     const struct kvr_fabric_ops *ops = pair->fabric.ops;
@@ -181,7 +182,7 @@ bool ping_raw(struct ping_pair *pair, const struct ping_options *options, bool s
         if (ops->endpoint_open(pair->rails[i], &raw.endpoints[i], &error) != KVR_OK)
             good = failed("an endpoint", &error);
     if (good && pthread_create(&reader, NULL, raw_read, &raw) == 0) {
-        good = raw_pings(&raw, options, times);
+        good = raw_pings(&raw, options, samples);
         atomic_store(&raw.stop, true);
         pthread_join(reader, NULL);
     }
@@ -201,8 +202,10 @@ struct groups {
     struct kvr_group *groups[2];
     struct kvr_group_thread *threads[2];
     struct kvr_remote_region remote;
-    uint64_t page_bytes, posted;
+    uint64_t page_bytes;
+    _Atomic uint64_t posted;
     _Atomic bool wanted; /* a page is to be posted */
+    _Atomic kvr_ns seen_at, posted_at;
 };
 
 static void no_command(void *self, kvr_ns now, const struct kvr_group_message *message)
@@ -238,14 +241,18 @@ static bool group_work(void *self, kvr_ns now)
                                     .bytes = groups->page_bytes};
     struct kvr_group_post post = {.immediate = 1, .pieces = &piece, .piece_count = 1};
     struct kvr_pair pair;
+    kvr_ns seen_at;
 
     (void)now;
     /* Taken before it is posted: the next may be asked for before the call returns. */
     if (!atomic_load_explicit(&groups->wanted, memory_order_acquire) ||
         !atomic_exchange(&groups->wanted, false))
         return false;
+    seen_at = kvr_clock_now();
     if (kvr_group_post(groups->groups[0], &post, &pair) == KVR_OK) {
-        groups->posted++;
+        atomic_store(&groups->posted_at, kvr_clock_now());
+        atomic_store(&groups->seen_at, seen_at);
+        atomic_fetch_add(&groups->posted, 1);
         return true;
     }
     atomic_store(&groups->wanted, true);
@@ -317,7 +324,7 @@ static bool groups_connect(struct groups *groups)
 }
 
 bool ping_groups(struct ping_pair *pair, const struct ping_options *options, bool spin,
-                 struct kvr_histogram *times)
+                 struct ping_sample *samples)
 {
     static struct groups groups;
     bool good;
@@ -326,11 +333,15 @@ bool ping_groups(struct ping_pair *pair, const struct ping_options *options, boo
     good = group_open(&groups, 1, spin) && group_open(&groups, 0, spin) && groups_connect(&groups);
     for (uint64_t i = 0; good && i < options->pings; i++) {
         uint64_t expected = atomic_load(&pair->arrivals) + 1;
-        kvr_ns sent_at = kvr_clock_now();
 
+        samples[i].at[PING_ASKED] = kvr_clock_now();
         atomic_store(&groups.wanted, true);
         kvr_group_thread_kick(groups.threads[0]);
-        good = ping_pair_await(pair, sent_at, expected, times);
+        good = ping_pair_await(pair, expected, &samples[i]);
+        while (good && atomic_load(&groups.posted) <= i) /* it arrived, so the call returns */
+            rest(PAUSE_NS);
+        samples[i].at[PING_SEEN] = atomic_load(&groups.seen_at);
+        samples[i].at[PING_POSTED] = atomic_load(&groups.posted_at);
     }
     for (int i = 0; i < 2; i++) {
         kvr_group_thread_stop(groups.threads[i]);

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Goal: `kvrail bench ping` measures all three ways, asleep and spinning, and leaves nothing behind.
+# Goal: `kvrail bench ping` measures all three ways, asleep and spinning, explains each by parts that are
+# all of it, and leaves nothing behind.
 set -eu
 work=$(mktemp -d "${TMPDIR:-/tmp}/ping-smoke.XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -17,6 +18,20 @@ for key in raw agents engines; do
     grep -q "^  $key " "$work/table" || fail "no $key in the table"
 done
 [ "$(grep -c '"p50_us": [1-9]' "$work/figures.json")" = 6 ] || fail "a median is 0: $(cat "$work/figures.json")"
-[ "$(grep -c '"pings": 5$' "$work/figures.json")" = 6 ] || fail "pings were lost"
+[ "$(grep -c '"pings": 5,' "$work/figures.json")" = 6 ] || fail "pings were lost"
+# Parts, and their sum against what they explain; an engine's way has six, a raw one two.
+awk '
+    /"(middle|above_raw)_us":/ { split($0, field, ": "); whole = field[2] + 0 }
+    /"(above_raw_)?parts_us":/ { inside = 1; sum = parts = 0; next }
+    inside && /}/ {
+        inside = 0; tables++; counted += parts
+        if (sum - whole > 0.01 || whole - sum > 0.01) { print "parts of", sum, "us explain", whole; exit 1 }
+    }
+    inside { split($0, field, ": "); sum += field[2]; parts++ }
+    END { if (tables != 12 || counted != 44) { print tables, "tables with", counted, "parts"; exit 1 } }
+' "$work/figures.json" || fail "$(cat "$work/figures.json")"
+for station in seen posted landed loop told read sum; do
+    grep -q "^  $station " "$work/table" || fail "no $station in the table"
+done
 [ -z "$(ls -A "$work/tmp")" ] || fail "it left $(ls "$work/tmp") behind"
 echo "bench.ping_smoke: passed"
