@@ -263,6 +263,9 @@ bool kvr_group_step(struct kvr_group *group, kvr_ns now)
     group_absence_check(group, group->stepped_at);
     moved = commands_run(group);
     moved |= group_passed_run(group);
+    if (group->woken && overflow_empty(group)) /* it was rung for this, and reading takes a while */
+        moved |= group->user.work(group->user.self, now);
+    group->woken = false;
     for (uint32_t i = group->rail_first; i < group->rail_end; i++) {
         if (overflow_empty(group))
             moved |= group_poll(group, i);
@@ -379,6 +382,7 @@ bool kvr_group_may_sleep(struct kvr_group *group)
 
 void kvr_group_awake(struct kvr_group *group)
 {
+    group->woken = true;
     if (group->user.may_sleep != NULL)
         (void)group->user.may_sleep(group->user.self, false);
 }
