@@ -81,7 +81,7 @@ struct transfer {
     kvr_digest_mode digest; /* the larger of what both agents ask */
     uint32_t digest_end;    /* chunks whose digests were told */
     bool verifying, verified;
-    bool reading; /* its pages, to verify them */
+    bool reading;        /* its pages, to verify them */
     bool tainted, quiet; /* quiet: of the present round */
     uint32_t round;      /* of the last MISSING; 0: none */
     uint32_t retries;
