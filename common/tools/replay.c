@@ -10,10 +10,26 @@
 
 #define SCHEDULER_TIMEOUT (2 * KVR_S)
 
+/* "KV group 1: 2 layers with a window, 33 pages of 32 tokens". */
+static void introduce_groups(const struct replay_setup *setup)
+{
+    static const char *const kinds[MODEL_KINDS] = {"of full attention", "with a window",
+                                                   "with a state"};
+
+    for (uint32_t i = 0; i < setup->group_count; i++) {
+        const struct replay_group *group = &setup->groups[i];
+
+        fprintf(stderr, "KV group %u: %u layers %s, %u pages of %u tokens\n", i, group->layer_count,
+                kinds[group->kind], group->page_count, group->page_tokens);
+    }
+}
+
 static void introduce(const struct replay_setup *setup)
 {
     fprintf(stderr, "%u requests of %s; %s\n", setup->trace.request_count, setup->trace.name,
             setup->geometry.scaling[0] != '\0' ? setup->geometry.scaling : setup->options.model);
+    if (setup->group_count > 1)
+        introduce_groups(setup);
     if (setup->corrupt != REPLAY_CORRUPT_NOTHING)
         fprintf(stderr, "a fault is planted in request %u: %s\n", setup->corrupt_request,
                 setup->options.corrupt);

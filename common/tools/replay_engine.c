@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
 
@@ -15,10 +14,6 @@
 #define RECONNECT_EVERY      (100 * KVR_MS)
 #define BLOCKED_RETRY        (2 * KVR_MS)
 #define EVENTS_PER_POLL      32
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
-#endif
 
 static double process_cpu_s(void)
 {
@@ -34,81 +29,11 @@ double replay_engine_cpu_s(const struct replay_engine *engine)
     return process_cpu_s() - engine->cpu_s_start;
 }
 
-uint8_t *replay_engine_page(const struct replay_engine *engine, uint32_t layer, uint32_t part_index,
-                            uint32_t page)
-{
-    const struct kvrail_region *region = &engine->region;
-
-    return (uint8_t *)engine->memory.address + region->base +
-           (layer - region->layer_first) * region->layer_stride + part_index * region->part_stride +
-           page * region->page_stride;
-}
-
 void replay_engine_cancel(struct replay_engine *engine, kvrail_handle handle, kvrail_status reason)
 {
     if (engine->connection != NULL &&
         kvrail_cancel(engine->connection, handle, reason) != KVRAIL_OK)
         engine->blocked = true;
-}
-
-/* As --device-memory says. */
-static bool on_device(const struct replay_engine *engine)
-{
-    const char *where = engine->setup->options.device_memory;
-
-    return strcmp(where, "both") == 0 || strcmp(where, engine->role) == 0;
-}
-
-static void describe_region(struct replay_engine *engine)
-{
-    const struct model_geometry *geometry = &engine->setup->geometry;
-    struct kvrail_region *region = &engine->region;
-    uint32_t heads = geometry->heads / engine->setup->ranks;
-
-    region->name = engine->role;
-    region->memory = on_device(engine) ? KVRAIL_MEMORY_CUDA_VMM : KVRAIL_MEMORY_MEMFD;
-    region->device = on_device(engine) ? 0 : -1;
-    region->layer_count = geometry->layers;
-    region->part_count = geometry->model->part_count;
-    memcpy(region->parts, geometry->model->parts, sizeof(geometry->model->parts));
-    region->replicated = geometry->model->parts[0] == KVRAIL_PART_MLA;
-    region->head_first = engine->rank * heads;
-    region->head_count = heads;
-    region->head_bytes = geometry->head_bytes;
-    region->page_tokens = engine->setup->page_tokens;
-    region->page_count = engine->setup->page_count;
-    kvrail_region_dense(region);
-}
-
-/* Pages of a memfd that were never touched cost twenty times what a copy costs: touch them now. */
-static void touch_memory(struct kvrail_memory *memory)
-{
-    if (madvise(memory->address, memory->bytes, MADV_POPULATE_WRITE) == 0)
-        return;
-    for (uint64_t at = 0; at < memory->bytes; at += 4096)
-        ((volatile uint8_t *)memory->address)[at] = 0;
-}
-
-static bool make_memory(struct replay_engine *engine)
-{
-    struct kvrail_error error = {0};
-    char name[32];
-
-    describe_region(engine);
-    snprintf(name, sizeof(name), "replay-%s", engine->role);
-    if (kvrail_memory_create(name, engine->region.bytes, &engine->memory, &error) != KVRAIL_OK) {
-        replay_say(engine->router, REPLAY_FATAL, 1, "the %s engine's memory: %s", engine->role,
-                   error.detail);
-        return false;
-    }
-    engine->region.fd = engine->memory.fd;
-    touch_memory(&engine->memory);
-    if (pages_init(&engine->pages, engine->setup->page_count, engine->setup->order,
-                   engine->setup->options.seed + (engine->role[0] == 's' ? 1 : 2)))
-        return true;
-    replay_say(engine->router, REPLAY_FATAL, 1, "no memory for %u page ids",
-               engine->setup->page_count);
-    return false;
 }
 
 static kvrail_status attach(struct replay_engine *engine, uint32_t timeout_ms,
@@ -137,10 +62,12 @@ static kvrail_status attach(struct replay_engine *engine, uint32_t timeout_ms,
 static kvrail_status lend_memory(struct replay_engine *engine, struct kvrail_error *error)
 {
     struct replay_message message = {.kind = REPLAY_UP, .rank = engine->identity};
-    kvrail_status status;
+    kvrail_status status = KVRAIL_OK;
     uint32_t region;
 
-    status = kvrail_region_add(engine->connection, &engine->region, REGION_TIMEOUT_MS, &region);
+    for (uint32_t i = 0; status == KVRAIL_OK && i < engine->region_count; i++)
+        status =
+            kvrail_region_add(engine->connection, &engine->regions[i], REGION_TIMEOUT_MS, &region);
     if (status != KVRAIL_OK) {
         *error = *kvrail_last_error(engine->connection);
         kvrail_close(engine->connection);
@@ -163,7 +90,7 @@ bool replay_engine_open(struct replay_engine *engine, int *ret_exit)
     kvr_random_bytes(engine->identity.engine.bytes, sizeof(engine->identity.engine.bytes));
     status = attach(engine, OPEN_TIMEOUT_MS, &error);
     if (status == KVRAIL_OK) {
-        if (!make_memory(engine))
+        if (!replay_memory_make(engine))
             return false;
         status = lend_memory(engine, &error);
     }
@@ -183,8 +110,7 @@ void replay_engine_close(struct replay_engine *engine)
 {
     kvrail_close(engine->connection);
     engine->connection = NULL;
-    pages_done(&engine->pages);
-    kvrail_memory_destroy(&engine->memory);
+    replay_memory_done(engine);
 }
 
 static void say_down(struct replay_engine *engine, const char *detail)

@@ -1,6 +1,9 @@
 /* What both replayed engines have: a connection to their agent, a region of pages, a socket to the
  * router, and one loop that sleeps until one of them has something to say.
  *
+ * Layers of one kind are one KV group, and have pages and page tables of their own; each run of
+ * such layers is a region.
+ *
  * An engine is one process with one thread. Everything long (filling, checking) is cut into slices
  * by `step`, so that events are taken within a fraction of a millisecond and their times are true.
  * When the agent is lost, the engine says so to the router; with --reconnect it opens a new
@@ -36,14 +39,16 @@ struct replay_engine {
     int router;
     uint32_t rank;
     struct replay_rank identity;
-    struct kvrail *connection; /* NULL while the agent is lost */
-    struct kvrail_memory memory;
-    struct kvrail_region region;
-    struct pages pages;
-    bool finishing;      /* the router has nothing more */
-    bool down_said;      /* REPLAY_DOWN was sent for this connection */
-    bool blocked;        /* a call had no room: try again soon */
-    kvr_ns reconnect_at; /* next attempt; 0: none */
+    struct kvrail *connection;   /* NULL while the agent is lost */
+    struct kvrail_memory memory; /* of all regions */
+    struct kvrail_region regions[KVR_LAYERS_MAX];
+    uint32_t region_count;
+    uint16_t layer_regions[KVR_LAYERS_MAX]; /* of each layer */
+    struct pages pages[MODEL_KINDS];        /* of each group */
+    bool finishing;                         /* the router has nothing more */
+    bool down_said;                         /* REPLAY_DOWN was sent for this connection */
+    bool blocked;                           /* a call had no room: try again soon */
+    kvr_ns reconnect_at;                    /* next attempt; 0: none */
     kvr_ns reconnect_until;
     double cpu_s_start; /* preparing memory is not the replay's */
 };
@@ -58,9 +63,30 @@ void replay_engine_close(struct replay_engine *engine);
  * deadline ends it in the end. */
 void replay_engine_cancel(struct replay_engine *engine, kvrail_handle handle, kvrail_status reason);
 
-/* One page of one layer and part; part_index is its place in the model's parts. */
+/* replay_memory.c: regions, and memory and pages for them. False: said to the router. */
+void replay_regions_describe(struct replay_engine *engine);
+bool replay_memory_make(struct replay_engine *engine);
+void replay_memory_done(struct replay_engine *engine);
+
+/* One page of one layer and part; part_index is its place in the layer's parts. */
 uint8_t *replay_engine_page(const struct replay_engine *engine, uint32_t layer, uint32_t part_index,
                             uint32_t page);
+
+/* Where one request's pages of one group lie. Those before `first` are not this request's own: of a
+ * window or a state they are the spare page. */
+struct replay_table {
+    uint32_t *ids;
+    uint32_t count, first;
+};
+
+/* One for each group, for so many tokens; no pages are taken yet. False without memory. */
+bool replay_tables_make(const struct replay_setup *setup, uint32_t tokens,
+                        struct replay_table tables[MODEL_KINDS]);
+/* Takes pages from `first` on; false, and nothing is taken, when there are too few of any group. */
+bool replay_tables_acquire(struct replay_engine *engine, struct replay_table tables[MODEL_KINDS]);
+void replay_tables_release(struct replay_engine *engine,
+                           const struct replay_table tables[MODEL_KINDS]);
+void replay_tables_free(struct replay_table tables[MODEL_KINDS]);
 
 /* CPU seconds of this process since replay_engine_open(). */
 double replay_engine_cpu_s(const struct replay_engine *engine);

@@ -19,45 +19,65 @@ const char *replay_part_name(uint32_t part)
     return part < sizeof(names) / sizeof(names[0]) ? names[part] : names[0];
 }
 
+/* One page of one layer of a request: the token in it at which the word would be right. */
+static bool search_page(const struct replay_setup *setup, uint32_t request, uint32_t layer,
+                        uint32_t page, const struct content_wrong *wrong, struct place *ret_place)
+{
+    const struct replay_group *group = replay_group(setup, layer);
+    uint32_t tokens = replay_request(setup, request)->input_tokens;
+
+    for (uint32_t i = 0; i < group->part_count; i++) {
+        uint32_t part = replay_part(setup, layer, i);
+        struct replay_content content =
+            replay_content(setup, request, 0, tokens, layer, part, page);
+        uint64_t token = content.token_first + wrong->token % group->page_tokens;
+
+        if (group->kind == MODEL_STATE)
+            token = content.token_first;
+        if (content_word(content.key, token, wrong->word) != wrong->found)
+            continue;
+        *ret_place = (struct place){request, layer, part, token};
+        return true;
+    }
+    return false;
+}
+
 /* The same word of the same token of a page, in any page, layer and part of one request: what a
  * mistake of addresses or page tables brings. */
 static bool search_request(const struct replay_setup *setup, uint32_t request,
                            const struct content_wrong *wrong, struct place *ret_place)
 {
-    const struct model *model = setup->geometry.model;
-    uint32_t in_page = (uint32_t)(wrong->token % setup->page_tokens);
-    uint32_t pages = replay_request_pages(setup, request);
+    uint32_t tokens = replay_request(setup, request)->input_tokens;
 
-    for (uint32_t page = 0; page < pages; page++) {
-        uint64_t token = (uint64_t)page * setup->page_tokens + in_page;
+    for (uint32_t layer = 0; layer < setup->geometry.layers; layer++) {
+        const struct replay_group *group = replay_group(setup, layer);
 
-        for (uint32_t layer = 0; layer < setup->geometry.layers; layer++) {
-            for (uint32_t part = 0; part < model->part_count; part++) {
-                uint64_t key = replay_page_key(setup, request, page, layer, model->parts[part]);
-
-                if (content_word(key, token, wrong->word) != wrong->found)
-                    continue;
-                *ret_place = (struct place){request, layer, model->parts[part], token};
+        for (uint32_t page = replay_first_page(setup, group, tokens);
+             page < replay_pages(group, tokens); page++)
+            if (search_page(setup, request, layer, page, wrong, ret_place))
                 return true;
-            }
-        }
     }
     return false;
 }
 
-static bool is_mark(const struct replay_setup *setup, const struct content_wrong *wrong)
+/* Of any page of the group. */
+static bool is_mark(const struct replay_setup *setup, uint32_t layer,
+                    const struct content_wrong *wrong)
 {
-    uint64_t token_bytes = setup->plane_bytes / setup->page_tokens;
+    const struct replay_group *group = replay_group(setup, layer);
+    bool state = group->kind == MODEL_STATE;
+    uint64_t token_bytes = state ? group->plane_bytes : group->plane_bytes / group->page_tokens;
     uint64_t word = wrong->word % (token_bytes / sizeof(uint64_t)); /* in this rank's slice */
-    uint64_t offset = wrong->token % setup->page_tokens * token_bytes + word * sizeof(uint64_t);
+    uint64_t offset = word * sizeof(uint64_t);
 
+    if (!state)
+        offset += wrong->token % group->page_tokens * token_bytes;
     if (offset % CONTENT_MARK_BYTES != 0)
         return false;
-    for (uint32_t id = 0; id < setup->page_count; id++)
-        for (uint32_t layer = 0; layer < setup->geometry.layers; layer++)
-            for (uint32_t part = 0; part < setup->geometry.model->part_count; part++)
-                if (content_mark_word(id, layer, part, offset) == wrong->found)
-                    return true;
+    for (uint32_t id = 0; id < group->page_count; id++)
+        for (uint32_t part = 0; part < group->part_count; part++)
+            if (content_mark_word(id, layer, part, offset) == wrong->found)
+                return true;
     return false;
 }
 
@@ -79,8 +99,9 @@ static void describe_found(const struct replay_setup *setup, uint32_t request, u
         known = search_request(setup, i, wrong, &place);
     if (!known) {
         snprintf(text, text_bytes, "%s",
-                 is_mark(setup, wrong) ? "the mark of a free page: nothing was written there"
-                                       : "nothing that any request has at this place of a page");
+                 is_mark(setup, layer, wrong)
+                     ? "the mark of a free page: nothing was written there"
+                     : "nothing that any request has at this place of a page");
         return;
     }
     if (place.request != request)

@@ -200,19 +200,37 @@ static void add_counts(json_t *object, const struct replay_setup *setup,
     add_count(object, "retries", figures->retries);
 }
 
+static json_t *groups_json(const struct replay_setup *setup)
+{
+    static const char *const kinds[MODEL_KINDS] = {"full", "window", "state"};
+    json_t *groups = json_array();
+
+    for (uint32_t i = 0; i < setup->group_count; i++) {
+        const struct replay_group *group = &setup->groups[i];
+
+        json_array_append_new(groups,
+                              json_pack("{s:s, s:i, s:i, s:i, s:I}", "kind", kinds[group->kind],
+                                        "layers", (int)group->layer_count, "page_tokens",
+                                        (int)group->page_tokens, "pages", (int)group->page_count,
+                                        "page_bytes", (json_int_t)group->page_bytes));
+    }
+    return groups;
+}
+
 static json_t *setup_json(const struct replay_setup *setup)
 {
     const struct model_geometry *geometry = &setup->geometry;
 
-    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:s, s:s, s:i, s:I, s:i, s:s, s:s, s:i, s:I, s:s}",
-                     "trace", setup->trace.name, "model", geometry->model->name, "layers",
-                     (int)geometry->layers, "heads", (int)geometry->heads, "head_bytes",
-                     (int)geometry->head_bytes, "dtype", geometry->model->dtype, "scaling",
-                     geometry->scaling, "page_tokens", (int)setup->page_tokens, "pool_bytes",
-                     (json_int_t)setup->options.pool_bytes, "ranks", (int)setup->ranks, "pages",
-                     setup->options.pages, "speed", setup->options.speed, "concurrency",
-                     (int)setup->concurrency, "seed", (json_int_t)setup->options.seed, "verify",
-                     setup->options.verify);
+    return json_pack(
+        "{s:s, s:s, s:i, s:i, s:i, s:s, s:s, s:i, s:I, s:i, s:s, s:s, s:i, s:I, s:s, "
+        "s:o}",
+        "trace", setup->trace.name, "model", geometry->model->name, "layers", (int)geometry->layers,
+        "heads", (int)geometry->heads, "head_bytes", (int)geometry->head_bytes, "dtype",
+        geometry->model->dtype, "scaling", geometry->scaling, "page_tokens",
+        (int)setup->groups[0].page_tokens, "pool_bytes", (json_int_t)setup->options.pool_bytes,
+        "ranks", (int)setup->ranks, "pages", setup->options.pages, "speed", setup->options.speed,
+        "concurrency", (int)setup->concurrency, "seed", (json_int_t)setup->options.seed, "verify",
+        setup->options.verify, "groups", groups_json(setup));
 }
 
 /* The provider that an agent of this role uses; null when nobody said. */

@@ -30,7 +30,8 @@ struct replay_figures {
     uint32_t not_started; /* requests that were not begun */
     struct replay_reasons failures, source_outcomes, target_outcomes;
     /* Of completed requests. Pages move whole, so the last one counts in full: tokens_moved is a
-     * multiple of the page size, and bytes = tokens_moved × kv_bytes_per_token exactly. */
+     * multiple of the page size, and with one KV group bytes = tokens_moved × kv_bytes_per_token
+     * exactly. Of several, tokens are those of full attention. */
     uint64_t tokens, tokens_moved, tokens_skipped;
     uint64_t bytes, bytes_reported; /* ours; the agents' own count */
     uint64_t bytes_verified, bytes_wrong, bytes_rechecked;

@@ -38,6 +38,7 @@ struct replay_rank {
 struct replay_ended {
     kvr_ns opened_at, ended_at; /* when the request was opened; when its terminal event came */
     uint64_t tokens_moved, tokens_skipped;
+    uint64_t bytes;          /* of the pages that moved */
     uint64_t bytes_reported; /* by the agent */
     uint64_t bytes_verified, bytes_wrong, bytes_rechecked;
     uint32_t writes, retries;

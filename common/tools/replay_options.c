@@ -94,7 +94,11 @@ static const struct kvr_option options[] = {
      .choices = MODEL_NAMES,
      .fallback = "llama-3.1-8b",
      KVR_OPTION_CHOICE(OPTIONS, model),
-     .help = "Whose KV cache the engines have."},
+     .help =
+         "Whose KV cache the engines have. gpt-oss (every second layer has a window), qwen3-next "
+         "(three of four layers have a state) and hybrid (no published model: both) have KV "
+         "groups, each with its own page table: a window's pages are twice as long and only "
+         "those of its last tokens are moved, of a state one page."},
     {.name = "layers",
      .section = "engines",
      .fallback = "8",
@@ -107,14 +111,15 @@ static const struct kvr_option options[] = {
      .fallback = "8k",
      .max = 1 << 20,
      KVR_OPTION_SIZE(OPTIONS, kv_bytes_per_token),
-     .help = "All layers and parts together; 0: as many as the model has, for --layers."},
+     .help = "All attention layers and parts together; 0: as many as the model has, for --layers. "
+             "States are scaled as much."},
     {.name = "page-tokens",
      .section = "engines",
      .fallback = "16",
      .min = 1,
      .max = KVR_TRACE_BLOCK_TOKENS,
      KVR_OPTION_COUNT(OPTIONS, page_tokens),
-     .help = "Tokens of one page; must divide 512."},
+     .help = "Tokens of one page of full attention; must divide 512."},
     {.name = "pool-bytes",
      .section = "engines",
      .fallback = "1G",
@@ -135,7 +140,8 @@ static const struct kvr_option options[] = {
      .min = 1,
      .max = KVR_TRACE_TOKENS_MAX,
      KVR_OPTION_COUNT(OPTIONS, chunk_tokens),
-     .help = "Longer prompts are prefilled in chunks of so many tokens; rounded up to pages."},
+     .help = "Longer prompts are prefilled in chunks of so many tokens; rounded up to pages, of a "
+             "hybrid model to 512."},
     {.name = "prefix-cache",
      .section = "engines",
      .fallback = "yes",

@@ -175,8 +175,7 @@ static void settle_side(struct replay_router *router, struct replay_live *live, 
         *status = message->status;
     note_failure(router, live, message->status);
     if (!router->engines[engine].is_source)
-        replay_tally_fetch(router->setup, live, router->engines[engine].rank, message,
-                           router->figures);
+        replay_tally_fetch(live, router->engines[engine].rank, message, router->figures);
     if (live->pending == 0)
         forget_live(router, (uint32_t)(live - router->live));
 }
@@ -435,8 +434,7 @@ int replay_route(const struct replay_setup *setup, struct replay_figures *figure
         return 1;
     }
     write_pids(&router);
-    fprintf(stderr, "two pools of %.2f GB are being prepared\n",
-            (double)setup->page_bytes * setup->page_count * setup->ranks / 1e9);
+    fprintf(stderr, "two pools of %.2f GB are being prepared\n", replay_pool_bytes(setup) / 1e9);
     if (wait_for_engines(&router)) {
         replay_tally_agents(setup, figures, true);
         figures->started_at = router.last_heard_at = kvr_clock_now();

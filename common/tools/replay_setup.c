@@ -39,10 +39,60 @@ static bool read_speed(struct replay_setup *setup, struct kvr_error *error)
     return false;
 }
 
-static bool size_pools(struct replay_setup *setup, struct kvr_error *error)
+/* A page of the layers of one kind. Windows have pages twice as long as full attention, so that
+ * page tables differ. */
+static struct replay_group make_group(const struct replay_setup *setup, model_kind kind)
 {
     const struct model_geometry *geometry = &setup->geometry;
-    uint64_t tokens = setup->options.page_tokens;
+    uint32_t tokens = (uint32_t)setup->options.page_tokens;
+    struct replay_group group = {.kind = kind,
+                                 .layer_count = geometry->kinds[kind],
+                                 .part_count = geometry->model->part_count,
+                                 .page_tokens = tokens};
+
+    if (kind == MODEL_WINDOW && tokens < KVR_TRACE_BLOCK_TOKENS)
+        group.page_tokens = 2 * tokens;
+    if (kind == MODEL_STATE) {
+        group.page_tokens = MODEL_STATE_TOKENS;
+        group.part_count = 1;
+    }
+    group.plane_bytes =
+        kind == MODEL_STATE
+            ? geometry->state_bytes
+            : (uint64_t)group.page_tokens * (geometry->heads / setup->ranks) * geometry->head_bytes;
+    group.page_bytes = group.plane_bytes * group.part_count * group.layer_count;
+    return group;
+}
+
+static void make_groups(struct replay_setup *setup)
+{
+    uint8_t numbers[MODEL_KINDS] = {0};
+
+    for (int kind = 0; kind < MODEL_KINDS; kind++) {
+        if (setup->geometry.kinds[kind] == 0)
+            continue;
+        numbers[kind] = (uint8_t)setup->group_count;
+        setup->groups[setup->group_count++] = make_group(setup, (model_kind)kind);
+    }
+    for (uint32_t layer = 0; layer < setup->geometry.layers; layer++)
+        setup->layer_groups[layer] =
+            numbers[model_layer_kind(setup->geometry.model, setup->geometry.layers, layer)];
+}
+
+/* What a group keeps of every request that is under way, and the spare page. */
+static uint32_t kept_pages(const struct replay_setup *setup, const struct replay_group *group)
+{
+    uint32_t each = 1;
+
+    if (group->kind == MODEL_WINDOW)
+        each = setup->geometry.model->window_tokens / group->page_tokens + 2;
+    return setup->concurrency * each + 1;
+}
+
+static bool size_pools(struct replay_setup *setup, struct kvr_error *error)
+{
+    uint64_t tokens = setup->options.page_tokens, left = setup->options.pool_bytes, others = 0;
+    struct replay_group *full = &setup->groups[0];
 
     if (KVR_TRACE_BLOCK_TOKENS % tokens != 0) {
         (void)kvr_error_set(error, KVR_INVALID, "replay",
@@ -50,17 +100,26 @@ static bool size_pools(struct replay_setup *setup, struct kvr_error *error)
                             (unsigned)tokens, KVR_TRACE_BLOCK_TOKENS);
         return false;
     }
-    setup->page_tokens = (uint32_t)tokens;
-    setup->block_pages = KVR_TRACE_BLOCK_TOKENS / setup->page_tokens;
-    setup->chunk_tokens = (uint32_t)((setup->options.chunk_tokens + tokens - 1) / tokens * tokens);
-    setup->plane_bytes = tokens * (geometry->heads / setup->ranks) * geometry->head_bytes;
-    setup->page_bytes = setup->plane_bytes * geometry->model->part_count * geometry->layers;
-    setup->page_count = (uint32_t)(setup->options.pool_bytes / setup->page_bytes);
-    if (setup->page_count >= 2)
+    make_groups(setup);
+    setup->block_pages = KVR_TRACE_BLOCK_TOKENS / full->page_tokens;
+    setup->chunk_tokens = (uint32_t)((setup->options.chunk_tokens + KVR_TRACE_BLOCK_TOKENS - 1) /
+                                     KVR_TRACE_BLOCK_TOKENS * KVR_TRACE_BLOCK_TOKENS);
+    if (setup->group_count == 1)
+        setup->chunk_tokens =
+            (uint32_t)((setup->options.chunk_tokens + tokens - 1) / tokens * tokens);
+    for (uint32_t i = 1; i < setup->group_count; i++) {
+        setup->groups[i].page_count = kept_pages(setup, &setup->groups[i]);
+        others += setup->groups[i].page_bytes * setup->groups[i].page_count;
+    }
+    left = left > others ? left - others : 0;
+    full->page_count = (uint32_t)(left / full->page_bytes);
+    if (full->page_count >= 2)
         return true;
-    (void)kvr_error_set(
-        error, KVR_INVALID, "replay", "--pool-bytes is %llu, but must hold two pages of %llu bytes",
-        (unsigned long long)setup->options.pool_bytes, (unsigned long long)setup->page_bytes);
+    (void)kvr_error_set(error, KVR_INVALID, "replay",
+                        "--pool-bytes is %llu, but must hold two pages of %llu bytes, beside %llu "
+                        "bytes of windows and states",
+                        (unsigned long long)setup->options.pool_bytes,
+                        (unsigned long long)full->page_bytes, (unsigned long long)others);
     return false;
 }
 
@@ -84,7 +143,7 @@ static bool read_requests(struct replay_setup *setup, struct kvr_error *error)
 /* A request that no pool can hold is shortened, and that is said. */
 static void clip_requests(struct replay_setup *setup)
 {
-    uint64_t pool_tokens = (uint64_t)setup->page_count * setup->page_tokens;
+    uint64_t pool_tokens = (uint64_t)setup->groups[0].page_count * setup->groups[0].page_tokens;
     uint32_t tokens =
         pool_tokens < KVR_TRACE_TOKENS_MAX ? (uint32_t)pool_tokens : KVR_TRACE_TOKENS_MAX;
 
@@ -109,11 +168,12 @@ static void choose_corrupt_request(struct replay_setup *setup)
     for (uint32_t i = 0; i < count; i++) {
         uint32_t request = (count / 2 + i) % count;
 
-        if (replay_request_pages(setup, request) < 2)
+        uint32_t tokens = replay_request(setup, request)->input_tokens;
+
+        if (replay_pages(&setup->groups[0], tokens) < 2)
             continue;
         setup->corrupt_request = request;
-        if (replay_request(setup, request)->input_tokens % KVR_TRACE_BLOCK_TOKENS >
-            setup->page_tokens)
+        if (tokens % KVR_TRACE_BLOCK_TOKENS > setup->groups[0].page_tokens)
             return;
     }
 }
@@ -149,6 +209,15 @@ bool replay_setup_load(int argc, char **argv, struct replay_setup *setup, int *r
     return true;
 }
 
+double replay_pool_bytes(const struct replay_setup *setup)
+{
+    double bytes = 0;
+
+    for (uint32_t i = 0; i < setup->group_count; i++)
+        bytes += (double)setup->groups[i].page_bytes * setup->groups[i].page_count;
+    return bytes * setup->ranks;
+}
+
 void replay_setup_done(struct replay_setup *setup)
 {
     kvr_trace_done(&setup->trace);
@@ -161,19 +230,51 @@ char *replay_request_name(const struct replay_setup *setup, uint32_t request,
     return text;
 }
 
-struct content_slice replay_slice(const struct replay_setup *setup, uint32_t rank)
+uint32_t replay_first_page(const struct replay_setup *setup, const struct replay_group *group,
+                           uint32_t tokens)
 {
-    uint32_t words = (uint32_t)(setup->plane_bytes / setup->page_tokens / sizeof(uint64_t));
+    uint32_t window = setup->geometry.model->window_tokens;
+
+    if (group->kind == MODEL_STATE)
+        return replay_pages(group, tokens) - 1;
+    return group->kind == MODEL_WINDOW && tokens > window ? (tokens - window) / group->page_tokens
+                                                          : 0;
+}
+
+static struct content_slice slice_of(const struct replay_group *group, uint32_t rank)
+{
+    uint64_t tokens = group->kind == MODEL_STATE ? 1 : group->page_tokens;
+    uint32_t words = (uint32_t)(group->plane_bytes / tokens / sizeof(uint64_t));
 
     return (struct content_slice){rank * words, words};
 }
 
-uint64_t replay_page_key(const struct replay_setup *setup, uint32_t request, uint32_t page,
-                         uint32_t layer, uint32_t part)
+struct replay_content replay_block_content(const struct replay_setup *setup, uint64_t block,
+                                           uint32_t rank, uint64_t token_first, uint32_t layer,
+                                           uint32_t part)
+{
+    const struct replay_group *group = replay_group(setup, layer);
+
+    return (struct replay_content){
+        .key = content_key(setup->options.seed, block, layer, part),
+        .token_first = token_first,
+        .token_count = group->kind == MODEL_STATE ? 1 : group->page_tokens,
+        .slice = slice_of(group, rank),
+    };
+}
+
+struct replay_content replay_content(const struct replay_setup *setup, uint32_t request,
+                                     uint32_t rank, uint32_t tokens, uint32_t layer, uint32_t part,
+                                     uint32_t page)
 {
     const uint64_t *blocks = kvr_trace_blocks(&setup->trace, replay_request(setup, request));
+    const struct replay_group *group = replay_group(setup, layer);
+    uint64_t first = (uint64_t)page * group->page_tokens;
+    bool state = group->kind == MODEL_STATE;
 
-    return content_key(setup->options.seed, blocks[page / setup->block_pages], layer, part);
+    return replay_block_content(setup,
+                                blocks[(state ? tokens - 1 : first) / KVR_TRACE_BLOCK_TOKENS], rank,
+                                state ? tokens : first, layer, part);
 }
 
 uint64_t replay_tail_key(const struct replay_setup *setup, uint32_t request)

@@ -45,15 +45,26 @@ struct replay_options {
     struct kvr_option_list agent_pids;
 };
 
+/* Layers of one kind, which share a page table. Pages that a window or a state does not keep are
+ * named as the spare page, the last of the pool. */
+struct replay_group {
+    model_kind kind;
+    uint32_t layer_count, part_count;
+    uint32_t page_tokens, page_count;
+    uint64_t plane_bytes; /* one page of one layer and part, at one rank */
+    uint64_t page_bytes;  /* one page of all layers and parts, at one rank */
+};
+
 struct replay_setup {
     struct replay_options options;
     struct model_geometry geometry;
     struct kvr_trace trace;
     uint32_t ranks; /* of either side */
-    uint32_t page_tokens, page_count, chunk_tokens, concurrency;
-    uint32_t block_pages; /* pages of one block of the trace */
-    uint64_t plane_bytes; /* one page of one layer and part, at one rank */
-    uint64_t page_bytes;  /* one page of all layers and parts, at one rank */
+    uint32_t chunk_tokens, concurrency;
+    struct replay_group groups[MODEL_KINDS]; /* the first has full attention */
+    uint32_t group_count;
+    uint8_t layer_groups[KVR_LAYERS_MAX]; /* of each layer */
+    uint32_t block_pages;                 /* pages of one block of the trace, with full attention */
     pages_order order;
     replay_verify verify;
     replay_corrupt corrupt;
@@ -69,6 +80,9 @@ extern const struct kvr_command replay_command;
 bool replay_setup_load(int argc, char **argv, struct replay_setup *setup, int *ret_exit);
 void replay_setup_done(struct replay_setup *setup);
 
+/* Memory of all pages of one side. */
+double replay_pool_bytes(const struct replay_setup *setup);
+
 /* The id that both engines know a request by. */
 #define REPLAY_REQUEST_BYTES 64
 char *replay_request_name(const struct replay_setup *setup, uint32_t request,
@@ -80,19 +94,45 @@ static inline const struct kvr_trace_request *replay_request(const struct replay
     return &setup->trace.requests[request];
 }
 
-/* Pages that hold a request, the last one partly used. */
-static inline uint32_t replay_request_pages(const struct replay_setup *setup, uint32_t request)
+static inline const struct replay_group *replay_group(const struct replay_setup *setup,
+                                                      uint32_t layer)
 {
-    return (replay_request(setup, request)->input_tokens + setup->page_tokens - 1) /
-           setup->page_tokens;
+    return &setup->groups[setup->layer_groups[layer]];
 }
 
-/* The heads that a rank holds. */
-struct content_slice replay_slice(const struct replay_setup *setup, uint32_t rank);
+/* Logical pages of a group for so many tokens, the last one partly used. */
+static inline uint32_t replay_pages(const struct replay_group *group, uint32_t tokens)
+{
+    return (tokens + group->page_tokens - 1) / group->page_tokens;
+}
 
-/* The key of a page's contents in one layer and part. */
-uint64_t replay_page_key(const struct replay_setup *setup, uint32_t request, uint32_t page,
-                         uint32_t layer, uint32_t part);
+/* The first of them that is kept. */
+uint32_t replay_first_page(const struct replay_setup *setup, const struct replay_group *group,
+                           uint32_t tokens);
+
+/* A layer has fewer parts where it is a state. */
+static inline uint32_t replay_part(const struct replay_setup *setup, uint32_t layer, uint32_t index)
+{
+    return replay_group(setup, layer)->kind == MODEL_STATE ? KVR_PART_STATE
+                                                           : setup->geometry.model->parts[index];
+}
+
+/* What one page of one layer and part holds: tokens one after the other; of a state a single one,
+ * the last that it was computed over, which is as long as the page. */
+struct replay_content {
+    uint64_t key, token_first;
+    uint32_t token_count;
+    struct content_slice slice;
+};
+
+/* Of a request of which so many tokens were computed. */
+struct replay_content replay_content(const struct replay_setup *setup, uint32_t request,
+                                     uint32_t rank, uint32_t tokens, uint32_t layer, uint32_t part,
+                                     uint32_t page);
+/* The same of a block that is known without its request. */
+struct replay_content replay_block_content(const struct replay_setup *setup, uint64_t block,
+                                           uint32_t rank, uint64_t token_first, uint32_t layer,
+                                           uint32_t part);
 /* The key of a request's tail, REPLAY_TAIL_WORDS words of token 0. */
 #define REPLAY_TAIL_WORDS 32u
 uint64_t replay_tail_key(const struct replay_setup *setup, uint32_t request);

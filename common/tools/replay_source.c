@@ -13,9 +13,9 @@
 
 struct source_request {
     uint32_t index;
-    uint32_t page_count;
-    uint32_t *ids;        /* where contents are written; NULL before pages were taken */
-    uint32_t *given;      /* what the agent is told: the same, unless a fault is planted */
+    struct replay_table tables[MODEL_KINDS]; /* where contents are written; before pages were taken
+                                                without ids */
+    uint32_t *given; /* what the agent is told of group 0: the same, unless a fault is planted */
     kvrail_handle handle; /* 0: not published */
     kvr_ns opened_at;
     bool ended;   /* everything was announced */
@@ -35,6 +35,7 @@ struct stream {
     struct source_request *request; /* NULL: idle */
     stream_phase phase;
     uint32_t token_first, token_end; /* the chunk */
+    uint32_t group;                  /* whose pages are given next */
     uint32_t layer, page_at;         /* what is filled next */
     kvr_ns started_at;               /* of the chunk */
     uint64_t word;                   /* value of the readiness word */
@@ -42,7 +43,6 @@ struct stream {
 
 struct source {
     struct replay_engine engine;
-    struct content_slice slice;
     struct stream stream;
     struct source_request *live[REQUESTS_LIVE_MAX]; /* oldest first */
     uint32_t live_count;
@@ -58,7 +58,7 @@ static void forget(struct source *source, struct source_request *request)
         source->live[at] = source->live[at + 1];
     if (source->stream.request == request)
         source->stream.request = NULL;
-    free(request->ids);
+    replay_tables_free(request->tables);
     free(request->given);
     free(request);
 }
@@ -77,8 +77,8 @@ static void settle(struct source *source, struct source_request *request, int st
         message.ended.writes = event->writes;
         message.ended.retries = event->retries;
     }
-    if (request->ids != NULL)
-        pages_release(&source->engine.pages, request->ids, request->page_count);
+    if (request->tables[0].ids != NULL)
+        replay_tables_release(&source->engine, request->tables);
     (void)replay_send(source->engine.router, &message);
     forget(source, request);
 }
@@ -94,7 +94,6 @@ static void source_start(void *self, const struct replay_message *message)
         return;
     }
     request->index = message->request;
-    request->page_count = replay_request_pages(source->engine.setup, message->request);
     source->live[source->live_count++] = request;
     if (source->engine.connection == NULL || source->engine.down_said)
         settle(source, request, KVRAIL_AGENT_LOST, NULL);
@@ -167,25 +166,34 @@ static bool succeeded(struct source *source, struct source_request *request, kvr
 
 /* ---- admission ------------------------------------------------------------------------------ */
 
+/* False: there is no room, or no memory, which was said. */
 static bool take_pages(struct source *source, struct source_request *request)
 {
     const struct replay_setup *setup = source->engine.setup;
-    size_t bytes = request->page_count * sizeof(request->ids[0]);
-    uint32_t last = request->page_count - 1;
+    uint32_t tokens = replay_request(setup, request->index)->input_tokens;
+    struct replay_table tables[MODEL_KINDS] = {0};
+    const struct replay_table *full = &tables[0];
+    uint32_t last = replay_pages(&setup->groups[0], tokens) - 1;
 
-    if (source->engine.pages.free_count < request->page_count)
+    if (source->engine.pages[0].free_count <= last)
         return false;
-    request->ids = malloc(bytes);
-    request->given = malloc(bytes);
-    if (request->ids == NULL || request->given == NULL) {
+    if (!replay_tables_make(setup, tokens, tables) ||
+        (request->given = malloc(full->count * sizeof(full->ids[0]))) == NULL) {
+        replay_tables_free(tables);
         replay_say(source->engine.router, REPLAY_FATAL, 1, "no memory for page ids");
         return false;
     }
-    (void)pages_acquire(&source->engine.pages, request->page_count, request->ids);
-    memcpy(request->given, request->ids, bytes);
+    if (!replay_tables_acquire(&source->engine, tables)) {
+        replay_tables_free(tables);
+        free(request->given);
+        request->given = NULL;
+        return false;
+    }
+    memcpy(request->tables, tables, sizeof(tables));
+    memcpy(request->given, full->ids, full->count * sizeof(full->ids[0]));
     if (setup->corrupt == REPLAY_CORRUPT_SWAP && setup->corrupt_request == request->index) {
-        request->given[last] = request->ids[last - 1];
-        request->given[last - 1] = request->ids[last];
+        request->given[last] = full->ids[last - 1];
+        request->given[last - 1] = full->ids[last];
     }
     return true;
 }
@@ -219,7 +227,7 @@ static bool admit(struct source *source)
 
         if (request->handle != 0)
             continue;
-        if (request->ids == NULL && !take_pages(source, request))
+        if (request->given == NULL && !take_pages(source, request))
             return false;
         publish(source, request);
         return !source->engine
@@ -230,14 +238,31 @@ static bool admit(struct source *source)
 
 /* ---- prefill -------------------------------------------------------------------------------- */
 
-static uint32_t page_of(const struct source *source, uint32_t token)
+/* The page of a layer's group that holds the token. */
+static uint32_t page_of(const struct source *source, uint32_t layer, uint32_t token)
 {
-    return token / source->engine.setup->page_tokens;
+    return token / replay_group(source->engine.setup, layer)->page_tokens;
 }
 
-static uint32_t page_end(const struct source *source, uint32_t token_end)
+/* What is filled of the layer in this chunk: [first, end). A state has one page, which every chunk
+ * computes anew; of a window only what is kept at the end. */
+static uint32_t fill_first(const struct source *source, uint32_t layer)
 {
-    return (token_end + source->engine.setup->page_tokens - 1) / source->engine.setup->page_tokens;
+    const struct replay_setup *setup = source->engine.setup;
+    const struct stream *stream = &source->stream;
+    uint32_t first = page_of(source, layer, stream->token_first);
+    uint32_t kept = stream->request->tables[setup->layer_groups[layer]].first;
+
+    return first > kept ? first : kept;
+}
+
+static uint32_t fill_end(const struct source *source, uint32_t layer)
+{
+    const struct replay_group *group = replay_group(source->engine.setup, layer);
+
+    return group->kind == MODEL_STATE
+               ? source->stream.request->tables[source->engine.setup->layer_groups[layer]].count
+               : replay_pages(group, source->stream.token_end);
 }
 
 static void begin_chunk(struct source *source, uint32_t token_first)
@@ -250,8 +275,9 @@ static void begin_chunk(struct source *source, uint32_t token_first)
     stream->token_first = token_first;
     stream->token_end =
         tokens - token_first > setup->chunk_tokens ? token_first + setup->chunk_tokens : tokens;
+    stream->group = 0;
     stream->layer = 0;
-    stream->page_at = page_of(source, token_first);
+    stream->page_at = fill_first(source, 0);
 }
 
 static bool is_faulty(const struct source *source, replay_corrupt kind)
@@ -265,18 +291,20 @@ static bool is_faulty(const struct source *source, replay_corrupt kind)
 static void fill_page(struct source *source, uint32_t page)
 {
     const struct replay_setup *setup = source->engine.setup;
-    const struct source_request *request = source->stream.request;
-    bool faulty = is_faulty(source, REPLAY_CORRUPT_PAGE) && page == request->page_count - 1;
+    const struct stream *stream = &source->stream;
+    const struct replay_group *group = replay_group(setup, stream->layer);
+    const struct replay_table *table = &stream->request->tables[setup->layer_groups[stream->layer]];
+    bool faulty = is_faulty(source, REPLAY_CORRUPT_PAGE) && page == table->count - 1;
 
-    for (uint32_t part = 0; part < setup->geometry.model->part_count; part++) {
-        uint64_t key = replay_page_key(setup, request->index, page, source->stream.layer,
-                                       setup->geometry.model->parts[part]);
+    for (uint32_t part = 0; part < group->part_count; part++) {
+        struct replay_content content =
+            replay_content(setup, stream->request->index, source->engine.rank, stream->token_end,
+                           stream->layer, replay_part(setup, stream->layer, part), page);
         uint8_t *memory =
-            replay_engine_page(&source->engine, source->stream.layer, part, request->ids[page]);
+            replay_engine_page(&source->engine, stream->layer, part, table->ids[page]);
 
-        content_fill(key, source->slice, (uint64_t)page * setup->page_tokens, setup->page_tokens,
-                     memory);
-        for (uint64_t i = 0; faulty && i < setup->plane_bytes; i++)
+        content_fill(content.key, content.slice, content.token_first, content.token_count, memory);
+        for (uint64_t i = 0; faulty && i < group->plane_bytes; i++)
             memory[i] ^= 0xff;
     }
 }
@@ -284,16 +312,16 @@ static void fill_page(struct source *source, uint32_t page)
 /* True when the layer of the chunk is filled. */
 static bool fill_slice(struct source *source)
 {
-    const struct replay_setup *setup = source->engine.setup;
     struct stream *stream = &source->stream;
-    uint64_t layer_page_bytes = setup->plane_bytes * setup->geometry.model->part_count, bytes = 0;
-    uint32_t end = page_end(source, stream->token_end);
+    const struct replay_group *group = replay_group(source->engine.setup, stream->layer);
+    uint64_t layer_page_bytes = group->plane_bytes * group->part_count, bytes = 0;
+    uint32_t end = fill_end(source, stream->layer);
 
     if (is_faulty(source, REPLAY_CORRUPT_LAYER))
         return true;
     for (; stream->page_at < end && bytes < SLICE_BYTES; bytes += layer_page_bytes)
         fill_page(source, stream->page_at++);
-    return stream->page_at == end;
+    return stream->page_at >= end;
 }
 
 /* When the model of a prefill has the next layer of the chunk ready. */
@@ -322,8 +350,8 @@ static void announce_layer(struct source *source)
     message.layers.token_end = stream->token_end;
     (void)kvrail_ready(source->engine.connection, STREAM_WORD, ++stream->word);
     (void)replay_send(source->engine.router, &message);
-    stream->layer++;
-    stream->page_at = page_of(source, stream->token_first);
+    if (++stream->layer < source->engine.setup->geometry.layers)
+        stream->page_at = fill_first(source, stream->layer);
 }
 
 /* Fills and announces layers; when the chunk is through, the next one or the end. */
@@ -346,14 +374,26 @@ static kvr_ns step_layer(struct source *source, kvr_ns now)
     return 0;
 }
 
+/* Of every group those of the chunk, which ends where pages of all do, or with the request. */
 static kvrail_status give_pages(struct source *source)
 {
-    const struct stream *stream = &source->stream;
-    uint32_t first = page_of(source, stream->token_first);
+    const struct replay_setup *setup = source->engine.setup;
+    struct stream *stream = &source->stream;
+    kvrail_status status = KVRAIL_OK;
 
-    return kvrail_source_pages(source->engine.connection, stream->request->handle, 0,
-                               stream->request->given + first,
-                               page_end(source, stream->token_end) - first);
+    for (; stream->group < setup->group_count; stream->group++) {
+        const struct replay_group *group = &setup->groups[stream->group];
+        const uint32_t *ids = stream->group == 0 ? stream->request->given
+                                                 : stream->request->tables[stream->group].ids;
+        uint32_t first = stream->token_first / group->page_tokens;
+
+        status =
+            kvrail_source_pages(source->engine.connection, stream->request->handle, stream->group,
+                                ids + first, replay_pages(group, stream->token_end) - first);
+        if (status != KVRAIL_OK)
+            return status;
+    }
+    return status;
 }
 
 static kvrail_status give_tail(struct source *source)
@@ -452,7 +492,6 @@ int replay_source_run(const struct replay_setup *setup, uint32_t rank, int route
         .router = router,
         .rank = rank,
     };
-    source.slice = replay_slice(setup, rank);
     if (!replay_engine_open(&source.engine, &exit_status)) {
         replay_engine_close(&source.engine);
         return exit_status;

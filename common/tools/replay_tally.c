@@ -90,7 +90,7 @@ static void tally_transfer_times(const struct replay_live *live, uint32_t rank,
     record_since(&figures->exposed_ns, last, ended->opened_at, ended->ended_at);
 }
 
-void replay_tally_fetch(const struct replay_setup *setup, struct replay_live *live, uint32_t rank,
+void replay_tally_fetch(struct replay_live *live, uint32_t rank,
                         const struct replay_message *message, struct replay_figures *figures)
 {
     const struct replay_ended *ended = &message->ended;
@@ -103,7 +103,7 @@ void replay_tally_fetch(const struct replay_setup *setup, struct replay_live *li
     figures->delivered++;
     figures->tokens_moved += ended->tokens_moved;
     figures->tokens_skipped += ended->tokens_skipped;
-    figures->bytes += ended->tokens_moved * setup->page_bytes / setup->page_tokens;
+    figures->bytes += ended->bytes;
     figures->bytes_reported += ended->bytes_reported;
     figures->bytes_verified += ended->bytes_verified;
     figures->bytes_wrong += ended->bytes_wrong;

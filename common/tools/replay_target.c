@@ -19,7 +19,7 @@ static void forget(struct target *target, struct target_request *request)
         at++;
     for (target->live_count--; at < target->live_count; at++)
         target->live[at] = target->live[at + 1];
-    free(request->ids);
+    replay_tables_free(request->tables);
     free(request->checked);
     free(request->ranges);
     free(request);
@@ -57,7 +57,6 @@ static void target_start(void *self, const struct replay_message *message)
     }
     request->index = message->request;
     request->source = message->sources[target->engine.rank];
-    request->page_count = replay_request_pages(target->engine.setup, message->request);
     target->live[target->live_count++] = request;
     if (target->engine.connection == NULL || target->engine.down_said)
         give_up(target, request, KVRAIL_AGENT_LOST);
@@ -82,16 +81,28 @@ static void target_cancel(void *self, const struct replay_message *message)
 
 /* ---- events --------------------------------------------------------------------------------- */
 
+static uint64_t bytes_moved(const struct replay_setup *setup, const struct target_request *request)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < setup->group_count; i++)
+        bytes +=
+            (request->tables[i].count - request->tables[i].first) * setup->groups[i].page_bytes;
+    return bytes;
+}
+
 static void end_moving(struct target *target, struct target_request *request, kvrail_status status)
 {
     const struct replay_setup *setup = target->engine.setup;
-    uint32_t moved = request->page_count - request->skip_pages;
+    const struct replay_table *table = &request->tables[0];
+    uint32_t moved = table->count - table->first;
 
     request->terminal = true;
     request->status = status;
     request->ended.ended_at = kvr_clock_now();
-    request->ended.tokens_skipped = (uint64_t)request->skip_pages * setup->page_tokens;
-    request->ended.tokens_moved = (uint64_t)moved * setup->page_tokens;
+    request->ended.tokens_skipped = (uint64_t)table->first * setup->groups[0].page_tokens;
+    request->ended.tokens_moved = (uint64_t)moved * setup->groups[0].page_tokens;
+    request->ended.bytes = bytes_moved(setup, request);
     request->phase = TARGET_SETTLE;
     request->cursor = 0;
     if (status != KVRAIL_OK || request->tail_in || moved == 0)
@@ -173,7 +184,7 @@ static kvrail_status open_fetch(struct target *target, struct target_request *re
 {
     const struct replay_setup *setup = target->engine.setup;
     uint32_t tokens = replay_request(setup, request->index)->input_tokens;
-    uint32_t skip = request->skip_pages * setup->page_tokens;
+    uint32_t skip = request->tables[0].first * setup->groups[0].page_tokens;
     char name[REPLAY_REQUEST_BYTES];
     struct kvrail_source_address source = {
         .agent = setup->options.source_agent,
@@ -193,6 +204,32 @@ static kvrail_status open_fetch(struct target *target, struct target_request *re
     memcpy(source.engine, request->source.engine.bytes, sizeof(source.engine));
     request->ended.opened_at = kvr_clock_now();
     return kvrail_target_open(target->engine.connection, &options, &request->handle);
+}
+
+/* A window needs only its tokens, and a state its last page, whatever the target's cache has. */
+static kvrail_status name_skips(struct target *target, struct target_request *request)
+{
+    const struct replay_setup *setup = target->engine.setup;
+    kvrail_status status = KVRAIL_OK;
+
+    for (; request->group < setup->group_count && status == KVRAIL_OK;
+         request->group += status == KVRAIL_OK)
+        status = kvrail_target_skip(target->engine.connection, request->handle, request->group,
+                                    (uint64_t)request->tables[request->group].first *
+                                        setup->groups[request->group].page_tokens);
+    return status;
+}
+
+static kvrail_status name_pages(struct target *target, struct target_request *request)
+{
+    kvrail_status status = KVRAIL_OK;
+
+    for (; request->group < target->engine.setup->group_count && status == KVRAIL_OK;
+         request->group += status == KVRAIL_OK)
+        status = kvrail_target_pages(target->engine.connection, request->handle, request->group,
+                                     request->tables[request->group].ids,
+                                     request->tables[request->group].count);
+    return status;
 }
 
 /* Goes on to `next` when a call succeeded, waits when there was no room, else ends the request. */
@@ -233,15 +270,20 @@ static bool step_request(struct target *target, struct target_request *request)
     case TARGET_OPEN:
         if (connection == NULL || target->engine.down_said)
             return false;
-        after_call(target, request, open_fetch(target, request), TARGET_PAGES);
+        request->group = 1; /* of the first it is the fetch's own */
+        after_call(target, request, open_fetch(target, request), TARGET_SKIP);
+        return !target->engine.blocked;
+    case TARGET_SKIP:
+        if (connection == NULL || target->engine.down_said)
+            return false;
+        after_call(target, request, name_skips(target, request), TARGET_PAGES);
+        if (request->phase == TARGET_PAGES)
+            request->group = 0;
         return !target->engine.blocked;
     case TARGET_PAGES:
         if (connection == NULL || target->engine.down_said)
             return false;
-        after_call(
-            target, request,
-            kvrail_target_pages(connection, request->handle, 0, request->ids, request->page_count),
-            TARGET_MOVING);
+        after_call(target, request, name_pages(target, request), TARGET_MOVING);
         return !target->engine.blocked;
     case TARGET_MOVING:
         return !target_check_announced(target, request);
@@ -295,13 +337,17 @@ static const struct replay_engine_ops target_ops = {
 
 static bool make_target(struct target *target, const struct replay_setup *setup)
 {
-    uint32_t blocks = setup->options.prefix_cache ? setup->page_count / setup->block_pages : 0;
+    uint32_t blocks =
+        setup->options.prefix_cache ? setup->groups[0].page_count / setup->block_pages : 0;
+    bool made = true;
 
     kvr_rng_init(&target->rng, setup->options.seed);
-    target->marked = calloc(setup->page_count, sizeof(target->marked[0]));
+    for (uint32_t i = 0; i < setup->group_count; i++) {
+        target->marked[i] = calloc(setup->groups[i].page_count, sizeof(target->marked[i][0]));
+        made = made && target->marked[i] != NULL;
+    }
     target->block_ids = calloc(setup->block_pages, sizeof(target->block_ids[0]));
-    if (target->marked != NULL && target->block_ids != NULL &&
-        cache_init(&target->cache, blocks, setup->block_pages))
+    if (made && target->block_ids != NULL && cache_init(&target->cache, blocks, setup->block_pages))
         return true;
     replay_say(target->engine.router, REPLAY_FATAL, 1, "no memory for a cache of %u blocks",
                blocks);
@@ -323,7 +369,6 @@ int replay_target_run(const struct replay_setup *setup, uint32_t rank, int route
         .router = router,
         .rank = rank,
     };
-    target.slice = replay_slice(setup, rank);
     if (!make_target(&target, setup) || !replay_engine_open(&target.engine, &exit_status))
         goto close;
     replay_engine_run(&target.engine);
@@ -337,7 +382,8 @@ int replay_target_run(const struct replay_setup *setup, uint32_t rank, int route
 close:
     replay_engine_close(&target.engine);
     cache_done(&target.cache);
-    free(target.marked);
+    for (uint32_t i = 0; i < MODEL_KINDS; i++)
+        free(target.marked[i]);
     free(target.block_ids);
     return exit_status;
 }

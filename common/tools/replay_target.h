@@ -13,6 +13,7 @@ typedef enum target_phase {
     TARGET_QUEUED, /* waits for pages */
     TARGET_CLEAN,  /* looks whether its pages are as they were left */
     TARGET_OPEN,   /* asks for the request */
+    TARGET_SKIP,   /* says what it does not need of the other groups */
     TARGET_PAGES,  /* gives its pages */
     TARGET_MOVING, /* waits for layers; checks those that are in place */
     TARGET_SETTLE, /* its terminal event has come; checks what is left */
@@ -28,12 +29,13 @@ struct target_range {
 struct target_request {
     uint32_t index;
     target_phase phase;
-    struct replay_rank source; /* of the same rank, as the router passed it */
-    kvrail_handle handle;      /* 0: not asked for */
-    kvrail_status status;      /* of the terminal event */
-    uint32_t *ids;
-    uint32_t page_count, skip_pages; /* the first skip_pages are the cache's */
-    bool *checked;                   /* layer × page_count + page */
+    struct replay_rank source;               /* of the same rank, as the router passed it */
+    kvrail_handle handle;                    /* 0: not asked for */
+    kvrail_status status;                    /* of the terminal event */
+    struct replay_table tables[MODEL_KINDS]; /* of the first group, those before `first` are the
+                                                cache's */
+    uint32_t group;                          /* of the phase */
+    bool *checked; /* layer × pages of the first group, which has most, + page */
     struct target_range *ranges;
     uint32_t range_first, range_count, range_capacity;
     uint32_t cursor; /* of the phase */
@@ -43,11 +45,10 @@ struct target_request {
 
 struct target {
     struct replay_engine engine;
-    struct content_slice slice;
-    struct kvr_rng rng; /* which token a sample looks at */
-    struct cache cache;
-    bool *marked;        /* by page id: it holds the marks of a free page */
-    uint32_t *block_ids; /* scratch: pages of one block */
+    struct kvr_rng rng;        /* which token a sample looks at */
+    struct cache cache;        /* of pages of the first group */
+    bool *marked[MODEL_KINDS]; /* by page id: it holds the marks of a free page */
+    uint32_t *block_ids;       /* scratch: pages of one block */
     struct target_request *live[TARGET_REQUESTS_MAX]; /* oldest first */
     uint32_t live_count;
     uint32_t wrong_said;
@@ -86,7 +87,7 @@ void target_recheck_kept(struct target *target, const struct cache_entry *entry,
 
 /* Marks a page as free (content_mark); looks whether a free page still has its marks, which are
  * taken for gone from then on. */
-void target_mark_free(struct target *target, uint32_t id);
-bool target_take_free(struct target *target, uint32_t id);
+void target_mark_free(struct target *target, uint32_t group, uint32_t id);
+bool target_take_free(struct target *target, uint32_t group, uint32_t id);
 
 #endif

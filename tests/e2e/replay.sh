@@ -7,8 +7,8 @@ provider=${1:?provider}
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 start_all
 
-# good COUNT ARGUMENT…
-good() {
+# moved COUNT ARGUMENT…: all is right, and every byte that moved was looked at.
+moved() {
     count=$1
     shift
     replay --requests "$count" "$@" || fail "$* ended in $?"
@@ -18,14 +18,19 @@ good() {
     expect bytes_wrong 0
     expect pages_written_late 0
     expect layers_unannounced 0
+    [ "$(figure bytes)" = "$(figure bytes_reported)" ] || fail "the agents counted other bytes"
+    [ "$(figure bytes)" = "$(figure bytes_verified)" ] || fail "not every byte was verified"
+}
+
+# good COUNT ARGUMENT…: the same of one KV group.
+good() {
+    moved "$@"
     [ "$(figure bytes)" = $(($(figure tokens_moved) * $(figure kv_bytes_per_token))) ] ||
         fail "bytes are not tokens × bytes per token"
-    [ "$(figure bytes)" = "$(figure bytes_reported)" ] || fail "the agents counted other bytes"
 }
 
 requests=${KVRAIL_CAMPAIGN:+500}
 good "${requests:-60}" --scheduler "$scheduler"
-[ "$(figure bytes)" = "$(figure bytes_verified)" ] || fail "not every byte was verified"
 [ "$(figure tokens_skipped)" -gt 0 ] || fail "no prefix was skipped"
 grep -q "^  \"provider\": \"$provider\"," "$work/figures.json" || fail "it was not provider $provider"
 
@@ -37,6 +42,25 @@ good 6 --trace "$work/trace.csv" --format azure --speed 20
 good 20 --model deepseek-v3 --layers 5 --kv-bytes-per-token 2560 --page-tokens 64 --seed 2
 good 20 --pages shuffled --chunk-tokens 512 --concurrency 32 --seed 3
 good 20 --page-tokens 1 --kv-bytes-per-token 1k --pool-bytes 16M --pages fresh --seed 4
+
+# Hybrid models: groups with pages of their own sizes, of which a window keeps the last and a state one.
+moved 6 --trace "$work/trace.csv" --format azure --model gpt-oss-120b --page-tokens 32 --pages shuffled
+moved 20 --model hybrid --chunk-tokens 1000 --pages shuffled --seed 5
+[ "$(figure tokens_skipped)" -gt 0 ] || fail "no prefix of a hybrid model was skipped"
+for kind in full window state; do
+    grep -q "\"kind\": \"$kind\"" "$work/figures.json" || fail "no group of kind $kind"
+done
+# What is wrong in a window, in a state and in the order of full pages is found.
+for fault in "page --model gpt-oss-120b" "layer --model hybrid" "swap --model hybrid"; do
+    [ "$provider" = tcp ] || break
+    status=0
+    # shellcheck disable=SC2086
+    replay --requests 6 --corrupt $fault || status=$?
+    [ "$status" = 1 ] || fail "--corrupt $fault ended in $status"
+    in_log "^wrong: "
+    : >"$work/replay.log"
+done
+
 good 3 --kv-bytes-per-token 0 --layers 0 --pool-bytes 128M --page-tokens 16
 
 # An engine that closes its connection says so, and is not counted as lost.
