@@ -193,37 +193,33 @@ static void rails_name(const struct bench_netns_options *options, struct bench_r
         snprintf(rails->target[j], sizeof(rails->target[j]), "10.79.%u.1", j + 1);
 }
 
-/* Into a namespace of our own, if the machine lets us. */
-static bool enter(struct bench_netns *netns)
+static void space_close(pid_t *pid)
 {
-    if (!run("ip", "-V", 0, NULL) || !run("tc", "-V", 0, NULL)) {
-        snprintf(netns->way, sizeof(netns->way),
-                 "loopback addresses, uncapped: iproute2 (ip and tc) is not installed");
-        return false;
-    }
-    if (unshare(CLONE_NEWNET) == 0) {
-        snprintf(netns->way, sizeof(netns->way), "veth pairs in network namespaces");
-        return true;
-    }
-    if (become_root()) {
-        snprintf(netns->way, sizeof(netns->way),
-                 "veth pairs in network namespaces of a user namespace");
-        return true;
-    }
-    snprintf(netns->way, sizeof(netns->way),
-             "loopback addresses, uncapped: no network namespaces here (%s)", strerror(errno));
-    return false;
+    if (*pid != 0 && kill(*pid, SIGTERM) == 0)
+        bench_process_end(*pid);
+    *pid = 0;
 }
 
-bool bench_netns_open(struct bench_netns *netns, const struct bench_netns_options *options,
-                      struct bench_rails *ret_rails)
+static bool own_space(void)
+{
+    return unshare(CLONE_NEWNET) == 0;
+}
+
+static const struct way {
+    bool (*enter)(void);
+    const char *text, *refused;
+} ways[] = {
+    {own_space, "veth pairs in network namespaces", "network namespaces"},
+    {become_root, "veth pairs in network namespaces of a user namespace", "user namespaces"},
+};
+#define WAYS     (sizeof(ways) / sizeof(ways[0]))
+#define NO_RAILS 255 /* entered, but ip or tc could not lay them; else an errno */
+
+static bool lay(struct bench_netns *netns, const struct bench_netns_options *options,
+                struct bench_rails *ret_rails)
 {
     char path[64];
 
-    if (!enter(netns)) {
-        bench_rails_loopback(ret_rails, "tcp", options->source_count, options->target_count);
-        return true;
-    }
     if (!space_open(&netns->target) || !space_open(&netns->exchange)) {
         fprintf(stderr, "kvrail bench: no network namespace for the target and the switch\n");
         return false;
@@ -234,11 +230,65 @@ bool bench_netns_open(struct bench_netns *netns, const struct bench_netns_option
     return ret_rails->target_space >= 0 && cables_lay(netns, options) && cables_cap(netns, options);
 }
 
-static void space_close(pid_t *pid)
+/* There is no way back from a namespace, and some machines let one in and then allow nothing there:
+ * a child goes first. 0: it holds. */
+static int rehearse(const struct way *way, const struct bench_netns_options *options)
 {
-    if (*pid != 0 && kill(*pid, SIGTERM) == 0)
-        bench_process_end(*pid);
-    *pid = 0;
+    pid_t pid;
+    int status = 0;
+
+    (void)fflush(NULL);
+    pid = fork();
+    if (pid == 0) {
+        struct bench_netns netns = {0};
+        struct bench_rails rails;
+        bool good;
+
+        (void)dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
+        if (!way->enter())
+            _exit(errno != 0 ? errno : EPERM);
+        good = lay(&netns, options, &rails);
+        space_close(&netns.target);
+        space_close(&netns.exchange);
+        _exit(good ? 0 : NO_RAILS);
+    }
+    if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
+        return NO_RAILS;
+    return WEXITSTATUS(status);
+}
+
+static void say_refused(struct bench_netns *netns, const int why[WAYS])
+{
+    size_t used = (size_t)snprintf(netns->way, sizeof(netns->way), "loopback addresses, uncapped:");
+
+    for (size_t i = 0; i < WAYS && used < sizeof(netns->way); i++)
+        used += (size_t)snprintf(netns->way + used, sizeof(netns->way) - used, "%s %s: %s",
+                                 i > 0 ? ";" : "", ways[i].refused,
+                                 why[i] == NO_RAILS ? "ip and tc may lay no rails there"
+                                 : why[i] == ENOSPC ? "none is left (user.max_user_namespaces)"
+                                                    : strerror(why[i]));
+}
+
+bool bench_netns_open(struct bench_netns *netns, const struct bench_netns_options *options,
+                      struct bench_rails *ret_rails)
+{
+    int why[WAYS] = {0};
+
+    bench_rails_loopback(ret_rails, "tcp", options->source_count, options->target_count);
+    if (!run("ip", "-V", 0, NULL) || !run("tc", "-V", 0, NULL)) {
+        snprintf(netns->way, sizeof(netns->way),
+                 "loopback addresses, uncapped: iproute2 (ip and tc) is not installed");
+        return true;
+    }
+    for (size_t i = 0; i < WAYS; i++) {
+        why[i] = rehearse(&ways[i], options);
+        if (why[i] != 0)
+            continue;
+        snprintf(netns->way, sizeof(netns->way), "%s", ways[i].text);
+        return ways[i].enter() && lay(netns, options, ret_rails);
+    }
+    say_refused(netns, why);
+    return true;
 }
 
 void bench_netns_close(struct bench_netns *netns, struct bench_rails *rails)

@@ -21,12 +21,12 @@ struct bench_netns_options {
 
 struct bench_netns {
     pid_t target, exchange; /* hold their namespaces; 0: not there */
-    char way[160];          /* which way was taken, and why not a better one */
+    char way[256];          /* which way was taken, and why not a better one */
 };
 
-/* Moves this process, which must have one thread, into the source's namespace. Where namespaces are
- * not allowed, rails on loopback addresses, which nothing caps; netns->way tells. False: said on
- * stderr. */
+/* Moves this process, which must have one thread, into the source's namespace; where only a user
+ * namespace allows that, into one of those first. Where neither holds, rails on loopback addresses,
+ * which nothing caps; netns->way tells. False: said on stderr. */
 bool bench_netns_open(struct bench_netns *netns, const struct bench_netns_options *options,
                       struct bench_rails *ret_rails);
 void bench_netns_close(struct bench_netns *netns, struct bench_rails *rails);
