@@ -187,6 +187,38 @@ static void fetch_end(struct inbound *inbound, struct fetch *fetch)
         inbound->ports->notify(inbound->ports->self, fetch->engine, &notice);
 }
 
+static void segments_free(struct inbound *inbound, struct landing_segment *segment)
+{
+    while (segment != NULL) {
+        struct landing_segment *next = segment->loop_next;
+
+        kvr_plan_free(segment->plan, inbound->memory);
+        kvr_buddy_free(inbound->memory, segment->left);
+        kvr_buddy_free(inbound->memory, segment->held);
+        kvr_buddy_free(inbound->memory, segment->positions);
+        kvr_buddy_free(inbound->memory, segment);
+        segment = next;
+    }
+}
+
+static void transfer_free(struct inbound *inbound, struct transfer *transfer)
+{
+    struct fetch *fetch = fetch_of(inbound, transfer);
+
+    share_give(inbound, transfer);
+    segments_free(inbound, transfer->segments);
+    kvr_buddy_free(inbound->memory, transfer->bits);
+    kvr_buddy_free(inbound->memory, transfer->taken);
+    if (transfer->planning)
+        kvr_page_table_done(&transfer->planned, inbound->memory);
+    if (transfer->remote != NULL)
+        kvr_region_set_release(transfer->remote, inbound->memory);
+    kvr_table_remove(&inbound->by_nonce, transfer->nonce);
+    kvr_pool_release(&inbound->transfers, transfer->id);
+    fetch->closed_count++;
+    fetch_check_freed(inbound, fetch);
+}
+
 /* Nothing of this transfer can land any more. The last one of its fetch hands the pages back; the
  * engine is told before the source, because it waits for what it asked for. */
 void transfer_settle(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
@@ -240,38 +272,6 @@ void transfer_closed(struct inbound *inbound, kvr_ns now, struct transfer *trans
     slots_release(inbound, now, transfer);
     transfer_free(inbound, transfer);
     shares_advance(inbound, now);
-}
-
-static void segments_free(struct inbound *inbound, struct landing_segment *segment)
-{
-    while (segment != NULL) {
-        struct landing_segment *next = segment->loop_next;
-
-        kvr_plan_free(segment->plan, inbound->memory);
-        kvr_buddy_free(inbound->memory, segment->left);
-        kvr_buddy_free(inbound->memory, segment->held);
-        kvr_buddy_free(inbound->memory, segment->positions);
-        kvr_buddy_free(inbound->memory, segment);
-        segment = next;
-    }
-}
-
-void transfer_free(struct inbound *inbound, struct transfer *transfer)
-{
-    struct fetch *fetch = fetch_of(inbound, transfer);
-
-    share_give(inbound, transfer);
-    segments_free(inbound, transfer->segments);
-    kvr_buddy_free(inbound->memory, transfer->bits);
-    kvr_buddy_free(inbound->memory, transfer->taken);
-    if (transfer->planning)
-        kvr_page_table_done(&transfer->planned, inbound->memory);
-    if (transfer->remote != NULL)
-        kvr_region_set_release(transfer->remote, inbound->memory);
-    kvr_table_remove(&inbound->by_nonce, transfer->nonce);
-    kvr_pool_release(&inbound->transfers, transfer->id);
-    fetch->closed_count++;
-    fetch_check_freed(inbound, fetch);
 }
 
 /* ---- failing --------------------------------------------------------------------------------- */

@@ -281,7 +281,6 @@ void transfer_closed(struct inbound *inbound, kvr_ns now, struct transfer *trans
 /* Ends the fetch with a reason; its transfers end with the same. Idempotent. */
 void fetch_fail(struct inbound *inbound, kvr_ns now, struct fetch *fetch, kvr_status status,
                 const char *detail);
-void transfer_free(struct inbound *inbound, struct transfer *transfer);
 void transfer_event(struct inbound *inbound, kvr_ns now, const struct transfer *transfer,
                     kvr_event_kind kind);
 /* salvage.c */

@@ -80,7 +80,7 @@ void outbound_group_command(struct outbound *outbound, struct offer *offer, uint
         outbound->ports->command(outbound->ports->self, &message);
 }
 
-void outbound_groups_command(struct outbound *outbound, const struct kvr_group_message *message)
+static void groups_command(struct outbound *outbound, const struct kvr_group_message *message)
 {
     struct kvr_group_message each = *message;
 
@@ -96,7 +96,7 @@ static void awake(struct outbound *outbound, kvr_ns now)
 
     if (outbound->awake_at != 0 && outbound_live(outbound) > 0 &&
         now - outbound->awake_at > outbound->options.silence_ns / 2)
-        outbound_groups_command(outbound, &away);
+        groups_command(outbound, &away);
     outbound->awake_at = now;
 }
 
@@ -247,7 +247,7 @@ void outbound_peer_lost(struct outbound *outbound, kvr_ns now, uint32_t peer, kv
     if (!outbound->peers[peer].up)
         return;
     outbound->peers[peer].up = false;
-    outbound_groups_command(outbound, &message);
+    groups_command(outbound, &message);
 }
 
 static void alive(struct outbound *outbound, uint32_t peer, uint64_t token)

@@ -232,8 +232,6 @@ void outbound_send_needed(struct outbound *outbound, const struct offer *offer,
 /* To the offer's group; while a move is under way it waits. */
 void outbound_group_command(struct outbound *outbound, struct offer *offer, uint32_t kind,
                             void *pointer);
-/* To every rail group. */
-void outbound_groups_command(struct outbound *outbound, const struct kvr_group_message *message);
 /* Memory for each of them; false: for none. */
 bool outbound_copies_take(struct outbound *outbound, size_t bytes, void *ret_copies[]);
 /* publish.c */

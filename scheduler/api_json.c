@@ -15,12 +15,14 @@ json_t *json_seconds(int64_t ns)
     return ns >= 0 ? json_real((double)ns / 1e9) : json_null();
 }
 
-json_t *json_id(uint64_t id)
+/* 16 hex digits. */
+static json_t *json_id(uint64_t id)
 {
     return json_sprintf("%016llx", (unsigned long long)id);
 }
 
-json_t *json_text(const char *text)
+/* null for an empty one. */
+static json_t *json_text(const char *text)
 {
     return text[0] != '\0' ? json_string(text) : json_null();
 }

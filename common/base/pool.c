@@ -57,7 +57,7 @@ static uint32_t take_free(struct kvr_pool *pool)
     return index;
 }
 
-void *kvr_pool_acquire_dirty(struct kvr_pool *pool, uint64_t *ret_id)
+void *kvr_pool_acquire(struct kvr_pool *pool, uint64_t *ret_id)
 {
     uint32_t index = take_free(pool);
 
@@ -67,14 +67,7 @@ void *kvr_pool_acquire_dirty(struct kvr_pool *pool, uint64_t *ret_id)
     pool->used_count++;
     *ret_id = id_of(pool, index);
     KVR_UNPOISON(slot_at(pool, index), pool->slot_bytes);
-    return slot_at(pool, index);
-}
-
-void *kvr_pool_acquire(struct kvr_pool *pool, uint64_t *ret_id)
-{
-    void *slot = kvr_pool_acquire_dirty(pool, ret_id);
-
-    return slot != NULL ? memset(slot, 0, pool->slot_bytes) : NULL;
+    return memset(slot_at(pool, index), 0, pool->slot_bytes);
 }
 
 void kvr_pool_release(struct kvr_pool *pool, uint64_t id)

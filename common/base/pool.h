@@ -35,8 +35,6 @@ void kvr_pool_init(struct kvr_pool *pool, void *memory, uint32_t count, size_t s
 
 /* A zeroed slot, yours until kvr_pool_release(); NULL when all are taken. */
 void *kvr_pool_acquire(struct kvr_pool *pool, uint64_t *ret_id);
-/* The same with whatever its last user left in it, for who writes all of it. */
-void *kvr_pool_acquire_dirty(struct kvr_pool *pool, uint64_t *ret_id);
 /* The id must be live: releasing twice is a bug of ours and asserts. */
 void kvr_pool_release(struct kvr_pool *pool, uint64_t id);
 

@@ -47,7 +47,7 @@ static bool claim_address(const struct kvr_endpoint *endpoint)
     }
 }
 
-bool ofi_trywait_works(const struct kvr_rail *rail)
+static bool trywait_works(const struct kvr_rail *rail)
 {
     uint32_t since = rail->provider->trywait_since;
 
@@ -92,7 +92,7 @@ int ofi_queue_open(struct kvr_rail *rail, struct fid_cq **ret_cq, int *ret_wait_
     *ret_wait_fd = -1;
     if (fi_cq_open(rail->domain, &attr, ret_cq, NULL) == 0) {
         if (fi_control(&(*ret_cq)->fid, FI_GETWAIT, &fd) == 0)
-            *ret_wait_fd = ofi_trywait_works(rail) ? fd : find_socket_set(fd);
+            *ret_wait_fd = trywait_works(rail) ? fd : find_socket_set(fd);
         return 0;
     }
     attr = (struct fi_cq_attr){.format = FI_CQ_FORMAT_DATA, .wait_obj = FI_WAIT_NONE};
@@ -276,7 +276,7 @@ bool ofi_endpoint_may_sleep(struct kvr_endpoint *endpoint)
 
     if (endpoint->wait_fd < 0)
         return true; /* whoever sleeps does so for a short time */
-    if (ofi_trywait_works(endpoint->rail))
+    if (trywait_works(endpoint->rail))
         return fi_trywait(endpoint->rail->fabric, fids, 1) == FI_SUCCESS;
     if (!endpoint->has_held)
         endpoint->has_held = ofi_poll(endpoint, &endpoint->held, 1) > 0;

@@ -155,7 +155,6 @@ bool ofi_memory_pins_writable(struct kvr_rail *rail); /* tries it */
 struct kvr_remote_key ofi_memory_key(const struct kvr_memory *memory);
 
 /* fabric_ofi_endpoint.c */
-bool ofi_trywait_works(const struct kvr_rail *rail);
 /* *ret_wait_fd: to sleep on, or -1. */
 int ofi_queue_open(struct kvr_rail *rail, struct fid_cq **ret_cq, int *ret_wait_fd);
 kvr_status ofi_endpoint_open(struct kvr_rail *rail, struct kvr_endpoint **ret_endpoint,

@@ -300,7 +300,8 @@ void sim_check_layer(struct sim_fetch *fetch, const struct kvr_notice *notice)
     }
 }
 
-const struct sim_publish *sim_tail_of(const struct sim_fetch *fetch)
+/* Who has it; or NULL. */
+static const struct sim_publish *tail_of(const struct sim_fetch *fetch)
 {
     for (uint32_t i = 0; i < fetch->source_count; i++)
         if (fetch->publishes[i]->has_tail)
@@ -310,7 +311,7 @@ const struct sim_publish *sim_tail_of(const struct sim_fetch *fetch)
 
 void sim_check_tail(struct sim_fetch *fetch, const struct kvr_notice *notice)
 {
-    const struct sim_publish *from = sim_tail_of(fetch);
+    const struct sim_publish *from = tail_of(fetch);
 
     if (fetch->tail_seen || from == NULL || notice->payload_bytes != from->tail_bytes ||
         (notice->payload_bytes > 0 &&
@@ -345,7 +346,7 @@ void sim_check_end(struct sim_fetch *fetch, uint64_t token_end)
     if (token_end != (published < fetch->tokens ? published : fetch->tokens))
         sim_fail(world, request, "done with %" PRIu64 " tokens instead of %" PRIu64, token_end,
                  published);
-    if ((sim_tail_of(fetch) != NULL) != fetch->tail_seen)
+    if ((tail_of(fetch) != NULL) != fetch->tail_seen)
         sim_fail(world, request, "done without its tail");
     for (uint32_t layer = share->layer_first;
          layer < share->layer_first + share->layer_count && fetch->skip < token_end; layer++) {

@@ -480,7 +480,6 @@ void sim_check_land(struct sim_world *world, const struct kvr_sim_access *access
 struct kvr_sim_hooks sim_check_hooks(struct sim_world *world);
 void sim_check_layer(struct sim_fetch *fetch, const struct kvr_notice *notice);
 void sim_check_tail(struct sim_fetch *fetch, const struct kvr_notice *notice);
-const struct sim_publish *sim_tail_of(const struct sim_fetch *fetch); /* who has it; or NULL */
 void sim_check_end(struct sim_fetch *fetch, uint64_t token_end);
 void sim_check_salvage(struct sim_fetch *fetch, uint64_t token_first, uint64_t token_end);
 void sim_check_world(struct sim_world *world);
