@@ -14,8 +14,8 @@ int main(int argc, char **argv)
          tool_sim_main},
         {"status", "show agents, rails and transfers, and what is odd", tool_status_main},
         {"topo", "show this host's cards and the rails on them", tool_topo_main},
-        {"why", "say why a transfer is not done, or how it ended", tool_why_main},
         {"trace", "make request traces", tool_trace_main},
+        {"why", "say why a transfer is not done, or how it ended", tool_why_main},
         {NULL, NULL, NULL},
     };
 

@@ -17,7 +17,7 @@ struct order_options {
 
 #define ATTEMPT                                                                                    \
     {                                                                                              \
-        .name = "attempt", .section = "order", .max = UINT32_MAX,                                  \
+        .name = "attempt", .section = "request", .max = UINT32_MAX,                                \
         KVR_OPTION_COUNT(struct order_options, attempt),                                           \
         .help = "Only this attempt of the request; without it every one that is held."             \
     }
@@ -26,7 +26,7 @@ static const struct kvr_option abandon_options[] = {ATTEMPT};
 static const struct kvr_option renew_options[] = {
     ATTEMPT,
     {.name = "lease",
-     .section = "order",
+     .section = "request",
      .fallback = "30s",
      .min = KVR_MS,
      .max = 3600 * KVR_S,
