@@ -28,6 +28,8 @@ static kvr_path path_of(const struct fetch *fetch, const struct transfer *transf
     for (const struct landing_segment *at = transfer->segments; at != NULL; at = at->loop_next)
         groups |= 1u << at->group;
     path = kvr_region_set_path(fetch->set, groups);
+    if (transfer->scatters && path != KVR_PATH_NONE)
+        return KVR_PATH_STAGED;
     return transfer->local && path == KVR_PATH_HOST ? KVR_PATH_LOCAL : path;
 }
 

@@ -109,7 +109,8 @@ void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
         want->group_skip_count = KVR_GROUPS_MAX;
         want->siblings = siblings;
         want->sibling_count = siblings_of(inbound, fetch, &transfer->source, siblings);
-        want->staged = transfer_stage(inbound, transfer) != NULL;
+        want->staged = transfer->scatters;
+        want->stage_bytes = transfer_stage_bytes(inbound, transfer);
         want->group_count = 1;
         want->more = true; /* the tables follow in PAGES */
         status = inbound->ports->send(inbound->ports->self, transfer->peer, &message);
@@ -273,6 +274,12 @@ void rails_grant(struct inbound *inbound, struct transfer *transfer)
     message.grant.slot_count = transfer->slot_count;
     message.grant.share_offset = transfer->share_offset;
     message.grant.share_bytes = transfer->share_bytes;
+    if (transfer->share_bytes > 0 && !kvr_region_set_is_staged(fetch_of(inbound, transfer)->set)) {
+        const struct kvr_region *pinned = transfer_stage(inbound, transfer)->pinned;
+
+        message.grant.share_keys = pinned->keys;
+        message.grant.share_key_count = pinned->rail_count;
+    }
     inbound_send_needed(inbound, transfer, &message);
 }
 
@@ -449,6 +456,8 @@ static kvr_status plan_take(struct inbound *inbound, kvr_ns now, struct transfer
     }
     if (status == KVR_OK && message->none)
         return none_take(inbound, transfer, message, error);
+    if (status == KVR_OK)
+        status = transfer_scatter(inbound, transfer, message, error);
     if (status == KVR_OK)
         status = plan_pages(inbound, transfer, message, error);
     if (status != KVR_OK || message->more)

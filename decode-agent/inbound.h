@@ -15,7 +15,7 @@
  *   reserve.c  fetches, page tables, slots          grant.c    WANT, PLAN, GRANT
  *   layers.c   layers, over all sources             deliver.c  the tail, the one terminal
  *   fence.c    draining, MISSING, ending epochs
- *   share.c    staging memory, where cards cannot reach the pages
+ *   share.c    staging memory, where cards cannot reach the pages, or write them in fragments only
  *   digest.c   DIGEST: whether the bytes are the source's   salvage.c  what a failed fetch has */
 #ifndef DECODE_AGENT_INBOUND_H
 #define DECODE_AGENT_INBOUND_H
@@ -39,6 +39,7 @@ struct inbound_options {
     bool failover;                 /* another group carries on for one that is lost */
     uint64_t nonce_seed;           /* random per boot: transfers are named from it */
     struct kvr_write_limits limits;
+    uint64_t stage_bytes;   /* of a transfer whose fragments a source may have scattered; 0: none */
     kvr_digest_mode digest; /* what is hashed at least; a source may ask for more */
 };
 
@@ -67,7 +68,10 @@ struct transfer {
     bool regranting;         /* its regions are being registered with the next */
     struct landing *landing; /* NULL before GRANT */
     uint64_t *taken;         /* as bits, for a landing that is staged */
-    uint64_t share_offset, share_bytes; /* of staging memory; 0 bytes: none */
+    bool scatters;    /* what lands is copied from staging memory: cards cannot reach the pages, or
+                         the source's PLANs say so */
+    bool stage_waits; /* for that memory */
+    uint64_t share_offset, share_bytes; /* of it; 0 bytes: none */
     bool share_waits;                   /* for a share */
     struct landing_segment *segments, *segments_last;
     uint32_t segment_count, chunk_count; /* planned so far */
@@ -162,6 +166,7 @@ struct inbound {
     } * pools;
     uint64_t nonce_next, serial_next, probes;
     bool draining;
+    bool no_stage; /* for host memory: there was none to be had */
     /* counters for pages and metrics */
     struct kvr_ended ended;
     uint64_t recycles, landed_bytes, skipped_bytes, digest_mismatches;
@@ -230,7 +235,16 @@ void fetch_check_freed(struct inbound *inbound, struct fetch *fetch);
 struct fetch *fetch_of(const struct inbound *inbound, const struct transfer *transfer);
 struct fetch *fetch_find(const struct inbound *inbound, uint32_t engine, uint64_t handle);
 /* share.c */
+/* NULL: its pages are written, or the stage is not open yet. */
 struct kvr_stage *transfer_stage(const struct inbound *inbound, const struct transfer *transfer);
+/* How much a source may have scattered of it though it need not. */
+uint64_t transfer_stage_bytes(const struct inbound *inbound, const struct transfer *transfer);
+/* What a PLAN's limits say of it; the first begins to open the stage. */
+KVR_MUST_CHECK kvr_status transfer_scatter(struct inbound *inbound, struct transfer *transfer,
+                                           const struct kvr_msg_plan *plan,
+                                           struct kvr_error *error);
+void transfer_stage_opened(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+                           kvr_status status);
 /* True when it needs no staging memory, or has it now. False: it waits, or has failed. */
 bool share_take(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
 void share_give(struct inbound *inbound, struct transfer *transfer);

@@ -26,6 +26,14 @@ static const struct kvr_option own_options[] = {
      .max = KVR_SLOTS - 1,
      FIELD(COUNT, slots),
      .help = "Names for live transfers, 65,536 writes each; fetches beyond them wait in order."},
+    {.name = "fragments",
+     .section = "transfers",
+     .fallback = "auto",
+     .choices = "auto|direct",
+     FIELD(CHOICE, fragments),
+     .help = "Whether a source may have a request's fragments land in --staging-memory and be "
+             "copied from there, if it finds that better (see prefill-agent --fragments). auto: "
+             "it may, up to that size. direct: they are written as they are."},
     {.name = "local-copy-threads",
      .section = "rails",
      .fallback = "2",
@@ -53,6 +61,7 @@ static kvr_status machine_init(const struct kvr_agent_config *config, const stru
         .failover = config->group_failover,
         .nonce_seed = kvr_random_u64(),
         .limits = *limits,
+        .stage_bytes = strcmp(config->fragments, "direct") == 0 ? 0 : config->staging_memory,
         .digest = kvr_agent_digest(config),
     };
 

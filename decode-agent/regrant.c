@@ -16,14 +16,6 @@ static void guest_command(struct inbound *inbound, const struct transfer *transf
     inbound->ports->command(inbound->ports->self, &message);
 }
 
-static bool is_staged(const struct kvr_region_set *set)
-{
-    for (uint32_t i = 0; i < set->count; i++)
-        if (set->locals[i]->stage != NULL)
-            return true;
-    return false;
-}
-
 /* Where there is no other group, or none that may carry on, the same is granted again: then the
  * source knows. */
 void no_rail_received(struct inbound *inbound, struct transfer *transfer)
@@ -38,7 +30,7 @@ void no_rail_received(struct inbound *inbound, struct transfer *transfer)
         rails_grant(inbound, transfer);
         return;
     }
-    if (!inbound->options.failover || count == 1 || is_staged(fetch->set)) {
+    if (!inbound->options.failover || count == 1 || transfer->scatters) {
         rails_grant(inbound, transfer);
         return;
     }
@@ -52,7 +44,10 @@ void inbound_registered(struct inbound *inbound, kvr_ns now, uint64_t id, kvr_st
     struct transfer *transfer = kvr_pool_get(&inbound->transfers, id);
     struct fetch *fetch;
 
-    (void)now;
+    if (transfer != NULL && transfer->stage_waits) {
+        transfer_stage_opened(inbound, now, transfer, status);
+        return;
+    }
     if (transfer == NULL || !transfer->regranting)
         return;
     transfer->regranting = false;

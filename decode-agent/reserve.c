@@ -93,6 +93,7 @@ static kvr_status transfer_open(struct inbound *inbound, struct fetch *fetch,
     transfer->fetch = fetch->id;
     transfer->source = *source;
     transfer->place = fetch->transfer_count;
+    transfer->scatters = kvr_region_set_is_staged(fetch->set);
     transfer->suspect_at = transfer->drain_at = KVR_NEVER;
     do
         transfer->nonce = ++inbound->nonce_next;

@@ -1,6 +1,7 @@
-/* Shares of staging memory, where the cards cannot reach an engine's pages: each transfer has room
- * for all that it may bring before it is granted, so that none waits for another's. Oldest fetch
- * first; a share is given back when nothing can land in it any more. */
+/* Shares of staging memory, where the cards cannot reach an engine's pages, or where a source finds
+ * it better to write many fragments at once: each transfer has room for all that it may bring
+ * before it is granted, so that none waits for another's. Oldest fetch first; a share is given back
+ * when nothing can land in it any more. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -9,9 +10,48 @@
 
 struct kvr_stage *transfer_stage(const struct inbound *inbound, const struct transfer *transfer)
 {
-    const struct kvr_region_set *set = fetch_of(inbound, transfer)->set;
+    return transfer->scatters ? kvr_region_set_stage(fetch_of(inbound, transfer)->set) : NULL;
+}
 
-    return set->count > 0 ? set->locals[0]->stage : NULL;
+uint64_t transfer_stage_bytes(const struct inbound *inbound, const struct transfer *transfer)
+{
+    bool may = kvr_region_set_can_stage(fetch_of(inbound, transfer)->set) && !inbound->no_stage &&
+               inbound->ports->region_stage != NULL;
+
+    return may ? inbound->options.stage_bytes : 0;
+}
+
+kvr_status transfer_scatter(struct inbound *inbound, struct transfer *transfer,
+                            const struct kvr_msg_plan *plan, struct kvr_error *error)
+{
+    struct kvr_region_set *set = fetch_of(inbound, transfer)->set;
+    bool scatter = plan->limits.pieces_remote == KVR_PLAN_ONE_RUN;
+
+    if (scatter == transfer->scatters)
+        return KVR_OK;
+    if (transfer->segments != NULL || !scatter || transfer_stage_bytes(inbound, transfer) == 0)
+        return kvr_error_set(error, KVR_MALFORMED, "plan",
+                             "the source's writes are %s staging memory, which was not agreed",
+                             scatter ? "for" : "not for");
+    transfer->scatters = true;
+    transfer->stage_waits = kvr_region_set_stage(set) == NULL;
+    if (transfer->stage_waits)
+        inbound->ports->region_stage(inbound->ports->self, set, transfer->id);
+    return KVR_OK;
+}
+
+void transfer_stage_opened(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+                           kvr_status status)
+{
+    transfer->stage_waits = false;
+    if (transfer_stage(inbound, transfer) != NULL) {
+        shares_advance(inbound, now);
+        return;
+    }
+    inbound->no_stage = true;
+    if (transfer->state == T_WANTED)
+        transfer_fail(inbound, now, transfer, status != KVR_OK ? status : KVR_NO_MEMORY,
+                      "the staging memory for its fragments could not be had: see the agent's log");
 }
 
 static struct inbound_pool *pool_find(struct inbound *inbound, const struct kvr_stage *stage)
@@ -102,12 +142,16 @@ static bool passes(const struct inbound *inbound, const struct transfer *transfe
 bool share_take(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
 {
     const struct kvr_stage *stage = transfer_stage(inbound, transfer);
-    uint64_t bytes = stage != NULL ? share_bound(inbound, transfer) : 0;
+    uint64_t bytes = transfer->scatters ? share_bound(inbound, transfer) : 0;
     char detail[KVR_DETAIL_BYTES];
     struct inbound_pool *pool;
 
     if (bytes == 0 || transfer->share_bytes > 0)
         return true;
+    if (transfer->stage_waits) {
+        transfer->share_waits = true;
+        return false;
+    }
     if (bytes > stage->bytes) {
         snprintf(detail, sizeof(detail),
                  "it may need %" PRIu64 " bytes of staging memory, and there are %" PRIu64
@@ -158,7 +202,7 @@ bool segment_positions(struct inbound *inbound, const struct transfer *transfer,
 {
     uint64_t *positions;
 
-    if (transfer_stage(inbound, transfer) == NULL || plan->chunk_count == 0)
+    if (!transfer->scatters || plan->chunk_count == 0)
         return true;
     positions = kvr_buddy_alloc(inbound->memory, plan->chunk_count * sizeof(*positions));
     if (positions == NULL)

@@ -40,14 +40,16 @@ static const struct kvr_option own_options[] = {
     {.name = "fragments",
      .section = "transfers",
      .fallback = "direct",
-     .choices = "direct|refuse",
+     .choices = "auto|staged|direct|refuse",
      FIELD(CHOICE, fragments),
      .help =
          "What to do where the layouts of source and target have pieces in common that are shorter "
          "than --fragment-bytes-min (other order of heads and tokens, unequal tensor parallelism "
-         "in "
-         "token order): write them as they are, or refuse the request with both sizes. What was "
-         "done and how many pieces it took is in the transfer's record."},
+         "in token order). direct: write them as they are. staged: copy them through "
+         "--staging-memory, here or at a target that has it to spare, so that one write carries "
+         "many. auto: whatever should take less, by what writes (see kvrail bench calibrate) and "
+         "copies cost. refuse: the request, with both sizes. What was done, and what was expected "
+         "of both ways, is in the transfer's record."},
     {.name = "fragment-bytes-min",
      .section = "transfers",
      .fallback = "2k",
@@ -59,6 +61,19 @@ static const struct kvr_option own_options[] = {
 
 static struct push *pushes[KVR_RAIL_GROUPS_MAX];
 static struct outbound outbound;
+
+static kvr_fragment_choice fragment_choice(const char *option)
+{
+    static const char *const names[] = {[KVR_FRAGMENT_AUTO] = "auto",
+                                        [KVR_FRAGMENT_WRITE] = "direct",
+                                        [KVR_FRAGMENT_STAGE] = "staged",
+                                        [KVR_FRAGMENT_REFUSE] = "refuse"};
+    uint32_t choice = 0;
+
+    while (strcmp(names[choice], option) != 0) /* it is one of the choices */
+        choice++;
+    return (kvr_fragment_choice)choice;
+}
 
 static kvr_status machine_init(const struct kvr_agent_config *config, const struct kvr_ports *ports,
                                struct kvr_buddy *memory, const struct kvr_rail_groups *groups,
@@ -73,9 +88,9 @@ static kvr_status machine_init(const struct kvr_agent_config *config, const stru
         .groups = *groups,
         .failover = config->group_failover,
         .limits = *limits,
-        .fragments =
-            strcmp(config->fragments, "refuse") == 0 ? KVR_FRAGMENT_REFUSE : KVR_FRAGMENT_WRITE,
+        .fragments = fragment_choice(config->fragments),
         .fragment_bytes_min = config->fragment_bytes_min,
+        .costs = kvr_agent_fragment_costs(config),
     };
 
     return outbound_init(&outbound, &options, ports, memory);

@@ -49,24 +49,14 @@ static const struct kvr_region_set *source_set(const struct outbound *outbound,
     return publish != NULL ? publish->set : NULL;
 }
 
-/* What is gathered into a group's own memory first stays with that group. */
-static bool is_staged(const struct outbound *outbound, const struct offer *offer)
-{
-    const struct kvr_region_set *set = source_set(outbound, offer);
-
-    for (uint32_t i = 0; set != NULL && i < set->count; i++)
-        if (set->locals[i]->stage != NULL)
-            return true;
-    return set == NULL;
-}
-
 /* Every group of either side is tried, and there is an end to it. What the target copies itself is
- * tried over cards first, in the same groups. */
+ * tried over cards first, in the same groups; what is gathered into a group's own memory stays with
+ * that group. */
 bool offer_may_ask(const struct outbound *outbound, const struct offer *offer)
 {
     uint32_t ours = outbound->options.failover ? outbound->options.groups.count : 1;
 
-    return offer->local || (!is_staged(outbound, offer) &&
+    return offer->local || (!offer->gathers && source_set(outbound, offer) != NULL &&
                             offer->asks < ours - 1 + outbound->peers[offer->peer].group_count - 1);
 }
 
@@ -95,7 +85,7 @@ void offer_unreachable(struct outbound *outbound, kvr_ns now, struct offer *offe
     }
     if (!outbound->options.failover)
         why = "no other group may carry on (--group-failover is off at the source)";
-    else if (is_staged(outbound, offer))
+    else if (offer->gathers)
         why = "its pages are staged for that group alone";
     snprintf(detail, sizeof(detail),
              "every pair of rails between group %u of the source and the group that the target "
@@ -195,7 +185,10 @@ void outbound_registered(struct outbound *outbound, kvr_ns now, uint64_t id, kvr
 {
     struct offer *offer = kvr_pool_get(&outbound->offers, id);
 
-    (void)now;
+    if (offer != NULL && offer->stage_waits) {
+        offer_stage_opened(outbound, now, offer, status);
+        return;
+    }
     if (offer == NULL || offer->move == NULL || offer->moving || offer->state != O_LIVE)
         return; /* it has ended, or is about to */
     if (status != KVR_OK)

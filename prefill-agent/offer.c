@@ -62,7 +62,8 @@ static struct offer *offer_new(struct outbound *outbound, kvr_ns now, uint32_t p
     offer->tokens = want->tokens;
     offer->skip_tokens = want->skip_tokens;
     offer->digest = want->digest;
-    offer->staged = want->staged;
+    offer->scatters = want->staged;
+    offer->stage_bytes = want->staged ? 0 : want->stage_bytes;
     offer->key = match_key(want->request, want->attempt, &want->source_engine,
                            want->source_generation, want->source_tp, want->source_pp);
     offer->deadline = now + (want->deadline_ms > 0 ? want->deadline_ms * KVR_MS
@@ -269,11 +270,6 @@ static kvr_status consumers_know(struct outbound *outbound, const struct offer *
     return KVR_OK;
 }
 
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Either side may know that it is urgent, or not. */
 static int32_t priority_sum(int32_t fetch, int32_t publish)
 {
@@ -287,23 +283,12 @@ static int32_t priority_sum(int32_t fetch, int32_t publish)
 void offer_match(struct outbound *outbound, kvr_ns now, struct offer *offer,
                  struct publish *publish)
 {
-    const struct kvr_write_limits *ours = &outbound->options.limits;
-    const struct kvr_write_limits *theirs = &outbound->peers[offer->peer].limits;
     struct kvr_notice notice = {.kind = KVR_NOTICE_ACCEPTED, .handle = publish->handle};
     struct kvr_error error;
 
-    offer->limits = (struct kvr_write_limits){
-        .pieces_local = ours->pieces_local,
-        .pieces_remote = (uint32_t)smaller(ours->pieces_remote, theirs->pieces_remote),
-        .chunk_bytes_max = smaller(ours->chunk_bytes_max, theirs->chunk_bytes_max),
-    };
-    if (publish->set->count > 0 && publish->set->locals[0]->stage != NULL)
-        offer->limits.pieces_local = KVR_PLAN_ONE_RUN;
-    if (offer->staged)
-        offer->limits.pieces_remote = KVR_PLAN_ONE_RUN;
     if (match_check(outbound, offer, publish, &error) != KVR_OK ||
         consumers_know(outbound, offer, publish, &error) != KVR_OK ||
-        offer_portion(outbound, offer, publish, &error) != KVR_OK) {
+        offer_way(outbound, offer, publish, &error) != KVR_OK) {
         publish_refuse(outbound, publish, offer->peer, &error);
         offer_fail(outbound, now, offer, error.status, error.detail);
         return;
@@ -341,7 +326,7 @@ static kvr_status grant_check(const struct offer *offer, const struct kvr_msg_gr
         if (grant->rails[i].rail >= KVR_RAILS_MAX)
             return kvr_error_set(error, KVR_MALFORMED, "grant", "rail %u was granted",
                                  grant->rails[i].rail);
-    if (offer->staged && offer->bytes > 0 && grant->share_bytes == 0)
+    if (offer->scatters && offer->bytes > 0 && grant->share_bytes == 0)
         return kvr_error_set(error, KVR_MALFORMED, "grant",
                              "no staging memory, where WANT said that there would be");
     if (grant->share_bytes > 0 && (grant->share_bytes < offer->bytes || offer->remote->count == 0 ||
@@ -350,6 +335,9 @@ static kvr_status grant_check(const struct offer *offer, const struct kvr_msg_gr
                              "%" PRIu64 " bytes of staging memory at %" PRIu64 " for %" PRIu64
                              " bytes",
                              grant->share_bytes, grant->share_offset, offer->bytes);
+    if (grant->share_bytes > 0 && offer->stage_bytes > 0 && grant->share_key_count == 0)
+        return kvr_error_set(error, KVR_MALFORMED, "grant",
+                             "staging memory without its keys, where the regions have their own");
     return KVR_OK;
 }
 
@@ -366,7 +354,8 @@ static bool positions_set(struct outbound *outbound, struct offer *offer)
     return true;
 }
 
-/* The target's staging memory as a region: its keys are those of the target's regions. */
+/* The target's staging memory as a region. Where no card reaches the target's pages, its keys are
+ * those of the regions. */
 static void share_set(struct push_job *job, const struct offer *offer,
                       const struct kvr_msg_grant *grant)
 {
@@ -374,6 +363,11 @@ static void share_set(struct push_job *job, const struct offer *offer,
         return;
     job->share = offer->remote->remotes[0];
     job->share.layout.bytes = grant->share_offset + grant->share_bytes;
+    if (grant->share_key_count > 0) {
+        job->share.rail_count = grant->share_key_count;
+        memcpy(job->share.keys, grant->share_keys,
+               grant->share_key_count * sizeof(job->share.keys[0]));
+    }
     job->share_offset = grant->share_offset;
     job->share_bytes = grant->share_bytes;
 }
@@ -457,6 +451,7 @@ void grant_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
     job->transfer = offer->nonce;
     job->source = publish->set;
     job->target = offer->remote;
+    job->via = offer->gathers ? kvr_region_set_stage(publish->set) : NULL;
     job->slot_count = grant->slot_count;
     job->digest = offer->digest;
     job->deadline = offer->deadline;

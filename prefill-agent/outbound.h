@@ -19,6 +19,7 @@
  *   segment.c  PLAN, FINAL, TAIL                    lease.c    how long a publish waits
  *   settle.c   QUIET, LANDED, failures, SOURCE_FREE        lost.c     lost rails, MISSING
  *   share.c    who comes for it, and what of it each is given
+ *   stage.c    in how small pieces it goes, and whether these are copied through staging memory
  *   digest.c   DIGEST                              move.c     other rails, another rail group */
 #ifndef PREFILL_AGENT_OUTBOUND_H
 #define PREFILL_AGENT_OUTBOUND_H
@@ -43,6 +44,7 @@ struct outbound_options {
     struct kvr_write_limits limits;
     kvr_fragment_choice fragments; /* what to do about pieces below fragment_bytes_min */
     uint64_t fragment_bytes_min;
+    struct kvr_fragment_costs costs;
 };
 
 struct watch {
@@ -102,7 +104,11 @@ struct offer {
     uint32_t *siblings; /* pp << 16 | tp: of this engine the target asks these; NULL: this alone */
     uint32_t sibling_count;
     int32_t priority; /* of the target's fetch and the source's publish together */
-    bool staged;      /* it lands in the target's staging memory */
+    /* Which ends are copied through staging memory (stage.c). */
+    bool gathers, scatters;
+    bool stage_waits;     /* for that of our pages */
+    uint64_t stage_bytes; /* up to so many can land in the target's, though it need not; 0: none */
+    struct kvr_fragment_verdict fragments;
     struct kvr_write_limits limits;
     kvr_digest_mode digest;
     uint32_t gives;                      /* bit g: of KV group g, which both have */
@@ -174,6 +180,7 @@ struct outbound {
     bool recycling[KVR_RAILS_MAX], recycle_wanted[KVR_RAILS_MAX];
     kvr_ns retry_at[KVR_RAILS_MAX]; /* no endpoint could be opened: try again then; or KVR_NEVER */
     bool draining;
+    bool no_stage; /* for host memory: there was none to be had */
     uint32_t tombs, parked;
     kvr_ns awake_at; /* the last event or tick; ticks come while anything lives */
     struct kvr_ended ended;
@@ -304,11 +311,18 @@ void offer_quiet_tell(struct outbound *outbound, const struct offer *offer);
 /* How many target ranks of that engine could need something of this publish, by their sizes. */
 uint32_t publish_consumers(const struct outbound *outbound, const struct publish *publish,
                            const struct offer *offer);
-/* Of which KV groups this rank gives: those that both have, but not what a sibling holds alike that
- * was chosen for this request and target rank. And in how short pieces: recorded where they are
- * fragments, or KVR_INCOMPATIBLE, as the option says. */
-KVR_MUST_CHECK kvr_status offer_portion(const struct outbound *outbound, struct offer *offer,
-                                        const struct publish *publish, struct kvr_error *error);
+/* Of which KV groups this rank gives (bits): those that both have, but not what a sibling holds
+ * alike that was chosen for this request and target rank. */
+uint32_t offer_gives(const struct outbound *outbound, const struct offer *offer,
+                     const struct publish *publish);
+/* stage.c */
+/* What it gives, the limits of its writes, and what is done about short pieces: recorded, or
+ * KVR_INCOMPATIBLE, as the option says. */
+KVR_MUST_CHECK kvr_status offer_way(struct outbound *outbound, struct offer *offer,
+                                    const struct publish *publish, struct kvr_error *error);
+/* The stage of our pages that it waited for is open, or cannot be. */
+void offer_stage_opened(struct outbound *outbound, kvr_ns now, struct offer *offer,
+                        kvr_status status);
 /* move.c */
 void offer_park(struct outbound *outbound, struct offer *offer, uint32_t kind, void *pointer);
 bool offer_may_ask(const struct outbound *outbound, const struct offer *offer);

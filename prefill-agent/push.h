@@ -116,14 +116,15 @@ struct push_job {
      */
     struct kvr_remote_region share;
     uint64_t share_offset, share_bytes; /* 0 bytes: none, the target's pages are written */
-    kvr_ns deadline;                    /* of the fetch; KVR_NEVER */
-    int32_t priority;                   /* larger goes first */
+    struct kvr_stage *via; /* its chunks are gathered there first; NULL: cards read the pages */
+    kvr_ns deadline;       /* of the fetch; KVR_NEVER */
+    int32_t priority;      /* larger goes first */
     /* push's own */
-    _Atomic uint64_t *loan;   /* where the target copies itself: its word; else NULL */
-    struct push_stage *stage; /* its chunks are gathered there first; NULL: cards read the pages */
-    uint32_t staged;          /* of its chunks, being gathered or gathered and not posted */
-    uint64_t rank;            /* of this step */
-    struct push_job *next, *prev;             /* ring of jobs with something to post */
+    _Atomic uint64_t *loan;       /* where the target copies itself: its word; else NULL */
+    struct push_stage *stage;     /* of `via` */
+    uint32_t staged;              /* of its chunks, being gathered or gathered and not posted */
+    uint64_t rank;                /* of this step */
+    struct push_job *next, *prev; /* ring of jobs with something to post */
     struct push_segment *first, *last, *open; /* open: the first with chunks not posted */
     struct push_again *again_first, *again_last;
     struct push_pair pairs[KVR_EPOCHS_PER_TRANSFER];
@@ -165,8 +166,8 @@ struct push {
 void push_list_fill(struct push_job *job, struct push_list *list);
 
 /* push_stage.c */
-/* The stage of the job's pages; NULL: they need none. */
-struct push_stage *push_stage_of(struct push *push, const struct push_job *job);
+/* What this thread keeps of it; NULL is fine. */
+struct push_stage *push_stage_of(struct push *push, struct kvr_stage *stage);
 /* Gathers as many of `count` chunks from the cursor's as one copy takes; *ret_count with KVR_OK.
  * again: they were posted before. */
 kvr_status push_stage_gather(struct push *push, struct push_job *job, struct push_segment *segment,

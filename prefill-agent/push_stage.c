@@ -1,6 +1,7 @@
-/* Gathering: pages that the cards cannot read are copied into the stage's ring, many pieces by one
- * copy, and posted from there; a part of the ring is free again when its write has completed. While
- * one copy is under way, the wire has what the copies before it brought. */
+/* Gathering: pages that the cards cannot read, or only in fragments, are copied into the stage's
+ * ring, many pieces by one copy, and posted from there; a part of the ring is free again when its
+ * write has completed. While one copy is under way, the wire has what the copies before it brought.
+ */
 #include <assert.h>
 
 #include "prefill-agent/push.h"
@@ -13,10 +14,8 @@ static uint64_t token_of(const struct push_job *job, uint32_t part)
     return (uint64_t)(part + 1) << 32 | job->index;
 }
 
-struct push_stage *push_stage_of(struct push *push, const struct push_job *job)
+struct push_stage *push_stage_of(struct push *push, struct kvr_stage *stage)
 {
-    const struct kvr_region_set *set = job->source;
-    struct kvr_stage *stage = set != NULL && set->count > 0 ? set->locals[0]->stage : NULL;
     struct push_stage *state;
 
     if (stage == NULL)

@@ -166,7 +166,7 @@ static kvr_status segment_make(struct outbound *outbound, struct offer *offer,
     segment = segment_new(outbound, offer, plan);
     share_bytes = offer->job != NULL ? offer->job->share_bytes : 0;
     if (segment != NULL && offer->job != NULL && plan->chunk_count > 0 &&
-        (share_bytes > 0 || offer->staged) &&
+        (share_bytes > 0 || offer->scatters) &&
         (plan->bytes > share_bytes - offer->bytes ||
          !segment_position(outbound, segment, offer->bytes))) {
         segment_free(outbound, segment);
@@ -316,7 +316,7 @@ void offer_advance(struct outbound *outbound, kvr_ns now, struct offer *offer)
     struct kvr_error error;
 
     if ((offer->state != O_OFFERED && offer->state != O_LIVE) || offer->final_told ||
-        publish == NULL)
+        offer->stage_waits || publish == NULL)
         return;
     if (plan_all(outbound, offer, publish, &error) != KVR_OK)
         offer_fail(outbound, now, offer, error.status, error.detail);

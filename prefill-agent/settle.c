@@ -5,6 +5,11 @@
 #include "base/mutant.h"
 #include "prefill-agent/outbound.h"
 
+static struct kvr_event_way way_of(const struct kvr_fragment_way *way)
+{
+    return (struct kvr_event_way){.writes = way->ns != 0 ? way->writes : 0, .ns = way->ns};
+}
+
 void offer_event(struct outbound *outbound, kvr_ns now, const struct offer *offer,
                  kvr_event_kind kind)
 {
@@ -21,6 +26,9 @@ void offer_event(struct outbound *outbound, kvr_ns now, const struct offer *offe
         .target_rank = {offer->target.tp, offer->target.pp},
         .pieces = offer->pieces,
         .fragment_bytes = offer->fragment_bytes,
+        .fragments_staged = offer->fragments.choice == KVR_FRAGMENT_STAGE,
+        .fragments_direct = way_of(&offer->fragments.direct),
+        .fragments_copied = way_of(&offer->fragments.staged),
         .tokens = offer->tokens,
         .skip_tokens = offer->skip_tokens,
         .bytes = offer->bytes,
@@ -218,8 +226,7 @@ static bool frees_early(const struct outbound *outbound, const struct offer *off
 
     if (KVR_MUTANT(source_free_before_completion))
         return true;
-    return KVR_MUTANT(source_free_before_the_copy) && publish != NULL &&
-           publish->set->locals[0]->stage != NULL;
+    return KVR_MUTANT(source_free_before_the_copy) && publish != NULL && offer->gathers;
 }
 
 static void stopped(struct outbound *outbound, kvr_ns now, struct offer *offer)

@@ -166,8 +166,8 @@ static bool needed(const struct kvr_share *mine, const struct holding *target)
     return kvr_shares_meet(&one, &target->shares);
 }
 
-static uint32_t offer_gives(const struct outbound *outbound, const struct offer *offer,
-                            const struct publish *publish)
+uint32_t offer_gives(const struct outbound *outbound, const struct offer *offer,
+                     const struct publish *publish)
 {
     const struct kvr_engine *engine = &outbound->engines.local[publish->engine];
     struct holding source, target;
@@ -187,48 +187,4 @@ static uint32_t offer_gives(const struct outbound *outbound, const struct offer 
             gives |= 1u << mine->group;
     }
     return both & gives;
-}
-
-/* ---- by which path, in how small pieces ------------------------------------------------------ */
-
-kvr_status offer_portion(const struct outbound *outbound, struct offer *offer,
-                         const struct publish *publish, struct kvr_error *error)
-{
-    const struct kvr_fragment_policy policy = {
-        .option = outbound->options.fragments,
-        .fragment_bytes_min = outbound->options.fragment_bytes_min,
-        .chunk_bytes_max = offer->limits.chunk_bytes_max,
-        .pieces_a_write = offer->limits.pieces_local,
-        .staged = offer->limits.pieces_local == KVR_PLAN_ONE_RUN &&
-                  offer->limits.pieces_remote == KVR_PLAN_ONE_RUN,
-    };
-    uint32_t groups = 0;
-
-    offer->gives = offer_gives(outbound, offer, publish);
-    for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++) {
-        struct kvr_plan_input input = {
-            .source_layouts = publish->set->layouts,
-            .source_layout_count = publish->set->count,
-            .target_layouts = offer->remote->layouts,
-            .target_layout_count = offer->remote->count,
-            .group = group,
-        };
-        struct kvr_fragment_verdict verdict;
-        struct kvr_fragments fragments;
-        kvr_status status;
-
-        if (!(offer->gives >> group & 1) || offer->token_next[group] == offer->tokens)
-            continue;
-        groups |= 1u << group;
-        status = kvr_fragments_count(&input, offer->tokens, &fragments, error);
-        if (status == KVR_OK)
-            status = kvr_fragments_judge(&fragments, &policy, &verdict, error);
-        if (status != KVR_OK)
-            return status;
-        if (fragments.bytes_min < policy.fragment_bytes_min &&
-            (offer->fragment_bytes == 0 || fragments.bytes_min < offer->fragment_bytes))
-            offer->fragment_bytes = fragments.bytes_min;
-    }
-    offer->path = kvr_region_set_path(publish->set, groups);
-    return KVR_OK;
 }

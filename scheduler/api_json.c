@@ -104,17 +104,26 @@ static json_t *stages_json(const struct transfer *transfer)
     return stages;
 }
 
-/* What was done about pieces shorter than fragment_bytes_min, and what it cost. */
+/* Null: it was no way to go, or nothing is known of it. */
+static json_t *way_json(const struct kvr_event_way *way)
+{
+    return way->writes == 0 ? json_null()
+                            : json_pack("{s:o, s:o}", "writes", json_count(way->writes), "seconds",
+                                        json_seconds((int64_t)way->ns));
+}
+
+/* What was done about pieces shorter than fragment_bytes_min, what it cost, and what was expected
+ * of either way. */
 static json_t *fragments_json(const struct transfer *transfer)
 {
-    bool staged = transfer->sides[KVR_ROLE_SOURCE].path == KVR_PATH_STAGED &&
-                  transfer->sides[KVR_ROLE_TARGET].path == KVR_PATH_STAGED;
-
     if (transfer->fragment_bytes == 0)
         return json_null();
-    return json_pack("{s:s, s:o, s:o, s:o}", "choice", staged ? "staged" : "direct", "bytes",
+    return json_pack("{s:s, s:o, s:o, s:o, s:{s:o, s:o}}", "choice",
+                     transfer->fragments_staged ? "staged" : "direct", "bytes",
                      json_count(transfer->fragment_bytes), "pieces", json_count(transfer->pieces),
-                     "writes", json_count(transfer->chunks));
+                     "writes", json_count(transfer->chunks), "expected", "direct",
+                     way_json(&transfer->fragments_direct), "staged",
+                     way_json(&transfer->fragments_copied));
 }
 
 json_t *json_transfer(const struct transfer *transfer, int64_t now_ns)

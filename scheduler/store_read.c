@@ -110,6 +110,11 @@ static void read_transfer(struct reader *reader, struct transfer *transfer)
     transfer->fragment_bytes = (uint64_t)get_int(reader);
     transfer->sides[KVR_ROLE_SOURCE].path = kvr_path_from_name(get_text(reader));
     transfer->sides[KVR_ROLE_TARGET].path = kvr_path_from_name(get_text(reader));
+    transfer->fragments_staged = get_int(reader) != 0;
+    transfer->fragments_direct.writes = (uint64_t)get_int(reader);
+    transfer->fragments_direct.ns = (uint64_t)get_int(reader);
+    transfer->fragments_copied.writes = (uint64_t)get_int(reader);
+    transfer->fragments_copied.ns = (uint64_t)get_int(reader);
 }
 
 static bool get_one(sqlite3_stmt *statement, struct transfer *ret_transfer, bool *ret_found)

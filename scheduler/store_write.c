@@ -127,6 +127,11 @@ bool store_put_transfer(struct store *store, struct transfer *transfer)
     put_int(&binder, transfer->fragment_bytes);
     put_text(&binder, kvr_path_name(transfer->sides[KVR_ROLE_SOURCE].path));
     put_text(&binder, kvr_path_name(transfer->sides[KVR_ROLE_TARGET].path));
+    put_int(&binder, transfer->fragments_staged);
+    put_int(&binder, transfer->fragments_direct.writes);
+    put_int(&binder, transfer->fragments_direct.ns);
+    put_int(&binder, transfer->fragments_copied.writes);
+    put_int(&binder, transfer->fragments_copied.ns);
     if (!store_run(store, binder.statement))
         return false;
     if (transfer->ordinal == 0)

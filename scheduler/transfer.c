@@ -150,6 +150,11 @@ static void merge_amounts(struct transfer *transfer, const struct kvr_event *eve
     LARGER(pieces);
     LARGER(fragment_bytes);
 #undef LARGER
+    if (event->role == KVR_ROLE_SOURCE && event->fragment_bytes != 0) {
+        transfer->fragments_staged = event->fragments_staged;
+        transfer->fragments_direct = event->fragments_direct;
+        transfer->fragments_copied = event->fragments_copied;
+    }
 }
 
 static void merge_identity(struct transfer *transfer, const struct kvr_event *event)

@@ -85,7 +85,9 @@ struct transfer {
     uint64_t tokens, skip_tokens, bytes;
     uint32_t layers, chunks, retries;
     struct kvr_place source_rank, target_rank;
-    uint64_t pieces, fragment_bytes; /* as of an event */
+    uint64_t pieces, fragment_bytes; /* as of an event, and what follows */
+    bool fragments_staged;
+    struct kvr_event_way fragments_direct, fragments_copied;
     int64_t updated_ns; /* by the clock of who keeps it, and set there: the last word of it */
     struct transfer_side sides[2]; /* by kvr_role */
 };

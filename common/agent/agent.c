@@ -226,6 +226,7 @@ int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config
         .command = agent_command,
         .region_done = agent_region_done,
         .region_register = agent_region_register,
+        .region_stage = agent_region_stage,
         .engine_done = agent_engine_done,
         .rails = agent_rails_now,
     };

@@ -8,6 +8,7 @@
 
 #include "agent/machine.h"
 #include "base/options.h"
+#include "kv/fragment.h"
 
 struct kvr_agent;
 
@@ -29,9 +30,9 @@ struct kvr_agent_config {
     kvr_ns heartbeat, quiet, spin, drain_timeout;
     uint64_t time_scale;
     uint64_t chunk_bytes_max, window_bytes, window_writes, table_memory;
+    char fragments[16]; /* what may be done about them: not the same in both programs */
     /* prefill-agent */
     kvr_ns lease, want_timeout;
-    char fragments[16];
     uint64_t fragment_bytes_min;
     /* decode-agent */
     kvr_ns deadline;
@@ -40,6 +41,9 @@ struct kvr_agent_config {
 
 /* The rows that both programs have. */
 extern const struct kvr_option_table kvr_agent_options;
+
+/* Takes about a millisecond. */
+struct kvr_fragment_costs kvr_agent_fragment_costs(const struct kvr_agent_config *config);
 
 /* One of the two programs: its machine, and what of it only a process has. */
 struct kvr_agent_program {

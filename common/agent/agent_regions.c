@@ -10,6 +10,7 @@
 
 #include "agent/agent_state.h"
 #include "base/log.h"
+#include "device/stage.h"
 #include "kv/layout.h"
 
 typedef enum region_state {
@@ -93,19 +94,22 @@ static void release_done(uv_work_t *work, int cancelled)
     region_forget(entry);
 }
 
-/* Regions that are to be registered on one more rail group's rails. One at a time is, so that no
- * two do the same. */
+/* Regions that are to be registered on one more rail group's rails, or to have a stage. One at a
+ * time is, so that no two do the same. */
 struct agent_widening {
     struct agent_widening *next;
     struct kvr_agent *agent;
     uv_work_t work;
     uint64_t id;
-    uint32_t group, count;
+    bool stages;
+    uint32_t group, count; /* group: where none stages */
     kvr_status status;
     struct kvr_error error;
     struct {
         struct agent_region *entry;
         struct kvr_memory *memory[KVR_RAILS_MAX]; /* that it got */
+        struct kvr_stage *stage;
+        struct kvr_device_memory *pages; /* NULL: it got none */
     } regions[];
 };
 
@@ -357,11 +361,22 @@ void agent_regions_retry(struct kvr_agent *agent)
             region_leave(entry);
 }
 
-/* ---- on another group's rails ---------------------------------------------------------------- */
+/* ---- on another group's rails, or with a stage ---------------------------------------------- */
 
-static void widen_work(uv_work_t *work)
+static void stages_work(struct agent_widening *widening)
 {
-    struct agent_widening *widening = work->data;
+    for (uint32_t i = 0; i < widening->count && widening->status == KVR_OK; i++) {
+        const struct kvr_region *region = widening->regions[i].entry->region;
+
+        if (region->stage == NULL)
+            widening->status =
+                agent_stages_host(widening->agent, region, &widening->regions[i].stage,
+                                  &widening->regions[i].pages, &widening->error);
+    }
+}
+
+static void rails_work(struct agent_widening *widening)
+{
     struct kvr_agent *agent = widening->agent;
     const uint32_t *first = &agent->groups.first[widening->group];
     struct kvr_rail *rails[KVR_RAILS_MAX] = {NULL};
@@ -376,29 +391,56 @@ static void widen_work(uv_work_t *work)
                                                widening->regions[i].memory, &widening->error);
 }
 
+static void widen_work(uv_work_t *work)
+{
+    struct agent_widening *widening = work->data;
+
+    if (widening->stages)
+        stages_work(widening);
+    else
+        rails_work(widening);
+}
+
+/* True when any region has more than it had. */
+static bool adopt(struct agent_widening *widening)
+{
+    bool more = false;
+
+    for (uint32_t i = 0; i < widening->count; i++) {
+        struct agent_region *entry = widening->regions[i].entry;
+
+        if (widening->regions[i].pages != NULL) {
+            entry->region->stage = widening->regions[i].stage;
+            entry->region->pages = widening->regions[i].pages;
+            entry->region->device = widening->regions[i].stage->device;
+        }
+        more |=
+            kvr_region_adopt(&widening->agent->fabric, entry->region, widening->regions[i].memory);
+        if (--entry->widenings == 0 && entry->released)
+            region_release(entry);
+    }
+    return more;
+}
+
 static void widen_next(struct kvr_agent *agent);
 
 static void widen_done(uv_work_t *work, int cancelled)
 {
     struct agent_widening *widening = work->data;
     struct kvr_agent *agent = widening->agent;
-
-    bool more = false;
+    bool more;
 
     (void)cancelled;
     agent->widenings = widening->next;
-    for (uint32_t i = 0; i < widening->count; i++) {
-        struct agent_region *entry = widening->regions[i].entry;
-
-        more |= kvr_region_adopt(&agent->fabric, entry->region, widening->regions[i].memory);
-        if (--entry->widenings == 0 && entry->released)
-            region_release(entry);
-    }
+    more = adopt(widening);
     if (widening->status == KVR_OK && more)
         kvr_log_warning("rail group %u carries on for engine %u, whose own group reaches nobody",
                         widening->group, widening->regions[0].entry->engine);
     else if (widening->status != KVR_OK)
-        kvr_log_failure(KVR_LOG_WARNING, "another rail group cannot carry on", &widening->error);
+        kvr_log_failure(KVR_LOG_WARNING,
+                        widening->stages ? "fragments cannot be staged"
+                                         : "another rail group cannot carry on",
+                        &widening->error);
     if (!agent->closing)
         agent->machine.registered(agent->machine.self, kvr_clock_now(), widening->id,
                                   widening->status);
@@ -412,10 +454,9 @@ static void widen_next(struct kvr_agent *agent)
         uv_queue_work(&agent->loop, &agent->widenings->work, widen_work, widen_done);
 }
 
-void agent_region_register(void *self, const struct kvr_region_set *set, uint32_t group,
-                           uint64_t id)
+static struct agent_widening *widening_new(struct kvr_agent *agent,
+                                           const struct kvr_region_set *set, uint64_t id)
 {
-    struct kvr_agent *agent = self;
     struct agent_widening *widening =
         calloc(1, sizeof(*widening) + set->count * sizeof(widening->regions[0]));
 
@@ -424,7 +465,6 @@ void agent_region_register(void *self, const struct kvr_region_set *set, uint32_
     widening->agent = agent;
     widening->work.data = widening;
     widening->id = id;
-    widening->group = group;
     for (uint32_t i = 0; i < set->count; i++) {
         struct agent_region *entry = agent->regions;
 
@@ -435,6 +475,11 @@ void agent_region_register(void *self, const struct kvr_region_set *set, uint32_
         entry->widenings++;
         widening->regions[widening->count++].entry = entry;
     }
+    return widening;
+}
+
+static void widening_queue(struct kvr_agent *agent, struct agent_widening *widening)
+{
     if (agent->widenings != NULL) {
         agent->widenings_last->next = widening;
         agent->widenings_last = widening;
@@ -442,4 +487,21 @@ void agent_region_register(void *self, const struct kvr_region_set *set, uint32_
     }
     agent->widenings = agent->widenings_last = widening;
     widen_next(agent);
+}
+
+void agent_region_register(void *self, const struct kvr_region_set *set, uint32_t group,
+                           uint64_t id)
+{
+    struct agent_widening *widening = widening_new(self, set, id);
+
+    widening->group = group;
+    widening_queue(self, widening);
+}
+
+void agent_region_stage(void *self, const struct kvr_region_set *set, uint64_t id)
+{
+    struct agent_widening *widening = widening_new(self, set, id);
+
+    widening->stages = true;
+    widening_queue(self, widening);
 }

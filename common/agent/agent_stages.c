@@ -1,6 +1,8 @@
 /* Device memory of engines: imported, and known to the cards of its rail group, or else staged. A
  * device of a rail group has one stage, whose memory comes with the first region that needs it;
- * helper threads come here. */
+ * that of host memory, for fragments, with the first transfer that copies them. Helper threads come
+ * here.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -36,6 +38,8 @@ static kvr_status device_open(const struct kvr_agent *agent, int32_t ordinal,
                                                    .fail_promille =
                                                        (uint32_t)agent->config->device_failures};
 
+    if (ordinal < 0)
+        return kvr_device_host_open(ret_device, error);
     if (strncmp(kind, "emulated", strlen("emulated")) == 0)
         return kvr_device_emulated_open(&emulated, ret_device, error);
     return kvr_device_cuda_open(ordinal, KVR_CUDA_COPIER_AUTO, ret_device, error);
@@ -333,6 +337,26 @@ kvr_status agent_stages_region(struct kvr_agent *agent, uint32_t group,
 
     if (fd >= 0)
         close(fd);
+    return status;
+}
+
+kvr_status agent_stages_host(struct kvr_agent *agent, const struct kvr_region *region,
+                             struct kvr_stage **ret_stage, struct kvr_device_memory **ret_pages,
+                             struct kvr_error *error)
+{
+    struct kvr_device_import import = {.kind = KVR_DEVICE_MAPPED,
+                                       .fd = -1,
+                                       .address = region->base,
+                                       .bytes = region->layout.bytes};
+    struct agent_stage *entry = NULL;
+    kvr_status status = stage_of(agent, region->home, -1, &entry, error);
+
+    if (status == KVR_OK)
+        status = stage_fill(agent, entry, "fragments of host memory", error);
+    if (status == KVR_OK)
+        status = entry->stage.device->ops->import(entry->stage.device, &import, ret_pages, error);
+    if (status == KVR_OK)
+        *ret_stage = &entry->stage;
     return status;
 }
 

@@ -127,6 +127,7 @@ void agent_region_drop(struct kvr_agent *agent, uint32_t engine, const struct kv
 void agent_region_done(void *self, struct kvr_region *region);
 void agent_region_register(void *self, const struct kvr_region_set *set, uint32_t group,
                            uint64_t id);
+void agent_region_stage(void *self, const struct kvr_region_set *set, uint64_t id);
 void agent_regions_close(struct kvr_agent *agent); /* the loop has ended */
 void agent_regions_retry(struct kvr_agent *agent); /* drops that lacked memory; now and then */
 /* agent_stages.c */
@@ -136,6 +137,10 @@ kvr_status agent_stages_check(const struct kvr_agent *agent, const struct kvr_re
 kvr_status agent_stages_region(struct kvr_agent *agent, uint32_t group,
                                const struct kvr_req_region *request, int fd,
                                struct kvr_region **ret_region, struct kvr_error *error);
+/* Host memory, to be copied too. The region is only looked at. */
+kvr_status agent_stages_host(struct kvr_agent *agent, const struct kvr_region *region,
+                             struct kvr_stage **ret_stage, struct kvr_device_memory **ret_pages,
+                             struct kvr_error *error);
 void agent_region_release(struct kvr_agent *agent, struct kvr_region *region); /* NULL is fine */
 void agent_stages_close(struct kvr_agent *agent); /* threads have ended, regions are gone */
 /* agent_peers.c */

@@ -119,6 +119,11 @@ static kvr_status reserve_dropped(struct kvr_engines *engines, struct kvr_engine
     return KVR_OK;
 }
 
+static const struct kvr_stage *only_stage(const struct kvr_region *region)
+{
+    return kvr_region_is_staged(region) ? region->stage : NULL;
+}
+
 kvr_status kvr_engines_region_add(struct kvr_engines *engines, uint32_t index,
                                   struct kvr_region *region, struct kvr_error *error)
 {
@@ -132,7 +137,7 @@ kvr_status kvr_engines_region_add(struct kvr_engines *engines, uint32_t index,
                                  "region %u is registered already: drop it first or take another "
                                  "number",
                                  region->layout.region);
-    if (count > 0 && engine->set->locals[0]->stage != region->stage)
+    if (count > 0 && only_stage(engine->set->locals[0]) != only_stage(region))
         return kvr_error_set(error, KVR_INVALID, "engine",
                              "the regions of an engine rank lie either all in host memory or all "
                              "on one GPU, and are either all staged or none");

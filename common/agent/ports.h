@@ -29,6 +29,9 @@ struct kvr_ports {
      * `registered` follows with this id, never from within the call; NULL: there is one group. */
     void (*region_register)(void *self, const struct kvr_region_set *set, uint32_t group,
                             uint64_t id);
+    /* Gives every region of the set a stage, where it is host memory that has none, so that
+     * transfers can have their fragments copied. `registered` follows as above. NULL: cannot be. */
+    void (*region_stage)(void *self, const struct kvr_region_set *set, uint64_t id);
     /* Nothing refers to this engine any more: its shared page may go, its index be used again. */
     void (*engine_done)(void *self, uint32_t engine);
     /* The rails of ours that peers may write to, with their epochs now; returns how many. */

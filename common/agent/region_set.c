@@ -68,6 +68,36 @@ bool kvr_region_set_lies_on(const struct kvr_region_set *set, uint32_t rails)
     return set->count > 0;
 }
 
+struct kvr_stage *kvr_region_set_stage(const struct kvr_region_set *set)
+{
+    struct kvr_stage *stage = set->count > 0 ? set->locals[0]->stage : NULL;
+
+    for (uint32_t i = 0; i < set->count; i++)
+        if (set->locals[i]->stage != stage)
+            return NULL;
+    return stage;
+}
+
+bool kvr_region_set_can_stage(const struct kvr_region_set *set)
+{
+    for (uint32_t i = 0; i < set->count; i++) {
+        const struct kvr_region *region = set->locals[i];
+
+        if (kvr_region_is_staged(region) || kvr_path_direct(region->path) ||
+            (region->device != NULL && region->stage == NULL))
+            return false;
+    }
+    return true;
+}
+
+bool kvr_region_set_is_staged(const struct kvr_region_set *set)
+{
+    for (uint32_t i = 0; i < set->count; i++)
+        if (kvr_region_is_staged(set->locals[i]))
+            return true;
+    return false;
+}
+
 kvr_path kvr_region_set_path(const struct kvr_region_set *set, uint32_t groups)
 {
     kvr_path path = KVR_PATH_NONE;

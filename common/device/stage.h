@@ -1,6 +1,7 @@
 /* A stage: a device's copies, and the pinned memory between them and the network cards, for memory
- * that the cards cannot reach themselves. One for each device that a rail group works with; used by
- * that group's thread alone, but for import and release.
+ * that the cards cannot reach themselves, or only in pieces too small to be good writes. One for
+ * each device that a rail group works with, host memory among them; used by that group's thread
+ * alone, but for import and release.
  *
  * At a source its memory is a ring: a write's bytes are gathered into a part of it, and the part is
  * free again when the write has completed. A target that copies itself

@@ -20,6 +20,24 @@ static bool in_range(const struct kvr_calibration *calibration, json_int_t chunk
            calibration->pieces <= KVR_IOV_MAX && chunk_bytes_max >= 4096;
 }
 
+static void read_sizes(const json_t *file, struct kvr_calibration *calibration)
+{
+    size_t index;
+    json_t *entry;
+
+    json_array_foreach(json_object_get(file, "sizes"), index, entry)
+    {
+        json_int_t bytes = 0;
+        double gb_s = 0;
+
+        if (calibration->size_count == KVR_CALIBRATION_SIZES_MAX ||
+            json_unpack(entry, "{s:I, s:F}", "bytes", &bytes, "gb_s", &gb_s) != 0 || bytes <= 0)
+            return;
+        calibration->sizes[calibration->size_count++] =
+            (struct kvr_calibration_size){.bytes = (uint64_t)bytes, .gb_s = gb_s};
+    }
+}
+
 kvr_status kvr_calibration_load(const char *state_dir, const char *provider,
                                 struct kvr_calibration *ret_calibration, struct kvr_error *error)
 {
@@ -50,6 +68,7 @@ kvr_status kvr_calibration_load(const char *state_dir, const char *provider,
     calibration.imm_rma_iov = (uint32_t)imm_rma_iov;
     calibration.pieces = (uint32_t)pieces;
     calibration.chunk_bytes_max = (uint64_t)chunk_bytes_max;
+    read_sizes(file, &calibration);
     json_decref(file);
     if (!in_range(&calibration, chunk_bytes_max) || strcmp(calibration.provider, provider) != 0)
         return kvr_error_set(error, KVR_MALFORMED, "calibration",

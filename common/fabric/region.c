@@ -123,7 +123,7 @@ kvr_status kvr_region_register(const struct kvr_fabric *fabric, const struct kvr
                                    .fd = -1};
 
     memset(ret_memory, 0, KVR_RAILS_MAX * sizeof(struct kvr_memory *));
-    if (region->stage != NULL || kvr_path_direct(region->path))
+    if (kvr_region_is_staged(region) || kvr_path_direct(region->path))
         return kvr_error_set(error, KVR_UNSUPPORTED, "region",
                              "its pages are on a GPU, which one rail group alone serves");
     for (uint32_t i = 0; i < region->rail_count; i++) {
@@ -161,7 +161,7 @@ void kvr_region_release(const struct kvr_fabric *fabric, struct kvr_region *regi
 {
     if (region == NULL)
         return;
-    for (uint32_t i = 0; i < region->rail_count && region->stage == NULL; i++)
+    for (uint32_t i = 0; i < region->rail_count && !kvr_region_is_staged(region); i++)
         if (region->memory[i] != NULL)
             fabric->ops->memory_release(region->memory[i]);
     if (region->mapped_bytes > 0)

@@ -23,13 +23,21 @@ struct kvr_region {
     kvr_path path;         /* of its bytes, here; where there are two, over rails to other hosts */
     struct kvr_memory *memory[KVR_RAILS_MAX]; /* by rail of this agent; NULL: not there */
     struct kvr_remote_key keys[KVR_RAILS_MAX];
-    /* Device memory that its cards cannot reach: `pages` is copied to and from the stage's memory,
-     * which is what memory, keys and base are of (device/stage.h). NULL: nothing is staged. Of
-     * pages that the cards do reach there is no stage, and none where only a dmabuf is known. */
+    /* Its pages as the stage's device copies them to and from staging memory (device/stage.h).
+     * Where path is KVR_PATH_STAGED cards reach nothing else, and memory, keys and base are that
+     * memory's. Else they may be copied where a transfer is better for it; NULL: not so far. The
+     * loop's thread sets it with pages and device, and tells group threads by jobs that use it. Of
+     * device memory that cards reach there is none. */
     struct kvr_stage *stage;
     struct kvr_device_memory *pages;
     struct kvr_device *device; /* that imported pages, for whoever releases them; else NULL */
 };
+
+/* Every byte of it goes through staging memory. */
+static inline bool kvr_region_is_staged(const struct kvr_region *region)
+{
+    return region->path == KVR_PATH_STAGED;
+}
 
 /* A peer's region as its REGIONS message told it: what a source needs to write there. */
 struct kvr_remote_region {

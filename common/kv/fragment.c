@@ -21,6 +21,8 @@ static kvr_status add_share(const struct kvr_plan_share *share, uint64_t tokens,
         __builtin_add_overflow(fragments->bytes, bytes, &fragments->bytes))
         return kvr_error_set(error, KVR_TOO_LARGE, "fragment",
                              "%" PRIu64 " tokens are more than 2^64 bytes", tokens);
+    fragments->source_runs += spans * kvr_plan_grid_runs(&shape, &grid, &shape.source);
+    fragments->target_runs += spans * kvr_plan_grid_runs(&shape, &grid, &shape.target);
     if (grid.fragment_bytes < fragments->bytes_min)
         fragments->bytes_min = grid.fragment_bytes;
     return KVR_OK;
@@ -30,7 +32,7 @@ kvr_status kvr_fragments_count(const struct kvr_plan_input *input, uint64_t toke
                                struct kvr_fragments *ret_fragments, struct kvr_error *error)
 {
     struct kvr_plan_share share = {.part = KVR_PART_K};
-    struct kvr_fragments fragments = {.bytes_min = UINT64_MAX};
+    struct kvr_fragments fragments = KVR_FRAGMENTS_NONE;
     struct kvr_plan_sides sides;
     kvr_status status = kvr_plan_sides_index(input, &sides, error);
 
@@ -41,64 +43,131 @@ kvr_status kvr_fragments_count(const struct kvr_plan_input *input, uint64_t toke
     return status;
 }
 
-static double larger(double a, double b)
+void kvr_fragments_add(struct kvr_fragments *sum, const struct kvr_fragments *fragments)
+{
+    if (fragments->bytes_min < sum->bytes_min)
+        sum->bytes_min = fragments->bytes_min;
+    sum->pieces += fragments->pieces;
+    sum->bytes += fragments->bytes;
+    sum->source_runs += fragments->source_runs;
+    sum->target_runs += fragments->target_runs;
+}
+
+/* ---- ways ------------------------------------------------------------------------------------ */
+
+static uint64_t larger(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
 
-/* Posting and the wire go on at the same time; the slower one is what it takes. */
-static double write_ns(const struct kvr_fragments *fragments,
-                       const struct kvr_fragment_policy *policy)
+static uint64_t in_parts_of(uint64_t whole, uint64_t part)
 {
-    double writes = (double)fragments->pieces / policy->pieces_a_write;
-
-    return larger(writes * policy->write_ns + (double)fragments->pieces * policy->piece_ns,
-                  (double)fragments->bytes * policy->wire_ns_per_byte);
+    return whole / part + (whole % part != 0);
 }
 
-/* Both ends copy while the wire moves what was gathered before. */
-static double stage_ns(const struct kvr_fragments *fragments,
-                       const struct kvr_fragment_policy *policy)
+static uint64_t writes_of(const struct kvr_fragments *fragments,
+                          const struct kvr_fragment_policy *policy, bool gathers, bool scatters)
 {
-    double writes = (double)fragments->bytes / (double)policy->chunk_bytes_max;
-    double copies = (double)fragments->pieces * policy->copy_ns +
-                    (double)fragments->bytes * policy->copy_ns_per_byte;
-    double wire = (double)fragments->bytes * policy->wire_ns_per_byte;
+    uint32_t pieces_max = gathers || scatters ? KVR_STAGED_PIECES_MAX : KVR_CHUNK_PIECES_MAX;
+    uint64_t writes = larger(in_parts_of(fragments->bytes, policy->chunk_bytes_max),
+                             in_parts_of(fragments->pieces, pieces_max));
 
-    return larger(copies, larger(writes * policy->write_ns, wire));
+    if (!gathers)
+        writes = larger(writes, in_parts_of(fragments->source_runs, policy->pieces_local));
+    if (!scatters)
+        writes = larger(writes, in_parts_of(fragments->target_runs, policy->pieces_remote));
+    return writes;
 }
 
-static bool costs_known(const struct kvr_fragment_policy *policy)
+static struct kvr_fragment_way way_of(const struct kvr_fragments *fragments,
+                                      const struct kvr_fragment_policy *policy, bool gathers,
+                                      bool scatters)
 {
-    return policy->write_ns > 0 && policy->wire_ns_per_byte > 0 && policy->copy_ns > 0 &&
-           policy->copy_ns_per_byte > 0;
+    const struct kvr_fragment_costs *costs = &policy->costs;
+    struct kvr_fragment_way way = {.writes = writes_of(fragments, policy, gathers, scatters)};
+    double posting = (double)way.writes * costs->write, wire, copying, source, target, most;
+
+    if (costs->write <= 0)
+        return way;
+    wire = (double)fragments->bytes * costs->wire_byte;
+    copying = (double)fragments->pieces * costs->copy + (double)fragments->bytes * costs->copy_byte;
+    source = target = posting + (costs->processors ? wire : 0);
+    if (gathers)
+        source += copying;
+    else
+        source += (double)fragments->source_runs * costs->piece;
+    if (scatters)
+        target += copying;
+    else
+        source += (double)fragments->target_runs * costs->piece;
+    most = source > target ? source : target;
+    way.ns = (uint64_t)(most > wire ? most : wire) + 1;
+    return way;
+}
+
+/* The best of those that copy more than they must; staged.ns 0: there is none. Both ends have to be
+ * an eighth faster than one: what copies takes from others of its host. */
+static struct kvr_fragment_verdict stage_best(const struct kvr_fragments *fragments,
+                                              const struct kvr_fragment_policy *policy)
+{
+    struct kvr_fragment_verdict best = {.choice = KVR_FRAGMENT_STAGE};
+
+    for (uint32_t ends = 1; ends <= 3; ends++) {
+        bool gather = (ends & 1) != 0, scatter = (ends & 2) != 0;
+        struct kvr_fragment_way way;
+
+        if ((gather && !policy->may_gather) || (scatter && !policy->may_scatter))
+            continue;
+        gather = gather || policy->gathers;
+        scatter = scatter || policy->scatters;
+        way = way_of(fragments, policy, gather, scatter);
+        if (best.staged.ns != 0 && best.staged.ns - (ends == 3 ? best.staged.ns / 8 : 0) <= way.ns)
+            continue;
+        best.staged = way;
+        best.gathers = gather;
+        best.scatters = scatter;
+    }
+    return best;
+}
+
+static kvr_status refuse(const struct kvr_fragments *fragments,
+                         const struct kvr_fragment_policy *policy, struct kvr_error *error)
+{
+    return kvr_error_set(error, KVR_INCOMPATIBLE, "fragment",
+                         "these layouts have only %" PRIu64
+                         " B in a row at both ends, and fragment_bytes_min is %" PRIu64 " (%" PRIu64
+                         " pieces of %" PRIu64 " B in all)",
+                         fragments->bytes_min, policy->fragment_bytes_min, fragments->pieces,
+                         fragments->bytes);
 }
 
 kvr_status kvr_fragments_judge(const struct kvr_fragments *fragments,
                                const struct kvr_fragment_policy *policy,
                                struct kvr_fragment_verdict *ret_verdict, struct kvr_error *error)
 {
-    struct kvr_fragment_verdict verdict = {.choice = policy->option};
+    struct kvr_fragment_way as_is = way_of(fragments, policy, policy->gathers, policy->scatters);
+    struct kvr_fragment_verdict best, verdict = {.choice = KVR_FRAGMENT_WRITE,
+                                                 .gathers = policy->gathers,
+                                                 .scatters = policy->scatters,
+                                                 .direct = as_is};
 
-    if (costs_known(policy)) {
-        verdict.write_ns = write_ns(fragments, policy);
-        verdict.stage_ns = stage_ns(fragments, policy);
+    *ret_verdict = verdict;
+    if (fragments->bytes_min >= policy->fragment_bytes_min)
+        return KVR_OK;
+    if (policy->gathers && policy->scatters) {
+        ret_verdict->choice = KVR_FRAGMENT_STAGE;
+        ret_verdict->direct = (struct kvr_fragment_way){.ns = 0};
+        ret_verdict->staged = as_is;
+        return KVR_OK;
     }
-    if (fragments->bytes_min >= policy->fragment_bytes_min) {
-        verdict.choice = KVR_FRAGMENT_WRITE;
-    } else if (policy->staged) {
-        verdict.choice = KVR_FRAGMENT_STAGE;
-    } else if (policy->option == KVR_FRAGMENT_REFUSE) {
-        return kvr_error_set(error, KVR_INCOMPATIBLE, "fragment",
-                             "these layouts have only %" PRIu64
-                             " B in a row at both ends, and fragment_bytes_min is %" PRIu64
-                             " (%" PRIu64 " pieces of %" PRIu64 " B in all)",
-                             fragments->bytes_min, policy->fragment_bytes_min, fragments->pieces,
-                             fragments->bytes);
-    } else if (policy->option == KVR_FRAGMENT_AUTO) {
-        verdict.choice =
-            verdict.stage_ns < verdict.write_ns ? KVR_FRAGMENT_STAGE : KVR_FRAGMENT_WRITE;
-    }
+    if (policy->option == KVR_FRAGMENT_REFUSE)
+        return refuse(fragments, policy, error);
+    best = stage_best(fragments, policy);
+    best.direct = as_is;
+    verdict.staged = best.staged;
+    if (best.staged.ns != 0 && (policy->option == KVR_FRAGMENT_STAGE ||
+                                (policy->option == KVR_FRAGMENT_AUTO && best.staged.ns < as_is.ns)))
+        verdict = best;
     *ret_verdict = verdict;
     return KVR_OK;
 }

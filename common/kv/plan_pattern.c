@@ -62,6 +62,17 @@ struct kvr_plan_grid kvr_plan_grid_of(const struct kvr_plan_shape *shape, uint64
     return grid;
 }
 
+uint64_t kvr_plan_grid_runs(const struct kvr_plan_shape *shape, const struct kvr_plan_grid *grid,
+                            const struct kvr_plan_end *end)
+{
+    bool heads = kvr_plan_head_major(shape);
+    uint64_t row_bytes = grid->fragment_count * grid->fragment_bytes;
+
+    if (grid->fragment_count > 1 && inner(end, heads) != grid->fragment_bytes)
+        return grid->row_count * grid->fragment_count;
+    return grid->row_count == 1 || outer(end, heads) == row_bytes ? 1 : grid->row_count;
+}
+
 /* The end of a pattern as far as it is written. */
 struct builder {
     struct kvr_plan_pattern *pattern;

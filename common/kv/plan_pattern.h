@@ -19,6 +19,9 @@ struct kvr_plan_grid {
     uint64_t row_count, fragment_count, fragment_bytes;
 };
 struct kvr_plan_grid kvr_plan_grid_of(const struct kvr_plan_shape *shape, uint64_t tokens);
+/* At one end of the shape, how many runs its fragments make there, one after the other. */
+uint64_t kvr_plan_grid_runs(const struct kvr_plan_shape *shape, const struct kvr_plan_grid *grid,
+                            const struct kvr_plan_end *end);
 
 /* The shape of *pattern is given. measure sets how many runs and blocks build can need (the mark
  * not counted); build writes them, with the mark, and sets what it needed. KVR_TOO_LARGE: more than

@@ -133,6 +133,7 @@ static void port_region_done(void *self, struct kvr_region *region)
 struct sim_widening {
     struct sim_agent *agent;
     uint64_t id;
+    bool stages; /* instead of the rails of a group */
     uint32_t group, count;
     struct kvr_region *regions[SIM_REGIONS];
 };
@@ -160,7 +161,9 @@ static void widen(struct sim_widening *widening)
         struct kvr_region *region = widening->regions[i];
         kvr_status status = KVR_NOT_FOUND;
 
-        if (region_lives(agent->world, region))
+        if (region_lives(agent->world, region) && widening->stages)
+            sim_stage_give(agent, region);
+        else if (region_lives(agent->world, region))
             status = kvr_region_register(&agent->fabric, region, rails, agent->source,
                                          !agent->source, memory, NULL);
         if (status == KVR_OK)
@@ -172,7 +175,8 @@ static void widen_run(struct sim_world *world, const struct sim_event *event)
 {
     struct sim_widening *widening = event->object;
     struct sim_agent *agent = widening->agent;
-    bool fails = kvr_rng_percent(&world->rng, 5);
+    /* A target that promised staging memory would have to fail what it was promised to. */
+    bool fails = kvr_rng_percent(&world->rng, 5) && (agent->source || !widening->stages);
 
     if (sim_agent_deferred(agent, event, world->now))
         return;
@@ -187,20 +191,30 @@ static void widen_run(struct sim_world *world, const struct sim_event *event)
     free(widening);
 }
 
-static void port_region_register(void *self, const struct kvr_region_set *set, uint32_t group,
-                                 uint64_t id)
+static void widen_later(struct sim_agent *agent, const struct kvr_region_set *set, uint64_t id,
+                        bool stages, uint32_t group)
 {
-    struct sim_agent *agent = self;
     struct sim_world *world = agent->world;
     struct sim_widening *widening = calloc(1, sizeof(*widening));
 
     if (widening == NULL)
         abort();
-    *widening = (struct sim_widening){.agent = agent, .id = id, .group = group};
+    *widening = (struct sim_widening){.agent = agent, .id = id, .stages = stages, .group = group};
     for (; widening->count < set->count; widening->count++)
         widening->regions[widening->count] = set->locals[widening->count];
     world->busy++;
     sim_at(world, world->now + 1 + sim_soon(world), widen_run, widening, agent->life, 0);
+}
+
+static void port_region_register(void *self, const struct kvr_region_set *set, uint32_t group,
+                                 uint64_t id)
+{
+    widen_later(self, set, id, false, group);
+}
+
+static void port_region_stage(void *self, const struct kvr_region_set *set, uint64_t id)
+{
+    widen_later(self, set, id, true, 0);
 }
 
 static void port_engine_done(void *self, uint32_t index)
@@ -330,7 +344,9 @@ static void rails_open(struct sim_agent *agent)
 
 static void machine_init(struct sim_agent *agent)
 {
+    static const kvr_fragment_choice fragments[] = {KVR_FRAGMENT_AUTO, KVR_FRAGMENT_STAGE};
     struct sim_memory *memory = agent->world->memory;
+    struct kvr_rng *rng = &agent->world->rng;
     struct outbound_options outbound = {
         .silence_ns = SIM_SILENCE_NS,
         .quiet_ns = SIM_QUIET_NS,
@@ -340,21 +356,29 @@ static void machine_init(struct sim_agent *agent)
         .groups = agent->groups,
         .failover = agent->world->failover,
         .limits = agent->limits,
+        .fragments = agent->stages ? fragments[kvr_rng_below(rng, 2)] : KVR_FRAGMENT_WRITE,
+        .fragment_bytes_min = UINT64_C(1) << kvr_rng_between(rng, 4, 20),
+        .costs = {.write = (double)kvr_rng_between(rng, 100, 5000),
+                  .piece = (double)kvr_rng_between(rng, 0, 100),
+                  .wire_byte = (double)kvr_rng_between(rng, 0, 100) / 100,
+                  .copy = (double)kvr_rng_between(rng, 1, 500),
+                  .copy_byte = (double)kvr_rng_between(rng, 1, 100) / 100},
     };
     uint32_t longest = KVR_SLOT_CHUNK_BITS < 16 ? 8 : 1; /* slots of a transfer, nearly always */
     struct inbound_options inbound = {
         .silence_ns = SIM_SILENCE_NS,
         .quiet_ns = SIM_QUIET_NS,
         .deadline_default_ns = SIM_DEADLINE_NS,
-        .slot_count = longest * (uint32_t)kvr_rng_between(&agent->world->rng, 2, 6),
+        .slot_count = longest * (uint32_t)kvr_rng_between(rng, 2, 6),
         .rail_count = agent->rail_count,
         .groups = agent->groups,
         .failover = agent->world->failover,
-        .nonce_seed = kvr_rng_next(&agent->world->rng),
+        .nonce_seed = kvr_rng_next(rng),
         .limits = agent->limits,
+        .stage_bytes = agent->stages ? agent->stage_bytes : 0,
         .digest = sim_has(agent->world, SIM_WRITE_CORRUPT)
                       ? KVR_DIGEST_FULL
-                      : (kvr_digest_mode)kvr_rng_below(&agent->world->rng, KVR_DIGEST_FULL + 1),
+                      : (kvr_digest_mode)kvr_rng_below(rng, KVR_DIGEST_FULL + 1),
     };
     kvr_status status;
 
@@ -394,6 +418,7 @@ void sim_agent_start(struct sim_agent *agent)
         .command = sim_group_command,
         .region_done = port_region_done,
         .region_register = port_region_register,
+        .region_stage = port_region_stage,
         .engine_done = port_engine_done,
         .rails = port_rails,
         .events = {.self = agent, .emit = port_event},
@@ -406,8 +431,7 @@ void sim_agent_start(struct sim_agent *agent)
     }
     sim_peers_init(agent);
     rails_open(agent);
-    agent->staged = kvr_rng_percent(&world->rng, 30);
-    world->revocable |= agent->staged && agent->source && (world->target_copies || world->mixed);
+    sim_stage_choose(agent);
     machine_init(agent);
     sim_groups_open(agent);
     sim_at(world, world->now + kvr_rng_below(&world->rng, TICK_NS), tick_run, agent, agent->life,

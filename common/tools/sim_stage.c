@@ -1,5 +1,6 @@
-/* Agents whose cards cannot reach their engines' pages: an emulated device for each rail group, and
- * the staging memory between it and the cards. A copy is held to what a card is held to. */
+/* Agents whose cards cannot reach their engines' pages, or that may copy short pieces though they
+ * can: an emulated device for each rail group, and the staging memory between it and the cards. A
+ * copy is held to what a card is held to. */
 #include <stdlib.h>
 
 #include "device/device_emulated.h"
@@ -68,6 +69,17 @@ static uint64_t bytes_choose(struct sim_agent *agent)
                          : UINT64_C(400000) << kvr_rng_below(rng, 2);
 }
 
+void sim_stage_choose(struct sim_agent *agent)
+{
+    struct sim_world *world = agent->world;
+
+    agent->staged = kvr_rng_percent(&world->rng, 30);
+    agent->stages = !agent->staged && kvr_rng_percent(&world->rng, 50);
+    agent->stage_bytes = bytes_choose(agent);
+    world->revocable |=
+        (agent->staged || agent->stages) && agent->source && (world->target_copies || world->mixed);
+}
+
 static void pin(struct sim_group *group, struct sim_stage *stage)
 {
     struct sim_agent *agent = group->agent;
@@ -87,13 +99,13 @@ void sim_stage_open(struct sim_group *group)
     struct sim_agent *agent = group->agent;
     struct sim_stage *stage;
 
-    if (!agent->staged)
+    if (!agent->staged && !agent->stages)
         return;
     stage = calloc(1, sizeof(*stage));
     if (stage == NULL)
         abort();
     stage->agent = agent;
-    stage->stage.bytes = bytes_choose(agent);
+    stage->stage.bytes = agent->stage_bytes;
     stage->memory = stage->stage.base = calloc(1, stage->stage.bytes);
     stage->stage.user = calloc(1, agent->machine.stage_bytes);
     if (stage->memory == NULL || stage->stage.user == NULL)
@@ -124,6 +136,19 @@ kvr_status sim_stage_region(struct sim_group *group, const struct kvr_region_lay
     return kvr_region_open_staged(stage->pinned, layout, stage, pages, ret_region, error);
 }
 
+void sim_stage_give(struct sim_agent *agent, struct kvr_region *region)
+{
+    struct kvr_stage *stage = &agent->group[region->home].stage->stage;
+    struct kvr_device_import import = {
+        .kind = KVR_DEVICE_MAPPED, .address = region->base, .bytes = region->layout.bytes};
+
+    if (region->stage != NULL)
+        return;
+    if (stage->device->ops->import(stage->device, &import, &region->pages, NULL) != KVR_OK)
+        abort();
+    region->stage = stage;
+}
+
 void sim_region_release(struct sim_agent *agent, struct kvr_region *region)
 {
     if (region != NULL && region->stage != NULL)
@@ -133,7 +158,7 @@ void sim_region_release(struct sim_agent *agent, struct kvr_region *region)
 
 void sim_stage_lose(const struct kvr_region *region)
 {
-    if (region != NULL && region->stage != NULL)
+    if (region != NULL && kvr_region_is_staged(region))
         kvr_device_emulated_lose(region->pages);
 }
 

@@ -142,7 +142,9 @@ struct sim_agent {
     struct sim_world *world;
     uint32_t number;
     bool source, alive;
-    bool staged;   /* cards do not reach its engines' pages */
+    bool staged; /* cards do not reach its engines' pages */
+    bool stages; /* they do, but short pieces may be copied */
+    uint64_t stage_bytes;
     uint32_t life; /* grows with every start: events of an older life are void */
     kvr_ns stopped_until, stopped_at;
     kvr_ns heard_at[SIM_AGENTS]; /* when the latest was sent that came from each */
@@ -399,6 +401,9 @@ void sim_group_check_empty(const struct sim_group *group);
 /* sim_stage.c */
 void sim_stage_open(struct sim_group *group);
 kvr_ns sim_stage_next(const struct sim_group *group); /* when a copy ends; KVR_NEVER */
+void sim_stage_choose(struct sim_agent *agent);
+/* The pages of a region that cards reach, to be copied too. */
+void sim_stage_give(struct sim_agent *agent, struct kvr_region *region);
 kvr_status sim_stage_region(struct sim_group *group, const struct kvr_region_layout *layout,
                             void *base, struct kvr_region **ret_region, struct kvr_error *error);
 void sim_region_release(struct sim_agent *agent, struct kvr_region *region); /* NULL is fine */

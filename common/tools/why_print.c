@@ -35,6 +35,16 @@ static const char *time_text(double seconds, char text[32])
     return text;
 }
 
+static void print_way(const json_t *expected, const char *name, FILE *stream)
+{
+    const json_t *way = json_object_get(expected, name);
+    char time[32];
+
+    if (json_is_object(way))
+        fprintf(stream, "  %s: %.0f writes in %s were expected\n", name, number_of(way, "writes"),
+                time_text(number_of(way, "seconds"), time));
+}
+
 static void print_ranks(const json_t *transfer, FILE *stream)
 {
     const json_t *source = json_object_get(transfer, "source");
@@ -50,6 +60,8 @@ static void print_ranks(const json_t *transfer, FILE *stream)
                 "in %.0f writes (fragments %s)\n",
                 number_of(fragments, "bytes"), number_of(fragments, "pieces"),
                 number_of(fragments, "writes"), text_of(fragments, "choice"));
+    print_way(json_object_get(fragments, "expected"), "direct", stream);
+    print_way(json_object_get(fragments, "expected"), "staged", stream);
 }
 
 static void print_path(const json_t *transfer, FILE *stream)

@@ -40,7 +40,7 @@ typedef enum kvr_role { KVR_ROLE_SOURCE, KVR_ROLE_TARGET } kvr_role;
     X(KVR_PATH_DMABUF, "dmabuf", "device memory, read or written by the card (FI_MR_DMABUF)")      \
     X(KVR_PATH_HMEM, "hmem", "device memory, read or written by the card (FI_HMEM_CUDA)")          \
     X(KVR_PATH_LOCAL, "local", "copied by the target on the same host: no card takes part")        \
-    X(KVR_PATH_STAGED, "staged", "device memory, copied through pinned host memory")
+    X(KVR_PATH_STAGED, "staged", "device memory or fragments, copied through pinned host memory")
 
 typedef enum kvr_path {
     KVR_PATH_NONE, /* nothing to move, or not known */
@@ -71,6 +71,11 @@ struct kvr_event {
     uint64_t pieces;         /* ENDED, of the source: what is contiguous at both ends */
     uint64_t
         fragment_bytes; /* the shortest of them, where it is below fragment_bytes_min; else 0 */
+    /* What was done about those, and what was expected of it; writes 0: it was no way to go. */
+    bool fragments_staged;
+    struct kvr_event_way {
+        uint64_t writes, ns;
+    } fragments_direct, fragments_copied;
     uint32_t rails;     /* bit r: rail r carried a part */
     kvr_path path;      /* of its pages at this agent, the least direct that it needs */
     kvr_status outcome; /* FAILING, ENDED: KVR_OK or the reason */

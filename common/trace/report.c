@@ -97,6 +97,11 @@ static void event_to_proto(const struct kvr_event *event, Kvrail__Report__Event 
     proto->target_pp = event->target_rank.pp;
     proto->pieces = event->pieces;
     proto->fragment_bytes = event->fragment_bytes;
+    proto->direct_writes = event->fragments_direct.writes;
+    proto->direct_ns = event->fragments_direct.ns;
+    proto->staged_writes = event->fragments_copied.writes;
+    proto->staged_ns = event->fragments_copied.ns;
+    proto->fragments_staged = event->fragments_staged;
     proto->path = text(kvr_path_name(event->path));
     if (event->outcome != KVR_OK)
         proto->outcome = text(kvr_status_name(event->outcome));
@@ -351,6 +356,9 @@ static const char *event_from_proto(const Kvrail__Report__Event *proto, struct k
     event->target_rank = (struct kvr_place){proto->target_tp, proto->target_pp};
     event->pieces = proto->pieces;
     event->fragment_bytes = proto->fragment_bytes;
+    event->fragments_direct = (struct kvr_event_way){proto->direct_writes, proto->direct_ns};
+    event->fragments_copied = (struct kvr_event_way){proto->staged_writes, proto->staged_ns};
+    event->fragments_staged = proto->fragments_staged;
     event->path = kvr_path_from_name(proto->path);
     event->outcome = status_from(proto->outcome);
     return NULL;

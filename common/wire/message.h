@@ -154,6 +154,9 @@ struct kvr_msg_want {
     const uint32_t *siblings;
     uint32_t sibling_count;
     bool staged; /* it lands in staging memory: the pieces of a write follow each other there */
+    /* Else it can, if limits.pieces_remote of every PLAN is KVR_PLAN_ONE_RUN and there are no more
+     * bytes than this; 0: it cannot. */
+    uint64_t stage_bytes;
 };
 
 struct kvr_msg_pages {
@@ -187,9 +190,12 @@ struct kvr_msg_grant {
     uint32_t slot_count;
     const struct kvr_rail_address *rails; /* rails that may be written to, with their epochs now */
     uint32_t rail_count;
-    /* Of the target's staging memory, whose keys its regions have; 0 bytes: the pages are written.
-     * Chunks lie there one behind the other, in the order of their numbers. */
+    /* Of the target's staging memory; 0 bytes: the pages are written. Chunks lie there one behind
+     * the other, in the order of their numbers. */
     uint64_t share_offset, share_bytes;
+    /* That memory's, one for each rail of the target; none where its regions have them. */
+    const struct kvr_remote_key *share_keys;
+    uint32_t share_key_count;
 };
 
 struct kvr_msg_final {

@@ -33,6 +33,7 @@ static kvr_status put_want(struct kvr_arena *arena, const struct kvr_msg_want *w
     out->siblings = (uint32_t *)(uintptr_t)want->siblings;
     out->n_siblings = want->sibling_count;
     out->staged = want->staged;
+    out->stage_bytes = want->stage_bytes;
     *ret_want = out;
     return kvr_put_runs(arena, want->runs, want->run_count, &out->runs);
 }
@@ -67,6 +68,7 @@ static kvr_status get_want(const struct kvr_get *get, const Kvrail__Control__Wan
     ret_want->siblings = in->siblings;
     ret_want->sibling_count = (uint32_t)in->n_siblings;
     ret_want->staged = in->staged;
+    ret_want->stage_bytes = in->stage_bytes;
     KVR_TRY(kvr_get_digest_mode(get, in->digest, &ret_want->digest));
     return kvr_get_runs(get, in->runs, (const void **)&ret_want->runs, &ret_want->run_count);
 }
@@ -142,7 +144,8 @@ static kvr_status put_grant(struct kvr_arena *arena, const struct kvr_msg_grant 
 {
     Kvrail__Control__Grant *out;
 
-    if (grant->slot_count > KVR_TRANSFER_SLOTS_MAX || grant->rail_count > KVR_RAILS_MAX)
+    if (grant->slot_count > KVR_TRANSFER_SLOTS_MAX || grant->rail_count > KVR_RAILS_MAX ||
+        grant->share_key_count > KVR_RAILS_MAX)
         return KVR_INVALID;
     KVR_PUT_NEW(arena, out, kvrail__control__grant__init);
     out->slots = kvr_arena_take(arena, grant->slot_count, sizeof(*out->slots));
@@ -154,6 +157,8 @@ static kvr_status put_grant(struct kvr_arena *arena, const struct kvr_msg_grant 
     out->n_rails = grant->rail_count;
     out->share_offset = grant->share_offset;
     out->share_bytes = grant->share_bytes;
+    out->n_share_keys = (size_t)grant->share_key_count * 2; /* two numbers each, as in memory */
+    out->share_keys = (uint64_t *)grant->share_keys;
     *ret_grant = out;
     return kvr_put_rails(arena, grant->rails, grant->rail_count, &out->rails);
 }
@@ -166,6 +171,9 @@ static kvr_status get_grant(const struct kvr_get *get, const Kvrail__Control__Gr
     if (in->n_slots > KVR_TRANSFER_SLOTS_MAX)
         return kvr_get_malformed(get, "slots has %zu entries: at most %d are allowed", in->n_slots,
                                  KVR_TRANSFER_SLOTS_MAX);
+    if (in->n_share_keys > KVR_RAILS_MAX * 2 || in->n_share_keys % 2 != 0)
+        return kvr_get_malformed(get, "%zu numbers of keys: two a rail, of at most %d rails",
+                                 in->n_share_keys, KVR_RAILS_MAX);
     slots = kvr_arena_take(get->arena, in->n_slots, sizeof(*slots));
     if (slots == NULL)
         return kvr_get_no_memory(get);
@@ -179,6 +187,8 @@ static kvr_status get_grant(const struct kvr_get *get, const Kvrail__Control__Gr
     ret_grant->slot_count = (uint32_t)in->n_slots;
     ret_grant->share_offset = in->share_offset;
     ret_grant->share_bytes = in->share_bytes;
+    ret_grant->share_keys = (const struct kvr_remote_key *)in->share_keys;
+    ret_grant->share_key_count = (uint32_t)(in->n_share_keys / 2);
     return kvr_get_rails(get, in->n_rails, in->rails, &ret_grant->rails, &ret_grant->rail_count);
 }
 

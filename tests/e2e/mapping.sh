@@ -49,6 +49,27 @@ prefill_options="--fragments refuse --fragment-bytes-min 128"
 start_prefill
 mapping fragments-refused
 
+# Pages of host memory that share only fragments, copied through staging memory: whichever of both ends
+# has them together is left as it is.
+kill "$prefill_pid"
+wait "$prefill_pid" || fail "the prefill-agent ended in $?"
+prefill_options="--fragments staged --digest full --staging-memory 4M"
+start_prefill
+mapping fragments
+grep -q '(host) is staged by 4 MiB' "$work/prefill.log" || fail "nothing was gathered"
+grep -q '(host) is staged by 256 MiB' "$work/decode.log" || fail "nothing was scattered"
+why mapping-fragments-7 '64 bytes in a row at both ends: 19968 pieces in' '(fragments staged)' \
+    'direct: ' 'staged: ' 'path staged'
+why mapping-fragments-26 '64 bytes in a row at both ends' '(fragments staged)' # TP 8 to 4
+why mapping-fragments-27 '64 bytes in a row at both ends' '(fragments staged)' # TP 4 to 8
+"$bin/kvrail" why --scheduler "$scheduler" --json mapping-fragments-27 >"$work/why" ||
+    fail "no JSON of mapping-fragments-27"
+grep -q '"staged": {' "$work/why" || fail "not what was expected of staging in $(cat "$work/why")"
+kill "$prefill_pid"
+wait "$prefill_pid" || fail "the prefill-agent ended in $?"
+prefill_options="--fragments refuse --fragment-bytes-min 128"
+start_prefill
+
 # Fields that must be equal and are not: known when the agents meet already, or by the first WANT. Said
 # by the events and why of both engines (the program looks), by both logs, and by the record.
 fields='refused-model=model: the source has "mapping", the target has "another"

@@ -5,7 +5,8 @@
 #include "tests/support/check.h"
 
 struct inbound inbound;
-static struct small_side source, target;
+static struct small_side source;
+struct small_side target;
 static struct kvr_shared_page page;
 static struct kvr_buddy plans;
 kvr_ns now;
@@ -66,17 +67,18 @@ uint64_t fetch(uint64_t handle, uint32_t first, uint32_t count)
 }
 
 static void plan_with(uint32_t peer, uint64_t nonce, uint64_t generation, uint64_t hash_flip,
-                      uint32_t loan)
+                      uint32_t loan, uint32_t pieces_remote)
 {
+    const struct kvr_plan_limits limits = {1, pieces_remote, SMALL_PAGE_BYTES};
     static const struct kvr_page_run runs[SMALL_PLANNED] = {{0, 1}, {2, 1}, {4, 1}, {6, 1}};
-    struct kvr_plan *made = small_plan_make(&source, &target, &plans);
+    struct kvr_plan *made = small_plan_within(&source, &target, &limits, &plans);
     struct kvr_message message = {.kind = KVR_MSG_PLAN, .transfer = nonce};
 
     message.plan = (struct kvr_msg_plan){.token_end = SMALL_PLANNED,
                                          .chunk_count = made->chunk_count,
                                          .hash = made->hash ^ hash_flip,
                                          .source = machine_rank((uint8_t)(10 + peer)),
-                                         .limits = {1, 1, SMALL_PAGE_BYTES},
+                                         .limits = {1, pieces_remote, SMALL_PAGE_BYTES},
                                          .runs = runs,
                                          .run_count = SMALL_PLANNED,
                                          .loan = loan};
@@ -87,22 +89,27 @@ static void plan_with(uint32_t peer, uint64_t nonce, uint64_t generation, uint64
 
 void plan_as(uint32_t peer, uint64_t nonce, uint64_t generation)
 {
-    plan_with(peer, nonce, generation, 0, 0);
+    plan_with(peer, nonce, generation, 0, 0, 1);
 }
 
 void plan(uint32_t peer, uint64_t nonce)
 {
-    plan_with(peer, nonce, 1, 0, 0);
+    plan_with(peer, nonce, 1, 0, 0, 1);
 }
 
 void plan_lent(uint32_t peer, uint64_t nonce, uint32_t loan)
 {
-    plan_with(peer, nonce, 1, 0, loan);
+    plan_with(peer, nonce, 1, 0, loan, 1);
 }
 
 void plan_of_another(uint32_t peer, uint64_t nonce)
 {
-    plan_with(peer, nonce, 1, 1, 0);
+    plan_with(peer, nonce, 1, 1, 0, 1);
+}
+
+void plan_to_share(uint32_t peer, uint64_t nonce)
+{
+    plan_with(peer, nonce, 1, 0, 0, KVR_PLAN_ONE_RUN);
 }
 
 void final(uint32_t peer, uint64_t nonce)

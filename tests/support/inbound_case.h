@@ -13,7 +13,8 @@
 extern struct inbound inbound;
 extern kvr_ns now;
 
-int open_inbound(void **state); /* a cmocka setup */
+int open_inbound(void **state);  /* a cmocka setup */
+extern struct small_side target; /* the engine's memory */
 /* Fetches from the source ranks of peers first … first + count - 1; the nonce of the first. */
 uint64_t fetch(uint64_t handle, uint32_t first, uint32_t count);
 void tick(kvr_ns later);
@@ -22,6 +23,7 @@ void tick(kvr_ns later);
 void plan_as(uint32_t peer, uint64_t nonce, uint64_t generation);
 void plan(uint32_t peer, uint64_t nonce);
 void plan_lent(uint32_t peer, uint64_t nonce, uint32_t loan);
+void plan_to_share(uint32_t peer, uint64_t nonce);   /* it is to land in staging memory */
 void plan_of_another(uint32_t peer, uint64_t nonce); /* its hash is not ours */
 void final(uint32_t peer, uint64_t nonce);
 void quiet(uint32_t peer, uint64_t nonce, uint32_t round);

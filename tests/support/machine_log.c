@@ -76,6 +76,13 @@ static void port_region_register(void *self, const struct kvr_region_set *set, u
     machine_log.registered_id = id;
 }
 
+static void port_region_stage(void *self, const struct kvr_region_set *set, uint64_t id)
+{
+    (void)self, (void)set;
+    machine_log.stages_asked++;
+    machine_log.registered_id = id;
+}
+
 const struct kvr_ports machine_ports = {
     .send = port_send,
     .dial = port_dial,
@@ -84,6 +91,7 @@ const struct kvr_ports machine_ports = {
     .command = port_command,
     .region_done = port_region_done,
     .region_register = port_region_register,
+    .region_stage = port_region_stage,
     .engine_done = port_engine_done,
     .rails = port_rails,
 };

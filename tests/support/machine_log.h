@@ -20,6 +20,7 @@ struct machine_log {
     uint32_t hang_ups, regions_done, engines_done;
     uint32_t registered; /* how often more rails were asked for, and last: */
     uint32_t registered_group;
+    uint32_t stages_asked; /* how often a stage was */
     uint64_t registered_id;
     kvr_status send_answer; /* what every send says */
 };

@@ -207,6 +207,7 @@ static void want(struct kvr_rng *rng, uint32_t percent, struct messages_memory *
     ret_want->group_skip_count = up_to(rng, KVR_GROUPS_MAX, percent);
     ret_want->sibling_count = up_to(rng, KVR_SOURCES_MAX, percent);
     ret_want->staged = kvr_rng_percent(rng, 50);
+    ret_want->stage_bytes = u64(rng);
     ret_want->group_skips = memory->group_skips;
     ret_want->siblings = memory->siblings;
     for (uint32_t i = 0; i < ret_want->group_skip_count; i++)
@@ -246,6 +247,10 @@ static void grant(struct kvr_rng *rng, uint32_t percent, struct messages_memory 
     ret_grant->rails = memory->rails;
     ret_grant->share_offset = kvr_rng_next(rng);
     ret_grant->share_bytes = kvr_rng_next(rng);
+    ret_grant->share_keys = memory->keys;
+    ret_grant->share_key_count = up_to(rng, KVR_RAILS_MAX, percent);
+    for (uint32_t i = 0; i < ret_grant->share_key_count; i++)
+        memory->keys[i] = (struct kvr_remote_key){kvr_rng_next(rng), kvr_rng_next(rng)};
 }
 
 static void quiet(struct kvr_rng *rng, uint32_t percent, struct messages_memory *memory,
@@ -432,7 +437,7 @@ static bool same_want(const struct kvr_msg_want *a, const struct kvr_msg_want *b
            SAME(source_tp) && SAME(source_pp) && same_rank(&a->target, &b->target) &&
            SAME(tokens) && SAME(skip_tokens) && SAME(deadline_ms) && SAME(priority) &&
            SAME(group_count) && SAME(group) && SAME(run_count) && SAME(more) && SAME(digest) &&
-           SAME(group_skip_count) && SAME(sibling_count) && SAME(staged) &&
+           SAME(group_skip_count) && SAME(sibling_count) && SAME(staged) && SAME(stage_bytes) &&
            same_bytes(a->group_skips, b->group_skips, a->group_skip_count * 8) &&
            same_bytes(a->siblings, b->siblings, a->sibling_count * 4) &&
            same_bytes(a->runs, b->runs, a->run_count * sizeof(*a->runs));
@@ -485,7 +490,10 @@ bool messages_equal(const struct kvr_message *a, const struct kvr_message *b)
     case KVR_MSG_PLAN:
         return same_plan(&a->plan, &b->plan);
     case KVR_MSG_GRANT:
-        return SAME(grant.slot_count) && SAME(grant.rail_count) &&
+        return SAME(grant.slot_count) && SAME(grant.rail_count) && SAME(grant.share_offset) &&
+               SAME(grant.share_bytes) && SAME(grant.share_key_count) &&
+               same_bytes(a->grant.share_keys, b->grant.share_keys,
+                          a->grant.share_key_count * sizeof(*a->grant.share_keys)) &&
                same_bytes(a->grant.slots, b->grant.slots, a->grant.slot_count * 2) &&
                same_rails(a->grant.rails, b->grant.rails, a->grant.rail_count);
     case KVR_MSG_FINAL:

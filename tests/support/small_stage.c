@@ -23,6 +23,7 @@ void small_stage_open(struct small_stage *small, struct small_side *side, uint32
     small->pinned = side->region;
     small->pinned.base = small->memory;
     small->pinned.layout.bytes = small->stage.bytes;
+    side->region.path = KVR_PATH_STAGED;
     side->region.stage = &small->stage;
     side->region.pages = small->pages;
     side->region.base = small->memory;

@@ -65,6 +65,41 @@ static void fragments_of_known_layouts(void **state)
     expect(&hnd, &other, UINT64_MAX, 0, 0);
 }
 
+/* What touches at an end is one run there: where ranks share heads in token order, at one of them.
+ */
+static void fragments_make_runs(void **state)
+{
+    const uint64_t planes = 4;
+    struct kvr_region_layout nhd = layout_of(KVR_LAYOUT_VLLM_NHD, 16, 0, 8);
+    struct kvr_region_layout hnd = layout_of(KVR_LAYOUT_VLLM_HND, 16, 0, 8);
+    struct kvr_region_layout nhd4 = layout_of(KVR_LAYOUT_VLLM_NHD, 16, 4, 4);
+    const struct {
+        const struct kvr_region_layout *source, *target;
+        uint64_t source_runs, target_runs; /* of 64 tokens and a plane */
+    } rows[] = {{&nhd, &nhd, 4, 4},
+                {&nhd, &nhd4, 64, 4},
+                {&nhd4, &nhd, 4, 64},
+                {&nhd, &hnd, 64 * 8, 4},
+                {&hnd, &nhd, 64 * 8, 4}};
+    struct kvr_fragments sum = KVR_FRAGMENTS_NONE;
+
+    (void)state;
+    for (uint32_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct kvr_plan_input input = {.source_layouts = rows[i].source,
+                                       .target_layouts = rows[i].target,
+                                       .source_layout_count = 1,
+                                       .target_layout_count = 1};
+        struct kvr_fragments fragments;
+
+        assert_int_equal(kvr_fragments_count(&input, 64, &fragments, NULL), KVR_OK);
+        assert_int_equal(fragments.source_runs, planes * rows[i].source_runs);
+        assert_int_equal(fragments.target_runs, planes * rows[i].target_runs);
+        kvr_fragments_add(&sum, &fragments);
+    }
+    assert_int_equal(sum.bytes_min, 256);
+    assert_int_equal(sum.source_runs, planes * (4 + 64 + 4 + 64 * 8 + 64 * 8));
+}
+
 static struct kvr_fragment_verdict judge(const struct kvr_fragments *fragments,
                                          const struct kvr_fragment_policy *policy)
 {
@@ -74,47 +109,121 @@ static struct kvr_fragment_verdict judge(const struct kvr_fragments *fragments,
     return verdict;
 }
 
+/* A target's pages in fragments, which lie together at the source. */
+static const struct kvr_fragments small = {
+    .bytes_min = 256, .pieces = 4000, .bytes = 1024000, .source_runs = 250, .target_runs = 4000};
+
+static struct kvr_fragment_policy policy_of(kvr_fragment_choice option)
+{
+    return (struct kvr_fragment_policy){
+        .option = option,
+        .fragment_bytes_min = 1024,
+        .chunk_bytes_max = 1 << 20,
+        .pieces_local = 4,
+        .pieces_remote = 4,
+        .may_gather = true,
+        .may_scatter = true,
+        .costs = {.write = 1000, .piece = 50, .wire_byte = 0.1, .copy = 20, .copy_byte = 0.1},
+    };
+}
+
 static void fragments_are_judged_by_option_and_cost(void **state)
 {
-    const struct kvr_fragments small = {.bytes_min = 256, .pieces = 4000, .bytes = 1024000};
-    struct kvr_fragment_policy policy = {.option = KVR_FRAGMENT_AUTO,
-                                         .fragment_bytes_min = 1024,
-                                         .chunk_bytes_max = 1 << 20,
-                                         .pieces_a_write = 4};
+    struct kvr_fragment_policy policy = policy_of(KVR_FRAGMENT_AUTO);
     struct kvr_fragment_verdict verdict = judge(&small, &policy);
     struct kvr_error error;
 
     (void)state;
-    assert_int_equal(verdict.choice, KVR_FRAGMENT_WRITE); /* nothing was measured */
-    policy.write_ns = 1000;
-    policy.piece_ns = 50;
-    policy.wire_ns_per_byte = 0.1;
-    policy.copy_ns = 20;
-    policy.copy_ns_per_byte = 0.1;
-    verdict = judge(&small, &policy);
     assert_int_equal(verdict.choice, KVR_FRAGMENT_STAGE);
-    assert_int_equal((int)verdict.write_ns, 1000 * 1000 + 4000 * 50);
-    assert_int_equal((int)verdict.stage_ns, 4000 * 20 + 102400);
-    policy.copy_ns = 400;
-    assert_int_equal(judge(&small, &policy).choice, KVR_FRAGMENT_WRITE);
+    assert_int_equal(verdict.direct.writes, 1000); /* the target's runs, by four */
+    assert_int_equal(verdict.direct.ns, 1000 * 1000 + 4250 * 50 + 1);
+    policy.costs.copy = 400;
+    verdict = judge(&small, &policy);
+    assert_int_equal(verdict.choice, KVR_FRAGMENT_WRITE);
+    assert_false(verdict.gathers || verdict.scatters);
+    assert_true(verdict.staged.ns > verdict.direct.ns); /* and it is told */
     policy.option = KVR_FRAGMENT_STAGE;
     assert_int_equal(judge(&small, &policy).choice, KVR_FRAGMENT_STAGE);
+    policy.option = KVR_FRAGMENT_WRITE;
+    assert_int_equal(judge(&small, &policy).choice, KVR_FRAGMENT_WRITE);
     policy.option = KVR_FRAGMENT_REFUSE;
     assert_int_equal(kvr_fragments_judge(&small, &policy, &verdict, &error), KVR_INCOMPATIBLE);
     assert_string_equal(error.detail,
                         "these layouts have only 256 B in a row at both ends, and "
                         "fragment_bytes_min is 1024 (4000 pieces of 1024000 B in all)");
-    policy.staged = true; /* that has no small writes to refuse */
-    assert_int_equal(judge(&small, &policy).choice, KVR_FRAGMENT_STAGE);
-    policy.fragment_bytes_min = 256;
+    policy.fragment_bytes_min = 256; /* these are none */
     assert_int_equal(judge(&small, &policy).choice, KVR_FRAGMENT_WRITE);
+}
+
+/* An end where they lie together is copied only where that saves more than it costs. */
+static void the_end_that_has_fragments_is_copied(void **state)
+{
+    struct kvr_fragment_policy policy = policy_of(KVR_FRAGMENT_STAGE);
+    struct kvr_fragment_verdict verdict;
+
+    (void)state;
+    policy.costs.copy = 100;
+    verdict = judge(&small, &policy);
+    assert_true(verdict.scatters && !verdict.gathers);
+    assert_int_equal(verdict.staged.writes, 63); /* 250 runs of the source, by four */
+    assert_int_equal(verdict.staged.ns, 63000 + 4000 * 100 + 102400 + 1);
+    policy.pieces_local = 1;
+    policy.costs.write = 10000;
+    verdict = judge(&small, &policy);
+    assert_true(verdict.scatters && verdict.gathers);
+    assert_int_equal(verdict.staged.writes, 8); /* as many pieces as one copy takes */
+    policy.costs.processors = true;             /* then the bytes of the wire are both ends' work */
+    assert_int_equal(judge(&small, &policy).staged.ns, verdict.staged.ns + 102400);
+}
+
+static void what_cannot_be_copied_is_not(void **state)
+{
+    struct kvr_fragment_policy policy = policy_of(KVR_FRAGMENT_STAGE);
+    struct kvr_fragment_verdict verdict;
+
+    (void)state;
+    policy.may_scatter = false;
+    assert_false(judge(&small, &policy).scatters);
+    policy.may_gather = false;
+    verdict = judge(&small, &policy);
+    assert_int_equal(verdict.choice, KVR_FRAGMENT_WRITE);
+    assert_int_equal(verdict.staged.ns, 0);
+    policy = policy_of(KVR_FRAGMENT_AUTO);
+    policy.costs.write = 0; /* nothing is known */
+    assert_int_equal(judge(&small, &policy).choice, KVR_FRAGMENT_WRITE);
+}
+
+/* Short pieces make no short writes there, whatever the option says. */
+static void what_no_card_reaches_is_copied_anyway(void **state)
+{
+    struct kvr_fragment_policy policy = policy_of(KVR_FRAGMENT_REFUSE);
+    struct kvr_fragment_verdict verdict;
+    struct kvr_error error;
+
+    (void)state;
+    policy.gathers = policy.scatters = true;
+    policy.may_gather = policy.may_scatter = false;
+    verdict = judge(&small, &policy);
+    assert_true(verdict.gathers && verdict.scatters);
+    assert_int_equal(verdict.choice, KVR_FRAGMENT_STAGE);
+    assert_int_equal(verdict.direct.ns, 0);
+    policy.scatters = false; /* one end alone leaves the other's */
+    assert_int_equal(kvr_fragments_judge(&small, &policy, &verdict, &error), KVR_INCOMPATIBLE);
+    policy.option = KVR_FRAGMENT_STAGE;
+    policy.may_scatter = true;
+    verdict = judge(&small, &policy);
+    assert_true(verdict.gathers && verdict.scatters);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fragments_of_known_layouts),
+        cmocka_unit_test(fragments_make_runs),
         cmocka_unit_test(fragments_are_judged_by_option_and_cost),
+        cmocka_unit_test(the_end_that_has_fragments_is_copied),
+        cmocka_unit_test(what_cannot_be_copied_is_not),
+        cmocka_unit_test(what_no_card_reaches_is_copied_anyway),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,8 @@ static struct outbound outbound;
 static struct small_side source, target;
 static struct kvr_shared_page page;
 static kvr_ns now;
-static bool target_staged; /* what is wanted lands in staging memory */
+static bool target_staged;          /* what is wanted lands in staging memory */
+static uint64_t target_stage_bytes; /* it can, up to these */
 
 /* A source rank of an engine of tp_size ranks, and two target ranks behind one peer. */
 static void open_rank(uint32_t tp, uint32_t tp_size, bool replicated)
@@ -117,6 +118,7 @@ static void want(uint32_t number, uint32_t tp, uint32_t sibling_count, uint64_t 
     want->siblings = siblings;
     want->sibling_count = sibling_count;
     want->staged = target_staged;
+    want->stage_bytes = target_stage_bytes;
     outbound_message(&outbound, now, 0, &message);
 }
 
@@ -241,6 +243,7 @@ static void pieces_between_staging_memories_are_not_refused(void **state)
     open_rank(0, 1, false);
     outbound.options.fragments = KVR_FRAGMENT_REFUSE;
     outbound.options.fragment_bytes_min = SMALL_PAGE_BYTES + 1;
+    source.region.path = KVR_PATH_STAGED;
     source.region.stage = &stage;
     target_staged = true;
     publish(1, 1);
@@ -255,6 +258,105 @@ static void pieces_between_staging_memories_are_not_refused(void **state)
     outbound_message(&outbound, now, 0, &grant);
     assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_MALFORMED);
     assert_non_null(strstr(machine_sent(KVR_MSG_FAIL)->reason.detail, "no staging memory"));
+}
+
+/* Where writes are dear, a target that can have `stage_bytes` land in staging memory wants pages
+ * that are short by the option; 64 KiB make a write. */
+static void short_pieces_to(uint64_t stage_bytes, kvr_fragment_choice choice)
+{
+    open_rank(0, 1, false);
+    outbound.options.limits.chunk_bytes_max = outbound.peers[0].limits.chunk_bytes_max = 65536;
+    outbound.options.fragments = choice;
+    outbound.options.fragment_bytes_min = SMALL_PAGE_BYTES + 1;
+    outbound.options.costs = (struct kvr_fragment_costs){
+        .write = 10000, .wire_byte = 0.1, .copy = 10, .copy_byte = 0.01};
+    target_stage_bytes = stage_bytes;
+    publish(1, 1);
+    want(1, 0, 1, 0);
+    target_stage_bytes = 0;
+    watch(0, SMALL_PLANNED);
+    pages(0, 0, SMALL_PLANNED);
+}
+
+static void stage_opened(kvr_status status)
+{
+    static struct kvr_stage stage;
+
+    if (status == KVR_OK)
+        source.region.stage = &stage;
+    outbound_registered(&outbound, now, machine_log.registered_id, status);
+}
+
+static void grant_share(const struct kvr_remote_key *keys, uint32_t key_count)
+{
+    static const uint16_t slot = 3;
+    const struct kvr_rail_address rail = {.rail = 0, .epoch = 1};
+    struct kvr_message grant = {.kind = KVR_MSG_GRANT,
+                                .transfer = NONCE,
+                                .grant = {.slots = &slot,
+                                          .slot_count = 1,
+                                          .rails = &rail,
+                                          .rail_count = 1,
+                                          .share_offset = 4096,
+                                          .share_bytes = 1 << 20,
+                                          .share_keys = keys,
+                                          .share_key_count = key_count}};
+
+    outbound_message(&outbound, now, 0, &grant);
+}
+
+static void short_pieces_are_copied_once_there_is_a_stage(void **state)
+{
+    const struct kvr_remote_key key = {7, 8};
+    const struct kvr_write_limits *limits;
+    const struct push_job *job;
+
+    (void)state;
+    short_pieces_to(1 << 20, KVR_FRAGMENT_AUTO);
+    assert_int_equal(machine_log.stages_asked, 1);
+    assert_int_equal(machine_sent_count(KVR_MSG_PLAN), 0);
+    stage_opened(KVR_OK);
+    limits = &machine_sent(KVR_MSG_PLAN)->plan.limits;
+    assert_true(limits->pieces_local == KVR_PLAN_ONE_RUN);
+    assert_true(limits->pieces_remote == KVR_PLAN_ONE_RUN);
+    grant_share(&key, 1);
+    job = machine_command(PUSH_OPEN)->pointer;
+    assert_ptr_equal(job->via, source.region.stage);
+    assert_int_equal(job->share.keys[0].key, 7); /* the regions' are of the pages */
+    assert_int_equal(job->share_offset, 4096);
+    short_pieces_to(1 << 20, KVR_FRAGMENT_AUTO);
+    stage_opened(KVR_OK);
+    grant_share(NULL, 0);
+    assert_non_null(
+        strstr(machine_sent(KVR_MSG_FAIL)->reason.detail, "staging memory without its keys"));
+}
+
+/* Nothing is copied twice that could not be, and no fetch fails for it. */
+static void without_a_stage_short_pieces_are_written(void **state)
+{
+    struct kvr_ports ports = machine_ports;
+
+    (void)state;
+    short_pieces_to(0, KVR_FRAGMENT_STAGE);
+    stage_opened(KVR_NO_MEMORY);
+    assert_true(machine_sent(KVR_MSG_PLAN)->plan.limits.pieces_local == 1);
+    want(1, 1, 1, 0); /* it is not tried again */
+    assert_int_equal(machine_log.stages_asked, 1);
+    short_pieces_to(SMALL_PAGE_BYTES, KVR_FRAGMENT_STAGE); /* too little for all of them */
+    stage_opened(KVR_OK);
+    assert_true(machine_sent(KVR_MSG_PLAN)->plan.limits.pieces_local == KVR_PLAN_ONE_RUN);
+    assert_true(machine_sent(KVR_MSG_PLAN)->plan.limits.pieces_remote == 1);
+    ports.region_stage = NULL;
+    open_rank(0, 1, false);
+    outbound.ports = &ports;
+    outbound.options.fragments = KVR_FRAGMENT_STAGE;
+    outbound.options.fragment_bytes_min = SMALL_PAGE_BYTES + 1;
+    publish(1, 1);
+    want(1, 0, 1, 0);
+    watch(0, SMALL_PLANNED);
+    pages(0, 0, SMALL_PLANNED);
+    outbound.ports = &machine_ports;
+    assert_true(machine_sent(KVR_MSG_PLAN)->plan.limits.pieces_local == 1);
 }
 
 /* ---- who comes ------------------------------------------------------------------------------- */
@@ -334,6 +436,8 @@ int main(void)
         cmocka_unit_test(who_is_asked_alone_gives),
         cmocka_unit_test(short_pieces_are_refused_or_recorded),
         cmocka_unit_test(pieces_between_staging_memories_are_not_refused),
+        cmocka_unit_test(short_pieces_are_copied_once_there_is_a_stage),
+        cmocka_unit_test(without_a_stage_short_pieces_are_written),
         cmocka_unit_test(the_first_target_tells_how_many_come),
         cmocka_unit_test(a_full_hit_frees_the_source),
         cmocka_unit_test(pages_may_be_named_late),

@@ -51,6 +51,7 @@ static void job_open(uint32_t ring_pages, bool fail, bool to_share)
     segment.digests = digests;
     job.transfer = TRANSFER;
     job.source = &source.set;
+    job.via = &stage.stage;
     job.target = &target.set;
     job.slots[0] = SLOT;
     job.slot_count = 1;
