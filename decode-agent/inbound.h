@@ -12,7 +12,8 @@
  *   DRAINING  it failed; the pages are held until nothing can land any more (rule 4)
  *   CLOSING   settled; the group thread is giving the landing back
  *
- *   reserve.c  fetches, page tables, slots          grant.c    WANT, PLAN, GRANT
+ *   reserve.c  fetches, page tables                 slots.c    who has slots, who waits for them
+ *   grant.c    WANT, PLAN, GRANT                    regrant.c  the rails of another group
  *   layers.c   layers, over all sources             deliver.c  the tail, the one terminal
  *   fence.c    draining, MISSING, ending epochs
  *   share.c    staging memory, where cards cannot reach the pages, or write them in fragments only
@@ -223,6 +224,12 @@ void fetch_open(struct inbound *inbound, kvr_ns now, uint32_t engine, uint64_t h
 void fetch_pages(struct inbound *inbound, kvr_ns now, struct fetch *fetch,
                  const struct kvr_req_pages *pages);
 void fetch_advance(struct inbound *inbound, kvr_ns now, struct fetch *fetch);
+void fetch_check_freed(struct inbound *inbound, struct fetch *fetch);
+struct fetch *fetch_of(const struct inbound *inbound, const struct transfer *transfer);
+struct fetch *fetch_find(const struct inbound *inbound, uint32_t engine, uint64_t handle);
+/* slots.c */
+/* What the whole fetch may need. False: more than there is, and it failed. */
+bool slots_count(struct inbound *inbound, kvr_ns now, struct fetch *fetch);
 /* The fetch has something to land: slots and bitmaps for all of it, or its place in the queue. */
 void slots_want(struct inbound *inbound, kvr_ns now, struct fetch *fetch);
 void slots_release(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
@@ -231,9 +238,6 @@ KVR_MUST_CHECK kvr_status slots_refine(struct inbound *inbound, struct transfer 
                                        struct kvr_error *error);
 void waiting_advance(struct inbound *inbound, kvr_ns now);
 void waiting_remove(struct inbound *inbound, struct fetch *fetch);
-void fetch_check_freed(struct inbound *inbound, struct fetch *fetch);
-struct fetch *fetch_of(const struct inbound *inbound, const struct transfer *transfer);
-struct fetch *fetch_find(const struct inbound *inbound, uint32_t engine, uint64_t handle);
 /* share.c */
 /* NULL: its pages are written, or the stage is not open yet. */
 struct kvr_stage *transfer_stage(const struct inbound *inbound, const struct transfer *transfer);
