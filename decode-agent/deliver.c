@@ -181,6 +181,7 @@ static void fetch_end(struct inbound *inbound, struct fetch *fetch)
         notice.kind = KVR_NOTICE_FAILED;
     memcpy(notice.detail, fetch->detail, sizeof(notice.detail));
     fetch->ended = true;
+    landed_tell(inbound, fetch);
     if (!fetch->engine_gone)
         kvr_ended_add(&inbound->ended, fetch->engine, fetch->handle, fetch->status, fetch->detail);
     if (!fetch->engine_gone)

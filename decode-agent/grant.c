@@ -523,6 +523,7 @@ void final_received(struct inbound *inbound, kvr_ns now, struct transfer *transf
     transfer->final = *final;
     if (token_end < fetch->token_end)
         fetch->token_end = token_end;
+    landed_tell(inbound, fetch);
     if (transfer->landing != NULL)
         inbound_group_command(inbound, transfer, LAND_FINAL, final->chunk_count, NULL);
     else if (transfer->segments == NULL)

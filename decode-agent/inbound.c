@@ -93,6 +93,10 @@ void inbound_request(struct inbound *inbound, kvr_ns now, uint32_t engine,
         if (fetch != NULL && !fetch->ended)
             fetch_pages(inbound, now, fetch, &request->pages);
         break;
+    case KVR_REQ_SOURCE_WATCH:
+        if (fetch != NULL && !fetch->ended)
+            fetch_watch(inbound, now, fetch, &request->watch);
+        break;
     case KVR_REQ_CANCEL: /* legal in every state: what has ended stays ended */
         if (fetch != NULL)
             fetch_fail(inbound, now, fetch, KVR_CANCELLED, "cancelled by the target engine");

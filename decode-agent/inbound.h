@@ -119,6 +119,9 @@ struct fetch {
     uint32_t transfer_count, settled_count, closed_count;
     uint64_t transfers[KVR_SOURCES_MAX];
     bool slots_known, slots_reserved, accepted_told, engine_gone, failing_told, ended;
+    bool watched; /* a word of its engine's page tells of its layers */
+    uint32_t landed_word;
+    uint64_t landed_base;
     uint64_t token_end;   /* smallest that a source published */
     uint64_t salvage_end; /* [skip_tokens, salvage_end) is right in every transfer that settled */
     uint64_t bytes;
@@ -287,6 +290,15 @@ void layer_landed(struct inbound *inbound, struct transfer *transfer, uint32_t s
                   uint32_t layer);
 void layers_release(struct inbound *inbound, struct transfer *transfer);
 void layers_close(struct inbound *inbound, struct fetch *fetch);
+/* How many of the target rank's layers there are, and how many of the first are in place for all
+ * tokens that are published. */
+uint32_t layers_all(const struct fetch *fetch);
+uint32_t layers_whole(const struct fetch *fetch);
+/* landed.c */
+void fetch_watch(struct inbound *inbound, kvr_ns now, struct fetch *fetch,
+                 const struct kvr_req_watch *watch);
+/* What the word says, after a layer has come or the fetch has ended. */
+void landed_tell(struct inbound *inbound, const struct fetch *fetch);
 /* deliver.c */
 void tail_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
                    const struct kvr_msg_tail *tail);

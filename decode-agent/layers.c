@@ -134,8 +134,40 @@ static void layer_tell(struct inbound *inbound, const struct fetch *fetch, uint3
         return;
     for (; line < line_end; line++)
         layers->told[line] = notice.token_end;
+    landed_tell(inbound, fetch);
     if (!fetch->engine_gone && !fetch->failing_told)
         inbound->ports->notify(inbound->ports->self, fetch->engine, &notice);
+}
+
+uint32_t layers_all(const struct fetch *fetch)
+{
+    bool has[KVR_LAYERS_MAX] = {false};
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < fetch->set->count; i++) {
+        const struct kvr_region_layout *layout = &fetch->set->layouts[i];
+
+        for (uint32_t layer = 0; layer < layout->layer_count; layer++) {
+            count += !has[layout->layer_first + layer];
+            has[layout->layer_first + layer] = true;
+        }
+    }
+    return count;
+}
+
+uint32_t layers_whole(const struct fetch *fetch)
+{
+    const struct fetch_layers *layers = fetch->layers;
+    uint32_t count = 0;
+
+    for (uint32_t line = 0; layers != NULL && line < layers->line_count; count++) {
+        uint32_t layer = layers->lines[line].layer;
+
+        for (; line < layers->line_count && layers->lines[line].layer == layer; line++)
+            if (layers->told[line] < fetch->token_end)
+                return count;
+    }
+    return count;
 }
 
 /* The segment's layer has come to stay. Segments may come in any order: what is told has no gap. */

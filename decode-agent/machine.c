@@ -5,7 +5,8 @@ KVR_MACHINE_ADAPT(inbound)
 
 static bool serves(kvr_request_kind kind)
 {
-    return kind == KVR_REQ_TARGET_OPEN || kind == KVR_REQ_TARGET_PAGES || kind == KVR_REQ_CANCEL;
+    return kind == KVR_REQ_TARGET_OPEN || kind == KVR_REQ_TARGET_PAGES ||
+           kind == KVR_REQ_SOURCE_WATCH || kind == KVR_REQ_CANCEL;
 }
 
 static void peer_writable(void *self, kvr_ns now, uint32_t peer)

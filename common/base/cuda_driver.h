@@ -24,6 +24,7 @@
     X(DevicePrimaryCtxRelease, 11000)                                                              \
     X(CtxSetCurrent, 4000)                                                                         \
     X(CtxGetCurrent, 4000)                                                                         \
+    X(CtxGetDevice, 2000)                                                                          \
     X(MemAlloc, 3020)                                                                              \
     X(MemFree, 3020)                                                                               \
     X(MemGetAddressRange, 3020)                                                                    \

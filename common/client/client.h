@@ -37,6 +37,9 @@ struct client_handle {
     uint64_t tokens, skip_tokens;
     uint64_t watched_tokens; /* end of the last watch */
     uint32_t pages[KVR_GROUPS_MAX];
+    bool watched; /* a fetch: its layers are told by a word, too */
+    uint32_t landed_word;
+    uint64_t landed_base;
 };
 
 struct kvrail {
@@ -47,8 +50,9 @@ struct kvrail {
     bool ready;   /* it is */
     int agent_pidfd, doorbell;
     struct kvr_shared_page *page;
-    uint64_t words_on_device; /* 0: the page is not lent to a GPU */
-    struct kvr_loans *loans;  /* NULL: the agent's rails do their copying themselves */
+    uint64_t page_on_device; /* 0: the page is not lent to a GPU */
+    bool streamed;           /* the agent knows that words may rise without a ring */
+    struct kvr_loans *loans; /* NULL: the agent's rails do their copying themselves */
     char agent[KVR_NAME_BYTES];
     struct kvrail_error error;
 
@@ -85,6 +89,12 @@ void client_ring(const struct kvrail *client);
 #define CLIENT_NO_CUDA                                                                             \
     "this build of libkvrail has no CUDA part: build it where a CUDA toolkit of 12.0 or later is " \
     "found"
+/* The agent is gone, and so is what it would have told of this fetch: whoever waits goes on. */
+void client_landed_fail(const struct kvrail *client, const struct client_handle *entry);
+/* The open handle of that role, or NULL with *ret_status. */
+struct client_handle *client_entry(struct kvrail *client, kvrail_handle handle, client_role role,
+                                   kvrail_status *ret_status);
+
 /* Before the shared page is unmapped: takes it back from the GPU. */
 void client_words_close(struct kvrail *client);
 

@@ -239,6 +239,7 @@ static bool settle_next(struct kvrail *client, struct kvrail_event *event)
         if (entry->role == CLIENT_TARGET) { /* nothing is known to be right */
             notice.token_first = entry->skip_tokens;
             notice.token_end = entry->tokens;
+            client_landed_fail(client, entry);
         }
         memcpy(notice.detail, client->reason_detail, sizeof(notice.detail));
         client_forget(client, entry);

@@ -100,9 +100,8 @@ static kvrail_status open_handle(struct kvrail *client, struct kvr_request *requ
     return KVRAIL_OK;
 }
 
-/* The open handle of that role, or NULL with *ret_status. */
-static struct client_handle *entry_of(struct kvrail *client, kvrail_handle handle, client_role role,
-                                      kvrail_status *ret_status)
+struct client_handle *client_entry(struct kvrail *client, kvrail_handle handle, client_role role,
+                                   kvrail_status *ret_status)
 {
     struct client_handle *entry = client_find(client, handle);
 
@@ -121,7 +120,7 @@ static struct client_handle *entry_of(struct kvrail *client, kvrail_handle handl
 static struct client_handle *growing_source(struct kvrail *client, kvrail_handle handle,
                                             kvrail_status *ret_status)
 {
-    struct client_handle *entry = entry_of(client, handle, CLIENT_SOURCE, ret_status);
+    struct client_handle *entry = client_entry(client, handle, CLIENT_SOURCE, ret_status);
 
     if (entry == NULL || !entry->end_said)
         return entry;
@@ -366,7 +365,7 @@ kvrail_status kvrail_target_skip(struct kvrail *connection, kvrail_handle target
                                  uint64_t skip_tokens)
 {
     kvrail_status status;
-    struct client_handle *entry = entry_of(connection, target, CLIENT_TARGET, &status);
+    struct client_handle *entry = client_entry(connection, target, CLIENT_TARGET, &status);
     struct kvr_request request = {.kind = KVR_REQ_TARGET_PAGES, .handle = target};
 
     if (entry == NULL)
@@ -390,7 +389,7 @@ kvrail_status kvrail_target_pages(struct kvrail *connection, kvrail_handle targe
                                   const uint32_t *ids, size_t id_count)
 {
     kvrail_status status;
-    struct client_handle *entry = entry_of(connection, target, CLIENT_TARGET, &status);
+    struct client_handle *entry = client_entry(connection, target, CLIENT_TARGET, &status);
 
     if (entry == NULL)
         return status;
@@ -422,7 +421,7 @@ kvrail_status kvrail_renew(struct kvrail *connection, kvrail_handle source, uint
     struct kvr_request request = {.kind = KVR_REQ_RENEW, .handle = source};
     kvrail_status status;
 
-    if (entry_of(connection, source, CLIENT_SOURCE, &status) == NULL)
+    if (client_entry(connection, source, CLIENT_SOURCE, &status) == NULL)
         return status;
     request.renew.lease_ms = lease_ms;
     return client_send(connection, &request);

@@ -5,29 +5,36 @@
 
 #ifdef KVRAIL_HAVE_CUDA
 
-#include "base/cuda_driver.h"
+#include "client/client_gpu.h"
 
-static kvrail_status refuse(struct kvrail *client, const struct kvr_error *reason)
+kvrail_status client_cuda(struct kvrail *client, const struct kvr_cuda **ret_cuda)
 {
-    return client_fail(client, reason->status, "%s", reason->detail);
+    kvrail_status status = client_usable(client);
+    struct kvr_error reason;
+
+    if (status != KVRAIL_OK)
+        return status;
+    return kvr_cuda_open(ret_cuda, &reason) == KVR_OK
+               ? KVRAIL_OK
+               : client_fail(client, reason.status, "%s", reason.detail);
 }
 
-static kvrail_status check(struct kvrail *client, const struct kvr_cuda *cuda, CUresult code,
-                           const char *what)
+kvrail_status client_cuda_check(struct kvrail *client, const struct kvr_cuda *cuda, CUresult code,
+                                const char *what)
 {
     struct kvr_error reason;
 
-    return kvr_cuda_check(cuda, code, &reason, what) == KVR_OK ? KVRAIL_OK
-                                                               : refuse(client, &reason);
+    return kvr_cuda_check(cuda, code, &reason, what) == KVR_OK
+               ? KVRAIL_OK
+               : client_fail(client, reason.status, "%s", reason.detail);
 }
 
-/* Once for a connection; the agent knows from then on that a word may rise without a ring. */
-static CUresult lend_words(struct kvrail *client, const struct kvr_cuda *cuda)
+CUresult client_lend_page(struct kvrail *client, const struct kvr_cuda *cuda)
 {
     CUdeviceptr address = 0;
     CUresult code;
 
-    if (client->words_on_device != 0)
+    if (client->page_on_device != 0)
         return CUDA_SUCCESS;
     code = cuda->MemHostRegister(client->page, sizeof(*client->page),
                                  CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
@@ -38,27 +45,52 @@ static CUresult lend_words(struct kvrail *client, const struct kvr_cuda *cuda)
         (void)cuda->MemHostUnregister(client->page);
         return code;
     }
-    client->words_on_device = address + offsetof(struct kvr_shared_page, words);
+    client->page_on_device = address;
+    return CUDA_SUCCESS;
+}
+
+kvrail_status client_uncaptured(struct kvrail *client, const struct kvr_cuda *cuda, CUstream stream,
+                                const char *advice)
+{
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    kvrail_status status = client_cuda_check(
+        client, cuda, cuda->StreamIsCapturing(stream, &capture), "the state of a stream");
+
+    if (status != KVRAIL_OK || capture == CU_STREAM_CAPTURE_STATUS_NONE)
+        return status;
+    return client_fail(client, KVR_UNSUPPORTED,
+                       "the stream is captured: each launch of the graph would name the same "
+                       "value, and a word only grows. %s",
+                       advice);
+}
+
+/* The agent knows from then on that a word may rise without a ring. */
+static CUresult lend_words(struct kvrail *client, const struct kvr_cuda *cuda)
+{
+    CUresult code = client_lend_page(client, cuda);
+
+    if (code != CUDA_SUCCESS || client->streamed)
+        return code;
+    client->streamed = true;
     atomic_store(&client->page->streamed, 1);
     client_ring(client);
     return CUDA_SUCCESS;
 }
 
+static uint64_t words_address(const struct kvrail *client)
+{
+    return client->page_on_device + offsetof(struct kvr_shared_page, words);
+}
+
 kvrail_status kvrail_words_on_device(struct kvrail *connection, uint64_t *ret_address)
 {
-    kvrail_status status = client_usable(connection);
     const struct kvr_cuda *cuda;
-    struct kvr_error reason;
+    kvrail_status status = client_cuda(connection, &cuda);
 
-    if (status != KVRAIL_OK)
-        return status;
-    if (kvr_cuda_open(&cuda, &reason) != KVR_OK)
-        return refuse(connection, &reason);
-    status = check(connection, cuda, lend_words(connection, cuda),
-                   "to lend the readiness words to the GPU (is a context current, and no stream "
-                   "captured?)");
     if (status == KVRAIL_OK)
-        *ret_address = connection->words_on_device;
+        status = client_cuda_check(connection, cuda, lend_words(connection, cuda), CLIENT_LEND);
+    if (status == KVRAIL_OK)
+        *ret_address = words_address(connection);
     return status;
 }
 
@@ -86,8 +118,8 @@ static kvrail_status queue_by_host(struct kvrail *client, const struct kvr_cuda 
     if (store == NULL)
         return client_fail(client, KVR_NO_MEMORY, "no memory for a host function");
     *store = (struct host_store){client, word, value};
-    status = check(client, cuda, cuda->LaunchHostFunc(stream, store_by_host, store),
-                   "a host function in the stream");
+    status = client_cuda_check(client, cuda, cuda->LaunchHostFunc(stream, store_by_host, store),
+                               "a host function in the stream");
     if (status != KVRAIL_OK)
         free(store);
     return status;
@@ -101,14 +133,14 @@ static kvrail_status queue_store(struct kvrail *client, const struct kvr_cuda *c
 
     if (code == CUDA_SUCCESS)
         code = cuda->StreamWriteValue64(
-            stream, client->words_on_device + word * sizeof(client->page->words[0]), value,
+            stream, words_address(client) + word * sizeof(client->page->words[0]), value,
             CU_STREAM_WRITE_VALUE_DEFAULT);
     if (code == CUDA_SUCCESS) {
         *ret_store = KVRAIL_STORE_GPU;
         return KVRAIL_OK;
     }
     if (code != CUDA_ERROR_NOT_SUPPORTED)
-        return check(client, cuda, code, "to store a readiness word in stream order");
+        return client_cuda_check(client, cuda, code, "to store a readiness word in stream order");
     status = queue_by_host(client, cuda, word, value, stream);
     if (status == KVRAIL_OK)
         *ret_store = KVRAIL_STORE_HOST;
@@ -118,27 +150,19 @@ static kvrail_status queue_store(struct kvrail *client, const struct kvr_cuda *c
 kvrail_status kvrail_ready_on_stream(struct kvrail *connection, uint32_t word, uint64_t value,
                                      void *stream, kvrail_store *ret_store)
 {
-    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-    kvrail_status status = client_usable(connection);
     kvrail_store store = KVRAIL_STORE_GPU;
     const struct kvr_cuda *cuda;
-    struct kvr_error reason;
+    kvrail_status status = client_usable(connection);
 
     if (status != KVRAIL_OK)
         return status;
     if (word >= KVR_WORDS_MAX || value < atomic_load(&connection->page->words[word]))
         return client_fail(connection, KVR_INVALID, "word %u is one of %d and only grows", word,
                            KVR_WORDS_MAX);
-    if (kvr_cuda_open(&cuda, &reason) != KVR_OK)
-        return refuse(connection, &reason);
-    status =
-        check(connection, cuda, cuda->StreamIsCapturing(stream, &capture), "the state of a stream");
-    if (status == KVRAIL_OK && capture != CU_STREAM_CAPTURE_STATUS_NONE)
-        status =
-            client_fail(connection, KVR_UNSUPPORTED,
-                        "the stream is captured: each launch of the graph would store the same "
-                        "value, and a word only grows. Let a kernel of the graph raise it "
-                        "(kvrail_words_on_device)");
+    status = client_cuda(connection, &cuda);
+    if (status == KVRAIL_OK)
+        status = client_uncaptured(connection, cuda, stream,
+                                   "Let a kernel of the graph raise it (kvrail_words_on_device)");
     if (status == KVRAIL_OK)
         status = queue_store(connection, cuda, word, value, stream, &store);
     if (status == KVRAIL_OK && ret_store != NULL)
@@ -150,7 +174,7 @@ void client_words_close(struct kvrail *client)
 {
     const struct kvr_cuda *cuda;
 
-    if (client->words_on_device != 0 && kvr_cuda_open(&cuda, NULL) == KVR_OK)
+    if (client->page_on_device != 0 && kvr_cuda_open(&cuda, NULL) == KVR_OK)
         (void)cuda->MemHostUnregister(client->page);
 }
 

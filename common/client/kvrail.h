@@ -396,6 +396,42 @@ KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_target_pages(struct kvrail *co
                                                                const uint32_t *ids,
                                                                size_t id_count);
 
+/* Layers by a word, for whoever shall not wait for an event: the agent raises landed word `word` to
+ * base + n when the first n layers of this rank are in place, for all tokens, from every source and
+ * in every KV group. At the end of the fetch it is base + all layers with DONE, and at least base +
+ * KVRAIL_LANDED_FAILED with everything else: whoever waits goes on then, over pages that hold
+ * anything, and can tell by the word. If the agent dies it is kvrail_poll that raises it, with the
+ * terminal event: call that in another thread than one that waits. Landed words are not the
+ * readiness words: they begin at 0 and only grow, so base is what the word is or more. Once for a
+ * fetch. Errors: AGAIN, INVALID, NOT_FOUND, EXISTS, AGENT_LOST. */
+#define KVRAIL_LANDED_FAILED (UINT64_C(1) << 20)
+KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_target_watch(struct kvrail *connection,
+                                                               kvrail_handle target, uint32_t word,
+                                                               uint64_t base);
+
+/* What a landed word is. Any thread. */
+KVRAIL_API uint64_t kvrail_landed(const struct kvrail *connection, uint32_t word);
+
+/* The landed words as the GPU sees them: word w lies at *ret_address + 8 · w. A kernel, in a CUDA
+ * graph too, may wait there: it reads with ld.acquire.sys (a system-wide atomic load) until the
+ * word is large enough, by a value that it finds in memory. A context must be current whose GPU
+ * runs the kernels, and no stream be captured. kvrail_close takes the words back: nothing that
+ * reads there may be queued any more. Errors: UNSUPPORTED (no driver, no GPU, or a build without
+ * CUDA), SYSTEM (the driver refuses), AGENT_LOST. */
+KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_landed_on_device(struct kvrail *connection,
+                                                                   uint64_t *ret_address);
+
+/* What is queued in the stream from here on waits until the landed word is at least `value`. It is
+ * the GPU that waits, or (*ret_by, if not NULL, says so) a host function, which looks every 20 µs
+ * and holds up the driver's other host functions meanwhile, where memory operations are off. Behind
+ * the wait the GPU sees what cards wrote before the word rose, where it says that it can flush
+ * that. Errors: as kvrail_landed_on_device; INVALID; UNSUPPORTED (the stream is captured: a graph
+ * would wait for the same value at every launch; a kernel of it waits). */
+KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_landed_on_stream(struct kvrail *connection,
+                                                                   uint32_t word, uint64_t value,
+                                                                   void *stream,
+                                                                   kvrail_store *ret_by);
+
 /* ---- both ----------------------------------------------------------------------------------- */
 
 /* Asks to stop; the terminal event follows, which may still be DONE if it was on its way. Any

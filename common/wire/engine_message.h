@@ -36,7 +36,12 @@ struct kvr_shared_page {
     _Atomic uint32_t streamed; /* set by the engine, once: a GPU stores words, and rings nothing */
     uint8_t pad[52];
     _Atomic uint64_t words[KVR_WORDS_MAX];
+    /* Stored by a target's agent, for whoever waits: word − base of a fetch that WATCH bound to it
+     * = its first layers that are in place, for all tokens; base + KVR_LANDED_FAILED or more: it
+     * has failed. Only grows. */
+    _Atomic uint64_t landed[KVR_WORDS_MAX];
 };
+#define KVR_LANDED_FAILED (UINT64_C(1) << 20) /* more than there are layers */
 
 typedef enum kvr_request_kind {
     KVR_REQ_ATTACH = 1, /* engine → agent, first packet */
@@ -44,7 +49,8 @@ typedef enum kvr_request_kind {
     KVR_REQ_REGION_DROP,
     KVR_REQ_SOURCE_OPEN, /* prefill-agent only */
     KVR_REQ_SOURCE_PAGES,
-    KVR_REQ_SOURCE_WATCH, /* announces a segment and how its layers become final */
+    KVR_REQ_SOURCE_WATCH, /* announces a segment and how its layers become final; of a fetch: which
+                             word tells of its layers that are in place */
     KVR_REQ_SOURCE_TAIL,
     KVR_REQ_SOURCE_END,
     KVR_REQ_TARGET_OPEN, /* decode-agent only */
@@ -98,7 +104,8 @@ struct kvr_req_pages { /* SOURCE_PAGES and TARGET_PAGES: appends, in logical ord
 };
 #define KVR_PAGES_PER_PACKET 8192
 
-struct kvr_req_watch { /* word − base = layers final of tokens [token_first, token_end) */
+struct kvr_req_watch { /* word − base = layers final of tokens [token_first, token_end); of a fetch
+                          word and base alone */
     uint32_t word;
     uint64_t base;
     uint64_t token_first, token_end; /* token_first continues the last watch; pages were given */

@@ -84,8 +84,8 @@ static void engine_request(uint32_t index)
 {
     static const kvr_request_kind kinds[] = {KVR_REQ_TARGET_OPEN, KVR_REQ_TARGET_PAGES,
                                              KVR_REQ_TARGET_OPEN, KVR_REQ_TARGET_PAGES,
-                                             KVR_REQ_CANCEL};
-    struct kvr_request request = {.kind = kinds[fuzz_below(fuzz.input, 5)],
+                                             KVR_REQ_CANCEL,      KVR_REQ_SOURCE_WATCH};
+    struct kvr_request request = {.kind = kinds[fuzz_below(fuzz.input, 6)],
                                   .handle = fuzz_below(fuzz.input, 4)};
     const struct fetch *fetch = fetch_find(&inbound, index, request.handle);
 
@@ -96,6 +96,8 @@ static void engine_request(uint32_t index)
         fuzz.engines[index].opened++;
     } else if (request.kind == KVR_REQ_TARGET_PAGES) {
         target_pages(&request, fetch);
+    } else if (request.kind == KVR_REQ_SOURCE_WATCH) {
+        request.watch.word = (uint32_t)fuzz_about(fuzz.input, KVR_WORDS_MAX);
     } else if (fuzz_below(fuzz.input, 4) != 3) {
         return;
     }

@@ -91,6 +91,12 @@ CUresult fake_CtxGetCurrent(CUcontext *ret)
     return CUDA_SUCCESS;
 }
 
+CUresult fake_CtxGetDevice(CUdevice *ret)
+{
+    *ret = 0;
+    return fake_context != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
 /* ---- by name ------------------------------------------------------------------------------- */
 
 __attribute__((visibility("default"))) CUresult

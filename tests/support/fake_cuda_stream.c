@@ -15,6 +15,7 @@ struct work {
     CUhostFn host;
     void *data;
     uint64_t *word, value;
+    const uint64_t *until; /* it is at least value */
     struct CUevent_st *event;
 };
 
@@ -43,11 +44,18 @@ static CUresult queue(CUstream stream, const struct work *work)
     return CUDA_SUCCESS;
 }
 
-static void run(CUstream stream)
+/* Up to a word that is still too small, unless `waits`. */
+static void run(CUstream stream, bool waits)
 {
     while (stream->first != NULL) {
         struct work *work = stream->first;
 
+        while (work->until != NULL &&
+               __atomic_load_n(work->until, __ATOMIC_SEQ_CST) < work->value) {
+            if (!waits)
+                return;
+            usleep(100);
+        }
         stream->first = work->next;
         if (work->next == NULL)
             stream->last = NULL;
@@ -57,7 +65,7 @@ static void run(CUstream stream)
             __atomic_store_n(work->word, work->value, __ATOMIC_SEQ_CST);
         else if (work->event != NULL)
             work->event->stream = NULL;
-        else
+        else if (work->until == NULL)
             memcpy((void *)(uintptr_t)work->piece.to, (const void *)(uintptr_t)work->piece.from,
                    work->piece.bytes);
         free(work);
@@ -73,13 +81,13 @@ CUresult fake_StreamCreate(CUstream *ret, unsigned flags)
 
 CUresult fake_StreamSynchronize(CUstream stream)
 {
-    run(stream);
+    run(stream, true);
     return CUDA_SUCCESS;
 }
 
 CUresult fake_StreamDestroy(CUstream stream)
 {
-    run(stream);
+    run(stream, true);
     free(stream);
     return CUDA_SUCCESS;
 }
@@ -132,11 +140,13 @@ CUresult fake_StreamWriteValue64(CUstream stream, CUdeviceptr address, cuuint64_
 CUresult fake_StreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t value,
                                 unsigned flags)
 {
-    (void)flags;
-    run(stream);
-    while (__atomic_load_n((uint64_t *)(uintptr_t)address, __ATOMIC_SEQ_CST) < value)
-        usleep(100);
-    return CUDA_SUCCESS;
+    struct work work = {.until = (const uint64_t *)(uintptr_t)address, .value = value};
+
+    if (getenv("FAKE_CUDA_NO_MEMORY_OPERATIONS") != NULL)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if ((flags & ~(unsigned)CU_STREAM_WAIT_VALUE_FLUSH) != CU_STREAM_WAIT_VALUE_GEQ)
+        return CUDA_ERROR_INVALID_VALUE;
+    return queue(stream, &work);
 }
 
 CUresult fake_LaunchHostFunc(CUstream stream, CUhostFn host, void *data)
@@ -167,7 +177,7 @@ CUresult fake_EventQuery(CUevent event)
     if (event->stream == NULL)
         return CUDA_SUCCESS;
     if (event->asked)
-        run(event->stream);
+        run(event->stream, false);
     event->asked = true;
     return event->stream == NULL ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }

@@ -14,6 +14,8 @@
 
 #define LAYERS 3
 #define PAGES  4
+#define WORD   5 /* that tells of the fetch's layers, from BASE on */
+#define BASE   10
 
 static const uint32_t source_pages[PAGES] = {7, 8, 3, 10}, target_pages[PAGES] = {0, 5, 6, 15};
 
@@ -34,7 +36,20 @@ static int open_both(struct engine *source, struct engine *target, char **argv, 
            engine_attach(target, argv[2], 2, &shape) != 0 ||
            engine_publish(source, "pair", source_pages, PAGES) != 0 ||
            kvrail_source_end(source->agent, source->handle, KVRAIL_OK) != KVRAIL_OK ||
-           engine_fetch(target, &fetch, target_pages, PAGES) != 0;
+           engine_fetch(target, &fetch, target_pages, PAGES) != 0 ||
+           kvrail_target_watch(target->agent, target->handle, WORD, BASE) != KVRAIL_OK;
+}
+
+/* What its word says of the fetch is what the events said, at least. */
+static bool word_fits(const struct engine *target)
+{
+    uint64_t landed = kvrail_landed(target->agent, WORD);
+
+    if (target->done)
+        return landed == BASE + LAYERS;
+    if (target->ended)
+        return landed >= BASE + KVRAIL_LANDED_FAILED;
+    return landed >= BASE + target->layers_in;
 }
 
 int main(int argc, char **argv)
@@ -52,7 +67,8 @@ int main(int argc, char **argv)
         memset(engine_page(&source, layer, 0), (int)layer + 1, source.region.layer_stride);
         kvrail_ready(source.agent, 0, layer + 1);
         while (target.layers_in == layer && !target.ended)
-            if (!engine_take(&target, "target", &event))
+            if (!engine_take(&target, "target", &event) ||
+                (target.layers_in > layer && !word_fits(&target)))
                 return 1;
         if (layer == 0 && strcmp(argv[4], "target") == 0)
             engine_page(&target, 0, target_pages[1])[100] ^= 1;
@@ -65,6 +81,10 @@ int main(int argc, char **argv)
     while (!source.ended)
         if (!engine_take(&source, "source", &event))
             return 1;
+    if (!word_fits(&target)) {
+        printf("the landed word is %llu\n", (unsigned long long)kvrail_landed(target.agent, WORD));
+        return 1;
+    }
     kvrail_close(source.agent);
     kvrail_close(target.agent);
     return 0;

@@ -210,6 +210,112 @@ static void a_plan_that_is_not_ours_is_refused(void **state)
     assert_int_equal(inbound.memory->used_bytes, used); /* all of it came back, and once */
 }
 
+/* ---- the word ------------------------------------------------------------------------------- */
+
+#define WORD 7
+#define BASE 100
+
+static void watch(uint64_t handle, uint32_t word, uint64_t base)
+{
+    struct kvr_request request = {.kind = KVR_REQ_SOURCE_WATCH, .handle = handle};
+
+    request.watch = (struct kvr_req_watch){.word = word, .base = base};
+    inbound_request(&inbound, now, 0, &request);
+}
+
+static uint64_t landed(uint32_t word)
+{
+    return atomic_load(&inbound.engines.local[0].page->landed[word]);
+}
+
+static void layer_lands(uint64_t nonce, uint64_t layer)
+{
+    struct kvr_group_message message = {.kind = LAND_LAYER, .id = nonce, .b = layer};
+
+    assert_true(kvr_table_find(&inbound.by_nonce, nonce, &message.index));
+    inbound_group(&inbound, now, &message);
+}
+
+static int open_unwatched(void **state)
+{
+    int failed = open_inbound(state);
+
+    memset(inbound.engines.local[0].page->landed, 0, sizeof(inbound.engines.local[0].page->landed));
+    return failed;
+}
+
+/* The second layer counts when the first is there, too. */
+static void a_word_counts_layers_that_are_in_place(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 2);
+
+    (void)state;
+    watch(1, WORD, BASE);
+    plan(0, nonce);
+    plan(1, nonce + 1);
+    assert_int_equal(landed(WORD), BASE);
+    layer_lands(nonce, 1);
+    layer_lands(nonce + 1, 1);
+    layer_lands(nonce, 0);
+    assert_int_equal(landed(WORD), BASE);
+    layer_lands(nonce + 1, 0);
+    assert_int_equal(landed(WORD), BASE + 2);
+    assert_int_equal(landed(0), 0);
+}
+
+/* Bound late it says at once what has come; and of one that ended well, all layers. */
+static void a_word_may_be_named_late(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 1);
+
+    (void)state;
+    plan(0, nonce);
+    layer_lands(nonce, 0);
+    watch(1, WORD, BASE);
+    assert_int_equal(landed(WORD), BASE + 1);
+    layer_lands(nonce, 1);
+    final(0, nonce);
+    group_says(nonce, LAND_ALL, SMALL_CHUNKS, NULL);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_DONE), 1);
+    assert_int_equal(landed(WORD), BASE + SMALL_LAYERS);
+    watch(1, WORD + 1, BASE); /* it has ended */
+    assert_int_equal(landed(WORD + 1), 0);
+}
+
+/* While it fails its pages are lent: whoever waits for them waits on, until it has failed. */
+static void a_word_says_that_a_fetch_has_failed(void **state)
+{
+    struct kvr_request cancel = {.kind = KVR_REQ_CANCEL, .handle = 1};
+    uint64_t nonce = fetch(1, 0, 1);
+
+    (void)state;
+    watch(1, WORD, BASE);
+    plan(0, nonce);
+    layer_lands(nonce, 0);
+    inbound_request(&inbound, now, 0, &cancel);
+    layer_lands(nonce, 1);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_CANCELLED), 0);
+    assert_int_equal(landed(WORD), BASE + 1);
+    quiet(0, nonce, 0);
+    group_says(nonce, LAND_IS_QUIET, 0, NULL);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_CANCELLED), 1);
+    assert_int_equal(landed(WORD), BASE + KVR_LANDED_FAILED);
+}
+
+static void a_word_never_falls(void **state)
+{
+    (void)state;
+    atomic_store(&inbound.engines.local[0].page->landed[WORD], BASE + 50);
+    (void)fetch(1, 0, 1);
+    watch(1, WORD, BASE);
+    assert_int_equal(landed(WORD), BASE + 50);
+    watch(1, WORD, BASE); /* once for a fetch */
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILING)->status, KVR_INVALID);
+    (void)fetch(2, 1, 1);
+    watch(2, KVR_WORDS_MAX, 0);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_FAILING), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -223,6 +329,10 @@ int main(void)
         cmocka_unit_test_setup(what_is_skipped_of_a_group_is_said_first, open_inbound),
         cmocka_unit_test_setup(a_plan_begins_behind_what_is_skipped, open_inbound),
         cmocka_unit_test_setup(a_plan_that_is_not_ours_is_refused, open_inbound),
+        cmocka_unit_test_setup(a_word_counts_layers_that_are_in_place, open_unwatched),
+        cmocka_unit_test_setup(a_word_may_be_named_late, open_unwatched),
+        cmocka_unit_test_setup(a_word_says_that_a_fetch_has_failed, open_unwatched),
+        cmocka_unit_test_setup(a_word_never_falls, open_unwatched),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,21 @@
+/* What the parts of libkvrail that talk to a GPU share. Only where there is CUDA. */
+#ifndef KVR_CLIENT_CLIENT_GPU_H
+#define KVR_CLIENT_CLIENT_GPU_H
+
+#include "base/cuda_driver.h"
+#include "client/client.h"
+
+/* The driver; the connection remembers why not. */
+kvrail_status client_cuda(struct kvrail *client, const struct kvr_cuda **ret_cuda);
+kvrail_status client_cuda_check(struct kvrail *client, const struct kvr_cuda *cuda, CUresult code,
+                                const char *what);
+/* Lends the shared page to the GPU, once for a connection: client->page_on_device. */
+CUresult client_lend_page(struct kvrail *client, const struct kvr_cuda *cuda);
+/* KVRAIL_UNSUPPORTED, with that advice, while the stream is captured. */
+kvrail_status client_uncaptured(struct kvrail *client, const struct kvr_cuda *cuda, CUstream stream,
+                                const char *advice);
+
+#define CLIENT_LEND                                                                                \
+    "to lend the readiness words to the GPU (is a context current, and no stream captured?)"
+
+#endif
