@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/agent_state.h"
 #include "base/address.h"
@@ -12,6 +13,9 @@
 #include "fabric/fabric_mixed.h"
 #include "fabric/fabric_provider.h"
 #include "wire/compat.h"
+
+/* Where it is not, no region on a GPU will come, and cards are opened as they always were. */
+#define NVIDIA_DRIVER "/dev/nvidiactl"
 
 static uint64_t smaller(uint64_t a, uint64_t b)
 {
@@ -80,7 +84,8 @@ static kvr_status rail_open(struct kvr_agent *agent, const char *provider, const
     snprintf(options.provider, sizeof(options.provider), "%s", provider);
     snprintf(options.name, sizeof(options.name), "%s", name);
     options.copy_threads = (uint32_t)agent->config->local_copy_threads;
-    options.device_memory = strcmp(agent->config->device, "cuda") == 0;
+    options.device_memory =
+        strcmp(agent->config->device, "cuda") == 0 && access(NVIDIA_DRIVER, F_OK) == 0;
     options.device_emulated = strcmp(agent->config->device, "emulated-direct") == 0;
     status = agent->fabric.ops->rail_open(agent->fabric.self, &options,
                                           &agent->rails[agent->rail_count], error);
