@@ -25,7 +25,9 @@ struct kvr_agent_config {
     char cores[KVR_OPTION_ITEM_BYTES];     /* "auto", "any", a list or one for each group */
     char scheduler[KVR_OPTION_ITEM_BYTES]; /* "" = report to nobody */
     char state_dir[512];
-    bool insecure, calibration, require_gpudirect, group_failover, warm_up;
+    bool insecure, calibration, require_gpudirect, group_failover;
+    bool warm_up, lazy, choice, acknowledge;
+    uint64_t pieces, batch, inline_bytes;
     uint64_t staging_memory, device_failures;
     kvr_ns heartbeat, quiet, spin, drain_timeout;
     uint64_t time_scale;

@@ -87,6 +87,8 @@ static kvr_status rail_open(struct kvr_agent *agent, const char *provider, const
     options.device_memory =
         strcmp(agent->config->device, "cuda") == 0 && access(NVIDIA_DRIVER, F_OK) == 0;
     options.device_emulated = strcmp(agent->config->device, "emulated-direct") == 0;
+    options.acknowledge = agent->config->acknowledge;
+    options.inline_bytes = (uint32_t)agent->config->inline_bytes;
     status = agent->fabric.ops->rail_open(agent->fabric.self, &options,
                                           &agent->rails[agent->rail_count], error);
     if (status != KVR_OK)
@@ -182,14 +184,16 @@ kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error)
 {
     const struct kvr_agent_config *config = agent->config;
     kvr_status status;
+    uint32_t pieces;
 
     agent->mixed = kvr_provider_cards(config->provider, agent->provider);
     if (agent->mixed)
         kvr_fabric_mixed(&agent->fabric);
     else
         kvr_fabric_of(agent->provider, &agent->fabric);
-    agent->limits = (struct kvr_write_limits){.pieces_local = KVR_IOV_MAX,
-                                              .pieces_remote = KVR_IOV_MAX,
+    pieces = config->pieces > 0 ? (uint32_t)config->pieces : KVR_IOV_MAX;
+    agent->limits = (struct kvr_write_limits){.pieces_local = pieces,
+                                              .pieces_remote = pieces,
                                               .chunk_bytes_max = config->chunk_bytes_max};
     status = rails_open(agent, error);
     if (status == KVR_OK)

@@ -33,6 +33,10 @@ struct kvr_rail_options {
     uint32_t copy_threads; /* of a target that copies itself (local): its own and helpers; 0: one */
     bool device_memory;    /* GPUs' is to be registered, where facts.device says that it can be */
     bool device_emulated;  /* a GPU's is host memory in disguise (tests): every card reaches it */
+    uint32_t inline_bytes; /* writes of up to so many take their bytes along, where inject_bytes of
+                              the provider allow; 0: none */
+    bool acknowledge;      /* a write is not completed before the target has it, where a provider
+                              would say so earlier: what the kernel holds counts as on its way */
 };
 
 struct kvr_rail_facts {

@@ -103,17 +103,15 @@ static kvr_status open_contexts(struct kvr_endpoint *endpoint, struct kvr_error 
 {
     const struct kvr_rail *rail = endpoint->rail;
 
-    if ((rail->info->mode & (FI_CONTEXT | FI_CONTEXT2)) == 0)
+    if ((rail->info->mode & (FI_CONTEXT | FI_CONTEXT2)) == 0 && !rail->acknowledges)
         return KVR_OK;
     endpoint->context_count = rail->facts.write.outstanding_max;
     endpoint->contexts = calloc(endpoint->context_count, sizeof(endpoint->contexts[0]));
     if (endpoint->contexts == NULL)
         return kvr_error_set(error, KVR_NO_MEMORY, "fabric", "no memory for %u write contexts",
                              endpoint->context_count);
-    for (uint32_t i = 0; i < endpoint->context_count; i++) {
-        endpoint->contexts[i].next_free = endpoint->free_contexts;
-        endpoint->free_contexts = &endpoint->contexts[i];
-    }
+    for (uint32_t i = 0; i < endpoint->context_count; i++)
+        ofi_context_free(endpoint, &endpoint->contexts[i]);
     return KVR_OK;
 }
 
@@ -276,6 +274,8 @@ bool ofi_endpoint_may_sleep(struct kvr_endpoint *endpoint)
 
     if (endpoint->wait_fd < 0)
         return true; /* whoever sleeps does so for a short time */
+    if (endpoint->ready != NULL)
+        return false;
     if (trywait_works(endpoint->rail))
         return fi_trywait(endpoint->rail->fabric, fids, 1) == FI_SUCCESS;
     if (!endpoint->has_held)

@@ -21,8 +21,9 @@ struct ofi_provider_facts {
     const char *fabric_name; /* NULL: any */
     unsigned pieces_local;   /* with an immediate; 0: the advertised limits hold */
     unsigned pieces_remote;
-    uint64_t bytes_max; /* the same of a write's bytes */
-    bool doorbells;     /* FI_MORE holds a write back */
+    uint64_t bytes_max;   /* the same of a write's bytes */
+    bool doorbells;       /* FI_MORE holds a write back */
+    bool completes_early; /* when the kernel has taken a write, unless asked to wait for more */
     bool same_host_only;
     bool target_copies;
     bool device_memory;     /* its cards reach that of GPUs, where libfabric and the drivers help */
@@ -44,6 +45,8 @@ struct kvr_rail {
     struct fi_info *info;
     const struct ofi_provider_facts *provider;
     struct kvr_rail_facts facts;
+    uint32_t inline_bytes; /* of a write that is injected, at most */
+    bool acknowledges;     /* writes are completed when the target has them (fabric_ofi_ack.c) */
     struct fid_fabric *fabric;
     struct fid_domain *domain;
     pthread_mutex_t lock; /* used where the provider has memory_unlocked */
@@ -58,13 +61,24 @@ struct kvr_memory {
     struct kvr_remote_key key;
 };
 
-/* One write in flight, where the provider wants memory for its own notes (FI_CONTEXT). The provider
- * owns the first part until the completion gives it back. */
+/* One write in flight, where the provider wants memory for its own notes (FI_CONTEXT) or we do. The
+ * provider owns the first part until the completion gives it back. */
 struct ofi_context {
     struct fi_context2 provider;
     uint64_t context;
-    struct ofi_context *next_free;
+    struct ofi_context *next; /* of those that are free, held or ready */
+    /* Where the rail acknowledges. */
+    struct ofi_context *held; /* until the target's word for this one comes */
+    uint64_t peer;
+    bool asks; /* for that word */
 };
+
+/* Writes to one peer, or to several of the same place in the table: then less is held. */
+struct ofi_line {
+    uint64_t bytes;            /* posted since one that asked */
+    struct ofi_context *asker; /* the last that did and is on its way; NULL */
+};
+#define OFI_LINES 64
 
 struct kvr_endpoint {
     struct kvr_fabric_owner owner;
@@ -85,6 +99,8 @@ struct kvr_endpoint {
     struct ofi_context *contexts; /* NULL where the provider needs none */
     struct ofi_context *free_contexts;
     uint32_t context_count;
+    struct ofi_line lines[OFI_LINES]; /* where the rail acknowledges, as the next */
+    struct ofi_context *ready;        /* were held, and are to be told */
 };
 
 /* fabric_ofi_info.c */
@@ -173,9 +189,21 @@ void ofi_sockets_hang_up(struct kvr_endpoint *endpoint);
 kvr_status ofi_peer_insert(struct kvr_endpoint *endpoint, const uint8_t *address, uint32_t bytes,
                            uint64_t *ret_peer, struct kvr_error *error);
 void ofi_peer_remove(struct kvr_endpoint *endpoint, uint64_t peer);
+void ofi_context_free(struct kvr_endpoint *endpoint, struct ofi_context *context);
 kvr_status ofi_write(struct kvr_endpoint *endpoint, const struct kvr_fabric_write *write);
 unsigned ofi_poll(struct kvr_endpoint *endpoint, struct kvr_completion *ret_completions,
                   unsigned capacity);
+
+/* fabric_ofi_ack.c, where the rail acknowledges. Whether the next write is to ask for the target's
+ * word; then that it was accepted. */
+bool ofi_ack_asks(struct kvr_endpoint *endpoint, uint64_t peer, uint64_t bytes);
+void ofi_ack_posted(struct kvr_endpoint *endpoint, struct ofi_context *write, uint64_t peer,
+                    uint64_t bytes, bool asks);
+/* The provider is through with it. True: to be told now; the context is no longer the caller's. */
+bool ofi_ack_ended(struct kvr_endpoint *endpoint, struct ofi_context *write, bool failed);
+/* Completions of those that were held. */
+unsigned ofi_ack_ready(struct kvr_endpoint *endpoint, struct kvr_completion *ret_completions,
+                       unsigned capacity);
 
 /* A sentence about a failing call of libfabric, with its own number. */
 kvr_status ofi_error(struct kvr_error *error, kvr_status status, ssize_t code, const char *call,

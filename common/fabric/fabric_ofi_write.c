@@ -101,29 +101,27 @@ static void count_call(struct kvr_endpoint *endpoint)
         atomic_fetch_add_explicit(&endpoint->calls, 1, memory_order_relaxed);
 }
 
-static void *take_context(struct kvr_endpoint *endpoint, uint64_t context)
+static struct ofi_context *take_context(struct kvr_endpoint *endpoint, uint64_t context)
 {
     struct ofi_context *slot = endpoint->free_contexts;
 
-    endpoint->free_contexts = slot->next_free;
+    endpoint->free_contexts = slot->next;
     slot->context = context;
     return slot;
 }
 
-static uint64_t return_context(struct kvr_endpoint *endpoint, void *pointer)
+void ofi_context_free(struct kvr_endpoint *endpoint, struct ofi_context *context)
 {
-    struct ofi_context *slot = pointer;
-
-    slot->next_free = endpoint->free_contexts;
-    endpoint->free_contexts = slot;
-    return slot->context;
+    context->next = endpoint->free_contexts;
+    endpoint->free_contexts = context;
 }
 
-/* The pieces as runs of bytes at either end. */
-static void fill_runs(const struct kvr_fabric_write *write, struct fi_msg_rma *message,
-                      struct iovec *local, void **descriptors, struct fi_rma_iov *remote)
+/* The pieces as runs of bytes at either end; returns how many bytes they are. */
+static uint64_t fill_runs(const struct kvr_fabric_write *write, struct fi_msg_rma *message,
+                          struct iovec *local, void **descriptors, struct fi_rma_iov *remote)
 {
     size_t locals = 0, remotes = 0;
+    uint64_t bytes = 0;
 
     for (unsigned i = 0; i < write->piece_count; i++) {
         const struct kvr_fabric_piece *piece = &write->pieces[i];
@@ -138,9 +136,11 @@ static void fill_runs(const struct kvr_fabric_write *write, struct fi_msg_rma *m
             remote[remotes - 1].len += piece->bytes;
         else
             remote[remotes++] = (struct fi_rma_iov){piece->remote, piece->bytes, piece->key};
+        bytes += piece->bytes;
     }
     message->iov_count = locals;
     message->rma_iov_count = remotes;
+    return bytes;
 }
 
 kvr_status ofi_write(struct kvr_endpoint *endpoint, const struct kvr_fabric_write *write)
@@ -156,33 +156,46 @@ kvr_status ofi_write(struct kvr_endpoint *endpoint, const struct kvr_fabric_writ
         .context = (void *)(uintptr_t)write->context,
         .data = write->immediate,
     };
+    uint64_t flags = FI_REMOTE_CQ_DATA | FI_COMPLETION | (write->more ? FI_MORE : 0);
+    struct ofi_context *slot = NULL;
+    bool asks = false;
+    uint64_t bytes;
     ssize_t code;
 
     if (endpoint->peers != NULL && ofi_shm_watch_dead(endpoint->peers[write->peer].watch))
         return KVR_RAIL_FAILED;
-    fill_runs(write, &message, local, descriptors, remote);
+    bytes = fill_runs(write, &message, local, descriptors, remote);
+    /* fi_inject calls give no completion; this flag beside FI_COMPLETION gives one all the same. */
+    if (bytes <= endpoint->rail->inline_bytes)
+        flags |= FI_INJECT;
+    if (endpoint->rail->acknowledges)
+        asks = ofi_ack_asks(endpoint, write->peer, bytes);
+    if (asks)
+        flags |= FI_DELIVERY_COMPLETE;
     if (endpoint->contexts != NULL) {
         if (endpoint->free_contexts == NULL)
             return KVR_AGAIN;
-        message.context = take_context(endpoint, write->context);
+        message.context = slot = take_context(endpoint, write->context);
     }
     count_call(endpoint);
-    code = fi_writemsg(endpoint->ep, &message,
-                       FI_REMOTE_CQ_DATA | FI_COMPLETION | (write->more ? FI_MORE : 0));
+    code = fi_writemsg(endpoint->ep, &message, flags);
     count_call(endpoint);
     if (endpoint->peers != NULL) {
         endpoint->peers[write->peer].asked = true;
         endpoint->peers[write->peer].answered |= code == 0;
     }
-    if (code != 0 && endpoint->contexts != NULL)
-        (void)return_context(endpoint, message.context);
+    if (code != 0 && slot != NULL)
+        ofi_context_free(endpoint, slot);
+    else if (endpoint->rail->acknowledges)
+        ofi_ack_posted(endpoint, slot, write->peer, bytes, asks);
     if (code == -FI_EAGAIN)
         return KVR_AGAIN;
     return code == 0 ? KVR_OK : KVR_RAIL_FAILED;
 }
 
-/* Which write an entry belongs to; false: none of ours. */
-static bool find_context(struct kvr_endpoint *endpoint, void *pointer, uint64_t *ret_context)
+/* Which write an entry belongs to; false: none of ours, or one that is held. */
+static bool find_context(struct kvr_endpoint *endpoint, void *pointer, bool failed,
+                         uint64_t *ret_context)
 {
     struct ofi_context *slot = pointer;
 
@@ -194,7 +207,10 @@ static bool find_context(struct kvr_endpoint *endpoint, void *pointer, uint64_t 
     }
     if (slot < endpoint->contexts || slot >= endpoint->contexts + endpoint->context_count)
         return false;
-    *ret_context = return_context(endpoint, slot);
+    *ret_context = slot->context;
+    if (endpoint->rail->acknowledges)
+        return ofi_ack_ended(endpoint, slot, failed);
+    ofi_context_free(endpoint, slot);
     return true;
 }
 
@@ -219,7 +235,7 @@ static unsigned read_error(struct kvr_endpoint *endpoint, struct kvr_completion 
     }
     if ((entry.flags & (FI_REMOTE_WRITE | FI_RECV)) == 0)
         ret_completion->has_context =
-            find_context(endpoint, entry.op_context, &ret_completion->context);
+            find_context(endpoint, entry.op_context, true, &ret_completion->context);
     return 1;
 }
 
@@ -236,7 +252,7 @@ static bool translate(struct kvr_endpoint *endpoint, const struct fi_cq_data_ent
     }
     ret_completion->kind = KVR_COMPLETION_WRITTEN;
     ret_completion->has_context =
-        find_context(endpoint, entry->op_context, &ret_completion->context);
+        find_context(endpoint, entry->op_context, false, &ret_completion->context);
     return ret_completion->has_context;
 }
 
@@ -263,8 +279,9 @@ unsigned ofi_poll(struct kvr_endpoint *endpoint, struct kvr_completion *ret_comp
         *ret_completions = endpoint->held;
         return 1;
     }
-    if (endpoint->queue_broken)
-        return 0;
+    count = ofi_ack_ready(endpoint, ret_completions, capacity);
+    if (count > 0 || endpoint->queue_broken)
+        return count;
     count_call(endpoint);
     got = fi_cq_read(endpoint->cq, entries, capacity < POLL_MAX ? capacity : POLL_MAX);
     count_call(endpoint);
@@ -279,5 +296,6 @@ unsigned ofi_poll(struct kvr_endpoint *endpoint, struct kvr_completion *ret_comp
     }
     for (ssize_t i = 0; i < got; i++)
         count += translate(endpoint, &entries[i], &ret_completions[count]);
+    count += ofi_ack_ready(endpoint, ret_completions + count, capacity - count);
     return count;
 }

@@ -76,14 +76,15 @@ static kvr_status rails_open(struct kvr_group *group, const struct kvr_group_opt
     return KVR_OK;
 }
 
+uint64_t kvr_group_window_bytes(const struct kvr_rail_facts *facts)
+{
+    return facts->write.window_bytes > 0 ? facts->write.window_bytes : WINDOW_BYTES_DEFAULT;
+}
+
 static uint64_t window_bytes(const struct kvr_group_options *options,
                              const struct kvr_rail_facts *facts)
 {
-    uint64_t suits = facts->write.window_bytes;
-
-    if (options->window_bytes > 0)
-        return options->window_bytes;
-    return suits > 0 ? suits : WINDOW_BYTES_DEFAULT;
+    return options->window_bytes > 0 ? options->window_bytes : kvr_group_window_bytes(facts);
 }
 
 kvr_status kvr_group_open(const struct kvr_group_options *options, struct kvr_group **ret_group,

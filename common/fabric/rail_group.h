@@ -180,6 +180,9 @@ struct kvr_group_options {
     struct kvr_group_user user;
 };
 
+/* The window of a rail where the options name none. */
+uint64_t kvr_group_window_bytes(const struct kvr_rail_facts *facts);
+
 KVR_MUST_CHECK kvr_status kvr_group_open(const struct kvr_group_options *options,
                                          struct kvr_group **ret_group, struct kvr_error *error);
 void kvr_group_close(struct kvr_group *group); /* its thread has ended */

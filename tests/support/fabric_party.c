@@ -132,6 +132,14 @@ void party_revive(struct party *party)
 
 struct party *party_open(const char *provider, uint32_t rail_count)
 {
+    const struct kvr_rail_options options = {.inline_bytes = 0};
+
+    return party_open_with(provider, rail_count, &options);
+}
+
+struct party *party_open_with(const char *provider, uint32_t rail_count,
+                              const struct kvr_rail_options *options)
+{
     struct party *party = calloc(1, sizeof(*party));
     struct party_command command = {.verb = PARTY_OPEN, .rail_count = rail_count};
 
@@ -144,6 +152,8 @@ struct party *party_open(const char *provider, uint32_t rail_count)
         mmap(NULL, sizeof(*party->shared), PROT_READ | PROT_WRITE, MAP_SHARED, party->shared_fd, 0);
     assert(party->shared != MAP_FAILED);
     strcpy(party->shared->provider, provider);
+    party->shared->inline_bytes = options->inline_bytes;
+    party->shared->acknowledge = options->acknowledge;
     must(party_run(party, &command), "the test opens its rails");
     party_revive(party);
     command.verb = PARTY_CONNECT;

@@ -71,6 +71,8 @@ struct party_side {
 
 struct party_shared {
     char provider[16];
+    uint32_t inline_bytes; /* of the rails of both sides, as the next */
+    bool acknowledge;
     struct party_side sides[2];
 };
 
@@ -87,6 +89,9 @@ void party_main(int argc, char **argv);
 
 /* A pair of parties; both have opened and connected `rail_count` rails. */
 struct party *party_open(const char *provider, uint32_t rail_count);
+/* The same with rails that take these options, as far as they are not about which rail it is. */
+struct party *party_open_with(const char *provider, uint32_t rail_count,
+                              const struct kvr_rail_options *options);
 void party_close(struct party *party);
 struct party_shared *party_shared(struct party *party);
 struct kvr_rail *party_rail(struct party *party, uint32_t rail); /* of the test's own side */

@@ -165,6 +165,8 @@ static kvr_status do_open(struct party *party, uint32_t rail_count, struct kvr_e
         struct kvr_rail_options options = {0};
 
         strcpy(options.provider, party->shared->provider);
+        options.inline_bytes = party->shared->inline_bytes;
+        options.acknowledge = party->shared->acknowledge;
         party_rail_name(options.provider, party->side, r, options.name);
         status = ops->rail_open(party->fabric.self, &options, &party->rails[r], error);
         if (status == KVR_OK)
