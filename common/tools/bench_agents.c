@@ -16,14 +16,14 @@
 #include "base/limits.h"
 #include "tools/bench_child.h"
 
-#define ARGUMENTS_MAX  (16 + 2 * KVR_RAILS_MAX)
+#define ARGUMENTS_MAX  (24 + 2 * KVR_RAILS_MAX + KVR_OPTION_LIST_MAX)
 #define START_TRIES    1000 /* of 10 ms */
 #define LOG_TAIL_BYTES 2000
 
 struct arguments {
     char *list[ARGUMENTS_MAX + 1];
     unsigned count;
-    char text[ARGUMENTS_MAX][BENCH_PATH_BYTES + 96];
+    char text[ARGUMENTS_MAX][KVR_OPTION_ITEM_BYTES + 96];
 };
 
 static void add(struct arguments *arguments, const char *name, const char *value)
@@ -34,6 +34,17 @@ static void add(struct arguments *arguments, const char *name, const char *value
         return;
     snprintf(text, sizeof(arguments->text[0]), "--%s=%s", name, value);
     arguments->list[arguments->count++] = text;
+}
+
+/* The last of one name counts. */
+static void add_others(struct arguments *arguments, const struct kvr_option_list *others)
+{
+    for (uint32_t i = 0; others != NULL && i < others->count; i++) {
+        char *text = arguments->text[arguments->count];
+
+        snprintf(text, sizeof(arguments->text[0]), "--%s", others->items[i]);
+        arguments->list[arguments->count++] = text;
+    }
 }
 
 static void stamps_path(const struct bench_agents *agents, char ret_path[BENCH_PATH_BYTES + 32])
@@ -55,9 +66,14 @@ static void add_shared(struct arguments *arguments, const struct bench_agents *a
     add(arguments, "chunk-bytes-max", options->chunk_bytes_max);
     add(arguments, "window-bytes", options->window_bytes);
     add(arguments, "window-writes", options->window_writes);
+    add(arguments, "pieces", options->pieces);
+    add(arguments, "batch", options->batch);
+    add(arguments, "lazy", options->lazy);
+    add(arguments, "choice", options->choice);
     add(arguments, "warm-up", options->warm_up);
     add(arguments, "device", options->device);
     add(arguments, "staging-memory", options->staging_memory);
+    add(arguments, "inline", options->inline_bytes);
     if (agents->stamps != NULL) {
         stamps_path(agents, text);
         add(arguments, "stamps", text);
@@ -186,7 +202,7 @@ static void add_insecure(struct arguments *arguments, const struct bench_rails *
 }
 
 static bool start_source(struct bench_agents *agents, const struct bench_options *options,
-                         const struct bench_rails *rails)
+                         const struct bench_rails *rails, const struct kvr_option_list *others)
 {
     static struct arguments arguments;
     char port_file[BENCH_PATH_BYTES + 32], listen[BENCH_RAIL_BYTES + 8];
@@ -202,6 +218,7 @@ static bool start_source(struct bench_agents *agents, const struct bench_options
     add(&arguments, "port-file", port_file);
     add_shared(&arguments, agents, options, rails->source, rails->source_count);
     add_insecure(&arguments, rails);
+    add_others(&arguments, others);
     agents->source = launch(agents, "prefill-agent", &arguments, NULL);
     if (agents->source == 0 || !await(agents->source_socket, agents->source) ||
         !await(port_file, agents->source))
@@ -216,7 +233,7 @@ static bool start_source(struct bench_agents *agents, const struct bench_options
 }
 
 static bool start_target(struct bench_agents *agents, const struct bench_options *options,
-                         const struct bench_rails *rails)
+                         const struct bench_rails *rails, const struct kvr_option_list *others)
 {
     static struct arguments arguments;
     char threads[16];
@@ -228,6 +245,7 @@ static bool start_target(struct bench_agents *agents, const struct bench_options
     add(&arguments, "local-copy-threads", threads);
     add_shared(&arguments, agents, options, rails->target, rails->target_count);
     add_insecure(&arguments, rails);
+    add_others(&arguments, others);
     agents->target = launch(agents, "decode-agent", &arguments, rails);
     return (agents->target != 0 && await(agents->target_socket, agents->target)) ||
            show_log(agents, "decode-agent");
@@ -246,7 +264,7 @@ static bool stamps_make(struct bench_agents *agents)
 }
 
 bool bench_agents_start(struct bench_agents *agents, const struct bench_options *options,
-                        const struct bench_rails *rails)
+                        const struct bench_rails *rails, const struct kvr_option_list *others)
 {
     const char *base = getenv("TMPDIR");
 
@@ -262,8 +280,9 @@ bool bench_agents_start(struct bench_agents *agents, const struct bench_options 
              agents->directory);
     snprintf(agents->target_socket, sizeof(agents->target_socket), "%s/decode.sock",
              agents->directory);
-    return (!options->stamps || stamps_make(agents)) && start_source(agents, options, rails) &&
-           start_target(agents, options, rails);
+    return (!options->stamps || stamps_make(agents)) &&
+           start_source(agents, options, rails, others) &&
+           start_target(agents, options, rails, others);
 }
 
 static void stop(pid_t *pid)

@@ -19,9 +19,10 @@ struct bench_agents {
     struct kvr_stamps *stamps; /* of both, where they were asked for; or NULL */
 };
 
-/* False: said on stderr, with the end of the agent's own log. */
+/* others: NAME=VALUE, that both agents take instead of what options say; or NULL. False: said on
+ * stderr, with the end of the agent's own log. */
 bool bench_agents_start(struct bench_agents *agents, const struct bench_options *options,
-                        const struct bench_rails *rails);
+                        const struct bench_rails *rails, const struct kvr_option_list *others);
 void bench_agents_stop(struct bench_agents *agents);
 
 #endif

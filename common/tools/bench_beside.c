@@ -8,6 +8,8 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "fabric/fabric_provider.h"
+#include "fabric/rail_group.h"
 #include "tools/bench.h"
 #include "tools/bench_agents.h"
 #include "tools/bench_attach.h"
@@ -15,19 +17,19 @@
 #include "tools/bench_cli.h"
 #include "tools/bench_stats.h"
 
-#define OPTIONS      struct beside_options
-#define ROUNDS_MAX   64u
-#define ALONE        25u         /* small transfers of a round */
-#define BESIDE_MAX   4096u       /* the same while the huge one runs */
-#define WINDOW_BYTES (16u << 20) /* as agents have by default */
-#define LATE_NS      (60 * KVR_S)
-#define EVENTS       16
-#define WORD_HUGE    0u
-#define WORD_SMALL   1u
+#define OPTIONS    struct beside_options
+#define ROUNDS_MAX 64u
+#define ALONE      25u   /* small transfers of a round */
+#define BESIDE_MAX 4096u /* the same while the huge one runs */
+#define LATE_NS    (60 * KVR_S)
+#define EVENTS     16
+#define WORD_HUGE  0u
+#define WORD_SMALL 1u
 
 struct beside_options {
     char provider[16], warm_up[8], json[4096];
-    uint64_t page_bytes, huge_bytes, rounds;
+    struct kvr_option_list agents;
+    uint64_t page_bytes, huge_bytes, rounds, window_bytes;
     kvr_ns pause;
 };
 
@@ -44,6 +46,17 @@ static const struct kvr_option options[] = {
      .fallback = "yes",
      KVR_OPTION_CHOICE(OPTIONS, warm_up),
      .help = "Whether the agents warm up their pairs of rails at the hello."},
+    {.name = "window-bytes",
+     .section = "rails",
+     .fallback = "0",
+     .max = 1ull << 32,
+     KVR_OPTION_SIZE(OPTIONS, window_bytes),
+     .help = "As of the agents; 0: what suits the provider."},
+    {.name = "agents",
+     .section = "rails",
+     .value = "NAME=VALUE",
+     KVR_OPTION_LIST(OPTIONS, agents),
+     .help = "An option that both agents take. Repeat it for several."},
     {.name = "page-bytes",
      .section = "pages",
      .fallback = "64k",
@@ -79,8 +92,9 @@ static const struct kvr_command command = {
     .description =
         "How long a transfer of one page takes, from the fetch to its DONE: the first one after\n"
         "the agents' hello, alone, and while a huge one runs between the same engines. window_us\n"
-        "is how long 16 MiB, what a rail has on its way at most, take at the huge one's speed:\n"
-        "beside_us is to be at most twice alone_us and one window.",
+        "is how long the window, what a rail has on its way at most, takes at the huge one's\n"
+        "speed: beside_us is to be at most twice alone_us and one window. The same of a transfer\n"
+        "of which nothing is wanted (…_control_us) is what engines and agents take to agree.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .footer = "Example:\n"
@@ -88,7 +102,7 @@ static const struct kvr_command command = {
 };
 
 struct round {
-    double alone_us, beside_us, beside_max_us, huge_gb_s;
+    double alone_us, alone_control_us, beside_us, beside_max_us, beside_control_us, huge_gb_s;
     uint64_t beside_count;
 };
 
@@ -109,6 +123,7 @@ struct beside {
     uint32_t page_count;
     struct transfer huge, small;
     double first_us;
+    uint64_t window_bytes; /* of the agents' rails */
     struct round rounds[ROUNDS_MAX];
     bool broken;
 };
@@ -140,8 +155,10 @@ static bool start(struct beside *beside)
         beside->pages[i] = i;
     memcpy(agents.provider, beside->options.provider, sizeof(agents.provider));
     memcpy(agents.warm_up, beside->options.warm_up, sizeof(agents.warm_up));
+    snprintf(agents.window_bytes, sizeof(agents.window_bytes), "%" PRIu64,
+             beside->options.window_bytes);
     bench_rails_loopback(&beside->rails, agents.provider, 1, 1);
-    if (!bench_agents_start(&beside->agents, &agents, &beside->rails) ||
+    if (!bench_agents_start(&beside->agents, &agents, &beside->rails, &beside->options.agents) ||
         !bench_attach(&what, &beside->source, &beside->memory[0]))
         return false;
     what.socket = beside->agents.target_socket;
@@ -249,25 +266,31 @@ static double small_us(struct beside *beside, bool skip)
 
 static bool round_run(struct beside *beside, struct round *round)
 {
-    static double alone[ALONE], with[BESIDE_MAX];
+    static double alone[ALONE], with[BESIDE_MAX], control[BESIDE_MAX];
     struct transfer *huge = &beside->huge;
     struct bench_spread spread;
 
-    for (unsigned i = 0; i < ALONE && !beside->broken; i++)
+    for (unsigned i = 0; i < ALONE && !beside->broken; i++) {
         alone[i] = small_us(beside, false);
+        control[i] = small_us(beside, true);
+    }
+    round->alone_control_us = bench_spread_of(control, ALONE).median;
     if (beside->broken || !begin(beside, huge, beside->pages, beside->page_count, WORD_HUGE, false))
         return false;
     while (!beside->broken && huge->done_at == 0 && round->beside_count < BESIDE_MAX) {
-        double took = small_us(beside, false);
+        double took = small_us(beside, false), agreed = small_us(beside, true);
 
-        if (huge->done_at == 0) /* else it was alone at its end */
+        if (huge->done_at == 0) { /* else it was alone at its end */
+            control[round->beside_count] = agreed;
             with[round->beside_count++] = took;
+        }
     }
     if (!await(beside, huge))
         return false;
     if (round->beside_count == 0)
         return failed(beside, "the huge transfer", "it ended before a small one beside it");
     round->alone_us = bench_spread_of(alone, ALONE).median;
+    round->beside_control_us = bench_spread_of(control, round->beside_count).median;
     spread = bench_spread_of(with, round->beside_count);
     round->beside_us = spread.median;
     round->beside_max_us = spread.max;
@@ -302,41 +325,70 @@ static double median_of(const struct beside *beside, size_t offset)
 }
 #define MEDIAN(beside, field) median_of(beside, offsetof(struct round, field))
 
+static double window_us(const struct beside *beside)
+{
+    return (double)beside->window_bytes / MEDIAN(beside, huge_gb_s) / 1e3;
+}
+
 static json_t *figures_json(const struct beside *beside)
 {
-    double alone = MEDIAN(beside, alone_us),
-           window = WINDOW_BYTES / MEDIAN(beside, huge_gb_s) / 1e3;
+    double alone = MEDIAN(beside, alone_us), window = window_us(beside);
     json_t *rounds = json_array();
 
     for (uint64_t i = 0; i < beside->options.rounds; i++) {
         const struct round *round = &beside->rounds[i];
 
         json_array_append_new(
-            rounds, json_pack("{s:f, s:f, s:f, s:f, s:I}", "alone_us", round->alone_us, "beside_us",
-                              round->beside_us, "beside_max_us", round->beside_max_us, "huge_gb_s",
+            rounds, json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:I}", "alone_us", round->alone_us,
+                              "alone_control_us", round->alone_control_us, "beside_us",
+                              round->beside_us, "beside_max_us", round->beside_max_us,
+                              "beside_control_us", round->beside_control_us, "huge_gb_s",
                               round->huge_gb_s, "beside_count", (json_int_t)round->beside_count));
     }
-    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}",
+    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, "
+                     "s:o}",
                      "provider", beside->options.provider, "warm_up", beside->options.warm_up,
                      "pause_ns", (json_int_t)beside->options.pause, "page_bytes",
                      (json_int_t)beside->options.page_bytes, "huge_bytes",
-                     (json_int_t)beside->options.huge_bytes, "first_us", beside->first_us,
-                     "first_ratio", beside->first_us / alone, "alone_us", alone, "beside_us",
-                     MEDIAN(beside, beside_us), "huge_gb_s", MEDIAN(beside, huge_gb_s), "window_us",
-                     window, "allowed_us", 2 * alone + window, "rounds", rounds);
+                     (json_int_t)beside->options.huge_bytes, "window_bytes",
+                     (json_int_t)beside->window_bytes, "first_us", beside->first_us, "first_ratio",
+                     beside->first_us / alone, "alone_us", alone, "alone_control_us",
+                     MEDIAN(beside, alone_control_us), "beside_us", MEDIAN(beside, beside_us),
+                     "beside_control_us", MEDIAN(beside, beside_control_us), "huge_gb_s",
+                     MEDIAN(beside, huge_gb_s), "window_us", window, "allowed_us",
+                     2 * alone + window, "rounds", rounds);
 }
 
 static void print(const struct beside *beside)
 {
-    double window = WINDOW_BYTES / MEDIAN(beside, huge_gb_s) / 1e3;
+    double window = window_us(beside);
 
     printf("%s, one page of %.10g KiB beside %.10g MiB, microseconds, medians of %u rounds\n\n",
            beside->options.provider, (double)beside->options.page_bytes / 1024,
            (double)beside->options.huge_bytes / (1 << 20), (unsigned)beside->options.rounds);
     printf("  first after the hello  %8.1f\n", beside->first_us);
-    printf("  alone                  %8.1f\n", MEDIAN(beside, alone_us));
-    printf("  beside the huge one    %8.1f   at most %.1f: twice alone and a window of %.1f\n",
-           MEDIAN(beside, beside_us), 2 * MEDIAN(beside, alone_us) + window, window);
+    printf("  alone                  %8.1f   of that agreeing %.1f\n", MEDIAN(beside, alone_us),
+           MEDIAN(beside, alone_control_us));
+    printf(
+        "  beside the huge one    %8.1f   of that agreeing %.1f; at most %.1f: twice alone and a "
+        "window of %.1f\n",
+        MEDIAN(beside, beside_us), MEDIAN(beside, beside_control_us),
+        2 * MEDIAN(beside, alone_us) + window, window);
+}
+
+/* False: said on stderr. */
+static bool find_window(struct beside *beside)
+{
+    struct kvr_rail_facts facts;
+    struct kvr_error error;
+
+    beside->window_bytes = beside->options.window_bytes;
+    if (beside->window_bytes > 0)
+        return true;
+    if (kvr_fabric_list(beside->options.provider, &facts, 1, &error) == 0)
+        return failed(beside, "its rails", error.detail);
+    beside->window_bytes = kvr_group_window_bytes(&facts);
+    return true;
 }
 
 int bench_beside_main(int argc, char **argv)
@@ -351,7 +403,7 @@ int bench_beside_main(int argc, char **argv)
     if (beside.options.page_bytes % 1024 != 0)
         return kvr_options_refuse(&command, "--page-bytes must be a multiple of 1024");
     bench_catch_signals();
-    good = start(&beside) && measure(&beside);
+    good = find_window(&beside) && start(&beside) && measure(&beside);
     stop(&beside);
     if (!good)
         return 1;

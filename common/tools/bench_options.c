@@ -76,6 +76,36 @@ static const struct kvr_option options[] = {
      .value = "COUNT",
      KVR_OPTION_STRING(OPTIONS, window_writes),
      .help = "As of the agents."},
+    {.name = "pieces",
+     .section = "rails",
+     .value = "COUNT",
+     KVR_OPTION_STRING(OPTIONS, pieces),
+     .help = "As of the agents: pieces of one write, 1 for no vectors."},
+    {.name = "batch",
+     .section = "rails",
+     .value = "COUNT",
+     KVR_OPTION_STRING(OPTIONS, batch),
+     .help = "As of the agents: writes with one doorbell, at most."},
+    {.name = "lazy",
+     .section = "rails",
+     .choices = "yes|no",
+     KVR_OPTION_CHOICE(OPTIONS, lazy),
+     .help = "As of the agents: whether a rail that refused waits for a completion."},
+    {.name = "choice",
+     .section = "rails",
+     .choices = "yes|no",
+     KVR_OPTION_CHOICE(OPTIONS, choice),
+     .help = "As of the agents: whether writes go to the rail that is through first."},
+    {.name = "warm-up",
+     .section = "rails",
+     .choices = "yes|no",
+     KVR_OPTION_CHOICE(OPTIONS, warm_up),
+     .help = "As of the agents: whether pairs of rails are warmed up at the hello."},
+    {.name = "inline",
+     .section = "rails",
+     .value = "SIZE",
+     KVR_OPTION_STRING(OPTIONS, inline_bytes),
+     .help = "As of the agents: up to this size a write takes its bytes along."},
 
     {.name = "local-copy-threads",
      .section = "rails",
@@ -150,6 +180,12 @@ static const struct kvr_option options[] = {
      KVR_OPTION_COUNT(OPTIONS, pairs),
      .help = "Turns of kvrail and of each raw loop, right after each other; which is first "
              "changes."},
+    {.name = "against",
+     .section = "measuring",
+     .value = "NAME=VALUE",
+     KVR_OPTION_LIST(OPTIONS, against),
+     .help = "A second pair of agents with this option of theirs, and an engine at each, has turns "
+             "too: what the option is worth. Repeat it for several options."},
     {.name = "seconds",
      .section = "measuring",
      .value = "S",
@@ -183,7 +219,8 @@ static const struct kvr_command command = {
         "gb_s counts from the target engine's first fetch to its last DONE; raw_gb_s and "
         "same_gb_s\n"
         "from the first write to the last arrival. ratio, ratio_same and cpu_ratio are medians\n"
-        "over the pairs. cpu_s_per_gb is the CPU time of agents and engines, raw_cpu_s_per_gb and\n"
+        "over the pairs; so are ratio_against and cpu_ratio_against, to the agents of --against. "
+        "cpu_s_per_gb is the CPU time of agents and engines, raw_cpu_s_per_gb and\n"
         "same_cpu_s_per_gb those of both raw processes. p50_us and\n"
         "p99_us are the time of a whole fetch, from the call that opens it to its DONE, with\n"
         "--fetches of them on their way.",
@@ -198,6 +235,20 @@ static bool refuse(int *ret_exit, int code)
 {
     *ret_exit = code;
     return false;
+}
+
+static bool check_against(const OPTIONS *chosen, int *ret_exit)
+{
+    for (uint32_t i = 0; i < chosen->against.count; i++) {
+        const char *item = chosen->against.items[i];
+
+        if (strchr(item, '=') == NULL || item[0] == '-' || item[0] == '=')
+            return refuse(ret_exit, kvr_options_refuse(&command,
+                                                       "--against is '%s', but must be NAME=VALUE, "
+                                                       "as window-bytes=4M",
+                                                       item));
+    }
+    return true;
 }
 
 static bool check_rails(OPTIONS *chosen, int *ret_exit)
@@ -232,7 +283,7 @@ static bool check(OPTIONS *chosen, int *ret_exit)
                       kvr_options_refuse(&command, "--seconds is '%s', but must be 0.02 to 60",
                                          chosen->seconds_text));
     chosen->duration = (kvr_ns)(seconds * (double)KVR_S);
-    if (!check_rails(chosen, ret_exit))
+    if (!check_rails(chosen, ret_exit) || !check_against(chosen, ret_exit))
         return false;
     if (chosen->page_bytes % 1024 != 0)
         return refuse(ret_exit,

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "base/options.h"
 
 #define BENCH_FETCHES_MAX    64u
 #define BENCH_PAIRS_MAX      1000u
@@ -21,8 +22,10 @@ struct bench_options {
     kvr_ns duration; /* of one side of a pair */
     uint64_t raw_window, local_copy_threads;
     kvr_ns spin;
-    char chunk_bytes_max[32], window_bytes[32], window_writes[32],
-        warm_up[8];                      /* the agents'; "" their default */
+    /* The agents'; "" their default. */
+    char chunk_bytes_max[32], window_bytes[32], window_writes[32], pieces[32], batch[32], lazy[8],
+        choice[8], warm_up[8], inline_bytes[32];
+    struct kvr_option_list against;      /* NAME=VALUE, of a second pair of agents; or none */
     char device[16], staging_memory[32]; /* where the pages lie; "": in host memory */
     bool stamps;                         /* they note when layers pass */
     char json[4096];

@@ -201,7 +201,7 @@ bool ping_engines(const struct ping_options *options, bool spin, struct ping_sam
         (struct bench_options){.spin = spin ? KVR_MS : 0, .local_copy_threads = 1, .stamps = true};
     memcpy(agents.provider, options->provider, sizeof(agents.provider));
     bench_rails_loopback(&rails, options->provider, 1, 1);
-    good = bench_agents_start(&engines.agents, &agents, &rails) && attach(&engines, 0) &&
+    good = bench_agents_start(&engines.agents, &agents, &rails, NULL) && attach(&engines, 0) &&
            attach(&engines, 1);
     for (uint64_t done = 0, number = 0; good && done < options->pings; number++) {
         uint64_t left = options->pings - done;

@@ -13,13 +13,18 @@
 #define CONTIGUOUS_BYTES (1u << 20) /* a raw write with --contiguous */
 #define CAPPED_WINDOW    16 /* of the raw loop where a rail and not its window is the limit */
 
+/* Agents and the engines at them. */
+struct push_side {
+    struct bench_agents agents;
+    struct push_engines engines;
+};
+
 struct push {
     struct bench_options options;
     struct bench_rails rails;
     struct bench_netns netns;
     struct bench_pool pool;
-    struct bench_agents agents;
-    struct push_engines engines;
+    struct push_side ours, against; /* against: where --against is given */
     struct bench_raw raw;
     struct push_figures figures;
 };
@@ -29,45 +34,55 @@ static double gb_s(const struct bench_result *result)
     return (double)result->bytes / (double)(result->last_at - result->first_at);
 }
 
-static kvr_ns own_cpu_time(const struct push *push)
+static struct push_turn turn_of(const struct bench_result *result, kvr_ns cpu_time)
 {
-    return bench_cpu_time(push->agents.source) + bench_cpu_time(push->agents.target) +
-           push_engines_cpu_time(&push->engines);
+    return (struct push_turn){.gb_s = gb_s(result),
+                              .cpu_s_per_gb = (double)cpu_time / (double)result->bytes,
+                              .bytes = result->bytes,
+                              .writes = result->writes};
+}
+
+static kvr_ns side_cpu_time(const struct push_side *side)
+{
+    return bench_cpu_time(side->agents.source) + bench_cpu_time(side->agents.target) +
+           push_engines_cpu_time(&side->engines);
+}
+
+static bool side_turn(const struct push *push, struct push_side *side, struct push_turn *turn,
+                      struct bench_result *ret_result)
+{
+    kvr_ns before = side_cpu_time(side);
+
+    kvr_histogram_init(side->engines.fetch_ns);
+    if (!push_engines_run(&side->engines, push->options.duration, 0, ret_result))
+        return false;
+    *turn = turn_of(ret_result, side_cpu_time(side) - before);
+    return true;
 }
 
 static bool own_turn(struct push *push, struct push_pair *pair)
 {
+    const struct kvr_histogram *fetch_ns = push->ours.engines.fetch_ns;
     struct bench_result result;
-    kvr_ns before = own_cpu_time(push), used;
 
-    kvr_histogram_init(push->engines.fetch_ns);
-    if (!push_engines_run(&push->engines, push->options.duration, 0, &result))
+    if (!side_turn(push, &push->ours, &pair->turns[PUSH_OURS], &result))
         return false;
-    used = own_cpu_time(push) - before;
-    pair->turns[PUSH_OURS] = (struct push_turn){.gb_s = gb_s(&result),
-                                                .cpu_s_per_gb = (double)used / (double)result.bytes,
-                                                .bytes = result.bytes,
-                                                .writes = result.writes};
     pair->retries = result.retries;
-    pair->p50_us = (double)kvr_histogram_percentile(push->engines.fetch_ns, 50) / 1e3;
-    pair->p99_us = (double)kvr_histogram_percentile(push->engines.fetch_ns, 99) / 1e3;
-    pair->max_us = (double)push->engines.fetch_ns->max / 1e3;
-    kvr_histogram_merge(&push->figures.fetch_ns, push->engines.fetch_ns);
+    pair->p50_us = (double)kvr_histogram_percentile(fetch_ns, 50) / 1e3;
+    pair->p99_us = (double)kvr_histogram_percentile(fetch_ns, 99) / 1e3;
+    pair->max_us = (double)fetch_ns->max / 1e3;
+    kvr_histogram_merge(&push->figures.fetch_ns, fetch_ns);
     return true;
 }
 
 static bool raw_turn(struct push *push, const struct bench_raw_shape *shape, struct push_turn *turn)
 {
     struct bench_result result;
-    kvr_ns before = bench_raw_cpu_time(&push->raw), used;
+    kvr_ns before = bench_raw_cpu_time(&push->raw);
 
     if (!bench_raw_run(&push->raw, push->options.duration, shape, &result))
         return false;
-    used = bench_raw_cpu_time(&push->raw) - before;
-    *turn = (struct push_turn){.gb_s = gb_s(&result),
-                               .cpu_s_per_gb = (double)used / (double)result.bytes,
-                               .bytes = result.bytes,
-                               .writes = result.writes};
+    *turn = turn_of(&result, bench_raw_cpu_time(&push->raw) - before);
     return true;
 }
 
@@ -93,8 +108,12 @@ static bool rails_turn(struct push *push, struct push_pair *pair)
 
 static bool loop_turn(struct push *push, struct push_pair *pair, enum push_loop loop)
 {
+    struct bench_result result;
+
     if (loop == PUSH_OURS)
         return own_turn(push, pair);
+    if (loop == PUSH_AGAINST)
+        return side_turn(push, &push->against, &pair->turns[loop], &result);
     if (push->figures.rail_count > 0)
         return rails_turn(push, pair);
     return raw_turn(push, &push->figures.shapes[loop], &pair->turns[loop]);
@@ -103,22 +122,23 @@ static bool loop_turn(struct push *push, struct push_pair *pair, enum push_loop 
 /* Which goes first, and which way round, changes, so that a machine that slows down slows all. */
 static bool pair_run(struct push *push, struct push_pair *pair, uint32_t number)
 {
-    uint32_t loops = push->figures.rail_count > 0 ? PUSH_SAME : PUSH_LOOPS;
-    const struct push_turn *turns = pair->turns;
+    const struct push_figures *figures = &push->figures;
+    const struct push_turn *ours = &pair->turns[PUSH_OURS];
+    uint32_t count = figures->loop_count;
 
-    pair->first = (enum push_loop)(number % loops);
+    pair->first = figures->loops[number % count];
     pair->core_round_trip_ns = bench_core_round_trip_ns();
-    for (uint32_t i = 0; i < loops; i++) {
-        uint32_t step = number % 2 == 0 ? i : loops - i;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t step = number % 2 == 0 ? i : count - i;
 
-        if (!loop_turn(push, pair, (enum push_loop)((pair->first + step) % loops)))
+        if (!loop_turn(push, pair, figures->loops[(number + step) % count]))
             return false;
     }
-    pair->ratio = turns[PUSH_OURS].gb_s / turns[PUSH_RAW].gb_s;
-    pair->cpu_ratio = turns[PUSH_OURS].cpu_s_per_gb / turns[PUSH_RAW].cpu_s_per_gb;
-    if (loops == PUSH_LOOPS) {
-        pair->ratio_same = turns[PUSH_OURS].gb_s / turns[PUSH_SAME].gb_s;
-        pair->cpu_ratio_same = turns[PUSH_OURS].cpu_s_per_gb / turns[PUSH_SAME].cpu_s_per_gb;
+    for (uint32_t i = 0; i < count; i++) {
+        enum push_loop loop = figures->loops[i];
+
+        pair->ratio[loop] = ours->gb_s / pair->turns[loop].gb_s;
+        pair->cpu_ratio[loop] = ours->cpu_s_per_gb / pair->turns[loop].cpu_s_per_gb;
     }
     return true;
 }
@@ -137,14 +157,21 @@ static bool check_pages(const struct push *push, const char *who)
 
 /* Once through the whole pool, so that every mapping is in place, and a look whether the pages
  * really went where they belong. */
+static bool side_warm_up(struct push *push, struct push_side *side, struct bench_result *ret_result)
+{
+    bench_pool_stamp(&push->pool);
+    return push_engines_run(&side->engines, 0, push->pool.slices, ret_result) &&
+           check_pages(push, "kvrail's turn");
+}
+
 static bool warm_up(struct push *push, uint32_t *ret_pages_a_write)
 {
     struct bench_result result;
     uint64_t page_bytes = push->pool.page_bytes;
 
-    bench_pool_stamp(&push->pool);
-    if (!push_engines_run(&push->engines, 0, push->pool.slices, &result) ||
-        !check_pages(push, "kvrail's turn"))
+    if (push->options.against.count > 0 && !side_warm_up(push, &push->against, &result))
+        return false;
+    if (!side_warm_up(push, &push->ours, &result))
         return false;
     push->figures.pages_checked = (uint64_t)push->pool.layers * push->pool.page_count;
     *ret_pages_a_write =
@@ -224,27 +251,53 @@ static bool rails_lay(struct push *push)
     return bench_netns_open(&push->netns, &cables, &push->rails);
 }
 
+static bool side_start(struct push *push, struct push_side *side,
+                       const struct kvr_option_list *others)
+{
+    side->engines.options = &push->options;
+    side->engines.pool = &push->pool;
+    side->engines.agents = &side->agents;
+    return bench_agents_start(&side->agents, &push->options, &push->rails, others) &&
+           push_engines_start(&side->engines);
+}
+
+static void side_stop(struct push_side *side)
+{
+    push_engines_stop(&side->engines);
+    bench_agents_stop(&side->agents);
+}
+
+static void loops_choose(struct push *push)
+{
+    struct push_figures *figures = &push->figures;
+
+    figures->loops[figures->loop_count++] = PUSH_OURS;
+    figures->loops[figures->loop_count++] = PUSH_RAW;
+    if (push->options.netns == 0)
+        figures->loops[figures->loop_count++] = PUSH_SAME;
+    if (push->options.against.count > 0)
+        figures->loops[figures->loop_count++] = PUSH_AGAINST;
+}
+
 static bool start(struct push *push)
 {
     const struct bench_options *options = &push->options;
 
-    push->engines.options = options;
-    push->engines.pool = &push->pool;
-    push->engines.agents = &push->agents;
+    loops_choose(push);
     return rails_lay(push) &&
            bench_pool_open(&push->pool, options->page_bytes, (uint32_t)options->layers,
                            (uint32_t)(options->pages / options->layers), options->pool_bytes,
                            !options->contiguous) &&
-           bench_agents_start(&push->agents, options, &push->rails) &&
-           push_engines_start(&push->engines) &&
+           side_start(push, &push->ours, NULL) &&
+           (options->against.count == 0 || side_start(push, &push->against, &options->against)) &&
            bench_raw_start(&push->raw, options, &push->rails, &push->pool);
 }
 
 static void stop(struct push *push)
 {
-    push_engines_stop(&push->engines);
     bench_raw_stop(&push->raw);
-    bench_agents_stop(&push->agents);
+    side_stop(&push->against);
+    side_stop(&push->ours);
     bench_pool_close(&push->pool);
     bench_netns_close(&push->netns, &push->rails);
 }

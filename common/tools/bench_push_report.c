@@ -22,9 +22,12 @@ static struct bench_spread spread_of(const struct push_figures *figures, size_t 
 #define SPREAD(figures, field) spread_of(figures, offsetof(struct push_pair, field))
 #define MEDIAN(figures, field) (SPREAD(figures, field).median)
 
-static bool has_same(const struct push_figures *figures)
+static bool has(const struct push_figures *figures, enum push_loop loop)
 {
-    return figures->rail_count == 0;
+    for (uint32_t i = 0; i < figures->loop_count; i++)
+        if (figures->loops[i] == loop)
+            return true;
+    return false;
 }
 
 bool push_figures_quiet(const struct push_figures *figures, double *ret_spread)
@@ -34,7 +37,7 @@ bool push_figures_quiet(const struct push_figures *figures, double *ret_spread)
     double apart = bench_spread_relative(&same);
 
     *ret_spread = bench_spread_relative(&raw);
-    if (has_same(figures) && apart > *ret_spread)
+    if (has(figures, PUSH_SAME) && apart > *ret_spread)
         *ret_spread = apart;
     return *ret_spread <= SPREAD_MAX;
 }
@@ -81,44 +84,104 @@ static void print_setting(const struct push_figures *figures, const struct bench
     else
         fprintf(out, "raw: %u x %u page%s a write, %u writes on their way", raw->pieces, raw->pages,
                 raw->pages == 1 ? "" : "s", raw->window);
-    if (has_same(figures))
+    if (has(figures, PUSH_SAME))
         fprintf(out, "; same: %u x %u page%s, %u writes\n\n", same->pieces, same->pages,
                 same->pages == 1 ? "" : "s", same->window);
     else
         fprintf(out, ", each rail alone, the sum of all\nrails: %s\n\n", figures->way);
 }
 
+/* One row: of a pair, or the medians. ours_gb_s … by loop. */
+struct row {
+    char name[8];
+    double gb_s[PUSH_LOOPS], ratio[PUSH_LOOPS], cpu_ratio[PUSH_LOOPS];
+    double cpu_s_per_gb, p50_ms, p99_ms, core_ns;
+};
+
+static struct row pair_row(const struct push_figures *figures, uint32_t index)
+{
+    const struct push_pair *pair = &figures->pairs[index];
+    struct row row = {.cpu_s_per_gb = pair->turns[PUSH_OURS].cpu_s_per_gb,
+                      .p50_ms = pair->p50_us / 1000,
+                      .p99_ms = pair->p99_us / 1000,
+                      .core_ns = pair->core_round_trip_ns};
+
+    snprintf(row.name, sizeof(row.name), "%u", index + 1);
+    for (int loop = 0; loop < PUSH_LOOPS; loop++) {
+        row.gb_s[loop] = pair->turns[loop].gb_s;
+        row.ratio[loop] = pair->ratio[loop];
+        row.cpu_ratio[loop] = pair->cpu_ratio[loop];
+    }
+    return row;
+}
+
+static struct row median_row(const struct push_figures *figures)
+{
+    struct row row = {.name = "med.",
+                      .cpu_s_per_gb = MEDIAN(figures, turns[PUSH_OURS].cpu_s_per_gb),
+                      .p50_ms = percentile_us(figures, 50) / 1000,
+                      .p99_ms = percentile_us(figures, 99) / 1000,
+                      .core_ns = MEDIAN(figures, core_round_trip_ns)};
+
+    for (int loop = 0; loop < PUSH_LOOPS; loop++) {
+        row.gb_s[loop] = MEDIAN(figures, turns[loop].gb_s);
+        row.ratio[loop] = MEDIAN(figures, ratio[loop]);
+        row.cpu_ratio[loop] = MEDIAN(figures, cpu_ratio[loop]);
+    }
+    return row;
+}
+
+static void row_print(const struct push_figures *figures, const struct row *row, FILE *out)
+{
+    fprintf(out, "  %4s", row->name);
+    for (uint32_t i = 0; i < figures->loop_count; i++)
+        fprintf(out, "  %8.3f", row->gb_s[figures->loops[i]]);
+    for (uint32_t i = 1; i < figures->loop_count; i++)
+        fprintf(out, "  %9.3f", row->ratio[figures->loops[i]]);
+    fprintf(out, "  %8.3f", row->cpu_s_per_gb);
+    for (uint32_t i = 1; i < figures->loop_count; i++)
+        fprintf(out, "  %9.3f", row->cpu_ratio[figures->loops[i]]);
+    fprintf(out, "  %6.2f  %6.2f  %7.0f\n", row->p50_ms, row->p99_ms, row->core_ns);
+}
+
+/* The loops' columns are GB/s, then ours divided by theirs, then the same of CPU time. */
+static void head_print(const struct push_figures *figures, FILE *out)
+{
+    static const char *const names[PUSH_LOOPS] = {"ours", "raw", "same", "against"};
+
+    fprintf(out, "  pair");
+    for (uint32_t i = 0; i < figures->loop_count; i++)
+        fprintf(out, "  %8s", names[figures->loops[i]]);
+    for (uint32_t i = 1; i < figures->loop_count; i++)
+        fprintf(out, "  / %7s", names[figures->loops[i]]);
+    fprintf(out, "  CPU s/GB");
+    for (uint32_t i = 1; i < figures->loop_count; i++)
+        fprintf(out, "  / %7s", names[figures->loops[i]]);
+    fprintf(out, "  p50 ms  p99 ms  core ns\n");
+}
+
 void push_figures_print(const struct push_figures *figures, const struct bench_options *options,
                         FILE *out)
 {
-    struct bench_spread ours = SPREAD(figures, turns[PUSH_OURS].gb_s);
-    struct bench_spread raw = SPREAD(figures, turns[PUSH_RAW].gb_s);
-    struct bench_spread same = SPREAD(figures, turns[PUSH_SAME].gb_s);
+    static const char *const names[PUSH_LOOPS] = {"quartiles of GB/s: ", ", raw ", ", same ",
+                                                  ", against "};
+    struct row row;
 
     print_setting(figures, options, out);
-    fprintf(out, "  pair    GB/s  raw GB/s same GB/s   ratio  r.same  CPU s/GB  / raw  / same  "
-                 "p50 ms  p99 ms  core ns\n");
+    head_print(figures, out);
     for (uint32_t i = 0; i < figures->pair_count; i++) {
-        const struct push_pair *pair = &figures->pairs[i];
-
-        fprintf(
-            out,
-            "  %4u  %6.3f  %8.3f  %8.3f  %6.3f  %6.3f  %8.3f %6.3f  %6.3f  %6.2f  %6.2f  %7.0f\n",
-            i + 1, pair->turns[PUSH_OURS].gb_s, pair->turns[PUSH_RAW].gb_s,
-            pair->turns[PUSH_SAME].gb_s, pair->ratio, pair->ratio_same,
-            pair->turns[PUSH_OURS].cpu_s_per_gb, pair->cpu_ratio, pair->cpu_ratio_same,
-            pair->p50_us / 1000, pair->p99_us / 1000, pair->core_round_trip_ns);
+        row = pair_row(figures, i);
+        row_print(figures, &row, out);
     }
-    fprintf(
-        out, "  med.  %6.3f  %8.3f  %8.3f  %6.3f  %6.3f  %8.3f %6.3f  %6.3f  %6.2f  %6.2f  %7.0f\n",
-        ours.median, raw.median, same.median, MEDIAN(figures, ratio), MEDIAN(figures, ratio_same),
-        MEDIAN(figures, turns[PUSH_OURS].cpu_s_per_gb), MEDIAN(figures, cpu_ratio),
-        MEDIAN(figures, cpu_ratio_same), percentile_us(figures, 50) / 1000,
-        percentile_us(figures, 99) / 1000, MEDIAN(figures, core_round_trip_ns));
-    fprintf(out, "\nquartiles of GB/s: %.3f to %.3f, raw %.3f to %.3f", ours.quarter,
-            ours.three_quarters, raw.quarter, raw.three_quarters);
-    if (has_same(figures))
-        fprintf(out, ", same %.3f to %.3f", same.quarter, same.three_quarters);
+    row = median_row(figures);
+    row_print(figures, &row, out);
+    fprintf(out, "\n");
+    for (uint32_t i = 0; i < figures->loop_count; i++) {
+        enum push_loop loop = figures->loops[i];
+        struct bench_spread spread = SPREAD(figures, turns[loop].gb_s);
+
+        fprintf(out, "%s%.3f to %.3f", names[loop], spread.quarter, spread.three_quarters);
+    }
     fprintf(out, "\n");
 }
 
@@ -132,35 +195,37 @@ static void set_count(json_t *object, const char *name, uint64_t value)
     json_object_set_new(object, name, json_integer((json_int_t)value));
 }
 
-static void set_turn(json_t *object, const struct push_pair *pair, enum push_loop loop)
+/* What each loop's figures are called. */
+static const char *const loop_keys[PUSH_LOOPS][6] = {
+    {"gb_s", "cpu_s_per_gb", "bytes", "writes", NULL, NULL},
+    {"raw_gb_s", "raw_cpu_s_per_gb", "raw_bytes", "raw_writes", "ratio", "cpu_ratio"},
+    {"same_gb_s", "same_cpu_s_per_gb", "same_bytes", "same_writes", "ratio_same", "cpu_ratio_same"},
+    {"against_gb_s", "against_cpu_s_per_gb", "against_bytes", "against_writes", "ratio_against",
+     "cpu_ratio_against"},
+};
+
+static void set_loop(json_t *object, const struct push_pair *pair, enum push_loop loop)
 {
-    static const char *const names[PUSH_LOOPS][4] = {
-        {"gb_s", "cpu_s_per_gb", "bytes", "writes"},
-        {"raw_gb_s", "raw_cpu_s_per_gb", "raw_bytes", "raw_writes"},
-        {"same_gb_s", "same_cpu_s_per_gb", "same_bytes", "same_writes"},
-    };
+    const char *const *keys = loop_keys[loop];
     const struct push_turn *turn = &pair->turns[loop];
 
-    set_real(object, names[loop][0], turn->gb_s);
-    set_real(object, names[loop][1], turn->cpu_s_per_gb);
-    set_count(object, names[loop][2], turn->bytes);
-    set_count(object, names[loop][3], turn->writes);
+    set_real(object, keys[0], turn->gb_s);
+    set_real(object, keys[1], turn->cpu_s_per_gb);
+    set_count(object, keys[2], turn->bytes);
+    set_count(object, keys[3], turn->writes);
+    if (loop == PUSH_OURS)
+        return;
+    set_real(object, keys[4], pair->ratio[loop]);
+    set_real(object, keys[5], pair->cpu_ratio[loop]);
 }
 
 static json_t *pair_json(const struct push_figures *figures, const struct push_pair *pair)
 {
-    static const char *const firsts[PUSH_LOOPS] = {"ours", "raw", "same"};
+    static const char *const firsts[PUSH_LOOPS] = {"ours", "raw", "same", "against"};
     json_t *object = json_object(), *rails = json_array();
 
-    set_turn(object, pair, PUSH_OURS);
-    set_turn(object, pair, PUSH_RAW);
-    set_real(object, "ratio", pair->ratio);
-    set_real(object, "cpu_ratio", pair->cpu_ratio);
-    if (has_same(figures)) {
-        set_turn(object, pair, PUSH_SAME);
-        set_real(object, "ratio_same", pair->ratio_same);
-        set_real(object, "cpu_ratio_same", pair->cpu_ratio_same);
-    }
+    for (uint32_t i = 0; i < figures->loop_count; i++)
+        set_loop(object, pair, figures->loops[i]);
     for (uint32_t i = 0; i < figures->rail_count; i++)
         json_array_append_new(rails, json_real(pair->rail_gb_s[i]));
     if (figures->rail_count > 0)
@@ -190,17 +255,16 @@ static void add_medians(const struct push_figures *figures, json_t *report)
     double spread;
     bool quiet = push_figures_quiet(figures, &spread);
 
-    set_real(report, "gb_s", MEDIAN(figures, turns[PUSH_OURS].gb_s));
-    set_real(report, "raw_gb_s", MEDIAN(figures, turns[PUSH_RAW].gb_s));
-    set_real(report, "ratio", MEDIAN(figures, ratio));
-    set_real(report, "cpu_s_per_gb", MEDIAN(figures, turns[PUSH_OURS].cpu_s_per_gb));
-    set_real(report, "raw_cpu_s_per_gb", MEDIAN(figures, turns[PUSH_RAW].cpu_s_per_gb));
-    set_real(report, "cpu_ratio", MEDIAN(figures, cpu_ratio));
-    if (has_same(figures)) {
-        set_real(report, "same_gb_s", MEDIAN(figures, turns[PUSH_SAME].gb_s));
-        set_real(report, "ratio_same", MEDIAN(figures, ratio_same));
-        set_real(report, "same_cpu_s_per_gb", MEDIAN(figures, turns[PUSH_SAME].cpu_s_per_gb));
-        set_real(report, "cpu_ratio_same", MEDIAN(figures, cpu_ratio_same));
+    for (uint32_t i = 0; i < figures->loop_count; i++) {
+        enum push_loop loop = figures->loops[i];
+        const char *const *keys = loop_keys[loop];
+
+        set_real(report, keys[0], MEDIAN(figures, turns[loop].gb_s));
+        set_real(report, keys[1], MEDIAN(figures, turns[loop].cpu_s_per_gb));
+        if (loop == PUSH_OURS)
+            continue;
+        set_real(report, keys[4], MEDIAN(figures, ratio[loop]));
+        set_real(report, keys[5], MEDIAN(figures, cpu_ratio[loop]));
     }
     set_count(report, "writes", writes_of(figures));
     set_real(report, "p50_us", percentile_us(figures, 50));
@@ -219,6 +283,7 @@ static json_t *shape_json(const struct bench_raw_shape *shape)
 static void add_setting(const struct push_figures *figures, const struct bench_options *options,
                         json_t *report)
 {
+    json_t *against = json_array();
     char waiting[96];
 
     waiting_text(options, waiting);
@@ -233,7 +298,7 @@ static void add_setting(const struct push_figures *figures, const struct bench_o
     set_real(report, "seconds", (double)options->duration / (double)KVR_S);
     json_object_set_new(report, "waiting", json_string(waiting));
     json_object_set_new(report, "raw", shape_json(&figures->shapes[PUSH_RAW]));
-    if (has_same(figures)) {
+    if (has(figures, PUSH_SAME)) {
         json_object_set_new(report, "same", shape_json(&figures->shapes[PUSH_SAME]));
     } else {
         json_object_set_new(report, "way", json_string(figures->way));
@@ -241,6 +306,11 @@ static void add_setting(const struct push_figures *figures, const struct bench_o
         set_count(report, "rail_mbits", options->rail_mbits);
         set_count(report, "slow_mbits", options->slow_mbits);
     }
+    for (uint32_t i = 0; i < options->against.count; i++)
+        json_array_append_new(against, json_string(options->against.items[i]));
+    if (options->against.count > 0)
+        json_object_set(report, "against", against);
+    json_decref(against);
     set_count(report, "pages_checked", figures->pages_checked);
     json_object_set_new(report, "machine", machine_json(figures));
 }

@@ -12,9 +12,10 @@
 
 /* The loops that take turns. */
 enum push_loop {
-    PUSH_OURS, /* engines, agents, wire */
-    PUSH_RAW,  /* the raw loop: a page a write; with --contiguous 1 MiB a write */
-    PUSH_SAME, /* the raw loop with as many pages a write as ours had */
+    PUSH_OURS,    /* engines, agents, wire */
+    PUSH_RAW,     /* the raw loop: a page a write; with --contiguous 1 MiB a write */
+    PUSH_SAME,    /* the raw loop with as many pages a write as ours had; not with --netns */
+    PUSH_AGAINST, /* as ours, with agents of other options; only with --against */
     PUSH_LOOPS
 };
 
@@ -25,12 +26,11 @@ struct push_turn {
 
 /* One turn of each loop, right after each other. */
 struct push_pair {
-    struct push_turn turns[PUSH_LOOPS]; /* with --netns RAW is the sum over the rails, each alone,
-                                           and SAME has no turn */
+    struct push_turn turns[PUSH_LOOPS]; /* with --netns RAW is the sum over the rails, each alone */
     double rail_gb_s[KVR_RAILS_MAX];    /* --netns: of the raw loop on each rail alone */
-    double ratio, ratio_same, cpu_ratio, cpu_ratio_same;
-    double p50_us, p99_us, max_us; /* of our fetches */
-    double core_round_trip_ns;     /* just before */
+    double ratio[PUSH_LOOPS], cpu_ratio[PUSH_LOOPS]; /* of ours to that of each loop */
+    double p50_us, p99_us, max_us;                   /* of our fetches */
+    double core_round_trip_ns;                       /* just before */
     uint64_t retries;
     enum push_loop first;
 };
@@ -38,6 +38,8 @@ struct push_pair {
 struct push_figures {
     struct push_pair pairs[BENCH_PAIRS_MAX];
     uint32_t pair_count;
+    enum push_loop loops[PUSH_LOOPS]; /* those that take turns */
+    uint32_t loop_count;
     struct bench_raw_shape shapes[PUSH_LOOPS]; /* of the raw loops */
     struct kvr_histogram fetch_ns;             /* of all pairs */
     double load_at_start;

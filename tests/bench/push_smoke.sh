@@ -26,13 +26,15 @@ for key in bytes raw_bytes same_bytes gb_s writes; do
     ! grep -q "\"$key\": 0\(\.0\)\{0,1\},\{0,1\}$" "$work/figures.json" || fail "$key is 0"
 done
 grep -q '"pages_checked": 1024' "$work/figures.json" || fail "the pages were not checked"
-grep -q 'raw GB/s' "$work/table" || fail "no table"
+grep -q 'CPU s/GB' "$work/table" || fail "no table"
 
 # Merged pages: the raw loop writes a MiB at a time, and so does kvrail.
 status=0
 "$kvrail" bench push --provider "$provider" --page-bytes 16k --pages 256 --layers 4 --contiguous \
-    --pool-bytes 64M --pairs 1 --seconds 0.1 --raw-window 4 --json "$work/figures.json" >"$work/table" || status=$?
+    --pool-bytes 64M --pairs 1 --seconds 0.1 --raw-window 4 --lazy no --batch 1 --choice no --inline 128 \
+    --against chunk-bytes-max=64k --against warm-up=no --json "$work/figures.json" >"$work/table" || status=$?
 [ "$status" = 0 ] || fail "with --contiguous it ended in $status"
+[ "$(grep -c '"ratio_against": [0-9.]*[1-9]' "$work/figures.json")" = 2 ] || fail "--against had no turn"
 [ "$(grep -c '"pages_a_piece": 64' "$work/figures.json")" = 2 ] || fail "contiguous pages did not merge"
 [ -z "$(ls -A "$work/tmp")" ] || fail "it left $(ls "$work/tmp") behind"
 
@@ -44,6 +46,8 @@ refuses() {
 }
 refuses --provider shm --rails 2
 refuses --seconds soon
+refuses --against spin
+refuses --lazy perhaps
 refuses --page-bytes 1000
 refuses --pages 3 --layers 2
 refuses --provider shm --netns 2
