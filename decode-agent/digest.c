@@ -53,7 +53,7 @@ bool transfer_verified(struct inbound *inbound, struct transfer *transfer)
     if (transfer->digest_end < transfer->chunk_count || transfer->verifying)
         return false;
     transfer->verifying = true;
-    if (transfer_stage(inbound, transfer) != NULL) {
+    if (transfer->landing->stage != NULL) {
         transfer->reading = true; /* its pages, until it is quiet once more */
         transfer->quiet = false;
     }

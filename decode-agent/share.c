@@ -1,7 +1,12 @@
 /* Shares of staging memory, where the cards cannot reach an engine's pages, or where a source finds
  * it better to write many fragments at once: each transfer has room for all that it may bring
  * before it is granted, so that none waits for another's. Oldest fetch first; a share is given back
- * when nothing can land in it any more. */
+ * when nothing can land in it any more.
+ *
+ * A share that is used more than once would be smaller, and is not made: a write is one-sided, so
+ * the source would need a credit for every part that was scattered, and a write that was posted
+ * again after its rail was lost (rule 3) may still land late, in bytes that are another chunk's by
+ * then. */
 #include <inttypes.h>
 #include <stdio.h>
 
