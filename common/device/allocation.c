@@ -47,26 +47,53 @@ static kvr_status open_vmm(const struct kvr_device *device, uint64_t bytes,
     return KVR_OK;
 }
 
-static void release_vmm(uint64_t handle)
+static kvr_status open_plain(uint64_t bytes, struct kvr_allocation *allocation,
+                             struct kvr_error *error)
+{
+    const struct kvr_cuda *cuda;
+    CUdeviceptr address = 0;
+    kvr_status status = kvr_cuda_open(&cuda, error);
+
+    if (status == KVR_OK)
+        status = kvr_cuda_check(cuda, cuda->MemAlloc(&address, bytes), error, "device memory");
+    allocation->import.kind = KVR_DEVICE_MAPPED;
+    allocation->import.address = (void *)(uintptr_t)address;
+    allocation->import.fd = -1;
+    return status;
+}
+
+static kvr_status open_cuda(const struct kvr_device *device, uint64_t bytes,
+                            struct kvr_allocation *allocation, struct kvr_error *error)
+{
+    if (open_vmm(device, bytes, allocation, error) == KVR_OK)
+        return KVR_OK;
+    return open_plain(bytes, allocation, error);
+}
+
+static void release_cuda(const struct kvr_allocation *allocation)
 {
     const struct kvr_cuda *cuda;
 
-    if (kvr_cuda_open(&cuda, NULL) == KVR_OK)
-        (void)cuda->MemRelease(handle);
+    if (kvr_cuda_open(&cuda, NULL) != KVR_OK)
+        return;
+    if (allocation->import.kind == KVR_DEVICE_VMM)
+        (void)cuda->MemRelease(allocation->handle);
+    else
+        (void)cuda->MemFree((uintptr_t)allocation->import.address);
 }
 
 #else
 
-static kvr_status open_vmm(const struct kvr_device *device, uint64_t bytes,
-                           struct kvr_allocation *allocation, struct kvr_error *error)
+static kvr_status open_cuda(const struct kvr_device *device, uint64_t bytes,
+                            struct kvr_allocation *allocation, struct kvr_error *error)
 {
     (void)device, (void)bytes, (void)allocation;
     return kvr_error_set(error, KVR_UNSUPPORTED, "device", "a build without CUDA has no GPU");
 }
 
-static void release_vmm(uint64_t handle)
+static void release_cuda(const struct kvr_allocation *allocation)
 {
-    (void)handle;
+    (void)allocation;
 }
 
 #endif
@@ -78,7 +105,7 @@ kvr_status kvr_allocation_open(const struct kvr_device *device, uint64_t bytes,
     kvr_status status;
 
     if (strcmp(device->ops->name, "cuda") == 0)
-        status = open_vmm(device, bytes, &allocation, error);
+        status = open_cuda(device, bytes, &allocation, error);
     else
         status = kvr_memfd_create("kvrail-device", bytes, "device", &allocation.import.fd, error);
     if (status == KVR_OK)
@@ -90,8 +117,9 @@ void kvr_allocation_close(struct kvr_allocation *allocation)
 {
     if (allocation->import.bytes == 0)
         return;
-    close(allocation->import.fd);
-    if (allocation->import.kind == KVR_DEVICE_VMM)
-        release_vmm(allocation->handle);
+    if (allocation->import.fd >= 0)
+        close(allocation->import.fd);
+    if (allocation->import.kind != KVR_DEVICE_MEMFD)
+        release_cuda(allocation);
     allocation->import.bytes = 0;
 }

@@ -11,7 +11,8 @@ struct kvr_allocation {
 };
 
 /* On the GPU of a CUDA device, whose context is current in this thread: made by VMM, which works
- * where containers refuse CUDA IPC. Else a memfd. */
+ * where containers refuse CUDA IPC; where the machine refuses that too, plain device memory, which
+ * has no descriptor (fd -1) and nobody else can import. Of another device a memfd. */
 KVR_MUST_CHECK kvr_status kvr_allocation_open(const struct kvr_device *device, uint64_t bytes,
                                               struct kvr_allocation *ret_allocation,
                                               struct kvr_error *error);

@@ -26,7 +26,8 @@ struct kvr_device;
 struct kvr_device_memory;
 
 typedef enum kvr_device_kind {
-    KVR_DEVICE_MAPPED, /* host memory at `address`, the caller's until release */
+    KVR_DEVICE_MAPPED, /* memory of this process at `address`, the caller's until release: host
+                          memory, or of a GPU its own */
     KVR_DEVICE_MEMFD,  /* host memory by descriptor */
     KVR_DEVICE_DMABUF, /* device memory by dmabuf descriptor */
     KVR_DEVICE_IPC,    /* device memory by the 64-byte handle of CUDA */

@@ -61,6 +61,27 @@ static kvr_status open_ipc(const struct device_cuda *cuda, const struct kvr_devi
     return check_ordinal(cuda, memory->address, error);
 }
 
+/* Of this process, as benchmarks and tests have it where no other may open it. */
+static kvr_status take_mapped(const struct device_cuda *cuda,
+                              const struct kvr_device_import *import, struct cuda_memory *memory,
+                              struct kvr_error *error)
+{
+    CUdeviceptr address = (uintptr_t)import->address, base = 0;
+    size_t bytes = 0;
+    kvr_status status =
+        kvr_cuda_check(cuda->cuda, cuda->cuda->MemGetAddressRange(&base, &bytes, address), error,
+                       "the allocation of a device pointer");
+
+    if (status != KVR_OK)
+        return status;
+    if (import->offset != 0 || import->bytes > bytes - (address - base))
+        return kvr_error_set(error, KVR_INVALID, "device",
+                             "%llu bytes lie outside the allocation of %zu bytes",
+                             (unsigned long long)import->bytes, bytes);
+    memory->address = address;
+    return KVR_OK;
+}
+
 static CUmemAllocationProp properties(const struct device_cuda *cuda)
 {
     return (CUmemAllocationProp){
@@ -186,6 +207,8 @@ kvr_status cuda_memory_import(struct kvr_device *device, const struct kvr_device
         status = open_vmm(cuda, import, memory, error);
     else if (import->kind == KVR_DEVICE_DMABUF)
         status = open_dmabuf(import, memory, error);
+    else if (import->kind == KVR_DEVICE_MAPPED)
+        status = take_mapped(cuda, import, memory, error);
     else
         status = kvr_error_set(error, KVR_UNSUPPORTED, "device",
                                "a GPU imports device memory: dmabuf, CUDA IPC or VMM");

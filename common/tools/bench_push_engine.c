@@ -85,6 +85,11 @@ static bool place(struct engine *engine, struct kvrail_region *region)
         bench_problem(engine->result, "has no memory on the GPU");
         return false;
     }
+    if (engine->device.allocation.import.fd < 0) {
+        bench_problem(engine->result, "has memory on the GPU that this machine's driver lets no "
+                                      "other process open");
+        return false;
+    }
     region->fd = engine->device.allocation.import.fd;
     return true;
 }

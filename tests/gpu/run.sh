@@ -66,7 +66,8 @@ build=$(cd "$build" && pwd)
 build_all() {
     if [ ! -f "$build/CMakeCache.txt" ]; then
         # shellcheck disable=SC2086 # nothing, or one word
-        cmake -S "$root" -B "$build" $generator -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=ON || return 1
+        cmake -S "$root" -B "$build" $generator -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=ON \
+            -DKVRAIL_WERROR=OFF || return 1
     fi
     timeout 300 cmake --build "$build" -j "$(nproc)" --target device.conformance_host gpu_pair gpu_probe \
         prefill-agent decode-agent kvrail-scheduler kvrail || return 1
@@ -137,6 +138,8 @@ for provider in tcp local; do
 done
 if [ -n "$driver" ]; then
     result example skipped "CUDA's runtime asks for a real driver"
+elif ! can ipc; then
+    result example skipped 'its pages come from cudaMalloc, and CUDA IPC is refused'
 elif [ -x "$build/examples/example_prefill_gpu" ]; then
     check 60 example sh "$root/tests/e2e/gpu_example.sh"
 else
@@ -205,7 +208,7 @@ if [ -n "$driver" ]; then
     huge='--page-bytes 64k --pages 512 --pool-bytes 256M --staging-memory 256M'
 else
     gpu='' push='--pairs 5 --seconds 1'
-    huge='--page-bytes 1M --pages 1024 --pool-bytes 8G --staging-memory 5G'
+    huge='--page-bytes 1M --pages 1024 --pool-bytes 5G --staging-memory 5G'
 fi
 # shellcheck disable=SC2086 # lists of options
 measure gpu gpu $gpu
@@ -218,12 +221,23 @@ else
     bar readiness_p50_us "$(number ready.p50_us)" '<=' 8
     bar readiness_p99_us "$(number ready.p99_us)" '<=' 20
 fi
+# pushed NAME BAR PROVIDER OPTION…: of device memory, which the agents open.
+pushed() {
+    name=$1 held=$2 provider=$3
+    shift 3
+    if can vmm; then
+        measure "$name" push --provider "$provider" --device cuda "$@"
+    else
+        for result in "$name" "$held"; do result "$result" skipped 'no process may open device memory'; done
+    fi
+}
 # shellcheck disable=SC2086
-measure push_tcp push --provider tcp --device cuda --staging-memory 1G $push
-bar staged_of_copy_and_network_gb_s "$(number gb_s)" '>=' "$(share 0.9 "$(smallest "$copy" "$(number raw_gb_s)")")"
+pushed push_tcp staged_of_copy_and_network_gb_s tcp --staging-memory 1G $push
+! can vmm || bar staged_of_copy_and_network_gb_s "$(number gb_s)" '>=' \
+    "$(share 0.9 "$(smallest "$copy" "$(number raw_gb_s)")")"
 # shellcheck disable=SC2086
-measure push_local push --provider local --device cuda $push $huge
-bar same_gpu_of_plain_copy_gb_s "$(number gb_s)" '>=' "$(share 0.85 "$beside")"
+pushed push_local same_gpu_of_plain_copy_gb_s local $push $huge
+! can vmm || bar same_gpu_of_plain_copy_gb_s "$(number gb_s)" '>=' "$(share 0.85 "$beside")"
 
 # ---- the end ----------------------------------------------------------------------------------------
 

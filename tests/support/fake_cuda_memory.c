@@ -162,6 +162,8 @@ CUresult fake_IpcGetMemHandle(CUipcMemHandle *ret, CUdeviceptr address)
 
     if (allocation == NULL)
         return CUDA_ERROR_INVALID_VALUE;
+    if (getenv("FAKE_CUDA_NO_IPC") != NULL)
+        return CUDA_ERROR_NOT_SUPPORTED;
     handle.bytes = allocation->bytes;
     handle.fd = allocation->fd;
     memset(ret, 0, sizeof(*ret));
@@ -242,6 +244,8 @@ CUresult fake_MemExportToShareableHandle(void *ret, CUmemGenericAllocationHandle
                                          CUmemAllocationHandleType type, unsigned long long flags)
 {
     (void)type, (void)flags;
+    if (getenv("FAKE_CUDA_NO_VMM") != NULL)
+        return CUDA_ERROR_NOT_SUPPORTED;
     *(int *)ret = dup(((struct allocation *)(uintptr_t)handle)->fd);
     return CUDA_SUCCESS;
 }

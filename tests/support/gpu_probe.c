@@ -86,7 +86,9 @@ static void probe_vmm(void)
     if (kvr_device_cuda_open(0, KVR_CUDA_COPIER_DRIVER, &device, &error) == KVR_OK &&
         kvr_allocation_open(device, BYTES, &allocation, &error) == KVR_OK &&
         device->ops->import(device, &allocation.import, &memory, &error) == KVR_OK) {
-        printf("vmm yes\n");
+        printf("vmm %s\n", allocation.import.fd >= 0
+                               ? "yes"
+                               : "no: the driver gives no descriptor of device memory");
         device->ops->release(device, memory);
     } else {
         printf("vmm no: %s\n", error.detail);
