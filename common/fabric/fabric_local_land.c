@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#define BATCH_BYTES (4u << 20) /* after which a poll has done enough */
+#define BATCH_BYTES (8u << 20) /* after which a poll has done enough */
 
 /* What one writer has copied at once. */
 struct local_batch {

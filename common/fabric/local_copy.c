@@ -18,18 +18,19 @@
 #define LINE         64u
 #define STREAM_BYTES 4096u
 #define HELP_BYTES   (256u << 10) /* a list from which on help pays */
-#define HAND_BYTES   (64u << 10)  /* about what a thread takes at once */
+#define HAND_BYTES   (256u << 10) /* about what a thread takes at once, less near the end */
 #define SPIN_NS      (20 * KVR_US)
 #define STOP         UINT32_MAX
 
 struct local_copier {
     const struct local_job *jobs;
-    _Atomic uint32_t hand;    /* jobs that a thread takes at once */
-    _Atomic uint32_t untaken; /* jobs from the first to this one are nobody's yet; or STOP */
-    _Atomic uint32_t unfinished;
+    _Atomic uint32_t hand; /* jobs that a thread takes at once, at most */
+    uint32_t helper_count;
+    _Alignas(LINE) _Atomic uint32_t untaken; /* jobs from the first to this one are nobody's yet; or
+                                                STOP */
+    _Alignas(LINE) _Atomic uint32_t unfinished;
     _Atomic uint32_t sleepers;
     _Atomic bool awaited; /* the caller sleeps until all are finished */
-    uint32_t helper_count;
     pthread_t helpers[LOCAL_COPY_THREADS_MAX - 1];
 };
 
@@ -101,8 +102,9 @@ static void copy(const struct local_job *jobs, uint32_t count)
     order_moves();
 }
 
-/* Takes a handful; returns how many, 0 when none is left. A list that ends meanwhile and a next one
- * of the same length do no harm: what is taken is of the list that is there. */
+/* Takes a handful, at most half of a thread's share of what is left, so that all end together;
+ * returns how many, 0 when none is left. A list that ends meanwhile and a next one of the same
+ * length do no harm: what is taken is of the list that is there. */
 static uint32_t take(struct local_copier *copier, uint32_t *ret_first)
 {
     uint32_t untaken = atomic_load(&copier->untaken), count;
@@ -111,7 +113,9 @@ static uint32_t take(struct local_copier *copier, uint32_t *ret_first)
     do {
         if (untaken == 0 || untaken == STOP)
             return 0;
-        count = untaken < hand ? untaken : hand;
+        count = untaken / (2 * (copier->helper_count + 1));
+        count = count < hand ? count : hand;
+        count += count == 0;
     } while (!atomic_compare_exchange_weak(&copier->untaken, &untaken, untaken - count));
     *ret_first = untaken - count;
     return count;
@@ -188,10 +192,11 @@ void local_copier_run(struct local_copier *copier, const struct local_job *jobs,
 kvr_status local_copier_open(uint32_t threads, struct local_copier **ret_copier,
                              struct kvr_error *error)
 {
-    struct local_copier *copier = calloc(1, sizeof(*copier));
+    struct local_copier *copier = aligned_alloc(LINE, sizeof(*copier));
 
     if (copier == NULL)
         return kvr_error_set(error, KVR_NO_MEMORY, "fabric", "no memory for copying threads");
+    memset(copier, 0, sizeof(*copier));
     while (copier->helper_count + 1 < threads &&
            copier->helper_count < LOCAL_COPY_THREADS_MAX - 1) {
         pthread_t *helper = &copier->helpers[copier->helper_count];
