@@ -13,6 +13,8 @@
 
 #include "tests/support/fabric_party_bytes.h"
 
+#define SETTLE_NS KVR_S
+
 void party_rail_name(const char *provider, int side, uint32_t rail, char ret_name[KVR_NAME_BYTES])
 {
     const char *names = getenv("KVRAIL_PARTY_RAILS");
@@ -184,10 +186,23 @@ static kvr_status do_open(struct party *party, uint32_t rail_count, struct kvr_e
     return status;
 }
 
+/* As rail_group does it, no address goes while writes to it are on their way; where a provider
+ * keeps them for ever, after a while. */
+static void settle_writes(struct party *party)
+{
+    kvr_ns end = kvr_clock_now() + SETTLE_NS;
+
+    while (party->in_flight > 0 && kvr_clock_now() < end)
+        party_step(party);
+}
+
 static kvr_status do_connect(struct party *party, bool remove_last, struct kvr_error *error)
 {
     const struct kvr_fabric_ops *ops = party->fabric.ops;
     kvr_status status = KVR_OK;
+
+    if (party->connected)
+        settle_writes(party);
 
     for (uint32_t r = 0; r < party->rail_count && status == KVR_OK; r++) {
         const struct kvr_rail_address *address = &other(party)->addresses[r];
