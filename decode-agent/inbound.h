@@ -13,8 +13,9 @@
  *   CLOSING   settled; the group thread is giving the landing back
  *
  *   reserve.c  fetches, page tables                 slots.c    who has slots, who waits for them
- *   grant.c    WANT, PLAN, GRANT                    regrant.c  the rails of another group
- *   layers.c   layers, over all sources             deliver.c  the tail, the one terminal
+ *   grant.c    WANT, GRANT                          regrant.c  the rails of another group
+ *   plan.c     PLAN, FINAL                          layers.c   layers, over all sources
+ *   deliver.c  the tail, the one terminal
  *   fence.c    draining, MISSING, ending epochs
  *   share.c    staging memory, where cards cannot reach the pages, or write them in fragments only
  *   digest.c   DIGEST: whether the bytes are the source's   salvage.c  what a failed fetch has */
@@ -265,6 +266,7 @@ void rails_grant(struct inbound *inbound, struct transfer *transfer);
 void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
 void pages_send(struct inbound *inbound, struct transfer *transfer, uint32_t group,
                 uint32_t page_first);
+/* plan.c */
 void plan_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
                    const struct kvr_msg_plan *plan);
 void final_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
