@@ -73,6 +73,7 @@ static struct kvr_write_limits limits_of(const struct outbound *outbound, const 
         .pieces_local = ours->pieces_local,
         .pieces_remote = (uint32_t)smaller(ours->pieces_remote, theirs->pieces_remote),
         .chunk_bytes_max = smaller(ours->chunk_bytes_max, theirs->chunk_bytes_max),
+        .calibrated = ours->calibrated || theirs->calibrated,
     };
 }
 

@@ -126,6 +126,22 @@ static json_t *fragments_json(const struct transfer *transfer)
                      way_json(&transfer->fragments_copied));
 }
 
+/* Any number, where bytes lie in staging memory. */
+static json_t *pieces_json(uint32_t pieces)
+{
+    return pieces == UINT32_MAX ? json_null() : json_integer(pieces);
+}
+
+/* What a write may be, and whether it was measured that larger ones gain nothing. */
+static json_t *limits_json(const struct kvr_event_limits *limits)
+{
+    if (limits->bytes == 0)
+        return json_null();
+    return json_pack("{s:o, s:o, s:o, s:b}", "pieces_local", pieces_json(limits->pieces_local),
+                     "pieces_remote", pieces_json(limits->pieces_remote), "bytes",
+                     json_count(limits->bytes), "calibrated", limits->calibrated);
+}
+
 json_t *json_transfer(const struct transfer *transfer, int64_t now_ns)
 {
     bool live = transfer_state_live(transfer->state);
@@ -152,6 +168,7 @@ json_t *json_transfer(const struct transfer *transfer, int64_t now_ns)
     json_object_set_new(object, "pieces", json_count(transfer->pieces));
     json_object_set_new(object, "path", json_text(kvr_path_name(transfer_path(transfer))));
     json_object_set_new(object, "fragments", fragments_json(transfer));
+    json_object_set_new(object, "limits", limits_json(&transfer->limits));
     json_object_set_new(object, "opened", json_time(opened_ns));
     json_object_set_new(object, "ended", json_time(transfer_ended_ns(transfer)));
     json_object_set_new(object, "updated", json_time(transfer->updated_ns));

@@ -115,6 +115,10 @@ static void read_transfer(struct reader *reader, struct transfer *transfer)
     transfer->fragments_direct.ns = (uint64_t)get_int(reader);
     transfer->fragments_copied.writes = (uint64_t)get_int(reader);
     transfer->fragments_copied.ns = (uint64_t)get_int(reader);
+    transfer->limits.pieces_local = (uint32_t)get_int(reader);
+    transfer->limits.pieces_remote = (uint32_t)get_int(reader);
+    transfer->limits.bytes = (uint64_t)get_int(reader);
+    transfer->limits.calibrated = get_int(reader) != 0;
 }
 
 static bool get_one(sqlite3_stmt *statement, struct transfer *ret_transfer, bool *ret_found)

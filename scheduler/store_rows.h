@@ -18,10 +18,10 @@
     X(SQL_ADD_EVENT,                                                                               \
       "INSERT INTO events (arrived_ns, transfer, agent, boot, sequence, role, kind, at_ns, peer, " \
       "bytes, retries, outcome, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")           \
-    X(SQL_PUT_TRANSFER, /* a column each: 16 of the transfer, 17 of a side, 13 of later ones */    \
+    X(SQL_PUT_TRANSFER, /* a column each: 16 of the transfer, 17 of a side, 17 of later ones */    \
       "INSERT OR REPLACE INTO transfers VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,"                  \
       "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,"       \
-      "?,?,?,?,?)")                                                                                \
+      "?,?,?,?,?,?,?,?,?)")                                                                        \
     X(SQL_DELETE_TRANSFER, "DELETE FROM transfers WHERE id = ?1")                                  \
     X(SQL_GET_TRANSFER, "SELECT * FROM transfers WHERE id = ?1")                                   \
     X(SQL_LIVE_OF_AGENT, "SELECT id FROM transfers WHERE live = 1 AND "                            \

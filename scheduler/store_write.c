@@ -132,6 +132,10 @@ bool store_put_transfer(struct store *store, struct transfer *transfer)
     put_int(&binder, transfer->fragments_direct.ns);
     put_int(&binder, transfer->fragments_copied.writes);
     put_int(&binder, transfer->fragments_copied.ns);
+    put_int(&binder, transfer->limits.pieces_local);
+    put_int(&binder, transfer->limits.pieces_remote);
+    put_int(&binder, transfer->limits.bytes);
+    put_int(&binder, transfer->limits.calibrated);
     if (!store_run(store, binder.statement))
         return false;
     if (transfer->ordinal == 0)

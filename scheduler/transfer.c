@@ -155,6 +155,8 @@ static void merge_amounts(struct transfer *transfer, const struct kvr_event *eve
         transfer->fragments_direct = event->fragments_direct;
         transfer->fragments_copied = event->fragments_copied;
     }
+    if (event->role == KVR_ROLE_SOURCE && event->limits.bytes != 0)
+        transfer->limits = event->limits;
 }
 
 static void merge_identity(struct transfer *transfer, const struct kvr_event *event)

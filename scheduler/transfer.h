@@ -88,6 +88,7 @@ struct transfer {
     uint64_t pieces, fragment_bytes; /* as of an event, and what follows */
     bool fragments_staged;
     struct kvr_event_way fragments_direct, fragments_copied;
+    struct kvr_event_limits limits;
     int64_t updated_ns; /* by the clock of who keeps it, and set there: the last word of it */
     struct transfer_side sides[2]; /* by kvr_role */
 };

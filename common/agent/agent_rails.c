@@ -36,7 +36,7 @@ static void limits_narrow(struct kvr_agent *agent, const struct kvr_rail_facts *
 static kvr_status calibration_use(struct kvr_agent *agent, struct kvr_error *error)
 {
     const struct kvr_agent_config *config = agent->config;
-    struct kvr_write_limits *limits = &agent->limits;
+    struct kvr_write_limits *limits = &agent->limits, widest;
     struct kvr_calibration calibration;
     kvr_status status;
 
@@ -45,11 +45,15 @@ static kvr_status calibration_use(struct kvr_agent *agent, struct kvr_error *err
     status = kvr_calibration_load(config->state_dir, agent->provider, &calibration, error);
     if (status != KVR_OK)
         return status == KVR_NOT_FOUND ? KVR_OK : status;
+    widest = *limits;
     limits->pieces_local =
         (uint32_t)smaller(limits->pieces_local, smaller(calibration.imm_iov, calibration.pieces));
     limits->pieces_remote = (uint32_t)smaller(limits->pieces_remote,
                                               smaller(calibration.imm_rma_iov, calibration.pieces));
     limits->chunk_bytes_max = smaller(limits->chunk_bytes_max, calibration.chunk_bytes_max);
+    limits->calibrated = limits->pieces_local < widest.pieces_local ||
+                         limits->pieces_remote < widest.pieces_remote ||
+                         limits->chunk_bytes_max < widest.chunk_bytes_max;
     kvr_log_info("calibrated with %s: %u pieces a write, of at most %" PRIu64 " KiB",
                  calibration.libfabric, limits->pieces_local, limits->chunk_bytes_max >> 10);
     return KVR_OK;

@@ -64,6 +64,33 @@ static void print_ranks(const json_t *transfer, FILE *stream)
     print_way(json_object_get(fragments, "expected"), "staged", stream);
 }
 
+/* "4", or "any number of" where a piece of staging memory follows the other. */
+static const char *pieces_text(const json_t *limits, const char *name, char text[16])
+{
+    const json_t *pieces = json_object_get(limits, name);
+
+    if (!json_is_integer(pieces))
+        return "any number of";
+    snprintf(text, 16, "%" JSON_INTEGER_FORMAT, json_integer_value(pieces));
+    return text;
+}
+
+static void print_limits(const json_t *transfer, FILE *stream)
+{
+    const json_t *limits = json_object_get(transfer, "limits");
+    char local[16], remote[16];
+
+    if (!json_is_object(limits))
+        return;
+    fprintf(stream,
+            "  a write has at most %s pieces at the source, %s at the target, %.0f bytes%s\n",
+            pieces_text(limits, "pieces_local", local),
+            pieces_text(limits, "pieces_remote", remote), number_of(limits, "bytes"),
+            json_is_true(json_object_get(limits, "calibrated"))
+                ? ": calibrated, the cards take more and it gains nothing"
+                : "");
+}
+
 static void print_path(const json_t *transfer, FILE *stream)
 {
     if (has(transfer, "path"))
@@ -84,6 +111,7 @@ static void print_head(const json_t *transfer, FILE *stream)
             number_of(transfer, "bytes"), number_of(transfer, "chunks"),
             number_of(transfer, "layers"), number_of(transfer, "retries"));
     print_ranks(transfer, stream);
+    print_limits(transfer, stream);
     print_path(transfer, stream);
 }
 

@@ -76,6 +76,12 @@ struct kvr_event {
     struct kvr_event_way {
         uint64_t writes, ns;
     } fragments_direct, fragments_copied;
+    struct kvr_event_limits {                 /* of the source, of each write; bytes 0: not known */
+        uint32_t pieces_local, pieces_remote; /* UINT32_MAX: any number, in staging memory */
+        uint64_t bytes;
+        bool calibrated; /* the cards take more, which would make fewer writes: it was measured
+                            that more gains nothing */
+    } limits;
     uint32_t rails;     /* bit r: rail r carried a part */
     kvr_path path;      /* of its pages at this agent, the least direct that it needs */
     kvr_status outcome; /* FAILING, ENDED: KVR_OK or the reason */

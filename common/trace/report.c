@@ -102,6 +102,10 @@ static void event_to_proto(const struct kvr_event *event, Kvrail__Report__Event 
     proto->staged_writes = event->fragments_copied.writes;
     proto->staged_ns = event->fragments_copied.ns;
     proto->fragments_staged = event->fragments_staged;
+    proto->pieces_local = event->limits.pieces_local;
+    proto->pieces_remote = event->limits.pieces_remote;
+    proto->write_bytes_max = event->limits.bytes;
+    proto->calibrated = event->limits.calibrated;
     proto->path = text(kvr_path_name(event->path));
     if (event->outcome != KVR_OK)
         proto->outcome = text(kvr_status_name(event->outcome));
@@ -359,6 +363,10 @@ static const char *event_from_proto(const Kvrail__Report__Event *proto, struct k
     event->fragments_direct = (struct kvr_event_way){proto->direct_writes, proto->direct_ns};
     event->fragments_copied = (struct kvr_event_way){proto->staged_writes, proto->staged_ns};
     event->fragments_staged = proto->fragments_staged;
+    event->limits.pieces_local = proto->pieces_local;
+    event->limits.pieces_remote = proto->pieces_remote;
+    event->limits.bytes = proto->write_bytes_max;
+    event->limits.calibrated = proto->calibrated;
     event->path = kvr_path_from_name(proto->path);
     event->outcome = status_from(proto->outcome);
     return NULL;

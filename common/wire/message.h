@@ -88,6 +88,7 @@ struct kvr_write_limits {
     uint32_t pieces_local;    /* local pieces of one write with an immediate, ≥ 1 */
     uint32_t pieces_remote;   /* remote pieces of one write with an immediate, ≥ 1 */
     uint64_t chunk_bytes_max; /* largest write */
+    bool calibrated;          /* the provider takes more: measured here, more gains nothing */
 };
 
 struct kvr_msg_hello {                 /* and WELCOME */

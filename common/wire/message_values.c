@@ -10,6 +10,7 @@ kvr_status kvr_put_limits(struct kvr_arena *arena, const struct kvr_write_limits
     out->pieces_local = limits->pieces_local;
     out->pieces_remote = limits->pieces_remote;
     out->chunk_bytes_max = limits->chunk_bytes_max;
+    out->calibrated = limits->calibrated;
     *ret_limits = out;
     return KVR_OK;
 }
@@ -21,6 +22,7 @@ void kvr_get_limits(const kvr_pb_limits *in, struct kvr_write_limits *ret_limits
     ret_limits->pieces_local = in->pieces_local;
     ret_limits->pieces_remote = in->pieces_remote;
     ret_limits->chunk_bytes_max = in->chunk_bytes_max;
+    ret_limits->calibrated = in->calibrated;
 }
 
 kvr_status kvr_put_rank(struct kvr_arena *arena, const struct kvr_rank *rank,

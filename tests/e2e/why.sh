@@ -7,6 +7,10 @@ need ../examples/example_prefill ../examples/example_decode
 publish="$bin/../examples/example_prefill"
 fetch="$bin/../examples/example_decode"
 decode_options="--deadline 2s"
+mkdir -p "$work/prefill"
+cat >"$work/prefill/calibration-$provider.json" <<'END'
+{"provider": "tcp", "libfabric": "none", "imm_iov": 4, "imm_rma_iov": 4, "pieces": 2, "chunk_bytes_max": 65536}
+END
 start_all
 
 # why WORD… -- ARGUMENT…: says every word, once the agents have reported it.
@@ -53,6 +57,7 @@ why 'It is not done' 'no target has asked for them' 'What to do: ' -- why-done
 "$fetch" "$work/target.sock" why-done "$source_agent" "$generation" >"$work/fetched" 2>&1 ||
     fail "nothing was fetched: $(cat "$work/fetched")"
 why 'request why-done, attempt 0' 'from prefill-0 to decode-0: 64 tokens' 'first_ready' 'last_ready' 'first_post' 'last_land' \
+    'a write has at most 2 pieces at the source, 2 at the target, 65536 bytes: calibrated' \
     'path host: source host, target host' 'Who waited for whom' 'source prefill-0 ended with ok' 'target decode-0 ended with ok' 'It is done' \
     -- why-done
 id=$(sed -n '1s/.*transfer //p' "$work/why")

@@ -170,7 +170,7 @@ static void peer_plan(struct kvr_message *message, const struct transfer *transf
     plan->token_first = (uint64_t)page_first * FUZZ_TOKENS;
     plan->chunk_first = (uint32_t)fuzz_about(fuzz.input, transfer->chunk_count);
     plan->source = fuzz_rank(transfer->source.engine.bytes[0] - 1u, transfer->source.generation);
-    plan->limits = (struct kvr_write_limits){2, 2, 4096};
+    plan->limits = (struct kvr_write_limits){2, 2, 4096, false};
     plan->runs = runs;
     runs[0] = (struct kvr_page_run){plan->page_first, 1 + fuzz_below(fuzz.input, 6)};
     plan->token_end = plan->token_first + runs[0].page_count * FUZZ_TOKENS;

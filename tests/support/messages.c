@@ -69,6 +69,7 @@ static void limits(struct kvr_rng *rng, struct kvr_write_limits *ret_limits)
     ret_limits->pieces_local = u32(rng);
     ret_limits->pieces_remote = u32(rng);
     ret_limits->chunk_bytes_max = u64(rng);
+    ret_limits->calibrated = kvr_rng_percent(rng, 50);
 }
 
 static void compat(struct kvr_rng *rng, struct kvr_compat *ret_compat)
@@ -370,7 +371,7 @@ static bool same_rank(const struct kvr_rank *a, const struct kvr_rank *b)
 
 static bool same_limits(const struct kvr_write_limits *a, const struct kvr_write_limits *b)
 {
-    return SAME(pieces_local) && SAME(pieces_remote) && SAME(chunk_bytes_max);
+    return SAME(pieces_local) && SAME(pieces_remote) && SAME(chunk_bytes_max) && SAME(calibrated);
 }
 
 static bool same_compat(const struct kvr_compat *a, const struct kvr_compat *b)

@@ -359,6 +359,30 @@ static void without_a_stage_short_pieces_are_written(void **state)
     assert_true(machine_sent(KVR_MSG_PLAN)->plan.limits.pieces_local == 1);
 }
 
+/* More writes than the cards need are in the record with their reason. */
+static void the_record_says_what_a_write_may_be(void **state)
+{
+    struct kvr_ports ports = machine_ports;
+
+    (void)state;
+    ports.events.emit = keep_event;
+    for (int calibrated = 0; calibrated < 2; calibrated++) {
+        open_rank(0, 1, false);
+        outbound.ports = &ports;
+        outbound.peers[0].limits.calibrated = calibrated != 0;
+        publish(1, 1);
+        want(1, 0, 1, 0);
+        watch(0, SMALL_PLANNED);
+        pages(0, 0, SMALL_PLANNED);
+        assert_int_equal(last_event.kind, KVR_EVENT_MATCHED);
+        assert_int_equal(last_event.limits.pieces_local, 1);
+        assert_int_equal(last_event.limits.pieces_remote, 1);
+        assert_int_equal(last_event.limits.bytes, SMALL_PAGE_BYTES);
+        assert_int_equal(last_event.limits.calibrated, calibrated);
+        outbound.ports = &machine_ports;
+    }
+}
+
 /* ---- who comes ------------------------------------------------------------------------------- */
 
 /* Both target ranks hold all: they are two, which nobody said. */
@@ -435,6 +459,7 @@ int main(void)
         cmocka_unit_test(one_of_those_that_hold_alike_gives),
         cmocka_unit_test(who_is_asked_alone_gives),
         cmocka_unit_test(short_pieces_are_refused_or_recorded),
+        cmocka_unit_test(the_record_says_what_a_write_may_be),
         cmocka_unit_test(pieces_between_staging_memories_are_not_refused),
         cmocka_unit_test(short_pieces_are_copied_once_there_is_a_stage),
         cmocka_unit_test(without_a_stage_short_pieces_are_written),

@@ -27,6 +27,7 @@ static struct kvr_event sample_event(void)
         .target_rank = {3, 4},
         .pieces = 70000,
         .fragment_bytes = 256,
+        .limits = {4, UINT32_MAX, 1u << 20, true},
         .path = KVR_PATH_STAGED,
         .outcome = KVR_PEER_LOST,
         .detail = "3 beats without a sign: \"prefill-0\" — gone",

@@ -54,6 +54,8 @@ static void store_merges_both_sides_into_one_row(void **state)
     uint64_t acknowledged;
 
     source[1].path = KVR_PATH_HOST;
+    source[1].limits = (struct kvr_event_limits){4, UINT32_MAX, 65536, true};
+    target[1].limits = (struct kvr_event_limits){1, 1, 4096, false}; /* the source plans */
     target[1].path = KVR_PATH_STAGED;
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
     assert_int_equal(acknowledged, 3);
@@ -67,6 +69,10 @@ static void store_merges_both_sides_into_one_row(void **state)
     assert_int_equal(transfer.sides[KVR_ROLE_SOURCE].path, KVR_PATH_HOST);
     assert_int_equal(transfer.sides[KVR_ROLE_TARGET].path, KVR_PATH_STAGED);
     assert_int_equal(transfer_path(&transfer), KVR_PATH_STAGED);
+    assert_int_equal(transfer.limits.pieces_local, 4);
+    assert_int_equal(transfer.limits.pieces_remote, UINT32_MAX);
+    assert_int_equal(transfer.limits.bytes, 65536);
+    assert_true(transfer.limits.calibrated);
     assert_true(transfer_duration_ns(&transfer) == 40);
     assert_true(transfer.sides[KVR_ROLE_SOURCE].at_ns[STAGE_FIRST_POST] == WALL + 20);
     assert_int_equal(count_transfers(fixture), 1);
