@@ -28,6 +28,11 @@ done
 
 # ---- the machine ------------------------------------------------------------------------------------
 
+# Where some containers have what belongs to the driver.
+folder=/usr/local/nvidia
+[ ! -d $folder/bin ] || PATH=$PATH:$folder/bin
+[ ! -e $folder/lib64/libcuda.so.1 ] ||
+    export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder/lib64"
 has_gpu() {
     { nvidia-smi -L 2>/dev/null || ls /dev/nvidia0 /proc/driver/nvidia/gpus/* 2>/dev/null; } | grep -q .
 }

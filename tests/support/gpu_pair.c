@@ -30,7 +30,7 @@ struct device_engine {
 };
 
 static struct device_engine source, target;
-static kvrail_store stored_by;
+static kvrail_store stored_by, waited_by;
 static uint64_t generation; /* larger in every later process */
 
 static int allocate_vmm(struct device_engine *device, size_t bytes)
@@ -124,6 +124,24 @@ static void shuffle(uint32_t *pages, struct kvr_rng *rng)
     }
 }
 
+static int check(unsigned number, const char *when)
+{
+    if (memcmp(target.engine.memory.address, target.expected, target.engine.region.bytes) == 0)
+        return 0;
+    printf("request %u: bytes are wrong %s\n", number, when);
+    return 1;
+}
+
+/* As a decode stream does: behind the landed word of the last layer, and before any event. */
+static int decode(unsigned number, CUstream stream)
+{
+    if (kvrail_landed_on_stream(target.engine.agent, 0, (uint64_t)(number + 1) * LAYERS, stream,
+                                &waited_by) != KVRAIL_OK ||
+        copy(&target, false, stream) != 0 || cuda->StreamSynchronize(stream) != CUDA_SUCCESS)
+        return 1;
+    return check(number, "behind the landed word");
+}
+
 static int request(unsigned number, const char *agent, struct kvr_rng *rng, CUstream stream)
 {
     uint32_t from[PAGES], to[PAGES], count = (uint32_t)kvr_rng_between(rng, 1, PAGES);
@@ -145,13 +163,16 @@ static int request(unsigned number, const char *agent, struct kvr_rng *rng, CUst
     source.engine.base = (uint64_t)number * LAYERS;
     if (engine_publish(&source.engine, name, from, count) != 0 ||
         kvrail_source_end(source.engine.agent, source.engine.handle, KVRAIL_OK) != KVRAIL_OK ||
-        engine_fetch(&target.engine, &fetch, to, count) != 0)
+        engine_fetch(&target.engine, &fetch, to, count) != 0 ||
+        kvrail_target_watch(target.engine.agent, target.engine.handle, 0,
+                            (uint64_t)number * LAYERS) != KVRAIL_OK)
         return 1;
     usleep(number % 2 * 2000); /* the agent waits for the word, and sleeps, or comes late */
     if (copy(&source, true, stream) != 0 ||
         kvrail_ready_on_stream(source.engine.agent, 0, source.engine.base + LAYERS, stream,
                                &stored_by) != KVRAIL_OK ||
-        cuda->StreamSynchronize(stream) != CUDA_SUCCESS)
+        cuda->StreamSynchronize(stream) != CUDA_SUCCESS ||
+        (number % 2 == 1 && decode(number, stream) != 0))
         return 1;
     while (!target.engine.ended)
         if (!engine_take(&target.engine, "target", &event))
@@ -161,10 +182,7 @@ static int request(unsigned number, const char *agent, struct kvr_rng *rng, CUst
             return 1;
     if (!target.engine.done || copy(&target, false, stream) != 0)
         return 1;
-    if (memcmp(target.engine.memory.address, target.expected, target.engine.region.bytes) == 0)
-        return 0;
-    printf("request %u: bytes are wrong\n", number);
-    return 1;
+    return check(number, "at the end");
 }
 
 static int attach(struct device_engine *device, const char *socket, uint8_t number,
@@ -216,7 +234,9 @@ int main(int argc, char **argv)
     kvrail_close(source.engine.agent);
     kvrail_close(target.engine.agent);
     (void)cuda->StreamDestroy(stream);
-    printf("%u requests from %s to %s memory, every byte right; ready by %s\n", requests, argv[4],
-           argv[5], stored_by == KVRAIL_STORE_GPU ? "a stream's store" : "a host function");
+    printf("%u requests from %s to %s memory, every byte right; ready by %s, awaited by %s\n",
+           requests, argv[4], argv[5],
+           stored_by == KVRAIL_STORE_GPU ? "a stream's store" : "a host function",
+           waited_by == KVRAIL_STORE_GPU ? "a stream" : "a host function");
     return 0;
 }
