@@ -95,11 +95,13 @@ static kvr_status plan_make(struct inbound *inbound, struct transfer *transfer,
     kvr_status status;
 
     if (message->token_first != token_first || message->token_end > fetch->tokens ||
-        target_first > pages->count)
-        return kvr_error_set(error, KVR_PLAN_MISMATCH, "plan",
-                             "a plan of tokens %" PRIu64 " to %" PRIu64 "; expected from %" PRIu64
-                             ", to %" PRIu64 " at most",
-                             message->token_first, message->token_end, token_first, fetch->tokens);
+        target_first > pages->count) {
+        kvr_error_set(error, KVR_PLAN_MISMATCH, "plan",
+                      "a plan of tokens %" PRIu64 " to %" PRIu64 "; expected from %" PRIu64
+                      ", to %" PRIu64 " at most",
+                      message->token_first, message->token_end, token_first, fetch->tokens);
+        return KVR_PLAN_MISMATCH;
+    }
     input.target_pages = pages->ids + target_first;
     input.target_page_count = pages->count - target_first;
     status = kvr_plan_make(&input, inbound->memory, &plan, error);

@@ -458,7 +458,7 @@ static void fetch_twice(struct sim_request *request)
 {
     struct kvr_rng *rng = &request->world->rng;
     const struct sim_fetch *first = &request->fetches[kvr_rng_below(rng, request->fetch_count)];
-    uint32_t consumers[SIM_PUBLISHES];
+    uint32_t consumers[SIM_PUBLISHES] = {0};
 
     if (request->fetch_count == SIM_CONSUMERS)
         return;
