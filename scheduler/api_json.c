@@ -197,14 +197,30 @@ json_t *json_event(const struct stored_event *event, int64_t from_ns)
                      event->outcome, "detail", json_text(event->detail));
 }
 
+/* By the names that the metrics have. */
+static json_t *rail_counters_json(const struct kvr_rail_snapshot *rail)
+{
+    json_t *counters = json_object();
+
+    for (int i = 0; i < KVR_RAIL_COUNTER_END; i++) {
+        const struct kvr_rail_counter_facts *facts = kvr_rail_counter_facts((kvr_rail_counter)i);
+
+        json_object_set_new(counters, facts->name,
+                            facts->unit == 1 ? json_count(rail->counters[i])
+                                             : json_real((double)rail->counters[i] * facts->unit));
+    }
+    return counters;
+}
+
 static json_t *rail_json(const struct kvr_rail_snapshot *rail)
 {
-    return json_pack("{s:s, s:I, s:s, s:o, s:I, s:s, s:o, s:o, s:o}", "name", rail->name, "group",
-                     (json_int_t)rail->group, "provider", rail->provider, "address",
+    return json_pack("{s:s, s:I, s:s, s:o, s:I, s:s, s:o, s:o, s:o, s:o}", "name", rail->name,
+                     "group", (json_int_t)rail->group, "provider", rail->provider, "address",
                      json_text(rail->address), "epoch", (json_int_t)rail->epoch, "state",
                      kvr_rail_state_name(rail->state), "speed_bits_per_second",
                      rail->speed_bps > 0 ? json_count(rail->speed_bps) : json_null(), "bytes",
-                     json_count(rail->bytes), "writes", json_count(rail->writes));
+                     json_count(rail->bytes), "writes", json_count(rail->writes), "counters",
+                     rail_counters_json(rail));
 }
 
 static json_t *engine_json(const struct kvr_engine_facts *engine)

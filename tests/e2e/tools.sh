@@ -73,6 +73,18 @@ done
 writes=$(rail_metric writes_total prefill-0)
 batches=$(rail_metric batches_total prefill-0)
 [ "$batches" -gt 0 ] && [ "$batches" -le "$writes" ] || fail "$writes writes in $batches batches"
-for metric in post_seconds_total completion_seconds_total thread_sleep_seconds_total thread_cpu_seconds_total window_writes; do
-    [ "$(rail_metric $metric prefill-0 | awk '{ print ($1 > 0) }')" = 1 ] || fail "$metric is 0"
+above_0() { [ "$(rail_metric "$1" "$2" | awk '{ print ($1 > 0) }')" = 1 ] || fail "$1 of $2 is 0"; }
+for metric in post_seconds_total completion_seconds_total window_writes; do
+    above_0 $metric prefill-0
+done
+for metric in bytes_total writes_total thread_spin_seconds_total thread_sleep_seconds_total thread_cpu_seconds_total; do
+    above_0 $metric prefill-0
+    above_0 $metric decode-0
+done
+curl -s "http://$scheduler/metrics" >"$work/metrics"
+says "$work/metrics" '^kvrail_rail_refusals_total{agent="prefill-0",rail="1",provider="tcp"} [0-9]'
+curl -s "http://$scheduler/api/v1/agents" >"$work/agents.json"
+for counter in batches refusals in_flight_writes window_writes post_seconds completion_seconds thread_spin_seconds \
+    thread_sleep_seconds thread_cpu_seconds; do
+    says "$work/agents.json" "\"$counter\": *[0-9]"
 done

@@ -251,6 +251,14 @@ function showAgent(card, agent, busiest) {
   showLanes(card.children[2], agent, busiest);
 }
 
+/* What its thread did with it; a target posts nothing. */
+function railWork(rail) {
+  const of = rail.counters;
+  return [of.batches > 0 ? `${(rail.writes / of.batches).toFixed(1)} writes a batch, ${number(of.in_flight_writes)} of ${number(of.window_writes)} in flight, refused ${number(of.refusals)} times` : null,
+    `its thread has used ${of.thread_cpu_seconds.toFixed(1)} s of CPU, spun ${of.thread_spin_seconds.toFixed(1)} s and slept ${of.thread_sleep_seconds.toFixed(1)} s`]
+    .filter(Boolean).join(' · ');
+}
+
 function showLanes(lanes, agent, busiest) {
   const cells = agent.rails.flatMap((rail, i) =>
     ['name', 'lane', 'value'].map((kind) => ({kind, rail, i, key: `${kind}${i}`})));
@@ -260,7 +268,7 @@ function showLanes(lanes, agent, busiest) {
       const [value, unit] = rateText(rail.rate ?? 0);
       if (kind === 'name') {
         setText(element, rail.address && rail.address !== rail.name ? `${rail.name} ${rail.address}` : rail.name);
-        setAttribute(element, 'title', `${rail.provider} ${rail.address || ''} · group ${rail.group} · epoch ${rail.epoch} · ${number(rail.writes)} writes · ${sizeText(rail.bytes)}`);
+        setAttribute(element, 'title', `${rail.provider} ${rail.address || ''} · group ${rail.group} · epoch ${rail.epoch} · ${number(rail.writes)} writes · ${sizeText(rail.bytes)} · ${railWork(rail)}`);
       } else if (kind === 'lane') {
         const room = rail.speed_bits_per_second ? rail.speed_bits_per_second / 8 : busiest;
         setAttribute(element, 'data-state', rail.state);
