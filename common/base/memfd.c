@@ -6,6 +6,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22 /* Linux 5.14 */
+#endif
+
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 kvr_status kvr_memfd_create(const char *name, uint64_t bytes, const char *where, int *ret_fd,
@@ -78,4 +84,29 @@ kvr_status kvr_memfd_map(int fd, uint64_t fd_offset, uint64_t bytes, bool writab
     (void)madvise(base, bytes, MADV_DONTFORK);
     *ret_base = base;
     return KVR_OK;
+}
+
+void kvr_memfd_touch(void *mapped, uint64_t bytes)
+{
+    uint8_t *base = mapped;
+    uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint8_t there[4096]; /* a page each */
+    kvr_ns end_at = kvr_clock_now() + KVR_S;
+    bool known = true;
+
+    for (uint64_t at = 0; known && at < bytes && kvr_clock_now() < end_at;
+         at += sizeof(there) * page_bytes) {
+        uint64_t left = bytes - at, pages = (left + page_bytes - 1) / page_bytes, i = 0, end;
+
+        pages = pages < sizeof(there) ? pages : sizeof(there);
+        known =
+            mincore(base + at, left < pages * page_bytes ? left : pages * page_bytes, there) == 0;
+        for (; known && i < pages; i = end) {
+            for (end = i + 1; end < pages && (there[end] & 1) == (there[i] & 1); end++)
+                ;
+            if ((there[i] & 1) != 0)
+                known = madvise(base + at + i * page_bytes, (end - i) * page_bytes,
+                                MADV_POPULATE_READ) == 0;
+        }
+    }
 }

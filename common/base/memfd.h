@@ -22,4 +22,8 @@ KVR_MUST_CHECK kvr_status kvr_memfd_check(int fd, uint64_t offset, uint64_t byte
 KVR_MUST_CHECK kvr_status kvr_memfd_map(int fd, uint64_t fd_offset, uint64_t bytes, bool writable,
                                         void **ret_base, struct kvr_error *error);
 
+/* What is there of a mapping gets its entries now: else each first write would wait for faults.
+ * Holes stay holes. At most a second's worth; advice, which Linux takes from 5.14 on. */
+void kvr_memfd_touch(void *mapped, uint64_t bytes);
+
 #endif

@@ -83,6 +83,7 @@ kvr_status kvr_region_open_memfd(const struct kvr_fabric *fabric, struct kvr_rai
     kvr_status status = kvr_memfd_map(fd, fd_offset, layout->bytes, writable, &span.base, error);
 
     if (status == KVR_OK) {
+        kvr_memfd_touch(span.base, span.bytes); /* not later, on the thread that drives the rails */
         status = open_span(fabric, rails, rail_count, layout, &span, ret_region, error);
         if (status == KVR_OK)
             (*ret_region)->mapped_bytes = layout->bytes;

@@ -6,6 +6,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fabric/region.h"
@@ -116,6 +118,43 @@ static kvr_status open_fd(int fd, uint64_t bytes, uint64_t fd_offset,
 
     return kvr_region_open_memfd(&fabric, rail_list, 3, &layout, fd, fd_offset, true, true,
                                  ret_region, error);
+}
+
+static long faults(void)
+{
+    struct rusage usage;
+
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt;
+}
+
+/* The engine has used the first half of its memory: no touch of that waits for a fault any more,
+ * and the other half is not taken for it. */
+static void what_is_there_is_mapped_at_once(void **state)
+{
+    enum { PAGES = 512, PAGE = 4096 };
+    int fd = make_memfd(PAGES * PAGE, F_SEAL_SHRINK), again = dup(fd);
+    uint8_t *engine = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    struct kvr_region *region = NULL;
+    struct kvr_error error;
+    struct stat before, after;
+    long counted;
+
+    (void)state;
+    memset(engine, 1, PAGES / 2 * PAGE);
+    assert_int_equal(fstat(fd, &before), 0);
+    if (madvise(engine, PAGE, 22) != 0) /* MADV_POPULATE_READ: this kernel is too old */
+        skip();
+    assert_int_equal(open_fd(fd, PAGES * PAGE, 0, &region, &error), KVR_OK);
+    assert_int_equal(fstat(again, &after), 0);
+    assert_int_equal(after.st_blocks, before.st_blocks);
+    counted = faults();
+    for (unsigned i = 0; i < PAGES / 2; i++)
+        region->base[i * PAGE] = 2;
+    assert_true(faults() - counted < 16);
+    kvr_region_release(&fabric, region);
+    munmap(engine, PAGES * PAGE);
+    close(again);
 }
 
 static void region_lies_on_every_rail(void **state)
@@ -331,6 +370,7 @@ static void device_memory_stays_with_its_rail_group(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(what_is_there_is_mapped_at_once, setup),
         cmocka_unit_test_setup(region_lies_on_every_rail, setup),
         cmocka_unit_test_setup(a_source_is_mapped_for_reading_where_rails_allow_it, setup),
         cmocka_unit_test_setup(region_needs_the_seal, setup),
