@@ -19,7 +19,7 @@
 #include "tools/bench_ping.h"
 #include "tools/bench_post_rig.h"
 
-static uint64_t allocations, locks, logs;
+static _Thread_local uint64_t allocations, locks, logs; /* shm has a watcher of its own */
 
 #define WRAP(type, name, parameters, arguments, counter)                                           \
     type __real_##name parameters;                                                                 \
