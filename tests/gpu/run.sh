@@ -181,14 +181,17 @@ number() {
     esac
 }
 
-# bar NAME VALUE OPERATOR LIMIT: of a GPU alone.
+# bar NAME VALUE OPERATOR LIMIT: of a GPU alone, and where both were measured; what was not has failed or
+# was skipped already.
 bar() {
-    if [ -n "$driver" ]; then
+    if [ -z "$2" ] || [ -z "$4" ]; then
+        result "$1" skipped "not measured: '$2' $3 '$4'"
+    elif [ -n "$driver" ]; then
         result "$1" skipped "$2 $3 $4 is not asked of a driver of host memory"
-    elif [ -n "$2" ] && [ -n "$4" ] && awk -v a="$2" -v b="$4" "BEGIN { exit !(a + 0 $3 b + 0) }"; then
+    elif awk -v a="$2" -v b="$4" "BEGIN { exit !(a + 0 $3 b + 0) }"; then
         result "$1" passed "$2 $3 $4"
     else
-        result "$1" failed "${2:-no figure}, to be $3 ${4:-another that is not there}"
+        result "$1" failed "$2 is not $3 $4"
     fi
 }
 
