@@ -1,5 +1,6 @@
 #include "tools/model.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -119,6 +120,7 @@ kvr_status model_scale(const struct model *model, uint32_t layers, uint64_t toke
 
     geometry.layers = layers > 0 ? layers : model->layers;
     planes = planes_of(model, geometry.layers);
+    assert(planes > 0); /* a pattern ends with attention */
     count_kinds(model, geometry.layers, geometry.kinds);
     geometry.token_bytes = token_bytes > 0 ? token_bytes : own_layer_bytes * planes;
     layer_bytes = geometry.token_bytes / planes;

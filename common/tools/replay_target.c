@@ -217,6 +217,8 @@ static kvrail_status name_skips(struct target *target, struct target_request *re
         status = kvrail_target_skip(target->engine.connection, request->handle, request->group,
                                     (uint64_t)request->tables[request->group].first *
                                         setup->groups[request->group].page_tokens);
+    if (status == KVRAIL_OK)
+        request->group = 0; /* whose pages are named next */
     return status;
 }
 
@@ -277,8 +279,6 @@ static bool step_request(struct target *target, struct target_request *request)
         if (connection == NULL || target->engine.down_said)
             return false;
         after_call(target, request, name_skips(target, request), TARGET_PAGES);
-        if (request->phase == TARGET_PAGES)
-            request->group = 0;
         return !target->engine.blocked;
     case TARGET_PAGES:
         if (connection == NULL || target->engine.down_said)
