@@ -30,7 +30,7 @@ struct beside_options {
     char provider[16], warm_up[8], json[4096];
     struct kvr_option_list agents;
     uint64_t page_bytes, huge_bytes, rounds, window_bytes;
-    kvr_ns pause;
+    kvr_ns pause, rest;
 };
 
 static const struct kvr_option options[] = {
@@ -84,6 +84,12 @@ static const struct kvr_option options[] = {
      .max = 60 * KVR_S,
      KVR_OPTION_DURATION(OPTIONS, pause),
      .help = "After the hello, before the first transfer; 0: the pairs are still being connected."},
+    {.name = "rest",
+     .section = "measuring",
+     .fallback = "0",
+     .max = 60 * KVR_S,
+     KVR_OPTION_DURATION(OPTIONS, rest),
+     .help = "Before each transfer alone, so that all threads sleep as before the first one."},
     BENCH_OPTION_JSON(OPTIONS),
 };
 
@@ -264,6 +270,14 @@ static double small_us(struct beside *beside, bool skip)
     return (double)(small->done_at - small->opened_at) / 1e3;
 }
 
+static void sleep_for(kvr_ns time)
+{
+    const struct timespec pause = {.tv_sec = (time_t)(time / KVR_S),
+                                   .tv_nsec = (long)(time % KVR_S)};
+
+    (void)nanosleep(&pause, NULL);
+}
+
 static bool round_run(struct beside *beside, struct round *round)
 {
     static double alone[ALONE], with[BESIDE_MAX], control[BESIDE_MAX];
@@ -271,6 +285,7 @@ static bool round_run(struct beside *beside, struct round *round)
     struct bench_spread spread;
 
     for (unsigned i = 0; i < ALONE && !beside->broken; i++) {
+        sleep_for(beside->options.rest);
         alone[i] = small_us(beside, false);
         control[i] = small_us(beside, true);
     }
@@ -301,13 +316,10 @@ static bool round_run(struct beside *beside, struct round *round)
 
 static bool measure(struct beside *beside)
 {
-    const struct timespec pause = {.tv_sec = (time_t)(beside->options.pause / KVR_S),
-                                   .tv_nsec = (long)(beside->options.pause % KVR_S)};
-
     /* The session's hello, without a byte. */
     if (small_us(beside, true) == 0)
         return false;
-    (void)nanosleep(&pause, NULL);
+    sleep_for(beside->options.pause);
     beside->first_us = small_us(beside, false);
     for (uint64_t i = 0; i < beside->options.rounds && !beside->broken; i++)
         if (!round_run(beside, &beside->rounds[i]))
@@ -345,18 +357,18 @@ static json_t *figures_json(const struct beside *beside)
                               "beside_control_us", round->beside_control_us, "huge_gb_s",
                               round->huge_gb_s, "beside_count", (json_int_t)round->beside_count));
     }
-    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, "
-                     "s:o}",
-                     "provider", beside->options.provider, "warm_up", beside->options.warm_up,
-                     "pause_ns", (json_int_t)beside->options.pause, "page_bytes",
-                     (json_int_t)beside->options.page_bytes, "huge_bytes",
-                     (json_int_t)beside->options.huge_bytes, "window_bytes",
-                     (json_int_t)beside->window_bytes, "first_us", beside->first_us, "first_ratio",
-                     beside->first_us / alone, "alone_us", alone, "alone_control_us",
-                     MEDIAN(beside, alone_control_us), "beside_us", MEDIAN(beside, beside_us),
-                     "beside_control_us", MEDIAN(beside, beside_control_us), "huge_gb_s",
-                     MEDIAN(beside, huge_gb_s), "window_us", window, "allowed_us",
-                     2 * alone + window, "rounds", rounds);
+    return json_pack(
+        "{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, "
+        "s:o}",
+        "provider", beside->options.provider, "warm_up", beside->options.warm_up, "pause_ns",
+        (json_int_t)beside->options.pause, "rest_ns", (json_int_t)beside->options.rest,
+        "page_bytes", (json_int_t)beside->options.page_bytes, "huge_bytes",
+        (json_int_t)beside->options.huge_bytes, "window_bytes", (json_int_t)beside->window_bytes,
+        "first_us", beside->first_us, "first_ratio", beside->first_us / alone, "alone_us", alone,
+        "alone_control_us", MEDIAN(beside, alone_control_us), "beside_us",
+        MEDIAN(beside, beside_us), "beside_control_us", MEDIAN(beside, beside_control_us),
+        "huge_gb_s", MEDIAN(beside, huge_gb_s), "window_us", window, "allowed_us",
+        2 * alone + window, "rounds", rounds);
 }
 
 static void print(const struct beside *beside)
