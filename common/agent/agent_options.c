@@ -160,8 +160,9 @@ static const struct kvr_option rows[] = {
      .fallback = "0",
      .max = 65536,
      FIELD(SIZE, inline_bytes),
-     .help = "Writes of up to so many bytes are handed to the provider with their bytes, so that "
-             "no card need read them from memory; at most what the provider takes so; 0: none."},
+     .help =
+         "Writes of up to so many bytes are handed to the provider with their bytes, so that "
+         "nothing need read them from memory; tcp and shm, at most what they take so; 0: none."},
     {.name = "device",
      .section = "device",
      .choices = "cuda|emulated|emulated-direct|none",

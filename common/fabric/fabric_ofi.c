@@ -142,9 +142,10 @@ static kvr_status rail_open(void *self, const struct kvr_rail_options *options,
         return kvr_error_set(error, KVR_NO_MEMORY, "fabric", "no memory for a rail");
     pthread_mutex_init(&rail->lock, NULL);
     status = pick(options, rail, error);
-    rail->inline_bytes = options->inline_bytes < rail->facts.write.inject_bytes
-                             ? options->inline_bytes
-                             : rail->facts.write.inject_bytes;
+    if (status == KVR_OK && rail->provider->injects)
+        rail->inline_bytes = options->inline_bytes < rail->facts.write.inject_bytes
+                                 ? options->inline_bytes
+                                 : rail->facts.write.inject_bytes;
     rail->acknowledges =
         status == KVR_OK && options->acknowledge && rail->provider->completes_early;
     if (status == KVR_OK)

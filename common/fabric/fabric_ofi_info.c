@@ -21,13 +21,15 @@
  * and one larger than its card's largest, which it does not tell, into several, each with that
  * immediate: so far below it, and no less than what verbs takes. ofi_rxm has two pools of 1024
  * buffers an endpoint, of 16 KiB unless told otherwise, and fills them again with every eighth
- * connection; both sides of a connection must have the same size. */
+ * connection; both sides of a connection must have the same size. An injected write that is to be
+ * completed is one that ofi_rxm copies first and then posts like any other: nothing is gained. */
 static const struct ofi_provider_facts provider_facts[] = {
     {.spelling = "tcp",
      .prov_name = "tcp",
      .by_address = true,
      .hang_up_first = true,
      .completes_early = true,
+     .injects = true,
      .memory_unlocked = true,
      .trywait_since = FI_VERSION(1, 19)},
     {.spelling = "tcp",
@@ -35,13 +37,15 @@ static const struct ofi_provider_facts provider_facts[] = {
      .by_address = true,
      .hang_up_first = true,
      .completes_early = true,
+     .injects = true,
      .memory_unlocked = true,
      .trywait_since = FI_VERSION(1, 19)},
     {.spelling = "shm",
      .prov_name = "shm",
      .same_host_only = true,
      .target_copies = true,
-     .peers_stay = true},
+     .peers_stay = true,
+     .injects = true},
     {.spelling = "verbs",
      .prov_name = "verbs;ofi_rxm",
      .by_address = true,

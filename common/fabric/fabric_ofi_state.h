@@ -24,6 +24,7 @@ struct ofi_provider_facts {
     uint64_t bytes_max;   /* the same of a write's bytes */
     bool doorbells;       /* FI_MORE holds a write back */
     bool completes_early; /* when the kernel has taken a write, unless asked to wait for more */
+    bool injects;         /* takes small writes with their bytes, and completes them like others */
     bool same_host_only;
     bool target_copies;
     bool device_memory;     /* its cards reach that of GPUs, where libfabric and the drivers help */

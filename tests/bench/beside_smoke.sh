@@ -12,8 +12,8 @@ fail() {
 }
 
 TMPDIR=$work/tmp "$KVRAIL_BIN_DIR/kvrail" bench beside --huge-bytes 128M --rounds 2 \
-    --warm-up no --pause 10ms --json "$work/figures.json" >"$work/table" || fail "it ended in $?"
-for key in first_us alone_us beside_us huge_gb_s window_us allowed_us; do
+    --warm-up no --pause 10ms --rest 1ms --agents spin=50us --json "$work/figures.json" >"$work/table" || fail "it ended in $?"
+for key in first_us alone_us alone_control_us beside_us beside_control_us huge_gb_s window_us allowed_us; do
     grep -q "\"$key\": [0-9.]*[1-9]" "$work/figures.json" || fail "no $key in the JSON"
 done
 [ "$(grep -c '"beside_count": [1-9]' "$work/figures.json")" = 2 ] || fail "no small transfer beside the large one"
