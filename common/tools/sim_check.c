@@ -358,6 +358,25 @@ void sim_check_end(struct sim_fetch *fetch, uint64_t token_end)
     }
 }
 
+void sim_check_landed(const struct sim_fetch *fetch, kvr_notice_kind kind)
+{
+    const struct sim_engine *engine = fetch->user.engine;
+    uint32_t layers = 0;
+    uint64_t landed;
+
+    if (!fetch->watched)
+        return;
+    for (uint32_t layer = 0; layer < SIM_LAYERS; layer++)
+        layers += holds(engine, layer) && !(fetch->layers_missing >> layer & 1);
+    landed = atomic_load(&engine->page->landed[fetch->word]) - fetch->landed_base;
+    if (kind == KVR_NOTICE_DONE     ? landed != layers
+        : kvr_notice_terminal(kind) ? landed != KVR_LANDED_FAILED
+                                    : landed > layers)
+        sim_fail(fetch->request->world, (int)fetch->request->number,
+                 "the landed word says %" PRIu64 " of %u layers with %s", landed, layers,
+                 kvr_notice_name(kind));
+}
+
 /* It ended otherwise: [fetch->skip, token_first) was told to be in place all the same. */
 void sim_check_salvage(struct sim_fetch *fetch, uint64_t token_first, uint64_t token_end)
 {

@@ -327,6 +327,7 @@ static void notice_target(struct sim_fetch *fetch, const struct kvr_notice *noti
 {
     struct sim_user *user = &fetch->user;
 
+    sim_check_landed(fetch, notice->kind);
     switch (notice->kind) {
     case KVR_NOTICE_LAYER_IN:
         sim_check_layer(fetch, notice);

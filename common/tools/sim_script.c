@@ -313,6 +313,17 @@ void sim_publish_again(struct sim_request *request, struct sim_engine *engine)
 
 /* ---- a fetch ------------------------------------------------------------------------------- */
 
+static void fetch_watch_ask(struct sim_fetch *fetch)
+{
+    struct kvr_request request = {.kind = KVR_REQ_SOURCE_WATCH, .handle = fetch->user.handle};
+
+    fetch->word = (uint32_t)(fetch->user.handle % KVR_WORDS_MAX);
+    fetch->landed_base = atomic_load(&fetch->user.engine->page->landed[fetch->word]);
+    fetch->watched = true;
+    request.watch = (struct kvr_req_watch){.word = fetch->word, .base = fetch->landed_base};
+    sim_ask(fetch->user.engine, &request);
+}
+
 static void fetch_open_ask(struct sim_fetch *fetch)
 {
     struct sim_world *world = fetch->request->world;
@@ -342,6 +353,8 @@ static void fetch_open_ask(struct sim_fetch *fetch)
     fetch->user.open = true;
     fetch->layers_missing = fetch->user.engine->layers_missing;
     sim_ask(fetch->user.engine, &request);
+    if (!gone(&fetch->user))
+        fetch_watch_ask(fetch);
 }
 
 /* Of every KV group some more, or the rest. True: all is told. */

@@ -262,6 +262,9 @@ struct sim_fetch {
     uint32_t source_count;
     bool corrupt; /* a byte of what landed is not the source's: only DONE would be wrong */
     bool tail_seen, failing_seen;
+    bool watched; /* landed word `word` tells of its layers, from landed_base on */
+    uint32_t word;
+    uint64_t landed_base;
     uint32_t layers_missing;       /* bits: in no region when it was opened */
     uint64_t layer_in[SIM_LAYERS]; /* a bit for geometry.page_tokens: told to be in place */
     uint64_t away[SIM_SOURCES][SIM_LAYERS];  /* the same: of that source, landed while the agent was
@@ -486,6 +489,8 @@ struct kvr_sim_hooks sim_check_hooks(struct sim_world *world);
 void sim_check_layer(struct sim_fetch *fetch, const struct kvr_notice *notice);
 void sim_check_tail(struct sim_fetch *fetch, const struct kvr_notice *notice);
 void sim_check_end(struct sim_fetch *fetch, uint64_t token_end);
+/* What its word says beside that notice. */
+void sim_check_landed(const struct sim_fetch *fetch, kvr_notice_kind kind);
 void sim_check_salvage(struct sim_fetch *fetch, uint64_t token_first, uint64_t token_end);
 void sim_check_world(struct sim_world *world);
 /* From here on counts how long anything takes: what strikes does so until then; an engine asked. */
