@@ -19,6 +19,8 @@ struct device_emulated {
     struct kvr_device device;
     struct kvr_device_emulated_options options;
     struct kvr_rng rng;
+    _Atomic(struct device_memory *)
+        released;      /* until it closes: a copy that is wrong may name them */
     kvr_ns busy_until; /* the engine moves bytes of one copy at a time */
     uint32_t count;
     struct emulated_copy *copies[KVR_DEVICE_COPIES_MAX]; /* under way, first ending first; the rest
@@ -32,10 +34,18 @@ static kvr_status emulated_import(struct kvr_device *device, const struct kvr_de
     return device_memory_open(import, true, ret_memory, error);
 }
 
-static void emulated_release(struct kvr_device *device, struct kvr_device_memory *memory)
+/* Any thread. A copy that reads it afterwards (a planted bug) is to be told of, not to crash. */
+static void emulated_release(struct kvr_device *device, struct kvr_device_memory *head)
 {
-    (void)device;
-    device_memory_close(memory);
+    struct device_emulated *emulated = (struct device_emulated *)device;
+    struct device_memory *memory = (struct device_memory *)head;
+
+    if (memory == NULL)
+        return;
+    device_memory_unmap(memory);
+    memory->next_released = atomic_load(&emulated->released);
+    while (!atomic_compare_exchange_weak(&emulated->released, &memory->next_released, memory))
+        continue;
 }
 
 /* Rails that do not know it for what it is say that they reach no device memory. */
@@ -72,7 +82,8 @@ static void move(struct device_emulated *emulated, struct emulated_copy *copy, u
     for (; copy->moved < end; copy->moved++) {
         if (emulated->options.moving != NULL)
             emulated->options.moving(emulated->options.self, copy->way, &copy->pieces[copy->moved]);
-        device_memory_copy(copy->way, &copy->pieces[copy->moved]);
+        if (((struct device_memory *)copy->pieces[copy->moved].memory)->base != NULL)
+            device_memory_copy(copy->way, &copy->pieces[copy->moved]);
     }
 }
 
@@ -152,6 +163,11 @@ static void emulated_close(struct kvr_device *device)
 {
     struct device_emulated *emulated = (struct device_emulated *)device;
 
+    for (struct device_memory *at = atomic_load(&emulated->released), *next; at != NULL;
+         at = next) {
+        next = at->next_released;
+        free(at);
+    }
     for (uint32_t i = 0; i < KVR_DEVICE_COPIES_MAX; i++)
         free(emulated->copies[i]);
     free(emulated);

@@ -54,14 +54,21 @@ kvr_status device_memory_open(const struct kvr_device_import *import, bool any_f
     return KVR_OK;
 }
 
+void device_memory_unmap(struct device_memory *memory)
+{
+    if (memory->mapped_bytes > 0)
+        munmap(memory->base, memory->mapped_bytes);
+    memory->base = NULL;
+    memory->mapped_bytes = 0;
+}
+
 void device_memory_close(struct kvr_device_memory *head)
 {
     struct device_memory *memory = (struct device_memory *)head;
 
     if (memory == NULL)
         return;
-    if (memory->mapped_bytes > 0)
-        munmap(memory->base, memory->mapped_bytes);
+    device_memory_unmap(memory);
     free(memory);
 }
 

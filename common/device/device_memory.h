@@ -11,6 +11,7 @@ struct device_memory {
     uint8_t *base;
     uint64_t mapped_bytes; /* to unmap; 0: the caller's */
     _Atomic bool lost;     /* its engine is gone: copies fail */
+    struct device_memory *next_released;
 };
 
 /* Takes MAPPED and MEMFD, and whatever else comes by descriptor when any_fd: the descriptor is then
@@ -19,6 +20,8 @@ KVR_MUST_CHECK kvr_status device_memory_open(const struct kvr_device_import *imp
                                              struct kvr_device_memory **ret_memory,
                                              struct kvr_error *error);
 void device_memory_close(struct kvr_device_memory *memory);
+/* Only its bytes are let go: base is NULL. */
+void device_memory_unmap(struct device_memory *memory);
 /* memcpy of one piece. */
 void device_memory_copy(kvr_device_way way, const struct kvr_device_piece *piece);
 
