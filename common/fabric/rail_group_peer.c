@@ -136,7 +136,7 @@ static void links_make(struct kvr_group *group, uint32_t index, bool same_host)
 {
     struct group_peer *peer = &group->peers[index];
     uint32_t ours[KVR_RAILS_MAX], our_count = 0, groups = 0, most;
-    uint32_t counts[KVR_RAILS_MAX] = {0}, places[KVR_RAILS_MAX];
+    uint32_t counts[KVR_RAILS_MAX] = {0}, places[KVR_RAILS_MAX] = {0};
 
     for (uint32_t i = group->rail_first; i < group->rail_end; i++)
         if (group->rails[i].same_host == same_host)
