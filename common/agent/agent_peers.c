@@ -55,7 +55,9 @@ static void same_host_say(const struct kvr_agent *agent, uint32_t peer,
     bool neighbour = strcmp(agent->host, hello->host) == 0;
 
     if (status == KVR_OK)
-        kvr_log_info("peer %u is on this host: its target copies from memory that both map", peer);
+        kvr_log_info("peer %u is on this host: %s memory that both map", peer,
+                     agent->machine.role == KVR_ROLE_TARGET ? "its pages are copied from"
+                                                            : "it may copy pages from");
     else
         kvr_log(neighbour ? KVR_LOG_WARNING : KVR_LOG_INFO,
                 "peer %u is reached over %s alone, not by provider local: %s", peer,
