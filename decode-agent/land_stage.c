@@ -42,6 +42,7 @@ struct scatter {
     struct kvr_device_piece pieces[KVR_DEVICE_PIECES_MAX];
     uint32_t piece_count;
     uint32_t chunks[LAND_SCATTER_CHUNKS], chunk_count;
+    uint64_t bytes;
 };
 
 /* False: this copy has no room for it. */
@@ -49,12 +50,14 @@ static bool scatter_add(const struct landing *landing, uint32_t chunk, struct sc
 {
     const struct landing_segment *segment = land_segment_of(landing, chunk);
     uint8_t *host = (uint8_t *)land_staged_at(landing, segment, chunk);
+    uint64_t bytes_max = landing->stage->device->copy_bytes;
     struct kvr_plan_cursor cursor;
     uint32_t left;
 
     kvr_plan_seek(segment->plan, chunk - segment->chunk_first, &cursor);
     left = kvr_plan_cursor_pieces(&cursor);
     if (scatter->chunk_count == LAND_SCATTER_CHUNKS ||
+        (bytes_max != 0 && scatter->bytes >= bytes_max) ||
         scatter->piece_count + left > KVR_DEVICE_PIECES_MAX)
         return false;
     scatter->chunks[scatter->chunk_count++] = chunk;
@@ -69,6 +72,7 @@ static bool scatter_add(const struct landing *landing, uint32_t chunk, struct sc
             .bytes = piece.bytes,
         };
         host += piece.bytes;
+        scatter->bytes += piece.bytes;
     }
     return true;
 }
@@ -96,6 +100,7 @@ static void scatter_fill(struct landing *landing, struct scatter *scatter)
     uint32_t chunk_end = known_end(landing), words = (chunk_end + 63) / 64;
 
     scatter->piece_count = scatter->chunk_count = 0;
+    scatter->bytes = 0;
     for (uint32_t i = 0; i < words && scatter->chunk_count < landing->waiting; i++) {
         uint64_t waiting;
 
@@ -121,7 +126,7 @@ static void copy_failed(struct land *land, struct landing *landing)
 
 static struct land_copy *copy_free(struct land_stage *stage)
 {
-    for (uint32_t i = 0; i < KVR_DEVICE_COPIES_MAX; i++)
+    for (uint32_t i = 0; i < kvr_device_copies(stage->stage->device); i++)
         if (stage->copies[i].landing == NULL)
             return &stage->copies[i];
     return NULL;
@@ -180,6 +185,7 @@ bool land_stage_read(struct land *land, struct landing *landing)
     kvr_status status;
 
     scatter.piece_count = scatter.chunk_count = 0;
+    scatter.bytes = 0;
     while (end < landing->chunk_total &&
            (!kvr_digest_covers(landing->digest, landing->transfer, end) ||
             scatter_add(landing, end, &scatter)))

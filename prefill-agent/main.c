@@ -39,7 +39,7 @@ static const struct kvr_option own_options[] = {
      .help = "How long a target without a deadline waits for a request that nobody has published."},
     {.name = "fragments",
      .section = "transfers",
-     .fallback = "direct",
+     .fallback = "auto",
      .choices = "auto|staged|direct|refuse",
      FIELD(CHOICE, fragments),
      .help =
@@ -47,7 +47,8 @@ static const struct kvr_option own_options[] = {
          "than --fragment-bytes-min (other order of heads and tokens, unequal tensor parallelism "
          "in token order). direct: write them as they are. staged: copy them through "
          "--staging-memory, here or at a target that has it to spare, so that one write carries "
-         "many. auto: whatever should take less, by what writes (see kvrail bench calibrate) and "
+         "many. auto: that where it should save a quarter of the time, by what writes (see kvrail "
+         "bench calibrate) and "
          "copies cost. refuse: the request, with both sizes. What was done, and what was expected "
          "of both ways, is in the transfer's record."},
     {.name = "fragment-bytes-min",

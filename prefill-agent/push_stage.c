@@ -41,6 +41,7 @@ static void part_free(struct push_stage *stage, uint32_t part)
 struct gather {
     struct kvr_device_piece pieces[KVR_DEVICE_PIECES_MAX];
     uint32_t piece_count, part_first, part_count;
+    uint64_t bytes;
 };
 
 /* The chunk at the cursor, which moves on to the next. False: it does not fit into this copy, or
@@ -49,9 +50,11 @@ static bool gather_add(struct push_stage *stage, struct push_job *job, struct pu
                        struct kvr_plan_cursor *cursor, struct gather *gather)
 {
     uint32_t number = kvr_plan_cursor_chunk(cursor), left = kvr_plan_cursor_pieces(cursor), part;
+    uint64_t bytes_max = stage->stage->device->copy_bytes;
     uint64_t offset;
 
     if (gather->piece_count + left > KVR_DEVICE_PIECES_MAX ||
+        (bytes_max != 0 && gather->bytes >= bytes_max) ||
         !kvr_staging_take(&stage->ring, kvr_plan_chunk_bytes(segment->plan, number), &part,
                           &offset))
         return false;
@@ -70,13 +73,14 @@ static bool gather_add(struct push_stage *stage, struct push_job *job, struct pu
             .bytes = piece.bytes,
         };
         offset += piece.bytes;
+        gather->bytes += piece.bytes;
     }
     return true;
 }
 
 static struct push_copy *copy_free(struct push_stage *stage)
 {
-    for (uint32_t i = 0; i < KVR_DEVICE_COPIES_MAX; i++)
+    for (uint32_t i = 0; i < kvr_device_copies(stage->stage->device); i++)
         if (stage->copies[i].part_count == 0)
             return &stage->copies[i];
     return NULL;
@@ -111,6 +115,7 @@ kvr_status push_stage_gather(struct push *push, struct push_job *job, struct pus
     kvr_status status;
 
     gather.piece_count = gather.part_count = 0;
+    gather.bytes = 0;
     for (; copy != NULL && chunks < count && chunks < GATHER_CHUNKS; chunks++)
         if (!gather_add(stage, job, segment, &behind, &gather))
             break;

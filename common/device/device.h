@@ -101,12 +101,21 @@ struct kvr_device_ops {
 struct kvr_device {
     const struct kvr_device_ops *ops;
     int32_t ordinal; /* -1: host memory */
+    /* One copy should not be much larger: it is made by the call, and holds its caller up. 0: it is
+     * not. */
+    uint64_t copy_bytes;
 };
 
 /* The head of every memory. */
 struct kvr_device_memory {
     uint64_t bytes;
 };
+
+/* How many copies are worth having under way. */
+static inline uint32_t kvr_device_copies(const struct kvr_device *device)
+{
+    return device->copy_bytes != 0 ? 2 : KVR_DEVICE_COPIES_MAX;
+}
 
 static inline void kvr_device_close(struct kvr_device *device) /* NULL is fine */
 {

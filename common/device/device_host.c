@@ -97,7 +97,7 @@ kvr_status kvr_device_host_open(struct kvr_device **ret_device, struct kvr_error
 
     if (host == NULL)
         return kvr_error_set(error, KVR_NO_MEMORY, "device", "no memory for a device");
-    host->device = (struct kvr_device){.ops = &ops, .ordinal = -1};
+    host->device = (struct kvr_device){.ops = &ops, .ordinal = -1, .copy_bytes = 1 << 20};
     *ret_device = &host->device;
     return KVR_OK;
 }

@@ -165,8 +165,9 @@ kvr_status kvr_fragments_judge(const struct kvr_fragments *fragments,
     best = stage_best(fragments, policy);
     best.direct = as_is;
     verdict.staged = best.staged;
-    if (best.staged.ns != 0 && (policy->option == KVR_FRAGMENT_STAGE ||
-                                (policy->option == KVR_FRAGMENT_AUTO && best.staged.ns < as_is.ns)))
+    if (best.staged.ns != 0 &&
+        (policy->option == KVR_FRAGMENT_STAGE ||
+         (policy->option == KVR_FRAGMENT_AUTO && best.staged.ns < as_is.ns - as_is.ns / 4)))
         verdict = best;
     *ret_verdict = verdict;
     return KVR_OK;

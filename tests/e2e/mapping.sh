@@ -4,6 +4,7 @@
 # program (tests/support/mapping.c), which looks at all of the targets' memory.
 set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
+prefill_options="--fragments direct"
 start_all
 
 mapping() {

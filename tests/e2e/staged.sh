@@ -33,7 +33,7 @@ good() {
     expect pages_written_late 0
 }
 
-agents "--device emulated --staging-memory 3M" "--device emulated --staging-memory 96M"
+agents "--device emulated --staging-memory 3M --fragments direct" "--device emulated --staging-memory 96M"
 good both
 good source --pages shuffled --chunk-tokens 512
 good target --page-tokens 1 --kv-bytes-per-token 1k --pool-bytes 16M
