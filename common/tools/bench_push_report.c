@@ -93,7 +93,7 @@ static void print_setting(const struct push_figures *figures, const struct bench
 
 /* One row: of a pair, or the medians. ours_gb_s … by loop. */
 struct row {
-    char name[8];
+    char name[16];
     double gb_s[PUSH_LOOPS], ratio[PUSH_LOOPS], cpu_ratio[PUSH_LOOPS];
     double cpu_s_per_gb, p50_ms, p99_ms, core_ns;
 };

@@ -132,6 +132,10 @@ static void probe_memops(void)
     if (code == CUDA_SUCCESS && *(const volatile uint64_t *)page != 42)
         code = CUDA_ERROR_UNKNOWN;
     tell("memops", code, "a word stored by a stream");
+    if (stream != NULL)
+        (void)cuda->StreamDestroy(stream);
+    (void)cuda->MemHostUnregister(page);
+    munmap(page, 4096);
 }
 
 int main(void)
