@@ -79,14 +79,14 @@ struct replay_table {
     uint32_t count, first;
 };
 
-/* One for each group, for so many tokens; no pages are taken yet. False without memory. */
+/* tables: MODEL_KINDS of them, here and below. One for each group, for so many tokens; no pages are
+ * taken yet. False without memory. */
 bool replay_tables_make(const struct replay_setup *setup, uint32_t tokens,
-                        struct replay_table tables[MODEL_KINDS]);
+                        struct replay_table *tables);
 /* Takes pages from `first` on; false, and nothing is taken, when there are too few of any group. */
-bool replay_tables_acquire(struct replay_engine *engine, struct replay_table tables[MODEL_KINDS]);
-void replay_tables_release(struct replay_engine *engine,
-                           const struct replay_table tables[MODEL_KINDS]);
-void replay_tables_free(struct replay_table tables[MODEL_KINDS]);
+bool replay_tables_acquire(struct replay_engine *engine, struct replay_table *tables);
+void replay_tables_release(struct replay_engine *engine, const struct replay_table *tables);
+void replay_tables_free(struct replay_table *tables);
 
 /* CPU seconds of this process since replay_engine_open(). */
 double replay_engine_cpu_s(const struct replay_engine *engine);

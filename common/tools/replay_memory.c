@@ -151,7 +151,7 @@ void replay_memory_done(struct replay_engine *engine)
 /* ---- page tables ---------------------------------------------------------------------------- */
 
 bool replay_tables_make(const struct replay_setup *setup, uint32_t tokens,
-                        struct replay_table tables[MODEL_KINDS])
+                        struct replay_table *tables)
 {
     for (uint32_t i = 0; i < setup->group_count; i++) {
         const struct replay_group *group = &setup->groups[i];
@@ -170,7 +170,7 @@ bool replay_tables_make(const struct replay_setup *setup, uint32_t tokens,
     return true;
 }
 
-bool replay_tables_acquire(struct replay_engine *engine, struct replay_table tables[MODEL_KINDS])
+bool replay_tables_acquire(struct replay_engine *engine, struct replay_table *tables)
 {
     for (uint32_t i = 0; i < engine->setup->group_count; i++)
         if (engine->pages[i].free_count < tables[i].count - tables[i].first)
@@ -181,15 +181,14 @@ bool replay_tables_acquire(struct replay_engine *engine, struct replay_table tab
     return true;
 }
 
-void replay_tables_release(struct replay_engine *engine,
-                           const struct replay_table tables[MODEL_KINDS])
+void replay_tables_release(struct replay_engine *engine, const struct replay_table *tables)
 {
     for (uint32_t i = 0; i < engine->setup->group_count; i++)
         pages_release(&engine->pages[i], tables[i].ids + tables[i].first,
                       tables[i].count - tables[i].first);
 }
 
-void replay_tables_free(struct replay_table tables[MODEL_KINDS])
+void replay_tables_free(struct replay_table *tables)
 {
     for (uint32_t i = 0; i < MODEL_KINDS; i++) {
         free(tables[i].ids);
