@@ -32,11 +32,20 @@ topo_of p5 --json >"$work/p5.json"
 [ "$(grep -c '"gpu": [0-7],' "$work/p5.json")" = 8 ] || fail "a p5 has 8 groups"
 [ "$(grep -c '"speed_gbps": 100.0' "$work/p5.json")" = 32 ] || fail "a p5 has 32 cards"
 says "$work/p5.json" '"warnings": \[\]'
+for key in numa cores rails name pci provider distance; do
+    says "$work/p5.json" "\"$key\": "
+done
+topo_of p5en --json >"$work/p5en.json"
+[ "$(grep -c '"speed_gbps": 200.0' "$work/p5en.json")" = 16 ] || fail "a p5en has 16 cards"
+topo_of dgx_h100 --json >"$work/dgx.json"
+[ "$(grep -c '"speed_gbps": 400.0' "$work/dgx.json")" = 8 ] || fail "a DGX H100 has 8 cards"
 topo_of two_sockets >"$work/two"
 says "$work/two" '^NUMA node 1, cores 16-31: mlx5_1 (0000:b1:00.0, verbs, 400 Gb/s)$'
 topo_of odd >"$work/odd"
 says "$work/odd" '^What is odd:$'
 says "$work/odd" '^  the link of card mlx5_0 (0000:11:00.0) is down'
+says "$work/odd" '^  card mlx5_1 (0001:40:00.0) is far from GPU 2'
+says "$work/odd" '^  the cards of GPU 0 have unequal speeds'
 topo_of vm --json >"$work/vm.json"
 says "$work/vm.json" '"groups": \[\],'
 says "$work/vm.json" 'there is no network card'
@@ -45,4 +54,4 @@ status=0
 "$bin/kvrail" topo --xml "$work/nowhere.xml" 2>"$work/nowhere" || status=$?
 [ $status = 1 ] || fail "topo of no file ended in $status"
 says "$work/nowhere" 'nowhere.xml cannot be read'
-echo "topo: this host and 4 others, 1 passed, 0 failed"
+echo "topo: this host and 6 others, 1 passed, 0 failed"

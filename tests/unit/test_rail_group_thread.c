@@ -275,6 +275,32 @@ static void threads_sleep_when_idle(void **state)
     party_stop(&target);
 }
 
+/* After each progress it polls for so long and no longer, and then sleeps. */
+static void threads_spin_at_most_so_long(void **state)
+{
+    static const kvr_ns spins[] = {0, 3 * KVR_MS};
+    enum { KICKS = 10 };
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        static struct party party;
+        struct kvr_group_thread_counters before, after;
+
+        party_start(&party, spins[i]);
+        usleep(20000);
+        before = kvr_group_thread_counters(party.thread);
+        for (unsigned k = 0; k < KICKS; k++) {
+            command(&party, COMMAND_RUN, 0, 0, NULL);
+            usleep(20000);
+        }
+        after = kvr_group_thread_counters(party.thread);
+        assert_true(after.wakeups - before.wakeups >= KICKS / 2); /* it may have been late */
+        assert_true(after.spin_ns - before.spin_ns <= KICKS * spins[i]);
+        assert_true(spins[i] == 0 || after.spin_ns > before.spin_ns);
+        party_stop(&party);
+    }
+}
+
 /* What an engine does: store, then ring if the agent sleeps. No store may be missed. */
 static void threads_wake_for_an_engine(void **state)
 {
@@ -350,6 +376,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_move_a_stream),
         cmocka_unit_test(threads_sleep_when_idle),
+        cmocka_unit_test(threads_spin_at_most_so_long),
         cmocka_unit_test(threads_wake_for_an_engine),
         cmocka_unit_test(threads_follow_a_recycled_rail),
     };
