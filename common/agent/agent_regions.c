@@ -267,7 +267,7 @@ static uint32_t home_of(struct kvr_agent *agent, uint32_t engine, int fd, off_t 
     struct agent_engine *state = &agent->engines[engine];
     uint32_t near[KVR_RAIL_GROUPS_MAX], near_count = 0, node;
 
-    if (state->home_known || agent->groups.count == 1)
+    if (state->home_known || agent->groups.count <= 1)
         return state->home;
     node = node_of(fd, offset);
     for (uint32_t i = 0; i < agent->groups.count; i++)

@@ -34,8 +34,8 @@ static void calibration_comes_back(void **state)
                                    .imm_rma_iov = 3,
                                    .pieces = 2,
                                    .chunk_bytes_max = 1u << 20,
-                                   .size_count = 1,
-                                   .sizes = {{65536, 2.5}}};
+                                   .size_count = 2,
+                                   .sizes = {{16384, 1.25}, {65536, 2.5}}};
     struct kvr_calibration found;
     struct kvr_error error = {0};
 
@@ -48,6 +48,9 @@ static void calibration_comes_back(void **state)
     assert_int_equal(found.imm_rma_iov, 3);
     assert_int_equal(found.pieces, 2);
     assert_int_equal(found.chunk_bytes_max, 1u << 20);
+    assert_int_equal(found.size_count, 2);
+    assert_int_equal(found.sizes[1].bytes, 65536);
+    assert_true(found.sizes[1].gb_s > 2.49 && found.sizes[1].gb_s < 2.51);
     assert_int_equal(kvr_calibration_load(folder, "shm", &found, &error), KVR_NOT_FOUND);
     assert_int_equal(kvr_calibration_save("/nowhere", &kept, &error), KVR_SYSTEM);
 }
