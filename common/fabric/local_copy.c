@@ -220,7 +220,7 @@ void local_copier_close(struct local_copier *copier)
         return;
     atomic_store(&copier->untaken, STOP);
     futex_wake(&copier->untaken);
-    while (copier->helper_count > 0)
-        pthread_join(copier->helpers[--copier->helper_count], NULL);
+    for (uint32_t i = 0; i < copier->helper_count; i++) /* which they read to their end */
+        pthread_join(copier->helpers[i], NULL);
     free(copier);
 }
