@@ -171,6 +171,7 @@ struct kvr_fabric_ops {
     /* KVR_OK: accepted, and exactly one WRITTEN or FAILED follows (or endpoint_stop). KVR_AGAIN:
      * not accepted. Anything else: not accepted and the pair is broken. */
     kvr_status (*write)(struct kvr_endpoint *endpoint, const struct kvr_fabric_write *write);
+    /* 0: there is nothing, so that one may think of sleeping. */
     unsigned (*poll)(struct kvr_endpoint *endpoint, struct kvr_completion *ret_completions,
                      unsigned capacity);
 

@@ -282,9 +282,15 @@ unsigned ofi_poll(struct kvr_endpoint *endpoint, struct kvr_completion *ret_comp
     count = ofi_ack_ready(endpoint, ret_completions, capacity);
     if (count > 0 || endpoint->queue_broken)
         return count;
-    count_call(endpoint);
-    got = fi_cq_read(endpoint->cq, entries, capacity < POLL_MAX ? capacity : POLL_MAX);
-    count_call(endpoint);
+    /* Past entries of which nothing is told yet: there may be no other sign of what lies behind
+     * them, and who hears that nothing is there goes to sleep. */
+    do {
+        count_call(endpoint);
+        got = fi_cq_read(endpoint->cq, entries, capacity < POLL_MAX ? capacity : POLL_MAX);
+        count_call(endpoint);
+        for (ssize_t i = 0; i < got; i++)
+            count += translate(endpoint, &entries[i], &ret_completions[count]);
+    } while (got > 0 && count == 0);
     if (got == -FI_EAGAIN)
         return tell_worn(endpoint, ret_completions);
     if (got == -FI_EAVAIL)
@@ -294,8 +300,5 @@ unsigned ofi_poll(struct kvr_endpoint *endpoint, struct kvr_completion *ret_comp
         *ret_completions = failure(got);
         return 1;
     }
-    for (ssize_t i = 0; i < got; i++)
-        count += translate(endpoint, &entries[i], &ret_completions[count]);
-    count += ofi_ack_ready(endpoint, ret_completions + count, capacity - count);
-    return count;
+    return count + ofi_ack_ready(endpoint, ret_completions + count, capacity - count);
 }
