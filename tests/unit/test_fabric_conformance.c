@@ -408,64 +408,6 @@ static void a_killed_peer_is_survived(void **state)
     }
 }
 
-/* What the kernel has taken for it is still on its way, but for less than is asked for at once. */
-static void write_waits_for_a_target_that_stands_still(void **state)
-{
-    const struct kvr_rail_options options = {.acknowledge = true};
-    struct party_command warm = post_of(100, 64 << 10, 1, 80);
-
-    (void)state;
-    if (strcmp(provider, "tcp") != 0)
-        skip(); /* shm and local copy at the target, and a card says when it is there */
-    for (int acknowledge = 0; acknowledge < 2; acknowledge++) {
-        struct party *party =
-            acknowledge ? party_open_with(provider, 1, &options) : party_open(provider, 1);
-        const struct party_side *source = &party_shared(party)->sides[0];
-        uint64_t written;
-
-        write_and_check(party, 0, &warm); /* the kernel's buffers grow */
-        written = source->written;
-        party_freeze(party);
-        stream(party, 0, 64 << 10, true);
-        (void)party_wait(party, &source->written, UINT64_MAX, 100);
-        stream(party, 0, 64 << 10, false);
-        if (acknowledge)
-            assert_true(source->written - written < 16);
-        else
-            assert_true(source->written - written >= 16);
-        party_thaw(party);
-        assert_true(party_wait(party, &source->written, source->accepted, 5000));
-        party_close(party);
-    }
-}
-
-static void an_acknowledged_write_ends_with_its_target(void **state)
-{
-    const struct kvr_rail_options options = {.acknowledge = true};
-    struct party_command warm = post_of(10, 4096, 1, 82);
-
-    (void)state;
-    if (strcmp(provider, "tcp") != 0)
-        skip(); /* others never say it, or later */
-    for (uint32_t i = 0; i < 3; i++) {
-        struct party *party = party_open_with(provider, 1, &options);
-        const struct party_side *source = &party_shared(party)->sides[0];
-        kvr_ns end;
-
-        write_and_check(party, 0, &warm);
-        stream(party, 0, (100 << 10) * (i + 1), true);
-        (void)party_wait(party, &source->written, 100 + i, 5000);
-        party_kill(party);
-        (void)party_wait(party, &source->failed, 1, 5000);
-        stream(party, 0, 4096, false);
-        end = kvr_clock_now() + party_patience() * 5 * KVR_S;
-        while (source->written + source->failed < source->accepted && kvr_clock_now() < end)
-            (void)party_wait(party, &source->failed, UINT64_MAX, 5);
-        assert_int_equal(source->written + source->failed, source->accepted);
-        party_close(party);
-    }
-}
-
 /* The endpoint that wrote to the peer before goes on: nothing of the dead one is taken for the new.
  */
 static void a_restarted_peer_is_written_to(void **state)
@@ -670,8 +612,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(write_gathers_into_one_place),
         cmocka_unit_test(write_takes_its_bytes_along),
         cmocka_unit_test(write_is_acknowledged),
-        cmocka_unit_test(write_waits_for_a_target_that_stands_still),
-        cmocka_unit_test(an_acknowledged_write_ends_with_its_target),
         cmocka_unit_test(write_carries_all_bits_of_the_immediate),
         cmocka_unit_test(write_takes_many_outstanding),
         cmocka_unit_test(write_sets_every_bit_once),
