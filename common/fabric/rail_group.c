@@ -240,20 +240,37 @@ static void command_run(struct kvr_group *group, const struct kvr_group_message 
     }
 }
 
-static bool commands_run(struct kvr_group *group)
+/* The oldest; false when there is none. Commands go on while the loop is behind, or two threads
+ * with full rings would wait for each other; the overflow takes what they answer. */
+static bool command_next(struct kvr_group *group)
 {
     struct kvr_group_message message;
+
+    if (kvr_ring_room(&group->overflow) <= group->overflow.mask / 2 ||
+        !kvr_ring_pop(&group->commands, &message))
+        return false;
+    group_absence_check(group, message.at);
+    command_run(group, &message);
+    return true;
+}
+
+static bool commands_run(struct kvr_group *group)
+{
     uint32_t count = 0;
 
-    /* Commands go on while the loop is behind, or two threads with full rings would wait for each
-     * other; the overflow takes what they answer. */
-    while (count < COMMANDS_A_STEP && kvr_ring_room(&group->overflow) > group->overflow.mask / 2 &&
-           kvr_ring_pop(&group->commands, &message)) {
-        group_absence_check(group, message.at);
-        command_run(group, &message);
+    while (count < COMMANDS_A_STEP && command_next(group))
         count++;
-    }
     return count > 0;
+}
+
+void group_commands_late(struct kvr_group *group, uint32_t rail)
+{
+    for (uint32_t left = kvr_ring_count(&group->commands); left > 0; left--) {
+        const struct kvr_group_message *next = kvr_ring_peek(&group->commands);
+
+        if ((next->kind == KVR_GROUP_RECYCLE && next->index == rail) || !command_next(group))
+            return;
+    }
 }
 
 bool kvr_group_step(struct kvr_group *group, kvr_ns now)

@@ -166,6 +166,8 @@ bool group_poll(struct kvr_group *group, uint32_t rail)
     if (group->rails[rail].endpoint == NULL)
         return false;
     count = group->ops->poll(group->rails[rail].endpoint, completions, POLL_MAX);
+    if (count > 0)
+        group_commands_late(group, rail);
     while (i < count) {
         unsigned written = complete_written(group, rail, &completions[i], count - i);
 

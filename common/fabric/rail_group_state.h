@@ -146,6 +146,12 @@ struct kvr_group {
     pthread_mutex_t address_lock;
 };
 
+/* rail_group.c */
+/* Those that came while the rail's queue was read, before anybody is told what it held: among them
+ * may be the one without which an arrival means nothing. Only its recycling waits, which would end
+ * the epoch of what was read. */
+void group_commands_late(struct kvr_group *group, uint32_t rail);
+
 /* rail_group_pass.c */
 bool group_passed_run(struct kvr_group *group);   /* true when anything had been passed to it */
 bool group_passes_flush(struct kvr_group *group); /* false: some are kept */

@@ -103,9 +103,14 @@ static kvr_status fake_write(struct kvr_endpoint *endpoint, const struct kvr_fab
 static unsigned fake_poll(struct kvr_endpoint *endpoint, struct kvr_completion *ret_completions,
                           unsigned capacity)
 {
-    unsigned count = endpoint->queue_count < capacity ? endpoint->queue_count : capacity;
+    void (*happens)(struct kvr_endpoint * endpoint) = fake.while_polled;
+    unsigned count;
 
     assert_false(endpoint->closed);
+    fake.while_polled = NULL;
+    if (happens != NULL)
+        happens(endpoint);
+    count = endpoint->queue_count < capacity ? endpoint->queue_count : capacity;
     memcpy(ret_completions, endpoint->queue, count * sizeof(*ret_completions));
     endpoint->queue_count -= count;
     memmove(endpoint->queue, endpoint->queue + count,

@@ -1,7 +1,9 @@
 /* Goal: an epoch ends in the order that makes it provable, and what belongs to an ended one, to a
- * peer that has gone or to no write at all changes nothing. Method: the scripted fabric's own
- * account of what it was asked, in order. */
+ * peer that has gone or to no write at all changes nothing; what a write needs to be known is known
+ * before it. Method: the scripted fabric's own account of what it was asked, in order. */
 #include "tests/support/check.h"
+
+#include <stdio.h>
 
 #include "tests/support/fake_group.h"
 
@@ -136,6 +138,59 @@ static void group_ends_an_epoch_without_a_successor(void **state)
     kvr_group_close(bench.group);
 }
 
+#define BEFORE 100 /* commands before that which grants: more than one step takes */
+
+static void push(uint32_t kind, unsigned count)
+{
+    struct kvr_group_message message = {.kind = kind};
+
+    for (unsigned i = 0; i < count; i++)
+        assert_true(kvr_group_command(fake.group, &message));
+}
+
+static void grant_and_write(struct kvr_endpoint *endpoint)
+{
+    push(KVR_GROUP_KIND_USER, BEFORE);
+    push(KVR_GROUP_KIND_USER + 1, 1);
+    arrive(endpoint, 77);
+}
+
+static void recycle_grant_and_write(struct kvr_endpoint *endpoint)
+{
+    push(KVR_GROUP_RECYCLE, 1);
+    push(KVR_GROUP_KIND_USER, 1);
+    arrive(endpoint, 78);
+}
+
+/* A provider that copies what arrives can take long to read a queue: long enough for a slot to be
+ * granted and written to meanwhile. Else the write is one for an idle slot, and is repeated only
+ * after the time of quiet. */
+static void group_hears_of_a_grant_before_what_it_brings(void **state)
+{
+    char granted[64];
+    const char *command, *arrived;
+    struct bench bench;
+
+    (void)state;
+    bench_open(&bench, 1, 0, 256);
+    fake.while_polled = grant_and_write;
+    assert_true(kvr_group_step(bench.group, 1));
+    snprintf(granted, sizeof(granted), "command%u ", (unsigned)KVR_GROUP_KIND_USER + 1);
+    command = strstr(fake.log, granted);
+    arrived = strstr(fake.log, "arrived0/1:77 ");
+    assert_true(command != NULL && arrived != NULL && command < arrived);
+
+    /* But a recycling would end the epoch of what was read before it is told. */
+    bench_settle(&bench, 2);
+    fake.log[0] = '\0';
+    fake.while_polled = recycle_grant_and_write;
+    assert_true(kvr_group_step(bench.group, 3));
+    assert_string_equal(fake.log, "arrived0/1:78 ");
+    bench_settle(&bench, 4);
+    assert_non_null(strstr(fake.log, "closed0/1 "));
+    kvr_group_close(bench.group);
+}
+
 static void group_counts_what_it_does_not_know(void **state)
 {
     struct bench bench;
@@ -173,6 +228,7 @@ int main(void)
         cmocka_unit_test(group_drops_a_peer),
         cmocka_unit_test(group_recycles_in_order),
         cmocka_unit_test(group_ends_an_epoch_without_a_successor),
+        cmocka_unit_test(group_hears_of_a_grant_before_what_it_brings),
         cmocka_unit_test(group_counts_what_it_does_not_know),
     };
 
