@@ -95,18 +95,30 @@ bool group_passes_flush(struct kvr_group *group)
     return true;
 }
 
+/* Counted first, so that the commands that come before what was passed are those run before it. */
+static uint32_t passed_run(struct kvr_group *group, struct kvr_ring *from)
+{
+    uint32_t left = kvr_ring_count(from), count = 0;
+    struct kvr_group_message message;
+
+    left = left < PASSED_A_STEP ? left : PASSED_A_STEP;
+    if (left > 0)
+        group_commands_late(group, KVR_RAILS_MAX);
+    while (count < left && kvr_ring_room(&group->overflow) > group->overflow.mask / 2 &&
+           kvr_ring_pop(from, &message)) {
+        group->user.command(group->user.self, group->now, &message);
+        count++;
+    }
+    return count;
+}
+
 bool group_passed_run(struct kvr_group *group)
 {
-    struct kvr_group_message message;
     uint32_t count = 0;
 
-    for (uint32_t i = 0; group->passes != NULL && i < group->passes->count; i++) {
-        for (uint32_t n = 0; i != group->number && n < PASSED_A_STEP &&
-                             kvr_ring_room(&group->overflow) > group->overflow.mask / 2 &&
-                             kvr_ring_pop(&group->passes->from[i], &message);
-             n++, count++)
-            group->user.command(group->user.self, group->now, &message);
-    }
+    for (uint32_t i = 0; group->passes != NULL && i < group->passes->count; i++)
+        if (i != group->number)
+            count += passed_run(group, &group->passes->from[i]);
     return count > 0;
 }
 

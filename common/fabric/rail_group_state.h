@@ -149,7 +149,7 @@ struct kvr_group {
 /* rail_group.c */
 /* Those that came while the rail's queue was read, before anybody is told what it held: among them
  * may be the one without which an arrival means nothing. Only its recycling waits, which would end
- * the epoch of what was read. */
+ * the epoch of what was read. KVR_RAILS_MAX: what was read is other groups'. */
 void group_commands_late(struct kvr_group *group, uint32_t rail);
 
 /* rail_group_pass.c */
