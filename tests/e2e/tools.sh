@@ -65,9 +65,10 @@ rail_metric() {
 curl -s "http://$scheduler/metrics" >"$work/metrics"
 says "$work/metrics" '^# TYPE kvrail_rail_in_flight_writes gauge'
 tries=0
-while [ "$(rail_metric writes_total prefill-0)" = 0 ] || [ "$(rail_metric in_flight_writes prefill-0)" != 0 ]; do
+while [ "$(rail_metric writes_total prefill-0)" = 0 ] || [ "$(rail_metric in_flight_writes prefill-0)" != 0 ] ||
+    [ "$(rail_metric bytes_total decode-0)" = 0 ]; do
     tries=$((tries + 1))
-    [ $tries -le 50 ] || fail "no writes of prefill-0: $(grep rail_ "$work/metrics")"
+    [ $tries -le 50 ] || fail "no writes of prefill-0, or none told by decode-0: $(grep rail_ "$work/metrics")"
     sleep 0.1
 done
 writes=$(rail_metric writes_total prefill-0)
