@@ -20,7 +20,7 @@ int open_inbound(void **state)
                                       .slot_count = SLOTS,
                                       .rail_count = 2,
                                       .nonce_seed = 100,
-                                      .limits = {1, 1, SMALL_PAGE_BYTES}};
+                                      .limits = {1, 1, SMALL_PAGE_BYTES, false}};
 
     (void)state;
     now = KVR_S;
@@ -31,7 +31,7 @@ int open_inbound(void **state)
     assert_int_equal(inbound_init(&inbound, &options, &machine_ports, machine_memory()), KVR_OK);
     machine_engine_up(&inbound.engines, 0, 1, &target, &page);
     for (uint32_t peer = 0; peer < 4; peer++) {
-        struct kvr_msg_hello hello = {.limits = {1, 1, SMALL_PAGE_BYTES}};
+        struct kvr_msg_hello hello = {.limits = {1, 1, SMALL_PAGE_BYTES, false}};
         struct kvr_message regions;
 
         inbound_peer_up(&inbound, now, peer, &hello);
@@ -78,7 +78,7 @@ static void plan_with(uint32_t peer, uint64_t nonce, uint64_t generation, uint64
                                          .chunk_count = made->chunk_count,
                                          .hash = made->hash ^ hash_flip,
                                          .source = machine_rank((uint8_t)(10 + peer)),
-                                         .limits = {1, pieces_remote, SMALL_PAGE_BYTES},
+                                         .limits = {1, pieces_remote, SMALL_PAGE_BYTES, false},
                                          .runs = runs,
                                          .run_count = SMALL_PLANNED,
                                          .loan = loan};

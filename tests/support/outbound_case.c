@@ -13,7 +13,7 @@ kvr_ns now;
 static void peer_up(uint32_t peer)
 {
     struct kvr_rail_address rails[2] = {{.rail = 0, .epoch = 1}, {.rail = 1, .epoch = 1}};
-    struct kvr_msg_hello hello = {.limits = {1, 1, SMALL_PAGE_BYTES}, .rails = rails};
+    struct kvr_msg_hello hello = {.limits = {1, 1, SMALL_PAGE_BYTES, false}, .rails = rails};
     struct kvr_message regions;
 
     rails[1].group = peer_groups - 1;
@@ -35,7 +35,7 @@ void outbound_begin(const struct kvr_rail_groups *groups, bool failover)
                                        .rail_count = 2,
                                        .groups = *groups,
                                        .failover = failover,
-                                       .limits = {1, 1, SMALL_PAGE_BYTES}};
+                                       .limits = {1, 1, SMALL_PAGE_BYTES, false}};
 
     now = KVR_S;
     peer_groups = groups->count > 1 ? 2 : 1;

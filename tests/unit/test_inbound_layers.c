@@ -12,7 +12,7 @@ static void none(uint32_t peer, uint64_t nonce, uint32_t segment, uint32_t group
     message.plan = (struct kvr_msg_plan){.segment = segment,
                                          .token_end = SMALL_PLANNED,
                                          .source = machine_rank((uint8_t)(10 + peer)),
-                                         .limits = {1, 1, SMALL_PAGE_BYTES},
+                                         .limits = {1, 1, SMALL_PAGE_BYTES, false},
                                          .group = group,
                                          .none = true};
     inbound_message(&inbound, now, peer, &message);

@@ -32,7 +32,7 @@ static void meet(bool same_host)
 {
     const struct kvr_rail_address rail = {.rail = COPY, .epoch = 1, .same_host = true};
     struct kvr_msg_hello hello = {
-        .limits = {1, 1, SMALL_PAGE_BYTES}, .rails = &rail, .rail_count = same_host};
+        .limits = {1, 1, SMALL_PAGE_BYTES, false}, .rails = &rail, .rail_count = same_host};
 
     inbound_peer_up(&inbound, now, 0, &hello);
     machine_log_clear();

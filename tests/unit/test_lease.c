@@ -34,7 +34,7 @@ static int open_outbound(void **state)
                                        .lease_default_ns = LEASE,
                                        .want_default_ns = KVR_S,
                                        .rail_count = 1,
-                                       .limits = {1, 1, SMALL_PAGE_BYTES}};
+                                       .limits = {1, 1, SMALL_PAGE_BYTES, false}};
 
     (void)state;
     now = KVR_S;

@@ -26,10 +26,10 @@ static void open_rank(uint32_t tp, uint32_t tp_size, bool replicated)
                                        .lease_default_ns = 10 * KVR_S,
                                        .want_default_ns = 20 * KVR_S,
                                        .rail_count = 1,
-                                       .limits = {1, 1, SMALL_PAGE_BYTES}};
+                                       .limits = {1, 1, SMALL_PAGE_BYTES, false}};
     struct kvr_rail_address rail = {.rail = 0, .epoch = 1};
     struct kvr_msg_hello hello = {
-        .limits = {1, 1, SMALL_PAGE_BYTES}, .rails = &rail, .rail_count = 1};
+        .limits = {1, 1, SMALL_PAGE_BYTES, false}, .rails = &rail, .rail_count = 1};
     struct kvr_message regions;
 
     now = KVR_S;
