@@ -216,10 +216,6 @@ static kvr_status consumer_check(const struct outbound *outbound, const struct o
         return KVR_OK;
     if (publish->offer_count >= publish->consumers && publish->status != KVR_OK)
         return kvr_error_set(error, publish->status, "want", "%s", publish->detail);
-    if (publish->offer_count >= publish->consumers)
-        return kvr_error_set(error, KVR_EXISTS, "want",
-                             "all %u consumers of request \"%s\" have come already",
-                             publish->consumers, publish->request);
     for (uint32_t i = 0; i < publish->offer_count; i++) {
         const struct offer *other = kvr_pool_get(&outbound->offers, publish->offers[i]);
 
@@ -253,20 +249,30 @@ static kvr_status match_check(struct outbound *outbound, const struct offer *off
     return status;
 }
 
-/* The first that comes says how many there are, where the engine did not. */
-static kvr_status consumers_know(struct outbound *outbound, const struct offer *offer,
+/* Where the engine did not say how many there are, those that come do. The first may know of too
+ * few: a target stage that needs all source stages does not show that the others will ask all, too.
+ */
+static kvr_status consumers_know(struct outbound *outbound, kvr_ns now, const struct offer *offer,
                                  struct publish *publish, struct kvr_error *error)
 {
-    uint32_t consumers =
-        publish->consumers > 0 ? publish->consumers : publish_consumers(outbound, publish, offer);
+    bool said = publish->consumers_said || publish->status != KVR_OK;
+    uint32_t consumers = said ? 0 : publish_consumers(outbound, publish, offer);
 
+    if (consumers < publish->consumers)
+        consumers = publish->consumers;
     if (consumers > KVR_CONSUMERS_MAX)
         return kvr_error_set(
             error, KVR_TOO_LARGE, "want",
             "the target engine has %u tensor ranks and %u stages, of which more than "
             "%u would come for this source rank",
             offer->target.tp_size, offer->target.pp_size, KVR_CONSUMERS_MAX);
+    if (publish->offer_count >= consumers)
+        return kvr_error_set(error, KVR_EXISTS, "want",
+                             "all %u consumers of request \"%s\" have come already", consumers,
+                             publish->request);
     publish->consumers = consumers;
+    if (publish->lease_end == KVR_NEVER) /* all seemed to have come */
+        publish->lease_end = now + publish->lease_ns;
     return KVR_OK;
 }
 
@@ -287,7 +293,7 @@ void offer_match(struct outbound *outbound, kvr_ns now, struct offer *offer,
     struct kvr_error error;
 
     if (match_check(outbound, offer, publish, &error) != KVR_OK ||
-        consumers_know(outbound, offer, publish, &error) != KVR_OK ||
+        consumers_know(outbound, now, offer, publish, &error) != KVR_OK ||
         offer_way(outbound, offer, publish, &error) != KVR_OK) {
         publish_refuse(outbound, publish, offer->peer, &error);
         offer_fail(outbound, now, offer, error.status, error.detail);

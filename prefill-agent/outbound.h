@@ -68,7 +68,8 @@ struct publish {
     kvr_ns lease_ns, lease_end; /* KVR_NEVER once a consumer has come */
     bool lease_low_told;
     int32_t priority;
-    uint32_t consumers; /* target ranks that must have settled; 0: nobody has come yet, who says */
+    uint32_t consumers;  /* target ranks that must have settled; 0: nobody has come yet, who says */
+    bool consumers_said; /* by the engine: nobody who comes knows better */
     uint64_t offers[KVR_CONSUMERS_MAX]; /* that ever came, ended ones included */
     uint32_t offer_count, offers_live, offers_ended;
     uint64_t bytes;

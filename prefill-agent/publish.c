@@ -185,6 +185,7 @@ void publish_open(struct outbound *outbound, kvr_ns now, uint32_t engine, uint64
     publish->tokens = open->tokens;
     publish->priority = open->priority;
     publish->consumers = open->consumers;
+    publish->consumers_said = open->consumers > 0;
     publish->lease_ns =
         open->lease_ms > 0 ? open->lease_ms * KVR_MS : outbound->options.lease_default_ns;
     publish->lease_end = now + publish->lease_ns;

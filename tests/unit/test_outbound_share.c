@@ -9,7 +9,8 @@
 #include "prefill-agent/outbound.h"
 #include "tests/support/machine_log.h"
 
-#define NONCE 1000
+#define NONCE  1000
+#define STAGES 3
 
 static struct outbound outbound;
 static struct small_side source, target;
@@ -46,6 +47,28 @@ static void open_rank(uint32_t tp, uint32_t tp_size, bool replicated)
         machine_regions(10, &target, 1, &regions);
         regions.regions.rank.tp = i;
         regions.regions.rank.tp_size = 2;
+        outbound_message(&outbound, now, 0, &regions);
+    }
+    machine_log_clear();
+}
+
+/* The first of two stages, with layers 0 and 1 of four, and three target stages with 1, 2 and 1. */
+static void open_stage(void)
+{
+    static const uint32_t first[STAGES] = {0, 1, 3}, count[STAGES] = {1, 2, 1};
+    struct kvr_engine *engine = &outbound.engines.local[0];
+    struct kvr_message regions;
+
+    open_rank(0, 1, false);
+    engine->rank.pp_size = 2;
+    engine->compat.layers_total = 4;
+    for (uint32_t i = 0; i < STAGES; i++) {
+        target.layouts[0].layer_first = first[i];
+        target.layouts[0].layer_count = count[i];
+        machine_regions(10, &target, 1, &regions);
+        regions.regions.compat.layers_total = 4;
+        regions.regions.rank.pp = i;
+        regions.regions.rank.pp_size = STAGES;
         outbound_message(&outbound, now, 0, &regions);
     }
     machine_log_clear();
@@ -119,6 +142,25 @@ static void want(uint32_t number, uint32_t tp, uint32_t sibling_count, uint64_t 
     want->sibling_count = sibling_count;
     want->staged = target_staged;
     want->stage_bytes = target_stage_bytes;
+    outbound_message(&outbound, now, 0, &message);
+}
+
+/* Of that target stage, which asks both source stages and has all pages. */
+static void want_stage(uint32_t number, uint32_t stage)
+{
+    static const uint32_t siblings[2] = {0, 1u << 16};
+    struct kvr_message message = {.kind = KVR_MSG_WANT, .transfer = NONCE + stage};
+    struct kvr_msg_want *want = &message.want;
+
+    snprintf(want->request, sizeof(want->request), "r%u", number);
+    want->source_engine = machine_rank(1).engine;
+    want->source_generation = 1;
+    want->target = machine_rank(10);
+    want->target.pp = stage;
+    want->target.pp_size = STAGES;
+    want->tokens = want->skip_tokens = SMALL_PLANNED;
+    want->siblings = siblings;
+    want->sibling_count = 2;
     outbound_message(&outbound, now, 0, &message);
 }
 
@@ -401,6 +443,27 @@ static void the_first_target_tells_how_many_come(void **state)
     assert_int_equal(machine_notice(KVR_NOTICE_SOURCE_FREE)->status, KVR_OK);
 }
 
+/* The stage in the middle needs both source stages: that every stage asks both, the others tell. */
+static void the_first_target_may_know_of_too_few(void **state)
+{
+    static const uint32_t orders[2][STAGES] = {{1, 0, 2}, {1, 2, 0}};
+
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        open_stage();
+        publish(1, 0);
+        watch(0, SMALL_PLANNED);
+        end();
+        for (uint32_t k = 0; k < STAGES; k++) {
+            assert_int_equal(machine_notice_count(KVR_NOTICE_SOURCE_FREE), 0);
+            want_stage(1, orders[i][k]);
+            landed(orders[i][k]);
+        }
+        assert_int_equal(machine_notice(KVR_NOTICE_SOURCE_FREE)->status, KVR_OK);
+        assert_int_equal(machine_notice_count(KVR_NOTICE_TARGET_REFUSED), 0);
+    }
+}
+
 /* ---- when it is planned ---------------------------------------------------------------------- */
 
 static void a_full_hit_frees_the_source(void **state)
@@ -464,6 +527,7 @@ int main(void)
         cmocka_unit_test(short_pieces_are_copied_once_there_is_a_stage),
         cmocka_unit_test(without_a_stage_short_pieces_are_written),
         cmocka_unit_test(the_first_target_tells_how_many_come),
+        cmocka_unit_test(the_first_target_may_know_of_too_few),
         cmocka_unit_test(a_full_hit_frees_the_source),
         cmocka_unit_test(pages_may_be_named_late),
         cmocka_unit_test(a_prompt_comes_in_segments),
