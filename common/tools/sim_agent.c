@@ -136,15 +136,17 @@ struct sim_widening {
     bool stages; /* instead of the rails of a group */
     uint32_t group, count;
     struct kvr_region *regions[SIM_REGIONS];
+    uint64_t serials[SIM_REGIONS];
 };
 
-static bool region_lives(const struct sim_world *world, const struct kvr_region *region)
+/* 0: it is gone. */
+static uint64_t serial_of(const struct sim_world *world, const struct kvr_region *region)
 {
     for (uint32_t i = 0; i < world->engine_count; i++)
         for (uint32_t r = 0; r < world->engines[i].region_lives; r++)
             if (world->engines[i].regions[r] == region)
-                return true;
-    return false;
+                return world->engines[i].region_serials[r];
+    return 0;
 }
 
 static void widen(struct sim_widening *widening)
@@ -159,11 +161,13 @@ static void widen(struct sim_widening *widening)
             rails[i] = agent->rails[i];
     for (uint32_t i = 0; i < widening->count; i++) {
         struct kvr_region *region = widening->regions[i];
+        uint64_t serial = widening->serials[i];
+        bool lives = serial != 0 && serial_of(agent->world, region) == serial;
         kvr_status status = KVR_NOT_FOUND;
 
-        if (region_lives(agent->world, region) && widening->stages)
+        if (lives && widening->stages)
             sim_stage_give(agent, region);
-        else if (region_lives(agent->world, region))
+        else if (lives)
             status = kvr_region_register(&agent->fabric, region, rails, agent->source,
                                          !agent->source, memory, NULL);
         if (status == KVR_OK)
@@ -200,8 +204,11 @@ static void widen_later(struct sim_agent *agent, const struct kvr_region_set *se
     if (widening == NULL)
         abort();
     *widening = (struct sim_widening){.agent = agent, .id = id, .stages = stages, .group = group};
-    for (; widening->count < set->count; widening->count++)
-        widening->regions[widening->count] = set->locals[widening->count];
+    widening->count = set->count;
+    for (uint32_t i = 0; i < set->count; i++) {
+        widening->regions[i] = set->locals[i];
+        widening->serials[i] = serial_of(world, set->locals[i]);
+    }
     world->busy++;
     sim_at(world, world->now + 1 + sim_soon(world), widen_run, widening, agent->life, 0);
 }

@@ -165,6 +165,7 @@ static void region_add(struct sim_engine *engine, uint32_t which)
         region->home = home_of(engine);
         status = kvr_engines_region_add(engines_of(engine), engine->index, region, &error);
     }
+    engine->region_serials[engine->region_lives] = ++engine->world->region_serial;
     engine->regions[engine->region_lives++] = region;
     if (status != KVR_OK)
         sim_fail(engine->world, -1, "engine %u region %u: %s", engine->number, which, error.detail);

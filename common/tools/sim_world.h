@@ -198,6 +198,7 @@ struct sim_engine {
     uint8_t *memory[SIM_REGIONS];
     struct sim_owner owners[SIM_PAGES];
     struct kvr_region *regions[SIM_REGION_LIVES]; /* as the agent has them; NULL: done with */
+    uint64_t region_serials[SIM_REGION_LIVES];    /* never given twice, as addresses are */
     uint32_t region_lives;
     bool region_changes;     /* a region is dropped and will come again */
     uint32_t layers_missing; /* bits: of that region */
@@ -346,6 +347,7 @@ struct sim_world {
     uint64_t next_handle;
     struct sim_engine engines[SIM_ENGINES];
     uint32_t engine_count;
+    uint64_t region_serial; /* the last */
     struct sim_request requests[SIM_REQUESTS];
     uint32_t request_count;
     struct sim_event *events; /* a heap */
