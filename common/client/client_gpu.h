@@ -9,6 +9,15 @@
 kvrail_status client_cuda(struct kvrail *client, const struct kvr_cuda **ret_cuda);
 kvrail_status client_cuda_check(struct kvrail *client, const struct kvr_cuda *cuda, CUresult code,
                                 const char *what);
+/* What a host function does in a stream's order, where the GPU cannot: it gets a struct
+ * client_host_call and frees it. */
+struct client_host_call {
+    struct kvrail *client;
+    uint32_t word;
+    uint64_t value;
+};
+kvrail_status client_queue_by_host(const struct kvr_cuda *cuda, CUstream stream, CUhostFn run,
+                                   const struct client_host_call *call);
 /* Lends the shared page to the GPU, once for a connection: client->page_on_device. */
 CUresult client_lend_page(struct kvrail *client, const struct kvr_cuda *cuda);
 /* KVRAIL_UNSUPPORTED, with that advice, while the stream is captured. */

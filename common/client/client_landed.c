@@ -75,37 +75,14 @@ kvrail_status kvrail_landed_on_device(struct kvrail *connection, uint64_t *ret_a
     return status;
 }
 
-/* What a host function waits for, where the GPU cannot. */
-struct host_wait {
-    const struct kvrail *client;
-    uint32_t word;
-    uint64_t value;
-};
-
 static void CUDA_CB wait_by_host(void *self)
 {
-    struct host_wait *wait = self;
+    struct client_host_call *wait = self;
     struct timespec pause = {.tv_nsec = LOOK_NS};
 
     while (kvrail_landed(wait->client, wait->word) < wait->value)
         nanosleep(&pause, NULL);
     free(wait);
-}
-
-static kvrail_status queue_by_host(struct kvrail *client, const struct kvr_cuda *cuda,
-                                   uint32_t word, uint64_t value, CUstream stream)
-{
-    struct host_wait *wait = malloc(sizeof(*wait));
-    kvrail_status status;
-
-    if (wait == NULL)
-        return client_fail(client, KVR_NO_MEMORY, "no memory for a host function");
-    *wait = (struct host_wait){client, word, value};
-    status = client_cuda_check(client, cuda, cuda->LaunchHostFunc(stream, wait_by_host, wait),
-                               "a host function in the stream");
-    if (status != KVRAIL_OK)
-        free(wait);
-    return status;
 }
 
 /* What cards wrote into the GPU's memory before the word rose has to be seen behind it: where the
@@ -139,7 +116,8 @@ static kvrail_status queue_wait(struct kvrail *client, const struct kvr_cuda *cu
     }
     if (code != CUDA_ERROR_NOT_SUPPORTED)
         return client_cuda_check(client, cuda, code, "to wait for layers in stream order");
-    status = queue_by_host(client, cuda, word, value, stream);
+    status = client_queue_by_host(cuda, stream, wait_by_host,
+                                  &(struct client_host_call){client, word, value});
     if (status == KVRAIL_OK)
         *ret_by = KVRAIL_STORE_HOST;
     return status;

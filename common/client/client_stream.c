@@ -29,6 +29,22 @@ kvrail_status client_cuda_check(struct kvrail *client, const struct kvr_cuda *cu
                : client_fail(client, reason.status, "%s", reason.detail);
 }
 
+kvrail_status client_queue_by_host(const struct kvr_cuda *cuda, CUstream stream, CUhostFn run,
+                                   const struct client_host_call *call)
+{
+    struct client_host_call *own = malloc(sizeof(*own));
+    kvrail_status status;
+
+    if (own == NULL)
+        return client_fail(call->client, KVR_NO_MEMORY, "no memory for a host function");
+    *own = *call;
+    status = client_cuda_check(call->client, cuda, cuda->LaunchHostFunc(stream, run, own),
+                               "a host function in the stream");
+    if (status != KVRAIL_OK)
+        free(own);
+    return status;
+}
+
 CUresult client_lend_page(struct kvrail *client, const struct kvr_cuda *cuda)
 {
     CUdeviceptr address = 0;
@@ -94,35 +110,12 @@ kvrail_status kvrail_words_on_device(struct kvrail *connection, uint64_t *ret_ad
     return status;
 }
 
-/* What a host function stores, where the GPU cannot. */
-struct host_store {
-    struct kvrail *client;
-    uint32_t word;
-    uint64_t value;
-};
-
 static void CUDA_CB store_by_host(void *self)
 {
-    struct host_store *store = self;
+    struct client_host_call *store = self;
 
     (void)kvrail_ready(store->client, store->word, store->value); /* or the agent has ended */
     free(store);
-}
-
-static kvrail_status queue_by_host(struct kvrail *client, const struct kvr_cuda *cuda,
-                                   uint32_t word, uint64_t value, CUstream stream)
-{
-    struct host_store *store = malloc(sizeof(*store));
-    kvrail_status status;
-
-    if (store == NULL)
-        return client_fail(client, KVR_NO_MEMORY, "no memory for a host function");
-    *store = (struct host_store){client, word, value};
-    status = client_cuda_check(client, cuda, cuda->LaunchHostFunc(stream, store_by_host, store),
-                               "a host function in the stream");
-    if (status != KVRAIL_OK)
-        free(store);
-    return status;
 }
 
 static kvrail_status queue_store(struct kvrail *client, const struct kvr_cuda *cuda, uint32_t word,
@@ -141,7 +134,8 @@ static kvrail_status queue_store(struct kvrail *client, const struct kvr_cuda *c
     }
     if (code != CUDA_ERROR_NOT_SUPPORTED)
         return client_cuda_check(client, cuda, code, "to store a readiness word in stream order");
-    status = queue_by_host(client, cuda, word, value, stream);
+    status = client_queue_by_host(cuda, stream, store_by_host,
+                                  &(struct client_host_call){client, word, value});
     if (status == KVRAIL_OK)
         *ret_store = KVRAIL_STORE_HOST;
     return status;
