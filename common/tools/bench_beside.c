@@ -406,9 +406,8 @@ static bool find_window(struct beside *beside)
 int bench_beside_main(int argc, char **argv)
 {
     static struct beside beside;
-    json_t *figures;
     int exit_status;
-    bool good, written = true;
+    bool good;
 
     if (!bench_load(&command, argc, argv, &beside.options, &exit_status))
         return exit_status;
@@ -421,10 +420,5 @@ int bench_beside_main(int argc, char **argv)
         return 1;
     if (strcmp(beside.options.json, "-") != 0)
         print(&beside);
-    if (beside.options.json[0] != '\0') {
-        figures = figures_json(&beside);
-        written = bench_json_write(figures, beside.options.json);
-        json_decref(figures);
-    }
-    return written ? 0 : 1;
+    return bench_json_write(figures_json(&beside), beside.options.json) ? 0 : 1;
 }

@@ -350,9 +350,8 @@ int bench_calibrate_main(int argc, char **argv)
     static struct calibrate_options chosen;
     static struct kvr_calibration calibration;
     struct kvr_error error = {0};
-    bool written = true;
     int exit_status;
-    json_t *figures;
+    bool written;
 
     if (!bench_load(&command, argc, argv, &chosen, &exit_status))
         return exit_status;
@@ -360,11 +359,7 @@ int bench_calibrate_main(int argc, char **argv)
         return 1;
     if (strcmp(chosen.json, "-") != 0)
         print(&calibration);
-    if (chosen.json[0] != '\0') {
-        figures = figures_json(&calibration);
-        written = bench_json_write(figures, chosen.json);
-        json_decref(figures);
-    }
+    written = bench_json_write(figures_json(&calibration), chosen.json);
     if (chosen.state_dir[0] == '\0')
         return written ? 0 : 1;
     if (mkdir(chosen.state_dir, 0700) != 0 && errno != EEXIST) {

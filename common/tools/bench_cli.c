@@ -33,12 +33,15 @@ bool bench_load(const struct kvr_command *command, int argc, char **argv, void *
     return kvr_options_load(command, argc, arguments, config, ret_exit);
 }
 
-bool bench_json_write(const json_t *report, const char *path)
+bool bench_json_write(json_t *report, const char *path)
 {
-    bool to_stdout = strcmp(path, "-") == 0, written;
+    bool to_stdout = strcmp(path, "-") == 0, written = true;
 
-    written =
-        to_stdout ? json_dumpf(report, stdout, FORM) == 0 : json_dump_file(report, path, FORM) == 0;
+    if (to_stdout)
+        written = json_dumpf(report, stdout, FORM) == 0;
+    else if (path[0] != '\0')
+        written = json_dump_file(report, path, FORM) == 0;
+    json_decref(report);
     if (to_stdout)
         putchar('\n');
     if (!written)

@@ -19,7 +19,8 @@
  * *ret_exit. */
 bool bench_load(const struct kvr_command *command, int argc, char **argv, void *config,
                 int *ret_exit);
-/* To the file, or to standard output for "-". False: said on stderr. */
-bool bench_json_write(const json_t *report, const char *path);
+/* To the file, to standard output for "-", or nowhere for ""; `report` is released. False: said on
+ * stderr. */
+bool bench_json_write(json_t *report, const char *path);
 
 #endif

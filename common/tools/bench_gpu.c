@@ -213,17 +213,9 @@ static void print(const struct gpu_options *chosen, struct figures *figures)
 
 static int report(const struct gpu_options *chosen, struct figures *figures)
 {
-    json_t *json;
-    bool written;
-
     if (strcmp(chosen->json, "-") != 0)
         print(chosen, figures);
-    if (chosen->json[0] == '\0')
-        return 0;
-    json = figures_json(chosen, figures);
-    written = bench_json_write(json, chosen->json);
-    json_decref(json);
-    return written ? 0 : 1;
+    return bench_json_write(figures_json(chosen, figures), chosen->json) ? 0 : 1;
 }
 
 int bench_gpu_main(int argc, char **argv)

@@ -156,9 +156,7 @@ int bench_ping_main(int argc, char **argv)
 {
     static struct ping_options chosen;
     static struct figures figures;
-    json_t *report;
     int exit_status;
-    bool written = true;
 
     if (!bench_load(&command, argc, argv, &chosen, &exit_status))
         return exit_status;
@@ -169,10 +167,5 @@ int bench_ping_main(int argc, char **argv)
         return 1;
     if (strcmp(chosen.json, "-") != 0)
         print(&chosen, &figures);
-    if (chosen.json[0] != '\0') {
-        report = figures_json(&chosen, &figures);
-        written = bench_json_write(report, chosen.json);
-        json_decref(report);
-    }
-    return written ? 0 : 1;
+    return bench_json_write(figures_json(&chosen, &figures), chosen.json) ? 0 : 1;
 }

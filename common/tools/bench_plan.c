@@ -270,9 +270,8 @@ static int report(const struct plan_options *config, const struct figures *rando
                   (json_int_t)random->bytes, "plan_bytes", (json_int_t)random->plan_bytes,
                   "contiguous_us", contiguous->us, "contiguous_chunks",
                   (json_int_t)contiguous->chunks, "runs", (json_int_t)config->runs);
-    bool written = config->json[0] == '\0' || bench_json_write(json, config->json);
+    bool written = bench_json_write(json, config->json);
 
-    json_decref(json);
     if (config->json[0] == '\0')
         printf("pages at random: %.0f us, %llu writes of %llu pieces, %llu B; the plan has %llu B\n"
                "pages in a row:  %.0f us, %llu writes\n",

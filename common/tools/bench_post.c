@@ -144,20 +144,12 @@ static json_t *figures_json(const struct post_options *chosen, const struct benc
 static int report(const struct post_options *chosen, const struct bench_post_rig *rig,
                   double seconds)
 {
-    json_t *figures;
-    bool written;
-
     if (strcmp(chosen->json, "-") != 0)
         printf("%llu writes in %.3f s: %.2f M writes/s on one core, %.0f ns each (a p5 host needs "
                "%.2f M on eight)\n",
                (unsigned long long)rig->writes, seconds, (double)rig->writes / seconds / 1e6,
                seconds * 1e9 / (double)rig->writes, P5_WRITES_PER_S / 1e6);
-    if (chosen->json[0] == '\0')
-        return 0;
-    figures = figures_json(chosen, rig, seconds);
-    written = bench_json_write(figures, chosen->json);
-    json_decref(figures);
-    return written ? 0 : 1;
+    return bench_json_write(figures_json(chosen, rig, seconds), chosen->json) ? 0 : 1;
 }
 
 int bench_post_main(int argc, char **argv)

@@ -319,14 +319,11 @@ bool push_figures_write(const struct push_figures *figures, const struct bench_o
                         const char *path)
 {
     json_t *report = json_object(), *pairs = json_array();
-    bool written;
 
     add_medians(figures, report);
     add_setting(figures, options, report);
     for (uint32_t i = 0; i < figures->pair_count; i++)
         json_array_append_new(pairs, pair_json(figures, &figures->pairs[i]));
     json_object_set_new(report, "pairs", pairs);
-    written = bench_json_write(report, path);
-    json_decref(report);
-    return written;
+    return bench_json_write(report, path);
 }
