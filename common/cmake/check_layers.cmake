@@ -1,5 +1,5 @@
 # Fails on an #include that the layers do not allow:
-# base ← {wire, kv, topology, trace} ← {fabric, device} ← agent ← programs ← tools, tests.
+# base ← {wire, kv, topology, trace} ← device ← fabric ← agent ← programs ← tools, tests.
 cmake_minimum_required(VERSION 3.25)
 
 set(low base wire kv topology trace)
@@ -9,7 +9,7 @@ set(sees_wire base wire)
 set(sees_kv base kv)
 set(sees_topology base topology)
 set(sees_trace base trace)
-set(sees_fabric ${low} fabric)
+set(sees_fabric ${low} device fabric)
 set(sees_device ${low} device)
 set(sees_agent ${low} fabric device agent)
 set(sees_client base wire client)

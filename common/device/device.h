@@ -8,8 +8,8 @@
  * read and write all of its pieces; afterwards none. Its pieces are moved in any order, and of one
  * that fails any part may have been moved. Copies may overtake each other.
  *
- * Threads: import, release, pin and unpin from any; copy and poll from one thread, the rail
- * group's. Nothing waits but open, import, pin and close. */
+ * Threads: import, release, pin and unpin from any; copy, poll and move from one thread, the rail
+ * group's. Nothing waits but open, import, pin, move and close. */
 #ifndef KVR_DEVICE_DEVICE_H
 #define KVR_DEVICE_DEVICE_H
 
@@ -43,6 +43,7 @@ struct kvr_device_import {
     uint64_t offset; /* of byte 0 of the region in the descriptor's or the handle's memory */
     uint64_t bytes;
     bool for_cards; /* some may take a dmabuf: make one if it can be had */
+    bool neighbour; /* only moved from: it may be of any GPU that this one reaches */
 };
 
 /* How a network card could be told of the memory, without a copy. */
@@ -64,6 +65,12 @@ struct kvr_device_piece {
     uint64_t offset; /* in it */
     uint8_t *host;   /* inside what was pinned */
     uint64_t bytes;
+};
+
+/* Between two memories of one device; the source's may be a neighbour's. */
+struct kvr_device_move {
+    struct kvr_device_memory *source, *target;
+    uint64_t source_offset, target_offset, bytes;
 };
 
 struct kvr_device_copied {
@@ -93,6 +100,11 @@ struct kvr_device_ops {
     /* Completions, at most `capacity`. */
     unsigned (*poll)(struct kvr_device *device, kvr_ns now, struct kvr_device_copied *ret_copied,
                      unsigned capacity);
+    /* Moves pieces, in any order, and waits for them: when it returns, nothing of them is under
+     * way. INVALID: a piece lies outside its memory. COPY_FAILED: any part may have been moved. No
+     * piece is fine. */
+    kvr_status (*move)(struct kvr_device *device, const struct kvr_device_move *pieces,
+                       uint32_t piece_count);
     /* Waits for what is under way; its memories are released. */
     void (*close)(struct kvr_device *device);
 };
@@ -132,6 +144,18 @@ static inline bool kvr_device_pieces_fit(const struct kvr_device_piece *pieces,
             pieces[i].offset > pieces[i].memory->bytes - pieces[i].bytes)
             return false;
     return piece_count > 0 && piece_count <= KVR_DEVICE_PIECES_MAX;
+}
+
+/* False: a piece lies outside its memory. */
+static inline bool kvr_device_moves_fit(const struct kvr_device_move *pieces, uint32_t piece_count)
+{
+    for (uint32_t i = 0; i < piece_count; i++)
+        if (pieces[i].bytes > pieces[i].source->bytes ||
+            pieces[i].bytes > pieces[i].target->bytes ||
+            pieces[i].source_offset > pieces[i].source->bytes - pieces[i].bytes ||
+            pieces[i].target_offset > pieces[i].target->bytes - pieces[i].bytes)
+            return false;
+    return true;
 }
 
 /* The device that is host memory: a copy is made by the call, and told by the next poll. What small

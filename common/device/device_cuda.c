@@ -6,7 +6,8 @@
 
 #include "device/device_cuda_state.h"
 
-#define PIECES_BYTES (KVR_DEVICE_COPIES_MAX * KVR_DEVICE_PIECES_MAX * sizeof(struct kvr_copy_piece))
+#define COPY_PIECES  ((size_t)KVR_DEVICE_COPIES_MAX * KVR_DEVICE_PIECES_MAX)
+#define PIECES_BYTES ((COPY_PIECES + MOVES_MAX) * sizeof(struct kvr_copy_piece))
 
 kvr_status cuda_enter(const struct device_cuda *cuda, struct kvr_error *error)
 {
@@ -59,13 +60,24 @@ static CUresult copy_by_driver(const struct device_cuda *cuda, kvr_device_way wa
     return code;
 }
 
+CUresult cuda_launch(const struct device_cuda *cuda, CUstream stream, CUdeviceptr pieces,
+                     uint32_t piece_count, uint64_t longest)
+{
+    void *arguments[] = {&pieces, &piece_count};
+    uint64_t slices = (longest + KVR_COPY_SLICE_BYTES - 1) / KVR_COPY_SLICE_BYTES;
+
+    if (slices > KVR_COPY_SLICES_MAX)
+        slices = KVR_COPY_SLICES_MAX;
+    return cuda->cuda->LaunchKernel(cuda->kernel, piece_count, slices > 0 ? (unsigned)slices : 1, 1,
+                                    KVR_COPY_THREADS, 1, 1, 0, stream, arguments, NULL);
+}
+
 /* With unified addresses the GPU sees pinned memory where we do. */
 static CUresult copy_by_kernel(const struct device_cuda *cuda, kvr_device_way way,
                                struct cuda_copy *copy, const struct kvr_device_piece *pieces,
                                uint32_t piece_count)
 {
-    uint64_t longest = 0, slices;
-    void *arguments[] = {&copy->pieces_address, &piece_count};
+    uint64_t longest = 0;
 
     for (uint32_t i = 0; i < piece_count; i++) {
         const struct kvr_device_piece *piece = &pieces[i];
@@ -80,11 +92,7 @@ static CUresult copy_by_kernel(const struct device_cuda *cuda, kvr_device_way wa
         if (piece->bytes > longest)
             longest = piece->bytes;
     }
-    slices = (longest + KVR_COPY_SLICE_BYTES - 1) / KVR_COPY_SLICE_BYTES;
-    if (slices > KVR_COPY_SLICES_MAX)
-        slices = KVR_COPY_SLICES_MAX;
-    return cuda->cuda->LaunchKernel(cuda->kernel, piece_count, slices > 0 ? (unsigned)slices : 1, 1,
-                                    KVR_COPY_THREADS, 1, 1, 0, cuda->streams[way], arguments, NULL);
+    return cuda_launch(cuda, cuda->streams[way], copy->pieces_address, piece_count, longest);
 }
 
 static bool addressable(const struct kvr_device_piece *pieces, uint32_t piece_count)
@@ -185,6 +193,8 @@ static void cuda_close(struct kvr_device *device)
             (void)driver->StreamSynchronize(cuda->streams[way]);
             (void)driver->StreamDestroy(cuda->streams[way]);
         }
+        if (cuda->mover != NULL)
+            (void)driver->StreamDestroy(cuda->mover); /* who moves waits: it is still */
         for (uint32_t i = 0; i < KVR_DEVICE_COPIES_MAX; i++)
             if (cuda->copies[i].done != NULL)
                 (void)driver->EventDestroy(cuda->copies[i].done);
@@ -229,6 +239,9 @@ static kvr_status streams_open(struct device_cuda *cuda, struct kvr_error *error
         status = kvr_cuda_check(driver,
                                 driver->StreamCreate(&cuda->streams[way], CU_STREAM_NON_BLOCKING),
                                 error, "a stream for copies");
+    if (status == KVR_OK)
+        status = kvr_cuda_check(driver, driver->StreamCreate(&cuda->mover, CU_STREAM_NON_BLOCKING),
+                                error, "a stream for moves");
     for (uint32_t i = 0; i < KVR_DEVICE_COPIES_MAX && status == KVR_OK; i++)
         status = kvr_cuda_check(driver,
                                 driver->EventCreate(&cuda->copies[i].done, CU_EVENT_DISABLE_TIMING),
@@ -266,6 +279,8 @@ static kvr_status pieces_open(struct device_cuda *cuda, struct kvr_error *error)
         copy->next = cuda->free;
         cuda->free = copy;
     }
+    cuda->moves = (struct kvr_copy_piece *)pieces + COPY_PIECES;
+    cuda->moves_address = address + COPY_PIECES * sizeof(*cuda->moves);
     return KVR_OK;
 }
 
@@ -304,6 +319,7 @@ kvr_status kvr_device_cuda_open(int32_t ordinal, kvr_cuda_copier copier,
         .unpin = cuda_unpin,
         .copy = cuda_copy,
         .poll = cuda_poll,
+        .move = cuda_move,
         .close = cuda_close,
     };
     const struct kvr_cuda *driver;

@@ -6,7 +6,8 @@
 #include "device/copy_kernel.h"
 #include "device/device_cuda.h"
 
-#define WAYS 2
+#define WAYS      2
+#define MOVES_MAX 1024u /* pieces of one launch that moves */
 
 struct cuda_copy {
     CUevent done;
@@ -28,6 +29,9 @@ struct device_cuda {
     struct cuda_copy copies[KVR_DEVICE_COPIES_MAX];
     struct cuda_copy *free, *first[WAYS], *last[WAYS]; /* a stream ends copies in its order */
     void *pieces;
+    CUstream mover;
+    struct kvr_copy_piece *moves; /* MOVES_MAX, pinned */
+    CUdeviceptr moves_address;
 };
 
 struct cuda_memory {
@@ -47,8 +51,15 @@ kvr_status cuda_memory_import(struct kvr_device *device, const struct kvr_device
                               struct kvr_device_memory **ret_memory, struct kvr_error *error);
 void cuda_memory_release(struct kvr_device *device, struct kvr_device_memory *memory);
 struct kvr_device_hint cuda_memory_hint(const struct kvr_device_memory *memory);
+/* device_cuda_move.c */
+kvr_status cuda_move(struct kvr_device *device, const struct kvr_device_move *pieces,
+                     uint32_t piece_count);
 /* device_cuda.c: the calls of this thread go to this device from here on. */
 kvr_status cuda_enter(const struct device_cuda *cuda, struct kvr_error *error);
+/* One launch of the kernel for a list of pieces that the GPU can read, the longest of which has so
+ * many bytes. */
+CUresult cuda_launch(const struct device_cuda *cuda, CUstream stream, CUdeviceptr pieces,
+                     uint32_t piece_count, uint64_t longest);
 
 /* device_cuda_kernel.c: the fat binary, empty where nvcc was not found. */
 extern const unsigned char kvr_copy_kernel_image[], kvr_copy_kernel_image_end[];

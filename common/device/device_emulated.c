@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/rng.h"
 #include "device/device_memory.h"
@@ -159,6 +160,33 @@ static unsigned emulated_poll(struct kvr_device *device, kvr_ns now,
     return count;
 }
 
+static bool loses(const struct kvr_device_move *piece)
+{
+    return atomic_load(&((struct device_memory *)piece->source)->lost) ||
+           atomic_load(&((struct device_memory *)piece->target)->lost);
+}
+
+/* Who waits for it is held up as long as a copy takes at least; one that fails is left half done.
+ */
+static kvr_status emulated_move(struct kvr_device *device, const struct kvr_device_move *pieces,
+                                uint32_t piece_count)
+{
+    struct device_emulated *emulated = (struct device_emulated *)device;
+    struct timespec latency = {.tv_nsec = (long)(emulated->options.latency_ns % KVR_S)};
+    bool fails = kvr_rng_below(&emulated->rng, 1000) < emulated->options.fail_promille;
+
+    if (!kvr_device_moves_fit(pieces, piece_count))
+        return KVR_INVALID;
+    for (uint32_t i = 0; i < piece_count; i++) {
+        if (loses(&pieces[i]) || (fails && i >= piece_count / 2))
+            return KVR_COPY_FAILED;
+        device_memory_move(&pieces[i]);
+    }
+    if (latency.tv_nsec > 0)
+        (void)nanosleep(&latency, NULL);
+    return KVR_OK;
+}
+
 static void emulated_close(struct kvr_device *device)
 {
     struct device_emulated *emulated = (struct device_emulated *)device;
@@ -182,6 +210,7 @@ static const struct kvr_device_ops emulated_ops = {
     .unpin = emulated_unpin,
     .copy = emulated_copy,
     .poll = emulated_poll,
+    .move = emulated_move,
     .close = emulated_close,
 };
 

@@ -1,7 +1,8 @@
 /* A GPU's copy engine, emulated: host memory behind asynchronous copies that take time, come in any
  * order, fail, and die with their engine. For tests, the simulator, and agents on hosts without a
  * GPU (a test-only option). It reads no clock: time is what copy and poll are told, so that the
- * same calls and the same seed give the same bytes on every machine.
+ * same calls and the same seed give the same bytes on every machine. (A move, which its caller
+ * waits for, sleeps for the latency.)
  *
  * A copy moves half of its pieces when it begins and the rest when it ends: who looks at the bytes
  * before the completion sees some of them. */

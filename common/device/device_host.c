@@ -75,6 +75,17 @@ static unsigned host_poll(struct kvr_device *device, kvr_ns now,
     return count;
 }
 
+static kvr_status host_move(struct kvr_device *device, const struct kvr_device_move *pieces,
+                            uint32_t piece_count)
+{
+    (void)device;
+    if (!kvr_device_moves_fit(pieces, piece_count))
+        return KVR_INVALID;
+    for (uint32_t i = 0; i < piece_count; i++)
+        device_memory_move(&pieces[i]);
+    return KVR_OK;
+}
+
 static void host_close(struct kvr_device *device)
 {
     free(device);
@@ -91,6 +102,7 @@ kvr_status kvr_device_host_open(struct kvr_device **ret_device, struct kvr_error
         .unpin = host_unpin,
         .copy = host_copy,
         .poll = host_poll,
+        .move = host_move,
         .close = host_close,
     };
     struct device_host *host = calloc(1, sizeof(*host));

@@ -81,3 +81,10 @@ void device_memory_copy(kvr_device_way way, const struct kvr_device_piece *piece
     else
         memcpy(bytes, piece->host, piece->bytes);
 }
+
+void device_memory_move(const struct kvr_device_move *piece)
+{
+    memcpy(((struct device_memory *)piece->target)->base + piece->target_offset,
+           ((const struct device_memory *)piece->source)->base + piece->source_offset,
+           piece->bytes);
+}

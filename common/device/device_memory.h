@@ -24,5 +24,6 @@ void device_memory_close(struct kvr_device_memory *memory);
 void device_memory_unmap(struct device_memory *memory);
 /* memcpy of one piece. */
 void device_memory_copy(kvr_device_way way, const struct kvr_device_piece *piece);
+void device_memory_move(const struct kvr_device_move *piece);
 
 #endif

@@ -27,6 +27,7 @@ forbidden() {
 allowed common/base/log.c base/clock.h
 allowed common/kv/plan.c base/types.h
 allowed common/fabric/region.c kv/layout.h
+allowed common/fabric/region.c device/device.h
 allowed common/agent/agent.c fabric/fabric.h
 allowed prefill-agent/main.c prefill-agent/outbound.h
 allowed common/tools/sim.c decode-agent/inbound.h
@@ -38,7 +39,7 @@ allowed common/client/examples/prefill.c engine.h
 forbidden common/base/log.c kv/plan.h
 forbidden common/kv/plan.c wire/message.h
 forbidden common/wire/message.c kv/plan.h
-forbidden common/fabric/region.c device/device.h
+forbidden common/device/device_host.c fabric/fabric.h
 forbidden common/fabric/region.c agent/agent.h
 forbidden prefill-agent/main.c decode-agent/inbound.h
 forbidden decode-agent/main.c prefill-agent/outbound.h

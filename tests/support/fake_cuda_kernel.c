@@ -7,6 +7,13 @@
 #include "tests/support/fake_cuda.h"
 #include "tools/bench_gpu_ping_host.h"
 
+/* By the GPU: its own, or pinned. */
+static bool is_seen(uint64_t address, uint64_t bytes)
+{
+    return fake_is_device(address, bytes) ||
+           fake_is_pinned((const uint8_t *)(uintptr_t)address, bytes);
+}
+
 /* Its pieces, in the stream's order. */
 static CUresult copy_pieces(CUstream stream, void **arguments)
 {
@@ -19,11 +26,7 @@ static CUresult copy_pieces(CUstream stream, void **arguments)
     for (uint32_t i = 0; i < count; i++) {
         const struct kvr_copy_piece *piece = &pieces[i];
 
-        /* One end is the GPU's, the other pinned. */
-        if (!(fake_is_device(piece->from, piece->bytes) &&
-              fake_is_pinned((uint8_t *)(uintptr_t)piece->to, piece->bytes)) &&
-            !(fake_is_device(piece->to, piece->bytes) &&
-              fake_is_pinned((uint8_t *)(uintptr_t)piece->from, piece->bytes)))
+        if (!is_seen(piece->from, piece->bytes) || !is_seen(piece->to, piece->bytes))
             return CUDA_ERROR_ILLEGAL_ADDRESS;
         if (fake_queue_copy(stream, piece->from, piece->to, piece->bytes) != CUDA_SUCCESS)
             return CUDA_ERROR_INVALID_CONTEXT;

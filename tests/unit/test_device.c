@@ -148,6 +148,53 @@ static void gathers_what_memcpy_would(void **state)
     bench_close(&bench);
 }
 
+/* Pieces of a second region into the first: more than one launch of a GPU takes. */
+static void moves_what_memcpy_would(void **state)
+{
+    enum { MOVES = 2500, SHARE = REGION_BYTES / MOVES };
+    struct kvr_device_move *pieces = calloc(MOVES, sizeof(*pieces));
+    struct kvr_device_piece all = {.bytes = REGION_BYTES};
+    struct bench bench;
+    struct kvr_rng rng;
+
+    (void)state;
+    assert_non_null(pieces);
+    bench_open(&bench);
+    kvr_rng_init(&rng, 3);
+    memset(bench.pinned, 0xcc, REGION_BYTES);
+    memset(bench.model, 0xcc, REGION_BYTES);
+    whole(&bench, KVR_DEVICE_SCATTER);
+    fill(&bench, 9);
+    all.memory = device_rig_memory(&bench.rig, REGION_BYTES);
+    all.host = bench.pinned;
+    must_copy(&bench, KVR_DEVICE_SCATTER, &all, 1);
+    for (uint32_t i = 0; i < MOVES; i++) {
+        uint64_t bytes = kvr_rng_between(&rng, 0, SHARE), room = SHARE - bytes;
+
+        pieces[i] = (struct kvr_device_move){
+            .source = all.memory,
+            .target = bench.memory,
+            .source_offset = (uint64_t)(MOVES - 1 - i) * SHARE + kvr_rng_below(&rng, room + 1),
+            .target_offset = (uint64_t)i * SHARE + kvr_rng_below(&rng, room + 1),
+            .bytes = bytes,
+        };
+        memcpy(bench.model + pieces[i].target_offset, bench.pinned + pieces[i].source_offset,
+               bytes);
+    }
+    assert_int_equal(bench.device->ops->move(bench.device, pieces, MOVES), KVR_OK);
+    whole(&bench, KVR_DEVICE_GATHER); /* it was waited for */
+    assert_memory_equal(bench.pinned, bench.model, REGION_BYTES);
+    assert_int_equal(bench.device->ops->move(bench.device, pieces, 0), KVR_OK);
+    pieces[7].source_offset = REGION_BYTES - 1;
+    pieces[7].bytes = 2;
+    assert_int_equal(bench.device->ops->move(bench.device, pieces, MOVES), KVR_INVALID);
+    pieces[7].source_offset = 0;
+    pieces[7].target_offset = UINT64_MAX;
+    assert_int_equal(bench.device->ops->move(bench.device, pieces, MOVES), KVR_INVALID);
+    bench_close(&bench);
+    free(pieces);
+}
+
 static void tells_every_copy_once_and_pushes_back(void **state)
 {
     uint32_t told[KVR_DEVICE_COPIES_MAX + 1] = {0}, accepted = 0, left;
@@ -253,6 +300,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scatters_what_memcpy_would),
         cmocka_unit_test(gathers_what_memcpy_would),
+        cmocka_unit_test(moves_what_memcpy_would),
         cmocka_unit_test(tells_every_copy_once_and_pushes_back),
         cmocka_unit_test(refuses_pieces_outside),
         cmocka_unit_test(refuses_what_cannot_be_imported),

@@ -120,6 +120,47 @@ static void an_engine_that_dies_fails_its_copies_alone(void **state)
     kvr_device_close(device);
 }
 
+static kvr_status move_all(struct kvr_device *device, struct kvr_device_memory *source,
+                           struct kvr_device_memory *target)
+{
+    struct kvr_device_move pieces[PAGES];
+
+    for (uint32_t i = 0; i < PAGES; i++)
+        pieces[i] = (struct kvr_device_move){.source = source,
+                                             .target = target,
+                                             .source_offset = i * PAGE_BYTES,
+                                             .target_offset = i * PAGE_BYTES,
+                                             .bytes = PAGE_BYTES};
+    return device->ops->move(device, pieces, PAGES);
+}
+
+static void moves_fail_and_die_as_copies_do(void **state)
+{
+    struct kvr_device_emulated_options options = {.seed = 5, .fail_promille = 300};
+    struct kvr_device *device = device_of(&options);
+    uint8_t from[PAGES * PAGE_BYTES], to[PAGES * PAGE_BYTES];
+    struct kvr_device_memory *source = memory_of(device, from), *target = memory_of(device, to);
+    uint32_t failed = 0;
+
+    (void)state;
+    memset(from, 1, sizeof(from));
+    for (uint32_t n = 0; n < 1000; n++) {
+        kvr_status status;
+
+        memset(to, 0, sizeof(to));
+        status = move_all(device, source, target);
+        assert_int_equal(moved(to), status == KVR_OK ? sizeof(to) : sizeof(to) / 2);
+        assert_true(status == KVR_OK || status == KVR_COPY_FAILED);
+        failed += status == KVR_COPY_FAILED;
+    }
+    assert_true(failed > 200 && failed < 400);
+    kvr_device_emulated_lose(source);
+    assert_int_equal(move_all(device, source, target), KVR_COPY_FAILED);
+    device->ops->release(device, source);
+    device->ops->release(device, target);
+    kvr_device_close(device);
+}
+
 static void the_same_seed_is_the_same_engine(void **state)
 {
     struct kvr_device_emulated_options options = {
@@ -157,6 +198,7 @@ int main(void)
         cmocka_unit_test(bytes_are_whole_only_at_the_completion),
         cmocka_unit_test(a_part_of_them_fails_half_done),
         cmocka_unit_test(an_engine_that_dies_fails_its_copies_alone),
+        cmocka_unit_test(moves_fail_and_die_as_copies_do),
         cmocka_unit_test(the_same_seed_is_the_same_engine),
     };
 

@@ -1,0 +1,67 @@
+/* Moves between memories of GPUs, by a stream of their own: the caller waits for them. */
+#include "device/device_cuda_state.h"
+
+static CUdeviceptr address_of(const struct kvr_device_memory *memory)
+{
+    return ((const struct cuda_memory *)memory)->address;
+}
+
+static CUresult move_by_driver(const struct device_cuda *cuda, const struct kvr_device_move *pieces,
+                               uint32_t piece_count)
+{
+    CUresult code = CUDA_SUCCESS;
+
+    for (uint32_t i = 0; i < piece_count && code == CUDA_SUCCESS; i++)
+        code = cuda->cuda->MemcpyDtoDAsync(address_of(pieces[i].target) + pieces[i].target_offset,
+                                           address_of(pieces[i].source) + pieces[i].source_offset,
+                                           pieces[i].bytes, cuda->mover);
+    return code;
+}
+
+/* At most MOVES_MAX of them; the list may be written again once they are moved. */
+static CUresult move_by_kernel(const struct device_cuda *cuda, const struct kvr_device_move *pieces,
+                               uint32_t piece_count)
+{
+    uint64_t longest = 0;
+
+    for (uint32_t i = 0; i < piece_count; i++) {
+        cuda->moves[i] = (struct kvr_copy_piece){
+            .from = address_of(pieces[i].source) + pieces[i].source_offset,
+            .to = address_of(pieces[i].target) + pieces[i].target_offset,
+            .bytes = pieces[i].bytes,
+        };
+        if (pieces[i].bytes > longest)
+            longest = pieces[i].bytes;
+    }
+    return cuda_launch(cuda, cuda->mover, cuda->moves_address, piece_count, longest);
+}
+
+static bool addressable(const struct kvr_device_move *pieces, uint32_t piece_count)
+{
+    for (uint32_t i = 0; i < piece_count; i++)
+        if (address_of(pieces[i].source) == 0 || address_of(pieces[i].target) == 0)
+            return false;
+    return true;
+}
+
+kvr_status cuda_move(struct kvr_device *device, const struct kvr_device_move *pieces,
+                     uint32_t piece_count)
+{
+    struct device_cuda *cuda = (struct device_cuda *)device;
+
+    if (!kvr_device_moves_fit(pieces, piece_count) || !addressable(pieces, piece_count))
+        return KVR_INVALID;
+    if (cuda->failed || cuda_enter(cuda, NULL) != KVR_OK)
+        return KVR_COPY_FAILED;
+    while (piece_count > 0 && !cuda->failed) {
+        uint32_t count = piece_count < MOVES_MAX ? piece_count : MOVES_MAX;
+        CUresult code = cuda->module != NULL ? move_by_kernel(cuda, pieces, count)
+                                             : move_by_driver(cuda, pieces, count);
+        CUresult end = cuda->cuda->StreamSynchronize(cuda->mover);
+
+        cuda->failed = code != CUDA_SUCCESS || end != CUDA_SUCCESS;
+        pieces += count;
+        piece_count -= count;
+    }
+    return cuda->failed ? KVR_COPY_FAILED : KVR_OK;
+}
