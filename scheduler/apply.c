@@ -193,8 +193,8 @@ static kvr_status apply_facts(struct apply *apply, const struct kvr_report *repo
     boot_before = fleet_row(apply->fleet, report, now_ns, &row);
     if (!store_put_agent(apply->store, &row, report->facts))
         return database_failed(apply, error);
-    if (boot_before == 0 || boot_before == report->boot)
-        return KVR_OK;
+    if (boot_before == report->boot)
+        return KVR_OK; /* else it may have left something in its spool, known before or not */
     return apply_agent_gone(apply, report->agent, report->boot,
                             "its agent was started again before it said how this ended", error);
 }

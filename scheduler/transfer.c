@@ -89,7 +89,7 @@ static transfer_state furthest(const struct transfer *transfer)
     return state;
 }
 
-/* The target is the truth. A source that ended says enough while the target has not spoken: it ends
+/* The target is the truth. A source that ended says enough while the target has not: it ends
  * with KVR_OK only after the target's LANDED. */
 static void derive(struct transfer *transfer)
 {

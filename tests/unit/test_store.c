@@ -183,6 +183,25 @@ static void store_lets_a_restarted_agent_end_its_transfers(void **state)
     assert_int_equal(transfer.state, STATE_DONE);
 }
 
+/* While the scheduler was away the agent was heard of for the first time, died and was started
+ * again: its spool comes before anything that it says of itself. */
+static void store_ends_what_an_earlier_start_left_in_its_spool(void **state)
+{
+    static struct kvr_agent_facts facts;
+    struct fixture *fixture = *state;
+    struct kvr_event event = event_of(KVR_EVENT_OPENED, KVR_ROLE_SOURCE, 5, 5);
+    struct kvr_report report = report_of("prefill-0", 1, &event, 1);
+    uint64_t acknowledged;
+
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_int_equal(get_transfer(fixture, 5).state, STATE_OPENED);
+    report = report_of("prefill-0", 0, NULL, 0);
+    report.boot = 8;
+    report.facts = &facts;
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_int_equal(get_transfer(fixture, 5).state, STATE_LOST);
+}
+
 static void store_pages_from_new_to_old(void **state)
 {
     struct fixture *fixture = *state;
@@ -425,6 +444,7 @@ int main(void)
         WITH_STORE(store_moves_an_opening_to_its_transfer),
         WITH_STORE(store_keeps_an_opening_that_nobody_wanted),
         WITH_STORE(store_lets_a_restarted_agent_end_its_transfers),
+        WITH_STORE(store_ends_what_an_earlier_start_left_in_its_spool),
         WITH_STORE(store_pages_from_new_to_old),
         WITH_STORE(store_prunes_what_is_old),
         WITH_STORE(store_prunes_by_its_own_clock),
