@@ -269,16 +269,6 @@ static void *writer_main(void *self)
 
 /* ---- start and stop ---- */
 
-static void release(struct ingest *ingest)
-{
-    apply_close(ingest->apply);
-    free(ingest->waiting);
-    free(ingest->under_way);
-    pthread_cond_destroy(&ingest->change);
-    pthread_mutex_destroy(&ingest->lock);
-    free(ingest);
-}
-
 static int start_thread(struct ingest *ingest)
 {
     sigset_t all, before;
@@ -314,28 +304,37 @@ kvr_status ingest_start(const struct ingest_options *options, struct ingest **re
     ingest->waiting = calloc(INGEST_WAITING_MAX, sizeof(struct waiting));
     ingest->under_way = calloc(INGEST_WAITING_MAX, sizeof(struct waiting));
     if (ingest->apply == NULL || ingest->waiting == NULL || ingest->under_way == NULL) {
-        release(ingest);
+        ingest_close(ingest);
         return kvr_error_set(error, KVR_NO_MEMORY, "ingest", "no memory for the writer");
     }
     ingest->housekeeping_at = kvr_clock_now() + HOUSEKEEPING_NS;
     failed = start_thread(ingest);
     if (failed != 0) {
-        release(ingest);
+        ingest_close(ingest);
         return kvr_error_system(error, "ingest", failed, "no thread for the writer");
     }
     *ret_ingest = ingest;
     return KVR_OK;
 }
 
-struct ingest *ingest_stop(struct ingest *ingest)
+void ingest_stop(struct ingest *ingest)
 {
-    if (ingest == NULL)
-        return NULL;
     pthread_mutex_lock(&ingest->lock);
     ingest->stopping = true;
     pthread_cond_signal(&ingest->change);
     pthread_mutex_unlock(&ingest->lock);
     pthread_join(ingest->thread, NULL);
-    release(ingest);
+}
+
+struct ingest *ingest_close(struct ingest *ingest)
+{
+    if (ingest == NULL)
+        return NULL;
+    apply_close(ingest->apply);
+    free(ingest->waiting);
+    free(ingest->under_way);
+    pthread_cond_destroy(&ingest->change);
+    pthread_mutex_destroy(&ingest->lock);
+    free(ingest);
     return NULL;
 }

@@ -42,8 +42,10 @@ static inline int64_t ingest_kept_since(kvr_ns wall, kvr_ns retention)
 
 KVR_MUST_CHECK kvr_status ingest_start(const struct ingest_options *options,
                                        struct ingest **ret_ingest, struct kvr_error *error);
-/* Answers what waits, then ends the thread. Returns NULL. */
-struct ingest *ingest_stop(struct ingest *ingest);
+/* Answers what waits, then ends the thread; what comes later is refused. */
+void ingest_stop(struct ingest *ingest);
+/* Stopped, and nobody is left who submits. Returns NULL. */
+struct ingest *ingest_close(struct ingest *ingest);
 
 /* Takes the report over in any case. KVR_AGAIN: too many wait, or it is stopping; then `answered`
  * is not called. */

@@ -49,8 +49,10 @@ void scheduler_close(struct scheduler *scheduler)
 {
     if (scheduler->http != NULL)
         http_drain(scheduler->http);
-    ingest_stop(scheduler->ingest);
-    http_stop(scheduler->http);
+    if (scheduler->ingest != NULL)
+        ingest_stop(scheduler->ingest);
+    http_stop(scheduler->http); /* until then its clients may still come with something */
+    ingest_close(scheduler->ingest);
     api_close(scheduler->api);
     metrics_close(scheduler->metrics);
     fleet_close(scheduler->fleet);

@@ -8,11 +8,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "scheduler/http.h"
+#include "scheduler/scheduler.h"
+#include "tests/support/store_case.h"
 
 #define PATIENCE_MS (HTTP_IDLE_SECONDS * 1000 / 2) /* long, and yet not by being idle */
 
-struct fixture {
+struct port {
     struct http *http;
     struct fleet *fleet;
     struct metrics *metrics;
@@ -21,7 +22,7 @@ struct fixture {
 
 static int setup(void **state)
 {
-    struct fixture *fixture = calloc(1, sizeof(*fixture));
+    struct port *fixture = calloc(1, sizeof(*fixture));
     struct http_options options = {.listen = {.host = "127.0.0.1"}};
 
     options.fleet = fixture->fleet = fleet_open();
@@ -33,7 +34,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    struct fixture *fixture = *state;
+    struct port *fixture = *state;
 
     http_stop(fixture->http);
     fleet_close(fixture->fleet);
@@ -42,9 +43,9 @@ static int teardown(void **state)
     return 0;
 }
 
-static int connect_to(const struct fixture *fixture)
+static int connect_to(uint16_t port)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(fixture->port)};
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port)};
     int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -91,7 +92,7 @@ static void http_hangs_up_with_its_client(void **state)
     static const char *const texts[] = {"GET /metr", "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"};
 
     for (unsigned i = 0; i < 40; i++) {
-        int client = connect_to(*state);
+        int client = connect_to(((struct port *)*state)->port);
         size_t bytes;
 
         say(client, texts[i % 2]);
@@ -105,8 +106,8 @@ static void http_hangs_up_with_its_client(void **state)
 /* A byte now and then is no request. */
 static void http_ends_the_slow(void **state)
 {
-    struct fixture *fixture = *state;
-    int slow = connect_to(fixture), quick = connect_to(fixture);
+    struct port *fixture = *state;
+    int slow = connect_to(fixture->port), quick = connect_to(fixture->port);
     kvr_ns between;
     size_t bytes;
 
@@ -128,24 +129,62 @@ static void http_ends_the_slow(void **state)
 /* One host leaves room for the others, and gets its own back. */
 static void http_bounds_a_host(void **state)
 {
-    struct fixture *fixture = *state;
+    struct port *fixture = *state;
     int clients[HTTP_CONNECTIONS_PER_HOST];
     size_t bytes;
     int another;
 
     for (unsigned i = 0; i < HTTP_CONNECTIONS_PER_HOST; i++)
-        clients[i] = connect_to(fixture);
+        clients[i] = connect_to(fixture->port);
     ask(clients[HTTP_CONNECTIONS_PER_HOST - 1]);
-    another = connect_to(fixture);
+    another = connect_to(fixture->port);
     assert_false(listen_to(another, PATIENCE_MS, &bytes));
     close(another);
     shutdown(clients[0], SHUT_WR);
     assert_false(listen_to(clients[0], PATIENCE_MS, &bytes));
-    another = connect_to(fixture);
+    another = connect_to(fixture->port);
     ask(another);
     close(another);
     for (unsigned i = 0; i < HTTP_CONNECTIONS_PER_HOST; i++)
         close(clients[i]);
+}
+
+/* What was begun before the end comes whole after the writer has gone: it is refused, and comes
+ * again. */
+static void http_refuses_what_comes_after_the_writer(void **state)
+{
+    static const char *const texts[] = {
+        "POST /ingest/v1/events HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
+        "Content-Length: 4\r\n\r\n\n",
+        "POST /api/v1/requests/r/abandon HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n\n"};
+    struct fixture *fixture = *state;
+    struct scheduler_options options = {
+        .state_dir = fixture->folder, .retention = KVR_NEVER, .listen = {.host = "127.0.0.1"}};
+    struct scheduler scheduler = {0};
+    char answer[16] = "";
+    int clients[2];
+
+    assert_int_equal(scheduler_open(&options, &scheduler, NULL), KVR_OK);
+    for (int i = 0; i < 2; i++) {
+        size_t bytes;
+
+        clients[i] = connect_to(scheduler.port);
+        say(clients[i], texts[i]);
+        assert_true(listen_to(clients[i], 200, &bytes)); /* it was begun */
+        assert_int_equal(bytes, 0);
+    }
+    http_drain(scheduler.http);
+    ingest_stop(scheduler.ingest);
+    for (int i = 0; i < 2; i++) {
+        say(clients[i], "\x02ok"); /* the report of an agent called "ok" */
+        assert_int_equal(recv(clients[i], answer, 12, MSG_WAITALL), 12);
+        assert_string_equal(answer, "HTTP/1.1 503");
+        close(clients[i]);
+    }
+    http_stop(scheduler.http);
+    scheduler.http = NULL;
+    scheduler.ingest = ingest_close(scheduler.ingest);
+    scheduler_close(&scheduler);
 }
 
 int main(void)
@@ -154,6 +193,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(http_hangs_up_with_its_client, setup, teardown),
         cmocka_unit_test_setup_teardown(http_ends_the_slow, setup, teardown),
         cmocka_unit_test_setup_teardown(http_bounds_a_host, setup, teardown),
+        WITH_STORE(http_refuses_what_comes_after_the_writer),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -430,6 +430,7 @@ static void ingest_answers_every_report(void **state)
         assert_int_equal(ingest_submit(ingest, copy, count_answer, &answers), KVR_OK);
     }
     ingest_stop(ingest); /* answers what waits */
+    ingest_close(ingest);
     assert_int_equal(answers.count, 100);
     assert_int_equal(answers.failed, 0);
     assert_int_equal(count_transfers(fixture), 100);
