@@ -97,7 +97,7 @@ static const struct kvr_option rows[] = {
     {.name = "chunk-bytes-max",
      .section = "rails",
      .fallback = "1M",
-     .min = 4096,
+     .min = KVR_CHUNK_BYTES_MIN,
      .max = 1ull << 30,
      FIELD(SIZE, chunk_bytes_max),
      .help = "Largest write; pages that are neighbours on both sides are merged up to it."},

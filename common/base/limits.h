@@ -30,6 +30,7 @@
 #define KVR_WARM_UP_IMMEDIATE   0     /* slot 0, chunk 0 */
 #define KVR_TRANSFER_SLOTS_MAX  64    /* slots of one transfer: 4 Mi chunks */
 #define KVR_IOV_MAX             8     /* runs of bytes of one write at either end */
+#define KVR_CHUNK_BYTES_MIN     4096  /* the largest write that an agent allows has at least these */
 #define KVR_CHUNK_PIECES_MAX    15    /* pieces of one write: each but the first adds a run */
 #define KVR_STAGED_PIECES_MAX   512   /* the same where an end is staging memory: of one copy */
 #define KVR_REQUEST_BYTES       128   /* a request id, NUL included */

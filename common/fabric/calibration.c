@@ -17,7 +17,7 @@ static bool in_range(const struct kvr_calibration *calibration, json_int_t chunk
 {
     return calibration->imm_iov >= 1 && calibration->imm_rma_iov >= 1 && calibration->pieces >= 1 &&
            calibration->imm_iov <= KVR_IOV_MAX && calibration->imm_rma_iov <= KVR_IOV_MAX &&
-           calibration->pieces <= KVR_IOV_MAX && chunk_bytes_max >= 4096;
+           calibration->pieces <= KVR_IOV_MAX && chunk_bytes_max >= KVR_CHUNK_BYTES_MIN;
 }
 
 static void read_sizes(const json_t *file, struct kvr_calibration *calibration)

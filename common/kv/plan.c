@@ -7,7 +7,6 @@
 #include "kv/plan_pattern.h"
 #include "kv/plan_share.h"
 
-#define CHUNK_BYTES_MIN 4096
 #define FIRST_BATCHES   8 /* of a pattern; one with more is gathered twice */
 
 /* What is known of the plan before its memory is asked for. */
@@ -40,10 +39,10 @@ kvr_status kvr_plan_limits_check(const struct kvr_plan_limits *limits, struct kv
 
     if (status == KVR_OK)
         status = check_pieces("pieces_remote", limits->pieces_remote, error);
-    if (status == KVR_OK && limits->chunk_bytes_max < CHUNK_BYTES_MIN)
+    if (status == KVR_OK && limits->chunk_bytes_max < KVR_CHUNK_BYTES_MIN)
         status = kvr_error_set(error, KVR_INVALID, "plan",
                                "chunk_bytes_max is %" PRIu64 ", at least %d are needed",
-                               limits->chunk_bytes_max, CHUNK_BYTES_MIN);
+                               limits->chunk_bytes_max, KVR_CHUNK_BYTES_MIN);
     return status;
 }
 

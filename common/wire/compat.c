@@ -96,6 +96,21 @@ static kvr_status check_versions(const struct kvr_msg_hello *source,
     return KVR_OK;
 }
 
+/* A write carries something: what a plan is made with is divided by these. */
+static kvr_status check_limits(const struct kvr_write_limits *limits, const char *side,
+                               struct kvr_error *error)
+{
+    if (limits->pieces_local > 0 && limits->pieces_remote > 0 &&
+        limits->chunk_bytes_max >= KVR_CHUNK_BYTES_MIN)
+        return KVR_OK;
+    return kvr_error_set(error, KVR_INVALID, "compat",
+                         "write limits: the %s has %" PRIu32 " local and %" PRIu32
+                         " remote pieces of %" PRIu64 " bytes in all, at least 1, 1 and %d are "
+                         "needed",
+                         side, limits->pieces_local, limits->pieces_remote,
+                         limits->chunk_bytes_max, KVR_CHUNK_BYTES_MIN);
+}
+
 static kvr_status check_one(const struct kvr_msg_hello *hello, const char *side,
                             struct kvr_error *error)
 {
@@ -105,7 +120,7 @@ static kvr_status check_one(const struct kvr_msg_hello *hello, const char *side,
         return kvr_error_set(error, KVR_INVALID, "compat",
                              "beat: the %s has %" PRIu32 " ms, from %d to %d are allowed", side,
                              hello->beat_ms, KVR_BEAT_MS_MIN, KVR_BEAT_MS_MAX);
-    return KVR_OK;
+    return check_limits(&hello->limits, side, error);
 }
 
 kvr_status kvr_hello_check(const struct kvr_msg_hello *source, const struct kvr_msg_hello *target,

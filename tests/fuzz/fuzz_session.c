@@ -26,6 +26,7 @@ static void on_hello(void *self, struct kvr_msg_hello *ret_hello)
 {
     (void)self;
     ret_hello->boot = 1;
+    ret_hello->limits = (struct kvr_write_limits){1, 1, KVR_CHUNK_BYTES_MIN, false};
     strcpy(ret_hello->provider, "tcp");
 }
 
@@ -94,6 +95,7 @@ static void greet(uint8_t operand)
                                            .boot = operand == 31 ? 3 : 2,
                                            .session = operand == 30 ? 0 : 7,
                                            .beat_ms = 100,
+                                           .limits = {1, 1, KVR_CHUNK_BYTES_MIN, false},
                                            .provider = "tcp"};
     if (world.dials)
         return give(&message);

@@ -279,8 +279,11 @@ void fuzz_hello(struct fuzz_world *world, struct fuzz_input *input,
     }
     if (kind < 230)
         return;
-    ret_hello->limits.chunk_bytes_max = fuzz_about(input, 4096);
+    ret_hello->limits.chunk_bytes_max = fuzz_about(input, KVR_CHUNK_BYTES_MIN);
     ret_hello->limits.pieces_remote = (uint32_t)fuzz_about(input, 1);
+    if (ret_hello->limits.chunk_bytes_max < KVR_CHUNK_BYTES_MIN || /* turned away at the door */
+        ret_hello->limits.pieces_remote == 0)
+        ret_hello->limits = (struct kvr_write_limits){2, 2, KVR_CHUNK_BYTES_MIN, false};
     ret_hello->rail_count = fuzz_below(input, FUZZ_RAILS + 1);
     rails[0].rail = (uint32_t)fuzz_about(input, 1);
     rails[0].bytes = fuzz_below(input, KVR_ADDRESS_BYTES + 1);

@@ -97,6 +97,7 @@ void open_table(struct probe *probe, uv_loop_t *on, const char *agent, uint64_t 
     snprintf(probe->hello.agent, sizeof(probe->hello.agent), "%s", agent);
     strcpy(probe->hello.provider, "tcp");
     probe->hello.boot = boot;
+    probe->hello.limits = (struct kvr_write_limits){1, 1, KVR_CHUNK_BYTES_MIN, false};
     assert_int_equal(kvr_peers_open(on, &options, &probe->peers, NULL), KVR_OK);
 }
 

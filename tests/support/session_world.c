@@ -136,6 +136,7 @@ void new_world(void)
         snprintf(end->hello.agent, sizeof(end->hello.agent), "agent %d", i);
         strcpy(end->hello.provider, "tcp");
         end->hello.boot = (uint64_t)i + 100;
+        end->hello.limits = (struct kvr_write_limits){1, 1, KVR_CHUNK_BYTES_MIN, false};
     }
     world.now = 1000 * KVR_S;
     world.connected = world.adopted = false;

@@ -29,10 +29,12 @@ static void compat_names_the_field_and_both_values(void **state)
     assert_int_equal(kvr_compat_check(&source, &target, NULL), KVR_INCOMPATIBLE);
 }
 
+static const struct kvr_write_limits least = {1, 1, KVR_CHUNK_BYTES_MIN, false};
+
 static void compat_versions(void **state)
 {
-    struct kvr_msg_hello source = {1, 3, .boot = 1, .beat_ms = 1000};
-    struct kvr_msg_hello target = {2, 5, .boot = 2, .beat_ms = 1000};
+    struct kvr_msg_hello source = {1, 3, .boot = 1, .beat_ms = 1000, .limits = least};
+    struct kvr_msg_hello target = {2, 5, .boot = 2, .beat_ms = 1000, .limits = least};
     struct kvr_error error;
     uint32_t version = 0;
 
@@ -49,6 +51,28 @@ static void compat_versions(void **state)
     target.beat_ms = 1000;
     target.boot = 0;
     assert_int_equal(kvr_hello_check(&source, &target, &version, &error), KVR_INVALID);
+}
+
+/* Whoever plans divides by them. */
+static void compat_write_limits(void **state)
+{
+    static const struct kvr_write_limits wrong[] = {
+        {0, 1, 4096, false}, {1, 0, 4096, false}, {1, 1, 4095, false}, {0}};
+    struct kvr_error error;
+    uint32_t version = 0;
+
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct kvr_msg_hello source = {2, 2, .boot = 1, .beat_ms = 1000, .limits = least};
+        struct kvr_msg_hello target = source;
+        struct kvr_msg_hello *either = i % 2 == 0 ? &source : &target;
+
+        assert_int_equal(kvr_hello_check(&source, &target, &version, &error), KVR_OK);
+        either->limits = wrong[i / 2];
+        assert_int_equal(kvr_hello_check(&source, &target, &version, &error), KVR_INVALID);
+        assert_non_null(strstr(error.detail, i % 2 == 0 ? "write limits: the source has"
+                                                        : "write limits: the target has"));
+    }
 }
 
 static void frame_of_any_length_is_cut_out(void **state)
@@ -82,6 +106,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(compat_names_the_field_and_both_values),
         cmocka_unit_test(compat_versions),
+        cmocka_unit_test(compat_write_limits),
         cmocka_unit_test(frame_of_any_length_is_cut_out),
     };
 
