@@ -255,7 +255,8 @@ static void take_welcome(struct kvr_session *session, kvr_ns now, const struct k
             return break_off(session, now, "a WELCOME without a session number");
     }
 
-    begin(session, peer, peer->session);
+    if (fresh) /* as in kvr_session_accepted */
+        begin(session, peer, peer->session);
     session->greeted = true;
     session->owed |= OWE_RESUME;
     pump(session, now);

@@ -279,6 +279,31 @@ static void session_forgotten_by_the_peer(void **state)
     expect_lost(TARGET, KVR_PEER_LOST, "given up");
 }
 
+/* Only the first WELCOME of a session is checked. */
+static void session_resumed_keeps_the_beat(void **state)
+{
+    static const uint32_t beats_ms[] = {UINT32_MAX, 1};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(beats_ms) / sizeof(beats_ms[0]); i++) {
+        struct kvr_message welcome = {.kind = KVR_MSG_WELCOME};
+        struct end *target = &world.ends[TARGET];
+
+        meet();
+        cut(true);
+        kvr_session_connected(target->session, world.now);
+        welcome.hello = world.ends[SOURCE].hello;
+        welcome.hello.session = kvr_session_number(target->session);
+        welcome.hello.beat_ms = beats_ms[i];
+        give(TARGET, &welcome);
+        world.now += 3 * BEAT_MS * KVR_MS - 1;
+        kvr_session_tick(target->session, world.now);
+        assert_int_equal(target->lost, 0);
+        kvr_session_tick(target->session, world.now + 1);
+        expect_lost(TARGET, KVR_PEER_LOST, "nothing was heard");
+    }
+}
+
 static void session_refusals_reach_the_other_side(void **state)
 {
     struct kvr_message refused = {.kind = KVR_MSG_REFUSED,
@@ -369,6 +394,7 @@ int main(void)
         cmocka_unit_test(session_never_answered_is_lost),
         cmocka_unit_test(session_restarted_peer),
         cmocka_unit_test(session_forgotten_by_the_peer),
+        cmocka_unit_test(session_resumed_keeps_the_beat),
         cmocka_unit_test(session_refusals_reach_the_other_side),
         cmocka_unit_test(session_target_checks_the_welcome),
         cmocka_unit_test(session_breaks_off_at_nonsense),
