@@ -32,6 +32,15 @@ kvr_status kvr_memfd_create(const char *name, uint64_t bytes, const char *where,
     return KVR_OK;
 }
 
+bool kvr_memfd_holds(int fd, uint64_t bytes)
+{
+    int seals = fcntl(fd, F_GET_SEALS);
+    struct stat file;
+
+    return seals >= 0 && (seals & F_SEAL_SHRINK) != 0 && fstat(fd, &file) == 0 &&
+           (uint64_t)file.st_size >= bytes;
+}
+
 /* Without the seal its owner could shorten the file, and the next touch would end this process. */
 kvr_status kvr_memfd_check(int fd, uint64_t offset, uint64_t bytes, const char *where,
                            struct kvr_error *error)

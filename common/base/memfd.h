@@ -13,6 +13,9 @@
 KVR_MUST_CHECK kvr_status kvr_memfd_create(const char *name, uint64_t bytes, const char *where,
                                            int *ret_fd, struct kvr_error *error);
 
+/* Whether that is a memfd which has so many bytes and cannot shrink. */
+bool kvr_memfd_holds(int fd, uint64_t bytes);
+
 /* A memfd with F_SEAL_SHRINK that holds `bytes` from `offset`, a multiple of the page size: else
  * its owner could truncate it, and the next touch would end this process. */
 KVR_MUST_CHECK kvr_status kvr_memfd_check(int fd, uint64_t offset, uint64_t bytes,

@@ -2,7 +2,6 @@
 #include "client/client.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
@@ -12,10 +11,11 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/memfd.h"
 
 #define WHERE "kvrail"
 
@@ -120,7 +120,6 @@ static kvr_status send_attach(struct kvrail *client, const struct kvrail_identit
 static kvr_status take_shared(struct kvrail *client, struct kvr_packet_fds *fds,
                               struct kvr_error *error)
 {
-    struct stat file;
     void *page;
 
     if (fds->count != KVR_ATTACHED_FDS && fds->count != KVR_ATTACHED_FDS + 1)
@@ -133,8 +132,7 @@ static kvr_status take_shared(struct kvrail *client, struct kvr_packet_fds *fds,
         if (status != KVR_OK)
             return status;
     }
-    if (fstat(fds->fds[0], &file) != 0 || file.st_size < (off_t)sizeof(struct kvr_shared_page) ||
-        (fcntl(fds->fds[0], F_GET_SEALS) & F_SEAL_SHRINK) == 0)
+    if (!kvr_memfd_holds(fds->fds[0], sizeof(struct kvr_shared_page)))
         return kvr_error_set(error, KVR_MALFORMED, WHERE,
                              "the agent's shared page is short or not sealed");
     page = mmap(NULL, sizeof(struct kvr_shared_page), PROT_READ | PROT_WRITE, MAP_SHARED,

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/memfd.h"
@@ -15,13 +14,11 @@
 
 static kvr_status map(int fd, int protection, struct kvr_loans **ret_loans, struct kvr_error *error)
 {
-    struct stat file;
     void *memory;
 
-    if (fstat(fd, &file) != 0 || file.st_size != (off_t)sizeof(struct kvr_loans) ||
-        (fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) == 0)
+    if (!kvr_memfd_holds(fd, sizeof(struct kvr_loans)))
         return kvr_error_set(error, KVR_MALFORMED, WHERE,
-                             "the agent's page of loans has another size or is not sealed");
+                             "the agent's page of loans is short or not sealed");
     memory = mmap(NULL, sizeof(struct kvr_loans), protection, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED)
         return kvr_error_system(error, WHERE, errno, "cannot map the agent's page of loans");

@@ -4,6 +4,7 @@
 #include "tests/support/check.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -87,6 +88,22 @@ static void only_the_page_that_was_meant_is_opened(void **state)
     close(same_name);
 }
 
+/* Files of most kinds have no seals to be asked for. */
+static void a_file_that_could_be_cut_short_is_not_mapped(void **state)
+{
+    char path[] = "unit.loans.XXXXXX";
+    struct kvr_loans *mapped = NULL;
+    struct kvr_error error;
+    int file = mkstemp(path);
+
+    (void)state;
+    assert_true(file >= 0 && unlink(path) == 0);
+    assert_int_equal(ftruncate(file, sizeof(struct kvr_loans)), 0);
+    assert_int_equal(kvr_loans_map(file, &mapped, &error), KVR_MALFORMED);
+    assert_null(mapped);
+    close(file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -96,6 +113,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_engine_ends_them_all, pages_open, pages_close),
         cmocka_unit_test_setup_teardown(only_the_page_that_was_meant_is_opened, pages_open,
                                         pages_close),
+        cmocka_unit_test(a_file_that_could_be_cut_short_is_not_mapped),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
