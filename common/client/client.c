@@ -53,7 +53,12 @@ static kvr_status connect_socket(const char *path, kvr_ns deadline, int *ret_soc
             nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
             continue;
         }
-        status = kvr_error_system(error, WHERE, errno, "cannot reach an agent at %s", path);
+        status = errno == EAGAIN
+                     ? kvr_error_set(error, KVR_TIMED_OUT, WHERE,
+                                     "the agent at %s took no connection in time: it has stopped, "
+                                     "or others wait there",
+                                     path)
+                     : kvr_error_system(error, WHERE, errno, "cannot reach an agent at %s", path);
         close(fd);
         return status;
     }

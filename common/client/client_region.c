@@ -98,6 +98,9 @@ static kvrail_status take_region(struct kvrail *client, const struct kvrail_regi
     if ((from->fd < 0) != (from->memory == KVRAIL_MEMORY_CUDA_IPC))
         return client_fail(client, KVR_INVALID,
                            "a region needs a descriptor, except one of CUDA IPC, which has none");
+    if (from->fd >= 0 && fcntl(from->fd, F_GETFD) < 0)
+        return client_fail(client, KVR_INVALID, "descriptor %d of the region is not open",
+                           from->fd);
     if (from->name != NULL && strlen(from->name) >= sizeof(to->name))
         return client_fail(client, KVR_INVALID, "a region's name has at most %zu bytes",
                            sizeof(to->name) - 1);

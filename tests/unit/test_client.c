@@ -73,6 +73,8 @@ static void longest_timeout_waits(void **state)
     (void)state;
     snprintf(path, sizeof(path), "/tmp/kvrail-full-%d", (int)getpid());
     listener = full_listener(path);
+    assert_int_equal(kvrail_open(path, &me, 10, &engine, &error), KVRAIL_TIMED_OUT);
+    assert_non_null(strstr(error.detail, path));
     assert_int_equal(pthread_create(&closer, NULL, close_later, &listener), 0);
     assert_int_equal(kvrail_open(path, &me, UINT32_MAX, &engine, &error), KVRAIL_SYSTEM);
     assert_int_equal(error.os_errno, ECONNREFUSED);
@@ -126,6 +128,8 @@ static void region_without_seal_is_refused(void **state)
     assert_int_equal(kvrail_region_add(engine, &region, 10000, &id), KVRAIL_INVALID);
     assert_non_null(strstr(kvrail_last_error(engine)->detail, "not a memfd"));
     close(region.fd);
+    assert_int_equal(kvrail_region_add(engine, &region, 10000, &id), KVRAIL_INVALID);
+    assert_non_null(strstr(kvrail_last_error(engine)->detail, "is not open"));
     region.fd = -1;
     assert_int_equal(kvrail_region_add(engine, &region, 10000, &id), KVRAIL_INVALID);
     assert_int_equal(agent.record->regions, 1);
