@@ -142,6 +142,7 @@ static int load_file_row(void *user, const char *section, const char *name, cons
 struct line_reader {
     FILE *file;
     struct loader *loader;
+    int os_errno; /* of a read that failed: of a folder, say */
 };
 
 /* inih cuts long lines silently; we refuse them. */
@@ -150,6 +151,8 @@ static char *read_line(char *line, int bytes, void *stream)
     struct line_reader *reader = stream;
     char *read = fgets(line, bytes, reader->file);
 
+    if (read == NULL && ferror(reader->file))
+        reader->os_errno = errno;
     if (read != NULL && strchr(line, '\n') == NULL && !feof(reader->file) &&
         !reader->loader->line_too_long) {
         reader->loader->line_too_long = true;
@@ -157,6 +160,12 @@ static char *read_line(char *line, int bytes, void *stream)
                  "a line has more than %d characters: continue it on an indented line", bytes - 2);
     }
     return read;
+}
+
+static bool unreadable(const struct loader *loader, const char *path, int os_errno)
+{
+    complain(loader, "--config is '%s', but that cannot be read: %s", path, strerror(os_errno));
+    return false;
 }
 
 static bool load_file(struct loader *loader)
@@ -168,12 +177,12 @@ static bool load_file(struct loader *loader)
     if (path[0] == '\0')
         return true;
     reader.file = fopen(path, "re");
-    if (reader.file == NULL) {
-        complain(loader, "--config is '%s', but that cannot be read: %s", path, strerror(errno));
-        return false;
-    }
+    if (reader.file == NULL)
+        return unreadable(loader, path, errno);
     line = ini_parse_stream(read_line, &reader, load_file_row, loader);
     fclose(reader.file);
+    if (reader.os_errno != 0)
+        return unreadable(loader, path, reader.os_errno);
     if (line == 0 && loader->problem[0] == '\0')
         return true;
     if (loader->problem[0] == '\0')

@@ -326,6 +326,8 @@ static void options_refuse_a_bad_file(void **state)
     assert_non_null(strstr(error_text, "line 1: a line has more than"));
     assert_false(LOAD("--config", "/does/not/exist"));
     refuses("--config is '/does/not/exist', but that cannot be read: No such file or directory");
+    assert_false(LOAD("--config", "/proc"));
+    refuses("--config is '/proc', but that cannot be read: Is a directory");
 }
 
 static void options_help_tells_a_stranger(void **state)
