@@ -24,8 +24,10 @@ size_t kvr_text_character(const char *text)
 size_t kvr_text_printable(const char *text)
 {
     unsigned char first = (unsigned char)text[0];
+    bool control = first < 0x20 || first == 0x7f ||
+                   (first == 0xc2 && (unsigned char)text[1] < 0xa0); /* terminals obey those too */
 
-    return first < 0x20 || first == 0x7f ? 0 : kvr_text_character(text);
+    return control ? 0 : kvr_text_character(text);
 }
 
 bool kvr_text_valid(const char *text, size_t capacity)
