@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/types.h"
+#include "device/device.h"
 #include "fabric/device_path.h"
 
 struct kvr_rail;
@@ -35,8 +36,11 @@ struct kvr_rail_options {
     bool device_emulated;  /* a GPU's is host memory in disguise (tests): every card reaches it */
     uint32_t inline_bytes; /* writes of up to so many take their bytes along, where inject_bytes of
                               the provider allow; 0: none */
-    bool acknowledge;      /* a write is not completed before the target has it, where a provider
-                              would say so earlier: what the kernel holds counts as on its way */
+    /* A neighbour's pages could not be imported, so that who asked goes another way; the rail's
+     * thread says it, once for each region and device. May be NULL. */
+    void (*unseen)(const struct kvr_error *error);
+    bool acknowledge; /* a write is not completed before the target has it, where a provider
+                         would say so earlier: what the kernel holds counts as on its way */
 };
 
 struct kvr_rail_facts {
@@ -60,6 +64,7 @@ struct kvr_rail_facts {
     bool progress_manual; /* nothing moves unless the endpoint is polled */
     bool same_host_only;  /* shm, local */
     bool target_copies;   /* the target reads the source's memory itself (shm, local): rule 11 */
+    bool moves_pages;     /* such a target moves a device's pages to its own (KVR_SPAN_PAGES) */
     bool pins_memory;     /* what is registered counts towards the limit of locked memory */
     bool pins_writable;   /* memory_register takes only pages that this process may write */
     struct kvr_rail_device_facts device; /* of one opened for device_memory */
@@ -69,6 +74,8 @@ typedef enum kvr_span_kind {
     KVR_SPAN_HOST,
     KVR_SPAN_DMABUF, /* of a GPU, by descriptor; base is only what its byte 0 is called */
     KVR_SPAN_CUDA,   /* of a GPU, base is its device pointer in this process */
+    KVR_SPAN_PAGES,  /* of a device that moves them itself; base is only what byte 0 is called. Read
+                        from as `import` says, written to as `pages` of `device` */
 } kvr_span_kind;
 
 /* Memory that is to be registered. */
@@ -80,6 +87,10 @@ struct kvr_memory_span {
     uint64_t fd_offset;
     kvr_span_kind kind;
     int32_t device; /* the GPU's number */
+    const struct kvr_device_import *import;
+    struct kvr_device *mover; /* with pages: outlives the registration, and is used by its rail's
+                                 thread alone */
+    struct kvr_device_memory *pages;
 };
 
 struct kvr_fabric_piece {
@@ -130,8 +141,10 @@ static inline bool kvr_fabric_takes(const struct kvr_write_facts *facts,
 typedef enum kvr_completion_kind {
     KVR_COMPLETION_WRITTEN, /* context: local bytes may be reused */
     KVR_COMPLETION_ARRIVED, /* immediate: a peer's write is in our memory */
-    KVR_COMPLETION_FAILED,  /* context when has_context; status says why. Without: the endpoint has
-                               lost something, or (KVR_FULL) has worn out: end its epoch */
+    KVR_COMPLETION_FAILED,  /* context when has_context; status says why: KVR_COPY_FAILED, the
+                               target cannot move these pages, and the pair is as good as before.
+                               Without: the endpoint has lost something, or (KVR_FULL) has worn
+                               out: end its epoch */
 } kvr_completion_kind;
 
 struct kvr_completion {

@@ -27,6 +27,7 @@ void kvr_fabric_local_facts(struct kvr_rail_facts *ret_facts)
         .progress_manual = true,
         .same_host_only = true,
         .target_copies = true,
+        .moves_pages = true,
     };
 }
 
@@ -60,6 +61,7 @@ static kvr_status rail_open(void *self, const struct kvr_rail_options *options,
         return kvr_error_set(error, KVR_NO_MEMORY, "fabric", "no memory for a rail");
     pthread_mutex_init(&rail->lock, NULL);
     kvr_fabric_local_facts(&rail->facts);
+    rail->unseen = options->unseen;
     rail->memories.rows = calloc(LOCAL_MEMORIES_MAX, sizeof(rail->memories.rows[0]));
     rail->registered =
         (struct kvr_memory **)calloc(LOCAL_MEMORIES_MAX, sizeof(struct kvr_memory *));

@@ -4,14 +4,19 @@
 
 #include <stdlib.h>
 
-#define BATCH_BYTES (8u << 20) /* after which a poll has done enough */
+#define BATCH_BYTES                                                                                \
+    (8u << 20) /* after which a poll has done enough; a device's moves are a turn                  \
+                */
 
 /* What one writer has copied at once. */
 struct local_batch {
-    uint32_t count, job_count;
+    uint32_t count, job_count, move_count;
     uint64_t bytes;
     kvr_status outcomes[LOCAL_BATCH];
     uint32_t immediates[LOCAL_BATCH];
+    bool moved[LOCAL_BATCH];
+    struct kvr_device *device; /* that makes the moves */
+    struct kvr_device_move moves[LOCAL_BATCH * KVR_CHUNK_PIECES_MAX];
     struct local_job jobs[LOCAL_BATCH * KVR_CHUNK_PIECES_MAX + LOCAL_COMMAND_JOBS];
 };
 
@@ -22,28 +27,62 @@ static bool has_room(const struct local_batch *batch, uint32_t capacity)
            batch->job_count + LOCAL_COMMAND_JOBS <= sizeof(batch->jobs) / sizeof(batch->jobs[0]);
 }
 
+static kvr_status add_jobs(struct kvr_rail *rail, const struct local_writer *writer,
+                           const struct local_command *command, struct local_batch *batch)
+{
+    struct local_job *jobs = batch->jobs + batch->job_count;
+    uint32_t count = 0;
+    kvr_status status = local_place(command, &writer->mappings, &rail->memories, jobs, &count);
+
+    for (uint32_t i = 0; status == KVR_OK && i < count; i++)
+        batch->bytes += jobs[i].bytes;
+    batch->job_count += status == KVR_OK ? count : 0;
+    return status;
+}
+
+/* KVR_FULL: another device than that of the moves before is to make them. */
+static kvr_status add_moves(struct kvr_rail *rail, const struct local_writer *writer,
+                            const struct local_command *command, struct local_batch *batch)
+{
+    struct kvr_device *device = NULL;
+    uint32_t count = 0;
+    kvr_status status = local_pages_place(rail, command, &writer->mappings, &device,
+                                          batch->moves + batch->move_count, &count);
+
+    if (status != KVR_OK)
+        return status;
+    if (batch->move_count > 0 && device != batch->device)
+        return KVR_FULL;
+    batch->device = device;
+    batch->move_count += count;
+    batch->moved[batch->count] = true;
+    return KVR_OK;
+}
+
 /* KVR_AGAIN: it names memory that is unknown, and nobody has looked yet whether its descriptor has
- * come: what lies before it is copied first. */
+ * come: what lies before it is copied first. KVR_FULL: as add_moves. */
 static kvr_status add(struct kvr_rail *rail, struct local_writer *writer, struct local_batch *batch)
 {
     struct local_command command;
-    uint32_t number = writer->taken + batch->count, jobs = 0;
+    uint32_t number = writer->taken + batch->count;
     kvr_status status = local_ring_take(writer->shared, number, &command);
 
     if (status != KVR_OK)
         return status;
-    status = local_place(&command, &writer->mappings, &rail->memories,
-                         batch->jobs + batch->job_count, &jobs);
+    batch->moved[batch->count] = false;
+    if (local_place_on_device(&command, &rail->memories))
+        status = add_moves(rail, writer, &command, batch);
+    else
+        status = add_jobs(rail, writer, &command, batch);
+    if (status == KVR_FULL)
+        return KVR_FULL;
     if (status == KVR_NOT_FOUND && !(writer->looked && writer->looked_for == number)) {
         writer->looked = true;
         writer->looked_for = number;
         return KVR_AGAIN;
     }
-    for (uint32_t i = 0; status == KVR_OK && i < jobs; i++)
-        batch->bytes += batch->jobs[batch->job_count + i].bytes;
     batch->outcomes[batch->count] = status;
     batch->immediates[batch->count++] = command.immediate;
-    batch->job_count += status == KVR_OK ? jobs : 0;
     return KVR_OK;
 }
 
@@ -56,7 +95,19 @@ static kvr_status gather(struct kvr_rail *rail, struct local_writer *writer, uin
     capacity = capacity < waiting ? capacity : waiting;
     while (status == KVR_OK && has_room(batch, capacity))
         status = add(rail, writer, batch);
-    return status;
+    return status == KVR_FULL ? KVR_OK : status;
+}
+
+/* What it may have left half done counts for nothing, whichever command it was of. */
+static void move_pages(struct local_batch *batch)
+{
+    kvr_status status = KVR_OK;
+
+    if (batch->move_count > 0)
+        status = batch->device->ops->move(batch->device, batch->moves, batch->move_count);
+    for (uint32_t i = 0; status != KVR_OK && i < batch->count; i++)
+        if (batch->moved[i])
+            batch->outcomes[i] = KVR_COPY_FAILED;
 }
 
 /* A writer that sleeps is woken when half of what it had written is done: soon enough to write more
@@ -98,11 +149,12 @@ static unsigned land_from(struct kvr_endpoint *endpoint, uint32_t index,
     unsigned count = 0;
     kvr_status status;
 
-    batch->count = batch->job_count = 0;
+    batch->count = batch->job_count = batch->move_count = 0;
     batch->bytes = 0;
     pthread_mutex_lock(&rail->lock); /* no memory goes away before all is copied */
     status = gather(rail, writer, capacity < LOCAL_BATCH ? capacity : LOCAL_BATCH, batch);
     local_copier_run(rail->copier, batch->jobs, batch->job_count);
+    move_pages(batch);
     pthread_mutex_unlock(&rail->lock);
     if (batch->count > 0)
         count = finish(writer, batch, ret_completions);

@@ -28,26 +28,46 @@ static uint64_t key_of(uint32_t index)
     return key;
 }
 
+/* How another process comes to what is written from. */
+static kvr_status import_of(const struct kvr_memory_span *span,
+                            struct kvr_device_import *ret_import, struct kvr_error *error)
+{
+    if (span->kind == KVR_SPAN_PAGES && span->import->kind != KVR_DEVICE_MAPPED) {
+        *ret_import = *span->import;
+        if (span->import->kind == KVR_DEVICE_IPC)
+            ret_import->fd = -1;
+        return KVR_OK;
+    }
+    if (span->kind != KVR_SPAN_HOST || span->fd < 0)
+        return kvr_error_set(error, KVR_UNSUPPORTED, "fabric",
+                             "rail local reads only from memory that is a memfd, or that a device "
+                             "of another process can import: its target maps it");
+    *ret_import = (struct kvr_device_import){
+        .kind = KVR_DEVICE_MEMFD, .fd = span->fd, .offset = span->fd_offset, .bytes = span->bytes};
+    return kvr_memfd_check(span->fd, span->fd_offset, span->bytes, "fabric", error);
+}
+
 static kvr_status take_descriptor(struct kvr_memory *memory, const struct kvr_memory_span *span,
                                   struct kvr_error *error)
 {
+    struct kvr_device_import import = {.fd = -1};
     kvr_status status;
 
-    memory->fd = -1;
+    memory->import.fd = -1;
+    memory->local = span->local;
+    memory->pages = span->kind == KVR_SPAN_PAGES;
     if (!span->local)
         return KVR_OK;
-    if (span->fd < 0)
-        return kvr_error_set(error, KVR_UNSUPPORTED, "fabric",
-                             "rail local reads only from memory that is a memfd: its target maps "
-                             "it");
-    status = kvr_memfd_check(span->fd, span->fd_offset, span->bytes, "fabric", error);
+    status = import_of(span, &import, error);
     if (status != KVR_OK)
         return status;
-    memory->fd = fcntl(span->fd, F_DUPFD_CLOEXEC, 0);
-    if (memory->fd < 0)
+    memory->import = import;
+    if (import.fd < 0)
+        return KVR_OK;
+    memory->import.fd = fcntl(import.fd, F_DUPFD_CLOEXEC, 0);
+    if (memory->import.fd < 0)
         return kvr_error_system(error, "fabric", errno,
                                 "rail local cannot keep a region's descriptor (ulimit -n?)");
-    memory->fd_offset = span->fd_offset;
     return KVR_OK;
 }
 
@@ -66,7 +86,11 @@ static kvr_status enter(struct kvr_memory *memory, const struct kvr_memory_span 
     memory->key = key_of(index);
     if (span->remote)
         rail->memories.rows[index] =
-            (struct local_memory){.key = memory->key, .base = span->base, .bytes = span->bytes};
+            (struct local_memory){.key = memory->key,
+                                  .base = span->base,
+                                  .bytes = span->bytes,
+                                  .device = span->kind == KVR_SPAN_PAGES ? span->mover : NULL,
+                                  .pages = span->pages};
     return KVR_OK;
 }
 
@@ -91,8 +115,8 @@ kvr_status local_memory_register(struct kvr_rail *rail, const struct kvr_memory_
                                 "rail local has %u regions and takes no more", LOCAL_MEMORIES_MAX);
     }
     if (status != KVR_OK) {
-        if (memory->fd >= 0)
-            close(memory->fd);
+        if (memory->import.fd >= 0)
+            close(memory->import.fd);
         free(memory);
         return status;
     }
@@ -130,8 +154,8 @@ void local_memory_release(struct kvr_memory *memory)
     rail->registered[LOCAL_INDEX(memory->name)] = NULL;
     recall(memory);
     pthread_mutex_unlock(&rail->lock);
-    if (memory->fd >= 0)
-        close(memory->fd);
+    if (memory->import.fd >= 0)
+        close(memory->import.fd);
     free(memory);
 }
 

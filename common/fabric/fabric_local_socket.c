@@ -1,8 +1,8 @@
 /* What travels over sockets: who writes to whom, descriptors of memory, and bells.
  *
  * Each endpoint listens on an abstract Unix socket that is named after its random number. A writer
- * connects, says HELLO with the memory of the link, and MEMORY with a descriptor before its first
- * write from there; FORGET takes that back. Either side rings a sleeping other by BELL. That the
+ * connects, says HELLO with the memory of the link, and MEMORY or PAGES before its first write from
+ * there; FORGET takes that back. Either side rings a sleeping other by BELL. That the
  * other is gone, however it went, is the end of the socket. */
 #include "fabric/fabric_local_state.h"
 
@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -24,6 +23,7 @@
 enum word {
     WORD_HELLO = 1, /* number: the endpoint that is meant */
     WORD_MEMORY,    /* name, number: its offset in the descriptor, bytes */
+    WORD_PAGES,     /* the same of a device's, kind, ipc; a descriptor unless kind is IPC */
     WORD_FORGET,    /* name */
     WORD_BELL,
 };
@@ -31,6 +31,8 @@ enum word {
 struct packet {
     uint32_t word, name;
     uint64_t number, bytes;
+    uint32_t kind, unused; /* kvr_device_kind */
+    uint8_t ipc[64];
 };
 
 static socklen_t address_of(uint64_t nonce, struct sockaddr_un *ret_address)
@@ -130,12 +132,15 @@ kvr_status local_say_hello(int socket, uint64_t nonce, int shared_fd)
 
 kvr_status local_say_memory(int socket, const struct kvr_memory *memory)
 {
-    struct packet packet = {.word = WORD_MEMORY,
+    const struct kvr_device_import *import = &memory->import;
+    struct packet packet = {.word = memory->pages ? WORD_PAGES : WORD_MEMORY,
                             .name = memory->name,
-                            .number = memory->fd_offset,
-                            .bytes = memory->bytes};
+                            .number = import->offset,
+                            .bytes = memory->bytes,
+                            .kind = import->kind};
 
-    return say(socket, &packet, memory->fd);
+    memcpy(packet.ipc, import->ipc, sizeof(packet.ipc));
+    return say(socket, &packet, import->fd);
 }
 
 kvr_status local_say_forget(int socket, uint32_t name)
@@ -151,13 +156,6 @@ void local_ring_bell(int socket)
     struct packet packet = {.word = WORD_BELL};
 
     (void)say(socket, &packet, -1);
-}
-
-void local_mapping_close(struct local_mapping *row)
-{
-    if (row->name != 0)
-        munmap((void *)row->base, row->bytes);
-    row->name = 0;
 }
 
 /* Doubles: a link with few regions needs few rows. */
@@ -195,6 +193,36 @@ static kvr_status hear_memory(struct local_writer *writer, const struct packet *
     return KVR_OK;
 }
 
+/* It is looked at where it is imported: by the device that is to move it. */
+static kvr_status hear_pages(struct local_writer *writer, const struct packet *packet,
+                             const struct kvr_packet_fds *fds)
+{
+    struct kvr_device_import import = {.kind = (kvr_device_kind)packet->kind,
+                                       .fd = fds->count == 1 ? fds->fds[0] : -1,
+                                       .offset = packet->number,
+                                       .bytes = packet->bytes,
+                                       .neighbour = true};
+    bool described = packet->kind == KVR_DEVICE_MEMFD || packet->kind == KVR_DEVICE_DMABUF ||
+                     packet->kind == KVR_DEVICE_VMM;
+    uint32_t index = LOCAL_INDEX(packet->name);
+    struct local_pages *pages = NULL;
+    kvr_status status;
+
+    if (packet->name == 0 || packet->bytes == 0 || fds->count != described ||
+        !(described || packet->kind == KVR_DEVICE_IPC))
+        return KVR_MALFORMED;
+    memcpy(import.ipc, packet->ipc, sizeof(import.ipc));
+    status = make_room(&writer->mappings, index);
+    if (status == KVR_OK)
+        status = local_pages_open(&import, &pages);
+    if (status != KVR_OK)
+        return status;
+    local_mapping_close(&writer->mappings.rows[index]);
+    writer->mappings.rows[index] =
+        (struct local_mapping){.name = packet->name, .bytes = packet->bytes, .pages = pages};
+    return KVR_OK;
+}
+
 static kvr_status hear_hello(struct local_writer *writer, const struct packet *packet, int fd,
                              uint64_t nonce)
 {
@@ -219,6 +247,8 @@ static kvr_status hear_packet(struct local_writer *writer, uint64_t nonce,
         return fds->count == 1 ? hear_hello(writer, packet, fds->fds[0], nonce) : KVR_MALFORMED;
     case WORD_MEMORY:
         return fds->count == 1 ? hear_memory(writer, packet, fds->fds[0]) : KVR_MALFORMED;
+    case WORD_PAGES:
+        return hear_pages(writer, packet, fds);
     case WORD_FORGET:
         if (index < writer->mappings.count && writer->mappings.rows[index].name == packet->name)
             local_mapping_close(&writer->mappings.rows[index]);

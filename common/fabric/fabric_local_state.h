@@ -1,7 +1,7 @@
 /* What the files behind fabric_local share.
  *
  * Locks: `rail->lock` is over the rail's memories and over what links know of them. The rail's own
- * thread holds it while it copies, so that no memory goes away under it. */
+ * thread holds it while it copies and moves, so that no memory goes away under it. */
 #ifndef KVR_FABRIC_FABRIC_LOCAL_STATE_H
 #define KVR_FABRIC_FABRIC_LOCAL_STATE_H
 
@@ -27,6 +27,7 @@ struct kvr_rail {
     struct kvr_memory **registered; /* LOCAL_MEMORIES_MAX, by index; NULL: free */
     uint32_t generation;
     struct kvr_endpoint *endpoints; /* those that are not stopped */
+    void (*unseen)(const struct kvr_error *error);
 };
 
 /* A registration. As a target's it is a row of rail->memories; as a writer's it is a descriptor
@@ -36,8 +37,11 @@ struct kvr_memory {
     struct kvr_rail *rail;
     uint32_t name; /* generation and index; another one after each registration */
     const uint8_t *base;
-    uint64_t key, bytes, fd_offset;
-    int fd; /* -1: nothing is written from it */
+    uint64_t key, bytes;
+    bool local, pages; /* it is written from; it is a device's */
+    /* Of what is written from: MEMFD, or how a device's pages are imported. Its descriptor is ours;
+     * -1: it has none. */
+    struct kvr_device_import import;
 };
 
 /* A target that we write to. */
@@ -93,7 +97,19 @@ void local_ring_bell(int socket);
 kvr_status local_hear(struct local_writer *writer, uint64_t nonce);
 /* A target says nothing but its bell. */
 kvr_status local_hear_bell(int socket);
-void local_mapping_close(struct local_mapping *row);
+
+/* fabric_local_pages.c: a device's pages. */
+/* What a writer said of them; a descriptor is copied. */
+KVR_MUST_CHECK kvr_status local_pages_open(const struct kvr_device_import *import,
+                                           struct local_pages **ret_pages);
+/* The moves that a command asks for, between memories that the device knows. KVR_COPY_FAILED: it
+ * does not see the source's. Else as local_place. */
+KVR_MUST_CHECK kvr_status local_pages_place(struct kvr_rail *rail,
+                                            const struct local_command *command,
+                                            const struct local_mappings *sources,
+                                            struct kvr_device **ret_device,
+                                            struct kvr_device_move *ret_moves, uint32_t *ret_count);
+void local_mapping_close(struct local_mapping *row); /* nothing is copied from it just now */
 
 /* fabric_local_link.c: targets and writers come and go. */
 kvr_status local_peer_insert(struct kvr_endpoint *endpoint, const uint8_t *address, uint32_t bytes,
@@ -108,7 +124,7 @@ kvr_status local_writer_hear(struct kvr_endpoint *endpoint, uint32_t index);
 bool local_watch_listener(const struct kvr_endpoint *endpoint);
 void local_sockets_look(struct kvr_endpoint *endpoint);
 void local_links_close(struct kvr_endpoint *endpoint);
-#define LOCAL_MAGIC UINT64_C(0x6b76722d6c6f6331)
+#define LOCAL_MAGIC UINT64_C(0x6b76722d6c6f6332)
 struct local_address {
     uint64_t magic, nonce;
 };

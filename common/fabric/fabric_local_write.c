@@ -7,7 +7,7 @@ static kvr_status introduce(struct local_target *target, const struct kvr_memory
     _Atomic uint32_t *told = &target->told[LOCAL_INDEX(memory->name)];
     kvr_status status;
 
-    if (memory->fd < 0)
+    if (!memory->local)
         return KVR_INVALID;
     pthread_mutex_lock(&memory->rail->lock);
     status = local_say_memory(target->socket, memory);

@@ -2,8 +2,9 @@
 
 #include <assert.h>
 
-static const uint8_t *source_of(const struct local_mappings *sources,
-                                const struct local_piece *piece, kvr_status *ret_status)
+static const struct local_mapping *source_of(const struct local_mappings *sources,
+                                             const struct local_piece *piece,
+                                             kvr_status *ret_status)
 {
     uint32_t index = LOCAL_INDEX(piece->source);
     const struct local_mapping *row;
@@ -18,17 +19,18 @@ static const uint8_t *source_of(const struct local_mappings *sources,
     if (piece->bytes > row->bytes || piece->source_offset > row->bytes - piece->bytes)
         return NULL;
     *ret_status = KVR_OK;
-    return row->base + piece->source_offset;
+    return row;
 }
 
-static uint8_t *target_of(const struct local_memories *targets, const struct local_piece *piece)
+static const struct local_memory *target_of(const struct local_memories *targets,
+                                            const struct local_piece *piece)
 {
     const struct local_memory *row = &targets->rows[LOCAL_INDEX(piece->key)];
 
     if (piece->key == 0 || row->key != piece->key || piece->bytes > row->bytes ||
         piece->target_offset > row->bytes - piece->bytes)
         return NULL;
-    return row->base + piece->target_offset;
+    return row;
 }
 
 kvr_status local_place(const struct local_command *command, const struct local_mappings *sources,
@@ -41,13 +43,14 @@ kvr_status local_place(const struct local_command *command, const struct local_m
     for (uint32_t i = 0; i < command->piece_count; i++) {
         const struct local_piece *piece = &command->pieces[i];
         kvr_status status;
-        const uint8_t *source = source_of(sources, piece, &status);
-        uint8_t *target = target_of(targets, piece);
+        const struct local_mapping *source = source_of(sources, piece, &status);
+        const struct local_memory *target = target_of(targets, piece);
 
         bytes += piece->bytes;
         if (status != KVR_OK)
             return status;
-        if (target == NULL || bytes > LOCAL_WRITE_BYTES)
+        if (target == NULL || bytes > LOCAL_WRITE_BYTES || source->pages != NULL ||
+            target->device != NULL)
             return KVR_REFUSED;
         /* In parts, so that several threads have their share of a large one. */
         for (uint32_t at = 0; at < piece->bytes; at += LOCAL_JOB_BYTES) {
@@ -55,9 +58,50 @@ kvr_status local_place(const struct local_command *command, const struct local_m
                 piece->bytes - at < LOCAL_JOB_BYTES ? piece->bytes - at : LOCAL_JOB_BYTES;
 
             assert(count < LOCAL_COMMAND_JOBS);
-            ret_jobs[count++] = (struct local_job){target + at, source + at, part};
+            ret_jobs[count++] = (struct local_job){target->base + piece->target_offset + at,
+                                                   source->base + piece->source_offset + at, part};
         }
     }
     *ret_count = count;
+    return KVR_OK;
+}
+
+bool local_place_on_device(const struct local_command *command,
+                           const struct local_memories *targets)
+{
+    const struct local_memory *target = target_of(targets, &command->pieces[0]);
+
+    return target != NULL && target->device != NULL;
+}
+
+kvr_status local_place_moves(const struct local_command *command,
+                             const struct local_mappings *sources,
+                             const struct local_memories *targets,
+                             struct local_move ret_moves[KVR_CHUNK_PIECES_MAX])
+{
+    const struct kvr_device *device = NULL;
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < command->piece_count; i++) {
+        const struct local_piece *piece = &command->pieces[i];
+        kvr_status status;
+        const struct local_mapping *source = source_of(sources, piece, &status);
+        const struct local_memory *target = target_of(targets, piece);
+
+        bytes += piece->bytes;
+        if (status != KVR_OK)
+            return status;
+        if (target == NULL || bytes > LOCAL_WRITE_BYTES || source->pages == NULL ||
+            target->device == NULL || (i > 0 && target->device != device))
+            return KVR_REFUSED;
+        device = target->device;
+        ret_moves[i] = (struct local_move){
+            .source = source,
+            .target = target,
+            .source_offset = piece->source_offset,
+            .target_offset = piece->target_offset,
+            .bytes = piece->bytes,
+        };
+    }
     return KVR_OK;
 }

@@ -6,6 +6,10 @@
 #include "fabric/local_copy.h"
 #include "fabric/local_ring.h"
 
+struct kvr_device;
+struct kvr_device_memory;
+struct local_pages;
+
 #define LOCAL_MEMORIES_MAX 32768u      /* of one rail: every region of every engine */
 #define LOCAL_WRITE_BYTES  (16u << 20) /* of one write */
 #define LOCAL_JOB_BYTES    (256u << 10)
@@ -21,6 +25,8 @@ struct local_memories {
         uint64_t key; /* 0: none */
         uint8_t *base;
         uint64_t bytes;
+        struct kvr_device *device; /* that moves its pages, and has no base for us; NULL: none */
+        struct kvr_device_memory *pages;
     } * rows; /* LOCAL_MEMORIES_MAX */
 };
 
@@ -30,6 +36,7 @@ struct local_mappings {
         uint32_t name; /* 0: none */
         const uint8_t *base;
         uint64_t bytes;
+        struct local_pages *pages; /* a device's, which have no base for us; NULL: they are not */
     } * rows;
     uint32_t count;
 };
@@ -41,5 +48,21 @@ KVR_MUST_CHECK kvr_status local_place(const struct local_command *command,
                                       const struct local_memories *targets,
                                       struct local_job ret_jobs[LOCAL_COMMAND_JOBS],
                                       uint32_t *ret_count);
+
+/* One piece that a device is to move. */
+struct local_move {
+    const struct local_mapping *source;
+    const struct local_memory *target;
+    uint64_t source_offset, target_offset, bytes;
+};
+
+/* Whether its target is a device's. */
+bool local_place_on_device(const struct local_command *command,
+                           const struct local_memories *targets);
+/* As local_place, of a command between pages of devices, all of one at the target. */
+KVR_MUST_CHECK kvr_status local_place_moves(const struct local_command *command,
+                                            const struct local_mappings *sources,
+                                            const struct local_memories *targets,
+                                            struct local_move ret_moves[KVR_CHUNK_PIECES_MAX]);
 
 #endif

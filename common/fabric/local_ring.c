@@ -15,10 +15,12 @@ kvr_status local_ring_done(const struct local_shared *shared, uint32_t settled, 
 
 kvr_status local_ring_outcome(const struct local_shared *shared, uint32_t index)
 {
-    bool failed =
-        atomic_load_explicit(&shared->failed[index % LOCAL_WRITES], memory_order_relaxed) != 0;
+    uint8_t failed =
+        atomic_load_explicit(&shared->failed[index % LOCAL_WRITES], memory_order_relaxed);
 
-    return failed ? KVR_RAIL_FAILED : KVR_OK;
+    if (failed == LOCAL_UNCOPIED)
+        return KVR_COPY_FAILED;
+    return failed == LOCAL_ARRIVED ? KVR_OK : KVR_RAIL_FAILED;
 }
 
 kvr_status local_ring_waiting(const struct local_shared *shared, uint32_t taken,
@@ -54,9 +56,14 @@ kvr_status local_ring_take(const struct local_shared *shared, uint32_t index,
 void local_ring_finish(struct local_shared *shared, uint32_t taken, const kvr_status *outcomes,
                        uint32_t count)
 {
-    for (uint32_t i = 0; i < count; i++)
-        atomic_store_explicit(&shared->failed[(taken + i) % LOCAL_WRITES], outcomes[i] != KVR_OK,
+    for (uint32_t i = 0; i < count; i++) {
+        enum local_failed failed = outcomes[i] == KVR_OK            ? LOCAL_ARRIVED
+                                   : outcomes[i] == KVR_COPY_FAILED ? LOCAL_UNCOPIED
+                                                                    : LOCAL_FAILED;
+
+        atomic_store_explicit(&shared->failed[(taken + i) % LOCAL_WRITES], (uint8_t)failed,
                               memory_order_relaxed);
+    }
     atomic_store_explicit(&shared->done, taken + count, memory_order_release);
 }
 

@@ -33,6 +33,12 @@ struct local_command {
     struct local_piece pieces[KVR_CHUNK_PIECES_MAX];
 };
 
+enum local_failed {
+    LOCAL_ARRIVED,
+    LOCAL_FAILED,
+    LOCAL_UNCOPIED, /* by its device, which is no fault of the link */
+};
+
 enum local_side {
     LOCAL_WRITER,
     LOCAL_TARGET,
@@ -43,7 +49,7 @@ struct local_shared {
     _Atomic uint32_t ended;               /* the writer's: not 0: nothing more may be read */
     _Alignas(64) _Atomic uint32_t done;   /* the target's */
     _Alignas(64) _Atomic uint32_t asleep[2];
-    _Atomic uint8_t failed[LOCAL_WRITES]; /* 0: it arrived */
+    _Atomic uint8_t failed[LOCAL_WRITES]; /* enum local_failed */
     _Alignas(64) struct local_command commands[LOCAL_WRITES];
 };
 

@@ -64,6 +64,10 @@ static void settle(struct kvr_group *group, struct group_flight *flight, kvr_sta
 
 static void failed(struct kvr_group *group, struct group_flight *flight, kvr_status status)
 {
+    if (status == KVR_COPY_FAILED) {
+        settle(group, flight, KVR_COPY_FAILED);
+        return;
+    }
     group_count(&flight->link->rail->counters.failures, 1);
     if (flight->link->state == LINK_RETIRED) {
         /* The peer had replaced its endpoint or is gone: no failure of a rail. */

@@ -27,9 +27,14 @@ static void tables_make(void)
     shared = aligned_alloc(_Alignof(struct local_shared), sizeof(*shared));
     assert(memories != NULL && shared != NULL);
     for (uint32_t i = 0; i < ROWS - 1; i++) {
-        mappings[i] =
-            (struct local_mapping){NAME_1 + i, source_base + (size_t)i * 2 * BYTES, BYTES};
-        memories[i] = (struct local_memory){NAME_1 + i, target_base + (size_t)i * 2 * BYTES, BYTES};
+        mappings[i] = (struct local_mapping){
+            .name = NAME_1 + i, .base = source_base + (size_t)i * 2 * BYTES, .bytes = BYTES};
+        memories[i] = (struct local_memory){
+            .key = NAME_1 + i, .base = target_base + (size_t)i * 2 * BYTES, .bytes = BYTES};
+        if (i == ROWS - 2) { /* the last is a device's: only its places are looked at */
+            mappings[i].pages = (struct local_pages *)(uintptr_t)64;
+            memories[i].device = (struct kvr_device *)(uintptr_t)64;
+        }
     }
 }
 
@@ -40,6 +45,21 @@ static bool lies_in(const void *at, size_t bytes, const uint8_t *base)
     return offset / (2 * BYTES) < ROWS - 1 && offset % (2 * BYTES) + bytes <= BYTES;
 }
 
+static void check_moves(const struct local_command *command, const struct local_mappings *sources,
+                        const struct local_memories *targets)
+{
+    struct local_move moves[KVR_CHUNK_PIECES_MAX];
+
+    (void)local_place_on_device(command, targets);
+    if (local_place_moves(command, sources, targets, moves) != KVR_OK)
+        return;
+    for (uint32_t i = 0; i < command->piece_count; i++) {
+        assert(moves[i].source == &mappings[ROWS - 2] && moves[i].target == &memories[ROWS - 2]);
+        assert(moves[i].source_offset + moves[i].bytes <= BYTES);
+        assert(moves[i].target_offset + moves[i].bytes <= BYTES);
+    }
+}
+
 static void check_command(const struct local_command *command)
 {
     static struct local_job jobs[LOCAL_COMMAND_JOBS];
@@ -48,6 +68,7 @@ static void check_command(const struct local_command *command)
     uint64_t asked = 0, placed = 0;
     uint32_t count = 0;
 
+    check_moves(command, &sources, &targets);
     if (local_place(command, &sources, &targets, jobs, &count) != KVR_OK)
         return;
     assert(count <= LOCAL_COMMAND_JOBS);
@@ -56,6 +77,7 @@ static void check_command(const struct local_command *command)
     for (uint32_t i = 0; i < count; i++) {
         assert(jobs[i].bytes > 0 && jobs[i].bytes <= LOCAL_JOB_BYTES);
         assert(lies_in(jobs[i].source, jobs[i].bytes, source_base));
+        assert((const uint8_t *)jobs[i].source < mappings[ROWS - 2].base);
         assert(lies_in(jobs[i].target, jobs[i].bytes, target_base));
         placed += jobs[i].bytes;
     }

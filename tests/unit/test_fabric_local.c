@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/memfd.h"
+#include "device/device_emulated.h"
 #include "fabric/fabric_local.h"
 #include "fabric/fabric_local_state.h"
 
@@ -39,15 +40,23 @@ struct pair {
     struct kvr_fabric fabric;
     struct side_of sides[2];
     uint64_t peer;
-    unsigned written, failed, arrived;
+    unsigned written, failed, uncopied, arrived; /* uncopied: of those that failed */
     uint32_t immediate;
 };
+
+static unsigned unseen;
+
+static void on_unseen(const struct kvr_error *error)
+{
+    assert_true(strlen(error->detail) > 10);
+    unseen++;
+}
 
 static void side_open(struct pair *pair, enum side which)
 {
     const struct kvr_fabric_ops *ops = pair->fabric.ops;
     struct side_of *side = &pair->sides[which];
-    struct kvr_rail_options options = {.provider = "local", .copy_threads = 2};
+    struct kvr_rail_options options = {.provider = "local", .copy_threads = 2, .unseen = on_unseen};
     struct kvr_memory_span span = {.bytes = BYTES, .local = true, .remote = which == TARGET};
     struct kvr_error error;
 
@@ -120,6 +129,8 @@ static unsigned move(struct pair *pair)
         for (unsigned k = 0; k < count; k++) {
             pair->written += completions[k].kind == KVR_COMPLETION_WRITTEN;
             pair->failed += completions[k].kind == KVR_COMPLETION_FAILED;
+            pair->uncopied += completions[k].kind == KVR_COMPLETION_FAILED &&
+                              completions[k].status == KVR_COPY_FAILED;
             pair->arrived += completions[k].kind == KVR_COMPLETION_ARRIVED;
             if (completions[k].kind == KVR_COMPLETION_ARRIVED)
                 pair->immediate = completions[k].immediate;
@@ -267,11 +278,11 @@ static void packets_that_cannot_be_end_the_link(void **state)
 {
     struct pair *pair = *state;
     int unsealed = memfd_create("kvr-test-u", MFD_ALLOW_SEALING | MFD_CLOEXEC);
-    struct kvr_memory foreign = {.name = 5, .bytes = BYTES, .fd = unsealed};
+    struct kvr_memory foreign = {.name = 5, .bytes = BYTES, .import = {.fd = unsealed}};
     uint64_t nonce = pair->sides[TARGET].endpoint->nonce;
 
     assert_int_equal(ftruncate(unsealed, BYTES), 0);
-    for (unsigned i = 0; i < 6; i++) {
+    for (unsigned i = 0; i < 9; i++) {
         int socket = local_connect(nonce, NULL);
         uint8_t byte;
 
@@ -285,16 +296,25 @@ static void packets_that_cannot_be_end_the_link(void **state)
         if (i == 3)
             assert_int_equal(local_say_memory(socket, &foreign), KVR_OK);
         if (i == 4) { /* longer than it is */
-            foreign.fd = pair->sides[WRITER].fd;
+            foreign.import.fd = pair->sides[WRITER].fd;
             foreign.bytes = UINT64_MAX - 4095;
             assert_int_equal(local_say_memory(socket, &foreign), KVR_OK);
         }
         if (i == 5) /* not on a page */
-            assert_int_equal(local_say_memory(socket, &(struct kvr_memory){.name = 5,
-                                                                           .bytes = 4096,
-                                                                           .fd_offset = 1,
-                                                                           .fd = foreign.fd}),
-                             KVR_OK);
+            assert_int_equal(
+                local_say_memory(
+                    socket, &(struct kvr_memory){.name = 5,
+                                                 .bytes = 4096,
+                                                 .import = {.fd = foreign.import.fd, .offset = 1}}),
+                KVR_OK);
+        if (i >= 6) { /* a device's: of this process alone, of no kind, without its descriptor */
+            foreign.pages = true;
+            foreign.import.kind = i == 6   ? KVR_DEVICE_MAPPED
+                                  : i == 7 ? (kvr_device_kind)77
+                                           : KVR_DEVICE_VMM;
+            foreign.import.fd = i == 8 ? -1 : foreign.import.fd;
+            assert_int_equal(local_say_memory(socket, &foreign), KVR_OK);
+        }
         settle(pair);
         assert_int_equal(recv(socket, &byte, 1, MSG_DONTWAIT), 0); /* hung up */
         close(socket);
@@ -368,8 +388,6 @@ static void a_target_that_goes_fails_the_writes(void **state)
     assert_int_equal(post(pair, 1, 0, false), KVR_RAIL_FAILED);
 }
 
-/* ---- what is let go -------------------------------------------------------------------------- */
-
 static unsigned mappings_of(const char *name)
 {
     FILE *file = fopen("/proc/self/maps", "re");
@@ -382,6 +400,179 @@ static unsigned mappings_of(const char *name)
     fclose(file);
     return count;
 }
+
+/* ---- a device's pages -------------------------------------------------------------------------
+ */
+
+struct paged {
+    struct kvr_device *device; /* the target's */
+    struct kvr_device_memory *pages;
+    struct kvr_memory *memories[2];
+    uint8_t *bytes[2];
+    int fds[2];
+};
+
+static struct kvr_memory *paged_register(struct pair *pair, enum side which,
+                                         const struct kvr_memory_span *span)
+{
+    struct kvr_memory *memory = NULL;
+    struct kvr_error error;
+
+    assert_int_equal(
+        pair->fabric.ops->memory_register(pair->sides[which].rail, span, &memory, &error), KVR_OK);
+    return memory;
+}
+
+/* Both ends as engines would give them, the source's as such a kind. */
+static void paged_open(struct pair *pair, kvr_device_kind kind, uint32_t fail_promille,
+                       struct paged *paged)
+{
+    struct kvr_device_emulated_options options = {.fail_promille = fail_promille};
+    struct kvr_device_import import = {.kind = kind, .bytes = BYTES};
+    struct kvr_memory_span span = {.bytes = BYTES, .kind = KVR_SPAN_PAGES, .import = &import};
+
+    assert_int_equal(kvr_device_emulated_open(&options, &paged->device, NULL), KVR_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(kvr_memfd_create(i == WRITER ? "kvr-test-pw" : "kvr-test-pt", BYTES,
+                                          "test", &paged->fds[i], NULL),
+                         KVR_OK);
+        paged->bytes[i] = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, paged->fds[i], 0);
+        assert_ptr_not_equal(paged->bytes[i], MAP_FAILED);
+        memset(paged->bytes[i], i == WRITER ? 'p' : 'q', BYTES);
+    }
+    import.fd = kind == KVR_DEVICE_IPC ? -1 : paged->fds[WRITER];
+    span.local = true;
+    paged->memories[WRITER] = paged_register(pair, WRITER, &span);
+    import.kind = KVR_DEVICE_VMM;
+    import.fd = paged->fds[TARGET];
+    assert_int_equal(paged->device->ops->import(paged->device, &import, &paged->pages, NULL),
+                     KVR_OK);
+    span = (struct kvr_memory_span){.bytes = BYTES,
+                                    .kind = KVR_SPAN_PAGES,
+                                    .remote = true,
+                                    .fd = -1,
+                                    .mover = paged->device,
+                                    .pages = paged->pages};
+    paged->memories[TARGET] = paged_register(pair, TARGET, &span);
+}
+
+static void paged_close(struct pair *pair, struct paged *paged)
+{
+    for (int i = 0; i < 2; i++)
+        if (paged->memories[i] != NULL)
+            pair->fabric.ops->memory_release(paged->memories[i]);
+    settle(pair); /* the target lets go of what it had imported */
+    paged->device->ops->release(paged->device, paged->pages);
+    kvr_device_close(paged->device);
+    for (int i = 0; i < 2; i++) {
+        munmap(paged->bytes[i], BYTES);
+        close(paged->fds[i]);
+    }
+}
+
+/* Two pieces, crossed; `bytes` of each. */
+static void paged_post(struct pair *pair, const struct paged *paged, uint64_t bytes)
+{
+    const struct kvr_fabric_ops *ops = pair->fabric.ops;
+    uint64_t key = ops->memory_key(paged->memories[TARGET]).key;
+    uint8_t *base = NULL; /* what its byte 0 is called */
+    struct kvr_fabric_piece pieces[] = {
+        {.local = base,
+         .memory = paged->memories[WRITER],
+         .remote = 8192,
+         .key = key,
+         .bytes = bytes},
+        {.local = base + 8192, .memory = paged->memories[WRITER], .key = key, .bytes = bytes},
+    };
+    struct kvr_fabric_write write = {
+        .pieces = pieces, .piece_count = 2, .peer = pair->peer, .immediate = 55, .context = 55};
+
+    assert_int_equal(ops->write(pair->sides[WRITER].endpoint, &write), KVR_OK);
+    settle(pair);
+}
+
+static void a_devices_pages_are_moved_by_the_target(void **state)
+{
+    struct pair *pair = *state;
+    struct paged paged;
+
+    paged_open(pair, KVR_DEVICE_VMM, 0, &paged);
+    paged.bytes[WRITER][8192] = 'x';
+    paged_post(pair, &paged, 4096);
+    assert_int_equal(pair->arrived, 1);
+    assert_int_equal(pair->written, 1);
+    assert_memory_equal(paged.bytes[TARGET] + 8192, paged.bytes[WRITER], 4096);
+    assert_memory_equal(paged.bytes[TARGET], paged.bytes[WRITER] + 8192, 4096);
+    assert_int_equal(paged.bytes[TARGET][4096], 'q');
+    assert_int_equal(paged.bytes[TARGET][8192 + 4096], 'q');
+    writes(pair); /* host memory beside it */
+    assert_int_equal(mappings_of("kvr-test-pw"), 2);
+    pair->fabric.ops->memory_release(paged.memories[WRITER]);
+    paged.memories[WRITER] = NULL;
+    settle(pair);
+    assert_int_equal(mappings_of("kvr-test-pw"), 1); /* ours */
+    paged_close(pair, &paged);
+}
+
+/* Asked with nothing to move, as with something: it costs the link nothing. */
+static void pages_that_are_not_seen_fail_alone(void **state)
+{
+    struct pair *pair = *state;
+    struct paged paged;
+
+    unseen = 0;
+    paged_open(pair, KVR_DEVICE_IPC, 0, &paged);
+    for (unsigned i = 1; i <= 2; i++) {
+        paged_post(pair, &paged, i == 1 ? 0 : 4096);
+        assert_int_equal(pair->uncopied, i);
+        assert_int_equal(pair->failed, i);
+        assert_int_equal(pair->arrived, 0);
+        assert_int_equal(unseen, 1);
+    }
+    assert_int_equal(paged.bytes[TARGET][0], 'q');
+    writes(pair);
+    paged_close(pair, &paged);
+}
+
+static void moves_that_fail_arrive_nowhere(void **state)
+{
+    struct pair *pair = *state;
+    struct paged paged;
+
+    paged_open(pair, KVR_DEVICE_VMM, 1000, &paged);
+    paged_post(pair, &paged, 4096);
+    assert_int_equal(pair->uncopied, 1);
+    assert_int_equal(pair->arrived, 0);
+    writes(pair);
+    paged_close(pair, &paged);
+}
+
+/* One end is host memory: refused, as what lies outside. */
+static void pages_and_host_memory_do_not_mix(void **state)
+{
+    struct pair *pair = *state;
+    struct paged paged;
+
+    paged_open(pair, KVR_DEVICE_VMM, 0, &paged);
+    writes(pair);
+    for (unsigned i = 0; i < 2; i++) {
+        struct local_command command = good_command(pair);
+
+        if (i == 0)
+            command.pieces[0].key = pair->fabric.ops->memory_key(paged.memories[TARGET]).key;
+        else
+            command.pieces[0].source = paged.memories[WRITER]->name;
+        paged_post(pair, &paged, 64); /* it is known there */
+        put(pair, &command);
+        settle(pair);
+        assert_int_equal(pair->failed, i + 1);
+        assert_int_equal(pair->uncopied, 0);
+        writes(pair);
+    }
+    paged_close(pair, &paged);
+}
+
+/* ---- what is let go -------------------------------------------------------------------------- */
 
 /* An engine that leaves gets its memory back although the target has mapped it and sleeps. */
 static void a_released_source_is_unmapped_at_the_target(void **state)
@@ -477,6 +668,10 @@ int main(void)
         CASE(other_users_are_turned_away),
         CASE(outcomes_that_cannot_be_fail_the_writes),
         CASE(a_target_that_goes_fails_the_writes),
+        CASE(a_devices_pages_are_moved_by_the_target),
+        CASE(pages_that_are_not_seen_fail_alone),
+        CASE(moves_that_fail_arrive_nowhere),
+        CASE(pages_and_host_memory_do_not_mix),
         CASE(a_released_source_is_unmapped_at_the_target),
         CASE(a_writer_that_goes_leaves_nothing_mapped),
         CASE(a_source_that_is_no_memfd_is_refused),
