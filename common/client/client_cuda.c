@@ -44,7 +44,8 @@ static kvr_status export_ipc(const struct kvr_cuda *cuda, CUdeviceptr base,
 {
     CUipcMemHandle handle;
     kvr_status status = kvr_cuda_check(cuda, cuda->IpcGetMemHandle(&handle, base), error,
-                                       "a CUDA IPC handle of device memory");
+                                       "a CUDA IPC handle of device memory (a memory pool, as of "
+                                       "cudaMallocAsync, has none: take cudaMalloc's or VMM's)");
 
     if (status == KVR_OK) {
         region->memory = KVRAIL_MEMORY_CUDA_IPC;
@@ -62,8 +63,10 @@ static kvr_status find_allocation(const struct kvr_cuda *cuda, struct kvrail_reg
     CUdeviceptr base = 0;
     size_t bytes = 0;
     int device = -1;
-    kvr_status status = kvr_cuda_check(cuda, cuda->MemGetAddressRange(&base, &bytes, address),
-                                       error, "the allocation of a device pointer");
+    kvr_status status =
+        kvr_cuda_check(cuda, cuda->MemGetAddressRange(&base, &bytes, address), error,
+                       "the allocation of a device pointer (is a context current "
+                       "in this thread?)");
 
     if (status == KVR_OK)
         status = kvr_cuda_check(
@@ -88,6 +91,7 @@ static kvr_status export_region(struct kvrail_region *region, CUdeviceptr addres
     const struct kvr_cuda *cuda;
     CUmemGenericAllocationHandle allocation;
     CUdeviceptr base = 0;
+    int by_ipc = 0;
     kvr_status status = kvr_cuda_open(&cuda, error);
 
     if (status == KVR_OK)
@@ -95,7 +99,10 @@ static kvr_status export_region(struct kvrail_region *region, CUdeviceptr addres
     if (status != KVR_OK)
         return status;
     region->fd_offset = address - base;
-    if (cuda->MemRetainAllocationHandle(&allocation, (void *)(uintptr_t)address) != CUDA_SUCCESS)
+    (void)cuda->PointerGetAttribute(&by_ipc, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+                                    address);
+    if (by_ipc != 0 ||
+        cuda->MemRetainAllocationHandle(&allocation, (void *)(uintptr_t)address) != CUDA_SUCCESS)
         return export_ipc(cuda, base, region, error);
     status = export_vmm(cuda, allocation, region, error);
     (void)cuda->MemRelease(allocation);

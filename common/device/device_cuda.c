@@ -289,9 +289,18 @@ static kvr_status kernel_open(struct device_cuda *cuda, kvr_cuda_copier copier,
 {
     const struct kvr_cuda *driver = cuda->cuda;
     kvr_status status;
+    int same = 0;
 
     if (copier == KVR_CUDA_COPIER_DRIVER)
         return KVR_OK;
+    (void)driver->DeviceGetAttribute(
+        &same, CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, cuda->number);
+    if (same == 0)
+        return copier == KVR_CUDA_COPIER_AUTO
+                   ? KVR_OK
+                   : kvr_error_set(error, KVR_UNSUPPORTED, "device",
+                                   "this GPU sees pinned memory at other addresses than processes "
+                                   "do: its kernels cannot be given lists of pieces");
     if (&kvr_copy_kernel_image[0] == &kvr_copy_kernel_image_end[0])
         return copier == KVR_CUDA_COPIER_AUTO
                    ? KVR_OK
@@ -299,7 +308,8 @@ static kvr_status kernel_open(struct device_cuda *cuda, kvr_cuda_copier copier,
                                    "this build has no copy kernel: nvcc was not found");
     status = kvr_cuda_check(
         driver, driver->ModuleLoadDataEx(&cuda->module, kvr_copy_kernel_image, 0, NULL, NULL),
-        error, "the copy kernel");
+        error,
+        "the copy kernel (a driver older than the toolkit that built this has to be updated)");
     if (status == KVR_OK)
         status = kvr_cuda_check(
             driver, driver->ModuleGetFunction(&cuda->kernel, cuda->module, KVR_COPY_KERNEL), error,

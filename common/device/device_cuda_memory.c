@@ -144,8 +144,10 @@ static kvr_status open_vmm(const struct device_cuda *cuda, const struct kvr_devi
         return status;
     memory->kind = KVR_DEVICE_VMM;
     status = map_vmm(cuda, memory, error);
+    if (status != KVR_OK)
+        return status;
     memory->address = memory->base + import->offset;
-    return status;
+    return import->neighbour ? KVR_OK : check_ordinal(cuda, memory->address, error);
 }
 
 /* A dmabuf is for cards. What a card cannot take has to be copied, and for that its handle is

@@ -1,16 +1,47 @@
 /* The driver itself: devices, contexts, and its functions by name. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "tests/support/fake_cuda.h"
+#include "tests/support/fake_cuda_memory.h"
 
-__thread CUcontext fake_context;
-static bool started;
+#define PRIMARY ((CUcontext)(uintptr_t)3)
 
+__thread bool fake_in_host_function;
+static __thread CUcontext current;
+static _Atomic pid_t started_by;
+static _Atomic int retained;
+static _Atomic CUresult broken;
+
+CUresult fake_started(void)
+{
+    if (fake_in_host_function)
+        return CUDA_ERROR_NOT_PERMITTED;
+    return started_by == getpid() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+}
+
+CUresult fake_ready(void)
+{
+    CUresult code = fake_started();
+
+    if (code != CUDA_SUCCESS)
+        return code;
+    return current != NULL && retained > 0 ? broken : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+void fake_break(CUresult code)
+{
+    broken = code;
+}
+
+/* A process that was forked from one that had started it cannot. */
 CUresult fake_Init(unsigned flags)
 {
-    started = true;
+    if (started_by != 0 && started_by != getpid())
+        return CUDA_ERROR_NOT_INITIALIZED;
+    started_by = getpid();
     return flags == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -36,7 +67,7 @@ CUresult fake_GetErrorString(CUresult code, const char **ret)
 CUresult fake_DeviceGetCount(int *ret)
 {
     *ret = getenv("FAKE_CUDA_NO_GPU") == NULL ? 1 : 0;
-    return started ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+    return fake_started();
 }
 
 CUresult fake_DeviceGet(CUdevice *ret, int ordinal)
@@ -59,42 +90,66 @@ CUresult fake_DeviceGetPCIBusId(char *name, int bytes, CUdevice device)
     return CUDA_SUCCESS;
 }
 
+/* Of a GPU behind PCIe. What is not listed here, nobody has asked yet. */
 CUresult fake_DeviceGetAttribute(int *ret, CUdevice_attribute attribute, CUdevice device)
 {
-    (void)attribute, (void)device;
-    *ret = 1;
-    return CUDA_SUCCESS;
+    (void)device;
+    if (attribute == CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES)
+        *ret = getenv("FAKE_CUDA_FLUSHES") != NULL;
+    else if (attribute == CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM)
+        *ret = !fake_other_addresses();
+    else
+        return CUDA_ERROR_INVALID_VALUE;
+    return fake_started();
 }
 
 CUresult fake_DevicePrimaryCtxRetain(CUcontext *ret, CUdevice device)
 {
-    (void)device;
-    *ret = (CUcontext)(uintptr_t)3;
+    CUresult code = fake_started();
+
+    if (code != CUDA_SUCCESS)
+        return code;
+    if (device != 0)
+        return CUDA_ERROR_INVALID_DEVICE;
+    retained++;
+    *ret = PRIMARY;
     return CUDA_SUCCESS;
 }
 
+/* With the last one go its memory and what it pinned, but for VMM allocations. */
 CUresult fake_DevicePrimaryCtxRelease(CUdevice device)
 {
-    (void)device;
-    return CUDA_SUCCESS;
+    if (device != 0 || retained == 0)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (--retained == 0) {
+        fake_memory_end();
+        broken = CUDA_SUCCESS;
+    }
+    return fake_started();
 }
 
 CUresult fake_CtxSetCurrent(CUcontext context)
 {
-    fake_context = context;
+    CUresult code = fake_started();
+
+    if (code != CUDA_SUCCESS)
+        return code;
+    if (context != NULL && (context != PRIMARY || retained == 0))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    current = context;
     return CUDA_SUCCESS;
 }
 
 CUresult fake_CtxGetCurrent(CUcontext *ret)
 {
-    *ret = fake_context;
-    return CUDA_SUCCESS;
+    *ret = current;
+    return fake_started();
 }
 
 CUresult fake_CtxGetDevice(CUdevice *ret)
 {
     *ret = 0;
-    return fake_context != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+    return fake_ready();
 }
 
 /* ---- by name ------------------------------------------------------------------------------- */

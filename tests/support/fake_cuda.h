@@ -6,6 +6,10 @@
  * it. What a stream is given is queued, and done when an event or the stream is asked for the
  * second time: whoever does not wait for the end finds that out. Kernels are played by name.
  *
+ * It refuses what a real one refuses, and what a real one does not promise: calls without a living
+ * context, from a host function or in a forked process; memory that no context sees, that is not
+ * aligned, or pinned twice; a process's own IPC handle; VMM without access, or in another order.
+ *
  * Private to fake_cuda*.c. */
 #ifndef KVR_TESTS_FAKE_CUDA_H
 #define KVR_TESTS_FAKE_CUDA_H
@@ -20,12 +24,19 @@
 KVR_CUDA_LIST(X)
 #undef X
 
-extern __thread CUcontext fake_context; /* of this thread */
+/* CUDA_SUCCESS, or what calls that need no context answer; and those that need one. */
+CUresult fake_started(void);
+CUresult fake_ready(void);
+extern __thread bool fake_in_host_function; /* this thread runs one */
+/* All that needs a context is answered with this from now on, until the context is made anew. */
+void fake_break(CUresult code);
 
-/* All of these bytes are of one allocation; or of what is pinned. */
+/* What a GPU sees at these addresses, all of one allocation or of one piece of pinned memory: where
+ * that is in this process. NULL: nothing. */
+uint8_t *fake_seen(uint64_t address, uint64_t bytes);
+/* All of these bytes are of one allocation. */
 bool fake_is_device(uint64_t address, uint64_t bytes);
-bool fake_is_pinned(const uint8_t *base, size_t bytes);
-/* In the stream's order, whatever lies there. */
+/* In the stream's order; both are addresses of this process. */
 CUresult fake_queue_copy(CUstream stream, uint64_t from, uint64_t to, uint64_t bytes);
 
 #endif

@@ -7,31 +7,28 @@
 #include "tests/support/fake_cuda.h"
 #include "tools/bench_gpu_ping_host.h"
 
-/* By the GPU: its own, or pinned. */
-static bool is_seen(uint64_t address, uint64_t bytes)
-{
-    return fake_is_device(address, bytes) ||
-           fake_is_pinned((const uint8_t *)(uintptr_t)address, bytes);
-}
-
-/* Its pieces, in the stream's order. */
+/* Its pieces, in the stream's order. What the GPU does not see it finds out when it runs, and from
+ * then on nothing of the context works. */
 static CUresult copy_pieces(CUstream stream, void **arguments)
 {
-    const struct kvr_copy_piece *pieces =
-        (const struct kvr_copy_piece *)(uintptr_t) * (CUdeviceptr *)arguments[0];
+    uint64_t address = *(CUdeviceptr *)arguments[0];
     uint32_t count = *(uint32_t *)arguments[1];
+    const struct kvr_copy_piece *pieces =
+        (const struct kvr_copy_piece *)(const void *)fake_seen(address, count * sizeof(*pieces));
+    CUresult code = CUDA_SUCCESS;
 
-    if (!fake_is_pinned((const uint8_t *)pieces, count * sizeof(*pieces)))
-        return CUDA_ERROR_INVALID_VALUE;
-    for (uint32_t i = 0; i < count; i++) {
-        const struct kvr_copy_piece *piece = &pieces[i];
+    for (uint32_t i = 0; pieces != NULL && i < count && code == CUDA_SUCCESS; i++) {
+        const uint8_t *from = fake_seen(pieces[i].from, pieces[i].bytes);
+        const uint8_t *to = fake_seen(pieces[i].to, pieces[i].bytes);
 
-        if (!is_seen(piece->from, piece->bytes) || !is_seen(piece->to, piece->bytes))
-            return CUDA_ERROR_ILLEGAL_ADDRESS;
-        if (fake_queue_copy(stream, piece->from, piece->to, piece->bytes) != CUDA_SUCCESS)
-            return CUDA_ERROR_INVALID_CONTEXT;
+        if (from == NULL || to == NULL)
+            pieces = NULL;
+        else
+            code = fake_queue_copy(stream, (uintptr_t)from, (uintptr_t)to, pieces[i].bytes);
     }
-    return CUDA_SUCCESS;
+    if (pieces == NULL)
+        fake_break(CUDA_ERROR_ILLEGAL_ADDRESS);
+    return code;
 }
 
 static void *play(void *ping)
@@ -51,11 +48,10 @@ static void join(void *self)
 /* It runs while the host waits for it: in a thread, whose end is the stream's next work. */
 static CUresult ping(CUstream stream, void **arguments)
 {
-    uint8_t *words = (uint8_t *)(uintptr_t) * (CUdeviceptr *)arguments[0];
+    uint8_t *words = fake_seen(*(CUdeviceptr *)arguments[0], sizeof(struct gpu_ping));
     pthread_t *thread = malloc(sizeof(*thread));
 
-    if (!fake_is_pinned(words, sizeof(struct gpu_ping)) ||
-        pthread_create(thread, NULL, play, words) != 0) {
+    if (words == NULL || pthread_create(thread, NULL, play, words) != 0) {
         free(thread);
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -71,8 +67,14 @@ static const struct kernel {
 CUresult fake_ModuleLoadDataEx(CUmodule *ret, const void *image, unsigned count,
                                CUjit_option *options, void **values)
 {
-    (void)count, (void)options, (void)values;
-    if (*(const uint32_t *)image != 0xba55ed50) /* a fat binary begins so */
+    CUresult code = fake_ready();
+
+    (void)options, (void)values;
+    if (code != CUDA_SUCCESS)
+        return code;
+    if (getenv("FAKE_CUDA_OLD") != NULL)
+        return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    if (count != 0 || *(const uint32_t *)image != 0xba55ed50) /* a fat binary begins so */
         return CUDA_ERROR_INVALID_IMAGE;
     *ret = (CUmodule)(uintptr_t)1;
     return CUDA_SUCCESS;
@@ -101,8 +103,12 @@ CUresult fake_LaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned
 {
     const struct kernel *kernel = (const struct kernel *)(uintptr_t)function;
 
-    (void)shared, (void)extra;
-    if (x == 0 || y == 0 || z != 1 || threads != kernel->threads || threads_y != 1 ||
+    CUresult code = fake_ready();
+
+    if (code != CUDA_SUCCESS)
+        return code;
+    if (x == 0 || x > INT32_MAX || y == 0 || y > UINT16_MAX || z != 1 || shared != 0 ||
+        extra != NULL || arguments == NULL || threads != kernel->threads || threads_y != 1 ||
         threads_z != 1)
         return CUDA_ERROR_INVALID_VALUE;
     return kernel->launch(stream, arguments);

@@ -28,12 +28,23 @@ struct CUevent_st {
     bool asked;
 };
 
+/* Without a stream it is the default one. */
+static CUstream stream_of(CUstream stream)
+{
+    static struct CUstream_st unnamed;
+
+    return stream != NULL ? stream : &unnamed;
+}
+
 static CUresult queue(CUstream stream, const struct work *work)
 {
-    struct work *copy = malloc(sizeof(*copy));
+    struct work *copy;
+    CUresult code = fake_ready();
 
-    if (fake_context == NULL)
-        return CUDA_ERROR_INVALID_CONTEXT;
+    if (code != CUDA_SUCCESS)
+        return code;
+    stream = stream_of(stream);
+    copy = malloc(sizeof(*copy));
     *copy = *work;
     copy->next = NULL;
     if (stream->last != NULL)
@@ -44,14 +55,26 @@ static CUresult queue(CUstream stream, const struct work *work)
     return CUDA_SUCCESS;
 }
 
+/* The comparison goes round: a word is not below values that are far above it. */
+static bool is_below(const struct work *work)
+{
+    return (int64_t)(__atomic_load_n(work->until, __ATOMIC_SEQ_CST) - work->value) < 0;
+}
+
+static void call(const struct work *work)
+{
+    fake_in_host_function = true;
+    work->host(work->data);
+    fake_in_host_function = false;
+}
+
 /* Up to a word that is still too small, unless `waits`. */
 static void run(CUstream stream, bool waits)
 {
     while (stream->first != NULL) {
         struct work *work = stream->first;
 
-        while (work->until != NULL &&
-               __atomic_load_n(work->until, __ATOMIC_SEQ_CST) < work->value) {
+        while (work->until != NULL && is_below(work)) {
             if (!waits)
                 return;
             usleep(100);
@@ -60,7 +83,7 @@ static void run(CUstream stream, bool waits)
         if (work->next == NULL)
             stream->last = NULL;
         if (work->host != NULL)
-            work->host(work->data);
+            call(work);
         else if (work->word != NULL)
             __atomic_store_n(work->word, work->value, __ATOMIC_SEQ_CST);
         else if (work->event != NULL)
@@ -74,19 +97,31 @@ static void run(CUstream stream, bool waits)
 
 CUresult fake_StreamCreate(CUstream *ret, unsigned flags)
 {
-    (void)flags;
+    CUresult code = fake_ready();
+
+    if (code != CUDA_SUCCESS)
+        return code;
+    if (flags != CU_STREAM_NON_BLOCKING && flags != CU_STREAM_DEFAULT)
+        return CUDA_ERROR_INVALID_VALUE;
     *ret = calloc(1, sizeof(**ret));
-    return fake_context != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+    return CUDA_SUCCESS;
 }
 
 CUresult fake_StreamSynchronize(CUstream stream)
 {
-    run(stream, true);
-    return CUDA_SUCCESS;
+    CUresult code = fake_ready();
+
+    if (code == CUDA_SUCCESS)
+        run(stream_of(stream), true);
+    return code;
 }
 
 CUresult fake_StreamDestroy(CUstream stream)
 {
+    CUresult code = fake_ready();
+
+    if (code != CUDA_SUCCESS)
+        return code;
     run(stream, true);
     free(stream);
     return CUDA_SUCCESS;
@@ -126,25 +161,34 @@ CUresult fake_StreamIsCapturing(CUstream stream, CUstreamCaptureStatus *ret)
     return CUDA_SUCCESS;
 }
 
+/* A word that the GPU sees; NULL: it does not, or the word is not aligned. */
+static uint64_t *word_at(CUdeviceptr address)
+{
+    return address % sizeof(uint64_t) == 0 ? (uint64_t *)(void *)fake_seen(address, 8) : NULL;
+}
+
 CUresult fake_StreamWriteValue64(CUstream stream, CUdeviceptr address, cuuint64_t value,
                                  unsigned flags)
 {
-    struct work work = {.word = (uint64_t *)(uintptr_t)address, .value = value};
+    struct work work = {.word = word_at(address), .value = value};
 
-    (void)flags;
     if (getenv("FAKE_CUDA_NO_MEMORY_OPERATIONS") != NULL)
         return CUDA_ERROR_NOT_SUPPORTED;
+    if (work.word == NULL || (flags & ~(unsigned)CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER) != 0)
+        return CUDA_ERROR_INVALID_VALUE;
     return queue(stream, &work);
 }
 
 CUresult fake_StreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t value,
                                 unsigned flags)
 {
-    struct work work = {.until = (const uint64_t *)(uintptr_t)address, .value = value};
+    struct work work = {.until = word_at(address), .value = value};
 
-    if (getenv("FAKE_CUDA_NO_MEMORY_OPERATIONS") != NULL)
+    if (getenv("FAKE_CUDA_NO_MEMORY_OPERATIONS") != NULL ||
+        ((flags & CU_STREAM_WAIT_VALUE_FLUSH) != 0 && getenv("FAKE_CUDA_FLUSHES") == NULL))
         return CUDA_ERROR_NOT_SUPPORTED;
-    if ((flags & ~(unsigned)CU_STREAM_WAIT_VALUE_FLUSH) != CU_STREAM_WAIT_VALUE_GEQ)
+    if (work.until == NULL ||
+        (flags & ~(unsigned)CU_STREAM_WAIT_VALUE_FLUSH) != CU_STREAM_WAIT_VALUE_GEQ)
         return CUDA_ERROR_INVALID_VALUE;
     return queue(stream, &work);
 }
@@ -153,12 +197,17 @@ CUresult fake_LaunchHostFunc(CUstream stream, CUhostFn host, void *data)
 {
     struct work work = {.host = host, .data = data};
 
-    return queue(stream, &work);
+    return host != NULL ? queue(stream, &work) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult fake_EventCreate(CUevent *ret, unsigned flags)
 {
-    (void)flags;
+    CUresult code = fake_ready();
+
+    if (code != CUDA_SUCCESS)
+        return code;
+    if ((flags & ~(unsigned)(CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC)) != 0)
+        return CUDA_ERROR_INVALID_VALUE;
     *ret = calloc(1, sizeof(**ret));
     return CUDA_SUCCESS;
 }
@@ -166,16 +215,21 @@ CUresult fake_EventCreate(CUevent *ret, unsigned flags)
 CUresult fake_EventRecord(CUevent event, CUstream stream)
 {
     struct work work = {.event = event};
+    CUresult code = queue(stream, &work);
 
-    event->stream = stream;
-    event->asked = false;
-    return queue(stream, &work);
+    if (code == CUDA_SUCCESS) {
+        event->stream = stream_of(stream);
+        event->asked = false;
+    }
+    return code;
 }
 
 CUresult fake_EventQuery(CUevent event)
 {
-    if (event->stream == NULL)
-        return CUDA_SUCCESS;
+    CUresult code = fake_ready();
+
+    if (code != CUDA_SUCCESS || event->stream == NULL)
+        return code;
     if (event->asked)
         run(event->stream, false);
     event->asked = true;
@@ -185,5 +239,5 @@ CUresult fake_EventQuery(CUevent event)
 CUresult fake_EventDestroy(CUevent event)
 {
     free(event);
-    return CUDA_SUCCESS;
+    return fake_started();
 }

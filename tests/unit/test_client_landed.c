@@ -54,6 +54,22 @@ static void a_stream_waits_for_layers(void **state)
     kvrail_close(engine);
 }
 
+/* What cards wrote before is seen behind it. */
+static void a_wait_flushes_where_the_gpu_can(void **state)
+{
+    struct kvrail *engine = scripted_engine(&agent, "engine");
+    kvrail_store by = KVRAIL_STORE_HOST;
+
+    (void)state;
+    atomic_store(word_of(engine), 1);
+    setenv("FAKE_CUDA_FLUSHES", "1", 1);
+    assert_int_equal(kvrail_landed_on_stream(engine, WORD, 1, stream, &by), KVRAIL_OK);
+    unsetenv("FAKE_CUDA_FLUSHES");
+    assert_int_equal(by, KVRAIL_STORE_GPU);
+    assert_int_equal(cuda->StreamSynchronize(stream), CUDA_SUCCESS);
+    kvrail_close(engine);
+}
+
 static void *raise_later(void *word)
 {
     struct timespec pause = {.tv_nsec = 2000000};
@@ -126,6 +142,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_stream_waits_for_layers, start_thread, stop),
+        cmocka_unit_test_setup_teardown(a_wait_flushes_where_the_gpu_can, start_thread, stop),
         cmocka_unit_test_setup_teardown(a_host_function_waits_where_the_gpu_cannot, start_thread,
                                         stop),
         cmocka_unit_test_setup_teardown(what_cannot_be_right_is_refused, start_thread, stop),

@@ -1,6 +1,6 @@
 /* Goal: what an engine says of its device memory is what the agent opens, to the byte; what lies
  * outside, on another GPU or askew is refused with a sentence. Method: the client's helpers and the
- * agent's device on the driver of host memory. */
+ * agent's device on the driver of host memory, in one process, which that driver allows. */
 #include "tests/support/check.h"
 
 #include <stdio.h>
@@ -8,6 +8,7 @@
 
 #include "base/cuda_driver.h"
 #include "client/kvrail.h"
+#include "device/allocation.h"
 #include "device/device_cuda.h"
 
 #define BYTES (4u << 20)
@@ -70,33 +71,127 @@ static void both_ends_see_the_same_bytes(void **state)
     device->ops->release(device, opened);
 }
 
-static void a_dmabuf_is_made_for_cards_that_take_it(void **state)
+static struct kvr_device_hint hint_of(const struct kvr_device_import *import)
 {
-    struct kvr_device_import import = imported(BYTES - START - 100);
     struct kvr_device_memory *opened = NULL;
     struct kvr_device_hint hint;
     struct kvr_error error;
 
-    (void)state;
-    import.offset += 256; /* the engine's pages need not begin where the host's do */
-    import.bytes -= 256;
-    assert_int_equal(device->ops->import(device, &import, &opened, &error), KVR_OK);
+    assert_int_equal(device->ops->import(device, import, &opened, &error), KVR_OK);
     hint = device->ops->hint(opened);
-    assert_true(hint.dmabuf >= 0);
-    assert_int_equal(hint.dmabuf_offset, 256);
     device->ops->release(device, opened);
+    return hint;
+}
+
+static void a_dmabuf_is_made_for_cards_that_take_it(void **state)
+{
+    struct kvr_allocation allocation;
+    struct kvr_device_import import;
+    struct kvr_error error;
+
+    (void)state;
+    assert_int_equal(kvr_allocation_open(device, BYTES, &allocation, &error), KVR_OK);
+    import = allocation.import;
+    assert_int_equal(import.kind, KVR_DEVICE_VMM);
+    import.for_cards = true;
+    import.offset = START + 256; /* the engine's pages need not begin where the host's do */
+    import.bytes = BYTES - START - 612;
+    assert_true(hint_of(&import).dmabuf >= 0);
+    assert_int_equal(hint_of(&import).dmabuf_offset, 256);
     import.for_cards = false;
-    assert_int_equal(device->ops->import(device, &import, &opened, &error), KVR_OK);
-    assert_int_equal(device->ops->hint(opened).dmabuf, -1);
-    device->ops->release(device, opened);
+    assert_int_equal(hint_of(&import).dmabuf, -1);
     import.for_cards = true;
     setenv("FAKE_CUDA_NO_DMABUF", "1", 1); /* then it is imported without */
-    assert_int_equal(device->ops->import(device, &import, &opened, &error), KVR_OK);
+    assert_int_equal(hint_of(&import).dmabuf, -1);
+    assert_true(hint_of(&import).addressable);
     unsetenv("FAKE_CUDA_NO_DMABUF");
-    hint = device->ops->hint(opened);
-    assert_int_equal(hint.dmabuf, -1);
-    assert_true(hint.addressable);
-    device->ops->release(device, opened);
+    kvr_allocation_close(&allocation);
+    import = imported(BYTES - START); /* of another process's memory a driver gives none */
+    assert_int_equal(hint_of(&import).dmabuf, -1);
+    assert_true(hint_of(&import).addressable);
+}
+
+/* A caching allocator gives many tensors of one allocation. */
+static void an_allocation_is_opened_more_than_once(void **state)
+{
+    struct kvr_device_import import = imported(4096), next = import;
+    struct kvr_device_memory *first = NULL, *second = NULL;
+    struct kvr_error error;
+    uint64_t address;
+
+    (void)state;
+    next.offset += 4096;
+    assert_int_equal(device->ops->import(device, &import, &first, &error), KVR_OK);
+    assert_int_equal(device->ops->import(device, &next, &second, &error), KVR_OK);
+    address = device->ops->hint(first).address;
+    assert_int_equal(device->ops->hint(second).address, address + 4096);
+    device->ops->release(device, first);
+    *(volatile uint8_t *)(uintptr_t)(address + 4096) = 1; /* still there */
+    device->ops->release(device, second);
+}
+
+/* Of VMM: nobody maps more of it than there is. */
+static void a_descriptor_is_mapped_as_far_as_it_reaches(void **state)
+{
+    struct kvr_allocation allocation;
+    struct kvr_device_memory *opened = NULL;
+    struct kvr_device_import import;
+    struct kvr_error error;
+
+    (void)state;
+    assert_int_equal(kvr_allocation_open(device, BYTES, &allocation, &error), KVR_OK);
+    import = allocation.import;
+    import.offset = 4096;
+    import.bytes = 8192; /* a part of the first half */
+    assert_true(hint_of(&import).addressable);
+    import.bytes = BYTES;
+    assert_int_equal(device->ops->import(device, &import, &opened, &error), KVR_SYSTEM);
+    assert_non_null(strstr(error.detail, "is the region inside it?"));
+    import.bytes = 8192;
+    setenv("FAKE_CUDA_ORDINAL", "5", 1);
+    assert_int_equal(device->ops->import(device, &import, &opened, &error), KVR_INVALID);
+    unsetenv("FAKE_CUDA_ORDINAL");
+    assert_non_null(strstr(error.detail, "of GPU 5, and the engine says 0"));
+    assert_null(opened);
+    kvr_allocation_close(&allocation);
+}
+
+static void memory_that_cannot_be_shared_is_refused(void **state)
+{
+    struct kvrail_region region = {.bytes = 4096};
+    struct kvrail_error error = {0};
+    CUcontext context;
+
+    (void)state;
+    setenv("FAKE_CUDA_POOL", "1", 1);
+    assert_int_equal(kvrail_region_of_device(&region, memory, &error), KVRAIL_SYSTEM);
+    unsetenv("FAKE_CUDA_POOL");
+    assert_non_null(strstr(error.detail, "memory pool"));
+    assert_int_equal(cuda->CtxGetCurrent(&context), CUDA_SUCCESS);
+    assert_int_equal(cuda->CtxSetCurrent(NULL), CUDA_SUCCESS);
+    assert_int_equal(kvrail_region_of_device(&region, memory, &error), KVRAIL_SYSTEM);
+    assert_int_equal(cuda->CtxSetCurrent(context), CUDA_SUCCESS);
+    assert_non_null(strstr(error.detail, "is a context current in this thread?"));
+}
+
+static void a_kernel_that_the_driver_is_too_old_for_is_said(void **state)
+{
+    struct kvr_device *other = NULL;
+    struct kvr_error error;
+    CUcontext context;
+    kvr_status status;
+
+    (void)state;
+    assert_int_equal(cuda->CtxGetCurrent(&context), CUDA_SUCCESS);
+    setenv("FAKE_CUDA_OLD", "1", 1);
+    status = kvr_device_cuda_open(0, KVR_CUDA_COPIER_KERNEL, &other, &error);
+    unsetenv("FAKE_CUDA_OLD");
+    assert_int_equal(cuda->CtxSetCurrent(context), CUDA_SUCCESS); /* opening left it */
+    if (status == KVR_UNSUPPORTED)
+        skip(); /* no nvcc, no kernel */
+    assert_int_equal(status, KVR_SYSTEM);
+    assert_non_null(strstr(error.detail, "older than the toolkit"));
+    assert_null(other);
 }
 
 static void what_is_not_in_the_memory_is_refused(void **state)
@@ -165,12 +260,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(both_ends_see_the_same_bytes),
         CASE(a_dmabuf_is_made_for_cards_that_take_it),
+        CASE(an_allocation_is_opened_more_than_once),
+        CASE(a_descriptor_is_mapped_as_far_as_it_reaches),
+        CASE(memory_that_cannot_be_shared_is_refused),
+        CASE(a_kernel_that_the_driver_is_too_old_for_is_said),
         CASE(what_is_not_in_the_memory_is_refused),
         CASE(the_client_makes_a_dmabuf),
     };
     struct kvr_error error;
     int failed;
 
+    setenv("FAKE_CUDA_OWN_IPC", "1", 1);
     if (kvr_cuda_open(&cuda, &error) != KVR_OK ||
         kvr_device_cuda_open(0, KVR_CUDA_COPIER_DRIVER, &device, &error) != KVR_OK) {
         printf("%s\n", error.detail);
