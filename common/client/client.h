@@ -51,6 +51,7 @@ struct kvrail {
     int agent_pidfd, doorbell;
     struct kvr_shared_page *page;
     uint64_t page_on_device; /* 0: the page is not lent to a GPU */
+    void *page_context;      /* in which it was */
     bool streamed;           /* the agent knows that words may rise without a ring */
     struct kvr_loans *loans; /* NULL: the agent's rails do their copying themselves */
     char agent[KVR_NAME_BYTES];

@@ -62,6 +62,7 @@ CUresult client_lend_page(struct kvrail *client, const struct kvr_cuda *cuda)
         return code;
     }
     client->page_on_device = address;
+    (void)cuda->CtxGetCurrent((CUcontext *)&client->page_context);
     return CUDA_SUCCESS;
 }
 
@@ -164,12 +165,19 @@ kvrail_status kvrail_ready_on_stream(struct kvrail *connection, uint32_t word, u
     return status;
 }
 
+/* The thread that closes need not be one that uses the GPU: the page is taken back in the context
+ * in which it was lent. */
 void client_words_close(struct kvrail *client)
 {
     const struct kvr_cuda *cuda;
+    CUcontext current = NULL;
 
-    if (client->page_on_device != 0 && kvr_cuda_open(&cuda, NULL) == KVR_OK)
+    if (client->page_on_device == 0 || kvr_cuda_open(&cuda, NULL) != KVR_OK)
+        return;
+    (void)cuda->CtxGetCurrent(&current);
+    if (cuda->CtxSetCurrent(client->page_context) == CUDA_SUCCESS)
         (void)cuda->MemHostUnregister(client->page);
+    (void)cuda->CtxSetCurrent(current);
 }
 
 #else

@@ -49,11 +49,14 @@ static kvr_status kernel_open(struct gpu_player *player, struct kvr_error *error
 
 static kvr_status kernel_begin(const struct gpu_player *player, struct kvr_error *error)
 {
-    CUdeviceptr ping = (uintptr_t)player->ping; /* unified addresses */
+    CUdeviceptr ping = 0;
     void *arguments[] = {&ping};
     const struct kvr_cuda *cuda;
     kvr_status status = kvr_cuda_open(&cuda, error);
 
+    if (status == KVR_OK)
+        status = kvr_cuda_check(cuda, cuda->MemHostGetDevicePointer(&ping, player->ping, 0), error,
+                                "the GPU's address of pinned memory");
     if (status != KVR_OK)
         return status;
     return kvr_cuda_check(

@@ -112,6 +112,26 @@ static void a_closed_connection_takes_its_words_back(void **state)
     }
 }
 
+/* An engine may close it in a thread that has never used the GPU; the same addresses are another
+ * page's soon. */
+static void a_thread_without_a_context_closes_it(void **state)
+{
+    struct kvrail *engine = scripted_engine(&agent, "engine");
+    struct kvr_shared_page *page = page_of(engine);
+    CUcontext context, left;
+    CUdeviceptr address;
+
+    (void)state;
+    assert_int_equal(cuda->CtxGetCurrent(&context), CUDA_SUCCESS);
+    assert_int_equal(cuda->MemHostGetDevicePointer(&address, page, 0), CUDA_SUCCESS);
+    assert_int_equal(cuda->CtxSetCurrent(NULL), CUDA_SUCCESS);
+    kvrail_close(engine);
+    assert_int_equal(cuda->CtxGetCurrent(&left), CUDA_SUCCESS);
+    assert_null(left);
+    assert_int_equal(cuda->CtxSetCurrent(context), CUDA_SUCCESS);
+    assert_int_not_equal(cuda->MemHostGetDevicePointer(&address, page, 0), CUDA_SUCCESS);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, start_thread, stop)
@@ -121,6 +141,7 @@ int main(void)
         CASE(what_a_word_cannot_be_is_refused),
         CASE(the_agent_is_told_that_nothing_rings),
         CASE(a_closed_connection_takes_its_words_back),
+        CASE(a_thread_without_a_context_closes_it),
     };
     struct kvr_error error;
     CUcontext context;
