@@ -4,6 +4,8 @@
 
 #include "agent/agent.h"
 #include "base/options.h"
+#include "fabric/fabric_local.h"
+#include "fabric/fabric_provider.h"
 #include "prefill-agent/outbound.h"
 #include "trace/report.h"
 #include "wire/compat.h"
@@ -91,9 +93,12 @@ static kvr_status machine_init(const struct kvr_agent_config *config, const stru
         .limits = *limits,
         .fragments = fragment_choice(config->fragments),
         .fragment_bytes_min = config->fragment_bytes_min,
-        .costs = kvr_agent_fragment_costs(config),
     };
+    char cards[16];
 
+    if (kvr_provider_cards(config->provider, cards))
+        options.costs_local = kvr_agent_fragment_costs(config, KVR_FABRIC_LOCAL);
+    options.costs = kvr_agent_fragment_costs(config, cards);
     return outbound_init(&outbound, &options, ports, memory);
 }
 

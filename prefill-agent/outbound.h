@@ -45,6 +45,7 @@ struct outbound_options {
     kvr_fragment_choice fragments; /* what to do about pieces below fragment_bytes_min */
     uint64_t fragment_bytes_min;
     struct kvr_fragment_costs costs;
+    struct kvr_fragment_costs costs_local; /* over rails for this host alone, where cards are too */
 };
 
 struct watch {

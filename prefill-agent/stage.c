@@ -48,6 +48,7 @@ static struct kvr_fragment_policy policy_of(const struct outbound *outbound,
                                             const struct kvr_fragments *fragments)
 {
     bool gathers = kvr_region_set_is_staged(publish->set);
+    bool local = outbound->options.groups.same_host != 0 && offer_lends(outbound, offer, publish);
 
     return (struct kvr_fragment_policy){
         .option = outbound->options.fragments,
@@ -60,7 +61,7 @@ static struct kvr_fragment_policy policy_of(const struct outbound *outbound,
         .may_gather = kvr_region_set_can_stage(publish->set) && !outbound->no_stage &&
                       outbound->ports->region_stage != NULL,
         .may_scatter = offer->stage_bytes > 0 && fragments->bytes <= offer->stage_bytes,
-        .costs = outbound->options.costs,
+        .costs = local ? outbound->options.costs_local : outbound->options.costs,
     };
 }
 

@@ -44,8 +44,9 @@ struct kvr_agent_config {
 /* The rows that both programs have. */
 extern const struct kvr_option_table kvr_agent_options;
 
-/* Takes about a millisecond. */
-struct kvr_fragment_costs kvr_agent_fragment_costs(const struct kvr_agent_config *config);
+/* Over rails of that provider ("tcp", "local"; not "tcp+local"). Takes about a millisecond. */
+struct kvr_fragment_costs kvr_agent_fragment_costs(const struct kvr_agent_config *config,
+                                                   const char *provider);
 
 /* One of the two programs: its machine, and what of it only a process has. */
 struct kvr_agent_program {

@@ -52,22 +52,23 @@ static void calibrated(const struct kvr_calibration *calibration, struct kvr_fra
     costs->write = small_ns - byte * (double)small->bytes;
 }
 
-struct kvr_fragment_costs kvr_agent_fragment_costs(const struct kvr_agent_config *config)
+struct kvr_fragment_costs kvr_agent_fragment_costs(const struct kvr_agent_config *config,
+                                                   const char *provider)
 {
-    struct kvr_fragment_costs costs = usual_of(config->provider);
+    struct kvr_fragment_costs costs = usual_of(provider);
     struct kvr_copy_cost copy = {.piece_ns = 40, .byte_ns = 0.1};
     struct kvr_calibration calibration;
     struct kvr_error error;
 
     if (config->calibration && config->state_dir[0] != '\0' &&
-        kvr_calibration_load(config->state_dir, config->provider, &calibration, &error) == KVR_OK)
+        kvr_calibration_load(config->state_dir, provider, &calibration, &error) == KVR_OK)
         calibrated(&calibration, &costs);
     if (kvr_copy_cost_measure(&copy, &error) != KVR_OK)
         kvr_log_failure(KVR_LOG_WARNING, "what a copy costs is not known here", &error);
     costs.copy = copy.piece_ns + COLD_PIECE_NS;
     costs.copy_byte = copy.byte_ns + COLD_BYTE_NS;
-    kvr_log_info("fragments: a write is taken to cost %.0f ns and %.2f ns a byte, a copy %.0f ns a "
-                 "piece and %.2f ns a byte",
-                 costs.write, costs.wire_byte, costs.copy, costs.copy_byte);
+    kvr_log_info("fragments: over %s a write is taken to cost %.0f ns and %.2f ns a byte, a copy "
+                 "%.0f ns a piece and %.2f ns a byte",
+                 provider, costs.write, costs.wire_byte, costs.copy, costs.copy_byte);
     return costs;
 }

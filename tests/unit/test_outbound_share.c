@@ -18,6 +18,7 @@ static struct kvr_shared_page page;
 static kvr_ns now;
 static bool target_staged;          /* what is wanted lands in staging memory */
 static uint64_t target_stage_bytes; /* it can, up to these */
+static bool target_near;            /* it may copy from our memory, and copying is cheap */
 
 /* A source rank of an engine of tp_size ranks, and two target ranks behind one peer. */
 static void open_rank(uint32_t tp, uint32_t tp_size, bool replicated)
@@ -302,6 +303,24 @@ static void pieces_between_staging_memories_are_not_refused(void **state)
     assert_non_null(strstr(machine_sent(KVR_MSG_FAIL)->reason.detail, "no staging memory"));
 }
 
+/* A second rail is for the target's host, which is ours. */
+static void be_neighbours(void)
+{
+    static _Atomic uint64_t words[KVR_TRANSFERS_MAX];
+    static struct kvr_ports ports;
+    static int registration;
+
+    ports = machine_ports;
+    ports.loans = words;
+    outbound.ports = &ports;
+    outbound.options.groups = (struct kvr_rail_groups){.count = 1, .first = {0, 2}, .same_host = 2};
+    outbound.options.costs_local =
+        (struct kvr_fragment_costs){.write = 1, .wire_byte = 0.1, .copy = 10, .copy_byte = 0.01};
+    outbound.peers[0].same_host = 2;
+    source.region.rail_count = 2;
+    source.region.memory[1] = (struct kvr_memory *)&registration;
+}
+
 /* Where writes are dear, a target that can have `stage_bytes` land in staging memory wants pages
  * that are short by the option; 64 KiB make a write. */
 static void short_pieces_to(uint64_t stage_bytes, kvr_fragment_choice choice)
@@ -312,6 +331,8 @@ static void short_pieces_to(uint64_t stage_bytes, kvr_fragment_choice choice)
     outbound.options.fragment_bytes_min = SMALL_PAGE_BYTES + 1;
     outbound.options.costs = (struct kvr_fragment_costs){
         .write = 10000, .wire_byte = 0.1, .copy = 10, .copy_byte = 0.01};
+    if (target_near)
+        be_neighbours();
     target_stage_bytes = stage_bytes;
     publish(1, 1);
     want(1, 0, 1, 0);
@@ -371,6 +392,19 @@ static void short_pieces_are_copied_once_there_is_a_stage(void **state)
     grant_share(NULL, 0);
     assert_non_null(
         strstr(machine_sent(KVR_MSG_FAIL)->reason.detail, "staging memory without its keys"));
+}
+
+/* Whoever is on this host copies from our memory: what cards cost is nothing to that. */
+static void short_pieces_for_a_neighbour_cost_what_local_does(void **state)
+{
+    (void)state;
+    target_near = true;
+    short_pieces_to(1 << 20, KVR_FRAGMENT_AUTO);
+    target_near = false;
+    assert_int_not_equal(machine_sent(KVR_MSG_PLAN)->plan.loan, 0);
+    assert_int_equal(machine_log.stages_asked, 0);
+    assert_true(machine_sent(KVR_MSG_PLAN)->plan.limits.pieces_local == 1);
+    assert_true(machine_sent(KVR_MSG_PLAN)->plan.limits.pieces_remote == 1);
 }
 
 /* Nothing is copied twice that could not be, and no fetch fails for it. */
@@ -525,6 +559,7 @@ int main(void)
         cmocka_unit_test(the_record_says_what_a_write_may_be),
         cmocka_unit_test(pieces_between_staging_memories_are_not_refused),
         cmocka_unit_test(short_pieces_are_copied_once_there_is_a_stage),
+        cmocka_unit_test(short_pieces_for_a_neighbour_cost_what_local_does),
         cmocka_unit_test(without_a_stage_short_pieces_are_written),
         cmocka_unit_test(the_first_target_tells_how_many_come),
         cmocka_unit_test(the_first_target_may_know_of_too_few),
