@@ -78,19 +78,45 @@ static void slots_take(struct inbound *inbound, struct transfer *transfer, uint3
     transfer->slot_count += count;
 }
 
+/* Of one transfer, and of the whole fetch: else it would wait for what never comes, and everybody
+ * behind it. */
+static kvr_status slots_check(const struct inbound *inbound, uint64_t needed, uint64_t total,
+                              struct kvr_error *error)
+{
+    if (needed <= KVR_TRANSFER_SLOTS_MAX && total <= inbound->options.slot_count)
+        return KVR_OK;
+    return kvr_error_set(error, KVR_TOO_LARGE, "plan",
+                         "it may need %" PRIu64
+                         " slots of 65,536 writes; the agent has %u and gives one transfer at most "
+                         "%u: fetch fewer tokens at once, or raise --slots",
+                         total, inbound->options.slot_count, KVR_TRANSFER_SLOTS_MAX);
+}
+
+/* What its transfers are known to need. */
+static uint64_t slots_total(const struct inbound *inbound, const struct fetch *fetch)
+{
+    uint64_t total = 0;
+
+    for (uint32_t i = 0; i < fetch->transfer_count; i++) {
+        const struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
+
+        total += transfer != NULL ? transfer->slots_needed : 0;
+    }
+    return total;
+}
+
 kvr_status slots_refine(struct inbound *inbound, struct transfer *transfer, struct kvr_error *error)
 {
     const struct fetch *fetch = fetch_of(inbound, transfer);
     uint64_t needed = slots_needed(fetch, transfer), more = 0;
+    kvr_status status;
 
     if (needed <= transfer->slots_needed)
         return KVR_OK;
     more = needed - transfer->slots_needed;
-    if (needed > KVR_TRANSFER_SLOTS_MAX || more > inbound->options.slot_count)
-        return kvr_error_set(error, KVR_TOO_LARGE, "plan",
-                             "with the source's pages it may need %" PRIu64
-                             " slots of 65,536 writes, allowed are %d: fetch fewer tokens at once",
-                             needed, KVR_TRANSFER_SLOTS_MAX);
+    status = slots_check(inbound, needed, slots_total(inbound, fetch) + more, error);
+    if (status != KVR_OK)
+        return status;
     if (fetch->slots_reserved) {
         uint64_t *bits = kvr_buddy_alloc(inbound->memory, (size_t)needed * KVR_SLOT_CHUNKS / 8);
 
@@ -128,24 +154,19 @@ void slots_release(struct inbound *inbound, kvr_ns now, struct transfer *transfe
 
 bool slots_count(struct inbound *inbound, kvr_ns now, struct fetch *fetch)
 {
-    char detail[KVR_DETAIL_BYTES];
     uint64_t total = 0;
 
     for (uint32_t i = 0; i < fetch->transfer_count; i++) {
         struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
         uint64_t needed = slots_needed(fetch, transfer);
+        struct kvr_error error;
 
         total += needed;
-        if (needed <= KVR_TRANSFER_SLOTS_MAX && total <= inbound->options.slot_count) {
-            transfer->slots_needed = (uint32_t)needed;
-            continue;
+        if (slots_check(inbound, needed, total, &error) != KVR_OK) {
+            fetch_fail(inbound, now, fetch, error.status, error.detail);
+            return false;
         }
-        snprintf(detail, sizeof(detail),
-                 "it may need %" PRIu64 " slots of 65,536 writes; the agent has %u and gives one "
-                 "transfer at most %u: fetch fewer tokens at once, or raise --slots",
-                 total, inbound->options.slot_count, KVR_TRANSFER_SLOTS_MAX);
-        fetch_fail(inbound, now, fetch, KVR_TOO_LARGE, detail);
-        return false;
+        transfer->slots_needed = (uint32_t)needed;
     }
     fetch->slots_known = true;
     return true;
@@ -155,14 +176,7 @@ bool slots_count(struct inbound *inbound, kvr_ns now, struct fetch *fetch)
  * False: not yet. */
 static bool slots_reserve(struct inbound *inbound, struct fetch *fetch)
 {
-    uint64_t total = 0;
-
-    for (uint32_t i = 0; i < fetch->transfer_count; i++) {
-        const struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
-
-        total += transfer != NULL ? transfer->slots_needed : 0;
-    }
-    if (total > inbound->free_count || !bits_take(inbound, fetch))
+    if (slots_total(inbound, fetch) > inbound->free_count || !bits_take(inbound, fetch))
         return false;
     for (uint32_t i = 0; i < fetch->transfer_count; i++) {
         struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);

@@ -77,6 +77,36 @@ static void a_fetch_larger_than_the_pool_is_refused(void **state)
     assert_int_equal(inbound_live(&inbound), 0);
 }
 
+/* Heads lie side by side at the target. At the source they lie apart, which is known from its
+ * regions: each is a write, 4 slots of them. */
+static void a_fetch_that_turns_out_larger_than_the_pool_fails(void **state)
+{
+    static struct small_side apart;
+    struct kvr_region_layout *wide = &inbound.engines.local[0].set->layouts[0];
+    struct kvr_message regions;
+    uint64_t large;
+
+    (void)state;
+    wide->head_bytes = wide->head_stride = 1;
+    wide->head_count = KVR_SLOT_CHUNKS / 2;
+    wide->token_stride = wide->page_stride = wide->head_count;
+    wide->layer_stride = SMALL_PAGES * wide->page_stride;
+    wide->bytes = SMALL_LAYERS * wide->layer_stride;
+    small_side_init(&apart, 0);
+    apart.layouts[0] = *wide;
+    apart.layouts[0].head_stride = 2;
+    apart.layouts[0].token_stride = apart.layouts[0].page_stride = 2 * wide->page_stride;
+    apart.layouts[0].layer_stride = 2 * wide->layer_stride;
+    apart.layouts[0].bytes = 2 * wide->bytes;
+    machine_regions(10, &apart, 0, &regions);
+    inbound_message(&inbound, now, 0, &regions);
+    large = fetch(1, 0, 1);
+    plan(0, large);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILED)->status, KVR_TOO_LARGE);
+    assert_non_null(strstr(machine_notice(KVR_NOTICE_FAILED)->detail, "it may need 4 slots"));
+    assert_non_null(strstr(machine_notice(KVR_NOTICE_FAILED)->detail, "--slots"));
+}
+
 static void slots_are_reused_oldest_first(void **state)
 {
     uint16_t seen[SLOTS + 1];
@@ -108,6 +138,7 @@ int main(void)
         cmocka_unit_test_setup(slots_go_to_the_older_that_came_later, open_inbound),
         cmocka_unit_test_setup(slots_wait_no_longer_for_a_fetch_that_ended, open_inbound),
         cmocka_unit_test_setup(a_fetch_larger_than_the_pool_is_refused, open_inbound),
+        cmocka_unit_test_setup(a_fetch_that_turns_out_larger_than_the_pool_fails, open_inbound),
         cmocka_unit_test_setup(slots_are_reused_oldest_first, open_inbound),
     };
 
