@@ -63,7 +63,8 @@ void transfer_event(struct inbound *inbound, kvr_ns now, const struct transfer *
     if (sink->emit == NULL)
         return;
     memcpy(event.request, fetch->request, sizeof(event.request));
-    memcpy(event.peer, inbound->peers[transfer->peer].agent, sizeof(event.peer));
+    if (transfer->peer_up) /* else it may be whoever had its number before, or nobody was dialed */
+        memcpy(event.peer, inbound->peers[transfer->peer].agent, sizeof(event.peer));
     memcpy(event.detail, transfer->detail, sizeof(event.detail));
     sink->emit(sink->self, &event);
 }

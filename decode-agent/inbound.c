@@ -447,7 +447,7 @@ void inbound_why(const struct inbound *inbound, uint32_t engine, uint64_t handle
         return;
     }
     used = (size_t)snprintf(json, capacity, "{\"transfers\":[");
-    for (uint32_t i = 0; i < fetch->transfer_count && used + 400 < capacity; i++) {
+    for (uint32_t i = 0; i < fetch->transfer_count && used + 1200 < capacity; i++) {
         const struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
 
         if (transfer == NULL)

@@ -346,6 +346,61 @@ static void what_is_skipped_is_counted(void **state)
     assert_int_equal(inbound.skipped_bytes, SMALL_CHUNKS * SMALL_PAGE_BYTES); /* as if moved */
 }
 
+/* However many sources there are, and whatever the sentence is full of. */
+static void why_is_always_whole(void **state)
+{
+    char detail[KVR_DETAIL_BYTES], json[1000];
+    uint64_t nonce = fetch(1, 0, 3);
+
+    (void)state;
+    memset(detail, '"', sizeof(detail) - 1);
+    detail[sizeof(detail) - 1] = '\0';
+    plan(0, nonce);
+    plan(1, nonce + 1);
+    plan(2, nonce + 2);
+    inbound_cancel_all(&inbound, now, KVR_DRAINING, detail);
+    inbound_why(&inbound, 0, 1, json, sizeof(json));
+    assert_non_null(strstr(json, "\"detail\":"));
+    assert_string_equal(json + strlen(json) - 4, "\\\"\"}");
+}
+
+static struct kvr_event last_event;
+
+static void keep_event(void *self, const struct kvr_event *event)
+{
+    (void)self;
+    last_event = *event;
+}
+
+static kvr_status dial_nobody(void *self, const char *address, uint32_t *ret_peer,
+                              struct kvr_error *error)
+{
+    (void)self, (void)ret_peer;
+    return kvr_error_set(error, KVR_INVALID, "address", "'%s' is no address", address);
+}
+
+/* Whoever has that number, or had it before, has nothing to do with it. */
+static void a_source_that_was_not_met_is_not_named(void **state)
+{
+    struct kvr_ports ports = machine_ports;
+
+    (void)state;
+    ports.events.emit = keep_event;
+    inbound.ports = &ports;
+    snprintf(inbound.peers[0].agent, sizeof(inbound.peers[0].agent), "p0");
+    (void)fetch(1, 0, 1);
+    assert_string_equal(last_event.peer, "p0");
+    inbound.peers[0].up = false;
+    (void)fetch(2, 0, 1);
+    assert_int_equal(last_event.kind, KVR_EVENT_OPENED);
+    assert_string_equal(last_event.peer, "");
+    ports.dial = dial_nobody;
+    (void)fetch(3, 1, 1);
+    assert_int_equal(last_event.outcome, KVR_INVALID);
+    assert_string_equal(last_event.peer, "");
+    inbound.ports = &machine_ports;
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup(name, open_inbound)
@@ -367,6 +422,8 @@ int main(void)
         CASE(a_plan_of_another_generation_is_refused),
         CASE(another_peers_messages_change_nothing),
         CASE(what_is_skipped_is_counted),
+        CASE(why_is_always_whole),
+        CASE(a_source_that_was_not_met_is_not_named),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
