@@ -220,7 +220,8 @@ void transfer_grant(struct inbound *inbound, kvr_ns now, struct transfer *transf
                       "the agent's memory for tables is used up");
         return;
     }
-    memset(transfer->bits, 0, (size_t)transfer->slot_count * KVR_SLOT_CHUNKS / 8);
+    if (transfer->slot_count > 0) /* of segments without a write there is none */
+        memset(transfer->bits, 0, (size_t)transfer->slot_count * KVR_SLOT_CHUNKS / 8);
     landing->index = kvr_pool_index(transfer->id);
     landing->peer = transfer->peer;
     landing->transfer = transfer->nonce;

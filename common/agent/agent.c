@@ -247,9 +247,10 @@ int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config
     agent_rails_close(agent);
     agent_loans_close(agent);
     kvr_stamps_close(agent->stamps);
-    if (agent->memory_block != NULL)
+    if (agent->memory_block != NULL) {
         KVR_UNPOISON(agent->memory_block, config->table_memory); /* others will be mapped there */
-    munmap(agent->memory_block, config->table_memory);
+        munmap(agent->memory_block, config->table_memory);
+    }
     free(agent);
     kvr_log_flush();
     return status == KVR_OK ? 0 : 1;
