@@ -111,26 +111,66 @@ void pair_broken(struct outbound *outbound, kvr_ns now, const struct kvr_group_m
         outbound->peers[peer].repair_at[rail] = now + outbound->options.silence_ns;
 }
 
+/* Whether another peer is written to by the offer's group: it would lose what is on its way. */
+static bool others_post(const struct outbound *outbound, const struct offer *offer)
+{
+    for (uint32_t i = 0; i < outbound->offers.reach; i++) {
+        const struct offer *other = kvr_pool_at(&outbound->offers, i, NULL);
+
+        if (other != NULL && other->peer != offer->peer && other->group == offer->group &&
+            other->state == O_LIVE)
+            return true;
+    }
+    return false;
+}
+
+/* When the rail gets a fresh endpoint for an offer that has no other: at once where that costs
+ * nobody anything, unless the present one is fresh. */
+static kvr_ns repair_soon(const struct outbound *outbound, kvr_ns now, const struct offer *offer,
+                          uint32_t rail)
+{
+    kvr_ns patience = outbound->options.silence_ns / 4, renewed = outbound->renewed_at[rail];
+
+    if (others_post(outbound, offer))
+        return now + patience;
+    return renewed != 0 && renewed + patience > now ? renewed + patience : now;
+}
+
 /* No pair to the peer is left. A peer that is dead says nothing within the heartbeat bound, and
  * that is found before this offer gives up; one that still lives may be reached by fresh endpoints
  * well before. What an earlier offer has waited for in vain this one need not. */
 void offer_no_rail(struct outbound *outbound, kvr_ns now, struct offer *offer)
 {
-    kvr_ns soon = now + outbound->options.silence_ns / 4;
     struct outbound_peer *peer = &outbound->peers[offer->peer];
     struct outbound_lost *lost = &peer->lost[offer->group];
     const uint32_t *first = &outbound->options.groups.first[offer->group];
 
     if (lost->since == KVR_NEVER || lost->granted != offer->granted)
         *lost = (struct outbound_lost){.granted = offer->granted, .since = now};
-    offer->no_rail_at = soon + outbound->options.silence_ns;
+    offer->no_rail_at = now + outbound->options.silence_ns + outbound->options.silence_ns / 4;
     if (offer_may_ask(outbound, offer))
         offer->ask_at = lost->since + outbound->options.silence_ns / 2;
     if (now >= offer->ask_at && offer->state == O_LIVE)
         offer_ask(outbound, offer);
-    for (uint32_t rail = first[0]; rail < first[1]; rail++)
+    for (uint32_t rail = first[0]; rail < first[1]; rail++) {
+        kvr_ns soon = repair_soon(outbound, now, offer, rail);
+
         if (peer->repair_at[rail] != KVR_NEVER && peer->repair_at[rail] > soon)
             peer->repair_at[rail] = soon;
+    }
+    outbound_repair(outbound, now, offer->peer);
+}
+
+void outbound_repair(struct outbound *outbound, kvr_ns now, uint32_t peer)
+{
+    struct outbound_peer *state = &outbound->peers[peer];
+
+    for (uint32_t rail = 0; state->up && rail < outbound->options.rail_count; rail++) {
+        if (now < state->repair_at[rail])
+            continue;
+        state->repair_at[rail] = KVR_NEVER;
+        outbound_rail_recycle(outbound, rail);
+    }
 }
 
 /* One rail of a group at a time. */
@@ -168,6 +208,7 @@ void outbound_rail_recycled(struct outbound *outbound, kvr_ns now,
 {
     outbound->retry_at[message->index] =
         message->status == KVR_OK ? KVR_NEVER : now + OUTBOUND_RETRY_NS;
+    outbound->renewed_at[message->index] = now;
     outbound->recycling[message->index] = false;
     list_ask_all(outbound, PUSH_ANY, message->index, PUSH_ANY, PUSH_ANY);
     recycle_next(outbound, message->index);

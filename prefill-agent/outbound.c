@@ -409,15 +409,8 @@ void outbound_tick(struct outbound *outbound, kvr_ns now)
         if (offer != NULL)
             offer_tick(outbound, now, offer);
     }
-    for (uint32_t peer = 0; peer < KVR_PEERS_MAX; peer++) {
-        for (uint32_t rail = 0; outbound->peers[peer].up && rail < outbound->options.rail_count;
-             rail++) {
-            if (now < outbound->peers[peer].repair_at[rail])
-                continue;
-            outbound->peers[peer].repair_at[rail] = KVR_NEVER;
-            outbound_rail_recycle(outbound, rail);
-        }
-    }
+    for (uint32_t peer = 0; peer < KVR_PEERS_MAX; peer++)
+        outbound_repair(outbound, now, peer);
     for (uint32_t rail = 0; rail < outbound->options.rail_count; rail++) {
         if (now < outbound->retry_at[rail])
             continue;

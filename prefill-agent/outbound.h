@@ -181,6 +181,7 @@ struct outbound {
     struct outbound_peer peers[KVR_PEERS_MAX];
     bool recycling[KVR_RAILS_MAX], recycle_wanted[KVR_RAILS_MAX];
     kvr_ns retry_at[KVR_RAILS_MAX]; /* no endpoint could be opened: try again then; or KVR_NEVER */
+    kvr_ns renewed_at[KVR_RAILS_MAX]; /* its present endpoint was opened; 0: with the agent */
     bool draining;
     bool no_stage; /* for host memory: there was none to be had */
     uint32_t tombs, parked;
@@ -306,6 +307,9 @@ void pair_broken(struct outbound *outbound, kvr_ns now, const struct kvr_group_m
 void outbound_rail_recycled(struct outbound *outbound, kvr_ns now,
                             const struct kvr_group_message *message);
 void outbound_rail_recycle(struct outbound *outbound, uint32_t rail);
+/* Recycles those of our rails whose time for it has come, for what is broken between them and the
+ * peer. */
+void outbound_repair(struct outbound *outbound, kvr_ns now, uint32_t peer);
 void offer_event(struct outbound *outbound, kvr_ns now, const struct offer *offer,
                  kvr_event_kind kind);
 void offer_quiet_tell(struct outbound *outbound, const struct offer *offer);

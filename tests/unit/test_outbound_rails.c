@@ -1,22 +1,16 @@
-/* Goal: a rail for which no endpoint could be opened comes back when the system allows it.
- * Method: outbound alone, with a rail group that answers as the case says. */
+/* Goal: rails of ours get fresh endpoints when that can help: one for which none could be opened,
+ * when the system allows it; one that is an offer's last hope, at once, unless others would pay for
+ * it. Method: outbound alone, with rail groups that answer as the case says. */
 #include "tests/support/check.h"
 
-#include "prefill-agent/outbound.h"
+#include "tests/support/outbound_case.h"
 
-#define TABLES_BYTES (128u << 20)
-
-static struct outbound outbound;
-static unsigned asked;
-
-static void port_command(void *self, const struct kvr_group_message *message)
+static uint32_t asked(void)
 {
-    (void)self;
-    assert_int_equal(message->kind, KVR_GROUP_RECYCLE);
-    asked++;
+    return machine_command_count(KVR_GROUP_RECYCLE);
 }
 
-static void recycled(kvr_ns now, uint32_t epoch, kvr_status status)
+static void recycled(uint32_t epoch, kvr_status status)
 {
     struct kvr_group_message message = {
         .kind = KVR_GROUP_RECYCLED, .a = epoch, .b = epoch + 1, .status = status};
@@ -24,39 +18,84 @@ static void recycled(kvr_ns now, uint32_t epoch, kvr_status status)
     outbound_group(&outbound, now, &message);
 }
 
-static void outbound_opens_a_rail_again(void **state)
+static void broken(uint32_t peer)
 {
-    static const struct kvr_ports ports = {.command = port_command};
-    struct outbound_options options = {.rail_count = 1};
-    void *tables = malloc(TABLES_BYTES);
-    struct kvr_buddy memory;
+    struct kvr_group_message message = {
+        .kind = KVR_GROUP_PAIR_BROKEN, .index = peer, .c = 1, .status = KVR_RAIL_FAILED};
 
+    outbound_group(&outbound, now, &message);
+}
+
+static void granted(uint32_t peer, uint64_t nonce)
+{
+    want(peer, nonce);
+    grant(peer, nonce);
+}
+
+static void opens_a_rail_again(void **state)
+{
     (void)state;
-    assert_non_null(tables);
-    kvr_buddy_init(&memory, tables, TABLES_BYTES);
-    assert_int_equal(outbound_init(&outbound, &options, &ports, &memory), KVR_OK);
     outbound_rail_recycle(&outbound, 0);
-    assert_int_equal(asked, 1);
-    recycled(KVR_S, 1, KVR_SYSTEM);
-    outbound_tick(&outbound, KVR_S + KVR_S / 2);
-    assert_int_equal(asked, 1);
-    outbound_tick(&outbound, 2 * KVR_S);
-    assert_int_equal(asked, 2);
-    outbound_tick(&outbound, 4 * KVR_S); /* under way: not asked a second time */
-    assert_int_equal(asked, 2);
-    recycled(4 * KVR_S, 2, KVR_SYSTEM);
-    outbound_tick(&outbound, 5 * KVR_S);
-    assert_int_equal(asked, 3);
-    recycled(5 * KVR_S, 3, KVR_OK);
-    for (kvr_ns now = 5 * KVR_S; now < 20 * KVR_S; now += KVR_S)
-        outbound_tick(&outbound, now);
-    assert_int_equal(asked, 3);
-    free(tables);
+    assert_int_equal(asked(), 1);
+    recycled(1, KVR_SYSTEM);
+    tick(KVR_S / 2);
+    assert_int_equal(asked(), 1);
+    tick(KVR_S / 2);
+    assert_int_equal(asked(), 2);
+    tick(2 * KVR_S); /* under way: not asked a second time */
+    assert_int_equal(asked(), 2);
+    recycled(2, KVR_SYSTEM);
+    tick(KVR_S);
+    assert_int_equal(asked(), 3);
+    recycled(3, KVR_OK);
+    for (unsigned i = 0; i < 15; i++)
+        tick(KVR_S);
+    assert_int_equal(asked(), 3);
+}
+
+static void the_last_hope_is_renewed_at_once(void **state)
+{
+    (void)state;
+    publish_for(1);
+    publish_all();
+    broken(0); /* by one before it: nobody waits */
+    tick(SILENCE / 4);
+    assert_int_equal(asked(), 0);
+    granted(0, NONCE);
+    group_says(PUSH_NO_RAIL, 0, NULL);
+    assert_int_equal(asked(), 1);
+    recycled(1, KVR_OK);
+    group_says(PUSH_RAIL_BACK, 0, NULL);
+    broken(0); /* a fresh one did not help: it is tried now and then */
+    group_says(PUSH_NO_RAIL, 0, NULL);
+    tick(SILENCE / 4 - 1);
+    assert_int_equal(asked(), 1);
+    tick(1);
+    assert_int_equal(asked(), 2);
+}
+
+static void what_others_write_is_not_lost_in_haste(void **state)
+{
+    (void)state;
+    publish_for(2);
+    publish_all();
+    granted(1, NONCE + 1);
+    granted(0, NONCE);
+    broken(0);
+    group_says(PUSH_NO_RAIL, 0, NULL);
+    tick(SILENCE / 4 - 1);
+    assert_int_equal(asked(), 0);
+    tick(1);
+    assert_int_equal(asked(), 1);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(outbound_opens_a_rail_again)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(opens_a_rail_again, open_outbound),
+        cmocka_unit_test_setup(the_last_hope_is_renewed_at_once, open_outbound),
+        cmocka_unit_test_setup(what_others_write_is_not_lost_in_haste, open_outbound),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
