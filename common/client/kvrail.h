@@ -298,8 +298,9 @@ KVRAIL_API kvrail_status kvrail_ready(struct kvrail *connection, uint32_t word, 
 /* The readiness words as the GPU sees them: word w lies at *ret_address + 8 · w. So a kernel, in a
  * CUDA graph too, raises a word by itself, behind its own stores and a fence of the whole system:
  *
- *   __threadfence_system(); atomicAdd_system(&words[w], 1);
+ *   __threadfence_system(); *(volatile uint64_t *)&words[w] += 1;
  *
+ * One thread at a time raises a word: an atomic addition to host memory is not for every GPU.
  * Nothing rings then: while something waits for a word the agent looks by itself, at least every
  * 50 µs and its wake-up (sooner while it spins, --spin), from the first call on. A context must be
  * current whose GPU runs the kernels, and no stream be captured. kvrail_close takes the words back:

@@ -22,24 +22,15 @@ function(kvr_module name)
 endfunction()
 
 # kvr_kernel(<module> <file.cu> <image.c> [header…])
-# The kernels of file.cu in image.c (device/kernel_image.h) of the module of this folder: compiled for
-# what this nvcc knows of what is in use, and as PTX for whatever comes after. Without nvcc there is
-# none in it.
+# The kernels of file.cu in image.c (device/kernel_image.h) of the module of this folder, compiled for
+# KVRAIL_GPUS. Without nvcc there is none in it.
 function(kvr_kernel module file image)
     if(NOT KVRAIL_HAVE_CUDA OR NOT KVRAIL_NVCC)
         return()
     endif()
-    execute_process(COMMAND ${KVRAIL_NVCC} --list-gpu-code OUTPUT_VARIABLE known)
-    set(targets)
-    foreach(code IN ITEMS 80 90 100)
-        if(known MATCHES "sm_${code}[^0-9]")
-            list(APPEND targets -gencode arch=compute_${code},code=sm_${code})
-        endif()
-    endforeach()
     set(binary ${CMAKE_CURRENT_BINARY_DIR}/${file}.fatbin)
     add_custom_command(OUTPUT ${binary}
-        COMMAND ${KVRAIL_NVCC} -fatbin -O3 --Werror all-warnings ${targets}
-            -gencode arch=compute_80,code=compute_80
+        COMMAND ${KVRAIL_NVCC} -fatbin -O3 --Werror all-warnings ${KVRAIL_GPUS}
             -o ${binary} ${CMAKE_CURRENT_SOURCE_DIR}/${file}
         DEPENDS ${file} ${ARGN}
         COMMENT "nvcc ${file}" VERBATIM)

@@ -1,28 +1,37 @@
 #!/bin/sh
 # Goal: what an engine on a GPU is shown to do works: kernels of a CUDA graph compute pages and say by
-# themselves that a layer is final, and a kernel of another process finds every word in its own pages.
-# Method: the examples of an engine, as two processes. Skipped where there is no GPU.
+# themselves that a layer is final, and a kernel of another process finds every word in its own pages, as
+# soon as its stream, or a kernel of its graph, has waited for the layer. Method: the examples of an engine,
+# as two processes, for each way to wait. Skipped where there is no GPU.
 set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 need kvrail-scheduler prefill-agent decode-agent kvrail ../examples/example_prefill_gpu \
     ../examples/example_decode_gpu
 start_all
-start source "$bin/../examples/example_prefill_gpu" "$work/source.sock" on-gpu
-tries=0
-until grep -q '^generation' "$work/source.log"; do
-    tries=$((tries + 1))
-    if ! kill -0 "$started" 2>/dev/null; then
-        code=0
-        wait "$started" || code=$?
-        [ $code -ne 77 ] || { cat "$work/source.log"; exit 77; }
-        fail "the source ended in $code"
-    fi
-    [ $tries -le $((300 * patience)) ] || fail "the source did not publish"
-    sleep 0.1
-done
-generation=$(sed -n 's/^generation //p' "$work/source.log")
-timeout $((60 * patience)) "$bin/../examples/example_decode_gpu" "$work/target.sock" on-gpu "$source_agent" \
-    "$generation" >"$work/target.log" 2>&1 || fail "the target ended in $?"
-wait "$started" || fail "the source ended in $?"
-cat "$work/target.log"
-grep -q '^0 of 32768 words' "$work/target.log" || fail "not every word was looked at"
+# runs REQUEST WORDS [graph]: the target says by what its layers are awaited.
+runs() {
+    request=$1 words=$2
+    shift 2
+    start "source_$request" "$bin/../examples/example_prefill_gpu" "$work/source.sock" "$request"
+    tries=0
+    until grep -q '^generation' "$work/source_$request.log"; do
+        tries=$((tries + 1))
+        if ! kill -0 "$started" 2>/dev/null; then
+            code=0
+            wait "$started" || code=$?
+            [ $code -ne 77 ] || { cat "$work/source_$request.log"; exit 77; }
+            fail "the source ended in $code"
+        fi
+        [ $tries -le $((300 * patience)) ] || fail "the source did not publish"
+        sleep 0.1
+    done
+    generation=$(sed -n 's/^generation //p' "$work/source_$request.log")
+    timeout $((60 * patience)) "$bin/../examples/example_decode_gpu" "$work/target.sock" "$request" \
+        "$source_agent" "$generation" "$@" >"$work/target_$request.log" 2>&1 || fail "the target ended in $?"
+    wait "$started" || fail "the source ended in $?"
+    cat "$work/target_$request.log"
+    grep -q "^layers are awaited by $words" "$work/target_$request.log" || fail "not awaited by $words"
+    grep -q '^0 of 32768 words' "$work/target_$request.log" || fail "not every word was looked at"
+}
+runs by-stream '.'
+runs by-graph 'a kernel of a graph' graph

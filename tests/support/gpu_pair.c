@@ -72,17 +72,20 @@ static int place(struct engine *engine)
     return 1;
 }
 
-/* Between the mirror and the pages: to them in the stream's order, from them at once. */
-static int copy(const struct device_engine *device, bool to_pages, CUstream stream)
+/* Between the mirror and the pages, of layers [first, end): to them in the stream's order, from
+ * them at once. */
+static int copy(const struct device_engine *device, bool to_pages, unsigned first, unsigned end,
+                CUstream stream)
 {
-    void *mirror = device->engine.memory.address;
-    size_t bytes = device->engine.region.bytes;
+    uint64_t from = first * device->engine.region.layer_stride;
+    size_t bytes = (end - first) * device->engine.region.layer_stride;
+    uint8_t *mirror = (uint8_t *)device->engine.memory.address + from;
+    CUdeviceptr pages = device->pages + from;
 
     if (device->pages == 0)
         return 0;
-    return (to_pages
-                ? cuda->MemcpyHtoDAsync(device->pages, mirror, bytes, stream)
-                : cuda->MemcpyDtoHAsync(mirror, device->pages, bytes, stream)) != CUDA_SUCCESS ||
+    return (to_pages ? cuda->MemcpyHtoDAsync(pages, mirror, bytes, stream)
+                     : cuda->MemcpyDtoHAsync(mirror, pages, bytes, stream)) != CUDA_SUCCESS ||
            (!to_pages && cuda->StreamSynchronize(stream) != CUDA_SUCCESS);
 }
 
@@ -124,22 +127,36 @@ static void shuffle(uint32_t *pages, struct kvr_rng *rng)
     }
 }
 
-static int check(unsigned number, const char *when)
+static int check(unsigned number, unsigned first, unsigned end, const char *when)
 {
-    if (memcmp(target.engine.memory.address, target.expected, target.engine.region.bytes) == 0)
+    uint64_t stride = target.engine.region.layer_stride, from = first * stride;
+
+    if (memcmp((uint8_t *)target.engine.memory.address + from, target.expected + from,
+               (end - first) * stride) == 0)
         return 0;
-    printf("request %u: bytes are wrong %s\n", number, when);
+    printf("request %u: bytes of layers %u to %u are wrong %s\n", number, first, end - 1, when);
     return 1;
 }
 
-/* As a decode stream does: behind the landed word of the last layer, and before any event. */
-static int decode(unsigned number, CUstream stream)
+/* As a model does, a layer after the other: computed, and final in the stream's order. */
+static int compute(unsigned layer, CUstream stream)
 {
-    if (kvrail_landed_on_stream(target.engine.agent, 0, (uint64_t)(number + 1) * LAYERS, stream,
-                                &waited_by) != KVRAIL_OK ||
-        copy(&target, false, stream) != 0 || cuda->StreamSynchronize(stream) != CUDA_SUCCESS)
+    return copy(&source, true, layer, layer + 1, stream) != 0 ||
+           kvrail_ready_on_stream(source.engine.agent, 0, source.engine.base + layer + 1, stream,
+                                  &stored_by) != KVRAIL_OK ||
+           cuda->StreamSynchronize(stream) != CUDA_SUCCESS;
+}
+
+/* As a decode stream does: behind the landed word of the layer, before any event, and before the
+ * source has computed the next. */
+static int decode(unsigned number, unsigned layer, CUstream stream)
+{
+    if (kvrail_landed_on_stream(target.engine.agent, 0, (uint64_t)number * LAYERS + layer + 1,
+                                stream, &waited_by) != KVRAIL_OK ||
+        copy(&target, false, layer, layer + 1, stream) != 0 ||
+        cuda->StreamSynchronize(stream) != CUDA_SUCCESS)
         return 1;
-    return check(number, "behind the landed word");
+    return check(number, layer, layer + 1, "behind the landed word");
 }
 
 static int request(unsigned number, const char *agent, struct kvr_rng *rng, CUstream stream)
@@ -168,21 +185,18 @@ static int request(unsigned number, const char *agent, struct kvr_rng *rng, CUst
                             (uint64_t)number * LAYERS) != KVRAIL_OK)
         return 1;
     usleep(number % 2 * 2000); /* the agent waits for the word, and sleeps, or comes late */
-    if (copy(&source, true, stream) != 0 ||
-        kvrail_ready_on_stream(source.engine.agent, 0, source.engine.base + LAYERS, stream,
-                               &stored_by) != KVRAIL_OK ||
-        cuda->StreamSynchronize(stream) != CUDA_SUCCESS ||
-        (number % 2 == 1 && decode(number, stream) != 0))
-        return 1;
+    for (unsigned layer = 0; layer < LAYERS; layer++)
+        if (compute(layer, stream) != 0 || (number % 2 == 1 && decode(number, layer, stream) != 0))
+            return 1;
     while (!target.engine.ended)
         if (!engine_take(&target.engine, "target", &event))
             return 1;
     while (!source.engine.ended)
         if (!engine_take(&source.engine, "source", &event))
             return 1;
-    if (!target.engine.done || copy(&target, false, stream) != 0)
+    if (!target.engine.done || copy(&target, false, 0, LAYERS, stream) != 0)
         return 1;
-    return check(number, "at the end");
+    return check(number, 0, LAYERS, "at the end");
 }
 
 static int attach(struct device_engine *device, const char *socket, uint8_t number,
@@ -225,7 +239,7 @@ int main(int argc, char **argv)
     generation = kvr_clock_wall();
     kvr_rng_init(&rng, 1);
     if (attach(&source, argv[1], 1, argv[4]) != 0 || attach(&target, argv[2], 2, argv[5]) != 0 ||
-        copy(&target, true, stream) != 0)
+        copy(&target, true, 0, LAYERS, stream) != 0)
         return 1;
     requests = (unsigned)atoi(argv[6]);
     for (unsigned i = 0; i < requests; i++)

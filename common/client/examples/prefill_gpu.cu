@@ -15,10 +15,10 @@ static __global__ void compute(struct pages pages)
 }
 
 /* Behind the kernels that computed the layer. At every launch of the graph the word grows again. */
-static __global__ void say_ready(unsigned long long *word)
+static __global__ void say_ready(volatile unsigned long long *word)
 {
     __threadfence_system();
-    atomicAdd_system(word, 1);
+    *word = *word + 1; /* nobody else writes to it */
 }
 
 static cudaGraphExec_t make_graph(const struct engine *engine, void *memory,
