@@ -156,6 +156,8 @@ static kvr_status reporter_open(struct kvr_agent *agent, struct kvr_error *error
     };
     kvr_status status = kvr_reporter_open(&options, &agent->reporter, error);
 
+    if (status == KVR_INVALID)
+        return agent_option_refuse("scheduler", error);
     if (status == KVR_OK)
         agent->ports.events = agent_events(agent, kvr_reporter_sink(agent->reporter));
     return status;
@@ -253,5 +255,7 @@ int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config
     }
     free(agent);
     kvr_log_flush();
+    if (status == KVR_INVALID)
+        return 2; /* a bad option stays bad: whoever starts it again need not */
     return status == KVR_OK ? 0 : 1;
 }

@@ -83,7 +83,7 @@ struct kvr_agent_launch {
     "was given up, exit with 0; a second one exits at once with 1."
 
 /* Runs until SIGTERM or SIGINT and drained. config: SIGHUP changes it. Returns the exit status: 0,
- * or 1 when it could not start (the log has the sentence). */
+ * or when it could not start 2 for an option that cannot be, else 1 (the log has the sentence). */
 int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config *config,
                   const struct kvr_agent_program *program);
 

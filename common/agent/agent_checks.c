@@ -31,6 +31,13 @@ void agent_memlock_check(const struct kvr_rail_facts *facts)
             (uint64_t)limit.rlim_cur >> 10, facts->provider);
 }
 
+kvr_status agent_option_refuse(const char *option, struct kvr_error *error)
+{
+    const struct kvr_error value = *error;
+
+    return kvr_error_set(error, value.status, "start", "--%s: %s", option, value.detail);
+}
+
 kvr_status agent_checks(const struct kvr_agent_config *config, struct kvr_error *error)
 {
     kvr_status status = kvr_need_files(FILES_NEEDED, error);

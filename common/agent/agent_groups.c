@@ -174,6 +174,8 @@ kvr_status agent_groups_start(struct kvr_agent *agent, struct kvr_error *error)
         options.cores = group->cores;
         options.core_count = group->core_count;
         status = kvr_group_thread_start(group->group, &options, &group->thread, error);
+        if (status != KVR_OK && group->core_count > 0)
+            status = agent_option_refuse("cores", error);
     }
     return status;
 }

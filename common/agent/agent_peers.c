@@ -173,5 +173,5 @@ kvr_status agent_peers_open(struct kvr_agent *agent, struct kvr_error *error)
 
     if (status == KVR_OK && agent->config->listen[0] != '\0')
         status = kvr_peers_listen(agent->peers, agent->config->listen, error);
-    return status;
+    return status == KVR_INVALID ? agent_option_refuse("listen", error) : status;
 }

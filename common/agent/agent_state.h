@@ -95,6 +95,8 @@ struct kvr_agent {
 
 /* agent_checks.c */
 kvr_status agent_checks(const struct kvr_agent_config *config, struct kvr_error *error);
+/* The error says what is wrong with the value; says of which option too. */
+kvr_status agent_option_refuse(const char *option, struct kvr_error *error);
 void agent_memlock_check(const struct kvr_rail_facts *facts); /* warns */
 /* agent_run_dir.c */
 kvr_status agent_run_dir_open(struct kvr_agent *agent, struct kvr_error *error);

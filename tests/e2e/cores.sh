@@ -40,9 +40,17 @@ if [ -n "$card" ]; then
         fail "a card does not say where it lies"
 fi
 
-status=0
-"$bin/prefill-agent" --name x --engine-socket "$work/x.sock" --listen 127.0.0.1:0 --cores 3-1 \
-    2>"$work/refused" || status=$?
-[ $status = 1 ] || fail "--cores 3-1 ended in $status"
-grep -q -- "--cores is '3-1'" "$work/refused" || fail "$(cat "$work/refused")"
+# Ends at once with that status and sentence. A bad option is status 2, so that it is not tried again.
+refused() {
+    expected=$1 sentence=$2 status=0
+    shift 2
+    timeout 20 "$bin/prefill-agent" --name x --engine-socket "$work/x.sock" "$@" 2>"$work/refused" || status=$?
+    [ $status = "$expected" ] || fail "$* ended in $status"
+    grep -q -- "$sentence" "$work/refused" || fail "$*: $(cat "$work/refused")"
+}
+refused 2 "--cores is '3-1'" --listen 127.0.0.1:0 --cores 3-1
+refused 1 "--cores: .* given cores" --listen 127.0.0.1:0 --cores 1023
+refused 2 "--listen: '127.0.0.1' lacks a port" --listen 127.0.0.1
+refused 2 "--scheduler: 'foo' lacks a port" --listen 127.0.0.1:0 --scheduler foo
+refused 2 "--group and --rail are both given" --listen 127.0.0.1:0 --group lo --rail lo
 echo "e2e.cores: passed"
