@@ -7,31 +7,40 @@
 
 #define RUNS_AT_ONCE 4096
 
-/* The rest of a group's page table from page_first on, in as many messages as it needs. */
-void pages_send(struct inbound *inbound, struct transfer *transfer, uint32_t group,
-                uint32_t page_first)
+/* What a group's page table has and was not told, in as many messages as it needs. KVR_AGAIN: the
+ * rest waits for room in the queue. */
+static kvr_status group_pages_send(struct inbound *inbound, struct transfer *transfer,
+                                   uint32_t group, struct kvr_page_run *runs)
 {
     const struct kvr_page_table *table = &fetch_of(inbound, transfer)->pages.groups[group];
+    uint32_t *told = &transfer->pages_told[group], pages;
+    kvr_status status = KVR_OK;
+
+    while (status == KVR_OK && *told < table->count) {
+        struct kvr_message message = {.kind = KVR_MSG_PAGES, .transfer = transfer->nonce};
+
+        message.pages = (struct kvr_msg_pages){.group = group, .page_first = *told, .runs = runs};
+        message.pages.run_count =
+            kvr_page_table_runs(table, *told, table->count - *told, runs, RUNS_AT_ONCE, &pages);
+        message.pages.more = *told + pages < table->capacity;
+        status = inbound->ports->send(inbound->ports->self, transfer->peer, &message);
+        *told += status == KVR_OK ? pages : 0;
+    }
+    return status;
+}
+
+/* Of all groups; whoever cannot be told all is told the rest by inbound_peer_writable. */
+void pages_send(struct inbound *inbound, struct transfer *transfer)
+{
     struct kvr_page_run *runs = kvr_buddy_alloc(inbound->memory, RUNS_AT_ONCE * sizeof(*runs));
+    kvr_status status = runs != NULL ? KVR_OK : KVR_NO_MEMORY;
 
-    if (runs == NULL) {
-        inbound->ports->hang_up(inbound->ports->self, transfer->peer, KVR_NO_MEMORY,
-                                "no memory for a page table");
-        return;
-    }
-    while (page_first < table->count) {
-        struct kvr_message message = {.kind = KVR_MSG_PAGES};
-        uint32_t pages;
-
-        message.pages =
-            (struct kvr_msg_pages){.group = group, .page_first = page_first, .runs = runs};
-        message.pages.run_count = kvr_page_table_runs(table, page_first, table->count - page_first,
-                                                      runs, RUNS_AT_ONCE, &pages);
-        page_first += pages;
-        message.pages.more = page_first < table->capacity;
-        inbound_send_needed(inbound, transfer, &message);
-    }
+    for (uint32_t group = 0; status == KVR_OK && group < KVR_GROUPS_MAX; group++)
+        status = group_pages_send(inbound, transfer, group, runs);
     kvr_buddy_free(inbound->memory, runs);
+    if (status != KVR_OK && status != KVR_AGAIN && status != KVR_PEER_LOST)
+        inbound->ports->hang_up(inbound->ports->self, transfer->peer, status,
+                                "a page table cannot be told");
 }
 
 /* The strongest of what its engine, this agent and the source's ask. */
@@ -118,8 +127,7 @@ void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
     transfer->state = T_WANTED;
     fetch->wanted = true;
     memcpy(transfer->token_next, fetch->skips, sizeof(transfer->token_next));
-    for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++)
-        pages_send(inbound, transfer, group, 0);
+    pages_send(inbound, transfer);
 }
 
 /* ---- GRANT ----------------------------------------------------------------------------------- */

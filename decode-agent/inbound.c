@@ -185,8 +185,12 @@ void inbound_peer_writable(struct inbound *inbound, kvr_ns now, uint32_t peer)
     for (uint32_t i = 0; i < inbound->transfers.reach; i++) {
         struct transfer *transfer = kvr_pool_at(&inbound->transfers, i, NULL);
 
-        if (transfer != NULL && transfer->peer == peer && transfer->state == T_WAITING)
+        if (transfer == NULL || transfer->peer != peer || transfer->peer_gone)
+            continue;
+        if (transfer->state == T_WAITING)
             fetch_advance(inbound, now, fetch_of(inbound, transfer));
+        else if (transfer->state == T_WANTED || transfer->state == T_LIVE)
+            pages_send(inbound, transfer);
     }
 }
 

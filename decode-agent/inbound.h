@@ -82,6 +82,7 @@ struct transfer {
     uint32_t planning_group;
     bool planning;
     uint64_t token_next[KVR_GROUPS_MAX]; /* behind the last segment; at first what is skipped */
+    uint32_t pages_told[KVR_GROUPS_MAX]; /* of each page table, by PAGES */
     bool final_seen, has_tail, tail_seen, all_in;
     struct kvr_msg_final final;
     kvr_digest_mode digest; /* the larger of what both agents ask */
@@ -264,8 +265,7 @@ bool segment_positions(struct inbound *inbound, const struct transfer *transfer,
 void transfer_grant(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
 void rails_grant(struct inbound *inbound, struct transfer *transfer);
 void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
-void pages_send(struct inbound *inbound, struct transfer *transfer, uint32_t group,
-                uint32_t page_first);
+void pages_send(struct inbound *inbound, struct transfer *transfer);
 /* plan.c */
 void plan_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
                    const struct kvr_msg_plan *plan);

@@ -219,7 +219,6 @@ void fetch_pages(struct inbound *inbound, kvr_ns now, struct fetch *fetch,
     struct kvr_page_table *table =
         kvr_page_tables_of(&fetch->pages, pages->group, "target", &error);
     kvr_status status = table != NULL ? KVR_OK : error.status;
-    uint32_t page_first = table != NULL ? table->count : 0;
 
     if (status == KVR_OK && pages->skips)
         status = fetch_skip(fetch, pages, &error);
@@ -234,7 +233,7 @@ void fetch_pages(struct inbound *inbound, kvr_ns now, struct fetch *fetch,
         struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
 
         if (transfer != NULL && (transfer->state == T_WANTED || transfer->state == T_LIVE))
-            pages_send(inbound, transfer, pages->group, page_first);
+            pages_send(inbound, transfer);
     }
     fetch_advance(inbound, now, fetch);
 }

@@ -6,6 +6,9 @@
 /* Kept for urgent messages when bulk has filled the rest. */
 #define RESERVE_BYTES   65536u
 #define RESERVE_ENTRIES 16u
+/* Who sends WANT and PAGES can wait, until half is free; the others end the session where there is
+ * no room. So much is kept for them. */
+#define PATIENT_PART    4u
 
 size_t kvr_session_queue_bytes(uint32_t byte_capacity, uint32_t entry_capacity)
 {
@@ -116,15 +119,20 @@ kvr_status kvr_session_queue_add(struct kvr_session_queue *queue, const struct k
 {
     bool urgent = message->kind == KVR_MSG_CANCEL || message->kind == KVR_MSG_QUIET;
     struct kvr_queue_entry entry = {.transfer = message->transfer, .urgent = urgent};
-    uint32_t reserve = urgent ? 0 : RESERVE_ENTRIES, index;
+    bool patient = message->kind == KVR_MSG_WANT || message->kind == KVR_MSG_PAGES;
+    uint32_t entries_kept = RESERVE_ENTRIES + (patient ? queue->entry_capacity / PATIENT_PART : 0);
+    uint32_t bytes_kept = RESERVE_BYTES + (patient ? queue->byte_capacity / PATIENT_PART : 0);
+    uint32_t index;
     kvr_status status;
 
-    if (queue->entry_count + reserve >= queue->entry_capacity)
+    if (!urgent && queue->entry_count + entries_kept >= queue->entry_capacity)
+        return KVR_AGAIN;
+    if (queue->entry_count == queue->entry_capacity)
         return KVR_AGAIN;
     status = encode(queue, message, &entry);
     if (status != KVR_OK)
         return status;
-    if (!urgent && queue->entry_count > 0 && bytes_free(queue) < entry.bytes + RESERVE_BYTES)
+    if (!urgent && queue->entry_count > 0 && bytes_free(queue) < entry.bytes + bytes_kept)
         return KVR_AGAIN;
 
     index = (queue->entry_first + queue->entry_count) % queue->entry_capacity;

@@ -346,6 +346,31 @@ static void what_is_skipped_is_counted(void **state)
     assert_int_equal(inbound.skipped_bytes, SMALL_CHUNKS * SMALL_PAGE_BYTES); /* as if moved */
 }
 
+static kvr_status send_no_pages(void *self, uint32_t peer, const struct kvr_message *message)
+{
+    return message->kind == KVR_MSG_PAGES ? KVR_AGAIN : machine_ports.send(self, peer, message);
+}
+
+/* A queue that is full ends nothing: what can wait waits for room. */
+static void page_tables_wait_for_room_in_the_queue(void **state)
+{
+    struct kvr_ports ports = machine_ports;
+
+    (void)state;
+    ports.send = send_no_pages;
+    inbound.ports = &ports;
+    (void)fetch(1, 0, 1);
+    assert_int_equal(machine_sent_count(KVR_MSG_WANT), 1);
+    assert_int_equal(machine_log.hang_ups, 0);
+    inbound.ports = &machine_ports;
+    inbound_peer_writable(&inbound, now, 0);
+    assert_int_equal(machine_sent_count(KVR_MSG_PAGES), 1);
+    assert_int_equal(machine_sent(KVR_MSG_PAGES)->pages.page_first, 0);
+    assert_int_equal(machine_sent(KVR_MSG_PAGES)->pages.run_count, SMALL_PLANNED);
+    inbound_peer_writable(&inbound, now, 0); /* once */
+    assert_int_equal(machine_sent_count(KVR_MSG_PAGES), 1);
+}
+
 /* However many sources there are, and whatever the sentence is full of. */
 static void why_is_always_whole(void **state)
 {
@@ -422,6 +447,7 @@ int main(void)
         CASE(a_plan_of_another_generation_is_refused),
         CASE(another_peers_messages_change_nothing),
         CASE(what_is_skipped_is_counted),
+        CASE(page_tables_wait_for_room_in_the_queue),
         CASE(why_is_always_whole),
         CASE(a_source_that_was_not_met_is_not_named),
     };

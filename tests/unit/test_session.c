@@ -136,6 +136,9 @@ static void session_full_queue_says_again_then_writable(void **state)
     new_world();
     while (send_kind(TARGET, KVR_MSG_PAGES, 1, 10) == KVR_OK)
         count++;
+    assert_int_equal(count, KVR_SESSION_QUEUE_COUNT_MIN * 3 / 4 - 16);
+    while (send_kind(TARGET, KVR_MSG_FAIL, 3, 0) == KVR_OK) /* cannot wait where it comes from */
+        count++;
     assert_int_equal(count, KVR_SESSION_QUEUE_COUNT_MIN - 16);
     assert_int_equal(send_kind(TARGET, KVR_MSG_CANCEL, 2, 0), KVR_OK); /* the reserve */
     connect_both();
