@@ -30,6 +30,8 @@ static kvr_path path_of(const struct fetch *fetch, const struct transfer *transf
     path = kvr_region_set_path(fetch->set, groups);
     if (transfer->scatters && path != KVR_PATH_NONE)
         return KVR_PATH_STAGED;
+    if (transfer->moves && path != KVR_PATH_NONE)
+        return KVR_PATH_LOCAL;
     return transfer->local && path == KVR_PATH_HOST ? KVR_PATH_LOCAL : path;
 }
 

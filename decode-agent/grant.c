@@ -113,6 +113,8 @@ void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
         want->siblings = siblings;
         want->sibling_count = siblings_of(inbound, fetch, &transfer->source, siblings);
         want->staged = transfer->scatters;
+        want->moves = transfer->may_move =
+            transfer->scatters && transfer_may_move(inbound, transfer);
         want->stage_bytes = transfer_stage_bytes(inbound, transfer);
         want->group_count = 1;
         want->more = true; /* the tables follow in PAGES */
@@ -158,7 +160,7 @@ void rails_grant(struct inbound *inbound, struct transfer *transfer)
     message.grant.slot_count = transfer->slot_count;
     message.grant.share_offset = transfer->share_offset;
     message.grant.share_bytes = transfer->share_bytes;
-    if (transfer->share_bytes > 0 && !kvr_region_set_is_staged(fetch_of(inbound, transfer)->set)) {
+    if (transfer->share_bytes > 0) {
         const struct kvr_region *pinned = transfer_stage(inbound, transfer)->pinned;
 
         message.grant.share_keys = pinned->keys;
@@ -204,7 +206,7 @@ static bool loan_take(struct inbound *inbound, struct transfer *transfer,
          kvr_region_set_lies_on(set, kvr_rail_groups_same_host(groups, set->locals[0]->home))))
         *ret_loan = ports->loan_take(ports->self, transfer->peer, transfer->loan);
     transfer->local = mixed && *ret_loan != NULL;
-    return mixed || *ret_loan != NULL;
+    return (mixed && !transfer->moves) || *ret_loan != NULL;
 }
 
 /* It has slots, and something was planned: the source may write. */

@@ -73,6 +73,7 @@ struct transfer {
     bool scatters;    /* what lands is copied from staging memory: cards cannot reach the pages, or
                          the source's PLANs say so */
     bool stage_waits; /* for that memory */
+    bool may_move, moves; /* we could move its pages ourselves, as its WANT said; and we do */
     uint64_t share_offset, share_bytes; /* of it; 0 bytes: none */
     bool share_waits;                   /* for a share */
     struct landing_segment *segments, *segments_last;
@@ -248,6 +249,11 @@ void waiting_remove(struct inbound *inbound, struct fetch *fetch);
 struct kvr_stage *transfer_stage(const struct inbound *inbound, const struct transfer *transfer);
 /* How much a source may have scattered of it though it need not. */
 uint64_t transfer_stage_bytes(const struct inbound *inbound, const struct transfer *transfer);
+/* neighbour.c */
+/* For WANT: its pages are our device's, and we could move a neighbour's to them. */
+bool transfer_may_move(const struct inbound *inbound, const struct transfer *transfer);
+/* Its PLANs are not for staging memory: we do. False: that was not agreed. */
+bool transfer_move(struct transfer *transfer);
 /* What a PLAN's limits say of it; the first begins to open the stage. */
 KVR_MUST_CHECK kvr_status transfer_scatter(struct inbound *inbound, struct transfer *transfer,
                                            const struct kvr_msg_plan *plan,

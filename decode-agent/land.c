@@ -471,6 +471,23 @@ static void land_written(void *self, kvr_ns now, uint64_t token, const struct kv
     (void)self, (void)now, (void)token, (void)pair, (void)status; /* a target writes nothing */
 }
 
+/* It counts as any, so that quiet can be proven; of its bytes any part is in place. For another
+ * group's landing it is not counted: that epoch then has to end. */
+static void land_unmoved(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate)
+{
+    struct land *land = self;
+    uint32_t slot = immediate >> 16, landing_index = land->slots[slot].landing;
+    struct landing *landing;
+
+    if (slot == 0 || landing_index == 0 || landing_index == LAND_ELSEWHERE)
+        return;
+    landing = land->landings[landing_index - 1];
+    land->arrived_at[landing->peer][rail] = now;
+    count_arrival(landing, rail, epoch, false);
+    land_copy_failed(land, landing);
+    check_quiet(land, landing);
+}
+
 static void land_epoch_closed(void *self, kvr_ns now, uint32_t rail, uint32_t epoch)
 {
     struct land *land = self;
@@ -513,6 +530,7 @@ struct kvr_group_user land_user(struct land *land)
         .command = land_command,
         .written = land_written,
         .arrived = land_arrived,
+        .unmoved = land_unmoved,
         .epoch_closed = land_epoch_closed,
         .work = land_work,
         .may_sleep = NULL,

@@ -188,6 +188,7 @@ bool land_stage_read(struct land *land, struct landing *landing);
 /* Gives what arrived to the devices, and takes what they have copied; true when anything moved. */
 bool land_stage_work(struct land *land);
 bool land_stage_busy(const struct land *land); /* copies are under way, or to be begun */
+void land_copy_failed(struct land *land, struct landing *landing); /* tells it once */
 /* land.c */
 /* The chunk is in its pages. */
 void land_chunk_in(struct land *land, struct landing *landing, uint32_t chunk);

@@ -116,7 +116,7 @@ static void scatter_fill(struct landing *landing, struct scatter *scatter)
 
 /* ---- copies --------------------------------------------------------------------------------- */
 
-static void copy_failed(struct land *land, struct landing *landing)
+void land_copy_failed(struct land *land, struct landing *landing)
 {
     if (landing->copy_failed)
         return;
@@ -146,7 +146,7 @@ static kvr_status copy_start(struct land *land, struct landing *landing, kvr_dev
                                    (uint64_t)(copy - stage->copies));
     if (status != KVR_OK) {
         if (status != KVR_AGAIN)
-            copy_failed(land, landing);
+            land_copy_failed(land, landing);
         return status;
     }
     copy->landing = landing;
@@ -245,7 +245,7 @@ static bool copies_take(struct land *land, struct land_stage *stage)
         landing->copying--;
         stage->copying--;
         if (copied[i].status != KVR_OK)
-            copy_failed(land, landing);
+            land_copy_failed(land, landing);
         if (copy->read_end > 0)
             read_back(land, landing, copy->read_end);
         for (uint32_t k = 0; k < copy->chunk_count && !landing->copy_failed; k++)

@@ -25,12 +25,12 @@ void no_rail_received(struct inbound *inbound, struct transfer *transfer)
 
     if (transfer->state != T_LIVE || transfer->regranting)
         return;
-    if (transfer->local) {
+    if (transfer->local && !transfer->moves) {
         transfer->local = false;
         rails_grant(inbound, transfer);
         return;
     }
-    if (!inbound->options.failover || count == 1 || transfer->scatters) {
+    if (!inbound->options.failover || count == 1 || transfer->scatters || transfer->moves) {
         rails_grant(inbound, transfer);
         return;
     }

@@ -32,7 +32,7 @@ kvr_status transfer_scatter(struct inbound *inbound, struct transfer *transfer,
     struct kvr_region_set *set = fetch_of(inbound, transfer)->set;
     bool scatter = plan->limits.pieces_remote == KVR_PLAN_ONE_RUN;
 
-    if (scatter == transfer->scatters)
+    if (scatter == transfer->scatters || (!scatter && transfer_move(transfer)))
         return KVR_OK;
     if (transfer->segments != NULL || !scatter || transfer_stage_bytes(inbound, transfer) == 0)
         return kvr_error_set(error, KVR_MALFORMED, "plan",

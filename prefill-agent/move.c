@@ -56,6 +56,8 @@ bool offer_may_ask(const struct outbound *outbound, const struct offer *offer)
 {
     uint32_t ours = outbound->options.failover ? outbound->options.groups.count : 1;
 
+    if (offer->moves)
+        return false;
     return offer->local || (!offer->gathers && source_set(outbound, offer) != NULL &&
                             offer->asks < ours - 1 + outbound->peers[offer->peer].group_count - 1);
 }
@@ -78,6 +80,12 @@ void offer_unreachable(struct outbound *outbound, kvr_ns now, struct offer *offe
     const char *why = "every other group was tried";
 
     offer->no_rail_at = KVR_NEVER;
+    if (offer->moves) {
+        offer_fail(outbound, now, offer, KVR_NO_RAIL,
+                   "provider local, by which the target was moving our device's pages, is broken "
+                   "between the two agents");
+        return;
+    }
     if (outbound->options.groups.count == 1 && outbound->peers[offer->peer].group_count == 1) {
         offer_fail(outbound, now, offer, KVR_NO_RAIL,
                    "every pair of rails between the two agents is broken");

@@ -63,6 +63,7 @@ static struct offer *offer_new(struct outbound *outbound, kvr_ns now, uint32_t p
     offer->skip_tokens = want->skip_tokens;
     offer->digest = want->digest;
     offer->scatters = want->staged;
+    offer->may_move = want->staged && want->moves;
     offer->stage_bytes = want->staged ? 0 : want->stage_bytes;
     offer->key = match_key(want->request, want->attempt, &want->source_engine,
                            want->source_generation, want->source_tp, want->source_pp);
@@ -341,9 +342,8 @@ static kvr_status grant_check(const struct offer *offer, const struct kvr_msg_gr
                              "%" PRIu64 " bytes of staging memory at %" PRIu64 " for %" PRIu64
                              " bytes",
                              grant->share_bytes, grant->share_offset, offer->bytes);
-    if (grant->share_bytes > 0 && offer->stage_bytes > 0 && grant->share_key_count == 0)
-        return kvr_error_set(error, KVR_MALFORMED, "grant",
-                             "staging memory without its keys, where the regions have their own");
+    if (grant->share_bytes > 0 && grant->share_key_count == 0)
+        return kvr_error_set(error, KVR_MALFORMED, "grant", "staging memory without its keys");
     return KVR_OK;
 }
 
@@ -360,8 +360,7 @@ static bool positions_set(struct outbound *outbound, struct offer *offer)
     return true;
 }
 
-/* The target's staging memory as a region. Where no card reaches the target's pages, its keys are
- * those of the regions. */
+/* The target's staging memory as a region. */
 static void share_set(struct push_job *job, const struct offer *offer,
                       const struct kvr_msg_grant *grant)
 {
@@ -369,11 +368,8 @@ static void share_set(struct push_job *job, const struct offer *offer,
         return;
     job->share = offer->remote->remotes[0];
     job->share.layout.bytes = grant->share_offset + grant->share_bytes;
-    if (grant->share_key_count > 0) {
-        job->share.rail_count = grant->share_key_count;
-        memcpy(job->share.keys, grant->share_keys,
-               grant->share_key_count * sizeof(job->share.keys[0]));
-    }
+    job->share.rail_count = grant->share_key_count;
+    memcpy(job->share.keys, grant->share_keys, grant->share_key_count * sizeof(job->share.keys[0]));
     job->share_offset = grant->share_offset;
     job->share_bytes = grant->share_bytes;
 }
@@ -458,6 +454,7 @@ void grant_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
     job->source = publish->set;
     job->target = offer->remote;
     job->via = offer->gathers ? kvr_region_set_stage(publish->set) : NULL;
+    job->moves = offer->moves;
     job->slot_count = grant->slot_count;
     job->digest = offer->digest;
     job->deadline = offer->deadline;

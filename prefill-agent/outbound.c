@@ -208,6 +208,7 @@ void outbound_peer_up(struct outbound *outbound, kvr_ns now, uint32_t peer,
     memcpy(state->agent, hello->agent, sizeof(state->agent));
     state->group_count = 1;
     state->same_host = 0;
+    memset(state->sights, 0, sizeof(state->sights));
     for (uint32_t i = 0; i < hello->rail_count; i++) {
         if (hello->rails[i].group >= state->group_count && hello->rails[i].group < KVR_RAILS_MAX)
             state->group_count = hello->rails[i].group + 1;
@@ -368,6 +369,9 @@ void outbound_group(struct outbound *outbound, kvr_ns now, const struct kvr_grou
     case KVR_GROUP_PEER_RAIL_SET:
     case PUSH_AGAIN_DONE:
         kvr_buddy_free(outbound->memory, message->pointer);
+        return;
+    case PUSH_LOOKED:
+        offer_looked(outbound, now, message->pointer);
         return;
     case KVR_GROUP_PAIR_BROKEN:
         pair_broken(outbound, now, message);

@@ -108,7 +108,11 @@ struct offer {
     int32_t priority; /* of the target's fetch and the source's publish together */
     /* Which ends are copied through staging memory (stage.c). */
     bool gathers, scatters;
-    bool stage_waits;     /* for that of our pages */
+    bool stage_waits; /* for that of our pages */
+    /* Where the target can move our pages to its own itself (neighbour.c). */
+    bool may_move, moves; /* as its WANT says; it will */
+    bool look_waits,
+        unseen;           /* for whether its device sees our pages; it does not, or nobody knows */
     uint64_t stage_bytes; /* up to so many can land in the target's, though it need not; 0: none */
     struct kvr_fragment_verdict fragments;
     struct kvr_write_limits limits;
@@ -151,12 +155,21 @@ struct offer {
 #define OUTBOUND_PARKED_MAX   (KVR_TRANSFERS_MAX / 4)
 #define OUTBOUND_PARKED_SHARE 16
 
+#define OUTBOUND_SIGHTS 8 /* of a peer that are remembered; else it is asked again */
+
 struct outbound_peer {
     bool up;
     uint32_t group_count; /* of its rails */
     uint32_t same_host; /* bits of those that only agents of its host can write to; 0: we cannot */
     struct kvr_write_limits limits;
     char agent[KVR_NAME_BYTES];
+    struct outbound_sight {
+        bool known, sees;
+        uint32_t engine; /* ours, of this generation, with this set of regions */
+        uint64_t generation, version;
+        struct kvr_uuid target;
+    } sights[OUTBOUND_SIGHTS]; /* whose pages its devices see */
+    uint32_t sight_next;
     uint32_t parked;                 /* WANTs of it that wait for their publish */
     uint64_t parked_bytes;           /* of their page tables */
     kvr_ns repair_at[KVR_RAILS_MAX]; /* our rail has a broken pair to it: recycle then */
@@ -327,6 +340,11 @@ uint32_t offer_gives(const struct outbound *outbound, const struct offer *offer,
 KVR_MUST_CHECK kvr_status offer_way(struct outbound *outbound, struct offer *offer,
                                     const struct publish *publish, struct kvr_error *error);
 /* The stage of our pages that it waited for is open, or cannot be. */
+/* neighbour.c */
+/* Whether the target will move our pages itself: offer->moves. True: that is being asked, and the
+ * way is chosen later. */
+bool offer_sight(struct outbound *outbound, struct offer *offer, const struct publish *publish);
+void offer_looked(struct outbound *outbound, kvr_ns now, struct push_look *look);
 void offer_stage_opened(struct outbound *outbound, kvr_ns now, struct offer *offer,
                         kvr_status status);
 /* move.c */

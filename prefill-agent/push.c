@@ -257,6 +257,7 @@ static bool push_turns(void *self, kvr_ns now)
     push->now = now;
     push->blocked = false;
     progress = push_stage_work(push);
+    progress = push_look_work(push) || progress;
     return push_work(push, now) || progress;
 }
 
@@ -354,6 +355,10 @@ static void push_command(void *self, kvr_ns now, const struct kvr_group_message 
         kvr_group_tell(push->group, &answer);
         return;
     }
+    if (message->kind == PUSH_LOOK) {
+        push_look_add(push, message->pointer);
+        return;
+    }
     if (message->kind == PUSH_OPEN) {
         assert(job == NULL);
         job = push->jobs[message->index] = message->pointer;
@@ -414,8 +419,11 @@ static void push_written(void *self, kvr_ns now, uint64_t token, const struct kv
                          kvr_status status)
 {
     struct push *push = self;
-    struct push_job *job = push->jobs[(uint32_t)token];
+    struct push_job *job;
 
+    if (push_looked(push, token, status))
+        return;
+    job = push->jobs[(uint32_t)token];
     (void)now, (void)pair; /* a lost write is found through PAIR_BROKEN and RECYCLED */
     assert(job != NULL && job->outstanding > 0);
     job->outstanding--;

@@ -32,6 +32,7 @@ enum push_kind {
     PUSH_MOVE,                       /* pointer: struct push_move: other rails, another group */
     PUSH_STOP,                       /* post no more */
     PUSH_CLOSE,                      /* after STOP, or when nothing will be posted any more */
+    PUSH_LOOK,                       /* pointer: struct push_look; index is nobody's */
     PUSH_PAGE,                       /* index: engine; pointer: its shared page, NULL: forget it */
     /* group → loop */
     PUSH_FIRST_POST, /* a: when its first layer was seen to be ready */
@@ -46,6 +47,7 @@ enum push_kind {
     PUSH_NO_RAIL,     /* chunks are left and no pair is usable */
     PUSH_RAIL_BACK,   /* after NO_RAIL: posting goes on */
     PUSH_MOVED,       /* pointer: struct push_move; of what went before it all may be lost */
+    PUSH_LOOKED,      /* pointer: struct push_look, answered */
     PUSH_CLOSED,      /* pointer: the job; every accepted post has its completion */
     PUSH_PAGE_SET, /* index and pointer of the PUSH_PAGE: the page before is no longer looked at */
 };
@@ -97,6 +99,17 @@ struct push_list {
 };
 #define PUSH_ANY UINT32_MAX
 
+/* Whether a target's device sees our pages: a write of nothing says. */
+struct push_look {
+    struct push_look *next; /* push's own */
+    uint64_t offer;         /* the loop's */
+    uint32_t peer, engine;
+    uint32_t target_rails; /* bits of those that it may be asked over; 0: any */
+    struct kvr_region_set *source, *target;
+    kvr_status status; /* KVR_OK: it does; KVR_COPY_FAILED: not; else nobody knows */
+};
+#define PUSH_LOOKS 32 /* under way at once; others wait */
+
 struct push_pair {
     struct kvr_pair pair;
     uint64_t count; /* accepted posts */
@@ -116,6 +129,7 @@ struct push_job {
      */
     struct kvr_remote_region share;
     uint64_t share_offset, share_bytes; /* 0 bytes: none, the target's pages are written */
+    bool moves;            /* the target moves the pages itself: the regions' `moved` */
     struct kvr_stage *via; /* its chunks are gathered there first; NULL: cards read the pages */
     kvr_ns deadline;       /* of the fetch; KVR_NEVER */
     int32_t priority;      /* larger goes first */
@@ -160,7 +174,14 @@ struct push {
     uint32_t queued_count, open_count;
     bool blocked;                                   /* a job found no room in this step */
     struct kvr_shared_page *pages[KVR_ENGINES_MAX]; /* where we say that we sleep */
+    struct push_look *looks, *looking[PUSH_LOOKS];  /* to be posted; under way */
 };
+
+/* push_look.c */
+void push_look_add(struct push *push, struct push_look *look);
+bool push_look_work(struct push *push); /* true when one was posted or answered */
+/* The token is of a look, which is answered. */
+bool push_looked(struct push *push, uint64_t token, kvr_status status);
 
 /* push_list.c: answers PUSH_LIST. */
 void push_list_fill(struct push_job *job, struct push_list *list);

@@ -180,6 +180,7 @@ static kvr_status post_chunks(struct push *push, struct push_job *job, struct pu
         .token = job->index,
         .rails = job->target_rails,
         .locals = job->source->locals,
+        .moves = job->moves,
         .remotes = job->target->remotes,
     };
     struct kvr_pair pair;

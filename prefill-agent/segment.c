@@ -316,7 +316,7 @@ void offer_advance(struct outbound *outbound, kvr_ns now, struct offer *offer)
     struct kvr_error error;
 
     if ((offer->state != O_OFFERED && offer->state != O_LIVE) || offer->final_told ||
-        offer->stage_waits || publish == NULL)
+        offer->stage_waits || offer->look_waits || publish == NULL)
         return;
     if (plan_all(outbound, offer, publish, &error) != KVR_OK)
         offer_fail(outbound, now, offer, error.status, error.detail);

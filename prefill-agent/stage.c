@@ -90,8 +90,14 @@ kvr_status offer_way(struct outbound *outbound, struct offer *offer, const struc
     offer->limits = limits_of(outbound, offer);
     offer->gives = offer_gives(outbound, offer, publish);
     status = fragments_of(offer, publish, &fragments, &groups, error);
-    if (status != KVR_OK)
+    if (status != KVR_OK || offer_sight(outbound, offer, publish))
         return status;
+    if (offer->moves) { /* by a GPU, to which short pieces are no trouble */
+        *verdict = (struct kvr_fragment_verdict){.choice = KVR_FRAGMENT_WRITE};
+        offer->gathers = offer->scatters = false;
+        offer->path = groups != 0 ? KVR_PATH_LOCAL : KVR_PATH_NONE;
+        return KVR_OK;
+    }
     policy = policy_of(outbound, offer, publish, &fragments);
     status = kvr_fragments_judge(&fragments, &policy, verdict, error);
     if (status != KVR_OK)

@@ -245,6 +245,7 @@ int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config
     uv_loop_close(&agent->loop);
     kvr_reporter_close(agent->reporter);
     agent_regions_close(agent);
+    agent_groups_close(agent); /* what their rails imported is of a stage's device */
     agent_stages_close(agent);
     agent_rails_close(agent);
     agent_loans_close(agent);

@@ -165,14 +165,17 @@ static const struct kvr_option rows[] = {
          "nothing need read them from memory; tcp and shm, at most what they take so; 0: none."},
     {.name = "device",
      .section = "device",
-     .choices = "cuda|emulated|emulated-direct|none",
+     .choices = "cuda|emulated|emulated-direct|emulated-blind|none",
      .fallback = "cuda",
      FIELD(CHOICE, device),
-     .help = "Whose device memory engines may register. cuda: NVIDIA's, whose driver is loaded "
-             "when the first such region comes; cards that reach it by themselves are told of it, "
-             "else it is staged (`kvrail topo` says which, and why). emulated: for tests, host "
-             "memory behind a copy engine that is slow and may fail; emulated-direct: the same, "
-             "and every card reaches it. none: host memory only."},
+     .help =
+         "Whose device memory engines may register. cuda: NVIDIA's, whose driver is loaded "
+         "when the first such region comes; cards that reach it by themselves are told of it, "
+         "else it is staged (`kvrail topo` says which, and why), but between two agents of one "
+         "host with provider local: there the decode-agent's GPU moves the pages, where it sees "
+         "the engine's memory. emulated: for tests, host memory behind a copy engine that is "
+         "slow and may fail; emulated-direct: the same, and every card reaches it; "
+         "emulated-blind: the same, and it sees no other agent's. none: host memory only."},
     {.name = "staging-memory",
      .section = "device",
      .fallback = "256M",

@@ -75,6 +75,13 @@ static kvr_status exposed_check(const struct kvr_agent *agent, const struct kvr_
                          facts->source);
 }
 
+static void unseen_say(const struct kvr_error *error)
+{
+    kvr_log_failure(KVR_LOG_WARNING,
+                    "device memory of an engine on this host is not seen from here, and staged",
+                    error);
+}
+
 static kvr_status rail_open(struct kvr_agent *agent, const char *provider, const char *name,
                             struct kvr_error *error)
 {
@@ -91,6 +98,7 @@ static kvr_status rail_open(struct kvr_agent *agent, const char *provider, const
     options.device_memory =
         strcmp(agent->config->device, "cuda") == 0 && access(NVIDIA_DRIVER, F_OK) == 0;
     options.device_emulated = strcmp(agent->config->device, "emulated-direct") == 0;
+    options.unseen = unseen_say;
     options.acknowledge = agent->config->acknowledge;
     options.inline_bytes = (uint32_t)agent->config->inline_bytes;
     status = agent->fabric.ops->rail_open(agent->fabric.self, &options,
@@ -225,7 +233,6 @@ kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error)
 
 void agent_rails_close(struct kvr_agent *agent)
 {
-    agent_groups_close(agent);
     for (uint32_t i = 0; i < agent->rail_count; i++)
         agent->fabric.ops->rail_close(agent->rails[i]);
 }

@@ -36,7 +36,8 @@ static kvr_status device_open(const struct kvr_agent *agent, int32_t ordinal,
                                                    .latency_ns = EMULATED_COPY_NS,
                                                    .bytes_per_us = EMULATED_BYTES_PER_US,
                                                    .fail_promille =
-                                                       (uint32_t)agent->config->device_failures};
+                                                       (uint32_t)agent->config->device_failures,
+                                                   .blind = strcmp(kind, "emulated-blind") == 0};
 
     if (ordinal < 0)
         return kvr_device_host_open(ret_device, error);
@@ -257,9 +258,29 @@ static kvr_status region_of_dmabuf(struct kvr_agent *agent, uint32_t group,
                          reason.detail);
 }
 
+/* Where it is staged for cards: a target on this host can do without. */
+static void region_move(struct kvr_agent *agent, const struct agent_stage *entry,
+                        const struct kvr_req_region *request,
+                        const struct kvr_device_import *import, struct kvr_region *region)
+{
+    struct kvr_rail *rails[KVR_RAILS_MAX] = {NULL};
+    bool source = agent->machine.role == KVR_ROLE_SOURCE;
+    struct kvr_error reason;
+
+    group_rails(agent, entry->group, rails);
+    if (kvr_region_move(&agent->fabric, rails, region, import, source, !source, &reason) == KVR_OK)
+        kvr_log_info("region '%s' of device %d: %s", request->name, request->device,
+                     source ? "agents on this host whose device sees it move its pages themselves"
+                            : "pages of devices on this host are moved to it without staging");
+    else
+        kvr_log_debug("region '%s' is staged for peers on this host too: %s", request->name,
+                      reason.detail);
+}
+
 /* Through its device: direct where all cards of the group take it, else staged. */
 static kvr_status region_of_pages(struct kvr_agent *agent, struct agent_stage *entry,
                                   const struct kvr_req_region *request,
+                                  const struct kvr_device_import *import,
                                   struct kvr_device_memory *pages, struct kvr_region **ret_region,
                                   struct kvr_error *error)
 {
@@ -281,6 +302,8 @@ static kvr_status region_of_pages(struct kvr_agent *agent, struct agent_stage *e
         if (status == KVR_OK)
             status = kvr_region_open_staged(entry->stage.pinned, &request->layout, &entry->stage,
                                             pages, ret_region, error);
+        if (status == KVR_OK)
+            region_move(agent, entry, request, import, *ret_region);
     }
     if (status != KVR_OK)
         return status;
@@ -323,7 +346,7 @@ static kvr_status region_open(struct kvr_agent *agent, uint32_t group,
     status = entry->stage.device->ops->import(entry->stage.device, &import, &pages, error);
     if (status != KVR_OK)
         return status;
-    status = region_of_pages(agent, entry, request, pages, ret_region, error);
+    status = region_of_pages(agent, entry, request, &import, pages, ret_region, error);
     if (status != KVR_OK)
         entry->stage.device->ops->release(entry->stage.device, pages);
     return status;

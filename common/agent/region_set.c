@@ -55,16 +55,27 @@ bool kvr_region_set_group(const struct kvr_region_set *set, uint32_t group,
     return true;
 }
 
+static bool lies_on(const struct kvr_region *region, uint32_t rails)
+{
+    for (uint32_t rail = 0; rail < region->rail_count; rail++)
+        if ((rails >> rail & 1) != 0 && region->memory[rail] != NULL)
+            return true;
+    return false;
+}
+
 bool kvr_region_set_lies_on(const struct kvr_region_set *set, uint32_t rails)
 {
-    for (uint32_t i = 0; i < set->count; i++) {
-        bool lies = false;
-
-        for (uint32_t rail = 0; rail < set->locals[i]->rail_count; rail++)
-            lies |= (rails >> rail & 1) != 0 && set->locals[i]->memory[rail] != NULL;
-        if (!lies)
+    for (uint32_t i = 0; i < set->count; i++)
+        if (!lies_on(set->locals[i], rails))
             return false;
-    }
+    return set->count > 0;
+}
+
+bool kvr_region_set_moves_on(const struct kvr_region_set *set, uint32_t rails)
+{
+    for (uint32_t i = 0; i < set->count; i++)
+        if (set->locals[i]->moved == NULL || !lies_on(set->locals[i]->moved, rails))
+            return false;
     return set->count > 0;
 }
 

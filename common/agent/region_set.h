@@ -40,6 +40,8 @@ struct kvr_stage *kvr_region_set_stage(const struct kvr_region_set *set);
 bool kvr_region_set_can_stage(const struct kvr_region_set *set);
 /* Some of its pages cards cannot reach. */
 bool kvr_region_set_is_staged(const struct kvr_region_set *set);
+/* All of its pages can be moved over one of these rails (bits) by a target itself. */
+bool kvr_region_set_moves_on(const struct kvr_region_set *set, uint32_t rails);
 /* Of what belongs to these groups (bits), the least direct. */
 kvr_path kvr_region_set_path(const struct kvr_region_set *set, uint32_t groups);
 /* Whether the agent can hash what it moves of them: KVR_UNSUPPORTED, with what to do, of pages on a

@@ -31,7 +31,9 @@ struct device_emulated {
 static kvr_status emulated_import(struct kvr_device *device, const struct kvr_device_import *import,
                                   struct kvr_device_memory **ret_memory, struct kvr_error *error)
 {
-    (void)device;
+    if (import->neighbour && ((const struct device_emulated *)device)->options.blind)
+        return kvr_error_set(error, KVR_UNSUPPORTED, "device",
+                             "this emulated device sees no memory of its neighbours");
     return device_memory_open(import, true, ret_memory, error);
 }
 

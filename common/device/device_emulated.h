@@ -17,6 +17,7 @@ struct kvr_device_emulated_options {
     uint64_t bytes_per_us;  /* of all copies together; 0: no limit */
     uint32_t fail_promille; /* copies that fail half done */
     uint32_t copies_max;    /* 1 … KVR_DEVICE_COPIES_MAX; 0: all of them */
+    bool blind;             /* it sees no neighbour's memory */
     /* Told of every piece just before it is moved; may be NULL. */
     void (*moving)(void *self, kvr_device_way way, const struct kvr_device_piece *piece);
     void (*failing)(void *self); /* a copy was chosen to fail; may be NULL */

@@ -141,6 +141,7 @@ static inline bool kvr_fabric_takes(const struct kvr_write_facts *facts,
 typedef enum kvr_completion_kind {
     KVR_COMPLETION_WRITTEN, /* context: local bytes may be reused */
     KVR_COMPLETION_ARRIVED, /* immediate: a peer's write is in our memory */
+    KVR_COMPLETION_UNMOVED, /* immediate: a peer's write came, and our device could not move it */
     KVR_COMPLETION_FAILED,  /* context when has_context; status says why: KVR_COPY_FAILED, the
                                target cannot move these pages, and the pair is as good as before.
                                Without: the endpoint has lost something, or (KVR_FULL) has worn

@@ -59,6 +59,14 @@ static kvr_status add_moves(struct kvr_rail *rail, const struct local_writer *wr
     return KVR_OK;
 }
 
+static bool asks_nothing(const struct local_command *command)
+{
+    for (uint32_t i = 0; i < command->piece_count; i++)
+        if (command->pieces[i].bytes > 0)
+            return false;
+    return true;
+}
+
 /* KVR_AGAIN: it names memory that is unknown, and nobody has looked yet whether its descriptor has
  * come: what lies before it is copied first. KVR_FULL: as add_moves. */
 static kvr_status add(struct kvr_rail *rail, struct local_writer *writer, struct local_batch *batch)
@@ -76,6 +84,9 @@ static kvr_status add(struct kvr_rail *rail, struct local_writer *writer, struct
         status = add_jobs(rail, writer, &command, batch);
     if (status == KVR_FULL)
         return KVR_FULL;
+    /* Who only looks may come too late: nobody's bytes are in question. */
+    if (status == KVR_REFUSED && asks_nothing(&command))
+        status = KVR_COPY_FAILED;
     if (status == KVR_NOT_FOUND && !(writer->looked && writer->looked_for == number)) {
         writer->looked = true;
         writer->looked_for = number;
@@ -134,8 +145,10 @@ static unsigned finish(struct local_writer *writer, const struct local_batch *ba
     writer->untold += batch->count;
     tell_writer(writer);
     for (uint32_t i = 0; i < batch->count; i++)
-        if (batch->outcomes[i] == KVR_OK)
-            ret_completions[count++] = (struct kvr_completion){.kind = KVR_COMPLETION_ARRIVED,
+        if (batch->outcomes[i] == KVR_OK || batch->outcomes[i] == KVR_COPY_FAILED)
+            ret_completions[count++] = (struct kvr_completion){.kind = batch->outcomes[i] == KVR_OK
+                                                                           ? KVR_COMPLETION_ARRIVED
+                                                                           : KVR_COMPLETION_UNMOVED,
                                                                .immediate = batch->immediates[i]};
     return count;
 }

@@ -121,6 +121,7 @@ static kvr_status rail_open(void *self, const struct kvr_rail_options *options,
     memcpy(rail->facts.name, options->name, sizeof(rail->facts.name));
     if (strcmp(options->provider, "local") == 0)
         rail->facts.target_copies = rail->facts.same_host_only = true;
+    rail->facts.moves_pages = rail->facts.moves_pages && rail->facts.target_copies;
     rail->next = host->net->rails;
     host->net->rails = rail;
     *ret_rail = rail;
@@ -151,6 +152,7 @@ static kvr_status memory_register(struct kvr_rail *rail, const struct kvr_memory
     memory->bytes = span->bytes;
     memory->local = span->local;
     memory->remote = span->remote;
+    memory->pages = span->kind == KVR_SPAN_PAGES;
     /* The low half finds it; the random half makes a guessed key a wrong one. */
     memory->key.key = (kvr_rng_next(net->options.rng) << 32) | net->memory_count;
     memory->key.base = kvr_rng_below(net->options.rng, UINT64_C(1) << 40);
@@ -327,7 +329,7 @@ static kvr_status endpoint_write(struct kvr_endpoint *endpoint,
     made->immediate = write->immediate;
     made->context = write->context;
     made->pending = made->tries = 0;
-    made->was_read = made->completed = made->fails = made->lost = false;
+    made->was_read = made->completed = made->fails = made->lost = made->unmoved = false;
     for (unsigned i = 0; i < write->piece_count; i++) {
         check_local(endpoint, &write->pieces[i]);
         made->pieces[i] = write->pieces[i];

@@ -42,6 +42,7 @@ typedef enum kvr_sim_fault {
     KVR_SIM_LOST,
     KVR_SIM_LATE,
     KVR_SIM_TWICE,
+    KVR_SIM_UNMOVED, /* by the target's device, half done */
 } kvr_sim_fault;
 
 struct kvr_sim_hooks {
@@ -73,6 +74,8 @@ struct kvr_sim_options {
     uint32_t lost_chance;    /* the completion says WRITTEN, and nothing ever lands */
     uint32_t twice_chance;   /* of each entry of a queue to come twice */
     uint32_t corrupt_chance; /* a byte is altered on its way */
+    uint32_t unmoved_chance; /* of pages (KVR_SPAN_PAGES) not to be moved */
+    uint32_t unseen_chance;  /* of a write of no bytes from such pages: they are not seen */
     uint32_t again_chance;   /* refused with KVR_AGAIN although there is room */
 };
 

@@ -188,6 +188,10 @@ static void on_complete(struct kvr_sim_net *net, uint32_t index, bool twice)
         .status = write->fails ? KVR_RAIL_FAILED : KVR_OK,
     };
 
+    if (write->unmoved) {
+        completion.kind = KVR_COMPLETION_FAILED;
+        completion.status = KVR_COPY_FAILED;
+    }
     if (write->endpoint->stopped || write->completed != twice)
         return;
     if (!twice && !write->endpoint->failed && !target_copies(write) &&
@@ -253,9 +257,24 @@ static void copy(struct kvr_sim_net *net, uint32_t index, bool lands)
     moment_add(net, index, SIM_COMPLETE, net->now + 1 + some(net, net->options.latency_ns / 8));
 }
 
+/* A device of the target is to move it, and will not: half of its pieces, or none where it does not
+ * see them. */
+static bool unmoved(struct kvr_sim_net *net, const struct sim_write *write)
+{
+    if (!write->pieces[0].memory->pages)
+        return false;
+    if (write->byte_count == 0)
+        return sim_chance(net, net->options.unseen_chance);
+    if (!sim_chance(net, net->options.unmoved_chance))
+        return false;
+    struck(net, KVR_SIM_UNMOVED, net->now);
+    return true;
+}
+
 static void on_land(struct kvr_sim_net *net, uint32_t index)
 {
     struct sim_write *write = &net->writes[index];
+    unsigned piece_count = write->piece_count;
     uint64_t at = 0;
 
     if (write->target->stopped || write->target->failed ||
@@ -266,7 +285,10 @@ static void on_land(struct kvr_sim_net *net, uint32_t index)
         return;
     }
     copy(net, index, true);
-    for (unsigned i = 0; i < write->piece_count; i++) {
+    write->unmoved = unmoved(net, write);
+    if (write->unmoved)
+        piece_count /= 2;
+    for (unsigned i = 0; i < piece_count; i++) {
         const struct kvr_fabric_piece *piece = &write->pieces[i];
         struct kvr_memory *memory = target_memory(net, write, piece);
         struct kvr_sim_access access = {
@@ -278,11 +300,22 @@ static void on_land(struct kvr_sim_net *net, uint32_t index)
             .copied = target_copies(write),
         };
 
+        if (memory == NULL && write->byte_count == 0) { /* it was let go: nobody has it to lose */
+            write->unmoved = true;
+            break;
+        }
         if (memory == NULL) {
             net->options.hooks.misuse(net->options.hooks.self,
                                       "a write to a key that is not registered there");
             return;
         }
+        if (memory->pages != piece->memory->pages) {
+            net->options.hooks.misuse(net->options.hooks.self,
+                                      "a device is to move what is host memory at one end");
+            return;
+        }
+        if (piece->bytes == 0)
+            continue;
         access.address = memory->base + (piece->remote - memory->key.base);
         net->options.hooks.land(net->options.hooks.self, &access);
         memcpy(access.address, write->bytes + at, piece->bytes);
@@ -297,7 +330,8 @@ static void on_land(struct kvr_sim_net *net, uint32_t index)
 
 static void on_arrive(struct kvr_sim_net *net, const struct sim_write *write)
 {
-    struct kvr_completion completion = {.kind = KVR_COMPLETION_ARRIVED,
+    struct kvr_completion completion = {.kind = write->unmoved ? KVR_COMPLETION_UNMOVED
+                                                               : KVR_COMPLETION_ARRIVED,
                                         .immediate = write->immediate};
 
     if (write->target->stopped) {

@@ -30,6 +30,7 @@ struct kvr_memory {
     uint64_t bytes;
     struct kvr_remote_key key;
     bool local, remote, released;
+    bool pages; /* a device's, moved by the target */
 };
 
 struct kvr_endpoint {
@@ -52,7 +53,7 @@ struct sim_write {
     uint64_t byte_count, byte_capacity;
     uint32_t pending; /* moments in the heap */
     uint32_t tries;   /* reads without an answer */
-    bool was_read, completed, fails, lost;
+    bool was_read, completed, fails, lost, unmoved;
     uint32_t next_free;
 };
 

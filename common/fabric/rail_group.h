@@ -136,6 +136,9 @@ struct kvr_group_user {
     void (*written)(void *self, kvr_ns now, uint64_t token, const struct kvr_pair *pair,
                     kvr_status status);
     void (*arrived)(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate);
+    /* It came, but our device could not move its bytes, of which any part may be in place. May be
+     * NULL. */
+    void (*unmoved)(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate);
     /* Our rail's epoch ended and its queue has been read empty: no arrival of it follows. */
     void (*epoch_closed)(void *self, kvr_ns now, uint32_t rail, uint32_t epoch);
     /* Posts what it can; true when it made progress. */
@@ -213,6 +216,7 @@ struct kvr_group_run {
     uint64_t token;                          /* comes back in `written`, once for each */
     uint32_t rails;                          /* as in kvr_group_post */
     struct kvr_region *const *locals;        /* by the plan's source_layout */
+    bool moves;                              /* their `moved` are meant */
     const struct kvr_remote_region *remotes; /* by its target_layout */
 };
 /* The same for as many of them as one batch takes, all over one pair: *ret_posted ≥ 1 with KVR_OK,

@@ -118,6 +118,12 @@ static void complete(struct kvr_group *group, uint32_t rail_index,
                             completion->immediate);
         return;
     }
+    if (completion->kind == KVR_COMPLETION_UNMOVED) {
+        if (group->user.unmoved != NULL)
+            group->user.unmoved(group->user.self, group->now, rail_index, rail->address.epoch,
+                                completion->immediate);
+        return;
+    }
     if (!completion->has_context) {
         rail_error(group, rail_index, completion->status);
         return;

@@ -270,11 +270,16 @@ struct lane {
     uint64_t bytes_max;                 /* of a piece: the smaller one */
 };
 
+static inline const struct kvr_region *local_of(const struct kvr_group_run *run, uint32_t layout)
+{
+    return run->moves ? run->locals[layout]->moved : run->locals[layout];
+}
+
 /* False: a region is not registered for this pair. */
 static bool lane_enter(struct lane *lane, const struct kvr_group_run *run,
                        const struct kvr_plan_piece *piece)
 {
-    const struct kvr_region *local = run->locals[piece->source_layout];
+    const struct kvr_region *local = local_of(run, piece->source_layout);
     const struct kvr_remote_region *remote = &run->remotes[piece->target_layout];
     const struct kvr_pair *pair = &lane->link->pair;
 
@@ -388,7 +393,7 @@ static void first_of(const struct kvr_group_run *run, const struct kvr_plan_curs
     kvr_plan_next(&first, &chunk);
     for (uint32_t i = 0; i < chunk.piece_count; i++)
         pieces[i] = (struct kvr_group_piece){
-            .local = run->locals[chunk.pieces[i].source_layout],
+            .local = local_of(run, chunk.pieces[i].source_layout),
             .remote = &run->remotes[chunk.pieces[i].target_layout],
             .bytes = chunk.pieces[i].bytes,
         };

@@ -162,6 +162,7 @@ void kvr_region_release(const struct kvr_fabric *fabric, struct kvr_region *regi
 {
     if (region == NULL)
         return;
+    kvr_region_release(fabric, region->moved);
     for (uint32_t i = 0; i < region->rail_count && !kvr_region_is_staged(region); i++)
         if (region->memory[i] != NULL)
             fabric->ops->memory_release(region->memory[i]);

@@ -31,6 +31,10 @@ struct kvr_region {
     struct kvr_stage *stage;
     struct kvr_device_memory *pages;
     struct kvr_device *device; /* that imported pages, for whoever releases them; else NULL */
+    /* Where path is KVR_PATH_STAGED: its pages as rails know them whose target moves them itself
+     * (kvr_rail_facts.moves_pages), with `keys` of theirs in place of the staging memory's; NULL:
+     * there is none. */
+    struct kvr_region *moved;
 };
 
 /* Every byte of it goes through staging memory. */
@@ -74,6 +78,12 @@ KVR_MUST_CHECK kvr_status kvr_region_open_staged(const struct kvr_region *pinned
                                                  struct kvr_device_memory *pages,
                                                  struct kvr_region **ret_region,
                                                  struct kvr_error *error);
+/* Gives it its `moved`, over those of the rails that can; import: how others come to its pages,
+ * borrowed. KVR_UNSUPPORTED: none of them can, or nobody else can import its pages. */
+KVR_MUST_CHECK kvr_status kvr_region_move(const struct kvr_fabric *fabric,
+                                          struct kvr_rail *const *rails, struct kvr_region *region,
+                                          const struct kvr_device_import *import, bool local,
+                                          bool remote, struct kvr_error *error);
 /* Device memory, and how cards could be told of it. */
 struct kvr_device_form {
     int dmabuf; /* borrowed; -1: none */

@@ -1,7 +1,8 @@
-/* Device memory that cards reach themselves. */
+/* Device memory that cards reach themselves, or that a target on the same host moves itself. */
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "device/stage.h"
 #include "fabric/region.h"
 
 /* Where it has no address in this process, cards count from the descriptor's byte 0. */
@@ -85,4 +86,55 @@ kvr_status kvr_region_open_direct(const struct kvr_fabric *fabric, struct kvr_ra
     }
     *ret_region = region;
     return KVR_OK;
+}
+
+/* It has no address that a processor could use: its own stands for it. */
+static kvr_status move_on(const struct kvr_fabric *fabric, struct kvr_rail *rail, uint32_t index,
+                          const struct kvr_memory_span *span, struct kvr_region *moved,
+                          struct kvr_error *error)
+{
+    kvr_status status = fabric->ops->memory_register(rail, span, &moved->memory[index], error);
+
+    if (status == KVR_OK)
+        moved->keys[index] = fabric->ops->memory_key(moved->memory[index]);
+    return status;
+}
+
+kvr_status kvr_region_move(const struct kvr_fabric *fabric, struct kvr_rail *const *rails,
+                           struct kvr_region *region, const struct kvr_device_import *import,
+                           bool local, bool remote, struct kvr_error *error)
+{
+    struct kvr_region *moved = calloc(1, sizeof(*moved));
+    struct kvr_memory_span span = {.bytes = region->layout.bytes,
+                                   .local = local,
+                                   .remote = remote,
+                                   .fd = -1,
+                                   .kind = KVR_SPAN_PAGES,
+                                   .import = import,
+                                   .mover = region->stage->device,
+                                   .pages = region->pages};
+    kvr_status status = kvr_error_set(error, KVR_UNSUPPORTED, "region",
+                                      "no rail of its group has targets that move pages (provider "
+                                      "local)");
+
+    if (moved == NULL)
+        return kvr_error_set(error, KVR_NO_MEMORY, "region", "no memory for a region");
+    span.base = (void *)(uintptr_t)region->stage->device->ops->hint(region->pages).address;
+    moved->layout = region->layout;
+    moved->base = span.base;
+    moved->path = KVR_PATH_LOCAL;
+    moved->rail_count = region->rail_count;
+    for (uint32_t i = 0; i < region->rail_count; i++) {
+        if (rails[i] == NULL || !fabric->ops->rail_facts(rails[i])->moves_pages)
+            continue;
+        status = move_on(fabric, rails[i], i, &span, moved, error);
+        if (status != KVR_OK)
+            break;
+        region->keys[i] = moved->keys[i];
+    }
+    if (status == KVR_OK)
+        region->moved = moved;
+    else
+        kvr_region_release(fabric, moved);
+    return status;
 }

@@ -332,6 +332,7 @@ static void rails_open(struct sim_agent *agent)
                   .outstanding_max = (uint32_t)kvr_rng_between(rng, 2, 48),
                   .doorbells = agent->number % 2 == 0},
         .target_copies = agent->world->target_copies,
+        .moves_pages = agent->staged && kvr_rng_percent(rng, agent->world->neighbours ? 95 : 50),
     };
 
     agent->limits = (struct kvr_write_limits){
@@ -389,6 +390,9 @@ static void machine_init(struct sim_agent *agent)
     };
     kvr_status status;
 
+    if (agent->world->neighbours && !sim_has(agent->world, SIM_WRITE_CORRUPT) &&
+        kvr_rng_percent(rng, 80))
+        inbound.digest = KVR_DIGEST_OFF;
     kvr_buddy_init(&agent->buddy, agent->memory, SIM_MEMORY);
     if (agent->source) {
         agent->outbound = &memory->outbounds[agent->number];
@@ -437,8 +441,8 @@ void sim_agent_start(struct sim_agent *agent)
         agent->ports.loan_return = port_loan_return;
     }
     sim_peers_init(agent);
-    rails_open(agent);
     sim_stage_choose(agent);
+    rails_open(agent);
     machine_init(agent);
     sim_groups_open(agent);
     sim_at(world, world->now + kvr_rng_below(&world->rng, TICK_NS), tick_run, agent, agent->life,

@@ -212,7 +212,11 @@ static void on_fault(void *self, kvr_sim_fault fault, kvr_ns until)
     static const sim_fault faults[] = {[KVR_SIM_FAILED] = SIM_WRITE_FAILED,
                                        [KVR_SIM_LOST] = SIM_WRITE_LOST,
                                        [KVR_SIM_LATE] = SIM_WRITE_LATE,
-                                       [KVR_SIM_TWICE] = SIM_WRITE_TWICE};
+                                       [KVR_SIM_TWICE] = SIM_WRITE_TWICE,
+                                       [KVR_SIM_UNMOVED] = SIM_COPY_FAILED};
+
+    if (fault == KVR_SIM_UNMOVED)
+        sim_disturb_all(self);
 
     sim_injected_until(self, faults[fault], until);
 }

@@ -73,7 +73,7 @@ void sim_stage_choose(struct sim_agent *agent)
 {
     struct sim_world *world = agent->world;
 
-    agent->staged = kvr_rng_percent(&world->rng, 30);
+    agent->staged = kvr_rng_percent(&world->rng, world->neighbours ? 90 : 30);
     agent->stages = !agent->staged && kvr_rng_percent(&world->rng, 50);
     agent->stage_bytes = bytes_choose(agent);
     world->revocable |=
@@ -122,6 +122,20 @@ kvr_ns sim_stage_next(const struct sim_group *group)
     return group->stage != NULL ? kvr_device_emulated_next(group->stage->stage.device) : KVR_NEVER;
 }
 
+/* Where a rail of the group's can. */
+static void region_move(const struct sim_group *group, const struct kvr_device_import *import,
+                        struct kvr_region *region)
+{
+    struct sim_agent *agent = group->agent;
+    struct kvr_rail *rails[SIM_RAILS] = {NULL};
+
+    for (uint32_t i = agent->groups.first[group->number];
+         i < agent->groups.first[group->number + 1]; i++)
+        rails[i] = agent->rails[i];
+    (void)!kvr_region_move(&agent->fabric, rails, region, import, agent->source, !agent->source,
+                           NULL);
+}
+
 kvr_status sim_stage_region(struct sim_group *group, const struct kvr_region_layout *layout,
                             void *base, struct kvr_region **ret_region, struct kvr_error *error)
 {
@@ -133,7 +147,10 @@ kvr_status sim_stage_region(struct sim_group *group, const struct kvr_region_lay
 
     if (status != KVR_OK)
         return status;
-    return kvr_region_open_staged(stage->pinned, layout, stage, pages, ret_region, error);
+    status = kvr_region_open_staged(stage->pinned, layout, stage, pages, ret_region, error);
+    if (status == KVR_OK)
+        region_move(group, &import, *ret_region);
+    return status;
 }
 
 void sim_stage_give(struct sim_agent *agent, struct kvr_region *region)

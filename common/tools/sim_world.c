@@ -124,11 +124,15 @@ static void net_open(struct sim_world *world)
         options.lost_chance = (uint32_t)kvr_rng_between(rng, 20, 400);
     if (sim_has(world, SIM_WRITE_CORRUPT)) /* then every target asks for every digest */
         options.corrupt_chance = (uint32_t)kvr_rng_between(rng, 20, 200);
+    if (sim_has(world, SIM_COPY_FAILED))
+        options.unmoved_chance = (uint32_t)kvr_rng_between(rng, 20, 400);
+    options.unseen_chance = kvr_rng_percent(rng, 50) ? 2500 : 0;
     if (sim_has(world, SIM_WRITE_TWICE))
         options.twice_chance = (uint32_t)kvr_rng_between(rng, 20, 1000);
     world->latency_ns = options.latency_ns;
     world->target_copies = world->seed % 3 == 0;
     world->mixed = world->seed % 6 == 2;
+    world->neighbours = (world->target_copies || world->mixed) && kvr_rng_percent(rng, 30);
     world->net = kvr_sim_net_open(&options);
 }
 

@@ -337,6 +337,7 @@ struct sim_world {
     bool revocable; /* the target copies and a source stages: a failed write ends its transfer */
     bool target_copies; /* as on shm; else cards do */
     bool mixed;         /* cards do, and each group has a rail beside them whose target copies */
+    bool neighbours;    /* of those worlds: most agents stage, and could move pages themselves */
     bool many_groups;   /* agents divide their rails */
     bool failover;      /* one group carries on for another */
     kvr_ns apart_until; /* before that nobody can dial */

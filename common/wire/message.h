@@ -52,8 +52,8 @@
 /* Raised when a message gains what its receiver must know of, and the least when an older one
  * cannot be understood any more. 2: rail groups, siblings and skips in WANT, PLANs that give
  * nothing, staging memory. */
-#define KVR_PROTOCOL_MIN 2
-#define KVR_PROTOCOL_MAX 2
+#define KVR_PROTOCOL_MIN 3
+#define KVR_PROTOCOL_MAX 3
 
 typedef enum kvr_message_kind {
     KVR_MSG_HELLO = 1,
@@ -158,6 +158,9 @@ struct kvr_msg_want {
     /* Else it can, if limits.pieces_remote of every PLAN is KVR_PLAN_ONE_RUN and there are no more
      * bytes than this; 0: it cannot. */
     uint64_t stage_bytes;
+    /* Where `staged`: the target moves pages of devices to its own itself, if limits.pieces_remote
+     * of every PLAN is less than that. */
+    bool moves;
 };
 
 struct kvr_msg_pages {
@@ -194,7 +197,7 @@ struct kvr_msg_grant {
     /* Of the target's staging memory; 0 bytes: the pages are written. Chunks lie there one behind
      * the other, in the order of their numbers. */
     uint64_t share_offset, share_bytes;
-    /* That memory's, one for each rail of the target; none where its regions have them. */
+    /* That memory's, one for each rail of the target. */
     const struct kvr_remote_key *share_keys;
     uint32_t share_key_count;
 };

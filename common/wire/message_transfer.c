@@ -33,6 +33,7 @@ static kvr_status put_want(struct kvr_arena *arena, const struct kvr_msg_want *w
     out->siblings = (uint32_t *)(uintptr_t)want->siblings;
     out->n_siblings = want->sibling_count;
     out->staged = want->staged;
+    out->moves = want->moves;
     out->stage_bytes = want->stage_bytes;
     *ret_want = out;
     return kvr_put_runs(arena, want->runs, want->run_count, &out->runs);
@@ -68,6 +69,7 @@ static kvr_status get_want(const struct kvr_get *get, const Kvrail__Control__Wan
     ret_want->siblings = in->siblings;
     ret_want->sibling_count = (uint32_t)in->n_siblings;
     ret_want->staged = in->staged;
+    ret_want->moves = in->moves;
     ret_want->stage_bytes = in->stage_bytes;
     KVR_TRY(kvr_get_digest_mode(get, in->digest, &ret_want->digest));
     return kvr_get_runs(get, in->runs, (const void **)&ret_want->runs, &ret_want->run_count);

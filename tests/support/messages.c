@@ -208,6 +208,7 @@ static void want(struct kvr_rng *rng, uint32_t percent, struct messages_memory *
     ret_want->group_skip_count = up_to(rng, KVR_GROUPS_MAX, percent);
     ret_want->sibling_count = up_to(rng, KVR_SOURCES_MAX, percent);
     ret_want->staged = kvr_rng_percent(rng, 50);
+    ret_want->moves = kvr_rng_percent(rng, 50);
     ret_want->stage_bytes = u64(rng);
     ret_want->group_skips = memory->group_skips;
     ret_want->siblings = memory->siblings;
@@ -438,7 +439,8 @@ static bool same_want(const struct kvr_msg_want *a, const struct kvr_msg_want *b
            SAME(source_tp) && SAME(source_pp) && same_rank(&a->target, &b->target) &&
            SAME(tokens) && SAME(skip_tokens) && SAME(deadline_ms) && SAME(priority) &&
            SAME(group_count) && SAME(group) && SAME(run_count) && SAME(more) && SAME(digest) &&
-           SAME(group_skip_count) && SAME(sibling_count) && SAME(staged) && SAME(stage_bytes) &&
+           SAME(group_skip_count) && SAME(sibling_count) && SAME(staged) && SAME(moves) &&
+           SAME(stage_bytes) &&
            same_bytes(a->group_skips, b->group_skips, a->group_skip_count * 8) &&
            same_bytes(a->siblings, b->siblings, a->sibling_count * 4) &&
            same_bytes(a->runs, b->runs, a->run_count * sizeof(*a->runs));

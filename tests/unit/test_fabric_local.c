@@ -547,6 +547,30 @@ static void moves_that_fail_arrive_nowhere(void **state)
     paged_close(pair, &paged);
 }
 
+/* A look for pages that were let go meanwhile is no nonsense. */
+static void looking_too_late_costs_nothing(void **state)
+{
+    struct pair *pair = *state;
+    struct local_command command = good_command(pair);
+    struct paged paged;
+
+    writes(pair);
+    paged_open(pair, KVR_DEVICE_VMM, 0, &paged);
+    paged_post(pair, &paged, 0);
+    assert_int_equal(pair->failed, 0);
+    command.pieces[0].source = paged.memories[WRITER]->name;
+    command.pieces[0].key = pair->fabric.ops->memory_key(paged.memories[TARGET]).key;
+    command.pieces[0].bytes = 0;
+    pair->fabric.ops->memory_release(paged.memories[TARGET]);
+    paged.memories[TARGET] = NULL;
+    put(pair, &command);
+    settle(pair);
+    assert_int_equal(pair->uncopied, 1);
+    assert_int_equal(pair->failed, 1);
+    writes(pair);
+    paged_close(pair, &paged);
+}
+
 /* One end is host memory: refused, as what lies outside. */
 static void pages_and_host_memory_do_not_mix(void **state)
 {
@@ -671,6 +695,7 @@ int main(void)
         CASE(a_devices_pages_are_moved_by_the_target),
         CASE(pages_that_are_not_seen_fail_alone),
         CASE(moves_that_fail_arrive_nowhere),
+        CASE(looking_too_late_costs_nothing),
         CASE(pages_and_host_memory_do_not_mix),
         CASE(a_released_source_is_unmapped_at_the_target),
         CASE(a_writer_that_goes_leaves_nothing_mapped),

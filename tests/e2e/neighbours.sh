@@ -1,0 +1,65 @@
+#!/bin/sh
+# Goal: pages of devices on one host go from device to device with nothing staged, every byte of them
+# right; where one agent cannot, they are staged as ever and the log says why; moves that fail end in a
+# reason and never in wrong bytes. Argument: the provider. Method: agents with an emulated device, and a
+# replay whose engines say that their pages lie on it; the paths that the scheduler has seen are counted.
+set -eu
+provider=${1:?provider}
+. "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
+need kvrail-scheduler prefill-agent decode-agent kvrail
+command -v curl >/dev/null || { echo "there is no curl" >&2; exit 77; }
+start_scheduler
+
+# agents PREFILL-OPTIONS DECODE-OPTIONS
+agents() {
+    if [ -n "${source_agent:-}" ]; then
+        kill "$prefill_pid" "$decode_pid"
+        wait "$prefill_pid" "$decode_pid" || fail "an agent did not end well"
+        source_agent=
+    fi
+    prefill_options=$1 decode_options=$2
+    start_prefill
+    start_decode
+}
+
+# good ARGUMENT…: eight requests between two devices.
+good() {
+    replay --requests 8 --device-memory both "$@" || fail "$* ended in $?"
+    expect transfers 8
+    expect verified 8
+    expect bytes_wrong 0
+    expect pages_written_late 0
+}
+
+agents "--device emulated" "--device emulated"
+good
+good --pages shuffled --chunk-tokens 512
+good --page-tokens 1 --kv-bytes-per-token 1k --pool-bytes 16M
+for role in source target; do
+    moved $role local 24
+    moved $role staged 0
+done
+grep -q 'agents on this host whose device sees it move its pages' "$work/prefill.log" ||
+    fail "the source does not say that it lends"
+
+# What is hashed goes through memory that a processor reads.
+agents "--device emulated --digest full" "--device emulated"
+good
+moved target local 24
+moved target staged 8
+
+# A target whose device does not see the source's: it is tried and said once, of each replay's engines.
+agents "--device emulated" "--device emulated-blind"
+good
+good
+moved target local 24
+moved target staged 24
+[ "$(grep -c 'is not seen from here, and staged' "$work/decode.log")" -eq 2 ] ||
+    fail "the target says '$(grep 'is not seen' "$work/decode.log")'"
+
+agents "--device emulated" "--device emulated --device-failures 40"
+replay --requests 30 --device-memory both && fail "moves failed, and the replay did not"
+[ "$(figure failed)" -gt 0 ] || fail "no request failed"
+expect bytes_wrong 0
+expect pages_written_late 0
+grep -q copy_failed "$work/replay.log" "$work/figures.json" || fail "nobody was told copy_failed"
