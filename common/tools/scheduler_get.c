@@ -1,6 +1,7 @@
 #include "tools/scheduler_get.h"
 
 #include <curl/curl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@ static const struct kvr_option rows[] = {
 const struct kvr_option_table scheduler_options = {rows, sizeof(rows) / sizeof(rows[0])};
 
 const struct kvr_exit_code scheduler_exit_codes[] = {
-    {SCHEDULER_EXIT_AWAY, "the scheduler cannot be reached"},
+    {SCHEDULER_EXIT_AWAY, "the scheduler cannot be reached, or cannot answer"},
     {0, NULL},
 };
 
@@ -51,41 +52,7 @@ static size_t take(char *bytes, size_t unit, size_t count, void *self)
     return more;
 }
 
-/* Asks, and gives the status of HTTP. */
-static kvr_status perform(CURL *curl, const char *address, const char *path, kvr_ns timeout,
-                          struct answer *answer, long *ret_http_status, struct kvr_error *error)
-{
-    char url[1024];
-    CURLcode code;
-
-    snprintf(url, sizeof(url), "http://%s%s", address, path);
-    curl_easy_setopt(curl, CURLOPT_URL, url);
-    curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
-    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)(timeout / KVR_MS));
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
-    curl_easy_setopt(curl, CURLOPT_WRITEDATA, answer);
-    code = curl_easy_perform(curl);
-    if (code != CURLE_OK)
-        return kvr_error_set(error, KVR_SYSTEM, "scheduler",
-                             "no answer from the scheduler at %s: %s", address,
-                             curl_easy_strerror(code));
-    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, ret_http_status);
-    return KVR_OK;
-}
-
-static kvr_status get(CURL *curl, const char *address, const char *path, kvr_ns timeout,
-                      struct answer *answer, struct kvr_error *error)
-{
-    long http_status = 0;
-    kvr_status status = perform(curl, address, path, timeout, answer, &http_status, error);
-
-    if (status == KVR_OK && http_status != 200)
-        return kvr_error_set(error, http_status == 404 ? KVR_NOT_FOUND : KVR_REFUSED, "scheduler",
-                             "%s answers %s with HTTP status %ld", address, path, http_status);
-    return status;
-}
-
+/* The array `member` of an answer, or without a member the object; NULL: that is not what it is. */
 static json_t *member_of(const struct answer *answer, const char *member)
 {
     json_t *object = json_loadb(answer->bytes != NULL ? answer->bytes : "", answer->size, 0, NULL);
@@ -98,47 +65,17 @@ static json_t *member_of(const struct answer *answer, const char *member)
     return array;
 }
 
-json_t *scheduler_get(const char *address, const char *path, const char *member, kvr_ns timeout,
-                      struct kvr_error *error)
-{
-    struct answer answer = {0};
-    CURL *curl = curl_easy_init();
-    json_t *array = NULL;
-
-    if (curl == NULL) {
-        (void)kvr_error_set(error, KVR_NO_MEMORY, "scheduler", "no memory for a request");
-        return NULL;
-    }
-    if (get(curl, address, path, timeout, &answer, error) == KVR_OK) {
-        array = member_of(&answer, member);
-        if (array == NULL)
-            (void)kvr_error_set(
-                error, KVR_MALFORMED, "scheduler", "what %s answers %s with is no %s%s", address,
-                path, member != NULL ? "list of " : "object", member != NULL ? member : "");
-    }
-    free(answer.bytes);
-    curl_easy_cleanup(curl);
-    return array;
-}
-
 /* The scheduler says itself what was wrong. */
-static kvr_status post(CURL *curl, const char *address, const char *path, kvr_ns timeout,
-                       struct answer *answer, struct kvr_error *error)
+static kvr_status refused(const struct answer *answer, const char *address, const char *path,
+                          long http_status, struct kvr_error *error)
 {
-    const char *sentence;
-    long http_status = 0;
-    kvr_status status;
-    json_t *object;
+    json_t *object = member_of(answer, NULL);
+    const char *sentence =
+        json_string_value(json_object_get(json_object_get(object, "error"), "message"));
+    kvr_status status = http_status == 404   ? KVR_NOT_FOUND
+                        : http_status == 503 ? KVR_SYSTEM
+                                             : KVR_REFUSED;
 
-    curl_easy_setopt(curl, CURLOPT_POST, 1L);
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, 0L);
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "");
-    status = perform(curl, address, path, timeout, answer, &http_status, error);
-    if (status != KVR_OK || http_status == 202)
-        return status;
-    object = member_of(answer, NULL);
-    sentence = json_string_value(json_object_get(json_object_get(object, "error"), "message"));
-    status = http_status == 404 ? KVR_NOT_FOUND : http_status == 503 ? KVR_SYSTEM : KVR_REFUSED;
     if (sentence != NULL)
         status = kvr_error_set(error, status, "scheduler", "%s", sentence);
     else
@@ -148,26 +85,69 @@ static kvr_status post(CURL *curl, const char *address, const char *path, kvr_ns
     return status;
 }
 
-json_t *scheduler_post(const char *address, const char *path, kvr_ns timeout,
-                       struct kvr_error *error)
+static kvr_status perform(CURL *curl, const char *address, const char *path, kvr_ns timeout,
+                          bool post, struct answer *answer, struct kvr_error *error)
+{
+    long http_status = 0;
+    char url[1024];
+    CURLcode code;
+
+    snprintf(url, sizeof(url), "http://%s%s", address, path);
+    curl_easy_setopt(curl, CURLOPT_URL, url);
+    curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)(timeout / KVR_MS));
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, answer);
+    if (post) {
+        curl_easy_setopt(curl, CURLOPT_POST, 1L);
+        curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, 0L);
+        curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "");
+    }
+    code = curl_easy_perform(curl);
+    if (code != CURLE_OK)
+        return kvr_error_set(error, KVR_SYSTEM, "scheduler",
+                             "no answer from the scheduler at %s: %s", address,
+                             curl_easy_strerror(code));
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &http_status);
+    if (http_status != (post ? 202 : 200))
+        return refused(answer, address, path, http_status, error);
+    return KVR_OK;
+}
+
+static json_t *ask(const char *address, const char *path, const char *member, kvr_ns timeout,
+                   bool post, struct kvr_error *error)
 {
     struct answer answer = {0};
     CURL *curl = curl_easy_init();
-    json_t *object = NULL;
+    json_t *json = NULL;
 
     if (curl == NULL) {
         (void)kvr_error_set(error, KVR_NO_MEMORY, "scheduler", "no memory for a request");
         return NULL;
     }
-    if (post(curl, address, path, timeout, &answer, error) == KVR_OK) {
-        object = member_of(&answer, NULL);
-        if (object == NULL)
-            (void)kvr_error_set(error, KVR_MALFORMED, "scheduler",
-                                "what %s answers %s with is no object", address, path);
+    if (perform(curl, address, path, timeout, post, &answer, error) == KVR_OK) {
+        json = member_of(&answer, member);
+        if (json == NULL)
+            (void)kvr_error_set(
+                error, KVR_MALFORMED, "scheduler", "what %s answers %s with is no %s%s", address,
+                path, member != NULL ? "list of " : "object", member != NULL ? member : "");
     }
     free(answer.bytes);
     curl_easy_cleanup(curl);
-    return object;
+    return json;
+}
+
+json_t *scheduler_get(const char *address, const char *path, const char *member, kvr_ns timeout,
+                      struct kvr_error *error)
+{
+    return ask(address, path, member, timeout, false, error);
+}
+
+json_t *scheduler_post(const char *address, const char *path, kvr_ns timeout,
+                       struct kvr_error *error)
+{
+    return ask(address, path, NULL, timeout, true, error);
 }
 
 void scheduler_escape(const char *text, char *path, size_t bytes)

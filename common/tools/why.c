@@ -162,7 +162,7 @@ int tool_why_main(int argc, char **argv)
         exit_status = 1;
     } else {
         fprintf(stderr, "kvrail why: %s\n", error.detail);
-        exit_status = SCHEDULER_EXIT_AWAY;
+        exit_status = error.status == KVR_REFUSED ? 1 : SCHEDULER_EXIT_AWAY;
     }
     json_decref(transfer);
     json_decref(others);

@@ -92,6 +92,10 @@ status=0
 "$bin/kvrail" why --scheduler 127.0.0.1:1 x 2>"$work/why" || status=$?
 [ $status = 75 ] || fail "no scheduler ended in $status"
 status=0
+"$bin/kvrail" why --scheduler "$scheduler" "$(printf '%0200d' 1)" 2>"$work/why" || status=$?
+[ $status = 1 ] || fail "what no request can be called ended in $status: $(cat "$work/why")"
+grep -q 'is not how the id of a request begins' "$work/why" || fail "$(cat "$work/why")"
+status=0
 "$bin/kvrail" why 2>"$work/why" || status=$?
 [ $status = 2 ] || fail "no argument ended in $status"
 
