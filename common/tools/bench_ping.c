@@ -77,6 +77,8 @@ static bool measure(const struct ping_options *chosen, struct figures *figures)
     struct ping_sample *samples = calloc(chosen->pings, sizeof(*samples));
     bool good = samples != NULL && ping_pair_open(&pair, chosen);
 
+    if (samples == NULL)
+        perror("kvrail bench ping");
     for (int i = 0; i < 2 * WAYS && good; i++) {
         memset(samples, 0, chosen->pings * sizeof(*samples));
         good = way_measure(i % WAYS, &pair, chosen, i >= WAYS, samples);

@@ -22,6 +22,12 @@ static bool failed(const char *what, const struct kvr_error *error)
     return false;
 }
 
+static bool stuck(const char *what)
+{
+    fprintf(stderr, "kvrail bench ping: %s\n", what);
+    return false;
+}
+
 static void rest(kvr_ns ns)
 {
     struct timespec time = {.tv_sec = (time_t)(ns / KVR_S), .tv_nsec = (long)(ns % KVR_S)};
@@ -162,8 +168,9 @@ static bool raw_pings(struct raw *raw, const struct ping_options *options,
         uint64_t expected = atomic_load(&raw->pair->arrivals) + 1;
 
         samples[i].at[PING_ASKED] = kvr_clock_now();
-        if (!raw_write(raw, peer, options->page_bytes, i + 1, &samples[i]) ||
-            !ping_pair_await(raw->pair, expected, &samples[i]))
+        if (!raw_write(raw, peer, options->page_bytes, i + 1, &samples[i]))
+            return stuck("the endpoint takes no write");
+        if (!ping_pair_await(raw->pair, expected, &samples[i]))
             return false;
     }
     return true;
@@ -181,7 +188,9 @@ bool ping_raw(struct ping_pair *pair, const struct ping_options *options, bool s
     for (int i = 0; i < 2 && good; i++)
         if (ops->endpoint_open(pair->rails[i], &raw.endpoints[i], &error) != KVR_OK)
             good = failed("an endpoint", &error);
-    if (good && pthread_create(&reader, NULL, raw_read, &raw) == 0) {
+    if (good && pthread_create(&reader, NULL, raw_read, &raw) != 0)
+        good = stuck("no thread can be started");
+    if (good) {
         good = raw_pings(&raw, options, samples);
         atomic_store(&raw.stop, true);
         pthread_join(reader, NULL);
@@ -313,14 +322,15 @@ static bool groups_connect(struct groups *groups)
                                                 .rail_count = 1,
                                                 .keys = {groups->pair->regions[1]->keys[0]}};
     if (!kvr_group_command(groups->groups[0], &add))
-        return false;
+        return stuck("the rail group takes no command");
     kvr_group_thread_kick(groups->threads[0]);
-    while (kvr_clock_now() < end) {
-        if (kvr_group_event(groups->groups[0], &answer))
-            return answer.kind == KVR_GROUP_PEER_ADDED && answer.status == KVR_OK;
+    while (!kvr_group_event(groups->groups[0], &answer)) {
+        if (kvr_clock_now() > end)
+            return stuck("the rail group does not answer");
         rest(KVR_MS);
     }
-    return false;
+    return (answer.kind == KVR_GROUP_PEER_ADDED && answer.status == KVR_OK) ||
+           stuck("the two rail groups do not meet");
 }
 
 bool ping_groups(struct ping_pair *pair, const struct ping_options *options, bool spin,

@@ -207,8 +207,10 @@ static kvr_status measure(struct plan_bench *bench, bool random, struct figures 
     struct kvr_rng rng;
     uint32_t *source = malloc(bench->source.page_count * sizeof(*source));
     uint32_t *target = malloc(bench->target.page_count * sizeof(*target));
-    kvr_status status = source != NULL && target != NULL ? KVR_OK : KVR_NO_MEMORY;
+    kvr_status status = KVR_OK;
 
+    if (source == NULL || target == NULL)
+        status = kvr_error_set(error, KVR_NO_MEMORY, "bench", "no memory for the lists of pages");
     if (status == KVR_OK) {
         kvr_rng_init(&rng, 1);
         fill_pages(&rng, &bench->source, random, source);

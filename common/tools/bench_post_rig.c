@@ -60,7 +60,8 @@ static bool plan_make(struct bench_post_rig *rig)
     struct kvr_rng rng;
     uint32_t *source, *target;
     struct kvr_error error = {0};
-    kvr_status status = KVR_NO_MEMORY;
+    kvr_status status =
+        kvr_error_set(&error, KVR_NO_MEMORY, "bench", "no memory for the lists of pages");
 
     kvr_rng_init(&rng, 1);
     source = scattered_pages(&rng, options->pages);
@@ -173,16 +174,20 @@ bool bench_post_rig_start(struct bench_post_rig *rig, const struct bench_post_op
 {
     rig->options = *options;
     rig->memory_block = malloc(MEMORY_BYTES);
-    if (rig->memory_block == NULL)
+    if (rig->memory_block == NULL) {
+        perror("kvrail bench post");
         return false;
+    }
     kvr_buddy_init(&rig->memory, rig->memory_block, MEMORY_BYTES);
     describe_region(rig);
     if (!plan_make(rig) || !group_open(rig) || !regions_open(rig) || !peer_add(rig))
         return false;
     for (uint32_t i = 0; i < options->jobs; i++) {
         rig->jobs[i].where = malloc(rig->plan->chunk_count);
-        if (rig->jobs[i].where == NULL)
+        if (rig->jobs[i].where == NULL) {
+            perror("kvrail bench post");
             return false;
+        }
     }
     return true;
 }
