@@ -9,6 +9,7 @@
 #include "base/port_file.h"
 #include "base/state_folder.h"
 #include "base/version.h"
+#include "scheduler/page.h"
 #include "scheduler/scheduler.h"
 
 #define FILES_NEEDED (HTTP_CONNECTIONS_MAX + 64)
@@ -72,6 +73,20 @@ static const struct kvr_command command = {
     .rereads = true,
 };
 
+/* A person looks for the page long after the start: what is wrong is said now. */
+static kvr_status check_web_root(const char *web_root, struct kvr_error *error)
+{
+    struct page page;
+
+    if (web_root == NULL)
+        return KVR_OK;
+    if (!page_get(web_root, "/", &page))
+        return kvr_error_set(error, KVR_SYSTEM, "scheduler",
+                             "--web-root %s: the page cannot be read there", web_root);
+    page_done(&page);
+    return KVR_OK;
+}
+
 static kvr_status start(const struct config *config, const struct kvr_address *listen_at,
                         struct scheduler *scheduler, struct kvr_error *error)
 {
@@ -85,6 +100,8 @@ static kvr_status start(const struct config *config, const struct kvr_address *l
     char printed[KVR_ADDRESS_TEXT_BYTES];
     kvr_status status = kvr_need_files(FILES_NEEDED, error);
 
+    if (status == KVR_OK)
+        status = check_web_root(parts.web_root, error);
     if (status == KVR_OK)
         status = kvr_state_folder_take(config->state_dir, STATE_NEEDED, error);
     if (status == KVR_OK)

@@ -96,6 +96,7 @@ check_options() {
     printf 'this is no database, this is text of some length' >"$work/text.db"
     mkdir -p "$work/broken" && cp "$work/text.db" "$work/broken/kvrail.db"
     ends 1 "not a database" --listen 127.0.0.1:0 --state-dir "$work/broken"
+    ends 1 "--web-root" --listen 127.0.0.1:0 --state-dir "$work/second" --web-root "$work/nowhere"
     ends 1 "cannot listen" --listen "$address" --state-dir "$work/second"
 }
 
