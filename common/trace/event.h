@@ -1,7 +1,7 @@
-/* What agents tell the scheduler, and what traces are made of.
+/* What agents tell the scheduler.
  *
  * An event is a fact with a time. The state machines emit them into a sink; the reporter batches
- * and posts them; the recorder writes them to a trace. Nothing parses logs. */
+ * and posts them. Nothing parses logs. */
 #ifndef KVR_TRACE_EVENT_H
 #define KVR_TRACE_EVENT_H
 

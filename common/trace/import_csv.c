@@ -7,6 +7,7 @@
 
 #define FIELD_BYTES_MAX 64
 #define COLUMNS_MAX     64
+#define YEAR_MAX        2500 /* its nanoseconds are a kvr_ns */
 
 static const char where[] = "trace";
 
@@ -82,18 +83,16 @@ static bool parse_count(const char *text, uint64_t *ret_value)
     return true;
 }
 
-/* ".9799600" or nothing, as nanoseconds; *text moves behind it. */
-static bool parse_fraction(const char **text, kvr_ns *ret_ns)
+/* ".9799600" or nothing, in nanoseconds; *text moves behind it. */
+static kvr_ns parse_fraction(const char **text)
 {
     kvr_ns unit = KVR_S / 10, sum = 0;
 
-    *ret_ns = 0;
     if (**text != '.')
-        return true;
+        return 0;
     for ((*text)++; **text >= '0' && **text <= '9'; (*text)++, unit /= 10)
         sum += (kvr_ns)(**text - '0') * unit;
-    *ret_ns = sum;
-    return true;
+    return sum;
 }
 
 static bool parse_seconds(const char *text, kvr_ns *ret_at)
@@ -102,7 +101,10 @@ static bool parse_seconds(const char *text, kvr_ns *ret_at)
     kvr_ns fraction;
     const char *rest = text + digits;
 
-    if (digits == 0 || digits > 9 || !parse_fraction(&rest, &fraction) || *rest != '\0')
+    if (digits == 0 || digits > 9)
+        return false;
+    fraction = parse_fraction(&rest);
+    if (*rest != '\0')
         return false;
     *ret_at = strtoull(text, NULL, 10) * KVR_S + fraction;
     return true;
@@ -122,13 +124,12 @@ static bool parse_date(const char *text, kvr_ns *ret_at)
                &tm.tm_hour, &tm.tm_min, &tm.tm_sec, &used) != 7 ||
         used == 0 || (separator != ' ' && separator != 'T'))
         return false;
-    if (tm.tm_year < 1970 || tm.tm_mon < 1 || tm.tm_mon > 12 || tm.tm_mday < 1 || tm.tm_mday > 31 ||
-        tm.tm_hour < 0 || tm.tm_hour > 23 || tm.tm_min < 0 || tm.tm_min > 59 || tm.tm_sec < 0 ||
-        tm.tm_sec > 60)
+    if (tm.tm_year < 1970 || tm.tm_year > YEAR_MAX || tm.tm_mon < 1 || tm.tm_mon > 12 ||
+        tm.tm_mday < 1 || tm.tm_mday > 31 || tm.tm_hour < 0 || tm.tm_hour > 23 || tm.tm_min < 0 ||
+        tm.tm_min > 59 || tm.tm_sec < 0 || tm.tm_sec > 60)
         return false;
     rest = text + used;
-    if (!parse_fraction(&rest, &fraction))
-        return false;
+    fraction = parse_fraction(&rest);
     if (*rest != '\0' && strcmp(rest, "Z") != 0 && strcmp(rest, "+00:00") != 0)
         return false;
     tm.tm_year -= 1900;

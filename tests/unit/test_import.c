@@ -154,6 +154,7 @@ static void azure_names_line_and_column(void **state)
         {"2023-11-16,1,1", "t, line 2: column 1 is not a time"},
         {"2023-13-16 00:00:00,1,1", "column 1 is not a time"},
         {"2023-11-16 18:17:03.98 CET,1,1", "column 1 is not a time"},
+        {"2600-01-01 00:00:00,1,1", "column 1 is not a time"},
         {"2023-11-16 18:17:03,-1,1", "column 2 is not a number of tokens"},
         {"2023-11-16 18:17:03,1,", "column 3 is not a number of tokens"},
         {"2023-11-16 18:17:03", "column 2 is not a number of tokens"},
