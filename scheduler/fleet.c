@@ -217,7 +217,7 @@ void fleet_prune(struct fleet *fleet, int64_t before_ns)
 
     pthread_mutex_lock(&fleet->lock);
     for (int i = 0; i < fleet->count; i++) {
-        if (fleet->members[i]->row.seen_ns < before_ns)
+        if (fleet->members[i]->settled && fleet->members[i]->row.seen_ns < before_ns)
             free(fleet->members[i]);
         else
             fleet->members[kept++] = fleet->members[i];

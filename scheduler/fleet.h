@@ -52,7 +52,7 @@ bool fleet_next_silent(struct fleet *fleet, kvr_ns now, kvr_ns silent,
                        char ret_name[KVR_NAME_BYTES]);
 /* What follows from its silence is stored. By the thread that calls fleet_update. */
 void fleet_settle_silent(struct fleet *fleet, const char *name);
-/* Forgets agents not seen since. */
+/* Forgets agents not seen since whose silence is settled. */
 void fleet_prune(struct fleet *fleet, int64_t before_ns);
 
 /* Each agent in the order of its name, under the lock. */

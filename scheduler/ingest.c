@@ -225,15 +225,14 @@ static void prune(struct ingest *ingest)
         removed = 0;
         if (!store_begin(store) || !store_prune(store, before_ns, &removed) ||
             !store_commit(store)) {
+            kvr_log_error("what is past --retention stays: %s", store_problem(store));
             store_rollback(store);
             return;
         }
         total += removed;
     }
-    if (total == 0)
-        return;
     fleet_prune(ingest->options.fleet, before_ns);
-    if (store_count_states(store, counts))
+    if (total > 0 && store_count_states(store, counts))
         metrics_set_states(ingest->options.metrics, counts);
 }
 

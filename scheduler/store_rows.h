@@ -54,11 +54,13 @@
     X(SQL_PRUNE_EVENTS, /* ids grow with arrival: the oldest are at the front */                   \
       "DELETE FROM events WHERE id IN (SELECT id FROM events ORDER BY id LIMIT 5000) "             \
       "AND arrived_ns < ?1")                                                                       \
-    X(SQL_PRUNE_TRANSFERS,                                                                         \
-      "DELETE FROM transfers WHERE ordinal IN (SELECT ordinal FROM transfers "                     \
+    X(SQL_PRUNE_TRANSFERS, /* what lives stays, and who can end it */                              \
+      "DELETE FROM transfers WHERE ordinal IN (SELECT ordinal FROM transfers WHERE live = 0 "      \
       "ORDER BY ordinal LIMIT 5000) AND updated_ns < ?1")                                          \
     X(SQL_PRUNE_POSITIONS, "DELETE FROM positions WHERE updated_ns < ?1")                          \
-    X(SQL_PRUNE_AGENTS, "DELETE FROM agents WHERE seen_ns < ?1")                                   \
+    X(SQL_PRUNE_AGENTS,                                                                            \
+      "DELETE FROM agents WHERE seen_ns < ?1 AND NOT EXISTS (SELECT 1 FROM transfers "             \
+      "WHERE live = 1 AND (source_agent = agents.name OR target_agent = agents.name))")            \
     X(SQL_ADD_ORDERS, /* to every source that holds an attempt for which no target has come */     \
       "INSERT OR REPLACE INTO orders (agent, boot, transfer, kind, request, attempt, lease_ns, "   \
       "made_ns) SELECT source_agent, source_boot, id, ?3, request, attempt, ?4, ?5 "               \

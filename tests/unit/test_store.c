@@ -240,6 +240,44 @@ static void store_prunes_what_is_old(void **state)
     assert_int_equal(count_transfers(fixture), 0);
 }
 
+static void count_agent(void *self, const struct agent_row *row,
+                        const struct kvr_agent_facts *facts)
+{
+    (void)row, (void)facts;
+    ++*(unsigned *)self;
+}
+
+/* What is held for longer than the retention is there to be seen and let go of, with its agent. */
+static void store_prunes_nothing_that_lives(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvr_agent_facts facts = {.role = KVR_ROLE_SOURCE};
+    struct kvr_event event = event_of(KVR_EVENT_OPENED, KVR_ROLE_SOURCE, 5, 5);
+    struct kvr_report report = report_of("prefill-0", 1, &event, 1);
+    uint64_t acknowledged, removed;
+    unsigned agents = 0;
+    struct kvr_error error;
+
+    report.facts = &facts;
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_true(store_prune(fixture->store, WALL + 1000, &removed));
+    fleet_prune(fixture->fleet, WALL + 1000);
+    assert_true(transfer_state_live(get_transfer(fixture, 5).state));
+    assert_true(store_list_agents(fixture->store, count_agent, &agents));
+    assert_int_equal(agents, 1);
+
+    /* until the agent's silence has ended it */
+    assert_true(
+        fleet_next_silent(fixture->fleet, kvr_clock_now() + 2 * KVR_S, KVR_S, report.agent));
+    assert_true(store_begin(fixture->store));
+    assert_int_equal(apply_agent_gone(fixture->apply, report.agent, 0, "silent", &error), KVR_OK);
+    assert_int_equal(apply_flush(fixture->apply, &error), KVR_OK);
+    assert_true(store_commit(fixture->store));
+    apply_reset(fixture->apply);
+    assert_true(store_prune(fixture->store, WALL + 1000, &removed));
+    assert_int_equal(count_transfers(fixture), 0);
+}
+
 /* 5000000h, by a mistyped zero, is longer than 1970 is ago and must not become a time to come. */
 static void a_very_long_retention_keeps_everything(void **state)
 {
@@ -448,6 +486,7 @@ int main(void)
         WITH_STORE(store_ends_what_an_earlier_start_left_in_its_spool),
         WITH_STORE(store_pages_from_new_to_old),
         WITH_STORE(store_prunes_what_is_old),
+        WITH_STORE(store_prunes_nothing_that_lives),
         WITH_STORE(store_prunes_by_its_own_clock),
         cmocka_unit_test(a_very_long_retention_keeps_everything),
         WITH_STORE(lost_agent_that_speaks_is_not_lost),
