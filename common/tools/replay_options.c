@@ -36,6 +36,7 @@ static const struct kvr_option options[] = {
      .section = "agents",
      .fallback = "30s",
      .min = KVR_MS,
+     .max = 24 * 3600 * KVR_S,
      KVR_OPTION_DURATION(OPTIONS, reconnect_for),
      .help = "How long --reconnect waits."},
 

@@ -73,3 +73,6 @@ expect bytes_wrong 0
 # And nothing is left of it.
 replay --requests 40 || fail "after the restart a replay ended in $?"
 expect verified 40
+status=0
+replay --requests 1 --reconnect-for never || status=$?
+[ $status = 2 ] || fail "a wait that never ends was taken, and the replay ended in $status"
