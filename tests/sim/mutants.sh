@@ -19,7 +19,9 @@ seeds=${KVRAIL_MUTANT_SEEDS:-1:2000}
 kvrail=$build/bin/kvrail
 
 missed=0
-for mutant in $("$kvrail" sim --list-mutants | cut -d' ' -f1); do
+"$kvrail" sim --list-mutants >"$build.list"
+[ -s "$build.list" ] || { echo "no bug is planted: nothing is tested"; exit 1; }
+for mutant in $(cut -d' ' -f1 "$build.list"); do
     status=0
     "$kvrail" sim --seeds "$seeds" --mutant "$mutant" >"$build.out" || status=$?
     seed=$(sed -n 's/^seed \([0-9]*\) failed: .*/\1/p' "$build.out" | tail -n 1)

@@ -29,6 +29,7 @@ if [ "$(number transfers)" -lt $((4 * seeds)) ]; then
 fi
 # Of few seeds the rarest fault may strike in too few by chance.
 [ "$seeds" -ge 10000 ] || exit 0
+[ -n "$(counts mid_transfer)" ] || { echo "no fault is counted"; exit 1; }
 counts mid_transfer | while read -r fault count; do
     if [ $((100 * count)) -lt "$seeds" ]; then
         echo "$fault struck in mid transfer in $count of $seeds seeds: fewer than one in a hundred"
