@@ -123,6 +123,7 @@ void is_quiet(struct inbound *inbound, kvr_ns now, struct transfer *transfer, ui
         return;
     }
     layers_release(inbound, transfer);
+    room_check(inbound, transfer);
     transfer_check_done(inbound, now, transfer);
 }
 

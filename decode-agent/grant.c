@@ -209,13 +209,27 @@ static bool loan_take(struct inbound *inbound, struct transfer *transfer,
     return (mixed && !transfer->moves) || *ret_loan != NULL;
 }
 
+/* What was planned before it was known where it lies. */
+static bool positions_set(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
+{
+    struct kvr_error error;
+
+    for (struct landing_segment *at = transfer->segments; at != NULL; at = at->loop_next) {
+        if (segment_positions(inbound, transfer, at, &error) == KVR_OK)
+            continue;
+        transfer_fail(inbound, now, transfer, error.status, error.detail);
+        return false;
+    }
+    return true;
+}
+
 /* It has slots, and something was planned: the source may write. */
 void transfer_grant(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
 {
     const _Atomic uint64_t *loan = NULL;
     struct landing *landing;
 
-    if (!share_take(inbound, now, transfer))
+    if (!share_take(inbound, now, transfer) || !positions_set(inbound, now, transfer))
         return;
     landing = landing_new(inbound, transfer);
     if (landing != NULL && !loan_take(inbound, transfer, &loan)) {
@@ -244,6 +258,8 @@ void transfer_grant(struct inbound *inbound, kvr_ns now, struct transfer *transf
     landing->taken = transfer->taken;
     landing->stage = transfer->taken != NULL ? transfer_stage(inbound, transfer) : NULL;
     landing->share_offset = transfer->share_offset;
+    landing->share_bytes = transfer->share_bytes;
+    landing->room_step = share_step(transfer);
     transfer->landing = landing;
     transfer->group = transfer->granted = landing->set->locals[0]->home;
     transfer->state = T_LIVE;

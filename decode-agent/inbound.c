@@ -329,6 +329,9 @@ static void group_transfer(struct inbound *inbound, kvr_ns now, struct transfer 
         transfer_fail(inbound, now, transfer, KVR_REVOKED,
                       "the source took its pages back while they were being copied");
         break;
+    case LAND_ROOM:
+        room_landed(inbound, transfer, message->a);
+        break;
     case LAND_COPY_FAILED:
         transfer->reading = false;
         transfer_fail(inbound, now, transfer, KVR_COPY_FAILED,

@@ -18,6 +18,7 @@
  *   deliver.c  the tail, the one terminal
  *   fence.c    draining, MISSING, ending epochs
  *   share.c    staging memory, where cards cannot reach the pages, or write them in fragments only
+ *   room.c     how far a source may write into it
  *   digest.c   DIGEST: whether the bytes are the source's   salvage.c  what a failed fetch has */
 #ifndef DECODE_AGENT_INBOUND_H
 #define DECODE_AGENT_INBOUND_H
@@ -41,7 +42,8 @@ struct inbound_options {
     bool failover;                 /* another group carries on for one that is lost */
     uint64_t nonce_seed;           /* random per boot: transfers are named from it */
     struct kvr_write_limits limits;
-    uint64_t stage_bytes;   /* of a transfer whose fragments a source may have scattered; 0: none */
+    uint64_t
+        stage_bytes; /* of the stages that sources may have fragments scattered from; 0: none */
     kvr_digest_mode digest; /* what is hashed at least; a source may ask for more */
 };
 
@@ -76,6 +78,9 @@ struct transfer {
     bool may_move, moves; /* we could move its pages ourselves, as its WANT said; and we do */
     uint64_t share_offset, share_bytes; /* of it; 0 bytes: none */
     bool share_waits;                   /* for a share */
+    bool share_whole;                   /* it has room for all that the transfer may bring */
+    uint64_t position_end;              /* in it, of what is planned (kvr_plan_positions) */
+    uint64_t room_free, room; /* in the pages up to here; the source may write up to here */
     struct landing_segment *segments, *segments_last;
     uint32_t segment_count, chunk_count; /* planned so far */
     uint64_t bytes;
@@ -91,7 +96,7 @@ struct transfer {
     bool verifying, verified;
     bool reading;        /* its pages, to verify them */
     bool tainted, quiet; /* quiet: of the present round */
-    uint32_t round;      /* of the last MISSING; 0: none */
+    uint32_t round;      /* of the last MISSING or ROOM; 0: none */
     uint32_t retries;
     struct kvr_epoch_count epochs[KVR_RAILS_MAX]; /* of each rail that it may be written on, the
                                                      latest: what a fence must see closed */
@@ -264,9 +269,17 @@ void transfer_stage_opened(struct inbound *inbound, kvr_ns now, struct transfer 
 bool share_take(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
 void share_give(struct inbound *inbound, struct transfer *transfer);
 void shares_advance(struct inbound *inbound, kvr_ns now);
-/* Where the chunks of the transfer's next segment land, if they are staged. False: no memory. */
-bool segment_positions(struct inbound *inbound, const struct transfer *transfer,
-                       const struct kvr_plan *plan, uint64_t **ret_positions);
+/* LAND_ROOM is told after so many bytes; 0: never, the share has room for all. */
+uint64_t share_step(const struct transfer *transfer);
+/* Where the chunks of the transfer's next segment lie in its share. Fine without one. */
+KVR_MUST_CHECK kvr_status segment_positions(struct inbound *inbound, struct transfer *transfer,
+                                            struct landing_segment *segment,
+                                            struct kvr_error *error);
+/* room.c */
+/* What ends at this position or before is in its pages. */
+void room_landed(struct inbound *inbound, struct transfer *transfer, uint64_t position_end);
+/* Tells the source of more room, where there is any and nothing that was posted twice can land. */
+void room_check(struct inbound *inbound, struct transfer *transfer);
 /* grant.c */
 void transfer_grant(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
 void rails_grant(struct inbound *inbound, struct transfer *transfer);

@@ -318,6 +318,7 @@ static void segment_add(struct land *land, struct landing *landing, struct landi
         if (chunks.chunk_count == 0)
             land_tell(land, landing, LAND_LAYER, segment->segment, i, NULL);
     }
+    land_stage_room(land, landing);
 }
 
 static void filter(struct land *land, const struct landing *landing, struct landing_filter *filter)

@@ -25,7 +25,7 @@ enum land_kind {
     LAND_SEGMENT,                    /* pointer: struct landing_segment */
     LAND_FINAL,                      /* a: chunks in all */
     LAND_QUIET,  /* pointer: struct landing_quiet: what the source posted; replaces an older one */
-    LAND_LOUD,   /* quiet is void until the next LAND_QUIET (a MISSING was sent) */
+    LAND_LOUD,   /* quiet is void until the next LAND_QUIET (a MISSING or ROOM was sent) */
     LAND_FILTER, /* pointer: struct landing_filter: which of these chunks are not here */
     LAND_SUSPECTS, /* answered for every (rail, epoch) that is neither even nor closed: by
                       LAND_SUSPECT, or by one LAND_COMING when the peer's last write there came less
@@ -55,6 +55,7 @@ enum land_kind {
     LAND_VERIFIED,    /* every chunk that has a digest has the right bytes */
     LAND_CORRUPT,     /* a: a chunk whose bytes are not the source's */
     LAND_GUEST_GONE,  /* nothing of it is on its way from that group */
+    LAND_ROOM,        /* a: staged, what ends at this position or before is in its pages */
     LAND_COPY_FAILED, /* what arrived could not be copied to its pages: ALL will not come */
     LAND_CLOSED, /* pointer: struct landing; a: arrivals in all; b: bit r = rail r carried a part */
 };
@@ -64,13 +65,14 @@ struct landing_segment {
     struct landing_segment *loop_next; /* the loop's own list of the same segments */
     struct kvr_plan *plan;
     uint32_t segment, chunk_first;
-    uint32_t *left;      /* a layer of the plan each: chunks that are not here yet; land's */
-    uint64_t *positions; /* a chunk each: where it lands in the landing's share of the stage's
-                            memory; NULL where nothing is staged */
-    uint32_t group;      /* the plan's KV group; the loop's, as all that follows */
-    bool *held;          /* a layer each: arrived, and not told while tainted */
-    bool *in;            /* a layer each: arrived, and nothing can overwrite it */
-    uint32_t layers_in;  /* how many of them */
+    uint32_t *left; /* a layer of the plan each: chunks that are not here yet; land's */
+    /* A chunk each: its position in the landing's share of the stage's memory
+     * (kvr_plan_positions); NULL where nothing is staged. And behind the last. */
+    uint64_t *positions, position_end;
+    uint32_t group;     /* the plan's KV group; the loop's, as all that follows */
+    bool *held;         /* a layer each: arrived, and not told while tainted */
+    bool *in;           /* a layer each: arrived, and nothing can overwrite it */
+    uint32_t layers_in; /* how many of them */
 };
 
 struct landing_quiet {
@@ -105,14 +107,18 @@ struct landing {
     uint64_t *bits;          /* slot_count × KVR_SLOT_CHUNKS bits, zeroed */
     struct kvr_stage *stage; /* what arrives is copied from there to the pages; NULL: it arrives in
                                 them */
-    uint64_t share_offset;   /* of the stage's memory: where this landing's bytes begin */
-    uint64_t *taken;         /* as bits: given to a copy; NULL without a stage */
+    uint64_t share_offset,
+        share_bytes;    /* of the stage's memory: the ring of this landing's bytes */
+    uint64_t room_step; /* LAND_ROOM after so many bytes more; 0: the share has room for all */
+    uint64_t *taken;    /* as bits: given to a copy; NULL without a stage */
     /* land's own */
     struct landing *next_staged;
-    uint32_t waiting;  /* chunks that arrived and were not given to a copy */
-    uint32_t copying;  /* copies under way */
-    uint32_t in_count; /* chunks in their pages */
-    uint32_t scan;     /* where to look for what waits: a word of bits */
+    uint32_t waiting;   /* chunks that arrived and were not given to a copy */
+    uint32_t copying;   /* copies under way */
+    uint32_t in_count;  /* chunks in their pages */
+    uint32_t scan;      /* where to look for what waits: a word of bits */
+    uint32_t taken_end; /* chunks before it were given to copies */
+    uint64_t room_told;
     bool copy_failed, closing;
     struct landing_segment *first, *last;
     uint32_t chunk_count; /* bits set */
@@ -145,7 +151,8 @@ struct land_stage {
     struct land_copy {
         struct landing *landing; /* NULL: free */
         uint32_t chunk_count, chunks[LAND_SCATTER_CHUNKS];
-        uint32_t read_end; /* of one that reads back; 0: it scatters */
+        uint32_t chunk_least; /* of chunks */
+        uint32_t read_end;    /* of one that reads back; 0: it scatters */
     } copies[KVR_DEVICE_COPIES_MAX];
 };
 
@@ -188,6 +195,8 @@ bool land_stage_read(struct land *land, struct landing *landing);
 /* Gives what arrived to the devices, and takes what they have copied; true when anything moved. */
 bool land_stage_work(struct land *land);
 bool land_stage_busy(const struct land *land); /* copies are under way, or to be begun */
+/* Tells how much room there is, after a copy has ended or a segment has come. */
+void land_stage_room(struct land *land, struct landing *landing);
 void land_copy_failed(struct land *land, struct landing *landing); /* tells it once */
 /* land.c */
 /* The chunk is in its pages. */

@@ -33,7 +33,51 @@ const uint8_t *land_staged_at(const struct landing *landing, const struct landin
                               uint32_t chunk)
 {
     return landing->stage->base + landing->share_offset +
-           segment->positions[chunk - segment->chunk_first];
+           segment->positions[chunk - segment->chunk_first] % landing->share_bytes;
+}
+
+/* ---- room ----------------------------------------------------------------------------------- */
+
+/* Behind the last chunk whose segment is known. */
+static uint32_t known_end(const struct landing *landing)
+{
+    const struct landing_segment *last = landing->last;
+
+    return last != NULL ? last->chunk_first + last->plan->chunk_count : 0;
+}
+
+/* Chunks before it are in their pages. */
+static uint32_t in_end(struct landing *landing, uint32_t known_end)
+{
+    const struct land_stage *stage = landing->stage->user;
+    uint32_t end;
+
+    while (landing->taken_end < known_end &&
+           (landing->taken[landing->taken_end / 64] >> landing->taken_end % 64 & 1) != 0)
+        landing->taken_end++;
+    end = landing->taken_end;
+    for (uint32_t i = 0; i < KVR_DEVICE_COPIES_MAX && !KVR_MUTANT(room_before_the_copy); i++)
+        if (stage->copies[i].landing == landing && stage->copies[i].chunk_least < end)
+            end = stage->copies[i].chunk_least;
+    return end;
+}
+
+void land_stage_room(struct land *land, struct landing *landing)
+{
+    const struct landing_segment *segment;
+    uint64_t position;
+    uint32_t end;
+
+    if (landing->room_step == 0 || landing->copy_failed || landing->closing)
+        return;
+    end = in_end(landing, known_end(landing));
+    segment = land_segment_of(landing, end);
+    position = segment != NULL ? segment->positions[end - segment->chunk_first]
+                               : landing->last->position_end;
+    if (position - landing->room_told < landing->room_step)
+        return;
+    landing->room_told = position;
+    land_tell(land, landing, LAND_ROOM, position, 0, NULL);
 }
 
 /* ---- what waits ----------------------------------------------------------------------------- */
@@ -75,14 +119,6 @@ static bool scatter_add(const struct landing *landing, uint32_t chunk, struct sc
         scatter->bytes += piece.bytes;
     }
     return true;
-}
-
-/* Behind the last chunk whose segment is known. */
-static uint32_t known_end(const struct landing *landing)
-{
-    const struct landing_segment *last = landing->last;
-
-    return last != NULL ? last->chunk_first + last->plan->chunk_count : 0;
 }
 
 static uint64_t waiting_in(const struct landing *landing, uint32_t word, uint32_t chunk_end)
@@ -151,6 +187,7 @@ static kvr_status copy_start(struct land *land, struct landing *landing, kvr_dev
     }
     copy->landing = landing;
     copy->chunk_count = copy->read_end = 0;
+    copy->chunk_least = UINT32_MAX;
     landing->copying++;
     stage->copying++;
     *ret_copy = copy;
@@ -171,10 +208,27 @@ static bool scatter_start(struct land *land, struct landing *landing, const stru
     }
     copy->chunk_count = scatter->chunk_count;
     memcpy(copy->chunks, scatter->chunks, scatter->chunk_count * sizeof(copy->chunks[0]));
-    for (uint32_t i = 0; i < scatter->chunk_count; i++)
+    for (uint32_t i = 0; i < scatter->chunk_count; i++) {
         landing->taken[scatter->chunks[i] / 64] |= UINT64_C(1) << (scatter->chunks[i] % 64);
+        if (scatter->chunks[i] < copy->chunk_least)
+            copy->chunk_least = scatter->chunks[i];
+    }
     landing->waiting -= scatter->chunk_count;
     return true;
+}
+
+/* What is read back before this chunk does not lie where it does. */
+static bool beside(const struct landing *landing, const struct scatter *scatter, uint32_t chunk)
+{
+    const struct landing_segment *segment = land_segment_of(landing, chunk), *first;
+    uint32_t index = chunk - segment->chunk_first;
+
+    if (scatter->chunk_count == 0)
+        return true;
+    first = land_segment_of(landing, scatter->chunks[0]);
+    return segment->positions[index] + kvr_plan_chunk_bytes(segment->plan, index) -
+               first->positions[scatter->chunks[0] - first->chunk_first] <=
+           landing->share_bytes;
 }
 
 bool land_stage_read(struct land *land, struct landing *landing)
@@ -188,7 +242,7 @@ bool land_stage_read(struct land *land, struct landing *landing)
     scatter.bytes = 0;
     while (end < landing->chunk_total &&
            (!kvr_digest_covers(landing->digest, landing->transfer, end) ||
-            scatter_add(landing, end, &scatter)))
+            (beside(landing, &scatter, end) && scatter_add(landing, end, &scatter))))
         end++;
     if (scatter.chunk_count == 0) {
         landing->verify.read_end = end;
@@ -251,6 +305,7 @@ static bool copies_take(struct land *land, struct land_stage *stage)
         for (uint32_t k = 0; k < copy->chunk_count && !landing->copy_failed; k++)
             if (!KVR_MUTANT(done_before_the_copy))
                 land_chunk_in(land, landing, copy->chunks[k]);
+        land_stage_room(land, landing);
         land_check(land, landing);
     }
     return count > 0;

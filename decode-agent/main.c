@@ -33,7 +33,7 @@ static const struct kvr_option own_options[] = {
      FIELD(CHOICE, fragments),
      .help = "Whether a source may have a request's fragments land in --staging-memory and be "
              "copied from there, if it finds that better (see prefill-agent --fragments). auto: "
-             "it may, up to that size. direct: they are written as they are."},
+             "it may. direct: they are written as they are."},
     {.name = "local-copy-threads",
      .section = "rails",
      .fallback = "2",

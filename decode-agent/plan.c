@@ -126,23 +126,27 @@ static kvr_status plan_make(struct inbound *inbound, struct transfer *transfer,
 }
 
 static kvr_status segment_add(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
-                              uint32_t group, struct kvr_plan *plan)
+                              uint32_t group, struct kvr_plan *plan, struct kvr_error *error)
 {
     struct landing_segment *segment = kvr_buddy_alloc(inbound->memory, sizeof(*segment));
     uint32_t *left = kvr_buddy_alloc(inbound->memory, plan->layer_count * sizeof(*left));
     bool *held = kvr_buddy_alloc(inbound->memory, 2 * plan->layer_count * sizeof(*held));
+    kvr_status status = KVR_NO_MEMORY;
 
-    if (segment != NULL)
+    if (segment != NULL && left != NULL && held != NULL) {
         memset(segment, 0, sizeof(*segment));
-    if (segment == NULL || left == NULL || held == NULL ||
-        !segment_positions(inbound, transfer, plan, &segment->positions)) {
+        segment->plan = plan;
+        status = segment_positions(inbound, transfer, segment, error);
+    } else {
+        kvr_error_set(error, status, "plan", "the agent's memory for tables is used up");
+    }
+    if (status != KVR_OK) {
         kvr_buddy_free(inbound->memory, segment);
         kvr_buddy_free(inbound->memory, left);
         kvr_buddy_free(inbound->memory, held);
-        return KVR_NO_MEMORY;
+        return status;
     }
     memset(held, 0, 2 * plan->layer_count * sizeof(*held));
-    segment->plan = plan;
     segment->group = group;
     segment->segment = transfer->segment_count++;
     segment->chunk_first = transfer->chunk_count;
@@ -225,13 +229,8 @@ static kvr_status plan_take(struct inbound *inbound, kvr_ns now, struct transfer
         status = none_changed(message, error);
     if (status == KVR_OK)
         status = layers_planned(inbound, transfer, message->group, plan, error);
-    if (status == KVR_OK && transfer->share_bytes > 0 &&
-        plan->bytes > transfer->share_bytes - transfer->bytes)
-        status = kvr_error_set(error, KVR_INTERNAL, "plan",
-                               "a plan of more bytes than its regions share");
-    if (status == KVR_OK &&
-        (status = segment_add(inbound, now, transfer, message->group, plan)) != KVR_OK)
-        kvr_error_set(error, status, "plan", "the agent's memory for tables is used up");
+    if (status == KVR_OK)
+        status = segment_add(inbound, now, transfer, message->group, plan, error);
     if (status != KVR_OK)
         kvr_plan_free(plan, inbound->memory);
     return status;

@@ -1,12 +1,10 @@
 /* Shares of staging memory, where the cards cannot reach an engine's pages, or where a source finds
- * it better to write many fragments at once: each transfer has room for all that it may bring
- * before it is granted, so that none waits for another's. Oldest fetch first; a share is given back
- * when nothing can land in it any more.
+ * it better to write many fragments at once. Oldest fetch first; a share is given back when nothing
+ * can land in it any more.
  *
- * A share that is used more than once would be smaller, and is not made: a write is one-sided, so
- * the source would need a credit for every part that was scattered, and a write that was posted
- * again after its rail was lost (rule 3) may still land late, in bytes that are another chunk's by
- * then. */
+ * A share has room for all that the transfer may bring, or is a part of the memory through which
+ * more goes (room.c): a long request leaves the others' parts to them. A transfer ends with the
+ * share that it has and needs no other, so none waits for one that waits for it. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -129,6 +127,31 @@ static uint64_t share_bound(const struct inbound *inbound, const struct transfer
     return bytes;
 }
 
+#define PARTS  8u /* a transfer has one of so many at most */
+#define WRITES 4u /* but a part has room for so many writes, where the memory has */
+#define STEPS  4u /* a ring is written again by such parts of it */
+
+/* Of a transfer that may bring more. */
+static uint64_t part_bytes(const struct transfer *transfer, const struct kvr_stage *stage)
+{
+    uint64_t part = stage->bytes / PARTS, writes = WRITES * transfer->limits.chunk_bytes_max;
+
+    part = part > writes ? part : writes;
+    return part < stage->bytes ? part : stage->bytes;
+}
+
+uint64_t share_step(const struct transfer *transfer)
+{
+    uint64_t step = transfer->share_bytes / STEPS;
+    /* A source that waits has less room than one write: by then as much more was in the pages. */
+    uint64_t step_max = transfer->share_bytes - transfer->limits.chunk_bytes_max;
+
+    if (transfer->share_whole || transfer->share_bytes == 0)
+        return 0;
+    step = step < step_max ? step : step_max;
+    return step > 0 ? step : 1;
+}
+
 /* Somebody whose fetch was opened earlier waits for the same memory. */
 static bool passes(const struct inbound *inbound, const struct transfer *transfer,
                    const struct kvr_stage *stage)
@@ -147,21 +170,23 @@ static bool passes(const struct inbound *inbound, const struct transfer *transfe
 bool share_take(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
 {
     const struct kvr_stage *stage = transfer_stage(inbound, transfer);
-    uint64_t bytes = transfer->scatters ? share_bound(inbound, transfer) : 0;
+    uint64_t bound = transfer->scatters ? share_bound(inbound, transfer) : 0, bytes;
     char detail[KVR_DETAIL_BYTES];
     struct inbound_pool *pool;
 
-    if (bytes == 0 || transfer->share_bytes > 0)
+    if (bound == 0 || transfer->share_bytes > 0)
         return true;
     if (transfer->stage_waits) {
         transfer->share_waits = true;
         return false;
     }
-    if (bytes > stage->bytes) {
+    bytes = part_bytes(transfer, stage);
+    bytes = bytes < bound ? bytes : bound;
+    if (bytes < bound && bytes < transfer->limits.chunk_bytes_max) {
         snprintf(detail, sizeof(detail),
-                 "it may need %" PRIu64 " bytes of staging memory, and there are %" PRIu64
-                 ": fetch fewer tokens at once, or raise --staging-memory",
-                 bytes, stage->bytes);
+                 "one write may need %" PRIu64 " bytes of staging memory, and there are %" PRIu64
+                 ": raise --staging-memory, or lower --chunk-bytes-max",
+                 transfer->limits.chunk_bytes_max, stage->bytes);
         transfer_fail(inbound, now, transfer, KVR_TOO_LARGE, detail);
         return false;
     }
@@ -175,7 +200,8 @@ bool share_take(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
         pool_check(inbound, pool);
         return false;
     }
-    transfer->share_bytes = bytes;
+    transfer->share_bytes = transfer->room = bytes;
+    transfer->share_whole = bytes == bound;
     transfer->share_waits = false;
     return true;
 }
@@ -202,17 +228,26 @@ void shares_advance(struct inbound *inbound, kvr_ns now)
     }
 }
 
-bool segment_positions(struct inbound *inbound, const struct transfer *transfer,
-                       const struct kvr_plan *plan, uint64_t **ret_positions)
+kvr_status segment_positions(struct inbound *inbound, struct transfer *transfer,
+                             struct landing_segment *segment, struct kvr_error *error)
 {
-    uint64_t *positions;
+    const struct kvr_plan *plan = segment->plan;
+    uint64_t *positions = NULL;
 
-    if (!transfer->scatters || plan->chunk_count == 0)
-        return true;
-    positions = kvr_buddy_alloc(inbound->memory, plan->chunk_count * sizeof(*positions));
-    if (positions == NULL)
-        return false;
-    kvr_plan_positions(plan, transfer->bytes, positions);
-    *ret_positions = positions;
-    return true;
+    if (transfer->share_bytes > 0 && plan->chunk_count > 0) {
+        positions = kvr_buddy_alloc(inbound->memory, plan->chunk_count * sizeof(*positions));
+        if (positions == NULL)
+            return kvr_error_set(error, KVR_NO_MEMORY, "plan",
+                                 "the agent's memory for tables is used up");
+        if (!kvr_plan_positions(plan, transfer->share_bytes, &transfer->position_end, positions) ||
+            (transfer->share_whole && transfer->position_end > transfer->share_bytes)) {
+            kvr_buddy_free(inbound->memory, positions);
+            return kvr_error_set(error, KVR_MALFORMED, "plan",
+                                 "a write longer than the source's limits, or more bytes than its "
+                                 "regions share");
+        }
+    }
+    segment->positions = positions;
+    segment->position_end = transfer->position_end;
+    return KVR_OK;
 }

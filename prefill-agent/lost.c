@@ -1,5 +1,5 @@
 /* Lost rails (rule 3): what may not have arrived is named, and what the target misses goes again;
- * and fresh endpoints of our own. */
+ * what of its staging memory may be written again; and fresh endpoints of our own. */
 #include "base/mutant.h"
 #include "prefill-agent/outbound.h"
 
@@ -214,6 +214,36 @@ void outbound_rail_recycled(struct outbound *outbound, kvr_ns now,
     recycle_next(outbound, message->index);
 }
 
+/* What crossed our last QUIET: the same counts hold for this round. */
+static void round_begin(struct outbound *outbound, struct offer *offer, uint32_t round)
+{
+    offer->round = round > offer->round ? round : offer->round;
+    if ((offer->state == O_CLOSING || offer->state == O_TOMB) && !offer->landed)
+        offer_quiet_tell(outbound, offer);
+}
+
+void room_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
+                   const struct kvr_msg_room *room)
+{
+    struct push_again *again;
+
+    round_begin(outbound, offer, room->round);
+    if (offer->state != O_LIVE)
+        return;
+    if (offer->job->share_bytes == 0) {
+        offer_fail(outbound, now, offer, KVR_MALFORMED,
+                   "there is room in staging memory that was not granted");
+        return;
+    }
+    again = kvr_buddy_alloc(outbound->memory, sizeof(*again));
+    if (again == NULL) {
+        offer_fail(outbound, now, offer, KVR_NO_MEMORY, "no memory to go on posting");
+        return;
+    }
+    *again = (struct push_again){.round = room->round, .room = room->position_end};
+    outbound_group_command(outbound, offer, PUSH_AGAIN, again);
+}
+
 void missing_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
                       const struct kvr_msg_missing *missing)
 {
@@ -229,10 +259,7 @@ void missing_received(struct outbound *outbound, kvr_ns now, struct offer *offer
             return;
         }
     }
-    offer->round = missing->round > offer->round ? missing->round : offer->round;
-    if (offer->state == O_CLOSING && !offer->landed)
-        offer_quiet_tell(outbound,
-                         offer); /* it crossed our QUIET: the same counts hold for this round */
+    round_begin(outbound, offer, missing->round);
     if (offer->state != O_LIVE)
         return;
     if (!post_again(outbound, offer, missing->runs, missing->run_count, missing->round)) {

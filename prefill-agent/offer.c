@@ -336,28 +336,26 @@ static kvr_status grant_check(const struct offer *offer, const struct kvr_msg_gr
     if (offer->scatters && offer->bytes > 0 && grant->share_bytes == 0)
         return kvr_error_set(error, KVR_MALFORMED, "grant",
                              "no staging memory, where WANT said that there would be");
-    if (grant->share_bytes > 0 && (grant->share_bytes < offer->bytes || offer->remote->count == 0 ||
-                                   grant->share_offset > UINT64_MAX - grant->share_bytes))
+    if (grant->share_bytes > 0 &&
+        (offer->remote->count == 0 || grant->share_offset > UINT64_MAX - grant->share_bytes))
         return kvr_error_set(error, KVR_MALFORMED, "grant",
-                             "%" PRIu64 " bytes of staging memory at %" PRIu64 " for %" PRIu64
-                             " bytes",
-                             grant->share_bytes, grant->share_offset, offer->bytes);
+                             "%" PRIu64 " bytes of staging memory at %" PRIu64, grant->share_bytes,
+                             grant->share_offset);
     if (grant->share_bytes > 0 && grant->share_key_count == 0)
         return kvr_error_set(error, KVR_MALFORMED, "grant", "staging memory without its keys");
     return KVR_OK;
 }
 
-/* What was planned before it was known where it goes. False: no memory. */
-static bool positions_set(struct outbound *outbound, struct offer *offer)
+/* What was planned before it was known where it goes. */
+static kvr_status positions_set(struct outbound *outbound, struct offer *offer,
+                                const struct kvr_msg_grant *grant, struct kvr_error *error)
 {
-    uint64_t position = 0;
+    kvr_status status = KVR_OK;
 
-    for (struct push_segment *at = offer->segments; at != NULL; at = at->next) {
-        if (!segment_position(outbound, at, position))
-            return false;
-        position += at->plan->bytes;
-    }
-    return true;
+    for (struct push_segment *at = offer->segments;
+         grant->share_bytes > 0 && at != NULL && status == KVR_OK; at = at->next)
+        status = segment_position(outbound, offer, at, grant->share_bytes, error);
+    return status;
 }
 
 /* The target's staging memory as a region. */
@@ -371,7 +369,7 @@ static void share_set(struct push_job *job, const struct offer *offer,
     job->share.rail_count = grant->share_key_count;
     memcpy(job->share.keys, grant->share_keys, grant->share_key_count * sizeof(job->share.keys[0]));
     job->share_offset = grant->share_offset;
-    job->share_bytes = grant->share_bytes;
+    job->share_bytes = job->room = grant->share_bytes;
 }
 
 bool offer_lends(const struct outbound *outbound, const struct offer *offer,
@@ -434,15 +432,11 @@ void grant_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
     if (offer->state != O_OFFERED)
         return;
     job = kvr_buddy_alloc(outbound->memory, sizeof(*job));
-    if (job == NULL || grant_check(offer, grant, &error) != KVR_OK) {
+    if (job == NULL || grant_check(offer, grant, &error) != KVR_OK ||
+        positions_set(outbound, offer, grant, &error) != KVR_OK) {
         kvr_buddy_free(outbound->memory, job);
         offer_fail(outbound, now, offer, job == NULL ? KVR_NO_MEMORY : error.status,
                    job == NULL ? "no memory for posting" : error.detail);
-        return;
-    }
-    if (grant->share_bytes > 0 && !positions_set(outbound, offer)) {
-        kvr_buddy_free(outbound->memory, job);
-        offer_fail(outbound, now, offer, KVR_NO_MEMORY, "no memory for the places of writes");
         return;
     }
     offer->group = publish->set->locals[0]->home;

@@ -304,6 +304,9 @@ static void offer_message(struct outbound *outbound, kvr_ns now, struct offer *o
     case KVR_MSG_GRANT:
         grant_received(outbound, now, offer, &message->grant);
         break;
+    case KVR_MSG_ROOM:
+        room_received(outbound, now, offer, &message->room);
+        break;
     case KVR_MSG_MISSING:
         missing_received(outbound, now, offer, &message->missing);
         break;
@@ -354,7 +357,8 @@ void outbound_message(struct outbound *outbound, kvr_ns now, uint32_t peer,
         offer = kvr_pool_at(&outbound->offers, index, NULL);
     if (offer == NULL || offer->peer != peer || offer->peer_gone)
         unknown_tell(outbound, peer, message->transfer);
-    else if (offer->state != O_TOMB)
+    else if (offer->state != O_TOMB || message->kind == KVR_MSG_ROOM ||
+             message->kind == KVR_MSG_MISSING)
         offer_message(outbound, now, offer, message);
 }
 

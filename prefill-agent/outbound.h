@@ -17,7 +17,7 @@
  *
  *   publish.c  publishes, matching                  offer.c    WANT, matching, GRANT
  *   segment.c  PLAN, FINAL, TAIL                    lease.c    how long a publish waits
- *   settle.c   QUIET, LANDED, failures, SOURCE_FREE        lost.c     lost rails, MISSING
+ *   settle.c   QUIET, LANDED, failures, SOURCE_FREE        lost.c     lost rails, MISSING, ROOM
  *   share.c    who comes for it, and what of it each is given
  *   stage.c    in how small pieces it goes, and whether these are copied through staging memory
  *   digest.c   DIGEST                              move.c     other rails, another rail group */
@@ -113,7 +113,8 @@ struct offer {
     bool may_move, moves; /* as its WANT says; it will */
     bool look_waits,
         unseen;           /* for whether its device sees our pages; it does not, or nobody knows */
-    uint64_t stage_bytes; /* up to so many can land in the target's, though it need not; 0: none */
+    uint64_t stage_bytes; /* it may land in the target's, of so many bytes, though it need not;
+                             0: it may not */
     struct kvr_fragment_verdict fragments;
     struct kvr_write_limits limits;
     kvr_digest_mode digest;
@@ -123,8 +124,9 @@ struct offer {
     uint64_t token_next[KVR_GROUPS_MAX]; /* behind the last segment; at first what is skipped */
     uint32_t watch_next, segment_count, chunk_count;
     uint64_t bytes;
-    uint32_t group;       /* of ours that posts */
-    struct push_job *job; /* made at GRANT, the group thread's from then on */
+    uint64_t position_end; /* of what is planned, in its share of the target's staging memory */
+    uint32_t group;        /* of ours that posts */
+    struct push_job *job;  /* made at GRANT, the group thread's from then on */
     /* Where the rails that were granted cannot be reached (move.c) */
     uint32_t granted;       /* bits of the target's rails */
     bool local;             /* those are for its host alone, and there are others */
@@ -294,10 +296,11 @@ void offer_match(struct outbound *outbound, kvr_ns now, struct offer *offer,
 void offer_advance(struct outbound *outbound, kvr_ns now, struct offer *offer);
 void offer_segments_hand(struct outbound *outbound, struct offer *offer);
 void segment_free(struct outbound *outbound, struct push_segment *segment); /* with its plan */
-/* Sets where its chunks lie in the target's staging memory, the first at position. False: no
- * memory.
- */
-bool segment_position(struct outbound *outbound, struct push_segment *segment, uint64_t position);
+/* Sets where its chunks lie in a share of the target's staging memory, behind what the offer has
+ * there. */
+KVR_MUST_CHECK kvr_status segment_position(struct outbound *outbound, struct offer *offer,
+                                           struct push_segment *segment, uint64_t share_bytes,
+                                           struct kvr_error *error);
 /* settle.c */
 void offer_fail(struct outbound *outbound, kvr_ns now, struct offer *offer, kvr_status status,
                 const char *detail);
@@ -315,6 +318,8 @@ void offer_list_lost(struct outbound *outbound, struct offer *offer); /* on clos
 void offer_no_rail(struct outbound *outbound, kvr_ns now, struct offer *offer);
 void missing_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
                       const struct kvr_msg_missing *missing);
+void room_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
+                   const struct kvr_msg_room *room);
 void epoch_ended(struct outbound *outbound, uint32_t peer, const struct kvr_msg_epoch_ended *ended);
 void pair_broken(struct outbound *outbound, kvr_ns now, const struct kvr_group_message *message);
 void outbound_rail_recycled(struct outbound *outbound, kvr_ns now,

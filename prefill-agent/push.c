@@ -57,20 +57,30 @@ static void tell_sum(struct push *push, const struct push_job *job, uint32_t kin
     kvr_group_tell(push->group, &message);
 }
 
-static bool all_posted(const struct push_job *job)
+/* All that has room was posted for the first time, and there is more. */
+static bool lacks_room(const struct push_job *job)
 {
-    return job->final && job->open == NULL && job->again_first == NULL && job->staged == 0 &&
-           !job->copy_failed;
+    const struct push_segment *segment = job->open;
+
+    while (segment != NULL && segment->chunk_next == segment->plan->chunk_count)
+        segment = segment->next;
+    return segment != NULL && segment->chunk_next == segment->chunk_room;
 }
 
+/* Nothing more will be posted, or not before the target says MISSING or ROOM. */
 static void check_posted(struct push *push, struct push_job *job)
 {
-    if (job->stopped || job->posted_told || !all_posted(job))
+    bool rests = lacks_room(job);
+
+    if (job->stopped || job->posted_told || job->again_first != NULL || job->staged > 0 ||
+        job->copy_failed || (!rests && (!job->final || job->open != NULL)))
         return;
     job->posted_told = true;
-    if (job->round == 0 && job->ready_last != 0)
+    if (!rests && !job->ready_told && job->ready_last != 0) {
+        job->ready_told = true;
         push_tell(push, job, PUSH_ALL_READY, job->ready_last, 0, 0, NULL);
-    tell_sum(push, job, PUSH_POSTED);
+    }
+    tell_sum(push, job, rests ? PUSH_RESTS : PUSH_POSTED);
 }
 
 static void check_closed(struct push *push, struct push_job *job)
@@ -131,6 +141,20 @@ static void move_limit(struct push_segment *segment)
     segment->chunk_ready = plan->chunk_count;
 }
 
+/* Moves the segment's other limit to the chunks that have room. */
+static void move_room(const struct push_job *job, struct push_segment *segment)
+{
+    const struct kvr_plan *plan = segment->plan;
+
+    if (segment->positions == NULL)
+        segment->chunk_room = plan->chunk_count;
+    while (segment->chunk_room < plan->chunk_count &&
+           segment->positions[segment->chunk_room] +
+                   kvr_plan_chunk_bytes(plan, segment->chunk_room) <=
+               job->room)
+        segment->chunk_room++;
+}
+
 /* Whether there is more to post than before. */
 static bool read_word(const struct push *push, struct push_job *job, struct push_segment *segment)
 {
@@ -182,13 +206,17 @@ static kvr_status post_again(struct push *push, struct push_job *job, bool *prog
     return KVR_OK;
 }
 
-/* What of a segment is ready, up to the end of the job's turn. */
+/* What of a segment is ready and has room, up to the end of the job's turn. */
 static kvr_status post_segment(struct push *push, struct push_job *job,
                                struct push_segment *segment, unsigned *turn)
 {
+    uint32_t chunk_end;
+
     (void)read_word(push, job, segment);
-    while (segment->chunk_next < segment->chunk_ready && *turn < PUSH_BATCH) {
-        uint32_t count = segment->chunk_ready - segment->chunk_next;
+    chunk_end =
+        segment->chunk_ready < segment->chunk_room ? segment->chunk_ready : segment->chunk_room;
+    while (segment->chunk_next < chunk_end && *turn < PUSH_BATCH) {
+        uint32_t count = chunk_end - segment->chunk_next;
         kvr_status status;
 
         if (count > PUSH_BATCH - *turn)
@@ -243,7 +271,7 @@ bool push_post(struct push *push, struct push_job *job, bool *ret_blocked)
     *ret_blocked = status == KVR_AGAIN;
     if (job->stage == NULL) /* else gathering says nothing about rails */
         push_tell_rail(push, job, status, progress);
-    if (status == KVR_OK && job->open == NULL && job->again_first == NULL)
+    if (status == KVR_OK && job->again_first == NULL && (job->open == NULL || lacks_room(job)))
         push_dequeue(push, job);
     check_posted(push, job);
     return progress;
@@ -267,6 +295,7 @@ static void segment_add(struct push *push, struct push_job *job, struct push_seg
 {
     memset(segment->where, PUSH_NOWHERE, segment->plan->chunk_count);
     kvr_plan_seek(segment->plan, 0, &segment->cursor);
+    move_room(job, segment);
     if (job->last != NULL)
         job->last->next = segment;
     else
@@ -281,20 +310,28 @@ static void segment_add(struct push *push, struct push_job *job, struct push_seg
 
 static void again_add(struct push *push, struct push_job *job, struct push_again *again)
 {
-    if (job->stopped || job->copy_failed || again->run_count == 0) {
+    if (job->stopped || job->copy_failed) {
         push_tell(push, job, PUSH_AGAIN_DONE, 0, 0, 0, again);
         return;
     }
     if (again->round > job->round)
         job->round = again->round;
+    if (again->room > job->room)
+        job->room = again->room;
+    for (struct push_segment *at = job->open; at != NULL; at = at->next)
+        move_room(job, at);
+    job->posted_told = false;
+    push_enqueue(push, job); /* what it posts, or that it posts nothing, is told by its turn */
+    if (again->run_count == 0) {
+        push_tell(push, job, PUSH_AGAIN_DONE, 0, 0, 0, again);
+        return;
+    }
     again->next = NULL;
     if (job->again_last != NULL)
         job->again_last->next = again;
     else
         job->again_first = again;
     job->again_last = again;
-    job->posted_told = false;
-    push_enqueue(push, job);
 }
 
 /* The heir has all that there was, and nothing of it in flight. */

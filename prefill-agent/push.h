@@ -27,7 +27,7 @@ enum push_kind {
     PUSH_OPEN = KVR_GROUP_KIND_USER, /* pointer: struct push_job */
     PUSH_SEGMENT,                    /* pointer: struct push_segment */
     PUSH_FINAL,                      /* no more segments */
-    PUSH_AGAIN,                      /* pointer: struct push_again: the target's MISSING */
+    PUSH_AGAIN,                      /* pointer: struct push_again: the target's MISSING or ROOM */
     PUSH_LIST,                       /* pointer: struct push_list: which chunks went over a pair */
     PUSH_MOVE,                       /* pointer: struct push_move: other rails, another group */
     PUSH_STOP,                       /* post no more */
@@ -40,6 +40,7 @@ enum push_kind {
     PUSH_COUNT,   /* a: target rail, b: epoch, c: accepted posts; several before POSTED, STOPPED */
     PUSH_POSTED,  /* everything of round a was accepted; b: posts in all, c: of them repeated;
                      pointer: the job's first segment, to read the digests */
+    PUSH_RESTS,   /* as POSTED, of what has room in the target's staging memory; the rest waits */
     PUSH_STOPPED, /* b, c as POSTED; id: bit r = our rail r carried a part */
     PUSH_AGAIN_DONE,  /* pointer: struct push_again, taken in */
     PUSH_LISTED,      /* pointer: struct push_list, filled */
@@ -62,18 +63,20 @@ struct push_segment {
     uint8_t *where;      /* a chunk each: index into the job's pairs, PUSH_NOWHERE before */
     uint64_t *digests;   /* a chunk each, of those that the job hashes; NULL: it hashes none. The
                             loop may read them once PUSH_POSTED was told */
-    /* a chunk each: where it begins in the transfer's share of the target's staging memory; NULL
-     * where the target's pages are written */
+    /* a chunk each: its position in the transfer's share of the target's staging memory
+     * (kvr_plan_positions); NULL where the target's pages are written */
     uint64_t *positions;
     /* push's own */
     uint32_t chunk_next, chunk_ready, layers_ready;
+    uint32_t chunk_room;           /* chunks before it have room there */
     struct kvr_plan_cursor cursor; /* at chunk_next */
 };
 #define PUSH_NOWHERE 255
 
 struct push_again {
     struct push_again *next;
-    uint32_t round, run_count;
+    uint32_t round, run_count;     /* no runs: nothing again, but more room */
+    uint64_t room;                 /* as push_job's; no more than it had: as before */
     uint32_t run_next, chunk_next; /* push's own */
     struct kvr_chunk_run runs[];
 };
@@ -129,6 +132,7 @@ struct push_job {
      */
     struct kvr_remote_region share;
     uint64_t share_offset, share_bytes; /* 0 bytes: none, the target's pages are written */
+    uint64_t room;         /* chunks that end at this position there, or before, may be posted */
     bool moves;            /* the target moves the pages itself: the regions' `moved` */
     struct kvr_stage *via; /* its chunks are gathered there first; NULL: cards read the pages */
     kvr_ns deadline;       /* of the fetch; KVR_NEVER */
@@ -145,7 +149,7 @@ struct push_job {
     uint32_t pair_count, pair_last, round; /* pair_last: of the last write */
     uint64_t outstanding, posted, repeated, rails;
     kvr_ns ready_first, ready_last; /* when layers were seen to be ready; 0: none was */
-    bool queued, final, stopped, closing, posted_told, no_rail_told, copy_failed;
+    bool queued, final, stopped, closing, posted_told, ready_told, no_rail_told, copy_failed;
 };
 
 /* What of a stage a group's thread keeps (kvr_stage.user). */

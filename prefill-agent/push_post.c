@@ -110,7 +110,8 @@ static uint32_t pieces_place(const struct push_job *job, const struct push_segme
         }
         if (segment->positions != NULL) {
             placed.remote = &job->share;
-            placed.remote_offset = job->share_offset + segment->positions[write->chunk] + at;
+            placed.remote_offset =
+                job->share_offset + segment->positions[write->chunk] % job->share_bytes + at;
         }
         at += piece.bytes;
         if (count > 0 && follows(&placed, &ret_pieces[count - 1])) {

@@ -1,4 +1,6 @@
 /* Segments: what is planned, and told to the target, as the engine announces tokens. */
+#include <inttypes.h>
+
 #include "prefill-agent/outbound.h"
 
 #define RUNS_AT_ONCE 4096
@@ -82,15 +84,24 @@ void segment_free(struct outbound *outbound, struct push_segment *segment)
     kvr_buddy_free(outbound->memory, segment);
 }
 
-bool segment_position(struct outbound *outbound, struct push_segment *segment, uint64_t position)
+kvr_status segment_position(struct outbound *outbound, struct offer *offer,
+                            struct push_segment *segment, uint64_t share_bytes,
+                            struct kvr_error *error)
 {
     const struct kvr_plan *plan = segment->plan;
 
+    if (plan->chunk_count == 0)
+        return KVR_OK;
     segment->positions =
         kvr_buddy_alloc(outbound->memory, plan->chunk_count * sizeof(*segment->positions));
-    if (segment->positions != NULL)
-        kvr_plan_positions(plan, position, segment->positions);
-    return segment->positions != NULL;
+    if (segment->positions == NULL)
+        return kvr_error_set(error, KVR_NO_MEMORY, "plan",
+                             "no memory for the places of a segment's writes");
+    if (!kvr_plan_positions(plan, share_bytes, &offer->position_end, segment->positions))
+        return kvr_error_set(error, KVR_MALFORMED, "grant",
+                             "%" PRIu64 " bytes of staging memory are less than one write",
+                             share_bytes);
+    return KVR_OK;
 }
 
 static struct push_segment *segment_new(struct outbound *outbound, const struct offer *offer,
@@ -158,21 +169,18 @@ static kvr_status segment_make(struct outbound *outbound, struct offer *offer,
     };
     struct push_segment *segment;
     struct kvr_plan *plan;
-    uint64_t slots, share_bytes;
+    uint64_t slots;
     kvr_status status = kvr_plan_make(&input, outbound->memory, &plan, error);
 
     if (status != KVR_OK)
         return status;
     segment = segment_new(outbound, offer, plan);
-    share_bytes = offer->job != NULL ? offer->job->share_bytes : 0;
-    if (segment != NULL && offer->job != NULL && plan->chunk_count > 0 &&
-        (share_bytes > 0 || offer->scatters) &&
-        (plan->bytes > share_bytes - offer->bytes ||
-         !segment_position(outbound, segment, offer->bytes))) {
-        segment_free(outbound, segment);
-        return kvr_error_set(error, KVR_NO_MEMORY, "plan",
-                             "no memory for the places of a segment's writes, or the target's "
-                             "staging memory has no room for it");
+    if (segment != NULL && offer->job != NULL && (offer->job->share_bytes > 0 || offer->scatters)) {
+        status = segment_position(outbound, offer, segment, offer->job->share_bytes, error);
+        if (status != KVR_OK) {
+            segment_free(outbound, segment);
+            return status;
+        }
     }
     slots = offer->job != NULL ? offer->job->slot_count : KVR_TRANSFER_SLOTS_MAX;
     if (segment == NULL ||

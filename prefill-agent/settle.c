@@ -284,6 +284,11 @@ void offer_group(struct outbound *outbound, kvr_ns now, struct offer *offer,
                 offer_ended(outbound, now, offer, KVR_OK, "");
         }
         break;
+    case PUSH_RESTS:
+        sum_received(offer, message);
+        if (offer->state == O_LIVE && message->a == offer->round)
+            offer_quiet_tell(outbound, offer);
+        break;
     case PUSH_STOPPED:
         sum_received(offer, message);
         stopped(outbound, now, offer);

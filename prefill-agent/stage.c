@@ -60,7 +60,9 @@ static struct kvr_fragment_policy policy_of(const struct outbound *outbound,
         .scatters = offer->scatters,
         .may_gather = kvr_region_set_can_stage(publish->set) && !outbound->no_stage &&
                       outbound->ports->region_stage != NULL,
-        .may_scatter = offer->stage_bytes > 0 && fragments->bytes <= offer->stage_bytes,
+        .may_scatter =
+            offer->stage_bytes > 0 &&
+            smaller(fragments->bytes, offer->limits.chunk_bytes_max) <= offer->stage_bytes,
         .costs = local ? outbound->options.costs_local : outbound->options.costs,
     };
 }

@@ -182,11 +182,13 @@ static const struct kvr_option rows[] = {
      .min = 2ull << 20,
      .max = 1ull << 40,
      FIELD(SIZE, staging_memory),
-     .help = "Pinned memory of each GPU, for pages that no card can reach, and of host memory, for "
-             "fragments (see --fragments): at a prefill-agent a ring, at least two of "
-             "--chunk-bytes-max; at a decode-agent no transfer that lands there can be larger, and "
-             "those that find no room wait. Taken with a GPU's first region, and with the first "
-             "transfer whose fragments are copied."},
+     .help =
+         "Pinned memory of each GPU, for pages that no card can reach, and of host memory, for "
+         "fragments (see --fragments), at least two of --chunk-bytes-max: at a prefill-agent a "
+         "ring; at a decode-agent each transfer goes through an eighth of it at most, and those "
+         "beyond wait. Transfers of any size go through either. Taken with a GPU's first region, "
+         "and with the first "
+         "transfer whose fragments are copied."},
     {.name = "require-gpudirect",
      .section = "device",
      FIELD(BOOL, require_gpudirect),

@@ -22,6 +22,8 @@
     X(source_free_without_landed, "rule 2: a completion is no delivery: SOURCE_FREE needs LANDED") \
     X(second_posting_without_missing, "rule 3: only MISSING permits a second posting")             \
     X(done_while_tainted, "rule 3: tainted transfers wait until every epoch is quiet")             \
+    X(room_before_the_copy, "rule 3: staging memory is written again once it was copied")          \
+    X(room_while_tainted, "rule 3: what was posted twice may land where other bytes lie by then")  \
     X(count_instead_of_bits, "rule 3: a bit a chunk")                                              \
     X(free_before_quiet, "rule 4: failed transfers hold their pages until quiet")                  \
     X(old_quiet_accepted, "rule 4: MISSING voids the quiet of the round before")                   \

@@ -222,9 +222,13 @@ static inline bool kvr_plan_next_single(struct kvr_plan_cursor *cursor,
 
 /* The same for a chunk < plan->chunk_count. */
 void kvr_plan_chunk(const struct kvr_plan *plan, uint32_t chunk, struct kvr_plan_chunk *ret_chunk);
-/* Where the bytes of every chunk begin when all are laid one behind the other, the first at
- * `position`: ret_positions has room for chunk_count. */
-void kvr_plan_positions(const struct kvr_plan *plan, uint64_t position, uint64_t *ret_positions);
+/* Where the bytes of every chunk begin when all go one behind the other through a ring of
+ * ring_bytes: a position counts what went before, and lies at position % ring_bytes. No chunk lies
+ * across the ring's end: one that would begins at its beginning. *position: behind what went before
+ * this plan, then behind the plan; ret_positions has room for chunk_count. False: a chunk is longer
+ * than the ring. */
+KVR_MUST_CHECK bool kvr_plan_positions(const struct kvr_plan *plan, uint64_t ring_bytes,
+                                       uint64_t *position, uint64_t *ret_positions);
 /* The layer that a chunk belongs to, as index among the plan's distinct layers in order. */
 uint32_t kvr_plan_layer_index(const struct kvr_plan *plan, uint32_t chunk);
 /* The layer's number, and its range of chunks. */

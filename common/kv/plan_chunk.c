@@ -261,13 +261,23 @@ uint64_t kvr_plan_chunk_bytes(const struct kvr_plan *plan, uint32_t chunk)
     return next_bytes(&cursor);
 }
 
-void kvr_plan_positions(const struct kvr_plan *plan, uint64_t position, uint64_t *ret_positions)
+bool kvr_plan_positions(const struct kvr_plan *plan, uint64_t ring_bytes, uint64_t *position,
+                        uint64_t *ret_positions)
 {
     struct kvr_plan_cursor cursor;
+    uint64_t at = *position;
 
     kvr_plan_seek(plan, 0, &cursor);
     for (uint32_t i = 0; i < plan->chunk_count; i++) {
-        ret_positions[i] = position;
-        position += next_bytes(&cursor);
+        uint64_t bytes = next_bytes(&cursor), left;
+
+        if (bytes > ring_bytes)
+            return false;
+        left = ring_bytes - at % ring_bytes;
+        at += bytes > left ? left : 0;
+        ret_positions[i] = at;
+        at += bytes;
     }
+    *position = at;
+    return true;
 }

@@ -13,16 +13,17 @@ static void note(const struct sim_group *group, const struct kvr_group_message *
         "PROVEN",   "AWAY",        "PEER_ADDED", "PEER_RAIL_SET", "PEER_DROPPED",
         "RECYCLED", "PAIR_BROKEN", "RAIL_ERROR", "WOKE"};
     static const char *const push_names[] = {
-        "PUSH_OPEN", "PUSH_SEGMENT", "PUSH_FINAL",  "PUSH_AGAIN", "PUSH_LIST",   "PUSH_MOVE",
-        "PUSH_STOP", "PUSH_CLOSE",   "PUSH_PAGE",   "FIRST_POST", "ALL_READY",   "COUNT",
-        "POSTED",    "STOPPED",      "AGAIN_DONE",  "LISTED",     "COPY_FAILED", "NO_RAIL",
-        "RAIL_BACK", "MOVED",        "PUSH_CLOSED", "PAGE_SET"};
+        "PUSH_OPEN", "PUSH_SEGMENT", "PUSH_FINAL", "PUSH_AGAIN",  "PUSH_LIST", "PUSH_MOVE",
+        "PUSH_STOP", "PUSH_CLOSE",   "PUSH_PAGE",  "FIRST_POST",  "ALL_READY", "COUNT",
+        "POSTED",    "RESTS",        "STOPPED",    "AGAIN_DONE",  "LISTED",    "COPY_FAILED",
+        "NO_RAIL",   "RAIL_BACK",    "MOVED",      "PUSH_CLOSED", "PAGE_SET"};
     static const char *const land_names[] = {
-        "LAND_OPEN",     "LAND_SEGMENT", "LAND_FINAL",  "LAND_QUIET", "LAND_LOUD",   "LAND_FILTER",
-        "LAND_SUSPECTS", "LAND_DIGEST",  "LAND_VERIFY", "LAND_CLOSE", "GUEST",       "GUEST_LEAVES",
-        "HANDED",        "EPOCH_CLOSED", "GUEST_LEFT",  "LAND_FIRST", "LAND_LAYER",  "LAND_ALL",
-        "IS_QUIET",      "QUIET_TAKEN",  "FILTERED",    "SUSPECT",    "COMING",      "BAD",
-        "REVOKED",       "VERIFIED",     "CORRUPT",     "GUEST_GONE", "COPY_FAILED", "LAND_CLOSED"};
+        "LAND_OPEN",     "LAND_SEGMENT", "LAND_FINAL",  "LAND_QUIET", "LAND_LOUD",  "LAND_FILTER",
+        "LAND_SUSPECTS", "LAND_DIGEST",  "LAND_VERIFY", "LAND_CLOSE", "GUEST",      "GUEST_LEAVES",
+        "HANDED",        "EPOCH_CLOSED", "GUEST_LEFT",  "LAND_FIRST", "LAND_LAYER", "LAND_ALL",
+        "IS_QUIET",      "QUIET_TAKEN",  "FILTERED",    "SUSPECT",    "COMING",     "BAD",
+        "REVOKED",       "VERIFIED",     "CORRUPT",     "GUEST_GONE", "ROOM",       "COPY_FAILED",
+        "LAND_CLOSED"};
     uint32_t kind = message->kind;
     const char *name = kind < sizeof(group_names) / sizeof(group_names[0]) ? group_names[kind]
                        : group->agent->source ? push_names[kind - KVR_GROUP_KIND_USER]

@@ -20,6 +20,7 @@
  *   S→T  TAIL         the engine's own small bytes
  *   S→T  DIGEST       before QUIET, where WANT asks for it: hashes of the bytes of these chunks
  *   S→T  QUIET        I will post no more (of this round); what I posted, by (rail, epoch)
+ *   T→S  ROOM         what is staged may be posted up to here; opens a new round
  *   T→S  MISSING      post these chunks a second time (rule 3); opens a new round
  *   S→T  RAIL_LOST    writes posted on this (rail, epoch) may not have come; these chunks
  *   S→T  NO_RAIL      the rails that GRANT named cannot be reached: answered by another GRANT, which
@@ -51,9 +52,10 @@
 
 /* Raised when a message gains what its receiver must know of, and the least when an older one
  * cannot be understood any more. 2: rail groups, siblings and skips in WANT, PLANs that give
- * nothing, staging memory. */
-#define KVR_PROTOCOL_MIN 3
-#define KVR_PROTOCOL_MAX 3
+ * nothing, staging memory. 3: targets that move pages of devices themselves. 4: ROOM, a share of
+ * staging memory is a ring. */
+#define KVR_PROTOCOL_MIN 4
+#define KVR_PROTOCOL_MAX 4
 
 typedef enum kvr_message_kind {
     KVR_MSG_HELLO = 1,
@@ -80,6 +82,7 @@ typedef enum kvr_message_kind {
     KVR_MSG_PROBE,
     KVR_MSG_ALIVE,
     KVR_MSG_NO_RAIL,
+    KVR_MSG_ROOM,
     KVR_MSG_KIND_END,
 } kvr_message_kind;
 
@@ -216,7 +219,7 @@ struct kvr_msg_tail {
 };
 
 struct kvr_msg_quiet {
-    uint32_t round;                       /* 0, then the number of the last MISSING seen */
+    uint32_t round;                       /* 0, then that of the last ROOM or MISSING seen */
     const struct kvr_epoch_count *counts; /* accepted posts, cumulative */
     uint32_t count_count;
 };
@@ -231,6 +234,11 @@ struct kvr_msg_digest {
 
 struct kvr_msg_probe { /* PROBE and ALIVE */
     uint64_t token;
+};
+
+struct kvr_msg_room {
+    uint32_t round;        /* counted together with those of MISSING: 1, 2, … */
+    uint64_t position_end; /* of what may be posted; of a GRANT alone it is share_bytes */
 };
 
 struct kvr_msg_missing {
@@ -271,6 +279,7 @@ struct kvr_message {
         struct kvr_msg_final final;
         struct kvr_msg_tail tail;
         struct kvr_msg_quiet quiet;
+        struct kvr_msg_room room;
         struct kvr_msg_missing missing;
         struct kvr_msg_rail_lost rail_lost;
         struct kvr_msg_epoch_ended epoch_ended;

@@ -285,7 +285,19 @@ static kvr_status get_quiet(const struct kvr_get *get, const Kvrail__Control__Qu
     return KVR_OK;
 }
 
-/* ---- MISSING, RAIL_LOST, EPOCH_ENDED ---- */
+/* ---- ROOM, MISSING, RAIL_LOST, EPOCH_ENDED ---- */
+
+static kvr_status put_room(struct kvr_arena *arena, const struct kvr_msg_room *room,
+                           Kvrail__Control__Room **ret_room)
+{
+    Kvrail__Control__Room *out;
+
+    KVR_PUT_NEW(arena, out, kvrail__control__room__init);
+    out->round = room->round;
+    out->position_end = room->position_end;
+    *ret_room = out;
+    return KVR_OK;
+}
 
 static kvr_status put_missing(struct kvr_arena *arena, const struct kvr_msg_missing *missing,
                               Kvrail__Control__Missing **ret_missing)
@@ -391,6 +403,8 @@ kvr_status kvr_put_transfer(struct kvr_arena *arena, const struct kvr_message *m
         return put_tail(arena, &message->tail, &frame->tail);
     case KVR_MSG_QUIET:
         return put_quiet(arena, &message->quiet, &frame->quiet);
+    case KVR_MSG_ROOM:
+        return put_room(arena, &message->room, &frame->room);
     case KVR_MSG_MISSING:
         return put_missing(arena, &message->missing, &frame->missing);
     case KVR_MSG_RAIL_LOST:
@@ -427,6 +441,10 @@ kvr_status kvr_get_transfer(const struct kvr_get *get, const kvr_pb_frame *frame
         return get_tail(get, frame->tail, &message->tail);
     case KVR_MSG_QUIET:
         return get_quiet(get, frame->quiet, &message->quiet);
+    case KVR_MSG_ROOM:
+        message->room = (struct kvr_msg_room){.round = frame->room->round,
+                                              .position_end = frame->room->position_end};
+        return KVR_OK;
     case KVR_MSG_MISSING:
         return get_missing(get, frame->missing, &message->missing);
     case KVR_MSG_RAIL_LOST:

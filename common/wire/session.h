@@ -7,10 +7,10 @@
  *   both    RESUME(seen), then numbered messages after the peer's `seen`, in order, and BEATs
  *
  * SENDING. kvr_session_send encodes into the resend buffer. A message gets its number when it first
- * goes to a connection, so that until then an urgent one (CANCEL, QUIET) may pass the bulk of other
- * transfers; it never passes a message of its own transfer. What was sent stays in the buffer until
- * the peer's BEAT or RESUME says that it was seen. A full buffer answers KVR_AGAIN, and the sink's
- * writable() follows; a reserve is kept for urgent messages.
+ * goes to a connection, so that until then an urgent one (CANCEL, QUIET, ROOM) may pass the bulk of
+ * other transfers; it never passes a message of its own transfer. What was sent stays in the buffer
+ * until the peer's BEAT or RESUME says that it was seen. A full buffer answers KVR_AGAIN, and the
+ * sink's writable() follows; a reserve is kept for urgent messages.
  *
  * RECEIVING. `seen` is the number of the last message delivered. The next number is delivered, a
  * known one dropped, any other ends the session (KVR_MALFORMED). Besides the regular BEAT, one goes

@@ -117,7 +117,8 @@ static void link_behind(struct kvr_session_queue *queue, uint32_t index, uint32_
 
 kvr_status kvr_session_queue_add(struct kvr_session_queue *queue, const struct kvr_message *message)
 {
-    bool urgent = message->kind == KVR_MSG_CANCEL || message->kind == KVR_MSG_QUIET;
+    bool urgent = message->kind == KVR_MSG_CANCEL || message->kind == KVR_MSG_QUIET ||
+                  message->kind == KVR_MSG_ROOM;
     struct kvr_queue_entry entry = {.transfer = message->transfer, .urgent = urgent};
     bool patient = message->kind == KVR_MSG_WANT || message->kind == KVR_MSG_PAGES;
     uint32_t entries_kept = RESERVE_ENTRIES + (patient ? queue->entry_capacity / PATIENT_PART : 0);

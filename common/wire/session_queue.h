@@ -4,8 +4,8 @@
  *   first ─▶ sent, numbered ─▶ … ─▶ unsent ─▶ numbered, to be sent again ─▶ not numbered yet ─▶
  * last
  *
- * A frame is numbered when it first goes out. Before that, an urgent frame (CANCEL, QUIET) is put
- * before the frames of other transfers, but behind urgent ones and those of its own transfer.
+ * A frame is numbered when it first goes out. Before that, an urgent frame (CANCEL, QUIET, ROOM) is
+ * put before the frames of other transfers, but behind urgent ones and those of its own transfer.
  *
  * WANT and PAGES leave a quarter of the room to what cannot wait.
  *

@@ -317,6 +317,9 @@ static void body(struct kvr_rng *rng, uint32_t percent, struct messages_memory *
         return tail(rng, percent, memory, &message->tail);
     case KVR_MSG_QUIET:
         return quiet(rng, percent, memory, &message->quiet);
+    case KVR_MSG_ROOM:
+        message->room = (struct kvr_msg_room){u32(rng), u64(rng)};
+        return;
     case KVR_MSG_MISSING:
         message->missing = (struct kvr_msg_missing){u32(rng), memory->chunk_runs,
                                                     chunk_runs(rng, percent, memory)};
@@ -507,6 +510,8 @@ bool messages_equal(const struct kvr_message *a, const struct kvr_message *b)
                same_bytes(a->tail.bytes, b->tail.bytes, a->tail.byte_count);
     case KVR_MSG_QUIET:
         return same_quiet(&a->quiet, &b->quiet);
+    case KVR_MSG_ROOM:
+        return SAME(room.round) && SAME(room.position_end);
     case KVR_MSG_MISSING:
         return SAME(missing.round) && SAME(missing.run_count) &&
                same_bytes(a->missing.runs, b->missing.runs, a->missing.run_count * 8);

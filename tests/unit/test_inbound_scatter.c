@@ -1,5 +1,6 @@
 /* Goal: what a source may have land in staging memory though cards reach the pages: only what was
- * offered, with room for all of it and that memory's own keys, and not before the memory is there.
+ * offered, with that memory's own keys, and not before the memory is there; and of what is more
+ * than its share only so much at once as nothing can overwrite that is not in the pages yet.
  * Method: inbound alone; the test is the sources and the agent. */
 #include "tests/support/check.h"
 
@@ -84,15 +85,142 @@ static void what_was_not_offered_is_refused(void **state)
     fails(nonce, KVR_MALFORMED);
 }
 
-static void more_than_was_offered_is_refused(void **state)
+static void less_than_one_write_is_refused(void **state)
 {
     uint64_t nonce = fetch(1, 0, 1);
 
     (void)state;
-    stage.bytes = SMALL_PAGE_BYTES;
+    stage.bytes = SMALL_PAGE_BYTES - 1;
     plan_to_share(0, nonce);
     stage_opened(KVR_OK);
     fails(nonce, KVR_TOO_LARGE);
+}
+
+/* A fetch whose share is a ring of this many pages; its nonce. */
+static uint64_t fetch_through(uint32_t pages)
+{
+    uint64_t nonce = fetch(1, 0, 1);
+
+    stage.bytes = pages * (uint64_t)SMALL_PAGE_BYTES;
+    plan_to_share(0, nonce);
+    stage_opened(KVR_OK);
+    assert_true(granted(nonce));
+    assert_int_equal(machine_sent(KVR_MSG_GRANT)->grant.share_bytes, stage.bytes);
+    return nonce;
+}
+
+static void assert_room(uint32_t round, uint32_t pages)
+{
+    const struct kvr_message *sent = machine_sent(KVR_MSG_ROOM);
+
+    assert_int_equal(machine_sent_count(KVR_MSG_ROOM), round);
+    assert_int_equal(machine_command_count(LAND_LOUD), round);
+    assert_int_equal(sent->room.round, round);
+    assert_int_equal(sent->room.position_end, pages * (uint64_t)SMALL_PAGE_BYTES);
+}
+
+static void what_is_in_the_pages_makes_room(void **state)
+{
+    uint64_t nonce = fetch_through(3);
+
+    (void)state;
+    assert_int_equal(((const struct landing *)machine_command(LAND_OPEN)->pointer)->room_step,
+                     3 * SMALL_PAGE_BYTES / 4);
+    group_says(nonce, LAND_ROOM, SMALL_PAGE_BYTES, NULL);
+    assert_room(1, 4);
+    group_says(nonce, LAND_ROOM, 3 * (uint64_t)SMALL_PAGE_BYTES, NULL);
+    assert_room(2, 6);
+    final(0, nonce);
+    group_says(nonce, LAND_ROOM, 5 * (uint64_t)SMALL_PAGE_BYTES, NULL);
+    assert_room(3, 8);
+    group_says(nonce, LAND_ROOM, 7 * (uint64_t)SMALL_PAGE_BYTES, NULL);
+    assert_room(3, 8); /* all of it has room */
+}
+
+/* One ring of one write: then there is room after each. */
+static void a_share_of_one_write_is_enough(void **state)
+{
+    uint64_t nonce = fetch_through(1);
+
+    (void)state;
+    assert_int_equal(((const struct landing *)machine_command(LAND_OPEN)->pointer)->room_step, 1);
+    group_says(nonce, LAND_ROOM, SMALL_PAGE_BYTES, NULL);
+    assert_room(1, 2);
+}
+
+/* What the source said of rest before there was more room says nothing of what it posts then. */
+static void room_voids_the_quiet_before_it(void **state)
+{
+    uint64_t nonce = fetch_through(3);
+
+    (void)state;
+    quiet(0, nonce, 0);
+    group_says(nonce, LAND_ROOM, SMALL_PAGE_BYTES, NULL);
+    group_says(nonce, LAND_IS_QUIET, 0, NULL);
+    reason(0, nonce, KVR_MSG_CANCEL, KVR_CANCELLED);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_CANCELLED), 0);
+    quiet(0, nonce, 0);
+    assert_int_equal(machine_command_count(LAND_QUIET), 1);
+    quiet(0, nonce, 1);
+    group_says(nonce, LAND_IS_QUIET, 1, NULL);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_CANCELLED), 1);
+}
+
+/* Chunks 1 and 2 are missing, and asked for: what of them was posted before may still land. */
+static void lose(uint64_t nonce)
+{
+    static const struct kvr_chunk_run runs[1] = {{0, 3}};
+    struct kvr_message message = {.kind = KVR_MSG_RAIL_LOST, .transfer = nonce};
+    struct landing_filter *filter;
+
+    message.rail_lost = (struct kvr_msg_rail_lost){.epoch = 1, .runs = runs, .run_count = 1};
+    inbound_message(&inbound, now, 0, &message);
+    filter = machine_command(LAND_FILTER)->pointer;
+    filter->run_count = 1;
+    filter->runs[0] = (struct kvr_chunk_run){1, 2};
+    group_says(nonce, LAND_FILTERED, 0, filter);
+}
+
+static void after_a_second_posting_there_is_room_when_all_is_quiet(void **state)
+{
+    uint64_t nonce = fetch_through(3);
+
+    (void)state;
+    lose(nonce);
+    assert_int_equal(machine_sent(KVR_MSG_MISSING)->missing.round, 1);
+    group_says(nonce, LAND_ROOM, 3 * (uint64_t)SMALL_PAGE_BYTES, NULL);
+    assert_int_equal(machine_sent_count(KVR_MSG_ROOM), 0);
+    quiet(0, nonce, 1);
+    assert_int_equal(machine_sent_count(KVR_MSG_ROOM), 0);
+    group_says(nonce, LAND_IS_QUIET, 1, NULL);
+    assert_int_equal(machine_sent_count(KVR_MSG_ROOM), 1);
+    assert_int_equal(machine_sent(KVR_MSG_ROOM)->room.round, 2);
+    assert_int_equal(machine_sent(KVR_MSG_ROOM)->room.position_end, 6 * (uint64_t)SMALL_PAGE_BYTES);
+    /* Nothing of before can land now: what is posted once is as good as ever. */
+    group_says(nonce, LAND_ROOM, 4 * (uint64_t)SMALL_PAGE_BYTES, NULL);
+    assert_int_equal(machine_sent(KVR_MSG_ROOM)->room.round, 3);
+}
+
+static void who_failed_gets_no_more_room(void **state)
+{
+    uint64_t nonce = fetch_through(3);
+
+    (void)state;
+    reason(0, nonce, KVR_MSG_CANCEL, KVR_CANCELLED);
+    group_says(nonce, LAND_ROOM, SMALL_PAGE_BYTES, NULL);
+    assert_int_equal(machine_sent_count(KVR_MSG_ROOM), 0);
+}
+
+/* However long one is, others have their parts. */
+static void nobody_has_all_of_the_memory(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 1);
+
+    (void)state;
+    stage.bytes = 40 * (uint64_t)SMALL_PAGE_BYTES;
+    plan_to_share(0, nonce);
+    stage_opened(KVR_OK);
+    assert_int_equal(machine_sent(KVR_MSG_GRANT)->grant.share_bytes, 5 * SMALL_PAGE_BYTES);
 }
 
 /* What was promised and cannot be had fails one transfer; no other is promised it. */
@@ -114,7 +242,14 @@ int main(void)
         cmocka_unit_test_setup(fragments_land_in_staging_memory, open_scattering),
         cmocka_unit_test_setup(who_does_not_ask_for_it_writes_the_pages, open_scattering),
         cmocka_unit_test_setup(what_was_not_offered_is_refused, open_scattering),
-        cmocka_unit_test_setup(more_than_was_offered_is_refused, open_scattering),
+        cmocka_unit_test_setup(less_than_one_write_is_refused, open_scattering),
+        cmocka_unit_test_setup(what_is_in_the_pages_makes_room, open_scattering),
+        cmocka_unit_test_setup(a_share_of_one_write_is_enough, open_scattering),
+        cmocka_unit_test_setup(room_voids_the_quiet_before_it, open_scattering),
+        cmocka_unit_test_setup(after_a_second_posting_there_is_room_when_all_is_quiet,
+                               open_scattering),
+        cmocka_unit_test_setup(who_failed_gets_no_more_room, open_scattering),
+        cmocka_unit_test_setup(nobody_has_all_of_the_memory, open_scattering),
         cmocka_unit_test_setup(without_the_memory_it_is_not_offered_again, open_scattering),
     };
 

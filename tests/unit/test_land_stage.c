@@ -24,6 +24,7 @@ static struct landing_segment segment;
 static struct landing_quiet quiet;
 static uint64_t bits[KVR_SLOT_CHUNKS / 64], taken[KVR_SLOT_CHUNKS / 64], positions[SMALL_CHUNKS];
 static uint32_t left[SMALL_LAYERS];
+static uint64_t ring; /* the landing's share, in bytes */
 static kvr_ns now;
 
 static void tell_land(uint32_t kind, uint64_t a, void *pointer)
@@ -43,7 +44,8 @@ static bool was_told(uint32_t kind)
     return told(kind, &message);
 }
 
-static void landing_open(bool fail)
+/* Its share has room for ring_pages chunks. */
+static void landing_open_ring(bool fail, uint32_t ring_pages)
 {
     static uint8_t tables[8u << 20] __attribute__((aligned(64)));
 
@@ -54,6 +56,7 @@ static void landing_open(bool fail)
     memset(bits, 0, sizeof(bits));
     memset(taken, 0, sizeof(taken));
     now = KVR_S;
+    ring = (uint64_t)ring_pages * SMALL_PAGE_BYTES;
     kvr_buddy_init(&memory, tables, sizeof(tables));
     small_side_init(&source, 2);
     small_side_init(&target, 2);
@@ -64,7 +67,7 @@ static void landing_open(bool fail)
     segment.plan = small_plan_make(&source, &target, &memory);
     segment.left = left;
     segment.positions = positions;
-    kvr_plan_positions(segment.plan, 0, positions);
+    assert_true(kvr_plan_positions(segment.plan, ring, &segment.position_end, positions));
     landing.transfer = TRANSFER;
     landing.set = &target.set;
     landing.digest = KVR_DIGEST_FULL;
@@ -74,8 +77,15 @@ static void landing_open(bool fail)
     landing.taken = taken;
     landing.stage = &stage.stage;
     landing.share_offset = SHARE;
+    landing.share_bytes = ring;
+    landing.room_step = ring < SMALL_CHUNKS * SMALL_PAGE_BYTES ? SMALL_PAGE_BYTES : 0;
     tell_land(LAND_OPEN, 0, &landing);
     tell_land(LAND_SEGMENT, 0, &segment);
+}
+
+static void landing_open(bool fail)
+{
+    landing_open_ring(fail, SMALL_CHUNKS);
 }
 
 static void landing_end(void)
@@ -89,7 +99,7 @@ static void landing_end(void)
 /* The source's bytes of this chunk come in. */
 static void chunk_arrives(uint32_t chunk)
 {
-    memset(stage.memory + SHARE + positions[chunk], 0x10 + (int)chunk, SMALL_PAGE_BYTES);
+    memset(stage.memory + SHARE + positions[chunk] % ring, 0x10 + (int)chunk, SMALL_PAGE_BYTES);
     arrive(bench.rails[chunk % 2].newest, SLOT << 16 | chunk);
 }
 
@@ -228,23 +238,31 @@ static void it_closes_behind_its_last_copy(void **state)
 }
 
 /* Everything has come and been copied, and the source's digests too. */
-static struct landing_digest *digested_open(void)
+static struct landing_digest *digested_open_ring(uint32_t ring_pages)
 {
     struct landing_digest *digest =
         calloc(1, sizeof(*digest) + SMALL_CHUNKS * sizeof(digest->values[0]));
 
-    landing_open(false);
+    landing_open_ring(false, ring_pages);
     tell_land(LAND_FINAL, SMALL_CHUNKS, NULL);
-    for (uint32_t i = 0; i < SMALL_CHUNKS; i++)
+    for (uint32_t i = 0; i < SMALL_CHUNKS; i++) {
         chunk_arrives(i);
-    settle();
-    copies_end();
+        if ((i + 1) % ring_pages != 0 && i + 1 < SMALL_CHUNKS)
+            continue;
+        settle();
+        copies_end();
+    }
     digest->chunk_count = digest->value_count = SMALL_CHUNKS;
     for (uint32_t i = 0; i < SMALL_CHUNKS; i++)
         digest->values[i] =
             kvr_chunk_digest(small_chunk(&target, segment.plan, i, false), SMALL_PAGE_BYTES, 0);
     tell_land(LAND_DIGEST, 0, digest);
     return digest;
+}
+
+static struct landing_digest *digested_open(void)
+{
+    return digested_open_ring(SMALL_CHUNKS);
 }
 
 static void digests_are_of_what_lies_in_the_pages(void **state)
@@ -257,6 +275,22 @@ static void digests_are_of_what_lies_in_the_pages(void **state)
     assert_false(was_told(LAND_VERIFIED)); /* they are being read back */
     copies_end();
     assert_true(was_told(LAND_VERIFIED));
+    tell_land(LAND_CLOSE, 0, NULL);
+    landing_end();
+    free(digest);
+}
+
+/* No more at once than lies there side by side. */
+static void what_is_read_back_goes_through_the_ring_too(void **state)
+{
+    struct landing_digest *digest = digested_open_ring(3);
+    uint32_t copies = 0;
+
+    (void)state;
+    tell_land(LAND_VERIFY, 0, NULL);
+    for (; !was_told(LAND_VERIFIED); copies++)
+        copies_end();
+    assert_int_equal(copies, 3);
     tell_land(LAND_CLOSE, 0, NULL);
     landing_end();
     free(digest);
@@ -306,6 +340,81 @@ static void it_closes_while_it_reads_back(void **state)
     free(digest);
 }
 
+/* Where a chunk's bytes lie others may be written when its copy ended, and that of all before it.
+ */
+static void room_is_told_when_the_copies_before_it_ended(void **state)
+{
+    struct kvr_group_message message;
+
+    (void)state;
+    landing_open_ring(false, 3);
+    chunk_arrives(1); /* out of order, and in a copy of its own */
+    settle();
+    copies_end();
+    assert_false(was_told(LAND_ROOM)); /* chunk 0 is still to come */
+    chunk_arrives(0);
+    settle();
+    assert_false(was_told(LAND_ROOM)); /* its copy is under way */
+    copies_end();
+    assert_true(told(LAND_ROOM, &message));
+    assert_int_equal(message.a, 2 * SMALL_PAGE_BYTES);
+    for (uint32_t i = 2; i < SMALL_CHUNKS; i++) {
+        chunk_arrives(i);
+        settle();
+        copies_end();
+        assert_true(told(LAND_ROOM, &message));
+        assert_int_equal(message.a, (uint64_t)(i + 1) * SMALL_PAGE_BYTES);
+        assert_false(was_told(LAND_ROOM));
+    }
+    for (uint32_t i = 0; i < SMALL_CHUNKS; i++)
+        check_page(i);
+    tell_land(LAND_CLOSE, 0, NULL);
+    landing_end();
+}
+
+/* Of several copies under way the one with the first chunk counts. */
+static void room_ends_before_the_first_copy_under_way(void **state)
+{
+    struct kvr_group_message message;
+
+    (void)state;
+    landing_open_ring(false, 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        chunk_arrives(i);
+        settle();
+    }
+    assert_true(landing.copying > 1);
+    while (kvr_device_emulated_next(stage.stage.device) != KVR_NEVER) {
+        uint64_t least = UINT64_MAX;
+
+        now = kvr_device_emulated_next(stage.stage.device);
+        settle();
+        for (uint32_t i = 0; i < KVR_DEVICE_COPIES_MAX; i++)
+            if (staged.copies[i].landing == &landing && staged.copies[i].chunks[0] < least)
+                least = staged.copies[i].chunks[0];
+        if (landing.copying > 0 && least == 0)
+            assert_false(was_told(LAND_ROOM));
+        else if (landing.copying > 0 && told(LAND_ROOM, &message))
+            assert_int_equal(message.a, least * SMALL_PAGE_BYTES);
+    }
+    assert_int_equal(landing.room_told, 4 * SMALL_PAGE_BYTES);
+    tell_land(LAND_CLOSE, 0, NULL);
+    landing_end();
+}
+
+static void a_share_with_room_for_all_tells_of_none(void **state)
+{
+    (void)state;
+    landing_open(false);
+    for (uint32_t i = 0; i < SMALL_CHUNKS; i++)
+        chunk_arrives(i);
+    settle();
+    copies_end();
+    assert_false(was_told(LAND_ROOM));
+    tell_land(LAND_CLOSE, 0, NULL);
+    landing_end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -316,9 +425,13 @@ int main(void)
         cmocka_unit_test(an_engine_that_died_is_not_copied_to),
         cmocka_unit_test(it_closes_behind_its_last_copy),
         cmocka_unit_test(digests_are_of_what_lies_in_the_pages),
+        cmocka_unit_test(what_is_read_back_goes_through_the_ring_too),
         cmocka_unit_test(a_copy_that_went_wrong_is_found),
         cmocka_unit_test(what_cannot_be_read_back_is_a_copy_that_failed),
         cmocka_unit_test(it_closes_while_it_reads_back),
+        cmocka_unit_test(room_is_told_when_the_copies_before_it_ended),
+        cmocka_unit_test(room_ends_before_the_first_copy_under_way),
+        cmocka_unit_test(a_share_with_room_for_all_tells_of_none),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -418,7 +418,7 @@ static void without_a_stage_short_pieces_are_written(void **state)
     assert_true(machine_sent(KVR_MSG_PLAN)->plan.limits.pieces_local == 1);
     want(1, 1, 1, 0); /* it is not tried again */
     assert_int_equal(machine_log.stages_asked, 1);
-    short_pieces_to(SMALL_PAGE_BYTES, KVR_FRAGMENT_STAGE); /* too little for all of them */
+    short_pieces_to(SMALL_PAGE_BYTES - 1, KVR_FRAGMENT_STAGE); /* too little for one write */
     stage_opened(KVR_OK);
     assert_true(machine_sent(KVR_MSG_PLAN)->plan.limits.pieces_local == KVR_PLAN_ONE_RUN);
     assert_true(machine_sent(KVR_MSG_PLAN)->plan.limits.pieces_remote == 1);

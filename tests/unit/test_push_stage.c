@@ -23,6 +23,7 @@ static struct push_job job;
 static struct push_segment segment;
 static uint8_t where[SMALL_CHUNKS];
 static uint64_t digests[SMALL_CHUNKS], positions[SMALL_CHUNKS];
+static uint32_t share_pages = SMALL_CHUNKS; /* of the target's staging memory */
 static kvr_ns now;
 static const struct kvr_plan_limits *plan_limits; /* NULL: a page a chunk */
 
@@ -58,7 +59,10 @@ static void job_open(uint32_t ring_pages, bool fail, bool to_share)
     job.target_rails = UINT32_MAX;
     job.digest = KVR_DIGEST_FULL;
     if (to_share) {
-        kvr_plan_positions(segment.plan, 0, positions);
+        uint64_t position = 0;
+
+        job.share_bytes = job.room = share_pages * (uint64_t)SMALL_PAGE_BYTES;
+        assert_true(kvr_plan_positions(segment.plan, job.share_bytes, &position, positions));
         segment.positions = positions;
         job.share = target.remotes[0];
         job.share_offset = 3 * SMALL_PAGE_BYTES;
@@ -142,7 +146,7 @@ static void check_writes(uint32_t *seen, bool to_share)
             assert_memory_equal(local, small_chunk(&source, segment.plan, chunk, true),
                                 SMALL_PAGE_BYTES);
             if (to_share)
-                assert_int_equal(write->first.remote, (3 + chunk) * SMALL_PAGE_BYTES);
+                assert_int_equal(write->first.remote, (3 + chunk % share_pages) * SMALL_PAGE_BYTES);
             *seen |= 1u << chunk;
         }
     }
@@ -201,6 +205,53 @@ static void writes_go_to_the_targets_share(void **state)
     copies_end();
     check_writes(&seen, true);
     assert_int_equal(seen, (1u << SMALL_CHUNKS) - 1);
+    job_end();
+}
+
+/* What has no room there is not even gathered; where there is more it lies where the first lay. */
+static void what_has_no_room_waits_for_it(void **state)
+{
+    struct push_again room = {.round = 1, .room = 5 * SMALL_PAGE_BYTES};
+    struct kvr_group_message message;
+    uint32_t seen = 0;
+
+    (void)state;
+    share_pages = 3;
+    job_open(16, false, true);
+    assert_int_equal(job.staged, 3);
+    assert_false(was_told(PUSH_RESTS)); /* they are being gathered */
+    copies_end();
+    check_writes(&seen, true);
+    assert_int_equal(seen, 7);
+    assert_true(told(PUSH_RESTS, &message));
+    assert_int_equal(message.a, 0);
+    assert_int_equal(message.b, 3);
+    assert_false(was_told(PUSH_RESTS));
+    assert_false(job.queued); /* nobody looks at it until there is more */
+    tell_push(PUSH_AGAIN, &room);
+    assert_true(was_told(PUSH_AGAIN_DONE));
+    assert_int_equal(job.staged, 2);
+    copies_end();
+    check_writes(&seen, true);
+    assert_int_equal(seen, 0x1f);
+    assert_true(told(PUSH_RESTS, &message));
+    assert_int_equal(message.a, 1);
+    assert_int_equal(message.b, 5);
+    room = (struct push_again){.round = 2, .room = 6 * SMALL_PAGE_BYTES - 1}; /* not for one more */
+    tell_push(PUSH_AGAIN, &room);
+    assert_int_equal(job.staged, 0);
+    assert_true(told(PUSH_RESTS, &message)); /* each round has its answer */
+    assert_int_equal(message.a, 2);
+    room = (struct push_again){.round = 3, .room = UINT64_MAX};
+    tell_push(PUSH_AGAIN, &room);
+    copies_end();
+    check_writes(&seen, true);
+    assert_int_equal(seen, (1u << SMALL_CHUNKS) - 1);
+    assert_true(told(PUSH_POSTED, &message));
+    assert_int_equal(message.a, 3);
+    assert_int_equal(message.b, SMALL_CHUNKS);
+    assert_int_equal(message.c, 0);
+    share_pages = SMALL_CHUNKS;
     job_end();
 }
 
@@ -339,6 +390,7 @@ int main(void)
         cmocka_unit_test(chunks_leave_from_the_ring_when_they_are_whole),
         cmocka_unit_test(a_full_ring_waits_for_completions),
         cmocka_unit_test(writes_go_to_the_targets_share),
+        cmocka_unit_test(what_has_no_room_waits_for_it),
         cmocka_unit_test(one_write_carries_what_one_copy_gathered),
         cmocka_unit_test(a_job_is_given_back_after_its_last_copy),
         cmocka_unit_test(a_copy_that_fails_is_told_once),
