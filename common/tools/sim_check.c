@@ -167,7 +167,11 @@ static void on_read(void *self, const struct kvr_sim_access *access)
 
 static void on_land(void *self, const struct kvr_sim_access *access)
 {
-    if (!warms_up(self, access) && !sim_stage_has(access->host, access->address))
+    if (warms_up(self, access))
+        return;
+    if (sim_stage_has(access->host, access->address))
+        sim_stage_check_land(self, access);
+    else
         sim_check_land(self, access);
 }
 

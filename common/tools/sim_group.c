@@ -13,10 +13,11 @@ static void note(const struct sim_group *group, const struct kvr_group_message *
         "PROVEN",   "AWAY",        "PEER_ADDED", "PEER_RAIL_SET", "PEER_DROPPED",
         "RECYCLED", "PAIR_BROKEN", "RAIL_ERROR", "WOKE"};
     static const char *const push_names[] = {
-        "PUSH_OPEN", "PUSH_SEGMENT", "PUSH_FINAL", "PUSH_AGAIN",  "PUSH_LIST", "PUSH_MOVE",
-        "PUSH_STOP", "PUSH_CLOSE",   "PUSH_PAGE",  "FIRST_POST",  "ALL_READY", "COUNT",
-        "POSTED",    "RESTS",        "STOPPED",    "AGAIN_DONE",  "LISTED",    "COPY_FAILED",
-        "NO_RAIL",   "RAIL_BACK",    "MOVED",      "PUSH_CLOSED", "PAGE_SET"};
+        "PUSH_OPEN",  "PUSH_SEGMENT", "PUSH_FINAL", "PUSH_AGAIN",  "PUSH_LIST",
+        "PUSH_MOVE",  "PUSH_STOP",    "PUSH_CLOSE", "PUSH_LOOK",   "PUSH_PAGE",
+        "FIRST_POST", "ALL_READY",    "COUNT",      "POSTED",      "RESTS",
+        "STOPPED",    "AGAIN_DONE",   "LISTED",     "COPY_FAILED", "NO_RAIL",
+        "RAIL_BACK",  "MOVED",        "LOOKED",     "PUSH_CLOSED", "PAGE_SET"};
     static const char *const land_names[] = {
         "LAND_OPEN",     "LAND_SEGMENT", "LAND_FINAL",  "LAND_QUIET", "LAND_LOUD",  "LAND_FILTER",
         "LAND_SUSPECTS", "LAND_DIGEST",  "LAND_VERIFY", "LAND_CLOSE", "GUEST",      "GUEST_LEAVES",

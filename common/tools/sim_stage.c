@@ -60,20 +60,25 @@ static struct kvr_device *device_open(struct sim_stage *stage)
     return device;
 }
 
-/* A source's ring holds two large writes at least, and a target's memory the largest transfer. */
+/* A source's ring holds two large writes at least. A target's memory holds the largest transfer, or
+ * few writes, so that transfers go through it many times. */
 static uint64_t bytes_choose(struct sim_agent *agent)
 {
     struct kvr_rng *rng = &agent->world->rng;
 
-    return agent->source ? UINT64_C(8192) << kvr_rng_below(rng, 4)
-                         : UINT64_C(400000) << kvr_rng_below(rng, 2);
+    if (agent->source)
+        return UINT64_C(8192) << kvr_rng_below(rng, 4);
+    if (kvr_rng_percent(rng, 20))
+        return UINT64_C(400000) << kvr_rng_below(rng, 2);
+    return agent->limits.chunk_bytes_max +
+           (kvr_rng_percent(rng, 70) ? kvr_rng_below(rng, 8192) : kvr_rng_below(rng, 65536));
 }
 
 void sim_stage_choose(struct sim_agent *agent)
 {
     struct sim_world *world = agent->world;
 
-    agent->staged = kvr_rng_percent(&world->rng, world->neighbours ? 90 : 30);
+    agent->staged = kvr_rng_percent(&world->rng, world->neighbours ? 90 : 40);
     agent->stages = !agent->staged && kvr_rng_percent(&world->rng, 50);
     agent->stage_bytes = bytes_choose(agent);
     world->revocable |=
@@ -187,26 +192,62 @@ bool sim_stage_has(const struct sim_agent *agent, const uint8_t *address)
     return false;
 }
 
-struct sim_fetch *sim_stage_fetch(struct sim_agent *agent, const uint8_t *address)
+/* Whose share it is of; NULL: nobody's. */
+static const struct transfer *transfer_of(const struct inbound *inbound, const uint8_t *address)
 {
-    const struct inbound *inbound = agent->inbound;
-
     for (uint32_t i = 0; i < inbound->transfers.reach; i++) {
         const struct transfer *transfer = kvr_pool_at(&inbound->transfers, i, NULL);
         const struct kvr_stage *stage = transfer != NULL && transfer->share_bytes > 0
                                             ? transfer_stage(inbound, transfer)
                                             : NULL;
-        struct sim_publish *publish;
-        struct sim_fetch *fetch;
 
-        if (stage == NULL || address < stage->base + transfer->share_offset ||
-            address >= stage->base + transfer->share_offset + transfer->share_bytes)
-            continue;
-        (void)sim_user_find(agent, fetch_of(inbound, transfer)->engine,
-                            fetch_of(inbound, transfer)->handle, &publish, &fetch);
-        return fetch;
+        if (stage != NULL && address >= stage->base + transfer->share_offset &&
+            address < stage->base + transfer->share_offset + transfer->share_bytes)
+            return transfer;
     }
     return NULL;
+}
+
+struct sim_fetch *sim_stage_fetch(struct sim_agent *agent, const uint8_t *address)
+{
+    const struct inbound *inbound = agent->inbound;
+    const struct transfer *transfer = transfer_of(inbound, address);
+    struct sim_publish *publish;
+    struct sim_fetch *fetch = NULL;
+
+    if (transfer != NULL)
+        (void)sim_user_find(agent, fetch_of(inbound, transfer)->engine,
+                            fetch_of(inbound, transfer)->handle, &publish, &fetch);
+    return fetch;
+}
+
+/* The chunk that the immediate names; UINT32_MAX: none of the transfer's. */
+static uint32_t chunk_of(const struct transfer *transfer, uint32_t immediate)
+{
+    for (uint32_t i = 0; i < transfer->slot_count; i++)
+        if (transfer->slots[i] == immediate >> 16)
+            return i << KVR_SLOT_CHUNK_BITS | (immediate & 0xffff);
+    return UINT32_MAX;
+}
+
+/* Rule 3: a write that comes late does not come where other bytes may lie by then. */
+void sim_stage_check_land(struct sim_world *world, const struct kvr_sim_access *access)
+{
+    const struct sim_agent *agent = access->host;
+    const struct transfer *transfer = transfer_of(agent->inbound, access->address);
+    uint32_t chunk = transfer != NULL ? chunk_of(transfer, access->immediate) : UINT32_MAX;
+    const struct landing_segment *segment = transfer != NULL ? transfer->segments : NULL;
+
+    if (chunk == UINT32_MAX) {
+        sim_fail(world, -1, "a write lands in staging memory that its transfer does not have");
+        return;
+    }
+    while (segment != NULL && chunk - segment->chunk_first >= segment->plan->chunk_count)
+        segment = segment->loop_next;
+    if (segment != NULL &&
+        segment->positions[chunk - segment->chunk_first] + transfer->share_bytes < transfer->room)
+        sim_fail(world, -1, "write %u lands in staging memory where others may be written by now",
+                 chunk);
 }
 
 void sim_stage_check_empty(const struct sim_group *group)

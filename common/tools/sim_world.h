@@ -417,6 +417,7 @@ void sim_stage_lose(const struct kvr_region *region);                        /* 
 bool sim_stage_has(const struct sim_agent *agent, const uint8_t *address);
 /* Whose share of a target's staging memory that is; NULL: nobody's any more. */
 struct sim_fetch *sim_stage_fetch(struct sim_agent *agent, const uint8_t *address);
+void sim_stage_check_land(struct sim_world *world, const struct kvr_sim_access *access);
 void sim_stage_check_empty(const struct sim_group *group);
 void sim_stages_free(struct sim_world *world);
 
