@@ -14,25 +14,6 @@ const struct agent_group *agent_group_of(const struct kvr_agent *agent, uint32_t
 
 /* ---- messages ------------------------------------------------------------------------------- */
 
-static void pending_add(struct agent_group *group, const struct kvr_group_message *message)
-{
-    if (group->pending_first + group->pending_count == group->pending_capacity) {
-        size_t capacity = group->pending_count * 2 + 256;
-        struct kvr_group_message *larger = malloc(capacity * sizeof(*larger));
-
-        if (larger == NULL)
-            abort(); /* a command may not be lost: nothing that follows would be true */
-        if (group->pending_count > 0)
-            memcpy(larger, group->pending + group->pending_first,
-                   group->pending_count * sizeof(*larger));
-        free(group->pending);
-        group->pending = larger;
-        group->pending_first = 0;
-        group->pending_capacity = capacity;
-    }
-    group->pending[group->pending_first + group->pending_count++] = *message;
-}
-
 void agent_command(void *self, const struct kvr_group_message *message)
 {
     struct agent_group *group = &((struct kvr_agent *)self)->group[message->group];
@@ -40,8 +21,8 @@ void agent_command(void *self, const struct kvr_group_message *message)
 
     now.at = kvr_clock_now();
     group->kick = true;
-    if (group->pending_count > 0 || !kvr_group_command(group->group, &now))
-        pending_add(group, &now);
+    if (!kvr_group_command(group->group, &now))
+        abort(); /* a command may not be lost: nothing that follows would be true */
 }
 
 /* A thread is woken once for all that was queued. */
@@ -50,16 +31,9 @@ void agent_groups_kick(struct kvr_agent *agent)
     for (uint32_t i = 0; i < agent->groups.count; i++) {
         struct agent_group *group = &agent->group[i];
 
-        while (group->pending_count > 0 &&
-               kvr_group_command(group->group, &group->pending[group->pending_first])) {
-            group->pending_first++;
-            group->pending_count--;
-        }
-        if (group->pending_count == 0)
-            group->pending_first = 0;
         if (group->kick && group->thread != NULL)
             kvr_group_thread_kick(group->thread);
-        group->kick = group->pending_count > 0;
+        group->kick = false;
     }
 }
 
@@ -193,8 +167,6 @@ void agent_groups_stop(struct kvr_agent *agent)
 void agent_groups_close(struct kvr_agent *agent)
 {
     agent_groups_stop(agent);
-    for (uint32_t i = 0; i < agent->groups.count; i++) {
+    for (uint32_t i = 0; i < agent->groups.count; i++)
         kvr_group_close(agent->group[i].group);
-        free(agent->group[i].pending);
-    }
 }

@@ -15,16 +15,14 @@
 /* Regions of one engine that helpers register at once; each keeps a descriptor meanwhile. */
 #define AGENT_REGISTERING_MAX 8
 
-/* A rail group: its thread, and commands that its ring had no room for, in order. */
+/* A rail group and its thread. */
 struct agent_group {
     struct kvr_group *group;
     struct kvr_group_thread *thread;
     int cores[KVR_CORES_MAX]; /* that the thread may run on */
     uint32_t core_count;      /* 0: any */
     uint32_t node;            /* the system's number of its NUMA node, or KVR_NODE_UNKNOWN */
-    struct kvr_group_message *pending;
-    size_t pending_first, pending_count, pending_capacity;
-    bool kick;
+    bool kick;                /* it was given a command since it was last woken */
 };
 
 struct agent_engine {

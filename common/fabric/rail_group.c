@@ -52,7 +52,7 @@ static kvr_status memory_open(struct kvr_group *group, uint32_t flights, uint32_
     if (group->peers == NULL || flights_open(&group->flights, flights) != KVR_OK ||
         pool_open(&group->links, &group->links_memory, KVR_PEERS_MAX * GROUP_LINKS_MAX + flights,
                   sizeof(struct group_link)) != KVR_OK ||
-        kvr_ring_init(&group->commands, NULL, ring_entries, message_bytes) != KVR_OK ||
+        kvr_chain_init(&group->commands, ring_entries, message_bytes) != KVR_OK ||
         kvr_ring_init(&group->events, NULL, ring_entries, message_bytes) != KVR_OK ||
         kvr_ring_init(&group->overflow, NULL, ring_entries * OVERFLOW_FACTOR, message_bytes) !=
             KVR_OK)
@@ -159,7 +159,7 @@ void kvr_group_close(struct kvr_group *group)
     }
     group_scratch_close(group);
     group_passes_close(group);
-    kvr_ring_done(&group->commands);
+    kvr_chain_done(&group->commands);
     kvr_ring_done(&group->events);
     kvr_ring_done(&group->overflow);
     free(group->links_memory);
@@ -240,14 +240,14 @@ static void command_run(struct kvr_group *group, const struct kvr_group_message 
     }
 }
 
-/* The oldest; false when there is none. Commands go on while the loop is behind, or two threads
- * with full rings would wait for each other; the overflow takes what they answer. */
-static bool command_next(struct kvr_group *group)
+/* The oldest; false when there is none, or what it tells may not fit. Commands go on while the loop
+ * is behind, or two threads with full rings would wait for each other; the overflow takes what they
+ * answer. */
+static bool command_next(struct kvr_group *group, uint32_t room_kept)
 {
     struct kvr_group_message message;
 
-    if (kvr_ring_room(&group->overflow) <= group->overflow.mask / 2 ||
-        !kvr_ring_pop(&group->commands, &message))
+    if (kvr_ring_room(&group->overflow) <= room_kept || !kvr_chain_pop(&group->commands, &message))
         return false;
     group_absence_check(group, message.at);
     command_run(group, &message);
@@ -258,17 +258,18 @@ static bool commands_run(struct kvr_group *group)
 {
     uint32_t count = 0;
 
-    while (count < COMMANDS_A_STEP && command_next(group))
+    while (count < COMMANDS_A_STEP && command_next(group, group->overflow.mask / 2))
         count++;
     return count > 0;
 }
 
 void group_commands_late(struct kvr_group *group, uint32_t rail)
 {
-    for (uint32_t left = kvr_ring_count(&group->commands); left > 0; left--) {
-        const struct kvr_group_message *next = kvr_ring_peek(&group->commands);
+    for (uint32_t left = kvr_chain_count(&group->commands); left > 0; left--) {
+        const struct kvr_group_message *next = kvr_chain_peek(&group->commands);
 
-        if ((next->kind == KVR_GROUP_RECYCLE && next->index == rail) || !command_next(group))
+        if ((next->kind == KVR_GROUP_RECYCLE && next->index == rail) ||
+            !command_next(group, group->overflow.mask / 4))
             return;
     }
 }
@@ -307,7 +308,7 @@ uint64_t kvr_group_outstanding(const struct kvr_group *group)
 
 bool kvr_group_command(struct kvr_group *group, const struct kvr_group_message *message)
 {
-    return kvr_ring_push(&group->commands, message);
+    return kvr_chain_push(&group->commands, message);
 }
 
 bool kvr_group_event(struct kvr_group *group, struct kvr_group_message *ret_message)
@@ -379,7 +380,7 @@ int kvr_group_wait_fd(const struct kvr_group *group, uint32_t rail)
 
 bool kvr_group_may_sleep(struct kvr_group *group)
 {
-    if (kvr_ring_count(&group->commands) > 0 || kvr_ring_count(&group->overflow) > 0 ||
+    if (kvr_chain_count(&group->commands) > 0 || kvr_ring_count(&group->overflow) > 0 ||
         !group_passes_empty(group))
         return false;
     if (group->user.may_sleep != NULL && !group->user.may_sleep(group->user.self, true)) {

@@ -174,7 +174,7 @@ struct kvr_group_options {
      * never say that a link is dead. 0: never. */
     kvr_ns silence_ns;
     kvr_ns absence_ns;         /* half of the heartbeat bound (rule 8); 0: never */
-    uint32_t ring_entries;     /* of each ring, a power of two; 0: 4096 */
+    uint32_t ring_entries;     /* of each ring, a power of two; 0: 4096; commands may be more */
     kvr_ns (*clock)(void);     /* to time posting with; NULL in virtual time */
     struct kvr_stamps *stamps; /* somebody measures, with this clock; or NULL */
     /* Another group's thread: it has passed something to this one, which may sleep. NULL: it never
@@ -234,7 +234,8 @@ void kvr_group_stamp(const struct kvr_group *group, kvr_station station);
 /* Writes accepted and not yet completed, all rails. */
 uint64_t kvr_group_outstanding(const struct kvr_group *group);
 
-/* Loop thread. False: the ring is full, try again after the group has made progress. */
+/* Loop thread. Never too much: what another thread of this or another process is told afterwards
+ * finds the command there. False: there is no memory for it. */
 bool kvr_group_command(struct kvr_group *group, const struct kvr_group_message *message);
 /* Loop thread: the next message of the group; false: none. */
 bool kvr_group_event(struct kvr_group *group, struct kvr_group_message *ret_message);

@@ -19,7 +19,7 @@ struct group_passes {
 static kvr_status passes_open(struct kvr_group *group, struct kvr_group *const *groups,
                               uint32_t count)
 {
-    uint32_t entries = group->commands.mask + 1, bytes = sizeof(struct kvr_group_message);
+    uint32_t entries = group->events.mask + 1, bytes = sizeof(struct kvr_group_message);
 
     group->passes = calloc(1, sizeof(*group->passes));
     if (group->passes == NULL)

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/chain.h"
 #include "base/pool.h"
 #include "base/ring.h"
 #include "fabric/rail_group.h"
@@ -137,7 +138,7 @@ struct kvr_group {
     kvr_ns stepped_at; /* the last step, if something may have been posted since; or 0 */
     kvr_ns woke_at;    /* the last absence ended then */
     uint64_t absences;
-    struct kvr_ring commands;    /* loop → group */
+    struct kvr_chain commands;   /* loop → group */
     struct kvr_ring events;      /* group → loop */
     struct kvr_ring overflow;    /* of events; both ends are the group's */
     struct group_passes *passes; /* NULL: it is alone */

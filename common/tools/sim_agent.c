@@ -75,8 +75,6 @@ static void tick_run(struct sim_world *world, const struct sim_event *event)
     if (sim_agent_void(agent, event) || sim_agent_deferred(agent, event, world->now))
         return;
     agent->machine.tick(agent->machine.self, world->now);
-    for (uint32_t i = 0; i < agent->groups.count; i++)
-        sim_group_unpark(&agent->group[i]);
     sim_at(world, world->now + TICK_NS / 2 + kvr_rng_below(&world->rng, TICK_NS), tick_run, agent,
            agent->life, 0);
 }

@@ -81,17 +81,6 @@ static void group_run(struct sim_world *world, const struct sim_event *event)
 
 /* ---- from and to the loop ------------------------------------------------------------------- */
 
-void sim_group_unpark(struct sim_group *group)
-{
-    if (group->parked_first < group->parked_count)
-        sim_group_wake(group);
-    while (group->parked_first < group->parked_count &&
-           kvr_group_command(group->group, &group->parked[group->parked_first]))
-        group->parked_first++;
-    if (group->parked_first == group->parked_count)
-        group->parked_first = group->parked_count = 0;
-}
-
 bool sim_group_listen(struct sim_group *group)
 {
     struct sim_agent *agent = group->agent;
@@ -102,8 +91,7 @@ bool sim_group_listen(struct sim_group *group)
         note(group, &message);
         agent->machine.group(agent->machine.self, agent->world->now, &message);
     }
-    sim_group_unpark(group);
-    sim_group_wake(group); /* its rings have room again */
+    sim_group_wake(group); /* its ring has room again */
     return count > 0;
 }
 
@@ -119,16 +107,8 @@ void sim_group_command(void *self, const struct kvr_group_message *message)
     now.at = agent->world->now;
     note(group, &now);
     sim_group_wake(group);
-    sim_group_unpark(group);
-    if (group->parked_count == 0 && kvr_group_command(group->group, &now))
-        return;
-    if (group->parked_count == group->parked_capacity) {
-        group->parked_capacity = group->parked_capacity > 0 ? 2 * group->parked_capacity : 64;
-        group->parked = realloc(group->parked, group->parked_capacity * sizeof(*group->parked));
-        if (group->parked == NULL)
-            abort();
-    }
-    group->parked[group->parked_count++] = now;
+    if (!kvr_group_command(group->group, &now))
+        abort();
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */
@@ -206,15 +186,12 @@ void sim_groups_open(struct sim_agent *agent)
 void sim_group_close(struct sim_group *group)
 {
     kvr_group_close(group->group);
-    free(group->parked);
     group->group = NULL;
-    group->parked = NULL;
 }
 
 bool sim_group_idle(const struct sim_group *group)
 {
-    return group->parked_first == group->parked_count && !group->armed &&
-           kvr_group_outstanding(group->group) == 0;
+    return !group->armed && kvr_group_outstanding(group->group) == 0;
 }
 
 void sim_group_check_empty(const struct sim_group *group)

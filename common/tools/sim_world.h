@@ -130,8 +130,6 @@ struct sim_group {
     struct sim_stage *stage; /* between its cards and its engines' pages; NULL: they reach them */
     bool armed;
     kvr_ns at;
-    struct kvr_group_message *parked; /* commands that the ring had no room for */
-    uint32_t parked_first, parked_count, parked_capacity;
     union {
         struct push *push;
         struct land *land;
@@ -396,8 +394,6 @@ uint32_t sim_agent_live(const struct sim_agent *agent); /* what its end would wa
 void sim_groups_open(struct sim_agent *agent);
 void sim_group_close(struct sim_group *group);
 void sim_group_wake(struct sim_group *group);
-/* Commands that its ring had no room for: as often as an agent's loop turns. */
-void sim_group_unpark(struct sim_group *group);
 bool sim_group_listen(struct sim_group *group); /* the loop's; true when it told anything */
 void sim_group_command(void *self, const struct kvr_group_message *message); /* self: its agent */
 struct sim_group *sim_group_of(struct sim_agent *agent, uint32_t rail);

@@ -199,8 +199,7 @@ static bool busy(void)
     for (uint32_t i = 0; i < FUZZ_ENGINES; i++)
         if (!fuzz.engines[i].free && !fuzz.engines[i].up)
             return true;
-    return live() > 0 || fuzz.ops->busy() || fuzz.world.parked_count > 0 ||
-           kvr_group_outstanding(fuzz.world.group) > 0;
+    return live() > 0 || fuzz.ops->busy() || kvr_group_outstanding(fuzz.world.group) > 0;
 }
 
 static void settle(void)

@@ -131,32 +131,13 @@ void fuzz_world_close(struct fuzz_world *world)
         ops->rail_close(world->rails[i]);
     }
     kvr_sim_net_close(world->net);
-    free(world->parked);
     free(world->pages);
 }
 
 void fuzz_command(struct fuzz_world *world, const struct kvr_group_message *message)
 {
-    if (world->parked_count == 0 && kvr_group_command(world->group, message))
-        return;
-    if (world->parked_count == world->parked_capacity) {
-        world->parked_capacity = world->parked_capacity * 2 + 64;
-        world->parked = realloc(world->parked, world->parked_capacity * sizeof(*world->parked));
-        if (world->parked == NULL)
-            abort();
-    }
-    world->parked[world->parked_count++] = *message;
-}
-
-static void unpark(struct fuzz_world *world)
-{
-    size_t taken = 0;
-
-    while (taken < world->parked_count && kvr_group_command(world->group, &world->parked[taken]))
-        taken++;
-    world->parked_count -= taken;
-    if (world->parked_count > 0)
-        memmove(world->parked, world->parked + taken, world->parked_count * sizeof(*world->parked));
+    if (!kvr_group_command(world->group, message))
+        abort();
 }
 
 void fuzz_world_run(struct fuzz_world *world, void (*event)(const struct kvr_group_message *))
@@ -164,7 +145,6 @@ void fuzz_world_run(struct fuzz_world *world, void (*event)(const struct kvr_gro
     struct kvr_group_message message;
 
     for (int round = 0; round < 8; round++) {
-        unpark(world);
         kvr_sim_net_run(world->net, world->now);
         (void)kvr_group_step(world->group, world->now);
         while (kvr_group_event(world->group, &message))

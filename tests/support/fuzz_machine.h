@@ -41,8 +41,6 @@ struct fuzz_world {
     struct kvr_endpoint *far_endpoints[FUZZ_RAILS];
     struct kvr_memory *far_memory[FUZZ_RAILS];
     struct kvr_group *group;
-    struct kvr_group_message *parked; /* commands that the ring had no room for */
-    size_t parked_count, parked_capacity;
     struct kvr_buddy buddy;
     size_t used_at_start; /* set by the fuzzer after its machine was made */
     uint32_t regions_live;
@@ -53,7 +51,7 @@ struct fuzz_world {
 void fuzz_world_open(struct fuzz_world *world, const struct kvr_group_user *user);
 void fuzz_world_close(struct fuzz_world *world);
 
-/* ports.command: to the group, or parked. */
+/* ports.command: to the group. */
 void fuzz_command(struct fuzz_world *world, const struct kvr_group_message *message);
 /* The group and the cards do what they can; each event of the group goes to `event`. */
 void fuzz_world_run(struct fuzz_world *world,

@@ -165,14 +165,13 @@ static void recycle_grant_and_write(struct kvr_endpoint *endpoint)
 /* A provider that copies what arrives can take long to read a queue: long enough for a slot to be
  * granted and written to meanwhile. Else the write is one for an idle slot, and is repeated only
  * after the time of quiet. */
-static void group_hears_of_a_grant_before_what_it_brings(void **state)
+static void hears_first(uint32_t ring_entries)
 {
     char granted[64];
     const char *command, *arrived;
     struct bench bench;
 
-    (void)state;
-    bench_open(&bench, 1, 0, 256);
+    bench_open(&bench, 1, 0, ring_entries);
     fake.while_polled = grant_and_write;
     assert_true(kvr_group_step(bench.group, 1));
     snprintf(granted, sizeof(granted), "command%u ", (unsigned)KVR_GROUP_KIND_USER + 1);
@@ -189,6 +188,19 @@ static void group_hears_of_a_grant_before_what_it_brings(void **state)
     bench_settle(&bench, 4);
     assert_non_null(strstr(fake.log, "closed0/1 "));
     kvr_group_close(bench.group);
+}
+
+static void group_hears_of_a_grant_before_what_it_brings(void **state)
+{
+    (void)state;
+    hears_first(256);
+}
+
+/* However many commands there are: none waits with the loop while what depends on it has left. */
+static void group_takes_more_commands_than_its_ring_has_room_for(void **state)
+{
+    (void)state;
+    hears_first(8);
 }
 
 static void group_counts_what_it_does_not_know(void **state)
@@ -229,6 +241,7 @@ int main(void)
         cmocka_unit_test(group_recycles_in_order),
         cmocka_unit_test(group_ends_an_epoch_without_a_successor),
         cmocka_unit_test(group_hears_of_a_grant_before_what_it_brings),
+        cmocka_unit_test(group_takes_more_commands_than_its_ring_has_room_for),
         cmocka_unit_test(group_counts_what_it_does_not_know),
     };
 
