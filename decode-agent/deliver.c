@@ -57,7 +57,7 @@ void transfer_event(struct inbound *inbound, kvr_ns now, const struct transfer *
         .layers = layers_of(transfer),
         .chunks = transfer->chunk_count,
         .retries = transfer->retries,
-        .rails = (uint32_t)transfer->rails,
+        .rails = transfer->rails,
         .path = path_of(fetch, transfer),
         .outcome = transfer->status,
     };

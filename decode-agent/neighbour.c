@@ -7,7 +7,7 @@ bool transfer_may_move(const struct inbound *inbound, const struct transfer *tra
     const struct kvr_region_set *set = fetch_of(inbound, transfer)->set;
     const struct kvr_rail_groups *groups = &inbound->options.groups;
     bool mixed = groups->same_host != 0;
-    uint32_t rails = mixed ? kvr_rail_groups_same_host(groups, set->locals[0]->home) : UINT32_MAX;
+    uint64_t rails = mixed ? kvr_rail_groups_same_host(groups, set->locals[0]->home) : UINT64_MAX;
 
     return transfer->digest == KVR_DIGEST_OFF && inbound->ports->loan_take != NULL &&
            (!mixed || inbound->peers[transfer->peer].same_host) &&

@@ -164,7 +164,8 @@ void grant_again(struct outbound *outbound, kvr_ns now, struct offer *offer,
 {
     const struct kvr_remote_engine *remote =
         kvr_engines_remote(&outbound->engines, offer->peer, &offer->target);
-    uint32_t rails = granted_rails(outbound, offer, grant), group = group_next(outbound, offer);
+    uint64_t rails = granted_rails(outbound, offer, grant);
+    uint32_t group = group_next(outbound, offer);
 
     if (!offer->asked || offer->move != NULL)
         return;

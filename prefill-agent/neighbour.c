@@ -20,12 +20,12 @@ static struct outbound_sight *sight_find(struct outbound *outbound, const struct
     return NULL;
 }
 
-static uint32_t rails_of(const struct outbound *outbound, const struct publish *publish)
+static uint64_t rails_of(const struct outbound *outbound, const struct publish *publish)
 {
     const struct kvr_rail_groups *groups = &outbound->options.groups;
 
     return groups->same_host != 0 ? kvr_rail_groups_same_host(groups, publish->set->locals[0]->home)
-                                  : UINT32_MAX;
+                                  : UINT64_MAX;
 }
 
 /* False: it could not. */

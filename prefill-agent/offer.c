@@ -384,21 +384,21 @@ bool offer_lends(const struct outbound *outbound, const struct offer *offer,
                                   kvr_rail_groups_same_host(groups, publish->set->locals[0]->home));
 }
 
-uint32_t granted_rails(const struct outbound *outbound, const struct offer *offer,
+uint64_t granted_rails(const struct outbound *outbound, const struct offer *offer,
                        const struct kvr_msg_grant *grant)
 {
     const struct publish *publish = kvr_pool_get(&outbound->publishes, offer->publish);
-    uint32_t rails = 0;
+    uint64_t rails = 0;
 
     for (uint32_t i = 0; i < grant->rail_count; i++)
-        rails |= grant->rails[i].rail < KVR_RAILS_MAX ? UINT32_C(1) << grant->rails[i].rail : 0;
+        rails |= grant->rails[i].rail < KVR_RAILS_MAX ? UINT64_C(1) << grant->rails[i].rail : 0;
     if (outbound->options.groups.same_host != 0 &&
         (publish == NULL || !offer_lends(outbound, offer, publish)))
         rails &= ~outbound->peers[offer->peer].same_host;
     return rails;
 }
 
-void offer_granted(const struct outbound *outbound, struct offer *offer, uint32_t rails)
+void offer_granted(const struct outbound *outbound, struct offer *offer, uint64_t rails)
 {
     offer->granted = rails;
     offer->local = outbound->options.groups.same_host != 0 && rails != 0 &&

@@ -213,7 +213,7 @@ void outbound_peer_up(struct outbound *outbound, kvr_ns now, uint32_t peer,
         if (hello->rails[i].group >= state->group_count && hello->rails[i].group < KVR_RAILS_MAX)
             state->group_count = hello->rails[i].group + 1;
         if (hello->rails[i].same_host && hello->rails[i].rail < KVR_RAILS_MAX)
-            state->same_host |= UINT32_C(1) << hello->rails[i].rail;
+            state->same_host |= UINT64_C(1) << hello->rails[i].rail;
     }
     for (uint32_t i = 0; i < KVR_RAILS_MAX; i++)
         state->repair_at[i] = KVR_NEVER;

@@ -128,7 +128,7 @@ struct offer {
     uint32_t group;        /* of ours that posts */
     struct push_job *job;  /* made at GRANT, the group thread's from then on */
     /* Where the rails that were granted cannot be reached (move.c) */
-    uint32_t granted;       /* bits of the target's rails */
+    uint64_t granted;       /* bits of the target's rails */
     bool local;             /* those are for its host alone, and there are others */
     uint32_t groups_used;   /* bits of ours; the last is `group` */
     uint32_t asks;          /* NO_RAILs told */
@@ -162,7 +162,7 @@ struct offer {
 struct outbound_peer {
     bool up;
     uint32_t group_count; /* of its rails */
-    uint32_t same_host; /* bits of those that only agents of its host can write to; 0: we cannot */
+    uint64_t same_host; /* bits of those that only agents of its host can write to; 0: we cannot */
     struct kvr_write_limits limits;
     char agent[KVR_NAME_BYTES];
     struct outbound_sight {
@@ -176,7 +176,7 @@ struct outbound_peer {
     uint64_t parked_bytes;           /* of their page tables */
     kvr_ns repair_at[KVR_RAILS_MAX]; /* our rail has a broken pair to it: recycle then */
     struct outbound_lost { /* by group of ours: since when it has reached none of these rails */
-        uint32_t granted;
+        uint64_t granted;
         kvr_ns since; /* KVR_NEVER: it does, as far as anybody knows */
     } lost[KVR_RAIL_GROUPS_MAX];
 };
@@ -286,9 +286,9 @@ void pages_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
 bool offer_lends(const struct outbound *outbound, const struct offer *offer,
                  const struct publish *publish);
 /* Bits of the rails that it names, of those that the offer may use. */
-uint32_t granted_rails(const struct outbound *outbound, const struct offer *offer,
+uint64_t granted_rails(const struct outbound *outbound, const struct offer *offer,
                        const struct kvr_msg_grant *grant);
-void offer_granted(const struct outbound *outbound, struct offer *offer, uint32_t rails);
+void offer_granted(const struct outbound *outbound, struct offer *offer, uint64_t rails);
 void grant_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
                     const struct kvr_msg_grant *grant);
 void offer_match(struct outbound *outbound, kvr_ns now, struct offer *offer,

@@ -87,7 +87,7 @@ struct push_move {
     struct push_job *heir; /* goes on in its stead, in another group, where PUSH_OPEN begins it; the
                               job itself only waits for its completions. NULL: it goes on itself */
     struct kvr_region_set *target; /* with the keys of the rails */
-    uint32_t target_rails;
+    uint64_t target_rails;
 };
 
 struct push_list {
@@ -126,7 +126,7 @@ struct push_job {
     const struct kvr_region_set *source, *target;
     uint16_t slots[KVR_TRANSFER_SLOTS_MAX];
     uint32_t slot_count;
-    uint32_t target_rails; /* bit r: it may be written on the target's rail r */
+    uint64_t target_rails; /* bit r: it may be written on the target's rail r */
     kvr_digest_mode digest;
     /* Where segments have positions: the target's staging memory, and this transfer's share of it.
      */

@@ -36,7 +36,7 @@ void offer_event(struct outbound *outbound, kvr_ns now, const struct offer *offe
         .retries = offer->retries,
         .limits = {offer->limits.pieces_local, offer->limits.pieces_remote,
                    offer->limits.chunk_bytes_max, offer->limits.calibrated},
-        .rails = (uint32_t)offer->rails,
+        .rails = offer->rails,
         .path = offer->local && offer->path == KVR_PATH_HOST ? KVR_PATH_LOCAL : offer->path,
         .outcome = offer->status,
     };

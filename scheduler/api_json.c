@@ -47,11 +47,11 @@ static json_t *uuid_text(const struct kvr_uuid *uuid)
     return json_string(text);
 }
 
-static json_t *rails_of(uint32_t bits)
+static json_t *rails_of(uint64_t bits)
 {
     json_t *rails = json_array();
 
-    for (int rail = 0; rail < 32; rail++)
+    for (int rail = 0; rail < KVR_RAILS_MAX; rail++)
         if ((bits >> rail & 1) != 0)
             json_array_append_new(rails, json_integer(rail));
     return rails;

@@ -68,7 +68,7 @@ static void read_side(struct reader *reader, struct transfer_side *side)
 {
     GET_NAME(reader, side->agent);
     side->boot = (uint64_t)get_int(reader);
-    side->rails = (uint32_t)get_int(reader);
+    side->rails = (uint64_t)get_int(reader);
     side->ended = sqlite3_column_bytes(reader->statement, reader->column) > 0;
     if (side->ended)
         side->outcome = get_status(reader);

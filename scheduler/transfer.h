@@ -65,7 +65,7 @@ const char *transfer_role_name(kvr_role role); /* "source", "target" */
 struct transfer_side {
     char agent[KVR_NAME_BYTES]; /* empty: not heard of; a peer's name until it speaks itself */
     uint64_t boot;              /* 0: it has not spoken itself */
-    uint32_t rails;             /* bit r: its rail r carried a part */
+    uint64_t rails;             /* bit r: its rail r carried a part */
     kvr_path path;              /* of its pages */
     bool ended;                 /* outcome holds */
     bool lost;                  /* its agent is gone and will not say */

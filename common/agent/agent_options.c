@@ -62,7 +62,7 @@ static const struct kvr_option rows[] = {
     {.name = "rail",
      .section = "rails",
      .value = "NAME",
-     .max = KVR_RAILS_MAX,
+     .max = KVR_AGENT_CARDS_MAX,
      FIELD(LIST, rails),
      .help =
          "A card to use: its interface, its libfabric domain or an address of it. Repeat for every "

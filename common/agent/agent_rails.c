@@ -85,13 +85,15 @@ static void unseen_say(const struct kvr_error *error)
 static kvr_status rail_open(struct kvr_agent *agent, const char *provider, const char *name,
                             struct kvr_error *error)
 {
+    bool card = strcmp(provider, KVR_FABRIC_LOCAL) != 0;
     struct kvr_rail_options options = {0};
     const struct kvr_rail_facts *facts;
     kvr_status status;
 
-    if (agent->rail_count == KVR_RAILS_MAX)
-        return kvr_error_set(error, KVR_TOO_LARGE, "rails", "an agent has at most %d rails",
-                             KVR_RAILS_MAX);
+    if (agent->rail_count == (card ? KVR_AGENT_CARDS_MAX : KVR_RAILS_MAX))
+        return kvr_error_set(error, KVR_TOO_LARGE, "rails",
+                             "an agent uses at most %d cards: give the others to a second agent",
+                             KVR_AGENT_CARDS_MAX);
     snprintf(options.provider, sizeof(options.provider), "%s", provider);
     snprintf(options.name, sizeof(options.name), "%s", name);
     options.copy_threads = (uint32_t)agent->config->local_copy_threads;
@@ -169,12 +171,6 @@ static kvr_status local_rails_open(struct kvr_agent *agent, struct kvr_error *er
 {
     struct kvr_rail_groups *groups = &agent->groups;
 
-    if (agent->rail_count + groups->count > KVR_RAILS_MAX) {
-        kvr_log_warning("%u rails of %s leave no room for local ones: peers of this host are "
-                        "reached like any other",
-                        agent->rail_count, agent->provider);
-        return KVR_OK;
-    }
     for (uint32_t g = 0; g < groups->count; g++) {
         uint32_t place = groups->first[g + 1];
         kvr_status status = rail_open(agent, KVR_FABRIC_LOCAL, "", error);
@@ -185,7 +181,7 @@ static kvr_status local_rails_open(struct kvr_agent *agent, struct kvr_error *er
         memmove(&agent->rails[place + 1], &agent->rails[place],
                 (agent->rail_count - 1 - place) * sizeof(agent->rails[0]));
         agent->rails[place] = rail;
-        groups->same_host |= UINT32_C(1) << place;
+        groups->same_host |= UINT64_C(1) << place;
         for (uint32_t next = g + 1; next <= groups->count; next++)
             groups->first[next]++;
     }

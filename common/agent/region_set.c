@@ -55,7 +55,7 @@ bool kvr_region_set_group(const struct kvr_region_set *set, uint32_t group,
     return true;
 }
 
-static bool lies_on(const struct kvr_region *region, uint32_t rails)
+static bool lies_on(const struct kvr_region *region, uint64_t rails)
 {
     for (uint32_t rail = 0; rail < region->rail_count; rail++)
         if ((rails >> rail & 1) != 0 && region->memory[rail] != NULL)
@@ -63,7 +63,7 @@ static bool lies_on(const struct kvr_region *region, uint32_t rails)
     return false;
 }
 
-bool kvr_region_set_lies_on(const struct kvr_region_set *set, uint32_t rails)
+bool kvr_region_set_lies_on(const struct kvr_region_set *set, uint64_t rails)
 {
     for (uint32_t i = 0; i < set->count; i++)
         if (!lies_on(set->locals[i], rails))
@@ -71,7 +71,7 @@ bool kvr_region_set_lies_on(const struct kvr_region_set *set, uint32_t rails)
     return set->count > 0;
 }
 
-bool kvr_region_set_moves_on(const struct kvr_region_set *set, uint32_t rails)
+bool kvr_region_set_moves_on(const struct kvr_region_set *set, uint64_t rails)
 {
     for (uint32_t i = 0; i < set->count; i++)
         if (set->locals[i]->moved == NULL || !lies_on(set->locals[i]->moved, rails))

@@ -32,7 +32,7 @@ bool kvr_region_set_release(struct kvr_region_set *set, struct kvr_buddy *memory
 bool kvr_region_set_group(const struct kvr_region_set *set, uint32_t group,
                           uint32_t *ret_page_tokens, uint32_t *ret_page_limit);
 /* Every region is registered on one of these rails (bits). Our own engine's set. */
-bool kvr_region_set_lies_on(const struct kvr_region_set *set, uint32_t rails);
+bool kvr_region_set_lies_on(const struct kvr_region_set *set, uint64_t rails);
 /* The one stage that all of its pages can be copied by; NULL: there is none so far. Our own
  * engine's set, as what follows. */
 struct kvr_stage *kvr_region_set_stage(const struct kvr_region_set *set);
@@ -41,7 +41,7 @@ bool kvr_region_set_can_stage(const struct kvr_region_set *set);
 /* Some of its pages cards cannot reach. */
 bool kvr_region_set_is_staged(const struct kvr_region_set *set);
 /* All of its pages can be moved over one of these rails (bits) by a target itself. */
-bool kvr_region_set_moves_on(const struct kvr_region_set *set, uint32_t rails);
+bool kvr_region_set_moves_on(const struct kvr_region_set *set, uint64_t rails);
 /* Of what belongs to these groups (bits), the least direct. */
 kvr_path kvr_region_set_path(const struct kvr_region_set *set, uint32_t groups);
 /* Whether the agent can hash what it moves of them: KVR_UNSUPPORTED, with what to do, of pages on a

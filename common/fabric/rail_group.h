@@ -74,17 +74,17 @@ enum kvr_group_kind {
 struct kvr_rail_groups {
     uint32_t count;
     uint32_t first[KVR_RAIL_GROUPS_MAX + 1];
-    uint32_t same_host; /* bits of the rails that only agents of this host can write to, where each
+    uint64_t same_host; /* bits of the rails that only agents of this host can write to, where each
                            group has others too */
 };
 
 /* Those of one group. */
-static inline uint32_t kvr_rail_groups_same_host(const struct kvr_rail_groups *groups,
+static inline uint64_t kvr_rail_groups_same_host(const struct kvr_rail_groups *groups,
                                                  uint32_t group)
 {
     uint64_t end = UINT64_C(1) << groups->first[group + 1];
 
-    return groups->same_host & (uint32_t)(end - (UINT64_C(1) << groups->first[group]));
+    return groups->same_host & (end - (UINT64_C(1) << groups->first[group]));
 }
 static inline uint32_t kvr_rail_groups_of(const struct kvr_rail_groups *groups, uint32_t rail)
 {
@@ -120,7 +120,7 @@ struct kvr_group_post {
     const struct kvr_group_piece *pieces;
     unsigned piece_count;
     uint64_t token; /* comes back in `written` */
-    uint32_t rails; /* bit r: it may arrive on the peer's rail r; 0: on any */
+    uint64_t rails; /* bit r: it may arrive on the peer's rail r; 0: on any */
     bool more;      /* the user has another write for this peer at hand */
 };
 
@@ -214,7 +214,7 @@ struct kvr_group_run {
     uint32_t immediate;                      /* of the first; each next one's is larger by one */
     uint32_t count;                          /* ≥ 1; the cursor has so many before it */
     uint64_t token;                          /* comes back in `written`, once for each */
-    uint32_t rails;                          /* as in kvr_group_post */
+    uint64_t rails;                          /* as in kvr_group_post */
     struct kvr_region *const *locals;        /* by the plan's source_layout */
     bool moves;                              /* their `moved` are meant */
     const struct kvr_remote_region *remotes; /* by its target_layout */

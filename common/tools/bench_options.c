@@ -24,7 +24,7 @@ static const struct kvr_option options[] = {
      .section = "rails",
      .fallback = "1",
      .min = 1,
-     .max = KVR_RAILS_MAX,
+     .max = KVR_AGENT_CARDS_MAX,
      KVR_OPTION_COUNT(OPTIONS, rails),
      .help = "How many; on tcp each has a loopback address of its own, shm and local have one."},
     {.name = "netns",

@@ -31,7 +31,7 @@ static const struct kvr_option options[] = {
      .section = "rails",
      .fallback = "4",
      .min = 1,
-     .max = KVR_RAILS_MAX,
+     .max = KVR_AGENT_CARDS_MAX,
      KVR_OPTION_COUNT(OPTIONS, rails),
      .help = "Of the one rail group; a p5 host has four for each GPU."},
     {.name = "in-flight",

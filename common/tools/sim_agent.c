@@ -314,7 +314,7 @@ static void copying_rails_open(struct sim_agent *agent)
         for (uint32_t next = g + 1; next <= groups->count; next++)
             groups->first[next]++;
         rail_open(agent, "local", groups->first[g + 1] - 1);
-        groups->same_host |= UINT32_C(1) << (groups->first[g + 1] - 1);
+        groups->same_host |= UINT64_C(1) << (groups->first[g + 1] - 1);
     }
 }
 

@@ -82,7 +82,7 @@ struct kvr_event {
         bool calibrated; /* the cards take more, which would make fewer writes: it was measured
                             that more gains nothing */
     } limits;
-    uint32_t rails;     /* bit r: rail r carried a part */
+    uint64_t rails;     /* bit r: rail r carried a part */
     kvr_path path;      /* of its pages at this agent, the least direct that it needs */
     kvr_status outcome; /* FAILING, ENDED: KVR_OK or the reason */
     char detail[KVR_DETAIL_BYTES];

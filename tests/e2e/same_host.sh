@@ -1,8 +1,8 @@
 #!/bin/sh
 # Goal: agents of one host copy without being told to, beside their cards, and nobody has to guess
 # whether they do: logs and records say which way bytes went. Where one of them will not, cards carry
-# all of it. Method: replays between agents that do both, then with one over tcp
-# alone, then as before.
+# all of it. So it is with as many cards as an agent may have. Method: replays between agents that do
+# both, then with one over tcp alone, then as before; then with 32 cards each.
 set -eu
 provider=tcp+local
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
@@ -40,3 +40,13 @@ grep -q 'is reached over tcp alone, not by provider local: it has no rail for th
     "$work/prefill.log" || fail "the prefill-agent does not say why it copies nothing"
 again tcp+local tcp+local
 good local 16
+
+rails=
+for card in $(seq 32); do
+    rails="$rails --rail 127.0.0.$card"
+done
+again tcp+local tcp+local
+good local 24
+for role in prefill decode; do
+    grep -q 'is ready: .* 33 rails' "$work/$role.log" || fail "the $role-agent has not 33 rails"
+done

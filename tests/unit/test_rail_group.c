@@ -67,6 +67,32 @@ static void group_pairs_what_reaches_each_other(void **state)
     kvr_group_close(bench.group);
 }
 
+/* The last that an agent may have: 32 cards, and those for the peers of its host behind them. */
+static void group_writes_to_every_rail(void **state)
+{
+    struct kvr_peer_rails rails = {.rail_count = 2};
+    struct kvr_group_piece piece = {.bytes = 100};
+    struct kvr_group_post write = {.pieces = &piece, .piece_count = 1};
+    struct bench bench;
+    struct kvr_pair pair;
+
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++)
+        rails.rails[i] = (struct kvr_rail_address){
+            .rail = i == 0 ? 3 : KVR_RAILS_MAX - 1, .epoch = 1, .bytes = 1, .address = {'a' + i}};
+    bench_open(&bench, 1, 8, 64);
+    command(&bench, KVR_GROUP_PEER_ADD, 0, &rails);
+    bench_settle(&bench, 2);
+    piece.local = &bench.local;
+    piece.remote = &bench.remote;
+    for (uint32_t i = 0; i < 4; i++) {
+        write.rails = UINT64_C(1) << rails.rails[i % 2].rail;
+        assert_int_equal(kvr_group_post(bench.group, &write, &pair), KVR_OK);
+        assert_int_equal(pair.target_rail, rails.rails[i % 2].rail);
+    }
+    kvr_group_close(bench.group);
+}
+
 static void group_says_why_it_reaches_nobody(void **state)
 {
     struct bench bench;
@@ -533,6 +559,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(group_pairs_all_rails),
         cmocka_unit_test(group_pairs_what_reaches_each_other),
+        cmocka_unit_test(group_writes_to_every_rail),
         cmocka_unit_test(group_says_why_it_reaches_nobody),
         cmocka_unit_test(group_keeps_its_window),
         cmocka_unit_test(group_gives_a_slow_rail_less),

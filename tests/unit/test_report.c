@@ -22,7 +22,7 @@ static struct kvr_event sample_event(void)
         .layers = 32,
         .chunks = 700,
         .retries = 3,
-        .rails = 5,
+        .rails = UINT64_C(1) << (KVR_RAILS_MAX - 1) | 5,
         .source_rank = {1, 2},
         .target_rank = {3, 4},
         .pieces = 70000,
