@@ -95,7 +95,7 @@ static json_t *parts_json(const struct ping_account *way, const struct ping_acco
     json_t *parts = json_object();
 
     for (int i = PING_ASKED + 1; i < PING_STATION_END; i++)
-        if (way->parts_us[i] != 0 || (raw != NULL && raw->parts_us[i] != 0))
+        if (way->on_way[i] || (raw != NULL && raw->on_way[i]))
             json_object_set_new(parts, ping_station_name((ping_station)i),
                                 json_real(way->parts_us[i] - (raw != NULL ? raw->parts_us[i] : 0)));
     return parts;

@@ -50,14 +50,15 @@ static double percentile(const struct ping_sample *samples, size_t count, size_t
 
 /* A station may be passed before the one in front of it: a target can have a page before the call
  * that posted it has returned. */
-static void add_parts(const struct ping_sample *sample, double parts_us[PING_STATION_END])
+static void add_parts(const struct ping_sample *sample, struct ping_account *account)
 {
     kvr_ns before = sample->at[PING_ASKED];
 
     for (int i = PING_ASKED + 1; i < PING_STATION_END; i++) {
         if (sample->at[i] == 0)
             continue;
-        parts_us[i] += (double)(int64_t)(sample->at[i] - before) / 1e3;
+        account->on_way[i] = true;
+        account->parts_us[i] += (double)(int64_t)(sample->at[i] - before) / 1e3;
         before = sample->at[i];
     }
 }
@@ -76,7 +77,7 @@ void ping_account_make(struct ping_sample *samples, size_t count, struct ping_ac
     ret_account->p99_us = percentile(samples, count, 99);
     for (size_t i = first; i < end; i++) {
         ret_account->middle_us += (double)total(&samples[i]) / 1e3;
-        add_parts(&samples[i], ret_account->parts_us);
+        add_parts(&samples[i], ret_account);
     }
     ret_account->middle_us /= (double)(end - first);
     for (int i = 0; i < PING_STATION_END; i++)

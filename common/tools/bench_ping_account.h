@@ -30,6 +30,7 @@ struct ping_sample {
 struct ping_account {
     size_t count;
     double p50_us, p99_us, middle_us;
+    bool on_way[PING_STATION_END];     /* a ping passed it */
     double parts_us[PING_STATION_END]; /* since the station before; 0 where it is not on the way */
 };
 

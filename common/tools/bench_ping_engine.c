@@ -191,6 +191,8 @@ static bool transfer_ping(struct engines *engines, uint64_t number, uint64_t pin
 
 bool ping_engines(const struct ping_options *options, bool spin, struct ping_sample *samples)
 {
+    /* None of them dies, but each may have to wait for a core. */
+    static const struct kvr_option_list patient = {.count = 1, .items = {"heartbeat=10s"}};
     static struct bench_options agents;
     static struct bench_rails rails;
     struct engines engines = {.options = options, .generation = kvr_clock_now()};
@@ -201,7 +203,7 @@ bool ping_engines(const struct ping_options *options, bool spin, struct ping_sam
         (struct bench_options){.spin = spin ? KVR_MS : 0, .local_copy_threads = 1, .stamps = true};
     memcpy(agents.provider, options->provider, sizeof(agents.provider));
     bench_rails_loopback(&rails, options->provider, 1, 1);
-    good = bench_agents_start(&engines.agents, &agents, &rails, NULL) && attach(&engines, 0) &&
+    good = bench_agents_start(&engines.agents, &agents, &rails, &patient) && attach(&engines, 0) &&
            attach(&engines, 1);
     for (uint64_t done = 0, number = 0; good && done < options->pings; number++) {
         uint64_t left = options->pings - done;

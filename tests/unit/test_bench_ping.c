@@ -52,6 +52,11 @@ static void a_short_way_has_few_parts(void **state)
     assert_near(account.parts_us[PING_POSTED], 8);
     assert_near(account.parts_us[PING_LANDED], -1);
     assert_near(account.parts_us[PING_READ], 0);
+    assert_true(account.on_way[PING_LANDED] && !account.on_way[PING_READ]);
+    sample.at[PING_LANDED] = 9000; /* or when it did: that is on the way all the same */
+    ping_account_make(&sample, 1, &account);
+    assert_near(account.parts_us[PING_LANDED], 0);
+    assert_true(account.on_way[PING_LANDED] && !account.on_way[PING_SEEN]);
     ping_account_make(NULL, 0, &account);
     assert_near(account.middle_us + account.p50_us + account.p99_us, 0);
 }
