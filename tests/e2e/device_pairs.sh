@@ -10,14 +10,16 @@ need kvrail-scheduler prefill-agent decode-agent ../tests/gpu_pair
 start_scheduler
 start_prefill
 start_decode
-kinds=${KVRAIL_GPU_KINDS:-host ipc vmm}
+kinds=${KVRAIL_GPU_KINDS:-host ipc vmm} requests=${KVRAIL_REQUESTS:-10} pairs=0
 for source in $kinds; do
     for target in $kinds; do
         code=0
         timeout 300 "$bin/../tests/gpu_pair" "$work/source.sock" "$work/target.sock" "$source_agent" \
-            "$source" "$target" "${KVRAIL_REQUESTS:-10}" >"$work/pair.log" 2>&1 || code=$?
+            "$source" "$target" "$requests" >"$work/pair.log" 2>&1 || code=$?
         [ $code -ne 77 ] || exit 77
         [ $code -eq 0 ] || fail "from $source to $target memory: exit $code"
         tail -n 1 "$work/pair.log"
+        pairs=$((pairs + 1))
     done
 done
+echo "$((pairs * requests)) page tables, every byte right, between: $kinds"

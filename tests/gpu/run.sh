@@ -1,30 +1,44 @@
 #!/bin/sh
-# What needs a GPU: builds kvrail, and tests and measures it on one, in less than nine minutes.
+# What needs a GPU: builds kvrail, and tests and measures it on one, within nine minutes.
 # Self-contained: with a folder made by tests/gpu/pack.sh it needs only a CUDA toolkit, cmake, ninja or make,
 # and a compiler.
 #
-#   sh tests/gpu/run.sh [--json] [--pack FOLDER] [--build FOLDER] [--driver FOLDER]
+#   sh tests/gpu/run.sh [--part build|measure|test|all] [--json] [--pack FOLDER] [--build FOLDER]
+#                       [--driver FOLDER]
 #
-# The last line is "gpu: N passed, N failed, N skipped"; with --json the line before it has the machine,
-# every result and every figure, and so has results.json in the build's folder. Parts that this machine
-# cannot do are skipped with a word, and no part's failure ends the others.
+# A line a check, and one for each figure that has a bar: "NAME: passed (VALUE >= BAR)". The last line is
+# "gpu: N passed, N failed, N skipped"; with --json the line before it has the machine, every result, its
+# value and bar, and every figure, and so has results.json in the build's folder. What this machine cannot
+# do is skipped with a word, and no failure ends the rest.
+# --part: what is done of it; all builds what is not built yet, measures, then tests. A machine that takes
+# shorter commands only is given the parts one by one, over the same build folder.
 # --driver: the folder of a libcuda.so.1 to use instead of the system's: with the tests' own of host memory
 # all of it runs without a GPU, and its figures are the speed of none.
 # Exit status 0, 1 when something failed, 77 when there is no GPU.
 set -eu
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
-pack='' build=$root/build/gpu json='' driver=''
+pack='' build=$root/build/gpu json='' driver='' part=all
 while [ $# -gt 0 ]; do
     case $1 in
     --pack) pack=$(cd "$2" && pwd) && shift ;;
     --build) build=$2 && shift ;;
     --driver) driver=$(cd "$2" && pwd) && shift ;;
+    --part) part=$2 && shift ;;
     --json) json=yes ;;
-    *) echo "usage: run.sh [--json] [--pack FOLDER] [--build FOLDER] [--driver FOLDER]" >&2 && exit 2 ;;
+    *) part=unknown ;;
     esac
     shift
 done
+case $part in
+build | measure | test | all) ;;
+*)
+    echo "usage: run.sh [--part build|measure|test|all] [--json] [--pack FOLDER] [--build FOLDER]" \
+        "[--driver FOLDER]" >&2
+    exit 2
+    ;;
+esac
+does() { [ "$part" = "$1" ] || [ "$part" = all ]; }
 
 # ---- the machine ------------------------------------------------------------------------------------
 
@@ -87,32 +101,50 @@ fi
 echo "built in $(($(date +%s) - began)) s"
 [ -z "$driver" ] || export LD_LIBRARY_PATH="$driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 
+[ "$part" != build ] || exit 0
+
 # ---- results ----------------------------------------------------------------------------------------
 
 passed=0 failed=0 skipped=0 results='' figures=''
+text() { printf '%s' "$1" | tr '\\"' "/'" | tr -d '[:cntrl:]'; } # as JSON has it
 
-# result NAME passed|failed|skipped [WORD]
+# result NAME passed|failed|skipped [WORD [VALUE BAR]]
 result() {
     eval "$2=\$(($2 + 1))"
-    results="$results${results:+, }\"$1\": \"$2\""
+    bar=''
+    [ $# -lt 5 ] || bar=", \"value\": $4, \"bar\": \"$5\""
+    results="$results${results:+, }\"$1\": {\"result\": \"$2\", \"says\": \"$(text "${3:-}")\"$bar}"
     echo "$1: $2${3:+ ($3)}"
 }
 
-# check SECONDS NAME COMMAND…: what it says is in NAME.out. 77 is skipped.
+# check SECONDS NAME COMMAND…: what it says is in NAME.out. 77 is skipped, and so is what had less time than
+# it may need.
 check() {
-    limit=$1 name=$2 code=0
+    limit=$1 name=$2 code=0 left=$(seconds_left)
     shift 2
-    left=$(seconds_left)
     if [ "$left" -lt 10 ]; then
         result "$name" skipped 'no time was left'
         return
     fi
+    whole=$limit
     [ "$limit" -le "$left" ] || limit=$left
     timeout -k 5 "$limit" "$@" >"$build/$name.out" 2>&1 || code=$?
+    says=$(tail -n 1 "$build/$name.out")
     case $code in
-    0) result "$name" passed "$(tail -n 1 "$build/$name.out")" ;;
-    77) result "$name" skipped "$(tail -n 1 "$build/$name.out")" ;;
-    *) tail -n 20 "$build/$name.out" && result "$name" failed "exit $code" ;;
+    0) result "$name" passed "$says" ;;
+    77) result "$name" skipped "$says" ;;
+    124 | 137)
+        if [ "$limit" -lt "$whole" ]; then
+            result "$name" skipped "only $limit s were left"
+        else
+            tail -n 20 "$build/$name.out"
+            result "$name" failed "not done in $limit s: $says"
+        fi
+        ;;
+    *)
+        tail -n 20 "$build/$name.out"
+        result "$name" failed "exit $code: $says"
+        ;;
     esac
 }
 
@@ -133,23 +165,29 @@ kinds=host
 # ---- right bytes ------------------------------------------------------------------------------------
 
 conformance=$build/tests/device.conformance_host
-check 60 conformance_kernel "$conformance" cuda
-check 60 conformance_driver "$conformance" cuda_driver
-if [ -n "$driver" ]; then requests=20; else requests=556; fi
-[ -n "$driver" ] || check 120 random_tables env KVRAIL_CAMPAIGN=1 "$conformance" cuda
-for provider in tcp local; do
-    check 120 "pairs_$provider" env provider=$provider KVRAIL_GPU_KINDS="$kinds" KVRAIL_REQUESTS=$requests \
-        sh "$root/tests/e2e/device_pairs.sh" "$driver"
-done
-if [ -n "$driver" ]; then
-    result example skipped "CUDA's runtime asks for a real driver"
-elif ! can ipc; then
-    result example skipped 'its pages come from cudaMalloc, and CUDA IPC is refused'
-elif [ -x "$build/examples/example_prefill_gpu" ]; then
-    check 60 example sh "$root/tests/e2e/gpu_example.sh"
-else
-    result example skipped 'no nvcc'
-fi
+run_tests() {
+    check 60 conformance_kernel "$conformance" cuda
+    check 60 conformance_driver "$conformance" cuda_driver
+    if [ -n "$driver" ]; then requests=20 campaign=0 tables=50; else requests=556 campaign=1 tables=10000; fi
+    # shellcheck disable=SC2016 # of the shell that runs it
+    check 120 random_tables env KVRAIL_CAMPAIGN=$campaign sh -c '"$@" &&
+        echo "$0 scatters and as many gathers of random pieces, every byte right"' $tables "$conformance" cuda
+    for provider in tcp local; do
+        check 150 "pairs_$provider" env provider=$provider KVRAIL_GPU_KINDS="$kinds" KVRAIL_REQUESTS=$requests \
+            sh "$root/tests/e2e/device_pairs.sh" "$driver"
+    done
+    if [ -n "$driver" ]; then
+        result example skipped "CUDA's runtime asks for a real driver"
+    elif ! can ipc; then
+        result example skipped 'its pages come from cudaMalloc, and CUDA IPC is refused'
+    elif [ -x "$build/examples/example_prefill_gpu" ]; then
+        check 90 example sh "$root/tests/e2e/gpu_example.sh"
+    else
+        result example skipped 'no nvcc'
+    fi
+    sanitized memcheck
+    sanitized racecheck
+}
 
 # sanitized TOOL: the kernels, skipped where the tool does not know the device.
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)
@@ -165,8 +203,6 @@ sanitized() {
         result "$1" skipped "it says: $(grep -i 'not supported' "$build/$1.probe" | head -n 1)"
     fi
 }
-sanitized memcheck
-sanitized racecheck
 
 # ---- figures ----------------------------------------------------------------------------------------
 
@@ -181,17 +217,16 @@ number() {
     esac
 }
 
-# bar NAME VALUE OPERATOR LIMIT: of a GPU alone, and where both were measured; what was not has failed or
-# was skipped already.
+# bar NAME VALUE OPERATOR BAR: of a GPU alone; what was not measured has failed or was skipped already.
 bar() {
-    if [ -z "$2" ] || [ -z "$4" ]; then
-        result "$1" skipped "not measured: '$2' $3 '$4'"
+    if [ -z "$2" ]; then
+        result "$1" skipped "not measured; it must be $3 $4"
     elif [ -n "$driver" ]; then
-        result "$1" skipped "$2 $3 $4 is not asked of a driver of host memory"
+        result "$1" skipped "$2 $3 $4 is not asked of a driver of host memory" "$2" "$3 $4"
     elif awk -v a="$2" -v b="$4" "BEGIN { exit !(a + 0 $3 b + 0) }"; then
-        result "$1" passed "$2 $3 $4"
+        result "$1" passed "$2 $3 $4" "$2" "$3 $4"
     else
-        result "$1" failed "$2 is not $3 $4"
+        result "$1" failed "$2 is not $3 $4" "$2" "$3 $4"
     fi
 }
 
@@ -208,51 +243,60 @@ measure() {
     touch "$of"
 }
 smallest() { printf '%s\n' "$@" | grep . | sort -g | head -n 1; }
-share() { [ -n "$2" ] && awk -v part="$1" -v of="$2" 'BEGIN { printf "%.4g", part * of }'; }
+# share PART WHOLE: nothing where one is not known.
+share() {
+    if [ -n "$1" ] && [ -n "$2" ]; then awk -v part="$1" -v of="$2" 'BEGIN { printf "%.3f", part / of }'; fi
+}
 
-if [ -n "$driver" ]; then
-    gpu='--bytes 64M --rounds 3 --turn 20ms --pings 256'
-    push='--pairs 1 --seconds 0.2'
-    huge='--page-bytes 64k --pages 512 --pool-bytes 256M --staging-memory 256M'
-else
-    gpu='' push='--pairs 5 --seconds 1'
-    huge='--page-bytes 1M --pages 1024 --pool-bytes 5G --staging-memory 5G'
-fi
-# shellcheck disable=SC2086 # lists of options
-measure gpu gpu $gpu
-copy=$(smallest "$(number out.gb_s)" "$(number in.gb_s)") beside=$(number beside.gb_s)
-bar gathered_of_contiguous "$(number gather.ratio)" '>=' 0.9
-if grep -q '"skipped"' "$of"; then
-    result readiness_p50_us skipped 'no nvcc'
-    result readiness_p99_us skipped 'no nvcc'
-else
-    bar readiness_p50_us "$(number ready.p50_us)" '<=' 8
-    bar readiness_p99_us "$(number ready.p99_us)" '<=' 20
-fi
-# pushed NAME BAR PROVIDER OPTION…: of device memory, which the agents open.
+# pushed NAME PROVIDER OPTION…: of device memory, which the agents open.
 pushed() {
-    name=$1 held=$2 provider=$3
-    shift 3
+    name=$1 provider=$2
+    shift 2
+    of=$build/$name.json
     if can vmm; then
         measure "$name" push --provider "$provider" --device cuda "$@"
     else
-        for result in "$name" "$held"; do result "$result" skipped 'no process may open device memory'; done
+        result "$name" skipped 'no process may open device memory'
+        : >"$of"
     fi
 }
-# shellcheck disable=SC2086
-pushed push_tcp staged_of_copy_and_network_gb_s tcp --staging-memory 1G $push
-! can vmm || bar staged_of_copy_and_network_gb_s "$(number gb_s)" '>=' \
-    "$(share 0.9 "$(smallest "$copy" "$(number raw_gb_s)")")"
-# shellcheck disable=SC2086
-pushed push_local same_gpu_of_plain_copy_gb_s local $push $huge
-! can vmm || bar same_gpu_of_plain_copy_gb_s "$(number gb_s)" '>=' "$(share 0.85 "$beside")"
+
+# Without a GPU only that they run.
+run_figures() {
+    if [ -n "$driver" ]; then
+        gpu='--bytes 64M --rounds 3 --turn 20ms --pings 256'
+        push='--pairs 1 --seconds 0.2'
+        huge='--page-bytes 64k --pages 512 --pool-bytes 256M --staging-memory 256M'
+    else
+        gpu='' push='--pairs 5 --seconds 1'
+        huge='--page-bytes 1M --pages 1024 --pool-bytes 5G --staging-memory 5G'
+    fi
+    # shellcheck disable=SC2086 # lists of options
+    measure gpu gpu $gpu
+    copy=$(smallest "$(number out.gb_s)" "$(number in.gb_s)") beside=$(number beside.gb_s)
+    bar gathered_of_contiguous "$(number gather.ratio)" '>=' 0.9
+    bar readiness_p50_us "$(number ready.p50_us)" '<=' 8
+    bar readiness_p99_us "$(number ready.p99_us)" '<=' 20
+    # shellcheck disable=SC2086
+    pushed push_tcp tcp --staging-memory 1G $push
+    bar staged_of_copy_and_network "$(share "$(number gb_s)" "$(smallest "$copy" "$(number raw_gb_s)")")" '>=' 0.9
+    # shellcheck disable=SC2086
+    pushed push_local local $push $huge
+    bar same_gpu_of_plain_copy "$(share "$(number gb_s)" "$beside")" '>=' 0.85
+}
 
 # ---- the end ----------------------------------------------------------------------------------------
 
+! does measure || run_figures
+! does test || run_tests
+
+of=$build/results.json
+[ "$part" = all ] || of=$build/results_$part.json
 probes=$(sed 's/"/'"'"'/g; s/^\([a-z]*\) \(.*\)$/"\1": "\2"/' "$build/probes.out" | paste -sd, -)
-printf '{"device": "%s", "driver": "%s", "commit": "%s", "cores": %s, "seconds": %s, "probes": {%s}, "results": {%s}, "figures": {%s}}\n' \
-    "$device" "$driver_version" "$commit" "$(nproc)" $(($(date +%s) - began)) "$probes" "$results" \
-    "$figures" >"$build/results.json"
-[ -z "$json" ] || cat "$build/results.json"
+printf '{"device": "%s", "driver": "%s", "commit": "%s", "cores": %s, "part": "%s", "seconds": %s, "probes": {%s}, "results": {%s}, "figures": {%s}}\n' \
+    "$device" "$driver_version" "$commit" "$(nproc)" "$part" $(($(date +%s) - began)) "$probes" "$results" \
+    "$figures" >"$of"
+[ -z "$json" ] || cat "$of"
+(cd "$build" && tar czf evidence.tgz gpu.log results*.json -- *.out *.probe) 2>/dev/null || true
 echo "gpu: $passed passed, $failed failed, $skipped skipped"
 [ $failed -eq 0 ]
