@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,41 +39,40 @@ static CUresult enter(void)
     return code == CUDA_SUCCESS ? cuda->CtxSetCurrent(context) : code;
 }
 
-/* In another process, which has no CUDA before. Its exit status is the driver's code, or 255. */
-static int open_ipc(int from)
+/* In another process, which has no CUDA before. It tells the driver's code. */
+static void open_ipc(int socket)
 {
+    CUresult code = CUDA_ERROR_NOT_INITIALIZED;
     CUipcMemHandle handle;
     CUdeviceptr address;
 
-    if (read(from, &handle, sizeof(handle)) != (ssize_t)sizeof(handle))
-        return 0; /* there is none to open */
-    if (kvr_cuda_open(&cuda, NULL) != KVR_OK || enter() != CUDA_SUCCESS)
-        return 255;
-    return (int)cuda->IpcOpenMemHandle(&address, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) & 0xff;
+    if (read(socket, &handle, sizeof(handle)) != (ssize_t)sizeof(handle))
+        return; /* there is none to open */
+    if (kvr_cuda_open(&cuda, NULL) == KVR_OK)
+        code = enter();
+    if (code == CUDA_SUCCESS)
+        code = cuda->IpcOpenMemHandle(&address, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    (void)!write(socket, &code, sizeof(code));
 }
 
-static void probe_ipc(int to, pid_t child)
+static void probe_ipc(int socket, pid_t child)
 {
     CUipcMemHandle handle;
     CUdeviceptr address = 0;
     CUresult code = cuda->MemAlloc(&address, BYTES);
-    int status = 0;
 
     if (code == CUDA_SUCCESS)
         code = cuda->IpcGetMemHandle(&handle, address);
     if (code != CUDA_SUCCESS) {
-        close(to);
         tell("ipc", code, "a CUDA IPC handle");
-        return;
+    } else {
+        if (write(socket, &handle, sizeof(handle)) != (ssize_t)sizeof(handle) ||
+            read(socket, &code, sizeof(code)) != (ssize_t)sizeof(code))
+            code = CUDA_ERROR_UNKNOWN;
+        tell("ipc", code, "to open a CUDA IPC handle in another process");
     }
-    if (write(to, &handle, sizeof(handle)) != (ssize_t)sizeof(handle))
-        code = CUDA_ERROR_UNKNOWN;
-    close(to);
-    if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) == 255)
-        code = CUDA_ERROR_UNKNOWN;
-    else if (code == CUDA_SUCCESS)
-        code = (CUresult)WEXITSTATUS(status);
-    tell("ipc", code, "to open a CUDA IPC handle in another process");
+    close(socket);
+    (void)waitpid(child, NULL, 0);
     (void)cuda->MemFree(address);
 }
 
@@ -141,25 +141,26 @@ static void probe_memops(void)
 int main(void)
 {
     struct kvr_error error = {0};
-    int handles[2];
+    int sockets[2];
     pid_t child;
 
-    if (pipe(handles) != 0)
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) != 0)
         return 1;
     (void)fflush(NULL);
     child = fork();
     if (child == 0) {
-        close(handles[1]);
-        _exit(open_ipc(handles[0]));
+        close(sockets[1]);
+        open_ipc(sockets[0]);
+        _exit(0);
     }
-    close(handles[0]);
+    close(sockets[0]);
     if (kvr_cuda_open(&cuda, &error) != KVR_OK) {
         printf("%s\n", error.detail);
         return 77;
     }
     if (child < 0 || enter() != CUDA_SUCCESS)
         return 1;
-    probe_ipc(handles[1], child);
+    probe_ipc(sockets[1], child);
     probe_vmm();
     probe_dmabuf();
     probe_memops();
