@@ -5,7 +5,7 @@
 #include "base/mutant.h"
 #include "wire/loans.h"
 
-#define PUSH_BATCH 32 /* posts of one job before the next job's turn */
+#define PUSH_BATCH 32 /* posts of one job before the next job's turn, at most */
 
 void push_tell(struct push *push, const struct push_job *job, uint32_t kind, uint64_t a, uint64_t b,
                uint64_t c, void *pointer)
@@ -206,7 +206,8 @@ static kvr_status post_again(struct push *push, struct push_job *job, bool *prog
     return KVR_OK;
 }
 
-/* What of a segment is ready and has room, up to the end of the job's turn. */
+/* What of a segment is ready and has room, up to the end of the job's turn: where others wait, one
+ * batch of the group's. Chunks may be so large that PUSH_BATCH of them are the whole window. */
 static kvr_status post_segment(struct push *push, struct push_job *job,
                                struct push_segment *segment, unsigned *turn)
 {
@@ -225,10 +226,11 @@ static kvr_status post_segment(struct push *push, struct push_job *job,
         if (status != KVR_OK)
             return status;
         segment->chunk_next += count;
-        *turn += count;
+        *turn += push->queued_count > 1 ? PUSH_BATCH : count;
         if (segment->chunk_next == segment->chunk_ready)
             kvr_group_stamp(push->group, KVR_STATION_POSTED);
     }
+    push->more = push->more || segment->chunk_next < chunk_end;
     return KVR_OK;
 }
 

@@ -176,7 +176,8 @@ struct push {
     kvr_ns now;                                /* of this step */
     struct push_job *turn;                     /* next job of the ring to post */
     uint32_t queued_count, open_count;
-    bool blocked;                                   /* a job found no room in this step */
+    bool blocked; /* a job found no room in this step */
+    bool more;    /* a job's turn ended before all that was ready had been posted */
     struct kvr_shared_page *pages[KVR_ENGINES_MAX]; /* where we say that we sleep */
     struct push_look *looks, *looking[PUSH_LOOKS];  /* to be posted; under way */
 };

@@ -128,11 +128,12 @@ bool push_work(struct push *push, kvr_ns now)
     if (push->turn == NULL)
         return false;
     several = ranks_read(push, now, &rank);
+    push->more = false; /* when it is true at the end, the next step comes at once */
     do {
         progress = rank_work(push, rank, later, &full, &starved) || progress;
         later = true;
         rank = several && push->turn != NULL ? rank_after(push, rank) : UINT64_MAX;
-    } while (rank != UINT64_MAX);
+    } while (rank != UINT64_MAX && !push->more);
     /* Whoever found no room is the first to find the next: else the same job takes it every time.
      */
     if (starved != NULL && starved->queued)

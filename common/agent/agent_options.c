@@ -106,8 +106,8 @@ static const struct kvr_option rows[] = {
      .fallback = "0",
      .max = 1ull << 32,
      FIELD(SIZE, window_bytes),
-     .help = "Bytes posted and not completed, of each rail; 0: what suits the provider, 64M on "
-             "local and 16M on others."},
+     .help = "Bytes posted and not completed, of each rail, half of them to one peer; 0: what "
+             "suits the provider, 64M on local and 16M on others."},
     {.name = "window-writes",
      .section = "rails",
      .fallback = "0",

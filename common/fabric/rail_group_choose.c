@@ -7,17 +7,20 @@
  * on a slow one that has something to do.
  *
  * Room is counted a rail and a link. Where several peers share a rail, one that does not answer
- * must not hold all of it: a link may hold at most three times what is still free. A single peer so
- * gets three quarters of the window, and there is always a rest for others. */
+ * must not hold all of it: a link may hold at most three times as many writes as are still free,
+ * and as many bytes. A single peer so gets three quarters of the writes and half of the bytes, and
+ * there is always a rest for others. What it holds is also what the next transfer to the same peer
+ * waits for: half of the window fills a rail as well, and keeps that wait below a window, what is
+ * seen of completions late included (tests/bench/RESULTS.md). */
 #include "fabric/rail_group_state.h"
 
-#define BATCH_BYTES (2u << 20)
-#define BATCH_NS    (2 * KVR_MS) /* of a slow rail: what it was given cannot be given to another */
-#define FREE_SHARE  3            /* of what is free, a link may hold this many times as much */
-#define PATIENCE_NS (5 * KVR_MS) /* a queue as short as that waits for no other pair */
+#define BATCH_BYTES  (2u << 20)
+#define BATCH_NS     (2 * KVR_MS) /* of a slow rail: what it was given cannot be given to another */
+#define WRITES_SHARE 3 /* of the writes that are free, a link may hold this many times as many */
+#define PATIENCE_NS  (5 * KVR_MS) /* a queue as short as that waits for no other pair */
 /* After AGAIN a link waits for a completion of its rail. A pair whose peer is dead answers AGAIN
  * for ever while others complete: after a few in a row only time counts. */
-#define AGAIN_QUICK 4
+#define AGAIN_QUICK  4
 
 bool group_link_waits(const struct kvr_group *group, const struct group_link *link)
 {
@@ -42,16 +45,16 @@ static bool must_wait(struct kvr_group *group, const struct group_link *link)
 static bool room(const struct group_link *link, uint32_t *ret_writes, uint64_t *ret_bytes)
 {
     const struct group_rail *rail = link->rail;
-    uint64_t writes = (uint64_t)FREE_SHARE * (rail->writes_max - rail->writes);
-    uint64_t bytes = FREE_SHARE * (rail->bytes_max - rail->bytes);
+    uint64_t writes = (uint64_t)WRITES_SHARE * (rail->writes_max - rail->writes);
+    uint64_t bytes = rail->bytes_max - rail->bytes;
 
     if (rail->writes >= rail->writes_max || rail->bytes >= rail->bytes_max ||
         link->writes >= writes || link->bytes >= bytes || (link->doubted && link->writes > 0))
         return false;
-    *ret_writes = (uint32_t)((writes - link->writes + FREE_SHARE) / (FREE_SHARE + 1));
+    *ret_writes = (uint32_t)((writes - link->writes + WRITES_SHARE) / (WRITES_SHARE + 1));
     if (link->doubted)
         *ret_writes = 1;
-    *ret_bytes = (bytes - link->bytes + FREE_SHARE) / (FREE_SHARE + 1);
+    *ret_bytes = (bytes - link->bytes + 1) / 2;
     return true;
 }
 

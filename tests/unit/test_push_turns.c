@@ -20,7 +20,7 @@ static struct push_job jobs[JOBS];
 static struct push_segment segments[JOBS];
 static uint8_t where[JOBS][SMALL_CHUNKS];
 
-static void open_push(uint32_t window)
+static void open_push_batch(uint32_t window, uint32_t batch)
 {
     static uint8_t tables[1 << 20] __attribute__((aligned(64)));
 
@@ -30,10 +30,16 @@ static void open_push(uint32_t window)
     small_side_init(&target, FAKE_RAILS);
     bench_open_as(&bench, &(struct kvr_group_options){.rail_count = 1,
                                                       .window_writes = window,
+                                                      .batch_writes = batch,
                                                       .ring_entries = 256,
                                                       .user = push_user(&push)});
     push.group = bench.group;
     plan = small_plan_make(&source, &target, &memory);
+}
+
+static void open_push(uint32_t window)
+{
+    open_push_batch(window, 0);
 }
 
 static void close_push(void)
@@ -131,6 +137,34 @@ static void equals_take_turns(void **state)
     close_push();
 }
 
+/* Room for more than a batch: who comes second has some of it, and need not wait for the next. */
+static void room_is_shared_by_batches(void **state)
+{
+    (void)state;
+    open_push_batch(16, 2); /* a peer may hold 12 */
+    peer_add(&bench, 0, 1);
+    job_open(0, 0, KVR_NEVER, 0);
+    job_open(1, 0, KVR_NEVER, 0);
+    bench_settle(&bench, START);
+    assert_int_equal(segments[0].chunk_next, 6);
+    assert_int_equal(segments[1].chunk_next, 6);
+    close_push();
+}
+
+/* The end of its turn is not the end of what it may have before others. */
+static void a_later_rank_waits_for_more_than_a_turn(void **state)
+{
+    (void)state;
+    open_push_batch(16, 2);
+    peer_add(&bench, 0, 1);
+    job_open(0, 0, KVR_NEVER, 0);
+    job_open(1, 0, KVR_NEVER, 1);
+    bench_settle(&bench, START);
+    assert_int_equal(segments[0].chunk_next, 12 - SMALL_CHUNKS);
+    assert_int_equal(segments[1].chunk_next, SMALL_CHUNKS);
+    close_push();
+}
+
 /* The urgent one's peer takes nothing; the other's does. */
 static void a_full_peer_holds_no_other(void **state)
 {
@@ -158,6 +192,8 @@ int main(void)
         cmocka_unit_test(deadline_first_then_priority),
         cmocka_unit_test(what_is_overdue_is_first),
         cmocka_unit_test(equals_take_turns),
+        cmocka_unit_test(room_is_shared_by_batches),
+        cmocka_unit_test(a_later_rank_waits_for_more_than_a_turn),
         cmocka_unit_test(a_full_peer_holds_no_other),
     };
 

@@ -119,7 +119,7 @@ static void group_keeps_its_window(void **state)
     peer_add(&bench, 0, 2);
     while (post(&bench, 0, &pair) == KVR_OK)
         accepted++;
-    /* A single peer has three quarters of each rail. */
+    /* A single peer has three quarters of each rail's writes. */
     assert_int_equal(accepted, 12);
     assert_int_equal(kvr_group_outstanding(bench.group), 12);
     assert_int_equal(post(&bench, 0, &pair), KVR_AGAIN);
@@ -132,6 +132,26 @@ static void group_keeps_its_window(void **state)
     assert_int_equal(kvr_group_counters(bench.group, 1).in_flight, 6);
     assert_int_equal(kvr_group_counters(bench.group, 1).bytes, 700);
     assert_false(kvr_group_step(bench.group, 3));
+    kvr_group_close(bench.group);
+}
+
+/* What a peer holds is what the next transfer to it waits for. */
+static void group_keeps_half_of_its_bytes(void **state)
+{
+    struct bench bench;
+    struct kvr_pair pair;
+    unsigned accepted[2] = {0};
+
+    (void)state;
+    bench_open_as(&bench, &(struct kvr_group_options){
+                              .rail_count = 1, .window_writes = 64, .window_bytes = 24 * 4096});
+    peer_add(&bench, 0, 1);
+    peer_add(&bench, 1, 1);
+    for (uint32_t peer = 0; peer < 2; peer++)
+        while (post_bytes(&bench, peer, 4096, false, &pair) == KVR_OK)
+            accepted[peer]++;
+    assert_int_equal(accepted[0], 12);
+    assert_int_equal(accepted[1], 6); /* half of what is left */
     kvr_group_close(bench.group);
 }
 
@@ -562,6 +582,7 @@ int main(void)
         cmocka_unit_test(group_writes_to_every_rail),
         cmocka_unit_test(group_says_why_it_reaches_nobody),
         cmocka_unit_test(group_keeps_its_window),
+        cmocka_unit_test(group_keeps_half_of_its_bytes),
         cmocka_unit_test(group_gives_a_slow_rail_less),
         cmocka_unit_test(group_rings_the_doorbell_at_the_end),
         cmocka_unit_test(group_rings_after_a_refusal),
