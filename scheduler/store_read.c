@@ -390,6 +390,7 @@ static void read_agent(struct reader *reader, void *self)
     read_counters(get_text(reader), facts);
     row.stopped = get_int(reader) != 0;
     row.seen_ns = get_int(reader);
+    facts->peers_warm = (uint32_t)get_int(reader);
     visitor->failed |= !read_lists(visitor->store, row.name, facts);
     visitor->visit(visitor->self, &row, facts);
 }

@@ -43,7 +43,7 @@
       "SELECT state, reason, count(*), max(ordinal), id FROM (SELECT * FROM transfers "            \
       "WHERE state IN ('failed', 'cancelled', 'expired', 'lost') ORDER BY ordinal DESC "           \
       "LIMIT 20000) WHERE updated_ns >= ?1 GROUP BY state, reason ORDER BY 3 DESC LIMIT 50")       \
-    X(SQL_PUT_AGENT, "INSERT OR REPLACE INTO agents VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)")         \
+    X(SQL_PUT_AGENT, "INSERT OR REPLACE INTO agents VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")       \
     X(SQL_CLEAR_RAILS, "DELETE FROM rails WHERE agent = ?1")                                       \
     X(SQL_ADD_RAIL, "INSERT INTO rails VALUES (?,?,?,?,?,?,?,?,?,?,?)")                            \
     X(SQL_CLEAR_ENGINES, "DELETE FROM engines WHERE agent = ?1")                                   \

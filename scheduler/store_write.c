@@ -246,6 +246,7 @@ static bool put_agent_row(struct store *store, const struct agent_row *row,
     put_text(&binder, counters);
     put_int(&binder, row->stopped);
     put_int(&binder, (uint64_t)row->seen_ns);
+    put_int(&binder, facts->peers_warm);
     stored = store_run(store, binder.statement);
     free(counters);
     return stored;

@@ -72,6 +72,7 @@ void agent_facts_tell(struct kvr_agent *agent)
     snprintf(facts.provider, sizeof(facts.provider), "%s", agent->config->provider);
     facts.transfers_live = agent->machine.live(agent->machine.self);
     facts.peers_up = agent->peers_up;
+    facts.peers_warm = agent->peers_warm;
     memcpy(facts.counters, agent->counters, sizeof(facts.counters));
     agent->program->counters(facts.counters);
     facts.rail_count = agent->rail_count;

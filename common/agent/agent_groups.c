@@ -58,6 +58,7 @@ void agent_groups_listen(struct kvr_agent *agent)
             if (agent->stamps != NULL)
                 agent->listened_at = kvr_clock_now();
             unreachable_say(&message); /* the machine frees what it points to */
+            agent_warmth_heard(agent, kvr_clock_now(), &message);
             if (machine->page_kind != 0 && message.kind == machine->page_set_kind)
                 agent_page_set(agent, &message);
             else

@@ -88,6 +88,7 @@ static void on_up(void *self, kvr_ns now, uint32_t peer, const struct kvr_msg_he
     struct kvr_error error;
 
     agent->peers_up++;
+    agent_warmth_up(agent, now, peer);
     kvr_log_info("peer %u is up: \"%s\" on %s, %u rails", peer, hello->agent, hello->host,
                  hello->rail_count);
     if (agent->groups.same_host != 0) {
@@ -116,6 +117,7 @@ static void on_lost(void *self, kvr_ns now, uint32_t peer, kvr_status status, co
         agent->peers_up -= agent->peers_up > 0;
         agent_tell_peer_down(agent, &info, status, detail);
     }
+    agent_warmth_lost(agent, peer);
     agent->counters[status == KVR_INCOMPATIBLE || status == KVR_VERSION
                         ? KVR_COUNTER_HANDSHAKE_FAILURES
                         : KVR_COUNTER_PEERS_LOST]++;

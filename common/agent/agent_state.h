@@ -78,7 +78,13 @@ struct kvr_agent {
     struct kvr_rail_address hello_rails[KVR_RAILS_MAX];
     struct kvr_compat hello_compats[KVR_ENGINES_MAX];
     uint64_t counters[KVR_COUNTER_END];
-    uint32_t peers_up;
+    uint32_t peers_up, peers_warm; /* warm: and every pair of rails is connected */
+    struct agent_warmth {
+        kvr_ns up_at;    /* 0: it is not up */
+        uint32_t groups; /* bits of those that have warmed up what they reach of it */
+        uint32_t pairs;
+        bool told;
+    } warmth[KVR_PEERS_MAX];
     bool rail_down[KVR_RAILS_MAX]; /* as engines know it */
     kvr_ns turned_away_told;       /* engines heard of it; 0: never */
     struct kvr_event_sink reports; /* where events go once they were logged */
@@ -148,9 +154,15 @@ kvr_status agent_peers_open(struct kvr_agent *agent, struct kvr_error *error);
 kvr_status agent_send(void *self, uint32_t peer, const struct kvr_message *message);
 kvr_status agent_dial(void *self, const char *address, uint32_t *ret_peer, struct kvr_error *error);
 void agent_hang_up(void *self, uint32_t peer, kvr_status status, const char *detail);
+/* agent_warmth.c: whether every pair of rails with a peer has been warmed up. */
+void agent_warmth_up(struct kvr_agent *agent, kvr_ns now, uint32_t peer);
+void agent_warmth_lost(struct kvr_agent *agent, uint32_t peer);
+void agent_warmth_heard(struct kvr_agent *agent, kvr_ns now,
+                        const struct kvr_group_message *message); /* of any kind */
 uint32_t agent_rails_now(void *self, struct kvr_rail_address ret_rails[KVR_RAILS_MAX]);
 /* agent_tell.c */
 void agent_tell_peer_up(struct kvr_agent *agent, const char *name);
+void agent_tell_peer_warm(struct kvr_agent *agent, const char *name);
 void agent_tell_peer_down(struct kvr_agent *agent, const struct kvr_peer_info *peer,
                           kvr_status status, const char *detail);
 /* An agent that none of our engines fits; engines hear of it once a second at most, because anybody

@@ -21,6 +21,13 @@ void agent_tell_peer_up(struct kvr_agent *agent, const char *name)
     tell_engines(agent, &notice, name);
 }
 
+void agent_tell_peer_warm(struct kvr_agent *agent, const char *name)
+{
+    struct kvr_notice notice = {.kind = KVR_NOTICE_PEER_WARM};
+
+    tell_engines(agent, &notice, name);
+}
+
 void agent_tell_peer_down(struct kvr_agent *agent, const struct kvr_peer_info *peer,
                           kvr_status status, const char *detail)
 {

@@ -206,6 +206,7 @@ static bool keeps(struct kvrail *client, const struct kvr_notice *notice)
     case KVR_NOTICE_WHY:
     case KVR_NOTICE_PEER_DOWN:
     case KVR_NOTICE_PEER_UP:
+    case KVR_NOTICE_PEER_WARM:
     case KVR_NOTICE_RAIL_DOWN:
     case KVR_NOTICE_RAIL_UP:
         return true;

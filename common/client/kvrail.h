@@ -490,6 +490,10 @@ typedef enum kvrail_event_kind {
      * because none of its engines fits any here. Of one publish the first few are told; kvrail_why
      * counts them all. */
     KVRAIL_EVENT_TARGET_REFUSED = 23,
+    /* Handle 0, of a prefill-agent: every pair of cards with the decode-agent `name`, which is up,
+     * has carried a few bytes, so that no transfer waits for a connection. Once after each PEER_UP;
+     * never with --warm-up no. A transfer that comes sooner is only slower. */
+    KVRAIL_EVENT_PEER_WARM = 24,
     KVRAIL_EVENT_REFUSED = 2 /* handle 0: the agent gave up this connection, with its sentence */
 } kvrail_event_kind;
 

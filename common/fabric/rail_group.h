@@ -18,7 +18,8 @@
  *
  * Warm-up: the first write of a pair is a slow one (tcp connects with it), so it is one of ours: a
  * few bytes with slot 0 into the peer's scratch page, once an epoch of either rail. The user is not
- * told of it; when it fails the pair is broken like by any other.
+ * told of it; when it fails the pair is broken like by any other. The loop is told once a peer, when
+ * all of its pairs have been through it.
  *
  * Memory: everything is allocated by kvr_group_open; step allocates nothing. */
 #ifndef KVR_FABRIC_RAIL_GROUP_H
@@ -67,6 +68,8 @@ enum kvr_group_kind {
                              KVR_FULL: it has worn out, or writes to nobody hold its window */
     KVR_GROUP_WOKE, /* a: how often it was; this process was stopped for longer than absence_ns:
                        nothing is posted to a peer before PROVEN */
+    KVR_GROUP_PEER_WARM, /* index: peer; a: pairs that reach it; b: when its PEER_ADD was run. Once,
+                            when none of them is still to be warmed up; never without warm-up */
     KVR_GROUP_KIND_USER = 100,
 };
 

@@ -41,6 +41,7 @@ static void warmed(struct kvr_group *group, struct group_link *link)
 {
     link->warming = 0;
     pace_begin(&link->pace, group->now);
+    group_peer_warmed(group, link->peer);
 }
 
 /* Takes a flight out of every count and tells the user: its one `written`. */

@@ -108,6 +108,8 @@ struct group_peer {
     uint32_t batch_writes;         /* it has room for so many more, */
     uint64_t batch_bytes;          /* and so many bytes */
     uint64_t unproven;             /* the WOKE since which nothing is posted; 0: none */
+    kvr_ns added_at;
+    bool warm_told;
 };
 
 struct kvr_group {
@@ -183,6 +185,8 @@ void group_scratch_close(struct kvr_group *group);
 void group_link_cool(struct kvr_group *group, struct group_link *link,
                      const struct kvr_rail_address *address);
 bool group_warm(struct kvr_group *group); /* true when a write was posted */
+/* A link to the peer is no longer to be warmed up: tells the loop if it was the last. */
+void group_peer_warmed(struct kvr_group *group, uint32_t index);
 
 /* rail_group_absence.c */
 void group_absence_check(struct kvr_group *group, kvr_ns since); /* 0: unknown */

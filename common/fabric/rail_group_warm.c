@@ -47,12 +47,40 @@ void group_link_cool(struct kvr_group *group, struct group_link *link,
         group->warm_at = group->now;
 }
 
-/* True: nobody has written on it since it became usable, and nobody should be the first. */
-static bool still_cold(struct group_link *link)
+/* A peer that is gone has links all the same, until their last write is. */
+void group_peer_warmed(struct kvr_group *group, uint32_t index)
 {
-    if (link != NULL && (link->state != LINK_USABLE || link->doubted || link->writes > 0))
-        link->cold = false;
-    return link != NULL && link->cold;
+    struct group_peer *peer = &group->peers[index];
+    struct kvr_group_message message = {
+        .kind = KVR_GROUP_PEER_WARM, .index = index, .b = peer->added_at};
+
+    if (!peer->known || peer->warm_told)
+        return;
+    for (uint32_t i = 0; i < peer->link_count; i++) {
+        const struct group_link *link = peer->links[i];
+
+        if (link->state != LINK_USABLE)
+            continue;
+        if (link->cold || link->warming != 0)
+            return;
+        message.a++;
+    }
+    if (message.a == 0)
+        return;
+    peer->warm_told = true;
+    kvr_group_tell(group, &message);
+}
+
+/* True: nobody has written on it since it became usable, and nobody should be the first. */
+static bool still_cold(struct kvr_group *group, struct group_link *link)
+{
+    if (link == NULL || !link->cold)
+        return false;
+    if (link->state == LINK_USABLE && !link->doubted && link->writes == 0)
+        return true;
+    link->cold = false;
+    group_peer_warmed(group, link->peer);
+    return false;
 }
 
 static void warm_up(struct kvr_group *group, struct group_link *link)
@@ -95,7 +123,7 @@ bool group_warm(struct kvr_group *group)
         struct group_link *link = kvr_pool_at(&group->links, i, NULL);
         kvr_ns at;
 
-        if (!still_cold(link) || group->peers[link->peer].unproven != 0)
+        if (!still_cold(group, link) || group->peers[link->peer].unproven != 0)
             continue; /* PROVEN comes back to it */
         at = may_warm_at(group, link);
         if (at <= group->now) {

@@ -19,7 +19,8 @@
 
 #define OPTIONS    struct beside_options
 #define ROUNDS_MAX 64u
-#define ALONE      25u   /* small transfers of a round */
+#define ALONE      25u   /* small transfers of a round, one at once after the other */
+#define RESTED     5u    /* and after a rest each */
 #define BESIDE_MAX 4096u /* the same while the huge one runs */
 #define LATE_NS    (60 * KVR_S)
 #define EVENTS     16
@@ -30,7 +31,8 @@ struct beside_options {
     char provider[16], warm_up[8], json[4096];
     struct kvr_option_list agents;
     uint64_t page_bytes, huge_bytes, rounds, window_bytes;
-    kvr_ns pause, rest;
+    kvr_ns rest;
+    bool at_once;
 };
 
 static const struct kvr_option options[] = {
@@ -78,18 +80,19 @@ static const struct kvr_option options[] = {
      .max = ROUNDS_MAX,
      KVR_OPTION_COUNT(OPTIONS, rounds),
      .help = "Of small transfers alone and small ones beside a huge one."},
-    {.name = "pause",
+    {.name = "at-once",
      .section = "measuring",
-     .fallback = "0",
-     .max = 60 * KVR_S,
-     KVR_OPTION_DURATION(OPTIONS, pause),
-     .help = "After the hello, before the first transfer; 0: the pairs are still being connected."},
+     .fallback = "no",
+     KVR_OPTION_BOOL(OPTIONS, at_once),
+     .help = "The first transfer comes at once after the hello, while the pairs are still being "
+             "connected; else when the prefill-agent says that they are, and after a rest."},
     {.name = "rest",
      .section = "measuring",
-     .fallback = "0",
+     .fallback = "50ms",
      .max = 60 * KVR_S,
      KVR_OPTION_DURATION(OPTIONS, rest),
-     .help = "Before each transfer alone, so that all threads sleep as before the first one."},
+     .help = "Before the first transfer, and before each of those it is compared with: all threads "
+             "sleep then."},
     BENCH_OPTION_JSON(OPTIONS),
 };
 
@@ -100,7 +103,13 @@ static const struct kvr_command command = {
         "the agents' hello, alone, and while a huge one runs between the same engines. window_us\n"
         "is how long the window, what a rail has on its way at most, takes at the huge one's\n"
         "speed: beside_us is to be at most twice alone_us and one window. The same of a transfer\n"
-        "of which nothing is wanted (…_control_us) is what engines and agents take to agree.",
+        "of which nothing is wanted (…_control_us) is what engines and agents take to agree.\n"
+        "\n"
+        "The first one comes when every pair of rails is connected, warm_us after the hello, and\n"
+        "after a rest. first_ratio compares it with others after such a rest (rested_us): it is\n"
+        "to be at most 1.5. first_ratio_in_a_row compares it with those that follow one another\n"
+        "at once (alone_us), whose threads are still awake. With --warm-up no nobody connects\n"
+        "the pairs, and with --at-once nobody waits for it.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .footer = "Example:\n"
@@ -108,7 +117,8 @@ static const struct kvr_command command = {
 };
 
 struct round {
-    double alone_us, alone_control_us, beside_us, beside_max_us, beside_control_us, huge_gb_s;
+    double alone_us, alone_control_us, rested_us;
+    double beside_us, beside_max_us, beside_control_us, huge_gb_s;
     uint64_t beside_count;
 };
 
@@ -129,6 +139,8 @@ struct beside {
     uint32_t page_count;
     struct transfer huge, small;
     double first_us;
+    kvr_ns warm_at;        /* the pairs of rails are connected; 0: that was not told */
+    double warm_us;        /* after the hello; 0: it was not waited for, or had been before */
     uint64_t window_bytes; /* of the agents' rails */
     struct round rounds[ROUNDS_MAX];
     bool broken;
@@ -210,6 +222,8 @@ static void take_events(struct beside *beside, int wait_ms)
         if (count < 0)
             (void)failed(beside, "an agent", "the connection ended");
         for (int i = 0; i < count; i++) {
+            if (events[i].kind == KVRAIL_EVENT_PEER_WARM)
+                beside->warm_at = kvr_clock_now();
             settle(beside, &beside->huge, &events[i]);
             settle(beside, &beside->small, &events[i]);
         }
@@ -278,18 +292,33 @@ static void sleep_for(kvr_ns time)
     (void)nanosleep(&pause, NULL);
 }
 
-static bool round_run(struct beside *beside, struct round *round)
+/* Without anything else on its way. */
+static void round_alone(struct beside *beside, struct round *round)
 {
-    static double alone[ALONE], with[BESIDE_MAX], control[BESIDE_MAX];
-    struct transfer *huge = &beside->huge;
-    struct bench_spread spread;
+    double alone[ALONE], rested[RESTED], control[ALONE];
 
-    for (unsigned i = 0; i < ALONE && !beside->broken; i++) {
+    for (unsigned i = 0; i < RESTED && !beside->broken; i++) {
         sleep_for(beside->options.rest);
+        rested[i] = small_us(beside, false);
+    }
+    for (unsigned i = 0; i < ALONE && !beside->broken; i++) {
         alone[i] = small_us(beside, false);
         control[i] = small_us(beside, true);
     }
+    if (beside->broken)
+        return;
+    round->rested_us = bench_spread_of(rested, RESTED).median;
+    round->alone_us = bench_spread_of(alone, ALONE).median;
     round->alone_control_us = bench_spread_of(control, ALONE).median;
+}
+
+static bool round_run(struct beside *beside, struct round *round)
+{
+    static double with[BESIDE_MAX], control[BESIDE_MAX];
+    struct transfer *huge = &beside->huge;
+    struct bench_spread spread;
+
+    round_alone(beside, round);
     if (beside->broken || !begin(beside, huge, beside->pages, beside->page_count, WORD_HUGE, false))
         return false;
     while (!beside->broken && huge->done_at == 0 && round->beside_count < BESIDE_MAX) {
@@ -304,7 +333,6 @@ static bool round_run(struct beside *beside, struct round *round)
         return false;
     if (round->beside_count == 0)
         return failed(beside, "the huge transfer", "it ended before a small one beside it");
-    round->alone_us = bench_spread_of(alone, ALONE).median;
     round->beside_control_us = bench_spread_of(control, round->beside_count).median;
     spread = bench_spread_of(with, round->beside_count);
     round->beside_us = spread.median;
@@ -314,12 +342,32 @@ static bool round_run(struct beside *beside, struct round *round)
     return true;
 }
 
-static bool measure(struct beside *beside)
+/* The session's hello, without a byte; then until every pair of rails is connected. */
+static bool say_hello(struct beside *beside)
 {
-    /* The session's hello, without a byte. */
+    bool warms = strcmp(beside->options.warm_up, "yes") == 0;
+    kvr_ns hello_at;
+
     if (small_us(beside, true) == 0)
         return false;
-    sleep_for(beside->options.pause);
+    hello_at = kvr_clock_now();
+    if (beside->options.at_once)
+        return true;
+    while (warms && beside->warm_at == 0 && !beside->broken) {
+        take_events(beside, 100);
+        if (bench_interrupted() || kvr_clock_now() - hello_at > LATE_NS)
+            return failed(beside, "the prefill-agent", "it does not say that the rails are warm");
+    }
+    if (beside->warm_at > hello_at)
+        beside->warm_us = (double)(beside->warm_at - hello_at) / 1e3;
+    sleep_for(beside->options.rest);
+    return !beside->broken;
+}
+
+static bool measure(struct beside *beside)
+{
+    if (!say_hello(beside))
+        return false;
     beside->first_us = small_us(beside, false);
     for (uint64_t i = 0; i < beside->options.rounds && !beside->broken; i++)
         if (!round_run(beside, &beside->rounds[i]))
@@ -344,31 +392,34 @@ static double window_us(const struct beside *beside)
 
 static json_t *figures_json(const struct beside *beside)
 {
-    double alone = MEDIAN(beside, alone_us), window = window_us(beside);
+    double alone = MEDIAN(beside, alone_us), rested = MEDIAN(beside, rested_us);
+    double window = window_us(beside);
     json_t *rounds = json_array();
 
     for (uint64_t i = 0; i < beside->options.rounds; i++) {
         const struct round *round = &beside->rounds[i];
 
         json_array_append_new(
-            rounds, json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:I}", "alone_us", round->alone_us,
-                              "alone_control_us", round->alone_control_us, "beside_us",
-                              round->beside_us, "beside_max_us", round->beside_max_us,
-                              "beside_control_us", round->beside_control_us, "huge_gb_s",
-                              round->huge_gb_s, "beside_count", (json_int_t)round->beside_count));
+            rounds,
+            json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I}", "rested_us", round->rested_us,
+                      "alone_us", round->alone_us, "alone_control_us", round->alone_control_us,
+                      "beside_us", round->beside_us, "beside_max_us", round->beside_max_us,
+                      "beside_control_us", round->beside_control_us, "huge_gb_s", round->huge_gb_s,
+                      "beside_count", (json_int_t)round->beside_count));
     }
     return json_pack(
-        "{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, "
-        "s:o}",
-        "provider", beside->options.provider, "warm_up", beside->options.warm_up, "pause_ns",
-        (json_int_t)beside->options.pause, "rest_ns", (json_int_t)beside->options.rest,
-        "page_bytes", (json_int_t)beside->options.page_bytes, "huge_bytes",
+        "{s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, "
+        "s:f, s:f, s:o}",
+        "provider", beside->options.provider, "warm_up", beside->options.warm_up, "at_once",
+        beside->options.at_once, "rest_ns", (json_int_t)beside->options.rest, "page_bytes",
+        (json_int_t)beside->options.page_bytes, "huge_bytes",
         (json_int_t)beside->options.huge_bytes, "window_bytes", (json_int_t)beside->window_bytes,
-        "first_us", beside->first_us, "first_ratio", beside->first_us / alone, "alone_us", alone,
-        "alone_control_us", MEDIAN(beside, alone_control_us), "beside_us",
-        MEDIAN(beside, beside_us), "beside_control_us", MEDIAN(beside, beside_control_us),
-        "huge_gb_s", MEDIAN(beside, huge_gb_s), "window_us", window, "allowed_us",
-        2 * alone + window, "rounds", rounds);
+        "warm_us", beside->warm_us, "first_us", beside->first_us, "first_ratio",
+        beside->first_us / rested, "first_ratio_in_a_row", beside->first_us / alone, "rested_us",
+        rested, "alone_us", alone, "alone_control_us", MEDIAN(beside, alone_control_us),
+        "beside_us", MEDIAN(beside, beside_us), "beside_control_us",
+        MEDIAN(beside, beside_control_us), "huge_gb_s", MEDIAN(beside, huge_gb_s), "window_us",
+        window, "allowed_us", 2 * alone + window, "rounds", rounds);
 }
 
 static void print(const struct beside *beside)
@@ -378,8 +429,10 @@ static void print(const struct beside *beside)
     printf("%s, one page of %.10g KiB beside %.10g MiB, microseconds, medians of %u rounds\n\n",
            beside->options.provider, (double)beside->options.page_bytes / 1024,
            (double)beside->options.huge_bytes / (1 << 20), (unsigned)beside->options.rounds);
-    printf("  first after the hello  %8.1f\n", beside->first_us);
-    printf("  alone                  %8.1f   of that agreeing %.1f\n", MEDIAN(beside, alone_us),
+    printf("  first after the hello  %8.1f   at most %.1f: 1.5 of one after a rest\n",
+           beside->first_us, 1.5 * MEDIAN(beside, rested_us));
+    printf("  after a rest           %8.1f\n", MEDIAN(beside, rested_us));
+    printf("  alone, in a row        %8.1f   of that agreeing %.1f\n", MEDIAN(beside, alone_us),
            MEDIAN(beside, alone_control_us));
     printf(
         "  beside the huge one    %8.1f   of that agreeing %.1f; at most %.1f: twice alone and a "

@@ -11,7 +11,7 @@ static void note(const struct sim_group *group, const struct kvr_group_message *
     static const char *const group_names[] = {
         "?",        "PEER_ADD",    "PEER_RAIL",  "PEER_DROP",     "RECYCLE",
         "PROVEN",   "AWAY",        "PEER_ADDED", "PEER_RAIL_SET", "PEER_DROPPED",
-        "RECYCLED", "PAIR_BROKEN", "RAIL_ERROR", "WOKE"};
+        "RECYCLED", "PAIR_BROKEN", "RAIL_ERROR", "WOKE",          "PEER_WARM"};
     static const char *const push_names[] = {
         "PUSH_OPEN",  "PUSH_SEGMENT", "PUSH_FINAL", "PUSH_AGAIN",  "PUSH_LIST",
         "PUSH_MOVE",  "PUSH_STOP",    "PUSH_CLOSE", "PUSH_LOOK",   "PUSH_PAGE",

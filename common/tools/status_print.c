@@ -28,20 +28,32 @@ static void print_bytes(FILE *stream, double bytes)
     fprintf(stream, unit == 0 ? "%6.0f %-2s" : "%6.2f %-2s", bytes, units[unit]);
 }
 
+/* Of its peers, those with which every pair of rails is connected; a decode-agent does not know. */
+static const char *warm_of(const json_t *agent, char *text, size_t capacity)
+{
+    const json_t *warm = json_object_get(agent, "peers_warm");
+
+    if (!json_is_integer(warm))
+        return "-";
+    snprintf(text, capacity, "%" JSON_INTEGER_FORMAT, json_integer_value(warm));
+    return text;
+}
+
 static void print_agents(const json_t *agents, FILE *stream)
 {
     size_t index;
     json_t *agent;
+    char warm[24];
 
-    fprintf(stream, "%-20s %-8s %-8s %-8s %-16s %8s %5s %5s %7s\n", "AGENT", "ROLE", "STATE",
-            "PROVIDER", "HOST", "SILENT", "PEERS", "LIVE", "ENGINES");
+    fprintf(stream, "%-20s %-8s %-8s %-8s %-16s %8s %5s %5s %5s %7s\n", "AGENT", "ROLE", "STATE",
+            "PROVIDER", "HOST", "SILENT", "PEERS", "WARM", "LIVE", "ENGINES");
     json_array_foreach(agents, index, agent)
     {
-        fprintf(stream, "%-20s %-8s %-8s %-8s %-16s %6.1f s %5.0f %5.0f %7zu\n",
+        fprintf(stream, "%-20s %-8s %-8s %-8s %-16s %6.1f s %5.0f %5s %5.0f %7zu\n",
                 text_of(agent, "name"), text_of(agent, "role"), text_of(agent, "state"),
                 text_of(agent, "provider"), text_of(agent, "host"),
                 number_of(agent, "silent_seconds"), number_of(agent, "peers_up"),
-                number_of(agent, "transfers_live"),
+                warm_of(agent, warm, sizeof(warm)), number_of(agent, "transfers_live"),
                 json_array_size(json_object_get(agent, "engines")));
     }
     if (json_array_size(agents) == 0)

@@ -179,6 +179,7 @@ static void facts_to_proto(const struct kvr_agent_facts *facts, struct encoding 
     proto->provider = text(facts->provider);
     proto->transfers_live = facts->transfers_live;
     proto->peers_up = facts->peers_up;
+    proto->peers_warm = facts->peers_warm;
     for (uint32_t i = 0; i < facts->rail_count; i++) {
         rail_to_proto(&facts->rails[i], &encoding->rails[i], &encoding->rail_counters[i]);
         encoding->rail_list[i] = &encoding->rails[i];
@@ -454,6 +455,7 @@ static const char *facts_from_proto(const Kvrail__Report__Facts *proto,
     facts->pid = proto->pid;
     facts->transfers_live = proto->transfers_live;
     facts->peers_up = proto->peers_up;
+    facts->peers_warm = proto->peers_warm;
     return facts_lists_from_proto(proto, facts);
 }
 

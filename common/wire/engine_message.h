@@ -190,7 +190,9 @@ struct kvr_request {
     X(KVR_NOTICE_PEER_UP, "peer_up", false)     /* of no handle */                                 \
     X(KVR_NOTICE_RAIL_DOWN, "rail_down", false) /* of no handle: a card has no endpoint */         \
     X(KVR_NOTICE_RAIL_UP, "rail_up", false)     /* of no handle: it has one again */               \
-    X(KVR_NOTICE_TARGET_REFUSED, "target_refused", false) /* source: who asked cannot have it */
+    X(KVR_NOTICE_TARGET_REFUSED, "target_refused", false) /* source: who asked cannot have it */   \
+    X(KVR_NOTICE_PEER_WARM, "peer_warm", false) /* of no handle: every pair of cards is connected  \
+                                                 */
 
 /* Beside ATTACHED: the shared page (memfd), the doorbell (eventfd), and the agent's own pidfd,
  * which tells the library of the agent's end also from another pid namespace. */

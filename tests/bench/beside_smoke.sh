@@ -12,12 +12,15 @@ fail() {
 }
 
 TMPDIR=$work/tmp "$KVRAIL_BIN_DIR/kvrail" bench beside --huge-bytes 128M --rounds 2 \
-    --warm-up no --pause 10ms --rest 1ms --agents spin=50us --json "$work/figures.json" >"$work/table" || fail "it ended in $?"
-for key in first_us alone_us alone_control_us beside_us beside_control_us huge_gb_s window_us allowed_us; do
+    --warm-up no --rest 1ms --agents spin=50us --json "$work/figures.json" >"$work/table" || fail "it ended in $?"
+for key in first_us first_ratio first_ratio_in_a_row rested_us alone_us alone_control_us beside_us beside_control_us huge_gb_s window_us allowed_us; do
     grep -q "\"$key\": [0-9.]*[1-9]" "$work/figures.json" || fail "no $key in the JSON"
 done
 [ "$(grep -c '"beside_count": [1-9]' "$work/figures.json")" = 2 ] || fail "no small transfer beside the large one"
 grep -q '"warm_up": "no"' "$work/figures.json" || fail "--warm-up no was not heard"
 grep -q 'beside the huge one' "$work/table" || fail "no table"
+TMPDIR=$work/tmp "$KVRAIL_BIN_DIR/kvrail" bench beside --huge-bytes 64M --rounds 1 --rest 1ms \
+    --json "$work/warm.json" >/dev/null || fail "it does not hear that the rails are warm: $?"
+grep -q '"at_once": false' "$work/warm.json" || fail "it did not wait for warm rails"
 [ -z "$(ls -A "$work/tmp")" ] || fail "it left $(ls "$work/tmp") behind"
 echo "bench.beside_smoke: passed"

@@ -204,6 +204,8 @@ check_metrics() {
     expect 200 'kvrail_rail_up{agent="prefill-0",rail="2",provider="efa"} ' "$base/metrics"
     expect 200 'kvrail_rail_up{agent="prefill-1",rail="2",group="1",provider="efa"} 0' "$base/metrics"
     expect 200 '"name":"rdmap81s0","group":1,' "$base/api/v1/agents"
+    expect 200 '"peers_warm":2' "$base/api/v1/agents"
+    expect 200 '"peers_warm":null' "$base/api/v1/agents"
     promtool=$(command -v promtool || echo "${KVRAIL_PROMTOOL:-}")
     if [ -z "$promtool" ] && command -v apt-get >/dev/null; then
         # Without its service: the package is unpacked, not installed.

@@ -35,16 +35,18 @@ expect verified 15
 # Agents report within a second or two.
 tries=0
 while "$bin/kvrail" status --scheduler "$scheduler" --limit 5 >"$work/status"; do
-    [ "$(grep -c ' done ' "$work/status")" = 5 ] && break
+    [ "$(grep -c ' done ' "$work/status")" = 5 ] &&
+        grep -q '^prefill-0 .* up .* s  *1  *1 ' "$work/status" && break
     tries=$((tries + 1))
-    [ $tries -le 100 ] || fail "the scheduler does not know of the transfers: $(cat "$work/status")"
+    [ $tries -le 100 ] ||
+        fail "the scheduler does not know of the transfers and of a warm peer: $(cat "$work/status")"
     sleep 0.1
 done
-says "$work/status" '^prefill-0 .* up '
 says "$work/status" '^decode-0 .* up '
 says "$work/status" 'What is odd:'
 "$bin/kvrail" status --scheduler "$scheduler" --json >"$work/status.json"
 says "$work/status.json" '"transfers": \['
+says "$work/status.json" '"peers_warm": 1'
 status=0
 "$bin/kvrail" status --scheduler 127.0.0.1:1 2>"$work/unreachable" || status=$?
 [ $status = 75 ] || fail "status of nothing ended in $status"

@@ -209,13 +209,81 @@ static void warm_up_that_hangs_breaks_the_pair(void **state)
     kvr_group_close(bench.group);
 }
 
+static uint32_t warm_told(uint64_t *ret_pairs)
+{
+    struct kvr_group_message message;
+    uint32_t told = 0;
+
+    *ret_pairs = 0;
+    while (event(&bench, &message))
+        if (message.kind == KVR_GROUP_PEER_WARM) {
+            *ret_pairs += message.a;
+            told++;
+        }
+    return told;
+}
+
+/* By its last pair; once, whatever epochs come. */
+static void a_peer_is_warm_when_every_pair_is(void **state)
+{
+    struct kvr_rail_address successor = address_of(0, 2);
+    uint64_t pairs;
+
+    (void)state;
+    open_warm(2, 0);
+    peer_with_scratch_add(0, 2);
+    finish_all(bench.rails[0].newest);
+    bench_settle(&bench, 2);
+    assert_int_equal(warm_told(&pairs), 0);
+    finish_all(bench.rails[1].newest);
+    bench_settle(&bench, 3);
+    assert_int_equal(warm_told(&pairs), 1);
+    assert_int_equal(pairs, 2);
+    command(&bench, KVR_GROUP_PEER_RAIL, 0, &successor);
+    finish_all(bench.rails[0].newest);
+    bench_settle(&bench, 4);
+    assert_int_equal(warm_told(&pairs), 0);
+    kvr_group_close(bench.group);
+}
+
+/* A pair that is broken counts for nothing; one that somebody has written on needs nothing. */
+static void a_peer_is_warm_with_the_pairs_that_work(void **state)
+{
+    struct kvr_pair pair;
+    uint64_t pairs;
+
+    (void)state;
+    open_warm(2, 0);
+    peer_with_scratch_add(0, 2);
+    finish(bench.rails[0].newest, 0, KVR_RAIL_FAILED);
+    finish_all(bench.rails[1].newest);
+    bench_settle(&bench, 2);
+    assert_int_equal(warm_told(&pairs), 1);
+    assert_int_equal(pairs, 1);
+    kvr_group_close(bench.group);
+
+    open_warm(1, 0);
+    bench.rails[0].newest->again_once = 1;
+    peer_with_scratch_add(0, 1);
+    bench_settle(&bench, KVR_S - 1); /* it may be tried again, and is */
+    finish_all(bench.rails[0].newest);
+    assert_int_equal(warm_told(&pairs), 0);
+    assert_int_equal(post(&bench, 0, &pair), KVR_OK);
+    bench_settle(&bench, KVR_S);
+    assert_int_equal(warm_told(&pairs), 1);
+    kvr_group_close(bench.group);
+}
+
 /* A peer without a page for it, and an agent that does not want it. */
 static void warm_up_needs_both_sides(void **state)
 {
+    uint64_t pairs;
+
     (void)state;
     open_warm(1, 0);
     peer_add(&bench, 0, 1);
     assert_warming(0, 0);
+    assert_int_equal(warm_told(&pairs), 0);
     kvr_group_close(bench.group);
 
     bench_open(&bench, 1, 0, 64);
@@ -235,6 +303,8 @@ int main(void)
         cmocka_unit_test(warm_up_keeps_the_window),
         cmocka_unit_test(warm_up_that_fails_breaks_the_pair),
         cmocka_unit_test(warm_up_that_hangs_breaks_the_pair),
+        cmocka_unit_test(a_peer_is_warm_when_every_pair_is),
+        cmocka_unit_test(a_peer_is_warm_with_the_pairs_that_work),
         cmocka_unit_test(warm_up_needs_both_sides),
     };
 

@@ -44,6 +44,8 @@ static void sample_facts(struct kvr_agent_facts *facts)
     strcpy(facts->version, "0.1.0");
     strcpy(facts->host, "node-3");
     facts->pid = 4711;
+    facts->peers_up = 5;
+    facts->peers_warm = 3;
     strcpy(facts->provider, "tcp");
     facts->counters[KVR_COUNTER_STALE_WRITES] = 9;
     facts->rail_count = KVR_RAILS_MAX;
