@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "agent/agent.h"
+#include "base/address.h"
 #include "base/options.h"
 #include "base/rng.h"
 #include "decode-agent/inbound.h"
@@ -12,6 +13,13 @@
 #define FIELD(kind, field) KVR_OPTION_##kind(struct kvr_agent_config, field)
 
 static const struct kvr_option own_options[] = {
+    {.name = "prefill-agent",
+     .section = "control",
+     .value = "HOST:PORT",
+     FIELD(LIST, prefill_agents),
+     .help = "A prefill-agent to connect to at the start and after each loss, rails included, "
+             "instead of when the first fetch names it. Repeat it for several; fetches may name "
+             "others too."},
     {.name = "deadline",
      .section = "transfers",
      .fallback = "120s",
@@ -121,9 +129,14 @@ int main(int argc, char **argv)
         .landed = landed,
     };
     struct kvr_agent_launch launch = {&command, argc, argv};
+    struct kvr_address address;
+    struct kvr_error error;
     int status;
 
     if (!kvr_options_load(&command, argc, argv, &config, &status))
         return status;
+    for (uint32_t i = 0; i < config.prefill_agents.count; i++)
+        if (kvr_address_parse(config.prefill_agents.items[i], -1, &error, &address) != KVR_OK)
+            return kvr_options_refuse(&command, "--prefill-agent: %s", error.detail);
     return kvr_agent_run(&launch, &config, &program);
 }

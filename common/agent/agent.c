@@ -58,9 +58,11 @@ static void tick_arm(struct kvr_agent *agent)
 static void on_second(uv_timer_t *timer)
 {
     struct kvr_agent *agent = timer->data;
+    kvr_ns now = kvr_clock_now();
 
-    agent->machine.tick(agent->machine.self, kvr_clock_now());
+    agent->machine.tick(agent->machine.self, now);
     agent_regions_retry(agent);
+    agent_wanted_dial(agent, now);
     agent_orders_take(agent);
     agent_facts_tell(agent);
     kvr_log_tick();

@@ -39,6 +39,7 @@ struct kvr_agent_config {
     /* decode-agent */
     kvr_ns deadline;
     uint64_t slots, local_copy_threads;
+    struct kvr_option_list prefill_agents; /* dialed at the start */
 };
 
 /* The rows that both programs have. */

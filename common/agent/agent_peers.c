@@ -112,16 +112,20 @@ static void on_lost(void *self, kvr_ns now, uint32_t peer, kvr_status status, co
 {
     struct kvr_agent *agent = self;
     struct kvr_peer_info info;
+    bool was_up = kvr_peers_info(agent->peers, peer, &info) && info.agent[0] != '\0';
+    bool said = agent_wanted_lost(agent, now, peer, was_up, status);
 
-    if (kvr_peers_info(agent->peers, peer, &info) && info.agent[0] != '\0') { /* it was up */
+    if (was_up) {
         agent->peers_up -= agent->peers_up > 0;
         agent_tell_peer_down(agent, &info, status, detail);
     }
     agent_warmth_lost(agent, peer);
-    agent->counters[status == KVR_INCOMPATIBLE || status == KVR_VERSION
-                        ? KVR_COUNTER_HANDSHAKE_FAILURES
-                        : KVR_COUNTER_PEERS_LOST]++;
-    kvr_log_warning("peer %u is lost (%s): %s", peer, kvr_status_name(status), detail);
+    if (!said) {
+        agent->counters[status == KVR_INCOMPATIBLE || status == KVR_VERSION
+                            ? KVR_COUNTER_HANDSHAKE_FAILURES
+                            : KVR_COUNTER_PEERS_LOST]++;
+        kvr_log_warning("peer %u is lost (%s): %s", peer, kvr_status_name(status), detail);
+    }
     agent->machine.peer_lost(agent->machine.self, now, peer, status, detail);
     agent_lender_lost(agent, peer);
 }

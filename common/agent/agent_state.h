@@ -79,6 +79,12 @@ struct kvr_agent {
     struct kvr_compat hello_compats[KVR_ENGINES_MAX];
     uint64_t counters[KVR_COUNTER_END];
     uint32_t peers_up, peers_warm; /* warm: and every pair of rails is connected */
+    struct agent_wanted {
+        uint32_t peer;
+        kvr_ns dial_at;
+        bool dialed;               /* it has this index until it is lost */
+        bool missed;               /* it was lost, or could not be dialed, and that was said */
+    } wanted[KVR_OPTION_LIST_MAX]; /* as config->prefill_agents */
     struct agent_warmth {
         kvr_ns up_at;    /* 0: it is not up */
         uint32_t groups; /* bits of those that have warmed up what they reach of it */
@@ -154,6 +160,11 @@ kvr_status agent_peers_open(struct kvr_agent *agent, struct kvr_error *error);
 kvr_status agent_send(void *self, uint32_t peer, const struct kvr_message *message);
 kvr_status agent_dial(void *self, const char *address, uint32_t *ret_peer, struct kvr_error *error);
 void agent_hang_up(void *self, uint32_t peer, kvr_status status, const char *detail);
+/* agent_wanted.c: peers that the configuration names. */
+void agent_wanted_dial(struct kvr_agent *agent, kvr_ns now); /* who is not dialed; now and then */
+/* True: it is one of them, has not been up, and its absence was said before. */
+bool agent_wanted_lost(struct kvr_agent *agent, kvr_ns now, uint32_t peer, bool was_up,
+                       kvr_status status);
 /* agent_warmth.c: whether every pair of rails with a peer has been warmed up. */
 void agent_warmth_up(struct kvr_agent *agent, kvr_ns now, uint32_t peer);
 void agent_warmth_lost(struct kvr_agent *agent, uint32_t peer);

@@ -18,8 +18,8 @@
  *
  * Warm-up: the first write of a pair is a slow one (tcp connects with it), so it is one of ours: a
  * few bytes with slot 0 into the peer's scratch page, once an epoch of either rail. The user is not
- * told of it; when it fails the pair is broken like by any other. The loop is told once a peer, when
- * all of its pairs have been through it.
+ * told of it; when it fails the pair is broken like by any other. The loop is told once a peer,
+ * when all of its pairs have been through it.
  *
  * Memory: everything is allocated by kvr_group_open; step allocates nothing. */
 #ifndef KVR_FABRIC_RAIL_GROUP_H

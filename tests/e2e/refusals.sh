@@ -35,6 +35,7 @@ refused 2 --listen -- "$bin/prefill-agent" $common
 refused 2 --insecure 0.0.0.0:9480 -- "$bin/prefill-agent" $common --listen 0.0.0.0:9480
 refused 2 --insecure '[::]:9480' -- "$bin/prefill-agent" $common --listen '[::]:9480'
 refused 2 --provider carrier-pigeon tcp -- $decode --provider carrier-pigeon
+refused 2 --prefill-agent nowhere -- $decode --prefill-agent nowhere
 refused 2 --heartbeat never -- $decode --heartbeat never
 refused 2 --wibble -- $decode --wibble
 refused 2 --name -- "$bin/decode-agent" --engine-socket "$work/a.sock"
