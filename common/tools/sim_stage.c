@@ -78,7 +78,7 @@ void sim_stage_choose(struct sim_agent *agent)
 {
     struct sim_world *world = agent->world;
 
-    agent->staged = kvr_rng_percent(&world->rng, world->neighbours ? 90 : 40);
+    agent->staged = kvr_rng_percent(&world->rng, world->neighbours ? 90 : 50);
     agent->stages = !agent->staged && kvr_rng_percent(&world->rng, 50);
     agent->stage_bytes = bytes_choose(agent);
     world->revocable |=

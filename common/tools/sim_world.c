@@ -84,7 +84,7 @@ static void geometry_choose(struct sim_world *world)
     geometry->page_tokens = (uint32_t)1 << kvr_rng_between(rng, 1, 3);
     geometry->heads = (uint32_t)kvr_rng_between(rng, 1, 2);
     geometry->head_bytes = 8 * (uint32_t)kvr_rng_between(rng, 1, 2);
-    if (kvr_rng_percent(rng, 50)) /* then a page is about one write, and a transfer many */
+    if (kvr_rng_percent(rng, 70)) /* then a page is about one write, and a transfer many */
         geometry->head_bytes *= 32;
     geometry->part_count = 1;
     switch (kvr_rng_below(rng, 3)) {
