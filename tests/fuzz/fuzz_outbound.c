@@ -121,6 +121,7 @@ static void peer_want(uint32_t peer)
     for (uint32_t i = 0; i < want->sibling_count; i++)
         siblings[i] = (uint32_t)fuzz_about(fuzz.input, i);
     want->target.tp_size = (uint32_t)fuzz_about(fuzz.input, 1);
+    want->staged = fuzz_below(fuzz.input, 4) == 3;
     outbound_message(&outbound, fuzz.world.now, peer, &message);
 }
 
@@ -139,11 +140,16 @@ static void peer_pages(struct kvr_message *message, const struct offer *offer)
 
 static void peer_grant(struct kvr_message *message)
 {
+    static struct kvr_remote_key keys[KVR_RAILS_MAX];
     static uint16_t slots[KVR_TRANSFER_SLOTS_MAX];
 
     slots[0] = (uint16_t)fuzz_about(fuzz.input, 5);
     message->grant.slots = slots;
     message->grant.slot_count = fuzz_below(fuzz.input, 16) == 15 ? fuzz_below(fuzz.input, 65) : 1;
+    message->grant.share_bytes = fuzz_about(fuzz.input, fuzz_below(fuzz.input, 4) * UINT64_C(4096));
+    message->grant.share_offset = fuzz_about(fuzz.input, 0);
+    message->grant.share_keys = keys;
+    message->grant.share_key_count = (uint32_t)fuzz_about(fuzz.input, FUZZ_RAILS) % KVR_RAILS_MAX;
 }
 
 static void peer_epoch_ended(struct kvr_message *message)
@@ -177,9 +183,9 @@ static const struct offer *some_offer(uint32_t peer)
 
 static void peer_message(uint32_t peer)
 {
-    static const kvr_message_kind kinds[] = {KVR_MSG_PAGES,  KVR_MSG_PAGES,       KVR_MSG_GRANT,
-                                             KVR_MSG_GRANT,  KVR_MSG_MISSING,     KVR_MSG_LANDED,
-                                             KVR_MSG_CANCEL, KVR_MSG_EPOCH_ENDED, KVR_MSG_UNKNOWN};
+    static const kvr_message_kind kinds[] = {
+        KVR_MSG_PAGES,  KVR_MSG_PAGES,  KVR_MSG_GRANT,       KVR_MSG_GRANT,   KVR_MSG_MISSING,
+        KVR_MSG_LANDED, KVR_MSG_CANCEL, KVR_MSG_EPOCH_ENDED, KVR_MSG_UNKNOWN, KVR_MSG_ROOM};
     static struct kvr_chunk_run chunks[8];
     const struct offer *offer = some_offer(peer);
     struct kvr_message message = {
@@ -187,13 +193,17 @@ static void peer_message(uint32_t peer)
             fuzz_below(fuzz.input, 32) == 31
                 ? (kvr_message_kind)(KVR_MSG_REGIONS + 1 +
                                      fuzz_below(fuzz.input, KVR_MSG_KIND_END - KVR_MSG_REGIONS - 1))
-                : kinds[fuzz_below(fuzz.input, 9)],
+                : kinds[fuzz_below(fuzz.input, sizeof(kinds) / sizeof(kinds[0]))],
         .transfer = fuzz_about(fuzz.input, offer != NULL ? offer->nonce : 1)};
 
     if (message.kind == KVR_MSG_PAGES) {
         peer_pages(&message, offer);
     } else if (message.kind == KVR_MSG_GRANT) {
         peer_grant(&message);
+    } else if (message.kind == KVR_MSG_ROOM) {
+        message.room.round = (uint32_t)fuzz_about(fuzz.input, offer != NULL ? offer->round + 1 : 1);
+        message.room.position_end = fuzz_about(
+            fuzz.input, offer != NULL && offer->job != NULL ? offer->job->room + 4096 : 0);
     } else if (message.kind == KVR_MSG_MISSING) {
         message.missing.round =
             (uint32_t)fuzz_about(fuzz.input, offer != NULL ? offer->round + 1 : 1);
@@ -276,12 +286,18 @@ static void begin(uint32_t steps)
         FUZZ_SCRIPT(engine_request, "\2\0\0\3");
         FUZZ_SCRIPT(engine_request, "\4\0\0\0\0\0\7");
     }
-    if (steps > 2) { /* its target, whose pages are known */
-        FUZZ_SCRIPT(peer_want, "");
+    if (steps > 2) { /* its target, whose pages are known; to the last it lands in staging memory */
+        if (steps == 7)
+            FUZZ_SCRIPT(peer_want, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\3");
+        else
+            FUZZ_SCRIPT(peer_want, "");
         FUZZ_SCRIPT(peer_message, "\0\0\0\0\0\0\1\0\2");
     }
     if (steps > 3) { /* which lets it write */
-        FUZZ_SCRIPT(peer_message, "\0\0\2");
+        if (steps == 7)
+            FUZZ_SCRIPT(peer_message, "\0\0\2\0\0\0\1");
+        else
+            FUZZ_SCRIPT(peer_message, "\0\0\2");
         atomic_store(&fuzz.world.pages[0].words[0], steps > 4 ? 2 : 1);
         fuzz_run(KVR_MS);
     }

@@ -278,9 +278,9 @@ static void senseless(struct garbage *garbage, struct kvr_message *message)
 
 static void shape_senseless(struct garbage *garbage)
 {
-    static const kvr_message_kind kinds[] = {KVR_MSG_WANT,        KVR_MSG_WANT,   KVR_MSG_PAGES,
-                                             KVR_MSG_GRANT,       KVR_MSG_QUIET,  KVR_MSG_MISSING,
-                                             KVR_MSG_EPOCH_ENDED, KVR_MSG_LANDED, KVR_MSG_CANCEL};
+    static const kvr_message_kind kinds[] = {
+        KVR_MSG_WANT,    KVR_MSG_WANT,        KVR_MSG_PAGES,  KVR_MSG_GRANT,  KVR_MSG_QUIET,
+        KVR_MSG_MISSING, KVR_MSG_EPOCH_ENDED, KVR_MSG_LANDED, KVR_MSG_CANCEL, KVR_MSG_ROOM};
     struct kvr_message message = good_regions(0);
     uint64_t count = kvr_rng_between(&garbage->rng, 1, 60);
 

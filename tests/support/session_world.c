@@ -57,6 +57,8 @@ static uint32_t counter_of(const struct kvr_message *message)
         return message->pages.page_first;
     case KVR_MSG_QUIET:
         return message->quiet.round;
+    case KVR_MSG_ROOM:
+        return message->room.round;
     default:
         return (uint32_t)atoi(message->reason.detail);
     }
@@ -257,6 +259,8 @@ kvr_status send_kind(enum side side, kvr_message_kind kind, uint32_t transfer, u
         message.pages = (struct kvr_msg_pages){0, counter, memory.page_runs, run_count, false};
     else if (kind == KVR_MSG_QUIET)
         message.quiet.round = counter;
+    else if (kind == KVR_MSG_ROOM)
+        message.room.round = counter;
     else
         snprintf(message.reason.detail, sizeof(message.reason.detail), "%u", counter);
     status = kvr_session_send(end->session, world.now, &message);

@@ -164,6 +164,46 @@ static void plan_cuts_long_runs(void **state)
     expect_chunks(from, to, 6, 4, 4, 6 * PAGE, "8>0x5 30>6x1");
 }
 
+/* Through a ring of that many bytes, from `position` on; the rest is skipped. */
+static void expect_positions(const struct kvr_plan *plan, uint64_t ring_bytes, uint64_t position,
+                             const uint64_t expected[], uint64_t position_end)
+{
+    uint64_t positions[16];
+
+    assert_true(plan->chunk_count <= 16);
+    assert_true(kvr_plan_positions(plan, ring_bytes, &position, positions));
+    for (uint32_t i = 0; i < plan->chunk_count; i++)
+        assert_int_equal(positions[i], expected[i]);
+    assert_int_equal(position, position_end);
+}
+
+static void plan_positions_go_round_a_ring(void **state)
+{
+    const uint32_t from[] = {8, 9, 30}, to[] = {0, 1, 6};
+    struct kvr_plan_input input = input_of(from, to, 3, 4, 4, 2 * PAGE);
+    struct kvr_plan *plan = make(&input);
+    uint64_t position = 7, positions[64];
+
+    (void)state;
+    assert_int_equal(plan->chunk_count, 16); /* of each layer's K and V two pages, then one */
+    expect_positions(plan, 100 * PAGE, 5 * PAGE,
+                     (const uint64_t[]){5 * PAGE, 7 * PAGE, 8 * PAGE, 10 * PAGE, 11 * PAGE,
+                                        13 * PAGE, 14 * PAGE, 16 * PAGE, 17 * PAGE, 19 * PAGE,
+                                        20 * PAGE, 22 * PAGE, 23 * PAGE, 25 * PAGE, 26 * PAGE,
+                                        28 * PAGE},
+                     29 * PAGE);
+    /* No write lies across the end of 5 pages: two pages do not fit behind four. */
+    expect_positions(plan, 5 * PAGE, 0,
+                     (const uint64_t[]){0, 2 * PAGE, 3 * PAGE, 5 * PAGE, 6 * PAGE, 8 * PAGE,
+                                        10 * PAGE, 12 * PAGE, 13 * PAGE, 15 * PAGE, 16 * PAGE,
+                                        18 * PAGE, 20 * PAGE, 22 * PAGE, 23 * PAGE, 25 * PAGE},
+                     26 * PAGE);
+    assert_false(kvr_plan_positions(plan, 2 * PAGE - 1, &position, positions));
+    assert_false(kvr_plan_positions(plan, 0, &position, positions));
+    assert_int_equal(position, 7);
+    kvr_plan_free(plan, &memory);
+}
+
 static void plan_cuts_pages_larger_than_a_chunk(void **state)
 {
     const uint32_t from[] = {2, 3}, to[] = {1, 2};
@@ -412,6 +452,7 @@ int main(void)
         cmocka_unit_test_setup(plan_follows_target_addresses, setup),
         cmocka_unit_test_setup(plan_gathers_up_to_both_limits, setup),
         cmocka_unit_test_setup(plan_joins_pieces_that_touch_at_one_end, setup),
+        cmocka_unit_test_setup(plan_positions_go_round_a_ring, setup),
         cmocka_unit_test_setup(plan_cuts_long_runs, setup),
         cmocka_unit_test_setup(plan_cuts_pages_larger_than_a_chunk, setup),
         cmocka_unit_test_setup(plan_does_not_join_padded_pages, setup),

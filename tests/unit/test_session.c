@@ -106,18 +106,17 @@ static void session_sends_what_was_queued_before_it_began(void **state)
     assert_int_equal(kvr_session_number(world.ends[TARGET].session), 4711);
 }
 
-/* CANCEL overtakes what other transfers have queued, not its own. */
-static void session_urgent_passes_other_transfers(void **state)
+/* It overtakes what other transfers have queued, not its own. */
+static void urgent_passes(kvr_message_kind kind)
 {
     struct end *source;
 
-    (void)state;
     new_world();
     source = &world.ends[SOURCE];
     assert_int_equal(send_kind(TARGET, KVR_MSG_PAGES, 1, 3), KVR_OK);
     assert_int_equal(send_kind(TARGET, KVR_MSG_PAGES, 2, 3), KVR_OK);
     assert_int_equal(send_kind(TARGET, KVR_MSG_PAGES, 2, 3), KVR_OK);
-    assert_int_equal(send_kind(TARGET, KVR_MSG_CANCEL, 1, 0), KVR_OK);
+    assert_int_equal(send_kind(TARGET, kind, 1, 0), KVR_OK);
     connect_both();
     while (source->came < 2) /* byte by byte */
         for (int side = 0; side < SIDES; side++)
@@ -126,6 +125,14 @@ static void session_urgent_passes_other_transfers(void **state)
     assert_int_equal(source->last_of[2], 0);
     settle();
     assert_int_equal(source->came, 4);
+}
+
+static void session_urgent_passes_other_transfers(void **state)
+{
+    (void)state;
+    urgent_passes(KVR_MSG_CANCEL);
+    urgent_passes(KVR_MSG_QUIET);
+    urgent_passes(KVR_MSG_ROOM);
 }
 
 static void session_full_queue_says_again_then_writable(void **state)

@@ -1,0 +1,144 @@
+/* Goal: a source posts no further into a target's staging memory than ROOM allows, tells QUIET when
+ * it has, and answers every ROOM with one, however the offer stands. Method: outbound alone; the
+ * test is the engine, the target and the group thread. */
+#include "tests/support/check.h"
+
+#include <stdio.h>
+
+#include "tests/support/outbound_case.h"
+
+#define SHARE 65536
+
+/* To a target whose pages no card reaches. */
+static void want_staged(void)
+{
+    static const struct kvr_page_run runs[SMALL_PLANNED] = {{1, 1}, {3, 1}, {5, 1}, {7, 1}};
+    struct kvr_message want = {.kind = KVR_MSG_WANT, .transfer = NONCE};
+    struct kvr_message pages = {.kind = KVR_MSG_PAGES, .transfer = NONCE};
+
+    snprintf(want.want.request, sizeof(want.want.request), "r");
+    want.want.source_engine = machine_rank(1).engine;
+    want.want.source_generation = 1;
+    want.want.target = machine_rank(10);
+    want.want.tokens = SMALL_PLANNED;
+    want.want.deadline_ms = 20000;
+    want.want.more = true;
+    want.want.staged = true;
+    pages.pages.runs = runs;
+    pages.pages.run_count = SMALL_PLANNED;
+    outbound_message(&outbound, now, 0, &want);
+    outbound_message(&outbound, now, 0, &pages);
+}
+
+static void grant_share(uint64_t share_bytes)
+{
+    static const struct kvr_remote_key keys[1] = {{7, 8}};
+    static const uint16_t slots[1] = {3};
+    const struct kvr_rail_address rail = {.epoch = 1};
+    struct kvr_message grant = {.kind = KVR_MSG_GRANT,
+                                .transfer = NONCE,
+                                .grant = {.slots = slots,
+                                          .slot_count = 1,
+                                          .rails = &rail,
+                                          .rail_count = 1,
+                                          .share_bytes = share_bytes,
+                                          .share_keys = keys,
+                                          .share_key_count = 1}};
+
+    outbound_message(&outbound, now, 0, &grant);
+}
+
+static void room(uint32_t round, uint64_t position_end)
+{
+    struct kvr_message message = {.kind = KVR_MSG_ROOM, .transfer = NONCE};
+
+    message.room = (struct kvr_msg_room){.round = round, .position_end = position_end};
+    outbound_message(&outbound, now, 0, &message);
+}
+
+static void begin(uint64_t share_bytes)
+{
+    publish_for(1);
+    publish_all();
+    want_staged();
+    grant_share(share_bytes);
+}
+
+static void a_share_smaller_than_the_transfer_is_a_ring(void **state)
+{
+    const struct push_again *again;
+    const struct push_segment *segment;
+    const struct push_job *job;
+
+    (void)state;
+    begin(2 * SMALL_PAGE_BYTES);
+    job = machine_command(PUSH_OPEN)->pointer;
+    assert_int_equal(job->share_bytes, 2 * SMALL_PAGE_BYTES);
+    assert_int_equal(job->room, 2 * SMALL_PAGE_BYTES);
+    segment = machine_command(PUSH_SEGMENT)->pointer;
+    for (uint32_t i = 0; i < SMALL_CHUNKS; i++)
+        assert_int_equal(segment->positions[i], i * (uint64_t)SMALL_PAGE_BYTES);
+    room(1, 3 * SMALL_PAGE_BYTES);
+    again = machine_command(PUSH_AGAIN)->pointer;
+    assert_int_equal(again->round, 1);
+    assert_int_equal(again->room, 3 * SMALL_PAGE_BYTES);
+    assert_int_equal(again->run_count, 0);
+    group_says(PUSH_RESTS, 0, NULL); /* of before ROOM */
+    assert_int_equal(machine_sent_count(KVR_MSG_QUIET), 0);
+    group_says(PUSH_RESTS, 1, NULL);
+    assert_int_equal(machine_sent(KVR_MSG_QUIET)->quiet.round, 1);
+}
+
+static void a_share_smaller_than_a_write_is_refused(void **state)
+{
+    (void)state;
+    begin(SMALL_PAGE_BYTES - 1);
+    assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_MALFORMED);
+    assert_non_null(
+        strstr(machine_sent(KVR_MSG_FAIL)->reason.detail, "4095 bytes of staging memory are less"));
+    assert_null(machine_command(PUSH_OPEN));
+}
+
+static void room_that_was_not_granted_is_refused(void **state)
+{
+    (void)state;
+    publish_for(1);
+    publish_all();
+    want(0, NONCE);
+    grant(0, NONCE);
+    room(1, SHARE);
+    assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_MALFORMED);
+}
+
+/* It crossed the last QUIET, whose counts hold for its round too: else the target would wait for
+ * another, and end its epochs. */
+static void who_has_ended_answers_it_too(void **state)
+{
+    (void)state;
+    begin(SHARE);
+    ask(&(struct kvr_request){.kind = KVR_REQ_CANCEL});
+    room(1, SHARE + 1);
+    assert_int_equal(machine_sent_count(KVR_MSG_QUIET), 0); /* it has not stopped */
+    group_says(PUSH_STOPPED, 0, NULL);
+    assert_int_equal(machine_sent(KVR_MSG_QUIET)->quiet.round, 1);
+    room(2, SHARE + 2);
+    assert_int_equal(machine_sent(KVR_MSG_QUIET)->quiet.round, 2);
+    group_closes();
+    assert_int_equal(machine_notice_count(KVR_NOTICE_SOURCE_FREE), 1);
+    room(3, SHARE + 3);
+    assert_int_equal(machine_sent(KVR_MSG_QUIET)->quiet.round, 3);
+    assert_int_equal(machine_sent_count(KVR_MSG_UNKNOWN), 0);
+    assert_int_equal(machine_command_count(PUSH_AGAIN), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_share_smaller_than_the_transfer_is_a_ring, open_outbound),
+        cmocka_unit_test_setup(a_share_smaller_than_a_write_is_refused, open_outbound),
+        cmocka_unit_test_setup(room_that_was_not_granted_is_refused, open_outbound),
+        cmocka_unit_test_setup(who_has_ended_answers_it_too, open_outbound),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
