@@ -97,6 +97,8 @@ kvr_status offer_way(struct outbound *outbound, struct offer *offer, const struc
     if (offer->moves) { /* by a GPU, to which short pieces are no trouble */
         *verdict = (struct kvr_fragment_verdict){.choice = KVR_FRAGMENT_WRITE};
         offer->gathers = offer->scatters = false;
+        if (offer->limits.chunk_bytes_max < outbound->options.groups.move_bytes)
+            offer->limits.chunk_bytes_max = outbound->options.groups.move_bytes;
         offer->path = groups != 0 ? KVR_PATH_LOCAL : KVR_PATH_NONE;
         return KVR_OK;
     }

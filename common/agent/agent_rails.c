@@ -32,6 +32,19 @@ static void limits_narrow(struct kvr_agent *agent, const struct kvr_rail_facts *
     limits->chunk_bytes_max = smaller(limits->chunk_bytes_max, facts->write.bytes_max);
 }
 
+/* A device is given much at once: each of its turns costs the same, whatever it moves. */
+#define MOVE_BYTES (8u << 20)
+
+static void move_bytes_set(struct kvr_agent *agent)
+{
+    for (uint32_t i = 0; i < agent->rail_count; i++) {
+        const struct kvr_rail_facts *facts = agent->fabric.ops->rail_facts(agent->rails[i]);
+
+        if (facts->moves_pages)
+            agent->groups.move_bytes = smaller(MOVE_BYTES, facts->write.bytes_max);
+    }
+}
+
 /* What was measured here narrows what the provider says. */
 static kvr_status calibration_use(struct kvr_agent *agent, struct kvr_error *error)
 {
@@ -214,6 +227,7 @@ kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error)
         status = agent_loans_open(agent, error);
     if (status != KVR_OK)
         return status;
+    move_bytes_set(agent);
     rails_say(agent);
     status = agent_groups_open(agent, error);
     if (status != KVR_OK)

@@ -9,8 +9,10 @@
 #include "base/rng.h"
 #include "fabric/fabric_local_state.h"
 
-#define WINDOW_BYTES (64u << 20) /* no buffer fills; it is the next turn of the writer's thread */
-#define LOOK_POLLS   64u         /* a thread that does not sleep looks at its sockets so often */
+#define WINDOW_BYTES     (64u << 20) /* no buffer fills; it is the next turn of the writer's thread */
+/* A GPU moves that in a tenth of a millisecond or two, of which its turn costs ten microseconds. */
+#define WINDOW_BYTES_GPU (512u << 20)
+#define LOOK_POLLS       64u /* a thread that does not sleep looks at its sockets so often */
 
 void kvr_fabric_local_facts(struct kvr_rail_facts *ret_facts)
 {
@@ -62,6 +64,8 @@ static kvr_status rail_open(void *self, const struct kvr_rail_options *options,
     pthread_mutex_init(&rail->lock, NULL);
     kvr_fabric_local_facts(&rail->facts);
     rail->unseen = options->unseen;
+    if (options->device_memory)
+        rail->facts.write.window_bytes = WINDOW_BYTES_GPU;
     rail->memories.rows = calloc(LOCAL_MEMORIES_MAX, sizeof(rail->memories.rows[0]));
     rail->registered =
         (struct kvr_memory **)calloc(LOCAL_MEMORIES_MAX, sizeof(struct kvr_memory *));

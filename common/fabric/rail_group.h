@@ -79,6 +79,7 @@ struct kvr_rail_groups {
     uint32_t first[KVR_RAIL_GROUPS_MAX + 1];
     uint64_t same_host; /* bits of the rails that only agents of this host can write to, where each
                            group has others too */
+    uint64_t move_bytes; /* of a write that a target moves itself, at most; 0: none does */
 };
 
 /* Those of one group. */

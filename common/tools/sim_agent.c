@@ -344,6 +344,8 @@ static void rails_open(struct sim_agent *agent)
     for (uint64_t count = kvr_rng_between(rng, 1, SIM_CARDS); agent->rail_count < count;)
         rail_open(agent, "sim", agent->rail_count);
     groups_choose(agent);
+    if (facts.moves_pages)
+        agent->groups.move_bytes = UINT64_C(1) << kvr_rng_between(rng, 12, 20);
     if (agent->world->mixed)
         copying_rails_open(agent);
 }

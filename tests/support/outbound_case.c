@@ -89,7 +89,7 @@ void publish_all(void)
     ask(&end);
 }
 
-void want_as(uint32_t peer, uint64_t nonce, uint64_t generation)
+static void want_with(uint32_t peer, uint64_t nonce, uint64_t generation, bool moves)
 {
     static const struct kvr_page_run runs[SMALL_PLANNED] = {{1, 1}, {3, 1}, {5, 1}, {7, 1}};
     struct kvr_message want = {.kind = KVR_MSG_WANT, .transfer = nonce};
@@ -102,10 +102,21 @@ void want_as(uint32_t peer, uint64_t nonce, uint64_t generation)
     want.want.tokens = SMALL_PLANNED;
     want.want.deadline_ms = 20000;
     want.want.more = true;
+    want.want.staged = want.want.moves = moves;
     pages.pages.runs = runs;
     pages.pages.run_count = SMALL_PLANNED;
     outbound_message(&outbound, now, peer, &want);
     outbound_message(&outbound, now, peer, &pages);
+}
+
+void want_as(uint32_t peer, uint64_t nonce, uint64_t generation)
+{
+    want_with(peer, nonce, generation, false);
+}
+
+void want_moving(uint32_t peer, uint64_t nonce)
+{
+    want_with(peer, nonce, 1, true);
 }
 
 void want(uint32_t peer, uint64_t nonce)

@@ -22,6 +22,8 @@ void publish_for(uint32_t consumers);
 void publish_all(void);
 void want_as(uint32_t peer, uint64_t nonce, uint64_t generation);
 void want(uint32_t peer, uint64_t nonce);
+/* Its pages are a device's, behind staging memory, to which it could move a neighbour's itself. */
+void want_moving(uint32_t peer, uint64_t nonce);
 void message(uint32_t peer, uint64_t nonce, kvr_message_kind kind, kvr_status status);
 /* A group thread's word about the job that was opened last. */
 void group_says(uint32_t kind, uint64_t a, void *pointer);

@@ -1,0 +1,166 @@
+/* Goal: pages of our device are left to a target on this host to move where its WANT says that it
+ * can and its device sees them, which it is asked once; else they are staged, and nobody waits for
+ * an answer that does not come in time. Method: outbound alone, with a card and a rail for this
+ * host; the test is the targets and the group thread. */
+#include "tests/support/check.h"
+
+#include "device/stage.h"
+#include "tests/support/outbound_case.h"
+
+static struct kvr_stage stage;
+static struct kvr_region moved;
+
+static int open_neighbours(void **state)
+{
+    static const struct kvr_rail_groups mixed = {
+        .count = 1, .first = {0, 2}, .same_host = 2, .move_bytes = 1 << 20};
+    static _Atomic uint64_t words[KVR_TRANSFERS_MAX];
+    static struct kvr_ports ports;
+    static int registration;
+    struct kvr_region *region;
+
+    (void)state;
+    outbound_begin(&mixed, true);
+    ports = machine_ports;
+    ports.loans = words;
+    outbound.ports = &ports;
+    region = outbound.engines.local[0].set->locals[0];
+    region->memory[0] = region->memory[1] = (struct kvr_memory *)&registration;
+    region->path = KVR_PATH_STAGED;
+    region->stage = &stage;
+    moved = *region;
+    moved.path = KVR_PATH_LOCAL;
+    moved.memory[0] = NULL;
+    region->moved = &moved;
+    publish_for(3);
+    publish_all();
+    return 0;
+}
+
+static void looked(const struct kvr_group_message *asked, kvr_status status)
+{
+    struct push_look *look = asked->pointer;
+    struct kvr_group_message message = {.kind = PUSH_LOOKED, .pointer = look};
+
+    look->status = status;
+    outbound_group(&outbound, now, &message);
+}
+
+/* It is planned for pages, or for staging memory at both ends. */
+static void check_planned(uint32_t plans, bool moves)
+{
+    const struct kvr_message *plan = machine_sent(KVR_MSG_PLAN);
+
+    assert_int_equal(machine_sent_count(KVR_MSG_PLAN), plans);
+    assert_int_equal(plan->plan.limits.pieces_remote, moves ? 1 : KVR_PLAN_ONE_RUN);
+    assert_true(plan->plan.limits.chunk_bytes_max == (moves ? 1 << 20 : SMALL_PAGE_BYTES));
+}
+
+static void what_is_seen_is_moved(void **state)
+{
+    const struct kvr_group_message *asked;
+    const struct push_look *look;
+
+    (void)state;
+    want_moving(0, NONCE);
+    assert_int_equal(machine_sent_count(KVR_MSG_PLAN), 0);
+    asked = machine_command(PUSH_LOOK);
+    look = asked->pointer;
+    assert_int_equal(look->target_rails, 2);
+    assert_ptr_equal(look->source->locals[0]->moved, &moved);
+    looked(asked, KVR_OK);
+    check_planned(1, true);
+    grant_rails(0, NONCE, 1);
+    assert_true(((const struct push_job *)machine_command(PUSH_OPEN)->pointer)->moves);
+    assert_null(((const struct push_job *)machine_command(PUSH_OPEN)->pointer)->via);
+    message(0, NONCE, KVR_MSG_UNKNOWN, KVR_OK);
+}
+
+static void what_is_not_seen_is_staged(void **state)
+{
+    (void)state;
+    want_moving(0, NONCE);
+    looked(machine_command(PUSH_LOOK), KVR_COPY_FAILED);
+    check_planned(1, false);
+}
+
+/* A look that was lost says nothing about the next. */
+static void nor_what_nobody_knows(void **state)
+{
+    (void)state;
+    want_moving(0, NONCE);
+    looked(machine_command(PUSH_LOOK), KVR_EPOCH_ENDED);
+    check_planned(1, false);
+    message(0, NONCE, KVR_MSG_CANCEL, KVR_CANCELLED);
+    want_moving(0, NONCE + 1);
+    assert_int_equal(machine_command_count(PUSH_LOOK), 2);
+}
+
+static void the_answer_is_kept(void **state)
+{
+    (void)state;
+    want_moving(0, NONCE);
+    looked(machine_command(PUSH_LOOK), KVR_OK);
+    message(0, NONCE, KVR_MSG_CANCEL, KVR_CANCELLED);
+    want_moving(0, NONCE + 1);
+    assert_int_equal(machine_command_count(PUSH_LOOK), 1);
+    check_planned(2, true);
+    want_moving(1, NONCE + 2); /* another agent's device is another */
+    assert_int_equal(machine_command_count(PUSH_LOOK), 2);
+}
+
+static void who_cannot_is_not_asked(void **state)
+{
+    (void)state;
+    want(0, NONCE);
+    assert_int_equal(machine_command_count(PUSH_LOOK), 0);
+    assert_int_equal(machine_sent_count(KVR_MSG_PLAN), 1);
+    moved.memory[1] = NULL; /* not on this rail */
+    want_moving(1, NONCE + 1);
+    assert_int_equal(machine_command_count(PUSH_LOOK), 0);
+    check_planned(2, false);
+}
+
+/* Its regions stay until the group thread has done with them. */
+static void a_look_outlives_its_offer_and_holds_the_regions(void **state)
+{
+    struct kvr_group_message asked;
+
+    (void)state;
+    want_moving(0, NONCE);
+    asked = *machine_command(PUSH_LOOK);
+    message(0, NONCE, KVR_MSG_CANCEL, KVR_CANCELLED);
+    outbound_engine_down(&outbound, now, 0);
+    assert_int_equal(machine_log.regions_done, 0);
+    looked(&asked, KVR_OK);
+    assert_int_equal(machine_sent_count(KVR_MSG_PLAN), 0);
+    assert_int_equal(machine_log.regions_done, 1);
+}
+
+/* No card could carry on: what was planned is of pages. */
+static void without_its_rail_it_fails(void **state)
+{
+    (void)state;
+    want_moving(0, NONCE);
+    looked(machine_command(PUSH_LOOK), KVR_OK);
+    grant_rails(0, NONCE, 1);
+    group_says(PUSH_NO_RAIL, 0, NULL);
+    for (int i = 0; i < 20 && machine_sent_count(KVR_MSG_FAIL) == 0; i++)
+        tick(KVR_S);
+    assert_int_equal(machine_sent_count(KVR_MSG_NO_RAIL), 0);
+    assert_non_null(machine_sent(KVR_MSG_FAIL));
+    assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_NO_RAIL);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup(name, open_neighbours)
+    const struct CMUnitTest tests[] = {
+        CASE(what_is_seen_is_moved),     CASE(what_is_not_seen_is_staged),
+        CASE(nor_what_nobody_knows),     CASE(the_answer_is_kept),
+        CASE(who_cannot_is_not_asked),   CASE(a_look_outlives_its_offer_and_holds_the_regions),
+        CASE(without_its_rail_it_fails),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
