@@ -107,7 +107,7 @@ struct push_look {
     struct push_look *next; /* push's own */
     uint64_t offer;         /* the loop's */
     uint32_t peer, engine;
-    uint32_t target_rails; /* bits of those that it may be asked over; 0: any */
+    uint64_t target_rails; /* bits of those that it may be asked over; 0: any */
     struct kvr_region_set *source, *target;
     kvr_status status; /* KVR_OK: it does; KVR_COPY_FAILED: not; else nobody knows */
 };

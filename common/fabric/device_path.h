@@ -2,7 +2,7 @@
  *
  *   dmabuf  the card is told of the memory by a dmabuf descriptor (FI_MR_DMABUF)
  *   hmem    the card is told of it by its address in this process (FI_HMEM_CUDA)
- *   local   both sides are on this host, and the target copies between them
+ *   local   both sides are on this host, and the target copies between them, from device to device
  *   staged  it is copied through pinned host memory, which the card knows */
 #ifndef KVR_FABRIC_DEVICE_PATH_H
 #define KVR_FABRIC_DEVICE_PATH_H
@@ -59,7 +59,8 @@ struct kvr_path_choice {
     kvr_path_why why[KVR_PATH_END]; /* of DMABUF, HMEM, LOCAL and STAGED; NOTHING: that is it */
 };
 
-void kvr_path_choose(const struct kvr_rail_device_facts *rail, bool same_host,
+/* moves: the rail's targets move a device's pages themselves. */
+void kvr_path_choose(const struct kvr_rail_device_facts *rail, bool same_host, bool moves,
                      const struct kvr_path_form *form, struct kvr_path_choice *ret_choice);
 
 /* A region that takes it has no bytes that this process could read or write. */

@@ -41,7 +41,7 @@ static kvr_status register_on(const struct kvr_fabric *fabric, struct kvr_rail *
     for (;;) {
         struct kvr_memory_span span;
 
-        kvr_path_choose(&facts->device, facts->target_copies, &paths, &choice);
+        kvr_path_choose(&facts->device, facts->target_copies, facts->moves_pages, &paths, &choice);
         if (!kvr_path_direct(choice.path))
             break;
         span = span_of(form, choice.path, region->layout.bytes);

@@ -107,7 +107,7 @@ static json_t *device_json(const struct kvr_rail_facts *rail)
     struct kvr_path_choice choice;
     json_t *against = json_object();
 
-    kvr_path_choose(&rail->device, rail->same_host_only, &form, &choice);
+    kvr_path_choose(&rail->device, rail->same_host_only, rail->moves_pages, &form, &choice);
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
         if (paths[i] != choice.path)
             json_object_set_new(against, kvr_path_name(paths[i]),

@@ -140,7 +140,7 @@ static void print_device_path(FILE *stream, const struct kvr_rail_facts *rail)
     struct kvr_path_choice choice;
     char reasons[KVR_DETAIL_BYTES];
 
-    kvr_path_choose(&rail->device, rail->same_host_only, &form, &choice);
+    kvr_path_choose(&rail->device, rail->same_host_only, rail->moves_pages, &form, &choice);
     kvr_path_reasons(&choice, reasons, sizeof(reasons));
     fprintf(stream, "%-8s %-16s %-7s %s\n", rail->provider, rail->name, kvr_path_name(choice.path),
             reasons);

@@ -266,10 +266,10 @@ run_figures() {
     if [ -n "$driver" ]; then
         gpu='--bytes 64M --rounds 3 --turn 20ms --pings 256'
         push='--pairs 1 --seconds 0.2'
-        huge='--page-bytes 64k --pages 512 --pool-bytes 256M --staging-memory 256M'
+        huge='--page-bytes 64k --pages 512 --pool-bytes 256M --staging-memory 16M'
     else
         gpu='' push='--pairs 5 --seconds 1'
-        huge='--page-bytes 1M --pages 1024 --pool-bytes 5G --staging-memory 5G'
+        huge='--page-bytes 1M --pages 1024 --pool-bytes 5G --staging-memory 256M'
     fi
     # shellcheck disable=SC2086 # lists of options
     measure gpu gpu $gpu

@@ -117,10 +117,34 @@ static void the_best_way_is_taken(void **state)
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         struct kvr_path_choice choice;
 
-        kvr_path_choose(table[i].rail, table[i].same_host, &table[i].form, &choice);
+        kvr_path_choose(table[i].rail, table[i].same_host, false, &table[i].form, &choice);
         assert_int_equal(choice.path, table[i].path);
         assert_int_equal(choice.why[KVR_PATH_DMABUF], table[i].dmabuf);
         assert_int_equal(choice.why[KVR_PATH_HMEM], table[i].hmem);
+        assert_int_equal(choice.why[KVR_PATH_LOCAL], table[i].local);
+        assert_int_equal(choice.why[KVR_PATH_STAGED], table[i].staged);
+    }
+}
+
+/* Where no card reaches it: what this host's agents import they move, unless they must read it. */
+static void a_neighbours_pages_are_moved(void **state)
+{
+    static const struct {
+        struct kvr_path_form form;
+        kvr_path path;
+        kvr_path_why local, staged;
+    } table[] = {
+        {{.address = true, .copies = true}, KVR_PATH_LOCAL, OK, KVR_WHY_BETTER},
+        {{.copies = true, .hashed = true}, KVR_PATH_STAGED, KVR_WHY_DIGEST, OK},
+        {{.dmabuf = true}, KVR_PATH_NONE, KVR_WHY_NO_COPIES, KVR_WHY_NO_COPIES},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        struct kvr_path_choice choice;
+
+        kvr_path_choose(&tcp, true, true, &table[i].form, &choice);
+        assert_int_equal(choice.path, table[i].path);
         assert_int_equal(choice.why[KVR_PATH_LOCAL], table[i].local);
         assert_int_equal(choice.why[KVR_PATH_STAGED], table[i].staged);
     }
@@ -133,15 +157,15 @@ static void it_is_said_what_is_against_a_better_one(void **state)
     char text[240];
 
     (void)state;
-    kvr_path_choose(&tcp, false, &form, &choice);
+    kvr_path_choose(&tcp, false, false, &form, &choice);
     kvr_path_reasons(&choice, text, sizeof(text));
     assert_string_equal(text, "dmabuf, hmem: its provider moves host memory only");
     form.refused_hmem = true;
-    kvr_path_choose(&older, false, &form, &choice);
+    kvr_path_choose(&older, false, false, &form, &choice);
     kvr_path_reasons(&choice, text, sizeof(text));
     assert_string_equal(text, "dmabuf: the libfabric that is loaded is older than 1.20; "
                               "hmem: the card refuses it");
-    kvr_path_choose(&good, false, &form, &choice);
+    kvr_path_choose(&good, false, false, &form, &choice);
     kvr_path_reasons(&choice, text, sizeof(text));
     assert_string_equal(text, "");
     for (int why = 0; why < KVR_WHY_END; why++) {
@@ -154,6 +178,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_best_way_is_taken),
+        cmocka_unit_test(a_neighbours_pages_are_moved),
         cmocka_unit_test(it_is_said_what_is_against_a_better_one),
     };
 
