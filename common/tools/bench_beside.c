@@ -13,12 +13,12 @@
 #include "tools/bench.h"
 #include "tools/bench_agents.h"
 #include "tools/bench_attach.h"
+#include "tools/bench_beside.h"
 #include "tools/bench_child.h"
 #include "tools/bench_cli.h"
 #include "tools/bench_stats.h"
 
-#define OPTIONS    struct beside_options
-#define ROUNDS_MAX 64u
+#define OPTIONS    struct bench_beside_options
 #define ALONE      25u   /* small transfers of a round, one at once after the other */
 #define RESTED     5u    /* and after a rest each */
 #define BESIDE_MAX 4096u /* the same while the huge one runs */
@@ -26,14 +26,6 @@
 #define EVENTS     16
 #define WORD_HUGE  0u
 #define WORD_SMALL 1u
-
-struct beside_options {
-    char provider[16], warm_up[8], json[4096];
-    struct kvr_option_list agents;
-    uint64_t page_bytes, huge_bytes, rounds, window_bytes;
-    kvr_ns rest;
-    bool at_once;
-};
 
 static const struct kvr_option options[] = {
     {.name = "provider",
@@ -77,7 +69,7 @@ static const struct kvr_option options[] = {
      .section = "measuring",
      .fallback = "9",
      .min = 1,
-     .max = ROUNDS_MAX,
+     .max = BENCH_BESIDE_ROUNDS_MAX,
      KVR_OPTION_COUNT(OPTIONS, rounds),
      .help = "Of small transfers alone and small ones beside a huge one."},
     {.name = "at-once",
@@ -102,8 +94,9 @@ static const struct kvr_command command = {
         "How long a transfer of one page takes, from the fetch to its DONE: the first one after\n"
         "the agents' hello, alone, and while a huge one runs between the same engines. window_us\n"
         "is how long the window, what a rail has on its way at most, takes at the huge one's\n"
-        "speed: beside_us is to be at most twice alone_us and one window. The same of a transfer\n"
-        "of which nothing is wanted (…_control_us) is what engines and agents take to agree.\n"
+        "speed: beside_us is to be at most twice alone_us and one window; passed_bytes of the\n"
+        "huge one go by meanwhile. The same of a transfer of which nothing is wanted\n"
+        "(…_control_us) is what engines and agents take to agree.\n"
         "\n"
         "The first one comes when every pair of rails is connected, warm_us after the hello, and\n"
         "after a rest. first_ratio compares it with others after such a rest (rested_us): it is\n"
@@ -116,12 +109,6 @@ static const struct kvr_command command = {
               "  kvrail bench beside --provider tcp --json",
 };
 
-struct round {
-    double alone_us, alone_control_us, rested_us;
-    double beside_us, beside_max_us, beside_control_us, huge_gb_s;
-    uint64_t beside_count;
-};
-
 struct transfer {
     kvrail_handle source, target;
     kvr_ns opened_at, done_at; /* done_at: 0 while it runs */
@@ -129,7 +116,7 @@ struct transfer {
 };
 
 struct beside {
-    struct beside_options options;
+    struct bench_beside_options options;
     struct bench_rails rails;
     struct bench_agents agents;
     struct kvrail *source, *target;
@@ -138,11 +125,8 @@ struct beside {
     uint32_t *pages;                        /* of the huge one; behind them the small one's */
     uint32_t page_count;
     struct transfer huge, small;
-    double first_us;
-    kvr_ns warm_at;        /* the pairs of rails are connected; 0: that was not told */
-    double warm_us;        /* after the hello; 0: it was not waited for, or had been before */
-    uint64_t window_bytes; /* of the agents' rails */
-    struct round rounds[ROUNDS_MAX];
+    kvr_ns warm_at; /* the pairs of rails are connected; 0: that was not told */
+    struct bench_beside_figures figures;
     bool broken;
 };
 
@@ -293,7 +277,7 @@ static void sleep_for(kvr_ns time)
 }
 
 /* Without anything else on its way. */
-static void round_alone(struct beside *beside, struct round *round)
+static void round_alone(struct beside *beside, struct bench_beside_round *round)
 {
     double alone[ALONE], rested[RESTED], control[ALONE];
 
@@ -312,7 +296,7 @@ static void round_alone(struct beside *beside, struct round *round)
     round->alone_control_us = bench_spread_of(control, ALONE).median;
 }
 
-static bool round_run(struct beside *beside, struct round *round)
+static bool round_run(struct beside *beside, struct bench_beside_round *round)
 {
     static double with[BESIDE_MAX], control[BESIDE_MAX];
     struct transfer *huge = &beside->huge;
@@ -359,7 +343,7 @@ static bool say_hello(struct beside *beside)
             return failed(beside, "the prefill-agent", "it does not say that the rails are warm");
     }
     if (beside->warm_at > hello_at)
-        beside->warm_us = (double)(beside->warm_at - hello_at) / 1e3;
+        beside->figures.warm_us = (double)(beside->warm_at - hello_at) / 1e3;
     sleep_for(beside->options.rest);
     return !beside->broken;
 }
@@ -368,77 +352,11 @@ static bool measure(struct beside *beside)
 {
     if (!say_hello(beside))
         return false;
-    beside->first_us = small_us(beside, false);
+    beside->figures.first_us = small_us(beside, false);
     for (uint64_t i = 0; i < beside->options.rounds && !beside->broken; i++)
-        if (!round_run(beside, &beside->rounds[i]))
+        if (!round_run(beside, &beside->figures.rounds[i]))
             return false;
     return !beside->broken;
-}
-
-static double median_of(const struct beside *beside, size_t offset)
-{
-    double values[ROUNDS_MAX];
-
-    for (uint64_t i = 0; i < beside->options.rounds; i++)
-        memcpy(&values[i], (const char *)&beside->rounds[i] + offset, sizeof(values[i]));
-    return bench_spread_of(values, beside->options.rounds).median;
-}
-#define MEDIAN(beside, field) median_of(beside, offsetof(struct round, field))
-
-static double window_us(const struct beside *beside)
-{
-    return (double)beside->window_bytes / MEDIAN(beside, huge_gb_s) / 1e3;
-}
-
-static json_t *figures_json(const struct beside *beside)
-{
-    double alone = MEDIAN(beside, alone_us), rested = MEDIAN(beside, rested_us);
-    double window = window_us(beside);
-    json_t *rounds = json_array();
-
-    for (uint64_t i = 0; i < beside->options.rounds; i++) {
-        const struct round *round = &beside->rounds[i];
-
-        json_array_append_new(
-            rounds,
-            json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I}", "rested_us", round->rested_us,
-                      "alone_us", round->alone_us, "alone_control_us", round->alone_control_us,
-                      "beside_us", round->beside_us, "beside_max_us", round->beside_max_us,
-                      "beside_control_us", round->beside_control_us, "huge_gb_s", round->huge_gb_s,
-                      "beside_count", (json_int_t)round->beside_count));
-    }
-    return json_pack(
-        "{s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, "
-        "s:f, s:f, s:o}",
-        "provider", beside->options.provider, "warm_up", beside->options.warm_up, "at_once",
-        beside->options.at_once, "rest_ns", (json_int_t)beside->options.rest, "page_bytes",
-        (json_int_t)beside->options.page_bytes, "huge_bytes",
-        (json_int_t)beside->options.huge_bytes, "window_bytes", (json_int_t)beside->window_bytes,
-        "warm_us", beside->warm_us, "first_us", beside->first_us, "first_ratio",
-        beside->first_us / rested, "first_ratio_in_a_row", beside->first_us / alone, "rested_us",
-        rested, "alone_us", alone, "alone_control_us", MEDIAN(beside, alone_control_us),
-        "beside_us", MEDIAN(beside, beside_us), "beside_control_us",
-        MEDIAN(beside, beside_control_us), "huge_gb_s", MEDIAN(beside, huge_gb_s), "window_us",
-        window, "allowed_us", 2 * alone + window, "rounds", rounds);
-}
-
-static void print(const struct beside *beside)
-{
-    double window = window_us(beside);
-
-    printf("%s, one page of %.10g KiB beside %.10g MiB, microseconds, medians of %u rounds\n\n",
-           beside->options.provider, (double)beside->options.page_bytes / 1024,
-           (double)beside->options.huge_bytes / (1 << 20), (unsigned)beside->options.rounds);
-    printf("  first after the hello  %8.1f   at most %.1f: 1.5 of one after a rest\n",
-           beside->first_us, 1.5 * MEDIAN(beside, rested_us));
-    printf("  after a rest           %8.1f\n", MEDIAN(beside, rested_us));
-    printf("  alone, in a row        %8.1f   of that agreeing %.1f\n", MEDIAN(beside, alone_us),
-           MEDIAN(beside, alone_control_us));
-    printf(
-        "  beside the huge one    %8.1f   of that agreeing %.1f; at most %.1f: twice alone and a "
-        "window of %.1f\n",
-        MEDIAN(beside, beside_us), MEDIAN(beside, beside_control_us),
-        2 * MEDIAN(beside, alone_us) + window, window);
 }
 
 /* False: said on stderr. */
@@ -447,12 +365,12 @@ static bool find_window(struct beside *beside)
     struct kvr_rail_facts facts;
     struct kvr_error error;
 
-    beside->window_bytes = beside->options.window_bytes;
-    if (beside->window_bytes > 0)
+    beside->figures.window_bytes = beside->options.window_bytes;
+    if (beside->figures.window_bytes > 0)
         return true;
     if (kvr_fabric_list(beside->options.provider, &facts, 1, &error) == 0)
         return failed(beside, "its rails", error.detail);
-    beside->window_bytes = kvr_group_window_bytes(&facts);
+    beside->figures.window_bytes = kvr_group_window_bytes(&facts);
     return true;
 }
 
@@ -472,6 +390,9 @@ int bench_beside_main(int argc, char **argv)
     if (!good)
         return 1;
     if (strcmp(beside.options.json, "-") != 0)
-        print(&beside);
-    return bench_json_write(figures_json(&beside), beside.options.json) ? 0 : 1;
+        bench_beside_print(&beside.figures, &beside.options);
+    return bench_json_write(bench_beside_json(&beside.figures, &beside.options),
+                            beside.options.json)
+               ? 0
+               : 1;
 }

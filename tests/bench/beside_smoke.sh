@@ -13,7 +13,7 @@ fail() {
 
 TMPDIR=$work/tmp "$KVRAIL_BIN_DIR/kvrail" bench beside --huge-bytes 128M --rounds 2 \
     --warm-up no --rest 1ms --agents spin=50us --json "$work/figures.json" >"$work/table" || fail "it ended in $?"
-for key in first_us first_ratio first_ratio_in_a_row rested_us alone_us alone_control_us beside_us beside_control_us huge_gb_s window_us allowed_us; do
+for key in first_us first_ratio first_ratio_in_a_row rested_us alone_us alone_control_us beside_us beside_control_us huge_gb_s passed_bytes window_us allowed_us; do
     grep -q "\"$key\": [0-9.]*[1-9]" "$work/figures.json" || fail "no $key in the JSON"
 done
 [ "$(grep -c '"beside_count": [1-9]' "$work/figures.json")" = 2 ] || fail "no small transfer beside the large one"
