@@ -129,7 +129,8 @@ static void read_bytes(struct kvr_sim_net *net, struct sim_write *write)
         }
         if (!target_copies(write))
             net->options.hooks.read(net->options.hooks.self, &access);
-        memcpy(write->bytes + at, piece->local, piece->bytes);
+        if (piece->bytes > 0) /* else there is no memory either */
+            memcpy(write->bytes + at, piece->local, piece->bytes);
         at += piece->bytes;
     }
     write->was_read = true;
