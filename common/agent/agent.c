@@ -246,8 +246,9 @@ int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config
     uv_run(&agent->loop, UV_RUN_DEFAULT);
     uv_loop_close(&agent->loop);
     kvr_reporter_close(agent->reporter);
+    agent_groups_close(agent); /* what their rails imported is of a stage's device; nobody is told
+                                  of regions that go */
     agent_regions_close(agent);
-    agent_groups_close(agent); /* what their rails imported is of a stage's device */
     agent_stages_close(agent);
     agent_rails_close(agent);
     agent_loans_close(agent);

@@ -10,8 +10,8 @@
  * kvr_rail_facts`; no other file looks at a provider's name.
  *
  * Threads: rail_open, memory_register and memory_release may be called from any thread; all calls
- * on one endpoint come from one thread (the rail group's). Nothing blocks but open, register and
- * close. */
+ * on one endpoint come from one thread (the rail group's). Nothing blocks but open, register,
+ * release and close; what a device's pages are, release waits until targets have let go of. */
 #ifndef KVR_FABRIC_FABRIC_H
 #define KVR_FABRIC_FABRIC_H
 

@@ -40,6 +40,7 @@ static void rail_close(struct kvr_rail *rail)
     if (rail == NULL)
         return;
     local_copier_close(rail->copier);
+    pthread_cond_destroy(&rail->let_go);
     pthread_mutex_destroy(&rail->lock);
     free(rail->memories.rows);
     free(rail->registered);
@@ -49,6 +50,7 @@ static void rail_close(struct kvr_rail *rail)
 static kvr_status rail_open(void *self, const struct kvr_rail_options *options,
                             struct kvr_rail **ret_rail, struct kvr_error *error)
 {
+    pthread_condattr_t monotonic;
     struct kvr_rail *rail;
     kvr_status status;
 
@@ -62,6 +64,10 @@ static kvr_status rail_open(void *self, const struct kvr_rail_options *options,
     if (rail == NULL)
         return kvr_error_set(error, KVR_NO_MEMORY, "fabric", "no memory for a rail");
     pthread_mutex_init(&rail->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&rail->let_go, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     kvr_fabric_local_facts(&rail->facts);
     rail->unseen = options->unseen;
     if (options->device_memory)

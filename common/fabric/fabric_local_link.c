@@ -56,6 +56,16 @@ void local_target_close(struct kvr_rail *rail, struct local_target *target)
     pthread_mutex_lock(&rail->lock);
     close(target->socket);
     target->socket = -1;
+    target->awaited = 0;
+    pthread_cond_broadcast(&rail->let_go);
+    pthread_mutex_unlock(&rail->lock);
+}
+
+void local_target_lets_go(struct kvr_rail *rail, struct local_target *target, uint32_t count)
+{
+    pthread_mutex_lock(&rail->lock);
+    target->awaited -= count < target->awaited ? count : target->awaited;
+    pthread_cond_broadcast(&rail->let_go);
     pthread_mutex_unlock(&rail->lock);
 }
 
@@ -229,6 +239,7 @@ static void look_at(struct kvr_endpoint *endpoint, uint64_t subject)
 {
     uint32_t index = (uint32_t)subject;
     struct local_target *target;
+    uint32_t gone = 0;
     int socket;
     kvr_status status;
 
@@ -241,7 +252,9 @@ static void look_at(struct kvr_endpoint *endpoint, uint64_t subject)
         target = endpoint->targets[index];
         if (target == NULL || target->socket < 0)
             return;
-        status = local_hear_bell(target->socket);
+        status = local_hear_target(target->socket, &gone);
+        if (gone > 0)
+            local_target_lets_go(endpoint->rail, target, gone);
         if (status != KVR_OK && status != KVR_AGAIN)
             local_target_close(endpoint->rail, target);
         return;

@@ -6,8 +6,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/memfd.h"
 #include "base/rng.h"
+
+#define LET_GO_NS KVR_S
 
 /* A name that is not 0 and that this index has not had for a hundred thousand registrations. */
 static uint32_t name_of(struct kvr_rail *rail, uint32_t index)
@@ -139,7 +142,29 @@ static void recall(const struct kvr_memory *memory)
             atomic_store_explicit(&target->told[index], 0, memory_order_relaxed);
             if (local_say_forget(target->socket, memory->name) != KVR_OK)
                 local_target_shut(target);
+            else
+                target->awaited += memory->pages;
         }
+}
+
+static bool any_awaited(const struct kvr_rail *rail)
+{
+    for (const struct kvr_endpoint *at = rail->endpoints; at != NULL; at = at->next)
+        for (uint32_t i = 0; i < at->target_reach; i++)
+            if (at->targets[i] != NULL && at->targets[i]->awaited > 0)
+                return true;
+    return false;
+}
+
+/* Whose memory a device of another process has open is not its engine's alone: the engine may free
+ * it when this returns. A target that is stopped is not waited for for ever. */
+static void await_let_go(struct kvr_rail *rail)
+{
+    kvr_ns until = kvr_clock_now() + LET_GO_NS;
+    struct timespec end = {.tv_sec = (time_t)(until / KVR_S), .tv_nsec = (long)(until % KVR_S)};
+
+    while (any_awaited(rail) && pthread_cond_timedwait(&rail->let_go, &rail->lock, &end) == 0)
+        continue;
 }
 
 void local_memory_release(struct kvr_memory *memory)
@@ -153,6 +178,8 @@ void local_memory_release(struct kvr_memory *memory)
     rail->memories.rows[LOCAL_INDEX(memory->name)].key = 0;
     rail->registered[LOCAL_INDEX(memory->name)] = NULL;
     recall(memory);
+    if (memory->local && memory->pages)
+        await_let_go(rail);
     pthread_mutex_unlock(&rail->lock);
     if (memory->import.fd >= 0)
         close(memory->import.fd);

@@ -2,8 +2,8 @@
  *
  * Each endpoint listens on an abstract Unix socket that is named after its random number. A writer
  * connects, says HELLO with the memory of the link, and MEMORY or PAGES before its first write from
- * there; FORGET takes that back. Either side rings a sleeping other by BELL. That the
- * other is gone, however it went, is the end of the socket. */
+ * there; FORGET takes that back, which the target answers for pages by GONE. Either side rings a
+ * sleeping other by BELL. That the other is gone, however it went, is the end of the socket. */
 #include "fabric/fabric_local_state.h"
 
 #include <errno.h>
@@ -26,6 +26,7 @@ enum word {
     WORD_PAGES,     /* the same of a device's, kind, ipc; a descriptor unless kind is IPC */
     WORD_FORGET,    /* name */
     WORD_BELL,
+    WORD_GONE, /* of a target: pages that it was told to forget are imported no more */
 };
 
 struct packet {
@@ -150,6 +151,13 @@ kvr_status local_say_forget(int socket, uint32_t name)
     return say(socket, &packet, -1);
 }
 
+kvr_status local_say_gone(int socket, uint32_t name)
+{
+    struct packet packet = {.word = WORD_GONE, .name = name};
+
+    return say(socket, &packet, -1);
+}
+
 /* What finds no room need not: there is enough to wake up for. */
 void local_ring_bell(int socket)
 {
@@ -237,11 +245,25 @@ static kvr_status hear_hello(struct local_writer *writer, const struct packet *p
     return status;
 }
 
+static kvr_status forget(struct local_writer *writer, uint32_t name)
+{
+    uint32_t index = LOCAL_INDEX(name);
+    struct local_mapping *row;
+    bool pages;
+
+    if (index >= writer->mappings.count || name == 0)
+        return KVR_OK;
+    row = &writer->mappings.rows[index];
+    if (row->name != name)
+        return KVR_OK;
+    pages = row->pages != NULL;
+    local_mapping_close(row);
+    return pages ? local_say_gone(writer->socket, name) : KVR_OK;
+}
+
 static kvr_status hear_packet(struct local_writer *writer, uint64_t nonce,
                               const struct packet *packet, const struct kvr_packet_fds *fds)
 {
-    uint32_t index = LOCAL_INDEX(packet->name);
-
     switch (packet->word) {
     case WORD_HELLO:
         return fds->count == 1 ? hear_hello(writer, packet, fds->fds[0], nonce) : KVR_MALFORMED;
@@ -250,9 +272,7 @@ static kvr_status hear_packet(struct local_writer *writer, uint64_t nonce,
     case WORD_PAGES:
         return hear_pages(writer, packet, fds);
     case WORD_FORGET:
-        if (index < writer->mappings.count && writer->mappings.rows[index].name == packet->name)
-            local_mapping_close(&writer->mappings.rows[index]);
-        return KVR_OK;
+        return forget(writer, packet->name);
     case WORD_BELL:
         return KVR_OK;
     default:
@@ -290,8 +310,9 @@ kvr_status local_hear(struct local_writer *writer, uint64_t nonce)
     return status;
 }
 
-kvr_status local_hear_bell(int socket)
+kvr_status local_hear_target(int socket, uint32_t *ret_gone)
 {
+    uint32_t gone = 0;
     kvr_status status = KVR_OK;
 
     for (unsigned i = 0; i < HEARD_MAX && status == KVR_OK; i++) {
@@ -299,8 +320,11 @@ kvr_status local_hear_bell(int socket)
         struct packet packet;
 
         status = hear_one(socket, &packet, &fds);
-        if (status == KVR_OK)
-            kvr_packet_fds_close(&fds);
+        if (status != KVR_OK)
+            break;
+        kvr_packet_fds_close(&fds);
+        gone += packet.word == WORD_GONE;
     }
+    *ret_gone = gone;
     return status;
 }

@@ -28,6 +28,7 @@ struct kvr_rail {
     uint32_t generation;
     struct kvr_endpoint *endpoints; /* those that are not stopped */
     void (*unseen)(const struct kvr_error *error);
+    pthread_cond_t let_go; /* some target has let go of pages, or is gone */
 };
 
 /* A registration. As a target's it is a row of rail->memories; as a writer's it is a descriptor
@@ -53,6 +54,7 @@ struct local_target {
     uint32_t posted, settled;
     uint64_t contexts[LOCAL_WRITES];
     _Atomic uint32_t *told; /* by index: the name of the memory that it has the descriptor of */
+    uint32_t awaited;       /* pages that it was told to forget and has not let go */
 };
 
 /* A writer that writes to us. */
@@ -95,8 +97,9 @@ KVR_MUST_CHECK kvr_status local_say_forget(int socket, uint32_t name);
 void local_ring_bell(int socket);
 /* Takes what a writer said. Anything but KVR_OK and KVR_AGAIN: it is to be dropped. */
 kvr_status local_hear(struct local_writer *writer, uint64_t nonce);
-/* A target says nothing but its bell. */
-kvr_status local_hear_bell(int socket);
+/* What a target says: its bell, and GONE of pages, which are counted. */
+kvr_status local_hear_target(int socket, uint32_t *ret_gone);
+KVR_MUST_CHECK kvr_status local_say_gone(int socket, uint32_t name);
 
 /* fabric_local_pages.c: a device's pages. */
 /* What a writer said of them; a descriptor is copied. */
@@ -118,6 +121,8 @@ void local_peer_remove(struct kvr_endpoint *endpoint, uint64_t peer);
 /* Its writes still settle, as failed. */
 void local_target_close(struct kvr_rail *rail, struct local_target *target);
 void local_target_shut(struct local_target *target); /* any thread: as if it had hung up */
+/* It has let go of so many pages. */
+void local_target_lets_go(struct kvr_rail *rail, struct local_target *target, uint32_t count);
 void local_writer_close(struct kvr_endpoint *endpoint, uint32_t index);
 /* Takes what it said; anything but KVR_OK and KVR_AGAIN: it was closed. */
 kvr_status local_writer_hear(struct kvr_endpoint *endpoint, uint32_t index);

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Goal: engines' device memory reaches other engines' memory of any kind, byte for byte, with random page
 # tables. Argument: the folder of the driver to use, "" for the system's. Method: tests/support/gpu_pair.c
-# for each pair of kinds, all of them or those in KVRAIL_GPU_KINDS; KVRAIL_REQUESTS says how many tables.
+# for each pair of kinds, all of them or those in KVRAIL_GPU_KINDS; KVRAIL_REQUESTS says how many tables. Over
+# local the paths that they took are counted.
 set -eu
 driver=${1-}
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
@@ -10,7 +11,7 @@ need kvrail-scheduler prefill-agent decode-agent ../tests/gpu_pair
 start_scheduler
 start_prefill
 start_decode
-kinds=${KVRAIL_GPU_KINDS:-host ipc vmm} requests=${KVRAIL_REQUESTS:-10} pairs=0
+kinds=${KVRAIL_GPU_KINDS:-host ipc vmm} requests=${KVRAIL_REQUESTS:-10} pairs=0 staged=0
 for source in $kinds; do
     for target in $kinds; do
         code=0
@@ -20,6 +21,14 @@ for source in $kinds; do
         [ $code -eq 0 ] || fail "from $source to $target memory: exit $code"
         tail -n 1 "$work/pair.log"
         pairs=$((pairs + 1))
+        case $source-$target in
+            host-host) ;;
+            host-*) staged=$((staged + 1)) ;; # between devices the target moves the pages
+        esac
     done
 done
+if [ "$provider" = local ]; then
+    moved target local $(((pairs - staged) * requests))
+    moved target staged $((staged * requests))
+fi
 echo "$((pairs * requests)) page tables, every byte right, between: $kinds"

@@ -456,12 +456,40 @@ static void paged_open(struct pair *pair, kvr_device_kind kind, uint32_t fail_pr
     paged->memories[TARGET] = paged_register(pair, TARGET, &span);
 }
 
+struct release {
+    struct pair *pair;
+    struct kvr_memory *memory;
+    atomic_bool done;
+};
+
+static void *release(void *self)
+{
+    struct release *release = self;
+
+    release->pair->fabric.ops->memory_release(release->memory);
+    atomic_store(&release->done, true);
+    return NULL;
+}
+
+/* As a helper does, while the rails go on; it waits for the target. */
+static void paged_release(struct pair *pair, struct paged *paged, enum side which)
+{
+    struct release it = {.pair = pair, .memory = paged->memories[which]};
+    pthread_t helper;
+
+    if (it.memory == NULL)
+        return;
+    assert_int_equal(pthread_create(&helper, NULL, release, &it), 0);
+    while (!atomic_load(&it.done))
+        move(pair);
+    pthread_join(helper, NULL);
+    paged->memories[which] = NULL;
+}
+
 static void paged_close(struct pair *pair, struct paged *paged)
 {
-    for (int i = 0; i < 2; i++)
-        if (paged->memories[i] != NULL)
-            pair->fabric.ops->memory_release(paged->memories[i]);
-    settle(pair); /* the target lets go of what it had imported */
+    paged_release(pair, paged, WRITER);
+    paged_release(pair, paged, TARGET);
     paged->device->ops->release(paged->device, paged->pages);
     kvr_device_close(paged->device);
     for (int i = 0; i < 2; i++) {
@@ -507,10 +535,8 @@ static void a_devices_pages_are_moved_by_the_target(void **state)
     assert_int_equal(paged.bytes[TARGET][8192 + 4096], 'q');
     writes(pair); /* host memory beside it */
     assert_int_equal(mappings_of("kvr-test-pw"), 2);
-    pair->fabric.ops->memory_release(paged.memories[WRITER]);
-    paged.memories[WRITER] = NULL;
-    settle(pair);
-    assert_int_equal(mappings_of("kvr-test-pw"), 1); /* ours */
+    paged_release(pair, &paged, WRITER);
+    assert_int_equal(mappings_of("kvr-test-pw"), 1); /* ours: the target's went before */
     paged_close(pair, &paged);
 }
 
