@@ -7,7 +7,7 @@
 #include "kv/plan_pattern.h"
 #include "kv/plan_share.h"
 
-#define FIRST_BATCHES   8 /* of a pattern; one with more is gathered twice */
+#define FIRST_BATCHES 8 /* of a pattern; one with more is gathered twice */
 
 /* What is known of the plan before its memory is asked for. */
 struct draft {

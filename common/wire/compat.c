@@ -107,8 +107,8 @@ static kvr_status check_limits(const struct kvr_write_limits *limits, const char
                          "write limits: the %s has %" PRIu32 " local and %" PRIu32
                          " remote pieces of %" PRIu64 " bytes in all, at least 1, 1 and %d are "
                          "needed",
-                         side, limits->pieces_local, limits->pieces_remote,
-                         limits->chunk_bytes_max, KVR_CHUNK_BYTES_MIN);
+                         side, limits->pieces_local, limits->pieces_remote, limits->chunk_bytes_max,
+                         KVR_CHUNK_BYTES_MIN);
 }
 
 static kvr_status check_one(const struct kvr_msg_hello *hello, const char *side,
