@@ -88,12 +88,12 @@ typedef enum kvr_digest_mode {
 } kvr_digest_mode;
 #define KVR_DIGEST_SAMPLE_OF 16
 
-/* A rail as its peer must know it. */
 /* How a rail reaches a remote region: remote address = base + offset. */
 struct kvr_remote_key {
     uint64_t key, base;
 };
 
+/* A rail as its peer must know it. */
 struct kvr_rail_address {
     uint32_t rail, epoch;
     uint32_t group; /* of its agent's rail groups; below KVR_RAILS_MAX */

@@ -79,7 +79,6 @@ static kvr_status pick(const struct kvr_rail_options *options, struct kvr_rail *
         "provider %s has no rail named '%s' (an address, an interface, a domain or "
         "a PCI address); `kvrail topo` lists what there is",
         options->provider, options->name);
-    return KVR_NOT_FOUND;
 }
 
 /* Whether a queue can be slept on is found out by opening one. */

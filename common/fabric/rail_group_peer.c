@@ -280,9 +280,8 @@ void group_links_silent(struct kvr_group *group)
 
 void group_links_forget_endpoint(struct kvr_group *group, uint32_t rail)
 {
-    for (uint32_t i = 0; i < group->links.count; i++) {
-        uint64_t id;
-        struct group_link *link = kvr_pool_at(&group->links, i, &id);
+    for (uint32_t i = 0; i < group->links.reach; i++) {
+        struct group_link *link = kvr_pool_at(&group->links, i, NULL);
 
         if (link != NULL && link->pair.rail == rail)
             link->inserted = false;
@@ -291,9 +290,8 @@ void group_links_forget_endpoint(struct kvr_group *group, uint32_t rail)
 
 void group_links_reinsert(struct kvr_group *group, uint32_t rail)
 {
-    for (uint32_t i = 0; i < group->links.count; i++) {
-        uint64_t id;
-        struct group_link *link = kvr_pool_at(&group->links, i, &id);
+    for (uint32_t i = 0; i < group->links.reach; i++) {
+        struct group_link *link = kvr_pool_at(&group->links, i, NULL);
 
         if (link != NULL && link->pair.rail == rail && link->state != LINK_RETIRED)
             link_insert(group, link);
