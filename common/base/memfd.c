@@ -12,6 +12,8 @@
 #define MADV_POPULATE_READ 22 /* Linux 5.14 */
 #endif
 
+#define HUGE_PAGE_MAX (UINT64_C(16) << 30) /* of any processor */
+
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 kvr_status kvr_memfd_create(const char *name, uint64_t bytes, const char *where, int *ret_fd,
@@ -93,6 +95,15 @@ kvr_status kvr_memfd_map(int fd, uint64_t fd_offset, uint64_t bytes, bool writab
     (void)madvise(base, bytes, MADV_DONTFORK);
     *ret_base = base;
     return KVR_OK;
+}
+
+/* What is a memfd of huge pages was mapped in whole ones, and a part of one cannot be unmapped: that
+ * fails, and all of it would stay. */
+void kvr_memfd_unmap(void *base, uint64_t bytes)
+{
+    for (uint64_t unit = 1; unit <= HUGE_PAGE_MAX; unit *= 2)
+        if (munmap(base, (bytes + unit - 1) / unit * unit) == 0)
+            return;
 }
 
 void kvr_memfd_touch(void *mapped, uint64_t bytes)

@@ -21,9 +21,11 @@ bool kvr_memfd_holds(int fd, uint64_t bytes);
 KVR_MUST_CHECK kvr_status kvr_memfd_check(int fd, uint64_t offset, uint64_t bytes,
                                           const char *where, struct kvr_error *error);
 
-/* Checks and maps them, shared; the descriptor stays the caller's. munmap(*ret_base, bytes). */
+/* Checks and maps them, shared; the descriptor stays the caller's. */
 KVR_MUST_CHECK kvr_status kvr_memfd_map(int fd, uint64_t fd_offset, uint64_t bytes, bool writable,
                                         void **ret_base, struct kvr_error *error);
+/* Undoes it. */
+void kvr_memfd_unmap(void *base, uint64_t bytes);
 
 /* What is there of a mapping gets its entries now: else each first write would wait for faults.
  * Holes stay holes. At most a second's worth; advice, which Linux takes from 5.14 on. */

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -74,7 +73,7 @@ static void target_free(struct local_target *target)
     if (target == NULL)
         return;
     if (target->shared != NULL)
-        munmap(target->shared, sizeof(*target->shared));
+        kvr_memfd_unmap(target->shared, sizeof(*target->shared));
     free((void *)target->told);
     free(target);
 }
@@ -197,7 +196,7 @@ void local_writer_close(struct kvr_endpoint *endpoint, uint32_t index)
     endpoint->writers[index] = NULL;
     close(writer->socket);
     if (writer->shared != NULL)
-        munmap(writer->shared, sizeof(*writer->shared));
+        kvr_memfd_unmap(writer->shared, sizeof(*writer->shared));
     for (uint32_t i = 0; i < writer->mappings.count; i++)
         local_mapping_close(&writer->mappings.rows[i]);
     free(writer->mappings.rows);

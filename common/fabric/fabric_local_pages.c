@@ -4,8 +4,9 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
+
+#include "base/memfd.h"
 
 /* As one device of ours has it. */
 struct imported {
@@ -56,7 +57,7 @@ void local_mapping_close(struct local_mapping *row)
     if (row->name != 0 && row->pages != NULL)
         pages_close(row->pages);
     else if (row->name != 0)
-        munmap((void *)row->base, row->bytes);
+        kvr_memfd_unmap((void *)row->base, row->bytes);
     *row = (struct local_mapping){.name = 0};
 }
 

@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/memfd.h"
@@ -88,7 +87,7 @@ kvr_status kvr_region_open_memfd(const struct kvr_fabric *fabric, struct kvr_rai
         if (status == KVR_OK)
             (*ret_region)->mapped_bytes = layout->bytes;
         else
-            munmap(span.base, layout->bytes);
+            kvr_memfd_unmap(span.base, layout->bytes);
     }
     close(fd); /* the mapping keeps the memory */
     return status;
@@ -167,6 +166,6 @@ void kvr_region_release(const struct kvr_fabric *fabric, struct kvr_region *regi
         if (region->memory[i] != NULL)
             fabric->ops->memory_release(region->memory[i]);
     if (region->mapped_bytes > 0)
-        munmap(region->base, region->mapped_bytes);
+        kvr_memfd_unmap(region->base, region->mapped_bytes);
     free(region);
 }

@@ -158,6 +158,26 @@ static void what_is_there_is_mapped_at_once(void **state)
     close(again);
 }
 
+/* A part of a huge page cannot be unmapped alone. */
+static void huge_pages_are_let_go(void **state)
+{
+    enum { HUGE = 2 << 20 };
+    int fd = memfd_create("huge", MFD_HUGETLB | MFD_ALLOW_SEALING | MFD_CLOEXEC);
+    struct kvr_region *region = NULL;
+    struct kvr_error error;
+    unsigned char there;
+    uint8_t *base;
+
+    (void)state;
+    if (fd < 0 || ftruncate(fd, 2 * HUGE) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) != 0 ||
+        open_fd(fd, HUGE + 4096, 0, &region, &error) != KVR_OK)
+        skip(); /* this host has none to give: /proc/sys/vm/nr_hugepages */
+    base = region->base;
+    assert_int_equal(mincore(base, 1, &there), 0);
+    kvr_region_release(&fabric, region);
+    assert_int_equal(mincore(base, 1, &there), -1);
+}
+
 static void region_lies_on_every_rail(void **state)
 {
     int fd = make_memfd(2 * BYTES, F_SEAL_SHRINK);
@@ -372,6 +392,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(what_is_there_is_mapped_at_once, setup),
+        cmocka_unit_test_setup(huge_pages_are_let_go, setup),
         cmocka_unit_test_setup(region_lies_on_every_rail, setup),
         cmocka_unit_test_setup(a_source_is_mapped_for_reading_where_rails_allow_it, setup),
         cmocka_unit_test_setup(region_needs_the_seal, setup),
