@@ -97,8 +97,8 @@ kvr_status kvr_memfd_map(int fd, uint64_t fd_offset, uint64_t bytes, bool writab
     return KVR_OK;
 }
 
-/* What is a memfd of huge pages was mapped in whole ones, and a part of one cannot be unmapped: that
- * fails, and all of it would stay. */
+/* What is a memfd of huge pages was mapped in whole ones, and a part of one cannot be unmapped:
+ * that fails, and all of it would stay. */
 void kvr_memfd_unmap(void *base, uint64_t bytes)
 {
     for (uint64_t unit = 1; unit <= HUGE_PAGE_MAX; unit *= 2)

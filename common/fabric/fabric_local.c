@@ -152,7 +152,7 @@ static kvr_status endpoint_open(struct kvr_rail *rail, struct kvr_endpoint **ret
         return kvr_error_set(error, KVR_NO_MEMORY, "fabric", "no memory for an endpoint");
     endpoint->rail = rail;
     endpoint->nonce = kvr_random_u64();
-    endpoint->listener = -1;
+    endpoint->listener = endpoint->epoll_fd = -1;
     endpoint->batch = local_batch_new();
     status = endpoint->batch != NULL
                  ? open_descriptors(endpoint, error)

@@ -707,6 +707,37 @@ static void sleepers_are_woken(void **state)
     }
 }
 
+struct local_batch *__real_local_batch_new(void);
+struct local_batch *__wrap_local_batch_new(void);
+static bool no_batches;
+
+struct local_batch *__wrap_local_batch_new(void)
+{
+    return no_batches ? NULL : __real_local_batch_new();
+}
+
+static void an_endpoint_without_memory_closes_nothing_else(void **state)
+{
+    struct pair *pair = *state;
+    struct kvr_endpoint *endpoint = NULL;
+    int first = dup(pair->sides[WRITER].fd), outer = dup(0);
+    struct kvr_error error;
+    kvr_status status;
+    bool open;
+
+    assert_true(first >= 0 && dup2(first, 0) == 0);
+    no_batches = true;
+    status = pair->fabric.ops->endpoint_open(pair->sides[WRITER].rail, &endpoint, &error);
+    no_batches = false;
+    open = fcntl(0, F_GETFD) >= 0;
+    if (outer >= 0)
+        (void)dup2(outer, 0);
+    close(outer);
+    close(first);
+    assert_int_equal(status, KVR_NO_MEMORY);
+    assert_true(open);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -727,6 +758,7 @@ int main(void)
         CASE(a_writer_that_goes_leaves_nothing_mapped),
         CASE(a_source_that_is_no_memfd_is_refused),
         CASE(sleepers_are_woken),
+        CASE(an_endpoint_without_memory_closes_nothing_else),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
