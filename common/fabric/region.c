@@ -121,25 +121,21 @@ kvr_status kvr_region_register(const struct kvr_fabric *fabric, const struct kvr
                                    .local = local,
                                    .remote = remote,
                                    .fd = -1};
+    kvr_status status = KVR_OK;
 
     memset(ret_memory, 0, KVR_RAILS_MAX * sizeof(struct kvr_memory *));
     if (kvr_region_is_staged(region) || kvr_path_direct(region->path))
         return kvr_error_set(error, KVR_UNSUPPORTED, "region",
                              "its pages are on a GPU, which one rail group alone serves");
-    for (uint32_t i = 0; i < region->rail_count; i++) {
-        kvr_status status;
-
-        if (rails[i] == NULL || region->memory[i] != NULL)
-            continue;
-        status = fabric->ops->memory_register(rails[i], &span, &ret_memory[i], error);
-        if (status == KVR_OK)
-            continue;
-        for (ret_memory[i] = NULL; i > 0; i--)
-            if (ret_memory[i - 1] != NULL)
-                fabric->ops->memory_release(ret_memory[i - 1]);
-        return status;
+    for (uint32_t i = 0; i < region->rail_count && status == KVR_OK; i++)
+        if (rails[i] != NULL && region->memory[i] == NULL)
+            status = fabric->ops->memory_register(rails[i], &span, &ret_memory[i], error);
+    for (uint32_t i = 0; i < region->rail_count && status != KVR_OK; i++) {
+        if (ret_memory[i] != NULL)
+            fabric->ops->memory_release(ret_memory[i]);
+        ret_memory[i] = NULL;
     }
-    return KVR_OK;
+    return status;
 }
 
 bool kvr_region_adopt(const struct kvr_fabric *fabric, struct kvr_region *region,

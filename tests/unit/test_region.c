@@ -388,6 +388,34 @@ static void device_memory_stays_with_its_rail_group(void **state)
     kvr_region_release(&fabric, region);
 }
 
+/* What was released again is nobody's: whoever looks at the answer adopts what it finds there. */
+static void more_rails_take_it_all_or_none(void **state)
+{
+    struct kvr_rail *const one[3] = {&rails[0], NULL, NULL};
+    struct kvr_region_layout layout = {.bytes = BYTES};
+    struct kvr_memory *memory[KVR_RAILS_MAX];
+    struct kvr_region *region = NULL;
+    struct kvr_error error;
+    static uint8_t bytes[BYTES];
+
+    (void)state;
+    assert_int_equal(
+        kvr_region_open_mapped(&fabric, one, 3, &layout, bytes, true, false, &region, &error),
+        KVR_OK);
+    rails[2].limit = 0;
+    assert_int_equal(kvr_region_register(&fabric, region, rail_list, true, false, memory, &error),
+                     KVR_SYSTEM);
+    assert_int_equal(rails[1].registered, 0);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_null(memory[i]);
+    rails[2].limit = 1;
+    assert_int_equal(kvr_region_register(&fabric, region, rail_list, true, false, memory, &error),
+                     KVR_OK);
+    assert_true(kvr_region_adopt(&fabric, region, memory));
+    kvr_region_release(&fabric, region);
+    assert_int_equal(rails[0].registered + rails[1].registered + rails[2].registered, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -403,6 +431,7 @@ int main(void)
         cmocka_unit_test_setup(one_card_that_cannot_is_named, setup),
         cmocka_unit_test_setup(device_memory_stays_with_its_rail_group, setup),
         cmocka_unit_test_setup(region_takes_memory_of_the_caller, setup),
+        cmocka_unit_test_setup(more_rails_take_it_all_or_none, setup),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
