@@ -16,7 +16,7 @@ static const struct kvr_option own_options[] = {
     {.name = "listen",
      .section = "control",
      .value = "HOST:PORT",
-     FIELD(STRING, listen),
+     FIELD(ADDRESS, listen),
      .help = "Where decode-agents dial."},
     {.name = "port-file",
      .section = "control",

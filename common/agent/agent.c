@@ -14,6 +14,7 @@
 #include "base/poison.h"
 #include "base/port_file.h"
 #include "base/rng.h"
+#include "base/text.h"
 
 #define TICK_MS 20 /* while something is live */
 
@@ -204,10 +205,15 @@ static void say_ready(const struct kvr_agent *agent)
 int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config *config,
                   const struct kvr_agent_program *program)
 {
-    struct kvr_agent *agent = calloc(1, sizeof(*agent));
+    struct kvr_agent *agent;
     struct kvr_error error = {0};
     kvr_status status;
 
+    if (!kvr_text_valid(config->name, sizeof(config->name)))
+        return kvr_options_refuse(launch->command,
+                                  "--name has characters that cannot be printed: choose another, "
+                                  "which peers and the scheduler can show");
+    agent = calloc(1, sizeof(*agent));
     if (agent == NULL)
         return 1;
     pthread_mutex_init(&agent->stages_lock, NULL);

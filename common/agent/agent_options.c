@@ -236,7 +236,7 @@ static const struct kvr_option rows[] = {
     {.name = "scheduler",
      .section = "control",
      .value = "HOST:PORT",
-     FIELD(STRING, scheduler),
+     FIELD(ADDRESS, scheduler),
      .help = "Where to report; transfers go on without it."},
     {.name = "stamps",
      .section = "control",

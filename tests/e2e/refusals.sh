@@ -34,6 +34,10 @@ decode="$bin/decode-agent $common"
 refused 2 --listen -- "$bin/prefill-agent" $common
 refused 2 --insecure 0.0.0.0:9480 -- "$bin/prefill-agent" $common --listen 0.0.0.0:9480
 refused 2 --insecure '[::]:9480' -- "$bin/prefill-agent" $common --listen '[::]:9480'
+refused 2 --listen 'must be host:port' -- "$bin/prefill-agent" $common --listen foo
+refused 2 --listen 'must be host:port' -- "$bin/prefill-agent" $common --listen 127.0.0.1:70000
+refused 2 --scheduler 'must be host:port' -- $decode --scheduler foo
+refused 2 --name printed -- "$bin/decode-agent" --name "$(printf 'a\001')" --engine-socket "$work/a.sock"
 refused 2 --provider carrier-pigeon tcp -- $decode --provider carrier-pigeon
 refused 2 --prefill-agent nowhere -- $decode --prefill-agent nowhere
 refused 2 --heartbeat never -- $decode --heartbeat never
