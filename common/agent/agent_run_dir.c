@@ -33,14 +33,14 @@ static kvr_status make(const char *folder, struct kvr_error *error)
     if (mkdir(folder, 0700) != 0 && errno != EEXIST)
         return kvr_error_system(error, "start", errno, "--run-dir %s cannot be made", folder);
     if (stat(folder, &state) != 0 || !S_ISDIR(state.st_mode))
-        return kvr_error_set(error, KVR_INVALID, "start", "--run-dir %s is no folder", folder);
+        return kvr_error_set(error, KVR_SYSTEM, "start", "--run-dir %s is no folder", folder);
     if (access(folder, W_OK | X_OK) != 0)
         return kvr_error_system(error, "start", errno,
                                 "--run-dir %s cannot be written: choose another, or give it to "
                                 "this user",
                                 folder);
     if ((state.st_mode & S_IWOTH) != 0 && (state.st_mode & S_ISVTX) == 0)
-        return kvr_error_set(error, KVR_INVALID, "start",
+        return kvr_error_set(error, KVR_SYSTEM, "start",
                              "--run-dir %s can be written by everybody: chmod 0700 it, or choose "
                              "another",
                              folder);

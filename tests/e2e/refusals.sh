@@ -86,7 +86,7 @@ refused 1 --run-dir /nowhere/run -- "$bin/decode-agent" --name a --run-dir /nowh
 refused 1 --run-dir "$work/port.file" -- "$bin/decode-agent" --name a --run-dir "$work/port.file/run"
 mkdir -m 777 "$work/everybody"
 refused 1 --run-dir 'chmod 0700' -- "$bin/decode-agent" --name a --run-dir "$work/everybody"
-refused 1 --name a/b --engine-socket -- "$bin/decode-agent" --name a/b --run-dir "$work/run"
+refused 2 --name a/b --engine-socket -- "$bin/decode-agent" --name a/b --run-dir "$work/run"
 refused 1 'shorter --run-dir' '107 characters' -- "$bin/decode-agent" \
     --name a123456789b123456789c123456789d123456789e123456789 \
     --run-dir "$work/a123456789b123456789c123456789d123456789e123456789"
