@@ -219,11 +219,13 @@ static unsigned distance(const char *a, const char *b)
     return row[columns];
 }
 
-static void complain_unknown(const struct loader *loader, const char *name)
+static void complain_unknown(const struct loader *loader, const char *argument)
 {
     const char *nearest = NULL;
     unsigned least = 3;
+    char name[64]; /* without its value */
 
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(argument, "="), argument);
     for (size_t i = 0; i < row_count(loader); i++) {
         unsigned letters = distance(name, row_at(loader, i)->name);
 

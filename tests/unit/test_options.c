@@ -281,6 +281,8 @@ static void options_refuse_what_is_unknown(void **state)
     (void)state;
     assert_false(LOAD("--worker", "3"));
     refuses("there is no option --worker; did you mean --workers?");
+    assert_false(LOAD("--worker=3"));
+    refuses("there is no option --worker; did you mean --workers?");
     assert_false(LOAD("--frobnicate"));
     refuses("there is no option --frobnicate; --help lists them all");
     assert_false(LOAD("--no-workers"));
