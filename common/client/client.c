@@ -237,7 +237,7 @@ static struct kvrail *client_new(void)
     return client;
 }
 
-static kvrail_status tell(struct kvrail_error *error, const struct kvr_error *from)
+kvrail_status client_tell(struct kvrail_error *error, const struct kvr_error *from)
 {
     if (error != NULL) {
         error->status = (kvrail_status)from->status;
@@ -258,7 +258,7 @@ kvrail_status kvrail_open(const char *socket_path, const struct kvrail_identity 
 
     if (client == NULL) {
         kvr_error_set(&reason, KVR_NO_MEMORY, WHERE, "no memory for a connection");
-        return tell(error, &reason);
+        return client_tell(error, &reason);
     }
     status = connect_socket(socket_path, deadline, &client->socket, &reason);
     if (status == KVR_OK)
@@ -270,7 +270,7 @@ kvrail_status kvrail_open(const char *socket_path, const struct kvrail_identity 
     if (status != KVR_OK) {
         kvrail_close(client);
         reason.status = status;
-        return tell(error, &reason);
+        return client_tell(error, &reason);
     }
     *ret_connection = client;
     return KVRAIL_OK;

@@ -77,6 +77,9 @@ struct kvrail {
     uint8_t *queue_memory;
 };
 
+/* For a call without a connection: fills *error (may be NULL) and returns its status. */
+kvrail_status client_tell(struct kvrail_error *error, const struct kvr_error *from);
+
 /* Remembers the failure and returns its status. */
 kvrail_status client_fail(struct kvrail *client, kvr_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

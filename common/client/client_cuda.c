@@ -7,16 +7,6 @@
 #define WHERE           "kvrail"
 #define HOST_PAGE_BYTES 4096u
 
-static kvrail_status told(struct kvrail_error *error, const struct kvr_error *reason)
-{
-    if (error != NULL) {
-        error->status = (kvrail_status)reason->status;
-        error->os_errno = reason->os_errno;
-        memcpy(error->detail, reason->detail, sizeof(error->detail));
-    }
-    return (kvrail_status)reason->status;
-}
-
 #ifdef KVRAIL_HAVE_CUDA
 
 #include "base/cuda_driver.h"
@@ -163,7 +153,7 @@ kvrail_status kvrail_region_of_device(struct kvrail_region *region, uint64_t add
 {
     struct kvr_error reason;
 
-    return export_region(region, address, &reason) == KVR_OK ? KVRAIL_OK : told(error, &reason);
+    return export_region(region, address, &reason) == KVR_OK ? KVRAIL_OK : client_tell(error, &reason);
 }
 
 kvrail_status kvrail_region_dmabuf_of_device(struct kvrail_region *region, uint64_t address,
@@ -171,5 +161,5 @@ kvrail_status kvrail_region_dmabuf_of_device(struct kvrail_region *region, uint6
 {
     struct kvr_error reason;
 
-    return export_dmabuf(region, address, &reason) == KVR_OK ? KVRAIL_OK : told(error, &reason);
+    return export_dmabuf(region, address, &reason) == KVR_OK ? KVRAIL_OK : client_tell(error, &reason);
 }

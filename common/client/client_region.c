@@ -12,21 +12,12 @@
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static kvrail_status memory_failed(struct kvrail_error *error, kvr_status status, int os_errno,
-                                   const char *what)
+static kvrail_status system_failed(struct kvrail_error *error, int os_errno, const char *what)
 {
     struct kvr_error reason;
 
-    if (status == KVR_SYSTEM)
-        kvr_error_system(&reason, WHERE, os_errno, "%s", what);
-    else
-        kvr_error_set(&reason, status, WHERE, "%s", what);
-    if (error != NULL) {
-        error->status = (kvrail_status)status;
-        error->os_errno = os_errno;
-        memcpy(error->detail, reason.detail, sizeof(error->detail));
-    }
-    return (kvrail_status)status;
+    (void)kvr_error_system(&reason, WHERE, os_errno, "%s", what);
+    return client_tell(error, &reason);
 }
 
 kvrail_status kvrail_memory_create(const char *name, uint64_t bytes,
@@ -34,13 +25,18 @@ kvrail_status kvrail_memory_create(const char *name, uint64_t bytes,
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     struct kvrail_memory memory = {.bytes = (bytes + page - 1) / page * page};
+    struct kvr_error reason;
     int os_errno;
 
-    if (bytes == 0 || bytes > INT64_MAX - page)
-        return memory_failed(error, KVR_INVALID, 0, "memory needs at least one byte, at most 2^63");
+    if (bytes == 0 || bytes > INT64_MAX - page) {
+        (void)kvr_error_set(&reason, KVR_INVALID, WHERE,
+                            "memory of %llu bytes: it needs at least one, and less than 2^63",
+                            (unsigned long long)bytes);
+        return client_tell(error, &reason);
+    }
     memory.fd = memfd_create(name != NULL ? name : "kvrail", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (memory.fd < 0)
-        return memory_failed(error, KVR_SYSTEM, errno, "cannot make a memfd");
+        return system_failed(error, errno, "cannot make a memfd");
     if (ftruncate(memory.fd, (off_t)memory.bytes) == 0 &&
         fcntl(memory.fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0) {
         memory.address = mmap(NULL, memory.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.fd, 0);
@@ -51,7 +47,7 @@ kvrail_status kvrail_memory_create(const char *name, uint64_t bytes,
     }
     os_errno = errno;
     close(memory.fd);
-    return memory_failed(error, KVR_SYSTEM, os_errno, "cannot size, seal and map a memfd");
+    return system_failed(error, os_errno, "cannot size, seal and map a memfd");
 }
 
 void kvrail_memory_destroy(struct kvrail_memory *memory)

@@ -18,8 +18,9 @@
  *      KVRAIL_AGAIN means that nothing was done: call kvrail_poll, then try again.
  *   3. What the agent refuses later (an unknown source, other geometry) is told by the terminal
  *      event.
- *   4. One thread at a time may use a connection; only kvrail_ready may be called from any
- *      thread, and kvrail_status_*, kvrail_event_name and kvrail_memory_* have no connection.
+ *   4. One thread at a time may use a connection; only kvrail_ready and kvrail_landed may be called
+ *      from any thread, and kvrail_status_*, kvrail_event_name and kvrail_memory_* have no
+ *      connection.
  *   5. When the agent's process ends: event AGENT_LOST at once, and the terminal event of each
  *      open handle, with that status, as soon as the operating system says that the process is
  *      gone. From then on every call returns KVRAIL_AGENT_LOST; close, and open a connection to
