@@ -154,10 +154,12 @@ static void links_make(struct kvr_group *group, uint32_t index, bool same_host)
         for (uint32_t i = 0; i < peer->rail_count; i++) {
             uint32_t count = counts[peer->rails[i].group];
 
-            if (peer->rails[i].same_host == same_host && k % count == places[i] &&
-                (k < count || k < most))
-                peer->links[peer->link_count++] =
-                    link_make(group, index, ours[k % our_count], &peer->rails[i]);
+            if (peer->rails[i].same_host != same_host || k % count != places[i] ||
+                (k >= count && k >= most))
+                continue;
+            assert(peer->link_count < GROUP_LINKS_MAX); /* one of ours is for this host, or all */
+            peer->links[peer->link_count++] =
+                link_make(group, index, ours[k % our_count], &peer->rails[i]);
         }
     }
 }
