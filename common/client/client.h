@@ -105,8 +105,9 @@ void client_words_close(struct kvrail *client);
 /* Sends one request, or queues it. KVRAIL_AGAIN: no room; nothing was done. */
 kvrail_status client_send(struct kvrail *client, const struct kvr_request *request);
 
-/* Sends what waits, and tells epoll whether to watch for room. */
-void client_flush(struct kvrail *client);
+/* Sends what waits, and tells epoll whether to watch for room. KVR_OK: nothing waits any more.
+ * KVR_AGAIN: no room. KVR_PEER_LOST: nobody will read it. */
+kvr_status client_flush(struct kvrail *client);
 
 /* The next notice of the stash or the socket. KVR_AGAIN: none now. KVR_PEER_LOST: the socket ended;
  * the phase has changed. */

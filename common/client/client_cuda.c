@@ -153,7 +153,8 @@ kvrail_status kvrail_region_of_device(struct kvrail_region *region, uint64_t add
 {
     struct kvr_error reason;
 
-    return export_region(region, address, &reason) == KVR_OK ? KVRAIL_OK : client_tell(error, &reason);
+    return export_region(region, address, &reason) == KVR_OK ? KVRAIL_OK
+                                                             : client_tell(error, &reason);
 }
 
 kvrail_status kvrail_region_dmabuf_of_device(struct kvrail_region *region, uint64_t address,
@@ -161,5 +162,6 @@ kvrail_status kvrail_region_dmabuf_of_device(struct kvrail_region *region, uint6
 {
     struct kvr_error reason;
 
-    return export_dmabuf(region, address, &reason) == KVR_OK ? KVRAIL_OK : client_tell(error, &reason);
+    return export_dmabuf(region, address, &reason) == KVR_OK ? KVRAIL_OK
+                                                             : client_tell(error, &reason);
 }

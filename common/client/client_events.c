@@ -33,7 +33,7 @@ static void watch_room(struct kvrail *client, bool blocked)
     client->blocked = blocked;
 }
 
-void client_flush(struct kvrail *client)
+kvr_status client_flush(struct kvrail *client)
 {
     kvr_status status = KVR_OK;
 
@@ -48,6 +48,7 @@ void client_flush(struct kvrail *client)
     }
     if (client->phase == CLIENT_LIVE || client->phase == CLIENT_REFUSED)
         watch_room(client, status == KVR_AGAIN); /* a dead agent is found by reading */
+    return status;
 }
 
 /* ---- the ways to the end --------------------------------------------------------------------- */

@@ -139,12 +139,12 @@ static kvrail_status send_region(struct kvrail *client, const struct kvr_request
                                  kvr_ns deadline)
 {
     struct kvr_packet_fds fds = {.count = fd >= 0 ? 1 : 0, .fds = {fd}};
-    kvr_status status = KVR_AGAIN;
+    kvr_status status;
     size_t bytes;
 
     for (;;) {
-        client_flush(client);
-        if (kvr_packet_queue_empty(&client->out)) {
+        status = client_flush(client);
+        if (status == KVR_OK) {
             status = kvr_request_encode(request, client->packet, sizeof(client->packet), &bytes);
             if (status == KVR_OK)
                 status = kvr_packet_send(client->socket, client->packet, bytes, &fds);

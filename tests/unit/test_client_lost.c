@@ -38,6 +38,32 @@ static void agent_stopped_loses_nothing(void **state)
     kvrail_close(engine);
 }
 
+/* What waits for an agent that dies is never sent: whoever waits behind it is told at once. */
+static void agent_killed_ends_a_wait_for_room(void **state)
+{
+    static uint32_t ids[200000];
+    struct kvrail *engine = scripted_engine(&agent, "engine");
+    kvrail_handle source = scripted_source(engine, "req");
+    struct kvrail_region region = small_region("late");
+    struct kvrail_memory memory;
+    kvr_ns began;
+    uint32_t id;
+
+    (void)state;
+    assert_int_equal(kvrail_memory_create(NULL, region.bytes, &memory, NULL), KVRAIL_OK);
+    region.fd = memory.fd;
+    kill(agent.pid, SIGSTOP);
+    while (kvrail_source_pages(engine, source, 0, ids, 200000) == KVRAIL_OK)
+        continue;
+    kill(agent.pid, SIGKILL);
+    began = kvr_clock_now();
+    assert_int_equal(kvrail_region_add(engine, &region, 20000, &id), KVRAIL_AGENT_LOST);
+    assert_true(kvr_clock_now() - began < 10 * KVR_S);
+    assert_event(engine, KVRAIL_EVENT_AGENT_LOST, 0);
+    kvrail_memory_destroy(&memory);
+    kvrail_close(engine);
+}
+
 /* AGENT_LOST, then one terminal event for each handle, then nothing ever again. */
 static void assert_settles(struct kvrail *engine, kvrail_handle source, kvrail_handle target,
                            kvrail_status status)
@@ -144,6 +170,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(agent_lost_in_a_wait_is_shown, start_process, stop),
         cmocka_unit_test_setup_teardown(agent_stopped_loses_nothing, start_process, stop),
         cmocka_unit_test_setup_teardown(agent_killed_hands_back_once, start_process, stop),
+        cmocka_unit_test_setup_teardown(agent_killed_ends_a_wait_for_room, start_process, stop),
         cmocka_unit_test_setup_teardown(socket_closed_keeps_pages_lent, start_process, stop),
         cmocka_unit_test_setup_teardown(refused_engine_gets_pages_back, start_thread, stop),
     };
