@@ -405,7 +405,7 @@ void inbound_tick(struct inbound *inbound, kvr_ns now)
         struct fetch *fetch = kvr_pool_at(&inbound->fetches, i, NULL);
 
         if (fetch != NULL && !fetch->ended && now >= fetch->deadline)
-            fetch_fail(inbound, now, fetch, KVR_EXPIRED, "its deadline passed");
+            fetch_expire(inbound, now, fetch);
     }
     for (uint32_t i = 0; i < inbound->transfers.reach && inbound->transfers.used_count > 0; i++) {
         struct transfer *transfer = kvr_pool_at(&inbound->transfers, i, NULL);

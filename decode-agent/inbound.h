@@ -235,6 +235,8 @@ void fetch_open(struct inbound *inbound, kvr_ns now, uint32_t engine, uint64_t h
 void fetch_pages(struct inbound *inbound, kvr_ns now, struct fetch *fetch,
                  const struct kvr_req_pages *pages);
 void fetch_advance(struct inbound *inbound, kvr_ns now, struct fetch *fetch);
+/* Its deadline has passed. */
+void fetch_expire(struct inbound *inbound, kvr_ns now, struct fetch *fetch);
 void fetch_check_freed(struct inbound *inbound, struct fetch *fetch);
 struct fetch *fetch_of(const struct inbound *inbound, const struct transfer *transfer);
 struct fetch *fetch_find(const struct inbound *inbound, uint32_t engine, uint64_t handle);

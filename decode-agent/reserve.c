@@ -291,6 +291,54 @@ void fetch_advance(struct inbound *inbound, kvr_ns now, struct fetch *fetch)
     }
 }
 
+/* ---- the deadline ---------------------------------------------------------------------------- */
+
+static bool pages_complete(const struct fetch *fetch)
+{
+    for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++) {
+        const struct kvr_page_table *pages = &fetch->pages.groups[group];
+
+        if (pages->count < pages->capacity && fetch->skips[group] < fetch->tokens)
+            return false;
+    }
+    return true;
+}
+
+/* What has not come about, for people. */
+static const char *awaited(const struct fetch *fetch, const struct transfer *transfer)
+{
+    if (!transfer->peer_up)
+        return "its source answered";
+    if (!pages_complete(fetch) && !transfer->final_seen)
+        return "its engine named all pages";
+    if (transfer->state == T_WANTED && transfer->segments != NULL)
+        return "there was room for it (--slots, --staging-memory)";
+    if (transfer->segments == NULL && !transfer->final_seen)
+        return "its source published any of it";
+    if (!transfer->final_seen)
+        return "its source published all of it";
+    if (!transfer->all_in)
+        return "all of its writes came";
+    return transfer->final.has_tail && !transfer->tail_seen ? "its tail came"
+                                                            : "its bytes were known to be right";
+}
+
+void fetch_expire(struct inbound *inbound, kvr_ns now, struct fetch *fetch)
+{
+    const struct transfer *transfer;
+    char detail[KVR_DETAIL_BYTES];
+    uint32_t i = 0;
+
+    if (fetch->failing_told)
+        return;
+    do /* one has not settled, or it would have ended */
+        transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i++]);
+    while (transfer == NULL || transfer->settled);
+    snprintf(detail, sizeof(detail), "its deadline passed before %s (source agent %s)",
+             awaited(fetch, transfer), transfer->source.agent);
+    fetch_fail(inbound, now, fetch, KVR_EXPIRED, detail);
+}
+
 /* The fetch goes when its end was told and every landing was given back. */
 void fetch_check_freed(struct inbound *inbound, struct fetch *fetch)
 {

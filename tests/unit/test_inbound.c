@@ -303,6 +303,41 @@ static void a_deadline_expires(void **state)
     assert_int_equal(inbound_live(&inbound), 0);
 }
 
+static void expires_before(const char *what)
+{
+    char detail[KVR_DETAIL_BYTES];
+
+    tick(60 * KVR_S);
+    snprintf(detail, sizeof(detail), "its deadline passed before %s (source agent 0)", what);
+    assert_string_equal(machine_notice(KVR_NOTICE_FAILING)->detail, detail);
+    assert_int_equal(open_inbound(NULL), 0);
+}
+
+/* Whoever reads it knows where to look. */
+static void a_deadline_says_what_did_not_come(void **state)
+{
+    uint64_t nonce;
+
+    (void)state;
+    inbound.peers[0].up = false;
+    fetch(1, 0, 1);
+    expires_before("its source answered");
+    fetch(1, 0, 1);
+    expires_before("its source published any of it");
+    for (uint32_t handle = 2; handle < 2 + SLOTS; handle++)
+        plan(1, fetch(handle, 1, 1));
+    plan(0, fetch(1, 0, 1));
+    for (uint32_t handle = 2; handle < 2 + SLOTS; handle++)
+        fetch_find(&inbound, 0, handle)->deadline = KVR_NEVER;
+    expires_before("there was room for it (--slots, --staging-memory)");
+    plan(0, fetch(1, 0, 1));
+    expires_before("its source published all of it");
+    nonce = fetch(1, 0, 1);
+    plan(0, nonce);
+    final(0, nonce);
+    expires_before("all of its writes came");
+}
+
 /* ---- what comes from outside (rule 9) -------------------------------------------------------- */
 
 static void a_plan_of_another_generation_is_refused(void **state)
@@ -444,6 +479,7 @@ int main(void)
         CASE(cancel_is_legal_in_every_state),
         CASE(cancel_ends_every_wait),
         CASE(a_deadline_expires),
+        CASE(a_deadline_says_what_did_not_come),
         CASE(a_plan_of_another_generation_is_refused),
         CASE(another_peers_messages_change_nothing),
         CASE(what_is_skipped_is_counted),
