@@ -25,6 +25,8 @@ const char *kvr_geometry_get_rank(const kvr_pb_rank *in, struct kvr_rank *ret_ra
         return "rank is missing";
     if (in->engine.len != sizeof(ret_rank->engine.bytes))
         return "the engine id is not 16 bytes";
+    if (in->tp >= in->tp_size || in->pp >= in->pp_size)
+        return "tp is not below tp_size, or pp not below pp_size";
     memcpy(ret_rank->engine.bytes, in->engine.data, sizeof(ret_rank->engine.bytes));
     ret_rank->generation = in->generation;
     ret_rank->tp = in->tp;

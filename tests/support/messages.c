@@ -58,10 +58,10 @@ static void rank(struct kvr_rng *rng, struct kvr_rank *ret_rank)
 {
     uuid(rng, &ret_rank->engine);
     ret_rank->generation = u64(rng);
-    ret_rank->tp = u32(rng);
-    ret_rank->tp_size = u32(rng);
-    ret_rank->pp = u32(rng);
-    ret_rank->pp_size = u32(rng);
+    ret_rank->tp_size = u32(rng) | 1;
+    ret_rank->tp = u32(rng) % ret_rank->tp_size;
+    ret_rank->pp_size = u32(rng) | 1;
+    ret_rank->pp = u32(rng) % ret_rank->pp_size;
 }
 
 static void limits(struct kvr_rng *rng, struct kvr_write_limits *ret_limits)

@@ -66,6 +66,8 @@ static void message_largest_fits_a_frame(void **state)
         memory.page_runs[i] = (struct kvr_page_run){i % 2 ? 0 : 0x80000000u, UINT32_MAX};
     sent.plan.runs = memory.page_runs;
     sent.plan.run_count = KVR_RUNS_PER_MESSAGE;
+    sent.plan.source.tp = sent.plan.source.pp = UINT32_MAX - 1;
+    sent.plan.source.tp_size = sent.plan.source.pp_size = UINT32_MAX;
     size_t bytes = encode(&sent);
 
     assert_int_equal(kvr_message_decode(decoder, frame, bytes, &received, &error), KVR_OK);
@@ -194,6 +196,17 @@ static void message_limits_are_checked(void **state)
     expect_frame_malformed(&broken, "source_engine is 15 bytes");
 }
 
+/* Who counts an engine's ranks counts on it. */
+static void message_of_a_rank_outside_its_engine_is_malformed(void **state)
+{
+    struct kvr_message sent = {.kind = KVR_MSG_REGIONS};
+
+    (void)state;
+    expect_malformed(frame, encode(&sent), "tp is not below tp_size");
+    sent.regions.rank = (struct kvr_rank){.tp_size = 2, .pp = 1, .pp_size = 1};
+    expect_malformed(frame, encode(&sent), "pp not below pp_size");
+}
+
 static void message_unknown_kind_is_refused(void **state)
 {
     const uint8_t future[] = {0xfa, 0x07, 0x00}; /* field 127, an empty message */
@@ -280,6 +293,7 @@ int main(void)
         cmocka_unit_test(message_cut_at_every_byte),
         cmocka_unit_test(message_changed_bytes),
         cmocka_unit_test(message_limits_are_checked),
+        cmocka_unit_test(message_of_a_rank_outside_its_engine_is_malformed),
         cmocka_unit_test(message_unknown_kind_is_refused),
         cmocka_unit_test(message_unknown_status_is_internal),
         cmocka_unit_test(message_memory_is_bounded),
