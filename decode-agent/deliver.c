@@ -4,7 +4,6 @@
 
 #include "base/mutant.h"
 #include "decode-agent/inbound.h"
-#include "kv/layout.h"
 
 /* ---- events for the scheduler ---------------------------------------------------------------- */
 
@@ -152,8 +151,8 @@ static uint64_t skipped_bytes(const struct fetch *fetch)
     for (uint32_t i = 0; i < fetch->set->count; i++) {
         const struct kvr_region_layout *layout = &fetch->set->layouts[i];
 
-        token_bytes += (uint64_t)layout->layer_count * layout->part_count *
-                       (kvr_layout_page_bytes(layout) / layout->page_tokens);
+        token_bytes += (uint64_t)layout->layer_count * layout->part_count * layout->head_count *
+                       layout->head_bytes;
     }
     return fetch->skip_tokens * token_bytes;
 }

@@ -4,8 +4,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "kv/layout_planes.h"
-
 /* The sentences begin with the region, because an engine may have hundreds. */
 static kvr_status invalid(const struct kvr_region_layout *layout, struct kvr_error *error,
                           const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -21,37 +19,6 @@ static kvr_status invalid(const struct kvr_region_layout *layout, struct kvr_err
     va_end(arguments);
     return kvr_error_set(error, KVR_INVALID, "layout", "region %" PRIu32 ": %s", layout->region,
                          sentence);
-}
-
-uint64_t kvr_layout_page_bytes(const struct kvr_region_layout *layout)
-{
-    return (uint64_t)layout->page_tokens * layout->head_count * layout->head_bytes;
-}
-
-/* Tokens are the outer dimension (NHD). A dimension of size one is in either order. */
-static bool token_major(const struct kvr_region_layout *layout)
-{
-    return (layout->head_count == 1 || layout->head_stride == layout->head_bytes) &&
-           (layout->page_tokens == 1 ||
-            layout->token_stride == layout->head_count * layout->head_bytes);
-}
-
-static bool head_major(const struct kvr_region_layout *layout)
-{
-    return (layout->page_tokens == 1 || layout->token_stride == layout->head_bytes) &&
-           (layout->head_count == 1 ||
-            layout->head_stride == layout->page_tokens * layout->head_bytes);
-}
-
-bool kvr_layout_page_contiguous(const struct kvr_region_layout *layout)
-{
-    return token_major(layout) || head_major(layout);
-}
-
-bool kvr_layout_pages_dense(const struct kvr_region_layout *layout)
-{
-    return kvr_layout_page_contiguous(layout) &&
-           layout->page_stride == kvr_layout_page_bytes(layout);
 }
 
 static kvr_status check_count(const struct kvr_region_layout *layout, const char *field,
@@ -203,32 +170,4 @@ kvr_status kvr_layout_check(const struct kvr_region_layout *layout, struct kvr_e
     if (status == KVR_OK)
         status = check_nesting(layout, error);
     return status;
-}
-
-static const char *order_name(const struct kvr_region_layout *layout)
-{
-    if (!kvr_layout_page_contiguous(layout))
-        return "strided";
-    if (token_major(layout) && head_major(layout))
-        return "NHD or HND";
-    return token_major(layout) ? "NHD" : "HND";
-}
-
-char *kvr_layout_print(const struct kvr_region_layout *layout, char *text, size_t capacity)
-{
-    char parts[64];
-    size_t used = 0;
-
-    parts[0] = '\0';
-    for (uint32_t i = 0; i < layout->part_count && i < KVR_PARTS_MAX; i++)
-        used += (size_t)snprintf(parts + used, sizeof(parts) - used, "%s%s", i > 0 ? " " : "",
-                                 kvr_part_name(layout->parts[i]));
-    if (capacity > 0)
-        snprintf(text, capacity,
-                 "group %" PRIu32 ", layers %" PRIu32 "-%" PRIu32 ", %s, %" PRIu32
-                 " pages of %" PRIu32 " tokens, %" PRIu64 " B a page (%s%s)",
-                 layout->group, layout->layer_first, layout->layer_first + layout->layer_count - 1,
-                 parts, layout->page_count, layout->page_tokens, kvr_layout_page_bytes(layout),
-                 order_name(layout), kvr_layout_pages_dense(layout) ? "" : ", with gaps");
-    return text;
 }

@@ -6,13 +6,6 @@
 #include "base/status.h"
 #include "base/types.h"
 
-/* Bytes that one page of one layer and part holds: page_tokens × head_count × head_bytes. */
-uint64_t kvr_layout_page_bytes(const struct kvr_region_layout *layout);
-/* True when the bytes of one page lie in one run, tokens and heads in some order without gaps. */
-bool kvr_layout_page_contiguous(const struct kvr_region_layout *layout);
-/* True when page p + 1 begins where page p ends, so that neighbouring pages are one run. */
-bool kvr_layout_pages_dense(const struct kvr_region_layout *layout);
-
 /* Every byte that any (layer, part, page, token, head) names lies inside [0, bytes), no arithmetic
  * overflows, counts are inside limits.h, no two places overlap, and the tokens and heads of a page
  * lie inside one step of page_stride. KVR_INVALID names the field and its value. Bytes from outside
@@ -40,9 +33,5 @@ KVR_MUST_CHECK kvr_status kvr_layout_covers(const struct kvr_layout_list *source
                                             uint32_t source_count,
                                             const struct kvr_layout_list *target, uint32_t group,
                                             struct kvr_error *error);
-
-/* "group 0, layers 0-31, K V, 4096 pages of 16 tokens, 65536 B a page (HND)" for logs and `topo`.
- */
-char *kvr_layout_print(const struct kvr_region_layout *layout, char *text, size_t capacity);
 
 #endif

@@ -73,11 +73,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct kvr_region_layout layouts[2];
     const struct kvr_layout_list source = {layouts, 1}, target = {layouts + 1, 1};
     struct kvr_error error;
-    char text[200];
 
     for (int i = 0; i < 2; i++) {
         layout_input_layout(&input, &layouts[i]);
-        (void)kvr_layout_print(&layouts[i], text, sizeof(text));
         if (kvr_layout_check(&layouts[i], &error) == KVR_OK)
             check_places(&layouts[i]);
     }

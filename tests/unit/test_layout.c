@@ -42,9 +42,6 @@ static void layout_good_is_accepted(void **state)
 
     (void)state;
     assert_int_equal(kvr_layout_check(&layout, NULL), KVR_OK);
-    assert_int_equal(kvr_layout_page_bytes(&layout), 4096);
-    assert_true(kvr_layout_page_contiguous(&layout));
-    assert_true(kvr_layout_pages_dense(&layout));
 }
 
 static void layout_orders_of_a_page(void **state)
@@ -55,21 +52,13 @@ static void layout_orders_of_a_page(void **state)
     layout.token_stride = 128; /* HND */
     layout.head_stride = 16 * 128;
     assert_int_equal(kvr_layout_check(&layout, NULL), KVR_OK);
-    assert_true(kvr_layout_pages_dense(&layout));
-
-    layout.head_stride = 16 * 128 + 64; /* a gap between heads */
-    layout.page_stride = layout.part_stride = 8192;
-    assert_false(kvr_layout_page_contiguous(&layout));
-    assert_false(kvr_layout_pages_dense(&layout));
-
     layout = good(); /* one head: its stride means nothing */
     layout.head_count = 1;
     layout.head_stride = 0;
     layout.token_stride = 128;
-    assert_true(kvr_layout_page_contiguous(&layout));
-    assert_false(kvr_layout_pages_dense(&layout));
+    assert_int_equal(kvr_layout_check(&layout, NULL), KVR_OK);
     layout.page_stride = 2048;
-    assert_true(kvr_layout_pages_dense(&layout));
+    assert_int_equal(kvr_layout_check(&layout, NULL), KVR_OK);
 }
 
 static void layout_blocks_that_cross_layers(void **state)
@@ -81,8 +70,6 @@ static void layout_blocks_that_cross_layers(void **state)
     layout.layer_stride = 2 * 4096;
     layout.page_stride = 4 * 2 * 4096;
     assert_int_equal(kvr_layout_check(&layout, NULL), KVR_OK);
-    assert_true(kvr_layout_page_contiguous(&layout));
-    assert_false(kvr_layout_pages_dense(&layout));
 }
 
 static void layout_counts_outside_limits(void **state)
@@ -162,23 +149,6 @@ static void layout_outside_its_region(void **state)
     layout = good();
     layout.head_bytes = UINT64_MAX;
     assert_int_equal(kvr_layout_check(&layout, NULL), KVR_INVALID);
-}
-
-static void layout_prints_for_people(void **state)
-{
-    struct kvr_region_layout layout = good();
-    char text[160], small[8];
-
-    (void)state;
-    assert_string_equal(kvr_layout_print(&layout, text, sizeof(text)),
-                        "group 0, layers 2-5, K V, 8 pages of 16 tokens, 4096 B a page (NHD)");
-    layout.page_stride = 8192;
-    layout.token_stride = 128;
-    layout.head_stride = 2048;
-    assert_string_equal(
-        kvr_layout_print(&layout, text, sizeof(text)),
-        "group 0, layers 2-5, K V, 8 pages of 16 tokens, 4096 B a page (HND, with gaps)");
-    assert_string_equal(kvr_layout_print(&layout, small, sizeof(small)), "group 0");
 }
 
 static void layout_page_inside_out(void **state)
@@ -338,7 +308,6 @@ int main(void)
         cmocka_unit_test(layout_places_overlap),
         cmocka_unit_test(layout_outside_its_region),
         cmocka_unit_test(layout_page_inside_out),
-        cmocka_unit_test(layout_prints_for_people),
         cmocka_unit_test(layout_match_names_both_values),
         cmocka_unit_test(layout_match_takes_other_pages),
         cmocka_unit_test(layout_covers_names_what_is_missing),
