@@ -59,8 +59,7 @@ struct transfer {
     struct kvr_write_limits limits; /* the minimum of both agents' */
     struct kvr_region_set *remote;  /* the source rank's regions, from its first PLAN on */
     uint32_t loan;                  /* as the PLANs name it; 0: nothing is lent */
-    bool
-        local; /* we copy from the source's memory, and could go without (inbound_options.groups) */
+    bool local; /* we copy from the source's memory, and could go without (options.groups) */
     uint32_t slots_needed; /* the most that it may need; known before WANT */
     uint16_t slots[KVR_TRANSFER_SLOTS_MAX];
     uint32_t slot_count;

@@ -3,14 +3,14 @@
  *
  * An engine is an index 0 … KVR_ENGINES_MAX - 1. Its life:
  *
- *   up      a good ATTACH came; the handler may refuse. Its shared page and doorbell exist already.
- *   region, request   in the order in which the engine sent them
- *   down    exactly once for every up that returned KVR_OK: the engine died or detached, or was
- * given up by us (garbage, notices that it never reads, kvr_engine_port_refuse). No request comes
- * any more; notices are still carried to an engine that lives. kvr_engine_port_release   by the
- * owner, once nothing of ours touches that engine's memory or its shared page any more. An engine
- * that lives is told (DETACHED) and takes its pages back. The index is used again only after that,
- * oldest first.
+ * - up: a good ATTACH came; the handler may refuse. Its shared page and doorbell exist already.
+ * - region, request: in the order in which the engine sent them.
+ * - down: exactly once for every up that returned KVR_OK. The engine died or detached, or was given
+ *   up by us (garbage, notices that it never reads, kvr_engine_port_refuse). No request comes any
+ *   more; notices are still carried to an engine that lives.
+ * - kvr_engine_port_release: by the owner, once nothing of ours touches that engine's memory or its
+ *   shared page any more. An engine that lives is told (DETACHED) and takes its pages back. The
+ *   index is used again only after that, oldest first.
  *
  * In every callback every function here may be called, except kvr_engine_port_close. Bounds: an
  * engine's unread notices take KVR_ENGINE_PORT_QUEUE_BYTES; past it the engine is given up, and

@@ -10,10 +10,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#define SEGMENTS_MAX 64 /* found at start, or kept */
-#define SEGMENTS_KEPT                                                                              \
-    8 /* the bound is cut into so many, so that dropping the oldest frees room                     \
-       */
+#define SEGMENTS_MAX     64 /* found at start, or kept */
+#define SEGMENTS_KEPT    8  /* the bound's parts: dropping the oldest frees room */
 #define RECORD_BYTES_MAX (64u << 20)
 
 struct record_header {
