@@ -79,6 +79,14 @@ static uint32_t siblings_of(const struct inbound *inbound, const struct fetch *f
     return count;
 }
 
+/* From now, at least 1: 0 would be none. */
+static uint32_t deadline_ms(const struct fetch *fetch, kvr_ns now)
+{
+    uint64_t left = fetch->deadline > now ? (fetch->deadline - now) / KVR_MS + 1 : 1;
+
+    return left < UINT32_MAX ? (uint32_t)left : UINT32_MAX;
+}
+
 void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
 {
     struct fetch *fetch = fetch_of(inbound, transfer);
@@ -104,8 +112,7 @@ void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
         want->target = inbound->engines.local[fetch->engine].rank;
         want->tokens = fetch->tokens;
         want->skip_tokens = fetch->skip_tokens;
-        want->deadline_ms =
-            fetch->deadline > now ? (uint32_t)((fetch->deadline - now) / KVR_MS) + 1 : 1;
+        want->deadline_ms = deadline_ms(fetch, now);
         want->priority = fetch->priority;
         want->digest = transfer->digest;
         want->group_skips = fetch->skips;
