@@ -121,7 +121,11 @@ void quiet_received(struct inbound *inbound, kvr_ns now, struct transfer *transf
     memcpy(quiet->counts, message->counts, message->count_count * sizeof(quiet->counts[0]));
     inbound_group_command(inbound, transfer, LAND_QUIET, 0, quiet);
     transfer->drain_at = KVR_NEVER;
+    if (transfer->quiet_at != 0 && transfer->quiet_round == message->round &&
+        transfer->suspect_at != KVR_NEVER)
+        return; /* said again: who goes on saying it is not awaited any longer for that */
     transfer->quiet_at = now;
+    transfer->quiet_round = message->round;
     transfer->suspect_at = now + inbound->options.quiet_ns;
 }
 

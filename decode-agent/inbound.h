@@ -102,7 +102,8 @@ struct transfer {
     uint32_t epoch_count;
     bool suspected; /* LAND_SUSPECTS was asked */
     bool source_failed, settled;
-    kvr_ns quiet_at;             /* when the source's last QUIET came */
+    kvr_ns quiet_at; /* when the source's QUIET of this round came: */
+    uint32_t quiet_round;
     kvr_ns suspect_at, drain_at; /* KVR_NEVER: not waited for */
     kvr_status status;           /* why it fails; KVR_OK */
     char detail[KVR_DETAIL_BYTES];

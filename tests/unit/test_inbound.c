@@ -202,6 +202,45 @@ static void a_silent_source_is_fenced(void **state)
     assert_int_equal(machine_command_count(KVR_GROUP_RECYCLE), 1);
 }
 
+/* However often it says so. */
+static void a_source_that_goes_on_saying_quiet_is_fenced(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 1);
+
+    (void)state;
+    plan(0, nonce);
+    reason(0, nonce, KVR_MSG_FAIL, KVR_ABORTED);
+    machine_log_clear();
+    for (int i = 0; i < 8; i++) {
+        quiet(0, nonce, 0);
+        tick(QUIET / 4);
+    }
+    assert_true(machine_command_count(LAND_SUSPECTS) > 0);
+    machine_log_clear();
+    for (int i = 0; i < 24; i++) {
+        quiet(0, nonce, 0);
+        tick(QUIET / 4);
+    }
+    assert_int_equal(machine_command(LAND_SUSPECTS)->b, 1); /* whatever else comes in */
+}
+
+/* A deadline of all that 32 bits hold is one. */
+static void the_latest_deadline_is_told(void **state)
+{
+    struct kvr_source_address from = {.agent = "0", .generation = 1};
+    struct kvr_request open = {.kind = KVR_REQ_TARGET_OPEN, .handle = 1};
+
+    (void)state;
+    from.engine = machine_rank(10).engine;
+    open.target_open.tokens = open.target_open.skip_tokens = SMALL_PLANNED;
+    open.target_open.sources = &from;
+    open.target_open.source_count = 1;
+    open.target_open.deadline_ms = UINT32_MAX;
+    snprintf(open.target_open.request, sizeof(open.target_open.request), "r");
+    inbound_request(&inbound, now, 0, &open);
+    assert_int_equal(machine_sent(KVR_MSG_WANT)->want.deadline_ms, UINT32_MAX);
+}
+
 static void unknown_proves_nothing_about_bytes(void **state)
 {
     uint64_t nonce = fetch(1, 0, 1);
@@ -474,6 +513,8 @@ int main(void)
         CASE(a_failure_before_grant_ends_at_once),
         CASE(a_lost_peer_is_fenced),
         CASE(a_silent_source_is_fenced),
+        CASE(a_source_that_goes_on_saying_quiet_is_fenced),
+        CASE(the_latest_deadline_is_told),
         CASE(unknown_proves_nothing_about_bytes),
         CASE(siblings_end_together),
         CASE(cancel_is_legal_in_every_state),
