@@ -122,7 +122,7 @@ void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
         want->staged = transfer->scatters;
         want->moves = transfer->may_move =
             transfer->scatters && transfer_may_move(inbound, transfer);
-        want->stage_bytes = transfer_stage_bytes(inbound, transfer);
+        want->stage_bytes = transfer->stage_bytes = transfer_stage_bytes(inbound, now, transfer);
         want->group_count = 1;
         want->more = true; /* the tables follow in PAGES */
         status = inbound->ports->send(inbound->ports->self, transfer->peer, &message);

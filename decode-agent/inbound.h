@@ -74,6 +74,7 @@ struct transfer {
     bool scatters;    /* what lands is copied from staging memory: cards cannot reach the pages, or
                          the source's PLANs say so */
     bool stage_waits; /* for that memory */
+    uint64_t stage_bytes; /* of it, as its WANT said: it need not, but may be scattered; 0: no */
     bool may_move, moves; /* we could move its pages ourselves, as its WANT said; and we do */
     uint64_t share_offset, share_bytes; /* of it; 0 bytes: none */
     bool share_waits;                   /* for a share */
@@ -178,7 +179,7 @@ struct inbound {
     } * pools;
     uint64_t nonce_next, serial_next, probes;
     bool draining;
-    bool no_stage; /* for host memory: there was none to be had */
+    kvr_ns stage_retry_at; /* for host memory there was none to be had: not before then */
     /* counters for pages and metrics */
     struct kvr_ended ended;
     uint64_t recycles, landed_bytes, skipped_bytes, digest_mismatches;
@@ -254,8 +255,9 @@ void waiting_remove(struct inbound *inbound, struct fetch *fetch);
 /* share.c */
 /* NULL: its pages are written, or the stage is not open yet. */
 struct kvr_stage *transfer_stage(const struct inbound *inbound, const struct transfer *transfer);
-/* How much a source may have scattered of it though it need not. */
-uint64_t transfer_stage_bytes(const struct inbound *inbound, const struct transfer *transfer);
+/* For WANT: how large the staging memory is that a source may have it scattered from. */
+uint64_t transfer_stage_bytes(const struct inbound *inbound, kvr_ns now,
+                              const struct transfer *transfer);
 /* neighbour.c */
 /* For WANT: its pages are our device's, and we could move a neighbour's to them. */
 bool transfer_may_move(const struct inbound *inbound, const struct transfer *transfer);

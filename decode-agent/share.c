@@ -16,10 +16,11 @@ struct kvr_stage *transfer_stage(const struct inbound *inbound, const struct tra
     return transfer->scatters ? kvr_region_set_stage(fetch_of(inbound, transfer)->set) : NULL;
 }
 
-uint64_t transfer_stage_bytes(const struct inbound *inbound, const struct transfer *transfer)
+uint64_t transfer_stage_bytes(const struct inbound *inbound, kvr_ns now,
+                              const struct transfer *transfer)
 {
-    bool may = kvr_region_set_can_stage(fetch_of(inbound, transfer)->set) && !inbound->no_stage &&
-               inbound->ports->region_stage != NULL;
+    bool may = kvr_region_set_can_stage(fetch_of(inbound, transfer)->set) &&
+               now >= inbound->stage_retry_at && inbound->ports->region_stage != NULL;
 
     return may ? inbound->options.stage_bytes : 0;
 }
@@ -32,7 +33,7 @@ kvr_status transfer_scatter(struct inbound *inbound, struct transfer *transfer,
 
     if (scatter == transfer->scatters || (!scatter && transfer_move(transfer)))
         return KVR_OK;
-    if (transfer->segments != NULL || !scatter || transfer_stage_bytes(inbound, transfer) == 0)
+    if (transfer->segments != NULL || !scatter || transfer->stage_bytes == 0)
         return kvr_error_set(error, KVR_MALFORMED, "plan",
                              "the source's writes are %s staging memory, which was not agreed",
                              scatter ? "for" : "not for");
@@ -51,7 +52,7 @@ void transfer_stage_opened(struct inbound *inbound, kvr_ns now, struct transfer 
         shares_advance(inbound, now);
         return;
     }
-    inbound->no_stage = true;
+    inbound->stage_retry_at = now + KVR_STAGE_RETRY_NS;
     if (transfer->state == T_WANTED)
         transfer_fail(inbound, now, transfer, status != KVR_OK ? status : KVR_NO_MEMORY,
                       "the staging memory for its fragments could not be had: see the agent's log");

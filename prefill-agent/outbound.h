@@ -198,7 +198,7 @@ struct outbound {
     kvr_ns retry_at[KVR_RAILS_MAX]; /* no endpoint could be opened: try again then; or KVR_NEVER */
     kvr_ns renewed_at[KVR_RAILS_MAX]; /* its present endpoint was opened; 0: with the agent */
     bool draining;
-    bool no_stage; /* for host memory: there was none to be had */
+    kvr_ns stage_retry_at; /* for host memory there was none to be had: not before then */
     uint32_t tombs, parked;
     kvr_ns awake_at; /* the last event or tick; ticks come while anything lives */
     struct kvr_ended ended;

@@ -58,7 +58,8 @@ static struct kvr_fragment_policy policy_of(const struct outbound *outbound,
         .pieces_remote = offer->limits.pieces_remote,
         .gathers = gathers,
         .scatters = offer->scatters,
-        .may_gather = kvr_region_set_can_stage(publish->set) && !outbound->no_stage &&
+        .may_gather = kvr_region_set_can_stage(publish->set) &&
+                      outbound->awake_at >= outbound->stage_retry_at &&
                       outbound->ports->region_stage != NULL,
         .may_scatter =
             offer->stage_bytes > 0 &&
@@ -134,7 +135,7 @@ void offer_stage_opened(struct outbound *outbound, kvr_ns now, struct offer *off
     if (offer->state != O_OFFERED || publish == NULL)
         return;
     if (status != KVR_OK || kvr_region_set_stage(publish->set) == NULL) {
-        outbound->no_stage = true;
+        outbound->stage_retry_at = now + KVR_STAGE_RETRY_NS;
         offer->scatters = offer->scatters && offer->stage_bytes == 0;
         if (offer_way(outbound, offer, publish, &error) != KVR_OK) {
             offer_fail(outbound, now, offer, error.status, error.detail);

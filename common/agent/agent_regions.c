@@ -438,7 +438,7 @@ static void widen_done(uv_work_t *work, int cancelled)
                         widening->group, widening->regions[0].entry->engine);
     else if (widening->status != KVR_OK)
         kvr_log_failure(KVR_LOG_WARNING,
-                        widening->stages ? "fragments cannot be staged"
+                        widening->stages ? "fragments cannot be staged for the next 30 seconds"
                                          : "another rail group cannot carry on",
                         &widening->error);
     if (!agent->closing)

@@ -9,6 +9,9 @@
 #include "wire/engine_message.h"
 #include "wire/message.h"
 
+/* After a stage could not be opened: until it is tried again. */
+#define KVR_STAGE_RETRY_NS (30 * KVR_S)
+
 struct kvr_ports {
     void *self;
     /* To a peer. KVR_AGAIN: its queue is full; park what can wait and try again when told. */

@@ -223,8 +223,8 @@ static void nobody_has_all_of_the_memory(void **state)
     assert_int_equal(machine_sent(KVR_MSG_GRANT)->grant.share_bytes, 5 * SMALL_PAGE_BYTES);
 }
 
-/* What was promised and cannot be had fails one transfer; no other is promised it. */
-static void without_the_memory_it_is_not_offered_again(void **state)
+/* What was promised and cannot be had fails one transfer; no other is promised it for a while. */
+static void without_the_memory_it_is_not_offered_for_a_while(void **state)
 {
     uint64_t nonce = fetch(1, 0, 1);
 
@@ -234,6 +234,24 @@ static void without_the_memory_it_is_not_offered_again(void **state)
     fails(nonce, KVR_NO_MEMORY);
     fetch(2, 1, 1);
     assert_int_equal(machine_sent(KVR_MSG_WANT)->want.stage_bytes, 0);
+    tick(KVR_STAGE_RETRY_NS);
+    fetch(3, 2, 1);
+    assert_int_equal(machine_sent(KVR_MSG_WANT)->want.stage_bytes, ROOM);
+}
+
+/* Another's failure breaks no promise: it is tried again for it. */
+static void what_was_offered_holds(void **state)
+{
+    uint64_t first = fetch(1, 0, 1), second = fetch(2, 1, 1);
+
+    (void)state;
+    plan_to_share(0, first);
+    stage_opened(KVR_NO_MEMORY);
+    fails(first, KVR_NO_MEMORY);
+    plan_to_share(1, second);
+    assert_int_equal(machine_log.stages_asked, 2);
+    stage_opened(KVR_OK);
+    assert_true(granted(second));
 }
 
 int main(void)
@@ -250,7 +268,8 @@ int main(void)
                                open_scattering),
         cmocka_unit_test_setup(who_failed_gets_no_more_room, open_scattering),
         cmocka_unit_test_setup(nobody_has_all_of_the_memory, open_scattering),
-        cmocka_unit_test_setup(without_the_memory_it_is_not_offered_again, open_scattering),
+        cmocka_unit_test_setup(without_the_memory_it_is_not_offered_for_a_while, open_scattering),
+        cmocka_unit_test_setup(what_was_offered_holds, open_scattering),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -416,8 +416,6 @@ static void without_a_stage_short_pieces_are_written(void **state)
     short_pieces_to(0, KVR_FRAGMENT_STAGE);
     stage_opened(KVR_NO_MEMORY);
     assert_true(machine_sent(KVR_MSG_PLAN)->plan.limits.pieces_local == 1);
-    want(1, 1, 1, 0); /* it is not tried again */
-    assert_int_equal(machine_log.stages_asked, 1);
     short_pieces_to(SMALL_PAGE_BYTES - 1, KVR_FRAGMENT_STAGE); /* too little for one write */
     stage_opened(KVR_OK);
     assert_true(machine_sent(KVR_MSG_PLAN)->plan.limits.pieces_local == KVR_PLAN_ONE_RUN);
@@ -433,6 +431,31 @@ static void without_a_stage_short_pieces_are_written(void **state)
     pages(0, 0, SMALL_PLANNED);
     outbound.ports = &machine_ports;
     assert_true(machine_sent(KVR_MSG_PLAN)->plan.limits.pieces_local == 1);
+}
+
+static void a_stage_is_tried_again_after_a_while(void **state)
+{
+    (void)state;
+    for (uint32_t late = 0; late < 2; late++) {
+        open_rank(0, 1, false);
+        outbound.options.limits.chunk_bytes_max = outbound.peers[0].limits.chunk_bytes_max = 65536;
+        outbound.options.fragments = KVR_FRAGMENT_STAGE;
+        outbound.options.fragment_bytes_min = SMALL_PAGE_BYTES + 1;
+        outbound.options.costs = (struct kvr_fragment_costs){
+            .write = 10000, .wire_byte = 0.1, .copy = 10, .copy_byte = 0.01};
+        publish(1, 2);
+        want(1, 0, 1, 0);
+        watch(0, SMALL_PLANNED);
+        pages(0, 0, SMALL_PLANNED);
+        assert_int_equal(machine_log.stages_asked, 1);
+        stage_opened(KVR_NO_MEMORY);
+        now += KVR_STAGE_RETRY_NS - 1 + late;
+        want(1, 1, 1, 0);
+        pages(1, 0, SMALL_PLANNED);
+        assert_int_equal(machine_log.stages_asked, 1 + late);
+        assert_int_equal(machine_sent_count(KVR_MSG_PLAN), 2 - late);
+        assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 0);
+    }
 }
 
 /* More writes than the cards need are in the record with their reason. */
@@ -561,6 +584,7 @@ int main(void)
         cmocka_unit_test(short_pieces_are_copied_once_there_is_a_stage),
         cmocka_unit_test(short_pieces_for_a_neighbour_cost_what_local_does),
         cmocka_unit_test(without_a_stage_short_pieces_are_written),
+        cmocka_unit_test(a_stage_is_tried_again_after_a_while),
         cmocka_unit_test(the_first_target_tells_how_many_come),
         cmocka_unit_test(the_first_target_may_know_of_too_few),
         cmocka_unit_test(a_full_hit_frees_the_source),
