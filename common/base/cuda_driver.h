@@ -53,6 +53,7 @@
     X(StreamCreate, 2000)                                                                          \
     X(StreamDestroy, 4000)                                                                         \
     X(StreamSynchronize, 2000)                                                                     \
+    X(StreamWaitEvent, 3020)                                                                       \
     X(StreamIsCapturing, 10000)                                                                    \
     X(StreamWriteValue64, 11070)                                                                   \
     X(StreamWaitValue64, 11070)                                                                    \

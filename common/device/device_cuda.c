@@ -95,6 +95,21 @@ static CUresult copy_by_kernel(const struct device_cuda *cuda, kvr_device_way wa
     return cuda_launch(cuda, cuda->streams[way], copy->pieces_address, piece_count, longest);
 }
 
+static CUresult copy_pieces(const struct device_cuda *cuda, kvr_device_way way,
+                            struct cuda_copy *copy, const struct kvr_device_piece *pieces,
+                            uint32_t piece_count)
+{
+    bool taken = false;
+    CUresult code = CUDA_SUCCESS;
+
+    if (cuda->packer != NULL)
+        code = cuda_copy_packed(cuda, way, copy, pieces, piece_count, &taken);
+    if (taken || code != CUDA_SUCCESS)
+        return code;
+    return cuda->direct ? copy_by_kernel(cuda, way, copy, pieces, piece_count)
+                        : copy_by_driver(cuda, way, pieces, piece_count);
+}
+
 static bool addressable(const struct kvr_device_piece *pieces, uint32_t piece_count)
 {
     for (uint32_t i = 0; i < piece_count; i++)
@@ -118,8 +133,7 @@ static kvr_status cuda_copy(struct kvr_device *device, kvr_ns now, kvr_device_wa
         return KVR_COPY_FAILED;
     if (copy == NULL)
         return KVR_AGAIN;
-    code = cuda->module != NULL ? copy_by_kernel(cuda, way, copy, pieces, piece_count)
-                                : copy_by_driver(cuda, way, pieces, piece_count);
+    code = copy_pieces(cuda, way, copy, pieces, piece_count);
     if (code == CUDA_SUCCESS)
         code = cuda->cuda->EventRecord(copy->done, cuda->streams[way]);
     if (code != CUDA_SUCCESS) {
@@ -195,6 +209,7 @@ static void cuda_close(struct kvr_device *device)
         }
         if (cuda->mover != NULL)
             (void)driver->StreamDestroy(cuda->mover); /* who moves waits: it is still */
+        cuda_packer_close(cuda);
         for (uint32_t i = 0; i < KVR_DEVICE_COPIES_MAX; i++)
             if (cuda->copies[i].done != NULL)
                 (void)driver->EventDestroy(cuda->copies[i].done);
@@ -284,37 +299,47 @@ static kvr_status pieces_open(struct device_cuda *cuda, struct kvr_error *error)
     return KVR_OK;
 }
 
+static kvr_status module_open(struct device_cuda *cuda, struct kvr_error *error)
+{
+    const struct kvr_cuda *driver = cuda->cuda;
+    kvr_status status = kvr_cuda_check(
+        driver, driver->ModuleLoadDataEx(&cuda->module, kvr_copy_kernel_image, 0, NULL, NULL),
+        error,
+        "the copy kernel (a driver older than the toolkit that built this has to be updated)");
+
+    if (status != KVR_OK)
+        return status;
+    return kvr_cuda_check(driver,
+                          driver->ModuleGetFunction(&cuda->kernel, cuda->module, KVR_COPY_KERNEL),
+                          error, "the copy kernel's entry");
+}
+
+/* Where the GPU sees pinned memory at other addresses than we do, the kernel stays within it. */
 static kvr_status kernel_open(struct device_cuda *cuda, kvr_cuda_copier copier,
                               struct kvr_error *error)
 {
-    const struct kvr_cuda *driver = cuda->cuda;
-    kvr_status status;
     int same = 0;
+    kvr_status status;
 
     if (copier == KVR_CUDA_COPIER_DRIVER)
         return KVR_OK;
-    (void)driver->DeviceGetAttribute(
-        &same, CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, cuda->number);
-    if (same == 0)
-        return copier == KVR_CUDA_COPIER_AUTO
-                   ? KVR_OK
-                   : kvr_error_set(error, KVR_UNSUPPORTED, "device",
-                                   "this GPU sees pinned memory at other addresses than processes "
-                                   "do: its kernels cannot be given lists of pieces");
     if (&kvr_copy_kernel_image[0] == &kvr_copy_kernel_image_end[0])
         return copier == KVR_CUDA_COPIER_AUTO
                    ? KVR_OK
                    : kvr_error_set(error, KVR_UNSUPPORTED, "device",
                                    "this build has no copy kernel: nvcc was not found");
-    status = kvr_cuda_check(
-        driver, driver->ModuleLoadDataEx(&cuda->module, kvr_copy_kernel_image, 0, NULL, NULL),
-        error,
-        "the copy kernel (a driver older than the toolkit that built this has to be updated)");
-    if (status == KVR_OK)
-        status = kvr_cuda_check(
-            driver, driver->ModuleGetFunction(&cuda->kernel, cuda->module, KVR_COPY_KERNEL), error,
-            "the copy kernel's entry");
-    return status;
+    status = module_open(cuda, error);
+    if (status != KVR_OK)
+        return status;
+    (void)cuda->cuda->DeviceGetAttribute(
+        &same, CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, cuda->number);
+    cuda->direct = same != 0;
+    if (copier == KVR_CUDA_COPIER_KERNEL && !cuda->direct)
+        return kvr_error_set(error, KVR_UNSUPPORTED, "device",
+                             "this GPU sees pinned memory at other addresses than processes do: "
+                             "its kernels cannot copy to and from there");
+    return copier == KVR_CUDA_COPIER_PACKED || !cuda->direct ? cuda_packer_open(cuda, error)
+                                                             : KVR_OK;
 }
 
 kvr_status kvr_device_cuda_open(int32_t ordinal, kvr_cuda_copier copier,

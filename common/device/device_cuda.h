@@ -9,6 +9,7 @@
 typedef enum kvr_cuda_copier {
     KVR_CUDA_COPIER_AUTO,   /* the kernel where the build has it, else the driver */
     KVR_CUDA_COPIER_KERNEL, /* one launch for all pieces */
+    KVR_CUDA_COPIER_PACKED, /* one launch within the GPU, and the driver's copy of all together */
     KVR_CUDA_COPIER_DRIVER, /* the driver's copy of each piece */
 } kvr_cuda_copier;
 

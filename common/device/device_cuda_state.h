@@ -17,13 +17,17 @@ struct cuda_copy {
     CUdeviceptr pieces_address;    /* as the GPU sees them */
 };
 
+struct cuda_packer;
+
 struct device_cuda {
     struct kvr_device device;
     const struct kvr_cuda *cuda;
     CUdevice number;
     CUcontext context;
-    CUmodule module; /* NULL: pieces are copied by the driver */
+    CUmodule module; /* NULL: the driver copies and moves pieces */
     CUfunction kernel;
+    bool direct;                /* it sees pinned memory at our addresses */
+    struct cuda_packer *packer; /* NULL: the kernel copies to and from host memory itself */
     CUstream streams[WAYS];
     bool failed; /* an error that the context does not recover from: all copies fail */
     struct cuda_copy copies[KVR_DEVICE_COPIES_MAX];
@@ -54,6 +58,12 @@ struct kvr_device_hint cuda_memory_hint(const struct kvr_device_memory *memory);
 /* device_cuda_move.c */
 kvr_status cuda_move(struct kvr_device *device, const struct kvr_device_move *pieces,
                      uint32_t piece_count);
+/* device_cuda_packed.c. Not taken: they do not fit, and nothing was done. */
+kvr_status cuda_packer_open(struct device_cuda *cuda, struct kvr_error *error);
+void cuda_packer_close(struct device_cuda *cuda);
+CUresult cuda_copy_packed(const struct device_cuda *cuda, kvr_device_way way,
+                          struct cuda_copy *copy, const struct kvr_device_piece *pieces,
+                          uint32_t piece_count, bool *ret_taken);
 /* device_cuda.c: the calls of this thread go to this device from here on. */
 kvr_status cuda_enter(const struct device_cuda *cuda, struct kvr_error *error);
 /* One launch of the kernel for a list of pieces that the GPU can read, the longest of which has so

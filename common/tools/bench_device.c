@@ -37,6 +37,14 @@ bool bench_device_open(struct bench_device *device, const char *kind)
            open_one(kind, KVR_CUDA_COPIER_DRIVER, &device->plain);
 }
 
+bool bench_device_pack(struct bench_device *device, const char *kind)
+{
+    struct kvr_error error = {0};
+
+    return strcmp(kind, "cuda") == 0 &&
+           kvr_device_cuda_open(0, KVR_CUDA_COPIER_PACKED, &device->packed, &error) == KVR_OK;
+}
+
 bool bench_device_allocate(struct bench_device *device, uint64_t bytes)
 {
     const struct kvr_device_import *import = &device->allocation.import;
@@ -46,7 +54,11 @@ bool bench_device_allocate(struct bench_device *device, uint64_t bytes)
            said(device->device->ops->import(device->device, import, &device->memory, &error),
                 &error) &&
            said(device->plain->ops->import(device->plain, import, &device->plain_memory, &error),
-                &error);
+                &error) &&
+           (device->packed == NULL ||
+            said(
+                device->packed->ops->import(device->packed, import, &device->packed_memory, &error),
+                &error));
 }
 
 void bench_device_close(struct bench_device *device)
@@ -55,7 +67,10 @@ void bench_device_close(struct bench_device *device)
         device->device->ops->release(device->device, device->memory);
     if (device->plain_memory != NULL)
         device->plain->ops->release(device->plain, device->plain_memory);
+    if (device->packed_memory != NULL)
+        device->packed->ops->release(device->packed, device->packed_memory);
     kvr_allocation_close(&device->allocation);
+    kvr_device_close(device->packed);
     kvr_device_close(device->plain);
     kvr_device_close(device->device);
     *device = (struct bench_device){0};

@@ -10,12 +10,15 @@
 
 struct bench_device {
     struct kvr_device *device, *plain; /* plain: its copies are the driver's */
+    struct kvr_device *packed;         /* NULL, or one that packs pieces first */
     struct kvr_allocation allocation;
-    struct kvr_device_memory *memory, *plain_memory; /* the allocation, as each sees it */
+    struct kvr_device_memory *memory, *plain_memory, *packed_memory; /* it, as each sees it */
 };
 
 /* kind: "cuda" or "emulated". Close it all the same. */
 bool bench_device_open(struct bench_device *device, const char *kind);
+/* The one that packs, before memory is allocated. False: it cannot be, and nothing was said. */
+bool bench_device_pack(struct bench_device *device, const char *kind);
 bool bench_device_allocate(struct bench_device *device, uint64_t bytes);
 void bench_device_close(struct bench_device *device);
 /* All of it from or to host memory of any kind; ends when the bytes are there. */

@@ -77,7 +77,8 @@ static const struct kvr_command command = {
         "What staging and readiness cost on a GPU, in one process and without agents:\n"
         "  out, in           large plain copies of the driver, to and from pinned memory\n"
         "  gather, scatter   the same bytes as scattered pages, by the kernel that staging uses;\n"
-        "                    _driver: by a copy of the driver for each page\n"
+        "                    _packed: by way of the device's memory, the last half by the\n"
+        "                    driver; _driver: by a copy of the driver for each page\n"
         "  beside            a plain copy within the device\n"
         "  ready             from the GPU's readiness word to the first posted write, by the\n"
         "                    GPU's clock: the round trip until a rail group's spinning thread has\n"
@@ -92,8 +93,14 @@ static const struct kvr_command command = {
 };
 
 static const char *const names[GPU_COPIES] = {
-    [GPU_OUT] = "out",       [GPU_GATHER] = "gather",   [GPU_GATHER_DRIVER] = "gather_driver",
-    [GPU_IN] = "in",         [GPU_SCATTER] = "scatter", [GPU_SCATTER_DRIVER] = "scatter_driver",
+    [GPU_GATHER_PACKED] = "gather_packed",
+    [GPU_SCATTER_PACKED] = "scatter_packed",
+    [GPU_OUT] = "out",
+    [GPU_GATHER] = "gather",
+    [GPU_GATHER_DRIVER] = "gather_driver",
+    [GPU_IN] = "in",
+    [GPU_SCATTER] = "scatter",
+    [GPU_SCATTER_DRIVER] = "scatter_driver",
     [GPU_BESIDE] = "beside",
 };
 
@@ -101,6 +108,7 @@ struct figures {
     double gb_s[GPU_COPIES][ROUNDS_MAX];
     double ratios[GPU_COPIES][ROUNDS_MAX]; /* to the plain copy of the same round and direction */
     struct gpu_ready ready;
+    bool possible[GPU_COPIES];
     bool ready_known;
     char no_ready[KVR_DETAIL_BYTES]; /* why not */
 };
@@ -119,13 +127,16 @@ static bool round_run(const struct gpu_options *chosen, struct gpu_copies *copie
     for (unsigned i = 0; i < GPU_COPIES; i++) {
         enum gpu_copy what = (enum gpu_copy)((i + round) % GPU_COPIES);
 
+        if (!figures->possible[what])
+            continue;
         figures->gb_s[what][round] = gpu_copies_turn(copies, what, chosen->duration);
         if (figures->gb_s[what][round] == 0 || bench_interrupted())
             return false;
     }
     for (unsigned what = 0; what < GPU_COPIES; what++)
-        figures->ratios[what][round] =
-            figures->gb_s[what][round] / figures->gb_s[plain_of((enum gpu_copy)what)][round];
+        if (figures->possible[what])
+            figures->ratios[what][round] =
+                figures->gb_s[what][round] / figures->gb_s[plain_of((enum gpu_copy)what)][round];
     return true;
 }
 
@@ -136,6 +147,8 @@ static bool copies_measure(const struct gpu_options *chosen, struct bench_device
     bool good = gpu_copies_open(&copies, device, chosen->page_bytes, chosen->bytes) &&
                 gpu_copies_check(&copies);
 
+    for (unsigned what = 0; good && what < GPU_COPIES; what++)
+        figures->possible[what] = gpu_copies_can(&copies, (enum gpu_copy)what);
     for (uint64_t round = 0; good && round < chosen->rounds; round++)
         good = round_run(chosen, &copies, round, figures);
     gpu_copies_close(&copies);
@@ -187,6 +200,8 @@ static json_t *figures_json(const struct gpu_options *chosen, struct figures *fi
     for (unsigned what = 0; what < GPU_COPIES; what++) {
         struct bench_spread rate = bench_spread_of(figures->gb_s[what], chosen->rounds);
 
+        if (!figures->possible[what])
+            continue;
         json_object_set_new(json, names[what],
                             json_pack("{s:f, s:f, s:f, s:f}", "gb_s", rate.median, "gb_s_min",
                                       rate.min, "gb_s_max", rate.max, "ratio",
@@ -202,8 +217,10 @@ static void print(const struct gpu_options *chosen, struct figures *figures)
            (double)chosen->page_bytes / 1024,
            strcmp(chosen->device, "cuda") == 0 ? "" : ": no speed of any GPU");
     for (unsigned what = 0; what < GPU_COPIES; what++)
-        printf("  %-15s %8.3f  %6.3f\n", names[what], median(figures->gb_s[what], chosen->rounds),
-               median(figures->ratios[what], chosen->rounds));
+        if (figures->possible[what])
+            printf("  %-15s %8.3f  %6.3f\n", names[what],
+                   median(figures->gb_s[what], chosen->rounds),
+                   median(figures->ratios[what], chosen->rounds));
     if (figures->ready_known)
         printf("\nreadiness word to first write: p50 %.2f us, p99 %.2f us more than a raw round "
                "trip of %.2f us (p99 %.2f us); %llu of each\n",
@@ -235,6 +252,7 @@ int bench_gpu_main(int argc, char **argv)
         bench_device_close(&device);
         return BENCH_EXIT_NO_DEVICE;
     }
+    (void)bench_device_pack(&device, chosen.device);
     good = copies_measure(&chosen, &device, &figures) && ready_measure(&chosen, &device, &figures);
     bench_device_close(&device);
     return good ? report(&chosen, &figures) : 1;

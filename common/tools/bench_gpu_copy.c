@@ -76,17 +76,33 @@ void gpu_copies_close(struct gpu_copies *copies)
 
 struct way {
     kvr_device_way way;
-    bool plain;     /* by the driver */
-    bool scattered; /* many pages */
+    struct kvr_device *device;
+    struct kvr_device_memory *memory; /* as it sees it */
+    bool scattered;                   /* many pages */
 };
 
-static struct way way_of(enum gpu_copy what)
+static struct way way_of(const struct gpu_copies *copies, enum gpu_copy what)
 {
-    return (struct way){
+    const struct bench_device *device = copies->device;
+    bool packed = what == GPU_GATHER_PACKED || what == GPU_SCATTER_PACKED;
+    bool ours = what == GPU_GATHER || what == GPU_SCATTER;
+    struct way way = {
         .way = what < GPU_IN ? KVR_DEVICE_GATHER : KVR_DEVICE_SCATTER,
-        .plain = what != GPU_GATHER && what != GPU_SCATTER,
+        .device = device->plain,
+        .memory = device->plain_memory,
         .scattered = what != GPU_OUT && what != GPU_IN,
     };
+
+    if (packed || ours) {
+        way.device = packed ? device->packed : device->device;
+        way.memory = packed ? device->packed_memory : device->memory;
+    }
+    return way;
+}
+
+bool gpu_copies_can(const struct gpu_copies *copies, enum gpu_copy what)
+{
+    return way_of(copies, what).device != NULL;
 }
 
 /* The next pages of the order, as many as a copy takes; or the next slot's worth in a row. */
@@ -94,12 +110,10 @@ static uint32_t pieces_fill(struct gpu_copies *copies, const struct way *way, ui
                             struct kvr_device_piece *pieces)
 {
     uint8_t *host = copies->pinned + slot * SLOT_BYTES;
-    struct kvr_device_memory *memory =
-        way->plain ? copies->device->plain_memory : copies->device->memory;
     uint64_t pages = SLOT_BYTES / copies->page_bytes;
 
     if (!way->scattered) {
-        pieces[0] = (struct kvr_device_piece){.memory = memory,
+        pieces[0] = (struct kvr_device_piece){.memory = way->memory,
                                               .offset = copies->next * SLOT_BYTES % copies->bytes,
                                               .host = host,
                                               .bytes = SLOT_BYTES};
@@ -110,7 +124,7 @@ static uint32_t pieces_fill(struct gpu_copies *copies, const struct way *way, ui
         pages = KVR_DEVICE_PIECES_MAX;
     for (uint32_t i = 0; i < pages; i++)
         pieces[i] = (struct kvr_device_piece){
-            .memory = memory,
+            .memory = way->memory,
             .offset = copies->order[copies->next++ % page_count(copies)] * copies->page_bytes,
             .host = host + i * copies->page_bytes,
             .bytes = copies->page_bytes};
@@ -121,7 +135,7 @@ static uint32_t pieces_fill(struct gpu_copies *copies, const struct way *way, ui
 static uint64_t copy_begin(struct gpu_copies *copies, const struct way *way, uint32_t slot)
 {
     static struct kvr_device_piece pieces[KVR_DEVICE_PIECES_MAX];
-    struct kvr_device *device = way->plain ? copies->device->plain : copies->device->device;
+    struct kvr_device *device = way->device;
     uint32_t count = pieces_fill(copies, way, slot, pieces);
 
     if (device->ops->copy(device, kvr_clock_now(), way->way, pieces, count, slot) != KVR_OK)
@@ -130,9 +144,9 @@ static uint64_t copy_begin(struct gpu_copies *copies, const struct way *way, uin
 }
 
 /* Waits for one that ends; its slot, or SLOTS where it failed. */
-static uint32_t copy_end(const struct gpu_copies *copies, const struct way *way)
+static uint32_t copy_end(const struct way *way)
 {
-    struct kvr_device *device = way->plain ? copies->device->plain : copies->device->device;
+    struct kvr_device *device = way->device;
     struct kvr_device_copied copied;
 
     while (device->ops->poll(device, kvr_clock_now(), &copied, 1) == 0)
@@ -142,7 +156,7 @@ static uint32_t copy_end(const struct gpu_copies *copies, const struct way *way)
 
 double gpu_copies_turn(struct gpu_copies *copies, enum gpu_copy what, kvr_ns duration)
 {
-    struct way way = way_of(what);
+    struct way way = way_of(copies, what);
     uint32_t under_way = 0, slot = 0;
     uint64_t bytes = 0, begun;
     kvr_ns began = kvr_clock_now();
@@ -163,7 +177,7 @@ double gpu_copies_turn(struct gpu_copies *copies, enum gpu_copy what, kvr_ns dur
             slot = ++under_way < SLOTS ? under_way : slot;
             continue;
         }
-        slot = copy_end(copies, &way);
+        slot = copy_end(&way);
         under_way--;
         if (slot == SLOTS)
             return (double)complain("a copy failed");
@@ -177,7 +191,7 @@ double gpu_copies_turn(struct gpu_copies *copies, enum gpu_copy what, kvr_ns dur
 static bool check_copy(struct gpu_copies *copies, uint64_t first, struct way way)
 {
     copies->next = first;
-    if (copy_begin(copies, &way, 0) != 0 && copy_end(copies, &way) == 0)
+    if (copy_begin(copies, &way, 0) != 0 && copy_end(&way) == 0)
         return true;
     return complain("a copy failed");
 }
@@ -212,20 +226,21 @@ static bool check_stamps(const struct gpu_copies *copies, uint64_t first, uint64
 bool gpu_copies_check(struct gpu_copies *copies)
 {
     uint64_t pages = SLOT_BYTES / copies->page_bytes, count = page_count(copies);
-    struct way in[] = {way_of(GPU_SCATTER), way_of(GPU_SCATTER_DRIVER)};
-    struct way out[] = {way_of(GPU_GATHER_DRIVER), way_of(GPU_GATHER)};
+    static const enum gpu_copy all_in[] = {GPU_SCATTER, GPU_SCATTER_DRIVER, GPU_SCATTER_PACKED};
+    static const enum gpu_copy all_out[] = {GPU_GATHER_DRIVER, GPU_GATHER, GPU_GATHER_PACKED};
+    uint32_t ways = gpu_copies_can(copies, GPU_GATHER_PACKED) ? 3 : 2;
     bool good = true;
 
     if (pages > KVR_DEVICE_PIECES_MAX)
         pages = KVR_DEVICE_PIECES_MAX;
     for (uint64_t first = 0; good && first < count; first += pages) {
         stamp(copies, first, pages);
-        good = check_copy(copies, first, in[first / pages % 2]);
+        good = check_copy(copies, first, way_of(copies, all_in[first / pages % ways]));
     }
     for (uint64_t first = 0; good && first < count; first += pages) {
         memset(copies->pinned, 0, pages * copies->page_bytes);
-        good =
-            check_copy(copies, first, out[first / pages % 2]) && check_stamps(copies, first, pages);
+        good = check_copy(copies, first, way_of(copies, all_out[first / pages % ways])) &&
+               check_stamps(copies, first, pages);
     }
     copies->next = 0;
     return good;

@@ -8,9 +8,11 @@
 enum gpu_copy {
     GPU_OUT,           /* plain, from the device */
     GPU_GATHER,        /* pages at random, one launch a copy */
+    GPU_GATHER_PACKED, /* the same, packed within the device first */
     GPU_GATHER_DRIVER, /* the same, a copy of the driver each */
     GPU_IN,            /* plain, to the device */
     GPU_SCATTER,
+    GPU_SCATTER_PACKED,
     GPU_SCATTER_DRIVER,
     GPU_BESIDE, /* plain, within the device */
     GPU_COPIES
@@ -28,10 +30,12 @@ struct gpu_copies {
 bool gpu_copies_open(struct gpu_copies *copies, struct bench_device *device, uint64_t page_bytes,
                      uint64_t bytes);
 void gpu_copies_close(struct gpu_copies *copies);
+/* False: this device has no such way. */
+bool gpu_copies_can(const struct gpu_copies *copies, enum gpu_copy what);
 /* Copies for so long. GB/s; 0: said on stderr. */
 double gpu_copies_turn(struct gpu_copies *copies, enum gpu_copy what, kvr_ns duration);
-/* Scatters words to all pages by one way, gathers them by the other and looks at each. False: said
- * on stderr. */
+/* Scatters words to all pages by every way, gathers them by every way and looks at each. False:
+ * said on stderr. */
 bool gpu_copies_check(struct gpu_copies *copies);
 
 #endif

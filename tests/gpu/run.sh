@@ -167,6 +167,7 @@ kinds=host
 conformance=$build/tests/device.conformance_host
 run_tests() {
     check 60 conformance_kernel "$conformance" cuda
+    check 60 conformance_packed "$conformance" cuda_packed
     check 60 conformance_driver "$conformance" cuda_driver
     if [ -n "$driver" ]; then requests=20 campaign=0 tables=50; else requests=556 campaign=1 tables=10000; fi
     # shellcheck disable=SC2016 # of the shell that runs it

@@ -6,6 +6,13 @@
 #include "device/device_emulated.h"
 #include "tests/support/check.h"
 
+static kvr_cuda_copier copier_of(const char *name)
+{
+    if (strcmp(name, "cuda_driver") == 0)
+        return KVR_CUDA_COPIER_DRIVER;
+    return strcmp(name, "cuda_packed") == 0 ? KVR_CUDA_COPIER_PACKED : KVR_CUDA_COPIER_AUTO;
+}
+
 bool device_rig_possible(const char *name)
 {
     struct kvr_device *device;
@@ -13,7 +20,7 @@ bool device_rig_possible(const char *name)
 
     if (strncmp(name, "cuda", 4) != 0)
         return true;
-    if (kvr_device_cuda_open(0, KVR_CUDA_COPIER_AUTO, &device, &error) != KVR_OK) {
+    if (kvr_device_cuda_open(0, copier_of(name), &device, &error) != KVR_OK) {
         fprintf(stderr, "%s\n", error.detail);
         return false;
     }
@@ -33,9 +40,7 @@ void device_rig_open(struct device_rig *rig, const char *name)
     if (rig->virtual_time)
         status = kvr_device_emulated_open(&emulated, &rig->device, &error);
     else if (strncmp(name, "cuda", 4) == 0)
-        status = kvr_device_cuda_open(
-            0, strcmp(name, "cuda_driver") == 0 ? KVR_CUDA_COPIER_DRIVER : KVR_CUDA_COPIER_AUTO,
-            &rig->device, &error);
+        status = kvr_device_cuda_open(0, copier_of(name), &rig->device, &error);
     else
         status = kvr_device_host_open(&rig->device, &error);
     if (status != KVR_OK)

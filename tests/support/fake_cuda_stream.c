@@ -15,16 +15,19 @@ struct work {
     CUhostFn host;
     void *data;
     uint64_t *word, value;
-    const uint64_t *until; /* it is at least value */
-    struct CUevent_st *event;
+    const uint64_t *until;            /* it is at least value */
+    struct CUevent_st *event, *after; /* it is reached here; or has to be before */
+    uint64_t number;                  /* the how manyeth recording of that event */
 };
 
 struct CUstream_st {
     struct work *first, *last;
+    bool awaits; /* another is run for it */
 };
 
 struct CUevent_st {
-    struct CUstream_st *stream; /* it was recorded there and not reached; NULL */
+    struct CUstream_st *stream; /* where it was recorded last */
+    uint64_t recorded, reached; /* times */
     bool asked;
 };
 
@@ -71,9 +74,17 @@ static void call(const struct work *work)
 /* Up to a word that is still too small, unless `waits`. */
 static void run(CUstream stream, bool waits)
 {
-    while (stream->first != NULL) {
+    /* One that waits for another is gone on with by whoever runs it. */
+    while (stream->first != NULL && !stream->awaits) {
         struct work *work = stream->first;
 
+        if (work->after != NULL && work->after->reached < work->number) {
+            stream->awaits = true;
+            run(work->after->stream, waits);
+            stream->awaits = false;
+            if (work->after->reached < work->number)
+                return;
+        }
         while (work->until != NULL && is_below(work)) {
             if (!waits)
                 return;
@@ -87,8 +98,8 @@ static void run(CUstream stream, bool waits)
         else if (work->word != NULL)
             __atomic_store_n(work->word, work->value, __ATOMIC_SEQ_CST);
         else if (work->event != NULL)
-            work->event->stream = NULL;
-        else if (work->until == NULL)
+            work->event->reached = work->number;
+        else if (work->until == NULL && work->after == NULL)
             memcpy((void *)(uintptr_t)work->piece.to, (const void *)(uintptr_t)work->piece.from,
                    work->piece.bytes);
         free(work);
@@ -214,26 +225,35 @@ CUresult fake_EventCreate(CUevent *ret, unsigned flags)
 
 CUresult fake_EventRecord(CUevent event, CUstream stream)
 {
-    struct work work = {.event = event};
+    struct work work = {.event = event, .number = event->recorded + 1};
     CUresult code = queue(stream, &work);
 
     if (code == CUDA_SUCCESS) {
+        event->recorded++;
         event->stream = stream_of(stream);
         event->asked = false;
     }
     return code;
 }
 
+/* For what was recorded so far. */
+CUresult fake_StreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
+{
+    struct work work = {.after = event, .number = event->recorded};
+
+    return flags == 0 ? queue(stream, &work) : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult fake_EventQuery(CUevent event)
 {
     CUresult code = fake_ready();
 
-    if (code != CUDA_SUCCESS || event->stream == NULL)
+    if (code != CUDA_SUCCESS || event->reached == event->recorded)
         return code;
     if (event->asked)
         run(event->stream, false);
     event->asked = true;
-    return event->stream == NULL ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    return event->reached == event->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 CUresult fake_EventDestroy(CUevent event)

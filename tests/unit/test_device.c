@@ -19,7 +19,8 @@ struct bench {
     struct device_rig rig;
     struct kvr_device *device;
     struct kvr_device_memory *memory;
-    uint8_t *pinned, *model; /* model: what the region must hold */
+    uint8_t *pinned, *model; /* model: what must be there */
+    uint8_t *expected;       /* what the region holds */
 };
 
 static void bench_open(struct bench *bench)
@@ -30,6 +31,7 @@ static void bench_open(struct bench *bench)
     bench->device = bench->rig.device;
     bench->memory = device_rig_memory(&bench->rig, REGION_BYTES);
     bench->model = calloc(1, REGION_BYTES);
+    bench->expected = calloc(1, REGION_BYTES);
     bench->pinned =
         mmap(NULL, PINNED_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(bench->pinned != MAP_FAILED);
@@ -43,6 +45,7 @@ static void bench_close(struct bench *bench)
     device_rig_close(&bench->rig);
     munmap(bench->pinned, PINNED_BYTES);
     free(bench->model);
+    free(bench->expected);
 }
 
 static void must_copy(struct bench *bench, kvr_device_way way,
@@ -195,6 +198,83 @@ static void moves_what_memcpy_would(void **state)
     free(pieces);
 }
 
+#define ROWS 8u /* copies at once, of an eighth of the bytes each */
+
+/* As staging has them: pages at random, host bytes that follow each other, several copies under
+ * way. Returns how many bytes. */
+static uint64_t row_copy(struct bench *bench, struct kvr_rng *rng, kvr_device_way way, uint32_t row)
+{
+    struct kvr_device_piece pieces[KVR_DEVICE_PIECES_MAX];
+    uint32_t share = REGION_BYTES / ROWS, page = 16u << kvr_rng_below(rng, 10);
+    uint32_t count = share / page, odd = kvr_rng_percent(rng, 30) ? 3 : 0;
+    uint64_t bytes = 0;
+
+    if (count > KVR_DEVICE_PIECES_MAX)
+        count = KVR_DEVICE_PIECES_MAX;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t place = (i * 7 + row) % (share / page); /* 7 has no divisor in common with it */
+        struct kvr_device_piece *piece = &pieces[i];
+
+        *piece = (struct kvr_device_piece){.memory = bench->memory,
+                                           .offset = row * share + place * page,
+                                           .host = bench->pinned + row * share + bytes,
+                                           .bytes = page - odd};
+        if (way == KVR_DEVICE_SCATTER)
+            memcpy(bench->model + piece->offset, piece->host, piece->bytes);
+        else
+            memcpy(bench->model + row * share + bytes, bench->expected + piece->offset,
+                   piece->bytes);
+        bytes += piece->bytes;
+    }
+    assert_int_equal(bench->device->ops->copy(bench->device, device_rig_now(&bench->rig), way,
+                                              pieces, count, row),
+                     KVR_OK);
+    return bytes;
+}
+
+static void end_copies(struct bench *bench, uint32_t count)
+{
+    struct kvr_device_copied copied;
+
+    while (count > 0) {
+        unsigned got =
+            bench->device->ops->poll(bench->device, device_rig_now(&bench->rig), &copied, 1);
+
+        assert_true(got == 0 || copied.status == KVR_OK);
+        count -= got;
+    }
+}
+
+static void copies_bytes_in_a_row_as_memcpy_would(void **state)
+{
+    uint32_t share = REGION_BYTES / ROWS;
+    uint64_t bytes[ROWS];
+    struct bench bench;
+    struct kvr_rng rng;
+
+    (void)state;
+    bench_open(&bench);
+    kvr_rng_init(&rng, 3);
+    for (uint64_t n = check_cases(50, 2000); n > 0; n--) {
+        fill(&bench, n);
+        memcpy(bench.model, bench.pinned, REGION_BYTES);
+        whole(&bench, KVR_DEVICE_SCATTER);
+        fill(&bench, n + 1);
+        for (uint32_t row = 0; row < ROWS; row++)
+            (void)row_copy(&bench, &rng, KVR_DEVICE_SCATTER, row);
+        end_copies(&bench, ROWS);
+        whole(&bench, KVR_DEVICE_GATHER);
+        assert_memory_equal(bench.pinned, bench.model, REGION_BYTES);
+        memcpy(bench.expected, bench.model, REGION_BYTES);
+        for (uint32_t row = 0; row < ROWS; row++)
+            bytes[row] = row_copy(&bench, &rng, KVR_DEVICE_GATHER, row);
+        end_copies(&bench, ROWS);
+        for (uint32_t row = 0; row < ROWS; row++)
+            assert_memory_equal(bench.pinned + row * share, bench.model + row * share, bytes[row]);
+    }
+    bench_close(&bench);
+}
+
 static void tells_every_copy_once_and_pushes_back(void **state)
 {
     uint32_t told[KVR_DEVICE_COPIES_MAX + 1] = {0}, accepted = 0, left;
@@ -301,6 +381,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(scatters_what_memcpy_would),
         cmocka_unit_test(gathers_what_memcpy_would),
         cmocka_unit_test(moves_what_memcpy_would),
+        cmocka_unit_test(copies_bytes_in_a_row_as_memcpy_would),
         cmocka_unit_test(tells_every_copy_once_and_pushes_back),
         cmocka_unit_test(refuses_pieces_outside),
         cmocka_unit_test(refuses_what_cannot_be_imported),
