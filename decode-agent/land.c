@@ -472,8 +472,8 @@ static void land_written(void *self, kvr_ns now, uint64_t token, const struct kv
     (void)self, (void)now, (void)token, (void)pair, (void)status; /* a target writes nothing */
 }
 
-/* It counts as any, so that quiet can be proven; of its bytes any part is in place. For another
- * group's landing it is not counted: that epoch then has to end. */
+/* Of its bytes any part is in place. It is counted in doubt, as it left no bit, by which its coming
+ * again would show; for another group's landing not at all. Either way that epoch has to end. */
 static void land_unmoved(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate)
 {
     struct land *land = self;
@@ -484,7 +484,7 @@ static void land_unmoved(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, 
         return;
     landing = land->landings[landing_index - 1];
     land->arrived_at[landing->peer][rail] = now;
-    count_arrival(landing, rail, epoch, false);
+    count_arrival(landing, rail, epoch, true);
     land_copy_failed(land, landing);
     check_quiet(land, landing);
 }

@@ -330,6 +330,23 @@ static void land_takes_no_quiet_from_revoked_counts(void **state)
     assert_true(was_told(LAND_IS_QUIET));
 }
 
+/* Nor can one whose move failed, which leaves no bit either. */
+static void land_takes_no_quiet_from_unmoved_counts(void **state)
+{
+    (void)state;
+    landing_open(KVR_DIGEST_OFF);
+    segment_add();
+    fake_push(bench.rails[0].newest, (struct kvr_completion){.kind = KVR_COMPLETION_UNMOVED,
+                                                             .immediate = SLOT << 16 | 2});
+    step();
+    assert_true(was_told(LAND_COPY_FAILED));
+    chunk_lands(0, 2); /* again, and chunk 3 is still on its way */
+    tell_land(LAND_QUIET, 0, 0, quiet_of(0, 2, 0));
+    assert_false(was_told(LAND_IS_QUIET));
+    command(&bench, KVR_GROUP_RECYCLE, 0, NULL);
+    assert_true(was_told(LAND_IS_QUIET));
+}
+
 static void land_names_only_what_is_missing(void **state)
 {
     struct landing_filter *filter =
@@ -461,6 +478,7 @@ int main(void)
         CASE(land_counts_stale_writes),
         CASE(land_counts_nothing_that_was_revoked),
         CASE(land_takes_no_quiet_from_revoked_counts),
+        CASE(land_takes_no_quiet_from_unmoved_counts),
         CASE(land_names_only_what_is_missing),
         CASE(land_verifies_what_landed),
         CASE(land_names_the_corrupt_chunk),
