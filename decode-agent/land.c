@@ -482,6 +482,10 @@ static void land_unmoved(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, 
 
     if (slot == 0 || landing_index == 0 || landing_index == LAND_ELSEWHERE)
         return;
+    if (KVR_MUTANT(unmoved_counted)) {
+        land_arrived(self, now, rail, epoch, immediate);
+        return;
+    }
     landing = land->landings[landing_index - 1];
     land->arrived_at[landing->peer][rail] = now;
     count_arrival(landing, rail, epoch, true);

@@ -14,6 +14,7 @@
 #define KVR_MUTANT_LIST(X)                                                                         \
     X(terminal_told_twice, "rule 1: exactly one terminal event")                                   \
     X(done_before_the_copy, "rule 1: what a copy has yet to move is not in place")                 \
+    X(unmoved_counted, "rule 1: what a device could not move is not in place")                     \
     X(free_before_the_copy, "rule 1: pages that a copy still writes are not handed back")          \
     X(source_free_before_the_copy, "rule 2: SOURCE_FREE waits for copies that read the pages")     \
     X(salvage_of_a_part, "rule 1: a failed fetch calls right only what is in every layer")         \

@@ -220,6 +220,12 @@ static void user_written(void *self, kvr_ns now, uint64_t token, const struct kv
     note("written%llu:%s ", (unsigned long long)token, kvr_status_name(status));
 }
 
+static void user_unmoved(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate)
+{
+    (void)self, (void)now;
+    note("unmoved%u/%u:%u ", rail, epoch, immediate);
+}
+
 static void user_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate)
 {
     (void)self;
@@ -257,6 +263,7 @@ static bool user_expecting(void *self)
 static const struct kvr_group_user writes_down = {.command = user_command,
                                                   .written = user_written,
                                                   .arrived = user_arrived,
+                                                  .unmoved = user_unmoved,
                                                   .epoch_closed = user_epoch_closed,
                                                   .work = user_work,
                                                   .expecting = user_expecting};

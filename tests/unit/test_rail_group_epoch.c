@@ -34,6 +34,27 @@ static void group_failures_of_an_ended_epoch_break_nothing(void **state)
     kvr_group_close(bench.group);
 }
 
+static void pages_that_no_device_moves_break_nothing(void **state)
+{
+    struct kvr_completion unmoved = {.kind = KVR_COMPLETION_UNMOVED, .immediate = 9};
+    struct bench bench;
+    struct kvr_pair pair;
+    struct kvr_group_message message;
+
+    (void)state;
+    bench_open(&bench, 1, 0, 64);
+    peer_add(&bench, 0, 1);
+    assert_int_equal(post(&bench, 0, &pair), KVR_OK);
+    finish(bench.rails[0].newest, 0, KVR_COPY_FAILED);
+    fake_push(bench.rails[0].newest, unmoved);
+    assert_true(kvr_group_step(bench.group, 2));
+    assert_int_equal(fake.written_status[0], KVR_COPY_FAILED);
+    assert_string_equal(fake.log, "written0:copy_failed unmoved0/1:9 ");
+    assert_false(event(&bench, &message)); /* no PAIR_BROKEN */
+    assert_int_equal(post(&bench, 0, &pair), KVR_OK);
+    kvr_group_close(bench.group);
+}
+
 static void group_drops_a_peer(void **state)
 {
     struct bench bench;
@@ -237,6 +258,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(group_failures_of_an_ended_epoch_break_nothing),
+        cmocka_unit_test(pages_that_no_device_moves_break_nothing),
         cmocka_unit_test(group_drops_a_peer),
         cmocka_unit_test(group_recycles_in_order),
         cmocka_unit_test(group_ends_an_epoch_without_a_successor),
