@@ -159,8 +159,6 @@ static kvr_status reporter_open(struct kvr_agent *agent, struct kvr_error *error
     };
     kvr_status status = kvr_reporter_open(&options, &agent->reporter, error);
 
-    if (status == KVR_INVALID)
-        return agent_option_refuse("scheduler", error);
     if (status == KVR_OK)
         agent->ports.events = agent_events(agent, kvr_reporter_sink(agent->reporter));
     return status;
