@@ -458,16 +458,19 @@ static void push_written(void *self, kvr_ns now, uint64_t token, const struct kv
                          kvr_status status)
 {
     struct push *push = self;
+    uint32_t part = (uint32_t)(token >> 32);
     struct push_job *job;
 
-    if (push_looked(push, token, status))
-        return;
-    job = push->jobs[(uint32_t)token];
     (void)now, (void)pair; /* a lost write is found through PAIR_BROKEN and RECYCLED */
+    if (part == PUSH_PART_LOOK) {
+        push_looked(push, (uint32_t)token, status);
+        return;
+    }
+    job = push->jobs[(uint32_t)token];
     assert(job != NULL && job->outstanding > 0);
     job->outstanding--;
-    if (token >> 32 != 0 || job->closing)
-        written_more(push, job, (uint32_t)(token >> 32), status);
+    if (part != 0 || job->closing)
+        written_more(push, job, part, status);
 }
 
 static void push_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate)

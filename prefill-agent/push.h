@@ -112,6 +112,8 @@ struct push_look {
     kvr_status status; /* KVR_OK: it does; KVR_COPY_FAILED: not; else nobody knows */
 };
 #define PUSH_LOOKS 32 /* under way at once; others wait */
+#define PUSH_PART_LOOK                                                                             \
+    UINT32_MAX /* upper half of a look's token; of a job's it is a part's number */
 
 struct push_pair {
     struct kvr_pair pair;
@@ -185,8 +187,8 @@ struct push {
 /* push_look.c */
 void push_look_add(struct push *push, struct push_look *look);
 bool push_look_work(struct push *push); /* true when one was posted or answered */
-/* The token is of a look, which is answered. */
-bool push_looked(struct push *push, uint64_t token, kvr_status status);
+/* Its write has ended: it is answered. */
+void push_looked(struct push *push, uint32_t place, kvr_status status);
 
 /* push_list.c: answers PUSH_LIST. */
 void push_list_fill(struct push_job *job, struct push_list *list);

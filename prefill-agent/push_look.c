@@ -4,8 +4,6 @@
 
 #include "prefill-agent/push.h"
 
-#define LOOK_TOKEN UINT32_MAX /* in place of a job's index */
-
 static void answer(struct push *push, struct push_look *look, kvr_status status)
 {
     struct kvr_group_message message = {.kind = PUSH_LOOKED, .index = look->peer, .pointer = look};
@@ -30,7 +28,7 @@ static kvr_status post(struct push *push, const struct push_look *look, uint32_t
         .immediate = KVR_WARM_UP_IMMEDIATE,
         .pieces = &piece,
         .piece_count = 1,
-        .token = (uint64_t)place << 32 | LOOK_TOKEN,
+        .token = (uint64_t)PUSH_PART_LOOK << 32 | place,
         .rails = look->target_rails,
     };
     struct kvr_pair pair;
@@ -71,15 +69,11 @@ bool push_look_work(struct push *push)
     return progress;
 }
 
-bool push_looked(struct push *push, uint64_t token, kvr_status status)
+void push_looked(struct push *push, uint32_t place, kvr_status status)
 {
-    struct push_look *look;
+    struct push_look *look = push->looking[place];
 
-    if ((uint32_t)token != LOOK_TOKEN)
-        return false;
-    look = push->looking[token >> 32];
     assert(look != NULL);
-    push->looking[token >> 32] = NULL;
+    push->looking[place] = NULL;
     answer(push, look, status);
-    return true;
 }
