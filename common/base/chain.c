@@ -22,8 +22,13 @@ static void link_free(struct kvr_chain_link *link)
 
 kvr_status kvr_chain_init(struct kvr_chain *chain, uint32_t capacity, uint32_t message_bytes)
 {
-    chain->first = chain->last = link_new(capacity, message_bytes);
-    return chain->first != NULL ? KVR_OK : KVR_NO_MEMORY;
+    struct kvr_chain_link *link = link_new(capacity, message_bytes);
+
+    chain->first = chain->last = link;
+    if (link == NULL)
+        return KVR_NO_MEMORY;
+    memset(link->ring.slots, 0, kvr_ring_bytes(capacity, message_bytes));
+    return KVR_OK;
 }
 
 void kvr_chain_done(struct kvr_chain *chain)

@@ -21,7 +21,8 @@ struct kvr_chain {
     struct kvr_chain_link *last; /* producer's own */
 };
 
-/* Before either thread uses it. capacity of the first ring: a power of two. */
+/* Before either thread uses it. capacity of the first ring: a power of two. Its memory is touched
+ * here, so that it lies near who makes it and not near the producer. */
 KVR_MUST_CHECK kvr_status kvr_chain_init(struct kvr_chain *chain, uint32_t capacity,
                                          uint32_t message_bytes);
 /* After both threads have ended or forgotten it. A zeroed chain is fine. */

@@ -10,7 +10,7 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/kvrail
 
 # Loaded in this order, each after what it depends on: the root file system and the way out first, then
 # what rails are made of. crc32 is rdma_rxe's, which asks for it too late to be found here.
-modules="virtio_pci virtio_console virtio_rng 9pnet_virtio 9p overlay
+modules="virtio_pci virtio_console virtio_rng virtio_net 9pnet_virtio 9p overlay
     crc32_generic veth bridge rdma_rxe rdma_ucm"
 
 impossible() {

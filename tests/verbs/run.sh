@@ -84,7 +84,19 @@ fi >"$work/command"
     echo "memlock_kb=${KVRAIL_VERBS_MEMLOCK:-unlimited}"
 } >"$work/settings"
 
+# Two NUMA nodes of a processor each, and on each a card: last, or other devices would lie there.
+nodes() {
+    for node in 0 1; do
+        echo "-object memory-backend-ram,id=memory$node,size=$((memory_mb / 2))M" \
+            "-numa node,nodeid=$node,cpus=$node,memdev=memory$node" \
+            "-device pxb,id=bus$node,bus=pci.0,bus_nr=$((64 + 64 * node)),numa_node=$node" \
+            "-netdev hubport,id=net$node,hubid=0" \
+            "-device virtio-net-pci,bus=bus$node,addr=1,netdev=net$node,romfile=,mac=02:00:00:00:78:0$node"
+    done
+}
+
 # No device but those named here; what its command says is a file that is our pipe.
+# shellcheck disable=SC2046 # a list of options
 boot() {
     timeout -k 5 "${KVRAIL_VERBS_TIMEOUT:-$((225 * KVRAIL_PATIENCE))}" qemu-system-x86_64 \
         -accel tcg,thread=multi -cpu Nehalem -machine pc,vmport=off,hpet=off -smp 2 -m "$memory_mb" \
@@ -97,7 +109,7 @@ boot() {
         -device virtio-serial-pci -chardev file,id=out,path=/dev/stdout \
         -device virtserialport,chardev=out,name=out \
         -chardev "file,id=console,path=$work/console.log" -serial chardev:console \
-        -object rng-random,id=random,filename=/dev/urandom -device virtio-rng-pci,rng=random \
+        -object rng-random,id=random,filename=/dev/urandom -device virtio-rng-pci,rng=random $(nodes) \
         </dev/null 2>"$work/qemu.log"
 }
 

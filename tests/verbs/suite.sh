@@ -72,6 +72,7 @@ run_case receiver_killed_busy killed.sh busy
 run_case receiver_cut_and_healed lost_rail.sh cut
 run_case sender_unplugged lost_rail.sh unplug
 run_case memlock memlock.sh
+run_case two_nodes numa.sh
 run_case sender_down lost_rail.sh down # last: it spoils a rail
 echo "verbs: $passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
