@@ -285,17 +285,19 @@ static void threads_spin_at_most_so_long(void **state)
     for (unsigned i = 0; i < 2; i++) {
         static struct party party;
         struct kvr_group_thread_counters before, after;
+        unsigned kicks = 0;
 
         party_start(&party, spins[i]);
         usleep(20000);
         before = kvr_group_thread_counters(party.thread);
-        for (unsigned k = 0; k < KICKS; k++) {
+        do { /* it may be late where others have the cores */
             command(&party, COMMAND_RUN, 0, 0, NULL);
             usleep(20000);
-        }
-        after = kvr_group_thread_counters(party.thread);
-        assert_true(after.wakeups - before.wakeups >= KICKS / 2); /* it may have been late */
-        assert_true(after.spin_ns - before.spin_ns <= KICKS * spins[i]);
+            kicks++;
+            after = kvr_group_thread_counters(party.thread);
+        } while (kicks < KICKS || (after.wakeups - before.wakeups < KICKS && kicks < 50 * KICKS));
+        assert_true(after.wakeups - before.wakeups >= KICKS / 2);
+        assert_true(after.spin_ns - before.spin_ns <= kicks * spins[i]);
         assert_true(spins[i] == 0 || after.spin_ns > before.spin_ns);
         party_stop(&party);
     }
