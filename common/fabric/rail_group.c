@@ -297,6 +297,8 @@ bool kvr_group_step(struct kvr_group *group, kvr_ns now)
         moved |= group_warm(group);
     moved |= group->user.work(group->user.self, now);
     group_passes_wake(group);
+    if (moved)
+        group->moved_at = now;
     group->stepped_at = group_absence_wake(group, now) != KVR_NEVER ? now : 0;
     return moved;
 }
@@ -406,6 +408,15 @@ void kvr_group_awake(struct kvr_group *group)
         (void)group->user.may_sleep(group->user.self, false);
 }
 
+/* Until it looks at a rail again that rings nothing. */
+static kvr_ns look_in(const struct kvr_group *group, kvr_ns now, kvr_ns blind_ns)
+{
+    if (group->outstanding > 0 || group->user.expecting(group->user.self))
+        return blind_ns;
+    return now - group->moved_at < KVR_GROUP_REST_NS ? KVR_GROUP_IDLE_POLL_NS
+                                                     : KVR_GROUP_REST_POLL_NS;
+}
+
 kvr_ns kvr_group_wake_at(const struct kvr_group *group, kvr_ns now, kvr_ns blind_ns)
 {
     kvr_ns at = KVR_NEVER, look = group_absence_wake(group, now);
@@ -413,9 +424,7 @@ kvr_ns kvr_group_wake_at(const struct kvr_group *group, kvr_ns now, kvr_ns blind
     for (uint32_t i = group->rail_first; i < group->rail_end; i++) {
         if (kvr_group_wait_fd(group, i) >= 0 || group->rails[i].endpoint == NULL)
             continue;
-        at = group->outstanding > 0 || group->user.expecting(group->user.self)
-                 ? now + blind_ns
-                 : now + KVR_GROUP_IDLE_POLL_NS;
+        at = now + look_in(group, now, blind_ns);
     }
     if (group->user.copying != NULL && group->user.copying(group->user.self) && now + blind_ns < at)
         at = now + blind_ns;

@@ -77,8 +77,8 @@ enum kvr_group_kind {
 struct kvr_rail_groups {
     uint32_t count;
     uint32_t first[KVR_RAIL_GROUPS_MAX + 1];
-    uint64_t same_host; /* bits of the rails that only agents of this host can write to, where each
-                           group has others too */
+    uint64_t same_host;  /* bits of the rails that only agents of this host can write to, where each
+                            group has others too */
     uint64_t move_bytes; /* of a write that a target moves itself, at most; 0: none does */
 };
 
@@ -261,8 +261,11 @@ struct kvr_rail_counters {
 struct kvr_rail_counters kvr_group_counters(const struct kvr_group *group, uint32_t rail);
 
 /* What rail_group_thread needs to sleep. All on the group's thread. */
-#define KVR_GROUP_IDLE_POLL_NS                                                                     \
-    (10 * KVR_MS) /* rails without a descriptor are looked at this often */
+/* Rails without a descriptor are looked at this often while nothing is expected from them; and once
+ * nothing has moved for a while less often, because what begins then begins with a command. */
+#define KVR_GROUP_IDLE_POLL_NS (10 * KVR_MS)
+#define KVR_GROUP_REST_NS      KVR_S
+#define KVR_GROUP_REST_POLL_NS (100 * KVR_MS)
 uint32_t kvr_group_rails(const struct kvr_group *group, uint32_t *ret_first); /* how many */
 uint32_t kvr_group_number(const struct kvr_group *group); /* as in its options */
 int kvr_group_wait_fd(const struct kvr_group *group,

@@ -144,6 +144,7 @@ struct kvr_group {
     struct kvr_ring events;      /* group → loop */
     struct kvr_ring overflow;    /* of events; both ends are the group's */
     struct group_passes *passes; /* NULL: it is alone */
+    kvr_ns moved_at;             /* the last step that moved anything */
     bool told;
     bool woken; /* since the last step it slept, or was about to */
     pthread_mutex_t address_lock;

@@ -67,6 +67,28 @@ static void group_pairs_what_reaches_each_other(void **state)
     kvr_group_close(bench.group);
 }
 
+/* Where nothing rings, an idle group is looked at ever less: it costs nothing. */
+static void group_rests(void **state)
+{
+    struct kvr_group_message message = {.kind = KVR_GROUP_KIND_USER};
+    const kvr_ns now = 100 * KVR_S, rested = now + KVR_GROUP_REST_NS;
+    struct bench bench;
+    struct kvr_pair pair;
+
+    (void)state;
+    bench_open(&bench, 1, 8, 64);
+    peer_add(&bench, 0, 1);
+    bench_tell(&bench, now, &message);
+    assert_true(kvr_group_wake_at(bench.group, rested - 1, KVR_US) ==
+                rested - 1 + KVR_GROUP_IDLE_POLL_NS);
+    assert_true(kvr_group_wake_at(bench.group, rested, KVR_US) == rested + KVR_GROUP_REST_POLL_NS);
+    bench_tell(&bench, rested, &message); /* a command ends the rest */
+    assert_true(kvr_group_wake_at(bench.group, rested, KVR_US) == rested + KVR_GROUP_IDLE_POLL_NS);
+    assert_int_equal(post(&bench, 0, &pair), KVR_OK);
+    assert_true(kvr_group_wake_at(bench.group, 2 * rested, KVR_US) == 2 * rested + KVR_US);
+    kvr_group_close(bench.group);
+}
+
 /* The last that an agent may have: 32 cards, and those for the peers of its host behind them. */
 static void group_writes_to_every_rail(void **state)
 {
@@ -579,6 +601,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(group_pairs_all_rails),
         cmocka_unit_test(group_pairs_what_reaches_each_other),
+        cmocka_unit_test(group_rests),
         cmocka_unit_test(group_writes_to_every_rail),
         cmocka_unit_test(group_says_why_it_reaches_nobody),
         cmocka_unit_test(group_keeps_its_window),
