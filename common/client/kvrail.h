@@ -261,7 +261,7 @@ struct kvrail_source_options {
     /* 0 normal, below 0 background; the fetch's is added. Between transfers of one agent the
      * deadline of the fetch counts first, then this; among equals each has its turn. */
     int32_t priority;
-    uint32_t tenant;
+    uint32_t tenant; /* for later: no agent looks at it */
 };
 
 /* Announces a request whose KV this rank computes. It holds pages from the first
@@ -365,7 +365,7 @@ struct kvrail_target_options {
     uint64_t skip_tokens; /* [0, skip_tokens) is here; equal to tokens: frees the source only */
     uint32_t deadline_ms; /* from now; 0: the agent's default */
     int32_t priority;     /* the publish's is added, see there */
-    uint32_t tenant;
+    uint32_t tenant;      /* for later, as there */
     /* Every rank that this rank could need bytes from, on however many agents; or all ranks of the
      * engine, if every target rank names all. What several ranks of one engine hold alike (MLA,
      * heads of which there are fewer than ranks) one of them gives, chosen by the request. */

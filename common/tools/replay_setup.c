@@ -24,6 +24,20 @@ static int index_of(const char *choice, const char *const *choices)
     return index;
 }
 
+static bool check_pids(const struct replay_options *options, struct kvr_error *error)
+{
+    for (uint32_t i = 0; i < options->agent_pids.count; i++) {
+        const char *pid = options->agent_pids.items[i];
+
+        if (pid[strspn(pid, "0123456789")] != '\0') {
+            (void)kvr_error_set(error, KVR_INVALID, "replay",
+                                "--agent-pids has '%s', which is no process id", pid);
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool read_speed(struct replay_setup *setup, struct kvr_error *error)
 {
     const char *text = setup->options.speed;
@@ -198,7 +212,8 @@ bool replay_setup_load(int argc, char **argv, struct replay_setup *setup, int *r
     setup->run = kvr_random_u64();
     if (model_scale(model_find(options->model), (uint32_t)options->layers,
                     options->kv_bytes_per_token, &error, &setup->geometry) != KVR_OK ||
-        !read_speed(setup, &error) || !size_pools(setup, &error) || !read_requests(setup, &error))
+        !read_speed(setup, &error) || !check_pids(options, &error) || !size_pools(setup, &error) ||
+        !read_requests(setup, &error))
         return refuse(&error, ret_exit);
     if (setup->corrupt != REPLAY_CORRUPT_NOTHING && setup->verify == REPLAY_VERIFY_NONE) {
         *ret_exit = kvr_options_refuse(&replay_command, "--corrupt needs --verify full or sampled");

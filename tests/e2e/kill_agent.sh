@@ -73,6 +73,9 @@ expect bytes_wrong 0
 # And nothing is left of it.
 replay --requests 40 || fail "after the restart a replay ended in $?"
 expect verified 40
-status=0
-replay --requests 1 --reconnect-for never || status=$?
-[ $status = 2 ] || fail "a wait that never ends was taken, and the replay ended in $status"
+for option in "--reconnect-for never" "--agent-pids 1,x"; do
+    status=0
+    # shellcheck disable=SC2086 # an option and its value
+    replay --requests 1 $option || status=$?
+    [ $status = 2 ] || fail "$option was taken, and the replay ended in $status"
+done
