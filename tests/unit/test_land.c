@@ -336,8 +336,8 @@ static void land_takes_no_quiet_from_unmoved_counts(void **state)
     (void)state;
     landing_open(KVR_DIGEST_OFF);
     segment_add();
-    fake_push(bench.rails[0].newest, (struct kvr_completion){.kind = KVR_COMPLETION_UNMOVED,
-                                                             .immediate = SLOT << 16 | 2});
+    fake_push(bench.rails[0].newest,
+              (struct kvr_completion){.kind = KVR_COMPLETION_UNMOVED, .immediate = SLOT << 16 | 2});
     step();
     assert_true(was_told(LAND_COPY_FAILED));
     chunk_lands(0, 2); /* again, and chunk 3 is still on its way */
