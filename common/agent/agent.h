@@ -20,7 +20,7 @@ struct kvr_agent_config {
     char listen[KVR_OPTION_ITEM_BYTES]; /* prefill-agent only; "" = does not listen */
     char port_file[512];
     char stamps[512]; /* "" = nobody measures */
-    char provider[16], digest[16], device[16];
+    char provider[16], digest[16], device[16], tcp_congestion[16];
     struct kvr_option_list rails, groups;
     char cores[KVR_OPTION_ITEM_BYTES];     /* "auto", "any", a list or one for each group */
     char scheduler[KVR_OPTION_ITEM_BYTES]; /* "" = report to nobody */

@@ -31,6 +31,18 @@ void agent_memlock_check(const struct kvr_rail_facts *facts)
             (uint64_t)limit.rlim_cur >> 10, facts->provider);
 }
 
+void agent_congestion_check(const struct kvr_rail_facts *facts, const char *wish)
+{
+    if (strncmp(facts->congestion, "bbr", 3) == 0 && strcmp(wish, "auto") == 0)
+        kvr_log_warning(
+            "rail %s: this host's congestion control is bbr, whose pacing leaves a part of a "
+            "short path unused, and cubic may not be chosen instead: let it be by sysctl "
+            "net.ipv4.tcp_allowed_congestion_control",
+            facts->name);
+    else if (facts->congestion[0] != '\0')
+        kvr_log_debug("rail %s: congestion control %s", facts->name, facts->congestion);
+}
+
 kvr_status agent_option_refuse(const char *option, struct kvr_error *error)
 {
     const struct kvr_error value = *error;

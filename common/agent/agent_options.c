@@ -155,6 +155,14 @@ static const struct kvr_option rows[] = {
      FIELD(BOOL, acknowledge),
      .help = "On tcp a write is on its way until the target has it; no: until the kernel has taken "
              "it, and what its buffers hold comes on top of --window-bytes."},
+    {.name = "tcp-congestion",
+     .section = "rails",
+     .value = "NAME",
+     .fallback = "auto",
+     FIELD(STRING, tcp_congestion),
+     .help = "Congestion control of tcp's connections, a name that the host has (sysctl "
+             "net.ipv4.tcp_available_congestion_control). auto: cubic where the host's own is bbr, "
+             "whose pacing leaves a part of a short path unused; host: always its own."},
     {.name = "inline",
      .section = "rails",
      .fallback = "0",

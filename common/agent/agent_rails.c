@@ -114,6 +114,7 @@ static kvr_status rail_open(struct kvr_agent *agent, const char *provider, const
         strcmp(agent->config->device, "cuda") == 0 && access(NVIDIA_DRIVER, F_OK) == 0;
     options.device_emulated = strcmp(agent->config->device, "emulated-direct") == 0;
     options.unseen = unseen_say;
+    snprintf(options.congestion, sizeof(options.congestion), "%s", agent->config->tcp_congestion);
     options.acknowledge = agent->config->acknowledge;
     options.inline_bytes = (uint32_t)agent->config->inline_bytes;
     status = agent->fabric.ops->rail_open(agent->fabric.self, &options,
@@ -122,6 +123,7 @@ static kvr_status rail_open(struct kvr_agent *agent, const char *provider, const
         return status;
     facts = agent->fabric.ops->rail_facts(agent->rails[agent->rail_count]);
     limits_narrow(agent, facts);
+    agent_congestion_check(facts, agent->config->tcp_congestion);
     if (agent->rail_count++ == 0)
         agent_memlock_check(facts);
     return exposed_check(agent, facts, error);

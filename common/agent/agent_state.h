@@ -108,6 +108,9 @@ kvr_status agent_checks(const struct kvr_agent_config *config, struct kvr_error 
 /* The error says what is wrong with the value; says of which option too. */
 kvr_status agent_option_refuse(const char *option, struct kvr_error *error);
 void agent_memlock_check(const struct kvr_rail_facts *facts); /* warns */
+/* Says what the connections of a rail use, and warns of bbr that could not be left (`wish` is
+ * --tcp-congestion). */
+void agent_congestion_check(const struct kvr_rail_facts *facts, const char *wish);
 /* agent_run_dir.c */
 kvr_status agent_run_dir_open(struct kvr_agent *agent, struct kvr_error *error);
 /* agent_drain.c */

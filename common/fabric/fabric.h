@@ -39,8 +39,10 @@ struct kvr_rail_options {
     /* A neighbour's pages could not be imported, so that who asked goes another way; the rail's
      * thread says it, once for each region and device. May be NULL. */
     void (*unseen)(const struct kvr_error *error);
-    bool acknowledge; /* a write is not completed before the target has it, where a provider
-                         would say so earlier: what the kernel holds counts as on its way */
+    char congestion[16]; /* control of connections, where the provider is on sockets: a name of the
+                            host's, "auto": cubic instead of bbr, or "host" or "": its own */
+    bool acknowledge;    /* a write is not completed before the target has it, where a provider
+                            would say so earlier: what the kernel holds counts as on its way */
 };
 
 struct kvr_rail_facts {
@@ -50,7 +52,8 @@ struct kvr_rail_facts {
     char interface[KVR_NAME_BYTES];     /* or "" */
     char source[KVR_NAME_BYTES];        /* local address as text */
     char pci[16];                       /* "0000:9d:00.0", or "" */
-    uint64_t speed_bps;                 /* 0: the provider does not say */
+    char congestion[16]; /* control of what its connections send; "": it has none, or is unknown */
+    uint64_t speed_bps;  /* 0: the provider does not say */
     struct kvr_write_facts {
         uint32_t pieces_local; /* of one write with an immediate */
         uint32_t pieces_remote;

@@ -148,6 +148,8 @@ static kvr_status rail_open(void *self, const struct kvr_rail_options *options,
     rail->acknowledges =
         status == KVR_OK && options->acknowledge && rail->provider->completes_early;
     if (status == KVR_OK)
+        status = ofi_congestion_choose(options->congestion, rail, error);
+    if (status == KVR_OK)
         status = open_domain(rail, error);
     if (status != KVR_OK) {
         rail_close(rail);

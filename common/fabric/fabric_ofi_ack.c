@@ -27,7 +27,6 @@ void ofi_ack_posted(struct kvr_endpoint *endpoint, struct ofi_context *write, ui
 {
     struct ofi_line *line = line_of(endpoint, peer);
 
-    write->peer = peer;
     write->asks = asks;
     write->held = NULL;
     line->bytes = asks ? 0 : line->bytes + bytes;

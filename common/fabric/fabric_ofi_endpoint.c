@@ -103,7 +103,8 @@ static kvr_status open_contexts(struct kvr_endpoint *endpoint, struct kvr_error 
 {
     const struct kvr_rail *rail = endpoint->rail;
 
-    if ((rail->info->mode & (FI_CONTEXT | FI_CONTEXT2)) == 0 && !rail->acknowledges)
+    if ((rail->info->mode & (FI_CONTEXT | FI_CONTEXT2)) == 0 && !rail->acknowledges &&
+        rail->congestion[0] == '\0')
         return KVR_OK;
     endpoint->context_count = rail->facts.write.outstanding_max;
     endpoint->contexts = calloc(endpoint->context_count, sizeof(endpoint->contexts[0]));

@@ -1,4 +1,5 @@
-/* Hanging up on everybody who is connected, or connecting, to an endpoint of a provider on sockets.
+/* The sockets of a provider on sockets, and hanging up on everybody who is connected, or
+ * connecting, to an endpoint of it.
  *
  * libfabric's tcp provider (1.17 to 2.6 at least) frees a listener while requests that were
  * accepted from it and not read yet still point to it: the next progress of any endpoint of that
@@ -20,7 +21,7 @@
 /* Of descriptors: what Linux's fs.nr_open is unless it was raised. */
 #define NUMBERS_MAX (1 << 20)
 
-static bool same_port_and_host(const struct sockaddr *a, const struct sockaddr *b)
+bool ofi_same_address(const struct sockaddr *a, const struct sockaddr *b)
 {
     if (a->sa_family != b->sa_family)
         return false;
@@ -50,59 +51,63 @@ static bool is_ours(int fd, const struct kvr_endpoint *endpoint)
     memcpy(&bound, endpoint->address, endpoint->address_bytes);
     if (getsockname(fd, (struct sockaddr *)&local, &bytes) != 0)
         return false;
-    return same_port_and_host((struct sockaddr *)&local, (struct sockaddr *)&bound);
+    return ofi_same_address((struct sockaddr *)&local, (struct sockaddr *)&bound);
 }
 
-/* True when it was a socket of the endpoint's beside its listener. */
-static bool hang_up_on(int fd, const struct kvr_endpoint *endpoint)
+struct hang_up {
+    const struct kvr_endpoint *endpoint;
+    unsigned connected; /* sockets of the endpoint's beside its listener */
+};
+
+static void hang_up_on(void *self, int fd)
 {
+    struct hang_up *all = self;
     int listening = 0;
     socklen_t bytes = sizeof(listening);
-    bool connected;
 
-    if (!is_ours(fd, endpoint))
-        return false;
-    connected = getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &bytes) == 0 && !listening;
+    if (!is_ours(fd, all->endpoint))
+        return;
+    all->connected +=
+        getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &bytes) == 0 && !listening;
     shutdown(fd, SHUT_RDWR); /* the listener too: nobody else gets in */
-    return connected;
 }
 
 /* For a process that has no descriptor left to open the folder with. */
-static unsigned hang_up_by_number(const struct kvr_endpoint *endpoint)
+static void each_by_number(void (*visit)(void *self, int fd), void *self)
 {
-    unsigned connected = 0;
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max > NUMBERS_MAX)
         limit.rlim_max = NUMBERS_MAX;
     for (int fd = 0; fd < (int)limit.rlim_max; fd++)
-        connected += hang_up_on(fd, endpoint);
-    return connected;
+        visit(self, fd);
 }
 
-/* Shuts down what is there; returns how many sockets beside the listener there were. */
-static unsigned hang_up_once(const struct kvr_endpoint *endpoint)
+void ofi_sockets_each(void (*visit)(void *self, int fd), void *self)
 {
     DIR *folder = opendir("/proc/self/fd");
-    unsigned connected = 0;
     struct dirent *entry;
 
-    if (folder == NULL)
-        return hang_up_by_number(endpoint);
+    if (folder == NULL) {
+        each_by_number(visit, self);
+        return;
+    }
     while ((entry = readdir(folder)) != NULL) {
         int fd = atoi(entry->d_name);
 
         if (entry->d_name[0] != '.' && fd != dirfd(folder))
-            connected += hang_up_on(fd, endpoint);
+            visit(self, fd);
     }
     closedir(folder);
-    return connected;
 }
 
 void ofi_sockets_hang_up(struct kvr_endpoint *endpoint)
 {
     for (unsigned turn = 0; turn < TURNS_MAX; turn++) {
-        if (hang_up_once(endpoint) == 0 && turn > 0)
+        struct hang_up all = {.endpoint = endpoint};
+
+        ofi_sockets_each(hang_up_on, &all);
+        if (all.connected == 0 && turn > 0)
             return;
         (void)fi_cq_read(endpoint->cq, NULL, 0); /* progress; takes nothing out */
     }

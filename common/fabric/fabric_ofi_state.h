@@ -11,6 +11,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
+#include <sys/socket.h>
 
 #include "fabric/fabric.h"
 
@@ -48,6 +49,7 @@ struct kvr_rail {
     struct kvr_rail_facts facts;
     uint32_t inline_bytes; /* of a write that is injected, at most */
     bool acknowledges;     /* writes are completed when the target has them (fabric_ofi_ack.c) */
+    char congestion[16]; /* control of its connections (fabric_ofi_congestion.c); "": the host's */
     struct fid_fabric *fabric;
     struct fid_domain *domain;
     pthread_mutex_t lock; /* used where the provider has memory_unlocked */
@@ -68,10 +70,10 @@ struct ofi_context {
     struct fi_context2 provider;
     uint64_t context;
     struct ofi_context *next; /* of those that are free, held or ready */
+    uint64_t peer;
     /* Where the rail acknowledges. */
     struct ofi_context *held; /* until the target's word for this one comes */
-    uint64_t peer;
-    bool asks; /* for that word */
+    bool asks;                /* for that word */
 };
 
 /* Writes to one peer, or to several of the same place in the table: then less is held. */
@@ -80,6 +82,9 @@ struct ofi_line {
     struct ofi_context *asker; /* the last that did and is on its way; NULL */
 };
 #define OFI_LINES 64
+
+#define OFI_TUNED_PEERS                                                                            \
+    16384u /* of an endpoint, at most; the connections of others are the host's */
 
 struct kvr_endpoint {
     struct kvr_fabric_owner owner;
@@ -100,8 +105,9 @@ struct kvr_endpoint {
     struct ofi_context *contexts; /* NULL where the provider needs none */
     struct ofi_context *free_contexts;
     uint32_t context_count;
-    struct ofi_line lines[OFI_LINES]; /* where the rail acknowledges, as the next */
-    struct ofi_context *ready;        /* were held, and are to be told */
+    struct ofi_line lines[OFI_LINES];       /* where the rail acknowledges, as the next */
+    struct ofi_context *ready;              /* were held, and are to be told */
+    uint64_t untuned[OFI_TUNED_PEERS / 64]; /* bits: no write to that peer has completed yet */
 };
 
 /* fabric_ofi_info.c */
@@ -185,6 +191,16 @@ bool ofi_endpoint_may_sleep(struct kvr_endpoint *endpoint);
 
 /* fabric_ofi_sockets.c */
 void ofi_sockets_hang_up(struct kvr_endpoint *endpoint);
+/* Every descriptor of this process, sockets or not. */
+void ofi_sockets_each(void (*visit)(void *self, int fd), void *self);
+bool ofi_same_address(const struct sockaddr *a, const struct sockaddr *b); /* IP and port */
+
+/* fabric_ofi_congestion.c. wish: "auto" (cubic instead of bbr), a name, "host" or "". KVR_INVALID:
+ * this host has no such thing. */
+KVR_MUST_CHECK kvr_status ofi_congestion_choose(const char *wish, struct kvr_rail *rail,
+                                                struct kvr_error *error);
+void ofi_congestion_expect(struct kvr_endpoint *endpoint, uint64_t peer);    /* it was inserted */
+void ofi_congestion_connected(struct kvr_endpoint *endpoint, uint64_t peer); /* a write ended */
 
 /* fabric_ofi_write.c */
 kvr_status ofi_peer_insert(struct kvr_endpoint *endpoint, const uint8_t *address, uint32_t bytes,

@@ -83,6 +83,7 @@ kvr_status ofi_peer_insert(struct kvr_endpoint *endpoint, const uint8_t *address
                                  (const char *)address);
         }
     }
+    ofi_congestion_expect(endpoint, peer);
     *ret_peer = peer;
     return KVR_OK;
 }
@@ -101,12 +102,14 @@ static void count_call(struct kvr_endpoint *endpoint)
         atomic_fetch_add_explicit(&endpoint->calls, 1, memory_order_relaxed);
 }
 
-static struct ofi_context *take_context(struct kvr_endpoint *endpoint, uint64_t context)
+static struct ofi_context *take_context(struct kvr_endpoint *endpoint,
+                                        const struct kvr_fabric_write *write)
 {
     struct ofi_context *slot = endpoint->free_contexts;
 
     endpoint->free_contexts = slot->next;
-    slot->context = context;
+    slot->context = write->context;
+    slot->peer = write->peer;
     return slot;
 }
 
@@ -175,7 +178,7 @@ kvr_status ofi_write(struct kvr_endpoint *endpoint, const struct kvr_fabric_writ
     if (endpoint->contexts != NULL) {
         if (endpoint->free_contexts == NULL)
             return KVR_AGAIN;
-        message.context = slot = take_context(endpoint, write->context);
+        message.context = slot = take_context(endpoint, write);
     }
     count_call(endpoint);
     code = fi_writemsg(endpoint->ep, &message, flags);
@@ -208,6 +211,8 @@ static bool find_context(struct kvr_endpoint *endpoint, void *pointer, bool fail
     if (slot < endpoint->contexts || slot >= endpoint->contexts + endpoint->context_count)
         return false;
     *ret_context = slot->context;
+    if (!failed && endpoint->rail->congestion[0] != '\0')
+        ofi_congestion_connected(endpoint, slot->peer);
     if (endpoint->rail->acknowledges)
         return ofi_ack_ended(endpoint, slot, failed);
     ofi_context_free(endpoint, slot);
