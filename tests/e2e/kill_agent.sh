@@ -55,7 +55,7 @@ done
 "start_$victim"
 rm -f "$work/replay.log"
 replay_in_background --requests 400 --progress --concurrency 16 --pool-bytes 256M --speed 30 \
-    --reconnect
+    --prefill-tokens-per-s 10000 --reconnect
 await_progress
 kill_victim
 sleep 1
