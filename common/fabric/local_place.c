@@ -33,6 +33,22 @@ static const struct local_memory *target_of(const struct local_memories *targets
     return row;
 }
 
+/* Where a piece lies; its bytes are added to those of its write. */
+static kvr_status ends_of(const struct local_mappings *sources,
+                          const struct local_memories *targets, const struct local_piece *piece,
+                          uint64_t *bytes, const struct local_mapping **ret_source,
+                          const struct local_memory **ret_target)
+{
+    kvr_status status;
+
+    *ret_source = source_of(sources, piece, &status);
+    *ret_target = target_of(targets, piece);
+    *bytes += piece->bytes;
+    if (status != KVR_OK)
+        return status;
+    return *ret_target != NULL && *bytes <= LOCAL_WRITE_BYTES ? KVR_OK : KVR_REFUSED;
+}
+
 kvr_status local_place(const struct local_command *command, const struct local_mappings *sources,
                        const struct local_memories *targets,
                        struct local_job ret_jobs[LOCAL_COMMAND_JOBS], uint32_t *ret_count)
@@ -42,15 +58,13 @@ kvr_status local_place(const struct local_command *command, const struct local_m
 
     for (uint32_t i = 0; i < command->piece_count; i++) {
         const struct local_piece *piece = &command->pieces[i];
-        kvr_status status;
-        const struct local_mapping *source = source_of(sources, piece, &status);
-        const struct local_memory *target = target_of(targets, piece);
+        const struct local_mapping *source;
+        const struct local_memory *target;
+        kvr_status status = ends_of(sources, targets, piece, &bytes, &source, &target);
 
-        bytes += piece->bytes;
         if (status != KVR_OK)
             return status;
-        if (target == NULL || bytes > LOCAL_WRITE_BYTES || source->pages != NULL ||
-            target->device != NULL)
+        if (source->pages != NULL || target->device != NULL)
             return KVR_REFUSED;
         /* In parts, so that several threads have their share of a large one. */
         for (uint32_t at = 0; at < piece->bytes; at += LOCAL_JOB_BYTES) {
@@ -84,15 +98,13 @@ kvr_status local_place_moves(const struct local_command *command,
 
     for (uint32_t i = 0; i < command->piece_count; i++) {
         const struct local_piece *piece = &command->pieces[i];
-        kvr_status status;
-        const struct local_mapping *source = source_of(sources, piece, &status);
-        const struct local_memory *target = target_of(targets, piece);
+        const struct local_mapping *source;
+        const struct local_memory *target;
+        kvr_status status = ends_of(sources, targets, piece, &bytes, &source, &target);
 
-        bytes += piece->bytes;
         if (status != KVR_OK)
             return status;
-        if (target == NULL || bytes > LOCAL_WRITE_BYTES || source->pages == NULL ||
-            target->device == NULL || (i > 0 && target->device != device))
+        if (source->pages == NULL || target->device == NULL || (i > 0 && target->device != device))
             return KVR_REFUSED;
         device = target->device;
         ret_moves[i] = (struct local_move){

@@ -10,31 +10,12 @@ need kvrail-scheduler prefill-agent decode-agent kvrail
 command -v curl >/dev/null || { echo "there is no curl" >&2; exit 77; }
 start_scheduler
 
-# agents PREFILL-OPTIONS DECODE-OPTIONS
-agents() {
-    if [ -n "${source_agent:-}" ]; then
-        kill "$prefill_pid" "$decode_pid"
-        wait "$prefill_pid" "$decode_pid" || fail "an agent did not end well"
-        source_agent=
-    fi
-    prefill_options=$1 decode_options=$2
-    start_prefill
-    start_decode
-}
-
-# good ARGUMENT…: eight requests between two devices.
-good() {
-    replay --requests 8 --device-memory both "$@" || fail "$* ended in $?"
-    expect transfers 8
-    expect verified 8
-    expect bytes_wrong 0
-    expect pages_written_late 0
-}
+. "$KVRAIL_ROOT_DIR/tests/support/device_agents.sh"
 
 agents "--device emulated" "--device emulated"
-good
-good --pages shuffled --chunk-tokens 512
-good --page-tokens 1 --kv-bytes-per-token 1k --pool-bytes 16M
+good both
+good both --pages shuffled --chunk-tokens 512
+good both --page-tokens 1 --kv-bytes-per-token 1k --pool-bytes 16M
 for role in source target; do
     moved $role local 24
     moved $role staged 0
@@ -44,14 +25,14 @@ grep -q 'agents on this host whose device sees it move its pages' "$work/prefill
 
 # What is hashed goes through memory that a processor reads.
 agents "--device emulated --digest full" "--device emulated"
-good
+good both
 moved target local 24
 moved target staged 8
 
 # A target whose device does not see the source's: it is tried and said once, of each replay's engines.
 agents "--device emulated" "--device emulated-blind"
-good
-good
+good both
+good both
 moved target local 24
 moved target staged 24
 [ "$(grep -c 'is not seen from here, and staged' "$work/decode.log")" -eq 2 ] ||

@@ -11,28 +11,7 @@ need kvrail-scheduler prefill-agent decode-agent kvrail
 command -v curl >/dev/null || { echo "there is no curl" >&2; exit 77; }
 start_scheduler
 
-# agents PREFILL-OPTIONS DECODE-OPTIONS
-agents() {
-    if [ -n "${source_agent:-}" ]; then
-        kill "$prefill_pid" "$decode_pid"
-        wait "$prefill_pid" "$decode_pid" || fail "an agent did not end well"
-        source_agent=
-    fi
-    prefill_options=$1 decode_options=$2
-    start_prefill
-    start_decode
-}
-
-# good WHERE ARGUMENT…
-good() {
-    where=$1
-    shift
-    replay --requests 8 --device-memory "$where" "$@" || fail "$where $* ended in $?"
-    expect transfers 8
-    expect verified 8
-    expect bytes_wrong 0
-    expect pages_written_late 0
-}
+. "$KVRAIL_ROOT_DIR/tests/support/device_agents.sh"
 
 agents "--device emulated --staging-memory 3M --fragments direct" "--device emulated --staging-memory 3M"
 good both

@@ -1,0 +1,26 @@
+# shellcheck shell=sh disable=SC2034,SC2154 # shared with programs.sh and the test
+# Agents whose engines' pages lie on an emulated device, and a replay of eight requests between them.
+# Sourced after programs.sh, with a scheduler running.
+
+# agents PREFILL-OPTIONS DECODE-OPTIONS
+agents() {
+    if [ -n "${source_agent:-}" ]; then
+        kill "$prefill_pid" "$decode_pid"
+        wait "$prefill_pid" "$decode_pid" || fail "an agent did not end well"
+        source_agent=
+    fi
+    prefill_options=$1 decode_options=$2
+    start_prefill
+    start_decode
+}
+
+# good WHERE ARGUMENT…: WHERE is which engines have pages on the device.
+good() {
+    where=$1
+    shift
+    replay --requests 8 --device-memory "$where" "$@" || fail "$where $* ended in $?"
+    expect transfers 8
+    expect verified 8
+    expect bytes_wrong 0
+    expect pages_written_late 0
+}
