@@ -5,70 +5,26 @@
 #include "tests/support/check.h"
 
 #include "device/stage.h"
-#include "tests/support/inbound_case.h"
+#include "tests/support/inbound_host.h"
 
-#define CARD 0
-#define COPY 1
-
-static _Atomic uint64_t word;
 static struct kvr_stage stage;
 static struct kvr_region pinned, moved;
 
-static const _Atomic uint64_t *loan_take(void *self, uint32_t peer, uint32_t number)
-{
-    (void)self, (void)peer;
-    return number == 7 ? &word : NULL;
-}
-
-static void loan_return(void *self, const _Atomic uint64_t *taken)
-{
-    (void)self;
-    assert_ptr_equal(taken, &word);
-}
-
-static void meet(bool same_host)
-{
-    const struct kvr_rail_address rail = {.rail = COPY, .epoch = 1, .same_host = true};
-    struct kvr_msg_hello hello = {
-        .limits = {1, 1, SMALL_PAGE_BYTES, false}, .rails = &rail, .rail_count = same_host};
-
-    inbound_peer_up(&inbound, now, 0, &hello);
-    machine_log_clear();
-}
-
 static int open_neighbours(void **state)
 {
-    static struct kvr_ports ports;
-    static int registration;
     struct kvr_region *region;
 
-    (void)open_inbound(state);
-    ports = machine_ports;
-    ports.loan_take = loan_take;
-    ports.loan_return = loan_return;
-    inbound.ports = &ports;
-    inbound.options.groups =
-        (struct kvr_rail_groups){.count = 1, .first = {0, 2}, .same_host = 1u << COPY};
+    (void)open_same_host(state);
+    region = target_region();
     pinned = (struct kvr_region){.rail_count = 2, .keys = {{11, 12}, {21, 22}}};
     stage = (struct kvr_stage){.bytes = 64 * SMALL_PAGE_BYTES, .pinned = &pinned};
-    region = inbound.engines.local[0].set->locals[0];
-    region->memory[CARD] = region->memory[COPY] = (struct kvr_memory *)&registration;
     region->rail_count = 2;
     region->path = KVR_PATH_STAGED;
     region->stage = &stage;
     moved = (struct kvr_region){.rail_count = 2};
     moved.memory[COPY] = region->memory[COPY];
     region->moved = &moved;
-    meet(true);
     return 0;
-}
-
-static const struct transfer *transfer_of(uint64_t nonce)
-{
-    uint32_t index;
-
-    assert_true(kvr_table_find(&inbound.by_nonce, nonce, &index));
-    return kvr_pool_at(&inbound.transfers, index, NULL);
 }
 
 static void what_is_lent_is_moved(void **state)
@@ -83,7 +39,7 @@ static void what_is_lent_is_moved(void **state)
     assert_int_equal(machine_log.granted, 1u << COPY);
     assert_int_equal(machine_sent(KVR_MSG_GRANT)->grant.share_bytes, 0);
     assert_null(transfer_of(nonce)->landing->stage);
-    assert_ptr_equal(transfer_of(nonce)->landing->loan, &word);
+    assert_ptr_equal(transfer_of(nonce)->landing->loan, &loan_word);
 }
 
 /* The source's device is not seen, or it has none. */

@@ -3,58 +3,7 @@
  * inbound alone, with one rail of either kind; the test is the sources and what they lend. */
 #include "tests/support/check.h"
 
-#include "tests/support/inbound_case.h"
-
-#define CARD 0
-#define COPY 1
-
-static _Atomic uint64_t word;
-static bool shown;
-
-static const _Atomic uint64_t *loan_take(void *self, uint32_t peer, uint32_t number)
-{
-    (void)self, (void)peer;
-    return shown && number == 7 ? &word : NULL;
-}
-
-static void loan_return(void *self, const _Atomic uint64_t *taken)
-{
-    (void)self;
-    assert_ptr_equal(taken, &word);
-}
-
-static struct kvr_region *region(void)
-{
-    return inbound.engines.local[0].set->locals[0];
-}
-
-static void meet(bool same_host)
-{
-    const struct kvr_rail_address rail = {.rail = COPY, .epoch = 1, .same_host = true};
-    struct kvr_msg_hello hello = {
-        .limits = {1, 1, SMALL_PAGE_BYTES, false}, .rails = &rail, .rail_count = same_host};
-
-    inbound_peer_up(&inbound, now, 0, &hello);
-    machine_log_clear();
-}
-
-static int open_mixed(void **state)
-{
-    static struct kvr_ports ports;
-    static int registration;
-
-    (void)open_inbound(state);
-    ports = machine_ports;
-    ports.loan_take = loan_take;
-    ports.loan_return = loan_return;
-    inbound.ports = &ports;
-    inbound.options.groups =
-        (struct kvr_rail_groups){.count = 1, .first = {0, 2}, .same_host = 1u << COPY};
-    region()->memory[CARD] = region()->memory[COPY] = (struct kvr_memory *)&registration;
-    shown = true;
-    meet(true);
-    return 0;
-}
+#include "tests/support/inbound_host.h"
 
 /* The last of so many GRANTs named this rail alone. */
 static void check_granted(uint32_t grants, uint32_t rail)
@@ -71,21 +20,13 @@ static uint64_t ask(uint32_t loan)
     return nonce;
 }
 
-static const struct transfer *transfer_of(uint64_t nonce)
-{
-    uint32_t index;
-
-    assert_true(kvr_table_find(&inbound.by_nonce, nonce, &index));
-    return kvr_pool_at(&inbound.transfers, index, NULL);
-}
-
 static void what_is_lent_is_copied(void **state)
 {
     uint64_t nonce = ask(7);
 
     (void)state;
     check_granted(1, COPY);
-    assert_ptr_equal(transfer_of(nonce)->landing->loan, &word);
+    assert_ptr_equal(transfer_of(nonce)->landing->loan, &loan_word);
     assert_int_equal(transfer_of(nonce)->epoch_count, 1);
 }
 
@@ -109,7 +50,7 @@ static void nor_from_another_host(void **state)
 static void nor_what_nobody_shows(void **state)
 {
     (void)state;
-    shown = false;
+    loan_shown = false;
     (void)ask(7);
     check_granted(1, CARD);
 }
@@ -117,7 +58,7 @@ static void nor_what_nobody_shows(void **state)
 static void nor_into_a_region_that_it_cannot_reach(void **state)
 {
     (void)state;
-    region()->memory[COPY] = NULL;
+    target_region()->memory[COPY] = NULL;
     (void)ask(7);
     check_granted(1, CARD);
 }
@@ -131,14 +72,14 @@ static void cards_carry_on(void **state)
     reason(0, nonce, KVR_MSG_NO_RAIL, KVR_NO_RAIL);
     check_granted(2, CARD);
     assert_int_equal(transfer_of(nonce)->epoch_count, 2);
-    assert_ptr_equal(transfer_of(nonce)->landing->loan, &word);
+    assert_ptr_equal(transfer_of(nonce)->landing->loan, &loan_word);
     reason(0, nonce, KVR_MSG_NO_RAIL, KVR_NO_RAIL);
     check_granted(3, CARD);
 }
 
 int main(void)
 {
-#define CASE(name) cmocka_unit_test_setup(name, open_mixed)
+#define CASE(name) cmocka_unit_test_setup(name, open_same_host)
     const struct CMUnitTest tests[] = {
         CASE(what_is_lent_is_copied),
         CASE(what_is_not_lent_is_not),

@@ -1,0 +1,61 @@
+#include "tests/support/inbound_host.h"
+
+#include "tests/support/check.h"
+
+_Atomic uint64_t loan_word;
+bool loan_shown;
+
+static const _Atomic uint64_t *loan_take(void *self, uint32_t peer, uint32_t number)
+{
+    (void)self, (void)peer;
+    return loan_shown && number == 7 ? &loan_word : NULL;
+}
+
+static void loan_return(void *self, const _Atomic uint64_t *taken)
+{
+    (void)self;
+    assert_ptr_equal(taken, &loan_word);
+}
+
+struct kvr_region *target_region(void)
+{
+    return inbound.engines.local[0].set->locals[0];
+}
+
+void meet(bool same_host)
+{
+    const struct kvr_rail_address rail = {.rail = COPY, .epoch = 1, .same_host = true};
+    struct kvr_msg_hello hello = {
+        .limits = {1, 1, SMALL_PAGE_BYTES, false}, .rails = &rail, .rail_count = same_host};
+
+    inbound_peer_up(&inbound, now, 0, &hello);
+    machine_log_clear();
+}
+
+int open_same_host(void **state)
+{
+    static struct kvr_ports ports;
+    static int registration;
+    struct kvr_region *region;
+
+    (void)open_inbound(state);
+    ports = machine_ports;
+    ports.loan_take = loan_take;
+    ports.loan_return = loan_return;
+    inbound.ports = &ports;
+    inbound.options.groups =
+        (struct kvr_rail_groups){.count = 1, .first = {0, 2}, .same_host = 1u << COPY};
+    region = target_region();
+    region->memory[CARD] = region->memory[COPY] = (struct kvr_memory *)&registration;
+    loan_shown = true;
+    meet(true);
+    return 0;
+}
+
+const struct transfer *transfer_of(uint64_t nonce)
+{
+    uint32_t index;
+
+    assert_true(kvr_table_find(&inbound.by_nonce, nonce, &index));
+    return kvr_pool_at(&inbound.transfers, index, NULL);
+}
