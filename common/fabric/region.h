@@ -78,8 +78,9 @@ KVR_MUST_CHECK kvr_status kvr_region_open_staged(const struct kvr_region *pinned
                                                  struct kvr_device_memory *pages,
                                                  struct kvr_region **ret_region,
                                                  struct kvr_error *error);
-/* Gives it its `moved`, over those of the rails that can; import: how others come to its pages,
- * borrowed. KVR_UNSUPPORTED: none of them can, or nobody else can import its pages. */
+/* Gives it its `moved`, over those of the rails that can, all or none: where one fails the region
+ * is as it was. import: how others come to its pages, borrowed. KVR_UNSUPPORTED: none of them can,
+ * or nobody else can import its pages. */
 KVR_MUST_CHECK kvr_status kvr_region_move(const struct kvr_fabric *fabric,
                                           struct kvr_rail *const *rails, struct kvr_region *region,
                                           const struct kvr_device_import *import, bool local,

@@ -130,11 +130,14 @@ kvr_status kvr_region_move(const struct kvr_fabric *fabric, struct kvr_rail *con
         status = move_on(fabric, rails[i], i, &span, moved, error);
         if (status != KVR_OK)
             break;
-        region->keys[i] = moved->keys[i];
     }
-    if (status == KVR_OK)
-        region->moved = moved;
-    else
+    if (status != KVR_OK) { /* its keys are still those of its staging memory, on every rail */
         kvr_region_release(fabric, moved);
-    return status;
+        return status;
+    }
+    for (uint32_t i = 0; i < region->rail_count; i++)
+        if (moved->memory[i] != NULL)
+            region->keys[i] = moved->keys[i];
+    region->moved = moved;
+    return KVR_OK;
 }

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "device/stage.h"
 #include "fabric/region.h"
 
 #define BYTES (64u << 10)
@@ -416,6 +417,63 @@ static void more_rails_take_it_all_or_none(void **state)
     assert_int_equal(rails[0].registered + rails[1].registered + rails[2].registered, 0);
 }
 
+/* ---- pages that the target moves --------------------------------------------------------------
+ */
+
+static struct kvr_device_hint fake_hint(const struct kvr_device_memory *memory)
+{
+    (void)memory;
+    return (struct kvr_device_hint){.address = 0x7f0000001000};
+}
+
+static const struct kvr_device_ops device_ops = {.hint = fake_hint};
+static struct kvr_device device = {.ops = &device_ops};
+static struct kvr_stage stage = {.device = &device};
+static struct kvr_device_memory device_pages = {.bytes = BYTES};
+
+/* Of staging memory, over two rails whose targets could move its pages. */
+static struct kvr_region staged_region(void)
+{
+    rails[0].facts.moves_pages = rails[1].facts.moves_pages = true;
+    return (struct kvr_region){.layout = {.bytes = BYTES},
+                               .rail_count = 3,
+                               .path = KVR_PATH_STAGED,
+                               .keys = {{.key = 10}, {.key = 11}, {.key = 12}},
+                               .stage = &stage,
+                               .pages = &device_pages};
+}
+
+static void pages_that_targets_move_have_keys_of_their_own(void **state)
+{
+    const struct kvr_device_import import = {0};
+    struct kvr_region region = staged_region();
+    struct kvr_error error;
+
+    (void)state;
+    assert_int_equal(kvr_region_move(&fabric, rail_list, &region, &import, true, false, &error),
+                     KVR_OK);
+    assert_int_equal(region.keys[0].key, (uintptr_t)region.moved->memory[0]);
+    assert_int_equal(region.keys[1].key, (uintptr_t)region.moved->memory[1]);
+    assert_int_equal(region.keys[2].key, 12); /* nobody moves over it */
+    kvr_region_release(&fabric, region.moved);
+}
+
+static void a_rail_that_cannot_leaves_every_key_as_it_was(void **state)
+{
+    const struct kvr_device_import import = {0};
+    struct kvr_region region = staged_region();
+    struct kvr_error error;
+
+    (void)state;
+    rails[1].limit = 0;
+    assert_int_equal(kvr_region_move(&fabric, rail_list, &region, &import, true, false, &error),
+                     KVR_SYSTEM);
+    assert_null(region.moved);
+    assert_int_equal(rails[0].registered, 0);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(region.keys[i].key, 10 + i);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -432,6 +490,8 @@ int main(void)
         cmocka_unit_test_setup(device_memory_stays_with_its_rail_group, setup),
         cmocka_unit_test_setup(region_takes_memory_of_the_caller, setup),
         cmocka_unit_test_setup(more_rails_take_it_all_or_none, setup),
+        cmocka_unit_test_setup(pages_that_targets_move_have_keys_of_their_own, setup),
+        cmocka_unit_test_setup(a_rail_that_cannot_leaves_every_key_as_it_was, setup),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
