@@ -50,14 +50,28 @@ static void ask_scheduler(const struct replay_setup *setup, struct replay_figure
 
 /* Before anything runs: figures that cannot be kept are not worth the time. NULL, and the sentence
  * on stderr, when the file cannot be written. */
-static FILE *open_json(const char *path)
+static FILE *open_file(const char *option, const char *path)
 {
-    FILE *stream = strcmp(path, "-") == 0 ? stdout : fopen(path, "we");
+    FILE *stream = fopen(path, "we");
 
     if (stream == NULL)
-        fprintf(stderr, "kvrail replay: --json is '%s', but that cannot be written: %s\n", path,
-                strerror(errno));
+        fprintf(stderr, "kvrail replay: --%s is '%s', but that cannot be written: %s\n", option,
+                path, strerror(errno));
     return stream;
+}
+
+/* NULL where the option is not given. */
+static bool open_files(const struct replay_options *chosen, FILE **ret_json, FILE **ret_pids)
+{
+    bool to_stdout = strcmp(chosen->json, "-") == 0;
+
+    *ret_json = to_stdout ? stdout : NULL;
+    *ret_pids = NULL;
+    if (chosen->json[0] != '\0' && !to_stdout &&
+        (*ret_json = open_file("json", chosen->json)) == NULL)
+        return false;
+    return chosen->pid_file[0] == '\0' ||
+           (*ret_pids = open_file("pid-file", chosen->pid_file)) != NULL;
 }
 
 int tool_replay_main(int argc, char **argv)
@@ -65,19 +79,19 @@ int tool_replay_main(int argc, char **argv)
     static struct replay_figures figures;
     static struct replay_setup setup;
     const char *json = setup.options.json;
-    FILE *json_stream = NULL;
+    FILE *json_stream = NULL, *pid_stream = NULL;
     int exit_status;
 
     if (!replay_setup_load(argc, argv, &setup, &exit_status)) {
         replay_setup_done(&setup);
         return exit_status;
     }
-    if (json[0] != '\0' && (json_stream = open_json(json)) == NULL) {
+    if (!open_files(&setup.options, &json_stream, &pid_stream)) {
         replay_setup_done(&setup);
         return KVR_EXIT_USAGE;
     }
     introduce(&setup);
-    exit_status = replay_route(&setup, &figures);
+    exit_status = replay_route(&setup, &figures, pid_stream);
     if (figures.started_at != 0) {
         ask_scheduler(&setup, &figures);
         replay_figures_print(&setup, &figures, json_stream == stdout ? stderr : stdout);

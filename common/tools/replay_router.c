@@ -80,20 +80,19 @@ static bool start_engines(struct replay_router *router)
     return true;
 }
 
-static void write_pids(const struct replay_router *router)
+/* Whoever waits for them would wait for ever. */
+static bool write_pids(const struct replay_router *router, FILE *pids)
 {
-    const char *path = router->setup->options.pid_file;
-    FILE *stream = path[0] != '\0' ? fopen(path, "we") : NULL;
-
-    if (stream == NULL) {
-        if (path[0] != '\0')
-            perror(path);
-        return;
-    }
+    if (pids == NULL)
+        return true;
     for (uint32_t i = 0; i < router->engine_count; i++)
-        fprintf(stream, "%s %d\n", router->engines[i].is_source ? "source" : "target",
+        fprintf(pids, "%s %d\n", router->engines[i].is_source ? "source" : "target",
                 (int)router->engines[i].pid);
-    fclose(stream);
+    if (fclose(pids) == 0)
+        return true;
+    fprintf(stderr, "kvrail replay: %s cannot be written: %s\n", router->setup->options.pid_file,
+            strerror(errno));
+    return false;
 }
 
 static void end_engines(struct replay_router *router)
@@ -418,7 +417,7 @@ static void finish_engines(struct replay_router *router)
     }
 }
 
-int replay_route(const struct replay_setup *setup, struct replay_figures *figures)
+int replay_route(const struct replay_setup *setup, struct replay_figures *figures, FILE *pids)
 {
     static struct replay_router router;
     struct sigaction action = {.sa_handler = interrupt};
@@ -429,11 +428,10 @@ int replay_route(const struct replay_setup *setup, struct replay_figures *figure
     router.figures = figures;
     router.live = calloc(setup->concurrency, sizeof(router.live[0]));
     figures->requests = setup->trace.request_count;
-    if (router.live == NULL || !start_engines(&router)) {
+    if (router.live == NULL || !start_engines(&router) || !write_pids(&router, pids)) {
         end_engines(&router);
         return 1;
     }
-    write_pids(&router);
     fprintf(stderr, "two pools of %.2f GB are being prepared\n", replay_pool_bytes(setup) / 1e9);
     if (wait_for_engines(&router)) {
         replay_tally_agents(setup, figures, true);

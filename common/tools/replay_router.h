@@ -3,6 +3,7 @@
 #ifndef KVR_TOOLS_REPLAY_ROUTER_H
 #define KVR_TOOLS_REPLAY_ROUTER_H
 
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "tools/replay_figures.h"
@@ -58,8 +59,9 @@ struct replay_router {
     int exit_status; /* of a FATAL; 0: none */
 };
 
-/* Runs the whole replay and fills *figures. Returns 0, or the exit status that an engine asked for:
- * the sentence was written then. */
-int replay_route(const struct replay_setup *setup, struct replay_figures *figures);
+/* Runs the whole replay and fills *figures. The engines' process ids go to the stream, which it
+ * closes; NULL: nobody wants them. Returns 0, or the exit status that an engine asked for: the
+ * sentence was written then. */
+int replay_route(const struct replay_setup *setup, struct replay_figures *figures, FILE *pids);
 
 #endif

@@ -75,7 +75,8 @@ status=0
 replay --requests 1 || status=$?
 [ "$status" = 75 ] || fail "without agents it ended in $status"
 for arguments in "--page-tokens 17" "--speed fast" "--kv-bytes-per-token 100" "--pool-bytes 4G" \
-    "--trace /nowhere" "--corrupt page --verify none" "--model gpt-2" "--json /nowhere/figures.json"; do
+    "--trace /nowhere" "--corrupt page --verify none" "--model gpt-2" "--json /nowhere/figures.json" \
+    "--pid-file /nowhere/pids"; do
     status=0
     # shellcheck disable=SC2086
     replay $arguments || status=$?
