@@ -1,5 +1,6 @@
 /* What the scheduler is told of an agent once a second, beside its events, and what it asks. */
 #include <arpa/inet.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -50,6 +51,20 @@ static void engine_snapshot(const struct kvr_agent *agent, uint32_t index,
     facts->region_bytes = agent->engines[index].region_bytes;
 }
 
+static void losses_say(struct kvr_agent *agent)
+{
+    struct kvr_reporter_stats stats;
+
+    kvr_reporter_stats(agent->reporter, &stats);
+    if (stats.spool_lost == agent->spool_lost_said)
+        return;
+    kvr_log_warning("at least %" PRIu64 " events for the scheduler are lost: %s/%s is damaged; its "
+                    "page may go on showing their transfers as live",
+                    stats.spool_lost - agent->spool_lost_said, agent->config->state_dir,
+                    stats.spool_lost_file);
+    agent->spool_lost_said = stats.spool_lost;
+}
+
 void agent_facts_tell(struct kvr_agent *agent)
 {
     static struct kvr_agent_facts facts; /* loop thread only, and large */
@@ -87,6 +102,7 @@ void agent_facts_tell(struct kvr_agent *agent)
         if (agent->machine.engines->local[i].attached)
             engine_snapshot(agent, i, &facts.engines[facts.engine_count++]);
     kvr_reporter_facts(agent->reporter, &facts);
+    losses_say(agent);
 }
 
 void agent_orders_take(struct kvr_agent *agent)

@@ -94,6 +94,10 @@ void kvr_reporter_stats(struct kvr_reporter *reporter, struct kvr_reporter_stats
                                              .posts = reporter->posts,
                                              .posts_failed = reporter->posts_failed,
                                              .connected = reporter->connected};
+    pthread_mutex_lock(&reporter->facts_lock);
+    ret_stats->spool_lost = reporter->lost.events;
+    memcpy(ret_stats->spool_lost_file, reporter->lost.file, sizeof(ret_stats->spool_lost_file));
+    pthread_mutex_unlock(&reporter->facts_lock);
 }
 
 /* ---- reporter thread: when ---- */
@@ -182,6 +186,7 @@ static void *reporter_main(void *self)
         if (post_due(reporter) <= now)
             reporter_post(reporter, now, false);
         reporter_post_drive(reporter, now);
+        reporter_look_for_losses(reporter);
         rest(reporter, kvr_clock_now());
     }
     say_goodbye(reporter);

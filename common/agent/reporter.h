@@ -32,9 +32,11 @@ struct kvr_reporter_options {
 };
 
 struct kvr_reporter_stats {
-    uint64_t emitted;      /* events given to the sink */
-    uint64_t acknowledged; /* events that the scheduler has committed, of earlier boots too */
-    uint64_t dropped;      /* events lost: ring or spool full, or refused for good */
+    uint64_t emitted;         /* events given to the sink */
+    uint64_t acknowledged;    /* events that the scheduler has committed, of earlier boots too */
+    uint64_t dropped;         /* events lost: ring or spool full, refused for good, or: */
+    uint64_t spool_lost;      /* of those, that the disk did not give back; at least */
+    char spool_lost_file[48]; /* from which, the last time: a name in state_dir */
     uint64_t posts, posts_failed;
     bool connected; /* the last post was answered */
 };

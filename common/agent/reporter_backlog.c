@@ -113,6 +113,19 @@ bool reporter_read_front(struct kvr_reporter *reporter, const struct kvr_spool_r
     return true;
 }
 
+void reporter_look_for_losses(struct kvr_reporter *reporter)
+{
+    struct kvr_spool_loss loss;
+
+    if (reporter->spool == NULL || !kvr_spool_take_loss(reporter->spool, &loss))
+        return;
+    reporter->dropped += loss.events;
+    pthread_mutex_lock(&reporter->facts_lock);
+    loss.events += reporter->lost.events;
+    reporter->lost = loss;
+    pthread_mutex_unlock(&reporter->facts_lock);
+}
+
 void reporter_backlog_done(struct kvr_reporter *reporter)
 {
     while (reporter->oldest != NULL)

@@ -53,8 +53,7 @@ static bool make_body(struct kvr_reporter *reporter, bool leaving, size_t *ret_b
     reporter->body = made ? malloc(record.bytes + envelope_bytes + 1) : NULL;
     made = reporter->body != NULL;
     if (made && record.event_count > 0 && !reporter_read_front(reporter, &record, reporter->body)) {
-        reporter->dropped += record.event_count; /* the disk does not give it back */
-        reporter_drop_front(reporter);
+        reporter_drop_front(reporter); /* the disk does not give it back */
         made = false;
     }
     if (made && envelope_bytes > 0)

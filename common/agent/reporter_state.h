@@ -36,6 +36,7 @@ struct kvr_reporter {
     struct kvr_agent_facts facts; /* by facts_lock, as the next three */
     bool facts_given, alive;      /* alive: the loop gave facts since the last post */
     uint64_t facts_version;
+    struct kvr_spool_loss lost; /* since the start; by facts_lock, too */
 
     /* reporter thread → loop thread; by orders_lock, but for the count */
     pthread_mutex_t orders_lock;
@@ -78,6 +79,8 @@ bool reporter_read_front(struct kvr_reporter *reporter, const struct kvr_spool_r
 void reporter_drop_front(struct kvr_reporter *reporter);
 /* Memory past its bound goes to the spool, oldest first, so that the spool stays the older part. */
 void reporter_spill(struct kvr_reporter *reporter, size_t memory_bytes_max);
+/* Counts what the spool has lost. */
+void reporter_look_for_losses(struct kvr_reporter *reporter);
 void reporter_backlog_done(struct kvr_reporter *reporter);
 
 /* reporter_post.c: one post at a time */

@@ -32,14 +32,23 @@ struct segment {
 struct kvr_spool {
     char folder[PATH_MAX];
     size_t bytes_max, bytes;
+    struct kvr_spool_loss loss; /* that nobody has taken */
     int segment_count;
     struct segment segments[SEGMENTS_MAX]; /* oldest first */
 };
 
+#define SEGMENT_NAME "events-%020llu.spool"
+
 static void segment_path(const struct kvr_spool *spool, uint64_t number, char path[PATH_MAX + 40])
 {
-    snprintf(path, PATH_MAX + 40, "%s/events-%020llu.spool", spool->folder,
-             (unsigned long long)number);
+    snprintf(path, PATH_MAX + 40, "%s/" SEGMENT_NAME, spool->folder, (unsigned long long)number);
+}
+
+static void lose(struct kvr_spool *spool, const struct segment *segment, uint64_t events)
+{
+    spool->loss.events += events;
+    snprintf(spool->loss.file, sizeof(spool->loss.file), SEGMENT_NAME,
+             (unsigned long long)segment->number);
 }
 
 static bool read_header(const struct segment *segment, uint64_t offset,
@@ -49,22 +58,23 @@ static bool read_header(const struct segment *segment, uint64_t offset,
            memcmp(header->magic, "KVRS", 4) == 0 && header->bytes <= RECORD_BYTES_MAX;
 }
 
-/* Counts the whole records; what a crash cut off behind them is cut away. */
-static bool measure(struct segment *segment)
+/* Counts the whole records; what a crash cut off behind them is cut away, and what lies behind a
+ * damaged header. */
+static bool measure(struct kvr_spool *spool, struct segment *segment)
 {
     struct record_header header;
     struct stat status;
-    uint64_t end;
+    bool whole = true;
 
     if (fstat(segment->fd, &status) != 0)
         return false;
-    while (read_header(segment, segment->bytes, &header)) {
-        end = segment->bytes + sizeof(header) + header.bytes;
-        if (end > (uint64_t)status.st_size)
-            break;
-        segment->bytes = end;
-        segment->event_count += header.event_count;
+    while (whole && read_header(segment, segment->bytes, &header)) {
+        whole = segment->bytes + sizeof(header) + header.bytes <= (uint64_t)status.st_size;
+        segment->bytes += whole ? sizeof(header) + header.bytes : 0;
+        segment->event_count += whole ? header.event_count : 0;
     }
+    if (whole && segment->bytes + sizeof(header) <= (uint64_t)status.st_size)
+        lose(spool, segment, 1);
     return ftruncate(segment->fd, (off_t)segment->bytes) == 0;
 }
 
@@ -88,7 +98,7 @@ static kvr_status add_segment(struct kvr_spool *spool, uint64_t number, struct k
 
     segment_path(spool, number, path);
     segment.fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (segment.fd < 0 || !measure(&segment)) {
+    if (segment.fd < 0 || !measure(spool, &segment)) {
         kvr_error_system(error, "spool", errno, "cannot use the spool %s", path);
         if (segment.fd >= 0)
             close(segment.fd);
@@ -231,6 +241,8 @@ bool kvr_spool_front(struct kvr_spool *spool, struct kvr_spool_record *ret_recor
                                                     header.event_count, header.bytes};
             return true;
         }
+        if (oldest->taken < oldest->bytes)
+            lose(spool, oldest, oldest->event_count);
         remove_oldest(spool);
     }
     return false;
@@ -241,11 +253,15 @@ bool kvr_spool_read(struct kvr_spool *spool, const struct kvr_spool_record *reco
     const struct segment *oldest = &spool->segments[0];
     struct record_header header;
 
-    return spool->segment_count > 0 && read_header(oldest, oldest->taken, &header) &&
-           header.bytes == record->bytes &&
-           pread(oldest->fd, report, header.bytes, (off_t)(oldest->taken + sizeof(header))) ==
-               (ssize_t)header.bytes &&
-           XXH32(report, header.bytes, 0) == header.checksum;
+    if (spool->segment_count > 0 && read_header(oldest, oldest->taken, &header) &&
+        header.bytes == record->bytes &&
+        pread(oldest->fd, report, header.bytes, (off_t)(oldest->taken + sizeof(header))) ==
+            (ssize_t)header.bytes &&
+        XXH32(report, header.bytes, 0) == header.checksum)
+        return true;
+    if (spool->segment_count > 0)
+        lose(spool, oldest, record->event_count);
+    return false;
 }
 
 void kvr_spool_drop(struct kvr_spool *spool)
@@ -259,4 +275,13 @@ void kvr_spool_drop(struct kvr_spool *spool)
     oldest->event_count -= header.event_count;
     if (oldest->taken >= oldest->bytes)
         remove_oldest(spool);
+}
+
+bool kvr_spool_take_loss(struct kvr_spool *spool, struct kvr_spool_loss *ret_loss)
+{
+    if (spool->loss.events == 0)
+        return false;
+    *ret_loss = spool->loss;
+    spool->loss = (struct kvr_spool_loss){0};
+    return true;
 }

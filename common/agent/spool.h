@@ -14,7 +14,7 @@
  * segment and taken from the oldest; a segment that is used up is removed. Past the bound the
  * oldest segment goes unsent. What was taken but not yet removed with its segment is posted again
  * after a restart, which changes nothing at the scheduler. A record cut off by a crash ends its
- * segment.
+ * segment. So does one whose header is damaged, and what is lost with it is told.
  *
  * One thread at a time. */
 #ifndef KVR_AGENT_SPOOL_H
@@ -33,6 +33,12 @@ struct kvr_spool_record {
     uint32_t bytes;
 };
 
+/* What the disk did not give back. */
+struct kvr_spool_loss {
+    uint64_t events; /* at least: behind a header that was damaged before we came nobody knows */
+    char file[48];   /* in the folder; the last, where there are several */
+};
+
 /* folder: exists. Takes over what an earlier process left in it. */
 KVR_MUST_CHECK kvr_status kvr_spool_open(const char *folder, size_t bytes_max,
                                          struct kvr_spool **ret_spool, struct kvr_error *error);
@@ -45,9 +51,13 @@ KVR_MUST_CHECK kvr_status kvr_spool_append(struct kvr_spool *spool,
 
 /* The oldest record; false when there is none. */
 bool kvr_spool_front(struct kvr_spool *spool, struct kvr_spool_record *ret_record);
-/* Its report, into record->bytes bytes; false when the disk does not give it back. */
+/* Its report, into record->bytes bytes; false when the disk does not give it back: its events count
+ * as lost, and the caller drops it. */
 bool kvr_spool_read(struct kvr_spool *spool, const struct kvr_spool_record *record,
                     uint8_t *report);
 void kvr_spool_drop(struct kvr_spool *spool);
+
+/* What was lost since the last call; false: nothing. */
+bool kvr_spool_take_loss(struct kvr_spool *spool, struct kvr_spool_loss *ret_loss);
 
 #endif

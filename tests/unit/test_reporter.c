@@ -237,6 +237,41 @@ static void reporter_drops_the_oldest_past_its_bounds(void **state)
     scheduler_stop(fixture);
 }
 
+static void damage_spool(const struct fixture *fixture)
+{
+    char path[128];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/events-%020d.spool", fixture->folder, 1);
+    file = fopen(path, "r+");
+    assert_non_null(file);
+    fputs("not a header", file);
+    fclose(file);
+}
+
+static void reporter_counts_what_its_spool_does_not_give_back(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvr_reporter *reporter;
+    struct kvr_reporter_stats stats;
+
+    scheduler_stop(fixture);
+    reporter = open_reporter(fixture, 1, 0, 0);
+    emit(reporter, 1, 100);
+    kvr_reporter_close(reporter);
+    damage_spool(fixture);
+    scheduler_start(fixture);
+    reporter = open_reporter(fixture, 2, 0, 0);
+    emit(reporter, 101, 10);
+    stats = wait_for(reporter, 11);
+    assert_int_equal(stats.acknowledged, 10);
+    assert_int_equal(stats.dropped, 1); /* at least: it was damaged before */
+    assert_int_equal(stats.spool_lost, 1);
+    assert_string_equal(stats.spool_lost_file, "events-00000000000000000001.spool");
+    kvr_reporter_close(reporter);
+    scheduler_stop(fixture);
+}
+
 static void remember_state(void *self, const struct agent_view *agent)
 {
     *(agent_state *)self = agent->state;
@@ -343,6 +378,7 @@ int main(void)
         WITH_SCHEDULER(reporter_loses_nothing_while_the_scheduler_is_away),
         WITH_SCHEDULER(reporter_leaves_the_rest_for_its_next_start),
         WITH_SCHEDULER(reporter_drops_the_oldest_past_its_bounds),
+        WITH_SCHEDULER(reporter_counts_what_its_spool_does_not_give_back),
         WITH_SCHEDULER(reporter_tells_facts_and_says_goodbye),
         WITH_SCHEDULER(reporter_brings_orders_until_they_are_taken),
     };
