@@ -109,17 +109,23 @@ static void flush(struct engine_link *engine)
     watch(engine);
 }
 
-static bool enqueue(struct engine_link *engine, const struct kvr_notice *notice, size_t keep_free)
+static kvr_status enqueue(struct engine_link *engine, const struct kvr_notice *notice,
+                          size_t keep_free, struct kvr_error *error)
 {
     uint8_t *packet = engine->port->sending;
     struct kvr_notice stamped = *notice;
     size_t bytes;
 
     stamped.at = kvr_clock_now();
-    if (kvr_notice_encode(&stamped, packet, KVR_PACKET_BYTES_MAX, &bytes) != KVR_OK)
-        return false;
-    return kvr_packet_queue_fits(&engine->queue, bytes + keep_free, 1) &&
-           kvr_packet_queue_push(&engine->queue, packet, bytes);
+    if (kvr_notice_encode(&stamped, packet, KVR_PACKET_BYTES_MAX, &bytes) == KVR_OK) {
+        if (kvr_packet_check(engine->socket, bytes, error) != KVR_OK)
+            return KVR_TOO_LARGE;
+        if (kvr_packet_queue_fits(&engine->queue, bytes + keep_free, 1) &&
+            kvr_packet_queue_push(&engine->queue, packet, bytes))
+            return KVR_OK;
+    }
+    return kvr_error_set(error, KVR_FULL, "engine_port",
+                         "the engine does not read its notices: call kvrail_poll more often");
 }
 
 static void say_last(struct engine_link *engine, kvr_notice_kind kind, kvr_status why,
@@ -128,20 +134,21 @@ static void say_last(struct engine_link *engine, kvr_notice_kind kind, kvr_statu
     struct kvr_notice notice = {.kind = kind, .status = why};
 
     snprintf(notice.detail, sizeof(notice.detail), "%s", detail);
-    enqueue(engine, &notice, 0);
+    (void)!enqueue(engine, &notice, 0, NULL);
     flush(engine);
 }
 
 void engine_link_notify(struct engine_link *engine, const struct kvr_notice *notice)
 {
+    struct kvr_error error;
+
     if (engine->socket < 0 || engine->overflowed)
         return;
-    if (!enqueue(engine, notice, LAST_WORDS_BYTES)) {
+    if (enqueue(engine, notice, LAST_WORDS_BYTES, &error) != KVR_OK) {
         /* Nothing may be carried past the gap: a DONE without its TAIL_IN would be a lie. What is
          * lost here is handed back by DETACHED. */
         engine->overflowed = true;
-        engine_link_refuse(engine, KVR_FULL,
-                           "the engine does not read its notices: call kvrail_poll more often");
+        engine_link_refuse(engine, error.status, error.detail);
         return;
     }
     if (engine->state != ENGINE_GREETING && !engine->blocked)

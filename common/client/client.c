@@ -117,7 +117,9 @@ static kvr_status send_attach(struct kvrail *client, const struct kvrail_identit
     status = kvr_request_encode(&request, client->packet, sizeof(client->packet), &bytes);
     if (status != KVR_OK)
         return kvr_error_set(error, status, WHERE, "name, model and dtype must be printable UTF-8");
-    status = kvr_packet_send(client->socket, client->packet, bytes, NULL);
+    status = kvr_packet_check(client->socket, bytes, error);
+    if (status == KVR_OK)
+        status = kvr_packet_send(client->socket, client->packet, bytes, NULL);
     /* A full agent refuses without waiting for us: its sentence is read even if sending fails. */
     return status == KVR_PEER_LOST ? KVR_OK : status;
 }

@@ -139,8 +139,9 @@ static kvrail_status send_region(struct kvrail *client, const struct kvr_request
                                  kvr_ns deadline)
 {
     struct kvr_packet_fds fds = {.count = fd >= 0 ? 1 : 0, .fds = {fd}};
+    struct kvr_error error;
+    size_t bytes = 0;
     kvr_status status;
-    size_t bytes;
 
     for (;;) {
         status = client_flush(client);
@@ -158,6 +159,8 @@ static kvrail_status send_region(struct kvrail *client, const struct kvr_request
     if (status == KVR_PEER_LOST)
         return client_fail(client, KVR_AGENT_LOST, "agent '%s' has closed the connection",
                            client->agent);
+    if (status == KVR_TOO_LARGE && kvr_packet_check(client->socket, bytes, &error) != KVR_OK)
+        return client_fail(client, status, "the region cannot be told: %s", error.detail);
     if (status != KVR_OK)
         return client_fail(client, status,
                            "the region cannot be encoded: its name must be printable UTF-8");

@@ -32,6 +32,7 @@ kvrail_status client_usable(struct kvrail *client)
 
 kvrail_status client_send(struct kvrail *client, const struct kvr_request *request)
 {
+    struct kvr_error error;
     size_t bytes;
     kvr_status status;
 
@@ -42,6 +43,10 @@ kvrail_status client_send(struct kvrail *client, const struct kvr_request *reque
         return client_fail(client, status,
                            "a %s cannot be encoded: its names must be printable UTF-8",
                            kvr_request_name(request->kind));
+    status = kvr_packet_check(client->socket, bytes, &error);
+    if (status != KVR_OK)
+        return client_fail(client, status, "a %s cannot be sent: %s",
+                           kvr_request_name(request->kind), error.detail);
     status = kvr_packet_queue_empty(&client->out)
                  ? kvr_packet_send(client->socket, client->packet, bytes, NULL)
                  : KVR_AGAIN;

@@ -41,7 +41,25 @@ kvr_status kvr_packet_send(int socket, const uint8_t *packet, size_t bytes,
         return KVR_OK;
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS || errno == ENOMEM)
         return KVR_AGAIN;
-    return KVR_PEER_LOST;
+    return errno == EMSGSIZE ? KVR_TOO_LARGE : KVR_PEER_LOST;
+}
+
+#define SEND_BUFFER_MIN 4608 /* no socket has less (SOCK_MIN_SNDBUF) */
+#define PACKET_OVERHEAD 32   /* of it, beside a packet's bytes */
+
+kvr_status kvr_packet_check(int socket, size_t bytes, struct kvr_error *error)
+{
+    int buffer = 0;
+    socklen_t size = sizeof(buffer);
+
+    if (bytes + PACKET_OVERHEAD <= SEND_BUFFER_MIN ||
+        getsockopt(socket, SOL_SOCKET, SO_SNDBUF, &buffer, &size) != 0 ||
+        bytes + PACKET_OVERHEAD <= (size_t)buffer)
+        return KVR_OK;
+    return kvr_error_set(error, KVR_TOO_LARGE, "packet",
+                         "a packet of %zu bytes is larger than the socket takes at once, which has "
+                         "a send buffer of %d bytes: raise net.core.wmem_default to 131072",
+                         bytes, buffer);
 }
 
 /* false: more than we have room for, in one message or in all. */

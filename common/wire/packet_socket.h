@@ -16,9 +16,14 @@ struct kvr_packet_fds {
 };
 
 /* Sends one packet and copies of `fds` (may be NULL; borrowed). KVR_AGAIN: no room, nothing was
- * sent. KVR_PEER_LOST: the other end is closed. */
+ * sent. KVR_PEER_LOST: the other end is closed. KVR_TOO_LARGE: the socket takes no packet of this
+ * size, and never will. */
 KVR_MUST_CHECK kvr_status kvr_packet_send(int socket, const uint8_t *packet, size_t bytes,
                                           const struct kvr_packet_fds *fds);
+
+/* Whether the socket takes packets of this size at all, before one is sent or queued. KVR_TOO_LARGE
+ * with both sizes and what to do. */
+KVR_MUST_CHECK kvr_status kvr_packet_check(int socket, size_t bytes, struct kvr_error *error);
 
 /* Receives one packet. KVR_AGAIN: none at this moment. KVR_PEER_LOST: every packet was read and the
  * other end is closed. KVR_MALFORMED: longer than capacity, or more descriptors than allowed; it is

@@ -3,9 +3,13 @@
  * that a foreign or damaged library could break them. */
 #include "tests/support/check.h"
 
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "wire/engine.pb-c.h"
 #include "wire/engine_message.h"
 #include "wire/packet_queue.h"
+#include "wire/packet_socket.h"
 
 static uint8_t packet[KVR_PACKET_BYTES_MAX];
 static struct kvr_engine_decoder *decoder;
@@ -332,6 +336,30 @@ static void packet_queue_keeps_order_over_the_edge(void **state)
     assert_false(kvr_packet_queue_fits(&queue, 13, 4));
 }
 
+/* A socket takes no packet that is larger than its buffer: that is no end of the connection. */
+static void a_packet_that_no_buffer_holds_is_named(void **state)
+{
+    static const uint8_t large[16384];
+    struct kvr_error error;
+    int sockets[2], least = 1;
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets), 0);
+    assert_int_equal(kvr_packet_check(sockets[0], sizeof(large), &error), KVR_OK);
+    assert_int_equal(setsockopt(sockets[0], SOL_SOCKET, SO_SNDBUF, &least, sizeof(least)), 0);
+    assert_int_equal(kvr_packet_send(sockets[0], large, sizeof(large), NULL), KVR_TOO_LARGE);
+    assert_int_equal(kvr_packet_check(sockets[0], sizeof(large), &error), KVR_TOO_LARGE);
+    assert_non_null(strstr(error.detail, "a packet of 16384 bytes is larger"));
+    for (size_t bytes = 4000; bytes < 5000; bytes++) /* both know the same bound */
+        if (kvr_packet_check(sockets[0], bytes, &error) == KVR_OK)
+            assert_int_not_equal(kvr_packet_send(sockets[0], large, bytes, NULL), KVR_TOO_LARGE);
+        else
+            assert_int_equal(kvr_packet_send(sockets[0], large, bytes, NULL), KVR_TOO_LARGE);
+    close(sockets[1]);
+    assert_int_equal(kvr_packet_send(sockets[0], large, 1, NULL), KVR_PEER_LOST);
+    close(sockets[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -346,6 +374,7 @@ int main(void)
         cmocka_unit_test(decoder_memory_is_bounded),
         cmocka_unit_test(every_cut_and_flip_is_survived),
         cmocka_unit_test(packet_queue_keeps_order_over_the_edge),
+        cmocka_unit_test(a_packet_that_no_buffer_holds_is_named),
     };
 
     return cmocka_run_group_tests(tests, open_decoder, close_decoder);
