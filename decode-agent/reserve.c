@@ -50,7 +50,10 @@ static kvr_status open_check(const struct inbound *inbound, uint32_t engine, uin
     if (inbound->draining)
         return kvr_error_set(error, KVR_DRAINING, "fetch", "this agent is shutting down");
     if (fetch_find(inbound, engine, handle) != NULL)
-        return kvr_error_set(error, KVR_EXISTS, "fetch", "handle %" PRIu64 " is live", handle);
+        return kvr_error_set(error, KVR_EXISTS, "fetch",
+                             "handle %" PRIu64 " has ended, and its landing is being closed: take "
+                             "another handle",
+                             handle);
     if (open->source_count == 0 || open->source_count > KVR_SOURCES_MAX)
         return kvr_error_set(error, KVR_INVALID, "fetch",
                              "%u sources: a fetch names 1 to %u source ranks", open->source_count,
@@ -171,9 +174,14 @@ static struct fetch *fetch_new(struct inbound *inbound, kvr_ns now, uint32_t eng
 void fetch_open(struct inbound *inbound, kvr_ns now, uint32_t engine, uint64_t handle,
                 const struct kvr_req_target_open *open)
 {
-    struct fetch *fetch = NULL;
+    struct fetch *fetch = fetch_find(inbound, engine, handle);
     struct kvr_error error;
 
+    if (fetch != NULL && !fetch->ended) {
+        kvr_engines_refuse_open(&inbound->engines, engine, handle);
+        return;
+    }
+    fetch = NULL;
     if (open_check(inbound, engine, handle, open, &error) == KVR_OK)
         fetch = fetch_new(inbound, now, engine, handle, open, &error);
     if (fetch == NULL) {

@@ -75,14 +75,12 @@ static void refuse(struct outbound *outbound, uint32_t engine, uint64_t handle, 
     outbound->ports->notify(outbound->ports->self, engine, &notice);
 }
 
-static kvr_status open_check(const struct outbound *outbound, uint32_t engine, uint64_t handle,
+static kvr_status open_check(const struct outbound *outbound,
                              const struct kvr_req_source_open *open, uint64_t key,
                              struct kvr_error *error)
 {
     if (outbound->draining)
         return kvr_error_set(error, KVR_DRAINING, "publish", "this agent is shutting down");
-    if (publish_find(outbound, engine, handle) != NULL)
-        return kvr_error_set(error, KVR_EXISTS, "publish", "handle %" PRIu64 " is live", handle);
     if (kvr_table_find(&outbound->by_key, key, NULL))
         return kvr_error_set(error, KVR_EXISTS, "publish",
                              "request \"%s\" attempt %u is published already", open->request,
@@ -174,7 +172,11 @@ void publish_open(struct outbound *outbound, kvr_ns now, uint32_t engine, uint64
     struct publish *publish = NULL;
     struct kvr_error error;
 
-    if (open_check(outbound, engine, handle, open, key, &error) == KVR_OK)
+    if (publish_find(outbound, engine, handle) != NULL) {
+        kvr_engines_refuse_open(&outbound->engines, engine, handle);
+        return;
+    }
+    if (open_check(outbound, open, key, &error) == KVR_OK)
         publish = publish_new(outbound, engine, handle, key, open->tokens, &error);
     if (publish == NULL) {
         refuse(outbound, engine, handle, error.status, error.detail);

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "kv/layout.h"
 
@@ -96,6 +97,18 @@ static void set_replace(struct kvr_engines *engines, struct kvr_engine *engine,
         set_release(engines, engine, old);
     else
         release_dropped(engines, engine);
+}
+
+void kvr_engines_refuse_open(struct kvr_engines *engines, uint32_t index, uint64_t handle)
+{
+    struct kvr_notice notice = {
+        .kind = KVR_NOTICE_OPEN_REFUSED, .handle = handle, .status = KVR_EXISTS};
+
+    snprintf(notice.detail, sizeof(notice.detail),
+             "handle %" PRIu64 " is that of a request that has not ended: that one goes on, and "
+             "nothing was opened; take another handle",
+             handle);
+    engines->ports->notify(engines->ports->self, index, &notice);
 }
 
 static kvr_status reserve_dropped(struct kvr_engines *engines, struct kvr_engine *engine,

@@ -81,6 +81,10 @@ static inline uint64_t kvr_handle_key(uint32_t engine, uint64_t handle)
     return handle * 0x9e3779b97f4a7c15u ^ engine;
 }
 
+/* An OPEN names the handle of a request that has not ended: it is refused, and that one goes on.
+ * What ends there is told of the handle, so this is no terminal notice. */
+void kvr_engines_refuse_open(struct kvr_engines *engines, uint32_t index, uint64_t handle);
+
 /* Index of the attached engine rank, or -1. */
 int kvr_engines_find(const struct kvr_engines *engines, const struct kvr_uuid *engine, uint32_t tp,
                      uint32_t pp);

@@ -216,6 +216,7 @@ static bool keeps(struct kvrail *client, const struct kvr_notice *notice)
     case KVR_NOTICE_NONE:
     case KVR_NOTICE_ATTACHED:
     case KVR_NOTICE_AGENT_LOST:
+    case KVR_NOTICE_OPEN_REFUSED: /* this library uses no handle twice */
     case KVR_NOTICE_KIND_END:
         return false;
     default:

@@ -192,7 +192,8 @@ struct kvr_request {
     X(KVR_NOTICE_RAIL_UP, "rail_up", false)     /* of no handle: it has one again */               \
     X(KVR_NOTICE_TARGET_REFUSED, "target_refused", false) /* source: who asked cannot have it */   \
     X(KVR_NOTICE_PEER_WARM, "peer_warm", false) /* of no handle: every pair of cards is connected  \
-                                                 */
+                                                 */                                                \
+    X(KVR_NOTICE_OPEN_REFUSED, "open_refused", false) /* its handle is live: that one goes on */
 
 /* Beside ATTACHED: the shared page (memfd), the doorbell (eventfd), and the agent's own pidfd,
  * which tells the library of the agent's end also from another pid namespace. */

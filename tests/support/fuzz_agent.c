@@ -31,7 +31,7 @@ static void port_notify(void *self, uint32_t engine, const struct kvr_notice *no
     (void)self;
     assert(engine < FUZZ_ENGINES && !fuzz.engines[engine].free);
     assert(kvr_notice_encode(notice, packet, sizeof(packet), &bytes) == KVR_OK);
-    if (kvr_notice_terminal(notice->kind))
+    if (kvr_notice_terminal(notice->kind) || notice->kind == KVR_NOTICE_OPEN_REFUSED)
         fuzz.engines[engine].ended++;
 }
 

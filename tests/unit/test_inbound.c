@@ -53,6 +53,28 @@ static void done_waits_for_the_tail(void **state)
     assert_int_equal(machine_notice_count(KVR_NOTICE_DONE), 1);
 }
 
+/* Exactly one terminal for the one that is live; the other never was. */
+static void an_open_under_a_live_handle_is_refused(void **state)
+{
+    struct kvr_request open = {.kind = KVR_REQ_TARGET_OPEN, .handle = 1};
+    uint64_t nonce = fetch(1, 0, 1);
+
+    (void)state;
+    open.target_open.tokens = SMALL_PLANNED;
+    inbound_request(&inbound, now, 0, &open);
+    assert_int_equal(machine_notice(KVR_NOTICE_OPEN_REFUSED)->status, KVR_EXISTS);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_FAILED), 0);
+    plan(0, nonce);
+    final(0, nonce);
+    group_says(nonce, LAND_ALL, SMALL_CHUNKS, NULL);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_DONE), 1);
+    inbound_request(&inbound, now, 0, &open); /* its landing is not closed: this one ends at once */
+    assert_int_equal(machine_notice_count(KVR_NOTICE_FAILED), 1);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_OPEN_REFUSED), 1);
+    group_closes(nonce);
+    assert_int_equal(inbound_live(&inbound), 0);
+}
+
 /* ---- second postings (rule 3) ---------------------------------------------------------------- */
 
 static void rail_lost(uint32_t peer, uint64_t nonce)
@@ -505,6 +527,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup(name, open_inbound)
     const struct CMUnitTest tests[] = {
         CASE(inbound_goes_the_whole_way),
+        CASE(an_open_under_a_live_handle_is_refused),
         CASE(done_waits_for_the_tail),
         CASE(missing_taints_until_quiet),
         CASE(nothing_missing_asks_for_nothing),

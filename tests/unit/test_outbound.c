@@ -58,6 +58,25 @@ static void outbound_gives_up_a_want_without_a_publish(void **state)
     assert_int_equal(outbound_live(&outbound), 0);
 }
 
+/* Exactly one terminal for the one that is live; the other never was. */
+static void an_open_under_a_live_handle_is_refused(void **state)
+{
+    (void)state;
+    publish_for(1);
+    publish_for(1);
+    assert_int_equal(machine_notice(KVR_NOTICE_OPEN_REFUSED)->status, KVR_EXISTS);
+    assert_int_equal(machine_notice(KVR_NOTICE_OPEN_REFUSED)->handle, HANDLE);
+    assert_null(freed());
+    publish_all();
+    want(0, NONCE);
+    grant(0, NONCE);
+    message(0, NONCE, KVR_MSG_LANDED, KVR_OK);
+    group_says(PUSH_STOPPED, 0, NULL);
+    group_closes();
+    assert_int_equal(machine_notice_count(KVR_NOTICE_SOURCE_FREE), 1);
+    assert_int_equal(freed()->status, KVR_OK);
+}
+
 /* ---- leases (rule 10) ------------------------------------------------------------------------ */
 
 static void lease_ends_without_a_want(void **state)
@@ -423,6 +442,7 @@ int main(void)
         CASE(outbound_goes_the_whole_way),
         CASE(outbound_parks_a_want),
         CASE(outbound_gives_up_a_want_without_a_publish),
+        CASE(an_open_under_a_live_handle_is_refused),
         CASE(lease_ends_without_a_want),
         CASE(lease_ends_with_the_want),
         CASE(lease_ends_for_those_that_have_not_come),
