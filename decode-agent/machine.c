@@ -9,11 +9,6 @@ static bool serves(kvr_request_kind kind)
            kind == KVR_REQ_SOURCE_WATCH || kind == KVR_REQ_CANCEL;
 }
 
-static void peer_writable(void *self, kvr_ns now, uint32_t peer)
-{
-    inbound_peer_writable(self, now, peer);
-}
-
 static uint32_t requests(const void *self, const char *names[], uint32_t max)
 {
     const struct inbound *inbound = self;
@@ -36,7 +31,6 @@ struct kvr_machine inbound_machine(struct inbound *inbound)
         .role = KVR_ROLE_TARGET,
         .stage_bytes = sizeof(struct land_stage),
         .serves = serves,
-        .peer_writable = peer_writable,
         .requests = requests,
         KVR_MACHINE_ADAPTED(inbound),
     };

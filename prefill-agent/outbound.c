@@ -45,13 +45,16 @@ void outbound_drain(struct outbound *outbound)
 
 /* ---- what leaves ----------------------------------------------------------------------------- */
 
-void outbound_tell_peer(struct outbound *outbound, uint32_t peer, const struct kvr_message *message)
+static void sent(struct outbound *outbound, uint32_t peer, kvr_status status)
 {
-    kvr_status status = outbound->ports->send(outbound->ports->self, peer, message);
-
     if (status != KVR_OK && status != KVR_PEER_LOST)
         outbound->ports->hang_up(outbound->ports->self, peer, KVR_FULL,
                                  "the queue to the target agent is full");
+}
+
+void outbound_tell_peer(struct outbound *outbound, uint32_t peer, const struct kvr_message *message)
+{
+    sent(outbound, peer, outbound->ports->send(outbound->ports->self, peer, message));
 }
 
 void outbound_send_needed(struct outbound *outbound, const struct offer *offer,
@@ -61,6 +64,21 @@ void outbound_send_needed(struct outbound *outbound, const struct offer *offer,
         return;
     message->transfer = offer->nonce;
     outbound_tell_peer(outbound, offer->peer, message);
+}
+
+kvr_status outbound_send_patient(struct outbound *outbound, const struct offer *offer,
+                                 struct kvr_message *message)
+{
+    kvr_status status;
+
+    if (offer->peer_gone)
+        return KVR_OK;
+    message->transfer = offer->nonce;
+    status = outbound->ports->send(outbound->ports->self, offer->peer, message);
+    if (status == KVR_AGAIN)
+        return KVR_AGAIN;
+    sent(outbound, offer->peer, status);
+    return KVR_OK;
 }
 
 void outbound_group_command(struct outbound *outbound, struct offer *offer, uint32_t kind,
@@ -249,6 +267,16 @@ void outbound_peer_lost(struct outbound *outbound, kvr_ns now, uint32_t peer, kv
         return;
     outbound->peers[peer].up = false;
     groups_command(outbound, &message);
+}
+
+void outbound_peer_writable(struct outbound *outbound, kvr_ns now, uint32_t peer)
+{
+    for (uint32_t i = 0; i < outbound->offers.reach; i++) {
+        struct offer *offer = kvr_pool_at(&outbound->offers, i, NULL);
+
+        if (offer != NULL && offer->peer == peer && !offer->peer_gone)
+            offer_advance(outbound, now, offer);
+    }
 }
 
 static void alive(struct outbound *outbound, uint32_t peer, uint64_t token)

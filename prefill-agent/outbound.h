@@ -140,6 +140,10 @@ struct offer {
     bool job_closed;
     struct push_again *parked, *parked_last;       /* that wait */
     struct push_segment *segments, *segments_last; /* not yet handed over before GRANT */
+    struct push_segment
+        *telling; /* its PLANs wait for room to the peer; it is told before posted */
+    uint32_t telling_group, telling_page; /* of KV group; the first page that was not told */
+    bool plan_said, final_said;           /* the first PLAN, FINAL; final_told: TAIL, too */
     bool final_told, digests_told, landed;
     struct kvr_epoch_count counts[KVR_EPOCHS_PER_TRANSFER]; /* the last told by the group */
     uint32_t count_count;
@@ -217,6 +221,8 @@ void outbound_peer_up(struct outbound *outbound, kvr_ns now, uint32_t peer,
                       const struct kvr_msg_hello *hello);
 void outbound_peer_lost(struct outbound *outbound, kvr_ns now, uint32_t peer, kvr_status status,
                         const char *detail);
+/* After ports.send said KVR_AGAIN: there is room again. */
+void outbound_peer_writable(struct outbound *outbound, kvr_ns now, uint32_t peer);
 void outbound_message(struct outbound *outbound, kvr_ns now, uint32_t peer,
                       const struct kvr_message *message);
 void outbound_group(struct outbound *outbound, kvr_ns now, const struct kvr_group_message *message);
@@ -254,6 +260,12 @@ void outbound_tell_peer(struct outbound *outbound, uint32_t peer,
                         const struct kvr_message *message);
 void outbound_send_needed(struct outbound *outbound, const struct offer *offer,
                           struct kvr_message *message); /* about the offer */
+/* The same, of what can wait. KVR_AGAIN: it was not sent; outbound_peer_writable lets the offer go
+ * on.
+ */
+KVR_MUST_CHECK kvr_status outbound_send_patient(struct outbound *outbound,
+                                                const struct offer *offer,
+                                                struct kvr_message *message);
 /* To the offer's group; while a move is under way it waits. */
 void outbound_group_command(struct outbound *outbound, struct offer *offer, uint32_t kind,
                             void *pointer);

@@ -15,55 +15,54 @@ static uint32_t pages_for(uint64_t tokens, uint32_t page_tokens)
     return (uint32_t)((tokens + page_tokens - 1) / page_tokens);
 }
 
-/* The target keeps what it knows of our regions when the first plan comes. */
-static kvr_status regions_tell(struct outbound *outbound, const struct offer *offer,
-                               const struct publish *publish)
+/* The target keeps what it knows of our regions when the first PLAN comes. */
+static kvr_status plan_say(struct outbound *outbound, struct offer *offer,
+                           const struct publish *publish, struct kvr_message *message)
 {
-    return offer->segment_count > 0
-               ? KVR_OK
-               : kvr_engines_tell(&outbound->engines, publish->engine, publish->set, offer->peer);
+    kvr_status status = KVR_OK;
+
+    if (!offer->plan_said)
+        status = kvr_engines_tell(&outbound->engines, publish->engine, publish->set, offer->peer);
+    if (status == KVR_OK)
+        status = outbound_send_patient(outbound, offer, message);
+    offer->plan_said = offer->plan_said || status == KVR_OK;
+    return status;
 }
 
-static kvr_status plan_tell(struct outbound *outbound, const struct offer *offer,
-                            const struct publish *publish, uint32_t group,
-                            const struct kvr_plan *plan)
+/* Of the segment that is being told, as far as there is room. KVR_AGAIN: the rest waits. */
+static kvr_status plans_say(struct outbound *outbound, struct offer *offer,
+                            const struct publish *publish)
 {
-    const struct kvr_page_table *pages = &publish->pages.groups[group];
-    uint32_t page_first = (uint32_t)(plan->token_first / pages->page_tokens);
-    uint32_t page_end = pages_for(plan->token_end, pages->page_tokens);
+    const struct kvr_plan *plan = offer->telling->plan;
+    const struct kvr_page_table *pages = &publish->pages.groups[offer->telling_group];
+    uint32_t page_end = pages_for(plan->token_end, pages->page_tokens), count;
     struct kvr_page_run *runs = kvr_buddy_alloc(outbound->memory, RUNS_AT_ONCE * sizeof(*runs));
     struct kvr_message message = {.kind = KVR_MSG_PLAN};
-    kvr_status status = KVR_NO_MEMORY;
+    kvr_status status = runs != NULL ? KVR_OK : KVR_NO_MEMORY;
 
-    if (runs == NULL || (status = regions_tell(outbound, offer, publish)) != KVR_OK) {
-        kvr_buddy_free(outbound->memory, runs);
-        return status;
-    }
     message.plan = (struct kvr_msg_plan){
-        .segment = offer->segment_count,
+        .segment = offer->segment_count - 1,
         .token_first = plan->token_first,
         .token_end = plan->token_end,
-        .chunk_first = offer->chunk_count,
+        .chunk_first = offer->telling->chunk_first,
         .chunk_count = plan->chunk_count,
         .hash = plan->hash,
         .source = outbound->engines.local[publish->engine].rank,
         .limits = offer->limits,
-        .group = group,
-        .page_first = page_first,
+        .group = offer->telling_group,
+        .page_first = (uint32_t)(plan->token_first / pages->page_tokens),
         .runs = runs,
         .loan = offer_lends(outbound, offer, publish) ? kvr_pool_index(offer->id) + 1 : 0,
     };
-    for (uint32_t page = page_first; page < page_end;) {
-        uint32_t count;
-
-        message.plan.run_count =
-            kvr_page_table_runs(pages, page, page_end - page, runs, RUNS_AT_ONCE, &count);
-        page += count;
-        message.plan.more = page < page_end;
-        outbound_send_needed(outbound, offer, &message);
+    while (status == KVR_OK && offer->telling_page < page_end) {
+        message.plan.run_count = kvr_page_table_runs(
+            pages, offer->telling_page, page_end - offer->telling_page, runs, RUNS_AT_ONCE, &count);
+        message.plan.more = offer->telling_page + count < page_end;
+        status = plan_say(outbound, offer, publish, &message);
+        offer->telling_page += status == KVR_OK ? count : 0;
     }
     kvr_buddy_free(outbound->memory, runs);
-    return KVR_OK;
+    return status;
 }
 
 static uint32_t rank_first_layer(const struct kvr_region_set *set)
@@ -140,6 +139,29 @@ static void segment_queue(struct outbound *outbound, struct offer *offer,
     offer->segments_last = segment;
 }
 
+/* The segment that was planned last goes to the target, and when that has all of it to be posted.
+ * KVR_AGAIN: it waits for room; nothing more is planned until then. */
+static kvr_status segment_tell(struct outbound *outbound, struct offer *offer,
+                               const struct publish *publish, struct kvr_error *error)
+{
+    struct push_segment *segment = offer->telling;
+    kvr_status status;
+
+    if (segment == NULL)
+        return KVR_OK;
+    status = plans_say(outbound, offer, publish);
+    if (status < 0)
+        return kvr_error_set(error, status, "plan", "a plan cannot be told: %s",
+                             kvr_status_text(status));
+    if (status == KVR_OK && offer->job != NULL && (offer->job->share_bytes > 0 || offer->scatters))
+        status = segment_position(outbound, offer, segment, offer->job->share_bytes, error);
+    if (status != KVR_OK)
+        return status;
+    offer->telling = NULL;
+    segment_queue(outbound, offer, segment);
+    return KVR_OK;
+}
+
 /* Plans tokens [token_next, token_end) of a group, whose layers are final as the watch says. Both
  * sides have named their pages. */
 static kvr_status segment_make(struct outbound *outbound, struct offer *offer,
@@ -175,13 +197,6 @@ static kvr_status segment_make(struct outbound *outbound, struct offer *offer,
     if (status != KVR_OK)
         return status;
     segment = segment_new(outbound, offer, plan);
-    if (segment != NULL && offer->job != NULL && (offer->job->share_bytes > 0 || offer->scatters)) {
-        status = segment_position(outbound, offer, segment, offer->job->share_bytes, error);
-        if (status != KVR_OK) {
-            segment_free(outbound, segment);
-            return status;
-        }
-    }
     slots = offer->job != NULL ? offer->job->slot_count : KVR_TRANSFER_SLOTS_MAX;
     if (segment == NULL ||
         offer->chunk_count + (uint64_t)plan->chunk_count > slots * KVR_SLOT_CHUNKS) {
@@ -195,16 +210,15 @@ static kvr_status segment_make(struct outbound *outbound, struct offer *offer,
     segment->word = &outbound->engines.local[publish->engine].page->words[watch->word];
     segment->word_base = watch->base;
     segment->layer_base = rank_first_layer(publish->set);
-    status = plan_tell(outbound, offer, publish, group, plan);
+    offer->telling = segment;
+    offer->telling_group = group;
+    offer->telling_page = source_first;
     offer->token_next[group] = token_end;
     offer->segment_count++;
     offer->chunk_count += plan->chunk_count;
     offer->bytes += plan->bytes;
     offer->pieces += plan->piece_count;
-    segment_queue(outbound, offer, segment);
-    return status == KVR_OK ? KVR_OK
-                            : kvr_error_set(error, status, "plan", "a plan cannot be told: %s",
-                                            kvr_status_text(status));
+    return segment_tell(outbound, offer, publish, error);
 }
 
 /* A group that this rank has not, or that a sibling gives: the target need not wait for it here. */
@@ -213,12 +227,10 @@ static kvr_status none_tell(struct outbound *outbound, struct offer *offer,
                             struct kvr_error *error)
 {
     struct kvr_message message = {.kind = KVR_MSG_PLAN};
-    kvr_status status = regions_tell(outbound, offer, publish);
+    kvr_status status;
 
-    if (status != KVR_OK)
-        return kvr_error_set(error, status, "plan", "the engine's regions cannot be told");
     message.plan = (struct kvr_msg_plan){
-        .segment = offer->segment_count++,
+        .segment = offer->segment_count,
         .token_first = offer->token_next[group],
         .token_end = token_end,
         .chunk_first = offer->chunk_count,
@@ -228,18 +240,20 @@ static kvr_status none_tell(struct outbound *outbound, struct offer *offer,
         .loan = offer_lends(outbound, offer, publish) ? kvr_pool_index(offer->id) + 1 : 0,
         .none = true,
     };
-    offer->token_next[group] = token_end;
-    outbound_send_needed(outbound, offer, &message);
-    return KVR_OK;
+    status = plan_say(outbound, offer, publish, &message);
+    if (status < 0)
+        return kvr_error_set(error, status, "plan", "the engine's regions cannot be told");
+    offer->token_next[group] = status == KVR_OK ? token_end : offer->token_next[group];
+    offer->segment_count += status == KVR_OK;
+    return status;
 }
 
-/* FINAL and TAIL: there is nothing more to plan. */
-static void final_tell(struct outbound *outbound, struct offer *offer,
-                       const struct publish *publish)
+/* FINAL and TAIL: there is nothing more to plan. KVR_AGAIN: what is left of them waits for room. */
+static kvr_status final_tell(struct outbound *outbound, struct offer *offer,
+                             const struct publish *publish)
 {
     struct kvr_message final = {.kind = KVR_MSG_FINAL}, tail = {.kind = KVR_MSG_TAIL};
 
-    offer->final_told = true;
     final.final = (struct kvr_msg_final){
         .segment_count = offer->segment_count,
         .chunk_count = offer->chunk_count,
@@ -247,14 +261,17 @@ static void final_tell(struct outbound *outbound, struct offer *offer,
         .tail_bytes = publish->tail_bytes,
         .has_tail = publish->has_tail,
     };
-    outbound_send_needed(outbound, offer, &final);
-    if (offer->job != NULL)
-        outbound_group_command(outbound, offer, PUSH_FINAL, NULL);
-    if (!publish->has_tail)
-        return;
     tail.tail.bytes = publish->tail;
     tail.tail.byte_count = publish->tail_bytes;
-    outbound_send_needed(outbound, offer, &tail);
+    if (!offer->final_said && outbound_send_patient(outbound, offer, &final) != KVR_OK)
+        return KVR_AGAIN;
+    offer->final_said = true;
+    if (publish->has_tail && outbound_send_patient(outbound, offer, &tail) != KVR_OK)
+        return KVR_AGAIN;
+    offer->final_told = true;
+    if (offer->job != NULL)
+        outbound_group_command(outbound, offer, PUSH_FINAL, NULL);
+    return KVR_OK;
 }
 
 /* Up to where a group can be planned. Before the end of the request only whole pages of the side
@@ -297,11 +314,12 @@ static kvr_status plan_watch(struct outbound *outbound, struct offer *offer,
 static kvr_status plan_all(struct outbound *outbound, struct offer *offer,
                            const struct publish *publish, struct kvr_error *error)
 {
-    while (offer->watch_next < publish->watch_count || publish->ended) {
+    kvr_status status = segment_tell(outbound, offer, publish, error);
+
+    while (status == KVR_OK && (offer->watch_next < publish->watch_count || publish->ended)) {
         bool last = offer->watch_next + 1 >= publish->watch_count && publish->ended, waits = false;
         uint32_t at =
             offer->watch_next < publish->watch_count ? offer->watch_next : publish->watch_count - 1;
-        kvr_status status = KVR_OK;
 
         if (publish->watch_count > 0)
             status =
@@ -310,12 +328,10 @@ static kvr_status plan_all(struct outbound *outbound, struct offer *offer,
             return status;
         if (offer->watch_next < publish->watch_count)
             offer->watch_next++;
-        if (last && offer->watch_next >= publish->watch_count) {
-            final_tell(outbound, offer, publish);
-            return KVR_OK;
-        }
+        if (last && offer->watch_next >= publish->watch_count)
+            return final_tell(outbound, offer, publish);
     }
-    return KVR_OK;
+    return status;
 }
 
 void offer_advance(struct outbound *outbound, kvr_ns now, struct offer *offer)
@@ -326,6 +342,6 @@ void offer_advance(struct outbound *outbound, kvr_ns now, struct offer *offer)
     if ((offer->state != O_OFFERED && offer->state != O_LIVE) || offer->final_told ||
         offer->stage_waits || offer->look_waits || publish == NULL)
         return;
-    if (plan_all(outbound, offer, publish, &error) != KVR_OK)
+    if (plan_all(outbound, offer, publish, &error) < 0)
         offer_fail(outbound, now, offer, error.status, error.detail);
 }

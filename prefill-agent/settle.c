@@ -112,6 +112,7 @@ static void offer_settle(struct outbound *outbound, kvr_ns now, struct offer *of
     if (parked)
         offer_unpark(outbound, offer);
     segments_free(outbound, offer->segments);
+    segments_free(outbound, offer->telling);
     kvr_buddy_free(outbound->memory, offer->siblings);
     offer_move_drop(outbound, offer);
     if (offer->job != NULL) {
@@ -122,7 +123,7 @@ static void offer_settle(struct outbound *outbound, kvr_ns now, struct offer *of
         kvr_page_tables_done(&offer->pages, outbound->memory);
         kvr_region_set_release(offer->remote, outbound->memory);
     }
-    offer->segments = NULL;
+    offer->segments = offer->telling = NULL;
     offer->siblings = NULL;
     offer->sibling_count = 0;
     offer->job = NULL;

@@ -134,8 +134,7 @@ static void on_writable(void *self, kvr_ns now, uint32_t peer)
 {
     struct kvr_agent *agent = self;
 
-    if (agent->machine.peer_writable != NULL)
-        agent->machine.peer_writable(agent->machine.self, now, peer);
+    agent->machine.peer_writable(agent->machine.self, now, peer);
 }
 
 static void on_turned_away(void *self, kvr_ns now, const char *who, kvr_status status,

@@ -20,7 +20,7 @@ struct kvr_machine {
     void (*engine_down)(void *self, kvr_ns now, uint32_t engine);
     void (*peer_up)(void *self, kvr_ns now, uint32_t peer, const struct kvr_msg_hello *hello);
     void (*peer_lost)(void *self, kvr_ns now, uint32_t peer, kvr_status status, const char *detail);
-    void (*peer_writable)(void *self, kvr_ns now, uint32_t peer); /* may be NULL */
+    void (*peer_writable)(void *self, kvr_ns now, uint32_t peer);
     void (*message)(void *self, kvr_ns now, uint32_t peer, const struct kvr_message *message);
     void (*group)(void *self, kvr_ns now, const struct kvr_group_message *message);
     void (*registered)(void *self, kvr_ns now, uint64_t id, kvr_status status);
@@ -57,6 +57,10 @@ struct kvr_machine {
                                  const char *detail)                                               \
     {                                                                                              \
         m##_peer_lost(self, now, peer, status, detail);                                            \
+    }                                                                                              \
+    static void m##_on_peer_writable(void *self, kvr_ns now, uint32_t peer)                        \
+    {                                                                                              \
+        m##_peer_writable(self, now, peer);                                                        \
     }                                                                                              \
     static void m##_on_message(void *self, kvr_ns now, uint32_t peer,                              \
                                const struct kvr_message *message)                                  \
@@ -95,8 +99,9 @@ struct kvr_machine {
 
 #define KVR_MACHINE_ADAPTED(m)                                                                     \
     .request = m##_on_request, .engine_down = m##_on_engine_down, .peer_up = m##_on_peer_up,       \
-    .peer_lost = m##_on_peer_lost, .message = m##_on_message, .group = m##_on_group,               \
-    .registered = m##_on_registered, .tick = m##_on_tick, .live = m##_on_live,                     \
-    .drain = m##_on_drain, .cancel_all = m##_on_cancel_all, .why = m##_on_why
+    .peer_lost = m##_on_peer_lost, .peer_writable = m##_on_peer_writable,                          \
+    .message = m##_on_message, .group = m##_on_group, .registered = m##_on_registered,             \
+    .tick = m##_on_tick, .live = m##_on_live, .drain = m##_on_drain,                               \
+    .cancel_all = m##_on_cancel_all, .why = m##_on_why
 
 #endif

@@ -163,9 +163,10 @@ static void session_message(void *self, kvr_ns now, const struct kvr_message *me
 static void session_writable(void *self, kvr_ns now)
 {
     struct sim_peer *peer = self;
+    const struct kvr_machine *machine = &peer->agent->machine;
 
-    if (!peer->agent->source && !peer->was_full)
-        inbound_peer_writable(peer->agent->inbound, now, peer->index);
+    if (!peer->was_full)
+        machine->peer_writable(machine->self, now, peer->index);
 }
 
 void sim_peer_detach(struct sim_peer *peer)
@@ -350,12 +351,19 @@ void sim_peer_disconnected(struct sim_peer *peer)
 static void roomy_run(struct sim_world *world, const struct sim_event *event)
 {
     struct sim_peer *peer = event->object;
+    const struct kvr_machine *machine = &peer->agent->machine;
 
     if (peer->life != event->a || !peer->live || sim_agent_deferred(peer->agent, event, world->now))
         return;
     peer->was_full = false;
     if (kvr_session_number(peer->session) != 0)
-        inbound_peer_writable(peer->agent->inbound, world->now, peer->index);
+        machine->peer_writable(machine->self, world->now, peer->index);
+}
+
+static bool can_wait(kvr_message_kind kind)
+{
+    return kind == KVR_MSG_WANT || kind == KVR_MSG_PAGES || kind == KVR_MSG_REGIONS ||
+           kind == KVR_MSG_PLAN || kind == KVR_MSG_FINAL || kind == KVR_MSG_TAIL;
 }
 
 /* Now and then the queue is full for what can wait. Other messages have room in reserve. */
@@ -363,7 +371,7 @@ static bool full(struct sim_peer *peer, const struct kvr_message *message)
 {
     struct sim_world *world = peer->agent->world;
 
-    if (!peer->dialed || (message->kind != KVR_MSG_WANT && message->kind != KVR_MSG_REGIONS))
+    if (!can_wait(message->kind))
         return false;
     if (!peer->was_full && sim_has(world, SIM_QUEUE_FULL) && kvr_rng_percent(&world->rng, 30)) {
         peer->was_full = true;

@@ -6,8 +6,8 @@
 /* Kept for urgent messages when bulk has filled the rest. */
 #define RESERVE_BYTES   65536u
 #define RESERVE_ENTRIES 16u
-/* Who sends WANT and PAGES can wait, until half is free; the others end the session where there is
- * no room. So much is kept for them. */
+/* Who sends what is patient waits until half is free; the others end the session where there is no
+ * room. So much is kept for them. */
 #define PATIENT_PART    4u
 
 size_t kvr_session_queue_bytes(uint32_t byte_capacity, uint32_t entry_capacity)
@@ -115,12 +115,18 @@ static void link_behind(struct kvr_session_queue *queue, uint32_t index, uint32_
         queue->unsent = index; /* everything before it has gone out */
 }
 
+static bool is_patient(kvr_message_kind kind)
+{
+    return kind == KVR_MSG_WANT || kind == KVR_MSG_PAGES || kind == KVR_MSG_PLAN ||
+           kind == KVR_MSG_FINAL || kind == KVR_MSG_TAIL;
+}
+
 kvr_status kvr_session_queue_add(struct kvr_session_queue *queue, const struct kvr_message *message)
 {
     bool urgent = message->kind == KVR_MSG_CANCEL || message->kind == KVR_MSG_QUIET ||
                   message->kind == KVR_MSG_ROOM;
     struct kvr_queue_entry entry = {.transfer = message->transfer, .urgent = urgent};
-    bool patient = message->kind == KVR_MSG_WANT || message->kind == KVR_MSG_PAGES;
+    bool patient = is_patient(message->kind);
     uint32_t entries_kept = RESERVE_ENTRIES + (patient ? queue->entry_capacity / PATIENT_PART : 0);
     uint32_t bytes_kept = RESERVE_BYTES + (patient ? queue->byte_capacity / PATIENT_PART : 0);
     uint32_t index;

@@ -264,6 +264,8 @@ static void act(uint8_t what, uint32_t engine, uint32_t peer)
         break;
     case 14:
         fuzz.peers[peer].full = fuzz_below(fuzz.input, 8) == 7;
+        if (!fuzz.peers[peer].full && fuzz.peers[peer].up)
+            outbound_peer_writable(&outbound, fuzz.world.now, peer);
         break;
     default:
         fuzz_run(fuzz_below(fuzz.input, 4) == 3 ? KVR_S / 8 : KVR_MS);

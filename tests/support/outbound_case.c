@@ -26,7 +26,17 @@ static void peer_up(uint32_t peer)
     outbound_message(&outbound, now, peer, &regions);
 }
 
-void outbound_begin(const struct kvr_rail_groups *groups, bool failover)
+static void widen(struct small_side *side, uint32_t page_count)
+{
+    struct kvr_region_layout *layout = &side->layouts[0];
+
+    layout->page_count = page_count;
+    layout->layer_stride = (uint64_t)page_count * SMALL_PAGE_BYTES;
+    layout->bytes = SMALL_LAYERS * layout->layer_stride;
+    side->region.layout = side->remotes[0].layout = *layout;
+}
+
+static void begin(const struct kvr_rail_groups *groups, bool failover, uint32_t page_count)
 {
     struct outbound_options options = {.silence_ns = SILENCE,
                                        .quiet_ns = KVR_S,
@@ -44,11 +54,23 @@ void outbound_begin(const struct kvr_rail_groups *groups, bool failover)
     memset(&page, 0, sizeof(page));
     small_side_init(&source, 2);
     small_side_init(&target, 2);
+    widen(&source, page_count);
+    widen(&target, page_count);
     assert_int_equal(outbound_init(&outbound, &options, &machine_ports, machine_memory()), KVR_OK);
     machine_engine_up(&outbound.engines, 0, 1, &source, &page);
     peer_up(0);
     peer_up(1);
     machine_log_clear();
+}
+
+void outbound_begin(const struct kvr_rail_groups *groups, bool failover)
+{
+    begin(groups, failover, SMALL_PAGES);
+}
+
+void outbound_begin_wide(uint32_t page_count)
+{
+    begin(&(struct kvr_rail_groups){0}, false, page_count);
 }
 
 int open_outbound(void **state)
@@ -89,19 +111,34 @@ void publish_all(void)
     ask(&end);
 }
 
-static void want_with(uint32_t peer, uint64_t nonce, uint64_t generation, bool moves)
+static struct kvr_message want_of(uint32_t peer, uint64_t nonce, uint64_t tokens)
 {
-    static const struct kvr_page_run runs[SMALL_PLANNED] = {{1, 1}, {3, 1}, {5, 1}, {7, 1}};
     struct kvr_message want = {.kind = KVR_MSG_WANT, .transfer = nonce};
-    struct kvr_message pages = {.kind = KVR_MSG_PAGES, .transfer = nonce};
 
     snprintf(want.want.request, sizeof(want.want.request), "r");
     want.want.source_engine = machine_rank(1).engine;
-    want.want.source_generation = generation;
+    want.want.source_generation = 1;
     want.want.target = machine_rank((uint8_t)(10 + peer));
-    want.want.tokens = SMALL_PLANNED;
-    want.want.deadline_ms = 20000;
+    want.want.tokens = tokens;
+    want.want.deadline_ms = FETCH_DEADLINE / KVR_MS;
     want.want.more = true;
+    return want;
+}
+
+void want_tokens(uint32_t peer, uint64_t nonce, uint64_t tokens)
+{
+    struct kvr_message want = want_of(peer, nonce, tokens);
+
+    outbound_message(&outbound, now, peer, &want);
+}
+
+static void want_with(uint32_t peer, uint64_t nonce, uint64_t generation, bool moves)
+{
+    static const struct kvr_page_run runs[SMALL_PLANNED] = {{1, 1}, {3, 1}, {5, 1}, {7, 1}};
+    struct kvr_message want = want_of(peer, nonce, SMALL_PLANNED);
+    struct kvr_message pages = {.kind = KVR_MSG_PAGES, .transfer = nonce};
+
+    want.want.source_generation = generation;
     want.want.staged = want.want.moves = moves;
     pages.pages.runs = runs;
     pages.pages.run_count = SMALL_PLANNED;

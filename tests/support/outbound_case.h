@@ -6,10 +6,11 @@
 #include "prefill-agent/outbound.h"
 #include "tests/support/machine_log.h"
 
-#define SILENCE (3 * KVR_S)
-#define LEASE   (10 * KVR_S)
-#define HANDLE  77
-#define NONCE   1000
+#define SILENCE        (3 * KVR_S)
+#define LEASE          (10 * KVR_S)
+#define HANDLE         77
+#define NONCE          1000
+#define FETCH_DEADLINE (20 * KVR_S)
 
 extern struct outbound outbound;
 extern kvr_ns now;
@@ -17,9 +18,13 @@ extern kvr_ns now;
 int open_outbound(void **state); /* a cmocka setup */
 /* Two rails in these groups; the peers' are then in two groups too. */
 void outbound_begin(const struct kvr_rail_groups *groups, bool failover);
+/* One rail group, and engines of so many pages; nothing looks at their memory. */
+void outbound_begin_wide(uint32_t page_count);
 void ask(struct kvr_request *request); /* as the engine, about its publish */
 void publish_for(uint32_t consumers);
 void publish_all(void);
+/* Its page table is not told. */
+void want_tokens(uint32_t peer, uint64_t nonce, uint64_t tokens);
 void want_as(uint32_t peer, uint64_t nonce, uint64_t generation);
 void want(uint32_t peer, uint64_t nonce);
 /* Its pages are a device's, behind staging memory, to which it could move a neighbour's itself. */

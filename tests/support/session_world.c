@@ -261,6 +261,8 @@ kvr_status send_kind(enum side side, kvr_message_kind kind, uint32_t transfer, u
         message.quiet.round = counter;
     else if (kind == KVR_MSG_ROOM)
         message.room.round = counter;
+    else if (kind == KVR_MSG_PLAN || kind == KVR_MSG_FINAL || kind == KVR_MSG_TAIL)
+        ; /* empty ones: nobody counts them */
     else
         snprintf(message.reason.detail, sizeof(message.reason.detail), "%u", counter);
     status = kvr_session_send(end->session, world.now, &message);

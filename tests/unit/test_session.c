@@ -137,6 +137,8 @@ static void session_urgent_passes_other_transfers(void **state)
 
 static void session_full_queue_says_again_then_writable(void **state)
 {
+    static const kvr_message_kind patient[] = {KVR_MSG_WANT, KVR_MSG_PLAN, KVR_MSG_FINAL,
+                                               KVR_MSG_TAIL};
     uint32_t count = 0;
 
     (void)state;
@@ -144,6 +146,8 @@ static void session_full_queue_says_again_then_writable(void **state)
     while (send_kind(TARGET, KVR_MSG_PAGES, 1, 10) == KVR_OK)
         count++;
     assert_int_equal(count, KVR_SESSION_QUEUE_COUNT_MIN * 3 / 4 - 16);
+    for (uint32_t i = 0; i < sizeof(patient) / sizeof(patient[0]); i++)
+        assert_int_equal(send_kind(TARGET, patient[i], 1, 0), KVR_AGAIN);
     while (send_kind(TARGET, KVR_MSG_FAIL, 3, 0) == KVR_OK) /* cannot wait where it comes from */
         count++;
     assert_int_equal(count, KVR_SESSION_QUEUE_COUNT_MIN - 16);

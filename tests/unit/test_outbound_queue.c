@@ -1,0 +1,177 @@
+/* Goal: a queue to a target that is full ends nothing: PLAN, FINAL and TAIL wait for room, in order
+ * and once, and nothing is posted of what the target was not told whole. Method: outbound alone
+ * over a port that takes so many messages. */
+#include "tests/support/check.h"
+
+#include "tests/support/outbound_case.h"
+
+#define WIDE_PARTS  3 /* PLANs of one segment */
+#define WIDE_TOKENS (8192 + 10)
+#define WIDE_PAGES  (2 * WIDE_TOKENS)
+
+static uint32_t room;
+static struct kvr_ports ports;
+
+static kvr_status send_with_room(void *self, uint32_t peer, const struct kvr_message *message)
+{
+    if (room == 0)
+        return KVR_AGAIN;
+    room--;
+    return machine_ports.send(self, peer, message);
+}
+
+/* The queue takes so many more. */
+static void room_for(uint32_t messages)
+{
+    room = messages;
+    outbound_peer_writable(&outbound, now, 0);
+}
+
+static int open_full(void **state)
+{
+    (void)state;
+    room = 0;
+    ports = machine_ports;
+    ports.send = send_with_room;
+    return 0;
+}
+
+static void the_last_words_wait_for_room(void **state)
+{
+    static const uint8_t bytes[4] = "end";
+    struct kvr_request tail = {.kind = KVR_REQ_SOURCE_TAIL,
+                               .tail = {.bytes = bytes, .byte_count = sizeof(bytes)}};
+
+    (void)state;
+    outbound_begin(&(struct kvr_rail_groups){0}, false);
+    outbound.ports = outbound.engines.ports = &ports;
+    publish_for(1);
+    ask(&tail);
+    publish_all();
+    want(0, NONCE);
+    assert_int_equal(machine_log.sent_count, 0);
+    room_for(1);
+    assert_int_equal(machine_sent_count(KVR_MSG_REGIONS), 1);
+    room_for(1);
+    assert_int_equal(machine_sent(KVR_MSG_PLAN)->plan.chunk_count, SMALL_CHUNKS);
+    grant(0, NONCE);
+    assert_int_equal(machine_command_count(PUSH_SEGMENT), 1);
+    room_for(1);
+    assert_int_equal(machine_sent(KVR_MSG_FINAL)->final.chunk_count, SMALL_CHUNKS);
+    assert_int_equal(machine_command_count(PUSH_FINAL), 0);
+    room_for(1);
+    assert_int_equal(machine_sent(KVR_MSG_TAIL)->tail.byte_count, sizeof(bytes));
+    assert_int_equal(machine_command_count(PUSH_FINAL), 1);
+    room_for(1); /* once */
+    assert_int_equal(machine_log.sent_count, 4);
+    assert_int_equal(machine_log.hang_ups, 0);
+}
+
+/* As its engine and its target, whose pages are known. */
+static void publish_wide(void)
+{
+    static uint32_t ids[WIDE_TOKENS];
+    static struct kvr_page_run runs[WIDE_TOKENS];
+    struct kvr_request open = {.kind = KVR_REQ_SOURCE_OPEN,
+                               .source_open = {.request = "r", .tokens = WIDE_TOKENS}};
+    struct kvr_request given = {.kind = KVR_REQ_SOURCE_PAGES};
+    struct kvr_request watch = {.kind = KVR_REQ_SOURCE_WATCH};
+    struct kvr_message pages = {.kind = KVR_MSG_PAGES, .transfer = NONCE};
+
+    for (uint32_t i = 0; i < WIDE_TOKENS; i++) {
+        ids[i] = 2 * i;
+        runs[i] = (struct kvr_page_run){2 * i + 1, 1};
+    }
+    given.pages.ids = ids;
+    given.pages.id_count = WIDE_TOKENS;
+    watch.watch.token_end = WIDE_TOKENS;
+    pages.pages.runs = runs;
+    pages.pages.run_count = WIDE_TOKENS;
+    ask(&open);
+    ask(&given);
+    ask(&watch);
+    want_tokens(0, NONCE, WIDE_TOKENS);
+    outbound_message(&outbound, now, 0, &pages);
+}
+
+static void open_wide(void)
+{
+    outbound_begin_wide(WIDE_PAGES);
+    outbound.ports = outbound.engines.ports = &ports;
+    publish_wide();
+    assert_int_equal(machine_log.sent_count, 0);
+}
+
+static void a_plan_of_many_parts_goes_on_where_it_stopped(void **state)
+{
+    uint32_t runs = 0;
+
+    (void)state;
+    open_wide();
+    room = 1; /* for REGIONS */
+    for (uint32_t part = 0; part < WIDE_PARTS; part++) {
+        const struct kvr_msg_plan *plan;
+
+        room_for(room + 1);
+        assert_int_equal(machine_sent_count(KVR_MSG_PLAN), part + 1);
+        plan = &machine_sent(KVR_MSG_PLAN)->plan;
+        runs += plan->run_count;
+        assert_int_equal(plan->segment, 0);
+        assert_int_equal(plan->chunk_first, 0);
+        assert_int_equal(plan->chunk_count, SMALL_LAYERS * WIDE_TOKENS);
+        assert_int_equal(plan->more, part + 1 < WIDE_PARTS);
+        assert_int_equal(outbound.offers.used_count, 1);
+    }
+    assert_int_equal(runs, WIDE_TOKENS);
+    grant(0, NONCE);
+    assert_int_equal(machine_command_count(PUSH_SEGMENT), 1);
+    assert_int_equal(machine_log.hang_ups, 0);
+}
+
+/* A target that lets it write before it was told all is no reason to post. */
+static void what_was_told_in_part_is_not_posted(void **state)
+{
+    (void)state;
+    open_wide();
+    room_for(2);
+    assert_int_equal(machine_sent_count(KVR_MSG_PLAN), 1);
+    grant(0, NONCE);
+    assert_int_equal(machine_command_count(PUSH_OPEN), 1);
+    assert_int_equal(machine_command_count(PUSH_SEGMENT), 0);
+    room_for(2);
+    assert_int_equal(machine_command_count(PUSH_SEGMENT), 1);
+}
+
+static void it_can_end_while_it_waits(void **state)
+{
+    struct kvr_request cancel = {.kind = KVR_REQ_CANCEL};
+    size_t used;
+
+    (void)state;
+    outbound_begin_wide(WIDE_PAGES);
+    outbound.ports = outbound.engines.ports = &ports;
+    used = outbound.memory->used_bytes;
+    publish_wide();
+    room_for(2);
+    room = 2;
+    ask(&cancel);
+    assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 1);
+    assert_int_equal(machine_sent_count(KVR_MSG_QUIET), 1);
+    assert_int_equal(freed()->status, KVR_CANCELLED);
+    tick(3 * SILENCE);
+    assert_int_equal(outbound_live(&outbound), 0);
+    assert_int_equal(outbound.memory->used_bytes, used);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup(name, open_full)
+    const struct CMUnitTest tests[] = {
+        CASE(the_last_words_wait_for_room),
+        CASE(a_plan_of_many_parts_goes_on_where_it_stopped),
+        CASE(what_was_told_in_part_is_not_posted),
+        CASE(it_can_end_while_it_waits),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
