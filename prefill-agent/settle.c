@@ -318,6 +318,15 @@ void offer_group(struct outbound *outbound, kvr_ns now, struct offer *offer,
     }
 }
 
+/* A target ends its fetch at the deadline, and its CANCEL is here within the heartbeat bound. One
+ * that beats and says no more may not hold the pages for ever. */
+static bool is_overdue(const struct outbound *outbound, kvr_ns now, const struct offer *offer)
+{
+    return (offer->state == O_OFFERED || offer->state == O_LIVE) &&
+           now >= outbound->options.silence_ns &&
+           now - outbound->options.silence_ns >= offer->deadline;
+}
+
 void offer_tick(struct outbound *outbound, kvr_ns now, struct offer *offer)
 {
     if (offer->state == O_TOMB) {
@@ -332,6 +341,11 @@ void offer_tick(struct outbound *outbound, kvr_ns now, struct offer *offer)
     if (offer->state == O_PARKED && now >= offer->deadline) {
         offer_fail(outbound, now, offer, KVR_NO_SOURCE,
                    "no engine published this request, attempt and generation in time");
+        return;
+    }
+    if (is_overdue(outbound, now, offer)) {
+        offer_fail(outbound, now, offer, KVR_EXPIRED,
+                   "the deadline of its fetch has passed, and the target agent has not ended it");
         return;
     }
     if (offer->state == O_LIVE && now >= offer->ask_at)

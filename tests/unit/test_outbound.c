@@ -96,9 +96,43 @@ static void lease_ends_with_the_want(void **state)
     (void)state;
     publish_for(1);
     want(0, NONCE);
-    tick(10 * LEASE);
+    tick(2 * LEASE);
     assert_null(freed()); /* from here the session and the target's deadline */
     assert_int_equal(outbound.leases_expired, 0);
+}
+
+/* A target that says nothing more, and lives: its fetch ends by our own clock, the heartbeat bound
+ * after its deadline, and the pages are free when no card can read them any more (rule 2). */
+static void a_fetch_ends_after_its_deadline(void **state)
+{
+    (void)state;
+    publish_for(1);
+    publish_all();
+    want(0, NONCE);
+    grant(0, NONCE);
+    tick(FETCH_DEADLINE + SILENCE - KVR_MS);
+    assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 0);
+    tick(KVR_MS);
+    assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_EXPIRED);
+    assert_int_equal(machine_command_count(PUSH_STOP), 1);
+    assert_int_equal(machine_sent_count(KVR_MSG_QUIET), 0); /* it may still post */
+    group_says(PUSH_STOPPED, 0, NULL);
+    assert_int_equal(machine_sent_count(KVR_MSG_QUIET), 1);
+    assert_null(freed()); /* a card may still read */
+    group_closes();
+    assert_int_equal(freed()->status, KVR_EXPIRED);
+}
+
+static void a_fetch_that_grants_nothing_ends_after_its_deadline(void **state)
+{
+    (void)state;
+    publish_for(1);
+    publish_all();
+    want(0, NONCE);
+    tick(FETCH_DEADLINE + SILENCE);
+    assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_EXPIRED);
+    assert_int_equal(machine_sent_count(KVR_MSG_QUIET), 1); /* a GRANT may be on its way */
+    assert_int_equal(freed()->status, KVR_EXPIRED);
 }
 
 /* Of several consumers, those that have come are not the lease's affair. */
@@ -445,6 +479,8 @@ int main(void)
         CASE(an_open_under_a_live_handle_is_refused),
         CASE(lease_ends_without_a_want),
         CASE(lease_ends_with_the_want),
+        CASE(a_fetch_ends_after_its_deadline),
+        CASE(a_fetch_that_grants_nothing_ends_after_its_deadline),
         CASE(lease_ends_for_those_that_have_not_come),
         CASE(lease_is_renewed_by_its_engine),
         CASE(lease_is_renewed_by_the_scheduler),
