@@ -1,9 +1,13 @@
 #include "base/need.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
+
+#define SPARE_FILES 64
 
 kvr_status kvr_need_files(uint64_t files, struct kvr_error *error)
 {
@@ -24,6 +28,19 @@ kvr_status kvr_need_files(uint64_t files, struct kvr_error *error)
         return kvr_error_system(error, "start", errno, "RLIMIT_NOFILE cannot be raised to %" PRIu64,
                                 files);
     return KVR_OK;
+}
+
+/* Open ones are counted: some for the folder itself and for what comes meanwhile are added. */
+kvr_status kvr_need_more_files(uint64_t files, struct kvr_error *error)
+{
+    DIR *folder = opendir("/proc/self/fd");
+
+    if (folder == NULL)
+        return kvr_error_system(error, "start", errno, "/proc/self/fd cannot be read");
+    while (readdir(folder) != NULL)
+        files++;
+    closedir(folder);
+    return kvr_need_files(files + SPARE_FILES, error);
 }
 
 kvr_status kvr_need_space(const char *what, const char *folder, uint64_t bytes, const char *remedy,

@@ -1,5 +1,6 @@
 /* What a program needs of the machine before it starts. Each failure is a sentence that names the
- * limit, what it allows, what is needed and the remedy. Main thread, at start. */
+ * limit, what it allows, what is needed and the remedy. At start, but for
+ * descriptors that come later. */
 #ifndef KVR_BASE_NEED_H
 #define KVR_BASE_NEED_H
 
@@ -9,6 +10,8 @@
 
 /* RLIMIT_NOFILE allows this many descriptors, raised up to the hard limit if need be. */
 KVR_MUST_CHECK kvr_status kvr_need_files(uint64_t files, struct kvr_error *error);
+/* The same of so many more than are open now. */
+KVR_MUST_CHECK kvr_status kvr_need_more_files(uint64_t files, struct kvr_error *error);
 /* The file system of `folder` has this many bytes for us. what begins the sentence, remedy
  * ends it. */
 KVR_MUST_CHECK kvr_status kvr_need_space(const char *what, const char *folder, uint64_t bytes,
