@@ -21,6 +21,7 @@ const char *kvr_request_name(kvr_request_kind kind)
         [KVR_REQ_RENEW] = "renew",
         [KVR_REQ_WHY] = "why",
         [KVR_REQ_DETACH] = "detach",
+        [KVR_REQ_REGION_EXTENTS] = "region_extents",
     };
 
     return (unsigned)kind < KVR_REQ_KIND_END && names[kind] != NULL ? names[kind] : "?";

@@ -23,7 +23,7 @@
 #include "base/status.h"
 #include "base/types.h"
 
-#define KVR_ENGINE_PROTOCOL 1 /* ATTACH carries it; another one is refused */
+#define KVR_ENGINE_PROTOCOL 2 /* ATTACH carries it; another one is refused */
 
 /* Shared between one engine rank and its agent. Words are stored by the engine and read by the
  * agent's group thread; a word only grows and is never reset within a generation. Protocol:
@@ -45,7 +45,7 @@ struct kvr_shared_page {
 
 typedef enum kvr_request_kind {
     KVR_REQ_ATTACH = 1, /* engine → agent, first packet */
-    KVR_REQ_REGION_ADD, /* with one descriptor for memfd regions */
+    KVR_REQ_REGION_ADD, /* with one descriptor, or after its extents, or with an IPC handle */
     KVR_REQ_REGION_DROP,
     KVR_REQ_SOURCE_OPEN, /* prefill-agent only */
     KVR_REQ_SOURCE_PAGES,
@@ -59,6 +59,8 @@ typedef enum kvr_request_kind {
     KVR_REQ_RENEW,
     KVR_REQ_WHY,
     KVR_REQ_DETACH,
+    KVR_REQ_REGION_EXTENTS = 16, /* before REGION_ADD: descriptors of its memory, some at a time;
+                                    the schema has the number between for notices */
     KVR_REQ_KIND_END,
 } kvr_request_kind;
 
@@ -82,6 +84,17 @@ struct kvr_req_region { /* region is the engine's own number, unique on its conn
     uint64_t fd_offset; /* where the region starts in the descriptor's memory; page aligned */
     uint8_t ipc[64];
     struct kvr_region_layout layout; /* layout.region names it */
+    uint32_t extent_count; /* CUDA_VMM: of the allocations that it lies over, which came before;
+                              fd_offset is in the first. 0: it has one, beside this packet */
+};
+
+/* One descriptor beside the packet for each entry of `bytes`, in the memory's order. What does not
+ * continue what was brought is told by REGION_GONE of the REGION_ADD that follows; without one they
+ * are kept until others begin anew: none of them at all forgets them. */
+struct kvr_req_extents {
+    uint32_t region, first, total;
+    const uint64_t *bytes;
+    uint32_t count; /* at most KVR_PACKET_FDS_MAX */
 };
 
 struct kvr_req_source_open {
@@ -155,6 +168,7 @@ struct kvr_request {
     union {
         struct kvr_req_attach attach;
         struct kvr_req_region region; /* REGION_ADD; REGION_DROP uses layout.region only */
+        struct kvr_req_extents extents;
         struct kvr_req_source_open source_open;
         struct kvr_req_pages pages;
         struct kvr_req_watch watch;

@@ -5,12 +5,14 @@
 #include "base/text.h"
 #include "wire/engine_codec.h"
 #include "wire/geometry.h"
+#include "wire/packet_socket.h"
 
 /* The schema numbers bodies by kind + 1, so that neither side needs a table. */
 static_assert(BODY(ATTACH) == (int)KVR_REQ_ATTACH + 1, "engine.proto and kinds differ");
 static_assert(BODY(TARGET_OPEN) == (int)KVR_REQ_TARGET_OPEN + 1, "engine.proto and kinds differ");
 static_assert(BODY(DETACH) == (int)KVR_REQ_DETACH + 1, "engine.proto and kinds differ");
-static_assert(BODY(NOTICE) == (int)KVR_REQ_KIND_END + 1, "engine.proto and kinds differ");
+static_assert(BODY(NOTICE) == (int)KVR_REQ_DETACH + 2, "engine.proto and kinds differ");
+static_assert(BODY(REGION_EXTENTS) == (int)KVR_REQ_KIND_END, "engine.proto and kinds differ");
 
 /* ---- encode --------------------------------------------------------------------------------- */
 
@@ -20,6 +22,7 @@ struct encode_room {
         PB(Attach) attach;
         PB(Region) region;
         PB(RegionDrop) region_drop;
+        PB(RegionExtents) extents;
         PB(SourceOpen) source_open;
         PB(Pages) pages;
         PB(Watch) watch;
@@ -58,6 +61,17 @@ static void encode_region(const struct kvr_req_region *from, struct encode_room 
     if (from->memory == KVR_MEMORY_CUDA_IPC)
         room->region.ipc = kvr_engine_bytes(from->ipc, sizeof(from->ipc));
     room->region.layout = &room->layout;
+    room->region.extents = from->extent_count;
+}
+
+static void encode_extents(const struct kvr_req_extents *from, PB(RegionExtents) * extents)
+{
+    kvrail__engine__region_extents__init(extents);
+    extents->region = from->region;
+    extents->first = from->first;
+    extents->total = from->total;
+    extents->n_bytes = from->count;
+    extents->bytes = (uint64_t *)(uintptr_t)from->bytes;
 }
 
 static void encode_source_open(const struct kvr_req_source_open *from, PB(SourceOpen) * open)
@@ -154,8 +168,10 @@ static bool encodable(const struct kvr_request *request)
     case KVR_REQ_TARGET_OPEN:
         return request->target_open.source_count <= KVR_SOURCES_MAX &&
                VALID(request->target_open.request) && sources_encodable(&request->target_open);
+    case KVR_REQ_REGION_EXTENTS:
+        return request->extents.count <= KVR_PACKET_FDS_MAX;
     default:
-        return request->kind > KVR_REQ_ATTACH && request->kind < KVR_REQ_KIND_END;
+        return request->kind > KVR_REQ_ATTACH && request->kind <= KVR_REQ_DETACH;
     }
 }
 
@@ -171,6 +187,9 @@ static void encode_body(const struct kvr_request *request, struct encode_room *r
     case KVR_REQ_REGION_DROP:
         kvrail__engine__region_drop__init(&room->region_drop);
         room->region_drop.region = request->region.layout.region;
+        return;
+    case KVR_REQ_REGION_EXTENTS:
+        encode_extents(&request->extents, &room->extents);
         return;
     case KVR_REQ_SOURCE_OPEN:
         encode_source_open(&request->source_open, &room->source_open);
@@ -276,6 +295,20 @@ static kvr_status decode_region(const PB(Region) * from, struct kvr_req_region *
         memcpy(to->ipc, from->ipc.data, sizeof(to->ipc));
     to->device = from->device;
     to->fd_offset = from->fd_offset;
+    to->extent_count = from->extents;
+    return KVR_OK;
+}
+
+static kvr_status decode_extents(const PB(RegionExtents) * from, struct kvr_req_extents *to,
+                                 struct kvr_error *error)
+{
+    if (from->n_bytes > KVR_PACKET_FDS_MAX)
+        return kvr_engine_malformed(error, "more extents than one packet may carry");
+    to->region = from->region;
+    to->first = from->first;
+    to->total = from->total;
+    to->bytes = from->bytes;
+    to->count = (uint32_t)from->n_bytes;
     return KVR_OK;
 }
 
@@ -387,6 +420,8 @@ static kvr_status decode_body(struct kvr_engine_decoder *decoder, const PB(Engin
     case KVR_REQ_REGION_DROP:
         to->region.layout.region = packet->region_drop->region;
         return KVR_OK;
+    case KVR_REQ_REGION_EXTENTS:
+        return decode_extents(packet->region_extents, &to->extents, error);
     case KVR_REQ_SOURCE_OPEN:
         return decode_source_open(packet->source_open, &to->source_open, error);
     case KVR_REQ_SOURCE_PAGES:
@@ -423,7 +458,8 @@ kvr_status kvr_request_decode(struct kvr_engine_decoder *decoder, const uint8_t 
 
     if (status != KVR_OK)
         return status;
-    if (message->body_case < BODY(ATTACH) || message->body_case >= BODY(NOTICE))
+    if (message->body_case < BODY(ATTACH) || message->body_case == BODY(NOTICE) ||
+        message->body_case > BODY(REGION_EXTENTS))
         return kvr_engine_malformed(error, "the packet holds no request");
     memset(&request, 0, sizeof(request));
     request.kind = (kvr_request_kind)(message->body_case - 1);

@@ -5,8 +5,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* As much as any message can bring: one that is cut off is so for want of descriptors. */
+#define SCM_FDS_MAX 253
+
 union control {
-    char bytes[CMSG_SPACE(KVR_PACKET_FDS_MAX * sizeof(int))];
+    char bytes[CMSG_SPACE(SCM_FDS_MAX * sizeof(int))];
     struct cmsghdr align;
 };
 
@@ -15,7 +18,7 @@ static void attach_fds(struct msghdr *message, union control *control,
 {
     size_t bytes = fds->count * sizeof(int);
 
-    memset(control, 0, sizeof(*control));
+    memset(control, 0, CMSG_SPACE(bytes));
     message->msg_control = control->bytes;
     message->msg_controllen = CMSG_SPACE(bytes);
     control->align.cmsg_level = SOL_SOCKET;
@@ -39,7 +42,8 @@ kvr_status kvr_packet_send(int socket, const uint8_t *packet, size_t bytes,
     } while (sent < 0 && errno == EINTR);
     if (sent >= 0)
         return KVR_OK;
-    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS || errno == ENOMEM)
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS || errno == ENOMEM ||
+        errno == ETOOMANYREFS)
         return KVR_AGAIN;
     return errno == EMSGSIZE ? KVR_TOO_LARGE : KVR_PEER_LOST;
 }
@@ -62,10 +66,9 @@ kvr_status kvr_packet_check(int socket, size_t bytes, struct kvr_error *error)
                          bytes, buffer);
 }
 
-/* false: more than we have room for, in one message or in all. */
-static bool collect_fds(struct msghdr *message, struct kvr_packet_fds *fds)
+static kvr_status collect_fds(struct msghdr *message, struct kvr_packet_fds *fds)
 {
-    bool complete = (message->msg_flags & MSG_CTRUNC) == 0;
+    kvr_status status = (message->msg_flags & MSG_CTRUNC) == 0 ? KVR_OK : KVR_FULL;
 
     for (struct cmsghdr *at = CMSG_FIRSTHDR(message); at != NULL; at = CMSG_NXTHDR(message, at)) {
         size_t count;
@@ -82,10 +85,10 @@ static bool collect_fds(struct msghdr *message, struct kvr_packet_fds *fds)
                 continue;
             }
             close(fd);
-            complete = false;
+            status = KVR_MALFORMED;
         }
     }
-    return complete;
+    return (message->msg_flags & MSG_TRUNC) == 0 ? status : KVR_MALFORMED;
 }
 
 /* A peer that closed with our packets unread leaves one ECONNRESET before what it sent. */
@@ -113,13 +116,15 @@ kvr_status kvr_packet_receive(int socket, uint8_t *packet, size_t capacity, size
         .msg_controllen = sizeof(control.bytes),
     };
     ssize_t received = receive_message(socket, &message);
+    kvr_status status;
 
     ret_fds->count = 0;
     if (received < 0)
         return errno == EAGAIN || errno == EWOULDBLOCK ? KVR_AGAIN : KVR_PEER_LOST;
-    if (!collect_fds(&message, ret_fds) || (message.msg_flags & MSG_TRUNC) != 0) {
+    status = collect_fds(&message, ret_fds);
+    if (status != KVR_OK) {
         kvr_packet_fds_close(ret_fds);
-        return KVR_MALFORMED;
+        return status;
     }
     if (received == 0 && ret_fds->count == 0)
         return KVR_PEER_LOST;

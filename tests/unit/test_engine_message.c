@@ -57,8 +57,11 @@ static void request_region_round_trip(void **state)
     struct kvr_request in = {.kind = KVR_REQ_REGION_ADD}, out;
 
     (void)state;
-    in.region = (struct kvr_req_region){
-        .name = "kv", .memory = KVR_MEMORY_CUDA_IPC, .device = -1, .fd_offset = 4096};
+    in.region = (struct kvr_req_region){.name = "kv",
+                                        .memory = KVR_MEMORY_CUDA_IPC,
+                                        .device = -1,
+                                        .fd_offset = 4096,
+                                        .extent_count = 77};
     memset(in.region.ipc, 5, sizeof(in.region.ipc));
     in.region.layout = (struct kvr_region_layout){.region = 1,
                                                   .group = 2,
@@ -81,6 +84,32 @@ static void request_region_round_trip(void **state)
                                                   .head_bytes = 256};
     assert_int_equal(round_trip(&in, &out), KVR_OK);
     assert_memory_equal(&in, &out, sizeof(in));
+}
+
+static void request_extents_round_trip(void **state)
+{
+    uint64_t sizes[KVR_PACKET_FDS_MAX];
+    struct kvr_request in = {.kind = KVR_REQ_REGION_EXTENTS}, out;
+    size_t bytes;
+
+    (void)state;
+    for (uint32_t i = 0; i < KVR_PACKET_FDS_MAX; i++)
+        sizes[i] = UINT64_MAX - i; /* the longest varints */
+    in.extents = (struct kvr_req_extents){3, 256, 5120, sizes, KVR_PACKET_FDS_MAX};
+    assert_int_equal(round_trip(&in, &out), KVR_OK);
+    assert_int_equal(out.kind, KVR_REQ_REGION_EXTENTS);
+    assert_int_equal(out.extents.region, 3);
+    assert_int_equal(out.extents.first, 256);
+    assert_int_equal(out.extents.total, 5120);
+    assert_int_equal(out.extents.count, KVR_PACKET_FDS_MAX);
+    assert_memory_equal(out.extents.bytes, sizes, sizeof(sizes));
+    in.extents = (struct kvr_req_extents){.region = 3};
+    assert_int_equal(round_trip(&in, &out), KVR_OK);
+    assert_int_equal(out.extents.count, 0);
+    in.extents = (struct kvr_req_extents){.bytes = sizes, .count = KVR_PACKET_FDS_MAX + 1};
+    assert_int_equal(kvr_request_encode(&in, packet, sizeof(packet), &bytes), KVR_INVALID);
+    in.kind = (kvr_request_kind)(KVR_REQ_DETACH + 1); /* a notice's number */
+    assert_int_equal(kvr_request_encode(&in, packet, sizeof(packet), &bytes), KVR_INVALID);
 }
 
 static void request_opens_round_trip(void **state)
@@ -234,6 +263,8 @@ static void foreign_values_are_malformed(void **state)
     Kvrail__Engine__SourceOpen open = KVRAIL__ENGINE__SOURCE_OPEN__INIT;
     Kvrail__Engine__Status status = KVRAIL__ENGINE__STATUS__INIT;
     Kvrail__Engine__Attach attach = KVRAIL__ENGINE__ATTACH__INIT;
+    Kvrail__Engine__RegionExtents extents = KVRAIL__ENGINE__REGION_EXTENTS__INIT;
+    uint64_t sizes[KVR_PACKET_FDS_MAX + 1] = {0};
     static const char *const bad[] = {"",         "a\nb", "\xff", "\xc0\x80", "\xed\xa0\x80",
                                       "\xe2\x82", "\x7f"};
     struct kvr_error error;
@@ -260,11 +291,20 @@ static void foreign_values_are_malformed(void **state)
 
     built.body_case = KVRAIL__ENGINE__ENGINE_PACKET__BODY_ATTACH;
     built.attach = &attach;
-    attach.version = 2;
+    attach.version = KVR_ENGINE_PROTOCOL + 1;
     assert_int_equal(decode_built(&built, &error), KVR_VERSION);
-    assert_non_null(strstr(error.detail, "2"));
+    assert_non_null(strstr(error.detail, "speaks protocol 3, this agent speaks 2"));
     attach.version = KVR_ENGINE_PROTOCOL;
     assert_int_equal(decode_built(&built, &error), KVR_MALFORMED);
+
+    built.body_case = KVRAIL__ENGINE__ENGINE_PACKET__BODY_REGION_EXTENTS;
+    built.region_extents = &extents;
+    extents.bytes = sizes;
+    extents.n_bytes = KVR_PACKET_FDS_MAX;
+    assert_int_equal(decode_built(&built, &error), KVR_OK);
+    extents.n_bytes++;
+    assert_int_equal(decode_built(&built, &error), KVR_MALFORMED);
+    assert_non_null(strstr(error.detail, "more extents than one packet"));
 }
 
 /* 32,000 empty sources in 64 KiB would take megabytes; the decoder has its fixed memory. */
@@ -365,6 +405,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(request_attach_round_trip),
         cmocka_unit_test(request_region_round_trip),
+        cmocka_unit_test(request_extents_round_trip),
         cmocka_unit_test(request_opens_round_trip),
         cmocka_unit_test(request_pages_full_packet),
         cmocka_unit_test(request_small_kinds_round_trip),
