@@ -16,6 +16,7 @@
 #include <stddef.h>
 
 #include "base/clock.h"
+#include "base/extents.h"
 #include "base/status.h"
 #include "base/types.h"
 
@@ -34,13 +35,15 @@ typedef enum kvr_device_kind {
     KVR_DEVICE_VMM,    /* device memory by the POSIX descriptor of a VMM allocation */
 } kvr_device_kind;
 
-/* What an engine gave. The descriptor is borrowed for the call. */
+/* What an engine gave. Descriptors are borrowed for the call. */
 struct kvr_device_import {
     kvr_device_kind kind;
     int fd;
+    struct kvr_extents *extents; /* VMM: of several allocations, in place of fd; NULL: of one */
     void *address;
     uint8_t ipc[64];
-    uint64_t offset; /* of byte 0 of the region in the descriptor's or the handle's memory */
+    uint64_t offset; /* of byte 0 of the region in the descriptor's, the handle's or the first
+                        extent's memory */
     uint64_t bytes;
     bool for_cards; /* some may take a dmabuf: make one if it can be had */
     bool neighbour; /* only moved from: it may be of any GPU that this one reaches */

@@ -91,39 +91,94 @@ static CUmemAllocationProp properties(const struct device_cuda *cuda)
     };
 }
 
-static kvr_status map_vmm(const struct device_cuda *cuda, struct cuda_memory *memory,
+/* Its handle is let go at once: what is mapped stays until it is unmapped. */
+static kvr_status map_extent(const struct device_cuda *cuda, const struct kvr_extent *extent,
+                             CUdeviceptr address, struct kvr_error *error)
+{
+    const struct kvr_cuda *driver = cuda->cuda;
+    CUmemGenericAllocationHandle allocation = 0;
+    kvr_status status = kvr_cuda_check(
+        driver,
+        driver->MemImportFromShareableHandle(&allocation, (void *)(uintptr_t)extent->fd,
+                                             CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+        error, "to import the descriptor of a VMM allocation");
+
+    if (status != KVR_OK)
+        return status;
+    status = kvr_cuda_check(driver, driver->MemMap(address, extent->bytes, 0, allocation, 0), error,
+                            "to map a VMM allocation (is the region inside it?)");
+    (void)driver->MemRelease(allocation);
+    return status;
+}
+
+/* One after the other into addresses that are reserved at once. What was done when one fails is
+ * undone by release. */
+static kvr_status map_vmm(const struct device_cuda *cuda, const struct kvr_extent *extents,
+                          uint32_t count, uint64_t whole, struct cuda_memory *memory,
                           struct kvr_error *error)
 {
     const struct kvr_cuda *driver = cuda->cuda;
     CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = cuda->number},
                               .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    CUdeviceptr address = 0;
-    kvr_status status =
-        kvr_cuda_check(driver, driver->MemAddressReserve(&address, memory->base_bytes, 0, 0, 0),
-                       error, "addresses for a VMM allocation");
+    CUdeviceptr at;
+    kvr_status status;
 
+    memory->mapped = calloc(count, sizeof(memory->mapped[0]));
+    if (memory->mapped == NULL)
+        return kvr_error_set(error, KVR_NO_MEMORY, "device", "no memory for a region");
+    status = kvr_cuda_check(driver, driver->MemAddressReserve(&memory->base, whole, 0, 0, 0), error,
+                            "addresses for VMM allocations");
     if (status != KVR_OK)
         return status;
-    status = kvr_cuda_check(driver,
-                            driver->MemMap(address, memory->base_bytes, 0, memory->allocation, 0),
-                            error, "to map a VMM allocation (is the region inside it?)");
-    if (status != KVR_OK) {
-        (void)driver->MemAddressFree(address, memory->base_bytes);
-        return status;
+    memory->base_bytes = whole;
+    at = memory->base;
+    for (uint32_t i = 0; i < count; i++) {
+        status = map_extent(cuda, &extents[i], at, error);
+        if (status != KVR_OK)
+            return status;
+        memory->mapped[memory->mapped_count++] = extents[i].bytes;
+        at += extents[i].bytes;
     }
-    memory->base = address;
-    return kvr_cuda_check(driver, driver->MemSetAccess(address, memory->base_bytes, &access, 1),
-                          error, "access to a VMM allocation");
+    return kvr_cuda_check(driver, driver->MemSetAccess(memory->base, whole, &access, 1), error,
+                          "access to VMM allocations");
 }
 
-/* The descriptor does not tell its size: as much of it as the region reaches is mapped, which the
- * driver refuses where there is less. */
+static void unmap_vmm(const struct kvr_cuda *driver, struct cuda_memory *memory)
+{
+    CUdeviceptr at = memory->base;
+
+    for (uint32_t i = 0; i < memory->mapped_count; i++) {
+        (void)driver->MemUnmap(at, memory->mapped[i]);
+        at += memory->mapped[i];
+    }
+    if (memory->base_bytes > 0)
+        (void)driver->MemAddressFree(memory->base, memory->base_bytes);
+    free(memory->mapped);
+}
+
+/* Each of them, since each may have been made on another. */
+static kvr_status check_ordinals(const struct device_cuda *cuda, const struct cuda_memory *memory,
+                                 struct kvr_error *error)
+{
+    CUdeviceptr at = memory->base;
+    kvr_status status = KVR_OK;
+
+    for (uint32_t i = 0; i < memory->mapped_count && status == KVR_OK; i++) {
+        status = check_ordinal(cuda, at, error);
+        at += memory->mapped[i];
+    }
+    return status;
+}
+
+/* A descriptor does not tell its size: of one alone as much is mapped as the region reaches, which
+ * the driver refuses where there is less. */
 static kvr_status open_vmm(const struct device_cuda *cuda, const struct kvr_device_import *import,
                            struct cuda_memory *memory, struct kvr_error *error)
 {
     CUmemAllocationProp wanted = properties(cuda);
+    struct kvr_extent one = {.fd = import->fd};
+    uint64_t end, whole;
     size_t grain = 0;
-    uint64_t end;
     kvr_status status = kvr_cuda_check(
         cuda->cuda,
         cuda->cuda->MemGetAllocationGranularity(&grain, &wanted, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
@@ -134,20 +189,21 @@ static kvr_status open_vmm(const struct device_cuda *cuda, const struct kvr_devi
     if (__builtin_add_overflow(import->offset, import->bytes, &end) || end > UINT64_MAX - grain)
         return kvr_error_set(error, KVR_INVALID, "device", "%llu bytes at offset %llu",
                              (unsigned long long)import->bytes, (unsigned long long)import->offset);
-    memory->base_bytes = (end + grain - 1) / grain * grain;
-    status = kvr_cuda_check(
-        cuda->cuda,
-        cuda->cuda->MemImportFromShareableHandle(&memory->allocation, (void *)(uintptr_t)import->fd,
-                                                 CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
-        error, "to import the descriptor of a VMM allocation");
+    one.bytes = whole = (end + grain - 1) / grain * grain;
+    if (import->extents != NULL)
+        status = kvr_extents_check(import->extents, import->offset, import->bytes, grain, "device",
+                                   &whole, error);
     if (status != KVR_OK)
         return status;
     memory->kind = KVR_DEVICE_VMM;
-    status = map_vmm(cuda, memory, error);
+    if (import->extents != NULL)
+        status = map_vmm(cuda, import->extents->at, import->extents->count, whole, memory, error);
+    else
+        status = map_vmm(cuda, &one, 1, whole, memory, error);
     if (status != KVR_OK)
         return status;
     memory->address = memory->base + import->offset;
-    return import->neighbour ? KVR_OK : check_ordinal(cuda, memory->address, error);
+    return import->neighbour ? KVR_OK : check_ordinals(cuda, memory, error);
 }
 
 /* A dmabuf is for cards. What a card cannot take has to be copied, and for that its handle is
@@ -234,13 +290,8 @@ void cuda_memory_release(struct kvr_device *device, struct kvr_device_memory *he
     (void)cuda_enter((struct device_cuda *)device, NULL);
     if (memory->kind == KVR_DEVICE_IPC)
         (void)driver->IpcCloseMemHandle(memory->base);
-    if (memory->kind == KVR_DEVICE_VMM) {
-        if (memory->base != 0) {
-            (void)driver->MemUnmap(memory->base, memory->base_bytes);
-            (void)driver->MemAddressFree(memory->base, memory->base_bytes);
-        }
-        (void)driver->MemRelease(memory->allocation);
-    }
+    if (memory->kind == KVR_DEVICE_VMM)
+        unmap_vmm(driver, memory);
     if (memory->dmabuf >= 0)
         close(memory->dmabuf);
     free(memory);

@@ -42,10 +42,11 @@ struct cuda_memory {
     struct kvr_device_memory memory;
     kvr_device_kind kind;
     CUdeviceptr address; /* of byte 0 of the region; 0: only a dmabuf */
-    CUdeviceptr base;    /* what was opened or mapped */
-    uint64_t base_bytes;
-    CUmemGenericAllocationHandle allocation; /* VMM */
-    int dmabuf;                              /* -1: none */
+    CUdeviceptr base;    /* what was opened, or reserved; 0: nothing */
+    uint64_t base_bytes; /* VMM: reserved */
+    uint64_t *mapped;    /* VMM: bytes of each allocation from base on that is mapped there */
+    uint32_t mapped_count;
+    int dmabuf; /* -1: none */
     uint64_t dmabuf_offset;
     int32_t ordinal;
 };

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/memfd.h"
 
@@ -24,32 +25,77 @@ static kvr_status map(const struct kvr_device_import *import, uint8_t **ret_base
     return KVR_OK;
 }
 
+/* Side by side, in addresses that are reserved at once. */
+static kvr_status map_extents(const struct kvr_device_import *import, uint64_t whole,
+                              uint8_t **ret_base, struct kvr_error *error)
+{
+    const struct kvr_extents *extents = import->extents;
+    uint8_t *base = mmap(NULL, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *at = base;
+    kvr_status status = KVR_OK;
+
+    if (base == MAP_FAILED)
+        return kvr_error_system(error, "device", errno, "addresses for a region of %llu bytes",
+                                (unsigned long long)whole);
+    for (uint32_t i = 0; i < extents->count && status == KVR_OK; i++) {
+        const struct kvr_extent *extent = &extents->at[i];
+
+        status = kvr_memfd_check(extent->fd, 0, extent->bytes, "device", error);
+        if (status == KVR_OK && mmap(at, extent->bytes, PROT_READ | PROT_WRITE,
+                                     MAP_SHARED | MAP_FIXED, extent->fd, 0) == MAP_FAILED)
+            status = kvr_error_system(error, "device", errno, "mmap of extent %u of a region", i);
+        at += extent->bytes;
+    }
+    if (status != KVR_OK)
+        munmap(base, whole);
+    else
+        *ret_base = base;
+    return status;
+}
+
+static kvr_status map_any(const struct kvr_device_import *import, struct device_memory *memory,
+                          struct kvr_error *error)
+{
+    uint64_t whole = import->bytes;
+    kvr_status status = KVR_OK;
+
+    if (import->extents == NULL) {
+        status = map(import, &memory->mapped, error);
+        memory->base = memory->mapped;
+    } else {
+        status = kvr_extents_check(import->extents, import->offset, import->bytes,
+                                   (uint64_t)sysconf(_SC_PAGESIZE), "device", &whole, error);
+        if (status == KVR_OK)
+            status = map_extents(import, whole, &memory->mapped, error);
+        if (status == KVR_OK)
+            memory->base = memory->mapped + import->offset;
+    }
+    if (status == KVR_OK)
+        memory->mapped_bytes = whole;
+    return status;
+}
+
 kvr_status device_memory_open(const struct kvr_device_import *import, bool any_fd,
                               struct kvr_device_memory **ret_memory, struct kvr_error *error)
 {
     bool by_fd = import->kind == KVR_DEVICE_MEMFD ||
                  (any_fd && (import->kind == KVR_DEVICE_DMABUF || import->kind == KVR_DEVICE_VMM));
     struct device_memory *memory;
-    uint8_t *base = import->address;
+    kvr_status status = KVR_OK;
 
     if (!by_fd && import->kind != KVR_DEVICE_MAPPED)
         return kvr_error_set(error, KVR_UNSUPPORTED, "device",
                              "this device imports host memory only, by descriptor or address");
-    if (by_fd) {
-        kvr_status status = map(import, &base, error);
-
-        if (status != KVR_OK)
-            return status;
-    }
     memory = calloc(1, sizeof(*memory));
-    if (memory == NULL) {
-        if (by_fd)
-            munmap(base, import->bytes);
+    if (memory == NULL)
         return kvr_error_set(error, KVR_NO_MEMORY, "device", "no memory for a region");
-    }
     memory->memory.bytes = import->bytes;
-    memory->base = base;
-    memory->mapped_bytes = by_fd ? import->bytes : 0;
+    memory->base = import->address;
+    if (by_fd)
+        status = map_any(import, memory, error);
+    if (status != KVR_OK) {
+        free(memory);
+        return status;
+    }
     *ret_memory = &memory->memory;
     return KVR_OK;
 }
@@ -57,7 +103,7 @@ kvr_status device_memory_open(const struct kvr_device_import *import, bool any_f
 void device_memory_unmap(struct device_memory *memory)
 {
     if (memory->mapped_bytes > 0)
-        munmap(memory->base, memory->mapped_bytes);
+        munmap(memory->mapped, memory->mapped_bytes);
     memory->base = NULL;
     memory->mapped_bytes = 0;
 }

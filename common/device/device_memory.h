@@ -9,13 +9,14 @@
 struct device_memory {
     struct kvr_device_memory memory;
     uint8_t *base;
+    uint8_t *mapped;
     uint64_t mapped_bytes; /* to unmap; 0: the caller's */
     _Atomic bool lost;     /* its engine is gone: copies fail */
     struct device_memory *next_released;
 };
 
 /* Takes MAPPED and MEMFD, and whatever else comes by descriptor when any_fd: the descriptor is then
- * a memfd in a device's clothes. */
+ * a memfd in a device's clothes, and extents are several. */
 KVR_MUST_CHECK kvr_status device_memory_open(const struct kvr_device_import *import, bool any_fd,
                                              struct kvr_device_memory **ret_memory,
                                              struct kvr_error *error);

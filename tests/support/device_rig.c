@@ -1,6 +1,7 @@
 #include "tests/support/device_rig.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "device/device_cuda.h"
 #include "device/device_emulated.h"
@@ -68,7 +69,9 @@ struct kvr_device_memory *device_rig_memory(struct device_rig *rig, uint64_t byt
 
     assert_true(rig->memory_count < DEVICE_RIG_MEMORIES);
     allocation = &rig->allocations[rig->memory_count];
-    if (kvr_allocation_open(rig->device, bytes, allocation, &error) != KVR_OK ||
+    if ((getenv("KVRAIL_EXTENTS") != NULL
+             ? kvr_allocation_open_extents(rig->device, bytes, allocation, &error)
+             : kvr_allocation_open(rig->device, bytes, allocation, &error)) != KVR_OK ||
         rig->device->ops->import(rig->device, &allocation->import,
                                  &rig->memories[rig->memory_count], &error) != KVR_OK)
         fail_msg("%s", error.detail);

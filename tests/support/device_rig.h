@@ -20,7 +20,8 @@ bool device_rig_possible(const char *name);
 void device_rig_open(struct device_rig *rig, const char *name);
 void device_rig_close(struct device_rig *rig);
 kvr_ns device_rig_now(struct device_rig *rig);
-/* Of an allocation of its own, as an engine would give it. Released by device_rig_close. */
+/* Of an allocation of its own, or of several where KVRAIL_EXTENTS is set, as an engine would give
+ * it. Released by device_rig_close. */
 struct kvr_device_memory *device_rig_memory(struct device_rig *rig, uint64_t bytes);
 /* One copy, to its completion; or why it was not accepted. */
 kvr_status device_rig_copy(struct device_rig *rig, kvr_device_way way,

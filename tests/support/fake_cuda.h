@@ -31,10 +31,10 @@ extern __thread bool fake_in_host_function; /* this thread runs one */
 /* All that needs a context is answered with this from now on, until the context is made anew. */
 void fake_break(CUresult code);
 
-/* What a GPU sees at these addresses, all of one allocation or of one piece of pinned memory: where
- * that is in this process. NULL: nothing. */
+/* What a GPU sees at these addresses, all of device memory side by side or of one piece of pinned
+ * memory: where that is in this process. NULL: nothing. */
 uint8_t *fake_seen(uint64_t address, uint64_t bytes);
-/* All of these bytes are of one allocation. */
+/* All of these bytes are of one allocation, or of several of VMM that are mapped side by side. */
 bool fake_is_device(uint64_t address, uint64_t bytes);
 /* In the stream's order; both are addresses of this process. */
 CUresult fake_queue_copy(CUstream stream, uint64_t from, uint64_t to, uint64_t bytes);

@@ -10,7 +10,7 @@
 
 #include "tests/support/fake_cuda_memory.h"
 
-#define ALLOCATIONS_MAX 256
+#define ALLOCATIONS_MAX 2048
 #define HOST_PAGE_BYTES 4096u
 
 /* ---- allocations --------------------------------------------------------------------------- */
@@ -101,9 +101,15 @@ static bool lies_in(const struct fake_allocation *allocation, uint64_t address, 
 bool fake_is_device(uint64_t address, uint64_t bytes)
 {
     const struct fake_allocation *allocation = fake_allocation_at(address);
+    uint64_t here;
 
-    return bytes == 0 || (lies_in(allocation, address, bytes) &&
-                          (allocation->kind != FAKE_VMM || allocation->accessible));
+    if (bytes == 0 || allocation == NULL)
+        return bytes == 0;
+    if (allocation->kind != FAKE_VMM)
+        return lies_in(allocation, address, bytes);
+    here = allocation->mapped_bytes - (address - (uintptr_t)allocation->base);
+    return allocation->accessible &&
+           (bytes <= here || fake_is_device(address + here, bytes - here));
 }
 
 uint8_t *fake_seen(uint64_t address, uint64_t bytes)
@@ -183,6 +189,17 @@ CUresult fake_PointerGetAttribute(void *data, CUpointer_attribute attribute, CUd
     return fake_started();
 }
 
+/* Over several allocations: of the size, with bytes of its own that nobody looks at. */
+static int dmabuf_of(const struct fake_allocation *allocation, CUdeviceptr address, size_t bytes)
+{
+    int fd;
+
+    if (lies_in(allocation, address, bytes))
+        return fcntl(allocation->fd, F_DUPFD_CLOEXEC, 0);
+    fd = memfd_create("fake-cuda-dmabuf", MFD_CLOEXEC);
+    return fd >= 0 && ftruncate(fd, (off_t)bytes) == 0 ? fd : -1;
+}
+
 /* Of memory of this process, and of whole pages inside it. */
 CUresult fake_MemGetHandleForAddressRange(void *handle, CUdeviceptr address, size_t bytes,
                                           CUmemRangeHandleType type, unsigned long long flags)
@@ -193,12 +210,14 @@ CUresult fake_MemGetHandleForAddressRange(void *handle, CUdeviceptr address, siz
     if (code != CUDA_SUCCESS)
         return code;
     if (allocation == NULL || allocation->kind == FAKE_IPC || bytes == 0 ||
-        !lies_in(allocation, address, bytes) || address % HOST_PAGE_BYTES != 0 ||
+        !fake_is_device(address, bytes) || address % HOST_PAGE_BYTES != 0 ||
         bytes % HOST_PAGE_BYTES != 0 || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
     if (getenv("FAKE_CUDA_NO_DMABUF") != NULL)
         return CUDA_ERROR_NOT_SUPPORTED;
-    *(int *)handle = fcntl(allocation->fd, F_DUPFD_CLOEXEC, 0);
+    if (getenv("FAKE_CUDA_DMABUF_OF_ONE") != NULL && !lies_in(allocation, address, bytes))
+        return CUDA_ERROR_INVALID_VALUE;
+    *(int *)handle = dmabuf_of(allocation, address, bytes);
     return CUDA_SUCCESS;
 }
 

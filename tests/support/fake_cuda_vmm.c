@@ -233,14 +233,24 @@ CUresult fake_MemUnmap(CUdeviceptr address, size_t bytes)
     return fake_started();
 }
 
+/* Of whole mappings, side by side. */
 CUresult fake_MemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *access,
                            size_t count)
 {
-    struct fake_allocation *allocation = mapped_exactly(address, bytes);
+    struct fake_allocation *allocation;
 
-    if (allocation == NULL || count != 1 || access->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+    if (bytes == 0 || count != 1 || access->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
         access->location.id != 0 || access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
         return CUDA_ERROR_INVALID_VALUE;
-    allocation->accessible = true;
+    for (CUdeviceptr at = address; at < address + bytes; at += allocation->mapped_bytes) {
+        allocation = fake_allocation_at(at);
+        if (allocation == NULL || mapped_exactly(at, allocation->mapped_bytes) == NULL ||
+            allocation->mapped_bytes > address + bytes - at)
+            return CUDA_ERROR_INVALID_VALUE;
+    }
+    for (CUdeviceptr at = address; at < address + bytes; at += allocation->mapped_bytes) {
+        allocation = fake_allocation_at(at);
+        allocation->accessible = true;
+    }
     return fake_started();
 }

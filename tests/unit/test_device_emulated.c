@@ -2,6 +2,10 @@
  * Method: copies in virtual time, looked at before and after their ends. */
 #include "tests/support/check.h"
 
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/memfd.h"
 #include "device/device_emulated.h"
 
 #define PAGES      8u
@@ -192,6 +196,94 @@ static void the_same_seed_is_the_same_engine(void **state)
     assert_true(overtaken > 0); /* and its copies overtake each other */
 }
 
+/* ---- several allocations ----------------------------------------------------------------------
+ */
+
+static uint32_t mappings(void)
+{
+    FILE *file = fopen("/proc/self/maps", "re");
+    uint32_t count = 0;
+    char line[512];
+
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file) != NULL)
+        count += strstr(line, "memfd:kvr-extent") != NULL;
+    fclose(file);
+    return count;
+}
+
+static struct kvr_extents *extents_of(uint32_t count)
+{
+    struct kvr_extents *extents = kvr_extents_new(count);
+    int fd;
+
+    for (uint32_t i = 0; i < count; i++) {
+        assert_int_equal(kvr_memfd_create("kvr-extent", 4096 << i % 2, "test", &fd, NULL), KVR_OK);
+        assert_int_equal(pwrite(fd, &i, sizeof(i), 0), sizeof(i));
+        kvr_extents_add(extents, fd, 4096u << i % 2);
+    }
+    return extents;
+}
+
+static void allocations_lie_side_by_side(void **state)
+{
+    struct kvr_device_emulated_options options = {.seed = 1};
+    struct kvr_device *device = device_of(&options);
+    struct kvr_extents *extents = extents_of(300);
+    uint64_t whole = 150 * (4096 + 8192), at = 0;
+    struct kvr_device_import import = {.kind = KVR_DEVICE_VMM,
+                                       .fd = -1,
+                                       .extents = extents,
+                                       .offset = 1024,
+                                       .bytes = whole - 2048};
+    struct kvr_device_memory *memory = NULL;
+    const uint8_t *base;
+    struct kvr_error error;
+
+    (void)state;
+    assert_int_equal(device->ops->import(device, &import, &memory, &error), KVR_OK);
+    assert_int_equal(memory->bytes, whole - 2048);
+    assert_int_equal(mappings(), 300);
+    base = (const uint8_t *)(uintptr_t)device->ops->hint(memory).address - 1024;
+    for (uint32_t i = 0; i < 300; at += extents->at[i].bytes, i++)
+        assert_memory_equal(base + at, &i, sizeof(i));
+    kvr_extents_release(extents); /* not needed any more */
+    assert_int_equal(base[at - 1], 0);
+    device->ops->release(device, memory);
+    assert_int_equal(mappings(), 0);
+    kvr_device_close(device);
+}
+
+/* The last of them is no allocation, or the region ends elsewhere: all is undone. */
+static void allocations_come_whole_or_not_at_all(void **state)
+{
+    struct kvr_device_emulated_options options = {.seed = 1};
+    struct kvr_device *device = device_of(&options);
+    struct kvr_extents *extents = extents_of(6);
+    struct kvr_device_import import = {
+        .kind = KVR_DEVICE_VMM, .fd = -1, .extents = extents, .bytes = 3 * (4096 + 8192)};
+    struct kvr_device_memory *memory = NULL;
+    struct kvr_error error;
+    int good = extents->at[5].fd;
+
+    (void)state;
+    extents->at[5].fd = -1;
+    assert_int_not_equal(device->ops->import(device, &import, &memory, &error), KVR_OK);
+    extents->at[5].fd = good;
+    extents->at[5].bytes = 1 << 20; /* more than it has */
+    import.bytes = 3 * 4096 + 2 * 8192 + (1 << 20);
+    assert_int_equal(device->ops->import(device, &import, &memory, &error), KVR_INVALID);
+    assert_non_null(strstr(error.detail, "lie outside the memfd of 8192 bytes"));
+    extents->at[5].bytes = 8192;
+    import.bytes = 4096;
+    assert_int_equal(device->ops->import(device, &import, &memory, &error), KVR_INVALID);
+    assert_non_null(strstr(error.detail, "end in the last of 6 allocations"));
+    assert_null(memory);
+    assert_int_equal(mappings(), 0);
+    kvr_extents_release(extents);
+    kvr_device_close(device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -200,6 +292,8 @@ int main(void)
         cmocka_unit_test(an_engine_that_dies_fails_its_copies_alone),
         cmocka_unit_test(moves_fail_and_die_as_copies_do),
         cmocka_unit_test(the_same_seed_is_the_same_engine),
+        cmocka_unit_test(allocations_lie_side_by_side),
+        cmocka_unit_test(allocations_come_whole_or_not_at_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
