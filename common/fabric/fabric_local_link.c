@@ -75,6 +75,7 @@ static void target_free(struct local_target *target)
     if (target->shared != NULL)
         kvr_memfd_unmap(target->shared, sizeof(*target->shared));
     free((void *)target->told);
+    free(target->told_extents);
     free(target);
 }
 
@@ -200,6 +201,7 @@ void local_writer_close(struct kvr_endpoint *endpoint, uint32_t index)
     for (uint32_t i = 0; i < writer->mappings.count; i++)
         local_mapping_close(&writer->mappings.rows[i]);
     free(writer->mappings.rows);
+    local_told_close(writer);
     free(writer);
 }
 

@@ -37,7 +37,7 @@ static kvr_status import_of(const struct kvr_memory_span *span,
 {
     if (span->kind == KVR_SPAN_PAGES && span->import->kind != KVR_DEVICE_MAPPED) {
         *ret_import = *span->import;
-        if (span->import->kind == KVR_DEVICE_IPC)
+        if (span->import->kind == KVR_DEVICE_IPC || span->import->extents != NULL)
             ret_import->fd = -1;
         return KVR_OK;
     }
@@ -65,6 +65,7 @@ static kvr_status take_descriptor(struct kvr_memory *memory, const struct kvr_me
     if (status != KVR_OK)
         return status;
     memory->import = import;
+    (void)kvr_extents_keep(import.extents);
     if (import.fd < 0)
         return KVR_OK;
     memory->import.fd = fcntl(import.fd, F_DUPFD_CLOEXEC, 0);
@@ -72,6 +73,14 @@ static kvr_status take_descriptor(struct kvr_memory *memory, const struct kvr_me
         return kvr_error_system(error, "fabric", errno,
                                 "rail local cannot keep a region's descriptor (ulimit -n?)");
     return KVR_OK;
+}
+
+static void memory_free(struct kvr_memory *memory)
+{
+    if (memory->import.fd >= 0)
+        close(memory->import.fd);
+    kvr_extents_release(memory->import.extents);
+    free(memory);
 }
 
 /* Under the rail's lock. */
@@ -118,13 +127,20 @@ kvr_status local_memory_register(struct kvr_rail *rail, const struct kvr_memory_
                                 "rail local has %u regions and takes no more", LOCAL_MEMORIES_MAX);
     }
     if (status != KVR_OK) {
-        if (memory->import.fd >= 0)
-            close(memory->import.fd);
-        free(memory);
+        memory_free(memory);
         return status;
     }
     *ret_memory = memory;
     return KVR_OK;
+}
+
+static bool told_partly(struct local_target *target, uint32_t index)
+{
+    bool partly = target->told_extents != NULL && target->told_extents[index] > 0;
+
+    if (partly)
+        target->told_extents[index] = 0;
+    return partly;
 }
 
 /* Whoever has mapped it lets it go, or the link to it ends. */
@@ -136,14 +152,19 @@ static void recall(const struct kvr_memory *memory)
         for (uint32_t i = 0; i < at->target_reach; i++) {
             struct local_target *target = at->targets[i];
 
-            if (target == NULL || target->socket < 0 ||
-                atomic_load_explicit(&target->told[index], memory_order_relaxed) != memory->name)
+            bool whole;
+
+            if (target == NULL || target->socket < 0)
+                continue;
+            whole =
+                atomic_load_explicit(&target->told[index], memory_order_relaxed) == memory->name;
+            if (!whole && !told_partly(target, index))
                 continue;
             atomic_store_explicit(&target->told[index], 0, memory_order_relaxed);
             if (local_say_forget(target->socket, memory->name) != KVR_OK)
                 local_target_shut(target);
             else
-                target->awaited += memory->pages;
+                target->awaited += whole && memory->pages; /* others are imported nowhere */
         }
 }
 
@@ -181,9 +202,7 @@ void local_memory_release(struct kvr_memory *memory)
     if (memory->local && memory->pages)
         await_let_go(rail);
     pthread_mutex_unlock(&rail->lock);
-    if (memory->import.fd >= 0)
-        close(memory->import.fd);
-    free(memory);
+    memory_free(memory);
 }
 
 struct kvr_remote_key local_memory_key(const struct kvr_memory *memory)

@@ -17,22 +17,27 @@ struct imported {
 
 struct local_pages {
     struct kvr_device_import import; /* its descriptor is ours; -1: there is none */
+    struct kvr_error refused;        /* KVR_OK: it can be imported, if the device does */
     struct imported *imported;
 };
 
-kvr_status local_pages_open(const struct kvr_device_import *import, struct local_pages **ret_pages)
+kvr_status local_pages_open(const struct kvr_device_import *import, const struct kvr_error *refused,
+                            struct local_pages **ret_pages)
 {
     struct local_pages *pages = calloc(1, sizeof(*pages));
 
     if (pages == NULL)
         return KVR_NO_MEMORY;
     pages->import = *import;
+    if (refused != NULL)
+        pages->refused = *refused;
     if (import->fd >= 0)
         pages->import.fd = fcntl(import->fd, F_DUPFD_CLOEXEC, 0);
     if (import->fd >= 0 && pages->import.fd < 0) {
         free(pages);
         return KVR_SYSTEM;
     }
+    (void)kvr_extents_keep(pages->import.extents);
     *ret_pages = pages;
     return KVR_OK;
 }
@@ -49,6 +54,7 @@ static void pages_close(struct local_pages *pages)
     }
     if (pages->import.fd >= 0)
         close(pages->import.fd);
+    kvr_extents_release(pages->import.extents);
     free(pages);
 }
 
@@ -66,7 +72,7 @@ static struct kvr_device_memory *memory_of(const struct kvr_rail *rail, struct l
                                            struct kvr_device *device)
 {
     struct imported *at = pages->imported;
-    struct kvr_error error = {0};
+    struct kvr_error error = pages->refused;
 
     while (at != NULL && at->device != device)
         at = at->next;
@@ -76,7 +82,8 @@ static struct kvr_device_memory *memory_of(const struct kvr_rail *rail, struct l
     if (at == NULL)
         return NULL;
     at->device = device;
-    if (device->ops->import(device, &pages->import, &at->memory, &error) != KVR_OK) {
+    if (error.status != KVR_OK ||
+        device->ops->import(device, &pages->import, &at->memory, &error) != KVR_OK) {
         at->memory = NULL;
         if (rail->unseen != NULL)
             rail->unseen(&error);

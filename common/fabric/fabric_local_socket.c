@@ -2,7 +2,8 @@
  *
  * Each endpoint listens on an abstract Unix socket that is named after its random number. A writer
  * connects, says HELLO with the memory of the link, and MEMORY or PAGES before its first write from
- * there; FORGET takes that back, which the target answers for pages by GONE. Either side rings a
+ * there, and before PAGES over several allocations EXTENTS with their descriptors, some at a time;
+ * FORGET takes that back, which the target answers for pages by GONE. Either side rings a
  * sleeping other by BELL. That the other is gone, however it went, is the end of the socket. */
 #include "fabric/fabric_local_state.h"
 
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/memfd.h"
+#include "base/need.h"
 
 #define HEARD_MAX 64 /* packets of one writer in a row */
 
@@ -26,14 +28,21 @@ enum word {
     WORD_PAGES,     /* the same of a device's, kind, ipc; a descriptor unless kind is IPC */
     WORD_FORGET,    /* name */
     WORD_BELL,
-    WORD_GONE, /* of a target: pages that it was told to forget are imported no more */
+    WORD_GONE,    /* of a target: pages that it was told to forget are imported no more */
+    WORD_EXTENTS, /* name, number: how many were said before, bytes: how many there are; a
+                     descriptor for each number behind the packet, which is its bytes */
 };
 
 struct packet {
     uint32_t word, name;
     uint64_t number, bytes;
-    uint32_t kind, unused; /* kvr_device_kind */
+    uint32_t kind, extents; /* kvr_device_kind; PAGES: descriptors said before, 0: it has its own */
     uint8_t ipc[64];
+};
+
+struct packet_of_extents {
+    struct packet head;
+    uint64_t bytes[KVR_PACKET_FDS_MAX];
 };
 
 static socklen_t address_of(uint64_t nonce, struct sockaddr_un *ret_address)
@@ -131,6 +140,32 @@ kvr_status local_say_hello(int socket, uint64_t nonce, int shared_fd)
     return say(socket, &hello, shared_fd);
 }
 
+kvr_status local_say_extents(int socket, const struct kvr_memory *memory, uint32_t *said)
+{
+    const struct kvr_extents *extents = memory->import.extents;
+    kvr_status status = KVR_OK;
+
+    while (extents != NULL && *said < extents->count && status == KVR_OK) {
+        struct packet_of_extents packet = {.head = {.word = WORD_EXTENTS,
+                                                    .name = memory->name,
+                                                    .number = *said,
+                                                    .bytes = extents->count}};
+        struct kvr_packet_fds fds = {.count = extents->count - *said};
+
+        if (fds.count > KVR_PACKET_FDS_MAX)
+            fds.count = KVR_PACKET_FDS_MAX;
+        for (uint32_t i = 0; i < fds.count; i++) {
+            fds.fds[i] = extents->at[*said + i].fd;
+            packet.bytes[i] = extents->at[*said + i].bytes;
+        }
+        status = kvr_packet_send(socket, (const uint8_t *)&packet,
+                                 sizeof(packet.head) + fds.count * sizeof(packet.bytes[0]), &fds);
+        if (status == KVR_OK)
+            *said += fds.count;
+    }
+    return status;
+}
+
 kvr_status local_say_memory(int socket, const struct kvr_memory *memory)
 {
     const struct kvr_device_import *import = &memory->import;
@@ -138,7 +173,8 @@ kvr_status local_say_memory(int socket, const struct kvr_memory *memory)
                             .name = memory->name,
                             .number = import->offset,
                             .bytes = memory->bytes,
-                            .kind = import->kind};
+                            .kind = import->kind,
+                            .extents = import->extents != NULL ? import->extents->count : 0};
 
     memcpy(packet.ipc, import->ipc, sizeof(packet.ipc));
     return say(socket, &packet, import->fd);
@@ -201,12 +237,97 @@ static kvr_status hear_memory(struct local_writer *writer, const struct packet *
     return KVR_OK;
 }
 
+/* Where those of this memory are, or of another that had its index; the end of the list: none. */
+static struct local_told **told_of(struct local_writer *writer, uint32_t name)
+{
+    struct local_told **link = &writer->told;
+
+    while (*link != NULL && LOCAL_INDEX((*link)->name) != LOCAL_INDEX(name))
+        link = &(*link)->next;
+    return link;
+}
+
+static void told_drop(struct local_told **link)
+{
+    struct local_told *told = *link;
+
+    if (told == NULL)
+        return;
+    *link = told->next;
+    kvr_extents_release(told->extents);
+    free(told);
+}
+
+void local_told_close(struct local_writer *writer)
+{
+    while (writer->told != NULL)
+        told_drop(&writer->told);
+}
+
+/* What this process may not hold is not held: its pages are seen by no device then. */
+static kvr_status told_new(struct local_writer *writer, const struct packet *packet)
+{
+    struct local_told *told;
+
+    if (packet->bytes == 0 || packet->bytes > KVR_EXTENTS_MAX)
+        return KVR_MALFORMED;
+    told_drop(told_of(writer, packet->name));
+    told = calloc(1, sizeof(*told));
+    if (told == NULL)
+        return KVR_NO_MEMORY;
+    *told = (struct local_told){
+        .next = writer->told, .name = packet->name, .total = (uint32_t)packet->bytes};
+    writer->told = told;
+    if (kvr_need_more_files(told->total, &told->refused) != KVR_OK)
+        return KVR_OK;
+    told->extents = kvr_extents_new(told->total);
+    return told->extents != NULL ? KVR_OK : KVR_NO_MEMORY;
+}
+
+/* Takes the descriptors. */
+static kvr_status hear_extents(struct local_writer *writer, const struct packet_of_extents *packet,
+                               struct kvr_packet_fds *fds)
+{
+    struct local_told *told;
+    kvr_status status = KVR_OK;
+
+    if (packet->head.name == 0)
+        return KVR_MALFORMED;
+    if (packet->head.number == 0)
+        status = told_new(writer, &packet->head);
+    if (status != KVR_OK)
+        return status;
+    told = *told_of(writer, packet->head.name);
+    if (told == NULL || told->name != packet->head.name || packet->head.bytes != told->total ||
+        packet->head.number != told->count || fds->count > told->total - told->count)
+        return KVR_MALFORMED;
+    told->count += fds->count;
+    for (uint32_t i = 0; i < fds->count && told->extents != NULL; i++)
+        kvr_extents_add(told->extents, fds->fds[i], packet->bytes[i]);
+    if (told->extents != NULL)
+        fds->count = 0;
+    return KVR_OK;
+}
+
+/* All that were said of these pages; NULL: there are none, or not as many. */
+static const struct local_told *whole_of(struct local_writer *writer, const struct packet *packet)
+{
+    const struct local_told *told = *told_of(writer, packet->name);
+
+    return told != NULL && told->name == packet->name && packet->kind == KVR_DEVICE_VMM &&
+                   told->count == told->total && told->count == packet->extents
+               ? told
+               : NULL;
+}
+
 /* It is looked at where it is imported: by the device that is to move it. */
 static kvr_status hear_pages(struct local_writer *writer, const struct packet *packet,
                              const struct kvr_packet_fds *fds)
 {
+    const struct local_told *told = whole_of(writer, packet);
     struct kvr_device_import import = {.kind = (kvr_device_kind)packet->kind,
                                        .fd = fds->count == 1 ? fds->fds[0] : -1,
+                                       .extents = told != NULL ? told->extents : NULL,
                                        .offset = packet->number,
                                        .bytes = packet->bytes,
                                        .neighbour = true};
@@ -216,15 +337,17 @@ static kvr_status hear_pages(struct local_writer *writer, const struct packet *p
     struct local_pages *pages = NULL;
     kvr_status status;
 
-    if (packet->name == 0 || packet->bytes == 0 || fds->count != described ||
-        !(described || packet->kind == KVR_DEVICE_IPC))
+    if (packet->name == 0 || packet->bytes == 0 ||
+        fds->count != (described && packet->extents == 0) ||
+        (packet->extents > 0 && told == NULL) || !(described || packet->kind == KVR_DEVICE_IPC))
         return KVR_MALFORMED;
     memcpy(import.ipc, packet->ipc, sizeof(import.ipc));
     status = make_room(&writer->mappings, index);
     if (status == KVR_OK)
-        status = local_pages_open(&import, &pages);
+        status = local_pages_open(&import, told != NULL ? &told->refused : NULL, &pages);
     if (status != KVR_OK)
         return status;
+    told_drop(told_of(writer, packet->name));
     local_mapping_close(&writer->mappings.rows[index]);
     writer->mappings.rows[index] =
         (struct local_mapping){.name = packet->name, .bytes = packet->bytes, .pages = pages};
@@ -249,8 +372,11 @@ static kvr_status forget(struct local_writer *writer, uint32_t name)
 {
     uint32_t index = LOCAL_INDEX(name);
     struct local_mapping *row;
+    struct local_told **told = told_of(writer, name);
     bool pages;
 
+    if (*told != NULL && (*told)->name == name)
+        told_drop(told);
     if (index >= writer->mappings.count || name == 0)
         return KVR_OK;
     row = &writer->mappings.rows[index];
@@ -262,8 +388,10 @@ static kvr_status forget(struct local_writer *writer, uint32_t name)
 }
 
 static kvr_status hear_packet(struct local_writer *writer, uint64_t nonce,
-                              const struct packet *packet, const struct kvr_packet_fds *fds)
+                              const struct packet_of_extents *whole, struct kvr_packet_fds *fds)
 {
+    const struct packet *packet = &whole->head;
+
     switch (packet->word) {
     case WORD_HELLO:
         return fds->count == 1 ? hear_hello(writer, packet, fds->fds[0], nonce) : KVR_MALFORMED;
@@ -271,6 +399,8 @@ static kvr_status hear_packet(struct local_writer *writer, uint64_t nonce,
         return fds->count == 1 ? hear_memory(writer, packet, fds->fds[0]) : KVR_MALFORMED;
     case WORD_PAGES:
         return hear_pages(writer, packet, fds);
+    case WORD_EXTENTS:
+        return hear_extents(writer, whole, fds);
     case WORD_FORGET:
         return forget(writer, packet->name);
     case WORD_BELL:
@@ -281,14 +411,19 @@ static kvr_status hear_packet(struct local_writer *writer, uint64_t nonce,
 }
 
 /* One packet; *ret_fds are the caller's to close. */
-static kvr_status hear_one(int socket, struct packet *ret_packet, struct kvr_packet_fds *ret_fds)
+static kvr_status hear_one(int socket, struct packet_of_extents *ret_packet,
+                           struct kvr_packet_fds *ret_fds)
 {
-    size_t bytes = 0;
+    size_t bytes = 0, needed = sizeof(ret_packet->head);
     kvr_status status =
         kvr_packet_receive(socket, (uint8_t *)ret_packet, sizeof(*ret_packet), &bytes, ret_fds);
 
-    if (status != KVR_OK || bytes == sizeof(*ret_packet))
+    if (status != KVR_OK)
         return status;
+    if (bytes >= needed && ret_packet->head.word == WORD_EXTENTS)
+        needed += ret_fds->count * sizeof(ret_packet->bytes[0]);
+    if (bytes == needed)
+        return KVR_OK;
     kvr_packet_fds_close(ret_fds);
     return KVR_MALFORMED;
 }
@@ -299,7 +434,7 @@ kvr_status local_hear(struct local_writer *writer, uint64_t nonce)
 
     for (unsigned i = 0; i < HEARD_MAX && status == KVR_OK; i++) {
         struct kvr_packet_fds fds;
-        struct packet packet;
+        struct packet_of_extents packet;
 
         status = hear_one(writer->socket, &packet, &fds);
         if (status != KVR_OK)
@@ -317,13 +452,13 @@ kvr_status local_hear_target(int socket, uint32_t *ret_gone)
 
     for (unsigned i = 0; i < HEARD_MAX && status == KVR_OK; i++) {
         struct kvr_packet_fds fds;
-        struct packet packet;
+        struct packet_of_extents packet;
 
         status = hear_one(socket, &packet, &fds);
         if (status != KVR_OK)
             break;
         kvr_packet_fds_close(&fds);
-        gone += packet.word == WORD_GONE;
+        gone += packet.head.word == WORD_GONE;
     }
     *ret_gone = gone;
     return status;

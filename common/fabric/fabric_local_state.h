@@ -54,7 +54,18 @@ struct local_target {
     uint32_t posted, settled;
     uint64_t contexts[LOCAL_WRITES];
     _Atomic uint32_t *told; /* by index: the name of the memory that it has the descriptor of */
-    uint32_t awaited;       /* pages that it was told to forget and has not let go */
+    /* By index: of how many extents it has them, until it has them all; the rail's lock is over it.
+     * NULL: there never were any. */
+    uint32_t *told_extents;
+    uint32_t awaited; /* pages that it was told to forget and has not let go */
+};
+
+/* Descriptors of a writer's memory, until its PAGES come. */
+struct local_told {
+    struct local_told *next;
+    uint32_t name, count, total;
+    struct kvr_extents *extents; /* NULL: `refused` says why they cannot be kept */
+    struct kvr_error refused;
 };
 
 /* A writer that writes to us. */
@@ -65,6 +76,7 @@ struct local_writer {
     bool looked; /* its packets were read since this command named a memory that was unknown */
     uint32_t looked_for;
     struct local_mappings mappings;
+    struct local_told *told;
 };
 
 struct kvr_endpoint {
@@ -93,6 +105,10 @@ int local_connect(uint64_t nonce, struct kvr_error *error);
 int local_accept(int listener); /* of this user; -1: nobody waits */
 KVR_MUST_CHECK kvr_status local_say_hello(int socket, uint64_t nonce, int shared_fd);
 KVR_MUST_CHECK kvr_status local_say_memory(int socket, const struct kvr_memory *memory);
+/* Of memory over several allocations, before local_say_memory: goes on behind *said. KVR_AGAIN: no
+ * room for all of them now. */
+KVR_MUST_CHECK kvr_status local_say_extents(int socket, const struct kvr_memory *memory,
+                                            uint32_t *said);
 KVR_MUST_CHECK kvr_status local_say_forget(int socket, uint32_t name);
 void local_ring_bell(int socket);
 /* Takes what a writer said. Anything but KVR_OK and KVR_AGAIN: it is to be dropped. */
@@ -100,10 +116,13 @@ kvr_status local_hear(struct local_writer *writer, uint64_t nonce);
 /* What a target says: its bell, and GONE of pages, which are counted. */
 kvr_status local_hear_target(int socket, uint32_t *ret_gone);
 KVR_MUST_CHECK kvr_status local_say_gone(int socket, uint32_t name);
+void local_told_close(struct local_writer *writer); /* what was not whole goes with its writer */
 
 /* fabric_local_pages.c: a device's pages. */
-/* What a writer said of them; a descriptor is copied. */
+/* What a writer said of them; a descriptor is copied, extents are shared. Not seen by any device
+ * when refused (NULL: they are not) says why. */
 KVR_MUST_CHECK kvr_status local_pages_open(const struct kvr_device_import *import,
+                                           const struct kvr_error *refused,
                                            struct local_pages **ret_pages);
 /* The moves that a command asks for, between memories that the device knows. KVR_COPY_FAILED: it
  * does not see the source's. Else as local_place. */
@@ -129,7 +148,7 @@ kvr_status local_writer_hear(struct kvr_endpoint *endpoint, uint32_t index);
 bool local_watch_listener(const struct kvr_endpoint *endpoint);
 void local_sockets_look(struct kvr_endpoint *endpoint);
 void local_links_close(struct kvr_endpoint *endpoint);
-#define LOCAL_MAGIC UINT64_C(0x6b76722d6c6f6332)
+#define LOCAL_MAGIC UINT64_C(0x6b76722d6c6f6333)
 struct local_address {
     uint64_t magic, nonce;
 };

@@ -1,18 +1,37 @@
 /* The writer's side: commands go into the ring, and what became of them is read from it. */
 #include "fabric/fabric_local_state.h"
 
-/* The target gets a descriptor of the memory before it is told to read from there. */
+#include <stdlib.h>
+
+/* As many of them as there is room for; a write that is tried again goes on with the rest. */
+static kvr_status introduce_extents(struct local_target *target, const struct kvr_memory *memory)
+{
+    if (target->told_extents == NULL)
+        target->told_extents = calloc(LOCAL_MEMORIES_MAX, sizeof(target->told_extents[0]));
+    if (target->told_extents == NULL)
+        return KVR_NO_MEMORY;
+    return local_say_extents(target->socket, memory,
+                             &target->told_extents[LOCAL_INDEX(memory->name)]);
+}
+
+/* The target gets the descriptors of the memory before it is told to read from there. */
 static kvr_status introduce(struct local_target *target, const struct kvr_memory *memory)
 {
     _Atomic uint32_t *told = &target->told[LOCAL_INDEX(memory->name)];
-    kvr_status status;
+    kvr_status status = KVR_OK;
 
     if (!memory->local)
         return KVR_INVALID;
     pthread_mutex_lock(&memory->rail->lock);
-    status = local_say_memory(target->socket, memory);
+    if (memory->import.extents != NULL)
+        status = introduce_extents(target, memory);
     if (status == KVR_OK)
+        status = local_say_memory(target->socket, memory);
+    if (status == KVR_OK) {
         atomic_store_explicit(told, memory->name, memory_order_relaxed);
+        if (target->told_extents != NULL)
+            target->told_extents[LOCAL_INDEX(memory->name)] = 0;
+    }
     pthread_mutex_unlock(&memory->rail->lock);
     return status;
 }
