@@ -8,12 +8,14 @@
 #include "base/log.h"
 #include "base/need.h"
 #include "base/state_folder.h"
+#include "wire/packet_socket.h"
 
 /* Engines bring a socket, a page, a doorbell, a pidfd and regions each; peers and rails a few
- * descriptors. */
+ * descriptors. One packet may bring many. */
 #define FILES_OF_ENGINE (6 + AGENT_REGISTERING_MAX)
 #define FILES_NEEDED                                                                               \
-    (64 + FILES_OF_ENGINE * KVR_ENGINES_MAX + 2 * KVR_PEERS_MAX + 8 * KVR_RAILS_MAX)
+    (64 + KVR_PACKET_FDS_MAX + FILES_OF_ENGINE * KVR_ENGINES_MAX + 2 * KVR_PEERS_MAX +             \
+     8 * KVR_RAILS_MAX)
 #define SHM_NEEDED      (64ull << 20)
 #define STATE_NEEDED    (64ull << 20)
 #define MEMLOCK_ADVISED (1ull << 30)

@@ -33,6 +33,7 @@ struct agent_region {
     uint32_t home; /* its rail group */
     struct kvr_req_region request;
     int fd;
+    struct kvr_extents *extents; /* until they are imported */
     struct kvr_region *region;
     struct kvr_error error;
     kvr_status status;
@@ -162,7 +163,9 @@ static void register_work(uv_work_t *work)
 
     if (entry->request.memory != KVR_MEMORY_MEMFD) {
         entry->status = agent_stages_region(agent, entry->home, &entry->request, entry->fd,
-                                            &entry->region, &entry->error);
+                                            entry->extents, &entry->region, &entry->error);
+        kvr_extents_release(entry->extents);
+        entry->extents = NULL;
         return;
     }
     for (uint32_t i = first[0]; i < first[1]; i++)
@@ -299,7 +302,7 @@ static struct agent_region *region_new(struct kvr_agent *agent, uint32_t engine,
 }
 
 void agent_region_add(void *self, kvr_ns now, uint32_t engine, const struct kvr_req_region *region,
-                      int fd)
+                      int fd, struct kvr_extents *extents)
 {
     struct kvr_agent *agent = self;
     struct kvr_notice notice = {.kind = KVR_NOTICE_REGION_GONE, .handle = region->layout.region};
@@ -318,9 +321,11 @@ void agent_region_add(void *self, kvr_ns now, uint32_t engine, const struct kvr_
     } else if ((entry = region_new(agent, engine, region, fd)) == NULL) {
         kvr_engine_port_refuse(agent->port, engine, KVR_NO_MEMORY, "no memory for a region");
     } else {
+        entry->extents = extents;
         uv_queue_work(&agent->loop, &entry->work, register_work, register_done);
         return;
     }
+    kvr_extents_release(extents);
     if (fd >= 0)
         close(fd);
 }

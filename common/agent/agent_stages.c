@@ -322,7 +322,8 @@ static bool any_takes_dmabuf(const struct kvr_agent *agent, uint32_t group)
 
 static kvr_status region_open(struct kvr_agent *agent, uint32_t group,
                               const struct kvr_req_region *request, int fd,
-                              struct kvr_region **ret_region, struct kvr_error *error)
+                              struct kvr_extents *extents, struct kvr_region **ret_region,
+                              struct kvr_error *error)
 {
     static const kvr_device_kind kinds[] = {[KVR_MEMORY_MEMFD] = KVR_DEVICE_MEMFD,
                                             [KVR_MEMORY_DMABUF] = KVR_DEVICE_DMABUF,
@@ -330,6 +331,7 @@ static kvr_status region_open(struct kvr_agent *agent, uint32_t group,
                                             [KVR_MEMORY_CUDA_VMM] = KVR_DEVICE_VMM};
     struct kvr_device_import import = {.kind = kinds[request->memory],
                                        .fd = fd,
+                                       .extents = extents,
                                        .offset = request->fd_offset,
                                        .bytes = request->layout.bytes,
                                        .for_cards = any_takes_dmabuf(agent, group)};
@@ -346,6 +348,9 @@ static kvr_status region_open(struct kvr_agent *agent, uint32_t group,
     status = entry->stage.device->ops->import(entry->stage.device, &import, &pages, error);
     if (status != KVR_OK)
         return status;
+    if (extents != NULL)
+        kvr_log_info("region '%s' of device %d lies over %u allocations side by side",
+                     request->name, request->device, extents->count);
     status = region_of_pages(agent, entry, request, &import, pages, ret_region, error);
     if (status != KVR_OK)
         entry->stage.device->ops->release(entry->stage.device, pages);
@@ -354,9 +359,10 @@ static kvr_status region_open(struct kvr_agent *agent, uint32_t group,
 
 kvr_status agent_stages_region(struct kvr_agent *agent, uint32_t group,
                                const struct kvr_req_region *request, int fd,
-                               struct kvr_region **ret_region, struct kvr_error *error)
+                               struct kvr_extents *extents, struct kvr_region **ret_region,
+                               struct kvr_error *error)
 {
-    kvr_status status = region_open(agent, group, request, fd, ret_region, error);
+    kvr_status status = region_open(agent, group, request, fd, extents, ret_region, error);
 
     if (fd >= 0)
         close(fd);

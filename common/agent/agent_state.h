@@ -138,7 +138,7 @@ void agent_engine_done(void *self, uint32_t engine);
 void agent_page_set(struct kvr_agent *agent, const struct kvr_group_message *message);
 /* agent_regions.c */
 void agent_region_add(void *self, kvr_ns now, uint32_t engine, const struct kvr_req_region *region,
-                      int fd);
+                      int fd, struct kvr_extents *extents);
 void agent_region_drop(struct kvr_agent *agent, uint32_t engine, const struct kvr_request *request);
 void agent_region_done(void *self, struct kvr_region *region);
 void agent_region_register(void *self, const struct kvr_region_set *set, uint32_t group,
@@ -149,10 +149,12 @@ void agent_regions_retry(struct kvr_agent *agent); /* drops that lacked memory; 
 /* agent_stages.c */
 kvr_status agent_stages_check(const struct kvr_agent *agent, const struct kvr_req_region *region,
                               struct kvr_error *error);
-/* Helper thread. Imports device memory, for the cards themselves or staged; takes fd. */
+/* Helper thread. Imports device memory, for the cards themselves or staged; takes fd, and
+ * borrows extents. */
 kvr_status agent_stages_region(struct kvr_agent *agent, uint32_t group,
                                const struct kvr_req_region *request, int fd,
-                               struct kvr_region **ret_region, struct kvr_error *error);
+                               struct kvr_extents *extents, struct kvr_region **ret_region,
+                               struct kvr_error *error);
 /* Host memory, to be copied too. The region is only looked at. */
 kvr_status agent_stages_host(struct kvr_agent *agent, const struct kvr_region *region,
                              struct kvr_stage **ret_stage, struct kvr_device_memory **ret_pages,

@@ -56,6 +56,7 @@ void engine_link_leave(struct engine_link *engine)
         return;
     engine->state = ENGINE_LEAVING;
     engine->owned = false;
+    engine_extents_drop(&engine->extents);
     close_socket(engine);
     close_process(engine);
     uv_close((uv_handle_t *)&engine->timer, on_closed);
@@ -167,6 +168,7 @@ static void go_down(struct engine_link *engine, kvr_status why, const char *deta
         return;
     }
     engine->state = ENGINE_DOWN;
+    engine_extents_drop(&engine->extents); /* no region of it will come */
     watch(engine);
     handler->down(handler->self, kvr_clock_now(), engine->index, why, detail);
     leave_if_settled(engine);
@@ -286,7 +288,8 @@ static void add_region(struct engine_link *engine, const struct kvr_req_region *
                        struct kvr_packet_fds *fds)
 {
     const struct kvr_engine_handler *handler = &engine->port->handler;
-    uint32_t wanted = region->memory == KVR_MEMORY_CUDA_IPC ? 0 : 1;
+    uint32_t wanted = region->memory == KVR_MEMORY_CUDA_IPC || region->extent_count > 0 ? 0 : 1;
+    struct kvr_extents *extents = NULL;
     struct kvr_error error;
     int fd = -1;
 
@@ -301,9 +304,14 @@ static void add_region(struct engine_link *engine, const struct kvr_req_region *
         region_refused(engine, region, &error);
         return;
     }
+    if (region->extent_count > 0 &&
+        engine_extents_finish(&engine->extents, region, &extents, &error) != KVR_OK) {
+        region_refused(engine, region, &error);
+        return;
+    }
     if (wanted == 1)
         fd = fds->fds[--fds->count];
-    handler->region(handler->self, kvr_clock_now(), engine->index, region, fd);
+    handler->region(handler->self, kvr_clock_now(), engine->index, region, fd, extents);
 }
 
 static void take_request(struct engine_link *engine, const struct kvr_request *request,
@@ -321,6 +329,9 @@ static void take_request(struct engine_link *engine, const struct kvr_request *r
         return;
     case KVR_REQ_REGION_ADD:
         add_region(engine, &request->region, fds);
+        return;
+    case KVR_REQ_REGION_EXTENTS:
+        engine_extents_take(&engine->extents, &request->extents, fds);
         return;
     case KVR_REQ_DETACH:
         go_down(engine, KVR_CANCELLED, "the engine detached");
@@ -350,6 +361,11 @@ static bool take_packet(struct engine_link *engine)
     if (status == KVR_MALFORMED)
         kvr_error_set(&error, status, "engine_port",
                       "a packet is longer than 64 KiB or brings too many descriptors");
+    else if (status == KVR_FULL)
+        kvr_error_set(
+            &error, status, "engine_port",
+            "the agent may open no more descriptors (RLIMIT_NOFILE): raise it (ulimit -n, "
+            "or LimitNOFILE= of the service)");
     else
         status = kvr_request_decode(port->decoder, port->received, bytes, &request, &error);
     if (status == KVR_OK)

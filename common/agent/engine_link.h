@@ -11,6 +11,7 @@
 
 #include <uv.h>
 
+#include "agent/engine_extents.h"
 #include "agent/engine_port.h"
 #include "agent/engine_socket.h"
 #include "wire/packet_queue.h"
@@ -40,6 +41,7 @@ struct engine_link {
     kvr_status pending; /* why it will be given up at the next turn of the loop, or KVR_OK */
     char pending_detail[KVR_DETAIL_BYTES];
     struct kvr_engine_shared shared;
+    struct engine_extents extents; /* of the region that comes next */
     struct kvr_packet_queue queue;
     uint8_t *queue_memory;
 };

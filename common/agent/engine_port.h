@@ -21,6 +21,7 @@
 #include <uv.h>
 
 #include "base/clock.h"
+#include "base/extents.h"
 #include "base/status.h"
 #include "wire/engine_message.h"
 
@@ -32,12 +33,13 @@ struct kvr_engine_handler {
     /* Not KVR_OK: the engine is told the sentence and closed; no down, no release. */
     kvr_status (*up)(void *self, kvr_ns now, uint32_t engine, const struct kvr_req_attach *attach,
                      struct kvr_error *error);
-    /* Takes fd (-1 for CUDA_IPC). A memfd was checked: it cannot shrink and holds fd_offset +
-     * layout.bytes. The layout was not: that is the handler's duty. Answered later by a notice
-     * REGION_READY or REGION_GONE whose handle is layout.region. */
+    /* Takes fd (-1 for CUDA_IPC, and with extents) and the reference to extents (NULL: the region
+     * has one descriptor at most), which hold the region. A memfd was checked: it cannot shrink and
+     * holds fd_offset + layout.bytes. The layout was not: that is the handler's duty. Answered
+     * later by a notice REGION_READY or REGION_GONE whose handle is layout.region. */
     void (*region)(void *self, kvr_ns now, uint32_t engine, const struct kvr_req_region *region,
-                   int fd);
-    /* Every other kind but ATTACH, REGION_ADD and DETACH. Borrowed for the call. */
+                   int fd, struct kvr_extents *extents);
+    /* Every other kind but ATTACH, REGION_ADD, REGION_EXTENTS and DETACH. Borrowed for the call. */
     void (*request)(void *self, kvr_ns now, uint32_t engine, const struct kvr_request *request);
     /* KVR_ENGINE_LOST: it died. KVR_CANCELLED: it detached. Else why we gave it up. */
     void (*down)(void *self, kvr_ns now, uint32_t engine, kvr_status why, const char *detail);

@@ -127,6 +127,19 @@ void client_forget(struct kvrail *client, struct client_handle *entry);
 /* The place of a region in client->regions; NULL: there is none (0 finds a free place). */
 uint32_t *client_find_region(struct kvrail *client, uint32_t region);
 
+/* As client_send, with descriptors (borrowed) that travel with the packet: it does not queue, but
+ * waits for the queue to empty. */
+kvrail_status client_send_fds(struct kvrail *client, const struct kvr_request *request,
+                              const struct kvr_packet_fds *fds, kvr_ns deadline);
+/* Before a region that lies over several allocations: the descriptors of all of them. */
+kvrail_status client_extents_send(struct kvrail *client, const struct kvrail_region *region,
+                                  uint32_t number, kvr_ns deadline);
+/* The VMM allocation that is mapped at that device address of this process, and of it what is
+ * mapped from there on. The descriptor is the caller's. */
+KVR_MUST_CHECK kvr_status client_extent_open(uint64_t address, uint64_t *ret_base,
+                                             struct kvrail_allocation *ret_allocation,
+                                             struct kvr_error *error);
+
 /* Milliseconds left until `deadline`, 0 when it has passed. */
 int client_ms_left(kvr_ns deadline);
 

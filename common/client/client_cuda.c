@@ -10,23 +10,17 @@
 #ifdef KVRAIL_HAVE_CUDA
 
 #include "base/cuda_driver.h"
+#include "base/extents.h"
 
-/* Of VMM, as PyTorch's expandable segments are: the allocation that is mapped there. */
+/* Of VMM, as PyTorch's expandable segments are: the allocation that is mapped at an address. */
 static kvr_status export_vmm(const struct kvr_cuda *cuda, CUmemGenericAllocationHandle allocation,
-                             struct kvrail_region *region, struct kvr_error *error)
+                             int *ret_fd, struct kvr_error *error)
 {
-    int fd = -1;
-    kvr_status status = kvr_cuda_check(
+    return kvr_cuda_check(
         cuda,
-        cuda->MemExportToShareableHandle(&fd, allocation, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-                                         0),
+        cuda->MemExportToShareableHandle(ret_fd, allocation,
+                                         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
         error, "a descriptor of a VMM allocation (was it made with POSIX descriptors allowed?)");
-
-    if (status == KVR_OK) {
-        region->memory = KVRAIL_MEMORY_CUDA_VMM;
-        region->fd = fd;
-    }
-    return status;
 }
 
 static kvr_status export_ipc(const struct kvr_cuda *cuda, CUdeviceptr base,
@@ -45,33 +39,96 @@ static kvr_status export_ipc(const struct kvr_cuda *cuda, CUdeviceptr base,
     return status;
 }
 
-/* The allocation that the region lies in, and its GPU in region->device. */
-static kvr_status find_allocation(const struct kvr_cuda *cuda, struct kvrail_region *region,
-                                  CUdeviceptr address, CUdeviceptr *ret_base,
-                                  struct kvr_error *error)
+/* What is mapped at an address: of VMM, of one allocation. */
+static kvr_status find_allocation(const struct kvr_cuda *cuda, CUdeviceptr address,
+                                  CUdeviceptr *ret_base, size_t *ret_bytes, struct kvr_error *error)
 {
-    CUdeviceptr base = 0;
+    return kvr_cuda_check(cuda, cuda->MemGetAddressRange(ret_base, ret_bytes, address), error,
+                          "the allocation of a device pointer (is a context current "
+                          "in this thread?)");
+}
+
+static kvr_status find_device(const struct kvr_cuda *cuda, CUdeviceptr address, int *ret_device,
+                              struct kvr_error *error)
+{
+    return kvr_cuda_check(
+        cuda, cuda->PointerGetAttribute(ret_device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address),
+        error, "the GPU of a device pointer");
+}
+
+/* The GPU that the region lies on, all of it, and how many allocations that are mapped side by side
+ * it lies over: at least one, at most KVR_EXTENTS_MAX. */
+static kvr_status walk(const struct kvr_cuda *cuda, struct kvrail_region *region,
+                       CUdeviceptr address, CUdeviceptr *ret_base, struct kvr_error *error)
+{
+    CUdeviceptr at = address, base = 0;
+    uint32_t count = 0;
     size_t bytes = 0;
     int device = -1;
-    kvr_status status =
-        kvr_cuda_check(cuda, cuda->MemGetAddressRange(&base, &bytes, address), error,
-                       "the allocation of a device pointer (is a context current "
-                       "in this thread?)");
 
-    if (status == KVR_OK)
-        status = kvr_cuda_check(
-            cuda, cuda->PointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address),
-            error, "the GPU of a device pointer");
+    for (; count == 0 || at - address < region->bytes; at = base + bytes, count++) {
+        kvr_status status = find_allocation(cuda, at, &base, &bytes, error);
+
+        if (status != KVR_OK && count == 0)
+            return status;
+        if (status != KVR_OK || base + bytes <= at)
+            return kvr_error_set(error, KVR_INVALID, WHERE,
+                                 "a region of %llu bytes, of which the first %llu alone are device "
+                                 "memory: what does not lie side by side is several regions",
+                                 (unsigned long long)region->bytes,
+                                 (unsigned long long)(at - address));
+        if (count == 0)
+            *ret_base = base;
+        status = find_device(cuda, at, &device, error);
+        if (status != KVR_OK)
+            return status;
+        if (count > 0 && device != region->device)
+            return kvr_error_set(error, KVR_INVALID, WHERE,
+                                 "a region on GPUs %d and %d: what lies on several is several "
+                                 "regions",
+                                 region->device, device);
+        if (count == KVR_EXTENTS_MAX)
+            return kvr_error_set(
+                error, KVR_TOO_LARGE, WHERE,
+                "a region of %llu bytes lies over more than %d allocations: " KVR_EXTENTS_ADVICE,
+                (unsigned long long)region->bytes, KVR_EXTENTS_MAX);
+        region->device = device;
+    }
+    region->allocation_count = count > 1 ? count : 0;
+    return KVR_OK;
+}
+
+static kvr_status find_region(const struct kvr_cuda *cuda, struct kvrail_region *region,
+                              CUdeviceptr address, CUdeviceptr *ret_base, struct kvr_error *error)
+{
+    if (region->bytes == 0 || region->bytes > UINT64_MAX - address)
+        return kvr_error_set(error, KVR_INVALID, WHERE, "a region of %llu bytes",
+                             (unsigned long long)region->bytes);
+    return walk(cuda, region, address, ret_base, error);
+}
+
+/* Nothing is open until it is registered: there may be thousands. */
+static kvr_status export_several(struct kvrail_region *region, CUdeviceptr address, bool by_ipc,
+                                 struct kvr_error *error)
+{
+    struct kvrail_allocation first;
+    uint64_t base;
+    kvr_status status;
+
+    if (by_ipc)
+        return kvr_error_set(
+            error, KVR_INVALID, WHERE,
+            "a region of %llu bytes over %u allocations of cudaMalloc's: what lies "
+            "in several of them is several regions",
+            (unsigned long long)region->bytes, region->allocation_count);
+    status = client_extent_open(address, &base, &first, error); /* whether it will be possible */
     if (status != KVR_OK)
         return status;
-    if (region->bytes == 0 || region->bytes > bytes - (address - base))
-        return kvr_error_set(error, KVR_INVALID, WHERE,
-                             "a region of %llu bytes at byte %llu of an allocation of %zu: what "
-                             "lies in several allocations is several regions",
-                             (unsigned long long)region->bytes,
-                             (unsigned long long)(address - base), bytes);
-    region->device = device;
-    *ret_base = base;
+    close(first.fd);
+    region->memory = KVRAIL_MEMORY_CUDA_VMM;
+    region->fd = -1;
+    region->allocations = NULL;
+    region->address = address;
     return KVR_OK;
 }
 
@@ -85,44 +142,83 @@ static kvr_status export_region(struct kvrail_region *region, CUdeviceptr addres
     kvr_status status = kvr_cuda_open(&cuda, error);
 
     if (status == KVR_OK)
-        status = find_allocation(cuda, region, address, &base, error);
+        status = find_region(cuda, region, address, &base, error);
     if (status != KVR_OK)
         return status;
     region->fd_offset = address - base;
     (void)cuda->PointerGetAttribute(&by_ipc, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
                                     address);
+    if (region->allocation_count > 0)
+        return export_several(region, address, by_ipc != 0, error);
     if (by_ipc != 0 ||
         cuda->MemRetainAllocationHandle(&allocation, (void *)(uintptr_t)address) != CUDA_SUCCESS)
         return export_ipc(cuda, base, region, error);
-    status = export_vmm(cuda, allocation, region, error);
+    status = export_vmm(cuda, allocation, &region->fd, error);
     (void)cuda->MemRelease(allocation);
+    if (status == KVR_OK)
+        region->memory = KVRAIL_MEMORY_CUDA_VMM;
     return status;
 }
 
-/* Of whole pages of the host, which the descriptor begins with. */
+kvr_status client_extent_open(uint64_t address, uint64_t *ret_base,
+                              struct kvrail_allocation *ret_allocation, struct kvr_error *error)
+{
+    const struct kvr_cuda *cuda;
+    CUmemGenericAllocationHandle allocation = 0;
+    CUdeviceptr base = 0;
+    size_t bytes = 0;
+    int fd = -1;
+    kvr_status status = kvr_cuda_open(&cuda, error);
+
+    if (status == KVR_OK)
+        status = find_allocation(cuda, address, &base, &bytes, error);
+    if (status == KVR_OK)
+        status = kvr_cuda_check(
+            cuda, cuda->MemRetainAllocationHandle(&allocation, (void *)(uintptr_t)address), error,
+            "the VMM allocation of a device pointer (a region of several of cudaMalloc's is "
+            "several "
+            "regions)");
+    if (status != KVR_OK)
+        return status;
+    status = export_vmm(cuda, allocation, &fd, error);
+    (void)cuda->MemRelease(allocation);
+    if (status != KVR_OK)
+        return status;
+    *ret_base = base;
+    *ret_allocation = (struct kvrail_allocation){.fd = fd, .bytes = bytes};
+    return KVR_OK;
+}
+
+/* Of whole pages of the host, which the descriptor begins with. One may cover several allocations:
+ * the driver is asked, and says where it does not. */
 static kvr_status export_dmabuf(struct kvrail_region *region, CUdeviceptr address,
                                 struct kvr_error *error)
 {
     uint64_t bytes = (region->bytes + HOST_PAGE_BYTES - 1) / HOST_PAGE_BYTES * HOST_PAGE_BYTES;
     const struct kvr_cuda *cuda;
     CUdeviceptr base = 0;
+    uint32_t several;
     int fd = -1;
     kvr_status status = kvr_cuda_open(&cuda, error);
 
     if (status == KVR_OK)
-        status = find_allocation(cuda, region, address, &base, error);
+        status = find_region(cuda, region, address, &base, error);
     if (status != KVR_OK)
         return status;
+    several = region->allocation_count;
+    region->allocation_count = 0; /* it has one descriptor, if any */
     if (address % HOST_PAGE_BYTES != 0)
         return kvr_error_set(error, KVR_INVALID, WHERE,
                              "a dmabuf is of whole pages: a region of device memory has to begin "
                              "at a multiple of %u bytes",
                              HOST_PAGE_BYTES);
-    status =
-        kvr_cuda_check(cuda,
-                       cuda->MemGetHandleForAddressRange(&fd, address, bytes,
-                                                         CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0),
-                       error, "a dmabuf of device memory (does the kernel's driver give any?)");
+    status = kvr_cuda_check(
+        cuda,
+        cuda->MemGetHandleForAddressRange(&fd, address, bytes, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
+                                          0),
+        error,
+        several > 0 ? "a dmabuf over several allocations (kvrail_region_of_device needs none)"
+                    : "a dmabuf of device memory (does the kernel's driver give any?)");
     if (status != KVR_OK)
         return status;
     region->memory = KVRAIL_MEMORY_DMABUF;
@@ -144,6 +240,13 @@ static kvr_status export_dmabuf(struct kvrail_region *region, uint64_t address,
                                 struct kvr_error *error)
 {
     return export_region(region, address, error);
+}
+
+kvr_status client_extent_open(uint64_t address, uint64_t *ret_base,
+                              struct kvrail_allocation *ret_allocation, struct kvr_error *error)
+{
+    (void)address, (void)ret_base, (void)ret_allocation;
+    return kvr_error_set(error, KVR_UNSUPPORTED, WHERE, CLIENT_NO_CUDA);
 }
 
 #endif

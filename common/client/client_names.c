@@ -33,7 +33,8 @@ SAME_NOTICE(TARGET_REFUSED) SAME_NOTICE(PEER_WARM)
 #if UINTPTR_MAX == UINT64_MAX
 SIZE(event, 400);
 SIZE(identity, 80);
-SIZE(region, 208);
+SIZE(allocation, 16);
+SIZE(region, 232);
 SIZE(source_options, 40);
 SIZE(target_options, 64);
 SIZE(source_address, 40);

@@ -6,7 +6,10 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "base/extents.h"
 
 #define WHERE "kvrail"
 
@@ -91,9 +94,17 @@ static kvrail_status take_region(struct kvrail *client, const struct kvrail_regi
                            from->part_count);
     if ((unsigned)from->memory > KVRAIL_MEMORY_CUDA_VMM)
         return client_fail(client, KVR_INVALID, "memory kind %d is not known", (int)from->memory);
-    if ((from->fd < 0) != (from->memory == KVRAIL_MEMORY_CUDA_IPC))
+    if ((from->fd < 0) != (from->memory == KVRAIL_MEMORY_CUDA_IPC || from->allocation_count > 0))
         return client_fail(client, KVR_INVALID,
-                           "a region needs a descriptor, except one of CUDA IPC, which has none");
+                           "a region needs a descriptor, except one of CUDA IPC or over several "
+                           "allocations, which has none");
+    if (from->allocation_count > 0 && from->memory != KVRAIL_MEMORY_CUDA_VMM)
+        return client_fail(client, KVR_INVALID, "only CUDA_VMM lies over several allocations");
+    if (from->allocation_count > KVR_EXTENTS_MAX)
+        return client_fail(
+            client, KVR_TOO_LARGE,
+            "the region lies over %u allocations, and %d are the most: " KVR_EXTENTS_ADVICE,
+            from->allocation_count, KVR_EXTENTS_MAX);
     if (from->fd >= 0 && fcntl(from->fd, F_GETFD) < 0)
         return client_fail(client, KVR_INVALID, "descriptor %d of the region is not open",
                            from->fd);
@@ -104,6 +115,7 @@ static kvrail_status take_region(struct kvrail *client, const struct kvrail_regi
     to->memory = (kvr_memory_kind)from->memory;
     to->device = from->device;
     to->fd_offset = from->fd_offset;
+    to->extent_count = from->allocation_count;
     memcpy(to->ipc, from->ipc, sizeof(to->ipc));
     layout->group = from->group;
     layout->layer_first = from->layer_first;
@@ -133,12 +145,10 @@ static void wait_for(struct kvrail *client, short events, kvr_ns deadline)
     (void)poll(&socket, 1, client_ms_left(deadline));
 }
 
-/* A descriptor travels with its packet, so this one does not queue: it waits for the queue to
- * empty. */
-static kvrail_status send_region(struct kvrail *client, const struct kvr_request *request, int fd,
-                                 kvr_ns deadline)
+kvrail_status client_send_fds(struct kvrail *client, const struct kvr_request *request,
+                              const struct kvr_packet_fds *fds, kvr_ns deadline)
 {
-    struct kvr_packet_fds fds = {.count = fd >= 0 ? 1 : 0, .fds = {fd}};
+    static const struct timespec moment = {.tv_nsec = KVR_MS};
     struct kvr_error error;
     size_t bytes = 0;
     kvr_status status;
@@ -148,13 +158,15 @@ static kvrail_status send_region(struct kvrail *client, const struct kvr_request
         if (status == KVR_OK) {
             status = kvr_request_encode(request, client->packet, sizeof(client->packet), &bytes);
             if (status == KVR_OK)
-                status = kvr_packet_send(client->socket, client->packet, bytes, &fds);
+                status = kvr_packet_send(client->socket, client->packet, bytes, fds);
         }
         if (status != KVR_AGAIN)
             break;
         if (client_ms_left(deadline) == 0)
             return client_fail(client, KVR_AGAIN, "the agent is behind: poll, then try again");
         wait_for(client, POLLOUT, deadline);
+        if (fds->count > 0) /* too many under way do not show in the socket */
+            (void)nanosleep(&moment, NULL);
     }
     if (status == KVR_PEER_LOST)
         return client_fail(client, KVR_AGENT_LOST, "agent '%s' has closed the connection",
@@ -218,6 +230,7 @@ kvrail_status kvrail_region_add(struct kvrail *connection, const struct kvrail_r
 {
     kvr_ns deadline = kvr_clock_now() + timeout_ms * KVR_MS;
     struct kvr_request request = {.kind = KVR_REQ_REGION_ADD};
+    struct kvr_packet_fds fds = {.count = region->fd >= 0, .fds = {region->fd}};
     uint32_t *place = client_find_region(connection, 0);
     kvrail_status status = client_usable(connection);
 
@@ -228,8 +241,10 @@ kvrail_status kvrail_region_add(struct kvrail *connection, const struct kvrail_r
                            KVR_REGIONS_MAX);
     status = take_region(connection, region, &request.region);
     request.region.layout.region = connection->region_last + 1;
+    if (status == KVRAIL_OK && region->allocation_count > 0)
+        status = client_extents_send(connection, region, request.region.layout.region, deadline);
     if (status == KVRAIL_OK)
-        status = send_region(connection, &request, region->fd, deadline);
+        status = client_send_fds(connection, &request, &fds, deadline);
     if (status != KVRAIL_OK)
         return status;
     *place = ++connection->region_last;

@@ -187,6 +187,14 @@ typedef enum kvrail_part {
     KVRAIL_PART_STATE = 5 /* opaque */
 } kvrail_part;
 
+/* One of several VMM allocations that a region lies over: from its byte 0 on, `bytes` of it are
+ * mapped before the next begins. */
+struct kvrail_allocation {
+    int fd; /* its POSIX descriptor; borrowed for the call */
+    uint64_t bytes;
+};
+#define KVRAIL_ALLOCATIONS_MAX 16384 /* of one region: 320 GiB of 20 MiB each */
+
 /* Registered memory and where pages lie in it. Every layout is one formula:
  *
  *   offset(layer, part, page, token, head) = base + (layer - layer_first) · layer_stride
@@ -194,14 +202,21 @@ typedef enum kvrail_part {
  *       + (head - head_first) · head_stride
  *
  * with head_bytes contiguous bytes at that offset; offsets count from fd_offset. A stride of a
- * dimension of size one may be 0. Tensors in separate allocations are separate regions. */
+ * dimension of size one may be 0. Tensors that do not lie side by side are separate regions. */
 struct kvrail_region {
     const char *name; /* for people; may be NULL */
     kvrail_memory_kind memory;
-    int fd;             /* borrowed for the call; -1 with CUDA_IPC */
+    int fd;             /* borrowed for the call; -1 with CUDA_IPC, and with allocations */
     int32_t device;     /* CUDA ordinal; -1 for host memory */
-    uint64_t fd_offset; /* where the region begins in the descriptor's memory; multiple of 4096 */
+    uint64_t fd_offset; /* where the region begins in the descriptor's, or in the first allocation's
+                           memory; multiple of 4096, of device memory of 256 */
     uint8_t ipc[64];
+    /* CUDA_VMM over several allocations that are mapped side by side, in the order of addresses;
+     * the region begins in the first and ends in the last. 0: it is of one. */
+    uint32_t allocation_count;
+    const struct kvrail_allocation *allocations; /* borrowed for the call; NULL: they are those that
+                                                    are mapped from `address` on in this process */
+    uint64_t address;                            /* device pointer of byte 0 of the region */
     uint32_t group; /* KV group: which page table of a request indexes this region */
     uint32_t layer_first, layer_count;
     uint32_t part_count;
@@ -220,10 +235,14 @@ struct kvrail_region {
 KVRAIL_API void kvrail_region_dense(struct kvrail_region *region);
 
 /* Says in *region where device memory lies: memory, device, fd or ipc, and fd_offset, from a CUDA
- * device pointer to its byte 0. region->bytes must be known, and within one allocation. Of
- * cuMemAlloc and cudaMalloc it is a CUDA IPC handle; of VMM (PyTorch's expandable segments) a
- * descriptor, yours to close after kvrail_region_add. The driver is loaded at run time. Errors:
- * INVALID, SYSTEM with the driver's words, UNSUPPORTED (no driver, or a library without CUDA). */
+ * device pointer to its byte 0. region->bytes must be known. Of cuMemAlloc and cudaMalloc it is a
+ * CUDA IPC handle, and the region within one allocation; of one VMM allocation a descriptor, yours
+ * to close after kvrail_region_add. Over several (PyTorch's expandable segments: one each 20 MiB)
+ * there is nothing to close (fd is -1): allocation_count and address say where they are, and
+ * kvrail_region_add, in a thread where a context is current, opens the descriptor of each, some at
+ * a time, and closes it again. They must be made with POSIX descriptors allowed. The driver is
+ * loaded at run time. Errors: INVALID, SYSTEM with the driver's words, TOO_LARGE (more than
+ * KVRAIL_ALLOCATIONS_MAX), UNSUPPORTED (no driver, or a library without CUDA). */
 KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_region_of_device(struct kvrail_region *region,
                                                                    uint64_t address,
                                                                    struct kvrail_error *error);
@@ -231,14 +250,16 @@ KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_region_of_device(struct kvrail
 /* The same by a dmabuf descriptor, yours to close after kvrail_region_add: the agent then needs no
  * context on the GPU, and memory that a card does not reach is refused with what it lacks, since
  * nothing but a card can do anything with a dmabuf. Of the other kinds the agent makes one itself
- * where it can. region->bytes must be known, address be a multiple of 4096. */
+ * where it can. region->bytes must be known, address be a multiple of 4096. One dmabuf covers
+ * several VMM allocations side by side where the driver gives one. */
 KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_region_dmabuf_of_device(
     struct kvrail_region *region, uint64_t address, struct kvrail_error *error);
 
 /* Registers memory with the agent's cards and waits for it (large memory takes seconds).
  * *ret_region is unique on this connection. Errors: INVALID and SYSTEM with the agent's sentence,
- * UNSUPPORTED, FULL (512 regions, or 8 that are being registered), AGAIN, TIMED_OUT (*ret_region is
- * written then: an event REGION_READY or REGION_GONE follows), AGENT_LOST. */
+ * UNSUPPORTED, TOO_LARGE (more than KVRAIL_ALLOCATIONS_MAX allocations), FULL (512 regions, or 8
+ * that are being registered, or more descriptors than the agent may open), AGAIN, TIMED_OUT
+ * (*ret_region is written then: an event REGION_READY or REGION_GONE follows), AGENT_LOST. */
 KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_region_add(struct kvrail *connection,
                                                              const struct kvrail_region *region,
                                                              uint32_t timeout_ms,

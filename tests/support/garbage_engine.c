@@ -62,6 +62,29 @@ static void region_of(struct garbage *garbage, struct kvr_req_region *region)
     };
 }
 
+/* Descriptors of a region that lies over several allocations: all, some, out of turn or askew. */
+static bool say_extents(struct garbage *garbage, struct kvr_req_region *region, int memory)
+{
+    uint64_t sizes[4] = {4096, 4096, 8192, garbage_number(garbage, 4096)};
+    uint32_t count = (uint32_t)kvr_rng_below(&garbage->rng, 5);
+    struct kvr_request request = {.kind = KVR_REQ_REGION_EXTENTS,
+                                  .extents = {.region = region->layout.region,
+                                              .first = (uint32_t)garbage_number(garbage, 0),
+                                              .total = (uint32_t)garbage_number(garbage, count),
+                                              .bytes = sizes,
+                                              .count = count}};
+    struct kvr_packet_fds fds = {.count = count, .fds = {memory, memory, memory, memory}};
+    size_t bytes;
+
+    region->memory = KVR_MEMORY_CUDA_VMM;
+    region->device = 0;
+    region->extent_count = (uint32_t)garbage_number(garbage, count);
+    if (kvr_rng_percent(&garbage->rng, 10))
+        fds.count = (uint32_t)kvr_rng_below(&garbage->rng, 4);
+    return kvr_request_encode(&request, packet, KVR_PACKET_BYTES_MAX, &bytes) == KVR_OK &&
+           kvr_packet_send(garbage->socket, packet, bytes, &fds) == KVR_OK;
+}
+
 /* A region with a descriptor that is good, not sealed, too small, of a file, or one too many. */
 static bool say_region(struct garbage *garbage)
 {
@@ -70,7 +93,7 @@ static bool say_region(struct garbage *garbage)
     struct kvr_packet_fds fds = {.count = 1 + kvr_rng_percent(&garbage->rng, 10),
                                  .fds = {memory, memory}};
     size_t bytes;
-    bool said = false;
+    bool said = true;
 
     region_of(garbage, &request.region);
     if (memory < 0)
@@ -82,8 +105,12 @@ static bool say_region(struct garbage *garbage)
         fds.fds[0] = garbage->socket;
     if (kvr_rng_percent(&garbage->rng, 10))
         fds.count = 0;
-    if (kvr_request_encode(&request, packet, KVR_PACKET_BYTES_MAX, &bytes) == KVR_OK)
-        said = kvr_packet_send(garbage->socket, packet, bytes, &fds) == KVR_OK;
+    if (kvr_rng_percent(&garbage->rng, 20)) {
+        said = say_extents(garbage, &request.region, memory);
+        fds.count = kvr_rng_percent(&garbage->rng, 10);
+    }
+    said = said && kvr_request_encode(&request, packet, KVR_PACKET_BYTES_MAX, &bytes) == KVR_OK &&
+           kvr_packet_send(garbage->socket, packet, bytes, &fds) == KVR_OK;
     close(memory);
     return said;
 }

@@ -84,11 +84,13 @@ static kvr_status on_up(void *self, kvr_ns now, uint32_t engine,
 }
 
 static void on_region(void *self, kvr_ns now, uint32_t engine, const struct kvr_req_region *region,
-                      int fd)
+                      int fd, struct kvr_extents *extents)
 {
     struct script *script = self;
 
     (void)now;
+    atomic_store(&script->agent->record->extents, extents != NULL ? extents->count : 0);
+    kvr_extents_release(extents);
     if (fd >= 0)
         close(fd);
     atomic_fetch_add(&script->agent->record->regions, 1);

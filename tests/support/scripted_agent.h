@@ -27,7 +27,7 @@
 
 /* What the script has seen; in memory that both processes share. */
 struct script_record {
-    _Atomic uint32_t ups, downs, regions, requests, sources, targets, cancels;
+    _Atomic uint32_t ups, downs, regions, extents, requests, sources, targets, cancels;
     _Atomic uint32_t engine_last; /* index of the last up */
     _Atomic int down_why;
     _Atomic uint64_t ids, id_sum; /* of all pages given */
