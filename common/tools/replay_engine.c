@@ -65,9 +65,11 @@ static kvrail_status lend_memory(struct replay_engine *engine, struct kvrail_err
     kvrail_status status = KVRAIL_OK;
     uint32_t region;
 
-    for (uint32_t i = 0; status == KVRAIL_OK && i < engine->region_count; i++)
-        status =
-            kvrail_region_add(engine->connection, &engine->regions[i], REGION_TIMEOUT_MS, &region);
+    for (uint32_t i = 0; status == KVRAIL_OK && i < engine->region_count; i++) {
+        struct kvrail_region lent = replay_region_lent(engine, i);
+
+        status = kvrail_region_add(engine->connection, &lent, REGION_TIMEOUT_MS, &region);
+    }
     if (status != KVRAIL_OK) {
         *error = *kvrail_last_error(engine->connection);
         kvrail_close(engine->connection);

@@ -39,8 +39,10 @@ struct replay_engine {
     int router;
     uint32_t rank;
     struct replay_rank identity;
-    struct kvrail *connection;   /* NULL while the agent is lost */
-    struct kvrail_memory memory; /* of all regions */
+    struct kvrail *connection;             /* NULL while the agent is lost */
+    struct kvrail_memory memory;           /* of all regions */
+    struct kvrail_allocation *allocations; /* that it lies over; NULL: it is one */
+    uint32_t allocation_count;
     struct kvrail_region regions[KVR_LAYERS_MAX];
     uint32_t region_count;
     uint16_t layer_regions[KVR_LAYERS_MAX]; /* of each layer */
@@ -62,6 +64,12 @@ void replay_engine_close(struct replay_engine *engine);
 /* Asks the agent to give a handle up. Without room it is not asked: the router asks again, and a
  * deadline ends it in the end. */
 void replay_engine_cancel(struct replay_engine *engine, kvrail_handle handle, kvrail_status reason);
+
+/* replay_allocations.c, where --allocation-bytes says so: engine->memory over so many, and a region
+ * as the agent is told of it. */
+bool replay_allocations_make(struct replay_engine *engine, uint64_t bytes);
+void replay_allocations_done(struct replay_engine *engine);
+struct kvrail_region replay_region_lent(const struct replay_engine *engine, uint32_t index);
 
 /* replay_memory.c: regions, and memory and pages for them. False: said to the router. */
 void replay_regions_describe(struct replay_engine *engine);

@@ -117,21 +117,30 @@ static bool make_pages(struct replay_engine *engine)
     return true;
 }
 
+/* Only a device's lies over several allocations. */
+static bool make_memory(struct replay_engine *engine, uint64_t bytes)
+{
+    struct kvrail_error error = {.detail = "its allocations cannot be made or mapped"};
+    char name[32];
+
+    snprintf(name, sizeof(name), "replay-%s", engine->role);
+    if (engine->setup->options.allocation_bytes > 0 && on_device(engine)
+            ? replay_allocations_make(engine, bytes)
+            : kvrail_memory_create(name, bytes, &engine->memory, &error) == KVRAIL_OK)
+        return true;
+    replay_say(engine->router, REPLAY_FATAL, 1, "the %s engine's memory: %s", engine->role,
+               error.detail);
+    return false;
+}
+
 bool replay_memory_make(struct replay_engine *engine)
 {
     const struct kvrail_region *last;
-    struct kvrail_error error = {0};
-    char name[32];
 
     replay_regions_describe(engine);
     last = &engine->regions[engine->region_count - 1];
-    snprintf(name, sizeof(name), "replay-%s", engine->role);
-    if (kvrail_memory_create(name, last->fd_offset + last->bytes, &engine->memory, &error) !=
-        KVRAIL_OK) {
-        replay_say(engine->router, REPLAY_FATAL, 1, "the %s engine's memory: %s", engine->role,
-                   error.detail);
+    if (!make_memory(engine, last->fd_offset + last->bytes))
         return false;
-    }
     for (uint32_t i = 0; i < engine->region_count; i++)
         engine->regions[i].fd = engine->memory.fd;
     touch_memory(&engine->memory);
@@ -145,7 +154,10 @@ void replay_memory_done(struct replay_engine *engine)
 {
     for (uint32_t i = 0; i < MODEL_KINDS; i++)
         pages_done(&engine->pages[i]);
-    kvrail_memory_destroy(&engine->memory);
+    if (engine->allocations != NULL)
+        replay_allocations_done(engine);
+    else
+        kvrail_memory_destroy(&engine->memory);
 }
 
 /* ---- page tables ---------------------------------------------------------------------------- */

@@ -157,6 +157,14 @@ static const struct kvr_option options[] = {
      .help =
          "Which engines say that their pages lie on a GPU. They do not: the agents on that side "
          "need --device emulated, and everything is staged."},
+    {.name = "allocation-bytes",
+     .section = "engines",
+     .value = "SIZE",
+     .fallback = "0",
+     .max = 1u << 30,
+     KVR_OPTION_SIZE(OPTIONS, allocation_bytes),
+     .help = "With --device-memory: pages lie over allocations of this size side by side, as "
+             "PyTorch's expandable segments do (20M); a multiple of 4k. 0: over one."},
     {.name = "verify",
      .section = "checks",
      .choices = "full|sampled|none",

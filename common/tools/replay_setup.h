@@ -39,6 +39,7 @@ struct replay_options {
     uint64_t requests, seed, concurrency, prefill_tokens_per_s;
     kvr_ns deadline;
     char verify[16], corrupt[16], device_memory[16];
+    uint64_t allocation_bytes;
     bool progress, reconnect;
     kvr_ns reconnect_for;
     char json[4096], pid_file[4096];

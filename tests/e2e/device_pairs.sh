@@ -11,7 +11,7 @@ need kvrail-scheduler prefill-agent decode-agent ../tests/gpu_pair
 start_scheduler
 start_prefill
 start_decode
-kinds=${KVRAIL_GPU_KINDS:-host ipc vmm} requests=${KVRAIL_REQUESTS:-10} pairs=0 staged=0
+kinds=${KVRAIL_GPU_KINDS:-host ipc vmm segments} requests=${KVRAIL_REQUESTS:-10} pairs=0 staged=0
 for source in $kinds; do
     for target in $kinds; do
         code=0

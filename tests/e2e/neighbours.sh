@@ -16,8 +16,12 @@ agents "--device emulated" "--device emulated"
 good both
 good both --pages shuffled --chunk-tokens 512
 good both --page-tokens 1 --kv-bytes-per-token 1k --pool-bytes 16M
+# Over hundreds of allocations, which the source's agent hands on to the target's: more than one packet has.
+good both --allocation-bytes 64k --pool-bytes 64M
+grep -q "region 'source' of device 0 lies over 1024 allocations" "$work/prefill.log" ||
+    fail "the source's region did not lie over many allocations"
 for role in source target; do
-    moved $role local 24
+    moved $role local 32
     moved $role staged 0
 done
 grep -q 'agents on this host whose device sees it move its pages' "$work/prefill.log" ||
@@ -26,14 +30,14 @@ grep -q 'agents on this host whose device sees it move its pages' "$work/prefill
 # What is hashed goes through memory that a processor reads.
 agents "--device emulated --digest full" "--device emulated"
 good both
-moved target local 24
+moved target local 32
 moved target staged 8
 
 # A target whose device does not see the source's: it is tried and said once, of each replay's engines.
 agents "--device emulated" "--device emulated-blind"
 good both
 good both
-moved target local 24
+moved target local 32
 moved target staged 24
 [ "$(grep -c 'is not seen from here, and staged' "$work/decode.log")" -eq 2 ] ||
     fail "the target says '$(grep 'is not seen' "$work/decode.log")'"

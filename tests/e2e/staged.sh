@@ -18,14 +18,22 @@ good both
 good source --pages shuffled --chunk-tokens 512
 good target --page-tokens 1 --kv-bytes-per-token 1k --pool-bytes 16M
 good none
+# Over many allocations side by side, at both ends and at one.
+good both --allocation-bytes 64k --pool-bytes 64M
+good source --allocation-bytes 68k --pool-bytes 64M --pages shuffled
+good target --allocation-bytes 2M --pool-bytes 64M
+for said in 1024 964; do
+    grep -q "region 'source' of device 0 lies over $said allocations" "$work/prefill.log" ||
+        fail "the source's region did not lie over $said allocations"
+done
 grep -q 'device 0 (emulated) is staged by 3 MiB' "$work/prefill.log" || fail "the source staged nothing"
 grep -q 'device 0 (emulated) is staged by 3 MiB' "$work/decode.log" || fail "the target staged nothing"
 # On one host, where both agents see each other's device, the target moves the pages itself.
-host=host staged=16
-[ "$provider" = tcp ] || { host=local && staged=8; } # chosen by itself
+host=host staged=32
+[ "$provider" = tcp ] || { host=local && staged=16; } # chosen by itself
 for role in source target; do
     moved $role staged $staged
-    moved $role $host $((32 - staged))
+    moved $role $host $((56 - staged))
 done
 
 # Cards that reach device memory by themselves are told of it, and nothing is staged.

@@ -173,6 +173,17 @@ run_tests() {
     # shellcheck disable=SC2016 # of the shell that runs it
     check 120 random_tables env KVRAIL_CAMPAIGN=$campaign sh -c '"$@" &&
         echo "$0 scatters and as many gathers of random pieces, every byte right"' $tables "$conformance" cuda
+    if can vmm; then
+        check 60 conformance_extents env KVRAIL_EXTENTS=1 "$conformance" cuda
+        for provider in tcp local; do
+            check 90 "segments_$provider" env provider=$provider KVRAIL_GPU_KINDS="host segments" \
+                KVRAIL_REQUESTS=$((requests / 4)) sh "$root/tests/e2e/device_pairs.sh" "$driver"
+        done
+    else
+        for name in conformance_extents segments_tcp segments_local; do
+            result "$name" skipped 'no process may open VMM allocations'
+        done
+    fi
     for provider in tcp local; do
         check 150 "pairs_$provider" env provider=$provider KVRAIL_GPU_KINDS="$kinds" KVRAIL_REQUESTS=$requests \
             sh "$root/tests/e2e/device_pairs.sh" "$driver"

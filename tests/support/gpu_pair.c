@@ -1,9 +1,11 @@
 /* A source engine and a target engine in one process, whose pages lie in host or in device memory:
  * requests with random page tables, and every byte of both pools looked at.
  *
- *   gpu_pair SOURCE-SOCKET TARGET-SOCKET HOST:PORT host|ipc|vmm host|ipc|vmm REQUESTS
+ *   gpu_pair SOURCE-SOCKET TARGET-SOCKET HOST:PORT KIND KIND REQUESTS
  *
- * Exit 0: all bytes were right. 77: there is no GPU. */
+ * A kind is host; ipc, of cuMemAlloc; vmm, of one VMM allocation; or segments, of one each 2 MiB,
+ * as PyTorch's expandable segments are, from the middle of the first on. Exit 0: all bytes were
+ * right. 77: there is no GPU. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +27,6 @@ struct device_engine {
     struct engine engine;
     const char *kind;
     CUdeviceptr pages;
-    CUmemGenericAllocationHandle allocation; /* vmm */
     uint8_t *expected;
 };
 
@@ -33,7 +34,8 @@ static struct device_engine source, target;
 static kvrail_store stored_by, waited_by;
 static uint64_t generation; /* larger in every later process */
 
-static int allocate_vmm(struct device_engine *device, size_t bytes)
+/* In allocations of `each`, side by side; the region begins at `offset`. */
+static int allocate_vmm(struct device_engine *device, size_t bytes, size_t each, size_t offset)
 {
     CUmemAllocationProp properties = {
         .type = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -42,12 +44,28 @@ static int allocate_vmm(struct device_engine *device, size_t bytes)
     };
     CUmemAccessDesc access = {.location = properties.location,
                               .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    size_t whole = (offset + bytes + each - 1) / each * each;
+    CUmemGenericAllocationHandle allocation;
+    CUdeviceptr base = 0;
 
-    bytes = (bytes + GRAIN - 1) / GRAIN * GRAIN;
-    return cuda->MemCreate(&device->allocation, bytes, &properties, 0) != CUDA_SUCCESS ||
-           cuda->MemAddressReserve(&device->pages, bytes, 0, 0, 0) != CUDA_SUCCESS ||
-           cuda->MemMap(device->pages, bytes, 0, device->allocation, 0) != CUDA_SUCCESS ||
-           cuda->MemSetAccess(device->pages, bytes, &access, 1) != CUDA_SUCCESS;
+    if (cuda->MemAddressReserve(&base, whole, 0, 0, 0) != CUDA_SUCCESS)
+        return 1;
+    for (size_t at = 0; at < whole; at += each)
+        if (cuda->MemCreate(&allocation, each, &properties, 0) != CUDA_SUCCESS ||
+            cuda->MemMap(base + at, each, 0, allocation, 0) != CUDA_SUCCESS ||
+            cuda->MemRelease(allocation) != CUDA_SUCCESS)
+            return 1;
+    device->pages = base + offset;
+    return cuda->MemSetAccess(base, whole, &access, 1) != CUDA_SUCCESS;
+}
+
+static int allocate(struct device_engine *device, size_t bytes)
+{
+    if (strcmp(device->kind, "vmm") == 0)
+        return allocate_vmm(device, bytes, (bytes + GRAIN - 1) / GRAIN * GRAIN, 0);
+    if (strcmp(device->kind, "segments") == 0)
+        return allocate_vmm(device, bytes, GRAIN, GRAIN / 2);
+    return cuda->MemAlloc(&device->pages, bytes) != CUDA_SUCCESS;
 }
 
 /* Before the region is registered: device memory instead of the mirror. */
@@ -55,21 +73,23 @@ static int place(struct engine *engine)
 {
     struct device_engine *device = engine == &source.engine ? &source : &target;
     struct kvrail_error error = {0};
-    int failed;
 
     if (strcmp(device->kind, "host") == 0)
         return 0;
-    failed = strcmp(device->kind, "vmm") == 0
-                 ? allocate_vmm(device, engine->region.bytes)
-                 : cuda->MemAlloc(&device->pages, engine->region.bytes) != CUDA_SUCCESS;
-    if (failed) {
+    if (allocate(device, engine->region.bytes) != 0) {
         printf("no device memory of %llu bytes\n", (unsigned long long)engine->region.bytes);
         return 1;
     }
-    if (kvrail_region_of_device(&engine->region, device->pages, &error) == KVRAIL_OK)
-        return 0;
-    printf("region: %s\n", error.detail);
-    return 1;
+    if (kvrail_region_of_device(&engine->region, device->pages, &error) != KVRAIL_OK) {
+        printf("region: %s\n", error.detail);
+        return 1;
+    }
+    if (strcmp(device->kind, "segments") == 0 && engine->region.allocation_count < 2) {
+        printf("the region lies over %u allocations, not over several\n",
+               engine->region.allocation_count);
+        return 1;
+    }
+    return 0;
 }
 
 /* Between the mirror and the pages, of layers [first, end): to them in the stream's order, from
