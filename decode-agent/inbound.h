@@ -77,9 +77,11 @@ struct transfer {
     uint64_t stage_bytes; /* of it, as its WANT said: it need not, but may be scattered; 0: no */
     bool may_move, moves; /* we could move its pages ourselves, as its WANT said; and we do */
     uint64_t share_offset, share_bytes; /* of it; 0 bytes: none */
-    bool share_waits;                   /* for a share */
-    bool share_whole;                   /* it has room for all that the transfer may bring */
-    uint64_t position_end;              /* in it, of what is planned (kvr_plan_positions) */
+    bool share_waits;                   /* for a share: for its memory first, then in a queue */
+    struct inbound_pool *share_queue;   /* where it waits; NULL: in none */
+    struct transfer *share_before, *share_behind; /* its neighbours there */
+    bool share_whole;         /* it has room for all that the transfer may bring */
+    uint64_t position_end;    /* in it, of what is planned (kvr_plan_positions) */
     uint64_t room_free, room; /* in the pages up to here; the source may write up to here */
     struct landing_segment *segments, *segments_last;
     uint32_t segment_count, chunk_count; /* planned so far */
@@ -172,11 +174,14 @@ struct inbound {
     uint16_t *free_slots; /* a queue: oldest first */
     uint32_t free_first, free_count;
     uint64_t waiting_first;
-    struct inbound_pool { /* the staging memory of a stage, while anybody has a share of it */
+    struct inbound_pool { /* the staging memory of a stage, while anybody has or wants a share */
         struct inbound_pool *next;
         const struct kvr_stage *stage;
         struct kvr_staging_pool shares;
+        struct transfer *first, *last; /* that wait, in the order of their fetches */
+        uint64_t looked;               /* the last shares_advance that came by */
     } * pools;
+    uint64_t share_looks;
     uint64_t nonce_next, serial_next, probes;
     bool draining;
     kvr_ns stage_retry_at; /* for host memory there was none to be had: not before then */

@@ -49,7 +49,8 @@ void transfer_stage_opened(struct inbound *inbound, kvr_ns now, struct transfer 
 {
     transfer->stage_waits = false;
     if (transfer_stage(inbound, transfer) != NULL) {
-        shares_advance(inbound, now);
+        if (transfer->share_waits && transfer->state == T_WANTED)
+            transfer_grant(inbound, now, transfer);
         return;
     }
     inbound->stage_retry_at = now + KVR_STAGE_RETRY_NS;
@@ -84,12 +85,12 @@ static struct inbound_pool *pool_make(struct inbound *inbound, const struct kvr_
     return pool;
 }
 
-/* A pool without shares is not kept. */
+/* One that nobody has a share of, or waits for, is not kept. */
 static void pool_check(struct inbound *inbound, struct inbound_pool *pool)
 {
     struct inbound_pool **link = &inbound->pools;
 
-    if (pool->shares.count > 0)
+    if (pool->shares.count > 0 || pool->first != NULL)
         return;
     while (*link != pool)
         link = &(*link)->next;
@@ -153,19 +154,45 @@ uint64_t share_step(const struct transfer *transfer)
     return step > 0 ? step : 1;
 }
 
-/* Somebody whose fetch was opened earlier waits for the same memory. */
-static bool passes(const struct inbound *inbound, const struct transfer *transfer,
-                   const struct kvr_stage *stage)
-{
-    for (uint32_t i = 0; i < inbound->transfers.reach; i++) {
-        const struct transfer *other = kvr_pool_at(&inbound->transfers, i, NULL);
+/* ---- who waits: a queue for each stage ------------------------------------------------------- */
 
-        if (other != NULL && other != transfer && other->share_waits && other->state == T_WANTED &&
-            transfer_stage(inbound, other) == stage &&
-            fetch_of(inbound, other)->serial < fetch_of(inbound, transfer)->serial)
-            return true;
-    }
-    return false;
+/* Behind those whose fetches were opened earlier. */
+static void queue_add(const struct inbound *inbound, struct inbound_pool *pool,
+                      struct transfer *transfer)
+{
+    struct transfer *before = pool->last;
+
+    if (transfer->share_queue != NULL)
+        return;
+    while (before != NULL &&
+           fetch_of(inbound, before)->serial > fetch_of(inbound, transfer)->serial)
+        before = before->share_before;
+    transfer->share_queue = pool;
+    transfer->share_before = before;
+    transfer->share_behind = before != NULL ? before->share_behind : pool->first;
+    *(before != NULL ? &before->share_behind : &pool->first) = transfer;
+    *(transfer->share_behind != NULL ? &transfer->share_behind->share_before : &pool->last) =
+        transfer;
+}
+
+static void queue_remove(struct transfer *transfer)
+{
+    struct transfer *before = transfer->share_before, *behind = transfer->share_behind;
+    struct inbound_pool *pool = transfer->share_queue;
+
+    if (pool == NULL)
+        return;
+    *(before != NULL ? &before->share_behind : &pool->first) = behind;
+    *(behind != NULL ? &behind->share_before : &pool->last) = before;
+    transfer->share_queue = NULL;
+}
+
+/* Somebody whose fetch was opened earlier waits for the same memory. */
+static bool passes(const struct inbound *inbound, const struct inbound_pool *pool,
+                   const struct transfer *transfer)
+{
+    return pool->first != NULL &&
+           fetch_of(inbound, pool->first)->serial < fetch_of(inbound, transfer)->serial;
 }
 
 bool share_take(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
@@ -191,41 +218,68 @@ bool share_take(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
         transfer_fail(inbound, now, transfer, KVR_TOO_LARGE, detail);
         return false;
     }
-    transfer->share_waits = true;
-    if (passes(inbound, transfer, stage))
-        return false;
     pool = pool_make(inbound, stage);
-    if (pool == NULL)
-        return false; /* when there is memory: inbound_tick */
-    if (!kvr_staging_pool_take(&pool->shares, bytes, &transfer->share_offset)) {
-        pool_check(inbound, pool);
+    if (pool == NULL) {
+        transfer_fail(inbound, now, transfer, KVR_NO_MEMORY,
+                      "the agent's memory for tables is used up");
         return false;
     }
+    transfer->share_waits = passes(inbound, pool, transfer) ||
+                            !kvr_staging_pool_take(&pool->shares, bytes, &transfer->share_offset);
+    if (transfer->share_waits) {
+        queue_add(inbound, pool, transfer);
+        return false;
+    }
+    queue_remove(transfer);
     transfer->share_bytes = transfer->room = bytes;
     transfer->share_whole = bytes == bound;
-    transfer->share_waits = false;
     return true;
 }
 
 void share_give(struct inbound *inbound, struct transfer *transfer)
 {
-    struct inbound_pool *pool;
+    struct inbound_pool *pool = transfer->share_queue;
 
-    if (transfer->share_bytes == 0)
-        return;
-    pool = pool_find(inbound, transfer_stage(inbound, transfer));
-    kvr_staging_pool_give(&pool->shares, transfer->share_offset);
-    transfer->share_bytes = 0;
-    pool_check(inbound, pool);
+    if (transfer->share_bytes > 0) {
+        pool = pool_find(inbound, transfer_stage(inbound, transfer));
+        kvr_staging_pool_give(&pool->shares, transfer->share_offset);
+        transfer->share_bytes = 0;
+    }
+    queue_remove(transfer);
+    if (pool != NULL)
+        pool_check(inbound, pool);
+}
+
+/* Oldest first, until one finds no room. A grant may fail, and take the pool with it. */
+static void pool_advance(struct inbound *inbound, kvr_ns now, const struct kvr_stage *stage)
+{
+    struct inbound_pool *pool;
+    uint64_t last = 0;
+
+    while ((pool = pool_find(inbound, stage)) != NULL && pool->first != NULL &&
+           pool->first->id != last) {
+        last = pool->first->id;
+        transfer_grant(inbound, now, pool->first);
+    }
+}
+
+static struct inbound_pool *pool_not_looked(const struct inbound *inbound)
+{
+    struct inbound_pool *pool = inbound->pools;
+
+    while (pool != NULL && pool->looked == inbound->share_looks)
+        pool = pool->next;
+    return pool;
 }
 
 void shares_advance(struct inbound *inbound, kvr_ns now)
 {
-    for (uint32_t i = 0; i < inbound->transfers.reach; i++) {
-        struct transfer *transfer = kvr_pool_at(&inbound->transfers, i, NULL);
+    struct inbound_pool *pool;
 
-        if (transfer != NULL && transfer->share_waits && transfer->state == T_WANTED)
-            transfer_grant(inbound, now, transfer);
+    inbound->share_looks++;
+    while ((pool = pool_not_looked(inbound)) != NULL) {
+        pool->looked = inbound->share_looks;
+        pool_advance(inbound, now, pool->stage);
     }
 }
 

@@ -11,18 +11,17 @@ static struct kvr_shared_page page;
 static struct kvr_buddy plans;
 kvr_ns now;
 
-int open_inbound(void **state)
+void inbound_begin(uint32_t slot_count)
 {
     static uint8_t plan_memory[1 << 20] __attribute__((aligned(64)));
     struct inbound_options options = {.silence_ns = SILENCE,
                                       .quiet_ns = QUIET,
                                       .deadline_default_ns = 60 * KVR_S,
-                                      .slot_count = SLOTS,
+                                      .slot_count = slot_count,
                                       .rail_count = 2,
                                       .nonce_seed = 100,
                                       .limits = {1, 1, SMALL_PAGE_BYTES, false}};
 
-    (void)state;
     now = KVR_S;
     machine_log_clear();
     kvr_buddy_init(&plans, plan_memory, sizeof(plan_memory));
@@ -39,6 +38,12 @@ int open_inbound(void **state)
         inbound_message(&inbound, now, peer, &regions);
     }
     machine_log_clear();
+}
+
+int open_inbound(void **state)
+{
+    (void)state;
+    inbound_begin(SLOTS);
     return 0;
 }
 

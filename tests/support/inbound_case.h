@@ -13,7 +13,8 @@
 extern struct inbound inbound;
 extern kvr_ns now;
 
-int open_inbound(void **state);  /* a cmocka setup */
+int open_inbound(void **state); /* a cmocka setup */
+void inbound_begin(uint32_t slot_count);
 extern struct small_side target; /* the engine's memory */
 /* Fetches from the source ranks of peers first … first + count - 1; the nonce of the first. */
 uint64_t fetch(uint64_t handle, uint32_t first, uint32_t count);

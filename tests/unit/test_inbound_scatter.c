@@ -254,6 +254,50 @@ static void what_was_offered_holds(void **state)
     assert_true(granted(second));
 }
 
+/* As the engine, of what was granted last or waits. */
+static void give_up(uint64_t handle)
+{
+    struct kvr_request cancel = {.kind = KVR_REQ_CANCEL, .handle = handle};
+
+    inbound_request(&inbound, now, 0, &cancel);
+}
+
+static void lands(uint64_t nonce)
+{
+    final(0, nonce);
+    group_says(nonce, LAND_ALL, SMALL_CHUNKS, NULL);
+    group_closes(nonce);
+}
+
+/* The oldest fetch is next, whoever's PLAN came first and whatever else waits; one that was given
+ * up is in nobody's way. */
+static void shares_go_to_the_oldest_fetch(void **state)
+{
+    static const uint32_t order[] = {1, 2, 4, 5};
+    uint64_t nonces[6];
+
+    (void)state;
+    inbound_begin(16);
+    inbound.options.stage_bytes = ROOM;
+    stage.bytes = 4 * (uint64_t)SMALL_PAGE_BYTES; /* one share */
+    for (uint32_t i = 1; i < 6; i++)
+        nonces[i] = fetch(i, 0, 1);
+    stage_opened(KVR_OK);
+    plan_to_share(0, nonces[1]);
+    assert_true(granted(nonces[1]));
+    for (uint32_t i = 5; i > 1; i--)
+        plan_to_share(0, nonces[i]);
+    give_up(3);
+    tick(KVR_MS);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(machine_sent_count(KVR_MSG_GRANT), i + 1);
+        assert_true(granted(nonces[order[i]]));
+        lands(nonces[order[i]]);
+    }
+    assert_int_equal(inbound_live(&inbound), 0);
+    assert_null(inbound.pools);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -270,6 +314,7 @@ int main(void)
         cmocka_unit_test_setup(nobody_has_all_of_the_memory, open_scattering),
         cmocka_unit_test_setup(without_the_memory_it_is_not_offered_for_a_while, open_scattering),
         cmocka_unit_test_setup(what_was_offered_holds, open_scattering),
+        cmocka_unit_test_setup(shares_go_to_the_oldest_fetch, open_scattering),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
