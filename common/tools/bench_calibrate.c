@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/clock.h"
 #include "base/memfd.h"
 #include "fabric/calibration.h"
 #include "fabric/fabric_provider.h"
@@ -13,14 +12,13 @@
 #include "tools/bench.h"
 #include "tools/bench_cli.h"
 #include "tools/bench_stats.h"
+#include "tools/bench_turn.h"
 
 #define OPTIONS       struct calibrate_options
 #define POOL_BYTES    (64u << 20)
 #define PAGE_BYTES    65536u
-#define WINDOW        8u
 #define ROUNDS_MAX    BENCH_ROUNDS_MAX
 #define LATE_NS       (2 * KVR_S)
-#define COMPLETIONS   16u
 #define SOURCE_STRIDE 37u
 #define TARGET_STRIDE 53u
 #define MARK          1
@@ -77,7 +75,16 @@ struct side {
 struct bed {
     struct kvr_fabric fabric;
     struct side sides[2]; /* source, target */
-    uint64_t peer, next;  /* next: page of the order */
+    struct bench_turns turns;
+    uint64_t peer, next; /* next: page of the order */
+};
+
+/* What a turn writes. */
+struct shape {
+    struct bed *bed;
+    uint32_t pieces;
+    uint64_t bytes; /* of each */
+    enum touch touch;
 };
 
 static bool failed(const char *what, const struct kvr_error *error)
@@ -122,6 +129,10 @@ static bool bed_open(struct bed *bed, const char *provider)
     if (bed->fabric.ops->peer_insert(bed->sides[0].endpoint, address, bytes, &bed->peer, &error) !=
         KVR_OK)
         return failed("the other side", &error);
+    bed->turns = (struct bench_turns){.ops = bed->fabric.ops,
+                                      .source = bed->sides[0].endpoint,
+                                      .target = bed->sides[1].endpoint,
+                                      .late_ns = LATE_NS};
     return true;
 }
 
@@ -152,67 +163,47 @@ static uint64_t place(uint64_t first, uint32_t i, uint64_t stride, bool touching
     return touching ? i * bytes : (first + i) * stride % slots * step;
 }
 
-/* A write of `pieces` pieces of `bytes` each. */
-static kvr_status post(struct bed *bed, uint32_t pieces, uint64_t bytes, enum touch touch)
+static kvr_status post(void *self, uint32_t number, uint64_t context)
 {
+    const struct shape *shape = self;
+    struct bed *bed = shape->bed;
     const struct kvr_region *source = bed->sides[0].region, *target = bed->sides[1].region;
     struct kvr_fabric_piece list[KVR_IOV_MAX];
     struct kvr_fabric_write write = {.pieces = list,
-                                     .piece_count = pieces,
+                                     .piece_count = shape->pieces,
                                      .peer = bed->peer,
-                                     .immediate = 1,
-                                     .context = bed->next + 1};
+                                     .immediate = number,
+                                     .context = context};
+    kvr_status status;
 
-    for (uint32_t i = 0; i < pieces; i++) {
-        uint64_t from = place(bed->next, i, SOURCE_STRIDE, touch == TOUCH_SOURCE, bytes);
-        uint64_t to = place(bed->next, i, TARGET_STRIDE, touch == TOUCH_TARGET, bytes);
+    for (uint32_t i = 0; i < shape->pieces; i++) {
+        uint64_t from =
+            place(bed->next, i, SOURCE_STRIDE, shape->touch == TOUCH_SOURCE, shape->bytes);
+        uint64_t to =
+            place(bed->next, i, TARGET_STRIDE, shape->touch == TOUCH_TARGET, shape->bytes);
 
         source->base[from] = MARK;
         list[i] = (struct kvr_fabric_piece){.local = source->base + from,
                                             .memory = source->memory[0],
                                             .remote = target->keys[0].base + to,
                                             .key = target->keys[0].key,
-                                            .bytes = bytes};
+                                            .bytes = shape->bytes};
     }
-    return bed->fabric.ops->write(bed->sides[0].endpoint, &write);
+    status = bed->fabric.ops->write(bed->sides[0].endpoint, &write);
+    bed->next += status == KVR_OK ? shape->pieces : 0;
+    return status;
 }
 
-/* Moves at least `total` bytes. Returns GB/s; 0: the provider does not carry it. */
+/* Moves at least `total` bytes, in writes of `pieces` pieces of `bytes` each. Returns GB/s; 0: the
+ * provider does not carry it. */
 static double turn(struct bed *bed, uint32_t pieces, uint64_t bytes, uint64_t total,
                    enum touch touch)
 {
-    uint64_t writes = total / (pieces * bytes) + 1, posted = 0, written = 0, arrived = 0;
-    kvr_ns began = kvr_clock_now(), now = began;
+    struct shape shape = {bed, pieces, bytes, touch};
+    uint64_t writes = total / (pieces * bytes) + 1;
+    kvr_ns took = bench_turn(&bed->turns, writes, post, &shape);
 
-    while ((arrived < writes || written < writes) && now - began < LATE_NS) {
-        struct kvr_completion completions[COMPLETIONS];
-
-        while (posted < writes && posted - written < WINDOW) {
-            kvr_status status = post(bed, pieces, bytes, touch);
-
-            if (status == KVR_AGAIN)
-                break;
-            if (status != KVR_OK)
-                return 0;
-            bed->next += pieces;
-            posted++;
-        }
-        for (int side = 0; side < 2; side++) {
-            unsigned count =
-                bed->fabric.ops->poll(bed->sides[side].endpoint, completions, COMPLETIONS);
-
-            for (unsigned i = 0; i < count; i++) {
-                if (completions[i].kind == KVR_COMPLETION_FAILED)
-                    return 0;
-                written += side == 0;
-                arrived += side == 1;
-            }
-        }
-        now = kvr_clock_now();
-    }
-    return arrived == writes && written == writes
-               ? (double)(writes * pieces * bytes) / (double)(now - began)
-               : 0;
+    return took > 0 ? (double)(writes * pieces * bytes) / (double)took : 0;
 }
 
 /* Every piece of one write is where it belongs when its one immediate arrives. */
