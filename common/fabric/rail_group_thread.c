@@ -20,12 +20,11 @@
 
 #define BLIND_SLEEP_DEFAULT (50 * KVR_US)
 #define EVENTS_MAX          64
-#define CPU_TIME_STEPS      1024 /* reading it is a system call */
 #define NAP_NS              (10 * KVR_MS)
 #define SLEEP_MAX_NS        (3600 * KVR_S)
 
 struct thread_counters {
-    _Atomic uint64_t spin_ns, sleep_ns, steps, wakeups, cpu_ns;
+    _Atomic uint64_t spin_ns, sleep_ns, steps, wakeups;
 };
 
 struct kvr_group_thread {
@@ -33,6 +32,8 @@ struct kvr_group_thread {
     struct kvr_group_thread_options options;
     cpu_set_t cores;
     pthread_t thread;
+    clockid_t
+        cpu_clock; /* the thread's, for others to read: for itself it would be a system call */
     int epoll_fd, doorbell_fd;
     bool rung;                   /* edges are to be taken */
     int rail_fds[KVR_RAILS_MAX]; /* those in the epoll set */
@@ -110,16 +111,6 @@ static void hear(struct kvr_group_thread *thread)
     thread->rung = false;
 }
 
-static void read_cpu_time(struct kvr_group_thread *thread)
-{
-    struct timespec cpu;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
-    atomic_store_explicit(&thread->counters.cpu_ns,
-                          (uint64_t)cpu.tv_sec * KVR_S + (uint64_t)cpu.tv_nsec,
-                          memory_order_relaxed);
-}
-
 /* Sleeps if nothing is to be done; returns the time of waking, or `now`. */
 static kvr_ns sleep_if_idle(struct kvr_group_thread *thread, kvr_ns now)
 {
@@ -132,7 +123,6 @@ static kvr_ns sleep_if_idle(struct kvr_group_thread *thread, kvr_ns now)
         return now;
     }
     until = kvr_group_wake_at(thread->group, now, thread->options.blind_sleep_ns);
-    read_cpu_time(thread);
     doze(thread, now, until);
     (void)atomic_exchange(&thread->asleep, false);
     kvr_group_awake(thread->group);
@@ -146,15 +136,12 @@ static void *run(void *self)
 {
     struct kvr_group_thread *thread = self;
     kvr_ns now = kvr_clock_now(), progress_at = now, next;
-    uint64_t steps = 0;
 
     (void)prctl(PR_SET_TIMERSLACK, 1000ul); /* naps of 50 µs, not of 100 */
     while (!atomic_load_explicit(&thread->stop, memory_order_relaxed)) {
         bool moved = kvr_group_step(thread->group, now);
 
         count(&thread->counters.steps, 1);
-        if (++steps % CPU_TIME_STEPS == 0)
-            read_cpu_time(thread);
         if (kvr_group_told(thread->group) && thread->options.notify != NULL)
             thread->options.notify(thread->options.notify_self);
         follow_rails(thread);
@@ -214,6 +201,7 @@ static kvr_status start(struct kvr_group_thread *thread, struct kvr_error *error
         return kvr_error_system(error, "rail_group", code,
                                 "the thread of a rail group on %u given cores",
                                 thread->options.core_count);
+    (void)pthread_getcpuclockid(thread->thread, &thread->cpu_clock);
     (void)pthread_setname_np(thread->thread, "kvr-rails");
     return KVR_OK;
 }
@@ -287,8 +275,12 @@ void kvr_group_thread_stop(struct kvr_group_thread *thread)
 struct kvr_group_thread_counters kvr_group_thread_counters(const struct kvr_group_thread *thread)
 {
     const struct thread_counters *counters = &thread->counters;
+    struct timespec cpu = {0};
+
+    (void)clock_gettime(thread->cpu_clock, &cpu); /* of a thread that has ended there is none */
 #define READ(name) .name = atomic_load_explicit(&counters->name, memory_order_relaxed)
-    return (struct kvr_group_thread_counters){READ(spin_ns), READ(sleep_ns), READ(steps),
-                                              READ(wakeups), READ(cpu_ns)};
+    return (struct kvr_group_thread_counters){
+        READ(spin_ns), READ(sleep_ns), READ(steps), READ(wakeups),
+        .cpu_ns = (uint64_t)cpu.tv_sec * KVR_S + (uint64_t)cpu.tv_nsec};
 #undef READ
 }

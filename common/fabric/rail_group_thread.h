@@ -35,7 +35,8 @@ void kvr_group_thread_end(struct kvr_group_thread *thread);
 void kvr_group_thread_stop(struct kvr_group_thread *thread);
 
 struct kvr_group_thread_counters {
-    uint64_t spin_ns, sleep_ns, steps, wakeups, cpu_ns;
+    uint64_t spin_ns, sleep_ns, steps, wakeups;
+    uint64_t cpu_ns; /* 0: it has ended */
 };
 struct kvr_group_thread_counters kvr_group_thread_counters(const struct kvr_group_thread *thread);
 

