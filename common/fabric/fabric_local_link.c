@@ -172,6 +172,7 @@ kvr_status local_peer_insert(struct kvr_endpoint *endpoint, const uint8_t *addre
     endpoint->targets[index] = target;
     if (index == endpoint->target_reach)
         endpoint->target_reach++;
+    local_memories_introduce(endpoint->rail, target);
     pthread_mutex_unlock(&endpoint->rail->lock);
     *ret_peer = index;
     return KVR_OK;

@@ -89,10 +89,12 @@ static kvr_status enter(struct kvr_memory *memory, const struct kvr_memory_span 
     struct kvr_rail *rail = memory->rail;
     uint32_t index = 0;
 
-    while (index < LOCAL_MEMORIES_MAX && rail->registered[index] != NULL)
+    while (index < rail->registered_reach && rail->registered[index] != NULL)
         index++;
     if (index == LOCAL_MEMORIES_MAX)
         return KVR_FULL;
+    if (index == rail->registered_reach)
+        rail->registered_reach++;
     rail->registered[index] = memory;
     memory->name = name_of(rail, index);
     memory->key = key_of(index);
@@ -104,6 +106,58 @@ static kvr_status enter(struct kvr_memory *memory, const struct kvr_memory_span 
                                   .device = span->kind == KVR_SPAN_PAGES ? span->mover : NULL,
                                   .pages = span->pages};
     return KVR_OK;
+}
+
+/* As many of them as there is room for; a write that is tried again goes on with the rest. */
+static kvr_status introduce_extents(struct local_target *target, const struct kvr_memory *memory)
+{
+    if (target->told_extents == NULL)
+        target->told_extents = calloc(LOCAL_MEMORIES_MAX, sizeof(target->told_extents[0]));
+    if (target->told_extents == NULL)
+        return KVR_NO_MEMORY;
+    return local_say_extents(target->socket, memory,
+                             &target->told_extents[LOCAL_INDEX(memory->name)]);
+}
+
+kvr_status local_memory_introduce(const struct kvr_memory *memory, struct local_target *target)
+{
+    uint32_t index = LOCAL_INDEX(memory->name);
+    kvr_status status = KVR_OK;
+
+    if (memory->import.extents != NULL)
+        status = introduce_extents(target, memory);
+    if (status == KVR_OK)
+        status = local_say_memory(target->socket, memory);
+    if (status != KVR_OK)
+        return status;
+    atomic_store_explicit(&target->told[index], memory->name, memory_order_release);
+    if (target->told_extents != NULL)
+        target->told_extents[index] = 0;
+    return KVR_OK;
+}
+
+/* Ahead of the first write from it, so that the target maps it while nobody waits for bytes. What
+ * its socket has no room for comes with that write, and so does a device's memory: a device that
+ * never copies from there need not open it. */
+static void introduce_early(const struct kvr_memory *memory, struct local_target *target)
+{
+    if (memory->local && !memory->pages && target->socket >= 0)
+        (void)!local_memory_introduce(memory, target);
+}
+
+void local_memories_introduce(struct kvr_rail *rail, struct local_target *target)
+{
+    for (uint32_t i = 0; i < rail->registered_reach; i++)
+        if (rail->registered[i] != NULL)
+            introduce_early(rail->registered[i], target);
+}
+
+static void introduce_to_all(const struct kvr_memory *memory)
+{
+    for (struct kvr_endpoint *at = memory->rail->endpoints; at != NULL; at = at->next)
+        for (uint32_t i = 0; i < at->target_reach; i++)
+            if (at->targets[i] != NULL)
+                introduce_early(memory, at->targets[i]);
 }
 
 kvr_status local_memory_register(struct kvr_rail *rail, const struct kvr_memory_span *span,
@@ -121,6 +175,8 @@ kvr_status local_memory_register(struct kvr_rail *rail, const struct kvr_memory_
     if (status == KVR_OK) {
         pthread_mutex_lock(&rail->lock);
         status = enter(memory, span);
+        if (status == KVR_OK)
+            introduce_to_all(memory);
         pthread_mutex_unlock(&rail->lock);
         if (status != KVR_OK)
             (void)kvr_error_set(error, status, "fabric",

@@ -25,6 +25,7 @@ struct kvr_rail {
     pthread_mutex_t lock;
     struct local_memories memories; /* that peers may write to; by index */
     struct kvr_memory **registered; /* LOCAL_MEMORIES_MAX, by index; NULL: free */
+    uint32_t registered_reach;      /* places above have never been used */
     uint32_t generation;
     struct kvr_endpoint *endpoints; /* those that are not stopped */
     void (*unseen)(const struct kvr_error *error);
@@ -53,7 +54,9 @@ struct local_target {
     struct local_shared *shared;
     uint32_t posted, settled;
     uint64_t contexts[LOCAL_WRITES];
-    _Atomic uint32_t *told; /* by index: the name of the memory that it has the descriptor of */
+    /* By index: the name of the memory that it has the descriptor of, or will find in its socket
+     * before any command that is written from now on. */
+    _Atomic uint32_t *told;
     /* By index: of how many extents it has them, until it has them all; the rail's lock is over it.
      * NULL: there never were any. */
     uint32_t *told_extents;
@@ -98,6 +101,11 @@ kvr_status local_memory_register(struct kvr_rail *rail, const struct kvr_memory_
                                  struct kvr_memory **ret_memory, struct kvr_error *error);
 void local_memory_release(struct kvr_memory *memory);
 struct kvr_remote_key local_memory_key(const struct kvr_memory *memory);
+/* Under the rail's lock: the target is told what it needs to read from there. */
+KVR_MUST_CHECK kvr_status local_memory_introduce(const struct kvr_memory *memory,
+                                                 struct local_target *target);
+/* The same of all that there is, to a target that has just been met. */
+void local_memories_introduce(struct kvr_rail *rail, struct local_target *target);
 
 /* fabric_local_socket.c: what travels over sockets. */
 int local_listen(uint64_t nonce, struct kvr_error *error); /* -1: see *error */

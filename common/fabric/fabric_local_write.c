@@ -1,37 +1,15 @@
 /* The writer's side: commands go into the ring, and what became of them is read from it. */
 #include "fabric/fabric_local_state.h"
 
-#include <stdlib.h>
-
-/* As many of them as there is room for; a write that is tried again goes on with the rest. */
-static kvr_status introduce_extents(struct local_target *target, const struct kvr_memory *memory)
-{
-    if (target->told_extents == NULL)
-        target->told_extents = calloc(LOCAL_MEMORIES_MAX, sizeof(target->told_extents[0]));
-    if (target->told_extents == NULL)
-        return KVR_NO_MEMORY;
-    return local_say_extents(target->socket, memory,
-                             &target->told_extents[LOCAL_INDEX(memory->name)]);
-}
-
 /* The target gets the descriptors of the memory before it is told to read from there. */
 static kvr_status introduce(struct local_target *target, const struct kvr_memory *memory)
 {
-    _Atomic uint32_t *told = &target->told[LOCAL_INDEX(memory->name)];
-    kvr_status status = KVR_OK;
+    kvr_status status;
 
     if (!memory->local)
         return KVR_INVALID;
     pthread_mutex_lock(&memory->rail->lock);
-    if (memory->import.extents != NULL)
-        status = introduce_extents(target, memory);
-    if (status == KVR_OK)
-        status = local_say_memory(target->socket, memory);
-    if (status == KVR_OK) {
-        atomic_store_explicit(told, memory->name, memory_order_relaxed);
-        if (target->told_extents != NULL)
-            target->told_extents[LOCAL_INDEX(memory->name)] = 0;
-    }
+    status = local_memory_introduce(memory, target);
     pthread_mutex_unlock(&memory->rail->lock);
     return status;
 }
@@ -46,7 +24,7 @@ static kvr_status fill(struct local_target *target, const struct kvr_fabric_writ
         const struct kvr_memory *memory = piece->memory;
         const _Atomic uint32_t *told = &target->told[LOCAL_INDEX(memory->name)];
 
-        if (atomic_load_explicit(told, memory_order_relaxed) != memory->name) {
+        if (atomic_load_explicit(told, memory_order_acquire) != memory->name) {
             kvr_status status = introduce(target, memory);
 
             if (status != KVR_OK)

@@ -188,6 +188,37 @@ static void a_target_that_goes_fails_the_writes(void **state)
 
 /* ---- what is let go -------------------------------------------------------------------------- */
 
+/* Bytes that wait for a write do not wait for that: memory that is there when the two meet, and
+ * memory that comes later, while the target sleeps. */
+static void a_source_is_mapped_before_its_first_write(void **state)
+{
+    struct pair *pair = *state;
+    const struct kvr_fabric_ops *ops = pair->fabric.ops;
+    struct kvr_endpoint *target = pair->sides[TARGET].endpoint;
+    struct pollfd awake = {.fd = ops->endpoint_wait_fd(target), .events = POLLIN};
+    struct kvr_memory_span span = {.base = pair->sides[WRITER].bytes,
+                                   .bytes = PAIR_BYTES,
+                                   .local = true,
+                                   .fd = pair->sides[WRITER].fd};
+    struct kvr_error error;
+
+    pair_settle(pair);
+    assert_int_equal(mappings_of("kvr-test-w"), 2); /* the writer's and the target's */
+    ops->memory_release(pair->sides[WRITER].memory);
+    pair_settle(pair);
+    assert_int_equal(mappings_of("kvr-test-w"), 1);
+    assert_true(ops->endpoint_may_sleep(target));
+    assert_int_equal(poll(&awake, 1, 0), 0);
+    assert_int_equal(
+        ops->memory_register(pair->sides[WRITER].rail, &span, &pair->sides[WRITER].memory, &error),
+        KVR_OK);
+    assert_int_equal(poll(&awake, 1, 5000), 1);
+    pair_settle(pair);
+    assert_int_equal(mappings_of("kvr-test-w"), 2);
+    pair_writes(pair);
+    assert_false(target->writers[0]->looked); /* nothing was missing */
+}
+
 /* An engine that leaves gets its memory back although the target has mapped it and sleeps. */
 static void a_released_source_is_unmapped_at_the_target(void **state)
 {
@@ -314,6 +345,7 @@ int main(void)
         CASE(other_users_are_turned_away),
         CASE(outcomes_that_cannot_be_fail_the_writes),
         CASE(a_target_that_goes_fails_the_writes),
+        CASE(a_source_is_mapped_before_its_first_write),
         CASE(a_released_source_is_unmapped_at_the_target),
         CASE(a_writer_that_goes_leaves_nothing_mapped),
         CASE(a_source_that_is_no_memfd_is_refused),
