@@ -12,7 +12,8 @@
 #define WINDOW_BYTES     (64u << 20) /* no buffer fills; it is the next turn of the writer's thread */
 /* A GPU moves that in a tenth of a millisecond or two, of which its turn costs ten microseconds. */
 #define WINDOW_BYTES_GPU (512u << 20)
-#define LOOK_POLLS       64u /* a thread that does not sleep looks at its sockets so often */
+#define LOOK_POLLS       64u /* a thread that does not sleep looks at its sockets so often, */
+#define LATE_POLLS       16u /* or so many polls later while there is something to do */
 
 void kvr_fabric_local_facts(struct kvr_rail_facts *ret_facts)
 {
@@ -178,6 +179,25 @@ static void endpoint_address(const struct kvr_endpoint *endpoint, uint8_t *ret_a
     *ret_bytes = sizeof(address);
 }
 
+static void look(struct kvr_endpoint *endpoint)
+{
+    endpoint->polls = 0;
+    local_sockets_look(endpoint);
+}
+
+/* It looks for itself from here on: a bell would be a call for them and one for us. */
+static void wake(struct kvr_endpoint *endpoint)
+{
+    endpoint->slept = false;
+    for (uint32_t i = 0; i < endpoint->target_reach; i++)
+        if (endpoint->targets[i] != NULL && !endpoint->targets[i]->broken)
+            local_ring_wake(endpoint->targets[i]->shared, LOCAL_WRITER);
+    for (uint32_t i = 0; i < endpoint->writer_reach; i++)
+        if (endpoint->writers[i] != NULL && endpoint->writers[i]->shared != NULL)
+            local_ring_wake(endpoint->writers[i]->shared, LOCAL_TARGET);
+}
+
+/* Bells are read after what they rang for: bytes do not wait for them. */
 static unsigned poll_endpoint(struct kvr_endpoint *endpoint, struct kvr_completion *ret_completions,
                               unsigned capacity)
 {
@@ -185,13 +205,14 @@ static unsigned poll_endpoint(struct kvr_endpoint *endpoint, struct kvr_completi
 
     if (endpoint->listener < 0)
         return 0;
-    if (endpoint->polls-- == 0) {
-        endpoint->polls = LOOK_POLLS;
-        local_sockets_look(endpoint);
-    }
+    if (endpoint->slept)
+        wake(endpoint);
     local_ring_targets(endpoint);
     count = local_settle(endpoint, ret_completions, capacity);
-    return count + local_land(endpoint, ret_completions + count, capacity - count);
+    count += local_land(endpoint, ret_completions + count, capacity - count);
+    if (endpoint->polls++ >= LOOK_POLLS + (count > 0 ? LATE_POLLS : 0))
+        look(endpoint);
+    return count;
 }
 
 static int endpoint_wait_fd(const struct kvr_endpoint *endpoint)
@@ -202,7 +223,10 @@ static int endpoint_wait_fd(const struct kvr_endpoint *endpoint)
 static bool endpoint_may_sleep(struct kvr_endpoint *endpoint)
 {
     local_ring_targets(endpoint);
-    endpoint->polls = 0; /* whoever sleeps is woken by a socket */
+    if (endpoint->polls >= LOOK_POLLS)
+        look(endpoint);           /* or what rang last would ring still */
+    endpoint->polls = LOOK_POLLS; /* whoever sleeps is woken by a socket */
+    endpoint->slept = true;
     for (uint32_t i = 0; i < endpoint->target_reach; i++)
         if (endpoint->targets[i] != NULL && !endpoint->targets[i]->broken)
             local_ring_sleep(endpoint->targets[i]->shared, LOCAL_WRITER);

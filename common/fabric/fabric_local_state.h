@@ -88,7 +88,8 @@ struct kvr_endpoint {
     struct kvr_endpoint *next;
     uint64_t nonce;
     int listener, epoll_fd;              /* -1: stopped */
-    uint32_t polls;                      /* until its sockets are looked at */
+    uint32_t polls;                      /* since its sockets were looked at */
+    bool slept;                          /* since it was polled: links say so */
     uint32_t target_reach, writer_reach; /* places above have never been used */
     uint32_t turn;                       /* of the writers */
     struct local_target *targets[LOCAL_LINKS_MAX];

@@ -73,6 +73,11 @@ void local_ring_sleep(struct local_shared *shared, enum local_side side)
     atomic_thread_fence(memory_order_seq_cst);
 }
 
+void local_ring_wake(struct local_shared *shared, enum local_side side)
+{
+    atomic_store_explicit(&shared->asleep[side], 0, memory_order_relaxed);
+}
+
 bool local_ring_must_wake(struct local_shared *shared, enum local_side side)
 {
     atomic_thread_fence(memory_order_seq_cst);

@@ -83,6 +83,8 @@ void local_ring_finish(struct local_shared *shared, uint32_t taken, const kvr_st
 
 /* Says that this side is about to sleep; what it looks at next it sees, or it is rung for. */
 void local_ring_sleep(struct local_shared *shared, enum local_side side);
+/* It looks by itself again. */
+void local_ring_wake(struct local_shared *shared, enum local_side side);
 /* After something was added for that side: true, it must be rung. */
 bool local_ring_must_wake(struct local_shared *shared, enum local_side side);
 

@@ -303,6 +303,64 @@ static void sleepers_are_woken(void **state)
     }
 }
 
+/* Who polls finds what there is without a bell; who was rung has the bytes before the bell. */
+static void who_is_awake_is_not_rung(void **state)
+{
+    struct pair *pair = *state;
+    const struct kvr_fabric_ops *ops = pair->fabric.ops;
+    struct kvr_endpoint *writer = pair->sides[WRITER].endpoint;
+    struct kvr_endpoint *target = pair->sides[TARGET].endpoint;
+    struct pollfd writer_fd = {.fd = ops->endpoint_wait_fd(writer), .events = POLLIN};
+    struct pollfd target_fd = {.fd = ops->endpoint_wait_fd(target), .events = POLLIN};
+    struct kvr_completion completion;
+
+    pair_writes(pair);
+    for (unsigned i = 0; i < 10; i++) {
+        assert_true(ops->endpoint_may_sleep(target));
+        assert_true(ops->endpoint_may_sleep(writer));
+        assert_int_equal(ops->poll(target, &completion, 1), 0); /* woken by something else */
+        assert_int_equal(ops->poll(writer, &completion, 1), 0);
+        assert_int_equal(pair_post(pair, i, 0, false), KVR_OK);
+        assert_int_equal(poll(&target_fd, 1, 0), 0);
+        assert_int_equal(ops->poll(target, &completion, 1), 1);
+        assert_int_equal(poll(&writer_fd, 1, 0), 0);
+        assert_int_equal(ops->poll(writer, &completion, 1), 1);
+        assert_true(ops->endpoint_may_sleep(target));
+        assert_int_equal(pair_post(pair, i, 0, false), KVR_OK);
+        assert_int_equal(ops->poll(target, &completion, 1), 1);
+        assert_int_equal(poll(&target_fd, 1, 0), 1);
+        assert_true(ops->endpoint_may_sleep(target));
+        assert_int_equal(poll(&target_fd, 1, 0), 0);
+        pair_settle(pair);
+    }
+}
+
+/* A target that always has something to copy hears all the same what its sockets say. */
+static void who_is_busy_hears_too(void **state)
+{
+    struct pair *pair = *state;
+    const struct kvr_fabric_ops *ops = pair->fabric.ops;
+    struct kvr_memory_span span = {.base = pair->sides[WRITER].bytes,
+                                   .bytes = PAIR_BYTES,
+                                   .local = true,
+                                   .fd = pair->sides[WRITER].fd};
+    struct kvr_memory *other = NULL;
+    struct kvr_completion completion;
+    struct kvr_error error;
+    unsigned polls = 0;
+
+    assert_int_equal(ops->memory_register(pair->sides[WRITER].rail, &span, &other, &error), KVR_OK);
+    pair_settle(pair);
+    assert_int_equal(mappings_of("kvr-test-w"), 3);
+    ops->memory_release(other);
+    for (; mappings_of("kvr-test-w") == 3 && polls < 200; polls++) {
+        assert_int_equal(pair_post(pair, polls, 0, false), KVR_OK);
+        assert_int_equal(ops->poll(pair->sides[TARGET].endpoint, &completion, 1), 1);
+        assert_int_equal(ops->poll(pair->sides[WRITER].endpoint, &completion, 1), 1);
+    }
+    assert_true(polls > 0 && polls < 200);
+}
+
 struct local_batch *__real_local_batch_new(void);
 struct local_batch *__wrap_local_batch_new(void);
 static bool no_batches;
@@ -350,6 +408,8 @@ int main(void)
         CASE(a_writer_that_goes_leaves_nothing_mapped),
         CASE(a_source_that_is_no_memfd_is_refused),
         CASE(sleepers_are_woken),
+        CASE(who_is_awake_is_not_rung),
+        CASE(who_is_busy_hears_too),
         CASE(an_endpoint_without_memory_closes_nothing_else),
     };
 
