@@ -1,26 +1,15 @@
 #include "tests/support/store_case.h"
 
-#include <ftw.h>
 #include <stdio.h>
-#include <sys/stat.h>
 
 #include "scheduler/embedded.h"
 #include "tests/support/check.h"
-
-static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *walk)
-{
-    (void)status;
-    (void)type;
-    (void)walk;
-    return remove(path);
-}
 
 int store_setup(void **state)
 {
     struct fixture *fixture = calloc(1, sizeof(*fixture));
 
-    strcpy(fixture->folder, "/tmp/kvrail-store-XXXXXX");
-    assert_non_null(mkdtemp(fixture->folder));
+    folder_make(fixture->folder);
     assert_int_equal(store_open_writer(fixture->folder, &fixture->store, NULL), KVR_OK);
     fixture->fleet = fleet_open();
     fixture->metrics = metrics_open();
@@ -37,7 +26,7 @@ int store_teardown(void **state)
     store_close(fixture->store);
     fleet_close(fixture->fleet);
     metrics_close(fixture->metrics);
-    nftw(fixture->folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    folder_remove(fixture->folder);
     free(fixture);
     return 0;
 }
@@ -101,4 +90,19 @@ struct transfer get_transfer(struct fixture *fixture, uint64_t id)
     assert_true(store_get_transfer(fixture->store, id, &transfer, &found));
     assert_true(found);
     return transfer;
+}
+
+void store_count_one(void *self, const struct transfer *transfer)
+{
+    (void)transfer;
+    ++*(int *)self;
+}
+
+int store_count_transfers(struct fixture *fixture)
+{
+    struct transfer_filter filter = {.limit = 500};
+    int count = 0;
+
+    assert_true(store_list_transfers(fixture->store, &filter, store_count_one, &count));
+    return count;
 }

@@ -5,11 +5,12 @@
 
 #include "scheduler/apply.h"
 #include "scheduler/ingest.h"
+#include "tests/support/folder.h"
 
 #define WALL ((int64_t)1700000000000000000)
 
 struct fixture {
-    char folder[64];
+    char folder[FOLDER_BYTES];
     struct store *store;
     struct fleet *fleet;
     struct metrics *metrics;
@@ -30,5 +31,8 @@ struct kvr_report report_of(const char *agent, uint64_t first, const struct kvr_
 kvr_status apply_one(struct fixture *fixture, const struct kvr_report *report,
                      uint64_t *ret_acknowledged);
 struct transfer get_transfer(struct fixture *fixture, uint64_t id); /* that must be there */
+/* Of store_list_transfers: counts in an int. */
+void store_count_one(void *self, const struct transfer *transfer);
+int store_count_transfers(struct fixture *fixture);
 
 #endif

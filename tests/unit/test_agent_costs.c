@@ -2,13 +2,10 @@
  * was calibrated. Method: configurations of an agent are asked. */
 #include "tests/support/check.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 #include "agent/agent.h"
 #include "fabric/calibration.h"
 #include "fabric/fabric_provider.h"
+#include "tests/support/folder.h"
 
 static void the_usual_costs_are_the_providers(void **state)
 {
@@ -20,24 +17,6 @@ static void the_usual_costs_are_the_providers(void **state)
     (void)state;
     assert_true(tcp.processors && local.processors && !verbs.processors);
     assert_true(tcp.write > verbs.write && verbs.write > local.write);
-}
-
-static char folder[64], path[128];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof(folder), "/tmp/kvrail-costs.XXXXXX");
-    assert_non_null(mkdtemp(folder));
-    snprintf(path, sizeof(path), "%s/calibration-tcp.json", folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    (void)unlink(path);
-    return rmdir(folder);
 }
 
 /* A line through both sizes: 1000 ns a write and half a nanosecond a byte. An agent of tcp+local
@@ -57,9 +36,9 @@ static void what_was_calibrated_of_the_cards_counts(void **state)
     struct kvr_agent_config config = {.provider = "tcp+local", .calibration = true};
     struct kvr_fragment_costs costs;
     struct kvr_error error;
+    const char *folder = *state;
     char cards[16];
 
-    (void)state;
     snprintf(config.state_dir, sizeof(config.state_dir), "%s", folder);
     assert_int_equal(kvr_calibration_save(folder, &calibration, &error), KVR_OK);
     assert_true(kvr_provider_cards(config.provider, cards));
@@ -73,8 +52,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_usual_costs_are_the_providers),
-        cmocka_unit_test_setup_teardown(what_was_calibrated_of_the_cards_counts, make_folder,
-                                        remove_folder),
+        cmocka_unit_test_setup_teardown(what_was_calibrated_of_the_cards_counts, folder_open,
+                                        folder_close),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,29 +2,8 @@
  * sentence. */
 #include "tests/support/check.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 #include "fabric/calibration.h"
-
-static char folder[64], path[128];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof(folder), "/tmp/kvrail-calibration.XXXXXX");
-    assert_non_null(mkdtemp(folder));
-    snprintf(path, sizeof(path), "%s/calibration-tcp.json", folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    (void)unlink(path);
-    return rmdir(folder);
-}
+#include "tests/support/folder.h"
 
 static void calibration_comes_back(void **state)
 {
@@ -36,10 +15,10 @@ static void calibration_comes_back(void **state)
                                    .chunk_bytes_max = 1u << 20,
                                    .size_count = 2,
                                    .sizes = {{16384, 1.25}, {65536, 2.5}}};
+    const char *folder = *state;
     struct kvr_calibration found;
     struct kvr_error error = {0};
 
-    (void)state;
     assert_int_equal(kvr_calibration_load(folder, "tcp", &found, &error), KVR_NOT_FOUND);
     assert_int_equal(kvr_calibration_save(folder, &kept, &error), KVR_OK);
     assert_int_equal(kvr_calibration_load(folder, "tcp", &found, &error), KVR_OK);
@@ -70,9 +49,11 @@ static void calibration_refuses_nonsense(void **state)
         "\"pieces\": 1, \"chunk_bytes_max\": 1}",
         "{\"provider\": \"efa\", \"libfabric\": \"x\", \"imm_iov\": 1, \"imm_rma_iov\": 1, "
         "\"pieces\": 1, \"chunk_bytes_max\": 4096}"};
+    const char *folder = *state;
     struct kvr_calibration found;
+    char path[64];
 
-    (void)state;
+    snprintf(path, sizeof(path), "%s/calibration-tcp.json", folder);
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         struct kvr_error error = {0};
         FILE *file = fopen(path, "w");
@@ -88,8 +69,8 @@ static void calibration_refuses_nonsense(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(calibration_comes_back, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(calibration_refuses_nonsense, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(calibration_comes_back, folder_open, folder_close),
+        cmocka_unit_test_setup_teardown(calibration_refuses_nonsense, folder_open, folder_close),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,26 +4,18 @@
  * and come back on the same port. */
 #include "tests/support/check.h"
 
-#include <ftw.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
 
 #include "agent/reporter.h"
 #include "scheduler/scheduler.h"
+#include "tests/support/folder.h"
 
 struct fixture {
-    char folder[64];
+    char folder[FOLDER_BYTES];
     struct scheduler scheduler;
 };
-
-static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *walk)
-{
-    (void)status;
-    (void)type;
-    (void)walk;
-    return remove(path);
-}
 
 /* On the same port as before. */
 static void scheduler_start(struct fixture *fixture)
@@ -47,8 +39,7 @@ static int setup(void **state)
 {
     struct fixture *fixture = calloc(1, sizeof(*fixture));
 
-    strcpy(fixture->folder, "/tmp/kvrail-reporter-XXXXXX");
-    assert_non_null(mkdtemp(fixture->folder));
+    folder_make(fixture->folder);
     scheduler_start(fixture);
     *state = fixture;
     return 0;
@@ -58,7 +49,7 @@ static int teardown(void **state)
 {
     struct fixture *fixture = *state;
 
-    nftw(fixture->folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    folder_remove(fixture->folder);
     free(fixture);
     return 0;
 }

@@ -11,21 +11,6 @@
 
 #include "tests/support/store_case.h"
 
-static void count_one(void *self, const struct transfer *transfer)
-{
-    (void)transfer;
-    ++*(int *)self;
-}
-
-static int count_transfers(struct fixture *fixture)
-{
-    struct transfer_filter filter = {.limit = 500};
-    int count = 0;
-
-    assert_true(store_list_transfers(fixture->store, &filter, count_one, &count));
-    return count;
-}
-
 static void count_event(void *self, const struct stored_event *event)
 {
     (void)event;
@@ -75,7 +60,7 @@ static void store_merges_both_sides_into_one_row(void **state)
     assert_true(transfer.limits.calibrated);
     assert_true(transfer_duration_ns(&transfer) == 40);
     assert_true(transfer.sides[KVR_ROLE_SOURCE].at_ns[STAGE_FIRST_POST] == WALL + 20);
-    assert_int_equal(count_transfers(fixture), 1);
+    assert_int_equal(store_count_transfers(fixture), 1);
     metrics_summarise(fixture->metrics, WALL, &summary);
     assert_int_equal(summary.states[STATE_DONE], 1);
     assert_int_equal(summary.events, 5);
@@ -114,7 +99,7 @@ static void store_refuses_out_of_order_but_not_a_gap(void **state)
 
     report.sequence_held = 1; /* 1 to 10 are still to come */
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_STALE);
-    assert_int_equal(count_transfers(fixture), 0);
+    assert_int_equal(store_count_transfers(fixture), 0);
     report.sequence_held = 11; /* 1 to 10 are lost */
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
     assert_int_equal(acknowledged, 11);
@@ -130,12 +115,12 @@ static void store_moves_an_opening_to_its_transfer(void **state)
     struct transfer transfer;
 
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
-    assert_int_equal(count_transfers(fixture), 1);
+    assert_int_equal(store_count_transfers(fixture), 1);
     transfer = get_transfer(fixture, transfer_opening_id("decode-0", 7, &events[0]));
     assert_int_equal(transfer.state, STATE_OPENED);
     report = report_of("decode-0", 2, events + 1, 1);
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
-    assert_int_equal(count_transfers(fixture), 1);
+    assert_int_equal(store_count_transfers(fixture), 1);
     transfer = get_transfer(fixture, 77);
     assert_true(transfer.sides[KVR_ROLE_TARGET].at_ns[STAGE_OPENED] == WALL + 5);
     assert_int_equal(transfer.state, STATE_MATCHED);
@@ -217,164 +202,12 @@ static void store_pages_from_new_to_old(void **state)
         report = report_of("decode-0", id, &event, 1);
         assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
     }
-    assert_true(store_list_transfers(fixture->store, &filter, count_one, &count));
+    assert_true(store_list_transfers(fixture->store, &filter, store_count_one, &count));
     assert_int_equal(count, 3);
     filter.before = 4; /* ordinals 1 to 3: one of them was done */
     count = 0;
-    assert_true(store_list_transfers(fixture->store, &filter, count_one, &count));
+    assert_true(store_list_transfers(fixture->store, &filter, store_count_one, &count));
     assert_int_equal(count, 1);
-}
-
-static void store_prunes_what_is_old(void **state)
-{
-    struct fixture *fixture = *state;
-    struct kvr_event event = event_of(KVR_EVENT_ENDED, KVR_ROLE_TARGET, 5, 5);
-    struct kvr_report report = report_of("decode-0", 1, &event, 1);
-    uint64_t acknowledged, removed;
-
-    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
-    assert_true(store_prune(fixture->store, WALL, &removed));
-    assert_int_equal(removed, 0);
-    assert_true(store_prune(fixture->store, WALL + 1000, &removed));
-    assert_int_equal(removed, 3); /* event, transfer, position */
-    assert_int_equal(count_transfers(fixture), 0);
-}
-
-static void count_agent(void *self, const struct agent_row *row,
-                        const struct kvr_agent_facts *facts)
-{
-    (void)row, (void)facts;
-    ++*(unsigned *)self;
-}
-
-/* What is held for longer than the retention is there to be seen and let go of, with its agent. */
-static void store_prunes_nothing_that_lives(void **state)
-{
-    struct fixture *fixture = *state;
-    struct kvr_agent_facts facts = {.role = KVR_ROLE_SOURCE};
-    struct kvr_event event = event_of(KVR_EVENT_OPENED, KVR_ROLE_SOURCE, 5, 5);
-    struct kvr_report report = report_of("prefill-0", 1, &event, 1);
-    uint64_t acknowledged, removed;
-    unsigned agents = 0;
-    struct kvr_error error;
-
-    report.facts = &facts;
-    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
-    assert_true(store_prune(fixture->store, WALL + 1000, &removed));
-    fleet_prune(fixture->fleet, WALL + 1000);
-    assert_true(transfer_state_live(get_transfer(fixture, 5).state));
-    assert_true(store_list_agents(fixture->store, count_agent, &agents));
-    assert_int_equal(agents, 1);
-
-    /* until the agent's silence has ended it */
-    assert_true(
-        fleet_next_silent(fixture->fleet, kvr_clock_now() + 2 * KVR_S, KVR_S, report.agent));
-    assert_true(store_begin(fixture->store));
-    assert_int_equal(apply_agent_gone(fixture->apply, report.agent, 0, "silent", &error), KVR_OK);
-    assert_int_equal(apply_flush(fixture->apply, &error), KVR_OK);
-    assert_true(store_commit(fixture->store));
-    apply_reset(fixture->apply);
-    assert_true(store_prune(fixture->store, WALL + 1000, &removed));
-    assert_int_equal(count_transfers(fixture), 0);
-}
-
-/* 5000000h, by a mistyped zero, is longer than 1970 is ago and must not become a time to come. */
-static void a_very_long_retention_keeps_everything(void **state)
-{
-    (void)state;
-    assert_true(ingest_kept_since((kvr_ns)WALL, 60 * KVR_S) == WALL - (int64_t)(60 * KVR_S));
-    assert_true(ingest_kept_since((kvr_ns)WALL, UINT64_C(5000000) * 3600 * KVR_S) == 0);
-    assert_true(ingest_kept_since((kvr_ns)WALL, KVR_NEVER - 1) == 0);
-}
-
-/* What an agent calls the time decides nothing: clocks are years ahead, or at 1970. */
-static void store_prunes_by_its_own_clock(void **state)
-{
-    static const int64_t offsets[] = {0, (int64_t)(10 * 365 * 86400 * KVR_S), -WALL, -2 * WALL};
-    struct fixture *fixture = *state;
-    uint64_t acknowledged, removed;
-
-    for (uint64_t i = 0; i < 4; i++) {
-        struct kvr_event event = event_of(KVR_EVENT_ENDED, KVR_ROLE_TARGET, i + 1, 10);
-        struct kvr_report report = report_of("decode-0", i + 1, &event, 1);
-
-        report.anchor_at = 10;
-        report.anchor_wall = (kvr_ns)(WALL + offsets[i]);
-        assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
-        assert_true(get_transfer(fixture, i + 1).sides[KVR_ROLE_TARGET].at_ns[STAGE_ENDED] > 0);
-    }
-    assert_int_equal(count_transfers(fixture), 4);
-    assert_true(store_prune(fixture->store, WALL, &removed));
-    assert_int_equal(count_transfers(fixture), 4);
-    assert_true(store_prune(fixture->store, WALL + 1, &removed));
-    assert_int_equal(count_transfers(fixture), 0);
-}
-
-/* ---- the fleet ---- */
-
-/* What the database refused at one housekeeping is tried at the next. */
-static void silence_is_told_until_it_is_settled(void **state)
-{
-    struct fixture *fixture = *state;
-    struct kvr_agent_facts facts = {.role = KVR_ROLE_TARGET};
-    struct kvr_report report = report_of("decode-0", 1, NULL, 0);
-    char name[KVR_NAME_BYTES] = "";
-
-    report.facts = &facts;
-    assert_true(fleet_update(fixture->fleet, &report, KVR_S, WALL));
-    assert_false(fleet_next_silent(fixture->fleet, 2 * KVR_S, KVR_S, name));
-    for (int i = 0; i < 3; i++) {
-        assert_true(fleet_next_silent(fixture->fleet, 3 * KVR_S, KVR_S, name));
-        assert_string_equal(name, "decode-0");
-    }
-    fleet_settle_silent(fixture->fleet, "decode-0");
-    fleet_settle_silent(fixture->fleet, "nobody");
-    assert_false(fleet_next_silent(fixture->fleet, 3 * KVR_S, KVR_S, name));
-    assert_true(fleet_update(fixture->fleet, &report, 3 * KVR_S, WALL));
-    assert_true(fleet_next_silent(fixture->fleet, 9 * KVR_S, KVR_S, name));
-}
-
-static void lose(struct fixture *fixture, const char *agent)
-{
-    struct kvr_error error;
-
-    assert_true(store_begin(fixture->store));
-    assert_int_equal(apply_agent_gone(fixture->apply, agent, 0, "it fell silent", &error), KVR_OK);
-    assert_int_equal(apply_flush(fixture->apply, &error), KVR_OK);
-    assert_true(store_commit(fixture->store));
-    apply_reset(fixture->apply);
-}
-
-/* The same start of an agent speaks again: it was only far away, and what it says holds. */
-static void lost_agent_that_speaks_is_not_lost(void **state)
-{
-    struct fixture *fixture = *state;
-    struct kvr_event source = event_of(KVR_EVENT_MATCHED, KVR_ROLE_SOURCE, 5, 10);
-    struct kvr_event target[] = {event_of(KVR_EVENT_MATCHED, KVR_ROLE_TARGET, 5, 10),
-                                 event_of(KVR_EVENT_FIRST_LAND, KVR_ROLE_TARGET, 5, 30),
-                                 event_of(KVR_EVENT_ENDED, KVR_ROLE_TARGET, 5, 40)};
-    struct kvr_report report = report_of("prefill-0", 1, &source, 1);
-    struct transfer transfer;
-    uint64_t acknowledged;
-
-    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
-    report = report_of("decode-0", 1, target, 1);
-    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
-    lose(fixture, "prefill-0");
-    lose(fixture, "decode-0");
-    transfer = get_transfer(fixture, 5);
-    assert_int_equal(transfer.state, STATE_LOST);
-    assert_string_equal(transfer_detail(&transfer), "it fell silent");
-
-    report = report_of("decode-0", 2, target + 1, 1);
-    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
-    transfer = get_transfer(fixture, 5);
-    assert_int_equal(transfer.state, STATE_FIRST_LAND);
-    report = report_of("decode-0", 3, target + 2, 1);
-    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
-    transfer = get_transfer(fixture, 5);
-    assert_int_equal(transfer.state, STATE_DONE);
-    assert_string_equal(transfer.sides[KVR_ROLE_TARGET].detail, "");
 }
 
 /* ---- versions ---- */
@@ -419,7 +252,7 @@ static void store_backs_up_an_older_database(void **state)
     assert_int_equal(store_open_writer(fixture->folder, &fixture->store, &error), KVR_OK);
     snprintf(path, sizeof(path), "%s/kvrail.db.v0.bak", fixture->folder);
     assert_int_equal(access(path, R_OK), 0);
-    assert_int_equal(count_transfers(fixture), 0); /* and the schema is there */
+    assert_int_equal(store_count_transfers(fixture), 0); /* and the schema is there */
 }
 
 /* ---- the writer thread ---- */
@@ -471,7 +304,7 @@ static void ingest_answers_every_report(void **state)
     ingest_close(ingest);
     assert_int_equal(answers.count, 100);
     assert_int_equal(answers.failed, 0);
-    assert_int_equal(count_transfers(fixture), 100);
+    assert_int_equal(store_count_transfers(fixture), 100);
 }
 
 int main(void)
@@ -485,12 +318,6 @@ int main(void)
         WITH_STORE(store_lets_a_restarted_agent_end_its_transfers),
         WITH_STORE(store_ends_what_an_earlier_start_left_in_its_spool),
         WITH_STORE(store_pages_from_new_to_old),
-        WITH_STORE(store_prunes_what_is_old),
-        WITH_STORE(store_prunes_nothing_that_lives),
-        WITH_STORE(store_prunes_by_its_own_clock),
-        cmocka_unit_test(a_very_long_retention_keeps_everything),
-        WITH_STORE(lost_agent_that_speaks_is_not_lost),
-        WITH_STORE(silence_is_told_until_it_is_settled),
         WITH_STORE(store_refuses_a_newer_database),
         WITH_STORE(store_backs_up_an_older_database),
         WITH_STORE(ingest_answers_every_report),

@@ -1,0 +1,174 @@
+/* Goal: what is old goes and what lives stays, an agent that falls silent takes its transfers with
+ * it, and one that was only far away has them back. Method: reports applied as the writer does, on
+ * databases in a fresh folder. */
+#include "tests/support/check.h"
+
+#include <stdio.h>
+
+#include "tests/support/store_case.h"
+
+static void store_prunes_what_is_old(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvr_event event = event_of(KVR_EVENT_ENDED, KVR_ROLE_TARGET, 5, 5);
+    struct kvr_report report = report_of("decode-0", 1, &event, 1);
+    uint64_t acknowledged, removed;
+
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_true(store_prune(fixture->store, WALL, &removed));
+    assert_int_equal(removed, 0);
+    assert_true(store_prune(fixture->store, WALL + 1000, &removed));
+    assert_int_equal(removed, 3); /* event, transfer, position */
+    assert_int_equal(store_count_transfers(fixture), 0);
+}
+
+static void count_agent(void *self, const struct agent_row *row,
+                        const struct kvr_agent_facts *facts)
+{
+    (void)row, (void)facts;
+    ++*(unsigned *)self;
+}
+
+/* What is held for longer than the retention is there to be seen and let go of, with its agent. */
+static void store_prunes_nothing_that_lives(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvr_agent_facts facts = {.role = KVR_ROLE_SOURCE};
+    struct kvr_event event = event_of(KVR_EVENT_OPENED, KVR_ROLE_SOURCE, 5, 5);
+    struct kvr_report report = report_of("prefill-0", 1, &event, 1);
+    uint64_t acknowledged, removed;
+    unsigned agents = 0;
+    struct kvr_error error;
+
+    report.facts = &facts;
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_true(store_prune(fixture->store, WALL + 1000, &removed));
+    fleet_prune(fixture->fleet, WALL + 1000);
+    assert_true(transfer_state_live(get_transfer(fixture, 5).state));
+    assert_true(store_list_agents(fixture->store, count_agent, &agents));
+    assert_int_equal(agents, 1);
+
+    /* until the agent's silence has ended it */
+    assert_true(
+        fleet_next_silent(fixture->fleet, kvr_clock_now() + 2 * KVR_S, KVR_S, report.agent));
+    assert_true(store_begin(fixture->store));
+    assert_int_equal(apply_agent_gone(fixture->apply, report.agent, 0, "silent", &error), KVR_OK);
+    assert_int_equal(apply_flush(fixture->apply, &error), KVR_OK);
+    assert_true(store_commit(fixture->store));
+    apply_reset(fixture->apply);
+    assert_true(store_prune(fixture->store, WALL + 1000, &removed));
+    assert_int_equal(store_count_transfers(fixture), 0);
+}
+
+/* 5000000h, by a mistyped zero, is longer than 1970 is ago and must not become a time to come. */
+static void a_very_long_retention_keeps_everything(void **state)
+{
+    (void)state;
+    assert_true(ingest_kept_since((kvr_ns)WALL, 60 * KVR_S) == WALL - (int64_t)(60 * KVR_S));
+    assert_true(ingest_kept_since((kvr_ns)WALL, UINT64_C(5000000) * 3600 * KVR_S) == 0);
+    assert_true(ingest_kept_since((kvr_ns)WALL, KVR_NEVER - 1) == 0);
+}
+
+/* What an agent calls the time decides nothing: clocks are years ahead, or at 1970. */
+static void store_prunes_by_its_own_clock(void **state)
+{
+    static const int64_t offsets[] = {0, (int64_t)(10 * 365 * 86400 * KVR_S), -WALL, -2 * WALL};
+    struct fixture *fixture = *state;
+    uint64_t acknowledged, removed;
+
+    for (uint64_t i = 0; i < 4; i++) {
+        struct kvr_event event = event_of(KVR_EVENT_ENDED, KVR_ROLE_TARGET, i + 1, 10);
+        struct kvr_report report = report_of("decode-0", i + 1, &event, 1);
+
+        report.anchor_at = 10;
+        report.anchor_wall = (kvr_ns)(WALL + offsets[i]);
+        assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+        assert_true(get_transfer(fixture, i + 1).sides[KVR_ROLE_TARGET].at_ns[STAGE_ENDED] > 0);
+    }
+    assert_int_equal(store_count_transfers(fixture), 4);
+    assert_true(store_prune(fixture->store, WALL, &removed));
+    assert_int_equal(store_count_transfers(fixture), 4);
+    assert_true(store_prune(fixture->store, WALL + 1, &removed));
+    assert_int_equal(store_count_transfers(fixture), 0);
+}
+
+/* ---- the fleet ---- */
+
+/* What the database refused at one housekeeping is tried at the next. */
+static void silence_is_told_until_it_is_settled(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvr_agent_facts facts = {.role = KVR_ROLE_TARGET};
+    struct kvr_report report = report_of("decode-0", 1, NULL, 0);
+    char name[KVR_NAME_BYTES] = "";
+
+    report.facts = &facts;
+    assert_true(fleet_update(fixture->fleet, &report, KVR_S, WALL));
+    assert_false(fleet_next_silent(fixture->fleet, 2 * KVR_S, KVR_S, name));
+    for (int i = 0; i < 3; i++) {
+        assert_true(fleet_next_silent(fixture->fleet, 3 * KVR_S, KVR_S, name));
+        assert_string_equal(name, "decode-0");
+    }
+    fleet_settle_silent(fixture->fleet, "decode-0");
+    fleet_settle_silent(fixture->fleet, "nobody");
+    assert_false(fleet_next_silent(fixture->fleet, 3 * KVR_S, KVR_S, name));
+    assert_true(fleet_update(fixture->fleet, &report, 3 * KVR_S, WALL));
+    assert_true(fleet_next_silent(fixture->fleet, 9 * KVR_S, KVR_S, name));
+}
+
+static void lose(struct fixture *fixture, const char *agent)
+{
+    struct kvr_error error;
+
+    assert_true(store_begin(fixture->store));
+    assert_int_equal(apply_agent_gone(fixture->apply, agent, 0, "it fell silent", &error), KVR_OK);
+    assert_int_equal(apply_flush(fixture->apply, &error), KVR_OK);
+    assert_true(store_commit(fixture->store));
+    apply_reset(fixture->apply);
+}
+
+/* The same start of an agent speaks again: it was only far away, and what it says holds. */
+static void lost_agent_that_speaks_is_not_lost(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvr_event source = event_of(KVR_EVENT_MATCHED, KVR_ROLE_SOURCE, 5, 10);
+    struct kvr_event target[] = {event_of(KVR_EVENT_MATCHED, KVR_ROLE_TARGET, 5, 10),
+                                 event_of(KVR_EVENT_FIRST_LAND, KVR_ROLE_TARGET, 5, 30),
+                                 event_of(KVR_EVENT_ENDED, KVR_ROLE_TARGET, 5, 40)};
+    struct kvr_report report = report_of("prefill-0", 1, &source, 1);
+    struct transfer transfer;
+    uint64_t acknowledged;
+
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    report = report_of("decode-0", 1, target, 1);
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    lose(fixture, "prefill-0");
+    lose(fixture, "decode-0");
+    transfer = get_transfer(fixture, 5);
+    assert_int_equal(transfer.state, STATE_LOST);
+    assert_string_equal(transfer_detail(&transfer), "it fell silent");
+
+    report = report_of("decode-0", 2, target + 1, 1);
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    transfer = get_transfer(fixture, 5);
+    assert_int_equal(transfer.state, STATE_FIRST_LAND);
+    report = report_of("decode-0", 3, target + 2, 1);
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    transfer = get_transfer(fixture, 5);
+    assert_int_equal(transfer.state, STATE_DONE);
+    assert_string_equal(transfer.sides[KVR_ROLE_TARGET].detail, "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_STORE(store_prunes_what_is_old),
+        WITH_STORE(store_prunes_nothing_that_lives),
+        WITH_STORE(store_prunes_by_its_own_clock),
+        cmocka_unit_test(a_very_long_retention_keeps_everything),
+        WITH_STORE(lost_agent_that_speaks_is_not_lost),
+        WITH_STORE(silence_is_told_until_it_is_settled),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
