@@ -1,222 +1,19 @@
 /* Goal: a plan moves every byte of the intersection exactly once and touches nothing else, in the
  * fewest pieces, and those in the fewest chunks that its limits allow, within its bound, layer by
  * layer; both sides get one hash, and another input another. Method: random cases against an oracle
- * that goes byte by byte through the formula of a layout; its runs of bytes are sorted and joined
- * to find the fewest pieces, and the fewest chunks are found by trying every way to divide them. A
- * failure prints its seed; KVRAIL_SEED runs that one alone. */
+ * (plan_oracle.h). A failure prints its seed; KVRAIL_SEED runs that one alone. */
 #include "tests/support/check.h"
 
-#include "tests/support/plan_case.h"
+#include "tests/support/plan_oracle.h"
 
 #define FIRST_SEED 1000000
-#define BYTES_MAX  PLAN_CASE_BYTES
-#define PIECES_MAX 70000
 
 static _Alignas(64) unsigned char arena[4 << 20];
 static struct kvr_buddy memory;
 static struct plan_case now, other;
-static uint64_t seed;
-
-#define require(condition)                                                                         \
-    do {                                                                                           \
-        if (!(condition))                                                                          \
-            fail_msg("KVRAIL_SEED=%llu: not so: %s", (unsigned long long)seed, #condition);        \
-    } while (0)
-
-/* ---- the oracle ---------------------------------------------------------------------------- */
-
-/* For each byte of the target's memory, 1 + the source's byte that must come there; 0: untouched.
- */
-static uint32_t expected[BYTES_MAX];
-static uint64_t expected_bytes;
-
-/* What moves of one (layer, part), in the order of target addresses. Offsets in the flat memories.
- */
-struct run {
-    uint64_t source, target, bytes;
-};
-static struct run runs[PIECES_MAX];
-static uint32_t run_count;
-static uint64_t token_end; /* of what moves */
-
-static uint64_t address(const struct kvr_region_layout *region, uint32_t layer, uint32_t part_index,
-                        uint32_t page, uint64_t token, uint32_t head)
-{
-    return region->base + (layer - region->layer_first) * region->layer_stride +
-           part_index * region->part_stride + page * region->page_stride +
-           token * region->token_stride + (head - region->head_first) * region->head_stride;
-}
-
-/* In which region, and where among its parts, a side has this (layer, part). */
-static bool find(const struct plan_case_side *side, uint32_t group, uint32_t layer, uint32_t part,
-                 uint32_t *ret_region, uint32_t *ret_part_index)
-{
-    for (uint32_t i = 0; i < side->region_count; i++) {
-        const struct kvr_region_layout *region = &side->regions[i];
-
-        if (region->group != group || layer < region->layer_first ||
-            layer - region->layer_first >= region->layer_count)
-            continue;
-        for (uint32_t j = 0; j < region->part_count; j++) {
-            if (region->parts[j] != part)
-                continue;
-            *ret_region = i;
-            *ret_part_index = j;
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool inside(uint32_t number, uint32_t first, uint32_t count)
-{
-    return number >= first && number - first < count;
-}
-
-/* The place of a head of a token at one side. */
-static uint64_t place(const struct plan_case_side *side, uint32_t region, uint32_t part_index,
-                      uint32_t layer, uint64_t token, uint32_t head)
-{
-    uint64_t first = now.input.token_first / side->page_tokens;
-    uint32_t page = side->pages[token / side->page_tokens - first];
-
-    return side->starts[region] + address(&side->regions[region], layer, part_index, page,
-                                          token % side->page_tokens, head);
-}
-
-/* Appends what moves of a (layer, part), head by head and token by token. */
-static void expect_plane(uint32_t layer, uint32_t part, uint64_t token_first)
-{
-    const struct kvr_plan_scope *scope = &now.input.scope;
-    const struct kvr_region_layout *source, *target;
-    uint32_t from = 0, from_part = 0, to = 0, to_part = 0;
-
-    run_count = 0;
-    if (!find(&now.target, now.input.group, layer, part, &to, &to_part) ||
-        !find(&now.source, now.input.group, layer, part, &from, &from_part) ||
-        (scope->layer_count > 0 && !inside(layer, scope->layer_first, scope->layer_count)))
-        return;
-    source = &now.source.regions[from];
-    target = &now.target.regions[to];
-    for (uint32_t head = target->head_first; head < target->head_first + target->head_count;
-         head++) {
-        if (!inside(head, source->head_first, source->head_count) ||
-            (scope->head_count > 0 && !inside(head, scope->head_first, scope->head_count)))
-            continue;
-        for (uint64_t token = token_first; token < token_end; token++) {
-            require(run_count < PIECES_MAX);
-            runs[run_count++] = (struct run){
-                place(&now.source, from, from_part, layer, token, head),
-                place(&now.target, to, to_part, layer, token, head), target->head_bytes};
-        }
-    }
-}
-
-static int by_target(const void *a, const void *b)
-{
-    const struct run *x = a, *y = b;
-
-    return x->target < y->target ? -1 : x->target > y->target;
-}
-
-/* The fewest pieces: joined while both ends go on, cut at multiples of the largest chunk. */
-static void join_runs(void)
-{
-    static struct run joined[PIECES_MAX];
-    uint64_t bytes_max = now.input.limits.chunk_bytes_max;
-    uint32_t count = 0;
-
-    qsort(runs, run_count, sizeof(*runs), by_target);
-    for (uint32_t i = 0; i < run_count; i++) {
-        struct run *last = count > 0 ? &joined[count - 1] : NULL;
-
-        if (last != NULL && last->source + last->bytes == runs[i].source &&
-            last->target + last->bytes == runs[i].target)
-            last->bytes += runs[i].bytes;
-        else
-            joined[count++] = runs[i];
-    }
-    run_count = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        while (joined[i].bytes > 0) {
-            struct run *run = &joined[i], cut = *run;
-
-            require(run_count < PIECES_MAX);
-            cut.bytes = run->bytes < bytes_max ? run->bytes : bytes_max;
-            runs[run_count++] = cut;
-            run->source += cut.bytes;
-            run->target += cut.bytes;
-            run->bytes -= cut.bytes;
-        }
-    }
-}
-
-/* Of pieces that follow each other: one write can carry them. */
-static bool fits(const struct run *first, uint32_t count)
-{
-    const struct kvr_plan_limits *limits = &now.input.limits;
-    uint64_t bytes = first->bytes;
-    uint32_t locals = 1, remotes = 1;
-
-    for (uint32_t i = 1; i < count; i++) {
-        locals += first[i - 1].source + first[i - 1].bytes != first[i].source;
-        remotes += first[i - 1].target + first[i - 1].bytes != first[i].target;
-        bytes += first[i].bytes;
-    }
-    return count <= kvr_plan_pieces_max(limits) && locals <= limits->pieces_local &&
-           remotes <= limits->pieces_remote && bytes <= limits->chunk_bytes_max;
-}
-
-/* How many of the pieces before `end` one write can carry. */
-static uint32_t fit_before(uint32_t end)
-{
-    const struct kvr_plan_limits *limits = &now.input.limits;
-    uint32_t most = kvr_plan_pieces_max(limits), locals = 0, remotes = 0, count = 0;
-    uint64_t bytes = 0;
-
-    for (; count < most && count < end; count++) {
-        const struct run *run = &runs[end - count - 1];
-
-        locals += count == 0 || run->source + run->bytes != run[1].source;
-        remotes += count == 0 || run->target + run->bytes != run[1].target;
-        bytes += run->bytes;
-        if (locals > limits->pieces_local || remotes > limits->pieces_remote ||
-            bytes > limits->chunk_bytes_max)
-            break;
-    }
-    return count;
-}
-
-/* Over all ways to divide the pieces into writes that keep their order. */
-static uint32_t fewest_chunks(void)
-{
-    static uint32_t fewest[PIECES_MAX + 1]; /* for the first i pieces */
-
-    fewest[0] = 0;
-    for (uint32_t i = 1; i <= run_count; i++) {
-        fewest[i] = UINT32_MAX;
-        for (uint32_t count = fit_before(i); count > 0; count--)
-            if (fewest[i - count] + 1 < fewest[i])
-                fewest[i] = fewest[i - count] + 1;
-    }
-    return fewest[run_count];
-}
-
-static void mark_bytes(void)
-{
-    for (uint32_t i = 0; i < run_count; i++) {
-        for (uint64_t byte = 0; byte < runs[i].bytes; byte++) {
-            require(expected[runs[i].target + byte] == 0);
-            expected[runs[i].target + byte] = (uint32_t)(runs[i].source + byte + 1);
-        }
-        expected_bytes += runs[i].bytes;
-    }
-}
-
-/* ---- the plan against it ------------------------------------------------------------------- */
 
 /* Takes what this piece moves off the oracle's list. */
-static void check_piece(const struct kvr_plan_piece *piece, const struct run *run)
+static void check_piece(const struct kvr_plan_piece *piece, const struct oracle_run *run)
 {
     uint64_t source, target;
 
@@ -228,10 +25,10 @@ static void check_piece(const struct kvr_plan_piece *piece, const struct run *ru
     source = now.source.starts[piece->source_layout] + piece->source_offset;
     target = now.target.starts[piece->target_layout] + piece->target_offset;
     for (uint64_t byte = 0; byte < piece->bytes; byte++) {
-        require(expected[target + byte] == source + byte + 1);
-        expected[target + byte] = 0;
+        require(oracle.expected[target + byte] == source + byte + 1);
+        oracle.expected[target + byte] = 0;
     }
-    expected_bytes -= piece->bytes;
+    oracle.expected_bytes -= piece->bytes;
     require(source == run->source && target == run->target && piece->bytes == run->bytes);
 }
 
@@ -241,7 +38,7 @@ static void check_plane(const struct kvr_plan *plan, uint32_t layer, uint32_t pa
 {
     uint32_t chunk_first = *chunk_next, run = 0;
 
-    while (run < run_count) {
+    while (run < oracle.run_count) {
         struct kvr_plan_cursor cursor;
         struct kvr_plan_piece piece;
         uint32_t count;
@@ -251,16 +48,16 @@ static void check_plane(const struct kvr_plan *plan, uint32_t layer, uint32_t pa
         kvr_plan_seek(plan, *chunk_next, &cursor);
         count = kvr_plan_cursor_pieces(&cursor);
         require(cursor.plane->layer == layer && cursor.plane->part == part);
-        require(count >= 1 && count <= run_count - run);
-        require(fits(&runs[run], count));
+        require(count >= 1 && count <= oracle.run_count - run);
+        require(oracle_fits(&oracle.runs[run], count));
         for (; count > 0; count--) {
             kvr_plan_next_piece(&cursor, &piece);
-            check_piece(&piece, &runs[run++]);
+            check_piece(&piece, &oracle.runs[run++]);
             bytes += piece.bytes;
         }
         require(kvr_plan_chunk_bytes(plan, (*chunk_next)++) == bytes);
     }
-    require(*chunk_next - chunk_first == fewest_chunks());
+    require(*chunk_next - chunk_first == oracle_fewest_chunks());
 }
 
 static void check_chunks(const struct kvr_plan *plan, uint64_t token_first)
@@ -268,16 +65,14 @@ static void check_chunks(const struct kvr_plan *plan, uint64_t token_first)
     uint32_t chunk_next = 0;
     uint64_t bytes = 0, pieces = 0;
 
-    expected_bytes = 0;
+    oracle.expected_bytes = 0;
     for (uint32_t layer = 0; layer < KVR_LAYERS_MAX; layer++) {
         for (uint32_t part = KVR_PART_K; part <= KVR_PART_STATE; part++) {
-            expect_plane(layer, part, token_first);
-            join_runs();
-            mark_bytes();
-            bytes += expected_bytes;
-            pieces += run_count;
+            oracle_expect(layer, part, token_first);
+            bytes += oracle.expected_bytes;
+            pieces += oracle.run_count;
             check_plane(plan, layer, part, &chunk_next);
-            require(expected_bytes == 0);
+            require(oracle.expected_bytes == 0);
         }
     }
     require(chunk_next == plan->chunk_count);
@@ -368,7 +163,7 @@ static struct kvr_plan *make(const struct kvr_plan_input *input)
     struct kvr_plan *plan = NULL;
 
     if (kvr_plan_make(input, &memory, &plan, &error) != KVR_OK)
-        fail_msg("KVRAIL_SEED=%llu: refused: %s", (unsigned long long)seed, error.detail);
+        fail_msg("KVRAIL_SEED=%llu: refused: %s", (unsigned long long)oracle.seed, error.detail);
     return plan;
 }
 
@@ -419,11 +214,11 @@ static void check_segments(void)
         struct kvr_plan_input input = segment_of(token, end < last ? end : last);
         struct kvr_plan *plan = make(&input);
 
-        token_end = input.token_end > token ? moved_end(input.token_end) : token;
+        oracle.token_end = input.token_end > token ? moved_end(input.token_end) : token;
         check_chunks(plan, token);
         check_layers(plan);
         chunks += plan->chunk_count;
-        tokens += token_end - token;
+        tokens += oracle.token_end - token;
         token = input.token_end;
         segments++;
         kvr_plan_free(plan, &memory);
@@ -516,12 +311,12 @@ static void check_hash(void)
 {
     uint64_t hash = hash_of(&now.input);
 
-    plan_case_make(seed, &other);
+    plan_case_make(oracle.seed, &other);
     turn_regions(&other.source);
     turn_regions(&other.target);
     require(hash_of(&other.input) == hash);
 
-    plan_case_make(seed, &other);
+    plan_case_make(oracle.seed, &other);
     if (change((uint32_t)kvr_rng_below(&now.rng, 8)))
         require(hash_of(&other.input) != hash);
 }
@@ -534,15 +329,16 @@ static void plan_moves_every_byte_once(void **state)
 
     (void)state;
     kvr_buddy_init(&memory, arena, sizeof(arena));
+    oracle.of = &now;
     if (one != NULL) {
         first = strtoull(one, NULL, 10);
         cases = 1;
     }
     print_message("seeds %llu to %llu\n", (unsigned long long)first,
                   (unsigned long long)(first + cases - 1));
-    for (seed = first; seed < first + cases; seed++) {
-        plan_case_make(seed, &now);
-        require(now.source.bytes <= BYTES_MAX && now.target.bytes <= BYTES_MAX);
+    for (oracle.seed = first; oracle.seed < first + cases; oracle.seed++) {
+        plan_case_make(oracle.seed, &now);
+        require(now.source.bytes <= PLAN_CASE_BYTES && now.target.bytes <= PLAN_CASE_BYTES);
         check_segments();
         check_hash();
     }
