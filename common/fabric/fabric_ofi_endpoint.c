@@ -151,6 +151,7 @@ static kvr_status open_watches(struct kvr_endpoint *endpoint, struct kvr_error *
     endpoint->peers = calloc(OFI_SHM_PEERS, sizeof(endpoint->peers[0]));
     if (endpoint->peers == NULL)
         return kvr_error_set(error, KVR_NO_MEMORY, "fabric", "no memory for an endpoint's peers");
+    endpoint->shm_file = ofi_shm_file_hold((const char *)endpoint->address);
     status =
         ofi_shm_watch_open((const char *)endpoint->address, &endpoint->calls, &endpoint->own_watch);
     return status == KVR_OK
@@ -171,6 +172,7 @@ static kvr_status open_once(struct kvr_rail *rail, struct kvr_endpoint **ret_end
         return kvr_error_set(error, KVR_NO_MEMORY, "fabric", "no memory for an endpoint");
     endpoint->rail = rail;
     endpoint->wait_fd = -1;
+    endpoint->shm_file = -1;
     code = fi_av_open(rail->domain, &attr, &endpoint->av, NULL);
     if (code == 0)
         code = ofi_queue_open(rail, &endpoint->cq, &endpoint->wait_fd);
@@ -259,6 +261,8 @@ void ofi_endpoint_close(struct kvr_endpoint *endpoint)
     ofi_shm_watch_close(endpoint->own_watch);
     for (unsigned i = 0; endpoint->peers != NULL && i < OFI_SHM_PEERS; i++)
         ofi_shm_watch_close(endpoint->peers[i].watch);
+    if (endpoint->shm_file >= 0)
+        close(endpoint->shm_file);
     free(endpoint->peers);
     free(endpoint->contexts);
     free(endpoint);

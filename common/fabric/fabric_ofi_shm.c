@@ -1,28 +1,23 @@
 /* What the shm provider needs around it.
  *
- * 1. It keeps each endpoint's queues in a file of /dev/shm, named after its process, PID:UID:INDEX.
- * A process that is killed leaves them behind, some 16 MiB each: they are removed at the next
- * start.
+ * 1. Before libfabric 1.20 each endpoint's file in /dev/shm holds a spin lock that both sides take,
+ * the owner for as long as it copies. A process that is killed meanwhile leaves it taken, and
+ * whoever writes to it next spins for ever inside the provider. So a thread watches the processes
+ * of all peers: the lock of a dead one is opened, and its peers are told apart from the living. A
+ * lock of our own that a dead writer took shows as a call that does not come back; it is opened
+ * too. Where the layout of the file is not the one that is known, nothing is touched.
  *
- * 2. Before libfabric 1.20 each such file holds a spin lock that both sides take, the owner for as
- * long as it copies. A process that is killed meanwhile leaves it taken, and whoever writes to it
- * next spins for ever inside the provider. So a thread watches the processes of all peers: the lock
- * of a dead one is opened, and its peers are told apart from the living. A lock of our own that a
- * dead writer took shows as a call that does not come back; it is opened too. Where the layout of
- * the file is not the one that is known, nothing is touched.
- *
- * 3. A writer that closes its endpoint does not give back what it has borrowed of the target's
+ * 2. A writer that closes its endpoint does not give back what it has borrowed of the target's
  * queue, and the table of peers only grows. The same thread sees an endpoint of ours wear out; the
  * poll tells it as an error that names no write, and the rail gets a new epoch.
  *
- * A fourth thing, names that must outlive their endpoint, is in fabric_ofi_shm_name.c. */
+ * Files that are left behind are in fabric_ofi_shm_file.c, names that must outlive their endpoint
+ * in fabric_ofi_shm_name.c. */
 #include "fabric/fabric_ofi_state.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,36 +82,6 @@ static struct {
     int wake_fd;
     bool stop;
 } shm = {.life = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER};
-
-/* Of a process that is gone, and ours to remove. */
-static bool is_stale(int directory, const char *name)
-{
-    struct stat status;
-    unsigned pid, uid, number;
-    int end = 0;
-
-    if (sscanf(name, "%u:%u:%u%n", &pid, &uid, &number, &end) != 3 || pid == 0 ||
-        (name[end] != '\0' && strcmp(name + end, OFI_SHM_ASIDE) != 0))
-        return false;
-    if (fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode) ||
-        status.st_uid != geteuid())
-        return false;
-    return kill((pid_t)pid, 0) != 0 && errno == ESRCH;
-}
-
-void ofi_shm_clean(void)
-{
-    DIR *directory = opendir("/dev/shm");
-    const struct dirent *entry;
-
-    if (directory == NULL)
-        return;
-    while ((entry = readdir(directory)) != NULL) {
-        if (is_stale(dirfd(directory), entry->d_name))
-            unlinkat(dirfd(directory), entry->d_name, 0);
-    }
-    closedir(directory);
-}
 
 /* True when somebody holds it at this moment. */
 static bool taken(struct shm_header *header)

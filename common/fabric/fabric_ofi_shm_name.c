@@ -6,6 +6,7 @@
  * takes it for a living one, and keeps it until every peer that still moves has looked. */
 #include "fabric/fabric_ofi_state.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -19,6 +20,7 @@
 struct name {
     char path[NAME_BYTES];
     kvr_ns since;
+    int file; /* held, as the endpoint did; -1: none */
 };
 
 static struct {
@@ -39,6 +41,8 @@ static void paths(const struct kvr_endpoint *endpoint, char ret_path[NAME_BYTES]
 static void drop_oldest(void)
 {
     (void)unlink(kept.list[0].path);
+    if (kept.list[0].file >= 0)
+        close(kept.list[0].file);
     kept.count--;
     memmove(&kept.list[0], &kept.list[1], kept.count * sizeof(kept.list[0]));
 }
@@ -72,6 +76,7 @@ void ofi_shm_put_back(const struct kvr_endpoint *endpoint)
     name = &kept.list[kept.count++];
     memcpy(name->path, path, sizeof(name->path));
     name->since = now;
+    name->file = endpoint->shm_file >= 0 ? fcntl(endpoint->shm_file, F_DUPFD_CLOEXEC, 0) : -1;
     pthread_mutex_unlock(&kept.lock);
 }
 

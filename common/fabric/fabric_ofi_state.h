@@ -98,7 +98,8 @@ struct kvr_endpoint {
     bool queue_broken; /* its queue cannot be read any more, and that was told */
     uint8_t address[KVR_ADDRESS_BYTES];
     uint32_t address_bytes;
-    struct ofi_shm_watch *own_watch; /* shm only, as the next two */
+    struct ofi_shm_watch *own_watch; /* shm only, as the next three */
+    int shm_file;                    /* held while open; -1: none */
     bool worn_told;
     struct ofi_shm_peer *peers;   /* by peer */
     _Atomic uint64_t calls;       /* into a provider that may not come back; odd: inside */
@@ -144,7 +145,6 @@ struct ofi_shm_peer {
     bool asked;    /* it was sent our name */
     bool answered; /* and has looked it up: it takes writes */
 };
-void ofi_shm_clean(void); /* removes what dead processes left in /dev/shm */
 /* Watches the process behind an address; *ret_watch is NULL where nothing can be watched.
  * own_calls: of the endpoint whose address it is, else NULL. KVR_PEER_LOST: that process or that
  * endpoint is gone. */
@@ -153,6 +153,14 @@ kvr_status ofi_shm_watch_open(const char *address, const _Atomic uint64_t *own_c
 bool ofi_shm_watch_dead(const struct ofi_shm_watch *watch);
 bool ofi_shm_watch_worn(const struct ofi_shm_watch *own_watch); /* needs a new epoch */
 void ofi_shm_watch_close(struct ofi_shm_watch *watch);
+
+/* fabric_ofi_shm_file.c */
+/* Keeps the file of an endpoint of ours from being removed by others until the descriptor is
+ * closed. -1: it cannot be held, and nobody removes it. */
+int ofi_shm_file_hold(const char *address);
+void ofi_shm_clean(void); /* removes what dead processes left in /dev/shm */
+
+/* fabric_ofi_shm_name.c */
 /* Before an endpoint is closed whose name somebody has yet to look up: false, there is nothing to
  * keep. After it: its name is there again, and says that the endpoint is not. */
 bool ofi_shm_keep_name(const struct kvr_endpoint *endpoint);
