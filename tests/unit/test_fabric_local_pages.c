@@ -279,6 +279,7 @@ static void spread_open(struct pair *pair, struct spread *spread)
     }
     import.extents = spread->extents;
     spread->paged.memories[WRITER] = paged_register(pair, WRITER, &span);
+    pair_settle(pair); /* the link is there, with its descriptor */
 }
 
 static void spread_close(struct pair *pair, struct spread *spread)
