@@ -36,9 +36,13 @@ static uint32_t descriptors(void)
 /* The agent's thread closes what it was given a moment later. */
 static void assert_descriptors(uint32_t wanted)
 {
-    for (int i = 0; i < 2000 && descriptors() != wanted; i++)
+    uint32_t count = descriptors();
+
+    for (int i = 0; i < 2000 && count != wanted; i++) {
         usleep(1000);
-    assert_int_equal(descriptors(), wanted);
+        count = descriptors();
+    }
+    assert_int_equal(count, wanted);
 }
 
 static struct kvrail_region region_over(uint32_t count)
@@ -99,6 +103,17 @@ static void every_descriptor_arrives(void **state)
     kvrail_close(engine);
 }
 
+/* What was sent before has been read. */
+static void agent_answers(struct kvrail *engine)
+{
+    struct kvrail_event event;
+
+    assert_int_equal(kvrail_why(engine, 1), KVRAIL_OK);
+    do
+        assert_int_equal(scripted_event(engine, &event), 1);
+    while (event.kind != KVRAIL_EVENT_WHY);
+}
+
 static void refused(struct kvrail *engine, const struct kvrail_region *region, kvrail_status why,
                     const char *sentence)
 {
@@ -107,6 +122,7 @@ static void refused(struct kvrail *engine, const struct kvrail_region *region, k
     assert_int_equal(kvrail_region_add(engine, region, 10000, &id), why);
     if (strstr(kvrail_last_error(engine)->detail, sentence) == NULL)
         fail_msg("'%s' is not in '%s'", sentence, kvrail_last_error(engine)->detail);
+    agent_answers(engine);
     assert_descriptors(before);
 }
 

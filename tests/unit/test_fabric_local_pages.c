@@ -266,6 +266,8 @@ static void spread_open(struct pair *pair, struct spread *spread)
     struct kvr_memory_span span = {
         .bytes = import.bytes, .local = true, .kind = KVR_SPAN_PAGES, .import = &import};
 
+    pair_writes(pair); /* the link is open: from here on its descriptors can be counted */
+    pair->arrived = 0;
     paged_open(pair, KVR_DEVICE_VMM, 0, &spread->paged);
     paged_release(pair, &spread->paged, WRITER);
     spread->extents = make_extents(EXTENTS);
@@ -430,7 +432,7 @@ static void extents_that_cannot_be_end_the_link(void **state)
     uint64_t nonce = pair->sides[TARGET].endpoint->nonce;
     uint32_t before;
 
-    pair_writes(pair); /* the pair's own link is open */
+    pair_writes(pair); /* as there */
     before = descriptors();
     for (unsigned i = 0; i < 6; i++) {
         struct kvr_memory memory = {.name = i == 3 ? 0 : 5,
