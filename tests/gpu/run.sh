@@ -58,7 +58,8 @@ if [ -n "$driver" ]; then
 elif has_gpu; then
     device=$(ask name) driver_version=$(ask driver_version)
 else
-    echo "gpu: this machine has no GPU: nvidia-smi -L shows none"
+    echo "this machine has no GPU: nvidia-smi -L shows none, and there is no /dev/nvidia0"
+    echo "gpu: 0 passed, 0 failed, 1 skipped"
     exit 77
 fi
 began=$(date +%s)
