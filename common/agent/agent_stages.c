@@ -351,6 +351,10 @@ static kvr_status region_open(struct kvr_agent *agent, uint32_t group,
     if (extents != NULL)
         kvr_log_info("region '%s' of device %d lies over %u allocations side by side",
                      request->name, request->device, extents->count);
+    if (extents != NULL && import.for_cards && entry->stage.device->ops->hint(pages).dmabuf < 0)
+        kvr_log_info("region '%s': the driver gives no dmabuf over several allocations, so cards "
+                     "are told of its address or it is staged",
+                     request->name);
     status = region_of_pages(agent, entry, request, &import, pages, ret_region, error);
     if (status != KVR_OK)
         entry->stage.device->ops->release(entry->stage.device, pages);

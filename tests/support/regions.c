@@ -1,7 +1,8 @@
 /* One engine, on the public library, that gives its memory back at the worst moments; the test
  * knows from /proc what the agent has mapped.
  *
- *   regions SOCKET PID      of a prefill-agent and its process
+ *   regions SOCKET PID [spread]    of a prefill-agent and its process; spread: each lies over two
+ *                                  allocations of an emulated device
  *
  * Exit 0: REGION_GONE came once for each region, when nothing of the agent could touch it. */
 #include <poll.h>
@@ -22,6 +23,7 @@
 
 static struct kvrail *agent;
 static const char *agent_pid;
+static bool spread;
 
 #define REQUIRE(condition)                                                                         \
     do {                                                                                           \
@@ -31,6 +33,21 @@ static const char *agent_pid;
             exit(1);                                                                               \
         }                                                                                          \
     } while (0)
+
+/* The same memfd twice, side by side: until the next region is made. */
+static void lay_over_two(const struct kvrail_memory *memory, struct kvrail_region *region)
+{
+    static struct kvrail_allocation allocations[2];
+
+    allocations[0] = allocations[1] =
+        (struct kvrail_allocation){.fd = memory->fd, .bytes = memory->bytes};
+    region->memory = KVRAIL_MEMORY_CUDA_VMM;
+    region->device = 0;
+    region->fd = -1;
+    region->fd_offset = memory->bytes / 2;
+    region->allocation_count = 2;
+    region->allocations = allocations;
+}
 
 static struct kvrail_region region_of(const char *name, struct kvrail_memory *memory)
 {
@@ -47,6 +64,8 @@ static struct kvrail_region region_of(const char *name, struct kvrail_memory *me
     kvrail_region_dense(&region);
     REQUIRE(kvrail_memory_create(name, region.bytes, memory, NULL) == KVRAIL_OK);
     region.fd = memory->fd;
+    if (spread)
+        lay_over_two(memory, &region);
     return region;
 }
 
@@ -239,11 +258,12 @@ int main(int argc, char **argv)
                                  .kv_heads_total = 1,
                                  .head_dim = 4};
 
-    if (argc != 3) {
-        printf("usage: regions SOCKET PID\n");
+    if (argc != 3 && argc != 4) {
+        printf("usage: regions SOCKET PID [spread]\n");
         return 2;
     }
     agent_pid = argv[2];
+    spread = argc == 4;
     REQUIRE(kvrail_open(argv[1], &me, WAIT_MS, &agent, NULL) == KVRAIL_OK);
     drop_while_it_is_registered();
     drop_twice_while_it_is_used();

@@ -296,7 +296,7 @@ static kvr_status spread_post(struct pair *pair, const struct spread *spread, ui
                               uint64_t bytes)
 {
     struct kvr_memory *target = spread->paged.memories[TARGET];
-    struct kvr_fabric_piece piece = {.local = (uint8_t *)NULL + from,
+    struct kvr_fabric_piece piece = {.local = (void *)(uintptr_t)from,
                                      .memory = spread->paged.memories[WRITER],
                                      .remote = from % PAIR_BYTES,
                                      .key = pair->fabric.ops->memory_key(target).key,
