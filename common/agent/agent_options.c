@@ -66,7 +66,8 @@ static const struct kvr_option rows[] = {
      FIELD(LIST, rails),
      .help =
          "A card to use: its interface, its libfabric domain or an address of it. Repeat for every "
-         "card. Without it, the provider's first; of tcp, loopback."},
+         "card. Without it, the provider's first; of tcp, loopback; shm twice, so that one of the "
+         "two always has something to copy."},
     {.name = "group",
      .section = "rails",
      .value = "NAME+NAME",

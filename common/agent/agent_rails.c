@@ -175,7 +175,9 @@ static kvr_status rails_open(struct kvr_agent *agent, struct kvr_error *error)
         status = group_rails_open(agent, config->groups.items[i], error);
     for (uint32_t i = 0; i < config->rails.count && status == KVR_OK; i++)
         status = rail_open(agent, agent->provider, config->rails.items[i], error);
-    if (config->groups.count + config->rails.count == 0)
+    if (config->groups.count + config->rails.count > 0)
+        return status;
+    for (uint32_t i = 0; i < kvr_provider_rails(agent->provider) && status == KVR_OK; i++)
         status = rail_open(agent, agent->provider,
                            strcmp(agent->provider, "tcp") == 0 ? "127.0.0.1" : "", error);
     return status;

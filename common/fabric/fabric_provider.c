@@ -20,6 +20,11 @@ bool kvr_provider_cards(const char *mixed, char ret_provider[16])
     return mixed[bytes] == '+';
 }
 
+uint32_t kvr_provider_rails(const char *provider)
+{
+    return strcmp(provider, "shm") == 0 ? 2 : 1;
+}
+
 void kvr_fabric_of(const char *provider, struct kvr_fabric *ret_fabric)
 {
     if (is_local(provider))

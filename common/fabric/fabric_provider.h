@@ -13,6 +13,11 @@
 /* The part before "+local"; true: local comes beside it. */
 bool kvr_provider_cards(const char *mixed, char ret_provider[16]);
 
+/* Rails that an agent opens which is told none. shm: two. Its target copies all that it finds in an
+ * endpoint's queue at once, and only when it is through can the source see that any of it ended and
+ * write more; meanwhile the target copies what the other endpoint's queue has. */
+uint32_t kvr_provider_rails(const char *provider);
+
 /* Fills *ret_fabric; nothing to close. A name that nobody knows is refused by its rail_open. */
 void kvr_fabric_of(const char *provider, struct kvr_fabric *ret_fabric);
 

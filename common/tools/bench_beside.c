@@ -159,7 +159,7 @@ static bool start(struct beside *beside)
     memcpy(agents.warm_up, beside->options.warm_up, sizeof(agents.warm_up));
     snprintf(agents.window_bytes, sizeof(agents.window_bytes), "%" PRIu64,
              beside->options.window_bytes);
-    bench_rails_loopback(&beside->rails, agents.provider, 1, 1);
+    bench_rails_loopback(&beside->rails, agents.provider, 0, 0);
     if (!bench_agents_start(&beside->agents, &agents, &beside->rails, &beside->options.agents) ||
         !bench_attach(&what, &beside->source, &beside->memory[0]))
         return false;

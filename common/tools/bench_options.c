@@ -5,6 +5,8 @@
 
 #include "base/limits.h"
 #include "base/options.h"
+#include "fabric/fabric_local.h"
+#include "fabric/fabric_provider.h"
 #include "tools/bench_cli.h"
 #include "tools/bench_pool.h"
 #include "tools/bench_raw_copy.h"
@@ -22,11 +24,11 @@ static const struct kvr_option options[] = {
      .help = "Provider of the rails, for the agents and for the raw loop."},
     {.name = "rails",
      .section = "rails",
-     .fallback = "1",
-     .min = 1,
+     .fallback = "0",
      .max = KVR_AGENT_CARDS_MAX,
      KVR_OPTION_COUNT(OPTIONS, rails),
-     .help = "How many; on tcp each has a loopback address of its own, shm and local have one."},
+     .help = "How many; on tcp each has a loopback address of its own, local has one. 0: as an "
+             "agent without --rail, two on shm, else one."},
     {.name = "netns",
      .section = "rails",
      .fallback = "0",
@@ -263,9 +265,11 @@ static bool check_rails(OPTIONS *chosen, int *ret_exit)
                                                              "need --netns"));
     if (chosen->netns > 0)
         chosen->rails = chosen->netns;
+    if (chosen->rails == 0)
+        chosen->rails = kvr_provider_rails(chosen->provider);
     if (chosen->target_rails == 0)
         chosen->target_rails = chosen->rails;
-    if (!tcp && chosen->rails > 1)
+    if (strcmp(chosen->provider, KVR_FABRIC_LOCAL) == 0 && chosen->rails > 1)
         return refuse(ret_exit, kvr_options_refuse(&command, "--rails is %u, but %s has one",
                                                    (unsigned)chosen->rails, chosen->provider));
     return true;

@@ -202,7 +202,7 @@ bool ping_engines(const struct ping_options *options, bool spin, struct ping_sam
     agents =
         (struct bench_options){.spin = spin ? KVR_MS : 0, .local_copy_threads = 1, .stamps = true};
     memcpy(agents.provider, options->provider, sizeof(agents.provider));
-    bench_rails_loopback(&rails, options->provider, 1, 1);
+    bench_rails_loopback(&rails, options->provider, 0, 0);
     good = bench_agents_start(&engines.agents, &agents, &rails, &patient) && attach(&engines, 0) &&
            attach(&engines, 1);
     for (uint64_t done = 0, number = 0; good && done < options->pings; number++) {

@@ -4,20 +4,30 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fabric/fabric_provider.h"
+
+static void name(char ret_name[BENCH_RAIL_BYTES], const char *provider, unsigned network,
+                 unsigned index)
+{
+    if (strcmp(provider, "tcp") == 0)
+        snprintf(ret_name, BENCH_RAIL_BYTES, "127.0.%u.%u", network, index + 1);
+    else
+        snprintf(ret_name, BENCH_RAIL_BYTES, "%s", provider);
+}
+
 void bench_rails_loopback(struct bench_rails *rails, const char *provider, uint32_t source_count,
                           uint32_t target_count)
 {
+    if (source_count + target_count == 0)
+        source_count = target_count = kvr_provider_rails(provider);
     *rails = (struct bench_rails){.source_count = source_count,
                                   .target_count = target_count,
                                   .control = "127.0.0.1",
                                   .target_space = -1};
-    if (strcmp(provider, "tcp") != 0)
-        return;
     for (unsigned i = 0; i < source_count; i++)
-        snprintf(rails->source[i], sizeof(rails->source[i]), "127.0.0.%u", i + 1);
+        name(rails->source[i], provider, 0, i);
     for (unsigned i = 0; i < target_count; i++)
-        snprintf(rails->target[i], sizeof(rails->target[i]), "127.0.%d.%u",
-                 source_count != target_count, i + 1);
+        name(rails->target[i], provider, source_count != target_count, i);
 }
 
 bool bench_rails_enter_target(const struct bench_rails *rails)

@@ -19,7 +19,7 @@ struct bench_rails {
 };
 
 /* On tcp each has a loopback address of its own, the targets others than the sources unless there
- * are as many; of other providers there is one. */
+ * are as many; others' have a name in common. 0 and 0: as an agent that is told none. */
 void bench_rails_loopback(struct bench_rails *rails, const char *provider, uint32_t source_count,
                           uint32_t target_count);
 /* In a process of the target side, before it opens a socket. False: errno says why. */
