@@ -144,6 +144,7 @@ struct push_job {
     struct push_stage *stage;     /* of `via` */
     uint32_t staged;              /* of its chunks, being gathered or gathered and not posted */
     uint64_t rank;                /* of this step */
+    uint32_t batches;             /* that it has posted */
     struct push_job *next, *prev; /* ring of jobs with something to post */
     struct push_segment *first, *last, *open; /* open: the first with chunks not posted */
     struct push_again *again_first, *again_last;
@@ -177,6 +178,7 @@ struct push {
     struct push_stage *stages[KVR_STAGES_MAX]; /* those that a job had; NULL */
     kvr_ns now;                                /* of this step */
     struct push_job *turn;                     /* next job of the ring to post */
+    struct push_job *long_turn[KVR_PEERS_MAX]; /* whose turn is not over; NULL */
     uint32_t queued_count, open_count;
     bool blocked; /* a job found no room in this step */
     bool more;    /* a job's turn ended before all that was ready had been posted */

@@ -3,7 +3,10 @@
  * Deadline first, then priority: a transfer goes before all of a later rank. A rank is what remains
  * until the deadline, in steps of four times as much, so that transfers which are due at about the
  * same time share the rails; within that the priority. Within a rank every transfer has a batch in
- * turn, however large it is, so that a small one beside a huge one is not stuck behind it.
+ * turn, however large it is, so that a small one beside a huge one is not stuck behind it. Those to
+ * one peer that have had a few have longer turns, in which the others like them wait: equal ones
+ * that began together would else all end together, and nothing would move while the next are
+ * opened.
  *
  * Where a transfer found no room, none of a later rank that goes to the same peer may take the
  * next; other peers' may, because a peer that does not answer must not hold them. */
@@ -11,6 +14,8 @@
 
 #define URGENCY_SHIFT 26 /* of the nanoseconds left: the most urgent have less than 67 ms */
 #define URGENCY_NONE  31u
+#define LONG_BATCHES  4u /* who has posted so many has long turns */
+#define TURN_BATCHES  8u /* of a long turn; some 8 to 16 MiB */
 
 struct full_peers {
     uint64_t words[KVR_PEERS_MAX / 64];
@@ -51,6 +56,8 @@ void push_dequeue(struct push *push, struct push_job *job)
         return;
     job->queued = false;
     push->queued_count--;
+    if (push->long_turn[job->peer] == job)
+        push->long_turn[job->peer] = NULL;
     if (push->turn == job)
         push->turn = job->next != job ? job->next : NULL;
     job->next->prev = job->prev;
@@ -91,6 +98,28 @@ static bool is_full(const struct full_peers *full, const struct push_job *job)
     return (full->words[job->peer / 64] >> job->peer % 64 & 1) != 0;
 }
 
+/* Another's long turn is not over. Whose peer has no room here may find some on other rails. */
+static bool waits(const struct push *push, const struct push_job *job,
+                  const struct full_peers *full)
+{
+    const struct push_job *first = push->long_turn[job->peer];
+
+    return job->batches >= LONG_BATCHES && first != NULL && first != job &&
+           first->rank == job->rank && !is_full(full, job);
+}
+
+/* Of a job that may not be queued any more. One that could have posted and did not gives way. */
+static void batch_count(struct push *push, struct push_job *job, bool posted, bool blocked)
+{
+    struct push_job **first = &push->long_turn[job->peer];
+
+    job->batches += posted;
+    if (job->batches >= LONG_BATCHES && job->queued && *first == NULL)
+        *first = job;
+    if (*first == job && (posted ? job->batches % TURN_BATCHES == 0 : !blocked))
+        *first = NULL;
+}
+
 /* Once round the ring: a turn for each of the rank; `later`: there was one before it. */
 static bool rank_work(struct push *push, uint64_t rank, bool later, struct full_peers *full,
                       struct push_job **starved)
@@ -103,9 +132,10 @@ static bool rank_work(struct push *push, uint64_t rank, bool later, struct full_
         bool blocked = false, posted;
 
         push->turn = job->next;
-        if (job->rank != rank || (later && is_full(full, job)))
+        if (job->rank != rank || (later && is_full(full, job)) || waits(push, job, &now_full))
             continue;
         posted = push_post(push, job, &blocked);
+        batch_count(push, job, posted, blocked);
         progress = progress || posted;
         if (!blocked)
             continue;

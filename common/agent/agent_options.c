@@ -108,7 +108,7 @@ static const struct kvr_option rows[] = {
      .max = 1ull << 32,
      FIELD(SIZE, window_bytes),
      .help = "Bytes posted and not completed, of each rail, half of them to one peer; 0: what "
-             "suits the provider, 64M on local and 16M on others."},
+             "suits the provider, 64M on local, 8M on shm and 16M on others."},
     {.name = "window-writes",
      .section = "rails",
      .fallback = "0",

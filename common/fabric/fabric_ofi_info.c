@@ -44,6 +44,8 @@ static const struct ofi_provider_facts provider_facts[] = {
      .prov_name = "shm",
      .same_host_only = true,
      .target_copies = true,
+     .window_bytes =
+         8 << 20, /* of each of two (kvr_provider_rails): what the target copies at once */
      .peers_stay = true,
      .injects = true},
     {.spelling = "verbs",
@@ -397,6 +399,7 @@ void ofi_facts(const struct ofi_provider_facts *provider, const struct fi_info *
                 .pieces_remote = pieces(info->tx_attr->rma_iov_limit, provider->pieces_remote),
                 .bytes_max = bytes_max(info->ep_attr->max_msg_size, provider->bytes_max),
                 .outstanding_max = to_u32(info->tx_attr->size),
+                .window_bytes = provider->window_bytes,
                 .doorbells = provider->doorbells,
                 .inject_bytes = to_u32(info->tx_attr->inject_size),
             },

@@ -22,10 +22,11 @@ struct ofi_provider_facts {
     const char *fabric_name; /* NULL: any */
     unsigned pieces_local;   /* with an immediate; 0: the advertised limits hold */
     unsigned pieces_remote;
-    uint64_t bytes_max;   /* the same of a write's bytes */
-    bool doorbells;       /* FI_MORE holds a write back */
-    bool completes_early; /* when the kernel has taken a write, unless asked to wait for more */
-    bool injects;         /* takes small writes with their bytes, and completes them like others */
+    uint64_t bytes_max;    /* the same of a write's bytes */
+    uint64_t window_bytes; /* that suit a rail; 0: nothing is known */
+    bool doorbells;        /* FI_MORE holds a write back */
+    bool completes_early;  /* when the kernel has taken a write, unless asked to wait for more */
+    bool injects;          /* takes small writes with their bytes, and completes them like others */
     bool same_host_only;
     bool target_copies;
     bool device_memory;     /* its cards reach that of GPUs, where libfabric and the drivers help */

@@ -93,9 +93,9 @@ static const struct kvr_command command = {
     .description =
         "How long a transfer of one page takes, from the fetch to its DONE: the first one after\n"
         "the agents' hello, alone, and while a huge one runs between the same engines. window_us\n"
-        "is how long the window, what a rail has on its way at most, takes at the huge one's\n"
-        "speed: beside_us is to be at most twice alone_us and one window; passed_bytes of the\n"
-        "huge one go by meanwhile. The same of a transfer of which nothing is wanted\n"
+        "is how long the window, what all rails have on their way at most, takes at the huge\n"
+        "one's speed: beside_us is to be at most twice alone_us and one window; passed_bytes of\n"
+        "the huge one go by meanwhile. The same of a transfer of which nothing is wanted\n"
         "(…_control_us) is what engines and agents take to agree.\n"
         "\n"
         "The first one comes when every pair of rails is connected, warm_us after the hello, and\n"
@@ -365,12 +365,14 @@ static bool find_window(struct beside *beside)
     struct kvr_rail_facts facts;
     struct kvr_error error;
 
-    beside->figures.window_bytes = beside->options.window_bytes;
-    if (beside->figures.window_bytes > 0)
-        return true;
-    if (kvr_fabric_list(beside->options.provider, &facts, 1, &error) == 0)
-        return failed(beside, "its rails", error.detail);
-    beside->figures.window_bytes = kvr_group_window_bytes(&facts);
+    uint64_t bytes = beside->options.window_bytes;
+
+    if (bytes == 0) {
+        if (kvr_fabric_list(beside->options.provider, &facts, 1, &error) == 0)
+            return failed(beside, "its rails", error.detail);
+        bytes = kvr_group_window_bytes(&facts);
+    }
+    beside->figures.window_bytes = bytes * kvr_provider_rails(beside->options.provider);
     return true;
 }
 

@@ -1,7 +1,7 @@
 /* Goal: between transfers the deadline counts first, then the priority; among equals each has a
- * batch in turn; who found no room is first to find the next; and a peer that takes nothing holds
- * no transfer to another. Method: push alone on a scripted fabric, one rail, jobs of one small
- * plan. */
+ * batch in turn, those that have had a few a longer turn; who found no room is first to find the
+ * next; and a peer that takes nothing holds no transfer to another. Method: push alone on a
+ * scripted fabric, one rail, jobs of one small plan. */
 #include "tests/support/check.h"
 
 #include "prefill-agent/push.h"
@@ -151,6 +151,52 @@ static void room_is_shared_by_batches(void **state)
     close_push();
 }
 
+/* Two that have had a few batches: one of them is through before the other goes on, and what is new
+ * has as many as that one. */
+static void long_ones_have_long_turns(void **state)
+{
+    uint32_t first, second, fresh;
+
+    (void)state;
+    open_push_batch(4, 1);
+    peer_add(&bench, 0, 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        job_open(i, 0, KVR_NEVER, 0);
+        jobs[i].batches = i < 2 ? 8 : 0;
+    }
+    do {
+        bench_settle(&bench, START);
+        finish_all(bench.rails[0].newest);
+        first = segments[0].chunk_next > 0 ? 0 : 1;
+        second = segments[1 - first].chunk_next;
+        fresh = segments[2].chunk_next;
+        first = segments[first].chunk_next;
+        assert_true(second == 0 || first == SMALL_CHUNKS);
+        assert_true(first == SMALL_CHUNKS || (fresh + 2 > first && fresh < first + 2));
+    } while (second < SMALL_CHUNKS);
+    close_push();
+}
+
+/* Who has the turn and waits for its engine holds nobody. */
+static void a_turn_that_is_not_used_ends(void **state)
+{
+    static _Atomic uint64_t word;
+
+    (void)state;
+    open_push_batch(16, 1);
+    peer_add(&bench, 0, 1);
+    job_open(0, 0, KVR_NEVER, 0);
+    job_open(1, 0, KVR_NEVER, 0);
+    jobs[0].batches = jobs[1].batches = 8;
+    segments[0].word = &word;
+    segments[0].word_base = 0;
+    word = 1; /* one layer of two */
+    bench_settle(&bench, START);
+    assert_int_equal(segments[0].chunk_next, SMALL_CHUNKS / SMALL_LAYERS);
+    assert_int_equal(segments[1].chunk_next, SMALL_CHUNKS);
+    close_push();
+}
+
 /* The end of its turn is not the end of what it may have before others. */
 static void a_later_rank_waits_for_more_than_a_turn(void **state)
 {
@@ -193,6 +239,8 @@ int main(void)
         cmocka_unit_test(what_is_overdue_is_first),
         cmocka_unit_test(equals_take_turns),
         cmocka_unit_test(room_is_shared_by_batches),
+        cmocka_unit_test(long_ones_have_long_turns),
+        cmocka_unit_test(a_turn_that_is_not_used_ends),
         cmocka_unit_test(a_later_rank_waits_for_more_than_a_turn),
         cmocka_unit_test(a_full_peer_holds_no_other),
     };
