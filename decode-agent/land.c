@@ -466,10 +466,9 @@ static void land_command(void *self, kvr_ns now, const struct kvr_group_message 
 
 /* ---- what the group tells -------------------------------------------------------------------- */
 
-static void land_written(void *self, kvr_ns now, uint64_t token, const struct kvr_pair *pair,
-                         kvr_status status)
+static void land_written(void *self, kvr_ns now, uint64_t token, uint32_t count, kvr_status status)
 {
-    (void)self, (void)now, (void)token, (void)pair, (void)status; /* a target writes nothing */
+    (void)self, (void)now, (void)token, (void)count, (void)status; /* a target writes nothing */
 }
 
 /* Of its bytes any part is in place. It is counted in doubt, as it left no bit, by which its coming

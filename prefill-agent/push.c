@@ -454,22 +454,21 @@ static __attribute__((noinline)) void written_more(struct push *push, struct pus
     check_closed(push, job);
 }
 
-static void push_written(void *self, kvr_ns now, uint64_t token, const struct kvr_pair *pair,
-                         kvr_status status)
+static void push_written(void *self, kvr_ns now, uint64_t token, uint32_t count, kvr_status status)
 {
     struct push *push = self;
     uint32_t part = (uint32_t)(token >> 32);
     struct push_job *job;
 
-    (void)now, (void)pair; /* a lost write is found through PAIR_BROKEN and RECYCLED */
+    (void)now; /* a lost write is found through PAIR_BROKEN and RECYCLED */
     if (part == PUSH_PART_LOOK) {
         push_looked(push, (uint32_t)token, status);
         return;
     }
     job = push->jobs[(uint32_t)token];
-    assert(job != NULL && job->outstanding > 0);
-    job->outstanding--;
-    if (part != 0 || job->closing)
+    assert(job != NULL && job->outstanding >= count);
+    job->outstanding -= count;
+    if (part != 0 || (job->closing && job->outstanding == 0))
         written_more(push, job, part, status);
 }
 

@@ -180,6 +180,7 @@ struct push {
     struct push_job *turn;                     /* next job of the ring to post */
     struct push_job *long_turn[KVR_PEERS_MAX]; /* whose turn is not over; NULL */
     uint32_t queued_count, open_count;
+    uint32_t fresh_count; /* of those queued, that have not had a few batches */
     bool blocked; /* a job found no room in this step */
     bool more;    /* a job's turn ended before all that was ready had been posted */
     struct kvr_shared_page *pages[KVR_ENGINES_MAX]; /* where we say that we sleep */

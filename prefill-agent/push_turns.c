@@ -39,6 +39,7 @@ void push_enqueue(struct push *push, struct push_job *job)
     job->queued = true;
     job->rank = rank_of(job, 0);
     push->queued_count++;
+    push->fresh_count += job->batches < LONG_BATCHES;
     if (push->turn == NULL) {
         job->next = job->prev = job;
         push->turn = job;
@@ -56,6 +57,7 @@ void push_dequeue(struct push *push, struct push_job *job)
         return;
     job->queued = false;
     push->queued_count--;
+    push->fresh_count -= job->batches < LONG_BATCHES;
     if (push->long_turn[job->peer] == job)
         push->long_turn[job->peer] = NULL;
     if (push->turn == job)
@@ -98,14 +100,13 @@ static bool is_full(const struct full_peers *full, const struct push_job *job)
     return (full->words[job->peer / 64] >> job->peer % 64 & 1) != 0;
 }
 
-/* Another's long turn is not over. Whose peer has no room here may find some on other rails. */
-static bool waits(const struct push *push, const struct push_job *job,
-                  const struct full_peers *full)
+/* Another's long turn over the same rails is not over. */
+static bool waits(const struct push *push, const struct push_job *job)
 {
     const struct push_job *first = push->long_turn[job->peer];
 
-    return job->batches >= LONG_BATCHES && first != NULL && first != job &&
-           first->rank == job->rank && !is_full(full, job);
+    return first != NULL && first != job && job->batches >= LONG_BATCHES &&
+           first->rank == job->rank && first->target_rails == job->target_rails;
 }
 
 /* Of a job that may not be queued any more. One that could have posted and did not gives way. */
@@ -114,10 +115,25 @@ static void batch_count(struct push *push, struct push_job *job, bool posted, bo
     struct push_job **first = &push->long_turn[job->peer];
 
     job->batches += posted;
+    push->fresh_count -= posted && job->queued && job->batches == LONG_BATCHES;
     if (job->batches >= LONG_BATCHES && job->queued && *first == NULL)
         *first = job;
     if (*first == job && (posted ? job->batches % TURN_BATCHES == 0 : !blocked))
         *first = NULL;
+}
+
+/* A batch; of a long turn all of it where nobody is short. */
+static bool turn_work(struct push *push, struct push_job *job, bool *ret_blocked)
+{
+    bool progress = false, posted;
+
+    do {
+        posted = push_post(push, job, ret_blocked);
+        batch_count(push, job, posted, *ret_blocked);
+        progress = progress || posted;
+    } while (posted && !*ret_blocked && push->fresh_count == 0 &&
+             push->long_turn[job->peer] == job);
+    return progress;
 }
 
 /* Once round the ring: a turn for each of the rank; `later`: there was one before it. */
@@ -132,10 +148,9 @@ static bool rank_work(struct push *push, uint64_t rank, bool later, struct full_
         bool blocked = false, posted;
 
         push->turn = job->next;
-        if (job->rank != rank || (later && is_full(full, job)) || waits(push, job, &now_full))
+        if (job->rank != rank || (later && is_full(full, job)) || waits(push, job))
             continue;
-        posted = push_post(push, job, &blocked);
-        batch_count(push, job, posted, blocked);
+        posted = turn_work(push, job, &blocked);
         progress = progress || posted;
         if (!blocked)
             continue;

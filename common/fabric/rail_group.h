@@ -134,11 +134,11 @@ struct kvr_group_user {
     /* The group is about to be. May be NULL. */
     void (*opened)(void *self, struct kvr_group *group);
     void (*command)(void *self, kvr_ns now, const struct kvr_group_message *message);
-    /* Exactly once for every accepted post: KVR_OK, or KVR_RAIL_FAILED, or KVR_COPY_FAILED when the
-     * target could not move the pages, which is no failure of the pair, or KVR_EPOCH_ENDED when our
-     * own endpoint was replaced, or when it failed after the peer's was replaced or dropped. */
-    void (*written)(void *self, kvr_ns now, uint64_t token, const struct kvr_pair *pair,
-                    kvr_status status);
+    /* Once for every accepted post, those of one token that end together counted: KVR_OK, or
+     * KVR_RAIL_FAILED, or KVR_COPY_FAILED when the target could not move the pages, which is no
+     * failure of the pair, or KVR_EPOCH_ENDED when our own endpoint was replaced, or when it failed
+     * after the peer's was replaced or dropped. */
+    void (*written)(void *self, kvr_ns now, uint64_t token, uint32_t count, kvr_status status);
     void (*arrived)(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate);
     /* It came, but our device could not move its bytes, of which any part may be in place. May be
      * NULL. */

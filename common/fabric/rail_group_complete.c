@@ -52,7 +52,6 @@ static void settle(struct kvr_group *group, struct group_flight *flight, kvr_sta
                               .writes = 1,
                               .bytes = flight->bytes,
                               .waited_ns = group->now - flight->posted_at};
-    struct kvr_pair pair = flight->link->pair;
     bool warm_up = flight_find(&group->flights, flight->link->warming) == flight;
 
     if (warm_up)
@@ -60,7 +59,7 @@ static void settle(struct kvr_group *group, struct group_flight *flight, kvr_sta
     flight_free(&group->flights, flight);
     settled_count(group, &settled);
     if (!warm_up)
-        group->user.written(group->user.self, group->now, flight->token, &pair, status);
+        group->user.written(group->user.self, group->now, flight->token, 1, status);
 }
 
 static void failed(struct kvr_group *group, struct group_flight *flight, kvr_status status)
@@ -149,6 +148,8 @@ static unsigned complete_written(struct kvr_group *group, uint32_t rail_index,
     struct settled settled = {.link = first != NULL ? first->link : NULL};
     const struct kvr_completion *at = completions, *end = completions + count;
     kvr_ns now = group->now, posted_at = 0; /* of all: the sum, which may wrap */
+    uint64_t token = first != NULL ? first->token : 0;
+    uint32_t same = 0; /* writes of that token */
 
     if (first == NULL || first->link->state == LINK_RETIRED || first->link->warming != 0)
         return 0;
@@ -160,8 +161,15 @@ static unsigned complete_written(struct kvr_group *group, uint32_t rail_index,
         settled.bytes += flight->bytes;
         posted_at += flight->posted_at;
         flight_free(&group->flights, flight);
-        user->written(user->self, now, flight->token, &settled.link->pair, KVR_OK);
+        if (flight->token != token) {
+            user->written(user->self, now, token, same, KVR_OK);
+            token = flight->token;
+            same = 0;
+        }
+        same++;
     }
+    if (same > 0)
+        user->written(user->self, now, token, same, KVR_OK);
     settled.writes = (uint32_t)(at - completions);
     settled.waited_ns = settled.writes * now - posted_at;
     if (settled.writes > 0)

@@ -222,10 +222,9 @@ static void no_command(void *self, kvr_ns now, const struct kvr_group_message *m
     (void)self, (void)now, (void)message;
 }
 
-static void no_written(void *self, kvr_ns now, uint64_t token, const struct kvr_pair *pair,
-                       kvr_status status)
+static void no_written(void *self, kvr_ns now, uint64_t token, uint32_t count, kvr_status status)
 {
-    (void)self, (void)now, (void)token, (void)pair, (void)status;
+    (void)self, (void)now, (void)token, (void)count, (void)status;
 }
 
 static void group_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate)

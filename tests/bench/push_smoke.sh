@@ -44,7 +44,7 @@ refuses() {
     [ "$status" = 2 ] || fail "$* ended in $status instead of 2"
     [ -s "$work/errors" ] || fail "$* was refused without a sentence"
 }
-refuses --provider shm --rails 2
+refuses --provider local --rails 2
 refuses --seconds soon
 refuses --against spin
 refuses --lazy perhaps

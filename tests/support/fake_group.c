@@ -208,14 +208,12 @@ static void user_command(void *self, kvr_ns now, const struct kvr_group_message 
     note("command%u ", message->kind);
 }
 
-static void user_written(void *self, kvr_ns now, uint64_t token, const struct kvr_pair *pair,
-                         kvr_status status)
+static void user_written(void *self, kvr_ns now, uint64_t token, uint32_t count, kvr_status status)
 {
     (void)self;
     (void)now;
-    (void)pair;
     assert_true(token < TOKENS);
-    fake.written_count[token]++;
+    fake.written_count[token] += count;
     fake.written_status[token] = status;
     note("written%llu:%s ", (unsigned long long)token, kvr_status_name(status));
 }

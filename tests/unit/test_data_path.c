@@ -145,12 +145,11 @@ struct writer {
     uint64_t posted, allowed, written, arrived;
 };
 
-static void over_written(void *self, kvr_ns now, uint64_t token, const struct kvr_pair *pair,
-                         kvr_status status)
+static void over_written(void *self, kvr_ns now, uint64_t token, uint32_t count, kvr_status status)
 {
-    (void)now, (void)token, (void)pair;
+    (void)now, (void)token;
     assert_int_equal(status, KVR_OK);
-    ((struct writer *)self)->written++;
+    ((struct writer *)self)->written += count;
 }
 
 static void over_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate)

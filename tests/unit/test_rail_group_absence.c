@@ -13,10 +13,9 @@ static void user_command(void *self, kvr_ns now, const struct kvr_group_message 
     (void)self, (void)now, (void)message;
 }
 
-static void user_written(void *self, kvr_ns now, uint64_t token, const struct kvr_pair *pair,
-                         kvr_status status)
+static void user_written(void *self, kvr_ns now, uint64_t token, uint32_t count, kvr_status status)
 {
-    (void)self, (void)now, (void)token, (void)pair, (void)status;
+    (void)self, (void)now, (void)token, (void)count, (void)status;
 }
 
 static bool user_work(void *self, kvr_ns now)

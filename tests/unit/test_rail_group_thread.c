@@ -41,18 +41,16 @@ static void user_command(void *self, kvr_ns now, const struct kvr_group_message 
     party->to_post += message->a;
 }
 
-static void user_written(void *self, kvr_ns now, uint64_t token, const struct kvr_pair *pair,
-                         kvr_status status)
+static void user_written(void *self, kvr_ns now, uint64_t token, uint32_t count, kvr_status status)
 {
     struct party *party = self;
 
     (void)now;
     (void)token;
-    (void)pair;
     if (status == KVR_OK)
-        party->written++;
+        party->written += count;
     else
-        party->ended++;
+        party->ended += count;
 }
 
 static void user_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate)
