@@ -71,13 +71,18 @@ static void on_turned_away(void *self, kvr_ns now, const char *who, kvr_status s
     snprintf(probe->detail, sizeof(probe->detail), "%s", detail);
 }
 
-/* In a test's process and in its children's: what they have in common. */
-static void prepare(void)
+bool sanitized(void)
 {
     const char *sanitizer = getenv("KVRAIL_SANITIZE");
 
+    return sanitizer != NULL && sanitizer[0] != '\0';
+}
+
+/* In a test's process and in its children's: what they have in common. */
+static void prepare(void)
+{
     signal(SIGPIPE, SIG_IGN); /* as in an agent */
-    if (sanitizer != NULL && sanitizer[0] != '\0' && beat_ms < 600)
+    if (sanitized() && beat_ms < 600)
         beat_ms = 600;
 }
 

@@ -23,6 +23,7 @@ struct probe {
 extern uv_loop_t loop;
 /* Short, so that the tests are; longer under a sanitizer, where the loop itself may be late. */
 extern uint32_t beat_ms;
+bool sanitized(void);
 extern struct probe source, target;
 extern char address[64]; /* of whoever listened last */
 
