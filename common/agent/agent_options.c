@@ -120,7 +120,8 @@ static const struct kvr_option rows[] = {
      .fallback = "20us",
      .max = KVR_S,
      FIELD(DURATION, spin),
-     .help = "How long the rails' thread polls after the last progress before it sleeps."},
+     .help = "How long the rails' thread polls after the last progress before it sleeps. Beyond "
+             "20us it leaves the core to whoever else wants it."},
     {.name = "warm-up",
      .section = "rails",
      .fallback = "yes",

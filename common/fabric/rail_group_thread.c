@@ -21,6 +21,7 @@
 #define BLIND_SLEEP_DEFAULT (50 * KVR_US)
 #define EVENTS_MAX          64
 #define NAP_NS              (10 * KVR_MS)
+#define OWN_NS              (20 * KVR_US) /* who spins for longer leaves the core to others */
 #define SLEEP_MAX_NS        (3600 * KVR_S)
 
 struct thread_counters {
@@ -151,6 +152,8 @@ static void *run(void *self)
         } else if (next - progress_at < thread->options.spin_ns) {
             count(&thread->counters.spin_ns, next - now);
             now = next;
+            if (next - progress_at > OWN_NS) /* who waits for it may be whom we wait for */
+                sched_yield();
         } else {
             now = sleep_if_idle(thread, next);
         }

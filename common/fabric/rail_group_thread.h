@@ -9,7 +9,8 @@
 struct kvr_group_thread;
 
 struct kvr_group_thread_options {
-    kvr_ns spin_ns;        /* after the last progress; default 20 µs, 0 = never spin */
+    kvr_ns spin_ns;        /* after the last progress; default 20 µs, 0 = never spin; beyond that
+                              default it leaves the core to whoever else wants it */
     kvr_ns blind_sleep_ns; /* sleep between polls while the user is expecting something and a rail
                               has no descriptor; default 50 µs */
     const int *cores;      /* to pin to; NULL: anywhere */

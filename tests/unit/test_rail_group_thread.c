@@ -4,6 +4,7 @@
 #include "tests/support/check.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -121,7 +122,8 @@ static void notify(void *self)
     party->notified++;
 }
 
-static void party_start(struct party *party, kvr_ns spin_ns)
+/* core: NULL, or the one that its thread is to run on. */
+static void party_start_on(struct party *party, kvr_ns spin_ns, const int *core)
 {
     static const char *const names[RAILS] = {"127.0.0.1", "127.0.0.2"};
     struct kvr_region_layout layout = {.bytes = BYTES};
@@ -136,8 +138,11 @@ static void party_start(struct party *party, kvr_ns spin_ns)
                                                  .work = user_work,
                                                  .may_sleep = user_may_sleep,
                                                  .expecting = user_expecting}};
-    struct kvr_group_thread_options thread = {
-        .spin_ns = spin_ns, .notify = notify, .notify_self = party};
+    struct kvr_group_thread_options thread = {.spin_ns = spin_ns,
+                                              .cores = core,
+                                              .core_count = core != NULL,
+                                              .notify = notify,
+                                              .notify_self = party};
     struct kvr_error error;
 
     memset(party, 0, sizeof(*party));
@@ -155,6 +160,11 @@ static void party_start(struct party *party, kvr_ns spin_ns)
                      KVR_OK);
     assert_int_equal(kvr_group_open(&options, &party->group, &error), KVR_OK);
     assert_int_equal(kvr_group_thread_start(party->group, &thread, &party->thread, &error), KVR_OK);
+}
+
+static void party_start(struct party *party, kvr_ns spin_ns)
+{
+    party_start_on(party, spin_ns, NULL);
 }
 
 static void party_stop(struct party *party)
@@ -299,6 +309,38 @@ static void threads_spin_at_most_so_long(void **state)
     }
 }
 
+static uint64_t own_cpu(void)
+{
+    struct timespec cpu;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+    return (uint64_t)cpu.tv_sec * KVR_S + (uint64_t)cpu.tv_nsec;
+}
+
+/* On one core with somebody who always has something to do it takes much less than its half. */
+static void threads_that_spin_leave_the_core_to_others(void **state)
+{
+    static struct party party;
+    int core = sched_getcpu();
+    cpu_set_t before, one;
+    uint64_t spun, worked;
+
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+    party_start_on(&party, 60 * KVR_S, &core);
+    CPU_ZERO(&one);
+    CPU_SET((unsigned)core, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    usleep(20000); /* both are there */
+    spun = thread_cpu(&party);
+    worked = own_cpu();
+    while (own_cpu() - worked < 300 * KVR_MS)
+        ;
+    assert_true(thread_cpu(&party) - spun < 100 * KVR_MS);
+    assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
+    party_stop(&party);
+}
+
 /* What an engine does: store, then ring if the agent sleeps. No store may be missed. */
 static void threads_wake_for_an_engine(void **state)
 {
@@ -375,6 +417,7 @@ int main(void)
         cmocka_unit_test(threads_move_a_stream),
         cmocka_unit_test(threads_sleep_when_idle),
         cmocka_unit_test(threads_spin_at_most_so_long),
+        cmocka_unit_test(threads_that_spin_leave_the_core_to_others),
         cmocka_unit_test(threads_wake_for_an_engine),
         cmocka_unit_test(threads_follow_a_recycled_rail),
     };
