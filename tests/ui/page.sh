@@ -1,7 +1,8 @@
 #!/bin/sh
 # Goal: the page, in a real browser, shows the fleet, the transfers and what went wrong, opens a
-# transfer from its address, and says so when there is nothing.
-# Method: headless Chromium prints the page as it is after a few seconds of its own time.
+# transfer from its address, pages back without a gap, and says so when there is nothing.
+# Method: headless Chromium prints the page as it is after a few seconds of its own time; where
+# something is clicked, a script runs in the page (drive.sh).
 # With KVRAIL_SCREENSHOTS=DIR it also leaves pictures in both themes there.
 set -u
 
@@ -36,6 +37,7 @@ shows() {
     else
         failed=$((failed + 1))
         echo "not ok: the page does not show '$1'"
+        [ "$(wc -c <"$work/page")" -gt 1000 ] || cat "$work/page"
     fi
 }
 
@@ -68,12 +70,17 @@ shows 'decode-1 gave no sign for 3.1 s'
 shows 'prefill-0 → decode-0'
 shows 'GB/s'
 shows 'following'
+shows '2 peers, warm'
+shows '2 peers, 1 warm'
+shows '2 peers<'
 id=$(curl -s "http://$address/api/v1/transfers?state=failed&limit=1" |
     sed -n 's/^{"transfers":\[{"id":"\([0-9a-f]*\)".*/\1/p')
 browse --dump-dom "http://$address/#state=failed&open=$id" >"$work/page"
 shows "detail-$id"
 shows 'class="timeline"'
 shows 'Target said'
+sh "$(dirname "$0")/drive.sh" "$browser" "http://$address/" "$(dirname "$0")/older.js" >"$work/page" 2>&1
+shows 'older: 0 missing, 0 twice, 0 out of order; at the end: 0 missing, 0 twice, 0 out of order'
 if [ -n "${KVRAIL_SCREENSHOTS:-}" ]; then
     mkdir -p "$KVRAIL_SCREENSHOTS"
     for page in "" "#state=failed&open=$id"; do

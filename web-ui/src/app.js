@@ -5,6 +5,8 @@
 const SECOND = 1000;
 const STALE_SECONDS = 10;
 const PAGE_ROWS = 100;
+const ROWS_ONCE = 500; // the most that one answer has
+const ROWS_MAX = 5000; // the list begins anew then
 
 const state = {
   paused: false,
@@ -12,8 +14,10 @@ const state = {
   open: null,
   failedSince: 0,
   inProgress: false,
-  older: [], // transfers loaded with "Older"
-  next: null,
+  listed: [], // the newest page
+  kept: [], // once "Older" was asked for: all from the newest down to the last that it brought
+  next: null, // what comes after them
+  loading: false,
   rails: new Map(), // "agent/rail" → {bytes, seen, rate}
 };
 
@@ -234,6 +238,15 @@ function newAgent() {
     make('p', {class: 'facts'}), make('div', {class: 'lanes'}));
 }
 
+// Warm are those with which every pair of rails is connected; only who writes knows.
+function peersText(agent) {
+  const {peers_up: up, peers_warm: warm} = agent;
+  if (up === 0) return 'no peer';
+  const peers = `${number(up)} peer${up === 1 ? '' : 's'}`;
+  if (warm === null) return peers;
+  return warm < up ? `${peers}, ${number(warm)} warm` : `${peers}, warm`;
+}
+
 function showAgent(card, agent, busiest) {
   const [name, badge, , note] = card.firstChild.children;
   setAttribute(card, 'data-state', agent.state);
@@ -246,8 +259,11 @@ function showAgent(card, agent, busiest) {
   setText(card.children[1], [agent.host, agent.provider,
     `${agent.engines.length} engine${agent.engines.length === 1 ? '' : 's'}${models.length ? ` (${models.join(', ')})` : ''}`,
     memory > 0 ? `${sizeText(memory)} registered` : null,
+    agent.state === 'up' ? peersText(agent) : null,
     agent.events_dropped > 0 ? `${number(agent.events_dropped)} events dropped` : null]
     .filter(Boolean).join(' · '));
+  setAttribute(card.children[1], 'title', agent.peers_warm === null ? ''
+    : 'A peer is warm when every pair of rails with it is connected: no transfer waits for that then.');
   showLanes(card.children[2], agent, busiest);
 }
 
@@ -466,15 +482,47 @@ function showDetail(transfer) {
 
 // ---- following ----
 
+function listPath(filter, rows, after) {
+  return `/api/v1/transfers?${filter ? `state=${filter}&` : ''}limit=${rows}${after ? `&after=${after}` : ''}`;
+}
+
+const idsOf = (transfers) => new Set(transfers.map((transfer) => transfer.id));
+
 async function loadTransfers() {
-  if (state.filter) {
-    const page = await ask(`/api/v1/transfers?state=${state.filter}&limit=${PAGE_ROWS}`);
-    return [page.transfers, page.next];
+  const filter = state.filter, kept = idsOf(state.kept);
+  const [live, newest] = await Promise.all([
+    filter ? {transfers: []} : ask(listPath('live', kept.size > 0 ? ROWS_ONCE : 50)),
+    ask(listPath(filter, PAGE_ROWS))]);
+  let {transfers: rows, next} = newest;
+  // More than a page came since the last look, as when the tab was hidden: down to what is known.
+  while (kept.size > 0 && next && !kept.has(rows[rows.length - 1].id) && rows.length < ROWS_MAX) {
+    const page = await ask(listPath(filter, ROWS_ONCE, next));
+    rows = [...rows, ...page.transfers];
+    next = page.next;
   }
-  const [live, newest] = await Promise.all([ask('/api/v1/transfers?state=live&limit=50'),
-    ask(`/api/v1/transfers?limit=${PAGE_ROWS}`)]);
-  const listed = new Set(newest.transfers.map((transfer) => transfer.id));
-  return [[...live.transfers.filter((transfer) => !listed.has(transfer.id)), ...newest.transfers], newest.next];
+  const listed = idsOf([...live.transfers, ...rows]);
+  const ended = await Promise.all(state.kept
+    .filter((transfer) => transfer.live && !listed.has(transfer.id))
+    .map((transfer) => ask(`/api/v1/transfers/${transfer.id}`).catch(() => transfer)));
+  return {live: live.transfers, rows, next, ended};
+}
+
+// What is to be shown. Rows that newer ones push off the newest page stay while older ones are shown.
+function mergeTransfers({live, rows, next, ended}) {
+  if (state.kept.length > 0) {
+    const newest = idsOf(rows);
+    const fresh = new Map([...ended, ...live].map((transfer) => [transfer.id, transfer]));
+    state.kept = [...rows, ...state.kept.filter((transfer) => !newest.has(transfer.id))
+      .map((transfer) => fresh.get(transfer.id) || transfer)]
+      .filter(({state: name, live: lives}) => !state.filter || name === state.filter || (lives && state.filter === 'live'));
+    if (state.kept.length > ROWS_MAX) state.kept = [];
+  }
+  if (state.kept.length === 0) {
+    state.listed = rows;
+    state.next = next;
+  }
+  const paged = state.kept.length > 0 ? state.kept : rows, listed = idsOf(paged);
+  return [...live.filter((transfer) => !listed.has(transfer.id)), ...paged];
 }
 
 async function refresh() {
@@ -482,14 +530,12 @@ async function refresh() {
   state.inProgress = true;
   const filter = state.filter;
   try {
-    const [summary, fleet, [transfers, next]] = await Promise.all([
+    const [summary, fleet, loaded] = await Promise.all([
       ask('/api/v1/summary'), ask('/api/v1/agents'), loadTransfers()]);
     if (filter !== state.filter) return; // another list was asked for meanwhile
     showSummary(summary);
     showAgents(fleet.agents);
-    const listed = new Set(transfers.map((transfer) => transfer.id));
-    let all = [...transfers, ...state.older.filter((transfer) => !listed.has(transfer.id))];
-    if (state.older.length === 0) state.next = next;
+    let all = mergeTransfers(loaded);
     const detail = state.open ? await ask(`/api/v1/transfers/${state.open}`).catch(() => null) : null;
     if (detail && !all.some((transfer) => transfer.id === detail.id)) all = [detail, ...all];
     showTransfers(all);
@@ -523,7 +569,8 @@ function readAddress() {
   const wanted = new URLSearchParams(location.hash.slice(1));
   state.filter = WORDS[wanted.get('state')] || wanted.get('state') === 'live' ? wanted.get('state') : '';
   state.open = /^[0-9a-f]{16}$/.test(wanted.get('open') || '') ? wanted.get('open') : null;
-  state.older = [];
+  state.kept = state.listed = [];
+  state.next = null;
   for (const button of document.querySelectorAll('[data-filter]')) {
     setAttribute(button, 'aria-pressed', String(button.dataset.filter === state.filter));
   }
@@ -553,10 +600,18 @@ function toggle(id) {
 }
 
 async function loadOlder() {
-  const filter = state.filter ? `state=${state.filter}&` : '';
-  const page = await ask(`/api/v1/transfers?${filter}limit=${PAGE_ROWS}&after=${state.next}`);
-  state.older.push(...page.transfers);
-  state.next = page.next;
+  if (state.loading) return;
+  state.loading = true;
+  if (state.kept.length === 0) state.kept = state.listed;
+  const filter = state.filter;
+  try {
+    const page = await ask(listPath(filter, PAGE_ROWS, state.next));
+    if (filter !== state.filter || state.kept.length === 0) return; // another list was asked for meanwhile
+    state.kept = [...state.kept, ...page.transfers];
+    state.next = page.next;
+  } finally {
+    state.loading = false;
+  }
   refresh();
 }
 
