@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "tools/bench_turn.h"
 
-#define LATE_NS (20 * KVR_MS)
+#define LATE_NS (200 * KVR_MS)
 #define WRITES  20u
 #define HELD    7u /* the write of a turn whose arrival is kept back */
 
@@ -90,7 +90,7 @@ static void a_turn_has_its_time(void **state)
 static void what_comes_late_is_waited_for(void **state)
 {
     (void)state;
-    hold_ns = LATE_NS + LATE_NS / 4;
+    hold_ns = LATE_NS + LATE_NS / 2; /* in the middle of the second wait */
     assert_int_equal(turn(), 0);
     hold_ns = 0;
     assert_true(turn() > 0);
