@@ -38,11 +38,15 @@ static kvr_status map_extents(const struct kvr_device_import *import, uint64_t w
                                 (unsigned long long)whole);
     for (uint32_t i = 0; i < extents->count && status == KVR_OK; i++) {
         const struct kvr_extent *extent = &extents->at[i];
+        void *mapped = NULL;
 
         status = kvr_memfd_check(extent->fd, 0, extent->bytes, "device", error);
-        if (status == KVR_OK && mmap(at, extent->bytes, PROT_READ | PROT_WRITE,
-                                     MAP_SHARED | MAP_FIXED, extent->fd, 0) == MAP_FAILED)
-            status = kvr_error_system(error, "device", errno, "mmap of extent %u of a region", i);
+        if (status == KVR_OK)
+            mapped = mmap(at, extent->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                          extent->fd, 0);
+        if (mapped == MAP_FAILED)
+            status =
+                kvr_error_system(error, "device", errno, "mmap of allocation %u of a region", i);
         at += extent->bytes;
     }
     if (status != KVR_OK)

@@ -17,8 +17,8 @@ static bool map_one(uint8_t *at, uint64_t bytes, struct kvrail_allocation *alloc
     munmap(memory.address, memory.bytes); /* it lies elsewhere */
     allocation->fd = memory.fd;
     allocation->bytes = bytes;
-    return mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory.fd, 0) !=
-           MAP_FAILED;
+    memory.address = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory.fd, 0);
+    return memory.address != MAP_FAILED;
 }
 
 bool replay_allocations_make(struct replay_engine *engine, uint64_t bytes)
