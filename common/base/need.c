@@ -3,13 +3,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 
 #define SPARE_FILES 64
 
-kvr_status kvr_need_files(uint64_t files, struct kvr_error *error)
+static kvr_status need(uint64_t files, bool all, struct kvr_error *error)
 {
     struct rlimit limit;
 
@@ -23,11 +24,16 @@ kvr_status kvr_need_files(uint64_t files, struct kvr_error *error)
                              " are needed: raise it (ulimit -n %" PRIu64
                              ", or LimitNOFILE= of the service)",
                              (uint64_t)limit.rlim_max, files, files);
-    limit.rlim_cur = files;
+    limit.rlim_cur = all ? limit.rlim_max : files;
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
         return kvr_error_system(error, "start", errno, "RLIMIT_NOFILE cannot be raised to %" PRIu64,
                                 files);
     return KVR_OK;
+}
+
+kvr_status kvr_need_files(uint64_t files, struct kvr_error *error)
+{
+    return need(files, false, error);
 }
 
 /* Open ones are counted: some for the folder itself and for what comes meanwhile are added. */
@@ -40,7 +46,7 @@ kvr_status kvr_need_more_files(uint64_t files, struct kvr_error *error)
     while (readdir(folder) != NULL)
         files++;
     closedir(folder);
-    return kvr_need_files(files + SPARE_FILES, error);
+    return need(files + SPARE_FILES, true, error);
 }
 
 kvr_status kvr_need_space(const char *what, const char *folder, uint64_t bytes, const char *remedy,

@@ -10,7 +10,8 @@
 
 /* RLIMIT_NOFILE allows this many descriptors, raised up to the hard limit if need be. */
 KVR_MUST_CHECK kvr_status kvr_need_files(uint64_t files, struct kvr_error *error);
-/* The same of so many more than are open now. */
+/* The same of so many more than are open now; raised as far as it goes if need be, since others
+ * count at the same time. Any thread. */
 KVR_MUST_CHECK kvr_status kvr_need_more_files(uint64_t files, struct kvr_error *error);
 /* The file system of `folder` has this many bytes for us. what begins the sentence, remedy
  * ends it. */

@@ -20,7 +20,8 @@
 #include "base/memfd.h"
 #include "base/need.h"
 
-#define HEARD_MAX 64 /* packets of one writer in a row */
+#define HEARD_MAX 64  /* packets of one writer in a row */
+#define TOLD_MAX  512 /* memories that one writer has told of in part */
 
 enum word {
     WORD_HELLO = 1, /* number: the endpoint that is meant */
@@ -268,10 +269,13 @@ void local_told_close(struct local_writer *writer)
 static kvr_status told_new(struct local_writer *writer, const struct packet *packet)
 {
     struct local_told *told;
+    uint32_t others = 0;
 
-    if (packet->bytes == 0 || packet->bytes > KVR_EXTENTS_MAX)
-        return KVR_MALFORMED;
     told_drop(told_of(writer, packet->name));
+    for (told = writer->told; told != NULL; told = told->next)
+        others++;
+    if (packet->bytes == 0 || packet->bytes > KVR_EXTENTS_MAX || others == TOLD_MAX)
+        return KVR_MALFORMED;
     told = calloc(1, sizeof(*told));
     if (told == NULL)
         return KVR_NO_MEMORY;

@@ -424,6 +424,32 @@ static void pages_that_nobody_may_hold_are_not_seen(void **state)
     spread_close(pair, &spread);
 }
 
+/* Each under another name, and pages of none: they would have to be searched. */
+static void tell_too_many(struct pair *pair, struct kvr_extents *extents)
+{
+    struct kvr_memory memory = {.import = {.kind = KVR_DEVICE_VMM, .fd = -1, .extents = extents}};
+    int socket = local_connect(pair->sides[TARGET].endpoint->nonce, NULL);
+    uint32_t before = descriptors();
+    uint8_t byte;
+
+    extents->count = 1;
+    extents->at[0].bytes = PAGE;
+    for (memory.name = 1; memory.name <= 513; memory.name++) {
+        uint32_t said = 0;
+
+        if (local_say_extents(socket, &memory, &said) != KVR_OK)
+            break;
+        if (memory.name % 32 == 0)
+            pair_settle(pair);
+    }
+    extents->count = 4;
+    pair_settle(pair);
+    assert_int_equal(recv(socket, &byte, 1, MSG_DONTWAIT), 0); /* hung up */
+    close(socket);
+    pair_settle(pair);
+    assert_int_equal(descriptors(), before - 1);
+}
+
 /* What a stranger of our own user may say of them. */
 static void extents_that_cannot_be_end_the_link(void **state)
 {
@@ -458,6 +484,8 @@ static void extents_that_cannot_be_end_the_link(void **state)
         pair_settle(pair);
         assert_int_equal(descriptors(), before);
     }
+    pair_writes(pair);
+    tell_too_many(pair, extents);
     kvr_extents_release(extents);
     pair_writes(pair);
 }
