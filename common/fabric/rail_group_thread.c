@@ -136,7 +136,7 @@ static kvr_ns sleep_if_idle(struct kvr_group_thread *thread, kvr_ns now)
 static void *run(void *self)
 {
     struct kvr_group_thread *thread = self;
-    kvr_ns now = kvr_clock_now(), progress_at = now, next;
+    kvr_ns now = kvr_clock_now(), progress_at = now, own_from = now, next;
 
     (void)prctl(PR_SET_TIMERSLACK, 1000ul); /* naps of 50 µs, not of 100 */
     while (!atomic_load_explicit(&thread->stop, memory_order_relaxed)) {
@@ -148,12 +148,14 @@ static void *run(void *self)
         follow_rails(thread);
         next = kvr_clock_now();
         if (moved) {
-            progress_at = now = next;
+            progress_at = own_from = now = next;
         } else if (next - progress_at < thread->options.spin_ns) {
             count(&thread->counters.spin_ns, next - now);
             now = next;
-            if (next - progress_at > OWN_NS) /* who waits for it may be whom we wait for */
+            if (next - own_from > OWN_NS) { /* who waits for it may be whom we wait for */
                 sched_yield();
+                own_from = next;
+            }
         } else {
             now = sleep_if_idle(thread, next);
         }
