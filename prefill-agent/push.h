@@ -181,8 +181,8 @@ struct push {
     struct push_job *long_turn[KVR_PEERS_MAX]; /* whose turn is not over; NULL */
     uint32_t queued_count, open_count;
     uint32_t fresh_count; /* of those queued, that have not had a few batches */
-    bool blocked; /* a job found no room in this step */
-    bool more;    /* a job's turn ended before all that was ready had been posted */
+    bool blocked;         /* a job found no room in this step */
+    bool more;            /* a job's turn ended before all that was ready had been posted */
     struct kvr_shared_page *pages[KVR_ENGINES_MAX]; /* where we say that we sleep */
     struct push_look *looks, *looking[PUSH_LOOKS];  /* to be posted; under way */
 };
