@@ -32,7 +32,7 @@ cppcheck)
         -D_GNU_SOURCE -I . -I common $folders
     ;;
 scripts)
-    for script in tests/run.sh tests/demo.sh tests/support/*.sh tests/verbs/*.sh tests/gpu/*.sh; do
+    for script in tests/run.sh tests/demo.sh tests/support/*.sh tests/e2e/*.sh tests/ui/*.sh tests/verbs/*.sh tests/gpu/*.sh; do
         sh -n "$script"
     done
     ;;

@@ -247,7 +247,8 @@ static void what_is_held_in_another_namespace_stays(void **state)
     char path[PATH_BYTES], expected[32];
 
     (void)state;
-    assert_true(pipe(rulers) == 0 && pipe(answers) == 0);
+    assert_int_equal(pipe(rulers), 0);
+    assert_int_equal(pipe(answers), 0);
     child = fork_helper();
     assert_true(child >= 0);
     if (child == 0)
