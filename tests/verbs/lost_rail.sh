@@ -2,9 +2,9 @@
 # Goal: a rail that fails in mid replay costs no request: what it held is delivered over the other
 # rail within fault_bound_ms (agents.sh); and when it works again it carries writes again, in a new
 # epoch. Argument: cut (the receiver's cable, which nobody is told of), unplug (the sender's, whose card
-# sees that) or down (the sender's interface is switched off, and on, after which soft-RoCE connects no
-# more, see rails.sh: then the other rail carries on). Method: two rails on each side; the deadline of
-# every request is the bound.
+# sees that) or down (the sender's interface is switched off, and on; where no other process connects
+# over it either after that, as with soft-RoCE, see rails.sh, the other rail carries on). Method: two
+# rails on each side; the deadline of every request is the bound.
 set -eu
 fault=${1:?cut, unplug or down}
 . "$KVRAIL_ROOT_DIR/tests/verbs/agents.sh"
@@ -33,9 +33,11 @@ expect_most transfer_ms.max "$bound"
 echo "within: the longest transfer took $(figure transfer_ms.max) ms of at most $bound"
 
 "$undo" "$failing"
-if [ "$fault" = down ]; then
+if [ "$fault" = down ] && ! rail_connects "$failing" 5 >"$work/fresh.log" 2>&1; then
+    rail_connects 3 5 >"$work/fresh.log" 2>&1 || fail "over a whole rail nobody connects: $(cat "$work/fresh.log")"
     replay_trace 10 || fail "after the rail had gone, a replay ended in $?"
     expect_good 10
+    echo "within: its card connects no other process either"
     exit 0
 fi
 await_rail "$last" epoch 1

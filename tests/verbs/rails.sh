@@ -60,15 +60,23 @@ rail_cut() { ip link set "w$1" nomaster; } # silently: both ends stay up, what i
 rail_heal() { ip link set "w$1" master bridge0; }
 rail_unplug() { ip link set "w$1" down; } # its card loses the carrier, and says that its port is down
 rail_plug() { ip link set "w$1" up; }
-# Its owner switches it off and on: routes vanish, every write fails at once. soft-RoCE's management
-# queue pair does not survive the first message without a route, not even the one that ends a
-# connection. After that no process connects over this device, a fresh one no more than the old, and
+# Its owner switches it off and on: routes vanish, every write fails at once. soft-RoCE (Linux 6.1) then
+# answers the first message of its management queue pair without a route by an error of that whole queue
+# pair; the kernel brings its sending half back and not the receiving one. A connection's end is such a
+# message, whoever ends it: rping's does the same, and without a connection nothing happens. After that
+# the device sends, hears no answer and connects nobody, no fresh process either (rail_connects), and
 # its removal hangs in the kernel: until the VM ends the rail cannot come back.
 rail_down() { ip link set "e$1" down; }
 rail_up() {
     rail_count=$(find /sys/class/net -name 'e[0-9]*' | wc -l)
     ip link set "e$1" up
     rail_route "$1" | ip -batch -
+}
+
+# rail_connects RAIL OTHER: whether a fresh process gets a connection over it.
+rail_connects() {
+    KVRAIL_PARTY_RAILS="$(rail_address "$1") $(rail_address "$2")" timeout $((5 * ${KVRAIL_PATIENCE:-1})) \
+        "$KVRAIL_BUILD_DIR/tests/fabric.conformance_tcp" verbs an_address_can_be_inserted_twice
 }
 
 # Whatever a case left behind that can be undone.

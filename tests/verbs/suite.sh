@@ -33,7 +33,7 @@ run_case() {
     took=$(($(seconds) - began))
     if [ "$status" -eq 0 ]; then
         passed=$((passed + 1))
-        echo "ok       $name ($took s)$(sed -n 's/^within: /, /p' "$TMPDIR/case.log")"
+        echo "ok       $name ($took s)$(sed -n 's/^within: /, /p' "$TMPDIR/case.log" | tr -d '\n')"
     elif [ "$status" -eq 77 ]; then
         skipped=$((skipped + 1))
         echo "skipped  $name: $(tail -n 1 "$TMPDIR/case.log")"
