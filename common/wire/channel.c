@@ -13,7 +13,10 @@
 
 #include "wire/channel_parts.h"
 
+#define CORKED_BYTES_MAX 4096u /* a larger frame is not copied where it can go at once */
+
 static void on_timer(uv_timer_t *timer);
+static void write_now(struct kvr_channel *channel);
 
 /* ---- life ---- */
 
@@ -34,8 +37,9 @@ struct kvr_channel *kvr_channel_new(uv_loop_t *loop, const struct kvr_channel_op
     kvr_frame_parser_init(&channel->parser, channel->memory + KVR_CHANNEL_QUEUE_BYTES);
     uv_tcp_init(loop, &channel->tcp);
     uv_timer_init(loop, &channel->timer);
-    channel->tcp.data = channel->timer.data = channel;
-    channel->holds = 2;
+    uv_prepare_init(loop, &channel->corking);
+    channel->tcp.data = channel->timer.data = channel->corking.data = channel;
+    channel->holds = 3;
     return channel;
 }
 
@@ -52,16 +56,24 @@ static void on_closed(uv_handle_t *handle)
     let_go(handle->data);
 }
 
-void kvr_channel_close(struct kvr_channel *channel)
+static void end(struct kvr_channel *channel)
 {
-    if (channel->state == KVR_CHANNEL_CLOSED)
-        return;
     if (channel->state == KVR_CHANNEL_RESOLVING)
         uv_cancel((uv_req_t *)&channel->resolving);
     channel->state = KVR_CHANNEL_CLOSED;
     kvr_listener_forget(channel);
     uv_close((uv_handle_t *)&channel->tcp, on_closed);
     uv_close((uv_handle_t *)&channel->timer, on_closed);
+    uv_close((uv_handle_t *)&channel->corking, on_closed);
+}
+
+void kvr_channel_close(struct kvr_channel *channel)
+{
+    if (channel->state == KVR_CHANNEL_CLOSED)
+        return;
+    if (channel->state == KVR_CHANNEL_UP)
+        write_now(channel);
+    end(channel);
 }
 
 void kvr_channel_fail(struct kvr_channel *channel, kvr_status status, const char *format, ...)
@@ -76,7 +88,7 @@ void kvr_channel_fail(struct kvr_channel *channel, kvr_status status, const char
     va_start(values, format);
     vsnprintf(detail, sizeof(detail), format, values);
     va_end(values);
-    kvr_channel_close(channel);
+    end(channel);
     if (told)
         handler.closed(handler.self, channel, status, detail);
 }
@@ -103,41 +115,62 @@ static void flush(struct kvr_channel *channel);
 
 static void shut_down_when_empty(struct kvr_channel *channel);
 
-static void on_written(uv_write_t *request, int result)
+static void written(struct kvr_channel *channel, size_t bytes)
 {
-    struct kvr_channel *channel = request->data;
+    channel->ring_first = (channel->ring_first + bytes) % KVR_CHANNEL_QUEUE_BYTES;
+    channel->ring_used -= bytes;
+}
+
+/* The ring has room again, or nothing. */
+static void go_on(struct kvr_channel *channel)
+{
     struct kvr_channel_handler *handler = &channel->options.handler;
 
-    channel->ring_first = (channel->ring_first + channel->ring_flying) % KVR_CHANNEL_QUEUE_BYTES;
-    channel->ring_used -= channel->ring_flying;
-    channel->ring_flying = 0;
-    if (channel->state != KVR_CHANNEL_CLOSED && result < 0)
-        kvr_channel_fail(channel, KVR_SYSTEM, "cannot write: %s", uv_strerror(result));
-    if (channel->state != KVR_CHANNEL_CLOSED) {
-        flush(channel);
-        shut_down_when_empty(channel);
-    }
+    shut_down_when_empty(channel);
     if (channel->state == KVR_CHANNEL_UP && channel->starved &&
         channel->ring_used <= KVR_CHANNEL_QUEUE_BYTES / 2) {
         channel->starved = false;
         handler->writable(handler->self, channel);
     }
+}
+
+static void on_written(uv_write_t *request, int result)
+{
+    struct kvr_channel *channel = request->data;
+
+    written(channel, channel->ring_flying);
+    channel->ring_flying = 0;
+    if (channel->state != KVR_CHANNEL_CLOSED && result < 0)
+        kvr_channel_fail(channel, KVR_SYSTEM, "cannot write: %s", uv_strerror(result));
+    if (channel->state != KVR_CHANNEL_CLOSED) {
+        flush(channel);
+        go_on(channel);
+    }
     let_go(channel);
+}
+
+/* What is queued, in one piece or two. Returns how many. */
+static unsigned queued(struct kvr_channel *channel, uv_buf_t ret_buffers[2])
+{
+    size_t first = channel->ring_first, used = channel->ring_used;
+    size_t until_end = KVR_CHANNEL_QUEUE_BYTES - first;
+    unsigned count = used > until_end ? 2 : 1;
+
+    ret_buffers[0] =
+        uv_buf_init((char *)channel->ring + first, (unsigned)(count == 2 ? until_end : used));
+    ret_buffers[1] =
+        uv_buf_init((char *)channel->ring, (unsigned)(count == 2 ? used - until_end : 0));
+    return count;
 }
 
 /* One write is in flight at a time; it carries all that was queued when it began. */
 static void flush(struct kvr_channel *channel)
 {
-    size_t first = channel->ring_first, used = channel->ring_used;
-    size_t until_end = KVR_CHANNEL_QUEUE_BYTES - first;
-    unsigned count = used > until_end ? 2 : 1;
-    uv_buf_t buffers[2] = {
-        uv_buf_init((char *)channel->ring + first, (unsigned)(count == 2 ? until_end : used)),
-        uv_buf_init((char *)channel->ring, (unsigned)(count == 2 ? used - until_end : 0)),
-    };
+    uv_buf_t buffers[2];
+    unsigned count = queued(channel, buffers);
     int result;
 
-    if (used == 0 || channel->ring_flying > 0 || channel->broken != 0)
+    if (channel->ring_used == 0 || channel->ring_flying > 0 || channel->broken != 0)
         return;
     channel->writing.data = channel;
     result = uv_write(&channel->writing, (uv_stream_t *)&channel->tcp, buffers, count, on_written);
@@ -146,8 +179,32 @@ static void flush(struct kvr_channel *channel)
         kvr_channel_start_timer(channel, 0);
         return;
     }
-    channel->ring_flying = used;
+    channel->ring_flying = channel->ring_used;
     channel->holds++;
+}
+
+/* What an empty socket buffer takes at once; an error shows again from the loop. */
+static void write_now(struct kvr_channel *channel)
+{
+    uv_buf_t buffers[2];
+    unsigned count = queued(channel, buffers);
+    int result;
+
+    if (channel->ring_used == 0 || channel->ring_flying > 0 || channel->broken != 0)
+        return;
+    result = uv_try_write((uv_stream_t *)&channel->tcp, buffers, count);
+    if (result > 0)
+        written(channel, (size_t)result);
+}
+
+static void on_cork(uv_prepare_t *corking)
+{
+    struct kvr_channel *channel = corking->data;
+
+    uv_prepare_stop(corking);
+    write_now(channel);
+    flush(channel);
+    go_on(channel);
 }
 
 static void put_bytes(struct kvr_channel *channel, const uint8_t *bytes, size_t count)
@@ -163,7 +220,7 @@ static void put_bytes(struct kvr_channel *channel, const uint8_t *bytes, size_t 
     channel->ring_used += count;
 }
 
-/* Most frames go at once to an empty socket buffer and never see the ring. */
+/* A large frame goes at once to an empty socket buffer and never sees the ring. */
 static size_t try_write(struct kvr_channel *channel, uint8_t *header, const uint8_t *frame,
                         size_t bytes)
 {
@@ -171,18 +228,21 @@ static size_t try_write(struct kvr_channel *channel, uint8_t *header, const uint
         uv_buf_init((char *)header, KVR_FRAME_HEADER_BYTES),
         uv_buf_init((char *)frame, (unsigned)bytes),
     };
-    int written;
+    int result;
 
+    if (bytes <= CORKED_BYTES_MAX)
+        return 0;
+    write_now(channel);
     if (channel->ring_used > 0)
         return 0;
-    written = uv_try_write((uv_stream_t *)&channel->tcp, buffers, 2);
-    return written > 0 ? (size_t)written : 0; /* an error shows again from the loop */
+    result = uv_try_write((uv_stream_t *)&channel->tcp, buffers, 2);
+    return result > 0 ? (size_t)result : 0;
 }
 
 kvr_status kvr_channel_send(struct kvr_channel *channel, const uint8_t *frame, size_t bytes)
 {
     uint8_t header[KVR_FRAME_HEADER_BYTES];
-    size_t written, of_header;
+    size_t went, of_header;
 
     assert(bytes <= KVR_FRAME_BYTES_MAX);
     if (channel->state != KVR_CHANNEL_UP)
@@ -192,11 +252,12 @@ kvr_status kvr_channel_send(struct kvr_channel *channel, const uint8_t *frame, s
         return KVR_AGAIN;
     }
     kvr_frame_header((uint32_t)bytes, header);
-    written = try_write(channel, header, frame, bytes);
-    of_header = written < sizeof(header) ? written : sizeof(header);
+    went = try_write(channel, header, frame, bytes);
+    of_header = went < sizeof(header) ? went : sizeof(header);
     put_bytes(channel, header + of_header, sizeof(header) - of_header);
-    put_bytes(channel, frame + (written - of_header), bytes - (written - of_header));
-    flush(channel);
+    put_bytes(channel, frame + (went - of_header), bytes - (went - of_header));
+    if (channel->ring_used > 0 && channel->ring_flying == 0)
+        uv_prepare_start(&channel->corking, on_cork);
     return KVR_OK;
 }
 

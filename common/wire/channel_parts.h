@@ -14,7 +14,8 @@ typedef enum kvr_channel_state {
 
 struct kvr_channel {
     uv_tcp_t tcp;
-    uv_timer_t timer; /* of a young, finishing or broken one */
+    uv_timer_t timer;     /* of a young, finishing or broken one */
+    uv_prepare_t corking; /* runs at the end of a turn of the loop in which frames were queued */
     uv_connect_t connecting;
     uv_getaddrinfo_t resolving;
     uv_write_t writing;

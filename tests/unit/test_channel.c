@@ -240,6 +240,42 @@ static void channel_pushes_back(void **state)
     assert_true(server.in_order);
 }
 
+/* Frames of one turn of the loop leave when it ends, in one call; or when the channel is closed. */
+static void channel_joins_the_frames_of_a_turn(void **state)
+{
+    int fd = raw_socket();
+
+    (void)state;
+    RUN_UNTIL(server.up == 1);
+    for (uint32_t i = 0; i < 20; i++) {
+        memcpy(big, &i, 4);
+        assert_int_equal(kvr_channel_send(server.channel, big, 50 + i), KVR_OK);
+    }
+    assert_int_equal(recv(fd, big, 1, MSG_DONTWAIT | MSG_PEEK), -1);
+    loop_run_some(&loop);
+    assert_int_equal(recv(fd, big, sizeof(big), MSG_DONTWAIT), 20 * (50 + 4) + 19 * 20 / 2);
+    assert_int_equal(kvr_channel_send(server.channel, big, 50), KVR_OK);
+    kvr_channel_close(server.channel);
+    server.channel = NULL;
+    assert_int_equal(recv(fd, big, sizeof(big), 0), 50 + 4);
+    close(fd);
+}
+
+/* Small ones fill the queue as large ones do. */
+static void channel_pushes_back_small_frames(void **state)
+{
+    struct kvr_channel *channel = dial();
+    uint32_t sent = 0;
+
+    (void)state;
+    for (memcpy(big, &sent, 4); kvr_channel_send(channel, big, 3000) == KVR_OK;
+         memcpy(big, &sent, 4))
+        assert_true(++sent < 10000);
+    RUN_UNTIL(client.writable == 1);
+    RUN_UNTIL(server.frames == sent);
+    assert_true(server.in_order);
+}
+
 static void channel_finish_lets_the_last_words_out(void **state)
 {
     struct kvr_channel *channel = dial();
@@ -351,6 +387,8 @@ int main(void)
         channel_test(channel_closes_who_says_nothing),
         channel_test(channel_bounds_the_young),
         channel_test(channel_pushes_back),
+        channel_test(channel_joins_the_frames_of_a_turn),
+        channel_test(channel_pushes_back_small_frames),
         channel_test(channel_finish_lets_the_last_words_out),
         channel_test(channel_says_why_it_cannot_connect),
         channel_test(channel_two_listeners_one_port),
