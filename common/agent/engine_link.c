@@ -134,12 +134,13 @@ static void say_last(struct engine_link *engine, kvr_notice_kind kind, kvr_statu
 {
     struct kvr_notice notice = {.kind = kind, .status = why};
 
+    engine_link_let_out(engine);
     snprintf(notice.detail, sizeof(notice.detail), "%s", detail);
     (void)!enqueue(engine, &notice, 0, NULL);
     flush(engine);
 }
 
-void engine_link_notify(struct engine_link *engine, const struct kvr_notice *notice)
+static void notify(struct engine_link *engine, const struct kvr_notice *notice)
 {
     struct kvr_error error;
 
@@ -154,6 +155,29 @@ void engine_link_notify(struct engine_link *engine, const struct kvr_notice *not
     }
     if (engine->state != ENGINE_GREETING && !engine->blocked)
         flush(engine);
+}
+
+void engine_link_let_out(struct engine_link *engine)
+{
+    bool held = engine->holds;
+
+    engine->holds = false;
+    if (held)
+        notify(engine, &engine->held);
+}
+
+void engine_link_notify(struct engine_link *engine, const struct kvr_notice *notice)
+{
+    if (engine->holds && kvr_notice_join(&engine->held, notice))
+        return;
+    engine_link_let_out(engine);
+    if (notice->kind != KVR_NOTICE_LAYER_IN) {
+        notify(engine, notice);
+        return;
+    }
+    engine->held = *notice;
+    engine->holds = true;
+    engine_port_holds(engine->port);
 }
 
 /* ---- going down ----------------------------------------------------------------------------- */

@@ -42,6 +42,8 @@ struct engine_link {
     char pending_detail[KVR_DETAIL_BYTES];
     struct kvr_engine_shared shared;
     struct engine_extents extents; /* of the region that comes next */
+    bool holds;                    /* `held` is to be sent at the end of this turn of the loop */
+    struct kvr_notice held;        /* LAYER_IN: layers that arrive together are told together */
     struct kvr_packet_queue queue;
     uint8_t *queue_memory;
 };
@@ -54,7 +56,8 @@ struct kvr_engine_port {
     int socket, pidfd; /* listening; this process, for engines to watch */
     int spare_fd; /* given up for a moment to turn an engine away when descriptors are used up */
     uv_poll_t listener;
-    uint32_t handles; /* libuv handles that are not yet closed, the listener's included */
+    uv_prepare_t turn_end; /* while a link holds a notice */
+    uint32_t handles;      /* libuv handles that are not yet closed, these two included */
     bool closing;
     struct kvr_engine_decoder *decoder;
     uint8_t received[KVR_PACKET_BYTES_MAX], sending[KVR_PACKET_BYTES_MAX];
@@ -68,8 +71,10 @@ struct kvr_engine_port {
 KVR_MUST_CHECK kvr_status engine_link_start(struct engine_link *engine, int socket, int pidfd,
                                             pid_t pid, struct kvr_error *error);
 
-/* Queues a notice and sends what the socket takes. */
+/* Queues a notice and sends what the socket takes; a LAYER_IN at the end of the turn. */
 void engine_link_notify(struct engine_link *engine, const struct kvr_notice *notice);
+/* What it holds is queued. */
+void engine_link_let_out(struct engine_link *engine);
 
 /* Gives the engine up at the next turn of the loop. */
 void engine_link_refuse(struct engine_link *engine, kvr_status why, const char *detail);
@@ -83,5 +88,7 @@ void engine_link_leave(struct engine_link *engine);
 /* In engine_port.c: a link is FREE again; a handle of the port has closed. */
 void engine_port_freed(struct kvr_engine_port *port, uint32_t index);
 void engine_port_handle_closed(struct kvr_engine_port *port);
+/* A link holds a notice. */
+void engine_port_holds(struct kvr_engine_port *port);
 
 #endif

@@ -116,9 +116,24 @@ void engine_port_handle_closed(struct kvr_engine_port *port)
         port_free(port);
 }
 
-static void on_listener_closed(uv_handle_t *handle)
+static void on_port_closed(uv_handle_t *handle)
 {
     engine_port_handle_closed(handle->data);
+}
+
+static void on_turn_end(uv_prepare_t *turn_end)
+{
+    struct kvr_engine_port *port = turn_end->data;
+
+    uv_prepare_stop(turn_end);
+    for (uint32_t i = 0; i < KVR_ENGINES_MAX; i++)
+        engine_link_let_out(&port->engines[i]);
+}
+
+void engine_port_holds(struct kvr_engine_port *port)
+{
+    if (!port->closing)
+        uv_prepare_start(&port->turn_end, on_turn_end);
 }
 
 static void prepare_engines(struct kvr_engine_port *port)
@@ -157,7 +172,9 @@ static kvr_status listen_in_loop(struct kvr_engine_port *port, struct kvr_error 
                              uv_strerror(failed));
     }
     port->listener.data = port;
-    port->handles = 1;
+    uv_prepare_init(port->loop, &port->turn_end);
+    port->turn_end.data = port;
+    port->handles = 2;
     uv_poll_start(&port->listener, UV_READABLE, on_connection);
     return KVR_OK;
 }
@@ -199,7 +216,8 @@ void kvr_engine_port_close(struct kvr_engine_port *port)
     port->closing = true;
     for (uint32_t i = 0; i < KVR_ENGINES_MAX; i++)
         engine_link_leave(&port->engines[i]);
-    uv_close((uv_handle_t *)&port->listener, on_listener_closed);
+    uv_close((uv_handle_t *)&port->listener, on_port_closed);
+    uv_close((uv_handle_t *)&port->turn_end, on_port_closed);
     kvr_engine_unlink(port->path, port->socket);
 }
 

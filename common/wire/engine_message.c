@@ -49,6 +49,17 @@ bool kvr_notice_terminal(kvr_notice_kind kind)
     return (unsigned)kind < KVR_NOTICE_KIND_END && terminals[kind];
 }
 
+bool kvr_notice_join(struct kvr_notice *notice, const struct kvr_notice *next)
+{
+    if (notice->kind != KVR_NOTICE_LAYER_IN || next->kind != KVR_NOTICE_LAYER_IN ||
+        next->handle != notice->handle || next->token_first != notice->token_first ||
+        next->token_end != notice->token_end || next->bytes != notice->bytes ||
+        next->layer_first != notice->layer_first + notice->layer_count)
+        return false;
+    notice->layer_count += next->layer_count;
+    return true;
+}
+
 /* ---- memory of one packet -------------------------------------------------------------------- */
 
 /* The protobuf structs never write through their pointers while they are packed. */

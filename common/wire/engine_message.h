@@ -241,6 +241,9 @@ struct kvr_notice {
 const char *kvr_request_name(kvr_request_kind kind);
 const char *kvr_notice_name(kvr_notice_kind kind);
 bool kvr_notice_terminal(kvr_notice_kind kind);
+/* True: *next is of the same fetch and tokens as *notice and of the layers that follow; both are
+ * LAYER_IN, and *notice now says what both said. */
+bool kvr_notice_join(struct kvr_notice *notice, const struct kvr_notice *next);
 
 struct kvr_engine_decoder; /* memory of one decoded packet, reused from packet to packet */
 struct kvr_engine_decoder *kvr_engine_decoder_open(void);

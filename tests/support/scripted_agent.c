@@ -101,6 +101,21 @@ static void on_region(void *self, kvr_ns now, uint32_t engine, const struct kvr_
     say(script, engine, KVR_NOTICE_REGION_READY, region->layout.region, KVR_OK, 0);
 }
 
+static void layers(struct script *script, uint32_t engine, uint64_t handle)
+{
+    static const uint32_t order[] = {0, 1, 2, 3, 5, 6, 7};
+
+    for (uint32_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+        struct kvr_notice notice = {.kind = KVR_NOTICE_LAYER_IN,
+                                    .handle = handle,
+                                    .layer_first = order[i],
+                                    .layer_count = 1,
+                                    .token_end = order[i] == 7 ? 32 : 16};
+
+        kvr_engine_port_notify(script->agent->port, engine, &notice);
+    }
+}
+
 static void target_opened(struct script *script, uint32_t engine, const struct kvr_request *request)
 {
     const char *name = request->target_open.request;
@@ -114,6 +129,8 @@ static void target_opened(struct script *script, uint32_t engine, const struct k
             news(script, engine, (kvr_notice_kind)kind);
     if (strcmp(name, "close") == 0)
         script->close_wanted = true;
+    if (strcmp(name, "layers") == 0)
+        layers(script, engine, request->handle);
     for (uint32_t i = 0; i < 400000 && strcmp(name, "flood") == 0; i++)
         say(script, engine, KVR_NOTICE_LAYER_IN, request->handle, KVR_OK, i);
 }

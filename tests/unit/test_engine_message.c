@@ -227,6 +227,38 @@ static void notice_round_trip(void **state)
     assert_string_equal(kvr_request_name((kvr_request_kind)99), "?");
 }
 
+static void layers_that_follow_are_joined(void **state)
+{
+    const struct kvr_notice first = {.kind = KVR_NOTICE_LAYER_IN,
+                                     .handle = 7,
+                                     .layer_first = 3,
+                                     .layer_count = 2,
+                                     .token_first = 16,
+                                     .token_end = 32};
+    struct kvr_notice notice = first, next = first;
+
+    (void)state;
+    next.layer_first = 5;
+    next.layer_count = 3;
+    assert_true(kvr_notice_join(&notice, &next));
+    assert_int_equal(notice.layer_first, 3);
+    assert_int_equal(notice.layer_count, 5);
+    assert_false(kvr_notice_join(&notice, &next)); /* told before */
+    next.layer_first = 8;
+    for (unsigned field = 0; field < 4; field++) {
+        struct kvr_notice other = next;
+
+        other.kind = field == 0 ? KVR_NOTICE_DONE : other.kind;
+        other.handle += field == 1;
+        other.token_first += field == 2;
+        other.token_end += field == 3;
+        assert_false(kvr_notice_join(&notice, &other));
+    }
+    assert_int_equal(notice.layer_count, 5);
+    notice.kind = KVR_NOTICE_TAIL_IN;
+    assert_false(kvr_notice_join(&notice, &next));
+}
+
 /* A side takes only what the other side says. */
 static void packets_of_the_wrong_side_are_malformed(void **state)
 {
@@ -410,6 +442,7 @@ int main(void)
         cmocka_unit_test(request_pages_full_packet),
         cmocka_unit_test(request_small_kinds_round_trip),
         cmocka_unit_test(notice_round_trip),
+        cmocka_unit_test(layers_that_follow_are_joined),
         cmocka_unit_test(packets_of_the_wrong_side_are_malformed),
         cmocka_unit_test(foreign_values_are_malformed),
         cmocka_unit_test(decoder_memory_is_bounded),

@@ -250,6 +250,26 @@ static void deaf_engine_is_given_up_without_a_lie(void **state)
     kvrail_close(other);
 }
 
+/* Those that arrive in one turn of the loop and follow each other are one event. */
+static void layers_are_told_together(void **state)
+{
+    static const uint32_t told[][3] = {{0, 4, 16}, {5, 2, 16}, {7, 1, 32}};
+    struct kvrail *engine = scripted_engine(&agent, "layers");
+    kvrail_handle target = scripted_target(engine, "layers");
+    struct kvrail_event event;
+
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(scripted_event(engine, &event), 1);
+        assert_int_equal(event.kind, KVRAIL_EVENT_LAYER_IN);
+        assert_int_equal(event.handle, target);
+        assert_int_equal(event.layer_first, told[i][0]);
+        assert_int_equal(event.layer_count, told[i][1]);
+        assert_int_equal(event.token_end, told[i][2]);
+    }
+    kvrail_close(engine);
+}
+
 /* ---- indexes --------------------------------------------------------------------------------- */
 
 static void engines_are_bounded_and_indexes_age(void **state)
@@ -362,6 +382,7 @@ int main(void)
                                         stop),
         cmocka_unit_test_setup_teardown(engine_dies_while_its_children_talk, start_thread, stop),
         cmocka_unit_test_setup_teardown(deaf_engine_is_given_up_without_a_lie, start_thread, stop),
+        cmocka_unit_test_setup_teardown(layers_are_told_together, start_thread, stop),
         cmocka_unit_test_setup_teardown(engines_are_bounded_and_indexes_age, start_thread, stop),
         cmocka_unit_test_setup_teardown(index_is_kept_until_release, start_thread, stop),
         cmocka_unit_test_setup_teardown(live_socket_is_not_taken, start_thread, stop),
