@@ -10,10 +10,10 @@
  *   target "hold", others     nothing; CANCEL is answered with CANCELLED
  *   target "race"             CANCEL is answered with DONE and CANCELLED
  *   target "flood"            LAYER_IN without end
- *   target "layers"           LAYER_IN of layers 0 to 3 one by one, of 5 and 6, of 7 with more
- * tokens target "give up"          the engine is refused target "news"             another agent
- * and a card go and come, of no handle target "close"            the port closes, the process goes
- * on */
+ *   target "layers"           LAYER_IN of layers 0, 1, 2, 3, 5, 6 and, with more tokens, 7
+ *   target "give up"          the engine is refused
+ *   target "news"             another agent and a card go and come, of no handle
+ *   target "close"            the port closes, the process goes on */
 #ifndef KVR_TESTS_SCRIPTED_AGENT_H
 #define KVR_TESTS_SCRIPTED_AGENT_H
 
