@@ -160,19 +160,23 @@ static void publish(struct mapping_engine *source, const char *request, uint32_t
     need(source, kvrail_source_end(source->agent, source->handle, KVRAIL_OK), "end");
 }
 
-/* A layer of the target is told in order, from what is skipped on. */
-static void layer_in(struct mapping_engine *engine, const struct kvrail_event *event)
+/* Layers of the target are told in order, from what is skipped on. */
+static void layers_in(struct mapping_engine *engine, const struct kvrail_event *event)
 {
-    uint64_t *in = &engine->layers_in[event->layer_first];
-    char detail[128];
+    for (uint32_t i = 0; i < event->layer_count; i++) {
+        uint32_t layer = event->layer_first + i;
+        uint64_t *in = &engine->layers_in[layer < MAPPING_LAYERS ? layer : 0];
+        char detail[128];
 
-    snprintf(detail, sizeof(detail), "layer %u, tokens %llu to %llu, after %llu",
-             event->layer_first, (unsigned long long)event->token_first,
-             (unsigned long long)event->token_end, (unsigned long long)*in);
-    if (event->layer_count != 1 || event->layer_first >= MAPPING_LAYERS ||
-        event->token_first != *in || event->token_end <= *in)
-        mapping_fail("told out of order", detail);
-    *in = event->token_end;
+        snprintf(detail, sizeof(detail), "layer %u, tokens %llu to %llu, after %llu", layer,
+                 (unsigned long long)event->token_first, (unsigned long long)event->token_end,
+                 (unsigned long long)*in);
+        if (layer >= MAPPING_LAYERS || event->token_first != *in || event->token_end <= *in)
+            mapping_fail("told out of order", detail);
+        *in = event->token_end;
+    }
+    if (event->layer_count == 0)
+        mapping_fail("told of no layer", "");
 }
 
 static void wait_for_end(struct mapping_engine *engine, struct kvrail_event *ret_event)
@@ -187,7 +191,7 @@ static void wait_for_end(struct mapping_engine *engine, struct kvrail_event *ret
         if (got == 0 && poll(&readable, 1, 60000) == 0)
             mapping_fail("end", "nothing was heard for a minute");
         if (got > 0 && ret_event->kind == KVRAIL_EVENT_LAYER_IN)
-            layer_in(engine, ret_event);
+            layers_in(engine, ret_event);
         if (got > 0 && ret_event->terminal && ret_event->handle == engine->handle)
             return;
     }
