@@ -4,7 +4,6 @@
  * and packets that the library would not send; descriptors of the process are counted. */
 #include "tests/support/check.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -14,24 +13,13 @@
 #include "base/limits.h"
 #include "base/memfd.h"
 #include "tests/support/client_case.h"
+#include "tests/support/descriptors.h"
 #include "tests/support/raw_engine.h"
 
 #define PAGE  4096u
 #define COUNT 300u
 
 static struct kvrail_allocation allocations[COUNT];
-
-static uint32_t descriptors(void)
-{
-    DIR *folder = opendir("/proc/self/fd");
-    uint32_t count = 0;
-
-    assert_non_null(folder);
-    while (readdir(folder) != NULL)
-        count++;
-    closedir(folder);
-    return count;
-}
 
 /* The agent's thread closes what it was given a moment later. */
 static void assert_descriptors(uint32_t wanted)

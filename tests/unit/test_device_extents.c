@@ -3,8 +3,8 @@
  * nothing behind. Method: the client against a scripted agent's place, played by hand, and the
  * device, on the driver of host memory. */
 #include "tests/support/check.h"
+#include "tests/support/descriptors.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -21,18 +21,6 @@
 static const struct kvr_cuda *cuda;
 static struct kvr_device *device;
 static CUdeviceptr memory; /* COUNT + 1 grains are reserved, the last has nothing */
-
-static uint32_t descriptors(void)
-{
-    DIR *folder = opendir("/proc/self/fd");
-    uint32_t count = 0;
-
-    assert_non_null(folder);
-    while (readdir(folder) != NULL)
-        count++;
-    closedir(folder);
-    return count;
-}
 
 static void map_one(uint32_t index, CUmemAllocationHandleType type)
 {

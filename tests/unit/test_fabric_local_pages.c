@@ -4,7 +4,6 @@
  */
 #include "tests/support/check.h"
 
-#include <dirent.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -12,6 +11,7 @@
 
 #include "base/memfd.h"
 #include "device/device_emulated.h"
+#include "tests/support/descriptors.h"
 #include "tests/support/local_pair.h"
 
 struct paged {
@@ -317,18 +317,6 @@ static void spread_arrives(struct pair *pair, const struct spread *spread, uint6
     assert_int_equal(pair->arrived, arrived + 1);
     assert_memory_equal(spread->paged.bytes[TARGET] + from % PAIR_BYTES,
                         spread->bytes + START + from, bytes);
-}
-
-static uint32_t descriptors(void)
-{
-    DIR *folder = opendir("/proc/self/fd");
-    uint32_t count = 0;
-
-    assert_non_null(folder);
-    while (readdir(folder) != NULL)
-        count++;
-    closedir(folder);
-    return count;
 }
 
 static void pages_over_many_allocations_are_moved(void **state)

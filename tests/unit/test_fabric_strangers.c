@@ -3,9 +3,9 @@
  * sockets that say too little or nothing, each before a look at the endpoint with an old EAGAIN in
  * errno, which libfabric's tcp takes for that connection's. */
 #include "tests/support/check.h"
+#include "tests/support/descriptors.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -14,18 +14,6 @@
 #include "fabric/fabric_ofi.h"
 
 #define STRANGERS 20
-
-static unsigned descriptors(void)
-{
-    DIR *folder = opendir("/proc/self/fd");
-    unsigned count = 0;
-
-    assert_non_null(folder);
-    while (readdir(folder) != NULL)
-        count++;
-    closedir(folder);
-    return count;
-}
 
 struct rail {
     struct kvr_fabric fabric;

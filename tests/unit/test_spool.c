@@ -7,13 +7,14 @@
 #include <unistd.h>
 
 #include "agent/spool.h"
+#include "tests/support/folder.h"
 
 #define REPORT_BYTES 40
 #define HEADER_BYTES 32
 #define RECORD_BYTES (HEADER_BYTES + REPORT_BYTES)
 #define FILE_NAME    "events-00000000000000000001.spool"
 
-static char folder[64];
+static char folder[FOLDER_BYTES];
 static struct kvr_spool *spool;
 static const uint32_t events[3] = {5, 7, 9};
 
@@ -30,8 +31,7 @@ static int setup(void **state)
     uint64_t dropped = 0;
 
     (void)state;
-    strcpy(folder, "/tmp/kvrail-spool-XXXXXX");
-    assert_non_null(mkdtemp(folder));
+    folder_make(folder);
     reopen();
     for (uint32_t i = 0; i < 3; i++) {
         struct kvr_spool_record record = {
