@@ -29,6 +29,23 @@ static void turn_away(struct kvr_engine_port *port, int socket, const struct kvr
         return;
 }
 
+/* Those who have gone leave by and by: AGAIN has the newcomer wait for them. */
+static kvr_status say_full(const struct kvr_engine_port *port, struct kvr_error *error)
+{
+    uint32_t gone = 0;
+
+    for (uint32_t i = 0; i < KVR_ENGINES_MAX; i++)
+        if (port->engines[i].state == ENGINE_DOWN || port->engines[i].state == ENGINE_LEAVING)
+            gone++;
+    if (gone == 0)
+        return kvr_error_set(error, KVR_FULL, WHERE, "this agent has its %d engines already",
+                             KVR_ENGINES_MAX);
+    return kvr_error_set(error, KVR_AGAIN, WHERE,
+                         "this agent has its %d engines already; %u of them have gone and are "
+                         "not let go of yet",
+                         KVR_ENGINES_MAX, gone);
+}
+
 static kvr_status take_engine(struct kvr_engine_port *port, int socket, struct kvr_error *error)
 {
     struct engine_link *engine;
@@ -39,8 +56,7 @@ static kvr_status take_engine(struct kvr_engine_port *port, int socket, struct k
     if (status != KVR_OK)
         return status;
     if (port->free_count == 0) {
-        status = kvr_error_set(error, KVR_FULL, WHERE, "this agent has its %d engines already",
-                               KVR_ENGINES_MAX);
+        status = say_full(port, error);
     } else {
         engine = &port->engines[port->free_ring[port->free_head]];
         status = engine_link_start(engine, socket, pidfd, pid, error);

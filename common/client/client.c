@@ -19,7 +19,8 @@
 
 #define WHERE "kvrail"
 
-/* How long to wait before a full listening queue is tried again. */
+/* How long to wait before a full listening queue, or an agent whose engines leave, is tried again.
+ */
 #define RETRY_NS 2000000
 
 int client_ms_left(kvr_ns deadline)
@@ -160,8 +161,9 @@ static kvr_status take_answer(struct kvrail *client, const struct kvr_notice *no
                               struct kvr_packet_fds *fds, struct kvr_error *error)
 {
     if (notice->kind == KVR_NOTICE_REFUSED)
-        return kvr_error_set(error, notice->status < 0 ? notice->status : KVR_REFUSED, WHERE, "%s",
-                             notice->detail);
+        return kvr_error_set(
+            error, notice->status < 0 || notice->status == KVR_AGAIN ? notice->status : KVR_REFUSED,
+            WHERE, "%s", notice->detail);
     if (notice->kind != KVR_NOTICE_ATTACHED)
         return kvr_error_set(error, KVR_MALFORMED, WHERE, "the agent answered an attach with %s",
                              kvr_notice_name(notice->kind));
@@ -249,6 +251,43 @@ kvrail_status client_tell(struct kvrail_error *error, const struct kvr_error *fr
     return (kvrail_status)from->status;
 }
 
+static kvr_status attach_once(struct kvrail *client, const char *path,
+                              const struct kvrail_identity *identity, kvr_ns deadline,
+                              struct kvr_error *error)
+{
+    kvr_status status = connect_socket(path, deadline, &client->socket, error);
+
+    if (status == KVR_OK)
+        status = send_attach(client, identity, error);
+    if (status == KVR_OK)
+        status = await_attached(client, deadline, error);
+    return status;
+}
+
+/* Engines that have gone may hold every place still: AGAIN, and the reason if time runs out. */
+static kvr_status attach(struct kvrail *client, const char *path,
+                         const struct kvrail_identity *identity, kvr_ns deadline,
+                         struct kvr_error *error)
+{
+    struct kvr_error full = {0};
+    kvr_status status;
+
+    for (;;) {
+        status = attach_once(client, path, identity, deadline, error);
+        if (status == KVR_AGAIN)
+            full = *error;
+        if (status != KVR_AGAIN || client_ms_left(deadline) == 0)
+            break;
+        close(client->socket);
+        client->socket = -1;
+        nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
+    }
+    if (full.status != KVR_AGAIN || (status != KVR_AGAIN && status != KVR_TIMED_OUT))
+        return status;
+    *error = full;
+    return KVR_FULL;
+}
+
 kvrail_status kvrail_open(const char *socket_path, const struct kvrail_identity *identity,
                           uint32_t timeout_ms, struct kvrail **ret_connection,
                           struct kvrail_error *error)
@@ -262,11 +301,7 @@ kvrail_status kvrail_open(const char *socket_path, const struct kvrail_identity 
         kvr_error_set(&reason, KVR_NO_MEMORY, WHERE, "no memory for a connection");
         return client_tell(error, &reason);
     }
-    status = connect_socket(socket_path, deadline, &client->socket, &reason);
-    if (status == KVR_OK)
-        status = send_attach(client, identity, &reason);
-    if (status == KVR_OK)
-        status = await_attached(client, deadline, &reason);
+    status = attach(client, socket_path, identity, deadline, &reason);
     if (status == KVR_OK)
         status = watch_socket(client, &reason);
     if (status != KVR_OK) {

@@ -139,7 +139,8 @@ struct kvrail_identity {
     uint32_t head_dim;
 };
 
-/* Connects to the agent that listens on socket_path and waits at most timeout_ms for its answer.
+/* Connects to the agent that listens on socket_path and waits at most timeout_ms for its answer,
+ * also for a place that an engine which has gone still holds.
  * Errors (error, if not NULL, has the sentence): INVALID, SYSTEM (nobody listens there), REFUSED
  * and whatever the agent answers, TIMED_OUT, NO_MEMORY. */
 KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_open(const char *socket_path,

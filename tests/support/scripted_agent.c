@@ -243,6 +243,21 @@ static void on_stop(uv_async_t *stop)
 
     kvr_engine_port_close(agent->port);
     uv_close((uv_handle_t *)stop, NULL);
+    uv_close((uv_handle_t *)&agent->let_go, NULL);
+}
+
+static void on_let_go(uv_async_t *let_go)
+{
+    struct scripted_agent *agent = let_go->data;
+
+    for (uint32_t i = 0; i < KVR_ENGINES_MAX; i++)
+        kvr_engine_port_release(agent->port, i);
+}
+
+void scripted_agent_let_go(struct scripted_agent *agent)
+{
+    atomic_store(&agent->record->keep, false);
+    uv_async_send(&agent->let_go);
 }
 
 static void on_turn(uv_check_t *check)
@@ -303,8 +318,9 @@ void scripted_agent_start_thread(struct scripted_agent *agent)
     thread_script = calloc(1, sizeof(*thread_script));
     assert_non_null(thread_script);
     open_port(agent, thread_script);
-    agent->stop.data = agent;
+    agent->stop.data = agent->let_go.data = agent;
     assert_int_equal(uv_async_init(&agent->loop, &agent->stop, on_stop), 0);
+    assert_int_equal(uv_async_init(&agent->loop, &agent->let_go, on_let_go), 0);
     assert_int_equal(pthread_create(&agent->thread, NULL, run_thread, agent), 0);
 }
 
@@ -362,7 +378,8 @@ void scripted_agent_stop(struct scripted_agent *agent)
 /* ---- the engine's side ----------------------------------------------------------------------- */
 
 kvrail_status scripted_open(const struct scripted_agent *agent, const char *name,
-                            struct kvrail **ret_connection, struct kvrail_error *error)
+                            uint32_t timeout_ms, struct kvrail **ret_connection,
+                            struct kvrail_error *error)
 {
     struct kvrail_identity identity = {.name = name,
                                        .generation = 1,
@@ -374,7 +391,7 @@ kvrail_status scripted_open(const struct scripted_agent *agent, const char *name
                                        .kv_heads_total = 1,
                                        .head_dim = 64};
 
-    return kvrail_open(agent->path, &identity, 10000, ret_connection, error);
+    return kvrail_open(agent->path, &identity, timeout_ms, ret_connection, error);
 }
 
 struct kvrail *scripted_engine(const struct scripted_agent *agent, const char *name)
@@ -382,7 +399,7 @@ struct kvrail *scripted_engine(const struct scripted_agent *agent, const char *n
     struct kvrail *engine = NULL;
     struct kvrail_error error = {0};
 
-    if (scripted_open(agent, name, &engine, &error) != KVRAIL_OK)
+    if (scripted_open(agent, name, 10000, &engine, &error) != KVRAIL_OK)
         fail_msg("kvrail_open: %s", error.detail);
     return engine;
 }

@@ -46,7 +46,7 @@ struct scripted_agent {
     pid_t pid; /* 0: a thread */
     pthread_t thread;
     uv_loop_t loop;
-    uv_async_t stop;
+    uv_async_t stop, let_go;
     struct kvr_engine_port *port;
     struct kvr_loans *loans; /* every engine gets them */
     int loans_fd;
@@ -57,10 +57,14 @@ void scripted_agent_start_process(struct scripted_agent *agent);
 /* Joins, or kills with SIGKILL, and waits. */
 void scripted_agent_stop(struct scripted_agent *agent);
 
+/* In a thread: engines that were kept are released, and no more are kept. */
+void scripted_agent_let_go(struct scripted_agent *agent);
+
 /* A connection that must succeed. */
 struct kvrail *scripted_engine(const struct scripted_agent *agent, const char *name);
 kvrail_status scripted_open(const struct scripted_agent *agent, const char *name,
-                            struct kvrail **ret_connection, struct kvrail_error *error);
+                            uint32_t timeout_ms, struct kvrail **ret_connection,
+                            struct kvrail_error *error);
 kvrail_handle scripted_source(struct kvrail *engine, const char *request);
 kvrail_handle scripted_target(struct kvrail *engine, const char *request);
 /* Waits at most 10 s for one event; returns what kvrail_poll did. */

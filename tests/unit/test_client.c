@@ -28,7 +28,8 @@ static void open_is_answered_or_refused(void **state)
     assert_true(scripted_reached(&agent.record->downs, 1));
     assert_int_equal(agent.record->down_why, KVR_CANCELLED);
 
-    assert_int_equal(scripted_open(&agent, "stranger", &engine, &error), KVRAIL_INCOMPATIBLE);
+    assert_int_equal(scripted_open(&agent, "stranger", 10000, &engine, &error),
+                     KVRAIL_INCOMPATIBLE);
     assert_string_equal(error.detail, "model is 'tiny', not 'ours'");
     assert_int_equal(kvrail_open("/nowhere/agent", &nobody, 10, &engine, &error), KVRAIL_SYSTEM);
     assert_non_null(strstr(error.detail, "/nowhere/agent"));

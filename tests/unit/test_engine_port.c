@@ -4,6 +4,7 @@
 #include "tests/support/check.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -280,36 +281,63 @@ static void engines_are_bounded_and_indexes_age(void **state)
     (void)state;
     for (int i = 0; i < KVR_ENGINES_MAX; i++)
         engines[i] = scripted_engine(&agent, "one of many");
-    assert_int_equal(scripted_open(&agent, "one too many", &more, &error), KVRAIL_FULL);
+    assert_int_equal(scripted_open(&agent, "one too many", 10000, &more, &error), KVRAIL_FULL);
     assert_non_null(strstr(error.detail, "64 engines"));
     kvrail_close(engines[5]);
     assert_true(scripted_reached(&agent.record->downs, 1));
     kvrail_close(engines[3]);
     assert_true(scripted_reached(&agent.record->downs, 2));
-    while (scripted_open(&agent, "next", &engines[5], &error) == KVRAIL_FULL)
-        usleep(1000);
+    engines[5] = scripted_engine(&agent, "next");
     assert_int_equal(agent.record->engine_last, 5);
-    while (scripted_open(&agent, "next", &engines[3], &error) == KVRAIL_FULL)
-        usleep(1000);
+    engines[3] = scripted_engine(&agent, "next");
     assert_int_equal(agent.record->engine_last, 3);
     for (int i = 0; i < KVR_ENGINES_MAX; i++)
         kvrail_close(engines[i]);
     assert_true(scripted_reached(&agent.record->downs, KVR_ENGINES_MAX + 2));
 }
 
-static void index_is_kept_until_release(void **state)
+/* Engines that have gone, and hold every index. */
+static void keep_all(void)
 {
-    struct kvrail *engine;
-
-    (void)state;
     atomic_store(&agent.record->keep, true);
     for (uint32_t i = 0; i < KVR_ENGINES_MAX; i++) {
-        engine = scripted_engine(&agent, "kept");
+        struct kvrail *engine = scripted_engine(&agent, "kept");
+
         assert_int_equal(agent.record->engine_last, i);
         kvrail_close(engine);
         assert_true(scripted_reached(&agent.record->downs, i + 1));
     }
-    assert_int_equal(scripted_open(&agent, "one too many", &engine, NULL), KVRAIL_FULL);
+}
+
+static void index_is_kept_until_release(void **state)
+{
+    struct kvrail_error error;
+    struct kvrail *engine;
+
+    (void)state;
+    keep_all();
+    assert_int_equal(scripted_open(&agent, "one too many", 50, &engine, &error), KVRAIL_FULL);
+    assert_non_null(strstr(error.detail, "64 of them have gone"));
+}
+
+static void *let_go_later(void *unused)
+{
+    usleep(50000);
+    scripted_agent_let_go(&agent);
+    return unused;
+}
+
+/* All ranks of a host start anew: those before are still being let go. */
+static void newcomer_waits_for_those_who_leave(void **state)
+{
+    pthread_t thread;
+
+    (void)state;
+    keep_all();
+    assert_int_equal(pthread_create(&thread, NULL, let_go_later, NULL), 0);
+    kvrail_close(scripted_engine(&agent, "newcomer"));
+    pthread_join(thread, NULL);
+    assert_true(scripted_reached(&agent.record->downs, KVR_ENGINES_MAX + 1));
 }
 
 /* ---- the path -------------------------------------------------------------------------------- */
@@ -385,6 +413,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(layers_are_told_together, start_thread, stop),
         cmocka_unit_test_setup_teardown(engines_are_bounded_and_indexes_age, start_thread, stop),
         cmocka_unit_test_setup_teardown(index_is_kept_until_release, start_thread, stop),
+        cmocka_unit_test_setup_teardown(newcomer_waits_for_those_who_leave, start_thread, stop),
         cmocka_unit_test_setup_teardown(live_socket_is_not_taken, start_thread, stop),
         cmocka_unit_test(stale_socket_is_replaced),
     };
