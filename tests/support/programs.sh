@@ -25,7 +25,8 @@ need() {
 
 fail() {
     echo "FAILED: $*" >&2
-    for log in "$work"/*.log; do
+    # shellcheck disable=SC2012 # names are ours; what was written last is read first
+    for log in $(ls -t "$work"/*.log 2>/dev/null); do
         [ -s "$log" ] || continue
         echo "--- the end of $(basename "$log"):" >&2
         tail -n 30 "$log" >&2
