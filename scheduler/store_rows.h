@@ -31,18 +31,19 @@
                      "ORDER BY ordinal DESC LIMIT ?2")                                             \
     X(SQL_LIST_STATE, "SELECT * FROM transfers WHERE state = ?3 AND ordinal < ?1 "                 \
                       "ORDER BY ordinal DESC LIMIT ?2")                                            \
-    X(SQL_LIST_REQUEST, "SELECT * FROM transfers WHERE request >= ?3 AND "                         \
-                        "request < ?3 || char(1114111) AND ordinal < ?1 "                          \
-                        "ORDER BY ordinal DESC LIMIT ?2")                                          \
+    X(SQL_LIST_REQUEST, /* without INDEXED BY it looks at every transfer for one that is rare */   \
+      "SELECT * FROM transfers WHERE ordinal IN (SELECT ordinal FROM transfers "                   \
+      "INDEXED BY transfers_by_request WHERE request >= ?3 AND request < ?3 || char(1114111) "     \
+      "AND ordinal < ?1 ORDER BY ordinal DESC LIMIT ?2) ORDER BY ordinal DESC")                    \
     X(SQL_LIST_EVENTS, "SELECT agent, sequence, role, kind, at_ns, peer, bytes, retries, "         \
                        "outcome, detail FROM events WHERE transfer = ?1 ORDER BY at_ns, id "       \
                        "LIMIT ?2")                                                                 \
     X(SQL_COUNT_STATES, "SELECT state, count(*) FROM transfers GROUP BY state")                    \
-    X(SQL_GROUP_REASONS, /* of the newest 20,000, so that a bad day costs no more than a good one  \
-                          */                                                                       \
+    X(SQL_GROUP_REASONS, /* of the newest 20,000: a bad day costs no more than a good one */       \
       "SELECT state, reason, count(*), max(ordinal), id FROM (SELECT * FROM transfers "            \
-      "WHERE state IN ('failed', 'cancelled', 'expired', 'lost') ORDER BY ordinal DESC "           \
-      "LIMIT 20000) WHERE updated_ns >= ?1 GROUP BY state, reason ORDER BY 3 DESC LIMIT 50")       \
+      "INDEXED BY transfers_not_done WHERE state IN ('failed', 'cancelled', 'expired', 'lost') "   \
+      "ORDER BY ordinal DESC LIMIT 20000) WHERE updated_ns >= ?1 GROUP BY state, reason "          \
+      "ORDER BY 3 DESC LIMIT 50")                                                                  \
     X(SQL_PUT_AGENT, "INSERT OR REPLACE INTO agents VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")       \
     X(SQL_CLEAR_RAILS, "DELETE FROM rails WHERE agent = ?1")                                       \
     X(SQL_ADD_RAIL, "INSERT INTO rails VALUES (?,?,?,?,?,?,?,?,?,?,?)")                            \

@@ -1,0 +1,90 @@
+/* Goal: what a page or an operator asks costs what is answered, not what the database holds.
+ * Method: SQLite's own word on how it will run each such statement: over the index that was made
+ * for it, and row by row through nothing. */
+#include "tests/support/check.h"
+
+#include <stdio.h>
+
+#include "scheduler/store_rows.h"
+#include "tests/support/store_case.h"
+
+/* All that SQLite says of a plan, a line a step. */
+static void plan_of(struct fixture *fixture, const char *sql, char *text, size_t capacity)
+{
+    sqlite3_stmt *statement;
+    char explained[2048];
+    size_t used = 0;
+
+    snprintf(explained, sizeof(explained), "EXPLAIN QUERY PLAN %s", sql);
+    assert_int_equal(sqlite3_prepare_v2(fixture->store->database, explained, -1, &statement, NULL),
+                     SQLITE_OK);
+    while (sqlite3_step(statement) == SQLITE_ROW)
+        used += (size_t)snprintf(text + used, capacity - used, "%s\n",
+                                 (const char *)sqlite3_column_text(statement, 3));
+    sqlite3_finalize(statement);
+    assert_true(used > 0 && used < capacity);
+}
+
+static void statements_go_over_their_indexes(void **state)
+{
+    static const char *const sqls[] = {
+#define X(symbol, sql) [symbol] = sql,
+        STORE_STATEMENT_LIST(X)
+#undef X
+    };
+    static const struct {
+        store_sql sql;
+        const char *index;
+    } expected[] = {
+        {SQL_LIST_LIVE, "USING INDEX transfers_live"},
+        {SQL_LIVE_OF_AGENT, "USING INDEX transfers_live"},
+        {SQL_LIST_STATE, "USING INDEX transfers_by_state"},
+        {SQL_COUNT_STATES, "USING COVERING INDEX transfers_by_state"},
+        {SQL_LIST_REQUEST, "USING COVERING INDEX transfers_by_request"},
+        {SQL_OF_REQUEST, "USING INDEX transfers_by_request"},
+        {SQL_GROUP_REASONS, "USING INDEX transfers_not_done"},
+        {SQL_LIST_EVENTS, "USING INDEX events_by_transfer"},
+        {SQL_LIST_ORDERS, "USING INDEX orders_by_agent"},
+    };
+    char plan[1024];
+
+    for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+        plan_of(*state, sqls[expected[i].sql], plan, sizeof(plan));
+        if (strstr(plan, expected[i].index) == NULL)
+            fail_msg("%s\nis run as\n%sand not %s", sqls[expected[i].sql], plan, expected[i].index);
+    }
+}
+
+/* The newest whose id begins so, page by page, and nothing of others. */
+static void requests_are_paged_from_new_to_old(void **state)
+{
+    static const char *const requests[] = {"chat-1", "batch-1", "chat-2", "chat", "chas", "chat-1"};
+    struct transfer_filter filter = {.kind = FILTER_REQUEST, .request = "chat", .limit = 3};
+    struct fixture *fixture = *state;
+    uint64_t acknowledged;
+    int count = 0;
+
+    for (uint64_t id = 1; id <= 6; id++) {
+        struct kvr_event event = event_of(KVR_EVENT_ENDED, KVR_ROLE_TARGET, id, id);
+        struct kvr_report report = report_of("decode-0", id, &event, 1);
+
+        strcpy(event.request, requests[id - 1]);
+        assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    }
+    assert_true(store_list_transfers(fixture->store, &filter, store_count_one, &count));
+    assert_int_equal(count, 3);
+    filter.before = 3; /* ordinals 1 and 2: one of them is meant */
+    count = 0;
+    assert_true(store_list_transfers(fixture->store, &filter, store_count_one, &count));
+    assert_int_equal(count, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_STORE(statements_go_over_their_indexes),
+        WITH_STORE(requests_are_paged_from_new_to_old),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
