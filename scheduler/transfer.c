@@ -113,12 +113,16 @@ static void derive(struct transfer *transfer)
 
 uint64_t transfer_opening_id(const char *agent, uint64_t boot, const struct kvr_event *event)
 {
-    char key[KVR_NAME_BYTES + KVR_REQUEST_BYTES + 64];
-    int length =
-        snprintf(key, sizeof(key), "%s\n%016llx\n%d\n%u\n%s", agent, (unsigned long long)boot,
-                 (int)event->role, event->attempt, event->request);
+    bool source = event->role == KVR_ROLE_SOURCE;
+    const struct kvr_uuid *engine = source ? &event->source_engine : &event->target_engine;
+    const struct kvr_place *rank = source ? &event->source_rank : &event->target_rank;
+    char key[KVR_NAME_BYTES + KVR_REQUEST_BYTES + 96];
+    int length = snprintf(key, sizeof(key), "%s\n%016llx\n%d\n%u\n%u\n%u\n%s", agent,
+                          (unsigned long long)boot, (int)event->role, rank->tp, rank->pp,
+                          event->attempt, event->request);
 
-    return XXH64(key, (size_t)length, 0) | 1; /* never 0 */
+    return XXH64(key, (size_t)length, XXH64(engine->bytes, sizeof(engine->bytes), 0)) |
+           1; /* never 0 */
 }
 
 bool transfer_take_opening(struct transfer *transfer, kvr_role role, const struct transfer *opening)

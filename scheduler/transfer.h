@@ -93,8 +93,8 @@ struct transfer {
     struct transfer_side sides[2]; /* by kvr_role */
 };
 
-/* What is reported under transfer 0 gets an id of its own, equal for all events about one opening.
- */
+/* What is reported under transfer 0 gets an id of its own, equal for all events about one opening:
+ * of one engine rank, since ranks of one agent publish the same request each for itself. */
 uint64_t transfer_opening_id(const char *agent, uint64_t boot, const struct kvr_event *event);
 
 /* The opening of this side was reported under transfer 0, before the transfer had its number: its

@@ -94,7 +94,7 @@ static int give(const struct order_options *config, const char *verb)
         return error.status == KVR_NOT_FOUND || error.status == KVR_REFUSED ? 1
                                                                             : SCHEDULER_EXIT_AWAY;
     }
-    printf("%lld agent(s) will %s %s within about a second\n",
+    printf("%lld source(s) will %s %s within about a second\n",
            (long long)json_integer_value(json_object_get(answer, "publishes")), verb,
            config->requests.items[0]);
     json_decref(answer);

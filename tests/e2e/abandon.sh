@@ -51,7 +51,7 @@ state held/one '"state":"opened"'
 grep -q 'held/one, attempt 0: held for [0-9]* s without a target, at prefill-0' "$work/said" ||
     fail "status does not name what is held: $(cat "$work/said")"
 asked_at=$(date +%s%N)
-ask 0 '1 agent(s) will abandon held/one' abandon held/one
+ask 0 '1 source(s) will abandon held/one' abandon held/one
 gone "$held_pid"
 echo "freed $((($(date +%s%N) - asked_at) / 1000000)) ms after the call"
 grep -q 'source_free: cancelled' "$work/held.log" || fail "it ended so: $(cat "$work/held.log")"
@@ -66,7 +66,7 @@ ask 2 'must have 1 to' abandon ''
 start renewed "$publish" "$work/source.sock" renewed
 renewed_pid=$started
 state renewed '"state":"opened"'
-ask 0 '1 agent(s) will renew renewed' renew --attempt 0 --lease 1s renewed
+ask 0 '1 source(s) will renew renewed' renew --attempt 0 --lease 1s renewed
 gone "$renewed_pid"
 state renewed '"state":"expired"'
 
@@ -75,7 +75,7 @@ start kept "$publish" "$work/source.sock" kept
 kept_pid=$started
 state kept '"state":"opened"'
 kill -STOP "$prefill_pid"
-ask 0 '1 agent(s) will abandon kept' abandon kept
+ask 0 '1 source(s) will abandon kept' abandon kept
 kill -9 "$scheduler_pid"
 wait "$scheduler_pid" 2>/dev/null || true
 start_scheduler

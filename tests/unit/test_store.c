@@ -143,6 +143,31 @@ static void store_keeps_an_opening_that_nobody_wanted(void **state)
     assert_string_equal(transfer_detail(&transfer), "nobody came within 30 s");
 }
 
+/* Two tensor ranks of one agent published it; one engine dies, and the other's pages are held. */
+static void store_keeps_the_ranks_of_a_request_apart(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvr_event events[] = {event_of(KVR_EVENT_OPENED, KVR_ROLE_SOURCE, 0, 5),
+                                 event_of(KVR_EVENT_OPENED, KVR_ROLE_SOURCE, 0, 6),
+                                 event_of(KVR_EVENT_ENDED, KVR_ROLE_SOURCE, 0, 9)};
+    struct kvr_report report = report_of("prefill-0", 1, events, 3);
+    uint64_t acknowledged, id;
+    uint32_t held;
+
+    events[1].source_rank.tp = 1;
+    events[2].outcome = KVR_ENGINE_LOST;
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    id = transfer_opening_id("prefill-0", 7, &events[0]);
+    assert_int_equal(get_transfer(fixture, id).state, STATE_FAILED);
+    id = transfer_opening_id("prefill-0", 7, &events[1]);
+    assert_int_equal(get_transfer(fixture, id).state, STATE_OPENED);
+    assert_true(store_begin(fixture->store));
+    assert_true(
+        store_add_orders(fixture->store, "request-1", -1, KVR_ORDER_ABANDON, 0, WALL, &held));
+    assert_true(store_commit(fixture->store));
+    assert_int_equal(held, 1);
+}
+
 static void store_lets_a_restarted_agent_end_its_transfers(void **state)
 {
     static struct kvr_agent_facts facts;
@@ -315,6 +340,7 @@ int main(void)
         WITH_STORE(store_refuses_out_of_order_but_not_a_gap),
         WITH_STORE(store_moves_an_opening_to_its_transfer),
         WITH_STORE(store_keeps_an_opening_that_nobody_wanted),
+        WITH_STORE(store_keeps_the_ranks_of_a_request_apart),
         WITH_STORE(store_lets_a_restarted_agent_end_its_transfers),
         WITH_STORE(store_ends_what_an_earlier_start_left_in_its_spool),
         WITH_STORE(store_pages_from_new_to_old),
