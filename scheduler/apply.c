@@ -206,6 +206,9 @@ kvr_status apply_report(struct apply *apply, const struct kvr_report *report, in
 
     if (status == KVR_OK && report->facts != NULL)
         status = apply_facts(apply, report, now_ns, error);
+    if (status == KVR_OK && fleet_lost_ends(apply->fleet, report))
+        status = apply_agent_gone(apply, report->agent, 0,
+                                  "its agent dropped the event that said how this ended", error);
     if (status == KVR_OK && report->orders_taken != 0 &&
         !store_take_orders(apply->store, report->agent, report->boot, report->orders_taken))
         status = database_failed(apply, error);

@@ -11,7 +11,8 @@ struct member {
     kvr_ns since; /* monotonic: when it spoke, or was loaded */
     bool heard;   /* since this process started */
     int64_t stored_ns;
-    bool settled; /* its silence, since it spoke last */
+    bool settled;             /* its silence, since it spoke last */
+    uint64_t dropped_settled; /* what follows from so many dropped events is stored */
     struct kvr_agent_facts facts;
 };
 
@@ -118,6 +119,15 @@ bool fleet_load(struct fleet *fleet, struct store *store)
     return loaded;
 }
 
+static bool lost_ends(const struct member *member, const struct kvr_report *report)
+{
+    bool known = member != NULL && member->row.boot == report->boot;
+
+    return report->facts != NULL && report->event_count == 0 &&
+           report->facts->transfers_live == 0 &&
+           report->dropped > (known ? member->dropped_settled : 0);
+}
+
 /* A report without facts is about events only; one from an earlier start comes out of a spool and
  * says nothing about now. */
 bool fleet_update(struct fleet *fleet, const struct kvr_report *report, kvr_ns now, int64_t wall_ns)
@@ -133,6 +143,10 @@ bool fleet_update(struct fleet *fleet, const struct kvr_report *report, kvr_ns n
             member->row.boot != report->boot || member->row.stopped != report->leaving ||
             wall_ns - member->stored_ns > STORED_AT_LEAST_NS)
             member->stored_ns = wall_ns; /* the writer stores under the same condition */
+        if (member->row.boot != report->boot)
+            member->dropped_settled = 0;
+        if (lost_ends(member, report))
+            member->dropped_settled = report->dropped;
         member->facts = *report->facts;
         member->row.boot = report->boot;
         member->row.dropped = report->dropped;
@@ -144,6 +158,16 @@ bool fleet_update(struct fleet *fleet, const struct kvr_report *report, kvr_ns n
     }
     pthread_mutex_unlock(&fleet->lock);
     return member != NULL;
+}
+
+bool fleet_lost_ends(struct fleet *fleet, const struct kvr_report *report)
+{
+    bool lost;
+
+    pthread_mutex_lock(&fleet->lock);
+    lost = lost_ends(member_of(fleet, report->agent), report);
+    pthread_mutex_unlock(&fleet->lock);
+    return lost;
 }
 
 bool fleet_differs(struct fleet *fleet, const struct kvr_report *report, int64_t wall_ns)

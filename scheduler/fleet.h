@@ -46,6 +46,10 @@ bool fleet_differs(struct fleet *fleet, const struct kvr_report *report, int64_t
 uint64_t fleet_row(struct fleet *fleet, const struct kvr_report *report, int64_t wall_ns,
                    struct agent_row *ret_row);
 
+/* It dropped events since this was last stored, has told all the others and has no transfer under
+ * way: what is still live of it has ended, and the event that said how was among them. */
+bool fleet_lost_ends(struct fleet *fleet, const struct kvr_report *report);
+
 /* Sets *ret_name to an agent that has been silent for longer than `silent` and was not settled
  * since it spoke last. False: none. */
 bool fleet_next_silent(struct fleet *fleet, kvr_ns now, kvr_ns silent,

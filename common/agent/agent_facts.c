@@ -58,8 +58,8 @@ static void losses_say(struct kvr_agent *agent)
     kvr_reporter_stats(agent->reporter, &stats);
     if (stats.spool_lost == agent->spool_lost_said)
         return;
-    kvr_log_warning("at least %" PRIu64 " events for the scheduler are lost: %s/%s is damaged; its "
-                    "page may go on showing their transfers as live",
+    kvr_log_warning("at least %" PRIu64 " events for the scheduler are lost: %s/%s is damaged; it "
+                    "may show their transfers as live until this agent has none",
                     stats.spool_lost - agent->spool_lost_said, agent->config->state_dir,
                     stats.spool_lost_file);
     agent->spool_lost_said = stats.spool_lost;

@@ -1,0 +1,49 @@
+/* Goal: what agents say of themselves is believed where it shows that something else is not so.
+ * Method: reports applied as the writer does. */
+#include "tests/support/check.h"
+
+#include "tests/support/store_case.h"
+
+/* Its spool was full, or its disk did not give everything back. */
+static void fleet_ends_what_an_agent_dropped_the_end_of(void **state)
+{
+    static struct kvr_agent_facts facts;
+    struct fixture *fixture = *state;
+    struct kvr_event event = event_of(KVR_EVENT_FIRST_POST, KVR_ROLE_SOURCE, 5, 5);
+    struct kvr_event late = event_of(KVR_EVENT_ENDED, KVR_ROLE_SOURCE, 5, 60);
+    struct kvr_report report = report_of("prefill-0", 1, &event, 1);
+    uint64_t acknowledged;
+
+    facts = (struct kvr_agent_facts){.transfers_live = 1};
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    report = report_of("prefill-0", 0, NULL, 0);
+    report.facts = &facts;
+    report.dropped = 3;
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_int_equal(get_transfer(fixture, 5).state, STATE_FIRST_POST); /* it may be that one */
+    facts.transfers_live = 0;
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_int_equal(get_transfer(fixture, 5).state, STATE_LOST);
+    report = report_of("prefill-0", 5, &late, 1); /* it was only late */
+    report.facts = &facts;
+    report.dropped = 3;
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_int_equal(get_transfer(fixture, 5).state, STATE_DONE);
+    event.transfer = 6;
+    report = report_of("prefill-0", 6, &event, 1);
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    report = report_of("prefill-0", 0, NULL, 0);
+    report.facts = &facts;
+    report.dropped = 3; /* none since */
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_int_equal(get_transfer(fixture, 6).state, STATE_FIRST_POST);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_STORE(fleet_ends_what_an_agent_dropped_the_end_of),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
