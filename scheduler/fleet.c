@@ -13,6 +13,8 @@ struct member {
     int64_t stored_ns;
     bool settled;             /* its silence, since it spoke last */
     uint64_t dropped_settled; /* what follows from so many dropped events is stored */
+    uint64_t boot_before;     /* that spoke under this name before row.boot */
+    bool twins_told;
     struct kvr_agent_facts facts;
 };
 
@@ -143,8 +145,10 @@ bool fleet_update(struct fleet *fleet, const struct kvr_report *report, kvr_ns n
             member->row.boot != report->boot || member->row.stopped != report->leaving ||
             wall_ns - member->stored_ns > STORED_AT_LEAST_NS)
             member->stored_ns = wall_ns; /* the writer stores under the same condition */
-        if (member->row.boot != report->boot)
+        if (member->row.boot != report->boot) {
+            member->boot_before = member->row.boot;
             member->dropped_settled = 0;
+        }
         if (lost_ends(member, report))
             member->dropped_settled = report->dropped;
         member->facts = *report->facts;
@@ -158,6 +162,24 @@ bool fleet_update(struct fleet *fleet, const struct kvr_report *report, kvr_ns n
     }
     pthread_mutex_unlock(&fleet->lock);
     return member != NULL;
+}
+
+bool fleet_find_twin(struct fleet *fleet, const struct kvr_report *report,
+                     char ret_host[KVR_NAME_BYTES])
+{
+    struct member *member;
+    bool twins;
+
+    pthread_mutex_lock(&fleet->lock);
+    member = member_of(fleet, report->agent);
+    twins = member != NULL && report->facts != NULL && !member->twins_told &&
+            member->row.boot != report->boot && member->boot_before == report->boot;
+    if (twins) {
+        member->twins_told = true;
+        memcpy(ret_host, member->facts.host, KVR_NAME_BYTES);
+    }
+    pthread_mutex_unlock(&fleet->lock);
+    return twins;
 }
 
 bool fleet_lost_ends(struct fleet *fleet, const struct kvr_report *report)

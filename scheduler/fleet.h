@@ -40,6 +40,11 @@ bool fleet_load(struct fleet *fleet, struct store *store);
 bool fleet_update(struct fleet *fleet, const struct kvr_report *report, kvr_ns now,
                   int64_t wall_ns);
 
+/* Before fleet_update: a start of the agent speaks again that another had followed, so that two run
+ * under one name. Once for each name; ret_host: where the other is. */
+bool fleet_find_twin(struct fleet *fleet, const struct kvr_report *report,
+                     char ret_host[KVR_NAME_BYTES]);
+
 /* What is stored of the agent differs from this report, or is old: worth a write. */
 bool fleet_differs(struct fleet *fleet, const struct kvr_report *report, int64_t wall_ns);
 /* The row to store for this report, and what was known of its boot before: 0 for a new agent. */

@@ -145,15 +145,27 @@ static kvr_status commit_round(struct ingest *ingest, int count, int64_t now_ns,
     return status;
 }
 
+static void tell_fleet_one(struct ingest *ingest, const struct kvr_report *report, int64_t now_ns)
+{
+    char host[KVR_NAME_BYTES];
+
+    if (fleet_find_twin(ingest->options.fleet, report, host))
+        kvr_log_warning(
+            "two agents call themselves %s, on %s and on %s: they are shown as one, and "
+            "each one's transfers as lost when the other speaks; give each a --name of "
+            "its own",
+            report->agent, report->facts->host, host);
+    if (!fleet_update(ingest->options.fleet, report, kvr_clock_now(), now_ns))
+        kvr_log_warning("agent %s is not shown: there are %d others", report->agent,
+                        FLEET_AGENTS_MAX);
+}
+
 /* After the commit, so that a change that was rolled back is still a change the next time. */
 static void tell_fleet(struct ingest *ingest, int count, int64_t now_ns)
 {
     for (int i = 0; i < count; i++)
-        if (ingest->under_way[i].report != NULL && ingest->under_way[i].status == KVR_OK &&
-            !fleet_update(ingest->options.fleet, ingest->under_way[i].report, kvr_clock_now(),
-                          now_ns))
-            kvr_log_warning("agent %s is not shown: there are %d others",
-                            ingest->under_way[i].report->agent, FLEET_AGENTS_MAX);
+        if (ingest->under_way[i].report != NULL && ingest->under_way[i].status == KVR_OK)
+            tell_fleet_one(ingest, ingest->under_way[i].report, now_ns);
 }
 
 /* What could not be read of the orders comes with a later answer. */

@@ -1,6 +1,9 @@
-/* Goal: what agents say of themselves is believed where it shows that something else is not so.
+/* Goal: what agents say of themselves is believed where it shows that something else is not so: a
+ * transfer that lives, or that a name is one agent's.
  * Method: reports applied as the writer does. */
 #include "tests/support/check.h"
+
+#include <stdio.h>
 
 #include "tests/support/store_case.h"
 
@@ -39,10 +42,38 @@ static void fleet_ends_what_an_agent_dropped_the_end_of(void **state)
     assert_int_equal(get_transfer(fixture, 6).state, STATE_FIRST_POST);
 }
 
+static bool twins(struct fixture *fixture, uint64_t boot, struct kvr_agent_facts *facts,
+                  char host[KVR_NAME_BYTES])
+{
+    struct kvr_report report = report_of("prefill-0", 0, NULL, 0);
+    bool found;
+
+    report.boot = boot;
+    report.facts = facts;
+    snprintf(facts->host, sizeof(facts->host), "host-%u", (unsigned)boot);
+    found = fleet_find_twin(fixture->fleet, &report, host);
+    assert_true(fleet_update(fixture->fleet, &report, kvr_clock_now(), WALL));
+    return found;
+}
+
+static void fleet_tells_two_agents_of_one_name_from_a_restart(void **state)
+{
+    static struct kvr_agent_facts facts;
+    char host[KVR_NAME_BYTES];
+
+    assert_false(twins(*state, 7, &facts, host));
+    assert_false(twins(*state, 8, &facts, host));
+    assert_false(twins(*state, 8, &facts, host));
+    assert_true(twins(*state, 7, &facts, host));
+    assert_string_equal(host, "host-8");
+    assert_false(twins(*state, 8, &facts, host)); /* it was told */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_STORE(fleet_ends_what_an_agent_dropped_the_end_of),
+        WITH_STORE(fleet_tells_two_agents_of_one_name_from_a_restart),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
