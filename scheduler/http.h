@@ -17,7 +17,7 @@
 #include "scheduler/http_clients.h"
 #include "scheduler/ingest.h"
 
-#define HTTP_CONNECTIONS_MAX      512
+#define HTTP_CONNECTIONS_MAX      (FLEET_AGENTS_MAX + 512) /* each agent keeps one */
 #define HTTP_CONNECTIONS_PER_HOST 128
 #define HTTP_IDLE_SECONDS         15
 #define HTTP_BODIES_BYTES_MAX     ((size_t)64 << 20)

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/need.h"
 #include "scheduler/scheduler.h"
 #include "tests/support/store_case.h"
 
@@ -49,6 +50,22 @@ static int connect_to(uint16_t port)
     int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(connect(client, (struct sockaddr *)&at, sizeof(at)), 0);
+    return client;
+}
+
+/* From a host of its own: loopback has many. */
+static int connect_from(uint16_t port, uint32_t host)
+{
+    struct sockaddr_in from = {.sin_family = AF_INET}, at = from;
+    struct timeval patience = {.tv_sec = PATIENCE_MS / 1000};
+    int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 256 + host);
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    at.sin_port = htons(port);
+    setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    assert_int_equal(bind(client, (struct sockaddr *)&from, sizeof(from)), 0);
     assert_int_equal(connect(client, (struct sockaddr *)&at, sizeof(at)), 0);
     return client;
 }
@@ -187,6 +204,25 @@ static void http_refuses_what_comes_after_the_writer(void **state)
     scheduler_close(&scheduler);
 }
 
+/* Every agent that the fleet can hold keeps its connection; people look, too. */
+static void http_has_room_for_a_whole_fleet(void **state)
+{
+    static int clients[FLEET_AGENTS_MAX];
+    uint16_t port = ((struct port *)*state)->port;
+    int person;
+
+    if (kvr_need_files(2 * FLEET_AGENTS_MAX + 64, NULL) != KVR_OK)
+        skip(); /* no room for both ends here */
+    for (uint32_t i = 0; i < FLEET_AGENTS_MAX; i++)
+        clients[i] = connect_from(port, i / 64);
+    person = connect_to(port);
+    ask(person);
+    ask(clients[FLEET_AGENTS_MAX - 1]);
+    close(person);
+    for (uint32_t i = 0; i < FLEET_AGENTS_MAX; i++)
+        close(clients[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +230,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(http_ends_the_slow, setup, teardown),
         cmocka_unit_test_setup_teardown(http_bounds_a_host, setup, teardown),
         WITH_STORE(http_refuses_what_comes_after_the_writer),
+        cmocka_unit_test_setup_teardown(http_has_room_for_a_whole_fleet, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
