@@ -41,10 +41,9 @@ static bool make_body(struct kvr_reporter *reporter, bool leaving, size_t *ret_b
     struct kvr_spool_record record = {0};
     uint8_t *envelope = NULL;
     size_t envelope_bytes = 0;
-    bool made = true;
+    bool waits = reporter_front(reporter, &record), made = true;
 
-    (void)reporter_front(reporter, &record);
-    if (record.event_count == 0 || record.boot == reporter->options.boot)
+    if (!waits || record.boot == reporter->options.boot)
         made = encode_envelope(reporter, leaving, &envelope, &envelope_bytes) == KVR_OK;
     if (made && record.bytes + envelope_bytes > KVR_REPORT_BYTES_MAX)
         envelope_bytes = 0;
@@ -52,7 +51,7 @@ static bool make_body(struct kvr_reporter *reporter, bool leaving, size_t *ret_b
         reporter->orders_posted = 0;
     reporter->body = made ? malloc(record.bytes + envelope_bytes + 1) : NULL;
     made = reporter->body != NULL;
-    if (made && record.event_count > 0 && !reporter_read_front(reporter, &record, reporter->body)) {
+    if (made && waits && !reporter_read_front(reporter, &record, reporter->body)) {
         reporter_drop_front(reporter); /* the disk does not give it back */
         made = false;
     }

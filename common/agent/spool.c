@@ -10,6 +10,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "trace/report.h"
+
 #define SEGMENTS_MAX     64 /* found at start, or kept */
 #define SEGMENTS_KEPT    8  /* the bound's parts: dropping the oldest frees room */
 #define RECORD_BYTES_MAX (64u << 20)
@@ -20,6 +22,15 @@ struct record_header {
     uint64_t boot, sequence_first;
 };
 _Static_assert(sizeof(struct record_header) == 32, "the spool's format");
+
+/* A count or number that is wrong would never be acknowledged. */
+static uint32_t checksum(const struct record_header *header, const uint8_t *report)
+{
+    size_t from = offsetof(struct record_header, event_count);
+    uint32_t seed = XXH32((const char *)header + from, sizeof(*header) - from, 0);
+
+    return XXH32(report, header->bytes, seed);
+}
 
 struct segment {
     uint64_t number;
@@ -202,13 +213,13 @@ kvr_status kvr_spool_append(struct kvr_spool *spool, const struct kvr_spool_reco
 {
     struct record_header header = {.magic = {'K', 'V', 'R', 'S'},
                                    .bytes = record->bytes,
-                                   .checksum = XXH32(report, record->bytes, 0),
                                    .event_count = record->event_count,
                                    .boot = record->boot,
                                    .sequence_first = record->sequence_first};
     size_t whole = sizeof(header) + record->bytes;
     struct segment *segment;
 
+    header.checksum = checksum(&header, report);
     while (spool->segment_count > 0 && spool->bytes + whole > spool->bytes_max) {
         *dropped += spool->segments[0].event_count;
         remove_oldest(spool);
@@ -251,16 +262,17 @@ bool kvr_spool_front(struct kvr_spool *spool, struct kvr_spool_record *ret_recor
 bool kvr_spool_read(struct kvr_spool *spool, const struct kvr_spool_record *record, uint8_t *report)
 {
     const struct segment *oldest = &spool->segments[0];
+    uint32_t events = record->event_count;
     struct record_header header;
 
     if (spool->segment_count > 0 && read_header(oldest, oldest->taken, &header) &&
         header.bytes == record->bytes &&
         pread(oldest->fd, report, header.bytes, (off_t)(oldest->taken + sizeof(header))) ==
             (ssize_t)header.bytes &&
-        XXH32(report, header.bytes, 0) == header.checksum)
+        checksum(&header, report) == header.checksum)
         return true;
-    if (spool->segment_count > 0)
-        lose(spool, oldest, record->event_count);
+    if (spool->segment_count > 0) /* its count may be what is wrong */
+        lose(spool, oldest, 0 < events && events <= KVR_REPORT_EVENTS_MAX ? events : 1);
     return false;
 }
 
@@ -272,7 +284,8 @@ void kvr_spool_drop(struct kvr_spool *spool)
     if (spool->segment_count == 0 || !read_header(oldest, oldest->taken, &header))
         return;
     oldest->taken += sizeof(header) + header.bytes;
-    oldest->event_count -= header.event_count;
+    oldest->event_count -=
+        header.event_count < oldest->event_count ? header.event_count : oldest->event_count;
     if (oldest->taken >= oldest->bytes)
         remove_oldest(spool);
 }

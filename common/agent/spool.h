@@ -4,7 +4,7 @@
  *
  *   offset 0   4  magic "KVRS"
  *          4   4  bytes of the report that follows the header
- *          8   4  XXH32 of the report
+ *          8   4  XXH32 of what follows it, to the end of the report
  *         12   4  events in the report
  *         16   8  boot of the agent that made them
  *         24   8  sequence number of the first

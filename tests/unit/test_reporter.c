@@ -228,7 +228,8 @@ static void reporter_drops_the_oldest_past_its_bounds(void **state)
     scheduler_stop(fixture);
 }
 
-static void damage_spool(const struct fixture *fixture)
+static void damage_spool(const struct fixture *fixture, long offset, const char *bytes,
+                         size_t byte_count)
 {
     char path[128];
     FILE *file;
@@ -236,7 +237,8 @@ static void damage_spool(const struct fixture *fixture)
     snprintf(path, sizeof(path), "%s/events-%020d.spool", fixture->folder, 1);
     file = fopen(path, "r+");
     assert_non_null(file);
-    fputs("not a header", file);
+    assert_int_equal(fseek(file, offset, SEEK_SET), 0);
+    assert_int_equal(fwrite(bytes, 1, byte_count, file), byte_count);
     fclose(file);
 }
 
@@ -250,7 +252,7 @@ static void reporter_counts_what_its_spool_does_not_give_back(void **state)
     reporter = open_reporter(fixture, 1, 0, 0);
     emit(reporter, 1, 100);
     kvr_reporter_close(reporter);
-    damage_spool(fixture);
+    damage_spool(fixture, 0, "not a header", 12);
     scheduler_start(fixture);
     reporter = open_reporter(fixture, 2, 0, 0);
     emit(reporter, 101, 10);
@@ -260,6 +262,32 @@ static void reporter_counts_what_its_spool_does_not_give_back(void **state)
     assert_int_equal(stats.spool_lost, 1);
     assert_string_equal(stats.spool_lost_file, "events-00000000000000000001.spool");
     kvr_reporter_close(reporter);
+    scheduler_stop(fixture);
+}
+
+/* Damaged where it says how many events it holds: it must not keep what follows from being told. */
+static void reporter_goes_on_behind_a_record_that_is_damaged(void **state)
+{
+    static const char counts[][4] = {{0}, {127, 127, 127, 127}};
+    struct fixture *fixture = *state;
+    struct kvr_reporter *reporter;
+    struct kvr_reporter_stats stats;
+
+    for (uint64_t i = 0; i < 2; i++) {
+        scheduler_stop(fixture);
+        reporter = open_reporter(fixture, 1 + 2 * i, 0, 0);
+        emit(reporter, 1, 100);
+        kvr_reporter_close(reporter);
+        damage_spool(fixture, 12, counts[i], sizeof(counts[i]));
+        scheduler_start(fixture);
+        reporter = open_reporter(fixture, 2 + 2 * i, 0, 0);
+        emit(reporter, 101, 10);
+        stats = wait_for(reporter, 11);
+        assert_int_equal(stats.acknowledged, 10);
+        assert_int_equal(stats.spool_lost, 1);
+        assert_int_equal(stats.dropped, 1);
+        kvr_reporter_close(reporter);
+    }
     scheduler_stop(fixture);
 }
 
@@ -370,6 +398,7 @@ int main(void)
         WITH_SCHEDULER(reporter_leaves_the_rest_for_its_next_start),
         WITH_SCHEDULER(reporter_drops_the_oldest_past_its_bounds),
         WITH_SCHEDULER(reporter_counts_what_its_spool_does_not_give_back),
+        WITH_SCHEDULER(reporter_goes_on_behind_a_record_that_is_damaged),
         WITH_SCHEDULER(reporter_tells_facts_and_says_goodbye),
         WITH_SCHEDULER(reporter_brings_orders_until_they_are_taken),
     };

@@ -140,6 +140,22 @@ static void a_report_that_is_damaged_is_lost_alone(void **state)
     expect_front(1);
 }
 
+/* How many events it holds, of which boot, from which number on. */
+static void numbers_of_a_header_that_are_damaged_lose_its_record_alone(void **state)
+{
+    uint8_t report[REPORT_BYTES];
+    struct kvr_spool_record record;
+
+    (void)state;
+    for (long i = 0; i < 3; i++) {
+        damage(i * RECORD_BYTES + 12 + 6 * i);
+        assert_true(kvr_spool_front(spool, &record));
+        assert_false(kvr_spool_read(spool, &record, report));
+        kvr_spool_drop(spool);
+    }
+    assert_false(kvr_spool_front(spool, &record));
+}
+
 /* As after a crash: it was never whole, and there is nothing to say. */
 static void what_a_crash_cut_off_is_no_loss(void **state)
 {
@@ -163,6 +179,7 @@ int main(void)
         CASE(what_lies_behind_a_damaged_header_is_lost_and_counted),
         CASE(a_header_that_was_damaged_before_is_found_at_the_start),
         CASE(a_report_that_is_damaged_is_lost_alone),
+        CASE(numbers_of_a_header_that_are_damaged_lose_its_record_alone),
         CASE(what_a_crash_cut_off_is_no_loss),
     };
 
