@@ -10,6 +10,8 @@
 #include "base/log.h"
 #include "base/version.h"
 
+#define AWAY_NS (5 * KVR_S) /* a scheduler that takes no reports for so long is told of */
+
 static void rail_snapshot(const struct kvr_agent *agent, uint32_t index,
                           struct kvr_rail_snapshot *rail)
 {
@@ -51,23 +53,38 @@ static void engine_snapshot(const struct kvr_agent *agent, uint32_t index,
     facts->region_bytes = agent->engines[index].region_bytes;
 }
 
-static void losses_say(struct kvr_agent *agent)
+static void losses_say(struct kvr_agent *agent, const struct kvr_reporter_stats *stats)
 {
-    struct kvr_reporter_stats stats;
-
-    kvr_reporter_stats(agent->reporter, &stats);
-    if (stats.spool_lost == agent->spool_lost_said)
+    if (stats->spool_lost == agent->spool_lost_said)
         return;
     kvr_log_warning("at least %" PRIu64 " events for the scheduler are lost: %s/%s is damaged; it "
                     "may show their transfers as live until this agent has none",
-                    stats.spool_lost - agent->spool_lost_said, agent->config->state_dir,
-                    stats.spool_lost_file);
-    agent->spool_lost_said = stats.spool_lost;
+                    stats->spool_lost - agent->spool_lost_said, agent->config->state_dir,
+                    stats->spool_lost_file);
+    agent->spool_lost_said = stats->spool_lost;
+}
+
+/* One that is only started again is not worth a word. */
+static void scheduler_say(struct kvr_agent *agent, const struct kvr_reporter_stats *stats)
+{
+    bool failing = stats->failing_since != 0;
+
+    if (failing == agent->scheduler_away_said ||
+        (failing && kvr_clock_now() - stats->failing_since < AWAY_NS))
+        return;
+    if (failing)
+        kvr_log_warning("the scheduler at %s takes no reports: %s; they are kept, within bounds, "
+                        "and transfers go on without it",
+                        agent->config->scheduler, stats->failure);
+    else
+        kvr_log_info("the scheduler at %s takes reports again", agent->config->scheduler);
+    agent->scheduler_away_said = failing;
 }
 
 void agent_facts_tell(struct kvr_agent *agent)
 {
     static struct kvr_agent_facts facts; /* loop thread only, and large */
+    struct kvr_reporter_stats stats;
 
     memset(&facts, 0, sizeof(facts));
     facts.role = agent->machine.role;
@@ -102,7 +119,9 @@ void agent_facts_tell(struct kvr_agent *agent)
         if (agent->machine.engines->local[i].attached)
             engine_snapshot(agent, i, &facts.engines[facts.engine_count++]);
     kvr_reporter_facts(agent->reporter, &facts);
-    losses_say(agent);
+    kvr_reporter_stats(agent->reporter, &stats);
+    losses_say(agent, &stats);
+    scheduler_say(agent, &stats);
 }
 
 void agent_orders_take(struct kvr_agent *agent)

@@ -65,6 +65,7 @@ struct kvr_agent {
     struct kvr_peers *peers;
     struct kvr_reporter *reporter;
     uint64_t spool_lost_said; /* of its events, in a warning */
+    bool scheduler_away_said; /* in a warning */
     bool started, draining, given_up, closing;
     kvr_ns drain_end; /* of the patience; once given up, of the time to settle */
 

@@ -97,6 +97,8 @@ void kvr_reporter_stats(struct kvr_reporter *reporter, struct kvr_reporter_stats
     pthread_mutex_lock(&reporter->facts_lock);
     ret_stats->spool_lost = reporter->lost.events;
     memcpy(ret_stats->spool_lost_file, reporter->lost.file, sizeof(ret_stats->spool_lost_file));
+    ret_stats->failing_since = reporter->failing_since;
+    memcpy(ret_stats->failure, reporter->failure, sizeof(ret_stats->failure));
     pthread_mutex_unlock(&reporter->facts_lock);
 }
 

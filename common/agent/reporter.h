@@ -38,7 +38,9 @@ struct kvr_reporter_stats {
     uint64_t spool_lost;      /* of those, that the disk did not give back; at least */
     char spool_lost_file[48]; /* from which, the last time: a name in state_dir */
     uint64_t posts, posts_failed;
-    bool connected; /* the last post was answered */
+    bool connected;       /* the last post was answered */
+    kvr_ns failing_since; /* no post was answered since, and why not; 0: none has failed */
+    char failure[KVR_DETAIL_BYTES];
 };
 
 /* Every string of options is copied. Fails on an unusable address, name or state_dir; a scheduler

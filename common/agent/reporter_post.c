@@ -1,10 +1,12 @@
 /* One post at a time: the oldest batch and what has changed, over HTTP with libcurl. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "agent/reporter_state.h"
 #include "base/log.h"
 
+#define PROTOBUF_TYPE  "application/x-protobuf"
 #define RETRY_FIRST_NS (100 * KVR_MS)
 #define RETRY_LAST_NS  (2 * KVR_S)
 #define CONNECT_MS     1000L
@@ -126,8 +128,24 @@ static void give_up_posted(struct kvr_reporter *reporter, long code)
     reporter_drop_front(reporter);
 }
 
-static void post_failed(struct kvr_reporter *reporter, kvr_ns now)
+/* For kvr_reporter_stats. */
+static void tell_failure(struct kvr_reporter *reporter, CURLcode result, long code, kvr_ns now)
 {
+    pthread_mutex_lock(&reporter->facts_lock);
+    if (reporter->failing_since == 0)
+        reporter->failing_since = now;
+    if (result != CURLE_OK)
+        snprintf(reporter->failure, sizeof(reporter->failure), "%s", curl_easy_strerror(result));
+    else if (code != 200)
+        snprintf(reporter->failure, sizeof(reporter->failure), "it answers HTTP status %ld", code);
+    else
+        snprintf(reporter->failure, sizeof(reporter->failure), "what answers is no scheduler");
+    pthread_mutex_unlock(&reporter->facts_lock);
+}
+
+static void post_failed(struct kvr_reporter *reporter, CURLcode result, long code, kvr_ns now)
+{
+    tell_failure(reporter, result, code, now);
     reporter->posts_failed++;
     reporter->connected = false;
     reporter->facts_posted = 0;
@@ -135,6 +153,15 @@ static void post_failed(struct kvr_reporter *reporter, kvr_ns now)
     if (reporter->retry_ns > RETRY_LAST_NS)
         reporter->retry_ns = RETRY_LAST_NS;
     reporter->retry_at = now + reporter->retry_ns;
+}
+
+static void post_answered(struct kvr_reporter *reporter)
+{
+    reporter->connected = true;
+    reporter->retry_ns = 0;
+    pthread_mutex_lock(&reporter->facts_lock);
+    reporter->failing_since = 0;
+    pthread_mutex_unlock(&reporter->facts_lock);
 }
 
 /* The scheduler has forgotten those that the post said were taken. Others wait until the loop has
@@ -153,20 +180,33 @@ static void keep_orders(struct kvr_reporter *reporter, const struct kvr_report_a
     pthread_mutex_unlock(&reporter->orders_lock);
 }
 
+/* Whoever else answers has not stored what was posted: there is no hurry to post it again. */
+static bool read_answer(const struct kvr_reporter *reporter, struct kvr_report_answer *answer)
+{
+    const struct kvr_spool_record *posted = &reporter->posted;
+    const char *type = NULL;
+
+    curl_easy_getinfo(reporter->easy, CURLINFO_CONTENT_TYPE, &type);
+    return type != NULL && strcmp(type, PROTOBUF_TYPE) == 0 &&
+           kvr_report_answer_decode(reporter->answer, reporter->answer_bytes, answer) == KVR_OK &&
+           (posted->event_count == 0 ||
+            answer->acknowledged >= posted->sequence_first + posted->event_count - 1);
+}
+
 static void finish_post(struct kvr_reporter *reporter, CURLcode result, kvr_ns now)
 {
     struct kvr_report_answer answer;
     long code = 0;
+    bool taken;
 
     curl_easy_getinfo(reporter->easy, CURLINFO_RESPONSE_CODE, &code);
+    taken = result == CURLE_OK && code == 200 && read_answer(reporter, &answer);
     curl_multi_remove_handle(reporter->multi, reporter->easy);
     free(reporter->body);
     reporter->body = NULL;
     reporter->posting = false;
-    if (result == CURLE_OK && code == 200 &&
-        kvr_report_answer_decode(reporter->answer, reporter->answer_bytes, &answer) == KVR_OK) {
-        reporter->connected = true;
-        reporter->retry_ns = 0;
+    if (taken) {
+        post_answered(reporter);
         if (reporter->posted.event_count > 0)
             acknowledge(reporter, answer.acknowledged);
         keep_orders(reporter, &answer);
@@ -174,7 +214,7 @@ static void finish_post(struct kvr_reporter *reporter, CURLcode result, kvr_ns n
     }
     if (result == CURLE_OK && (code == 400 || code == 409 || code == 413))
         give_up_posted(reporter, code);
-    post_failed(reporter, now);
+    post_failed(reporter, result, code, now);
 }
 
 void reporter_post_drive(struct kvr_reporter *reporter, kvr_ns now)
@@ -196,7 +236,7 @@ kvr_status reporter_post_open(struct kvr_reporter *reporter, struct kvr_error *e
         (reporter->multi = curl_multi_init()) == NULL ||
         (reporter->easy = curl_easy_init()) == NULL)
         return kvr_error_set(error, KVR_SYSTEM, "reporter", "libcurl does not start");
-    reporter->headers = curl_slist_append(NULL, "Content-Type: application/x-protobuf");
+    reporter->headers = curl_slist_append(NULL, "Content-Type: " PROTOBUF_TYPE);
     reporter->headers = curl_slist_append(reporter->headers, "Expect:");
     curl_easy_setopt(reporter->easy, CURLOPT_URL, reporter->url);
     curl_easy_setopt(reporter->easy, CURLOPT_PROTOCOLS_STR, "http");

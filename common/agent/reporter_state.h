@@ -36,7 +36,9 @@ struct kvr_reporter {
     struct kvr_agent_facts facts; /* by facts_lock, as the next three */
     bool facts_given, alive;      /* alive: the loop gave facts since the last post */
     uint64_t facts_version;
-    struct kvr_spool_loss lost; /* since the start; by facts_lock, too */
+    struct kvr_spool_loss lost; /* since the start; by facts_lock, too, as the next two */
+    kvr_ns failing_since;
+    char failure[KVR_DETAIL_BYTES];
 
     /* reporter thread → loop thread; by orders_lock, but for the count */
     pthread_mutex_t orders_lock;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Goal: an operator lets go of a request that no target will fetch, and its source has the pages back
 # long before the lease ends; one whose target has come is left alone; what was asked survives a
-# restart of the scheduler. Method: the example engines publish, and kvrail and curl ask.
+# restart of the scheduler; an agent's log says when that is away. Method: the example engines publish, and kvrail and curl ask.
 set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 need ../examples/example_prefill ../tests/pair
@@ -29,6 +29,16 @@ state() {
         grep -qF -- "$2" "$work/body"; do
         tries=$((tries + 1))
         [ $tries -le $((${3:-20} * 10 * patience)) ] || fail "$1 is not $2: $(cat "$work/body")"
+        sleep 0.1
+    done
+}
+
+# logged NAME TEXT: until the log of that program has it.
+logged() {
+    tries=0
+    until grep -qF -- "$2" "$work/$1.log"; do
+        tries=$((tries + 1))
+        [ $tries -le $((300 * patience)) ] || fail "the log of $1 does not say '$2'"
         sleep 0.1
     done
 }
@@ -78,7 +88,9 @@ kill -STOP "$prefill_pid"
 ask 0 '1 source(s) will abandon kept' abandon kept
 kill -9 "$scheduler_pid"
 wait "$scheduler_pid" 2>/dev/null || true
+logged decode "the scheduler at $scheduler takes no reports: "
 start_scheduler
+logged decode "the scheduler at $scheduler takes reports again"
 kill -CONT "$prefill_pid"
 gone "$kept_pid"
 state kept '"state":"cancelled"'

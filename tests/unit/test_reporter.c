@@ -4,9 +4,13 @@
  * and come back on the same port. */
 #include "tests/support/check.h"
 
+#include <netinet/in.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "agent/reporter.h"
 #include "scheduler/scheduler.h"
@@ -180,8 +184,11 @@ static void reporter_loses_nothing_while_the_scheduler_is_away(void **state)
     nap(700);
     kvr_reporter_stats(reporter, &stats);
     assert_false(stats.connected);
+    assert_true(stats.failing_since > 0);
+    assert_string_not_equal(stats.failure, "");
     scheduler_start(fixture);
     stats = wait_for(reporter, 9000);
+    assert_int_equal(stats.failing_since, 0);
     assert_int_equal(stats.acknowledged, 9000);
     assert_int_equal(stats.dropped, 0);
     kvr_reporter_close(reporter);
@@ -289,6 +296,72 @@ static void reporter_goes_on_behind_a_record_that_is_damaged(void **state)
         kvr_reporter_close(reporter);
     }
     scheduler_stop(fixture);
+}
+
+/* Takes whatever is posted to it, and says that all is well. */
+static void *stranger_main(void *self)
+{
+    static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    int listening = *(const int *)self, client;
+
+    while ((client = accept(listening, NULL, NULL)) >= 0) {
+        char text[8192];
+        size_t used = 0, whole = 0;
+        ssize_t got;
+
+        while ((got = recv(client, text + used, sizeof(text) - 1 - used, 0)) > 0) {
+            const char *end, *length;
+
+            used += (size_t)got;
+            text[used] = '\0';
+            end = strstr(text, "\r\n\r\n");
+            length = strstr(text, "Content-Length: ");
+            if (end != NULL && length != NULL)
+                whole = (size_t)(end + 4 - text) + strtoul(length + 16, NULL, 10);
+            if (whole == 0 || used < whole)
+                continue;
+            (void)send(client, answer, sizeof(answer) - 1, MSG_NOSIGNAL);
+            used = whole = 0;
+        }
+        close(client);
+    }
+    return NULL;
+}
+
+/* --scheduler names somebody else's port. */
+static void reporter_does_not_hurry_a_stranger(void **state)
+{
+    struct fixture *fixture = *state;
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof(at);
+    struct kvr_reporter_stats stats = {0};
+    struct kvr_reporter *reporter;
+    pthread_t stranger;
+    int listening;
+
+    scheduler_stop(fixture);
+    listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listening, (const struct sockaddr *)&at, bytes), 0);
+    assert_int_equal(listen(listening, 4), 0);
+    assert_int_equal(getsockname(listening, (struct sockaddr *)&at, &bytes), 0);
+    assert_int_equal(pthread_create(&stranger, NULL, stranger_main, &listening), 0);
+    fixture->scheduler.port = ntohs(at.sin_port);
+    reporter = open_reporter(fixture, 1, 0, 0);
+    emit(reporter, 1, 5);
+    for (int i = 0; i < 200 && stats.posts == 0; i++) {
+        nap(50);
+        kvr_reporter_stats(reporter, &stats);
+    }
+    nap(1000);
+    kvr_reporter_stats(reporter, &stats);
+    assert_in_range(stats.posts, 1, 20);
+    assert_int_equal(stats.acknowledged, 0);
+    assert_false(stats.connected);
+    assert_string_equal(stats.failure, "what answers is no scheduler");
+    kvr_reporter_close(reporter);
+    shutdown(listening, SHUT_RDWR);
+    pthread_join(stranger, NULL);
+    close(listening);
 }
 
 static void remember_state(void *self, const struct agent_view *agent)
@@ -399,6 +472,7 @@ int main(void)
         WITH_SCHEDULER(reporter_drops_the_oldest_past_its_bounds),
         WITH_SCHEDULER(reporter_counts_what_its_spool_does_not_give_back),
         WITH_SCHEDULER(reporter_goes_on_behind_a_record_that_is_damaged),
+        WITH_SCHEDULER(reporter_does_not_hurry_a_stranger),
         WITH_SCHEDULER(reporter_tells_facts_and_says_goodbye),
         WITH_SCHEDULER(reporter_brings_orders_until_they_are_taken),
     };
