@@ -1,6 +1,7 @@
 #!/bin/sh
 # Goal: the page, in a real browser, shows the fleet, the transfers and what went wrong, opens a
-# transfer from its address, pages back without a gap, and says so when there is nothing.
+# transfer from its address, pages back without a gap, says so when there is nothing or no answer, and
+# asks for little where there is much.
 # Method: headless Chromium prints the page as it is after a few seconds of its own time; where
 # something is clicked, a script runs in the page (drive.sh).
 # With KVRAIL_SCREENSHOTS=DIR it also leaves pictures in both themes there.
@@ -81,6 +82,10 @@ shows 'class="timeline"'
 shows 'Target said'
 sh "$(dirname "$0")/drive.sh" "$browser" "http://$address/" "$(dirname "$0")/older.js" >"$work/page" 2>&1
 shows 'older: 0 missing, 0 twice, 0 out of order; at the end: 0 missing, 0 twice, 0 out of order'
+for script in hung many; do
+    sh "$(dirname "$0")/drive.sh" "$browser" "http://$address/" "$(dirname "$0")/$script.js" >"$work/page" 2>&1
+    shows "$script: "
+done
 if [ -n "${KVRAIL_SCREENSHOTS:-}" ]; then
     mkdir -p "$KVRAIL_SCREENSHOTS"
     for page in "" "#state=failed&open=$id"; do

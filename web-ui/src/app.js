@@ -4,9 +4,11 @@
 
 const SECOND = 1000;
 const STALE_SECONDS = 10;
+const PATIENCE_SECONDS = 5; // for one answer: a scheduler that hangs must not look like one that is well
 const PAGE_ROWS = 100;
 const ROWS_ONCE = 500; // the most that one answer has
 const ROWS_MAX = 5000; // the list begins anew then
+const ASKED_ONCE = 20; // transfers that are asked for one by one, in turns
 
 const state = {
   paused: false,
@@ -17,6 +19,7 @@ const state = {
   listed: [], // the newest page
   kept: [], // once "Older" was asked for: all from the newest down to the last that it brought
   next: null, // what comes after them
+  turn: 0, // of those that are asked for one by one
   loading: false,
   rails: new Map(), // "agent/rail" → {bytes, seen, rate}
 };
@@ -65,7 +68,8 @@ function reconcile(parent, items, key, create, update) {
 }
 
 async function ask(path) {
-  const answer = await fetch(path, {headers: {Accept: 'application/json'}, cache: 'no-store'});
+  const signal = AbortSignal.timeout(PATIENCE_SECONDS * SECOND);
+  const answer = await fetch(path, {headers: {Accept: 'application/json'}, cache: 'no-store', signal});
   const body = await answer.json();
   if (!answer.ok) throw new Error(body.error ? body.error.message : `HTTP ${answer.status}`);
   return body;
@@ -501,8 +505,9 @@ async function loadTransfers() {
     next = page.next;
   }
   const listed = idsOf([...live.transfers, ...rows]);
-  const ended = await Promise.all(state.kept
-    .filter((transfer) => transfer.live && !listed.has(transfer.id))
+  const others = state.kept.filter((transfer) => transfer.live && !listed.has(transfer.id));
+  const first = others.length > ASKED_ONCE ? state.turn++ * ASKED_ONCE % others.length : 0;
+  const ended = await Promise.all(others.slice(first, first + ASKED_ONCE)
     .map((transfer) => ask(`/api/v1/transfers/${transfer.id}`).catch(() => transfer)));
   return {live: live.transfers, rows, next, ended};
 }
@@ -528,7 +533,7 @@ function mergeTransfers({live, rows, next, ended}) {
 async function refresh() {
   if (state.inProgress) return;
   state.inProgress = true;
-  const filter = state.filter;
+  const filter = state.filter, askedAt = Date.now();
   try {
     const [summary, fleet, loaded] = await Promise.all([
       ask('/api/v1/summary'), ask('/api/v1/agents'), loadTransfers()]);
@@ -544,7 +549,7 @@ async function refresh() {
     state.failedSince = 0;
     showStatus(summary, fleet.agents);
   } catch (error) {
-    state.failedSince = state.failedSince || Date.now();
+    state.failedSince = state.failedSince || askedAt;
     say('bad', `no answer from the scheduler for ${wholeSeconds((Date.now() - state.failedSince) / 1000)}: ${error.message}`);
   } finally {
     state.inProgress = false;
