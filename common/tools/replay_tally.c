@@ -95,18 +95,18 @@ void replay_tally_fetch(struct replay_live *live, uint32_t rank,
 {
     const struct replay_ended *ended = &message->ended;
 
+    live->bytes_wrong += ended->bytes_wrong; /* also of layers that were in before it failed */
+    figures->bytes_wrong += ended->bytes_wrong;
     if (message->status != KVR_OK)
         return;
     live->opened_at[rank] = ended->opened_at;
     tally_transfer_times(live, rank, ended, figures);
-    live->bytes_wrong += ended->bytes_wrong;
     figures->delivered++;
     figures->tokens_moved += ended->tokens_moved;
     figures->tokens_skipped += ended->tokens_skipped;
     figures->bytes += ended->bytes;
     figures->bytes_reported += ended->bytes_reported;
     figures->bytes_verified += ended->bytes_verified;
-    figures->bytes_wrong += ended->bytes_wrong;
     figures->bytes_rechecked += ended->bytes_rechecked;
     figures->writes += ended->writes;
     figures->retries += ended->retries;
