@@ -44,6 +44,26 @@ bool kvr_text_valid(const char *text, size_t capacity)
     return true;
 }
 
+void kvr_text_show(const char *text, size_t capacity, char *ret_text)
+{
+    size_t bytes = strlen(text), used = 0;
+
+    for (size_t i = 0; i < bytes;) {
+        size_t length = kvr_text_printable(text + i);
+        size_t taken = length > 0 ? length : 1;
+
+        if (used + taken >= capacity)
+            break;
+        if (length > 0)
+            memcpy(ret_text + used, text + i, taken);
+        else
+            ret_text[used] = '?';
+        used += taken;
+        i += taken;
+    }
+    ret_text[used] = '\0';
+}
+
 char *kvr_text_json(const char *text, char *ret_json, size_t capacity)
 {
     size_t used = 0;

@@ -12,6 +12,9 @@ size_t kvr_text_character(const char *text);
 size_t kvr_text_printable(const char *text);
 /* It ends within `capacity` bytes, and every character can be printed. Empty is fine. */
 bool kvr_text_valid(const char *text, size_t capacity);
+/* What can be printed of it; a question mark for each byte of the rest. Cut short, between two
+ * characters, where it does not fit. */
+void kvr_text_show(const char *text, size_t capacity, char *ret_text);
 /* As the inside of a JSON string: what must not stand there is escaped, what cannot be printed is a
  * question mark. Cut short where it does not fit. Returns ret_json. */
 char *kvr_text_json(const char *text, char *ret_json, size_t capacity);

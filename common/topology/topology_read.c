@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "topology/topology.h"
 
 /* Classes and vendors of PCI. */
@@ -21,7 +22,7 @@
 
 static void copy_text(char *ret_text, size_t capacity, const char *text)
 {
-    snprintf(ret_text, capacity, "%s", text != NULL ? text : "");
+    kvr_text_show(text != NULL ? text : "", capacity, ret_text);
 }
 
 /* In hwloc's order, which keeps the hardware threads of a core together. */

@@ -257,25 +257,13 @@ kvr_status kvr_report_encode(const struct kvr_report *report, uint8_t **ret_byte
 
 /* ---- decoding: everything from outside is checked ---- */
 
-/* Request ids are an engine's own bytes: what is no UTF-8 becomes '?', so that JSON can carry it.
+/* Request ids are an engine's own bytes: JSON carries what is kept of them, and terminals show it.
  */
 static bool copy_text(const char *from, char *to, size_t room)
 {
     if (strlen(from) >= room)
         return false;
-    while (*from != '\0') {
-        size_t length = kvr_text_character(from);
-
-        if (length == 0) {
-            *to++ = '?';
-            from++;
-            continue;
-        }
-        memcpy(to, from, length);
-        to += length;
-        from += length;
-    }
-    *to = '\0';
+    kvr_text_show(from, room, to);
     return true;
 }
 

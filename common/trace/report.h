@@ -189,9 +189,9 @@ KVR_MUST_CHECK kvr_status kvr_report_encode(const struct kvr_report *report, uin
                                             size_t *ret_size);
 /* Decodes into one malloc'ed block, facts and events included; free with kvr_report_free.
  * KVR_MALFORMED names the field that is wrong: text that is too long, a role or a rail state that
- * is none, more entries than limits.h allows, no agent name. Text that is no UTF-8 gets '?' in
- * place of the bytes that are wrong. What only a newer agent can mean is kept: an event of an
- * unknown kind has KVR_EVENT_KIND_END, an unknown outcome is KVR_INTERNAL. */
+ * is none, more entries than limits.h allows, no agent name. What cannot be printed (no UTF-8,
+ * control characters) becomes '?'. What only a newer agent can mean is kept: an event of an unknown
+ * kind has KVR_EVENT_KIND_END, an unknown outcome is KVR_INTERNAL. */
 KVR_MUST_CHECK kvr_status kvr_report_decode(const uint8_t *bytes, size_t size,
                                             struct kvr_report **ret_report,
                                             struct kvr_error *error);

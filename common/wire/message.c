@@ -67,26 +67,6 @@ kvr_status kvr_get_name(const struct kvr_get *get, const char *field, const char
     return KVR_OK;
 }
 
-void kvr_get_words(const char *text, size_t capacity, char *ret_text)
-{
-    size_t bytes = strlen(text), used = 0;
-
-    for (size_t i = 0; i < bytes;) {
-        size_t length = kvr_text_printable(text + i);
-        size_t taken = length > 0 ? length : 1;
-
-        if (used + taken >= capacity)
-            break;
-        if (length > 0)
-            memcpy(ret_text + used, text + i, taken);
-        else
-            ret_text[used] = '?';
-        used += taken;
-        i += taken;
-    }
-    ret_text[used] = '\0';
-}
-
 /* ---- encoding ---- */
 
 /* Enough for every array of the message; each count was checked against its limit by no one yet, so

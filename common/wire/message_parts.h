@@ -36,8 +36,6 @@ kvr_status kvr_get_no_memory(const struct kvr_get *get);
 /* Names that must be equal byte for byte: printable UTF-8, or refused. */
 kvr_status kvr_get_name(const struct kvr_get *get, const char *field, const char *text,
                         size_t capacity, char *ret_text);
-/* Words for people: cut to the capacity, what cannot be printed becomes '?'. */
-void kvr_get_words(const char *text, size_t capacity, char *ret_text);
 
 /* message_values.c */
 kvr_status kvr_put_limits(struct kvr_arena *arena, const struct kvr_write_limits *limits,

@@ -106,7 +106,7 @@ static kvr_status put_refused(struct kvr_arena *arena, const struct kvr_msg_refu
         return KVR_NO_MEMORY;
     if (memchr(refused->detail, '\0', sizeof(refused->detail)) == NULL)
         return KVR_INVALID;
-    kvr_get_words(refused->detail, sizeof(refused->detail), detail);
+    kvr_text_show(refused->detail, sizeof(refused->detail), detail);
     KVR_PUT_NEW(arena, out, kvrail__control__refused__init);
     out->status = refused->status;
     out->detail = detail;
@@ -117,7 +117,7 @@ static kvr_status put_refused(struct kvr_arena *arena, const struct kvr_msg_refu
 static void get_refused(const Kvrail__Control__Refused *in, struct kvr_msg_refused *ret_refused)
 {
     ret_refused->status = kvr_status_known(in->status) ? (kvr_status)in->status : KVR_INTERNAL;
-    kvr_get_words(in->detail, sizeof(ret_refused->detail), ret_refused->detail);
+    kvr_text_show(in->detail, sizeof(ret_refused->detail), ret_refused->detail);
 }
 
 static kvr_status put_seen(struct kvr_arena *arena, const struct kvr_msg_seen *seen,

@@ -369,7 +369,7 @@ static kvr_status put_reason(struct kvr_arena *arena, const struct kvr_msg_reaso
         return KVR_NO_MEMORY;
     if (memchr(reason->detail, '\0', sizeof(reason->detail)) == NULL)
         return KVR_INVALID;
-    kvr_get_words(reason->detail, sizeof(reason->detail), detail);
+    kvr_text_show(reason->detail, sizeof(reason->detail), detail);
     KVR_PUT_NEW(arena, out, kvrail__control__reason__init);
     out->status = reason->status;
     out->detail = detail;
@@ -380,7 +380,7 @@ static kvr_status put_reason(struct kvr_arena *arena, const struct kvr_msg_reaso
 static void get_reason(const Kvrail__Control__Reason *in, struct kvr_msg_reason *ret_reason)
 {
     ret_reason->status = kvr_status_known(in->status) ? (kvr_status)in->status : KVR_INTERNAL;
-    kvr_get_words(in->detail, sizeof(ret_reason->detail), ret_reason->detail);
+    kvr_text_show(in->detail, sizeof(ret_reason->detail), ret_reason->detail);
 }
 
 /* ---- all of them ---- */

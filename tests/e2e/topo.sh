@@ -31,6 +31,11 @@ says "$work/p5" '^GPU 7 0000:c0:00.0, NUMA node 1, cores 84-95,180-191: .*rdmap1
 topo_of p5 --json >"$work/p5.json"
 [ "$(grep -c '"gpu": [0-7],' "$work/p5.json")" = 8 ] || fail "a p5 has 8 groups"
 [ "$(grep -c '"speed_gbps": 100.0' "$work/p5.json")" = 32 ] || fail "a p5 has 32 cards"
+# A name that is cut to its room is cut between two characters, or JSON has no place for it.
+sed "s/rdmap196s0/$(printf 'x%40s' | sed 's/ /é/g')/" "$work/p5.xml" >"$work/long.xml"
+"$bin/kvrail" topo --xml "$work/long.xml" --json >"$work/long.json"
+says "$work/long.json" '"name": "xéééé'
+[ "$(grep -c '"speed_gbps": 100.0' "$work/long.json")" = 32 ] || fail "a card with a long name is missing"
 says "$work/p5.json" '"warnings": \[\]'
 for key in numa cores rails name pci provider distance; do
     says "$work/p5.json" "\"$key\": "

@@ -157,7 +157,7 @@ static void report_followed_by_an_envelope_is_one_report(void **state)
     free(both);
 }
 
-static void report_text_that_is_no_utf8_becomes_question_marks(void **state)
+static void report_text_that_cannot_be_printed_becomes_question_marks(void **state)
 {
     struct kvr_event event = sample_event();
     struct kvr_report report = {
@@ -171,6 +171,10 @@ static void report_text_that_is_no_utf8_becomes_question_marks(void **state)
                                                     "?(?"
                                                     "?"
                                                     "? \xf0\x9f\x9a\x80 ??");
+    kvr_report_free(decoded);
+    strcpy(event.request, "\x1b]0;title\a\n"); /* a terminal would obey */
+    decoded = round_trip(&report);
+    assert_string_equal(decoded->events[0].request, "?]0;title??");
     kvr_report_free(decoded);
 }
 
@@ -294,7 +298,7 @@ int main(void)
         cmocka_unit_test(report_survives_a_round_trip),
         cmocka_unit_test(report_holds_a_full_batch),
         cmocka_unit_test(report_followed_by_an_envelope_is_one_report),
-        cmocka_unit_test(report_text_that_is_no_utf8_becomes_question_marks),
+        cmocka_unit_test(report_text_that_cannot_be_printed_becomes_question_marks),
         cmocka_unit_test(report_refuses_what_is_wrong),
         cmocka_unit_test(report_keeps_the_number_of_an_event_it_does_not_know),
         cmocka_unit_test(answer_survives_a_round_trip),

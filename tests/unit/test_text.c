@@ -59,6 +59,17 @@ static void text_ends_within_its_room(void **state)
     assert_false(kvr_text_valid("a\nb", 64));
 }
 
+static void text_is_shown_in_its_room(void **state)
+{
+    char shown[6];
+
+    (void)state;
+    kvr_text_show("a\x1b[2J", sizeof(shown), shown);
+    assert_string_equal(shown, "a?[2J");
+    kvr_text_show("abcd\xc3\xa9", sizeof(shown), shown);
+    assert_string_equal(shown, "abcd");
+}
+
 static void text_stands_in_json(void **state)
 {
     char json[64], little[6];
@@ -72,9 +83,8 @@ static void text_stands_in_json(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_code_point_is_told),
-        cmocka_unit_test(malformed_is_none),
-        cmocka_unit_test(text_ends_within_its_room),
+        cmocka_unit_test(every_code_point_is_told),  cmocka_unit_test(malformed_is_none),
+        cmocka_unit_test(text_ends_within_its_room), cmocka_unit_test(text_is_shown_in_its_room),
         cmocka_unit_test(text_stands_in_json),
     };
 
