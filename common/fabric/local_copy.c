@@ -16,7 +16,8 @@
 #include "base/clock.h"
 
 #define LINE         64u
-#define STREAM_BYTES 4096u
+#define STREAM_BYTES 256u         /* from here on past the caches */
+#define AHEAD_BYTES  4096u        /* what is fetched before its turn */
 #define HELP_BYTES   (256u << 10) /* a list from which on help pays */
 #define HAND_BYTES   (256u << 10) /* about what a thread takes at once, less near the end */
 #define SPIN_NS      (20 * KVR_US)
@@ -53,27 +54,60 @@ static inline void pause_briefly(void)
 #endif
 }
 
+/* Bytes that are read before their turn: one line for each line that is copied. Pages lie anywhere,
+ * and what a processor fetches by itself ends with the page that it is in. */
+struct ahead {
+    const struct local_job *job, *end;
+    size_t offset;
+};
+
+static inline void fetch_line(struct ahead *ahead)
+{
+    if (ahead->job == ahead->end)
+        return;
+    __builtin_prefetch((const uint8_t *)ahead->job->source + ahead->offset);
+    ahead->offset += LINE;
+    if (ahead->offset >= ahead->job->bytes) {
+        ahead->job++;
+        ahead->offset = 0;
+    }
+}
+
+static void fetch_lines(struct ahead *ahead, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += LINE)
+        fetch_line(ahead);
+}
+
 #if defined(__x86_64__)
-static void move(uint8_t *target, const uint8_t *source, size_t bytes)
+static inline void stream_line(uint8_t *target, const uint8_t *source)
+{
+    const __m128i *from = (const __m128i *)(const void *)source;
+    __m128i *to = (__m128i *)(void *)target;
+    __m128i a = _mm_loadu_si128(from), b = _mm_loadu_si128(from + 1);
+    __m128i c = _mm_loadu_si128(from + 2), d = _mm_loadu_si128(from + 3);
+
+    _mm_stream_si128(to, a);
+    _mm_stream_si128(to + 1, b);
+    _mm_stream_si128(to + 2, c);
+    _mm_stream_si128(to + 3, d);
+}
+
+static void move(uint8_t *target, const uint8_t *source, size_t bytes, struct ahead *ahead)
 {
     size_t head = -(uintptr_t)target % LINE, i;
 
     if (bytes < STREAM_BYTES) {
+        fetch_lines(ahead, bytes);
         memcpy(target, source, bytes);
         return;
     }
     memcpy(target, source, head);
     for (i = head; i + LINE <= bytes; i += LINE) {
-        const __m128i *from = (const __m128i *)(const void *)(source + i);
-        __m128i *to = (__m128i *)(void *)(target + i);
-        __m128i a = _mm_loadu_si128(from), b = _mm_loadu_si128(from + 1);
-        __m128i c = _mm_loadu_si128(from + 2), d = _mm_loadu_si128(from + 3);
-
-        _mm_stream_si128(to, a);
-        _mm_stream_si128(to + 1, b);
-        _mm_stream_si128(to + 2, c);
-        _mm_stream_si128(to + 3, d);
+        fetch_line(ahead);
+        stream_line(target + i, source + i);
     }
+    fetch_lines(ahead, bytes - (i - head)); /* what stays a line behind would fall back for good */
     memcpy(target + i, source + i, bytes - i);
 }
 
@@ -83,9 +117,13 @@ static void order_moves(void)
     _mm_sfence();
 }
 #else
-static void move(uint8_t *target, const uint8_t *source, size_t bytes)
+static void move(uint8_t *target, const uint8_t *source, size_t bytes, struct ahead *ahead)
 {
-    memcpy(target, source, bytes);
+    for (size_t i = 0, part; i < bytes; i += part) {
+        part = bytes - i < AHEAD_BYTES ? bytes - i : AHEAD_BYTES;
+        fetch_lines(ahead, part);
+        memcpy(target + i, source + i, part);
+    }
 }
 
 static void order_moves(void)
@@ -97,8 +135,11 @@ static void order_moves(void)
  * first saves a third of the traffic (tests/bench/RESULTS.md). */
 static void copy(const struct local_job *jobs, uint32_t count)
 {
+    struct ahead ahead = {.job = jobs, .end = jobs + count};
+
+    fetch_lines(&ahead, AHEAD_BYTES);
     for (uint32_t i = 0; i < count; i++)
-        move(jobs[i].target, jobs[i].source, jobs[i].bytes);
+        move(jobs[i].target, jobs[i].source, jobs[i].bytes, &ahead);
     order_moves();
 }
 
