@@ -63,7 +63,6 @@ sleep 1
 finish_replay
 [ "$replay_status" = 1 ] || fail "the replay with --reconnect ended in $replay_status"
 survivor_lives
-expect_most settle_ms "$(scaled 60000)"
 expect not_started 0
 expect bytes_wrong 0
 [ "$(figure completed)" -gt 100 ] || fail "only $(figure completed) requests were completed"
