@@ -38,8 +38,6 @@ static bool post_again(struct outbound *outbound, struct offer *offer,
 
 void offer_listed(struct outbound *outbound, struct offer *offer, struct push_list *list)
 {
-    struct kvr_message message = {.kind = KVR_MSG_RAIL_LOST};
-
     if (!list->found || offer->state != O_LIVE) {
         kvr_buddy_free(outbound->memory, list);
         return;
@@ -49,14 +47,42 @@ void offer_listed(struct outbound *outbound, struct offer *offer, struct push_li
         outbound_group_command(outbound, offer, PUSH_LIST, list);
         return;
     }
-    message.rail_lost = (struct kvr_msg_rail_lost){
-        .rail = list->pair.target_rail,
-        .epoch = list->pair.epoch,
-        .runs = list->runs,
-        .run_count = list->run_count,
-    };
-    outbound_send_needed(outbound, offer, &message);
-    outbound_group_command(outbound, offer, PUSH_LIST, list); /* the next pair */
+    list->behind = NULL;
+    if (offer->lists != NULL)
+        offer->lists_last->behind = list;
+    else
+        offer->lists = list;
+    offer->lists_last = list;
+    offer_lists_tell(outbound, offer);
+}
+
+void offer_lists_tell(struct outbound *outbound, struct offer *offer)
+{
+    while (offer->state == O_LIVE && offer->lists != NULL) {
+        struct push_list *list = offer->lists;
+        struct kvr_message message = {.kind = KVR_MSG_RAIL_LOST};
+
+        message.rail_lost = (struct kvr_msg_rail_lost){
+            .rail = list->pair.target_rail,
+            .epoch = list->pair.epoch,
+            .runs = list->runs,
+            .run_count = list->run_count,
+        };
+        if (outbound_send_patient(outbound, offer, &message) != KVR_OK)
+            return;
+        offer->lists = list->behind;
+        outbound_group_command(outbound, offer, PUSH_LIST, list); /* the next pair */
+    }
+}
+
+void offer_lists_drop(struct outbound *outbound, struct offer *offer)
+{
+    while (offer->lists != NULL) {
+        struct push_list *list = offer->lists;
+
+        offer->lists = list->behind;
+        kvr_buddy_free(outbound->memory, list);
+    }
 }
 
 void offer_list_lost(struct outbound *outbound, struct offer *offer)

@@ -274,8 +274,11 @@ void outbound_peer_writable(struct outbound *outbound, kvr_ns now, uint32_t peer
     for (uint32_t i = 0; i < outbound->offers.reach; i++) {
         struct offer *offer = kvr_pool_at(&outbound->offers, i, NULL);
 
-        if (offer != NULL && offer->peer == peer && !offer->peer_gone)
-            offer_advance(outbound, now, offer);
+        if (offer == NULL || offer->peer != peer || offer->peer_gone)
+            continue;
+        offer_lists_tell(outbound, offer);
+        offer_digests_tell(outbound, offer);
+        offer_advance(outbound, now, offer);
     }
 }
 

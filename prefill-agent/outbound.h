@@ -144,7 +144,10 @@ struct offer {
         *telling; /* its PLANs wait for room to the peer; it is told before posted */
     uint32_t telling_group, telling_page; /* of KV group; the first page that was not told */
     bool plan_said, final_said;           /* the first PLAN, FINAL; final_told: TAIL, too */
-    bool final_told, digests_told, landed;
+    bool final_told, landed;
+    const struct push_segment *hashed; /* whose digests are told next, once all was posted; NULL */
+    uint32_t digest_end;               /* chunks whose digests were told */
+    struct push_list *lists, *lists_last; /* of lost rails; they wait for room to the peer */
     struct kvr_epoch_count counts[KVR_EPOCHS_PER_TRANSFER]; /* the last told by the group */
     uint32_t count_count;
     bool counting; /* in the middle of the group's counts */
@@ -326,6 +329,8 @@ void offer_group(struct outbound *outbound, kvr_ns now, struct offer *offer,
 void offer_tick(struct outbound *outbound, kvr_ns now, struct offer *offer);
 /* lost.c */
 void offer_listed(struct outbound *outbound, struct offer *offer, struct push_list *list);
+void offer_lists_tell(struct outbound *outbound, struct offer *offer); /* those that wait */
+void offer_lists_drop(struct outbound *outbound, struct offer *offer);
 void offer_list_lost(struct outbound *outbound, struct offer *offer); /* on closed endpoints */
 void offer_no_rail(struct outbound *outbound, kvr_ns now, struct offer *offer);
 void missing_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
@@ -375,7 +380,8 @@ void offer_move_drop(struct outbound *outbound, struct offer *offer); /* NULL is
 void offer_unreachable(struct outbound *outbound, kvr_ns now, struct offer *offer);
 /* digest.c */
 /* Everything of the transfer was posted once: what its bytes were, where the target asked. */
-void offer_digests_tell(struct outbound *outbound, struct offer *offer,
-                        const struct push_segment *segment);
+void offer_hashed(struct outbound *outbound, struct offer *offer,
+                  const struct push_segment *segment);
+void offer_digests_tell(struct outbound *outbound, struct offer *offer); /* what is left of them */
 
 #endif

@@ -91,6 +91,7 @@ struct push_move {
 };
 
 struct push_list {
+    struct push_list *behind; /* the loop's */
     /* asked: pairs of this rail of ours, or to this epoch of a target rail; PUSH_ANY: not asked */
     uint32_t rail, target_rail, epoch;
     uint32_t next; /* 0 at first; ask again with what the answer left here */

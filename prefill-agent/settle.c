@@ -115,6 +115,7 @@ static void offer_settle(struct outbound *outbound, kvr_ns now, struct offer *of
     segments_free(outbound, offer->telling);
     kvr_buddy_free(outbound->memory, offer->siblings);
     offer_move_drop(outbound, offer);
+    offer_lists_drop(outbound, offer);
     if (offer->job != NULL) {
         segments_free(outbound, offer->job->first);
         kvr_buddy_free(outbound->memory, offer->job);
@@ -277,7 +278,7 @@ void offer_group(struct outbound *outbound, kvr_ns now, struct offer *offer,
         break;
     case PUSH_POSTED:
         sum_received(offer, message);
-        offer_digests_tell(outbound, offer, message->pointer);
+        offer_hashed(outbound, offer, message->pointer);
         if (offer->state == O_LIVE && message->a == offer->round) {
             offer_event(outbound, now, offer, KVR_EVENT_LAST_POST);
             offer_quiet_tell(outbound, offer);

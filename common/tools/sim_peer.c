@@ -360,18 +360,12 @@ static void roomy_run(struct sim_world *world, const struct sim_event *event)
         machine->peer_writable(machine->self, world->now, peer->index);
 }
 
-static bool can_wait(kvr_message_kind kind)
-{
-    return kind == KVR_MSG_WANT || kind == KVR_MSG_PAGES || kind == KVR_MSG_REGIONS ||
-           kind == KVR_MSG_PLAN || kind == KVR_MSG_FINAL || kind == KVR_MSG_TAIL;
-}
-
 /* Now and then the queue is full for what can wait. Other messages have room in reserve. */
 static bool full(struct sim_peer *peer, const struct kvr_message *message)
 {
     struct sim_world *world = peer->agent->world;
 
-    if (!can_wait(message->kind))
+    if (!kvr_message_patient(message->kind))
         return false;
     if (!peer->was_full && sim_has(world, SIM_QUEUE_FULL) && kvr_rng_percent(&world->rng, 30)) {
         peer->was_full = true;

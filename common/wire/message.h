@@ -294,6 +294,10 @@ const char *kvr_message_name(kvr_message_kind kind); /* "WANT" */
 /* All but HELLO, WELCOME, REFUSED, RESUME and BEAT. */
 bool kvr_message_numbered(kvr_message_kind kind);
 
+/* Whoever sends it waits while there is no room for it; of the others the want of room ends the
+ * session. */
+bool kvr_message_patient(kvr_message_kind kind);
+
 /* Encodes into buffer, without the 4-byte length. KVR_TOO_LARGE when bytes would exceed capacity.
  */
 KVR_MUST_CHECK kvr_status kvr_message_encode(const struct kvr_message *message, uint8_t *buffer,

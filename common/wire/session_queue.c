@@ -115,18 +115,12 @@ static void link_behind(struct kvr_session_queue *queue, uint32_t index, uint32_
         queue->unsent = index; /* everything before it has gone out */
 }
 
-static bool is_patient(kvr_message_kind kind)
-{
-    return kind == KVR_MSG_WANT || kind == KVR_MSG_PAGES || kind == KVR_MSG_PLAN ||
-           kind == KVR_MSG_FINAL || kind == KVR_MSG_TAIL;
-}
-
 kvr_status kvr_session_queue_add(struct kvr_session_queue *queue, const struct kvr_message *message)
 {
     bool urgent = message->kind == KVR_MSG_CANCEL || message->kind == KVR_MSG_QUIET ||
                   message->kind == KVR_MSG_ROOM;
     struct kvr_queue_entry entry = {.transfer = message->transfer, .urgent = urgent};
-    bool patient = is_patient(message->kind);
+    bool patient = kvr_message_patient(message->kind);
     uint32_t entries_kept = RESERVE_ENTRIES + (patient ? queue->entry_capacity / PATIENT_PART : 0);
     uint32_t bytes_kept = RESERVE_BYTES + (patient ? queue->byte_capacity / PATIENT_PART : 0);
     uint32_t index;

@@ -7,7 +7,7 @@
 struct outbound outbound;
 static struct small_side source, target;
 static struct kvr_shared_page page;
-static uint32_t peer_groups, peer_same_host;
+static uint32_t peer_groups, peer_same_host, target_tp;
 kvr_ns now;
 
 static void peer_up(uint32_t peer)
@@ -48,6 +48,7 @@ static void begin(const struct kvr_rail_groups *groups, bool failover, uint32_t 
                                        .limits = {1, 1, SMALL_PAGE_BYTES, false}};
 
     now = KVR_S;
+    target_tp = 0;
     peer_groups = groups->count > 1 ? 2 : 1;
     peer_same_host = groups->same_host;
     machine_log_clear();
@@ -119,6 +120,7 @@ static struct kvr_message want_of(uint32_t peer, uint64_t nonce, uint64_t tokens
     want.want.source_engine = machine_rank(1).engine;
     want.want.source_generation = 1;
     want.want.target = machine_rank((uint8_t)(10 + peer));
+    want.want.target.tp = target_tp;
     want.want.tokens = tokens;
     want.want.deadline_ms = FETCH_DEADLINE / KVR_MS;
     want.want.more = true;
@@ -132,7 +134,8 @@ void want_tokens(uint32_t peer, uint64_t nonce, uint64_t tokens)
     outbound_message(&outbound, now, peer, &want);
 }
 
-static void want_with(uint32_t peer, uint64_t nonce, uint64_t generation, bool moves)
+static void want_with(uint32_t peer, uint64_t nonce, uint64_t generation, bool moves,
+                      kvr_digest_mode digest)
 {
     static const struct kvr_page_run runs[SMALL_PLANNED] = {{1, 1}, {3, 1}, {5, 1}, {7, 1}};
     struct kvr_message want = want_of(peer, nonce, SMALL_PLANNED);
@@ -140,6 +143,7 @@ static void want_with(uint32_t peer, uint64_t nonce, uint64_t generation, bool m
 
     want.want.source_generation = generation;
     want.want.staged = want.want.moves = moves;
+    want.want.digest = digest;
     pages.pages.runs = runs;
     pages.pages.run_count = SMALL_PLANNED;
     outbound_message(&outbound, now, peer, &want);
@@ -148,12 +152,27 @@ static void want_with(uint32_t peer, uint64_t nonce, uint64_t generation, bool m
 
 void want_as(uint32_t peer, uint64_t nonce, uint64_t generation)
 {
-    want_with(peer, nonce, generation, false);
+    want_with(peer, nonce, generation, false, KVR_DIGEST_OFF);
 }
 
 void want_moving(uint32_t peer, uint64_t nonce)
 {
-    want_with(peer, nonce, 1, true);
+    want_with(peer, nonce, 1, true, KVR_DIGEST_OFF);
+}
+
+void want_hashed(uint32_t peer, uint64_t nonce)
+{
+    want_with(peer, nonce, 1, false, KVR_DIGEST_FULL);
+}
+
+void targets_are(uint32_t tp)
+{
+    struct kvr_message regions;
+
+    target_tp = tp;
+    machine_regions(10, &target, 2, &regions);
+    regions.regions.rank.tp = tp;
+    outbound_message(&outbound, now, 0, &regions);
 }
 
 void want(uint32_t peer, uint64_t nonce)

@@ -29,6 +29,9 @@ void want_as(uint32_t peer, uint64_t nonce, uint64_t generation);
 void want(uint32_t peer, uint64_t nonce);
 /* Its pages are a device's, behind staging memory, to which it could move a neighbour's itself. */
 void want_moving(uint32_t peer, uint64_t nonce);
+void want_hashed(uint32_t peer, uint64_t nonce);
+/* What peers want from here on is for this tensor rank of theirs; peer 0 tells its regions. */
+void targets_are(uint32_t tp);
 void message(uint32_t peer, uint64_t nonce, kvr_message_kind kind, kvr_status status);
 /* A group thread's word about the job that was opened last. */
 void group_says(uint32_t kind, uint64_t a, void *pointer);

@@ -137,8 +137,9 @@ static void session_urgent_passes_other_transfers(void **state)
 
 static void session_full_queue_says_again_then_writable(void **state)
 {
-    static const kvr_message_kind patient[] = {KVR_MSG_WANT, KVR_MSG_PLAN, KVR_MSG_FINAL,
-                                               KVR_MSG_TAIL};
+    static const kvr_message_kind patient[] = {KVR_MSG_REGIONS,  KVR_MSG_WANT, KVR_MSG_PLAN,
+                                               KVR_MSG_FINAL,    KVR_MSG_TAIL, KVR_MSG_DIGEST,
+                                               KVR_MSG_RAIL_LOST};
     uint32_t count = 0;
 
     (void)state;
