@@ -187,10 +187,12 @@ void inbound_peer_writable(struct inbound *inbound, kvr_ns now, uint32_t peer)
 
         if (transfer == NULL || transfer->peer != peer || transfer->peer_gone)
             continue;
-        if (transfer->state == T_WAITING)
+        if (transfer->state == T_WAITING) {
             fetch_advance(inbound, now, fetch_of(inbound, transfer));
-        else if (transfer->state == T_WANTED || transfer->state == T_LIVE)
+        } else if (transfer->state == T_WANTED || transfer->state == T_LIVE) {
             pages_send(inbound, transfer);
+            regrant_tell(inbound, transfer);
+        }
     }
 }
 

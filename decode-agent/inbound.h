@@ -68,7 +68,8 @@ struct transfer {
     uint32_t granted;        /* the group whose rails the last GRANT named */
     uint32_t guests;         /* bits of other groups over whose rails it may come */
     uint32_t lands_open;     /* of those and its own, once it closes */
-    bool regranting;         /* its regions are being registered with the next */
+    bool regranting;         /* other rails are being made ready for it, */
+    bool registered;         /* and are; the GRANT may wait for room */
     struct landing *landing; /* NULL before GRANT */
     uint64_t *taken;         /* as bits, for a landing that is staged */
     bool scatters;    /* what lands is copied from staging memory: cards cannot reach the pages, or
@@ -301,6 +302,7 @@ void final_received(struct inbound *inbound, kvr_ns now, struct transfer *transf
                     const struct kvr_msg_final *final);
 /* regrant.c */
 void no_rail_received(struct inbound *inbound, struct transfer *transfer);
+void regrant_tell(struct inbound *inbound, struct transfer *transfer); /* what waits for room */
 void guests_leave(struct inbound *inbound, struct transfer *transfer);
 /* layers.c */
 /* The source gives nothing of this group. */

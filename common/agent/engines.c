@@ -309,11 +309,9 @@ kvr_status kvr_engines_tell(struct kvr_engines *engines, uint32_t index,
     return status;
 }
 
-kvr_status kvr_engines_retell(struct kvr_engines *engines, uint32_t index,
-                              struct kvr_region_set *set, uint32_t peer)
+void kvr_engines_changed(struct kvr_engines *engines, uint32_t index, struct kvr_region_set *set)
 {
     set->version = ++engines->local[index].version;
-    return kvr_engines_tell(engines, index, set, peer);
 }
 
 struct kvr_remote_engine *kvr_engines_remote(struct kvr_engines *engines, uint32_t peer,

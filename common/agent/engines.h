@@ -95,9 +95,8 @@ bool kvr_engines_gone(const struct kvr_engines *engines, const struct kvr_uuid *
  * transfer tells its own set before it names it, so that both sides plan with the same. */
 KVR_MUST_CHECK kvr_status kvr_engines_tell(struct kvr_engines *engines, uint32_t index,
                                            const struct kvr_region_set *set, uint32_t peer);
-/* The same, since its regions have more keys than they had. */
-KVR_MUST_CHECK kvr_status kvr_engines_retell(struct kvr_engines *engines, uint32_t index,
-                                             struct kvr_region_set *set, uint32_t peer);
+/* Its regions have more keys than they had: peers that know it are to be told again. */
+void kvr_engines_changed(struct kvr_engines *engines, uint32_t index, struct kvr_region_set *set);
 /* The session with the peer ended: it knows nothing of ours, we forget its engines. */
 void kvr_engines_peer_lost(struct kvr_engines *engines, uint32_t peer);
 

@@ -62,6 +62,47 @@ static void what_cannot_be_registered_grants_the_same(void **state)
     assert_int_equal(transfer_now()->epoch_count, 1);
 }
 
+/* Not granted before the source was told what it needs for it, and no reason to hang up. */
+static void a_full_queue_only_delays_it(void **state)
+{
+    uint32_t told = machine_sent_count(KVR_MSG_REGIONS);
+
+    (void)state;
+    reason(0, nonce, KVR_MSG_NO_RAIL, KVR_NO_RAIL);
+    machine_log.send_answer = KVR_AGAIN;
+    inbound_registered(&inbound, now, machine_log.registered_id, KVR_OK);
+    assert_int_equal(machine_log.hang_ups, 0);
+    reason(0, nonce, KVR_MSG_NO_RAIL, KVR_NO_RAIL);
+    assert_int_equal(machine_log.registered, 1);
+    machine_log.send_answer = KVR_OK;
+    for (unsigned i = 0; i < 2; i++)
+        inbound_peer_writable(&inbound, now, 0);
+    assert_int_equal(machine_sent_count(KVR_MSG_REGIONS), told + 1);
+    assert_int_equal(machine_command_count(LAND_GUEST), 1);
+    assert_int_equal(machine_sent_count(KVR_MSG_GRANT), 2);
+    assert_int_equal(transfer_now()->epoch_count, 2);
+}
+
+static void the_same_is_granted_for_the_regions_of_the_plan(void **state)
+{
+    struct kvr_region other = target.region;
+    struct kvr_error error;
+    uint32_t told;
+
+    (void)state;
+    inbound.options.failover = false;
+    other.layout.region = 2;
+    other.layout.layer_first = SMALL_LAYERS;
+    assert_int_equal(kvr_engines_region_add(&inbound.engines, 0, &other, &error), KVR_OK);
+    (void)fetch(2, 0, 1);
+    assert_int_equal(machine_sent(KVR_MSG_REGIONS)->regions.layout_count, 2);
+    told = machine_sent_count(KVR_MSG_REGIONS);
+    reason(0, nonce, KVR_MSG_NO_RAIL, KVR_NO_RAIL);
+    assert_int_equal(machine_sent_count(KVR_MSG_REGIONS), told + 1);
+    assert_int_equal(machine_sent(KVR_MSG_REGIONS)->regions.layout_count, 1);
+    assert_int_equal(machine_sent_count(KVR_MSG_GRANT), 2);
+}
+
 static void without_failover_the_same_is_granted(void **state)
 {
     (void)state;
@@ -108,6 +149,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(another_group_is_granted),
         CASE(what_cannot_be_registered_grants_the_same),
+        CASE(a_full_queue_only_delays_it),
+        CASE(the_same_is_granted_for_the_regions_of_the_plan),
         CASE(without_failover_the_same_is_granted),
         CASE(a_fence_is_of_every_group_that_was_granted),
         CASE(slots_wait_for_every_group),
