@@ -201,10 +201,12 @@ static void on_cork(uv_prepare_t *corking)
 {
     struct kvr_channel *channel = corking->data;
 
-    uv_prepare_stop(corking);
     write_now(channel);
+    go_on(channel); /* what is added here leaves too: there may be no other turn for long */
+    if (channel->state == KVR_CHANNEL_CLOSED)
+        return;
+    uv_prepare_stop(corking);
     flush(channel);
-    go_on(channel);
 }
 
 static void put_bytes(struct kvr_channel *channel, const uint8_t *bytes, size_t count)
@@ -427,7 +429,8 @@ static void on_shut_down(uv_shutdown_t *request, int result)
  * that nothing more comes and wait for its end. */
 static void shut_down_when_empty(struct kvr_channel *channel)
 {
-    if (channel->state != KVR_CHANNEL_FINISHING || channel->ring_used > 0)
+    if (channel->state != KVR_CHANNEL_FINISHING || channel->ring_used > 0 ||
+        channel->shutting.data != NULL)
         return;
     channel->shutting.data = channel;
     if (uv_shutdown(&channel->shutting, (uv_stream_t *)&channel->tcp, on_shut_down) == 0)
