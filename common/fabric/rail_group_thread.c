@@ -61,7 +61,8 @@ static int watch(struct kvr_group_thread *thread, int fd, uint32_t events)
 }
 
 /* A recycled rail has another descriptor, perhaps under the same number: what the kernel removed
- * when the old one was closed must be added again. */
+ * when the old one was closed must be added again. The old number is left alone: it may be an
+ * engine's doorbell by now. */
 static void follow_rails(struct kvr_group_thread *thread)
 {
     uint32_t first, count = kvr_group_rails(thread->group, &first);
@@ -72,8 +73,6 @@ static void follow_rails(struct kvr_group_thread *thread)
 
         if (fd == thread->rail_fds[i] && recycles == thread->recycles[i])
             continue;
-        if (thread->rail_fds[i] >= 0)
-            (void)epoll_ctl(thread->epoll_fd, EPOLL_CTL_DEL, thread->rail_fds[i], NULL);
         thread->rail_fds[i] = fd;
         thread->recycles[i] = recycles;
         if (fd >= 0)

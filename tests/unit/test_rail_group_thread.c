@@ -3,6 +3,7 @@
  * test is the loop thread of both. */
 #include "tests/support/check.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -10,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fabric/fabric_local.h"
 #include "fabric/fabric_ofi.h"
 #include "fabric/rail_group_thread.h"
 
@@ -31,6 +33,8 @@ struct party {
     _Atomic uint64_t word, word_seen; /* as an engine's readiness word */
     _Atomic bool asleep;
     _Atomic uint64_t arrived, written, ended, closed, notified;
+    int doorbell, freed; /* an engine's, which takes the number that a rail gives up; -1: none */
+    _Atomic bool watched;
 };
 
 static void user_command(void *self, kvr_ns now, const struct kvr_group_message *message)
@@ -73,6 +77,9 @@ static void user_epoch_closed(void *self, kvr_ns now, uint32_t rail, uint32_t ep
     (void)rail;
     (void)epoch;
     party->closed++;
+    if (party->freed >= 0 && fcntl(party->freed, F_GETFD) < 0)
+        party->watched = dup2(party->doorbell, party->freed) == party->freed &&
+                         kvr_group_thread_watch(party->thread, party->freed) == KVR_OK;
 }
 
 static bool user_work(void *self, kvr_ns now)
@@ -123,10 +130,8 @@ static void notify(void *self)
 }
 
 /* core: NULL, or the one that its thread is to run on. */
-static void party_start_on(struct party *party, kvr_ns spin_ns, const int *core)
+static void group_start(struct party *party, kvr_ns spin_ns, const int *core)
 {
-    static const char *const names[RAILS] = {"127.0.0.1", "127.0.0.2"};
-    struct kvr_region_layout layout = {.bytes = BYTES};
     struct kvr_group_options options = {.fabric = &party->fabric,
                                         .rails = party->rails,
                                         .rail_count = RAILS,
@@ -145,21 +150,50 @@ static void party_start_on(struct party *party, kvr_ns spin_ns, const int *core)
                                               .notify_self = party};
     struct kvr_error error;
 
-    memset(party, 0, sizeof(*party));
-    kvr_fabric_ofi(&party->fabric);
-    party->memory = calloc(1, BYTES);
-    for (int i = 0; i < RAILS; i++) {
-        struct kvr_rail_options rail = {.provider = "tcp"};
+    assert_int_equal(kvr_group_open(&options, &party->group, &error), KVR_OK);
+    assert_int_equal(kvr_group_thread_start(party->group, &thread, &party->thread, &error), KVR_OK);
+}
 
+static void rails_open(struct party *party, const char *provider, const char *const *names)
+{
+    struct kvr_error error;
+
+    for (int i = 0; i < RAILS; i++) {
+        struct kvr_rail_options rail = {0};
+
+        strcpy(rail.provider, provider);
         strcpy(rail.name, names[i]);
         assert_int_equal(party->fabric.ops->rail_open(NULL, &rail, &party->rails[i], &error),
                          KVR_OK);
     }
+}
+
+static void party_start_on(struct party *party, kvr_ns spin_ns, const int *core)
+{
+    static const char *const names[RAILS] = {"127.0.0.1", "127.0.0.2"};
+    struct kvr_region_layout layout = {.bytes = BYTES};
+    struct kvr_error error;
+
+    memset(party, 0, sizeof(*party));
+    party->freed = -1;
+    kvr_fabric_ofi(&party->fabric);
+    party->memory = calloc(1, BYTES);
+    rails_open(party, "tcp", names);
     assert_int_equal(kvr_region_open_mapped(&party->fabric, party->rails, RAILS, &layout,
                                             party->memory, true, true, &party->region, &error),
                      KVR_OK);
-    assert_int_equal(kvr_group_open(&options, &party->group, &error), KVR_OK);
-    assert_int_equal(kvr_group_thread_start(party->group, &thread, &party->thread, &error), KVR_OK);
+    group_start(party, spin_ns, core);
+}
+
+/* Nothing can be posted there; each endpoint has a descriptor of its own. */
+static void party_start_local(struct party *party)
+{
+    static const char *const names[RAILS] = {"", ""};
+
+    memset(party, 0, sizeof(*party));
+    kvr_fabric_local(&party->fabric);
+    rails_open(party, KVR_FABRIC_LOCAL, names);
+    group_start(party, 0, NULL);
 }
 
 static void party_start(struct party *party, kvr_ns spin_ns)
@@ -366,6 +400,32 @@ static void threads_wake_for_an_engine(void **state)
     party_stop(&party);
 }
 
+/* An engine may attach while a rail is recycled, and its doorbell gets the number that the rail's
+ * descriptor had. */
+static void a_doorbell_with_a_rails_old_number_is_heard(void **state)
+{
+    static struct party party;
+    kvr_ns deadline;
+
+    (void)state;
+    party_start_local(&party);
+    party.doorbell = eventfd(0, EFD_NONBLOCK);
+    party.freed = kvr_group_wait_fd(party.group, 0);
+    assert_true(party.freed >= 0);
+    command(&party, KVR_GROUP_RECYCLE, 0, 0, NULL);
+    assert_int_equal(event(&party).kind, KVR_GROUP_RECYCLED);
+    assert_true(party.watched);
+    usleep(20000); /* until it sleeps */
+    party.word = 1;
+    assert_int_equal(eventfd_write(party.doorbell, 1), 0);
+    deadline = kvr_clock_now() + 5 * KVR_S;
+    while (party.word_seen != 1)
+        assert_true(kvr_clock_now() < deadline);
+    close(party.freed);
+    close(party.doorbell);
+    party_stop(&party);
+}
+
 static void threads_follow_a_recycled_rail(void **state)
 {
     static struct party source, target;
@@ -419,6 +479,7 @@ int main(void)
         cmocka_unit_test(threads_spin_at_most_so_long),
         cmocka_unit_test(threads_that_spin_leave_the_core_to_others),
         cmocka_unit_test(threads_wake_for_an_engine),
+        cmocka_unit_test(a_doorbell_with_a_rails_old_number_is_heard),
         cmocka_unit_test(threads_follow_a_recycled_rail),
     };
 
