@@ -388,14 +388,18 @@ uint64_t granted_rails(const struct outbound *outbound, const struct offer *offe
                        const struct kvr_msg_grant *grant)
 {
     const struct publish *publish = kvr_pool_get(&outbound->publishes, offer->publish);
-    uint64_t rails = 0;
+    uint64_t rails = 0, here;
+    bool lends;
 
     for (uint32_t i = 0; i < grant->rail_count; i++)
         rails |= grant->rails[i].rail < KVR_RAILS_MAX ? UINT64_C(1) << grant->rails[i].rail : 0;
-    if (outbound->options.groups.same_host != 0 &&
-        (publish == NULL || !offer_lends(outbound, offer, publish)))
-        rails &= ~outbound->peers[offer->peer].same_host;
-    return rails;
+    if (outbound->options.groups.same_host == 0)
+        return rails;
+    here = outbound->peers[offer->peer].same_host;
+    if (offer->moves) /* cards cannot read what the target moves itself */
+        return rails & here;
+    lends = publish != NULL && offer_lends(outbound, offer, publish) && (rails & ~here) == 0;
+    return lends ? rails : rails & ~here;
 }
 
 void offer_granted(const struct outbound *outbound, struct offer *offer, uint64_t rails)

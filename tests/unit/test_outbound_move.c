@@ -169,6 +169,24 @@ static void what_cards_read_is_not_lent(void **state)
     assert_null(job_opened()->loan);
 }
 
+/* Nor what may go either way. */
+static void what_both_may_carry_is_not_lent(void **state)
+{
+    static const uint16_t slot = 3;
+    const struct kvr_rail_address rails[] = {{.rail = 0, .epoch = 1}, {.rail = 1, .epoch = 1}};
+    struct kvr_message message = {.kind = KVR_MSG_GRANT, .transfer = NONCE};
+
+    (void)state;
+    open_mixed(true);
+    message.grant.slots = &slot;
+    message.grant.slot_count = 1;
+    message.grant.rails = rails;
+    message.grant.rail_count = 2;
+    outbound_message(&outbound, now, 0, &message);
+    assert_int_equal(job_opened()->target_rails, 1);
+    assert_null(job_opened()->loan);
+}
+
 static void what_is_not_registered_is_not_lent(void **state)
 {
     (void)state;
@@ -237,6 +255,7 @@ int main(void)
         cmocka_unit_test(a_stop_waits_for_the_move),
         cmocka_unit_test(what_neighbours_can_copy_is_lent),
         cmocka_unit_test(what_cards_read_is_not_lent),
+        cmocka_unit_test(what_both_may_carry_is_not_lent),
         cmocka_unit_test(what_is_not_registered_is_not_lent),
         cmocka_unit_test(cards_carry_on_for_a_neighbour),
         cmocka_unit_test(without_failover_it_says_so),
