@@ -4,17 +4,24 @@
  */
 #include "prefill-agent/outbound.h"
 
+/* A rank has one, and another perhaps when it comes back. */
+static bool same_device(const struct kvr_rank *a, const struct kvr_rank *b)
+{
+    return kvr_uuid_equal(&a->engine, &b->engine) && a->generation == b->generation &&
+           a->tp == b->tp && a->pp == b->pp;
+}
+
 static struct outbound_sight *sight_find(struct outbound *outbound, const struct offer *offer,
                                          uint32_t engine, uint64_t version)
 {
     struct outbound_peer *peer = &outbound->peers[offer->peer];
+    const struct kvr_rank *source = &outbound->engines.local[engine].rank;
 
     for (uint32_t i = 0; i < OUTBOUND_SIGHTS; i++) {
         struct outbound_sight *sight = &peer->sights[i];
 
-        if (sight->known && sight->engine == engine && sight->version == version &&
-            sight->generation == offer->source_generation &&
-            kvr_uuid_equal(&sight->target, &offer->target.engine))
+        if (sight->known && sight->version == version && same_device(&sight->source, source) &&
+            same_device(&sight->target, &offer->target))
             return sight;
     }
     return NULL;
@@ -80,10 +87,9 @@ static void sight_keep(struct outbound *outbound, const struct offer *offer,
     peer->sights[peer->sight_next++ % OUTBOUND_SIGHTS] = (struct outbound_sight){
         .known = true,
         .sees = look->status == KVR_OK,
-        .engine = look->engine,
-        .generation = offer->source_generation,
+        .source = outbound->engines.local[look->engine].rank,
         .version = look->source->version,
-        .target = offer->target.engine,
+        .target = offer->target,
     };
 }
 

@@ -164,7 +164,7 @@ struct offer {
 #define OUTBOUND_PARKED_MAX   (KVR_TRANSFERS_MAX / 4)
 #define OUTBOUND_PARKED_SHARE 16
 
-#define OUTBOUND_SIGHTS 8 /* of a peer that are remembered; else it is asked again */
+#define OUTBOUND_SIGHTS 32 /* of a peer that are remembered; else it is asked again */
 
 struct outbound_peer {
     bool up;
@@ -174,10 +174,9 @@ struct outbound_peer {
     char agent[KVR_NAME_BYTES];
     struct outbound_sight {
         bool known, sees;
-        uint32_t engine; /* ours, of this generation, with this set of regions */
-        uint64_t generation, version;
-        struct kvr_uuid target;
-    } sights[OUTBOUND_SIGHTS]; /* whose pages its devices see */
+        struct kvr_rank source, target; /* each rank has a device of its own */
+        uint64_t version;               /* of the source's set of regions */
+    } sights[OUTBOUND_SIGHTS];          /* whose pages its devices see */
     uint32_t sight_next;
     uint32_t parked;                 /* WANTs of it that wait for their publish */
     uint64_t parked_bytes;           /* of their page tables */

@@ -109,6 +109,35 @@ static void the_answer_is_kept(void **state)
     assert_int_equal(machine_command_count(PUSH_LOOK), 2);
 }
 
+/* Ranks of one engine have devices of their own, and not each need see ours. */
+static void every_rank_answers_for_itself(void **state)
+{
+    (void)state;
+    want_moving(0, NONCE);
+    looked(machine_command(PUSH_LOOK), KVR_OK);
+    check_planned(1, true);
+    targets_are(1);
+    want_moving(0, NONCE + 1);
+    assert_int_equal(machine_command_count(PUSH_LOOK), 2);
+    looked(machine_command(PUSH_LOOK), KVR_COPY_FAILED);
+    check_planned(2, false);
+}
+
+static uint64_t job_rails(void)
+{
+    return ((const struct push_job *)machine_command(PUSH_OPEN)->pointer)->target_rails;
+}
+
+/* Cards know nothing of the pages that a target moves itself, whatever it grants. */
+static void a_card_is_no_way_for_them(void **state)
+{
+    (void)state;
+    want_moving(0, NONCE);
+    looked(machine_command(PUSH_LOOK), KVR_OK);
+    grant_rails(0, NONCE, 0);
+    assert_int_equal(job_rails(), 0);
+}
+
 static void who_cannot_is_not_asked(void **state)
 {
     (void)state;
@@ -159,7 +188,8 @@ int main(void)
         CASE(what_is_seen_is_moved),     CASE(what_is_not_seen_is_staged),
         CASE(nor_what_nobody_knows),     CASE(the_answer_is_kept),
         CASE(who_cannot_is_not_asked),   CASE(a_look_outlives_its_offer_and_holds_the_regions),
-        CASE(without_its_rail_it_fails),
+        CASE(without_its_rail_it_fails), CASE(every_rank_answers_for_itself),
+        CASE(a_card_is_no_way_for_them),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
