@@ -13,7 +13,7 @@
  *   O_LIVE      GRANT came: a push job posts
  *   O_STOPPING  it failed or was cancelled: the group thread stops posting, then QUIET
  *   O_CLOSING   nothing is posted any more; waits for the completion of every accepted write
- *   O_TOMB      ended; remembered for two heartbeat bounds, so that late messages are not "unknown"
+ *   O_TOMB      ended, not by LANDED; known for two heartbeat bounds, for late messages
  *
  *   publish.c  publishes, matching                  offer.c    WANT, matching, GRANT
  *   segment.c  PLAN, FINAL, TAIL                    lease.c    how long a publish waits

@@ -133,8 +133,9 @@ static void offer_settle(struct outbound *outbound, kvr_ns now, struct offer *of
     outbound->tombs++;
     offer->deadline_tomb = now + 2 * outbound->options.silence_ns;
     publish_settle(outbound, now, offer);
-    /* Of what never had a publish nothing was granted: "unknown" is as good an answer. */
-    if (offer->peer_gone || parked)
+    /* Of what never had a publish nothing was granted: "unknown" is as good an answer. Whoever has
+     * it whole asks nothing more, and tombstones would fill the table at a thousand a second. */
+    if (offer->peer_gone || parked || offer->landed)
         offer_free(outbound, offer);
 }
 

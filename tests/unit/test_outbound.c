@@ -30,9 +30,23 @@ static void outbound_goes_the_whole_way(void **state)
     group_closes();
     assert_int_equal(freed()->status, KVR_OK);
     assert_int_equal(freed()->bytes, SMALL_CHUNKS * SMALL_PAGE_BYTES);
-    tick(2 * SILENCE);
     assert_int_equal(outbound_live(&outbound), 0);
     assert_int_equal(outbound.tombs, 0);
+}
+
+/* However many end well within a heartbeat bound, there is a place for the next. */
+static void what_has_landed_takes_no_place(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i <= KVR_TRANSFERS_MAX; i++) {
+        machine_log_clear();
+        publish_for(1);
+        publish_all();
+        want(0, NONCE + i);
+        assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 0);
+        message(0, NONCE + i, KVR_MSG_LANDED, KVR_OK);
+        assert_int_equal(freed()->status, KVR_OK);
+    }
 }
 
 /* Rule 10: a WANT may come first, and waits for its publish. */
@@ -474,6 +488,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup(name, open_outbound)
     const struct CMUnitTest tests[] = {
         CASE(outbound_goes_the_whole_way),
+        CASE(what_has_landed_takes_no_place),
         CASE(outbound_parks_a_want),
         CASE(outbound_gives_up_a_want_without_a_publish),
         CASE(an_open_under_a_live_handle_is_refused),
