@@ -31,6 +31,7 @@ struct kvr_session {
     bool flowing;   /* the peer's RESUME has come: numbered messages may go */
     bool confirmed; /* flowing was true once */
     bool starved;   /* send said KVR_AGAIN, nobody was told that there is room */
+    bool excused;   /* an absence of ours was allowed for since the peer was last heard */
     bool ended;
     uint32_t version;
     uint64_t number; /* 0 until the session has begun */
@@ -182,6 +183,12 @@ static void break_off(struct kvr_session *session, kvr_ns now, const char *sente
 
 /* ---- connections ---- */
 
+static void heard(struct kvr_session *session, kvr_ns now)
+{
+    session->heard_at = now;
+    session->excused = false;
+}
+
 static void new_connection(struct kvr_session *session, uint32_t owed)
 {
     session->connected = true;
@@ -218,7 +225,7 @@ void kvr_session_accepted(struct kvr_session *session, kvr_ns now, const struct 
 
     assert(!session->options.dials && !session->ended && number != 0);
     assert(fresh || (number == session->number && peer->boot == session->peer_boot));
-    session->heard_at = now;
+    heard(session, now);
     if (fresh) { /* a HELLO that resumes was not checked again: what it says now does not count */
         session->version = version;
         begin(session, peer, number);
@@ -326,7 +333,7 @@ void kvr_session_frame(struct kvr_session *session, kvr_ns now, const uint8_t *f
 
     if (!session->connected)
         return;
-    session->heard_at = now;
+    heard(session, now);
     if (kvr_message_decode(session->options.decoder, frame, bytes, &message, &error) != KVR_OK)
         return break_off(session, now, error.detail);
     switch (message.kind) {
@@ -346,12 +353,27 @@ void kvr_session_frame(struct kvr_session *session, kvr_ns now, const uint8_t *f
 
 /* ---- time ---- */
 
+static kvr_ns peer_beat(const struct kvr_session *session)
+{
+    return (session->peer_beat_ms != 0 ? session->peer_beat_ms : session->options.beat_ms) * KVR_MS;
+}
+
 static kvr_ns silent_at(const struct kvr_session *session)
 {
-    uint32_t beat_ms =
-        session->peer_beat_ms != 0 ? session->peer_beat_ms : session->options.beat_ms;
+    return session->heard_at + KVR_BEATS_MAX * peer_beat(session);
+}
 
-    return session->heard_at + (kvr_ns)KVR_BEATS_MAX * beat_ms * KVR_MS;
+/* A tick that comes late: this side was away itself, and what the peer said meanwhile lies unread;
+ * or the whole machine was, and nobody could say anything. It listens for one more beat, once. */
+static void allow_for_absence(struct kvr_session *session, kvr_ns now)
+{
+    kvr_ns beat = peer_beat(session), allowed = (KVR_BEATS_MAX - 1) * beat;
+
+    if (session->excused || now <= kvr_session_wake(session) + beat / 2 ||
+        now - session->heard_at <= allowed)
+        return;
+    session->excused = true;
+    session->heard_at = now - allowed;
 }
 
 void kvr_session_tick(struct kvr_session *session, kvr_ns now)
@@ -360,6 +382,7 @@ void kvr_session_tick(struct kvr_session *session, kvr_ns now)
 
     if (session->ended)
         return;
+    allow_for_absence(session, now);
     if (now >= silent_at(session)) {
         snprintf(sentence, sizeof(sentence), "nothing was heard from it for %" PRIu64 " ms",
                  (now - session->heard_at) / KVR_MS);

@@ -18,9 +18,11 @@
  *
  * LIFE. Everything that arrives proves that the peer lives. Silence of 3 of its beats ends the
  * session with KVR_PEER_LOST, whether a connection is up or not; a shorter loss of the connection
- * is healed by the next one. A WELCOME of session 0 means that the peer holds no such session: it
- * restarted when its boot differs (KVR_PEER_RESTARTED), else it had given up on us (KVR_PEER_LOST).
- * REFUSED is also the goodbye of a side that ends a session on purpose.
+ * is healed by the next one. Who was away itself, which a tick that is late by half a beat shows,
+ * listens for one more beat before it calls that silence. A WELCOME of session 0 means that the
+ * peer holds no such session: it restarted when its boot differs (KVR_PEER_RESTARTED), else it had
+ * given up on us (KVR_PEER_LOST). REFUSED is also the goodbye of a side that ends a session on
+ * purpose.
  *
  * The sink's lost() is called exactly once, as the last thing; then the memory may be used again.
  */
@@ -77,7 +79,7 @@ void kvr_session_disconnected(struct kvr_session *session, kvr_ns now);
 void kvr_session_frame(struct kvr_session *session, kvr_ns now, const uint8_t *frame, size_t bytes);
 /* After write said KVR_AGAIN: there is room. */
 void kvr_session_writable(struct kvr_session *session, kvr_ns now);
-/* Beats, and finds silence. Due at kvr_session_wake; earlier is harmless. */
+/* Beats, and finds silence. Due at kvr_session_wake; earlier is harmless, later is an absence. */
 void kvr_session_tick(struct kvr_session *session, kvr_ns now);
 kvr_ns kvr_session_wake(const struct kvr_session *session);
 /* Ends the session on our own wish: tells the peer the reason; the sink's lost() is called. */

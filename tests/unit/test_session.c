@@ -206,6 +206,35 @@ static void session_silence_is_death(void **state)
     assert_int_equal(world.ends[SOURCE].lost_status, KVR_PEER_LOST);
 }
 
+/* What was said while this side was away is read before the other is called silent; who says
+ * nothing then either is dead, however often this side is away. */
+static void session_absence_is_no_silence(void **state)
+{
+    struct end *target;
+
+    (void)state;
+    meet();
+    target = &world.ends[TARGET];
+    pass(10 * BEAT_MS); /* the whole machine was stopped: both come late */
+    settle();
+    assert_int_equal(target->lost + world.ends[SOURCE].lost, 0);
+    world.silent[SOURCE] = true;
+    pass(10 * BEAT_MS);
+    assert_int_equal(target->lost, 0);
+    pass(BEAT_MS - 1);
+    assert_int_equal(target->lost, 0);
+    pass(1);
+    assert_int_equal(target->lost, 1);
+    assert_int_equal(target->lost_status, KVR_PEER_LOST);
+
+    meet();
+    world.silent[SOURCE] = true;
+    pass(10 * BEAT_MS);
+    assert_int_equal(target->lost, 0);
+    pass(10 * BEAT_MS);
+    assert_int_equal(target->lost, 1);
+}
+
 static void session_beats_keep_it_alive(void **state)
 {
     (void)state;
@@ -311,10 +340,11 @@ static void session_resumed_keeps_the_beat(void **state)
         welcome.hello.session = kvr_session_number(target->session);
         welcome.hello.beat_ms = beats_ms[i];
         give(TARGET, &welcome);
-        world.now += 3 * BEAT_MS * KVR_MS - 1;
-        kvr_session_tick(target->session, world.now);
+        for (uint32_t beat = 1; beat < 3; beat++)
+            kvr_session_tick(target->session, world.now + beat * BEAT_MS * KVR_MS);
+        kvr_session_tick(target->session, world.now + 3 * BEAT_MS * KVR_MS - 1);
         assert_int_equal(target->lost, 0);
-        kvr_session_tick(target->session, world.now + 1);
+        kvr_session_tick(target->session, world.now + 3 * BEAT_MS * KVR_MS);
         expect_lost(TARGET, KVR_PEER_LOST, "nothing was heard");
     }
 }
@@ -405,6 +435,7 @@ int main(void)
         cmocka_unit_test(session_refuses_what_it_cannot_send),
         cmocka_unit_test(session_acknowledges_early),
         cmocka_unit_test(session_silence_is_death),
+        cmocka_unit_test(session_absence_is_no_silence),
         cmocka_unit_test(session_beats_keep_it_alive),
         cmocka_unit_test(session_never_answered_is_lost),
         cmocka_unit_test(session_restarted_peer),
