@@ -34,19 +34,25 @@ fail() {
     exit 1
 }
 
+# ours PID: a child of this shell; the number of one that has ended may be another's process by now.
+ours() {
+    [ "$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null)" = $$ ]
+}
+
 stop_programs() {
     for pid in $started_pids; do
-        kill "$pid" 2>/dev/null || true
+        ! ours "$pid" || kill "$pid" 2>/dev/null || true
     done
     tries=0
     for pid in $started_pids; do
-        while kill -0 "$pid" 2>/dev/null && [ $tries -lt 50 ]; do
+        while ours "$pid" && [ $tries -lt 50 ]; do
             sleep 0.1
             tries=$((tries + 1))
         done
-        kill -9 "$pid" 2>/dev/null || true
+        ! ours "$pid" || kill -9 "$pid" 2>/dev/null || true
         wait "$pid" 2>/dev/null || true
-        rm -f "/dev/shm/$pid:"* # what libfabric's shm leaves when it is killed
+        # What libfabric's shm leaves when it is killed.
+        [ -e "/proc/$pid" ] || rm -f "/dev/shm/$pid:"*
     done
     rm -rf "$work"
 }
