@@ -4,9 +4,12 @@
 #include <stdio.h>
 
 #include "base/rng.h"
+#include "wire/compat.h"
+
+#define SHORT_BEAT_MS 250
 
 uv_loop_t loop;
-uint32_t beat_ms = 250;
+uint32_t beat_ms = SHORT_BEAT_MS;
 struct probe source, target;
 char address[64];
 
@@ -125,9 +128,22 @@ int begin(void **state)
     return 0;
 }
 
+int begin_as_agents(void **state)
+{
+    beat_ms = KVR_PEERS_BEAT_MS;
+    return begin(state);
+}
+
+int begin_patient(void **state)
+{
+    beat_ms = KVR_BEAT_MS_MAX;
+    return begin(state);
+}
+
 int end(void **state)
 {
     (void)state;
+    beat_ms = SHORT_BEAT_MS;
     kvr_peers_close(target.peers);
     kvr_peers_close(source.peers);
     uv_run(&loop, UV_RUN_DEFAULT);

@@ -27,10 +27,14 @@ bool sanitized(void);
 extern struct probe source, target;
 extern char address[64]; /* of whoever listened last */
 
-/* cmocka's fixtures: both tables, and the source listens. */
+/* cmocka's fixtures: both tables, and the source listens. With agents' beats, or with the longest,
+ * for those whom a machine that is busy must not find silent. */
 int begin(void **state);
+int begin_as_agents(void **state);
+int begin_patient(void **state);
 int end(void **state);
-#define peer_test(function) cmocka_unit_test_setup_teardown(function, begin, end)
+#define peer_test(function)         cmocka_unit_test_setup_teardown(function, begin, end)
+#define patient_peer_test(function) cmocka_unit_test_setup_teardown(function, begin_patient, end)
 
 void open_table(struct probe *probe, uv_loop_t *on, const char *agent, uint64_t boot);
 void listen_at(struct probe *probe, const char *at);
