@@ -37,7 +37,7 @@ static void read_port(const char *path)
 {
     FILE *file = NULL;
 
-    for (int i = 0; i < 400 && file == NULL; i++) {
+    for (int i = 0; i < 1200 && file == NULL; i++) {
         nap(25);
         file = fopen(path, "r");
     }
@@ -134,7 +134,7 @@ static void scheduler_keeps_what_it_acknowledged(void **state)
         assert_true(stored_transfers() >= stats.acknowledged);
         pid = start_scheduler();
     }
-    for (int i = 0; i < 200 && stats.acknowledged < emitted; i++) {
+    for (int i = 0; i < 1200 && stats.acknowledged < emitted; i++) {
         nap(50);
         kvr_reporter_stats(reporter, &stats);
     }
