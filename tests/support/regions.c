@@ -216,7 +216,7 @@ static void too_many_are_refused(void)
             refused++;
         }
     }
-    REQUIRE(ready > 0 && ready <= 8);
+    REQUIRE(ready > 0 && refused >= AT_ONCE / 2); /* it reads them in a turn or two */
     kvrail_memory_destroy(&memory);
     for (unsigned i = 0; i < 100 && mapped("many"); i++)
         (void)next_event(&event, 100);
