@@ -308,6 +308,7 @@ static void check_why(struct mapping_engine *engine, const char *words)
     snprintf(begin, sizeof(begin), "%.*s", (int)length, words);
     need(engine, kvrail_why(engine->agent, engine->handle), "why");
     do {
+        event.kind = 0;
         if (kvrail_poll(engine->agent, &event, 1) == 0 && poll(&readable, 1, 60000) == 0)
             mapping_fail("why", "nothing was heard for a minute");
     } while (event.kind != KVRAIL_EVENT_WHY);
