@@ -88,6 +88,7 @@ stop_all() {
             tries=$((tries + 1))
         done
         kill -9 "$pid" 2>/dev/null || true
+        wait "$pid" 2>/dev/null || true
         rm -f "/dev/shm/$pid:"*
     done
     rm -rf "$work"
@@ -195,9 +196,27 @@ gb_s=$(figure gb_s)
 if [ -n "$stay" ]; then
     trap - EXIT
     {
-        echo "kill $pids 2>/dev/null"
-        echo "sleep 2"
-        echo "rm -rf '$work'"
+        echo "work='$work' pids='$pids'"
+        cat <<'END'
+# One that has ended may lie about until somebody asks how it did.
+runs() { [ -n "$(tr -d '\0' 2>/dev/null </proc/"$1"/cmdline)" ]; }
+tries=0
+for pid in $pids; do
+    kill "$pid" 2>/dev/null
+done
+for pid in $pids; do
+    while runs "$pid" && [ $tries -lt 100 ]; do
+        tries=$((tries + 1))
+        sleep 0.1
+    done
+    while runs "$pid"; do
+        kill -9 "$pid" 2>/dev/null
+        sleep 0.1
+    done
+    rm -f "/dev/shm/$pid:"*
+done
+rm -rf "$work"
+END
     } >"$work/stop"
     echo "The dashboard: http://$scheduler/   (to stop it all: sh $work/stop)"
 fi
