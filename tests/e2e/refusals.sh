@@ -116,10 +116,10 @@ dead=$started
 sleep 30 &
 living=$!
 started_pids="$started_pids $living"
+left=$(find /dev/shm -name "$dead:*" | wc -l)
+[ "$left" -gt 0 ] || fail "an agent should have files in /dev/shm" # which it leaves behind when it is killed
 kill -9 "$dead"
 wait "$dead" 2>/dev/null || true
-left=$(find /dev/shm -name "$dead:*" | wc -l)
-[ "$left" -gt 0 ] || fail "a killed agent should leave files in /dev/shm"
 : >"/dev/shm/$living:$(id -u):0"
 rm -f "$work/port4"
 start after $prefill --provider shm --port-file "$work/port4"
