@@ -6,7 +6,8 @@
  *
  * cancel: the target's agent is stopped while the source posts, cancels, and is given its pages.
  * kill: the source's agent is killed as soon as it may post.
- * Exit 0: whatever was told to be in held the source's bytes at that moment, and never DONE. */
+ * Exit 0: whatever was told to be in held the source's bytes at that moment, and never DONE; 75:
+ * one agent lost the other before anything was in, as where others have the machine. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,8 +103,10 @@ int main(int argc, char **argv)
     for (unsigned layer = 0; layer < LAYERS; layer++)
         memset(engine_page(&source, layer, 0), (int)layer + 1, source.region.layer_stride);
     kvrail_ready(source.agent, 0, 1);
-    while (target.layers_in == 0)
+    while (target.layers_in == 0 && !target.ended)
         wrong |= wrong_layers(&target);
+    if (target.layers_in == 0)
+        return 75;
     if (!take_back(&source, kills, pid))
         return 1;
     while (!source.ended)
