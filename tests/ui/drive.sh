@@ -47,8 +47,8 @@ member() {
     echo "$answer" | sed -n "s/.*\"$1\":\"\\([^\"]*\\)\".*/\\1/p"
 }
 
-ask 1 30 "\"method\":\"Target.createTarget\",\"params\":{\"url\":\"$address\"}"
-ask 2 10 "\"method\":\"Target.attachToTarget\",\"params\":{\"targetId\":\"$(member targetId)\",\"flatten\":true}"
+ask 1 60 "\"method\":\"Target.createTarget\",\"params\":{\"url\":\"$address\"}"
+ask 2 30 "\"method\":\"Target.attachToTarget\",\"params\":{\"targetId\":\"$(member targetId)\",\"flatten\":true}"
 session=$(member sessionId)
 
 # run NUMBER SECONDS EXPRESSION: in the page, and what its promise gives.
@@ -57,7 +57,7 @@ run() {
 }
 
 number=3
-until run $number 10 "document.readyState + ' ' + location.href" && [ "$(member value)" = "complete $address" ]; do
+until run $number 30 "document.readyState + ' ' + location.href" && [ "$(member value)" = "complete $address" ]; do
     number=$((number + 1))
     [ $number -lt 300 ] || { echo "the page is not loaded: $answer"; exit 1; }
     sleep 0.1

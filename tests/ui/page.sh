@@ -48,7 +48,7 @@ scheduler=$!
 tries=0
 until [ -s "$work/port" ]; do
     tries=$((tries + 1))
-    [ $tries -lt 200 ] || { echo "the scheduler does not start:"; cat "$work/log"; exit 1; }
+    [ $tries -lt 1200 ] || { echo "the scheduler does not start:"; cat "$work/log"; exit 1; }
     sleep 0.05
 done
 address=127.0.0.1:$(cat "$work/port")
@@ -62,6 +62,13 @@ shows 'no event yet'
 "$generate" "$address" 120 5 2>"$work/player" &
 player=$!
 sleep 8
+tries=0
+until curl -s "http://$address/api/v1/transfers?state=failed&limit=1" | grep -q '"id"' &&
+    curl -s "http://$address/api/v1/summary" | grep -q '"reason":"peer_lost"'; do
+    tries=$((tries + 1))
+    [ $tries -lt 600 ] || { echo "page: nothing has failed in the fleet: $(cat "$work/player")"; exit 1; }
+    sleep 0.1
+done
 browse --dump-dom "http://$address/" >"$work/page"
 shows 'prefill-0'
 shows 'decode-1'
