@@ -13,7 +13,18 @@ await_line() {
     tries=0
     until grep -qF -- "$2" "$1" 2>/dev/null; do
         tries=$((tries + 1))
-        [ $tries -le 100 ] || fail "$(basename "$1") does not say '$2': $(cat "$1" 2>/dev/null)"
+        [ $tries -le $((300 * patience)) ] || fail "$(basename "$1") does not say '$2': $(cat "$1" 2>/dev/null)"
+        sleep 0.1
+    done
+}
+
+# live COUNT: until the agent has told the scheduler that it has so many publishes and fetches.
+live() {
+    tries=0
+    until "$bin/kvrail" status --scheduler "$scheduler" --json >"$work/status.json" &&
+        grep -q "\"transfers_live\": $1\\b" "$work/status.json"; do
+        tries=$((tries + 1))
+        [ $tries -le $((300 * patience)) ] || fail "the agent has not $1 transfers: $(cat "$work/status.json")"
         sleep 0.1
     done
 }
@@ -39,7 +50,7 @@ END
     rm -f "$work/port"
     start prefill env -u RUNTIME_DIRECTORY XDG_RUNTIME_DIR="$work" "$bin/prefill-agent" --name p0 \
         --listen 127.0.0.1:0 --port-file "$work/port" --config "$work/prefill.ini" \
-        --log-file "$work/p0.log"
+        --log-file "$work/p0.log" --scheduler "$scheduler"
     prefill_pid=$started
     await prefill "$work/port"
 }
@@ -54,6 +65,7 @@ for program in prefill-agent decode-agent kvrail-scheduler "kvrail replay" "kvra
 done
 
 # ---- the run folder, the log file
+start_scheduler
 agent_start info
 mode 700 "$work/kvrail"
 mode 600 "$work/kvrail/p0.sock"
@@ -64,20 +76,20 @@ grep -qE '^<6>[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{3}Z ' "$work/p0.log" |
 
 # ---- SIGHUP
 mv "$work/p0.log" "$work/p0.log.1"
-sed -i 's/heartbeat = 1s/heartbeat = 2s/; s/info/debug/; s/20s/1s/' "$work/prefill.ini"
+sed -i 's/heartbeat = 1s/heartbeat = 2s/; s/info/debug/; s/20s/6s/' "$work/prefill.ini"
 kill -HUP "$prefill_pid"
 await_line "$work/p0.log" "--log-level is 'debug' from now on"
-await_line "$work/p0.log" "--drain-timeout is '1s' from now on; it was '20s'"
+await_line "$work/p0.log" "--drain-timeout is '6s' from now on; it was '20s'"
 await_line "$work/p0.log" "--heartbeat is '2s' in its source and stays '1s' here: it takes a restart"
 echo 'heartbeat = soon' >>"$work/prefill.ini"
 kill -HUP "$prefill_pid"
 await_line "$work/p0.log" "all options stay as they were"
 
-start scheduler "$bin/kvrail-scheduler" --listen 127.0.0.1:0 --port-file "$work/scheduler.port" \
-    --state-dir "$work/scheduler" --log-file "$work/s.log"
-await scheduler "$work/scheduler.port"
+start other "$bin/kvrail-scheduler" --listen 127.0.0.1:0 --port-file "$work/other.port" \
+    --state-dir "$work/other" --log-file "$work/s.log"
+await other "$work/other.port"
 status=0
-timeout 20 "$bin/kvrail-scheduler" --listen 127.0.0.1:0 --state-dir "$work/scheduler" \
+timeout 20 "$bin/kvrail-scheduler" --listen 127.0.0.1:0 --state-dir "$work/other" \
     >"$work/second" 2>&1 || status=$?
 [ "$status" = 1 ] && grep -q "state-dir .* is in use by process $started:" "$work/second" ||
     fail "a second scheduler on one folder ended with $status: $(cat "$work/second")"
@@ -91,8 +103,7 @@ grep -q 'SIGTERM' "$work/s.log" || fail "the scheduler ended in silence"
 # ---- SIGTERM, with a publish that nobody fetches
 start lonely "$publish" "$work/kvrail/p0.sock" lonely-request
 lonely_pid=$started
-await_line "$work/p0.log" "engine"
-sleep 0.5
+live 1
 kill "$prefill_pid"
 await_line "$work/p0.log" "taking no new work, 1 requests to end"
 "$publish" "$work/kvrail/p0.sock" too-late >"$work/late" 2>&1 && fail "a draining agent took new work"
@@ -108,7 +119,6 @@ grep -q 'source_free: draining' "$work/lonely.log" || fail "its pages came back 
 rm "$work/p0.log"
 agent_start info
 source_agent=127.0.0.1:$(cat "$work/port")
-scheduler=127.0.0.1:1
 decode_options="--heartbeat 500ms"
 start_decode
 start taken "$publish" "$work/kvrail/p0.sock" taken-request
@@ -117,8 +127,7 @@ await_line "$work/taken.log" generation
 generation=$(sed -n 's/^generation //p' "$work/taken.log")
 start parked "$fetch" "$work/target.sock" never-published "$source_agent" "$generation"
 parked_pid=$started
-await_line "$work/decode.log" 'peer 0 is up'
-sleep 0.5
+live 2
 kill "$prefill_pid"
 await_line "$work/p0.log" "taking no new work, 2 requests to end"
 wait "$parked_pid" && fail "a request that will never be published was fetched"
@@ -137,8 +146,8 @@ decode_options=
 source_agent=
 
 # ---- SIGTERM while a replay runs: what is under way ends, and nothing is given up
-scheduler=127.0.0.1:0
-start_all
+start_prefill
+start_decode
 replay_in_background --requests 300 --progress
 await_progress
 kill "$decode_pid"

@@ -11,21 +11,21 @@ await_count() {
     tries=0
     until [ "$(grep -cF -- "$2" "$1")" -ge "$3" ]; do
         tries=$((tries + 1))
-        [ $tries -le 300 ] || fail "$(basename "$1") does not say '$2' $3 times: $(cat "$1")"
+        [ $tries -le $((300 * patience)) ] || fail "$(basename "$1") does not say '$2' $3 times: $(cat "$1")"
         sleep 0.1
     done
 }
 
 start_scheduler
 start_prefill
-decode_options="--prefill-agent $source_agent --prefill-agent 127.0.0.1:1 --heartbeat 200ms"
+decode_options="--prefill-agent $source_agent --prefill-agent 127.0.0.1:1 --heartbeat 500ms"
 start_decode
 await_count "$work/prefill.log" 'is warm: 2 pairs of rails connected' 1
 await_count "$work/decode.log" '127.0.0.1:1' 1
 
 kill "$prefill_pid"
 wait "$prefill_pid" || fail "the prefill-agent did not end well"
-sleep 1.5 # longer than three beats: the session is over
+await_count "$work/decode.log" "): $source_agent: " 1 # the session is over
 start_prefill
 await_count "$work/decode.log" ' is up: ' 2
 await_count "$work/prefill.log" 'is warm: ' 2
