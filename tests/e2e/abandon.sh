@@ -103,6 +103,12 @@ pair_pid=$!
 started_pids="$started_pids $pair_pid"
 exec 9>"$work/go"
 state pair '"state":"first_land"'
+tries=0
+until "$bin/kvrail" why --scheduler "$scheduler" pair | grep -q first_post; do # the source's word too
+    tries=$((tries + 1))
+    [ $tries -le $((300 * patience)) ] || fail "the source does not report: $(cat "$work/prefill.log")"
+    sleep 0.1
+done
 ask 1 'a target has come for this request (decode-0)' abandon pair
 ask 1 'a target has come for this request (decode-0)' renew pair
 exec 9>&-
