@@ -13,7 +13,7 @@ pair() {
     prefill_options="--digest $1" decode_options="--digest $2"
     start_prefill
     start_decode
-    timeout 60 "$bin/../tests/pair" "$work/source.sock" "$work/target.sock" "$source_agent" "$3" ${4:+"$4"} \
+    timeout $((60 * patience)) "$bin/../tests/pair" "$work/source.sock" "$work/target.sock" "$source_agent" "$3" ${4:+"$4"} \
         >"$work/pair.log" 2>&1 || fail "pair $* ended in $?"
     kill "$prefill_pid" "$decode_pid"
     wait "$prefill_pid" "$decode_pid" || fail "an agent did not end well"

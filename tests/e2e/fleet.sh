@@ -49,7 +49,7 @@ ranks() {
     shift 3
     for rank in ${only_ranks:-0 1}; do
         start "$run.$side-$engine-$rank" "$fleet" "$side" socket="$work/$agent.sock" \
-            engine="$engine" tp="$rank" gate="$work/$run.gate" "$@"
+            engine="$engine" tp="$rank" gate="$work/$run.gate" timeout_s=$((30 * patience)) "$@"
         eval "pid_${side}_${engine}_$rank=$started"
         running="$running $run.$side-$engine-$rank:$started"
     done
@@ -61,7 +61,7 @@ begin() {
         tries=0
         until grep -q '^attached' "$work/${entry%:*}.log"; do
             tries=$((tries + 1))
-            [ $tries -le 200 ] || fail "${entry%:*} did not attach in 20 s"
+            [ $tries -le $((300 * patience)) ] || fail "${entry%:*} did not attach in $((30 * patience)) s"
             sleep 0.1
         done
     done
@@ -105,7 +105,7 @@ await_done() {
     tries=0
     while [ "$(count "$1" '^done')" -lt "$2" ]; do
         tries=$((tries + 1))
-        [ $tries -le 150 ] || fail "$run.$1 made no progress in 15 s"
+        [ $tries -le $((300 * patience)) ] || fail "$run.$1 made no progress in $((30 * patience)) s"
         sleep 0.1
     done
 }
@@ -137,7 +137,7 @@ all_done
 # them is told, and nobody else.
 run=killed
 for engine in 0 1; do
-    ranks source p0 $engine generation=2 to=0 to=1 step_us=10000 lease_ms=3000
+    ranks source p0 $engine generation=2 to=0 to=1 step_us=10000 lease_ms=5000
     ranks target d0 $engine generation=2 from=0,2,"$at_p0" from=1,2,"$at_p0"
 done
 begin
@@ -218,7 +218,7 @@ all_done
 
 # A prefill-agent is killed: what came from the other one arrives.
 run=prefill_killed
-square 6 step_us=10000 lease_ms=3000
+square 6 step_us=10000 lease_ms=5000
 await_done target-0-0 10
 # shellcheck disable=SC2154 # set by prefill
 kill -9 "$pid_p1"
@@ -238,7 +238,7 @@ prefill p1 127.0.0.3 127.0.0.4
 
 # A decode-agent is killed: the other one's engines get theirs.
 run=decode_killed
-square 7 step_us=10000 lease_ms=3000
+square 7 step_us=10000 lease_ms=5000
 await_done target-0-0 10
 # shellcheck disable=SC2154 # set by decode
 kill -9 "$pid_d1"

@@ -80,7 +80,7 @@ move() {
     tries=0
     until grep -q '^generation' "$work/source.out"; do
         tries=$((tries + 1))
-        [ $tries -le 100 ] || fail "the source did not publish: $(cat "$work/source.out")"
+        [ $tries -le $((300 * patience)) ] || fail "the source did not publish: $(cat "$work/source.out")"
         sleep 0.1
     done
     generation=$(sed -n 's/^generation //p' "$work/source.out")

@@ -39,7 +39,7 @@ for pid in $prefill_pid $decode_pid; do
     until ! grep -q 'memfd:replay-allocation' "/proc/$pid/maps" &&
         [ "$(find "/proc/$pid/fd" -lname '/memfd:replay-allocation*' | wc -l)" -eq 0 ]; do
         tries=$((tries + 1))
-        [ $tries -lt 100 ] || fail "process $pid keeps allocations of engines that are gone"
+        [ $tries -lt $((300 * patience)) ] || fail "process $pid keeps allocations of engines that are gone"
         sleep 0.1
     done
 done

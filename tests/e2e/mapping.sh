@@ -22,7 +22,7 @@ why() {
         until "$bin/kvrail" why --scheduler "$scheduler" "$request" >"$work/why" 2>&1 &&
             grep -qF -- "$word" "$work/why"; do
             tries=$((tries + 1))
-            [ $tries -le 60 ] || fail "kvrail why $request: '$word' is not in: $(cat "$work/why")"
+            [ $tries -le $((300 * patience)) ] || fail "kvrail why $request: '$word' is not in: $(cat "$work/why")"
             sleep 0.1
         done
     done

@@ -10,12 +10,12 @@ start_scheduler
 prefill_options="--table-memory 64M --device emulated"
 start_prefill
 for spread in '' spread; do
-    timeout 60 "$bin/../tests/regions" "$work/source.sock" "$prefill_pid" $spread >"$work/regions.log" 2>&1 ||
+    timeout $((60 * patience)) "$bin/../tests/regions" "$work/source.sock" "$prefill_pid" $spread >"$work/regions.log" 2>&1 ||
         fail "an engine${spread:+ with memory over two allocations} that drops regions at bad moments ended in $?"
 done
 tries=0
 while held=$(find "/proc/$prefill_pid/fd" -lname '/memfd:many*' -o -lname '/memfd:used*' | wc -l) && [ "$held" -gt 0 ]; do
     tries=$((tries + 1))
-    [ $tries -lt 50 ] || fail "the agent holds $held descriptors of regions that are gone"
+    [ $tries -lt $((300 * patience)) ] || fail "the agent holds $held descriptors of regions that are gone"
     sleep 0.1
 done

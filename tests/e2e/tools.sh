@@ -36,13 +36,13 @@ expect verified 15
 tries=0
 while "$bin/kvrail" status --scheduler "$scheduler" --limit 5 >"$work/status"; do
     [ "$(grep -c ' done ' "$work/status")" = 5 ] &&
-        grep -q '^prefill-0 .* up .* s  *1  *1 ' "$work/status" && break
+        grep -q '^prefill-0 .* up .* s  *1  *1 ' "$work/status" &&
+        grep -q '^decode-0 .* up ' "$work/status" && break
     tries=$((tries + 1))
-    [ $tries -le 100 ] ||
+    [ $tries -le $((300 * patience)) ] ||
         fail "the scheduler does not know of the transfers and of a warm peer: $(cat "$work/status")"
     sleep 0.1
 done
-says "$work/status" '^decode-0 .* up '
 says "$work/status" 'What is odd:'
 "$bin/kvrail" status --scheduler "$scheduler" --json >"$work/status.json"
 says "$work/status.json" '"transfers": \['
@@ -70,7 +70,7 @@ tries=0
 while [ "$(rail_metric writes_total prefill-0)" = 0 ] || [ "$(rail_metric in_flight_writes prefill-0)" != 0 ] ||
     [ "$(rail_metric bytes_total decode-0)" = 0 ]; do
     tries=$((tries + 1))
-    [ $tries -le 50 ] || fail "no writes of prefill-0, or none told by decode-0: $(grep rail_ "$work/metrics")"
+    [ $tries -le $((300 * patience)) ] || fail "no writes of prefill-0, or none told by decode-0: $(grep rail_ "$work/metrics")"
     sleep 0.1
 done
 writes=$(rail_metric writes_total prefill-0)

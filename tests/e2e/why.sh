@@ -6,7 +6,7 @@ set -eu
 need ../examples/example_prefill ../examples/example_decode
 publish="$bin/../examples/example_prefill"
 fetch="$bin/../examples/example_decode"
-decode_options="--deadline 2s"
+decode_options="--deadline 6s"
 mkdir -p "$work/prefill"
 cat >"$work/prefill/calibration-$provider.json" <<'END'
 {"provider": "tcp", "libfabric": "none", "imm_iov": 4, "imm_rma_iov": 4, "pieces": 2, "chunk_bytes_max": 65536}
@@ -25,7 +25,7 @@ why() {
     tries=0
     until said "$words" "$@"; do
         tries=$((tries + 1))
-        [ $tries -le 60 ] || fail "kvrail why $*: '$missing' is not in: $(cat "$work/why")"
+        [ $tries -le $((300 * patience)) ] || fail "kvrail why $*: '$missing' is not in: $(cat "$work/why")"
         sleep 0.1
     done
 }
@@ -44,7 +44,7 @@ published() {
     tries=0
     until grep -q '^generation' "$1" 2>/dev/null; do
         tries=$((tries + 1))
-        [ $tries -le 100 ] || fail "the source did not publish: $(cat "$1")"
+        [ $tries -le $((300 * patience)) ] || fail "the source did not publish: $(cat "$1")"
         sleep 0.1
     done
     generation=$(sed -n 's/^generation //p' "$1")
@@ -75,7 +75,7 @@ why 'target decode-0 ended with ' 'no source has published the request' 'What to
 why 'Others whose request begins so, newest first:' 'why-done' 'why-nobody' -- why-
 
 # ---- one that failed first and was done later: the failure is explained, and the other listed
-kill "$other_pid"
+kill "$other_pid" 2>/dev/null || true
 wait "$other_pid" || true
 start again "$publish" "$work/source.sock" why-nobody
 published "$work/again.log"

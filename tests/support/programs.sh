@@ -10,7 +10,8 @@ export LC_ALL=C
 unset KVRAIL_CONFIG
 bin=${KVRAIL_BIN_DIR:?"set KVRAIL_BIN_DIR to the folder of the built programs"}
 provider=${provider:-tcp}
-patience=${KVRAIL_PATIENCE:-1} # every time limit here is multiplied by it
+# Every time limit here is multiplied by it; where a sanitizer is, so are the agents' times.
+patience=${KVRAIL_PATIENCE:-$((${KVRAIL_TIME_SCALE:-100} / 100))}
 work=$(mktemp -d "${TMPDIR:-/tmp}/kvrail-test.XXXXXX")
 started_pids=
 
@@ -94,7 +95,7 @@ moved() {
     until [ "$(curl -s "http://$scheduler/metrics" |
         sed -n "s/^kvrail_path_transfers_total{role=\"$1\",path=\"$2\"} //p")" = "$3" ]; do
         tries=$((tries + 1))
-        [ $tries -le 100 ] || fail "not $3 transfers of a $1 are $2:
+        [ $tries -le $((300 * patience)) ] || fail "not $3 transfers of a $1 are $2:
 $(curl -s "http://$scheduler/metrics" | grep ^kvrail_path_)"
         sleep 0.1
     done
