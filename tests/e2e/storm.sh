@@ -11,7 +11,7 @@ taskset -cp "$core" $$ >/dev/null
 prefill_options="--quiet 1ms --no-acknowledge"
 decode_options="--quiet 1ms"
 start_all
-for _ in 1 2 3 4; do
+for _ in 1 2; do
     sh -c 'while kill -0 "$1" 2>/dev/null; do i=0; while [ $((i += 1)) -lt 100000 ]; do :; done; done' sh $$ &
 done
 for seed in 1 2 3; do
