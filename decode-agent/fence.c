@@ -190,6 +190,7 @@ void filtered(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
         return;
     transfer->tainted = true;
     transfer->quiet = false;
+    transfer->suspect_at = KVR_NEVER;
     if (!KVR_MUTANT(old_quiet_accepted))
         inbound_group_command(inbound, transfer, LAND_LOUD, 0, NULL);
     for (uint32_t i = 0; i < filter->run_count; i++)

@@ -352,7 +352,6 @@ static void group_transfer(struct inbound *inbound, kvr_ns now, struct transfer 
         is_quiet(inbound, now, transfer, (uint32_t)message->a);
         break;
     case LAND_COMING:
-        transfer->suspected = false;
         transfer->suspect_at = now + inbound->options.quiet_ns;
         break;
     case LAND_SUSPECT:

@@ -104,7 +104,6 @@ struct transfer {
     struct kvr_epoch_count epochs[KVR_RAILS_MAX]; /* of each rail that it may be written on, the
                                                      latest: what a fence must see closed */
     uint32_t epoch_count;
-    bool suspected; /* LAND_SUSPECTS was asked */
     bool source_failed, settled;
     kvr_ns quiet_at; /* when the source's QUIET of this round came: */
     uint32_t quiet_round;

@@ -119,7 +119,9 @@ static void suspects(struct land *land, const struct landing *landing, kvr_ns no
     const struct landing_quiet *quiet = landing->quiet;
     bool coming = false;
 
-    for (uint32_t i = 0; quiet != NULL && i < quiet->count; i++) {
+    if (quiet == NULL)
+        return; /* the source is posting again: what it will have posted is not known */
+    for (uint32_t i = 0; i < quiet->count; i++) {
         const struct kvr_epoch_count *count = &quiet->counts[i];
 
         if (settled(land, landing, count))
@@ -130,7 +132,7 @@ static void suspects(struct land *land, const struct landing *landing, kvr_ns no
             land_tell(land, landing, LAND_SUSPECT, count->rail, count->epoch, NULL);
     }
     for (uint32_t i = 0; i < landing->count_count; i++)
-        if ((quiet == NULL || !named(quiet, &landing->counts[i])) &&
+        if (!named(quiet, &landing->counts[i]) &&
             !epoch_closed(land, landing->counts[i].rail, landing->counts[i].epoch))
             land_tell(land, landing, LAND_SUSPECT, landing->counts[i].rail,
                       landing->counts[i].epoch, NULL);

@@ -29,7 +29,7 @@ enum land_kind {
     LAND_FILTER, /* pointer: struct landing_filter: which of these chunks are not here */
     LAND_SUSPECTS, /* answered for every (rail, epoch) that is neither even nor closed: by
                       LAND_SUSPECT, or by one LAND_COMING when the peer's last write there came less
-                      than a nanoseconds ago and b is 0 */
+                      than a nanoseconds ago and b is 0. While quiet is void: by nothing */
     LAND_DIGEST,   /* pointer: struct landing_digest: what the bytes of some chunks must hash to */
     LAND_VERIFY,   /* everything is here, and every digest: hash what landed */
     LAND_CLOSE,    /* the slots are dead from here */

@@ -122,6 +122,28 @@ static void missing_taints_until_quiet(void **state)
     assert_int_equal(machine_notice_count(KVR_NOTICE_DONE), 1);
 }
 
+/* A QUIET before MISSING says nothing of what is posted then: its time does not run on. */
+static void what_is_posted_again_has_its_own_time(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 1);
+    struct landing_filter *filter;
+
+    (void)state;
+    plan(0, nonce);
+    final(0, nonce);
+    quiet(0, nonce, 0);
+    rail_lost(0, nonce);
+    filter = machine_command(LAND_FILTER)->pointer;
+    filter->run_count = 1;
+    filter->runs[0] = (struct kvr_chunk_run){4, 2};
+    group_says(nonce, LAND_FILTERED, 0, filter);
+    tick(2 * QUIET);
+    assert_int_equal(machine_command_count(LAND_SUSPECTS), 0);
+    quiet(0, nonce, 1);
+    tick(QUIET);
+    assert_int_equal(machine_command_count(LAND_SUSPECTS), 1);
+}
+
 static void nothing_missing_asks_for_nothing(void **state)
 {
     uint64_t nonce = fetch(1, 0, 1);
@@ -530,6 +552,7 @@ int main(void)
         CASE(an_open_under_a_live_handle_is_refused),
         CASE(done_waits_for_the_tail),
         CASE(missing_taints_until_quiet),
+        CASE(what_is_posted_again_has_its_own_time),
         CASE(nothing_missing_asks_for_nothing),
         CASE(a_failure_holds_the_pages_until_quiet),
         CASE(a_quiet_that_finds_no_memory_fails),

@@ -271,6 +271,25 @@ static void land_suspects_what_stays_uneven(void **state)
     assert_false(was_told(LAND_SUSPECT)); /* rail 1 is even */
 }
 
+/* While what was asked for again is posted, nobody knows what should have come: a healthy endpoint
+ * would be ended, with what others write to it. */
+static void land_suspects_nothing_while_more_is_posted(void **state)
+{
+    (void)state;
+    landing_open(KVR_DIGEST_OFF);
+    segment_add();
+    chunk_lands(0, 0);
+    chunk_lands(1, 1);
+    tell_land(LAND_QUIET, 0, 0, quiet_of(0, 2, 1));
+    tell_land(LAND_LOUD, 0, 0, NULL); /* a MISSING was sent */
+    now += 2 * KVR_S;
+    tell_land(LAND_SUSPECTS, KVR_S, 1, NULL);
+    assert_false(was_told(LAND_SUSPECT));
+    tell_land(LAND_QUIET, 0, 0, quiet_of(1, 3, 1));
+    tell_land(LAND_SUSPECTS, KVR_S, 1, NULL);
+    assert_true(was_told(LAND_SUSPECT));
+}
+
 /* Rule 5: a write for a slot that nobody has. */
 static void land_counts_stale_writes(void **state)
 {
@@ -475,6 +494,7 @@ int main(void)
         CASE(land_is_quiet_by_closing),
         CASE(land_distrusts_counts_that_name_too_little),
         CASE(land_suspects_what_stays_uneven),
+        CASE(land_suspects_nothing_while_more_is_posted),
         CASE(land_counts_stale_writes),
         CASE(land_counts_nothing_that_was_revoked),
         CASE(land_takes_no_quiet_from_revoked_counts),
