@@ -506,11 +506,12 @@ static void land_epoch_closed(void *self, kvr_ns now, uint32_t rail, uint32_t ep
 static bool land_work(void *self, kvr_ns now)
 {
     struct land *land = self;
-    bool copied;
+    bool progress;
 
     land->now = now;
-    copied = land_stage_work(land);
-    return land_verify_work(land) || copied;
+    progress = land_stage_take(land);
+    progress = land_verify_work(land) || progress; /* before what arrives has taken every copy */
+    return land_stage_begin(land) || progress;
 }
 
 static bool land_expecting(void *self)

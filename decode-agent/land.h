@@ -192,8 +192,10 @@ const uint8_t *land_staged_at(const struct landing *landing, const struct landin
 /* Copies what the digests of the landing's next chunks cover back from the pages into its share: a
  * digest is of what lies in the pages. False: the device takes no more now. */
 bool land_stage_read(struct land *land, struct landing *landing);
-/* Gives what arrived to the devices, and takes what they have copied; true when anything moved. */
-bool land_stage_work(struct land *land);
+/* Takes what the devices have copied; true when there was any. */
+bool land_stage_take(struct land *land);
+/* Gives what arrived to the devices; true when there was any that they took. */
+bool land_stage_begin(struct land *land);
 bool land_stage_busy(const struct land *land); /* copies are under way, or to be begun */
 /* Tells how much room there is, after a copy has ended or a segment has come. */
 void land_stage_room(struct land *land, struct landing *landing);

@@ -270,19 +270,39 @@ static void read_back(struct land *land, struct landing *landing, uint32_t end)
         land_verify_remove(land, landing);
 }
 
-static bool copies_start(struct land *land, struct landing *landing)
+/* False: nothing of it waits, or the device takes no more now. */
+static bool copy_begin(struct land *land, struct landing *landing)
 {
     struct scatter scatter;
-    bool progress = false;
 
-    while (landing->waiting > 0 && !landing->copy_failed && !landing->closing) {
-        scatter_fill(landing, &scatter);
-        assert(scatter.chunk_count > 0);
-        if (!scatter_start(land, landing, &scatter))
-            break;
-        progress = true;
+    if (landing->waiting == 0 || landing->copy_failed || landing->closing ||
+        copy_free(landing->stage->user) == NULL)
+        return false;
+    scatter_fill(landing, &scatter);
+    assert(scatter.chunk_count > 0);
+    return scatter_start(land, landing, &scatter);
+}
+
+/* One copy of each landing. Whoever had one goes behind the others: where the wire brings more than
+ * the device copies, none waits for the end of another. */
+static bool copies_begin(struct land *land)
+{
+    struct landing **link = &land->staged_first, *served = NULL, **served_end = &served;
+
+    while (*link != NULL) {
+        struct landing *at = *link;
+
+        if (!copy_begin(land, at)) {
+            link = &at->next_staged;
+            continue;
+        }
+        *link = at->next_staged;
+        at->next_staged = NULL;
+        *served_end = at;
+        served_end = &at->next_staged;
     }
-    return progress;
+    *link = served;
+    return served != NULL;
 }
 
 static bool copies_take(struct land *land, struct land_stage *stage)
@@ -311,17 +331,22 @@ static bool copies_take(struct land *land, struct land_stage *stage)
     return count > 0;
 }
 
-bool land_stage_work(struct land *land)
+bool land_stage_take(struct land *land)
 {
     bool progress = false;
 
     for (uint32_t i = 0; i < KVR_STAGES_MAX; i++)
         if (land->stages[i] != NULL && land->stages[i]->copying > 0)
             progress = copies_take(land, land->stages[i]) || progress;
-    for (struct landing *at = land->staged_first, *next; at != NULL; at = next) {
-        next = at->next_staged;
-        progress = copies_start(land, at) || progress;
-    }
+    return progress;
+}
+
+bool land_stage_begin(struct land *land)
+{
+    bool progress = false;
+
+    while (copies_begin(land))
+        progress = true;
     return progress;
 }
 

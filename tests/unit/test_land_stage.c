@@ -415,6 +415,91 @@ static void a_share_with_room_for_all_tells_of_none(void **state)
     landing_end();
 }
 
+/* ---- several landings on a device that is slower than the wire ------------------------------- */
+
+static struct landing newer;
+static struct landing_segment newer_segment;
+static uint64_t newer_bits[KVR_SLOT_CHUNKS / 64], newer_taken[KVR_SLOT_CHUNKS / 64];
+static uint64_t newer_positions[SMALL_CHUNKS];
+static uint32_t newer_left[SMALL_LAYERS];
+
+static void tell_newer(uint32_t kind, void *pointer)
+{
+    bench_tell(&bench, now,
+               &(struct kvr_group_message){.kind = kind, .index = 1, .pointer = pointer});
+}
+
+/* Another landing has come in whole. The device takes two copies of a chunk each. */
+static void newer_arrives(void)
+{
+    stage.stage.device->copy_bytes = 1;
+    memset(newer_bits, 0, sizeof(newer_bits));
+    memset(newer_taken, 0, sizeof(newer_taken));
+    memset(newer_left, 0, sizeof(newer_left));
+    newer = (struct landing){.index = 1,
+                             .transfer = TRANSFER + 1,
+                             .set = &target.set,
+                             .slots = {SLOT + 1},
+                             .slot_count = 1,
+                             .bits = newer_bits,
+                             .taken = newer_taken,
+                             .stage = &stage.stage,
+                             .share_bytes = SHARE};
+    newer_segment = (struct landing_segment){
+        .plan = segment.plan, .left = newer_left, .positions = newer_positions};
+    assert_true(
+        kvr_plan_positions(segment.plan, SHARE, &newer_segment.position_end, newer_positions));
+    tell_newer(LAND_OPEN, &newer);
+    tell_newer(LAND_SEGMENT, &newer_segment);
+    for (uint32_t i = 0; i < SMALL_CHUNKS; i++)
+        arrive(bench.rails[0].newest, (SLOT + 1) << 16 | i);
+    settle();
+    assert_int_equal(newer.copying, 2);
+}
+
+static void newer_ends(void)
+{
+    while (newer.in_count < SMALL_CHUNKS || landing.copying > 0)
+        copies_end();
+    tell_newer(LAND_CLOSE, NULL);
+    tell_land(LAND_CLOSE, 0, NULL);
+    assert_int_equal(land.open_count, 0);
+    assert_null(land.staged_first);
+    kvr_plan_free(segment.plan, &memory);
+    kvr_group_close(bench.group);
+    small_stage_close(&stage);
+}
+
+static void no_landing_waits_for_the_end_of_another(void **state)
+{
+    (void)state;
+    landing_open(false);
+    newer_arrives();
+    chunk_arrives(0);
+    settle();
+    copies_end();
+    assert_int_equal(landing.copying, 1);
+    copies_end();
+    assert_int_equal(landing.in_count, 1);
+    assert_true(newer.waiting > 0);
+    newer_ends();
+}
+
+static void what_is_hashed_does_not_wait_for_all_that_arrives(void **state)
+{
+    struct landing_digest *digest = digested_open();
+
+    (void)state;
+    newer_arrives();
+    tell_land(LAND_VERIFY, 0, NULL);
+    copies_end();
+    copies_end();
+    assert_true(landing.verify.read_end > 0);
+    assert_true(newer.waiting > 0);
+    newer_ends();
+    free(digest);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -432,6 +517,8 @@ int main(void)
         cmocka_unit_test(room_is_told_when_the_copies_before_it_ended),
         cmocka_unit_test(room_ends_before_the_first_copy_under_way),
         cmocka_unit_test(a_share_with_room_for_all_tells_of_none),
+        cmocka_unit_test(no_landing_waits_for_the_end_of_another),
+        cmocka_unit_test(what_is_hashed_does_not_wait_for_all_that_arrives),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
