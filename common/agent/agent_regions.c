@@ -3,13 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "agent/agent_state.h"
 #include "base/log.h"
+#include "base/memfd.h"
 #include "device/stage.h"
 #include "kv/layout.h"
 
@@ -243,38 +241,19 @@ static kvr_status region_check(const struct kvr_agent *agent, uint32_t engine,
     return kvr_layout_check(&region->layout, error);
 }
 
-/* The system's number of the NUMA node where a memfd's memory lies, judged by its first page;
- * KVR_NODE_UNKNOWN: nobody knows. */
-static uint32_t node_of(int fd, off_t offset)
-{
-    size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
-    void *page = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, offset);
-    struct stat file;
-    int node = -1;
-
-    if (page == MAP_FAILED)
-        return KVR_NODE_UNKNOWN;
-    if (fstat(fd, &file) == 0 && offset < file.st_size) { /* else there is no page to look at */
-        (void)*(volatile const char *)page;
-        if (syscall(SYS_move_pages, 0, 1ul, &page, NULL, &node, 0) != 0)
-            node = -1;
-    }
-    munmap(page, bytes);
-    return node >= 0 ? (uint32_t)node : KVR_NODE_UNKNOWN;
-}
-
 /* All regions of an engine are registered with one rail group, since a transfer has chunks of all
  * of them: with one near the first of them, and engines take such groups in turns. */
-static uint32_t home_of(struct kvr_agent *agent, uint32_t engine, int fd, off_t offset)
+static uint32_t home_of(struct kvr_agent *agent, uint32_t engine, int fd, uint64_t offset)
 {
     struct agent_engine *state = &agent->engines[engine];
-    uint32_t near[KVR_RAIL_GROUPS_MAX], near_count = 0, node;
+    uint32_t near[KVR_RAIL_GROUPS_MAX], near_count = 0;
+    int node;
 
     if (state->home_known || agent->groups.count <= 1)
         return state->home;
-    node = node_of(fd, offset);
+    node = kvr_memfd_node(fd, offset); /* of its first page */
     for (uint32_t i = 0; i < agent->groups.count; i++)
-        if (node != KVR_NODE_UNKNOWN && agent->group[i].node == node)
+        if (node >= 0 && agent->group[i].node == (uint32_t)node)
             near[near_count++] = i;
     state->home = near_count > 0 ? near[engine % near_count] : engine % agent->groups.count;
     state->home_known = true;
@@ -295,7 +274,7 @@ static struct agent_region *region_new(struct kvr_agent *agent, uint32_t engine,
     entry->serial = agent->engines[engine].serial;
     entry->request = *region;
     entry->fd = fd;
-    entry->home = home_of(agent, engine, fd, (off_t)region->fd_offset);
+    entry->home = home_of(agent, engine, fd, region->fd_offset);
     entry->next = agent->regions;
     agent->regions = entry;
     return entry;

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -129,4 +130,22 @@ void kvr_memfd_touch(void *mapped, uint64_t bytes)
                                 MADV_POPULATE_READ) == 0;
         }
     }
+}
+
+int kvr_memfd_node(int fd, uint64_t offset)
+{
+    size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
+    void *page = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, (off_t)offset);
+    struct stat file;
+    int node = -1;
+
+    if (page == MAP_FAILED)
+        return -1;
+    if (fstat(fd, &file) == 0 && (off_t)offset < file.st_size) { /* else there is no page */
+        (void)*(volatile const char *)page;
+        if (syscall(SYS_move_pages, 0, 1ul, &page, NULL, &node, 0) != 0)
+            node = -1;
+    }
+    kvr_memfd_unmap(page, bytes);
+    return node < 0 ? -1 : node;
 }

@@ -3,6 +3,7 @@
  */
 #include "tests/support/check.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -10,10 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/memfd.h"
 #include "device/stage.h"
 #include "fabric/region.h"
 
 #define BYTES (64u << 10)
+#define HUGE  (2u << 20)
 
 struct kvr_rail {
     uint32_t registered, limit;
@@ -162,7 +165,6 @@ static void what_is_there_is_mapped_at_once(void **state)
 /* A part of a huge page cannot be unmapped alone. */
 static void huge_pages_are_let_go(void **state)
 {
-    enum { HUGE = 2 << 20 };
     int fd = memfd_create("huge", MFD_HUGETLB | MFD_ALLOW_SEALING | MFD_CLOEXEC);
     struct kvr_region *region = NULL;
     struct kvr_error error;
@@ -177,6 +179,61 @@ static void huge_pages_are_let_go(void **state)
     assert_int_equal(mincore(base, 1, &there), 0);
     kvr_region_release(&fabric, region);
     assert_int_equal(mincore(base, 1, &there), -1);
+}
+
+/* ---- huge pages, on hosts that have none: the kernel maps whole ones, and unmaps no part ------- */
+
+static bool huge;
+static void *huge_at;
+
+void *__real_mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset)
+{
+    if (!huge)
+        return __real_mmap(address, bytes, protection, flags, fd, offset);
+    huge_at = __real_mmap(address, HUGE, protection, flags, fd, offset);
+    return huge_at;
+}
+
+int __real_munmap(void *address, size_t bytes);
+int __wrap_munmap(void *address, size_t bytes);
+int __wrap_munmap(void *address, size_t bytes)
+{
+    if (!huge || address != huge_at || bytes % HUGE == 0)
+        return __real_munmap(address, bytes);
+    errno = EINVAL;
+    return -1;
+}
+
+/* Mappings of this process whose names have these words. */
+static uint32_t mappings_of(const char *words)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[512];
+    uint32_t count = 0;
+
+    assert_non_null(maps);
+    while (fgets(line, sizeof(line), maps) != NULL)
+        count += strstr(line, words) != NULL;
+    fclose(maps);
+    return count;
+}
+
+/* Who asks where memory lies keeps none of it: else its engine's would stay when that has ended. */
+static void the_node_of_memory_is_told(void **state)
+{
+    int fd = make_memfd(HUGE, F_SEAL_SHRINK);
+
+    (void)state;
+    assert_true(kvr_memfd_node(fd, 0) >= -1);
+    assert_int_equal(kvr_memfd_node(fd, HUGE), -1); /* behind its end */
+    assert_int_equal(mappings_of("/memfd:region"), 0);
+    huge = true;
+    (void)kvr_memfd_node(fd, 0);
+    huge = false;
+    assert_int_equal(mappings_of("/memfd:region"), 0);
+    close(fd);
 }
 
 static void region_lies_on_every_rail(void **state)
@@ -479,6 +536,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(what_is_there_is_mapped_at_once, setup),
         cmocka_unit_test_setup(huge_pages_are_let_go, setup),
+        cmocka_unit_test(the_node_of_memory_is_told),
         cmocka_unit_test_setup(region_lies_on_every_rail, setup),
         cmocka_unit_test_setup(a_source_is_mapped_for_reading_where_rails_allow_it, setup),
         cmocka_unit_test_setup(region_needs_the_seal, setup),
