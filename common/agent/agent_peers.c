@@ -38,7 +38,7 @@ static kvr_status same_host_reached(struct kvr_agent *agent, uint32_t peer,
     for (uint32_t i = 0; i < hello->rail_count; i++) {
         const struct kvr_rail_address *rail = &hello->rails[i];
 
-        if (!rail->same_host)
+        if (!rail->same_host || rail->bytes == 0)
             continue;
         status = kvr_fabric_local_reaches(rail->address, rail->bytes, error);
         if (status != KVR_OK)

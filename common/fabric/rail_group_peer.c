@@ -49,8 +49,14 @@ static void link_insert(struct kvr_group *group, struct group_link *link)
     kvr_status status = KVR_RAIL_FAILED;
 
     assert(!link->inserted);
-    link->state = LINK_USABLE;
     link->again_count = 0;
+    if (address->bytes == 0) { /* the peer tells of one when it has opened it: we mend nothing */
+        link->state = LINK_BROKEN;
+        (void)kvr_error_set(&group->unreachable, KVR_NO_RAIL, "rail_group",
+                            "the peer has no endpoint on its rail %u just now", address->rail);
+        return;
+    }
+    link->state = LINK_USABLE;
     if (rail->endpoint != NULL)
         status = group->ops->peer_insert(rail->endpoint, address->address, address->bytes,
                                          &link->handle, &group->unreachable);

@@ -65,7 +65,7 @@ static kvr_status fake_insert(struct kvr_endpoint *endpoint, const uint8_t *addr
                               uint64_t *ret_peer, struct kvr_error *error)
 {
     assert_false(endpoint->stopped);
-    if (bytes == 0)
+    if (bytes != 1 || address[0] == '?')
         return kvr_error_set(error, KVR_INVALID, "fake", "no address");
     *ret_peer = ++endpoint->peers;
     if (fake.log_inserts)

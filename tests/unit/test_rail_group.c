@@ -119,7 +119,8 @@ static void group_says_why_it_reaches_nobody(void **state)
 {
     struct bench bench;
     struct kvr_group_message answer;
-    struct kvr_peer_rails rails = {.rail_count = 1, .rails = {{.epoch = 1}}}; /* no address */
+    struct kvr_peer_rails rails = {.rail_count = 1,
+                                   .rails = {{.epoch = 1, .bytes = 1, .address = {'?'}}}};
 
     (void)state;
     bench_open(&bench, 1, 8, 64);

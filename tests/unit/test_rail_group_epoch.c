@@ -55,6 +55,33 @@ static void pages_that_no_device_moves_break_nothing(void **state)
     kvr_group_close(bench.group);
 }
 
+/* It was met without, and tells of it later. Until then there is nothing that we could mend. */
+static void group_reaches_a_rail_that_gets_its_endpoint_later(void **state)
+{
+    struct bench bench;
+    struct kvr_pair pair;
+    struct kvr_group_message message;
+    struct kvr_rail_address successor;
+    struct kvr_peer_rails rails = {.rail_count = 1, .rails = {{.rail = 0, .epoch = 2}}};
+
+    (void)state;
+    bench_open(&bench, 1, 0, 64);
+    command(&bench, KVR_GROUP_PEER_ADD, 0, &rails);
+    assert_true(event(&bench, &message));
+    assert_int_equal(message.kind, KVR_GROUP_PEER_ADDED);
+    assert_int_equal(message.status, KVR_NO_RAIL);
+    assert_non_null(strstr(rails.unreachable, "no endpoint"));
+    assert_int_equal(post(&bench, 0, &pair), KVR_NO_RAIL);
+    command(&bench, KVR_GROUP_RECYCLE, 0, NULL);
+    assert_true(event(&bench, &message));
+    assert_int_equal(message.kind, KVR_GROUP_RECYCLED); /* no PAIR_BROKEN before it */
+    successor = (struct kvr_rail_address){.rail = 0, .epoch = 3, .bytes = 1, .address = {'z'}};
+    command(&bench, KVR_GROUP_PEER_RAIL, 0, &successor);
+    assert_int_equal(post(&bench, 0, &pair), KVR_OK);
+    assert_int_equal(pair.epoch, 3);
+    kvr_group_close(bench.group);
+}
+
 static void group_drops_a_peer(void **state)
 {
     struct bench bench;
@@ -259,6 +286,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(group_failures_of_an_ended_epoch_break_nothing),
         cmocka_unit_test(pages_that_no_device_moves_break_nothing),
+        cmocka_unit_test(group_reaches_a_rail_that_gets_its_endpoint_later),
         cmocka_unit_test(group_drops_a_peer),
         cmocka_unit_test(group_recycles_in_order),
         cmocka_unit_test(group_ends_an_epoch_without_a_successor),
