@@ -108,6 +108,7 @@ static kvr_status memory_open(struct kvr_agent *agent, struct kvr_error *error)
 static void loop_open(struct kvr_agent *agent)
 {
     uv_loop_init(&agent->loop);
+    agent->helpers.loop = &agent->loop;
     uv_async_init(&agent->loop, &agent->group_events, on_group_events);
     uv_prepare_init(&agent->loop, &agent->before_sleep);
     uv_timer_init(&agent->loop, &agent->tick);

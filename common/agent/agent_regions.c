@@ -25,7 +25,7 @@ struct agent_region {
     bool drop_wanted;   /* by its engine */
     uint32_t widenings; /* that look at it: it cannot be released before */
     bool released;      /* then it is to be */
-    uv_work_t work;
+    struct agent_job job;
     uint32_t engine;
     uint64_t serial;
     uint32_t home; /* its rail group */
@@ -98,7 +98,7 @@ static void release_done(uv_work_t *work, int cancelled)
 struct agent_widening {
     struct agent_widening *next;
     struct kvr_agent *agent;
-    uv_work_t work;
+    struct agent_job job;
     uint64_t id;
     bool stages;
     uint32_t group, count; /* group: where none stages */
@@ -118,7 +118,7 @@ static void region_release(struct agent_region *entry)
     entry->released = true;
     if (entry->widenings > 0)
         return;
-    uv_queue_work(&entry->agent->loop, &entry->work, release_work, release_done);
+    agent_help(&entry->agent->helpers, &entry->job, release_work, release_done);
 }
 
 /* The machine says that nothing refers to it any more. */
@@ -269,7 +269,7 @@ static struct agent_region *region_new(struct kvr_agent *agent, uint32_t engine,
     if (entry == NULL)
         return NULL;
     entry->agent = agent;
-    entry->work.data = entry;
+    entry->job.work.data = entry;
     entry->engine = engine;
     entry->serial = agent->engines[engine].serial;
     entry->request = *region;
@@ -301,7 +301,7 @@ void agent_region_add(void *self, kvr_ns now, uint32_t engine, const struct kvr_
         kvr_engine_port_refuse(agent->port, engine, KVR_NO_MEMORY, "no memory for a region");
     } else {
         entry->extents = extents;
-        uv_queue_work(&agent->loop, &entry->work, register_work, register_done);
+        agent_help(&agent->helpers, &entry->job, register_work, register_done);
         return;
     }
     kvr_extents_release(extents);
@@ -435,7 +435,7 @@ static void widen_done(uv_work_t *work, int cancelled)
 static void widen_next(struct kvr_agent *agent)
 {
     if (agent->widenings != NULL && !agent->closing)
-        uv_queue_work(&agent->loop, &agent->widenings->work, widen_work, widen_done);
+        agent_help(&agent->helpers, &agent->widenings->job, widen_work, widen_done);
 }
 
 static struct agent_widening *widening_new(struct kvr_agent *agent,
@@ -447,7 +447,7 @@ static struct agent_widening *widening_new(struct kvr_agent *agent,
     if (widening == NULL)
         abort(); /* whoever waits for it would wait for ever */
     widening->agent = agent;
-    widening->work.data = widening;
+    widening->job.work.data = widening;
     widening->id = id;
     for (uint32_t i = 0; i < set->count; i++) {
         struct agent_region *entry = agent->regions;

@@ -6,6 +6,7 @@
 #include <uv.h>
 
 #include "agent/agent.h"
+#include "agent/agent_helpers.h"
 #include "agent/engine_port.h"
 #include "agent/peer.h"
 #include "agent/reporter.h"
@@ -71,6 +72,7 @@ struct kvr_agent {
 
     struct agent_engine engines[KVR_ENGINES_MAX];
     uint64_t serial_next;
+    struct agent_helpers helpers;
     struct agent_region *regions;                      /* from their REGION_ADD on */
     struct agent_widening *widenings, *widenings_last; /* the first is a helper's */
     pthread_mutex_t stages_lock;
