@@ -174,16 +174,13 @@ static void register_work(uv_work_t *work)
         agent->machine.role == KVR_ROLE_TARGET, &entry->region, &entry->error);
 }
 
-/* A rail for this host alone did not take it. */
+/* A rail for this host alone did not take it; what cards reach themselves none is asked to. */
 static void uncopied_say(const struct agent_region *entry)
 {
-    const struct kvr_rail_groups *groups = &entry->agent->groups;
-
-    for (uint32_t rail = groups->first[entry->home]; rail < groups->first[entry->home + 1]; rail++)
-        if ((groups->same_host >> rail & 1) != 0 && entry->region->memory[rail] == NULL)
-            kvr_log_failure(KVR_LOG_WARNING,
-                            "for peers of this host too, cards carry what lies in a region",
-                            &entry->error);
+    if (entry->error.status != KVR_OK)
+        kvr_log_failure(KVR_LOG_WARNING,
+                        "for peers of this host too, cards carry what lies in a region",
+                        &entry->error);
 }
 
 static void register_done(uv_work_t *work, int cancelled)

@@ -31,8 +31,8 @@ void kvr_memfd_unmap(void *base, uint64_t bytes);
  * Holes stay holes. At most a second's worth; advice, which Linux takes from 5.14 on. */
 void kvr_memfd_touch(void *mapped, uint64_t bytes);
 
-/* The system's number of the NUMA node where the page at this offset lies, of any descriptor that can
- * be mapped; -1: nobody knows. A hole becomes a page. */
+/* The system's number of the NUMA node where the page at this offset lies, of any descriptor that
+ * can be mapped; -1: nobody knows. A hole becomes a page. */
 int kvr_memfd_node(int fd, uint64_t offset);
 
 #endif

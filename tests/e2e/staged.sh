@@ -36,19 +36,20 @@ for role in source target; do
     moved $role $host $((56 - staged))
 done
 
-# Cards that reach device memory by themselves are told of it, and nothing is staged.
-if [ "$provider" = tcp ]; then
-    agents "--device emulated-direct --require-gpudirect" "--device emulated-direct"
-    : >"$work/prefill.log"
-    : >"$work/decode.log"
-    good both
-    moved source hmem 8
-    moved target hmem 8
-    ! grep -q 'is staged by' "$work/prefill.log" "$work/decode.log" || fail "what cards reach was staged"
-    agents "--device emulated-direct" "--device emulated --digest full"
-    replay --requests 1 --device-memory both && fail "what nobody can read was hashed"
-    grep -q 'failures *unsupported 1' "$work/replay.log" || fail "nobody was told why"
-fi
+# Cards that reach device memory by themselves are told of it, and nothing is staged; neighbours use
+# theirs too, and nobody misses another way.
+agents "--device emulated-direct --require-gpudirect" "--device emulated-direct"
+: >"$work/prefill.log"
+: >"$work/decode.log"
+good both
+moved source hmem 8
+moved target hmem 8
+! grep -q 'is staged by' "$work/prefill.log" "$work/decode.log" || fail "what cards reach was staged"
+! grep -q 'cards carry what lies in a region' "$work/prefill.log" "$work/decode.log" ||
+    fail "a way was missed that nobody has"
+agents "--device emulated-direct" "--device emulated --digest full"
+replay --requests 1 --device-memory both && fail "what nobody can read was hashed"
+grep -q 'failures *unsupported 1' "$work/replay.log" || fail "nobody was told why"
 
 # Digests are of what was gathered, and of what arrived.
 agents "--device emulated --digest full" "--device emulated --staging-memory 3M"

@@ -181,7 +181,8 @@ static void huge_pages_are_let_go(void **state)
     assert_int_equal(mincore(base, 1, &there), -1);
 }
 
-/* ---- huge pages, on hosts that have none: the kernel maps whole ones, and unmaps no part ------- */
+/* ---- huge pages, on hosts that have none: the kernel maps whole ones, and unmaps no part -------
+ */
 
 static bool huge;
 static void *huge_at;
