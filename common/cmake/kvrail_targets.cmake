@@ -106,7 +106,7 @@ endif()
 # benchmarks wait for times: one of them runs at a time, first, while the others fill the second core.
 function(kvr_test_properties name timeout serial alone labels environment)
     if(NOT timeout)
-        set(timeout 60)
+        set(timeout 120)
     endif()
     math(EXPR timeout "${timeout} * ${KVRAIL_TIMEOUT_SCALE}")
     string(REGEX REPLACE "\\..*$" "" kind ${name})
@@ -122,7 +122,7 @@ function(kvr_test_properties name timeout serial alone labels environment)
 endfunction()
 
 # kvr_test(<ctest name, e.g. unit.plan> SOURCES unit/test_plan.c… [DEPENDS target…] [ARGS arg…]
-#          [LABELS label…] [ENVIRONMENT NAME=value…] [TIMEOUT seconds, default 60] [SERIAL] [ALONE])
+#          [LABELS label…] [ENVIRONMENT NAME=value…] [TIMEOUT seconds, default 120] [SERIAL] [ALONE])
 # A cmocka program; the target has the test's name. SERIAL: never two of these at once; ALONE: nothing
 # else runs. ctest labels: the part of the name before the first dot, and LABELS.
 function(kvr_test name)

@@ -428,7 +428,7 @@ int scripted_event(struct kvrail *engine, struct kvrail_event *event)
 {
     struct pollfd readable = {.fd = kvrail_event_fd(engine), .events = POLLIN};
 
-    for (kvr_ns end = kvr_clock_now() + 10 * KVR_S; kvr_clock_now() < end;) {
+    for (kvr_ns end = kvr_clock_now() + 30 * KVR_S; kvr_clock_now() < end;) {
         int got = kvrail_poll(engine, event, 1);
 
         if (got != 0)
@@ -440,7 +440,7 @@ int scripted_event(struct kvrail *engine, struct kvrail_event *event)
 
 bool scripted_reached(_Atomic uint32_t *counter, uint32_t value)
 {
-    for (kvr_ns end = kvr_clock_now() + 10 * KVR_S; kvr_clock_now() < end;) {
+    for (kvr_ns end = kvr_clock_now() + 30 * KVR_S; kvr_clock_now() < end;) {
         if (atomic_load(counter) >= value)
             return true;
         usleep(1000);

@@ -67,9 +67,9 @@ kvrail_status scripted_open(const struct scripted_agent *agent, const char *name
                             struct kvrail_error *error);
 kvrail_handle scripted_source(struct kvrail *engine, const char *request);
 kvrail_handle scripted_target(struct kvrail *engine, const char *request);
-/* Waits at most 10 s for one event; returns what kvrail_poll did. */
+/* Waits at most 30 s for one event; returns what kvrail_poll did. */
 int scripted_event(struct kvrail *engine, struct kvrail_event *event);
-/* Waits at most 10 s for the counter to reach value. */
+/* Waits at most 30 s for the counter to reach value. */
 bool scripted_reached(_Atomic uint32_t *counter, uint32_t value);
 
 #endif
