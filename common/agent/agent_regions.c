@@ -60,9 +60,10 @@ static void region_forget(struct agent_region *entry)
     free(entry);
 }
 
+/* serial 0, of whom we refused: no engine, also when all have been closed. */
 static bool engine_lives(const struct agent_region *entry)
 {
-    return entry->agent->engines[entry->engine].serial == entry->serial &&
+    return entry->serial != 0 && entry->agent->engines[entry->engine].serial == entry->serial &&
            entry->agent->machine.engines->local[entry->engine].attached;
 }
 
