@@ -251,16 +251,22 @@ static void land_distrusts_counts_that_name_too_little(void **state)
     assert_true(was_told(LAND_IS_QUIET));
 }
 
-static void land_suspects_what_stays_uneven(void **state)
+/* One write of the two that rail 0 had is not here. */
+static void quiet_too_early(void)
 {
-    struct kvr_group_message message;
-
-    (void)state;
     landing_open(KVR_DIGEST_OFF);
     segment_add();
     chunk_lands(0, 0);
     chunk_lands(1, 1);
     tell_land(LAND_QUIET, 0, 0, quiet_of(0, 2, 1));
+}
+
+static void land_suspects_what_stays_uneven(void **state)
+{
+    struct kvr_group_message message;
+
+    (void)state;
+    quiet_too_early();
     tell_land(LAND_SUSPECTS, KVR_S, 0, NULL);
     assert_true(was_told(LAND_COMING)); /* it wrote there a moment ago */
     now += 2 * KVR_S;
@@ -276,11 +282,7 @@ static void land_suspects_what_stays_uneven(void **state)
 static void land_suspects_nothing_while_more_is_posted(void **state)
 {
     (void)state;
-    landing_open(KVR_DIGEST_OFF);
-    segment_add();
-    chunk_lands(0, 0);
-    chunk_lands(1, 1);
-    tell_land(LAND_QUIET, 0, 0, quiet_of(0, 2, 1));
+    quiet_too_early();
     tell_land(LAND_LOUD, 0, 0, NULL); /* a MISSING was sent */
     now += 2 * KVR_S;
     tell_land(LAND_SUSPECTS, KVR_S, 1, NULL);
