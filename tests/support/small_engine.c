@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #define WAIT_MS 20000
+#define WHY_MS  2000
 
 static int failed(const char *what, const struct kvrail_error *error)
 {
@@ -71,14 +72,35 @@ int engine_fetch(struct engine *engine, const struct kvrail_target_options *opti
     return 0;
 }
 
+static bool readable(const struct engine *engine, int ms)
+{
+    struct pollfd events = {.fd = kvrail_event_fd(engine->agent), .events = POLLIN};
+
+    return poll(&events, 1, ms) > 0;
+}
+
+/* Nothing came: prints what its agent says that it waits for. */
+static bool print_why(struct engine *engine, const char *who)
+{
+    struct kvrail_event event = {0};
+
+    printf("%s: no event in %d ms\n", who, WAIT_MS);
+    if (kvrail_why(engine->agent, engine->handle) != KVRAIL_OK)
+        return false;
+    while (event.kind != KVRAIL_EVENT_WHY)
+        if (kvrail_poll(engine->agent, &event, 1) <= 0 && !readable(engine, WHY_MS))
+            return false;
+    printf("%.*s\n", (int)event.payload_bytes, (const char *)event.payload);
+    return false;
+}
+
 bool engine_take(struct engine *engine, const char *who, struct kvrail_event *event)
 {
-    struct pollfd readable = {.fd = kvrail_event_fd(engine->agent), .events = POLLIN};
     int got = kvrail_poll(engine->agent, event, 1);
 
     if (got <= 0) {
         *event = (struct kvrail_event){0};
-        return got == 0 && poll(&readable, 1, WAIT_MS) > 0;
+        return got == 0 && (readable(engine, WAIT_MS) || print_why(engine, who));
     }
     if (event->kind == KVRAIL_EVENT_LAYER_IN)
         engine->layers_in += event->layer_count;

@@ -37,7 +37,7 @@ int engine_publish(struct engine *engine, const char *request, const uint32_t *p
 int engine_fetch(struct engine *engine, const struct kvrail_target_options *options,
                  const uint32_t *pages, uint32_t page_count);
 /* Takes one event, or waits for one to come and takes none (kind 0); a terminal one is printed.
- * False: it took too long, or the agent is gone. */
+ * False: the agent is gone, or it took too long: then what it waits for is printed. */
 bool engine_take(struct engine *engine, const char *who, struct kvrail_event *event);
 char *engine_page(const struct engine *engine, unsigned layer, uint32_t page);
 
