@@ -246,7 +246,7 @@ void ofi_endpoint_stop(struct kvr_endpoint *endpoint)
     fi_close(&endpoint->ep->fid);
     endpoint->ep = NULL;
     if (name_kept)
-        ofi_shm_put_back(endpoint);
+        ofi_shm_name_kept(endpoint);
 }
 
 void ofi_endpoint_close(struct kvr_endpoint *endpoint)

@@ -51,9 +51,12 @@ struct shm_header {
     int32_t signal;
     void *map;
     uint64_t total_bytes, credits, sar_credits, queue_offset;
+    uint64_t response_offset, inject_offset, sar_offset, peer_offset;
+    uint64_t name_offset; /* of the name that closing takes away */
 };
 _Static_assert(offsetof(struct shm_header, lock) == 24, "as the provider lays it out");
 _Static_assert(offsetof(struct shm_header, queue_offset) == 64, "as the provider lays it out");
+_Static_assert(offsetof(struct shm_header, name_offset) == 104, "as the provider lays it out");
 
 /* The queue of commands in the same file. */
 struct shm_queue {
@@ -304,9 +307,18 @@ void ofi_shm_mark_ended(const struct ofi_shm_watch *own_watch)
     own_watch->header->version = LAYOUT_ENDED;
 }
 
-bool ofi_shm_watch_knows(const struct ofi_shm_watch *watch)
+bool ofi_shm_watch_keep_name(const struct ofi_shm_watch *own_watch, int file, const char *name)
 {
-    return watch != NULL && watch->header != NULL;
+    struct shm_header *header = own_watch != NULL ? own_watch->header : NULL;
+    size_t bytes = strlen(name) + 1;
+    char found[KVR_ADDRESS_BYTES];
+
+    if (header == NULL || bytes > sizeof(found) ||
+        pread(file, found, bytes, (off_t)header->name_offset) != (ssize_t)bytes ||
+        memcmp(found, name, bytes) != 0)
+        return false;
+    header->name_offset += bytes - 1; /* its end: an empty name, which nothing has */
+    return true;
 }
 
 kvr_status ofi_shm_watch_open(const char *address, const _Atomic uint64_t *own_calls,

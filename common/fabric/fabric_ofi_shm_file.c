@@ -35,8 +35,7 @@ static bool is_endpoints(const char *name)
     unsigned pid, uid, number;
     int end = 0;
 
-    return sscanf(name, "%u:%u:%u%n", &pid, &uid, &number, &end) == 3 &&
-           (name[end] == '\0' || strcmp(name + end, OFI_SHM_ASIDE) == 0);
+    return sscanf(name, "%u:%u:%u%n", &pid, &uid, &number, &end) == 3 && name[end] == '\0';
 }
 
 static void remove_left(int directory, const char *name)

@@ -2,8 +2,8 @@
  *
  * The first word to a peer is our endpoint's name, put into the peer's queue. The peer looks the
  * name up when it next moves, and libfabric 1.17 there reads through a null pointer when it is
- * gone. So the file of such an endpoint gets its name back after closing, marked so that nobody
- * takes it for a living one, and keeps it until every peer that still moves has looked. */
+ * gone. So the file of such an endpoint keeps its name over the closing, marked so that nobody
+ * takes it for a living one, until every peer that still moves has looked. */
 #include "fabric/fabric_ofi_state.h"
 
 #include <fcntl.h>
@@ -29,15 +29,6 @@ static struct {
     unsigned count;
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static void paths(const struct kvr_endpoint *endpoint, char ret_path[NAME_BYTES],
-                  char ret_aside[NAME_BYTES])
-{
-    const char *name = ofi_shm_name((const char *)endpoint->address);
-
-    snprintf(ret_path, NAME_BYTES, "/dev/shm/%s", name);
-    snprintf(ret_aside, NAME_BYTES, "/dev/shm/%s%s", name, OFI_SHM_ASIDE);
-}
-
 static void drop_oldest(void)
 {
     (void)unlink(kept.list[0].path);
@@ -47,36 +38,36 @@ static void drop_oldest(void)
     memmove(&kept.list[0], &kept.list[1], kept.count * sizeof(kept.list[0]));
 }
 
-bool ofi_shm_keep_name(const struct kvr_endpoint *endpoint)
+static bool is_unanswered(const struct kvr_endpoint *endpoint)
 {
-    char path[NAME_BYTES], aside[NAME_BYTES];
-    bool unanswered = false;
-
-    for (unsigned i = 0; i < OFI_SHM_PEERS; i++)
-        unanswered |= endpoint->peers[i].asked && !endpoint->peers[i].answered;
-    if (!unanswered || !ofi_shm_watch_knows(endpoint->own_watch))
-        return false;
-    paths(endpoint, path, aside);
-    return link(path, aside) == 0; /* closing takes away the one name */
+    for (unsigned i = 0; i < OFI_SHM_PEERS; i++) {
+        if (endpoint->peers[i].asked && !endpoint->peers[i].answered)
+            return true;
+    }
+    return false;
 }
 
-void ofi_shm_put_back(const struct kvr_endpoint *endpoint)
+bool ofi_shm_keep_name(const struct kvr_endpoint *endpoint)
 {
-    char path[NAME_BYTES], aside[NAME_BYTES];
+    return is_unanswered(endpoint) &&
+           ofi_shm_watch_keep_name(endpoint->own_watch, endpoint->shm_file,
+                                   ofi_shm_name((const char *)endpoint->address));
+}
+
+void ofi_shm_name_kept(const struct kvr_endpoint *endpoint)
+{
     kvr_ns now = kvr_clock_now();
     struct name *name;
 
     ofi_shm_mark_ended(endpoint->own_watch);
-    paths(endpoint, path, aside);
-    if (rename(aside, path) != 0)
-        return;
     pthread_mutex_lock(&kept.lock);
     while (kept.count > 0 && (kept.count == NAMES_MAX || now - kept.list[0].since > LAST_NS))
         drop_oldest();
     name = &kept.list[kept.count++];
-    memcpy(name->path, path, sizeof(name->path));
+    snprintf(name->path, sizeof(name->path), "/dev/shm/%s",
+             ofi_shm_name((const char *)endpoint->address));
     name->since = now;
-    name->file = endpoint->shm_file >= 0 ? fcntl(endpoint->shm_file, F_DUPFD_CLOEXEC, 0) : -1;
+    name->file = fcntl(endpoint->shm_file, F_DUPFD_CLOEXEC, 0);
     pthread_mutex_unlock(&kept.lock);
 }
 

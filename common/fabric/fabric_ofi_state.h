@@ -154,6 +154,10 @@ kvr_status ofi_shm_watch_open(const char *address, const _Atomic uint64_t *own_c
 bool ofi_shm_watch_dead(const struct ofi_shm_watch *watch);
 bool ofi_shm_watch_worn(const struct ofi_shm_watch *own_watch); /* needs a new epoch */
 void ofi_shm_watch_close(struct ofi_shm_watch *watch);
+/* Closing the endpoint of that name, whose file is open, will not take the name away. False: the
+ * file is not laid out as is known. */
+bool ofi_shm_watch_keep_name(const struct ofi_shm_watch *own_watch, int file, const char *name);
+void ofi_shm_mark_ended(const struct ofi_shm_watch *own_watch); /* once it is closed */
 
 /* fabric_ofi_shm_file.c */
 /* Keeps the file of an endpoint of ours from being removed by others until the descriptor is
@@ -162,17 +166,14 @@ int ofi_shm_file_hold(const char *address);
 void ofi_shm_clean(void); /* removes what dead processes left in /dev/shm */
 
 /* fabric_ofi_shm_name.c */
-/* Before an endpoint is closed whose name somebody has yet to look up: false, there is nothing to
- * keep. After it: its name is there again, and says that the endpoint is not. */
+/* Before an endpoint is closed: when somebody has yet to look up its name, closing leaves it, and
+ * ofi_shm_name_kept is to be called after that. False: there is nothing to keep. */
 bool ofi_shm_keep_name(const struct kvr_endpoint *endpoint);
-void ofi_shm_put_back(const struct kvr_endpoint *endpoint);
-/* The names that were put back; waits until a peer that idles has looked. */
+void ofi_shm_name_kept(const struct kvr_endpoint *endpoint); /* it says that the endpoint is gone */
+/* The names that were kept; waits until a peer that idles has looked. */
 void ofi_shm_drop_names(void);
 /* What the file of an endpoint is called. */
 const char *ofi_shm_name(const char *address);
-#define OFI_SHM_ASIDE ".aside"                               /* the same while it is being closed */
-bool ofi_shm_watch_knows(const struct ofi_shm_watch *watch); /* the file is laid out as is known */
-void ofi_shm_mark_ended(const struct ofi_shm_watch *own_watch);
 
 /* fabric_ofi_memory.c */
 void ofi_lock(struct kvr_rail *rail);

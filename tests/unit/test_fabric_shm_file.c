@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -122,12 +123,29 @@ static void what_is_held_stays_until_its_end(void **state)
     rail.fabric.ops->rail_close(rail.rail);
 }
 
-/* See fabric_ofi_shm_name.c. */
+/* What has happened to the name since `notices` began to watch the folder. */
+static bool was_away(int notices, const char *path)
+{
+    _Alignas(struct inotify_event) char room[4096];
+    ssize_t bytes = read(notices, room, sizeof(room));
+
+    for (ssize_t at = 0; at < bytes;) {
+        const struct inotify_event *event = (const struct inotify_event *)(const void *)&room[at];
+
+        if (event->len > 0 && strcmp(event->name, strrchr(path, '/') + 1) == 0)
+            return true;
+        at += (ssize_t)(sizeof(*event) + event->len);
+    }
+    return false;
+}
+
+/* See fabric_ofi_shm_name.c: who looks it up meanwhile always finds it. */
 static void a_name_that_outlives_its_endpoint_is_held(void **state)
 {
     char path[PATH_BYTES], target_path[PATH_BYTES];
     struct kvr_endpoint *endpoint, *target;
     struct kvr_fabric_write write = {.piece_count = 0};
+    int notices = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     struct kvr_error error = {0};
     struct rail rail;
 
@@ -139,13 +157,16 @@ static void a_name_that_outlives_its_endpoint_is_held(void **state)
                                                   &write.peer, &error),
                      KVR_OK);
     endpoint->peers[write.peer].asked = true; /* and has not answered */
+    assert_true(inotify_add_watch(notices, "/dev/shm", IN_DELETE | IN_MOVE) >= 0);
     endpoint_close(&rail, endpoint);
     assert_true(is_there(path));
+    assert_false(was_away(notices, path));
     ofi_shm_clean();
     assert_true(is_there(path));
     endpoint_close(&rail, target);
     rail.fabric.ops->rail_close(rail.rail);
     assert_false(is_there(path));
+    close(notices);
 }
 
 /* A child that does not outlive its parent. */
