@@ -236,17 +236,14 @@ void ofi_endpoint_address(const struct kvr_endpoint *endpoint, uint8_t *ret_addr
 /* The queue stays: what the endpoint put there before it went is read from it afterwards. */
 void ofi_endpoint_stop(struct kvr_endpoint *endpoint)
 {
-    bool name_kept;
-
     if (endpoint->ep == NULL)
         return;
     if (endpoint->rail->provider->hang_up_first && endpoint->address_bytes > 0)
         ofi_sockets_hang_up(endpoint);
-    name_kept = endpoint->peers != NULL && ofi_shm_keep_name(endpoint);
+    if (endpoint->peers != NULL)
+        ofi_shm_before_close(endpoint);
     fi_close(&endpoint->ep->fid);
     endpoint->ep = NULL;
-    if (name_kept)
-        ofi_shm_name_kept(endpoint);
 }
 
 void ofi_endpoint_close(struct kvr_endpoint *endpoint)

@@ -29,9 +29,6 @@
 #include <unistd.h>
 
 #define WATCHES_MAX  512
-#define HEADER_BYTES 4096
-#define LAYOUT_KNOWN 4   /* the version that the file's first byte names */
-#define LAYOUT_ENDED 255 /* our own mark: only the name is left */
 #define TICK_MS      250
 #define WORN_LOOKS   4 /* a second */
 #define TICK_DEAD_MS 1
@@ -194,6 +191,7 @@ static void *run(void *unused)
         }
         wait_ms = look(fds, &count);
         pthread_mutex_unlock(&shm.lock);
+        ofi_shm_drop_old_names(kvr_clock_now());
         if (poll(fds, count, wait_ms) > 0 && (fds[0].revents & POLLIN) != 0)
             (void)eventfd_read(shm.wake_fd, &woken);
     }
@@ -209,15 +207,15 @@ static struct shm_header *map_header(const char *name, pid_t pid, bool *ret_gone
     *ret_gone = fd < 0 && errno == ENOENT; /* or it is marked as such, below */
     if (fd < 0)
         return NULL;
-    if (fstat(fd, &status) == 0 && status.st_size >= HEADER_BYTES)
-        header = mmap(NULL, HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (fstat(fd, &status) == 0 && status.st_size >= OFI_SHM_HEADER_BYTES)
+        header = mmap(NULL, OFI_SHM_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     if (header == MAP_FAILED)
         return NULL;
-    if (header->version == LAYOUT_KNOWN && header->pid == pid)
+    if (header->version == OFI_SHM_LAYOUT_KNOWN && header->pid == pid)
         return header;
-    *ret_gone = header->version == LAYOUT_ENDED;
-    munmap(header, HEADER_BYTES);
+    *ret_gone = header->version == OFI_SHM_LAYOUT_ENDED;
+    munmap(header, OFI_SHM_HEADER_BYTES);
     return NULL;
 }
 
@@ -226,7 +224,7 @@ static const struct shm_queue *find_queue(const struct shm_header *header)
 {
     const struct shm_queue *queue;
 
-    if (header == NULL || header->queue_offset > HEADER_BYTES - sizeof(*queue))
+    if (header == NULL || header->queue_offset > OFI_SHM_HEADER_BYTES - sizeof(*queue))
         return NULL;
     queue = (const struct shm_queue *)(const void *)((const char *)header + header->queue_offset);
     return queue->size > 1 && queue->mask == queue->size - 1 && header->credits == queue->size &&
@@ -291,7 +289,7 @@ static void release(struct ofi_shm_watch *watch)
     if (watch->pidfd >= 0)
         close(watch->pidfd);
     if (watch->header != NULL)
-        munmap(watch->header, HEADER_BYTES);
+        munmap(watch->header, OFI_SHM_HEADER_BYTES);
     free(watch);
 }
 
@@ -302,12 +300,7 @@ const char *ofi_shm_name(const char *address)
     return scheme != NULL ? scheme + 3 : address;
 }
 
-void ofi_shm_mark_ended(const struct ofi_shm_watch *own_watch)
-{
-    own_watch->header->version = LAYOUT_ENDED;
-}
-
-bool ofi_shm_watch_keep_name(const struct ofi_shm_watch *own_watch, int file, const char *name)
+void ofi_shm_watch_keep_name(const struct ofi_shm_watch *own_watch, int file, const char *name)
 {
     struct shm_header *header = own_watch != NULL ? own_watch->header : NULL;
     size_t bytes = strlen(name) + 1;
@@ -316,9 +309,8 @@ bool ofi_shm_watch_keep_name(const struct ofi_shm_watch *own_watch, int file, co
     if (header == NULL || bytes > sizeof(found) ||
         pread(file, found, bytes, (off_t)header->name_offset) != (ssize_t)bytes ||
         memcmp(found, name, bytes) != 0)
-        return false;
+        return;
     header->name_offset += bytes - 1; /* its end: an empty name, which nothing has */
-    return true;
 }
 
 kvr_status ofi_shm_watch_open(const char *address, const _Atomic uint64_t *own_calls,

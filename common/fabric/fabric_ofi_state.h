@@ -138,7 +138,10 @@ int ofi_device_register(struct kvr_rail *rail, const struct kvr_memory_span *spa
                         struct fi_mr_attr *attr, struct fid_mr **ret_mr);
 
 /* fabric_ofi_shm.c */
-#define OFI_SHM_PEERS 256 /* the provider has no more on one endpoint */
+#define OFI_SHM_PEERS        256 /* the provider has no more on one endpoint */
+#define OFI_SHM_HEADER_BYTES 4096
+#define OFI_SHM_LAYOUT_KNOWN 4   /* the version that the file's first byte names */
+#define OFI_SHM_LAYOUT_ENDED 255 /* our own mark: only the name is left */
 struct ofi_shm_watch;
 struct ofi_shm_peer {
     struct ofi_shm_watch *watch;
@@ -154,24 +157,26 @@ kvr_status ofi_shm_watch_open(const char *address, const _Atomic uint64_t *own_c
 bool ofi_shm_watch_dead(const struct ofi_shm_watch *watch);
 bool ofi_shm_watch_worn(const struct ofi_shm_watch *own_watch); /* needs a new epoch */
 void ofi_shm_watch_close(struct ofi_shm_watch *watch);
-/* Closing the endpoint of that name, whose file is open, will not take the name away. False: the
- * file is not laid out as is known. */
-bool ofi_shm_watch_keep_name(const struct ofi_shm_watch *own_watch, int file, const char *name);
-void ofi_shm_mark_ended(const struct ofi_shm_watch *own_watch); /* once it is closed */
+/* Closing the endpoint of that name, whose file is open, will not take the name away. Nothing
+ * happens where the file is not laid out as is known. */
+void ofi_shm_watch_keep_name(const struct ofi_shm_watch *own_watch, int file, const char *name);
 
 /* fabric_ofi_shm_file.c */
 /* Keeps the file of an endpoint of ours from being removed by others until the descriptor is
  * closed. -1: it cannot be held, and nobody removes it. */
 int ofi_shm_file_hold(const char *address);
-void ofi_shm_clean(void); /* removes what dead processes left in /dev/shm */
+void ofi_shm_clean(void); /* removes what dead processes left in /dev/shm, or replaces it */
 
 /* fabric_ofi_shm_name.c */
-/* Before an endpoint is closed: when somebody has yet to look up its name, closing leaves it, and
- * ofi_shm_name_kept is to be called after that. False: there is nothing to keep. */
-bool ofi_shm_keep_name(const struct kvr_endpoint *endpoint);
-void ofi_shm_name_kept(const struct kvr_endpoint *endpoint); /* it says that the endpoint is gone */
-/* The names that were kept; waits until a peer that idles has looked. */
+/* Before an endpoint is closed: when somebody has yet to look up its name, closing leaves that. */
+void ofi_shm_before_close(const struct kvr_endpoint *endpoint);
+/* The name of an ended endpoint's open file becomes that of a small stand-in, which is dropped
+ * later. False: not done, it is laid out in another way or there is no room. */
+bool ofi_shm_replace(const char *name, int file);
+void ofi_shm_drop_old_names(kvr_ns now);
+/* All that are held; waits until a peer that idles has looked. */
 void ofi_shm_drop_names(void);
+#define OFI_SHM_ASIDE ".aside" /* what a stand-in is called at first, after the name */
 /* What the file of an endpoint is called. */
 const char *ofi_shm_name(const char *address);
 

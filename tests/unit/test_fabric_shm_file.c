@@ -1,7 +1,7 @@
 /* Goal: what a killed process left of shm's files in /dev/shm is removed by the next one, and
- * nothing that somebody holds is, in whatever pid namespace he lives. Method: endpoints of this
- * process and of others; a second name of a file, with a number that no process here has, is what
- * it is called there. */
+ * nothing that somebody holds is, in whatever pid namespace he lives; who was told a name finds it.
+ * Method: endpoints of this process and of others; a second name of a file, with a number that no
+ * process here has, is what it is called there. */
 #include "tests/support/check.h"
 
 #include <errno.h>
@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <sys/inotify.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -68,6 +69,17 @@ static bool is_there(const char *path)
     return access(path, F_OK) == 0;
 }
 
+/* It keeps its name for a while, but not its room. */
+static void must_go(const char *path)
+{
+    struct stat status;
+
+    assert_int_equal(stat(path, &status), 0);
+    assert_true(status.st_blocks * 512 <= 65536);
+    ofi_shm_drop_names();
+    assert_false(is_there(path));
+}
+
 /* That of a process that has ended. */
 static pid_t dead_number(void)
 {
@@ -119,7 +131,7 @@ static void what_is_held_stays_until_its_end(void **state)
     assert_false(is_there(path));
     assert_true(is_there(elsewhere));
     ofi_shm_clean();
-    assert_false(is_there(elsewhere));
+    must_go(elsewhere);
     rail.fabric.ops->rail_close(rail.rail);
 }
 
@@ -157,7 +169,7 @@ static void a_name_that_outlives_its_endpoint_is_held(void **state)
                                                   &write.peer, &error),
                      KVR_OK);
     endpoint->peers[write.peer].asked = true; /* and has not answered */
-    assert_true(inotify_add_watch(notices, "/dev/shm", IN_DELETE | IN_MOVE) >= 0);
+    assert_true(inotify_add_watch(notices, "/dev/shm", IN_DELETE | IN_MOVED_FROM) >= 0);
     endpoint_close(&rail, endpoint);
     assert_true(is_there(path));
     assert_false(was_away(notices, path));
@@ -177,6 +189,72 @@ static pid_t fork_helper(void)
     if (child == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
         _exit(1);
     return child;
+}
+
+struct told {
+    uint32_t bytes;
+    uint8_t address[KVR_ADDRESS_BYTES];
+};
+
+/* In another process: asks the endpoint that it is told of, says so, and waits for its end. */
+static void ask(int questions, int answers)
+{
+    struct kvr_fabric_write write_of_nothing = {.piece_count = 0};
+    struct kvr_endpoint *endpoint;
+    struct kvr_error error = {0};
+    char path[PATH_BYTES] = "";
+    struct told told;
+    struct rail rail;
+
+    helps = true;
+    if (read(questions, &told, sizeof(told)) != sizeof(told))
+        _exit(1);
+    rail_open(&rail);
+    endpoint = endpoint_open(&rail, path);
+    must(rail.fabric.ops->peer_insert(endpoint, told.address, told.bytes, &write_of_nothing.peer,
+                                      &error),
+         &error);
+    if (rail.fabric.ops->write(endpoint, &write_of_nothing) == KVR_AGAIN &&
+        write(answers, path, PATH_BYTES) == PATH_BYTES)
+        pause();
+    _exit(1);
+}
+
+/* The provider would crash here. */
+static void who_was_asked_by_a_killed_process_finds_its_name(void **state)
+{
+    char path[PATH_BYTES] = "", own_path[PATH_BYTES];
+    struct kvr_completion completions[4];
+    struct kvr_endpoint *endpoint;
+    struct told told = {0};
+    int questions[2], answers[2];
+    struct rail rail;
+    pid_t child;
+
+    (void)state;
+    assert_int_equal(pipe(questions), 0);
+    assert_int_equal(pipe(answers), 0);
+    child = fork_helper();
+    assert_true(child >= 0);
+    if (child == 0)
+        ask(questions[0], answers[1]);
+    close(answers[1]);
+    rail_open(&rail);
+    endpoint = endpoint_open(&rail, own_path);
+    rail.fabric.ops->endpoint_address(endpoint, told.address, &told.bytes);
+    assert_int_equal(write(questions[1], &told, sizeof(told)), sizeof(told));
+    assert_int_equal(read(answers[0], path, PATH_BYTES), PATH_BYTES);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    ofi_shm_clean();
+    assert_true(is_there(path));
+    (void)rail.fabric.ops->poll(endpoint, completions, 4);
+    must_go(path);
+    endpoint_close(&rail, endpoint);
+    rail.fabric.ops->rail_close(rail.rail);
+    close(answers[0]);
+    close(questions[0]);
+    close(questions[1]);
 }
 
 /* In another process: opens an endpoint, says what its file is called, and waits for its end. */
@@ -213,7 +291,7 @@ static void what_a_killed_process_left_goes(void **state)
     assert_int_equal(waitpid(child, NULL, 0), child);
     assert_true(is_there(path));
     ofi_shm_clean();
-    assert_false(is_there(path));
+    must_go(path);
     close(pipes[0]);
 }
 
@@ -292,7 +370,7 @@ static void what_is_held_in_another_namespace_stays(void **state)
     assert_int_equal(kill(ruler, SIGKILL), 0); /* and all others with it */
     assert_int_equal(waitpid(child, NULL, 0), child);
     ofi_shm_clean();
-    assert_false(is_there(path));
+    must_go(path);
     close(rulers[0]);
     close(answers[0]);
 }
@@ -302,6 +380,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_killed_process_left_goes), /* forks: before there are threads */
         cmocka_unit_test(what_is_held_in_another_namespace_stays),
+        cmocka_unit_test(who_was_asked_by_a_killed_process_finds_its_name),
         cmocka_unit_test(what_is_not_marked_stays),
         cmocka_unit_test(what_is_held_stays_until_its_end),
         cmocka_unit_test(a_name_that_outlives_its_endpoint_is_held),
