@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "base/list.h"
 #include "base/mutant.h"
 
 void land_tell(struct land *land, const struct landing *landing, uint32_t kind, uint64_t a,
@@ -368,12 +369,7 @@ static void final(struct land *land, struct landing *landing, uint32_t chunk_tot
 
 static void digest_add(struct landing *landing, struct landing_digest *digest)
 {
-    digest->next = NULL;
-    if (landing->digest_last != NULL)
-        landing->digest_last->next = digest;
-    else
-        landing->digest_first = digest;
-    landing->digest_last = digest;
+    KVR_LIST_APPEND(landing->digest_first, landing->digest_last, digest, next);
 }
 
 static void landing_closed(struct land *land, struct landing *landing)

@@ -1,5 +1,6 @@
 /* Lost rails (rule 3): what may not have arrived is named, and what the target misses goes again;
  * what of its staging memory may be written again; and fresh endpoints of our own. */
+#include "base/list.h"
 #include "base/mutant.h"
 #include "prefill-agent/outbound.h"
 
@@ -47,12 +48,7 @@ void offer_listed(struct outbound *outbound, struct offer *offer, struct push_li
         outbound_group_command(outbound, offer, PUSH_LIST, list);
         return;
     }
-    list->behind = NULL;
-    if (offer->lists != NULL)
-        offer->lists_last->behind = list;
-    else
-        offer->lists = list;
-    offer->lists_last = list;
+    KVR_LIST_APPEND(offer->lists, offer->lists_last, list, behind);
     offer_lists_tell(outbound, offer);
 }
 

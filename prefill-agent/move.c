@@ -3,6 +3,7 @@
  * is to blame nobody knows, so both go on to their next group. */
 #include <stdio.h>
 
+#include "base/list.h"
 #include "prefill-agent/outbound.h"
 
 /* ---- commands that wait ---------------------------------------------------------------------- */
@@ -15,12 +16,7 @@ void offer_park(struct outbound *outbound, struct offer *offer, uint32_t kind, v
         kvr_buddy_free(outbound->memory, pointer);
     if (kind != PUSH_AGAIN) /* the offer's state and its segments say the rest */
         return;
-    again->next = NULL;
-    if (offer->parked_last != NULL)
-        offer->parked_last->next = again;
-    else
-        offer->parked = again;
-    offer->parked_last = again;
+    KVR_LIST_APPEND(offer->parked, offer->parked_last, again, next);
 }
 
 static void parked_hand(struct outbound *outbound, struct offer *offer)

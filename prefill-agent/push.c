@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "base/list.h"
 #include "base/mutant.h"
 #include "wire/loans.h"
 
@@ -328,12 +329,7 @@ static void again_add(struct push *push, struct push_job *job, struct push_again
         push_tell(push, job, PUSH_AGAIN_DONE, 0, 0, 0, again);
         return;
     }
-    again->next = NULL;
-    if (job->again_last != NULL)
-        job->again_last->next = again;
-    else
-        job->again_first = again;
-    job->again_last = again;
+    KVR_LIST_APPEND(job->again_first, job->again_last, again, next);
 }
 
 /* The heir has all that there was, and nothing of it in flight. */

@@ -1,5 +1,7 @@
 #include "agent/agent_helpers.h"
 
+#include "base/list.h"
+
 static void on_done(uv_work_t *work, int cancelled);
 
 static void begin(struct agent_helpers *helpers)
@@ -25,14 +27,9 @@ static void on_done(uv_work_t *work, int cancelled)
 void agent_help(struct agent_helpers *helpers, struct agent_job *job, uv_work_cb run,
                 uv_after_work_cb done)
 {
-    job->next = NULL;
     job->helpers = helpers;
     job->run = run;
     job->done = done;
-    if (helpers->first != NULL)
-        helpers->last->next = job;
-    else
-        helpers->first = job;
-    helpers->last = job;
+    KVR_LIST_APPEND(helpers->first, helpers->last, job, next);
     begin(helpers);
 }

@@ -106,3 +106,11 @@ int store_count_transfers(struct fixture *fixture)
     assert_true(store_list_transfers(fixture->store, &filter, store_count_one, &count));
     return count;
 }
+
+void store_lists(const struct fixture *fixture, const struct transfer_filter *filter, int wanted)
+{
+    int count = 0;
+
+    assert_true(store_list_transfers(fixture->store, filter, store_count_one, &count));
+    assert_int_equal(count, wanted);
+}

@@ -35,4 +35,7 @@ struct transfer get_transfer(struct fixture *fixture, uint64_t id); /* that must
 void store_count_one(void *self, const struct transfer *transfer);
 int store_count_transfers(struct fixture *fixture);
 
+/* The store lists so many of what the filter asks for. */
+void store_lists(const struct fixture *fixture, const struct transfer_filter *filter, int wanted);
+
 #endif

@@ -218,7 +218,6 @@ static void store_pages_from_new_to_old(void **state)
     struct transfer_filter filter = {.kind = FILTER_STATE, .state = STATE_DONE, .limit = 3};
     struct kvr_report report;
     uint64_t acknowledged;
-    int count = 0;
 
     for (uint64_t id = 1; id <= 10; id++) {
         struct kvr_event event = event_of(KVR_EVENT_ENDED, KVR_ROLE_TARGET, id, id);
@@ -227,12 +226,9 @@ static void store_pages_from_new_to_old(void **state)
         report = report_of("decode-0", id, &event, 1);
         assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
     }
-    assert_true(store_list_transfers(fixture->store, &filter, store_count_one, &count));
-    assert_int_equal(count, 3);
+    store_lists(fixture, &filter, 3);
     filter.before = 4; /* ordinals 1 to 3: one of them was done */
-    count = 0;
-    assert_true(store_list_transfers(fixture->store, &filter, store_count_one, &count));
-    assert_int_equal(count, 1);
+    store_lists(fixture, &filter, 1);
 }
 
 /* ---- versions ---- */

@@ -62,7 +62,6 @@ static void requests_are_paged_from_new_to_old(void **state)
     struct transfer_filter filter = {.kind = FILTER_REQUEST, .request = "chat", .limit = 3};
     struct fixture *fixture = *state;
     uint64_t acknowledged;
-    int count = 0;
 
     for (uint64_t id = 1; id <= 6; id++) {
         struct kvr_event event = event_of(KVR_EVENT_ENDED, KVR_ROLE_TARGET, id, id);
@@ -71,12 +70,9 @@ static void requests_are_paged_from_new_to_old(void **state)
         strcpy(event.request, requests[id - 1]);
         assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
     }
-    assert_true(store_list_transfers(fixture->store, &filter, store_count_one, &count));
-    assert_int_equal(count, 3);
+    store_lists(fixture, &filter, 3);
     filter.before = 3; /* ordinals 1 and 2: one of them is meant */
-    count = 0;
-    assert_true(store_list_transfers(fixture->store, &filter, store_count_one, &count));
-    assert_int_equal(count, 1);
+    store_lists(fixture, &filter, 1);
 }
 
 int main(void)
