@@ -26,16 +26,13 @@ static void consumers_give_up(struct outbound *outbound, kvr_ns now, struct publ
     if (refusal->count > 0)
         kvr_error_set(&why, status, "lease", "%s; %s asked and was refused: %s", detail,
                       refusal->agent, refusal->detail);
-    if (publish->offer_count == 0) {
+    if (publish->come_count == 0) {
         publish_fail(outbound, now, publish, status, why.detail);
         return;
     }
     publish->lease_end = KVR_NEVER;
-    publish->consumers = publish->offer_count;
-    if (publish->status == KVR_OK) {
-        publish->status = status;
-        memcpy(publish->detail, why.detail, sizeof(publish->detail));
-    }
+    publish->consumers = publish->come_count;
+    publish_blame(publish, status, why.detail);
     publish_check_free(outbound, now, publish);
 }
 

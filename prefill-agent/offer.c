@@ -202,39 +202,13 @@ void pages_received(struct outbound *outbound, kvr_ns now, struct offer *offer,
 
 /* ---- matching -------------------------------------------------------------------------------- */
 
-static bool same_target(const struct offer *a, const struct offer *b)
-{
-    return kvr_uuid_equal(&a->target.engine, &b->target.engine) && a->target.tp == b->target.tp &&
-           a->target.pp == b->target.pp;
-}
-
-static kvr_status consumer_check(const struct outbound *outbound, const struct offer *offer,
-                                 const struct publish *publish, struct kvr_error *error)
-{
-    if (publish->failing)
-        return kvr_error_set(error, publish->status, "want", "%s", publish->detail);
-    if (publish->consumers == 0)
-        return KVR_OK;
-    if (publish->offer_count >= publish->consumers && publish->status != KVR_OK)
-        return kvr_error_set(error, publish->status, "want", "%s", publish->detail);
-    for (uint32_t i = 0; i < publish->offer_count; i++) {
-        const struct offer *other = kvr_pool_get(&outbound->offers, publish->offers[i]);
-
-        if (other != NULL && other->state != O_TOMB && same_target(other, offer))
-            return kvr_error_set(error, KVR_EXISTS, "want",
-                                 "this target rank is fetching request \"%s\" already",
-                                 publish->request);
-    }
-    return KVR_OK;
-}
-
 static kvr_status match_check(struct outbound *outbound, const struct offer *offer,
                               const struct publish *publish, struct kvr_error *error)
 {
     const struct kvr_engine *engine = &outbound->engines.local[publish->engine];
     const struct kvr_remote_engine *remote =
         kvr_engines_remote(&outbound->engines, offer->peer, &offer->target);
-    kvr_status status = consumer_check(outbound, offer, publish, error);
+    kvr_status status = consumer_check(offer, publish, error);
 
     if (status == KVR_OK && remote == NULL)
         return kvr_error_set(error, KVR_MALFORMED, "want", "the target's regions are gone");
@@ -248,33 +222,6 @@ static kvr_status match_check(struct outbound *outbound, const struct offer *off
             status = kvr_layout_match(publish->set->layouts, publish->set->count,
                                       offer->remote->layouts, offer->remote->count, group, error);
     return status;
-}
-
-/* Where the engine did not say how many there are, those that come do. The first may know of too
- * few: a target stage that needs all source stages does not show that the others will ask all, too.
- */
-static kvr_status consumers_know(struct outbound *outbound, kvr_ns now, const struct offer *offer,
-                                 struct publish *publish, struct kvr_error *error)
-{
-    bool said = publish->consumers_said || publish->status != KVR_OK;
-    uint32_t consumers = said ? 0 : publish_consumers(outbound, publish, offer);
-
-    if (consumers < publish->consumers)
-        consumers = publish->consumers;
-    if (consumers > KVR_CONSUMERS_MAX)
-        return kvr_error_set(
-            error, KVR_TOO_LARGE, "want",
-            "the target engine has %u tensor ranks and %u stages, of which more than "
-            "%u would come for this source rank",
-            offer->target.tp_size, offer->target.pp_size, KVR_CONSUMERS_MAX);
-    if (publish->offer_count >= consumers)
-        return kvr_error_set(error, KVR_EXISTS, "want",
-                             "all %u consumers of request \"%s\" have come already", consumers,
-                             publish->request);
-    publish->consumers = consumers;
-    if (publish->lease_end == KVR_NEVER) /* all seemed to have come */
-        publish->lease_end = now + publish->lease_ns;
-    return KVR_OK;
 }
 
 /* Either side may know that it is urgent, or not. */
@@ -306,10 +253,7 @@ void offer_match(struct outbound *outbound, kvr_ns now, struct offer *offer,
     if (!offer->dated)
         offer->deadline = KVR_NEVER;
     offer->priority = priority_sum(offer->priority, publish->priority);
-    publish->offers[publish->offer_count++] = offer->id;
-    publish->offers_live++;
-    if (publish->offer_count == publish->consumers)
-        publish->lease_end = KVR_NEVER; /* from here the session and the deadline rule */
+    consumer_comes(publish, offer);
     if (!publish->accepted_told && !publish->engine_gone)
         outbound->ports->notify(outbound->ports->self, publish->engine, &notice);
     publish->accepted_told = true;

@@ -501,8 +501,8 @@ void outbound_why(const struct outbound *outbound, uint32_t engine, uint64_t han
         return;
     }
     used = (size_t)snprintf(json, capacity, "{\"consumers\":%u,\"offers\":[", publish->consumers);
-    for (uint32_t i = 0; i < publish->offer_count && used + 1800 < capacity; i++) {
-        const struct offer *offer = kvr_pool_get(&outbound->offers, publish->offers[i]);
+    for (uint32_t i = 0; i < publish->come_count && used + 1800 < capacity; i++) {
+        const struct offer *offer = kvr_pool_get(&outbound->offers, publish->come[i].offer);
 
         if (offer == NULL)
             continue;

@@ -18,7 +18,7 @@
  *   publish.c  publishes, matching                  offer.c    WANT, matching, GRANT
  *   segment.c  PLAN, FINAL, TAIL                    lease.c    how long a publish waits
  *   settle.c   QUIET, LANDED, failures, SOURCE_FREE        lost.c     lost rails, MISSING, ROOM
- *   share.c    who comes for it, and what of it each is given
+ *   consumer.c who has come for it                 share.c    who will, and what each is given
  *   stage.c    in how small pieces it goes, and whether these are copied through staging memory
  *   digest.c   DIGEST                              move.c     other rails, another rail group */
 #ifndef PREFILL_AGENT_OUTBOUND_H
@@ -53,6 +53,16 @@ struct watch {
     uint64_t base, token_first, token_end;
 };
 
+/* A target rank that came for a publish. Its place stays its own: where its transfer has ended it
+ * may come again, and takes nobody else's. */
+struct consumer {
+    struct kvr_uuid engine;
+    uint32_t tp, pp;
+    uint64_t offer; /* the last one that it came with */
+    bool ended;     /* that one has */
+    kvr_status status;
+};
+
 struct publish {
     uint64_t id, handle, key;
     uint32_t engine;
@@ -71,13 +81,14 @@ struct publish {
     int32_t priority;
     uint32_t consumers;  /* target ranks that must have settled; 0: nobody has come yet, who says */
     bool consumers_said; /* by the engine: nobody who comes knows better */
-    uint64_t offers[KVR_CONSUMERS_MAX]; /* that ever came, ended ones included */
-    uint32_t offer_count, offers_live, offers_ended;
+    struct consumer come[KVR_CONSUMERS_MAX];
+    uint32_t come_count, ended_count; /* of them, those whose last offer has ended */
     uint64_t bytes;
     uint32_t writes, retries;
     kvr_status status; /* outcome; the first failure */
     char detail[KVR_DETAIL_BYTES];
-    struct refusal { /* of who asked for it and cannot have it */
+    const struct consumer *blamed; /* whose failure that is; NULL: nobody's who came */
+    struct refusal {               /* of who asked for it and cannot have it */
         uint32_t count;
         kvr_status status; /* of the last one */
         char agent[KVR_NAME_BYTES], detail[KVR_DETAIL_BYTES];
@@ -92,6 +103,7 @@ struct offer {
     enum offer_state state;
     uint32_t peer;
     bool peer_gone, dated; /* dated: its fetch has a deadline */
+    uint32_t place;        /* of its rank among those that came for the publish */
     char request[KVR_REQUEST_BYTES];
     uint32_t attempt;
     uint64_t key;
@@ -288,6 +300,18 @@ struct publish *publish_find(const struct outbound *outbound, uint32_t engine, u
 struct publish *publish_match(const struct outbound *outbound, const struct offer *offer);
 uint64_t match_key(const char *request, uint32_t attempt, const struct kvr_uuid *engine,
                    uint64_t generation, uint32_t tp, uint32_t pp);
+/* A failure, if it is the first; no consumer that comes again mends it. */
+void publish_blame(struct publish *publish, kvr_status status, const char *detail);
+/* consumer.c */
+/* KVR_EXISTS: its rank is served already; else what is against another consumer. */
+KVR_MUST_CHECK kvr_status consumer_check(const struct offer *offer, const struct publish *publish,
+                                         struct kvr_error *error);
+/* Where the engine did not say how many there are, those that come do. */
+KVR_MUST_CHECK kvr_status consumers_know(struct outbound *outbound, kvr_ns now,
+                                         const struct offer *offer, struct publish *publish,
+                                         struct kvr_error *error);
+void consumer_comes(struct publish *publish, struct offer *offer);
+void consumer_ends(struct publish *publish, const struct offer *offer);
 /* lease.c */
 void publish_renew(struct publish *publish, kvr_ns now);
 void publish_lease_tick(struct outbound *outbound, kvr_ns now, struct publish *publish);

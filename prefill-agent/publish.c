@@ -283,8 +283,8 @@ static void advance_offers(struct outbound *outbound, kvr_ns now, const struct p
 {
     uint64_t id = publish->id;
 
-    for (uint32_t i = 0; i < publish->offer_count; i++) {
-        struct offer *offer = kvr_pool_get(&outbound->offers, publish->offers[i]);
+    for (uint32_t i = 0; i < publish->come_count; i++) {
+        struct offer *offer = kvr_pool_get(&outbound->offers, publish->come[i].offer);
 
         if (offer != NULL)
             offer_advance(outbound, now, offer);
@@ -342,6 +342,15 @@ void publish_refuse(struct outbound *outbound, struct publish *publish, uint32_t
 
 /* ---- ending ---------------------------------------------------------------------------------- */
 
+void publish_blame(struct publish *publish, kvr_status status, const char *detail)
+{
+    publish->blamed = NULL;
+    if (publish->status != KVR_OK)
+        return;
+    publish->status = status;
+    snprintf(publish->detail, sizeof(publish->detail), "%s", detail);
+}
+
 /* Nothing more is published, and whoever consumes it is told why. The pages stay ours until every
  * offer has settled. */
 void publish_fail(struct outbound *outbound, kvr_ns now, struct publish *publish, kvr_status status,
@@ -352,12 +361,9 @@ void publish_fail(struct outbound *outbound, kvr_ns now, struct publish *publish
     if (publish->failing)
         return;
     publish->failing = true;
-    if (publish->status == KVR_OK) {
-        publish->status = status;
-        snprintf(publish->detail, sizeof(publish->detail), "%s", detail);
-    }
-    for (uint32_t i = 0; i < publish->offer_count; i++) {
-        struct offer *offer = kvr_pool_get(&outbound->offers, publish->offers[i]);
+    publish_blame(publish, status, detail);
+    for (uint32_t i = 0; i < publish->come_count; i++) {
+        struct offer *offer = kvr_pool_get(&outbound->offers, publish->come[i].offer);
 
         if (offer != NULL)
             offer_fail(outbound, now, offer, status, detail);
@@ -380,16 +386,16 @@ void publish_check_free(struct outbound *outbound, kvr_ns now, struct publish *p
         .retries = publish->retries,
     };
 
-    if (publish->offers_live > 0 ||
+    if (publish->ended_count < publish->come_count ||
         (!publish->failing &&
-         (publish->consumers == 0 || publish->offers_ended < publish->consumers)))
+         (publish->consumers == 0 || publish->ended_count < publish->consumers)))
         return;
     memcpy(notice.detail, publish->detail, sizeof(notice.detail));
     if (!publish->engine_gone) {
         kvr_ended_add(&outbound->ended, engine, publish->handle, publish->status, publish->detail);
         outbound->ports->notify(outbound->ports->self, publish->engine, &notice);
     }
-    if (publish->offers_ended == 0)
+    if (publish->come_count == 0)
         publish_event(outbound, now, publish, KVR_EVENT_ENDED);
     kvr_table_remove(&outbound->by_handle, kvr_handle_key(publish->engine, publish->handle));
     kvr_table_remove(&outbound->by_key, publish->key);

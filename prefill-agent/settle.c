@@ -76,16 +76,12 @@ static void publish_settle(struct outbound *outbound, kvr_ns now, const struct o
 
     if (publish == NULL)
         return;
-    publish->offers_live--;
-    publish->offers_ended++;
+    consumer_ends(publish, offer);
     publish->writes += offer->writes;
     publish->retries += offer->retries;
     if (offer->status == KVR_OK) {
         publish->bytes += offer->bytes;
         outbound->sent_bytes += offer->bytes;
-    } else if (publish->status == KVR_OK) {
-        publish->status = offer->status;
-        memcpy(publish->detail, offer->detail, sizeof(publish->detail));
     }
     publish_check_free(outbound, now, publish);
 }

@@ -43,6 +43,7 @@
     X(page_out_of_bounds, "rule 9: every page id is checked against what is registered")           \
     X(lease_never_ends, "rule 10: a publish that nobody wants is free when its lease ends")        \
     X(abandon_after_want, "rule 10: only what no target has come for may be abandoned")            \
+    X(places_counted, "rule 10: each consumer has a place of its own, whoever comes twice")        \
     X(renewal_forgotten, "rule 10: a lease that was renewed is as long as that says")              \
     X(landed_away_trusted, "rule 11: what a target finds landed waits for its source's answer")    \
     X(revoked_ignored, "rule 11: what is copied from pages taken back does not count")

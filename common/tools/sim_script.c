@@ -470,7 +470,7 @@ static void fetches_make(struct sim_request *request, struct sim_engine *first, 
 static void fetch_twice(struct sim_request *request)
 {
     struct kvr_rng *rng = &request->world->rng;
-    const struct sim_fetch *first = &request->fetches[kvr_rng_below(rng, request->fetch_count)];
+    struct sim_fetch *first = &request->fetches[kvr_rng_below(rng, request->fetch_count)];
     uint32_t consumers[SIM_PUBLISHES] = {0};
 
     if (request->fetch_count == SIM_CONSUMERS)
@@ -480,7 +480,7 @@ static void fetch_twice(struct sim_request *request)
     fetch_make(request, first->user.engine, first->tokens);
     for (uint32_t i = 0; i < request->source_count; i++)
         request->publishes[i].consumers = consumers[i];
-    request->crowded = true;
+    first->twice = request->fetches[request->fetch_count - 1].twice = true;
 }
 
 static void request_make(struct sim_world *world)

@@ -259,6 +259,7 @@ struct sim_fetch {
     kvr_ns deadline;
     struct sim_publish *publishes[SIM_RANKS]; /* that it can only match, one of each source rank */
     uint32_t source_count;
+    bool twice;   /* its rank fetches it twice: whoever comes last may be refused, no other rank */
     bool corrupt; /* a byte of what landed is not the source's: only DONE would be wrong */
     bool tail_seen, failing_seen;
     bool watched; /* landed word `word` tells of its layers, from landed_base on */
@@ -279,7 +280,6 @@ struct sim_request {
     uint32_t source_count, publish_count;
     struct sim_fetch fetches[SIM_CONSUMERS];
     uint32_t fetch_count;
-    bool crowded; /* a rank fetches it twice: whoever comes last may be refused */
 };
 
 /* ---- the world ----------------------------------------------------------------------------- */
