@@ -26,7 +26,8 @@ expect pages_written_late 0
 [ -z "$(figure failures.timed_out)" ] || fail "some requests had no terminal event"
 other=source
 [ "$victim" = source ] && other=target
-[ -n "$(figure ${other}_outcomes.engine_lost)" ] ||
+# On one host the target may have seen by the source's loans first what it was in the middle of.
+[ -n "$(figure ${other}_outcomes.engine_lost)$(figure ${other}_outcomes.revoked)" ] ||
     fail "the $other engine was not told that the $victim engine ended"
 kill -0 "$prefill_pid" 2>/dev/null || fail "the prefill-agent died too"
 kill -0 "$decode_pid" 2>/dev/null || fail "the decode-agent died too"
