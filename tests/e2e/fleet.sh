@@ -51,7 +51,8 @@ ranks() {
     shift 3
     for rank in ${only_ranks:-0 1}; do
         start "$run.$side-$engine-$rank" "$fleet" "$side" socket="$work/$agent.sock" \
-            engine="$engine" tp="$rank" gate="$work/$run.gate" timeout_s=$((30 * patience)) "$@"
+            engine="$engine" tp="$rank" gate="$work/$run.gate" release="$work/$run.release" \
+            timeout_s=$((30 * patience)) "$@"
         eval "pid_${side}_${engine}_$rank=$started"
         running="$running $run.$side-$engine-$rank:$started"
     done
@@ -102,6 +103,11 @@ told() {
     [ -z "$others" ] || fail "$run.$who: $others"
 }
 
+# What the sources of a run get of which some are killed: the last 5 requests with each partner wait for
+# `go_on`, so that the kill meets some under way, however late it comes.
+slowly="step_us=10000 lease_ms=5000 hold=45"
+go_on() { echo >"$work/$run.release"; }
+
 # await_done RANK COUNT: until that rank is in the middle of its work.
 await_done() {
     tries=0
@@ -139,13 +145,15 @@ all_done
 # them is told, and nobody else.
 run=killed
 for engine in 0 1; do
-    ranks source p0 $engine generation=2 to=0 to=1 step_us=10000 lease_ms=5000
+    # shellcheck disable=SC2086
+    ranks source p0 $engine generation=2 to=0 to=1 $slowly
     ranks target d0 $engine generation=2 from=0,2,"$at_p0" from=1,2,"$at_p0"
 done
 begin
 await_done target-0-0 10
 # shellcheck disable=SC2154 # set by ranks
 kill -9 "$pid_source_1_0" "$pid_source_1_1" "$pid_target_1_1"
+go_on
 finish source-1-0 source-1-1 target-1-1
 for rank in 0 1; do
     counted target-0-$rank '^done s0-t0' 50
@@ -220,10 +228,12 @@ all_done
 
 # A prefill-agent is killed: what came from the other one arrives.
 run=prefill_killed
-square 6 step_us=10000 lease_ms=5000
+# shellcheck disable=SC2086 # options
+square 6 $slowly
 await_done target-0-0 10
 # shellcheck disable=SC2154 # set by prefill
 kill -9 "$pid_p1"
+go_on
 finish source-1-0 source-1-1
 for rank in 0-0 0-1 1-0 1-1; do
     counted target-$rank '^done s0' 50
@@ -240,10 +250,12 @@ prefill p1 127.0.0.3 127.0.0.4
 
 # A decode-agent is killed: the other one's engines get theirs.
 run=decode_killed
-square 7 step_us=10000 lease_ms=5000
+# shellcheck disable=SC2086
+square 7 $slowly
 await_done target-0-0 10
 # shellcheck disable=SC2154 # set by decode
 kill -9 "$pid_d1"
+go_on
 finish target-1-0 target-1-1
 for rank in 0 1; do
     counted target-0-$rank '^done' 100

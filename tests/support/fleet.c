@@ -11,7 +11,9 @@
  * What a page holds follows from request, rank, layer, part and logical page. A page that is handed
  * back is overwritten at once: whoever still reads or writes it is found out.
  *
- * With gate=PATH it begins when that file is there, so that a fleet begins together.
+ * With gate=PATH it begins when that file is there, so that a fleet begins together. With hold=N a
+ * source computes no more than one layer of what comes after the first N for each target, until the
+ * file release=PATH is there: whoever is killed before that is killed with requests under way.
  * Each ending is one line, `done NAME` or `failed NAME STATUS: sentence`; the last line counts.
  * Exit 0: everything ended, and no byte was wrong; 1: not so; 3: the agent is gone. */
 #include <inttypes.h>
@@ -50,9 +52,9 @@ struct partner {
 
 static struct {
     bool source;
-    const char *socket, *gate;
+    const char *socket, *gate, *release;
     uint64_t engine, generation, tp, tp_size, requests, consumers, lease_ms, step_us, timeout_s;
-    uint64_t visitors;
+    uint64_t visitors, hold;
     struct partner partners[PARTNERS_MAX];
     uint64_t partner_count;
 } options = {.generation = 1,
@@ -60,6 +62,7 @@ static struct {
              .requests = 50,
              .consumers = 1,
              .lease_ms = 20000,
+             .hold = UINT64_MAX,
              .timeout_s = 25};
 
 struct request {
@@ -67,7 +70,7 @@ struct request {
     kvrail_handle handle;
     char name[32];
     struct partner *partner;
-    unsigned page_count, step;
+    unsigned number, page_count, step;
     uint32_t pages[PAGES_MOST];
     uint64_t next_us, base;
     bool tail_in;
@@ -296,6 +299,7 @@ static void request_open(struct request *request, struct partner *partner, unsig
         snprintf(request->name, sizeof(request->name), "s%" PRIu64 "-t%" PRIu64 "-%u", source,
                  target, n);
     request->partner = partner;
+    request->number = n;
     request->page_count = 4 + n * 7 % (PAGES_MOST - 3);
     request->base = words[word];
     for (unsigned i = 0; i < request->page_count; i++)
@@ -328,6 +332,12 @@ static void publish_step(struct request *request, uint64_t now)
         return;
     CALL(kvrail_source_tail(agent, request->handle, request->name, strlen(request->name)));
     CALL(kvrail_source_end(agent, request->handle, KVRAIL_OK));
+}
+
+static bool held(const struct request *request)
+{
+    return options.release != NULL && request->number >= options.hold && request->step > 0 &&
+           access(options.release, F_OK) != 0;
 }
 
 /* Opens what there is room for. False: nothing is open, and nothing is left to open. */
@@ -366,7 +376,7 @@ static void run(void)
         for (unsigned i = 0; i < WINDOW && options.source; i++) {
             struct request *request = &window[i];
 
-            if (request->open && request->step < STEPS && now >= request->next_us)
+            if (request->open && request->step < STEPS && now >= request->next_us && !held(request))
                 publish_step(request, now);
             waiting = waiting || (request->open && request->step < STEPS);
         }
@@ -391,6 +401,7 @@ static bool option_take(const char *argument)
         {"step_us", &options.step_us},
         {"timeout_s", &options.timeout_s},
         {"visitors", &options.visitors},
+        {"hold", &options.hold},
     };
     const char *equals = strchr(argument, '=');
     struct partner *partner = &options.partners[options.partner_count % PARTNERS_MAX];
@@ -401,6 +412,8 @@ static bool option_take(const char *argument)
         return (options.socket = equals + 1) != NULL;
     if (strncmp(argument, "gate=", 5) == 0)
         return (options.gate = equals + 1) != NULL;
+    if (strncmp(argument, "release=", 8) == 0)
+        return (options.release = equals + 1) != NULL;
     if (strncmp(argument, "to=", 3) == 0 || strncmp(argument, "from=", 5) == 0) {
         partner->engine = (unsigned)strtoul(equals + 1, &rest, 10);
         partner->generation = *rest == ',' ? strtoull(rest + 1, &rest, 10) : 0;
