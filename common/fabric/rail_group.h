@@ -60,7 +60,8 @@ enum kvr_group_kind {
     KVR_GROUP_PEER_DROPPED,
     KVR_GROUP_RECYCLED,    /* index: rail; a: the epoch that ended; b: the new epoch; its address is
                               read with kvr_group_address. status not OK: no successor could be
-                              opened, and kvr_group_refused says why */
+                              opened, and kvr_group_refused says why. Pairs that break with the
+                              successor are told behind it */
     KVR_GROUP_PAIR_BROKEN, /* index: peer; a: our rail; b: the peer's rail; c: epoch there; status
                             */
     KVR_GROUP_RAIL_ERROR, /* index: rail of ours; a: its epoch; status: its queue had an error entry

@@ -55,8 +55,8 @@ void group_recycle(struct kvr_group *group, uint32_t rail_index)
     /* An epoch that never had an endpoint too: somebody may wait for its end. */
     group->user.epoch_closed(group->user.self, group->now, rail_index, ended);
     (void)group_endpoint_install(group, rail_index, successor, ended + 1);
-    group_links_reinsert(group, rail_index);
     group_count(&rail->counters.recycles, 1);
     answer.b = ended + 1;
     kvr_group_tell(group, &answer);
+    group_links_reinsert(group, rail_index); /* what breaks here is told behind it */
 }

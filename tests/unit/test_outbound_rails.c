@@ -89,12 +89,44 @@ static void what_others_write_is_not_lost_in_haste(void **state)
     assert_int_equal(asked(), 1);
 }
 
+/* Else it would take from a transfer that goes well what is on its way. */
+static void what_was_renewed_meanwhile_needs_no_repair(void **state)
+{
+    (void)state;
+    publish_for(1);
+    publish_all();
+    broken(0);
+    outbound_rail_recycle(&outbound, 0); /* for another reason: a write that hangs */
+    recycled(1, KVR_OK);
+    assert_int_equal(asked(), 1);
+    granted(0, NONCE);
+    tick(SILENCE);
+    assert_int_equal(asked(), 1);
+    broken(0); /* with the fresh endpoint too */
+    tick(SILENCE - 1);
+    assert_int_equal(asked(), 1);
+    tick(1);
+    assert_int_equal(asked(), 2);
+}
+
+static void what_could_not_be_renewed_is_tried_again(void **state)
+{
+    (void)state;
+    broken(0);
+    outbound_rail_recycle(&outbound, 0);
+    recycled(1, KVR_SYSTEM);
+    tick(SILENCE);
+    assert_int_equal(asked(), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(opens_a_rail_again, open_outbound),
         cmocka_unit_test_setup(the_last_hope_is_renewed_at_once, open_outbound),
         cmocka_unit_test_setup(what_others_write_is_not_lost_in_haste, open_outbound),
+        cmocka_unit_test_setup(what_was_renewed_meanwhile_needs_no_repair, open_outbound),
+        cmocka_unit_test_setup(what_could_not_be_renewed_is_tried_again, open_outbound),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
