@@ -138,7 +138,8 @@ static void refused_engine_gets_pages_back(void **state)
     assert_int_equal(event.kind, KVRAIL_EVENT_REFUSED);
     assert_string_equal(event.detail, "given up by script");
     assert_settles(engine, source, target, KVRAIL_DRAINING);
-    assert_int_equal(agent.record->downs, 1);
+    /* The script counts after its release has let the library hear of it. */
+    assert_true(scripted_reached(&agent.record->downs, 1));
     assert_int_equal(agent.record->down_why, KVR_DRAINING);
     kvrail_close(engine);
 }
