@@ -75,11 +75,18 @@ void transfer_event(struct inbound *inbound, kvr_ns now, const struct transfer *
 /* A late duplicate could still overwrite it (rule 3). And where we copy from the source's memory
  * ourselves (rule 11), what we copied after an absence may be of pages that it took back meanwhile:
  * a source that still answers has not. */
-bool transfer_trusted(const struct inbound *inbound, const struct transfer *transfer)
+const char *transfer_held_by(const struct inbound *inbound, const struct transfer *transfer)
 {
     if (inbound->peers[transfer->peer].unproven != 0 && !KVR_MUTANT(landed_away_trusted))
-        return false;
-    return !transfer->tainted || transfer->quiet || KVR_MUTANT(done_while_tainted);
+        return "absence";
+    if (transfer->tainted && !transfer->quiet && !KVR_MUTANT(done_while_tainted))
+        return "repeats";
+    return "";
+}
+
+bool transfer_trusted(const struct inbound *inbound, const struct transfer *transfer)
+{
+    return transfer_held_by(inbound, transfer)[0] == '\0';
 }
 
 void tail_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,

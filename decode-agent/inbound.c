@@ -463,12 +463,13 @@ void inbound_why(const struct inbound *inbound, uint32_t engine, uint64_t handle
         used += (size_t)snprintf(
             json + used, capacity - used,
             "%s{\"transfer\":\"%016" PRIx64 "\",\"state\":\"%s\",\"peer\":\"%s\",\"peer_up\":%s,"
-            "\"slots\":%u,\"segments\":%u,\"chunks\":%u,\"final\":%s,\"all_in\":%s,\"reason\":\"%"
-            "s\"}",
+            "\"slots\":%u,\"segments\":%u,\"chunks\":%u,\"final\":%s,\"all_in\":%s,\"retries\":%u,"
+            "\"held_by\":\"%s\",\"reason\":\"%s\"}",
             i > 0 ? "," : "", transfer->nonce, state_names[transfer->state], transfer->source.agent,
             transfer->peer_up ? "true" : "false", transfer->slot_count, transfer->segment_count,
             transfer->chunk_count, transfer->final_seen ? "true" : "false",
-            transfer->all_in ? "true" : "false", kvr_status_name(transfer->status));
+            transfer->all_in ? "true" : "false", transfer->retries,
+            transfer_held_by(inbound, transfer), kvr_status_name(transfer->status));
     }
     snprintf(json + used, capacity - used,
              "],\"pages\":%u,\"slots_reserved\":%s,\"reason\":\"%s\",\"detail\":\"%s\"}",

@@ -336,6 +336,9 @@ void tail_received(struct inbound *inbound, kvr_ns now, struct transfer *transfe
 /* Whether what has landed may be told: nothing can land any more where it was posted twice, and the
  * source has answered since we were away. */
 bool transfer_trusted(const struct inbound *inbound, const struct transfer *transfer);
+/* What keeps it from being told, in a word for `why`: "absence" of ours, or "repeats"; "": nothing.
+ */
+const char *transfer_held_by(const struct inbound *inbound, const struct transfer *transfer);
 void transfer_check_done(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
 void transfer_settle(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
 void transfer_closed(struct inbound *inbound, kvr_ns now, struct transfer *transfer);

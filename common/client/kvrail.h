@@ -482,7 +482,9 @@ typedef enum kvrail_event_kind {
     KVRAIL_EVENT_ACCEPTED = 5,     /* both sides' page tables are known */
     KVRAIL_EVENT_LAYER_IN = 6,     /* target: these layers, one or several that follow each other,
                                       of these tokens are in place, from every source rank and in
-                                      every KV group that has them */
+                                      every KV group that has them. Once a write was lost and
+                                      posted again, none is told before the source has posted all
+                                      that it published: let no source wait for one */
     KVRAIL_EVENT_TAIL_IN = 7,      /* target: payload is the source's tail */
     KVRAIL_EVENT_DONE = 8,         /* target, terminal: all is in place */
     KVRAIL_EVENT_FAILING = 9, /* it will fail: recompute elsewhere, but the pages are still lent */

@@ -87,6 +87,14 @@ static void rail_lost(uint32_t peer, uint64_t nonce)
     inbound_message(&inbound, now, peer, &message);
 }
 
+static bool why_says(const char *what)
+{
+    char json[2000];
+
+    inbound_why(&inbound, 0, 1, json, sizeof(json));
+    return strstr(json, what) != NULL;
+}
+
 static void missing_taints_until_quiet(void **state)
 {
     uint64_t nonce = fetch(1, 0, 1);
@@ -96,6 +104,7 @@ static void missing_taints_until_quiet(void **state)
     plan(0, nonce);
     final(0, nonce);
     group_says(nonce, LAND_LAYER, 0, NULL);
+    assert_true(why_says("\"retries\":0,\"held_by\":\"\""));
     rail_lost(0, nonce);
     filter = machine_command(LAND_FILTER)->pointer;
     filter->run_count = 1;
@@ -103,6 +112,7 @@ static void missing_taints_until_quiet(void **state)
     group_says(nonce, LAND_FILTERED, 0, filter);
     assert_int_equal(machine_sent(KVR_MSG_MISSING)->missing.round, 1);
     assert_int_equal(machine_command_count(LAND_LOUD), 1);
+    assert_true(why_says("\"retries\":2,\"held_by\":\"repeats\""));
     {
         struct kvr_group_message layer = {.kind = LAND_LAYER, .id = nonce, .b = 1};
 

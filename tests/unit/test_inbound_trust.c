@@ -80,11 +80,14 @@ static void an_absence_holds_back_what_landed(void **state)
     struct kvr_group_message woke = {.kind = KVR_GROUP_WOKE, .a = 4};
     struct kvr_message alive = {.kind = KVR_MSG_ALIVE};
     uint64_t nonce = fetch(1, 0, 1);
+    char json[2000];
 
     (void)state;
     plan(0, nonce);
     final(0, nonce);
     inbound_group(&inbound, now, &woke);
+    inbound_why(&inbound, 0, 1, json, sizeof(json));
+    assert_non_null(strstr(json, "\"held_by\":\"absence\""));
     alive.probe.token = machine_sent(KVR_MSG_PROBE)->probe.token;
     woke.group = 1; /* another thread of ours was away too */
     inbound_group(&inbound, now, &woke);
