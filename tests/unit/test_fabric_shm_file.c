@@ -1,7 +1,8 @@
 /* Goal: what a killed process left of shm's files in /dev/shm is removed by the next one, and
  * nothing that somebody holds is, in whatever pid namespace he lives; who was told a name finds it.
  * Method: endpoints of this process and of others; a second name of a file, with a number that no
- * process here has, is what it is called there. */
+ * process here has, is what it is called there. Where it is allowed to, it has a /dev/shm of its
+ * own: agents of other tests clean up too, and may be first. */
 #include "tests/support/check.h"
 
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/inotify.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -375,6 +377,13 @@ static void what_is_held_in_another_namespace_stays(void **state)
     close(answers[0]);
 }
 
+static void own_shared_memory(void)
+{
+    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777") != 0)
+        fprintf(stderr, "/dev/shm is shared with other tests: %s\n", strerror(errno));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -392,5 +401,6 @@ int main(void)
         fprintf(stderr, "skipped: %s\n", error.detail);
         return 77;
     }
+    own_shared_memory();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
