@@ -241,7 +241,10 @@ void outbound_rail_recycled(struct outbound *outbound, kvr_ns now,
 /* What crossed our last QUIET: the same counts hold for this round. */
 static void round_begin(struct outbound *outbound, struct offer *offer, uint32_t round)
 {
-    offer->round = round > offer->round ? round : offer->round;
+    if (round > offer->round) {
+        offer->round = round;
+        offer->owes_quiet = false; /* of the round before */
+    }
     if ((offer->state == O_CLOSING || offer->state == O_TOMB) && !offer->landed)
         offer_quiet_tell(outbound, offer);
 }

@@ -10,10 +10,11 @@
 
 /* ---- WANT ------------------------------------------------------------------------------------ */
 
+/* FAIL would wait for room, and there is no offer that could. */
 static void want_refuse(struct outbound *outbound, uint32_t peer, uint64_t nonce, kvr_status status,
                         const char *detail)
 {
-    struct kvr_message message = {.kind = KVR_MSG_FAIL, .transfer = nonce};
+    struct kvr_message message = {.kind = KVR_MSG_CANCEL, .transfer = nonce};
 
     message.reason.status = status;
     snprintf(message.reason.detail, sizeof(message.reason.detail), "%s", detail);

@@ -276,6 +276,7 @@ void outbound_peer_writable(struct outbound *outbound, kvr_ns now, uint32_t peer
 
         if (offer == NULL || offer->peer != peer || offer->peer_gone)
             continue;
+        offer_owed_tell(outbound, offer);
         offer_lists_tell(outbound, offer);
         offer_digests_tell(outbound, offer);
         offer_advance(outbound, now, offer);

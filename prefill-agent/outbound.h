@@ -20,7 +20,8 @@
  *   settle.c   QUIET, LANDED, failures, SOURCE_FREE        lost.c     lost rails, MISSING, ROOM
  *   consumer.c who has come for it                 share.c    who will, and what each is given
  *   stage.c    in how small pieces it goes, and whether these are copied through staging memory
- *   digest.c   DIGEST                              move.c     other rails, another rail group */
+ *   digest.c   DIGEST                              move.c     other rails, another rail group
+ *   owed.c     FAIL and QUIET, which wait for room */
 #ifndef PREFILL_AGENT_OUTBOUND_H
 #define PREFILL_AGENT_OUTBOUND_H
 
@@ -162,7 +163,8 @@ struct offer {
     struct push_list *lists, *lists_last; /* of lost rails; they wait for room to the peer */
     struct kvr_epoch_count counts[KVR_EPOCHS_PER_TRANSFER]; /* the last told by the group */
     uint32_t count_count;
-    bool counting; /* in the middle of the group's counts */
+    bool counting;              /* in the middle of the group's counts */
+    bool owes_fail, owes_quiet; /* FAIL, and then QUIET, waits for room to the peer */
     uint32_t round;
     uint64_t rails;
     uint32_t retries, writes;
@@ -370,7 +372,14 @@ void outbound_rail_recycle(struct outbound *outbound, uint32_t rail);
 void outbound_repair(struct outbound *outbound, kvr_ns now, uint32_t peer);
 void offer_event(struct outbound *outbound, kvr_ns now, const struct offer *offer,
                  kvr_event_kind kind);
-void offer_quiet_tell(struct outbound *outbound, const struct offer *offer);
+/* owed.c */
+void offer_fail_tell(struct outbound *outbound, struct offer *offer);
+void offer_quiet_tell(struct outbound *outbound, struct offer *offer);
+void offer_owed_tell(struct outbound *outbound, struct offer *offer); /* what waits for room */
+static inline bool offer_owes(const struct offer *offer)
+{
+    return offer->owes_fail || offer->owes_quiet;
+}
 /* share.c */
 /* How many target ranks of that engine could need something of this publish, by their sizes. */
 uint32_t publish_consumers(const struct outbound *outbound, const struct publish *publish,

@@ -131,18 +131,8 @@ static void offer_settle(struct outbound *outbound, kvr_ns now, struct offer *of
     publish_settle(outbound, now, offer);
     /* Of what never had a publish nothing was granted: "unknown" is as good an answer. Whoever has
      * it whole asks nothing more, and tombstones would fill the table at a thousand a second. */
-    if (offer->peer_gone || parked || offer->landed)
+    if (offer->peer_gone || offer->landed || (parked && !offer_owes(offer)))
         offer_free(outbound, offer);
-}
-
-void offer_quiet_tell(struct outbound *outbound, const struct offer *offer)
-{
-    struct kvr_message message = {.kind = KVR_MSG_QUIET};
-
-    message.quiet.round = offer->round;
-    message.quiet.counts = offer->counts;
-    message.quiet.count_count = offer->count_count;
-    outbound_send_needed(outbound, offer, &message);
 }
 
 static void offer_stop(struct outbound *outbound, kvr_ns now, struct offer *offer)
@@ -169,15 +159,11 @@ static void reason_set(struct offer *offer, kvr_status status, const char *detai
 void offer_fail(struct outbound *outbound, kvr_ns now, struct offer *offer, kvr_status status,
                 const char *detail)
 {
-    struct kvr_message message = {.kind = KVR_MSG_FAIL};
-
     if (offer->state == O_STOPPING || offer->state == O_CLOSING || offer->state == O_TOMB)
         return;
     reason_set(offer, status, detail);
     offer_event(outbound, now, offer, KVR_EVENT_FAILING);
-    message.reason.status = offer->status;
-    memcpy(message.reason.detail, offer->detail, sizeof(message.reason.detail));
-    outbound_send_needed(outbound, offer, &message);
+    offer_fail_tell(outbound, offer);
     if (offer->state != O_LIVE)
         offer_quiet_tell(outbound, offer);
     offer_stop(outbound, now, offer);
@@ -191,6 +177,7 @@ void offer_ended(struct outbound *outbound, kvr_ns now, struct offer *offer, kvr
     reason_set(offer, status, detail);
     if (status == KVR_OK) {
         offer->landed = true;
+        offer->owes_fail = offer->owes_quiet = false;
         outbound->peers[offer->peer].lost[offer->group].since = KVR_NEVER;
     }
     if (offer->peer_gone && offer->state == O_CLOSING)
@@ -328,7 +315,7 @@ static bool is_overdue(const struct outbound *outbound, kvr_ns now, const struct
 void offer_tick(struct outbound *outbound, kvr_ns now, struct offer *offer)
 {
     if (offer->state == O_TOMB) {
-        if (now >= offer->deadline_tomb)
+        if (now >= offer->deadline_tomb && !offer_owes(offer))
             offer_free(outbound, offer);
         return;
     }

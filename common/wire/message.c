@@ -43,7 +43,7 @@ bool kvr_message_patient(kvr_message_kind kind)
 {
     return kind == KVR_MSG_REGIONS || kind == KVR_MSG_WANT || kind == KVR_MSG_PAGES ||
            kind == KVR_MSG_PLAN || kind == KVR_MSG_FINAL || kind == KVR_MSG_TAIL ||
-           kind == KVR_MSG_RAIL_LOST || kind == KVR_MSG_DIGEST;
+           kind == KVR_MSG_RAIL_LOST || kind == KVR_MSG_DIGEST || kind == KVR_MSG_FAIL;
 }
 
 void *kvr_arena_take(struct kvr_arena *arena, size_t count, size_t each)

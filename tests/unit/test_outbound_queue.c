@@ -1,6 +1,6 @@
-/* Goal: a queue to a target that is full ends nothing: PLAN, FINAL, TAIL, DIGEST and RAIL_LOST wait
- * for room, in order and once, and nothing is posted of what the target was not told whole. Method:
- * outbound alone over a port that takes so many messages. */
+/* Goal: a queue to a target that is full ends nothing: PLAN, FINAL, TAIL, DIGEST, RAIL_LOST, FAIL
+ * and the QUIET behind it wait for room, in order and once, and nothing is posted of what the
+ * target was not told whole. Method: outbound alone over a port that takes so many messages. */
 #include "tests/support/check.h"
 
 #include "tests/support/outbound_case.h"
@@ -10,11 +10,12 @@
 #define WIDE_PAGES  (2 * WIDE_TOKENS)
 
 static uint32_t room;
+static bool stuck; /* there is room for nothing at all */
 static struct kvr_ports ports;
 
 static kvr_status send_with_room(void *self, uint32_t peer, const struct kvr_message *message)
 {
-    if (kvr_message_patient(message->kind) && room == 0)
+    if (stuck || (kvr_message_patient(message->kind) && room == 0))
         return KVR_AGAIN;
     room -= kvr_message_patient(message->kind);
     return machine_ports.send(self, peer, message);
@@ -31,6 +32,7 @@ static int open_full(void **state)
 {
     (void)state;
     room = 0;
+    stuck = false;
     ports = machine_ports;
     ports.send = send_with_room;
     return 0;
@@ -151,6 +153,7 @@ static void it_can_end_while_it_waits(void **state)
     used = outbound.memory->used_bytes;
     publish_wide();
     room_for(2);
+    room = 1;
     ask(&cancel);
     assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 1);
     assert_int_equal(machine_sent_count(KVR_MSG_QUIET), 1);
@@ -260,6 +263,116 @@ static void it_can_end_while_what_it_lost_waits(void **state)
     assert_int_equal(freed()->status, KVR_OK);
 }
 
+/* ---- last words ------------------------------------------------------------------------------ */
+
+static void want_other(uint64_t nonce)
+{
+    struct kvr_message want = {.kind = KVR_MSG_WANT, .transfer = nonce};
+
+    want.want.request[0] = 'x'; /* nobody publishes it */
+    want.want.source_engine = machine_rank(1).engine;
+    want.want.source_generation = 1;
+    want.want.target = machine_rank(10);
+    want.want.tokens = 1;
+    want.want.deadline_ms = FETCH_DEADLINE / KVR_MS;
+    outbound_message(&outbound, now, 0, &want);
+}
+
+/* What was matched and what was parked: FAIL first, then QUIET, of each, once, however late. */
+static void an_engine_that_ends_tells_it_as_room_comes(void **state)
+{
+    static const uint32_t parked = 20;
+
+    (void)state;
+    outbound_begin(&(struct kvr_rail_groups){0}, false);
+    outbound.ports = outbound.engines.ports = &ports;
+    publish_for(1);
+    want(0, NONCE);
+    for (uint32_t i = 1; i <= parked; i++)
+        want_other(NONCE + i);
+    stuck = true;
+    outbound_engine_down(&outbound, now, 0);
+    assert_int_equal(machine_log.sent_count, 0);
+    assert_int_equal(outbound_live(&outbound), 0);
+    tick(10 * SILENCE); /* it waits for as long as the session lives */
+    stuck = false;
+    for (uint32_t i = 1; i <= parked + 1; i++) {
+        room_for(1);
+        assert_int_equal(machine_sent_count(KVR_MSG_FAIL), i);
+        assert_int_equal(machine_sent_count(KVR_MSG_QUIET), i);
+        assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_ENGINE_LOST);
+        assert_true(machine_sent(KVR_MSG_FAIL)->transfer == machine_sent(KVR_MSG_QUIET)->transfer);
+        assert_int_equal(machine_log.sent[2 * i - 2].kind, KVR_MSG_FAIL);
+    }
+    room_for(parked);
+    assert_int_equal(machine_log.sent_count, 2 * (parked + 1));
+    tick(0);
+    assert_int_equal(outbound.offers.used_count, 0);
+}
+
+/* The counts that it names are the last, whatever it waited through. */
+static void quiet_of_what_was_posted_waits_behind_fail(void **state)
+{
+    struct kvr_request cancel = {.kind = KVR_REQ_CANCEL};
+    const struct kvr_group_message *opened;
+    struct kvr_group_message count = {.kind = PUSH_COUNT, .a = 1, .b = 2, .c = 3};
+
+    (void)state;
+    open_live();
+    ask(&cancel);
+    opened = machine_command(PUSH_OPEN);
+    count.index = opened->index;
+    count.id = opened->id;
+    outbound_group(&outbound, now, &count);
+    room_for(1); /* FAIL; the group is in the middle of its counts */
+    assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 1);
+    assert_int_equal(machine_sent_count(KVR_MSG_QUIET), 0);
+    stuck = true;
+    group_says(PUSH_STOPPED, 0, NULL);
+    stuck = false;
+    assert_int_equal(machine_sent_count(KVR_MSG_QUIET), 0);
+    room_for(0);
+    assert_int_equal(machine_sent_count(KVR_MSG_QUIET), 1);
+    assert_int_equal(machine_sent(KVR_MSG_QUIET)->quiet.count_count, 1);
+    group_closes();
+    assert_int_equal(freed()->status, KVR_CANCELLED);
+}
+
+/* A QUIET that waits is of its round: MISSING opens the next, and that one is not posted yet. */
+static void quiet_of_the_round_before_is_not_told(void **state)
+{
+    struct kvr_message missing = {.kind = KVR_MSG_MISSING, .transfer = NONCE};
+
+    (void)state;
+    open_live();
+    stuck = true;
+    group_says(PUSH_POSTED, 0, NULL);
+    missing.missing.round = 1;
+    outbound_message(&outbound, now, 0, &missing);
+    stuck = false;
+    room_for(8);
+    assert_int_equal(machine_sent_count(KVR_MSG_QUIET), 0);
+    group_says(PUSH_POSTED, 1, NULL);
+    assert_int_equal(machine_sent(KVR_MSG_QUIET)->quiet.round, 1);
+}
+
+static void who_has_all_needs_no_last_words(void **state)
+{
+    struct kvr_request cancel = {.kind = KVR_REQ_CANCEL};
+
+    (void)state;
+    open_live();
+    stuck = true;
+    ask(&cancel);
+    message(0, NONCE, KVR_MSG_LANDED, KVR_OK);
+    group_says(PUSH_STOPPED, 0, NULL);
+    group_closes();
+    stuck = false;
+    room_for(8);
+    assert_int_equal(machine_sent_count(KVR_MSG_FAIL) + machine_sent_count(KVR_MSG_QUIET), 0);
+    assert_int_equal(outbound.offers.used_count, 0);
+}
+
 static int close_full(void **state)
 {
     (void)state;
@@ -278,6 +391,10 @@ int main(void)
         CASE(digests_wait_for_room),
         CASE(lost_rails_wait_for_room),
         CASE(it_can_end_while_what_it_lost_waits),
+        CASE(an_engine_that_ends_tells_it_as_room_comes),
+        CASE(quiet_of_what_was_posted_waits_behind_fail),
+        CASE(quiet_of_the_round_before_is_not_told),
+        CASE(who_has_all_needs_no_last_words),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
