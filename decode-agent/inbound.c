@@ -182,6 +182,7 @@ void inbound_peer_lost(struct inbound *inbound, kvr_ns now, uint32_t peer, kvr_s
 
 void inbound_peer_writable(struct inbound *inbound, kvr_ns now, uint32_t peer)
 {
+    kvr_engines_writable(&inbound->engines, peer);
     for (uint32_t i = 0; i < inbound->transfers.reach; i++) {
         struct transfer *transfer = kvr_pool_at(&inbound->transfers, i, NULL);
 

@@ -271,6 +271,7 @@ void outbound_peer_lost(struct outbound *outbound, kvr_ns now, uint32_t peer, kv
 
 void outbound_peer_writable(struct outbound *outbound, kvr_ns now, uint32_t peer)
 {
+    kvr_engines_writable(&outbound->engines, peer);
     for (uint32_t i = 0; i < outbound->offers.reach; i++) {
         struct offer *offer = kvr_pool_at(&outbound->offers, i, NULL);
 

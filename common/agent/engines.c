@@ -202,27 +202,11 @@ kvr_status kvr_engines_region_drop(struct kvr_engines *engines, uint32_t index, 
     return KVR_OK;
 }
 
-/* The peers need not remember it: engines that come under new ids would fill their tables. */
-static void gone_tell(struct kvr_engines *engines, struct kvr_engine *engine)
-{
-    struct kvr_message message = {.kind = KVR_MSG_REGIONS};
-
-    message.regions.rank = engine->rank;
-    message.regions.compat = engine->compat;
-    for (uint32_t peer = 0; peer < KVR_PEERS_MAX; peer++) {
-        if (engine->told[peer] == 0)
-            continue;
-        engine->told[peer] = 0;
-        /* What cannot be sent ends with the session. */
-        (void)!engines->ports->send(engines->ports->self, peer, &message);
-    }
-}
-
 static void engine_finish(struct kvr_engines *engines, struct kvr_engine *engine)
 {
     if (engine->attached || !engine->used || engine->users > 0)
         return;
-    gone_tell(engines, engine);
+    kvr_engines_gone_tell(engines, engine);
     for (uint32_t i = 0; engine->set != NULL && i < engine->set->count; i++)
         drop_later(engine, engine->set->locals[i]);
     set_replace(engines, engine, NULL);
@@ -235,22 +219,9 @@ static void engine_finish(struct kvr_engines *engines, struct kvr_engine *engine
 
 void kvr_engines_down(struct kvr_engines *engines, uint32_t index)
 {
-    engines->gone[engines->gone_next++ % KVR_ENGINES_GONE] = engines->local[index].rank;
+    kvr_engines_gone_add(engines, &engines->local[index]);
     engines->local[index].attached = false;
     engine_finish(engines, &engines->local[index]);
-}
-
-bool kvr_engines_gone(const struct kvr_engines *engines, const struct kvr_uuid *engine,
-                      uint64_t generation, uint32_t tp, uint32_t pp)
-{
-    for (uint32_t i = 0; i < KVR_ENGINES_GONE && i < engines->gone_next; i++) {
-        const struct kvr_rank *rank = &engines->gone[i];
-
-        if (kvr_uuid_equal(&rank->engine, engine) && rank->generation == generation &&
-            rank->tp == tp && rank->pp == pp)
-            return true;
-    }
-    return false;
 }
 
 void kvr_engines_unuse(struct kvr_engines *engines, uint32_t index)
@@ -304,8 +275,10 @@ kvr_status kvr_engines_tell(struct kvr_engines *engines, uint32_t index,
     message.regions.keys = keys;
     status = engines->ports->send(engines->ports->self, peer, &message);
     kvr_buddy_free(engines->memory, keys);
-    if (status == KVR_OK)
+    if (status == KVR_OK) {
         engine->told[peer] = set->version;
+        kvr_engines_gone_forget(engines, &engine->rank, peer);
+    }
     return status;
 }
 
@@ -411,6 +384,7 @@ void kvr_engines_peer_lost(struct kvr_engines *engines, uint32_t peer)
 {
     for (uint32_t i = 0; i < KVR_ENGINES_MAX; i++)
         engines->local[i].told[peer] = 0;
+    kvr_engines_gone_forget(engines, NULL, peer);
     for (uint32_t i = 0; i < engines->remote_end; i++) {
         struct kvr_remote_engine *remote = &engines->remote[i];
 

@@ -33,6 +33,13 @@ struct kvr_remote_engine {
     struct kvr_region_set *set;
 };
 
+/* A rank that has ended, and the peers that know of it and were not told (bits). */
+struct kvr_gone_engine {
+    struct kvr_rank rank;
+    struct kvr_compat compat;
+    uint64_t owed[KVR_PEERS_MAX / 64];
+};
+
 #define KVR_REMOTE_ENGINES_MAX 1024
 #define KVR_ENGINES_GONE       64 /* ranks remembered after they ended, the oldest forgotten first */
 
@@ -40,7 +47,7 @@ struct kvr_engines {
     struct kvr_engine local[KVR_ENGINES_MAX];
     struct kvr_remote_engine remote[KVR_REMOTE_ENGINES_MAX];
     uint32_t remote_end; /* entries above are unused */
-    struct kvr_rank gone[KVR_ENGINES_GONE];
+    struct kvr_gone_engine gone[KVR_ENGINES_GONE];
     uint32_t gone_next;
     struct kvr_buddy *memory;
     const struct kvr_ports *ports;
@@ -97,6 +104,8 @@ KVR_MUST_CHECK kvr_status kvr_engines_tell(struct kvr_engines *engines, uint32_t
                                            const struct kvr_region_set *set, uint32_t peer);
 /* Its regions have more keys than they had: peers that know it are to be told again. */
 void kvr_engines_changed(struct kvr_engines *engines, uint32_t index, struct kvr_region_set *set);
+/* After ports.send said KVR_AGAIN: the peer is told of the ranks that have ended. */
+void kvr_engines_writable(struct kvr_engines *engines, uint32_t peer);
 /* The session with the peer ended: it knows nothing of ours, we forget its engines. */
 void kvr_engines_peer_lost(struct kvr_engines *engines, uint32_t peer);
 
@@ -104,6 +113,13 @@ void kvr_engines_peer_lost(struct kvr_engines *engines, uint32_t peer);
 KVR_MUST_CHECK kvr_status kvr_engines_learn(struct kvr_engines *engines, uint32_t peer,
                                             const struct kvr_msg_regions *regions,
                                             struct kvr_error *error);
+/* Between engines.c and engines_gone.c. The oldest that is remembered makes room; it ends, and
+ * those that know of it are told; they were told of this life of it again, or (NULL) are gone. */
+void kvr_engines_gone_add(struct kvr_engines *engines, const struct kvr_engine *engine);
+void kvr_engines_gone_tell(struct kvr_engines *engines, struct kvr_engine *engine);
+void kvr_engines_gone_forget(struct kvr_engines *engines, const struct kvr_rank *rank,
+                             uint32_t peer);
+
 /* NULL when the peer never told of this rank. */
 struct kvr_remote_engine *kvr_engines_remote(struct kvr_engines *engines, uint32_t peer,
                                              const struct kvr_rank *rank);

@@ -76,12 +76,80 @@ static void peers_are_told_of_an_end(void **state)
     assert_int_equal(machine_log.engines_done, 1);
 }
 
+static void end_told(uint32_t index, uint8_t number)
+{
+    machine_log.sent_count = 0;
+    machine_engine_up(&engines, index, number, &side, &page);
+    assert_int_equal(kvr_engines_tell(&engines, index, engines.local[index].set, 5), KVR_OK);
+    machine_log.send_answer = KVR_AGAIN;
+    kvr_engines_down(&engines, index);
+    machine_log.send_answer = KVR_OK;
+}
+
+static uint32_t ends_told_on_room(uint32_t peer)
+{
+    machine_log.sent_count = 0;
+    kvr_engines_writable(&engines, peer);
+    return machine_sent_count(KVR_MSG_REGIONS);
+}
+
+/* Else the peer would remember it until its table is full, and hang up on us. */
+static void an_end_waits_for_room(void **state)
+{
+    (void)state;
+    end_told(0, 1);
+    end_told(0, 2); /* whoever comes has its index at once */
+    assert_int_equal(machine_log.engines_done, 2);
+    assert_int_equal(ends_told_on_room(4), 0); /* another peer */
+    machine_log.send_answer = KVR_AGAIN;
+    (void)ends_told_on_room(5);
+    machine_log.send_answer = KVR_OK;
+    assert_int_equal(ends_told_on_room(5), 2);
+    assert_int_equal(machine_sent(KVR_MSG_REGIONS)->regions.layout_count, 0);
+    assert_int_equal(machine_sent(KVR_MSG_REGIONS)->regions.rank.engine.bytes[0],
+                     machine_rank(2).engine.bytes[0]);
+    assert_int_equal(ends_told_on_room(5), 0); /* once */
+}
+
+/* The same generation came again, and the peer was told so: it has not ended. */
+static void who_came_again_has_not_ended(void **state)
+{
+    (void)state;
+    end_told(0, 1);
+    machine_engine_up(&engines, 0, 1, &side, &page);
+    assert_int_equal(kvr_engines_tell(&engines, 0, engines.local[0].set, 5), KVR_OK);
+    assert_int_equal(ends_told_on_room(5), 0);
+}
+
+static void a_lost_peer_is_owed_nothing(void **state)
+{
+    (void)state;
+    end_told(0, 1);
+    kvr_engines_peer_lost(&engines, 5);
+    assert_int_equal(ends_told_on_room(5), 0);
+}
+
+/* More of them than are remembered: the session tells it. */
+static void ends_beyond_the_bound_end_the_session(void **state)
+{
+    (void)state;
+    for (uint8_t i = 1; i <= KVR_ENGINES_GONE; i++)
+        end_told(0, i);
+    assert_int_equal(machine_log.hang_ups, 0);
+    end_told(0, KVR_ENGINES_GONE + 1);
+    assert_int_equal(machine_log.hang_ups, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_peers_engines_come_and_go, open_engines),
         cmocka_unit_test_setup(an_end_is_of_one_generation, open_engines),
         cmocka_unit_test_setup(peers_are_told_of_an_end, open_engines),
+        cmocka_unit_test_setup(an_end_waits_for_room, open_engines),
+        cmocka_unit_test_setup(who_came_again_has_not_ended, open_engines),
+        cmocka_unit_test_setup(a_lost_peer_is_owed_nothing, open_engines),
+        cmocka_unit_test_setup(ends_beyond_the_bound_end_the_session, open_engines),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
