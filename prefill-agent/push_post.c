@@ -25,6 +25,25 @@ static uint32_t pair_index(struct push_job *job, const struct kvr_pair *pair)
     return job->pair_last;
 }
 
+static bool pair_known(const void *self, const struct kvr_pair *pair)
+{
+    const struct push_job *job = self;
+
+    for (uint32_t i = 0; i < job->pair_count; i++)
+        if (is_pair(&job->pairs[i], pair))
+            return true;
+    return false;
+}
+
+/* Each endpoint that is replaced makes new pairs, and a transfer has a table of so many: when that
+ * is full it goes on over those that it knows. */
+static struct kvr_pair_filter pairs_of(const struct push_job *job)
+{
+    bool full = job->pair_count == KVR_EPOCHS_PER_TRANSFER;
+
+    return (struct kvr_pair_filter){.may = full ? pair_known : NULL, .self = job};
+}
+
 /* At the first posting: what is posted again must be what was posted then. gathered: NULL, or where
  * the bytes of the one chunk were gathered. */
 static void digest_chunks(const struct push_job *job, struct push_segment *segment, uint32_t chunk,
@@ -135,11 +154,12 @@ kvr_status push_post_one(struct push *push, struct push_job *job, struct push_se
         .pieces = pieces,
         .token = write->token,
         .rails = job->target_rails,
+        .filter = pairs_of(job),
         .more = write->more,
     };
     kvr_status status;
 
-    if (job->target_rails == 0 || job->pair_count == KVR_EPOCHS_PER_TRANSFER)
+    if (job->target_rails == 0)
         return KVR_NO_RAIL;
     post.piece_count = pieces_place(job, segment, write, pieces);
     status = kvr_group_post(push->group, &post, &pair);
@@ -180,6 +200,7 @@ static kvr_status post_chunks(struct push *push, struct push_job *job, struct pu
         .count = count,
         .token = job->index,
         .rails = job->target_rails,
+        .filter = pairs_of(job),
         .locals = job->source->locals,
         .moves = job->moves,
         .remotes = job->target->remotes,
@@ -187,8 +208,8 @@ static kvr_status post_chunks(struct push *push, struct push_job *job, struct pu
     struct kvr_pair pair;
     kvr_status status;
 
-    if (job->target_rails == 0 || job->pair_count == KVR_EPOCHS_PER_TRANSFER)
-        return KVR_NO_RAIL; /* so many epochs in one transfer's life: not a network to go on with */
+    if (job->target_rails == 0)
+        return KVR_NO_RAIL;
     if (run.count > KVR_SLOT_CHUNKS - number % KVR_SLOT_CHUNKS)
         run.count = KVR_SLOT_CHUNKS - number % KVR_SLOT_CHUNKS; /* then another slot's immediates */
     status = kvr_group_post_run(push->group, &run, cursor, ret_count, &pair);

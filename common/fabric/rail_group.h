@@ -119,6 +119,12 @@ struct kvr_group_piece {
     uint64_t bytes;
 };
 
+/* Which pairs a post may leave over, beside what `rails` says. */
+struct kvr_pair_filter {
+    bool (*may)(const void *self, const struct kvr_pair *pair); /* NULL: over any */
+    const void *self;
+};
+
 struct kvr_group_post {
     uint32_t peer;
     uint32_t immediate;
@@ -126,7 +132,8 @@ struct kvr_group_post {
     unsigned piece_count;
     uint64_t token; /* comes back in `written` */
     uint64_t rails; /* bit r: it may arrive on the peer's rail r; 0: on any */
-    bool more;      /* the user has another write for this peer at hand */
+    struct kvr_pair_filter filter;
+    bool more; /* the user has another write for this peer at hand */
 };
 
 /* What works on top of the rails. All calls come from step, on the group's thread. */
@@ -220,6 +227,7 @@ struct kvr_group_run {
     uint32_t count;                          /* ≥ 1; the cursor has so many before it */
     uint64_t token;                          /* comes back in `written`, once for each */
     uint64_t rails;                          /* as in kvr_group_post */
+    struct kvr_pair_filter filter;           /* the same */
     struct kvr_region *const *locals;        /* by the plan's source_layout */
     bool moves;                              /* their `moved` are meant */
     const struct kvr_remote_region *remotes; /* by its target_layout */

@@ -397,8 +397,11 @@ static void first_of(const struct kvr_group_run *run, const struct kvr_plan_curs
             .remote = &run->remotes[chunk.pieces[i].target_layout],
             .bytes = chunk.pieces[i].bytes,
         };
-    *ret_post = (struct kvr_group_post){
-        .peer = run->peer, .pieces = pieces, .piece_count = chunk.piece_count, .rails = run->rails};
+    *ret_post = (struct kvr_group_post){.peer = run->peer,
+                                        .pieces = pieces,
+                                        .piece_count = chunk.piece_count,
+                                        .rails = run->rails,
+                                        .filter = run->filter};
 }
 
 kvr_status kvr_group_post_run(struct kvr_group *group, const struct kvr_group_run *run,

@@ -87,6 +87,8 @@ static inline bool group_link_reaches(const struct group_link *link,
 {
     if (post->rails != 0 && (post->rails >> link->pair.target_rail & 1) == 0)
         return false;
+    if (post->filter.may != NULL && !post->filter.may(post->filter.self, &link->pair))
+        return false;
     for (unsigned i = 0; i < post->piece_count; i++) {
         const struct kvr_group_piece *piece = &post->pieces[i];
 

@@ -375,6 +375,43 @@ static void push_looks_often_where_a_gpu_stores_words(void **state)
     assert_false(user.copying(user.self));
 }
 
+/* All but one of the pairs that the job's table has room for are gone. */
+static void pairs_fill(const struct kvr_pair *last)
+{
+    for (uint32_t i = 0; i < KVR_EPOCHS_PER_TRANSFER; i++)
+        job.pairs[i].pair = (struct kvr_pair){.target_rail = 1, .epoch = 100 + i};
+    job.pairs[KVR_EPOCHS_PER_TRANSFER - 1].pair = *last;
+    job.pair_count = KVR_EPOCHS_PER_TRANSFER;
+}
+
+/* It is bounded what a transfer keeps of pairs, not how often endpoints are replaced: it stays with
+ * those that it knows. */
+static void push_goes_on_over_the_pairs_it_knows(void **state)
+{
+    struct kvr_group_message message;
+
+    (void)state;
+    job_open(KVR_DIGEST_OFF);
+    tell_push(PUSH_FINAL, NULL);
+    pairs_fill(&(struct kvr_pair){.rail = 1, .target_rail = 1, .epoch = 1});
+    layers_ready(SMALL_LAYERS);
+    assert_int_equal(bench.rails[0].newest->write_count, 0);
+    assert_int_equal(bench.rails[1].newest->write_count, SMALL_CHUNKS);
+    assert_int_equal(job.pairs[KVR_EPOCHS_PER_TRANSFER - 1].count, SMALL_CHUNKS);
+    assert_true(told(PUSH_POSTED, &message));
+}
+
+static void push_has_no_rail_when_no_pair_that_it_knows_is_left(void **state)
+{
+    (void)state;
+    job_open(KVR_DIGEST_OFF);
+    tell_push(PUSH_FINAL, NULL);
+    pairs_fill(&(struct kvr_pair){.rail = 1, .target_rail = 1, .epoch = 99});
+    layers_ready(SMALL_LAYERS);
+    assert_true(was_told(PUSH_NO_RAIL));
+    assert_int_equal(posted(), 0);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_push, close_push)
@@ -382,6 +419,8 @@ int main(void)
         CASE(push_posts_layers_as_they_become_ready),
         CASE(push_counts_what_was_accepted),
         CASE(push_gives_back_after_the_last_completion),
+        CASE(push_goes_on_over_the_pairs_it_knows),
+        CASE(push_has_no_rail_when_no_pair_that_it_knows_is_left),
         CASE(push_gives_back_when_the_endpoint_closed),
         CASE(push_names_what_went_over_a_pair),
         CASE(push_posts_again_what_is_missing),
