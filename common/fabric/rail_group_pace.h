@@ -37,10 +37,15 @@ static inline void pace_settled(struct group_pace *pace, uint64_t bytes, kvr_ns 
     pace_begin(pace, now);
 }
 
-/* How long so many bytes take. */
+/* How long so many bytes take; hours, where a few that crawled would make it longer than a number
+ * holds. */
 static inline kvr_ns pace_of(const struct group_pace *pace, uint64_t bytes)
 {
-    return (pace->unit_ns > 0 ? pace->unit_ns : PACE_GUESS_NS) * bytes / PACE_UNIT;
+    kvr_ns units;
+
+    if (__builtin_mul_overflow(pace->unit_ns > 0 ? pace->unit_ns : PACE_GUESS_NS, bytes, &units))
+        return UINT64_MAX / PACE_UNIT;
+    return units / PACE_UNIT;
 }
 
 /* How many bytes go in that time. */

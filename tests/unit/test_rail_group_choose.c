@@ -3,6 +3,7 @@
  * rail completes a write in so many milliseconds, one after the other. */
 #include "tests/support/check.h"
 
+#include "fabric/rail_group_pace.h"
 #include "tests/support/fake_group.h"
 
 #define WRITE_BYTES 65536
@@ -138,9 +139,23 @@ static void a_refusal_holds_nobody_without_doorbells(void **state)
     fake_rings_by_itself = false;
 }
 
+/* A few bytes that took a second: what is larger takes no less, however large. */
+static void a_crawl_is_never_taken_for_fast(void **state)
+{
+    struct group_pace pace = {0};
+
+    (void)state;
+    pace_begin(&pace, KVR_S);
+    pace_settled(&pace, 1, 2 * KVR_S);
+    for (unsigned shift = 0; shift < 40; shift++)
+        assert_true(pace_of(&pace, UINT64_C(2) << shift) >= pace_of(&pace, UINT64_C(1) << shift));
+    assert_true(pace_of(&pace, UINT64_C(1) << 20) > 3600 * KVR_S);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_crawl_is_never_taken_for_fast),
         cmocka_unit_test(slow_and_fast_end_together),
         cmocka_unit_test(a_stuck_rail_holds_nobody),
         cmocka_unit_test(short_queues_fill_every_window),
