@@ -38,7 +38,8 @@ static const struct kvr_option own_options[] = {
      .min = KVR_MS,
      .max = 3600 * KVR_S,
      FIELD(DURATION, want_timeout),
-     .help = "How long a target without a deadline waits for a request that nobody has published."},
+     .help = "How long a target without a deadline waits for a request that nobody has published, "
+             "and once it is, for its pages."},
     {.name = "fragments",
      .section = "transfers",
      .fallback = "auto",

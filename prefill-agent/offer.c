@@ -252,7 +252,7 @@ void offer_match(struct outbound *outbound, kvr_ns now, struct offer *offer,
     offer->state = O_OFFERED;
     offer->publish = publish->id;
     if (!offer->dated)
-        offer->deadline = KVR_NEVER;
+        offer->deadline = now + outbound->options.want_default_ns;
     offer->priority = priority_sum(offer->priority, publish->priority);
     consumer_comes(publish, offer);
     if (!publish->accepted_told && !publish->engine_gone)

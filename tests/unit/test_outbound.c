@@ -149,6 +149,27 @@ static void a_fetch_that_grants_nothing_ends_after_its_deadline(void **state)
     assert_int_equal(freed()->status, KVR_EXPIRED);
 }
 
+/* Ours always name one; another that beats and says no more may not hold the pages for ever. */
+static void a_fetch_without_a_deadline_is_given_one(void **state)
+{
+    struct kvr_message want = {.kind = KVR_MSG_WANT, .transfer = NONCE};
+
+    (void)state;
+    want.want.request[0] = 'r';
+    want.want.source_engine = machine_rank(1).engine;
+    want.want.source_generation = 1;
+    want.want.target = machine_rank(10);
+    want.want.tokens = SMALL_PLANNED;
+    outbound_message(&outbound, now, 0, &want);
+    tick(outbound.options.want_default_ns - KVR_MS); /* it waits for its publish, */
+    publish_for(1);
+    tick(outbound.options.want_default_ns); /* then for its end */
+    assert_null(freed());
+    tick(SILENCE);
+    assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_EXPIRED);
+    assert_int_equal(freed()->status, KVR_EXPIRED);
+}
+
 /* Of several consumers, those that have come are not the lease's affair. */
 static void lease_ends_for_those_that_have_not_come(void **state)
 {
@@ -496,6 +517,7 @@ int main(void)
         CASE(lease_ends_with_the_want),
         CASE(a_fetch_ends_after_its_deadline),
         CASE(a_fetch_that_grants_nothing_ends_after_its_deadline),
+        CASE(a_fetch_without_a_deadline_is_given_one),
         CASE(lease_ends_for_those_that_have_not_come),
         CASE(lease_is_renewed_by_its_engine),
         CASE(lease_is_renewed_by_the_scheduler),
