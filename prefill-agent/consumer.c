@@ -75,13 +75,14 @@ static void forgive(struct publish *publish, const struct consumer *consumer)
     publish->status = KVR_OK;
     publish->detail[0] = '\0';
     publish->blamed = NULL;
-    for (uint32_t i = 0; i < publish->come_count && publish->blamed == NULL; i++) {
+    for (uint32_t i = 0; i < publish->come_count; i++) {
         const struct consumer *other = &publish->come[i];
 
         if (other == consumer || !other->ended || other->status == KVR_OK)
             continue;
         publish_blame(publish, other->status, kvr_status_text(other->status));
         publish->blamed = other;
+        return;
     }
 }
 
