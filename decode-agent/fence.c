@@ -82,16 +82,15 @@ void transfer_fence(struct inbound *inbound, kvr_ns now, struct transfer *transf
 }
 
 /* Nothing was posted on an epoch that was never told: it would be waited for, and ended, for ever.
- */
-static bool epochs_known(const struct transfer *transfer, const struct kvr_msg_quiet *message)
+ * Every peer is told of every epoch of a rail. */
+static bool epochs_known(const struct inbound *inbound, const struct transfer *transfer,
+                         const struct kvr_msg_quiet *message)
 {
     for (uint32_t i = 0; i < message->count_count; i++) {
-        bool known = false;
+        const struct kvr_epoch_count *count = &message->counts[i];
 
-        for (uint32_t k = 0; k < transfer->epoch_count; k++)
-            known |= transfer->epochs[k].rail == message->counts[i].rail &&
-                     transfer->epochs[k].epoch >= message->counts[i].epoch;
-        if (!known)
+        if (!transfer_may_use(transfer, count->rail) ||
+            count->epoch > inbound->rails[count->rail].epoch)
             return false;
     }
     return true;
@@ -105,7 +104,7 @@ void quiet_received(struct inbound *inbound, kvr_ns now, struct transfer *transf
     if (transfer->landing == NULL || transfer->state == T_CLOSING ||
         (message->round != transfer->round && !KVR_MUTANT(old_quiet_accepted)))
         return; /* of a round that a MISSING has voided: another follows */
-    if (!epochs_known(transfer, message)) {
+    if (!epochs_known(inbound, transfer, message)) {
         transfer_fail(inbound, now, transfer, KVR_MALFORMED,
                       "the source counts writes on an endpoint that it was never told of");
         return; /* drain_at ends the epochs that it was told of */
@@ -117,6 +116,8 @@ void quiet_received(struct inbound *inbound, kvr_ns now, struct transfer *transf
                       "no memory for the counts of what the source has posted");
         return;
     }
+    for (uint32_t i = 0; i < message->count_count; i++) /* newer ones, of what is to stop */
+        transfer_epoch_add(transfer, message->counts[i].rail, message->counts[i].epoch);
     *quiet = (struct landing_quiet){.round = message->round, .count = message->count_count};
     memcpy(quiet->counts, message->counts, message->count_count * sizeof(quiet->counts[0]));
     inbound_group_command(inbound, transfer, LAND_QUIET, 0, quiet);

@@ -8,6 +8,14 @@
 
 /* ---- commands that wait ---------------------------------------------------------------------- */
 
+/* PUSH_STOP does not wait: what the target asked to stop is never posted on an endpoint that it
+ * names after that, for its pages may be given back by then. So a group is told to stop before it
+ * is told that address. Only an heir is not there yet; it comes to be stopped (`late`). */
+bool offer_takes(const struct offer *offer, uint32_t kind)
+{
+    return !offer->moving || (kind == PUSH_STOP && offer->move->heir == NULL);
+}
+
 void offer_park(struct outbound *outbound, struct offer *offer, uint32_t kind, void *pointer)
 {
     struct push_again *again = pointer;
@@ -31,8 +39,6 @@ static void parked_hand(struct outbound *outbound, struct offer *offer)
     offer->parked_last = NULL;
     if (offer->state == O_LIVE)
         offer_list_lost(outbound, offer);
-    if (offer->state == O_STOPPING)
-        outbound_group_command(outbound, offer, PUSH_STOP, NULL);
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */
@@ -216,7 +222,10 @@ void offer_moved(struct outbound *outbound, struct offer *offer, struct push_mov
         offer->job = move->heir;
         offer->group = offer->move_group;
         offer->groups_used |= UINT32_C(1) << offer->group;
+        offer->job->late = offer->state == O_STOPPING;
         outbound_group_command(outbound, offer, PUSH_OPEN, offer->job);
+        if (offer->state == O_STOPPING)
+            outbound_group_command(outbound, offer, PUSH_STOP, NULL);
     }
     kvr_buddy_free(outbound->memory, move);
     parked_hand(outbound, offer);

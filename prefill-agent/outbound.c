@@ -92,10 +92,10 @@ void outbound_group_command(struct outbound *outbound, struct offer *offer, uint
         .group = offer->group,
     };
 
-    if (offer->moving)
-        offer_park(outbound, offer, kind, pointer);
-    else
+    if (offer_takes(offer, kind))
         outbound->ports->command(outbound->ports->self, &message);
+    else
+        offer_park(outbound, offer, kind, pointer);
 }
 
 static void groups_command(struct outbound *outbound, const struct kvr_group_message *message)

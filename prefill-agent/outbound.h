@@ -403,6 +403,7 @@ void offer_looked(struct outbound *outbound, kvr_ns now, struct push_look *look)
 void offer_stage_opened(struct outbound *outbound, kvr_ns now, struct offer *offer,
                         kvr_status status);
 /* move.c */
+bool offer_takes(const struct offer *offer, uint32_t kind); /* else it is to be parked */
 void offer_park(struct outbound *outbound, struct offer *offer, uint32_t kind, void *pointer);
 bool offer_may_ask(const struct outbound *outbound, const struct offer *offer);
 void offer_ask(struct outbound *outbound, struct offer *offer);

@@ -399,7 +399,7 @@ static void push_command(void *self, kvr_ns now, const struct kvr_group_message 
         job = push->jobs[message->index] = message->pointer;
         job->stage = push_stage_of(push, job->via);
         push->open_count++;
-        if (job->open != NULL || job->again_first != NULL) /* an heir */
+        if (!job->late && (job->open != NULL || job->again_first != NULL)) /* an heir */
             push_enqueue(push, job);
         return;
     }

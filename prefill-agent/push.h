@@ -140,6 +140,7 @@ struct push_job {
     struct kvr_stage *via; /* its chunks are gathered there first; NULL: cards read the pages */
     kvr_ns deadline;       /* of the fetch; KVR_NEVER */
     int32_t priority;      /* larger goes first */
+    bool late;             /* an heir of what is to stop: it posts nothing before PUSH_STOP comes */
     /* push's own */
     _Atomic uint64_t *loan;       /* where the target copies itself: its word; else NULL */
     struct push_stage *stage;     /* of `via` */

@@ -126,13 +126,18 @@ void final(uint32_t peer, uint64_t nonce)
     inbound_message(&inbound, now, peer, &message);
 }
 
-void quiet(uint32_t peer, uint64_t nonce, uint32_t round)
+void quiet_on(uint32_t peer, uint64_t nonce, uint32_t round, uint32_t epoch)
 {
-    static const struct kvr_epoch_count counts[1] = {{0, 1, SMALL_CHUNKS}};
+    const struct kvr_epoch_count count = {0, epoch, SMALL_CHUNKS};
     struct kvr_message message = {.kind = KVR_MSG_QUIET, .transfer = nonce};
 
-    message.quiet = (struct kvr_msg_quiet){.round = round, .counts = counts, .count_count = 1};
+    message.quiet = (struct kvr_msg_quiet){.round = round, .counts = &count, .count_count = 1};
     inbound_message(&inbound, now, peer, &message);
+}
+
+void quiet(uint32_t peer, uint64_t nonce, uint32_t round)
+{
+    quiet_on(peer, nonce, round, 1);
 }
 
 void reason(uint32_t peer, uint64_t nonce, kvr_message_kind kind, kvr_status status)

@@ -28,6 +28,7 @@ void plan_to_share(uint32_t peer, uint64_t nonce);   /* it is to land in staging
 void plan_of_another(uint32_t peer, uint64_t nonce); /* its hash is not ours */
 void final(uint32_t peer, uint64_t nonce);
 void quiet(uint32_t peer, uint64_t nonce, uint32_t round);
+void quiet_on(uint32_t peer, uint64_t nonce, uint32_t round, uint32_t epoch); /* of rail 0 */
 void reason(uint32_t peer, uint64_t nonce, kvr_message_kind kind, kvr_status status);
 
 /* The group thread's word about the landing of a transfer. */

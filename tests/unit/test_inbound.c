@@ -256,6 +256,27 @@ static void a_silent_source_is_fenced(void **state)
     assert_int_equal(machine_command_count(KVR_GROUP_RECYCLE), 1);
 }
 
+/* It may write where the rail goes on, as long as it has not heard that it is to stop. */
+static void counts_on_a_newer_epoch_are_awaited(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 1);
+    const struct landing_quiet *asked;
+
+    (void)state;
+    plan(0, nonce);
+    reason(0, nonce, KVR_MSG_FAIL, KVR_ABORTED);
+    inbound_rail_recycle(&inbound, 0, 1);
+    recycled(0, 1);
+    quiet_on(0, nonce, 0, 2);
+    asked = machine_command(LAND_QUIET)->pointer;
+    assert_non_null(asked);
+    assert_false(asked->closed_only);
+    assert_int_equal(asked->counts[0].epoch, 2);
+    machine_log_clear();
+    quiet_on(0, nonce, 0, 3); /* there is none */
+    assert_int_equal(machine_command_count(LAND_QUIET), 0);
+}
+
 /* However often it says so. */
 static void a_source_that_goes_on_saying_quiet_is_fenced(void **state)
 {
@@ -569,6 +590,7 @@ int main(void)
         CASE(a_failure_before_grant_ends_at_once),
         CASE(a_lost_peer_is_fenced),
         CASE(a_silent_source_is_fenced),
+        CASE(counts_on_a_newer_epoch_are_awaited),
         CASE(a_source_that_goes_on_saying_quiet_is_fenced),
         CASE(the_latest_deadline_is_told),
         CASE(unknown_proves_nothing_about_bytes),

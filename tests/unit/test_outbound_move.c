@@ -110,8 +110,11 @@ static void the_same_group_takes_other_rails(void **state)
     assert_int_equal(move->target_rails, 2);
 }
 
-static void a_stop_waits_for_the_move(void **state)
+/* Its heir posts nothing, then. */
+static void a_stop_waits_for_the_heir(void **state)
 {
+    const struct kvr_group_message *last;
+
     (void)state;
     lose_the_group(true);
     grant_rails(0, NONCE, 1);
@@ -119,8 +122,25 @@ static void a_stop_waits_for_the_move(void **state)
     message(0, NONCE, KVR_MSG_CANCEL, KVR_CANCELLED);
     assert_int_equal(machine_command_count(PUSH_STOP), 0);
     (void)moved();
-    assert_int_equal(machine_command(PUSH_STOP)->group, 1);
+    last = machine_command(PUSH_STOP);
+    assert_int_equal(last->group, 1);
+    assert_int_equal(last[-1].kind, PUSH_OPEN); /* nothing between them starts it */
+    assert_true(((struct push_job *)last[-1].pointer)->late);
     assert_int_equal(machine_command_count(PUSH_LIST), 0);
+}
+
+/* Before the group is told where the target's rails are from now on. */
+static void a_stop_does_not_wait_for_other_rails(void **state)
+{
+    (void)state;
+    lose_the_group(true);
+    grant_rails(0, NONCE, 1);
+    outbound_registered(&outbound, now, machine_log.registered_id, KVR_NO_MEMORY);
+    assert_int_equal(machine_command_count(PUSH_MOVE), 1);
+    message(0, NONCE, KVR_MSG_CANCEL, KVR_CANCELLED);
+    assert_int_equal(machine_command_count(PUSH_STOP), 1);
+    group_says(PUSH_MOVED, 0, machine_command(PUSH_MOVE)->pointer);
+    assert_int_equal(machine_command_count(PUSH_STOP), 1);
 }
 
 /* A card and a rail for this host, where the target copies. */
@@ -252,7 +272,8 @@ int main(void)
         cmocka_unit_test(another_group_carries_on),
         cmocka_unit_test(the_next_asks_at_once),
         cmocka_unit_test(the_same_group_takes_other_rails),
-        cmocka_unit_test(a_stop_waits_for_the_move),
+        cmocka_unit_test(a_stop_waits_for_the_heir),
+        cmocka_unit_test(a_stop_does_not_wait_for_other_rails),
         cmocka_unit_test(what_neighbours_can_copy_is_lent),
         cmocka_unit_test(what_cards_read_is_not_lent),
         cmocka_unit_test(what_both_may_carry_is_not_lent),

@@ -298,6 +298,27 @@ static void push_moves_what_is_left(void **state)
     assert_int_equal(message.c, 0);
 }
 
+/* It was to stop while it moved. */
+static void a_late_heir_posts_nothing(void **state)
+{
+    struct push_job heir;
+    struct push_move move = {.heir = &heir, .target = &target.set, .target_rails = UINT32_MAX};
+
+    (void)state;
+    job_open(KVR_DIGEST_OFF);
+    layers_ready(1);
+    tell_push(PUSH_MOVE, &move);
+    complete_all();
+    heir.late = true;
+    tell_push(PUSH_OPEN, &heir);
+    layers_ready(SMALL_LAYERS);
+    assert_int_equal(posted(), 0);
+    tell_push(PUSH_STOP, NULL);
+    layers_ready(SMALL_LAYERS);
+    assert_int_equal(posted(), 0);
+    assert_true(was_told(PUSH_STOPPED));
+}
+
 static void push_says_when_no_rail_is_left(void **state)
 {
     (void)state;
@@ -425,6 +446,7 @@ int main(void)
         CASE(push_names_what_went_over_a_pair),
         CASE(push_posts_again_what_is_missing),
         CASE(push_moves_what_is_left),
+        CASE(a_late_heir_posts_nothing),
         CASE(push_says_when_no_rail_is_left),
         CASE(push_says_that_other_rails_are_lost_too),
         CASE(push_hashes_what_it_posts),
