@@ -3,8 +3,9 @@
 #include <poll.h>
 #include <stdio.h>
 
-#define WAIT_MS 20000
-#define WHY_MS  2000
+#define WAIT_MS   20000
+#define WHY_MS    2000
+#define WHY_BYTES 4096
 
 static int failed(const char *what, const struct kvrail_error *error)
 {
@@ -79,18 +80,27 @@ static bool readable(const struct engine *engine, int ms)
     return poll(&events, 1, ms) > 0;
 }
 
-/* Nothing came: prints what its agent says that it waits for. */
-static bool print_why(struct engine *engine, const char *who)
+bool engine_why(struct engine *engine, char *ret_text, size_t bytes)
 {
     struct kvrail_event event = {0};
 
-    printf("%s: no event in %d ms\n", who, WAIT_MS);
     if (kvrail_why(engine->agent, engine->handle) != KVRAIL_OK)
         return false;
     while (event.kind != KVRAIL_EVENT_WHY)
         if (kvrail_poll(engine->agent, &event, 1) <= 0 && !readable(engine, WHY_MS))
             return false;
-    printf("%.*s\n", (int)event.payload_bytes, (const char *)event.payload);
+    snprintf(ret_text, bytes, "%.*s", (int)event.payload_bytes, (const char *)event.payload);
+    return true;
+}
+
+/* Nothing came: prints what its agent says that it waits for. */
+static bool print_why(struct engine *engine, const char *who)
+{
+    char text[WHY_BYTES];
+
+    printf("%s: no event in %d ms\n", who, WAIT_MS);
+    if (engine_why(engine, text, sizeof(text)))
+        printf("%s\n", text);
     return false;
 }
 

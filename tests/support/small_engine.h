@@ -39,6 +39,8 @@ int engine_fetch(struct engine *engine, const struct kvrail_target_options *opti
 /* Takes one event, or waits for one to come and takes none (kind 0); a terminal one is printed.
  * False: the agent is gone, or it took too long: then what it waits for is printed. */
 bool engine_take(struct engine *engine, const char *who, struct kvrail_event *event);
+/* What its agent says that its transfer waits for; events before that are taken. False: nothing. */
+bool engine_why(struct engine *engine, char *ret_text, size_t bytes);
 char *engine_page(const struct engine *engine, unsigned layer, uint32_t page);
 
 #endif
