@@ -184,6 +184,7 @@ void group_peer_add(struct kvr_group *group, const struct kvr_group_message *mes
     peer = &group->peers[message->index];
     memset(peer, 0, sizeof(*peer));
     peer->known = true;
+    peer->unproven = message->at < group->woke_at ? group->absences : 0; /* told of before that */
     peer->added_at = group->now;
     peer->rail_count = rails->rail_count;
     memcpy(peer->rails, rails->rails, rails->rail_count * sizeof(peer->rails[0]));

@@ -189,6 +189,32 @@ static void absence_is_of_those_that_were_there(void **state)
     kvr_group_close(bench.group);
 }
 
+/* One that began before it has, although the group first hears of it now. */
+static void absence_is_of_those_that_were_on_their_way(void **state)
+{
+    struct bench bench;
+    struct kvr_pair pair;
+    struct kvr_group_message message = {.kind = KVR_GROUP_PEER_DROP, .index = 0, .at = 2 * KVR_S};
+    kvr_ns now = KVR_S;
+
+    (void)state;
+    open_awake(&bench, now);
+    posting = false;
+    kvr_group_step(bench.group, now);
+    assert_true(kvr_group_command(bench.group, &message));
+    kvr_group_step(bench.group, message.at);
+    message.kind = KVR_GROUP_PEER_ADD;
+    message.pointer = &bench.peer_rails[0];
+    assert_true(kvr_group_command(bench.group, &message));
+    now = message.at + 2 * ABSENCE;
+    kvr_group_step(bench.group, now);
+    assert_int_equal(post(&bench, 0, &pair), KVR_AGAIN);
+    prove(&bench, now, 0, 1);
+    assert_int_equal(post(&bench, 0, &pair), KVR_OK);
+    finish_all(bench.rails[0].newest);
+    kvr_group_close(bench.group);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,6 +223,7 @@ int main(void)
         cmocka_unit_test(absence_is_not_sleep),
         cmocka_unit_test(absence_is_told_by_the_loop),
         cmocka_unit_test(absence_is_of_those_that_were_there),
+        cmocka_unit_test(absence_is_of_those_that_were_on_their_way),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
