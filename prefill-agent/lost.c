@@ -32,7 +32,8 @@ static bool post_again(struct outbound *outbound, struct offer *offer,
     if (again == NULL)
         return false;
     *again = (struct push_again){.round = round, .run_count = run_count};
-    memcpy(again->runs, runs, run_count * sizeof(again->runs[0]));
+    if (run_count > 0) /* else there is nothing to point to */
+        memcpy(again->runs, runs, run_count * sizeof(again->runs[0]));
     outbound_group_command(outbound, offer, PUSH_AGAIN, again);
     return true;
 }
