@@ -14,20 +14,21 @@ unplug) sources="1 2" failing=2 undo=rail_plug ;;
 down) sources="3 4" failing=4 undo=rail_up ;;
 esac
 last=${sources#* }
+requests=200 # some seconds: it must still move when the rail fails
 agents_with "$sources" "5 6"
-write_trace 60
+write_trace "$requests"
 replay_trace 2 || fail "at first, a replay ended in $?" # connects
 replay_trace 10 || fail "without a fault, a replay ended in $?"
 expect_good 10
 bound=$(fault_bound_ms)
 
 rm -f "$work/replay.log"
-replay_in_background --trace "$trace" --format azure --requests 60 --progress --deadline "${bound}ms"
+replay_in_background --trace "$trace" --format azure --requests "$requests" --progress --deadline "${bound}ms"
 await_progress
 "rail_$fault" "$failing"
 finish_replay
 [ "$replay_status" = 0 ] || fail "with rail $failing $fault, the replay ended in $replay_status"
-expect_good 60
+expect_good "$requests"
 expect_most transfer_ms.max "$bound"
 [ "$(figure retries)" -gt 0 ] || fail "nothing was on the rail when it failed"
 echo "within: the longest transfer took $(figure transfer_ms.max) ms of at most $bound"
