@@ -300,11 +300,7 @@ static void landing_open(struct land *land, struct landing *landing)
 /* Chunks may have come before their segment: layers are counted from the bits. */
 static void segment_add(struct land *land, struct landing *landing, struct landing_segment *segment)
 {
-    if (landing->last != NULL)
-        landing->last->next = segment;
-    else
-        landing->first = segment;
-    landing->last = segment;
+    KVR_LIST_APPEND(landing->first, landing->last, segment, next);
     for (uint32_t i = 0; i < segment->plan->layer_count; i++) {
         struct kvr_chunk_run chunks;
 

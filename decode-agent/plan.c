@@ -1,6 +1,7 @@
 /* The source's PLANs, each made again here and compared, and its last word. */
 #include <inttypes.h>
 
+#include "base/list.h"
 #include "base/mutant.h"
 #include "decode-agent/inbound.h"
 #include "wire/compat.h"
@@ -155,11 +156,7 @@ static kvr_status segment_add(struct inbound *inbound, kvr_ns now, struct transf
     segment->in = held + plan->layer_count;
     transfer->chunk_count += plan->chunk_count;
     transfer->bytes += plan->bytes;
-    if (transfer->segments_last != NULL)
-        transfer->segments_last->loop_next = segment;
-    else
-        transfer->segments = segment;
-    transfer->segments_last = segment;
+    KVR_LIST_APPEND(transfer->segments, transfer->segments_last, segment, loop_next);
     if (transfer->landing != NULL)
         inbound_group_command(inbound, transfer, LAND_SEGMENT, 0, segment);
     else

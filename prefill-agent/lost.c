@@ -233,8 +233,9 @@ void outbound_rail_recycled(struct outbound *outbound, kvr_ns now,
         message->status == KVR_OK ? KVR_NEVER : now + OUTBOUND_RETRY_NS;
     outbound->renewed_at[message->index] = now;
     outbound->recycling[message->index] = false;
-    for (uint32_t peer = 0; peer < KVR_PEERS_MAX && message->status == KVR_OK; peer++)
-        outbound->peers[peer].repair_at[message->index] = KVR_NEVER; /* else it breaks anew */
+    if (message->status == KVR_OK) /* what breaks with the fresh endpoint is told after this */
+        for (uint32_t peer = 0; peer < KVR_PEERS_MAX; peer++)
+            outbound->peers[peer].repair_at[message->index] = KVR_NEVER;
     list_ask_all(outbound, PUSH_ANY, message->index, PUSH_ANY, PUSH_ANY);
     recycle_next(outbound, message->index);
 }

@@ -299,11 +299,7 @@ static void segment_add(struct push *push, struct push_job *job, struct push_seg
     memset(segment->where, PUSH_NOWHERE, segment->plan->chunk_count);
     kvr_plan_seek(segment->plan, 0, &segment->cursor);
     move_room(job, segment);
-    if (job->last != NULL)
-        job->last->next = segment;
-    else
-        job->first = segment;
-    job->last = segment;
+    KVR_LIST_APPEND(job->first, job->last, segment, next);
     if (job->stopped || job->copy_failed)
         return;
     if (job->open == NULL)

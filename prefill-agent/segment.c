@@ -1,6 +1,7 @@
 /* Segments: what is planned, and told to the target, as the engine announces tokens. */
 #include <inttypes.h>
 
+#include "base/list.h"
 #include "prefill-agent/outbound.h"
 
 #define RUNS_AT_ONCE 4096
@@ -132,11 +133,7 @@ static void segment_queue(struct outbound *outbound, struct offer *offer,
         outbound_group_command(outbound, offer, PUSH_SEGMENT, segment);
         return;
     }
-    if (offer->segments_last != NULL)
-        offer->segments_last->next = segment;
-    else
-        offer->segments = segment;
-    offer->segments_last = segment;
+    KVR_LIST_APPEND(offer->segments, offer->segments_last, segment, next);
 }
 
 /* The segment that was planned last goes to the target, and when that has all of it to be posted.

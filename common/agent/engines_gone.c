@@ -7,6 +7,13 @@ static bool owed(const struct kvr_gone_engine *gone, uint32_t peer)
     return gone->owed[peer / 64] >> peer % 64 & 1;
 }
 
+static void owe(struct kvr_gone_engine *gone, uint32_t peer, bool owes)
+{
+    uint64_t bit = UINT64_C(1) << peer % 64;
+
+    gone->owed[peer / 64] = owes ? gone->owed[peer / 64] | bit : gone->owed[peer / 64] & ~bit;
+}
+
 static kvr_status gone_say(struct kvr_engines *engines, const struct kvr_gone_engine *gone,
                            uint32_t peer)
 {
@@ -33,12 +40,19 @@ static bool same_life(const struct kvr_gone_engine *gone, const struct kvr_rank 
            gone->rank.pp == rank->pp;
 }
 
-static struct kvr_gone_engine *gone_find(struct kvr_engines *engines, const struct kvr_rank *rank)
+static uint32_t gone_count(const struct kvr_engines *engines)
 {
-    for (uint32_t i = 0; i < KVR_ENGINES_GONE && i < engines->gone_next; i++)
-        if (same_life(&engines->gone[i], rank))
-            return &engines->gone[i];
-    return NULL;
+    return engines->gone_next < KVR_ENGINES_GONE ? engines->gone_next : KVR_ENGINES_GONE;
+}
+
+/* Its index, or gone_count. */
+static uint32_t gone_find(const struct kvr_engines *engines, const struct kvr_rank *rank)
+{
+    uint32_t i = 0;
+
+    while (i < gone_count(engines) && !same_life(&engines->gone[i], rank))
+        i++;
+    return i;
 }
 
 void kvr_engines_gone_add(struct kvr_engines *engines, const struct kvr_engine *engine)
@@ -53,36 +67,36 @@ void kvr_engines_gone_tell(struct kvr_engines *engines, struct kvr_engine *engin
 {
     struct kvr_gone_engine *gone;
 
-    if (gone_find(engines, &engine->rank) == NULL) /* many others ended while its requests did */
+    if (gone_find(engines, &engine->rank) == gone_count(engines)) /* many others ended meanwhile */
         kvr_engines_gone_add(engines, engine);
-    gone = gone_find(engines, &engine->rank);
+    gone = &engines->gone[gone_find(engines, &engine->rank)];
     for (uint32_t peer = 0; peer < KVR_PEERS_MAX; peer++) {
         if (engine->told[peer] == 0)
             continue;
         engine->told[peer] = 0;
         if (gone_say(engines, gone, peer) == KVR_AGAIN)
-            gone->owed[peer / 64] |= UINT64_C(1) << peer % 64;
+            owe(gone, peer, true);
     }
 }
 
 void kvr_engines_gone_forget(struct kvr_engines *engines, const struct kvr_rank *rank,
                              uint32_t peer)
 {
-    for (uint32_t i = 0; i < KVR_ENGINES_GONE && i < engines->gone_next; i++)
+    for (uint32_t i = 0; i < gone_count(engines); i++)
         if (rank == NULL || same_life(&engines->gone[i], rank))
-            engines->gone[i].owed[peer / 64] &= ~(UINT64_C(1) << peer % 64);
+            owe(&engines->gone[i], peer, false);
 }
 
 void kvr_engines_writable(struct kvr_engines *engines, uint32_t peer)
 {
-    for (uint32_t i = 0; i < KVR_ENGINES_GONE && i < engines->gone_next; i++) {
+    for (uint32_t i = 0; i < gone_count(engines); i++) {
         struct kvr_gone_engine *gone = &engines->gone[i];
 
         if (!owed(gone, peer))
             continue;
         if (gone_say(engines, gone, peer) == KVR_AGAIN)
             return;
-        gone->owed[peer / 64] &= ~(UINT64_C(1) << peer % 64);
+        owe(gone, peer, false);
     }
 }
 
@@ -91,8 +105,5 @@ bool kvr_engines_gone(const struct kvr_engines *engines, const struct kvr_uuid *
 {
     const struct kvr_rank rank = {.engine = *engine, .generation = generation, .tp = tp, .pp = pp};
 
-    for (uint32_t i = 0; i < KVR_ENGINES_GONE && i < engines->gone_next; i++)
-        if (same_life(&engines->gone[i], &rank))
-            return true;
-    return false;
+    return gone_find(engines, &rank) < gone_count(engines);
 }

@@ -43,9 +43,9 @@ static bool is_endpoints(const char *name)
 /* A name with our own number is to be ours; others may yet be looked up. */
 static void remove_left(int directory, const char *name, int file)
 {
-    bool whole = strstr(name, OFI_SHM_ASIDE) == NULL;
+    bool aside = strstr(name, OFI_SHM_ASIDE) != NULL;
 
-    if (!whole || atoi(name) == getpid() || !ofi_shm_replace(name, file))
+    if (aside || atoi(name) == getpid() || !ofi_shm_replace(name, file))
         (void)unlinkat(directory, name, 0);
 }
 

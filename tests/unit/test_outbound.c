@@ -393,18 +393,6 @@ static void a_want_of_another_generation_is_refused(void **state)
     assert_int_equal(machine_notice_count(KVR_NOTICE_ACCEPTED), 0);
 }
 
-static void a_second_want_of_one_target_rank_is_refused(void **state)
-{
-    (void)state;
-    publish_for(2);
-    want(0, NONCE);
-    want(0, NONCE + 1);
-    assert_int_equal(machine_sent(KVR_MSG_FAIL)->transfer, NONCE + 1);
-    assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_EXISTS);
-    want(1, NONCE + 2);
-    assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 1);
-}
-
 static void messages_about_nothing_are_unknown(void **state)
 {
     (void)state;
@@ -530,7 +518,6 @@ int main(void)
         CASE(a_loan_ends_before_the_pages_are_free),
         CASE(a_write_that_hangs_after_the_end_is_ended),
         CASE(a_want_of_another_generation_is_refused),
-        CASE(a_second_want_of_one_target_rank_is_refused),
         CASE(messages_about_nothing_are_unknown),
         CASE(a_broken_pair_is_asked_about_at_once),
         CASE(missing_chunks_are_posted_again),

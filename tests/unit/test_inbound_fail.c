@@ -1,0 +1,310 @@
+/* Goal: however a transfer fails, its engine is told at once and has its pages back when nothing
+ * can land any more. Method: inbound alone, its ports written down; the test is the engine, the
+ * peers and the group thread. */
+#include "tests/support/check.h"
+
+#include <stdio.h>
+
+#include "tests/support/inbound_case.h"
+
+/* FAILING at once, the terminal event when nothing can land any more (L9). */
+static void a_failure_holds_the_pages_until_quiet(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 1);
+
+    (void)state;
+    plan(0, nonce);
+    reason(0, nonce, KVR_MSG_FAIL, KVR_ABORTED);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILING)->status, KVR_ABORTED);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_FAILED), 0);
+    assert_int_equal(inbound.free_count, SLOTS - 1);
+    quiet(0, nonce, 0);
+    group_says(nonce, LAND_IS_QUIET, 0, NULL);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILED)->status, KVR_ABORTED);
+    assert_int_equal(inbound.free_count, SLOTS - 1); /* the slot is dead from LAND_CLOSED on */
+    group_closes(nonce);
+    assert_int_equal(inbound.free_count, SLOTS);
+}
+
+/* Its counts are lost, and a write that does not come would never be missed. */
+static void a_quiet_that_finds_no_memory_fails(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 1);
+
+    (void)state;
+    plan(0, nonce);
+    for (size_t bytes = MACHINE_MEMORY_BYTES; bytes >= KVR_BUDDY_BLOCK_BYTES;)
+        if (kvr_buddy_alloc(inbound.memory, bytes) == NULL)
+            bytes /= 2;
+    quiet(0, nonce, 0);
+    assert_int_equal(machine_command_count(LAND_QUIET), 0);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILING)->status, KVR_NO_MEMORY);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_FAILED), 0); /* not before it is fenced */
+}
+
+/* What was never granted has nothing on its way. */
+static void a_failure_before_grant_ends_at_once(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 1);
+
+    (void)state;
+    reason(0, nonce, KVR_MSG_FAIL, KVR_NO_SOURCE);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILED)->status, KVR_NO_SOURCE);
+    assert_int_equal(inbound_live(&inbound), 0);
+}
+
+/* A dead peer says nothing: every epoch that it was granted is ended, one rail at a time. */
+static void a_lost_peer_is_fenced(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 1);
+    const struct landing_quiet *asked;
+
+    (void)state;
+    plan(0, nonce);
+    inbound_peer_lost(&inbound, now, 0, KVR_PEER_LOST, "silent");
+    asked = machine_command(LAND_QUIET)->pointer;
+    assert_true(asked->closed_only);
+    assert_int_equal(asked->count, 2);
+    assert_int_equal(machine_command_count(KVR_GROUP_RECYCLE), 1);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_FAILED), 0);
+    recycled(0, 1);
+    assert_int_equal(machine_command_count(KVR_GROUP_RECYCLE), 2);
+    recycled(1, 1);
+    group_says(nonce, LAND_IS_QUIET, 0, NULL);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILED)->status, KVR_PEER_LOST);
+    /* Every other peer was told where those rails are now. */
+    assert_int_equal(machine_sent_count(KVR_MSG_EPOCH_ENDED), 6);
+}
+
+/* A source that never says QUIET: after the heartbeat bound its epochs are ended all the same. */
+static void a_silent_source_is_fenced(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 1);
+
+    (void)state;
+    plan(0, nonce);
+    reason(0, nonce, KVR_MSG_FAIL, KVR_ABORTED);
+    tick(SILENCE - KVR_MS);
+    assert_int_equal(machine_command_count(KVR_GROUP_RECYCLE), 0);
+    tick(KVR_MS);
+    assert_int_equal(machine_command_count(KVR_GROUP_RECYCLE), 1);
+}
+
+/* It may write where the rail goes on, as long as it has not heard that it is to stop. */
+static void counts_on_a_newer_epoch_are_awaited(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 1);
+    const struct landing_quiet *asked;
+
+    (void)state;
+    plan(0, nonce);
+    reason(0, nonce, KVR_MSG_FAIL, KVR_ABORTED);
+    inbound_rail_recycle(&inbound, 0, 1);
+    recycled(0, 1);
+    quiet_on(0, nonce, 0, 2);
+    asked = machine_command(LAND_QUIET)->pointer;
+    assert_non_null(asked);
+    assert_false(asked->closed_only);
+    assert_int_equal(asked->counts[0].epoch, 2);
+    machine_log_clear();
+    quiet_on(0, nonce, 0, 3); /* there is none */
+    assert_int_equal(machine_command_count(LAND_QUIET), 0);
+}
+
+/* However often it says so. */
+static void a_source_that_goes_on_saying_quiet_is_fenced(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 1);
+
+    (void)state;
+    plan(0, nonce);
+    reason(0, nonce, KVR_MSG_FAIL, KVR_ABORTED);
+    machine_log_clear();
+    for (int i = 0; i < 8; i++) {
+        quiet(0, nonce, 0);
+        tick(QUIET / 4);
+    }
+    assert_true(machine_command_count(LAND_SUSPECTS) > 0);
+    machine_log_clear();
+    for (int i = 0; i < 24; i++) {
+        quiet(0, nonce, 0);
+        tick(QUIET / 4);
+    }
+    assert_int_equal(machine_command(LAND_SUSPECTS)->b, 1); /* whatever else comes in */
+}
+
+/* A deadline of all that 32 bits hold is one. */
+static void the_latest_deadline_is_told(void **state)
+{
+    struct kvr_source_address from = {.agent = "0", .generation = 1};
+    struct kvr_request open = {.kind = KVR_REQ_TARGET_OPEN, .handle = 1};
+
+    (void)state;
+    from.engine = machine_rank(10).engine;
+    open.target_open.tokens = open.target_open.skip_tokens = SMALL_PLANNED;
+    open.target_open.sources = &from;
+    open.target_open.source_count = 1;
+    open.target_open.deadline_ms = UINT32_MAX;
+    snprintf(open.target_open.request, sizeof(open.target_open.request), "r");
+    inbound_request(&inbound, now, 0, &open);
+    assert_int_equal(machine_sent(KVR_MSG_WANT)->want.deadline_ms, UINT32_MAX);
+}
+
+static void unknown_proves_nothing_about_bytes(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 1);
+
+    (void)state;
+    plan(0, nonce);
+    reason(0, nonce, KVR_MSG_UNKNOWN, KVR_UNKNOWN_TRANSFER);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_FAILED), 0);
+    assert_int_equal(machine_command_count(KVR_GROUP_RECYCLE), 1);
+}
+
+/* One of several sources fails: the others are cancelled, and one event says so when all settled.
+ */
+static void siblings_end_together(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 2);
+
+    (void)state;
+    plan(0, nonce);
+    reason(1, nonce + 1, KVR_MSG_FAIL, KVR_NO_SOURCE);
+    assert_int_equal(machine_sent(KVR_MSG_CANCEL)->transfer, nonce);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_FAILED), 0);
+    quiet(0, nonce, 0);
+    group_says(nonce, LAND_IS_QUIET, 0, NULL);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_FAILED), 1);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILED)->status, KVR_NO_SOURCE);
+}
+
+static void cancel_is_legal_in_every_state(void **state)
+{
+    struct kvr_request cancel = {.kind = KVR_REQ_CANCEL, .handle = 1};
+
+    (void)state;
+    for (unsigned steps = 0; steps <= 3; steps++) {
+        uint64_t nonce = 0;
+
+        open_inbound(NULL);
+        if (steps >= 1)
+            nonce = fetch(1, 0, 1);
+        if (steps >= 2)
+            plan(0, nonce);
+        if (steps >= 3) {
+            final(0, nonce);
+            group_says(nonce, LAND_ALL, SMALL_CHUNKS, NULL); /* it is DONE */
+        }
+        for (unsigned i = 0; i < 3; i++)
+            inbound_request(&inbound, now, 0, &cancel);
+        assert_int_equal(machine_notice_count(KVR_NOTICE_CANCELLED), steps == 1 ? 1 : 0);
+        if (steps == 2) {
+            quiet(0, nonce, 0);
+            group_says(nonce, LAND_IS_QUIET, 0, NULL);
+            assert_int_equal(machine_notice_count(KVR_NOTICE_CANCELLED), 1);
+        }
+        assert_int_equal(machine_notice_count(KVR_NOTICE_DONE), steps == 3 ? 1 : 0);
+    }
+}
+
+/* Waiting for its peer, for its publish, for slots, for writes, for digests: a cancel ends each. */
+static void cancel_ends_every_wait(void **state)
+{
+    struct kvr_request cancel = {.kind = KVR_REQ_CANCEL, .handle = 1};
+    uint64_t nonce;
+
+    (void)state;
+    inbound_peer_lost(&inbound, now, 0, KVR_PEER_LOST, "not reached");
+    fetch(1, 0, 1);
+    assert_int_equal(machine_sent_count(KVR_MSG_WANT), 0);
+    inbound_request(&inbound, now, 0, &cancel);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_CANCELLED), 1);
+
+    open_inbound(NULL);
+    plan(0, fetch(2, 0, 3));
+    nonce = fetch(1, 3, 1);
+    plan(3, nonce);
+    assert_false(granted(nonce)); /* it waits for slots */
+    inbound_request(&inbound, now, 0, &cancel);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_CANCELLED), 1);
+
+    open_inbound(NULL);
+    inbound.options.digest = KVR_DIGEST_FULL;
+    nonce = fetch(1, 0, 1);
+    plan(0, nonce);
+    final(0, nonce);
+    group_says(nonce, LAND_ALL, SMALL_CHUNKS, NULL); /* its digests never come */
+    inbound_request(&inbound, now, 0, &cancel);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_FAILING), 1);
+    quiet(0, nonce, 0);
+    group_says(nonce, LAND_IS_QUIET, 0, NULL);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_CANCELLED), 1);
+}
+
+static void a_deadline_expires(void **state)
+{
+    (void)state;
+    fetch(1, 0, 1);
+    tick(60 * KVR_S);
+    assert_int_equal(machine_notice(KVR_NOTICE_EXPIRED)->status, KVR_EXPIRED);
+    assert_int_equal(machine_sent_count(KVR_MSG_CANCEL), 1); /* the source is freed too */
+    assert_int_equal(inbound_live(&inbound), 0);
+}
+
+static void expires_before(const char *what)
+{
+    char detail[KVR_DETAIL_BYTES];
+
+    tick(60 * KVR_S);
+    snprintf(detail, sizeof(detail), "its deadline passed before %s (source agent 0)", what);
+    assert_string_equal(machine_notice(KVR_NOTICE_FAILING)->detail, detail);
+    assert_int_equal(open_inbound(NULL), 0);
+}
+
+/* Whoever reads it knows where to look. */
+static void a_deadline_says_what_did_not_come(void **state)
+{
+    uint64_t nonce;
+
+    (void)state;
+    inbound.peers[0].up = false;
+    fetch(1, 0, 1);
+    expires_before("its source answered");
+    fetch(1, 0, 1);
+    expires_before("its source published any of it");
+    for (uint32_t handle = 2; handle < 2 + SLOTS; handle++)
+        plan(1, fetch(handle, 1, 1));
+    plan(0, fetch(1, 0, 1));
+    for (uint32_t handle = 2; handle < 2 + SLOTS; handle++)
+        fetch_find(&inbound, 0, handle)->deadline = KVR_NEVER;
+    expires_before("there was room for it (--slots, --staging-memory)");
+    plan(0, fetch(1, 0, 1));
+    expires_before("its source published all of it");
+    nonce = fetch(1, 0, 1);
+    plan(0, nonce);
+    final(0, nonce);
+    expires_before("all of its writes came");
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup(name, open_inbound)
+    const struct CMUnitTest tests[] = {
+        CASE(a_failure_holds_the_pages_until_quiet),
+        CASE(a_quiet_that_finds_no_memory_fails),
+        CASE(a_failure_before_grant_ends_at_once),
+        CASE(a_lost_peer_is_fenced),
+        CASE(a_silent_source_is_fenced),
+        CASE(counts_on_a_newer_epoch_are_awaited),
+        CASE(a_source_that_goes_on_saying_quiet_is_fenced),
+        CASE(the_latest_deadline_is_told),
+        CASE(unknown_proves_nothing_about_bytes),
+        CASE(siblings_end_together),
+        CASE(cancel_is_legal_in_every_state),
+        CASE(cancel_ends_every_wait),
+        CASE(a_deadline_expires),
+        CASE(a_deadline_says_what_did_not_come),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
