@@ -1,9 +1,28 @@
 #include "decode-agent/inbound.h"
-#include "base/text.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+
+#include "base/text.h"
+#include "decode-agent/deliver.h"
+#include "decode-agent/fence.h"
+#include "decode-agent/fetch.h"
+#include "decode-agent/land_message.h"
+#include "decode-agent/landed_word.h"
+#include "decode-agent/layers.h"
+#include "decode-agent/missing.h"
+#include "decode-agent/plan_intake.h"
+#include "decode-agent/rail_epochs.h"
+#include "decode-agent/regrant.h"
+#include "decode-agent/room.h"
+#include "decode-agent/slots.h"
+#include "decode-agent/source_link.h"
+#include "decode-agent/staging_quota.h"
+#include "decode-agent/transfer.h"
+#include "decode-agent/transfer_report.h"
+#include "decode-agent/trust.h"
+#include "decode-agent/verify.h"
 
 kvr_status inbound_init(struct inbound *inbound, const struct inbound_options *options,
                         const struct kvr_ports *ports, struct kvr_buddy *memory)
@@ -45,39 +64,6 @@ void inbound_drain(struct inbound *inbound)
     inbound->draining = true;
 }
 
-/* ---- what leaves ----------------------------------------------------------------------------- */
-
-void inbound_tell_peer(struct inbound *inbound, uint32_t peer, const struct kvr_message *message)
-{
-    kvr_status status = inbound->ports->send(inbound->ports->self, peer, message);
-
-    if (status != KVR_OK && status != KVR_PEER_LOST)
-        inbound->ports->hang_up(inbound->ports->self, peer, KVR_FULL,
-                                "the queue to the source agent is full");
-}
-
-void inbound_send_needed(struct inbound *inbound, const struct transfer *transfer,
-                         struct kvr_message *message)
-{
-    if (transfer->peer_gone)
-        return;
-    message->transfer = transfer->nonce;
-    inbound_tell_peer(inbound, transfer->peer, message);
-}
-
-void inbound_group_command(struct inbound *inbound, const struct transfer *transfer, uint32_t kind,
-                           uint64_t a, void *pointer)
-{
-    struct kvr_group_message message = {.kind = kind,
-                                        .index = kvr_pool_index(transfer->id),
-                                        .id = transfer->nonce,
-                                        .a = a,
-                                        .pointer = pointer,
-                                        .group = transfer->group};
-
-    inbound->ports->command(inbound->ports->self, &message);
-}
-
 /* ---- engines -------------------------------------------------------------------------------- */
 
 void inbound_request(struct inbound *inbound, kvr_ns now, uint32_t engine,
@@ -90,14 +76,18 @@ void inbound_request(struct inbound *inbound, kvr_ns now, uint32_t engine,
         fetch_open(inbound, now, engine, request->handle, &request->target_open);
         break;
     case KVR_REQ_TARGET_PAGES:
-        if (fetch != NULL && !fetch->ended)
+        if (fetch != NULL && fetch->state != F_ENDED)
             fetch_pages(inbound, now, fetch, &request->pages);
         break;
-    case KVR_REQ_SOURCE_WATCH:
-        if (fetch != NULL && !fetch->ended)
+    case KVR_REQ_TARGET_SKIP:
+        if (fetch != NULL && fetch->state != F_ENDED)
+            fetch_skip(inbound, now, fetch, &request->skip);
+        break;
+    case KVR_REQ_WATCH:
+        if (fetch != NULL && fetch->state != F_ENDED)
             fetch_watch(inbound, now, fetch, &request->watch);
         break;
-    case KVR_REQ_CANCEL: /* legal in every state: what has ended stays ended */
+    case KVR_REQ_CANCEL: /* legal in every state: an ended fetch stays ended */
         if (fetch != NULL)
             fetch_fail(inbound, now, fetch, KVR_CANCELLED, "cancelled by the target engine");
         break;
@@ -114,7 +104,8 @@ void inbound_engine_down(struct inbound *inbound, kvr_ns now, uint32_t engine)
         if (fetch != NULL && fetch->engine == engine)
             fetch->engine_gone = true;
     }
-    /* Only then: what one fetch gives back may let another of the same engine go on. */
+    /* In a second pass: slots that one fetch gives back may let another of the same engine go on.
+     */
     for (uint32_t i = 0; i < inbound->fetches.reach; i++) {
         struct fetch *fetch = kvr_pool_at(&inbound->fetches, i, NULL);
 
@@ -135,67 +126,7 @@ void inbound_cancel_all(struct inbound *inbound, kvr_ns now, kvr_status status, 
     }
 }
 
-/* ---- peers ---------------------------------------------------------------------------------- */
-
-void inbound_peer_up(struct inbound *inbound, kvr_ns now, uint32_t peer,
-                     const struct kvr_msg_hello *hello)
-{
-    struct inbound_peer *state = &inbound->peers[peer];
-
-    state->up = true;
-    state->unproven = 0;
-    state->limits = hello->limits;
-    state->digest = hello->digest;
-    memcpy(state->agent, hello->agent, sizeof(state->agent));
-    state->same_host = false;
-    for (uint32_t i = 0; i < hello->rail_count; i++)
-        state->same_host |= hello->rails[i].same_host;
-    rails_tell(inbound, peer);
-    for (uint32_t i = 0; i < inbound->transfers.reach; i++) {
-        struct transfer *transfer = kvr_pool_at(&inbound->transfers, i, NULL);
-
-        if (transfer == NULL || transfer->peer != peer || transfer->peer_gone ||
-            transfer->state != T_WAITING)
-            continue;
-        transfer->peer_up = true;
-        fetch_advance(inbound, now, fetch_of(inbound, transfer));
-    }
-}
-
-void inbound_peer_lost(struct inbound *inbound, kvr_ns now, uint32_t peer, kvr_status status,
-                       const char *detail)
-{
-    inbound->peers[peer].up = false;
-    for (uint32_t i = 0; i < inbound->transfers.reach; i++) {
-        struct transfer *transfer = kvr_pool_at(&inbound->transfers, i, NULL);
-
-        if (transfer == NULL || transfer->peer != peer || transfer->peer_gone)
-            continue;
-        transfer->peer_gone = true;
-        if (transfer->state == T_DRAINING)
-            transfer_fence(inbound, now, transfer);
-        else
-            transfer_fail(inbound, now, transfer, status, detail);
-    }
-    kvr_engines_peer_lost(&inbound->engines, peer);
-}
-
-void inbound_peer_writable(struct inbound *inbound, kvr_ns now, uint32_t peer)
-{
-    kvr_engines_writable(&inbound->engines, peer);
-    for (uint32_t i = 0; i < inbound->transfers.reach; i++) {
-        struct transfer *transfer = kvr_pool_at(&inbound->transfers, i, NULL);
-
-        if (transfer == NULL || transfer->peer != peer || transfer->peer_gone)
-            continue;
-        if (transfer->state == T_WAITING) {
-            fetch_advance(inbound, now, fetch_of(inbound, transfer));
-        } else if (transfer->state == T_WANTED || transfer->state == T_LIVE) {
-            pages_send(inbound, transfer);
-            regrant_tell(inbound, transfer);
-        }
-    }
-}
+/* ---- messages -------------------------------------------------------------------------------- */
 
 static void transfer_message(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
                              const struct kvr_message *message)
@@ -222,60 +153,23 @@ static void transfer_message(struct inbound *inbound, kvr_ns now, struct transfe
     case KVR_MSG_NO_RAIL:
         no_rail_received(inbound, transfer);
         break;
-    case KVR_MSG_FAIL: /* without a reason it is still no success */
+    case KVR_MSG_FAIL: /* a missing reason is no success */
     case KVR_MSG_CANCEL:
-        transfer->source_failed = true;
+        transfer->failure.by_source = true;
         transfer_fail(inbound, now, transfer,
                       message->reason.status < 0 ? message->reason.status : KVR_ABORTED,
                       message->reason.detail);
         break;
-    case KVR_MSG_UNKNOWN: /* it proves nothing about bytes: fence */
-        transfer->source_failed = true;
+    case KVR_MSG_UNKNOWN: /* it proves nothing about writes: fence */
+        transfer->failure.by_source = true;
         transfer_fail(inbound, now, transfer, KVR_UNKNOWN_TRANSFER,
                       "the source agent holds nothing under this transfer");
         if (transfer->state == T_DRAINING)
             transfer_fence(inbound, now, transfer);
         break;
     default:
-        inbound->ports->hang_up(inbound->ports->self, transfer->peer, KVR_MALFORMED,
+        inbound->ports->hang_up(inbound->ports->self, transfer->link.peer, KVR_MALFORMED,
                                 "a message that only a target sends");
-    }
-}
-
-/* The source was away for a while (rule 8): whoever answers has not fenced it. */
-static void probe_answer(struct inbound *inbound, uint32_t peer, const struct kvr_msg_probe *probe)
-{
-    struct kvr_message message = {.kind = KVR_MSG_ALIVE, .probe = *probe};
-
-    inbound_tell_peer(inbound, peer, &message);
-}
-
-/* A group thread was away (rule 8): every source is asked whether its session still holds. */
-static void woke(struct inbound *inbound)
-{
-    struct kvr_message message = {.kind = KVR_MSG_PROBE, .probe = {.token = ++inbound->probes}};
-
-    for (uint32_t peer = 0; peer < KVR_PEERS_MAX; peer++) {
-        if (!inbound->peers[peer].up)
-            continue;
-        inbound->peers[peer].unproven = inbound->probes;
-        inbound_tell_peer(inbound, peer, &message);
-    }
-}
-
-static void alive(struct inbound *inbound, kvr_ns now, uint32_t peer, uint64_t token)
-{
-    if (inbound->peers[peer].unproven == 0 || inbound->peers[peer].unproven != token)
-        return; /* the answer to an absence before this one */
-    inbound->peers[peer].unproven = 0;
-    for (uint32_t i = 0; i < inbound->transfers.reach; i++) {
-        struct transfer *transfer = kvr_pool_at(&inbound->transfers, i, NULL);
-
-        if (transfer == NULL || transfer->peer != peer || transfer->peer_gone)
-            continue;
-        if (transfer->state == T_LIVE)
-            layers_release(inbound, transfer);
-        transfer_check_done(inbound, now, transfer);
     }
 }
 
@@ -296,33 +190,33 @@ void inbound_message(struct inbound *inbound, kvr_ns now, uint32_t peer,
         return;
     }
     if (message->kind == KVR_MSG_ALIVE) {
-        alive(inbound, now, peer, message->probe.token);
+        absence_answered(inbound, now, peer, message->probe.token);
         return;
     }
     if (kvr_table_find(&inbound->by_nonce, message->transfer, &index))
         transfer = kvr_pool_at(&inbound->transfers, index, NULL);
-    if (transfer == NULL || transfer->peer != peer || transfer->peer_gone ||
+    if (transfer == NULL || transfer->link.peer != peer || source_link_gone(&transfer->link) ||
         transfer->state == T_CLOSING)
-        return; /* it ended here: the source was told so by LANDED or CANCEL */
+        return; /* it ended here, and LANDED or CANCEL said so */
     transfer_message(inbound, now, transfer, message);
 }
 
 /* ---- the group thread ------------------------------------------------------------------------ */
 
 static void group_transfer(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
-                           const struct kvr_group_message *message)
+                           const union land_message *message)
 {
-    switch (message->kind) {
+    switch (message->head.kind) {
     case LAND_FIRST:
-        transfer_event(inbound, now, transfer, KVR_EVENT_FIRST_LAND);
+        transfer_report(inbound, now, transfer, KVR_EVENT_FIRST_LAND);
         break;
     case LAND_LAYER:
-        layer_landed(inbound, transfer, (uint32_t)message->a, (uint32_t)message->b);
+        layer_landed(inbound, transfer, message->layer.segment, message->layer.layer);
         break;
     case LAND_ALL:
-        transfer->all_in = true;
-        transfer_check_done(inbound, now, transfer); /* its engine waits, the scheduler does not */
-        transfer_event(inbound, now, transfer, KVR_EVENT_LAST_LAND);
+        transfer->delivery.all_in = true;
+        transfer_check_done(inbound, now, transfer); /* before the report: the engine waits */
+        transfer_report(inbound, now, transfer, KVR_EVENT_LAST_LAND);
         break;
     case LAND_BAD:
         transfer_fail(inbound, now, transfer, KVR_MALFORMED,
@@ -333,41 +227,40 @@ static void group_transfer(struct inbound *inbound, kvr_ns now, struct transfer 
                       "the source took its pages back while they were being copied");
         break;
     case LAND_ROOM:
-        room_landed(inbound, transfer, message->a);
+        room_landed(inbound, transfer, message->position);
         break;
     case LAND_COPY_FAILED:
-        transfer->reading = false;
+        verification_on(&transfer->verification, VERIFY_ON_READ_ENDED);
         transfer_fail(inbound, now, transfer, KVR_COPY_FAILED,
                       "what arrived could not be copied into device memory");
         break;
     case LAND_VERIFIED:
-        transfer->verified = true;
-        transfer->reading = false;
+        verification_on(&transfer->verification, VERIFY_ON_VERIFIED);
         transfer_check_done(inbound, now, transfer);
         break;
     case LAND_CORRUPT:
-        transfer->reading = false;
-        transfer_corrupt(inbound, now, transfer, (uint32_t)message->a);
+        verification_on(&transfer->verification, VERIFY_ON_READ_ENDED);
+        transfer_corrupt(inbound, now, transfer, message->chunk);
         break;
     case LAND_IS_QUIET:
-        is_quiet(inbound, now, transfer, (uint32_t)message->a);
+        quiet_proven(inbound, now, transfer, message->round);
         break;
     case LAND_COMING:
-        transfer->suspect_at = now + inbound->options.quiet_ns;
+        transfer->trust.suspect_at = now + inbound->options.quiet_ns;
         break;
     case LAND_SUSPECT:
-        inbound_rail_recycle(inbound, (uint32_t)message->a, (uint32_t)message->b);
+        inbound_rail_recycle(inbound, message->epoch.rail, message->epoch.epoch);
         break;
     case LAND_FILTERED:
-        filtered(inbound, now, transfer, message->pointer);
+        missing_send(inbound, now, transfer, message->filter);
         break;
     case LAND_CLOSED:
-        transfer->rails = message->b;
-        if (--transfer->lands_open == 0)
+        transfer->rails = message->closed.rails;
+        if (--transfer->regrant.landings_open == 0)
             transfer_closed(inbound, now, transfer);
         break;
-    case LAND_GUEST_GONE:
-        if (--transfer->lands_open == 0)
+    case LAND_FORWARD_ENDED:
+        if (--transfer->regrant.landings_open == 0)
             transfer_closed(inbound, now, transfer);
         break;
     default:
@@ -377,26 +270,30 @@ static void group_transfer(struct inbound *inbound, kvr_ns now, struct transfer 
 
 void inbound_group(struct inbound *inbound, kvr_ns now, const struct kvr_group_message *message)
 {
-    if (message->kind == KVR_GROUP_WOKE) {
-        woke(inbound);
+    const union land_message land = land_message_of(message);
+
+    if (message->head.kind == KVR_GROUP_RESUMED) {
+        absence_probe(inbound);
         return;
     }
-    if (message->kind == KVR_GROUP_RAIL_ERROR) { /* something of a peer's may be lost (rule 4) */
-        inbound_rail_recycle(inbound, message->index, (uint32_t)message->a);
+    if (message->head.kind == KVR_GROUP_RAIL_ERROR) { /* a peer's write may be lost (rule 4) */
+        inbound_rail_recycle(inbound, message->rail_error.rail, message->rail_error.epoch);
         return;
     }
-    if (message->kind == KVR_GROUP_RECYCLED) {
+    if (message->head.kind == KVR_GROUP_RECYCLED) {
         inbound_rail_recycled(inbound, now, message);
         return;
     }
-    if (message->kind >= LAND_FIRST && message->kind <= LAND_CLOSED) {
-        struct transfer *transfer = kvr_pool_at(&inbound->transfers, message->index, NULL);
+    if (land.head.kind >= LAND_FIRST && land.head.kind <= LAND_CLOSED) {
+        struct transfer *transfer = kvr_pool_at(&inbound->transfers, land.landing, NULL);
 
-        assert(transfer != NULL && transfer->nonce == message->id);
-        group_transfer(inbound, now, transfer, message);
+        assert(transfer != NULL && transfer->nonce == land.transfer);
+        group_transfer(inbound, now, transfer, &land);
     }
-    if (message->kind == LAND_QUIET_TAKEN || message->kind == LAND_FILTERED)
-        kvr_buddy_free(inbound->memory, message->pointer);
+    if (land.head.kind == LAND_QUIET_TAKEN)
+        kvr_buddy_free(inbound->memory, land.quiet);
+    else if (land.head.kind == LAND_FILTERED)
+        kvr_buddy_free(inbound->memory, land.filter);
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */
@@ -406,7 +303,7 @@ void inbound_tick(struct inbound *inbound, kvr_ns now)
     for (uint32_t i = 0; i < inbound->fetches.reach && inbound->fetches.used_count > 0; i++) {
         struct fetch *fetch = kvr_pool_at(&inbound->fetches, i, NULL);
 
-        if (fetch != NULL && !fetch->ended && now >= fetch->deadline)
+        if (fetch != NULL && fetch->state != F_ENDED && now >= fetch->deadline)
             fetch_expire(inbound, now, fetch);
     }
     for (uint32_t i = 0; i < inbound->transfers.reach && inbound->transfers.used_count > 0; i++) {
@@ -414,13 +311,13 @@ void inbound_tick(struct inbound *inbound, kvr_ns now)
 
         if (transfer == NULL)
             continue;
-        if (now >= transfer->drain_at && transfer->state == T_DRAINING)
-            transfer_fence(inbound, now, transfer); /* the source never said QUIET */
-        if (now >= transfer->suspect_at)
+        if (now >= transfer->failure.drain_at && transfer->state == T_DRAINING)
+            transfer_fence(inbound, now, transfer); /* QUIET never came */
+        if (now >= transfer->trust.suspect_at)
             suspects_check(inbound, now, transfer);
     }
-    waiting_advance(inbound, now); /* there may be memory now */
-    shares_advance(inbound, now);
+    slots_advance(inbound, now); /* there may be memory now */
+    staging_quotas_advance(inbound, now);
     for (uint32_t i = 0; i < inbound->options.rail_count; i++) {
         struct inbound_rail *rail = &inbound->rails[i];
 
@@ -433,7 +330,8 @@ void inbound_tick(struct inbound *inbound, kvr_ns now)
 
 /* ---- why ------------------------------------------------------------------------------------- */
 
-static const char *const state_names[] = {"waiting", "wanted", "live", "draining", "closing"};
+static const char *const state_names[] = {"waiting",  "wanted",  "live",
+                                          "draining", "closing", "ended"};
 
 static uint32_t fetch_page_count(const struct fetch *fetch)
 {
@@ -467,13 +365,15 @@ void inbound_why(const struct inbound *inbound, uint32_t engine, uint64_t handle
             "\"slots\":%u,\"segments\":%u,\"chunks\":%u,\"final\":%s,\"all_in\":%s,\"retries\":%u,"
             "\"held_by\":\"%s\",\"reason\":\"%s\"}",
             i > 0 ? "," : "", transfer->nonce, state_names[transfer->state], transfer->source.agent,
-            transfer->peer_up ? "true" : "false", transfer->slot_count, transfer->segment_count,
-            transfer->chunk_count, transfer->final_seen ? "true" : "false",
-            transfer->all_in ? "true" : "false", transfer->retries,
-            transfer_held_by(inbound, transfer), kvr_status_name(transfer->status));
+            source_link_answered(&transfer->link) ? "true" : "false", transfer->slots.count,
+            transfer->intake.segment_count, transfer->intake.chunk_count,
+            transfer->intake.state == INTAKE_FINAL ? "true" : "false",
+            transfer->delivery.all_in ? "true" : "false", transfer->retries,
+            transfer_held_by(inbound, transfer), kvr_status_name(transfer->failure.status));
     }
     snprintf(json + used, capacity - used,
              "],\"pages\":%u,\"slots_reserved\":%s,\"reason\":\"%s\",\"detail\":\"%s\"}",
-             fetch_page_count(fetch), fetch->slots_reserved ? "true" : "false",
-             kvr_status_name(fetch->status), kvr_text_json(fetch->detail, detail, sizeof(detail)));
+             fetch_page_count(fetch), fetch->slots.state == SLOTS_RESERVED ? "true" : "false",
+             kvr_status_name(fetch->result.status),
+             kvr_text_json(fetch->result.detail, detail, sizeof(detail)));
 }

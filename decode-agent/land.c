@@ -1,21 +1,50 @@
 #include "decode-agent/land.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 
 #include "base/list.h"
 #include "base/mutant.h"
+#include "decode-agent/land_forward.h"
+#include "decode-agent/land_message.h"
+#include "decode-agent/land_quiet.h"
+#include "decode-agent/land_stage.h"
+#include "decode-agent/land_verify.h"
 
-void land_tell(struct land *land, const struct landing *landing, uint32_t kind, uint64_t a,
-               uint64_t b, void *pointer)
+union land_message land_about(const struct landing *landing, enum land_kind kind)
 {
-    struct kvr_group_message message = {.kind = kind,
-                                        .index = landing->index,
-                                        .id = landing->transfer,
-                                        .a = a,
-                                        .b = b,
-                                        .pointer = pointer};
+    return (union land_message){
+        .head.kind = kind, .landing = landing->index, .transfer = landing->transfer};
+}
 
-    kvr_group_tell(land->group, &message);
+void land_report(struct land *land, const union land_message *message)
+{
+    kvr_group_tell(land->group, &message->any);
+}
+
+void land_report_kind(struct land *land, const struct landing *landing, enum land_kind kind)
+{
+    union land_message message = land_about(landing, kind);
+
+    land_report(land, &message);
+}
+
+static void report_layer(struct land *land, const struct landing *landing,
+                         const struct landing_segment *segment, uint32_t layer)
+{
+    union land_message message = land_about(landing, LAND_LAYER);
+
+    message.layer.segment = segment->segment;
+    message.layer.layer = layer;
+    land_report(land, &message);
+}
+
+static void report_all(struct land *land, const struct landing *landing)
+{
+    union land_message message = land_about(landing, LAND_ALL);
+
+    message.chunks = landing->chunk_count;
+    land_report(land, &message);
 }
 
 static bool bit_get(const struct landing *landing, uint32_t chunk)
@@ -23,122 +52,6 @@ static bool bit_get(const struct landing *landing, uint32_t chunk)
     if (KVR_MUTANT(count_instead_of_bits))
         return false;
     return (landing->bits[chunk / 64] >> (chunk % 64) & 1) != 0;
-}
-
-/* ---- quiet (rule 4) ------------------------------------------------------------------------- */
-
-static bool epoch_closed(const struct land *land, uint32_t rail, uint32_t epoch)
-{
-    return rail < KVR_RAILS_MAX && epoch <= land->epoch_closed[rail];
-}
-
-/* Index of its count, or count_count. */
-static uint32_t count_of(const struct landing *landing, uint32_t rail, uint32_t epoch)
-{
-    uint32_t i = 0;
-
-    while (i < landing->count_count &&
-           (landing->counts[i].rail != rail || landing->counts[i].epoch != epoch))
-        i++;
-    return i;
-}
-
-/* Everything that was posted there has arrived. A chunk that arrives again was posted again, or its
- * entry came twice: then another may still be on its way although the counts are equal. One that
- * was revoked left no bit, by which its coming again would show. */
-static bool even(const struct landing *landing, const struct kvr_epoch_count *posted)
-{
-    uint32_t i = count_of(landing, posted->rail, posted->epoch);
-
-    if (i == landing->count_count)
-        return posted->count == 0;
-    return landing->counts[i].count == posted->count &&
-           ((landing->doubted >> i & 1) == 0 || KVR_MUTANT(doubted_counts_trusted));
-}
-
-/* Even or closed: nothing that the source posted there can still arrive. */
-static bool settled(const struct land *land, const struct landing *landing,
-                    const struct kvr_epoch_count *posted)
-{
-    if (epoch_closed(land, posted->rail, posted->epoch))
-        return true;
-    return !landing->quiet->closed_only && even(landing, posted);
-}
-
-static bool named(const struct landing_quiet *quiet, const struct kvr_epoch_count *count)
-{
-    for (uint32_t i = 0; i < quiet->count; i++)
-        if (quiet->counts[i].rail == count->rail && quiet->counts[i].epoch == count->epoch)
-            return true;
-    return false;
-}
-
-static void check_quiet(struct land *land, struct landing *landing)
-{
-    if (landing->quiet == NULL || landing->quiet_told)
-        return;
-    /* What arrived is not at rest before it is in its pages, or will never be copied there. */
-    if ((landing->copying > 0 || (landing->waiting > 0 && !landing->copy_failed) ||
-         (landing->stage != NULL && landing->verify.under_way)) &&
-        !KVR_MUTANT(free_before_the_copy))
-        return;
-    for (uint32_t i = 0; i < landing->quiet->count; i++)
-        if (!settled(land, landing, &landing->quiet->counts[i]))
-            return;
-    /* What came in on an epoch that the source did not name: its count is wrong, trust only
-     * closing. */
-    for (uint32_t i = 0; i < landing->count_count; i++)
-        if (!named(landing->quiet, &landing->counts[i]) &&
-            !epoch_closed(land, landing->counts[i].rail, landing->counts[i].epoch))
-            return;
-    landing->quiet_told = true;
-    land_tell(land, landing, LAND_IS_QUIET, landing->quiet->round, 0, NULL);
-}
-
-static void quiet_replace(struct land *land, struct landing *landing, struct landing_quiet *quiet)
-{
-    if (landing->quiet != NULL)
-        land_tell(land, landing, LAND_QUIET_TAKEN, 0, 0, landing->quiet);
-    landing->quiet = quiet;
-    landing->quiet_told = false;
-    check_quiet(land, landing);
-}
-
-/* A write that is late stands behind others of the same peer on the same rail: while those come in,
- * it is awaited rather than suspected. */
-static bool still_coming(const struct land *land, const struct landing *landing, uint32_t rail,
-                         kvr_ns now, kvr_ns quiet_ns)
-{
-    kvr_ns last = rail < KVR_RAILS_MAX ? land->arrived_at[landing->peer][rail] : 0;
-
-    return last != 0 && now - last < quiet_ns;
-}
-
-static void suspects(struct land *land, const struct landing *landing, kvr_ns now, kvr_ns quiet_ns,
-                     bool at_once)
-{
-    const struct landing_quiet *quiet = landing->quiet;
-    bool coming = false;
-
-    if (quiet == NULL)
-        return; /* the source is posting again: what it will have posted is not known */
-    for (uint32_t i = 0; i < quiet->count; i++) {
-        const struct kvr_epoch_count *count = &quiet->counts[i];
-
-        if (settled(land, landing, count))
-            continue;
-        if (!at_once && still_coming(land, landing, count->rail, now, quiet_ns))
-            coming = true;
-        else
-            land_tell(land, landing, LAND_SUSPECT, count->rail, count->epoch, NULL);
-    }
-    for (uint32_t i = 0; i < landing->count_count; i++)
-        if (!named(quiet, &landing->counts[i]) &&
-            !epoch_closed(land, landing->counts[i].rail, landing->counts[i].epoch))
-            land_tell(land, landing, LAND_SUSPECT, landing->counts[i].rail,
-                      landing->counts[i].epoch, NULL);
-    if (coming)
-        land_tell(land, landing, LAND_COMING, 0, 0, NULL);
 }
 
 /* ---- bits ----------------------------------------------------------------------------------- */
@@ -170,72 +83,46 @@ void land_chunk_in(struct land *land, struct landing *landing, uint32_t chunk)
     if (--segment->left[layer] > 0)
         return;
     kvr_group_stamp(land->group, KVR_STATION_LANDED);
-    land_tell(land, landing, LAND_LAYER, segment->segment, layer, NULL);
+    report_layer(land, landing, segment, layer);
 }
 
-/* Of a segment that is known. */
+/* The segment of the chunk is known. */
 static void chunk_arrived(struct land *land, struct landing *landing,
                           const struct landing_segment *segment, uint32_t rail, uint32_t chunk)
 {
     bytes_count(land, segment, rail, chunk);
-    landing->waiting += landing->stage != NULL;
-    if (landing->stage == NULL || KVR_MUTANT(done_before_the_copy))
+    landing->staging.waiting += landing->staging.stage != NULL;
+    if (landing->staging.stage == NULL || KVR_MUTANT(done_before_the_copy))
         land_chunk_in(land, landing, chunk);
 }
 
 static void check_all(struct land *land, struct landing *landing)
 {
     uint32_t early = KVR_MUTANT(done_one_chunk_early) ? 1 : 0;
-    uint32_t in = landing->stage != NULL ? landing->in_count : landing->chunk_count;
+    uint32_t in = landing->staging.stage != NULL ? landing->in_count : landing->chunk_count;
 
-    if (landing->all_told || in + early < landing->chunk_total)
+    if (landing->all_reported || in + early < landing->chunk_total)
         return;
-    landing->all_told = true;
-    land_tell(land, landing, LAND_ALL, landing->chunk_count, 0, NULL);
+    landing->all_reported = true;
+    report_all(land, landing);
 }
 
-static void count_arrival(struct landing *landing, uint32_t rail, uint32_t epoch, bool doubt)
+/* Once only: a peer that writes on cannot flood the ring. */
+static void doom_report(struct land *land, struct landing *landing, enum land_kind kind)
 {
-    uint32_t i = count_of(landing, rail, epoch);
-
-    landing->arrivals++;
-    landing->rails |= (uint64_t)1 << rail;
-    if (i < landing->count_count) {
-        landing->counts[i].count++;
-        landing->doubted |= (uint64_t)doubt << i;
+    if (landing->doom_reported)
         return;
-    }
-    landing->doubted |= i < KVR_EPOCHS_PER_TRANSFER ? (uint64_t)doubt << i : 0;
-    /* Beyond the table the count is lost: then quiet is proven only by closing every epoch, since
-     * the source's own table ends at the same size and it gives up first. */
-    if (landing->count_count < KVR_EPOCHS_PER_TRANSFER)
-        landing->counts[landing->count_count++] =
-            (struct kvr_epoch_count){.rail = rail, .epoch = epoch, .count = 1};
+    landing->doom_reported = true;
+    land_report_kind(land, landing, kind);
 }
 
-/* Once, however many a peer goes on to write: what it makes us tell has a bound. */
-static void doom_tell(struct land *land, struct landing *landing, uint32_t kind)
-{
-    if (landing->doom_told)
-        return;
-    landing->doom_told = true;
-    land_tell(land, landing, kind, 0, 0, NULL);
-}
-
-/* Rule 11. A chunk that comes again may have overwritten what its first copy was counted for. */
+/* Rule 11. The source took its pages back: a repeated copy may have overwritten good bytes, so the
+ * transfer fails. */
 static bool revoked(const struct landing *landing)
 {
-    return landing->loan != NULL && !kvr_loan_holds(landing->loan, landing->transfer) &&
+    return landing->revocation_word != NULL &&
+           !kvr_loan_holds(landing->revocation_word, landing->transfer) &&
            !KVR_MUTANT(revoked_ignored);
-}
-
-/* This and every older epoch of the rail; it may be another group's. */
-static void epoch_close(struct land *land, uint32_t rail, uint32_t epoch)
-{
-    land->epoch_closed[rail] = epoch;
-    for (uint32_t i = 0; i < KVR_TRANSFERS_MAX; i++)
-        if (land->landings[i] != NULL)
-            check_quiet(land, land->landings[i]);
 }
 
 static void land_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate)
@@ -262,22 +149,22 @@ static void land_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, 
     if (KVR_MUTANT(one_slot_for_all))
         chunk = immediate & 0xffff;
     gone = revoked(landing);
-    count_arrival(landing, rail, epoch,
-                  gone || (chunk < landing->chunk_total && bit_get(landing, chunk)));
+    land_count_arrival(landing, rail, epoch,
+                       gone || (chunk < landing->chunk_total && bit_get(landing, chunk)));
     if (gone) {
-        doom_tell(land, landing, LAND_REVOKED);
+        doom_report(land, landing, LAND_REVOKED);
     } else if (chunk >= landing->chunk_total) {
-        doom_tell(land, landing, LAND_BAD);
+        doom_report(land, landing, LAND_BAD);
     } else if (!bit_get(landing, chunk)) {
         landing->bits[chunk / 64] |= (uint64_t)1 << (chunk % 64);
         if (landing->chunk_count++ == 0)
-            land_tell(land, landing, LAND_FIRST, 0, 0, NULL);
+            land_report_kind(land, landing, LAND_FIRST);
         segment = land_segment_of(landing, chunk);
-        if (segment != NULL) /* else its PLAN is still on the way: counted when it comes */
+        if (segment != NULL) /* else its PLAN is still on the way, and counts it */
             chunk_arrived(land, landing, segment, rail, chunk);
         check_all(land, landing);
     }
-    check_quiet(land, landing);
+    land_quiet_check(land, landing);
 }
 
 /* ---- commands ------------------------------------------------------------------------------- */
@@ -288,7 +175,7 @@ static void landing_open(struct land *land, struct landing *landing)
     land->landings[landing->index] = landing;
     land->open_count++;
     landing->chunk_total = UINT32_MAX;
-    if (landing->stage != NULL)
+    if (landing->staging.stage != NULL)
         land_stage_open(land, landing);
     for (uint32_t i = 0; i < landing->slot_count; i++) {
         assert(land->slots[landing->slots[i]].landing == 0 || KVR_MUTANT(slot_reused_at_once));
@@ -297,7 +184,7 @@ static void landing_open(struct land *land, struct landing *landing)
     }
 }
 
-/* Chunks may have come before their segment: layers are counted from the bits. */
+/* Chunks may arrive before their segment: the bits say which. */
 static void segment_add(struct land *land, struct landing *landing, struct landing_segment *segment)
 {
     KVR_LIST_APPEND(landing->first, landing->last, segment, next);
@@ -311,11 +198,11 @@ static void segment_add(struct land *land, struct landing *landing, struct landi
 
             if (!bit_get(landing, chunk))
                 continue;
-            /* Which rail it came over was not kept: one that this transfer uses. */
-            chunk_arrived(land, landing, segment, landing->counts[0].rail, chunk);
+            /* Its rail is not known: count it for one that the transfer uses. */
+            chunk_arrived(land, landing, segment, landing->arrived.counts[0].rail, chunk);
         }
         if (chunks.chunk_count == 0)
-            land_tell(land, landing, LAND_LAYER, segment->segment, i, NULL);
+            report_layer(land, landing, segment, i);
     }
     land_stage_room(land, landing);
 }
@@ -323,6 +210,7 @@ static void segment_add(struct land *land, struct landing *landing, struct landi
 static void filter(struct land *land, const struct landing *landing, struct landing_filter *filter)
 {
     const struct kvr_chunk_run *asked = &filter->runs[filter->capacity];
+    union land_message message = land_about(landing, LAND_FILTERED);
 
     filter->run_count = 0;
     for (uint32_t i = 0; i < filter->asked_count; i++) {
@@ -341,10 +229,11 @@ static void filter(struct land *land, const struct landing *landing, struct land
             filter->run_count++;
         }
     }
-    land_tell(land, landing, LAND_FILTERED, 0, 0, filter);
+    message.filter = filter;
+    land_report(land, &message);
 }
 
-/* Bits that no chunk of the transfer has would make it look complete too early. */
+/* A bit beyond the last chunk would make the transfer look complete too early. */
 static void final(struct land *land, struct landing *landing, uint32_t chunk_total)
 {
     uint64_t chunk_end = (uint64_t)landing->slot_count * KVR_SLOT_CHUNKS;
@@ -356,7 +245,7 @@ static void final(struct land *land, struct landing *landing, uint32_t chunk_tot
             continue;
         }
         if (bit_get(landing, (uint32_t)chunk)) {
-            doom_tell(land, landing, LAND_BAD);
+            doom_report(land, landing, LAND_BAD);
             return;
         }
     }
@@ -365,25 +254,29 @@ static void final(struct land *land, struct landing *landing, uint32_t chunk_tot
 
 static void digest_add(struct landing *landing, struct landing_digest *digest)
 {
-    KVR_LIST_APPEND(landing->digest_first, landing->digest_last, digest, next);
+    KVR_LIST_APPEND(landing->verify.digests, landing->verify.digests_last, digest, next);
 }
 
 static void landing_closed(struct land *land, struct landing *landing)
 {
-    if (landing->stage != NULL)
+    union land_message message = land_about(landing, LAND_CLOSED);
+
+    if (landing->staging.stage != NULL)
         land_stage_close(land, landing);
     land->landings[landing->index] = NULL;
     land->open_count--;
-    if (landing->quiet != NULL)
-        land_tell(land, landing, LAND_QUIET_TAKEN, 0, 0, landing->quiet);
-    land_tell(land, landing, LAND_CLOSED, landing->arrivals, landing->rails, landing);
+    land_quiet_give(land, landing);
+    message.closed.landing = landing;
+    message.closed.arrivals = landing->arrived.total;
+    message.closed.rails = landing->arrived.rails;
+    land_report(land, &message);
 }
 
 void land_check(struct land *land, struct landing *landing)
 {
     check_all(land, landing);
-    check_quiet(land, landing);
-    if (landing->closing && landing->copying == 0)
+    land_quiet_check(land, landing);
+    if (landing->closing && landing->staging.copying == 0)
         landing_closed(land, landing);
 }
 
@@ -394,58 +287,61 @@ static void landing_close(struct land *land, struct landing *landing)
         if (land->slots[landing->slots[i]].landing == landing->index + 1)
             land->slots[landing->slots[i]].landing = 0;
     landing->closing = true;
-    if (landing->copying == 0)
+    if (landing->staging.copying == 0)
         landing_closed(land, landing);
 }
 
-/* Those that are not for a landing of ours. */
-static bool group_command(struct land *land, kvr_ns now, const struct kvr_group_message *message)
+/* Messages that are not for a landing of this group. */
+static bool group_command(struct land *land, kvr_ns now, const union land_message *message)
 {
-    switch (message->kind) {
+    switch (message->head.kind) {
     case LAND_OPEN:
-        landing_open(land, message->pointer);
+        landing_open(land, message->opened);
         return true;
     case LAND_HANDED:
-        land_arrived(land, now, (uint32_t)message->a, (uint32_t)message->b, (uint32_t)message->c);
+        land_arrived(land, now, message->arrival.rail, message->arrival.epoch,
+                     message->arrival.immediate);
         return true;
     case LAND_EPOCH_CLOSED:
-        epoch_close(land, (uint32_t)message->a, (uint32_t)message->b);
+        land_quiet_epoch_closed(land, message->epoch.rail, message->epoch.epoch);
         return true;
     default:
-        return land_guest_command(land, message);
+        return land_forward_command(land, message);
     }
 }
 
-static void land_command(void *self, kvr_ns now, const struct kvr_group_message *message)
+static void land_command(void *self, kvr_ns now, const struct kvr_group_message *any)
 {
     struct land *land = self;
-    struct landing *landing =
-        message->index < KVR_TRANSFERS_MAX ? land->landings[message->index] : NULL;
+    const union land_message message = land_message_of(any);
+    struct landing *landing;
 
-    if (group_command(land, now, message))
+    if (group_command(land, now, &message))
         return;
-    assert(landing != NULL);
-    switch (message->kind) {
+    assert(message.landing < KVR_TRANSFERS_MAX && land->landings[message.landing] != NULL);
+    landing = land->landings[message.landing];
+    switch (message.head.kind) {
     case LAND_SEGMENT:
-        segment_add(land, landing, message->pointer);
+        segment_add(land, landing, message.segment);
         break;
     case LAND_FINAL:
-        final(land, landing, (uint32_t)message->a);
+        final(land, landing, message.chunks);
         break;
     case LAND_QUIET:
-        quiet_replace(land, landing, message->pointer);
+        land_quiet_replace(land, landing, message.quiet);
         break;
-    case LAND_LOUD:
-        quiet_replace(land, landing, NULL);
+    case LAND_QUIET_VOID:
+        land_quiet_replace(land, landing, NULL);
         break;
     case LAND_FILTER:
-        filter(land, landing, message->pointer);
+        filter(land, landing, message.filter);
         break;
     case LAND_SUSPECTS:
-        suspects(land, landing, now, message->a, message->b != 0);
+        land_quiet_suspects(land, landing, now, message.suspects.quiet_ns,
+                            message.suspects.at_once);
         break;
     case LAND_DIGEST:
-        digest_add(landing, message->pointer);
+        digest_add(landing, message.digest);
         break;
     case LAND_VERIFY:
         land_verify_add(land, landing);
@@ -454,19 +350,20 @@ static void land_command(void *self, kvr_ns now, const struct kvr_group_message 
         landing_close(land, landing);
         break;
     default:
-        assert(false); /* our own loop sends nothing else */
+        assert(false); /* the loop sends nothing else */
     }
 }
 
-/* ---- what the group tells -------------------------------------------------------------------- */
+/* ---- calls from the group -------------------------------------------------------------------- */
 
 static void land_written(void *self, kvr_ns now, uint64_t token, uint32_t count, kvr_status status)
 {
     (void)self, (void)now, (void)token, (void)count, (void)status; /* a target writes nothing */
 }
 
-/* Of its bytes any part is in place. It is counted in doubt, as it left no bit, by which its coming
- * again would show; for another group's landing not at all. Either way that epoch has to end. */
+/* A device could not copy the chunk: an unknown part of its bytes is in place. Suspect: no bit was
+ * set, so a repeat would go unnoticed. That epoch must end. Another group's landing does not count
+ * it. */
 static void land_unmoved(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate)
 {
     struct land *land = self;
@@ -481,9 +378,9 @@ static void land_unmoved(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, 
     }
     landing = land->landings[landing_index - 1];
     land->arrived_at[landing->peer][rail] = now;
-    count_arrival(landing, rail, epoch, true);
+    land_count_arrival(landing, rail, epoch, true);
     land_copy_failed(land, landing);
-    check_quiet(land, landing);
+    land_quiet_check(land, landing);
 }
 
 static void land_epoch_closed(void *self, kvr_ns now, uint32_t rail, uint32_t epoch)
@@ -491,7 +388,7 @@ static void land_epoch_closed(void *self, kvr_ns now, uint32_t rail, uint32_t ep
     struct land *land = self;
 
     (void)now;
-    epoch_close(land, rail, epoch);
+    land_quiet_epoch_closed(land, rail, epoch);
     land_epoch_mark(land, rail, epoch);
 }
 
@@ -502,7 +399,7 @@ static bool land_work(void *self, kvr_ns now)
 
     land->now = now;
     progress = land_stage_take(land);
-    progress = land_verify_work(land) || progress; /* before what arrives has taken every copy */
+    progress = land_verify_work(land) || progress; /* before arrivals take every free copy */
     return land_stage_begin(land) || progress;
 }
 
@@ -533,7 +430,7 @@ struct kvr_group_user land_user(struct land *land)
         .epoch_closed = land_epoch_closed,
         .work = land_work,
         .may_sleep = NULL,
-        .posting = land_expecting, /* what arrives after an absence is doubted too */
+        .posting = land_expecting, /* arrivals after an absence are held back too */
         .expecting = land_expecting,
         .copying = land_copying,
     };

@@ -1,22 +1,25 @@
-/* Scattering: what arrived in a transfer's share of the stage's memory is copied into its pages,
- * many pieces by one copy; a chunk counts as in place when the copy that has it ended. While one
- * copy is under way, the wire brings what the next one takes. What is to be hashed is copied back
- * the same way. */
+/* Staged landings: what arrived in a transfer's staging quota is copied into its pages, many pieces
+ * with one copy. A chunk is in place when its copy has ended. While one copy is under way, writes
+ * for the next one arrive. Bytes that will be hashed are copied back the same way. */
+#include "decode-agent/land_stage.h"
+
 #include <assert.h>
 
 #include "base/mutant.h"
 #include "decode-agent/land.h"
+#include "decode-agent/land_message.h"
+#include "decode-agent/land_verify.h"
 #include "kv/chunk_digest.h"
 
 void land_stage_open(struct land *land, struct landing *landing)
 {
-    struct kvr_stage *stage = landing->stage;
+    struct kvr_stage *stage = landing->staging.stage;
     struct land_stage *state = stage->user;
 
     assert(stage->index < KVR_STAGES_MAX);
     state->stage = stage;
     land->stages[stage->index] = state;
-    landing->next_staged = land->staged_first;
+    landing->staging.next = land->staged_first;
     land->staged_first = landing;
 }
 
@@ -25,20 +28,20 @@ void land_stage_close(struct land *land, struct landing *landing)
     struct landing **link = &land->staged_first;
 
     while (*link != landing)
-        link = &(*link)->next_staged;
-    *link = landing->next_staged;
+        link = &(*link)->staging.next;
+    *link = landing->staging.next;
 }
 
 const uint8_t *land_staged_at(const struct landing *landing, const struct landing_segment *segment,
                               uint32_t chunk)
 {
-    return landing->stage->base + landing->share_offset +
-           segment->positions[chunk - segment->chunk_first] % landing->share_bytes;
+    return landing->staging.stage->base + landing->staging.offset +
+           segment->positions[chunk - segment->chunk_first] % landing->staging.bytes;
 }
 
 /* ---- room ----------------------------------------------------------------------------------- */
 
-/* Behind the last chunk whose segment is known. */
+/* End of the chunks of known segments. */
 static uint32_t known_end(const struct landing *landing)
 {
     const struct landing_segment *last = landing->last;
@@ -49,13 +52,15 @@ static uint32_t known_end(const struct landing *landing)
 /* Chunks before it are in their pages. */
 static uint32_t in_end(struct landing *landing, uint32_t known_end)
 {
-    const struct land_stage *stage = landing->stage->user;
+    const struct land_stage *stage = landing->staging.stage->user;
     uint32_t end;
 
-    while (landing->taken_end < known_end &&
-           (landing->taken[landing->taken_end / 64] >> landing->taken_end % 64 & 1) != 0)
-        landing->taken_end++;
-    end = landing->taken_end;
+    while (landing->staging.taken_end < known_end &&
+           (landing->staging.taken[landing->staging.taken_end / 64] >>
+                landing->staging.taken_end % 64 &
+            1) != 0)
+        landing->staging.taken_end++;
+    end = landing->staging.taken_end;
     for (uint32_t i = 0; i < KVR_DEVICE_COPIES_MAX && !KVR_MUTANT(room_before_the_copy); i++)
         if (stage->copies[i].landing == landing && stage->copies[i].chunk_least < end)
             end = stage->copies[i].chunk_least;
@@ -65,19 +70,22 @@ static uint32_t in_end(struct landing *landing, uint32_t known_end)
 void land_stage_room(struct land *land, struct landing *landing)
 {
     const struct landing_segment *segment;
+    union land_message message;
     uint64_t position;
     uint32_t end;
 
-    if (landing->room_step == 0 || landing->copy_failed || landing->closing)
+    if (landing->staging.room_step == 0 || landing->staging.failed || landing->closing)
         return;
     end = in_end(landing, known_end(landing));
     segment = land_segment_of(landing, end);
     position = segment != NULL ? segment->positions[end - segment->chunk_first]
                                : landing->last->position_end;
-    if (position - landing->room_told < landing->room_step)
+    if (position - landing->staging.room_reported < landing->staging.room_step)
         return;
-    landing->room_told = position;
-    land_tell(land, landing, LAND_ROOM, position, 0, NULL);
+    landing->staging.room_reported = position;
+    message = land_about(landing, LAND_ROOM);
+    message.position = position;
+    land_report(land, &message);
 }
 
 /* ---- what waits ----------------------------------------------------------------------------- */
@@ -94,7 +102,7 @@ static bool scatter_add(const struct landing *landing, uint32_t chunk, struct sc
 {
     const struct landing_segment *segment = land_segment_of(landing, chunk);
     uint8_t *host = (uint8_t *)land_staged_at(landing, segment, chunk);
-    uint64_t bytes_max = landing->stage->device->copy_bytes;
+    uint64_t bytes_max = landing->staging.stage->device->copy_bytes;
     struct kvr_plan_cursor cursor;
     uint32_t left;
 
@@ -123,30 +131,31 @@ static bool scatter_add(const struct landing *landing, uint32_t chunk, struct sc
 
 static uint64_t waiting_in(const struct landing *landing, uint32_t word, uint32_t chunk_end)
 {
-    uint64_t waiting = landing->bits[word] & ~landing->taken[word];
+    uint64_t waiting = landing->bits[word] & ~landing->staging.taken[word];
 
     if ((word + 1) * 64 > chunk_end)
         waiting &= (UINT64_C(1) << (chunk_end - word * 64)) - 1;
     return waiting;
 }
 
-/* As many as one copy takes, from where the last one ended. */
+/* As many chunks as one copy takes, from the end of the last one. */
 static void scatter_fill(struct landing *landing, struct scatter *scatter)
 {
     uint32_t chunk_end = known_end(landing), words = (chunk_end + 63) / 64;
 
     scatter->piece_count = scatter->chunk_count = 0;
     scatter->bytes = 0;
-    for (uint32_t i = 0; i < words && scatter->chunk_count < landing->waiting; i++) {
+    for (uint32_t i = 0; i < words && scatter->chunk_count < landing->staging.waiting; i++) {
         uint64_t waiting;
 
-        landing->scan = landing->scan < words ? landing->scan : 0;
-        waiting = waiting_in(landing, landing->scan, chunk_end);
+        landing->staging.scan = landing->staging.scan < words ? landing->staging.scan : 0;
+        waiting = waiting_in(landing, landing->staging.scan, chunk_end);
         for (; waiting != 0; waiting &= waiting - 1)
-            if (!scatter_add(landing, landing->scan * 64 + (uint32_t)__builtin_ctzll(waiting),
+            if (!scatter_add(landing,
+                             landing->staging.scan * 64 + (uint32_t)__builtin_ctzll(waiting),
                              scatter))
                 return;
-        landing->scan++;
+        landing->staging.scan++;
     }
 }
 
@@ -154,10 +163,10 @@ static void scatter_fill(struct landing *landing, struct scatter *scatter)
 
 void land_copy_failed(struct land *land, struct landing *landing)
 {
-    if (landing->copy_failed)
+    if (landing->staging.failed)
         return;
-    landing->copy_failed = true;
-    land_tell(land, landing, LAND_COPY_FAILED, 0, 0, NULL);
+    landing->staging.failed = true;
+    land_report_kind(land, landing, LAND_COPY_FAILED);
 }
 
 static struct land_copy *copy_free(struct land_stage *stage)
@@ -168,12 +177,12 @@ static struct land_copy *copy_free(struct land_stage *stage)
     return NULL;
 }
 
-/* KVR_AGAIN: the device takes no more now. Any other failure is told. */
+/* KVR_AGAIN: the device takes no more now. Any other failure is reported. */
 static kvr_status copy_start(struct land *land, struct landing *landing, kvr_device_way way,
                              const struct scatter *scatter, struct land_copy **ret_copy)
 {
-    struct land_stage *stage = landing->stage->user;
-    struct kvr_device *device = landing->stage->device;
+    struct land_stage *stage = landing->staging.stage->user;
+    struct kvr_device *device = landing->staging.stage->device;
     struct land_copy *copy = copy_free(stage);
     kvr_status status = KVR_AGAIN;
 
@@ -188,7 +197,7 @@ static kvr_status copy_start(struct land *land, struct landing *landing, kvr_dev
     copy->landing = landing;
     copy->chunk_count = copy->read_end = 0;
     copy->chunk_least = UINT32_MAX;
-    landing->copying++;
+    landing->staging.copying++;
     stage->copying++;
     *ret_copy = copy;
     return KVR_OK;
@@ -209,15 +218,15 @@ static bool scatter_start(struct land *land, struct landing *landing, const stru
     copy->chunk_count = scatter->chunk_count;
     memcpy(copy->chunks, scatter->chunks, scatter->chunk_count * sizeof(copy->chunks[0]));
     for (uint32_t i = 0; i < scatter->chunk_count; i++) {
-        landing->taken[scatter->chunks[i] / 64] |= UINT64_C(1) << (scatter->chunks[i] % 64);
+        landing->staging.taken[scatter->chunks[i] / 64] |= UINT64_C(1) << (scatter->chunks[i] % 64);
         if (scatter->chunks[i] < copy->chunk_least)
             copy->chunk_least = scatter->chunks[i];
     }
-    landing->waiting -= scatter->chunk_count;
+    landing->staging.waiting -= scatter->chunk_count;
     return true;
 }
 
-/* What is read back before this chunk does not lie where it does. */
+/* The chunk and those that are read back before it lie at different places of the ring. */
 static bool beside(const struct landing *landing, const struct scatter *scatter, uint32_t chunk)
 {
     const struct landing_segment *segment = land_segment_of(landing, chunk), *first;
@@ -228,7 +237,7 @@ static bool beside(const struct landing *landing, const struct scatter *scatter,
     first = land_segment_of(landing, scatter->chunks[0]);
     return segment->positions[index] + kvr_plan_chunk_bytes(segment->plan, index) -
                first->positions[scatter->chunks[0] - first->chunk_first] <=
-           landing->share_bytes;
+           landing->staging.bytes;
 }
 
 bool land_stage_read(struct land *land, struct landing *landing)
@@ -257,34 +266,34 @@ bool land_stage_read(struct land *land, struct landing *landing)
         return true;
     }
     copy->read_end = end;
-    landing->verify.reading = true;
+    landing_verify_on(landing, HASH_ON_READ);
     return true;
 }
 
-/* It was closed meanwhile, or is hashed from here on. */
+/* The copy that reads back has ended. */
 static void read_back(struct land *land, struct landing *landing, uint32_t end)
 {
-    landing->verify.reading = false;
+    landing_verify_on(landing, HASH_ON_READ_ENDED);
     landing->verify.read_end = end;
-    if (landing->copy_failed)
+    if (landing->staging.failed)
         land_verify_remove(land, landing);
 }
 
-/* False: nothing of it waits, or the device takes no more now. */
+/* False: no chunk waits, or the device takes no more now. */
 static bool copy_begin(struct land *land, struct landing *landing)
 {
     struct scatter scatter;
 
-    if (landing->waiting == 0 || landing->copy_failed || landing->closing ||
-        copy_free(landing->stage->user) == NULL)
+    if (landing->staging.waiting == 0 || landing->staging.failed || landing->closing ||
+        copy_free(landing->staging.stage->user) == NULL)
         return false;
     scatter_fill(landing, &scatter);
     assert(scatter.chunk_count > 0);
     return scatter_start(land, landing, &scatter);
 }
 
-/* One copy of each landing. Whoever had one goes behind the others: where the wire brings more than
- * the device copies, none waits for the end of another. */
+/* One copy for each landing. A landing that had one goes behind the others, so that none waits for
+ * the end of another while the device is the bottleneck. */
 static bool copies_begin(struct land *land)
 {
     struct landing **link = &land->staged_first, *served = NULL, **served_end = &served;
@@ -293,13 +302,13 @@ static bool copies_begin(struct land *land)
         struct landing *at = *link;
 
         if (!copy_begin(land, at)) {
-            link = &at->next_staged;
+            link = &at->staging.next;
             continue;
         }
-        *link = at->next_staged;
-        at->next_staged = NULL;
+        *link = at->staging.next;
+        at->staging.next = NULL;
         *served_end = at;
-        served_end = &at->next_staged;
+        served_end = &at->staging.next;
     }
     *link = served;
     return served != NULL;
@@ -316,13 +325,13 @@ static bool copies_take(struct land *land, struct land_stage *stage)
         struct landing *landing = copy->landing;
 
         copy->landing = NULL;
-        landing->copying--;
+        landing->staging.copying--;
         stage->copying--;
         if (copied[i].status != KVR_OK)
             land_copy_failed(land, landing);
         if (copy->read_end > 0)
             read_back(land, landing, copy->read_end);
-        for (uint32_t k = 0; k < copy->chunk_count && !landing->copy_failed; k++)
+        for (uint32_t k = 0; k < copy->chunk_count && !landing->staging.failed; k++)
             if (!KVR_MUTANT(done_before_the_copy))
                 land_chunk_in(land, landing, copy->chunks[k]);
         land_stage_room(land, landing);

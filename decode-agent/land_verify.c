@@ -1,20 +1,54 @@
-/* Hashing what landed, a slice at a time: the group thread goes on reading its rails in between.
- * Where it was staged, what lies in the pages is copied back first. */
+/* Hashing what landed, a slice at a time: the group thread reads its rails in between. The bytes of
+ * a staged landing are copied back from the pages first.
+ *
+ * state   | QUEUED | READ    | READ_ENDED | REMOVED
+ * --------|--------|---------|------------|--------
+ * IDLE    | QUEUED | -       | =          | -
+ * QUEUED  | -      | READING | -          | IDLE
+ * READING | -      | -       | QUEUED     | IDLE
+ *
+ * A landing that closes leaves the queue while its copy is still under way. */
+#include "decode-agent/land_verify.h"
+
 #include "base/mutant.h"
+#include "base/state.h"
 #include "decode-agent/land.h"
+#include "decode-agent/land_message.h"
+#include "decode-agent/land_quiet.h"
+#include "decode-agent/land_stage.h"
 #include "kv/chunk_digest.h"
 
 #define SLICE_BYTES (512u << 10)
 
+enum landing_verify_state landing_verify_next(enum landing_verify_state state,
+                                              enum landing_verify_event event)
+{
+    static const uint8_t cells[HASH_STATES][HASH_EVENTS] = {
+        [HASH_IDLE] = {[HASH_ON_QUEUED] = KVR_STATE(HASH_QUEUED),
+                       [HASH_ON_READ_ENDED] = KVR_STATE(HASH_IDLE)},
+        [HASH_QUEUED] =
+            {[HASH_ON_READ] = KVR_STATE(HASH_READING), [HASH_ON_REMOVED] = KVR_STATE(HASH_IDLE)},
+        [HASH_READING] = {[HASH_ON_READ_ENDED] = KVR_STATE(HASH_QUEUED),
+                          [HASH_ON_REMOVED] = KVR_STATE(HASH_IDLE)},
+    };
+
+    return kvr_state_next(cells[state][event]);
+}
+
+void landing_verify_on(struct landing *landing, enum landing_verify_event event)
+{
+    KVR_STATE_SET(landing->verify.state, landing_verify_next(landing->verify.state, event));
+}
+
 void land_verify_add(struct land *land, struct landing *landing)
 {
     landing->verify.next = NULL;
-    landing->verify.under_way = true;
-    landing->verify.read_end = landing->stage != NULL ? 0 : UINT32_MAX;
-    if (landing->stage != NULL)
-        landing->quiet_told = false; /* copies read its pages until it is told again */
+    landing_verify_on(landing, HASH_ON_QUEUED);
+    landing->verify.read_end = landing->staging.stage != NULL ? 0 : UINT32_MAX;
+    if (landing->staging.stage != NULL)
+        landing_quiet_on(landing, QUIET_ON_READ_BACK);
     landing->verify.segment = landing->first;
-    landing->verify.digest = landing->digest_first;
+    landing->verify.digest = landing->verify.digests;
     if (land->verify_last != NULL)
         land->verify_last->verify.next = landing;
     else
@@ -22,17 +56,17 @@ void land_verify_add(struct land *land, struct landing *landing)
     land->verify_last = landing;
 }
 
-void land_verify_remove(struct land *land, const struct landing *landing)
+void land_verify_remove(struct land *land, struct landing *landing)
 {
     struct landing *before = NULL, *at = land->verify_first;
 
-    if (!landing->verify.under_way)
+    if (landing->verify.state == HASH_IDLE)
         return;
     while (at != landing) {
         before = at;
         at = at->verify.next;
     }
-    at->verify.under_way = false;
+    landing_verify_on(at, HASH_ON_REMOVED);
     if (before != NULL)
         before->verify.next = at->verify.next;
     else
@@ -54,7 +88,7 @@ static uint64_t chunk_digest(const struct landing *landing, uint32_t chunk, uint
 
         kvr_plan_next_piece(&cursor, &piece);
         landed = landing->set->locals[piece.target_layout]->base + piece.target_offset;
-        if (landing->stage != NULL)
+        if (landing->staging.stage != NULL)
             landed = land_staged_at(landing, segment, chunk) + at;
         digest = kvr_chunk_digest(landed, piece.bytes, digest);
         at += piece.bytes;
@@ -63,32 +97,35 @@ static uint64_t chunk_digest(const struct landing *landing, uint32_t chunk, uint
     return digest;
 }
 
-/* The next chunk; true when it was the last, or the first whose bytes are wrong. */
+/* Hashes the next chunk. True: it was the last one, or its bytes are wrong. */
 static bool verify_chunk(struct land *land, struct landing *landing, uint64_t *bytes)
 {
     uint32_t chunk = landing->verify.chunk;
-    const struct landing_digest **told = &landing->verify.digest;
+    const struct landing_digest **digest = &landing->verify.digest;
+    union land_message message;
 
     if (chunk == landing->chunk_total) {
-        land_tell(land, landing, LAND_VERIFIED, 0, 0, NULL);
+        land_report_kind(land, landing, LAND_VERIFIED);
         return true;
     }
     while (chunk - landing->verify.segment->chunk_first >=
            landing->verify.segment->plan->chunk_count)
         landing->verify.segment = landing->verify.segment->next;
-    for (; chunk - (*told)->chunk_first >= (*told)->chunk_count; *told = (*told)->next)
+    for (; chunk - (*digest)->chunk_first >= (*digest)->chunk_count; *digest = (*digest)->next)
         landing->verify.value = 0;
     landing->verify.chunk++;
     if (!kvr_digest_covers(landing->digest, landing->transfer, chunk) ||
-        chunk_digest(landing, chunk, bytes) == (*told)->values[landing->verify.value++])
+        chunk_digest(landing, chunk, bytes) == (*digest)->values[landing->verify.value++])
         return false;
     if (KVR_MUTANT(digest_not_compared))
         return false;
-    land_tell(land, landing, LAND_CORRUPT, chunk, 0, NULL);
+    message = land_about(landing, LAND_CORRUPT);
+    message.chunk = chunk;
+    land_report(land, &message);
     return true;
 }
 
-/* The next chunk's bytes are not known: they lie in memory that only copies reach. */
+/* The next chunk's bytes were not copied back yet. */
 static bool unread(const struct landing *landing)
 {
     return landing->verify.chunk == landing->verify.read_end &&
@@ -101,11 +138,11 @@ bool land_verify_work(struct land *land)
     uint64_t bytes = 0;
     bool ended = false;
 
-    if (landing == NULL || landing->verify.reading)
+    if (landing == NULL || landing->verify.state == HASH_READING)
         return false;
     if (unread(landing))
         return land_stage_read(land, landing);
-    /* A chunk that is not hashed costs a little too. */
+    /* A chunk without a digest costs a little too. */
     for (uint32_t i = 0; !ended && i < 4096 && bytes < SLICE_BYTES && !unread(landing); i++)
         ended = verify_chunk(land, landing, &bytes);
     if (ended) {

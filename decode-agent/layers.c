@@ -1,16 +1,21 @@
-/* Layers of a fetch: in place when every source rank and every KV group that has them has given
- * them.
+/* Layers of a fetch: a layer is in place when every source rank and every KV group that has it has
+ * given it.
  *
- * A layer of a KV group is one line of each source: the tokens up to which that source has given
- * it. A layer is in up to the smallest of its lines. What a source gives of a group is known from
- * its first PLAN of it; before, its lines hold everything back. */
-#include <assert.h>
+ * A layer of a KV group is a line for each source: the tokens up to which that source has given it.
+ * A layer is in place up to the smallest of its lines. The first PLAN of a KV group shows what the
+ * source gives of it; before that, its lines hold the layer back. */
+#include "decode-agent/layers.h"
 
 #include "base/mutant.h"
+#include "decode-agent/fetch.h"
 #include "decode-agent/inbound.h"
+#include "decode-agent/land_message.h"
+#include "decode-agent/landed_word.h"
+#include "decode-agent/transfer.h"
+#include "decode-agent/trust.h"
 #include "kv/layout.h"
 
-#define NOT_GIVEN UINT64_MAX /* this source has nothing of it to give */
+#define NOT_GIVEN UINT64_MAX /* this source gives nothing of it */
 
 struct layer_line {
     uint32_t layer, group;
@@ -19,11 +24,11 @@ struct layer_line {
 struct fetch_layers {
     uint32_t line_count, source_count;
     struct layer_line *lines; /* by layer, then group */
-    uint64_t *told;           /* a line each, of the first line of a layer */
-    uint64_t *ends;           /* [source × line_count + line]: tokens given, without a gap */
+    uint64_t *announced; /* for each line the tokens announced; the first line of a layer counts */
+    uint64_t *ends;      /* [source × line_count + line]: tokens in place, without a gap */
     struct layer_source {
-        struct kvr_region_set *regions; /* it may have ended before others begin */
-        uint32_t gives, none;           /* bit g: was said of group g */
+        struct kvr_region_set *regions; /* kept: the transfer may end before others begin */
+        uint32_t gives, none;           /* bit g: the source said so of KV group g */
     } * sources;
 };
 
@@ -55,10 +60,10 @@ static uint32_t lines_of(const struct kvr_region_set *set, struct layer_line *re
 static bool layers_open(struct inbound *inbound, struct fetch *fetch)
 {
     uint32_t lines = lines_of(fetch->set, NULL), sources = fetch->transfer_count;
-    size_t ends = (size_t)lines * sources * sizeof(uint64_t), told = lines * sizeof(uint64_t);
+    size_t ends = (size_t)lines * sources * sizeof(uint64_t), announced = lines * sizeof(uint64_t);
     size_t of_sources = sources * sizeof(struct layer_source);
     struct fetch_layers *layers =
-        kvr_buddy_alloc(inbound->memory, sizeof(*layers) + of_sources + ends + told +
+        kvr_buddy_alloc(inbound->memory, sizeof(*layers) + of_sources + ends + announced +
                                              lines * sizeof(struct layer_line));
 
     if (layers == NULL)
@@ -67,14 +72,14 @@ static bool layers_open(struct inbound *inbound, struct fetch *fetch)
     layers->source_count = sources;
     layers->sources = (struct layer_source *)(layers + 1);
     layers->ends = (uint64_t *)(layers->sources + sources);
-    layers->told = layers->ends + (size_t)lines * sources;
-    layers->lines = (struct layer_line *)(layers->told + lines);
+    layers->announced = layers->ends + (size_t)lines * sources;
+    layers->lines = (struct layer_line *)(layers->announced + lines);
     memset(layers->sources, 0, of_sources);
     (void)lines_of(fetch->set, layers->lines);
     for (uint32_t line = 0; line < lines; line++) {
         uint64_t skip = fetch->skips[layers->lines[line].group];
 
-        layers->told[line] = skip;
+        layers->announced[line] = skip;
         for (uint32_t source = 0; source < sources; source++)
             layers->ends[source * lines + line] = skip == fetch->tokens ? NOT_GIVEN : skip;
     }
@@ -93,9 +98,10 @@ void layers_close(struct inbound *inbound, struct fetch *fetch)
     fetch->layers = NULL;
 }
 
-/* ---- telling --------------------------------------------------------------------------------- */
+/* ---- announcing ------------------------------------------------------------------------------ */
 
-/* Up to where all sources have given the layer in all its groups, from its first line on. */
+/* Tokens of the layer that are in place from all sources and in all KV groups. Lines [line,
+ * line_end) are the layer's. */
 static uint64_t layer_end(const struct fetch_layers *layers, uint32_t line, uint32_t line_end)
 {
     uint64_t end = NOT_GIVEN, furthest = 0;
@@ -111,7 +117,7 @@ static uint64_t layer_end(const struct fetch_layers *layers, uint32_t line, uint
     return KVR_MUTANT(layer_in_by_half) ? furthest : end;
 }
 
-static void layer_tell(struct inbound *inbound, const struct fetch *fetch, uint32_t layer)
+static void layer_announce(struct inbound *inbound, const struct fetch *fetch, uint32_t layer)
 {
     struct fetch_layers *layers = fetch->layers;
     struct kvr_notice notice = {.kind = KVR_NOTICE_LAYER_IN,
@@ -124,18 +130,18 @@ static void layer_tell(struct inbound *inbound, const struct fetch *fetch, uint3
         line++;
     for (line_end = line; line_end < layers->line_count && layers->lines[line_end].layer == layer;
          line_end++)
-        if (layers->told[line_end] < layers->told[line])
-            layers->told[line] = layers->told[line_end];
+        if (layers->announced[line_end] < layers->announced[line])
+            layers->announced[line] = layers->announced[line_end];
     if (line == line_end)
         return; /* the target has nothing of this layer */
-    notice.token_first = layers->told[line];
+    notice.token_first = layers->announced[line];
     notice.token_end = layer_end(layers, line, line_end);
     if (notice.token_end == NOT_GIVEN || notice.token_end <= notice.token_first)
         return;
     for (; line < line_end; line++)
-        layers->told[line] = notice.token_end;
-    landed_tell(inbound, fetch);
-    if (!fetch->engine_gone && !fetch->failing_told)
+        layers->announced[line] = notice.token_end;
+    landed_word_update(inbound, fetch);
+    if (!fetch->engine_gone && fetch->state != F_FAILING)
         inbound->ports->notify(inbound->ports->self, fetch->engine, &notice);
 }
 
@@ -164,13 +170,14 @@ uint32_t layers_whole(const struct fetch *fetch)
         uint32_t layer = layers->lines[line].layer;
 
         for (; line < layers->line_count && layers->lines[line].layer == layer; line++)
-            if (layers->told[line] < fetch->token_end)
+            if (layers->announced[line] < fetch->result.token_end)
                 return count;
     }
     return count;
 }
 
-/* The segment's layer has come to stay. Segments may come in any order: what is told has no gap. */
+/* The segment's layer is in place, and nothing can overwrite it. Segments may come in any order;
+ * what is announced has no gap. */
 static void layer_in(struct inbound *inbound, const struct transfer *transfer,
                      struct landing_segment *segment, uint32_t index)
 {
@@ -185,15 +192,17 @@ static void layer_in(struct inbound *inbound, const struct transfer *transfer,
     while (layers->lines[line].layer != layer || layers->lines[line].group != segment->group)
         line++;
     end = &layers->ends[transfer->place * layers->line_count + line];
-    for (const struct landing_segment *at = transfer->segments; at != NULL; at = at->loop_next)
+    for (const struct landing_segment *at = transfer->intake.segments; at != NULL;
+         at = at->loop_next)
         if (at->group == segment->group && at->plan->token_first == *end && at->in[index])
             *end = at->plan->token_end;
-    layer_tell(inbound, fetch, layer);
+    layer_announce(inbound, fetch, layer);
 }
 
 /* ---- what the sources give ------------------------------------------------------------------- */
 
-/* Once every source has said what it gives of the group: together all that the target has. */
+/* Once every source has said what it gives of the KV group: together they must give all that the
+ * target has. */
 static kvr_status check_cover(const struct fetch *fetch, uint32_t group, struct kvr_error *error)
 {
     const struct kvr_layout_list target = {fetch->set->layouts, fetch->set->count};
@@ -212,7 +221,7 @@ static kvr_status check_cover(const struct fetch *fetch, uint32_t group, struct 
     return kvr_layout_covers(givers, count, &target, group, error);
 }
 
-/* The lines of the group in layers that the plan has not are not this source's to give. */
+/* The source gives nothing of the layers that its plan lacks. */
 static void lines_strike(struct fetch_layers *layers, uint32_t source, uint32_t group,
                          const struct kvr_plan *plan)
 {
@@ -245,14 +254,14 @@ static kvr_status decide(struct inbound *inbound, struct transfer *transfer, uin
                              "the agent's memory for tables is used up");
     source = &fetch->layers->sources[transfer->place];
     if ((source->gives | source->none) >> group & 1)
-        return KVR_OK; /* known from the first plan */
+        return KVR_OK; /* known from its first plan */
     if (source->regions == NULL)
-        source->regions = kvr_region_set_acquire(transfer->remote);
+        source->regions = kvr_region_set_acquire(transfer->intake.remote);
     *(plan != NULL ? &source->gives : &source->none) |= 1u << group;
     lines_strike(fetch->layers, transfer->place, group, plan);
     for (uint32_t line = 0; line < fetch->layers->line_count; line++) {
         if (fetch->layers->lines[line].layer != before)
-            layer_tell(inbound, fetch, fetch->layers->lines[line].layer);
+            layer_announce(inbound, fetch, fetch->layers->lines[line].layer);
         before = fetch->layers->lines[line].layer;
     }
     return check_cover(fetch, group, error);
@@ -295,7 +304,7 @@ bool layers_give_nothing(const struct fetch *fetch, const struct transfer *trans
 void layer_landed(struct inbound *inbound, struct transfer *transfer, uint32_t segment_number,
                   uint32_t layer)
 {
-    struct landing_segment *segment = transfer->segments;
+    struct landing_segment *segment = transfer->intake.segments;
 
     if (transfer->state != T_LIVE)
         return;
@@ -311,7 +320,7 @@ void layers_release(struct inbound *inbound, struct transfer *transfer)
 {
     if (!transfer_trusted(inbound, transfer))
         return;
-    for (struct landing_segment *at = transfer->segments; at != NULL; at = at->loop_next) {
+    for (struct landing_segment *at = transfer->intake.segments; at != NULL; at = at->loop_next) {
         for (uint32_t layer = 0; layer < at->plan->layer_count; layer++) {
             if (!at->held[layer])
                 continue;

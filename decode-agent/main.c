@@ -1,12 +1,13 @@
-/* decode-agent: fetches what the decode engines of this host ask for, and says when it may be used.
- * Only wiring. */
+/* decode-agent: fetches KV pages for the decode engines of this host, and says when they may be
+ * used. Only wiring. */
 #include <stdlib.h>
 
 #include "agent/agent.h"
 #include "base/address.h"
+#include "base/entropy.h"
 #include "base/options.h"
-#include "base/rng.h"
 #include "decode-agent/inbound.h"
+#include "decode-agent/land.h"
 #include "trace/report.h"
 #include "wire/compat.h"
 
@@ -15,10 +16,12 @@
 static const struct kvr_option own_options[] = {
     {.name = "prefill-agent",
      .section = "control",
-     .value = "HOST:PORT",
+     .value = "HOST[:PORT]",
+     .port = KVR_PREFILL_AGENT_PORT,
      FIELD(LIST, prefill_agents),
      .help = "A prefill-agent to connect to at the start and after each loss, rails included, "
-             "instead of when the first fetch names it. Repeat it for several; fetches may name "
+             "instead of when the first fetch names it. Port 9480 unless given. Repeat it for "
+             "several; fetches may name "
              "others too."},
     {.name = "deadline",
      .section = "transfers",
@@ -42,14 +45,6 @@ static const struct kvr_option own_options[] = {
      .help = "Whether a source may have a request's fragments land in --staging-memory and be "
              "copied from there, if it finds that better (see prefill-agent --fragments). auto: "
              "it may. direct: they are written as they are."},
-    {.name = "local-copy-threads",
-     .section = "rails",
-     .fallback = "2",
-     .min = 1,
-     .max = 16,
-     FIELD(COUNT, local_copy_threads),
-     .help = "With provider local, how many threads copy a long list of pages; the rails' own is "
-             "one of them."},
 };
 
 static struct land *lands[KVR_RAIL_GROUPS_MAX];
@@ -69,7 +64,8 @@ static kvr_status machine_init(const struct kvr_agent_config *config, const stru
         .failover = config->group_failover,
         .nonce_seed = kvr_random_u64(),
         .limits = *limits,
-        .stage_bytes = strcmp(config->fragments, "direct") == 0 ? 0 : config->staging_memory,
+        .stage_bytes =
+            strcmp(config->fragments, "direct") == 0 ? 0 : config->copying.staging_memory,
         .digest = kvr_agent_digest(config),
     };
 
@@ -107,13 +103,18 @@ static uint64_t landed(uint32_t rail)
 int main(int argc, char **argv)
 {
     static struct kvr_agent_config config;
+    static const struct kvr_option_part parts[] = {
+        KVR_AGENT_PARTS,
+        {.table = &kvr_copying_options, .offset = offsetof(struct kvr_agent_config, copying)},
+        {.table = NULL},
+    };
     static const struct kvr_command command = {
         .name = "decode-agent",
         .description =
             "Runs beside the decode engines of one host. They fetch the KV pages of a request\n"
             "from the prefill-agents that hold it; the pages are written straight into the\n"
             "engine's memory over every rail, and the engine is told when they may be used.",
-        .shared = &kvr_agent_options,
+        .parts = parts,
         .options = own_options,
         .option_count = sizeof(own_options) / sizeof(own_options[0]),
         .footer = "Engines find it at /run/kvrail/d0.sock after\n"
@@ -129,14 +130,9 @@ int main(int argc, char **argv)
         .landed = landed,
     };
     struct kvr_agent_launch launch = {&command, argc, argv};
-    struct kvr_address address;
-    struct kvr_error error;
     int status;
 
     if (!kvr_options_load(&command, argc, argv, &config, &status))
         return status;
-    for (uint32_t i = 0; i < config.prefill_agents.count; i++)
-        if (kvr_address_parse(config.prefill_agents.items[i], -1, &error, &address) != KVR_OK)
-            return kvr_options_refuse(&command, "--prefill-agent: %s", error.detail);
     return kvr_agent_run(&launch, &config, &program);
 }

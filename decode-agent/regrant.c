@@ -1,92 +1,131 @@
-/* When a source can reach none of the rails that were granted, others carry on: the group's cards,
- * where we were to copy ourselves, then another group's. The landing stays where it is: what
- * arrives elsewhere is handed over to it (land_guest.c). */
+/* When a source can reach none of the rails that were granted, others carry on: first the cards of
+ * the rail group, where this agent was to copy, then another rail group.
+ *
+ * state       | GROUP_LOST  | RAILS_LOST | REGISTERED | SENT
+ * ------------|-------------|------------|------------|-----
+ * NONE        | REGISTERING | ANNOUNCING | -          | -
+ * REGISTERING | -           | -          | ANNOUNCING | -
+ * ANNOUNCING  | -           | -          | -          | NONE
+ *
+ * The landing stays with its rail group. Other groups hand over to it what arrives on their rails
+ * (land_forward.c). */
+#include "decode-agent/regrant.h"
+
+#include "base/state.h"
+#include "decode-agent/fetch.h"
+#include "decode-agent/grant.h"
 #include "decode-agent/inbound.h"
+#include "decode-agent/land_message.h"
+#include "decode-agent/landing_path.h"
+#include "decode-agent/source_link.h"
+#include "decode-agent/transfer.h"
 
-static void guest_command(struct inbound *inbound, const struct transfer *transfer, uint32_t kind,
-                          uint32_t group)
+enum regrant_state regrant_next(enum regrant_state state, enum regrant_event event)
 {
-    struct kvr_group_message message = {.kind = kind,
-                                        .index = kvr_pool_index(transfer->id),
-                                        .id = transfer->nonce,
-                                        .a = transfer->group,
-                                        .pointer = transfer->landing,
-                                        .group = group};
+    static const uint8_t cells[REGRANT_STATES][REGRANT_EVENTS] = {
+        [REGRANT_NONE] = {[REGRANT_ON_GROUP_LOST] = KVR_STATE(REGRANT_REGISTERING),
+                          [REGRANT_ON_RAILS_LOST] = KVR_STATE(REGRANT_ANNOUNCING)},
+        [REGRANT_REGISTERING] = {[REGRANT_ON_REGISTERED] = KVR_STATE(REGRANT_ANNOUNCING)},
+        [REGRANT_ANNOUNCING] = {[REGRANT_ON_SENT] = KVR_STATE(REGRANT_NONE)},
+    };
 
-    inbound->ports->command(inbound->ports->self, &message);
+    return kvr_state_next(cells[state][event]);
 }
 
-/* Where there is no other group, or none that may carry on, the same is granted again: then the
- * source knows. */
+static void on(struct transfer *transfer, enum regrant_event event)
+{
+    KVR_STATE_SET(transfer->regrant.state, regrant_next(transfer->regrant.state, event));
+}
+
+static void forward_command(struct inbound *inbound, const struct transfer *transfer,
+                            enum land_kind kind, uint32_t group)
+{
+    union land_message message =
+        land_forward(kind, transfer->grant.landing, transfer->grant.rail_group);
+
+    message.head.group = group;
+    message.landing = kvr_pool_index(transfer->id);
+    message.transfer = transfer->nonce;
+    inbound->ports->command(inbound->ports->self, &message.any);
+}
+
+/* Without another group that may carry on, the same group is granted again: then the source knows
+ * that there is no other. */
 void no_rail_received(struct inbound *inbound, struct transfer *transfer)
 {
     uint32_t count = inbound->options.groups.count;
-    bool stays = !inbound->options.failover || count == 1 || transfer->scatters || transfer->moves;
+    bool stays = !inbound->options.failover || count == 1 || landing_path_staged(&transfer->path) ||
+                 transfer->path.state == PATH_DIRECT_COPY;
 
-    if (transfer->state != T_LIVE || transfer->regranting)
+    if (transfer->state != T_LIVE || transfer->regrant.state != REGRANT_NONE)
         return;
-    transfer->regranting = true;
-    if (!stays && !transfer->local) {
+    if (!stays && !transfer->grant.same_host) {
+        on(transfer, REGRANT_ON_GROUP_LOST);
         inbound->ports->region_register(inbound->ports->self, fetch_of(inbound, transfer)->set,
-                                        (transfer->granted + 1) % count, transfer->id);
+                                        (transfer->grant.granted_group + 1) % count, transfer->id);
         return;
     }
-    transfer->local = transfer->local && transfer->moves;
-    transfer->registered = true;
-    regrant_tell(inbound, transfer);
+    transfer->grant.same_host =
+        transfer->grant.same_host && transfer->path.state == PATH_DIRECT_COPY;
+    on(transfer, REGRANT_ON_RAILS_LOST);
+    regrant_announce(inbound, transfer);
 }
 
 void inbound_registered(struct inbound *inbound, kvr_ns now, uint64_t id, kvr_status status)
 {
     struct transfer *transfer = kvr_pool_get(&inbound->transfers, id);
 
-    if (transfer != NULL && transfer->stage_waits) {
-        transfer_stage_opened(inbound, now, transfer, status);
+    if (transfer != NULL && transfer->path.state == PATH_OPENING) {
+        landing_path_opened(inbound, now, transfer, status);
         return;
     }
-    if (transfer == NULL || !transfer->regranting || transfer->state != T_LIVE)
+    if (transfer == NULL || transfer->regrant.state != REGRANT_REGISTERING ||
+        transfer->state != T_LIVE)
         return;
     if (status == KVR_OK) {
-        transfer->granted = (transfer->granted + 1) % inbound->options.groups.count;
+        transfer->grant.granted_group =
+            (transfer->grant.granted_group + 1) % inbound->options.groups.count;
         kvr_engines_changed(&inbound->engines, fetch_of(inbound, transfer)->engine,
                             fetch_of(inbound, transfer)->set);
     }
-    transfer->registered = true;
-    regrant_tell(inbound, transfer);
+    on(transfer, REGRANT_ON_REGISTERED);
+    regrant_announce(inbound, transfer);
 }
 
-/* The GRANT is for the regions that the transfer was planned with: the source may have been told of
- * others since, or has not all keys of these. */
-void regrant_tell(struct inbound *inbound, struct transfer *transfer)
+/* GRANT is for the regions that the transfer was planned with. The source may know others by now,
+ * or may lack keys of these: REGIONS goes first. */
+void regrant_announce(struct inbound *inbound, struct transfer *transfer)
 {
     const struct fetch *fetch;
     kvr_status status;
 
-    if (!transfer->registered || transfer->state != T_LIVE || transfer->peer_gone)
+    if (transfer->regrant.state != REGRANT_ANNOUNCING || transfer->state != T_LIVE ||
+        source_link_gone(&transfer->link))
         return;
     fetch = fetch_of(inbound, transfer);
-    status = kvr_engines_tell(&inbound->engines, fetch->engine, fetch->set, transfer->peer);
+    status = kvr_engines_tell(&inbound->engines, fetch->engine, fetch->set, transfer->link.peer);
     if (status == KVR_AGAIN)
-        return; /* parked: told when there is room */
-    transfer->regranting = transfer->registered = false;
+        return; /* the queue is full: sent when there is room */
+    on(transfer, REGRANT_ON_SENT);
     if (status != KVR_OK && status != KVR_PEER_LOST)
-        inbound->ports->hang_up(inbound->ports->self, transfer->peer, status,
-                                "the regions of a transfer cannot be told again");
+        inbound->ports->hang_up(inbound->ports->self, transfer->link.peer, status,
+                                "the regions of a transfer cannot be sent again");
     if (status != KVR_OK)
         return;
-    if (transfer->granted != transfer->group && (transfer->guests >> transfer->granted & 1) == 0) {
-        transfer->guests |= UINT32_C(1) << transfer->granted;
-        guest_command(inbound, transfer, LAND_GUEST, transfer->granted);
+    if (transfer->grant.granted_group != transfer->grant.rail_group &&
+        (transfer->regrant.forwarding >> transfer->grant.granted_group & 1) == 0) {
+        transfer->regrant.forwarding |= UINT32_C(1) << transfer->grant.granted_group;
+        forward_command(inbound, transfer, LAND_FORWARD, transfer->grant.granted_group);
     }
-    rails_grant(inbound, transfer);
+    grant_send(inbound, transfer);
 }
 
-void guests_leave(struct inbound *inbound, struct transfer *transfer)
+void forwarding_end(struct inbound *inbound, struct transfer *transfer)
 {
     for (uint32_t group = 0; group < inbound->options.groups.count; group++) {
-        if ((transfer->guests >> group & 1) == 0)
+        if ((transfer->regrant.forwarding >> group & 1) == 0)
             continue;
-        transfer->lands_open++;
-        guest_command(inbound, transfer, LAND_GUEST_LEAVES, group);
+        transfer->regrant.landings_open++;
+        forward_command(inbound, transfer, LAND_FORWARD_END, group);
     }
 }

@@ -1,32 +1,40 @@
-/* How far a source may write into its transfer's share of staging memory, where the transfer is
- * larger than the share: the share is a ring (kvr_plan_positions), and its bytes are written again
- * once what lay there is in its pages and no write to it can still arrive. A write that was posted
- * once and has arrived does not come again; after a second posting (rule 3) that is known only when
- * every epoch is quiet. So ROOM begins a round, as MISSING does, and a source that has used up its
- * room says QUIET. */
+/* How far a source may write into the staging quota of its transfer, where the quota is a ring
+ * (kvr_plan_positions): more bytes come than it holds.
+ *
+ * Bytes of the ring are written again once two things hold: the old bytes are in the pages, and no
+ * older write to them can still arrive. A write that was posted once and has arrived does not come
+ * again. After a second posting (rule 3) only quiet on every epoch proves that. So ROOM begins a
+ * round, as MISSING does, and a source that has used up its room sends QUIET. */
+#include "decode-agent/room.h"
+
 #include "base/mutant.h"
 #include "decode-agent/inbound.h"
+#include "decode-agent/land_message.h"
+#include "decode-agent/plan_intake.h"
+#include "decode-agent/sending.h"
+#include "decode-agent/transfer.h"
+#include "decode-agent/trust.h"
 
 void room_landed(struct inbound *inbound, struct transfer *transfer, uint64_t position_end)
 {
-    transfer->room_free = position_end;
+    transfer->quota.room_free = position_end;
     room_check(inbound, transfer);
 }
 
 void room_check(struct inbound *inbound, struct transfer *transfer)
 {
-    uint64_t room = transfer->room_free + transfer->share_bytes;
+    uint64_t room = transfer->quota.room_free + transfer->quota.bytes;
     struct kvr_message message = {.kind = KVR_MSG_ROOM};
-    bool tainted = transfer->tainted && !transfer->quiet && !KVR_MUTANT(room_while_tainted);
+    bool tainted = transfer->trust.state == TRUST_TAINTED && !KVR_MUTANT(room_while_tainted);
 
-    if (transfer->state != T_LIVE || room <= transfer->room || tainted ||
-        (transfer->final_seen && transfer->position_end <= transfer->room))
+    if (transfer->state != T_LIVE || room <= transfer->quota.room || tainted ||
+        (transfer->intake.state == INTAKE_FINAL &&
+         transfer->quota.position_end <= transfer->quota.room))
         return;
-    transfer->tainted &= !transfer->quiet; /* what was posted before this can land no more */
-    transfer->quiet = false;
-    transfer->suspect_at = KVR_NEVER;
-    transfer->room = room;
-    inbound_group_command(inbound, transfer, LAND_LOUD, 0, NULL);
-    message.room = (struct kvr_msg_room){.round = ++transfer->round, .position_end = room};
+    trust_on(&transfer->trust, TRUST_ON_ROOM_SENT);
+    transfer->trust.suspect_at = KVR_NEVER;
+    transfer->quota.room = room;
+    inbound_group_command(inbound, transfer, land_quiet_void());
+    message.room = (struct kvr_msg_room){.round = ++transfer->trust.round, .position_end = room};
     inbound_send_needed(inbound, transfer, &message);
 }

@@ -1,9 +1,17 @@
-/* What may still be used of a fetch that failed. */
-#include "base/mutant.h"
-#include "decode-agent/inbound.h"
+/* What an engine may still use of a fetch that failed: the tokens that are in place in every layer.
+ */
+#include "decode-agent/salvage.h"
 
-/* Whether this end leaves what was told to be in what it is. Whatever puts the contents in doubt,
- * or the plans by which they were placed, is not on the list. */
+#include "base/mutant.h"
+#include "decode-agent/fetch.h"
+#include "decode-agent/inbound.h"
+#include "decode-agent/land_message.h"
+#include "decode-agent/layers.h"
+#include "decode-agent/transfer.h"
+#include "decode-agent/verify.h"
+
+/* True: announced layers stay valid after this failure. A failure that puts the bytes or the plans
+ * in doubt is not on the list. */
 static bool leaves_bytes_right(kvr_status status)
 {
     switch (status) {
@@ -13,7 +21,6 @@ static bool leaves_bytes_right(kvr_status status)
     case KVR_NO_SOURCE:
     case KVR_FULL:
     case KVR_NO_MEMORY:
-    case KVR_SIBLING:
     case KVR_DRAINING:
     case KVR_RAIL_FAILED:
     case KVR_EPOCH_ENDED:
@@ -33,14 +40,14 @@ static bool is_in(const struct landing_segment *segment)
            (segment->layers_in > 0 && KVR_MUTANT(salvage_of_a_part));
 }
 
-/* All tokens of the group up to here are in place. What has no segment was not written to. */
+/* All tokens of the KV group up to here are in place. Without a segment nothing was written. */
 static uint64_t group_salvage(const struct fetch *fetch, const struct transfer *transfer,
                               uint32_t group)
 {
     uint64_t token_end = fetch->skips[group];
     bool untouched = true, whole = true;
 
-    for (const struct landing_segment *at = transfer->segments; at != NULL && whole;
+    for (const struct landing_segment *at = transfer->intake.segments; at != NULL && whole;
          at = at->loop_next) {
         if (at->group != group)
             continue;
@@ -57,10 +64,12 @@ uint64_t transfer_salvage(const struct inbound *inbound, const struct transfer *
     const struct fetch *fetch = fetch_of(inbound, transfer);
     uint64_t token_end = fetch->skip_tokens;
 
-    if (transfer->status == KVR_OK) /* it is in, as far as its source published */
-        return transfer->final.token_end > token_end ? transfer->final.token_end : token_end;
-    if (!leaves_bytes_right(transfer->status) ||
-        (transfer->digest != KVR_DIGEST_OFF && !transfer->verified))
+    if (transfer->failure.status == KVR_OK) /* all that its source published is in place */
+        return transfer->intake.final.token_end > token_end ? transfer->intake.final.token_end
+                                                            : token_end;
+    if (!leaves_bytes_right(transfer->failure.status) ||
+        (transfer->verification.mode != KVR_DIGEST_OFF &&
+         transfer->verification.state != VERIFY_VERIFIED))
         return token_end;
     token_end = fetch->tokens;
     for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++) {

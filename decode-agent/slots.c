@@ -1,25 +1,63 @@
-/* Slots and bitmaps: reserved for all of a fetch at once, so that what was begun can end, and to
- * the oldest fetch first (rule 6). */
-#include <assert.h>
+/* Slots and bitmaps: reserved for all of a fetch at once, so that a fetch that began can end, and
+ * for the oldest fetch first (rule 6).
+ *
+ * state    | COUNTED | QUEUED | RESERVED | WITHDRAWN
+ * ---------|---------|--------|----------|----------
+ * UNKNOWN  | COUNTED | -      | -        | =
+ * COUNTED  | -       | QUEUED | -        | =
+ * QUEUED   | -       | =      | RESERVED | COUNTED
+ * RESERVED | -       | -      | -        | =
+ *
+ * A slot goes back when its transfer closes, not when its fetch ends (rule 5). */
+#include "decode-agent/slots.h"
+
 #include <inttypes.h>
 
 #include "base/mutant.h"
+#include "base/state.h"
+#include "decode-agent/deliver.h"
+#include "decode-agent/fetch.h"
+#include "decode-agent/grant.h"
 #include "decode-agent/inbound.h"
+#include "decode-agent/transfer.h"
 
-/* Of one group. Until the source has told its regions, its pages are taken to be like the target's.
- */
+enum slots_state slots_next(enum slots_state state, enum slots_event event)
+{
+    static const uint8_t cells[SLOTS_STATES][SLOTS_EVENTS] = {
+        [SLOTS_UNKNOWN] = {[SLOTS_ON_COUNTED] = KVR_STATE(SLOTS_COUNTED),
+                           [SLOTS_ON_WITHDRAWN] = KVR_STATE(SLOTS_UNKNOWN)},
+        [SLOTS_COUNTED] = {[SLOTS_ON_QUEUED] = KVR_STATE(SLOTS_QUEUED),
+                           [SLOTS_ON_WITHDRAWN] = KVR_STATE(SLOTS_COUNTED)},
+        [SLOTS_QUEUED] = {[SLOTS_ON_QUEUED] = KVR_STATE(SLOTS_QUEUED),
+                          [SLOTS_ON_RESERVED] = KVR_STATE(SLOTS_RESERVED),
+                          [SLOTS_ON_WITHDRAWN] = KVR_STATE(SLOTS_COUNTED)},
+        [SLOTS_RESERVED] = {[SLOTS_ON_WITHDRAWN] = KVR_STATE(SLOTS_RESERVED)},
+    };
+
+    return kvr_state_next(cells[state][event]);
+}
+
+static void slots_on(struct fetch *fetch, enum slots_event event)
+{
+    KVR_STATE_SET(fetch->slots.state, slots_next(fetch->slots.state, event));
+}
+
+/* ---- how many -------------------------------------------------------------------------------- */
+
+/* Chunks of one KV group. Before the source's regions are known, its pages count as being like the
+ * target's. */
 static uint64_t chunks_needed(const struct fetch *fetch, const struct transfer *transfer,
                               uint32_t group)
 {
     const struct kvr_page_table *ours = &fetch->pages.groups[group];
-    const struct kvr_region_set *remote = transfer->remote;
+    const struct kvr_region_set *remote = transfer->intake.remote;
     const struct kvr_plan_input input = {
         .source_layouts = remote != NULL ? remote->layouts : NULL,
         .source_layout_count = remote != NULL ? remote->count : 0,
         .target_layouts = fetch->set->layouts,
         .target_layout_count = fetch->set->count,
         .group = group,
-        .limits = {1, 1, transfer->limits.chunk_bytes_max},
+        .limits = {1, 1, transfer->link.limits.chunk_bytes_max},
     };
     uint32_t page_tokens, page_limit, pages, segments;
 
@@ -43,8 +81,8 @@ static uint64_t slots_needed(const struct fetch *fetch, const struct transfer *t
 
 static void bits_free(struct inbound *inbound, struct transfer *transfer)
 {
-    kvr_buddy_free(inbound->memory, transfer->bits);
-    transfer->bits = NULL;
+    kvr_buddy_free(inbound->memory, transfer->slots.bits);
+    transfer->slots.bits = NULL;
 }
 
 static bool bits_take(struct inbound *inbound, const struct fetch *fetch)
@@ -52,11 +90,11 @@ static bool bits_take(struct inbound *inbound, const struct fetch *fetch)
     for (uint32_t i = 0; i < fetch->transfer_count; i++) {
         struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
 
-        if (transfer == NULL || transfer->slots_needed == 0)
+        if (transfer == NULL || transfer->slots.needed == 0)
             continue;
-        transfer->bits =
-            kvr_buddy_alloc(inbound->memory, (size_t)transfer->slots_needed * KVR_SLOT_CHUNKS / 8);
-        if (transfer->bits != NULL)
+        transfer->slots.bits =
+            kvr_buddy_alloc(inbound->memory, (size_t)transfer->slots.needed * KVR_SLOT_CHUNKS / 8);
+        if (transfer->slots.bits != NULL)
             continue;
         for (uint32_t k = 0; k < i; k++) {
             transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[k]);
@@ -71,15 +109,16 @@ static bool bits_take(struct inbound *inbound, const struct fetch *fetch)
 static void slots_take(struct inbound *inbound, struct transfer *transfer, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        transfer->slots[transfer->slot_count + i] = inbound->free_slots[inbound->free_first];
+        transfer->slots.numbers[transfer->slots.count + i] =
+            inbound->free_slots[inbound->free_first];
         inbound->free_first = (inbound->free_first + 1) % inbound->options.slot_count;
     }
     inbound->free_count -= count;
-    transfer->slot_count += count;
+    transfer->slots.count += count;
 }
 
-/* Of one transfer, and of the whole fetch: else it would wait for what never comes, and everybody
- * behind it. */
+/* A need beyond all slots is refused: the fetch, and all behind it in the queue, would wait for
+ * ever. */
 static kvr_status slots_check(const struct inbound *inbound, uint64_t needed, uint64_t total,
                               struct kvr_error *error)
 {
@@ -92,7 +131,6 @@ static kvr_status slots_check(const struct inbound *inbound, uint64_t needed, ui
                          total, inbound->options.slot_count, KVR_TRANSFER_SLOTS_MAX);
 }
 
-/* What its transfers are known to need. */
 static uint64_t slots_total(const struct inbound *inbound, const struct fetch *fetch)
 {
     uint64_t total = 0;
@@ -100,7 +138,7 @@ static uint64_t slots_total(const struct inbound *inbound, const struct fetch *f
     for (uint32_t i = 0; i < fetch->transfer_count; i++) {
         const struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
 
-        total += transfer != NULL ? transfer->slots_needed : 0;
+        total += transfer != NULL ? transfer->slots.needed : 0;
     }
     return total;
 }
@@ -111,13 +149,13 @@ kvr_status slots_refine(struct inbound *inbound, struct transfer *transfer, stru
     uint64_t needed = slots_needed(fetch, transfer), more = 0;
     kvr_status status;
 
-    if (needed <= transfer->slots_needed)
+    if (needed <= transfer->slots.needed)
         return KVR_OK;
-    more = needed - transfer->slots_needed;
+    more = needed - transfer->slots.needed;
     status = slots_check(inbound, needed, slots_total(inbound, fetch) + more, error);
     if (status != KVR_OK)
         return status;
-    if (fetch->slots_reserved) {
+    if (fetch->slots.state == SLOTS_RESERVED) {
         uint64_t *bits = kvr_buddy_alloc(inbound->memory, (size_t)needed * KVR_SLOT_CHUNKS / 8);
 
         if (bits == NULL || more > inbound->free_count) {
@@ -128,27 +166,27 @@ kvr_status slots_refine(struct inbound *inbound, struct transfer *transfer, stru
                                  more, inbound->free_count);
         }
         bits_free(inbound, transfer);
-        transfer->bits = bits;
+        transfer->slots.bits = bits;
         slots_take(inbound, transfer, (uint32_t)more);
     }
-    transfer->slots_needed = (uint32_t)needed;
+    transfer->slots.needed = (uint32_t)needed;
     return KVR_OK;
 }
 
 void slots_release(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
 {
-    for (uint32_t i = 0; i < transfer->slot_count; i++) {
+    for (uint32_t i = 0; i < transfer->slots.count; i++) {
         uint32_t at = (inbound->free_first + inbound->free_count) % inbound->options.slot_count;
 
         if (KVR_MUTANT(slot_reused_at_once))
             at = inbound->free_first = (inbound->free_first + inbound->options.slot_count - 1) %
                                        inbound->options.slot_count;
-        inbound->free_slots[at] = transfer->slots[i];
+        inbound->free_slots[at] = transfer->slots.numbers[i];
         inbound->free_count++;
     }
-    if (transfer->slot_count > 0) {
-        transfer->slot_count = 0;
-        waiting_advance(inbound, now);
+    if (transfer->slots.count > 0) {
+        transfer->slots.count = 0;
+        slots_advance(inbound, now);
     }
 }
 
@@ -166,14 +204,13 @@ bool slots_count(struct inbound *inbound, kvr_ns now, struct fetch *fetch)
             fetch_fail(inbound, now, fetch, error.status, error.detail);
             return false;
         }
-        transfer->slots_needed = (uint32_t)needed;
+        transfer->slots.needed = (uint32_t)needed;
     }
-    fetch->slots_known = true;
+    slots_on(fetch, SLOTS_ON_COUNTED);
     return true;
 }
 
-/* Slots and bitmaps for the whole fetch at once, so that no two fetches wait for each other's.
- * False: not yet. */
+/* For the whole fetch at once, so that no two fetches wait for each other. False: not yet. */
 static bool slots_reserve(struct inbound *inbound, struct fetch *fetch)
 {
     if (slots_total(inbound, fetch) > inbound->free_count || !bits_take(inbound, fetch))
@@ -182,45 +219,50 @@ static bool slots_reserve(struct inbound *inbound, struct fetch *fetch)
         struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
 
         if (transfer != NULL)
-            slots_take(inbound, transfer, transfer->slots_needed);
+            slots_take(inbound, transfer, transfer->slots.needed);
     }
-    fetch->slots_reserved = true;
     return true;
 }
 
-/* Behind those that were opened before it. */
-static void waiting_add(struct inbound *inbound, struct fetch *fetch)
+/* ---- the queue ------------------------------------------------------------------------------- */
+
+/* Behind older fetches. */
+static void queue_add(struct inbound *inbound, struct fetch *fetch)
 {
     struct fetch *before = NULL, *at = kvr_pool_get(&inbound->fetches, inbound->waiting_first);
 
-    if (fetch->waiting)
+    if (fetch->slots.state == SLOTS_QUEUED)
         return;
     for (; at != NULL && at->serial < fetch->serial;
-         at = kvr_pool_get(&inbound->fetches, at->next_waiting))
+         at = kvr_pool_get(&inbound->fetches, at->slots.next))
         before = at;
-    fetch->waiting = true;
-    fetch->next_waiting = at != NULL ? at->id : 0;
+    slots_on(fetch, SLOTS_ON_QUEUED);
+    fetch->slots.next = at != NULL ? at->id : 0;
     if (before != NULL)
-        before->next_waiting = fetch->id;
+        before->slots.next = fetch->id;
     else
         inbound->waiting_first = fetch->id;
 }
 
-void waiting_remove(struct inbound *inbound, struct fetch *fetch)
+static void queue_remove(struct inbound *inbound, const struct fetch *fetch)
 {
     struct fetch *before = NULL, *at = kvr_pool_get(&inbound->fetches, inbound->waiting_first);
 
-    if (!fetch->waiting)
-        return;
     while (at != fetch) {
         before = at;
-        at = kvr_pool_get(&inbound->fetches, at->next_waiting);
+        at = kvr_pool_get(&inbound->fetches, at->slots.next);
     }
     if (before != NULL)
-        before->next_waiting = fetch->next_waiting;
+        before->slots.next = fetch->slots.next;
     else
-        inbound->waiting_first = fetch->next_waiting;
-    fetch->waiting = false;
+        inbound->waiting_first = fetch->slots.next;
+}
+
+void slots_withdraw(struct inbound *inbound, struct fetch *fetch)
+{
+    if (fetch->slots.state == SLOTS_QUEUED)
+        queue_remove(inbound, fetch);
+    slots_on(fetch, SLOTS_ON_WITHDRAWN);
 }
 
 static void grant_all(struct inbound *inbound, kvr_ns now, const struct fetch *fetch)
@@ -231,29 +273,30 @@ static void grant_all(struct inbound *inbound, kvr_ns now, const struct fetch *f
          i++) {
         struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
 
-        if (transfer != NULL && transfer->state == T_WANTED && transfer->segments != NULL)
+        if (transfer != NULL && transfer->state == T_WANTED && transfer->intake.segments != NULL)
             transfer_grant(inbound, now, transfer);
     }
 }
 
-/* Oldest first, and nobody passes the oldest: a large fetch is not starved by small ones. */
-void waiting_advance(struct inbound *inbound, kvr_ns now)
+/* No fetch passes the oldest: small ones do not starve a large one. */
+void slots_advance(struct inbound *inbound, kvr_ns now)
 {
     struct fetch *fetch;
 
     while ((fetch = kvr_pool_get(&inbound->fetches, inbound->waiting_first)) != NULL &&
            slots_reserve(inbound, fetch)) {
-        waiting_remove(inbound, fetch);
+        queue_remove(inbound, fetch);
+        slots_on(fetch, SLOTS_ON_RESERVED);
         grant_all(inbound, now, fetch);
     }
 }
 
 void slots_want(struct inbound *inbound, kvr_ns now, struct fetch *fetch)
 {
-    if (fetch->slots_reserved) {
+    if (fetch->slots.state == SLOTS_RESERVED) {
         grant_all(inbound, now, fetch);
         return;
     }
-    waiting_add(inbound, fetch);
-    waiting_advance(inbound, now);
+    queue_add(inbound, fetch);
+    slots_advance(inbound, now);
 }

@@ -1,15 +1,18 @@
-/* Who has come for a publish. Each target rank has a place there, by its name: a rank whose
- * transfer has ended may come again, into its own place, and the others still find theirs. What its
- * last transfer came to is what counts. */
+#include "prefill-agent/consumer.h"
+
 #include "base/mutant.h"
+#include "prefill-agent/lease.h"
 #include "prefill-agent/outbound.h"
+#include "prefill-agent/publish.h"
+#include "prefill-agent/slice.h"
+#include "prefill-agent/source_transfer.h"
 
 static uint32_t place_of(const struct publish *publish, const struct kvr_rank *rank)
 {
-    uint32_t place = KVR_MUTANT(places_counted) ? publish->come_count : 0;
+    uint32_t place = KVR_MUTANT(places_counted) ? publish->consumers.count : 0;
 
-    for (; place < publish->come_count; place++) {
-        const struct consumer *consumer = &publish->come[place];
+    for (; place < publish->consumers.count; place++) {
+        const struct consumer *consumer = &publish->consumers.list[place];
 
         if (kvr_uuid_equal(&consumer->engine, &rank->engine) && consumer->tp == rank->tp &&
             consumer->pp == rank->pp)
@@ -18,105 +21,105 @@ static uint32_t place_of(const struct publish *publish, const struct kvr_rank *r
     return place;
 }
 
-kvr_status consumer_check(const struct offer *offer, const struct publish *publish,
+kvr_status consumer_check(const struct source_transfer *transfer, const struct publish *publish,
                           struct kvr_error *error)
 {
-    uint32_t place = place_of(publish, &offer->target);
+    uint32_t place = place_of(publish, &transfer->match.target);
 
-    if (publish->failing)
+    if (publish->state == PUBLISH_FAILING)
         return kvr_error_set(error, publish->status, "want", "%s", publish->detail);
-    if (place < publish->come_count)
-        return publish->come[place].ended
+    if (place < publish->consumers.count)
+        return publish->consumers.list[place].ended
                    ? KVR_OK
                    : kvr_error_set(error, KVR_EXISTS, "want",
                                    "this target rank is fetching request \"%s\" already",
                                    publish->request);
-    if (publish->consumers > 0 && publish->come_count >= publish->consumers &&
-        publish->status != KVR_OK)
+    if (publish->consumers.expected > 0 &&
+        publish->consumers.count >= publish->consumers.expected && publish->status != KVR_OK)
         return kvr_error_set(error, publish->status, "want", "%s", publish->detail);
     return KVR_OK;
 }
 
-/* The first may know of too few: a target stage that needs all source stages does not show that the
- * others will ask all, too. */
-kvr_status consumers_know(struct outbound *outbound, kvr_ns now, const struct offer *offer,
-                          struct publish *publish, struct kvr_error *error)
+/* The first WANT may show too few: a target stage that needs all source stages does not show that
+ * the other target stages will ask all of them too. */
+kvr_status consumers_know(struct outbound *outbound, kvr_ns now,
+                          const struct source_transfer *transfer, struct publish *publish,
+                          struct kvr_error *error)
 {
-    bool said = publish->consumers_said || publish->status != KVR_OK;
+    bool known = publish->consumers.named || publish->status != KVR_OK;
     uint32_t consumers = 0;
 
-    if (place_of(publish, &offer->target) < publish->come_count)
+    if (place_of(publish, &transfer->match.target) < publish->consumers.count)
         return KVR_OK;
-    if (!said)
-        consumers = publish_consumers(outbound, publish, offer);
-    if (consumers < publish->consumers)
-        consumers = publish->consumers;
+    if (!known)
+        consumers = slice_consumers(outbound, publish, transfer);
+    if (consumers < publish->consumers.expected)
+        consumers = publish->consumers.expected;
     if (consumers > KVR_CONSUMERS_MAX)
         return kvr_error_set(
             error, KVR_TOO_LARGE, "want",
             "the target engine has %u tensor ranks and %u stages, of which more than "
             "%u would come for this source rank",
-            offer->target.tp_size, offer->target.pp_size, KVR_CONSUMERS_MAX);
-    if (publish->come_count >= consumers)
+            transfer->match.target.tp_size, transfer->match.target.pp_size, KVR_CONSUMERS_MAX);
+    if (publish->consumers.count >= consumers)
         return kvr_error_set(error, KVR_EXISTS, "want",
                              "all %u consumers of request \"%s\" have come already", consumers,
                              publish->request);
-    publish->consumers = consumers;
-    if (publish->lease_end == KVR_NEVER) /* all seemed to have come */
-        publish->lease_end = now + publish->lease_ns;
+    publish->consumers.expected = consumers;
+    lease_reopen(publish, now);
     return KVR_OK;
 }
 
-/* Its failure is mended, or told again when it ends; that of another may be left. */
+/* Clears the failure attributed to this consumer; another consumer's may be left. */
 static void forgive(struct publish *publish, const struct consumer *consumer)
 {
-    if (publish->blamed != consumer)
+    if (publish->consumers.blamed != consumer)
         return;
     publish->status = KVR_OK;
     publish->detail[0] = '\0';
-    publish->blamed = NULL;
-    for (uint32_t i = 0; i < publish->come_count; i++) {
-        const struct consumer *other = &publish->come[i];
+    publish->consumers.blamed = NULL;
+    for (uint32_t i = 0; i < publish->consumers.count; i++) {
+        const struct consumer *other = &publish->consumers.list[i];
 
         if (other == consumer || !other->ended || other->status == KVR_OK)
             continue;
         publish_blame(publish, other->status, kvr_status_text(other->status));
-        publish->blamed = other;
+        publish->consumers.blamed = other;
         return;
     }
 }
 
-void consumer_comes(struct publish *publish, struct offer *offer)
+void consumer_comes(struct publish *publish, struct source_transfer *transfer)
 {
-    uint32_t place = place_of(publish, &offer->target);
-    struct consumer *consumer = &publish->come[place];
+    uint32_t place = place_of(publish, &transfer->match.target);
+    struct consumer *consumer = &publish->consumers.list[place];
 
-    if (place < publish->come_count) {
+    if (place < publish->consumers.count) {
         forgive(publish, consumer);
-        publish->ended_count--;
+        publish->consumers.ended_count--;
     } else {
-        publish->come_count++;
+        publish->consumers.count++;
     }
     *consumer = (struct consumer){
-        .engine = offer->target.engine,
-        .tp = offer->target.tp,
-        .pp = offer->target.pp,
-        .offer = offer->id,
+        .engine = transfer->match.target.engine,
+        .tp = transfer->match.target.tp,
+        .pp = transfer->match.target.pp,
+        .transfer = transfer->id,
     };
-    offer->place = place;
-    if (publish->come_count == publish->consumers)
-        publish->lease_end = KVR_NEVER; /* from here the session and the deadline rule */
+    transfer->match.place = place;
+    if (publish->consumers.count == publish->consumers.expected)
+        lease_off(publish); /* from here on the session and the deadline rule */
 }
 
-void consumer_ends(struct publish *publish, const struct offer *offer)
+void consumer_ends(struct publish *publish, const struct source_transfer *transfer)
 {
-    struct consumer *consumer = &publish->come[offer->place];
+    struct consumer *consumer = &publish->consumers.list[transfer->match.place];
 
     consumer->ended = true;
-    consumer->status = offer->status;
-    publish->ended_count++;
-    if (publish->status != KVR_OK || offer->status == KVR_OK)
+    consumer->status = transfer->status;
+    publish->consumers.ended_count++;
+    if (publish->status != KVR_OK || transfer->status == KVR_OK)
         return;
-    publish_blame(publish, offer->status, offer->detail);
-    publish->blamed = consumer;
+    publish_blame(publish, transfer->status, transfer->detail);
+    publish->consumers.blamed = consumer;
 }

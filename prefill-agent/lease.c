@@ -1,44 +1,95 @@
-/* Leases: how long a publish holds its pages for targets that have not come (rule 10). */
-#include "base/mutant.h"
-#include "prefill-agent/outbound.h"
+/* state | RENEW | LOW | OFF | REOPEN
+ * ------|-------|-----|-----|-------
+ * RUNS  | =     | LOW | OFF | =
+ * LOW   | RUNS  | -   | OFF | =
+ * OFF   | =     | -   | =   | RUNS */
+#include "prefill-agent/lease.h"
 
 #include <stdio.h>
 
-#define LEASE_LOW_PART 4 /* the engine is told when a quarter is left */
+#include "base/mutant.h"
+#include "base/state.h"
+#include "prefill-agent/outbound.h"
+#include "prefill-agent/publish.h"
 
-void publish_renew(struct publish *publish, kvr_ns now)
+#define LEASE_LOW_PART 4 /* the engine is notified when a quarter is left */
+
+enum publish_lease_state publish_lease_next(enum publish_lease_state state,
+                                            enum publish_lease_event event)
 {
-    if (publish->lease_end == KVR_NEVER || KVR_MUTANT(renewal_forgotten))
-        return;
-    publish->lease_end = now + publish->lease_ns;
-    publish->lease_low_told = false;
+    static const uint8_t cells[LEASE_STATES][LEASE_EVENTS] = {
+        [LEASE_RUNS] = {[LEASE_ON_RENEW] = KVR_STATE(LEASE_RUNS),
+                        [LEASE_ON_LOW] = KVR_STATE(LEASE_LOW),
+                        [LEASE_ON_OFF] = KVR_STATE(LEASE_OFF),
+                        [LEASE_ON_REOPEN] = KVR_STATE(LEASE_RUNS)},
+        [LEASE_LOW] = {[LEASE_ON_RENEW] = KVR_STATE(LEASE_RUNS),
+                       [LEASE_ON_OFF] = KVR_STATE(LEASE_OFF),
+                       [LEASE_ON_REOPEN] = KVR_STATE(LEASE_LOW)},
+        [LEASE_OFF] = {[LEASE_ON_RENEW] = KVR_STATE(LEASE_OFF),
+                       [LEASE_ON_OFF] = KVR_STATE(LEASE_OFF),
+                       [LEASE_ON_REOPEN] = KVR_STATE(LEASE_RUNS)},
+    };
+
+    return kvr_state_next(cells[state][event]);
 }
 
-/* A consumer that has come is none of the lease's affair: what it asked for goes on, and only those
- * that have not come are given up. */
+static void step(struct publish_lease *lease, enum publish_lease_event event)
+{
+    KVR_STATE_SET(lease->state, publish_lease_next(lease->state, event));
+}
+
+void lease_renew(struct publish *publish, kvr_ns now)
+{
+    if (KVR_MUTANT(renewal_forgotten))
+        return;
+    step(&publish->lease, LEASE_ON_RENEW);
+    if (publish->lease.state != LEASE_OFF)
+        publish->lease.end = now + publish->lease.length;
+}
+
+void lease_set(struct publish *publish, kvr_ns now, kvr_ns length)
+{
+    publish->lease.length = length;
+    lease_renew(publish, now);
+}
+
+void lease_off(struct publish *publish)
+{
+    step(&publish->lease, LEASE_ON_OFF);
+}
+
+void lease_reopen(struct publish *publish, kvr_ns now)
+{
+    if (publish->lease.state == LEASE_OFF)
+        publish->lease.end = now + publish->lease.length;
+    step(&publish->lease, LEASE_ON_REOPEN);
+}
+
+/* The lease does not concern a consumer that has come: its transfer goes on. Only consumers that
+ * have not come are given up. */
 static void consumers_give_up(struct outbound *outbound, kvr_ns now, struct publish *publish,
                               kvr_status status, const char *detail)
 {
-    const struct refusal *refusal = &publish->refusal;
+    const struct publish_refusal *refusal = &publish->refusal;
     struct kvr_error why;
 
     kvr_error_set(&why, status, "lease", "%s", detail);
     if (refusal->count > 0)
         kvr_error_set(&why, status, "lease", "%s; %s asked and was refused: %s", detail,
                       refusal->agent, refusal->detail);
-    if (publish->come_count == 0) {
+    if (publish->consumers.count == 0) {
         publish_fail(outbound, now, publish, status, why.detail);
         return;
     }
-    publish->lease_end = KVR_NEVER;
-    publish->consumers = publish->come_count;
+    lease_off(publish);
+    publish->consumers.expected = publish->consumers.count;
     publish_blame(publish, status, why.detail);
     publish_check_free(outbound, now, publish);
 }
 
-/* For the engine, which alone knows whether somebody will still come. */
-static void lease_tell(struct outbound *outbound, const struct publish *publish,
-                       kvr_notice_kind kind)
+/* Only the engine knows whether another target will come. */
+static void lease_notify(struct outbound *outbound, const struct publish *publish,
+                         kvr_notice_kind kind)
 {
     struct kvr_notice notice = {.kind = kind, .handle = publish->handle};
 
@@ -46,27 +97,28 @@ static void lease_tell(struct outbound *outbound, const struct publish *publish,
         outbound->ports->notify(outbound->ports->self, publish->engine, &notice);
 }
 
-void publish_lease_tick(struct outbound *outbound, kvr_ns now, struct publish *publish)
+void lease_tick(struct outbound *outbound, kvr_ns now, struct publish *publish)
 {
-    if (publish->lease_end == KVR_NEVER || publish->failing)
+    if (publish->lease.state == LEASE_OFF || publish->state == PUBLISH_FAILING)
         return;
-    if (now >= publish->lease_end && !KVR_MUTANT(lease_never_ends)) {
+    if (now >= publish->lease.end && !KVR_MUTANT(lease_never_ends)) {
         outbound->leases_expired++;
-        lease_tell(outbound, publish, KVR_NOTICE_LEASE_END);
+        lease_notify(outbound, publish, KVR_NOTICE_LEASE_END);
         consumers_give_up(outbound, now, publish, KVR_EXPIRED,
                           "its lease ended before every consumer had come");
         return;
     }
-    if (publish->lease_low_told || now + publish->lease_ns / LEASE_LOW_PART < publish->lease_end)
+    if (publish->lease.state == LEASE_LOW ||
+        now + publish->lease.length / LEASE_LOW_PART < publish->lease.end)
         return;
-    publish->lease_low_told = true;
-    lease_tell(outbound, publish, KVR_NOTICE_LEASE_LOW);
+    step(&publish->lease, LEASE_ON_LOW);
+    lease_notify(outbound, publish, KVR_NOTICE_LEASE_LOW);
 }
 
 static bool awaits_consumers(const struct publish *publish, const char *request, uint32_t attempt)
 {
-    return publish != NULL && !publish->failing && publish->attempt == attempt &&
-           (publish->lease_end != KVR_NEVER || KVR_MUTANT(abandon_after_want)) &&
+    return publish != NULL && publish->state != PUBLISH_FAILING && publish->attempt == attempt &&
+           (publish->lease.state != LEASE_OFF || KVR_MUTANT(abandon_after_want)) &&
            strcmp(publish->request, request) == 0;
 }
 
@@ -98,8 +150,7 @@ uint32_t outbound_renew(struct outbound *outbound, kvr_ns now, const char *reque
         if (!awaits_consumers(publish, request, attempt))
             continue;
         count++;
-        publish->lease_ns = lease_ns;
-        publish_renew(publish, now);
+        lease_set(publish, now, lease_ns);
     }
     return count;
 }

@@ -1,11 +1,15 @@
-/* The machine of a source agent as others drive it. */
+/* The source agent's machine as the shell and the simulator drive it. */
+#include "prefill-agent/lease.h"
 #include "prefill-agent/outbound.h"
+#include "prefill-agent/publish.h"
+#include "prefill-agent/source_transfer.h"
 
 KVR_MACHINE_ADAPT(outbound)
 
 static bool serves(kvr_request_kind kind)
 {
-    return kind != KVR_REQ_TARGET_OPEN && kind != KVR_REQ_TARGET_PAGES;
+    return kind != KVR_REQ_TARGET_OPEN && kind != KVR_REQ_TARGET_PAGES &&
+           kind != KVR_REQ_TARGET_SKIP;
 }
 
 static uint32_t order(void *self, kvr_ns now, const struct kvr_order *asked)
@@ -17,7 +21,7 @@ static uint32_t order(void *self, kvr_ns now, const struct kvr_order *asked)
     return 0;
 }
 
-/* Published requests, and those that a target waits for and nobody has published. */
+/* Requests that are published, and requests that only a target has named yet. */
 static uint32_t requests(const void *self, const char *names[], uint32_t max)
 {
     const struct outbound *outbound = self;
@@ -29,11 +33,11 @@ static uint32_t requests(const void *self, const char *names[], uint32_t max)
         if (publish != NULL && count++ < max)
             names[count - 1] = publish->request;
     }
-    for (uint32_t i = 0; i < outbound->offers.reach; i++) {
-        const struct offer *offer = kvr_pool_at(&outbound->offers, i, NULL);
+    for (uint32_t i = 0; i < outbound->transfers.reach; i++) {
+        const struct source_transfer *transfer = kvr_pool_at(&outbound->transfers, i, NULL);
 
-        if (offer != NULL && offer->state == O_PARKED && count++ < max)
-            names[count - 1] = offer->request;
+        if (transfer != NULL && transfer->state == ST_PARKED && count++ < max)
+            names[count - 1] = transfer->match.request;
     }
     return count;
 }
@@ -45,8 +49,8 @@ struct kvr_machine outbound_machine(struct outbound *outbound)
         .engines = &outbound->engines,
         .role = KVR_ROLE_SOURCE,
         .stage_bytes = sizeof(struct push_stage),
-        .page_kind = PUSH_PAGE,
-        .page_set_kind = PUSH_PAGE_SET,
+        .page_command = push_page_command,
+        .page_forgotten = push_page_forgotten,
         .serves = serves,
         .order = order,
         .requests = requests,

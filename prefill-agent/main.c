@@ -1,12 +1,14 @@
-/* prefill-agent: publishes what the prefill engines of this host computed, and writes it to whoever
- * fetches it. Only wiring. */
+/* prefill-agent: publishes what the prefill engines of this host computed, and writes it to the
+ * targets that fetch it. Only wiring. */
 #include <stdlib.h>
 
 #include "agent/agent.h"
+#include "base/address.h"
 #include "base/options.h"
-#include "fabric/fabric_local.h"
 #include "fabric/fabric_provider.h"
+#include "fabric/local/fabric_local.h"
 #include "prefill-agent/outbound.h"
+#include "prefill-agent/push.h"
 #include "trace/report.h"
 #include "wire/compat.h"
 
@@ -15,9 +17,11 @@
 static const struct kvr_option own_options[] = {
     {.name = "listen",
      .section = "control",
-     .value = "HOST:PORT",
+     .value = "HOST[:PORT]",
+     .fallback = "127.0.0.1:9480",
+     .port = KVR_PREFILL_AGENT_PORT,
      FIELD(ADDRESS, listen),
-     .help = "Where decode-agents dial."},
+     .help = "Where decode-agents dial. Port 0: any free one."},
     {.name = "port-file",
      .section = "control",
      .value = "FILE",
@@ -38,8 +42,9 @@ static const struct kvr_option own_options[] = {
      .min = KVR_MS,
      .max = 3600 * KVR_S,
      FIELD(DURATION, want_timeout),
-     .help = "How long a target without a deadline waits for a request that nobody has published, "
-             "and once it is, for its pages."},
+     .help = "How long a WANT without a deadline waits for its publish, and after the publish for "
+             "its pages. Today's decode-agents send a deadline with every WANT, which counts "
+             "instead."},
     {.name = "fragments",
      .section = "transfers",
      .fallback = "auto",
@@ -50,10 +55,11 @@ static const struct kvr_option own_options[] = {
          "than --fragment-bytes-min (other order of heads and tokens, unequal tensor parallelism "
          "in token order). direct: write them as they are. staged: copy them through "
          "--staging-memory, here or at a target that has it to spare, so that one write carries "
-         "many. auto: that where it should save a quarter of the time, by what writes (see kvrail "
-         "bench calibrate) and "
-         "copies cost. refuse: the request, with both sizes. What was done, and what was expected "
-         "of both ways, is in the transfer's record."},
+         "many. auto: that where it should save a quarter of the time, by the cost of writes and "
+         "copies "
+         "(kvrail bench calibrate). refuse: the request, with both sizes. The transfer's record "
+         "names the choice, "
+         "and the expected cost of both ways."},
     {.name = "fragment-bytes-min",
      .section = "transfers",
      .fallback = "2k",
@@ -120,13 +126,17 @@ static void counters(uint64_t values[])
 int main(int argc, char **argv)
 {
     static struct kvr_agent_config config;
+    static const struct kvr_option_part parts[] = {
+        KVR_AGENT_PARTS,
+        {.table = NULL},
+    };
     static const struct kvr_command command = {
         .name = "prefill-agent",
         .description =
             "Runs beside the prefill engines of one host. They publish the KV pages of a\n"
             "request; a decode-agent that wants them dials --listen, and the pages are written\n"
             "straight into its engine's memory over every rail.",
-        .shared = &kvr_agent_options,
+        .parts = parts,
         .options = own_options,
         .option_count = sizeof(own_options) / sizeof(own_options[0]),
         .footer = "Engines find it at /run/kvrail/p0.sock after\n"
@@ -147,7 +157,7 @@ int main(int argc, char **argv)
     if (!kvr_options_load(&command, argc, argv, &config, &status))
         return status;
     if (config.listen[0] == '\0')
-        return kvr_options_refuse(&command, "--listen HOST:PORT is needed: decode-agents dial it");
+        return kvr_options_refuse(&command, "--listen is empty, but decode-agents dial it");
     if (kvr_agent_exposed(&config) != NULL)
         return kvr_options_refuse(&command,
                                   "--listen %s is open to other hosts, and nothing is encrypted: "

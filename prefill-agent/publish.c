@@ -1,13 +1,42 @@
-/* Publishes: what an engine offers, how long it is held, and which WANT it belongs to. */
+/* state    | MATCHED  | FAILED  | SETTLED
+ * ---------|----------|---------|--------
+ * OPEN     | ACCEPTED | FAILING | -
+ * ACCEPTED | =        | FAILING | FREED
+ * FAILING  | -        | =       | FREED
+ * FREED    | -        | -       | - */
+#include "prefill-agent/publish.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/mutant.h"
-#include "base/rng.h"
+#include "base/state.h"
+#include "prefill-agent/content.h"
+#include "prefill-agent/lease.h"
+#include "prefill-agent/match.h"
 #include "prefill-agent/outbound.h"
+#include "prefill-agent/settle.h"
+#include "prefill-agent/source_transfer.h"
 
-/* ---- finding --------------------------------------------------------------------------------- */
+enum publish_state publish_next(enum publish_state state, enum publish_event event)
+{
+    static const uint8_t cells[PUBLISH_STATES][PUBLISH_EVENTS] = {
+        [PUBLISH_OPEN] = {[PUBLISH_ON_MATCHED] = KVR_STATE(PUBLISH_ACCEPTED),
+                          [PUBLISH_ON_FAILED] = KVR_STATE(PUBLISH_FAILING)},
+        [PUBLISH_ACCEPTED] = {[PUBLISH_ON_MATCHED] = KVR_STATE(PUBLISH_ACCEPTED),
+                              [PUBLISH_ON_FAILED] = KVR_STATE(PUBLISH_FAILING),
+                              [PUBLISH_ON_SETTLED] = KVR_STATE(PUBLISH_FREED)},
+        [PUBLISH_FAILING] = {[PUBLISH_ON_FAILED] = KVR_STATE(PUBLISH_FAILING),
+                             [PUBLISH_ON_SETTLED] = KVR_STATE(PUBLISH_FREED)},
+    };
+
+    return kvr_state_next(cells[state][event]);
+}
+
+void publish_step(struct publish *publish, enum publish_event event)
+{
+    KVR_STATE_SET(publish->state, publish_next(publish->state, event));
+}
 
 struct publish *publish_find(const struct outbound *outbound, uint32_t engine, uint64_t handle)
 {
@@ -19,48 +48,6 @@ struct publish *publish_find(const struct outbound *outbound, uint32_t engine, u
     publish = kvr_pool_at(&outbound->publishes, index, NULL);
     return publish != NULL && publish->engine == engine && publish->handle == handle ? publish
                                                                                      : NULL;
-}
-
-/* One number for what must be equal; whoever finds by it compares the fields. */
-uint64_t match_key(const char *request, uint32_t attempt, const struct kvr_uuid *engine,
-                   uint64_t generation, uint32_t tp, uint32_t pp)
-{
-    uint64_t key, word;
-
-    if (KVR_MUTANT(old_generation_accepted))
-        generation = 0;
-    key = kvr_mix64(generation ^ (uint64_t)attempt << 32);
-
-    for (size_t i = 0; i < sizeof(engine->bytes); i += sizeof(word)) {
-        memcpy(&word, engine->bytes + i, sizeof(word));
-        key = kvr_mix64(key ^ word);
-    }
-    key = kvr_mix64(key ^ ((uint64_t)tp << 32 | pp));
-    for (const char *c = request; *c != '\0'; c++)
-        key = kvr_mix64(key ^ (uint8_t)*c);
-    return key;
-}
-
-static bool matches(const struct outbound *outbound, const struct publish *publish,
-                    const struct offer *offer)
-{
-    const struct kvr_rank *rank = &outbound->engines.local[publish->engine].rank;
-
-    return publish->attempt == offer->attempt && strcmp(publish->request, offer->request) == 0 &&
-           kvr_uuid_equal(&rank->engine, &offer->source_engine) &&
-           (rank->generation == offer->source_generation || KVR_MUTANT(old_generation_accepted)) &&
-           rank->tp == offer->source_tp && rank->pp == offer->source_pp;
-}
-
-struct publish *publish_match(const struct outbound *outbound, const struct offer *offer)
-{
-    struct publish *publish;
-    uint32_t index;
-
-    if (!kvr_table_find(&outbound->by_key, offer->key, &index))
-        return NULL;
-    publish = kvr_pool_at(&outbound->publishes, index, NULL);
-    return publish != NULL && matches(outbound, publish, offer) ? publish : NULL;
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -128,18 +115,6 @@ err_release:
     return NULL;
 }
 
-/* WANTs that came before their publish. */
-static void match_parked(struct outbound *outbound, kvr_ns now, struct publish *publish)
-{
-    for (uint32_t i = 0; i < outbound->offers.reach && outbound->parked > 0; i++) {
-        struct offer *offer = kvr_pool_at(&outbound->offers, i, NULL);
-
-        if (offer != NULL && offer->state == O_PARKED && offer->key == publish->key &&
-            matches(outbound, publish, offer))
-            offer_match(outbound, now, offer, publish);
-    }
-}
-
 static void publish_event(struct outbound *outbound, kvr_ns now, const struct publish *publish,
                           kvr_event_kind kind)
 {
@@ -186,11 +161,11 @@ void publish_open(struct outbound *outbound, kvr_ns now, uint32_t engine, uint64
     publish->attempt = open->attempt;
     publish->tokens = open->tokens;
     publish->priority = open->priority;
-    publish->consumers = open->consumers;
-    publish->consumers_said = open->consumers > 0;
-    publish->lease_ns =
+    publish->consumers.expected = open->consumers;
+    publish->consumers.named = open->consumers > 0;
+    publish->lease.length =
         open->lease_ms > 0 ? open->lease_ms * KVR_MS : outbound->options.lease_default_ns;
-    publish->lease_end = now + publish->lease_ns;
+    publish->lease.end = now + publish->lease.length;
     publish->set = kvr_engines_set_acquire(&outbound->engines, engine);
     kvr_engines_use(&outbound->engines, engine);
     publish_event(outbound, now, publish, KVR_EVENT_OPENED);
@@ -199,97 +174,18 @@ void publish_open(struct outbound *outbound, kvr_ns now, uint32_t engine, uint64
 
 /* ---- growing --------------------------------------------------------------------------------- */
 
-/* Every group has pages for the tokens. */
-static kvr_status watch_pages(const struct publish *publish, uint64_t token_end,
-                              struct kvr_error *error)
-{
-    for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++) {
-        const struct kvr_page_table *pages = &publish->pages.groups[group];
-
-        if (pages->page_tokens > 0 && token_end > (uint64_t)pages->count * pages->page_tokens)
-            return kvr_error_set(error, KVR_INVALID, "watch",
-                                 "tokens up to %" PRIu64
-                                 " are watched, but only %u pages of %u tokens "
-                                 "were given of KV group %u: give pages first",
-                                 token_end, pages->count, pages->page_tokens, group);
-    }
-    return KVR_OK;
-}
-
-static kvr_status watch_add(struct outbound *outbound, struct publish *publish,
-                            const struct kvr_req_watch *watch, struct kvr_error *error)
-{
-    if (watch->word >= KVR_WORDS_MAX || watch->token_first != publish->token_end ||
-        watch->token_end <= watch->token_first || watch->token_end > publish->tokens)
-        return kvr_error_set(error, KVR_INVALID, "watch",
-                             "word %u for tokens %" PRIu64 " to %" PRIu64
-                             ": the next segment begins at %" PRIu64 " and ends by %" PRIu64
-                             ", and words are below %u",
-                             watch->word, watch->token_first, watch->token_end, publish->token_end,
-                             publish->tokens, KVR_WORDS_MAX);
-    if (watch_pages(publish, watch->token_end, error) != KVR_OK)
-        return KVR_INVALID;
-    if (publish->watch_count >= KVR_SEGMENTS_MAX)
-        return kvr_error_set(error, KVR_TOO_LARGE, "watch", "more than %u segments",
-                             KVR_SEGMENTS_MAX);
-    if (publish->watch_count == publish->watch_capacity) {
-        uint32_t capacity = publish->watch_capacity > 0 ? publish->watch_capacity * 2 : 4;
-        struct watch *larger = kvr_buddy_alloc(outbound->memory, capacity * sizeof(*larger));
-
-        if (larger == NULL)
-            return kvr_error_set(error, KVR_NO_MEMORY, "watch", "no memory for a segment");
-        if (publish->watch_count > 0)
-            memcpy(larger, publish->watches, publish->watch_count * sizeof(*larger));
-        kvr_buddy_free(outbound->memory, publish->watches);
-        publish->watches = larger;
-        publish->watch_capacity = capacity;
-    }
-    publish->watches[publish->watch_count++] = (struct watch){.word = watch->word,
-                                                              .base = watch->base,
-                                                              .token_first = watch->token_first,
-                                                              .token_end = watch->token_end};
-    publish->token_end = watch->token_end;
-    return KVR_OK;
-}
-
-static kvr_status tail_add(struct outbound *outbound, struct publish *publish,
-                           const struct kvr_req_tail *tail, struct kvr_error *error)
-{
-    if (publish->has_tail || tail->byte_count > KVR_TAIL_BYTES_MAX)
-        return kvr_error_set(error, KVR_INVALID, "tail",
-                             "a publish has one tail of at most %u bytes", KVR_TAIL_BYTES_MAX);
-    publish->tail = kvr_buddy_alloc(outbound->memory, tail->byte_count);
-    if (publish->tail == NULL)
-        return kvr_error_set(error, KVR_NO_MEMORY, "tail", "no memory for a tail");
-    if (tail->byte_count > 0)
-        memcpy(publish->tail, tail->bytes, tail->byte_count);
-    publish->tail_bytes = tail->byte_count;
-    publish->has_tail = true;
-    return KVR_OK;
-}
-
-static kvr_status pages_add(struct publish *publish, const struct kvr_req_pages *pages,
-                            struct kvr_error *error)
-{
-    struct kvr_page_table *table =
-        kvr_page_tables_of(&publish->pages, pages->group, "source", error);
-
-    return table == NULL ? error->status
-                         : kvr_page_table_append(table, pages->page_first, pages->ids,
-                                                 pages->id_count, error);
-}
-
-static void advance_offers(struct outbound *outbound, kvr_ns now, const struct publish *publish)
+static void advance_transfers(struct outbound *outbound, kvr_ns now, const struct publish *publish)
 {
     uint64_t id = publish->id;
 
-    for (uint32_t i = 0; i < publish->come_count; i++) {
-        struct offer *offer = kvr_pool_get(&outbound->offers, publish->come[i].offer);
+    for (uint32_t i = 0; i < publish->consumers.count; i++) {
+        struct source_transfer *transfer =
+            kvr_pool_get(&outbound->transfers, publish->consumers.list[i].transfer);
 
-        if (offer != NULL)
-            offer_advance(outbound, now, offer);
+        if (transfer != NULL)
+            source_transfer_advance(outbound, now, transfer);
         if (kvr_pool_get(&outbound->publishes, id) == NULL)
-            return; /* the last offer failed and took it along */
+            return; /* the last transfer failed and took it along */
     }
 }
 
@@ -299,34 +195,23 @@ void publish_request(struct outbound *outbound, kvr_ns now, struct publish *publ
     struct kvr_error error;
     kvr_status status = KVR_OK;
 
-    if (publish->failing)
+    if (publish->state == PUBLISH_FAILING)
         return;
-    publish_renew(publish, now);
-    if (publish->ended && request->kind != KVR_REQ_RENEW)
-        status = kvr_error_set(&error, KVR_INVALID, "publish", "the publish was ended before");
-    else if (request->kind == KVR_REQ_SOURCE_PAGES)
-        status = pages_add(publish, &request->pages, &error);
-    else if (request->kind == KVR_REQ_SOURCE_WATCH)
-        status = watch_add(outbound, publish, &request->watch, &error);
-    else if (request->kind == KVR_REQ_SOURCE_TAIL)
-        status = tail_add(outbound, publish, &request->tail, &error);
-    else if (request->kind == KVR_REQ_RENEW && request->renew.lease_ms > 0)
-        publish->lease_ns = request->renew.lease_ms * KVR_MS, publish_renew(publish, now);
-    else if (request->kind == KVR_REQ_SOURCE_END && request->end.status == KVR_OK)
-        publish->ended = true;
-    else if (request->kind == KVR_REQ_SOURCE_END)
-        status = kvr_error_set(&error, KVR_ABORTED, "publish", "the source engine gave up: %s",
-                               kvr_status_text(request->end.status));
+    lease_renew(publish, now);
+    if (request->kind != KVR_REQ_RENEW)
+        status = content_add(outbound, publish, request, &error);
+    else if (request->renew.lease_ms > 0)
+        lease_set(publish, now, request->renew.lease_ms * KVR_MS);
     if (status != KVR_OK)
         publish_fail(outbound, now, publish, status, error.detail);
     else
-        advance_offers(outbound, now, publish);
+        advance_transfers(outbound, now, publish);
 }
 
 void publish_refuse(struct outbound *outbound, struct publish *publish, uint32_t peer,
                     const struct kvr_error *error)
 {
-    struct refusal *refusal = &publish->refusal;
+    struct publish_refusal *refusal = &publish->refusal;
     struct kvr_notice notice = {
         .kind = KVR_NOTICE_TARGET_REFUSED, .handle = publish->handle, .status = error->status};
 
@@ -336,7 +221,7 @@ void publish_refuse(struct outbound *outbound, struct publish *publish, uint32_t
     memcpy(refusal->detail, error->detail, sizeof(refusal->detail));
     memcpy(notice.agent, refusal->agent, sizeof(notice.agent));
     memcpy(notice.detail, refusal->detail, sizeof(notice.detail));
-    if (!publish->engine_gone && refusal->count <= PUBLISH_REFUSALS_TOLD)
+    if (!publish->engine_gone && refusal->count <= PUBLISH_REFUSALS_SENT)
         outbound->ports->notify(outbound->ports->self, publish->engine, &notice);
 }
 
@@ -344,36 +229,34 @@ void publish_refuse(struct outbound *outbound, struct publish *publish, uint32_t
 
 void publish_blame(struct publish *publish, kvr_status status, const char *detail)
 {
-    publish->blamed = NULL;
+    publish->consumers.blamed = NULL;
     if (publish->status != KVR_OK)
         return;
     publish->status = status;
     snprintf(publish->detail, sizeof(publish->detail), "%s", detail);
 }
 
-/* Nothing more is published, and whoever consumes it is told why. The pages stay ours until every
- * offer has settled. */
 void publish_fail(struct outbound *outbound, kvr_ns now, struct publish *publish, kvr_status status,
                   const char *detail)
 {
     uint64_t id = publish->id;
 
-    if (publish->failing)
+    if (publish_next(publish->state, PUBLISH_ON_FAILED) == publish->state)
         return;
-    publish->failing = true;
+    publish_step(publish, PUBLISH_ON_FAILED);
     publish_blame(publish, status, detail);
-    for (uint32_t i = 0; i < publish->come_count; i++) {
-        struct offer *offer = kvr_pool_get(&outbound->offers, publish->come[i].offer);
+    for (uint32_t i = 0; i < publish->consumers.count; i++) {
+        struct source_transfer *transfer =
+            kvr_pool_get(&outbound->transfers, publish->consumers.list[i].transfer);
 
-        if (offer != NULL)
-            offer_fail(outbound, now, offer, status, detail);
+        if (transfer != NULL)
+            source_transfer_fail(outbound, now, transfer, status, detail);
         if (kvr_pool_get(&outbound->publishes, id) == NULL)
             return;
     }
     publish_check_free(outbound, now, publish);
 }
 
-/* SOURCE_FREE when every consumer has settled, or when none will come. */
 void publish_check_free(struct outbound *outbound, kvr_ns now, struct publish *publish)
 {
     uint32_t engine = publish->engine;
@@ -386,22 +269,23 @@ void publish_check_free(struct outbound *outbound, kvr_ns now, struct publish *p
         .retries = publish->retries,
     };
 
-    if (publish->ended_count < publish->come_count ||
-        (!publish->failing &&
-         (publish->consumers == 0 || publish->ended_count < publish->consumers)))
+    if (publish->consumers.ended_count < publish->consumers.count ||
+        (publish->state != PUBLISH_FAILING &&
+         (publish->consumers.expected == 0 ||
+          publish->consumers.ended_count < publish->consumers.expected)))
         return;
+    publish_step(publish, PUBLISH_ON_SETTLED);
     memcpy(notice.detail, publish->detail, sizeof(notice.detail));
     if (!publish->engine_gone) {
         kvr_ended_add(&outbound->ended, engine, publish->handle, publish->status, publish->detail);
         outbound->ports->notify(outbound->ports->self, publish->engine, &notice);
     }
-    if (publish->come_count == 0)
+    if (publish->consumers.count == 0)
         publish_event(outbound, now, publish, KVR_EVENT_ENDED);
     kvr_table_remove(&outbound->by_handle, kvr_handle_key(publish->engine, publish->handle));
     kvr_table_remove(&outbound->by_key, publish->key);
     kvr_page_tables_done(&publish->pages, outbound->memory);
-    kvr_buddy_free(outbound->memory, publish->watches);
-    kvr_buddy_free(outbound->memory, publish->tail);
+    content_free(outbound, publish);
     kvr_engines_set_release(&outbound->engines, engine, publish->set);
     kvr_pool_release(&outbound->publishes, publish->id);
     kvr_engines_unuse(&outbound->engines, engine);

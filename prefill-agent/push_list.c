@@ -1,8 +1,8 @@
-/* Which chunks went over a pair last: what RAIL_LOST tells the target. */
-#include "prefill-agent/push.h"
+/* Which chunks went over a pair last: RAIL_LOST names them to the target. */
+#include "prefill-agent/push_state.h"
 
-/* Adds a chunk to the list. Past the capacity the last run is stretched: a list that names more
- * than was posted there is answered with more, which is slower and no less right. */
+/* Adds a chunk to the list. Beyond the capacity the last run grows over chunks that did not go over
+ * the pair. The target then checks more chunks, which is slower but as correct. */
 static void list_add(struct push_list *list, uint32_t chunk)
 {
     struct kvr_chunk_run *last = list->run_count > 0 ? &list->runs[list->run_count - 1] : NULL;
@@ -28,8 +28,7 @@ static bool list_asks(const struct push_list *list, const struct push_pair *pair
 {
     if (list->rail != PUSH_ANY && list->rail != pair->pair.rail)
         return false;
-    /* A rail of ours without a rail of theirs: it was recycled, and what its fresh endpoint has
-     * posted since is not lost. */
+    /* Only our rail is named: it was recycled. What its fresh endpoint has posted is not lost. */
     if (list->target_rail == PUSH_ANY && !pair->retired)
         return false;
     return list->target_rail == PUSH_ANY ||
@@ -39,13 +38,15 @@ static bool list_asks(const struct push_list *list, const struct push_pair *pair
 void push_list_fill(struct push_job *job, struct push_list *list)
 {
     list->found = false;
-    for (uint32_t i = list->next; i < job->pair_count && !list->found && !job->stopped; i++) {
-        struct push_pair *pair = &job->pairs[i];
+    if (job->state == PUSH_JOB_STOPPED || job->state == PUSH_JOB_CLOSING)
+        return;
+    for (uint32_t i = list->next; i < job->posts.pair_count && !list->found; i++) {
+        struct push_pair *pair = &job->posts.pairs[i];
 
         list->next = i + 1;
         if (pair->listed || !list_asks(list, pair))
             continue;
-        /* Later posts over the same pair are another entry, so that nothing is named twice. */
+        /* Later posts over the same pair get another entry, so that no post is named twice. */
         pair->listed = pair->retired = true;
         list->found = true;
         list->pair = pair->pair;

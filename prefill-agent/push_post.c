@@ -1,9 +1,9 @@
-/* Posting: chunks of a plan become writes, from the pages or from where they were gathered, to the
+/* Turns chunks of a plan into writes: from the pages or from gathered copies of them, into the
  * target's pages or its staging memory. */
 #include <assert.h>
 
 #include "kv/chunk_digest.h"
-#include "prefill-agent/push.h"
+#include "prefill-agent/push_state.h"
 
 static bool is_pair(const struct push_pair *known, const struct kvr_pair *pair)
 {
@@ -11,41 +11,43 @@ static bool is_pair(const struct push_pair *known, const struct kvr_pair *pair)
            known->pair.target_rail == pair->target_rail && known->pair.epoch == pair->epoch;
 }
 
-/* Index of the pair in the job's table, where there is room for one more. Writes of a batch leave
- * over the same pair, so that is where to look first. */
+/* Index of the pair in the job's table, which has room for one more. Writes of a batch leave over
+ * the same pair, so the last one is tried first. */
 static uint32_t pair_index(struct push_job *job, const struct kvr_pair *pair)
 {
-    if (job->pair_last < job->pair_count && is_pair(&job->pairs[job->pair_last], pair))
-        return job->pair_last;
-    for (job->pair_last = 0; job->pair_last < job->pair_count; job->pair_last++)
-        if (is_pair(&job->pairs[job->pair_last], pair))
-            return job->pair_last;
-    assert(job->pair_count < KVR_EPOCHS_PER_TRANSFER);
-    job->pairs[job->pair_count++] = (struct push_pair){.pair = *pair};
-    return job->pair_last;
+    if (job->posts.pair_last < job->posts.pair_count &&
+        is_pair(&job->posts.pairs[job->posts.pair_last], pair))
+        return job->posts.pair_last;
+    for (job->posts.pair_last = 0; job->posts.pair_last < job->posts.pair_count;
+         job->posts.pair_last++)
+        if (is_pair(&job->posts.pairs[job->posts.pair_last], pair))
+            return job->posts.pair_last;
+    assert(job->posts.pair_count < KVR_EPOCHS_PER_TRANSFER);
+    job->posts.pairs[job->posts.pair_count++] = (struct push_pair){.pair = *pair};
+    return job->posts.pair_last;
 }
 
 static bool pair_known(const void *self, const struct kvr_pair *pair)
 {
     const struct push_job *job = self;
 
-    for (uint32_t i = 0; i < job->pair_count; i++)
-        if (is_pair(&job->pairs[i], pair))
+    for (uint32_t i = 0; i < job->posts.pair_count; i++)
+        if (is_pair(&job->posts.pairs[i], pair))
             return true;
     return false;
 }
 
-/* Each endpoint that is replaced makes new pairs, and a transfer has a table of so many: when that
- * is full it goes on over those that it knows. */
+/* Each replaced endpoint makes new pairs, and a transfer's table of pairs is bounded. When it is
+ * full the job goes on over the pairs that it knows. */
 static struct kvr_pair_filter pairs_of(const struct push_job *job)
 {
-    bool full = job->pair_count == KVR_EPOCHS_PER_TRANSFER;
+    bool full = job->posts.pair_count == KVR_EPOCHS_PER_TRANSFER;
 
     return (struct kvr_pair_filter){.may = full ? pair_known : NULL, .self = job};
 }
 
-/* At the first posting: what is posted again must be what was posted then. gathered: NULL, or where
- * the bytes of the one chunk were gathered. */
+/* Hashes chunks when they are posted first: a retransmit must carry the same bytes. gathered: NULL,
+ * or the gathered bytes of the one chunk. */
 static void digest_chunks(const struct push_job *job, struct push_segment *segment, uint32_t chunk,
                           uint32_t count, const uint8_t *gathered)
 {
@@ -72,7 +74,15 @@ static void digest_chunks(const struct push_job *job, struct push_segment *segme
     }
 }
 
-/* What every accepted post leaves behind: `count` chunks from `chunk` went over the pair. */
+static void tell_first_post(struct push *push, const struct push_job *job)
+{
+    union push_message message = push_about(job, PUSH_FIRST_POST);
+
+    message.ready_at = job->ready_first;
+    push_tell(push, &message);
+}
+
+/* Records accepted posts: `count` chunks from `chunk` on went over the pair. */
 static void posted(struct push *push, struct push_job *job, struct push_segment *segment,
                    uint32_t chunk, uint32_t count, const uint8_t *gathered,
                    const struct kvr_pair *pair)
@@ -80,13 +90,13 @@ static void posted(struct push *push, struct push_job *job, struct push_segment 
     uint32_t where = pair_index(job, pair);
 
     digest_chunks(job, segment, chunk, count, gathered);
-    job->pairs[where].count += count;
-    job->rails |= (uint64_t)1 << pair->rail;
+    job->posts.pairs[where].count += count;
+    job->posts.rails |= (uint64_t)1 << pair->rail;
     memset(&segment->where[chunk], (int)where, count);
-    job->outstanding += count;
-    if (job->posted == 0)
-        push_tell(push, job, PUSH_FIRST_POST, job->ready_first, 0, 0, NULL);
-    job->posted += count;
+    job->posts.outstanding += count;
+    if (job->posts.accepted == 0)
+        tell_first_post(push, job);
+    job->posts.accepted += count;
 }
 
 static uint32_t immediate_of(const struct push_job *job, uint32_t number)
@@ -101,8 +111,8 @@ static bool follows(const struct kvr_group_piece *piece, const struct kvr_group_
            piece->remote_offset == before->remote_offset + before->bytes;
 }
 
-/* The pieces of a chunk where either end is staging memory: there they follow each other, and those
- * that do so at both ends are one. What is left has the runs that the plan's limits allow. */
+/* The pieces of a chunk where one end is staging memory: there they are contiguous, and pieces that
+ * are contiguous at both ends become one. The plan's limits bound the number of the rest. */
 static uint32_t pieces_place(const struct push_job *job, const struct push_segment *segment,
                              const struct push_write *write, struct kvr_group_piece *ret_pieces)
 {
@@ -128,9 +138,9 @@ static uint32_t pieces_place(const struct push_job *job, const struct push_segme
             placed.local_offset = write->gathered->offset + at;
         }
         if (segment->positions != NULL) {
-            placed.remote = &job->share;
+            placed.remote = &job->quota.memory;
             placed.remote_offset =
-                job->share_offset + segment->positions[write->chunk] % job->share_bytes + at;
+                job->quota.offset + segment->positions[write->chunk] % job->quota.bytes + at;
         }
         at += piece.bytes;
         if (count > 0 && follows(&placed, &ret_pieces[count - 1])) {
@@ -170,7 +180,7 @@ kvr_status push_post_one(struct push *push, struct push_job *job, struct push_se
     return status;
 }
 
-/* From the pages into the target's staging memory, one after the other. */
+/* Posts from the pages into the target's staging memory, a write for each chunk. */
 static kvr_status post_to_share(struct push *push, struct push_job *job,
                                 struct push_segment *segment, struct kvr_plan_cursor *cursor,
                                 uint32_t count, uint32_t *ret_count)
@@ -189,7 +199,7 @@ static kvr_status post_to_share(struct push *push, struct push_job *job,
     return posted_count > 0 ? KVR_OK : status;
 }
 
-/* As many of `count` chunks from the cursor's as leave over one pair; *ret_count with KVR_OK. */
+/* Posts up to `count` chunks from the cursor on over one pair; *ret_count with KVR_OK. */
 static kvr_status post_chunks(struct push *push, struct push_job *job, struct push_segment *segment,
                               struct kvr_plan_cursor *cursor, uint32_t count, uint32_t *ret_count)
 {
@@ -202,7 +212,7 @@ static kvr_status post_chunks(struct push *push, struct push_job *job, struct pu
         .rails = job->target_rails,
         .filter = pairs_of(job),
         .locals = job->source->locals,
-        .moves = job->moves,
+        .moves = job->direct_copy,
         .remotes = job->target->remotes,
     };
     struct kvr_pair pair;
@@ -211,7 +221,7 @@ static kvr_status post_chunks(struct push *push, struct push_job *job, struct pu
     if (job->target_rails == 0)
         return KVR_NO_RAIL;
     if (run.count > KVR_SLOT_CHUNKS - number % KVR_SLOT_CHUNKS)
-        run.count = KVR_SLOT_CHUNKS - number % KVR_SLOT_CHUNKS; /* then another slot's immediates */
+        run.count = KVR_SLOT_CHUNKS - number % KVR_SLOT_CHUNKS; /* the rest is another slot's */
     status = kvr_group_post_run(push->group, &run, cursor, ret_count, &pair);
     if (status == KVR_OK)
         posted(push, job, segment, chunk, *ret_count, NULL, &pair);
@@ -232,6 +242,6 @@ kvr_status push_send(struct push *push, struct push_job *job, struct push_segmen
     else
         status = post_chunks(push, job, segment, cursor, count, ret_count);
     if (status == KVR_OK && again)
-        job->repeated += *ret_count;
+        job->posts.repeated += *ret_count;
     return status;
 }

@@ -1,13 +1,12 @@
 /* Gathering: pages that the cards cannot read, or only in fragments, are copied into the stage's
- * ring, many pieces by one copy, and posted from there; a part of the ring is free again when its
- * write has completed. While one copy is under way, the wire has what the copies before it brought.
- */
+ * ring, many pieces with one copy, and posted from there. A part of the ring is free again when its
+ * write has completed. While one copy runs, the cards send what earlier copies brought. */
 #include <assert.h>
 
-#include "prefill-agent/push.h"
+#include "prefill-agent/push_state.h"
 
 #define GATHER_CHUNKS 64u /* of one copy */
-#define AGAIN_MAX     32u /* refused posts before the others wait for the next step */
+#define AGAIN_MAX     32u /* after this many refused posts the rest waits for the next step */
 
 static uint64_t token_of(const struct push_job *job, uint32_t part)
 {
@@ -44,8 +43,8 @@ struct gather {
     uint64_t bytes;
 };
 
-/* The chunk at the cursor, which moves on to the next. False: it does not fit into this copy, or
- * the ring has no room. */
+/* Adds the chunk at the cursor to the copy and moves the cursor on. False: the chunk does not fit
+ * into this copy, or the ring has no room. */
 static bool gather_add(struct push_stage *stage, struct push_job *job, struct push_segment *segment,
                        struct kvr_plan_cursor *cursor, struct gather *gather)
 {
@@ -144,7 +143,7 @@ static void part_gathered(struct push *push, struct push_stage *stage, uint32_t 
 
     if (status != KVR_OK)
         push_copy_failed(push, job);
-    if (status == KVR_OK && !job->stopped && !job->copy_failed) {
+    if (status == KVR_OK && push_job_posts(job)) {
         part->gathered = true;
         stage->unposted++;
         return;
@@ -202,12 +201,12 @@ static kvr_status part_post(struct push *push, struct push_stage *stage, uint32_
     part->posted = true;
     stage->unposted--;
     job->staged--;
-    job->repeated += part->again;
+    job->posts.repeated += part->again;
     push_check(push, job);
     return KVR_OK;
 }
 
-/* In the order of the ring; what finds no room does not hold up what goes to other peers. */
+/* Posts in the order of the ring; a part without room does not delay parts for other peers. */
 static bool parts_post(struct push *push, struct push_stage *stage)
 {
     uint32_t first = stage->ring.first, again = 0;

@@ -11,7 +11,7 @@
 #define LIMIT_MAX     500
 #define EVENTS_MAX    2000 /* of one transfer */
 #define REASONS_BACK  (3600 * (int64_t)KVR_S)
-#define SUMMARY_FRESH (500 * KVR_MS) /* many open pages cost what one costs */
+#define SUMMARY_FRESH (500 * KVR_MS) /* many open pages cost as much as one */
 
 struct api {
     struct store *store;
@@ -122,12 +122,12 @@ static bool parse_state(const char *text, struct transfer_filter *filter)
     return text != NULL && transfer_state_from_name(text, &filter->state);
 }
 
-/* Which transfers: of a state, or of a request. */
+/* Selects transfers by state or by request. */
 static bool parse_choice(const char *name, const char *value, struct transfer_filter *filter,
                          struct api_answer *answer)
 {
     if (filter->kind != FILTER_ALL) {
-        api_bad_request(answer, "%s is one choice too many: one state, or one request", name);
+        api_bad_request(answer, "%s is one choice too many: give one state, or one request", name);
         return false;
     }
     if (strcmp(name, "state") == 0) {
@@ -144,7 +144,7 @@ static bool parse_choice(const char *name, const char *value, struct transfer_fi
     filter->request = value;
     if (value != NULL && value[0] != '\0' && strlen(value) < KVR_REQUEST_BYTES)
         return true;
-    api_bad_request(answer, "\"%s\" is not how the id of a request begins", value);
+    api_bad_request(answer, "\"%s\" is not the beginning of a request's id", value);
     return false;
 }
 
@@ -168,8 +168,7 @@ static bool parse_filter(const struct api_query *query, struct transfer_filter *
             filter->limit = (uint32_t)number;
         } else if (strcmp(name, "after") == 0) {
             if (!api_number(value, 1, INT64_MAX, &filter->before)) {
-                api_bad_request(answer, "after=%s is not what \"next\" of an earlier answer was",
-                                value);
+                api_bad_request(answer, "after=%s is not the \"next\" of an earlier answer", value);
                 return false;
             }
         } else {

@@ -1,4 +1,4 @@
-/* What the HTTP API answers, without HTTP: paths and parameters in, JSON out.
+/* The answers of the HTTP API, without HTTP: paths and parameters in, JSON out.
  *
  *   /healthz                   {"status":"ok"} or 503 when the database cannot be read
  *   /api/v1/summary            counts by state, throughput, latency, failures by reason
@@ -8,7 +8,7 @@
  *   /api/v1/transfers/<id>     one transfer with its events; id: 16 hex digits
  *   /api/v1/requests/<id>/…    order.h
  *
- * Times are RFC 3339 UTC, durations seconds, sizes bytes. What is unknown is null, never left out.
+ * Times are RFC 3339 UTC, durations seconds, sizes bytes. An unknown value is null, never left out.
  * An error is {"error":{"code":…,"message":a sentence}}. Unknown parameters and bad values are
  * errors. One thread: that of the reading store. */
 #ifndef KVR_SCHEDULER_API_H
@@ -23,7 +23,7 @@
 #define API_PARAMETERS_MAX 16
 
 struct api_query {
-    int count; /* may be larger than what is held: then there were too many */
+    int count; /* may be larger than API_PARAMETERS_MAX: then there were too many */
     struct {
         const char *name, *value; /* value may be NULL */
     } parameters[API_PARAMETERS_MAX];
@@ -42,13 +42,13 @@ struct api *api_close(struct api *api);
 
 void api_get(struct api *api, const char *path, const struct api_query *query,
              struct api_answer *ret_answer);
-/* An error as the API says it. */
+/* An error in the API's form. */
 void api_error(struct api_answer *ret_answer, unsigned status, const char *message);
 /* Status 400; format has one %s, for a value from outside (NULL: none). */
 void api_bad_request(struct api_answer *ret_answer, const char *format, const char *value);
-/* Takes the object over. */
+/* Takes over the reference to the object. */
 void api_answer_with(struct api_answer *ret_answer, unsigned status, json_t *object);
-/* Decimal digits only. false: it is no such number, *ret_number is as before. */
+/* Decimal digits only. false: not such a number; *ret_number is unchanged. */
 bool api_number(const char *text, int64_t min, int64_t max, int64_t *ret_number);
 
 #endif

@@ -104,7 +104,7 @@ static json_t *stages_json(const struct transfer *transfer)
     return stages;
 }
 
-/* Null: it was no way to go, or nothing is known of it. */
+/* null: the way was impossible, or its cost is unknown. */
 static json_t *way_json(const struct kvr_event_way *way)
 {
     return way->writes == 0 ? json_null()
@@ -112,7 +112,7 @@ static json_t *way_json(const struct kvr_event_way *way)
                                         json_seconds((int64_t)way->ns));
 }
 
-/* What was done about pieces shorter than fragment_bytes_min, what it cost, and what was expected
+/* How pieces shorter than fragment_bytes_min were moved, in how many writes, and the expected cost
  * of either way. */
 static json_t *fragments_json(const struct transfer *transfer)
 {
@@ -126,13 +126,13 @@ static json_t *fragments_json(const struct transfer *transfer)
                      way_json(&transfer->fragments_copied));
 }
 
-/* Any number, where bytes lie in staging memory. */
+/* null: any number, because the bytes lie in staging memory. */
 static json_t *pieces_json(uint32_t pieces)
 {
     return pieces == UINT32_MAX ? json_null() : json_integer(pieces);
 }
 
-/* What a write may be, and whether it was measured that larger ones gain nothing. */
+/* The largest write, and whether calibration has found that larger ones gain nothing. */
 static json_t *limits_json(const struct kvr_event_limits *limits)
 {
     if (limits->bytes == 0)
@@ -197,7 +197,7 @@ json_t *json_event(const struct stored_event *event, int64_t from_ns)
                      event->outcome, "detail", json_text(event->detail));
 }
 
-/* By the names that the metrics have. */
+/* The names are the metrics'. */
 static json_t *rail_counters_json(const struct kvr_rail_snapshot *rail)
 {
     json_t *counters = json_object();
@@ -235,7 +235,7 @@ static json_t *engine_json(const struct kvr_engine_facts *engine)
         (json_int_t)engine->region_count, "region_bytes", json_count(engine->region_bytes));
 }
 
-/* Only who writes connects rails. */
+/* Only a source connects rails. */
 static json_t *peers_warm_json(const struct kvr_agent_facts *facts)
 {
     return facts->role == KVR_ROLE_SOURCE ? json_integer((json_int_t)facts->peers_warm)

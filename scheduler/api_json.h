@@ -1,4 +1,4 @@
-/* How a transfer, an agent and a time look in JSON. Any thread. */
+/* A transfer, an agent and a time as JSON. Any thread. */
 #ifndef KVR_SCHEDULER_API_JSON_H
 #define KVR_SCHEDULER_API_JSON_H
 

@@ -11,7 +11,7 @@ struct touched {
     struct transfer transfer;
     transfer_state state_before; /* STATE_END: it was not there */
     bool ended_before[2];
-    bool remove; /* an opening that became a transfer of its own */
+    bool remove; /* an opening that became a transfer */
 };
 
 struct apply {
@@ -109,7 +109,7 @@ static kvr_status apply_event(struct apply *apply, const struct kvr_report *repo
     if (at_ns <= 0) /* no time that a clock could show: before 1970, or after 2262 */
         at_ns = now_ns;
     if (event->kind == KVR_EVENT_KIND_END)
-        return KVR_OK; /* of a newer agent: only its number counts */
+        return KVR_OK; /* a kind of a newer agent: only its number counts */
     if (id == 0)
         id = transfer_opening_id(report->agent, report->boot, event);
     touched = touch(apply, id);
@@ -194,7 +194,7 @@ static kvr_status apply_facts(struct apply *apply, const struct kvr_report *repo
     if (!store_put_agent(apply->store, &row, report->facts))
         return database_failed(apply, error);
     if (boot_before == report->boot)
-        return KVR_OK; /* else it may have left something in its spool, known before or not */
+        return KVR_OK; /* else its spool may still hold events */
     return apply_agent_gone(apply, report->agent, report->boot,
                             "its agent was started again before it said how this ended", error);
 }

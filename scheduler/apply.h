@@ -1,4 +1,4 @@
-/* What one report changes in the database, and what follows for metrics once it is committed.
+/* Applies one report to the database, and counts it for the metrics after the commit.
  *
  * Within one transaction; the caller begins, commits and rolls back. The transfers touched are kept
  * in memory until apply_flush, so that ten events of one transfer are one row written. */

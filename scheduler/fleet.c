@@ -8,12 +8,12 @@
 
 struct member {
     struct agent_row row;
-    kvr_ns since; /* monotonic: when it spoke, or was loaded */
+    kvr_ns since; /* monotonic: of its last report, or when it was loaded */
     bool heard;   /* since this process started */
     int64_t stored_ns;
-    bool settled;             /* its silence, since it spoke last */
+    bool settled;             /* its transfers are stored as lost since its last report */
     uint64_t dropped_settled; /* what follows from so many dropped events is stored */
-    uint64_t boot_before;     /* that spoke under this name before row.boot */
+    uint64_t boot_before;     /* the start that reported before row.boot */
     bool twins_told;
     struct kvr_agent_facts facts;
 };
@@ -130,8 +130,8 @@ static bool lost_ends(const struct member *member, const struct kvr_report *repo
            report->dropped > (known ? member->dropped_settled : 0);
 }
 
-/* A report without facts is about events only; one from an earlier start comes out of a spool and
- * says nothing about now. */
+/* A report without facts has only events. A report of an earlier start comes from a spool and does
+ * not describe the present. */
 bool fleet_update(struct fleet *fleet, const struct kvr_report *report, kvr_ns now, int64_t wall_ns)
 {
     struct member *member;

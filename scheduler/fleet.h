@@ -1,9 +1,8 @@
-/* The agents, as they last said they are.
+/* The agents, by their last reports.
  *
- * The fleet lives in memory and is what the API shows; the database has a copy of what was
- * committed, from which it is filled at start, so that an agent is known (as lost) before it speaks
- * again. An agent that is silent longer than FLEET_SILENT_NS is lost. Any thread: a lock of its
- * own. */
+ * The fleet lives in memory; the API shows it. The database has a copy of the committed reports. At
+ * the start the fleet is filled from it, so an agent is known (as lost) before it reports again. An
+ * agent that is silent longer than FLEET_SILENT_NS is lost. Any thread: a lock of its own. */
 #ifndef KVR_SCHEDULER_FLEET_H
 #define KVR_SCHEDULER_FLEET_H
 
@@ -17,7 +16,7 @@
 typedef enum agent_state {
     AGENT_UP,
     AGENT_LOST,    /* silent */
-    AGENT_STOPPED, /* it said goodbye */
+    AGENT_STOPPED, /* it announced its end */
 } agent_state;
 
 const char *agent_state_name(agent_state state);
@@ -36,12 +35,12 @@ struct fleet *fleet_close(struct fleet *fleet);
 /* From the database, at start. */
 bool fleet_load(struct fleet *fleet, struct store *store);
 
-/* The agent spoke. False when there are FLEET_AGENTS_MAX others. */
+/* Takes a report of the agent. False when there are FLEET_AGENTS_MAX others. */
 bool fleet_update(struct fleet *fleet, const struct kvr_report *report, kvr_ns now,
                   int64_t wall_ns);
 
-/* Before fleet_update: a start of the agent speaks again that another had followed, so that two run
- * under one name. Once for each name; ret_host: where the other is. */
+/* Before fleet_update: true when an earlier start of the agent reports again after a later one, so
+ * two agents have one name. Once for each name; ret_host: the other one's host. */
 bool fleet_find_twin(struct fleet *fleet, const struct kvr_report *report,
                      char ret_host[KVR_NAME_BYTES]);
 
@@ -51,8 +50,9 @@ bool fleet_differs(struct fleet *fleet, const struct kvr_report *report, int64_t
 uint64_t fleet_row(struct fleet *fleet, const struct kvr_report *report, int64_t wall_ns,
                    struct agent_row *ret_row);
 
-/* It dropped events since this was last stored, has told all the others and has no transfer under
- * way: what is still live of it has ended, and the event that said how was among them. */
+/* The agent has dropped events since the row was last stored, has sent all others and has no live
+ * transfer. So its transfers that still look live have ended; the event of their end was dropped.
+ */
 bool fleet_lost_ends(struct fleet *fleet, const struct kvr_report *report);
 
 /* Sets *ret_name to an agent that has been silent for longer than `silent` and was not settled
@@ -61,7 +61,7 @@ bool fleet_next_silent(struct fleet *fleet, kvr_ns now, kvr_ns silent,
                        char ret_name[KVR_NAME_BYTES]);
 /* What follows from its silence is stored. By the thread that calls fleet_update. */
 void fleet_settle_silent(struct fleet *fleet, const char *name);
-/* Forgets agents not seen since whose silence is settled. */
+/* Forgets agents that have not reported since and have been settled. */
 void fleet_prune(struct fleet *fleet, int64_t before_ns);
 
 /* Each agent in the order of its name, under the lock. */

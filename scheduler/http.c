@@ -135,7 +135,7 @@ static enum MHD_Result get(struct request *request, const char *path)
     if (page_get(http->options.web_root, path, &page))
         return send_page(request, &page);
     if (!http_query(request, &query))
-        return http_send_error(request, MHD_HTTP_BAD_REQUEST, "that are too many parameters");
+        return http_send_error(request, MHD_HTTP_BAD_REQUEST, "too many parameters");
     api_get(http->options.api, path, &query, &answer);
     return http_send_json(request, &answer);
 }
@@ -208,10 +208,11 @@ static enum MHD_Result serve(void *self, struct MHD_Connection *connection, cons
     }
     if (*data_size > 0) {
         bool kept =
-            !reporting || http_body_keep(request, data, *data_size); /* others' bodies: ignored */
+            !reporting ||
+            http_body_keep(request, data, *data_size); /* bodies of other requests are ignored */
 
         *data_size = 0;
-        return kept ? MHD_YES : MHD_NO; /* closes: there is no answering within a body */
+        return kept ? MHD_YES : MHD_NO; /* closes: no answer is possible within a body */
     }
     return serve_whole(request, path, method, reporting);
 }
@@ -239,7 +240,7 @@ static void daemon_log(void *self, const char *format, va_list arguments)
 
     (void)self;
     if (!kvr_log_enabled(KVR_LOG_DEBUG))
-        return; /* it reports every client that hangs up */
+        return; /* the daemon logs every client that closes its connection */
     vsnprintf(line, sizeof(line), format, arguments);
     line[strcspn(line, "\n")] = '\0';
     kvr_log_debug("http: %s", line);

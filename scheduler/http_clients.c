@@ -53,7 +53,7 @@ void http_client_left(struct http_clients *clients, struct http_client *client)
     free(client);
 }
 
-/* The daemon's thread finds the end of the stream, as if the client had hung up. */
+/* The daemon's thread then reads the end of the stream, as if the client had closed it. */
 void http_clients_sweep(struct http_clients *clients, kvr_ns now)
 {
     pthread_mutex_lock(&clients->lock);

@@ -1,8 +1,8 @@
 /* The connections of the HTTP port, and how long each may take over one request.
  *
- * libmicrohttpd closes a connection on which nothing moves; a byte a second keeps it open for ever.
- * So each connection must have brought a whole request within HTTP_REQUEST_SECONDS of its
- * beginning, and again of its last one; whoever has not gives up the place.
+ * libmicrohttpd closes an idle connection, but one byte a second keeps a connection open for ever.
+ * So each connection must bring a whole request within HTTP_REQUEST_SECONDS of its beginning, and
+ * of its last request. Else it is closed.
  *
  * `joined`, `asked` and `left`: the daemon's thread. `sweep`: any thread. */
 #ifndef KVR_SCHEDULER_HTTP_CLIENTS_H
@@ -28,13 +28,13 @@ struct http_clients {
 void http_clients_init(struct http_clients *clients);
 void http_clients_done(struct http_clients *clients); /* all have left */
 
-/* NULL when memory is full: that connection is bounded by silence alone. */
+/* NULL without memory: then only the idle time bounds the connection. */
 struct http_client *http_client_joined(struct http_clients *clients, kvr_ns now, int socket);
 /* A whole request has come. client: NULL is fine, here and below. */
 void http_client_asked(struct http_clients *clients, kvr_ns now, struct http_client *client);
 void http_client_left(struct http_clients *clients, struct http_client *client);
 
-/* Ends those that are too slow. */
+/* Closes connections that are too slow. */
 void http_clients_sweep(struct http_clients *clients, kvr_ns now);
 
 #endif

@@ -118,8 +118,8 @@ enum MHD_Result http_report_begin(struct request *request)
 
 /* ---- orders ---- */
 
-/* No page of any site may give one in the name of whoever reads it: browsers say where a POST comes
- * from, programs do not. */
+/* A web page must not post an order through its reader's browser. Browsers send the origin of a
+ * POST; programs do not. */
 enum MHD_Result http_order_begin(struct request *request)
 {
     if (MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "Origin") != NULL)
@@ -137,7 +137,7 @@ enum MHD_Result http_order_take(struct request *request, const char *path)
     struct api_answer answer;
 
     if (!http_query(request, &query))
-        return http_send_error(request, MHD_HTTP_BAD_REQUEST, "that are too many parameters");
+        return http_send_error(request, MHD_HTTP_BAD_REQUEST, "too many parameters");
     if (!order_parse(path, &query, &request->order, &answer))
         return http_send_json(request, &answer);
     MHD_suspend_connection(request->connection);

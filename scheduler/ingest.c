@@ -35,7 +35,7 @@ struct ingest {
     bool stopping;           /* by lock, as the next two */
     struct waiting *waiting; /* INGEST_WAITING_MAX */
     int waiting_count;
-    struct waiting *under_way; /* the writer's own: what it took */
+    struct waiting *under_way; /* the writer's own: the reports that it took */
 };
 
 static kvr_status submit(struct ingest *ingest, const struct waiting *waiting)
@@ -107,7 +107,7 @@ static kvr_status apply_reports(struct ingest *ingest, int count, int64_t now_ns
     return apply_flush(ingest->apply, error);
 }
 
-/* After the reports: they are about what the database holds with them. */
+/* After the reports: an order may be about a request of the same round. */
 static kvr_status apply_orders(struct ingest *ingest, int count, int64_t now_ns,
                                struct kvr_error *error)
 {
@@ -126,7 +126,7 @@ static kvr_status apply_orders(struct ingest *ingest, int count, int64_t now_ns,
     return KVR_OK;
 }
 
-/* All of them or none: a failure of the database is a failure for every report of the round. */
+/* Commits all reports of the round, or none: a failure of the database fails all of them. */
 static kvr_status commit_round(struct ingest *ingest, int count, int64_t now_ns,
                                struct kvr_error *error)
 {
@@ -152,7 +152,7 @@ static void tell_fleet_one(struct ingest *ingest, const struct kvr_report *repor
     if (fleet_find_twin(ingest->options.fleet, report, host))
         kvr_log_warning(
             "two agents call themselves %s, on %s and on %s: they are shown as one, and "
-            "each one's transfers as lost when the other speaks; give each a --name of "
+            "each one's transfers as lost when the other reports; give each a --name of "
             "its own",
             report->agent, report->facts->host, host);
     if (!fleet_update(ingest->options.fleet, report, kvr_clock_now(), now_ns))
@@ -168,7 +168,7 @@ static void tell_fleet(struct ingest *ingest, int count, int64_t now_ns)
             tell_fleet_one(ingest, ingest->under_way[i].report, now_ns);
 }
 
-/* What could not be read of the orders comes with a later answer. */
+/* Orders that could not be read come with a later answer. */
 static void answer_one(struct ingest *ingest, struct waiting *waiting, kvr_status status,
                        const struct kvr_error *error)
 {
@@ -200,7 +200,7 @@ static void write_round(struct ingest *ingest, int count)
         tell_fleet(ingest, count, now_ns);
     } else {
         store_rollback(ingest->options.store);
-        kvr_log_failure(KVR_LOG_ERROR, "nothing was stored, agents will send it again", &error);
+        kvr_log_failure(KVR_LOG_ERROR, "no report was stored, agents will send them again", &error);
     }
     apply_reset(ingest->apply);
     for (int i = 0; i < count; i++)
@@ -237,7 +237,7 @@ static void prune(struct ingest *ingest)
         removed = 0;
         if (!store_begin(store) || !store_prune(store, before_ns, &removed) ||
             !store_commit(store)) {
-            kvr_log_error("what is past --retention stays: %s", store_problem(store));
+            kvr_log_error("rows past --retention stay: %s", store_problem(store));
             store_rollback(store);
             return;
         }

@@ -1,10 +1,10 @@
 /* Agents' reports on their way into the database.
  *
  * One writer thread takes every report that waits, applies them in one transaction and answers them
- * after its commit: what is acknowledged is on disk. A report that came before, wholly or in part,
- * changes nothing; one that begins behind what its agent still holds is refused (KVR_STALE). The
- * same thread does the housekeeping: transfers of agents that are gone, and what is past its
- * retention.
+ * after its commit: acknowledged events are on disk. A report that came before, wholly or in part,
+ * changes nothing. A report that begins after an event that its agent still holds is refused
+ * (KVR_STALE). The same thread does the housekeeping: it ends transfers of agents that are gone,
+ * and removes rows past their retention.
  *
  * ingest_submit: any thread. `answered` is called from the writer thread. */
 #ifndef KVR_SCHEDULER_INGEST_H
@@ -33,8 +33,8 @@ struct ingest_options {
     kvr_ns agent_lost; /* silence after which an agent's transfers are lost; 0: 60 s */
 };
 
-/* What was not spoken of since is past its retention; one longer than the time since 1970 is as
- * long as can be. */
+/* Rows without news since this wall time are past their retention. A retention longer than the time
+ * since 1970 keeps everything. */
 static inline int64_t ingest_kept_since(kvr_ns wall, kvr_ns retention)
 {
     return retention < wall ? (int64_t)(wall - retention) : 0;
@@ -42,13 +42,13 @@ static inline int64_t ingest_kept_since(kvr_ns wall, kvr_ns retention)
 
 KVR_MUST_CHECK kvr_status ingest_start(const struct ingest_options *options,
                                        struct ingest **ret_ingest, struct kvr_error *error);
-/* Answers what waits, then ends the thread; what comes later is refused. */
+/* Answers the waiting reports, then ends the thread; later reports are refused. */
 void ingest_stop(struct ingest *ingest);
-/* Stopped, and nobody is left who submits. Returns NULL. */
+/* After ingest_stop, when no thread submits any more. Returns NULL. */
 struct ingest *ingest_close(struct ingest *ingest);
 
-/* Takes the report over in any case. KVR_AGAIN: too many wait, or it is stopping; then `answered`
- * is not called. */
+/* Owns the report in any case. KVR_AGAIN: too many wait, or it is stopping; then `answered` is not
+ * called. */
 KVR_MUST_CHECK kvr_status ingest_submit(struct ingest *ingest, struct kvr_report *report,
                                         ingest_answered *answered, void *self);
 /* The order is borrowed until `answered`, and changed: its publishes are counted. */

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 
+#include "base/address.h"
 #include "base/log.h"
 #include "base/need.h"
 #include "base/options.h"
@@ -27,20 +28,21 @@ struct config {
 static const struct kvr_option options[] = {
     {.name = "listen",
      .section = "network",
-     .value = "HOST:PORT",
+     .value = "HOST[:PORT]",
      .fallback = "127.0.0.1:9470",
+     .port = KVR_SCHEDULER_PORT,
      KVR_OPTION_ADDRESS(struct config, listen),
      .help = "Where agents report and people look. Port 0: any free one."},
     {.name = "port-file",
      .section = "network",
      .value = "FILE",
      KVR_OPTION_STRING(struct config, port_file),
-     .help = "The port that is listened on is written there."},
+     .help = "Write the listening port here once it is open (for --listen HOST:0)."},
     {.name = "insecure",
      .section = "network",
      KVR_OPTION_BOOL(struct config, insecure),
-     .help =
-         "Listen beyond this host although nothing is encrypted and nobody is asked who he is."},
+     .help = "Let other hosts connect, although nothing is encrypted and peers do not prove their "
+             "identity."},
     {.name = "state-dir",
      .section = "state",
      .value = "DIR",
@@ -73,7 +75,7 @@ static const struct kvr_command command = {
     .rereads = true,
 };
 
-/* A person looks for the page long after the start: what is wrong is said now. */
+/* Reports a wrong folder at the start, not when the page is first opened. */
 static kvr_status check_web_root(const char *web_root, struct kvr_error *error)
 {
     struct page page;
@@ -115,7 +117,7 @@ static kvr_status start(const struct config *config, const struct kvr_address *l
     return status;
 }
 
-/* SIGTERM or SIGINT; each SIGHUP and each second before is dealt with. */
+/* Returns SIGTERM or SIGINT; until then it handles each SIGHUP and does the work of each second. */
 static int wait_for_end(const sigset_t *signals, int argc, char **argv, struct config *config,
                         struct http *http)
 {
@@ -150,8 +152,8 @@ int main(int argc, char **argv)
         return kvr_options_refuse(&command, "%s", error.detail);
     if (!kvr_address_is_loopback(&address) && !config.insecure)
         return kvr_options_refuse(&command,
-                                  "--listen %s is reachable from other hosts, where nothing is "
-                                  "encrypted yet: add --insecure to allow it",
+                                  "--listen %s is open to other hosts, and nothing is encrypted: "
+                                  "listen on loopback, or say --insecure",
                                   config.listen);
     /* Blocked before the first thread is made, so that every thread leaves them to this one. */
     sigemptyset(&signals);
@@ -170,5 +172,7 @@ int main(int argc, char **argv)
         kvr_log_error("kvrail-scheduler: %s", error.detail);
     scheduler_close(&scheduler);
     kvr_log_flush();
+    if (status == KVR_INVALID)
+        return KVR_EXIT_USAGE; /* another start would meet the same */
     return status == KVR_OK ? 0 : 1;
 }

@@ -15,7 +15,7 @@ const double metrics_bounds[METRICS_BOUNDS] = {0.0001, 0.00025, 0.0005, 0.001, 0
                                                5,      10,      30,     60,    300};
 
 const struct metrics_reason metrics_reasons[REASONS] = {
-#define X(symbol, value, name, scope, text) {symbol, name},
+#define X(symbol, value, name, text) {symbol, name},
     KVR_STATUS_LIST(X)
 #undef X
 };
@@ -59,7 +59,7 @@ static int64_t span(const struct transfer *transfer, enum phase phase)
     return from != 0 && to >= from ? to - from : -1;
 }
 
-/* Its bytes did not all arrive at the end: spread evenly over the time in which they landed. */
+/* Spreads the bytes of a transfer evenly over the time between its first and its last landing. */
 static void add_rate(struct metrics *metrics, const struct transfer *transfer, int64_t wall_ns)
 {
     const int64_t *at_ns = transfer->sides[KVR_ROLE_TARGET].at_ns;
@@ -79,7 +79,7 @@ static void add_rate(struct metrics *metrics, const struct transfer *transfer, i
         double share = to > from ? (double)(end - begin) / (double)(to - from) : 1;
 
         if (metrics->rate[at % RATE_SECONDS].second > at)
-            continue; /* older than what is kept */
+            continue; /* older than the kept seconds */
         if (metrics->rate[at % RATE_SECONDS].second != at)
             metrics->rate[at % RATE_SECONDS].bytes = 0;
         metrics->rate[at % RATE_SECONDS].second = at;
@@ -164,7 +164,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* By nearest rank: so many percent of the values, or more, are not larger. */
+/* By nearest rank: at least this percentage of the values is not larger. */
 static double percentile_s(const int64_t *sorted, uint64_t count, unsigned percent)
 {
     uint64_t rank = (count * percent + 99) / 100;

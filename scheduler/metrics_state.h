@@ -1,4 +1,4 @@
-/* What the files of the metrics share; nobody else includes it. Everything under the lock. */
+/* Shared by the files of the metrics alone. The lock guards everything. */
 #ifndef KVR_SCHEDULER_METRICS_STATE_H
 #define KVR_SCHEDULER_METRICS_STATE_H
 
@@ -41,7 +41,7 @@ struct metrics_histogram {
 
 /* Every status, as the reason why a transfer ended. */
 enum {
-#define X(symbol, value, name, scope, text) REASON_##symbol,
+#define X(symbol, value, name, text) REASON_##symbol,
     KVR_STATUS_LIST(X)
 #undef X
         REASONS

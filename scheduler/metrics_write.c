@@ -119,7 +119,7 @@ static void write_label(FILE *out, const char *name, const char *value)
     fputc('"', out);
 }
 
-/* The group is named where there are several. */
+/* The group is a label where there are several. */
 static void write_rail_labels(FILE *out, const struct agent_view *agent, uint32_t index)
 {
     const struct kvr_agent_facts *facts = agent->facts;

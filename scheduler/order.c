@@ -9,7 +9,7 @@ bool order_is_path(const char *path)
     return strncmp(path, prefix, sizeof(prefix) - 1) == 0;
 }
 
-/* The request is what stands between; it may have slashes in it. */
+/* The request is the part between prefix and verb; it may contain slashes. */
 static bool parse_path(const char *path, struct order *order)
 {
     const char *request = path + sizeof(prefix) - 1, *verb = strrchr(request, '/');
@@ -68,7 +68,7 @@ bool order_parse(const char *path, const struct api_query *query, struct order *
     return true;
 }
 
-/* Why no source was told. */
+/* The reason why no source gets the order. */
 static kvr_status refuse(const struct transfer *transfer, struct kvr_error *error)
 {
     const struct transfer_side *source = &transfer->sides[KVR_ROLE_SOURCE];
@@ -80,12 +80,12 @@ static kvr_status refuse(const struct transfer *transfer, struct kvr_error *erro
                              transfer_state_name(transfer->state));
     if (source->boot == 0)
         return kvr_error_set(error, KVR_REFUSED, "order",
-                             "no source has published this request yet; %s waits for it, until its "
+                             "no source has published this request yet; %s waits for it until its "
                              "deadline",
                              target->agent);
     return kvr_error_set(error, KVR_REFUSED, "order",
-                         "a target has come for this request (%s), and from there on only its end "
-                         "frees the source: cancel it at the target's engine",
+                         "a target has come for this request (%s), and only its end frees the "
+                         "source now: cancel it at the target's engine",
                          target->agent[0] != '\0' ? target->agent : "of another transfer of it");
 }
 

@@ -1,12 +1,11 @@
-/* What an operator or a router asks of a request that was published and that no target has come
- * for:
+/* Orders of an operator or a router for a published request that no target has fetched:
  *
  *   POST /api/v1/requests/<request>/abandon            let go of it
  *   POST /api/v1/requests/<request>/renew?lease_ms=…   hold it for so much longer, from now on
  *
- * with &attempt=… for one attempt only. The answer is 202 {"order":…,"publishes":…}: so many
- * sources are told with their next report, within about a second, and again until they have taken
- * it. */
+ * with &attempt=… for one attempt only. The answer is 202 {"order":…,"publishes":…}: that
+ * many sources get the order with the answer to their next report, within about a second, and again
+ * until they have taken it. */
 #ifndef KVR_SCHEDULER_ORDER_H
 #define KVR_SCHEDULER_ORDER_H
 
@@ -21,7 +20,7 @@ struct order {
 };
 
 bool order_is_path(const char *path);
-/* false: the answer says what is wrong. */
+/* false: the answer has the mistake. */
 KVR_MUST_CHECK bool order_parse(const char *path, const struct api_query *query,
                                 struct order *ret_order, struct api_answer *ret_answer);
 /* Within a transaction of the writer's. KVR_NOT_FOUND and KVR_REFUSED (nothing was changed) with a

@@ -1,4 +1,4 @@
-/* The web page's files: compiled in, or read from a folder while somebody works on them. */
+/* The web page's files: compiled in, or read from a folder while the page is developed. */
 #ifndef KVR_SCHEDULER_PAGE_H
 #define KVR_SCHEDULER_PAGE_H
 

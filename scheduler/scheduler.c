@@ -51,7 +51,7 @@ void scheduler_close(struct scheduler *scheduler)
         http_drain(scheduler->http);
     if (scheduler->ingest != NULL)
         ingest_stop(scheduler->ingest);
-    http_stop(scheduler->http); /* until then its clients may still come with something */
+    http_stop(scheduler->http); /* until then clients may still send requests */
     ingest_close(scheduler->ingest);
     api_close(scheduler->api);
     metrics_close(scheduler->metrics);

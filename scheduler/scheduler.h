@@ -1,4 +1,4 @@
-/* The scheduler's parts, opened and closed in the order that they need of each other. */
+/* The scheduler's parts, opened and closed in the order of their dependencies. */
 #ifndef KVR_SCHEDULER_SCHEDULER_H
 #define KVR_SCHEDULER_SCHEDULER_H
 
@@ -6,7 +6,7 @@
 
 struct scheduler_options {
     const char *state_dir;     /* made before */
-    kvr_ns retention;          /* of what has ended; KVR_NEVER: for ever */
+    kvr_ns retention;          /* how long ended transfers are kept; KVR_NEVER: for ever */
     struct kvr_address listen; /* a literal, or localhost */
     const char *web_root;      /* NULL: the page that is compiled in */
 };
@@ -21,10 +21,10 @@ struct scheduler {
     uint16_t port; /* where it listens */
 };
 
-/* *scheduler is zeroed, and to be closed whatever comes of it. */
+/* *scheduler is zeroed before. The caller closes it, also after a failure. */
 KVR_MUST_CHECK kvr_status scheduler_open(const struct scheduler_options *options,
                                          struct scheduler *scheduler, struct kvr_error *error);
-/* Reports are refused first, then what the writer holds is committed and answered. */
+/* Refuses new reports first, then commits and answers the reports that the writer holds. */
 void scheduler_close(struct scheduler *scheduler);
 
 #endif

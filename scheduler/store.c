@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/removed.h"
 #include "scheduler/embedded.h"
 #include "scheduler/store_rows.h"
 
@@ -210,6 +211,32 @@ static kvr_status bring_up_to_date(struct store *store, const char *folder, stru
     return migrate(store, version, error);
 }
 
+/* An agent of an earlier version may have reported a provider that this version does not have. */
+static kvr_status check_providers(struct store *store, const char *folder, struct kvr_error *error)
+{
+    static const char sql[] = "SELECT name, provider FROM agents UNION "
+                              "SELECT agent, provider FROM rails";
+    kvr_status status = KVR_OK;
+    sqlite3_stmt *statement;
+
+    if (sqlite3_prepare_v2(store->database, sql, -1, &statement, NULL) != SQLITE_OK)
+        return kvr_error_set(error, KVR_SYSTEM, "store", "cannot read the database: %s",
+                             store_problem(store));
+    while (status == KVR_OK && sqlite3_step(statement) == SQLITE_ROW) {
+        const char *agent = (const char *)sqlite3_column_text(statement, 0);
+        const char *removed = kvr_removed_provider((const char *)sqlite3_column_text(statement, 1));
+
+        if (removed != NULL)
+            status = kvr_error_set(error, KVR_INVALID, "store",
+                                   "%s/kvrail.db: agent '%s' reported a provider that is no "
+                                   "longer known: %s (let the agent report to the earlier "
+                                   "scheduler with it first, or take another --state-dir)",
+                                   folder, agent, removed);
+    }
+    sqlite3_finalize(statement);
+    return status;
+}
+
 kvr_status store_open_writer(const char *folder, struct store **ret_store, struct kvr_error *error)
 {
     struct store *store = NULL;
@@ -223,6 +250,8 @@ kvr_status store_open_writer(const char *folder, struct store **ret_store, struc
     if (status != KVR_OK)
         return status;
     status = bring_up_to_date(store, folder, error);
+    if (status == KVR_OK)
+        status = check_providers(store, folder, error);
     if (status == KVR_OK &&
         sqlite3_exec(store->database, "PRAGMA journal_mode = WAL", NULL, NULL, NULL) != SQLITE_OK)
         status = kvr_error_set(error, KVR_SYSTEM, "store", "the database cannot use WAL: %s",

@@ -2,7 +2,7 @@
  *
  * A `store` is one connection. The writer's is opened first: it brings the schema to this version
  * (a newer database is refused, an older one is copied to kvrail.db.v<N>.bak before it is changed).
- * Readers are opened after it and never wait for it. synchronous=FULL: what is committed survives a
+ * Readers are opened after it and never wait for it. synchronous=FULL: committed reports survive a
  * power cut too. One thread a store. */
 #ifndef KVR_SCHEDULER_STORE_H
 #define KVR_SCHEDULER_STORE_H
@@ -48,8 +48,8 @@ struct agent_row {
 bool store_put_agent(struct store *store, const struct agent_row *row,
                      const struct kvr_agent_facts *facts);
 
-/* What is asked of every source that holds the request for a target that has not come; attempt -1:
- * any. *ret_count: how many; a second order of that kind takes the place of the first. */
+/* Adds an order for every source that holds the request for a target that has not come; attempt -1:
+ * any. *ret_count: the number of sources. A second order of that kind replaces the first. */
 bool store_add_orders(struct store *store, const char *request, int64_t attempt,
                       kvr_order_kind kind, kvr_ns lease_ns, int64_t now_ns, uint32_t *ret_count);
 bool store_list_orders(struct store *store, const char *agent, uint64_t boot,
@@ -57,7 +57,7 @@ bool store_list_orders(struct store *store, const char *agent, uint64_t boot,
 bool store_take_orders(struct store *store, const char *agent, uint64_t boot, uint64_t number);
 bool store_drop_orders(struct store *store, uint64_t transfer);
 
-/* Removes some of what is older than before_ns; *ret_removed rows of all kinds, 0: nothing left. */
+/* Removes some rows older than before_ns; *ret_removed: of all kinds; 0: none is left. */
 bool store_prune(struct store *store, int64_t before_ns, uint64_t *ret_removed);
 
 /* ---- either ---- */
@@ -65,7 +65,7 @@ bool store_prune(struct store *store, int64_t before_ns, uint64_t *ret_removed);
 bool store_get_transfer(struct store *store, uint64_t id, struct transfer *ret_transfer,
                         bool *ret_found);
 
-/* The transfer of that request which says most about it: live before ended, met before held. */
+/* The most informative transfer of the request: live before ended, matched before held. */
 bool store_get_request(struct store *store, const char *request, int64_t attempt,
                        struct transfer *ret_transfer, bool *ret_found);
 

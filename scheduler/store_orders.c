@@ -1,4 +1,4 @@
-/* Orders: what is asked of an agent, from the request for it until the agent has taken it. */
+/* Orders for agents, kept until the agent has taken them. */
 #include <stdio.h>
 
 #include "scheduler/store_rows.h"

@@ -39,7 +39,7 @@
                        "outcome, detail FROM events WHERE transfer = ?1 ORDER BY at_ns, id "       \
                        "LIMIT ?2")                                                                 \
     X(SQL_COUNT_STATES, "SELECT state, count(*) FROM transfers GROUP BY state")                    \
-    X(SQL_GROUP_REASONS, /* of the newest 20,000: a bad day costs no more than a good one */       \
+    X(SQL_GROUP_REASONS, /* of the newest 20,000, so that many failures cost no more */            \
       "SELECT state, reason, count(*), max(ordinal), id FROM (SELECT * FROM transfers "            \
       "INDEXED BY transfers_not_done WHERE state IN ('failed', 'cancelled', 'expired', 'lost') "   \
       "ORDER BY ordinal DESC LIMIT 20000) WHERE updated_ns >= ?1 GROUP BY state, reason "          \
@@ -55,14 +55,14 @@
     X(SQL_PRUNE_EVENTS, /* ids grow with arrival: the oldest are at the front */                   \
       "DELETE FROM events WHERE id IN (SELECT id FROM events ORDER BY id LIMIT 5000) "             \
       "AND arrived_ns < ?1")                                                                       \
-    X(SQL_PRUNE_TRANSFERS, /* what lives stays, and who can end it */                              \
+    X(SQL_PRUNE_TRANSFERS, /* live transfers stay, and so do the agents that can end them */       \
       "DELETE FROM transfers WHERE ordinal IN (SELECT ordinal FROM transfers WHERE live = 0 "      \
       "ORDER BY ordinal LIMIT 5000) AND updated_ns < ?1")                                          \
     X(SQL_PRUNE_POSITIONS, "DELETE FROM positions WHERE updated_ns < ?1")                          \
     X(SQL_PRUNE_AGENTS,                                                                            \
       "DELETE FROM agents WHERE seen_ns < ?1 AND NOT EXISTS (SELECT 1 FROM transfers "             \
       "WHERE live = 1 AND (source_agent = agents.name OR target_agent = agents.name))")            \
-    X(SQL_ADD_ORDERS, /* to every source that holds an attempt for which no target has come */     \
+    X(SQL_ADD_ORDERS, /* to every source that holds an attempt without a target */                 \
       "INSERT OR REPLACE INTO orders (agent, boot, transfer, kind, request, attempt, lease_ns, "   \
       "made_ns) SELECT source_agent, source_boot, id, ?3, request, attempt, ?4, ?5 "               \
       "FROM transfers AS held WHERE request = ?1 AND (?2 < 0 OR attempt = ?2) AND live = 1 "       \

@@ -18,7 +18,7 @@ static const struct {
 #undef X
 };
 
-/* What a live transfer is called once a stage was seen. */
+/* The state of a live transfer after a stage. */
 static const transfer_state stage_states[] = {
     [STAGE_OPENED] = STATE_OPENED,         [STAGE_MATCHED] = STATE_MATCHED,
     [STAGE_GRANTED] = STATE_GRANTED,       [STAGE_FIRST_READY] = STATE_FIRST_READY,
@@ -89,8 +89,8 @@ static transfer_state furthest(const struct transfer *transfer)
     return state;
 }
 
-/* The target is the truth. A source that ended says enough while the target has not: it ends
- * with KVR_OK only after the target's LANDED. */
+/* The target's end counts. Until it is known, the source's end does: a source ends with KVR_OK only
+ * after the target's LANDED. */
 static void derive(struct transfer *transfer)
 {
     const struct transfer_side *source = &transfer->sides[KVR_ROLE_SOURCE];
@@ -184,7 +184,7 @@ static void merge_side(struct transfer_side *side, const struct kvr_event *event
     side->rails |= event->rails;
     if (event->path > side->path)
         side->path = event->path;
-    if (side->lost) { /* it was only far away */
+    if (side->lost) { /* it was only out of reach */
         side->lost = false;
         side->detail[0] = '\0';
     }

@@ -1,4 +1,4 @@
-/* One transfer as the scheduler knows it: what both agents said about it, merged.
+/* One transfer as the scheduler knows it: the events of both agents, merged.
  *
  * Events come from two agents, late, out of order between them, and after a crash perhaps never;
  * the merge gives the same row in any order. Pure: no clock, no memory, no I/O. */
@@ -10,7 +10,7 @@
 #include "base/types.h"
 #include "trace/event.h"
 
-/* The order of the columns in the table `transfers`: X(symbol, the event that tells it). */
+/* The order of the columns in the table `transfers`: X(symbol, the event that reports it). */
 #define TRANSFER_STAGE_LIST(X)                                                                     \
     X(STAGE_OPENED, KVR_EVENT_OPENED)                                                              \
     X(STAGE_MATCHED, KVR_EVENT_MATCHED)                                                            \
@@ -47,7 +47,7 @@ typedef enum transfer_stage {
     X(STATE_FAILED, "failed", false)                                                               \
     X(STATE_CANCELLED, "cancelled", false)                                                         \
     X(STATE_EXPIRED, "expired", false)                                                             \
-    X(STATE_LOST, "lost", false) /* its agents fell silent before they said how it ended */
+    X(STATE_LOST, "lost", false) /* its agents fell silent before they reported its end */
 
 typedef enum transfer_state {
 #define X(symbol, name, live) symbol,
@@ -63,12 +63,13 @@ bool transfer_state_from_name(const char *name, transfer_state *ret_state);
 const char *transfer_role_name(kvr_role role); /* "source", "target" */
 
 struct transfer_side {
-    char agent[KVR_NAME_BYTES]; /* empty: not heard of; a peer's name until it speaks itself */
-    uint64_t boot;              /* 0: it has not spoken itself */
+    char agent[KVR_NAME_BYTES]; /* empty: unknown; the name that the peer reported, until it reports
+                                   itself */
+    uint64_t boot;              /* 0: it has not reported itself */
     uint64_t rails;             /* bit r: its rail r carried a part */
     kvr_path path;              /* of its pages */
     bool ended;                 /* outcome holds */
-    bool lost;                  /* its agent is gone and will not say */
+    bool lost;                  /* its agent is gone and will not report the end */
     kvr_status outcome;
     char detail[KVR_DETAIL_BYTES];
     int64_t at_ns[STAGE_END]; /* wall; 0: not seen */
@@ -85,16 +86,16 @@ struct transfer {
     uint64_t tokens, skip_tokens, bytes;
     uint32_t layers, chunks, retries;
     struct kvr_place source_rank, target_rank;
-    uint64_t pieces, fragment_bytes; /* as of an event, and what follows */
+    uint64_t pieces, fragment_bytes; /* of an event, as the members below */
     bool fragments_staged;
     struct kvr_event_way fragments_direct, fragments_copied;
     struct kvr_event_limits limits;
-    int64_t updated_ns; /* by the clock of who keeps it, and set there: the last word of it */
+    int64_t updated_ns;            /* of its last event, by the scheduler's clock, which sets it */
     struct transfer_side sides[2]; /* by kvr_role */
 };
 
-/* What is reported under transfer 0 gets an id of its own, equal for all events about one opening:
- * of one engine rank, since ranks of one agent publish the same request each for itself. */
+/* Events under transfer 0 get an id that is equal for all events of one opening. An opening belongs
+ * to one engine rank: ranks of one agent publish the same request each for itself. */
 uint64_t transfer_opening_id(const char *agent, uint64_t boot, const struct kvr_event *event);
 
 /* The opening of this side was reported under transfer 0, before the transfer had its number: its
@@ -105,10 +106,10 @@ bool transfer_take_opening(struct transfer *transfer, kvr_role role,
 /* Adds what `agent` said at wall time at_ns. */
 void transfer_merge(struct transfer *transfer, const char *agent, uint64_t boot,
                     const struct kvr_event *event, int64_t at_ns);
-/* The agent of one side will not speak again. */
+/* The agent of one side will not report again. */
 void transfer_lose(struct transfer *transfer, kvr_role role, const char *detail);
 
-const char *transfer_detail(const struct transfer *transfer); /* the sentence behind its reason */
+const char *transfer_detail(const struct transfer *transfer); /* the sentence of its reason */
 /* From opening to end by one agent's clock, the target's if it has both; negative: not known. */
 int64_t transfer_duration_ns(const struct transfer *transfer);
 int64_t transfer_opened_ns(const struct transfer *transfer); /* the earlier side; 0: not known */

@@ -6,7 +6,7 @@
 #
 # --requests N    how many requests (default 200)
 # --trace FILE    request trace in Mooncake's form; one is synthesised when not given
-# --provider P    tcp (two rails, the default), shm or local (one)
+# --provider P    tcp (two rails, the default) or local (one)
 # --json FILE     write the figures there
 # --corrupt KIND  plant a fault that must be found, and so end in exit 1: page, layer or swap
 # --stay          leave the three programs running, and say where the dashboard is
@@ -61,8 +61,9 @@ case $requests in
 esac
 case $provider in
 tcp) rails="--rail 127.0.0.1 --rail 127.0.0.2" ;;
-shm | local) rails= ;;
-*) usage "--provider is '$provider', but on one machine it must be tcp, shm or local" ;;
+local) rails= ;;
+shm) usage "--provider is 'shm', but provider shm was removed: use local" ;;
+*) usage "--provider is '$provider', but on one machine it must be tcp or local" ;;
 esac
 case $corrupt in
 '' | page | layer | swap) ;;
@@ -89,7 +90,6 @@ stop_all() {
         done
         kill -9 "$pid" 2>/dev/null || true
         wait "$pid" 2>/dev/null || true
-        rm -f "/dev/shm/$pid:"*
     done
     rm -rf "$work"
 }
@@ -198,7 +198,7 @@ if [ -n "$stay" ]; then
     {
         echo "work='$work' pids='$pids'"
         cat <<'END'
-# One that has ended may lie about until somebody asks how it did.
+# A process that has ended may stay as a zombie until its parent waits for it.
 runs() { [ -n "$(tr -d '\0' 2>/dev/null </proc/"$1"/cmdline)" ]; }
 tries=0
 for pid in $pids; do
@@ -213,7 +213,6 @@ for pid in $pids; do
         kill -9 "$pid" 2>/dev/null
         sleep 0.1
     done
-    rm -f "/dev/shm/$pid:"*
 done
 rm -rf "$work"
 END

@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "agent/agent_state.h"
+#include "base/entropy.h"
 #include "base/log.h"
 #include "base/poison.h"
 #include "base/port_file.h"
-#include "base/rng.h"
 #include "base/text.h"
 
 #define TICK_MS 20 /* while something is live */
@@ -63,7 +63,7 @@ static void on_second(uv_timer_t *timer)
 
     agent->machine.tick(agent->machine.self, now);
     agent_regions_retry(agent);
-    agent_wanted_dial(agent, now);
+    agent_static_peers_dial(agent, now);
     agent_orders_take(agent);
     agent_facts_tell(agent);
     kvr_log_tick();
@@ -136,7 +136,7 @@ static void close_all(struct kvr_agent *agent)
         return;
     agent->closing = true;
     for (uint32_t i = 0; i < KVR_ENGINES_MAX; i++)
-        agent->engines[i].serial = 0; /* helpers that end from here on tell nobody */
+        agent->engines[i].serial = 0; /* helpers that end from here on send no notice */
     uv_close((uv_handle_t *)&agent->tick, NULL);
     uv_close((uv_handle_t *)&agent->second, NULL);
     uv_close((uv_handle_t *)&agent->terminate, NULL);
@@ -251,20 +251,21 @@ int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config
     uv_run(&agent->loop, UV_RUN_DEFAULT);
     uv_loop_close(&agent->loop);
     kvr_reporter_close(agent->reporter);
-    agent_groups_close(agent); /* what their rails imported is of a stage's device; nobody is told
-                                  of regions that go */
+    agent_groups_close(agent); /* before the stages: their rails import from a stage's device.
+                                  Regions that go now cause no notice */
     agent_regions_close(agent);
     agent_stages_close(agent);
     agent_rails_close(agent);
     agent_loans_close(agent);
     kvr_stamps_close(agent->stamps);
     if (agent->memory_block != NULL) {
-        KVR_UNPOISON(agent->memory_block, config->table_memory); /* others will be mapped there */
+        KVR_UNPOISON(agent->memory_block,
+                     config->table_memory); /* other memory will be mapped there */
         munmap(agent->memory_block, config->table_memory);
     }
     free(agent);
     kvr_log_flush();
     if (status == KVR_INVALID)
-        return 2; /* a bad option stays bad: whoever starts it again need not */
+        return 2; /* a restart does not mend a bad option */
     return status == KVR_OK ? 0 : 1;
 }

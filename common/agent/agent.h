@@ -6,50 +6,58 @@
 #ifndef KVR_AGENT_AGENT_H
 #define KVR_AGENT_AGENT_H
 
-#include "agent/machine.h"
+#include "agent/core/machine.h"
 #include "base/options.h"
 #include "kv/fragment.h"
+#include "rail_group/rail_options.h"
 
 struct kvr_agent;
 
-/* What the command line and its kin say. */
+/* The values of the options. */
 struct kvr_agent_config {
     char name[KVR_NAME_BYTES];
     char engine_socket[108];            /* "" = name.sock in the run folder */
     char run_dir[512];                  /* "" = found at start */
     char listen[KVR_OPTION_ITEM_BYTES]; /* prefill-agent only; "" = does not listen */
     char port_file[512];
-    char stamps[512]; /* "" = nobody measures */
-    char provider[16], digest[16], device[16], tcp_congestion[16];
+    char stamps[512]; /* "" = no measurement */
+    char provider[16], digest[16], device[16];
     struct kvr_option_list rails, groups;
+    char rail_ports[16];                   /* "" = the kernel chooses */
     char cores[KVR_OPTION_ITEM_BYTES];     /* "auto", "any", a list or one for each group */
-    char scheduler[KVR_OPTION_ITEM_BYTES]; /* "" = report to nobody */
+    char scheduler[KVR_OPTION_ITEM_BYTES]; /* "" = no reports */
     char state_dir[512];
     bool insecure, calibration, require_gpudirect, group_failover;
-    bool warm_up, lazy, choice, acknowledge;
-    uint64_t pieces, batch, inline_bytes;
-    uint64_t staging_memory, device_failures;
-    kvr_ns heartbeat, quiet, spin, drain_timeout;
+    struct kvr_posting_config posting;
+    struct kvr_copying_config copying;
+    uint64_t device_failures;
+    kvr_ns heartbeat, quiet, drain_timeout;
     uint64_t time_scale;
-    uint64_t chunk_bytes_max, window_bytes, window_writes, table_memory;
-    char fragments[16]; /* what may be done about them: not the same in both programs */
+    uint64_t table_memory;
+    char fragments[16]; /* the choices differ between the programs */
     /* prefill-agent */
     kvr_ns lease, want_timeout;
     uint64_t fragment_bytes_min;
     /* decode-agent */
     kvr_ns deadline;
-    uint64_t slots, local_copy_threads;
+    uint64_t slots;
     struct kvr_option_list prefill_agents; /* dialed at the start */
 };
 
 /* The rows that both programs have. */
 extern const struct kvr_option_table kvr_agent_options;
+#define KVR_AGENT_PARTS                                                                            \
+    {.table = &kvr_agent_options},                                                                 \
+        {.table = &kvr_posting_options, .offset = offsetof(struct kvr_agent_config, posting)},     \
+    {                                                                                              \
+        .table = &kvr_staging_options, .offset = offsetof(struct kvr_agent_config, copying)        \
+    }
 
 /* Over rails of that provider ("tcp", "local"; not "tcp+local"). Takes about a millisecond. */
 struct kvr_fragment_costs kvr_agent_fragment_costs(const struct kvr_agent_config *config,
                                                    const char *provider);
 
-/* One of the two programs: its machine, and what of it only a process has. */
+/* One of the two programs: its machine, and the parts that only a process has. */
 struct kvr_agent_program {
     struct kvr_machine machine;
     /* Memory for the push or the land of one more rail group: near it, where it is called. */

@@ -16,7 +16,6 @@
 #define FILES_NEEDED                                                                               \
     (64 + KVR_PACKET_FDS_MAX + FILES_OF_ENGINE * KVR_ENGINES_MAX + 2 * KVR_PEERS_MAX +             \
      8 * KVR_RAILS_MAX)
-#define SHM_NEEDED      (64ull << 20)
 #define STATE_NEEDED    (64ull << 20)
 #define MEMLOCK_ADVISED (1ull << 30)
 
@@ -37,8 +36,8 @@ void agent_congestion_check(const struct kvr_rail_facts *facts, const char *wish
 {
     if (strncmp(facts->congestion, "bbr", 3) == 0 && strcmp(wish, "auto") == 0)
         kvr_log_warning(
-            "rail %s: this host's congestion control is bbr, whose pacing leaves a part of a "
-            "short path unused, and cubic may not be chosen instead: let it be by sysctl "
+            "rail %s: this host's congestion control is bbr, which leaves a part of a short "
+            "path unused, and this user may not choose cubic: allow it by sysctl "
             "net.ipv4.tcp_allowed_congestion_control",
             facts->name);
     else if (facts->congestion[0] != '\0')
@@ -58,19 +57,12 @@ kvr_status agent_checks(const struct kvr_agent_config *config, struct kvr_error 
 
     if (status != KVR_OK)
         return status;
-    if (strcmp(config->provider, "shm") == 0) {
-        status = kvr_need_space("provider shm needs room: the folder", "/dev/shm", SHM_NEEDED,
-                                "free some, or make it larger (mount -o remount,size=1G /dev/shm)",
-                                error);
-        if (status != KVR_OK)
-            return status;
-    }
     if (config->state_dir[0] == '\0')
         return KVR_OK;
     return kvr_state_folder_take(config->state_dir, STATE_NEEDED, error);
 }
 
-/* Nothing of ours is encrypted, so nobody beyond this host is listened to by accident. */
+/* Nothing is encrypted, so no option alone opens a port to other hosts. */
 const char *kvr_agent_exposed(const struct kvr_agent_config *config)
 {
     struct kvr_address address;

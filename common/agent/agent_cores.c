@@ -1,5 +1,5 @@
-/* Where an agent runs: its rails divided into groups, each group's thread on the cores beside its
- * cards, and everything else of the process in their NUMA node, if it is one, so that what any
+/* Divides the rails into groups and chooses cores. Each group's thread runs on the cores near its
+ * cards. All other threads run in the cards' NUMA node, if it is one, so that memory that any
  * thread touches first lies there. */
 #include "agent/agent_cores.h"
 
@@ -13,7 +13,7 @@
 #include "fabric/fabric_provider.h"
 #include "fabric/host_rails.h"
 
-/* What the choice is made from; large, and gone after it. */
+/* The inputs of the choice; large, and freed after it. */
 struct work {
     struct kvr_topology *topology;
     struct kvr_host_groups groups;
@@ -110,7 +110,7 @@ static void stay_in_node(const struct kvr_topology *topology, uint32_t node)
     for (uint32_t i = 0; i < home->core_count; i++)
         CPU_SET((unsigned)topology->cores[home->core_first + i], &cores);
     if (sched_setaffinity(0, sizeof(cores), &cores) != 0)
-        kvr_log_warning("the system keeps this agent from running on NUMA node %u alone",
+        kvr_log_warning("the system does not let this agent run on NUMA node %u alone",
                         home->number);
 }
 

@@ -1,36 +1,24 @@
-/* What writes and copies cost here, for who decides whether fragments are copied: the rails as they
- * were calibrated, else as is usual for their provider; copies as measured now, and what pages cost
- * more that no cache holds. */
-#include <string.h>
-
+/* The costs of writes and copies on this host, from which fragments are written or copied. A
+ * write's cost is calibrated, else usual for the provider. A copy's cost is measured now; pages
+ * that no cache holds cost more. */
 #include "agent/agent.h"
 #include "base/log.h"
 #include "device/copy_cost.h"
 #include "fabric/calibration.h"
+#include "fabric/fabric_provider.h"
 
-/* Of a provider that nobody calibrated. tcp, shm and local: processor time of an end, from replays
- * of pages of 256 B and 1 KiB (tests/bench/RESULTS.md); the runs of a write are in it. Others: what
- * is published of 100 Gb/s cards (1.25 µs a write; 64 KiB in 6.3 µs). */
-static const struct {
-    const char *provider;
-    struct kvr_fragment_costs costs;
-} usual[] = {
-    {"tcp", {.write = 2200, .wire_byte = 0.27, .processors = true}},
-    {"shm", {.write = 2700, .wire_byte = 0.58, .processors = true}},
-    {"local", {.write = 500, .wire_byte = 0.55, .processors = true}},
-    {"", {.write = 1250, .piece = 50, .wire_byte = 0.08}},
-};
+#define COLD_PIECE_NS 60.0 /* its first cache line comes from memory */
+#define COLD_BYTE_NS  0.2  /* the other lines, and the way back to memory */
 
-#define COLD_PIECE_NS 60.0 /* its first line comes from memory */
-#define COLD_BYTE_NS  0.2  /* and the rest, and goes back there */
-
+/* As is usual for the provider. */
 static struct kvr_fragment_costs usual_of(const char *provider)
 {
-    uint32_t i = 0;
+    const struct kvr_provider_costs *costs = &kvr_provider_find(provider)->costs;
 
-    while (usual[i].provider[0] != '\0' && strcmp(usual[i].provider, provider) != 0)
-        i++;
-    return usual[i].costs;
+    return (struct kvr_fragment_costs){.write = costs->write,
+                                       .piece = costs->piece,
+                                       .wire_byte = costs->wire_byte,
+                                       .processors = costs->processors};
 }
 
 /* A line through the smallest and the largest size. */
@@ -64,7 +52,7 @@ struct kvr_fragment_costs kvr_agent_fragment_costs(const struct kvr_agent_config
         kvr_calibration_load(config->state_dir, provider, &calibration, &error) == KVR_OK)
         calibrated(&calibration, &costs);
     if (kvr_copy_cost_measure(&copy, &error) != KVR_OK)
-        kvr_log_failure(KVR_LOG_WARNING, "what a copy costs is not known here", &error);
+        kvr_log_failure(KVR_LOG_WARNING, "the cost of a copy could not be measured", &error);
     costs.copy = copy.piece_ns + COLD_PIECE_NS;
     costs.copy_byte = copy.byte_ns + COLD_BYTE_NS;
     kvr_log_info("fragments: over %s a write is taken to cost %.0f ns and %.2f ns a byte, a copy "

@@ -1,4 +1,5 @@
-/* The end of an agent: no new work, patience for the old, and the names of what was given up. */
+/* The end of an agent: it takes no new work, waits for the old, and names the requests that it
+ * gives up. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -6,7 +7,7 @@
 #include "agent/agent_state.h"
 #include "base/log.h"
 
-#define LINGER_NS  (5 * KVR_S) /* for what was given up to settle */
+#define LINGER_NS  (5 * KVR_S) /* for requests that were given up to settle */
 #define NAMES_MAX  64
 #define NAMES_ROOM 600 /* of a log line */
 
@@ -25,7 +26,7 @@ void agent_drain(struct kvr_agent *agent, int signal)
     agent->machine.drain(agent->machine.self);
 }
 
-/* "a, b and 5 more": as many as a line takes. */
+/* "a, b and 5 more": as many names as fit into a line. */
 static void name_requests(const struct kvr_agent *agent, char text[NAMES_ROOM])
 {
     const char *requests[NAMES_MAX];

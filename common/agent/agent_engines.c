@@ -8,10 +8,9 @@
 
 static void page_tell(struct kvr_agent *agent, uint32_t engine, struct kvr_shared_page *page)
 {
-    struct kvr_group_message message = {
-        .kind = agent->machine.page_kind, .index = engine, .pointer = page};
+    struct kvr_group_message message = agent->machine.page_command(engine, page);
 
-    for (; message.group < agent->groups.count; message.group++)
+    for (uint32_t *group = &message.head.group; *group < agent->groups.count; (*group)++)
         agent_command(agent, &message);
 }
 
@@ -29,7 +28,7 @@ static kvr_status on_up(void *self, kvr_ns now, uint32_t engine,
     if (status != KVR_OK)
         return status;
     agent->engines[engine] = (struct agent_engine){.serial = ++agent->serial_next, .doorbell = -1};
-    if (agent->machine.page_kind != 0) {
+    if (agent->machine.page_command != NULL) {
         int doorbell = kvr_engine_port_doorbell(agent->port, engine);
 
         agent->engines[engine].doorbell = doorbell;
@@ -62,7 +61,7 @@ void agent_engine_done(void *self, uint32_t engine)
     struct kvr_agent *agent = self;
 
     agent->engines[engine].serial = 0;
-    if (agent->machine.page_kind == 0) {
+    if (agent->machine.page_command == NULL) {
         kvr_engine_port_release(agent->port, engine);
         return;
     }
@@ -73,10 +72,10 @@ void agent_engine_done(void *self, uint32_t engine)
     page_tell(agent, engine, NULL);
 }
 
-void agent_page_set(struct kvr_agent *agent, const struct kvr_group_message *message)
+void agent_page_forgotten(struct kvr_agent *agent, uint32_t engine)
 {
-    if (message->pointer == NULL && --agent->engines[message->index].pages_left == 0)
-        kvr_engine_port_release(agent->port, message->index);
+    if (--agent->engines[engine].pages_left == 0)
+        kvr_engine_port_release(agent->port, engine);
 }
 
 static void why_answer(struct kvr_agent *agent, uint32_t engine, uint64_t handle)

@@ -1,4 +1,4 @@
-/* What the scheduler is told of an agent once a second, beside its events, and what it asks. */
+/* The agent's report of itself once a second, beside its events, and the scheduler's orders. */
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <netinet/in.h>
@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/version.h"
 
-#define AWAY_NS (5 * KVR_S) /* a scheduler that takes no reports for so long is told of */
+#define AWAY_NS (5 * KVR_S) /* a scheduler that takes no reports for longer is logged */
 
 static void rail_snapshot(const struct kvr_agent *agent, uint32_t index,
                           struct kvr_rail_snapshot *rail)

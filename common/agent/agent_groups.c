@@ -16,10 +16,10 @@ const struct agent_group *agent_group_of(const struct kvr_agent *agent, uint32_t
 
 void agent_command(void *self, const struct kvr_group_message *message)
 {
-    struct agent_group *group = &((struct kvr_agent *)self)->group[message->group];
+    struct agent_group *group = &((struct kvr_agent *)self)->group[message->head.group];
     struct kvr_group_message now = *message;
 
-    now.at = kvr_clock_now();
+    now.head.at = kvr_clock_now();
     group->kick = true;
     if (!kvr_group_command(group->group, &now))
         abort(); /* a command may not be lost: nothing that follows would be true */
@@ -40,11 +40,9 @@ void agent_groups_kick(struct kvr_agent *agent)
 /* Nothing can be written to it, and only here is known why. */
 static void unreachable_say(const struct kvr_group_message *message)
 {
-    const struct kvr_peer_rails *rails = message->pointer;
-
-    if (message->kind == KVR_GROUP_PEER_ADDED && message->status == KVR_NO_RAIL)
-        kvr_log_warning("no rail of group %u reaches peer %u: %s", message->group, message->index,
-                        rails->unreachable);
+    if (message->head.kind == KVR_GROUP_PEER_ADDED && message->peer_rails.status == KVR_NO_RAIL)
+        kvr_log_warning("no rail of group %u reaches peer %u: %s", message->head.group,
+                        message->peer_rails.peer, message->peer_rails.rails->unreachable);
 }
 
 void agent_groups_listen(struct kvr_agent *agent)
@@ -52,6 +50,7 @@ void agent_groups_listen(struct kvr_agent *agent)
     const struct kvr_machine *machine = &agent->machine;
     struct kvr_group_message message;
     struct kvr_error refused;
+    uint32_t engine;
 
     for (uint32_t i = 0; i < agent->groups.count; i++) {
         while (kvr_group_event(agent->group[i].group, &message)) {
@@ -59,13 +58,14 @@ void agent_groups_listen(struct kvr_agent *agent)
                 agent->listened_at = kvr_clock_now();
             unreachable_say(&message); /* the machine frees what it points to */
             agent_warmth_heard(agent, kvr_clock_now(), &message);
-            if (machine->page_kind != 0 && message.kind == machine->page_set_kind)
-                agent_page_set(agent, &message);
+            if (machine->page_forgotten != NULL && machine->page_forgotten(&message, &engine))
+                agent_page_forgotten(agent, engine);
             else
                 machine->group(machine->self, kvr_clock_now(), &message);
-            if (message.kind == KVR_GROUP_RECYCLED) {
-                kvr_group_refused(agent->group[i].group, message.index, &refused);
-                agent_tell_rail(agent, message.index, message.status, refused.detail);
+            if (message.head.kind == KVR_GROUP_RECYCLED) {
+                kvr_group_refused(agent->group[i].group, message.recycled.rail, &refused);
+                agent_tell_rail(agent, message.recycled.rail, message.recycled.status,
+                                refused.detail);
             }
         }
     }
@@ -89,12 +89,10 @@ static kvr_status group_open(struct kvr_agent *agent, uint32_t number, struct kv
         .number = number,
         .rail_first = first[0],
         .rail_count = first[1] - first[0],
-        .window_writes = (uint32_t)config->window_writes,
-        .window_bytes = config->window_bytes,
-        .batch_writes = (uint32_t)config->batch,
-        .eager = !config->lazy,
-        .in_turn = !config->choice,
-        .warm_up = config->warm_up,
+        .window_writes = (uint32_t)config->posting.window_writes,
+        .window_bytes = config->posting.window_bytes,
+        .batch_writes = (uint32_t)config->posting.batch,
+        .warm_up = config->posting.warm_up,
         .silence_ns = KVR_BEATS_MAX * kvr_agent_time(config, config->heartbeat),
         .absence_ns = KVR_BEATS_MAX * kvr_agent_time(config, config->heartbeat) / 2,
         .clock = kvr_clock_now,
@@ -140,7 +138,7 @@ static void group_notify(void *self)
 kvr_status agent_groups_start(struct kvr_agent *agent, struct kvr_error *error)
 {
     struct kvr_group_thread_options options = {
-        .spin_ns = agent->config->spin, .notify = group_notify, .notify_self = agent};
+        .spin_ns = agent->config->posting.spin, .notify = group_notify, .notify_self = agent};
     kvr_status status = KVR_OK;
 
     for (uint32_t i = 0; i < agent->groups.count && status == KVR_OK; i++) {

@@ -1,7 +1,7 @@
-/* What helper threads do for an agent: at most a few jobs at once, in the order in which they came.
+/* Jobs of helper threads: a few at once, in the order in which they came.
  *
- * libuv's threads look up the names of peers, too, and a peer whose connection broke has to be
- * dialed again within the heartbeat bound: it cannot wait until an engine's regions are registered.
+ * libuv's threads also look up the names of peers. A peer with a broken connection must be dialed
+ * again within the heartbeat bound, so it cannot wait until an engine's regions are registered.
  * Loop thread. */
 #ifndef KVR_AGENT_AGENT_HELPERS_H
 #define KVR_AGENT_AGENT_HELPERS_H

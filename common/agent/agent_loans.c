@@ -1,5 +1,5 @@
 /* Loans (rule 11): ours, where targets copy from our engines' memory, and those of the peers from
- * whose engines we copy. Only the targets of shm and local copy. */
+ * which this agent copies. Only the targets of local copy. */
 #include <stdlib.h>
 #include <unistd.h>
 

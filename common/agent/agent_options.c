@@ -1,5 +1,7 @@
 /* The options that both agents share. */
 #include "agent/agent.h"
+#include "base/address.h"
+#include "base/removed.h"
 #include "fabric/fabric_provider.h"
 
 #define FIELD(kind, field) KVR_OPTION_##kind(struct kvr_agent_config, field)
@@ -30,9 +32,9 @@ static const struct kvr_option rows[] = {
      .value = "DIR",
      FIELD(STRING, state_dir),
      .help =
-         "Directory for what must outlive a restart, of this agent alone; made if it is missing: "
-         "reports that the scheduler has not acknowledged, which are else kept in memory only, "
-         "and what `kvrail bench calibrate` found."},
+         "Directory of this agent alone for data that must outlive a restart: reports that the "
+         "scheduler has not acknowledged, and the results of `kvrail bench calibrate`. Made if it "
+         "is missing. Without it reports are kept in memory only."},
     {.name = "table-memory",
      .section = "agent",
      .fallback = "1G",
@@ -50,15 +52,16 @@ static const struct kvr_option rows[] = {
              "up and named."},
     {.name = "provider",
      .section = "rails",
-     .choices = KVR_PROVIDERS_MIXED,
+     .choices_from = kvr_provider_choices_mixed,
+     .removed = kvr_removed_provider,
      .fallback = "tcp+local",
      FIELD(CHOICE, provider),
      .help = "What the rails are: a provider of libfabric, or local, where the target maps the "
              "source's memory; both agents of a pair must use the same. CARDS+local: for a peer of "
              "this host and user that says so too, local, for others the cards; a peer's log says "
              "which, and each transfer's record. Without +local cards for all. verbs and efa pin "
-             "memory (RLIMIT_MEMLOCK); the others do not. shm and local alone are for two agents "
-             "of one host and one user; shm needs room in /dev/shm."},
+             "memory (RLIMIT_MEMLOCK); the others do not. local alone is for two agents of one "
+             "host and one user."},
     {.name = "rail",
      .section = "rails",
      .value = "NAME",
@@ -66,8 +69,17 @@ static const struct kvr_option rows[] = {
      FIELD(LIST, rails),
      .help =
          "A card to use: its interface, its libfabric domain or an address of it. Repeat for every "
-         "card. Without it, the provider's first; of tcp, loopback; shm twice, so that one of the "
-         "two always has something to copy."},
+         "card. Without it, the provider's first; of tcp, loopback."},
+    {.name = "rail-ports",
+     .section = "rails",
+     .value = "FIRST-LAST",
+     FIELD(STRING, rail_ports),
+     .help =
+         "Ports that the rails listen on, for a firewall between the hosts. Each rail needs two: "
+         "its endpoint's, and a second one while a successor replaces it. Agents of one host "
+         "may share a range that has enough for all. tcp uses it, and verbs for its ports of "
+         "rdma_cm, which no firewall of the kernel sees; efa and local listen on no ports. Without "
+         "it the kernel chooses."},
     {.name = "group",
      .section = "rails",
      .value = "NAME+NAME",
@@ -88,117 +100,28 @@ static const struct kvr_option rows[] = {
      .fallback = "auto",
      FIELD(STRING, cores),
      .help = "Cores for the threads that drive the rails, as 0-3,8, or a list for each group of "
-             "rails, as 0-3/4-7; auto: those beside its cards (see kvrail topo), and the rest of "
-             "the agent in their NUMA node; any: wherever the system puts them."},
+             "rails, as 0-3/4-7. auto: the cores beside the group's cards (see kvrail topo); the "
+             "agent's other threads run in the cards' NUMA node. any: the system chooses."},
     {.name = "calibration",
      .section = "rails",
      .fallback = "yes",
      FIELD(BOOL, calibration),
      .help = "Use what `kvrail bench calibrate` kept in --state-dir for this provider, if it did."},
-    {.name = "chunk-bytes-max",
-     .section = "rails",
-     .fallback = "1M",
-     .min = KVR_CHUNK_BYTES_MIN,
-     .max = 1ull << 30,
-     FIELD(SIZE, chunk_bytes_max),
-     .help = "Largest write; pages that are neighbours on both sides are merged up to it."},
-    {.name = "window-bytes",
-     .section = "rails",
-     .fallback = "0",
-     .max = 1ull << 32,
-     FIELD(SIZE, window_bytes),
-     .help = "Bytes posted and not completed, of each rail, half of them to one peer; 0: what "
-             "suits the provider, 64M on local, 8M on shm and 16M on others."},
-    {.name = "window-writes",
-     .section = "rails",
-     .fallback = "0",
-     .max = 65536,
-     FIELD(COUNT, window_writes),
-     .help = "Writes posted and not completed, of each rail; 0: what the provider takes."},
-    {.name = "spin",
-     .section = "rails",
-     .fallback = "20us",
-     .max = KVR_S,
-     FIELD(DURATION, spin),
-     .help = "How long the rails' thread polls after the last progress before it sleeps. Beyond "
-             "20us it leaves the core to whoever else wants it."},
-    {.name = "warm-up",
-     .section = "rails",
-     .fallback = "yes",
-     FIELD(BOOL, warm_up),
-     .help = "Write a few bytes over every pair of rails when it comes into use, into a page kept "
-             "for that, so that no transfer waits for a connection; both agents of a pair."},
-    {.name = "pieces",
-     .section = "rails",
-     .fallback = "0",
-     .max = KVR_IOV_MAX,
-     FIELD(COUNT, pieces),
-     .help = "Pieces of memory that one write gathers, at most; 0: as many as the provider takes, "
-             "or calibration found to pay."},
-    {.name = "batch",
-     .section = "rails",
-     .fallback = "0",
-     .max = 1024,
-     FIELD(COUNT, batch),
-     .help = "Writes posted with one doorbell, at most; 1: each rings; 0: 32."},
-    {.name = "lazy",
-     .section = "rails",
-     .fallback = "yes",
-     FIELD(BOOL, lazy),
-     .help = "A rail that refused a write waits for a completion; no: it is tried at every step."},
-    {.name = "choice",
-     .section = "rails",
-     .fallback = "yes",
-     FIELD(BOOL, choice),
-     .help = "Writes go to the rail that is through with them first; no: to each in turn."},
-    {.name = "acknowledge",
-     .section = "rails",
-     .fallback = "yes",
-     FIELD(BOOL, acknowledge),
-     .help = "On tcp a write is on its way until the target has it; no: until the kernel has taken "
-             "it, and what its buffers hold comes on top of --window-bytes."},
-    {.name = "tcp-congestion",
-     .section = "rails",
-     .value = "NAME",
-     .fallback = "auto",
-     FIELD(STRING, tcp_congestion),
-     .help = "Congestion control of tcp's connections, a name that the host has (sysctl "
-             "net.ipv4.tcp_available_congestion_control). auto: cubic where the host's own is bbr, "
-             "whose pacing leaves a part of a short path unused; host: always its own."},
-    {.name = "inline",
-     .section = "rails",
-     .fallback = "0",
-     .max = 65536,
-     FIELD(SIZE, inline_bytes),
-     .help =
-         "Writes of up to so many bytes are handed to the provider with their bytes, so that "
-         "nothing need read them from memory; tcp and shm, at most what they take so; 0: none."},
+    /* For tests, host memory behind a copy engine that is slow and may fail. emulated: no card
+     * reaches it; emulated-direct: every card does; emulated-blind: as emulated, and no agent can
+     * import another's. */
     {.name = "device",
      .section = "device",
-     .choices = "cuda|emulated|emulated-direct|emulated-blind|none",
+     .choices = "cuda|none",
+     .choices_hidden = "emulated|emulated-direct|emulated-blind",
      .fallback = "cuda",
      FIELD(CHOICE, device),
      .help =
-         "Whose device memory engines may register. cuda: NVIDIA's, whose driver is loaded "
-         "when the first such region comes; cards that reach it by themselves are told of it, "
-         "else it is staged (`kvrail topo` says which, and why), but between two agents of one "
-         "host with provider local: there the decode-agent's GPU moves the pages, where it sees "
-         "the engine's memory. emulated: for tests, host memory behind a copy engine that is "
-         "slow and may fail; emulated-direct: the same, and every card reaches it; "
-         "emulated-blind: the same, and it sees no other agent's. none: host memory only."},
-    {.name = "staging-memory",
-     .section = "device",
-     .fallback = "256M",
-     .min = 2ull << 20,
-     .max = 1ull << 40,
-     FIELD(SIZE, staging_memory),
-     .help =
-         "Pinned memory of each GPU, for pages that no card can reach, and of host memory, for "
-         "fragments (see --fragments), at least two of --chunk-bytes-max: at a prefill-agent a "
-         "ring; at a decode-agent each transfer goes through an eighth of it at most, and those "
-         "beyond wait. Transfers of any size go through either. Taken with a GPU's first region, "
-         "and with the first "
-         "transfer whose fragments are copied."},
+         "Device memory that engines may register. cuda: NVIDIA's; the driver is loaded with the "
+         "first such region. Cards that reach the memory register it, else it is staged (`kvrail "
+         "topo` says which, and why). Between two agents of one host with provider local, the "
+         "decode-agent's GPU copies the pages, where it can import the engine's memory. none: "
+         "host memory only."},
     {.name = "require-gpudirect",
      .section = "device",
      FIELD(BOOL, require_gpudirect),
@@ -206,6 +129,7 @@ static const struct kvr_option rows[] = {
              "lacks what."},
     {.name = "device-failures",
      .section = "device",
+     .hidden = true,
      .value = "PROMILLE",
      .fallback = "0",
      .max = 1000,
@@ -245,19 +169,20 @@ static const struct kvr_option rows[] = {
          "as FAILED(digest), never as DONE. The stronger wish of the two agents counts."},
     {.name = "scheduler",
      .section = "control",
-     .value = "HOST:PORT",
+     .value = "HOST[:PORT]",
+     .port = KVR_SCHEDULER_PORT,
      FIELD(ADDRESS, scheduler),
-     .help = "Where to report; transfers go on without it."},
+     .help = "Where to report; port 9470 unless given. Transfers go on without a scheduler."},
     {.name = "stamps",
      .section = "control",
+     .hidden = true,
      .value = "FILE",
      FIELD(STRING, stamps),
      .help = "Note here when layers pass through: for `kvrail bench ping`, which makes the file."},
     {.name = "insecure",
      .section = "control",
      FIELD(BOOL, insecure),
-     .help =
-         "Listen beyond this host although nothing is encrypted and nobody is asked who he is."},
+     .help = "Listen beyond this host although there is no encryption and no authentication."},
 };
 const struct kvr_option_table kvr_agent_options = {rows, sizeof(rows) / sizeof(rows[0])};
 

@@ -5,7 +5,7 @@
 
 #include "agent/agent_state.h"
 #include "base/log.h"
-#include "fabric/fabric_local.h"
+#include "fabric/local/fabric_local.h"
 
 static void on_hello(void *self, struct kvr_msg_hello *ret_hello)
 {
@@ -29,7 +29,7 @@ static void on_hello(void *self, struct kvr_msg_hello *ret_hello)
                 agent->machine.engines->local[i].compat;
 }
 
-/* Whether its rails that only agents of its host can write to are any to us. */
+/* Whether this agent reaches the peer's rails for agents of one host. */
 static kvr_status same_host_reached(struct kvr_agent *agent, uint32_t peer,
                                     const struct kvr_msg_hello *hello, struct kvr_error *error)
 {
@@ -47,7 +47,7 @@ static kvr_status same_host_reached(struct kvr_agent *agent, uint32_t peer,
     return status == KVR_OK ? agent_lender_up(agent, peer, hello, error) : status;
 }
 
-/* How its bytes come or go: nobody should have to guess. */
+/* Logs how bytes travel between this agent and the peer. */
 static void same_host_say(const struct kvr_agent *agent, uint32_t peer,
                           const struct kvr_msg_hello *hello, kvr_status status,
                           const struct kvr_error *error)
@@ -64,7 +64,7 @@ static void same_host_say(const struct kvr_agent *agent, uint32_t peer,
                 agent->provider, error->detail);
 }
 
-/* The machine is told of the rails that there are for us. */
+/* Announces the peer to the machine, with the rails that this agent can reach. */
 static void mixed_up(struct kvr_agent *agent, kvr_ns now, uint32_t peer,
                      const struct kvr_msg_hello *hello)
 {
@@ -113,7 +113,7 @@ static void on_lost(void *self, kvr_ns now, uint32_t peer, kvr_status status, co
     struct kvr_agent *agent = self;
     struct kvr_peer_info info;
     bool was_up = kvr_peers_info(agent->peers, peer, &info) && info.agent[0] != '\0';
-    bool said = agent_wanted_lost(agent, now, peer, was_up, status);
+    bool said = agent_static_peer_lost(agent, now, peer, was_up, status);
 
     if (was_up) {
         agent->peers_up -= agent->peers_up > 0;

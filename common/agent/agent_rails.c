@@ -9,27 +9,26 @@
 #include "base/address.h"
 #include "base/log.h"
 #include "fabric/calibration.h"
-#include "fabric/fabric_local.h"
 #include "fabric/fabric_mixed.h"
 #include "fabric/fabric_provider.h"
+#include "fabric/local/fabric_local.h"
 #include "wire/compat.h"
 
 /* Where it is not, no region on a GPU will come, and cards are opened as they always were. */
 #define NVIDIA_DRIVER "/dev/nvidiactl"
 
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
+/* How many heartbeat bounds a port of --rail-ports rests. A peer is fenced after one bound without
+ * a word, and writes to no old address that much later. */
+#define PORT_REST_BOUNDS 4
 
 /* What a write may be on all of our rails. */
 static void limits_narrow(struct kvr_agent *agent, const struct kvr_rail_facts *facts)
 {
     struct kvr_write_limits *limits = &agent->limits;
 
-    limits->pieces_local = (uint32_t)smaller(limits->pieces_local, facts->write.pieces_local);
-    limits->pieces_remote = (uint32_t)smaller(limits->pieces_remote, facts->write.pieces_remote);
-    limits->chunk_bytes_max = smaller(limits->chunk_bytes_max, facts->write.bytes_max);
+    limits->pieces_local = kvr_min_u32(limits->pieces_local, facts->write.pieces_local);
+    limits->pieces_remote = kvr_min_u32(limits->pieces_remote, facts->write.pieces_remote);
+    limits->chunk_bytes_max = kvr_min_u64(limits->chunk_bytes_max, facts->write.bytes_max);
 }
 
 /* A device is given much at once: each of its turns costs the same, whatever it moves. */
@@ -41,7 +40,7 @@ static void move_bytes_set(struct kvr_agent *agent)
         const struct kvr_rail_facts *facts = agent->fabric.ops->rail_facts(agent->rails[i]);
 
         if (facts->moves_pages)
-            agent->groups.move_bytes = smaller(MOVE_BYTES, facts->write.bytes_max);
+            agent->groups.move_bytes = kvr_min_u64(MOVE_BYTES, facts->write.bytes_max);
     }
 }
 
@@ -60,10 +59,10 @@ static kvr_status calibration_use(struct kvr_agent *agent, struct kvr_error *err
         return status == KVR_NOT_FOUND ? KVR_OK : status;
     widest = *limits;
     limits->pieces_local =
-        (uint32_t)smaller(limits->pieces_local, smaller(calibration.imm_iov, calibration.pieces));
-    limits->pieces_remote = (uint32_t)smaller(limits->pieces_remote,
-                                              smaller(calibration.imm_rma_iov, calibration.pieces));
-    limits->chunk_bytes_max = smaller(limits->chunk_bytes_max, calibration.chunk_bytes_max);
+        kvr_min_u32(limits->pieces_local, kvr_min_u32(calibration.imm_iov, calibration.pieces));
+    limits->pieces_remote = kvr_min_u32(limits->pieces_remote,
+                                        kvr_min_u32(calibration.imm_rma_iov, calibration.pieces));
+    limits->chunk_bytes_max = kvr_min_u64(limits->chunk_bytes_max, calibration.chunk_bytes_max);
     limits->calibrated = limits->pieces_local < widest.pieces_local ||
                          limits->pieces_remote < widest.pieces_remote ||
                          limits->chunk_bytes_max < widest.chunk_bytes_max;
@@ -72,15 +71,14 @@ static kvr_status calibration_use(struct kvr_agent *agent, struct kvr_error *err
     return KVR_OK;
 }
 
-/* A tcp rail takes whatever connects to it. */
 static kvr_status exposed_check(const struct kvr_agent *agent, const struct kvr_rail_facts *facts,
                                 struct kvr_error *error)
 {
     struct kvr_address address;
 
-    if (agent->config->insecure || strcmp(facts->provider, "tcp") != 0 ||
-        kvr_address_parse(facts->source, 0, NULL, &address) != KVR_OK ||
-        kvr_address_is_loopback(&address))
+    if (agent->config->insecure || !facts->exposed ||
+        (kvr_address_parse(facts->source, 0, NULL, &address) == KVR_OK &&
+         kvr_address_is_loopback(&address)))
         return KVR_OK;
     return kvr_error_set(error, KVR_REFUSED, "rails",
                          "rail %s is open to other hosts, and nothing is encrypted: take loopback "
@@ -98,7 +96,7 @@ static void unseen_say(const struct kvr_error *error)
 static kvr_status rail_open(struct kvr_agent *agent, const char *provider, const char *name,
                             struct kvr_error *error)
 {
-    bool card = strcmp(provider, KVR_FABRIC_LOCAL) != 0;
+    bool card = !kvr_provider_find(provider)->same_host_only;
     struct kvr_rail_options options = {0};
     const struct kvr_rail_facts *facts;
     kvr_status status;
@@ -109,21 +107,25 @@ static kvr_status rail_open(struct kvr_agent *agent, const char *provider, const
                              KVR_AGENT_CARDS_MAX);
     snprintf(options.provider, sizeof(options.provider), "%s", provider);
     snprintf(options.name, sizeof(options.name), "%s", name);
-    options.copy_threads = (uint32_t)agent->config->local_copy_threads;
+    options.copy_threads = (uint32_t)agent->config->copying.local_copy_threads;
     options.device_memory =
         strcmp(agent->config->device, "cuda") == 0 && access(NVIDIA_DRIVER, F_OK) == 0;
     options.device_emulated = strcmp(agent->config->device, "emulated-direct") == 0;
     options.unseen = unseen_say;
-    snprintf(options.congestion, sizeof(options.congestion), "%s", agent->config->tcp_congestion);
-    options.acknowledge = agent->config->acknowledge;
-    options.inline_bytes = (uint32_t)agent->config->inline_bytes;
+    snprintf(options.congestion, sizeof(options.congestion), "%s",
+             agent->config->posting.tcp_congestion);
+    options.ports = agent->ports_of_rails;
+    options.port_rest =
+        PORT_REST_BOUNDS * KVR_BEATS_MAX * kvr_agent_time(agent->config, agent->config->heartbeat);
+    options.acknowledge = agent->config->posting.acknowledge;
+    options.inline_bytes = (uint32_t)agent->config->posting.inline_bytes;
     status = agent->fabric.ops->rail_open(agent->fabric.self, &options,
                                           &agent->rails[agent->rail_count], error);
     if (status != KVR_OK)
         return status;
     facts = agent->fabric.ops->rail_facts(agent->rails[agent->rail_count]);
     limits_narrow(agent, facts);
-    agent_congestion_check(facts, agent->config->tcp_congestion);
+    agent_congestion_check(facts, agent->config->posting.tcp_congestion);
     if (agent->rail_count++ == 0)
         agent_memlock_check(facts);
     return exposed_check(agent, facts, error);
@@ -177,10 +179,8 @@ static kvr_status rails_open(struct kvr_agent *agent, struct kvr_error *error)
         status = rail_open(agent, agent->provider, config->rails.items[i], error);
     if (config->groups.count + config->rails.count > 0)
         return status;
-    for (uint32_t i = 0; i < kvr_provider_rails(agent->provider) && status == KVR_OK; i++)
-        status = rail_open(agent, agent->provider,
-                           strcmp(agent->provider, "tcp") == 0 ? "127.0.0.1" : "", error);
-    return status;
+    return rail_open(agent, agent->provider, kvr_provider_find(agent->provider)->default_rail,
+                     error);
 }
 
 /* One more in each group, behind its cards, for the peers of this host. */
@@ -205,6 +205,25 @@ static kvr_status local_rails_open(struct kvr_agent *agent, struct kvr_error *er
     return KVR_OK;
 }
 
+/* Whether --rail-ports is enough for the rails that are open. */
+static kvr_status ports_check(const struct kvr_agent *agent, struct kvr_error *error)
+{
+    const struct kvr_rail_ports *ports = &agent->ports_of_rails;
+    unsigned count = kvr_rail_ports_count(ports), rails = 0;
+
+    for (uint32_t i = 0; i < agent->rail_count; i++)
+        rails +=
+            kvr_provider_find(agent->fabric.ops->rail_facts(agent->rails[i])->provider)->rail_ports;
+    if (count == 0 || count >= KVR_PORTS_OF_RAIL * rails)
+        return KVR_OK;
+    return kvr_error_set(error, KVR_INVALID, "rails",
+                         "--rail-ports %s has %u port%s, but %u rail%s need%s %u, each for its "
+                         "endpoint and for a successor, and every agent of this host as many: "
+                         "widen the range",
+                         agent->config->rail_ports, count, count == 1 ? "" : "s", rails,
+                         rails == 1 ? "" : "s", rails == 1 ? "s" : "", KVR_PORTS_OF_RAIL * rails);
+}
+
 kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error)
 {
     const struct kvr_agent_config *config = agent->config;
@@ -216,11 +235,16 @@ kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error)
         kvr_fabric_mixed(&agent->fabric);
     else
         kvr_fabric_of(agent->provider, &agent->fabric);
-    pieces = config->pieces > 0 ? (uint32_t)config->pieces : KVR_IOV_MAX;
+    pieces = config->posting.pieces > 0 ? (uint32_t)config->posting.pieces : KVR_IOV_MAX;
     agent->limits = (struct kvr_write_limits){.pieces_local = pieces,
                                               .pieces_remote = pieces,
-                                              .chunk_bytes_max = config->chunk_bytes_max};
+                                              .chunk_bytes_max = config->posting.chunk_bytes_max};
+    if (config->rail_ports[0] != '\0' &&
+        kvr_rail_ports_parse(config->rail_ports, &agent->ports_of_rails, error) != KVR_OK)
+        return agent_option_refuse("rail-ports", error);
     status = rails_open(agent, error);
+    if (status == KVR_OK)
+        status = ports_check(agent, error);
     if (status == KVR_OK)
         status = calibration_use(agent, error);
     if (status == KVR_OK)
@@ -251,7 +275,7 @@ void agent_rails_close(struct kvr_agent *agent)
         agent->fabric.ops->rail_close(agent->rails[i]);
 }
 
-/* Those too that have no endpoint just now: a peer that is not told of one would never hear of its
+/* Rails without an endpoint too: a peer that does not know a rail would never hear of its
  * successor. */
 uint32_t agent_rails_now(void *self, struct kvr_rail_address ret_rails[KVR_RAILS_MAX])
 {

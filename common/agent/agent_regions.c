@@ -22,9 +22,9 @@ struct agent_region {
     struct agent_region *next;
     struct kvr_agent *agent;
     region_state state;
-    bool drop_wanted;   /* by its engine */
-    uint32_t widenings; /* that look at it: it cannot be released before */
-    bool released;      /* then it is to be */
+    bool drop_wanted; /* by its engine */
+    uint32_t tasks;   /* registration tasks that use it: it is released after them */
+    bool released;    /* it is to be released after its tasks */
     struct agent_job job;
     uint32_t engine;
     uint64_t serial;
@@ -60,7 +60,7 @@ static void region_forget(struct agent_region *entry)
     free(entry);
 }
 
-/* serial 0, of whom we refused: no engine, also when all have been closed. */
+/* serial 0: the region was refused and has no engine, also after all have closed. */
 static bool engine_lives(const struct agent_region *entry)
 {
     return entry->serial != 0 && entry->agent->engines[entry->engine].serial == entry->serial &&
@@ -94,10 +94,10 @@ static void release_done(uv_work_t *work, int cancelled)
     region_forget(entry);
 }
 
-/* Regions that are to be registered on one more rail group's rails, or to have a stage. One at a
- * time is, so that no two do the same. */
-struct agent_widening {
-    struct agent_widening *next;
+/* A task for helper threads: register regions with one more rail group's rails, or give them a
+ * stage. One task at a time, so that no two do the same work. */
+struct agent_registration_task {
+    struct agent_registration_task *next;
     struct kvr_agent *agent;
     struct agent_job job;
     uint64_t id;
@@ -117,7 +117,7 @@ static void region_release(struct agent_region *entry)
 {
     entry->state = REGION_LEAVING;
     entry->released = true;
-    if (entry->widenings > 0)
+    if (entry->tasks > 0)
         return;
     agent_help(&entry->agent->helpers, &entry->job, release_work, release_done);
 }
@@ -138,11 +138,11 @@ void agent_region_done(void *self, struct kvr_region *region)
 
 void agent_regions_close(struct kvr_agent *agent)
 {
-    while (agent->widenings != NULL) {
-        struct agent_widening *widening = agent->widenings;
+    while (agent->tasks != NULL) {
+        struct agent_registration_task *task = agent->tasks;
 
-        agent->widenings = widening->next;
-        free(widening);
+        agent->tasks = task->next;
+        free(task);
     }
     while (agent->regions != NULL) {
         struct agent_region *entry = agent->regions;
@@ -175,12 +175,13 @@ static void register_work(uv_work_t *work)
         agent->machine.role == KVR_ROLE_TARGET, &entry->region, &entry->error);
 }
 
-/* A rail for this host alone did not take it; what cards reach themselves none is asked to. */
+/* Logs that local did not take a region. Regions that cards reach themselves are not offered to it.
+ */
 static void uncopied_say(const struct agent_region *entry)
 {
     if (entry->error.status != KVR_OK)
         kvr_log_failure(KVR_LOG_WARNING,
-                        "for peers of this host too, cards carry what lies in a region",
+                        "cards carry the pages of a region for peers of this host too",
                         &entry->error);
 }
 
@@ -201,7 +202,7 @@ static void register_done(uv_work_t *work, int cancelled)
                                                &entry->error);
         if (entry->status != KVR_OK) {
             region_notify(entry, KVR_NOTICE_REGION_GONE, entry->status, entry->error.detail);
-            entry->serial = 0; /* it was told already */
+            entry->serial = 0; /* the engine has the notice already */
             region_release(entry);
             return;
         }
@@ -288,7 +289,7 @@ void agent_region_add(void *self, kvr_ns now, uint32_t engine, const struct kvr_
 
     (void)now;
     if (region_find(agent, engine, region->layout.region) != NULL) {
-        /* What is said of one would be taken for the other. */
+        /* Notices about one could be taken for the other's. */
         kvr_engine_port_refuse(agent->port, engine, KVR_EXISTS,
                                "two regions of one engine have the same number");
     } else if (region_check(agent, engine, region, &error) != KVR_OK) {
@@ -345,108 +346,106 @@ void agent_regions_retry(struct kvr_agent *agent)
 
 /* ---- on another group's rails, or with a stage ---------------------------------------------- */
 
-static void stages_work(struct agent_widening *widening)
+static void stages_work(struct agent_registration_task *task)
 {
-    for (uint32_t i = 0; i < widening->count && widening->status == KVR_OK; i++) {
-        const struct kvr_region *region = widening->regions[i].entry->region;
+    for (uint32_t i = 0; i < task->count && task->status == KVR_OK; i++) {
+        const struct kvr_region *region = task->regions[i].entry->region;
 
         if (region->stage == NULL)
-            widening->status =
-                agent_stages_host(widening->agent, region, &widening->regions[i].stage,
-                                  &widening->regions[i].pages, &widening->error);
+            task->status = agent_stages_host(task->agent, region, &task->regions[i].stage,
+                                             &task->regions[i].pages, &task->error);
     }
 }
 
-static void rails_work(struct agent_widening *widening)
+static void rails_work(struct agent_registration_task *task)
 {
-    struct kvr_agent *agent = widening->agent;
-    const uint32_t *first = &agent->groups.first[widening->group];
+    struct kvr_agent *agent = task->agent;
+    const uint32_t *first = &agent->groups.first[task->group];
     struct kvr_rail *rails[KVR_RAILS_MAX] = {NULL};
 
     for (uint32_t i = first[0]; i < first[1]; i++)
-        if ((agent->groups.same_host >> i & 1) == 0) /* whoever is on this host has the first */
+        if ((agent->groups.same_host >> i & 1) ==
+            0) /* peers of this host use the engine's own group */
             rails[i] = agent->rails[i];
-    for (uint32_t i = 0; i < widening->count && widening->status == KVR_OK; i++)
-        widening->status = kvr_region_register(&agent->fabric, widening->regions[i].entry->region,
-                                               rails, agent->machine.role == KVR_ROLE_SOURCE,
-                                               agent->machine.role == KVR_ROLE_TARGET,
-                                               widening->regions[i].memory, &widening->error);
+    for (uint32_t i = 0; i < task->count && task->status == KVR_OK; i++)
+        task->status = kvr_region_register(&agent->fabric, task->regions[i].entry->region, rails,
+                                           agent->machine.role == KVR_ROLE_SOURCE,
+                                           agent->machine.role == KVR_ROLE_TARGET,
+                                           task->regions[i].memory, &task->error);
 }
 
-static void widen_work(uv_work_t *work)
+static void task_work(uv_work_t *work)
 {
-    struct agent_widening *widening = work->data;
+    struct agent_registration_task *task = work->data;
 
-    if (widening->stages)
-        stages_work(widening);
+    if (task->stages)
+        stages_work(task);
     else
-        rails_work(widening);
+        rails_work(task);
 }
 
 /* True when any region has more than it had. */
-static bool adopt(struct agent_widening *widening)
+static bool adopt(struct agent_registration_task *task)
 {
     bool more = false;
 
-    for (uint32_t i = 0; i < widening->count; i++) {
-        struct agent_region *entry = widening->regions[i].entry;
+    for (uint32_t i = 0; i < task->count; i++) {
+        struct agent_region *entry = task->regions[i].entry;
 
-        if (widening->regions[i].pages != NULL) {
-            entry->region->stage = widening->regions[i].stage;
-            entry->region->pages = widening->regions[i].pages;
-            entry->region->device = widening->regions[i].stage->device;
+        if (task->regions[i].pages != NULL) {
+            entry->region->stage = task->regions[i].stage;
+            entry->region->pages = task->regions[i].pages;
+            entry->region->device = task->regions[i].stage->device;
         }
-        more |=
-            kvr_region_adopt(&widening->agent->fabric, entry->region, widening->regions[i].memory);
-        if (--entry->widenings == 0 && entry->released)
+        more |= kvr_region_adopt(&task->agent->fabric, entry->region, task->regions[i].memory);
+        if (--entry->tasks == 0 && entry->released)
             region_release(entry);
     }
     return more;
 }
 
-static void widen_next(struct kvr_agent *agent);
+static void task_next(struct kvr_agent *agent);
 
-static void widen_done(uv_work_t *work, int cancelled)
+static void task_done(uv_work_t *work, int cancelled)
 {
-    struct agent_widening *widening = work->data;
-    struct kvr_agent *agent = widening->agent;
+    struct agent_registration_task *task = work->data;
+    struct kvr_agent *agent = task->agent;
     bool more;
 
     (void)cancelled;
-    agent->widenings = widening->next;
-    more = adopt(widening);
-    if (widening->status == KVR_OK && more)
-        kvr_log_warning("rail group %u carries on for engine %u, whose own group reaches nobody",
-                        widening->group, widening->regions[0].entry->engine);
-    else if (widening->status != KVR_OK)
+    agent->tasks = task->next;
+    more = adopt(task);
+    if (task->status == KVR_OK && more)
+        kvr_log_warning("rail group %u carries on for engine %u: its own group reaches no peer",
+                        task->group, task->regions[0].entry->engine);
+    else if (task->status != KVR_OK)
         kvr_log_failure(KVR_LOG_WARNING,
-                        widening->stages ? "fragments cannot be staged for the next 30 seconds"
-                                         : "another rail group cannot carry on",
-                        &widening->error);
+                        task->stages ? "fragments cannot be staged for the next 30 seconds"
+                                     : "another rail group cannot carry on",
+                        &task->error);
     if (!agent->closing)
-        agent->machine.registered(agent->machine.self, kvr_clock_now(), widening->id,
-                                  widening->status);
-    free(widening);
-    widen_next(agent);
+        agent->machine.registered(agent->machine.self, kvr_clock_now(), task->id, task->status);
+    free(task);
+    task_next(agent);
 }
 
-static void widen_next(struct kvr_agent *agent)
+static void task_next(struct kvr_agent *agent)
 {
-    if (agent->widenings != NULL && !agent->closing)
-        agent_help(&agent->helpers, &agent->widenings->job, widen_work, widen_done);
+    if (agent->tasks != NULL && !agent->closing)
+        agent_help(&agent->helpers, &agent->tasks->job, task_work, task_done);
 }
 
-static struct agent_widening *widening_new(struct kvr_agent *agent,
-                                           const struct kvr_region_set *set, uint64_t id)
+static struct agent_registration_task *task_new(struct kvr_agent *agent,
+                                                const struct kvr_region_set *set, uint64_t id)
 {
-    struct agent_widening *widening =
-        calloc(1, sizeof(*widening) + set->count * sizeof(widening->regions[0]));
+    struct agent_registration_task *task =
+        calloc(1, sizeof(*task) + set->count * sizeof(task->regions[0]));
 
-    if (widening == NULL)
-        abort(); /* whoever waits for it would wait for ever */
-    widening->agent = agent;
-    widening->job.work.data = widening;
-    widening->id = id;
+    if (task == NULL)
+        abort(); /* the requests that need it would wait for ever */
+    task->agent = agent;
+    task->job.work.data = task;
+    task->id = id;
     for (uint32_t i = 0; i < set->count; i++) {
         struct agent_region *entry = agent->regions;
 
@@ -454,36 +453,36 @@ static struct agent_widening *widening_new(struct kvr_agent *agent,
             entry = entry->next;
         if (entry == NULL || entry->released)
             continue;
-        entry->widenings++;
-        widening->regions[widening->count++].entry = entry;
+        entry->tasks++;
+        task->regions[task->count++].entry = entry;
     }
-    return widening;
+    return task;
 }
 
-static void widening_queue(struct kvr_agent *agent, struct agent_widening *widening)
+static void task_queue(struct kvr_agent *agent, struct agent_registration_task *task)
 {
-    if (agent->widenings != NULL) {
-        agent->widenings_last->next = widening;
-        agent->widenings_last = widening;
+    if (agent->tasks != NULL) {
+        agent->tasks_last->next = task;
+        agent->tasks_last = task;
         return;
     }
-    agent->widenings = agent->widenings_last = widening;
-    widen_next(agent);
+    agent->tasks = agent->tasks_last = task;
+    task_next(agent);
 }
 
 void agent_region_register(void *self, const struct kvr_region_set *set, uint32_t group,
                            uint64_t id)
 {
-    struct agent_widening *widening = widening_new(self, set, id);
+    struct agent_registration_task *task = task_new(self, set, id);
 
-    widening->group = group;
-    widening_queue(self, widening);
+    task->group = group;
+    task_queue(self, task);
 }
 
 void agent_region_stage(void *self, const struct kvr_region_set *set, uint64_t id)
 {
-    struct agent_widening *widening = widening_new(self, set, id);
+    struct agent_registration_task *task = task_new(self, set, id);
 
-    widening->stages = true;
-    widening_queue(self, widening);
+    task->stages = true;
+    task_queue(self, task);
 }

@@ -1,4 +1,4 @@
-/* Where an agent's engine socket lies when nobody says. */
+/* Chooses the folder of the engine socket where no option names it. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static bool find(char folder[512])
     return true;
 }
 
-/* A folder that others may write would let them take the socket's name away. */
+/* In a folder that others may write, they could take the socket's name away. */
 static kvr_status make(const char *folder, struct kvr_error *error)
 {
     struct stat state;
@@ -41,7 +41,7 @@ static kvr_status make(const char *folder, struct kvr_error *error)
                                 folder);
     if ((state.st_mode & S_IWOTH) != 0 && (state.st_mode & S_ISVTX) == 0)
         return kvr_error_set(error, KVR_SYSTEM, "start",
-                             "--run-dir %s can be written by everybody: chmod 0700 it, or choose "
+                             "--run-dir %s can be written by every user: chmod 0700 it, or choose "
                              "another",
                              folder);
     return KVR_OK;

@@ -1,8 +1,7 @@
-/* Device memory of engines: imported, and known to the cards of its rail group, or else staged. A
- * device of a rail group has one stage, whose memory comes with the first region that needs it;
- * that of host memory, for fragments, with the first transfer that copies them. Helper threads come
- * here.
- */
+/* Device memory of engines: imported, and registered with the cards of its rail group, or else
+ * staged. A device of a rail group has one stage. Its memory is made with the first region that
+ * needs it. The stage of host memory, for fragments, is made with the first transfer that copies
+ * them. Helper threads run this. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -46,7 +45,8 @@ static kvr_status device_open(const struct kvr_agent *agent, int32_t ordinal,
     return kvr_device_cuda_open(ordinal, KVR_CUDA_COPIER_AUTO, ret_device, error);
 }
 
-/* Near the group's cards, whoever touches it first. Advice: a node without room lends another's. */
+/* Places memory near the group's cards, whichever thread touches it first. It is advice: a node
+ * without room uses another's. */
 static void place(void *base, uint64_t bytes, uint32_t node)
 {
     unsigned long mask = 1;
@@ -64,11 +64,11 @@ static void group_rails(const struct kvr_agent *agent, uint32_t group,
         ret_rails[i] = agent->rails[i];
 }
 
-/* A memfd, so that a provider whose targets copy can map it. */
+/* A memfd, so that targets that copy (provider local) can map it. */
 static kvr_status memory_open(struct kvr_agent *agent, struct agent_stage *entry,
                               struct kvr_error *error)
 {
-    struct kvr_region_layout layout = {.bytes = agent->config->staging_memory};
+    struct kvr_region_layout layout = {.bytes = agent->config->copying.staging_memory};
     struct kvr_rail *rails[KVR_RAILS_MAX] = {NULL};
     bool source = agent->machine.role == KVR_ROLE_SOURCE;
     kvr_status status;
@@ -215,7 +215,7 @@ kvr_status agent_stages_check(const struct kvr_agent *agent, const struct kvr_re
 
 /* ---- regions -------------------------------------------------------------------------------- */
 
-/* Told to the cards of its group, if all of them take it. */
+/* Registers it with the cards of its group, if all of them take it. */
 static kvr_status region_direct(struct kvr_agent *agent, uint32_t group,
                                 const struct kvr_req_region *request, struct kvr_device_form *form,
                                 struct kvr_region **ret_region, struct kvr_error *error)
@@ -229,7 +229,7 @@ static kvr_status region_direct(struct kvr_agent *agent, uint32_t group,
     group_rails(agent, group, rails);
     for (uint32_t i = 0; i < agent->rail_count; i++)
         if ((agent->groups.same_host >> i & 1) != 0)
-            rails[i] = NULL; /* neighbours too write to what cards reach by their cards */
+            rails[i] = NULL; /* peers of this host too write to such pages by their cards */
     status = kvr_region_open_direct(&agent->fabric, rails, agent->rail_count, &request->layout,
                                     form, source, !source, ret_region, error);
     if (status == KVR_OK)
@@ -238,7 +238,7 @@ static kvr_status region_direct(struct kvr_agent *agent, uint32_t group,
     return status;
 }
 
-/* What cards may be told by its dmabuf alone needs no context on the GPU. */
+/* A region of a dmabuf: registering it needs no context on the GPU. */
 static kvr_status region_of_dmabuf(struct kvr_agent *agent, uint32_t group,
                                    const struct kvr_req_region *request, int fd,
                                    struct kvr_region **ret_region, struct kvr_error *error)
@@ -269,9 +269,10 @@ static void region_move(struct kvr_agent *agent, const struct agent_stage *entry
 
     group_rails(agent, entry->group, rails);
     if (kvr_region_move(&agent->fabric, rails, region, import, source, !source, &reason) == KVR_OK)
-        kvr_log_info("region '%s' of device %d: %s", request->name, request->device,
-                     source ? "agents on this host whose device sees it move its pages themselves"
-                            : "pages of devices on this host are moved to it without staging");
+        kvr_log_info(
+            "region '%s' of device %d: %s", request->name, request->device,
+            source ? "agents on this host with a device that sees it copy its pages themselves"
+                   : "pages of devices on this host are moved to it without staging");
     else
         kvr_log_debug("region '%s' is staged for peers on this host too: %s", request->name,
                       reason.detail);
@@ -353,7 +354,7 @@ static kvr_status region_open(struct kvr_agent *agent, uint32_t group,
                      request->name, request->device, extents->count);
     if (extents != NULL && import.for_cards && entry->stage.device->ops->hint(pages).dmabuf < 0)
         kvr_log_info("region '%s': the driver gives no dmabuf over several allocations, so cards "
-                     "are told of its address or it is staged",
+                     "get its address or it is staged",
                      request->name);
     status = region_of_pages(agent, entry, request, &import, pages, ret_region, error);
     if (status != KVR_OK)

@@ -1,4 +1,4 @@
-/* Between the files of the agent's shell; nobody else includes it. */
+/* Shared by the files of the agent's shell alone. */
 #ifndef KVR_AGENT_AGENT_STATE_H
 #define KVR_AGENT_AGENT_STATE_H
 
@@ -7,10 +7,10 @@
 
 #include "agent/agent.h"
 #include "agent/agent_helpers.h"
-#include "agent/engine_port.h"
-#include "agent/peer.h"
-#include "agent/reporter.h"
-#include "fabric/rail_group_thread.h"
+#include "agent/engine/engine_port.h"
+#include "agent/peer/peer.h"
+#include "agent/report/reporter.h"
+#include "rail_group/rail_group_thread.h"
 #include "topology/topology.h"
 
 /* Regions of one engine that helpers register at once; each keeps a descriptor meanwhile. */
@@ -50,6 +50,7 @@ struct kvr_agent {
     bool mixed;        /* local is to be beside them */
     struct kvr_rail *rails[KVR_RAILS_MAX];
     uint32_t rail_count;
+    struct kvr_rail_ports ports_of_rails; /* --rail-ports */
     struct kvr_write_limits limits;
     struct kvr_rail_groups groups;
     struct agent_group group[KVR_RAIL_GROUPS_MAX];
@@ -73,8 +74,8 @@ struct kvr_agent {
     struct agent_engine engines[KVR_ENGINES_MAX];
     uint64_t serial_next;
     struct agent_helpers helpers;
-    struct agent_region *regions;                      /* from their REGION_ADD on */
-    struct agent_widening *widenings, *widenings_last; /* the first is a helper's */
+    struct agent_region *regions;                       /* from their REGION_ADD on */
+    struct agent_registration_task *tasks, *tasks_last; /* the first is a helper's */
     pthread_mutex_t stages_lock;
     struct agent_stage *stages; /* of devices that a region lies on */
 
@@ -83,12 +84,12 @@ struct kvr_agent {
     struct kvr_compat hello_compats[KVR_ENGINES_MAX];
     uint64_t counters[KVR_COUNTER_END];
     uint32_t peers_up, peers_warm; /* warm: and every pair of rails is connected */
-    struct agent_wanted {
+    struct agent_static_peer {
         uint32_t peer;
         kvr_ns dial_at;
-        bool dialed;               /* it has this index until it is lost */
-        bool missed;               /* it was lost, or could not be dialed, and that was said */
-    } wanted[KVR_OPTION_LIST_MAX]; /* as config->prefill_agents */
+        bool dialed; /* it has this index until it is lost */
+        bool missed; /* it was lost, or could not be dialed, and that was logged */
+    } static_peers[KVR_OPTION_LIST_MAX]; /* as config->prefill_agents */
     struct agent_warmth {
         kvr_ns up_at;    /* 0: it is not up */
         uint32_t groups; /* bits of those that have warmed up what they reach of it */
@@ -96,10 +97,10 @@ struct kvr_agent {
         bool told;
     } warmth[KVR_PEERS_MAX];
     bool rail_down[KVR_RAILS_MAX]; /* as engines know it */
-    kvr_ns turned_away_told;       /* engines heard of it; 0: never */
+    kvr_ns turned_away_told;       /* when engines got that notice; 0: never */
     struct kvr_event_sink reports; /* where events go once they were logged */
 
-    struct kvr_stamps *stamps; /* somebody measures; or NULL */
+    struct kvr_stamps *stamps; /* of a measurement; or NULL */
     kvr_ns listened_at;        /* when its message was taken that is heard just now */
 
     struct kvr_loans *loans; /* ours; NULL: no target copies from here */
@@ -138,7 +139,7 @@ void agent_rails_close(struct kvr_agent *agent);
 /* agent_engines.c */
 kvr_status agent_engines_open(struct kvr_agent *agent, struct kvr_error *error);
 void agent_engine_done(void *self, uint32_t engine);
-void agent_page_set(struct kvr_agent *agent, const struct kvr_group_message *message);
+void agent_page_forgotten(struct kvr_agent *agent, uint32_t engine); /* by one more group */
 /* agent_regions.c */
 void agent_region_add(void *self, kvr_ns now, uint32_t engine, const struct kvr_req_region *region,
                       int fd, struct kvr_extents *extents);
@@ -169,11 +170,12 @@ kvr_status agent_peers_open(struct kvr_agent *agent, struct kvr_error *error);
 kvr_status agent_send(void *self, uint32_t peer, const struct kvr_message *message);
 kvr_status agent_dial(void *self, const char *address, uint32_t *ret_peer, struct kvr_error *error);
 void agent_hang_up(void *self, uint32_t peer, kvr_status status, const char *detail);
-/* agent_wanted.c: peers that the configuration names. */
-void agent_wanted_dial(struct kvr_agent *agent, kvr_ns now); /* who is not dialed; now and then */
+/* agent_static_peers.c: peers that the configuration names. */
+void agent_static_peers_dial(struct kvr_agent *agent,
+                             kvr_ns now); /* dials the others again from time to time */
 /* True: it is one of them, has not been up, and its absence was said before. */
-bool agent_wanted_lost(struct kvr_agent *agent, kvr_ns now, uint32_t peer, bool was_up,
-                       kvr_status status);
+bool agent_static_peer_lost(struct kvr_agent *agent, kvr_ns now, uint32_t peer, bool was_up,
+                            kvr_status status);
 /* agent_warmth.c: whether every pair of rails with a peer has been warmed up. */
 void agent_warmth_up(struct kvr_agent *agent, kvr_ns now, uint32_t peer);
 void agent_warmth_lost(struct kvr_agent *agent, uint32_t peer);
@@ -185,8 +187,8 @@ void agent_tell_peer_up(struct kvr_agent *agent, const char *name);
 void agent_tell_peer_warm(struct kvr_agent *agent, const char *name);
 void agent_tell_peer_down(struct kvr_agent *agent, const struct kvr_peer_info *peer,
                           kvr_status status, const char *detail);
-/* An agent that none of our engines fits; engines hear of it once a second at most, because anybody
- * may knock. */
+/* An agent that none of our engines fits; engines get that once a second at most, because any
+ * host may connect. */
 void agent_tell_turned_away(struct kvr_agent *agent, kvr_ns now, const char *who, kvr_status status,
                             const char *detail);
 /* What the machine's events pass on their way to `reports`: requests that are refused are logged.

@@ -1,5 +1,5 @@
-/* What every engine of an agent is told beside its requests: other agents and cards that come and
- * go; and what of the requests the log is told. */
+/* Notices to every engine of the agent: agents and cards that come and go. Also the log lines about
+ * requests. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -51,8 +51,8 @@ void agent_tell_turned_away(struct kvr_agent *agent, kvr_ns now, const char *who
     tell_engines(agent, &notice, who);
 }
 
-/* Both sides' engines do not fit each other, or plan otherwise: somebody has to change something.
- * Agents that do not even meet have said so already, and know no peer. */
+/* The engines of both sides do not match, or plan otherwise: a configuration must change. Agents
+ * that were refused at hello have logged that already, and have no peer here. */
 static bool is_refusal(const struct kvr_event *event)
 {
     return event->kind == KVR_EVENT_FAILING && event->peer[0] != '\0' &&

@@ -1,5 +1,5 @@
 /* Where something listens: "host:port", "10.0.0.7:18900", "[::1]:18900". The host is an IPv4 or
- * IPv6 literal or a name; names are resolved by whoever connects, never here. Plain value. */
+ * IPv6 literal or a name; the caller that connects resolves names. Plain value. */
 #ifndef KVR_BASE_ADDRESS_H
 #define KVR_BASE_ADDRESS_H
 
@@ -11,6 +11,10 @@
 
 #define KVR_HOST_BYTES         256 /* a DNS name has at most 253 characters */
 #define KVR_ADDRESS_TEXT_BYTES 272 /* brackets, colon, port and NUL added */
+
+/* Default ports, also of an address without a port. */
+#define KVR_SCHEDULER_PORT     9470
+#define KVR_PREFILL_AGENT_PORT 9480
 
 struct kvr_address {
     char host[KVR_HOST_BYTES]; /* without brackets */
@@ -32,7 +36,7 @@ bool kvr_address_is_loopback(const struct kvr_address *address);
 KVR_MUST_CHECK kvr_status kvr_address_to_socket(const struct kvr_address *address,
                                                 struct sockaddr_storage *ret_socket,
                                                 socklen_t *ret_bytes);
-/* From accept() or getsockname(); KVR_UNSUPPORTED for what is neither IPv4 nor IPv6. */
+/* From accept() or getsockname(); KVR_UNSUPPORTED: the family is neither IPv4 nor IPv6. */
 KVR_MUST_CHECK kvr_status kvr_address_from_socket(const struct sockaddr *socket,
                                                   struct kvr_address *ret_address);
 

@@ -2,8 +2,8 @@
  * full: rings (ring.h), each linked behind one that was, and larger. A ring is never pushed into
  * again once there is another behind it; the consumer frees it when it has taken what was there.
  *
- * For messages that may not overtake each other, whoever carries them: what was pushed before
- * anything that another thread has heard of is in the queue when that thread looks. Memory is taken
+ * For messages that must not overtake each other on any way: a message pushed before another thread
+ * learns of a later event is in the queue when that thread looks. Memory is taken
  * only where a bounded ring would have been full. */
 #ifndef KVR_BASE_CHAIN_H
 #define KVR_BASE_CHAIN_H
@@ -22,7 +22,7 @@ struct kvr_chain {
 };
 
 /* Before either thread uses it. capacity of the first ring: a power of two. Its memory is touched
- * here, so that it lies near who makes it and not near the producer. */
+ * here, so that it lies near the consumer, which makes it, and not near the producer. */
 KVR_MUST_CHECK kvr_status kvr_chain_init(struct kvr_chain *chain, uint32_t capacity,
                                          uint32_t message_bytes);
 /* After both threads have ended or forgotten it. A zeroed chain is fine. */

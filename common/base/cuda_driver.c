@@ -102,7 +102,7 @@ kvr_status kvr_cuda_check(const struct kvr_cuda *cuda, CUresult code, struct kvr
     (void)cuda->GetErrorString(code, &text);
     (void)kvr_error_set(error, KVR_SYSTEM, "cuda", "the GPU's driver refuses %s: %s, %s", what,
                         name != NULL ? name : "an error without a name",
-                        text != NULL ? text : "of which it says no more");
+                        text != NULL ? text : "without a text");
     if (error != NULL)
         error->provider_code = (int)code;
     return KVR_SYSTEM;

@@ -1,6 +1,6 @@
 /* NVIDIA's driver, found when it is needed: libcuda.so.1 is opened at run time, so that one binary
  * serves hosts with and without a GPU. Only where the build has a CUDA toolkit's headers
- * (KVRAIL_HAVE_CUDA); nobody else includes this. */
+ * (KVRAIL_HAVE_CUDA); no other file includes this. */
 #ifndef KVR_BASE_CUDA_DRIVER_H
 #define KVR_BASE_CUDA_DRIVER_H
 
@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 
-/* X(function without "cu", the version of the API whose form of it is meant) */
+/* X(function without "cu", the API version that has this form of it) */
 #define KVR_CUDA_LIST(X)                                                                           \
     X(Init, 2000)                                                                                  \
     X(DriverGetVersion, 2020)                                                                      \
@@ -79,7 +79,7 @@ struct kvr_cuda {
  * what this host lacks: no driver, an old one, no GPU. Any thread. */
 KVR_MUST_CHECK kvr_status kvr_cuda_open(const struct kvr_cuda **ret_cuda, struct kvr_error *error);
 
-/* Fills *error with what was tried and the driver's own words, unless code is CUDA_SUCCESS. */
+/* Fills *error with `what` and the driver's own words, unless code is CUDA_SUCCESS. */
 kvr_status kvr_cuda_check(const struct kvr_cuda *cuda, CUresult code, struct kvr_error *error,
                           const char *what);
 

@@ -1,6 +1,6 @@
-/* Descriptors whose memory lies side by side: a range of device memory over several VMM
- * allocations, one descriptor each. Shared by whoever holds a reference, and read-only once there
- * is more than one; the descriptors are closed with the last. Any thread. */
+/* Descriptors of memory that lies side by side: a range of device memory over several VMM
+ * allocations, one descriptor each. Counted by references, and read-only once there is more than
+ * one; the last release closes the descriptors. Any thread. */
 #ifndef KVR_BASE_EXTENTS_H
 #define KVR_BASE_EXTENTS_H
 

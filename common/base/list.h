@@ -1,4 +1,4 @@
-/* Singly linked lists whose ends are known. */
+/* Singly linked lists with a first and a last entry. */
 #ifndef KVR_BASE_LIST_H
 #define KVR_BASE_LIST_H
 

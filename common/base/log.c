@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define LINE_BYTES 1024
-#define SENTENCES  64 /* whose repeats are counted; two that share a place restart each other */
+#define SENTENCES  64 /* with counted repeats; two that share a place restart each other */
 
 enum form { FORM_UNKNOWN, FORM_TERMINAL, FORM_JOURNAL, FORM_FILE };
 
@@ -199,7 +199,7 @@ static void write_line(kvr_log_level level, const char *key, const char *format,
     errno = saved_errno;
 }
 
-/* since: of what began by then. */
+/* Of sentences held back since `since` or longer. */
 static void say_totals(kvr_ns since)
 {
     pthread_mutex_lock(&lock);

@@ -6,7 +6,8 @@
  * KVR_LOG_WINDOW and counted; the count is said with the next one that gets through, or where none
  * comes by kvr_log_tick.
  *
- * Any thread. common/ logs at debug only: the program that decides says what it decided, once. */
+ * Any thread. A program logs what it decided, once: of common/ only the shell of the agents
+ * (agent/agent*.c), the tools and the answer to SIGHUP (options_reread.c) log above debug. */
 #ifndef KVR_BASE_LOG_H
 #define KVR_BASE_LOG_H
 
@@ -23,12 +24,12 @@ typedef enum kvr_log_level {
     KVR_LOG_ERROR = 3,   /* something is broken and a person must act */
     KVR_LOG_WARNING = 4, /* something failed and was dealt with */
     KVR_LOG_INFO = 6,    /* starts, stops, peers coming and going */
-    KVR_LOG_DEBUG = 7,   /* for who reads the source beside it */
+    KVR_LOG_DEBUG = 7,   /* for a reader of the source */
 } kvr_log_level;
 
-/* About once a second: says how much was held back of what has ceased. */
+/* About once a second: logs how often each sentence that has ceased was held back. */
 void kvr_log_tick(void);
-/* Before the program ends: says all of it. */
+/* Before the program ends: logs all such counts. */
 void kvr_log_flush(void);
 
 /* Nothing less important than this is written; info at start. */
@@ -40,7 +41,7 @@ bool kvr_log_enabled(kvr_log_level level);
 /* From here on lines go to the end of this file, which is made with mode 0640 if it is missing; ""
  * goes back to stderr. After a failure they go where they went before. */
 KVR_MUST_CHECK kvr_status kvr_log_open(const char *path, struct kvr_error *error);
-/* Opens that file again, under its name: whoever rotates logs has moved it away. */
+/* Opens that file again, under its name, after a log rotation moved it away. */
 KVR_MUST_CHECK kvr_status kvr_log_reopen(struct kvr_error *error);
 
 /* One line; a newline at the end is added. format: a literal, which is what repeats are known by.

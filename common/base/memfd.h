@@ -32,7 +32,7 @@ void kvr_memfd_unmap(void *base, uint64_t bytes);
 void kvr_memfd_touch(void *mapped, uint64_t bytes);
 
 /* The system's number of the NUMA node where the page at this offset lies, of any descriptor that
- * can be mapped; -1: nobody knows. A hole becomes a page. */
+ * can be mapped; -1: unknown. A hole becomes a page. */
 int kvr_memfd_node(int fd, uint64_t offset);
 
 #endif

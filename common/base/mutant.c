@@ -11,12 +11,17 @@ static const struct {
 } mutants[] = {
 #define X(name, rule) {#name, rule},
     KVR_MUTANT_LIST(X)
+#ifdef KVRAIL_SHORT_SLOTS
+        KVR_MUTANT_SHORT_SLOTS_LIST(X)
+#endif
 #undef X
 };
 
+#define MUTANTS (sizeof(mutants) / sizeof(mutants[0]))
+
 bool kvr_mutant_plant(const char *name)
 {
-    for (size_t i = 0; i < sizeof(mutants) / sizeof(mutants[0]); i++) {
+    for (size_t i = 0; i < MUTANTS; i++) {
         if (strcmp(mutants[i].name, name) != 0)
             continue;
         kvr_mutant_planted = (kvr_mutant)(i + 1);
@@ -25,10 +30,11 @@ bool kvr_mutant_plant(const char *name)
     return false;
 }
 
-void kvr_mutants_list(FILE *file)
+size_t kvr_mutants_list(FILE *file)
 {
-    for (size_t i = 0; i < sizeof(mutants) / sizeof(mutants[0]); i++)
+    for (size_t i = 0; i < MUTANTS; i++)
         fprintf(file, "%s  %s\n", mutants[i].name, mutants[i].rule);
+    return MUTANTS;
 }
 
 #else
@@ -39,9 +45,10 @@ bool kvr_mutant_plant(const char *name)
     return false;
 }
 
-void kvr_mutants_list(FILE *file)
+size_t kvr_mutants_list(FILE *file)
 {
     (void)file;
+    return 0;
 }
 
 #endif

@@ -36,7 +36,7 @@ kvr_status kvr_need_files(uint64_t files, struct kvr_error *error)
     return need(files, false, error);
 }
 
-/* Open ones are counted: some for the folder itself and for what comes meanwhile are added. */
+/* Counts the open ones, and adds some for the folder itself and for files opened meanwhile. */
 kvr_status kvr_need_more_files(uint64_t files, struct kvr_error *error)
 {
     DIR *folder = opendir("/proc/self/fd");

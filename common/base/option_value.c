@@ -41,7 +41,7 @@ static uint64_t max_of(const struct kvr_option *option)
     return option->max != 0 ? option->max : UINT64_MAX;
 }
 
-/* "64", "k" → 64 · 1024. False for what is no number with one of the units, or too large. */
+/* "64", "k" → 64 · 1024. False: no number with one of the units, or too large. */
 static bool read_number(const char *text, const struct unit *units, uint64_t *ret_value)
 {
     char *end;
@@ -127,30 +127,61 @@ static kvr_status set_string(const struct kvr_option *option, const char *text, 
     return KVR_OK;
 }
 
+/* The address with its port, which may be the option's own. */
+static kvr_status complete_address(const struct kvr_option *option, const char *text,
+                                   char ret_text[KVR_ADDRESS_TEXT_BYTES], struct kvr_error *error)
+{
+    int port = option->port != 0 ? option->port : -1;
+    struct kvr_address address;
+
+    if (kvr_address_parse(text, port, NULL, &address) != KVR_OK)
+        return kvr_error_set(error, KVR_INVALID, "options",
+                             "must be %shost:port or [IPv6]:port, as in 10.0.0.7:%d",
+                             port > 0 ? "host, " : "", port > 0 ? port : 18900);
+    kvr_address_print(&address, ret_text);
+    return KVR_OK;
+}
+
 static kvr_status set_address(const struct kvr_option *option, const char *text, void *config,
                               struct kvr_error *error)
 {
-    struct kvr_address address;
+    char complete[KVR_ADDRESS_TEXT_BYTES] = "";
 
-    if (text[0] != '\0' && kvr_address_parse(text, -1, NULL, &address) != KVR_OK)
-        return kvr_error_set(error, KVR_INVALID, "options",
-                             "must be host:port or [IPv6]:port, as in 10.0.0.7:18900");
-    return set_string(option, text, config, error);
+    if (text[0] != '\0' && complete_address(option, text, complete, error) != KVR_OK)
+        return KVR_INVALID;
+    return set_string(option, complete, config, error);
+}
+
+static const char *choices_of(const struct kvr_option *option)
+{
+    return option->choices_from != NULL ? option->choices_from() : option->choices;
+}
+
+/* words: "tcp|verbs", or NULL. */
+static bool is_one_of(const char *words, const char *text)
+{
+    size_t length = strlen(text);
+
+    while (words != NULL) {
+        const char *end = strchrnul(words, '|');
+
+        if ((size_t)(end - words) == length && memcmp(words, text, length) == 0)
+            return true;
+        words = *end == '|' ? end + 1 : NULL;
+    }
+    return false;
 }
 
 static kvr_status set_choice(const struct kvr_option *option, const char *text, void *config,
                              struct kvr_error *error)
 {
-    size_t length = strlen(text);
+    const char *removed = option->removed != NULL ? option->removed(text) : NULL;
 
-    for (const char *word = option->choices; word != NULL;) {
-        const char *end = strchrnul(word, '|');
-
-        if ((size_t)(end - word) == length && memcmp(word, text, length) == 0)
-            return set_string(option, text, config, error);
-        word = *end == '|' ? end + 1 : NULL;
-    }
-    return kvr_error_set(error, KVR_INVALID, "options", "must be one of %s", option->choices);
+    if (removed != NULL)
+        return kvr_error_set(error, KVR_INVALID, "options", "%s", removed);
+    if (is_one_of(choices_of(option), text) || is_one_of(option->choices_hidden, text))
+        return set_string(option, text, config, error);
+    return kvr_error_set(error, KVR_INVALID, "options", "must be one of %s", choices_of(option));
 }
 
 static kvr_status set_bool(const struct kvr_option *option, const char *text, void *config,
@@ -178,6 +209,7 @@ static kvr_status add_items(const struct kvr_option *option, const char *text, v
     uint32_t count = list->count;
 
     while (*text != '\0') {
+        char item[KVR_OPTION_ITEM_BYTES], complete[KVR_ADDRESS_TEXT_BYTES];
         const char *end = strchrnul(text, ',');
         size_t length;
 
@@ -192,8 +224,16 @@ static kvr_status add_items(const struct kvr_option *option, const char *text, v
                                  KVR_OPTION_ITEM_BYTES - 1);
         if (count >= max || count >= KVR_OPTION_LIST_MAX)
             return kvr_error_set(error, KVR_INVALID, "options", "must have at most %u items", max);
-        memcpy(list->items[count], text, length);
-        list->items[count++][length] = '\0';
+        memcpy(item, text, length);
+        item[length] = '\0';
+        if (option->port != 0) {
+            if (complete_address(option, item, complete, error) != KVR_OK)
+                return KVR_INVALID;
+            if (strlen(complete) >= KVR_OPTION_ITEM_BYTES)
+                return kvr_error_set(error, KVR_INVALID, "options", "has a host name too long");
+            strcpy(item, complete);
+        }
+        strcpy(list->items[count++], item);
         text = *end == ',' ? end + 1 : end;
     }
     list->count = count;
@@ -281,7 +321,7 @@ const char *kvr_option_value_hint(const struct kvr_option *option)
         return option->value;
     switch (option->type) {
     case KVR_OPTION_TYPE_CHOICE:
-        return option->choices;
+        return choices_of(option);
     case KVR_OPTION_TYPE_ADDRESS:
         return "HOST:PORT";
     case KVR_OPTION_TYPE_SIZE:

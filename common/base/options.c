@@ -23,7 +23,7 @@ struct loader {
     void *config;
     FILE *errors;
     struct kvr_common_options common;
-    uint8_t sources[OPTIONS_MAX]; /* enum source: who set it last; the common rows come last */
+    uint8_t sources[OPTIONS_MAX]; /* enum source: the last to set it; the common rows come last */
     char problem[512];            /* of the file: the first sentence */
     bool line_too_long;
 };
@@ -71,7 +71,8 @@ static bool set_row(struct loader *loader, size_t i, enum source source, const c
 {
     const struct kvr_option *option = row_at(loader, i);
     bool own = i < kvr_command_rows(loader->command);
-    void *config = own ? loader->config : (void *)&loader->common;
+    void *config = own ? (char *)loader->config + kvr_command_row_offset(loader->command, i)
+                       : (void *)&loader->common;
 
     if (option->type == KVR_OPTION_TYPE_LIST && loader->sources[i] != source)
         ((struct kvr_option_list *)(void *)((char *)config + option->offset))->count = 0;
@@ -229,7 +230,7 @@ static void complain_unknown(const struct loader *loader, const char *argument)
     for (size_t i = 0; i < row_count(loader); i++) {
         unsigned letters = distance(name, row_at(loader, i)->name);
 
-        if (letters < least) {
+        if (letters < least && !row_at(loader, i)->hidden) {
             least = letters;
             nearest = row_at(loader, i)->name;
         }
@@ -422,6 +423,19 @@ bool kvr_options_load(const struct kvr_command *command, int argc, char **argv, 
                       int *ret_exit)
 {
     return kvr_options_load_to(command, argc, argv, stdout, stderr, config, ret_exit);
+}
+
+void kvr_option_table_defaults(const struct kvr_option_table *table, void *values)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        const struct kvr_option *option = &table->rows[i];
+        kvr_status status = KVR_OK;
+
+        if (option->fallback != NULL)
+            status = kvr_option_value_set(option, option->fallback, values, NULL);
+        assert(status == KVR_OK);
+        (void)status;
+    }
 }
 
 int kvr_options_refuse(const struct kvr_command *command, const char *format, ...)

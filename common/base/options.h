@@ -56,11 +56,21 @@ struct kvr_option {
     const char *section;  /* group in --help and section of the file */
     const char *value;    /* in --help: "HOST:PORT"; NULL for what the type suggests */
     const char *fallback; /* default, as it would be typed; NULL leaves the field as it was */
-    const char *choices;  /* CHOICE: "tcp|shm|verbs" */
-    const char *help;     /* a sentence or two */
-    uint64_t min, max;    /* numbers; max 0 means no upper bound. LIST: how many items */
-    bool required;        /* some source must give it */
-    bool live;            /* a reread may change it while the program runs */
+    const char *choices;  /* CHOICE: "tcp|local|verbs" */
+    const char *(*choices_from)(
+        void); /* CHOICE, instead of choices: a list that another file has */
+    /* CHOICE: for a value that an earlier version took, a sentence that says what to use instead;
+     * NULL for every other value. May be NULL. */
+    const char *(*removed)(const char *value);
+    const char *choices_hidden; /* CHOICE: also accepted, but not in --help; or NULL */
+    const char *help;           /* a sentence or two */
+    uint64_t min, max;          /* numbers; max 0 means no upper bound. LIST: how many items */
+    /* ADDRESS: the port of an address without one. LIST: its items are addresses, with this port.
+     * 0: an address must name its port. */
+    uint16_t port;
+    bool required; /* some source must give it */
+    bool live;     /* a reread may change it while the program runs */
+    bool hidden;   /* not in --help: benchmarks and tests set it */
     kvr_option_type type;
     size_t offset, bytes; /* of the field: KVR_OPTION_… below fills type, offset and bytes */
 };
@@ -82,18 +92,28 @@ struct kvr_exit_code {
     const char *meaning;
 };
 
-/* Rows that several commands have: their fields are those of the struct that *config begins with.
- */
+/* Rows that several commands have, and that fill a struct of their own. */
 struct kvr_option_table {
     const struct kvr_option *rows;
     size_t count;
+};
+
+/* The rows' defaults into their struct, zeroed by the caller, of a program that does not read them
+ * from a command line. */
+void kvr_option_table_defaults(const struct kvr_option_table *table, void *values);
+
+/* Such rows in one command. */
+struct kvr_option_part {
+    const struct kvr_option_table *table; /* NULL ends a list of parts */
+    size_t offset;                        /* of their struct in the command's own */
+    bool shows_hidden;                    /* --help has the hidden rows too */
 };
 
 /* One command line: a program, or one subcommand of it. */
 struct kvr_command {
     const char *name;        /* "prefill-agent", "kvrail replay" */
     const char *description; /* what it does, for a stranger; lines of at most 80 characters */
-    const struct kvr_option_table *shared; /* before its own; may be NULL */
+    const struct kvr_option_part *parts; /* before its own rows; may be NULL */
     const struct kvr_option *options;
     size_t option_count;
     const char *arguments;   /* in the usage line: "[FILE…]"; NULL when it takes none */
@@ -122,12 +142,12 @@ bool kvr_options_load_to(const struct kvr_command *command, int argc, char **arg
 typedef void kvr_options_tell(void *self, bool problem, const char *sentence);
 bool kvr_options_reread(const struct kvr_command *command, int argc, char **argv, void *config,
                         size_t config_bytes, kvr_options_tell *tell, void *self);
-/* After SIGHUP: reopens the log file, rereads, and logs what came of it. */
+/* After SIGHUP: reopens the log file, rereads, and logs each change. */
 void kvr_options_hang_up(const struct kvr_command *command, int argc, char **argv, void *config,
                          size_t config_bytes);
 
-/* One sentence "kvrail replay: …" on stderr, for what only the program itself can find wrong about
- * its options. Returns KVR_EXIT_USAGE. */
+/* One sentence "kvrail replay: …" on stderr, for a mistake in the options that only the program
+ * itself can find. Returns KVR_EXIT_USAGE. */
 int kvr_options_refuse(const struct kvr_command *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

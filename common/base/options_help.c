@@ -31,16 +31,50 @@ const struct kvr_option kvr_common_options[KVR_COMMON_OPTIONS] = {
 
 size_t kvr_command_rows(const struct kvr_command *command)
 {
-    return (command->shared != NULL ? command->shared->count : 0) + command->option_count;
+    size_t count = command->option_count;
+
+    for (const struct kvr_option_part *part = command->parts; part != NULL && part->table != NULL;
+         part++)
+        count += part->table->count;
+    return count;
+}
+
+/* The part that row *i belongs to, and in *i the row's number there; NULL: the command's own or a
+ * common row, and *i is its number behind all parts. */
+static const struct kvr_option_part *part_of(const struct kvr_command *command, size_t *i)
+{
+    for (const struct kvr_option_part *part = command->parts; part != NULL && part->table != NULL;
+         part++) {
+        if (*i < part->table->count)
+            return part;
+        *i -= part->table->count;
+    }
+    return NULL;
 }
 
 const struct kvr_option *kvr_command_row(const struct kvr_command *command, size_t i)
 {
-    size_t rows = kvr_command_rows(command), shared = rows - command->option_count;
+    const struct kvr_option_part *part = part_of(command, &i);
 
-    if (i < shared)
-        return &command->shared->rows[i];
-    return i < rows ? &command->options[i - shared] : &kvr_common_options[i - rows];
+    if (part != NULL)
+        return &part->table->rows[i];
+    return i < command->option_count ? &command->options[i]
+                                     : &kvr_common_options[i - command->option_count];
+}
+
+size_t kvr_command_row_offset(const struct kvr_command *command, size_t i)
+{
+    const struct kvr_option_part *part = part_of(command, &i);
+
+    return part != NULL ? part->offset : 0;
+}
+
+static bool is_shown(const struct kvr_command *command, size_t i)
+{
+    bool hidden = kvr_command_row(command, i)->hidden;
+    const struct kvr_option_part *part = part_of(command, &i);
+
+    return !hidden || (part != NULL && part->shows_hidden);
 }
 
 void kvr_options_variable_name(const struct kvr_option *option, char *ret_name, size_t bytes)
@@ -111,20 +145,21 @@ static void print_heading(FILE *out, const char *section)
     fprintf(out, "\n%c%s options:\n", toupper((unsigned char)section[0]), section + 1);
 }
 
-/* Sections in the order of their first rows, each with all of its rows. */
+/* Sections in the order of their first rows, each with all of its rows that are not hidden. */
 static void print_sections(const struct kvr_command *command, FILE *out)
 {
     for (size_t i = 0; i < kvr_command_rows(command); i++) {
         const char *section = kvr_command_row(command, i)->section;
-        bool seen = false;
+        bool seen = !is_shown(command, i);
 
         for (size_t j = 0; j < i; j++)
-            seen = seen || strcmp(kvr_command_row(command, j)->section, section) == 0;
+            seen = seen || (is_shown(command, j) &&
+                            strcmp(kvr_command_row(command, j)->section, section) == 0);
         if (seen)
             continue;
         print_heading(out, section);
         for (size_t j = i; j < kvr_command_rows(command); j++) {
-            if (strcmp(kvr_command_row(command, j)->section, section) == 0)
+            if (is_shown(command, j) && strcmp(kvr_command_row(command, j)->section, section) == 0)
                 print_option(out, kvr_command_row(command, j));
         }
     }

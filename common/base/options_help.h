@@ -13,9 +13,11 @@ struct kvr_common_options {
 #define KVR_COMMON_OPTIONS 3
 extern const struct kvr_option kvr_common_options[KVR_COMMON_OPTIONS];
 
-/* The rows of a command: shared ones, its own, and behind these the common ones. */
+/* The rows of a command: those of its parts, its own, and behind these the common ones. */
 size_t kvr_command_rows(const struct kvr_command *command); /* how many, without the common ones */
 const struct kvr_option *kvr_command_row(const struct kvr_command *command, size_t i);
+/* Where the struct that the row fills begins in the command's own. */
+size_t kvr_command_row_offset(const struct kvr_command *command, size_t i);
 
 /* All sources into *config and *common, nothing else. False: leave with *ret_exit. */
 bool kvr_options_read(const struct kvr_command *command, int argc, char **argv, FILE *out,

@@ -52,7 +52,7 @@ static bool same_value(const struct kvr_option *option, const void *a, const voi
     }
 }
 
-/* Tells when the option is different in `then`, and takes it over into `now` if it may change. */
+/* Reports an option that differs in `then`, and copies it into `now` if it may change. */
 static void compare(const struct kvr_option *option, void *now, const void *then,
                     kvr_options_tell *tell, void *self)
 {
@@ -100,7 +100,9 @@ bool kvr_options_reread(const struct kvr_command *command, int argc, char **argv
         fclose(errors);
     if (fine) {
         for (size_t i = 0; i < kvr_command_rows(command); i++)
-            compare(kvr_command_row(command, i), config, then, tell, self);
+            compare(kvr_command_row(command, i),
+                    (char *)config + kvr_command_row_offset(command, i),
+                    (char *)then + kvr_command_row_offset(command, i), tell, self);
         for (size_t i = 0; i < KVR_COMMON_OPTIONS; i++)
             compare(&kvr_common_options[i], &common_before, &common, tell, self);
     } else {

@@ -1,6 +1,5 @@
-/* Tells AddressSanitizer that memory of ours (a freed block, a released slot) is not to be touched,
- * so that what decides, which never meets the heap, is watched like everything else. Nothing in
- * other builds. */
+/* Marks memory of ours (a freed block, a released slot) as unusable for AddressSanitizer. The state
+ * machines use no heap, so without this it would not watch them. Does nothing in other builds. */
 #ifndef KVR_BASE_POISON_H
 #define KVR_BASE_POISON_H
 

@@ -4,8 +4,8 @@
 
 #include "base/status.h"
 
-/* Whoever waits for the file never reads a part of it: it is made beside its place and moved there.
- * What is no file (a pipe, /dev/stdout) is written to. */
+/* A reader never sees a part of the file: it is made beside its place and moved there. A pipe or
+ * /dev/stdout is written to. */
 KVR_MUST_CHECK kvr_status kvr_port_file_write(const char *path, unsigned port,
                                               struct kvr_error *error);
 

@@ -1,8 +1,6 @@
 #include "base/rng.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <sys/random.h>
 
 #define GOLDEN_GAMMA UINT64_C(0x9e3779b97f4a7c15)
 
@@ -69,27 +67,4 @@ double kvr_rng_unit(struct kvr_rng *rng)
 bool kvr_rng_percent(struct kvr_rng *rng, uint32_t percent)
 {
     return kvr_rng_below(rng, 100) < percent;
-}
-
-void kvr_random_bytes(void *memory, size_t bytes)
-{
-    unsigned char *next = memory;
-
-    while (bytes > 0) {
-        ssize_t got = getrandom(next, bytes, 0);
-
-        assert(got >= 0 || errno == EINTR);
-        if (got > 0) {
-            next += got;
-            bytes -= (size_t)got;
-        }
-    }
-}
-
-uint64_t kvr_random_u64(void)
-{
-    uint64_t value;
-
-    kvr_random_bytes(&value, sizeof(value));
-    return value;
 }

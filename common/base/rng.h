@@ -1,11 +1,10 @@
-/* Random numbers: a seeded generator for tests, the simulator and synthesised traces, where the
- * same seed gives the same sequence on every machine; and the kernel's for keys, nonces and boot
- * ids. The generator is xoshiro256** seeded by splitmix64. One thread a generator. */
+/* Random numbers from a seed, for tests, the simulator and synthesised traces: the same seed gives
+ * the same sequence on every machine. The generator is xoshiro256**, seeded by splitmix64. One
+ * thread uses a generator. base/entropy.h has the kernel's random numbers. */
 #ifndef KVR_BASE_RNG_H
 #define KVR_BASE_RNG_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 struct kvr_rng {
@@ -26,9 +25,5 @@ bool kvr_rng_percent(struct kvr_rng *rng, uint32_t percent);
 
 /* One step of splitmix64 as a hash: equal inputs, equal outputs; every bit depends on every bit. */
 uint64_t kvr_mix64(uint64_t value);
-
-/* Fills memory from the kernel (getrandom); never fails once the machine has booted. */
-void kvr_random_bytes(void *memory, size_t bytes);
-uint64_t kvr_random_u64(void);
 
 #endif

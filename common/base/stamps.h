@@ -1,7 +1,7 @@
-/* When layers pass the stations of their way through two agents, for whoever measures them
- * (`kvrail bench ping`): a file that the measurer makes and the agents map, in which each station
- * has a ring of its last times. A station is stamped once for every layer, by one thread; nobody
- * waits for anybody, and whoever reads looks when nothing is on its way. */
+/* When layers pass the stations of their way through two agents, for `kvrail bench ping`. The
+ * benchmark makes a file and the agents map it; each station has a ring of its last times there.
+ * One thread stamps a station, once for every layer. No side waits; the benchmark reads when
+ * nothing is under way. */
 #ifndef KVR_BASE_STAMPS_H
 #define KVR_BASE_STAMPS_H
 
@@ -27,7 +27,7 @@ struct kvr_stamps {
     } stations[KVR_STATION_END];
 };
 
-/* NULL stamps: nobody measures. */
+/* NULL stamps: nothing is measured. */
 static inline void kvr_stamp(struct kvr_stamps *stamps, kvr_station station, kvr_ns at)
 {
     uint64_t count;

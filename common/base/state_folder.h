@@ -1,5 +1,5 @@
-/* The folder of what must outlive a restart: --state-dir. One process at a time uses it, because
- * two would write over each other's files. Main thread, at start. */
+/* The folder for files that must outlive a restart: --state-dir. One process at a time uses it,
+ * because two would write over each other's files. Main thread, at start. */
 #ifndef KVR_BASE_STATE_FOLDER_H
 #define KVR_BASE_STATE_FOLDER_H
 

@@ -7,12 +7,11 @@
 struct status_row {
     int value;
     const char *name;
-    kvr_scope scope;
     const char *text;
 };
 
 static const struct status_row rows[] = {
-#define X(symbol, value, name, scope, text) {value, name, KVR_SCOPE_##scope, text},
+#define X(symbol, value, name, text) {value, name, text},
     KVR_STATUS_LIST(X)
 #undef X
 };
@@ -40,14 +39,6 @@ const char *kvr_status_text(kvr_status status)
     const struct status_row *row = row_of((int)status);
 
     return row != NULL ? row->text : "an unknown status";
-}
-
-/* A value that we do not know may have broken anything. */
-kvr_scope kvr_status_scope(kvr_status status)
-{
-    const struct status_row *row = row_of((int)status);
-
-    return row != NULL ? row->scope : KVR_SCOPE_AGENT;
 }
 
 kvr_status kvr_status_from_name(const char *name, bool *ret_known)

@@ -1,4 +1,5 @@
-/* The nouns that the wire, the plan and the agents share. Plain values, no ownership. */
+/* The nouns that the wire, the plan and the agents share, and the smaller of two numbers. Plain
+ * values, no ownership. */
 #ifndef KVR_BASE_TYPES_H
 #define KVR_BASE_TYPES_H
 
@@ -7,6 +8,16 @@
 #include <string.h>
 
 #include "base/limits.h"
+
+static inline uint64_t kvr_min_u64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline uint32_t kvr_min_u32(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
 
 struct kvr_uuid {
     uint8_t bytes[16];

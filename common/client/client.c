@@ -19,8 +19,7 @@
 
 #define WHERE "kvrail"
 
-/* How long to wait before a full listening queue, or an agent whose engines leave, is tried again.
- */
+/* The wait between tries, while the listening queue is full or an ended engine holds a place. */
 #define RETRY_NS 2000000
 
 int client_ms_left(kvr_ns deadline)
@@ -67,7 +66,7 @@ static kvr_status connect_socket(const char *path, kvr_ns deadline, int *ret_soc
     return KVR_OK;
 }
 
-/* false: it is longer than fits. */
+/* false: it is too long. */
 static bool copy_name(char *to, size_t capacity, const char *from)
 {
     size_t length = from != NULL ? strlen(from) : 0;
@@ -264,7 +263,8 @@ static kvr_status attach_once(struct kvrail *client, const char *path,
     return status;
 }
 
-/* Engines that have gone may hold every place still: AGAIN, and the reason if time runs out. */
+/* While ended engines hold every place, the agent answers AGAIN; its sentence is kept in case time
+ * runs out. */
 static kvr_status attach(struct kvrail *client, const char *path,
                          const struct kvrail_identity *identity, kvr_ns deadline,
                          struct kvr_error *error)

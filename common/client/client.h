@@ -1,6 +1,6 @@
 /* One connection, inside libkvrail. All of it belongs to the thread that uses the connection,
- * except what kvrail_ready touches: `page`, `doorbell` and `ended`, which are set before open
- * returns or are atomic. */
+ * except the members that kvrail_ready reads: `page`, `doorbell` and `ended`. They are atomic, or
+ * set before open returns. */
 #ifndef KVR_CLIENT_CLIENT_H
 #define KVR_CLIENT_CLIENT_H
 
@@ -21,7 +21,7 @@
 
 typedef enum client_phase {
     CLIENT_LIVE,
-    CLIENT_REFUSED,  /* the agent gave us up; its DETACHED hands the pages back */
+    CLIENT_REFUSED,  /* the agent gave up this engine; its DETACHED hands the pages back */
     CLIENT_CLOSED,   /* the socket ended; the agent's pidfd hands the pages back */
     CLIENT_SETTLING, /* every open handle gets its terminal event */
     CLIENT_ENDED,
@@ -31,29 +31,29 @@ typedef enum client_role { CLIENT_SOURCE, CLIENT_TARGET } client_role;
 
 struct client_handle {
     kvrail_handle handle; /* 0: free */
-    uint64_t generation;  /* of its slot: how often it was used */
+    uint64_t generation;  /* counts the uses of its slot */
     client_role role;
     bool cancelled, end_said, tail_said;
     uint64_t tokens, skip_tokens;
     uint64_t watched_tokens; /* end of the last watch */
     uint32_t pages[KVR_GROUPS_MAX];
-    bool watched; /* a fetch: its layers are told by a word, too */
+    bool watched; /* a fetch: a landed word announces its layers too */
     uint32_t landed_word;
     uint64_t landed_base;
 };
 
 struct kvrail {
     client_phase phase;
-    _Atomic int ended; /* what every call returns from now on, KVRAIL_OK while live */
+    _Atomic int ended; /* every call returns this from now on; KVRAIL_OK while live */
     int socket, epoll;
     int ready_fd; /* readable while events wait that the socket does not show */
-    bool ready;   /* it is */
+    bool ready;   /* ready_fd is readable */
     int agent_pidfd, doorbell;
     struct kvr_shared_page *page;
     uint64_t page_on_device; /* 0: the page is not lent to a GPU */
-    void *page_context;      /* in which it was */
+    void *page_context;      /* the context of that GPU */
     bool streamed;           /* the agent knows that words may rise without a ring */
-    struct kvr_loans *loans; /* NULL: the agent's rails do their copying themselves */
+    struct kvr_loans *loans; /* NULL: no rail of the agent has targets that copy */
     char agent[KVR_NAME_BYTES];
     struct kvrail_error error;
 
@@ -64,8 +64,8 @@ struct kvrail {
     size_t payload_used;
     uint8_t payloads[CLIENT_PAYLOAD_BYTES];
 
-    bool lost_said;    /* AGENT_LOST was told */
-    kvr_status reason; /* KVR_OK, or why the agent gave us up or the handles end */
+    bool lost_said;    /* the engine has the event AGENT_LOST */
+    kvr_status reason; /* KVR_OK, or the reason of REFUSED and of the handles' ends */
     char reason_detail[KVR_DETAIL_BYTES];
     uint32_t settled; /* SETTLING: slots below it have been handed back */
 
@@ -84,7 +84,7 @@ kvrail_status client_tell(struct kvrail_error *error, const struct kvr_error *fr
 kvrail_status client_fail(struct kvrail *client, kvr_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* KVRAIL_OK, or what every call returns now that the connection has ended. */
+/* KVRAIL_OK, or the status of every call after the connection has ended. */
 kvrail_status client_usable(struct kvrail *client);
 
 /* After a store to the shared page that a sleeping agent must see. Any thread. */
@@ -93,7 +93,7 @@ void client_ring(const struct kvrail *client);
 #define CLIENT_NO_CUDA                                                                             \
     "this build of libkvrail has no CUDA part: build it where a CUDA toolkit of 12.0 or later is " \
     "found"
-/* The agent is gone, and so is what it would have told of this fetch: whoever waits goes on. */
+/* The agent is gone and will not raise the fetch's word: this does, and ends each wait for it. */
 void client_landed_fail(const struct kvrail *client, const struct client_handle *entry);
 /* The open handle of that role, or NULL with *ret_status. */
 struct client_handle *client_entry(struct kvrail *client, kvrail_handle handle, client_role role,
@@ -105,8 +105,8 @@ void client_words_close(struct kvrail *client);
 /* Sends one request, or queues it. KVRAIL_AGAIN: no room; nothing was done. */
 kvrail_status client_send(struct kvrail *client, const struct kvr_request *request);
 
-/* Sends what waits, and tells epoll whether to watch for room. KVR_OK: nothing waits any more.
- * KVR_AGAIN: no room. KVR_PEER_LOST: nobody will read it. */
+/* Sends queued requests, and lets epoll watch for room while some are left. KVR_OK: the queue is
+ * empty. KVR_AGAIN: no room. KVR_PEER_LOST: the agent has closed the connection. */
 kvr_status client_flush(struct kvrail *client);
 
 /* The next notice of the stash or the socket. KVR_AGAIN: none now. KVR_PEER_LOST: the socket ended;
@@ -117,11 +117,11 @@ KVR_MUST_CHECK kvr_status client_next_notice(struct kvrail *client, struct kvr_n
 KVR_MUST_CHECK kvr_status client_receive(struct kvrail *client, struct kvr_notice *ret_notice,
                                          size_t *ret_bytes);
 
-/* Makes kvrail_event_fd readable, or not, for what the socket does not show: after each change of
- * phase, lost_said or stash. */
+/* Makes kvrail_event_fd readable, or not, for events that the socket does not show. Called after
+ * each change of phase, lost_said or stash. */
 void client_show_ready(struct kvrail *client);
 
-/* NULL: it has ended, or never was. */
+/* NULL: the handle has ended, or never was. */
 struct client_handle *client_find(struct kvrail *client, kvrail_handle handle);
 void client_forget(struct kvrail *client, struct client_handle *entry);
 /* The place of a region in client->regions; NULL: there is none (0 finds a free place). */
@@ -134,8 +134,8 @@ kvrail_status client_send_fds(struct kvrail *client, const struct kvr_request *r
 /* Before a region that lies over several allocations: the descriptors of all of them. */
 kvrail_status client_extents_send(struct kvrail *client, const struct kvrail_region *region,
                                   uint32_t number, kvr_ns deadline);
-/* The VMM allocation that is mapped at that device address of this process, and of it what is
- * mapped from there on. The descriptor is the caller's. */
+/* The VMM allocation that is mapped at that device address of this process, from the address on.
+ * The caller closes the descriptor. */
 KVR_MUST_CHECK kvr_status client_extent_open(uint64_t address, uint64_t *ret_base,
                                              struct kvrail_allocation *ret_allocation,
                                              struct kvr_error *error);

@@ -1,4 +1,4 @@
-/* Device memory as a region: what another process needs to open it, from a device pointer. */
+/* Device memory as a region: from a device pointer to the handle that another process can open. */
 #include "client/client.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "base/cuda_driver.h"
 #include "base/extents.h"
 
-/* Of VMM, as PyTorch's expandable segments are: the allocation that is mapped at an address. */
+/* The VMM allocation that is mapped at an address, as in PyTorch's expandable segments. */
 static kvr_status export_vmm(const struct kvr_cuda *cuda, CUmemGenericAllocationHandle allocation,
                              int *ret_fd, struct kvr_error *error)
 {
@@ -39,7 +39,7 @@ static kvr_status export_ipc(const struct kvr_cuda *cuda, CUdeviceptr base,
     return status;
 }
 
-/* What is mapped at an address: of VMM, of one allocation. */
+/* The range that is mapped at an address; for VMM memory, of one allocation. */
 static kvr_status find_allocation(const struct kvr_cuda *cuda, CUdeviceptr address,
                                   CUdeviceptr *ret_base, size_t *ret_bytes, struct kvr_error *error)
 {
@@ -56,8 +56,8 @@ static kvr_status find_device(const struct kvr_cuda *cuda, CUdeviceptr address, 
         error, "the GPU of a device pointer");
 }
 
-/* The GPU that the region lies on, all of it, and how many allocations that are mapped side by side
- * it lies over: at least one, at most KVR_EXTENTS_MAX. */
+/* Finds the one GPU of the region, and counts the allocations side by side that the region lies
+ * over: at least one, at most KVR_EXTENTS_MAX. */
 static kvr_status walk(const struct kvr_cuda *cuda, struct kvrail_region *region,
                        CUdeviceptr address, CUdeviceptr *ret_base, struct kvr_error *error)
 {
@@ -84,8 +84,7 @@ static kvr_status walk(const struct kvr_cuda *cuda, struct kvrail_region *region
             return status;
         if (count > 0 && device != region->device)
             return kvr_error_set(error, KVR_INVALID, WHERE,
-                                 "a region on GPUs %d and %d: what lies on several is several "
-                                 "regions",
+                                 "a region on GPUs %d and %d: register a region for each GPU",
                                  region->device, device);
         if (count == KVR_EXTENTS_MAX)
             return kvr_error_set(
@@ -107,7 +106,7 @@ static kvr_status find_region(const struct kvr_cuda *cuda, struct kvrail_region 
     return walk(cuda, region, address, ret_base, error);
 }
 
-/* Nothing is open until it is registered: there may be thousands. */
+/* Opens no descriptor before registration: there may be thousands. */
 static kvr_status export_several(struct kvrail_region *region, CUdeviceptr address, bool by_ipc,
                                  struct kvr_error *error)
 {
@@ -116,12 +115,12 @@ static kvr_status export_several(struct kvrail_region *region, CUdeviceptr addre
     kvr_status status;
 
     if (by_ipc)
-        return kvr_error_set(
-            error, KVR_INVALID, WHERE,
-            "a region of %llu bytes over %u allocations of cudaMalloc's: what lies "
-            "in several of them is several regions",
-            (unsigned long long)region->bytes, region->allocation_count);
-    status = client_extent_open(address, &base, &first, error); /* whether it will be possible */
+        return kvr_error_set(error, KVR_INVALID, WHERE,
+                             "a region of %llu bytes over %u allocations of cudaMalloc: register a "
+                             "region for each allocation",
+                             (unsigned long long)region->bytes, region->allocation_count);
+    status = client_extent_open(address, &base, &first,
+                                error); /* only to see whether it can be opened */
     if (status != KVR_OK)
         return status;
     close(first.fd);
@@ -189,8 +188,8 @@ kvr_status client_extent_open(uint64_t address, uint64_t *ret_base,
     return KVR_OK;
 }
 
-/* Of whole pages of the host, which the descriptor begins with. One may cover several allocations:
- * the driver is asked, and says where it does not. */
+/* The dmabuf covers whole pages of the host. Whether one covers several allocations depends on the
+ * driver, which refuses where it cannot. */
 static kvr_status export_dmabuf(struct kvrail_region *region, CUdeviceptr address,
                                 struct kvr_error *error)
 {

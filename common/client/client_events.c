@@ -1,4 +1,4 @@
-/* What the agent says, and the end of it: every open handle gets exactly one terminal event. */
+/* Notices of the agent, and the end of the connection: each open handle gets one terminal event. */
 #include "client/client.h"
 
 #include <poll.h>
@@ -7,7 +7,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* ---- what epoll shows ------------------------------------------------------------------------ */
+/* ---- epoll ----------------------------------------------------------------------------------- */
 
 void client_show_ready(struct kvrail *client)
 {
@@ -20,7 +20,7 @@ void client_show_ready(struct kvrail *client)
     client->ready = ready;
     if (ready ? write(client->ready_fd, &count, sizeof(count)) < 0
               : read(client->ready_fd, &count, sizeof(count)) < 0)
-        return; /* cannot be: nobody else has it */
+        return; /* cannot fail: the descriptor is private */
 }
 
 static void watch_room(struct kvrail *client, bool blocked)
@@ -63,7 +63,7 @@ static void settle(struct kvrail *client)
     client_show_ready(client);
 }
 
-/* The agent gave us up but lives: what it still says is heard, up to DETACHED. */
+/* The agent gave up this engine but lives: its notices are read up to DETACHED. */
 static void refused(struct kvrail *client, const struct kvr_notice *notice)
 {
     if (client->phase == CLIENT_LIVE)
@@ -94,7 +94,7 @@ static void socket_ended(struct kvrail *client)
     client->phase = CLIENT_CLOSED;
     if (atomic_load(&client->ended) == KVRAIL_OK)
         atomic_store(&client->ended, (int)KVRAIL_AGENT_LOST);
-    client_show_ready(client); /* AGENT_LOST is still to be told */
+    client_show_ready(client); /* for the event AGENT_LOST */
 }
 
 static bool agent_is_gone(const struct kvrail *client)
@@ -133,8 +133,8 @@ kvr_status client_receive(struct kvrail *client, struct kvr_notice *ret_notice, 
         if (status == KVR_OK)
             return KVR_OK;
         if (status == KVR_UNSUPPORTED)
-            continue; /* a newer agent may say what this library does not know */
-        /* Its end, or garbage, in which a terminal notice may have been lost. */
+            continue; /* a notice of a newer agent */
+        /* The end of the socket, or garbage: a terminal notice may have been lost in it. */
         socket_ended(client);
         return KVR_PEER_LOST;
     }
@@ -173,7 +173,8 @@ static void fill(struct kvrail *client, const struct kvr_notice *notice, struct 
     event->bytes = notice->bytes;
     event->writes = notice->writes;
     event->retries = notice->retries;
-    event->time_ns = notice->at > 0 ? notice->at : kvr_clock_now(); /* the library's own: now */
+    event->time_ns =
+        notice->at > 0 ? notice->at : kvr_clock_now(); /* the library's own events: now */
     memcpy(event->name, notice->agent, sizeof(event->name));
     memcpy(event->detail, notice->detail, sizeof(event->detail));
     if (notice->payload_bytes == 0)
@@ -184,8 +185,8 @@ static void fill(struct kvrail *client, const struct kvr_notice *notice, struct 
     client->payload_used += notice->payload_bytes;
 }
 
-/* Whether the engine is told. What a handle has to say after its terminal event is not for anybody:
- * the engine may have given its pages to another request. */
+/* Whether the engine gets the notice. A notice that follows a handle's terminal event is dropped:
+ * the engine may have given the pages to another request. */
 static bool keeps(struct kvrail *client, const struct kvr_notice *notice)
 {
     struct client_handle *entry;

@@ -1,5 +1,5 @@
-/* Descriptors of a region that lies over several allocations: some with each packet, before the
- * region itself. Those that are opened here are open only until their packet is sent. */
+/* Sends the descriptors of a region that lies over several allocations: some with each packet,
+ * before the region itself. A descriptor that is opened here is closed after its packet. */
 #include "client/client.h"
 
 #include <assert.h>
@@ -10,10 +10,10 @@
 
 static_assert(KVRAIL_ALLOCATIONS_MAX == KVR_EXTENTS_MAX, "kvrail.h and limits.h differ");
 
-/* What is sent, and how far it is. */
+/* The region's allocations, and how many are sent. */
 struct sending {
     const struct kvrail_region *region;
-    uint64_t address; /* of the next allocation, where the region says only that */
+    uint64_t address; /* of the next allocation, where the region names only addresses */
     uint64_t bytes[KVR_PACKET_FDS_MAX];
     struct kvr_packet_fds fds;
 };
@@ -35,7 +35,7 @@ static kvrail_status add_given(struct kvrail *client, struct sending *sending, u
     return KVRAIL_OK;
 }
 
-/* The first of them begins before the region; the others where the one before ends. */
+/* The first may begin before the region; each other begins where the one before it ends. */
 static kvrail_status add_mapped(struct kvrail *client, struct sending *sending, uint32_t index)
 {
     struct kvrail_allocation opened;
@@ -65,13 +65,13 @@ static kvrail_status fill(struct kvrail *client, struct sending *sending, uint32
     return status;
 }
 
-/* Those that the agent has of it already. */
+/* Lets the agent drop the descriptors that it has already. */
 static void forget(struct kvrail *client, uint32_t number)
 {
     struct kvr_request nothing = {.kind = KVR_REQ_REGION_EXTENTS, .extents = {.region = number}};
     struct kvrail_error why = client->error;
 
-    (void)client_send(client, &nothing); /* else with the region that comes next */
+    (void)client_send(client, &nothing); /* if it fails, the next region does that */
     client->error = why;
 }
 

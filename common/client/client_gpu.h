@@ -1,16 +1,16 @@
-/* What the parts of libkvrail that talk to a GPU share. Only where there is CUDA. */
+/* Shared by the files of libkvrail that use a GPU. Only in builds with CUDA. */
 #ifndef KVR_CLIENT_CLIENT_GPU_H
 #define KVR_CLIENT_CLIENT_GPU_H
 
 #include "base/cuda_driver.h"
 #include "client/client.h"
 
-/* The driver; the connection remembers why not. */
+/* The driver; NULL: the connection has the reason. */
 kvrail_status client_cuda(struct kvrail *client, const struct kvr_cuda **ret_cuda);
 kvrail_status client_cuda_check(struct kvrail *client, const struct kvr_cuda *cuda, CUresult code,
                                 const char *what);
-/* What a host function does in a stream's order, where the GPU cannot: it gets a struct
- * client_host_call and frees it. */
+/* The argument of a host function that works in a stream's order, where the GPU cannot. The
+ * function frees it. */
 struct client_host_call {
     struct kvrail *client;
     uint32_t word;

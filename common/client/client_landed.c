@@ -1,5 +1,5 @@
-/* Layers of a fetch by a word of the shared page, which its agent raises: for a decode stream,
- * which then waits for nobody's thread. */
+/* Landed words: the agent raises a word of the shared page as layers of a fetch land, so that a
+ * decode stream can wait for them without a thread. */
 #include "client/client.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ void client_landed_fail(const struct kvrail *client, const struct client_handle 
 kvrail_status kvrail_target_watch(struct kvrail *connection, kvrail_handle target, uint32_t word,
                                   uint64_t base)
 {
-    struct kvr_request request = {.kind = KVR_REQ_SOURCE_WATCH, .handle = target};
+    struct kvr_request request = {.kind = KVR_REQ_WATCH, .handle = target};
     kvrail_status status;
     struct client_handle *entry = client_entry(connection, target, CLIENT_TARGET, &status);
 
@@ -31,10 +31,10 @@ kvrail_status kvrail_target_watch(struct kvrail *connection, kvrail_handle targe
         return status;
     if (word >= KVR_WORDS_MAX || base > UINT64_MAX / 2 || base < kvrail_landed(connection, word))
         return client_fail(connection, KVR_INVALID,
-                           "word %u is one of %d, and base %llu not below what it is", word,
+                           "word %u is not below %d, or base %llu is below the word's value", word,
                            KVR_WORDS_MAX, (unsigned long long)base);
     if (entry->watched)
-        return client_fail(connection, KVR_EXISTS, "word %u tells of this fetch's layers already",
+        return client_fail(connection, KVR_EXISTS, "word %u announces this fetch's layers already",
                            entry->landed_word);
     request.watch = (struct kvr_req_watch){.word = word, .base = base};
     status = client_send(connection, &request);
@@ -85,8 +85,8 @@ static void CUDA_CB wait_by_host(void *self)
     free(wait);
 }
 
-/* What cards wrote into the GPU's memory before the word rose has to be seen behind it: where the
- * GPU can, the wait is followed by a flush of that. */
+/* After the wait the GPU must see the bytes that cards wrote before the word rose. Where the GPU
+ * can, a flush follows the wait. */
 static unsigned wait_flags(const struct kvr_cuda *cuda)
 {
     CUdevice device;

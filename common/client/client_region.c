@@ -165,21 +165,21 @@ kvrail_status client_send_fds(struct kvrail *client, const struct kvr_request *r
         if (client_ms_left(deadline) == 0)
             return client_fail(client, KVR_AGAIN, "the agent is behind: poll, then try again");
         wait_for(client, POLLOUT, deadline);
-        if (fds->count > 0) /* too many under way do not show in the socket */
+        if (fds->count > 0) /* poll does not show that too many descriptors are under way */
             (void)nanosleep(&moment, NULL);
     }
     if (status == KVR_PEER_LOST)
         return client_fail(client, KVR_AGENT_LOST, "agent '%s' has closed the connection",
                            client->agent);
     if (status == KVR_TOO_LARGE && kvr_packet_check(client->socket, bytes, &error) != KVR_OK)
-        return client_fail(client, status, "the region cannot be told: %s", error.detail);
+        return client_fail(client, status, "the region cannot be sent: %s", error.detail);
     if (status != KVR_OK)
         return client_fail(client, status,
                            "the region cannot be encoded: its name must be printable UTF-8");
     return KVRAIL_OK;
 }
 
-/* KVR_AGAIN: not this one's answer; it was kept for kvrail_poll. */
+/* KVR_AGAIN: another notice; it was kept for kvrail_poll. */
 static kvr_status sort_notice(struct kvrail *client, uint32_t region,
                               const struct kvr_notice *notice, size_t bytes)
 {

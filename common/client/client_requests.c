@@ -1,5 +1,5 @@
-/* What an engine asks. A call encodes one request, sends it or queues it, and only then changes
- * what the library remembers: a call that failed left nothing behind. */
+/* The engine's requests. A call encodes one request, sends or queues it, and only then changes the
+ * library's records: a call that failed has changed nothing. */
 #include "client/client.h"
 
 #include <stdarg.h>
@@ -216,7 +216,7 @@ kvrail_status kvrail_source_pages(struct kvrail *connection, kvrail_handle sourc
 kvrail_status kvrail_source_watch(struct kvrail *connection, kvrail_handle source, uint32_t word,
                                   uint64_t base, uint64_t token_first, uint64_t token_end)
 {
-    struct kvr_request request = {.kind = KVR_REQ_SOURCE_WATCH, .handle = source};
+    struct kvr_request request = {.kind = KVR_REQ_WATCH, .handle = source};
     kvrail_status status;
     struct client_handle *entry = growing_source(connection, source, &status);
 
@@ -243,11 +243,11 @@ void client_ring(const struct kvrail *client)
 
     if (atomic_load(&client->page->asleep) != 0 &&
         write(client->doorbell, &one, sizeof(one)) != (ssize_t)sizeof(one))
-        return; /* the counter is full: it has been rung often enough */
+        return; /* the counter is full: the agent has enough reason to wake */
 }
 
 /* The agent sets `asleep`, then reads every word; here a word is raised, then `asleep` is read. All
- * of it is sequentially consistent, so that one of the two sees the other. */
+ * four are sequentially consistent, so that one of the two sees the other. */
 kvrail_status kvrail_ready(struct kvrail *connection, uint32_t word, uint64_t value)
 {
     struct kvr_shared_page *page = connection->page;
@@ -371,7 +371,7 @@ kvrail_status kvrail_target_skip(struct kvrail *connection, kvrail_handle target
 {
     kvrail_status status;
     struct client_handle *entry = client_entry(connection, target, CLIENT_TARGET, &status);
-    struct kvr_request request = {.kind = KVR_REQ_TARGET_PAGES, .handle = target};
+    struct kvr_request request = {.kind = KVR_REQ_TARGET_SKIP, .handle = target};
 
     if (entry == NULL)
         return status;
@@ -383,10 +383,9 @@ kvrail_status kvrail_target_skip(struct kvrail *connection, kvrail_handle target
     for (uint32_t i = 0; i < KVR_GROUPS_MAX; i++)
         if (entry->pages[i] > 0)
             return client_fail(connection, KVR_INVALID,
-                               "pages of group %u were given: say before what is skipped", i);
-    request.pages.group = group;
-    request.pages.skips = true;
-    request.pages.skip_tokens = skip_tokens;
+                               "pages of group %u were given: call kvrail_target_skip before them",
+                               i);
+    request.skip = (struct kvr_req_skip){.group = group, .skip_tokens = skip_tokens};
     return client_send(connection, &request);
 }
 

@@ -1,4 +1,4 @@
-/* Readiness that a GPU stores: the words as it sees them, and in the order of a stream. */
+/* Readiness words that a GPU raises: by kernels, and in the order of a stream. */
 #include "client/client.h"
 
 #include <stdlib.h>
@@ -81,7 +81,7 @@ kvrail_status client_uncaptured(struct kvrail *client, const struct kvr_cuda *cu
                        advice);
 }
 
-/* The agent knows from then on that a word may rise without a ring. */
+/* Announces to the agent that a word may rise without a ring of the doorbell. */
 static CUresult lend_words(struct kvrail *client, const struct kvr_cuda *cuda)
 {
     CUresult code = client_lend_page(client, cuda);
@@ -115,7 +115,8 @@ static void CUDA_CB store_by_host(void *self)
 {
     struct client_host_call *store = self;
 
-    (void)kvrail_ready(store->client, store->word, store->value); /* or the agent has ended */
+    (void)kvrail_ready(store->client, store->word,
+                       store->value); /* fails only if the agent has ended */
     free(store);
 }
 
@@ -166,7 +167,7 @@ kvrail_status kvrail_ready_on_stream(struct kvrail *connection, uint32_t word, u
 }
 
 /* The thread that closes need not be one that uses the GPU: the page is taken back in the context
- * in which it was lent. */
+ * that was current when it was lent. */
 void client_words_close(struct kvrail *client)
 {
     const struct kvr_cuda *cuda;

@@ -28,14 +28,15 @@ function(kvr_kernel module file image)
     if(NOT KVRAIL_HAVE_CUDA OR NOT KVRAIL_NVCC)
         return()
     endif()
-    set(binary ${CMAKE_CURRENT_BINARY_DIR}/${file}.fatbin)
+    get_filename_component(kernel ${file} NAME)
+    set(binary ${CMAKE_CURRENT_BINARY_DIR}/${kernel}.fatbin)
     add_custom_command(OUTPUT ${binary}
         COMMAND ${KVRAIL_NVCC} -fatbin -O3 --Werror all-warnings ${KVRAIL_GPUS}
             -o ${binary} ${CMAKE_CURRENT_SOURCE_DIR}/${file}
         DEPENDS ${file} ${ARGN}
         COMMENT "nvcc ${file}" VERBATIM)
-    add_custom_target(kernel_${file} DEPENDS ${binary})
-    add_dependencies(kvr_${module} kernel_${file})
+    add_custom_target(kernel_${kernel} DEPENDS ${binary})
+    add_dependencies(kvr_${module} kernel_${kernel})
     set_source_files_properties(${image} PROPERTIES
         OBJECT_DEPENDS ${binary} COMPILE_DEFINITIONS "KVR_KERNEL_FILE=\"${binary}\"")
 endfunction()

@@ -38,7 +38,7 @@ static kvr_status grain_cuda(const struct kvr_device *device, uint64_t *ret_grai
     return status;
 }
 
-/* The descriptor alone keeps it. */
+/* Afterwards the descriptor alone keeps the memory. */
 static kvr_status create_vmm(const struct kvr_device *device, uint64_t bytes, int *ret_fd,
                              struct kvr_error *error)
 {

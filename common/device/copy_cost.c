@@ -45,7 +45,7 @@ static void bed_close(struct bed *bed)
     free(bed->host);
 }
 
-/* The fastest of a few, per piece. */
+/* The fastest of a few rounds, per piece. */
 static double piece_ns(struct bed *bed, uint64_t bytes, uint64_t step)
 {
     struct kvr_device_piece pieces[PIECES];

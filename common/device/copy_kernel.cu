@@ -1,8 +1,8 @@
-/* Many pieces by one launch: block (x, y) moves every y-th slice of pieces x, x + gridDim.x, …
+/* Moves many pieces by one launch: block (x, y) moves every y-th slice of pieces x, x + gridDim.x,
+ * …
  *
- * Either end may be pinned host memory or the GPU's own; the addresses say which. Where both ends
- * have the same place within 16 bytes, and all pages do, whole 16-byte words move, several on their
- * way at once. */
+ * Either end may be pinned host memory or the GPU's own; the addresses decide. Where both ends have
+ * the same place within 16 bytes, on all pages, whole 16-byte words move, several at once. */
 #include "copy_kernel.h"
 
 template <typename word>
@@ -25,7 +25,7 @@ static __device__ void copy_words(const char *from, char *to, unsigned long long
         target[i] = source[i];
 }
 
-/* Up to the next multiple of the word, then words, then what is left. */
+/* Bytes up to the next multiple of the word, then words, then the remaining bytes. */
 template <typename word>
 static __device__ void copy_aligned(const char *from, char *to, unsigned long long bytes)
 {

@@ -1,15 +1,15 @@
-/* The contract between kvrail and what holds an engine's pages outside of host memory.
+/* The contract between kvrail and a device that holds an engine's pages outside of host memory.
  *
- *   device   one GPU as this process reaches it, or what stands in for one: imports memory, copies
- *   memory   a region of an engine, imported; outlives nothing of its device
+ *   device   one GPU as this process reaches it, or a substitute: imports memory, copies
+ *   memory   an imported region of an engine; released before its device closes
  *   copy     many pieces between memory and host bytes, by one call; asynchronous, one completion
  *
- * A copy that was accepted has exactly one completion, whatever happens. Until then the device may
- * read and write all of its pieces; afterwards none. Its pieces are moved in any order, and of one
- * that fails any part may have been moved. Copies may overtake each other.
+ * An accepted copy has exactly one completion, whatever happens. Until then the device may read and
+ * write all of its pieces; afterwards none. Its pieces are moved in any order. If the copy fails,
+ * any part of them may have been moved. Copies may overtake each other.
  *
- * Threads: import, release, pin and unpin from any; copy, poll and move from one thread, the rail
- * group's. Nothing waits but open, import, pin, move and close. */
+ * Threads: import, release, pin and unpin from any thread; copy, poll and move from one thread, the
+ * rail group's. Only open, import, pin, move and close may block. */
 #ifndef KVR_DEVICE_DEVICE_H
 #define KVR_DEVICE_DEVICE_H
 
@@ -20,40 +20,40 @@
 #include "base/status.h"
 #include "base/types.h"
 
-#define KVR_DEVICE_PIECES_MAX KVR_STAGED_PIECES_MAX /* of one copy */
-#define KVR_DEVICE_COPIES_MAX 64                    /* accepted and not completed */
+#define KVR_DEVICE_PIECES_MAX KVR_STAGED_PIECES_MAX /* pieces of one copy */
+#define KVR_DEVICE_COPIES_MAX 64                    /* copies accepted and not completed */
 
 struct kvr_device;
 struct kvr_device_memory;
 
 typedef enum kvr_device_kind {
-    KVR_DEVICE_MAPPED, /* memory of this process at `address`, the caller's until release: host
-                          memory, or of a GPU its own */
+    KVR_DEVICE_MAPPED, /* memory of this process at `address`: host memory or the memory of a GPU.
+                          The caller owns it until release */
     KVR_DEVICE_MEMFD,  /* host memory by descriptor */
     KVR_DEVICE_DMABUF, /* device memory by dmabuf descriptor */
     KVR_DEVICE_IPC,    /* device memory by the 64-byte handle of CUDA */
     KVR_DEVICE_VMM,    /* device memory by the POSIX descriptor of a VMM allocation */
 } kvr_device_kind;
 
-/* What an engine gave. Descriptors are borrowed for the call. */
+/* The memory that an engine gave. Descriptors are borrowed for the call. */
 struct kvr_device_import {
     kvr_device_kind kind;
     int fd;
-    struct kvr_extents *extents; /* VMM: of several allocations, in place of fd; NULL: of one */
+    struct kvr_extents *extents; /* VMM: several allocations, in place of fd; NULL: one */
     void *address;
     uint8_t ipc[64];
-    uint64_t offset; /* of byte 0 of the region in the descriptor's, the handle's or the first
-                        extent's memory */
+    uint64_t offset; /* of byte 0 of the region, in the memory of the descriptor, of the handle or
+                        of the first extent */
     uint64_t bytes;
-    bool for_cards; /* some may take a dmabuf: make one if it can be had */
-    bool neighbour; /* only moved from: it may be of any GPU that this one reaches */
+    bool for_cards; /* cards may take a dmabuf: make one where the device can */
+    bool neighbour; /* only a source of moves: any GPU that this GPU reaches may hold it */
 };
 
-/* How a network card could be told of the memory, without a copy. */
+/* The ways to register the memory with a network card, without a copy. */
 struct kvr_device_hint {
     bool addressable; /* `address` is a device pointer of this process (FI_HMEM) */
     uint64_t address; /* of byte 0 of the region */
-    int dmabuf;       /* FI_MR_DMABUF; the memory's own; -1: none */
+    int dmabuf;       /* FI_MR_DMABUF; belongs to the memory; -1: none */
     uint64_t dmabuf_offset;
     int32_t ordinal; /* of the device */
 };
@@ -65,12 +65,12 @@ typedef enum kvr_device_way {
 
 struct kvr_device_piece {
     struct kvr_device_memory *memory;
-    uint64_t offset; /* in it */
-    uint8_t *host;   /* inside what was pinned */
+    uint64_t offset; /* in the memory */
+    uint8_t *host;   /* inside pinned host bytes */
     uint64_t bytes;
 };
 
-/* Between two memories of one device; the source's may be a neighbour's. */
+/* Between two memories of one device; the source may be a neighbour's memory. */
 struct kvr_device_move {
     struct kvr_device_memory *source, *target;
     uint64_t source_offset, target_offset, bytes;
@@ -90,25 +90,25 @@ struct kvr_device_ops {
     void (*release)(struct kvr_device *device, struct kvr_device_memory *memory);
     struct kvr_device_hint (*hint)(const struct kvr_device_memory *memory);
 
-    /* Host bytes that copies may name: page-locked and known to the device. */
+    /* Host bytes that copies may name become page-locked and known to the device. */
     kvr_status (*pin)(struct kvr_device *device, void *base, uint64_t bytes,
                       struct kvr_error *error);
     void (*unpin)(struct kvr_device *device, void *base);
 
     /* KVR_AGAIN: no room for another copy. INVALID: a piece lies outside its memory, or there are
-     * none or too many. KVR_COPY_FAILED: the device takes no copies any more. None of them is
-     * accepted. The pieces are borrowed for the call. */
+     * no pieces or too many. KVR_COPY_FAILED: the device takes no more copies. With each of these
+     * the device accepts no piece. The pieces are borrowed for the call. */
     kvr_status (*copy)(struct kvr_device *device, kvr_ns now, kvr_device_way way,
                        const struct kvr_device_piece *pieces, uint32_t piece_count, uint64_t token);
     /* Completions, at most `capacity`. */
     unsigned (*poll)(struct kvr_device *device, kvr_ns now, struct kvr_device_copied *ret_copied,
                      unsigned capacity);
-    /* Moves pieces, in any order, and waits for them: when it returns, nothing of them is under
-     * way. INVALID: a piece lies outside its memory. COPY_FAILED: any part may have been moved. No
-     * piece is fine. */
+    /* Moves pieces, in any order, and waits for them: at the return no move is under way. INVALID:
+     * a piece lies outside its memory. COPY_FAILED: any part may have been moved. No pieces is
+     * fine. */
     kvr_status (*move)(struct kvr_device *device, const struct kvr_device_move *pieces,
                        uint32_t piece_count);
-    /* Waits for what is under way; its memories are released. */
+    /* Waits for copies under way. The device's memories were released before. */
     void (*close)(struct kvr_device *device);
 };
 
@@ -116,8 +116,8 @@ struct kvr_device_ops {
 struct kvr_device {
     const struct kvr_device_ops *ops;
     int32_t ordinal; /* -1: host memory */
-    /* One copy should not be much larger: it is made by the call, and holds its caller up. 0: it is
-     * not. */
+    /* A copy should not be much larger: the call itself makes the copy, and its caller waits. 0:
+     * copies are asynchronous. */
     uint64_t copy_bytes;
 };
 
@@ -126,7 +126,7 @@ struct kvr_device_memory {
     uint64_t bytes;
 };
 
-/* How many copies are worth having under way. */
+/* The number of copies that are worth having under way. */
 static inline uint32_t kvr_device_copies(const struct kvr_device *device)
 {
     return device->copy_bytes != 0 ? 2 : KVR_DEVICE_COPIES_MAX;
@@ -138,7 +138,7 @@ static inline void kvr_device_close(struct kvr_device *device) /* NULL is fine *
         device->ops->close(device);
 }
 
-/* False: a piece lies outside its memory, or there are none or too many. */
+/* False: a piece lies outside its memory, or there are no pieces or too many. */
 static inline bool kvr_device_pieces_fit(const struct kvr_device_piece *pieces,
                                          uint32_t piece_count)
 {
@@ -161,8 +161,8 @@ static inline bool kvr_device_moves_fit(const struct kvr_device_move *pieces, ui
     return true;
 }
 
-/* The device that is host memory: a copy is made by the call, and told by the next poll. What small
- * pieces of host memory are gathered with, and the measure of what a copy costs. */
+/* Host memory as a device: the call makes the copy, and the next poll reports it. Small pieces of
+ * host memory are gathered with this device, and the cost of a copy is measured with it. */
 KVR_MUST_CHECK kvr_status kvr_device_host_open(struct kvr_device **ret_device,
                                                struct kvr_error *error);
 

@@ -1,4 +1,4 @@
-/* Copies by one stream in each direction; an event behind each tells its end. */
+/* Copies by one stream in each direction; an event behind each copy reports its end. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +72,7 @@ CUresult cuda_launch(const struct device_cuda *cuda, CUstream stream, CUdevicept
                                     KVR_COPY_THREADS, 1, 1, 0, stream, arguments, NULL);
 }
 
-/* With unified addresses the GPU sees pinned memory where we do. */
+/* With unified addresses the GPU sees pinned memory at this process's addresses. */
 static CUresult copy_by_kernel(const struct device_cuda *cuda, kvr_device_way way,
                                struct cuda_copy *copy, const struct kvr_device_piece *pieces,
                                uint32_t piece_count)
@@ -137,8 +137,8 @@ static kvr_status cuda_copy(struct kvr_device *device, kvr_ns now, kvr_device_wa
     if (code == CUDA_SUCCESS)
         code = cuda->cuda->EventRecord(copy->done, cuda->streams[way]);
     if (code != CUDA_SUCCESS) {
-        /* Some of its pieces may be on their way: what was accepted before them fails with them,
-         * once the stream is still. */
+        /* Some pieces may be on their way. Copies accepted before fail with this one, once the
+         * stream is idle. */
         cuda->failed = true;
         (void)cuda->cuda->StreamSynchronize(cuda->streams[way]);
         return KVR_COPY_FAILED;
@@ -154,7 +154,7 @@ static kvr_status cuda_copy(struct kvr_device *device, kvr_ns now, kvr_device_wa
     return KVR_OK;
 }
 
-/* An error of a context is not of one copy: nothing that it was given will be done. */
+/* A context's error belongs to no single copy: the GPU will do nothing of its pending work. */
 static bool ended(struct device_cuda *cuda, const struct cuda_copy *copy)
 {
     CUresult code = cuda->cuda->EventQuery(copy->done);
@@ -208,7 +208,7 @@ static void cuda_close(struct kvr_device *device)
             (void)driver->StreamDestroy(cuda->streams[way]);
         }
         if (cuda->mover != NULL)
-            (void)driver->StreamDestroy(cuda->mover); /* who moves waits: it is still */
+            (void)driver->StreamDestroy(cuda->mover); /* idle: each mover waits for its copy */
         cuda_packer_close(cuda);
         for (uint32_t i = 0; i < KVR_DEVICE_COPIES_MAX; i++)
             if (cuda->copies[i].done != NULL)
@@ -314,7 +314,8 @@ static kvr_status module_open(struct device_cuda *cuda, struct kvr_error *error)
                           error, "the copy kernel's entry");
 }
 
-/* Where the GPU sees pinned memory at other addresses than we do, the kernel stays within it. */
+/* Where the GPU sees pinned memory at other addresses than this process, the kernel copies only
+ * within the GPU. */
 static kvr_status kernel_open(struct device_cuda *cuda, kvr_cuda_copier copier,
                               struct kvr_error *error)
 {

@@ -1,4 +1,4 @@
-/* What an engine's memory becomes in this process. */
+/* Imports an engine's memory into this process. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,8 @@
 
 #define HOST_PAGE_BYTES 4096u
 
-/* Numbers of GPUs are a process's own (CUDA_VISIBLE_DEVICES): the memory itself knows better. */
+/* The ordinal of a GPU is valid in one process only (CUDA_VISIBLE_DEVICES), so the driver reports
+ * the GPU of the memory itself. */
 static kvr_status check_ordinal(const struct device_cuda *cuda, CUdeviceptr address,
                                 struct kvr_error *error)
 {
@@ -29,7 +30,7 @@ static kvr_status check_ordinal(const struct device_cuda *cuda, CUdeviceptr addr
                          ordinal, cuda->device.ordinal);
 }
 
-/* A handle names a whole allocation, which knows its size. */
+/* A handle names a whole allocation; the driver knows the size. */
 static kvr_status open_ipc(const struct device_cuda *cuda, const struct kvr_device_import *import,
                            struct cuda_memory *memory, struct kvr_error *error)
 {
@@ -61,7 +62,7 @@ static kvr_status open_ipc(const struct device_cuda *cuda, const struct kvr_devi
     return import->neighbour ? KVR_OK : check_ordinal(cuda, memory->address, error);
 }
 
-/* Of this process, as benchmarks and tests have it where no other may open it. */
+/* Memory of this process: for benchmarks and tests where no other process may open memory. */
 static kvr_status take_mapped(const struct device_cuda *cuda,
                               const struct kvr_device_import *import, struct cuda_memory *memory,
                               struct kvr_error *error)
@@ -91,7 +92,7 @@ static CUmemAllocationProp properties(const struct device_cuda *cuda)
     };
 }
 
-/* Its handle is let go at once: what is mapped stays until it is unmapped. */
+/* The handle is released at once: a mapping stays until it is unmapped. */
 static kvr_status map_extent(const struct device_cuda *cuda, const struct kvr_extent *extent,
                              CUdeviceptr address, struct kvr_error *error)
 {
@@ -111,8 +112,8 @@ static kvr_status map_extent(const struct device_cuda *cuda, const struct kvr_ex
     return status;
 }
 
-/* One after the other into addresses that are reserved at once. What was done when one fails is
- * undone by release. */
+/* Maps extents one after the other into one reserved range. If one fails, release undoes the
+ * others. */
 static kvr_status map_vmm(const struct device_cuda *cuda, const struct kvr_extent *extents,
                           uint32_t count, uint64_t whole, struct cuda_memory *memory,
                           struct kvr_error *error)
@@ -156,7 +157,7 @@ static void unmap_vmm(const struct kvr_cuda *driver, struct cuda_memory *memory)
     free(memory->mapped);
 }
 
-/* Each of them, since each may have been made on another. */
+/* Checks each extent, because each may have been made on another GPU. */
 static kvr_status check_ordinals(const struct device_cuda *cuda, const struct cuda_memory *memory,
                                  struct kvr_error *error)
 {
@@ -170,8 +171,8 @@ static kvr_status check_ordinals(const struct device_cuda *cuda, const struct cu
     return status;
 }
 
-/* A descriptor does not tell its size: of one alone as much is mapped as the region reaches, which
- * the driver refuses where there is less. */
+/* A descriptor does not carry its size. A single one is mapped as far as the region reaches; the
+ * driver refuses a range longer than the allocation. */
 static kvr_status open_vmm(const struct device_cuda *cuda, const struct kvr_device_import *import,
                            struct cuda_memory *memory, struct kvr_error *error)
 {
@@ -206,8 +207,8 @@ static kvr_status open_vmm(const struct device_cuda *cuda, const struct kvr_devi
     return import->neighbour ? KVR_OK : check_ordinals(cuda, memory, error);
 }
 
-/* A dmabuf is for cards. What a card cannot take has to be copied, and for that its handle is
- * needed too. */
+/* A dmabuf is for cards. Memory that a card cannot take has to be copied, which also needs the
+ * memory's handle. */
 static kvr_status open_dmabuf(const struct kvr_device_import *import, struct cuda_memory *memory,
                               struct kvr_error *error)
 {
@@ -222,8 +223,8 @@ static kvr_status open_dmabuf(const struct kvr_device_import *import, struct cud
     return KVR_OK;
 }
 
-/* Of what was opened by its handle, whole pages of the host. Some drivers and GPUs give none, or
- * none of memory of another process: cards then take another way. */
+/* Exports memory that was opened by its handle, as whole pages of the host. Some drivers and GPUs
+ * give no dmabuf, or none of another process's memory. Cards then take another way. */
 static void export_dmabuf(const struct device_cuda *cuda, struct cuda_memory *memory)
 {
     CUdeviceptr from = memory->address / HOST_PAGE_BYTES * HOST_PAGE_BYTES;

@@ -1,4 +1,4 @@
-/* Moves between memories of GPUs, by a stream of their own: the caller waits for them. */
+/* Moves between memories of GPUs, by streams of their own. The caller waits for them. */
 #include "device/device_cuda_state.h"
 
 static CUdeviceptr address_of(const struct kvr_device_memory *memory)
@@ -18,7 +18,7 @@ static CUresult move_by_driver(const struct device_cuda *cuda, const struct kvr_
     return code;
 }
 
-/* At most MOVES_MAX of them; the list may be written again once they are moved. */
+/* At most MOVES_MAX pieces. The list may be written again once they are moved. */
 static CUresult move_by_kernel(const struct device_cuda *cuda, const struct kvr_device_move *pieces,
                                uint32_t piece_count)
 {

@@ -1,4 +1,4 @@
-/* What device_cuda.h is where the build found no CUDA toolkit. */
+/* device_cuda.h in a build without a CUDA toolkit. */
 #include "device/device_cuda.h"
 
 kvr_status kvr_device_cuda_open(int32_t ordinal, kvr_cuda_copier copier,

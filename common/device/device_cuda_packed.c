@@ -1,22 +1,23 @@
-/* Pieces by way of the GPU's own memory: the kernel gathers them there, which takes a thirtieth of
- * the time, and the driver copies them from there as one, as fast as its largest copies go; or the
- * other way round. While the second half of one copy runs, the first half of the next does. */
+/* Copies pieces through a slot in the GPU's own memory. The kernel gathers the pieces into the
+ * slot, which takes a thirtieth of the time. The driver then copies the slot as one piece, as fast
+ * as its largest copies. The other direction is the reverse. The second half of one copy runs
+ * together with the first half of the next. */
 #include <stdlib.h>
 
 #include "device/device_cuda_state.h"
 
 #define SLOTS      2
 #define SLOT_BYTES (8u << 20)
-#define RUNS_MAX   16u /* of host bytes in a row; where there are more, nothing is won */
+#define RUNS_MAX   16u /* of contiguous host bytes; with more runs packing saves no time */
 #define ALIGN      256u
 
 struct slot {
     CUdeviceptr base;
-    CUevent filled, freed; /* its first half has ended, its second */
+    CUevent filled, freed; /* the ends of the first half and of the second */
 };
 
 struct cuda_packer {
-    CUstream ahead[WAYS]; /* of first halves */
+    CUstream ahead[WAYS]; /* streams of the first halves */
     struct slot slots[WAYS][SLOTS];
     uint32_t next[WAYS];
 };
@@ -29,10 +30,10 @@ struct run {
 struct plan {
     struct run runs[RUNS_MAX];
     uint32_t run_count;
-    uint64_t longest; /* piece */
+    uint64_t longest; /* bytes of the longest piece */
 };
 
-/* Host bytes that follow each other do so in the slot. False: they do not fit. */
+/* Contiguous host bytes are contiguous in the slot. False: they do not fit. */
 static bool pack(struct cuda_copy *copy, kvr_device_way way, CUdeviceptr base,
                  const struct kvr_device_piece *pieces, uint32_t piece_count, struct plan *plan)
 {
@@ -48,7 +49,7 @@ static bool pack(struct cuda_copy *copy, kvr_device_way way, CUdeviceptr base,
             if (plan->run_count == RUNS_MAX)
                 return false;
             run = &plan->runs[plan->run_count++];
-            /* Within 16 bytes it lies as the page does: whole words move. */
+            /* The same place within 16 bytes as in the page: whole words move. */
             *run = (struct run){.host = piece->host,
                                 .at = (end + ALIGN - 1) / ALIGN * ALIGN + page % 16};
         }
@@ -118,7 +119,7 @@ CUresult cuda_copy_packed(const struct device_cuda *cuda, kvr_device_way way,
     if (code == CUDA_SUCCESS)
         code = driver->EventRecord(slot->freed, second);
     if (code != CUDA_SUCCESS)
-        (void)driver->StreamSynchronize(first); /* the caller waits for the second */
+        (void)driver->StreamSynchronize(first); /* the caller waits for the second half */
     return code;
 }
 

@@ -1,4 +1,4 @@
-/* Between the files of device_cuda. */
+/* Shared by the files of device_cuda. */
 #ifndef KVR_DEVICE_DEVICE_CUDA_STATE_H
 #define KVR_DEVICE_DEVICE_CUDA_STATE_H
 
@@ -12,7 +12,7 @@
 struct cuda_copy {
     CUevent done;
     uint64_t token;
-    struct cuda_copy *next;        /* of those under way in its direction, or of the free ones */
+    struct cuda_copy *next;        /* in the list of pending or of free copies */
     struct kvr_copy_piece *pieces; /* KVR_DEVICE_PIECES_MAX, pinned */
     CUdeviceptr pieces_address;    /* as the GPU sees them */
 };
@@ -26,12 +26,12 @@ struct device_cuda {
     CUcontext context;
     CUmodule module; /* NULL: the driver copies and moves pieces */
     CUfunction kernel;
-    bool direct;                /* it sees pinned memory at our addresses */
+    bool direct;                /* the GPU sees pinned memory at this process's addresses */
     struct cuda_packer *packer; /* NULL: the kernel copies to and from host memory itself */
     CUstream streams[WAYS];
-    bool failed; /* an error that the context does not recover from: all copies fail */
+    bool failed; /* after an error that the context does not recover from: all copies fail */
     struct cuda_copy copies[KVR_DEVICE_COPIES_MAX];
-    struct cuda_copy *free, *first[WAYS], *last[WAYS]; /* a stream ends copies in its order */
+    struct cuda_copy *free, *first[WAYS], *last[WAYS]; /* a stream ends copies in order */
     void *pieces;
     CUstream mover;
     struct kvr_copy_piece *moves; /* MOVES_MAX, pinned */
@@ -42,9 +42,9 @@ struct cuda_memory {
     struct kvr_device_memory memory;
     kvr_device_kind kind;
     CUdeviceptr address; /* of byte 0 of the region; 0: only a dmabuf */
-    CUdeviceptr base;    /* what was opened, or reserved; 0: nothing */
+    CUdeviceptr base;    /* the mapping that was opened or reserved; 0: none */
     uint64_t base_bytes; /* VMM: reserved */
-    uint64_t *mapped;    /* VMM: bytes of each allocation from base on that is mapped there */
+    uint64_t *mapped;    /* VMM: from base on, the bytes of each allocation that is mapped */
     uint32_t mapped_count;
     int dmabuf; /* -1: none */
     uint64_t dmabuf_offset;
@@ -59,16 +59,16 @@ struct kvr_device_hint cuda_memory_hint(const struct kvr_device_memory *memory);
 /* device_cuda_move.c */
 kvr_status cuda_move(struct kvr_device *device, const struct kvr_device_move *pieces,
                      uint32_t piece_count);
-/* device_cuda_packed.c. Not taken: they do not fit, and nothing was done. */
+/* device_cuda_packed.c. Not taken: the pieces do not fit, and nothing was done. */
 kvr_status cuda_packer_open(struct device_cuda *cuda, struct kvr_error *error);
 void cuda_packer_close(struct device_cuda *cuda);
 CUresult cuda_copy_packed(const struct device_cuda *cuda, kvr_device_way way,
                           struct cuda_copy *copy, const struct kvr_device_piece *pieces,
                           uint32_t piece_count, bool *ret_taken);
-/* device_cuda.c: the calls of this thread go to this device from here on. */
+/* device_cuda.c: from here on the calls of this thread go to this device. */
 kvr_status cuda_enter(const struct device_cuda *cuda, struct kvr_error *error);
-/* One launch of the kernel for a list of pieces that the GPU can read, the longest of which has so
- * many bytes. */
+/* One launch of the kernel for a list of pieces that the GPU can read. The longest piece has
+ * `longest` bytes. */
 CUresult cuda_launch(const struct device_cuda *cuda, CUstream stream, CUdeviceptr pieces,
                      uint32_t piece_count, uint64_t longest);
 

@@ -37,7 +37,8 @@ static kvr_status emulated_import(struct kvr_device *device, const struct kvr_de
     return device_memory_open(import, true, ret_memory, error);
 }
 
-/* Any thread. A copy that reads it afterwards (a planted bug) is to be told of, not to crash. */
+/* Any thread. If a copy reads the memory afterwards (a planted bug), the test must report it, not
+ * crash. */
 static void emulated_release(struct kvr_device *device, struct kvr_device_memory *head)
 {
     struct device_emulated *emulated = (struct device_emulated *)device;
@@ -51,7 +52,7 @@ static void emulated_release(struct kvr_device *device, struct kvr_device_memory
         continue;
 }
 
-/* Rails that do not know it for what it is say that they reach no device memory. */
+/* Providers that do not know this memory report that they reach no device memory. */
 static struct kvr_device_hint emulated_hint(const struct kvr_device_memory *memory)
 {
     const struct device_memory *emulated = (const struct device_memory *)memory;
@@ -168,8 +169,8 @@ static bool loses(const struct kvr_device_move *piece)
            atomic_load(&((struct device_memory *)piece->target)->lost);
 }
 
-/* Who waits for it is held up as long as a copy takes at least; one that fails is left half done.
- */
+/* The caller waits for at least the latency of a copy. A move that fails has moved half of its
+ * bytes. */
 static kvr_status emulated_move(struct kvr_device *device, const struct kvr_device_move *pieces,
                                 uint32_t piece_count)
 {

@@ -1,11 +1,11 @@
-/* Host memory as a device: memcpy by the call. */
+/* Host memory as a device: the call itself copies by memcpy. */
 #include <stdlib.h>
 
 #include "device/device_memory.h"
 
 struct device_host {
     struct kvr_device device;
-    uint64_t tokens[KVR_DEVICE_COPIES_MAX]; /* copied and not told, a queue */
+    uint64_t tokens[KVR_DEVICE_COPIES_MAX]; /* copied and not yet reported, a queue */
     uint32_t first, count;
 };
 

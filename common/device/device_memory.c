@@ -25,7 +25,7 @@ static kvr_status map(const struct kvr_device_import *import, uint8_t **ret_base
     return KVR_OK;
 }
 
-/* Side by side, in addresses that are reserved at once. */
+/* Maps extents side by side into one reserved range. */
 static kvr_status map_extents(const struct kvr_device_import *import, uint64_t whole,
                               uint8_t **ret_base, struct kvr_error *error)
 {

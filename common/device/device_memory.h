@@ -1,4 +1,5 @@
-/* Host memory as a device's: what device_host and device_emulated import. Private to device_*.c. */
+/* Host memory as a device's memory: device_host and device_emulated import it. Private to
+ * device_*.c. */
 #ifndef KVR_DEVICE_DEVICE_MEMORY_H
 #define KVR_DEVICE_DEVICE_MEMORY_H
 
@@ -10,18 +11,18 @@ struct device_memory {
     struct kvr_device_memory memory;
     uint8_t *base;
     uint8_t *mapped;
-    uint64_t mapped_bytes; /* to unmap; 0: the caller's */
+    uint64_t mapped_bytes; /* to unmap; 0: the caller owns the bytes */
     _Atomic bool lost;     /* its engine is gone: copies fail */
     struct device_memory *next_released;
 };
 
-/* Takes MAPPED and MEMFD, and whatever else comes by descriptor when any_fd: the descriptor is then
- * a memfd in a device's clothes, and extents are several. */
+/* Takes MAPPED and MEMFD. With any_fd it takes every kind that has a descriptor: the descriptor is
+ * a memfd that stands for device memory, and there may be several extents. */
 KVR_MUST_CHECK kvr_status device_memory_open(const struct kvr_device_import *import, bool any_fd,
                                              struct kvr_device_memory **ret_memory,
                                              struct kvr_error *error);
 void device_memory_close(struct kvr_device_memory *memory);
-/* Only its bytes are let go: base is NULL. */
+/* Releases only the bytes: base is NULL afterwards. */
 void device_memory_unmap(struct device_memory *memory);
 /* memcpy of one piece. */
 void device_memory_copy(kvr_device_way way, const struct kvr_device_piece *piece);

@@ -5,7 +5,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* Seeking to its end tells the size. */
+/* The kernel answers the size to a seek to the end. */
 kvr_status kvr_dmabuf_check(int fd, uint64_t offset, uint64_t bytes, struct kvr_error *error)
 {
     struct statfs system;

@@ -1,6 +1,6 @@
-/* A kernel's machine code for the architectures that nvcc knew and PTX for later ones, put into
- * read-only data by the assembler: KVR_KERNEL_IMAGE(name) defines name[] and name_end[]. They are
- * equal where nvcc was not found (no KVR_KERNEL_FILE, which kvr_kernel() in CMake defines). */
+/* A kernel's machine code for the architectures that nvcc knew, and PTX for later ones. The
+ * assembler puts it into read-only data. KVR_KERNEL_IMAGE(name) defines name[] and name_end[]. They
+ * are equal where nvcc was not found (no KVR_KERNEL_FILE, which kvr_kernel() in CMake defines). */
 #ifndef KVR_DEVICE_KERNEL_IMAGE_H
 #define KVR_DEVICE_KERNEL_IMAGE_H
 

@@ -1,14 +1,15 @@
-/* A stage: a device's copies, and the pinned memory between them and the network cards, for memory
- * that the cards cannot reach themselves, or only in pieces too small to be good writes. One for
- * each device that a rail group works with, host memory among them; used by that group's thread
- * alone, but for import and release.
+/* A stage: a device's copies, and the pinned memory between the device and the network cards. It
+ * serves memory that the cards cannot reach, or reach only in pieces too small for good writes. A
+ * rail group has one stage for each device that it works with, host memory among them. Only that
+ * group's thread uses a stage, except for import and release.
  *
- * At a source its memory is a ring: a write's bytes are gathered into a part of it, and the part is
- * free again when the write has completed. A target that copies itself
- * (kvr_rail_facts.target_copies) may do so after its writer was told that the write failed or that
- * its endpoint is closed: such a completion revokes the transfer (wire/loans.h) before the part is
- * another write's. At a target it is divided among the transfers that were granted: a source writes
- * into its transfer's part, and each write is scattered from there. */
+ * At a source the pinned memory is a ring. The bytes of a write are gathered into a part of the
+ * ring, and the part is free again when the write has completed. A target that copies by itself
+ * (kvr_rail_facts.target_copies) may copy after its writer saw the write fail or its endpoint
+ * close. Such a completion revokes the transfer (wire/loans.h) before another write uses the part.
+ *
+ * At a target the memory is divided among the granted transfers. A source writes into the part of
+ * its transfer, and each write is scattered from there. */
 #ifndef KVR_DEVICE_STAGE_H
 #define KVR_DEVICE_STAGE_H
 
@@ -19,12 +20,12 @@
 struct kvr_region;
 
 struct kvr_stage {
-    uint32_t index; /* below KVR_STAGES_MAX, among the stages of its group */
+    uint32_t index; /* index among the stages of the group, below KVR_STAGES_MAX */
     struct kvr_device *device;
     uint8_t *base; /* pinned by the device */
     uint64_t bytes;
     struct kvr_region *pinned; /* the same memory, registered with the group's rails */
-    void *user; /* what works on top of the group keeps here; zeroed by whoever opens the stage */
+    void *user; /* of the layer that works on top of the group; zeroed when the stage is opened */
 };
 
 #endif

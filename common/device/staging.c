@@ -9,7 +9,8 @@ void kvr_staging_init(struct kvr_staging *staging, uint64_t bytes)
     staging->bytes = bytes / KVR_STAGING_ALIGN * KVR_STAGING_ALIGN;
 }
 
-/* In use are [first's offset, next), or that from first's offset to the end and [0, next). */
+/* The bytes in use are [first's offset, next), or [first's offset, end of the ring) and [0, next).
+ */
 static bool place(const struct kvr_staging *staging, uint64_t bytes, uint64_t *ret_offset)
 {
     uint64_t busy = staging->parts[staging->first].offset;

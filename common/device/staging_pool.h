@@ -1,4 +1,4 @@
-/* Which bytes of a target's staging memory belong to which transfer: first fit, given back in any
+/* The bytes of a target's staging memory that belong to each transfer: first fit, given back in any
  * order. Pure. */
 #ifndef KVR_DEVICE_STAGING_POOL_H
 #define KVR_DEVICE_STAGING_POOL_H
@@ -13,12 +13,13 @@ struct kvr_staging_pool {
     uint32_t count;
     struct kvr_staging_share {
         uint64_t offset, bytes;
-    } shares[KVR_STAGING_SHARES_MAX]; /* by offset */
+    } shares[KVR_STAGING_SHARES_MAX]; /* in the order of offsets */
 };
 
-/* False: not now, or never when bytes is more than the pool has. bytes > 0. */
+/* False: there is no room now. With more bytes than the pool has, there is never room. bytes > 0.
+ */
 bool kvr_staging_pool_take(struct kvr_staging_pool *pool, uint64_t bytes, uint64_t *ret_offset);
-/* offset: of a share that is taken. */
+/* offset: of a taken share. */
 void kvr_staging_pool_give(struct kvr_staging_pool *pool, uint64_t offset);
 
 #endif

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/removed.h"
+
 #define PATH_BYTES 640
 
 static void path_of(const char *state_dir, const char *provider, char path[PATH_BYTES])
@@ -38,6 +40,13 @@ static void read_sizes(const json_t *file, struct kvr_calibration *calibration)
     }
 }
 
+static kvr_status removed_refuse(const char *path, const char *provider, struct kvr_error *error)
+{
+    return kvr_error_set(error, KVR_INVALID, "calibration",
+                         "%s was measured with provider %s, but %s, and delete that file", path,
+                         provider, kvr_removed_provider(provider));
+}
+
 kvr_status kvr_calibration_load(const char *state_dir, const char *provider,
                                 struct kvr_calibration *ret_calibration, struct kvr_error *error)
 {
@@ -49,6 +58,11 @@ kvr_status kvr_calibration_load(const char *state_dir, const char *provider,
     json_error_t wrong = {0};
     json_t *file;
 
+    for (size_t i = 0; kvr_removed_providers[i] != NULL; i++) {
+        path_of(state_dir, kvr_removed_providers[i], path);
+        if (access(path, F_OK) == 0)
+            return removed_refuse(path, kvr_removed_providers[i], error);
+    }
     path_of(state_dir, provider, path);
     if (access(path, F_OK) != 0)
         return KVR_NOT_FOUND;
@@ -61,6 +75,11 @@ kvr_status kvr_calibration_load(const char *state_dir, const char *provider,
         return kvr_error_set(error, KVR_MALFORMED, "calibration",
                              "%s, line %d: %s; measure again with kvrail bench calibrate", path,
                              wrong.line, wrong.text);
+    }
+    if (kvr_removed_provider(named) != NULL) {
+        (void)removed_refuse(path, named, error);
+        json_decref(file);
+        return KVR_INVALID;
     }
     snprintf(calibration.provider, sizeof(calibration.provider), "%s", named);
     snprintf(calibration.libfabric, sizeof(calibration.libfabric), "%s", libfabric);

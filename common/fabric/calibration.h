@@ -1,6 +1,6 @@
-/* What a provider was found to do well with an immediate, which is less than what it advertises,
- * and differs from machine to machine. `kvrail bench calibrate` measures it and keeps it in a state
- * folder, a JSON file a provider; agents that find one there use it. */
+/* Limits and sizes that suit writes with an immediate. They are lower than a provider advertises,
+ * and differ from machine to machine. `kvrail bench calibrate` measures them and keeps them in a
+ * state folder, a JSON file for each provider; agents use the file that they find there. */
 #ifndef KVR_FABRIC_CALIBRATION_H
 #define KVR_FABRIC_CALIBRATION_H
 
@@ -11,7 +11,7 @@
 
 struct kvr_calibration {
     char provider[16];
-    char libfabric[32];            /* or whose it is, and of which version */
+    char libfabric[32];            /* the code's name and version */
     uint32_t imm_iov, imm_rma_iov; /* pieces that one write with an immediate carries */
     uint32_t pieces;               /* how many of them to use */
     uint64_t chunk_bytes_max;      /* the message beyond which nothing is gained */
@@ -22,7 +22,8 @@ struct kvr_calibration {
     } sizes[KVR_CALIBRATION_SIZES_MAX]; /* one piece of so many bytes */
 };
 
-/* KVR_NOT_FOUND: there is no file, and *error says nothing. KVR_MALFORMED names what is wrong. */
+/* KVR_NOT_FOUND: there is no file, and *error says nothing. KVR_MALFORMED: the sentence
+ * names the fault. KVR_INVALID: the folder has a file of a provider that was removed. */
 KVR_MUST_CHECK kvr_status kvr_calibration_load(const char *state_dir, const char *provider,
                                                struct kvr_calibration *ret_calibration,
                                                struct kvr_error *error);

@@ -24,7 +24,7 @@ const char *kvr_path_why_text(kvr_path_why why)
     return texts[why];
 }
 
-/* Of the card first: who reads it learns what no other region would change. */
+/* Limits of the card come first: no other region would change them. */
 static kvr_path_why against_dmabuf(const struct kvr_rail_device_facts *rail,
                                    const struct kvr_path_form *form)
 {

@@ -1,9 +1,9 @@
-/* Which way device memory takes over a rail, and why it takes no better one. Pure.
+/* The path of device memory over a rail, and why no better path is taken. Pure.
  *
- *   dmabuf  the card is told of the memory by a dmabuf descriptor (FI_MR_DMABUF)
- *   hmem    the card is told of it by its address in this process (FI_HMEM_CUDA)
+ *   dmabuf  the card gets a dmabuf descriptor of the memory (FI_MR_DMABUF)
+ *   hmem    the card gets the memory's address in this process (FI_HMEM_CUDA)
  *   local   both sides are on this host, and the target copies between them, from device to device
- *   staged  it is copied through pinned host memory, which the card knows */
+ *   staged  the bytes are copied through pinned host memory, which the card reaches */
 #ifndef KVR_FABRIC_DEVICE_PATH_H
 #define KVR_FABRIC_DEVICE_PATH_H
 
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "trace/event.h"
+#include "base/data_path.h"
 
 /* Why a path is not taken. X(symbol, name, what is the case) */
 #define KVR_PATH_WHY_LIST(X)                                                                       \

@@ -7,7 +7,7 @@
  * A write carries a 32-bit immediate that arrives at the target after (never before) its bytes;
  * writes arrive in any order. A completion at the writer says that the local bytes may be reused;
  * it does not say that they arrived. Everything that differs between providers is in `struct
- * kvr_rail_facts`; no other file looks at a provider's name.
+ * kvr_rail_facts`; only the table of fabric_provider.c knows a provider by name.
  *
  * Threads: rail_open, memory_register and memory_release may be called from any thread; all calls
  * on one endpoint come from one thread (the rail group's). Nothing blocks but open, register,
@@ -22,27 +22,30 @@
 #include "base/types.h"
 #include "device/device.h"
 #include "fabric/device_path.h"
+#include "fabric/rail_ports.h"
 
 struct kvr_rail;
 struct kvr_endpoint;
 struct kvr_memory;
 
 struct kvr_rail_options {
-    char provider[16];         /* kvrail's spelling: tcp, shm, local, verbs, efa */
+    char provider[16];         /* kvrail's spelling: tcp, local, verbs, efa */
     char name[KVR_NAME_BYTES]; /* an address ("127.0.0.2"), an interface or a domain; "" = the first
                                 */
+    struct kvr_rail_ports ports; /* that endpoints listen on, where the provider has rail_ports */
+    kvr_ns port_rest;            /* how long such a port rests after its epoch */
     uint32_t copy_threads; /* of a target that copies itself (local): its own and helpers; 0: one */
-    bool device_memory;    /* GPUs' is to be registered, where facts.device says that it can be */
-    bool device_emulated;  /* a GPU's is host memory in disguise (tests): every card reaches it */
-    uint32_t inline_bytes; /* writes of up to so many take their bytes along, where inject_bytes of
-                              the provider allow; 0: none */
-    /* A neighbour's pages could not be imported, so that who asked goes another way; the rail's
-     * thread says it, once for each region and device. May be NULL. */
+    bool device_memory;    /* GPU memory will be registered, where facts.device allows it */
+    bool device_emulated; /* GPU memory is host memory in disguise (tests): every card reaches it */
+    uint32_t inline_bytes; /* writes of up to so many bytes are injected, where the provider allows
+                              it; 0: none */
+    /* This host's device could not import the pages of a neighbour, so the transfer takes another
+     * path. The rail's thread calls it once for each region and device. May be NULL. */
     void (*unseen)(const struct kvr_error *error);
-    char congestion[16]; /* control of connections, where the provider is on sockets: a name of the
-                            host's, "auto": cubic instead of bbr, or "host" or "": its own */
-    bool acknowledge;    /* a write is not completed before the target has it, where a provider
-                            would say so earlier: what the kernel holds counts as on its way */
+    char congestion[16]; /* congestion control of connections, where the provider uses sockets: a
+                            name, "auto": cubic instead of bbr, "host" or "": the host's own */
+    bool acknowledge;    /* complete a write only when the target has the bytes, also where the
+                            provider would report it earlier */
 };
 
 struct kvr_rail_facts {
@@ -52,7 +55,7 @@ struct kvr_rail_facts {
     char interface[KVR_NAME_BYTES];     /* or "" */
     char source[KVR_NAME_BYTES];        /* local address as text */
     char pci[16];                       /* "0000:9d:00.0", or "" */
-    char congestion[16]; /* control of what its connections send; "": it has none, or is unknown */
+    char congestion[16]; /* congestion control of the connections; "": none, or unknown */
     uint64_t speed_bps;  /* 0: the provider does not say */
     struct kvr_write_facts {
         uint32_t pieces_local; /* of one write with an immediate */
@@ -60,16 +63,17 @@ struct kvr_rail_facts {
         uint64_t bytes_max;       /* of one write */
         uint32_t outstanding_max; /* writes that the provider takes before EAGAIN */
         uint32_t inject_bytes;
-        uint64_t window_bytes; /* on their way, that suits it; 0: nothing is known */
-        bool doorbells;        /* a write with `more` waits for one without; else that is ignored */
+        uint64_t window_bytes; /* on the way, that suit the rail; 0: nothing is known */
+        bool doorbells; /* a write with `more` waits for one without; else `more` is ignored */
     } write;
     bool has_wait_fd;     /* endpoint_wait_fd works */
     bool progress_manual; /* nothing moves unless the endpoint is polled */
-    bool same_host_only;  /* shm, local */
-    bool target_copies;   /* the target reads the source's memory itself (shm, local): rule 11 */
-    bool moves_pages;     /* such a target moves a device's pages to its own (KVR_SPAN_PAGES) */
-    bool pins_memory;     /* what is registered counts towards the limit of locked memory */
-    bool pins_writable;   /* memory_register takes only pages that this process may write */
+    bool same_host_only;
+    bool exposed;       /* any host that reaches `source` may connect, and nothing is encrypted */
+    bool target_copies; /* the target reads the source's memory itself: rule 11 */
+    bool moves_pages;   /* such a target's device copies pages of another device (KVR_SPAN_PAGES) */
+    bool pins_memory;   /* registered memory counts towards the limit of locked memory */
+    bool pins_writable; /* memory_register takes only pages that this process may write */
     struct kvr_rail_device_facts device; /* of one opened for device_memory */
 };
 
@@ -147,8 +151,8 @@ typedef enum kvr_completion_kind {
     KVR_COMPLETION_UNMOVED, /* immediate: a peer's write came, and our device could not move it */
     KVR_COMPLETION_FAILED,  /* context when has_context; status says why: KVR_COPY_FAILED, the
                                target cannot move these pages, and the pair is as good as before.
-                               Without: the endpoint has lost something, or (KVR_FULL) has worn
-                               out: end its epoch */
+                               Without: the endpoint has lost something, end its
+                               epoch */
 } kvr_completion_kind;
 
 struct kvr_completion {
@@ -199,7 +203,7 @@ struct kvr_fabric_ops {
 };
 
 /* The first member of a provider's kvr_rail, kvr_endpoint and kvr_memory that may lie beside
- * another provider's: fabric_mixed sets it, nobody else looks at it. */
+ * another provider's: only fabric_mixed sets and reads it. */
 struct kvr_fabric_owner {
     const struct kvr_fabric_ops *ops;
 };

@@ -1,19 +1,19 @@
-/* Where the rails that libfabric offers lie on this host: facts of rails and the topology, put
- * together. Any thread; nothing is kept. */
+/* Where the rails lie on this host: puts the facts of rails and the topology together. Any thread;
+ * nothing is kept. */
 #ifndef KVR_FABRIC_HOST_RAILS_H
 #define KVR_FABRIC_HOST_RAILS_H
 
 #include "fabric/fabric.h"
 #include "topology/host_groups.h"
 
-/* One rail for each card, of those that reach other hosts: the first that names it, so facts come
- * in the order of preference. What is not on PCI (a container's veth, a bridge) counts only where
- * nothing else is. groups->topology is set; fills groups->rails. */
+/* Fills groups->rails: one rail for each card that reaches other hosts, the first in `facts` that
+ * names it; so facts come in the order of preference. Rails outside PCI (a container's veth, a
+ * bridge) count only where there is no other. groups->topology is set. */
 void kvr_host_rails_choose(struct kvr_host_groups *groups, const struct kvr_rail_facts *facts,
                            uint32_t count);
 
-/* The groups that these rails are of, as one: the cores of all of them, and the node where it is
- * one. groups were made. Rails that are in no group (loopback) count for nothing. */
+/* The groups of these rails, put together: all their cores, and their node where they share one.
+ * The groups were made before. Rails that are in no group (loopback) count for nothing. */
 struct kvr_host_place {
     uint32_t group_count;
     uint32_t group; /* the first of them */

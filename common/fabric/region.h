@@ -1,5 +1,5 @@
 /* A region: an engine's memory, mapped into the agent and registered on every rail of its
- * group; on another group's later, when that is to carry on for it.
+ * rail group; on another group's rails later, for a failover.
  *
  * Made by a helper thread (registration of 100 GB is slow), then read-only: the group thread and
  * the loop thread share it without locks. Released by the loop thread after the last job that names
@@ -7,8 +7,8 @@
 #ifndef KVR_FABRIC_REGION_H
 #define KVR_FABRIC_REGION_H
 
+#include "base/data_path.h"
 #include "fabric/fabric.h"
-#include "trace/event.h"
 
 struct kvr_stage;
 struct kvr_device;
@@ -23,16 +23,16 @@ struct kvr_region {
     kvr_path path;         /* of its bytes, here; where there are two, over rails to other hosts */
     struct kvr_memory *memory[KVR_RAILS_MAX]; /* by rail of this agent; NULL: not there */
     struct kvr_remote_key keys[KVR_RAILS_MAX];
-    /* Its pages as the stage's device copies them to and from staging memory (device/stage.h).
-     * Where path is KVR_PATH_STAGED cards reach nothing else, and memory, keys and base are that
-     * memory's. Else they may be copied where a transfer is better for it; NULL: not so far. The
-     * loop's thread sets it with pages and device, and tells group threads by jobs that use it. Of
-     * device memory that cards reach there is none. */
+    /* The stage copies pages to and from staging memory (device/stage.h). Where path is
+     * KVR_PATH_STAGED, cards reach staging memory alone: memory, keys and base are its own. Else a
+     * transfer may use the stage where that is faster; NULL: not so far. The loop thread sets
+     * stage, pages and device before it sends group threads a job that uses them. Device memory
+     * that cards reach has no stage. */
     struct kvr_stage *stage;
     struct kvr_device_memory *pages;
-    struct kvr_device *device; /* that imported pages, for whoever releases them; else NULL */
-    /* Where path is KVR_PATH_STAGED: its pages as rails know them whose target moves them itself
-     * (kvr_rail_facts.moves_pages), with `keys` of theirs in place of the staging memory's; NULL:
+    struct kvr_device *device; /* that imported pages, to release them with; else NULL */
+    /* Where path is KVR_PATH_STAGED: the same pages for rails on which the target's device copies
+     * (kvr_rail_facts.moves_pages), with keys of the pages instead of the staging memory's. NULL:
      * there is none. */
     struct kvr_region *moved;
 };
@@ -43,7 +43,7 @@ static inline bool kvr_region_is_staged(const struct kvr_region *region)
     return region->path == KVR_PATH_STAGED;
 }
 
-/* A peer's region as its REGIONS message told it: what a source needs to write there. */
+/* A peer's region, from its REGIONS message: all that a source needs to write there. */
 struct kvr_remote_region {
     struct kvr_region_layout layout;
     uint32_t rail_count;
@@ -70,22 +70,22 @@ KVR_MUST_CHECK kvr_status kvr_region_open_mapped(const struct kvr_fabric *fabric
                                                  bool local, bool remote,
                                                  struct kvr_region **ret_region,
                                                  struct kvr_error *error);
-/* A region of device memory behind a stage whose memory is `pinned`. Neither stage nor pages become
- * the region's own: whoever opened them lets them go, after the region. */
+/* A region of device memory behind a stage with the memory `pinned`. The caller keeps stage and
+ * pages, and releases them after the region. */
 KVR_MUST_CHECK kvr_status kvr_region_open_staged(const struct kvr_region *pinned,
                                                  const struct kvr_region_layout *layout,
                                                  struct kvr_stage *stage,
                                                  struct kvr_device_memory *pages,
                                                  struct kvr_region **ret_region,
                                                  struct kvr_error *error);
-/* Gives it its `moved`, over those of the rails that can, all or none: where one fails the region
- * is as it was. import: how others come to its pages, borrowed. KVR_UNSUPPORTED: none of them can,
- * or nobody else can import its pages. */
+/* Sets region->moved, on all rails that can, or on none: after a failure the region is as before.
+ * import: how another process imports the pages, borrowed. KVR_UNSUPPORTED: no rail can, or no
+ * other process can import the pages. */
 KVR_MUST_CHECK kvr_status kvr_region_move(const struct kvr_fabric *fabric,
                                           struct kvr_rail *const *rails, struct kvr_region *region,
                                           const struct kvr_device_import *import, bool local,
                                           bool remote, struct kvr_error *error);
-/* Device memory, and how cards could be told of it. */
+/* Device memory, and the ways to name it to a card. */
 struct kvr_device_form {
     int dmabuf; /* borrowed; -1: none */
     uint64_t dmabuf_offset;
@@ -96,8 +96,8 @@ struct kvr_device_form {
     bool hashed; /* the agent reads its bytes for a digest */
 };
 /* A region of device memory that the cards reach themselves, registered on all rails but those that
- * are NULL. KVR_UNSUPPORTED with the card and what it lacks: on none. What was imported does not
- * become the region's own. */
+ * are NULL. KVR_UNSUPPORTED with the card and what it lacks: on none. The caller keeps what it
+ * imported. */
 KVR_MUST_CHECK kvr_status kvr_region_open_direct(const struct kvr_fabric *fabric,
                                                  struct kvr_rail *const *rails, uint32_t rail_count,
                                                  const struct kvr_region_layout *layout,
@@ -112,8 +112,8 @@ KVR_MUST_CHECK kvr_status kvr_region_register(const struct kvr_fabric *fabric,
                                               struct kvr_rail *const *rails, bool local,
                                               bool remote, struct kvr_memory **ret_memory,
                                               struct kvr_error *error);
-/* They are the region's from here on. The loop's thread; group threads that may look at these rails
- * are told of it later. True when there were any. */
+/* The registrations are the region's from here on. Loop thread; it informs group threads that use
+ * these rails later. True when there were any. */
 bool kvr_region_adopt(const struct kvr_fabric *fabric, struct kvr_region *region,
                       struct kvr_memory *const *memory);
 void kvr_region_release(const struct kvr_fabric *fabric,

@@ -105,8 +105,9 @@ static struct kvr_fragment_way way_of(const struct kvr_fragments *fragments,
     return way;
 }
 
-/* The best of those that copy more than they must; staged.ns 0: there is none. Both ends have to be
- * an eighth faster than one: what copies takes from others of its host. */
+/* The best way that copies more than it must; staged.ns 0: there is none. Copying at both ends has
+ * to be an eighth faster than copying at one, because copies take time from other work on the host.
+ */
 static struct kvr_fragment_verdict stage_best(const struct kvr_fragments *fragments,
                                               const struct kvr_fragment_policy *policy)
 {

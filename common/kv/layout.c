@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* The sentences begin with the region, because an engine may have hundreds. */
+/* Errors begin with the region, because an engine may have hundreds. */
 static kvr_status invalid(const struct kvr_region_layout *layout, struct kvr_error *error,
                           const char *format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -116,8 +116,7 @@ static uint32_t sort_dimensions(const struct kvr_region_layout *layout,
     return count;
 }
 
-/* Pages are found one after the other; what of a page lies beyond the next is no page of any
- * engine.
+/* Pages are found one after the other: no engine has bytes of a page beyond the start of the next.
  */
 static kvr_status check_nesting(const struct kvr_region_layout *layout, struct kvr_error *error)
 {
@@ -133,8 +132,8 @@ static kvr_status check_nesting(const struct kvr_region_layout *layout, struct k
                    tokens ? layout->token_stride : layout->head_stride);
 }
 
-/* Places do not overlap when each stride steps over all that lies inside it. Strides that
- * interleave without nesting could be free of overlaps too, but no engine lays pages out so. */
+/* Places do not overlap when each stride steps over all smaller dimensions. Strides that interleave
+ * without nesting could also be free of overlaps, but no engine lays out pages so. */
 static kvr_status check_places(const struct kvr_region_layout *layout, struct kvr_error *error)
 {
     struct dimension sorted[5];

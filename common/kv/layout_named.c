@@ -70,7 +70,7 @@ static kvr_status check_shape(kvr_layout_name name, const struct kvr_layout_shap
     return KVR_OK;
 }
 
-/* Bytes of one head of one token; of a state, of the share of its page that a token stands for. */
+/* Bytes of one head of one token. For a state: one token's part of its page. */
 static kvr_status head_bytes(kvr_layout_name name, const struct kvr_layout_shape *shape,
                              uint64_t *ret_bytes, struct kvr_error *error)
 {
@@ -136,7 +136,7 @@ kvr_status kvr_layout_make(kvr_layout_name name, const struct kvr_layout_shape *
     }
     layout.bytes = shape->bytes;
     if (layout.bytes == 0 && __builtin_add_overflow(layout.base, extent, &layout.bytes))
-        layout.bytes = UINT64_MAX; /* the check says what is wrong */
+        layout.bytes = UINT64_MAX; /* kvr_layout_check reports the error */
     status = kvr_layout_check(&layout, error);
     if (status == KVR_OK)
         *ret_layout = layout;

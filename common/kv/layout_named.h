@@ -1,18 +1,18 @@
-/* The layouts that engines are known to have, by name. Pure. */
+/* Known layouts of engines, by name. Pure. */
 #ifndef KVR_KV_LAYOUT_NAMED_H
 #define KVR_KV_LAYOUT_NAMED_H
 
 #include "base/status.h"
 #include "base/types.h"
 
-/* Of one region; the dimensions of its tensor from the outermost to the innermost. */
+/* A layout of one region: the dimensions of its tensor from the outermost to the innermost. */
 typedef enum kvr_layout_name {
     KVR_LAYOUT_VLLM_NHD,       /* layer, K V, page, token, head: a tensor a layer */
     KVR_LAYOUT_VLLM_HND,       /* layer, K V, page, head, token */
     KVR_LAYOUT_VLLM_PAGES_NHD, /* layer, page, K V, token, head (FlashInfer) */
     KVR_LAYOUT_VLLM_PAGES_HND, /* layer, page, K V, head, token */
     KVR_LAYOUT_VLLM_CROSS_NHD, /* page, layer, K V, token, head: blocks across layers */
-    KVR_LAYOUT_VLLM_CROSS_HND, /* page, head, layer, K V, token: and heads can be sliced */
+    KVR_LAYOUT_VLLM_CROSS_HND, /* page, head, layer, K V, token: heads can be sliced too */
     KVR_LAYOUT_SGLANG_K,       /* layer, page, token, head; V is another region */
     KVR_LAYOUT_SGLANG_V,
     KVR_LAYOUT_MLA,       /* layer, page, token: one latent of head_dim */
@@ -22,23 +22,24 @@ typedef enum kvr_layout_name {
     KVR_LAYOUT_NAMES,
 } kvr_layout_name;
 
-/* What the names leave open. A hybrid model has a region, or several, for each group. */
+/* The values that the names leave open. A hybrid model has at least one region for each KV group.
+ */
 struct kvr_layout_shape {
     uint32_t region, group;
     uint32_t layer_first, layer_count;
     uint32_t head_first, head_count; /* 0 and 1 for MLA and STATE */
     uint32_t page_tokens, page_count;
     uint32_t head_dim, element_bytes;
-    uint64_t base;  /* where the tensor begins in the region */
-    uint64_t bytes; /* of the region; 0: it ends with the tensor */
+    uint64_t base;  /* offset of the tensor in the region */
+    uint64_t bytes; /* of the region; 0: the region ends with the tensor */
 };
 
 const char *kvr_layout_name_text(kvr_layout_name name); /* "vllm-nhd" */
 /* False: no layout has this name. */
 bool kvr_layout_name_find(const char *text, kvr_layout_name *ret_name);
 
-/* KVR_INVALID with a sentence that names the field and its value: what kvr_layout_check refuses,
- * sizes that overflow, a base that is no multiple of the element. */
+/* KVR_INVALID, with a sentence that names the field and its value: any error of kvr_layout_check,
+ * sizes that overflow, or a base that is no multiple of the element. */
 KVR_MUST_CHECK kvr_status kvr_layout_make(kvr_layout_name name,
                                           const struct kvr_layout_shape *shape,
                                           struct kvr_region_layout *ret_layout,

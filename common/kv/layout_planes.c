@@ -102,8 +102,8 @@ static kvr_status incompatible(const struct pair *pair, const char *field, uint6
                          field, source, target, pair->layer, kvr_part_name(pair->part));
 }
 
-/* Tokens and heads may lie in any order and with gaps; a head's bytes are what both must agree on,
- * and of an opaque state also which tokens a page stands for. */
+/* Tokens and heads may lie in any order and with gaps. Both sides must agree on a head's bytes, and
+ * for an opaque state also on the tokens of a page. */
 static kvr_status match_pages(const struct pair *pair, struct kvr_error *error)
 {
     const struct kvr_region_layout *source = pair->source, *target = pair->target;
@@ -115,7 +115,7 @@ static kvr_status match_pages(const struct pair *pair, struct kvr_error *error)
     return KVR_OK;
 }
 
-/* The next (layer, part) that the target has, from *pair on; false after the last. */
+/* The next (layer, part) of the target, from *pair on; false after the last. */
 static bool next_target(const struct kvr_region_layout *sources,
                         const struct kvr_layout_planes *source_planes,
                         const struct kvr_region_layout *targets,
@@ -185,8 +185,8 @@ static bool has_plane(const struct kvr_region_layout *layout, uint32_t group, ui
     return false;
 }
 
-/* Behind the last head from `head` on that one source has in a row; `head` when it has not even
- * that. */
+/* The end of the heads from `head` on that one source has without a gap; `head` when the source
+ * does not have that head. */
 static uint64_t heads_end(const struct kvr_layout_list *source, uint32_t group, uint32_t layer,
                           uint32_t part, uint64_t head)
 {

@@ -66,7 +66,7 @@ kvr_status kvr_page_table_append(struct kvr_page_table *table, uint32_t page_fir
     return KVR_OK;
 }
 
-/* All of the runs before the first is added, because a refusal must leave the table as it was. */
+/* Checks all runs before the first is added, because a refusal must leave the table unchanged. */
 static kvr_status check_runs(const struct kvr_page_table *table, const struct kvr_page_run *runs,
                              uint32_t run_count, struct kvr_error *error)
 {
@@ -123,4 +123,26 @@ uint32_t kvr_page_table_runs(const struct kvr_page_table *table, uint32_t page_f
     }
     *ret_pages = at - page_first;
     return run_count;
+}
+
+kvr_status kvr_page_table_send(const struct kvr_page_table *table, uint32_t *next, uint32_t end,
+                               struct kvr_buddy *memory, kvr_page_runs_send *send, void *self)
+{
+    kvr_status status = KVR_OK;
+    struct kvr_page_run *runs;
+
+    if (*next >= end)
+        return KVR_OK;
+    runs = kvr_buddy_alloc(memory, KVR_PAGE_RUNS_SENT * sizeof(*runs));
+    if (runs == NULL)
+        return KVR_NO_MEMORY;
+    while (status == KVR_OK && *next < end) {
+        uint32_t pages, count = kvr_page_table_runs(table, *next, end - *next, runs,
+                                                    KVR_PAGE_RUNS_SENT, &pages);
+
+        status = send(self, *next, pages, runs, count);
+        *next += status == KVR_OK ? pages : 0;
+    }
+    kvr_buddy_free(memory, runs);
+    return status;
 }

@@ -7,9 +7,9 @@
 #include "kv/plan_pattern.h"
 #include "kv/plan_share.h"
 
-#define FIRST_BATCHES 8 /* of a pattern; one with more is gathered twice */
+#define FIRST_BATCHES 8 /* of a pattern; a pattern with more is gathered twice */
 
-/* What is known of the plan before its memory is asked for. */
+/* A plan before its memory is allocated. */
 struct draft {
     const struct kvr_plan_input *input;
     struct kvr_buddy *memory;
@@ -46,7 +46,7 @@ kvr_status kvr_plan_limits_check(const struct kvr_plan_limits *limits, struct kv
     return status;
 }
 
-/* The draft's pattern for such a share, or pattern_count when there is none. */
+/* The draft's pattern for this shape, or pattern_count when there is none. */
 static uint32_t find_pattern(const struct draft *draft, const struct kvr_plan_shape *shape)
 {
     uint32_t index = 0;
@@ -111,7 +111,7 @@ static kvr_status check_pages(const uint32_t *pages, uint32_t page_count, const 
     return KVR_OK;
 }
 
-/* draft->pages.slots are the caller's to free, also after a failure. */
+/* The caller frees draft->pages.slots, also after a failure. */
 static kvr_status order_pages(struct draft *draft)
 {
     const struct kvr_plan_input *input = draft->input;
@@ -147,7 +147,7 @@ static uint64_t blocks_bytes(const struct kvr_plan_pattern *pattern)
     return (pattern->block_count + (uint64_t)1) * sizeof(struct kvr_plan_block);
 }
 
-/* Every pattern's runs and blocks, in scratch memory; and from them the chunks' counts. */
+/* Builds every pattern's runs and blocks in scratch memory, and counts the chunks. */
 static kvr_status build_patterns(struct draft *draft)
 {
     const struct kvr_plan_limits *limits = &draft->input->limits;
@@ -165,7 +165,7 @@ static kvr_status build_patterns(struct draft *draft)
     place = draft->scratch = kvr_buddy_alloc(draft->memory, bytes);
     if (place == NULL)
         return no_memory(draft, bytes);
-    for (uint32_t i = 0; i < draft->pattern_count; i++) { /* what needs most alignment first */
+    for (uint32_t i = 0; i < draft->pattern_count; i++) { /* largest alignment first */
         draft->patterns[i].runs = (struct kvr_plan_run *)place;
         place += runs_bytes(&draft->patterns[i]);
     }
@@ -174,7 +174,7 @@ static kvr_status build_patterns(struct draft *draft)
         kvr_status status;
 
         pattern->blocks = (struct kvr_plan_block *)place;
-        place += blocks_bytes(pattern); /* before build says how little it took */
+        place += blocks_bytes(pattern); /* a bound: build then sets its sizes */
         status =
             kvr_plan_pattern_build(&draft->pages, limits->chunk_bytes_max, pattern, draft->error);
         if (status != KVR_OK)
@@ -185,7 +185,7 @@ static kvr_status build_patterns(struct draft *draft)
     return KVR_OK;
 }
 
-/* The plan's sums, from the patterns'. */
+/* Sums the patterns' counts. */
 static kvr_status sum_up(struct draft *draft)
 {
     uint64_t tokens = draft->pages.token_end - draft->pages.token_first;
@@ -213,7 +213,8 @@ static kvr_status sum_up(struct draft *draft)
     return KVR_OK;
 }
 
-/* One block holds all of a plan: the arrays with 64-bit members first, so that all are aligned. */
+/* One block of memory holds the whole plan. Arrays with 64-bit members come first, so all are
+ * aligned. */
 static struct kvr_plan *allocate(struct draft *draft, uint64_t *ret_bytes)
 {
     uint64_t planes_at =
@@ -245,7 +246,7 @@ static struct kvr_plan *allocate(struct draft *draft, uint64_t *ret_bytes)
     return plan;
 }
 
-/* From the scratch memory into the plan, and there the batches. */
+/* Copies the patterns from scratch memory into the plan, and gathers the batches there. */
 static void fill_patterns(const struct draft *draft, struct kvr_plan *plan)
 {
     unsigned char *run_place = (unsigned char *)(plan->planes + draft->plane_count);
@@ -271,7 +272,7 @@ static void fill_patterns(const struct draft *draft, struct kvr_plan *plan)
     }
 }
 
-/* Of the first shared head of page 0. */
+/* The offset of page 0, first shared head. */
 static uint64_t base_of(const struct kvr_region_layout *layout,
                         const struct kvr_layout_planes *planes, const struct kvr_plan_share *share)
 {

@@ -1,32 +1,32 @@
-/* A plan: which bytes of the source's pages go where in the target's, in which writes.
+/* A plan maps the bytes of the source's pages to the target's pages, and divides them into writes.
  *
  * One plan covers one segment of a transfer: a range of tokens of one KV group, in every (layer,
- * part, head) that both sides have and that lies in the scope. Both sides make it from the same
- * input and compare hashes.
+ * part, head) that both sides have and that lies in the scope. Both sides make the plan from the
+ * same input and compare hashes.
  *
  *   piece   bytes contiguous at both ends; neighbours merged
  *   chunk   one write: one piece, or a part of a long one, or several (vectors)
  *
- * Pages may differ in size, in the order of tokens and heads, and in which heads they hold. A
- * *span* is the tokens that one source page and one target page share; it moves as one run of bytes
- * where both pages hold it alike, else as rows (of heads or of tokens, whichever the target has
- * outside) of fragments.
+ * Pages may differ in size, in the order of tokens and heads, and in the heads they hold. A *span*
+ * is the range of tokens that one source page and one target page share. Where both pages hold the
+ * span alike, it moves as one run of bytes. Else it moves as rows of fragments: rows of heads or of
+ * tokens, whichever the target has outside.
  *
- * A plan is compact. The pages make *patterns* (runs of pieces, in blocks of equal rows, grouped
- * into chunks), one for each way in which regions hold pages; a *plane* is one (layer, part) and
- * names the pattern it uses. Planes are ordered layer-major, so a layer's chunks are one range of
- * numbers. Memory: runs + planes, never a record a chunk or a row. Chunk k is found by binary
- * searches.
+ * A plan is compact. A *pattern* is a list of runs of pieces, in blocks of equal rows, grouped into
+ * chunks. There is one pattern for each way in which regions hold pages. A *plane* is one (layer,
+ * part) and names its pattern. Planes are ordered by layer, so a layer's chunks are one range of
+ * numbers. Memory grows with runs + planes; no chunk or row has a record of its own. Chunk k is
+ * found by binary searches.
  *
- * Inside a plane, pieces follow the target's addresses, not the logical order, so that pages which
- * an allocator handed out backwards merge too. A chunk takes pieces in that order while they make
- * at most pieces_local runs of bytes at the source and pieces_remote at the target: pieces that
- * touch at one end are one run there, and at an end that is staging memory (KVR_PLAN_ONE_RUN) all
- * of a chunk's do. A piece longer than chunk_bytes_max is cut at its multiples; no other piece is
- * cut. Under that order and these pieces, the chunks are the fewest.
+ * Inside a plane, pieces follow the target's addresses, not the logical order, so pages that an
+ * allocator handed out backwards merge too. A chunk takes pieces in that order while they make at
+ * most pieces_local runs of bytes at the source and pieces_remote at the target. Pieces that touch
+ * at one end are one run there. At an end in staging memory (KVR_PLAN_ONE_RUN) all pieces of a
+ * chunk are one run. A piece longer than chunk_bytes_max is cut at its multiples; no other piece is
+ * cut. For that order and these pieces, the number of chunks is the smallest possible.
  *
- * Pure: no clock, no I/O, no allocation but from the buddy given. A plan is immutable after make
- * and may be read from any thread. */
+ * Pure: no clock, no I/O; memory only from the given buddy. A plan is immutable after make, and any
+ * thread may read it. */
 #ifndef KVR_KV_PLAN_H
 #define KVR_KV_PLAN_H
 
@@ -42,14 +42,15 @@ struct kvr_plan_limits { /* the minimum of both sides' */
     uint64_t chunk_bytes_max; /* ≥ 4096 */
 };
 
-/* What of the target's group this source gives (see ranks.h); counts of 0: all of it. */
+/* The part of the target's KV group that this source gives (see ranks.h); counts of 0: all of it.
+ */
 struct kvr_plan_scope {
     uint32_t layer_first, layer_count;
     uint32_t head_first, head_count;
 };
 
-/* Pages are listed from the one that holds token_first, each side in its own page size. What is
- * moved goes on behind token_end to the end of that page which ends first: between equal pages the
+/* Pages are listed from the one that holds token_first, each side in its own page size. The move
+ * goes on behind token_end, up to the first end of a page at either side. Between equal pages the
  * last one moves whole. */
 struct kvr_plan_input {
     const struct kvr_region_layout *source_layouts, *target_layouts; /* all regions of both ranks */
@@ -68,7 +69,7 @@ struct kvr_plan_piece {
     uint64_t bytes;
 };
 
-/* Pieces of one chunk at most. */
+/* The most pieces of one chunk. */
 static inline uint32_t kvr_plan_pieces_max(const struct kvr_plan_limits *limits)
 {
     bool staged =
@@ -84,8 +85,8 @@ struct kvr_plan_chunk {
     struct kvr_plan_piece pieces[KVR_CHUNK_PIECES_MAX];
 };
 
-/* Equal fragments at the pattern's inner strides; each is one piece, or several where it is longer
- * than a chunk. Offsets are from the plane's bases. */
+/* Equal fragments at the pattern's inner strides. Each is one piece, or several where it is longer
+ * than a chunk. Offsets are relative to the plane's bases. */
 struct kvr_plan_run {
     uint64_t source_offset, target_offset;
     uint64_t fragment_bytes;
@@ -94,22 +95,22 @@ struct kvr_plan_run {
 };
 
 /* The same runs, row_count times at the pattern's outer strides. The last block of a pattern is a
- * mark: it has no rows and says where pieces and runs end. */
+ * mark: it has no rows and holds the ends of pieces and runs. */
 struct kvr_plan_block {
     uint32_t piece_first; /* within the pattern */
     uint32_t run_first;
     uint32_t row_count;
 };
 
-/* Consecutive chunks of as many pieces each. */
+/* Consecutive chunks with the same number of pieces. */
 struct kvr_plan_batch {
     uint32_t chunk_first; /* within the pattern */
     uint32_t piece_first;
     uint32_t piece_count; /* of each chunk */
 };
 
-/* How pages hold what is moved, at both ends: equal shapes make one pattern. Strides of what has
- * a single place are 0. */
+/* The layout of the moved bytes in the pages of both ends: equal shapes share one pattern. A
+ * dimension of size one has stride 0. */
 struct kvr_plan_shape {
     uint64_t head_bytes, head_count;
     struct kvr_plan_end {
@@ -138,7 +139,7 @@ struct kvr_plan_plane {
 struct kvr_plan {
     struct kvr_plan_pattern *patterns;
     struct kvr_plan_plane *planes; /* sorted by (layer, part) */
-    uint32_t *layer_planes; /* of each layer, the index of its first plane; then plane_count */
+    uint32_t *layer_planes; /* for each layer, the index of its first plane; then plane_count */
     uint32_t pattern_count, plane_count;
     uint32_t layer_count; /* distinct layers */
     uint32_t chunk_count;
@@ -151,22 +152,22 @@ struct kvr_plan {
     uint64_t memory_bytes; /* of the plan itself, before the buddy rounds it up */
 };
 
-/* KVR_INVALID with a sentence naming the limit that is outside what is said above. */
+/* KVR_INVALID, with a sentence that names the limit outside the bounds above. */
 KVR_MUST_CHECK kvr_status kvr_plan_limits_check(const struct kvr_plan_limits *limits,
                                                 struct kvr_error *error);
 
-/* KVR_INCOMPATIBLE with a sentence (see kvr_layout_match), KVR_INVALID (limits or a region that
- * cannot be, tokens without a page, a page id outside its region, a target page listed twice),
- * KVR_TOO_LARGE (chunks or pieces beyond 2^32, more than KVR_PLAN_PATTERNS_MAX patterns),
+/* Errors come with a sentence. KVR_INCOMPATIBLE: see kvr_layout_match. KVR_INVALID: impossible
+ * limits or regions, tokens without a page, a page id outside its region, a target page listed
+ * twice. KVR_TOO_LARGE: chunks or pieces beyond 2^32, or more than KVR_PLAN_PATTERNS_MAX patterns.
  * KVR_NO_MEMORY. A source page may be listed twice: its bytes then go to two target pages. All
- * sizes are checked: no input makes a plan that names a byte outside a region or of a page not
- * listed. A segment of no tokens, or sides that share nothing, give a plan of no chunks. */
+ * sizes are checked: no plan names a byte outside a region or of a page not listed. A segment of no
+ * tokens, or sides that share nothing, give a plan of no chunks. */
 KVR_MUST_CHECK kvr_status kvr_plan_make(const struct kvr_plan_input *input,
                                         struct kvr_buddy *memory, struct kvr_plan **ret_plan,
                                         struct kvr_error *error);
 void kvr_plan_free(struct kvr_plan *plan, struct kvr_buddy *memory); /* NULL is fine */
 
-/* A place in a plan: a chunk, and its first piece. Its members are the plan's own business. */
+/* A place in a plan: a chunk, and its first piece. Its members are private to the plan. */
 struct kvr_plan_cursor {
     const struct kvr_plan *plan;
     const struct kvr_plan_plane *plane;
@@ -177,16 +178,16 @@ struct kvr_plan_cursor {
     uint32_t chunk, chunk_end; /* within the pattern; where the batch ends */
     uint32_t row, fragment, cuts, cut;
     uint32_t piece; /* within the chunk */
-    bool single;    /* chunks of one piece; the run is one, of a row that is not repeated */
+    bool single;    /* chunks of one piece; the run has one piece, and its row is not repeated */
 };
-/* chunk ≤ plan->chunk_count, where nothing is left to read. */
+/* chunk ≤ plan->chunk_count; at chunk_count nothing is left to read. */
 void kvr_plan_seek(const struct kvr_plan *plan, uint32_t chunk, struct kvr_plan_cursor *ret_cursor);
 static inline uint32_t kvr_plan_cursor_chunk(const struct kvr_plan_cursor *cursor)
 {
     return cursor->plane->chunk_first + cursor->chunk;
 }
-/* Piece by piece: how many the chunk at the cursor has, and the next of them; behind the last the
- * cursor is at the next chunk. */
+/* Reads piece by piece: the number of pieces of the chunk at the cursor, and the next piece. Behind
+ * the last piece the cursor is at the next chunk. */
 static inline uint32_t kvr_plan_cursor_pieces(const struct kvr_plan_cursor *cursor)
 {
     return cursor->batch->piece_count;
@@ -195,12 +196,12 @@ void kvr_plan_next_piece(struct kvr_plan_cursor *cursor, struct kvr_plan_piece *
 /* The bytes of the chunk. */
 uint64_t kvr_plan_chunk_bytes(const struct kvr_plan *plan, uint32_t chunk);
 
-/* The chunk at the cursor, which moves on to the next: much cheaper than to search for each. Where
- * no end is staging memory: else a chunk may have too many pieces. */
+/* Reads the chunk at the cursor and moves the cursor to the next one: much cheaper than a search
+ * for each chunk. Only where no end is staging memory: else a chunk may have too many pieces. */
 void kvr_plan_next(struct kvr_plan_cursor *cursor, struct kvr_plan_chunk *ret_chunk);
 
-/* The same where it costs next to nothing, in a row of scattered pages: one piece, one run, one
- * after the other. False: nothing was done, kvr_plan_next has to. */
+/* A cheap form for a row of scattered pages, with one piece and one run a chunk. False: nothing was
+ * done; use kvr_plan_next. */
 static inline bool kvr_plan_next_single(struct kvr_plan_cursor *cursor,
                                         struct kvr_plan_piece *ret_piece)
 {
@@ -220,27 +221,27 @@ static inline bool kvr_plan_next_single(struct kvr_plan_cursor *cursor,
     return true;
 }
 
-/* The same for a chunk < plan->chunk_count. */
+/* Searches a chunk < plan->chunk_count. */
 void kvr_plan_chunk(const struct kvr_plan *plan, uint32_t chunk, struct kvr_plan_chunk *ret_chunk);
-/* Where the bytes of every chunk begin when all go one behind the other through a ring of
- * ring_bytes: a position counts what went before, and lies at position % ring_bytes. No chunk lies
- * across the ring's end: one that would begins at its beginning. *position: behind what went before
- * this plan, then behind the plan; ret_positions has room for chunk_count. False: a chunk is longer
- * than the ring. */
+/* Positions of the chunks when all of them pass through a ring of ring_bytes, one behind the other.
+ * A position counts the bytes before it, and lies at position % ring_bytes in the ring. A chunk
+ * that would wrap around the ring's end starts at the ring's beginning. *position: the end of the
+ * plans before; afterwards the end of this plan. ret_positions has room for chunk_count. False: a
+ * chunk is longer than the ring. */
 KVR_MUST_CHECK bool kvr_plan_positions(const struct kvr_plan *plan, uint64_t ring_bytes,
                                        uint64_t *position, uint64_t *ret_positions);
-/* The layer that a chunk belongs to, as index among the plan's distinct layers in order. */
+/* The layer of a chunk, as index among the plan's distinct layers in order. */
 uint32_t kvr_plan_layer_index(const struct kvr_plan *plan, uint32_t chunk);
 /* The layer's number, and its range of chunks. */
 uint32_t kvr_plan_layer(const struct kvr_plan *plan, uint32_t layer_index,
                         struct kvr_chunk_run *ret_chunks);
 
-/* An upper bound of the chunks that any plans of these layouts, group, scope and chunk_bytes_max
- * can have in total, for `tokens` tokens in at most segment_count segments, where the first begins
- * with a page of the side whose pages are smaller and each other one where the one before ended.
- * Pages and the other members of *input are not looked at. Without source layouts the source's
- * pages are taken to be shaped like the target's. 64 bits: may exceed what a transfer can name.
- * UINT64_MAX for regions or limits that kvr_plan_make would refuse. */
+/* An upper bound of the total of chunks of any plans with these layouts, KV group, scope and
+ * chunk_bytes_max. The plans cover `tokens` tokens in at most segment_count segments. The first
+ * segment begins with a page of the side with the smaller pages; each other one begins at the end
+ * of the one before. Pages and the other members of *input are ignored. Without source layouts, the
+ * source's pages are assumed to be shaped like the target's. 64 bits: the bound may exceed the
+ * chunk numbers of a transfer. UINT64_MAX for regions or limits that kvr_plan_make would refuse. */
 uint64_t kvr_plan_chunks_max(const struct kvr_plan_input *input, uint64_t tokens,
                              uint32_t segment_count);
 

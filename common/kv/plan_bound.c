@@ -1,5 +1,5 @@
-/* The most chunks that plans can have, before any page is known: their pieces, since a chunk has at
- * least one. Runs that merge only save pieces. */
+/* The most chunks that plans can have, before any page is known. The bound is the number of pieces,
+ * because a chunk has at least one. Merged runs only save pieces. */
 #include "kv/plan_pattern.h"
 #include "kv/plan_share.h"
 
@@ -16,9 +16,9 @@ static uint64_t span_pieces(const struct kvr_plan_shape *shape, uint64_t tokens,
     return pieces;
 }
 
-/* Of one (layer, part). Where one page size divides the other, every span is a whole one of the
- * smaller pages; else any may be shorter, and a segment may end in either. A shorter span can have
- * more pieces: heads that lay side by side then lie apart. */
+/* Pieces of one (layer, part). Where one page size divides the other, every span is a whole smaller
+ * page. Else any span may be shorter, and a segment may end in either page. A shorter span can have
+ * more pieces, because heads that were side by side are then apart. */
 static bool plane_pieces_max(const struct kvr_plan_shape *shape, uint32_t source_tokens,
                              uint32_t target_tokens, uint64_t tokens, uint32_t segment_count,
                              uint64_t chunk_bytes_max, uint64_t *ret_count)

@@ -1,6 +1,6 @@
-/* Finding the bytes of chunk k, which no plan stores: the plane by its first chunk, the batch by
- * its first chunk, its first piece by block and run; from there piece after piece. Whoever posts
- * chunk after chunk searches once and goes on from there. */
+/* Finds the bytes of chunk k, which no plan stores: the plane by its first chunk, the batch by its
+ * first chunk, its first piece by block and run. From there it walks piece after piece. A reader of
+ * consecutive chunks searches once and then walks. */
 #include <assert.h>
 
 #include "kv/plan_pattern.h"
@@ -91,7 +91,7 @@ static void seek(struct kvr_plan_cursor *cursor, uint32_t piece)
     cursor->cut = piece % cursor->cuts;
 }
 
-/* There is one more piece in the pattern. */
+/* Requires one more piece in the pattern. */
 static void advance(struct kvr_plan_cursor *cursor)
 {
     if (++cursor->cut < cursor->cuts)
@@ -149,7 +149,7 @@ void kvr_plan_seek(const struct kvr_plan *plan, uint32_t chunk, struct kvr_plan_
     *ret_cursor = cursor;
 }
 
-/* From the last piece of a batch to the first of the next one, if there is one. */
+/* Moves from the last piece of a batch to the first of the next one, if there is one. */
 static void leave_batch(struct kvr_plan_cursor *cursor)
 {
     const struct kvr_plan *plan = cursor->plan;
@@ -238,7 +238,7 @@ uint32_t kvr_plan_layer(const struct kvr_plan *plan, uint32_t layer_index,
     return plane->layer;
 }
 
-/* Of the chunk at the cursor, which moves on to the next. */
+/* The bytes of the chunk at the cursor; moves the cursor to the next chunk. */
 static uint64_t next_bytes(struct kvr_plan_cursor *cursor)
 {
     uint64_t bytes = 0;

@@ -1,5 +1,5 @@
-/* Pieces become chunks: each takes as many of the next as its limits allow. That is fewest, because
- * whatever fits in one write still does with pieces taken off either end. */
+/* Gathers pieces into chunks: each chunk takes as many of the next pieces as its limits allow. This
+ * gives the fewest chunks, because a write that fits still fits without pieces at either end. */
 #include "kv/plan_pattern.h"
 
 struct gatherer {
@@ -9,7 +9,7 @@ struct gatherer {
     uint32_t capacity;                 /* of the pattern's batches */
     uint64_t chunk_count, piece_count; /* of closed chunks */
     uint32_t batch_pieces;             /* of each chunk of the last batch */
-    /* what is being gathered; empty when pieces is 0 */
+    /* the open chunk; empty when pieces is 0 */
     uint32_t pieces, locals, remotes;
     uint64_t bytes, source_end, target_end;
 };
@@ -42,7 +42,7 @@ static void close_chunk(struct gatherer *gatherer)
     gatherer->bytes = 0;
 }
 
-/* False: it does not fit in the open chunk. */
+/* False: the piece does not fit in the open chunk. */
 static bool add_piece(struct gatherer *gatherer, uint64_t source, uint64_t target, uint64_t bytes)
 {
     const struct kvr_plan_limits *limits = gatherer->limits;
@@ -71,7 +71,7 @@ static void put_piece(struct gatherer *gatherer, uint64_t source, uint64_t targe
     (void)add_piece(gatherer, source, target, bytes); /* alone it fits */
 }
 
-/* Cuts as long as a chunk stand alone; the rest may have company. */
+/* Cuts of full chunk length stand alone; the remaining piece may share a chunk. */
 static void put_long(struct gatherer *gatherer, uint64_t source, uint64_t target, uint64_t bytes)
 {
     uint64_t bytes_max = gatherer->limits->chunk_bytes_max, rest = bytes % bytes_max;
@@ -82,13 +82,13 @@ static void put_long(struct gatherer *gatherer, uint64_t source, uint64_t target
         put_piece(gatherer, source + bytes - rest, target + bytes - rest, rest);
 }
 
-/* Equal pieces a step apart. */
+/* Equal pieces at a constant distance. */
 struct series {
     uint64_t source, target, bytes, count;
     uint64_t source_step, target_step;
 };
 
-/* How many of such pieces a chunk holds. */
+/* The number of such pieces that a chunk holds. */
 static uint64_t series_fit(const struct gatherer *gatherer, const struct series *series)
 {
     const struct kvr_plan_limits *limits = gatherer->limits;
@@ -117,7 +117,7 @@ static void put_series(struct gatherer *gatherer, const struct series *series)
     }
     if (i == series->count)
         return;
-    /* All chunks from here are alike; the last stays open. */
+    /* From here all chunks are alike; the last stays open. */
     close_chunk(gatherer);
     fit = series_fit(gatherer, series);
     full = (series->count - i - 1) / fit;
@@ -139,7 +139,7 @@ static void put_fragments(struct gatherer *gatherer, const struct series *series
                  series->target + i * series->target_step, series->bytes);
 }
 
-/* Runs of one piece each, by far the most. False: these are others. */
+/* Runs of one piece each, by far the most common case. False: there are other runs. */
 static bool put_list(struct gatherer *gatherer, const struct kvr_plan_run *runs, uint32_t run_count)
 {
     uint64_t bytes_max = gatherer->limits->chunk_bytes_max;

@@ -111,7 +111,7 @@ static kvr_status no_memory(const struct kvr_plan_pages *pages, struct kvr_error
         pages->target_page_count * sizeof(struct kvr_plan_slot), pages->target_page_count);
 }
 
-/* An allocator hands most pages out in order, and then there is nothing to sort. */
+/* An allocator hands out most pages in order, and then there is nothing to sort. */
 static kvr_status sort_slots(struct kvr_plan_pages *pages, struct kvr_buddy *memory,
                              struct kvr_error *error)
 {
@@ -136,12 +136,12 @@ static kvr_status sort_slots(struct kvr_plan_pages *pages, struct kvr_buddy *mem
     return KVR_OK;
 }
 
-/* Neighbours at both ends become one slot. */
+/* Joins neighbours at both ends into one slot. */
 static void join_slots(struct kvr_plan_pages *pages)
 {
     struct kvr_plan_slot *slots = pages->slots;
     uint32_t count = pages->target_page_count, kept = 0;
-    /* Behind a page that moves in part, at the beginning, nothing is joined to it. */
+    /* A first page of which only a part moves stands alone. */
     uint32_t part = pages->token_first % pages->target_page_tokens > 0 ? 0 : UINT32_MAX;
 
     pages->slot_count = count;

@@ -5,16 +5,16 @@
 
 #include "kv/plan.h"
 
-/* A page of the target; or several whole ones, that are neighbours at both ends. */
+/* A page of the target, or several whole pages that are neighbours at both ends. */
 struct kvr_plan_slot {
     uint32_t target_page;
-    uint32_t index; /* the first's place in the segment's list */
+    uint32_t index; /* the first page's place in the segment's list */
     uint32_t page_count;
 };
 
 struct kvr_plan_pages {
-    uint64_t token_first, token_end;               /* what is moved */
-    uint32_t source_page_count, target_page_count; /* that hold it, of those listed */
+    uint64_t token_first, token_end;               /* the tokens that move */
+    uint32_t source_page_count, target_page_count; /* listed pages that hold these tokens */
     uint32_t source_page_tokens, target_page_tokens;
     uint64_t source_first, target_first; /* logical numbers of the first pages listed */
     const uint32_t *source_pages;
@@ -28,20 +28,20 @@ struct kvr_plan_span {
     uint64_t source_token, target_token; /* in the page */
 };
 
-/* What of the input moves, and in which pages. KVR_INVALID: tokens without a page. */
+/* Finds the tokens that move, and their pages. KVR_INVALID: tokens without a page. */
 KVR_MUST_CHECK kvr_status kvr_plan_pages_find(const struct kvr_plan_input *input,
                                               uint32_t source_page_tokens,
                                               uint32_t target_page_tokens,
                                               struct kvr_plan_pages *ret_pages,
                                               struct kvr_error *error);
-/* Fills slots: where both sides have equal pages, neighbours are one. KVR_INVALID: a target page
- * listed twice; KVR_NO_MEMORY. slots are the caller's to free, also after a failure. */
+/* Fills slots; joins neighbours where both sides have equal pages. KVR_INVALID: a target page
+ * listed twice; KVR_NO_MEMORY. The caller frees slots, also after a failure. */
 KVR_MUST_CHECK kvr_status kvr_plan_pages_sort(struct kvr_plan_pages *pages,
                                               const uint32_t *target_pages,
                                               struct kvr_buddy *memory, struct kvr_error *error);
 
-/* The spans of one target page, in the order of tokens: of slot->target_page + n. begin gives the
- * first, next each further one; false when there is none. */
+/* The spans of one target page, in the order of tokens: of slot->target_page + n. begin sets the
+ * first span, next each further one; false when there is none. */
 static inline bool kvr_plan_span_set(const struct kvr_plan_pages *pages,
                                      const struct kvr_plan_slot *slot, uint32_t n, uint64_t token,
                                      uint64_t page_begin, struct kvr_plan_span *span)
@@ -52,7 +52,8 @@ static inline bool kvr_plan_span_set(const struct kvr_plan_pages *pages,
     if (token >= end)
         return false;
     if (pages->source_page_tokens == pages->target_page_tokens) {
-        /* By far the most; and only here a slot has several pages, whole ones. */
+        /* By far the most common case, and the only one where a slot has several pages, all whole.
+         */
         source = page_begin;
         span->source_page = pages->source_pages[slot->index] + n;
     } else {

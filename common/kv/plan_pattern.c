@@ -73,7 +73,7 @@ uint64_t kvr_plan_grid_runs(const struct kvr_plan_shape *shape, const struct kvr
     return grid->row_count == 1 || outer(end, heads) == row_bytes ? 1 : grid->row_count;
 }
 
-/* The end of a pattern as far as it is written. */
+/* The end of a pattern as it is built. */
 struct builder {
     struct kvr_plan_pattern *pattern;
     uint64_t chunk_bytes_max;
@@ -82,7 +82,7 @@ struct builder {
     uint64_t row_count, row_pieces;  /* of the last block */
     uint32_t row_runs;               /* of its row */
     struct kvr_plan_run last;        /* its last run */
-    uint64_t last_first;             /* pieces of the row before that */
+    uint64_t last_first;             /* pieces of the row before the last run */
     uint64_t source_end, target_end; /* of the last piece of its last row */
 };
 
@@ -118,7 +118,7 @@ static void open_block(struct builder *builder, uint64_t row_count)
     pattern->block_count++;
 }
 
-/* Writes the last run as it is now, and where its last piece of the last row ends. */
+/* Writes the last run in its present form, and the end of its last piece in the last row. */
 static void set_last(struct builder *builder)
 {
     const struct kvr_plan_run *last = &builder->last;
@@ -177,7 +177,7 @@ static void split_row(struct builder *builder)
     set_last(builder);
 }
 
-/* Makes the last fragment a run of its own in a block of one row, so that it can grow. */
+/* Moves the last fragment into a run of its own, in a block of one row, so it can grow. */
 static void isolate_last(struct builder *builder)
 {
     struct kvr_plan_run *last = &builder->last;
@@ -198,7 +198,7 @@ static bool touches(const struct builder *builder, uint64_t source, uint64_t tar
     return builder->row_count > 0 && builder->source_end == source && builder->target_end == target;
 }
 
-/* One row of a grid. Its first fragment may go on where the last one ended. */
+/* One row of a grid. The row's first fragment may continue the last one. */
 static void add_row(struct builder *builder, const struct kvr_plan_grid *grid, uint64_t source,
                     uint64_t target)
 {
@@ -254,7 +254,7 @@ static void add_head_rows(struct builder *builder, const struct kvr_plan_pages *
     uint64_t target = offset_of(&shape->target, span.target_page, span.target_token);
     uint64_t done = 0;
 
-    if (touches(builder, source, target)) { /* the first row goes on where the last page ended */
+    if (touches(builder, source, target)) { /* the first row continues the last page */
         do {
             struct kvr_plan_grid grid = kvr_plan_grid_of(shape, span.tokens);
 

@@ -1,11 +1,11 @@
-/* How a segment's pages become runs and blocks, and those batches of chunks, for one shape. Private
- * to common/kv. Pure. */
+/* Turns a segment's pages into runs and blocks, and those into batches of chunks, for one shape.
+ * Private to common/kv. Pure. */
 #ifndef KVR_KV_PLAN_PATTERN_H
 #define KVR_KV_PLAN_PATTERN_H
 
 #include "kv/plan_pages.h"
 
-/* What is moved of the pages of two regions that share head_count heads. */
+/* The shape of the moved bytes in the pages of two regions that share head_count heads. */
 struct kvr_plan_shape kvr_plan_shape_of(const struct kvr_region_layout *source,
                                         const struct kvr_region_layout *target,
                                         uint32_t head_count);
@@ -13,19 +13,20 @@ struct kvr_plan_shape kvr_plan_shape_of(const struct kvr_region_layout *source,
 /* The target has heads outside and tokens inside. */
 bool kvr_plan_head_major(const struct kvr_plan_shape *shape);
 
-/* How a span of so many tokens moves: row_count rows of fragment_count fragments. */
+/* The grid in which a span of so many tokens moves: row_count rows of fragment_count fragments. */
 struct kvr_plan_grid {
     uint64_t tokens;
     uint64_t row_count, fragment_count, fragment_bytes;
 };
 struct kvr_plan_grid kvr_plan_grid_of(const struct kvr_plan_shape *shape, uint64_t tokens);
-/* At one end of the shape, how many runs its fragments make there, one after the other. */
+/* The number of runs that the grid's fragments make, one after the other, at one end of the shape.
+ */
 uint64_t kvr_plan_grid_runs(const struct kvr_plan_shape *shape, const struct kvr_plan_grid *grid,
                             const struct kvr_plan_end *end);
 
-/* The shape of *pattern is given. measure sets how many runs and blocks build can need (the mark
- * not counted); build writes them, with the mark, and sets what it needed. KVR_TOO_LARGE: more than
- * 2^32 - 1 pieces. */
+/* The shape of *pattern is given. measure sets the most runs and blocks that build can need (the
+ * mark not counted). build writes them, with the mark, and sets the numbers it used. KVR_TOO_LARGE:
+ * more than 2^32 - 1 pieces. */
 KVR_MUST_CHECK kvr_status kvr_plan_pattern_measure(const struct kvr_plan_pages *pages,
                                                    uint64_t chunk_bytes_max,
                                                    struct kvr_plan_pattern *pattern,
@@ -34,7 +35,7 @@ KVR_MUST_CHECK kvr_status kvr_plan_pattern_build(const struct kvr_plan_pages *pa
                                                  uint64_t chunk_bytes_max,
                                                  struct kvr_plan_pattern *pattern,
                                                  struct kvr_error *error);
-/* From runs and blocks, the chunks: counts batches and chunks, and writes the first `capacity`
+/* Gathers runs and blocks into chunks: counts batches and chunks, and writes the first `capacity`
  * batches to pattern->batches. */
 void kvr_plan_pattern_gather(const struct kvr_plan_limits *limits, uint32_t capacity,
                              struct kvr_plan_pattern *pattern);

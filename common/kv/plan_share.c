@@ -26,7 +26,7 @@ static void intersect(uint64_t *first, uint64_t *end, uint64_t other_first, uint
         *end = other_first + other_count;
 }
 
-/* Whether share->layer and share->part hold anything to move; then the rest of *share is set. */
+/* True when share->layer and share->part hold bytes that move; then sets the rest of *share. */
 static bool find_share(const struct kvr_plan_sides *sides, struct kvr_plan_share *share)
 {
     const struct kvr_plan_scope *scope = &sides->input->scope;

@@ -94,11 +94,11 @@ kvr_status kvr_share_of_rank(const struct kvr_rank *rank, uint32_t group, uint32
     share.head_first = heads_total >= rank->tp_size ? rank->tp * share.head_count
                                                     : rank->tp / (rank->tp_size / heads_total);
     each = layers_total / rank->pp_size;
-    left = layers_total % rank->pp_size; /* to stages pp_size - 1 - left … pp_size - 2 */
+    left = layers_total % rank->pp_size; /* one each for stages pp_size - 1 - left … pp_size - 2 */
     share.layer_first = stage * each;
     share.layer_count = each;
     if (left > 0 && stage + 1 + left >= rank->pp_size) {
-        uint32_t before = stage + 1 + left - rank->pp_size; /* stages before that have one more */
+        uint32_t before = stage + 1 + left - rank->pp_size; /* earlier stages with one more */
 
         share.layer_first += before;
         share.layer_count += stage + 1 < rank->pp_size;
@@ -136,15 +136,15 @@ static bool has_cell(const struct kvr_shares *shares, const struct kvr_share *ce
 {
     for (uint32_t i = 0; i < shares->count; i++) {
         if (share_meets(&shares->shares[i], cell))
-            return true; /* cells are cut so that they are inside or outside */
+            return true; /* a cell lies wholly inside or outside, because of the cuts */
     }
     return false;
 }
 
-/* ---- who gives what -------------------------------------------------------------------------- */
+/* ---- which source gives what ----------------------------------------------------------------- */
 
-/* The end of the cell that begins at (layer, head) in the target's share: before the next place
- * where some source's share begins or ends. */
+/* The end of the cell that begins at (layer, head) in the target's share: the next place where a
+ * source's share begins or ends. */
 static void cut_end(uint32_t first, uint32_t count, uint32_t at, uint32_t *end)
 {
     if (first > at && first < *end)
@@ -190,7 +190,7 @@ static kvr_status choose_source(const struct kvr_ranks_input *input, const struc
     return KVR_OK;
 }
 
-/* Makes one rectangle of two, if they are; a is before b. */
+/* Joins two rectangles if the result is one; a is before b. */
 static bool join(struct kvr_share *a, const struct kvr_share *b)
 {
     if (a->group != b->group)
@@ -213,7 +213,7 @@ struct gifts {
     uint32_t count, capacity;
 };
 
-/* Joins gift `from` and those behind it to earlier ones of the same source. */
+/* Joins gift `from` and the gifts behind it to earlier ones of the same source. */
 static void join_gifts(struct gifts *gifts, uint32_t from)
 {
     for (uint32_t i = from; i < gifts->count;) {

@@ -5,17 +5,17 @@
 int main(int argc, char **argv)
 {
     static const struct kvr_subcommand subcommands[] = {
-        {"abandon", "let go of a published request that no target will fetch", tool_abandon_main},
+        {"abandon", "give up a published request that no target will fetch", tool_abandon_main},
         {"bench", "measure how fast pages move", tool_bench_main},
-        {"renew", "hold a published request longer", tool_renew_main},
+        {"renew", "hold a published request for longer", tool_renew_main},
         {"replay", "play request traces through running agents and check every byte",
          tool_replay_main},
         {"sim", "run the agents' state machines in simulated worlds that check every byte",
          tool_sim_main},
-        {"status", "show agents, rails and transfers, and what is odd", tool_status_main},
+        {"status", "show agents, rails, transfers and oddities", tool_status_main},
         {"topo", "show this host's cards and the rails on them", tool_topo_main},
         {"trace", "make request traces", tool_trace_main},
-        {"why", "say why a transfer is not done, or how it ended", tool_why_main},
+        {"why", "explain why a transfer is not done, or how it ended", tool_why_main},
         {NULL, NULL, NULL},
     };
 

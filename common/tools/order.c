@@ -44,10 +44,10 @@ static const struct kvr_exit_code exit_codes[] = {
 static const struct kvr_command abandon_command = {
     .name = "kvrail abandon",
     .description =
-        "Lets go of a published request that no target has come for and none will: its\n"
-        "source gets its pages back within about a second, as cancelled, long before its\n"
-        "lease ends. A request whose target has come is left alone.",
-    .shared = &scheduler_options,
+        "Gives up a published request that no target has fetched or will fetch. Its source\n"
+        "gets the pages back as cancelled within about a second, long before the lease ends.\n"
+        "A request with a target is left alone.",
+    .parts = scheduler_parts,
     .options = abandon_options,
     .option_count = COUNT(abandon_options),
     .arguments = "REQUEST",
@@ -60,9 +60,9 @@ static const struct kvr_command abandon_command = {
 static const struct kvr_command renew_command = {
     .name = "kvrail renew",
     .description =
-        "Has a published request held for --lease from now on, because its target comes\n"
-        "later than its lease would end. One whose target has come has no lease.",
-    .shared = &scheduler_options,
+        "Holds a published request for --lease from now on, for a target that comes later than\n"
+        "its lease would end. A request with a target has no lease.",
+    .parts = scheduler_parts,
     .options = renew_options,
     .option_count = COUNT(renew_options),
     .arguments = "REQUEST",

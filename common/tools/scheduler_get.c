@@ -6,13 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/address.h"
+
 #define ANSWER_BYTES_MAX (64u << 20)
 
 static const struct kvr_option rows[] = {
     {.name = "scheduler",
      .section = "scheduler",
-     .value = "HOST:PORT",
+     .value = "HOST[:PORT]",
      .fallback = "127.0.0.1:9470",
+     .port = KVR_SCHEDULER_PORT,
      KVR_OPTION_ADDRESS(struct scheduler_options, address),
      .help = "Where the scheduler listens."},
     {.name = "timeout",
@@ -22,7 +25,8 @@ static const struct kvr_option rows[] = {
      KVR_OPTION_DURATION(struct scheduler_options, timeout),
      .help = "How long to wait for an answer."},
 };
-const struct kvr_option_table scheduler_options = {rows, sizeof(rows) / sizeof(rows[0])};
+static const struct kvr_option_table table = {rows, sizeof(rows) / sizeof(rows[0])};
+const struct kvr_option_part scheduler_parts[] = {{.table = &table}, {.table = NULL}};
 
 const struct kvr_exit_code scheduler_exit_codes[] = {
     {SCHEDULER_EXIT_AWAY, "the scheduler cannot be reached, or cannot answer"},

@@ -15,7 +15,7 @@ struct scheduler_options {
     char address[272];
     kvr_ns timeout;
 };
-extern const struct kvr_option_table scheduler_options;
+extern const struct kvr_option_part scheduler_parts[]; /* their struct comes first */
 extern const struct kvr_exit_code scheduler_exit_codes[];
 
 /* The array `member` of the JSON object that http://<address><path> answers with, or without a

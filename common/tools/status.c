@@ -30,7 +30,7 @@ static const struct kvr_command command = {
     .description =
         "Shows the agents, their rails, the latest transfers and what is held for a target that\n"
         "has not come, as the scheduler knows them, and says what is odd.",
-    .shared = &scheduler_options,
+    .parts = scheduler_parts,
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .exit_codes = scheduler_exit_codes,

@@ -104,7 +104,7 @@ static void print_transfers(const json_t *transfers, FILE *stream)
         fprintf(stream, "no transfer has been reported yet\n");
 }
 
-/* A source has its pages in it, and nobody has asked for them. */
+/* A source holds its pages, and no target has asked for them. */
 static bool is_held(const json_t *transfer)
 {
     return strcmp(text_of(transfer, "state"), "opened") == 0 &&
@@ -135,7 +135,7 @@ static void print_held(const json_t *opened, FILE *stream)
 
 /* ---- what is odd ---------------------------------------------------------------------------- */
 
-/* Counters that stay 0 where all is well, or have a reason that somebody should know. */
+/* Counters that stay 0 on a healthy fleet, or have a reason worth knowing. */
 static int print_odd_counters(const json_t *agent, FILE *stream)
 {
     static const char *const counters[] = {"stale_writes",       "epochs_ended",     "cq_errors",

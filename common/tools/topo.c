@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "base/removed.h"
 #include "fabric/host_rails.h"
 #include "tools/tool.h"
 
@@ -18,7 +19,8 @@ struct topo_options {
 static const struct kvr_option options[] = {
     {.name = "provider",
      .section = "topology",
-     .choices = KVR_PROVIDERS,
+     .choices_from = kvr_provider_choices,
+     .removed = kvr_removed_provider,
      KVR_OPTION_CHOICE(struct topo_options, provider),
      .help = "Only the rails of this provider."},
     {.name = "xml",
@@ -48,18 +50,17 @@ static const struct kvr_command command = {
         "bridge, NUMA node and other NUMA node on the way.",
 };
 
-/* In the order of preference for one card. */
-static const char *const provider_names[TOPO_PROVIDERS] = {"efa", "verbs", "tcp", "shm", "local"};
-
 static void ask_providers(struct topo *topo, const char *only)
 {
-    for (size_t i = 0; i < TOPO_PROVIDERS; i++) {
+    const struct kvr_provider *provider;
+
+    for (unsigned i = 0; (provider = kvr_provider_at(i)) != NULL; i++) {
         struct topo_provider *list = &topo->providers[topo->provider_count];
         unsigned room = KVR_HOST_RAILS_MAX - topo->rail_count;
 
-        if (only[0] != '\0' && strcmp(only, provider_names[i]) != 0)
+        if (only[0] != '\0' && strcmp(only, provider->name) != 0)
             continue;
-        list->provider = provider_names[i];
+        list->provider = provider->name;
         list->rails = &topo->rails[topo->rail_count];
         list->count = kvr_fabric_list(list->provider, list->rails, room, &list->error);
         list->listed = list->count < room ? list->count : room;
@@ -70,13 +71,14 @@ static void ask_providers(struct topo *topo, const char *only)
 
 static void find_oddities(struct topo *topo)
 {
-    struct kvr_host_offer offers[TOPO_PROVIDERS];
+    struct kvr_host_offer offers[KVR_PROVIDERS_MAX];
 
     for (unsigned i = 0; i < topo->provider_count; i++)
         offers[i] = (struct kvr_host_offer){.provider = topo->providers[i].provider,
                                             .rail_count = topo->providers[i].count,
                                             .reason = topo->providers[i].error.detail};
-    kvr_host_groups_odd(&topo->groups, offers, topo->provider_count, &topo->oddities);
+    kvr_host_groups_odd(&topo->groups, kvr_provider_of_card, offers, topo->provider_count,
+                        &topo->oddities);
 }
 
 static void keep_provider(struct kvr_host_groups *groups, const char *only)
@@ -119,7 +121,7 @@ int tool_topo_main(int argc, char **argv)
         return 1;
     }
     if (topo.topology->from_file) {
-        kvr_host_rails_of_cards(topo.topology, &topo.groups);
+        kvr_host_rails_of_cards(topo.topology, kvr_provider_of_card, &topo.groups);
         keep_provider(&topo.groups, config.provider);
     } else {
         ask_providers(&topo, config.provider);

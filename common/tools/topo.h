@@ -8,8 +8,6 @@
 #include "fabric/fabric_provider.h"
 #include "topology/host_groups.h"
 
-#define TOPO_PROVIDERS 5
-
 /* Rails of one provider, or why it has none. */
 struct topo_provider {
     const char *provider;
@@ -20,7 +18,7 @@ struct topo_provider {
 
 struct topo {
     struct kvr_topology *topology;
-    struct topo_provider providers[TOPO_PROVIDERS]; /* none of a file */
+    struct topo_provider providers[KVR_PROVIDERS_MAX]; /* none of a file */
     unsigned provider_count;
     struct kvr_rail_facts rails[KVR_HOST_RAILS_MAX]; /* of all providers, one after the other */
     unsigned rail_count;

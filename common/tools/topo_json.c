@@ -1,7 +1,7 @@
-/* `kvrail topo --json`. null: nobody says. */
+/* `kvrail topo --json`. null: unknown. */
 #include "tools/topo.h"
 
-#include "fabric/fabric_ofi.h"
+#include "fabric/ofi/fabric_ofi.h"
 
 static json_t *node_json(const struct kvr_topology *topology, uint32_t node)
 {
@@ -98,7 +98,7 @@ static json_t *cards_json(const struct kvr_topology *topology)
     return cards;
 }
 
-/* Of a region of which there is all that there can be. */
+/* The path of a region that offers every form of device memory. */
 static json_t *device_json(const struct kvr_rail_facts *rail)
 {
     static const kvr_path paths[] = {KVR_PATH_DMABUF, KVR_PATH_HMEM, KVR_PATH_LOCAL,

@@ -3,7 +3,7 @@
 
 #include "tools/topo.h"
 
-#include "fabric/fabric_ofi.h"
+#include "fabric/ofi/fabric_ofi.h"
 
 static void print_node(FILE *stream, const struct kvr_topology *topology, uint32_t node)
 {
@@ -133,7 +133,7 @@ static void print_rails(FILE *stream, const struct kvr_topology *topology,
         fprintf(stream, "(%u more)\n", list->count - list->listed);
 }
 
-/* Of a region of which there is all that there can be. */
+/* The path of a region that offers every form of device memory. */
 static void print_device_path(FILE *stream, const struct kvr_rail_facts *rail)
 {
     struct kvr_path_form form = {.dmabuf = true, .address = true, .copies = true};

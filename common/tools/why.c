@@ -32,12 +32,12 @@ static const struct kvr_option options[] = {
 static const struct kvr_command command = {
     .name = "kvrail why",
     .description =
-        "Says why a transfer is not done, or how it ended: its stages with their times, who\n"
-        "waited for whom, what both sides said, and what to do. TRANSFER is a transfer's 16\n"
-        "hexadecimal digits, or the beginning of a request's id: of the newest request that\n"
-        "begins so, a transfer that failed by itself is explained, else one that failed with\n"
-        "another, else one that is not done, else the newest; the others are listed.",
-    .shared = &scheduler_options,
+        "Explains why a transfer is not done, or how it ended: its stages with their times,\n"
+        "the waits of each side, what both sides reported, and what to do. TRANSFER is 16\n"
+        "hexadecimal digits, or the beginning of a request's id. Of the newest request with\n"
+        "that beginning it explains a failed transfer, else one that ended otherwise, else one\n"
+        "that is not done, else the newest; it lists the others.",
+    .parts = scheduler_parts,
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .arguments = "TRANSFER",
@@ -72,22 +72,18 @@ static bool is_id(const char *text)
     return strlen(text) == 16 && strspn(text, "0123456789abcdefABCDEF") == 16;
 }
 
-/* How much a person who asks why wants to hear of it: a failure of its own first, then what time or
- * an engine ended or no target came for, then what followed another's failure, what is not done,
- * and what is well. */
+/* How well a transfer answers "why": failures first, then transfers that a time or an engine ended
+ * or that no target asked for, then live ones, then those that are done. */
 static int interest(const json_t *transfer)
 {
     const char *state = json_string_value(json_object_get(transfer, "state"));
-    const char *reason = json_string_value(json_object_get(transfer, "reason"));
     const json_t *target = json_object_get(transfer, "target");
 
     if (json_is_true(json_object_get(transfer, "live")))
         return 1;
     if (state == NULL || strcmp(state, "done") == 0)
         return 0;
-    if (reason != NULL && strcmp(reason, "sibling") == 0)
-        return 2;
-    return strcmp(state, "failed") == 0 && json_is_string(json_object_get(target, "agent")) ? 4 : 3;
+    return strcmp(state, "failed") == 0 && json_is_string(json_object_get(target, "agent")) ? 3 : 2;
 }
 
 /* Of the newest one's request; between equals the newest. */

@@ -135,7 +135,7 @@ static void print_stages(const json_t *transfer, FILE *stream)
         fprintf(stream, "  no stage has been reported\n");
 }
 
-/* ---- who waited for whom -------------------------------------------------------------------- */
+/* ---- waits ---------------------------------------------------------------------------------- */
 
 /* Seconds after the opening; negative: not seen. role NULL: whichever side said it first; "both":
  * whichever said it last. */
@@ -178,7 +178,7 @@ static void print_waits(const json_t *transfer, FILE *stream)
     };
     char took[32];
 
-    fprintf(stream, "\n  Who waited for whom (each agent by its own clock):\n");
+    fprintf(stream, "\n  Waits (each agent by its own clock):\n");
     for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
         double from = moment(transfer, waits[i].from, waits[i].from_role);
         double to = moment(transfer, waits[i].to, waits[i].to_role);
@@ -280,7 +280,7 @@ void why_print_others(const json_t *transfers, const char *explained_id, FILE *s
         if (strcmp(text_of(transfer, "id"), explained_id) == 0)
             continue;
         if (first)
-            fprintf(stream, "\nOthers whose request begins so, newest first:\n");
+            fprintf(stream, "\nOther transfers of requests with that beginning, newest first:\n");
         first = false;
         fprintf(stream, "  %s  %-12s %-14s %s\n", text_of(transfer, "id"),
                 text_of(transfer, "state"), text_of(transfer, "reason"),

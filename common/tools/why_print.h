@@ -3,6 +3,7 @@
 #define KVR_TOOLS_WHY_PRINT_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 /* transfer: what /api/v1/transfers/<id> answers. */

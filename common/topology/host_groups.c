@@ -4,18 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VENDOR_AMAZON 0x1d0f
-#define DEVICE_EFA    0xefa0 /* to 0xefaf */
-#define NOBODY        UINT32_MAX
+#define NOBODY UINT32_MAX
 
 /* ---- rails of cards alone -------------------------------------------------------------------- */
-
-static const char *provider_of(const struct kvr_topology_card *card)
-{
-    if (card->vendor == VENDOR_AMAZON && (card->device & 0xfff0) == DEVICE_EFA)
-        return "efa";
-    return card->kind == KVR_CARD_RDMA ? "verbs" : "tcp";
-}
 
 /* The entry that stands for its card: the RDMA device, else the first interface. */
 static bool stands_for_card(const struct kvr_topology *topology, uint32_t index)
@@ -35,7 +26,8 @@ static bool stands_for_card(const struct kvr_topology *topology, uint32_t index)
     return true;
 }
 
-void kvr_host_rails_of_cards(const struct kvr_topology *topology, struct kvr_host_groups *groups)
+void kvr_host_rails_of_cards(const struct kvr_topology *topology, kvr_card_provider *provider_of,
+                             struct kvr_host_groups *groups)
 {
     groups->topology = topology;
     groups->rail_count = 0;
@@ -112,7 +104,7 @@ static void add_gpus(struct kvr_host_groups *groups)
     }
 }
 
-/* The nearest rail to a group of those that `owners` says are free (NOBODY's), or of all. */
+/* The nearest rail to a group: of the rails that `owners` marks as free (UINT32_MAX), or of all. */
 static uint32_t nearest_rail(const struct kvr_host_groups *groups, uint32_t group,
                              const uint32_t *owners, bool free_only, struct kvr_distance *ret)
 {
@@ -131,7 +123,8 @@ static uint32_t nearest_rail(const struct kvr_host_groups *groups, uint32_t grou
     return best;
 }
 
-/* The GPU that a rail belongs to; NOBODY where none is near, or all near ones have nearer rails. */
+/* The GPU that takes a rail. UINT32_MAX where no GPU is near, or where all near GPUs have nearer
+ * rails. */
 static uint32_t gpu_for(const struct kvr_host_groups *groups, uint32_t rail,
                         const kvr_nearness *best_of_gpu)
 {
@@ -169,8 +162,8 @@ static void give_to_nearest(struct kvr_host_groups *groups, uint32_t *owners)
     }
 }
 
-/* GPUs that got none, in turns: what is left over, unless that is far and there is something near
- * to share. */
+/* Serves GPUs without a rail, in turns, from the rails left over; unless such a rail is far and a
+ * near rail can be shared. */
 static void give_what_is_left(struct kvr_host_groups *groups, uint32_t *owners)
 {
     bool empty[KVR_HOST_GROUPS_MAX], moved = true;
@@ -242,8 +235,8 @@ static void group_by_node(struct kvr_host_groups *groups, uint32_t *owners)
 
 /* ---- cores ----------------------------------------------------------------------------------- */
 
-/* A node's cores are divided evenly among its groups that have a thread; where there are fewer
- * cores than groups, each may run on all of them. */
+/* A node's cores are divided evenly among its groups that have a thread. With fewer cores than
+ * groups, each group may run on all of them. */
 static void give_cores(struct kvr_host_groups *groups, uint32_t g)
 {
     const struct kvr_topology *topology = groups->topology;

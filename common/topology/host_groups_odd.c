@@ -1,4 +1,4 @@
-/* What is odd about a host's rails, in sentences. */
+/* Describes oddities of a host's rails in sentences. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -58,7 +58,8 @@ static void odd_distances(const struct kvr_host_groups *groups, uint32_t g,
     }
 }
 
-/* Writes go to whichever rail has room, so unequal cards work; but a GPU then has less. */
+/* Writes go to any rail that has room, so unequal cards work, but the GPU then has less bandwidth.
+ */
 static void odd_speeds(const struct kvr_host_groups *groups, uint32_t g,
                        struct kvr_oddities *oddities)
 {
@@ -93,7 +94,8 @@ static uint64_t speed_of(const struct kvr_host_groups *groups, const struct kvr_
     return sum;
 }
 
-/* GPUs of one host do the same work: one with less than another holds all back. */
+/* GPUs of one host do the same work: a GPU with less bandwidth than another holds all of them back.
+ */
 static void odd_shares(const struct kvr_host_groups *groups, struct kvr_oddities *oddities)
 {
     const struct kvr_host_group *least = NULL, *most = NULL;
@@ -145,7 +147,7 @@ static bool has_rail(const struct kvr_host_groups *groups, const struct kvr_host
     return false;
 }
 
-/* The first card that is made for a provider. */
+/* The first card that fits a provider. */
 static const struct kvr_host_rail *made_for(const struct kvr_host_groups *cards,
                                             const char *provider)
 {
@@ -156,14 +158,15 @@ static const struct kvr_host_rail *made_for(const struct kvr_host_groups *cards,
     return NULL;
 }
 
-static void odd_providers(const struct kvr_host_groups *groups, const struct kvr_host_offer *offers,
-                          uint32_t offer_count, struct kvr_oddities *oddities)
+static void odd_providers(const struct kvr_host_groups *groups, kvr_card_provider *provider_of,
+                          const struct kvr_host_offer *offers, uint32_t offer_count,
+                          struct kvr_oddities *oddities)
 {
     static struct kvr_host_groups cards; /* large; written anew by each call */
 
     if (offer_count == 0)
         return;
-    kvr_host_rails_of_cards(groups->topology, &cards);
+    kvr_host_rails_of_cards(groups->topology, provider_of, &cards);
     for (uint32_t i = 0; i < cards.rail_count; i++) {
         if (cards.rails[i].down && !has_rail(groups, &cards.rails[i]))
             say_down(&cards.rails[i], oddities);
@@ -177,8 +180,9 @@ static void odd_providers(const struct kvr_host_groups *groups, const struct kvr
     }
 }
 
-void kvr_host_groups_odd(const struct kvr_host_groups *groups, const struct kvr_host_offer *offers,
-                         uint32_t offer_count, struct kvr_oddities *ret_oddities)
+void kvr_host_groups_odd(const struct kvr_host_groups *groups, kvr_card_provider *provider_of,
+                         const struct kvr_host_offer *offers, uint32_t offer_count,
+                         struct kvr_oddities *ret_oddities)
 {
     ret_oddities->count = 0;
     if (groups->rail_count == 0)
@@ -189,7 +193,7 @@ void kvr_host_groups_odd(const struct kvr_host_groups *groups, const struct kvr_
     }
     odd_shares(groups, ret_oddities);
     odd_links(groups, ret_oddities);
-    odd_providers(groups, offers, offer_count, ret_oddities);
+    odd_providers(groups, provider_of, offers, offer_count, ret_oddities);
     if (groups->truncated || groups->topology->truncated)
         say(ret_oddities, "this host has more devices than kvrail looks at");
 }

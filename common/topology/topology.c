@@ -1,10 +1,10 @@
-/* What can be asked of a host that has been read. */
+/* Queries on a host that has been read. */
 #include "topology/topology.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define STEP 10 /* of the distance, for each part of the processor that the way goes through */
+#define STEP 10 /* of the distance, for each part of the processor on the way */
 
 void kvr_topology_free(struct kvr_topology *topology)
 {

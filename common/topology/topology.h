@@ -1,9 +1,9 @@
-/* A host: NUMA nodes with their cores, and its devices (GPUs, network cards, interfaces) with their
- * place: the bridges of the PCI tree above each, and the node it is near. Read from this machine or
- * from a file that hwloc's `lstopo` wrote. Which rails a provider offers is fabric's to say
- * (kvr_fabric_list); rail_groups.h puts both together.
+/* A host: NUMA nodes with their cores, and devices (GPUs, network cards, interfaces) with their
+ * place. The place is the bridges of the PCI tree above a device, and its node. Read from this
+ * machine or from a file of hwloc's `lstopo`. The fabric lists the rails that a provider offers
+ * (kvr_fabric_list); host_groups.h combines both.
  *
- * Read once at start by whoever asks, then constant: any thread. Owned by the caller. */
+ * Read once at start, then constant: any thread may read it. The caller owns it. */
 #ifndef KVR_TOPOLOGY_TOPOLOGY_H
 #define KVR_TOPOLOGY_TOPOLOGY_H
 
@@ -32,16 +32,16 @@ typedef enum kvr_card_kind {
 struct kvr_topology_card {
     kvr_card_kind kind;
     char name[KVR_NAME_BYTES];
-    char model[KVR_NAME_BYTES]; /* as the PCI data base names it, or "" */
+    char model[KVR_NAME_BYTES]; /* from the PCI database, or "" */
     char pci[16];               /* "0000:9d:00.0", or "" */
     uint16_t vendor, device;    /* of the PCI card */
-    uint64_t speed_bps;         /* of the port; 0: nobody says */
-    uint64_t pci_link_bps;      /* of its slot as it runs now; 0: nobody says */
+    uint64_t speed_bps;         /* of the port; 0: unknown */
+    uint64_t pci_link_bps;      /* of the slot at its present speed; 0: unknown */
     uint32_t node;              /* index in nodes, or KVR_NODE_UNKNOWN */
     bool down;                  /* the interface is off, or no port of the device is active */
     uint32_t bridge_count;      /* 0: not on PCI */
     uint64_t
-        bridges[KVR_BRIDGES_MAX]; /* from the host bridge inwards; equal numbers: the same one */
+        bridges[KVR_BRIDGES_MAX]; /* from the host bridge inwards; equal numbers: the same bridge */
 };
 
 struct kvr_topology {
@@ -57,7 +57,7 @@ struct kvr_topology {
     bool from_file;
 };
 
-/* xml: what `lstopo --of xml` wrote; NULL: this machine. */
+/* xml: a file of `lstopo --of xml`; NULL: this machine. */
 KVR_MUST_CHECK kvr_status kvr_topology_read(const char *xml, struct kvr_topology **ret_topology,
                                             struct kvr_error *error);
 void kvr_topology_free(struct kvr_topology *topology); /* NULL is fine */
@@ -66,20 +66,20 @@ const char *kvr_card_kind_name(kvr_card_kind kind);
 /* The card with this PCI address or, without one, this name. NULL: none. */
 const struct kvr_topology_card *kvr_topology_find_card(const struct kvr_topology *topology,
                                                        const char *pci, const char *name);
-/* The card that a rail is on, by PCI address, else by interface. NULL: none. */
+/* The card of a rail, by PCI address, else by interface. NULL: none. */
 const struct kvr_topology_card *kvr_topology_card_of(const struct kvr_topology *topology,
                                                      const char *pci, const char *interface);
 
-/* Where the way between two devices turns. */
+/* The place where the way between two devices turns. */
 typedef enum kvr_nearness {
-    KVR_NEAR_SWITCH, /* below one bridge of the PCI tree: the processor sees nothing of it */
+    KVR_NEAR_SWITCH, /* below one bridge of the PCI tree: traffic does not reach the processor */
     KVR_NEAR_HOST,   /* in one host bridge */
     KVR_NEAR_NODE,   /* in one NUMA node, between two host bridges */
-    KVR_NEAR_NOT,    /* in another NUMA node, or nobody knows where */
+    KVR_NEAR_NOT,    /* in another NUMA node, or at an unknown place */
 } kvr_nearness;
 
-/* Smaller is nearer: links of the PCI tree on the way, and 10 for each of host bridge, node and
- * other node that it goes through. */
+/* Smaller is nearer: links of the PCI tree on the way, and 10 for each host bridge, node and other
+ * node on the way. */
 struct kvr_distance {
     kvr_nearness nearness;
     uint32_t distance;

@@ -1,4 +1,4 @@
-/* Reading a host with hwloc: this machine's, or what a file says of another one. */
+/* Reads a host with hwloc: this machine, or another one from a file. */
 #include <errno.h>
 #include <hwloc.h>
 #include <net/if.h>
@@ -73,7 +73,8 @@ static uint32_t index_of_node(const struct kvr_topology *topology, unsigned numb
     return KVR_NODE_UNKNOWN;
 }
 
-/* A device near one node only: with several (or none said) every guess would be as good. */
+/* The node of a device near one node only. With several nodes, or none, each guess would be as
+ * good. */
 static uint32_t near_node(const struct kvr_topology *topology, hwloc_topology_t host,
                           hwloc_obj_t device)
 {
@@ -133,7 +134,7 @@ static hwloc_obj_t pci_of(hwloc_obj_t device)
     return device;
 }
 
-/* An RDMA device whose file says of ports that none is active. */
+/* An RDMA device without an active port. */
 static bool ports_down(hwloc_obj_t device)
 {
     char key[24];
@@ -186,7 +187,7 @@ static void read_network_devices(struct kvr_topology *topology, hwloc_topology_t
     }
 }
 
-/* What drives a screen (a server's VGA, a virtual machine's) is no GPU to compute on. */
+/* A device that drives a screen (a server's VGA, a virtual machine's) is no GPU to compute on. */
 static bool is_gpu(const struct hwloc_pcidev_attr_s *pci)
 {
     bool known = pci->vendor_id == VENDOR_NVIDIA || pci->vendor_id == VENDOR_AMD;
@@ -196,7 +197,7 @@ static bool is_gpu(const struct hwloc_pcidev_attr_s *pci)
     return pci->class_id >> 8 == CLASS_DISPLAY && (known || pci->class_id != CLASS_VGA);
 }
 
-/* GPUs, and cards that no driver has claimed: they have no other name than their address. */
+/* GPUs, and cards without a driver: their address is their only name. */
 static void read_pci_devices(struct kvr_topology *topology, hwloc_topology_t host)
 {
     hwloc_obj_t object = NULL;
@@ -240,8 +241,8 @@ static struct kvr_topology_card *find_interface(struct kvr_topology *topology, c
     return NULL;
 }
 
-/* hwloc knows only what hangs on a bus: loopback, veth and the like come from the kernel's list,
- * and so does what every interface can do. */
+/* hwloc knows only devices on a bus. Loopback, veth and the like come from the kernel's list, and
+ * so do the abilities of every interface. */
 static void read_interfaces(struct kvr_topology *topology)
 {
     struct if_nameindex *list = if_nameindex();
@@ -266,9 +267,8 @@ static void read_interfaces(struct kvr_topology *topology)
     if_freenameindex(list);
 }
 
-/* Files do not say how fast a card's port is. What these models run at, where they are sold at one
- * speed only; sources: the EFA driver's device table and the instances' published rates, NVIDIA's
- * data sheets. */
+/* Files do not have the speed of a card's port. These models are sold at one speed only. Sources:
+ * the EFA driver's device table, the instances' published rates, and NVIDIA's data sheets. */
 static void assume_speeds(struct kvr_topology *topology)
 {
     static const struct {

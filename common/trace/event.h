@@ -6,6 +6,7 @@
 #define KVR_TRACE_EVENT_H
 
 #include "base/clock.h"
+#include "base/data_path.h"
 #include "base/status.h"
 #include "base/types.h"
 
@@ -32,23 +33,6 @@ typedef enum kvr_event_kind {
 } kvr_event_kind;
 
 typedef enum kvr_role { KVR_ROLE_SOURCE, KVR_ROLE_TARGET } kvr_role;
-
-/* How bytes get between an engine's pages and the wire, the most direct first. X(symbol, name, what
- * it says) */
-#define KVR_PATH_LIST(X)                                                                           \
-    X(KVR_PATH_HOST, "host", "host memory, read or written by the card")                           \
-    X(KVR_PATH_DMABUF, "dmabuf", "device memory, read or written by the card (FI_MR_DMABUF)")      \
-    X(KVR_PATH_HMEM, "hmem", "device memory, read or written by the card (FI_HMEM_CUDA)")          \
-    X(KVR_PATH_LOCAL, "local", "copied by the target on the same host: no card takes part")        \
-    X(KVR_PATH_STAGED, "staged", "device memory or fragments, copied through pinned host memory")
-
-typedef enum kvr_path {
-    KVR_PATH_NONE, /* nothing to move, or not known */
-#define X(symbol, name, text) symbol,
-    KVR_PATH_LIST(X)
-#undef X
-        KVR_PATH_END
-} kvr_path;
 
 /* One stage of one transfer as one agent saw it. A publish that no target ever wanted, and a fetch
  * before its WANT, is reported under transfer 0 with its request. */
@@ -89,9 +73,6 @@ struct kvr_event {
 };
 
 const char *kvr_event_name(kvr_event_kind kind);
-const char *kvr_path_name(kvr_path path); /* "": KVR_PATH_NONE */
-/* KVR_PATH_NONE for a name that is not known. */
-kvr_path kvr_path_from_name(const char *name);
 
 /* Where events go. Enqueues only; never blocks. `event` is borrowed for the call. */
 struct kvr_event_sink {

@@ -25,7 +25,7 @@ static kvr_status whole_number(const json_t *object, const char *member, bool re
 static kvr_status read_time(const json_t *object, struct kvr_error *error, kvr_ns *ret_at)
 {
     const json_t *value = json_object_get(object, "timestamp");
-    double at_ms = json_number_value(value); /* 0 for what is no number */
+    double at_ms = json_number_value(value); /* 0 when it is no number */
 
     if (!json_is_number(value))
         return kvr_error_set(error, KVR_MALFORMED, where, "timestamp is missing or no number");

@@ -9,9 +9,9 @@
  * report that begins after a number that the agent still holds (`sequence_held`) came out of order
  * and is refused; what the agent dropped leaves a gap that is accepted.
  *
- * Protobuf messages that are written one after the other are one message, in which the later scalar
- * wins: a report that waited in a spool is sent as it is, followed by an encoded report that
- * carries only what has changed since (dropped, sequence_held, facts).
+ * Protobuf messages written one after the other are one message, in which the later scalar wins.
+ * So a report that waited in a spool is sent as it is. An encoded report follows it that carries
+ * only the fields that have changed since (dropped, sequence_held, facts).
  *
  * Any thread; nothing here keeps state. */
 #ifndef KVR_TRACE_REPORT_H
@@ -54,8 +54,8 @@ const char *kvr_rail_state_name(kvr_rail_state state);
     X(KVR_COUNTER_HANDSHAKE_FAILURES, "handshake_failures", "Peers refused at hello.")             \
     X(KVR_COUNTER_PEERS_LOST, "peers_lost", "Peers that fell silent and were fenced.")             \
     X(KVR_COUNTER_ENGINES_LOST, "engines_lost", "Engines that ended without saying so.")           \
-    X(KVR_COUNTER_LEASES_EXPIRED, "leases_expired", "Publishes whose lease ended unused.")         \
-    X(KVR_COUNTER_DIGEST_MISMATCHES, "digest_mismatches", "Transfers whose bytes differed.")       \
+    X(KVR_COUNTER_LEASES_EXPIRED, "leases_expired", "Publishes with a lease that ended unused.")   \
+    X(KVR_COUNTER_DIGEST_MISMATCHES, "digest_mismatches", "Transfers with bytes that differed.")   \
     X(KVR_COUNTER_SKIPPED_BYTES, "skipped_bytes", "Bytes not moved: the target had the prefix.")
 
 typedef enum kvr_counter {
@@ -70,7 +70,7 @@ const char *kvr_counter_text(kvr_counter counter);
 
 /* Of one rail, since the agent started, or now (gauges). X(symbol, name, gauge, unit, what it
  * says); the name is the metric's, without prefix and _total; unit is what one is, in the metric's.
- * A new one needs a line here, and who fills it in. */
+ * A new one needs a line here, and code that fills it in. */
 #define KVR_RAIL_COUNTER_LIST(X)                                                                   \
     X(KVR_RAIL_BATCHES, "batches", false, 1, "Doorbells: writes a doorbell are a batch.")          \
     X(KVR_RAIL_REFUSALS, "refusals", false, 1,                                                     \

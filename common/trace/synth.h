@@ -1,7 +1,8 @@
 /* Request traces from a seed, with statistics like those published for a conversation service
- * (Mooncake's FAST'25 trace): input p50 6,900 and p90 27,000 tokens, output p50 350, about a third
- * of the blocks seen before because conversations continue, a first block that all share, arrivals
- * bunched in steps of 3 s at 3.4 requests a second. The same seed gives the same trace. */
+ * (Mooncake's FAST'25 trace). Input has p50 6,900 and p90 27,000 tokens, output p50 350. About a
+ * third of the blocks was seen before, because conversations continue; all share the first block.
+ * Arrivals are bunched in steps of 3 s, at 3.4 requests a second. The same seed gives the same
+ * trace. */
 #ifndef KVR_TRACE_SYNTH_H
 #define KVR_TRACE_SYNTH_H
 

@@ -1,4 +1,4 @@
-/* Request traces: who asked for how many tokens, when, and which prefixes they share.
+/* Request traces: the tokens of each request, its time, and the prefixes that requests share.
  *
  * Read from public formats, one line a request (each import_*.h describes its own), or made from a
  * seed (synth.h); written in Mooncake's form. A request's input is cut into blocks of

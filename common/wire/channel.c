@@ -106,7 +106,7 @@ static void on_timer(uv_timer_t *timer)
     if (channel->broken != 0)
         kvr_channel_fail(channel, KVR_SYSTEM, "cannot write: %s", uv_strerror(channel->broken));
     else
-        kvr_channel_fail(channel, KVR_TIMED_OUT, "it did not say who it is");
+        kvr_channel_fail(channel, KVR_TIMED_OUT, "it sent no HELLO in time");
 }
 
 /* ---- writing ---- */

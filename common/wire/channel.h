@@ -6,7 +6,7 @@
  * No callback is made from inside a function that its owner called.
  *
  * Bounds: frames of KVR_FRAME_BYTES_MAX; a write queue of KVR_CHANNEL_QUEUE_BYTES; at most
- * KVR_CHANNEL_YOUNG_MAX accepted connections that nobody has vouched for (kvr_channel_trust), each
+ * KVR_CHANNEL_YOUNG_MAX accepted connections that are not trusted yet (kvr_channel_trust), each
  * for at most KVR_CHANNEL_YOUNG_MS: one more closes the oldest. */
 #ifndef KVR_WIRE_CHANNEL_H
 #define KVR_WIRE_CHANNEL_H
@@ -60,7 +60,7 @@ KVR_MUST_CHECK kvr_status kvr_channel_dial(uv_loop_t *loop, const char *address,
  * not up. */
 KVR_MUST_CHECK kvr_status kvr_channel_send(struct kvr_channel *channel, const uint8_t *frame,
                                            size_t bytes);
-/* Whoever speaks there has proven who it is: it may be silent from now on. */
+/* The peer has proven its identity: it may be silent from now on. */
 void kvr_channel_trust(struct kvr_channel *channel);
 /* Drops what is queued. */
 void kvr_channel_close(struct kvr_channel *channel);

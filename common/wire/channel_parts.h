@@ -1,4 +1,4 @@
-/* Inside of channel.c and listener.c; nobody else includes it. */
+/* Shared by channel.c and channel_listener.c; no other file may include it. */
 #ifndef KVR_WIRE_CHANNEL_PARTS_H
 #define KVR_WIRE_CHANNEL_PARTS_H
 
@@ -8,7 +8,7 @@ typedef enum kvr_channel_state {
     KVR_CHANNEL_RESOLVING,
     KVR_CHANNEL_CONNECTING,
     KVR_CHANNEL_UP,
-    KVR_CHANNEL_FINISHING, /* what is queued still goes out; what comes in is dropped */
+    KVR_CHANNEL_FINISHING, /* the queue still goes out; incoming bytes are dropped */
     KVR_CHANNEL_CLOSED,    /* no more callbacks; the memory goes when libuv lets go of it */
 } kvr_channel_state;
 
@@ -30,7 +30,7 @@ struct kvr_channel {
     struct kvr_listener *listener; /* of a young one, else NULL */
     struct kvr_channel *younger, *older;
 
-    uint8_t *ring; /* what is to be written; KVR_CHANNEL_QUEUE_BYTES */
+    uint8_t *ring; /* bytes to write; KVR_CHANNEL_QUEUE_BYTES */
     size_t ring_first, ring_used, ring_flying;
     bool starved; /* send said KVR_AGAIN */
     struct kvr_frame_parser parser;
@@ -39,9 +39,9 @@ struct kvr_channel {
 
 /* NULL: no memory. */
 struct kvr_channel *kvr_channel_new(uv_loop_t *loop, const struct kvr_channel_options *options);
-/* The connection is there: begins to read, tells up(). */
+/* The connection is there: begins to read, calls up(). */
 void kvr_channel_begin(struct kvr_channel *channel);
-/* Closes and tells closed(); only from the loop. */
+/* Closes and calls closed(); only from the loop. */
 void kvr_channel_fail(struct kvr_channel *channel, kvr_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void kvr_channel_start_timer(struct kvr_channel *channel, uint64_t ms);

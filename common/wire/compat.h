@@ -1,7 +1,7 @@
 /* May these two agents, these two engines work together? Pure; any thread.
  *
- * Every refusal is a sentence that names the field and both values, because the person who reads it
- * has to change one of them: "num kv heads: the source has 8, the target has 4". */
+ * Every refusal is a sentence that names the field and both values, because its reader has to
+ * change one of them: "num kv heads: the source has 8, the target has 4". */
 #ifndef KVR_WIRE_COMPAT_H
 #define KVR_WIRE_COMPAT_H
 

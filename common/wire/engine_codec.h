@@ -1,4 +1,4 @@
-/* What the codecs of requests and notices share: packing, and a decoder whose memory is bounded.
+/* Shared by the codecs of requests and notices: packing, and a decoder with bounded memory.
  * The files that include this are the only ones that know engine.proto. */
 #ifndef KVR_WIRE_ENGINE_CODEC_H
 #define KVR_WIRE_ENGINE_CODEC_H

@@ -12,7 +12,7 @@ const char *kvr_request_name(kvr_request_kind kind)
         [KVR_REQ_REGION_DROP] = "region_drop",
         [KVR_REQ_SOURCE_OPEN] = "source_open",
         [KVR_REQ_SOURCE_PAGES] = "source_pages",
-        [KVR_REQ_SOURCE_WATCH] = "source_watch",
+        [KVR_REQ_WATCH] = "watch",
         [KVR_REQ_SOURCE_TAIL] = "source_tail",
         [KVR_REQ_SOURCE_END] = "source_end",
         [KVR_REQ_TARGET_OPEN] = "target_open",
@@ -22,6 +22,7 @@ const char *kvr_request_name(kvr_request_kind kind)
         [KVR_REQ_WHY] = "why",
         [KVR_REQ_DETACH] = "detach",
         [KVR_REQ_REGION_EXTENTS] = "region_extents",
+        [KVR_REQ_TARGET_SKIP] = "target_skip",
     };
 
     return (unsigned)kind < KVR_REQ_KIND_END && names[kind] != NULL ? names[kind] : "?";

@@ -6,7 +6,7 @@
  * decides sees these structs.
  *
  * The engine makes the handles: any number that is not live on its connection. A call never waits
- * for the agent: what is refused is told by the terminal notice of that handle.
+ * for the agent: the terminal notice of its handle reports a refusal.
  *
  * Readiness does not travel here. ATTACHED brings a descriptor of shared memory that the agent made
  * and sealed (`struct kvr_shared_page` below) and an eventfd.
@@ -36,9 +36,9 @@ struct kvr_shared_page {
     _Atomic uint32_t streamed; /* set by the engine, once: a GPU stores words, and rings nothing */
     uint8_t pad[52];
     _Atomic uint64_t words[KVR_WORDS_MAX];
-    /* Stored by a target's agent, for whoever waits: word − base of a fetch that WATCH bound to it
-     * = its first layers that are in place, for all tokens; base + KVR_LANDED_FAILED or more: it
-     * has failed. Only grows. */
+    /* Stored by a target's agent, for threads and GPUs that wait. Of a fetch that WATCH bound to
+     * the word, word − base counts its first layers that are in place for all tokens. base +
+     * KVR_LANDED_FAILED or more: it has failed. A word only grows. */
     _Atomic uint64_t landed[KVR_WORDS_MAX];
 };
 #define KVR_LANDED_FAILED (UINT64_C(1) << 20) /* more than there are layers */
@@ -49,8 +49,8 @@ typedef enum kvr_request_kind {
     KVR_REQ_REGION_DROP,
     KVR_REQ_SOURCE_OPEN, /* prefill-agent only */
     KVR_REQ_SOURCE_PAGES,
-    KVR_REQ_SOURCE_WATCH, /* announces a segment and how its layers become final; of a fetch: which
-                             word tells of its layers that are in place */
+    KVR_REQ_WATCH, /* of a publish: announces a segment, and the word that says which of its layers
+                      are final; of a fetch: the word to say which layers are in place */
     KVR_REQ_SOURCE_TAIL,
     KVR_REQ_SOURCE_END,
     KVR_REQ_TARGET_OPEN, /* decode-agent only */
@@ -61,6 +61,8 @@ typedef enum kvr_request_kind {
     KVR_REQ_DETACH,
     KVR_REQ_REGION_EXTENTS = 16, /* before REGION_ADD: descriptors of its memory, some at a time;
                                     the schema has the number between for notices */
+    KVR_REQ_TARGET_SKIP, /* of a KV group [0, skip_tokens) is not needed; before its pages. In
+                            the schema it is a body of TARGET_PAGES with `skips` */
     KVR_REQ_KIND_END,
 } kvr_request_kind;
 
@@ -88,9 +90,9 @@ struct kvr_req_region { /* region is the engine's own number, unique on its conn
                               fd_offset is in the first. 0: it has one, beside this packet */
 };
 
-/* One descriptor beside the packet for each entry of `bytes`, in the memory's order. What does not
- * continue what was brought is told by REGION_GONE of the REGION_ADD that follows; without one they
- * are kept until others begin anew: none of them at all forgets them. */
+/* One descriptor beside the packet for each entry of `bytes`, in the memory's order. If they do
+ * not continue those before, REGION_GONE of the REGION_ADD that follows says so. Without a
+ * REGION_ADD they are kept until others begin anew; a packet of none forgets them. */
 struct kvr_req_extents {
     uint32_t region, first, total;
     const uint64_t *bytes;
@@ -100,7 +102,7 @@ struct kvr_req_extents {
 struct kvr_req_source_open {
     char request[KVR_REQUEST_BYTES];
     uint32_t attempt;
-    uint64_t tokens;    /* upper bound of what will be published */
+    uint64_t tokens;    /* upper bound of the published tokens */
     uint32_t consumers; /* target ranks that will want it; 0: as many as the first WANT implies */
     uint32_t lease_ms;  /* how long to hold unclaimed; 0: the agent's default */
     int32_t priority;
@@ -112,10 +114,13 @@ struct kvr_req_pages { /* SOURCE_PAGES and TARGET_PAGES: appends, in logical ord
     uint32_t page_first; /* logical number of ids[0]; must be how many were given before */
     const uint32_t *ids; /* physical page ids */
     uint32_t id_count;   /* at most KVR_PAGES_PER_PACKET */
-    bool skips;          /* TARGET_PAGES: no ids; of this group [0, skip_tokens) is not needed */
-    uint64_t skip_tokens;
 };
 #define KVR_PAGES_PER_PACKET 8192
+
+struct kvr_req_skip {
+    uint32_t group;
+    uint64_t skip_tokens; /* whole pages, or all tokens of the fetch */
+};
 
 struct kvr_req_watch { /* word − base = layers final of tokens [token_first, token_end); of a fetch
                           word and base alone */
@@ -171,6 +176,7 @@ struct kvr_request {
         struct kvr_req_extents extents;
         struct kvr_req_source_open source_open;
         struct kvr_req_pages pages;
+        struct kvr_req_skip skip;
         struct kvr_req_watch watch;
         struct kvr_req_tail tail;
         struct kvr_req_end end;
@@ -199,18 +205,19 @@ struct kvr_request {
     X(KVR_NOTICE_AGENT_LOST, "agent_lost", false)  /* made by the client library itself */         \
     X(KVR_NOTICE_DETACHED, "detached", false)      /* last: the agent has let go of every page */  \
     X(KVR_NOTICE_LEASE_LOW, "lease_low", false) /* source: a quarter is left; renew or lose it */  \
-    X(KVR_NOTICE_LEASE_END, "lease_end", false) /* source: whoever has not come finds nothing */   \
+    X(KVR_NOTICE_LEASE_END, "lease_end", false) /* source: a target that comes later fails */      \
     X(KVR_NOTICE_PEER_DOWN, "peer_down", false) /* of no handle: another agent is lost */          \
     X(KVR_NOTICE_PEER_UP, "peer_up", false)     /* of no handle */                                 \
     X(KVR_NOTICE_RAIL_DOWN, "rail_down", false) /* of no handle: a card has no endpoint */         \
     X(KVR_NOTICE_RAIL_UP, "rail_up", false)     /* of no handle: it has one again */               \
-    X(KVR_NOTICE_TARGET_REFUSED, "target_refused", false) /* source: who asked cannot have it */   \
+    X(KVR_NOTICE_TARGET_REFUSED, "target_refused",                                                 \
+      false)                                    /* source: the two cannot work together */         \
     X(KVR_NOTICE_PEER_WARM, "peer_warm", false) /* of no handle: every pair of cards is connected  \
                                                  */                                                \
     X(KVR_NOTICE_OPEN_REFUSED, "open_refused", false) /* its handle is live: that one goes on */
 
 /* Beside ATTACHED: the shared page (memfd), the doorbell (eventfd), and the agent's own pidfd,
- * which tells the library of the agent's end also from another pid namespace. */
+ * which shows the agent's end to the library, also from another pid namespace. */
 #define KVR_ATTACHED_FDS 3
 
 typedef enum kvr_notice_kind {
@@ -224,7 +231,7 @@ typedef enum kvr_notice_kind {
 struct kvr_notice {
     kvr_notice_kind kind;
     uint64_t handle; /* of the publish or fetch; REGION_*: the engine's region number */
-    kvr_ns at;       /* when it was told: the engine port's own time */
+    kvr_ns at;       /* when it was sent: the engine port's own time */
     kvr_status status;
     uint32_t layer_first, layer_count;
     uint64_t token_first, token_end;

@@ -12,7 +12,8 @@ static_assert(BODY(ATTACH) == (int)KVR_REQ_ATTACH + 1, "engine.proto and kinds d
 static_assert(BODY(TARGET_OPEN) == (int)KVR_REQ_TARGET_OPEN + 1, "engine.proto and kinds differ");
 static_assert(BODY(DETACH) == (int)KVR_REQ_DETACH + 1, "engine.proto and kinds differ");
 static_assert(BODY(NOTICE) == (int)KVR_REQ_DETACH + 2, "engine.proto and kinds differ");
-static_assert(BODY(REGION_EXTENTS) == (int)KVR_REQ_KIND_END, "engine.proto and kinds differ");
+static_assert(BODY(REGION_EXTENTS) == (int)KVR_REQ_REGION_EXTENTS + 1,
+              "engine.proto and kinds differ");
 
 /* ---- encode --------------------------------------------------------------------------------- */
 
@@ -120,7 +121,13 @@ static void encode_pages(const struct kvr_req_pages *from, PB(Pages) * pages)
     pages->page_first = from->page_first;
     pages->n_ids = from->id_count;
     pages->ids = (uint32_t *)(uintptr_t)from->ids;
-    pages->skips = from->skips;
+}
+
+static void encode_skip(const struct kvr_req_skip *from, PB(Pages) * pages)
+{
+    kvrail__engine__pages__init(pages);
+    pages->group = from->group;
+    pages->skips = true;
     pages->skip_tokens = from->skip_tokens;
 }
 
@@ -170,6 +177,8 @@ static bool encodable(const struct kvr_request *request)
                VALID(request->target_open.request) && sources_encodable(&request->target_open);
     case KVR_REQ_REGION_EXTENTS:
         return request->extents.count <= KVR_PACKET_FDS_MAX;
+    case KVR_REQ_TARGET_SKIP:
+        return true;
     default:
         return request->kind > KVR_REQ_ATTACH && request->kind <= KVR_REQ_DETACH;
     }
@@ -198,7 +207,10 @@ static void encode_body(const struct kvr_request *request, struct encode_room *r
     case KVR_REQ_TARGET_PAGES:
         encode_pages(&request->pages, &room->pages);
         return;
-    case KVR_REQ_SOURCE_WATCH:
+    case KVR_REQ_TARGET_SKIP:
+        encode_skip(&request->skip, &room->pages);
+        return;
+    case KVR_REQ_WATCH:
         encode_watch(&request->watch, &room->watch);
         return;
     case KVR_REQ_SOURCE_TAIL:
@@ -236,7 +248,9 @@ kvr_status kvr_request_encode(const struct kvr_request *request, uint8_t *buffer
         return KVR_INVALID;
     encode_body(request, &room);
     packet.handle = request->handle;
-    packet.body_case = (PB(EnginePacket__BodyCase))(request->kind + 1);
+    packet.body_case = request->kind == KVR_REQ_TARGET_SKIP
+                           ? BODY(TARGET_PAGES)
+                           : (PB(EnginePacket__BodyCase))(request->kind + 1);
     packet.attach = &room.attach; /* every member of both unions is at the same place */
     return kvr_engine_pack(&packet, buffer, capacity, ret_bytes);
 }
@@ -335,8 +349,6 @@ static kvr_status decode_pages(const PB(Pages) * from, struct kvr_req_pages *to,
     to->page_first = from->page_first;
     to->ids = from->ids;
     to->id_count = (uint32_t)from->n_ids;
-    to->skips = from->skips;
-    to->skip_tokens = from->skip_tokens;
     return KVR_OK;
 }
 
@@ -427,7 +439,11 @@ static kvr_status decode_body(struct kvr_engine_decoder *decoder, const PB(Engin
     case KVR_REQ_SOURCE_PAGES:
     case KVR_REQ_TARGET_PAGES:
         return decode_pages(packet->source_pages, &to->pages, error);
-    case KVR_REQ_SOURCE_WATCH:
+    case KVR_REQ_TARGET_SKIP:
+        to->skip.group = packet->target_pages->group;
+        to->skip.skip_tokens = packet->target_pages->skip_tokens;
+        return KVR_OK;
+    case KVR_REQ_WATCH:
         return decode_watch(packet->source_watch, &to->watch);
     case KVR_REQ_SOURCE_TAIL:
         return decode_tail(packet->source_tail, &to->tail, error);
@@ -463,6 +479,8 @@ kvr_status kvr_request_decode(struct kvr_engine_decoder *decoder, const uint8_t 
         return kvr_engine_malformed(error, "the packet holds no request");
     memset(&request, 0, sizeof(request));
     request.kind = (kvr_request_kind)(message->body_case - 1);
+    if (message->body_case == BODY(TARGET_PAGES) && message->target_pages->skips)
+        request.kind = KVR_REQ_TARGET_SKIP;
     request.handle = message->handle;
     status = decode_body(decoder, message, &request, error);
     if (status == KVR_OK)

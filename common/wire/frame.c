@@ -15,7 +15,8 @@ uint8_t *kvr_frame_parser_room(struct kvr_frame_parser *parser, size_t *ret_byte
         memmove(parser->buffer, parser->buffer + parser->taken, parser->filled);
         parser->taken = 0;
     }
-    /* What is left is less than one frame, or next() has said KVR_MALFORMED and nobody reads on. */
+    /* The rest is less than one frame, or next() has returned KVR_MALFORMED and reading has ended.
+     */
     assert(parser->filled < KVR_FRAME_BUFFER_BYTES);
     *ret_bytes = KVR_FRAME_BUFFER_BYTES - parser->filled;
     return parser->buffer + parser->filled;

@@ -1,15 +1,15 @@
 /* Loans: which transfers may still copy from their source's pages, on paths where the target does
- * the copying (rule 11; the shm provider). A word a transfer, in memory that a prefill-agent shares
+ * the copying (rule 11; provider local). A word a transfer, in memory that a prefill-agent shares
  * with its engines, which may write it, and with the decode-agents of its host, which only read.
  *
  * A word holds the transfer's nonce while the pages are lent. Anything else means revoked, so that
- * a word may be used again at once: who still looks for the transfer before finds another nonce.
- * Who takes the pages back ends the loan first; who copied looks afterwards whether it still holds:
- * if so, every byte was copied from lent pages. The agent ends each loan by itself; when it has
- * died, an engine's client ends them all before it hands a page back.
+ * a word may be used again at once: a copier of the transfer before finds another nonce.
+ * The side that takes the pages back ends the loan first. The copier reads the word again after its
+ * copy: if it still holds, every byte was copied from lent pages. The agent ends each loan by
+ * itself; when it has died, an engine's client ends them all before it hands a page back.
  *
  * The memory is a memfd that cannot change its size. An engine gets it with ATTACHED. A
- * decode-agent opens /proc/PID/fd/FD as HELLO names it: shm needs one user and one pid namespace
+ * decode-agent opens /proc/PID/fd/FD as HELLO names it: that needs one user and one pid namespace
  * anyhow, and that the memory is the right one is seen by the agent's boot id in it. */
 #ifndef KVR_WIRE_LOANS_H
 #define KVR_WIRE_LOANS_H
@@ -45,7 +45,7 @@ static inline void kvr_loan_begin(_Atomic uint64_t *word, uint64_t nonce)
     atomic_store_explicit(word, nonce, memory_order_release);
 }
 
-/* Before anybody may write to the pages again. */
+/* Before the pages may be written again. */
 static inline void kvr_loan_end(_Atomic uint64_t *word)
 {
     atomic_store_explicit(word, 0, memory_order_relaxed);

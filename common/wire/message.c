@@ -91,9 +91,6 @@ static size_t scratch_bytes(const struct kvr_message *message)
     case KVR_MSG_REGIONS:
         items += message->regions.layout_count;
         break;
-    case KVR_MSG_WANT:
-        runs = message->want.run_count;
-        break;
     case KVR_MSG_PAGES:
         runs = message->pages.run_count;
         break;

@@ -6,13 +6,13 @@
  * only file that knows protobuf. Whatever decides sees only these structs, so the simulator can
  * make them.
  *
- * Who speaks when (T = target, decode-agent, who dials; S = source, prefill-agent):
+ * The messages in their order (T = target, decode-agent, which dials; S = source, prefill-agent):
  *
- *   T→S  HELLO        who I am, versions, rails, limits, compat of my engines; resumes a session or not
+ *   T→S  HELLO        its name, versions, rails, limits, compat of its engines; resumes a session or not
  *   S→T  WELCOME      chosen version, session number, my rails and limits; or REFUSED with a sentence
  *   both RESUME       the last sequence number seen of this session: what follows it is sent again
  *   both REGIONS      the regions of one engine (T adds its rails' keys); before they are first named
- *   T→S  WANT         one transfer: identity, skip, deadline, the first runs of the page table
+ *   T→S  WANT         one transfer: identity, skip, deadline; the page tables follow
  *   T→S  PAGES        more runs of a WANT's page table
  *   S→T  PLAN         one segment: token range, the source's page runs, chunk numbers, the plan's hash
  *   T→S  GRANT        slots for the chunks, and the epochs of the rails to write to
@@ -94,6 +94,18 @@ struct kvr_write_limits {
     bool calibrated;          /* the provider takes more: measured here, more gains nothing */
 };
 
+/* The limits of one transfer. Only the source gathers, so only its pieces_local counts. */
+static inline struct kvr_write_limits kvr_write_limits_agreed(const struct kvr_write_limits *source,
+                                                              const struct kvr_write_limits *target)
+{
+    return (struct kvr_write_limits){
+        .pieces_local = source->pieces_local,
+        .pieces_remote = kvr_min_u32(source->pieces_remote, target->pieces_remote),
+        .chunk_bytes_max = kvr_min_u64(source->chunk_bytes_max, target->chunk_bytes_max),
+        .calibrated = source->calibrated || target->calibrated,
+    };
+}
+
 struct kvr_msg_hello {                 /* and WELCOME */
     uint32_t version_min, version_max; /* WELCOME: both are the version chosen */
     uint64_t boot;                     /* random per start of the agent */
@@ -138,16 +150,10 @@ struct kvr_msg_want {
     uint64_t source_generation;
     uint32_t source_tp, source_pp; /* which rank of the source engine */
     struct kvr_rank target;
-    uint64_t tokens;      /* of the request; the page table covers [0, tokens) */
+    uint64_t tokens;      /* of the request; the page tables that follow cover [0, tokens) */
     uint64_t skip_tokens; /* the target has [0, skip) already */
     uint32_t deadline_ms; /* from now; 0: none */
     int32_t priority;
-    uint32_t group_count; /* page tables that follow */
-    /* the page table's first runs: group, then runs from logical page 0 */
-    uint32_t group;
-    const struct kvr_page_run *runs;
-    uint32_t run_count;
-    bool more;              /* PAGES follow */
     kvr_digest_mode digest; /* what the source is to hash */
     /* Of groups 0, 1 …: the target needs nothing of [0, skip). Of others: skip_tokens, in whole
      * pages. */
@@ -238,7 +244,8 @@ struct kvr_msg_probe { /* PROBE and ALIVE */
 
 struct kvr_msg_room {
     uint32_t round;        /* counted together with those of MISSING: 1, 2, … */
-    uint64_t position_end; /* of what may be posted; of a GRANT alone it is share_bytes */
+    uint64_t position_end; /* end of the bytes that may be posted; with a GRANT alone it is
+                              share_bytes */
 };
 
 struct kvr_msg_missing {
@@ -294,7 +301,7 @@ const char *kvr_message_name(kvr_message_kind kind); /* "WANT" */
 /* All but HELLO, WELCOME, REFUSED, RESUME and BEAT. */
 bool kvr_message_numbered(kvr_message_kind kind);
 
-/* Whoever sends it waits while there is no room for it; of the others the want of room ends the
+/* Its sender waits while the queue has no room; a message of another kind without room ends the
  * session. */
 bool kvr_message_patient(kvr_message_kind kind);
 
@@ -302,7 +309,7 @@ bool kvr_message_patient(kvr_message_kind kind);
  */
 KVR_MUST_CHECK kvr_status kvr_message_encode(const struct kvr_message *message, uint8_t *buffer,
                                              size_t capacity, size_t *ret_bytes);
-/* Sets the sequence number of an encoded frame whose number was not 0. */
+/* Sets the sequence number of an encoded frame; the old number was not 0. */
 void kvr_message_renumber(uint8_t *frame, uint64_t sequence);
 
 /* Memory that holds one decoded message; reused from message to message. */

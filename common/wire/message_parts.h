@@ -1,4 +1,4 @@
-/* Inside of the control protocol's coding, shared by message*.c; nobody else includes it. A put_
+/* Inside of the control protocol's coding, shared by message*.c; no other file includes it. A put_
  * fills protobuf structs from plain values, its get_ twin checks and turns them back; both take
  * their arrays from one arena. */
 #ifndef KVR_WIRE_MESSAGE_PARTS_H

@@ -24,9 +24,6 @@ static kvr_status put_want(struct kvr_arena *arena, const struct kvr_msg_want *w
     out->skip_tokens = want->skip_tokens;
     out->deadline_ms = want->deadline_ms;
     out->priority = want->priority;
-    out->group_count = want->group_count;
-    out->group = want->group;
-    out->more = want->more;
     out->digest = want->digest;
     out->group_skips = (uint64_t *)(uintptr_t)want->group_skips;
     out->n_group_skips = want->group_skip_count;
@@ -36,7 +33,7 @@ static kvr_status put_want(struct kvr_arena *arena, const struct kvr_msg_want *w
     out->moves = want->moves;
     out->stage_bytes = want->stage_bytes;
     *ret_want = out;
-    return kvr_put_runs(arena, want->runs, want->run_count, &out->runs);
+    return KVR_OK;
 }
 
 static kvr_status get_want(const struct kvr_get *get, const Kvrail__Control__Want *in,
@@ -57,9 +54,6 @@ static kvr_status get_want(const struct kvr_get *get, const Kvrail__Control__Wan
     ret_want->skip_tokens = in->skip_tokens;
     ret_want->deadline_ms = in->deadline_ms;
     ret_want->priority = in->priority;
-    ret_want->group_count = in->group_count;
-    ret_want->group = in->group;
-    ret_want->more = in->more;
     if (in->n_group_skips > KVR_GROUPS_MAX || in->n_siblings > KVR_SOURCES_MAX)
         return kvr_get_malformed(get, "a WANT names %zu groups and %zu siblings: at most %d and %d",
                                  in->n_group_skips, in->n_siblings, KVR_GROUPS_MAX,
@@ -71,8 +65,7 @@ static kvr_status get_want(const struct kvr_get *get, const Kvrail__Control__Wan
     ret_want->staged = in->staged;
     ret_want->moves = in->moves;
     ret_want->stage_bytes = in->stage_bytes;
-    KVR_TRY(kvr_get_digest_mode(get, in->digest, &ret_want->digest));
-    return kvr_get_runs(get, in->runs, (const void **)&ret_want->runs, &ret_want->run_count);
+    return kvr_get_digest_mode(get, in->digest, &ret_want->digest);
 }
 
 static kvr_status put_pages(struct kvr_arena *arena, const struct kvr_msg_pages *pages,

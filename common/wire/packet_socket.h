@@ -9,7 +9,7 @@
 
 #define KVR_PACKET_FDS_MAX 128 /* Linux takes 253 */
 
-/* Descriptors that came beside a packet; whoever has them closes them. */
+/* Descriptors that came beside a packet; their holder closes them. */
 struct kvr_packet_fds {
     uint32_t count;
     int fds[KVR_PACKET_FDS_MAX];

@@ -30,7 +30,7 @@ struct kvr_session {
     bool greeted;   /* HELLO and WELCOME are exchanged on it */
     bool flowing;   /* the peer's RESUME has come: numbered messages may go */
     bool confirmed; /* flowing was true once */
-    bool starved;   /* send said KVR_AGAIN, nobody was told that there is room */
+    bool starved;   /* send returned KVR_AGAIN, and writable() has not been called since */
     bool excused;   /* an absence of ours was allowed for since the peer was last heard */
     bool ended;
     uint32_t version;
@@ -248,7 +248,7 @@ static void take_welcome(struct kvr_session *session, kvr_ns now, const struct k
     kvr_status status;
 
     if (!session->options.dials || session->greeted)
-        return break_off(session, now, "a WELCOME that nobody asked for");
+        return break_off(session, now, "a WELCOME without a HELLO");
     if (!fresh && peer->boot != session->peer_boot)
         return die_saying(session, now, KVR_PEER_RESTARTED, "it has another boot id");
     if (!fresh && peer->session != session->number)
@@ -363,8 +363,8 @@ static kvr_ns silent_at(const struct kvr_session *session)
     return session->heard_at + KVR_BEATS_MAX * peer_beat(session);
 }
 
-/* A tick that comes late: this side was away itself, and what the peer said meanwhile lies unread;
- * or the whole machine was, and nobody could say anything. It listens for one more beat, once. */
+/* A tick that comes late: this side was away itself, and messages of the peer lie unread; or the
+ * whole machine was away. The session listens for one more beat, once. */
 static void allow_for_absence(struct kvr_session *session, kvr_ns now)
 {
     kvr_ns beat = peer_beat(session), allowed = (KVR_BEATS_MAX - 1) * beat;

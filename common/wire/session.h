@@ -7,8 +7,8 @@
  *   both    RESUME(seen), then numbered messages after the peer's `seen`, in order, and BEATs
  *
  * SENDING. kvr_session_send encodes into the resend buffer. A message gets its number when it first
- * goes to a connection, so that until then an urgent one (CANCEL, QUIET, ROOM) may pass the bulk of
- * other transfers; it never passes a message of its own transfer. What was sent stays in the buffer
+ * goes to a connection. Until then an urgent one (CANCEL, QUIET, ROOM) may pass the bulk of other
+ * transfers, but never a message of its own transfer. What was sent stays in the buffer
  * until the peer's BEAT or RESUME says that it was seen. A full buffer answers KVR_AGAIN, and the
  * sink's writable() follows; a reserve is kept for urgent messages.
  *
@@ -18,7 +18,7 @@
  *
  * LIFE. Everything that arrives proves that the peer lives. Silence of 3 of its beats ends the
  * session with KVR_PEER_LOST, whether a connection is up or not; a shorter loss of the connection
- * is healed by the next one. Who was away itself, which a tick that is late by half a beat shows,
+ * is healed by the next one. A side that was away itself, which a tick late by half a beat shows,
  * listens for one more beat before it calls that silence. A WELCOME of session 0 means that the
  * peer holds no such session: it restarted when its boot differs (KVR_PEER_RESTARTED), else it had
  * given up on us (KVR_PEER_LOST). REFUSED is also the goodbye of a side that ends a session on
@@ -82,7 +82,7 @@ void kvr_session_writable(struct kvr_session *session, kvr_ns now);
 /* Beats, and finds silence. Due at kvr_session_wake; earlier is harmless, later is an absence. */
 void kvr_session_tick(struct kvr_session *session, kvr_ns now);
 kvr_ns kvr_session_wake(const struct kvr_session *session);
-/* Ends the session on our own wish: tells the peer the reason; the sink's lost() is called. */
+/* Ends the session on our own wish: sends the peer the reason; the sink's lost() is called. */
 void kvr_session_end(struct kvr_session *session, kvr_ns now, kvr_status status,
                      const char *detail);
 

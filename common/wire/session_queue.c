@@ -6,8 +6,8 @@
 /* Kept for urgent messages when bulk has filled the rest. */
 #define RESERVE_BYTES   65536u
 #define RESERVE_ENTRIES 16u
-/* Who sends what is patient waits until half is free; the others end the session where there is no
- * room. So much is kept for them. */
+/* A sender of patient messages waits until half is free; other messages end the session where there
+ * is no room. This part is kept for them. */
 #define PATIENT_PART    4u
 
 size_t kvr_session_queue_bytes(uint32_t byte_capacity, uint32_t entry_capacity)

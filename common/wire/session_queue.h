@@ -7,7 +7,7 @@
  * A frame is numbered when it first goes out. Before that, an urgent frame (CANCEL, QUIET, ROOM) is
  * put before the frames of other transfers, but behind urgent ones and those of its own transfer.
  *
- * What can wait (kvr_message_patient) leaves a quarter of the room to what cannot.
+ * Messages that can wait (kvr_message_patient) leave a quarter of the room to those that cannot.
  *
  * Frames lie in one ring of bytes, in the order in which they were added. One that is acknowledged
  * out of that order leaves a hole until the older ones have gone too. */

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Goal: `kvrail bench calibrate` keeps what it found, an agent with the same state folder uses it, and a
-# file that makes no sense is refused with a sentence unless the agent is told to ignore it.
+# Goal: `kvrail bench calibrate` keeps its measurement, and an agent with the same state folder uses it. An
+# invalid file is refused with a sentence, unless an option makes the agent ignore it.
 set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 need kvrail prefill-agent
@@ -25,11 +25,11 @@ done
 agent calibrated
 await calibrated "$work/calibrated.sock"
 says "$work/calibrated.log" 'calibrated with libfabric'
-kill "$started" && wait "$started" # it holds the state folder
+kill "$started" && wait "$started" # the agent holds the state folder
 
 echo '{"provider": "tcp"}' >"$work/state/calibration-tcp.json"
 agent spoilt
-wait "$started" && fail "a spoilt calibration was taken"
+wait "$started" && fail "an invalid calibration was accepted"
 says "$work/spoilt.log" 'measure again with kvrail bench calibrate'
 agent careless --no-calibration
 await careless "$work/careless.sock"

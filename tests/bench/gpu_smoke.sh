@@ -1,7 +1,7 @@
 #!/bin/sh
-# Goal: `kvrail bench gpu`, and `bench push` of pages on a device, measure all that they promise, look at
-# the pages, and say where there is no GPU. Argument: the folder of a driver of host memory, or "" where
-# the build has none. Method: the emulated device, and that driver.
+# Goal: `kvrail bench gpu`, and `bench push` of pages on a device, print all promised figures, check the
+# pages, and report a missing GPU. Argument: the folder of a driver of host memory, or "" where the build
+# has none. Method: the emulated device, and that driver.
 set -eu
 driver=${1-}
 kvrail=$KVRAIL_BIN_DIR/kvrail
@@ -33,7 +33,7 @@ bench_push() {
 
 bench_gpu --device emulated
 grep -q '"pings": 64' "$work/figures.json" || fail "pings were lost"
-grep -q 'no speed of any GPU' "$work/table" || fail "the table does not say what it measured"
+grep -q 'no speed of any GPU' "$work/table" || fail "the table does not warn that its speeds are of no GPU"
 bench_push --device emulated
 status=0
 FAKE_CUDA_NO_GPU=1 LD_LIBRARY_PATH=$driver "$kvrail" bench gpu 2>"$work/errors" || status=$?
@@ -42,7 +42,7 @@ FAKE_CUDA_NO_GPU=1 LD_LIBRARY_PATH=$driver "$kvrail" bench gpu 2>"$work/errors" 
 [ -n "$driver" ] || exit 0
 export LD_LIBRARY_PATH="$driver"
 bench_gpu
-# With nvcc there is a kernel, and with a kernel there are all ways to copy.
+# With nvcc there is a kernel, and then every way to copy is measured.
 grep -q '"skipped"' "$work/figures.json" || grep -q '"gather_packed": {' "$work/figures.json" ||
     fail "pieces were not packed"
 bench_push --device cuda --provider local

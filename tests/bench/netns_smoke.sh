@@ -1,8 +1,8 @@
 #!/bin/sh
-# Goal: `kvrail bench push --netns` lays capped rails where the machine allows it and says which way it
-# took, with all privilege, as nobody and where nothing is allowed; moves the pages over all of them, also
-# where the sides' numbers of rails differ, and leaves no namespace, link or process behind. Method: short
-# turns; no verdict about speed.
+# Goal: `kvrail bench push --netns` lays capped rails where the machine allows it, and prints which kind it
+# took: with all privilege, as an unprivileged user, and where nothing is allowed. It moves the pages over
+# all rails, also where the sides' numbers of rails differ. It leaves no namespace, link or process behind.
+# Method: short turns; the speed is not judged.
 set -eu
 kvrail=$KVRAIL_BIN_DIR/kvrail
 work=$(mktemp -d "${TMPDIR:-/tmp}/netns-smoke.XXXXXX")
@@ -14,7 +14,7 @@ fail() {
     exit 1
 }
 
-# push NAME SHAPE PROGRAM...: what the program, before kvrail, makes of the machine.
+# push NAME SHAPE PROGRAM...: runs the bench through the program, which may take rights away.
 push() {
     name=$1 shape=$2
     shift 2
@@ -30,21 +30,21 @@ push() {
     rm "$work/tmp/figures.json"
     echo "$name: $(grep '^rails:' "$work/table")"
 }
-# takes WAY...: one of these was taken.
+# takes WAY...: fails unless the bench took one of these.
 takes() {
     for way in "$@"; do
         grep -q "^rails: $way" "$work/table" && return
     done
-    fail "$name: it says $(grep '^rails:' "$work/table")"
+    fail "$name: it prints $(grep '^rails:' "$work/table")"
 }
-# There: it says so.
+# may PROGRAM...: true if it can run here.
 may() { "$@" true 2>/dev/null; }
 powerless="setpriv --bounding-set=-all --inh-caps=-all"
 nobody="$powerless --reuid=65534 --regid=65534 --clear-groups"
 chmod 711 "$work"
 chmod 777 "$work/tmp"
 
-push "as whoever this is" "--netns 3 --slow-mbits 100" env
+push "as the present user" "--netns 3 --slow-mbits 100" env
 takes "veth pairs in network namespaces" "loopback addresses, uncapped: "
 # shellcheck disable=SC2086 # programs with their options
 if may $nobody && $nobody test -x "$kvrail"; then

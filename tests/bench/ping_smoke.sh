@@ -1,6 +1,6 @@
 #!/bin/sh
-# Goal: `kvrail bench ping` measures all three ways, asleep and spinning, explains each by parts that are
-# all of it, and leaves nothing behind.
+# Goal: `kvrail bench ping` measures all three ways, asleep and spinning, and leaves nothing behind. The
+# parts of each way add up to the whole.
 set -eu
 work=$(mktemp -d "${TMPDIR:-/tmp}/ping-smoke.XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -19,7 +19,7 @@ for key in raw agents engines; do
 done
 [ "$(grep -c '"p50_us": [1-9]' "$work/figures.json")" = 6 ] || fail "a median is 0: $(cat "$work/figures.json")"
 [ "$(grep -c '"pings": 5,' "$work/figures.json")" = 6 ] || fail "pings were lost"
-# Parts, and their sum against what they explain; an engine's way has six, a raw one two.
+# Compares the sum of the parts with the whole; an engine's way has six parts, a raw one two.
 awk '
     /"(middle|above_raw)_us":/ { split($0, field, ": "); whole = field[2] + 0 }
     /"(above_raw_)?parts_us":/ { inside = 1; sum = parts = 0; off = 0.01; next }

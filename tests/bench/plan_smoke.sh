@@ -1,6 +1,6 @@
 #!/bin/sh
-# Goal: `kvrail bench plan` says all that it promises, a plan of 131,072 tokens weighs less than 2 MiB,
-# and what it cannot do is refused. How long it takes is in RESULTS.md.
+# Goal: `kvrail bench plan` prints all promised figures, a plan of 131,072 tokens takes less than 2 MiB,
+# and an impossible plan is refused. RESULTS.md has the times.
 set -eu
 kvrail=$KVRAIL_BIN_DIR/kvrail
 work=$(mktemp -d "${TMPDIR:-/tmp}/plan-smoke.XXXXXX")

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Goal: posting a write costs as few instructions as is promised, from readiness to completion. Method:
-# the benchmark of posting under callgrind with N and 2N writes; what it takes to start falls out of
-# the difference. A count of instructions does not depend on who else uses the machine.
+# Goal: a write costs at most the promised number of instructions, from readiness to completion. Method:
+# the benchmark of posting under callgrind with N and 2N writes; the difference leaves out the start. A
+# count of instructions does not depend on the machine's other load.
 set -eu
 most=${1:-250}
 command -v valgrind >/dev/null || {
@@ -27,15 +27,12 @@ grep -q '"writes_per_s"' "$work/$writes.json" || {
     echo "post_instructions: no writes_per_s in the JSON" >&2
     exit 1
 }
-# Each lesson can be switched off, and all writes are posted all the same.
-for switch in "--batch 1" --no-lazy --no-choice; do
-    # shellcheck disable=SC2086 # a list of options
-    "$KVRAIL_BIN_DIR/kvrail" bench post --writes 4096 $switch --json "$work/switch.json" >/dev/null
-    grep -q '"writes": 4096,' "$work/switch.json" || {
-        echo "post_instructions: $switch posted another number of writes" >&2
-        exit 1
-    }
-done
+# Without shared doorbells the same writes are posted.
+"$KVRAIL_BIN_DIR/kvrail" bench post --writes 4096 --batch 1 --json "$work/alone.json" >/dev/null
+grep -q '"writes": 4096,' "$work/alone.json" || {
+    echo "post_instructions: --batch 1 posted another number of writes" >&2
+    exit 1
+}
 each=$(((twice - once) / writes))
 [ "$each" -gt 0 ] && [ "$each" -le "$most" ] || {
     echo "post_instructions: $each instructions a write, and $most are promised" >&2

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Goal: an operator lets go of a request that no target will fetch, and its source has the pages back
-# long before the lease ends; one whose target has come is left alone; what was asked survives a
-# restart of the scheduler; an agent's log says when that is away. Method: the example engines publish, and kvrail and curl ask.
+# Goal: an operator abandons a request that no target will fetch, and its source gets the pages back long
+# before the lease ends. A request with a target is left alone. The order survives a restart of the
+# scheduler, and an agent logs when the scheduler is away. Method: the example engines publish; kvrail and
+# curl give the orders.
 set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 need ../examples/example_prefill ../tests/pair
@@ -24,33 +25,21 @@ ask() {
 
 # state REQUEST WORD [SECONDS]: until the scheduler says that of the newest transfer of the request.
 state() {
-    tries=0
-    until curl -s "http://$scheduler/api/v1/transfers?limit=1&request=$1" >"$work/body" &&
-        grep -qF -- "$2" "$work/body"; do
-        tries=$((tries + 1))
-        [ $tries -le $((${3:-20} * 10 * patience)) ] || fail "$1 is not $2: $(cat "$work/body")"
-        sleep 0.1
-    done
+    wait_for "${3:-20}" has_state "$1" "$2" || fail "$1 is not $2: $(cat "$work/body")"
+}
+
+has_state() {
+    curl -s "http://$scheduler/api/v1/transfers?limit=1&request=$1" >"$work/body" && file_has "$work/body" "$2"
 }
 
 # logged NAME TEXT: until the log of that program has it.
 logged() {
-    tries=0
-    until grep -qF -- "$2" "$work/$1.log"; do
-        tries=$((tries + 1))
-        [ $tries -le $((300 * patience)) ] || fail "the log of $1 does not say '$2'"
-        sleep 0.1
-    done
+    wait_for 30 file_has "$work/$1.log" "$2" || fail "the log of $1 does not say '$2'"
 }
 
 # gone PID: that engine has got its terminal event and ended.
 gone() {
-    tries=0
-    while kill -0 "$1" 2>/dev/null; do
-        tries=$((tries + 1))
-        [ $tries -le $((200 * patience)) ] || fail "the source was not told that its pages are free"
-        sleep 0.1
-    done
+    wait_for 20 not is_running "$1" || fail "the source got no event that its pages are free"
 }
 
 # ---- let go
@@ -67,7 +56,7 @@ echo "freed $((($(date +%s%N) - asked_at) / 1000000)) ms after the call"
 grep -q 'source_free: cancelled' "$work/held.log" || fail "it ended so: $(cat "$work/held.log")"
 state held/one '"state":"cancelled"'
 "$bin/kvrail" status --scheduler "$scheduler" | grep -q 'held for' && fail "status still holds it"
-grep -q 'the scheduler abandoned it' "$work/body" || fail "nobody says why: $(cat "$work/body")"
+grep -q 'the scheduler abandoned it' "$work/body" || fail "the reason is missing: $(cat "$work/body")"
 ask 1 'ended already: it is cancelled' abandon held/one
 ask 1 'no such request is known' abandon nobody
 ask 2 'must have 1 to' abandon ''
@@ -103,12 +92,8 @@ pair_pid=$!
 started_pids="$started_pids $pair_pid"
 exec 9>"$work/go"
 state pair '"state":"first_land"'
-tries=0
-until "$bin/kvrail" why --scheduler "$scheduler" pair | grep -q first_post; do # the source's word too
-    tries=$((tries + 1))
-    [ $tries -le $((300 * patience)) ] || fail "the source does not report: $(cat "$work/prefill.log")"
-    sleep 0.1
-done
+source_reported() { "$bin/kvrail" why --scheduler "$scheduler" pair | grep -q first_post; }
+wait_for 30 source_reported || fail "the source does not report: $(cat "$work/prefill.log")"
 ask 1 'a target has come for this request (decode-0)' abandon pair
 ask 1 'a target has come for this request (decode-0)' renew pair
 exec 9>&-

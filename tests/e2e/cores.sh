@@ -32,7 +32,7 @@ agent free --cores any
 # Loopback lies nowhere; a card, where this machine has one, lies somewhere.
 agent loopback
 grep -q 'runs on any core: no card says where it lies' "$work/loopback.log" ||
-    fail "nothing is said of where loopback lies"
+    fail "the log does not place loopback"
 card=$(ip -4 -o address show scope global up 2>/dev/null | awk '{ sub("/.*", "", $4); print $4; exit }')
 if [ -n "$card" ]; then
     agent card --rail "$card" --insecure

@@ -41,13 +41,13 @@ ends 0 --requests 10 --json "$work/figures.json"
 last_line "$verdict"
 grep -q '^  "verified": 10,' "$work/figures.json" || fail "--json has no figures"
 grep -q '^  "provider": "tcp",' "$work/figures.json" || fail "the figures do not name the provider"
-ends 0 --requests 10 --provider shm
+ends 0 --requests 10 --provider local
 last_line "$verdict"
 "$KVRAIL_BIN_DIR/kvrail" trace synth --requests 3 --output "$work/trace.jsonl"
 ends 1 --trace "$work/trace.jsonl" --corrupt page
 last_line 'demo: 3 transfers, 2 verified, 1 failed, [1-9].*'
 
-for arguments in --what --requests "--requests 0" "--provider verbs" "--corrupt what" \
+for arguments in --what --requests "--requests 0" "--provider verbs" "--provider shm" "--corrupt what" \
     "--trace /nowhere" "--json /nowhere/figures.json"; do
     # shellcheck disable=SC2086 # an option and its value
     ends 2 $arguments

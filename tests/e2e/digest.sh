@@ -7,8 +7,8 @@ set -eu
 need kvrail-scheduler prefill-agent decode-agent ../tests/pair
 start_scheduler
 
-# pair PREFILL-MODE DECODE-MODE WHO [digest]: the agents' --digest, which engine meddles, and whether the
-# fetch asks for a digest.
+# pair PREFILL-MODE DECODE-MODE ENGINE [digest]: the agents' --digest, the engine that alters a byte, and
+# whether the fetch asks for a digest.
 pair() {
     prefill_options="--digest $1" decode_options="--digest $2"
     start_prefill

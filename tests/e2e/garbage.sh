@@ -1,11 +1,10 @@
 #!/bin/sh
-# Goal: whoever talks nonsense to a port gets nothing but a closed connection, and nobody else
-# notices. Argument: the port: engine, control, http or rail (a provider's own listening port).
-# Method: a replay of small requests runs while malformed sessions hit the port
-# (tests/support/garbage.c). No transfer fails and every byte is verified; afterwards the memory and
-# the descriptors of the three programs are what they were, within the 30 s in which every port gives
-# up whoever says nothing, their logs are short, they answer, and they end with status 0.
-# 100 sessions, 1,000 in a campaign; KVRAIL_SCALE is a percentage.
+# Goal: a client that sends garbage to a port gets its connection closed, and no other client notices.
+# Argument: the port: engine, control, http or rail (a provider's own listening port).
+# Method: a replay of small requests runs while malformed sessions hit the port (tests/support/garbage.c).
+# No transfer fails and every byte is verified. Every port closes a silent connection within 30 s; then the
+# memory and the descriptors of the three programs are as before. Their logs are short, they answer, and
+# they end with status 0. 100 sessions, 1,000 in a campaign; KVRAIL_SCALE is a percentage.
 set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 port=${1:?port}
@@ -31,12 +30,10 @@ descriptors() {
 
 # settle PID MOST: until the process has at most so many descriptors.
 settle() {
-    tries=0
-    while [ "$(descriptors "$1")" -gt "$2" ] && [ $tries -lt 300 ]; do
-        tries=$((tries + 1))
-        sleep 0.1
-    done
+    wait_for 30 holds_most "$@" || true
 }
+
+holds_most() { [ "$(descriptors "$1")" -le "$2" ]; }
 
 # HOST:PORT of every TCP socket that a process listens on, one a line.
 listening() {
@@ -102,7 +99,8 @@ small() {
 for seed in 11 12 13 14 15 16; do
     small 150 --seed $seed || fail "the first replay"
 done
-sleep 2
+all_done() { curl -s "http://$scheduler/api/v1/summary" | grep -q '"done":900\b'; }
+wait_for 30 all_done || fail "the scheduler does not know of all transfers"
 for name in prefill decode scheduler; do
     eval "pid=\$${name}_pid"
     descriptors "$pid" >"$work/$name.descriptors"
@@ -145,7 +143,7 @@ for name in prefill decode scheduler; do
         fail "$name wrote $(wc -l <"$work/$name.log") lines"
 done
 [ "$port" != control ] || grep -q 'turned away .*: ' "$work/prefill.log" ||
-    fail "nobody was told who was turned away, and why"
+    fail "the log does not name a client that was turned away, and the reason"
 
 # All is as before: a replay, the API, and a clean end.
 small 20 --seed 99 || fail "the last replay"

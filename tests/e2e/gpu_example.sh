@@ -1,30 +1,29 @@
 #!/bin/sh
-# Goal: what an engine on a GPU is shown to do works: kernels of a CUDA graph compute pages and say by
-# themselves that a layer is final, and a kernel of another process finds every word in its own pages, as
-# soon as its stream, or a kernel of its graph, has waited for the layer. Method: the examples of an engine,
-# as two processes, for each way to wait. Skipped where there is no GPU.
+# Goal: the examples of a GPU engine work. Kernels of a CUDA graph compute pages and announce each layer
+# themselves. A kernel of another process waits for a layer, on its stream or in its graph, and then finds
+# every word in its own pages. Method: the examples as two processes, for each way to wait. Skipped where
+# there is no GPU.
 set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 need kvrail-scheduler prefill-agent decode-agent kvrail ../examples/example_prefill_gpu \
     ../examples/example_decode_gpu
 start_all
+published_or_ended() {
+    grep -q '^generation' "$work/source_$request.log" || not is_running "$started"
+}
+
 # runs REQUEST WORDS [graph]: the target says by what its layers are awaited.
 runs() {
     request=$1 words=$2
     shift 2
     start "source_$request" "$bin/../examples/example_prefill_gpu" "$work/source.sock" "$request"
-    tries=0
-    until grep -q '^generation' "$work/source_$request.log"; do
-        tries=$((tries + 1))
-        if ! kill -0 "$started" 2>/dev/null; then
-            code=0
-            wait "$started" || code=$?
-            [ $code -ne 77 ] || { cat "$work/source_$request.log"; exit 77; }
-            fail "the source ended in $code"
-        fi
-        [ $tries -le $((300 * patience)) ] || fail "the source did not publish"
-        sleep 0.1
-    done
+    wait_for 30 published_or_ended || fail "the source did not publish"
+    if ! grep -q '^generation' "$work/source_$request.log"; then
+        code=0
+        wait "$started" || code=$?
+        [ $code -ne 77 ] || { cat "$work/source_$request.log"; exit 77; }
+        fail "the source ended in $code"
+    fi
     generation=$(sed -n 's/^generation //p' "$work/source_$request.log")
     timeout $((60 * patience)) "$bin/../examples/example_decode_gpu" "$work/target.sock" "$request" \
         "$source_agent" "$generation" "$@" >"$work/target_$request.log" 2>&1 || fail "the target ended in $?"

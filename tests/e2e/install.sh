@@ -1,8 +1,8 @@
 #!/bin/sh
-# Goal: what `cmake --install` puts into an empty prefix runs from there, as an ordinary user, and is
-# what an engine needs to be built against: two programs in C and one in C++ move a page.
-# Method: installed by whoever runs the tests; then this same script, copied beside the prefix, as a
-# user who owns nothing else. The argument is the build folder.
+# Goal: `cmake --install` into an empty prefix gives programs that run from there, as an ordinary user. It has
+# all that an engine needs to be built: two programs in C and one in C++ move a page.
+# Method: the user of the tests installs; then this same script, copied beside the prefix, runs as a user
+# without other rights. The argument is the build folder.
 set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 [ -z "${KVRAIL_SANITIZE:-}" ] || { echo "sanitized libraries do not fit other programs" >&2; exit 77; }
@@ -15,7 +15,8 @@ install_prefix() {
     for file in bin/prefill-agent bin/decode-agent bin/kvrail-scheduler bin/kvrail include/kvrail.h \
         lib/systemd/system/kvrail-prefill@.service lib/systemd/system/kvrail-decode@.service \
         lib/systemd/system/kvrail-scheduler.service share/doc/kvrail/examples/prefill.ini \
-        share/doc/kvrail/examples/decode.ini share/doc/kvrail/examples/scheduler.ini; do
+        share/doc/kvrail/examples/decode.ini share/doc/kvrail/examples/scheduler.ini \
+        share/doc/kvrail/common/docs/operations.md; do
         [ -s "$work/prefix/$file" ] || fail "$file was not installed"
     done
     library=$(find "$work/prefix" -name 'libkvrail.so.0')
@@ -77,12 +78,7 @@ move() {
     "$work/prefill" "$work/run/prefill-0.sock" "page-$1" >"$work/source.out" 2>&1 &
     source_pid=$!
     started_pids="$started_pids $source_pid"
-    tries=0
-    until grep -q '^generation' "$work/source.out"; do
-        tries=$((tries + 1))
-        [ $tries -le $((300 * patience)) ] || fail "the source did not publish: $(cat "$work/source.out")"
-        sleep 0.1
-    done
+    wait_for 30 grep -q '^generation' "$work/source.out" || fail "the source did not publish: $(cat "$work/source.out")"
     generation=$(sed -n 's/^generation //p' "$work/source.out")
     "$work/$1" "$work/run/decode-0.sock" "page-$1" "$source_agent" "$generation" >"$work/target.out" 2>&1 ||
         fail "$1 fetched nothing: $(cat "$work/target.out")"
@@ -96,16 +92,20 @@ run_installed() {
     PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name kvrail.pc)")
     export PKG_CONFIG_PATH
     start_scheduler
-    # Without --engine-socket: in a run folder, as a service has it.
+    # Without --engine-socket: in a run folder, as a service has it. The examples name two hosts.
     mkdir "$work/run" "$work/state"
+    for side in prefill decode; do
+        sed -e 's/10\.0\.0\.[0-9]*/127.0.0.1/g' -e 's/^prefill-agent *=.*//' \
+            "$prefix/share/doc/kvrail/examples/$side.ini" >"$work/$side.ini"
+    done
     start prefill "$bin/prefill-agent" --name prefill-0 --run-dir "$work/run" --listen 127.0.0.1:0 \
         --port-file "$work/prefill.port" --scheduler "$scheduler" --state-dir "$work/state/prefill" \
-        --config "$prefix/share/doc/kvrail/examples/prefill.ini"
+        --config "$work/prefill.ini"
     prefill_pid=$started
     await prefill "$work/prefill.port"
     source_agent=127.0.0.1:$(cat "$work/prefill.port")
     start decode "$bin/decode-agent" --name decode-0 --run-dir "$work/run" --scheduler "$scheduler" \
-        --state-dir "$work/state/decode" --config "$prefix/share/doc/kvrail/examples/decode.ini"
+        --state-dir "$work/state/decode" --config "$work/decode.ini"
     decode_pid=$started
     await decode "$work/run/decode-0.sock"
     ln -s "$work/run/prefill-0.sock" "$work/source.sock"

@@ -28,19 +28,17 @@ other=source
 [ "$victim" = source ] && other=target
 # On one host the target may have seen by the source's loans first what it was in the middle of.
 [ -n "$(figure ${other}_outcomes.engine_lost)$(figure ${other}_outcomes.revoked)" ] ||
-    fail "the $other engine was not told that the $victim engine ended"
+    fail "the $other engine got no event for the end of the $victim engine"
 kill -0 "$prefill_pid" 2>/dev/null || fail "the prefill-agent died too"
 kill -0 "$decode_pid" 2>/dev/null || fail "the decode-agent died too"
 # shellcheck disable=SC2086
 replay --requests 40 $lent || fail "afterwards a replay ended in $?"
 expect verified 40
 [ -n "$lent" ] || exit 0
+holds_nothing() {
+    ! grep -q 'memfd:replay-allocation' "/proc/$1/maps" &&
+        [ "$(find "/proc/$1/fd" -lname '/memfd:replay-allocation*' | wc -l)" -eq 0 ]
+}
 for pid in $prefill_pid $decode_pid; do
-    tries=0
-    until ! grep -q 'memfd:replay-allocation' "/proc/$pid/maps" &&
-        [ "$(find "/proc/$pid/fd" -lname '/memfd:replay-allocation*' | wc -l)" -eq 0 ]; do
-        tries=$((tries + 1))
-        [ $tries -lt $((300 * patience)) ] || fail "process $pid keeps allocations of engines that are gone"
-        sleep 0.1
-    done
+    wait_for 30 holds_nothing "$pid" || fail "process $pid keeps allocations of engines that are gone"
 done

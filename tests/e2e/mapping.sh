@@ -1,6 +1,6 @@
 #!/bin/sh
-# Goal: agents move a request between engines whose layouts, page sizes, ranks and KV groups differ, byte
-# for byte, and write down which ranks and how small pieces. Method: all ranks of a row of a table are one
+# Goal: agents move a request between engines with different layouts, page sizes, ranks and KV groups, byte for
+# byte, and report the ranks and the sizes of the pieces. Method: all ranks of a row of a table are one
 # program (tests/support/mapping.c), which looks at all of the targets' memory.
 set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
@@ -18,14 +18,12 @@ why() {
     request=$1
     shift
     for word in "$@"; do
-        tries=0
-        until "$bin/kvrail" why --scheduler "$scheduler" "$request" >"$work/why" 2>&1 &&
-            grep -qF -- "$word" "$work/why"; do
-            tries=$((tries + 1))
-            [ $tries -le $((300 * patience)) ] || fail "kvrail why $request: '$word' is not in: $(cat "$work/why")"
-            sleep 0.1
-        done
+        wait_for 30 why_has "$word" || fail "kvrail why $request: '$word' is not in: $(cat "$work/why")"
     done
+}
+
+why_has() {
+    "$bin/kvrail" why --scheduler "$scheduler" "$request" >"$work/why" 2>&1 && file_has "$work/why" "$1"
 }
 
 mapping

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Goal: pages of devices on one host go from device to device with nothing staged, every byte of them
-# right; where one agent cannot, they are staged as ever and the log says why; moves that fail end in a
-# reason and never in wrong bytes. Argument: the provider. Method: agents with an emulated device, and a
-# replay whose engines say that their pages lie on it; the paths that the scheduler has seen are counted.
+# Goal: pages of devices on one host go from device to device without staging, every byte right. Where one
+# agent cannot copy so, the pages are staged and the log gives the reason. Copies that fail end in a reason
+# and never in wrong bytes. Argument: the provider. Method: agents with an emulated device, and a replay
+# with engines that register their pages as the device's; the scheduler counts the paths.
 set -eu
 provider=${1:?provider}
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
@@ -24,7 +24,7 @@ for role in source target; do
     moved $role local 32
     moved $role staged 0
 done
-grep -q 'agents on this host whose device sees it move its pages' "$work/prefill.log" ||
+grep -q 'agents on this host with a device that sees it copy its pages themselves' "$work/prefill.log" ||
     fail "the source does not say that it lends"
 
 # What is hashed goes through memory that a processor reads.
@@ -33,7 +33,7 @@ good both
 moved target local 32
 moved target staged 8
 
-# A target whose device does not see the source's: it is tried and said once, of each replay's engines.
+# The target's device does not see the source's: the agent probes and logs it once for each replay's engines.
 agents "--device emulated" "--device emulated-blind"
 good both
 good both
@@ -47,4 +47,4 @@ replay --requests 30 --device-memory both && fail "moves failed, and the replay 
 [ "$(figure failed)" -gt 0 ] || fail "no request failed"
 expect bytes_wrong 0
 expect pages_written_late 0
-grep -q copy_failed "$work/replay.log" "$work/figures.json" || fail "nobody was told copy_failed"
+grep -q copy_failed "$work/replay.log" "$work/figures.json" || fail "no engine got copy_failed"

@@ -3,7 +3,7 @@
 # leaves with the right exit status. Method: start it wrongly in every way that operators do.
 set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
-need prefill-agent decode-agent kvrail-scheduler
+need kvrail prefill-agent decode-agent kvrail-scheduler
 
 # refused STATUS WORD… -- PROGRAM ARGUMENT…: ends with STATUS and says every WORD.
 refused() {
@@ -31,15 +31,29 @@ common="--name a --engine-socket $work/a.sock"
 prefill="$bin/prefill-agent $common --listen 127.0.0.1:0"
 decode="$bin/decode-agent $common"
 
-refused 2 --listen -- "$bin/prefill-agent" $common
 refused 2 --insecure 0.0.0.0:9480 -- "$bin/prefill-agent" $common --listen 0.0.0.0:9480
 refused 2 --insecure '[::]:9480' -- "$bin/prefill-agent" $common --listen '[::]:9480'
-refused 2 --listen 'must be host:port' -- "$bin/prefill-agent" $common --listen foo
-refused 2 --listen 'must be host:port' -- "$bin/prefill-agent" $common --listen 127.0.0.1:70000
-refused 2 --scheduler 'must be host:port' -- $decode --scheduler foo
+refused 2 --listen 'must be host, host:port' -- "$bin/prefill-agent" $common --listen foo:
+refused 2 --insecure 10.255.255.1:9480 -- "$bin/prefill-agent" $common --listen 10.255.255.1
+refused 2 --listen 'must be host, host:port' -- "$bin/prefill-agent" $common --listen 127.0.0.1:70000
+refused 2 --scheduler 'must be host, host:port' 9470 -- $decode --scheduler foo:
 refused 2 --name printed -- "$bin/decode-agent" --name "$(printf 'a\001')" --engine-socket "$work/a.sock"
 refused 2 --provider carrier-pigeon tcp -- $decode --provider carrier-pigeon
-refused 2 --prefill-agent nowhere -- $decode --prefill-agent nowhere
+# A provider that earlier versions had: one sentence says what to use, wherever its name stands.
+removed='provider shm was removed: use local'
+printf '[rails]\nprovider = shm\n' >"$work/shm.ini"
+mkdir "$work/calibrated"
+printf '{"provider": "shm", "libfabric": "1.17.0", "imm_iov": 4, "imm_rma_iov": 4, "pieces": 4,
+    "chunk_bytes_max": 1048576}' >"$work/calibrated/calibration-local.json"
+for command in "$decode --provider shm" "$decode --provider tcp+shm" "$prefill --provider shm+local" \
+    "$decode --config $work/shm.ini" "env KVRAIL_PROVIDER=shm $decode" "$bin/kvrail topo --provider shm" \
+    "$bin/kvrail bench push --provider shm" \
+    "$decode --provider local --state-dir $work/calibrated"; do
+    # shellcheck disable=SC2086 # a program and its arguments
+    refused 2 "$removed" -- $command
+    [ "$(wc -l <"$work/out")" = 1 ] || fail "$command is not refused in one line: $(cat "$work/out")"
+done
+refused 2 --prefill-agent nowhere: 9480 -- $decode --prefill-agent nowhere:
 refused 2 --heartbeat never -- $decode --heartbeat never
 refused 2 --wibble -- $decode --wibble
 refused 2 --name -- "$bin/decode-agent" --engine-socket "$work/a.sock"
@@ -72,7 +86,6 @@ small() {
 
 mkdir -p "$work/prefill" "$work/decode" "$work/scheduler"
 if $own_mounts mount -t tmpfs -o size=1M tmpfs "$work/decode" 2>"$work/mount"; then
-    small /dev/shm "$decode --provider shm"
     small "$work/decode" "$decode --state-dir $work/decode"
     small "$work/prefill" "$prefill --state-dir $work/prefill"
     small "$work/scheduler" "$scheduler"
@@ -108,24 +121,18 @@ kill "$started"
 wait "$started" || fail "SIGTERM must end it with status 0"
 [ ! -e "$work/a.sock" ] || fail "the socket is left behind"
 
-# So is what a dead one left in /dev/shm; what looks like it and belongs to a living process stays.
-rm -f "$work/port3"
-start dead $prefill --provider shm --port-file "$work/port3"
-await dead "$work/port3"
-dead=$started
-sleep 30 &
-living=$!
-started_pids="$started_pids $living"
-left=$(find /dev/shm -name "$dead:*" | wc -l)
-[ "$left" -gt 0 ] || fail "an agent should have files in /dev/shm" # which it leaves behind when it is killed
-kill -9 "$dead"
-wait "$dead" 2>/dev/null || true
-: >"/dev/shm/$living:$(id -u):0"
-rm -f "$work/port4"
-start after $prefill --provider shm --port-file "$work/port4"
-await after "$work/port4"
-left=$(find /dev/shm -name "$dead:*" -exec du -k {} + | awk '{ sum += $1 } END { print sum + 0 }')
-[ "$left" -le 64 ] || fail "$left KiB of a dead agent's are left in /dev/shm" # the names' stand-ins
-[ -e "/dev/shm/$living:$(id -u):0" ] || fail "a file of a living process was taken from /dev/shm"
-kill "$started" "$living"
+# A database in which an agent of an earlier version reported a provider that was removed; the names have
+# the same length, so that one can be written over the other.
+rm -f "$work/port" "$work/port3"
+start reported $scheduler --port-file "$work/port3"
+await reported "$work/port3"
+reported=$started
+start reporter $prefill --provider tcp --port-file "$work/port" --scheduler "127.0.0.1:$(cat "$work/port3")"
+await reporter "$work/port"
+shows_provider() { curl -s "http://127.0.0.1:$(cat "$work/port3")/api/v1/agents" | grep -q '"provider": *"tcp"'; }
+wait_for 30 shows_provider || fail "the scheduler does not show the agent's provider"
+kill "$started" "$reported"
+wait "$started" "$reported" || fail "SIGTERM must end the scheduler with status 0"
+LC_ALL=C sed -i s/tcp/shm/g "$work/scheduler/kvrail.db"
+refused 2 "$removed" "$work/scheduler/kvrail.db" -- $scheduler
 echo "e2e.refusals: passed"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Goal: a replay finds whatever agents do wrong, and only that. Method: in place of the agents runs
-# copy_agent, which moves pages by memcpy and breaks one promise when told to.
+# Goal: a replay finds each fault of agents, and reports nothing else. Method: instead of the agents runs
+# copy_agent, which moves pages by memcpy and breaks one promise on request.
 set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 need kvrail ../tests/copy_agent
@@ -29,7 +29,7 @@ good() {
         fail "bytes are not tokens × bytes per token"
 }
 
-# found FAULT TEXT ARGUMENT…: exit 1, and the text was said. Bytes that come early or late are told as such
+# found FAULT TEXT ARGUMENT…: exit 1, and the text was printed. Early and late bytes are reported as such
 # only if the page is looked at in time, which a busy machine may prevent: some tries are allowed.
 found() {
     fault=$1
@@ -69,7 +69,7 @@ for kind in page layer swap; do
     found "" "wrong: request 21 .* layer" --corrupt $kind --verify sampled
 done
 
-# Nobody listens, and options that cannot be.
+# Without a listener, and with options that are refused.
 rm -f "$work"/*.sock
 status=0
 replay --requests 1 || status=$?

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Goal: where the target copies, what it copies from pages that their engine has back is told to
-# nobody (rule 11). Argument: cancel, where the target's agent is stopped while the source cancels, gets
-# its pages and writes on them; or kill, where the source's agent is killed in mid transfer. Method:
-# tests/support/revoked.c is both engines and looks at each layer when it is told to be in. The
-# target's beats are long: what it is told after the stop is not held back for having been away. Which
-# of its threads wakes first is chance: without the rule one round in some fifteen goes wrong.
+# Goal: a target that copies by itself announces nothing that it copied from pages which their engine has
+# back (rule 11). Argument: cancel or kill. With cancel the target's agent is stopped while the source
+# cancels, gets its pages and writes on them. With kill the source's agent is killed in mid transfer. Method:
+# tests/support/revoked.c is both engines and looks at each layer when LAYER_IN comes. The target's beats are
+# long, so that its events after the stop are not held back for its absence. The thread that wakes first is
+# chance: without the rule one round in some fifteen goes wrong.
 set -eu
 how=${1:?cancel or kill}
-provider=${provider:-shm}
+provider=${provider:-local}
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 prefill_options="--heartbeat 200ms"
 [ "$how" = kill ] || decode_options="--heartbeat 10s"
@@ -20,7 +20,7 @@ while [ "$round" -lt "$rounds" ]; do
     status=0
     "$KVRAIL_BIN_DIR/../tests/revoked" "$work/source.sock" "$work/target.sock" "$source_agent" \
         "$how" "$pid" >"$work/revoked.log" 2>&1 || status=$?
-    if [ "$status" = 75 ]; then # with beats so short; nobody was stopped or killed
+    if [ "$status" = 75 ]; then # with beats so short; no agent was stopped or killed
         idle=$((idle + 1))
         [ $idle -le 5 ] || fail "in $idle rounds nothing was on its way"
         continue

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Goal: agents of one host copy without being told to, beside their cards, and nobody has to guess
-# whether they do: logs and records say which way bytes went. Where one of them will not, cards carry
-# all of it. So it is with as many cards as an agent may have. Method: replays between agents that do
-# both, then with one over tcp alone, then as before; then with 32 cards each.
+# Goal: agents of one host copy by themselves, beside their cards, without an option; logs and records show
+# the way of the bytes. Where one agent does not copy, cards carry all bytes. This holds with as many cards
+# as an agent may have, too. Method: replays between agents that do both, then with one over tcp alone, then
+# as before; then with 32 cards each.
 set -eu
 provider=tcp+local
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Goal: an operator can leave the programs alone and still steer them: sockets lie in a run folder of
-# their own, SIGHUP reopens logs and takes what may change from the file, SIGTERM refuses new work,
-# waits, and names what it gave up. Method: an engine that publishes what nobody fetches, and a replay.
+# Goal: an operator can leave the programs alone and still steer them. Sockets lie in a run folder of their
+# own. SIGHUP reopens logs and takes changed options from the file. SIGTERM refuses new work, waits, and
+# names the requests that it gave up. Method: an engine with a publish that no target fetches, and a replay.
 set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 need kvrail kvrail-scheduler prefill-agent decode-agent ../examples/example_prefill ../examples/example_decode
@@ -10,23 +10,17 @@ fetch="$bin/../examples/example_decode"
 
 # await_line FILE TEXT: until the file has it.
 await_line() {
-    tries=0
-    until grep -qF -- "$2" "$1" 2>/dev/null; do
-        tries=$((tries + 1))
-        [ $tries -le $((300 * patience)) ] || fail "$(basename "$1") does not say '$2': $(cat "$1" 2>/dev/null)"
-        sleep 0.1
-    done
+    wait_for 30 file_has "$1" "$2" || fail "$(basename "$1") does not say '$2': $(cat "$1" 2>/dev/null)"
 }
 
-# live COUNT: until the agent has told the scheduler that it has so many publishes and fetches.
+# live COUNT: until the agent has reported so many publishes and fetches to the scheduler.
 live() {
-    tries=0
-    until "$bin/kvrail" status --scheduler "$scheduler" --json >"$work/status.json" &&
-        grep -q "\"transfers_live\": $1\\b" "$work/status.json"; do
-        tries=$((tries + 1))
-        [ $tries -le $((300 * patience)) ] || fail "the agent has not $1 transfers: $(cat "$work/status.json")"
-        sleep 0.1
-    done
+    wait_for 30 has_live "$1" || fail "the agent has not $1 transfers: $(cat "$work/status.json")"
+}
+
+has_live() {
+    "$bin/kvrail" status --scheduler "$scheduler" --json >"$work/status.json" &&
+        grep -q "\"transfers_live\": $1\\b" "$work/status.json"
 }
 
 mode() {
@@ -100,7 +94,7 @@ kill "$started"
 ended "$started"
 grep -q 'SIGTERM' "$work/s.log" || fail "the scheduler ended in silence"
 
-# ---- SIGTERM, with a publish that nobody fetches
+# ---- SIGTERM, with a publish that no target fetches
 start lonely "$publish" "$work/kvrail/p0.sock" lonely-request
 lonely_pid=$started
 live 1
@@ -131,10 +125,10 @@ live 2
 kill "$prefill_pid"
 await_line "$work/p0.log" "taking no new work, 2 requests to end"
 wait "$parked_pid" && fail "a request that will never be published was fetched"
-grep -q draining "$work/parked.log" || fail "its target was told: $(cat "$work/parked.log")"
+grep -q draining "$work/parked.log" || fail "the event of its target was: $(cat "$work/parked.log")"
 "$fetch" "$work/target.sock" unknown "$source_agent" "$generation" >"$work/unknown" 2>&1 &&
     fail "a draining agent waits for a publish that it would refuse"
-grep -q draining "$work/unknown" || fail "the target was told: $(cat "$work/unknown")"
+grep -q draining "$work/unknown" || fail "the event of the target was: $(cat "$work/unknown")"
 "$fetch" "$work/target.sock" taken-request "$source_agent" "$generation" >"$work/fetched" 2>&1 ||
     fail "a draining agent refused what it had taken: $(cat "$work/fetched")"
 ended "$taken_pid"

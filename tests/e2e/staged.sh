@@ -1,9 +1,8 @@
 #!/bin/sh
-# Goal: pages that no card can reach arrive whole, through staging memory that is smaller than what is
-# moved; what cannot be staged is refused with a sentence; copies that fail end in a reason and never in
-# wrong bytes. On one host pages of
-# devices go without. Argument: the provider. Method: agents with an emulated device, and a replay whose engines
-# say that their pages lie on it.
+# Goal: pages that no card can reach arrive whole, through staging memory that is smaller than they are. Pages
+# that cannot be staged are refused with a sentence. Copies that fail end in a reason and never in wrong
+# bytes. On one host the pages of devices need no staging. Argument: the provider. Method: agents with an
+# emulated device, and a replay with engines that register their pages as the device's.
 set -eu
 provider=${1:?provider}
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
@@ -36,8 +35,8 @@ for role in source target; do
     moved $role $host $((56 - staged))
 done
 
-# Cards that reach device memory by themselves are told of it, and nothing is staged; neighbours use
-# theirs too, and nobody misses another way.
+# Cards that reach device memory by themselves get the region, and nothing is staged. Agents of one host use
+# theirs too, and no log complains about another way.
 agents "--device emulated-direct --require-gpudirect" "--device emulated-direct"
 : >"$work/prefill.log"
 : >"$work/decode.log"
@@ -45,13 +44,13 @@ good both
 moved source hmem 8
 moved target hmem 8
 ! grep -q 'is staged by' "$work/prefill.log" "$work/decode.log" || fail "what cards reach was staged"
-! grep -q 'cards carry what lies in a region' "$work/prefill.log" "$work/decode.log" ||
-    fail "a way was missed that nobody has"
+! grep -q 'cards carry the pages of a region' "$work/prefill.log" "$work/decode.log" ||
+    fail "the log complains about a way that does not exist here"
 agents "--device emulated-direct" "--device emulated --digest full"
-replay --requests 1 --device-memory both && fail "what nobody can read was hashed"
-grep -q 'failures *unsupported 1' "$work/replay.log" || fail "nobody was told why"
+replay --requests 1 --device-memory both && fail "pages that the agent cannot read were hashed"
+grep -q 'failures *unsupported 1' "$work/replay.log" || fail "the replay got no reason"
 
-# Digests are of what was gathered, and of what arrived.
+# Digests cover the gathered bytes and the arrived bytes.
 agents "--device emulated --digest full" "--device emulated --staging-memory 3M"
 good both
 
@@ -60,9 +59,9 @@ replay --requests 30 --device-memory both && fail "copies failed, and the replay
 [ "$(figure failed)" -gt 0 ] || fail "no request failed"
 expect bytes_wrong 0
 expect pages_written_late 0
-grep -q copy_failed "$work/replay.log" "$work/figures.json" || fail "nobody was told copy_failed"
+grep -q copy_failed "$work/replay.log" "$work/figures.json" || fail "no engine got copy_failed"
 
-# refused WHO WHAT: the replay cannot begin, and says it.
+# refused AGENT TEXT: the replay cannot begin, and says it.
 refused() {
     replay --requests 1 --device-memory "$1" && fail "$2 was not refused"
     grep -q "$2" "$work/replay.log" || fail "'$2' is not in: $(tail -n 3 "$work/replay.log")"

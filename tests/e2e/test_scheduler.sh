@@ -1,6 +1,6 @@
 #!/bin/sh
 # Goal: every endpoint of kvrail-scheduler answers good and bad input in the way it promises, garbage
-# disturbs nobody, and starts and stops end with the documented status.
+# disturbs no client, and starts and stops end with the documented status.
 # Method: the program, a small fleet that plays to it (the argument: ui.generate), curl, and where it
 # can be had promtool.
 set -u
@@ -129,7 +129,7 @@ check_bad_requests() {
     expect 400 'limit=1e3' "$base/api/v1/transfers?limit=1e3"
     expect 400 'no state' "$base/api/v1/transfers?state=sleeping"
     expect 400 'no state' "$base/api/v1/transfers?state"
-    expect 400 'how the id of a request begins' "$base/api/v1/transfers?request="
+    expect 400 "beginning of a request's id" "$base/api/v1/transfers?request="
     expect 400 'one choice too many' "$base/api/v1/transfers?request=a&state=live"
     expect 400 'one choice too many' "$base/api/v1/transfers?request=a&request=b"
     expect 400 'after=x' "$base/api/v1/transfers?after=x"
@@ -232,7 +232,7 @@ check_restart() {
     expect 200 '"name":"decode-1"' "$base/api/v1/agents"
 }
 
-# Idle, with nobody asking: next to no processor time, once it has nothing left to do.
+# Idle, without a client: next to no processor time, once all work is done.
 check_idle() {
     ticks=4 times=0
     while [ $ticks -gt 3 ] && [ $times -lt 4 ]; do

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/reporter.h"
+#include "agent/report/reporter.h"
 #include "base/rng.h"
 #include "scheduler/store.h"
 

@@ -33,16 +33,14 @@ replay --trace "$work/a.jsonl" --requests 0 || fail "the synthesised trace ended
 expect verified 15
 
 # Agents report within a second or two.
-tries=0
-while "$bin/kvrail" status --scheduler "$scheduler" --limit 5 >"$work/status"; do
-    [ "$(grep -c ' done ' "$work/status")" = 5 ] &&
+status_is_known() {
+    "$bin/kvrail" status --scheduler "$scheduler" --limit 5 >"$work/status" &&
+        [ "$(grep -c ' done ' "$work/status")" = 5 ] &&
         grep -q '^prefill-0 .* up .* s  *1  *1 ' "$work/status" &&
-        grep -q '^decode-0 .* up ' "$work/status" && break
-    tries=$((tries + 1))
-    [ $tries -le $((300 * patience)) ] ||
-        fail "the scheduler does not know of the transfers and of a warm peer: $(cat "$work/status")"
-    sleep 0.1
-done
+        grep -q '^decode-0 .* up ' "$work/status"
+}
+wait_for 30 status_is_known ||
+    fail "the scheduler does not know of the transfers and of a warm peer: $(cat "$work/status")"
 says "$work/status" 'What is odd:'
 "$bin/kvrail" status --scheduler "$scheduler" --json >"$work/status.json"
 says "$work/status.json" '"transfers": \['
@@ -54,7 +52,7 @@ says "$work/unreachable" 'no answer from the scheduler at 127.0.0.1:1'
 
 "$bin/kvrail" topo >"$work/topo"
 says "$work/topo" '^tcp .* lo '
-says "$work/topo" '^shm '
+says "$work/topo" '^local '
 "$bin/kvrail" topo --provider tcp --json >"$work/topo.json"
 says "$work/topo.json" '"provider_path"'
 
@@ -66,13 +64,12 @@ rail_metric() {
 }
 curl -s "http://$scheduler/metrics" >"$work/metrics"
 says "$work/metrics" '^# TYPE kvrail_rail_in_flight_writes gauge'
-tries=0
-while [ "$(rail_metric writes_total prefill-0)" = 0 ] || [ "$(rail_metric in_flight_writes prefill-0)" != 0 ] ||
-    [ "$(rail_metric bytes_total decode-0)" = 0 ]; do
-    tries=$((tries + 1))
-    [ $tries -le $((300 * patience)) ] || fail "no writes of prefill-0, or none told by decode-0: $(grep rail_ "$work/metrics")"
-    sleep 0.1
-done
+writes_are_reported() {
+    [ "$(rail_metric writes_total prefill-0)" != 0 ] && [ "$(rail_metric in_flight_writes prefill-0)" = 0 ] &&
+        [ "$(rail_metric bytes_total decode-0)" != 0 ]
+}
+wait_for 30 writes_are_reported ||
+    fail "no writes of prefill-0, or none reported by decode-0: $(grep rail_ "$work/metrics")"
 writes=$(rail_metric writes_total prefill-0)
 batches=$(rail_metric batches_total prefill-0)
 [ "$batches" -gt 0 ] && [ "$batches" -le "$writes" ] || fail "$writes writes in $batches batches"

@@ -18,7 +18,7 @@ topo_of() {
 
 "$bin/kvrail" topo >"$work/here"
 says "$work/here" '^tcp .* lo '
-says "$work/here" '^shm '
+says "$work/here" '^local '
 "$bin/kvrail" topo --provider tcp --json >"$work/here.json"
 says "$work/here.json" '"provider_path"'
 says "$work/here.json" '"groups": \['

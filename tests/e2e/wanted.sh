@@ -1,20 +1,17 @@
 #!/bin/sh
-# Goal: a decode-agent that is told of its prefill-agents connects to them before anybody fetches, rails
-# included; one that is not there is said once and hinders nobody; one that comes back is connected
-# again. Method: logs of agents without engines, then a replay.
+# Goal: a decode-agent with configured prefill-agents connects to them before the first fetch, rails included.
+# A peer that is absent is logged once and disturbs no other; a peer that returns is connected again.
+# Method: logs of agents without engines, then a replay.
 set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 need kvrail kvrail-scheduler prefill-agent decode-agent
 
 # await_count FILE TEXT COUNT: until the file has it so often.
 await_count() {
-    tries=0
-    until [ "$(grep -cF -- "$2" "$1")" -ge "$3" ]; do
-        tries=$((tries + 1))
-        [ $tries -le $((300 * patience)) ] || fail "$(basename "$1") does not say '$2' $3 times: $(cat "$1")"
-        sleep 0.1
-    done
+    wait_for 30 has_count "$@" || fail "$(basename "$1") does not say '$2' $3 times: $(cat "$1")"
 }
+
+has_count() { [ "$(grep -cF -- "$2" "$1")" -ge "$3" ]; }
 
 start_scheduler
 start_prefill
@@ -30,7 +27,7 @@ start_prefill
 await_count "$work/decode.log" ' is up: ' 2
 await_count "$work/prefill.log" 'is warm: ' 2
 [ "$(grep -cF '127.0.0.1:1:' "$work/decode.log")" = 1 ] ||
-    fail "who is not there is said again and again: $(cat "$work/decode.log")"
+    fail "an absent peer is logged again and again: $(cat "$work/decode.log")"
 
 replay --requests 4 || fail "a replay ended in $?"
 expect verified 4

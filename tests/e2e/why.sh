@@ -1,6 +1,6 @@
 #!/bin/sh
-# Goal: `kvrail why` tells an operator, of a transfer that is done, one that waits and one that failed,
-# what it waited for and what to do. Method: the example engines make one of each.
+# Goal: `kvrail why` shows an operator the waits of a transfer and a remedy, for one that is done, one that
+# waits and one that failed. Method: the example engines make one of each.
 set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 need ../examples/example_prefill ../examples/example_decode
@@ -22,12 +22,7 @@ why() {
         shift
     done
     shift
-    tries=0
-    until said "$words" "$@"; do
-        tries=$((tries + 1))
-        [ $tries -le $((300 * patience)) ] || fail "kvrail why $*: '$missing' is not in: $(cat "$work/why")"
-        sleep 0.1
-    done
+    wait_for 30 said "$words" "$@" || fail "kvrail why $*: '$missing' is not in: $(cat "$work/why")"
 }
 
 said() {
@@ -41,12 +36,7 @@ said() {
 
 # published FILE: until the example has said its generation, which is left in $generation.
 published() {
-    tries=0
-    until grep -q '^generation' "$1" 2>/dev/null; do
-        tries=$((tries + 1))
-        [ $tries -le $((300 * patience)) ] || fail "the source did not publish: $(cat "$1")"
-        sleep 0.1
-    done
+    wait_for 30 grep -qs '^generation' "$1" || fail "the source did not publish: $(cat "$1")"
     generation=$(sed -n 's/^generation //p' "$1")
 }
 
@@ -58,21 +48,21 @@ why 'It is not done' 'no target has asked for them' 'What to do: ' -- why-done
     fail "nothing was fetched: $(cat "$work/fetched")"
 why 'request why-done, attempt 0' 'from prefill-0 to decode-0: 64 tokens' 'first_ready' 'last_ready' 'first_post' 'last_land' \
     'a write has at most 2 pieces at the source, 2 at the target, 65536 bytes: calibrated' \
-    'path host: source host, target host' 'Who waited for whom' 'source prefill-0 ended with ok' 'target decode-0 ended with ok' 'It is done' \
+    'path host: source host, target host' 'Waits (each agent by its own clock)' 'source prefill-0 ended with ok' 'target decode-0 ended with ok' 'It is done' \
     -- why-done
 id=$(sed -n '1s/.*transfer //p' "$work/why")
 why "transfer $id" 'It is done' -- "$id"
 why '"events": [' '"request": "why-done"' -- --json why-d
 
-# ---- one that nobody published
+# ---- one that no source published
 start other "$publish" "$work/source.sock" why-other
 other_pid=$started
 published "$work/other.log"
 "$fetch" "$work/target.sock" why-nobody "$source_agent" "$generation" >"$work/fetched" 2>&1 &&
-    fail "what nobody published was fetched"
+    fail "a request that no source published was fetched"
 # The deadline of the fetch or of the WANT at the source, whichever is seen first: expired, no_source.
 why 'target decode-0 ended with ' 'no source has published the request' 'What to do: ' -- why-nobody
-why 'Others whose request begins so, newest first:' 'why-done' 'why-nobody' -- why-
+why 'Other transfers of requests with that beginning, newest first:' 'why-done' 'why-nobody' -- why-
 
 # ---- one that failed first and was done later: the failure is explained, and the other listed
 kill "$other_pid" 2>/dev/null || true
@@ -81,7 +71,7 @@ start again "$publish" "$work/source.sock" why-nobody
 published "$work/again.log"
 "$fetch" "$work/target.sock" why-nobody "$source_agent" "$generation" >"$work/fetched" 2>&1 ||
     fail "nothing was fetched the second time: $(cat "$work/fetched")"
-why 'no source has published the request' 'Others whose request begins so' ' done ' -- why-nobody
+why 'no source has published the request' 'Other transfers of requests with that beginning' ' done ' -- why-nobody
 
 # ---- what cannot be answered
 status=0
@@ -94,7 +84,7 @@ status=0
 status=0
 "$bin/kvrail" why --scheduler "$scheduler" "$(printf '%0200d' 1)" 2>"$work/why" || status=$?
 [ $status = 1 ] || fail "what no request can be called ended in $status: $(cat "$work/why")"
-grep -q 'is not how the id of a request begins' "$work/why" || fail "$(cat "$work/why")"
+grep -q 'is not the beginning of a request' "$work/why" || fail "$(cat "$work/why")"
 status=0
 "$bin/kvrail" why 2>"$work/why" || status=$?
 [ $status = 2 ] || fail "no argument ended in $status"

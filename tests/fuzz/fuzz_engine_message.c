@@ -1,4 +1,4 @@
-/* Both decoders of the engine socket: no input may crash them, and what they accept must encode
+/* Both decoders of the engine socket: no input may crash them, and an accepted packet must encode
  * and decode to the same again. */
 #include <assert.h>
 #include <stdint.h>
@@ -20,7 +20,7 @@ static void check_request(const uint8_t *data, size_t size)
     if (kvr_request_decode(decoders[0], data, size, &first, &error) != KVR_OK)
         return;
     if (kvr_request_encode(&first, packets[0], sizeof(packets[0]), &bytes[0]) != KVR_OK)
-        return; /* a packet of the most sparing encoder may grow past the limit */
+        return; /* our encoding of a packet from a more compact encoder may exceed the limit */
     if (kvr_request_decode(decoders[1], packets[0], bytes[0], &second, &error) != KVR_OK)
         assert(!"what was encoded cannot be decoded");
     if (kvr_request_encode(&second, packets[1], sizeof(packets[1]), &bytes[1]) != KVR_OK)

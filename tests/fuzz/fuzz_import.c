@@ -1,6 +1,6 @@
 /* Goal: no file makes an importer of traces read past its end, leak or take memory without bound,
- * and every request that it accepts keeps the promises of trace_file.h. Method: each file is read
- * as every format. */
+ * and every accepted request keeps the promises of trace_file.h. Method: each file is read as every
+ * format. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,13 +1,15 @@
-/* A target agent whose engines and peers do anything: the input is a list of decisions against one
- * struct inbound with a real landing thread; writes arrive as the bytes say, on epochs that are
- * open. Whatever they do, nothing asserts, every fetch ends in exactly one terminal notice, no rail
- * is recycled for ever, and when all is torn down no slot, no byte of the tables and no region is
- * kept. */
+/* A target agent with engines and peers that do anything. The input is a list of decisions against
+ * one struct inbound with a real landing thread; its bytes decide which writes arrive, on open
+ * epochs. Nothing may assert, every fetch ends in exactly one terminal notice, and no rail is
+ * recycled for ever. After the teardown no slot, no byte of the tables and no region is held. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "decode-agent/fetch.h"
 #include "decode-agent/inbound.h"
+#include "decode-agent/land.h"
+#include "decode-agent/transfer.h"
 #include "kv/chunk_digest.h"
 #include "tests/support/fuzz_agent.h"
 
@@ -68,23 +70,27 @@ static void target_pages(struct kvr_request *request, const struct fetch *fetch)
 {
     static uint32_t ids[8];
     uint32_t given, kind = fuzz_below(fuzz.input, 16);
+    struct kvr_req_skip skip = {0};
 
     request->pages.group = kind < 12 ? 0 : kind - 11;
-    request->pages.skips = kind == 11;
-    request->pages.skip_tokens = fuzz_about(fuzz.input, 4u * fuzz_below(fuzz.input, 3));
+    skip.skip_tokens = fuzz_about(fuzz.input, 4u * fuzz_below(fuzz.input, 3));
     given = fetch != NULL ? fetch->pages.groups[request->pages.group].count : 0;
     request->pages.page_first = (uint32_t)fuzz_about(fuzz.input, given);
     request->pages.id_count = fuzz_below(fuzz.input, 9);
     request->pages.ids = ids;
     for (uint32_t i = 0; i < request->pages.id_count; i++)
         ids[i] = (uint32_t)fuzz_about(fuzz.input, given + i);
+    if (kind == 11) {
+        request->kind = KVR_REQ_TARGET_SKIP;
+        request->skip = skip;
+    }
 }
 
 static void engine_request(uint32_t index)
 {
     static const kvr_request_kind kinds[] = {KVR_REQ_TARGET_OPEN, KVR_REQ_TARGET_PAGES,
                                              KVR_REQ_TARGET_OPEN, KVR_REQ_TARGET_PAGES,
-                                             KVR_REQ_CANCEL,      KVR_REQ_SOURCE_WATCH};
+                                             KVR_REQ_CANCEL,      KVR_REQ_WATCH};
     struct kvr_request request = {.kind = kinds[fuzz_below(fuzz.input, 6)],
                                   .handle = fuzz_below(fuzz.input, 4)};
     const struct fetch *fetch = fetch_find(&inbound, index, request.handle);
@@ -96,7 +102,7 @@ static void engine_request(uint32_t index)
         fuzz.engines[index].opened++;
     } else if (request.kind == KVR_REQ_TARGET_PAGES) {
         target_pages(&request, fetch);
-    } else if (request.kind == KVR_REQ_SOURCE_WATCH) {
+    } else if (request.kind == KVR_REQ_WATCH) {
         request.watch.word = (uint32_t)fuzz_about(fuzz.input, KVR_WORDS_MAX);
     } else if (fuzz_below(fuzz.input, 4) != 3) {
         return;
@@ -113,13 +119,14 @@ static struct transfer *some_transfer(uint32_t peer)
     for (uint32_t i = 0; i < inbound.transfers.reach; i++) {
         struct transfer *transfer = kvr_pool_at(&inbound.transfers, i, NULL);
 
-        if (transfer != NULL && (peer == FUZZ_PEERS || transfer->peer == peer) && skip-- % 8 == 0)
+        if (transfer != NULL && (peer == FUZZ_PEERS || transfer->link.peer == peer) &&
+            skip-- % 8 == 0)
             return transfer;
     }
     return NULL;
 }
 
-/* What an honest source would say of these pages: hash and number of writes. */
+/* Fills in an honest source's hash and number of writes for these pages. */
 static void plan_honestly(const struct transfer *transfer, struct kvr_msg_plan *plan,
                           uint32_t page_count)
 {
@@ -164,11 +171,11 @@ static void peer_plan(struct kvr_message *message, const struct transfer *transf
 
     plan->group = kind >= 12;
     plan->none = kind % 12 == 11;
-    page_first = (uint32_t)(transfer->token_next[plan->group] / FUZZ_TOKENS);
-    plan->segment = (uint32_t)fuzz_about(fuzz.input, transfer->segment_count);
+    page_first = (uint32_t)(transfer->intake.token_next[plan->group] / FUZZ_TOKENS);
+    plan->segment = (uint32_t)fuzz_about(fuzz.input, transfer->intake.segment_count);
     plan->page_first = (uint32_t)fuzz_about(fuzz.input, page_first);
     plan->token_first = (uint64_t)page_first * FUZZ_TOKENS;
-    plan->chunk_first = (uint32_t)fuzz_about(fuzz.input, transfer->chunk_count);
+    plan->chunk_first = (uint32_t)fuzz_about(fuzz.input, transfer->intake.chunk_count);
     plan->source = fuzz_rank(transfer->source.engine.bytes[0] - 1u, transfer->source.generation);
     plan->limits = (struct kvr_write_limits){2, 2, 4096, false};
     plan->runs = runs;
@@ -184,9 +191,9 @@ static void peer_plan(struct kvr_message *message, const struct transfer *transf
 
 static void peer_final(struct kvr_message *message, const struct transfer *transfer)
 {
-    message->final.segment_count = (uint32_t)fuzz_about(fuzz.input, transfer->segment_count);
-    message->final.chunk_count = (uint32_t)fuzz_about(fuzz.input, transfer->chunk_count);
-    message->final.token_end = fuzz_about(fuzz.input, transfer->token_next[0]);
+    message->final.segment_count = (uint32_t)fuzz_about(fuzz.input, transfer->intake.segment_count);
+    message->final.chunk_count = (uint32_t)fuzz_about(fuzz.input, transfer->intake.chunk_count);
+    message->final.token_end = fuzz_about(fuzz.input, transfer->intake.token_next[0]);
     message->final.has_tail = fuzz_below(fuzz.input, 2);
 }
 
@@ -194,13 +201,13 @@ static void peer_final(struct kvr_message *message, const struct transfer *trans
 static void peer_quiet(struct kvr_message *message, const struct transfer *transfer)
 {
     static struct kvr_epoch_count counts[KVR_EPOCHS_PER_TRANSFER + 1];
-    const struct landing *landing = transfer->landing;
-    uint32_t count = landing != NULL ? landing->count_count : 0;
+    const struct landing *landing = transfer->grant.landing;
+    uint32_t count = landing != NULL ? landing->arrived.count_count : 0;
 
-    message->quiet.round = (uint32_t)fuzz_about(fuzz.input, transfer->round);
+    message->quiet.round = (uint32_t)fuzz_about(fuzz.input, transfer->trust.round);
     message->quiet.counts = counts;
     if (count > 0)
-        memcpy(counts, landing->counts, count * sizeof(counts[0]));
+        memcpy(counts, landing->arrived.counts, count * sizeof(counts[0]));
     if (fuzz_below(fuzz.input, 4) == 3) {
         counts[count].rail = (uint32_t)fuzz_about(fuzz.input, fuzz_below(fuzz.input, FUZZ_RAILS));
         counts[count].epoch = (uint32_t)fuzz_about(fuzz.input, inbound.rails[0].epoch);
@@ -210,18 +217,19 @@ static void peer_quiet(struct kvr_message *message, const struct transfer *trans
     message->quiet.count_count = count;
 }
 
-/* Of the chunks that come next, mostly; sometimes fewer values than it says, and wrong ones. */
+/* Mostly digests of the next chunks; sometimes fewer values than announced, and wrong ones. */
 static void peer_digest(struct kvr_message *message, const struct transfer *transfer)
 {
     static uint64_t values[256];
 
-    message->digest.chunk_first = (uint32_t)fuzz_about(fuzz.input, transfer->digest_end);
-    message->digest.chunk_count =
-        (uint32_t)fuzz_about(fuzz.input, transfer->chunk_count - transfer->digest_end);
+    message->digest.chunk_first =
+        (uint32_t)fuzz_about(fuzz.input, transfer->verification.chunk_end);
+    message->digest.chunk_count = (uint32_t)fuzz_about(
+        fuzz.input, transfer->intake.chunk_count - transfer->verification.chunk_end);
     message->digest.values = values;
     for (uint32_t i = 0; i < message->digest.chunk_count && i < 200; i++)
-        message->digest.value_count +=
-            kvr_digest_covers(transfer->digest, transfer->nonce, message->digest.chunk_first + i);
+        message->digest.value_count += kvr_digest_covers(
+            transfer->verification.mode, transfer->nonce, message->digest.chunk_first + i);
     message->digest.value_count =
         (uint32_t)fuzz_about(fuzz.input, message->digest.value_count) % 256;
 }
@@ -270,8 +278,8 @@ static void peer_message(uint32_t peer)
     inbound_message(&inbound, fuzz.world.now, peer, &message);
 }
 
-/* A write of a source: of a chunk that the transfer has, mostly; all of a run of chunks at times.
- */
+/* A write of a source: mostly of a chunk that the transfer has; at times the whole of a run of
+ * chunks. */
 static void write_arrives(void)
 {
     const struct transfer *transfer = some_transfer(FUZZ_PEERS);
@@ -279,11 +287,11 @@ static void write_arrives(void)
              count = 1;
     uint32_t slot = fuzz_below(fuzz.input, SLOTS + 1);
 
-    if (transfer != NULL && transfer->slot_count > 0 && fuzz_below(fuzz.input, 16) != 15)
-        slot = transfer->slots[0];
+    if (transfer != NULL && transfer->slots.count > 0 && fuzz_below(fuzz.input, 16) != 15)
+        slot = transfer->slots.numbers[0];
     if (transfer != NULL && fuzz_below(fuzz.input, 2) == 1) {
         chunk = 0;
-        count = transfer->chunk_count;
+        count = transfer->intake.chunk_count;
     }
     for (uint32_t i = 0; i < count; i++)
         user.arrived(user.self, fuzz.world.now, rail,
@@ -295,7 +303,7 @@ static void write_arrives(void)
 
 static void act(uint8_t what, uint32_t engine, uint32_t peer)
 {
-    struct kvr_group_message error = {.kind = KVR_GROUP_RAIL_ERROR};
+    struct kvr_group_message error = {.head.kind = KVR_GROUP_RAIL_ERROR};
 
     switch (what % 16) {
     case 0:
@@ -340,8 +348,8 @@ static void act(uint8_t what, uint32_t engine, uint32_t peer)
     case 14:
         if (fuzz_below(fuzz.input, 16) != 15)
             break;
-        error.index = fuzz_below(fuzz.input, FUZZ_RAILS);
-        error.a = kvr_group_address(fuzz.world.group, error.index).epoch;
+        error.rail_error.rail = fuzz_below(fuzz.input, FUZZ_RAILS);
+        error.rail_error.epoch = kvr_group_address(fuzz.world.group, error.rail_error.rail).epoch;
         inbound_group(&inbound, fuzz.world.now, &error);
         break;
     default:
@@ -351,10 +359,10 @@ static void act(uint8_t what, uint32_t engine, uint32_t peer)
     }
 }
 
-/* A good beginning, or the first steps of one, from which bytes alone would seldom start. */
+/* A good beginning, or its first steps: random bytes alone would seldom get there. */
 static void begin(uint32_t steps)
 {
-    if (steps > 0) { /* a fetch of three pages from a peer that is there */
+    if (steps > 0) { /* a fetch of three pages from a connected peer */
         FUZZ_SCRIPT(fuzz_engine_up, "");
         FUZZ_SCRIPT(fuzz_engine_region, "");
         FUZZ_SCRIPT(engine_request, "\0\0\0\10");
@@ -364,7 +372,7 @@ static void begin(uint32_t steps)
     }
     if (steps > 1) /* the plan of two of them */
         FUZZ_SCRIPT(peer_message, "\0\0\0\0\0\0\0\0\1");
-    if (steps > 2) { /* of all of them, and the last word */
+    if (steps > 2) { /* the plan of all of them, and the final message */
         FUZZ_SCRIPT(peer_message, "\0\0\0\0\0\0\0\0\0");
         FUZZ_SCRIPT(peer_message, "\0\3");
     }
@@ -376,7 +384,7 @@ static void begin(uint32_t steps)
 static bool busy(void)
 {
     for (uint32_t i = 0; i < FUZZ_RAILS; i++)
-        if (inbound.rails[i].recycling)
+        if (kvr_rail_recycle_under_way(&inbound.recycle, i))
             return true;
     return land.open_count > 0 || inbound.free_count < SLOTS;
 }

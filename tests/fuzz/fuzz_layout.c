@@ -1,5 +1,5 @@
-/* Goal: whatever kvr_layout_check lets pass names no byte outside its region, and none twice.
- * Method: the addresses of all places in 128 bits where they are few, of the last one always. */
+/* Goal: a layout that kvr_layout_check accepts names no byte outside its region, and none twice.
+ * Method: 128-bit addresses: all places where they are few, and always the last one. */
 #include <assert.h>
 #include <stdlib.h>
 

@@ -1,11 +1,11 @@
-/* Goal: whatever another process writes into the memory that it shares with us, no byte is copied
- * outside what is registered or mapped, and no count leads astray. Method: the input is that memory
- * and both counts; every copy that comes out of it is looked at. */
+/* Goal: another process may write anything into the memory that it shares with us; no byte outside
+ * registered or mapped memory is copied, and no count misleads us. Method: the input is that memory
+ * and both counts; every resulting copy is checked. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "fabric/local_place.h"
+#include "fabric/local/local_place.h"
 
 #define ROWS   4u
 #define BYTES  (3u << 20)
@@ -13,7 +13,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Never touched: only its addresses are. */
+/* Only the address is used; the memory is never touched. */
 static uint8_t *const source_base = (uint8_t *)(uintptr_t)(UINT64_C(1) << 40);
 static uint8_t *const target_base = (uint8_t *)(uintptr_t)(UINT64_C(2) << 40);
 
@@ -31,7 +31,7 @@ static void tables_make(void)
             .name = NAME_1 + i, .base = source_base + (size_t)i * 2 * BYTES, .bytes = BYTES};
         memories[i] = (struct local_memory){
             .key = NAME_1 + i, .base = target_base + (size_t)i * 2 * BYTES, .bytes = BYTES};
-        if (i == ROWS - 2) { /* the last is a device's: only its places are looked at */
+        if (i == ROWS - 2) { /* the last one is a device's: only its places are checked */
             mappings[i].pages = (struct local_pages *)(uintptr_t)64;
             memories[i].device = (struct kvr_device *)(uintptr_t)64;
         }

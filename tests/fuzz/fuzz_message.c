@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         assert(error.status == KVR_MALFORMED && error.detail[0] != '\0');
         return 0;
     }
-    /* What was accepted keeps every limit, so it can be sent on. */
+    /* An accepted message keeps every limit, so it can be sent on. */
     if (kvr_message_encode(&message, frame, sizeof(frame), &bytes) != KVR_OK)
         abort();
     if (bytes > KVR_FRAME_BYTES_MAX)

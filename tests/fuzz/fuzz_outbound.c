@@ -1,12 +1,16 @@
-/* A source agent whose engines and peers do anything: the input is a list of decisions against one
- * struct outbound with a real posting thread on simulated cards. Whatever they do, nothing asserts,
- * every publish ends in exactly one SOURCE_FREE, and when all is torn down no byte of the tables
- * and no region is kept. */
+/* A source agent with engines and peers that do anything. The input is a list of decisions against
+ * one struct outbound with a real posting thread on simulated cards. Nothing may assert, and every
+ * publish ends in exactly one SOURCE_FREE. After the teardown no byte of the tables and no region
+ * is held. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "prefill-agent/lease.h"
 #include "prefill-agent/outbound.h"
+#include "prefill-agent/publish.h"
+#include "prefill-agent/push.h"
+#include "prefill-agent/source_transfer.h"
 #include "tests/support/fuzz_agent.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -52,13 +56,13 @@ static void engine_request(uint32_t index)
 {
     static const uint8_t bytes[64];
     static const kvr_request_kind kinds[] = {
-        KVR_REQ_SOURCE_OPEN,  KVR_REQ_SOURCE_OPEN,  KVR_REQ_SOURCE_PAGES, KVR_REQ_SOURCE_PAGES,
-        KVR_REQ_SOURCE_WATCH, KVR_REQ_SOURCE_WATCH, KVR_REQ_SOURCE_TAIL,  KVR_REQ_SOURCE_END,
-        KVR_REQ_CANCEL,       KVR_REQ_RENEW};
+        KVR_REQ_SOURCE_OPEN, KVR_REQ_SOURCE_OPEN, KVR_REQ_SOURCE_PAGES, KVR_REQ_SOURCE_PAGES,
+        KVR_REQ_WATCH,       KVR_REQ_WATCH,       KVR_REQ_SOURCE_TAIL,  KVR_REQ_SOURCE_END,
+        KVR_REQ_CANCEL,      KVR_REQ_RENEW};
     struct kvr_request request = {.kind = kinds[fuzz_below(fuzz.input, 10)],
                                   .handle = fuzz_below(fuzz.input, 4)};
     const struct publish *publish = publish_find(&outbound, index, request.handle);
-    uint64_t token_end = publish != NULL ? publish->token_end : 0;
+    uint64_t token_end = publish != NULL ? publish->content.token_end : 0;
 
     if (!fuzz.engines[index].up)
         return;
@@ -67,7 +71,7 @@ static void engine_request(uint32_t index)
         fuzz.engines[index].opened++;
     } else if (request.kind == KVR_REQ_SOURCE_PAGES) {
         source_pages(&request, publish);
-    } else if (request.kind == KVR_REQ_SOURCE_WATCH) {
+    } else if (request.kind == KVR_REQ_WATCH) {
         request.watch.word = (uint32_t)fuzz_about(fuzz.input, fuzz_below(fuzz.input, 3));
         request.watch.base = fuzz_about(fuzz.input, 0);
         request.watch.token_first = fuzz_about(fuzz.input, token_end);
@@ -85,7 +89,7 @@ static void engine_request(uint32_t index)
 
 /* ---- peers ---- */
 
-/* Whoever comes is spoken to. */
+/* Each peer that comes gets answers. */
 static void peer_up(uint32_t peer)
 {
     fuzz.peers[peer].known = true;
@@ -110,8 +114,7 @@ static void peer_want(uint32_t peer)
     want->tokens = fuzz_about(fuzz.input, 12);
     want->skip_tokens = fuzz_about(fuzz.input, 4u * fuzz_below(fuzz.input, 4));
     want->deadline_ms = (uint32_t)fuzz_about(fuzz.input, 200);
-    want->runs = runs;
-    want->run_count = fuzz_page_runs(fuzz.input, runs);
+    (void)fuzz_page_runs(fuzz.input, runs); /* a WANT had runs when the corpus was recorded */
     want->group_skips = skips;
     want->group_skip_count = fuzz_below(fuzz.input, 3);
     for (uint32_t i = 0; i < want->group_skip_count; i++)
@@ -125,15 +128,16 @@ static void peer_want(uint32_t peer)
     outbound_message(&outbound, fuzz.world.now, peer, &message);
 }
 
-static void peer_pages(struct kvr_message *message, const struct offer *offer)
+static void peer_pages(struct kvr_message *message, const struct source_transfer *transfer)
 {
     static struct kvr_page_run runs[8];
 
     uint32_t group = fuzz_below(fuzz.input, 32);
 
     message->pages.group = group < 24 ? 0 : group - 23;
-    message->pages.page_first = (uint32_t)fuzz_about(
-        fuzz.input, given_of(offer != NULL ? &offer->pages : NULL, message->pages.group));
+    message->pages.page_first =
+        (uint32_t)fuzz_about(fuzz.input, given_of(transfer != NULL ? &transfer->match.pages : NULL,
+                                                  message->pages.group));
     message->pages.runs = runs;
     message->pages.run_count = fuzz_page_runs(fuzz.input, runs);
 }
@@ -168,15 +172,15 @@ static void peer_epoch_ended(struct kvr_message *message)
                                                 ended->successor.address, &ended->successor.bytes);
 }
 
-static const struct offer *some_offer(uint32_t peer)
+static const struct source_transfer *some_transfer(uint32_t peer)
 {
     uint32_t skip = fuzz_below(fuzz.input, 8);
 
-    for (uint32_t i = 0; i < outbound.offers.reach; i++) {
-        const struct offer *offer = kvr_pool_at(&outbound.offers, i, NULL);
+    for (uint32_t i = 0; i < outbound.transfers.reach; i++) {
+        const struct source_transfer *transfer = kvr_pool_at(&outbound.transfers, i, NULL);
 
-        if (offer != NULL && offer->peer == peer && skip-- == 0)
-            return offer;
+        if (transfer != NULL && transfer->peer == peer && skip-- == 0)
+            return transfer;
     }
     return NULL;
 }
@@ -187,26 +191,29 @@ static void peer_message(uint32_t peer)
         KVR_MSG_PAGES,  KVR_MSG_PAGES,  KVR_MSG_GRANT,       KVR_MSG_GRANT,   KVR_MSG_MISSING,
         KVR_MSG_LANDED, KVR_MSG_CANCEL, KVR_MSG_EPOCH_ENDED, KVR_MSG_UNKNOWN, KVR_MSG_ROOM};
     static struct kvr_chunk_run chunks[8];
-    const struct offer *offer = some_offer(peer);
+    const struct source_transfer *transfer = some_transfer(peer);
     struct kvr_message message = {
         .kind =
             fuzz_below(fuzz.input, 32) == 31
                 ? (kvr_message_kind)(KVR_MSG_REGIONS + 1 +
                                      fuzz_below(fuzz.input, KVR_MSG_KIND_END - KVR_MSG_REGIONS - 1))
                 : kinds[fuzz_below(fuzz.input, sizeof(kinds) / sizeof(kinds[0]))],
-        .transfer = fuzz_about(fuzz.input, offer != NULL ? offer->nonce : 1)};
+        .transfer = fuzz_about(fuzz.input, transfer != NULL ? transfer->nonce : 1)};
 
     if (message.kind == KVR_MSG_PAGES) {
-        peer_pages(&message, offer);
+        peer_pages(&message, transfer);
     } else if (message.kind == KVR_MSG_GRANT) {
         peer_grant(&message);
     } else if (message.kind == KVR_MSG_ROOM) {
-        message.room.round = (uint32_t)fuzz_about(fuzz.input, offer != NULL ? offer->round + 1 : 1);
-        message.room.position_end = fuzz_about(
-            fuzz.input, offer != NULL && offer->job != NULL ? offer->job->room + 4096 : 0);
+        message.room.round =
+            (uint32_t)fuzz_about(fuzz.input, transfer != NULL ? transfer->settle.round + 1 : 1);
+        message.room.position_end =
+            fuzz_about(fuzz.input, transfer != NULL && transfer->grant.job != NULL
+                                       ? transfer->grant.job->quota.room + 4096
+                                       : 0);
     } else if (message.kind == KVR_MSG_MISSING) {
         message.missing.round =
-            (uint32_t)fuzz_about(fuzz.input, offer != NULL ? offer->round + 1 : 1);
+            (uint32_t)fuzz_about(fuzz.input, transfer != NULL ? transfer->settle.round + 1 : 1);
         message.missing.runs = chunks;
         message.missing.run_count = fuzz_chunk_runs(fuzz.input, chunks);
     } else if (message.kind == KVR_MSG_EPOCH_ENDED) {
@@ -274,7 +281,7 @@ static void act(uint8_t what, uint32_t engine, uint32_t peer)
     }
 }
 
-/* A good beginning, or the first steps of one, from which bytes alone would seldom start. */
+/* A good beginning, or its first steps: random bytes alone would seldom get there. */
 static void begin(uint32_t steps)
 {
     if (steps > 0) { /* an engine and a peer, both with regions */
@@ -283,19 +290,19 @@ static void begin(uint32_t steps)
         FUZZ_SCRIPT(peer_up, "");
         FUZZ_SCRIPT(fuzz_peer_regions, "");
     }
-    if (steps > 1) { /* a publish of which two pages are announced */
+    if (steps > 1) { /* a publish with two announced pages */
         FUZZ_SCRIPT(engine_request, "");
         FUZZ_SCRIPT(engine_request, "\2\0\0\3");
         FUZZ_SCRIPT(engine_request, "\4\0\0\0\0\0\7");
     }
-    if (steps > 2) { /* its target, whose pages are known; to the last it lands in staging memory */
+    if (steps > 2) { /* its target, with known pages; in the last step it lands in staging memory */
         if (steps == 7)
             FUZZ_SCRIPT(peer_want, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\3");
         else
             FUZZ_SCRIPT(peer_want, "");
         FUZZ_SCRIPT(peer_message, "\0\0\0\0\0\0\1\0\2");
     }
-    if (steps > 3) { /* which lets it write */
+    if (steps > 3) { /* the grant, after which it may write */
         if (steps == 7)
             FUZZ_SCRIPT(peer_message, "\0\0\2\0\0\0\1");
         else

@@ -1,7 +1,6 @@
-/* Goal: no input makes a plan that names a byte outside a region, or of a page that is not listed,
- * or moves a token's head to another's place. Method: books of every head of every token that may
- * move, of one (layer, part) at a time; every piece is taken apart into such heads and looked up.
- */
+/* Goal: no input makes a plan that names a byte outside a region or of an unlisted page, or moves a
+ * token's head to another's place. Method: a book of every head of every token that may move, for
+ * one (layer, part) at a time. Every piece is divided into such heads, and each is looked up. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -10,7 +9,7 @@
 
 #define PAGES_MAX   64
 #define REGIONS_MAX 3
-#define CHUNKS_MAX  2000 /* looked at from either end of a plan */
+#define CHUNKS_MAX  2000 /* checked from either end of a plan */
 #define BOOKED_MAX  4096
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -31,20 +30,15 @@ struct books {
     const struct kvr_region_layout *source, *target;
     struct booked booked[BOOKED_MAX];
     uint32_t count;
-    bool whole; /* else there were too many */
+    bool whole; /* false: there were too many */
 };
-
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
 
-/* By the formula of base/types.h. */
+/* The formula of base/types.h. */
 static uint64_t place(const struct kvr_region_layout *layout, const struct books *books,
                       uint32_t page, uint64_t token, uint64_t head)
 {
@@ -72,13 +66,13 @@ static void book_token(const struct request *request, uint64_t token, struct boo
     uint64_t from = token / source->page_tokens - input->token_first / source->page_tokens;
     uint64_t to = token / target->page_tokens - input->token_first / target->page_tokens;
     uint64_t head = larger(source->head_first, target->head_first);
-    uint64_t end = smaller((uint64_t)source->head_first + source->head_count,
-                           (uint64_t)target->head_first + target->head_count);
+    uint64_t end = kvr_min_u64((uint64_t)source->head_first + source->head_count,
+                               (uint64_t)target->head_first + target->head_count);
 
     assert(from < input->source_page_count && to < input->target_page_count);
     if (input->scope.head_count > 0) {
         head = larger(head, input->scope.head_first);
-        end = smaller(end, (uint64_t)input->scope.head_first + input->scope.head_count);
+        end = kvr_min_u64(end, (uint64_t)input->scope.head_first + input->scope.head_count);
     }
     for (; head < end; head++) {
         books->whole = books->whole && books->count < BOOKED_MAX;
@@ -114,14 +108,14 @@ static void open_books(const struct request *request, const struct chunk *chunk,
     books->whole = true;
     source_tokens = books->source->page_tokens;
     target_tokens = books->target->page_tokens;
-    end = smaller((input->token_end + source_tokens - 1) / source_tokens * source_tokens,
-                  (input->token_end + target_tokens - 1) / target_tokens * target_tokens);
+    end = kvr_min_u64((input->token_end + source_tokens - 1) / source_tokens * source_tokens,
+                      (input->token_end + target_tokens - 1) / target_tokens * target_tokens);
     for (uint64_t token = input->token_first; token < end && books->whole; token++)
         book_token(request, token, books);
     qsort(books->booked, books->count, sizeof(books->booked[0]), by_target);
 }
 
-/* Each byte of the piece is of a booked head, at the same place in it at both ends. */
+/* Each byte of the piece belongs to a booked head, at the same place in it at both ends. */
 static void check_piece(const struct books *books, const struct kvr_plan_piece *piece)
 {
     uint64_t head_bytes = books->target->head_bytes, step, end;
@@ -140,13 +134,13 @@ static void check_piece(const struct books *books, const struct kvr_plan_piece *
         }
         assert(to >= booked->target && to - booked->target < head_bytes);
         assert(from - booked->source == to - booked->target);
-        step = smaller(head_bytes - (to - booked->target), left);
+        step = kvr_min_u64(head_bytes - (to - booked->target), left);
         from += step;
         to += step;
     }
 }
 
-/* How many runs of bytes a card would have to name. */
+/* The number of runs of bytes that a card would have to name. */
 static void check_vectors(const struct kvr_plan *plan, const struct chunk *chunk)
 {
     uint32_t locals = 1, remotes = 1;
@@ -224,8 +218,8 @@ static void check_plan(const struct request *request, const struct kvr_plan *pla
     assert(moved == plan->bytes || plan->chunk_count > 2 * CHUNKS_MAX);
 }
 
-/* Two layouts of any numbers rarely match: makes the target what the source is, or differ only in
- * what may differ. */
+/* Two random layouts rarely match: makes the target equal to the source, or different only in
+ * fields that may differ. */
 static void liken(struct layout_input *bytes, const struct kvr_region_layout *source,
                   struct kvr_region_layout *target)
 {
@@ -240,7 +234,7 @@ static void liken(struct layout_input *bytes, const struct kvr_region_layout *so
     target->layer_first = source->layer_first;
     memcpy(target->parts, source->parts, sizeof(target->parts));
     target->head_bytes = source->head_bytes;
-    target->head_stride *= times; /* what overflows is refused, or is a layout too */
+    target->head_stride *= times; /* a layout that overflows is refused; any other is valid */
     target->token_stride *= times;
     target->page_stride *= times;
     target->part_stride *= times;
@@ -248,7 +242,7 @@ static void liken(struct layout_input *bytes, const struct kvr_region_layout *so
     target->bytes *= times;
 }
 
-/* Limits that are refused too, and staging memory. */
+/* Also limits that are refused, and staging memory. */
 static uint32_t runs_of(uint64_t number)
 {
     return number % 10 == 9 ? KVR_PLAN_ONE_RUN : (uint32_t)number % 10;

@@ -1,7 +1,7 @@
-/* A peer that does anything: the input is a list of actions against one session. Whatever it does,
+/* A peer that does anything: the input is a list of actions against one session. In every case
  * lost() comes at most once and nothing is delivered after it.
  *
- * An action is a byte; its low three bits say what, the rest is an operand:
+ * An action is a byte: its low three bits are the action, the rest is an operand:
  *   0 a frame of the next (length byte) bytes   1 a good RESUME or BEAT   2 a good numbered message
  *   3 connection cut and made again             4 send something          5 time passes
  *   6 the write side is blocked or free         7 a good greeting */
@@ -16,7 +16,7 @@ struct world {
     struct kvr_session *session;
     kvr_ns now;
     bool dials, connected, blocked, lost;
-    uint64_t peer_number; /* of the last good message that we played the peer of */
+    uint64_t peer_number; /* the number of the last good message that the fuzzer sent */
 };
 
 static struct world world;
@@ -100,7 +100,7 @@ static void greet(uint8_t operand)
     if (world.dials)
         return give(&message);
     if (operand == 31 || operand == 30)
-        return; /* peer.c would not have brought it to this session */
+        return; /* peer.c would not have passed it to this session */
     world.connected = true;
     kvr_session_accepted(world.session, world.now, &message.hello, KVR_PROTOCOL_MAX, 7);
 }

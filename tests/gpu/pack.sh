@@ -1,11 +1,11 @@
 #!/bin/sh
-# Makes a folder with what a build of kvrail needs from Debian's packages, for a machine that has a GPU,
-# a CUDA toolkit, cmake and a compiler, and no package registry. Run it where those packages are installed
-# (tests/support/install.sh build test), on a system whose C library is not newer than that machine's.
+# Makes a folder with the files of Debian's packages that a build of kvrail needs. It serves a machine with a
+# GPU, a CUDA toolkit, cmake and a compiler, but no package registry. Run it where those packages are installed
+# (tests/support/install.sh build test), on a system with a C library not newer than that machine's.
 #
 #   sh tests/gpu/pack.sh FOLDER
 #
-# Nothing in it knows where it lies: it may be carried anywhere. Its size is bounded at 35 MiB.
+# The folder works at any path. Its size is at most 35 MiB.
 set -eu
 
 pack=${1:?folder}
@@ -27,8 +27,8 @@ for package in $packages; do
         if [ -L "$path" ] || [ -f "$path" ]; then keep "$path"; fi
     done
 done
-# What the libraries and protoc-c load, but for the C library, which every machine has its own of.
-# In /usr/lib, where /lib leads on this machine and perhaps not on the other.
+# Adds the libraries that these libraries and protoc-c load, except the C library: every machine has its own.
+# They go to /usr/lib: on this machine /lib is a link to it, on the other perhaps not.
 find "$pack/usr/lib" "$pack/usr/bin" \( -name '*.so*' -o -name 'protoc*' -o -name 'pkg*' \) |
     while read -r path; do ldd "${path#"$pack"}" 2>/dev/null || true; done |
     awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
@@ -38,7 +38,7 @@ find "$pack/usr/lib" "$pack/usr/bin" \( -name '*.so*' -o -name 'protoc*' -o -nam
         mkdir -p "$pack/usr/lib/x86_64-linux-gnu"
         cp -L "$real" "$pack/usr/lib/x86_64-linux-gnu/$(basename "$path")"
     done
-# What a linker finds by the short name, and what it notes in a program, the library's own.
+# A linker finds a library by the short name; a program loads it by its SONAME. Both must be there.
 find "$pack/usr/lib" -name '*.so' | while read -r link; do
     real=$(readlink -f "${link#"$pack"}" || true)
     rm "$link"
@@ -48,11 +48,11 @@ find "$pack/usr/lib" -name '*.so' | while read -r link; do
     [ "$name" = "$(basename "$link")" ] || ln -s "$name" "$link"
 done
 find "$pack/usr/lib" -type l ! -exec test -e {} \; -delete
-# Nothing is linked statically: what a static library would need is not here.
+# Nothing is linked statically, so the needs of static libraries are left out.
 find "$pack" -name '*.pc' -exec sed -i '/^Requires.private/d' {} +
 find "$pack" -name '*.so*' -type f -exec strip --strip-unneeded {} + 2>/dev/null || true
 
-# Programs find their libraries beside themselves, whatever the machine has of the same name.
+# Programs load the libraries of this folder, also where the machine has others of the same name.
 mkdir -p "$pack/usr/libexec"
 for program in "$pack"/usr/bin/*; do
     mv "$program" "$pack/usr/libexec/"

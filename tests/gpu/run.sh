@@ -1,20 +1,20 @@
 #!/bin/sh
-# What needs a GPU: builds kvrail, and tests and measures it on one, within nine minutes.
+# Builds kvrail, tests it on a GPU and measures it there, within nine minutes.
 # Self-contained: with a folder made by tests/gpu/pack.sh it needs only a CUDA toolkit, cmake, ninja or make,
 # and a compiler.
 #
 #   sh tests/gpu/run.sh [--part build|measure|test|all] [--json] [--pack FOLDER] [--build FOLDER]
 #                       [--driver FOLDER]
 #
-# A line a check, and one for each figure that has a bar: "NAME: passed (VALUE >= BAR)". The last line is
-# "gpu: N passed, N failed, N skipped"; with --json the line before it has the machine, every result, its
-# value and bar, and every figure, and so has results.json in the build's folder. What this machine cannot
-# do is skipped with a word, and no failure ends the rest.
-# --part: what is done of it; all builds what is not built yet, measures, then tests. A machine that takes
-# shorter commands only is given the parts one by one, over the same build folder.
-# --driver: the folder of a libcuda.so.1 to use instead of the system's: with the tests' own of host memory
-# all of it runs without a GPU, and its figures are the speed of none.
-# Exit status 0, 1 when something failed, 77 when there is no GPU.
+# Prints a line for each check, and one for each figure that has a bar: "NAME: passed (VALUE >= BAR)". The last
+# line is "gpu: N passed, N failed, N skipped". With --json the line before it has the machine, every result
+# with its value and bar, and every figure; results.json in the build's folder has the same. A check that this
+# machine cannot run is skipped with a reason. After a failure the other checks still run.
+# --part: the part to run; "all" builds if necessary, measures, then tests. Where a command must be shorter, run
+# the parts one by one, over the same build folder.
+# --driver: the folder of a libcuda.so.1 to use instead of the system's. With the tests' own driver of host
+# memory everything runs without a GPU, and the figures are the speed of no GPU.
+# Exit status: 0; 1 when a check failed; 77 without a GPU.
 set -eu
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -42,7 +42,7 @@ does() { [ "$part" = "$1" ] || [ "$part" = all ]; }
 
 # ---- the machine ------------------------------------------------------------------------------------
 
-# Where some containers have what belongs to the driver.
+# Some containers have the driver's files here.
 folder=/usr/local/nvidia
 [ ! -d $folder/bin ] || PATH=$PATH:$folder/bin
 [ ! -e $folder/lib64/libcuda.so.1 ] ||
@@ -50,7 +50,7 @@ folder=/usr/local/nvidia
 has_gpu() {
     { nvidia-smi -L 2>/dev/null || ls /dev/nvidia0 /proc/driver/nvidia/gpus/* 2>/dev/null; } | grep -q .
 }
-ask() { # what nvidia-smi knows by that name
+ask() { # prints the field of nvidia-smi with that name
     nvidia-smi --query-gpu="$1" --format=csv,noheader 2>/dev/null | head -n 1
 }
 if [ -n "$driver" ]; then
@@ -71,8 +71,8 @@ echo "$device, driver $driver_version, commit $commit, $(nproc) cores"
 
 [ -n "$(command -v nvcc)" ] || PATH=$PATH:/usr/local/cuda/bin
 if [ -n "$pack" ]; then
-    # Found by the programs that are built, and by nobody else: this machine's own programs have their own
-    # libraries, perhaps of the same names.
+    # Only the programs of this build may find these libraries: the machine's own programs have others, perhaps
+    # of the same names.
     lib=$pack/usr/lib/x86_64-linux-gnu
     export PATH="$PATH:$pack/usr/bin" LIBRARY_PATH="$lib" \
         CPATH="$pack/usr/include:$pack/usr/include/x86_64-linux-gnu" \
@@ -91,7 +91,7 @@ build_all() {
     fi
     timeout 300 cmake --build "$build" -j "$(nproc)" --target device.conformance_host gpu_pair gpu_probe \
         prefill-agent decode-agent kvrail-scheduler kvrail || return 1
-    # Without nvcc there are none of them.
+    # Without nvcc these targets do not exist.
     timeout 120 cmake --build "$build" -j "$(nproc)" --target example_prefill_gpu example_decode_gpu || true
 }
 if ! build_all >"$build/gpu.log" 2>&1; then
@@ -118,8 +118,8 @@ result() {
     echo "$1: $2${3:+ ($3)}"
 }
 
-# check SECONDS NAME COMMAND…: what it says is in NAME.out. 77 is skipped, and so is what had less time than
-# it may need.
+# check SECONDS NAME COMMAND…: NAME.out has the command's output. A check that exits with 77 counts as skipped,
+# and so does one that ran out of time because too little was left.
 check() {
     limit=$1 name=$2 code=0 left=$(seconds_left)
     shift 2
@@ -149,7 +149,7 @@ check() {
     esac
 }
 
-# ---- what this machine lets processes do -----------------------------------------------------------
+# ---- calls that this machine allows ----------------------------------------------------------------
 
 export KVRAIL_BIN_DIR="$build/bin" KVRAIL_ROOT_DIR="$root"
 timeout 60 "$build/tests/gpu_probe" >"$build/probes.out" 2>&1 || echo "probe no: exit $?" >>"$build/probes.out"
@@ -171,7 +171,7 @@ run_tests() {
     check 60 conformance_packed "$conformance" cuda_packed
     check 60 conformance_driver "$conformance" cuda_driver
     if [ -n "$driver" ]; then requests=20 campaign=0 tables=50; else requests=556 campaign=1 tables=10000; fi
-    # shellcheck disable=SC2016 # of the shell that runs it
+    # shellcheck disable=SC2016 # the inner shell expands it
     check 120 random_tables env KVRAIL_CAMPAIGN=$campaign sh -c '"$@" &&
         echo "$0 scatters and as many gathers of random pieces, every byte right"' $tables "$conformance" cuda
     if can vmm; then
@@ -202,14 +202,14 @@ run_tests() {
     sanitized racecheck
 }
 
-# sanitized TOOL: the kernels, skipped where the tool does not know the device.
+# sanitized TOOL: runs the kernels under the tool; skipped where the tool does not know the device.
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)
 sanitized() {
     if [ -n "$driver" ] || [ -z "$sanitizer" ]; then
         result "$1" skipped 'no compute-sanitizer here'
     elif timeout 60 "$sanitizer" --tool "$1" "$build/tests/gpu_probe" >"$build/$1.probe" 2>&1 ||
         ! grep -qi 'not supported' "$build/$1.probe"; then
-        # Calls that the driver refuses are what the tests ask for.
+        # The tests make calls that the driver must refuse.
         check 70 "$1" env KVRAIL_SCALE=10 "$sanitizer" --tool "$1" --report-api-errors no \
             --error-exitcode 1 "$conformance" cuda
     else
@@ -219,7 +219,7 @@ sanitized() {
 
 # ---- figures ----------------------------------------------------------------------------------------
 
-# number NAME: of the last figures; number NAME.KEY one below.
+# number NAME: prints a member of the last figures; NAME.KEY: a member one level below.
 number() {
     case $1 in
     *.*)
@@ -230,7 +230,7 @@ number() {
     esac
 }
 
-# bar NAME VALUE OPERATOR BAR: of a GPU alone; what was not measured has failed or was skipped already.
+# bar NAME VALUE OPERATOR BAR: for real GPUs only; a missing value has failed or was skipped already.
 bar() {
     if [ -z "$2" ]; then
         result "$1" skipped "not measured; it must be $3 $4"
@@ -243,25 +243,25 @@ bar() {
     fi
 }
 
-# measure NAME BENCHMARK…: its JSON becomes a figure of that name. A machine that was not quiet (75) is
-# said in it, and is no failure.
+# measure NAME BENCHMARK…: its JSON becomes a figure of that name. A machine that was not quiet (75) is marked
+# in the figure, and is no failure.
 measure() {
     name=$1
     shift
     of=$build/$name.json
     rm -f "$of"
-    # shellcheck disable=SC2016 # of the shell that runs it
+    # shellcheck disable=SC2016 # the inner shell expands it
     check 90 "$name" sh -c '"$@" || [ $? = 75 ]' measure "$build/bin/kvrail" bench "$@" --json "$of"
     [ ! -s "$of" ] || figures="$figures${figures:+, }\"$name\": $(tr -d '\n' <"$of")"
     touch "$of"
 }
 smallest() { printf '%s\n' "$@" | grep . | sort -g | head -n 1; }
-# share PART WHOLE: nothing where one is not known.
+# share PART WHOLE: prints the ratio, or nothing where a number is missing.
 share() {
     if [ -n "$1" ] && [ -n "$2" ]; then awk -v part="$1" -v of="$2" 'BEGIN { printf "%.3f", part / of }'; fi
 }
 
-# pushed NAME PROVIDER OPTION…: of device memory, which the agents open.
+# pushed NAME PROVIDER OPTION…: measures a push of device memory, which the agents open.
 pushed() {
     name=$1 provider=$2
     shift 2
@@ -274,7 +274,7 @@ pushed() {
     fi
 }
 
-# Without a GPU only that they run.
+# Without a GPU the benchmarks only have to run.
 run_figures() {
     if [ -n "$driver" ]; then
         gpu='--bytes 64M --rounds 3 --turn 20ms --pings 256'

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds the planted bugs in and finds each of them with at most 2,000 seeds; without one, none of
-# those seeds may fail. What is found nowhere is a hole in the simulator. The seed that finds it must
-# do so again, alone, with the same history.
+# Builds with the planted bugs and must find each of them with at most 2,000 seeds; without a planted bug
+# none of those seeds may fail. A bug that no seed finds is a hole in the simulator. The seed that finds a
+# bug must find it again, alone, with the same history.
 #
 #   sh tests/sim/mutants.sh [CMAKE [BUILD_DIRECTORY [COMPILER]]]
 set -eu
@@ -21,6 +21,7 @@ kvrail=$build/bin/kvrail
 missed=0
 "$kvrail" sim --list-mutants >"$build.list"
 [ -s "$build.list" ] || { echo "no bug is planted: nothing is tested"; exit 1; }
+grep -q '^one_slot_for_all ' "$build.list" || { echo "short slots, and no mutant for them"; exit 1; }
 for mutant in $(cut -d' ' -f1 "$build.list"); do
     status=0
     "$kvrail" sim --seeds "$seeds" --mutant "$mutant" >"$build.out" || status=$?

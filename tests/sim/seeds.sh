@@ -1,7 +1,7 @@
 #!/bin/sh
-# Many simulated worlds, none of which may show anything wrong, and in which every fault strikes
-# while bytes are on their way. KVRAIL_SCALE (percent) makes them fewer, KVRAIL_CAMPAIGN=1 many; a
-# sanitizer's build runs 500, whatever the scale.
+# Many simulated worlds: none may break a rule, and every kind of fault must strike while bytes are on
+# their way. KVRAIL_SCALE (percent) runs fewer worlds, KVRAIL_CAMPAIGN=1 many more; a sanitizer's build
+# runs 500, whatever the scale.
 set -eu
 
 seeds=20000
@@ -27,7 +27,7 @@ if [ "$(number transfers)" -lt $((4 * seeds)) ]; then
     echo "fewer than 4 transfers a seed"
     exit 1
 fi
-# Of few seeds the rarest fault may strike in too few by chance.
+# In few seeds the rarest fault may miss the bar by chance.
 [ "$seeds" -ge 10000 ] || exit 0
 [ -n "$(counts mid_transfer)" ] || { echo "no fault is counted"; exit 1; }
 counts mid_transfer | while read -r fault count; do

@@ -53,8 +53,8 @@ cap_cables() {
     done
 }
 
-# cut_cable RAIL [SPACE]: at that end, the source's if none is named. Nothing is told to the other
-# end: what it sends is lost.
+# cut_cable RAIL [SPACE]: at that end, the source's if none is named. The other end gets no sign, and its
+# packets are lost.
 cut_cable() { ip -n "${2:-$source_space}" link set "rail$1" down; }
 mend_cable() { ip -n "${2:-$source_space}" link set "rail$1" up; }
 
@@ -65,13 +65,13 @@ rail_bytes() {
 
 # await_bytes RAIL: until another MiB has left over it, while the replay in the background runs.
 await_bytes() {
-    left_before=$(rail_bytes "$1") tries=0
-    while [ $(($(rail_bytes "$1") - left_before)) -lt 1048576 ]; do
-        tries=$((tries + 1))
-        kill -0 "$replay_pid" 2>/dev/null || fail "the replay ended before rail $1 moved anything"
-        [ $tries -le $((200 * ${KVRAIL_TIME_SCALE:-100} / 100)) ] || fail "rail $1 moves nothing"
-        sleep 0.1
-    done
+    left_before=$(rail_bytes "$1")
+    wait_for 30 has_sent "$1" $((left_before + 1048576)) || fail "rail $1 moves nothing"
+    is_running "$replay_pid" || fail "the replay ended before rail $1 moved anything"
+}
+
+has_sent() {
+    [ "$(rail_bytes "$1")" -ge "$2" ] || not is_running "$replay_pid"
 }
 
 rails_of() {
@@ -85,13 +85,13 @@ rails_of() {
 start_cabled_agents() {
     start prefill ip netns exec "$source_space" "$bin/prefill-agent" --name prefill-0 --insecure \
         --engine-socket "$work/source.sock" --listen 10.78.9.1:0 --port-file "$work/prefill.port" \
-        $(rails_of 1) --heartbeat 300ms --quiet 300ms ${prefill_options:-}
+        $(rails_of 1) --heartbeat "${heartbeat:-300ms}" --quiet 300ms ${prefill_options:-}
     prefill_pid=$started
     await prefill "$work/prefill.port"
     await prefill "$work/source.sock"
     source_agent=10.78.9.1:$(cat "$work/prefill.port")
     start decode ip netns exec "$target_space" "$bin/decode-agent" --name decode-0 --insecure \
-        --engine-socket "$work/target.sock" $(rails_of 2) --heartbeat 300ms --quiet 300ms \
+        --engine-socket "$work/target.sock" $(rails_of 2) --heartbeat "${heartbeat:-300ms}" --quiet 300ms \
         ${decode_options:-}
     decode_pid=$started
     await decode "$work/target.sock"

@@ -20,7 +20,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/engine_port.h"
+#include "agent/engine/engine_port.h"
 
 #define OPEN_MAX_   512
 #define SEGMENTS    1024
@@ -308,7 +308,7 @@ static void on_open_request(struct side *side, struct open_request *open,
     case KVR_REQ_TARGET_PAGES:
         add_pages(open, &request->pages);
         return;
-    case KVR_REQ_SOURCE_WATCH:
+    case KVR_REQ_WATCH:
         if (open->segment_count == SEGMENTS)
             abort();
         open->segments[open->segment_count++] =

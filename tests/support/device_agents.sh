@@ -1,5 +1,5 @@
 # shellcheck shell=sh disable=SC2034,SC2154 # shared with programs.sh and the test
-# Agents whose engines' pages lie on an emulated device, and a replay of eight requests between them.
+# Agents with an emulated device that has their engines' pages, and a replay of eight requests.
 # Sourced after programs.sh, with a scheduler running.
 
 # agents PREFILL-OPTIONS DECODE-OPTIONS

@@ -1,5 +1,5 @@
-/* What the cases of the conformance list share, which are in test_fabric_conformance*.c: a pair of
- * parties is told what to do, and the case fails with what they answered when they could not. */
+/* Shared by the cases of the conformance list, test_fabric_conformance*.c: a case orders a pair of
+ * parties to act, and fails with their answer where they could not. */
 #ifndef KVR_TESTS_FABRIC_CASE_H
 #define KVR_TESTS_FABRIC_CASE_H
 

@@ -59,7 +59,7 @@ struct party_side {
     uint32_t rail_count;
     _Atomic uint64_t accepted, written, failed, again;
     _Atomic uint64_t arrived, repeated; /* repeated: a bit that was set before */
-    _Atomic uint64_t wrong;             /* arrivals whose bytes were not there yet */
+    _Atomic uint64_t wrong;             /* arrivals before their bytes */
     _Atomic uint64_t queue_errors;      /* error entries that name no write */
     _Atomic uint64_t arrived_on[PARTY_RAILS];
     _Atomic uint32_t last_immediate;

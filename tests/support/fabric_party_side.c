@@ -57,7 +57,7 @@ static void arrived(struct party *party, uint32_t rail, uint32_t immediate)
     if (side->check_arrivals && party_wrong_bytes(party->bytes, &side->expected,
                                                   immediate - side->expected.first_immediate) > 0)
         side->wrong++;
-    side->arrived++; /* last: whoever waits for it reads the others then */
+    side->arrived++; /* last: the thread that waits for it reads the others then */
 }
 
 static void completed(struct party *party, uint32_t rail, const struct kvr_completion *completion)

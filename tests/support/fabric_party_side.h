@@ -1,4 +1,4 @@
-/* What a party does on its own side, whoever told it: the test, or a message to the child. */
+/* The actions of a party on its own side, ordered by the test or by a message to the child. */
 #ifndef KVR_TESTS_FABRIC_PARTY_SIDE_H
 #define KVR_TESTS_FABRIC_PARTY_SIDE_H
 

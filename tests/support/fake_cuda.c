@@ -90,7 +90,7 @@ CUresult fake_DeviceGetPCIBusId(char *name, int bytes, CUdevice device)
     return CUDA_SUCCESS;
 }
 
-/* Of a GPU behind PCIe. What is not listed here, nobody has asked yet. */
+/* Of a GPU behind PCIe. Functions that are not listed here have no caller yet. */
 CUresult fake_DeviceGetAttribute(int *ret, CUdevice_attribute attribute, CUdevice device)
 {
     (void)device;

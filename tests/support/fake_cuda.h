@@ -3,12 +3,12 @@
  * proves nothing about a GPU.
  *
  * Addresses are those of the process; an allocation is a memfd, so that other processes can open
- * it. What a stream is given is queued, and done when an event or the stream is asked for the
- * second time: whoever does not wait for the end finds that out. Kernels are played by name.
+ * it. The work of a stream is queued, and done at the second query of an event or of the stream, so
+ * that code which does not wait for the end fails. Kernels are known by name.
  *
- * It refuses what a real one refuses, and what a real one does not promise: calls without a living
- * context, from a host function or in a forked process; memory that no context sees, that is not
- * aligned, or pinned twice; a process's own IPC handle; VMM without access, or in another order.
+ * It refuses all that a real driver refuses or does not promise. Calls: without a living context,
+ * from a host function or in a forked process. Memory: invisible to every context, not aligned, or
+ * pinned twice. Also a process's own IPC handle, and VMM without access or in another order.
  *
  * Private to fake_cuda*.c. */
 #ifndef KVR_TESTS_FAKE_CUDA_H

@@ -5,7 +5,7 @@
 
 #include "device/copy_kernel.h"
 #include "tests/support/fake_cuda.h"
-#include "tools/bench_gpu_ping_host.h"
+#include "tools/bench/bench_gpu_ping_host.h"
 
 /* Its pieces, in the stream's order. What the GPU does not see it finds out when it runs, and from
  * then on nothing of the context works. */
@@ -45,7 +45,8 @@ static void join(void *self)
     free(thread);
 }
 
-/* It runs while the host waits for it: in a thread, whose end is the stream's next work. */
+/* It runs in a thread while the host waits for it. The end of the thread is the stream's next work.
+ */
 static CUresult ping(CUstream stream, void **arguments)
 {
     uint8_t *words = fake_seen(*(CUdeviceptr *)arguments[0], sizeof(struct gpu_ping));

@@ -156,7 +156,7 @@ CUresult fake_MemFree(CUdeviceptr address)
     return CUDA_SUCCESS;
 }
 
-/* ---- what is told of an address ------------------------------------------------------------ */
+/* ---- attributes of an address -------------------------------------------------------------- */
 
 CUresult fake_MemGetAddressRange(CUdeviceptr *base, size_t *bytes, CUdeviceptr address)
 {
@@ -189,7 +189,7 @@ CUresult fake_PointerGetAttribute(void *data, CUpointer_attribute attribute, CUd
     return fake_started();
 }
 
-/* Over several allocations: of the size, with bytes of its own that nobody looks at. */
+/* Over several allocations: of the size, with bytes of its own that no test reads. */
 static int dmabuf_of(const struct fake_allocation *allocation, CUdeviceptr address, size_t bytes)
 {
     int fd;
@@ -223,7 +223,7 @@ CUresult fake_MemGetHandleForAddressRange(void *handle, CUdeviceptr address, siz
 
 /* ---- IPC ----------------------------------------------------------------------------------- */
 
-struct handle { /* what stands in the 64 bytes of an IPC handle */
+struct handle { /* the 64 bytes of an IPC handle */
     uint64_t mark, bytes;
     int32_t pid, fd;
 };

@@ -16,7 +16,7 @@ struct fake_allocation {
     size_t bytes;
     uint8_t *base; /* where it is mapped; NULL: nowhere */
     size_t mapped_bytes;
-    uint64_t origin; /* ipc: whose it is; a handle that is opened again is the same memory */
+    uint64_t origin; /* ipc: its owner; a handle that is opened again is the same memory */
     unsigned opened; /* ipc: how often */
     bool accessible; /* vmm: by the GPU */
     bool shareable;  /* vmm: by a descriptor */

@@ -74,7 +74,7 @@ static void call(const struct work *work)
 /* Up to a word that is still too small, unless `waits`. */
 static void run(CUstream stream, bool waits)
 {
-    /* One that waits for another is gone on with by whoever runs it. */
+    /* A stream that waits for another continues when that one runs. */
     while (stream->first != NULL && !stream->awaits) {
         struct work *work = stream->first;
 
@@ -236,7 +236,7 @@ CUresult fake_EventRecord(CUevent event, CUstream stream)
     return code;
 }
 
-/* For what was recorded so far. */
+/* Waits for the work that was recorded so far. */
 CUresult fake_StreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 {
     struct work work = {.after = event, .number = event->recorded};

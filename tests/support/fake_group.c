@@ -205,7 +205,7 @@ static void user_command(void *self, kvr_ns now, const struct kvr_group_message 
 {
     (void)self;
     (void)now;
-    note("command%u ", message->kind);
+    note("command%u ", message->head.kind);
 }
 
 static void user_written(void *self, kvr_ns now, uint64_t token, uint32_t count, kvr_status status)
@@ -232,9 +232,10 @@ static void user_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, 
     fake.arrived_epoch = epoch;
     note("arrived%u/%u:%u ", rail, epoch, immediate);
     if (fake.tell_arrivals) {
-        struct kvr_group_message message = {.kind = KVR_GROUP_KIND_USER, .id = fake.arrived_count};
+        union fake_arrival arrival = {.head.kind = KVR_GROUP_KIND_USER,
+                                      .number = fake.arrived_count};
 
-        kvr_group_tell(fake.group, &message);
+        kvr_group_tell(fake.group, &arrival.any);
     }
 }
 
@@ -269,113 +270,133 @@ static const struct kvr_group_user writes_down = {.command = user_command,
 bool fake_rings_by_itself;
 uint32_t fake_same_host;
 
-void bench_open(struct bench *bench, uint32_t rail_count, uint32_t window, uint32_t ring_entries)
+void fixture_open(struct group_fixture *fixture, uint32_t rail_count, uint32_t window,
+                  uint32_t ring_entries)
 {
-    bench_open_as(bench, &(struct kvr_group_options){.rail_count = rail_count,
-                                                     .window_writes = window,
-                                                     .ring_entries = ring_entries,
-                                                     .user = writes_down});
+    fixture_open_as(fixture, &(struct kvr_group_options){.rail_count = rail_count,
+                                                         .window_writes = window,
+                                                         .ring_entries = ring_entries,
+                                                         .user = writes_down});
 }
 
-void bench_open_as(struct bench *bench, const struct kvr_group_options *given)
+void fixture_open_as(struct group_fixture *fixture, const struct kvr_group_options *given)
 {
     struct kvr_group_options options = *given;
     struct kvr_error error;
     static uint8_t memory[1 << 16];
 
     memset(&fake, 0, sizeof(fake));
-    memset(bench, 0, sizeof(*bench));
+    memset(fixture, 0, sizeof(*fixture));
     for (unsigned i = 0; i < FAKE_RAILS; i++) {
-        bench->rails[i].number = i;
-        bench->rails[i].facts.same_host_only = (fake_same_host >> i & 1) != 0;
-        bench->rails[i].facts.write = (struct kvr_write_facts){.pieces_local = 4,
-                                                               .pieces_remote = 4,
-                                                               .bytes_max = 1 << 20,
-                                                               .outstanding_max = WRITES,
-                                                               .doorbells = !fake_rings_by_itself};
-        bench->rail_list[i] = &bench->rails[i];
+        fixture->rails[i].number = i;
+        fixture->rails[i].facts.same_host_only = (fake_same_host >> i & 1) != 0;
+        fixture->rails[i].facts.write =
+            (struct kvr_write_facts){.pieces_local = 4,
+                                     .pieces_remote = 4,
+                                     .bytes_max = 1 << 20,
+                                     .outstanding_max = WRITES,
+                                     .doorbells = !fake_rings_by_itself};
+        fixture->rail_list[i] = &fixture->rails[i];
     }
     options.fabric = &fake_fabric;
-    options.rails = bench->rail_list;
+    options.rails = fixture->rail_list;
     if (options.user.command == NULL)
         options.user = writes_down;
-    bench->local.layout.bytes = bench->remote.layout.bytes = sizeof(memory);
-    bench->local.base = memory;
-    bench->local.rail_count = FAKE_RAILS;
-    bench->remote.rail_count = KVR_RAILS_MAX;
-    assert_int_equal(kvr_group_open(&options, &bench->group, &error), KVR_OK);
-    fake.group = bench->group;
+    fixture->local.layout.bytes = fixture->remote.layout.bytes = sizeof(memory);
+    fixture->local.base = memory;
+    fixture->local.rail_count = FAKE_RAILS;
+    fixture->remote.rail_count = KVR_RAILS_MAX;
+    assert_int_equal(kvr_group_open(&options, &fixture->group, &error), KVR_OK);
+    fake.group = fixture->group;
     fake.log[0] = '\0';
 }
 
-bool event(struct bench *bench, struct kvr_group_message *message)
+bool event(struct group_fixture *fixture, struct kvr_group_message *message)
 {
     memset(message, 0, sizeof(*message));
-    return kvr_group_event(bench->group, message);
+    return kvr_group_event(fixture->group, message);
 }
 
-void command(struct bench *bench, uint32_t kind, uint32_t index, void *pointer)
+void command(struct group_fixture *fixture, uint32_t kind, uint32_t index, void *pointer)
 {
-    struct kvr_group_message message = {.kind = kind, .index = index, .pointer = pointer};
+    struct kvr_group_message message = {.head.kind = kind};
 
-    assert_true(kvr_group_command(bench->group, &message));
-    assert_true(kvr_group_step(bench->group, 1));
+    switch (kind) {
+    case KVR_GROUP_PEER_ADD:
+        message.peer_rails.peer = index;
+        message.peer_rails.rails = pointer;
+        break;
+    case KVR_GROUP_PEER_RAIL:
+        message.peer_rail.peer = index;
+        message.peer_rail.address = pointer;
+        break;
+    case KVR_GROUP_PEER_DROP:
+        message.peer_drop.peer = index;
+        break;
+    default:
+        assert_int_equal(kind, KVR_GROUP_RECYCLE);
+        message.recycle.rail = index;
+    }
+    assert_true(kvr_group_command(fixture->group, &message));
+    assert_true(kvr_group_step(fixture->group, 1));
 }
 
-void bench_settle(struct bench *bench, kvr_ns now)
+void fixture_settle(struct group_fixture *fixture, kvr_ns now)
 {
-    while (kvr_group_step(bench->group, now))
+    while (kvr_group_step(fixture->group, now))
         ;
 }
 
-void bench_tell(struct bench *bench, kvr_ns now, const struct kvr_group_message *message)
+void fixture_tell(struct group_fixture *fixture, kvr_ns now,
+                  const struct kvr_group_message *message)
 {
-    assert_true(kvr_group_command(bench->group, message));
-    bench_settle(bench, now);
+    assert_true(kvr_group_command(fixture->group, message));
+    fixture_settle(fixture, now);
 }
 
-bool bench_told(struct bench *bench, uint32_t kind, struct kvr_group_message *ret_message)
+bool fixture_told(struct group_fixture *fixture, uint32_t kind,
+                  struct kvr_group_message *ret_message)
 {
-    while (kvr_group_event(bench->group, ret_message))
-        if (ret_message->kind == kind)
+    while (kvr_group_event(fixture->group, ret_message))
+        if (ret_message->head.kind == kind)
             return true;
     return false;
 }
 
-void peer_add(struct bench *bench, uint32_t peer, uint32_t rail_count)
+void peer_add(struct group_fixture *fixture, uint32_t peer, uint32_t rail_count)
 {
     struct kvr_group_message answer;
-    struct kvr_peer_rails *rails = &bench->peer_rails[peer];
+    struct kvr_peer_rails *rails = &fixture->peer_rails[peer];
 
     rails->rail_count = rail_count;
     for (uint32_t i = 0; i < rail_count; i++)
         rails->rails[i] =
             (struct kvr_rail_address){.rail = i, .epoch = 1, .bytes = 1, .address = {'a' + i}};
-    command(bench, KVR_GROUP_PEER_ADD, peer, rails);
-    assert_true(event(bench, &answer));
-    assert_int_equal(answer.kind, KVR_GROUP_PEER_ADDED);
-    assert_int_equal(answer.status, KVR_OK);
-    assert_ptr_equal(answer.pointer, rails);
+    command(fixture, KVR_GROUP_PEER_ADD, peer, rails);
+    assert_true(event(fixture, &answer));
+    assert_int_equal(answer.head.kind, KVR_GROUP_PEER_ADDED);
+    assert_int_equal(answer.peer_rails.status, KVR_OK);
+    assert_ptr_equal(answer.peer_rails.rails, rails);
 }
 
-kvr_status post_bytes(struct bench *bench, uint32_t peer, uint64_t bytes, bool more,
+kvr_status post_bytes(struct group_fixture *fixture, uint32_t peer, uint64_t bytes, bool more,
                       struct kvr_pair *ret_pair)
 {
-    struct kvr_group_piece piece = {&bench->local, &bench->remote, 0, 0, bytes};
+    struct kvr_group_piece piece = {&fixture->local, &fixture->remote, 0, 0, bytes};
     struct kvr_group_post post = {.peer = peer,
-                                  .immediate = (uint32_t)bench->token,
+                                  .immediate = (uint32_t)fixture->token,
                                   .pieces = &piece,
                                   .piece_count = 1,
-                                  .token = bench->token,
+                                  .token = fixture->token,
                                   .more = more};
-    kvr_status status = kvr_group_post(bench->group, &post, ret_pair);
+    kvr_status status = kvr_group_post(fixture->group, &post, ret_pair);
 
     if (status == KVR_OK)
-        bench->token++;
+        fixture->token++;
     return status;
 }
 
-kvr_status post(struct bench *bench, uint32_t peer, struct kvr_pair *ret_pair)
+kvr_status post(struct group_fixture *fixture, uint32_t peer, struct kvr_pair *ret_pair)
 {
-    return post_bytes(bench, peer, 100, false, ret_pair);
+    return post_bytes(fixture, peer, 100, false, ret_pair);
 }

@@ -3,7 +3,7 @@
 #ifndef KVR_TESTS_FAKE_GROUP_H
 #define KVR_TESTS_FAKE_GROUP_H
 
-#include "fabric/rail_group.h"
+#include "rail_group/rail_group.h"
 
 #define FAKE_RAILS 3
 #define WRITES     64
@@ -38,6 +38,15 @@ struct kvr_endpoint {
     unsigned queue_count;
 };
 
+/* What the group's user tells of each arrival, if fake.tell_arrivals. */
+union fake_arrival {
+    struct kvr_group_message any;
+    struct {
+        struct kvr_group_head head;
+        uint64_t number; /* of the arrival */
+    };
+};
+
 struct fake {
     char log[LOG_BYTES];
     struct kvr_endpoint endpoints[4096];
@@ -58,7 +67,7 @@ extern bool fake_rings_by_itself; /* groups that are opened from now on: no door
 extern uint32_t fake_same_host;   /* the same: bits of rails for this host alone */
 
 /* A group of `rail_count` rails with the given window, and the memory to write from and to. */
-struct bench {
+struct group_fixture {
     struct kvr_rail rails[FAKE_RAILS];
     struct kvr_rail *rail_list[FAKE_RAILS];
     struct kvr_group *group;
@@ -76,19 +85,23 @@ void fake_push(struct kvr_endpoint *endpoint, struct kvr_completion completion);
 
 /* The loop's side. The group's user only writes down what it is told, if options name none; they
  * need no fabric and no rails. */
-void bench_open(struct bench *bench, uint32_t rail_count, uint32_t window, uint32_t ring_entries);
-void bench_open_as(struct bench *bench, const struct kvr_group_options *options);
-bool event(struct bench *bench, struct kvr_group_message *message);
-void command(struct bench *bench, uint32_t kind, uint32_t index, void *pointer);
+void fixture_open(struct group_fixture *fixture, uint32_t rail_count, uint32_t window,
+                  uint32_t ring_entries);
+void fixture_open_as(struct group_fixture *fixture, const struct kvr_group_options *options);
+bool event(struct group_fixture *fixture, struct kvr_group_message *message);
+/* One of the group's own kinds about a peer, or about a rail of ours, with what it hands over. */
+void command(struct group_fixture *fixture, uint32_t kind, uint32_t index, void *pointer);
 /* Steps until nothing moves any more. */
-void bench_settle(struct bench *bench, kvr_ns now);
+void fixture_settle(struct group_fixture *fixture, kvr_ns now);
 /* A command to the group's user, and what comes of it. */
-void bench_tell(struct bench *bench, kvr_ns now, const struct kvr_group_message *message);
+void fixture_tell(struct group_fixture *fixture, kvr_ns now,
+                  const struct kvr_group_message *message);
 /* The next message of that kind; those before it are dropped. */
-bool bench_told(struct bench *bench, uint32_t kind, struct kvr_group_message *ret_message);
-void peer_add(struct bench *bench, uint32_t peer, uint32_t rail_count);
-kvr_status post_bytes(struct bench *bench, uint32_t peer, uint64_t bytes, bool more,
+bool fixture_told(struct group_fixture *fixture, uint32_t kind,
+                  struct kvr_group_message *ret_message);
+void peer_add(struct group_fixture *fixture, uint32_t peer, uint32_t rail_count);
+kvr_status post_bytes(struct group_fixture *fixture, uint32_t peer, uint64_t bytes, bool more,
                       struct kvr_pair *ret_pair);
-kvr_status post(struct bench *bench, uint32_t peer, struct kvr_pair *ret_pair);
+kvr_status post(struct group_fixture *fixture, uint32_t peer, struct kvr_pair *ret_pair);
 
 #endif

@@ -5,17 +5,17 @@
  *   fleet target socket=PATH engine=N from=N,GENERATION,HOST:PORT…   fetches from these sources
  *   fleet source|target socket=PATH engine=N visitors=N    attaches so many ranks at once, and ends
  *
- * Both sides know all requests beforehand, so nothing routes them: source engine S publishes
- * requests s<S>-t<T>-<n> for target engine T, each rank its heads, and a target rank fetches from
- * the source rank of its own number. With consumers=K, s<S>-all-<n> is published once for K ranks.
- * What a page holds follows from request, rank, layer, part and logical page. A page that is handed
- * back is overwritten at once: whoever still reads or writes it is found out.
+ * Both sides know all requests beforehand, so nothing routes them. Source engine S publishes
+ * requests s<S>-t<T>-<n> for target engine T, each rank its heads. A target rank fetches from the
+ * source rank of its own number. With consumers=K, s<S>-all-<n> is published once for K ranks. The
+ * bytes of a page follow from request, rank, layer, part and logical page. A page that is handed
+ * back is overwritten at once, so that a late read or write shows.
  *
  * With gate=PATH it begins when that file is there, so that a fleet begins together. With hold=N a
- * source computes no more than one layer of what comes after the first N for each target, until the
- * file release=PATH is there: whoever is killed before that is killed with requests under way.
- * Each ending is one line, `done NAME` or `failed NAME STATUS: sentence`; the last line counts.
- * Exit 0: everything ended, and no byte was wrong; 1: not so; 3: the agent is gone. */
+ * source computes at most one layer of the requests after the first N for each target, until the
+ * file release=PATH is there. A rank that is killed before that has requests under way. Each ending
+ * is one line, `done NAME` or `failed NAME STATUS: sentence`; the last line counts. Exit 0:
+ * everything ended, and no byte was wrong; 1: not so; 3: the agent is gone. */
 #include <inttypes.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -486,7 +486,7 @@ static void gate_wait(void)
             nanosleep(&nap, NULL);
 }
 
-/* All at once, so that every index of the agent must be free that is not used by somebody else. */
+/* All at once, so that every index of the agent must be free that no other engine uses. */
 static int visit(void)
 {
     static struct kvrail *visitors[1024]; /* they end with the process */

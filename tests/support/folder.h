@@ -29,7 +29,7 @@ static inline int folder_remove(const char *path)
     return nftw(path, folder_remove_entry, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* Setup and teardown of a case, whose state is the path. */
+/* Setup and teardown of a case; its state is the path. */
 static inline int folder_open(void **state)
 {
     *state = malloc(FOLDER_BYTES);

@@ -49,8 +49,7 @@ static void port_region_done(void *self, struct kvr_region *region)
 
 static void page_tell(uint32_t engine, struct kvr_shared_page *page)
 {
-    struct kvr_group_message message = {
-        .kind = fuzz.machine.page_kind, .index = engine, .pointer = page};
+    const struct kvr_group_message message = fuzz.machine.page_command(engine, page);
 
     fuzz_command(&fuzz.world, &message);
 }
@@ -59,7 +58,7 @@ static void page_tell(uint32_t engine, struct kvr_shared_page *page)
 static void port_engine_done(void *self, uint32_t engine)
 {
     (void)self;
-    if (fuzz.machine.page_kind != 0)
+    if (fuzz.machine.page_command != NULL)
         page_tell(engine, NULL);
     else
         fuzz.engines[engine].free = true;
@@ -67,10 +66,12 @@ static void port_engine_done(void *self, uint32_t engine)
 
 static void on_group(const struct kvr_group_message *message)
 {
-    if (fuzz.machine.page_kind == 0 || message->kind != fuzz.machine.page_set_kind)
+    uint32_t engine;
+
+    if (fuzz.machine.page_forgotten != NULL && fuzz.machine.page_forgotten(message, &engine))
+        fuzz.engines[engine].free = true;
+    else
         fuzz.machine.group(fuzz.machine.self, fuzz.world.now, message);
-    else if (message->pointer == NULL)
-        fuzz.engines[message->index].free = true;
 }
 
 struct kvr_ports fuzz_ports(void)
@@ -101,7 +102,7 @@ void fuzz_engine_up(uint32_t engine)
     fuzz.engines[engine].up = true;
     fuzz.engines[engine].free = false;
     fuzz.engines[engine].opened = fuzz.engines[engine].ended = 0;
-    if (fuzz.machine.page_kind != 0)
+    if (fuzz.machine.page_command != NULL)
         page_tell(engine, &fuzz.world.pages[engine]);
 }
 

@@ -1,11 +1,10 @@
-/* An agent in a fuzzer's world: its engines and peers do what the bytes say, and what holds for
- * both machines is checked here: every publish and fetch of an engine ends in exactly one terminal
- * notice, and when all is torn down nothing is live, no region and no byte of the tables is kept.
- */
+/* An agent in a fuzzer's world: the input's bytes decide what its engines and peers do. Checks the
+ * invariants of both machines: every publish and fetch of an engine ends in exactly one terminal
+ * notice. After the end nothing is live, and no region and no byte of the tables is kept. */
 #ifndef KVR_TESTS_FUZZ_AGENT_H
 #define KVR_TESTS_FUZZ_AGENT_H
 
-#include "agent/machine.h"
+#include "agent/core/machine.h"
 #include "tests/support/fuzz_machine.h"
 
 #define FUZZ_ENGINES 2
@@ -31,7 +30,7 @@ struct fuzz_agent {
         uint32_t opened, ended; /* of this life */
     } engines[FUZZ_ENGINES];
     struct {
-        bool known; /* may be told something */
+        bool known; /* may get messages */
         bool up, hung_up, full;
     } peers[FUZZ_PEERS];
 };
@@ -43,7 +42,7 @@ int fuzz_agent_play(const struct fuzz_ops *ops, const uint8_t *data, size_t size
 /* What both machines' ports do alike: all but dial and rails. */
 struct kvr_ports fuzz_ports(void);
 
-/* Opens the world for the machine's posting or landing thread; nobody is there yet. */
+/* Opens the world for the machine's posting or landing thread; there is none yet. */
 void fuzz_agent_open(const struct kvr_group_user *user);
 
 void fuzz_engine_up(uint32_t engine); /* if its index is free */

@@ -5,9 +5,9 @@
 #ifndef KVR_TESTS_FUZZ_MACHINE_H
 #define KVR_TESTS_FUZZ_MACHINE_H
 
-#include "agent/ports.h"
+#include "agent/core/ports.h"
 #include "base/buddy.h"
-#include "fabric/fabric_sim.h"
+#include "fabric/sim/fabric_sim.h"
 #include "wire/engine_message.h"
 
 #define FUZZ_RAILS        2

@@ -52,7 +52,7 @@ static struct kvr_message good_hello(struct garbage *garbage)
         .rails = rails,
         .rail_count = 2,
     };
-    for (uint32_t i = 0; i < 2; i++) { /* addresses of the right size where nobody listens */
+    for (uint32_t i = 0; i < 2; i++) { /* addresses of the right size without a listener */
         rails[i] = (struct kvr_rail_address){.rail = i, .epoch = 1, .bytes = 16};
         memcpy(rails[i].address, (uint8_t[]){2, 0, 0, 9, 127, 0, 0, 1}, 8);
     }
@@ -100,8 +100,6 @@ static struct kvr_message good_want(struct garbage *garbage, uint64_t transfer)
     message.want.target = rank_of(0);
     message.want.tokens = 64;
     message.want.deadline_ms = 60000;
-    message.want.group_count = 1;
-    message.want.more = true;
     return message;
 }
 

@@ -151,7 +151,7 @@ static struct kvr_request some_request(struct garbage *garbage, bool source)
         request.pages.ids = ids;
         request.pages.id_count = (uint32_t)kvr_rng_below(&garbage->rng, KVR_PAGES_PER_PACKET);
         ids[0] = (uint32_t)garbage_number(garbage, 3);
-    } else if (request.kind == KVR_REQ_SOURCE_WATCH) {
+    } else if (request.kind == KVR_REQ_WATCH) {
         request.watch.word = (uint32_t)garbage_number(garbage, 0);
         request.watch.token_end = garbage_number(garbage, 16);
     } else if (request.kind == KVR_REQ_SOURCE_TAIL) {

@@ -1,4 +1,4 @@
-/* A source engine and a target engine in one process, whose pages lie in host or in device memory:
+/* A source engine and a target engine in one process, with pages in host or in device memory:
  * requests with random page tables, and every byte of both pools looked at.
  *
  *   gpu_pair SOURCE-SOCKET TARGET-SOCKET HOST:PORT KIND KIND REQUESTS

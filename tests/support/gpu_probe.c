@@ -39,7 +39,7 @@ static CUresult enter(void)
     return code == CUDA_SUCCESS ? cuda->CtxSetCurrent(context) : code;
 }
 
-/* In another process, which has no CUDA before. It tells the driver's code. */
+/* In another process, which has no CUDA before. It prints the driver's code. */
 static void open_ipc(int socket)
 {
     CUresult code = CUDA_ERROR_NOT_INITIALIZED;

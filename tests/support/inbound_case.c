@@ -147,22 +147,58 @@ void reason(uint32_t peer, uint64_t nonce, kvr_message_kind kind, kvr_status sta
     inbound_message(&inbound, now, peer, &message);
 }
 
+union land_message land_commanded(enum land_kind kind)
+{
+    const struct kvr_group_message *message = machine_command(kind);
+
+    assert_non_null(message);
+    return land_message_of(message);
+}
+
 void group_says(uint64_t nonce, uint32_t kind, uint64_t a, void *pointer)
 {
-    struct kvr_group_message message = {.kind = kind, .id = nonce, .a = a, .pointer = pointer};
-    bool found = kvr_table_find(&inbound.by_nonce, nonce, &message.index);
+    union land_message message = {.head.kind = kind, .transfer = nonce};
+    bool found = kvr_table_find(&inbound.by_nonce, nonce, &message.landing);
 
     assert_true(found);
-    inbound_group(&inbound, now, &message);
+    switch (kind) {
+    case LAND_LAYER:
+        message.layer.layer = (uint32_t)a;
+        break;
+    case LAND_ALL:
+        message.chunks = (uint32_t)a;
+        break;
+    case LAND_IS_QUIET:
+        message.round = (uint32_t)a;
+        break;
+    case LAND_CORRUPT:
+        message.chunk = (uint32_t)a;
+        break;
+    case LAND_ROOM:
+        message.position = a;
+        break;
+    case LAND_FILTERED:
+        message.filter = pointer;
+        break;
+    case LAND_CLOSED:
+        message.closed.landing = pointer;
+        break;
+    default:
+        assert_true(a == 0 && pointer == NULL);
+    }
+    inbound_group(&inbound, now, &message.any);
 }
 
 void group_closes(uint64_t nonce)
 {
     struct landing *landing = NULL;
 
-    for (uint32_t i = 0; i < machine_log.command_count; i++)
-        if (machine_log.commands[i].kind == LAND_OPEN && machine_log.commands[i].id == nonce)
-            landing = machine_log.commands[i].pointer;
+    for (uint32_t i = 0; i < machine_log.command_count; i++) {
+        const union land_message command = land_message_of(&machine_log.commands[i]);
+
+        if (command.head.kind == LAND_OPEN && command.transfer == nonce)
+            landing = command.opened;
+    }
     assert_non_null(landing);
     group_says(nonce, LAND_CLOSED, 0, landing);
 }
@@ -170,7 +206,9 @@ void group_closes(uint64_t nonce)
 void recycled(uint32_t rail, uint32_t epoch)
 {
     struct kvr_group_message message = {
-        .kind = KVR_GROUP_RECYCLED, .index = rail, .a = epoch, .b = epoch + 1};
+        .head.kind = KVR_GROUP_RECYCLED,
+        .recycled = {.rail = rail, .ended = epoch, .epoch = epoch + 1},
+    };
 
     inbound_group(&inbound, now, &message);
 }

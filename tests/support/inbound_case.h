@@ -3,7 +3,10 @@
 #ifndef KVR_TESTS_INBOUND_CASE_H
 #define KVR_TESTS_INBOUND_CASE_H
 
+#include "decode-agent/fetch.h"
 #include "decode-agent/inbound.h"
+#include "decode-agent/land.h"
+#include "decode-agent/transfer.h"
 #include "tests/support/machine_log.h"
 
 #define SILENCE (3 * KVR_S)
@@ -30,6 +33,8 @@ void final(uint32_t peer, uint64_t nonce);
 void quiet(uint32_t peer, uint64_t nonce, uint32_t round);
 void quiet_on(uint32_t peer, uint64_t nonce, uint32_t round, uint32_t epoch); /* of rail 0 */
 void reason(uint32_t peer, uint64_t nonce, kvr_message_kind kind, kvr_status status);
+/* The latest command of that kind, as the group reads it. */
+union land_message land_commanded(enum land_kind kind);
 
 /* The group thread's word about the landing of a transfer. */
 void group_says(uint64_t nonce, uint32_t kind, uint64_t a, void *pointer);

@@ -8,7 +8,7 @@
 #define CARD 0
 #define COPY 1
 
-extern _Atomic uint64_t loan_word; /* of what is lent */
+extern _Atomic uint64_t loan_word; /* of lent pages */
 extern bool loan_shown;            /* the source's agent still shows it */
 
 int open_same_host(void **state); /* a cmocka setup, on top of open_inbound */

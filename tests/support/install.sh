@@ -26,7 +26,7 @@ package() {
     missing="$missing $1"
 }
 
-# program COMMAND PACKAGE: for what may come from elsewhere and then conflicts with the package.
+# program COMMAND PACKAGE: a program from elsewhere will do, and may conflict with the package.
 program() {
     command -v "$1" >/dev/null 2>&1 || missing="$missing $2"
 }
@@ -73,11 +73,14 @@ set_test() {
     program llvm-symbolizer llvm
     program cppcheck cppcheck
     program codespell codespell
+    program python3 python3
     program curl curl
     program sqlite3 sqlite3
     program git git
     program g++ g++
     program chromium chromium
+    program ip iproute2
+    package nftables
     package libcmocka-dev
     package libclang-rt-14-dev libclang-rt-dev
 }
@@ -94,7 +97,7 @@ set_verbs() {
     package librdmacm-dev
 }
 
-# promtool comes with Prometheus, whose package would start a service: only the tool is taken.
+# The package of Prometheus would start a service: only its promtool is taken.
 unpack_promtool() {
     if command -v promtool >/dev/null 2>&1 || [ -x "$root/build/tools/promtool" ]; then
         return 0

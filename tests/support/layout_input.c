@@ -34,8 +34,7 @@ static void any_layout(struct layout_input *input, struct kvr_region_layout *lay
         layout->parts[i] = (uint8_t)layout_input_number(input, 1);
 }
 
-/* Two bits say how the stride stands to what lies inside it: equal, with a gap, shifted far, short.
- */
+/* Two bits give the stride against its contents: equal, with a gap, shifted far, short. */
 static uint64_t add_dimension(struct layout_input *input, uint32_t count, uint64_t *extent)
 {
     uint32_t kind = small(input, 16);

@@ -1,6 +1,7 @@
 #!/bin/sh
-# One check of the sources: sh tests/support/lint.sh format|spelling|cppcheck|scripts|tidy
-# Silent when there is nothing to say. `tidy` needs the preset of that name configured.
+# One check of the sources: sh tests/support/lint.sh format|spelling|words|cppcheck|scripts|tidy
+# Prints nothing when all is well. `tidy` needs the preset of that name configured. `words` takes files and
+# folders too, and then prints every violation in them; tests/support/words.py describes its rules.
 set -eu
 
 cd "$(dirname "$0")/../.."
@@ -22,17 +23,23 @@ spelling)
         ! -path '*/node_modules/*' -print |
         xargs codespell --ignore-regex '\\n' -I tests/support/codespell_words.txt ./*.md CMakeLists.txt
     ;;
+words)
+    shift
+    # Arguments are relative to the root.
+    python3 tests/support/words.py "$@"
+    ;;
 cppcheck)
     # It takes accept4's address for one that must be given, and does not see into uthash's HASH_ITER.
     # shellcheck disable=SC2086
     cppcheck --quiet --error-exitcode=1 --inline-suppr --std=c11 -j "$(nproc)" \
         --enable=warning,performance,portability --library=posix --library=gnu \
         --suppress=missingInclude --suppress=missingIncludeSystem --suppress=unknownMacro --suppress=readdirCalled \
-        --suppress=nullPointer:common/agent/engine_port.c --suppress=uninitvar:scheduler/apply.c \
+        --suppress=nullPointer:common/agent/engine/engine_port.c --suppress=uninitvar:scheduler/apply.c \
         -D_GNU_SOURCE -I . -I common $folders
     ;;
 scripts)
-    for script in tests/run.sh tests/demo.sh tests/support/*.sh tests/e2e/*.sh tests/ui/*.sh tests/verbs/*.sh tests/gpu/*.sh; do
+    for script in tests/run.sh tests/demo.sh tests/support/*.sh tests/e2e/*.sh tests/ui/*.sh tests/verbs/*.sh tests/gpu/*.sh \
+        tests/support/shims/*; do
         sh -n "$script"
     done
     ;;
@@ -40,7 +47,7 @@ tidy)
     cmake --build --preset tidy -- -k 0
     ;;
 *)
-    echo "lint.sh: format, spelling, cppcheck, scripts or tidy?" >&2
+    echo "lint.sh: format, spelling, words, cppcheck, scripts or tidy?" >&2
     exit 2
     ;;
 esac

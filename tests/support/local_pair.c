@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/memfd.h"
-#include "fabric/fabric_local.h"
+#include "fabric/local/fabric_local.h"
 #include "tests/support/check.h"
 
 #define ROUNDS 1000 /* polls after which nothing more is to come */

@@ -3,7 +3,7 @@
 #ifndef KVR_TESTS_LOCAL_PAIR_H
 #define KVR_TESTS_LOCAL_PAIR_H
 
-#include "fabric/fabric_local_state.h"
+#include "fabric/local/fabric_local_state.h"
 
 #define PAIR_BYTES 65536u /* of each side's memory */
 

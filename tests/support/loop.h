@@ -11,7 +11,7 @@
  * the machine meanwhile. */
 static kvr_ns loop_ran_ns;
 
-#define LOOP_TURN_MAX (20 * KVR_MS) /* of what takes longer the rest is not ours */
+#define LOOP_TURN_MAX (20 * KVR_MS) /* the rest of a longer turn is not ours */
 
 static inline void loop_count(kvr_ns since)
 {

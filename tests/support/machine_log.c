@@ -113,16 +113,17 @@ struct kvr_buddy *machine_memory(void)
     return &memory;
 }
 
-#define LATEST(array, count, wanted)                                                               \
+/* The latest record with this kind in `member`. */
+#define LATEST(array, count, member)                                                               \
     for (uint32_t i = machine_log.count; i > 0; i--)                                               \
-        if (machine_log.array[i - 1].kind == (wanted))                                             \
+        if (machine_log.array[i - 1].member == kind)                                               \
             return &machine_log.array[i - 1];                                                      \
     return NULL
-#define COUNT(array, count, wanted)                                                                \
+#define COUNT(array, count, member)                                                                \
     uint32_t found = 0;                                                                            \
                                                                                                    \
     for (uint32_t i = 0; i < machine_log.count; i++)                                               \
-        found += machine_log.array[i].kind == (wanted);                                            \
+        found += machine_log.array[i].member == kind;                                              \
     return found
 
 const struct kvr_message *machine_sent(kvr_message_kind kind)
@@ -137,12 +138,12 @@ uint32_t machine_sent_count(kvr_message_kind kind)
 
 const struct kvr_group_message *machine_command(uint32_t kind)
 {
-    LATEST(commands, command_count, kind);
+    LATEST(commands, command_count, head.kind);
 }
 
 uint32_t machine_command_count(uint32_t kind)
 {
-    COUNT(commands, command_count, kind);
+    COUNT(commands, command_count, head.kind);
 }
 
 const struct kvr_notice *machine_notice(kvr_notice_kind kind)

@@ -1,9 +1,9 @@
-/* Ports of a pure state machine (outbound, inbound) that write down what it does: a test tells the
- * machine events, and reads here what came of them. */
+/* Ports of a pure state machine (outbound, inbound) that record its actions: a test sends events to
+ * the machine, and reads the actions here. */
 #ifndef KVR_TESTS_MACHINE_LOG_H
 #define KVR_TESTS_MACHINE_LOG_H
 
-#include "agent/engines.h"
+#include "agent/core/engines.h"
 #include "tests/support/small_plan.h"
 
 #define MACHINE_LOG_MAX      64
@@ -43,7 +43,7 @@ uint32_t machine_notice_count(kvr_notice_kind kind);
 void machine_engine_up(struct kvr_engines *engines, uint32_t index, uint8_t number,
                        struct small_side *side, struct kvr_shared_page *page);
 struct kvr_rank machine_rank(uint8_t number);
-/* What the engine of a peer tells of itself. */
+/* The description that the engine of a peer sends. */
 void machine_regions(uint8_t number, const struct small_side *side, uint32_t rail_count,
                      struct kvr_message *ret_message);
 

@@ -1,6 +1,6 @@
-/* Moves one request between two engines whose layouts, ranks or KV groups differ, for every row of
- * a table, and looks at every byte of the targets: what moved is the source's, the rest is as it
- * was.
+/* Moves one request between two engines with different layouts, ranks or KV groups, for every row
+ * of a table, and looks at every byte of the targets: the moved bytes are the source's, and the
+ * rest is as it was.
  *
  *   mapping SOURCE-SOCKET TARGET-SOCKET HOST:PORT-OF-PREFILL-AGENT
  *           [staged | fragments | fragments-refused | strangers-refused | fields-refused |
@@ -8,9 +8,9 @@
  *
  * fragments: only rows that need small writes.
  *
- * Every target rank names every source rank. Each layer must be told once, without a gap, and of
- * what several source ranks hold alike only one copy may move. Prints a line a row and ends with
- * `mapping: N passed`. All ranks are in this process; a row has new engines. */
+ * Every target rank names every source rank. Each layer must be announced once, without a gap.
+ * Where several source ranks hold equal data only one copy may move. Prints a line a row and ends
+ * with `mapping: N passed`. All ranks are in this process; a row has new engines. */
 #include <assert.h>
 #include <poll.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static bool staged;         /* all pages are devices' */
 static bool fragments_only; /* of the rows */
 static uint64_t generation; /* of all engines: this run's */
 static void (*target_differs)(
-    struct kvrail_identity *me); /* in what is refused; NULL: in nothing */
+    struct kvrail_identity *me); /* changes the field that is refused; NULL: no field */
 
 void mapping_fail(const char *what, const char *detail)
 {
@@ -160,7 +160,7 @@ static void publish(struct mapping_engine *source, const char *request, uint32_t
     need(source, kvrail_source_end(source->agent, source->handle, KVRAIL_OK), "end");
 }
 
-/* Layers of the target are told in order, from what is skipped on. */
+/* Layers of the target are announced in order, from the end of the skipped tokens on. */
 static void layers_in(struct mapping_engine *engine, const struct kvrail_event *event)
 {
     for (uint32_t i = 0; i < event->layer_count; i++) {
@@ -172,11 +172,11 @@ static void layers_in(struct mapping_engine *engine, const struct kvrail_event *
                  (unsigned long long)event->token_first, (unsigned long long)event->token_end,
                  (unsigned long long)*in);
         if (layer >= MAPPING_LAYERS || event->token_first != *in || event->token_end <= *in)
-            mapping_fail("told out of order", detail);
+            mapping_fail("announced out of order", detail);
         *in = event->token_end;
     }
     if (event->layer_count == 0)
-        mapping_fail("told of no layer", "");
+        mapping_fail("no layer was announced", "");
 }
 
 static void wait_for_end(struct mapping_engine *engine, struct kvrail_event *ret_event)
@@ -219,7 +219,7 @@ static void check_end(const struct mapping_engine *target, const struct mapping_
         snprintf(detail, sizeof(detail), "up to token %llu",
                  (unsigned long long)target->layers_in[layer]);
         if (target->layers_in[layer] < MAPPING_TOKENS)
-            mapping_fail("not every layer was told as a whole", detail);
+            mapping_fail("not every layer was announced as a whole", detail);
     }
     mapping_check(target);
 }
@@ -317,7 +317,7 @@ static void check_why(struct mapping_engine *engine, const char *words)
         mapping_fail("why", (const char *)event.payload);
 }
 
-/* The source's engine is told too: that who asked was refused, or by the end of its publish. */
+/* The source's engine gets an event too: TARGET_REFUSED, or the end of its publish. */
 static void check_source(struct mapping_engine *source, const char *words)
 {
     struct pollfd readable = {.fd = kvrail_event_fd(source->agent), .events = POLLIN};
@@ -326,10 +326,10 @@ static void check_source(struct mapping_engine *source, const char *words)
     do {
         event.kind = 0;
         if (kvrail_poll(source->agent, &event, 1) == 0 && poll(&readable, 1, 60000) == 0)
-            mapping_fail("source", "it was not told of the refusal in a minute");
+            mapping_fail("source", "it got no event for the refusal in a minute");
     } while (event.kind != KVRAIL_EVENT_TARGET_REFUSED && event.kind != KVRAIL_EVENT_SOURCE_FREE);
     if (event.status != KVRAIL_INCOMPATIBLE || strstr(event.detail, words) == NULL)
-        mapping_fail("what the source is told", event.detail);
+        mapping_fail("the event of the source", event.detail);
     if (event.handle != 0) /* else it met no publish */
         check_why(source, words);
 }

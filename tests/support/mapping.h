@@ -40,14 +40,15 @@ extern const uint32_t mapping_row_count;
 struct mapping_engine {
     struct kvrail *agent;
     kvrail_handle handle;
-    bool on_device; /* its pages are told to be an (emulated) device's */
+    bool on_device; /* its pages are registered as an (emulated) device's */
     uint32_t region_count;
     struct kvr_region_layout layouts[MAPPING_REGIONS];
     struct kvrail_memory memories[MAPPING_REGIONS];
     uint32_t pages[MAPPING_GROUPS][MAPPING_PAGES];
     uint32_t page_counts[MAPPING_GROUPS], page_tokens[MAPPING_GROUPS]; /* 0: no such group */
     uint64_t skips[MAPPING_GROUPS];
-    uint64_t layers_in[MAPPING_LAYERS]; /* tokens that were told; all of a layer it has not */
+    uint64_t
+        layers_in[MAPPING_LAYERS]; /* tokens that were announced; all, of a layer that it lacks */
 };
 
 /* Where a rank's pages lie, and which it takes. */

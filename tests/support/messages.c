@@ -38,7 +38,7 @@ static void text(struct kvr_rng *rng, char *ret_text, size_t capacity)
 static kvr_status status(struct kvr_rng *rng)
 {
     static const kvr_status all[] = {
-#define X(symbol, value, name, scope, sentence) symbol,
+#define X(symbol, value, name, sentence) symbol,
         KVR_STATUS_LIST(X)
 #undef X
     };
@@ -197,11 +197,6 @@ static void want(struct kvr_rng *rng, uint32_t percent, struct messages_memory *
     ret_want->skip_tokens = u64(rng);
     ret_want->deadline_ms = u32(rng);
     ret_want->priority = (int32_t)u32(rng);
-    ret_want->group_count = u32(rng);
-    ret_want->group = u32(rng);
-    ret_want->run_count = page_runs(rng, percent, memory);
-    ret_want->runs = memory->page_runs;
-    ret_want->more = kvr_rng_percent(rng, 50);
     ret_want->digest = (kvr_digest_mode)kvr_rng_below(rng, KVR_DIGEST_FULL + 1);
     ret_want->group_skip_count = up_to(rng, KVR_GROUPS_MAX, percent);
     ret_want->sibling_count = up_to(rng, KVR_SOURCES_MAX, percent);

@@ -82,12 +82,10 @@ static bool same_want(const struct kvr_msg_want *a, const struct kvr_msg_want *b
            kvr_uuid_equal(&a->source_engine, &b->source_engine) && SAME(source_generation) &&
            SAME(source_tp) && SAME(source_pp) && same_rank(&a->target, &b->target) &&
            SAME(tokens) && SAME(skip_tokens) && SAME(deadline_ms) && SAME(priority) &&
-           SAME(group_count) && SAME(group) && SAME(run_count) && SAME(more) && SAME(digest) &&
-           SAME(group_skip_count) && SAME(sibling_count) && SAME(staged) && SAME(moves) &&
-           SAME(stage_bytes) &&
+           SAME(digest) && SAME(group_skip_count) && SAME(sibling_count) && SAME(staged) &&
+           SAME(moves) && SAME(stage_bytes) &&
            same_bytes(a->group_skips, b->group_skips, a->group_skip_count * 8) &&
-           same_bytes(a->siblings, b->siblings, a->sibling_count * 4) &&
-           same_bytes(a->runs, b->runs, a->run_count * sizeof(*a->runs));
+           same_bytes(a->siblings, b->siblings, a->sibling_count * 4);
 }
 
 static bool same_pages(const struct kvr_msg_pages *a, const struct kvr_msg_pages *b)

@@ -101,7 +101,7 @@ void publish_all(void)
 {
     static const uint32_t ids[SMALL_PLANNED] = {0, 2, 4, 6};
     struct kvr_request pages = {.kind = KVR_REQ_SOURCE_PAGES};
-    struct kvr_request watch = {.kind = KVR_REQ_SOURCE_WATCH};
+    struct kvr_request watch = {.kind = KVR_REQ_WATCH};
     struct kvr_request end = {.kind = KVR_REQ_SOURCE_END};
 
     pages.pages.ids = ids;
@@ -123,7 +123,6 @@ static struct kvr_message want_of(uint32_t peer, uint64_t nonce, uint64_t tokens
     want.want.target.tp = target_tp;
     want.want.tokens = tokens;
     want.want.deadline_ms = FETCH_DEADLINE / KVR_MS;
-    want.want.more = true;
     return want;
 }
 
@@ -205,26 +204,57 @@ void grant(uint32_t peer, uint64_t nonce)
     grant_rails(peer, nonce, 0);
 }
 
+union push_message push_commanded(enum push_kind kind)
+{
+    const struct kvr_group_message *message = machine_command(kind);
+
+    assert_non_null(message);
+    return push_message_of(message);
+}
+
 /* The group thread's word about the job that was opened last. */
 void group_says(uint32_t kind, uint64_t a, void *pointer)
 {
     const struct kvr_group_message *opened = machine_command(PUSH_OPEN);
-    struct kvr_group_message message = {.kind = kind, .a = a, .pointer = pointer};
+    union push_message message;
 
     assert_non_null(opened);
-    message.index = opened->index;
-    message.id = opened->id;
-    outbound_group(&outbound, now, &message);
+    message = push_message_of(opened);
+    message =
+        (union push_message){.head.kind = kind, .job = message.job, .transfer = message.transfer};
+    switch (kind) {
+    case PUSH_POSTED:
+    case PUSH_STAGING_FULL:
+    case PUSH_STOPPED:
+        message.sum.round = (uint32_t)a;
+        message.sum.first = pointer;
+        break;
+    case PUSH_LISTED:
+        message.list = pointer;
+        break;
+    case PUSH_FAILED_OVER:
+        message.failover = pointer;
+        break;
+    case PUSH_CLOSED:
+        message.closed = pointer;
+        break;
+    default:
+        assert_true(a == 0 && pointer == NULL);
+    }
+    outbound_group(&outbound, now, &message.any);
 }
 
 /* The group thread keeps the segments of a job in it. */
 void group_closes(void)
 {
-    struct push_job *job = machine_command(PUSH_OPEN)->pointer;
+    struct push_job *job = push_commanded(PUSH_OPEN).opened;
 
-    for (uint32_t i = 0; i < machine_log.command_count; i++)
-        if (machine_log.commands[i].kind == PUSH_SEGMENT)
-            job->first = machine_log.commands[i].pointer; /* one segment in these tests */
+    for (uint32_t i = 0; i < machine_log.command_count; i++) {
+        const union push_message command = push_message_of(&machine_log.commands[i]);
+
+        if (command.head.kind == PUSH_SEGMENT)
+            job->first = command.segment; /* one segment in these tests */
+    }
     group_says(PUSH_CLOSED, 0, job);
 }
 

@@ -3,7 +3,9 @@
 #ifndef KVR_TESTS_OUTBOUND_CASE_H
 #define KVR_TESTS_OUTBOUND_CASE_H
 
+#include "prefill-agent/lease.h"
 #include "prefill-agent/outbound.h"
+#include "prefill-agent/push.h"
 #include "tests/support/machine_log.h"
 
 #define SILENCE        (3 * KVR_S)
@@ -14,6 +16,8 @@
 
 extern struct outbound outbound;
 extern kvr_ns now;
+/* The latest command of that kind, as the group reads it. */
+union push_message push_commanded(enum push_kind kind);
 
 int open_outbound(void **state); /* a cmocka setup */
 /* Two rails in these groups; the peers' are then in two groups too. */
@@ -23,14 +27,15 @@ void outbound_begin_wide(uint32_t page_count);
 void ask(struct kvr_request *request); /* as the engine, about its publish */
 void publish_for(uint32_t consumers);
 void publish_all(void);
-/* Its page table is not told. */
+/* It announces no page table. */
 void want_tokens(uint32_t peer, uint64_t nonce, uint64_t tokens);
 void want_as(uint32_t peer, uint64_t nonce, uint64_t generation);
 void want(uint32_t peer, uint64_t nonce);
-/* Its pages are a device's, behind staging memory, to which it could move a neighbour's itself. */
+/* Its pages are a device's, behind staging memory; it could copy a neighbour's pages there itself.
+ */
 void want_moving(uint32_t peer, uint64_t nonce);
 void want_hashed(uint32_t peer, uint64_t nonce);
-/* What peers want from here on is for this tensor rank of theirs; peer 0 tells its regions. */
+/* From here on peers want for this tensor rank of theirs; peer 0 sends its regions. */
 void targets_are(uint32_t tp);
 void message(uint32_t peer, uint64_t nonce, kvr_message_kind kind, kvr_status status);
 /* A group thread's word about the job that was opened last. */

@@ -3,7 +3,7 @@
  *
  *   pair SOURCE-SOCKET TARGET-SOCKET HOST:PORT none|target|wait [digest]
  *
- * target: the target engine alters a byte of the first layer once that is told to be in.
+ * target: the target engine alters a byte of the first layer after its LAYER_IN.
  * wait: after the first layer nothing more is ready until standard input ends.
  * digest: the fetch asks for the digest of every write. Prints the two terminal events. Exit 0:
  * they came. */
@@ -14,7 +14,7 @@
 
 #define LAYERS 3
 #define PAGES  4
-#define WORD   5 /* that tells of the fetch's layers, from BASE on */
+#define WORD   5 /* counts the fetch's layers, from BASE on */
 #define BASE   10
 
 static const uint32_t source_pages[PAGES] = {7, 8, 3, 10}, target_pages[PAGES] = {0, 5, 6, 15};

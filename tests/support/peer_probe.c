@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "base/rng.h"
+#include "base/entropy.h"
 #include "wire/compat.h"
 
 #define SHORT_BEAT_MS 250

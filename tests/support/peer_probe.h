@@ -1,9 +1,9 @@
-/* A source's and a target's table of peers on one loop, with a short beat, and what each was told.
+/* A source's and a target's table of peers on one loop, with a short beat, and the events of each.
  */
 #ifndef KVR_TESTS_PEER_PROBE_H
 #define KVR_TESTS_PEER_PROBE_H
 
-#include "agent/peer.h"
+#include "agent/peer/peer.h"
 #include "tests/support/loop.h"
 
 struct probe {
@@ -25,10 +25,10 @@ extern uv_loop_t loop;
 extern uint32_t beat_ms;
 bool sanitized(void);
 extern struct probe source, target;
-extern char address[64]; /* of whoever listened last */
+extern char address[64]; /* of the last listener */
 
-/* cmocka's fixtures: both tables, and the source listens. With agents' beats, or with the longest,
- * for those whom a machine that is busy must not find silent. */
+/* cmocka's fixtures: both tables, and the source listens. With agents' beats, or with the longest
+ * ones where a busy machine must not make a peer silent. */
 int begin(void **state);
 int begin_as_agents(void **state);
 int begin_patient(void **state);
@@ -43,7 +43,7 @@ uint32_t meet(void);           /* dials the source until both are up; which peer
 /* PAGES number `counter`, of so many runs. */
 kvr_status send_counter(struct probe *from, uint32_t peer, uint32_t counter, uint32_t runs);
 void run_for(uint64_t ms);
-/* It was told once that a peer is lost, with this status, in these words among others. */
+/* The loss of a peer was reported once, with this status, in these words among others. */
 void expect_lost(const struct probe *probe, kvr_status status, const char *words);
 
 #endif

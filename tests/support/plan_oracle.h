@@ -1,5 +1,5 @@
-/* What a plan has to move, found byte by byte through the formula of a layout: runs of bytes sorted
- * and joined to the fewest pieces, and the fewest chunks by trying every way to divide them. */
+/* The bytes that a plan has to move, found one by one through the formula of a layout: sorted runs
+ * of bytes, joined to the fewest pieces. Trying every division of them gives the fewest chunks. */
 #ifndef KVR_TESTS_PLAN_ORACLE_H
 #define KVR_TESTS_PLAN_ORACLE_H
 
@@ -9,7 +9,8 @@
 
 #define ORACLE_PIECES 70000
 
-/* What moves of one (layer, part), in the order of target addresses. Offsets in the flat memories.
+/* The moved bytes of one (layer, part), in the order of target addresses. Offsets in the flat
+ * memories.
  */
 struct oracle_run {
     uint64_t source, target, bytes;
@@ -18,7 +19,7 @@ struct oracle_run {
 struct plan_oracle {
     const struct plan_case *of;
     uint64_t seed;      /* of the case, for a failure's sentence */
-    uint64_t token_end; /* of what moves */
+    uint64_t token_end; /* of the moved tokens */
     /* For each byte of the target's memory, 1 + the source's byte that must come there; 0:
      * untouched. */
     uint32_t expected[PLAN_CASE_BYTES];

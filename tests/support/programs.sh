@@ -15,6 +15,35 @@ patience=${KVRAIL_PATIENCE:-$((${KVRAIL_TIME_SCALE:-100} / 100))}
 work=$(mktemp -d "${TMPDIR:-/tmp}/kvrail-test.XXXXXX")
 started_pids=
 
+# wait_for SECONDS COMMAND…: until the command succeeds; false if it has not after that long, which is
+# longer where everything is slower. Tests wait for conditions with it, and never for a time.
+wait_for() {
+    waits_left=$(($1 * patience * 20))
+    shift
+    until "$@"; do
+        waits_left=$((waits_left - 1))
+        [ $waits_left -gt 0 ] || return 1
+        sleep 0.05
+    done
+}
+
+# until_met ATTEMPTS COMMAND…: runs the command until it succeeds; false if it never does. For tests of
+# which the machine decides whether they meet what they are about: the command fails the test by `fail`
+# where something is wrong, and returns false where it has met nothing.
+until_met() {
+    attempts_left=$1
+    shift
+    until "$@"; do
+        attempts_left=$((attempts_left - 1))
+        [ $attempts_left -gt 0 ] || return 1
+    done
+}
+
+# Conditions: a file has a text (file_has FILE TEXT), a process runs (is_running PID), the opposite (not …).
+file_has() { grep -qsF -- "$2" "$1"; }
+is_running() { kill -0 "$1" 2>/dev/null; }
+not() { ! "$@"; }
+
 # A build that lacks a program skips the test.
 need() {
     for program in "$@"; do
@@ -44,16 +73,10 @@ stop_programs() {
     for pid in $started_pids; do
         ! ours "$pid" || kill "$pid" 2>/dev/null || true
     done
-    tries=0
     for pid in $started_pids; do
-        while ours "$pid" && [ $tries -lt 50 ]; do
-            sleep 0.1
-            tries=$((tries + 1))
-        done
+        wait_for 5 not ours "$pid" || true
         ! ours "$pid" || kill -9 "$pid" 2>/dev/null || true
         wait "$pid" 2>/dev/null || true
-        # What libfabric's shm leaves when it is killed.
-        [ -e "/proc/$pid" ] || rm -f "/dev/shm/$pid:"*
     done
     rm -rf "$work"
 }
@@ -72,13 +95,12 @@ start() {
 
 # await NAME FILE: until the program just started has made that file or socket.
 await() {
-    tries=0
-    while [ ! -s "$2" ] && [ ! -S "$2" ]; do
-        tries=$((tries + 1))
-        kill -0 "$started" 2>/dev/null || fail "$1 ended while it started"
-        [ $tries -le $((300 * patience)) ] || fail "$1 did not get ready in $((30 * patience)) s"
-        sleep 0.1
-    done
+    wait_for 30 has_made "$2" || fail "$1 did not get ready in $((30 * patience)) s"
+    [ -s "$2" ] || [ -S "$2" ] || fail "$1 ended while it started"
+}
+
+has_made() {
+    [ -s "$1" ] || [ -S "$1" ] || not is_running "$started"
 }
 
 # The rails of the provider under test; some tests put their own in $rails, or for one side in
@@ -91,14 +113,13 @@ default_rails() {
 
 # moved ROLE PATH COUNT: so many transfers, the scheduler says, once the agents have reported them.
 moved() {
-    tries=0
-    until [ "$(curl -s "http://$scheduler/metrics" |
-        sed -n "s/^kvrail_path_transfers_total{role=\"$1\",path=\"$2\"} //p")" = "$3" ]; do
-        tries=$((tries + 1))
-        [ $tries -le $((300 * patience)) ] || fail "not $3 transfers of a $1 are $2:
+    wait_for 30 has_moved "$@" || fail "not $3 transfers of a $1 are $2:
 $(curl -s "http://$scheduler/metrics" | grep ^kvrail_path_)"
-        sleep 0.1
-    done
+}
+
+has_moved() {
+    [ "$(curl -s "http://$scheduler/metrics" |
+        sed -n "s/^kvrail_path_transfers_total{role=\"$1\",path=\"$2\"} //p")" = "$3" ]
 }
 
 start_scheduler() {
@@ -165,17 +186,21 @@ replay_in_background() {
     started_pids="$started_pids $replay_pid"
 }
 
-# Waits until the replay in the background has moved something, so that what is done to it now meets
-# transfers on their way. It runs with --progress.
+# Requests that the replay in the background has ended so far. It runs with --progress.
+progress() {
+    sed -n 's/.*\] \([0-9]*\)\/.*/\1/p' "$work/replay.log" 2>/dev/null | tail -n 1
+}
+
+# await_progress [COUNT]: until the replay in the background has ended more than so many requests, so that
+# a fault now meets transfers on their way.
 await_progress() {
-    tries=0
-    while ! grep -q '\] [1-9][0-9]*/' "$work/replay.log" 2>/dev/null; do
-        tries=$((tries + 1))
-        kill -0 "$replay_pid" 2>/dev/null || fail "the replay ended too early"
-        [ $tries -le $((300 * patience)) ] ||
-            fail "the replay made no progress in $((30 * patience)) s"
-        sleep 0.1
-    done
+    wait_for 30 has_progressed "${1:-0}" || fail "the replay made no progress in $((30 * patience)) s"
+    is_running "$replay_pid" || fail "the replay ended too early"
+}
+
+has_progressed() {
+    ended=$(progress)
+    [ "${ended:-0}" -gt "$1" ] || not is_running "$replay_pid"
 }
 
 finish_replay() {

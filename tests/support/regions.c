@@ -194,7 +194,7 @@ static unsigned fill_tables(kvrail_handle *ret_handles)
     return count;
 }
 
-/* The agent keeps a descriptor of each: a few at once, and the others are told to wait. */
+/* The agent keeps a descriptor of each: a few at once, and the others have to wait. */
 static void too_many_are_refused(void)
 {
     struct kvrail_memory memory;

@@ -6,8 +6,8 @@
  *
  * cancel: the target's agent is stopped while the source posts, cancels, and is given its pages.
  * kill: the source's agent is killed as soon as it may post.
- * Exit 0: whatever was told to be in held the source's bytes at that moment, and never DONE; 75:
- * one agent lost the other before anything was in, or a write, as where others have the machine. */
+ * Exit 0: each layer held the source's bytes at its LAYER_IN, and DONE never came; 75: one agent
+ * lost the other before anything was in, or a write, as where others have the machine. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static bool holds(const struct engine *engine, unsigned layer)
     return true;
 }
 
-/* After a write that was lost no layer is told to be in before the source has posted all, and here
+/* After a lost write no layer is announced before the source has posted all, and here
  * it waits for the first. */
 static bool held_by_repeats(struct engine *target)
 {
@@ -54,7 +54,7 @@ static bool wrong_layers(struct engine *target)
     for (unsigned i = 0; i < event.layer_count; i++) {
         if (holds(target, event.layer_first + i))
             continue;
-        printf("layer %u is told to be in, but it is not\n", event.layer_first + i);
+        printf("layer %u is announced, but it is not there\n", event.layer_first + i);
         wrong = true;
     }
     return wrong;
@@ -93,7 +93,7 @@ static bool take_back(struct engine *source, bool kills, pid_t pid)
     kill(pid, SIGSTOP);
     usleep(20000); /* until all its threads have stopped */
     kvrail_ready(source->agent, 0, LAYERS);
-    usleep(100000); /* it posts what nobody takes */
+    usleep(100000); /* it posts, and the stopped target takes nothing */
     return kvrail_cancel(source->agent, source->handle, KVRAIL_CANCELLED) == KVRAIL_OK;
 }
 

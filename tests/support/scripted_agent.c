@@ -196,7 +196,7 @@ static void on_request(void *self, kvr_ns now, uint32_t engine, const struct kvr
     case KVR_REQ_TARGET_PAGES:
         pages_given(script, engine, request);
         return;
-    case KVR_REQ_SOURCE_WATCH:
+    case KVR_REQ_WATCH:
         atomic_store(&record->word0,
                      atomic_load(&kvr_engine_port_page(script->agent->port, engine)->words[0]));
         return;

@@ -22,7 +22,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "agent/engine_port.h"
+#include "agent/engine/engine_port.h"
 #include "client/kvrail.h"
 #include "wire/loans.h"
 
@@ -36,7 +36,7 @@ struct script_record {
     _Atomic uint64_t word0;       /* of the engine, when its last watch came */
     _Atomic int rung;             /* reads of the doorbell that found it rung, when a why came */
     _Atomic bool keep;            /* do not release engines when they go down */
-    _Atomic bool sleepy;          /* set `asleep` in the page of whoever comes */
+    _Atomic bool sleepy;          /* set `asleep` in the page of each new engine */
     char down_detail[KVR_DETAIL_BYTES];
 };
 

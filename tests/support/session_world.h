@@ -1,6 +1,6 @@
 /* Two sessions over two pipes of bytes in virtual time: a target that dials and a source. The test
- * says how many bytes reach the other side and when, breaks the connection and lets time pass; what
- * came, and how it ended, is counted at each end. One world at a time. */
+ * says how many bytes reach the other side and when, breaks the connection and lets time pass. Each
+ * end counts the messages that came, and its sessions' ends. One world at a time. */
 #ifndef KVR_TESTS_SESSION_WORLD_H
 #define KVR_TESTS_SESSION_WORLD_H
 
@@ -8,7 +8,7 @@
 #include "wire/session.h"
 
 #define BEAT_MS    1000
-#define PIPE_BYTES (KVR_FRAME_BYTES_MAX + 8192) /* what a side may write before anyone reads */
+#define PIPE_BYTES (KVR_FRAME_BYTES_MAX + 8192) /* what a side may write before the other reads */
 #define TRANSFERS  6
 
 enum side { TARGET, SOURCE, SIDES };
@@ -19,7 +19,7 @@ struct end {
     struct kvr_msg_hello hello;
     struct kvr_frame_parser parser; /* of what arrives here */
     uint8_t *parser_memory;
-    uint8_t *pipe; /* what this side wrote and nobody has read */
+    uint8_t *pipe; /* what this side wrote and the other has not read */
     size_t pipe_start, pipe_end, pipe_capacity;
     bool blocked;
     uint32_t begun, lost, writable;
@@ -30,7 +30,7 @@ struct end {
 };
 
 struct session_world {
-    uint64_t seed; /* when not 0: no session may be lost, and this is who wants to know */
+    uint64_t seed; /* when not 0: no session may be lost, and a failure names this seed */
     kvr_ns now;
     bool connected;
     bool adopted; /* the source writes to this connection, not to one that it believes to be up */

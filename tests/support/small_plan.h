@@ -1,9 +1,9 @@
 /* Two engines of a few layers and pages of 4 KiB each, and a plan between them in which every page
- * of every layer is one write. For tests of what happens to writes, not of plans. */
+ * of every layer is one write. For tests of writes, not of plans. */
 #ifndef KVR_TESTS_SMALL_PLAN_H
 #define KVR_TESTS_SMALL_PLAN_H
 
-#include "agent/region_set.h"
+#include "agent/core/region_set.h"
 #include "kv/plan.h"
 
 #define SMALL_LAYERS     2

@@ -16,7 +16,7 @@ struct small_stage {
     uint8_t memory[16 * SMALL_PAGE_BYTES];
 };
 
-/* Of `page_count` pages, at most 16. fail: every copy does. user: zeroed, of who works with it. */
+/* Of `page_count` pages, at most 16. fail: every copy does. user: zeroed, for the caller. */
 void small_stage_open(struct small_stage *small, struct small_side *side, uint32_t page_count,
                       bool fail, void *user);
 void small_stage_close(struct small_stage *small);

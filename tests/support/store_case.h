@@ -22,7 +22,7 @@ int store_setup(void **state);
 int store_teardown(void **state);
 #define WITH_STORE(test) cmocka_unit_test_setup_teardown(test, store_setup, store_teardown)
 
-/* An event of attempt 1 of request-1, whose peer is "decode-0" or "prefill-0". */
+/* An event of attempt 1 of request-1, with the peer "decode-0" or "prefill-0". */
 struct kvr_event event_of(kvr_event_kind kind, kvr_role role, uint64_t transfer, kvr_ns at);
 /* Of boot 7 of that agent. */
 struct kvr_report report_of(const char *agent, uint64_t first, const struct kvr_event *events,

@@ -3,7 +3,7 @@
 #
 #   sh drive.sh BROWSER ADDRESS SCRIPT
 #
-# The browser is spoken to over its pipe of debugging: messages of JSON, each ended by a zero byte.
+# The script talks to the browser over its debugging pipe: JSON messages, each ended by a zero byte.
 set -u
 browser=${1:?} address=${2:?} script=${3:?}
 work=$(mktemp -d /tmp/kvrail-drive-XXXXXX)
@@ -27,7 +27,7 @@ stdbuf -o0 tr '\0' '\n' <"$work/told" >"$work/answers" &
 pids="$pids $!"
 exec 8>"$work/asked"
 
-# ask NUMBER SECONDS REST: a message, and its answer in $answer.
+# ask NUMBER SECONDS REST: sends a message and puts its answer into $answer.
 ask() {
     printf '{"id":%d,%s}\0' "$1" "$3" >&8
     tries=0
@@ -42,7 +42,7 @@ ask() {
     done
 }
 
-# member NAME: a text in $answer.
+# member NAME: prints a string member of $answer.
 member() {
     echo "$answer" | sed -n "s/.*\"$1\":\"\\([^\"]*\\)\".*/\\1/p"
 }
@@ -51,7 +51,7 @@ ask 1 60 "\"method\":\"Target.createTarget\",\"params\":{\"url\":\"$address\"}"
 ask 2 30 "\"method\":\"Target.attachToTarget\",\"params\":{\"targetId\":\"$(member targetId)\",\"flatten\":true}"
 session=$(member sessionId)
 
-# run NUMBER SECONDS EXPRESSION: in the page, and what its promise gives.
+# run NUMBER SECONDS EXPRESSION: evaluates it in the page; the result of its promise is the answer.
 run() {
     ask "$1" "$2" "\"sessionId\":\"$session\",\"method\":\"Runtime.evaluate\",\"params\":{\"expression\":\"$3\",\"awaitPromise\":true,\"returnByValue\":true}"
 }

@@ -3,14 +3,15 @@
  *
  *   ui.generate HOST:PORT SECONDS [SEED]
  *
- * First a minute of the past is told at once, then the rest as it happens. */
+ * It first reports a past minute at once, then the rest as it happens. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "agent/reporter.h"
+#include "agent/report/reporter.h"
 #include "base/clock.h"
+#include "base/entropy.h"
 #include "base/rng.h"
 
 #define AGENTS       4
@@ -34,7 +35,7 @@ struct step {
 };
 
 struct play {
-    struct kvr_event event; /* what both sides say about it */
+    struct kvr_event event; /* the event that both sides report */
     int source, target, step, step_count;
     struct step steps[STEPS];
 };

@@ -1,4 +1,4 @@
-// Goal: a scheduler that takes the question and never answers is told of, and so is its return.
+// Goal: the page reports a scheduler that accepts a request and never answers, and its return.
 (async () => {
   const status = document.getElementById('status'), well = window.fetch;
   const answers = () => !/^(connecting|no answer)/.test(status.textContent);

@@ -1,6 +1,6 @@
-// Goal: however many transfers live, a page asks for a few of them a second.
-// Method: the list of those that live is put in the scheduler's place: newest first, each page of it
-// full, and none of them ever ends.
+// Goal: however many transfers live, a page requests a few of them a second.
+// Method: a scripted list of live transfers answers in the scheduler's place: newest first, each page of
+// the list full, and no transfer ever ends.
 (async () => {
   const rest = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
   const more = document.getElementById('more');

@@ -1,5 +1,5 @@
-// Pages back through the transfers while new ones come, and compares the list with what the scheduler
-// has: what is missing between the newest and the oldest row, what is there twice.
+// Pages back through the transfers while new ones come. Compares the list with the scheduler's: counts
+// transfers missing between the newest and the oldest row, and rows that are there twice.
 (async () => {
   const rest = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
   const rows = () => [...document.querySelectorAll('#transfers tr.row')].map((row) => row.dataset.key);

@@ -1,6 +1,5 @@
-/* Goal: what a person types is read as meant, printed back the same, and refused when it is
- * neither.
- */
+/* Goal: an address is read as its writer meant it, printed back the same, and refused where it has
+ * no clear meaning. */
 #include "tests/support/check.h"
 
 #include <sys/socket.h>

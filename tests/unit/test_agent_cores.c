@@ -1,5 +1,6 @@
-/* Goal: an agent's thread gets the cores beside its cards. Method: the list of --cores is read;
- * hosts drawn by hand (two nodes, a GPU and two cards at each) are asked where rails lie. */
+/* Goal: an agent's thread gets the cores beside its cards. Method: the list of --cores is read; two
+ * described hosts (two nodes, a GPU and two cards at each) are searched for the places of their
+ * rails. */
 #include "tests/support/check.h"
 
 #include <stdio.h>
@@ -48,7 +49,7 @@ static struct kvr_rail_facts offered[] = {
     {.provider = "tcp", .name = "eth0", .interface = "eth0", .source = "192.0.2.1"},
     {.provider = "tcp", .name = "eth0", .interface = "eth0", .source = "192.0.2.2"},
     {.provider = "tcp", .name = "lo", .interface = "lo", .source = "127.0.0.1"},
-    {.provider = "shm", .name = "shm", .same_host_only = true},
+    {.provider = "local", .name = "local", .same_host_only = true},
 };
 #define OFFERED (sizeof(offered) / sizeof(offered[0]))
 
@@ -69,7 +70,7 @@ static void host_rails_are_cards_that_leave_the_host(void **state)
 {
     (void)state;
     place_of(&offered[0], NULL);
-    assert_int_equal(groups.rail_count, 4); /* eth0 once, without loopback and shm */
+    assert_int_equal(groups.rail_count, 4); /* eth0 once; loopback and local are left out */
     assert_string_equal(groups.rails[3].pci, "0000:92:00.0");
 }
 
@@ -105,7 +106,7 @@ static void host_rails_of_loopback_lie_nowhere(void **state)
     assert_int_equal(place.core_count, 0);
 }
 
-/* In a container nothing is on PCI, and what there is counts. */
+/* In a container no card shows a PCI address; its interfaces still count. */
 static void host_rails_without_pci_count_alone(void **state)
 {
     static struct kvr_topology container = {
@@ -127,7 +128,8 @@ static void host_rails_without_pci_count_alone(void **state)
     assert_int_equal(groups.groups[0].core_count, 2);
 }
 
-/* One group of them all: an agent that took the first alone would use one rail of several. */
+/* One group holds all rails: an agent that uses only the first group would otherwise lose the
+ * others. */
 static void host_rails_without_pci_are_one_group(void **state)
 {
     static const struct kvr_topology none = {

@@ -1,5 +1,5 @@
-/* Goal: what writes are taken to cost is what rails of that provider cost, as is usual for it or as
- * was calibrated. Method: configurations of an agent are asked. */
+/* Goal: the assumed cost of a write is that of its rail's provider: calibrated where a calibration
+ * exists, else the provider's usual cost. Method: read the costs from agent configurations. */
 #include "tests/support/check.h"
 
 #include "agent/agent.h"

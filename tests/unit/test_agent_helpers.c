@@ -1,5 +1,5 @@
-/* Goal: every job is done once, some at a time, and however long they take names of peers are
- * looked up. Method: jobs that last until the case lets them go, on a loop of its own. */
+/* Goal: every job runs once, a few at a time, and name look-ups go on however long the jobs last.
+ * Method: jobs that last until the case releases them, on a loop of its own. */
 #include "tests/support/check.h"
 
 #include <semaphore.h>

@@ -1,6 +1,6 @@
-/* Goal: a peer is told of every rail, also of one that has no endpoint when it says hello: else it
- * would not know the rail whose successor it hears of, and never write to it. Method: the agent's
- * shell with a group that has no endpoint on one of its rails. */
+/* Goal: HELLO names every rail to a peer, also a rail that has no endpoint yet. Without its name
+ * the peer could not place the endpoint that follows, and would never write to that rail. Method:
+ * the agent's shell with a group that lacks an endpoint on one of its rails. */
 #include "tests/support/check.h"
 
 #include "agent/agent_state.h"

@@ -1,5 +1,5 @@
-/* Goal: engines hear when a card or another agent goes and comes, each change once, and nobody
- * hears who is not attached. Method: the agent's shell with one card and a port that writes down.
+/* Goal: engines hear when a card or another agent goes and comes, each change once. An engine that
+ * is not attached hears nothing. Method: the agent's shell with one card and a port that records.
  */
 #include "tests/support/check.h"
 
@@ -12,7 +12,7 @@ static struct kvr_fabric_ops ops;
 static struct kvr_notice last;
 static uint32_t told;
 
-/* Instead of the port's. */
+/* Replaces the port's function. */
 void kvr_engine_port_notify(struct kvr_engine_port *port, uint32_t engine,
                             const struct kvr_notice *notice)
 {
@@ -45,7 +45,7 @@ static int one_engine(void **state)
 static void a_card_is_told_when_it_changes(void **state)
 {
     (void)state;
-    agent_tell_rail(&agent, 0, KVR_OK, ""); /* recycled: it never was down */
+    agent_tell_rail(&agent, 0, KVR_OK, ""); /* recycled: the rail never was down */
     assert_int_equal(told, 0);
     agent_tell_rail(&agent, 0, KVR_SYSTEM, "rail mlx5_0 is tired");
     agent_tell_rail(&agent, 0, KVR_SYSTEM, "rail mlx5_0 is tired"); /* tried again */
@@ -77,7 +77,7 @@ static void a_peer_is_told_by_name(void **state)
     assert_string_equal(last.detail, "10.0.0.7:9480: nothing was heard for 3 s");
 }
 
-/* Whoever does not fit is news for source engines, and not at every knock. */
+/* An agent that does not fit is reported to source engines, but not at each of its attempts. */
 static void who_was_turned_away_is_told(void **state)
 {
     const char *words = "dtype: the source has \"bfloat16\", the target has \"float8_e4m3\"";
@@ -96,7 +96,7 @@ static void who_was_turned_away_is_told(void **state)
     assert_string_equal(last.detail, words);
     agent_tell_turned_away(&agent, 2 * KVR_S, "10.0.0.9:4002", KVR_VERSION, "protocol version: …");
     assert_int_equal(told, 2);
-    agent.machine.role = KVR_ROLE_TARGET; /* its engines hear of it by their requests */
+    agent.machine.role = KVR_ROLE_TARGET; /* target engines hear of it through their requests */
     agent_tell_turned_away(&agent, 9 * KVR_S, "10.0.0.9:4000", KVR_INCOMPATIBLE, words);
     assert_int_equal(told, 2);
 }

@@ -1,7 +1,7 @@
-/* Goal: a peer is warm when each of the agent's groups has warmed up what it reaches of it; that is
- * told and counted once a session, and what an earlier session's groups say late is not taken for
- * this one's. Method: the agent's shell with groups that say what the case wants, and a port that
- * writes down. */
+/* Goal: a peer is warm when each of the agent's groups has warmed up all that it reaches of that
+ * peer. The peer's warmth is announced and counted once a session. A late report of an earlier
+ * session's group does not count for the present session. Method: the agent's shell with scripted
+ * groups, and a port that records. */
 #include "tests/support/check.h"
 
 #include "agent/agent_state.h"
@@ -11,7 +11,7 @@ static struct kvr_engines engines;
 static struct kvr_notice last;
 static uint32_t told;
 
-/* Instead of the port's. */
+/* Replaces the port's function. */
 void kvr_engine_port_notify(struct kvr_engine_port *port, uint32_t engine,
                             const struct kvr_notice *notice)
 {
@@ -20,7 +20,7 @@ void kvr_engine_port_notify(struct kvr_engine_port *port, uint32_t engine,
     told++;
 }
 
-/* Instead of the table's. */
+/* Replaces the table's function. */
 bool kvr_peers_info(const struct kvr_peers *peers, uint32_t peer, struct kvr_peer_info *ret_info)
 {
     (void)peers, (void)peer;
@@ -42,7 +42,9 @@ static int two_groups(void **state)
 static void says_warm(uint32_t group, uint32_t pairs, kvr_ns added_at)
 {
     struct kvr_group_message message = {
-        .kind = KVR_GROUP_PEER_WARM, .index = 5, .a = pairs, .b = added_at, .group = group};
+        .head = {.kind = KVR_GROUP_PEER_WARM, .group = group},
+        .peer_warm = {.peer = 5, .pairs = pairs, .added_at = added_at},
+    };
 
     agent_warmth_heard(&agent, added_at + KVR_MS, &message);
 }
@@ -50,7 +52,9 @@ static void says_warm(uint32_t group, uint32_t pairs, kvr_ns added_at)
 static void says_added(uint32_t group, kvr_status status)
 {
     struct kvr_group_message message = {
-        .kind = KVR_GROUP_PEER_ADDED, .index = 5, .group = group, .status = status};
+        .head = {.kind = KVR_GROUP_PEER_ADDED, .group = group},
+        .peer_rails = {.peer = 5, .status = status},
+    };
 
     agent_warmth_heard(&agent, KVR_S, &message);
 }
@@ -71,7 +75,7 @@ static void warm_is_told_when_all_groups_say_so(void **state)
     assert_int_equal(agent.peers_warm, 1);
     agent_warmth_lost(&agent, 5);
     assert_int_equal(agent.peers_warm, 0);
-    agent_warmth_lost(&agent, 5); /* dialed again, in vain */
+    agent_warmth_lost(&agent, 5); /* dialed again, without success */
     assert_int_equal(agent.peers_warm, 0);
 }
 
@@ -90,12 +94,22 @@ static void a_group_that_reaches_nothing_holds_nothing_up(void **state)
     says_added(1, KVR_NO_RAIL);
     assert_int_equal(told, 1);
     assert_int_equal(agent.peers_warm, 0);
+
+    agent_warmth_lost(&agent, 5);
+    agent_warmth_up(&agent, 3 * KVR_S, 5);
+    says_warm(0, 0, 3 * KVR_S); /* all its pairs have failed */
+    says_warm(1, 0, 3 * KVR_S);
+    assert_int_equal(told, 1);
+    assert_int_equal(agent.peers_warm, 0);
+    says_warm(1, 2, 3 * KVR_S);
+    assert_int_equal(told, 2);
+    assert_int_equal(agent.peers_warm, 1);
 }
 
 static void what_was_said_of_an_earlier_session_does_not_count(void **state)
 {
     (void)state;
-    says_warm(0, 1, KVR_S); /* of nobody */
+    says_warm(0, 1, KVR_S); /* of no known peer */
     agent_warmth_up(&agent, KVR_S, 5);
     says_warm(0, 1, KVR_S);
     agent_warmth_lost(&agent, 5);

@@ -1,8 +1,8 @@
-/* Goal: the parts of a ping are all of it, whatever some pings suffered, and a way without some
- * stations has no part for them. */
+/* Goal: the parts of a ping add up to the whole, whatever delayed some pings. A path that lacks
+ * some stations has no part for them. */
 #include "tests/support/check.h"
 
-#include "tools/bench_ping_account.h"
+#include "tools/bench/bench_ping_account.h"
 
 static double sum(const struct ping_account *account)
 {
@@ -30,7 +30,7 @@ static void parts_are_all_of_a_ping(void **state)
         for (unsigned station = 0; station < PING_STATION_END; station++)
             samples[(i * 7) % 25].at[station] = at += station * KVR_US + i * 10;
     }
-    samples[3].at[PING_READ] += KVR_S; /* somebody had the core */
+    samples[3].at[PING_READ] += KVR_S; /* another program had the core */
     ping_account_make(samples, 25, &account);
     assert_int_equal(account.count, 25);
     assert_near(sum(&account), account.middle_us);
@@ -53,7 +53,7 @@ static void a_short_way_has_few_parts(void **state)
     assert_near(account.parts_us[PING_LANDED], -1);
     assert_near(account.parts_us[PING_READ], 0);
     assert_true(account.on_way[PING_LANDED] && !account.on_way[PING_READ]);
-    sample.at[PING_LANDED] = 9000; /* or when it did: that is on the way all the same */
+    sample.at[PING_LANDED] = 9000; /* or at its return: the time still belongs to the wire */
     ping_account_make(&sample, 1, &account);
     assert_near(account.parts_us[PING_LANDED], 0);
     assert_true(account.on_way[PING_LANDED] && !account.on_way[PING_SEEN]);

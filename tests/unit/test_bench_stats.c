@@ -1,7 +1,7 @@
 /* Goal: medians and quartiles are those of a textbook, for any order and any count. */
 #include "tests/support/check.h"
 
-#include "tools/bench_stats.h"
+#include "tools/bench/bench_stats.h"
 
 static void stats_of_nothing_and_of_one(void **state)
 {
@@ -46,7 +46,7 @@ static void stats_are_not_moved_by_one_outlier(void **state)
     assert_true(bench_spread_relative(&spread) == 0);
 }
 
-/* Three choices; the middle one is what is kept. */
+/* Three choices; the middle one is in use. */
 static void a_choice_is_left_only_beyond_noise(void **state)
 {
     static const double noise[] = {1.0, 1.0, 1.2, 1.3, 1.0, 0.8, 0.9, 1.0, 1.3, 1.1, 1.0, 0.7};

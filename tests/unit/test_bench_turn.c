@@ -1,13 +1,13 @@
-/* Goal: what a bench counts as a turn's is that turn's. Method: a fabric on paper that keeps an
- * arrival back, for a while or for ever, by a clock that goes on when it is looked at. */
+/* Goal: a bench counts for a turn only what belongs to that turn. Method: a fabric on paper that
+ * delays an arrival or loses it, and a clock that advances with each reading. */
 #include "tests/support/check.h"
 
 #include "base/clock.h"
-#include "tools/bench_turn.h"
+#include "tools/bench/bench_turn.h"
 
 #define LATE_NS (200 * KVR_MS)
 #define WRITES  20u
-#define HELD    7u /* the write of a turn whose arrival is kept back */
+#define HELD    7u /* a write of the turn with a delayed arrival */
 
 kvr_ns __wrap_kvr_clock_now(void);
 
@@ -25,9 +25,9 @@ struct kvr_endpoint {
 static struct kvr_endpoint ends[2] = {{true}, {false}};
 static struct kvr_completion queues[2][4 * WRITES]; /* by end: source, target */
 static uint32_t counts[2];
-static kvr_ns hold_ns; /* how long an arrival of the turn is kept back; 0: not */
+static kvr_ns hold_ns; /* how long an arrival of the turn is delayed; 0: not at all */
 static struct kvr_completion held;
-static kvr_ns release_at; /* KVR_NEVER: none is held, or for ever */
+static kvr_ns release_at; /* KVR_NEVER: none is delayed, or it is lost */
 static uint32_t posted_while_held;
 
 static unsigned fake_poll(struct kvr_endpoint *endpoint, struct kvr_completion *ret_completions,
@@ -93,7 +93,7 @@ static void a_turn_has_its_time(void **state)
     (void)state;
     assert_true(turn() > 0);
     assert_int_equal(bench_turn(&turns, WRITES, refuse, NULL), 0);
-    assert_true(turn() > 0); /* the next can be carried */
+    assert_true(turn() > 0); /* the next turn succeeds */
 }
 
 static void what_comes_late_is_waited_for(void **state)
@@ -106,8 +106,8 @@ static void what_comes_late_is_waited_for(void **state)
     assert_int_equal(posted_while_held, 0);
 }
 
-/* So late that the next turn is under way: of that one an arrival is lost, and it must not seem
- * whole. */
+/* The arrival is so late that the next turn is under way. That turn lacks an arrival, and must not
+ * seem complete. */
 static void what_comes_later_still_is_nobodys(void **state)
 {
     (void)state;

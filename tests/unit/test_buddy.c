@@ -1,5 +1,5 @@
 /* Goal: blocks never overlap, lie inside the memory, and all memory comes back. Method: random
- * allocations, each filled with its own byte and looked at before it is freed. */
+ * allocations, each filled with its own byte and checked before it is freed. */
 #include "tests/support/check.h"
 
 #include "base/buddy.h"
@@ -50,7 +50,7 @@ static void allocate(struct kvr_buddy *buddy, struct block *block, struct kvr_rn
     memset(block->memory, block->fill, block->bytes);
 }
 
-/* The largest block that can be had at this moment. */
+/* The largest block that is free at this moment. */
 static size_t largest(struct kvr_buddy *buddy)
 {
     size_t bytes = (size_t)1 << 30;

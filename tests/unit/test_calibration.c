@@ -1,5 +1,5 @@
-/* Goal: what was measured comes back as it was kept, and a file that was altered is refused with a
- * sentence. */
+/* Goal: a measurement is read back as it was kept, and an altered file is refused with a sentence.
+ */
 #include "tests/support/check.h"
 
 #include "fabric/calibration.h"
@@ -30,7 +30,7 @@ static void calibration_comes_back(void **state)
     assert_int_equal(found.size_count, 2);
     assert_int_equal(found.sizes[1].bytes, 65536);
     assert_true(found.sizes[1].gb_s > 2.49 && found.sizes[1].gb_s < 2.51);
-    assert_int_equal(kvr_calibration_load(folder, "shm", &found, &error), KVR_NOT_FOUND);
+    assert_int_equal(kvr_calibration_load(folder, "local", &found, &error), KVR_NOT_FOUND);
     assert_int_equal(kvr_calibration_save("/nowhere", &kept, &error), KVR_SYSTEM);
 }
 
@@ -66,11 +66,24 @@ static void calibration_refuses_nonsense(void **state)
     }
 }
 
+static void a_removed_provider_is_named(void **state)
+{
+    struct kvr_calibration kept = {.provider = "shm", .libfabric = "1.17.0"}, found;
+    const char *folder = *state;
+    struct kvr_error error = {0};
+
+    assert_int_equal(kvr_calibration_save(folder, &kept, &error), KVR_OK);
+    assert_int_equal(kvr_calibration_load(folder, "shm", &found, &error), KVR_INVALID);
+    assert_non_null(strstr(error.detail, "calibration-shm.json"));
+    assert_non_null(strstr(error.detail, "use local"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(calibration_comes_back, folder_open, folder_close),
         cmocka_unit_test_setup_teardown(calibration_refuses_nonsense, folder_open, folder_close),
+        cmocka_unit_test_setup_teardown(a_removed_provider_is_named, folder_open, folder_close),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

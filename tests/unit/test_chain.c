@@ -1,5 +1,6 @@
-/* Goal: never full, nothing lost, nothing twice, order kept, also between threads. Method: numbers,
- * from one that has fallen far behind; then two real threads, which ThreadSanitizer watches. */
+/* Goal: a chain is never full, loses nothing, duplicates nothing and keeps the order, also between
+ * threads. Method: a sequence of numbers with a reader far behind; then two real threads under
+ * ThreadSanitizer. */
 #include "tests/support/check.h"
 
 #include <pthread.h>
@@ -20,7 +21,7 @@ static void chain_keeps_order_and_grows(void **state)
     kvr_rng_init(&rng, 6);
     assert_int_equal(kvr_chain_init(&chain, CAPACITY, sizeof(pushed)), KVR_OK);
     for (uint64_t i = 0; i < cases; i++) {
-        /* For a while more comes than goes, then more goes. */
+        /* For a while pushes exceed pops, then pops exceed pushes. */
         bool push = kvr_rng_percent(&rng, i / 500 % 2 == 0 ? 60 : 30);
 
         assert_int_equal(kvr_chain_count(&chain), pushed - popped);
@@ -37,11 +38,12 @@ static void chain_keeps_order_and_grows(void **state)
         }
     }
     assert_true(pushed > 100 * CAPACITY);
-    kvr_chain_done(&chain); /* with what is left in it */
+    kvr_chain_done(&chain); /* elements are left in it */
     kvr_chain_done(&chain);
 }
 
-/* What it has grown to is kept: a queue that is long now and then takes no memory each time. */
+/* A chain keeps the size that it has grown to: a queue that is long now and then allocates only
+ * once. */
 static void chain_stays_as_large_as_it_had_to_be(void **state)
 {
     struct kvr_chain_link *grown;

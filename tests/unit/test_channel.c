@@ -1,6 +1,6 @@
-/* Goal: frames arrive whole and in order however the bytes are cut; what is too large, too silent
- * or too much is closed with a reason. Method: real loopback connections on one loop; plain
- * blocking sockets play the other end where it has to behave badly. */
+/* Goal: frames arrive whole and in order however the bytes are cut. A channel with a frame too
+ * large, a silent peer or too full a queue is closed with a reason. Method: real loopback
+ * connections on one loop; plain blocking sockets play the misbehaving ends. */
 #include "tests/support/check.h"
 #include "tests/support/loop.h"
 
@@ -11,13 +11,13 @@
 
 #include "wire/channel.h"
 
-#define YOUNG_MS   1000  /* where who says nothing is waited for */
-#define PATIENT_MS 60000 /* elsewhere: however busy the machine is */
+#define YOUNG_MS   1000  /* for cases that wait for a silent peer's end */
+#define PATIENT_MS 60000 /* for all others, on however busy a machine */
 
 struct probe {
     uint32_t up, frames, closed, writable;
     uint64_t bytes;
-    bool in_order, echo, more; /* more: another frame when there is room again */
+    bool in_order, echo, more; /* more: send another frame when there is room again */
     kvr_status status;
     char detail[KVR_DETAIL_BYTES];
     struct kvr_channel *channel; /* the last one that came up */
@@ -243,7 +243,7 @@ static void channel_pushes_back(void **state)
 
     (void)state;
     channel = dial();
-    for (;; sent++) { /* the loop does not run: nobody reads */
+    for (;; sent++) { /* the loop does not run, so the frames stay unread */
         memcpy(big, &sent, 4);
         status = kvr_channel_send(channel, big, 100000);
         if (status != KVR_OK)
@@ -257,7 +257,8 @@ static void channel_pushes_back(void **state)
     assert_true(server.in_order);
 }
 
-/* Frames of one turn of the loop leave when it ends, in one call; or when the channel is closed. */
+/* Frames of one turn of the loop leave together when the turn ends, or when the channel is closed.
+ */
 static void channel_joins_the_frames_of_a_turn(void **state)
 {
     int fd = raw_socket();
@@ -278,7 +279,7 @@ static void channel_joins_the_frames_of_a_turn(void **state)
     close(fd);
 }
 
-/* Small ones fill the queue as large ones do. */
+/* Small frames fill the queue as large ones do. */
 static void channel_pushes_back_small_frames(void **state)
 {
     struct kvr_channel *channel = dial();
@@ -293,8 +294,8 @@ static void channel_pushes_back_small_frames(void **state)
     assert_true(server.in_order);
 }
 
-/* What is said as soon as there is room does not wait for a later turn of the loop, which may not
- * come before a beat is due. */
+/* Frames sent from the room callback leave in the same turn: a later turn may come only when a beat
+ * is due. */
 static void channel_lets_out_what_room_brings(void **state)
 {
     const struct timeval patience = {.tv_sec = 2};
@@ -317,7 +318,7 @@ static void channel_lets_out_what_room_brings(void **state)
     close(fd);
 }
 
-/* With bytes unread on our side. */
+/* Finishes while bytes are unread on our side. */
 static void finish_with_frames_of(uint32_t small_bytes)
 {
     struct kvr_channel *channel = dial();
@@ -340,7 +341,7 @@ static void channel_finish_lets_the_last_words_out(void **state)
     finish_with_frames_of(100000);
 }
 
-/* The turn in which they were to leave together is still to come when they have left. */
+/* The deferred send of the turn is still to come when the frames have left already. */
 static void channel_finishes_once(void **state)
 {
     (void)state;
@@ -394,7 +395,7 @@ static void channel_by_name(void **state)
         RUN_UNTIL(client.up == 1 || client.closed > closed);
     }
     assert_int_equal(client.up, 1);
-    /* and one that is closed while its name is still being looked up */
+    /* a channel is closed while its name is still being looked up */
     assert_int_equal(kvr_channel_dial(&loop, address, &options, &channel, NULL), KVR_OK);
     kvr_channel_close(channel);
 }
@@ -412,7 +413,7 @@ struct kvr_channel *__wrap_kvr_channel_new(uv_loop_t *with,
     return no_memory ? NULL : __real_kvr_channel_new(with, options);
 }
 
-/* Who comes when there is no memory is turned away; who comes later is served. */
+/* A connection that finds no memory is turned away; a later one is served. */
 static void channel_listens_on_after_want_of_memory(void **state)
 {
     int turned_away[4];

@@ -38,7 +38,7 @@ static void open_is_answered_or_refused(void **state)
     assert_non_null(strstr(error.detail, "tp 0 of 0"));
 }
 
-/* One packet too many waits at a listener that nobody serves. */
+/* One packet too many waits at a listener that never accepts. */
 static int full_listener(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -61,7 +61,7 @@ static void *close_later(void *listener)
     return NULL;
 }
 
-/* As long as there is, not a moment: the listener's end is what ends the wait. */
+/* The longest timeout really waits: only the listener's end finishes it. */
 static void longest_timeout_waits(void **state)
 {
     struct kvrail_identity me = {.name = "engine", .tp_size = 1, .pp_size = 1};
@@ -137,7 +137,7 @@ static void region_without_seal_is_refused(void **state)
     kvrail_close(engine);
 }
 
-/* What came while the call waited is not lost, and is shown by the event descriptor. */
+/* Events that arrive during the call are not lost, and the event descriptor shows them. */
 static void region_wait_keeps_events(void **state)
 {
     struct kvrail *engine = scripted_engine(&agent, "engine");
@@ -165,8 +165,8 @@ static void region_wait_keeps_events(void **state)
     kvrail_close(engine);
 }
 
-/* Names come from whoever made the request: one that nobody could print is refused, and the other
- * requests of the connection go on. */
+/* The router chooses names: an unprintable name is refused, and the connection's other requests go
+ * on. */
 static void unprintable_names_are_refused(void **state)
 {
     static const char *const names[] = {"a\nb", "\x7f", "\xff", "a\xc3", "\xed\xa0\x80"};
@@ -370,7 +370,7 @@ static void cancel_is_idempotent_and_ends_once(void **state)
     kvrail_close(engine);
 }
 
-/* Every handle is used again and again without two requests sharing a name. */
+/* Handles are reused again and again; two requests never share a name. */
 static void handles_are_bounded_and_never_repeat(void **state)
 {
     struct kvrail *engine = scripted_engine(&agent, "engine");

@@ -1,5 +1,5 @@
-/* Goal: what an event tells beside its kind is right for every way in which a fetch or publish can
- * end. Method: the library against a scripted agent. */
+/* Goal: the fields of an event are right for every way in which a fetch or publish can end. Method:
+ * the library against a scripted agent. */
 #include "tests/support/check.h"
 
 #include <signal.h>
@@ -8,7 +8,7 @@
 
 #include "tests/support/client_case.h"
 
-/* What the agent would take for garbage never leaves the library. */
+/* The library refuses what the agent would call malformed. */
 static void a_digest_that_is_none_is_refused(void **state)
 {
     struct kvrail *engine = scripted_engine(&agent, "engine");
@@ -42,7 +42,7 @@ static kvrail_handle open_target(struct kvrail *engine, uint64_t tokens, uint64_
     return handle;
 }
 
-/* What a dead agent had written is not known: all that was asked for must be computed again. */
+/* What a dead agent had written is unknown: all requested tokens must be computed again. */
 static void a_dead_agent_leaves_nothing_right(void **state)
 {
     struct kvrail *engine = scripted_engine(&agent, "engine");
@@ -69,7 +69,7 @@ static void a_dead_agent_leaves_nothing_right(void **state)
     kvrail_close(engine);
 }
 
-/* Whoever else comes and goes has no handle, and is told by name; and every event has its time. */
+/* News of other agents has a name but no handle, and every event has its time. */
 static void news_of_others_is_told(void **state)
 {
     struct kvrail *engine = scripted_engine(&agent, "engine");
@@ -96,7 +96,8 @@ static void news_of_others_is_told(void **state)
     kvrail_close(engine);
 }
 
-/* Rule 11: a target may still be copying from these pages, and looks at its loan afterwards. */
+/* Rule 11: a target may still be copying from these pages, and checks the revocation word
+ * afterwards. */
 static void agent_killed_ends_every_loan_first(void **state)
 {
     _Atomic uint64_t *first, *last;

@@ -1,7 +1,7 @@
-/* Goal: a region that lies over more allocations than one packet has descriptors reaches the agent
- * whole; one that is not, or that nobody may hold, is refused with a sentence, and no descriptor
- * stays behind. Method: memfds for allocations, the library against a scripted agent in a thread,
- * and packets that the library would not send; descriptors of the process are counted. */
+/* Goal: a region over more allocations than one packet has descriptors reaches the agent whole. An
+ * incomplete region, or one that the agent may not hold, is refused with a sentence, and no
+ * descriptor stays behind. Method: memfds for allocations, the library against a scripted agent in
+ * a thread, and packets that the library would not send; the process's descriptors are counted. */
 #include "tests/support/check.h"
 
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 
 static struct kvrail_allocation allocations[COUNT];
 
-/* The agent's thread closes what it was given a moment later. */
+/* The agent's thread closes its descriptors a moment later. */
 static void assert_descriptors(uint32_t wanted)
 {
     uint32_t count = descriptors();
@@ -91,7 +91,7 @@ static void every_descriptor_arrives(void **state)
     kvrail_close(engine);
 }
 
-/* What was sent before has been read. */
+/* An answer proves that the agent has read all earlier packets. */
 static void agent_answers(struct kvrail *engine)
 {
     struct kvrail_event event;
@@ -145,7 +145,7 @@ static void what_cannot_be_is_refused(void **state)
     kvrail_close(engine);
 }
 
-/* An agent that is a process of its own, which may not open more. */
+/* An agent in a process of its own, which may not open more files. */
 static void an_agent_says_that_it_may_not_hold_them(void **state)
 {
     struct kvrail *engine = scripted_engine(&agent, "engine");
@@ -157,11 +157,12 @@ static void an_agent_says_that_it_may_not_hold_them(void **state)
     refused(engine, &region, KVRAIL_FULL, "lies over 300 allocations, a descriptor each, and in");
     assert_non_null(strstr(kvrail_last_error(engine)->detail, "RLIMIT_NOFILE allows 160"));
     region = region_over(100);
-    refused(engine, &region, KVRAIL_FULL, "lies over 100 allocations"); /* others need some too */
+    refused(engine, &region, KVRAIL_FULL,
+            "lies over 100 allocations"); /* other parts of the agent need some too */
     kvrail_close(engine);
 }
 
-/* ---- what the library does not send -----------------------------------------------------------
+/* ---- packets that the library does not send -----------------------------------------------------
  */
 
 static int attached(void)
@@ -226,7 +227,7 @@ static void packets_that_do_not_follow_are_refused(void **state)
     add(engine, 2, 4, "descriptors of 3 came");
     say(engine, 3, 0, 4, 4, 4);
     add(engine, 4, 4, "descriptors of 0 came"); /* of another region */
-    add(engine, 3, 4, "descriptors of 0 came"); /* it is gone with that one */
+    add(engine, 3, 4, "descriptors of 0 came"); /* it was dropped with that region */
     say(engine, 5, 0, 4, 2, 2);
     say(engine, 5, 3, 4, 1, 1);
     add(engine, 5, 4, "allocations 3 to 4 of 4 of region 5");
@@ -245,7 +246,7 @@ static void packets_that_do_not_follow_are_refused(void **state)
     add(engine, 10, 4, "of region 11");
     assert_descriptors(before);
     say(engine, 12, 0, 4, 3, 3);
-    assert_descriptors(before + 3); /* kept, while the engine may bring more */
+    assert_descriptors(before + 3); /* kept, as the engine may send more */
     say(engine, 12, 0, 0, 0, 0);
     assert_descriptors(before);
     close(engine);

@@ -1,7 +1,7 @@
-/* Goal: a decode stream waits for layers by a word, on the GPU or by a host function, goes on when
- * the fetch fails or its agent dies, and what cannot be right is refused. Method: the library
- * against a scripted agent, on the driver of host memory; the test raises words as an agent would.
- */
+/* Goal: a decode stream waits for layers by a word, on the GPU or by a host function. It goes on
+ * when the fetch fails or its agent dies. A call that cannot be right is refused. Method: the
+ * library against a scripted agent, on the driver of host memory; the test raises words as an agent
+ * would. */
 #include "tests/support/check.h"
 
 #include <signal.h>
@@ -18,7 +18,7 @@ static const struct kvr_cuda *cuda;
 static CUstream stream;
 static CUevent behind;
 
-/* As the connection maps it; this driver's device addresses are the host's. */
+/* The word as the connection maps it; this driver's device addresses are the host's. */
 static _Atomic uint64_t *word_of(struct kvrail *engine)
 {
     uint64_t address = 0;
@@ -27,7 +27,7 @@ static _Atomic uint64_t *word_of(struct kvrail *engine)
     return (_Atomic uint64_t *)(uintptr_t)address + WORD;
 }
 
-/* What was queued so far; an event is asked twice. */
+/* True when all queued work is done; the event is queried twice. */
 static bool stream_is_through(void)
 {
     (void)cuda->EventQuery(behind);
@@ -54,7 +54,7 @@ static void a_stream_waits_for_layers(void **state)
     kvrail_close(engine);
 }
 
-/* What cards wrote before is seen behind it. */
+/* The wait's flush makes earlier writes of the cards visible. */
 static void a_wait_flushes_where_the_gpu_can(void **state)
 {
     struct kvrail *engine = scripted_engine(&agent, "engine");

@@ -1,6 +1,6 @@
 /* Goal: an agent that stops, dies, hangs up or gives an engine up loses nothing and keeps nothing:
- * the pages come back exactly once, and not before nothing can touch them. Method: the library
- * against a scripted agent in a process of its own, where it must be killed. */
+ * the pages come back exactly once, and only when nothing can touch them any more. Method: the
+ * library against a scripted agent in a process of its own, where it must be killed. */
 #include "tests/support/check.h"
 
 #include <signal.h>
@@ -38,7 +38,7 @@ static void agent_stopped_loses_nothing(void **state)
     kvrail_close(engine);
 }
 
-/* What waits for an agent that dies is never sent: whoever waits behind it is told at once. */
+/* A request that waits for a dying agent is never sent, and its caller returns at once. */
 static void agent_killed_ends_a_wait_for_room(void **state)
 {
     static uint32_t ids[200000];
@@ -106,7 +106,8 @@ static void agent_killed_hands_back_once(void **state)
     kvrail_close(engine);
 }
 
-/* A closed socket proves nothing about cards: pages stay lent while the process lives. */
+/* A closed socket proves nothing about the cards: pages stay lent while the agent's process lives.
+ */
 static void socket_closed_keeps_pages_lent(void **state)
 {
     struct kvrail *engine = scripted_engine(&agent, "engine");
@@ -125,7 +126,7 @@ static void socket_closed_keeps_pages_lent(void **state)
     kvrail_close(engine);
 }
 
-/* Given up by a living agent: its word that it has let go hands the pages back. */
+/* A living agent gave the engine up: its RELEASED hands the pages back. */
 static void refused_engine_gets_pages_back(void **state)
 {
     struct kvrail *engine = scripted_engine(&agent, "engine");
@@ -138,13 +139,13 @@ static void refused_engine_gets_pages_back(void **state)
     assert_int_equal(event.kind, KVRAIL_EVENT_REFUSED);
     assert_string_equal(event.detail, "given up by script");
     assert_settles(engine, source, target, KVRAIL_DRAINING);
-    /* The script counts after its release has let the library hear of it. */
+    /* The script counts only after its release lets the library notice. */
     assert_true(scripted_reached(&agent.record->downs, 1));
     assert_int_equal(agent.record->down_why, KVR_DRAINING);
     kvrail_close(engine);
 }
 
-/* The call says that the agent is lost; the event that says so too is shown like every other. */
+/* The call reports that the agent is lost; the event of the loss is shown like every other. */
 static void agent_lost_in_a_wait_is_shown(void **state)
 {
     struct kvrail *engine = scripted_engine(&agent, "engine");
@@ -166,8 +167,7 @@ static void agent_lost_in_a_wait_is_shown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        /* First those with processes: a fork from a process that once had threads is no pleasure.
-         */
+        /* Cases that fork come first: a fork from a process with threads is not safe. */
         cmocka_unit_test_setup_teardown(agent_lost_in_a_wait_is_shown, start_process, stop),
         cmocka_unit_test_setup_teardown(agent_stopped_loses_nothing, start_process, stop),
         cmocka_unit_test_setup_teardown(agent_killed_hands_back_once, start_process, stop),

@@ -1,7 +1,7 @@
-/* Goal: a stream raises a readiness word in its order, by memory operation or by host function, the
- * agent is told that such words ring nothing, and what cannot be right is refused.
- * Method: the library against a scripted agent in a thread, on the driver of host memory, whose
- * streams run when they are waited for. */
+/* Goal: a stream raises a readiness word in its order, by memory operation or by host function. The
+ * agent learns that such words ring no bell, and a call that cannot be right is refused.
+ * Method: the library against a scripted agent in a thread, on the driver of host memory. That
+ * driver runs its streams when the test waits for them. */
 #include "tests/support/check.h"
 
 #include <stddef.h>
@@ -14,7 +14,7 @@
 static const struct kvr_cuda *cuda;
 static CUstream stream;
 
-/* As the connection maps it; this driver's device addresses are the host's. */
+/* The page as the connection maps it; this driver's device addresses are the host's. */
 static struct kvr_shared_page *page_of(struct kvrail *engine)
 {
     uint64_t address = 0;
@@ -77,7 +77,7 @@ static void what_a_word_cannot_be_is_refused(void **state)
     kvrail_close(engine);
 }
 
-/* Whoever sleeps until it is rung would sleep too long: it is told, and rung this once. */
+/* An agent asleep until the bell would sleep too long: it is notified, and rung this once. */
 static void the_agent_is_told_that_nothing_rings(void **state)
 {
     struct kvrail *engine;
@@ -112,8 +112,8 @@ static void a_closed_connection_takes_its_words_back(void **state)
     }
 }
 
-/* An engine may close it in a thread that has never used the GPU; the same addresses are another
- * page's soon. */
+/* An engine may close the connection in a thread that has never used the GPU; another page soon
+ * takes the same addresses. */
 static void a_thread_without_a_context_closes_it(void **state)
 {
     struct kvrail *engine = scripted_engine(&agent, "engine");

@@ -1,5 +1,5 @@
-/* Goal: two agents that do not fit are told which field differs, and both values; a frame of any
- * length is cut out of the bytes of a connection. */
+/* Goal: the refusal between two agents that do not fit names the field and both values. Frames of
+ * any length are cut out of the bytes of a connection. */
 #include "tests/support/check.h"
 
 #include "wire/compat.h"
@@ -53,7 +53,7 @@ static void compat_versions(void **state)
     assert_int_equal(kvr_hello_check(&source, &target, &version, &error), KVR_INVALID);
 }
 
-/* Whoever plans divides by them. */
+/* A plan divides by these limits. */
 static void compat_write_limits(void **state)
 {
     static const struct kvr_write_limits wrong[] = {

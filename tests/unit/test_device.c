@@ -1,6 +1,6 @@
-/* Goal: what device.h promises holds for every device; the argument names one of host, emulated,
- * cuda. Method: random pieces between two regions of a device and pinned bytes, compared with what
- * memcpy would have made of them. A device that is not on this host is skipped. */
+/* Goal: each device keeps the promises of device.h; the argument names one of host, emulated, cuda.
+ * Method: random pieces between two regions of a device and pinned bytes, compared with the result
+ * of memcpy. A device that this host lacks is skipped. */
 #include "tests/support/check.h"
 
 #include <fcntl.h>
@@ -19,8 +19,8 @@ struct bench {
     struct device_rig rig;
     struct kvr_device *device;
     struct kvr_device_memory *memory;
-    uint8_t *pinned, *model; /* model: what must be there */
-    uint8_t *expected;       /* what the region holds */
+    uint8_t *pinned, *model; /* model: the bytes that must be there */
+    uint8_t *expected;       /* the bytes that the region has */
 };
 
 static void bench_open(struct bench *bench)
@@ -54,7 +54,7 @@ static void must_copy(struct bench *bench, kvr_device_way way,
     assert_int_equal(device_rig_copy(&bench->rig, way, pieces, count), KVR_OK);
 }
 
-/* All of the region, by one piece. */
+/* Copies the whole region by one piece. */
 static void whole(struct bench *bench, kvr_device_way way)
 {
     struct kvr_device_piece piece = {
@@ -72,7 +72,7 @@ static void fill(struct bench *bench, uint64_t seed)
     }
 }
 
-/* Pieces that do not overlap at either end: each in a share of its own. */
+/* Pieces that do not overlap at either end: each has a range of its own. */
 static uint32_t pieces_choose(struct bench *bench, struct kvr_rng *rng,
                               struct kvr_device_piece *pieces)
 {
@@ -146,12 +146,12 @@ static void gathers_what_memcpy_would(void **state)
         for (uint32_t i = 0; i < PINNED_BYTES; i++)
             kept += bench.pinned[i] == 0xcc;
         assert_true(touched > 0);
-        assert_int_equal(kept, PINNED_BYTES); /* nothing beside the pieces was written */
+        assert_int_equal(kept, PINNED_BYTES); /* no byte beside the pieces was written */
     }
     bench_close(&bench);
 }
 
-/* Pieces of a second region into the first: more than one launch of a GPU takes. */
+/* Pieces of a second region go into the first: more than one launch of a GPU takes. */
 static void moves_what_memcpy_would(void **state)
 {
     enum { MOVES = 2500, SHARE = REGION_BYTES / MOVES };
@@ -185,7 +185,7 @@ static void moves_what_memcpy_would(void **state)
                bytes);
     }
     assert_int_equal(bench.device->ops->move(bench.device, pieces, MOVES), KVR_OK);
-    whole(&bench, KVR_DEVICE_GATHER); /* it was waited for */
+    whole(&bench, KVR_DEVICE_GATHER); /* the copy was waited for */
     assert_memory_equal(bench.pinned, bench.model, REGION_BYTES);
     assert_int_equal(bench.device->ops->move(bench.device, pieces, 0), KVR_OK);
     pieces[7].source_offset = REGION_BYTES - 1;
@@ -198,10 +198,10 @@ static void moves_what_memcpy_would(void **state)
     free(pieces);
 }
 
-#define ROWS 8u /* copies at once, of an eighth of the bytes each */
+#define ROWS 8u /* concurrent copies, of an eighth of the bytes each */
 
-/* As staging has them: pages at random, host bytes that follow each other, several copies under
- * way. Returns how many bytes. */
+/* Copies as staging makes them: random pages, contiguous host bytes, several copies under way.
+ * Returns the number of bytes. */
 static uint64_t row_copy(struct bench *bench, struct kvr_rng *rng, kvr_device_way way, uint32_t row)
 {
     struct kvr_device_piece pieces[KVR_DEVICE_PIECES_MAX];
@@ -212,7 +212,8 @@ static uint64_t row_copy(struct bench *bench, struct kvr_rng *rng, kvr_device_wa
     if (count > KVR_DEVICE_PIECES_MAX)
         count = KVR_DEVICE_PIECES_MAX;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t place = (i * 7 + row) % (share / page); /* 7 has no divisor in common with it */
+        uint32_t place =
+            (i * 7 + row) % (share / page); /* 7 and the count have no common divisor */
         struct kvr_device_piece *piece = &pieces[i];
 
         *piece = (struct kvr_device_piece){.memory = bench->memory,
@@ -352,7 +353,7 @@ static void refuses_what_cannot_be_imported(void **state)
     (void)state;
     device_rig_open(&rig, device_name);
     if (strncmp(device_name, "cuda", 4) == 0) {
-        import.kind = KVR_DEVICE_DMABUF; /* a descriptor that is none */
+        import.kind = KVR_DEVICE_DMABUF; /* an invalid descriptor */
     } else {
         import.kind = KVR_DEVICE_IPC;
         assert_int_equal(rig.device->ops->import(rig.device, &import, &memory, &error),

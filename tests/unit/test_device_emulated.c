@@ -1,5 +1,5 @@
-/* Goal: the emulated engine is as treacherous as a real one may be, and the same for the same seed.
- * Method: copies in virtual time, looked at before and after their ends. */
+/* Goal: the emulated copy engine is as unordered as a real one may be, and the same for the same
+ * seed. Method: copies in virtual time, checked before and after their ends. */
 #include "tests/support/check.h"
 
 #include <stdio.h>
@@ -247,14 +247,14 @@ static void allocations_lie_side_by_side(void **state)
     base = (const uint8_t *)(uintptr_t)device->ops->hint(memory).address - 1024;
     for (uint32_t i = 0; i < 300; at += extents->at[i].bytes, i++)
         assert_memory_equal(base + at, &i, sizeof(i));
-    kvr_extents_release(extents); /* not needed any more */
+    kvr_extents_release(extents); /* the device holds them itself */
     assert_int_equal(base[at - 1], 0);
     device->ops->release(device, memory);
     assert_int_equal(mappings(), 0);
     kvr_device_close(device);
 }
 
-/* The last of them is no allocation, or the region ends elsewhere: all is undone. */
+/* The last allocation is invalid, or the region ends elsewhere: all is undone. */
 static void allocations_come_whole_or_not_at_all(void **state)
 {
     struct kvr_device_emulated_options options = {.seed = 1};

@@ -1,7 +1,7 @@
-/* Goal: memory that lies over several VMM allocations, as PyTorch's expandable segments do, is told
- * by the client and opened by the agent's device, byte for byte; what fails on the way leaves
- * nothing behind. Method: the client against a scripted agent's place, played by hand, and the
- * device, on the driver of host memory. */
+/* Goal: the client describes memory over several VMM allocations, as PyTorch's expandable segments
+ * have it, and the agent's device opens it, byte for byte. A failure on the way leaves nothing
+ * behind. Method: the client, a hand-written agent side and the device, on the driver of host
+ * memory. */
 #include "tests/support/check.h"
 #include "tests/support/descriptors.h"
 
@@ -20,7 +20,7 @@
 
 static const struct kvr_cuda *cuda;
 static struct kvr_device *device;
-static CUdeviceptr memory; /* COUNT + 1 grains are reserved, the last has nothing */
+static CUdeviceptr memory; /* COUNT + 1 grains are reserved; the last one has no memory */
 
 static void map_one(uint32_t index, CUmemAllocationHandleType type)
 {
@@ -56,7 +56,7 @@ static int teardown(void **state)
     return cuda->MemAddressFree(memory, (COUNT + 1) * GRAIN) == CUDA_SUCCESS ? 0 : 1;
 }
 
-/* The descriptors that an engine's library would send: each allocation of the range. */
+/* The descriptors that an engine's library would send: one for each allocation of the range. */
 static struct kvr_extents *exported(uint32_t count)
 {
     struct kvr_extents *extents = kvr_extents_new(count);
@@ -177,17 +177,19 @@ static void a_dmabuf_covers_them(void **state)
     assert_int_equal(device->ops->import(device, &import, &opened, &error), KVR_OK);
     assert_true(device->ops->hint(opened).dmabuf >= 0);
     device->ops->release(device, opened);
-    setenv("FAKE_CUDA_DMABUF_OF_ONE", "1", 1); /* a driver that gives none of several */
+    setenv("FAKE_CUDA_DMABUF_OF_ONE", "1",
+           1); /* a driver that exports no dmabuf over several allocations */
     assert_int_equal(kvrail_region_dmabuf_of_device(&region, memory + 4096, &said), KVRAIL_SYSTEM);
     assert_non_null(strstr(said.detail, "kvrail_region_of_device needs none"));
     assert_int_equal(device->ops->import(device, &import, &opened, &error), KVR_OK);
-    assert_int_equal(device->ops->hint(opened).dmabuf, -1); /* then it is imported without */
+    assert_int_equal(device->ops->hint(opened).dmabuf,
+                     -1); /* then the region is imported without one */
     device->ops->release(device, opened);
     unsetenv("FAKE_CUDA_DMABUF_OF_ONE");
     kvr_extents_release(extents);
 }
 
-/* More often than this driver has addresses or allocations to reserve: each is given back. */
+/* Repeated more often than this driver has addresses or allocations: each must be given back. */
 static void what_fails_leaves_nothing_behind(void **state)
 {
     struct kvr_extents *extents = exported(COUNT);

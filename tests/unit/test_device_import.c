@@ -1,5 +1,5 @@
-/* Goal: what an engine says of its device memory is what the agent opens, to the byte; what lies
- * outside, on another GPU or askew is refused with a sentence. Method: the client's helpers and the
+/* Goal: the agent opens exactly the device memory that the engine describes. Memory outside it, on
+ * another GPU or misaligned is refused with a sentence. Method: the client's helpers and the
  * agent's device on the driver of host memory, in one process, which that driver allows. */
 #include "tests/support/check.h"
 
@@ -101,17 +101,17 @@ static void a_dmabuf_is_made_for_cards_that_take_it(void **state)
     import.for_cards = false;
     assert_int_equal(hint_of(&import).dmabuf, -1);
     import.for_cards = true;
-    setenv("FAKE_CUDA_NO_DMABUF", "1", 1); /* then it is imported without */
+    setenv("FAKE_CUDA_NO_DMABUF", "1", 1); /* then the memory is imported without one */
     assert_int_equal(hint_of(&import).dmabuf, -1);
     assert_true(hint_of(&import).addressable);
     unsetenv("FAKE_CUDA_NO_DMABUF");
     kvr_allocation_close(&allocation);
-    import = imported(BYTES - START); /* of another process's memory a driver gives none */
+    import = imported(BYTES - START); /* a driver exports no dmabuf of another process's memory */
     assert_int_equal(hint_of(&import).dmabuf, -1);
     assert_true(hint_of(&import).addressable);
 }
 
-/* A caching allocator gives many tensors of one allocation. */
+/* A caching allocator places many tensors in one allocation. */
 static void an_allocation_is_opened_more_than_once(void **state)
 {
     struct kvr_device_import import = imported(4096), next = import;
@@ -130,7 +130,7 @@ static void an_allocation_is_opened_more_than_once(void **state)
     device->ops->release(device, second);
 }
 
-/* Of VMM: nobody maps more of it than there is. */
+/* A VMM descriptor maps no more than the allocation has. */
 static void a_descriptor_is_mapped_as_far_as_it_reaches(void **state)
 {
     struct kvr_allocation allocation;
@@ -186,7 +186,7 @@ static void a_kernel_that_the_driver_is_too_old_for_is_said(void **state)
     setenv("FAKE_CUDA_OLD", "1", 1);
     status = kvr_device_cuda_open(0, KVR_CUDA_COPIER_KERNEL, &other, &error);
     unsetenv("FAKE_CUDA_OLD");
-    assert_int_equal(cuda->CtxSetCurrent(context), CUDA_SUCCESS); /* opening left it */
+    assert_int_equal(cuda->CtxSetCurrent(context), CUDA_SUCCESS); /* opening left the context */
     if (status == KVR_UNSUPPORTED)
         skip(); /* no nvcc, no kernel */
     assert_int_equal(status, KVR_SYSTEM);

@@ -1,5 +1,5 @@
-/* Goal: device memory takes the best way that its rail and what is known of the memory allow, and
- * of every better one it is said why it was not taken. Method: the table of both. */
+/* Goal: device memory takes the best path that its rail and the known facts of the memory allow,
+ * and a sentence gives the reason against each better path. Method: the table of both. */
 #include "tests/support/check.h"
 
 #include "fabric/device_path.h"
@@ -8,7 +8,7 @@
 
 static const struct kvr_rail_device_facts good = {.dmabuf = OK, .hmem = OK};
 static const struct kvr_rail_device_facts older = {.dmabuf = KVR_WHY_OLD_LIBRARY, .hmem = OK};
-static const struct kvr_rail_device_facts tcp; /* as of a provider that knows no GPU */
+static const struct kvr_rail_device_facts tcp; /* as of a provider without GPU support */
 
 static void the_best_way_is_taken(void **state)
 {
@@ -126,7 +126,8 @@ static void the_best_way_is_taken(void **state)
     }
 }
 
-/* Where no card reaches it: what this host's agents import they move, unless they must read it. */
+/* Where no card reaches the memory, agents of this host move the pages that they import; pages that
+ * they must read are excepted. */
 static void a_neighbours_pages_are_moved(void **state)
 {
     static const struct {

@@ -1,6 +1,6 @@
-/* Goal: the process whose end an agent watches is the one that attached, also on a kernel that
- * cannot say which it was, where its number may be another's by the time one asks. Method: a child
- * that attaches and ends; the kernel before Linux 6.5 is played by --wrap. */
+/* Goal: an agent watches the end of the very process that attached, even where another process may
+ * have its number by then. Old kernels name only that number. Method: a child that attaches and
+ * ends; --wrap plays a kernel before Linux 6.5. */
 #include "tests/support/check.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/engine_socket.h"
+#include "agent/engine/engine_socket.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
@@ -21,7 +21,7 @@ int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *bytes
 int __real_pidfd_open(pid_t pid, unsigned flags);
 int __wrap_pidfd_open(pid_t pid, unsigned flags);
 
-static pid_t number_reused_by; /* 0: numbers are whose they were */
+static pid_t number_reused_by; /* the process that has the number now; 0: still the child */
 
 int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *bytes)
 {

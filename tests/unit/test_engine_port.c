@@ -1,6 +1,6 @@
-/* Goal: no engine can hurt an agent or another engine: garbage, silence, death and deafness end
- * that engine alone, with a sentence, and the handler hears of each exactly once. Method: a
- * scripted agent; raw sockets that say what libkvrail never would; processes that die. */
+/* Goal: no engine can hurt an agent or another engine. Garbage, silence, death and unread notices
+ * end that engine alone, with a sentence, and the handler hears of each end exactly once. Method: a
+ * scripted agent; raw sockets that send packets libkvrail never would; processes that die. */
 #include "tests/support/check.h"
 
 #include <fcntl.h>
@@ -51,7 +51,7 @@ static void garbage_before_attach_is_refused(void **state)
     raw_send(fd, &request, NULL);
     assert_refused(fd, KVR_MALFORMED, "attach must be the first");
     assert_closed(fd);
-    close(raw_connect(agent.path)); /* a probe that says nothing */
+    close(raw_connect(agent.path)); /* a probe that sends nothing */
 
     assert_int_equal(kvrail_why(other, 1), KVRAIL_OK);
     assert_int_equal(scripted_event(other, &(struct kvrail_event){0}), 1);
@@ -150,7 +150,7 @@ static void engine_process_dies(void **state)
     assert_true(scripted_reached(&agent.record->downs, 1));
     assert_int_equal(agent.record->down_why, KVR_ENGINE_LOST);
     assert_non_null(strstr(agent.record->down_detail, "ended or closed"));
-    assert_int_equal(agent.record->targets, 1); /* what it said last was heard */
+    assert_int_equal(agent.record->targets, 1); /* its last request was read */
     assert_int_equal(kvrail_why(other, 1), KVRAIL_OK);
     assert_int_equal(scripted_event(other, &(struct kvrail_event){0}), 1);
     kvrail_close(other);
@@ -181,7 +181,8 @@ static void engine_dies_while_a_child_holds_its_socket(void **state)
     close(hold[1]);
 }
 
-/* Until the agent has closed the socket: pages, which take it longer to read than us to send. */
+/* Sends pages until the agent has closed the socket: the agent takes longer to read them than this
+ * side to send them. */
 static void talk_on(int fd)
 {
     static const uint32_t ids[KVR_PAGES_PER_PACKET];
@@ -197,8 +198,7 @@ static void talk_on(int fd)
             continue;
 }
 
-/* Workers that outlive the engine and never fall silent: there is always one more packet to read.
- */
+/* Workers outlive the engine and never fall silent: there is always one more packet to read. */
 static void engine_dies_while_its_children_talk(void **state)
 {
     pid_t child = fork();
@@ -214,7 +214,7 @@ static void engine_dies_while_its_children_talk(void **state)
                 talk_on(fd);
                 _exit(0);
             }
-        usleep(200000); /* all of them are at it */
+        usleep(200000); /* gives all of them time to send */
         _exit(0);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -251,7 +251,8 @@ static void deaf_engine_is_given_up_without_a_lie(void **state)
     kvrail_close(other);
 }
 
-/* Those that arrive in one turn of the loop and follow each other are one event. */
+/* Layers of one fetch that arrive in one turn of the loop and follow each other become one event.
+ */
 static void layers_are_told_together(void **state)
 {
     static const uint32_t told[][3] = {{0, 4, 16}, {5, 2, 16}, {7, 1, 32}};
@@ -296,7 +297,7 @@ static void engines_are_bounded_and_indexes_age(void **state)
     assert_true(scripted_reached(&agent.record->downs, KVR_ENGINES_MAX + 2));
 }
 
-/* Engines that have gone, and hold every index. */
+/* Engines that have gone, and still hold every index. */
 static void keep_all(void)
 {
     atomic_store(&agent.record->keep, true);
@@ -317,11 +318,11 @@ static void index_is_kept_until_release(void **state)
 
     (void)state;
     keep_all();
-    /* Until the agent has answered at all. */
+    /* Tries until the agent has answered at all. */
     for (uint32_t ms = 50; status == KVRAIL_TIMED_OUT && ms < 10000; ms *= 2)
         status = scripted_open(&agent, "one too many", ms, &engine, &error);
     assert_int_equal(status, KVRAIL_FULL);
-    assert_non_null(strstr(error.detail, "64 of them have gone"));
+    assert_non_null(strstr(error.detail, "64 of them have ended"));
 }
 
 static void *let_go_later(void *unused)
@@ -331,7 +332,7 @@ static void *let_go_later(void *unused)
     return unused;
 }
 
-/* All ranks of a host start anew: those before are still being let go. */
+/* All ranks of a host restart while the agent still lets their predecessors go. */
 static void newcomer_waits_for_those_who_leave(void **state)
 {
     pthread_t thread;

@@ -1,8 +1,8 @@
-/* Goal: what an agent remembers of its own and its peers' engine ranks does not grow with those
- * that are gone. Method: the tables alone, what they send written down. */
+/* Goal: an agent's memory of its own and its peers' engine ranks does not grow with ranks that are
+ * gone. Method: the tables alone, with a record of the messages that they send. */
 #include "tests/support/check.h"
 
-#include "agent/engines.h"
+#include "agent/core/engines.h"
 #include "tests/support/machine_log.h"
 
 static struct kvr_engines engines;
@@ -47,7 +47,7 @@ static void a_peers_engines_come_and_go(void **state)
     assert_int_equal(learn(KVR_ENGINES_MAX + 1, 1, 1), KVR_TOO_LARGE);
 }
 
-/* The last word of one generation may come after the first of the next. */
+/* The last message of one generation may come after the first of the next. */
 static void an_end_is_of_one_generation(void **state)
 {
     struct kvr_rank first = machine_rank(1);
@@ -60,7 +60,7 @@ static void an_end_is_of_one_generation(void **state)
     assert_null(kvr_engines_remote(&engines, 3, &first));
 }
 
-/* Only those that were told of an engine are told that it is gone, and when nothing uses it. */
+/* Only peers that know an engine hear that it is gone, and only when nothing uses it. */
 static void peers_are_told_of_an_end(void **state)
 {
     (void)state;
@@ -93,12 +93,12 @@ static uint32_t ends_told_on_room(uint32_t peer)
     return machine_sent_count(KVR_MSG_REGIONS);
 }
 
-/* Else the peer would remember it until its table is full, and hang up on us. */
+/* Without this message the peer would remember the engine until its table is full, and hang up. */
 static void an_end_waits_for_room(void **state)
 {
     (void)state;
     end_told(0, 1);
-    end_told(0, 2); /* whoever comes has its index at once */
+    end_told(0, 2); /* a newcomer gets the index at once */
     assert_int_equal(machine_log.engines_done, 2);
     assert_int_equal(ends_told_on_room(4), 0); /* another peer */
     machine_log.send_answer = KVR_AGAIN;
@@ -111,7 +111,7 @@ static void an_end_waits_for_room(void **state)
     assert_int_equal(ends_told_on_room(5), 0); /* once */
 }
 
-/* The same generation came again, and the peer was told so: it has not ended. */
+/* The same generation came again and was announced to the peer: it has not ended. */
 static void who_came_again_has_not_ended(void **state)
 {
     (void)state;
@@ -129,7 +129,7 @@ static void a_lost_peer_is_owed_nothing(void **state)
     assert_int_equal(ends_told_on_room(5), 0);
 }
 
-/* More of them than are remembered: the session tells it. */
+/* More ends than the table remembers: the session ends instead. */
 static void ends_beyond_the_bound_end_the_session(void **state)
 {
     (void)state;

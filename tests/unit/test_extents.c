@@ -1,6 +1,6 @@
-/* Goal: descriptors of memory that lies over several allocations are closed once, by whoever is
- * last, and only a region that lies in all of them is taken; a process says how many more it may
- * open. Method: pipes, whose other end sees the close; sizes around each edge; a lowered limit. */
+/* Goal: the last holder closes descriptors of memory over several allocations, once. Only a region
+ * that lies in all its allocations is taken. A process knows how many more files it may open.
+ * Method: the other ends of pipes see the close; sizes around each edge; a lowered limit. */
 #include "tests/support/check.h"
 
 #include <fcntl.h>
@@ -96,7 +96,7 @@ static void a_process_says_how_many_more_it_may_open(void **state)
     low = limit;
     low.rlim_cur = 128;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
-    assert_int_equal(kvr_need_more_files(300, &error), KVR_OK); /* it is raised */
+    assert_int_equal(kvr_need_more_files(300, &error), KVR_OK); /* the limit is raised */
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &low), 0);
     assert_true(low.rlim_cur == limit.rlim_max);
     assert_int_equal(kvr_need_more_files(limit.rlim_max, &error), KVR_SYSTEM);

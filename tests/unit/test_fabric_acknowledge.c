@@ -1,17 +1,18 @@
-/* Goal: on a rail that acknowledges (tcp), a write is on its way until its target has it: what the
- * kernel took is not told, everything is told once, and none is forgotten, whoever ends first.
- * Method: both ends in this process, on loopback, in one thread. A target that stands still is one
- * that is not polled, so nothing here depends on how fast the machine is; every wait for something
- * that must come lasts as long as a whole test may. */
+/* Goal: on a rail that acknowledges (tcp), a write completes only when its target has it. The
+ * kernel's taking the bytes completes nothing. Each write completes once, also when either end
+ * closes first.
+ * Method: both ends in this process, on loopback, in one thread. A target stands still by not being
+ * polled, so nothing depends on the machine's speed. Each wait lasts as long as a whole test may.
+ */
 #include "tests/support/check.h"
 
 #include <poll.h>
 
 #include "base/clock.h"
-#include "fabric/fabric_ofi.h"
+#include "fabric/ofi/fabric_ofi.h"
 
 #define PIECE    (64u << 10)
-#define ASKS     16u /* so many pieces make one that asks */
+#define ASKS     16u /* every so many pieces one asks for an acknowledgement */
 #define WRITES   4096u
 #define PATIENCE (20 * KVR_S)
 #define TARGETS  2
@@ -20,7 +21,7 @@ struct end {
     struct kvr_rail *rail;
     struct kvr_memory *memory;
     struct kvr_endpoint *endpoint;
-    uint64_t peer; /* of a target: what the source calls it */
+    uint64_t peer; /* of a target: its number at the source */
     unsigned arrived;
 };
 
@@ -91,7 +92,7 @@ static void fixture_close(struct fixture *fixture)
         end_close(fixture, &fixture->targets[i]);
 }
 
-/* What the source is told; each write once. */
+/* Polls the source's completions; each write has one. */
 static unsigned source_look(struct fixture *fixture)
 {
     struct kvr_completion completions[16];
@@ -142,7 +143,7 @@ static unsigned told(const struct fixture *fixture)
     return fixture->written + fixture->failed;
 }
 
-/* `count` pieces, seen by the target and told to the source. */
+/* Writes `count` pieces, until the target has them and the source their completions. */
 static void write_all(struct fixture *fixture, struct end *target, unsigned count)
 {
     unsigned accepted = fixture->accepted + count, arrived = target->arrived + count;
@@ -158,7 +159,7 @@ static void write_all(struct fixture *fixture, struct end *target, unsigned coun
     assert_int_equal(fixture->failed, 0);
 }
 
-/* Until `count` writes are told; the targets stand still. */
+/* Waits until `count` writes are complete; the targets stand still. */
 static void wait_told(struct fixture *fixture, unsigned count)
 {
     kvr_ns end = kvr_clock_now() + PATIENCE;
@@ -179,7 +180,7 @@ static void arrive(struct fixture *fixture, struct end *target, unsigned count)
     }
 }
 
-/* As many as are taken at once: all that may be on their way are. */
+/* Posts writes until the rail takes no more. */
 static void fill(struct fixture *fixture, struct end *target)
 {
     while (write_one(fixture, target, PIECE) == KVR_OK)
@@ -203,7 +204,7 @@ static void what_the_kernel_took_is_on_its_way(void **state)
     fixture_close(&fixture);
 }
 
-/* So that the case above is one. */
+/* Proves that the case above tests something: without acknowledgements these writes complete. */
 static void what_the_kernel_took_is_told_elsewhere(void **state)
 {
     struct fixture fixture;
@@ -218,7 +219,8 @@ static void what_the_kernel_took_is_told_elsewhere(void **state)
     fixture_close(&fixture);
 }
 
-/* As a rail group's thread does it: nothing is there, so it sleeps until the descriptor says so. */
+/* Waits as a rail group's thread does: with nothing to poll it sleeps until the descriptor is
+ * readable. */
 static void wait_asleep(struct fixture *fixture, unsigned count)
 {
     struct pollfd readable = {.fd = fixture->ops->endpoint_wait_fd(fixture->source.endpoint),
@@ -231,7 +233,7 @@ static void wait_asleep(struct fixture *fixture, unsigned count)
     }
 }
 
-/* The word comes when one that is held for it has not been read yet. */
+/* The acknowledgement comes while an earlier completion that waits for it is still unread. */
 static void nobody_sleeps_beside_a_word_that_came(void **state)
 {
     struct fixture fixture;
@@ -264,7 +266,7 @@ static void one_target_does_not_wait_for_another(void **state)
     fixture_close(&fixture);
 }
 
-/* Whether it had read some of them, all, or none. */
+/* The target may have read some of the writes, all, or none. */
 static void a_target_that_ends_ends_its_writes(void **state)
 {
     (void)state;
@@ -287,7 +289,7 @@ static void a_target_that_ends_ends_its_writes(void **state)
     }
 }
 
-/* Its queue is read until it is empty, past what was held. */
+/* The queue is read until it is empty, past the completions that were held back. */
 static void a_source_that_ends_tells_what_it_has(void **state)
 {
     struct fixture fixture;
@@ -316,6 +318,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_source_that_ends_tells_what_it_has),
     };
 
-    cmocka_set_test_filter(argc > 1 ? argv[1] : NULL); /* one case, by hand */
+    cmocka_set_test_filter(argc > 1 ? argv[1] : NULL); /* one case, run by hand */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Goal: an endpoint's end is an end on both sides, and what comes after it works: recycled
+/* Goal: the end of an endpoint is an end on both sides, and its successor works: recycled
  * endpoints, peers that are killed and come again. Part of the conformance list, see
  * test_fabric_conformance.c. */
 #include "tests/support/check.h"
@@ -17,11 +17,11 @@ static void recycle_at_the_target_stops_what_lands(void **state)
         case_prepare(party, source, 4);
         case_stream(party, source, 16 << 10, true);
         assert_true(party_wait(party, &target->arrived, 500, 5000));
-        case_tell(party, 1 - source, PARTY_RECYCLE); /* reads the old queue empty and closes it */
+        case_tell(party, 1 - source, PARTY_RECYCLE); /* empties and closes the old queue */
         arrived = target->arrived;
         digest = case_tell(party, 1 - source, PARTY_DIGEST).value;
         (void)party_wait(party, &sender->failed, UINT64_MAX,
-                         300); /* the source goes on meanwhile */
+                         300); /* the source keeps writing meanwhile */
         assert_int_equal(target->arrived, arrived);
         assert_int_equal(case_tell(party, 1 - source, PARTY_DIGEST).value, digest);
         case_stream(party, source, 16 << 10, false);
@@ -43,7 +43,7 @@ static void recycle_at_the_source_frees_its_memory(void **state)
         assert_true(party_wait(party, &target->arrived, 500, 5000));
         case_stream(party, source, 16 << 10, false);
         case_tell(party, source, PARTY_RECYCLE);
-        /* What was under way may still arrive, when the target gets to it; then no more. */
+        /* Writes under way may still arrive when the target polls again; then no more arrive. */
         for (unsigned i = 0; i < 20 && target->arrived != arrived; i++) {
             arrived = target->arrived;
             (void)party_wait(party, &target->arrived, UINT64_MAX, 200);
@@ -67,7 +67,7 @@ static void recycle_many_times(void **state)
         case_tell(party, side, PARTY_RECYCLE);
         assert_memory_not_equal(
             before.address, party_shared(party)->sides[side].addresses[0].address, before.bytes);
-        /* A half-open connection refuses the old endpoint: fresh ones on both sides. */
+        /* A half-open connection refuses the old endpoint: both sides take fresh ones. */
         case_tell(party, 1 - side, PARTY_RECYCLE);
         case_tell(party, 0, PARTY_CONNECT);
         case_tell(party, 1, PARTY_CONNECT);
@@ -76,7 +76,7 @@ static void recycle_many_times(void **state)
     party_close(party);
 }
 
-/* The peer died in the middle of a stream from us, and in the middle of one to us. */
+/* The peer died in the middle of one stream from us, and of another to us. */
 static void a_killed_peer_is_survived(void **state)
 {
     (void)state;
@@ -90,7 +90,7 @@ static void a_killed_peer_is_survived(void **state)
         case_stream(party, source, 16 << 10, true);
         assert_true(party_wait(party, &target->arrived, 200, 5000));
         party_kill(party);
-        /* Some providers fail the writes, some never say a word; nothing may hang. */
+        /* Some providers fail the writes, some never report them; nothing may hang. */
         (void)party_wait(party, &party_shared(party)->sides[0].failed, UINT64_MAX, 300);
         case_stream(party, 0, 64 << 10, false);
         begin = kvr_clock_now();
@@ -105,8 +105,8 @@ static void a_killed_peer_is_survived(void **state)
     }
 }
 
-/* The endpoint that wrote to the peer before goes on: nothing of the dead one is taken for the new.
- */
+/* The endpoint that wrote to the dead peer goes on: nothing of the dead peer counts for its
+ * successor. */
 static void a_restarted_peer_is_written_to(void **state)
 {
     struct party *party = party_open(case_provider, 1);
@@ -116,7 +116,7 @@ static void a_restarted_peer_is_written_to(void **state)
     for (unsigned i = 0; i < 6; i++) {
         if (i % 2 == 0)
             case_write(party, 0, &post);
-        if (i % 2 == 1) { /* it dies before it has answered the first word */
+        if (i % 2 == 1) { /* it dies before it has answered the first command */
             party_freeze(party);
             case_stream(party, 0, 8192, true);
             (void)party_wait(party, &party_shared(party)->sides[0].failed, UINT64_MAX, 20);
@@ -134,7 +134,7 @@ static void a_restarted_peer_is_written_to(void **state)
 }
 
 /* Writers come, leave in the middle of their writes, and come again. The target goes on to serve
- * them, or says that it needs a new epoch. */
+ * them, or reports that it needs a new epoch. */
 static void a_target_outlives_its_writers(void **state)
 {
     struct party *party = party_open(case_provider, 1);

@@ -1,5 +1,5 @@
 /* Goal: a write arrives once, with its bytes and its immediate, whatever its size, its pieces and
- * its company. Part of the conformance list, see test_fabric_conformance.c. */
+ * the writes around it. Part of the conformance list, see test_fabric_conformance.c. */
 #include "tests/support/check.h"
 
 #include "tests/support/fabric_case.h"
@@ -43,7 +43,7 @@ static void write_gathers_pieces(void **state)
     party_close(party);
 }
 
-/* What touches at the target is one run there: verbs and EFA take no more. */
+/* Pieces that touch at the target are one run there: verbs and EFA take no more. */
 static void write_gathers_into_one_place(void **state)
 {
     struct party *party = party_open(case_provider, 1);
@@ -61,7 +61,8 @@ static void write_gathers_into_one_place(void **state)
     party_close(party);
 }
 
-/* Whatever the provider does with them: they arrive, and each is completed once. */
+/* However the provider sends bytes from the command itself, they arrive, and each write completes
+ * once. */
 static void write_takes_its_bytes_along(void **state)
 {
     static const uint32_t sizes[] = {1, 64, 128, 129, 192, 193, 4096, 4097};
@@ -84,7 +85,7 @@ static void write_takes_its_bytes_along(void **state)
     party_close(party);
 }
 
-/* One of many asks for all: each of them is completed once. */
+/* One write of many asks for an acknowledgement of all; each completes once. */
 static void write_is_acknowledged(void **state)
 {
     static const uint32_t sizes[] = {8, 4096, 48 << 10, 1 << 20};

@@ -1,7 +1,7 @@
-/* Goal: the connections that a tcp rail writes over have the congestion control that was asked for,
- * and nobody else's. Method: two rails in this process, on loopback, in one thread; after a write
- * has completed every socket of the process is asked. What is asked for is not what the host has.
- */
+/* Goal: the connections that a tcp rail writes over have the requested congestion control, and no
+ * other connection does. Method: two rails in this process, on loopback, in one thread; after a
+ * write has completed every socket of the process is read. The requested algorithm differs from the
+ * host's default. */
 #include "tests/support/check.h"
 
 #include <netinet/in.h>
@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
-#include "fabric/fabric_ofi.h"
+#include "fabric/ofi/fabric_ofi.h"
 
 #define BYTES    4096u
 #define PATIENCE (20 * KVR_S)
@@ -56,7 +56,7 @@ static unsigned look(const struct end *end, kvr_completion_kind kind)
     return found;
 }
 
-/* One write from source to target, both of which see it. */
+/* One write from source to target; both ends see it. */
 static void write_one(void)
 {
     struct kvr_remote_key key = ops->memory_key(target.memory);
@@ -115,7 +115,7 @@ static void hosts_own(char ret_name[16])
     fclose(file);
 }
 
-/* One that every host has, and that is not its own. */
+/* An algorithm that every host has, other than the host's default. */
 static const char *other(void)
 {
     char own[16];
@@ -150,7 +150,7 @@ static void without_a_wish_it_is_the_hosts(void **state)
     end_close(&target);
 }
 
-/* auto: nothing that paces, but the host's own else. */
+/* auto: no algorithm that paces; otherwise the host's default. */
 static void bbr_is_not_left_to_chance(void **state)
 {
     char own[16];

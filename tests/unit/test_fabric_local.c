@@ -1,7 +1,7 @@
-/* Goal: nothing that another process of this host does through local's shared memory and sockets
- * ends, hangs or misleads us, and what is let go is let go on both sides. Method: two rails in one
- * process as a well behaved pair; one of the two is then made to write nonsense where it may. What
- * the provider promises otherwise is in test_fabric_conformance.c. */
+/* Goal: another process of this host reaches us through local's shared memory and sockets; nothing
+ * that it does there ends, hangs or misleads us. Released memory is unmapped on both sides. Method:
+ * two rails in one process as a well-behaved pair; then one of the two writes nonsense where it
+ * may. The provider's other promises are in test_fabric_conformance.c. */
 #include "tests/support/check.h"
 
 #include <fcntl.h>
@@ -44,7 +44,7 @@ static void commands_that_cannot_be_end_the_link(void **state)
     }
 }
 
-/* Each fails, as a card's would, and the link goes on. */
+/* Each fails as a card's write would, and the link goes on. */
 static void commands_that_name_what_is_not_theirs_fail(void **state)
 {
     struct pair *pair = *state;
@@ -71,7 +71,7 @@ static void commands_that_name_what_is_not_theirs_fail(void **state)
 
 /* ---- sockets --------------------------------------------------------------------------------- */
 
-/* What a stranger of our own user may send in place of HELLO and its kin. */
+/* Packets that a stranger under our own user may send in place of HELLO and its kin. */
 static void packets_that_cannot_be_end_the_link(void **state)
 {
     struct pair *pair = *state;
@@ -87,25 +87,26 @@ static void packets_that_cannot_be_end_the_link(void **state)
         assert_true(socket >= 0);
         if (i == 0)
             assert_int_equal(send(socket, "hello", 5, 0), 5);
-        if (i == 1) /* another endpoint's */
+        if (i == 1) /* another endpoint's nonce */
             assert_int_equal(local_say_hello(socket, nonce + 1, pair->sides[WRITER].fd), KVR_OK);
-        if (i == 2) /* too small to be a link's memory */
+        if (i == 2) /* too small for a link's memory */
             assert_int_equal(local_say_hello(socket, nonce, pair->sides[WRITER].fd), KVR_OK);
         if (i == 3)
             assert_int_equal(local_say_memory(socket, &foreign), KVR_OK);
-        if (i == 4) { /* longer than it is */
+        if (i == 4) { /* longer than the file is */
             foreign.import.fd = pair->sides[WRITER].fd;
             foreign.bytes = UINT64_MAX - 4095;
             assert_int_equal(local_say_memory(socket, &foreign), KVR_OK);
         }
-        if (i == 5) /* not on a page */
+        if (i == 5) /* not on a page's boundary */
             assert_int_equal(
                 local_say_memory(
                     socket, &(struct kvr_memory){.name = 5,
                                                  .bytes = 4096,
                                                  .import = {.fd = foreign.import.fd, .offset = 1}}),
                 KVR_OK);
-        if (i >= 6) { /* a device's: of this process alone, of no kind, without its descriptor */
+        if (i >= 6) { /* device memory: of this process alone, of an unknown kind, without its
+                         descriptor */
             foreign.pages = true;
             foreign.import.kind = i == 6   ? KVR_DEVICE_MAPPED
                                   : i == 7 ? (kvr_device_kind)77
@@ -114,14 +115,15 @@ static void packets_that_cannot_be_end_the_link(void **state)
             assert_int_equal(local_say_memory(socket, &foreign), KVR_OK);
         }
         pair_settle(pair);
-        assert_int_equal(recv(socket, &byte, 1, MSG_DONTWAIT), 0); /* hung up */
+        assert_int_equal(recv(socket, &byte, 1, MSG_DONTWAIT), 0); /* the link hung up */
         close(socket);
     }
     close(unsealed);
     pair_writes(pair);
 }
 
-/* In another process: whether who connects is kept for longer than it takes to look at him. */
+/* Runs in another process: whether the endpoint keeps its connection open for longer than the check
+ * of its user takes. */
 static int is_served(uint64_t nonce)
 {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
@@ -145,7 +147,7 @@ static void other_users_are_turned_away(void **state)
     pid_t child;
 
     if (geteuid() != 0)
-        skip(); /* nobody else to be */
+        skip(); /* without privilege there is no other user to become */
     child = fork();
     assert_true(child >= 0);
     if (child == 0)
@@ -186,10 +188,10 @@ static void a_target_that_goes_fails_the_writes(void **state)
     assert_int_equal(pair_post(pair, 1, 0, false), KVR_RAIL_FAILED);
 }
 
-/* ---- what is let go -------------------------------------------------------------------------- */
+/* ---- releases -------------------------------------------------------------------------------- */
 
-/* Bytes that wait for a write do not wait for that: memory that is there when the two meet, and
- * memory that comes later, while the target sleeps. */
+/* Mapping does not wait for the first write. It covers memory from before the link, and memory that
+ * is registered later, while the target sleeps. */
 static void a_source_is_mapped_before_its_first_write(void **state)
 {
     struct pair *pair = *state;
@@ -216,7 +218,7 @@ static void a_source_is_mapped_before_its_first_write(void **state)
     pair_settle(pair);
     assert_int_equal(mappings_of("kvr-test-w"), 2);
     pair_writes(pair);
-    assert_false(target->writers[0]->looked); /* nothing was missing */
+    assert_false(target->writers[0]->looked); /* no write had to look for memory */
 }
 
 /* An engine that leaves gets its memory back although the target has mapped it and sleeps. */
@@ -240,7 +242,7 @@ static void a_released_source_is_unmapped_at_the_target(void **state)
     assert_int_equal(pair->fabric.ops->memory_register(pair->sides[WRITER].rail, &span,
                                                        &pair->sides[WRITER].memory, &error),
                      KVR_OK);
-    pair_writes(pair); /* under a new name in the old place */
+    pair_writes(pair); /* a new name, at the old address */
 }
 
 static void a_writer_that_goes_leaves_nothing_mapped(void **state)
@@ -273,7 +275,7 @@ static void a_source_that_is_no_memfd_is_refused(void **state)
 
 /* ---- sleep ----------------------------------------------------------------------------------- */
 
-/* Each side sleeps on its descriptor and is woken by what the other does, once. */
+/* Each side sleeps on its descriptor, and an act of the other side wakes it once. */
 static void sleepers_are_woken(void **state)
 {
     struct pair *pair = *state;
@@ -290,7 +292,7 @@ static void sleepers_are_woken(void **state)
         assert_true(ops->endpoint_may_sleep(writer));
         assert_int_equal(poll(&target_fd, 1, 0), 0);
         assert_int_equal(pair_post(pair, i, 0, i % 2 == 1), KVR_OK);
-        if (i % 2 == 1) { /* another was promised and never came */
+        if (i % 2 == 1) { /* another write was promised and never came */
             assert_int_equal(poll(&target_fd, 1, 0), 0);
             (void)ops->endpoint_may_sleep(writer);
         }
@@ -303,7 +305,8 @@ static void sleepers_are_woken(void **state)
     }
 }
 
-/* Who polls finds what there is without a bell; who was rung has the bytes before the bell. */
+/* A polling end finds completions without a bell. An end that is rung finds the bytes there
+ * already. */
 static void who_is_awake_is_not_rung(void **state)
 {
     struct pair *pair = *state;
@@ -318,7 +321,7 @@ static void who_is_awake_is_not_rung(void **state)
     for (unsigned i = 0; i < 10; i++) {
         assert_true(ops->endpoint_may_sleep(target));
         assert_true(ops->endpoint_may_sleep(writer));
-        assert_int_equal(ops->poll(target, &completion, 1), 0); /* woken by something else */
+        assert_int_equal(ops->poll(target, &completion, 1), 0); /* something else woke it */
         assert_int_equal(ops->poll(writer, &completion, 1), 0);
         assert_int_equal(pair_post(pair, i, 0, false), KVR_OK);
         assert_int_equal(poll(&target_fd, 1, 0), 0);
@@ -335,7 +338,7 @@ static void who_is_awake_is_not_rung(void **state)
     }
 }
 
-/* A target that always has something to copy hears all the same what its sockets say. */
+/* A target that always has something to copy still reads its sockets. */
 static void who_is_busy_hears_too(void **state)
 {
     struct pair *pair = *state;

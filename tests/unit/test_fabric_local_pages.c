@@ -1,7 +1,7 @@
 /* Goal: between devices of one host the target moves the pages that the source lends, in one
- * allocation or in hundreds, and what it does not see, what fails and what cannot be costs nobody
- * else anything. Method: a pair of rails of provider local, and an emulated device at the target.
- */
+ * allocation or in hundreds. A page that the target cannot see, a failed move and an impossible
+ * request cost other transfers nothing. Method: a pair of rails of provider local, and an emulated
+ * device at the target. */
 #include "tests/support/check.h"
 
 #include <sys/mman.h>
@@ -33,7 +33,7 @@ static struct kvr_memory *paged_register(struct pair *pair, enum side which,
     return memory;
 }
 
-/* Both ends as engines would give them, the source's as such a kind. */
+/* Both ends register memory as engines would; the source's is of the given kind. */
 static void paged_open(struct pair *pair, kvr_device_kind kind, uint32_t fail_promille,
                        struct paged *paged)
 {
@@ -82,7 +82,7 @@ static void *release(void *self)
     return NULL;
 }
 
-/* As a helper does, while the rails go on; it waits for the target. */
+/* Releases as a helper does, while the rails go on; the release waits for the target. */
 static void paged_release(struct pair *pair, struct paged *paged, enum side which)
 {
     struct release it = {.pair = pair, .memory = paged->memories[which]};
@@ -109,12 +109,12 @@ static void paged_close(struct pair *pair, struct paged *paged)
     }
 }
 
-/* Two pieces, crossed; `bytes` of each. */
+/* Posts two crossed pieces of `bytes` each. */
 static void paged_post(struct pair *pair, const struct paged *paged, uint64_t bytes)
 {
     const struct kvr_fabric_ops *ops = pair->fabric.ops;
     uint64_t key = ops->memory_key(paged->memories[TARGET]).key;
-    uint8_t *base = NULL; /* what its byte 0 is called */
+    uint8_t *base = NULL; /* the region's name for its byte 0 */
     struct kvr_fabric_piece pieces[] = {
         {.local = base,
          .memory = paged->memories[WRITER],
@@ -144,14 +144,15 @@ static void a_devices_pages_are_moved_by_the_target(void **state)
     assert_memory_equal(paged.bytes[TARGET], paged.bytes[WRITER] + 8192, 4096);
     assert_int_equal(paged.bytes[TARGET][4096], 'q');
     assert_int_equal(paged.bytes[TARGET][8192 + 4096], 'q');
-    pair_writes(pair); /* host memory beside it */
+    pair_writes(pair); /* host memory works beside it */
     assert_int_equal(mappings_of("kvr-test-pw"), 2);
     paged_release(pair, &paged, WRITER);
-    assert_int_equal(mappings_of("kvr-test-pw"), 1); /* ours: the target's went before */
+    assert_int_equal(mappings_of("kvr-test-pw"),
+                     1); /* ours: the target has unmapped its own first */
     paged_close(pair, &paged);
 }
 
-/* Asked with nothing to move, as with something: it costs the link nothing. */
+/* Neither the probe, which moves nothing, nor a real write costs the link anything. */
 static void pages_that_are_not_seen_fail_alone(void **state)
 {
     struct pair *pair = *state;
@@ -184,7 +185,7 @@ static void moves_that_fail_arrive_nowhere(void **state)
     paged_close(pair, &paged);
 }
 
-/* A look for pages that were let go meanwhile is no nonsense. */
+/* A probe of pages that were released meanwhile is no protocol error. */
 static void looking_too_late_costs_nothing(void **state)
 {
     struct pair *pair = *state;
@@ -208,7 +209,7 @@ static void looking_too_late_costs_nothing(void **state)
     paged_close(pair, &paged);
 }
 
-/* One end is host memory: refused, as what lies outside. */
+/* One end is host memory: refused like an address outside the region. */
 static void pages_and_host_memory_do_not_mix(void **state)
 {
     struct pair *pair = *state;
@@ -223,7 +224,7 @@ static void pages_and_host_memory_do_not_mix(void **state)
             command.pieces[0].key = pair->fabric.ops->memory_key(paged.memories[TARGET]).key;
         else
             command.pieces[0].source = paged.memories[WRITER]->name;
-        paged_post(pair, &paged, 64); /* it is known there */
+        paged_post(pair, &paged, 64); /* the target knows the pages */
         pair_put(pair, &command);
         pair_settle(pair);
         assert_int_equal(pair->failed, i + 1);
@@ -236,13 +237,13 @@ static void pages_and_host_memory_do_not_mix(void **state)
 /* ---- over several allocations ---------------------------------------------------------------- */
 
 #define PAGE    4096u
-#define EXTENTS 300u /* more than one packet has */
+#define EXTENTS 300u /* more than one packet carries */
 #define START   1024u
 
 struct spread {
-    struct paged paged; /* its source's memory is not used */
+    struct paged paged; /* its source memory is not used */
     struct kvr_extents *extents;
-    uint8_t *bytes; /* all of them, as the source's engine has them mapped */
+    uint8_t *bytes; /* all allocations, as the source's engine maps them */
 };
 
 static struct kvr_extents *make_extents(uint32_t count)
@@ -281,7 +282,7 @@ static void spread_open(struct pair *pair, struct spread *spread)
     }
     import.extents = spread->extents;
     spread->paged.memories[WRITER] = paged_register(pair, WRITER, &span);
-    pair_settle(pair); /* the link is there, with its descriptor */
+    pair_settle(pair); /* the link is open, with its descriptor */
 }
 
 static void spread_close(struct pair *pair, struct spread *spread)
@@ -291,7 +292,8 @@ static void spread_close(struct pair *pair, struct spread *spread)
     kvr_extents_release(spread->extents);
 }
 
-/* From there in the source's memory to the same place, modulo its size, in the target's. */
+/* Writes from an offset in the source's memory to the same offset, modulo its size, in the
+ * target's. */
 static kvr_status spread_post(struct pair *pair, const struct spread *spread, uint64_t from,
                               uint64_t bytes)
 {
@@ -331,15 +333,17 @@ static void pages_over_many_allocations_are_moved(void **state)
         if (from % PAIR_BYTES + 3 * PAGE <= PAIR_BYTES)
             spread_arrives(pair, &spread, from, 3 * PAGE);
     spread_arrives(pair, &spread, EXTENTS * PAGE - 2 * START - 64, 64);
-    pair_writes(pair); /* host memory beside it */
+    pair_writes(pair); /* host memory works beside it */
     assert_int_equal(mappings_of("kvr-extent"), 2 * EXTENTS);
     paged_release(pair, &spread.paged, WRITER);
-    assert_int_equal(mappings_of("kvr-extent"), EXTENTS); /* ours: the target's went before */
+    assert_int_equal(mappings_of("kvr-extent"),
+                     EXTENTS); /* ours: the target has unmapped its own first */
     assert_int_equal(descriptors(), before);
     spread_close(pair, &spread);
 }
 
-/* Its socket takes only some of the descriptors at a time: nothing is lost, nothing comes twice. */
+/* The target's socket takes only some of the descriptors at a time: none is lost, none comes twice.
+ */
 static void a_target_that_is_slow_gets_them_in_turns(void **state)
 {
     struct pair *pair = *state;
@@ -365,7 +369,7 @@ static void a_target_that_is_slow_gets_them_in_turns(void **state)
     spread_close(pair, &spread);
 }
 
-/* Only some of them were told when the engine took its memory back. */
+/* Only some descriptors were sent when the engine took its memory back. */
 static void what_was_told_in_part_is_forgotten(void **state)
 {
     struct pair *pair = *state;
@@ -387,7 +391,7 @@ static void what_was_told_in_part_is_forgotten(void **state)
     spread_close(pair, &spread);
 }
 
-/* The last of all: what was lowered stays low. */
+/* This case must come last: the lowered limit stays low. */
 static void pages_that_nobody_may_hold_are_not_seen(void **state)
 {
     struct pair *pair = *state;
@@ -401,7 +405,7 @@ static void pages_that_nobody_may_hold_are_not_seen(void **state)
     low.rlim_cur = low.rlim_max = before + KVR_PACKET_FDS_MAX + 32;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
     for (unsigned i = 0; i < 50 && pair->failed == 0; i++) {
-        (void)spread_post(pair, &spread, 0, PAGE); /* too many under way: again */
+        (void)spread_post(pair, &spread, 0, PAGE); /* too many under way: retried */
         pair_settle(pair);
     }
     assert_int_equal(pair->failed, 1);
@@ -412,7 +416,8 @@ static void pages_that_nobody_may_hold_are_not_seen(void **state)
     spread_close(pair, &spread);
 }
 
-/* Each under another name, and pages of none: they would have to be searched. */
+/* Sends each allocation under another name, and no pages that use it: the list that the target must
+ * search grows too long. */
 static void tell_too_many(struct pair *pair, struct kvr_extents *extents)
 {
     struct kvr_memory memory = {.import = {.kind = KVR_DEVICE_VMM, .fd = -1, .extents = extents}};
@@ -432,13 +437,13 @@ static void tell_too_many(struct pair *pair, struct kvr_extents *extents)
     }
     extents->count = 4;
     pair_settle(pair);
-    assert_int_equal(recv(socket, &byte, 1, MSG_DONTWAIT), 0); /* hung up */
+    assert_int_equal(recv(socket, &byte, 1, MSG_DONTWAIT), 0); /* the link hung up */
     close(socket);
     pair_settle(pair);
     assert_int_equal(descriptors(), before - 1);
 }
 
-/* What a stranger of our own user may say of them. */
+/* Allocations that a stranger under our own user may announce. */
 static void extents_that_cannot_be_end_the_link(void **state)
 {
     struct pair *pair = *state;
@@ -446,7 +451,7 @@ static void extents_that_cannot_be_end_the_link(void **state)
     uint64_t nonce = pair->sides[TARGET].endpoint->nonce;
     uint32_t before;
 
-    pair_writes(pair); /* as there */
+    pair_writes(pair); /* opens the link */
     before = descriptors();
     for (unsigned i = 0; i < 6; i++) {
         struct kvr_memory memory = {.name = i == 3 ? 0 : 5,
@@ -460,14 +465,14 @@ static void extents_that_cannot_be_end_the_link(void **state)
         uint8_t byte;
 
         assert_true(socket >= 0);
-        if (i != 0) /* 0: no extents before */
+        if (i != 0) /* 0: no allocations came first */
             assert_int_equal(local_say_extents(socket, &memory, &said), KVR_OK);
-        extents->count -= i == 5; /* not as many as came */
+        extents->count -= i == 5; /* fewer than were sent */
         if (i != 2 && i != 3)
             assert_int_equal(local_say_memory(socket, &memory), KVR_OK);
         extents->count += i == 5;
         pair_settle(pair);
-        assert_int_equal(recv(socket, &byte, 1, MSG_DONTWAIT), 0); /* hung up */
+        assert_int_equal(recv(socket, &byte, 1, MSG_DONTWAIT), 0); /* the link hung up */
         close(socket);
         pair_settle(pair);
         assert_int_equal(descriptors(), before);

@@ -1,12 +1,11 @@
-/* Goal: an endpoint ends also while somebody is in the middle of connecting to it. Method: raw
- * sockets connect to its listening port and say nothing, before it is replaced; what they do
- * afterwards must touch nothing. libfabric's tcp keeps such a half-open connection pointing at the
- * closed listener. */
+/* Goal: an endpoint ends also while a connection to it is half open. Method: raw sockets connect to
+ * its listening port and send nothing before it is replaced; nothing that they do afterwards may
+ * touch it. libfabric's tcp keeps such a half-open connection pointing at the closed listener. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <unistd.h>
 
-#include "fabric/fabric_ofi.h"
+#include "fabric/ofi/fabric_ofi.h"
 #include "tests/support/check.h"
 
 #define STRANGERS 4
@@ -85,7 +84,8 @@ static void recycle_survives_who_speaks_late(void **state)
 
     (void)state;
     recycle_open(&recycle);
-    poll_some(&recycle, recycle.endpoint); /* they are accepted, and their request is awaited */
+    poll_some(&recycle,
+              recycle.endpoint); /* they are accepted, and libfabric awaits their request */
     recycle_once(&recycle);
     for (int i = 0; i < STRANGERS; i++)
         (void)!send(recycle.strangers[i], garbage, sizeof(garbage), MSG_NOSIGNAL);

@@ -1,12 +1,12 @@
-/* Goal: registrations come and go beside each other and beside the rail's own thread. Method:
- * several threads register and release on one tcp rail while another polls its endpoint. libfabric
- * takes the wrong lock for its table of them (its issue 9148): threads stayed in it for ever. */
+/* Goal: registrations work beside each other and beside the rail's own thread. Method: several
+ * threads register and release on one tcp rail while another polls its endpoint. libfabric takes
+ * the wrong lock for its table of registrations (its issue 9148): threads stayed in it for ever. */
 #include "tests/support/check.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "fabric/fabric_ofi.h"
+#include "fabric/ofi/fabric_ofi.h"
 
 #define THREADS 4
 #define HELD    32

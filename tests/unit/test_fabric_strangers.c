@@ -1,7 +1,7 @@
-/* Goal: who connects to a rail's port and hangs up leaves nothing behind: not while nothing else
- * happens, not beside a peer's writes, and not when the process has no descriptor left. Method: raw
- * sockets that say too little or nothing, each before a look at the endpoint with an old EAGAIN in
- * errno, which libfabric's tcp takes for that connection's. */
+/* Goal: a stranger that connects to a rail's port and hangs up leaves nothing behind: neither on an
+ * idle rail, nor beside a peer's writes, nor when the process has no descriptor left. Method: raw
+ * sockets that send too little or nothing. Before each poll of the endpoint errno has an old
+ * EAGAIN, which libfabric's tcp takes for that connection's. */
 #include "tests/support/check.h"
 #include "tests/support/descriptors.h"
 
@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "fabric/fabric_ofi.h"
+#include "fabric/ofi/fabric_ofi.h"
 
 #define STRANGERS 20
 
@@ -90,7 +90,7 @@ static void strangers_leave_nothing_behind(void **state)
     rail.fabric.ops->rail_close(rail.rail);
 }
 
-/* The same before each sleep, which looks at the queue as well. */
+/* The same before each sleep, which polls the queue as well. */
 static void strangers_before_a_sleep_leave_nothing_behind(void **state)
 {
     struct rail rail;
@@ -122,7 +122,7 @@ struct writer {
     uint64_t peer;
 };
 
-static char bytes_here[1 << 20], bytes_there[1 << 20]; /* more than sockets hold */
+static char bytes_here[1 << 20], bytes_there[1 << 20]; /* more than a socket's buffers hold */
 
 static void writer_open(struct rail *rail, struct writer *writer, struct kvr_memory **ret_target)
 {
@@ -159,7 +159,7 @@ static kvr_status write_once(const struct rail *rail, const struct writer *write
 }
 
 /* A socket that is read until it is empty leaves an EAGAIN behind, in the very call that reads a
- * stranger's next. */
+ * stranger's socket next. */
 static void strangers_beside_writes_leave_nothing_behind(void **state)
 {
     struct kvr_completion completions[16];
@@ -178,7 +178,7 @@ static void strangers_beside_writes_leave_nothing_behind(void **state)
         int fd = stranger_connect(&rail);
         kvr_status status = KVR_AGAIN;
 
-        look(&rail, 5); /* it is accepted */
+        look(&rail, 5); /* the stranger is accepted */
         for (unsigned k = 0; k < 1000 && status == KVR_AGAIN; k++) {
             status = write_once(&rail, &writer, target);
             if (status == KVR_AGAIN)
@@ -201,7 +201,7 @@ static void strangers_beside_writes_leave_nothing_behind(void **state)
     rail.fabric.ops->rail_close(rail.rail);
 }
 
-/* Whoever is connected is hung up on although the folder of descriptors cannot be opened. */
+/* Connected strangers are hung up on although the folder of descriptors cannot be opened. */
 static void strangers_are_hung_up_on_without_descriptors(void **state)
 {
     struct timeval patience = {.tv_sec = 10};
@@ -213,7 +213,7 @@ static void strangers_are_hung_up_on_without_descriptors(void **state)
     (void)state;
     rail_open(&rail);
     fd = stranger_connect(&rail);
-    look(&rail, 5); /* it is accepted, and was not read from */
+    look(&rail, 5); /* the stranger is accepted, and its socket is unread */
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     none = (struct rlimit){.rlim_cur = 3, .rlim_max = limit.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);

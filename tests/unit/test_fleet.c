@@ -1,5 +1,5 @@
-/* Goal: what agents say of themselves is believed where it shows that something else is not so: a
- * transfer that lives, or that a name is one agent's.
+/* Goal: the scheduler uses an agent's report about itself to correct its own records: a transfer
+ * that does not live any more, or a name that two agents use.
  * Method: reports applied as the writer does. */
 #include "tests/support/check.h"
 
@@ -7,7 +7,7 @@
 
 #include "tests/support/store_case.h"
 
-/* Its spool was full, or its disk did not give everything back. */
+/* The agent's spool was full, or its disk lost some events. */
 static void fleet_ends_what_an_agent_dropped_the_end_of(void **state)
 {
     static struct kvr_agent_facts facts;
@@ -23,11 +23,12 @@ static void fleet_ends_what_an_agent_dropped_the_end_of(void **state)
     report.facts = &facts;
     report.dropped = 3;
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
-    assert_int_equal(get_transfer(fixture, 5).state, STATE_FIRST_POST); /* it may be that one */
+    assert_int_equal(get_transfer(fixture, 5).state,
+                     STATE_FIRST_POST); /* the lost event may be the end of the live transfer */
     facts.transfers_live = 0;
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
     assert_int_equal(get_transfer(fixture, 5).state, STATE_LOST);
-    report = report_of("prefill-0", 5, &late, 1); /* it was only late */
+    report = report_of("prefill-0", 5, &late, 1); /* the event was only late */
     report.facts = &facts;
     report.dropped = 3;
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
@@ -37,7 +38,7 @@ static void fleet_ends_what_an_agent_dropped_the_end_of(void **state)
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
     report = report_of("prefill-0", 0, NULL, 0);
     report.facts = &facts;
-    report.dropped = 3; /* none since */
+    report.dropped = 3; /* no further loss */
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
     assert_int_equal(get_transfer(fixture, 6).state, STATE_FIRST_POST);
 }
@@ -66,7 +67,7 @@ static void fleet_tells_two_agents_of_one_name_from_a_restart(void **state)
     assert_false(twins(*state, 8, &facts, host));
     assert_true(twins(*state, 7, &facts, host));
     assert_string_equal(host, "host-8");
-    assert_false(twins(*state, 8, &facts, host)); /* it was told */
+    assert_false(twins(*state, 8, &facts, host)); /* already reported */
 }
 
 int main(void)

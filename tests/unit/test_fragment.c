@@ -1,6 +1,6 @@
-/* Goal: layouts that have little in a row at both ends are known for it, and what is done about it
- * follows the option and the measured costs. Method: vLLM's layouts against each other, counted by
- * hand; costs that make either way the faster. */
+/* Goal: layouts with only short runs at both ends are detected, and the choice that follows obeys
+ * the option and the measured costs. Method: vLLM's layouts against each other, counted by hand;
+ * costs that make either path the faster. */
 #include "tests/support/check.h"
 
 #include "kv/fragment.h"
@@ -65,8 +65,8 @@ static void fragments_of_known_layouts(void **state)
     expect(&hnd, &other, UINT64_MAX, 0, 0);
 }
 
-/* What touches at an end is one run there: where ranks share heads in token order, at one of them.
- */
+/* Pieces that touch at one end are one run there: ranks that share heads in token order do so at
+ * one end. */
 static void fragments_make_runs(void **state)
 {
     const uint64_t planes = 4;
@@ -109,7 +109,7 @@ static struct kvr_fragment_verdict judge(const struct kvr_fragments *fragments,
     return verdict;
 }
 
-/* A target's pages in fragments, which lie together at the source. */
+/* The target's pages are in fragments; they lie together at the source. */
 static const struct kvr_fragments small = {
     .bytes_min = 256, .pieces = 4000, .bytes = 1024000, .source_runs = 250, .target_runs = 4000};
 
@@ -141,7 +141,7 @@ static void fragments_are_judged_by_option_and_cost(void **state)
     verdict = judge(&small, &policy);
     assert_int_equal(verdict.choice, KVR_FRAGMENT_WRITE);
     assert_false(verdict.gathers || verdict.scatters);
-    assert_true(verdict.staged.ns > verdict.direct.ns); /* and it is told */
+    assert_true(verdict.staged.ns > verdict.direct.ns); /* the verdict has both costs */
     policy.option = KVR_FRAGMENT_STAGE;
     assert_int_equal(judge(&small, &policy).choice, KVR_FRAGMENT_STAGE);
     policy.option = KVR_FRAGMENT_WRITE;
@@ -151,11 +151,11 @@ static void fragments_are_judged_by_option_and_cost(void **state)
     assert_string_equal(error.detail,
                         "these layouts have only 256 B in a row at both ends, and "
                         "fragment_bytes_min is 1024 (4000 pieces of 1024000 B in all)");
-    policy.fragment_bytes_min = 256; /* these are none */
+    policy.fragment_bytes_min = 256; /* runs of this length are no fragments */
     assert_int_equal(judge(&small, &policy).choice, KVR_FRAGMENT_WRITE);
 }
 
-/* An end where they lie together is copied only where that saves more than it costs. */
+/* A contiguous end is copied only where the copy saves more than it costs. */
 static void the_end_that_has_fragments_is_copied(void **state)
 {
     struct kvr_fragment_policy policy = policy_of(KVR_FRAGMENT_STAGE);
@@ -172,7 +172,7 @@ static void the_end_that_has_fragments_is_copied(void **state)
     verdict = judge(&small, &policy);
     assert_true(verdict.scatters && verdict.gathers);
     assert_int_equal(verdict.staged.writes, 8); /* as many pieces as one copy takes */
-    policy.costs.processors = true;             /* then the bytes of the wire are both ends' work */
+    policy.costs.processors = true;             /* then both ends work for the bytes on the wire */
     assert_int_equal(judge(&small, &policy).staged.ns, verdict.staged.ns + 102400);
 }
 
@@ -189,11 +189,12 @@ static void what_cannot_be_copied_is_not(void **state)
     assert_int_equal(verdict.choice, KVR_FRAGMENT_WRITE);
     assert_int_equal(verdict.staged.ns, 0);
     policy = policy_of(KVR_FRAGMENT_AUTO);
-    policy.costs.write = 0; /* nothing is known */
+    policy.costs.write = 0; /* the costs are unknown */
     assert_int_equal(judge(&small, &policy).choice, KVR_FRAGMENT_WRITE);
 }
 
-/* Short pieces make no short writes there, whatever the option says. */
+/* Pages that no card reaches are copied, whatever the option says: their short pieces then make no
+ * short writes. */
 static void what_no_card_reaches_is_copied_anyway(void **state)
 {
     struct kvr_fragment_policy policy = policy_of(KVR_FRAGMENT_REFUSE);
@@ -207,7 +208,7 @@ static void what_no_card_reaches_is_copied_anyway(void **state)
     assert_true(verdict.gathers && verdict.scatters);
     assert_int_equal(verdict.choice, KVR_FRAGMENT_STAGE);
     assert_int_equal(verdict.direct.ns, 0);
-    policy.scatters = false; /* one end alone leaves the other's */
+    policy.scatters = false; /* scattered fragments of the other end remain */
     assert_int_equal(kvr_fragments_judge(&small, &policy, &verdict, &error), KVR_INCOMPATIBLE);
     policy.option = KVR_FRAGMENT_STAGE;
     policy.may_scatter = true;

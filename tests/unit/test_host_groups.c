@@ -1,11 +1,11 @@
-/* Goal: on hosts that are published every GPU gets the cards on its own switch and cores of its
- * own, and what is wrong with a host is said. Method: hwloc reads the XML that
- * tests/support/host_xml.awk made of the descriptions in tests/unit/topology; the folder is in
- * KVRAIL_HOSTS. */
+/* Goal: on published hosts every GPU gets the cards on its own switch and cores of its own, and
+ * each fault of a host is reported. Method: hwloc reads the XML that tests/support/host_xml.awk
+ * made of the descriptions in tests/unit/topology; the folder is in KVRAIL_HOSTS. */
 #include "tests/support/check.h"
 
 #include <stdio.h>
 
+#include "fabric/fabric_provider.h"
 #include "topology/host_groups.h"
 
 static struct kvr_host_groups groups;
@@ -19,9 +19,9 @@ static void read_host(const char *name)
 
     snprintf(path, sizeof(path), "%s/%s.xml", KVRAIL_HOSTS, name);
     assert_int_equal(kvr_topology_read(path, &topology, &error), KVR_OK);
-    kvr_host_rails_of_cards(topology, &groups);
+    kvr_host_rails_of_cards(topology, kvr_provider_of_card, &groups);
     kvr_host_groups_make(&groups);
-    kvr_host_groups_odd(&groups, NULL, 0, &odd);
+    kvr_host_groups_odd(&groups, kvr_provider_of_card, NULL, 0, &odd);
 }
 
 static int forget_host(void **state)
@@ -45,7 +45,7 @@ static bool says(const char *part)
     return false;
 }
 
-/* No core is in two groups, and all are in one. */
+/* No core is in two groups, and each is in one. */
 static void assert_cores_divided(uint32_t count)
 {
     bool seen[KVR_CORES_MAX] = {false};
@@ -105,7 +105,7 @@ static void host_groups_of_a_p5en(void **state)
     assert_cores_divided(192);
 }
 
-/* Which card belongs to which GPU stands in the system's user guide. */
+/* The system's user guide lists the card of each GPU. */
 static void host_groups_of_a_dgx_h100(void **state)
 {
     static const char *const cards[] = {"mlx5_0", "mlx5_3", "mlx5_4",  "mlx5_5",
@@ -125,7 +125,7 @@ static void host_groups_without_a_gpu_are_nodes(void **state)
     char name[KVR_NAME_BYTES];
 
     (void)state;
-    read_host("two_sockets"); /* its screen is no GPU */
+    read_host("two_sockets"); /* its display adapter is no GPU */
     assert_int_equal(groups.group_count, 2);
     for (uint32_t g = 0; g < 2; g++) {
         assert_null(groups.groups[g].gpu);
@@ -154,14 +154,15 @@ static void host_groups_say_what_is_odd(void **state)
     read_host("odd");
     assert_true(says("cards of GPU 0 have unequal speeds: mlx5_0 400 Gb/s, rdmap18s0 100 Gb/s"));
     assert_true(says("link of card mlx5_0 (0000:11:00.0) is down"));
-    assert_string_equal(rail_of(1, 0)->name, "mlx5_1"); /* of its own, if not on its switch */
+    assert_string_equal(rail_of(1, 0)->name,
+                        "mlx5_1"); /* GPU 1's own card, though not on its switch */
     assert_true(says("GPU 2 (0000:90:00.0) has no card of its own and shares those of GPU 1"));
     assert_int_equal(groups.groups[2].owner, 1);
     assert_true(says("card mlx5_1 (0001:40:00.0) is far from GPU 2 (0000:90:00.0)"));
     assert_true(says("card mlx5_1 (0001:40:00.0) can do 400 Gb/s, its PCIe slot only 126"));
 }
 
-/* A card at another node is better than none, and said. */
+/* A card at another node is better than none, and is reported. */
 static void host_groups_give_a_far_card(void **state)
 {
     static struct kvr_topology host = {
@@ -177,9 +178,9 @@ static void host_groups_give_a_far_card(void **state)
     };
 
     (void)state;
-    kvr_host_rails_of_cards(&host, &groups);
+    kvr_host_rails_of_cards(&host, kvr_provider_of_card, &groups);
     kvr_host_groups_make(&groups);
-    kvr_host_groups_odd(&groups, NULL, 0, &odd);
+    kvr_host_groups_odd(&groups, kvr_provider_of_card, NULL, 0, &odd);
     assert_int_equal(groups.group_count, 1);
     assert_int_equal(groups.groups[0].rails[0].distance.nearness, KVR_NEAR_NOT);
     assert_int_equal(groups.groups[0].cores[0], 2);
@@ -189,7 +190,8 @@ static void host_groups_give_a_far_card(void **state)
     groups.topology = NULL;
 }
 
-/* Four GPUs and four cards on one bus, as virtual machines have them: equally near, so one each. */
+/* Four GPUs and four cards on one bus, as virtual machines have them: all are equally near, so each
+ * GPU gets one. */
 static void host_groups_divide_equals(void **state)
 {
     static struct kvr_topology host = {.node_count = 1,
@@ -208,7 +210,7 @@ static void host_groups_divide_equals(void **state)
         snprintf(card->name, sizeof(card->name), "device%u", i);
         snprintf(card->pci, sizeof(card->pci), "0000:00:%02x.0", i);
     }
-    kvr_host_rails_of_cards(&host, &groups);
+    kvr_host_rails_of_cards(&host, kvr_provider_of_card, &groups);
     kvr_host_groups_make(&groups);
     assert_int_equal(groups.group_count, 4);
     for (uint32_t g = 0; g < 4; g++) {
@@ -226,7 +228,7 @@ static void host_groups_miss_a_provider(void **state)
 
     (void)state;
     read_host("p5");
-    kvr_host_groups_odd(&groups, offers, 3, &odd);
+    kvr_host_groups_odd(&groups, kvr_provider_of_card, offers, 3, &odd);
     assert_int_equal(odd.count, 1);
     assert_true(says("rdmap80s0 (0000:50:00.0) is made for provider efa, but libfabric offers "
                      "none: no device of the efa provider"));

@@ -1,5 +1,5 @@
-/* Goal: no client of the scheduler's port holds a place for longer than it needs one.
- * Method: the port alone, and clients that hang up, dawdle or come in numbers. */
+/* Goal: no client of the scheduler's port keeps a connection for longer than it needs one.
+ * Method: the port alone, and clients that hang up, are slow or come in numbers. */
 #include "tests/support/check.h"
 
 #include <arpa/inet.h>
@@ -13,7 +13,7 @@
 #include "scheduler/scheduler.h"
 #include "tests/support/store_case.h"
 
-#define PATIENCE_MS (HTTP_IDLE_SECONDS * 1000 / 2) /* long, and yet not by being idle */
+#define PATIENCE_MS (HTTP_IDLE_SECONDS * 1000 / 2) /* long, but below the idle limit */
 
 struct port {
     struct http *http;
@@ -55,11 +55,12 @@ static int connect_to(uint16_t port)
     return client;
 }
 
-/* From a host of its own: loopback has many. */
+/* Connects from a host of its own: loopback has many addresses. */
 static int connect_from(uint16_t port, uint32_t host)
 {
     struct sockaddr_in from = {.sin_family = AF_INET}, at = from;
-    struct timeval patience = {.tv_sec = 30}; /* a full queue is tried again ever later */
+    struct timeval patience = {
+        .tv_sec = 30}; /* a full queue makes the kernel retry at growing intervals */
     int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 256 + host);
@@ -68,7 +69,7 @@ static int connect_from(uint16_t port, uint32_t host)
     setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
     assert_int_equal(bind(client, (struct sockaddr *)&from, sizeof(from)), 0);
     while (connect(client, (struct sockaddr *)&at, sizeof(at)) != 0)
-        assert_int_equal(errno, EINTR); /* a process that was stopped goes on to wait */
+        assert_int_equal(errno, EINTR); /* the process was stopped and goes on: it waits again */
     return client;
 }
 
@@ -77,7 +78,7 @@ static void say(int client, const char *text)
     assert_int_equal(send(client, text, strlen(text), MSG_NOSIGNAL), strlen(text));
 }
 
-/* What the port says until ms have passed in silence; false: it has hung up. */
+/* Reads the port's answer until ms of silence; false: the port has hung up. */
 static bool listen_to(int client, int ms, size_t *ret_bytes)
 {
     struct pollfd readable = {.fd = client, .events = POLLIN};
@@ -105,7 +106,7 @@ static void ask(int client)
     assert_true(bytes > 0);
 }
 
-/* Its last bytes and its end come together, and both are seen. */
+/* The client's last bytes and its end come together; the port sees both. */
 static void http_hangs_up_with_its_client(void **state)
 {
     static const char *const texts[] = {"GET /metr", "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"};
@@ -145,7 +146,7 @@ static void http_ends_the_slow(void **state)
     close(quick);
 }
 
-/* One host leaves room for the others, and gets its own back. */
+/* One host leaves room for the others, and regains room when its connections close. */
 static void http_bounds_a_host(void **state)
 {
     struct port *fixture = *state;
@@ -168,8 +169,8 @@ static void http_bounds_a_host(void **state)
         close(clients[i]);
 }
 
-/* What was begun before the end comes whole after the writer has gone: it is refused, and comes
- * again. */
+/* Requests that began earlier are completed after the writer has gone: each gets 503, so that its
+ * client tries again. */
 static void http_refuses_what_comes_after_the_writer(void **state)
 {
     static const char *const texts[] = {
@@ -189,7 +190,7 @@ static void http_refuses_what_comes_after_the_writer(void **state)
 
         clients[i] = connect_to(scheduler.port);
         say(clients[i], texts[i]);
-        assert_true(listen_to(clients[i], 200, &bytes)); /* it was begun */
+        assert_true(listen_to(clients[i], 200, &bytes)); /* the request has begun */
         assert_int_equal(bytes, 0);
     }
     http_drain(scheduler.http);
@@ -206,7 +207,7 @@ static void http_refuses_what_comes_after_the_writer(void **state)
     scheduler_close(&scheduler);
 }
 
-/* Every agent that the fleet can hold keeps its connection; people look, too. */
+/* Every agent of a full fleet keeps its connection, and people can still look. */
 static void http_has_room_for_a_whole_fleet(void **state)
 {
     static int clients[FLEET_AGENTS_MAX];
@@ -214,7 +215,7 @@ static void http_has_room_for_a_whole_fleet(void **state)
     int person;
 
     if (kvr_need_files(2 * FLEET_AGENTS_MAX + 64, NULL) != KVR_OK)
-        skip(); /* no room for both ends here */
+        skip(); /* this process may not open the files for both ends */
     for (uint32_t i = 0; i < FLEET_AGENTS_MAX; i++)
         clients[i] = connect_from(port, i / 64);
     person = connect_to(port);

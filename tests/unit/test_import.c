@@ -1,5 +1,5 @@
-/* Goal: request traces are read as their formats say, and what is wrong in one is told with its
- * line number and the member or column. Method: small files in memory. */
+/* Goal: request traces are read as their formats define, and an error names its line number and the
+ * member or column. Method: small files in memory. */
 #include "tests/support/check.h"
 
 #include "trace/trace_file.h"

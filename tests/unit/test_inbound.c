@@ -1,6 +1,6 @@
-/* Goal: what the target agent decides: slots, grants, second postings, what is told to the engine,
- * when pages are given back. Method: inbound alone, its ports written down; the test is the engine,
- * the peers and the group thread. */
+/* Goal: the target agent's decisions: slots, grants, second postings, notices to the engine, and
+ * the return of pages. Method: inbound alone, with recorded ports. The test plays the engine, the
+ * peers and the group thread. */
 #include "tests/support/check.h"
 
 #include <stdio.h>
@@ -53,7 +53,7 @@ static void done_waits_for_the_tail(void **state)
     assert_int_equal(machine_notice_count(KVR_NOTICE_DONE), 1);
 }
 
-/* Exactly one terminal for the one that is live; the other never was. */
+/* Exactly one terminal for the live one; the other never lived. */
 static void an_open_under_a_live_handle_is_refused(void **state)
 {
     struct kvr_request open = {.kind = KVR_REQ_TARGET_OPEN, .handle = 1};
@@ -68,7 +68,7 @@ static void an_open_under_a_live_handle_is_refused(void **state)
     final(0, nonce);
     group_says(nonce, LAND_ALL, SMALL_CHUNKS, NULL);
     assert_int_equal(machine_notice_count(KVR_NOTICE_DONE), 1);
-    inbound_request(&inbound, now, 0, &open); /* its landing is not closed: this one ends at once */
+    inbound_request(&inbound, now, 0, &open); /* its landing is not closed: this ends at once */
     assert_int_equal(machine_notice_count(KVR_NOTICE_FAILED), 1);
     assert_int_equal(machine_notice_count(KVR_NOTICE_OPEN_REFUSED), 1);
     group_closes(nonce);
@@ -106,18 +106,18 @@ static void missing_taints_until_quiet(void **state)
     group_says(nonce, LAND_LAYER, 0, NULL);
     assert_true(why_says("\"retries\":0,\"held_by\":\"\""));
     rail_lost(0, nonce);
-    filter = machine_command(LAND_FILTER)->pointer;
+    filter = land_commanded(LAND_FILTER).filter;
     filter->run_count = 1;
     filter->runs[0] = (struct kvr_chunk_run){4, 2};
     group_says(nonce, LAND_FILTERED, 0, filter);
     assert_int_equal(machine_sent(KVR_MSG_MISSING)->missing.round, 1);
-    assert_int_equal(machine_command_count(LAND_LOUD), 1);
+    assert_int_equal(machine_command_count(LAND_QUIET_VOID), 1);
     assert_true(why_says("\"retries\":2,\"held_by\":\"repeats\""));
     {
-        struct kvr_group_message layer = {.kind = LAND_LAYER, .id = nonce, .b = 1};
+        union land_message layer = {.head.kind = LAND_LAYER, .transfer = nonce, .layer.layer = 1};
 
-        assert_true(kvr_table_find(&inbound.by_nonce, nonce, &layer.index));
-        inbound_group(&inbound, now, &layer);
+        assert_true(kvr_table_find(&inbound.by_nonce, nonce, &layer.landing));
+        inbound_group(&inbound, now, &layer.any);
     }
     group_says(nonce, LAND_ALL, SMALL_CHUNKS, NULL);
     assert_int_equal(machine_notice_count(KVR_NOTICE_LAYER_IN), 1); /* the second is held back */
@@ -125,14 +125,14 @@ static void missing_taints_until_quiet(void **state)
     quiet(0, nonce, 0); /* of the round that MISSING voided */
     assert_int_equal(machine_command_count(LAND_QUIET), 0);
     quiet(0, nonce, 1);
-    group_says(nonce, LAND_IS_QUIET, 0, NULL); /* told before, of another round */
+    group_says(nonce, LAND_IS_QUIET, 0, NULL); /* a late answer of another round */
     assert_int_equal(machine_notice_count(KVR_NOTICE_DONE), 0);
     group_says(nonce, LAND_IS_QUIET, 1, NULL);
     assert_int_equal(machine_notice_count(KVR_NOTICE_LAYER_IN), 2);
     assert_int_equal(machine_notice_count(KVR_NOTICE_DONE), 1);
 }
 
-/* A QUIET before MISSING says nothing of what is posted then: its time does not run on. */
+/* A QUIET before MISSING does not cover later posts: its time does not run on. */
 static void what_is_posted_again_has_its_own_time(void **state)
 {
     uint64_t nonce = fetch(1, 0, 1);
@@ -143,7 +143,7 @@ static void what_is_posted_again_has_its_own_time(void **state)
     final(0, nonce);
     quiet(0, nonce, 0);
     rail_lost(0, nonce);
-    filter = machine_command(LAND_FILTER)->pointer;
+    filter = land_commanded(LAND_FILTER).filter;
     filter->run_count = 1;
     filter->runs[0] = (struct kvr_chunk_run){4, 2};
     group_says(nonce, LAND_FILTERED, 0, filter);
@@ -163,7 +163,7 @@ static void nothing_missing_asks_for_nothing(void **state)
     plan(0, nonce);
     final(0, nonce);
     rail_lost(0, nonce);
-    filter = machine_command(LAND_FILTER)->pointer;
+    filter = land_commanded(LAND_FILTER).filter;
     filter->run_count = 0;
     group_says(nonce, LAND_FILTERED, 0, filter);
     assert_int_equal(machine_sent_count(KVR_MSG_MISSING), 0);
@@ -171,7 +171,7 @@ static void nothing_missing_asks_for_nothing(void **state)
     assert_int_equal(machine_notice_count(KVR_NOTICE_DONE), 1); /* not tainted */
 }
 
-/* ---- what comes from outside (rule 9) -------------------------------------------------------- */
+/* ---- messages from outside (rule 9) --------------------------------------------------------- */
 
 static void a_plan_of_another_generation_is_refused(void **state)
 {
@@ -219,7 +219,7 @@ static kvr_status send_no_pages(void *self, uint32_t peer, const struct kvr_mess
     return message->kind == KVR_MSG_PAGES ? KVR_AGAIN : machine_ports.send(self, peer, message);
 }
 
-/* A queue that is full ends nothing: what can wait waits for room. */
+/* A full queue ends nothing: messages that can wait do so. */
 static void page_tables_wait_for_room_in_the_queue(void **state)
 {
     struct kvr_ports ports = machine_ports;
@@ -239,7 +239,7 @@ static void page_tables_wait_for_room_in_the_queue(void **state)
     assert_int_equal(machine_sent_count(KVR_MSG_PAGES), 1);
 }
 
-/* However many sources there are, and whatever the sentence is full of. */
+/* With any number of sources, and any length of the parts. */
 static void why_is_always_whole(void **state)
 {
     char detail[KVR_DETAIL_BYTES], json[1000];
@@ -272,7 +272,7 @@ static kvr_status dial_nobody(void *self, const char *address, uint32_t *ret_pee
     return kvr_error_set(error, KVR_INVALID, "address", "'%s' is no address", address);
 }
 
-/* Whoever has that number, or had it before, has nothing to do with it. */
+/* An earlier or later peer of the same number has no part in it. */
 static void a_source_that_was_not_met_is_not_named(void **state)
 {
     struct kvr_ports ports = machine_ports;

@@ -1,13 +1,15 @@
-/* Goal: however a transfer fails, its engine is told at once and has its pages back when nothing
- * can land any more. Method: inbound alone, its ports written down; the test is the engine, the
- * peers and the group thread. */
+/* Goal: however a transfer fails, its engine gets FAILING at once, and its pages when nothing can
+ * land any more. Method: inbound alone, with recorded ports. The test plays the engine, the peers
+ * and the group thread. */
 #include "tests/support/check.h"
 
 #include <stdio.h>
 
+#include "decode-agent/rail_epochs.h"
 #include "tests/support/inbound_case.h"
 
-/* FAILING at once, the terminal event when nothing can land any more (L9). */
+/* FAILING comes at once; the terminal event comes when nothing can land any more (rules 1 and 4).
+ */
 static void a_failure_holds_the_pages_until_quiet(void **state)
 {
     uint64_t nonce = fetch(1, 0, 1);
@@ -26,7 +28,7 @@ static void a_failure_holds_the_pages_until_quiet(void **state)
     assert_int_equal(inbound.free_count, SLOTS);
 }
 
-/* Its counts are lost, and a write that does not come would never be missed. */
+/* Its counts are lost, so a missing write would go unnoticed. */
 static void a_quiet_that_finds_no_memory_fails(void **state)
 {
     uint64_t nonce = fetch(1, 0, 1);
@@ -42,7 +44,7 @@ static void a_quiet_that_finds_no_memory_fails(void **state)
     assert_int_equal(machine_notice_count(KVR_NOTICE_FAILED), 0); /* not before it is fenced */
 }
 
-/* What was never granted has nothing on its way. */
+/* Without a grant nothing is on its way. */
 static void a_failure_before_grant_ends_at_once(void **state)
 {
     uint64_t nonce = fetch(1, 0, 1);
@@ -53,7 +55,7 @@ static void a_failure_before_grant_ends_at_once(void **state)
     assert_int_equal(inbound_live(&inbound), 0);
 }
 
-/* A dead peer says nothing: every epoch that it was granted is ended, one rail at a time. */
+/* A dead peer sends nothing: every granted epoch is ended, one rail at a time. */
 static void a_lost_peer_is_fenced(void **state)
 {
     uint64_t nonce = fetch(1, 0, 1);
@@ -62,7 +64,7 @@ static void a_lost_peer_is_fenced(void **state)
     (void)state;
     plan(0, nonce);
     inbound_peer_lost(&inbound, now, 0, KVR_PEER_LOST, "silent");
-    asked = machine_command(LAND_QUIET)->pointer;
+    asked = land_commanded(LAND_QUIET).quiet;
     assert_true(asked->closed_only);
     assert_int_equal(asked->count, 2);
     assert_int_equal(machine_command_count(KVR_GROUP_RECYCLE), 1);
@@ -72,11 +74,11 @@ static void a_lost_peer_is_fenced(void **state)
     recycled(1, 1);
     group_says(nonce, LAND_IS_QUIET, 0, NULL);
     assert_int_equal(machine_notice(KVR_NOTICE_FAILED)->status, KVR_PEER_LOST);
-    /* Every other peer was told where those rails are now. */
+    /* Every other peer got the new endpoints of those rails. */
     assert_int_equal(machine_sent_count(KVR_MSG_EPOCH_ENDED), 6);
 }
 
-/* A source that never says QUIET: after the heartbeat bound its epochs are ended all the same. */
+/* A source that never sends QUIET: after the heartbeat bound its epochs are ended anyway. */
 static void a_silent_source_is_fenced(void **state)
 {
     uint64_t nonce = fetch(1, 0, 1);
@@ -90,7 +92,7 @@ static void a_silent_source_is_fenced(void **state)
     assert_int_equal(machine_command_count(KVR_GROUP_RECYCLE), 1);
 }
 
-/* It may write where the rail goes on, as long as it has not heard that it is to stop. */
+/* Before the source hears of the failure, it may write to the rail's new endpoint. */
 static void counts_on_a_newer_epoch_are_awaited(void **state)
 {
     uint64_t nonce = fetch(1, 0, 1);
@@ -102,7 +104,7 @@ static void counts_on_a_newer_epoch_are_awaited(void **state)
     inbound_rail_recycle(&inbound, 0, 1);
     recycled(0, 1);
     quiet_on(0, nonce, 0, 2);
-    asked = machine_command(LAND_QUIET)->pointer;
+    asked = land_commanded(LAND_QUIET).quiet;
     assert_non_null(asked);
     assert_false(asked->closed_only);
     assert_int_equal(asked->counts[0].epoch, 2);
@@ -111,7 +113,7 @@ static void counts_on_a_newer_epoch_are_awaited(void **state)
     assert_int_equal(machine_command_count(LAND_QUIET), 0);
 }
 
-/* However often it says so. */
+/* However often the source repeats QUIET. */
 static void a_source_that_goes_on_saying_quiet_is_fenced(void **state)
 {
     uint64_t nonce = fetch(1, 0, 1);
@@ -130,10 +132,11 @@ static void a_source_that_goes_on_saying_quiet_is_fenced(void **state)
         quiet(0, nonce, 0);
         tick(QUIET / 4);
     }
-    assert_int_equal(machine_command(LAND_SUSPECTS)->b, 1); /* whatever else comes in */
+    assert_int_equal(land_commanded(LAND_SUSPECTS).suspects.at_once,
+                     1); /* whatever else comes in */
 }
 
-/* A deadline of all that 32 bits hold is one. */
+/* The largest deadline of 32 bits is valid. */
 static void the_latest_deadline_is_told(void **state)
 {
     struct kvr_source_address from = {.agent = "0", .generation = 1};
@@ -161,8 +164,8 @@ static void unknown_proves_nothing_about_bytes(void **state)
     assert_int_equal(machine_command_count(KVR_GROUP_RECYCLE), 1);
 }
 
-/* One of several sources fails: the others are cancelled, and one event says so when all settled.
- */
+/* One of several sources fails: the others are cancelled, and one event follows when all have
+ * settled. */
 static void siblings_end_together(void **state)
 {
     uint64_t nonce = fetch(1, 0, 2);
@@ -207,7 +210,7 @@ static void cancel_is_legal_in_every_state(void **state)
     }
 }
 
-/* Waiting for its peer, for its publish, for slots, for writes, for digests: a cancel ends each. */
+/* A cancel ends each wait: for the peer, for the publish, for slots, for writes, for digests. */
 static void cancel_ends_every_wait(void **state)
 {
     struct kvr_request cancel = {.kind = KVR_REQ_CANCEL, .handle = 1};
@@ -261,7 +264,7 @@ static void expires_before(const char *what)
     assert_int_equal(open_inbound(NULL), 0);
 }
 
-/* Whoever reads it knows where to look. */
+/* The reason names the place to look at. */
 static void a_deadline_says_what_did_not_come(void **state)
 {
     uint64_t nonce;

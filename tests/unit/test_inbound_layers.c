@@ -1,10 +1,10 @@
-/* Goal: what a fetch tells of layers, over all its source ranks and KV groups; what sources give,
- * and that together it is everything. Method: inbound alone, its ports written down. */
+/* Goal: the layer notices of a fetch, over all its source ranks and KV groups; and the check that
+ * the sources together give everything. Method: inbound alone, with recorded ports. */
 #include "tests/support/check.h"
 
 #include "tests/support/inbound_case.h"
 
-/* The source gives nothing of the group: another does. */
+/* The source gives nothing of the KV group: another does. */
 static void none(uint32_t peer, uint64_t nonce, uint32_t segment, uint32_t group)
 {
     struct kvr_message message = {.kind = KVR_MSG_PLAN, .transfer = nonce};
@@ -47,7 +47,7 @@ static void a_layer_waits_for_every_source(void **state)
     assert_int_equal(told->token_end, SMALL_PLANNED);
 }
 
-/* It settles at its last word, and takes no slot. */
+/* It settles at its last message, and takes no slot. */
 static void who_gives_nothing_holds_nothing_back(void **state)
 {
     uint64_t nonce = fetch(1, 0, 2);
@@ -70,7 +70,7 @@ static void who_gives_nothing_holds_nothing_back(void **state)
     assert_int_equal(inbound_live(&inbound), 0);
 }
 
-/* Known before anything is planned: no slot is kept for it. */
+/* This is known before a plan is made: no slot is kept for it. */
 static void who_gives_nothing_needs_no_slot(void **state)
 {
     uint64_t nonce = fetch(1, 0, 3);
@@ -96,7 +96,7 @@ static void together_they_must_give_all(void **state)
     assert_int_equal(inbound_live(&inbound), 0);
 }
 
-/* Also when the first has settled, and is no more, before the last says what it gives. */
+/* Also when the first has settled and closed before the last announces its part. */
 static void what_has_settled_is_remembered(void **state)
 {
     uint64_t nonce = fetch(1, 0, 2);
@@ -143,9 +143,9 @@ static void pages(uint64_t handle, uint32_t group, uint32_t first, uint32_t coun
 
 static void skip_group(uint64_t handle, uint32_t group, uint64_t tokens)
 {
-    struct kvr_request request = {.kind = KVR_REQ_TARGET_PAGES, .handle = handle};
+    struct kvr_request request = {.kind = KVR_REQ_TARGET_SKIP, .handle = handle};
 
-    request.pages = (struct kvr_req_pages){.group = group, .skips = true, .skip_tokens = tokens};
+    request.skip = (struct kvr_req_skip){.group = group, .skip_tokens = tokens};
     inbound_request(&inbound, now, 0, &request);
 }
 
@@ -217,7 +217,7 @@ static void a_plan_that_is_not_ours_is_refused(void **state)
 
 static void watch(uint64_t handle, uint32_t word, uint64_t base)
 {
-    struct kvr_request request = {.kind = KVR_REQ_SOURCE_WATCH, .handle = handle};
+    struct kvr_request request = {.kind = KVR_REQ_WATCH, .handle = handle};
 
     request.watch = (struct kvr_req_watch){.word = word, .base = base};
     inbound_request(&inbound, now, 0, &request);
@@ -230,10 +230,10 @@ static uint64_t landed(uint32_t word)
 
 static void layer_lands(uint64_t nonce, uint64_t layer)
 {
-    struct kvr_group_message message = {.kind = LAND_LAYER, .id = nonce, .b = layer};
+    union land_message message = {.head.kind = LAND_LAYER, .transfer = nonce, .layer.layer = layer};
 
-    assert_true(kvr_table_find(&inbound.by_nonce, nonce, &message.index));
-    inbound_group(&inbound, now, &message);
+    assert_true(kvr_table_find(&inbound.by_nonce, nonce, &message.landing));
+    inbound_group(&inbound, now, &message.any);
 }
 
 static int open_unwatched(void **state)
@@ -263,7 +263,7 @@ static void a_word_counts_layers_that_are_in_place(void **state)
     assert_int_equal(landed(0), 0);
 }
 
-/* Bound late it says at once what has come; and of one that ended well, all layers. */
+/* A word bound late at once counts the layers that are in; after a good end, all layers. */
 static void a_word_may_be_named_late(void **state)
 {
     uint64_t nonce = fetch(1, 0, 1);
@@ -282,7 +282,7 @@ static void a_word_may_be_named_late(void **state)
     assert_int_equal(landed(WORD + 1), 0);
 }
 
-/* While it fails its pages are lent: whoever waits for them waits on, until it has failed. */
+/* While the fetch fails its pages are lent: readers of the word wait on, until it has failed. */
 static void a_word_says_that_a_fetch_has_failed(void **state)
 {
     struct kvr_request cancel = {.kind = KVR_REQ_CANCEL, .handle = 1};

@@ -1,8 +1,9 @@
-/* Goal: a rail for which no endpoint could be opened comes back when the system allows it.
- * Method: inbound alone, with a rail group that answers as the case says. */
+/* Goal: a rail without an endpoint gets one when the system allows it. Method: inbound alone, with
+ * a rail group that answers as the case demands. */
 #include "tests/support/check.h"
 
 #include "decode-agent/inbound.h"
+#include "decode-agent/rail_epochs.h"
 
 #define TABLES_BYTES (128u << 20)
 
@@ -12,7 +13,7 @@ static unsigned asked, sent;
 static void port_command(void *self, const struct kvr_group_message *message)
 {
     (void)self;
-    assert_int_equal(message->kind, KVR_GROUP_RECYCLE);
+    assert_int_equal(message->head.kind, KVR_GROUP_RECYCLE);
     asked++;
 }
 
@@ -35,7 +36,9 @@ static uint32_t port_rails(void *self, struct kvr_rail_address ret_rails[KVR_RAI
 static void recycled(kvr_ns now, uint32_t epoch, kvr_status status)
 {
     struct kvr_group_message message = {
-        .kind = KVR_GROUP_RECYCLED, .a = epoch, .b = epoch + 1, .status = status};
+        .head.kind = KVR_GROUP_RECYCLED,
+        .recycled = {.ended = epoch, .epoch = epoch + 1, .status = status},
+    };
 
     inbound_group(&inbound, now, &message);
 }
@@ -63,7 +66,7 @@ static void inbound_opens_a_rail_again(void **state)
     inbound_tick(&inbound, 4 * KVR_S); /* under way: not asked a second time */
     assert_int_equal(asked, 2);
     recycled(4 * KVR_S, 2, KVR_SYSTEM);
-    assert_int_equal(sent, 1); /* that it has none is told once */
+    assert_int_equal(sent, 1); /* its lack of an endpoint is announced once */
     inbound_tick(&inbound, 5 * KVR_S);
     assert_int_equal(asked, 3);
     recycled(5 * KVR_S, 3, KVR_OK);

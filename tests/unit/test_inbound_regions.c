@@ -1,6 +1,6 @@
-/* Goal: a fetch goes on with the regions that its engine had when it opened it, whatever the engine
- * adds or drops before its WANT goes out: the source is told those, and nothing waits for the
- * deadline. Method: inbound alone, its ports written down. */
+/* Goal: a fetch goes on with its engine's regions at the time of opening, even if the engine adds
+ * or drops regions before the WANT leaves. The source is sent these regions, and nothing waits for
+ * the deadline. Method: inbound alone, with recorded ports. */
 #include "tests/support/check.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 static struct kvr_region other;
 
-/* Opens a fetch from peer 0 and says nothing of its pages: its WANT waits for those. */
+/* Opens a fetch from peer 0 without its pages, so its WANT waits for them. */
 static uint64_t open_only(uint64_t handle)
 {
     static struct kvr_source_address from;
@@ -74,7 +74,7 @@ static void a_region_that_came_meanwhile_is_not_of_it(void **state)
     name_pages(2);
     assert_int_equal(machine_sent(KVR_MSG_WANT)->transfer, after);
     assert_int_equal(machine_sent(KVR_MSG_REGIONS)->regions.layout_count, 2);
-    name_pages(1); /* the peer knows the newer ones now, and is told those of this fetch again */
+    name_pages(1); /* the peer has newer regions now, and is sent those of this fetch again */
     assert_int_equal(machine_sent_count(KVR_MSG_REGIONS), 2);
     assert_int_equal(machine_sent(KVR_MSG_REGIONS)->regions.layout_count, 1);
     lands(before);

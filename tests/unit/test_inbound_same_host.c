@@ -1,11 +1,12 @@
-/* Goal: what a source of this host lends is copied by the target itself, in place of its cards,
- * where both sides can; where one cannot, and when no such rail is left, cards carry it. Method:
- * inbound alone, with one rail of either kind; the test is the sources and what they lend. */
+/* Goal: the target itself copies pages that a source of this host lends, in place of its cards,
+ * where both sides can. Where one side cannot, and when no such rail is left, cards carry them.
+ * Method: inbound alone, with one rail of either kind. The test plays the sources and their loans.
+ */
 #include "tests/support/check.h"
 
 #include "tests/support/inbound_host.h"
 
-/* The last of so many GRANTs named this rail alone. */
+/* There were so many GRANTs, and the last one named only this rail. */
 static void check_granted(uint32_t grants, uint32_t rail)
 {
     assert_int_equal(machine_sent_count(KVR_MSG_GRANT), grants);
@@ -26,8 +27,8 @@ static void what_is_lent_is_copied(void **state)
 
     (void)state;
     check_granted(1, COPY);
-    assert_ptr_equal(transfer_of(nonce)->landing->loan, &loan_word);
-    assert_int_equal(transfer_of(nonce)->epoch_count, 1);
+    assert_ptr_equal(transfer_of(nonce)->grant.landing->revocation_word, &loan_word);
+    assert_int_equal(transfer_of(nonce)->trust.epoch_count, 1);
 }
 
 static void what_is_not_lent_is_not(void **state)
@@ -36,7 +37,7 @@ static void what_is_not_lent_is_not(void **state)
 
     (void)state;
     check_granted(1, CARD);
-    assert_null(transfer_of(nonce)->landing->loan);
+    assert_null(transfer_of(nonce)->grant.landing->revocation_word);
 }
 
 static void nor_from_another_host(void **state)
@@ -71,8 +72,8 @@ static void cards_carry_on(void **state)
     (void)state;
     reason(0, nonce, KVR_MSG_NO_RAIL, KVR_NO_RAIL);
     check_granted(2, CARD);
-    assert_int_equal(transfer_of(nonce)->epoch_count, 2);
-    assert_ptr_equal(transfer_of(nonce)->landing->loan, &loan_word);
+    assert_int_equal(transfer_of(nonce)->trust.epoch_count, 2);
+    assert_ptr_equal(transfer_of(nonce)->grant.landing->revocation_word, &loan_word);
     reason(0, nonce, KVR_MSG_NO_RAIL, KVR_NO_RAIL);
     check_granted(3, CARD);
 }

@@ -1,7 +1,7 @@
-/* Goal: what a source may have land in staging memory though cards reach the pages: only what was
- * offered, with that memory's own keys, and not before the memory is there; and of what is more
- * than its share only so much at once as nothing can overwrite that is not in the pages yet.
- * Method: inbound alone; the test is the sources and the agent. */
+/* Goal: a source may write into staging memory, though cards reach the pages, only as offered: with
+ * that memory's own keys, and not before the memory is there. A transfer larger than its quota gets
+ * room only where all earlier bytes are in the pages. Method: inbound alone; the test plays the
+ * sources and the agent. */
 #include "tests/support/check.h"
 
 #include "device/stage.h"
@@ -46,12 +46,12 @@ static void fragments_land_in_staging_memory(void **state)
     assert_true(grant->share_bytes >= SMALL_CHUNKS * SMALL_PAGE_BYTES);
     assert_int_equal(grant->share_key_count, 2);
     assert_ptr_equal(grant->share_keys, pinned.keys);
-    landing = machine_command(LAND_OPEN)->pointer;
-    assert_ptr_equal(landing->stage, &stage);
-    assert_non_null(landing->taken);
+    landing = land_commanded(LAND_OPEN).opened;
+    assert_ptr_equal(landing->staging.stage, &stage);
+    assert_non_null(landing->staging.taken);
 }
 
-/* Its pages are written, though another's are copied. */
+/* Its pages are written, though those of another source are copied. */
 static void who_does_not_ask_for_it_writes_the_pages(void **state)
 {
     uint64_t nonce = fetch(1, 0, 1);
@@ -61,7 +61,7 @@ static void who_does_not_ask_for_it_writes_the_pages(void **state)
     plan(0, nonce);
     assert_true(granted(nonce));
     assert_int_equal(machine_sent(KVR_MSG_GRANT)->grant.share_bytes, 0);
-    assert_null(((const struct landing *)machine_command(LAND_OPEN)->pointer)->stage);
+    assert_null(land_commanded(LAND_OPEN).opened->staging.stage);
 }
 
 static void fails(uint64_t nonce, kvr_status status)
@@ -96,7 +96,7 @@ static void less_than_one_write_is_refused(void **state)
     fails(nonce, KVR_TOO_LARGE);
 }
 
-/* A fetch whose share is a ring of this many pages; its nonce. */
+/* Opens a fetch with a quota that is a ring of this many pages; returns its nonce. */
 static uint64_t fetch_through(uint32_t pages)
 {
     uint64_t nonce = fetch(1, 0, 1);
@@ -114,7 +114,7 @@ static void assert_room(uint32_t round, uint32_t pages)
     const struct kvr_message *sent = machine_sent(KVR_MSG_ROOM);
 
     assert_int_equal(machine_sent_count(KVR_MSG_ROOM), round);
-    assert_int_equal(machine_command_count(LAND_LOUD), round);
+    assert_int_equal(machine_command_count(LAND_QUIET_VOID), round);
     assert_int_equal(sent->room.round, round);
     assert_int_equal(sent->room.position_end, pages * (uint64_t)SMALL_PAGE_BYTES);
 }
@@ -124,8 +124,7 @@ static void what_is_in_the_pages_makes_room(void **state)
     uint64_t nonce = fetch_through(3);
 
     (void)state;
-    assert_int_equal(((const struct landing *)machine_command(LAND_OPEN)->pointer)->room_step,
-                     3 * SMALL_PAGE_BYTES / 4);
+    assert_int_equal(land_commanded(LAND_OPEN).opened->staging.room_step, 3 * SMALL_PAGE_BYTES / 4);
     group_says(nonce, LAND_ROOM, SMALL_PAGE_BYTES, NULL);
     assert_room(1, 4);
     group_says(nonce, LAND_ROOM, 3 * (uint64_t)SMALL_PAGE_BYTES, NULL);
@@ -137,18 +136,18 @@ static void what_is_in_the_pages_makes_room(void **state)
     assert_room(3, 8); /* all of it has room */
 }
 
-/* One ring of one write: then there is room after each. */
+/* A ring of one write: then there is room after each write. */
 static void a_share_of_one_write_is_enough(void **state)
 {
     uint64_t nonce = fetch_through(1);
 
     (void)state;
-    assert_int_equal(((const struct landing *)machine_command(LAND_OPEN)->pointer)->room_step, 1);
+    assert_int_equal(land_commanded(LAND_OPEN).opened->staging.room_step, 1);
     group_says(nonce, LAND_ROOM, SMALL_PAGE_BYTES, NULL);
     assert_room(1, 2);
 }
 
-/* What the source said of rest before there was more room says nothing of what it posts then. */
+/* A QUIET before there was more room does not cover later posts. */
 static void room_voids_the_quiet_before_it(void **state)
 {
     uint64_t nonce = fetch_through(3);
@@ -166,7 +165,7 @@ static void room_voids_the_quiet_before_it(void **state)
     assert_int_equal(machine_notice_count(KVR_NOTICE_CANCELLED), 1);
 }
 
-/* Chunks 1 and 2 are missing, and asked for: what of them was posted before may still land. */
+/* Chunks 1 and 2 are missing, and asked for: their earlier writes may still land. */
 static void lose(uint64_t nonce)
 {
     static const struct kvr_chunk_run runs[1] = {{0, 3}};
@@ -175,7 +174,7 @@ static void lose(uint64_t nonce)
 
     message.rail_lost = (struct kvr_msg_rail_lost){.epoch = 1, .runs = runs, .run_count = 1};
     inbound_message(&inbound, now, 0, &message);
-    filter = machine_command(LAND_FILTER)->pointer;
+    filter = land_commanded(LAND_FILTER).filter;
     filter->run_count = 1;
     filter->runs[0] = (struct kvr_chunk_run){1, 2};
     group_says(nonce, LAND_FILTERED, 0, filter);
@@ -196,7 +195,7 @@ static void after_a_second_posting_there_is_room_when_all_is_quiet(void **state)
     assert_int_equal(machine_sent_count(KVR_MSG_ROOM), 1);
     assert_int_equal(machine_sent(KVR_MSG_ROOM)->room.round, 2);
     assert_int_equal(machine_sent(KVR_MSG_ROOM)->room.position_end, 6 * (uint64_t)SMALL_PAGE_BYTES);
-    /* Nothing of before can land now: what is posted once is as good as ever. */
+    /* No earlier write can land now, so a single posting is trusted again. */
     group_says(nonce, LAND_ROOM, 4 * (uint64_t)SMALL_PAGE_BYTES, NULL);
     assert_int_equal(machine_sent(KVR_MSG_ROOM)->room.round, 3);
 }
@@ -211,7 +210,7 @@ static void who_failed_gets_no_more_room(void **state)
     assert_int_equal(machine_sent_count(KVR_MSG_ROOM), 0);
 }
 
-/* However long one is, others have their parts. */
+/* However long a transfer is, others have their parts. */
 static void nobody_has_all_of_the_memory(void **state)
 {
     uint64_t nonce = fetch(1, 0, 1);
@@ -223,7 +222,7 @@ static void nobody_has_all_of_the_memory(void **state)
     assert_int_equal(machine_sent(KVR_MSG_GRANT)->grant.share_bytes, 5 * SMALL_PAGE_BYTES);
 }
 
-/* What was promised and cannot be had fails one transfer; no other is promised it for a while. */
+/* Without promised memory one transfer fails; for a while it is not offered to others. */
 static void without_the_memory_it_is_not_offered_for_a_while(void **state)
 {
     uint64_t nonce = fetch(1, 0, 1);
@@ -239,7 +238,7 @@ static void without_the_memory_it_is_not_offered_for_a_while(void **state)
     assert_int_equal(machine_sent(KVR_MSG_WANT)->want.stage_bytes, ROOM);
 }
 
-/* Another's failure breaks no promise: it is tried again for it. */
+/* Another transfer's failure breaks no promise: the memory is tried again. */
 static void what_was_offered_holds(void **state)
 {
     uint64_t first = fetch(1, 0, 1), second = fetch(2, 1, 1);
@@ -254,7 +253,7 @@ static void what_was_offered_holds(void **state)
     assert_true(granted(second));
 }
 
-/* As the engine, of what was granted last or waits. */
+/* As the engine: of the fetch that was granted last, or waits. */
 static void give_up(uint64_t handle)
 {
     struct kvr_request cancel = {.kind = KVR_REQ_CANCEL, .handle = handle};
@@ -269,8 +268,8 @@ static void lands(uint64_t nonce)
     group_closes(nonce);
 }
 
-/* The oldest fetch is next, whoever's PLAN came first and whatever else waits; one that was given
- * up is in nobody's way. */
+/* The oldest fetch is next, whichever PLAN came first and whatever else waits. A cancelled fetch
+ * blocks no other. */
 static void shares_go_to_the_oldest_fetch(void **state)
 {
     static const uint32_t order[] = {1, 2, 4, 5};

@@ -1,6 +1,6 @@
-/* Goal: slots and bitmaps for a whole fetch at once, when there is something to send, the oldest
- * fetch first, and back transfer by transfer (rules 5 and 6). Method: inbound alone, its ports
- * written down. */
+/* Goal: slots and bitmaps are taken for a whole fetch at once, when there is something to send, the
+ * oldest fetch first. They return transfer by transfer (rules 5 and 6). Method: inbound alone, with
+ * recorded ports. */
 #include "tests/support/check.h"
 
 #include "tests/support/inbound_case.h"
@@ -77,8 +77,8 @@ static void a_fetch_larger_than_the_pool_is_refused(void **state)
     assert_int_equal(inbound_live(&inbound), 0);
 }
 
-/* Heads lie side by side at the target. At the source they lie apart, which is known from its
- * regions: each is a write, 4 slots of them. */
+/* Heads lie side by side at the target, and apart at the source, as its regions show: each head is
+ * a write, 4 slots in all. */
 static void a_fetch_that_turns_out_larger_than_the_pool_fails(void **state)
 {
     static struct small_side apart;
@@ -118,7 +118,7 @@ static void slots_are_reused_oldest_first(void **state)
 
         machine_log_clear();
         plan(0, nonce);
-        landing = machine_command(LAND_OPEN)->pointer;
+        landing = land_commanded(LAND_OPEN).opened;
         seen[i] = landing->slots[0];
         final(0, nonce);
         group_says(nonce, LAND_ALL, SMALL_CHUNKS, NULL);

@@ -1,5 +1,5 @@
-/* Goal: when what has landed may be believed: the source still lends its pages, it still holds the
- * session after an absence of ours, and its digests say the same. Method: as in test_inbound.c. */
+/* Goal: landed bytes are trusted while the source still lends its pages, while it still holds the
+ * session after an absence of ours, and when its digests match. Method: as in test_inbound.c. */
 #include "tests/support/check.h"
 
 #include <stdio.h>
@@ -74,10 +74,10 @@ static void a_source_that_shows_no_loans_is_refused(void **state)
 
 /* ---- absences (rule 8) ----------------------------------------------------------------------- */
 
-/* What has landed by the time that we woke is told when the source has answered (rules 8, 11). */
+/* Layers that landed before the resume are announced once the source has answered (rules 8, 11). */
 static void an_absence_holds_back_what_landed(void **state)
 {
-    struct kvr_group_message woke = {.kind = KVR_GROUP_WOKE, .a = 4};
+    struct kvr_group_message woke = {.head.kind = KVR_GROUP_RESUMED, .resumed.count = 4};
     struct kvr_message alive = {.kind = KVR_MSG_ALIVE};
     uint64_t nonce = fetch(1, 0, 1);
     char json[2000];
@@ -89,12 +89,12 @@ static void an_absence_holds_back_what_landed(void **state)
     inbound_why(&inbound, 0, 1, json, sizeof(json));
     assert_non_null(strstr(json, "\"held_by\":\"absence\""));
     alive.probe.token = machine_sent(KVR_MSG_PROBE)->probe.token;
-    woke.group = 1; /* another thread of ours was away too */
+    woke.head.group = 1; /* another thread of ours was suspended too */
     inbound_group(&inbound, now, &woke);
     assert_int_equal(machine_sent_count(KVR_MSG_PROBE), 8);
     group_says(nonce, LAND_LAYER, 0, NULL);
     group_says(nonce, LAND_ALL, SMALL_CHUNKS, NULL);
-    inbound_message(&inbound, now, 0, &alive); /* of an absence before */
+    inbound_message(&inbound, now, 0, &alive); /* of an earlier absence */
     alive.probe.token = machine_sent(KVR_MSG_PROBE)->probe.token;
     inbound_message(&inbound, now, 1, &alive);     /* of another source */
     assert_int_equal(machine_log.notice_count, 1); /* accepted, and nothing since */
@@ -103,10 +103,10 @@ static void an_absence_holds_back_what_landed(void **state)
     assert_int_equal(machine_notice_count(KVR_NOTICE_DONE), 1);
 }
 
-/* A source that has given the session up says so instead, and nothing is DONE. */
+/* A source that gave up the session answers so, and nothing is DONE. */
 static void an_absence_that_was_too_long_fails(void **state)
 {
-    struct kvr_group_message woke = {.kind = KVR_GROUP_WOKE, .a = 1};
+    struct kvr_group_message woke = {.head.kind = KVR_GROUP_RESUMED, .resumed.count = 1};
     uint64_t nonce = fetch(1, 0, 1);
 
     (void)state;
@@ -185,11 +185,11 @@ static void a_corrupt_chunk_is_no_success(void **state)
     assert_int_equal(machine_sent_count(KVR_MSG_LANDED), 0);
 }
 
-/* Of a fetch, of this agent and of the source's agent the strongest wish counts. */
+/* The strongest wish counts: of the fetch, of this agent or of the source's agent. */
 static void a_fetch_asks_for_a_digest_of_its_own(void **state)
 {
     static const kvr_digest_mode asked[][4] = {
-        /* fetch, target's agent, source's agent, what WANT says */
+        /* fetch, target's agent, source's agent, the mode in WANT */
         {KVR_DIGEST_OFF, KVR_DIGEST_OFF, KVR_DIGEST_OFF, KVR_DIGEST_OFF},
         {KVR_DIGEST_FULL, KVR_DIGEST_OFF, KVR_DIGEST_SAMPLE, KVR_DIGEST_FULL},
         {KVR_DIGEST_SAMPLE, KVR_DIGEST_FULL, KVR_DIGEST_OFF, KVR_DIGEST_FULL},

@@ -1,6 +1,6 @@
-/* Goal: land decides by bits what is here and by counts whether anything can still come, and lets
- * nothing pass that the source's digests do not confirm. Method: land alone on a scripted fabric:
- * arrivals and the loop's commands in, messages out. */
+/* Goal: land decides by bits what is here, and by counts whether more can come. It passes nothing
+ * that the source's digests do not confirm. Method: land alone on a scripted fabric: arrivals and
+ * the loop's commands in, messages out. */
 #include "tests/support/check.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #define SLOT         7
 
 static struct land land;
-static struct bench bench;
+static struct group_fixture fixture;
 static struct small_side source, target;
 static struct kvr_buddy memory;
 static struct landing landing;
@@ -38,9 +38,9 @@ static int open_land(void **state)
     kvr_buddy_init(&memory, tables, sizeof(tables));
     small_side_init(&source, 2);
     small_side_init(&target, 2);
-    bench_open_as(&bench, &(struct kvr_group_options){
-                              .rail_count = 2, .ring_entries = 256, .user = land_user(&land)});
-    land.group = bench.group;
+    fixture_open_as(&fixture, &(struct kvr_group_options){
+                                  .rail_count = 2, .ring_entries = 256, .user = land_user(&land)});
+    land.group = fixture.group;
     return 0;
 }
 
@@ -48,29 +48,28 @@ static int close_land(void **state)
 {
     (void)state;
     kvr_plan_free(segment.plan, &memory);
-    kvr_group_close(bench.group);
+    kvr_group_close(fixture.group);
     return 0;
 }
 
 static void step(void)
 {
-    bench_settle(&bench, now);
+    fixture_settle(&fixture, now);
 }
 
-static void tell_land(uint32_t kind, uint64_t a, uint64_t b, void *pointer)
+static void tell_land(union land_message message)
 {
-    bench_tell(&bench, now,
-               &(struct kvr_group_message){.kind = kind, .a = a, .b = b, .pointer = pointer});
+    fixture_tell(&fixture, now, &message.any);
 }
 
-static bool told(uint32_t kind, struct kvr_group_message *ret_message)
+static bool told(uint32_t kind, union land_message *ret_message)
 {
-    return bench_told(&bench, kind, ret_message);
+    return fixture_told(&fixture, kind, &ret_message->any);
 }
 
 static bool was_told(uint32_t kind)
 {
-    struct kvr_group_message message;
+    union land_message message;
 
     return told(kind, &message);
 }
@@ -83,19 +82,19 @@ static void landing_open(kvr_digest_mode digest)
     landing.slots[0] = SLOT;
     landing.slot_count = 1;
     landing.bits = bits;
-    tell_land(LAND_OPEN, 0, 0, &landing);
+    tell_land(land_open(&landing));
 }
 
 static void segment_add(void)
 {
     segment.plan = small_plan_make(&source, &target, &memory);
     segment.left = left;
-    tell_land(LAND_SEGMENT, 0, 0, &segment);
+    tell_land(land_segment(&segment));
 }
 
 static void chunk_lands(uint32_t rail, uint32_t chunk)
 {
-    arrive(bench.rails[rail].newest, SLOT << 16 | chunk);
+    arrive(fixture.rails[rail].newest, SLOT << 16 | chunk);
     step();
 }
 
@@ -117,7 +116,7 @@ static struct landing_quiet *quiet_of(uint32_t round, uint64_t count_0, uint64_t
 /* Any order is right: bits before the segment that names them, layers as they complete. */
 static void land_takes_any_order(void **state)
 {
-    struct kvr_group_message message;
+    union land_message message;
 
     (void)state;
     landing_open(KVR_DIGEST_OFF);
@@ -128,34 +127,34 @@ static void land_takes_any_order(void **state)
     for (uint32_t chunk = SMALL_PLANNED; chunk < SMALL_CHUNKS; chunk++)
         chunk_lands(1, chunk);
     assert_true(told(LAND_LAYER, &message));
-    assert_int_equal(message.b, 1); /* the second layer first */
-    tell_land(LAND_FINAL, SMALL_CHUNKS, 0, NULL);
+    assert_int_equal(message.layer.layer, 1); /* the second layer first */
+    tell_land(land_final(SMALL_CHUNKS));
     assert_false(was_told(LAND_ALL));
     chunks_land(0, SMALL_PLANNED);
     assert_true(told(LAND_LAYER, &message));
-    assert_int_equal(message.b, 0);
+    assert_int_equal(message.layer.layer, 0);
     assert_true(told(LAND_ALL, &message));
-    assert_int_equal(message.a, SMALL_CHUNKS);
+    assert_int_equal(message.chunks, SMALL_CHUNKS);
 }
 
-/* A chunk that comes twice is one bit and two arrivals. */
+/* A chunk that arrives twice is one bit and two arrivals. */
 static void land_counts_bits_not_arrivals(void **state)
 {
-    struct kvr_group_message message;
+    union land_message message;
 
     (void)state;
     landing_open(KVR_DIGEST_OFF);
     segment_add();
-    tell_land(LAND_FINAL, SMALL_CHUNKS, 0, NULL);
+    tell_land(land_final(SMALL_CHUNKS));
     for (uint32_t i = 0; i < 2 * SMALL_CHUNKS; i++)
         chunk_lands(0, 3);
     assert_false(was_told(LAND_ALL));
     chunks_land(0, SMALL_CHUNKS);
     assert_true(was_told(LAND_ALL));
-    tell_land(LAND_CLOSE, 0, 0, NULL);
+    tell_land(land_close());
     assert_true(told(LAND_CLOSED, &message));
-    assert_int_equal(message.a, 3 * SMALL_CHUNKS);
-    assert_int_equal(message.b, 3);
+    assert_int_equal(message.closed.arrivals, 3 * SMALL_CHUNKS);
+    assert_int_equal(message.closed.rails, 3);
 }
 
 static void land_refuses_chunks_beyond_the_last(void **state)
@@ -165,7 +164,7 @@ static void land_refuses_chunks_beyond_the_last(void **state)
     segment_add();
     chunk_lands(0, SMALL_CHUNKS + 100); /* may be planned later */
     assert_false(was_told(LAND_BAD));
-    tell_land(LAND_FINAL, SMALL_CHUNKS, 0, NULL);
+    tell_land(land_final(SMALL_CHUNKS));
     assert_true(was_told(LAND_BAD));
     chunk_lands(0, SMALL_CHUNKS);
     assert_false(was_told(LAND_BAD)); /* once: a peer decides how many of these come */
@@ -176,7 +175,7 @@ static void land_refuses_chunks_that_come_too_late(void **state)
     (void)state;
     landing_open(KVR_DIGEST_OFF);
     segment_add();
-    tell_land(LAND_FINAL, SMALL_CHUNKS, 0, NULL);
+    tell_land(land_final(SMALL_CHUNKS));
     assert_false(was_told(LAND_BAD));
     chunk_lands(0, SMALL_CHUNKS);
     assert_true(was_told(LAND_BAD));
@@ -184,32 +183,32 @@ static void land_refuses_chunks_that_come_too_late(void **state)
     assert_false(was_told(LAND_BAD));
 }
 
-/* Rule 4: equal counts, or a closed epoch; and only of the round that holds. */
+/* Rule 4: equal counts, or a closed epoch; and only of the present round. */
 static void land_is_quiet_by_counts(void **state)
 {
-    struct kvr_group_message message;
+    union land_message message;
 
     (void)state;
     landing_open(KVR_DIGEST_OFF);
     segment_add();
     chunk_lands(0, 0);
-    tell_land(LAND_QUIET, 0, 0, quiet_of(0, 2, 1));
+    tell_land(land_quiet(quiet_of(0, 2, 1)));
     assert_false(was_told(LAND_IS_QUIET));
     chunk_lands(0, 1);
     assert_false(was_told(LAND_IS_QUIET));
     chunk_lands(1, 2);
     assert_true(told(LAND_IS_QUIET, &message));
-    assert_int_equal(message.a, 0);
+    assert_int_equal(message.round, 0);
 
-    tell_land(LAND_LOUD, 0, 0, NULL); /* a MISSING was sent */
+    tell_land(land_quiet_void()); /* a MISSING was sent */
     chunk_lands(1, 3);
     assert_false(was_told(LAND_IS_QUIET));
-    tell_land(LAND_QUIET, 0, 0, quiet_of(1, 2, 2));
+    tell_land(land_quiet(quiet_of(1, 2, 2)));
     assert_true(told(LAND_IS_QUIET, &message));
-    assert_int_equal(message.a, 1);
+    assert_int_equal(message.round, 1);
 }
 
-/* A chunk that comes again was posted again, or told twice: counts prove nothing there. */
+/* A repeated chunk was posted again, or reported twice: counts prove nothing there. */
 static void land_distrusts_counts_after_a_repetition(void **state)
 {
     (void)state;
@@ -217,9 +216,9 @@ static void land_distrusts_counts_after_a_repetition(void **state)
     segment_add();
     chunk_lands(0, 0);
     chunk_lands(0, 0);
-    tell_land(LAND_QUIET, 0, 0, quiet_of(0, 2, 0));
+    tell_land(land_quiet(quiet_of(0, 2, 0)));
     assert_false(was_told(LAND_IS_QUIET));
-    command(&bench, KVR_GROUP_RECYCLE, 0, NULL);
+    command(&fixture, KVR_GROUP_RECYCLE, 0, NULL);
     assert_true(was_told(LAND_IS_QUIET));
 }
 
@@ -229,13 +228,13 @@ static void land_is_quiet_by_closing(void **state)
     landing_open(KVR_DIGEST_OFF);
     segment_add();
     chunk_lands(1, 0);
-    tell_land(LAND_QUIET, 0, 0, quiet_of(0, 4, 1));
+    tell_land(land_quiet(quiet_of(0, 4, 1)));
     assert_false(was_told(LAND_IS_QUIET));
-    command(&bench, KVR_GROUP_RECYCLE, 0, NULL);
+    command(&fixture, KVR_GROUP_RECYCLE, 0, NULL);
     assert_true(was_told(LAND_IS_QUIET));
 }
 
-/* What came in on an epoch that the source does not name: only closing proves anything. */
+/* The source does not name an epoch on which writes arrived: only closing proves quiet. */
 static void land_distrusts_counts_that_name_too_little(void **state)
 {
     struct landing_quiet quiet = {.count = 1, .counts = {{0, 1, 1}}};
@@ -245,77 +244,77 @@ static void land_distrusts_counts_that_name_too_little(void **state)
     segment_add();
     chunk_lands(0, 0);
     chunk_lands(1, 1);
-    tell_land(LAND_QUIET, 0, 0, &quiet);
+    tell_land(land_quiet(&quiet));
     assert_false(was_told(LAND_IS_QUIET));
-    command(&bench, KVR_GROUP_RECYCLE, 1, NULL);
+    command(&fixture, KVR_GROUP_RECYCLE, 1, NULL);
     assert_true(was_told(LAND_IS_QUIET));
 }
 
-/* One write of the two that rail 0 had is not here. */
+/* One of the two writes of rail 0 is missing. */
 static void quiet_too_early(void)
 {
     landing_open(KVR_DIGEST_OFF);
     segment_add();
     chunk_lands(0, 0);
     chunk_lands(1, 1);
-    tell_land(LAND_QUIET, 0, 0, quiet_of(0, 2, 1));
+    tell_land(land_quiet(quiet_of(0, 2, 1)));
 }
 
 static void land_suspects_what_stays_uneven(void **state)
 {
-    struct kvr_group_message message;
+    union land_message message;
 
     (void)state;
     quiet_too_early();
-    tell_land(LAND_SUSPECTS, KVR_S, 0, NULL);
+    tell_land(land_suspects(KVR_S, false));
     assert_true(was_told(LAND_COMING)); /* it wrote there a moment ago */
     now += 2 * KVR_S;
-    tell_land(LAND_SUSPECTS, KVR_S, 0, NULL);
+    tell_land(land_suspects(KVR_S, false));
     assert_true(told(LAND_SUSPECT, &message));
-    assert_int_equal(message.a, 0);
-    assert_int_equal(message.b, 1);
+    assert_int_equal(message.epoch.rail, 0);
+    assert_int_equal(message.epoch.epoch, 1);
     assert_false(was_told(LAND_SUSPECT)); /* rail 1 is even */
 }
 
-/* While what was asked for again is posted, nobody knows what should have come: a healthy endpoint
- * would be ended, with what others write to it. */
+/* During a second posting the expected counts are unknown. A suspicion could end a healthy
+ * endpoint, with other transfers' writes. */
 static void land_suspects_nothing_while_more_is_posted(void **state)
 {
     (void)state;
     quiet_too_early();
-    tell_land(LAND_LOUD, 0, 0, NULL); /* a MISSING was sent */
+    tell_land(land_quiet_void()); /* a MISSING was sent */
     now += 2 * KVR_S;
-    tell_land(LAND_SUSPECTS, KVR_S, 1, NULL);
+    tell_land(land_suspects(KVR_S, true));
     assert_false(was_told(LAND_SUSPECT));
-    tell_land(LAND_QUIET, 0, 0, quiet_of(1, 3, 1));
-    tell_land(LAND_SUSPECTS, KVR_S, 1, NULL);
+    tell_land(land_quiet(quiet_of(1, 3, 1)));
+    tell_land(land_suspects(KVR_S, true));
     assert_true(was_told(LAND_SUSPECT));
 }
 
-/* Rule 5: a write for a slot that nobody has. */
+/* Rule 5: a write for a slot without an owner. */
 static void land_counts_stale_writes(void **state)
 {
     (void)state;
-    arrive(bench.rails[0].newest, (SLOT + 1) << 16);
-    arrive(bench.rails[0].newest, 5); /* slot 0: warm-up */
+    arrive(fixture.rails[0].newest, (SLOT + 1) << 16);
+    arrive(fixture.rails[0].newest, 5); /* slot 0: warm-up */
     step();
     assert_int_equal(atomic_load(&land.stale), 1);
     landing_open(KVR_DIGEST_OFF);
-    tell_land(LAND_CLOSE, 0, 0, NULL);
-    arrive(bench.rails[1].newest, SLOT << 16);
+    tell_land(land_close());
+    arrive(fixture.rails[1].newest, SLOT << 16);
     step();
     assert_int_equal(atomic_load(&land.stale), 2);
 }
 
-/* Rule 11: what was copied from pages that were taken back is counted for quiet, and for no bit;
- * that of a transfer which has the word by now is no loan of ours. */
+/* Rule 11: a copy from revoked pages counts for quiet, and sets no bit. A word that names another
+ * transfer by now is no loan of ours. */
 static void land_counts_nothing_that_was_revoked(void **state)
 {
     _Atomic uint64_t loan;
-    struct kvr_group_message message;
+    union land_message message;
 
     (void)state;
-    landing.loan = &loan;
+    landing.revocation_word = &loan;
     kvr_loan_begin(&loan, TRANSFER);
     landing_open(KVR_DIGEST_OFF);
     segment_add();
@@ -326,45 +325,45 @@ static void land_counts_nothing_that_was_revoked(void **state)
     assert_true(was_told(LAND_REVOKED));
     assert_int_equal(landing.chunk_count, 2);
     chunk_lands(1, 1);                    /* again: its first copy may be overwritten */
-    assert_false(was_told(LAND_REVOKED)); /* once: all that were on their way come so */
-    tell_land(LAND_FINAL, SMALL_CHUNKS, 0, NULL);
-    tell_land(LAND_CLOSE, 0, 0, NULL);
+    assert_false(was_told(LAND_REVOKED)); /* once, though all later ones are revoked too */
+    tell_land(land_final(SMALL_CHUNKS));
+    tell_land(land_close());
     assert_true(told(LAND_CLOSED, &message));
-    assert_int_equal(message.a, 4);
+    assert_int_equal(message.closed.arrivals, 4);
 }
 
-/* A chunk without a bit cannot be told from one that comes twice: its counts prove nothing. */
+/* A chunk without a bit looks like a repeated one: its counts prove nothing. */
 static void land_takes_no_quiet_from_revoked_counts(void **state)
 {
     _Atomic uint64_t loan;
 
     (void)state;
-    landing.loan = &loan;
+    landing.revocation_word = &loan;
     kvr_loan_begin(&loan, TRANSFER + 1);
     landing_open(KVR_DIGEST_OFF);
     segment_add();
     chunk_lands(0, 2);
     chunk_lands(0, 2); /* and chunk 3 is still on its way */
-    tell_land(LAND_QUIET, 0, 0, quiet_of(0, 2, 0));
+    tell_land(land_quiet(quiet_of(0, 2, 0)));
     assert_false(was_told(LAND_IS_QUIET));
-    command(&bench, KVR_GROUP_RECYCLE, 0, NULL);
+    command(&fixture, KVR_GROUP_RECYCLE, 0, NULL);
     assert_true(was_told(LAND_IS_QUIET));
 }
 
-/* Nor can one whose move failed, which leaves no bit either. */
+/* The same holds for a chunk with a failed move, which sets no bit either. */
 static void land_takes_no_quiet_from_unmoved_counts(void **state)
 {
     (void)state;
     landing_open(KVR_DIGEST_OFF);
     segment_add();
-    fake_push(bench.rails[0].newest,
+    fake_push(fixture.rails[0].newest,
               (struct kvr_completion){.kind = KVR_COMPLETION_UNMOVED, .immediate = SLOT << 16 | 2});
     step();
     assert_true(was_told(LAND_COPY_FAILED));
     chunk_lands(0, 2); /* again, and chunk 3 is still on its way */
-    tell_land(LAND_QUIET, 0, 0, quiet_of(0, 2, 0));
+    tell_land(land_quiet(quiet_of(0, 2, 0)));
     assert_false(was_told(LAND_IS_QUIET));
-    command(&bench, KVR_GROUP_RECYCLE, 0, NULL);
+    command(&fixture, KVR_GROUP_RECYCLE, 0, NULL);
     assert_true(was_told(LAND_IS_QUIET));
 }
 
@@ -372,7 +371,7 @@ static void land_names_only_what_is_missing(void **state)
 {
     struct landing_filter *filter =
         malloc(sizeof(*filter) + (SMALL_CHUNKS + 1) * sizeof(filter->runs[0]));
-    struct kvr_group_message message;
+    union land_message message;
 
     (void)state;
     assert_non_null(filter);
@@ -382,7 +381,7 @@ static void land_names_only_what_is_missing(void **state)
     chunk_lands(0, 6);
     *filter = (struct landing_filter){.asked_count = 1, .capacity = SMALL_CHUNKS};
     filter->runs[SMALL_CHUNKS] = (struct kvr_chunk_run){.chunk_first = 1, .chunk_count = 6};
-    tell_land(LAND_FILTER, 0, 0, filter);
+    tell_land(land_filter(filter));
     assert_true(told(LAND_FILTERED, &message));
     assert_int_equal(filter->run_count, 2);
     assert_int_equal(filter->runs[0].chunk_first, 1);
@@ -408,7 +407,7 @@ static struct landing_digest *digest_of(uint32_t first, uint32_t end)
     return digest;
 }
 
-/* Everything has landed as the source has it, and its digests are known, in two messages. */
+/* Everything has landed as the source has it. The digests came in two messages. */
 static void all_landed(kvr_digest_mode mode)
 {
     landing_open(mode);
@@ -418,22 +417,22 @@ static void all_landed(kvr_digest_mode mode)
         memset(small_chunk(&target, segment.plan, chunk, false), (int)chunk + 1, SMALL_PAGE_BYTES);
     }
     chunks_land(0, SMALL_CHUNKS);
-    tell_land(LAND_FINAL, SMALL_CHUNKS, 0, NULL);
-    tell_land(LAND_DIGEST, 0, 0, digest_of(0, 3));
-    tell_land(LAND_DIGEST, 0, 0, digest_of(3, SMALL_CHUNKS));
+    tell_land(land_final(SMALL_CHUNKS));
+    tell_land(land_digest(digest_of(0, 3)));
+    tell_land(land_digest(digest_of(3, SMALL_CHUNKS)));
 }
 
 static void land_verifies_what_landed(void **state)
 {
     (void)state;
     all_landed(KVR_DIGEST_FULL);
-    tell_land(LAND_VERIFY, 0, 0, NULL);
+    tell_land(land_verify());
     assert_true(was_told(LAND_VERIFIED));
 }
 
 static void land_names_the_corrupt_chunk(void **state)
 {
-    struct kvr_group_message message;
+    union land_message message;
 
     (void)state;
     for (uint32_t chunk = 0; chunk < SMALL_CHUNKS; chunk++) {
@@ -443,14 +442,14 @@ static void land_names_the_corrupt_chunk(void **state)
         }
         all_landed(KVR_DIGEST_FULL);
         small_chunk(&target, segment.plan, chunk, false)[SMALL_PAGE_BYTES - 1] ^= 1;
-        tell_land(LAND_VERIFY, 0, 0, NULL);
+        tell_land(land_verify());
         assert_true(told(LAND_CORRUPT, &message));
-        assert_int_equal(message.a, chunk);
+        assert_int_equal(message.chunk, chunk);
         assert_false(was_told(LAND_VERIFIED));
     }
 }
 
-/* A sample looks at the chunks that it names, always at the first, and at no other. */
+/* A sample reads only the chunks that it selects, and always the first. */
 static void land_verifies_a_sample(void **state)
 {
     (void)state;
@@ -458,25 +457,25 @@ static void land_verifies_a_sample(void **state)
     for (uint32_t chunk = 0; chunk < SMALL_CHUNKS; chunk++)
         if (!kvr_digest_covers(KVR_DIGEST_SAMPLE, TRANSFER, chunk))
             small_chunk(&target, segment.plan, chunk, false)[0] ^= 1;
-    tell_land(LAND_VERIFY, 0, 0, NULL);
+    tell_land(land_verify());
     assert_true(was_told(LAND_VERIFIED));
     close_land(NULL);
     open_land(NULL);
     all_landed(KVR_DIGEST_SAMPLE);
     small_chunk(&target, segment.plan, 0, false)[0] ^= 1;
-    tell_land(LAND_VERIFY, 0, 0, NULL);
+    tell_land(land_verify());
     assert_true(was_told(LAND_CORRUPT));
 }
 
-/* Cancelled while it is being verified: nothing of it is looked at any more. */
+/* Cancelled during verification: none of its bytes are read any more. */
 static void land_closes_while_it_verifies(void **state)
 {
-    struct kvr_group_message verify = {.kind = LAND_VERIFY}, close = {.kind = LAND_CLOSE};
+    const union land_message verify = land_verify(), close = land_close();
 
     (void)state;
     all_landed(KVR_DIGEST_FULL);
-    assert_true(kvr_group_command(bench.group, &verify));
-    assert_true(kvr_group_command(bench.group, &close));
+    assert_true(kvr_group_command(fixture.group, &verify.any));
+    assert_true(kvr_group_command(fixture.group, &close.any));
     step();
     assert_true(was_told(LAND_CLOSED));
     assert_false(was_told(LAND_VERIFIED));

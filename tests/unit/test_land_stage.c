@@ -1,6 +1,6 @@
-/* Goal: what arrives in staging memory counts as in place only when the copy that has it ended, in
- * whatever order; nothing is at rest while a copy writes; a copy that fails ends in a reason.
- * Method: land on a scripted fabric and an emulated device, in virtual time. */
+/* Goal: a chunk in staging memory counts as in place only when its copy ended, in any order.
+ * Nothing is quiet while a copy writes. A failed copy ends in a reason. Method: land on a scripted
+ * fabric and an emulated device, in virtual time. */
 #include "tests/support/check.h"
 
 #include "base/buddy.h"
@@ -11,11 +11,11 @@
 
 #define TRANSFER 42
 #define SLOT     7
-#define SHARE    (2 * SMALL_PAGE_BYTES) /* where the landing's share begins */
+#define SHARE    (2 * SMALL_PAGE_BYTES) /* where the landing's quota begins */
 
 static struct land land;
 static struct land_stage staged;
-static struct bench bench;
+static struct group_fixture fixture;
 static struct small_side source, target;
 static struct small_stage stage;
 static struct kvr_buddy memory;
@@ -24,27 +24,27 @@ static struct landing_segment segment;
 static struct landing_quiet quiet;
 static uint64_t bits[KVR_SLOT_CHUNKS / 64], taken[KVR_SLOT_CHUNKS / 64], positions[SMALL_CHUNKS];
 static uint32_t left[SMALL_LAYERS];
-static uint64_t ring; /* the landing's share, in bytes */
+static uint64_t ring; /* the landing's quota, in bytes */
 static kvr_ns now;
 
-static void tell_land(uint32_t kind, uint64_t a, void *pointer)
+static void tell_land(union land_message message)
 {
-    bench_tell(&bench, now, &(struct kvr_group_message){.kind = kind, .a = a, .pointer = pointer});
+    fixture_tell(&fixture, now, &message.any);
 }
 
-static bool told(uint32_t kind, struct kvr_group_message *ret_message)
+static bool told(uint32_t kind, union land_message *ret_message)
 {
-    return bench_told(&bench, kind, ret_message);
+    return fixture_told(&fixture, kind, &ret_message->any);
 }
 
 static bool was_told(uint32_t kind)
 {
-    struct kvr_group_message message;
+    union land_message message;
 
     return told(kind, &message);
 }
 
-/* Its share has room for ring_pages chunks. */
+/* Its quota has room for ring_pages chunks. */
 static void landing_open_ring(bool fail, uint32_t ring_pages)
 {
     static uint8_t tables[8u << 20] __attribute__((aligned(64)));
@@ -61,9 +61,9 @@ static void landing_open_ring(bool fail, uint32_t ring_pages)
     small_side_init(&source, 2);
     small_side_init(&target, 2);
     small_stage_open(&stage, &target, 16, fail, &staged);
-    bench_open_as(&bench, &(struct kvr_group_options){
-                              .rail_count = 2, .ring_entries = 256, .user = land_user(&land)});
-    land.group = bench.group;
+    fixture_open_as(&fixture, &(struct kvr_group_options){
+                                  .rail_count = 2, .ring_entries = 256, .user = land_user(&land)});
+    land.group = fixture.group;
     segment.plan = small_plan_make(&source, &target, &memory);
     segment.left = left;
     segment.positions = positions;
@@ -74,13 +74,13 @@ static void landing_open_ring(bool fail, uint32_t ring_pages)
     landing.slots[0] = SLOT;
     landing.slot_count = 1;
     landing.bits = bits;
-    landing.taken = taken;
-    landing.stage = &stage.stage;
-    landing.share_offset = SHARE;
-    landing.share_bytes = ring;
-    landing.room_step = ring < SMALL_CHUNKS * SMALL_PAGE_BYTES ? SMALL_PAGE_BYTES : 0;
-    tell_land(LAND_OPEN, 0, &landing);
-    tell_land(LAND_SEGMENT, 0, &segment);
+    landing.staging.taken = taken;
+    landing.staging.stage = &stage.stage;
+    landing.staging.offset = SHARE;
+    landing.staging.bytes = ring;
+    landing.staging.room_step = ring < SMALL_CHUNKS * SMALL_PAGE_BYTES ? SMALL_PAGE_BYTES : 0;
+    tell_land(land_open(&landing));
+    tell_land(land_segment(&segment));
 }
 
 static void landing_open(bool fail)
@@ -92,7 +92,7 @@ static void landing_end(void)
 {
     assert_true(was_told(LAND_CLOSED));
     kvr_plan_free(segment.plan, &memory);
-    kvr_group_close(bench.group);
+    kvr_group_close(fixture.group);
     small_stage_close(&stage);
 }
 
@@ -100,12 +100,12 @@ static void landing_end(void)
 static void chunk_arrives(uint32_t chunk)
 {
     memset(stage.memory + SHARE + positions[chunk] % ring, 0x10 + (int)chunk, SMALL_PAGE_BYTES);
-    arrive(bench.rails[chunk % 2].newest, SLOT << 16 | chunk);
+    arrive(fixture.rails[chunk % 2].newest, SLOT << 16 | chunk);
 }
 
 static void settle(void)
 {
-    bench_settle(&bench, now);
+    fixture_settle(&fixture, now);
 }
 
 static void copies_end(void)
@@ -129,27 +129,27 @@ static void quiet_of(uint64_t even, uint64_t odd)
     quiet = (struct landing_quiet){.round = 0, .count = 2};
     quiet.counts[0] = (struct kvr_epoch_count){.rail = 0, .epoch = 1, .count = even};
     quiet.counts[1] = (struct kvr_epoch_count){.rail = 1, .epoch = 1, .count = odd};
-    tell_land(LAND_QUIET, 0, &quiet);
+    tell_land(land_quiet(&quiet));
 }
 
 static void chunks_are_in_when_their_copy_ended(void **state)
 {
     (void)state;
     landing_open(false);
-    tell_land(LAND_FINAL, SMALL_CHUNKS, NULL);
+    tell_land(land_final(SMALL_CHUNKS));
     for (uint32_t i = SMALL_CHUNKS; i-- > 0;)
         chunk_arrives(i);
     settle();
     assert_true(was_told(LAND_FIRST));
     assert_false(was_told(LAND_LAYER));
-    assert_true(landing.copying > 0);
+    assert_true(landing.staging.copying > 0);
     copies_end();
     assert_true(was_told(LAND_LAYER));
     assert_true(was_told(LAND_LAYER));
     assert_true(was_told(LAND_ALL));
     for (uint32_t i = 0; i < SMALL_CHUNKS; i++)
         check_page(i);
-    tell_land(LAND_CLOSE, 0, NULL);
+    tell_land(land_close());
     landing_end();
 }
 
@@ -161,14 +161,14 @@ static void what_came_before_its_plan_is_copied_too(void **state)
     for (uint32_t i = 0; i < SMALL_CHUNKS; i++)
         chunk_arrives(i);
     settle();
-    assert_int_equal(landing.copying, 0);
-    tell_land(LAND_SEGMENT, 0, &segment);
-    tell_land(LAND_FINAL, SMALL_CHUNKS, NULL);
+    assert_int_equal(landing.staging.copying, 0);
+    tell_land(land_segment(&segment));
+    tell_land(land_final(SMALL_CHUNKS));
     copies_end();
     assert_true(was_told(LAND_ALL));
     for (uint32_t i = 0; i < SMALL_CHUNKS; i++)
         check_page(i);
-    tell_land(LAND_CLOSE, 0, NULL);
+    tell_land(land_close());
     landing_end();
 }
 
@@ -183,7 +183,7 @@ static void nothing_is_quiet_while_a_copy_writes(void **state)
     assert_false(was_told(LAND_IS_QUIET));
     copies_end();
     assert_true(was_told(LAND_IS_QUIET));
-    tell_land(LAND_CLOSE, 0, NULL);
+    tell_land(land_close());
     landing_end();
 }
 
@@ -191,7 +191,7 @@ static void a_copy_that_fails_is_told_once_and_then_it_is_quiet(void **state)
 {
     (void)state;
     landing_open(true);
-    tell_land(LAND_FINAL, SMALL_CHUNKS, NULL);
+    tell_land(land_final(SMALL_CHUNKS));
     for (uint32_t i = 0; i < SMALL_CHUNKS; i++) {
         chunk_arrives(i);
         settle();
@@ -199,12 +199,12 @@ static void a_copy_that_fails_is_told_once_and_then_it_is_quiet(void **state)
     quiet_of(SMALL_CHUNKS / 2, SMALL_CHUNKS / 2);
     assert_false(was_told(LAND_IS_QUIET));
     copies_end();
-    assert_int_equal(landing.copying, 0);
+    assert_int_equal(landing.staging.copying, 0);
     assert_true(was_told(LAND_COPY_FAILED));
-    assert_true(landing.quiet_told);
-    assert_false(landing.all_told);
+    assert_true(landing.arrived.state == QUIET_PROVEN);
+    assert_false(landing.all_reported);
     assert_false(was_told(LAND_COPY_FAILED));
-    tell_land(LAND_CLOSE, 0, NULL);
+    tell_land(land_close());
     landing_end();
 }
 
@@ -221,7 +221,7 @@ static void an_engine_that_died_is_not_copied_to(void **state)
     assert_true(was_told(LAND_COPY_FAILED));
     quiet_of(1, 1);
     assert_true(was_told(LAND_IS_QUIET));
-    tell_land(LAND_CLOSE, 0, NULL);
+    tell_land(land_close());
     landing_end();
 }
 
@@ -231,7 +231,7 @@ static void it_closes_behind_its_last_copy(void **state)
     landing_open(false);
     chunk_arrives(0);
     settle();
-    tell_land(LAND_CLOSE, 0, NULL);
+    tell_land(land_close());
     assert_false(was_told(LAND_CLOSED));
     copies_end();
     landing_end();
@@ -244,7 +244,7 @@ static struct landing_digest *digested_open_ring(uint32_t ring_pages)
         calloc(1, sizeof(*digest) + SMALL_CHUNKS * sizeof(digest->values[0]));
 
     landing_open_ring(false, ring_pages);
-    tell_land(LAND_FINAL, SMALL_CHUNKS, NULL);
+    tell_land(land_final(SMALL_CHUNKS));
     for (uint32_t i = 0; i < SMALL_CHUNKS; i++) {
         chunk_arrives(i);
         if ((i + 1) % ring_pages != 0 && i + 1 < SMALL_CHUNKS)
@@ -256,7 +256,7 @@ static struct landing_digest *digested_open_ring(uint32_t ring_pages)
     for (uint32_t i = 0; i < SMALL_CHUNKS; i++)
         digest->values[i] =
             kvr_chunk_digest(small_chunk(&target, segment.plan, i, false), SMALL_PAGE_BYTES, 0);
-    tell_land(LAND_DIGEST, 0, digest);
+    tell_land(land_digest(digest));
     return digest;
 }
 
@@ -271,27 +271,27 @@ static void digests_are_of_what_lies_in_the_pages(void **state)
 
     (void)state;
     memset(stage.memory + SHARE, 0, SMALL_CHUNKS * (size_t)SMALL_PAGE_BYTES);
-    tell_land(LAND_VERIFY, 0, NULL);
+    tell_land(land_verify());
     assert_false(was_told(LAND_VERIFIED)); /* they are being read back */
     copies_end();
     assert_true(was_told(LAND_VERIFIED));
-    tell_land(LAND_CLOSE, 0, NULL);
+    tell_land(land_close());
     landing_end();
     free(digest);
 }
 
-/* No more at once than lies there side by side. */
+/* Reads back at most the bytes that lie side by side in the ring. */
 static void what_is_read_back_goes_through_the_ring_too(void **state)
 {
     struct landing_digest *digest = digested_open_ring(3);
     uint32_t copies = 0;
 
     (void)state;
-    tell_land(LAND_VERIFY, 0, NULL);
+    tell_land(land_verify());
     for (; !was_told(LAND_VERIFIED); copies++)
         copies_end();
     assert_int_equal(copies, 3);
-    tell_land(LAND_CLOSE, 0, NULL);
+    tell_land(land_close());
     landing_end();
     free(digest);
 }
@@ -302,11 +302,11 @@ static void a_copy_that_went_wrong_is_found(void **state)
 
     (void)state;
     ((uint8_t *)small_chunk(&target, segment.plan, SMALL_CHUNKS - 1, false))[7] ^= 1;
-    tell_land(LAND_VERIFY, 0, NULL);
+    tell_land(land_verify());
     copies_end();
     assert_true(was_told(LAND_CORRUPT));
     assert_false(was_told(LAND_VERIFIED));
-    tell_land(LAND_CLOSE, 0, NULL);
+    tell_land(land_close());
     landing_end();
     free(digest);
 }
@@ -316,35 +316,35 @@ static void what_cannot_be_read_back_is_a_copy_that_failed(void **state)
     struct landing_digest *digest = digested_open();
 
     (void)state;
-    tell_land(LAND_VERIFY, 0, NULL);
+    tell_land(land_verify());
     kvr_device_emulated_lose(stage.pages); /* in mid copy */
     copies_end();
     assert_true(was_told(LAND_COPY_FAILED));
     assert_false(was_told(LAND_VERIFIED));
-    tell_land(LAND_CLOSE, 0, NULL);
+    tell_land(land_close());
     landing_end();
     free(digest);
 }
 
-/* Until its last copy has ended, also one that reads back. */
+/* Close waits for the last copy, also for one that reads back. */
 static void it_closes_while_it_reads_back(void **state)
 {
     struct landing_digest *digest = digested_open();
 
     (void)state;
-    tell_land(LAND_VERIFY, 0, NULL);
-    tell_land(LAND_CLOSE, 0, NULL);
+    tell_land(land_verify());
+    tell_land(land_close());
     assert_false(was_told(LAND_CLOSED));
     copies_end();
     landing_end();
     free(digest);
 }
 
-/* Where a chunk's bytes lie others may be written when its copy ended, and that of all before it.
- */
+/* A chunk's bytes in the ring may be written again when its copy, and all copies before it, have
+ * ended. */
 static void room_is_told_when_the_copies_before_it_ended(void **state)
 {
-    struct kvr_group_message message;
+    union land_message message;
 
     (void)state;
     landing_open_ring(false, 3);
@@ -357,25 +357,25 @@ static void room_is_told_when_the_copies_before_it_ended(void **state)
     assert_false(was_told(LAND_ROOM)); /* its copy is under way */
     copies_end();
     assert_true(told(LAND_ROOM, &message));
-    assert_int_equal(message.a, 2 * SMALL_PAGE_BYTES);
+    assert_int_equal(message.position, 2 * SMALL_PAGE_BYTES);
     for (uint32_t i = 2; i < SMALL_CHUNKS; i++) {
         chunk_arrives(i);
         settle();
         copies_end();
         assert_true(told(LAND_ROOM, &message));
-        assert_int_equal(message.a, (uint64_t)(i + 1) * SMALL_PAGE_BYTES);
+        assert_int_equal(message.position, (uint64_t)(i + 1) * SMALL_PAGE_BYTES);
         assert_false(was_told(LAND_ROOM));
     }
     for (uint32_t i = 0; i < SMALL_CHUNKS; i++)
         check_page(i);
-    tell_land(LAND_CLOSE, 0, NULL);
+    tell_land(land_close());
     landing_end();
 }
 
 /* Of several copies under way the one with the first chunk counts. */
 static void room_ends_before_the_first_copy_under_way(void **state)
 {
-    struct kvr_group_message message;
+    union land_message message;
 
     (void)state;
     landing_open_ring(false, 4);
@@ -383,7 +383,7 @@ static void room_ends_before_the_first_copy_under_way(void **state)
         chunk_arrives(i);
         settle();
     }
-    assert_true(landing.copying > 1);
+    assert_true(landing.staging.copying > 1);
     while (kvr_device_emulated_next(stage.stage.device) != KVR_NEVER) {
         uint64_t least = UINT64_MAX;
 
@@ -392,13 +392,13 @@ static void room_ends_before_the_first_copy_under_way(void **state)
         for (uint32_t i = 0; i < KVR_DEVICE_COPIES_MAX; i++)
             if (staged.copies[i].landing == &landing && staged.copies[i].chunks[0] < least)
                 least = staged.copies[i].chunks[0];
-        if (landing.copying > 0 && least == 0)
+        if (landing.staging.copying > 0 && least == 0)
             assert_false(was_told(LAND_ROOM));
-        else if (landing.copying > 0 && told(LAND_ROOM, &message))
-            assert_int_equal(message.a, least * SMALL_PAGE_BYTES);
+        else if (landing.staging.copying > 0 && told(LAND_ROOM, &message))
+            assert_int_equal(message.position, least * SMALL_PAGE_BYTES);
     }
-    assert_int_equal(landing.room_told, 4 * SMALL_PAGE_BYTES);
-    tell_land(LAND_CLOSE, 0, NULL);
+    assert_int_equal(landing.staging.room_reported, 4 * SMALL_PAGE_BYTES);
+    tell_land(land_close());
     landing_end();
 }
 
@@ -411,7 +411,7 @@ static void a_share_with_room_for_all_tells_of_none(void **state)
     settle();
     copies_end();
     assert_false(was_told(LAND_ROOM));
-    tell_land(LAND_CLOSE, 0, NULL);
+    tell_land(land_close());
     landing_end();
 }
 
@@ -423,13 +423,13 @@ static uint64_t newer_bits[KVR_SLOT_CHUNKS / 64], newer_taken[KVR_SLOT_CHUNKS / 
 static uint64_t newer_positions[SMALL_CHUNKS];
 static uint32_t newer_left[SMALL_LAYERS];
 
-static void tell_newer(uint32_t kind, void *pointer)
+static void tell_newer(union land_message message)
 {
-    bench_tell(&bench, now,
-               &(struct kvr_group_message){.kind = kind, .index = 1, .pointer = pointer});
+    message.landing = 1;
+    fixture_tell(&fixture, now, &message.any);
 }
 
-/* Another landing has come in whole. The device takes two copies of a chunk each. */
+/* Another landing has arrived whole. The device takes two copies of a chunk each. */
 static void newer_arrives(void)
 {
     stage.stage.device->copy_bytes = 1;
@@ -442,31 +442,31 @@ static void newer_arrives(void)
                              .slots = {SLOT + 1},
                              .slot_count = 1,
                              .bits = newer_bits,
-                             .taken = newer_taken,
-                             .stage = &stage.stage,
-                             .share_bytes = SHARE};
+                             .staging.taken = newer_taken,
+                             .staging.stage = &stage.stage,
+                             .staging.bytes = SHARE};
     newer_segment = (struct landing_segment){
         .plan = segment.plan, .left = newer_left, .positions = newer_positions};
     assert_true(
         kvr_plan_positions(segment.plan, SHARE, &newer_segment.position_end, newer_positions));
-    tell_newer(LAND_OPEN, &newer);
-    tell_newer(LAND_SEGMENT, &newer_segment);
+    tell_newer(land_open(&newer));
+    tell_newer(land_segment(&newer_segment));
     for (uint32_t i = 0; i < SMALL_CHUNKS; i++)
-        arrive(bench.rails[0].newest, (SLOT + 1) << 16 | i);
+        arrive(fixture.rails[0].newest, (SLOT + 1) << 16 | i);
     settle();
-    assert_int_equal(newer.copying, 2);
+    assert_int_equal(newer.staging.copying, 2);
 }
 
 static void newer_ends(void)
 {
-    while (newer.in_count < SMALL_CHUNKS || landing.copying > 0)
+    while (newer.in_count < SMALL_CHUNKS || landing.staging.copying > 0)
         copies_end();
-    tell_newer(LAND_CLOSE, NULL);
-    tell_land(LAND_CLOSE, 0, NULL);
+    tell_newer(land_close());
+    tell_land(land_close());
     assert_int_equal(land.open_count, 0);
     assert_null(land.staged_first);
     kvr_plan_free(segment.plan, &memory);
-    kvr_group_close(bench.group);
+    kvr_group_close(fixture.group);
     small_stage_close(&stage);
 }
 
@@ -478,10 +478,10 @@ static void no_landing_waits_for_the_end_of_another(void **state)
     chunk_arrives(0);
     settle();
     copies_end();
-    assert_int_equal(landing.copying, 1);
+    assert_int_equal(landing.staging.copying, 1);
     copies_end();
     assert_int_equal(landing.in_count, 1);
-    assert_true(newer.waiting > 0);
+    assert_true(newer.staging.waiting > 0);
     newer_ends();
 }
 
@@ -491,11 +491,11 @@ static void what_is_hashed_does_not_wait_for_all_that_arrives(void **state)
 
     (void)state;
     newer_arrives();
-    tell_land(LAND_VERIFY, 0, NULL);
+    tell_land(land_verify());
     copies_end();
     copies_end();
     assert_true(landing.verify.read_end > 0);
-    assert_true(newer.waiting > 0);
+    assert_true(newer.staging.waiting > 0);
     newer_ends();
     free(digest);
 }

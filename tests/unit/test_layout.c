@@ -1,6 +1,6 @@
 /* Goal: a layout that names a byte outside its region, or one byte twice, is refused naming the
- * field; two sides that cannot be mapped are refused naming the field and both values. Method: a
- * good layout, one field spoilt at a time. */
+ * field. Two sides that cannot be mapped are refused naming the field and both values. Method: a
+ * good layout, one field broken at a time. */
 #include "tests/support/check.h"
 
 #include "kv/layout.h"
@@ -52,7 +52,7 @@ static void layout_orders_of_a_page(void **state)
     layout.token_stride = 128; /* HND */
     layout.head_stride = 16 * 128;
     assert_int_equal(kvr_layout_check(&layout, NULL), KVR_OK);
-    layout = good(); /* one head: its stride means nothing */
+    layout = good(); /* one head: its stride is ignored */
     layout.head_count = 1;
     layout.head_stride = 0;
     layout.token_stride = 128;
@@ -243,7 +243,7 @@ static void layout_covers_names_what_is_missing(void **state)
               "layer 6 K of group 0, head 0: no source has it, the target has it in region 7");
 }
 
-/* Heads 0, 1 and layers 2, 3; heads 1 to 3 and all layers; heads 0 and layers 4, 5. */
+/* Heads 0, 1 and layers 2, 3; heads 1 to 3 and all layers; head 0 and layers 4, 5. */
 static void layout_covers_with_several_sources(void **state)
 {
     struct kvr_region_layout regions[3] = {good(), good(), good()}, region = good();

@@ -1,6 +1,6 @@
-/* Goal: a layout made by name is the tensor that the engine has, byte for byte, and one that cannot
- * be is refused naming the field. Method: the strides against those of the tensors' shapes, written
- * out by hand. */
+/* Goal: a layout made by name equals the engine's tensor, byte for byte; an impossible one is
+ * refused naming the field. Method: the strides against those of the tensors' shapes, written out
+ * by hand. */
 #include "tests/support/check.h"
 
 #include "kv/layout.h"

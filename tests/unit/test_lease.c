@@ -1,6 +1,6 @@
-/* Goal: an engine hears in time that a lease is about to end, so that it can renew it, and once for
- * each renewal. Method: outbound alone, its ports written down; the test is the engine and the
- * clock. What a lease covers is in unit.outbound. */
+/* Goal: an engine hears once for each renewal that a lease is about to end, in time to renew it.
+ * Method: outbound alone, with a record of its port's calls; the test is the engine and the clock.
+ * unit.outbound tests the coverage of a lease. */
 #include "tests/support/check.h"
 
 #include <stdio.h>

@@ -1,6 +1,7 @@
-/* Goal: a loan that was ended is seen by who looks after it copied, through every mapping, also of
- * a word that another transfer has by now; and only the page of the boot that is named is opened.
- * Method: this process as the agent, the engine and the target, each with its own mapping. */
+/* Goal: a target that checks the revocation word after its copy sees each revocation, through every
+ * mapping, also when another transfer has the word by then. Only the page of the named boot is
+ * opened. Method: this process as the agent, the engine and the target, each with its own mapping.
+ */
 #include "tests/support/check.h"
 
 #include <fcntl.h>
@@ -81,14 +82,15 @@ static void only_the_page_that_was_meant_is_opened(void **state)
     assert_int_equal(kvr_loans_open(0, 0, BOOT, &other, &error), KVR_NOT_FOUND);
     assert_int_equal(ftruncate(memory, sizeof(struct kvr_loans)), 0);
     assert_int_equal(kvr_loans_open(pid, (uint32_t)memory, BOOT, &other, &error), KVR_NOT_FOUND);
-    assert_int_equal(ftruncate(same_name, sizeof(struct kvr_loans)), 0); /* it may shrink again */
+    assert_int_equal(ftruncate(same_name, sizeof(struct kvr_loans)),
+                     0); /* without its seal the file may shrink again */
     assert_int_equal(kvr_loans_open(pid, (uint32_t)same_name, BOOT, &other, &error), KVR_MALFORMED);
     assert_null(other);
     close(memory);
     close(same_name);
 }
 
-/* Files of most kinds have no seals to be asked for. */
+/* Most kinds of file have no seals. */
 static void a_file_that_could_be_cut_short_is_not_mapped(void **state)
 {
     char path[] = "unit.loans.XXXXXX";

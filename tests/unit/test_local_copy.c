@@ -1,12 +1,12 @@
-/* Goal: whatever list of bytes is to be copied, and by however many threads, all of it is copied
- * and nothing beside it. Method: lists at random, of few bytes and of many, at odd addresses; every
- * list is compared as a whole with what one memcpy after the other makes of it. */
+/* Goal: every list of copies is done in full, by any number of threads, and writes nothing beside
+ * its bytes. Method: random lists, of few bytes and of many, at odd addresses; the memory after
+ * each list equals the result of one memcpy after the other. */
 #include "tests/support/check.h"
 
 #include <time.h>
 
 #include "base/rng.h"
-#include "fabric/local_copy.h"
+#include "fabric/local/local_copy.h"
 
 #define BYTES    (4u << 20)
 #define JOBS_MAX 600u
@@ -41,7 +41,8 @@ static int teardown(void **state)
     return 0;
 }
 
-/* One after the other at the target, with and without room between; from anywhere at the source. */
+/* Copies follow each other at the target, with and without gaps; at the source they lie anywhere.
+ */
 static uint32_t list_make(struct kvr_rng *rng, struct local_job *jobs)
 {
     uint64_t largest = UINT64_C(1) << kvr_rng_between(rng, 1, 19), at = kvr_rng_below(rng, 64);
@@ -80,14 +81,14 @@ static void lists_are_copied(void **state)
                        jobs[k].bytes);
             local_copier_run(copier, jobs, count);
             assert_memory_equal(target, wanted, BYTES);
-            if (i % 16 == 0) /* so that the helpers fall asleep now and then */
+            if (i % 16 == 0) /* lets the helpers fall asleep now and then */
                 nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
         }
         local_copier_close(copier);
     }
 }
 
-/* Helpers that are about to sleep, asleep or at work. */
+/* Helpers may be about to sleep, asleep or at work. */
 static void a_copier_closes_at_any_time(void **state)
 {
     struct local_job jobs[4];

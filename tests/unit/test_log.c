@@ -11,7 +11,7 @@
 
 static char text[65536];
 
-/* Lines of what `write` logs; text has them all. */
+/* Returns the number of lines that `write` logs; text has them all. */
 static int capture(void (*write)(void))
 {
     FILE *file = tmpfile();
@@ -135,7 +135,7 @@ static void write_flood_that_stops(void)
     clock_now = 100 * KVR_S;
     for (int i = 0; i < 500; i++)
         kvr_log_warning("peer %d is unknown", i);
-    kvr_log_tick(); /* it may go on */
+    kvr_log_tick(); /* the repeated sentence may be logged again */
     clock_now += KVR_LOG_WINDOW;
     kvr_log_tick();
     kvr_log_tick();
@@ -149,7 +149,7 @@ static void write_flood_that_stops(void)
 static void log_totals_what_has_ceased(void **state)
 {
     (void)state;
-    (void)capture(kvr_log_flush); /* of the cases before */
+    (void)capture(kvr_log_flush); /* removes the lines of earlier cases */
     assert_int_equal(capture(write_flood_that_stops), 2 * KVR_LOG_BURST + 2);
     assert_non_null(strstr(text, "held back: 490 more lines like \"peer %d is unknown\"\n<3>"));
     assert_non_null(strstr(text, "held back: 20 more lines like \"the disk is full\"\n"));

@@ -75,8 +75,8 @@ static void message_largest_fits_a_frame(void **state)
     assert_int_equal(kvr_message_encode(&sent, frame, bytes - 1, &bytes), KVR_TOO_LARGE);
 }
 
-/* A cut frame is refused, or (where it was cut between two fields) is a message of smaller content;
- * it never reads past its end: the copy is exactly as long as the cut. */
+/* A cut frame is refused, or (where the cut is between two fields) is a message of smaller content.
+ * The decoder never reads past its end: the copy is exactly as long as the cut. */
 static void message_cut_at_every_byte(void **state)
 {
     struct kvr_message sent, received;
@@ -118,7 +118,8 @@ static void message_changed_bytes(void **state)
             frame[kvr_rng_below(&rng, bytes)] = (uint8_t)kvr_rng_next(&rng);
         kvr_status status = kvr_message_decode(decoder, frame, bytes, &received, &error);
         if (status == KVR_OK)
-            (void)messages_equal(&received, &received); /* everything it points to can be read */
+            (void)messages_equal(&received,
+                                 &received); /* reads everything that the message points to */
     }
 }
 
@@ -196,7 +197,7 @@ static void message_limits_are_checked(void **state)
     expect_frame_malformed(&broken, "source_engine is 15 bytes");
 }
 
-/* Who counts an engine's ranks counts on it. */
+/* Code that counts an engine's ranks relies on this refusal. */
 static void message_of_a_rank_outside_its_engine_is_malformed(void **state)
 {
     struct kvr_message sent = {.kind = KVR_MSG_REGIONS};

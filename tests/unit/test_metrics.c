@@ -1,5 +1,5 @@
-/* Goal: what the scheduler's figures say of the last minute is so, also of few transfers and of
- * agents whose clocks are wrong. */
+/* Goal: the scheduler's figures of the last minute are right, also for few transfers and for agents
+ * with wrong clocks. */
 #include "tests/support/check.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ static int end(void **state)
     return metrics_close(metrics) != NULL;
 }
 
-/* A transfer that was opened at `from` and had landed, and so ended, at `to`. */
+/* A transfer that opened at `from`, and landed and ended at `to`. */
 static void ended(int64_t from, int64_t to, uint64_t bytes)
 {
     struct transfer transfer = {.bytes = bytes};
@@ -36,7 +36,7 @@ static void ended(int64_t from, int64_t to, uint64_t bytes)
     metrics_ended(metrics, &transfer, KVR_ROLE_TARGET, WALL);
 }
 
-/* Nearest rank, as the figures of a replay: of two the slower is p99, not the faster. */
+/* Nearest rank, as in the figures of a replay: p99 of two values is the slower one. */
 static void percentiles_are_by_nearest_rank(void **state)
 {
     struct metrics_summary summary;
@@ -61,14 +61,14 @@ static void bytes_are_spread_over_the_time_in_which_they_landed(void **state)
 
     (void)state;
     ended(WALL - 5 * second, WALL - 3 * second, 2000);
-    ended(WALL + 5 * second, WALL + 6 * second, 500); /* a clock ahead: it is now */
+    ended(WALL + 5 * second, WALL + 6 * second, 500); /* a clock ahead counts as now */
     metrics_summarise(metrics, WALL + second, &summary);
     assert_true(summary.bytes_per_second[METRICS_SECONDS - 1] == 500);
     assert_true(summary.bytes_per_second[METRICS_SECONDS - 5] == 1000);
     assert_true(summary.bytes_per_second[METRICS_SECONDS - 6] == 1000);
 }
 
-/* What was left of a transfer when its last layer was ready: by the source's clock alone. */
+/* The time that a transfer took after its last layer was ready, by the source's clock alone. */
 static void what_prefill_did_not_hide_is_a_phase(void **state)
 {
     struct transfer transfer = {0};

@@ -1,10 +1,10 @@
-/* Goal: a scaled model has exactly the bytes a token that were asked for, in whole words, or the
- * refusal names the nearest size that works. */
+/* Goal: a scaled model has exactly the requested bytes a token, in whole words, or the refusal
+ * names the nearest size that works. */
 #include "tests/support/check.h"
 
 #include <stdio.h>
 
-#include "tools/model.h"
+#include "tools/replay/model.h"
 
 static void presets_have_their_published_sizes(void **state)
 {
@@ -55,7 +55,7 @@ static void scaling_is_exact_and_said(void **state)
     }
 }
 
-/* Cut to fewer layers, it is the pattern's end that stays: full attention last. */
+/* A model cut to fewer layers keeps the pattern's end: full attention comes last. */
 static void hybrid_layers_follow_their_pattern(void **state)
 {
     const struct model *model = model_find("qwen3-next");

@@ -1,6 +1,7 @@
-/* Goal: each source reaches its field, the better source wins, and whatever is not allowed is one
- * sentence that names the option, its value and what is. Method: a table with every type, and one
- * that is shared, loaded from a made command line, environment and file. */
+/* Goal: each source of values reaches its field, and the source of higher rank wins. A value that
+ * is not allowed gives one sentence with the option, its value and the allowed values. Method: one
+ * table with every type and one shared table, loaded from a scripted command line, environment and
+ * file. */
 #include "tests/support/check.h"
 
 #include <stdio.h>
@@ -10,15 +11,20 @@
 #include "base/options.h"
 #include "base/version.h"
 
+struct queue {
+    uint64_t breadth, depth;
+};
+
 struct config {
     char name[8];
     char listen[64];
-    char provider[16];
+    char provider[16], delay[16];
     struct kvr_option_list rails;
     struct kvr_option_list files;
     bool drain;
     uint64_t workers, pool_bytes;
     kvr_ns heartbeat, deadline;
+    struct queue queue;
 };
 
 static const struct kvr_option shared_rows[] = {
@@ -35,14 +41,28 @@ static const struct kvr_option shared_rows[] = {
      .help = "Where to listen."},
 };
 static const struct kvr_option_table shared = {shared_rows, 2};
+static const struct kvr_option queue_rows[] = {
+    {.name = "queue-depth",
+     .section = "queue",
+     .fallback = "7",
+     .hidden = true,
+     KVR_OPTION_COUNT(struct queue, depth),
+     .help = "How much waits."},
+};
+static const struct kvr_option_table queue = {queue_rows, 1};
+static const struct kvr_option_part option_parts[] = {
+    {.table = &shared},
+    {.table = &queue, .offset = offsetof(struct config, queue), .shows_hidden = true},
+    {.table = NULL},
+};
 
 static const struct kvr_option rows[] = {
     {.name = "provider",
      .section = "network",
      .fallback = "tcp",
-     .choices = "tcp|shm|verbs",
+     .choices = "tcp|local|verbs",
      KVR_OPTION_CHOICE(struct config, provider),
-     .help = "Whose cards to use."},
+     .help = "Cards to use."},
     {.name = "rail",
      .section = "network",
      .fallback = "lo",
@@ -61,6 +81,14 @@ static const struct kvr_option rows[] = {
      .max = 16,
      KVR_OPTION_COUNT(struct config, workers),
      .help = "How many threads."},
+    {.name = "worker-delay",
+     .section = "tests",
+     .fallback = "slow",
+     .choices = "none|some",
+     .choices_hidden = "slow|slowest",
+     .hidden = true,
+     KVR_OPTION_CHOICE(struct config, delay),
+     .help = "How long a worker waits."},
     {.name = "pool-bytes",
      .section = "agent",
      .fallback = "64M",
@@ -87,7 +115,7 @@ static const struct kvr_exit_code exit_codes[] = {{3, "bytes were wrong"}, {0, N
 static const struct kvr_command command = {
     .name = "test agent",
     .description = "Does nothing, for a test.",
-    .shared = &shared,
+    .parts = option_parts,
     .options = rows,
     .option_count = sizeof(rows) / sizeof(rows[0]),
     .arguments = "[FILE...]",
@@ -265,7 +293,7 @@ static void options_refuse_in_one_sentence(void **state)
     assert_false(LOAD("--heartbeat", "never"));
     refuses("--heartbeat is 'never', but must be a number with us, ms, s, min or h, as in 250ms");
     assert_false(LOAD("--provider", "sh"));
-    refuses("--provider is 'sh', but must be one of tcp|shm|verbs");
+    refuses("--provider is 'sh', but must be one of tcp|local|verbs");
     assert_false(LOAD("--listen", "here"));
     refuses("--listen is 'here', but must be host:port or [IPv6]:port, as in 10.0.0.7:18900");
     assert_false(LOAD("--drain=maybe"));
@@ -274,6 +302,83 @@ static void options_refuse_in_one_sentence(void **state)
     refuses("--rail is 'a,b,c,d', but must have at most 3 items");
     assert_false(LOAD("--log-level", "loud"));
     refuses("--log-level is 'loud', but must be one of error|warning|info|debug");
+}
+
+static const char *pigeons(void)
+{
+    return "dove|owl";
+}
+
+static const char *extinct(const char *value)
+{
+    return strcmp(value, "dodo") == 0 ? "dodos died out: use a dove" : NULL;
+}
+
+/* Addresses that may lack a port, and choices from a list in another file. */
+static void options_complete_values(void **state)
+{
+    struct birds {
+        char at[64], kind[16];
+        struct kvr_option_list peers;
+    } birds;
+    const struct kvr_option bird_rows[] = {
+        {.name = "at",
+         .section = "birds",
+         .fallback = "127.0.0.1",
+         .port = 9480,
+         KVR_OPTION_ADDRESS(struct birds, at),
+         .help = "Where."},
+        {.name = "peer",
+         .section = "birds",
+         .port = 9470,
+         KVR_OPTION_LIST(struct birds, peers),
+         .help = "Others."},
+        {.name = "kind",
+         .section = "birds",
+         .choices_from = pigeons,
+         .removed = extinct,
+         KVR_OPTION_CHOICE(struct birds, kind),
+         .help = "Which."},
+    };
+    const struct kvr_command birds_command = {
+        .name = "birds", .description = "", .options = bird_rows, .option_count = 3};
+    const char *const good[] = {"birds", "--peer", "a,[::1], 10.0.0.1:0", "--kind", "owl"};
+    static const struct {
+        const char *option, *value, *sentence;
+    } bad[] = {
+        {"--at", "a:b",
+         "birds: --at is 'a:b', but must be host, host:port or [IPv6]:port, as in "
+         "10.0.0.7:9480\n"},
+        {"--peer", "a,b:",
+         "birds: --peer is 'a,b:', but must be host, host:port or [IPv6]:port, "
+         "as in 10.0.0.7:9470\n"},
+        {"--kind", "dodo", "birds: --kind is 'dodo', but dodos died out: use a dove\n"},
+        {"--kind", "cat", "birds: --kind is 'cat', but must be one of dove|owl\n"},
+    };
+    int status;
+
+    (void)state;
+    memset(&birds, 0, sizeof(birds));
+    assert_true(kvr_options_load(&birds_command, 5, (char **)(uintptr_t)good, &birds, &status));
+    assert_string_equal(birds.at, "127.0.0.1:9480");
+    assert_int_equal(birds.peers.count, 3);
+    assert_string_equal(birds.peers.items[0], "a:9470");
+    assert_string_equal(birds.peers.items[1], "[::1]:9470");
+    assert_string_equal(birds.peers.items[2], "10.0.0.1:0");
+    assert_string_equal(birds.kind, "owl");
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        const char *const wrong[] = {"birds", bad[i].option, bad[i].value};
+        size_t bytes;
+        char *text;
+        FILE *errors = open_memstream(&text, &bytes);
+
+        assert_false(kvr_options_load_to(&birds_command, 3, (char **)(uintptr_t)wrong, errors,
+                                         errors, &birds, &status));
+        fclose(errors);
+        assert_int_equal(status, KVR_EXIT_USAGE);
+        assert_string_equal(text, bad[i].sentence);
+        free(text);
+    }
 }
 
 static void options_refuse_what_is_unknown(void **state)
@@ -342,7 +447,7 @@ static void options_help_tells_a_stranger(void **state)
         "SIGHUP reopens the log file and rereads --config: --deadline --log-level\n",
         "--log-file change at once, all others",
         "  --name NAME               Unique in the fleet. Required.\n",
-        "--provider tcp|shm|verbs",
+        "--provider tcp|local|verbs",
         "[default: 127.0.0.1:0]",
         "--[no-]drain",
         "KVRAIL_NAME",
@@ -361,9 +466,28 @@ static void options_help_tells_a_stranger(void **state)
     assert_false(LOAD("--version"));
     assert_int_equal(exit_status, 0);
     assert_string_equal(out_text, "test agent " KVRAIL_VERSION "\n");
-    /* A value that looks like it is a value. */
+    /* A value that looks like an option is still a value. */
     assert_true(LOAD("--name", "--help"));
     assert_string_equal(config.name, "--help");
+}
+
+/* Measuring switches work, but no help text or suggestion shows them. */
+static void options_hide_what_only_measures(void **state)
+{
+    (void)state;
+    assert_false(LOAD("--help"));
+    assert_null(strstr(out_text, "worker-delay"));
+    assert_null(strstr(out_text, "Tests options"));
+    assert_non_null(strstr(out_text, "\nQueue options:\n  --queue-depth N"));
+    assert_true(LOAD("--name", "a", "--worker-delay", "slowest", "--queue-depth", "9"));
+    assert_int_equal(config.queue.depth, 9);
+    assert_true(LOAD("--name", "a", "--worker-delay", "slowest"));
+    assert_int_equal(config.queue.depth, 7);
+    assert_string_equal(config.delay, "slowest");
+    assert_false(LOAD("--name", "a", "--worker-delay", "fast"));
+    refuses("--worker-delay is 'fast', but must be one of none|some");
+    assert_false(LOAD("--name", "a", "--worker-delaz", "some"));
+    refuses("there is no option --worker-delaz; --help lists them all");
 }
 
 static int ran_with;
@@ -449,11 +573,13 @@ int main(void)
         cmocka_unit_test_setup(options_read_the_command_line, clean),
         cmocka_unit_test_setup(options_better_sources_win, clean),
         cmocka_unit_test_setup(options_refuse_in_one_sentence, clean),
+        cmocka_unit_test_setup(options_complete_values, clean),
         cmocka_unit_test_setup(options_refuse_what_is_unknown, clean),
         cmocka_unit_test_setup(options_refuse_a_bad_file, clean),
         cmocka_unit_test_setup(options_are_reread, clean),
         cmocka_unit_test_setup(options_stay_when_a_reread_fails, clean),
         cmocka_unit_test_setup(options_help_tells_a_stranger, clean),
+        cmocka_unit_test(options_hide_what_only_measures),
         cmocka_unit_test(options_find_subcommands),
     };
 

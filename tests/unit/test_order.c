@@ -1,5 +1,5 @@
-/* Goal: an order about a request reaches every agent that holds it until that has taken it, through
- * restarts, and goes when there is nothing left to order. */
+/* Goal: an order about a request reaches every agent that holds the request until that agent has
+ * taken the order, also after restarts. The order goes when nothing is left to order. */
 #include "tests/support/check.h"
 
 #include "scheduler/order.h"
@@ -56,7 +56,8 @@ static void order_reaches_every_source_until_it_is_taken(void **state)
     assert_int_equal(ask(fixture, KVR_ORDER_ABANDON, 2), KVR_NOT_FOUND); /* another attempt */
     assert_int_equal(ask(fixture, KVR_ORDER_RENEW, 1), KVR_OK);
     assert_int_equal(ask(fixture, KVR_ORDER_ABANDON, -1), KVR_OK);
-    assert_int_equal(ask(fixture, KVR_ORDER_ABANDON, -1), KVR_OK); /* not told twice */
+    assert_int_equal(ask(fixture, KVR_ORDER_ABANDON, -1),
+                     KVR_OK); /* a second order is not sent twice */
     store_close(fixture->store);
     assert_int_equal(store_open_writer(fixture->folder, &fixture->store, NULL), KVR_OK);
     apply_close(fixture->apply);
@@ -67,7 +68,7 @@ static void order_reaches_every_source_until_it_is_taken(void **state)
     assert_int_equal(orders[1].kind, KVR_ORDER_ABANDON);
     assert_string_equal(orders[1].request, "request-1");
     assert_int_equal(orders[1].attempt, 1);
-    assert_int_equal(asked(fixture, "prefill-0", 8, orders), 0); /* started again since */
+    assert_int_equal(asked(fixture, "prefill-0", 8, orders), 0); /* the agent has started again */
     assert_int_equal(asked(fixture, "prefill-0", 7, orders), 2);
     taken.orders_taken = orders[0].number;
     assert_int_equal(apply_one(fixture, &taken, &acknowledged), KVR_OK);
@@ -91,7 +92,7 @@ static void order_goes_with_its_request(void **state)
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
     assert_int_equal(asked(fixture, "prefill-0", 7, orders), 0);
     assert_int_equal(asked(fixture, "prefill-1", 7, orders), 1);
-    assert_true(store_begin(fixture->store)); /* and with its agent */
+    assert_true(store_begin(fixture->store)); /* and the order goes with its agent */
     assert_int_equal(apply_agent_gone(fixture->apply, "prefill-1", 0, "silent", &error), KVR_OK);
     assert_int_equal(apply_flush(fixture->apply, &error), KVR_OK);
     assert_true(store_commit(fixture->store));
@@ -110,7 +111,8 @@ static void order_leaves_a_target_that_came(void **state)
     hold(fixture);
     assert_int_equal(ask(fixture, KVR_ORDER_ABANDON, -1), KVR_OK);
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
-    assert_int_equal(asked(fixture, "prefill-0", 7, orders), 0); /* it is a transfer now */
+    assert_int_equal(asked(fixture, "prefill-0", 7, orders),
+                     0); /* the target has come: the publish is a transfer now */
     assert_int_equal(ask(fixture, KVR_ORDER_ABANDON, -1), KVR_REFUSED);
     assert_int_equal(ask(fixture, KVR_ORDER_RENEW, 1), KVR_REFUSED);
 }

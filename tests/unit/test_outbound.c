@@ -1,9 +1,11 @@
-/* Goal: what the source agent decides: who is matched, what a lease covers, when pages are given
- * back, and that what comes late, twice or from nobody changes nothing. Method: outbound alone, its
- * ports written down; the test is the engine, the peers and the group thread. */
+/* Goal: the source agent's decisions: matching, leases, and the return of pages. Late, repeated and
+ * unknown messages change nothing. Method: outbound alone, with recorded ports. The test plays the
+ * engine, the peers and the group thread. */
 #include "tests/support/check.h"
 
+#include "prefill-agent/source_transfer.h"
 #include "tests/support/outbound_case.h"
+#include "wire/loans.h"
 
 /* ---- the way of a transfer ------------------------------------------------------------------- */
 
@@ -34,7 +36,7 @@ static void outbound_goes_the_whole_way(void **state)
     assert_int_equal(outbound.tombs, 0);
 }
 
-/* However many end well within a heartbeat bound, there is a place for the next. */
+/* However many transfers end well within a heartbeat bound, there is a place for the next. */
 static void what_has_landed_takes_no_place(void **state)
 {
     (void)state;
@@ -72,7 +74,7 @@ static void outbound_gives_up_a_want_without_a_publish(void **state)
     assert_int_equal(outbound_live(&outbound), 0);
 }
 
-/* Exactly one terminal for the one that is live; the other never was. */
+/* Exactly one terminal for the live one; the other never lived. */
 static void an_open_under_a_live_handle_is_refused(void **state)
 {
     (void)state;
@@ -111,12 +113,12 @@ static void lease_ends_with_the_want(void **state)
     publish_for(1);
     want(0, NONCE);
     tick(2 * LEASE);
-    assert_null(freed()); /* from here the session and the target's deadline */
+    assert_null(freed()); /* from here the session and the target's deadline hold */
     assert_int_equal(outbound.leases_expired, 0);
 }
 
-/* A target that says nothing more, and lives: its fetch ends by our own clock, the heartbeat bound
- * after its deadline, and the pages are free when no card can read them any more (rule 2). */
+/* A target that lives and sends nothing more: its fetch ends by our own clock, the heartbeat bound
+ * after its deadline. The pages are free when no card can read them any more (rule 2). */
 static void a_fetch_ends_after_its_deadline(void **state)
 {
     (void)state;
@@ -149,7 +151,8 @@ static void a_fetch_that_grants_nothing_ends_after_its_deadline(void **state)
     assert_int_equal(freed()->status, KVR_EXPIRED);
 }
 
-/* Ours always name one; another that beats and says no more may not hold the pages for ever. */
+/* Our targets always name a deadline. Another target, that only sends heartbeats, may not hold the
+ * pages for ever. */
 static void a_fetch_without_a_deadline_is_given_one(void **state)
 {
     struct kvr_message want = {.kind = KVR_MSG_WANT, .transfer = NONCE};
@@ -170,7 +173,7 @@ static void a_fetch_without_a_deadline_is_given_one(void **state)
     assert_int_equal(freed()->status, KVR_EXPIRED);
 }
 
-/* Of several consumers, those that have come are not the lease's affair. */
+/* Of several consumers, the lease covers only those that have not come. */
 static void lease_ends_for_those_that_have_not_come(void **state)
 {
     (void)state;
@@ -243,7 +246,8 @@ static void abandon_leaves_a_target_that_came(void **state)
 
 /* ---- cancels and failures -------------------------------------------------------------------- */
 
-/* In every state, any number of times: one terminal event (L8, L1). */
+/* A cancel is legal in every state, any number of times, and ends in one terminal event (rule 1).
+ */
 static void cancel_is_legal_in_every_state(void **state)
 {
     struct kvr_request cancel = {.kind = KVR_REQ_CANCEL, .cancel = {.reason = KVR_CANCELLED}};
@@ -278,7 +282,7 @@ static void cancel_is_legal_in_every_state(void **state)
     }
 }
 
-/* Cancelled from either side, also when the other knows nothing yet. */
+/* Cancelled from either side, also when the other side does not know the transfer yet. */
 static void cancel_of_the_target_frees_the_source(void **state)
 {
     (void)state;
@@ -286,7 +290,7 @@ static void cancel_of_the_target_frees_the_source(void **state)
     want(0, NONCE);
     message(0, NONCE, KVR_MSG_CANCEL, KVR_CANCELLED);
     assert_int_equal(freed()->status, KVR_CANCELLED);
-    message(0, NONCE, KVR_MSG_CANCEL, KVR_CANCELLED); /* a tombstone: neither unknown nor news */
+    message(0, NONCE, KVR_MSG_CANCEL, KVR_CANCELLED); /* a tombstone: known, and not new */
     assert_int_equal(machine_sent_count(KVR_MSG_UNKNOWN), 0);
     tick(2 * SILENCE);
     message(0, NONCE, KVR_MSG_CANCEL, KVR_CANCELLED);
@@ -309,7 +313,8 @@ static void a_failure_is_announced(void **state)
     assert_int_equal(machine_command_count(PUSH_OPEN), 0);
 }
 
-/* Whose writes hang has its endpoints closed before its pages are free (rule 2). */
+/* After a peer is lost its endpoints are closed before the pages of a hanging write are free (rule
+ * 2). */
 static void a_lost_peer_frees_after_the_last_completion(void **state)
 {
     (void)state;
@@ -319,11 +324,11 @@ static void a_lost_peer_frees_after_the_last_completion(void **state)
     grant(0, NONCE);
     outbound_peer_lost(&outbound, now, 0, KVR_PEER_LOST, "silent");
     {
-        const struct kvr_group_message *opened = machine_command(PUSH_OPEN);
-        struct kvr_group_message stopped = {
-            .kind = PUSH_STOPPED, .index = opened->index, .id = 1}; /* over rail 0 */
+        const union push_message stopped = {.head.kind = PUSH_STOPPED,
+                                            .job = push_commanded(PUSH_OPEN).job,
+                                            .sum.rails = 1}; /* over rail 0 */
 
-        outbound_group(&outbound, now, &stopped);
+        outbound_group(&outbound, now, &stopped.any);
     }
     assert_null(freed());
     tick(KVR_S); /* quiet_ns */
@@ -334,7 +339,7 @@ static void a_lost_peer_frees_after_the_last_completion(void **state)
     assert_int_equal(outbound_live(&outbound), 0);
 }
 
-/* Rule 11: where targets copy, a loan holds from before the first write until SOURCE_FREE. */
+/* Rule 11: where targets copy, a loan lasts from before the first write until SOURCE_FREE. */
 static void a_loan_ends_before_the_pages_are_free(void **state)
 {
     static _Atomic uint64_t words[KVR_TRANSFERS_MAX];
@@ -359,10 +364,10 @@ static void a_loan_ends_before_the_pages_are_free(void **state)
 }
 
 /* Everything has arrived, and a card still holds a write: it may be a second posting to an endpoint
- * that is gone. One heartbeat bound, then the rails that carried it get fresh endpoints. */
+ * that is gone. After one heartbeat bound, the rails that carried it get fresh endpoints. */
 static void a_write_that_hangs_after_the_end_is_ended(void **state)
 {
-    struct kvr_group_message stopped = {.kind = PUSH_STOPPED, .id = 1}; /* over rail 0 */
+    union push_message stopped = {.head.kind = PUSH_STOPPED, .sum.rails = 1}; /* over rail 0 */
 
     (void)state;
     publish_for(1);
@@ -370,8 +375,8 @@ static void a_write_that_hangs_after_the_end_is_ended(void **state)
     want(0, NONCE);
     grant(0, NONCE);
     message(0, NONCE, KVR_MSG_LANDED, KVR_OK);
-    stopped.index = machine_command(PUSH_OPEN)->index;
-    outbound_group(&outbound, now, &stopped);
+    stopped.job = push_commanded(PUSH_OPEN).job;
+    outbound_group(&outbound, now, &stopped.any);
     tick(outbound.options.silence_ns - 1);
     assert_int_equal(machine_command_count(KVR_GROUP_RECYCLE), 0);
     tick(1);
@@ -389,7 +394,7 @@ static void a_want_of_another_generation_is_refused(void **state)
     publish_for(1);
     want_as(0, NONCE, 0);
     assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_STALE);
-    want_as(0, NONCE + 1, 2); /* may still come: parked, and not matched */
+    want_as(0, NONCE + 1, 2); /* its publish may still come: parked, and not matched */
     assert_int_equal(machine_notice_count(KVR_NOTICE_ACCEPTED), 0);
 }
 
@@ -410,7 +415,9 @@ static void messages_about_nothing_are_unknown(void **state)
 static void a_broken_pair_is_asked_about_at_once(void **state)
 {
     struct kvr_group_message broken = {
-        .kind = KVR_GROUP_PAIR_BROKEN, .index = 0, .a = 1, .b = 1, .c = 1};
+        .head.kind = KVR_GROUP_PAIR_BROKEN,
+        .pair_broken.pair = {.rail = 1, .target_rail = 1, .epoch = 1},
+    };
     struct push_list *list;
 
     (void)state;
@@ -420,7 +427,7 @@ static void a_broken_pair_is_asked_about_at_once(void **state)
     grant(0, NONCE);
     outbound_group(&outbound, now, &broken);
     assert_int_equal(machine_command_count(PUSH_LIST), 1);
-    list = machine_command(PUSH_LIST)->pointer;
+    list = push_commanded(PUSH_LIST).list;
     assert_int_equal(list->rail, 1);
     list->found = true;
     list->pair = (struct kvr_pair){.rail = 1, .target_rail = 1, .epoch = 1};
@@ -428,12 +435,12 @@ static void a_broken_pair_is_asked_about_at_once(void **state)
     group_says(PUSH_LISTED, 0, list);
     assert_int_equal(machine_sent(KVR_MSG_RAIL_LOST)->rail_lost.rail, 1);
     assert_int_equal(machine_sent(KVR_MSG_RAIL_LOST)->rail_lost.run_count, 1);
-    assert_int_equal(machine_command_count(PUSH_AGAIN), 0); /* only MISSING permits it */
+    assert_int_equal(machine_command_count(PUSH_RETRANSMIT), 0); /* only MISSING permits it */
     list->found = false;
     group_says(PUSH_LISTED, 0, list);
 
     tick(SILENCE); /* it is tried again with a fresh endpoint */
-    assert_int_equal(machine_command(KVR_GROUP_RECYCLE)->index, 1);
+    assert_int_equal(machine_command(KVR_GROUP_RECYCLE)->recycle.rail, 1);
 }
 
 static void missing_chunks_are_posted_again(void **state)
@@ -448,8 +455,8 @@ static void missing_chunks_are_posted_again(void **state)
     grant(0, NONCE);
     missing.missing = (struct kvr_msg_missing){.round = 1, .runs = runs, .run_count = 1};
     outbound_message(&outbound, now, 0, &missing);
-    assert_int_equal(machine_command_count(PUSH_AGAIN), 1);
-    group_says(PUSH_POSTED, 0, NULL); /* of the round before: no QUIET for this one */
+    assert_int_equal(machine_command_count(PUSH_RETRANSMIT), 1);
+    group_says(PUSH_POSTED, 0, NULL); /* of the round before: no QUIET for this round */
     assert_int_equal(machine_sent_count(KVR_MSG_QUIET), 0);
     group_says(PUSH_POSTED, 1, NULL);
     assert_int_equal(machine_sent(KVR_MSG_QUIET)->quiet.round, 1);
@@ -471,7 +478,7 @@ static void without_a_rail_it_fails_after_a_while(void **state)
     tick(2 * SILENCE);
     assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 0);
     group_says(PUSH_NO_RAIL, 0, NULL);
-    tick(SILENCE); /* a peer that died with its rails is called dead, by its silence */
+    tick(SILENCE); /* a peer that died with its rails is declared dead, by its silence */
     assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 0);
     tick(SILENCE / 4);
     assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_NO_RAIL);
@@ -479,17 +486,33 @@ static void without_a_rail_it_fails_after_a_while(void **state)
 
 static void an_absence_asks_every_peer(void **state)
 {
-    struct kvr_group_message woke = {.kind = KVR_GROUP_WOKE, .a = 5};
+    struct kvr_group_message woke = {.head.kind = KVR_GROUP_RESUMED, .resumed.count = 5};
     struct kvr_message alive = {.kind = KVR_MSG_ALIVE};
 
     (void)state;
     outbound_group(&outbound, now, &woke);
     assert_int_equal(machine_sent_count(KVR_MSG_PROBE), 2);
-    assert_int_equal(machine_command_count(KVR_GROUP_PROVEN), 0);
+    assert_int_equal(machine_command_count(KVR_GROUP_CONFIRMED), 0);
     alive.probe = machine_sent(KVR_MSG_PROBE)->probe;
     outbound_message(&outbound, now, 1, &alive);
-    assert_int_equal(machine_command(KVR_GROUP_PROVEN)->index, 1);
-    assert_int_equal(machine_command(KVR_GROUP_PROVEN)->a, 5);
+    assert_int_equal(machine_command(KVR_GROUP_CONFIRMED)->confirmed.peer, 1);
+    assert_int_equal(machine_command(KVR_GROUP_CONFIRMED)->confirmed.count, 5);
+}
+
+/* The error names the slots, not the memory. */
+static void more_writes_than_the_slots_hold_are_too_many(void **state)
+{
+    struct source_transfer *transfer;
+
+    (void)state;
+    publish_for(1);
+    want(0, NONCE);
+    grant(0, NONCE);
+    transfer = kvr_pool_at(&outbound.transfers, 0, NULL);
+    transfer->announce.chunk_count = KVR_SLOT_CHUNKS - SMALL_CHUNKS + 1;
+    publish_all();
+    assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_TOO_LARGE);
+    assert_non_null(strstr(machine_sent(KVR_MSG_FAIL)->reason.detail, "1 slots"));
 }
 
 int main(void)
@@ -498,6 +521,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(outbound_goes_the_whole_way),
         CASE(what_has_landed_takes_no_place),
+        CASE(more_writes_than_the_slots_hold_are_too_many),
         CASE(outbound_parks_a_want),
         CASE(outbound_gives_up_a_want_without_a_publish),
         CASE(an_open_under_a_live_handle_is_refused),

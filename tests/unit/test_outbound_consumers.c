@@ -1,6 +1,6 @@
-/* Goal: each target rank that comes for a publish has a place of its own: who comes again takes
- * nobody else's, and what its last transfer came to is what counts. Method: outbound alone; the
- * test is the engine and two target ranks. */
+/* Goal: each target rank of a publish has a place of its own. A rank that comes again keeps its
+ * place, and only its last transfer counts. Method: outbound alone; the test plays the engine and
+ * two target ranks. */
 #include "tests/support/check.h"
 
 #include "tests/support/outbound_case.h"
@@ -10,7 +10,7 @@ static void ends_with(uint32_t peer, uint64_t nonce, kvr_status status)
     message(peer, nonce, status == KVR_OK ? KVR_MSG_LANDED : KVR_MSG_CANCEL, status);
 }
 
-/* The group thread of the offer that was granted last has nothing under way. */
+/* A transfer is granted and lands, with no posts under way. */
 static void lands(uint32_t peer, uint64_t nonce)
 {
     grant(peer, nonce);
@@ -34,7 +34,7 @@ static void who_comes_again_has_its_own_place(void **state)
     want(1, NONCE + 10);
     assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 0);
     lands(1, NONCE + 10);
-    assert_int_equal(freed()->status, KVR_CANCELLED); /* as the last of the other ended */
+    assert_int_equal(freed()->status, KVR_CANCELLED); /* as the other rank's last transfer */
     assert_int_equal(outbound_live(&outbound), 0);
 }
 
@@ -51,7 +51,7 @@ static void while_the_first_lives_the_second_is_refused(void **state)
     assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 1);
 }
 
-/* Its agent died and came again, while the other had it already. */
+/* Its agent died and returned, while the other rank already had its pages. */
 static void who_comes_again_mends_its_failure(void **state)
 {
     (void)state;
@@ -85,7 +85,7 @@ static void another_failure_stays(void **state)
     assert_string_not_equal(freed()->detail, "");
 }
 
-/* Which of several ranks of one engine it is, too. */
+/* Ranks of one engine are told apart, too. */
 static void ranks_of_one_engine_have_a_place_each(void **state)
 {
     (void)state;
@@ -104,7 +104,7 @@ static void ranks_of_one_engine_have_a_place_each(void **state)
     assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_EXISTS);
 }
 
-/* The lease is for those that have not come; who comes again is none of them. */
+/* The lease is for ranks that have not come yet; a rank that comes again is not one of them. */
 static void the_lease_ends_for_the_others(void **state)
 {
     (void)state;

@@ -1,12 +1,12 @@
-/* Goal: pieces that are short are written each, copied through staging memory or refused, as the
- * option says and as it pays, and the record says so. Method: outbound alone, its ports written
- * down; a rank at a time. */
+/* Goal: short pieces are written one by one, copied through staging memory or refused, by the
+ * option and by the cost, and the record has the reason. Method: outbound alone, with recorded
+ * ports; one rank at a time. */
 #include "tests/support/check.h"
 
 #include "device/stage.h"
-#include "tests/support/share_case.h"
+#include "tests/support/slice_case.h"
 
-static bool target_near; /* it may copy from our memory, and copying is cheap */
+static bool target_near; /* the target may copy from our memory, and copying is cheap */
 
 static struct kvr_event last_event;
 
@@ -48,8 +48,7 @@ static void short_pieces_are_refused_or_recorded(void **state)
     assert_int_equal(last_event.fragment_bytes, SMALL_PAGE_BYTES);
 }
 
-/* Short pieces make no short writes there. Nothing goes to a target that then has no such memory.
- */
+/* Short pieces make no short writes there. Nothing goes to a target without such memory. */
 static void pieces_between_staging_memories_are_not_refused(void **state)
 {
     static const uint16_t slot = 3;
@@ -101,8 +100,8 @@ static void be_neighbours(void)
     share.source.region.memory[1] = (struct kvr_memory *)&registration;
 }
 
-/* Where writes are dear, a target that can have `stage_bytes` land in staging memory wants pages
- * that are short by the option; 64 KiB make a write. */
+/* Writes are expensive here. A target with `stage_bytes` of staging memory wants pages that the
+ * option calls short; 64 KiB make a write. */
 static void short_pieces_to(uint64_t stage_bytes, kvr_fragment_choice choice)
 {
     share_open_rank(0, 1, false);
@@ -164,10 +163,10 @@ static void short_pieces_are_copied_once_there_is_a_stage(void **state)
     assert_true(limits->pieces_local == KVR_PLAN_ONE_RUN);
     assert_true(limits->pieces_remote == KVR_PLAN_ONE_RUN);
     grant_share(&key, 1);
-    job = machine_command(PUSH_OPEN)->pointer;
+    job = push_message_of(machine_command(PUSH_OPEN)).opened;
     assert_ptr_equal(job->via, share.source.region.stage);
-    assert_int_equal(job->share.keys[0].key, 7); /* the regions' are of the pages */
-    assert_int_equal(job->share_offset, 4096);
+    assert_int_equal(job->quota.memory.keys[0].key, 7); /* the regions' keys are of the pages */
+    assert_int_equal(job->quota.offset, 4096);
     short_pieces_to(1 << 20, KVR_FRAGMENT_AUTO);
     stage_opened(KVR_OK);
     grant_share(NULL, 0);
@@ -175,7 +174,7 @@ static void short_pieces_are_copied_once_there_is_a_stage(void **state)
         strstr(machine_sent(KVR_MSG_FAIL)->reason.detail, "staging memory without its keys"));
 }
 
-/* Whoever is on this host copies from our memory: what cards cost is nothing to that. */
+/* A target on this host copies from our memory, so the costs of cards do not matter. */
 static void short_pieces_for_a_neighbour_cost_what_local_does(void **state)
 {
     (void)state;
@@ -188,7 +187,7 @@ static void short_pieces_for_a_neighbour_cost_what_local_does(void **state)
     assert_true(machine_sent(KVR_MSG_PLAN)->plan.limits.pieces_remote == 1);
 }
 
-/* Nothing is copied twice that could not be, and no fetch fails for it. */
+/* Without staging memory nothing is copied twice, and no fetch fails for it. */
 static void without_a_stage_short_pieces_are_written(void **state)
 {
     struct kvr_ports ports = machine_ports;
@@ -240,7 +239,7 @@ static void a_stage_is_tried_again_after_a_while(void **state)
     }
 }
 
-/* More writes than the cards need are in the record with their reason. */
+/* The record has the reason for more writes than the cards need. */
 static void the_record_says_what_a_write_may_be(void **state)
 {
     struct kvr_ports ports = machine_ports;

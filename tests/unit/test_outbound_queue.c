@@ -1,6 +1,6 @@
-/* Goal: a queue to a target that is full ends nothing: PLAN, FINAL, TAIL, DIGEST, RAIL_LOST, FAIL
- * and the QUIET behind it wait for room, in order and once, and nothing is posted of what the
- * target was not told whole. Method: outbound alone over a port that takes so many messages. */
+/* Goal: a full queue to a target ends nothing. PLAN, FINAL, TAIL, DIGEST, RAIL_LOST, FAIL and the
+ * QUIET behind them wait for room, in order and once. Nothing is posted before its announcement is
+ * complete. Method: outbound alone over a port that takes a given number of messages. */
 #include "tests/support/check.h"
 
 #include "tests/support/outbound_case.h"
@@ -10,7 +10,7 @@
 #define WIDE_PAGES  (2 * WIDE_TOKENS)
 
 static uint32_t room;
-static bool stuck; /* there is room for nothing at all */
+static bool stuck; /* the port takes nothing at all */
 static struct kvr_ports ports;
 
 static kvr_status send_with_room(void *self, uint32_t peer, const struct kvr_message *message)
@@ -21,7 +21,7 @@ static kvr_status send_with_room(void *self, uint32_t peer, const struct kvr_mes
     return machine_ports.send(self, peer, message);
 }
 
-/* The queue takes so many more. */
+/* The queue takes so many more messages. */
 static void room_for(uint32_t messages)
 {
     room = messages;
@@ -68,7 +68,7 @@ static void the_last_words_wait_for_room(void **state)
     assert_int_equal(machine_log.sent_count, 4);
 }
 
-/* As its engine and its target, whose pages are known. */
+/* The engine publishes and its target asks, both with known pages. */
 static void publish_wide(void)
 {
     static uint32_t ids[WIDE_TOKENS];
@@ -76,7 +76,7 @@ static void publish_wide(void)
     struct kvr_request open = {.kind = KVR_REQ_SOURCE_OPEN,
                                .source_open = {.request = "r", .tokens = WIDE_TOKENS}};
     struct kvr_request given = {.kind = KVR_REQ_SOURCE_PAGES};
-    struct kvr_request watch = {.kind = KVR_REQ_SOURCE_WATCH};
+    struct kvr_request watch = {.kind = KVR_REQ_WATCH};
     struct kvr_message pages = {.kind = KVR_MSG_PAGES, .transfer = NONCE};
 
     for (uint32_t i = 0; i < WIDE_TOKENS; i++) {
@@ -121,14 +121,14 @@ static void a_plan_of_many_parts_goes_on_where_it_stopped(void **state)
         assert_int_equal(plan->chunk_first, 0);
         assert_int_equal(plan->chunk_count, SMALL_LAYERS * WIDE_TOKENS);
         assert_int_equal(plan->more, part + 1 < WIDE_PARTS);
-        assert_int_equal(outbound.offers.used_count, 1);
+        assert_int_equal(outbound.transfers.used_count, 1);
     }
     assert_int_equal(runs, WIDE_TOKENS);
     grant(0, NONCE);
     assert_int_equal(machine_command_count(PUSH_SEGMENT), 1);
 }
 
-/* A target that lets it write before it was told all is no reason to post. */
+/* A GRANT before the announcement is complete is no reason to post. */
 static void what_was_told_in_part_is_not_posted(void **state)
 {
     (void)state;
@@ -163,7 +163,7 @@ static void it_can_end_while_it_waits(void **state)
     assert_int_equal(outbound.memory->used_bytes, used);
 }
 
-/* ---- after all was told ---------------------------------------------------------------------- */
+/* ---- after the whole announcement ------------------------------------------------------------ */
 
 #define MANY_CHUNKS (KVR_DIGESTS_PER_MESSAGE + 100)
 
@@ -202,11 +202,11 @@ static void digests_wait_for_room(void **state)
     assert_int_equal(machine_sent_count(KVR_MSG_DIGEST), 2);
 }
 
-/* The group thread's answer to the last question: chunk `rail` went over that rail of the target's.
+/* The group thread's answer to the last PUSH_LIST: chunk `rail` went over that rail of the target.
  */
 static void lost_over(uint32_t rail)
 {
-    struct push_list *list = machine_command(PUSH_LIST)->pointer;
+    struct push_list *list = push_commanded(PUSH_LIST).list;
 
     list->found = true;
     list->pair = (struct kvr_pair){.target_rail = rail, .epoch = 1};
@@ -218,7 +218,9 @@ static void lost_over(uint32_t rail)
 static void broken(void)
 {
     struct kvr_group_message message = {
-        .kind = KVR_GROUP_PAIR_BROKEN, .c = 1, .status = KVR_RAIL_FAILED};
+        .head.kind = KVR_GROUP_PAIR_BROKEN,
+        .pair_broken = {.status = KVR_RAIL_FAILED, .pair.epoch = 1},
+    };
 
     outbound_group(&outbound, now, &message);
 }
@@ -255,7 +257,7 @@ static void it_can_end_while_what_it_lost_waits(void **state)
     lost_over(0);
     assert_true(outbound.memory->used_bytes > used);
     message(0, NONCE, KVR_MSG_LANDED, KVR_OK);
-    room_for(1); /* nobody needs it any more */
+    room_for(1); /* no message is needed any more */
     assert_int_equal(machine_sent_count(KVR_MSG_RAIL_LOST), 0);
     group_says(PUSH_STOPPED, 0, NULL);
     group_closes();
@@ -269,7 +271,7 @@ static void want_other(uint64_t nonce)
 {
     struct kvr_message want = {.kind = KVR_MSG_WANT, .transfer = nonce};
 
-    want.want.request[0] = 'x'; /* nobody publishes it */
+    want.want.request[0] = 'x'; /* no engine publishes it */
     want.want.source_engine = machine_rank(1).engine;
     want.want.source_generation = 1;
     want.want.target = machine_rank(10);
@@ -278,7 +280,7 @@ static void want_other(uint64_t nonce)
     outbound_message(&outbound, now, 0, &want);
 }
 
-/* What was matched and what was parked: FAIL first, then QUIET, of each, once, however late. */
+/* Matched and parked transfers each get FAIL first, then QUIET, once, however late. */
 static void an_engine_that_ends_tells_it_as_room_comes(void **state)
 {
     static const uint32_t parked = 20;
@@ -294,7 +296,7 @@ static void an_engine_that_ends_tells_it_as_room_comes(void **state)
     outbound_engine_down(&outbound, now, 0);
     assert_int_equal(machine_log.sent_count, 0);
     assert_int_equal(outbound_live(&outbound), 0);
-    tick(10 * SILENCE); /* it waits for as long as the session lives */
+    tick(10 * SILENCE); /* it waits for the life of the session */
     stuck = false;
     for (uint32_t i = 1; i <= parked + 1; i++) {
         room_for(1);
@@ -307,23 +309,21 @@ static void an_engine_that_ends_tells_it_as_room_comes(void **state)
     room_for(parked);
     assert_int_equal(machine_log.sent_count, 2 * (parked + 1));
     tick(0);
-    assert_int_equal(outbound.offers.used_count, 0);
+    assert_int_equal(outbound.transfers.used_count, 0);
 }
 
-/* The counts that it names are the last, whatever it waited through. */
+/* QUIET carries the final counts, however long it waited. */
 static void quiet_of_what_was_posted_waits_behind_fail(void **state)
 {
     struct kvr_request cancel = {.kind = KVR_REQ_CANCEL};
-    const struct kvr_group_message *opened;
-    struct kvr_group_message count = {.kind = PUSH_COUNT, .a = 1, .b = 2, .c = 3};
+    union push_message count = {.head.kind = PUSH_COUNT,
+                                .count = {.rail = 1, .epoch = 2, .count = 3}};
 
     (void)state;
     open_live();
     ask(&cancel);
-    opened = machine_command(PUSH_OPEN);
-    count.index = opened->index;
-    count.id = opened->id;
-    outbound_group(&outbound, now, &count);
+    count.job = push_commanded(PUSH_OPEN).job;
+    outbound_group(&outbound, now, &count.any);
     room_for(1); /* FAIL; the group is in the middle of its counts */
     assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 1);
     assert_int_equal(machine_sent_count(KVR_MSG_QUIET), 0);
@@ -338,7 +338,7 @@ static void quiet_of_what_was_posted_waits_behind_fail(void **state)
     assert_int_equal(freed()->status, KVR_CANCELLED);
 }
 
-/* A QUIET that waits is of its round: MISSING opens the next, and that one is not posted yet. */
+/* A waiting QUIET belongs to its round: MISSING opens the next, which is not posted yet. */
 static void quiet_of_the_round_before_is_not_told(void **state)
 {
     struct kvr_message missing = {.kind = KVR_MSG_MISSING, .transfer = NONCE};
@@ -370,7 +370,7 @@ static void who_has_all_needs_no_last_words(void **state)
     stuck = false;
     room_for(8);
     assert_int_equal(machine_sent_count(KVR_MSG_FAIL) + machine_sent_count(KVR_MSG_QUIET), 0);
-    assert_int_equal(outbound.offers.used_count, 0);
+    assert_int_equal(outbound.transfers.used_count, 0);
 }
 
 static int close_full(void **state)

@@ -1,6 +1,8 @@
-/* Goal: rails of ours get fresh endpoints when that can help: one for which none could be opened,
- * when the system allows it; one that is an offer's last hope, at once, unless others would pay for
- * it. Method: outbound alone, with rail groups that answer as the case says. */
+/* Goal: rails of ours get fresh endpoints when that can help. A rail without an endpoint gets one
+ * when the system allows it. A rail that is a transfer's last hope gets one at once, unless other
+ * transfers would suffer. Method: outbound alone, with rail groups that answer as the case demands.
+ */
+#include "prefill-agent/rail_repair.h"
 #include "tests/support/check.h"
 
 #include "tests/support/outbound_case.h"
@@ -13,7 +15,9 @@ static uint32_t asked(void)
 static void recycled(uint32_t epoch, kvr_status status)
 {
     struct kvr_group_message message = {
-        .kind = KVR_GROUP_RECYCLED, .a = epoch, .b = epoch + 1, .status = status};
+        .head.kind = KVR_GROUP_RECYCLED,
+        .recycled = {.ended = epoch, .epoch = epoch + 1, .status = status},
+    };
 
     outbound_group(&outbound, now, &message);
 }
@@ -21,7 +25,9 @@ static void recycled(uint32_t epoch, kvr_status status)
 static void broken(uint32_t peer)
 {
     struct kvr_group_message message = {
-        .kind = KVR_GROUP_PAIR_BROKEN, .index = peer, .c = 1, .status = KVR_RAIL_FAILED};
+        .head.kind = KVR_GROUP_PAIR_BROKEN,
+        .pair_broken = {.peer = peer, .status = KVR_RAIL_FAILED, .pair.epoch = 1},
+    };
 
     outbound_group(&outbound, now, &message);
 }
@@ -35,7 +41,7 @@ static void granted(uint32_t peer, uint64_t nonce)
 static void opens_a_rail_again(void **state)
 {
     (void)state;
-    outbound_rail_recycle(&outbound, 0);
+    rail_repair_recycle(&outbound, 0);
     assert_int_equal(asked(), 1);
     recycled(1, KVR_SYSTEM);
     tick(KVR_S / 2);
@@ -58,7 +64,7 @@ static void the_last_hope_is_renewed_at_once(void **state)
     (void)state;
     publish_for(1);
     publish_all();
-    broken(0); /* by one before it: nobody waits */
+    broken(0); /* by an earlier transfer: no transfer waits */
     tick(SILENCE / 4);
     assert_int_equal(asked(), 0);
     granted(0, NONCE);
@@ -66,7 +72,7 @@ static void the_last_hope_is_renewed_at_once(void **state)
     assert_int_equal(asked(), 1);
     recycled(1, KVR_OK);
     group_says(PUSH_RAIL_BACK, 0, NULL);
-    broken(0); /* a fresh one did not help: it is tried now and then */
+    broken(0); /* a fresh endpoint did not help: it is tried now and then */
     group_says(PUSH_NO_RAIL, 0, NULL);
     tick(SILENCE / 4 - 1);
     assert_int_equal(asked(), 1);
@@ -89,14 +95,14 @@ static void what_others_write_is_not_lost_in_haste(void **state)
     assert_int_equal(asked(), 1);
 }
 
-/* Else it would take from a transfer that goes well what is on its way. */
+/* Else the repair would drop the writes of a healthy transfer. */
 static void what_was_renewed_meanwhile_needs_no_repair(void **state)
 {
     (void)state;
     publish_for(1);
     publish_all();
     broken(0);
-    outbound_rail_recycle(&outbound, 0); /* for another reason: a write that hangs */
+    rail_repair_recycle(&outbound, 0); /* for another reason: a write that hangs */
     recycled(1, KVR_OK);
     assert_int_equal(asked(), 1);
     granted(0, NONCE);
@@ -113,7 +119,7 @@ static void what_could_not_be_renewed_is_tried_again(void **state)
 {
     (void)state;
     broken(0);
-    outbound_rail_recycle(&outbound, 0);
+    rail_repair_recycle(&outbound, 0);
     recycled(1, KVR_SYSTEM);
     tick(SILENCE);
     assert_int_equal(asked(), 2);

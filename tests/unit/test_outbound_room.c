@@ -1,6 +1,6 @@
-/* Goal: a source posts no further into a target's staging memory than ROOM allows, tells QUIET when
- * it has, and answers every ROOM with one, however the offer stands. Method: outbound alone; the
- * test is the engine, the target and the group thread. */
+/* Goal: a source never posts beyond the ROOM in a target's staging memory. It sends QUIET when the
+ * room is used up, and answers every ROOM with a QUIET, in every state of the transfer. Method:
+ * outbound alone; the test plays the engine, the target and the group thread. */
 #include "tests/support/check.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #define SHARE 65536
 
-/* To a target whose pages no card reaches. */
+/* A WANT for pages that no card reaches. */
 static void want_staged(void)
 {
     static const struct kvr_page_run runs[SMALL_PLANNED] = {{1, 1}, {3, 1}, {5, 1}, {7, 1}};
@@ -22,7 +22,6 @@ static void want_staged(void)
     want.want.target = machine_rank(10);
     want.want.tokens = SMALL_PLANNED;
     want.want.deadline_ms = 20000;
-    want.want.more = true;
     want.want.staged = true;
     pages.pages.runs = runs;
     pages.pages.run_count = SMALL_PLANNED;
@@ -66,26 +65,26 @@ static void begin(uint64_t share_bytes)
 
 static void a_share_smaller_than_the_transfer_is_a_ring(void **state)
 {
-    const struct push_again *again;
+    const struct push_retransmit *retransmit;
     const struct push_segment *segment;
     const struct push_job *job;
 
     (void)state;
     begin(2 * SMALL_PAGE_BYTES);
-    job = machine_command(PUSH_OPEN)->pointer;
-    assert_int_equal(job->share_bytes, 2 * SMALL_PAGE_BYTES);
-    assert_int_equal(job->room, 2 * SMALL_PAGE_BYTES);
-    segment = machine_command(PUSH_SEGMENT)->pointer;
+    job = push_commanded(PUSH_OPEN).opened;
+    assert_int_equal(job->quota.bytes, 2 * SMALL_PAGE_BYTES);
+    assert_int_equal(job->quota.room, 2 * SMALL_PAGE_BYTES);
+    segment = push_commanded(PUSH_SEGMENT).segment;
     for (uint32_t i = 0; i < SMALL_CHUNKS; i++)
         assert_int_equal(segment->positions[i], i * (uint64_t)SMALL_PAGE_BYTES);
     room(1, 3 * SMALL_PAGE_BYTES);
-    again = machine_command(PUSH_AGAIN)->pointer;
-    assert_int_equal(again->round, 1);
-    assert_int_equal(again->room, 3 * SMALL_PAGE_BYTES);
-    assert_int_equal(again->run_count, 0);
-    group_says(PUSH_RESTS, 0, NULL); /* of before ROOM */
+    retransmit = push_commanded(PUSH_RETRANSMIT).retransmit;
+    assert_int_equal(retransmit->round, 1);
+    assert_int_equal(retransmit->room, 3 * SMALL_PAGE_BYTES);
+    assert_int_equal(retransmit->run_count, 0);
+    group_says(PUSH_STAGING_FULL, 0, NULL); /* from before ROOM */
     assert_int_equal(machine_sent_count(KVR_MSG_QUIET), 0);
-    group_says(PUSH_RESTS, 1, NULL);
+    group_says(PUSH_STAGING_FULL, 1, NULL);
     assert_int_equal(machine_sent(KVR_MSG_QUIET)->quiet.round, 1);
 }
 
@@ -110,8 +109,8 @@ static void room_that_was_not_granted_is_refused(void **state)
     assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_MALFORMED);
 }
 
-/* It crossed the last QUIET, whose counts hold for its round too: else the target would wait for
- * another, and end its epochs. */
+/* ROOM crossed the last QUIET: the same counts hold for its round too. Else the target would wait
+ * for another QUIET, and end its epochs. */
 static void who_has_ended_answers_it_too(void **state)
 {
     (void)state;
@@ -128,7 +127,7 @@ static void who_has_ended_answers_it_too(void **state)
     room(3, SHARE + 3);
     assert_int_equal(machine_sent(KVR_MSG_QUIET)->quiet.round, 3);
     assert_int_equal(machine_sent_count(KVR_MSG_UNKNOWN), 0);
-    assert_int_equal(machine_command_count(PUSH_AGAIN), 0);
+    assert_int_equal(machine_command_count(PUSH_RETRANSMIT), 0);
 }
 
 int main(void)

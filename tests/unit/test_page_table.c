@@ -1,5 +1,5 @@
-/* Goal: ids come in order, inside their region, within capacity, all or nothing; runs give them
- * back. Method: named cases, and random tables read back through a small window. */
+/* Goal: ids come in order, inside their region, within capacity, all or nothing; runs release them
+ * again. Method: named cases, and random tables read back through a small window. */
 #include "tests/support/check.h"
 
 #include "base/rng.h"
@@ -152,6 +152,50 @@ static void page_table_without_memory(void **state)
     kvr_page_table_done(&table, &memory);
 }
 
+struct sent {
+    uint32_t calls, refused_call, pages;
+};
+
+static kvr_status count_sent(void *self, uint32_t page_first, uint32_t page_count,
+                             const struct kvr_page_run *runs, uint32_t run_count)
+{
+    struct sent *sent = self;
+    uint32_t pages = 0;
+
+    if (++sent->calls == sent->refused_call)
+        return KVR_AGAIN;
+    assert_int_equal(page_first, sent->pages);
+    assert_in_range(run_count, 1, KVR_PAGE_RUNS_SENT);
+    for (uint32_t i = 0; i < run_count; i++)
+        pages += runs[i].page_count;
+    assert_int_equal(pages, page_count);
+    sent->pages += pages;
+    return KVR_OK;
+}
+
+static void page_table_is_sent_in_parts(void **state)
+{
+    struct kvr_page_table table = table_of(2 * KVR_PAGE_RUNS_SENT + 2, 100);
+    struct sent sent = {.refused_call = 2};
+    uint32_t next = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < table.capacity; i++) /* no two ids are neighbours */
+        assert_int_equal(kvr_page_table_append(&table, i, &(uint32_t){i % 2 * 2}, 1, NULL), KVR_OK);
+    assert_int_equal(kvr_page_table_send(&table, &next, table.count, &memory, count_sent, &sent),
+                     KVR_AGAIN);
+    assert_int_equal(next, KVR_PAGE_RUNS_SENT);
+    assert_int_equal(kvr_page_table_send(&table, &next, table.count, &memory, count_sent, &sent),
+                     KVR_OK);
+    assert_int_equal(next, table.count);
+    assert_int_equal(sent.calls, 4);
+    assert_int_equal(kvr_page_table_send(&table, &next, table.count, &memory, count_sent, &sent),
+                     KVR_OK);
+    assert_int_equal(sent.calls, 4);
+    kvr_page_table_done(&table, &memory);
+    assert_int_equal(memory.used_bytes, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -160,6 +204,7 @@ int main(void)
         cmocka_unit_test(page_table_refuses_runs_whole),
         cmocka_unit_test(page_table_runs_lead_back),
         cmocka_unit_test(page_table_runs_stop_at_the_end),
+        cmocka_unit_test(page_table_is_sent_in_parts),
         cmocka_unit_test(page_table_without_memory),
     };
 

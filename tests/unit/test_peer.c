@@ -1,7 +1,7 @@
-/* Goal: whoever waits for a peer gets every message once and in order, or one reason.
- * Method: a target's and a source's table in one process over loopback TCP with a short beat; a
- * relay between them that cuts connections after a random number of bytes, and plain sockets that
- * talk nonsense. */
+/* Goal: every user of a peer gets each message once and in order, or one reason for the loss.
+ * Method: a target's and a source's table in one process over loopback TCP with a short beat. A
+ * relay between them cuts connections after a random number of bytes; plain sockets send nonsense.
+ */
 #include "tests/support/check.h"
 
 #include <arpa/inet.h>
@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/entropy.h"
 #include "base/rng.h"
 #include "tests/support/peer_probe.h"
 
@@ -139,7 +140,7 @@ static void peer_a_hundred_idle_ones_cost_little(void **state)
     assert_true(before < 100 * KVR_MS || sanitized());
     assert_int_equal(target.lost + wide.lost, 0);
     kvr_peers_close(wide.peers);
-    run_for(1); /* until its handles are closed: it lies on this stack */
+    run_for(1); /* the table lies on this stack until its handles are closed */
 }
 
 /* ---- not getting there ---- */
@@ -182,11 +183,11 @@ static void peer_refusal_names_the_field(void **state)
     assert_int_equal(source.up + source.lost, 0);
 }
 
-/* Whichever side is older, and whichever side finds it: both ranges are named. */
+/* The error names both ranges, whichever side is older and whichever side detects it. */
 static void peer_of_another_version_is_refused(void **state)
 {
     static const struct {
-        uint32_t source_min, source_max, target_min, target_max; /* 0: as this version speaks */
+        uint32_t source_min, source_max, target_min, target_max; /* 0: this version's own */
         const char *words;
     } cases[] = {
         {0, 0, 1, 1, "protocol version: the source speaks 4 to 4, the target speaks 1 to 1"},
@@ -195,7 +196,7 @@ static void peer_of_another_version_is_refused(void **state)
     };
 
     (void)state;
-    assert_int_equal(KVR_PROTOCOL_MIN, 4); /* else the sentences are others */
+    assert_int_equal(KVR_PROTOCOL_MIN, 4); /* the expected sentences depend on it */
     assert_int_equal(KVR_PROTOCOL_MAX, 4);
     for (uint32_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         source.hello.version_min = cases[i].source_min;
@@ -241,7 +242,7 @@ static int raw_socket(uint16_t port)
     return fd;
 }
 
-/* Moves at most `budget` bytes in all, then both connections are cut where they are. */
+/* Moves at most `budget` bytes in all, then cuts both connections where they are. */
 static void relay_one(struct relay *relay, int a, int b, uint64_t budget)
 {
     struct pollfd fds[2] = {{a, POLLIN, 0}, {b, POLLIN, 0}};
@@ -327,7 +328,7 @@ static void peer_survives_cut_connections(void **state)
         peer = dial(through);
         LOOP_UNTIL(&loop, target.up == 1 && source.up >= 1);
         while (sent[0] < want || sent[1] < want) {
-            if (source.lost + target.lost > 0) /* it would wait for ever */
+            if (source.lost + target.lost > 0) /* the relay would wait for ever */
                 fail_msg("lost: \"%s\", \"%s\"", source.detail, target.detail);
             if (sent[0] < want && send_counter(&target, peer, sent[0] + 1, 1000) == KVR_OK)
                 sent[0]++;
@@ -401,7 +402,7 @@ static void peer_table_can_be_full(void **state)
     LOOP_UNTIL(&loop, target.up == 1);
 }
 
-/* Somebody who hangs up at once, so often. */
+/* Accepts that many connections and closes each at once. */
 static void hang_up_on(int listener, int times)
 {
     struct pollfd fd = {listener, POLLIN, 0};
@@ -415,7 +416,7 @@ static void hang_up_on(int listener, int times)
     }
 }
 
-/* Who names dead addresses does not keep others out. */
+/* Dead addresses do not use up the places of others. */
 static void peer_places_come_back_from_the_dead(void **state)
 {
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -430,11 +431,11 @@ static void peer_places_come_back_from_the_dead(void **state)
         snprintf(text, sizeof(text), "127.0.0.%u:1", i + 1);
         assert_int_equal(dial(text), i);
     }
-    hang_up_on(listener, 2); /* who dials again knows how the first connection ended */
+    hang_up_on(listener, 2); /* the last error of the first connection goes with the next dial */
     assert_int_equal(target.lost, 0);
     assert_int_equal(kvr_peers_dial(target.peers, address, &peer, &error), KVR_OK);
     LOOP_UNTIL(&loop, target.lost == 1);
-    strcat(longest, ": nobody answers there, and others are dialed");
+    strcat(longest, ": no agent answers there, and others are dialed");
     expect_lost(&target, KVR_PEER_LOST, longest);
     LOOP_UNTIL(&loop, target.up == 1);
     assert_int_equal(target.peer, peer);

@@ -1,4 +1,4 @@
-/* Goal: a peer that is killed, stopped or started again is lost once, with the reason, the first
+/* Goal: a peer that is killed, stopped or started again is lost once, with the reason; the first
  * two within three beats. Method: child processes with a table of their own. */
 #include "tests/support/check.h"
 
@@ -12,11 +12,11 @@
 
 #include "tests/support/peer_probe.h"
 
-/* Three of silence, one more after an absence of our own, and one to spare. */
+/* Three beats of silence, one more after an absence of our own, and one to spare. */
 #define MOST_BEATS 5
 
-/* test_peer_death --child BEAT-MS AT BOOT DIALS: one table in a process of its own; its port comes
- * on standard output. "-": does not listen, does not dial. */
+/* test_peer_death --child BEAT-MS AT BOOT DIALS: one table in a process of its own; it prints its
+ * port on standard output. "-": does not listen, does not dial. */
 static int child_main(char **arguments)
 {
     static struct probe child;
@@ -37,7 +37,7 @@ static int child_main(char **arguments)
     return uv_run(&loop, UV_RUN_DEFAULT);
 }
 
-/* Our own program again, not a fork: sanitizers have threads of their own, and a fork has none. */
+/* Runs our own program again instead of a fork: a fork lacks the threads that sanitizers need. */
 static pid_t start_child(const char *at, const char *boot, const char *dials)
 {
     char beat[16];
@@ -144,8 +144,8 @@ static void peer_restarted_target(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        /* With shorter beats than agents' a child that has no turn is silent before it is killed.
-         */
+        /* With shorter beats than an agent's, a child without CPU time is silent before it is
+         * killed. */
         cmocka_unit_test_setup_teardown(peer_killed_is_lost_within_three_beats, begin_as_agents,
                                         end),
         cmocka_unit_test_setup_teardown(peer_stopped_is_lost_within_three_beats, begin_as_agents,

@@ -1,6 +1,6 @@
-/* Goal: what a plan promises, one case each: merging, gathering, cutting, order, refusals, bounds.
- * The bytes themselves are test_plan_property.c's. Method: two small regions, and pages chosen by
- * hand. */
+/* Goal: the promises of a plan, one case each: merging, gathering, cutting, order, refusals,
+ * bounds. test_plan_property.c checks the bytes themselves. Method: two small regions, and pages
+ * chosen by hand. */
 #include "tests/support/check.h"
 
 #include <stdio.h>
@@ -141,8 +141,8 @@ static void plan_gathers_up_to_both_limits(void **state)
     expect_chunks(from, to, 5, 8, 8, 2 * PAGE, "1>2x1 3>4x1; 5>6x1 7>8x1; 9>10x1");
 }
 
-/* They touch at the target, or at the source, and are one there: verbs reads from several places
- * and writes to one. */
+/* Pieces that touch at the target, or at the source, are one run there: verbs reads from several
+ * places and writes to one. */
 static void plan_joins_pieces_that_touch_at_one_end(void **state)
 {
     const uint32_t from[] = {1, 3, 5, 7, 9}, to[] = {20, 21, 22, 23, 40};
@@ -164,7 +164,7 @@ static void plan_cuts_long_runs(void **state)
     expect_chunks(from, to, 6, 4, 4, 6 * PAGE, "8>0x5 30>6x1");
 }
 
-/* Through a ring of that many bytes, from `position` on; the rest is skipped. */
+/* Positions in a ring of that many bytes, from `position` on; writes skip the rest of the ring. */
 static void expect_positions(const struct kvr_plan *plan, uint64_t ring_bytes, uint64_t position,
                              const uint64_t expected[], uint64_t position_end)
 {
@@ -185,14 +185,14 @@ static void plan_positions_go_round_a_ring(void **state)
     uint64_t position = 7, positions[64];
 
     (void)state;
-    assert_int_equal(plan->chunk_count, 16); /* of each layer's K and V two pages, then one */
+    assert_int_equal(plan->chunk_count, 16); /* for each layer's K and V: two pages, then one */
     expect_positions(plan, 100 * PAGE, 5 * PAGE,
                      (const uint64_t[]){5 * PAGE, 7 * PAGE, 8 * PAGE, 10 * PAGE, 11 * PAGE,
                                         13 * PAGE, 14 * PAGE, 16 * PAGE, 17 * PAGE, 19 * PAGE,
                                         20 * PAGE, 22 * PAGE, 23 * PAGE, 25 * PAGE, 26 * PAGE,
                                         28 * PAGE},
                      29 * PAGE);
-    /* No write lies across the end of 5 pages: two pages do not fit behind four. */
+    /* No write crosses the end of the ring of 5 pages: two pages do not fit behind four. */
     expect_positions(plan, 5 * PAGE, 0,
                      (const uint64_t[]){0, 2 * PAGE, 3 * PAGE, 5 * PAGE, 6 * PAGE, 8 * PAGE,
                                         10 * PAGE, 12 * PAGE, 13 * PAGE, 15 * PAGE, 16 * PAGE,
@@ -326,7 +326,7 @@ static void plan_refuses_pages_that_cannot_be(void **state)
             "which has 64 pages");
     input.target_pages = twice;
     refused(&input, KVR_INVALID, "target page id 5 is listed twice in one segment");
-    input.source_pages = twice; /* one page read for two is fine */
+    input.source_pages = twice; /* one source page may be read for two target pages */
     input.target_pages = good;
     kvr_plan_free(make(&input), &memory);
 }
@@ -399,7 +399,7 @@ static void plan_says_when_memory_is_full(void **state)
     (void)state;
     for (uint32_t i = 0; i < 64; i++)
         pages[i] = (i * 37) % 64;
-    for (; room <= sizeof(little); room += 64) { /* fails at each of its allocations in turn */
+    for (; room <= sizeof(little); room += 64) { /* each of its allocations fails in turn */
         kvr_status status;
 
         kvr_buddy_init(&memory, little, room);

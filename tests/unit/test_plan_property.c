@@ -1,7 +1,7 @@
-/* Goal: a plan moves every byte of the intersection exactly once and touches nothing else, in the
- * fewest pieces, and those in the fewest chunks that its limits allow, within its bound, layer by
- * layer; both sides get one hash, and another input another. Method: random cases against an oracle
- * (plan_oracle.h). A failure prints its seed; KVRAIL_SEED runs that one alone. */
+/* Goal: a plan moves every byte of the intersection exactly once and touches no other byte. It has
+ * the fewest pieces, in the fewest chunks that its limits allow, layer by layer, and keeps its
+ * bound. Both sides compute one hash; another input gives another hash. Method: random cases
+ * against an oracle (plan_oracle.h). A failure prints its seed; KVRAIL_SEED runs that one alone. */
 #include "tests/support/check.h"
 
 #include "tests/support/plan_oracle.h"
@@ -12,7 +12,7 @@ static _Alignas(64) unsigned char arena[4 << 20];
 static struct kvr_buddy memory;
 static struct plan_case now, other;
 
-/* Takes what this piece moves off the oracle's list. */
+/* Removes the bytes of this piece from the oracle's list. */
 static void check_piece(const struct kvr_plan_piece *piece, const struct oracle_run *run)
 {
     uint64_t source, target;
@@ -87,7 +87,7 @@ static void require_equal(const struct kvr_plan_chunk *a, const struct kvr_plan_
         require(memcmp(&a->pieces[i], &b->pieces[i], sizeof(a->pieces[i])) == 0);
 }
 
-/* Chunk after chunk from anywhere is what a search for each finds. */
+/* Walking the chunks from any of them gives the same as searching each. */
 static void check_cursor(const struct kvr_plan *plan, uint32_t first, uint32_t end)
 {
     struct kvr_plan_cursor cursor;
@@ -109,7 +109,7 @@ static void check_cursor(const struct kvr_plan *plan, uint32_t first, uint32_t e
     }
 }
 
-/* The same, piece after piece. */
+/* The same for pieces. */
 static void check_pieces(const struct kvr_plan *plan)
 {
     struct kvr_plan_cursor cursor;
@@ -172,7 +172,7 @@ static uint64_t up(uint64_t token, uint32_t page_tokens)
     return (token + page_tokens - 1) / page_tokens * page_tokens;
 }
 
-/* The end of that page which ends first. */
+/* The end of the page that ends first. */
 static uint64_t moved_end(uint64_t end)
 {
     uint64_t source = up(end, now.source.page_tokens), target = up(end, now.target.page_tokens);
@@ -199,8 +199,8 @@ static struct kvr_plan_input segment_of(uint64_t first, uint64_t end)
     return input;
 }
 
-/* The request comes in one or several segments; together they stay within the bound, if they begin
- * where pages do. */
+/* The request comes in one or several segments. Together they keep the bound if they begin where
+ * pages do. */
 static void check_segments(void)
 {
     uint64_t token = now.input.token_first, last = now.input.token_end, chunks = 0, tokens = 0;
@@ -265,7 +265,7 @@ static bool moves(const struct kvr_region_layout *region)
     return found;
 }
 
-/* Changes one thing in `other`; false when this case has no such thing. */
+/* Changes one thing in `other`; false where this case lacks it. */
 static bool change(uint32_t what)
 {
     struct kvr_plan_input *input = &other.input;
@@ -287,7 +287,7 @@ static bool change(uint32_t what)
         region->base += 1;
         region->bytes += 1;
         return moves(&now.target.regions[0]);
-    case 5: /* the same bytes go the same ways, for other tokens */
+    case 5: /* the same bytes go the same way, for other tokens */
         return other.source.page_tokens == other.target.page_tokens && swap_pages(&other.source) &&
                swap_pages(&other.target);
     case 6:
@@ -298,7 +298,7 @@ static bool change(uint32_t what)
     }
 }
 
-/* The order in which a side lists its regions means nothing. */
+/* The order in which a side lists its regions has no meaning. */
 static void turn_regions(struct plan_case_side *side)
 {
     struct kvr_region_layout region = side->regions[0];

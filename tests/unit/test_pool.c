@@ -1,5 +1,5 @@
-/* Goal: a stale id is always found out, slots come back oldest first, and a slot is nobody else's
- * while it is held. */
+/* Goal: a stale id is always detected, slots come back oldest first, and a slot has one owner while
+ * it is held. */
 #include "tests/support/check.h"
 
 #include "base/pool.h"
@@ -64,7 +64,7 @@ static void pool_reuses_the_oldest(void **state)
     free(memory);
 }
 
-/* What is used one after another stays in a few slots of a large pool. */
+/* Objects used one after another stay in a few slots of a large pool. */
 static void pool_touches_what_it_needs(void **state)
 {
     uint32_t count = 100000;

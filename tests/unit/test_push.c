@@ -1,7 +1,7 @@
-/* Goal: push posts what is ready, once, over whatever has room; counts what was accepted; says
- * which chunks went where; posts again only what it is told to; and gives a job back only when no
- * card can read for it any more. Method: push alone on a scripted fabric: the loop's commands,
- * readiness words and completions in, writes and messages out. */
+/* Goal: push posts each ready chunk once, over any rail with room. It counts accepted posts and
+ * reports which chunks went where. It posts a chunk again only on command, and gives a job back
+ * only when no card can read for it any more. Method: push alone on a scripted fabric: the loop's
+ * commands, readiness words and completions in, writes and messages out. */
 #include "tests/support/check.h"
 
 #include "kv/chunk_digest.h"
@@ -13,7 +13,7 @@
 #define SLOT     7
 
 static struct push push;
-static struct bench bench;
+static struct group_fixture fixture;
 static struct small_side source, target;
 static struct kvr_buddy memory;
 static struct push_job job;
@@ -21,7 +21,7 @@ static struct push_segment segment;
 static uint8_t where[SMALL_CHUNKS];
 static uint64_t digests[SMALL_CHUNKS];
 static _Atomic uint64_t word;
-static uint32_t window; /* writes; 0: what the fabric takes */
+static uint32_t window; /* writes; 0: the fabric's default */
 static kvr_ns now;
 
 static int open_push(void **state)
@@ -37,13 +37,13 @@ static int open_push(void **state)
     kvr_buddy_init(&memory, tables, sizeof(tables));
     small_side_init(&source, FAKE_RAILS);
     small_side_init(&target, FAKE_RAILS);
-    bench_open_as(&bench, &(struct kvr_group_options){.rail_count = 2,
-                                                      .window_writes = window,
-                                                      .ring_entries = 256,
-                                                      .user = push_user(&push)});
+    fixture_open_as(&fixture, &(struct kvr_group_options){.rail_count = 2,
+                                                          .window_writes = window,
+                                                          .ring_entries = 256,
+                                                          .user = push_user(&push)});
     window = 0;
-    push.group = bench.group;
-    peer_add(&bench, 0, 2);
+    push.group = fixture.group;
+    peer_add(&fixture, 0, 2);
     segment.plan = small_plan_make(&source, &target, &memory);
     segment.where = where;
     segment.digests = digests;
@@ -55,28 +55,28 @@ static int close_push(void **state)
 {
     (void)state;
     kvr_plan_free(segment.plan, &memory);
-    kvr_group_close(bench.group);
+    kvr_group_close(fixture.group);
     return 0;
 }
 
 static void step(void)
 {
-    bench_settle(&bench, now);
+    fixture_settle(&fixture, now);
 }
 
-static void tell_push(uint32_t kind, void *pointer)
+static void tell_push(union push_message message)
 {
-    bench_tell(&bench, now, &(struct kvr_group_message){.kind = kind, .pointer = pointer});
+    fixture_tell(&fixture, now, &message.any);
 }
 
-static bool told(uint32_t kind, struct kvr_group_message *ret_message)
+static bool told(uint32_t kind, union push_message *ret_message)
 {
-    return bench_told(&bench, kind, ret_message);
+    return fixture_told(&fixture, kind, &ret_message->any);
 }
 
 static bool was_told(uint32_t kind)
 {
-    struct kvr_group_message message;
+    union push_message message;
 
     return told(kind, &message);
 }
@@ -90,8 +90,8 @@ static void job_open(kvr_digest_mode digest)
     job.slot_count = 1;
     job.target_rails = UINT32_MAX;
     job.digest = digest;
-    tell_push(PUSH_OPEN, &job);
-    tell_push(PUSH_SEGMENT, &segment);
+    tell_push(push_open(&job));
+    tell_push(push_segment(&segment));
 }
 
 static void layers_ready(uint64_t layers)
@@ -102,38 +102,38 @@ static void layers_ready(uint64_t layers)
 
 static unsigned posted(void)
 {
-    return bench.rails[0].newest->write_count + bench.rails[1].newest->write_count;
+    return fixture.rails[0].newest->write_count + fixture.rails[1].newest->write_count;
 }
 
 static void complete_all(void)
 {
-    finish_all(bench.rails[0].newest);
-    finish_all(bench.rails[1].newest);
+    finish_all(fixture.rails[0].newest);
+    finish_all(fixture.rails[1].newest);
     step();
 }
 
-/* What is not ready is not read, and every chunk goes once. */
+/* Layers that are not ready are not read, and every chunk is posted once. */
 static void push_posts_layers_as_they_become_ready(void **state)
 {
-    struct kvr_group_message message;
+    union push_message message;
     uint32_t seen = 0;
 
     (void)state;
     job_open(KVR_DIGEST_OFF);
-    tell_push(PUSH_FINAL, NULL);
+    tell_push(push_final());
     assert_int_equal(posted(), 0);
     layers_ready(1);
     assert_true(told(PUSH_FIRST_POST, &message));
-    assert_int_equal(message.a, now);
+    assert_int_equal(message.ready_at, now);
     assert_int_equal(posted(), SMALL_PLANNED);
     assert_false(was_told(PUSH_ALL_READY));
     now += KVR_MS;
     layers_ready(SMALL_LAYERS);
     assert_true(told(PUSH_ALL_READY, &message));
-    assert_int_equal(message.a, now);
+    assert_int_equal(message.ready_at, now);
     assert_int_equal(posted(), SMALL_CHUNKS);
     for (uint32_t rail = 0; rail < 2; rail++) {
-        const struct kvr_endpoint *endpoint = bench.rails[rail].newest;
+        const struct kvr_endpoint *endpoint = fixture.rails[rail].newest;
 
         for (unsigned i = 0; i < endpoint->write_count; i++) {
             assert_int_equal(endpoint->writes[i].immediate >> 16, SLOT);
@@ -142,56 +142,57 @@ static void push_posts_layers_as_they_become_ready(void **state)
     }
     assert_int_equal(seen, (1u << SMALL_CHUNKS) - 1);
     assert_true(told(PUSH_POSTED, &message));
-    assert_int_equal(message.a, 0);
-    assert_int_equal(message.b, SMALL_CHUNKS);
-    assert_int_equal(message.c, 0);
+    assert_int_equal(message.sum.round, 0);
+    assert_int_equal(message.sum.posted, SMALL_CHUNKS);
+    assert_int_equal(message.sum.repeated, 0);
 }
 
-/* Rule 4: counts of accepted posts by (target rail, epoch), told before POSTED. */
+/* Rule 4: counts of accepted posts by (target rail, epoch), sent before POSTED. */
 static void push_counts_what_was_accepted(void **state)
 {
-    struct kvr_group_message message;
-    uint64_t total = 0, on[2] = {bench.rails[0].newest->write_count, 0};
+    union push_message message;
+    uint64_t total = 0, on[2] = {fixture.rails[0].newest->write_count, 0};
 
     (void)state;
     job_open(KVR_DIGEST_OFF);
     layers_ready(SMALL_LAYERS);
-    on[0] = bench.rails[0].newest->write_count;
-    on[1] = bench.rails[1].newest->write_count;
-    tell_push(PUSH_FINAL, NULL);
-    while (kvr_group_event(bench.group, &message) && message.kind != PUSH_POSTED) {
-        if (message.kind != PUSH_COUNT)
+    on[0] = fixture.rails[0].newest->write_count;
+    on[1] = fixture.rails[1].newest->write_count;
+    tell_push(push_final());
+    while (kvr_group_event(fixture.group, &message.any) && message.head.kind != PUSH_POSTED) {
+        if (message.head.kind != PUSH_COUNT)
             continue;
-        assert_int_equal(message.b, 1);
-        assert_int_equal(message.c, on[message.a]);
-        total += message.c;
+        assert_int_equal(message.count.epoch, 1);
+        assert_int_equal(message.count.count, on[message.count.rail]);
+        total += message.count.count;
     }
-    assert_int_equal(message.kind, PUSH_POSTED);
+    assert_int_equal(message.head.kind, PUSH_POSTED);
     assert_int_equal(total, SMALL_CHUNKS);
 }
 
 /* Rule 2: after STOP nothing is posted, and the job is given back with the last completion. */
 static void push_gives_back_after_the_last_completion(void **state)
 {
-    struct kvr_group_message message;
+    union push_message message;
 
     (void)state;
     job_open(KVR_DIGEST_OFF);
     layers_ready(1);
-    tell_push(PUSH_STOP, NULL);
+    tell_push(push_stop());
     assert_true(told(PUSH_STOPPED, &message));
-    assert_int_equal(message.b, SMALL_PLANNED);
+    assert_int_equal(message.sum.posted, SMALL_PLANNED);
     layers_ready(SMALL_LAYERS);
     assert_int_equal(posted(), SMALL_PLANNED);
-    tell_push(PUSH_CLOSE, NULL);
+    tell_push(push_close());
     assert_false(was_told(PUSH_CLOSED));
-    finish(bench.rails[0].newest->write_count > 0 ? bench.rails[0].newest : bench.rails[1].newest,
+    finish(fixture.rails[0].newest->write_count > 0 ? fixture.rails[0].newest
+                                                    : fixture.rails[1].newest,
            0, KVR_OK);
     step();
     assert_false(was_told(PUSH_CLOSED));
     complete_all();
     assert_true(told(PUSH_CLOSED, &message));
-    assert_ptr_equal(message.pointer, &job);
+    assert_ptr_equal(message.closed, &job);
 }
 
 /* A write that hangs holds the job until its endpoint is closed. */
@@ -200,15 +201,16 @@ static void push_gives_back_when_the_endpoint_closed(void **state)
     (void)state;
     job_open(KVR_DIGEST_OFF);
     layers_ready(1);
-    finish_all(bench.rails[1].newest);
-    tell_push(PUSH_STOP, NULL);
-    tell_push(PUSH_CLOSE, NULL);
+    finish_all(fixture.rails[1].newest);
+    tell_push(push_stop());
+    tell_push(push_close());
     assert_false(was_told(PUSH_CLOSED));
-    command(&bench, KVR_GROUP_RECYCLE, 0, NULL);
+    command(&fixture, KVR_GROUP_RECYCLE, 0, NULL);
     assert_true(was_told(PUSH_CLOSED));
 }
 
-/* Rule 3: what went over a broken pair is named once; it goes again only when MISSING says so. */
+/* Rule 3: chunks that went over a broken pair are named once; they go again only when MISSING asks
+ * for them. */
 static void push_names_what_went_over_a_pair(void **state)
 {
     struct push_list *list = malloc(sizeof(*list) + SMALL_CHUNKS * sizeof(list->runs[0]));
@@ -217,103 +219,105 @@ static void push_names_what_went_over_a_pair(void **state)
     (void)state;
     assert_non_null(list);
     close_push(NULL);
-    window = 4; /* so that both rails get some */
+    window = 4; /* so both rails get some */
     open_push(NULL);
     job_open(KVR_DIGEST_OFF);
     layers_ready(SMALL_LAYERS);
-    on_0 = bench.rails[0].newest->write_count;
+    on_0 = fixture.rails[0].newest->write_count;
     assert_true(on_0 > 0 && on_0 < SMALL_CHUNKS);
-    finish(bench.rails[0].newest, 0, KVR_RAIL_FAILED);
+    finish(fixture.rails[0].newest, 0, KVR_RAIL_FAILED);
     step();
     assert_true(was_told(KVR_GROUP_PAIR_BROKEN));
     *list =
         (struct push_list){.rail = 0, .target_rail = 0, .epoch = 1, .run_capacity = SMALL_CHUNKS};
-    tell_push(PUSH_LIST, list);
+    tell_push(push_list(list));
     assert_true(was_told(PUSH_LISTED));
     assert_true(list->found);
     assert_int_equal(list->pair.rail, 0);
     for (uint32_t i = 0; i < list->run_count; i++)
         named += list->runs[i].chunk_count;
     assert_int_equal(named, on_0);
-    tell_push(PUSH_LIST, list); /* the next such pair: there is none */
+    tell_push(push_list(list)); /* for the next such pair: there is none */
     assert_false(list->found);
     for (unsigned i = 0; i < 4; i++)
         complete_all();
-    assert_int_equal(job.posted, SMALL_CHUNKS); /* nothing was posted again by itself */
-    assert_int_equal(job.repeated, 0);
+    assert_int_equal(job.posts.accepted, SMALL_CHUNKS); /* nothing was posted again by itself */
+    assert_int_equal(job.posts.repeated, 0);
     free(list);
 }
 
 static void push_posts_again_what_is_missing(void **state)
 {
-    struct push_again *again = malloc(sizeof(*again) + sizeof(again->runs[0]));
-    struct kvr_group_message message;
+    struct push_retransmit *retransmit = malloc(sizeof(*retransmit) + sizeof(retransmit->runs[0]));
+    union push_message message;
 
     (void)state;
-    assert_non_null(again);
+    assert_non_null(retransmit);
     job_open(KVR_DIGEST_OFF);
     layers_ready(1);
-    tell_push(PUSH_FINAL, NULL);
+    tell_push(push_final());
     complete_all();
-    *again = (struct push_again){.round = 3, .run_count = 1};
-    /* Two that were posted, and two that are still to come: those need no second posting. */
-    again->runs[0] = (struct kvr_chunk_run){SMALL_PLANNED - 2, 4};
-    tell_push(PUSH_AGAIN, again);
-    assert_true(told(PUSH_AGAIN_DONE, &message));
-    assert_ptr_equal(message.pointer, again);
+    *retransmit = (struct push_retransmit){.round = 3, .run_count = 1};
+    /* Two were posted, and two are still to come: the latter need no second posting. */
+    retransmit->runs[0] = (struct kvr_chunk_run){SMALL_PLANNED - 2, 4};
+    tell_push(push_retransmit(retransmit));
+    assert_true(told(PUSH_RETRANSMIT_DONE, &message));
+    assert_ptr_equal(message.retransmit, retransmit);
     assert_int_equal(posted(), 2);
     assert_false(was_told(PUSH_POSTED));
     layers_ready(SMALL_LAYERS);
     assert_true(told(PUSH_POSTED, &message));
-    assert_int_equal(message.a, 3);
-    assert_int_equal(message.b, SMALL_CHUNKS + 2);
-    assert_int_equal(message.c, 2);
-    free(again);
+    assert_int_equal(message.sum.round, 3);
+    assert_int_equal(message.sum.posted, SMALL_CHUNKS + 2);
+    assert_int_equal(message.sum.repeated, 2);
+    free(retransmit);
 }
 
 /* Rule 3 again: another group takes the job over, and posts only what was never posted. */
 static void push_moves_what_is_left(void **state)
 {
-    struct push_job heir;
-    struct push_move move = {.heir = &heir, .target = &target.set, .target_rails = UINT32_MAX};
-    struct kvr_group_message message;
+    struct push_job successor;
+    struct push_failover failover = {
+        .successor = &successor, .target = &target.set, .target_rails = UINT32_MAX};
+    union push_message message;
 
     (void)state;
     job_open(KVR_DIGEST_OFF);
     layers_ready(1);
-    tell_push(PUSH_FINAL, NULL);
-    tell_push(PUSH_MOVE, &move);
-    assert_true(was_told(PUSH_MOVED));
+    tell_push(push_final());
+    tell_push(push_failover(&failover));
+    assert_true(was_told(PUSH_FAILED_OVER));
     layers_ready(2);
-    assert_int_equal(posted(), SMALL_PLANNED); /* it is nobody's until it is opened again */
+    assert_int_equal(posted(), SMALL_PLANNED); /* the job has no owner until it is opened again */
     assert_false(was_told(PUSH_CLOSED));       /* cards still read */
     complete_all();
     assert_true(told(PUSH_CLOSED, &message));
-    assert_ptr_equal(message.pointer, &job);
-    tell_push(PUSH_OPEN, &heir);
+    assert_ptr_equal(message.closed, &job);
+    tell_push(push_open(&successor));
     layers_ready(SMALL_LAYERS);
     assert_int_equal(posted(), SMALL_CHUNKS - SMALL_PLANNED);
     assert_true(told(PUSH_POSTED, &message));
-    assert_int_equal(message.b, SMALL_CHUNKS);
-    assert_int_equal(message.c, 0);
+    assert_int_equal(message.sum.posted, SMALL_CHUNKS);
+    assert_int_equal(message.sum.repeated, 0);
 }
 
-/* It was to stop while it moved. */
+/* It was stopped during its failover. */
 static void a_late_heir_posts_nothing(void **state)
 {
-    struct push_job heir;
-    struct push_move move = {.heir = &heir, .target = &target.set, .target_rails = UINT32_MAX};
+    struct push_job successor;
+    struct push_failover failover = {
+        .successor = &successor, .target = &target.set, .target_rails = UINT32_MAX};
 
     (void)state;
     job_open(KVR_DIGEST_OFF);
     layers_ready(1);
-    tell_push(PUSH_MOVE, &move);
+    tell_push(push_failover(&failover));
     complete_all();
-    heir.late = true;
-    tell_push(PUSH_OPEN, &heir);
+    successor.state = PUSH_JOB_AWAITING_STOP;
+    tell_push(push_open(&successor));
     layers_ready(SMALL_LAYERS);
     assert_int_equal(posted(), 0);
-    tell_push(PUSH_STOP, NULL);
+    tell_push(push_stop());
     layers_ready(SMALL_LAYERS);
     assert_int_equal(posted(), 0);
     assert_true(was_told(PUSH_STOPPED));
@@ -323,41 +327,40 @@ static void push_says_when_no_rail_is_left(void **state)
 {
     (void)state;
     job_open(KVR_DIGEST_OFF);
-    bench.rails[0].newest->next_write = bench.rails[1].newest->next_write = KVR_RAIL_FAILED;
+    fixture.rails[0].newest->next_write = fixture.rails[1].newest->next_write = KVR_RAIL_FAILED;
     layers_ready(SMALL_LAYERS);
     assert_true(was_told(PUSH_NO_RAIL));
     step();
     assert_false(was_told(PUSH_NO_RAIL)); /* once */
-    command(&bench, KVR_GROUP_RECYCLE, 0, NULL);
+    command(&fixture, KVR_GROUP_RECYCLE, 0, NULL);
     step();
     assert_true(was_told(PUSH_RAIL_BACK));
     assert_true(posted() > 0);
 }
 
-/* Other rails of the target's were named, and they are no better: whoever waits for them hears it.
- */
+/* The target named other rails, and they are lost too: another NO_RAIL goes to the loop. */
 static void push_says_that_other_rails_are_lost_too(void **state)
 {
-    struct push_move move = {.target = &target.set, .target_rails = 1};
+    struct push_failover failover = {.target = &target.set, .target_rails = 1};
 
     (void)state;
     job_open(KVR_DIGEST_OFF);
-    bench.rails[0].newest->next_write = bench.rails[1].newest->next_write = KVR_RAIL_FAILED;
+    fixture.rails[0].newest->next_write = fixture.rails[1].newest->next_write = KVR_RAIL_FAILED;
     layers_ready(SMALL_LAYERS);
     assert_true(was_told(PUSH_NO_RAIL));
-    tell_push(PUSH_MOVE, &move);
-    assert_true(was_told(PUSH_MOVED));
+    tell_push(push_failover(&failover));
+    assert_true(was_told(PUSH_FAILED_OVER));
     step();
     assert_true(was_told(PUSH_NO_RAIL));
 }
 
-/* Of the bytes as they were at the first posting, and never of a second one. */
+/* Hashes the bytes of the first posting, never of a second one. */
 static void push_hashes_what_it_posts(void **state)
 {
-    struct push_again *again = malloc(sizeof(*again) + sizeof(again->runs[0]));
+    struct push_retransmit *retransmit = malloc(sizeof(*retransmit) + sizeof(retransmit->runs[0]));
 
     (void)state;
-    assert_non_null(again);
+    assert_non_null(retransmit);
     for (uint32_t chunk = 0; chunk < SMALL_CHUNKS; chunk++)
         memset(small_chunk(&source, segment.plan, chunk, true), (int)chunk + 1, SMALL_PAGE_BYTES);
     job_open(KVR_DIGEST_FULL);
@@ -367,18 +370,18 @@ static void push_hashes_what_it_posts(void **state)
             digests[chunk],
             kvr_chunk_digest(small_chunk(&source, segment.plan, chunk, true), SMALL_PAGE_BYTES, 0));
     complete_all();
-    small_chunk(&source, segment.plan, 2, true)[5] ^= 1; /* the engine may not, and did */
-    *again = (struct push_again){.round = 1, .run_count = 1};
-    again->runs[0] = (struct kvr_chunk_run){2, 1};
-    tell_push(PUSH_AGAIN, again);
+    small_chunk(&source, segment.plan, 2, true)[5] ^= 1; /* an engine may not change it, and did */
+    *retransmit = (struct push_retransmit){.round = 1, .run_count = 1};
+    retransmit->runs[0] = (struct kvr_chunk_run){2, 1};
+    tell_push(push_retransmit(retransmit));
     assert_int_equal(posted(), 1);
     assert_int_not_equal(digests[2], kvr_chunk_digest(small_chunk(&source, segment.plan, 2, true),
                                                       SMALL_PAGE_BYTES, 0));
-    free(again);
+    free(retransmit);
 }
 
-/* What an engine's GPU stores rings nothing: the thread must look by itself, as long as a word is
- * awaited and no longer. */
+/* A GPU's store rings no doorbell. The thread must look by itself, while a word is awaited and no
+ * longer. */
 static void push_looks_often_where_a_gpu_stores_words(void **state)
 {
     struct kvr_group_user user = push_user(&push);
@@ -396,29 +399,29 @@ static void push_looks_often_where_a_gpu_stores_words(void **state)
     assert_false(user.copying(user.self));
 }
 
-/* All but one of the pairs that the job's table has room for are gone. */
+/* Fills the job's table of pairs but for one; those pairs are gone. */
 static void pairs_fill(const struct kvr_pair *last)
 {
     for (uint32_t i = 0; i < KVR_EPOCHS_PER_TRANSFER; i++)
-        job.pairs[i].pair = (struct kvr_pair){.target_rail = 1, .epoch = 100 + i};
-    job.pairs[KVR_EPOCHS_PER_TRANSFER - 1].pair = *last;
-    job.pair_count = KVR_EPOCHS_PER_TRANSFER;
+        job.posts.pairs[i].pair = (struct kvr_pair){.target_rail = 1, .epoch = 100 + i};
+    job.posts.pairs[KVR_EPOCHS_PER_TRANSFER - 1].pair = *last;
+    job.posts.pair_count = KVR_EPOCHS_PER_TRANSFER;
 }
 
-/* It is bounded what a transfer keeps of pairs, not how often endpoints are replaced: it stays with
- * those that it knows. */
+/* A transfer keeps a bounded number of pairs, though endpoints may be replaced any number of times.
+ * It stays with the pairs that it knows. */
 static void push_goes_on_over_the_pairs_it_knows(void **state)
 {
-    struct kvr_group_message message;
+    union push_message message;
 
     (void)state;
     job_open(KVR_DIGEST_OFF);
-    tell_push(PUSH_FINAL, NULL);
+    tell_push(push_final());
     pairs_fill(&(struct kvr_pair){.rail = 1, .target_rail = 1, .epoch = 1});
     layers_ready(SMALL_LAYERS);
-    assert_int_equal(bench.rails[0].newest->write_count, 0);
-    assert_int_equal(bench.rails[1].newest->write_count, SMALL_CHUNKS);
-    assert_int_equal(job.pairs[KVR_EPOCHS_PER_TRANSFER - 1].count, SMALL_CHUNKS);
+    assert_int_equal(fixture.rails[0].newest->write_count, 0);
+    assert_int_equal(fixture.rails[1].newest->write_count, SMALL_CHUNKS);
+    assert_int_equal(job.posts.pairs[KVR_EPOCHS_PER_TRANSFER - 1].count, SMALL_CHUNKS);
     assert_true(told(PUSH_POSTED, &message));
 }
 
@@ -426,7 +429,7 @@ static void push_has_no_rail_when_no_pair_that_it_knows_is_left(void **state)
 {
     (void)state;
     job_open(KVR_DIGEST_OFF);
-    tell_push(PUSH_FINAL, NULL);
+    tell_push(push_final());
     pairs_fill(&(struct kvr_pair){.rail = 1, .target_rail = 1, .epoch = 99});
     layers_ready(SMALL_LAYERS);
     assert_true(was_told(PUSH_NO_RAIL));

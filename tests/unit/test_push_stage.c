@@ -1,5 +1,5 @@
-/* Goal: pages that the cards cannot read leave from the stage's ring, whole, in bounded memory; a
- * job is given back only when no copy reads its pages any more; a copy that fails ends in a reason.
+/* Goal: pages that the cards cannot read leave from the stage's ring, whole, in bounded memory. A
+ * job is given back only when no copy reads its pages any more. A failed copy ends in a reason.
  * Method: push on a scripted fabric and an emulated device, in virtual time. */
 #include "tests/support/check.h"
 
@@ -15,7 +15,7 @@
 
 static struct push push;
 static struct push_stage staged;
-static struct bench bench;
+static struct group_fixture fixture;
 static struct small_side source, target;
 static struct small_stage stage;
 static struct kvr_buddy memory;
@@ -26,6 +26,11 @@ static uint64_t digests[SMALL_CHUNKS], positions[SMALL_CHUNKS];
 static uint32_t share_pages = SMALL_CHUNKS; /* of the target's staging memory */
 static kvr_ns now;
 static const struct kvr_plan_limits *plan_limits; /* NULL: a page a chunk */
+
+static void tell_push(union push_message message)
+{
+    fixture_tell(&fixture, now, &message.any);
+}
 
 static void job_open(uint32_t ring_pages, bool fail, bool to_share)
 {
@@ -42,10 +47,10 @@ static void job_open(uint32_t ring_pages, bool fail, bool to_share)
     for (uint32_t i = 0; i < sizeof(source.memory); i++)
         source.memory[i] = (uint8_t)kvr_mix64(i);
     small_stage_open(&stage, &source, ring_pages, fail, &staged);
-    bench_open_as(&bench, &(struct kvr_group_options){
-                              .rail_count = 2, .ring_entries = 256, .user = push_user(&push)});
-    push.group = bench.group;
-    peer_add(&bench, 0, 2);
+    fixture_open_as(&fixture, &(struct kvr_group_options){
+                                  .rail_count = 2, .ring_entries = 256, .user = push_user(&push)});
+    push.group = fixture.group;
+    peer_add(&fixture, 0, 2);
     segment.plan = plan_limits != NULL ? small_plan_within(&source, &target, plan_limits, &memory)
                                        : small_plan_make(&source, &target, &memory);
     segment.where = where;
@@ -61,37 +66,32 @@ static void job_open(uint32_t ring_pages, bool fail, bool to_share)
     if (to_share) {
         uint64_t position = 0;
 
-        job.share_bytes = job.room = share_pages * (uint64_t)SMALL_PAGE_BYTES;
-        assert_true(kvr_plan_positions(segment.plan, job.share_bytes, &position, positions));
+        job.quota.bytes = job.quota.room = share_pages * (uint64_t)SMALL_PAGE_BYTES;
+        assert_true(kvr_plan_positions(segment.plan, job.quota.bytes, &position, positions));
         segment.positions = positions;
-        job.share = target.remotes[0];
-        job.share_offset = 3 * SMALL_PAGE_BYTES;
+        job.quota.memory = target.remotes[0];
+        job.quota.offset = 3 * SMALL_PAGE_BYTES;
     }
-    bench_tell(&bench, now, &(struct kvr_group_message){.kind = PUSH_OPEN, .pointer = &job});
-    bench_tell(&bench, now, &(struct kvr_group_message){.kind = PUSH_SEGMENT, .pointer = &segment});
-    bench_tell(&bench, now, &(struct kvr_group_message){.kind = PUSH_FINAL});
+    tell_push(push_open(&job));
+    tell_push(push_segment(&segment));
+    tell_push(push_final());
 }
 
-static void tell_push(uint32_t kind, void *pointer)
+static bool told(uint32_t kind, union push_message *ret_message)
 {
-    bench_tell(&bench, now, &(struct kvr_group_message){.kind = kind, .pointer = pointer});
-}
-
-static bool told(uint32_t kind, struct kvr_group_message *ret_message)
-{
-    return bench_told(&bench, kind, ret_message);
+    return fixture_told(&fixture, kind, &ret_message->any);
 }
 
 static bool was_told(uint32_t kind)
 {
-    struct kvr_group_message message;
+    union push_message message;
 
     return told(kind, &message);
 }
 
 static unsigned posted(void)
 {
-    return bench.rails[0].newest->write_count + bench.rails[1].newest->write_count;
+    return fixture.rails[0].newest->write_count + fixture.rails[1].newest->write_count;
 }
 
 /* The copies that are under way end. */
@@ -101,22 +101,22 @@ static void copies_end(void)
 
     assert_true(next != KVR_NEVER);
     now = next + 10 * SMALL_COPY_NS;
-    bench_settle(&bench, now);
+    fixture_settle(&fixture, now);
 }
 
 static void complete_all(void)
 {
-    finish_all(bench.rails[0].newest);
-    finish_all(bench.rails[1].newest);
-    bench_settle(&bench, now);
+    finish_all(fixture.rails[0].newest);
+    finish_all(fixture.rails[1].newest);
+    fixture_settle(&fixture, now);
 }
 
 static void job_end(void)
 {
-    struct kvr_group_message message;
+    union push_message message;
 
-    tell_push(PUSH_STOP, NULL);
-    tell_push(PUSH_CLOSE, NULL);
+    tell_push(push_stop());
+    tell_push(push_close());
     while (kvr_device_emulated_next(stage.stage.device) != KVR_NEVER)
         copies_end();
     complete_all();
@@ -124,15 +124,15 @@ static void job_end(void)
     assert_int_equal(staged.ring.count, 0);
     assert_int_equal(job.staged, 0);
     kvr_plan_free(segment.plan, &memory);
-    kvr_group_close(bench.group);
+    kvr_group_close(fixture.group);
     small_stage_close(&stage);
 }
 
-/* Each write's bytes are the page's, somewhere in the ring; counted in `seen`. */
+/* The bytes of each write are the page's, somewhere in the ring; counted in `seen`. */
 static void check_writes(uint32_t *seen, bool to_share)
 {
     for (uint32_t rail = 0; rail < 2; rail++) {
-        const struct kvr_endpoint *endpoint = bench.rails[rail].newest;
+        const struct kvr_endpoint *endpoint = fixture.rails[rail].newest;
 
         for (unsigned i = 0; i < endpoint->write_count; i++) {
             const struct fake_write *write = &endpoint->writes[i];
@@ -154,7 +154,7 @@ static void check_writes(uint32_t *seen, bool to_share)
 
 static void chunks_leave_from_the_ring_when_they_are_whole(void **state)
 {
-    struct kvr_group_message message;
+    union push_message message;
     uint32_t seen = 0;
 
     (void)state;
@@ -167,7 +167,7 @@ static void chunks_leave_from_the_ring_when_they_are_whole(void **state)
     check_writes(&seen, false);
     assert_int_equal(seen, (1u << SMALL_CHUNKS) - 1);
     assert_true(told(PUSH_POSTED, &message));
-    assert_int_equal(message.b, SMALL_CHUNKS);
+    assert_int_equal(message.sum.posted, SMALL_CHUNKS);
     for (uint32_t i = 0; i < SMALL_CHUNKS; i++)
         assert_int_equal(digests[i], kvr_chunk_digest(small_chunk(&source, segment.plan, i, true),
                                                       SMALL_PAGE_BYTES, 0));
@@ -208,54 +208,56 @@ static void writes_go_to_the_targets_share(void **state)
     job_end();
 }
 
-/* What has no room there is not even gathered; where there is more it lies where the first lay. */
+/* A chunk without room at the target is not even gathered. With more room, it lies where the first
+ * lay. */
 static void what_has_no_room_waits_for_it(void **state)
 {
-    struct push_again room = {.round = 1, .room = 5 * SMALL_PAGE_BYTES};
-    struct kvr_group_message message;
+    struct push_retransmit room = {.round = 1, .room = 5 * SMALL_PAGE_BYTES};
+    union push_message message;
     uint32_t seen = 0;
 
     (void)state;
     share_pages = 3;
     job_open(16, false, true);
     assert_int_equal(job.staged, 3);
-    assert_false(was_told(PUSH_RESTS)); /* they are being gathered */
+    assert_false(was_told(PUSH_STAGING_FULL)); /* they are being gathered */
     copies_end();
     check_writes(&seen, true);
     assert_int_equal(seen, 7);
-    assert_true(told(PUSH_RESTS, &message));
-    assert_int_equal(message.a, 0);
-    assert_int_equal(message.b, 3);
-    assert_false(was_told(PUSH_RESTS));
-    assert_false(job.queued); /* nobody looks at it until there is more */
-    tell_push(PUSH_AGAIN, &room);
-    assert_true(was_told(PUSH_AGAIN_DONE));
+    assert_true(told(PUSH_STAGING_FULL, &message));
+    assert_int_equal(message.sum.round, 0);
+    assert_int_equal(message.sum.posted, 3);
+    assert_false(was_told(PUSH_STAGING_FULL));
+    assert_false(job.turn.queued); /* no turn for it until there is more room */
+    tell_push(push_retransmit(&room));
+    assert_true(was_told(PUSH_RETRANSMIT_DONE));
     assert_int_equal(job.staged, 2);
     copies_end();
     check_writes(&seen, true);
     assert_int_equal(seen, 0x1f);
-    assert_true(told(PUSH_RESTS, &message));
-    assert_int_equal(message.a, 1);
-    assert_int_equal(message.b, 5);
-    room = (struct push_again){.round = 2, .room = 6 * SMALL_PAGE_BYTES - 1}; /* not for one more */
-    tell_push(PUSH_AGAIN, &room);
+    assert_true(told(PUSH_STAGING_FULL, &message));
+    assert_int_equal(message.sum.round, 1);
+    assert_int_equal(message.sum.posted, 5);
+    room = (struct push_retransmit){.round = 2,
+                                    .room = 6 * SMALL_PAGE_BYTES - 1}; /* not for one more */
+    tell_push(push_retransmit(&room));
     assert_int_equal(job.staged, 0);
-    assert_true(told(PUSH_RESTS, &message)); /* each round has its answer */
-    assert_int_equal(message.a, 2);
-    room = (struct push_again){.round = 3, .room = UINT64_MAX};
-    tell_push(PUSH_AGAIN, &room);
+    assert_true(told(PUSH_STAGING_FULL, &message)); /* each round has its answer */
+    assert_int_equal(message.sum.round, 2);
+    room = (struct push_retransmit){.round = 3, .room = UINT64_MAX};
+    tell_push(push_retransmit(&room));
     copies_end();
     check_writes(&seen, true);
     assert_int_equal(seen, (1u << SMALL_CHUNKS) - 1);
     assert_true(told(PUSH_POSTED, &message));
-    assert_int_equal(message.a, 3);
-    assert_int_equal(message.b, SMALL_CHUNKS);
-    assert_int_equal(message.c, 0);
+    assert_int_equal(message.sum.round, 3);
+    assert_int_equal(message.sum.posted, SMALL_CHUNKS);
+    assert_int_equal(message.sum.repeated, 0);
     share_pages = SMALL_CHUNKS;
     job_end();
 }
 
-/* Four pages that are nobody's neighbours are one write of one run, digested page after page. */
+/* Four pages without neighbours are one write of one run, digested page by page. */
 static void one_write_carries_what_one_copy_gathered(void **state)
 {
     const struct kvr_plan_limits limits = {KVR_PLAN_ONE_RUN, KVR_PLAN_ONE_RUN,
@@ -271,7 +273,7 @@ static void one_write_carries_what_one_copy_gathered(void **state)
     copies_end();
     assert_int_equal(posted(), SMALL_LAYERS);
     for (uint32_t rail = 0; rail < 2; rail++) {
-        const struct kvr_endpoint *endpoint = bench.rails[rail].newest;
+        const struct kvr_endpoint *endpoint = fixture.rails[rail].newest;
 
         for (unsigned i = 0; i < endpoint->write_count; i++) {
             const struct fake_write *write = &endpoint->writes[i];
@@ -297,15 +299,15 @@ static void a_job_is_given_back_after_its_last_copy(void **state)
 {
     (void)state;
     job_open(16, false, false);
-    tell_push(PUSH_STOP, NULL);
-    tell_push(PUSH_CLOSE, NULL);
+    tell_push(push_stop());
+    tell_push(push_close());
     assert_false(was_told(PUSH_CLOSED)); /* the pages are still read */
     copies_end();
     assert_int_equal(posted(), 0);
     assert_true(was_told(PUSH_CLOSED));
     assert_int_equal(staged.ring.count, 0);
     kvr_plan_free(segment.plan, &memory);
-    kvr_group_close(bench.group);
+    kvr_group_close(fixture.group);
     small_stage_close(&stage);
 }
 
@@ -335,8 +337,9 @@ static void an_engine_that_died_is_not_copied_from(void **state)
 
 static void what_is_missing_is_gathered_again(void **state)
 {
-    struct push_again *again = calloc(1, sizeof(*again) + sizeof(again->runs[0]));
-    struct kvr_group_message message;
+    struct push_retransmit *retransmit =
+        calloc(1, sizeof(*retransmit) + sizeof(retransmit->runs[0]));
+    union push_message message;
 
     (void)state;
     job_open(16, false, false);
@@ -344,23 +347,23 @@ static void what_is_missing_is_gathered_again(void **state)
     assert_true(was_told(PUSH_POSTED));
     complete_all();
     memset(stage.memory, 0, sizeof(stage.memory));
-    *again = (struct push_again){.round = 3, .run_count = 1};
-    again->runs[0] = (struct kvr_chunk_run){2, 3};
-    tell_push(PUSH_AGAIN, again);
+    *retransmit = (struct push_retransmit){.round = 3, .run_count = 1};
+    retransmit->runs[0] = (struct kvr_chunk_run){2, 3};
+    tell_push(push_retransmit(retransmit));
     assert_int_equal(posted(), 0);
-    assert_false(was_told(PUSH_POSTED)); /* of round 3, before they are posted */
+    assert_false(was_told(PUSH_POSTED)); /* of round 3, before its chunks are posted */
     copies_end();
     assert_int_equal(posted(), 3);
     assert_true(told(PUSH_POSTED, &message));
-    assert_int_equal(message.a, 3);
-    assert_int_equal(message.b, SMALL_CHUNKS + 3);
-    assert_int_equal(message.c, 3);
+    assert_int_equal(message.sum.round, 3);
+    assert_int_equal(message.sum.posted, SMALL_CHUNKS + 3);
+    assert_int_equal(message.sum.repeated, 3);
     job_end();
-    free(again);
+    free(retransmit);
 }
 
-/* Rule 11: where the target copies, it may come late for what failed; its part is another write's
- * by then, so what it copies must not count. */
+/* Rule 11: where the target copies, it may copy late for a failed write. By then its part belongs
+ * to another write, so such a copy must not count. */
 static void a_failed_write_revokes_what_it_lent(void **state)
 {
     _Atomic uint64_t word;
@@ -368,18 +371,18 @@ static void a_failed_write_revokes_what_it_lent(void **state)
 
     (void)state;
     job_open(16, false, false);
-    job.loan = &word;
+    job.revocation_word = &word;
     kvr_loan_begin(&word, TRANSFER);
     copies_end();
     for (unsigned rail = 0; rail < 2; rail++)
-        if (bench.rails[rail].newest->write_count > 0)
-            endpoint = bench.rails[rail].newest;
+        if (fixture.rails[rail].newest->write_count > 0)
+            endpoint = fixture.rails[rail].newest;
     assert_non_null(endpoint);
     finish(endpoint, 0, KVR_OK);
-    bench_settle(&bench, now);
+    fixture_settle(&fixture, now);
     assert_true(kvr_loan_holds(&word, TRANSFER));
     finish(endpoint, 0, KVR_RAIL_FAILED);
-    bench_settle(&bench, now);
+    fixture_settle(&fixture, now);
     assert_false(kvr_loan_holds(&word, TRANSFER));
     job_end();
 }

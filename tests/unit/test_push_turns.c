@@ -1,7 +1,7 @@
-/* Goal: between transfers the deadline counts first, then the priority; among equals each has a
- * batch in turn, those that have had a few a longer turn; who found no room is first to find the
- * next; and a peer that takes nothing holds no transfer to another. Method: push alone on a
- * scripted fabric, one rail, jobs of one small plan. */
+/* Goal: between transfers the deadline counts first, then the priority. Equals have a batch each in
+ * turn; after a few batches they have longer turns. A transfer without room is the first to get the
+ * next. A peer that takes nothing blocks no transfer to another. Method: push alone on a scripted
+ * fabric, one rail, jobs of one small plan. */
 #include "tests/support/check.h"
 
 #include "prefill-agent/push.h"
@@ -12,7 +12,7 @@
 #define START (100 * KVR_S)
 
 static struct push push;
-static struct bench bench;
+static struct group_fixture fixture;
 static struct small_side source, target;
 static struct kvr_buddy memory;
 static struct kvr_plan *plan;
@@ -28,12 +28,12 @@ static void open_push_batch(uint32_t window, uint32_t batch)
     kvr_buddy_init(&memory, tables, sizeof(tables));
     small_side_init(&source, FAKE_RAILS);
     small_side_init(&target, FAKE_RAILS);
-    bench_open_as(&bench, &(struct kvr_group_options){.rail_count = 1,
-                                                      .window_writes = window,
-                                                      .batch_writes = batch,
-                                                      .ring_entries = 256,
-                                                      .user = push_user(&push)});
-    push.group = bench.group;
+    fixture_open_as(&fixture, &(struct kvr_group_options){.rail_count = 1,
+                                                          .window_writes = window,
+                                                          .batch_writes = batch,
+                                                          .ring_entries = 256,
+                                                          .user = push_user(&push)});
+    push.group = fixture.group;
     plan = small_plan_make(&source, &target, &memory);
 }
 
@@ -45,7 +45,13 @@ static void open_push(uint32_t window)
 static void close_push(void)
 {
     kvr_plan_free(plan, &memory);
-    kvr_group_close(bench.group);
+    kvr_group_close(fixture.group);
+}
+
+static void tell_push(uint32_t index, union push_message message)
+{
+    message.job = index;
+    assert_true(kvr_group_command(fixture.group, &message.any));
 }
 
 /* A transfer with all of its layers ready; its slot is its index and one. */
@@ -59,26 +65,22 @@ static void job_open(uint32_t index, uint32_t peer, kvr_ns deadline, int32_t pri
                                     .slots = {(uint16_t)(index + 1)},
                                     .slot_count = 1,
                                     .target_rails = 1,
-                                    .deadline = deadline,
-                                    .priority = priority};
+                                    .turn.deadline = deadline,
+                                    .turn.priority = priority};
     segments[index] = (struct push_segment){.plan = plan, .where = where[index]};
-    assert_true(kvr_group_command(
-        bench.group,
-        &(struct kvr_group_message){.kind = PUSH_OPEN, .index = index, .pointer = &jobs[index]}));
-    assert_true(kvr_group_command(
-        bench.group, &(struct kvr_group_message){
-                         .kind = PUSH_SEGMENT, .index = index, .pointer = &segments[index]}));
+    tell_push(index, push_open(&jobs[index]));
+    tell_push(index, push_segment(&segments[index]));
 }
 
-/* Completes all again and again; the order in which the jobs' last chunks left, as digits. */
+/* Completes all writes until the end; returns the order of the jobs' last chunks, as digits. */
 static unsigned order_of_ends(void)
 {
-    struct kvr_endpoint *endpoint = bench.rails[0].newest;
+    struct kvr_endpoint *endpoint = fixture.rails[0].newest;
     uint64_t left[JOBS + 1] = {0};
     unsigned order = 0;
 
     for (unsigned round = 0; round < 200; round++) {
-        bench_settle(&bench, START + round);
+        fixture_settle(&fixture, START + round);
         for (unsigned i = 0; i < endpoint->write_count; i++) {
             unsigned slot = endpoint->writes[i].immediate >> 16;
 
@@ -94,7 +96,7 @@ static void deadline_first_then_priority(void **state)
 {
     (void)state;
     open_push(4);
-    peer_add(&bench, 0, 1);
+    peer_add(&fixture, 0, 1);
     job_open(0, 0, KVR_NEVER, -1);
     job_open(1, 0, KVR_NEVER, 0);
     job_open(2, 0, START + 10 * KVR_S, -5);
@@ -103,12 +105,12 @@ static void deadline_first_then_priority(void **state)
     close_push();
 }
 
-/* As it comes nearer, a deadline overtakes one that was set later and was shorter. */
+/* As it comes nearer, a deadline overtakes a shorter one that was set later. */
 static void what_is_overdue_is_first(void **state)
 {
     (void)state;
     open_push(4);
-    peer_add(&bench, 0, 1);
+    peer_add(&fixture, 0, 1);
     job_open(0, 0, START + 10 * KVR_S, 0);
     job_open(1, 0, START - KVR_S, 0);
     job_open(2, 0, START + KVR_S, INT32_MAX);
@@ -117,19 +119,19 @@ static void what_is_overdue_is_first(void **state)
     close_push();
 }
 
-/* Deadlines that are about the same share the rail: nobody is through while another has nothing. */
+/* Deadlines that are nearly equal share the rail: none ends while another has posted nothing. */
 static void equals_take_turns(void **state)
 {
     uint32_t posted[2];
 
     (void)state;
     open_push(4);
-    peer_add(&bench, 0, 1);
+    peer_add(&fixture, 0, 1);
     job_open(0, 0, START + 10 * KVR_S, 0);
     job_open(1, 0, START + 11 * KVR_S, 0);
     for (unsigned round = 0; round < 4; round++) {
-        bench_settle(&bench, START + round);
-        finish_all(bench.rails[0].newest);
+        fixture_settle(&fixture, START + round);
+        finish_all(fixture.rails[0].newest);
     }
     posted[0] = segments[0].chunk_next;
     posted[1] = segments[1].chunk_next;
@@ -137,36 +139,36 @@ static void equals_take_turns(void **state)
     close_push();
 }
 
-/* Room for more than a batch: who comes second has some of it, and need not wait for the next. */
+/* Room for more than a batch: the second job has some of it, and need not wait for the next. */
 static void room_is_shared_by_batches(void **state)
 {
     (void)state;
     open_push_batch(16, 2); /* a peer may hold 12 */
-    peer_add(&bench, 0, 1);
+    peer_add(&fixture, 0, 1);
     job_open(0, 0, KVR_NEVER, 0);
     job_open(1, 0, KVR_NEVER, 0);
-    bench_settle(&bench, START);
+    fixture_settle(&fixture, START);
     assert_int_equal(segments[0].chunk_next, 6);
     assert_int_equal(segments[1].chunk_next, 6);
     close_push();
 }
 
-/* Two that have had a few batches: one of them is through before the other goes on, and what is new
- * has as many as that one. */
+/* Of two jobs that have had a few batches, one ends before the other goes on. A new job posts as
+ * many chunks as the first one. */
 static void long_ones_have_long_turns(void **state)
 {
     uint32_t first, second, fresh;
 
     (void)state;
     open_push_batch(4, 1);
-    peer_add(&bench, 0, 1);
+    peer_add(&fixture, 0, 1);
     for (uint32_t i = 0; i < 3; i++) {
         job_open(i, 0, KVR_NEVER, 0);
-        jobs[i].batches = i < 2 ? 8 : 0;
+        jobs[i].turn.batches = i < 2 ? 8 : 0;
     }
     do {
-        bench_settle(&bench, START);
-        finish_all(bench.rails[0].newest);
+        fixture_settle(&fixture, START);
+        finish_all(fixture.rails[0].newest);
         first = segments[0].chunk_next > 0 ? 0 : 1;
         second = segments[1 - first].chunk_next;
         fresh = segments[2].chunk_next;
@@ -177,55 +179,55 @@ static void long_ones_have_long_turns(void **state)
     close_push();
 }
 
-/* Who has the turn and waits for its engine holds nobody. */
+/* A job that has the turn and waits for its engine blocks no other. */
 static void a_turn_that_is_not_used_ends(void **state)
 {
     static _Atomic uint64_t word;
 
     (void)state;
     open_push_batch(16, 1);
-    peer_add(&bench, 0, 1);
+    peer_add(&fixture, 0, 1);
     job_open(0, 0, KVR_NEVER, 0);
     job_open(1, 0, KVR_NEVER, 0);
-    jobs[0].batches = jobs[1].batches = 8;
+    jobs[0].turn.batches = jobs[1].turn.batches = 8;
     segments[0].word = &word;
     segments[0].word_base = 0;
     word = 1; /* one layer of two */
-    bench_settle(&bench, START);
+    fixture_settle(&fixture, START);
     assert_int_equal(segments[0].chunk_next, SMALL_CHUNKS / SMALL_LAYERS);
     assert_int_equal(segments[1].chunk_next, SMALL_CHUNKS);
     close_push();
 }
 
-/* The end of its turn is not the end of what it may have before others. */
+/* A job of a later rank waits for all chunks of an earlier one, not only for its turn. */
 static void a_later_rank_waits_for_more_than_a_turn(void **state)
 {
     (void)state;
     open_push_batch(16, 2);
-    peer_add(&bench, 0, 1);
+    peer_add(&fixture, 0, 1);
     job_open(0, 0, KVR_NEVER, 0);
     job_open(1, 0, KVR_NEVER, 1);
-    bench_settle(&bench, START);
+    fixture_settle(&fixture, START);
     assert_int_equal(segments[0].chunk_next, 12 - SMALL_CHUNKS);
     assert_int_equal(segments[1].chunk_next, SMALL_CHUNKS);
     close_push();
 }
 
-/* The urgent one's peer takes nothing; the other's does. */
+/* The urgent job's peer takes nothing; the other's does. */
 static void a_full_peer_holds_no_other(void **state)
 {
     struct kvr_endpoint *endpoint;
 
     (void)state;
     open_push(16);
-    endpoint = bench.rails[0].newest;
-    peer_add(&bench, 0, 1);
-    endpoint->dead_peer = endpoint->peers; /* the last that was inserted */
-    peer_add(&bench, 1, 1);
+    endpoint = fixture.rails[0].newest;
+    peer_add(&fixture, 0, 1);
+    endpoint->dead_peer = endpoint->peers; /* the peer that was inserted last */
+    peer_add(&fixture, 1, 1);
     job_open(0, 0, START, 0);
     job_open(1, 1, KVR_NEVER, 0);
     job_open(2, 0, KVR_NEVER, 0);
-    bench_settle(&bench, START);
+    fixture_settle(&fixture, START);
     assert_int_equal(segments[0].chunk_next, 0);
     assert_int_equal(segments[1].chunk_next, SMALL_CHUNKS);
     assert_int_equal(segments[2].chunk_next, 0);

@@ -1,17 +1,17 @@
-/* Goal: rails of unequal speed end together, no rail idles while there is something to post, and
- * one that is stuck holds nobody. Method: a rail group on a scripted fabric in virtual time; each
- * rail completes a write in so many milliseconds, one after the other. */
+/* Goal: rails of unequal speed end together, no rail idles while there is work, and a stuck rail
+ * blocks no transfer. Method: a rail group on a scripted fabric in virtual time; each rail
+ * completes one write after the other, each in a number of milliseconds. */
 #include "tests/support/check.h"
 
-#include "fabric/rail_group_pace.h"
+#include "rail_group/rail_group_pace.h"
 #include "tests/support/fake_group.h"
 
 #define WRITE_BYTES 65536
 #define WINDOW      32
 #define ROUNDS      400u /* of a millisecond */
 
-static struct bench bench;
-static unsigned every_ms[2]; /* a rail completes a write so often; 0: never */
+static struct group_fixture fixture;
+static unsigned every_ms[2]; /* the time between completions of a rail; 0: never */
 static unsigned idle_rounds[2];
 static uint32_t on[2]; /* in flight */
 
@@ -26,17 +26,17 @@ static void open_rails(unsigned first_ms, unsigned second_ms)
     memset(on, 0, sizeof(on));
     every_ms[0] = first_ms;
     every_ms[1] = second_ms;
-    bench_open_as(&bench, &(struct kvr_group_options){
-                              .rail_count = 2, .window_writes = WINDOW, .ring_entries = 64});
-    peer_add(&bench, 0, 2);
-    kvr_group_step(bench.group, at(0));
+    fixture_open_as(&fixture, &(struct kvr_group_options){
+                                  .rail_count = 2, .window_writes = WINDOW, .ring_entries = 64});
+    peer_add(&fixture, 0, 2);
+    kvr_group_step(fixture.group, at(0));
 }
 
 static void post_all(void)
 {
     struct kvr_pair pair;
 
-    while (post_bytes(&bench, 0, WRITE_BYTES, false, &pair) == KVR_OK)
+    while (post_bytes(&fixture, 0, WRITE_BYTES, false, &pair) == KVR_OK)
         on[pair.rail]++;
 }
 
@@ -46,10 +46,10 @@ static void complete(unsigned round)
         idle_rounds[rail] += on[rail] == 0;
         if (every_ms[rail] == 0 || round % every_ms[rail] != 0 || on[rail] == 0)
             continue;
-        finish(bench.rails[rail].newest, 0, KVR_OK);
+        finish(fixture.rails[rail].newest, 0, KVR_OK);
         on[rail]--;
     }
-    kvr_group_step(bench.group, at(round));
+    kvr_group_step(fixture.group, at(round));
 }
 
 static void run_rounds(unsigned from, unsigned count)
@@ -76,13 +76,13 @@ static void slow_and_fast_end_together(void **state)
             if (on[rail] > 0)
                 end[rail] = round;
     }
-    assert_true(end[0] >= ROUNDS + WINDOW / 2);                    /* the fast one was full */
+    assert_true(end[0] >= ROUNDS + WINDOW / 2);                    /* the fast rail was full */
     assert_true(end[1] <= end[0] + 8 && end[1] + 3 * 8 >= end[0]); /* give or take a few writes */
-    kvr_group_close(bench.group);
+    kvr_group_close(fixture.group);
 }
 
-/* Writes may be queued on the other one as soon as the full one is silent for longer than it would
- * need. */
+/* Writes may queue on the other rail as soon as the full rail is silent for longer than the other
+ * would need. */
 static void a_stuck_rail_holds_nobody(void **state)
 {
     uint64_t before;
@@ -91,14 +91,14 @@ static void a_stuck_rail_holds_nobody(void **state)
     open_rails(1, 4);
     run_rounds(1, ROUNDS);
     every_ms[0] = 0;
-    before = kvr_group_counters(bench.group, 1).writes;
+    before = kvr_group_counters(fixture.group, 1).writes;
     run_rounds(ROUNDS + 1, ROUNDS);
     assert_int_equal(idle_rounds[1], 0);
-    assert_true(kvr_group_counters(bench.group, 1).writes >= before + ROUNDS / 4);
-    kvr_group_close(bench.group);
+    assert_true(kvr_group_counters(fixture.group, 1).writes >= before + ROUNDS / 4);
+    kvr_group_close(fixture.group);
 }
 
-/* Where a window and not a speed is the limit, all windows are filled. */
+/* Where a window is the limit, and not a speed, all windows are filled. */
 static void short_queues_fill_every_window(void **state)
 {
     (void)state;
@@ -108,18 +108,18 @@ static void short_queues_fill_every_window(void **state)
         assert_int_equal(on[0], on[1]);
         for (unsigned rail = 0; rail < 2; rail++) /* all at once, after the same time */
             while (on[rail] > 0 && (rail == 0 || round % 2 == 0)) {
-                finish(bench.rails[rail].newest, 0, KVR_OK);
+                finish(fixture.rails[rail].newest, 0, KVR_OK);
                 on[rail]--;
             }
-        kvr_group_step(bench.group, at(round));
+        kvr_group_step(fixture.group, at(round));
         post_all();
         assert_true(on[0] >= WINDOW * 3 / 4 - 1 && on[1] >= WINDOW * 3 / 4 - 1);
     }
-    kvr_group_close(bench.group);
+    kvr_group_close(fixture.group);
 }
 
-/* Refused in mid batch: where a doorbell is owed the next write waits for that rail, and where the
- * provider rings by itself the other rail goes on. */
+/* Refused in the middle of a batch. Where a doorbell is owed, the next write waits for that rail.
+ * Where the provider rings by itself, the other rail goes on. */
 static void a_refusal_holds_nobody_without_doorbells(void **state)
 {
     (void)state;
@@ -128,18 +128,18 @@ static void a_refusal_holds_nobody_without_doorbells(void **state)
 
         fake_rings_by_itself = by_itself != 0;
         open_rails(1, 1);
-        assert_int_equal(post_bytes(&bench, 0, WRITE_BYTES, true, &first), KVR_OK);
-        bench.rails[first.rail].newest->again_once = 1000;
-        assert_int_equal(post_bytes(&bench, 0, WRITE_BYTES, true, &second),
+        assert_int_equal(post_bytes(&fixture, 0, WRITE_BYTES, true, &first), KVR_OK);
+        fixture.rails[first.rail].newest->again_once = 1000;
+        assert_int_equal(post_bytes(&fixture, 0, WRITE_BYTES, true, &second),
                          by_itself ? KVR_OK : KVR_AGAIN);
         if (by_itself)
             assert_int_not_equal(first.rail, second.rail);
-        kvr_group_close(bench.group);
+        kvr_group_close(fixture.group);
     }
     fake_rings_by_itself = false;
 }
 
-/* A few bytes that took a second: what is larger takes no less, however large. */
+/* A few bytes took a second: a larger write takes at least as long. */
 static void a_crawl_is_never_taken_for_fast(void **state)
 {
     struct group_pace pace = {0};

@@ -1,6 +1,6 @@
-/* Goal: an epoch ends in the order that makes it provable, and what belongs to an ended one, to a
- * peer that has gone or to no write at all changes nothing; what a write needs to be known is known
- * before it. Method: the scripted fabric's own account of what it was asked, in order. */
+/* Goal: an epoch ends in the order that makes it provable. Entries of an ended epoch, of a peer
+ * that has gone, or of no write at all change nothing. A command is known before the writes that
+ * need it. Method: the scripted fabric's own record of its calls, in order. */
 #include "tests/support/check.h"
 
 #include <stdio.h>
@@ -9,188 +9,189 @@
 
 static void group_failures_of_an_ended_epoch_break_nothing(void **state)
 {
-    struct bench bench;
+    struct group_fixture fixture;
     struct kvr_pair pair;
     struct kvr_group_message message;
     struct kvr_rail_address successor;
 
     (void)state;
-    bench_open(&bench, 1, 0, 64);
+    fixture_open(&fixture, 1, 0, 64);
     fake.log_inserts = true;
-    peer_add(&bench, 0, 1);
-    assert_int_equal(post(&bench, 0, &pair), KVR_OK);
+    peer_add(&fixture, 0, 1);
+    assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
     successor = (struct kvr_rail_address){.rail = 0, .epoch = 2, .bytes = 1, .address = {'z'}};
-    command(&bench, KVR_GROUP_PEER_RAIL, 0, &successor);
-    assert_true(event(&bench, &message));
-    assert_int_equal(post(&bench, 0, &pair), KVR_OK);
+    command(&fixture, KVR_GROUP_PEER_RAIL, 0, &successor);
+    assert_true(event(&fixture, &message));
+    assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
     assert_int_equal(pair.epoch, 2);
-    finish(bench.rails[0].newest, 0, KVR_PEER_LOST); /* the write of epoch 1 */
-    assert_true(kvr_group_step(bench.group, 2));
+    finish(fixture.rails[0].newest, 0, KVR_PEER_LOST); /* the write of epoch 1 */
+    assert_true(kvr_group_step(fixture.group, 2));
     assert_int_equal(fake.written_status[0], KVR_EPOCH_ENDED);
-    assert_false(event(&bench, &message));
-    assert_int_equal(post(&bench, 0, &pair), KVR_OK);
+    assert_false(event(&fixture, &message));
+    assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
     /* The old address left the table only with its last write. */
     assert_string_equal(fake.log, "insert0(a) insert0(z) remove0 written0:epoch_ended ");
-    kvr_group_close(bench.group);
+    kvr_group_close(fixture.group);
 }
 
 static void pages_that_no_device_moves_break_nothing(void **state)
 {
     struct kvr_completion unmoved = {.kind = KVR_COMPLETION_UNMOVED, .immediate = 9};
-    struct bench bench;
+    struct group_fixture fixture;
     struct kvr_pair pair;
     struct kvr_group_message message;
 
     (void)state;
-    bench_open(&bench, 1, 0, 64);
-    peer_add(&bench, 0, 1);
-    assert_int_equal(post(&bench, 0, &pair), KVR_OK);
-    finish(bench.rails[0].newest, 0, KVR_COPY_FAILED);
-    fake_push(bench.rails[0].newest, unmoved);
-    assert_true(kvr_group_step(bench.group, 2));
+    fixture_open(&fixture, 1, 0, 64);
+    peer_add(&fixture, 0, 1);
+    assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
+    finish(fixture.rails[0].newest, 0, KVR_COPY_FAILED);
+    fake_push(fixture.rails[0].newest, unmoved);
+    assert_true(kvr_group_step(fixture.group, 2));
     assert_int_equal(fake.written_status[0], KVR_COPY_FAILED);
     assert_string_equal(fake.log, "written0:copy_failed unmoved0/1:9 ");
-    assert_false(event(&bench, &message)); /* no PAIR_BROKEN */
-    assert_int_equal(post(&bench, 0, &pair), KVR_OK);
-    kvr_group_close(bench.group);
+    assert_false(event(&fixture, &message)); /* no PAIR_BROKEN */
+    assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
+    kvr_group_close(fixture.group);
 }
 
-/* It was met without, and tells of it later. Until then there is nothing that we could mend. */
+/* The peer had no endpoint on that rail at first, and announces it later. Until then there is
+ * nothing to repair. */
 static void group_reaches_a_rail_that_gets_its_endpoint_later(void **state)
 {
-    struct bench bench;
+    struct group_fixture fixture;
     struct kvr_pair pair;
     struct kvr_group_message message;
     struct kvr_rail_address successor;
     struct kvr_peer_rails rails = {.rail_count = 1, .rails = {{.rail = 0, .epoch = 2}}};
 
     (void)state;
-    bench_open(&bench, 1, 0, 64);
-    command(&bench, KVR_GROUP_PEER_ADD, 0, &rails);
-    assert_true(event(&bench, &message));
-    assert_int_equal(message.kind, KVR_GROUP_PEER_ADDED);
-    assert_int_equal(message.status, KVR_NO_RAIL);
+    fixture_open(&fixture, 1, 0, 64);
+    command(&fixture, KVR_GROUP_PEER_ADD, 0, &rails);
+    assert_true(event(&fixture, &message));
+    assert_int_equal(message.head.kind, KVR_GROUP_PEER_ADDED);
+    assert_int_equal(message.peer_rails.status, KVR_NO_RAIL);
     assert_non_null(strstr(rails.unreachable, "no endpoint"));
-    assert_int_equal(post(&bench, 0, &pair), KVR_NO_RAIL);
-    command(&bench, KVR_GROUP_RECYCLE, 0, NULL);
-    assert_true(event(&bench, &message));
-    assert_int_equal(message.kind, KVR_GROUP_RECYCLED); /* no PAIR_BROKEN before it */
+    assert_int_equal(post(&fixture, 0, &pair), KVR_NO_RAIL);
+    command(&fixture, KVR_GROUP_RECYCLE, 0, NULL);
+    assert_true(event(&fixture, &message));
+    assert_int_equal(message.head.kind, KVR_GROUP_RECYCLED); /* no PAIR_BROKEN before it */
     successor = (struct kvr_rail_address){.rail = 0, .epoch = 3, .bytes = 1, .address = {'z'}};
-    command(&bench, KVR_GROUP_PEER_RAIL, 0, &successor);
-    assert_int_equal(post(&bench, 0, &pair), KVR_OK);
+    command(&fixture, KVR_GROUP_PEER_RAIL, 0, &successor);
+    assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
     assert_int_equal(pair.epoch, 3);
-    kvr_group_close(bench.group);
+    kvr_group_close(fixture.group);
 }
 
 static void group_drops_a_peer(void **state)
 {
-    struct bench bench;
+    struct group_fixture fixture;
     struct kvr_pair pair;
     struct kvr_group_message message;
 
     (void)state;
-    bench_open(&bench, 1, 0, 64);
+    fixture_open(&fixture, 1, 0, 64);
     fake.log_inserts = true;
-    peer_add(&bench, 3, 1);
-    assert_int_equal(post(&bench, 3, &pair), KVR_OK);
-    command(&bench, KVR_GROUP_PEER_DROP, 3, NULL);
-    assert_true(event(&bench, &message));
-    assert_int_equal(message.kind, KVR_GROUP_PEER_DROPPED);
-    assert_int_equal(message.status, KVR_OK);
-    assert_int_equal(post(&bench, 3, &pair), KVR_NO_RAIL);
-    command(&bench, KVR_GROUP_PEER_DROP, 3, NULL);
-    assert_true(event(&bench, &message));
-    assert_int_equal(message.status, KVR_NOT_FOUND);
-    peer_add(&bench, 3, 1); /* the same index, while a write of the old peer is in flight */
-    finish(bench.rails[0].newest, 0, KVR_OK);
-    kvr_group_step(bench.group, 2);
+    peer_add(&fixture, 3, 1);
+    assert_int_equal(post(&fixture, 3, &pair), KVR_OK);
+    command(&fixture, KVR_GROUP_PEER_DROP, 3, NULL);
+    assert_true(event(&fixture, &message));
+    assert_int_equal(message.head.kind, KVR_GROUP_PEER_DROPPED);
+    assert_int_equal(message.peer_drop.status, KVR_OK);
+    assert_int_equal(post(&fixture, 3, &pair), KVR_NO_RAIL);
+    command(&fixture, KVR_GROUP_PEER_DROP, 3, NULL);
+    assert_true(event(&fixture, &message));
+    assert_int_equal(message.peer_drop.status, KVR_NOT_FOUND);
+    peer_add(&fixture, 3, 1); /* the same index, while a write of the old peer is in flight */
+    finish(fixture.rails[0].newest, 0, KVR_OK);
+    kvr_group_step(fixture.group, 2);
     assert_string_equal(fake.log, "insert0(a) insert0(a) remove0 written0:ok ");
-    assert_int_equal(post(&bench, 3, &pair), KVR_OK);
-    kvr_group_close(bench.group);
+    assert_int_equal(post(&fixture, 3, &pair), KVR_OK);
+    kvr_group_close(fixture.group);
 }
 
 static void group_recycles_in_order(void **state)
 {
-    struct bench bench;
+    struct group_fixture fixture;
     struct kvr_pair pair;
     struct kvr_group_message message;
     struct kvr_rail_address before, after;
     struct kvr_endpoint *old;
 
     (void)state;
-    bench_open(&bench, 1, 0, 64);
+    fixture_open(&fixture, 1, 0, 64);
     fake.log_inserts = true;
-    peer_add(&bench, 0, 1);
-    peer_add(&bench, 1, 1);
-    before = kvr_group_address(bench.group, 0);
+    peer_add(&fixture, 0, 1);
+    peer_add(&fixture, 1, 1);
+    before = kvr_group_address(fixture.group, 0);
     assert_int_equal(before.epoch, 1);
     for (unsigned i = 0; i < 3; i++)
-        assert_int_equal(post(&bench, i & 1, &pair), KVR_OK);
-    old = bench.rails[0].newest;
+        assert_int_equal(post(&fixture, i & 1, &pair), KVR_OK);
+    old = fixture.rails[0].newest;
     /* Commands run before the queue is read, so all of these are still in it. */
     finish(old, 0, KVR_OK);          /* completed before the stop */
     finish(old, 0, KVR_RAIL_FAILED); /* failed because of it */
     arrive(old, 77);
     fake.log[0] = '\0';
-    command(&bench, KVR_GROUP_RECYCLE, 0, NULL);
+    command(&fixture, KVR_GROUP_RECYCLE, 0, NULL);
     assert_string_equal(fake.log, "open0 stop0 written0:ok arrived0/1:77 written1:epoch_ended "
                                   "written2:epoch_ended close0 closed0/1 insert0(a) insert0(a) ");
-    assert_true(event(&bench, &message));
-    assert_int_equal(message.kind, KVR_GROUP_RECYCLED);
-    assert_int_equal(message.status, KVR_OK);
-    assert_int_equal(message.a, 1);
-    assert_int_equal(message.b, 2);
-    after = kvr_group_address(bench.group, 0);
+    assert_true(event(&fixture, &message));
+    assert_int_equal(message.head.kind, KVR_GROUP_RECYCLED);
+    assert_int_equal(message.recycled.status, KVR_OK);
+    assert_int_equal(message.recycled.ended, 1);
+    assert_int_equal(message.recycled.epoch, 2);
+    after = kvr_group_address(fixture.group, 0);
     assert_int_equal(after.epoch, 2);
     assert_memory_not_equal(after.address, before.address, sizeof(before.address));
-    assert_int_equal(kvr_group_outstanding(bench.group), 0);
-    arrive(bench.rails[0].newest, 78);
-    kvr_group_step(bench.group, 3);
+    assert_int_equal(kvr_group_outstanding(fixture.group), 0);
+    arrive(fixture.rails[0].newest, 78);
+    kvr_group_step(fixture.group, 3);
     assert_int_equal(fake.arrived_epoch, 2);
-    assert_int_equal(kvr_group_counters(bench.group, 0).recycles, 1);
-    assert_int_equal(post(&bench, 0, &pair), KVR_OK);
-    kvr_group_close(bench.group);
+    assert_int_equal(kvr_group_counters(fixture.group, 0).recycles, 1);
+    assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
+    kvr_group_close(fixture.group);
 }
 
 static void group_ends_an_epoch_without_a_successor(void **state)
 {
-    struct bench bench;
+    struct group_fixture fixture;
     struct kvr_pair pair;
     struct kvr_group_message message;
     struct kvr_error refused;
 
     (void)state;
-    bench_open(&bench, 1, 0, 64);
-    peer_add(&bench, 0, 1);
-    assert_int_equal(post(&bench, 0, &pair), KVR_OK);
-    bench.rails[0].refuse_open = true;
-    command(&bench, KVR_GROUP_RECYCLE, 0, NULL);
+    fixture_open(&fixture, 1, 0, 64);
+    peer_add(&fixture, 0, 1);
+    assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
+    fixture.rails[0].refuse_open = true;
+    command(&fixture, KVR_GROUP_RECYCLE, 0, NULL);
     assert_string_equal(fake.log, "stop0 written0:epoch_ended close0 closed0/1 ");
-    assert_true(event(&bench, &message));
-    assert_int_equal(message.kind, KVR_GROUP_RECYCLED);
-    assert_int_equal(message.status, KVR_SYSTEM);
-    assert_true(event(&bench, &message)); /* behind it: what breaks from there on */
-    assert_int_equal(message.kind, KVR_GROUP_PAIR_BROKEN);
-    kvr_group_refused(bench.group, 0, &refused);
+    assert_true(event(&fixture, &message));
+    assert_int_equal(message.head.kind, KVR_GROUP_RECYCLED);
+    assert_int_equal(message.recycled.status, KVR_SYSTEM);
+    assert_true(event(&fixture, &message)); /* behind it: the pairs that break from there on */
+    assert_int_equal(message.head.kind, KVR_GROUP_PAIR_BROKEN);
+    kvr_group_refused(fixture.group, 0, &refused);
     assert_string_equal(refused.detail, "no endpoint");
-    assert_int_equal(kvr_group_address(bench.group, 0).bytes, 0);
-    assert_int_equal(post(&bench, 0, &pair), KVR_NO_RAIL);
-    kvr_group_step(bench.group, 2);
-    bench.rails[0].refuse_open = false;
-    command(&bench, KVR_GROUP_RECYCLE, 0, NULL);
-    assert_true(event(&bench, &message));
-    assert_int_equal(message.status, KVR_OK);
-    assert_int_equal(message.b, 3);
-    assert_non_null(strstr(fake.log, "closed0/2 ")); /* or who waits for it waits for ever */
-    assert_int_equal(post(&bench, 0, &pair), KVR_OK);
-    kvr_group_close(bench.group);
+    assert_int_equal(kvr_group_address(fixture.group, 0).bytes, 0);
+    assert_int_equal(post(&fixture, 0, &pair), KVR_NO_RAIL);
+    kvr_group_step(fixture.group, 2);
+    fixture.rails[0].refuse_open = false;
+    command(&fixture, KVR_GROUP_RECYCLE, 0, NULL);
+    assert_true(event(&fixture, &message));
+    assert_int_equal(message.recycled.status, KVR_OK);
+    assert_int_equal(message.recycled.epoch, 3);
+    assert_non_null(strstr(fake.log, "closed0/2 ")); /* or its waiters wait for ever */
+    assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
+    kvr_group_close(fixture.group);
 }
 
-#define BEFORE 100 /* commands before that which grants: more than one step takes */
+#define BEFORE 100 /* commands before the GRANT: more than one step takes */
 
 static void push(uint32_t kind, unsigned count)
 {
-    struct kvr_group_message message = {.kind = kind};
+    struct kvr_group_message message = {.head.kind = kind};
 
     for (unsigned i = 0; i < count; i++)
         assert_true(kvr_group_command(fake.group, &message));
@@ -210,32 +211,32 @@ static void recycle_grant_and_write(struct kvr_endpoint *endpoint)
     arrive(endpoint, 78);
 }
 
-/* A provider that copies what arrives can take long to read a queue: long enough for a slot to be
- * granted and written to meanwhile. Else the write is one for an idle slot, and is repeated only
- * after the time of quiet. */
+/* A provider that copies arriving bytes can take long to read a queue: long enough for a slot to be
+ * granted and written to meanwhile. Without the GRANT the write is one for an idle slot, and is
+ * repeated only after the time of quiet. */
 static void hears_first(uint32_t ring_entries)
 {
     char granted[64];
     const char *command, *arrived;
-    struct bench bench;
+    struct group_fixture fixture;
 
-    bench_open(&bench, 1, 0, ring_entries);
+    fixture_open(&fixture, 1, 0, ring_entries);
     fake.while_polled = grant_and_write;
-    assert_true(kvr_group_step(bench.group, 1));
+    assert_true(kvr_group_step(fixture.group, 1));
     snprintf(granted, sizeof(granted), "command%u ", (unsigned)KVR_GROUP_KIND_USER + 1);
     command = strstr(fake.log, granted);
     arrived = strstr(fake.log, "arrived0/1:77 ");
     assert_true(command != NULL && arrived != NULL && command < arrived);
 
-    /* But a recycling would end the epoch of what was read before it is told. */
-    bench_settle(&bench, 2);
+    /* But a recycling would end the epoch of polled entries before they are handled. */
+    fixture_settle(&fixture, 2);
     fake.log[0] = '\0';
     fake.while_polled = recycle_grant_and_write;
-    assert_true(kvr_group_step(bench.group, 3));
+    assert_true(kvr_group_step(fixture.group, 3));
     assert_string_equal(fake.log, "arrived0/1:78 ");
-    bench_settle(&bench, 4);
+    fixture_settle(&fixture, 4);
     assert_non_null(strstr(fake.log, "closed0/1 "));
-    kvr_group_close(bench.group);
+    kvr_group_close(fixture.group);
 }
 
 static void group_hears_of_a_grant_before_what_it_brings(void **state)
@@ -244,7 +245,7 @@ static void group_hears_of_a_grant_before_what_it_brings(void **state)
     hears_first(256);
 }
 
-/* However many commands there are: none waits with the loop while what depends on it has left. */
+/* With any number of commands: none waits in the loop while its dependents have left. */
 static void group_takes_more_commands_than_its_ring_has_room_for(void **state)
 {
     (void)state;
@@ -253,32 +254,32 @@ static void group_takes_more_commands_than_its_ring_has_room_for(void **state)
 
 static void group_counts_what_it_does_not_know(void **state)
 {
-    struct bench bench;
+    struct group_fixture fixture;
     struct kvr_pair pair;
     struct kvr_group_message message;
     struct kvr_completion late;
 
     (void)state;
-    bench_open(&bench, 1, 0, 64);
-    peer_add(&bench, 0, 1);
-    assert_int_equal(post(&bench, 0, &pair), KVR_OK);
-    finish(bench.rails[0].newest, 0, KVR_OK);
-    late = bench.rails[0].newest->queue[0];
-    fake_push(bench.rails[0].newest, late); /* the same completion twice */
-    kvr_group_step(bench.group, 2);
+    fixture_open(&fixture, 1, 0, 64);
+    peer_add(&fixture, 0, 1);
+    assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
+    finish(fixture.rails[0].newest, 0, KVR_OK);
+    late = fixture.rails[0].newest->queue[0];
+    fake_push(fixture.rails[0].newest, late); /* the same completion twice */
+    kvr_group_step(fixture.group, 2);
     assert_int_equal(fake.written_count[0], 1);
-    assert_int_equal(kvr_group_counters(bench.group, 0).stale, 1);
-    /* An error entry without a write of ours is told once an epoch. */
+    assert_int_equal(kvr_group_counters(fixture.group, 0).stale, 1);
+    /* Error entries without a write of ours are reported once an epoch. */
     for (unsigned i = 0; i < 3; i++)
-        fake_push(bench.rails[0].newest,
+        fake_push(fixture.rails[0].newest,
                   (struct kvr_completion){.kind = KVR_COMPLETION_FAILED, .status = KVR_PEER_LOST});
-    kvr_group_step(bench.group, 3);
-    assert_true(event(&bench, &message));
-    assert_int_equal(message.kind, KVR_GROUP_RAIL_ERROR);
-    assert_int_equal(message.a, 1);
-    assert_false(event(&bench, &message));
-    assert_int_equal(kvr_group_counters(bench.group, 0).failures, 3);
-    kvr_group_close(bench.group);
+    kvr_group_step(fixture.group, 3);
+    assert_true(event(&fixture, &message));
+    assert_int_equal(message.head.kind, KVR_GROUP_RAIL_ERROR);
+    assert_int_equal(message.rail_error.epoch, 1);
+    assert_false(event(&fixture, &message));
+    assert_int_equal(kvr_group_counters(fixture.group, 0).failures, 3);
+    kvr_group_close(fixture.group);
 }
 
 int main(void)

@@ -1,6 +1,6 @@
-/* Goal: what a rail group's thread works with lies on the NUMA node where that thread runs, also
- * what the loop writes first. Method: on each node of this host a group, opened as an agent does,
- * whose loop is on another node; then the kernel is asked where its pages are. */
+/* Goal: the memory of a rail group's thread lies on the NUMA node where that thread runs, also
+ * memory that the loop writes first. Method: on each node of this host one group, opened as an
+ * agent does, with its loop on another node. The kernel then reports the nodes of its pages. */
 #include <dirent.h>
 #include <sched.h>
 #include <stdio.h>
@@ -8,14 +8,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "fabric/rail_group_state.h"
+#include "rail_group/rail_group_state.h"
 #include "tests/support/check.h"
 #include "tests/support/fake_group.h"
 
 #define NODES    8
 #define COMMANDS 3000
 
-/* Some processor of the node; -1: it has none, or there is no such node. */
+/* A processor of the node; -1: the node has none, or does not exist. */
 static int core_of(int node)
 {
     char path[64];
@@ -42,7 +42,7 @@ static void run_on(int core)
     assert_int_equal(sched_setaffinity(0, sizeof(cores), &cores), 0);
 }
 
-/* Whole pages within: how many are there; each must be on the node. */
+/* Counts the whole pages in the range; each must be on the node. */
 static unsigned pages_on(const char *what, const void *memory, size_t bytes, int node)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = ((uintptr_t)memory + page - 1) & -page;
@@ -54,7 +54,7 @@ static unsigned pages_on(const char *what, const void *memory, size_t bytes, int
 
         assert_int_equal(syscall(SYS_move_pages, 0, 1ul, &address, NULL, &status, 0), 0);
         if (status < 0)
-            continue; /* nobody has touched it */
+            continue; /* no thread has touched it */
         if (status != node)
             fail_msg("a page of the group's %s is on node %d, not %d", what, status, node);
         there++;
@@ -64,37 +64,39 @@ static unsigned pages_on(const char *what, const void *memory, size_t bytes, int
 
 static void group_lies_on(int node, int core, int other_core)
 {
-    struct kvr_group_message message = {.kind = KVR_GROUP_KIND_USER}, told;
+    struct kvr_group_message message = {.head.kind = KVR_GROUP_KIND_USER}, told;
     uint32_t bytes = sizeof(message);
     const struct kvr_ring *commands;
     struct kvr_pair pair;
-    struct bench bench;
+    struct group_fixture fixture;
 
     run_on(core);
-    bench_open(&bench, 2, 64, 4096);
-    peer_add(&bench, 0, 2);
+    fixture_open(&fixture, 2, 64, 4096);
+    peer_add(&fixture, 0, 2);
     run_on(other_core); /* its loop */
     for (unsigned i = 0; i < COMMANDS; i++)
-        assert_true(kvr_group_command(bench.group, &message));
+        assert_true(kvr_group_command(fixture.group, &message));
     run_on(core); /* its thread */
-    bench_settle(&bench, 1);
+    fixture_settle(&fixture, 1);
     for (unsigned i = 0; i < COMMANDS; i++)
-        kvr_group_tell(bench.group, &message);
-    assert_int_equal(post(&bench, 0, &pair), KVR_OK);
+        kvr_group_tell(fixture.group, &message);
+    assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
     run_on(other_core);
-    while (kvr_group_event(bench.group, &told))
+    while (kvr_group_event(fixture.group, &told))
         continue;
-    commands = &bench.group->commands.first->ring;
+    commands = &fixture.group->rings.commands.first->ring;
     assert_true(pages_on("commands", commands->slots, (size_t)4096 * bytes, node) > 0);
-    assert_true(pages_on("events", bench.group->events.slots, (size_t)4096 * bytes, node) > 0);
-    (void)pages_on("peers", bench.group->peers, KVR_PEERS_MAX * sizeof(*bench.group->peers), node);
-    (void)pages_on("links", bench.group->links_memory,
-                   kvr_pool_bytes(bench.group->links.count, sizeof(struct group_link)), node);
-    (void)pages_on("own", bench.group, sizeof(*bench.group), node);
-    kvr_group_close(bench.group);
+    assert_true(pages_on("events", fixture.group->rings.events.slots, (size_t)4096 * bytes, node) >
+                0);
+    (void)pages_on("peers", fixture.group->peers, KVR_PEERS_MAX * sizeof(*fixture.group->peers),
+                   node);
+    (void)pages_on("links", fixture.group->links_memory,
+                   kvr_pool_bytes(fixture.group->links.count, sizeof(struct group_link)), node);
+    (void)pages_on("own", fixture.group, sizeof(*fixture.group), node);
+    kvr_group_close(fixture.group);
 }
 
-/* An agent opens its groups in fresh memory, not in what was another group's. */
+/* An agent opens its groups in fresh memory, not in memory of an earlier group. */
 static void in_a_process_of_its_own(int node, int core, int other_core)
 {
     pid_t child = fork();

@@ -1,6 +1,6 @@
-/* Goal: chunks of a plan that are posted in one go are posted in order, once each, and the cursor
- * stays at the first that was not, whatever ends the batch. Method: a rail group on a scripted
- * fabric and a plan of eight scattered pages. */
+/* Goal: a run of a plan's chunks is posted in order, once each. The cursor stays at the first
+ * unposted chunk, whatever ends the batch. Method: a rail group on a scripted fabric and a plan of
+ * eight scattered pages. */
 #include "tests/support/check.h"
 
 #include "tests/support/fake_group.h"
@@ -10,7 +10,7 @@
 #define IMMEDIATE    0x70005u
 
 static struct {
-    struct bench bench;
+    struct group_fixture fixture;
     struct small_side source, target;
     struct kvr_buddy memory;
     void *block;
@@ -21,8 +21,8 @@ static struct {
 static void open_world(uint32_t rails, uint32_t window)
 {
     memset(&world, 0, sizeof(world));
-    bench_open(&world.bench, rails, window, 64);
-    peer_add(&world.bench, 0, rails);
+    fixture_open(&world.fixture, rails, window, 64);
+    peer_add(&world.fixture, 0, rails);
     small_side_init(&world.source, rails);
     small_side_init(&world.target, rails);
     world.block = malloc(MEMORY_BYTES);
@@ -33,7 +33,7 @@ static void open_world(uint32_t rails, uint32_t window)
 
 static void close_world(void)
 {
-    kvr_group_close(world.bench.group);
+    kvr_group_close(world.fixture.group);
     free(world.block);
 }
 
@@ -48,7 +48,7 @@ static kvr_status post_run(uint32_t count, uint32_t *ret_posted, struct kvr_pair
         .remotes = world.target.set.remotes,
     };
 
-    return kvr_group_post_run(world.bench.group, &run, &world.cursor, ret_posted, ret_pair);
+    return kvr_group_post_run(world.fixture.group, &run, &world.cursor, ret_posted, ret_pair);
 }
 
 static void run_is_posted_in_order(void **state)
@@ -61,14 +61,14 @@ static void run_is_posted_in_order(void **state)
     open_world(2, 0);
     assert_int_equal(post_run(SMALL_CHUNKS, &posted, &pair), KVR_OK);
     assert_int_equal(posted, SMALL_CHUNKS);
-    endpoint = world.bench.rails[pair.rail].newest;
+    endpoint = world.fixture.rails[pair.rail].newest;
     assert_int_equal(endpoint->write_count, SMALL_CHUNKS);
     for (uint32_t i = 0; i < SMALL_CHUNKS; i++) {
         assert_int_equal(endpoint->writes[i].immediate, IMMEDIATE + i);
         assert_int_equal(endpoint->writes[i].more, i + 1 < SMALL_CHUNKS);
     }
-    assert_int_equal(kvr_group_outstanding(world.bench.group), SMALL_CHUNKS);
-    assert_int_equal(kvr_group_counters(world.bench.group, pair.rail).in_flight, SMALL_CHUNKS);
+    assert_int_equal(kvr_group_outstanding(world.fixture.group), SMALL_CHUNKS);
+    assert_int_equal(kvr_group_counters(world.fixture.group, pair.rail).in_flight, SMALL_CHUNKS);
     close_world();
 }
 
@@ -81,7 +81,7 @@ static void run_stops_where_the_window_ends(void **state)
 
     (void)state;
     open_world(1, 4);
-    endpoint = world.bench.rails[0].newest;
+    endpoint = world.fixture.rails[0].newest;
     for (unsigned round = 0; at < SMALL_CHUNKS; round++) {
         assert_true(round < SMALL_CHUNKS);
         assert_int_equal(post_run(SMALL_CHUNKS - at, &posted, &pair), KVR_OK);
@@ -97,10 +97,10 @@ static void run_stops_where_the_window_ends(void **state)
             assert_int_equal(kvr_plan_cursor_chunk(&world.cursor), at);
         }
         finish_all(endpoint);
-        kvr_group_step(world.bench.group, 2 + round);
+        kvr_group_step(world.fixture.group, 2 + round);
     }
-    assert_int_equal(kvr_group_outstanding(world.bench.group), 0);
-    assert_int_equal(kvr_group_counters(world.bench.group, 0).writes, SMALL_CHUNKS);
+    assert_int_equal(kvr_group_outstanding(world.fixture.group), 0);
+    assert_int_equal(kvr_group_counters(world.fixture.group, 0).writes, SMALL_CHUNKS);
     close_world();
 }
 
@@ -112,16 +112,16 @@ static void run_goes_on_after_a_refusal(void **state)
 
     (void)state;
     open_world(1, 0);
-    world.bench.rails[0].newest->again_once = 1;
+    world.fixture.rails[0].newest->again_once = 1;
     assert_int_equal(post_run(SMALL_CHUNKS, &posted, &pair), KVR_AGAIN);
     assert_int_equal(posted, 0);
     assert_int_equal(kvr_plan_cursor_chunk(&world.cursor), 0);
-    kvr_group_step(world.bench.group, KVR_S);
+    kvr_group_step(world.fixture.group, KVR_S);
     while (kvr_plan_cursor_chunk(&world.cursor) + 1 < SMALL_CHUNKS)
         assert_int_equal(post_run(1, &posted, &pair), KVR_OK);
     assert_int_equal(post_run(1, &posted, &pair), KVR_OK);
-    assert_int_equal(world.bench.rails[0].newest->write_count, SMALL_CHUNKS);
-    assert_int_equal(world.bench.rails[0].newest->writes[0].immediate, IMMEDIATE);
+    assert_int_equal(world.fixture.rails[0].newest->write_count, SMALL_CHUNKS);
+    assert_int_equal(world.fixture.rails[0].newest->writes[0].immediate, IMMEDIATE);
     close_world();
 }
 
@@ -133,20 +133,20 @@ static void run_changes_to_another_rail(void **state)
 
     (void)state;
     open_world(2, 0);
-    world.bench.rails[0].newest->next_write = KVR_RAIL_FAILED;
+    world.fixture.rails[0].newest->next_write = KVR_RAIL_FAILED;
     assert_int_equal(post_run(SMALL_CHUNKS, &posted, &pair), KVR_OK);
     assert_int_equal(pair.rail, 1);
     assert_int_equal(posted, SMALL_CHUNKS);
-    assert_int_equal(world.bench.rails[1].newest->writes[0].immediate, IMMEDIATE);
+    assert_int_equal(world.fixture.rails[1].newest->writes[0].immediate, IMMEDIATE);
     close_world();
     open_world(1, 0);
-    world.bench.rails[0].newest->next_write = KVR_RAIL_FAILED;
+    world.fixture.rails[0].newest->next_write = KVR_RAIL_FAILED;
     assert_int_equal(post_run(SMALL_CHUNKS, &posted, &pair), KVR_NO_RAIL);
     assert_int_equal(posted, 0);
     close_world();
 }
 
-/* A region that is smaller here than the plan says. */
+/* A region that is smaller here than in the plan. */
 static void run_leaves_no_region(void **state)
 {
     struct kvr_pair pair;

@@ -1,6 +1,6 @@
 /* Goal: two groups on their own threads move a stream over real rails, fall asleep when idle, wake
- * when rung, and follow a recycled rail. Method: both in this process over tcp on loopback; the
- * test is the loop thread of both. */
+ * up on a doorbell, and follow a recycled rail. Method: both in this process over tcp on loopback;
+ * the test is the loop thread of both. */
 #include "tests/support/check.h"
 
 #include <fcntl.h>
@@ -11,14 +11,22 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "fabric/fabric_local.h"
-#include "fabric/fabric_ofi.h"
-#include "fabric/rail_group_thread.h"
+#include "fabric/local/fabric_local.h"
+#include "fabric/ofi/fabric_ofi.h"
+#include "rail_group/rail_group_thread.h"
 
 #define RAILS       2
 #define CHUNK       (16u << 10)
 #define BYTES       (8u << 20)
-#define COMMAND_RUN KVR_GROUP_KIND_USER /* a: writes to post to peer 0 */
+#define COMMAND_RUN KVR_GROUP_KIND_USER
+
+union run_command {
+    struct kvr_group_message any;
+    struct {
+        struct kvr_group_head head;
+        uint64_t writes; /* to post to peer 0 */
+    };
+};
 
 struct party {
     struct kvr_fabric fabric;
@@ -33,7 +41,7 @@ struct party {
     _Atomic uint64_t word, word_seen; /* as an engine's readiness word */
     _Atomic bool asleep;
     _Atomic uint64_t arrived, written, ended, closed, notified;
-    int doorbell, freed; /* an engine's, which takes the number that a rail gives up; -1: none */
+    int doorbell, freed; /* an engine's: it takes the number of a rail's old descriptor; -1: none */
     _Atomic bool watched;
 };
 
@@ -42,8 +50,8 @@ static void user_command(void *self, kvr_ns now, const struct kvr_group_message 
     struct party *party = self;
 
     (void)now;
-    assert_int_equal(message->kind, COMMAND_RUN);
-    party->to_post += message->a;
+    assert_int_equal(message->head.kind, COMMAND_RUN);
+    party->to_post += ((union run_command){.any = *message}).writes;
 }
 
 static void user_written(void *self, kvr_ns now, uint64_t token, uint32_t count, kvr_status status)
@@ -129,7 +137,7 @@ static void notify(void *self)
     party->notified++;
 }
 
-/* core: NULL, or the one that its thread is to run on. */
+/* core: NULL, or the core of the group's thread */
 static void group_start(struct party *party, kvr_ns spin_ns, const int *core)
 {
     struct kvr_group_options options = {.fabric = &party->fabric,
@@ -211,12 +219,23 @@ static void party_stop(struct party *party)
     free(party->memory);
 }
 
-static void command(struct party *party, uint32_t kind, uint32_t index, uint64_t a, void *pointer)
+static void command(struct party *party, struct kvr_group_message message)
 {
-    struct kvr_group_message message = {.kind = kind, .index = index, .a = a, .pointer = pointer};
-
     assert_true(kvr_group_command(party->group, &message));
     kvr_group_thread_kick(party->thread);
+}
+
+static void command_run(struct party *party, uint64_t writes)
+{
+    union run_command run = {.head.kind = COMMAND_RUN, .writes = writes};
+
+    command(party, run.any);
+}
+
+static void command_recycle(struct party *party, uint32_t rail)
+{
+    command(party,
+            (struct kvr_group_message){.head.kind = KVR_GROUP_RECYCLE, .recycle.rail = rail});
 }
 
 /* The next event, within a bound. */
@@ -245,8 +264,9 @@ static void connect_as(struct party *party, struct party *other, uint32_t peer)
         mine->rails[i] = kvr_group_address(other->group, i);
         party->other.keys[i] = other->region->keys[i];
     }
-    command(party, KVR_GROUP_PEER_ADD, peer, 0, mine);
-    assert_int_equal(event(party).status, KVR_OK);
+    command(party, (struct kvr_group_message){.head.kind = KVR_GROUP_PEER_ADD,
+                                              .peer_rails = {.peer = peer, .rails = mine}});
+    assert_int_equal(event(party).peer_rails.status, KVR_OK);
 }
 
 static void connect_to(struct party *party, struct party *other)
@@ -275,7 +295,7 @@ static void threads_move_a_stream(void **state)
     party_start(&target, 20 * KVR_US);
     connect_to(&source, &target);
     memset(source.memory, 0x5a, BYTES);
-    command(&source, COMMAND_RUN, 0, 5000, NULL);
+    command_run(&source, 5000);
     assert_true(reaches(&target.arrived, 5000));
     assert_true(reaches(&source.written, 5000));
     assert_memory_equal(source.memory, target.memory, BYTES);
@@ -291,7 +311,7 @@ static uint64_t thread_cpu(const struct party *party)
     return kvr_group_thread_counters(party->thread).cpu_ns;
 }
 
-/* Until neither thread has woken for a while: what was begun has ended. */
+/* Waits until neither thread has woken for a while: all work has ended. */
 static void await_sleep(const struct party *one, const struct party *other)
 {
     uint64_t last = 0, wakeups = 1;
@@ -315,7 +335,7 @@ static void threads_sleep_when_idle(void **state)
     party_start(&target, 20 * KVR_US);
     for (uint32_t peer = 0; peer < 100; peer++)
         connect_as(&source, &target, peer);
-    command(&source, COMMAND_RUN, 0, 1000, NULL); /* connections exist, and have been used */
+    command_run(&source, 1000); /* connections exist, and have been used */
     assert_true(reaches(&target.arrived, 1000));
     await_sleep(&source, &target);
     before = thread_cpu(&source) + thread_cpu(&target);
@@ -328,7 +348,7 @@ static void threads_sleep_when_idle(void **state)
     party_stop(&target);
 }
 
-/* After each progress it polls for so long and no longer, and then sleeps. */
+/* After each progress the thread polls for the given time and no longer, and then sleeps. */
 static void threads_spin_at_most_so_long(void **state)
 {
     static const kvr_ns spins[] = {0, 3 * KVR_MS};
@@ -343,8 +363,8 @@ static void threads_spin_at_most_so_long(void **state)
         party_start(&party, spins[i]);
         usleep(20000);
         before = kvr_group_thread_counters(party.thread);
-        do { /* it may be late where others have the cores */
-            command(&party, COMMAND_RUN, 0, 0, NULL);
+        do { /* a thread may be late where others have the cores */
+            command_run(&party, 0);
             usleep(20000);
             kicks++;
             after = kvr_group_thread_counters(party.thread);
@@ -365,7 +385,7 @@ static uint64_t own_cpu(void)
     return (uint64_t)cpu.tv_sec * KVR_S + (uint64_t)cpu.tv_nsec;
 }
 
-/* On one core with somebody who always has something to do it takes much less than its half. */
+/* On one core with a thread that always has work, it takes much less than half of the core. */
 static void threads_that_spin_leave_the_core_to_others(void **state)
 {
     static struct party party;
@@ -414,8 +434,8 @@ static void threads_wake_for_an_engine(void **state)
     party_stop(&party);
 }
 
-/* An engine may attach while a rail is recycled, and its doorbell gets the number that the rail's
- * descriptor had. */
+/* An engine may attach while a rail is recycled. Its doorbell then gets the number of the rail's
+ * old descriptor. */
 static void a_doorbell_with_a_rails_old_number_is_heard(void **state)
 {
     static struct party party;
@@ -426,8 +446,8 @@ static void a_doorbell_with_a_rails_old_number_is_heard(void **state)
     party.doorbell = eventfd(0, EFD_NONBLOCK);
     party.freed = kvr_group_wait_fd(party.group, 0);
     assert_true(party.freed >= 0);
-    command(&party, KVR_GROUP_RECYCLE, 0, 0, NULL);
-    assert_int_equal(event(&party).kind, KVR_GROUP_RECYCLED);
+    command_recycle(&party, 0);
+    assert_int_equal(event(&party).head.kind, KVR_GROUP_RECYCLED);
     assert_true(party.watched);
     usleep(20000); /* until it sleeps */
     party.word = 1;
@@ -454,28 +474,29 @@ static void threads_follow_a_recycled_rail(void **state)
         static struct kvr_rail_address successor;
         uint64_t arrived;
 
-        command(&source, COMMAND_RUN, 0, 500, NULL);
-        command(&target, KVR_GROUP_RECYCLE, round % RAILS, 0, NULL);
+        command_run(&source, 500);
+        command_recycle(&target, round % RAILS);
         do {
             message = event(&target); /* errors of the torn connection may come before */
-        } while (message.kind != KVR_GROUP_RECYCLED);
-        assert_int_equal(message.status, KVR_OK);
+        } while (message.head.kind != KVR_GROUP_RECYCLED);
+        assert_int_equal(message.recycled.status, KVR_OK);
         assert_int_equal(target.closed, round);
-        successor = kvr_group_address(target.group, message.index);
-        assert_int_equal(successor.epoch, message.b);
-        command(&source, KVR_GROUP_RECYCLE, message.index, 0, NULL);
-        command(&source, KVR_GROUP_PEER_RAIL, 0, 0, &successor);
+        successor = kvr_group_address(target.group, message.recycled.rail);
+        assert_int_equal(successor.epoch, message.recycled.epoch);
+        command_recycle(&source, message.recycled.rail);
+        command(&source, (struct kvr_group_message){.head.kind = KVR_GROUP_PEER_RAIL,
+                                                    .peer_rail.address = &successor});
         do {
             message = event(&source);
-        } while (message.kind != KVR_GROUP_PEER_RAIL_SET);
-        assert_int_equal(message.status, KVR_OK);
+        } while (message.head.kind != KVR_GROUP_PEER_RAIL_SET);
+        assert_int_equal(message.peer_rail.status, KVR_OK);
         /* Every post settles, one way or the other; and the new epochs carry new ones. */
         settled += 500;
         for (unsigned i = 0; i < 10000 && source.written + source.ended < settled; i++)
             usleep(1000);
         assert_int_equal(source.written + source.ended, settled);
         arrived = target.arrived;
-        command(&source, COMMAND_RUN, 0, 100, NULL);
+        command_run(&source, 100);
         settled += 100;
         assert_true(reaches(&target.arrived, arrived + 100));
         for (unsigned i = 0; i < 10000 && source.written + source.ended < settled; i++)

@@ -1,5 +1,5 @@
-/* Goal: every target rank gets each of its layers and heads once, from ranks that have them; ranks
- * that hold the same are used alike. Method: the pairs of parallel degrees that engines are run
+/* Goal: every target rank gets each of its layers and heads once, from ranks that have them. Ranks
+ * with identical data share the work evenly. Method: the pairs of parallel degrees that engines run
  * with, and random ones, counted head by head. */
 #include "tests/support/check.h"
 
@@ -88,7 +88,8 @@ static uint32_t check(const struct engine *from, const struct engine *to, uint32
     return count;
 }
 
-/* Every target rank takes from as many sources as said; each source gives to as many targets. */
+/* Every target rank takes from the given number of sources; each source gives to the given number
+ * of targets. */
 static void expect(uint32_t from_tp, uint32_t from_pp, uint32_t to_tp, uint32_t to_pp,
                    uint32_t heads, uint32_t sources, uint32_t least, uint32_t most)
 {
@@ -126,7 +127,7 @@ static void ranks_that_hold_the_same_are_used_alike(void **state)
     expect(8, 1, 2, 1, 4, 2, 0, 1);
 }
 
-/* Over many requests, whichever of two holders is the first. */
+/* Over many requests each of two holders is chosen first. */
 static void ranks_spread_requests(void **state)
 {
     struct engine from = engine_of(8, 1, 1), to = engine_of(1, 1, 1);

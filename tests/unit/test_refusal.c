@@ -1,12 +1,13 @@
-/* Goal: a source that cannot give what a target asks says which field differs and both values, to
- * the target, in its own record, and to its own engine: by an event, by why, and at the end of the
- * publish when nobody else came. Method: outbound alone, its ports written down; the target's
- * engine differs in one field after the other. */
+/* Goal: a source that cannot give the requested bytes reports which field differs, and both values.
+ * The report goes to the target, into the source's own record, and to the source's engine: by an
+ * event, by why, and at the end of the publish when no other target came. Method: outbound alone,
+ * with a record of its port's calls; the target's engine differs in one field after the other. */
 #include "tests/support/check.h"
 
 #include <stdio.h>
 
 #include "base/text.h"
+#include "prefill-agent/publish.h"
 #include "tests/support/outbound_case.h"
 
 static struct kvr_event last_event;
@@ -28,7 +29,7 @@ static int open_reported(void **state)
     return 0;
 }
 
-/* Each sentence once, in every place; the publish stays as it was. */
+/* Each place gets the sentence once; the publish stays unchanged. */
 static void refuse(uint64_t nonce, const char *sentence)
 {
     uint32_t told = machine_notice_count(KVR_NOTICE_TARGET_REFUSED);
@@ -82,11 +83,12 @@ static void every_field_is_named_to_both_sides(void **state)
     remote->compat.head_dim = 64;
     refuse(NONCE + 4, "head dim: the source has 4096, the target has 64");
     remote->compat = fits;
-    remote->set->layouts[0].head_bytes /= 2; /* no hard field, but no plan either */
+    remote->set->layouts[0].head_bytes /=
+        2; /* all required fields are equal, but no plan is possible */
     refuse(NONCE + 5, "head_bytes: the source has 4096, the target has 2048 (layer 0 KV)");
 }
 
-/* One that fits is served; who asks too often is counted, and no longer told of. */
+/* A target that fits is served. Repeated refusals are counted, and not reported any more. */
 static void others_are_served_and_the_rest_is_counted(void **state)
 {
     struct kvr_remote_engine *remote = &outbound.engines.remote[0];
@@ -95,16 +97,16 @@ static void others_are_served_and_the_rest_is_counted(void **state)
     (void)state;
     publish_for(1);
     remote->compat.head_dim = 64;
-    for (uint32_t i = 0; i < 2 * PUBLISH_REFUSALS_TOLD; i++)
+    for (uint32_t i = 0; i < 2 * PUBLISH_REFUSALS_SENT; i++)
         want(0, NONCE + i);
-    assert_int_equal(machine_notice_count(KVR_NOTICE_TARGET_REFUSED), PUBLISH_REFUSALS_TOLD);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_TARGET_REFUSED), PUBLISH_REFUSALS_SENT);
     outbound_why(&outbound, 0, HANDLE, json, sizeof(json));
     assert_non_null(strstr(json, "\"refused\":{\"count\":16,"));
     want(1, NONCE + 100);
     assert_int_equal(machine_notice_count(KVR_NOTICE_ACCEPTED), 1);
 }
 
-/* The engine that only looks at the end learns it there. */
+/* An engine that looks only at the end learns of the refusal there. */
 static void the_end_of_the_lease_says_who_was_refused(void **state)
 {
     char json[4096];

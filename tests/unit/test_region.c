@@ -1,6 +1,6 @@
-/* Goal: a region is taken only when no act of its engine can kill the agent, it lies on every rail,
- * and what fails says what to do. Method: memfds good and bad, on a fabric that registers on paper.
- */
+/* Goal: a region is taken only when no act of its engine can kill the agent; it is registered on
+ * every rail, and an error names the remedy. Method: memfds good and bad, on a fabric that
+ * registers on paper. */
 #include "tests/support/check.h"
 
 #include <errno.h>
@@ -89,7 +89,7 @@ static int make_memfd(uint64_t bytes, int seals)
     return fd;
 }
 
-/* Whether this process may write to a source's region, found out without a fault. */
+/* Tries without a fault whether this process may write to a source's region. */
 static bool source_is_writable(void)
 {
     struct kvr_region_layout layout = {.bytes = BYTES};
@@ -132,8 +132,8 @@ static long faults(void)
     return usage.ru_minflt;
 }
 
-/* The engine has used the first half of its memory: no touch of that waits for a fault any more,
- * and the other half is not taken for it. */
+/* The engine has used the first half of its memory: the agent touches that half without faults. The
+ * other half is not allocated for it. */
 static void what_is_there_is_mapped_at_once(void **state)
 {
     enum { PAGES = 512, PAGE = 4096 };
@@ -156,7 +156,7 @@ static void what_is_there_is_mapped_at_once(void **state)
     for (unsigned i = 0; i < PAGES / 2; i++)
         region->base[i * PAGE] = 2;
     if (getenv("KVRAIL_SANITIZE") == NULL || getenv("KVRAIL_SANITIZE")[0] == '\0')
-        assert_true(faults() - counted < PAGES / 4); /* a sanitizer has its own */
+        assert_true(faults() - counted < PAGES / 4); /* a sanitizer causes faults of its own */
     kvr_region_release(&fabric, region);
     munmap(engine, PAGES * PAGE);
     close(again);
@@ -174,7 +174,7 @@ static void huge_pages_are_let_go(void **state)
     (void)state;
     if (fd < 0 || ftruncate(fd, 2 * HUGE) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) != 0 ||
         open_fd(fd, HUGE + 4096, 0, &region, &error) != KVR_OK)
-        skip(); /* this host has none to give: /proc/sys/vm/nr_hugepages */
+        skip(); /* this host has no huge page free: /proc/sys/vm/nr_hugepages */
     base = region->base;
     assert_int_equal(mincore(base, 1, &there), 0);
     kvr_region_release(&fabric, region);
@@ -207,7 +207,7 @@ int __wrap_munmap(void *address, size_t bytes)
     return -1;
 }
 
-/* Mappings of this process whose names have these words. */
+/* Counts the mappings of this process with these words in their names. */
 static uint32_t mappings_of(const char *words)
 {
     FILE *maps = fopen("/proc/self/maps", "r");
@@ -221,14 +221,15 @@ static uint32_t mappings_of(const char *words)
     return count;
 }
 
-/* Who asks where memory lies keeps none of it: else its engine's would stay when that has ended. */
+/* The query for a memory's node leaves no mapping, which would keep the memory after its engine's
+ * end. */
 static void the_node_of_memory_is_told(void **state)
 {
     int fd = make_memfd(HUGE, F_SEAL_SHRINK);
 
     (void)state;
     assert_true(kvr_memfd_node(fd, 0) >= -1);
-    assert_int_equal(kvr_memfd_node(fd, HUGE), -1); /* behind its end */
+    assert_int_equal(kvr_memfd_node(fd, HUGE), -1); /* beyond its end */
     assert_int_equal(mappings_of("/memfd:region"), 0);
     huge = true;
     (void)kvr_memfd_node(fd, 0);
@@ -246,7 +247,7 @@ static void region_lies_on_every_rail(void **state)
 
     (void)state;
     assert_int_equal(open_fd(fd, BYTES, BYTES, &region, &error), KVR_OK);
-    assert_int_equal(fcntl(fd, F_GETFD), -1); /* it took the descriptor */
+    assert_int_equal(fcntl(fd, F_GETFD), -1); /* the region owns the descriptor */
     assert_int_equal(region->rail_count, 3);
     assert_int_equal(region->layout.region, 7);
     for (int i = 0; i < 3; i++) {
@@ -386,14 +387,14 @@ static void cards_are_told_of_device_memory(void **state)
         assert_int_equal(region->memory[i]->span.device, 3);
         assert_true(region->memory[i]->remote && !region->memory[i]->local);
     }
-    assert_int_equal(region->path, KVR_PATH_HMEM); /* the least direct */
+    assert_int_equal(region->path, KVR_PATH_HMEM); /* the rail's least direct path */
     assert_true((uintptr_t)region->base == form.address);
     kvr_region_release(&fabric, region);
     for (int i = 0; i < 3; i++)
         assert_int_equal(rails[i].registered, 0);
 }
 
-/* Without a context on the GPU: its byte 0 is called as it lies in the descriptor. */
+/* Without a context on the GPU: byte 0 has the address that it has in the descriptor. */
 static void a_dmabuf_alone_needs_no_address(void **state)
 {
     struct kvr_device_form form = {.dmabuf = 9, .dmabuf_offset = 8192};
@@ -416,7 +417,7 @@ static void a_dmabuf_alone_needs_no_address(void **state)
     assert_int_equal(rails[0].registered + rails[1].registered, 0);
 }
 
-/* All its rails or none: the rest is staged. */
+/* Either all its rails reach the memory, or the region is staged. */
 static void one_card_that_cannot_is_named(void **state)
 {
     struct kvr_region *region = NULL;
@@ -447,7 +448,7 @@ static void device_memory_stays_with_its_rail_group(void **state)
     kvr_region_release(&fabric, region);
 }
 
-/* What was released again is nobody's: whoever looks at the answer adopts what it finds there. */
+/* Released registrations must not be in the answer: the caller adopts all that it finds there. */
 static void more_rails_take_it_all_or_none(void **state)
 {
     struct kvr_rail *const one[3] = {&rails[0], NULL, NULL};
@@ -489,7 +490,7 @@ static struct kvr_device device = {.ops = &device_ops};
 static struct kvr_stage stage = {.device = &device};
 static struct kvr_device_memory device_pages = {.bytes = BYTES};
 
-/* Of staging memory, over two rails whose targets could move its pages. */
+/* A region with staging memory, over two rails with targets that can move its pages. */
 static struct kvr_region staged_region(void)
 {
     rails[0].facts.moves_pages = rails[1].facts.moves_pages = true;
@@ -512,7 +513,7 @@ static void pages_that_targets_move_have_keys_of_their_own(void **state)
                      KVR_OK);
     assert_int_equal(region.keys[0].key, (uintptr_t)region.moved->memory[0]);
     assert_int_equal(region.keys[1].key, (uintptr_t)region.moved->memory[1]);
-    assert_int_equal(region.keys[2].key, 12); /* nobody moves over it */
+    assert_int_equal(region.keys[2].key, 12); /* no target moves pages over this rail */
     kvr_region_release(&fabric, region.moved);
 }
 

@@ -1,7 +1,6 @@
-/* Goal: where a source reaches none of the rails that were granted, another rail group's are
- * granted, and from then on belong to all that the transfer has to end before its pages are
- * anybody's. Method: inbound alone, with two rail groups; the test is the sources and the group
- * threads. */
+/* Goal: a source that reaches none of the granted rails is granted another rail group's. From then
+ * on that group is part of the transfer: it too must end before the pages are free. Method: inbound
+ * alone, with two rail groups; the test is the sources and the group threads. */
 #include "tests/support/check.h"
 
 #include "tests/support/inbound_case.h"
@@ -41,15 +40,17 @@ static void another_group_is_granted(void **state)
     (void)state;
     reason(0, nonce, KVR_MSG_NO_RAIL, KVR_NO_RAIL);
     assert_int_equal(machine_log.registered_group, 1);
-    assert_int_equal(machine_sent_count(KVR_MSG_GRANT), 1); /* not before it can be written there */
+    assert_int_equal(machine_sent_count(KVR_MSG_GRANT),
+                     1); /* not before that group can receive its writes */
     reason(0, nonce, KVR_MSG_NO_RAIL, KVR_NO_RAIL);
     assert_int_equal(machine_log.registered, 1);
     inbound_registered(&inbound, now, machine_log.registered_id, KVR_OK);
-    assert_int_equal(machine_sent_count(KVR_MSG_REGIONS), told + 1); /* with its keys */
-    assert_int_equal(machine_command(LAND_GUEST)->group, 1);
-    assert_int_equal(machine_command(LAND_GUEST)->a, 0); /* and there it is handed over to */
+    assert_int_equal(machine_sent_count(KVR_MSG_REGIONS), told + 1); /* with the new group's keys */
+    assert_int_equal(machine_command(LAND_FORWARD)->head.group, 1);
+    assert_int_equal(land_commanded(LAND_FORWARD).forward.home,
+                     0); /* the new group forwards to the first */
     assert_int_equal(machine_sent_count(KVR_MSG_GRANT), 2);
-    assert_int_equal(transfer_now()->epoch_count, 2);
+    assert_int_equal(transfer_now()->trust.epoch_count, 2);
 }
 
 static void what_cannot_be_registered_grants_the_same(void **state)
@@ -58,11 +59,12 @@ static void what_cannot_be_registered_grants_the_same(void **state)
     reason(0, nonce, KVR_MSG_NO_RAIL, KVR_NO_RAIL);
     inbound_registered(&inbound, now, machine_log.registered_id, KVR_NO_MEMORY);
     assert_int_equal(machine_sent_count(KVR_MSG_GRANT), 2);
-    assert_int_equal(machine_command_count(LAND_GUEST), 0);
-    assert_int_equal(transfer_now()->epoch_count, 1);
+    assert_int_equal(machine_command_count(LAND_FORWARD), 0);
+    assert_int_equal(transfer_now()->trust.epoch_count, 1);
 }
 
-/* Not granted before the source was told what it needs for it, and no reason to hang up. */
+/* The grant waits until the source has the keys that it needs; a full queue is no reason to hang
+ * up. */
 static void a_full_queue_only_delays_it(void **state)
 {
     uint32_t told = machine_sent_count(KVR_MSG_REGIONS);
@@ -78,9 +80,9 @@ static void a_full_queue_only_delays_it(void **state)
     for (unsigned i = 0; i < 2; i++)
         inbound_peer_writable(&inbound, now, 0);
     assert_int_equal(machine_sent_count(KVR_MSG_REGIONS), told + 1);
-    assert_int_equal(machine_command_count(LAND_GUEST), 1);
+    assert_int_equal(machine_command_count(LAND_FORWARD), 1);
     assert_int_equal(machine_sent_count(KVR_MSG_GRANT), 2);
-    assert_int_equal(transfer_now()->epoch_count, 2);
+    assert_int_equal(transfer_now()->trust.epoch_count, 2);
 }
 
 static void the_same_is_granted_for_the_regions_of_the_plan(void **state)
@@ -112,7 +114,7 @@ static void without_failover_the_same_is_granted(void **state)
     assert_int_equal(machine_sent_count(KVR_MSG_GRANT), 2);
 }
 
-/* A fence ends the epochs of both. */
+/* A fence ends the epochs of both groups. */
 static void a_fence_is_of_every_group_that_was_granted(void **state)
 {
     uint32_t groups = 0;
@@ -121,12 +123,12 @@ static void a_fence_is_of_every_group_that_was_granted(void **state)
     grant_another();
     inbound_peer_lost(&inbound, now, 0, KVR_PEER_LOST, "gone");
     for (uint32_t i = 0; i < machine_log.command_count; i++)
-        if (machine_log.commands[i].kind == KVR_GROUP_RECYCLE)
-            groups |= 1u << machine_log.commands[i].group;
+        if (machine_log.commands[i].head.kind == KVR_GROUP_RECYCLE)
+            groups |= 1u << machine_log.commands[i].head.group;
     assert_int_equal(groups, 3);
 }
 
-/* Slots name others once nothing of this transfer is on its way between the groups. */
+/* Slots get a new owner only when nothing of this transfer is under way between the groups. */
 static void slots_wait_for_every_group(void **state)
 {
     uint32_t free_before = inbound.free_count;
@@ -135,11 +137,11 @@ static void slots_wait_for_every_group(void **state)
     grant_another();
     group_says(nonce, LAND_ALL, SMALL_CHUNKS, NULL);
     assert_int_equal(machine_notice_count(KVR_NOTICE_DONE), 1);
-    assert_int_equal(machine_command(LAND_CLOSE)->group, 0);
-    assert_int_equal(machine_command(LAND_GUEST_LEAVES)->group, 1);
+    assert_int_equal(machine_command(LAND_CLOSE)->head.group, 0);
+    assert_int_equal(machine_command(LAND_FORWARD_END)->head.group, 1);
     group_closes(nonce);
     assert_int_equal(inbound.free_count, free_before);
-    group_says(nonce, LAND_GUEST_GONE, 0, NULL);
+    group_says(nonce, LAND_FORWARD_ENDED, 0, NULL);
     assert_int_equal(inbound.free_count, free_before + 1);
 }
 

@@ -1,8 +1,9 @@
 /* Goal: the replayed engine's allocator never gives a page twice, gives all or nothing, loses none,
- * and fragments as its order says. Method: random acquire and release against a list of owners. */
+ * and fragments as its order promises. Method: random acquire and release against a list of owners.
+ */
 #include "tests/support/check.h"
 
-#include "tools/replay_pages.h"
+#include "tools/replay/replay_pages.h"
 
 #define PAGES  1000
 #define OWNERS 64
@@ -68,7 +69,7 @@ static void no_page_twice(void **state)
     }
 }
 
-/* How many of the first half of the pages follow their neighbour. */
+/* Counts the pages of the first half that follow their neighbour. */
 static uint32_t neighbours(pages_order order)
 {
     struct pages pages;

@@ -1,9 +1,9 @@
-/* Goal: the replayed target's prefix cache finds leading blocks only, forgets the least recently
- * used that nobody uses, and hands every page back exactly once. */
+/* Goal: the replayed target's prefix cache finds leading blocks only, evicts the least recently
+ * used block that is not pinned, and gives every page back exactly once. */
 #include "tests/support/check.h"
 
 #include "base/rng.h"
-#include "tools/replay_cache.h"
+#include "tools/replay/replay_cache.h"
 
 static void insert(struct cache *cache, uint64_t block, uint32_t position, uint32_t page)
 {
@@ -30,7 +30,7 @@ static void only_leading_blocks_match(void **state)
     assert_int_equal(ids[3], 103);
     assert_int_equal(ids[5], 105);
     assert_int_equal(cache_match(&cache, blocks + 1, 2, ids), 0); /* other positions */
-    assert_false(cache_insert(&cache, 11, 1, ids));               /* it is here already */
+    assert_false(cache_insert(&cache, 11, 1, ids));               /* the block is here already */
     cache_done(&cache);
 }
 
@@ -50,7 +50,7 @@ static void oldest_unpinned_goes_first(void **state)
     assert_int_equal(cache_match(&cache, first, 1, ids), 1);
     assert_int_equal(cache_match(&cache, second, 1, ids), 1);
     cache_unpin(&cache, first, 1);
-    assert_true(cache_evict(&cache, &entry, ids)); /* 3: not used since it came */
+    assert_true(cache_evict(&cache, &entry, ids)); /* 3: unused since it came */
     assert_int_equal(entry.block, 3);
     assert_int_equal(ids[0], 30);
     assert_true(cache_evict(&cache, &entry, ids)); /* 1: used before 2 */
@@ -78,7 +78,7 @@ static void empty_cache_holds_nothing(void **state)
     cache_done(&cache);
 }
 
-/* Every page is either in the cache or in `held`, never in both or in none. */
+/* Every page is either in the cache or in `held`: in one of them, and only one. */
 static void pages_are_conserved(void **state)
 {
     enum { CAPACITY = 50, BLOCKS = 120 };

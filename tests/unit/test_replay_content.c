@@ -1,10 +1,10 @@
-/* Goal: every coordinate of a replayed page gives a word of its own, so that nothing in the wrong
- * place can pass for right; checking finds the first wrong word; filling and checking are fast
- * enough not to be what a replay measures. */
+/* Goal: every coordinate of a replayed page gives a word of its own, so that misplaced bytes never
+ * look right. A check finds the first wrong word. Filling and checking are too fast to dominate a
+ * replay's figures. */
 #include "tests/support/check.h"
 
 #include "base/clock.h"
-#include "tools/replay_content.h"
+#include "tools/replay/replay_content.h"
 
 static int by_value(const void *left, const void *right)
 {
@@ -138,7 +138,7 @@ static void marks_show_every_write(void **state)
     assert_int_equal(content_mark_word(7, 1, 2, 0) == content_mark_word(7, 1, 2, 512), 0);
 }
 
-/* Says the speed; asserts only that it is not absurd, as the machine may be busy. */
+/* Prints the speed; asserts only that it is plausible, as the machine may be busy. */
 static void speed_is_that_of_memory(void **state)
 {
     const struct content_slice slice = {0, 64};

@@ -1,8 +1,8 @@
-/* Goal: what an engine of a replay found is in the figures, however its request ended.
- * Method: the messages of ends, one by one. */
+/* Goal: the figures count all that an engine of a replay found, however its request ended.
+ * Method: the end messages, one by one. */
 #include "tests/support/check.h"
 
-#include "tools/replay_tally.h"
+#include "tools/replay/replay_tally.h"
 
 static struct replay_figures figures;
 static struct replay_live live;
@@ -36,8 +36,7 @@ static void what_was_moved_counts(void **state)
     assert_int_equal(live.bytes_wrong, 8);
 }
 
-/* A layer was in and wrong, and then the fetch failed: no fault that somebody planted excuses that.
- */
+/* A layer was in and wrong, and then the fetch failed: no planted fault excuses the wrong layer. */
 static void wrong_bytes_count_though_the_fetch_failed(void **state)
 {
     (void)state;

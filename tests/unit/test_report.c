@@ -1,4 +1,4 @@
-/* Goal: what an agent says arrives as it was said, and nothing else gets in.
+/* Goal: a report arrives as the agent sent it, and no other body is accepted.
  * Method: round trips of full and empty reports; then bodies that are wrong in one way each. */
 #include "tests/support/check.h"
 
@@ -126,7 +126,7 @@ static void report_holds_a_full_batch(void **state)
     assert_int_equal(kvr_report_encode(&report, &bytes, &size), KVR_TOO_LARGE);
 }
 
-/* A report from the spool, followed by what has changed since. */
+/* A report from the spool, followed by the later changes. */
 static void report_followed_by_an_envelope_is_one_report(void **state)
 {
     static struct kvr_agent_facts facts;
@@ -242,7 +242,7 @@ static void answer_survives_a_round_trip(void **state)
         assert_true(size <= sizeof(bytes));
         assert_int_equal(kvr_report_answer_decode(bytes, size, &decoded), KVR_OK);
         assert_memory_equal(&decoded, &answer, sizeof(answer));
-        if (answer.order_count < KVR_ORDERS_MAX) { /* the longest there are */
+        if (answer.order_count < KVR_ORDERS_MAX) { /* the longest orders that exist */
             struct kvr_order *order = &answer.orders[answer.order_count];
 
             order->number = order->lease_ns = UINT64_MAX;

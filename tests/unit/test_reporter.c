@@ -1,6 +1,6 @@
-/* Goal: whatever the scheduler does, no event is lost below the bounds and none is told twice, and
+/* Goal: whatever the scheduler does, no event within the bounds is lost, each is reported once, and
  * the agent never waits.
- * Method: reporters against the real HTTP port, writer and database in this process, which go away
+ * Method: reporters against the real HTTP port, writer and database in this process; these go away
  * and come back on the same port. */
 #include "tests/support/check.h"
 
@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/reporter.h"
+#include "agent/report/reporter.h"
 #include "scheduler/scheduler.h"
 #include "tests/support/folder.h"
 
@@ -21,7 +21,7 @@ struct fixture {
     struct scheduler scheduler;
 };
 
-/* On the same port as before. */
+/* Starts on the same port as before. */
 static void scheduler_start(struct fixture *fixture)
 {
     struct scheduler_options options = {
@@ -58,7 +58,7 @@ static int teardown(void **state)
     return 0;
 }
 
-#define CLOSE_MS 20000 /* with a scheduler that answers; without one it does not wait */
+#define CLOSE_MS 20000 /* with a scheduler that answers; without one the close is immediate */
 
 static struct kvr_reporter *open_reporter(const struct fixture *fixture, uint64_t boot,
                                           size_t memory_bytes, size_t spool_bytes)
@@ -182,8 +182,8 @@ static void reporter_loses_nothing_while_the_scheduler_is_away(void **state)
     emit(reporter, 1, 1000);
     (void)wait_for(reporter, 1000);
     scheduler_stop(fixture);
-    emit(reporter, 1001, 8000); /* about 3 MiB: most of it spills */
-    do {                        /* until it has tried in vain */
+    emit(reporter, 1001, 8000); /* about 3 MiB: most events spill to the spool */
+    do {                        /* until a post has failed */
         nap(10);
         kvr_reporter_stats(reporter, &stats);
     } while (stats.connected || stats.failing_since == 0);
@@ -267,14 +267,15 @@ static void reporter_counts_what_its_spool_does_not_give_back(void **state)
     emit(reporter, 101, 10);
     stats = wait_for(reporter, 11);
     assert_int_equal(stats.acknowledged, 10);
-    assert_int_equal(stats.dropped, 1); /* at least: it was damaged before */
+    assert_int_equal(stats.dropped,
+                     1); /* at least 1, as the damaged header cannot give the exact number */
     assert_int_equal(stats.spool_lost, 1);
     assert_string_equal(stats.spool_lost_file, "events-00000000000000000001.spool");
     kvr_reporter_close(reporter);
     scheduler_stop(fixture);
 }
 
-/* Damaged where it says how many events it holds: it must not keep what follows from being told. */
+/* The damage is in the record's number of events: later records must still be reported. */
 static void reporter_goes_on_behind_a_record_that_is_damaged(void **state)
 {
     static const char counts[][4] = {{0}, {127, 127, 127, 127}};
@@ -300,7 +301,7 @@ static void reporter_goes_on_behind_a_record_that_is_damaged(void **state)
     scheduler_stop(fixture);
 }
 
-/* Takes whatever is posted to it, and says that all is well. */
+/* Accepts every post and answers that all is well. */
 static void *stranger_main(void *self)
 {
     static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
@@ -330,7 +331,7 @@ static void *stranger_main(void *self)
     return NULL;
 }
 
-/* --scheduler names somebody else's port. */
+/* --scheduler names another program's port. */
 static void reporter_does_not_hurry_a_stranger(void **state)
 {
     struct fixture *fixture = *state;
@@ -400,7 +401,7 @@ static void order_answered(void *self, kvr_status status, const struct kvr_repor
     atomic_store((_Atomic int *)self, status);
 }
 
-/* Asks until the request is known there. */
+/* Repeats the order until the scheduler knows the request. */
 static void give_order(struct fixture *fixture, struct order *order)
 {
     _Atomic int status = KVR_NOT_FOUND;
@@ -425,8 +426,8 @@ static uint32_t orders_waiting(struct fixture *fixture)
     return count;
 }
 
-/* Nothing else is to be told: the posts that bring it are those of an agent that holds something.
- */
+/* There is no other event to report: the agent fetches the order by the posts that it makes while
+ * it holds a transfer. */
 static void reporter_brings_orders_until_they_are_taken(void **state)
 {
     static struct kvr_agent_facts facts;
@@ -443,7 +444,7 @@ static void reporter_brings_orders_until_they_are_taken(void **state)
     kvr_reporter_facts(reporter, &facts);
     sink.emit(sink.self, &opened);
     give_order(fixture, &order);
-    scheduler_stop(fixture); /* it is not forgotten */
+    scheduler_stop(fixture); /* a restart keeps the order */
     scheduler_start(fixture);
     for (int i = 0; i < 400 && count == 0; i++) {
         nap(20);

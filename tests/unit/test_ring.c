@@ -1,5 +1,5 @@
-/* Goal: nothing lost, nothing twice, order kept, also between threads. Method: a queue of numbers
- * beside it; then two real threads, which ThreadSanitizer watches. */
+/* Goal: a ring loses nothing, duplicates nothing and keeps the order, also between threads. Method:
+ * a queue of numbers beside it; then two real threads under ThreadSanitizer. */
 #include "tests/support/check.h"
 
 #include <pthread.h>
@@ -58,7 +58,7 @@ static void ring_shows_before_it_gives(void **state)
     kvr_ring_done(&ring);
 }
 
-/* The indices are 32 bits and run over. */
+/* The indices have 32 bits and wrap around. */
 static void ring_survives_the_end_of_its_indices(void **state)
 {
     struct kvr_ring ring;

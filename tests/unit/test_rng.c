@@ -1,7 +1,8 @@
-/* Goal: a seed gives the same numbers for ever, and they are spread as promised. Method: published
- * values of splitmix64, our own first values as a memory, and loose statistics. */
+/* Goal: a seed gives the same numbers for ever, with the promised distribution. Method: published
+ * values of splitmix64, our own recorded first values, and loose statistics. */
 #include "tests/support/check.h"
 
+#include "base/entropy.h"
 #include "base/rng.h"
 
 static void rng_repeats_its_seed(void **state)
@@ -20,7 +21,7 @@ static void rng_repeats_its_seed(void **state)
     }
 }
 
-/* splitmix64 of seed 1234567 begins with this value in its author's reference. */
+/* The reference of splitmix64 gives this first value for seed 1234567. */
 static void rng_seeds_as_published(void **state)
 {
     struct kvr_rng rng;

@@ -1,18 +1,18 @@
-/* Goal: a fetch that did not succeed names the tokens that are not known to be right: all that
- * were not told to be in, and all of them where contents or plans are in doubt.
+/* Goal: a failed fetch names the tokens that may be wrong: all without a LAYER_IN, and all tokens
+ * where contents or plans are in doubt.
  * Method: inbound alone; the test is the engine, the source agents and the group thread. The worlds
- * of sim.seeds compare what is named with the bytes. */
+ * of sim.seeds compare these tokens with the bytes. */
 #include "tests/support/check.h"
 
 #include "tests/support/inbound_case.h"
 
 static void layer_in(uint64_t nonce, uint32_t layer)
 {
-    struct kvr_group_message message = {.kind = LAND_LAYER, .id = nonce, .b = layer};
-    bool found = kvr_table_find(&inbound.by_nonce, nonce, &message.index);
+    union land_message message = {.head.kind = LAND_LAYER, .transfer = nonce, .layer.layer = layer};
+    bool found = kvr_table_find(&inbound.by_nonce, nonce, &message.landing);
 
     assert_true(found);
-    inbound_group(&inbound, now, &message);
+    inbound_group(&inbound, now, &message.any);
 }
 
 static void drained(uint32_t peer, uint64_t nonce)
@@ -35,7 +35,7 @@ static void what_was_refused_has_nothing(void **state)
     (void)state;
     open.target_open.tokens = SMALL_PLANNED;
     open.target_open.skip_tokens = 1;
-    inbound_request(&inbound, now, 0, &open); /* it names no source */
+    inbound_request(&inbound, now, 0, &open); /* the request names no source */
     assert_missing(KVR_NOTICE_FAILED, 1);
 }
 
@@ -75,7 +75,7 @@ static void what_was_told_to_be_in_is_saved(void **state)
     assert_missing(KVR_NOTICE_CANCELLED, SMALL_PLANNED);
 }
 
-/* Each source has heads of every page. */
+/* Each source has some heads of every page. */
 static void every_source_must_have_given_it(void **state)
 {
     uint64_t nonce = fetch(1, 0, 2);
@@ -92,7 +92,7 @@ static void every_source_must_have_given_it(void **state)
     assert_missing(KVR_NOTICE_FAILED, 0);
 }
 
-/* A source that ended well is remembered when the other one fails later. */
+/* A source that ended well still counts when the other one fails later. */
 static void a_source_that_has_settled_counts(void **state)
 {
     for (unsigned both = 0; both < 2; both++) {

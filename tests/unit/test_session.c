@@ -1,8 +1,8 @@
 /* Goal: every message of a session is delivered exactly once and in order whatever the connection
- * does, and a session that ends says why, once.
- * Method: two sessions over two pipes of bytes in virtual time. A seed decides what is sent, how
- * the bytes are cut into reads, when a connection breaks (at any byte), who notices, how small the
- * pipes are. Then scripted cases, one for each way to end. */
+ * does, and a session that ends gives one reason, once.
+ * Method: two sessions over two pipes of bytes in virtual time. A seed decides which messages are
+ * sent, how the bytes are cut into reads, when a connection breaks (at any byte), which side
+ * notices, and how small the pipes are. Then scripted cases, one for each way to end. */
 #include "tests/support/check.h"
 
 #include <stdio.h>
@@ -57,7 +57,7 @@ static void play(uint64_t seed)
     for (int i = 0; i < 400; i++) {
         one_step(&rng, heavy);
         if (i % 20 == 0)
-            pass(1); /* nobody is silent for long: deliver something of both */
+            pass(1); /* delivers something of both sides, so that neither is silent for long */
         if (i % 50 == 49 && world.connected)
             settle();
     }
@@ -106,7 +106,7 @@ static void session_sends_what_was_queued_before_it_began(void **state)
     assert_int_equal(kvr_session_number(world.ends[TARGET].session), 4711);
 }
 
-/* It overtakes what other transfers have queued, not its own. */
+/* An urgent message overtakes those of other transfers, not those of its own. */
 static void urgent_passes(kvr_message_kind kind)
 {
     struct end *source;
@@ -149,7 +149,7 @@ static void session_full_queue_says_again_then_writable(void **state)
     assert_int_equal(count, KVR_SESSION_QUEUE_COUNT_MIN * 3 / 4 - 16);
     for (uint32_t i = 0; i < sizeof(patient) / sizeof(patient[0]); i++)
         assert_int_equal(send_kind(TARGET, patient[i], 1, 0), KVR_AGAIN);
-    while (send_kind(TARGET, KVR_MSG_UNKNOWN, 3, 0) == KVR_OK) /* cannot wait where it comes from */
+    while (send_kind(TARGET, KVR_MSG_UNKNOWN, 3, 0) == KVR_OK) /* the sender of these cannot wait */
         count++;
     assert_int_equal(count, KVR_SESSION_QUEUE_COUNT_MIN - 16);
     assert_int_equal(send_kind(TARGET, KVR_MSG_CANCEL, 2, 0), KVR_OK); /* the reserve */
@@ -171,7 +171,7 @@ static void session_refuses_what_it_cannot_send(void **state)
     assert_int_equal(kvr_session_send(world.ends[TARGET].session, world.now, &beat), KVR_INVALID);
 }
 
-/* Much received is acknowledged without waiting for the beat. */
+/* A side that has received much acknowledges without waiting for the beat. */
 static void session_acknowledges_early(void **state)
 {
     (void)state;
@@ -201,13 +201,13 @@ static void session_silence_is_death(void **state)
     assert_int_equal(target->lost_status, KVR_PEER_LOST);
     assert_string_equal(target->lost_detail, "nothing was heard from it for 3000 ms");
     assert_int_equal(send_kind(TARGET, KVR_MSG_PAGES, 1, 1), KVR_PEER_LOST);
-    settle(); /* and it told the other side */
+    settle(); /* the other side learns of it */
     assert_int_equal(world.ends[SOURCE].lost, 1);
     assert_int_equal(world.ends[SOURCE].lost_status, KVR_PEER_LOST);
 }
 
-/* What was said while this side was away is read before the other is called silent; who says
- * nothing then either is dead, however often this side is away. */
+/* Messages sent while this side was away are read before the peer counts as silent. A peer that
+ * stays silent then is dead, however often this side is away. */
 static void session_absence_is_no_silence(void **state)
 {
     struct end *target;
@@ -296,7 +296,7 @@ static void expect_lost(enum side side, kvr_status status, const char *words)
 }
 
 /* The connection was lost, and the source's answer on the next one names no session; boot 0: the
- * one that it had. */
+ * source's own boot. */
 static void welcome_to_none(uint64_t boot)
 {
     struct kvr_message welcome = {.kind = KVR_MSG_WELCOME};
@@ -371,11 +371,11 @@ static void session_target_checks_the_welcome(void **state)
 {
     (void)state;
     new_world();
-    strcpy(world.ends[SOURCE].hello.provider, "shm");
+    strcpy(world.ends[SOURCE].hello.provider, "local");
     connect_both();
     settle();
     expect_lost(TARGET, KVR_INCOMPATIBLE,
-                "provider: the source has \"shm\", the target has \"tcp\"");
+                "provider: the source has \"local\", the target has \"tcp\"");
     expect_lost(SOURCE, KVR_INCOMPATIBLE, "provider");
 }
 

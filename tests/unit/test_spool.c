@@ -1,12 +1,13 @@
-/* Goal: whatever the disk makes of a spool, what is lost is counted, its file is named, and what is
- * whole is still given back. Method: records in a folder of the test's own, damaged by hand. */
+/* Goal: whatever the disk makes of a spool, losses are counted, the damaged file is named, and
+ * whole records are still given back. Method: records in a folder of the test's own, damaged by
+ * hand. */
 #include "tests/support/check.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#include "agent/spool.h"
+#include "agent/report/spool.h"
 #include "tests/support/folder.h"
 
 #define REPORT_BYTES 40
@@ -140,7 +141,7 @@ static void a_report_that_is_damaged_is_lost_alone(void **state)
     expect_front(1);
 }
 
-/* How many events it holds, of which boot, from which number on. */
+/* The header's number of events, boot and first number. */
 static void numbers_of_a_header_that_are_damaged_lose_its_record_alone(void **state)
 {
     uint8_t report[REPORT_BYTES];
@@ -156,7 +157,7 @@ static void numbers_of_a_header_that_are_damaged_lose_its_record_alone(void **st
     assert_false(kvr_spool_front(spool, &record));
 }
 
-/* As after a crash: it was never whole, and there is nothing to say. */
+/* As after a crash: the record was never whole, so it is no loss to report. */
 static void what_a_crash_cut_off_is_no_loss(void **state)
 {
     struct kvr_spool_loss loss;

@@ -1,5 +1,6 @@
-/* Goal: no byte of staging memory is two parts' at once, what is given back is used again, and what
- * does not fit is refused. Method: random takes and gives against a byte map of who has what. */
+/* Goal: no byte of staging memory has two owners at once, returned memory is used again, and a part
+ * that does not fit is refused. Method: random takes and gives against a map of each byte's owner.
+ */
 #include "tests/support/check.h"
 
 #include "base/rng.h"

@@ -1,5 +1,5 @@
-/* Goal: what one process stamps another reads, the last first and no further back than is kept; and
- * only a file made for it is taken. */
+/* Goal: one process reads the stamps of another, the last first, and only as far back as they are
+ * kept. Only a file made for stamps is taken. */
 #include "tests/support/check.h"
 
 #include <stdio.h>

@@ -1,6 +1,5 @@
-/* Goal: what a program does with the files that it is told of at its start: a state folder is one
- * process's, and a port file is whole or an error. Method: fresh folders, and a second process
- * where one must end. */
+/* Goal: files that a program is given at its start: a state folder has one process, and a port file
+ * is whole or an error. Method: fresh folders, and a second process where one must end. */
 #include "tests/support/check.h"
 
 #include <stdio.h>
@@ -46,7 +45,7 @@ static void state_folder_is_one_process_s(void **state)
     assert_int_equal(kvr_state_folder_take(in_work("state"), MIB, &error), KVR_EXISTS);
     snprintf(holder, sizeof(holder), "process %d:", (int)child);
     assert_non_null(strstr(error.detail, holder));
-    kill(child, SIGKILL); /* its lock goes with it, however it ends */
+    kill(child, SIGKILL); /* the process's lock goes with it, however it ends */
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(kvr_state_folder_take(in_work("state"), MIB, &error), KVR_OK);
     assert_int_equal(kvr_state_folder_take(in_work("state"), MIB, &error), KVR_EXISTS);
@@ -88,7 +87,7 @@ static void port_file_is_whole_or_an_error(void **state)
     assert_int_not_equal(stat(in_work("port.part"), &is), 0);
     assert_int_equal(kvr_port_file_write(in_work("none/port"), 1, &error), KVR_SYSTEM);
     assert_non_null(strstr(error.detail, "none/port cannot be written"));
-    /* What is no file is not replaced by one. */
+    /* A path that is no regular file is not replaced by one. */
     assert_int_equal(kvr_port_file_write("/dev/full", 1, &error), KVR_SYSTEM);
     assert_int_equal(stat("/dev/full", &is), 0);
     assert_true(S_ISCHR(is.st_mode));

@@ -1,5 +1,5 @@
-/* Goal: what is acknowledged is in the database once, whatever comes twice, late or not at all, and
- * a database of another version is treated with care.
+/* Goal: acknowledged events are in the database once, also events that come twice or late. A
+ * database of another version is never damaged.
  * Method: reports applied as the writer does, on databases in a fresh folder; the ingest thread
  * with its queue once. */
 #include "tests/support/check.h"
@@ -136,14 +136,15 @@ static void store_keeps_an_opening_that_nobody_wanted(void **state)
     struct transfer transfer;
 
     events[1].outcome = KVR_EXPIRED;
-    strcpy(events[1].detail, "nobody came within 30 s");
+    strcpy(events[1].detail, "no answer within 30 s");
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
     transfer = get_transfer(fixture, transfer_opening_id("prefill-0", 7, &events[0]));
     assert_int_equal(transfer.state, STATE_EXPIRED);
-    assert_string_equal(transfer_detail(&transfer), "nobody came within 30 s");
+    assert_string_equal(transfer_detail(&transfer), "no answer within 30 s");
 }
 
-/* Two tensor ranks of one agent published it; one engine dies, and the other's pages are held. */
+/* Two tensor ranks of one agent published the request; one engine dies, and the other's pages are
+ * held. */
 static void store_keeps_the_ranks_of_a_request_apart(void **state)
 {
     struct fixture *fixture = *state;
@@ -187,14 +188,14 @@ static void store_lets_a_restarted_agent_end_its_transfers(void **state)
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
     transfer = get_transfer(fixture, 5);
     assert_int_equal(transfer.state, STATE_LOST);
-    report = report_of("decode-0", 1, &late, 1); /* the other side knows better */
+    report = report_of("decode-0", 1, &late, 1); /* the other side knows the outcome */
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
     transfer = get_transfer(fixture, 5);
     assert_int_equal(transfer.state, STATE_DONE);
 }
 
-/* While the scheduler was away the agent was heard of for the first time, died and was started
- * again: its spool comes before anything that it says of itself. */
+/* While the scheduler was away, a new agent came, died and started again. Its spool arrives before
+ * any other report of it. */
 static void store_ends_what_an_earlier_start_left_in_its_spool(void **state)
 {
     static struct kvr_agent_facts facts;
@@ -255,6 +256,28 @@ static void store_refuses_a_newer_database(void **state)
     execute(fixture, "PRAGMA user_version = 99");
     assert_int_equal(store_open_writer(fixture->folder, &fixture->store, &error), KVR_VERSION);
     assert_non_null(strstr(error.detail, "version 99"));
+    assert_null(fixture->store);
+}
+
+static void store_refuses_a_removed_provider(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvr_error error;
+
+    apply_close(fixture->apply);
+    fixture->apply = NULL;
+    fixture->store = store_close(fixture->store);
+    execute(fixture, "INSERT INTO agents (name, boot, role, version, host, pid, listen, provider,"
+                     " transfers_live, peers_up, dropped, counters, stopped, seen_ns) VALUES"
+                     " ('decode-7', 1, 'target', '0', 'h', 1, '', 'tcp', 0, 0, 0, '{}', 1, 0)");
+    assert_int_equal(store_open_writer(fixture->folder, &fixture->store, &error), KVR_OK);
+    fixture->store = store_close(fixture->store);
+    execute(fixture, "INSERT INTO rails (agent, position, name, provider, address, epoch, state,"
+                     " speed_bps, bytes, writes) VALUES"
+                     " ('decode-7', 0, 'shm', 'shm', '', 1, 'up', 0, 0, 0)");
+    assert_int_equal(store_open_writer(fixture->folder, &fixture->store, &error), KVR_INVALID);
+    assert_non_null(strstr(error.detail, "'decode-7'"));
+    assert_non_null(strstr(error.detail, "use local"));
     assert_null(fixture->store);
 }
 
@@ -321,7 +344,7 @@ static void ingest_answers_every_report(void **state)
         free(bytes);
         assert_int_equal(ingest_submit(ingest, copy, count_answer, &answers), KVR_OK);
     }
-    ingest_stop(ingest); /* answers what waits */
+    ingest_stop(ingest); /* answers the requests that wait */
     ingest_close(ingest);
     assert_int_equal(answers.count, 100);
     assert_int_equal(answers.failed, 0);
@@ -341,6 +364,7 @@ int main(void)
         WITH_STORE(store_ends_what_an_earlier_start_left_in_its_spool),
         WITH_STORE(store_pages_from_new_to_old),
         WITH_STORE(store_refuses_a_newer_database),
+        WITH_STORE(store_refuses_a_removed_provider),
         WITH_STORE(store_backs_up_an_older_database),
         WITH_STORE(ingest_answers_every_report),
     };

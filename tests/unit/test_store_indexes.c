@@ -1,6 +1,7 @@
-/* Goal: what a page or an operator asks costs what is answered, not what the database holds.
- * Method: SQLite's own word on how it will run each such statement: over the index that was made
- * for it, and row by row through nothing. */
+/* Goal: the cost of a query of the page or an operator depends on the size of its answer, not of
+ * the database.
+ * Method: SQLite's plan for each such statement: it must use the index made for it, and never walk
+ * through a table row by row. */
 #include "tests/support/check.h"
 
 #include <stdio.h>
@@ -8,7 +9,7 @@
 #include "scheduler/store_rows.h"
 #include "tests/support/store_case.h"
 
-/* All that SQLite says of a plan, a line a step. */
+/* SQLite's explanation of a plan, one line for each step. */
 static void plan_of(struct fixture *fixture, const char *sql, char *text, size_t capacity)
 {
     sqlite3_stmt *statement;
@@ -55,7 +56,7 @@ static void statements_go_over_their_indexes(void **state)
     }
 }
 
-/* The newest whose id begins so, page by page, and nothing of others. */
+/* The newest requests with this start of the id, page by page, and no others. */
 static void requests_are_paged_from_new_to_old(void **state)
 {
     static const char *const requests[] = {"chat-1", "batch-1", "chat-2", "chat", "chas", "chat-1"};
@@ -71,7 +72,7 @@ static void requests_are_paged_from_new_to_old(void **state)
         assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
     }
     store_lists(fixture, &filter, 3);
-    filter.before = 3; /* ordinals 1 and 2: one of them is meant */
+    filter.before = 3; /* ordinals 1 and 2: one of them fits */
     store_lists(fixture, &filter, 1);
 }
 

@@ -1,6 +1,6 @@
-/* Goal: what is old goes and what lives stays, an agent that falls silent takes its transfers with
- * it, and one that was only far away has them back. Method: reports applied as the writer does, on
- * databases in a fresh folder. */
+/* Goal: old transfers go and live ones stay. A silent agent's transfers are lost, and come back
+ * when the agent was only unreachable. Method: reports applied as the writer does, on databases in
+ * a fresh folder. */
 #include "tests/support/check.h"
 
 #include <stdio.h>
@@ -29,7 +29,8 @@ static void count_agent(void *self, const struct agent_row *row,
     ++*(unsigned *)self;
 }
 
-/* What is held for longer than the retention is there to be seen and let go of, with its agent. */
+/* A publish held for longer than the retention stays, with its agent: an operator must be able to
+ * see and release it. */
 static void store_prunes_nothing_that_lives(void **state)
 {
     struct fixture *fixture = *state;
@@ -60,7 +61,8 @@ static void store_prunes_nothing_that_lives(void **state)
     assert_int_equal(store_count_transfers(fixture), 0);
 }
 
-/* 5000000h, by a mistyped zero, is longer than 1970 is ago and must not become a time to come. */
+/* 5000000h, by a mistyped zero, is longer than the time since 1970, and must not become a time in
+ * the future. */
 static void a_very_long_retention_keeps_everything(void **state)
 {
     (void)state;
@@ -69,7 +71,7 @@ static void a_very_long_retention_keeps_everything(void **state)
     assert_true(ingest_kept_since((kvr_ns)WALL, KVR_NEVER - 1) == 0);
 }
 
-/* What an agent calls the time decides nothing: clocks are years ahead, or at 1970. */
+/* An agent's clock decides nothing: clocks are years ahead, or at 1970. */
 static void store_prunes_by_its_own_clock(void **state)
 {
     static const int64_t offsets[] = {0, (int64_t)(10 * 365 * 86400 * KVR_S), -WALL, -2 * WALL};
@@ -94,7 +96,7 @@ static void store_prunes_by_its_own_clock(void **state)
 
 /* ---- the fleet ---- */
 
-/* What the database refused at one housekeeping is tried at the next. */
+/* A write that the database refused at one housekeeping is tried again at the next. */
 static void silence_is_told_until_it_is_settled(void **state)
 {
     struct fixture *fixture = *state;
@@ -127,7 +129,7 @@ static void lose(struct fixture *fixture, const char *agent)
     apply_reset(fixture->apply);
 }
 
-/* The same start of an agent speaks again: it was only far away, and what it says holds. */
+/* The same start of an agent reports again: it was only unreachable, and its reports count. */
 static void lost_agent_that_speaks_is_not_lost(void **state)
 {
     struct fixture *fixture = *state;

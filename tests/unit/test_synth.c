@@ -1,4 +1,4 @@
-/* Goal: a synthesised trace is the same for the same seed, survives being written and read, and has
+/* Goal: a synthesised trace is the same for the same seed, survives writing and reading, and has
  * the statistics that synth.h promises. */
 #include "tests/support/check.h"
 

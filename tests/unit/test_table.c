@@ -1,5 +1,5 @@
-/* Goal: the table answers as a plain array would, at every fill. Method: random inserts, removals
- * and look-ups of few keys, beside an array that is indexed by the key. */
+/* Goal: the table gives the answers of a plain array, at every fill. Method: random inserts,
+ * removals and look-ups of few keys, beside an array that is indexed by the key. */
 #include "tests/support/check.h"
 
 #include "base/rng.h"

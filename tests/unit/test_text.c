@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 
-/* Also what is no character: surrogates, and what lies beyond the last one. */
+/* Also writes points that are no characters: surrogates, and those beyond the last character. */
 static size_t write_point(uint32_t point, char text[5])
 {
     size_t bytes = point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;

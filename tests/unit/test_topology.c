@@ -1,7 +1,6 @@
-/* Goal: the host that this test runs on is described without contradiction, and one drawn by hand
- * (two nodes, four cards) is searched and measured rightly. Method: hwloc reads the real one; it
- * can also be told to read a synthetic one through HWLOC_SYNTHETIC, which gives two nodes
- * everywhere. */
+/* Goal: the description of this host has no contradiction, and one drawn by hand (two nodes, four
+ * cards) is searched and measured rightly. Method: hwloc reads the real host. Through
+ * HWLOC_SYNTHETIC it also reads a synthetic one, which gives two nodes everywhere. */
 #include "tests/support/check.h"
 
 #include "topology/topology.h"
@@ -83,7 +82,7 @@ static struct kvr_distance between(const uint64_t *a, const uint64_t *b, uint32_
     return kvr_topology_distance(&from, &to);
 }
 
-/* The order that decides: one switch, several, the host bridge, the node, another node. */
+/* The order by distance: one switch, several, the host bridge, the node, another node. */
 static void topology_measures_distance(void **state)
 {
     static const uint64_t here[] = {1, 2, 3, 0}, same[] = {1, 2, 3, 0}, cousin[] = {1, 2, 4, 5, 0},

@@ -13,10 +13,10 @@ quiet_ms=$((100 * patience))   # counts that differ for so long end an epoch
 
 # How long a transfer may take that a fault hits, once a replay without one has been:
 #
-#   the heartbeat bound: the pair of rails is silent for so long before it counts as broken
-# + 5 × quiet: for so long at most the target waits for what may still come, then it ends the epoch
+#   the heartbeat bound: the pair of rails is silent for so long before it counts as broken.
+# + 5 × quiet: for so long at most the target waits for late writes, then it ends the epoch.
 # + 4 × the longest transfer without a fault, at most two heartbeat bounds: its bytes twice, before and
-#   after, over half of the rails
+#   after, over half of the rails.
 #
 # Ending an epoch (a millisecond on a host, 30 in the VM) and a control round trip lie within the last.
 fault_bound_ms() {
@@ -25,9 +25,9 @@ fault_bound_ms() {
     echo $((bound_ms + 5 * quiet_ms + work_ms))
 }
 
-# How long it may take until all that a killed peer had is settled: the heartbeat bound since it was
-# last heard, a heartbeat for the beat that was under way, and one for each of two rails to end its
-# epoch, which happens one rail at a time.
+# How long it may take until all transfers of a killed peer are settled: the heartbeat bound since its last
+# beat, and a heartbeat for the beat that was under way. One more for each of two rails to end its epoch,
+# which happens one rail at a time.
 killed_bound_ms=$((bound_ms + 3 * heartbeat_ms))
 
 rail_options() {
@@ -78,10 +78,7 @@ of_rail() {
 
 # await_rail RAIL NAME NUMBER: until that number is larger.
 await_rail() {
-    tries=0
-    while [ "$(of_rail "$1" "$2")" -le "$3" ]; do
-        tries=$((tries + 1))
-        [ $tries -le $((30 * patience)) ] || fail "$2 of rail $1 stays at $(of_rail "$1" "$2")"
-        sleep 0.5
-    done
+    wait_for 15 rail_exceeds "$@" || fail "$2 of rail $1 stays at $(of_rail "$1" "$2")"
 }
+
+rail_exceeds() { [ "$(of_rail "$1" "$2")" -gt "$3" ]; }

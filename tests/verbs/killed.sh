@@ -1,8 +1,7 @@
 #!/bin/sh
-# Goal: a receiver that is killed (kill -9 of the decode-agent) leaves nothing behind: both engines get
-# a reason for all that was on its way, within killed_bound_ms (agents.sh), and when it is started again
-# it is written to, on the same prefill-agent. Argument: idle or busy, which says what it did at that
-# time.
+# Goal: a receiver that is killed (kill -9 of the decode-agent) leaves nothing behind. Both engines get a
+# reason for every transfer under way, within killed_bound_ms (agents.sh). Started again, it gets writes from
+# the same prefill-agent. Argument: idle or busy, the state of the receiver when it is killed.
 set -eu
 when=${1:?idle or busy}
 . "$KVRAIL_ROOT_DIR/tests/verbs/agents.sh"
@@ -24,8 +23,8 @@ if [ "$when" = busy ]; then
     expect bytes_wrong 0
     expect pages_written_late 0
     [ -z "$(figure failures.timed_out)" ] || fail "some requests had no terminal event"
-    [ -n "$(figure target_outcomes.agent_lost)" ] || fail "the target's engine was told no reason"
-    [ -n "$(figure source_outcomes.peer_lost)" ] || fail "the source's engine was told no reason"
+    [ -n "$(figure target_outcomes.agent_lost)" ] || fail "the target's engine got no reason"
+    [ -n "$(figure source_outcomes.peer_lost)" ] || fail "the source's engine got no reason"
 else
     kill -9 "$decode_pid"
 fi

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Goal: what cannot be pinned is refused in a sentence that names the limit, the size asked and the
-# remedy, wherever it is found out: an engine's region, the buffers that libfabric pins for itself when
-# an agent starts, and the same for the next epoch of a rail. What fits is taken by the same agent.
-# Method: agents that lack the capability that lifts the limit, with limits that stop each of the three.
+# Goal: memory that cannot be pinned is refused in a sentence that names the limit, the size and the remedy.
+# This holds for an engine's region, for the buffers that libfabric pins for itself at the start of an agent,
+# and for the next epoch of a rail. The same agent takes memory that fits. Method: agents that lack the
+# capability that lifts the limit, with limits that stop each of the three.
 set -eu
 . "$KVRAIL_ROOT_DIR/tests/verbs/agents.sh"
 mkdir -p "$work/bin"
@@ -55,12 +55,7 @@ await_progress
 prlimit --pid "$decode_pid" --memlock=98304:50331648
 rail_cut 6
 await_words() {
-    tries=0
-    until grep -q "$1" "$work/decode.log"; do
-        tries=$((tries + 1))
-        [ $tries -le $((20 * patience)) ] || fail "the decode-agent never says: $1"
-        sleep 0.5
-    done
+    wait_for 20 grep -q "$1" "$work/decode.log" || fail "the decode-agent never logs: $1"
 }
 await_words "rail 1, $(rail_address 6), is down: .*the limit of locked memory is 98304 bytes, .*$remedy"
 rail_heal 6

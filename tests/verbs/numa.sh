@@ -1,6 +1,6 @@
 #!/bin/sh
-# Goal: on a host with two NUMA nodes and a card on each, there are two rail groups without being asked
-# for; each has a thread that runs on its card's node alone, and what that works with lies there.
+# Goal: on a host with two NUMA nodes and a card on each, two rail groups form without an option. Each has a
+# thread that runs on its card's node alone, and its memory lies there.
 # Method: kvrail topo; two agents that find both cards, move something and are looked at in /proc;
 # unit.rail_group_node, which looks where memory is.
 set -eu

@@ -3,8 +3,8 @@
 #
 # Rail i (from 1) is the interface e<i> with the address 10.77.0.<i> and the device rxe<i>. The other
 # end of its cable is w<i>, a port of the bridge that joins them all. All addresses are this host's own,
-# and the kernel would take every packet between them a short way that no cut cable could stop: rules
-# before its table of own addresses send what leaves one rail for another out by its interface.
+# and the kernel would take every packet between them a short way that no cut cable could stop. So rules
+# before its table of own addresses send a rail's packets out by its interface.
 
 rail_address() {
     echo "10.77.0.$1"
@@ -63,9 +63,9 @@ rail_plug() { ip link set "w$1" up; }
 # Its owner switches it off and on: routes vanish, every write fails at once. soft-RoCE (Linux 6.1) then
 # answers the first message of its management queue pair without a route by an error of that whole queue
 # pair; the kernel brings its sending half back and not the receiving one. A connection's end is such a
-# message, whoever ends it: rping's does the same, and without a connection nothing happens. After that
-# the device sends, hears no answer and connects nobody, no fresh process either (rail_connects), and
-# its removal hangs in the kernel: until the VM ends the rail cannot come back.
+# message, also with rping; without a connection nothing happens. After that the device sends, hears no
+# answer and connects no process, not even a fresh one (rail_connects). Its removal hangs in the kernel, so
+# the rail cannot come back until the VM ends.
 rail_down() { ip link set "e$1" down; }
 rail_up() {
     rail_count=$(find /sys/class/net -name 'e[0-9]*' | wc -l)

@@ -7,7 +7,7 @@
 # change; the command runs in this folder, as root, and its output and exit status are returned. One
 # argument alone is a line for the shell. Environment:
 #
-#   KVRAIL_BUILD_DIR         the build whose programs are tested (build/release)
+#   KVRAIL_BUILD_DIR         the build of the tested programs (build/release)
 #   KVRAIL_PATIENCE          every time limit of the suite is multiplied by this whole number (4)
 #   KVRAIL_VERBS_RAILS       how many soft-RoCE cards there are (8)
 #   KVRAIL_VERBS_MEMLOCK     limit of locked memory in KiB, or unlimited (unlimited)

@@ -1,25 +1,25 @@
-// Follows the scheduler: asks once a second, changes only what changed, and says when it cannot.
+// Follows the scheduler: asks once a second, updates only the parts that changed, and shows failures.
 // No library and no build step. Text from outside only ever becomes textContent.
 'use strict';
 
 const SECOND = 1000;
 const STALE_SECONDS = 10;
-const PATIENCE_SECONDS = 5; // for one answer: a scheduler that hangs must not look like one that is well
+const PATIENCE_SECONDS = 5; // for one answer: a scheduler that hangs must not look healthy
 const PAGE_ROWS = 100;
-const ROWS_ONCE = 500; // the most that one answer has
-const ROWS_MAX = 5000; // the list begins anew then
-const ASKED_ONCE = 20; // transfers that are asked for one by one, in turns
+const ROWS_ONCE = 500; // the most rows of one answer
+const ROWS_MAX = 5000; // then the list begins anew
+const ASKED_ONCE = 20; // kept transfers that are fetched one by one in a round
 
 const state = {
   paused: false,
-  filter: '', // '' or a state of the API; lives in the address, as does the open transfer
+  filter: '', // '' or a state of the API; the page's address has it, and the open transfer
   open: null,
   failedSince: 0,
   inProgress: false,
   listed: [], // the newest page
-  kept: [], // once "Older" was asked for: all from the newest down to the last that it brought
-  next: null, // what comes after them
-  turn: 0, // of those that are asked for one by one
+  kept: [], // after "Older": all rows from the newest to the oldest that were fetched
+  next: null, // the cursor of the next older page
+  turn: 0, // the next of the kept transfers to fetch
   loading: false,
   rails: new Map(), // "agent/rail" → {bytes, seen, rate}
 };
@@ -48,7 +48,7 @@ function setAttribute(element, name, value) {
   if (element.getAttribute(name) !== value) element.setAttribute(name, value);
 }
 
-// Keeps one child a key, in order, and lets untouched ones be: focus and selection survive.
+// Keeps one child for each key, in order. Unchanged children stay, so focus and selection survive.
 function reconcile(parent, items, key, create, update) {
   const known = new Map([...parent.children].map((child) => [child.dataset.key, child]));
   let at = parent.firstElementChild;
@@ -92,7 +92,7 @@ function duration(seconds) {
   return `${number(seconds / 60)} min`;
 }
 
-// How long something has been so: what counts up once a second has no tenths.
+// A duration that counts up once a second: without tenths.
 const wholeSeconds = (seconds) =>
   (seconds < 120 ? `${number(Math.floor(seconds))} s` : `${number(Math.floor(seconds / 60))} min`);
 
@@ -115,7 +115,7 @@ function sizeText(bytes) {
 const clock = new Intl.DateTimeFormat([], {hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23'});
 const timeText = (time) => (time ? clock.format(new Date(time)) : '–');
 
-// What a person calls a state; the shape says the same to who cannot see the colour.
+// A state's name and shape. The shape means the same as the colour.
 const WORDS = {
   opened: ['waiting for peer', 'waiting'], matched: ['matched', 'waiting'],
   granted: ['waiting for prefill', 'waiting'], first_ready: ['prefilling', 'waiting'],
@@ -163,7 +163,7 @@ function showBreakdown(list, entries) {
 
 function showSummary(summary) {
   const values = summary.bytes_per_second;
-  // The last whole second may still be filling: reports take a quarter of a second.
+  // The last whole second may be incomplete: reports take a quarter of a second.
   const recent = values.slice(-4, -1);
   const [rate, unit] = rateText(recent.reduce((a, b) => a + b, 0) / recent.length);
   setText($('rate'), rate);
@@ -223,7 +223,7 @@ function showReasons(reasons) {
 
 // ---- agents ----
 
-// null until two reports have said how much moved between them.
+// null until two reports have come: the rate is their difference.
 function railRate(agent, rail, index) {
   const key = `${agent.name}/${index}`, seen = Date.parse(agent.seen);
   const before = state.rails.get(key) || {bytes: rail.bytes, seen, rate: null, boot: agent.boot};
@@ -242,7 +242,7 @@ function newAgent() {
     make('p', {class: 'facts'}), make('div', {class: 'lanes'}));
 }
 
-// Warm are those with which every pair of rails is connected; only who writes knows.
+// A peer is warm when every pair of rails with it is connected. Only prefill-agents report it.
 function peersText(agent) {
   const {peers_up: up, peers_warm: warm} = agent;
   if (up === 0) return 'no peer';
@@ -271,7 +271,7 @@ function showAgent(card, agent, busiest) {
   showLanes(card.children[2], agent, busiest);
 }
 
-/* What its thread did with it; a target posts nothing. */
+/* The work of the rail's thread; a target posts nothing. */
 function railWork(rail) {
   const of = rail.counters;
   return [of.batches > 0 ? `${(rail.writes / of.batches).toFixed(1)} writes a batch, ${number(of.in_flight_writes)} of ${number(of.window_writes)} in flight, refused ${number(of.refusals)} times` : null,
@@ -319,7 +319,7 @@ function showAgents(agents) {
 
 // ---- transfers ----
 
-// The four parts of a transfer that the small bar shows, each from what is known of both sides.
+// The four parts of a transfer in the small bar, from the stages of both sides.
 function stageParts(transfer) {
   const at = {};
   for (const moment of transfer.stages) {
@@ -430,7 +430,7 @@ function timeline(transfer) {
   return svg;
 }
 
-// Labels that would overlap go alternately above and below, and further out when that is not enough.
+// Overlapping labels go above and below in turns, and further out where that is not enough.
 function drawTicks(svg, moments, x, y, width) {
   const free = [-Infinity, -Infinity, -Infinity, -Infinity];
   const rows = [y - 12, y + 21, y - 24, y + 33];
@@ -439,7 +439,7 @@ function drawTicks(svg, moments, x, y, width) {
     const length = text.length * 6.4, begin = Math.min(at, width - 4 - length);
     let row = free.findIndex((used) => begin > used + 8);
     svg.append(make('line', {class: 'tick', x1: at, x2: at, y1: y - 6, y2: y + 6}));
-    if (row < 0) continue; // the table has it
+    if (row < 0) continue; // no room: the table shows it
     free[row] = begin + length;
     svg.append(Object.assign(make('text', {x: begin, y: rows[row]}), {textContent: text}));
   }
@@ -498,7 +498,7 @@ async function loadTransfers() {
     filter ? {transfers: []} : ask(listPath('live', kept.size > 0 ? ROWS_ONCE : 50)),
     ask(listPath(filter, PAGE_ROWS))]);
   let {transfers: rows, next} = newest;
-  // More than a page came since the last look, as when the tab was hidden: down to what is known.
+  // More than one page is new, as after the tab was hidden: fetch down to a known row.
   while (kept.size > 0 && next && !kept.has(rows[rows.length - 1].id) && rows.length < ROWS_MAX) {
     const page = await ask(listPath(filter, ROWS_ONCE, next));
     rows = [...rows, ...page.transfers];
@@ -512,7 +512,7 @@ async function loadTransfers() {
   return {live: live.transfers, rows, next, ended};
 }
 
-// What is to be shown. Rows that newer ones push off the newest page stay while older ones are shown.
+// The rows to show. While older rows are shown, rows that leave the newest page stay.
 function mergeTransfers({live, rows, next, ended}) {
   if (state.kept.length > 0) {
     const newest = idsOf(rows);

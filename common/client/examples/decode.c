@@ -1,4 +1,4 @@
-/* A decode engine: fetches one request and uses each layer as it comes.
+/* A decode engine: fetches one request, shows each event and checks every byte.
  *
  *   decode <agent's socket> <request id> <host:port of the prefill-agent> <source's generation> */
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static void show(const struct kvrail_event *event)
     printf("%s%s\n", event->detail[0] != '\0' ? ", " : "", event->detail);
 }
 
-/* Shows events until the one that hands the pages back. */
+/* Shows events until the one that hands the pages back; 0 when they hold the request. */
 static int wait_for_end(const struct engine *engine, kvrail_handle target)
 {
     struct kvrail_event event;
@@ -51,6 +51,12 @@ int main(int argc, char **argv)
         kvrail_target_pages(engine.agent, target, 0, pages, PAGES) != KVRAIL_OK)
         return engine_failed("fetch", kvrail_last_error(engine.agent));
     status = wait_for_end(&engine, target);
+    if (status == 0) {
+        size_t wrong = engine_wrong_bytes(&engine, pages, PAGES);
+
+        printf("%zu bytes wrong\n", wrong);
+        status = wrong != 0;
+    }
     kvrail_close(engine.agent);
     return status;
 }

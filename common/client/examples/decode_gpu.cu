@@ -28,8 +28,8 @@ static __global__ void compare(struct pages pages, struct step *step)
             atomicAdd(&step->wrong, 1);
 }
 
-/* Until the first `layers` layers are in place, or the fetch has failed: the word is far larger
- * then, and the host is told by an event. */
+/* Waits until the first `layers` layers are in place, or the fetch has failed: then the word is far
+ * larger, and the host gets an event. */
 static __global__ void await_layers(const unsigned long long *landed, const struct step *step,
                                     unsigned long long layers)
 {

@@ -55,8 +55,8 @@ static inline void engine_layout(struct kvrail_region *region)
     kvrail_region_dense(region);
 }
 
-/* With a region that says where its memory is. 0, or 1 with the reason on stderr. `id` tells
- * engines apart; a fetch names its source by it. */
+/* With a region that says where its memory is. 0, or 1 with the reason on stderr. `id` is the
+ * engine's id; a fetch names its source by it. */
 static inline int engine_join(const char *socket, const char *name, uint8_t id,
                               struct engine *engine)
 {
@@ -105,6 +105,28 @@ static inline int engine_wait(const struct engine *engine, struct kvrail_event *
     while ((got = kvrail_poll(engine->agent, event, 1)) == 0)
         poll(&readable, 1, -1);
     return got > 0;
+}
+
+/* How many bytes of these pages differ from the example source's, which fills layer n with n + 1.
+ */
+static inline size_t engine_wrong_bytes(const struct engine *engine, const uint32_t *pages,
+                                        size_t page_count)
+{
+    const struct kvrail_region *region = &engine->region;
+    const unsigned char *memory = (const unsigned char *)engine->memory.address;
+    size_t wrong = 0;
+
+    for (uint32_t layer = 0; layer < LAYERS; layer++)
+        for (uint32_t part = 0; part < region->part_count; part++)
+            for (size_t page = 0; page < page_count; page++) {
+                const unsigned char *at = memory + layer * region->layer_stride +
+                                          part * region->part_stride +
+                                          pages[page] * region->page_stride;
+
+                for (uint64_t i = 0; i < region->page_stride; i++)
+                    wrong += at[i] != layer + 1;
+            }
+    return wrong;
 }
 
 #endif

@@ -1,4 +1,4 @@
-// A decode engine in C++: fetches what the example `prefill` publishes, and looks at every byte.
+// A decode engine in C++: fetches what the example `prefill` publishes, and checks every byte.
 //
 //   fetch <agent's socket> <request id> <host:port of the prefill-agent> <source's generation>
 #include <cstdint>
@@ -18,26 +18,6 @@ struct Closer {
         kvrail_close(agent);
     }
 };
-
-// The engine of the source fills layer n with n + 1.
-int check(const engine &engine, const std::vector<std::uint32_t> &pages)
-{
-    const auto *bytes = static_cast<const unsigned char *>(engine.memory.address);
-    const kvrail_region &region = engine.region;
-    std::size_t wrong = 0;
-
-    for (std::uint32_t layer = 0; layer < LAYERS; layer++)
-        for (std::uint32_t part = 0; part < region.part_count; part++)
-            for (std::uint32_t page : pages) {
-                const auto *at = bytes + layer * region.layer_stride + part * region.part_stride +
-                                 page * region.page_stride;
-
-                for (std::uint64_t i = 0; i < region.page_stride; i++)
-                    wrong += at[i] != layer + 1;
-            }
-    std::printf("%zu bytes wrong\n", wrong);
-    return wrong == 0 ? 0 : 1;
-}
 
 // The event that hands the pages back; true when they hold the request.
 bool wait_for_end(const engine &engine, kvrail_handle target)
@@ -81,5 +61,10 @@ int main(int argc, char **argv)
     if (kvrail_target_open(agent.get(), &request, &target) != KVRAIL_OK ||
         kvrail_target_pages(agent.get(), target, 0, pages.data(), pages.size()) != KVRAIL_OK)
         return engine_failed("fetch", kvrail_last_error(agent.get()));
-    return wait_for_end(engine, target) ? check(engine, pages) : 1;
+    if (!wait_for_end(engine, target))
+        return 1;
+    const std::size_t wrong = engine_wrong_bytes(&engine, pages.data(), pages.size());
+
+    std::printf("%zu bytes wrong\n", wrong);
+    return wrong == 0 ? 0 : 1;
 }

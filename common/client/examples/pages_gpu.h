@@ -1,5 +1,5 @@
-/* What the examples with a GPU have in common, for nvcc: an engine whose pages lie in device
- * memory, and what a model would have written to them. */
+/* Common to the examples with a GPU, for nvcc: an engine with pages in device memory, and the
+ * contents that a model would have written. */
 #ifndef EXAMPLE_PAGES_GPU_H
 #define EXAMPLE_PAGES_GPU_H
 

@@ -1,4 +1,4 @@
-/* A prefill engine: publishes one request and tells when each layer is final.
+/* A prefill engine: publishes one request and announces each layer when it is final.
  *
  *   prefill <agent's socket> <request id> */
 #include "engine.h"
@@ -33,7 +33,7 @@ int main(int argc, char **argv)
     if (engine_start(argv[1], "example-prefill", 1, &engine) != 0)
         return 1;
     printf("generation %llu\n", (unsigned long long)engine.generation);
-    (void)fflush(stdout); /* the target is told it */
+    (void)fflush(stdout); /* for the target's command line */
 
     request.request = argv[2];
     if (kvrail_source_open(engine.agent, &request, &source) != KVRAIL_OK ||

@@ -1,5 +1,5 @@
 /* A prefill engine on a GPU: kernels of a CUDA graph compute the layers of one request into its
- * pages, and each layer's last kernel says by itself that the layer is final.
+ * pages, and each layer's last kernel announces the layer by itself.
  *
  *   prefill_gpu <agent's socket> <request id>
  *
@@ -14,11 +14,11 @@ static __global__ void compute(struct pages pages)
         page[word] = content_of(pages.number, blockIdx.y, blockIdx.x, word);
 }
 
-/* Behind the kernels that computed the layer. At every launch of the graph the word grows again. */
+/* Runs after the kernels that computed the layer. Each launch of the graph raises the word again. */
 static __global__ void say_ready(volatile unsigned long long *word)
 {
     __threadfence_system();
-    *word = *word + 1; /* nobody else writes to it */
+    *word = *word + 1; /* the only writer */
 }
 
 static cudaGraphExec_t make_graph(const struct engine *engine, void *memory,
@@ -93,7 +93,7 @@ int main(int argc, char **argv)
     gpu_check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
     graph = make_graph(&engine, memory, ids, (unsigned long long *)(uintptr_t)words, stream);
     printf("generation %llu\n", (unsigned long long)engine.generation);
-    (void)fflush(stdout); /* the target is told it */
+    (void)fflush(stdout); /* for the target's command line */
 
     if (publish(&engine, argv[2], ids, &source) != 0)
         return 1;

@@ -1,0 +1,82 @@
+/* The engines of this host: accepts them on a Unix socket, decodes their requests, sends them
+ * notices. Loop thread only; the handler decides.
+ *
+ * An engine is an index 0 … KVR_ENGINES_MAX - 1. Its life:
+ *
+ * - up: a good ATTACH came; the handler may refuse. Its shared page and doorbell exist already.
+ * - region, request: in the order in which the engine sent them.
+ * - down: exactly once for every up that returned KVR_OK. The engine died or detached, or was given
+ *   up by us (garbage, notices that it never reads, kvr_engine_port_refuse). No request comes any
+ *   more; notices are still carried to an engine that lives.
+ * - kvr_engine_port_release: by the owner, when the agent does not touch the engine's memory or its
+ *   shared page any more. An engine that lives gets DETACHED and takes its pages back. The index is
+ *   used again only after that, oldest first.
+ *
+ * In every callback every function here may be called, except kvr_engine_port_close. Bounds: an
+ * engine's unread notices take KVR_ENGINE_PORT_QUEUE_BYTES; past it the engine is given up, and
+ * the queued notices are still sent, so that no terminal notice is lost unnoticed. */
+#ifndef KVR_AGENT_ENGINE_PORT_H
+#define KVR_AGENT_ENGINE_PORT_H
+
+#include <uv.h>
+
+#include "base/clock.h"
+#include "base/extents.h"
+#include "base/status.h"
+#include "wire/engine_message.h"
+
+struct kvr_engine_port;
+
+struct kvr_engine_handler {
+    void *self;
+    int loans_fd; /* goes to every engine (wire/loans.h), stays yours; 0: none */
+    /* Not KVR_OK: the engine gets the sentence and is closed; no down, no release. */
+    kvr_status (*up)(void *self, kvr_ns now, uint32_t engine, const struct kvr_req_attach *attach,
+                     struct kvr_error *error);
+    /* Takes fd (-1 for CUDA_IPC, and with extents) and the reference to extents (NULL: the region
+     * has one descriptor at most), which hold the region. A memfd was checked: it cannot shrink and
+     * holds fd_offset + layout.bytes. The layout was not: that is the handler's duty. Answered
+     * later by a notice REGION_READY or REGION_GONE; its handle is layout.region. */
+    void (*region)(void *self, kvr_ns now, uint32_t engine, const struct kvr_req_region *region,
+                   int fd, struct kvr_extents *extents);
+    /* Every other kind but ATTACH, REGION_ADD, REGION_EXTENTS and DETACH. Borrowed for the call. */
+    void (*request)(void *self, kvr_ns now, uint32_t engine, const struct kvr_request *request);
+    /* KVR_ENGINE_LOST: it died. KVR_CANCELLED: it detached. Else the reason to give it up. */
+    void (*down)(void *self, kvr_ns now, uint32_t engine, kvr_status why, const char *detail);
+};
+
+#define KVR_ENGINE_PORT_QUEUE_BYTES (4u << 20)
+#define KVR_ENGINE_PORT_ATTACH_MS   5000 /* from connect to ATTACH */
+
+/* Listens on `path` (mode 0600). A socket that a dead process left is replaced; a live one, or a
+ * file that is no socket, is refused: KVR_EXISTS. `agent` is the name that engines get. All
+ * are copied. Errors have the sentence. */
+KVR_MUST_CHECK kvr_status kvr_engine_port_open(uv_loop_t *loop, const char *path, const char *agent,
+                                               const struct kvr_engine_handler *handler,
+                                               struct kvr_engine_port **ret_port,
+                                               struct kvr_error *error);
+
+/* Closes every engine and unlinks the path; no callback comes any more. Pages are unmapped: no
+ * thread may poll them now. The loop must run until its handles are closed. NULL is fine. */
+void kvr_engine_port_close(struct kvr_engine_port *port);
+
+/* Sends one notice, or queues it; `notice` is borrowed. Nothing for an engine that is dead. */
+void kvr_engine_port_notify(struct kvr_engine_port *port, uint32_t engine,
+                            const struct kvr_notice *notice);
+
+/* Gives an engine up with this sentence; down follows from the loop. */
+void kvr_engine_port_refuse(struct kvr_engine_port *port, uint32_t engine, kvr_status why,
+                            const char *detail);
+
+/* See above. Once for every up that returned KVR_OK, after down or inside it. */
+void kvr_engine_port_release(struct kvr_engine_port *port, uint32_t engine);
+
+/* The engine's readiness words, from up to release. NULL: no such engine. Any thread may read it.
+ */
+struct kvr_shared_page *kvr_engine_port_page(const struct kvr_engine_port *port, uint32_t engine);
+
+/* The eventfd that the engine writes when it finds `asleep` set; the group thread reads it. From up
+ * to release, the port's. -1: no such engine. */
+int kvr_engine_port_doorbell(const struct kvr_engine_port *port, uint32_t engine);
+
+#endif

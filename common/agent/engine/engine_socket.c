@@ -1,0 +1,217 @@
+#include "agent/engine/engine_socket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/memfd.h"
+
+#define WHERE "engine_port"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77 /* Linux 6.5 */
+#endif
+
+static kvr_status address_of(const char *path, struct sockaddr_un *ret_address,
+                             struct kvr_error *error)
+{
+    *ret_address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    if (path[0] == '\0' || strlen(path) >= sizeof(ret_address->sun_path))
+        return kvr_error_set(error, KVR_INVALID, WHERE,
+                             "the engine socket's path '%s' must have 1 to %zu bytes", path,
+                             sizeof(ret_address->sun_path) - 1);
+    memcpy(ret_address->sun_path, path, strlen(path));
+    return KVR_OK;
+}
+
+/* Whether `path` may be bound: nothing is there, or what a dead process left. */
+static kvr_status clear_path(const char *path, const struct sockaddr_un *address,
+                             struct kvr_error *error)
+{
+    struct stat file;
+    int probe, connected, os_errno;
+
+    if (lstat(path, &file) != 0)
+        return errno == ENOENT ? KVR_OK
+                               : kvr_error_system(error, WHERE, errno, "cannot look at %s", path);
+    if (!S_ISSOCK(file.st_mode))
+        return kvr_error_set(error, KVR_EXISTS, WHERE,
+                             "%s exists and is not a socket: give the engine socket another path",
+                             path);
+    probe = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (probe < 0)
+        return kvr_error_system(error, WHERE, errno, "cannot make a socket");
+    connected = connect(probe, (const struct sockaddr *)address, sizeof(*address));
+    os_errno = errno;
+    close(probe);
+    if (connected == 0 || os_errno != ECONNREFUSED)
+        return kvr_error_set(error, KVR_EXISTS, WHERE,
+                             "a live process listens on %s: stop it, or choose another path", path);
+    if (unlink(path) != 0 && errno != ENOENT)
+        return kvr_error_system(error, WHERE, errno, "cannot remove the stale socket %s", path);
+    return KVR_OK;
+}
+
+kvr_status kvr_engine_listen(const char *path, int *ret_socket, struct kvr_error *error)
+{
+    struct sockaddr_un address;
+    kvr_status status = address_of(path, &address, error);
+    int listener;
+
+    if (status == KVR_OK)
+        status = clear_path(path, &address, error);
+    if (status != KVR_OK)
+        return status;
+    listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (listener < 0)
+        return kvr_error_system(error, WHERE, errno, "cannot make a socket");
+    /* The mode is set before the name exists: no other user has a moment to connect. */
+    if (fchmod(listener, 0600) == 0 &&
+        bind(listener, (const struct sockaddr *)&address, sizeof(address)) == 0) {
+        if (listen(listener, KVR_ENGINES_MAX) == 0) {
+            *ret_socket = listener;
+            return KVR_OK;
+        }
+        unlink(path);
+    }
+    status = kvr_error_system(error, WHERE, errno, "cannot listen on %s", path);
+    close(listener);
+    return status;
+}
+
+/* A bound name's inode is not the socket descriptor's own. So a connection to the name is tried: if
+ * it is refused after our shutdown, the name was ours. */
+void kvr_engine_unlink(const char *path, int socket_fd)
+{
+    struct sockaddr_un address;
+    int probe;
+
+    if (address_of(path, &address, NULL) != KVR_OK)
+        return;
+    shutdown(socket_fd, SHUT_RDWR); /* from here on a connection to our name is refused */
+    probe = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (probe < 0)
+        return;
+    if (connect(probe, (const struct sockaddr *)&address, sizeof(address)) != 0 &&
+        errno == ECONNREFUSED)
+        unlink(path);
+    close(probe);
+}
+
+/* A number may be another process's by now. It was not when its pidfd was opened, if the process
+ * still holds its end of the socket after that. */
+static int pidfd_of_number(int socket, pid_t pid)
+{
+    struct pollfd end = {.fd = socket};
+    int pidfd = pid > 0 ? pidfd_open(pid, 0) : -1;
+
+    if (pidfd >= 0 && poll(&end, 1, 0) != 0) {
+        close(pidfd);
+        return -1;
+    }
+    return pidfd;
+}
+
+kvr_status kvr_engine_peer(int socket, int *ret_pidfd, pid_t *ret_pid, struct kvr_error *error)
+{
+    struct ucred peer;
+    socklen_t bytes = sizeof(peer);
+    int pidfd = -1;
+
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
+        return kvr_error_system(error, WHERE, errno, "the connecting process cannot be identified");
+    if (peer.uid != geteuid() && peer.uid != 0)
+        return kvr_error_set(error, KVR_REFUSED, WHERE,
+                             "a process of user %u may not attach: this agent serves user %u",
+                             (unsigned)peer.uid, (unsigned)geteuid());
+    bytes = sizeof(pidfd);
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &bytes) != 0)
+        pidfd = errno == ENOPROTOOPT ? pidfd_of_number(socket, peer.pid) : -1;
+    *ret_pidfd = pidfd;
+    *ret_pid = peer.pid;
+    return KVR_OK;
+}
+
+static kvr_status shared_page_open(struct kvr_engine_shared *shared, struct kvr_error *error)
+{
+    kvr_status status =
+        kvr_memfd_create("kvrail-page", sizeof(*shared->page), WHERE, &shared->page_fd, error);
+
+    if (status != KVR_OK)
+        return status;
+    shared->page =
+        mmap(NULL, sizeof(*shared->page), PROT_READ | PROT_WRITE, MAP_SHARED, shared->page_fd, 0);
+    if (shared->page == MAP_FAILED) {
+        shared->page = NULL;
+        return kvr_error_system(error, WHERE, errno, "cannot map a shared page");
+    }
+    shared->page->word_count = KVR_WORDS_MAX;
+    return KVR_OK;
+}
+
+kvr_status kvr_engine_shared_open(struct kvr_engine_shared *ret_shared, struct kvr_error *error)
+{
+    struct kvr_engine_shared shared = {.page_fd = -1, .doorbell = -1};
+    kvr_status status = shared_page_open(&shared, error);
+
+    if (status == KVR_OK) {
+        shared.doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (shared.doorbell < 0)
+            status = kvr_error_system(error, WHERE, errno, "cannot make a doorbell");
+    }
+    if (status != KVR_OK) {
+        kvr_engine_shared_close(&shared);
+        return status;
+    }
+    *ret_shared = shared;
+    return KVR_OK;
+}
+
+void kvr_engine_shared_close(struct kvr_engine_shared *shared)
+{
+    if (shared->page != NULL)
+        munmap(shared->page, sizeof(*shared->page));
+    if (shared->page_fd >= 0)
+        close(shared->page_fd);
+    if (shared->doorbell >= 0)
+        close(shared->doorbell);
+    *shared = (struct kvr_engine_shared){.page_fd = -1, .doorbell = -1};
+}
+
+kvr_status kvr_engine_region_check(const struct kvr_req_region *region, int fd,
+                                   struct kvr_error *error)
+{
+    struct stat file;
+    int seals;
+
+    if (region->memory != KVR_MEMORY_MEMFD)
+        return KVR_OK;
+    seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0)
+        return kvr_error_set(error, KVR_INVALID, WHERE,
+                             "the descriptor of region '%s' is not a memfd", region->name);
+    if ((seals & F_SEAL_SHRINK) == 0)
+        return kvr_error_set(error, KVR_INVALID, WHERE,
+                             "the memfd of region '%s' lacks the seal F_SEAL_SHRINK: add it with "
+                             "fcntl, or use kvrail_memory_create",
+                             region->name);
+    if (fstat(fd, &file) != 0)
+        return kvr_error_system(error, WHERE, errno, "cannot ask the size of region '%s'",
+                                region->name);
+    if (region->fd_offset > (uint64_t)file.st_size ||
+        region->layout.bytes > (uint64_t)file.st_size - region->fd_offset)
+        return kvr_error_set(error, KVR_INVALID, WHERE,
+                             "region '%s' ends at byte %llu + %llu, but its memfd has %llu bytes",
+                             region->name, (unsigned long long)region->fd_offset,
+                             (unsigned long long)region->layout.bytes,
+                             (unsigned long long)file.st_size);
+    return KVR_OK;
+}

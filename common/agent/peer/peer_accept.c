@@ -1,0 +1,141 @@
+/* Accepted connections, until their HELLO has made them a peer's. They resume a session, begin one,
+ * or are turned away with a sentence. */
+#include <stdio.h>
+
+#include "agent/peer/peer_parts.h"
+#include "base/entropy.h"
+#include "wire/compat.h"
+
+static void turn_away(struct kvr_peers *peers, struct kvr_channel *channel, kvr_ns now,
+                      kvr_status status, const char *detail)
+{
+    struct kvr_message message = {.kind = KVR_MSG_REFUSED, .refused = {.status = status}};
+    struct kvr_peers_owner *owner = &peers->options.owner;
+    uint8_t frame[1024];
+    size_t bytes;
+
+    snprintf(message.refused.detail, sizeof(message.refused.detail), "%s", detail);
+    if (kvr_message_encode(&message, frame, sizeof(frame), &bytes) == KVR_OK)
+        (void)!kvr_channel_send(channel, frame, bytes);
+    if (owner->turned_away != NULL)
+        owner->turned_away(owner->self, now, kvr_channel_name(channel), status, detail);
+    kvr_channel_finish(channel);
+}
+
+static void own_hello(struct kvr_peers *peers, struct kvr_msg_hello *ret_hello)
+{
+    memset(ret_hello, 0, sizeof(*ret_hello));
+    peers->options.owner.hello(peers->options.owner.self, ret_hello);
+    if (ret_hello->version_max == 0) {
+        ret_hello->version_min = KVR_PROTOCOL_MIN;
+        ret_hello->version_max = KVR_PROTOCOL_MAX;
+    }
+    ret_hello->beat_ms = peers->options.beat_ms;
+}
+
+/* WELCOME to session 0: this one is not known here. The boot id lets the other side see why. */
+static void deny_session(struct kvr_peers *peers, struct kvr_channel *channel)
+{
+    struct kvr_message message = {.kind = KVR_MSG_WELCOME};
+    uint8_t frame[16384];
+    size_t bytes;
+
+    own_hello(peers, &message.hello);
+    if (kvr_message_encode(&message, frame, sizeof(frame), &bytes) == KVR_OK)
+        (void)!kvr_channel_send(channel, frame, bytes);
+    kvr_channel_finish(channel);
+}
+
+/* The session that a HELLO names; or, when it names none, a session of the same boot that lost its
+ * WELCOME with the connection. */
+static struct kvr_peer *resumed_by(struct kvr_peers *peers, const struct kvr_msg_hello *hello)
+{
+    for (uint32_t i = 0; i < peers->used; i++) {
+        struct kvr_peer *peer = &peers->table[i];
+
+        if (!peer->live || peer->dialed || peer->boot != hello->boot)
+            continue;
+        if (hello->session != 0 && kvr_session_number(peer->session) == hello->session)
+            return peer;
+        if (hello->session == 0 && peer->channel == NULL && !kvr_session_confirmed(peer->session))
+            return peer;
+    }
+    return NULL;
+}
+
+/* A new boot ends the sessions of the old one at once. Two agents that share a name by mistake must
+ * not end each other's: while the older one's connection is up, it is only marked. */
+static void supersede(struct kvr_peers *peers, kvr_ns now, const struct kvr_msg_hello *hello)
+{
+    for (uint32_t i = 0; i < peers->used; i++) {
+        struct kvr_peer *peer = &peers->table[i];
+
+        if (!peer->live || peer->dialed || peer->boot == hello->boot ||
+            strcmp(peer->agent, hello->agent) != 0 || strcmp(peer->host, hello->host) != 0)
+            continue;
+        peer->superseded = true;
+        if (peer->channel == NULL)
+            kvr_session_end(peer->session, now, KVR_PEER_RESTARTED, "the agent has started again");
+    }
+}
+
+static void welcome(struct kvr_peers *peers, struct kvr_channel *channel, kvr_ns now,
+                    const struct kvr_msg_hello *hello)
+{
+    struct kvr_msg_hello own;
+    struct kvr_error error;
+    uint32_t version = 0;
+    uint64_t number;
+    struct kvr_peer *peer;
+    kvr_status status;
+
+    own_hello(peers, &own);
+    status = kvr_hello_check(&own, hello, &version, &error);
+    if (status != KVR_OK)
+        return turn_away(peers, channel, now, status, error.detail);
+    supersede(peers, now, hello);
+    if (peers->closing)
+        return;
+    peer = kvr_peer_free(peers, now);
+    if (peer == NULL)
+        return turn_away(peers, channel, now, KVR_FULL, "this agent has all the peers it can have");
+    status = kvr_peer_start(peer, false, kvr_channel_name(channel), now);
+    if (status != KVR_OK)
+        return turn_away(peers, channel, now, status, "this agent has no memory for another peer");
+    kvr_peer_attach(peer, channel);
+    do {
+        number = kvr_random_u64();
+    } while (number == 0);
+    kvr_session_accepted(peer->session, now, hello, version, number);
+    kvr_peer_arm(peer, now);
+}
+
+static void take_hello(struct kvr_peers *peers, struct kvr_channel *channel, kvr_ns now,
+                       const struct kvr_msg_hello *hello)
+{
+    struct kvr_peer *peer = resumed_by(peers, hello);
+
+    if (peer == NULL && hello->session != 0)
+        return deny_session(peers, channel);
+    if (peer == NULL)
+        return welcome(peers, channel, now, hello);
+    kvr_session_disconnected(peer->session, now);
+    kvr_peer_attach(peer, channel);
+    kvr_session_accepted(peer->session, now, hello, 0, kvr_session_number(peer->session));
+    kvr_peer_arm(peer, now);
+}
+
+void kvr_peers_stranger(struct kvr_peers *peers, struct kvr_channel *channel, kvr_ns now,
+                        const uint8_t *frame, size_t bytes)
+{
+    struct kvr_message message;
+    struct kvr_error error;
+    kvr_status status;
+
+    status = kvr_message_decode(peers->decoder, frame, bytes, &message, &error);
+    if (status != KVR_OK)
+        return turn_away(peers, channel, now, status, error.detail);
+    if (message.kind != KVR_MSG_HELLO)
+        return turn_away(peers, channel, now, KVR_MALFORMED, "the first message was no HELLO");
+    take_hello(peers, channel, now, &message.hello);
+}

@@ -1,0 +1,58 @@
+/* Shared by peer.c and peer_accept.c; no other file may include it. */
+#ifndef KVR_AGENT_PEER_PARTS_H
+#define KVR_AGENT_PEER_PARTS_H
+
+#include "agent/peer/peer.h"
+#include "wire/channel.h"
+#include "wire/session.h"
+
+struct kvr_peer {
+    struct kvr_peers *peers;
+    uint32_t index;
+    bool live;       /* between dial or accept, and lost */
+    bool dialed;     /* we dial, and redial */
+    bool superseded; /* its agent was seen under another boot: once its connection ends, it is gone
+                      */
+    bool ending;     /* the owner wants it to end */
+    struct kvr_session *session;
+    void *memory; /* of the session; kept from one to the next */
+    struct kvr_channel *channel;
+    bool channel_up;
+    uint32_t backoff_ms, attempt;
+    kvr_ns dialed_at; /* first */
+    kvr_ns redial_at;
+    kvr_ns lost_at;
+    uint64_t boot;
+    char agent[KVR_NAME_BYTES], host[KVR_NAME_BYTES];
+    char address[KVR_ADDRESS_TEXT_BYTES];
+    char why[KVR_DETAIL_BYTES]; /* how the last connection ended */
+    kvr_status end_status;
+    char end_detail[KVR_DETAIL_BYTES];
+};
+
+struct kvr_peers {
+    uv_loop_t *loop;
+    uv_timer_t timer;
+    kvr_ns armed_at; /* when the timer fires; KVR_NEVER */
+    bool closing;
+    struct kvr_peers_options options;
+    struct kvr_message_decoder *decoder;
+    struct kvr_listener *listener;
+    uint32_t used; /* indexes below it were in use once */
+    struct kvr_peer table[KVR_PEERS_MAX];
+};
+
+/* An index without a live peer; NULL: there is none. */
+struct kvr_peer *kvr_peer_free(struct kvr_peers *peers, kvr_ns now);
+/* Makes the peer live with a new session. */
+kvr_status kvr_peer_start(struct kvr_peer *peer, bool dialed, const char *address, kvr_ns now);
+/* Gives it an accepted connection, instead of the one that it may have. */
+void kvr_peer_attach(struct kvr_peer *peer, struct kvr_channel *channel);
+/* Its next wake may have come nearer. */
+void kvr_peer_arm(struct kvr_peer *peer, kvr_ns now);
+
+/* peer_accept.c: a frame from an accepted connection that belongs to no peer yet. */
+void kvr_peers_stranger(struct kvr_peers *peers, struct kvr_channel *channel, kvr_ns now,
+                        const uint8_t *frame, size_t bytes);
+
+#endif

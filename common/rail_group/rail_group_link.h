@@ -1,0 +1,76 @@
+/* A pair at work: one address of a peer in the address table of one of our endpoints. Private to
+ * rail_group*.c; the table of a link's states is in rail_group_link.c. */
+#ifndef KVR_RAIL_GROUP_LINK_H
+#define KVR_RAIL_GROUP_LINK_H
+
+#include "rail_group/rail_group.h"
+#include "rail_group/rail_group_pace.h"
+
+enum link_state {
+    LINK_USABLE,
+    LINK_BROKEN,  /* until our rail or the peer's has a new epoch */
+    LINK_RETIRED, /* the address is no longer its peer's; waits for its writes in flight */
+    LINK_STATES,
+};
+
+enum link_event {
+    LINK_RENEWED,    /* the endpoint or the address is new: the link is tried */
+    LINK_NO_ADDRESS, /* the peer has no endpoint on that rail */
+    LINK_FAILED,     /* a write failed or hangs, or the provider refused the address */
+    LINK_REPLACED,   /* the peer has another address, or is gone */
+    LINK_EVENTS,
+};
+
+enum link_warmth {
+    LINK_UNWARMED, /* without warm-up, or the peer has no scratch page */
+    LINK_COLD,     /* usable, but no write has come through since */
+    LINK_WARM,     /* a write has come through, a warm-up or a user's */
+};
+
+enum link_state group_link_next(enum link_state state, enum link_event event);
+
+struct group_link {
+    uint64_t id;             /* of its slot in the pool */
+    struct group_rail *rail; /* ours, of the pair */
+    enum link_state state;
+    uint32_t peer;
+    struct kvr_pair pair;
+    bool inserted; /* handle is valid on the rail's present endpoint */
+    bool doubted;  /* it failed: until a write settles well, one at a time is risked on it */
+    enum link_warmth warmth;
+    uint64_t handle;
+    uint32_t writes; /* accepted and not yet settled */
+    uint64_t bytes;
+    struct group_pace pace;
+    kvr_ns progress_at;     /* the last of its writes settled, or the first was accepted */
+    uint32_t again_count;   /* in a row */
+    uint64_t again_settled; /* rail's count of settled writes at the last AGAIN: there may be room
+                               again when it has grown */
+    kvr_ns again_until;
+    uint64_t warming;              /* the warm-up write that is in flight; 0: none */
+    struct kvr_remote_key scratch; /* of the peer's rail: where that goes */
+};
+
+/* A peer's groups and ours: see group_peer_add. */
+#define GROUP_LINKS_MAX (2 * KVR_RAILS_MAX)
+
+/* It may arrive there, and every piece has a local registration on our rail and a key on the
+ * peer's. */
+static inline bool group_link_reaches(const struct group_link *link,
+                                      const struct kvr_group_post *post)
+{
+    if (post->rails != 0 && (post->rails >> link->pair.target_rail & 1) == 0)
+        return false;
+    if (post->filter.may != NULL && !post->filter.may(post->filter.self, &link->pair))
+        return false;
+    for (unsigned i = 0; i < post->piece_count; i++) {
+        const struct kvr_group_piece *piece = &post->pieces[i];
+
+        if (link->pair.rail >= piece->local->rail_count ||
+            link->pair.target_rail >= piece->remote->rail_count)
+            return false;
+    }
+    return true;
+}
+
+#endif

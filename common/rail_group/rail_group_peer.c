@@ -1,0 +1,319 @@
+/* Peers of a rail group and the links (pairs at work) to them.
+ *
+ * An address leaves the provider's table only when no write to it is in flight: providers do not
+ * define the fate of a write to an address that was removed. Until then the link is retired:
+ * nothing is posted on it, and it ends with its last write. */
+#include "rail_group/rail_group_state.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/state.h"
+
+static void link_set(struct group_link *link, enum link_event event)
+{
+    KVR_STATE_SET(link->state, group_link_next(link->state, event));
+}
+
+static void tell_broken(struct kvr_group *group, const struct group_link *link, kvr_status status)
+{
+    struct kvr_group_message message = {
+        .head.kind = KVR_GROUP_PAIR_BROKEN,
+        .pair_broken = {.peer = link->peer, .status = status, .pair = link->pair},
+    };
+
+    kvr_group_tell(group, &message);
+}
+
+void group_link_break(struct kvr_group *group, struct group_link *link, kvr_status status)
+{
+    if (link->state != LINK_USABLE)
+        return;
+    link_set(link, LINK_FAILED);
+    link->doubted = true;
+    tell_broken(group, link, status);
+    group_rewarm_later(group, link);
+    group_peer_warmed(group, link->peer);
+}
+
+static const struct kvr_rail_address *peer_rail(const struct group_peer *peer, uint32_t rail)
+{
+    for (uint32_t i = 0; i < peer->rail_count; i++) {
+        if (peer->rails[i].rail == rail)
+            return &peer->rails[i];
+    }
+    return NULL;
+}
+
+/* Puts the peer's address into the table of the rail's endpoint; the link is usable or broken. */
+static void link_insert(struct kvr_group *group, struct group_link *link)
+{
+    const struct kvr_rail_address *address =
+        peer_rail(&group->peers[link->peer], link->pair.target_rail);
+    struct group_rail *rail = &group->rails[link->pair.rail];
+    kvr_status status = KVR_RAIL_FAILED;
+
+    assert(!link->inserted);
+    link->again_count = 0;
+    if (address->bytes == 0) { /* the peer announces its next endpoint: nothing to repair here */
+        link_set(link, LINK_NO_ADDRESS);
+        (void)kvr_error_set(&group->unreachable, KVR_NO_RAIL, "rail_group",
+                            "the peer has no endpoint on its rail %u just now", address->rail);
+        return;
+    }
+    link_set(link, LINK_RENEWED);
+    if (rail->endpoint != NULL)
+        status = group->ops->peer_insert(rail->endpoint, address->address, address->bytes,
+                                         &link->handle, &group->unreachable);
+    link->inserted = status == KVR_OK;
+    if (status != KVR_OK)
+        group_link_break(group, link, status);
+    else
+        group_link_cool(group, link, address);
+}
+
+void group_link_remove(struct kvr_group *group, struct group_link *link)
+{
+    struct group_peer *peer = &group->peers[link->peer];
+
+    assert(link->writes == 0);
+    if (link->inserted)
+        group->ops->peer_remove(group->rails[link->pair.rail].endpoint, link->handle);
+    if (peer->batch_link == link)
+        peer->batch_link = NULL;
+    kvr_pool_release(&group->links, link->id);
+}
+
+static void link_retire(struct kvr_group *group, struct group_link *link)
+{
+    kvr_ns silent_at = group->now + group->timers.silence_ns / 2;
+
+    link_set(link, LINK_REPLACED);
+    link->progress_at = group->now;
+    if (link->writes == 0)
+        group_link_remove(group, link);
+    else if (group->timers.silence_ns > 0 && silent_at < group->timers.silence_at)
+        group->timers.silence_at = silent_at;
+}
+
+static struct group_link *link_make(struct kvr_group *group, uint32_t peer, uint32_t rail,
+                                    const struct kvr_rail_address *address)
+{
+    uint64_t id;
+    struct group_link *link = kvr_pool_acquire(&group->links, &id);
+
+    assert(link != NULL); /* the pool holds every peer's links and one retired link a flight */
+    link->id = id;
+    link->rail = &group->rails[rail];
+    link->peer = peer;
+    link->pair = (struct kvr_pair){rail, address->rail, address->epoch};
+    link_insert(group, link);
+    return link;
+}
+
+/* Checks once more the peer's rails, which came over the wire. */
+static kvr_status check_rails(const struct kvr_group *group, uint32_t index,
+                              const struct kvr_peer_rails *rails)
+{
+    if (index >= KVR_PEERS_MAX || rails == NULL || rails->rail_count == 0 ||
+        rails->rail_count > KVR_RAILS_MAX)
+        return KVR_INVALID;
+    for (uint32_t i = 0; i < rails->rail_count; i++) {
+        if (rails->rails[i].bytes > KVR_ADDRESS_BYTES || rails->rails[i].rail >= KVR_RAILS_MAX ||
+            rails->rails[i].group >= KVR_RAILS_MAX)
+            return KVR_INVALID;
+        for (uint32_t j = 0; j < i; j++) {
+            if (rails->rails[i].rail == rails->rails[j].rail)
+                return KVR_INVALID;
+        }
+    }
+    return group->peers[index].known ? KVR_EXISTS : KVR_OK;
+}
+
+/* All of our rails reach every group of the peer. With so many groups that this would exceed the
+ * number of links, fewer of our rails reach each group. Rails that only agents of this host write
+ * to are paired with such rails, the other rails with the other rails. */
+static void links_make(struct kvr_group *group, uint32_t index, bool same_host)
+{
+    struct group_peer *peer = &group->peers[index];
+    uint32_t ours[KVR_RAILS_MAX], our_count = 0, groups = 0, most;
+    uint32_t counts[KVR_RAILS_MAX] = {0}, places[KVR_RAILS_MAX] = {0};
+
+    for (uint32_t i = group->rail_first; i < group->rail_end; i++)
+        if (group->rails[i].same_host == same_host)
+            ours[our_count++] = i;
+    for (uint32_t i = 0; i < peer->rail_count; i++) {
+        if (peer->rails[i].same_host != same_host)
+            continue;
+        places[i] = counts[peer->rails[i].group]++;
+        groups += places[i] == 0;
+    }
+    if (groups == 0 || our_count == 0)
+        return;
+    most = our_count < KVR_RAILS_MAX / groups ? our_count : KVR_RAILS_MAX / groups;
+    for (uint32_t k = 0; k < KVR_RAILS_MAX; k++) {
+        for (uint32_t i = 0; i < peer->rail_count; i++) {
+            uint32_t count = counts[peer->rails[i].group];
+
+            if (peer->rails[i].same_host != same_host || k % count != places[i] ||
+                (k >= count && k >= most))
+                continue;
+            assert(peer->link_count < GROUP_LINKS_MAX); /* one of ours is for this host, or all */
+            peer->links[peer->link_count++] =
+                link_make(group, index, ours[k % our_count], &peer->rails[i]);
+        }
+    }
+}
+
+void group_peer_add(struct kvr_group *group, const struct kvr_group_message *message)
+{
+    struct kvr_peer_rails *rails = message->peer_rails.rails;
+    uint32_t index = message->peer_rails.peer;
+    struct kvr_group_message answer = {
+        .head.kind = KVR_GROUP_PEER_ADDED,
+        .peer_rails = {.peer = index, .status = check_rails(group, index, rails), .rails = rails},
+    };
+    struct group_peer *peer;
+    uint32_t usable = 0;
+
+    if (answer.peer_rails.status != KVR_OK) {
+        kvr_group_tell(group, &answer);
+        return;
+    }
+    peer = &group->peers[index];
+    memset(peer, 0, sizeof(*peer));
+    peer->unproven = message->head.at < group->absence.resumed_at ? group->absence.count
+                                                                  : 0; /* added before that */
+    peer->added_at = group->now;
+    peer->rail_count = rails->rail_count;
+    memcpy(peer->rails, rails->rails, rails->rail_count * sizeof(peer->rails[0]));
+    group->unreachable.detail[0] = '\0';
+    links_make(group, index, false);
+    links_make(group, index, true);
+    peer->known = true; /* a pair that broke before says nothing of those that were still to come */
+    memcpy(rails->unreachable, group->unreachable.detail, sizeof(rails->unreachable));
+    for (uint32_t k = 0; k < peer->link_count; k++)
+        usable += peer->links[k]->state == LINK_USABLE;
+    answer.peer_rails.status = usable > 0 ? KVR_OK : KVR_NO_RAIL;
+    kvr_group_tell(group, &answer);
+}
+
+void group_peer_rail(struct kvr_group *group, const struct kvr_group_message *message)
+{
+    struct kvr_rail_address *successor = message->peer_rail.address;
+    uint32_t index = message->peer_rail.peer;
+    struct kvr_group_message answer = {
+        .head.kind = KVR_GROUP_PEER_RAIL_SET,
+        .peer_rail = {.peer = index, .status = KVR_NOT_FOUND, .address = successor},
+    };
+    struct group_peer *peer = NULL;
+    struct kvr_rail_address *present = NULL;
+
+    if (index < KVR_PEERS_MAX && group->peers[index].known)
+        peer = &group->peers[index];
+    if (peer != NULL && successor != NULL && successor->bytes <= KVR_ADDRESS_BYTES)
+        present = (struct kvr_rail_address *)peer_rail(peer, successor->rail);
+    if (present != NULL)
+        answer.peer_rail.status = successor->epoch > present->epoch ? KVR_OK : KVR_STALE;
+    if (answer.peer_rail.status != KVR_OK) {
+        kvr_group_tell(group, &answer);
+        return;
+    }
+    *present = *successor;
+    for (uint32_t k = 0; k < peer->link_count; k++) {
+        const struct kvr_pair pair = peer->links[k]->pair;
+        bool doubted = peer->links[k]->doubted;
+
+        if (pair.target_rail != successor->rail)
+            continue;
+        link_retire(group, peer->links[k]);
+        peer->links[k] = link_make(group, index, pair.rail, present);
+        peer->links[k]->doubted |= doubted;
+    }
+    group_peer_warmed(group, index);
+    kvr_group_tell(group, &answer);
+}
+
+void group_peer_drop(struct kvr_group *group, const struct kvr_group_message *message)
+{
+    uint32_t index = message->peer_drop.peer;
+    struct kvr_group_message answer = {
+        .head.kind = KVR_GROUP_PEER_DROPPED,
+        .peer_drop = {.peer = index, .status = KVR_NOT_FOUND},
+    };
+
+    if (index < KVR_PEERS_MAX && group->peers[index].known) {
+        struct group_peer *peer = &group->peers[index];
+
+        for (uint32_t k = 0; k < peer->link_count; k++)
+            link_retire(group, peer->links[k]);
+        peer->known = false;
+        answer.peer_drop.status = KVR_OK;
+    }
+    kvr_group_tell(group, &answer);
+}
+
+/* The link holds writes, or refuses each write that is tried. */
+static bool link_owes(const struct kvr_group *group, const struct group_link *link)
+{
+    return link->writes > 0 ||
+           (link->again_count > 0 && group->now < link->again_until + group->timers.silence_ns / 2);
+}
+
+/* The peer of these writes is gone. A card that goes on trying holds a part of the window, or all
+ * of it: only a fresh endpoint of ours ends that. */
+static void tell_stuck(struct kvr_group *group, struct group_link *link)
+{
+    struct kvr_group_message message = {
+        .head.kind = KVR_GROUP_RAIL_ERROR,
+        .rail_error = {.rail = link->pair.rail,
+                       .epoch = group->rails[link->pair.rail].address.epoch,
+                       .status = KVR_FULL},
+    };
+
+    link->progress_at = group->now;
+    kvr_group_tell(group, &message);
+}
+
+/* A broken link keeps its writes until its endpoint is replaced; it was reported already. The
+ * writes of a retired link can arrive nowhere. */
+void group_links_silent(struct kvr_group *group)
+{
+    group->timers.silence_at = KVR_NEVER;
+    for (uint32_t i = 0; i < group->links.reach; i++) {
+        struct group_link *link = kvr_pool_at(&group->links, i, NULL);
+        bool retired = link != NULL && link->state == LINK_RETIRED;
+        kvr_ns end;
+
+        if (link == NULL || link->state == LINK_BROKEN || !link_owes(group, link))
+            continue;
+        end =
+            link->progress_at + (retired ? group->timers.silence_ns / 2 : group->timers.silence_ns);
+        if (group->now >= end && retired)
+            tell_stuck(group, link);
+        else if (group->now >= end)
+            group_link_break(group, link, KVR_TIMED_OUT);
+        else if (end < group->timers.silence_at)
+            group->timers.silence_at = end;
+    }
+}
+
+void group_links_forget_endpoint(struct kvr_group *group, uint32_t rail)
+{
+    for (uint32_t i = 0; i < group->links.reach; i++) {
+        struct group_link *link = kvr_pool_at(&group->links, i, NULL);
+
+        if (link != NULL && link->pair.rail == rail)
+            link->inserted = false;
+    }
+}
+
+void group_links_reinsert(struct kvr_group *group, uint32_t rail)
+{
+    for (uint32_t i = 0; i < group->links.reach; i++) {
+        struct group_link *link = kvr_pool_at(&group->links, i, NULL);
+
+        if (link != NULL && link->pair.rail == rail && link->state != LINK_RETIRED)
+            link_insert(group, link);
+    }
+}

@@ -1,0 +1,193 @@
+/* What the files of a rail group share. Private to rail_group*.c. The group's thread owns
+ * everything, except where a comment says otherwise. */
+#ifndef KVR_FABRIC_RAIL_GROUP_STATE_H
+#define KVR_FABRIC_RAIL_GROUP_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/chain.h"
+#include "base/pool.h"
+#include "base/ring.h"
+#include "rail_group/rail_group.h"
+#include "rail_group/rail_group_flight.h"
+#include "rail_group/rail_group_link.h"
+#include "rail_group/rail_group_pace.h"
+
+/* Any thread reads the counters; only the group's thread writes them. */
+struct group_counters {
+    _Atomic uint64_t writes, bytes, settled, arrivals, again, failures, recycles, stale;
+    _Atomic uint64_t batches, post_ns, completion_ns;
+};
+
+static inline void group_count(_Atomic uint64_t *counter, uint64_t more)
+{
+    uint64_t value = atomic_load_explicit(counter, memory_order_relaxed);
+
+    atomic_store_explicit(counter, value + more, memory_order_relaxed);
+}
+
+static inline uint64_t group_settled(const struct group_counters *counters)
+{
+    return atomic_load_explicit(&counters->settled, memory_order_relaxed);
+}
+
+struct group_rail {
+    struct kvr_rail *rail;
+    struct kvr_endpoint *endpoint;   /* NULL: no successor could be opened */
+    struct kvr_rail_address address; /* written under group->address_lock, as the next */
+    struct kvr_error refused;        /* why no successor could be opened */
+    struct kvr_write_facts limits;
+    bool same_host;
+    uint32_t writes_max;
+    uint64_t bytes_max;
+    uint32_t writes; /* accepted and not yet settled */
+    uint64_t bytes;
+    struct group_pace pace;
+    bool unrung;     /* the last accepted write had `more` set: its doorbell has not rung */
+    bool error_told; /* in this epoch */
+    struct group_counters counters;
+};
+
+/* What PEER_WARM has announced. */
+enum peer_warmth {
+    PEER_COLD,   /* nothing yet */
+    PEER_FAILED, /* that every pair has failed */
+    PEER_WARM,   /* pairs that have carried a write */
+};
+
+struct group_peer {
+    bool known;
+    uint32_t rail_count;
+    struct kvr_rail_address rails[KVR_RAILS_MAX];
+    uint32_t link_count;
+    struct group_link *links[GROUP_LINKS_MAX];
+    uint32_t turn;                 /* where the next search begins */
+    struct group_link *batch_link; /* writes of one batch leave on one rail; or NULL */
+    uint32_t batch_writes;         /* it has room for so many more, */
+    uint64_t batch_bytes;          /* and so many bytes */
+    uint64_t unproven;             /* the RESUMED since which nothing is posted; 0: none */
+    kvr_ns added_at;
+    enum peer_warmth warmth;
+    kvr_ns rewarm_at; /* pairs that have failed are not warmed up again before */
+    kvr_ns rewarm_ns; /* from the last failure until then */
+};
+
+/* When step has something to do although nothing rings; KVR_NEVER: nothing. */
+struct group_timers {
+    kvr_ns retry_at;   /* the first time at which a link that got AGAIN may be tried again */
+    kvr_ns silence_ns; /* 0: silence is not looked for */
+    kvr_ns silence_at; /* no link is silent for too long before */
+    kvr_ns warm_at; /* links may be cold, and are not warmed up before; KVR_NEVER: none is cold */
+};
+
+/* Whether this process was stopped for a while (rail_group_absence.c, rule 8). */
+struct group_absence {
+    kvr_ns bound_ns;   /* longer is an absence; 0: absence is not looked for */
+    kvr_ns stepped_at; /* the last step, if something may have been posted since; or 0 */
+    kvr_ns resumed_at; /* the last absence ended then */
+    uint64_t count;
+};
+
+/* Messages to and from the group. */
+struct group_rings {
+    struct kvr_chain commands;   /* loop → group */
+    struct kvr_ring events;      /* group → loop */
+    struct kvr_ring overflow;    /* of events; both ends are the group's */
+    struct group_passes *passes; /* group → group; NULL: the group is alone */
+    bool told;                   /* events since the thread last woke the loop */
+};
+
+struct kvr_group {
+    const struct kvr_fabric_ops *ops;
+    struct kvr_group_user user;
+    void (*wake)(void *self, uint32_t number);
+    void *wake_self;
+    kvr_ns now;                             /* of this step */
+    kvr_ns (*clock)(void);                  /* NULL: nothing is timed */
+    struct kvr_stamps *stamps;              /* or NULL */
+    uint32_t number;                        /* among the agent's groups */
+    uint32_t rail_first, rail_end;          /* of the agent's rails, those that are ours */
+    struct group_rail rails[KVR_RAILS_MAX]; /* by the agent's numbers */
+    struct group_peer *peers;               /* KVR_PEERS_MAX */
+    struct kvr_error unreachable;           /* why an address was refused last */
+    struct kvr_pool links;
+    void *links_memory;
+    struct group_flights flights;
+    uint32_t batch_writes;
+    struct kvr_region *scratch; /* a page for warm-up writes, from here and to here; or NULL */
+    uint64_t outstanding;
+    struct group_timers timers;
+    struct group_absence absence;
+    struct group_rings rings;
+    kvr_ns moved_at; /* the last step that moved anything */
+    bool woken;      /* since the last step the thread slept, or was about to */
+    pthread_mutex_t address_lock;
+};
+
+/* rail_group.c */
+/* Runs the commands that came while the rail's queue was polled, before the user sees what the
+ * queue held: an arrival may need one of them. Recycling of that rail waits, because it would end
+ * the epoch of the polled arrivals. KVR_RAILS_MAX: the messages are from other groups. */
+void group_commands_late(struct kvr_group *group, uint32_t rail);
+
+/* rail_group_pass.c */
+bool group_passed_run(struct kvr_group *group);   /* true when anything had been passed to it */
+bool group_passes_flush(struct kvr_group *group); /* false: some are kept */
+bool group_passes_empty(struct kvr_group *group); /* nothing is kept, and nothing comes */
+void group_passes_wake(struct kvr_group *group);  /* the groups with new messages */
+void group_passes_close(struct kvr_group *group);
+/* rail_group_peer.c */
+void group_peer_add(struct kvr_group *group, const struct kvr_group_message *message);
+void group_peer_rail(struct kvr_group *group, const struct kvr_group_message *message);
+void group_peer_drop(struct kvr_group *group, const struct kvr_group_message *message);
+void group_link_break(struct kvr_group *group, struct group_link *link, kvr_status status);
+void group_link_remove(struct kvr_group *group, struct group_link *link);
+void group_links_forget_endpoint(struct kvr_group *group, uint32_t rail);
+void group_links_reinsert(struct kvr_group *group, uint32_t rail);
+void group_links_silent(struct kvr_group *group); /* breaks those that are silent for too long */
+
+/* rail_group_post.c */
+/* One write on this link and no other, outside of any batch. KVR_AGAIN: the link waits; else it is
+ * broken. */
+kvr_status group_post_alone(struct kvr_group *group, struct group_link *link,
+                            struct kvr_fabric_write *write);
+
+/* rail_group_warm.c */
+kvr_status group_scratch_open(struct kvr_group *group, const struct kvr_group_options *options,
+                              struct kvr_error *error);
+void group_scratch_close(struct kvr_group *group);
+/* The link has just become usable. */
+void group_link_cool(struct kvr_group *group, struct group_link *link,
+                     const struct kvr_rail_address *address);
+/* A write of a cold link has come through. */
+void group_link_warmed(struct kvr_group *group, struct group_link *link);
+/* A write, which may have been the warm-up, was not copied; the link goes on. */
+void group_link_uncopied(struct kvr_group *group, struct group_link *link, bool warm_up);
+/* The link has failed: it is warmed up again only after a while. */
+void group_rewarm_later(struct kvr_group *group, const struct group_link *link);
+bool group_warm(struct kvr_group *group); /* true when a write was posted */
+/* A link of the peer has changed: sends PEER_WARM when no pair is left to wait for. */
+void group_peer_warmed(struct kvr_group *group, uint32_t index);
+
+/* rail_group_absence.c */
+void group_absence_check(struct kvr_group *group, kvr_ns since); /* 0: unknown */
+void group_proven(struct kvr_group *group, const struct kvr_group_message *message);
+kvr_ns group_absence_wake(const struct kvr_group *group, kvr_ns now);
+
+/* rail_group_complete.c */
+bool group_poll(struct kvr_group *group, uint32_t rail);
+void group_read_empty(struct kvr_group *group, uint32_t rail, struct kvr_endpoint *stopped);
+void group_settle_rail(struct kvr_group *group, uint32_t rail);
+
+/* rail_group_choose.c */
+bool group_link_waits(const struct kvr_group *group, const struct group_link *link);
+kvr_status group_choose(struct kvr_group *group, struct group_peer *peer,
+                        const struct kvr_group_post *post);
+
+/* rail_group_recycle.c */
+kvr_status group_endpoint_install(struct kvr_group *group, uint32_t rail,
+                                  struct kvr_endpoint *endpoint, uint32_t epoch);
+void group_recycle(struct kvr_group *group, uint32_t rail);
+
+#endif

@@ -1,0 +1,179 @@
+/* Warm-up (rule 5): the first write of a pair goes into the peer's scratch page.
+ *
+ * A peer is warm when every usable pair has carried a write. A pair that has failed, and has
+ * carried nothing since, does not count: the other pairs do not wait for it. Such a pair gets no
+ * warm-up as long as another one works; only writes that the user needs are risked on it. Each
+ * failure costs the rail its endpoint, and with it the writes to other peers. Where no pair works,
+ * warm-ups are repeated at growing distances, so that a peer becomes warm after its network was
+ * repaired. */
+#include <string.h>
+
+#include "base/memfd.h"
+#include "rail_group/rail_group_state.h"
+
+#define SCRATCH_BYTES 4096u
+#define WARM_BYTES    8u
+#define WARM_A_STEP   32u
+#define WARM_ROOM_NS  (2 * KVR_MS) /* until a rail without room is tried again */
+#define REWARM_MIN_NS (30 * KVR_S)
+#define REWARM_MAX_NS (480 * KVR_S)
+
+kvr_status group_scratch_open(struct kvr_group *group, const struct kvr_group_options *options,
+                              struct kvr_error *error)
+{
+    struct kvr_region_layout layout = {.bytes = SCRATCH_BYTES};
+    uint32_t rail_end = options->rail_first + options->rail_count;
+    struct kvr_rail *rails[KVR_RAILS_MAX] = {NULL};
+    kvr_status status;
+    int fd = -1;
+
+    if (!options->warm_up)
+        return KVR_OK;
+    memcpy(&rails[options->rail_first], &options->rails[options->rail_first],
+           options->rail_count * sizeof(rails[0]));
+    status = kvr_memfd_create("kvrail-scratch", SCRATCH_BYTES, "rail_group", &fd, error);
+    if (status != KVR_OK)
+        return status;
+    return kvr_region_open_memfd(options->fabric, rails, rail_end, &layout, fd, 0, true, true,
+                                 &group->scratch, error);
+}
+
+void group_scratch_close(struct kvr_group *group)
+{
+    struct kvr_fabric fabric = {.ops = group->ops};
+
+    kvr_region_release(&fabric, group->scratch);
+}
+
+void group_link_cool(struct kvr_group *group, struct group_link *link,
+                     const struct kvr_rail_address *address)
+{
+    bool warms = group->scratch != NULL && address->scratch_bytes >= WARM_BYTES;
+
+    link->warmth = warms ? LINK_COLD : LINK_UNWARMED;
+    link->scratch = address->scratch;
+    if (warms)
+        group->timers.warm_at = group->now;
+}
+
+void group_rewarm_later(struct kvr_group *group, const struct group_link *link)
+{
+    struct group_peer *peer = &group->peers[link->peer];
+
+    if (group->now < peer->rewarm_at)
+        return; /* another pair failed at the same time */
+    peer->rewarm_ns = peer->rewarm_ns == 0 ? REWARM_MIN_NS : 2 * peer->rewarm_ns;
+    if (peer->rewarm_ns > REWARM_MAX_NS)
+        peer->rewarm_ns = REWARM_MAX_NS;
+    peer->rewarm_at = group->now + peer->rewarm_ns;
+}
+
+void group_link_warmed(struct kvr_group *group, struct group_link *link)
+{
+    link->warmth = LINK_WARM;
+    group_peer_warmed(group, link->peer);
+}
+
+void group_link_uncopied(struct kvr_group *group, struct group_link *link, bool warm_up)
+{
+    if (link->warmth != LINK_COLD)
+        return;
+    group->timers.warm_at = group->now;
+    if (!warm_up)
+        return;
+    link->doubted = true; /* else the warm-up would be repeated at once */
+    group_rewarm_later(group, link);
+    group_peer_warmed(group, link->peer);
+}
+
+/* A peer that is gone still has links until their last write ends. */
+void group_peer_warmed(struct kvr_group *group, uint32_t index)
+{
+    struct group_peer *peer = &group->peers[index];
+    struct kvr_group_message message = {
+        .head.kind = KVR_GROUP_PEER_WARM,
+        .peer_warm = {.peer = index, .added_at = peer->added_at},
+    };
+
+    if (group->scratch == NULL || !peer->known || peer->warmth == PEER_WARM)
+        return;
+    for (uint32_t i = 0; i < peer->link_count; i++) {
+        const struct group_link *link = peer->links[i];
+
+        if (link->state != LINK_USABLE || link->doubted)
+            continue;
+        if (link->warmth != LINK_WARM)
+            return;
+        message.peer_warm.pairs++;
+    }
+    if (message.peer_warm.pairs == 0 && peer->warmth == PEER_FAILED)
+        return;
+    peer->warmth = message.peer_warm.pairs > 0 ? PEER_WARM : PEER_FAILED;
+    kvr_group_tell(group, &message);
+}
+
+/* No write is on its way that would warm the link up. */
+static bool needs_warm_up(const struct kvr_group *group, const struct group_link *link)
+{
+    if (link == NULL || link->warmth != LINK_COLD || link->state != LINK_USABLE ||
+        link->writes != 0)
+        return false;
+    return !link->doubted || group->peers[link->peer].warmth != PEER_WARM;
+}
+
+static void warm_up(struct kvr_group *group, struct group_link *link)
+{
+    uint32_t rail = link->pair.rail;
+    struct kvr_fabric_piece piece = {
+        .local = group->scratch->base,
+        .memory = group->scratch->memory[rail],
+        .remote = link->scratch.base,
+        .key = link->scratch.key,
+        .bytes = WARM_BYTES,
+    };
+    struct kvr_fabric_write write = {
+        .pieces = &piece,
+        .piece_count = 1,
+        .peer = link->handle,
+        .immediate = KVR_WARM_UP_IMMEDIATE,
+    };
+
+    if (group_post_alone(group, link, &write) != KVR_OK)
+        return;
+    link->warming = write.context;
+}
+
+/* When the link may be tried: now, or a time to come. */
+static kvr_ns may_warm_at(const struct kvr_group *group, const struct group_link *link)
+{
+    kvr_ns rewarm_at = link->doubted ? group->peers[link->peer].rewarm_at : 0;
+
+    if (group->now < rewarm_at)
+        return rewarm_at;
+    if (group_link_waits(group, link))
+        return link->again_until;
+    return link->rail->writes < link->rail->writes_max ? group->now : group->now + WARM_ROOM_NS;
+}
+
+bool group_warm(struct kvr_group *group)
+{
+    uint32_t tries = 0;
+    kvr_ns next = KVR_NEVER;
+
+    for (uint32_t i = 0; i < group->links.reach && tries < WARM_A_STEP; i++) {
+        struct group_link *link = kvr_pool_at(&group->links, i, NULL);
+        kvr_ns at;
+
+        if (!needs_warm_up(group, link) || group->peers[link->peer].unproven != 0)
+            continue; /* tried again after CONFIRMED */
+        at = may_warm_at(group, link);
+        if (at <= group->now) {
+            tries++;
+            warm_up(group, link);
+            at = needs_warm_up(group, link) ? link->again_until : KVR_NEVER;
+        }
+        next = at < next ? at : next;
+    }
+    group->timers.warm_at = tries < WARM_A_STEP ? next : group->now;
+    return tries > 0;
+}

@@ -1,0 +1,28 @@
+/* The rails of a benchmark: the addresses of both sides, and where the target's processes live.
+ * What the agents and the raw loop have in common. */
+#ifndef KVR_TOOLS_BENCH_RAILS_H
+#define KVR_TOOLS_BENCH_RAILS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/limits.h"
+
+#define BENCH_RAIL_BYTES 24
+
+struct bench_rails {
+    uint32_t source_count, target_count;
+    /* Addresses; "": the provider's first. */
+    char source[KVR_RAILS_MAX][BENCH_RAIL_BYTES], target[KVR_RAILS_MAX][BENCH_RAIL_BYTES];
+    char control[BENCH_RAIL_BYTES]; /* where the prefill-agent listens */
+    int target_space;               /* network namespace of the target's processes; -1: ours */
+};
+
+/* On tcp each has a loopback address of its own, the targets others than the sources unless there
+ * are as many; others' have a name in common. 0 and 0: as an agent without --rail. */
+void bench_rails_loopback(struct bench_rails *rails, const char *provider, uint32_t source_count,
+                          uint32_t target_count);
+/* In a process of the target side, before it opens a socket. False: errno says why. */
+bool bench_rails_enter_target(const struct bench_rails *rails);
+
+#endif

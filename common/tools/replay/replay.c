@@ -1,0 +1,110 @@
+/* `kvrail replay`: two engines, a router, and figures at the end. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/replay/replay_figures.h"
+#include "tools/replay/replay_router.h"
+#include "tools/scheduler_get.h"
+#include "tools/tool.h"
+
+#define SCHEDULER_TIMEOUT (2 * KVR_S)
+
+/* "KV group 1: 2 layers with a window, 33 pages of 32 tokens". */
+static void introduce_groups(const struct replay_setup *setup)
+{
+    static const char *const kinds[MODEL_KINDS] = {"of full attention", "with a window",
+                                                   "with a state"};
+
+    for (uint32_t i = 0; i < setup->group_count; i++) {
+        const struct replay_group *group = &setup->groups[i];
+
+        fprintf(stderr, "KV group %u: %u layers %s, %u pages of %u tokens\n", i, group->layer_count,
+                kinds[group->kind], group->page_count, group->page_tokens);
+    }
+}
+
+static void introduce(const struct replay_setup *setup)
+{
+    fprintf(stderr, "%u requests of %s; %s\n", setup->trace.request_count, setup->trace.name,
+            setup->geometry.scaling[0] != '\0' ? setup->geometry.scaling : setup->options.model);
+    if (setup->group_count > 1)
+        introduce_groups(setup);
+    if (setup->corrupt != REPLAY_CORRUPT_NOTHING)
+        fprintf(stderr, "a fault is planted in request %u: %s\n", setup->corrupt_request,
+                setup->options.corrupt);
+}
+
+/* Nothing fails for want of an answer: a scheduler is not needed to move bytes. */
+static void ask_scheduler(const struct replay_setup *setup, struct replay_figures *figures)
+{
+    struct kvr_error error = {0};
+
+    if (setup->options.scheduler[0] == '\0')
+        return;
+    figures->agents = scheduler_get(setup->options.scheduler, "/api/v1/agents", "agents",
+                                    SCHEDULER_TIMEOUT, &error);
+    if (figures->agents == NULL)
+        fprintf(stderr, "note: %s\n", error.detail);
+}
+
+/* Before anything runs: figures that cannot be kept are not worth the time. NULL, and the sentence
+ * on stderr, when the file cannot be written. */
+static FILE *open_file(const char *option, const char *path)
+{
+    FILE *stream = fopen(path, "we");
+
+    if (stream == NULL)
+        fprintf(stderr, "kvrail replay: --%s is '%s', but that cannot be written: %s\n", option,
+                path, strerror(errno));
+    return stream;
+}
+
+/* NULL where the option is not given. */
+static bool open_files(const struct replay_options *chosen, FILE **ret_json, FILE **ret_pids)
+{
+    bool to_stdout = strcmp(chosen->json, "-") == 0;
+
+    *ret_json = to_stdout ? stdout : NULL;
+    *ret_pids = NULL;
+    if (chosen->json[0] != '\0' && !to_stdout &&
+        (*ret_json = open_file("json", chosen->json)) == NULL)
+        return false;
+    return chosen->pid_file[0] == '\0' ||
+           (*ret_pids = open_file("pid-file", chosen->pid_file)) != NULL;
+}
+
+int tool_replay_main(int argc, char **argv)
+{
+    static struct replay_figures figures;
+    static struct replay_setup setup;
+    const char *json = setup.options.json;
+    FILE *json_stream = NULL, *pid_stream = NULL;
+    int exit_status;
+
+    if (!replay_setup_load(argc, argv, &setup, &exit_status)) {
+        replay_setup_done(&setup);
+        return exit_status;
+    }
+    if (!open_files(&setup.options, &json_stream, &pid_stream)) {
+        replay_setup_done(&setup);
+        return KVR_EXIT_USAGE;
+    }
+    introduce(&setup);
+    exit_status = replay_route(&setup, &figures, pid_stream);
+    if (figures.started_at != 0) {
+        ask_scheduler(&setup, &figures);
+        replay_figures_print(&setup, &figures, json_stream == stdout ? stderr : stdout);
+        if (json_stream != NULL && !replay_figures_write(&setup, &figures, json_stream)) {
+            fprintf(stderr, "kvrail replay: %s cannot be written: %s\n", json, strerror(errno));
+            exit_status = 1;
+        }
+        if (exit_status == 0 && !replay_figures_good(&setup, &figures))
+            exit_status = 1;
+    }
+    if (json_stream != NULL && json_stream != stdout)
+        (void)fclose(json_stream);
+    json_decref(figures.agents);
+    replay_setup_done(&setup);
+    return exit_status;
+}

@@ -1,0 +1,234 @@
+#include "tools/replay/replay_engine.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "base/entropy.h"
+
+#define OPEN_TIMEOUT_MS      10000
+#define REGION_TIMEOUT_MS    120000
+#define RECONNECT_TIMEOUT_MS 2000
+#define RECONNECT_EVERY      (100 * KVR_MS)
+#define BLOCKED_RETRY        (2 * KVR_MS)
+#define EVENTS_PER_POLL      32
+
+static double process_cpu_s(void)
+{
+    struct rusage usage;
+
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+double replay_engine_cpu_s(const struct replay_engine *engine)
+{
+    return process_cpu_s() - engine->cpu_s_start;
+}
+
+void replay_engine_cancel(struct replay_engine *engine, kvrail_handle handle, kvrail_status reason)
+{
+    if (engine->connection != NULL &&
+        kvrail_cancel(engine->connection, handle, reason) != KVRAIL_OK)
+        engine->blocked = true;
+}
+
+static kvrail_status attach(struct replay_engine *engine, uint32_t timeout_ms,
+                            struct kvrail_error *error)
+{
+    const struct model_geometry *geometry = &engine->setup->geometry;
+    struct kvrail_identity identity = {
+        .name = engine->role,
+        .generation = kvr_clock_wall(),
+        .tp = engine->rank,
+        .tp_size = engine->setup->ranks,
+        .pp_size = 1,
+        .model = geometry->model->name,
+        .dtype = geometry->model->dtype,
+        .layers_total = geometry->layers,
+        .kv_heads_total = geometry->heads,
+        .head_dim = geometry->head_bytes / geometry->model->dtype_bytes,
+    };
+
+    engine->identity.generation = identity.generation;
+    memcpy(identity.engine, engine->identity.engine.bytes, sizeof(identity.engine));
+    return kvrail_open(engine->socket_path, &identity, timeout_ms, &engine->connection, error);
+}
+
+/* Registers the pages; from then on the engine can be used. */
+static kvrail_status lend_memory(struct replay_engine *engine, struct kvrail_error *error)
+{
+    struct replay_message message = {.kind = REPLAY_UP, .rank = engine->identity};
+    kvrail_status status = KVRAIL_OK;
+    uint32_t region;
+
+    for (uint32_t i = 0; status == KVRAIL_OK && i < engine->region_count; i++) {
+        struct kvrail_region lent = replay_region_lent(engine, i);
+
+        status = kvrail_region_add(engine->connection, &lent, REGION_TIMEOUT_MS, &region);
+    }
+    if (status != KVRAIL_OK) {
+        *error = *kvrail_last_error(engine->connection);
+        kvrail_close(engine->connection);
+        engine->connection = NULL;
+        return status;
+    }
+    engine->down_said = false;
+    (void)replay_send(engine->router, &message);
+    return KVRAIL_OK;
+}
+
+/* Attaches before memory takes its seconds, so that a wrong path is reported at once. */
+bool replay_engine_open(struct replay_engine *engine, int *ret_exit)
+{
+    struct kvrail_error error = {0};
+    kvrail_status status;
+    bool absent;
+
+    *ret_exit = 1;
+    kvr_random_bytes(engine->identity.engine.bytes, sizeof(engine->identity.engine.bytes));
+    status = attach(engine, OPEN_TIMEOUT_MS, &error);
+    if (status == KVRAIL_OK) {
+        if (!replay_memory_make(engine))
+            return false;
+        status = lend_memory(engine, &error);
+    }
+    if (status == KVRAIL_OK) {
+        engine->cpu_s_start = process_cpu_s();
+        return true;
+    }
+    absent = status == KVRAIL_SYSTEM || status == KVRAIL_TIMED_OUT || status == KVRAIL_AGENT_LOST ||
+             status == KVRAIL_DRAINING;
+    *ret_exit = absent ? REPLAY_EXIT_NO_AGENT : 1;
+    replay_say(engine->router, REPLAY_FATAL, *ret_exit, "the %s engine's agent at %s: %s (%s)",
+               engine->role, engine->socket_path, error.detail, kvrail_status_name(status));
+    return false;
+}
+
+void replay_engine_close(struct replay_engine *engine)
+{
+    kvrail_close(engine->connection);
+    engine->connection = NULL;
+    replay_memory_done(engine);
+}
+
+static void say_down(struct replay_engine *engine, const char *detail)
+{
+    if (engine->down_said)
+        return;
+    engine->down_said = true;
+    replay_say(engine->router, REPLAY_DOWN, KVRAIL_AGENT_LOST, "the %s engine lost its agent%s%s",
+               engine->role, detail[0] != '\0' ? ": " : "", detail);
+}
+
+static void lose_connection(struct replay_engine *engine)
+{
+    const struct replay_options *options = &engine->setup->options;
+
+    say_down(engine, kvrail_last_error(engine->connection)->detail);
+    engine->ops->lost(engine->self);
+    kvrail_close(engine->connection);
+    engine->connection = NULL;
+    if (!options->reconnect)
+        return;
+    engine->reconnect_at = kvr_clock_now();
+    engine->reconnect_until = engine->reconnect_at + options->reconnect_for;
+}
+
+static void take_events(struct replay_engine *engine)
+{
+    struct kvrail_event events[EVENTS_PER_POLL];
+    int count = 1;
+
+    while (engine->connection != NULL && count > 0) {
+        count = kvrail_poll(engine->connection, events, EVENTS_PER_POLL);
+        if (count < 0) {
+            lose_connection(engine);
+            return;
+        }
+        for (int i = 0; i < count; i++) {
+            if (events[i].kind == KVRAIL_EVENT_AGENT_LOST || events[i].kind == KVRAIL_EVENT_REFUSED)
+                say_down(engine, events[i].detail);
+            else
+                engine->ops->event(engine->self, &events[i]);
+        }
+    }
+}
+
+/* False when the router is gone: then this engine's work is over. */
+static bool take_messages(struct replay_engine *engine)
+{
+    struct replay_message message;
+    int got;
+
+    while ((got = replay_receive(engine->router, &message)) > 0) {
+        if (message.kind == REPLAY_START)
+            engine->ops->start(engine->self, &message);
+        else if (message.kind == REPLAY_CANCEL || message.kind == REPLAY_WITHDRAW)
+            engine->ops->cancel(engine->self, &message);
+        else if (message.kind == REPLAY_FINISH)
+            engine->finishing = true;
+    }
+    return got == 0;
+}
+
+static void reconnect(struct replay_engine *engine, kvr_ns now)
+{
+    struct kvrail_error error = {0};
+    kvrail_status status;
+
+    if (engine->reconnect_at == 0 || now < engine->reconnect_at)
+        return;
+    status = attach(engine, RECONNECT_TIMEOUT_MS, &error);
+    if (status == KVRAIL_OK)
+        status = lend_memory(engine, &error);
+    if (status == KVRAIL_OK) {
+        engine->reconnect_at = 0;
+    } else if (now >= engine->reconnect_until) {
+        engine->reconnect_at = 0;
+        replay_say(engine->router, REPLAY_FATAL, 1, "the %s engine's agent did not come back: %s",
+                   engine->role, error.detail);
+    } else {
+        engine->reconnect_at = kvr_clock_now() + RECONNECT_EVERY;
+    }
+}
+
+static void sleep_until(const struct replay_engine *engine, kvr_ns wake_at)
+{
+    struct pollfd fds[2] = {
+        {.fd = engine->router, .events = POLLIN},
+        {.fd = engine->connection != NULL ? kvrail_event_fd(engine->connection) : -1,
+         .events = POLLIN},
+    };
+    kvr_ns now = kvr_clock_now(), wait = wake_at > now ? wake_at - now : 0;
+    struct timespec timeout = {(time_t)(wait / KVR_S), (long)(wait % KVR_S)};
+
+    (void)ppoll(fds, 2, wake_at == KVR_NEVER ? NULL : &timeout, NULL);
+}
+
+void replay_engine_run(struct replay_engine *engine)
+{
+    for (;;) {
+        kvr_ns now, wake_at;
+
+        if (!take_messages(engine))
+            return;
+        take_events(engine);
+        engine->blocked = false;
+        now = kvr_clock_now();
+        wake_at = engine->ops->step(engine->self, now);
+        if (engine->connection == NULL && !engine->finishing)
+            reconnect(engine, now);
+        if (engine->finishing && engine->ops->idle(engine->self))
+            return;
+        if (engine->blocked && wake_at > now + BLOCKED_RETRY)
+            wake_at = now + BLOCKED_RETRY;
+        if (engine->reconnect_at != 0 && wake_at > engine->reconnect_at)
+            wake_at = engine->reconnect_at;
+        if (wake_at > now)
+            sleep_until(engine, wake_at);
+    }
+}

@@ -1,0 +1,106 @@
+/* What both replayed engines have: a connection to their agent, a region of pages, a socket to the
+ * router, and one loop that sleeps until one of them has something to say.
+ *
+ * Layers of one kind are one KV group, and have pages and page tables of their own; each run of
+ * such layers is a region.
+ *
+ * An engine is one process with one thread. Everything long (filling, checking) is cut into slices
+ * by `step`, so that events are taken within a fraction of a millisecond and their times are true.
+ * When the agent is lost, the engine says so to the router; with --reconnect it opens a new
+ * connection, under a new generation, as soon as the agent listens again. */
+#ifndef KVR_TOOLS_REPLAY_ENGINE_H
+#define KVR_TOOLS_REPLAY_ENGINE_H
+
+#include "client/kvrail.h"
+#include "tools/replay/replay_message.h"
+#include "tools/replay/replay_pages.h"
+
+struct replay_engine;
+
+/* What differs between source and target. `self` is the engine's own struct. */
+struct replay_engine_ops {
+    void (*start)(void *self, const struct replay_message *message);
+    void (*cancel)(void *self, const struct replay_message *message); /* WITHDRAW, too */
+    void (*event)(void *self, const struct kvrail_event *event);
+    /* Does one slice of work. Returns when to call it again: 0 at once, KVR_NEVER when only an
+     * event or a message can bring more. */
+    kvr_ns (*step)(void *self, kvr_ns now);
+    /* No event will come any more: whatever is open ends with agent_lost. */
+    void (*lost)(void *self);
+    bool (*idle)(const void *self);
+};
+
+struct replay_engine {
+    const struct replay_setup *setup;
+    const struct replay_engine_ops *ops;
+    void *self;
+    const char *role; /* "source", "target" */
+    const char *socket_path;
+    int router;
+    uint32_t rank;
+    struct replay_rank identity;
+    struct kvrail *connection;             /* NULL while the agent is lost */
+    struct kvrail_memory memory;           /* of all regions */
+    struct kvrail_allocation *allocations; /* that it lies over; NULL: it is one */
+    uint32_t allocation_count;
+    struct kvrail_region regions[KVR_LAYERS_MAX];
+    uint32_t region_count;
+    uint16_t layer_regions[KVR_LAYERS_MAX]; /* of each layer */
+    struct pages pages[MODEL_KINDS];        /* of each group */
+    bool finishing;                         /* the router has nothing more */
+    bool down_said;                         /* REPLAY_DOWN was sent for this connection */
+    bool blocked;                           /* a call had no room: try again soon */
+    kvr_ns reconnect_at;                    /* next attempt; 0: none */
+    kvr_ns reconnect_until;
+    double cpu_s_start; /* preparing memory is not the replay's */
+};
+
+/* Makes memory and connects. False: said to the router, leave with *ret_exit. */
+bool replay_engine_open(struct replay_engine *engine, int *ret_exit);
+/* Runs until the router has nothing more and all is settled, or is gone. */
+void replay_engine_run(struct replay_engine *engine);
+void replay_engine_close(struct replay_engine *engine);
+
+/* Asks the agent to give a handle up. Without room it is not asked: the router asks again, and a
+ * deadline ends it in the end. */
+void replay_engine_cancel(struct replay_engine *engine, kvrail_handle handle, kvrail_status reason);
+
+/* replay_allocations.c, where --allocation-bytes says so: engine->memory over so many, and a region
+ * as the agent gets it. */
+bool replay_allocations_make(struct replay_engine *engine, uint64_t bytes);
+void replay_allocations_done(struct replay_engine *engine);
+struct kvrail_region replay_region_lent(const struct replay_engine *engine, uint32_t index);
+
+/* replay_memory.c: regions, and memory and pages for them. False: said to the router. */
+void replay_regions_describe(struct replay_engine *engine);
+bool replay_memory_make(struct replay_engine *engine);
+void replay_memory_done(struct replay_engine *engine);
+
+/* One page of one layer and part; part_index is its place in the layer's parts. */
+uint8_t *replay_engine_page(const struct replay_engine *engine, uint32_t layer, uint32_t part_index,
+                            uint32_t page);
+
+/* Where one request's pages of one group lie. Those before `first` are not this request's own: of a
+ * window or a state they are the spare page. */
+struct replay_table {
+    uint32_t *ids;
+    uint32_t count, first;
+};
+
+/* tables: MODEL_KINDS of them, here and below. One for each group, for so many tokens; no pages are
+ * taken yet. False without memory. */
+bool replay_tables_make(const struct replay_setup *setup, uint32_t tokens,
+                        struct replay_table *tables);
+/* Takes pages from `first` on; false, and nothing is taken, when there are too few of any group. */
+bool replay_tables_acquire(struct replay_engine *engine, struct replay_table *tables);
+void replay_tables_release(struct replay_engine *engine, const struct replay_table *tables);
+void replay_tables_free(struct replay_table *tables);
+
+/* CPU seconds of this process since replay_engine_open(). */
+double replay_engine_cpu_s(const struct replay_engine *engine);
+
+/* The two engines' processes, from fork() to their exit status. */
+int replay_source_run(const struct replay_setup *setup, uint32_t rank, int router);
+int replay_target_run(const struct replay_setup *setup, uint32_t rank, int router);
+
+#endif

@@ -1,0 +1,211 @@
+#include "tools/replay/replay_tally.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/status.h"
+
+static void add_time(struct replay_layer_times *times, const struct replay_layer_time *time)
+{
+    uint32_t capacity = times->capacity > 0 ? 2 * times->capacity : 64;
+    struct replay_layer_time *larger;
+
+    if (times->count == times->capacity) {
+        larger = realloc(times->items, capacity * sizeof(larger[0]));
+        if (larger == NULL)
+            return; /* one figure less, nothing else */
+        times->items = larger;
+        times->capacity = capacity;
+    }
+    times->items[times->count++] = *time;
+}
+
+void replay_tally_layers(struct replay_live *live, uint32_t rank,
+                         const struct replay_message *message)
+{
+    struct replay_layer_time time = {
+        .at = message->layers.at,
+        .rank = rank,
+        .layer_first = message->layers.layer_first,
+        .layer_end = message->layers.layer_first + message->layers.layer_count,
+        .token_first = message->layers.token_first,
+        .token_end = message->layers.token_end,
+    };
+
+    add_time(message->kind == REPLAY_READY ? &live->ready : &live->in, &time);
+}
+
+/* A layer of a chunk is in when an event covers its last token. */
+static bool covers(const struct replay_layer_time *in, const struct replay_layer_time *ready)
+{
+    return in->rank == ready->rank && ready->layer_first >= in->layer_first &&
+           ready->layer_first < in->layer_end && ready->token_end > in->token_first &&
+           ready->token_end <= in->token_end;
+}
+
+/* From the moment when bytes could move: the layer was ready and the fetch was open. */
+static void record_since(struct kvr_histogram *histogram, kvr_ns ready_at, kvr_ns opened_at,
+                         kvr_ns done_at)
+{
+    kvr_ns since = ready_at > opened_at ? ready_at : opened_at;
+
+    kvr_histogram_record(histogram, done_at > since ? done_at - since : 0);
+}
+
+static void tally_layer_times(const struct replay_live *live, struct replay_figures *figures)
+{
+    for (uint32_t i = 0; i < live->ready.count; i++) {
+        const struct replay_layer_time *ready = &live->ready.items[i];
+
+        for (uint32_t k = 0; k < live->in.count; k++) {
+            const struct replay_layer_time *in = &live->in.items[k];
+
+            if (!covers(in, ready))
+                continue;
+            record_since(&figures->layer_ns, ready->at, live->opened_at[ready->rank], in->at);
+            break;
+        }
+    }
+}
+
+static void tally_transfer_times(const struct replay_live *live, uint32_t rank,
+                                 const struct replay_ended *ended, struct replay_figures *figures)
+{
+    kvr_ns first = KVR_NEVER, last = 0;
+
+    for (uint32_t i = 0; i < live->ready.count; i++) {
+        if (live->ready.items[i].rank != rank)
+            continue;
+        if (live->ready.items[i].at < first)
+            first = live->ready.items[i].at;
+        if (live->ready.items[i].at > last)
+            last = live->ready.items[i].at;
+    }
+    if (first == KVR_NEVER || ended->tokens_moved == 0)
+        return; /* a prefix that was all there */
+    record_since(&figures->transfer_ns, first, ended->opened_at, ended->ended_at);
+    record_since(&figures->exposed_ns, last, ended->opened_at, ended->ended_at);
+}
+
+void replay_tally_fetch(struct replay_live *live, uint32_t rank,
+                        const struct replay_message *message, struct replay_figures *figures)
+{
+    const struct replay_ended *ended = &message->ended;
+
+    live->bytes_wrong += ended->bytes_wrong; /* also of layers that were in before it failed */
+    figures->bytes_wrong += ended->bytes_wrong;
+    if (message->status != KVR_OK)
+        return;
+    live->opened_at[rank] = ended->opened_at;
+    tally_transfer_times(live, rank, ended, figures);
+    figures->delivered++;
+    figures->tokens_moved += ended->tokens_moved;
+    figures->tokens_skipped += ended->tokens_skipped;
+    figures->bytes += ended->bytes;
+    figures->bytes_reported += ended->bytes_reported;
+    figures->bytes_verified += ended->bytes_verified;
+    figures->bytes_rechecked += ended->bytes_rechecked;
+    figures->writes += ended->writes;
+    figures->retries += ended->retries;
+}
+
+void replay_tally_request(const struct replay_setup *setup, const struct replay_live *live,
+                          struct replay_figures *figures)
+{
+    const char *reason = NULL;
+
+    replay_reasons_add(&figures->source_outcomes, kvr_status_name((kvr_status)live->source_status));
+    replay_reasons_add(&figures->target_outcomes, kvr_status_name((kvr_status)live->target_status));
+    if (live->reason != KVR_OK)
+        reason = kvr_status_name((kvr_status)live->reason);
+    else if (live->bytes_wrong > 0)
+        reason = "wrong_bytes";
+    if (reason != NULL) {
+        figures->failed++;
+        replay_reasons_add(&figures->failures, reason);
+        return;
+    }
+    figures->completed++;
+    figures->tokens += replay_request(setup, live->request)->input_tokens;
+    if (setup->verify != REPLAY_VERIFY_NONE)
+        figures->verified += setup->ranks;
+    tally_layer_times(live, figures);
+}
+
+/* ---- the agents' CPU time ------------------------------------------------------------------- */
+
+/* The process that listens on an engine socket; 0: unknown. */
+static long listener_of(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct ucred credentials = {0};
+    socklen_t bytes = sizeof(credentials);
+    int socket_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (socket_fd < 0 || strlen(path) >= sizeof(address.sun_path))
+        return 0;
+    memcpy(address.sun_path, path, strlen(path));
+    if (connect(socket_fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
+        getsockopt(socket_fd, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) != 0)
+        credentials.pid = 0;
+    close(socket_fd);
+    return credentials.pid;
+}
+
+/* User and system time of a process; negative when it is not there. */
+static double cpu_s_of(long pid)
+{
+    unsigned long user, system;
+    char path[64], line[1024], *rest;
+    FILE *stream;
+
+    snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
+    stream = fopen(path, "re");
+    if (stream == NULL)
+        return -1;
+    rest = fgets(line, sizeof(line), stream) != NULL ? strrchr(line, ')') : NULL;
+    fclose(stream);
+    if (rest == NULL || sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+                               &user, &system) != 2)
+        return -1;
+    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+}
+
+static long pids[2 * REPLAY_RANKS_MAX];
+static uint32_t pid_count;
+
+static void find_agents(const struct replay_setup *setup)
+{
+    const struct kvr_option_list *given = &setup->options.agent_pids;
+
+    for (pid_count = 0; pid_count < given->count; pid_count++)
+        pids[pid_count] = strtol(given->items[pid_count], NULL, 10);
+    if (pid_count > 0)
+        return;
+    pids[pid_count++] = listener_of(setup->options.source_socket);
+    pids[pid_count++] = listener_of(setup->options.target_socket);
+}
+
+void replay_tally_agents(const struct replay_setup *setup, struct replay_figures *figures,
+                         bool starting)
+{
+    double sum = 0;
+
+    if (starting)
+        find_agents(setup);
+    else if (!figures->agents_known)
+        return;
+    figures->agents_known = false;
+    for (uint32_t i = 0; i < pid_count; i++) {
+        double cpu_s = pids[i] > 0 ? cpu_s_of(pids[i]) : -1;
+
+        if (cpu_s < 0)
+            return; /* one that ended took its figure with it */
+        sum += cpu_s;
+    }
+    figures->agents_known = true;
+    figures->agent_cpu_s = starting ? -sum : figures->agent_cpu_s + sum;
+}

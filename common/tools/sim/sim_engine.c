@@ -1,0 +1,386 @@
+/* An engine: its memory, the place of its pages there, the users that it has lent pages to, and the
+ * notices that it gets. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kv/layout.h"
+#include "tools/sim/sim_world.h"
+
+static void note(const struct sim_engine *engine, const char *what, int request, uint64_t a,
+                 uint64_t b, const char *detail)
+{
+    sim_history_add(&engine->world->history, &(struct sim_line){.at = engine->world->now,
+                                                                .who = "engine",
+                                                                .number = (uint8_t)engine->number,
+                                                                .what = what,
+                                                                .detail = detail,
+                                                                .a = a,
+                                                                .b = b,
+                                                                .request = (int8_t)request});
+}
+
+/* ---- memory -------------------------------------------------------------------------------- */
+
+/* One region of some layers: which dimension is the outermost, and gaps between pages, by chance.
+ */
+static void layout_choose(struct sim_engine *engine, uint32_t number, uint32_t layer_first,
+                          uint32_t layer_count)
+{
+    const struct sim_geometry *geometry = &engine->world->geometry;
+    struct kvr_rng *rng = &engine->world->rng;
+    struct kvr_region_layout *layout = &engine->layouts[number];
+    uint64_t step =
+        engine->page_bytes + (kvr_rng_percent(rng, 30) ? 8 * kvr_rng_between(rng, 1, 4) : 0);
+
+    *layout = (struct kvr_region_layout){
+        .region = 100 + number,
+        .group = layer_first >= geometry->group_split,
+        .layer_first = layer_first,
+        .layer_count = layer_count,
+        .part_count = geometry->part_count,
+        .replicated = geometry->parts[0] == KVR_PART_MLA,
+        .head_first = engine->share.head_first,
+        .head_count = engine->share.head_count,
+        .page_tokens = engine->page_tokens,
+        .page_count = engine->page_count,
+        .base = 8 * kvr_rng_below(rng, 8),
+        .token_stride = (engine->heads_outer ? 1 : engine->share.head_count) * geometry->head_bytes,
+        .head_stride = (engine->heads_outer ? engine->page_tokens : 1) * geometry->head_bytes,
+        .head_bytes = geometry->head_bytes,
+    };
+    memcpy(layout->parts, geometry->parts, sizeof(geometry->parts));
+    if (kvr_rng_percent(rng, 60)) { /* a tensor a layer and part */
+        layout->page_stride = step;
+        layout->part_stride = step * layout->page_count;
+        layout->layer_stride = layout->part_stride * layout->part_count;
+    } else { /* blocks across layers */
+        layout->part_stride = step;
+        layout->layer_stride = step * layout->part_count;
+        layout->page_stride = layout->layer_stride * layout->layer_count;
+    }
+    layout->bytes = layout->base + step * layout->page_count * layout->part_count * layer_count +
+                    8 * kvr_rng_below(rng, 8);
+    engine->memory[number] = malloc(layout->bytes);
+    if (engine->memory[number] == NULL)
+        abort();
+    memset(engine->memory[number], 0xee, layout->bytes);
+}
+
+/* What the rank holds of the model, and how a page of it looks. */
+static void share_set(struct sim_engine *engine)
+{
+    const struct sim_geometry *geometry = &engine->world->geometry;
+    const struct sim_side *side = engine->agent->source ? &geometry->source : &geometry->target;
+    struct kvr_error error;
+
+    if (kvr_share_of_rank(&engine->rank, 0, geometry->layers, geometry->heads, &engine->share,
+                          &error) != KVR_OK)
+        sim_fail(engine->world, -1, "engine %u: %s", engine->number, error.detail);
+    engine->page_tokens = side->page_tokens;
+    engine->heads_outer = side->heads_outer;
+    engine->page_bytes = side->page_tokens * engine->share.head_count * geometry->head_bytes;
+}
+
+struct sim_engine *sim_engine_new(struct sim_world *world, struct sim_agent *agent,
+                                  const struct kvr_rank *rank)
+{
+    struct sim_engine *engine = &world->engines[world->engine_count];
+    struct kvr_rng *rng = &world->rng;
+    uint32_t layer, layer_end;
+
+    assert(world->engine_count < SIM_ENGINES);
+    engine->world = world;
+    engine->agent = agent;
+    engine->number = world->engine_count++;
+    engine->alive = true;
+    engine->released = true; /* until it attaches */
+    engine->rank = *rank;
+    share_set(engine);
+    engine->page_count = (uint32_t)kvr_rng_between(rng, SIM_PAGES / 2, SIM_PAGES);
+    layer = engine->share.layer_first;
+    layer_end = layer + engine->share.layer_count;
+    for (; layer < layer_end; engine->region_count++) {
+        uint32_t split = world->geometry.group_split;
+        uint32_t left = (layer < split && split < layer_end ? split : layer_end) - layer;
+        uint32_t count = kvr_rng_percent(rng, 60) ? left : (uint32_t)kvr_rng_between(rng, 1, left);
+
+        layout_choose(engine, engine->region_count, layer, count);
+        layer += count;
+    }
+    engine->page = calloc(1, sizeof(*engine->page));
+    if (engine->page == NULL)
+        abort();
+    return engine;
+}
+
+bool sim_engine_has_group(const struct sim_engine *engine, uint32_t group, uint32_t layers_missing)
+{
+    uint32_t layer_end = engine->share.layer_first + engine->share.layer_count;
+
+    for (uint32_t layer = engine->share.layer_first; layer < layer_end; layer++)
+        if ((layer >= engine->world->geometry.group_split) == group &&
+            !(layers_missing >> layer & 1))
+            return true;
+    return false;
+}
+
+/* ---- to and from the agent ----------------------------------------------------------------- */
+
+static struct kvr_engines *engines_of(const struct sim_engine *engine)
+{
+    return engine->agent->source ? &engine->agent->outbound->engines
+                                 : &engine->agent->inbound->engines;
+}
+
+/* The rail group that all of its regions are registered with. */
+static uint32_t home_of(const struct sim_engine *engine)
+{
+    return engine->number % engine->agent->groups.count;
+}
+
+/* Under a number that no region of this engine had before. */
+static void region_add(struct sim_engine *engine, uint32_t which)
+{
+    struct sim_agent *agent = engine->agent;
+    struct kvr_region_layout *layout = &engine->layouts[which];
+    struct kvr_region *region = NULL;
+    struct kvr_error error;
+    struct kvr_rail *rails[SIM_RAILS] = {NULL};
+    const uint32_t *first = &agent->groups.first[home_of(engine)];
+    kvr_status status;
+
+    for (uint32_t i = first[0]; i < first[1]; i++)
+        rails[i] = agent->rails[i];
+    layout->region = 100 + engine->region_lives;
+    status = kvr_layout_check(layout, &error);
+    if (status == KVR_OK && agent->staged)
+        status = sim_stage_region(&agent->group[home_of(engine)], layout, engine->memory[which],
+                                  &region, &error);
+    else if (status == KVR_OK)
+        status = kvr_region_open_mapped(&agent->fabric, rails, agent->rail_count, layout,
+                                        engine->memory[which], agent->source, !agent->source,
+                                        &region, &error);
+    if (status == KVR_OK) {
+        region->home = home_of(engine);
+        status = kvr_engines_region_add(engines_of(engine), engine->index, region, &error);
+    }
+    engine->region_serials[engine->region_lives] = ++engine->world->region_serial;
+    engine->regions[engine->region_lives++] = region;
+    if (status != KVR_OK)
+        sim_fail(engine->world, -1, "engine %u region %u: %s", engine->number, which, error.detail);
+}
+
+void sim_engine_attach(struct sim_engine *engine)
+{
+    struct sim_agent *agent = engine->agent;
+    struct kvr_req_attach attach = {.rank = engine->rank};
+    struct kvr_engines *engines = engines_of(engine);
+    struct kvr_error error;
+
+    snprintf(attach.compat.model, sizeof(attach.compat.model), "sim");
+    snprintf(attach.compat.dtype, sizeof(attach.compat.dtype), "u64");
+    attach.compat.layers_total = engine->world->geometry.layers;
+    attach.compat.kv_heads_total = engine->world->geometry.heads;
+    attach.compat.head_dim = 8;
+    snprintf(attach.name, sizeof(attach.name), "engine-%u", engine->number);
+    sim_hoard_end(agent); /* an engine that is refused would try again */
+    while (engines->local[engine->index].used)
+        engine->index++;
+    if (kvr_engines_up(engines, engine->index, &attach, engine->page, &error) != KVR_OK) {
+        sim_fail(engine->world, -1, "engine %u cannot attach: %s", engine->number, error.detail);
+        return;
+    }
+    engine->attached = true;
+    engine->released = false;
+    engine->region_changes = false;
+    engine->layers_missing = 0;
+    note(engine, "attached", -1, engine->rank.generation, engine->index, NULL);
+    for (uint32_t r = 0; r < engine->region_count; r++)
+        region_add(engine, r);
+}
+
+void sim_engine_regions_release(struct sim_engine *engine)
+{
+    for (uint32_t r = 0; r < engine->region_lives; r++) {
+        sim_region_release(engine->agent, engine->regions[r]);
+        engine->regions[r] = NULL;
+    }
+    engine->region_lives = 0;
+}
+
+/* a: which, b: life of the agent. */
+static void region_again_run(struct sim_world *world, const struct sim_event *event)
+{
+    struct sim_engine *engine = event->object;
+
+    if (engine->attached && engine->agent->life == event->b &&
+        sim_agent_deferred(engine->agent, event, world->now))
+        return;
+    world->busy--;
+    if (!engine->attached || engine->agent->life != event->b)
+        return; /* if it attaches again, then with all regions */
+    engine->region_changes = false;
+    engine->layers_missing = 0;
+    sim_hoard_end(engine->agent); /* an engine that is refused would try again */
+    region_add(engine, (uint32_t)event->a);
+}
+
+void sim_engine_region_change(struct sim_engine *engine)
+{
+    struct sim_world *world = engine->world;
+    uint32_t which = (uint32_t)kvr_rng_below(&world->rng, engine->region_count);
+    const struct kvr_region_layout *layout = &engine->layouts[which];
+    kvr_status status;
+
+    if (engine->region_lives == SIM_REGION_LIVES || engine->region_changes)
+        return;
+    sim_hoard_end(engine->agent);
+    status = kvr_engines_region_drop(engines_of(engine), engine->index, layout->region);
+    note(engine, "drops region", -1, layout->region, 0, NULL);
+    if (status != KVR_OK) {
+        sim_fail(world, -1, "engine %u cannot drop region %u: %s", engine->number, which,
+                 kvr_status_name(status));
+        return;
+    }
+    world->busy++;
+    engine->region_changes = true;
+    engine->layers_missing = ((1u << layout->layer_count) - 1) << layout->layer_first;
+    sim_at(world, world->now + 1 + sim_soon(world), region_again_run, engine, which,
+           engine->agent->life);
+}
+
+void sim_engine_detach(struct sim_engine *engine)
+{
+    struct sim_agent *agent = engine->agent;
+
+    engine->attached = false;
+    note(engine, "detached", -1, engine->rank.generation, 0, NULL);
+    agent->machine.engine_down(agent->machine.self, engine->world->now, engine->index);
+}
+
+static void users_orphan(struct sim_engine *engine, bool hand_back)
+{
+    struct sim_world *world = engine->world;
+
+    for (uint32_t r = 0; r < world->request_count; r++) {
+        for (uint32_t part = 0; part < SIM_USERS; part++) {
+            struct sim_publish *publish;
+            struct sim_fetch *fetch;
+            struct sim_user *user;
+
+            if (part / 2 >=
+                (part % 2 ? world->requests[r].fetch_count : world->requests[r].publish_count))
+                continue;
+            user = sim_user_of(world, 1 + r * SIM_USERS + part, &publish, &fetch);
+            if (user->engine != engine || !user->open || user->ended)
+                continue;
+            user->orphan = user->ended = true;
+            if (hand_back)
+                sim_user_end(user);
+        }
+    }
+}
+
+/* Its process ends. Its pages are not reused: they go when the agent lets go of them. */
+void sim_engine_die(struct sim_engine *engine)
+{
+    note(engine, "dies", -1, engine->rank.generation, 0, NULL);
+    engine->alive = false;
+    for (uint32_t r = 0; r < engine->region_lives; r++)
+        sim_stage_lose(engine->regions[r]);
+    users_orphan(engine, false);
+    if (engine->attached)
+        sim_engine_detach(engine);
+}
+
+/* The library sees that the agent's process is gone: every page is the engine's again. */
+void sim_engine_agent_lost(struct sim_engine *engine)
+{
+    engine->attached = false;
+    engine->released = true;
+    sim_engine_regions_release(engine);
+    note(engine, "agent lost", -1, 0, 0, NULL);
+    if (engine->agent->source) /* as its client does */
+        kvr_loans_end_all(&engine->world->memory->loans[engine->agent->number]);
+    users_orphan(engine, true);
+}
+
+static void notice_source(struct sim_publish *publish, const struct kvr_notice *notice)
+{
+    struct sim_user *user = &publish->user;
+
+    if (notice->kind == KVR_NOTICE_ACCEPTED)
+        user->accepted = true;
+    if (notice->kind == KVR_NOTICE_LEASE_LOW)
+        sim_lease_low(publish);
+    if (notice->kind == KVR_NOTICE_LEASE_END)
+        sim_check_lease_end(publish);
+    if (notice->kind != KVR_NOTICE_SOURCE_FREE)
+        return;
+    sim_check_time(publish->request, publish, NULL);
+    user->terminal = notice->kind;
+    user->outcome = notice->status;
+    sim_user_end(user);
+}
+
+static void notice_target(struct sim_fetch *fetch, const struct kvr_notice *notice)
+{
+    struct sim_user *user = &fetch->user;
+
+    sim_check_landed(fetch, notice->kind);
+    switch (notice->kind) {
+    case KVR_NOTICE_LAYER_IN:
+        sim_check_layer(fetch, notice);
+        break;
+    case KVR_NOTICE_TAIL_IN:
+        sim_check_tail(fetch, notice);
+        break;
+    case KVR_NOTICE_ACCEPTED:
+        user->accepted = true;
+        break;
+    case KVR_NOTICE_FAILING:
+        fetch->failing_seen = true;
+        break;
+    case KVR_NOTICE_DONE:
+    case KVR_NOTICE_FAILED:
+    case KVR_NOTICE_CANCELLED:
+    case KVR_NOTICE_EXPIRED:
+        user->terminal = notice->kind;
+        user->outcome = notice->status;
+        user->bytes = notice->bytes;
+        sim_check_time(fetch->request, NULL, fetch);
+        if (notice->kind == KVR_NOTICE_DONE)
+            sim_check_end(fetch, notice->token_end);
+        else
+            sim_check_salvage(fetch, notice->token_first, notice->token_end);
+        sim_user_end(user);
+        break;
+    default:
+        break;
+    }
+}
+
+void sim_engine_notice(struct sim_agent *agent, uint32_t index, const struct kvr_notice *notice)
+{
+    struct sim_world *world = agent->world;
+    struct sim_publish *publish;
+    struct sim_fetch *fetch;
+    struct sim_user *user = sim_user_find(agent, index, notice->handle, &publish, &fetch);
+    int request;
+
+    if (user == NULL) {
+        sim_fail(world, -1, "%s for a handle that no request has", kvr_notice_name(notice->kind));
+        return;
+    }
+    request = (int)(publish != NULL ? publish->request : fetch->request)->number;
+    note(user->engine, kvr_notice_name(notice->kind), request, notice->layer_first,
+         notice->token_end, kvr_status_name(notice->status));
+    if (!user->engine->alive || !user->open || user->ended)
+        sim_fail(world, request, "request %d: %s after its end", request,
+                 kvr_notice_name(notice->kind));
+    else if (publish != NULL)
+        notice_source(publish, notice);
+    else
+        notice_target(fetch, notice);
+}

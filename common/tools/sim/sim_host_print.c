@@ -1,0 +1,150 @@
+/* What the model of a host says, as a table or as JSON. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/sim/sim_host.h"
+
+#define VIRTUAL_NS KVR_S
+
+static const struct line {
+    const char *name; /* as in the JSON */
+    kvr_ns alone_ns;  /* 0: as the costs have it */
+    unsigned without;
+    bool slow_card;
+    const char *beside; /* NULL: nothing to lose */
+} lines[] = {
+    {"all", 0, 0, false, NULL},
+    {"without_batch", 0, SIM_HOST_BATCH, false, "all"},
+    {"without_warm_up", 0, SIM_HOST_WARM_UP, false, "all"},
+    {"slow_card", 0, 0, true, NULL},
+    {"slow_thread", SIM_HOST_TUTORIAL_ALONE_NS, 0, false, NULL},
+    {"slow_thread_without_batch", SIM_HOST_TUTORIAL_ALONE_NS, SIM_HOST_BATCH, false, "slow_thread"},
+};
+static const uint32_t page_kib[] = {16, 64, 256};
+
+#define LINES (sizeof(lines) / sizeof(lines[0]))
+#define PAGES (sizeof(page_kib) / sizeof(page_kib[0]))
+
+static struct sim_host_costs costs_of(const struct line *line)
+{
+    struct sim_host_costs costs = sim_host_p5;
+
+    if (line->alone_ns > 0)
+        costs.alone_ns = line->alone_ns;
+    return costs;
+}
+
+static bool run_all(struct sim_host_result results[LINES][PAGES])
+{
+    for (size_t i = 0; i < LINES; i++) {
+        for (size_t k = 0; k < PAGES; k++) {
+            struct sim_host_case one = {.page_bytes = page_kib[k] * UINT64_C(1024),
+                                        .without = lines[i].without,
+                                        .slow_card = lines[i].slow_card,
+                                        .virtual_ns = VIRTUAL_NS};
+            struct sim_host_costs costs = costs_of(&lines[i]);
+            struct kvr_error error = {0};
+
+            if (sim_host_run(&costs, &one, &results[i][k], &error) == KVR_OK)
+                continue;
+            fprintf(stderr, "kvrail sim: %s at %u KiB: %s\n", lines[i].name, page_kib[k],
+                    error.detail);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void print_table(struct sim_host_result results[LINES][PAGES])
+{
+    printf(
+        "A p5 host, one virtual second: %d groups of %d cards of 100 Gb/s (%.1f in writes of one "
+        "page)\nShares are of %d Gb/s; busy: of the threads' time; batch: writes a doorbell\n\n"
+        "%-26s",
+        SIM_HOST_GROUPS, SIM_HOST_RAILS, (double)sim_host_line_bps(&sim_host_p5) / 1e9,
+        SIM_HOST_GROUPS * SIM_HOST_RAILS * 100, "");
+    for (size_t k = 0; k < PAGES; k++)
+        printf("  %3u KiB: share  busy batch", page_kib[k]);
+    printf("\n");
+    for (size_t i = 0; i < LINES; i++) {
+        printf("%-26s", lines[i].name);
+        for (size_t k = 0; k < PAGES; k++)
+            printf("%14.1f %% %4.0f%% %5.1f", 100 * results[i][k].share, 100 * results[i][k].busy,
+                   results[i][k].batch);
+        printf("\n");
+    }
+    printf("\nslow_card: one of each four at a quarter of its speed. slow_thread: a write with its "
+           "own "
+           "doorbell takes %.2f us instead of %.2f\nNot modelled: pinning, sharded state, the "
+           "target's "
+           "threads, PCIe, memory\n",
+           SIM_HOST_TUTORIAL_ALONE_NS / 1e3, (double)sim_host_p5.alone_ns / 1e3);
+}
+
+static json_t *costs_json(const struct sim_host_costs *costs)
+{
+    return json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "small_write_ns",
+        (json_int_t)costs->small_write_ns, "large_write_ns", (json_int_t)costs->large_write_ns,
+        "alone_ns", (json_int_t)costs->alone_ns, "batched_ns", (json_int_t)costs->batched_ns,
+        "own_ns", (json_int_t)costs->own_ns, "first_ns", (json_int_t)costs->first_ns, "latency_ns",
+        (json_int_t)costs->latency_ns, "queue_writes", (json_int_t)costs->queue_writes, "line_gbps",
+        (double)sim_host_line_bps(costs) / 1e9);
+}
+
+static const struct sim_host_result *beside(struct sim_host_result results[LINES][PAGES],
+                                            size_t line, size_t page)
+{
+    for (size_t i = 0; lines[line].beside != NULL && i < LINES; i++)
+        if (strcmp(lines[i].name, lines[line].beside) == 0)
+            return &results[i][page];
+    return &results[line][page];
+}
+
+static json_t *result_json(const struct line *line, uint32_t kib,
+                           const struct sim_host_result *result, double loss)
+{
+    return json_pack("{s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I}", "case",
+                     line->name, "page_bytes", (json_int_t)kib * 1024, "alone_ns",
+                     (json_int_t)costs_of(line).alone_ns, "gbps", result->gbps, "share",
+                     result->share, "ceiling", result->ceiling, "loss", loss, "thread_busy",
+                     result->busy, "writes_per_s", result->writes_per_s, "writes_a_doorbell",
+                     result->batch, "writes", (json_int_t)result->writes, "refused",
+                     (json_int_t)result->refused);
+}
+
+static bool print_json(struct sim_host_result results[LINES][PAGES])
+{
+    json_t *runs = json_array(), *report;
+    bool printed;
+
+    for (size_t i = 0; i < LINES; i++)
+        for (size_t k = 0; k < PAGES; k++)
+            (void)json_array_append_new(
+                runs, result_json(&lines[i], page_kib[k], &results[i][k],
+                                  1 - results[i][k].share / beside(results, i, k)->share));
+    report =
+        json_pack("{s:s, s:i, s:i, s:f, s:o, s:o, s:[s, s, s, s, s]}", "model", "p5", "groups",
+                  SIM_HOST_GROUPS, "rails", SIM_HOST_RAILS, "virtual_s",
+                  (double)VIRTUAL_NS / (double)KVR_S, "costs", costs_json(&sim_host_p5), "runs",
+                  runs, "not_modelled", "pinning", "sharding", "target threads", "pcie", "memory");
+    printed =
+        report != NULL && json_dumpf(report, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) == 0;
+    putchar('\n');
+    json_decref(report);
+    return printed;
+}
+
+int sim_host_report(bool json)
+{
+    static struct sim_host_result results[LINES][PAGES];
+
+    if (!run_all(results))
+        return 1;
+    if (json)
+        return print_json(results) ? 0 : 1;
+    print_table(results);
+    return 0;
+}

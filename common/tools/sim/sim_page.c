@@ -1,0 +1,179 @@
+/* Pages of an engine: where their bytes lie in its memory, and which request has which of them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/sim/sim_world.h"
+
+void sim_page_token(const struct sim_engine *engine, uint32_t offset, uint32_t *ret_token,
+                    uint32_t *ret_word)
+{
+    uint32_t head_bytes = engine->world->geometry.head_bytes, token_bytes, head;
+
+    if (engine->heads_outer) {
+        head = offset / head_bytes / engine->page_tokens;
+        *ret_token = offset / head_bytes % engine->page_tokens;
+        offset = head * head_bytes + offset % head_bytes;
+    } else {
+        token_bytes = engine->share.head_count * head_bytes;
+        *ret_token = offset / token_bytes;
+        offset %= token_bytes;
+    }
+    *ret_word = (engine->share.head_first * head_bytes + offset) / 8;
+}
+
+/* The place of an address inside a page; false in a gap or outside of this engine's memory. */
+bool sim_engine_place(const struct sim_engine *engine, const uint8_t *address,
+                      struct sim_place *ret_place)
+{
+    for (uint32_t r = 0; r < engine->region_count; r++) {
+        const struct kvr_region_layout *layout = &engine->layouts[r];
+        uint64_t offset = (uint64_t)(address - engine->memory[r]);
+
+        if (address < engine->memory[r] || offset >= layout->bytes || offset < layout->base)
+            continue;
+        offset -= layout->base;
+        if (layout->page_stride >= layout->layer_stride) {
+            ret_place->page = (uint32_t)(offset / layout->page_stride);
+            offset %= layout->page_stride;
+            ret_place->layer = (uint32_t)(offset / layout->layer_stride);
+            offset %= layout->layer_stride;
+            ret_place->part = (uint32_t)(offset / layout->part_stride);
+            offset %= layout->part_stride;
+        } else {
+            ret_place->layer = (uint32_t)(offset / layout->layer_stride);
+            offset %= layout->layer_stride;
+            ret_place->part = (uint32_t)(offset / layout->part_stride);
+            offset %= layout->part_stride;
+            ret_place->page = (uint32_t)(offset / layout->page_stride);
+            offset %= layout->page_stride;
+        }
+        ret_place->layer += layout->layer_first;
+        ret_place->offset = (uint32_t)offset;
+        return offset < engine->page_bytes && ret_place->page < layout->page_count &&
+               ret_place->layer < layout->layer_first + layout->layer_count;
+    }
+    return false;
+}
+
+uint8_t *sim_engine_address(const struct sim_engine *engine, const struct sim_place *place)
+{
+    for (uint32_t r = 0; r < engine->region_count; r++) {
+        const struct kvr_region_layout *layout = &engine->layouts[r];
+
+        if (place->layer >= layout->layer_first &&
+            place->layer < layout->layer_first + layout->layer_count)
+            return engine->memory[r] + layout->base +
+                   (place->layer - layout->layer_first) * layout->layer_stride +
+                   place->part * layout->part_stride + place->page * layout->page_stride +
+                   place->offset;
+    }
+    abort();
+}
+
+/* ---- pages --------------------------------------------------------------------------------- */
+
+uint32_t sim_publish_owner(const struct sim_publish *publish)
+{
+    return 1 + publish->request->number * SIM_USERS +
+           (uint32_t)(publish - publish->request->publishes) * 2;
+}
+
+uint32_t sim_fetch_owner(const struct sim_fetch *fetch)
+{
+    return 1 + fetch->request->number * SIM_USERS +
+           (uint32_t)(fetch - fetch->request->fetches) * 2 + 1;
+}
+
+struct sim_user *sim_user_of(struct sim_world *world, uint32_t owner,
+                             struct sim_publish **ret_publish, struct sim_fetch **ret_fetch)
+{
+    struct sim_request *request;
+    uint32_t part = (owner - 1) % SIM_USERS;
+
+    *ret_publish = NULL;
+    *ret_fetch = NULL;
+    if (owner == 0)
+        return NULL;
+    request = &world->requests[(owner - 1) / SIM_USERS];
+    if (part % 2 == 0)
+        return &(*ret_publish = &request->publishes[part / 2])->user;
+    return &(*ret_fetch = &request->fetches[part / 2])->user;
+}
+
+struct sim_user *sim_user_find(struct sim_agent *agent, uint32_t index, uint64_t handle,
+                               struct sim_publish **ret_publish, struct sim_fetch **ret_fetch)
+{
+    struct sim_world *world = agent->world;
+
+    for (uint32_t owner = 1; owner <= world->request_count * SIM_USERS; owner++) {
+        struct sim_user *user = sim_user_of(world, owner, ret_publish, ret_fetch);
+
+        if (user->engine != NULL && user->engine->agent == agent && user->engine->index == index &&
+            !user->engine->released && user->handle == handle)
+            return user;
+    }
+    *ret_publish = NULL;
+    *ret_fetch = NULL;
+    return NULL;
+}
+
+static uint32_t page_take(struct sim_engine *engine, bool next)
+{
+    uint32_t page =
+        next ? engine->rotor : (uint32_t)kvr_rng_below(&engine->world->rng, engine->page_count);
+
+    for (uint32_t i = 0; i < engine->page_count; i++) {
+        uint32_t at = (page + i) % engine->page_count;
+
+        if (engine->owners[at].user != 0)
+            continue;
+        engine->rotor = (at + 1) % engine->page_count;
+        return at;
+    }
+    return UINT32_MAX;
+}
+
+/* Lends `count` pages in logical order; false when there are not enough. */
+bool sim_engine_pages(struct sim_engine *engine, struct sim_user *user, uint32_t owner,
+                      uint32_t count)
+{
+    bool next = kvr_rng_percent(&engine->world->rng, 50);
+    uint32_t left = 0;
+
+    for (uint32_t i = 0; i < engine->page_count; i++)
+        left += engine->owners[i].user == 0;
+    if (left < count)
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t page = page_take(engine, next || kvr_rng_percent(&engine->world->rng, 70));
+
+        engine->owners[page] = (struct sim_owner){.user = owner, .logical = i};
+        user->pages[i] = page;
+    }
+    user->page_count = count;
+    return true;
+}
+
+/* The next user of the pages finds garbage. */
+static void pages_return(struct sim_user *user)
+{
+    struct sim_engine *engine = user->engine;
+    const struct kvr_share *share = &engine->share;
+    struct sim_place place = {0};
+
+    for (uint32_t i = 0; i < user->page_count; i++) {
+        place.page = user->pages[i];
+        engine->owners[place.page].user = 0;
+        for (place.layer = share->layer_first;
+             place.layer < share->layer_first + share->layer_count; place.layer++)
+            for (place.part = 0; place.part < engine->world->geometry.part_count; place.part++)
+                memset(sim_engine_address(engine, &place), 0xdd, engine->page_bytes);
+    }
+}
+
+void sim_user_end(struct sim_user *user)
+{
+    user->ended = true;
+    user->ended_at = user->engine->world->now;
+    pages_return(user);
+}

@@ -1,0 +1,229 @@
+/* The checks when a world is over: every terminal notice is the right one, every page is back, no
+ * agent keeps anything, and the scheduler has the outcomes that the engines got. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "tools/sim/sim_scheduler.h"
+#include "tools/sim/sim_world.h"
+
+static bool mendable(const struct sim_world *world)
+{
+    return (world->faults & ~sim_faults_mendable()) == 0 && world->sessions_lost == 0 &&
+           !world->revocable;
+}
+
+/* Where an engine was short of pages, a request waits for its other side until its deadline, and
+ * others for the slots that it holds. */
+static bool all_opened(const struct sim_world *world)
+{
+    for (uint32_t r = 0; r < world->request_count; r++) {
+        const struct sim_request *request = &world->requests[r];
+
+        for (uint32_t i = 0; i < request->publish_count; i++)
+            if (!request->publishes[i].user.open)
+                return false;
+        for (uint32_t i = 0; i < request->fetch_count; i++)
+            if (!request->fetches[i].user.open)
+                return false;
+    }
+    return true;
+}
+
+/* A complete target got DONE, and so did each of its sources. */
+static bool all_ok(const struct sim_fetch *fetch)
+{
+    for (uint32_t i = 0; i < fetch->source_count; i++) {
+        const struct sim_publish *publish = fetch->publishes[i];
+
+        if (publish->user.orphan || publish->disturbed || !publish->user.open ||
+            publish->user.outcome != KVR_OK)
+            return false;
+    }
+    return true;
+}
+
+static bool consumers_done(const struct sim_request *request, const struct sim_publish *publish)
+{
+    uint32_t done = 0;
+
+    for (uint32_t i = 0; i < request->fetch_count; i++)
+        for (uint32_t k = 0; k < request->fetches[i].source_count; k++)
+            done += request->fetches[i].publishes[k] == publish &&
+                    request->fetches[i].user.terminal == KVR_NOTICE_DONE;
+    return done == publish->consumers;
+}
+
+/* crowded: one rank came twice; the outcome of its last fetch counts. */
+static void check_publish(struct sim_world *world, const struct sim_publish *publish, bool healthy,
+                          bool crowded)
+{
+    const struct sim_user *user = &publish->user;
+    int number = (int)publish->request->number;
+
+    if (!user->open || user->outcome == KVR_OK || crowded)
+        return;
+    if (healthy)
+        sim_fail(world, number, "nothing happened that cannot be mended, but a publish failed: %s",
+                 kvr_status_name(user->outcome));
+    if (!user->orphan && !publish->disturbed && world->sessions_lost == 0 &&
+        consumers_done(publish->request, publish))
+        sim_fail(world, number, "every target is done, but the source got %s",
+                 kvr_status_name(user->outcome));
+}
+
+static void check_request(struct sim_world *world, const struct sim_request *request, bool healthy)
+{
+    int number = (int)request->number;
+    bool crowded = false;
+
+    for (uint32_t i = 0; i < request->fetch_count; i++) {
+        const struct sim_user *user = &request->fetches[i].user;
+        bool twice = request->fetches[i].twice;
+
+        crowded = crowded || twice;
+        world->totals->transfers += user->open;
+        world->totals->done += user->terminal == KVR_NOTICE_DONE;
+        if (healthy && !twice && user->open && user->terminal != KVR_NOTICE_DONE)
+            sim_fail(world, number,
+                     "nothing happened that cannot be mended, but a fetch failed: %s",
+                     kvr_status_name(user->outcome));
+        if (all_ok(&request->fetches[i]) && !twice && !user->orphan &&
+            user->terminal != KVR_NOTICE_DONE)
+            sim_fail(world, number, "the source got ok, but a target got %s",
+                     kvr_notice_name(user->terminal));
+    }
+    for (uint32_t i = 0; i < request->source_count; i++)
+        check_publish(world, &request->publishes[i], healthy, crowded);
+}
+
+static const char *state_told(kvr_notice_kind terminal)
+{
+    return terminal == KVR_NOTICE_DONE        ? "done"
+           : terminal == KVR_NOTICE_CANCELLED ? "cancelled"
+           : terminal == KVR_NOTICE_EXPIRED   ? "expired"
+                                              : "failed";
+}
+
+/* What is known of it is all that its agent reported. */
+static bool reported(const struct sim_fetch *fetch)
+{
+    const struct sim_user *user = &fetch->user;
+
+    return user->open && !user->orphan && user->engine->agent->life == 1 &&
+           user->engine->agent->alive;
+}
+
+static bool told_so(const struct sim_fetch *fetch, const struct sim_row *row)
+{
+    return strcmp(row->state, state_told(fetch->user.terminal)) == 0 &&
+           row->reason == fetch->user.outcome;
+}
+
+static bool same_engine(const struct sim_fetch *a, const struct sim_fetch *b)
+{
+    return kvr_uuid_equal(&a->user.engine->rank.engine, &b->user.engine->rank.engine);
+}
+
+/* A row is one pair of ranks: another rank of the engine may have got this outcome, or
+ * one of several sources has given all its bytes, and another has failed. */
+static bool explained(const struct sim_fetch *fetch, const struct sim_row *row)
+{
+    const struct sim_request *request = fetch->request;
+
+    for (uint32_t i = 0; i < request->fetch_count; i++) {
+        const struct sim_fetch *other = &request->fetches[i];
+
+        if (same_engine(other, fetch) &&
+            (told_so(other, row) || (other->user.open && !reported(other)) ||
+             (other->source_count > 1 && strcmp(row->state, "done") == 0)))
+            return true;
+    }
+    return false;
+}
+
+/* The bytes in the notices of all ranks of the engine; false: one of them is not done. */
+static bool ranks_done(const struct sim_fetch *fetch, uint64_t *ret_bytes, bool *ret_alone)
+{
+    const struct sim_request *request = fetch->request;
+    uint32_t ranks = 0, done = 0;
+
+    *ret_bytes = 0;
+    for (uint32_t i = 0; i < request->fetch_count; i++) {
+        const struct sim_fetch *other = &request->fetches[i];
+
+        if (!same_engine(other, fetch))
+            continue;
+        ranks++;
+        done += reported(other) && other->user.terminal == KVR_NOTICE_DONE;
+        *ret_bytes += other->user.bytes;
+    }
+    *ret_alone = ranks == 1;
+    return done == ranks;
+}
+
+/* The scheduler has the outcome that the target rank got. */
+static void check_row(struct sim_world *world, const struct sim_fetch *fetch)
+{
+    const struct sim_engine *engine = fetch->user.engine;
+    uint64_t bytes = 0, told_bytes;
+    bool said = false, done = fetch->user.terminal == KVR_NOTICE_DONE, alone, all_done;
+    int number = (int)fetch->request->number;
+    struct sim_row row = {0};
+    uint32_t at = 0;
+
+    all_done = ranks_done(fetch, &told_bytes, &alone);
+    while (sim_scheduler_next(world->memory->scheduler, &at, fetch->request->name,
+                              &fetch->publishes[0]->user.engine->rank.engine, &engine->rank.engine,
+                              &row)) {
+        said = said || told_so(fetch, &row);
+        bytes += strcmp(row.state, "done") == 0 ? row.bytes : 0;
+        if (!explained(fetch, &row))
+            sim_fail(world, number, "the scheduler has %s (%s) where the engine got %s (%s)",
+                     row.state, kvr_status_name(row.reason), state_told(fetch->user.terminal),
+                     kvr_status_name(fetch->user.outcome));
+    }
+    /* A rank that was refused has no row, though others of its engine may. */
+    if (!said && (done || (alone && row.state != NULL)))
+        sim_fail(world, number, "the scheduler never heard that a fetch is %s",
+                 state_told(fetch->user.terminal));
+    if (all_done && bytes != told_bytes)
+        sim_fail(world, number, "the scheduler has %" PRIu64 " bytes of %" PRIu64, bytes,
+                 told_bytes);
+}
+
+static void check_rows(struct sim_world *world)
+{
+    const char *request;
+    struct sim_row row;
+
+    for (uint32_t r = 0; r < world->request_count; r++)
+        for (uint32_t i = 0; i < world->requests[r].fetch_count; i++)
+            if (reported(&world->requests[r].fetches[i]))
+                check_row(world, &world->requests[r].fetches[i]);
+    if (sim_scheduler_live(world->memory->scheduler, &request, &row))
+        sim_fail(world, -1, "all has ended, and the scheduler says that a transfer of %s is %s",
+                 request, row.state);
+}
+
+void sim_check_world(struct sim_world *world)
+{
+    bool healthy = mendable(world) && all_opened(world);
+
+    for (uint32_t r = 0; r < world->request_count; r++)
+        check_request(world, &world->requests[r], healthy);
+    for (uint32_t i = 0; i < world->engine_count; i++) {
+        const struct sim_engine *engine = &world->engines[i];
+
+        if (!engine->released)
+            sim_fail(world, -1, "engine %u has gone, and its agent never let go of it",
+                     engine->number);
+        for (uint32_t page = 0; engine->alive && page < engine->page_count; page++)
+            if (engine->owners[page].user != 0)
+                sim_fail(world, (int)(engine->owners[page].user - 1) / SIM_USERS,
+                         "page %u of engine %u never came back", page, engine->number);
+    }
+    check_rows(world);
+    for (uint32_t i = 0; i < SIM_AGENTS; i++)
+        if (world->agents[i].alive)
+            sim_agent_check_empty(&world->agents[i]);
+}

@@ -1,0 +1,536 @@
+/* A world in one process and in virtual time: agents, engines and the network between them, from
+ * one seed. The agents' state machines and rail groups are the real ones; what is simulated is what
+ * they stand on.
+ *
+ *   sim.c          the command: a world for each seed
+ *   sim_world.c    time: the heap of events, a run from its first to its last moment
+ *   sim_agent.c    an agent's process: its ports, its steps, its death and restart
+ *   sim_group.c    its rail groups, each as its thread would step it
+ *   sim_group_note.c  its messages, for the history of a failure
+ *   sim_connection.c  bytes between two agents, in order, late, and lost from any byte on
+ *   sim_peer.c     the real sessions over them: dialed, redialed, ended
+ *   sim_accept.c   incoming connections: resumed, begun, refused
+ *   sim_stage.c    devices, where cards do not reach an engine's pages
+ *   sim_engine.c   an engine: its memory and regions, its notices
+ *   sim_rank.c     how engines are divided into ranks, and which of them give to which
+ *   sim_page.c     where its pages lie, and which request has which
+ *   sim_reporter.c  what agents report, numbered, kept and sent again
+ *   sim_scheduler.c  what the scheduler makes of it
+ *   sim_script.c   what engines ask, in which order and when
+ *   sim_order.c    what an operator asks of requests that wait for their targets
+ *   sim_content.c  what every byte should be
+ *   sim_check.c    what must hold at every moment
+ *   sim_time.c     how long anything may take
+ *   sim_verdict.c  what must hold at the end
+ *   sim_fault.c    what can go wrong, and what has
+ *   sim_strike.c   what strikes, and when
+ *   sim_death.c    engines and agents that die, drain or stop, and come back
+ *   sim_history.c  the history, for a reader of a failure
+ *   sim_host.c     a host with many cards, in virtual time: the speed that its rails allow
+ *   sim_host_print.c  its result as a table or as JSON
+ *
+ * Everything is owned by struct sim_world and lives for one seed. One thread. */
+#ifndef KVR_TOOLS_SIM_WORLD_H
+#define KVR_TOOLS_SIM_WORLD_H
+
+#include "base/rng.h"
+#include "decode-agent/inbound.h"
+#include "decode-agent/land.h"
+#include "fabric/sim/fabric_sim.h"
+#include "kv/ranks.h"
+#include "prefill-agent/outbound.h"
+#include "tools/sim/sim_history.h"
+#include "tools/sim/sim_peer.h"
+#include "tools/sim/sim_reporter.h"
+
+#define SIM_SOURCES     2
+#define SIM_TARGETS     2
+#define SIM_AGENTS      (SIM_SOURCES + SIM_TARGETS)
+#define SIM_CARDS       4 /* of one agent */
+#define SIM_GROUPS      3 /* of one agent's rails */
+#define SIM_RAILS       (SIM_CARDS + SIM_GROUPS)
+#define SIM_ENGINES     24 /* generations included */
+#define SIM_REQUESTS    24
+#define SIM_RANKS       2  /* of one engine; here each rank is a struct sim_engine */
+#define SIM_CONSUMERS   4  /* target ranks of one request */
+#define SIM_PUBLISHES   4  /* of one request: every source rank, and those of restarted engines */
+#define SIM_USERS       8  /* of one request: its publishes and its fetches */
+#define SIM_PAGES       64 /* of one engine */
+#define SIM_LAYERS      6
+#define SIM_REGIONS     6
+#define SIM_KV_GROUPS   2 /* layers before and behind geometry.group_split */
+#define SIM_SEGMENTS    6
+#define SIM_STREAMS     3
+#define SIM_TAIL_BYTES  300
+#define SIM_HOARD       64
+#define SIM_MEMORY      ((size_t)64 << 20) /* of one agent's tables */
+#define SIM_SILENCE_NS  (3 * KVR_S)
+#define SIM_QUIET_NS    (KVR_S / 2)
+#define SIM_PATIENCE_NS (60 * KVR_S) /* nothing goes on for so long after the last fault */
+#define SIM_MOMENTS_MAX 2000000      /* of one world; most have some thousands */
+#define SIM_LEASE_NS    (10 * KVR_S)
+#define SIM_DEADLINE_NS (15 * KVR_S)
+
+#define SIM_BUFFERS          64
+#define SIM_SESSION_MESSAGES 1024
+#define SIM_REGION_LIVES     16
+
+/* X(symbol, name, mendable, what it is). Mendable: whatever it hits must still succeed, as long as
+ * no session is lost. */
+#define SIM_FAULT_LIST(X)                                                                          \
+    X(SIM_CANCEL_SOURCE, "cancel_source", false, "the source engine cancels")                      \
+    X(SIM_CANCEL_TARGET, "cancel_target", false, "the target engine cancels")                      \
+    X(SIM_ABORT, "abort", false, "the source engine ends a publish with a failure")                \
+    X(SIM_WRONG_PAGE, "wrong_page", false, "an engine names a page that it does not have")         \
+    X(SIM_ABANDON, "abandon", false,                                                               \
+      "an operator lets go of a request that waits for its targets")                               \
+    X(SIM_RENEW, "renew", false, "an operator holds such a request longer, or less long")          \
+    X(SIM_ENGINE_DEATH, "engine_death", false, "an engine dies; a new generation may come")        \
+    X(SIM_AGENT_DEATH, "agent_death", false, "an agent dies; a new boot may come")                 \
+    X(SIM_DRAIN, "drain", false, "an agent drains: nothing new, then it gives up the rest")        \
+    X(SIM_AGENT_STOPPED, "agent_stopped", true, "an agent stops for a while; its cards go on")     \
+    X(SIM_HANG_UP, "hang_up", false, "an agent ends a session")                                    \
+    X(SIM_CONNECTION_LOST, "connection_lost", true, "a connection breaks at some byte")            \
+    X(SIM_MESSAGE_LATE, "message_late", true, "bytes of the control channel come late")            \
+    X(SIM_QUEUE_FULL, "queue_full", true, "a queue of the control channel is full")                \
+    X(SIM_NO_MEMORY, "no_memory", false, "an agent's table memory is used up")                     \
+    X(SIM_REGION_CHANGE, "region_change", false, "an engine drops a region and adds it anew")      \
+    X(SIM_RAIL_LOST, "rail_lost", false, "a card is gone for a while, with all it had accepted")   \
+    X(SIM_GROUP_LOST, "group_lost", false, "all cards of a rail group are gone for a while")       \
+    X(SIM_RAIL_SILENCE, "rail_silence", false, "a card is not answered for a while")               \
+    X(SIM_RAIL_SLOW, "rail_slow", true, "a card sends slowly for a while")                         \
+    X(SIM_WRITE_FAILED, "write_failed", true, "the completion of a write is an error")             \
+    X(SIM_WRITE_LOST, "write_lost", true, "a write completes, and nothing lands")                  \
+    X(SIM_WRITE_CORRUPT, "write_corrupt", false, "a byte of a write is altered on its way")        \
+    X(SIM_WRITE_LATE, "write_late", true, "a moment of a write comes late")                        \
+    X(SIM_WRITE_TWICE, "write_twice", true, "a queue's entry comes twice")                         \
+    X(SIM_COPY_FAILED, "copy_failed", false, "a copy of device memory fails half done")            \
+    X(SIM_SCHEDULER_AWAY, "scheduler_away", true, "the scheduler takes no reports")
+
+typedef enum sim_fault {
+#define X(symbol, name, mendable, text) symbol,
+    SIM_FAULT_LIST(X)
+#undef X
+        SIM_FAULT_COUNT
+} sim_fault;
+
+struct sim_world;
+struct sim_scheduler;
+
+struct sim_event {
+    kvr_ns at;
+    uint64_t order; /* equal times: as they were made */
+    void (*run)(struct sim_world *world, const struct sim_event *event);
+    void *object;
+    uint64_t a, b;
+};
+
+/* ---- agents -------------------------------------------------------------------------------- */
+
+struct sim_group {
+    struct sim_agent *agent;
+    uint32_t number;
+    struct kvr_group *group;
+    struct sim_stage *stage; /* between its cards and its engines' pages; NULL: they reach them */
+    bool armed;
+    kvr_ns at;
+    union {
+        struct push *push;
+        struct land *land;
+    };
+};
+
+struct sim_agent {
+    struct sim_world *world;
+    uint32_t number;
+    bool source, alive;
+    bool staged; /* cards do not reach its engines' pages */
+    bool stages; /* they do, but short pieces may be copied */
+    uint64_t stage_bytes;
+    uint32_t life; /* grows with every start: events of an older life are void */
+    kvr_ns stopped_until, stopped_at;
+    kvr_ns heard_at[SIM_AGENTS]; /* when the latest was sent that came from each */
+    struct sim_peer peers[SIM_PEERS];
+    struct sim_reporter *reporter;
+    char address[KVR_NAME_BYTES];
+    uint64_t boot;
+    struct kvr_write_limits limits;
+    struct kvr_sim_host *host;
+    struct kvr_fabric fabric;
+    struct kvr_rail *rails[SIM_RAILS];
+    uint32_t rail_count;
+    struct kvr_rail_groups groups;
+    struct sim_group group[SIM_GROUPS];
+    bool loop_armed;
+    struct kvr_ports ports;
+    void *memory;
+    struct kvr_buddy buddy;
+    size_t used_at_start;
+    void *hoard[SIM_HOARD]; /* memory taken away for a while */
+    uint32_t hoard_count;
+    struct kvr_machine machine;
+    union { /* what it is */
+        struct outbound *outbound;
+        struct inbound *inbound;
+    };
+};
+
+/* ---- engines ------------------------------------------------------------------------------- */
+
+struct sim_place { /* what one byte of a region belongs to */
+    uint32_t layer, page, part, offset;
+};
+
+struct sim_owner {
+    uint32_t user; /* index of the publish or fetch + 1; 0: none */
+    uint32_t logical;
+};
+
+struct sim_engine {
+    struct sim_world *world;
+    struct sim_agent *agent;
+    bool alive, attached, released; /* released: the agent called engine_done */
+    uint32_t number, index;         /* index: in its agent */
+    struct kvr_rank rank;
+    struct kvr_share share; /* layers and heads that it holds */
+    uint32_t page_tokens, page_bytes;
+    bool heads_outer; /* in a page */
+    uint32_t region_count, page_count;
+    struct kvr_region_layout layouts[SIM_REGIONS];
+    uint8_t *memory[SIM_REGIONS];
+    struct sim_owner owners[SIM_PAGES];
+    struct kvr_region *regions[SIM_REGION_LIVES]; /* as the agent has them; NULL: done with */
+    uint64_t region_serials[SIM_REGION_LIVES];    /* never given twice, as addresses are */
+    uint32_t region_lives;
+    bool region_changes;     /* a region is dropped and will come again */
+    uint32_t layers_missing; /* bits: of that region */
+    uint32_t rotor;
+    struct kvr_shared_page *page;
+    uint64_t promised[SIM_STREAMS]; /* what a word will be after all that was queued on it */
+    struct sim_task *tasks_first, *tasks_last;
+};
+
+/* One layer of one segment, to be computed in its turn. */
+struct sim_task {
+    struct sim_task *next;
+    struct sim_publish *publish;
+    uint32_t segment, layer, word;
+    uint64_t value;
+};
+
+/* ---- requests ------------------------------------------------------------------------------ */
+
+struct sim_segment {
+    uint64_t token_first, token_end, base;
+    uint32_t word;
+    bool queued; /* for computing */
+};
+
+struct sim_user { /* what a publish and a fetch have in common */
+    struct sim_engine *engine;
+    uint64_t handle, key;                  /* key: of the contents */
+    uint32_t pages[SIM_PAGES], page_count; /* the same in every KV group */
+    uint32_t pages_told[SIM_KV_GROUPS];
+    uint32_t tries; /* to get pages */
+    bool open,
+        ended;     /* the agent knows it; its terminal notice came, or its agent or engine died */
+    bool accepted; /* the agent said that it has found its other side */
+    bool orphan;   /* ended without a notice, because its agent or engine died */
+    kvr_status outcome;
+    uint64_t bytes; /* in its terminal notice */
+    kvr_notice_kind terminal;
+    uint32_t step;
+    kvr_ns ended_at;
+};
+
+struct sim_publish {
+    struct sim_user user;
+    struct sim_request *request;
+    uint64_t tokens;            /* bound given at open */
+    kvr_ns lease_ns, lease_end; /* as it was renewed last */
+    bool renewed;               /* by its engine, after LEASE_LOW */
+    uint32_t consumers, segment_count;
+    struct sim_segment segments[SIM_SEGMENTS];
+    uint8_t tail[SIM_TAIL_BYTES];
+    uint32_t tail_bytes;
+    bool has_tail;
+    bool disturbed; /* it may end otherwise than its targets */
+};
+
+struct sim_fetch {
+    struct sim_user user;
+    struct sim_request *request;
+    uint64_t tokens, skip;
+    kvr_ns deadline;
+    struct sim_publish *publishes[SIM_RANKS]; /* that it can only match, one of each source rank */
+    uint32_t source_count;
+    bool twice;   /* its rank fetches it twice: the last fetch may be refused, no other rank */
+    bool corrupt; /* a landed byte is not the source's: only DONE would be wrong */
+    bool tail_seen, failing_seen;
+    bool watched; /* landed word `word` counts its layers, from landed_base on */
+    uint32_t word;
+    uint64_t landed_base;
+    uint32_t layers_missing;                 /* bits: in no region when it was opened */
+    uint64_t layer_in[SIM_LAYERS];           /* a bit for geometry.page_tokens: announced */
+    uint64_t away[SIM_SOURCES][SIM_LAYERS];  /* the same: of that source, landed while the agent was
+                                                stopped for long */
+    kvr_ns away_at[SIM_SOURCES][SIM_LAYERS]; /* when the last of them did */
+};
+
+struct sim_request {
+    struct sim_world *world;
+    uint32_t number;
+    char name[KVR_REQUEST_BYTES];
+    struct sim_publish publishes[SIM_PUBLISHES]; /* the first source_count: of all source ranks */
+    uint32_t source_count, publish_count;
+    struct sim_fetch fetches[SIM_CONSUMERS];
+    uint32_t fetch_count;
+};
+
+/* ---- the world ----------------------------------------------------------------------------- */
+
+struct sim_totals {
+    uint64_t seeds, transfers, done, chunks;
+    uint64_t injected[SIM_FAULT_COUNT];
+    uint64_t mid[SIM_FAULT_COUNT]; /* seeds where it struck in mid transfer */
+};
+
+/* Memory that seeds use one after the other. */
+struct sim_memory {
+    void *tables[SIM_AGENTS];
+    struct outbound *outbounds;
+    struct inbound *inbounds;
+    struct push *pushes;     /* SIM_GROUPS of each source */
+    struct land *lands;      /* and of each target */
+    struct kvr_loans *loans; /* of each source */
+    struct kvr_message_decoder *decoder;
+    void *sessions[SIM_AGENTS][SIM_PEERS];
+    uint8_t *buffers[SIM_BUFFERS]; /* of connections, not in use */
+    uint32_t buffer_count;
+    struct sim_scheduler *scheduler;
+};
+
+struct sim_side {
+    uint32_t tp_size, pp_size;
+    uint32_t page_tokens;
+    bool heads_outer;
+};
+
+struct sim_geometry {
+    uint32_t layers, part_count, head_bytes, heads;
+    uint32_t group_split; /* the first layer of the second KV group; layers: there is one */
+    uint32_t page_tokens; /* the smaller of both sides': segments begin at its multiples */
+    uint8_t parts[2];
+    struct sim_side source, target;
+};
+
+struct sim_world {
+    uint64_t seed;
+    struct kvr_rng rng;
+    kvr_ns now, last_injection, asked_at; /* asked: by an engine, or computed by one */
+    uint64_t writes_then;                 /* accepted up to the later of both */
+    struct sim_memory *memory;
+    struct sim_totals *totals;
+    struct kvr_sim_net *net;
+    struct sim_geometry geometry;
+    struct sim_agent agents[SIM_AGENTS];
+    uint32_t source_count, target_count;
+    struct sim_connection *connections;
+    struct sim_stage *stages; /* of agents that are gone too */
+    bool revocable; /* the target copies and a source stages: a failed write ends its transfer */
+    bool target_copies; /* as with provider local; else cards copy */
+    bool mixed;         /* cards do, and each group also has a rail where the target copies */
+    bool neighbours;    /* of those worlds: most agents stage, and could move pages themselves */
+    bool many_groups;   /* agents divide their rails */
+    bool failover;      /* one group carries on for another */
+    kvr_ns apart_until; /* before that no agent can dial */
+    uint32_t sessions_lost;
+    uint32_t late_promille; /* of the control channel's packets */
+    struct sim_reporter *reporters;
+    kvr_ns scheduler_back_at;
+    uint64_t next_handle;
+    struct sim_engine engines[SIM_ENGINES];
+    uint32_t engine_count;
+    uint64_t region_serial; /* the last */
+    struct sim_request requests[SIM_REQUESTS];
+    uint32_t request_count;
+    struct sim_event *events; /* a heap */
+    uint32_t event_count, event_capacity;
+    uint64_t order, moments;
+    kvr_ns message_ns, step_ns, compute_ns, latency_ns; /* mean delays */
+    uint32_t busy;                 /* scripts and tasks that have not come to their end */
+    uint32_t allowed, faults, mid; /* bits of sim_fault; mid: struck in mid transfer */
+    uint64_t injected[SIM_FAULT_COUNT];
+    bool ending; /* nothing strikes any more */
+    bool failed;
+    char what[512];
+    int failed_request; /* number, or -1 */
+    struct sim_history history;
+};
+
+/* sim_world.c. False: something did not hold; world->what says it. */
+bool sim_world_run(struct sim_world *world, uint64_t seed);
+void sim_at(struct sim_world *world, kvr_ns at,
+            void (*run)(struct sim_world *, const struct sim_event *), void *object, uint64_t a,
+            uint64_t b);
+/* A delay around the mean: often short, sometimes several times as long. */
+kvr_ns sim_some(struct sim_world *world, kvr_ns mean);
+/* The first failure counts. request: its number, or -1. */
+void sim_fail(struct sim_world *world, int request, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* sim_agent.c */
+void sim_agent_start(struct sim_agent *agent);
+void sim_agent_die(struct sim_agent *agent);
+void sim_agent_stop(struct sim_agent *agent); /* at the end of a world */
+void sim_agent_wake(struct sim_agent *agent); /* its groups' threads */
+void sim_agent_wake_loop(struct sim_agent *agent);
+/* The event is of a life that has ended. */
+bool sim_agent_void(const struct sim_agent *agent, const struct sim_event *event);
+void sim_agent_note(struct sim_agent *agent, const char *what, uint64_t nonce, uint64_t a,
+                    uint64_t b, uint64_t c, const char *detail);
+/* The agent is stopped: the event comes again when it wakes. */
+bool sim_agent_deferred(struct sim_agent *agent, const struct sim_event *event, kvr_ns now);
+bool sim_agent_idle(const struct sim_agent *agent);
+void sim_agent_check_empty(struct sim_agent *agent);
+uint32_t sim_agent_live(const struct sim_agent *agent); /* what its end would wait for */
+
+/* sim_group.c */
+void sim_groups_open(struct sim_agent *agent);
+void sim_group_close(struct sim_group *group);
+void sim_group_wake(struct sim_group *group);
+bool sim_group_listen(struct sim_group *group); /* the loop's; true: there was a message */
+void sim_group_command(void *self, const struct kvr_group_message *message); /* self: its agent */
+struct sim_group *sim_group_of(struct sim_agent *agent, uint32_t rail);
+bool sim_group_idle(const struct sim_group *group);
+void sim_group_check_empty(const struct sim_group *group);
+/* sim_group_note.c */
+void sim_group_note(const struct sim_group *group, const struct kvr_group_message *message);
+
+/* sim_stage.c */
+void sim_stage_open(struct sim_group *group);
+kvr_ns sim_stage_next(const struct sim_group *group); /* when a copy ends; KVR_NEVER */
+void sim_stage_choose(struct sim_agent *agent);
+/* The pages of a region that cards reach, to be copied too. */
+void sim_stage_give(struct sim_agent *agent, struct kvr_region *region);
+kvr_status sim_stage_region(struct sim_group *group, const struct kvr_region_layout *layout,
+                            void *base, struct kvr_region **ret_region, struct kvr_error *error);
+void sim_region_release(struct sim_agent *agent, struct kvr_region *region); /* NULL is fine */
+void sim_stage_lose(const struct kvr_region *region);                        /* its engine died */
+bool sim_stage_has(const struct sim_agent *agent, const uint8_t *address);
+/* The fetch with this part of a target's staging memory; NULL: none any more. */
+struct sim_fetch *sim_stage_fetch(struct sim_agent *agent, const uint8_t *address);
+void sim_stage_check_land(struct sim_world *world, const struct kvr_sim_access *access);
+void sim_stage_check_empty(const struct sim_group *group);
+void sim_stages_free(struct sim_world *world);
+
+/* sim_engine.c */
+struct sim_engine *sim_engine_new(struct sim_world *world, struct sim_agent *agent,
+                                  const struct kvr_rank *rank);
+void sim_engine_attach(struct sim_engine *engine);
+void sim_engine_detach(struct sim_engine *engine); /* it is gone, as its agent sees it */
+void sim_engine_die(struct sim_engine *engine);
+/* Those that its agent held to its end. */
+void sim_engine_regions_release(struct sim_engine *engine);
+/* Drops a region that is there, and adds it under another number after a while. */
+void sim_engine_region_change(struct sim_engine *engine);
+void sim_engine_notice(struct sim_agent *agent, uint32_t index, const struct kvr_notice *notice);
+void sim_engine_agent_lost(struct sim_engine *engine);
+/* It has layers of this KV group, besides those that are missing. */
+bool sim_engine_has_group(const struct sim_engine *engine, uint32_t group, uint32_t layers_missing);
+bool sim_engine_pages(struct sim_engine *engine, struct sim_user *user, uint32_t owner,
+                      uint32_t count);
+void sim_user_end(struct sim_user *user); /* its pages are the engine's again */
+bool sim_engine_place(const struct sim_engine *engine, const uint8_t *address,
+                      struct sim_place *ret_place);
+uint8_t *sim_engine_address(const struct sim_engine *engine, const struct sim_place *place);
+/* Of a page of it: which token of the page and which word of that token's bytes, all heads of the
+ * model counted, lies at this offset. */
+void sim_page_token(const struct sim_engine *engine, uint32_t offset, uint32_t *ret_token,
+                    uint32_t *ret_word);
+/* Users are numbered: publishes even, fetches odd. */
+struct sim_user *sim_user_of(struct sim_world *world, uint32_t owner,
+                             struct sim_publish **ret_publish, struct sim_fetch **ret_fetch);
+/* That of an engine of this agent which has not been released; NULL. */
+struct sim_user *sim_user_find(struct sim_agent *agent, uint32_t index, uint64_t handle,
+                               struct sim_publish **ret_publish, struct sim_fetch **ret_fetch);
+uint32_t sim_publish_owner(const struct sim_publish *publish);
+uint32_t sim_fetch_owner(const struct sim_fetch *fetch);
+
+/* sim_rank.c */
+void sim_sides_choose(struct sim_world *world);
+/* An engine with all of its ranks, at this agent and perhaps another of its side. */
+void sim_ranks_begin(struct sim_world *world, struct sim_agent *agent);
+bool sim_rank_first(const struct sim_engine *engine);
+/* All ranks of the engine with this first rank; returns how many. */
+uint32_t sim_ranks_of(struct sim_engine *first, struct sim_engine *ret_ranks[SIM_RANKS]);
+bool sim_ranks_meet(const struct sim_engine *a, const struct sim_engine *b);
+
+/* sim_script.c */
+void sim_script_begin(struct sim_world *world);
+void sim_ask(struct sim_engine *engine, const struct kvr_request *request);
+void sim_publish_again(struct sim_request *request, struct sim_engine *engine);
+
+/* sim_order.c */
+void sim_abandon(struct sim_world *world);
+void sim_renew(struct sim_world *world);
+void sim_lease_low(struct sim_publish *publish); /* its engine got LEASE_LOW */
+void sim_check_lease_end(const struct sim_publish *publish);
+
+uint64_t sim_key(const struct sim_request *request, uint64_t generation);
+uint64_t sim_publish_end(const struct sim_publish *publish); /* behind its last token */
+
+/* sim_content.c */
+void sim_content_fill(struct sim_publish *publish, uint32_t layer, uint64_t token_first,
+                      uint64_t token_end);
+/* Whether these bytes of a page are what the contents of `key` are, tokens outside of
+ * [token_first, token_end) left out. */
+bool sim_content_right(const struct sim_engine *engine, uint64_t key, const struct sim_place *place,
+                       uint32_t logical, const uint8_t *bytes, uint32_t byte_count,
+                       uint64_t token_first, uint64_t token_end);
+
+/* sim_check.c, sim_time.c and sim_verdict.c */
+void sim_check_read(struct sim_world *world, const struct kvr_sim_access *access);
+void sim_check_land(struct sim_world *world, const struct kvr_sim_access *access);
+struct kvr_sim_hooks sim_check_hooks(struct sim_world *world);
+void sim_check_layer(struct sim_fetch *fetch, const struct kvr_notice *notice);
+void sim_check_tail(struct sim_fetch *fetch, const struct kvr_notice *notice);
+void sim_check_end(struct sim_fetch *fetch, uint64_t token_end);
+/* What its word says beside that notice. */
+void sim_check_landed(const struct sim_fetch *fetch, kvr_notice_kind kind);
+void sim_check_salvage(struct sim_fetch *fetch, uint64_t token_first, uint64_t token_end);
+void sim_check_world(struct sim_world *world);
+/* From here on counts how long anything takes: what strikes does so until then; an engine asked. */
+void sim_time_struck(struct sim_world *world, kvr_ns until);
+void sim_time_asked(struct sim_world *world);
+/* A publish or a fetch of this request, the other one NULL, got its terminal notice: in time? */
+void sim_check_time(const struct sim_request *request, const struct sim_publish *publish,
+                    const struct sim_fetch *fetch);
+
+/* sim_fault.c, sim_strike.c and sim_death.c */
+void sim_fault_begin(struct sim_world *world);    /* which faults this world has */
+void sim_fault_schedule(struct sim_world *world); /* when each of them strikes */
+void sim_fault_moved(struct sim_world *world);    /* other rails carry on with a transfer */
+void sim_hoard_end(struct sim_agent *agent);      /* its memory is free again */
+kvr_ns sim_soon(struct sim_world *world);         /* a time from 1 us to 60 ms, any scale alike */
+void sim_injected(struct sim_world *world, sim_fault fault);
+void sim_disturb_all(struct sim_world *world); /* publishes may end otherwise than their targets */
+bool sim_mid_transfer(const struct sim_world *world); /* one has some of its chunks, not all */
+void sim_mended(struct sim_world *world);             /* what struck earlier ends now */
+void sim_injected_until(struct sim_world *world, sim_fault fault, kvr_ns until);
+bool sim_user_lives(const struct sim_user *user); /* it may end yet, and its engine lives */
+struct sim_agent *sim_agent_choose(struct sim_world *world); /* any */
+bool sim_agent_stopped(const struct sim_agent *agent);
+kvr_ns sim_short_or_long(struct sim_world *world, kvr_ns most);
+void sim_engine_death(struct sim_world *world);
+void sim_agent_death(struct sim_world *world);
+void sim_drain(struct sim_world *world);
+void sim_agent_stop_awhile(struct sim_world *world);
+const char *sim_fault_name(sim_fault fault);
+uint32_t sim_faults_mendable(void);
+static inline bool sim_has(const struct sim_world *world, sim_fault fault)
+{
+    return (world->faults >> fault & 1) != 0;
+}
+
+#endif

@@ -1,0 +1,76 @@
+/* A fetch: what a target engine asks for, and its page tables. The table of the states is in
+ * fetch.c. */
+#ifndef DECODE_AGENT_FETCH_H
+#define DECODE_AGENT_FETCH_H
+
+#include "agent/core/page_tables.h"
+#include "decode-agent/inbound.h"
+#include "decode-agent/landed_word.h"
+#include "decode-agent/slots.h"
+
+struct transfer;
+
+enum fetch_state { F_OPENED, F_WANTED, F_ACCEPTED, F_FAILING, F_ENDED, FETCH_STATES };
+
+enum fetch_event {
+    FETCH_ON_WANT_SENT, /* to one of its sources: what is skipped is fixed */
+    FETCH_ON_MATCHED,   /* a source has a publish for it */
+    FETCH_ON_FAILED,
+    FETCH_ON_SETTLED, /* every transfer of it has settled */
+    FETCH_EVENTS
+};
+
+/* What the terminal notice reports. */
+struct fetch_result {
+    uint64_t token_end;   /* smallest that a source published */
+    uint64_t salvage_end; /* [skip_tokens, salvage_end) is right in every settled transfer */
+    uint64_t bytes;
+    uint32_t writes, retries;
+    kvr_status status; /* why it fails; KVR_OK */
+    char detail[KVR_DETAIL_BYTES];
+};
+
+struct fetch {
+    uint64_t id, handle;
+    enum fetch_state state;
+    uint64_t serial; /* larger for every later fetch */
+    uint32_t engine;
+    bool engine_gone;
+    char request[KVR_REQUEST_BYTES];
+    uint32_t attempt;
+    int32_t priority;
+    kvr_digest_mode digest; /* that its engine asks for */
+    uint64_t tokens, skip_tokens;
+    kvr_ns deadline;
+    struct kvr_region_set *set;
+    struct kvr_page_tables pages;
+    uint64_t skips[KVR_GROUPS_MAX]; /* tokens of each KV group that are not fetched */
+    struct fetch_layers *layers;    /* from the first PLAN on */
+    struct slot_demand slots;
+    struct landed_word word;
+    struct fetch_result result;
+    uint32_t transfer_count, settled_count, closed_count;
+    uint64_t transfers[KVR_SOURCES_MAX];
+};
+
+enum fetch_state fetch_next(enum fetch_state state, enum fetch_event event);
+void fetch_on(struct fetch *fetch, enum fetch_event event);
+
+void fetch_open(struct inbound *inbound, kvr_ns now, uint32_t engine, uint64_t handle,
+                const struct kvr_req_target_open *open);
+void fetch_pages(struct inbound *inbound, kvr_ns now, struct fetch *fetch,
+                 const struct kvr_req_pages *pages);
+void fetch_skip(struct inbound *inbound, kvr_ns now, struct fetch *fetch,
+                const struct kvr_req_skip *skip);
+/* Sends every WANT that can go: the sessions are up, and a page table has begun. */
+void fetch_advance(struct inbound *inbound, kvr_ns now, struct fetch *fetch);
+/* The deadline has passed. */
+void fetch_expire(struct inbound *inbound, kvr_ns now, struct fetch *fetch);
+/* Frees the fetch once its end was sent and every landing came back. */
+void fetch_check_freed(struct inbound *inbound, struct fetch *fetch);
+/* A fetch outlives its transfers. */
+struct fetch *fetch_of(const struct inbound *inbound, const struct transfer *transfer);
+/* NULL: the engine has no such fetch. */
+struct fetch *fetch_find(const struct inbound *inbound, uint32_t engine, uint64_t handle);
+
+#endif

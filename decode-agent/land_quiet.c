@@ -1,0 +1,208 @@
+/* Quiet: whether a write that the source posted can still arrive (rule 4).
+ *
+ * state   | CLAIMED | VOIDED | EVEN   | READ_BACK
+ * --------|---------|--------|--------|----------
+ * VOID    | CLAIMED | =      | -      | =
+ * CLAIMED | =       | VOID   | PROVEN | =
+ * PROVEN  | CLAIMED | VOID   | -      | CLAIMED
+ *
+ * Even means: for each epoch, as many writes arrived as the source posted, or the epoch is closed.
+ */
+#include "decode-agent/land_quiet.h"
+
+#include "base/mutant.h"
+#include "base/state.h"
+#include "decode-agent/land.h"
+#include "decode-agent/land_message.h"
+#include "decode-agent/land_verify.h"
+
+enum landing_quiet_state landing_quiet_next(enum landing_quiet_state state,
+                                            enum landing_quiet_event event)
+{
+    static const uint8_t cells[QUIET_STATES][QUIET_EVENTS] = {
+        [QUIET_VOID] = {[QUIET_ON_CLAIMED] = KVR_STATE(QUIET_CLAIMED),
+                        [QUIET_ON_VOIDED] = KVR_STATE(QUIET_VOID),
+                        [QUIET_ON_READ_BACK] = KVR_STATE(QUIET_VOID)},
+        [QUIET_CLAIMED] = {[QUIET_ON_CLAIMED] = KVR_STATE(QUIET_CLAIMED),
+                           [QUIET_ON_VOIDED] = KVR_STATE(QUIET_VOID),
+                           [QUIET_ON_EVEN] = KVR_STATE(QUIET_PROVEN),
+                           [QUIET_ON_READ_BACK] = KVR_STATE(QUIET_CLAIMED)},
+        [QUIET_PROVEN] = {[QUIET_ON_CLAIMED] = KVR_STATE(QUIET_CLAIMED),
+                          [QUIET_ON_VOIDED] = KVR_STATE(QUIET_VOID),
+                          [QUIET_ON_READ_BACK] = KVR_STATE(QUIET_CLAIMED)},
+    };
+
+    return kvr_state_next(cells[state][event]);
+}
+
+void landing_quiet_on(struct landing *landing, enum landing_quiet_event event)
+{
+    KVR_STATE_SET(landing->arrived.state, landing_quiet_next(landing->arrived.state, event));
+}
+
+/* ---- reports --------------------------------------------------------------------------------- */
+
+static void report_suspect(struct land *land, const struct landing *landing,
+                           const struct kvr_epoch_count *count)
+{
+    union land_message message = land_about(landing, LAND_SUSPECT);
+
+    message.epoch.rail = count->rail;
+    message.epoch.epoch = count->epoch;
+    land_report(land, &message);
+}
+
+static void report_is_quiet(struct land *land, const struct landing *landing)
+{
+    union land_message message = land_about(landing, LAND_IS_QUIET);
+
+    message.round = landing->arrived.claim->round;
+    land_report(land, &message);
+}
+
+void land_quiet_give(struct land *land, const struct landing *landing)
+{
+    union land_message message = land_about(landing, LAND_QUIET_TAKEN);
+
+    message.quiet = landing->arrived.claim;
+    if (landing->arrived.claim != NULL)
+        land_report(land, &message);
+}
+
+static bool epoch_closed(const struct land *land, uint32_t rail, uint32_t epoch)
+{
+    return rail < KVR_RAILS_MAX && epoch <= land->epoch_closed[rail];
+}
+
+/* Index of its count, or count_count. */
+static uint32_t count_of(const struct landing *landing, uint32_t rail, uint32_t epoch)
+{
+    uint32_t i = 0;
+
+    while (i < landing->arrived.count_count &&
+           (landing->arrived.counts[i].rail != rail || landing->arrived.counts[i].epoch != epoch))
+        i++;
+    return i;
+}
+
+/* All writes that were posted there have arrived. After a chunk arrives a second time, or leaves no
+ * bit, equal counts prove nothing: one of the writes may still be on its way. */
+static bool even(const struct landing *landing, const struct kvr_epoch_count *posted)
+{
+    uint32_t i = count_of(landing, posted->rail, posted->epoch);
+
+    if (i == landing->arrived.count_count)
+        return posted->count == 0;
+    return landing->arrived.counts[i].count == posted->count &&
+           ((landing->arrived.doubted >> i & 1) == 0 || KVR_MUTANT(doubted_counts_trusted));
+}
+
+/* Even or closed. */
+static bool settled(const struct land *land, const struct landing *landing,
+                    const struct kvr_epoch_count *posted)
+{
+    if (epoch_closed(land, posted->rail, posted->epoch))
+        return true;
+    return !landing->arrived.claim->closed_only && even(landing, posted);
+}
+
+static bool named(const struct landing_quiet *quiet, const struct kvr_epoch_count *count)
+{
+    for (uint32_t i = 0; i < quiet->count; i++)
+        if (quiet->counts[i].rail == count->rail && quiet->counts[i].epoch == count->epoch)
+            return true;
+    return false;
+}
+
+void land_count_arrival(struct landing *landing, uint32_t rail, uint32_t epoch, bool doubt)
+{
+    uint32_t i = count_of(landing, rail, epoch);
+
+    landing->arrived.total++;
+    landing->arrived.rails |= (uint64_t)1 << rail;
+    if (i < landing->arrived.count_count) {
+        landing->arrived.counts[i].count++;
+        landing->arrived.doubted |= (uint64_t)doubt << i;
+        return;
+    }
+    landing->arrived.doubted |= i < KVR_EPOCHS_PER_TRANSFER ? (uint64_t)doubt << i : 0;
+    /* Beyond the table the count is lost, and only closing the epochs proves quiet. The source's
+     * own table has the same size, so it gives up first. */
+    if (landing->arrived.count_count < KVR_EPOCHS_PER_TRANSFER)
+        landing->arrived.counts[landing->arrived.count_count++] =
+            (struct kvr_epoch_count){.rail = rail, .epoch = epoch, .count = 1};
+}
+
+void land_quiet_check(struct land *land, struct landing *landing)
+{
+    if (landing->arrived.state != QUIET_CLAIMED)
+        return;
+    /* Copies still write or read the pages. */
+    if ((landing->staging.copying > 0 ||
+         (landing->staging.waiting > 0 && !landing->staging.failed) ||
+         (landing->staging.stage != NULL && landing->verify.state != HASH_IDLE)) &&
+        !KVR_MUTANT(free_before_the_copy))
+        return;
+    for (uint32_t i = 0; i < landing->arrived.claim->count; i++)
+        if (!settled(land, landing, &landing->arrived.claim->counts[i]))
+            return;
+    /* The source did not name an epoch on which writes arrived: only closing proves it quiet. */
+    for (uint32_t i = 0; i < landing->arrived.count_count; i++)
+        if (!named(landing->arrived.claim, &landing->arrived.counts[i]) &&
+            !epoch_closed(land, landing->arrived.counts[i].rail, landing->arrived.counts[i].epoch))
+            return;
+    landing_quiet_on(landing, QUIET_ON_EVEN);
+    report_is_quiet(land, landing);
+}
+
+void land_quiet_replace(struct land *land, struct landing *landing, struct landing_quiet *quiet)
+{
+    land_quiet_give(land, landing);
+    landing->arrived.claim = quiet;
+    landing_quiet_on(landing, quiet != NULL ? QUIET_ON_CLAIMED : QUIET_ON_VOIDED);
+    land_quiet_check(land, landing);
+}
+
+/* A late write stands behind others of the same peer on the same rail: while those arrive, it is
+ * not suspected. */
+static bool still_coming(const struct land *land, const struct landing *landing, uint32_t rail,
+                         kvr_ns now, kvr_ns quiet_ns)
+{
+    kvr_ns last = rail < KVR_RAILS_MAX ? land->arrived_at[landing->peer][rail] : 0;
+
+    return last != 0 && now - last < quiet_ns;
+}
+
+void land_quiet_suspects(struct land *land, const struct landing *landing, kvr_ns now,
+                         kvr_ns quiet_ns, bool at_once)
+{
+    const struct landing_quiet *quiet = landing->arrived.claim;
+    bool coming = false;
+
+    if (quiet == NULL)
+        return; /* the source is posting: its counts are not known */
+    for (uint32_t i = 0; i < quiet->count; i++) {
+        const struct kvr_epoch_count *count = &quiet->counts[i];
+
+        if (settled(land, landing, count))
+            continue;
+        if (!at_once && still_coming(land, landing, count->rail, now, quiet_ns))
+            coming = true;
+        else
+            report_suspect(land, landing, count);
+    }
+    for (uint32_t i = 0; i < landing->arrived.count_count; i++)
+        if (!named(quiet, &landing->arrived.counts[i]) &&
+            !epoch_closed(land, landing->arrived.counts[i].rail, landing->arrived.counts[i].epoch))
+            report_suspect(land, landing, &landing->arrived.counts[i]);
+    if (coming)
+        land_report_kind(land, landing, LAND_COMING);
+}
+
+void land_quiet_epoch_closed(struct land *land, uint32_t rail, uint32_t epoch)
+{
+    land->epoch_closed[rail] = epoch;
+    for (uint32_t i = 0; i < KVR_TRANSFERS_MAX; i++)
+        if (land->landings[i] != NULL)
+            land_quiet_check(land, land->landings[i]);
+}

@@ -1,0 +1,92 @@
+/* The path of a transfer: into its pages, through staging memory, or as a direct copy.
+ *
+ * state       | STAGE  | CLOSED_STAGE | STAGE_ANSWERS | COPY
+ * ------------|--------|--------------|---------------|------------
+ * PAGES       | STAGED | OPENING      | -             | -
+ * OPENING     | -      | -            | STAGED        | -
+ * STAGED      | -      | -            | -             | DIRECT_COPY
+ * DIRECT_COPY | -      | -            | -             | -
+ *
+ * A transfer begins in STAGED where the cards cannot reach its pages. WANT offers its source the
+ * other possible paths, and the first PLAN takes one of them. After the first segment the path
+ * stays. */
+#include "decode-agent/landing_path.h"
+
+#include "base/state.h"
+#include "decode-agent/direct_copy.h"
+#include "decode-agent/fence.h"
+#include "decode-agent/fetch.h"
+#include "decode-agent/grant.h"
+#include "decode-agent/inbound.h"
+#include "decode-agent/staging_quota.h"
+#include "decode-agent/transfer.h"
+
+enum landing_path_state landing_path_next(enum landing_path_state state,
+                                          enum landing_path_event event)
+{
+    static const uint8_t cells[PATH_STATES][PATH_EVENTS] = {
+        [PATH_PAGES] = {[PATH_ON_STAGE] = KVR_STATE(PATH_STAGED),
+                        [PATH_ON_CLOSED_STAGE] = KVR_STATE(PATH_OPENING)},
+        [PATH_OPENING] = {[PATH_ON_STAGE_ANSWERS] = KVR_STATE(PATH_STAGED)},
+        [PATH_STAGED] = {[PATH_ON_COPY] = KVR_STATE(PATH_DIRECT_COPY)},
+    };
+
+    return kvr_state_next(cells[state][event]);
+}
+
+void landing_path_on(struct landing_path *path, enum landing_path_event event)
+{
+    KVR_STATE_SET(path->state, landing_path_next(path->state, event));
+}
+
+struct kvr_stage *landing_path_stage(const struct inbound *inbound, const struct transfer *transfer)
+{
+    if (!landing_path_staged(&transfer->path))
+        return NULL;
+    return kvr_region_set_stage(fetch_of(inbound, transfer)->set);
+}
+
+uint64_t landing_path_stage_bytes(const struct inbound *inbound, kvr_ns now,
+                                  const struct transfer *transfer)
+{
+    bool may = kvr_region_set_can_stage(fetch_of(inbound, transfer)->set) &&
+               now >= inbound->stage_retry_at && inbound->ports->region_stage != NULL;
+
+    return may ? inbound->options.stage_bytes : 0;
+}
+
+kvr_status landing_path_planned(struct inbound *inbound, struct transfer *transfer,
+                                const struct kvr_msg_plan *plan, struct kvr_error *error)
+{
+    struct kvr_region_set *set = fetch_of(inbound, transfer)->set;
+    bool staged = plan->limits.pieces_remote == KVR_PLAN_ONE_RUN;
+
+    if (staged == landing_path_staged(&transfer->path) || (!staged && direct_copy_take(transfer)))
+        return KVR_OK;
+    if (transfer->intake.segments != NULL || !staged || transfer->path.stage_bytes == 0)
+        return kvr_error_set(error, KVR_MALFORMED, "plan",
+                             "the source's writes are %s staging memory, which was not agreed",
+                             staged ? "for" : "not for");
+    if (kvr_region_set_stage(set) != NULL) {
+        landing_path_on(&transfer->path, PATH_ON_STAGE);
+        return KVR_OK;
+    }
+    landing_path_on(&transfer->path, PATH_ON_CLOSED_STAGE);
+    inbound->ports->region_stage(inbound->ports->self, set, transfer->id);
+    return KVR_OK;
+}
+
+void landing_path_opened(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+                         kvr_status status)
+{
+    landing_path_on(&transfer->path, PATH_ON_STAGE_ANSWERS);
+    if (landing_path_stage(inbound, transfer) != NULL) {
+        if (transfer->quota.state == QUOTA_AWAITS_STAGE && transfer->state == T_WANTED)
+            transfer_grant(inbound, now, transfer);
+        return;
+    }
+    inbound->stage_retry_at = now + KVR_STAGE_RETRY_NS;
+    if (transfer->state == T_WANTED)
+        transfer_fail(inbound, now, transfer, status != KVR_OK ? status : KVR_NO_MEMORY,
+                      "the staging memory for its fragments could not be had: see the agent's log");
+}

@@ -1,0 +1,71 @@
+/* Decides which chunks the source posts a second time (rule 3).
+ *
+ * The source sends RAIL_LOST with the chunks that it posted on a rail that failed. The group thread
+ * compares them with its bits. Only the chunks that are not here go into MISSING, and only MISSING
+ * permits a second posting. From then on the transfer is tainted. */
+#include "decode-agent/missing.h"
+
+#include "base/mutant.h"
+#include "decode-agent/fence.h"
+#include "decode-agent/inbound.h"
+#include "decode-agent/land_message.h"
+#include "decode-agent/sending.h"
+#include "decode-agent/transfer.h"
+#include "decode-agent/transfer_report.h"
+#include "decode-agent/trust.h"
+
+void rail_lost_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+                        const struct kvr_msg_rail_lost *lost)
+{
+    struct landing_filter *filter;
+    uint64_t total = 0;
+
+    if (transfer->state != T_LIVE || lost->run_count == 0)
+        return;
+    for (uint32_t i = 0; i < lost->run_count; i++) {
+        total += lost->runs[i].chunk_count;
+        if ((uint64_t)lost->runs[i].chunk_first + lost->runs[i].chunk_count >
+                transfer->intake.chunk_count ||
+            total > transfer->intake.chunk_count) {
+            transfer_fail(inbound, now, transfer, KVR_MALFORMED,
+                          "the source lost chunks that the transfer does not have");
+            return;
+        }
+    }
+    filter = kvr_buddy_alloc(inbound->memory,
+                             sizeof(*filter) + (total + lost->run_count) * sizeof(filter->runs[0]));
+    if (filter == NULL) {
+        transfer_fail(inbound, now, transfer, KVR_NO_MEMORY, "no memory to ask for lost chunks");
+        return;
+    }
+    filter->capacity = (uint32_t)total;
+    filter->asked_count = lost->run_count;
+    memcpy(&filter->runs[total], lost->runs, lost->run_count * sizeof(filter->runs[0]));
+    inbound_group_command(inbound, transfer, land_filter(filter));
+}
+
+void missing_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+                  const struct landing_filter *filter)
+{
+    if (transfer->state != T_LIVE || filter->run_count == 0)
+        return;
+    trust_on(&transfer->trust, TRUST_ON_MISSING_SENT);
+    transfer->trust.suspect_at = KVR_NEVER;
+    if (!KVR_MUTANT(old_quiet_accepted))
+        inbound_group_command(inbound, transfer, land_quiet_void());
+    for (uint32_t i = 0; i < filter->run_count; i++)
+        transfer->retries += filter->runs[i].chunk_count;
+    for (uint32_t i = 0; i < filter->run_count; i += KVR_RUNS_PER_MESSAGE) {
+        uint32_t left = filter->run_count - i;
+        struct kvr_message message = {.kind = KVR_MSG_MISSING};
+
+        /* A round for each message: QUIET after the first says nothing about the second. */
+        message.missing = (struct kvr_msg_missing){
+            .round = ++transfer->trust.round,
+            .runs = filter->runs + i,
+            .run_count = left < KVR_RUNS_PER_MESSAGE ? left : KVR_RUNS_PER_MESSAGE,
+        };
+        inbound_send_needed(inbound, transfer, &message);
+    }
+    transfer_report(inbound, now, transfer, KVR_EVENT_RETRY);
+}

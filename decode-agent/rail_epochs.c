@@ -1,0 +1,81 @@
+/* Ends epochs of this agent's rails (rule 7): the rail gets a fresh endpoint, and every peer is
+ * sent the successor. One recycling serves all transfers that wait for it. */
+#include "decode-agent/rail_epochs.h"
+
+#include "decode-agent/inbound.h"
+#include "decode-agent/sending.h"
+#include "decode-agent/transfer.h"
+#include "decode-agent/trust.h"
+
+static void recycle_begin(struct inbound *inbound, uint32_t rail)
+{
+    kvr_rail_recycle_next(&inbound->recycle, &inbound->options.groups, inbound->ports, rail);
+}
+
+void inbound_rail_recycle(struct inbound *inbound, uint32_t rail, uint32_t epoch)
+{
+    if (rail >= inbound->options.rail_count || epoch < inbound->rails[rail].epoch)
+        return; /* that epoch has ended */
+    inbound->rails[rail].wanted = epoch;
+    inbound->recycle.wanted |= UINT64_C(1) << rail;
+    recycle_begin(inbound, rail);
+}
+
+static void send_to_peers(struct inbound *inbound, const struct kvr_message *message)
+{
+    for (uint32_t peer = 0; peer < KVR_PEERS_MAX; peer++)
+        if (inbound->peers[peer].up)
+            inbound_send(inbound, peer, message);
+}
+
+/* HELLO named the rails as they were then. A rail that was recycled since, without a session to
+ * send EPOCH_ENDED on, would keep an address that answers no more. */
+void rail_epochs_send(struct inbound *inbound, uint32_t peer)
+{
+    for (uint32_t i = 0; i < inbound->options.rail_count; i++) {
+        struct kvr_message ended = {.kind = KVR_MSG_EPOCH_ENDED};
+
+        if (inbound->rails[i].epoch == 1)
+            continue;
+        ended.epoch_ended.rail = i;
+        ended.epoch_ended.epoch = inbound->rails[i].epoch - 1;
+        ended.epoch_ended.successor = inbound->rails[i].address;
+        inbound_send(inbound, peer, &ended);
+    }
+}
+
+void inbound_rail_recycled(struct inbound *inbound, kvr_ns now,
+                           const struct kvr_group_message *message)
+{
+    uint32_t index = message->recycled.rail, epoch_ended = message->recycled.ended;
+    bool renewed = message->recycled.status == KVR_OK;
+    struct inbound_rail *rail = &inbound->rails[index];
+    struct kvr_rail_address rails[KVR_RAILS_MAX];
+    uint32_t count = inbound->ports->rails(inbound->ports->self, rails);
+    struct kvr_message ended = {.kind = KVR_MSG_EPOCH_ENDED};
+    bool known = !renewed && rail->retry_at != KVR_NEVER;
+
+    rail->retry_at = renewed ? KVR_NEVER : now + INBOUND_RETRY_NS;
+    if (rail->wanted <= epoch_ended)
+        rail->wanted = 0; /* else an epoch that began meanwhile is to end too */
+    inbound->recycle.under_way &= ~(UINT64_C(1) << index);
+    inbound->recycle.wanted &= ~(UINT64_C(1) << index);
+    inbound->recycle.wanted |= (uint64_t)(rail->wanted != 0) << index;
+    rail->epoch = message->recycled.epoch;
+    rail->address = (struct kvr_rail_address){.rail = index, .epoch = rail->epoch};
+    for (uint32_t i = 0; i < count; i++)
+        if (rails[i].rail == index && renewed)
+            rail->address = rails[i]; /* else no endpoint was opened, and it has no address */
+    ended.epoch_ended.rail = index;
+    ended.epoch_ended.epoch = epoch_ended;
+    ended.epoch_ended.successor = rail->address;
+    for (uint32_t i = 0; i < inbound->transfers.reach; i++) {
+        struct transfer *transfer = kvr_pool_at(&inbound->transfers, i, NULL);
+
+        if (transfer != NULL && transfer->state == T_LIVE && transfer_may_use(transfer, index))
+            transfer_epoch_add(transfer, index, rail->epoch);
+    }
+    if (!known) /* else the peers know that the rail has no endpoint */
+        send_to_peers(inbound, &ended);
+    recycle_begin(inbound, index);
+}

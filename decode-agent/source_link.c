@@ -1,0 +1,136 @@
+/* The sessions with source agents: up, lost, writable, and probed after an absence (rule 8).
+ *
+ * state     | UP | LOST
+ * ----------|----|----------
+ * AWAITED   | UP | UNREACHED
+ * UP        | =  | LOST
+ * LOST      | -  | -
+ * UNREACHED | -  | -
+ *
+ * Without its session a transfer is settled or fenced: it never meets another session. */
+#include "decode-agent/source_link.h"
+
+#include "base/state.h"
+#include "decode-agent/deliver.h"
+#include "decode-agent/fence.h"
+#include "decode-agent/fetch.h"
+#include "decode-agent/inbound.h"
+#include "decode-agent/layers.h"
+#include "decode-agent/rail_epochs.h"
+#include "decode-agent/regrant.h"
+#include "decode-agent/sending.h"
+#include "decode-agent/transfer.h"
+#include "decode-agent/want.h"
+
+enum source_link_state source_link_next(enum source_link_state state, enum source_link_event event)
+{
+    static const uint8_t cells[LINK_STATES][LINK_EVENTS] = {
+        [LINK_AWAITED] =
+            {[LINK_ON_UP] = KVR_STATE(LINK_UP), [LINK_ON_LOST] = KVR_STATE(LINK_UNREACHED)},
+        [LINK_UP] = {[LINK_ON_UP] = KVR_STATE(LINK_UP), [LINK_ON_LOST] = KVR_STATE(LINK_LOST)},
+    };
+
+    return kvr_state_next(cells[state][event]);
+}
+
+void source_link_on(struct source_link *link, enum source_link_event event)
+{
+    KVR_STATE_SET(link->state, source_link_next(link->state, event));
+}
+
+void inbound_peer_up(struct inbound *inbound, kvr_ns now, uint32_t peer,
+                     const struct kvr_msg_hello *hello)
+{
+    struct inbound_peer *state = &inbound->peers[peer];
+
+    state->up = true;
+    state->unproven = 0;
+    state->limits = hello->limits;
+    state->digest = hello->digest;
+    memcpy(state->agent, hello->agent, sizeof(state->agent));
+    state->same_host = false;
+    for (uint32_t i = 0; i < hello->rail_count; i++)
+        state->same_host |= hello->rails[i].same_host;
+    rail_epochs_send(inbound, peer);
+    for (uint32_t i = 0; i < inbound->transfers.reach; i++) {
+        struct transfer *transfer = kvr_pool_at(&inbound->transfers, i, NULL);
+
+        if (transfer == NULL || transfer->link.peer != peer || source_link_gone(&transfer->link) ||
+            transfer->state != T_WAITING)
+            continue;
+        source_link_on(&transfer->link, LINK_ON_UP);
+        fetch_advance(inbound, now, fetch_of(inbound, transfer));
+    }
+}
+
+void inbound_peer_lost(struct inbound *inbound, kvr_ns now, uint32_t peer, kvr_status status,
+                       const char *detail)
+{
+    inbound->peers[peer].up = false;
+    for (uint32_t i = 0; i < inbound->transfers.reach; i++) {
+        struct transfer *transfer = kvr_pool_at(&inbound->transfers, i, NULL);
+
+        if (transfer == NULL || transfer->link.peer != peer || source_link_gone(&transfer->link))
+            continue;
+        source_link_on(&transfer->link, LINK_ON_LOST);
+        if (transfer->state == T_DRAINING)
+            transfer_fence(inbound, now, transfer);
+        else
+            transfer_fail(inbound, now, transfer, status, detail);
+    }
+    kvr_engines_peer_lost(&inbound->engines, peer);
+}
+
+void inbound_peer_writable(struct inbound *inbound, kvr_ns now, uint32_t peer)
+{
+    kvr_engines_writable(&inbound->engines, peer);
+    for (uint32_t i = 0; i < inbound->transfers.reach; i++) {
+        struct transfer *transfer = kvr_pool_at(&inbound->transfers, i, NULL);
+
+        if (transfer == NULL || transfer->link.peer != peer || source_link_gone(&transfer->link))
+            continue;
+        if (transfer->state == T_WAITING) {
+            fetch_advance(inbound, now, fetch_of(inbound, transfer));
+        } else if (transfer->state == T_WANTED || transfer->state == T_LIVE) {
+            pages_send(inbound, transfer);
+            regrant_announce(inbound, transfer);
+        }
+    }
+}
+
+/* ---- after an absence ------------------------------------------------------------------------ */
+
+void probe_answer(struct inbound *inbound, uint32_t peer, const struct kvr_msg_probe *probe)
+{
+    struct kvr_message message = {.kind = KVR_MSG_ALIVE, .probe = *probe};
+
+    inbound_send(inbound, peer, &message);
+}
+
+void absence_probe(struct inbound *inbound)
+{
+    struct kvr_message message = {.kind = KVR_MSG_PROBE, .probe = {.token = ++inbound->probes}};
+
+    for (uint32_t peer = 0; peer < KVR_PEERS_MAX; peer++) {
+        if (!inbound->peers[peer].up)
+            continue;
+        inbound->peers[peer].unproven = inbound->probes;
+        inbound_send(inbound, peer, &message);
+    }
+}
+
+void absence_answered(struct inbound *inbound, kvr_ns now, uint32_t peer, uint64_t token)
+{
+    if (inbound->peers[peer].unproven == 0 || inbound->peers[peer].unproven != token)
+        return; /* the answer to an absence before this one */
+    inbound->peers[peer].unproven = 0;
+    for (uint32_t i = 0; i < inbound->transfers.reach; i++) {
+        struct transfer *transfer = kvr_pool_at(&inbound->transfers, i, NULL);
+
+        if (transfer == NULL || transfer->link.peer != peer || source_link_gone(&transfer->link))
+            continue;
+        if (transfer->state == T_LIVE)
+            layers_release(inbound, transfer);
+        transfer_check_done(inbound, now, transfer);
+    }
+}

@@ -1,0 +1,158 @@
+/* A transfer: opening, settling, closing.
+ *
+ * state    | WANT_SENT | GRANTED | DRAIN    | SETTLED | CLOSED
+ * ---------|-----------|---------|----------|---------|-------
+ * WAITING  | WANTED    | -       | -        | ENDED   | -
+ * WANTED   | -         | LIVE    | -        | ENDED   | -
+ * LIVE     | -         | -       | DRAINING | CLOSING | -
+ * DRAINING | -         | -       | -        | CLOSING | -
+ * CLOSING  | -         | -       | -        | -       | ENDED
+ * ENDED    | -         | -       | -        | -       | -
+ *
+ *   WAITING   for the session with its source agent, and for the first page of its fetch
+ *   WANTED    WANT was sent. Nothing is granted, so nothing can land
+ *   LIVE      GRANT was sent: writes land
+ *   DRAINING  the transfer failed. Its pages are held until nothing can land any more (rule 4)
+ *   CLOSING   settled. The group thread is giving the landing back
+ *   ENDED     given back */
+#include "decode-agent/transfer.h"
+
+#include <assert.h>
+
+#include "base/mutant.h"
+#include "base/state.h"
+#include "decode-agent/deliver.h"
+#include "decode-agent/fetch.h"
+#include "decode-agent/inbound.h"
+#include "decode-agent/land_message.h"
+#include "decode-agent/landing_path.h"
+#include "decode-agent/plan_intake.h"
+#include "decode-agent/regrant.h"
+#include "decode-agent/salvage.h"
+#include "decode-agent/sending.h"
+#include "decode-agent/slots.h"
+#include "decode-agent/source_link.h"
+#include "decode-agent/staging_quota.h"
+#include "decode-agent/transfer_report.h"
+
+enum transfer_state transfer_next(enum transfer_state state, enum transfer_event event)
+{
+    static const uint8_t cells[TRANSFER_STATES][TRANSFER_EVENTS] = {
+        [T_WAITING] =
+            {[TRANSFER_WANT_SENT] = KVR_STATE(T_WANTED), [TRANSFER_SETTLED] = KVR_STATE(T_ENDED)},
+        [T_WANTED] =
+            {[TRANSFER_GRANTED] = KVR_STATE(T_LIVE), [TRANSFER_SETTLED] = KVR_STATE(T_ENDED)},
+        [T_LIVE] =
+            {[TRANSFER_DRAIN] = KVR_STATE(T_DRAINING), [TRANSFER_SETTLED] = KVR_STATE(T_CLOSING)},
+        [T_DRAINING] = {[TRANSFER_SETTLED] = KVR_STATE(T_CLOSING)},
+        [T_CLOSING] = {[TRANSFER_CLOSED] = KVR_STATE(T_ENDED)},
+    };
+
+    return kvr_state_next(cells[state][event]);
+}
+
+void transfer_on(struct transfer *transfer, enum transfer_event event)
+{
+    KVR_STATE_SET(transfer->state, transfer_next(transfer->state, event));
+}
+
+kvr_status transfer_open(struct inbound *inbound, struct fetch *fetch,
+                         const struct kvr_source_address *source, struct kvr_error *error)
+{
+    uint64_t id;
+    struct transfer *transfer = kvr_pool_acquire(&inbound->transfers, &id);
+    kvr_status status;
+
+    if (transfer == NULL)
+        return kvr_error_set(error, KVR_FULL, "fetch", "%u transfers are live", KVR_TRANSFERS_MAX);
+    transfer->id = id;
+    transfer->fetch = fetch->id;
+    transfer->source = *source;
+    transfer->place = fetch->transfer_count;
+    if (kvr_region_set_is_staged(fetch->set))
+        landing_path_on(&transfer->path, PATH_ON_STAGE);
+    transfer->trust.suspect_at = transfer->failure.drain_at = KVR_NEVER;
+    do
+        transfer->nonce = ++inbound->nonce_next;
+    while (transfer->nonce == 0);
+    status = kvr_table_insert(&inbound->by_nonce, transfer->nonce, kvr_pool_index(id));
+    assert(status == KVR_OK);
+    fetch->transfers[fetch->transfer_count++] = id;
+    status = inbound->ports->dial(inbound->ports->self, source->agent, &transfer->link.peer, error);
+    if (status != KVR_OK) {
+        source_link_on(&transfer->link,
+                       LINK_ON_LOST); /* fetch_fail() settles it with this reason */
+        return status;
+    }
+    if (inbound->peers[transfer->link.peer].up)
+        source_link_on(&transfer->link, LINK_ON_UP);
+    return KVR_OK;
+}
+
+static void transfer_free(struct inbound *inbound, struct transfer *transfer)
+{
+    struct fetch *fetch = fetch_of(inbound, transfer);
+
+    staging_quota_give(inbound, transfer);
+    plan_intake_done(inbound, &transfer->intake);
+    kvr_buddy_free(inbound->memory, transfer->slots.bits);
+    kvr_buddy_free(inbound->memory, transfer->grant.taken);
+    kvr_table_remove(&inbound->by_nonce, transfer->nonce);
+    kvr_pool_release(&inbound->transfers, transfer->id);
+    fetch->closed_count++;
+    fetch_check_freed(inbound, fetch);
+}
+
+/* Nothing of this transfer can land any more. The last transfer of a fetch hands the pages back.
+ * The engine hears before the source, because it waits. */
+void transfer_settle(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
+{
+    struct fetch *fetch = fetch_of(inbound, transfer);
+    struct kvr_message landed = {.kind = KVR_MSG_LANDED};
+    uint64_t salvaged;
+
+    transfer_on(transfer, TRANSFER_SETTLED);
+    transfer->trust.suspect_at = transfer->failure.drain_at = KVR_NEVER;
+    if (transfer->failure.status == KVR_OK) {
+        fetch->result.bytes += transfer->intake.bytes;
+        inbound->landed_bytes += transfer->intake.bytes;
+    }
+    fetch->result.writes += transfer->intake.chunk_count + transfer->retries;
+    fetch->result.retries += transfer->retries;
+    salvaged = transfer_salvage(inbound, transfer);
+    if (salvaged < fetch->result.salvage_end)
+        fetch->result.salvage_end = salvaged;
+    fetch->settled_count++;
+    if (fetch->settled_count == fetch->transfer_count || KVR_MUTANT(done_with_first_source))
+        fetch_end(inbound, fetch);
+    if (transfer->failure.status == KVR_OK)
+        inbound_send_needed(inbound, transfer, &landed);
+    if (transfer->state == T_CLOSING) {
+        transfer->regrant.landings_open = 1;
+        inbound_group_command(inbound, transfer, land_close());
+        forwarding_end(inbound, transfer);
+        return;
+    }
+    transfer_report(inbound, now, transfer, KVR_EVENT_ENDED);
+    slots_release(inbound, now, transfer);
+    transfer_free(inbound, transfer);
+}
+
+/* The group thread has given the landing back: its slots may name other transfers now. */
+void transfer_closed(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
+{
+    transfer_on(transfer, TRANSFER_CLOSED);
+    transfer_report(inbound, now, transfer, KVR_EVENT_ENDED);
+    while (transfer->grant.landing->verify.digests != NULL) {
+        struct landing_digest *digest = transfer->grant.landing->verify.digests;
+
+        transfer->grant.landing->verify.digests = digest->next;
+        kvr_buddy_free(inbound->memory, digest);
+    }
+    if (transfer->grant.landing->revocation_word != NULL)
+        inbound->ports->loan_return(inbound->ports->self, transfer->grant.landing->revocation_word);
+    kvr_buddy_free(inbound->memory, transfer->grant.landing);
+    slots_release(inbound, now, transfer);
+    transfer_free(inbound, transfer);
+    staging_quotas_advance(inbound, now);
+}

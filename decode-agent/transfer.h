@@ -1,0 +1,78 @@
+/* A transfer: what one source rank gives of a fetch. It is made of parts: each has a header, a file
+ * of the same name, and where it has states a table of them in the head of that file. */
+#ifndef DECODE_AGENT_TRANSFER_H
+#define DECODE_AGENT_TRANSFER_H
+
+#include "decode-agent/deliver.h"
+#include "decode-agent/fence.h"
+#include "decode-agent/grant.h"
+#include "decode-agent/inbound.h"
+#include "decode-agent/land.h"
+#include "decode-agent/landing_path.h"
+#include "decode-agent/plan_intake.h"
+#include "decode-agent/regrant.h"
+#include "decode-agent/slots.h"
+#include "decode-agent/source_link.h"
+#include "decode-agent/staging_quota.h"
+#include "decode-agent/trust.h"
+#include "decode-agent/verify.h"
+#include "kv/page_table.h"
+
+enum transfer_state {
+    T_WAITING,
+    T_WANTED,
+    T_LIVE,
+    T_DRAINING,
+    T_CLOSING,
+    T_ENDED,
+    TRANSFER_STATES
+};
+
+enum transfer_event {
+    TRANSFER_WANT_SENT,
+    TRANSFER_GRANTED,
+    TRANSFER_DRAIN, /* it failed, and writes may still arrive */
+    TRANSFER_SETTLED,
+    TRANSFER_CLOSED,
+    TRANSFER_EVENTS
+};
+
+struct transfer {
+    uint64_t id, nonce, fetch;
+    enum transfer_state state;
+    struct kvr_source_address source;
+    uint32_t place; /* among the fetch's sources */
+    struct source_link link;
+    struct landing_path path;
+    struct staging_quota quota;
+    struct slot_claim slots;
+    struct plan_intake intake;
+    struct grant grant;
+    struct regrant regrant;
+    struct delivery delivery;
+    uint32_t pages_sent[KVR_GROUPS_MAX]; /* of each page table, by PAGES */
+    struct trust trust;
+    struct verification verification;
+    struct transfer_failure failure;
+    uint32_t retries; /* chunks that were asked for again */
+    uint64_t rails;   /* bit r: rail r carried a part; known once it is closed */
+};
+
+enum transfer_state transfer_next(enum transfer_state state, enum transfer_event event);
+void transfer_on(struct transfer *transfer, enum transfer_event event);
+
+/* Nothing of it can land any more, and that is counted in its fetch. */
+static inline bool transfer_settled(const struct transfer *transfer)
+{
+    return transfer->state == T_CLOSING || transfer->state == T_ENDED;
+}
+
+struct fetch;
+
+KVR_MUST_CHECK kvr_status transfer_open(struct inbound *inbound, struct fetch *fetch,
+                                        const struct kvr_source_address *source,
+                                        struct kvr_error *error);
+void transfer_settle(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
+void transfer_closed(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
+
+#endif

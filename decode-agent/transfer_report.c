@@ -1,0 +1,74 @@
+/* Events of a transfer, for the scheduler. */
+#include "decode-agent/transfer_report.h"
+
+#include "decode-agent/fetch.h"
+#include "decode-agent/inbound.h"
+#include "decode-agent/land_message.h"
+#include "decode-agent/landing_path.h"
+#include "decode-agent/source_link.h"
+#include "decode-agent/transfer.h"
+
+/* The layers of the first segment of each KV group. */
+static uint32_t layers_of(const struct transfer *transfer)
+{
+    uint32_t groups = 0, layers = 0;
+
+    for (const struct landing_segment *at = transfer->intake.segments; at != NULL;
+         at = at->loop_next) {
+        layers += groups >> at->group & 1 ? 0 : at->plan->layer_count;
+        groups |= 1u << at->group;
+    }
+    return layers;
+}
+
+static kvr_path path_of(const struct fetch *fetch, const struct transfer *transfer)
+{
+    uint32_t groups = 0;
+    kvr_path path;
+
+    for (const struct landing_segment *at = transfer->intake.segments; at != NULL;
+         at = at->loop_next)
+        groups |= 1u << at->group;
+    path = kvr_region_set_path(fetch->set, groups);
+    if (landing_path_staged(&transfer->path) && path != KVR_PATH_NONE)
+        return KVR_PATH_STAGED;
+    if (transfer->path.state == PATH_DIRECT_COPY && path != KVR_PATH_NONE)
+        return KVR_PATH_LOCAL;
+    return transfer->grant.same_host && path == KVR_PATH_HOST ? KVR_PATH_LOCAL : path;
+}
+
+void transfer_report(struct inbound *inbound, kvr_ns now, const struct transfer *transfer,
+                     kvr_event_kind kind)
+{
+    const struct fetch *fetch = fetch_of(inbound, transfer);
+    const struct kvr_event_sink *sink = &inbound->ports->events;
+    struct kvr_event event = {
+        .kind = kind,
+        .role = KVR_ROLE_TARGET,
+        .at = now,
+        .transfer = transfer->nonce,
+        .attempt = fetch->attempt,
+        .source_engine = transfer->source.engine,
+        .target_engine = inbound->engines.local[fetch->engine].rank.engine,
+        .source_rank = {transfer->source.tp, transfer->source.pp},
+        .target_rank = {inbound->engines.local[fetch->engine].rank.tp,
+                        inbound->engines.local[fetch->engine].rank.pp},
+        .tokens = fetch->tokens,
+        .skip_tokens = fetch->skip_tokens,
+        .bytes = transfer->intake.bytes,
+        .layers = layers_of(transfer),
+        .chunks = transfer->intake.chunk_count,
+        .retries = transfer->retries,
+        .rails = transfer->rails,
+        .path = path_of(fetch, transfer),
+        .outcome = transfer->failure.status,
+    };
+
+    if (sink->emit == NULL)
+        return;
+    memcpy(event.request, fetch->request, sizeof(event.request));
+    if (source_link_answered(&transfer->link)) /* else the number may be an older session's */
+        memcpy(event.peer, inbound->peers[transfer->link.peer].agent, sizeof(event.peer));
+    memcpy(event.detail, transfer->failure.detail, sizeof(event.detail));
+    sink->emit(sink->self, &event);
+}

@@ -1,0 +1,183 @@
+/* Whether what landed may be announced: QUIET, rounds, and the epochs that a source may write on.
+ *
+ * state   | MISSING_SENT | ROOM_SENT | QUIET  | READ_BACK
+ * --------|--------------|-----------|--------|----------
+ * CLEAN   | TAINTED      | =         | QUIET  | =
+ * QUIET   | TAINTED      | CLEAN     | =      | CLEAN
+ * TAINTED | =            | =         | CONFIRMED | =
+ * CONFIRMED  | TAINTED      | CLEAN     | =      | TAINTED
+ *
+ * LAYER_IN, ROOM and DONE wait while a transfer is TAINTED (rule 3). MISSING and ROOM each begin a
+ * round: QUIET of an older round says nothing about what the source posts in this one. */
+#include "decode-agent/trust.h"
+
+#include <assert.h>
+
+#include "base/mutant.h"
+#include "base/state.h"
+#include "decode-agent/deliver.h"
+#include "decode-agent/fence.h"
+#include "decode-agent/inbound.h"
+#include "decode-agent/land_message.h"
+#include "decode-agent/layers.h"
+#include "decode-agent/room.h"
+#include "decode-agent/sending.h"
+#include "decode-agent/transfer.h"
+#include "decode-agent/verify.h"
+
+#define PATIENCE 5 /* times quiet_ns: the longest wait for a write, while others still arrive */
+
+enum trust_state trust_next(enum trust_state state, enum trust_event event)
+{
+    static const uint8_t cells[TRUST_STATES][TRUST_EVENTS] = {
+        [TRUST_CLEAN] = {[TRUST_ON_MISSING_SENT] = KVR_STATE(TRUST_TAINTED),
+                         [TRUST_ON_ROOM_SENT] = KVR_STATE(TRUST_CLEAN),
+                         [TRUST_ON_QUIET] = KVR_STATE(TRUST_QUIET),
+                         [TRUST_ON_READ_BACK] = KVR_STATE(TRUST_CLEAN)},
+        [TRUST_QUIET] = {[TRUST_ON_MISSING_SENT] = KVR_STATE(TRUST_TAINTED),
+                         [TRUST_ON_ROOM_SENT] = KVR_STATE(TRUST_CLEAN),
+                         [TRUST_ON_QUIET] = KVR_STATE(TRUST_QUIET),
+                         [TRUST_ON_READ_BACK] = KVR_STATE(TRUST_CLEAN)},
+        [TRUST_TAINTED] = {[TRUST_ON_MISSING_SENT] = KVR_STATE(TRUST_TAINTED),
+                           [TRUST_ON_ROOM_SENT] = KVR_STATE(TRUST_TAINTED),
+                           [TRUST_ON_QUIET] = KVR_STATE(TRUST_PROVEN),
+                           [TRUST_ON_READ_BACK] = KVR_STATE(TRUST_TAINTED)},
+        [TRUST_PROVEN] = {[TRUST_ON_MISSING_SENT] = KVR_STATE(TRUST_TAINTED),
+                          [TRUST_ON_ROOM_SENT] = KVR_STATE(TRUST_CLEAN),
+                          [TRUST_ON_QUIET] = KVR_STATE(TRUST_PROVEN),
+                          [TRUST_ON_READ_BACK] = KVR_STATE(TRUST_TAINTED)},
+    };
+
+    return kvr_state_next(cells[state][event]);
+}
+
+void trust_on(struct trust *trust, enum trust_event event)
+{
+    KVR_STATE_SET(trust->state, trust_next(trust->state, event));
+}
+
+/* ---- epochs ---------------------------------------------------------------------------------- */
+
+/* One entry for each rail, its latest epoch: a rail has one open epoch at a time, so the older ones
+ * are closed. The table can never be too small for a whole fence. */
+void transfer_epoch_add(struct transfer *transfer, uint32_t rail, uint32_t epoch)
+{
+    for (uint32_t i = 0; i < transfer->trust.epoch_count; i++) {
+        if (transfer->trust.epochs[i].rail != rail)
+            continue;
+        if (transfer->trust.epochs[i].epoch < epoch)
+            transfer->trust.epochs[i].epoch = epoch;
+        return;
+    }
+    assert(transfer->trust.epoch_count < KVR_RAILS_MAX);
+    transfer->trust.epochs[transfer->trust.epoch_count++] =
+        (struct kvr_epoch_count){.rail = rail, .epoch = epoch};
+}
+
+bool transfer_may_use(const struct transfer *transfer, uint32_t rail)
+{
+    for (uint32_t i = 0; i < transfer->trust.epoch_count; i++)
+        if (transfer->trust.epochs[i].rail == rail)
+            return true;
+    return false;
+}
+
+/* ---- trust ----------------------------------------------------------------------------------- */
+
+/* Rule 3: a late repeat could still overwrite what landed. Rule 11: what this agent copied after an
+ * absence may come from pages that the source took back. A source that still answers has not. */
+const char *transfer_held_by(const struct inbound *inbound, const struct transfer *transfer)
+{
+    if (inbound->peers[transfer->link.peer].unproven != 0 && !KVR_MUTANT(landed_away_trusted))
+        return "absence";
+    if (transfer->trust.state == TRUST_TAINTED && !KVR_MUTANT(done_while_tainted))
+        return "repeats";
+    return "";
+}
+
+bool transfer_trusted(const struct inbound *inbound, const struct transfer *transfer)
+{
+    return transfer_held_by(inbound, transfer)[0] == '\0';
+}
+
+/* ---- QUIET ----------------------------------------------------------------------------------- */
+
+/* Every peer knows every epoch of a rail. A count on an unknown epoch would be awaited for ever. */
+static bool epochs_known(const struct inbound *inbound, const struct transfer *transfer,
+                         const struct kvr_msg_quiet *message)
+{
+    for (uint32_t i = 0; i < message->count_count; i++) {
+        const struct kvr_epoch_count *count = &message->counts[i];
+
+        if (!transfer_may_use(transfer, count->rail) ||
+            count->epoch > inbound->rails[count->rail].epoch)
+            return false;
+    }
+    return true;
+}
+
+void quiet_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+                    const struct kvr_msg_quiet *message)
+{
+    struct landing_quiet *quiet;
+
+    if (transfer->grant.landing == NULL || transfer->state == T_CLOSING ||
+        (message->round != transfer->trust.round && !KVR_MUTANT(old_quiet_accepted)))
+        return; /* of an older round: another QUIET follows */
+    if (!epochs_known(inbound, transfer, message)) {
+        transfer_fail(inbound, now, transfer, KVR_MALFORMED,
+                      "the source counts writes on an endpoint that was never announced to it");
+        return; /* drain_at ends the epochs that it knows */
+    }
+    if (message->count_count > KVR_EPOCHS_PER_TRANSFER ||
+        (quiet = kvr_buddy_alloc(inbound->memory, sizeof(*quiet))) == NULL) {
+        /* Without the counts a lost write would go unnoticed: drain_at closes the epochs. */
+        transfer_fail(inbound, now, transfer, KVR_NO_MEMORY,
+                      "no memory for the counts of what the source has posted");
+        return;
+    }
+    for (uint32_t i = 0; i < message->count_count;
+         i++) /* newer epochs, where the source was stopping */
+        transfer_epoch_add(transfer, message->counts[i].rail, message->counts[i].epoch);
+    *quiet = (struct landing_quiet){.round = message->round, .count = message->count_count};
+    memcpy(quiet->counts, message->counts, message->count_count * sizeof(quiet->counts[0]));
+    inbound_group_command(inbound, transfer, land_quiet(quiet));
+    transfer->failure.drain_at = KVR_NEVER;
+    if (transfer->trust.quiet_at != 0 && transfer->trust.quiet_round == message->round &&
+        transfer->trust.suspect_at != KVR_NEVER)
+        return; /* a repeat of QUIET does not prolong the wait */
+    transfer->trust.quiet_at = now;
+    transfer->trust.quiet_round = message->round;
+    transfer->trust.suspect_at = now + inbound->options.quiet_ns;
+}
+
+/* While copies read the pages, the report is ignored: the group thread repeats it afterwards. */
+void quiet_proven(struct inbound *inbound, kvr_ns now, struct transfer *transfer, uint32_t round)
+{
+    if ((round != transfer->trust.round && !KVR_MUTANT(old_quiet_accepted)) ||
+        transfer->state == T_CLOSING || transfer->verification.state == VERIFY_READING)
+        return;
+    trust_on(&transfer->trust, TRUST_ON_QUIET);
+    transfer->trust.suspect_at = KVR_NEVER;
+    if (transfer->state == T_DRAINING) {
+        transfer_settle(inbound, now, transfer);
+        return;
+    }
+    layers_release(inbound, transfer);
+    room_check(inbound, transfer);
+    transfer_check_done(inbound, now, transfer);
+}
+
+void suspects_check(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
+{
+    bool waits = transfer->state == T_DRAINING ||
+                 (transfer->state == T_LIVE &&
+                  (trust_tainted(&transfer->trust) || !transfer->delivery.all_in));
+    bool at_once = now - transfer->trust.quiet_at >= PATIENCE * inbound->options.quiet_ns;
+
+    transfer->trust.suspect_at = KVR_NEVER;
+    if (!waits || trust_quiet(&transfer->trust))
+        return;
+    transfer->trust.suspect_at = now + inbound->options.quiet_ns;
+    inbound_group_command(inbound, transfer, land_suspects(inbound->options.quiet_ns, at_once));
+}

@@ -1,0 +1,131 @@
+/* DIGEST: whether the bytes that landed are the source's (rule 6).
+ *
+ * state    | BEGUN   | BEGUN_STAGED | READ_ENDED | VERIFIED
+ * ---------|---------|--------------|------------|---------
+ * AWAITING | HASHING | READING      | =          | -
+ * HASHING  | -       | -            | =          | VERIFIED
+ * READING  | -       | -            | HASHING    | VERIFIED
+ * VERIFIED | -       | -            | =          | -
+ *
+ * The group thread hashes (land_verify.c). A failure ends the reading; the transfer fails with it.
+ */
+#include "decode-agent/verify.h"
+
+#include <stdio.h>
+
+#include "base/state.h"
+#include "decode-agent/deliver.h"
+#include "decode-agent/fence.h"
+#include "decode-agent/inbound.h"
+#include "decode-agent/land_message.h"
+#include "decode-agent/plan_intake.h"
+#include "decode-agent/sending.h"
+#include "decode-agent/transfer.h"
+#include "decode-agent/trust.h"
+#include "kv/chunk_digest.h"
+
+enum verify_state verify_next(enum verify_state state, enum verify_event event)
+{
+    static const uint8_t cells[VERIFY_STATES][VERIFY_EVENTS] = {
+        [VERIFY_AWAITING] = {[VERIFY_ON_BEGUN] = KVR_STATE(VERIFY_HASHING),
+                             [VERIFY_ON_BEGUN_STAGED] = KVR_STATE(VERIFY_READING),
+                             [VERIFY_ON_READ_ENDED] = KVR_STATE(VERIFY_AWAITING)},
+        [VERIFY_HASHING] = {[VERIFY_ON_READ_ENDED] = KVR_STATE(VERIFY_HASHING),
+                            [VERIFY_ON_VERIFIED] = KVR_STATE(VERIFY_VERIFIED)},
+        [VERIFY_READING] = {[VERIFY_ON_READ_ENDED] = KVR_STATE(VERIFY_HASHING),
+                            [VERIFY_ON_VERIFIED] = KVR_STATE(VERIFY_VERIFIED)},
+        [VERIFY_VERIFIED] = {[VERIFY_ON_READ_ENDED] = KVR_STATE(VERIFY_VERIFIED)},
+    };
+
+    return kvr_state_next(cells[state][event]);
+}
+
+void verification_on(struct verification *verification, enum verify_event event)
+{
+    KVR_STATE_SET(verification->state, verify_next(verification->state, event));
+}
+
+/* How many of these chunks have a digest. */
+static uint32_t covered(const struct transfer *transfer, const struct kvr_msg_digest *digest)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < digest->chunk_count; i++)
+        count += kvr_digest_covers(transfer->verification.mode, transfer->nonce,
+                                   digest->chunk_first + i);
+    return count;
+}
+
+void digest_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+                     const struct kvr_msg_digest *digest)
+{
+    size_t bytes = digest->value_count * sizeof(digest->values[0]);
+    struct landing_digest *kept;
+
+    if (transfer->state != T_LIVE || transfer->verification.mode == KVR_DIGEST_OFF)
+        return;
+    if (transfer->intake.state != INTAKE_FINAL ||
+        digest->chunk_first != transfer->verification.chunk_end || digest->chunk_count == 0 ||
+        digest->chunk_count > transfer->intake.chunk_count - transfer->verification.chunk_end ||
+        covered(transfer, digest) != digest->value_count) {
+        transfer_fail(inbound, now, transfer, KVR_MALFORMED,
+                      "the source sent digests of other chunks than were asked for");
+        return;
+    }
+    kept = kvr_buddy_alloc(inbound->memory, sizeof(*kept) + bytes);
+    if (kept == NULL) {
+        transfer_fail(inbound, now, transfer, KVR_NO_MEMORY, "no memory for a transfer's digests");
+        return;
+    }
+    *kept = (struct landing_digest){.chunk_first = digest->chunk_first,
+                                    .chunk_count = digest->chunk_count,
+                                    .value_count = digest->value_count};
+    if (bytes > 0)
+        memcpy(kept->values, digest->values, bytes);
+    transfer->verification.chunk_end += digest->chunk_count;
+    inbound_group_command(inbound, transfer, land_digest(kept));
+    transfer_check_done(inbound, now, transfer);
+}
+
+bool transfer_verified(struct inbound *inbound, struct transfer *transfer)
+{
+    if (transfer->verification.mode == KVR_DIGEST_OFF || transfer->grant.landing == NULL ||
+        transfer->verification.state == VERIFY_VERIFIED || transfer->intake.chunk_count == 0)
+        return true;
+    if (transfer->verification.chunk_end < transfer->intake.chunk_count ||
+        transfer->verification.state != VERIFY_AWAITING)
+        return false;
+    if (transfer->grant.landing->staging.stage != NULL) {
+        verification_on(&transfer->verification, VERIFY_ON_BEGUN_STAGED);
+        trust_on(&transfer->trust, TRUST_ON_READ_BACK);
+    } else {
+        verification_on(&transfer->verification, VERIFY_ON_BEGUN);
+    }
+    inbound_group_command(inbound, transfer, land_verify());
+    return false;
+}
+
+static const struct landing_segment *segment_of(const struct transfer *transfer, uint32_t chunk)
+{
+    const struct landing_segment *segment = transfer->intake.segments;
+
+    while (chunk - segment->chunk_first >= segment->plan->chunk_count)
+        segment = segment->loop_next;
+    return segment;
+}
+
+void transfer_corrupt(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+                      uint32_t chunk)
+{
+    const struct landing_segment *segment = segment_of(transfer, chunk);
+    struct kvr_chunk_run chunks;
+    uint32_t index = kvr_plan_layer_index(segment->plan, chunk - segment->chunk_first);
+    char detail[KVR_DETAIL_BYTES];
+
+    inbound->digest_mismatches++;
+    snprintf(detail, sizeof(detail),
+             "chunk %u of %u (layer %u) is not what the source posted: the source's pages changed "
+             "after they were announced, or a rail altered bytes",
+             chunk, transfer->intake.chunk_count, kvr_plan_layer(segment->plan, index, &chunks));
+    transfer_fail(inbound, now, transfer, KVR_DIGEST_MISMATCH, detail);
+}

@@ -1,0 +1,370 @@
+/* What cannot be sent for want of room leaves the state as it is, and is tried again:
+ *
+ * state         | SEGMENT       | SEGMENT_SENT | ALL_PLANNED | FINAL_SENT | TAIL_SENT
+ * --------------|---------------|--------------|-------------|------------|----------
+ * PLANNING      | SEGMENT_WAITS | -            | FINAL_WAITS | -          | -
+ * SEGMENT_WAITS | -             | PLANNING     | -           | -          | -
+ * FINAL_WAITS   | -             | -            | -           | TAIL_WAITS | -
+ * TAIL_WAITS    | -             | -            | -           | -          | ALL_SENT
+ * ALL_SENT      | -             | -            | -           | -          | - */
+#include "prefill-agent/announce.h"
+
+#include <inttypes.h>
+
+#include "base/list.h"
+#include "base/state.h"
+#include "base/types.h"
+#include "prefill-agent/outbound.h"
+#include "prefill-agent/publish.h"
+#include "prefill-agent/segment.h"
+#include "prefill-agent/sending.h"
+#include "prefill-agent/source_transfer.h"
+
+enum source_announce_state source_announce_next(enum source_announce_state state,
+                                                enum source_announce_event event)
+{
+    static const uint8_t cells[ANNOUNCE_STATES][ANNOUNCE_EVENTS] = {
+        [ANNOUNCE_PLANNING] = {[ANNOUNCE_ON_SEGMENT] = KVR_STATE(ANNOUNCE_SEGMENT_WAITS),
+                               [ANNOUNCE_ON_ALL_PLANNED] = KVR_STATE(ANNOUNCE_FINAL_WAITS)},
+        [ANNOUNCE_SEGMENT_WAITS] = {[ANNOUNCE_ON_SEGMENT_SENT] = KVR_STATE(ANNOUNCE_PLANNING)},
+        [ANNOUNCE_FINAL_WAITS] = {[ANNOUNCE_ON_FINAL_SENT] = KVR_STATE(ANNOUNCE_TAIL_WAITS)},
+        [ANNOUNCE_TAIL_WAITS] = {[ANNOUNCE_ON_TAIL_SENT] = KVR_STATE(ANNOUNCE_ALL_SENT)},
+    };
+
+    return kvr_state_next(cells[state][event]);
+}
+
+static void step(struct source_announce *announce, enum source_announce_event event)
+{
+    KVR_STATE_SET(announce->state, source_announce_next(announce->state, event));
+}
+
+static uint32_t pages_for(uint64_t tokens, uint32_t page_tokens)
+{
+    return (uint32_t)((tokens + page_tokens - 1) / page_tokens);
+}
+
+/* The target keeps what it knows of our regions when the first PLAN comes: they go first. */
+static kvr_status plan_send(struct outbound *outbound, struct source_transfer *transfer,
+                            const struct publish *publish, struct kvr_message *message)
+{
+    kvr_status status = KVR_OK;
+
+    if (!transfer->announce.plan_sent)
+        status =
+            kvr_engines_tell(&outbound->engines, publish->engine, publish->set, transfer->peer);
+    if (status == KVR_OK)
+        status = outbound_send_patient(outbound, transfer, message);
+    transfer->announce.plan_sent = transfer->announce.plan_sent || status == KVR_OK;
+    return status;
+}
+
+/* Where one segment's PLANs go: all are alike but for their runs. */
+struct plan_target {
+    struct outbound *outbound;
+    struct source_transfer *transfer;
+    const struct publish *publish;
+    struct kvr_message message;
+    uint32_t page_end;
+};
+
+static kvr_status plan_runs_send(void *self, uint32_t page_first, uint32_t page_count,
+                                 const struct kvr_page_run *runs, uint32_t run_count)
+{
+    struct plan_target *to = self;
+
+    to->message.plan.runs = runs;
+    to->message.plan.run_count = run_count;
+    to->message.plan.more = page_first + page_count < to->page_end;
+    return plan_send(to->outbound, to->transfer, to->publish, &to->message);
+}
+
+/* The PLANs of the segment that is being announced. KVR_AGAIN: the rest waits for room. */
+static kvr_status plans_send(struct outbound *outbound, struct source_transfer *transfer,
+                             const struct publish *publish)
+{
+    const struct kvr_plan *plan = transfer->announce.segment->plan;
+    const struct kvr_page_table *pages = &publish->pages.groups[transfer->announce.kv_group];
+    struct plan_target to = {.outbound = outbound,
+                             .transfer = transfer,
+                             .publish = publish,
+                             .message = {.kind = KVR_MSG_PLAN},
+                             .page_end = pages_for(plan->token_end, pages->page_tokens)};
+
+    to.message.plan = (struct kvr_msg_plan){
+        .segment = transfer->announce.segment_count - 1,
+        .token_first = plan->token_first,
+        .token_end = plan->token_end,
+        .chunk_first = transfer->announce.segment->chunk_first,
+        .chunk_count = plan->chunk_count,
+        .hash = plan->hash,
+        .source = outbound->engines.local[publish->engine].rank,
+        .limits = transfer->path.limits,
+        .group = transfer->announce.kv_group,
+        .page_first = (uint32_t)(plan->token_first / pages->page_tokens),
+        .loan = source_transfer_lends(outbound, transfer, publish)
+                    ? kvr_pool_index(transfer->id) + 1
+                    : 0,
+    };
+    return kvr_page_table_send(pages, &transfer->announce.page_next, to.page_end, outbound->memory,
+                               plan_runs_send, &to);
+}
+
+static uint32_t rank_first_layer(const struct kvr_region_set *set)
+{
+    uint32_t first = UINT32_MAX;
+
+    for (uint32_t i = 0; i < set->count; i++)
+        first = set->layouts[i].layer_first < first ? set->layouts[i].layer_first : first;
+    return first;
+}
+
+static void segment_queue(struct outbound *outbound, struct source_transfer *transfer,
+                          struct push_segment *segment)
+{
+    if (transfer->grant.job != NULL && transfer->failover.state != FAILOVER_MOVING) {
+        outbound_command(outbound, transfer, push_segment(segment));
+        return;
+    }
+    KVR_LIST_APPEND(transfer->announce.waiting, transfer->announce.waiting_last, segment, next);
+}
+
+/* The segment that was planned last goes to the target, and then to the group thread, which posts
+ * it. KVR_AGAIN: the segment waits for room; nothing more is planned until then. */
+static kvr_status segment_send(struct outbound *outbound, struct source_transfer *transfer,
+                               const struct publish *publish, struct kvr_error *error)
+{
+    struct push_segment *segment = transfer->announce.segment;
+    kvr_status status;
+
+    status = plans_send(outbound, transfer, publish);
+    if (status < 0)
+        return kvr_error_set(error, status, "plan", "a plan cannot be sent: %s",
+                             kvr_status_text(status));
+    if (status == KVR_OK && transfer->grant.job != NULL &&
+        (transfer->grant.staging_quota > 0 || transfer->path.scatters))
+        status =
+            segment_position(outbound, transfer, segment, transfer->grant.staging_quota, error);
+    if (status != KVR_OK)
+        return status;
+    step(&transfer->announce, ANNOUNCE_ON_SEGMENT_SENT);
+    transfer->announce.segment = NULL;
+    segment_queue(outbound, transfer, segment);
+    return KVR_OK;
+}
+
+/* Plans tokens [token_next, token_end) of a KV group. The watch says when their layers are final.
+ * Both sides have named their pages. */
+static kvr_status segment_make(struct outbound *outbound, struct source_transfer *transfer,
+                               const struct publish *publish, const struct publish_watch *watch,
+                               uint32_t group, uint64_t token_end, struct kvr_error *error)
+{
+    const struct kvr_page_table *ours = &publish->pages.groups[group];
+    const struct kvr_page_table *theirs = &transfer->match.pages.groups[group];
+    uint64_t token_first = transfer->announce.token_next[group];
+    uint32_t source_first = (uint32_t)(token_first / ours->page_tokens);
+    uint32_t target_first = (uint32_t)(token_first / theirs->page_tokens);
+    struct kvr_plan_input input = {
+        .source_layouts = publish->set->layouts,
+        .source_layout_count = publish->set->count,
+        .target_layouts = transfer->match.remote->layouts,
+        .target_layout_count = transfer->match.remote->count,
+        .group = group,
+        .source_pages = ours->ids + source_first,
+        .target_pages = theirs->ids + target_first,
+        .source_page_count = pages_for(token_end, ours->page_tokens) - source_first,
+        .target_page_count = pages_for(token_end, theirs->page_tokens) - target_first,
+        .token_first = token_first,
+        .token_end = token_end,
+        .limits = {.pieces_local = transfer->path.limits.pieces_local,
+                   .pieces_remote = transfer->path.limits.pieces_remote,
+                   .chunk_bytes_max = transfer->path.limits.chunk_bytes_max},
+    };
+    struct push_segment *segment;
+    struct kvr_plan *plan;
+    uint64_t slots =
+        transfer->grant.job != NULL ? transfer->grant.slot_count : KVR_TRANSFER_SLOTS_MAX;
+    uint64_t chunks;
+    kvr_status status = kvr_plan_make(&input, outbound->memory, &plan, error);
+
+    if (status != KVR_OK)
+        return status;
+    chunks = transfer->announce.chunk_count + (uint64_t)plan->chunk_count;
+    segment = chunks <= slots * KVR_SLOT_CHUNKS ? segment_new(outbound, transfer, plan) : NULL;
+    if (segment == NULL) {
+        kvr_plan_free(plan, outbound->memory);
+        return chunks > slots * KVR_SLOT_CHUNKS
+                   ? kvr_error_set(error, KVR_TOO_LARGE, "plan",
+                                   "%" PRIu64 " writes: the %" PRIu64
+                                   " slots of the transfer hold %" PRIu64,
+                                   chunks, slots, slots * KVR_SLOT_CHUNKS)
+                   : kvr_error_set(error, KVR_NO_MEMORY, "plan",
+                                   "no memory for a segment's writes");
+    }
+    segment->chunk_first = transfer->announce.chunk_count;
+    segment->word = &outbound->engines.local[publish->engine].page->words[watch->word];
+    segment->word_base = watch->base;
+    segment->layer_base = rank_first_layer(publish->set);
+    transfer->announce.segment = segment;
+    step(&transfer->announce, ANNOUNCE_ON_SEGMENT);
+    transfer->announce.kv_group = group;
+    transfer->announce.page_next = source_first;
+    transfer->announce.token_next[group] = token_end;
+    transfer->announce.segment_count++;
+    transfer->announce.chunk_count += plan->chunk_count;
+    transfer->announce.bytes += plan->bytes;
+    transfer->announce.pieces += plan->piece_count;
+    return segment_send(outbound, transfer, publish, error);
+}
+
+/* A KV group that this rank does not have, or that a sibling gives: the target need not wait for it
+ * here. */
+static kvr_status none_send(struct outbound *outbound, struct source_transfer *transfer,
+                            const struct publish *publish, uint32_t group, uint64_t token_end,
+                            struct kvr_error *error)
+{
+    struct kvr_message message = {.kind = KVR_MSG_PLAN};
+    kvr_status status;
+
+    message.plan = (struct kvr_msg_plan){
+        .segment = transfer->announce.segment_count,
+        .token_first = transfer->announce.token_next[group],
+        .token_end = token_end,
+        .chunk_first = transfer->announce.chunk_count,
+        .source = outbound->engines.local[publish->engine].rank,
+        .limits = transfer->path.limits,
+        .group = group,
+        .loan = source_transfer_lends(outbound, transfer, publish)
+                    ? kvr_pool_index(transfer->id) + 1
+                    : 0,
+        .none = true,
+    };
+    status = plan_send(outbound, transfer, publish, &message);
+    if (status < 0)
+        return kvr_error_set(error, status, "plan", "the engine's regions cannot be sent");
+    transfer->announce.token_next[group] =
+        status == KVR_OK ? token_end : transfer->announce.token_next[group];
+    transfer->announce.segment_count += status == KVR_OK;
+    return status;
+}
+
+/* FINAL and TAIL: there is nothing more to plan. KVR_AGAIN: the rest waits for room. */
+static kvr_status final_send(struct outbound *outbound, struct source_transfer *transfer,
+                             const struct publish *publish)
+{
+    struct kvr_message final = {.kind = KVR_MSG_FINAL}, tail = {.kind = KVR_MSG_TAIL};
+
+    final.final = (struct kvr_msg_final){
+        .segment_count = transfer->announce.segment_count,
+        .chunk_count = transfer->announce.chunk_count,
+        .token_end = publish->content.token_end,
+        .tail_bytes = publish->content.tail_bytes,
+        .has_tail = publish->content.has_tail,
+    };
+    tail.tail.bytes = publish->content.tail;
+    tail.tail.byte_count = publish->content.tail_bytes;
+    if (transfer->announce.state == ANNOUNCE_FINAL_WAITS) {
+        if (outbound_send_patient(outbound, transfer, &final) != KVR_OK)
+            return KVR_AGAIN;
+        step(&transfer->announce, ANNOUNCE_ON_FINAL_SENT);
+    }
+    if (publish->content.has_tail && outbound_send_patient(outbound, transfer, &tail) != KVR_OK)
+        return KVR_AGAIN;
+    step(&transfer->announce, ANNOUNCE_ON_TAIL_SENT);
+    if (transfer->grant.job != NULL)
+        outbound_command(outbound, transfer, push_final());
+    return KVR_OK;
+}
+
+/* Up to where a KV group can be planned. Before the end of the request only whole pages of the side
+ * with the smaller pages go out: the page in which a segment ends goes with the next segment. */
+static uint64_t group_end(const struct source_transfer *transfer, const struct publish *publish,
+                          uint32_t group, uint64_t tokens, bool last)
+{
+    uint64_t page_tokens = kvr_min_u64(publish->pages.groups[group].page_tokens,
+                                       transfer->match.pages.groups[group].page_tokens);
+    bool whole = last || tokens == publish->tokens || page_tokens == 0;
+
+    return kvr_min_u64(whole ? tokens : tokens / page_tokens * page_tokens, transfer->match.tokens);
+}
+
+/* Of every KV group that the target has, what both page tables allow of the watch's tokens.
+ * *ret_waits: the target will name some pages later. */
+static kvr_status plan_watch(struct outbound *outbound, struct source_transfer *transfer,
+                             const struct publish *publish, const struct publish_watch *watch,
+                             bool last, bool *ret_waits, struct kvr_error *error)
+{
+    kvr_status status = KVR_OK;
+
+    *ret_waits = false;
+    for (uint32_t group = 0; status == KVR_OK && group < KVR_GROUPS_MAX; group++) {
+        const struct kvr_page_table *theirs = &transfer->match.pages.groups[group];
+        uint64_t token_end = group_end(transfer, publish, group, watch->token_end, last);
+
+        if (theirs->page_tokens == 0 || token_end <= transfer->announce.token_next[group])
+            continue;
+        if (!(transfer->path.kv_groups >> group & 1))
+            status = none_send(outbound, transfer, publish, group, token_end, error);
+        else if (pages_for(token_end, theirs->page_tokens) > theirs->count)
+            *ret_waits = true;
+        else
+            status = segment_make(outbound, transfer, publish, watch, group, token_end, error);
+    }
+    return status;
+}
+
+/* Watch by watch, as far as both sides have named their pages. The engine may end the publish when
+ * every watch is planned: then the rest of the last page goes. */
+static kvr_status plan_all(struct outbound *outbound, struct source_transfer *transfer,
+                           const struct publish *publish, struct kvr_error *error)
+{
+    uint32_t *next = &transfer->announce.watch_next, count = publish->content.watch_count;
+    bool last = false;
+
+    while (!last && (*next < count || publish->content.complete)) {
+        bool waits = false;
+        kvr_status status = KVR_OK;
+
+        last = publish->content.complete && *next + 1 >= count;
+        if (count > 0)
+            status = plan_watch(outbound, transfer, publish,
+                                &publish->content.watches[kvr_min_u32(*next, count - 1)], last,
+                                &waits, error);
+        if (status != KVR_OK || waits)
+            return status;
+        *next = kvr_min_u32(*next + 1, count);
+    }
+    if (last)
+        step(&transfer->announce, ANNOUNCE_ON_ALL_PLANNED);
+    return KVR_OK;
+}
+
+kvr_status announce_all(struct outbound *outbound, struct source_transfer *transfer,
+                        const struct publish *publish, struct kvr_error *error)
+{
+    const struct source_announce *announce = &transfer->announce;
+    kvr_status status = KVR_OK;
+
+    if (announce->state == ANNOUNCE_SEGMENT_WAITS)
+        status = segment_send(outbound, transfer, publish, error);
+    if (status == KVR_OK && announce->state == ANNOUNCE_PLANNING)
+        status = plan_all(outbound, transfer, publish, error);
+    if (status == KVR_OK &&
+        (announce->state == ANNOUNCE_FINAL_WAITS || announce->state == ANNOUNCE_TAIL_WAITS))
+        status = final_send(outbound, transfer, publish);
+    return status;
+}
+
+void announce_hand_over(struct outbound *outbound, struct source_transfer *transfer)
+{
+    while (transfer->announce.waiting != NULL) {
+        struct push_segment *segment = transfer->announce.waiting;
+
+        transfer->announce.waiting = segment->next;
+        segment->next = NULL;
+        outbound_command(outbound, transfer, push_segment(segment));
+    }
+    transfer->announce.waiting_last = NULL;
+    if (transfer->announce.state == ANNOUNCE_ALL_SENT)
+        outbound_command(outbound, transfer, push_final());
+}

@@ -1,0 +1,311 @@
+/* state       | ASK   | KEEP    | REGISTER    | MOVE   | MOVED
+ * ------------|-------|---------|-------------|--------|--------
+ * SETTLED     | ASKED | -       | -           | -      | -
+ * ASKED       | =     | SETTLED | REGISTERING | MOVING | -
+ * REGISTERING | =     | SETTLED | -           | MOVING | -
+ * MOVING      | =     | -       | -           | -      | SETTLED
+ *
+ * Which side is to blame is unknown, so both go on to their next rail group. */
+#include "prefill-agent/failover.h"
+
+#include <stdio.h>
+
+#include "base/list.h"
+#include "base/state.h"
+#include "prefill-agent/announce.h"
+#include "prefill-agent/grant.h"
+#include "prefill-agent/outbound.h"
+#include "prefill-agent/publish.h"
+#include "prefill-agent/rail_repair.h"
+#include "prefill-agent/retransmit.h"
+#include "prefill-agent/sending.h"
+#include "prefill-agent/settle.h"
+#include "prefill-agent/source_transfer.h"
+
+enum source_failover_state source_failover_next(enum source_failover_state state,
+                                                enum source_failover_event event)
+{
+    static const uint8_t cells[FAILOVER_STATES][FAILOVER_EVENTS] = {
+        [FAILOVER_SETTLED] = {[FAILOVER_ON_ASK] = KVR_STATE(FAILOVER_ASKED)},
+        [FAILOVER_ASKED] = {[FAILOVER_ON_ASK] = KVR_STATE(FAILOVER_ASKED),
+                            [FAILOVER_ON_KEEP] = KVR_STATE(FAILOVER_SETTLED),
+                            [FAILOVER_ON_REGISTER] = KVR_STATE(FAILOVER_REGISTERING),
+                            [FAILOVER_ON_MOVE] = KVR_STATE(FAILOVER_MOVING)},
+        [FAILOVER_REGISTERING] = {[FAILOVER_ON_ASK] = KVR_STATE(FAILOVER_REGISTERING),
+                                  [FAILOVER_ON_KEEP] = KVR_STATE(FAILOVER_SETTLED),
+                                  [FAILOVER_ON_MOVE] = KVR_STATE(FAILOVER_MOVING)},
+        [FAILOVER_MOVING] = {[FAILOVER_ON_ASK] = KVR_STATE(FAILOVER_MOVING),
+                             [FAILOVER_ON_MOVED] = KVR_STATE(FAILOVER_SETTLED)},
+    };
+
+    return kvr_state_next(cells[state][event]);
+}
+
+static void step(struct source_failover *failover, enum source_failover_event event)
+{
+    KVR_STATE_SET(failover->state, source_failover_next(failover->state, event));
+}
+
+/* ---- commands that wait ---------------------------------------------------------------------- */
+
+/* PUSH_STOP does not wait. After the target asked for the stop it may give its pages back and name
+ * a fresh endpoint; nothing may be posted there. So a group gets PUSH_STOP before it gets that
+ * address. A successor in another group does not exist yet; it awaits PUSH_STOP from its start. */
+bool failover_takes(const struct source_transfer *transfer, uint32_t kind)
+{
+    return transfer->failover.state != FAILOVER_MOVING ||
+           (kind == PUSH_STOP && transfer->failover.move->successor == NULL);
+}
+
+void failover_park(struct outbound *outbound, struct source_transfer *transfer,
+                   const union push_message *message)
+{
+    if (message->head.kind == PUSH_LIST) /* when the failover is done, everything is listed */
+        kvr_buddy_free(outbound->memory, message->list);
+    if (message->head.kind !=
+        PUSH_RETRANSMIT) /* the transfer's state and its segments hold the rest */
+        return;
+    KVR_LIST_APPEND(transfer->failover.parked, transfer->failover.parked_last, message->retransmit,
+                    next);
+}
+
+static void parked_hand_over(struct outbound *outbound, struct source_transfer *transfer)
+{
+    announce_hand_over(outbound, transfer);
+    while (transfer->failover.parked != NULL) {
+        struct push_retransmit *retransmit = transfer->failover.parked;
+
+        transfer->failover.parked = retransmit->next;
+        outbound_command(outbound, transfer, push_retransmit(retransmit));
+    }
+    transfer->failover.parked_last = NULL;
+    if (transfer->state == ST_LIVE)
+        retransmit_list(outbound, transfer, PUSH_ANY, PUSH_ANY, PUSH_ANY);
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+static const struct kvr_region_set *source_set(const struct outbound *outbound,
+                                               const struct source_transfer *transfer)
+{
+    const struct publish *publish = kvr_pool_get(&outbound->publishes, transfer->publish);
+
+    return publish != NULL ? publish->set : NULL;
+}
+
+/* Every group of either side is tried once. Where the target copies itself, cards of the same
+ * groups are tried first. Pages that are gathered into a group's own memory stay with that group.
+ */
+static bool may_ask(const struct outbound *outbound, const struct source_transfer *transfer)
+{
+    uint32_t ours = outbound->options.failover ? outbound->options.groups.count : 1;
+
+    if (transfer->path.direct_copy == DIRECT_COPY_CHOSEN)
+        return false;
+    return transfer->grant.local ||
+           (!transfer->path.gathers && source_set(outbound, transfer) != NULL &&
+            transfer->failover.asks < ours - 1 + outbound->peers[transfer->peer].group_count - 1);
+}
+
+static void ask(struct outbound *outbound, struct source_transfer *transfer)
+{
+    struct kvr_message message = {.kind = KVR_MSG_NO_RAIL, .reason = {.status = KVR_NO_RAIL}};
+
+    transfer->failover.ask_at = KVR_NEVER;
+    if (transfer->failover.state != FAILOVER_SETTLED)
+        return;
+    step(&transfer->failover, FAILOVER_ON_ASK);
+    transfer->failover.asks += !transfer->grant.local;
+    outbound_send_needed(outbound, transfer, &message);
+}
+
+/* A dead peer is found within the heartbeat bound, before this transfer gives up. A peer that lives
+ * may be reached by fresh endpoints well before. A wait that already timed out is not repeated. */
+void failover_no_rail(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer)
+{
+    struct outbound_lost *lost = &outbound->peers[transfer->peer].lost[transfer->grant.rail_group];
+
+    if (lost->since == KVR_NEVER || lost->granted != transfer->grant.rails)
+        *lost = (struct outbound_lost){.granted = transfer->grant.rails, .since = now};
+    transfer->failover.no_rail_at =
+        now + outbound->options.silence_ns + outbound->options.silence_ns / 4;
+    if (may_ask(outbound, transfer))
+        transfer->failover.ask_at = lost->since + outbound->options.silence_ns / 2;
+    if (now >= transfer->failover.ask_at && transfer->state == ST_LIVE)
+        ask(outbound, transfer);
+    rail_repair_soon(outbound, now, transfer->peer, transfer->grant.rail_group);
+}
+
+static void give_up(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer)
+{
+    char detail[KVR_DETAIL_BYTES];
+    const char *why = "every other group was tried";
+
+    transfer->failover.no_rail_at = KVR_NEVER;
+    if (transfer->path.direct_copy == DIRECT_COPY_CHOSEN) {
+        source_transfer_fail(
+            outbound, now, transfer, KVR_NO_RAIL,
+            "provider local, by which the target was moving our device's pages, is broken "
+            "between the two agents");
+        return;
+    }
+    if (outbound->options.groups.count == 1 && outbound->peers[transfer->peer].group_count == 1) {
+        source_transfer_fail(outbound, now, transfer, KVR_NO_RAIL,
+                             "every pair of rails between the two agents is broken");
+        return;
+    }
+    if (!outbound->options.failover)
+        why = "no other group may carry on (--group-failover is off at the source)";
+    else if (transfer->path.gathers)
+        why = "its pages are staged for that group alone";
+    snprintf(detail, sizeof(detail),
+             "every pair of rails between group %u of the source and the group that the target "
+             "named is broken, and %s",
+             transfer->grant.rail_group, why);
+    source_transfer_fail(outbound, now, transfer, KVR_NO_RAIL, detail);
+}
+
+/* A pair is usable again. */
+void failover_rail_back(struct source_transfer *transfer)
+{
+    transfer->failover.ask_at = transfer->failover.no_rail_at = KVR_NEVER;
+}
+
+void failover_tick(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer)
+{
+    if (now >= transfer->failover.ask_at)
+        ask(outbound, transfer);
+    if (now >= transfer->failover.no_rail_at)
+        give_up(outbound, now, transfer);
+}
+
+/* ---- the answer ------------------------------------------------------------------------------ */
+
+/* Where rails are lost, a group of ours that has not been used; else the present one. */
+static uint32_t group_next(const struct outbound *outbound, const struct source_transfer *transfer)
+{
+    uint32_t count = outbound->options.groups.count;
+
+    for (uint32_t i = 1; i < count && outbound->options.failover && !transfer->grant.local &&
+                         transfer->failover.no_rail_at != KVR_NEVER;
+         i++) {
+        uint32_t group = (transfer->grant.rail_group + i) % count;
+
+        if ((transfer->failover.groups_used >> group & 1) == 0)
+            return group;
+    }
+    return transfer->grant.rail_group;
+}
+
+/* The regions must be those of the plan; only their keys may differ. */
+static bool same_regions(const struct kvr_region_set *a, const struct kvr_region_set *b)
+{
+    if (a->count != b->count)
+        return false;
+    for (uint32_t i = 0; i < a->count; i++)
+        if (a->layouts[i].region != b->layouts[i].region ||
+            a->layouts[i].bytes != b->layouts[i].bytes)
+            return false;
+    return true;
+}
+
+void failover_drop(struct outbound *outbound, struct source_transfer *transfer)
+{
+    if (transfer->failover.move == NULL)
+        return;
+    kvr_region_set_release(transfer->failover.move->target, outbound->memory);
+    kvr_buddy_free(outbound->memory, transfer->failover.move->successor);
+    kvr_buddy_free(outbound->memory, transfer->failover.move);
+    transfer->failover.move = NULL;
+}
+
+/* Without memory for a successor the transfer stays in its group. */
+static void move_begin(struct outbound *outbound, struct source_transfer *transfer)
+{
+    struct push_failover *move = transfer->failover.move;
+
+    if (transfer->failover.next_group != transfer->grant.rail_group)
+        move->successor = kvr_buddy_alloc(outbound->memory, sizeof(*move->successor));
+    if (move->successor == NULL)
+        transfer->failover.next_group = transfer->grant.rail_group;
+    if (move->successor == NULL && move->target_rails == transfer->grant.rails) {
+        step(&transfer->failover, FAILOVER_ON_KEEP);
+        failover_drop(outbound, transfer);
+        return;
+    }
+    outbound_command(outbound, transfer, push_failover(move));
+    step(&transfer->failover, FAILOVER_ON_MOVE);
+}
+
+void failover_granted(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+                      const struct kvr_msg_grant *grant)
+{
+    const struct kvr_remote_engine *remote =
+        kvr_engines_remote(&outbound->engines, transfer->peer, &transfer->match.target);
+    uint64_t rails = grant_rails_of(outbound, transfer, grant);
+    uint32_t group = group_next(outbound, transfer);
+
+    if (transfer->failover.state != FAILOVER_ASKED)
+        return;
+    if (remote == NULL || !same_regions(transfer->match.remote, remote->set)) {
+        step(&transfer->failover, FAILOVER_ON_KEEP);
+        source_transfer_fail(outbound, now, transfer, KVR_MALFORMED,
+                             "the target grants other rails for other regions");
+        return;
+    }
+    if (group == transfer->grant.rail_group && rails == transfer->grant.rails) {
+        step(&transfer->failover, FAILOVER_ON_KEEP); /* failover_tick gives up in time */
+        return;
+    }
+    transfer->failover.move = kvr_buddy_alloc(outbound->memory, sizeof(*transfer->failover.move));
+    if (transfer->failover.move == NULL) {
+        step(&transfer->failover, FAILOVER_ON_KEEP);
+        return;
+    }
+    *transfer->failover.move = (struct push_failover){.target = kvr_region_set_acquire(remote->set),
+                                                      .target_rails = rails};
+    transfer->failover.next_group = group;
+    if (group == transfer->grant.rail_group)
+        move_begin(outbound, transfer);
+    else {
+        step(&transfer->failover, FAILOVER_ON_REGISTER);
+        outbound->ports->region_register(outbound->ports->self, source_set(outbound, transfer),
+                                         group, transfer->id);
+    }
+}
+
+void failover_registered(struct outbound *outbound, struct source_transfer *transfer,
+                         kvr_status status)
+{
+    if (transfer->failover.state != FAILOVER_REGISTERING || transfer->state != ST_LIVE)
+        return; /* it is about to end */
+    if (status != KVR_OK)
+        transfer->failover.next_group = transfer->grant.rail_group;
+    move_begin(outbound, transfer);
+}
+
+void failover_moved(struct outbound *outbound, struct source_transfer *transfer,
+                    struct push_failover *move)
+{
+    struct kvr_region_set *before = transfer->match.remote;
+
+    step(&transfer->failover, FAILOVER_ON_MOVED);
+    transfer->failover.move = NULL;
+    transfer->match.remote = move->target;
+    grant_take(outbound, transfer, move->target_rails);
+    transfer->failover.ask_at = transfer->failover.no_rail_at = KVR_NEVER;
+    kvr_region_set_release(before, outbound->memory);
+    if (move->successor != NULL) {
+        transfer->failover.retiring_jobs++;
+        transfer->grant.job = move->successor;
+        transfer->grant.rail_group = transfer->failover.next_group;
+        transfer->failover.groups_used |= UINT32_C(1) << transfer->grant.rail_group;
+        if (transfer->state == ST_STOPPING)
+            transfer->grant.job->state = PUSH_JOB_AWAITING_STOP;
+        outbound_command(outbound, transfer, push_open(transfer->grant.job));
+        if (transfer->state == ST_STOPPING)
+            outbound_command(outbound, transfer, push_stop());
+    }
+    kvr_buddy_free(outbound->memory, move);
+    parked_hand_over(outbound, transfer);
+}

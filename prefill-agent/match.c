@@ -1,0 +1,371 @@
+#include "prefill-agent/match.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/mutant.h"
+#include "base/rng.h"
+#include "kv/layout.h"
+#include "prefill-agent/consumer.h"
+#include "prefill-agent/outbound.h"
+#include "prefill-agent/path.h"
+#include "prefill-agent/pending.h"
+#include "prefill-agent/publish.h"
+#include "prefill-agent/sending.h"
+#include "prefill-agent/settle.h"
+#include "prefill-agent/source_transfer.h"
+#include "wire/compat.h"
+
+/* While draining, publishes of before are still fetched; this is the answer to any other WANT. */
+#define TRANSFER_DRAINING                                                                          \
+    "the source agent is shutting down, and no engine has published this request"
+
+uint64_t match_key(const char *request, uint32_t attempt, const struct kvr_uuid *engine,
+                   uint64_t generation, uint32_t tp, uint32_t pp)
+{
+    uint64_t key, word;
+
+    if (KVR_MUTANT(old_generation_accepted))
+        generation = 0;
+    key = kvr_mix64(generation ^ (uint64_t)attempt << 32);
+
+    for (size_t i = 0; i < sizeof(engine->bytes); i += sizeof(word)) {
+        memcpy(&word, engine->bytes + i, sizeof(word));
+        key = kvr_mix64(key ^ word);
+    }
+    key = kvr_mix64(key ^ ((uint64_t)tp << 32 | pp));
+    for (const char *c = request; *c != '\0'; c++)
+        key = kvr_mix64(key ^ (uint8_t)*c);
+    return key;
+}
+
+static bool matches(const struct outbound *outbound, const struct publish *publish,
+                    const struct source_transfer *transfer)
+{
+    const struct kvr_rank *rank = &outbound->engines.local[publish->engine].rank;
+
+    return publish->attempt == transfer->match.attempt &&
+           strcmp(publish->request, transfer->match.request) == 0 &&
+           kvr_uuid_equal(&rank->engine, &transfer->match.source_engine) &&
+           (rank->generation == transfer->match.source_generation ||
+            KVR_MUTANT(old_generation_accepted)) &&
+           rank->tp == transfer->match.source_tp && rank->pp == transfer->match.source_pp;
+}
+
+static struct publish *match_find(const struct outbound *outbound,
+                                  const struct source_transfer *transfer)
+{
+    struct publish *publish;
+    uint32_t index;
+
+    if (!kvr_table_find(&outbound->by_key, transfer->match.key, &index))
+        return NULL;
+    publish = kvr_pool_at(&outbound->publishes, index, NULL);
+    return publish != NULL && matches(outbound, publish, transfer) ? publish : NULL;
+}
+
+/* ---- WANT ------------------------------------------------------------------------------------ */
+
+/* CANCEL instead of FAIL: FAIL may have to wait for room, and there is no transfer that could. */
+static void want_refuse(struct outbound *outbound, uint32_t peer, uint64_t nonce, kvr_status status,
+                        const char *detail)
+{
+    struct kvr_message message = {.kind = KVR_MSG_CANCEL, .transfer = nonce};
+
+    message.reason.status = status;
+    snprintf(message.reason.detail, sizeof(message.reason.detail), "%s", detail);
+    outbound_send(outbound, peer, &message);
+}
+
+static bool siblings_take(struct outbound *outbound, struct source_transfer *transfer,
+                          const struct kvr_msg_want *want)
+{
+    size_t bytes = want->sibling_count * sizeof(*transfer->match.siblings);
+
+    if (want->sibling_count < 2)
+        return true;
+    transfer->match.siblings = kvr_buddy_alloc(outbound->memory, bytes);
+    if (transfer->match.siblings == NULL)
+        return false;
+    memcpy(transfer->match.siblings, want->siblings, bytes);
+    transfer->match.sibling_count = want->sibling_count;
+    return true;
+}
+
+static struct source_transfer *transfer_new(struct outbound *outbound, kvr_ns now, uint32_t peer,
+                                            uint64_t nonce, const struct kvr_msg_want *want)
+{
+    uint64_t id;
+    struct source_transfer *transfer = kvr_pool_acquire(&outbound->transfers, &id);
+
+    if (transfer == NULL)
+        return NULL;
+    if (!siblings_take(outbound, transfer, want) ||
+        kvr_table_insert(&outbound->by_nonce, nonce, kvr_pool_index(id)) != KVR_OK) {
+        kvr_buddy_free(outbound->memory, transfer->match.siblings);
+        kvr_pool_release(&outbound->transfers, id);
+        return NULL;
+    }
+    transfer->id = id;
+    transfer->nonce = nonce;
+    transfer->peer = peer;
+    memcpy(transfer->match.request, want->request, sizeof(transfer->match.request));
+    transfer->match.attempt = want->attempt;
+    transfer->match.source_engine = want->source_engine;
+    transfer->match.source_generation = want->source_generation;
+    transfer->match.source_tp = want->source_tp;
+    transfer->match.source_pp = want->source_pp;
+    transfer->match.target = want->target;
+    transfer->match.tokens = want->tokens;
+    transfer->match.skip_tokens = want->skip_tokens;
+    transfer->digest.mode = want->digest;
+    transfer->path.scatters = want->staged;
+    transfer->path.direct_copy =
+        want->staged && want->moves ? DIRECT_COPY_POSSIBLE : DIRECT_COPY_NO;
+    transfer->path.target_stage_bytes = want->staged ? 0 : want->stage_bytes;
+    transfer->match.key = match_key(want->request, want->attempt, &want->source_engine,
+                                    want->source_generation, want->source_tp, want->source_pp);
+    transfer->match.deadline = now + (want->deadline_ms > 0 ? want->deadline_ms * KVR_MS
+                                                            : outbound->options.want_default_ns);
+    transfer->match.has_deadline = want->deadline_ms > 0;
+    transfer->match.priority = want->priority;
+    transfer->settle.fence_at = transfer->failover.ask_at = transfer->failover.no_rail_at =
+        KVR_NEVER;
+    transfer->state = ST_PARKED;
+    outbound->parked++;
+    outbound->peers[peer].parked++;
+    return transfer;
+}
+
+/* A request that certainly will not be published need not wait for its deadline. */
+static kvr_status generation_check(const struct outbound *outbound,
+                                   const struct source_transfer *transfer, struct kvr_error *error)
+{
+    int index = kvr_engines_find(&outbound->engines, &transfer->match.source_engine,
+                                 transfer->match.source_tp, transfer->match.source_pp);
+
+    if (KVR_MUTANT(old_generation_accepted))
+        return KVR_OK;
+    if (index >= 0 &&
+        outbound->engines.local[index].rank.generation > transfer->match.source_generation)
+        return kvr_error_set(
+            error, KVR_STALE, "want",
+            "generation %" PRIu64 " of the source engine is gone; it is %" PRIu64 " now",
+            transfer->match.source_generation, outbound->engines.local[index].rank.generation);
+    if (kvr_engines_gone(&outbound->engines, &transfer->match.source_engine,
+                         transfer->match.source_generation, transfer->match.source_tp,
+                         transfer->match.source_pp))
+        return kvr_error_set(error, KVR_ENGINE_LOST, "want", "the source engine ended");
+    return KVR_OK; /* it may still come */
+}
+
+/* The tokens that the target does not need, in each KV group. */
+static kvr_status skips_take(struct source_transfer *transfer, const struct kvr_msg_want *want,
+                             struct kvr_error *error)
+{
+    for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++) {
+        uint32_t page_tokens = transfer->match.pages.groups[group].page_tokens;
+        uint64_t skip;
+
+        if (page_tokens == 0)
+            continue;
+        skip = group < want->group_skip_count
+                   ? want->group_skips[group]
+                   : kvr_skip_whole_pages(want->skip_tokens, want->tokens, page_tokens);
+        if (skip > want->tokens || (skip < want->tokens && skip % page_tokens != 0))
+            return kvr_error_set(error, KVR_INVALID, "want",
+                                 "%" PRIu64 " of %" PRIu64
+                                 " tokens of KV group %u are skipped: not whole pages of %u",
+                                 skip, want->tokens, group, page_tokens);
+        transfer->announce.token_next[group] = skip;
+    }
+    return KVR_OK;
+}
+
+/* The target's regions, and what they say about its page tables. */
+static kvr_status target_check(struct outbound *outbound, struct source_transfer *transfer,
+                               const struct kvr_msg_want *want, struct kvr_error *error)
+{
+    const struct kvr_remote_engine *remote =
+        kvr_engines_remote(&outbound->engines, transfer->peer, &transfer->match.target);
+    uint64_t table_bytes;
+    kvr_status status;
+
+    if (remote == NULL || remote->rank.generation != transfer->match.target.generation)
+        return kvr_error_set(error, KVR_MALFORMED, "want", "a WANT before the target's regions");
+    if (transfer->match.skip_tokens > transfer->match.tokens)
+        return kvr_error_set(error, KVR_INVALID, "want",
+                             "%" PRIu64 " of %" PRIu64 " tokens skipped",
+                             transfer->match.skip_tokens, transfer->match.tokens);
+    table_bytes = kvr_page_tables_bytes(remote->set, transfer->match.tokens);
+    if (table_bytes + outbound->peers[transfer->peer].parked_bytes >
+        (uint64_t)outbound->memory->units * KVR_BUDDY_BLOCK_BYTES / OUTBOUND_PARKED_SHARE)
+        return kvr_error_set(
+            error, KVR_FULL, "want",
+            "the page tables of the requests that this target wants and no engine has published "
+            "take too much memory");
+    status = kvr_page_tables_init(&transfer->match.pages, remote->set, transfer->match.tokens,
+                                  outbound->memory, error);
+    if (status != KVR_OK)
+        return status;
+    transfer->match.remote = kvr_region_set_acquire(remote->set);
+    outbound->peers[transfer->peer].parked_bytes += table_bytes;
+    return skips_take(transfer, want, error);
+}
+
+/* ---- matching -------------------------------------------------------------------------------- */
+
+static kvr_status match_check(struct outbound *outbound, const struct source_transfer *transfer,
+                              const struct publish *publish, struct kvr_error *error)
+{
+    const struct kvr_engine *engine = &outbound->engines.local[publish->engine];
+    const struct kvr_remote_engine *remote =
+        kvr_engines_remote(&outbound->engines, transfer->peer, &transfer->match.target);
+    kvr_status status = consumer_check(transfer, publish, error);
+
+    if (status == KVR_OK && remote == NULL)
+        return kvr_error_set(error, KVR_MALFORMED, "want", "the target's regions are gone");
+    if (status == KVR_OK)
+        status = kvr_compat_check(&engine->compat, &remote->compat, error);
+    if (status == KVR_OK)
+        status = kvr_region_set_hashed(publish->set, transfer->digest.mode, error);
+    for (uint32_t group = 0; status == KVR_OK && group < KVR_GROUPS_MAX; group++)
+        if (publish->pages.groups[group].page_tokens > 0 &&
+            transfer->match.pages.groups[group].page_tokens > 0)
+            status = kvr_layout_match(publish->set->layouts, publish->set->count,
+                                      transfer->match.remote->layouts,
+                                      transfer->match.remote->count, group, error);
+    return status;
+}
+
+/* Either side may know that the transfer is urgent. */
+static int32_t priority_sum(int32_t fetch, int32_t publish)
+{
+    int64_t sum = (int64_t)fetch + publish;
+
+    if (sum > INT32_MAX)
+        return INT32_MAX;
+    return sum < INT32_MIN ? INT32_MIN : (int32_t)sum;
+}
+
+static void transfer_match(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+                           struct publish *publish)
+{
+    struct kvr_notice notice = {.kind = KVR_NOTICE_ACCEPTED, .handle = publish->handle};
+    struct kvr_error error;
+
+    if (match_check(outbound, transfer, publish, &error) != KVR_OK ||
+        consumers_know(outbound, now, transfer, publish, &error) != KVR_OK ||
+        path_decide(outbound, transfer, publish, &error) != KVR_OK) {
+        publish_refuse(outbound, publish, transfer->peer, &error);
+        source_transfer_fail(outbound, now, transfer, error.status, error.detail);
+        return;
+    }
+    match_unpark(outbound, transfer);
+    source_transfer_step(transfer, ST_ON_MATCHED);
+    transfer->publish = publish->id;
+    if (!transfer->match.has_deadline)
+        transfer->match.deadline = now + outbound->options.want_default_ns;
+    transfer->match.priority = priority_sum(transfer->match.priority, publish->priority);
+    consumer_comes(publish, transfer);
+    if (publish->state == PUBLISH_OPEN && !publish->engine_gone)
+        outbound->ports->notify(outbound->ports->self, publish->engine, &notice);
+    publish_step(publish, PUBLISH_ON_MATCHED);
+    source_transfer_event(outbound, now, transfer, KVR_EVENT_MATCHED);
+    source_transfer_advance(outbound, now, transfer);
+}
+
+void match_want(struct outbound *outbound, kvr_ns now, uint32_t peer, uint64_t nonce,
+                const struct kvr_msg_want *want)
+{
+    struct kvr_error error;
+    struct publish *publish;
+    struct source_transfer *transfer;
+
+    if (outbound->peers[peer].parked >= OUTBOUND_PARKED_MAX) {
+        want_refuse(outbound, peer, nonce, KVR_FULL,
+                    "this target wants too many requests that no engine has published");
+        return;
+    }
+    if (nonce == 0 || (transfer = transfer_new(outbound, now, peer, nonce, want)) == NULL) {
+        want_refuse(outbound, peer, nonce, KVR_FULL,
+                    "the source agent's table of transfers is full, or the transfer is known");
+        return;
+    }
+    if (target_check(outbound, transfer, want, &error) != KVR_OK ||
+        generation_check(outbound, transfer, &error) != KVR_OK) {
+        publish = match_find(outbound, transfer);
+        if (publish != NULL)
+            publish_refuse(outbound, publish, peer, &error);
+        source_transfer_fail(outbound, now, transfer, error.status, error.detail);
+        return;
+    }
+    publish = match_find(outbound, transfer);
+    if (publish != NULL)
+        transfer_match(outbound, now, transfer, publish);
+    else if (outbound->draining)
+        source_transfer_fail(outbound, now, transfer, KVR_DRAINING, TRANSFER_DRAINING);
+}
+
+void match_pages(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+                 const struct kvr_msg_pages *pages)
+{
+    struct kvr_page_table *table;
+    struct kvr_error error;
+
+    if (transfer->state != ST_PARKED && transfer->state != ST_OFFERED && transfer->state != ST_LIVE)
+        return;
+    table = kvr_page_tables_of(&transfer->match.pages, pages->group, "target", &error);
+    if (table == NULL || kvr_page_table_append_runs(table, pages->page_first, pages->runs,
+                                                    pages->run_count, &error) != KVR_OK) {
+        source_transfer_fail(outbound, now, transfer, error.status, error.detail);
+        return;
+    }
+    source_transfer_advance(outbound, now, transfer);
+}
+
+void match_parked(struct outbound *outbound, kvr_ns now, struct publish *publish)
+{
+    for (uint32_t i = 0; i < outbound->transfers.reach && outbound->parked > 0; i++) {
+        struct source_transfer *transfer = kvr_pool_at(&outbound->transfers, i, NULL);
+
+        if (transfer != NULL && transfer->state == ST_PARKED &&
+            transfer->match.key == publish->key && matches(outbound, publish, transfer))
+            transfer_match(outbound, now, transfer, publish);
+    }
+}
+
+/* ---- parked WANTs ---------------------------------------------------------------------------- */
+
+void match_unpark(struct outbound *outbound, const struct source_transfer *transfer)
+{
+    struct outbound_peer *peer = &outbound->peers[transfer->peer];
+
+    outbound->parked--;
+    peer->parked--;
+    if (transfer->match.remote != NULL) /* else it was refused before it had a page table */
+        peer->parked_bytes -= kvr_page_tables_bytes(transfer->match.remote, transfer->match.tokens);
+}
+
+void match_engine_down(struct outbound *outbound, kvr_ns now, const struct kvr_rank *rank)
+{
+    for (uint32_t i = 0; i < outbound->transfers.reach && outbound->parked > 0; i++) {
+        struct source_transfer *transfer = kvr_pool_at(&outbound->transfers, i, NULL);
+
+        if (transfer != NULL && transfer->state == ST_PARKED &&
+            kvr_uuid_equal(&transfer->match.source_engine, &rank->engine) &&
+            transfer->match.source_generation == rank->generation &&
+            transfer->match.source_tp == rank->tp && transfer->match.source_pp == rank->pp)
+            source_transfer_fail(outbound, now, transfer, KVR_ENGINE_LOST,
+                                 "the source engine ended");
+    }
+}
+
+void match_tick(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer)
+{
+    if (outbound->draining)
+        source_transfer_fail(outbound, now, transfer, KVR_DRAINING, TRANSFER_DRAINING);
+    else if (now >= transfer->match.deadline)
+        source_transfer_fail(outbound, now, transfer, KVR_NO_SOURCE,
+                             "no engine published this request, attempt and generation in time");
+}

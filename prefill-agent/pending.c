@@ -1,0 +1,109 @@
+/* An engine that ends may owe FAIL and QUIET to one target for thousands of transfers at once. A
+ * full queue must not end the session: both wait for room with their transfer, past its end.
+ *
+ * state      | FAIL_DUE   | QUIET_DUE  | FAIL_SENT | QUIET_SENT | ROUND | LANDED
+ * -----------|------------|------------|-----------|------------|-------|-------
+ * NONE       | FAIL       | QUIET      | -         | -          | =     | =
+ * FAIL       | =          | FAIL_QUIET | NONE      | -          | =     | NONE
+ * QUIET      | FAIL_QUIET | =          | -         | NONE       | NONE  | NONE
+ * FAIL_QUIET | =          | =          | QUIET     | -          | FAIL  | NONE */
+#include "prefill-agent/pending.h"
+
+#include "base/state.h"
+#include "prefill-agent/outbound.h"
+#include "prefill-agent/sending.h"
+#include "prefill-agent/source_transfer.h"
+
+enum source_pending_state source_pending_next(enum source_pending_state state,
+                                              enum source_pending_event event)
+{
+    static const uint8_t cells[PENDING_STATES][PENDING_EVENTS] = {
+        [PENDING_NONE] = {[PENDING_ON_FAIL_DUE] = KVR_STATE(PENDING_FAIL),
+                          [PENDING_ON_QUIET_DUE] = KVR_STATE(PENDING_QUIET),
+                          [PENDING_ON_ROUND] = KVR_STATE(PENDING_NONE),
+                          [PENDING_ON_LANDED] = KVR_STATE(PENDING_NONE)},
+        [PENDING_FAIL] = {[PENDING_ON_FAIL_DUE] = KVR_STATE(PENDING_FAIL),
+                          [PENDING_ON_QUIET_DUE] = KVR_STATE(PENDING_FAIL_QUIET),
+                          [PENDING_ON_FAIL_SENT] = KVR_STATE(PENDING_NONE),
+                          [PENDING_ON_ROUND] = KVR_STATE(PENDING_FAIL),
+                          [PENDING_ON_LANDED] = KVR_STATE(PENDING_NONE)},
+        [PENDING_QUIET] = {[PENDING_ON_FAIL_DUE] = KVR_STATE(PENDING_FAIL_QUIET),
+                           [PENDING_ON_QUIET_DUE] = KVR_STATE(PENDING_QUIET),
+                           [PENDING_ON_QUIET_SENT] = KVR_STATE(PENDING_NONE),
+                           [PENDING_ON_ROUND] = KVR_STATE(PENDING_NONE),
+                           [PENDING_ON_LANDED] = KVR_STATE(PENDING_NONE)},
+        [PENDING_FAIL_QUIET] = {[PENDING_ON_FAIL_DUE] = KVR_STATE(PENDING_FAIL_QUIET),
+                                [PENDING_ON_QUIET_DUE] = KVR_STATE(PENDING_FAIL_QUIET),
+                                [PENDING_ON_FAIL_SENT] = KVR_STATE(PENDING_QUIET),
+                                [PENDING_ON_ROUND] = KVR_STATE(PENDING_FAIL),
+                                [PENDING_ON_LANDED] = KVR_STATE(PENDING_NONE)},
+    };
+
+    return kvr_state_next(cells[state][event]);
+}
+
+static void step(struct source_transfer *transfer, enum source_pending_event event)
+{
+    KVR_STATE_SET(transfer->settle.pending, source_pending_next(transfer->settle.pending, event));
+}
+
+static bool fail_sent(struct outbound *outbound, const struct source_transfer *transfer)
+{
+    struct kvr_message message = {.kind = KVR_MSG_FAIL};
+
+    message.reason.status = transfer->status;
+    memcpy(message.reason.detail, transfer->detail, sizeof(message.reason.detail));
+    return outbound_send_patient(outbound, transfer, &message) == KVR_OK;
+}
+
+static bool quiet_sent(struct outbound *outbound, const struct source_transfer *transfer)
+{
+    struct kvr_message message = {.kind = KVR_MSG_QUIET};
+
+    message.quiet.round = transfer->settle.round;
+    message.quiet.counts = transfer->settle.counts;
+    message.quiet.count_count = transfer->settle.count_count;
+    return outbound_send_patient(outbound, transfer, &message) == KVR_OK;
+}
+
+/* In the middle of the group's counts none of them is right: QUIET waits until all are reported. */
+void pending_send(struct outbound *outbound, struct source_transfer *transfer)
+{
+    const enum source_pending_state *state = &transfer->settle.pending;
+
+    if (*state == PENDING_FAIL || *state == PENDING_FAIL_QUIET) {
+        if (!fail_sent(outbound, transfer))
+            return;
+        step(transfer, PENDING_ON_FAIL_SENT);
+    }
+    if (*state == PENDING_QUIET && transfer->settle.state != SETTLE_COUNTING &&
+        quiet_sent(outbound, transfer))
+        step(transfer, PENDING_ON_QUIET_SENT);
+}
+
+void pending_fail(struct outbound *outbound, struct source_transfer *transfer)
+{
+    step(transfer, PENDING_ON_FAIL_DUE);
+    pending_send(outbound, transfer);
+}
+
+void pending_quiet(struct outbound *outbound, struct source_transfer *transfer)
+{
+    step(transfer, PENDING_ON_QUIET_DUE);
+    pending_send(outbound, transfer);
+}
+
+void pending_landed(struct source_transfer *transfer)
+{
+    step(transfer, PENDING_ON_LANDED);
+}
+
+void pending_round(struct source_transfer *transfer)
+{
+    step(transfer, PENDING_ON_ROUND);
+}
+
+bool pending_waits(const struct source_transfer *transfer)
+{
+    return transfer->settle.pending != PENDING_NONE;
+}

@@ -1,0 +1,135 @@
+#include "prefill-agent/rail_repair.h"
+
+#include "prefill-agent/outbound.h"
+#include "prefill-agent/retransmit.h"
+#include "prefill-agent/sending.h"
+#include "prefill-agent/source_transfer.h"
+
+/* ---- fresh endpoints ------------------------------------------------------------------------- */
+
+void rail_repair_recycle(struct outbound *outbound, uint32_t rail)
+{
+    if (kvr_rail_recycle_under_way(&outbound->recycle, rail))
+        return; /* it closes the same endpoint */
+    outbound->recycle.wanted |= UINT64_C(1) << rail;
+    kvr_rail_recycle_next(&outbound->recycle, &outbound->options.groups, outbound->ports, rail);
+}
+
+/* Recycles our rails that have a broken pair to the peer, when the time for it has come. */
+static void repair(struct outbound *outbound, kvr_ns now, uint32_t peer)
+{
+    struct outbound_peer *state = &outbound->peers[peer];
+
+    for (uint32_t rail = 0; state->up && rail < outbound->options.rail_count; rail++) {
+        if (now < state->repair_at[rail])
+            continue;
+        state->repair_at[rail] = KVR_NEVER;
+        rail_repair_recycle(outbound, rail);
+    }
+}
+
+void rail_repair_recycled(struct outbound *outbound, kvr_ns now,
+                          const struct kvr_group_message *message)
+{
+    uint32_t rail = message->recycled.rail;
+    bool renewed = message->recycled.status == KVR_OK;
+
+    outbound->retry_at[rail] = renewed ? KVR_NEVER : now + OUTBOUND_RETRY_NS;
+    outbound->renewed_at[rail] = now;
+    outbound->recycle.under_way &= ~(UINT64_C(1) << rail);
+    if (renewed) /* pairs that break with the fresh endpoint come later */
+        for (uint32_t peer = 0; peer < KVR_PEERS_MAX; peer++)
+            outbound->peers[peer].repair_at[rail] = KVR_NEVER;
+    retransmit_list_all(outbound, PUSH_ANY, rail, PUSH_ANY, PUSH_ANY);
+    kvr_rail_recycle_next(&outbound->recycle, &outbound->options.groups, outbound->ports, rail);
+}
+
+/* ---- what is broken -------------------------------------------------------------------------- */
+
+void rail_repair_epoch_ended(struct outbound *outbound, uint32_t peer,
+                             const struct kvr_msg_epoch_ended *ended)
+{
+    struct kvr_group_message message = {.head.kind = KVR_GROUP_PEER_RAIL, .peer_rail.peer = peer};
+    struct kvr_rail_address *successor[KVR_RAIL_GROUPS_MAX];
+
+    if (ended->rail >= KVR_RAILS_MAX || ended->successor.rail != ended->rail ||
+        ended->successor.epoch <= ended->epoch) {
+        outbound->ports->hang_up(outbound->ports->self, peer, KVR_MALFORMED,
+                                 "an epoch ended without a later one");
+        return;
+    }
+    if (!outbound_copies_take(outbound, sizeof(*successor[0]), (void **)successor)) {
+        outbound->ports->hang_up(outbound->ports->self, peer, KVR_NO_MEMORY,
+                                 "no memory for a rail's new address");
+        return;
+    }
+    for (uint32_t group = 0; group < outbound->options.groups.count; group++) {
+        *successor[group] = ended->successor;
+        message.head.group = group;
+        message.peer_rail.address = successor[group];
+        outbound->ports->command(outbound->ports->self, &message);
+    }
+    retransmit_list_all(outbound, peer, PUSH_ANY, ended->rail, ended->epoch);
+}
+
+void rail_repair_broken(struct outbound *outbound, kvr_ns now, uint32_t peer,
+                        const struct kvr_pair *pair)
+{
+    if (!outbound->peers[peer].up)
+        return;
+    retransmit_list_all(outbound, peer, pair->rail, pair->target_rail, pair->epoch);
+    /* If the network failed and not the peer, a fresh endpoint of ours may reach it again. */
+    if (outbound->peers[peer].repair_at[pair->rail] == KVR_NEVER)
+        outbound->peers[peer].repair_at[pair->rail] = now + outbound->options.silence_ns;
+}
+
+/* Whether the group writes to another peer: that peer would lose what is on its way. */
+static bool others_post(const struct outbound *outbound, uint32_t peer, uint32_t rail_group)
+{
+    for (uint32_t i = 0; i < outbound->transfers.reach; i++) {
+        const struct source_transfer *other = kvr_pool_at(&outbound->transfers, i, NULL);
+
+        if (other != NULL && other->peer != peer && other->grant.rail_group == rail_group &&
+            other->state == ST_LIVE)
+            return true;
+    }
+    return false;
+}
+
+/* When the rail gets a fresh endpoint for a transfer that has no other: at once where no other peer
+ * loses by it, unless the present endpoint is fresh. */
+static kvr_ns repair_time(const struct outbound *outbound, kvr_ns now, uint32_t peer,
+                          uint32_t rail_group, uint32_t rail)
+{
+    kvr_ns patience = outbound->options.silence_ns / 4, renewed = outbound->renewed_at[rail];
+
+    if (others_post(outbound, peer, rail_group))
+        return now + patience;
+    return renewed != 0 && renewed + patience > now ? renewed + patience : now;
+}
+
+void rail_repair_soon(struct outbound *outbound, kvr_ns now, uint32_t peer, uint32_t rail_group)
+{
+    const uint32_t *first = &outbound->options.groups.first[rail_group];
+    kvr_ns *repair_at = outbound->peers[peer].repair_at;
+
+    for (uint32_t rail = first[0]; rail < first[1]; rail++) {
+        kvr_ns soon = repair_time(outbound, now, peer, rail_group, rail);
+
+        if (repair_at[rail] != KVR_NEVER && repair_at[rail] > soon)
+            repair_at[rail] = soon;
+    }
+    repair(outbound, now, peer);
+}
+
+void rail_repair_tick(struct outbound *outbound, kvr_ns now)
+{
+    for (uint32_t peer = 0; peer < KVR_PEERS_MAX; peer++)
+        repair(outbound, now, peer);
+    for (uint32_t rail = 0; rail < outbound->options.rail_count; rail++) {
+        if (now < outbound->retry_at[rail])
+            continue;
+        outbound->retry_at[rail] = now + OUTBOUND_RETRY_NS;
+        rail_repair_recycle(outbound, rail);
+    }
+}

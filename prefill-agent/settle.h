@@ -1,0 +1,56 @@
+/* How a transfer ends: counts, QUIET, LANDED, completions (rules 1, 2 and 4). */
+#ifndef PREFILL_AGENT_SETTLE_H
+#define PREFILL_AGENT_SETTLE_H
+
+#include "base/status.h"
+#include "prefill-agent/pending.h"
+#include "prefill-agent/push.h"
+#include "wire/message.h"
+
+struct outbound;
+struct source_transfer;
+
+/* What is known of the job's accepted posts. */
+enum source_settle_state {
+    SETTLE_COUNTED,  /* the counts are whole, as last reported */
+    SETTLE_COUNTING, /* in the middle of a report */
+    SETTLE_CLOSED,   /* the job has no write in flight; jobs of earlier rail groups may have */
+    SETTLE_STATES
+};
+enum source_settle_event { SETTLE_ON_COUNT, SETTLE_ON_SUM, SETTLE_ON_CLOSED, SETTLE_EVENTS };
+
+enum source_settle_state source_settle_next(enum source_settle_state state,
+                                            enum source_settle_event event);
+
+struct source_settle {
+    enum source_settle_state state;
+    enum source_pending_state pending;
+    struct kvr_epoch_count counts[KVR_EPOCHS_PER_TRANSFER]; /* accepted posts */
+    uint32_t count_count;
+    uint32_t round; /* the latest that the target has begun */
+    uint64_t rails; /* bit r: our rail r carried a part */
+    uint32_t writes, retries;
+    bool landed;          /* the target has everything */
+    kvr_ns fence_at;      /* endpoints that still read are closed then; KVR_NEVER */
+    kvr_ns tombstone_end; /* of an ended transfer */
+};
+
+/* Our side gives up. */
+void source_transfer_fail(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+                          kvr_status status, const char *detail);
+/* The target has everything (KVR_OK), gave up, or is gone. */
+void source_transfer_end(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+                         kvr_status status, const char *detail);
+/* The place in the table is given back, tombstone or not. */
+void source_transfer_free(struct outbound *outbound, struct source_transfer *transfer);
+/* The round of MISSING or ROOM. A QUIET of an earlier round that waits is void (rule 4). */
+void settle_round(struct outbound *outbound, struct source_transfer *transfer, uint32_t round);
+/* The sums that follow the counts of a group thread. */
+void settle_sum(struct source_transfer *transfer, const struct push_sum *sum);
+/* What a group thread reports about counts and its end. */
+void settle_group(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+                  const union push_message *message);
+/* Tombstones go, and endpoints that still read are closed, when the time for it has come. */
+void settle_tick(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer);
+
+#endif

@@ -1,0 +1,239 @@
+/* A transfer has a push job from GRANT to its end:
+ *
+ * state    | MATCHED | GRANTED | STOP     | STOPPED | CLOSED
+ * ---------|---------|---------|----------|---------|-------
+ * PARKED   | OFFERED | =       | ENDED    | -       | -
+ * OFFERED  | -       | LIVE    | ENDED    | -       | -
+ * LIVE     | -       | =       | STOPPING | -       | -
+ * STOPPING | -       | =       | =        | CLOSING | -
+ * CLOSING  | -       | =       | =        | -       | ENDED
+ * ENDED    | -       | =       | =        | -       | -
+ *
+ * A GRANT of a live transfer is the answer to NO_RAIL (failover.c). What OFFERED and LIVE wait for
+ * stands in the states of path.c, announce.c and failover.c. */
+#include "prefill-agent/source_transfer.h"
+
+#include "base/mutant.h"
+#include "base/state.h"
+#include "prefill-agent/announce.h"
+#include "prefill-agent/digest.h"
+#include "prefill-agent/failover.h"
+#include "prefill-agent/grant.h"
+#include "prefill-agent/match.h"
+#include "prefill-agent/outbound.h"
+#include "prefill-agent/pending.h"
+#include "prefill-agent/publish.h"
+#include "prefill-agent/retransmit.h"
+#include "prefill-agent/settle.h"
+
+enum source_transfer_state source_transfer_next(enum source_transfer_state state,
+                                                enum source_transfer_event event)
+{
+    static const uint8_t cells[ST_STATES][ST_EVENTS] = {
+        [ST_PARKED] = {[ST_ON_MATCHED] = KVR_STATE(ST_OFFERED),
+                       [ST_ON_GRANTED] = KVR_STATE(ST_PARKED),
+                       [ST_ON_STOP] = KVR_STATE(ST_ENDED)},
+        [ST_OFFERED] = {[ST_ON_GRANTED] = KVR_STATE(ST_LIVE), [ST_ON_STOP] = KVR_STATE(ST_ENDED)},
+        [ST_LIVE] = {[ST_ON_GRANTED] = KVR_STATE(ST_LIVE), [ST_ON_STOP] = KVR_STATE(ST_STOPPING)},
+        [ST_STOPPING] = {[ST_ON_GRANTED] = KVR_STATE(ST_STOPPING),
+                         [ST_ON_STOP] = KVR_STATE(ST_STOPPING),
+                         [ST_ON_STOPPED] = KVR_STATE(ST_CLOSING)},
+        [ST_CLOSING] = {[ST_ON_GRANTED] = KVR_STATE(ST_CLOSING),
+                        [ST_ON_STOP] = KVR_STATE(ST_CLOSING),
+                        [ST_ON_CLOSED] = KVR_STATE(ST_ENDED)},
+        [ST_ENDED] = {[ST_ON_GRANTED] = KVR_STATE(ST_ENDED), [ST_ON_STOP] = KVR_STATE(ST_ENDED)},
+    };
+
+    return kvr_state_next(cells[state][event]);
+}
+
+void source_transfer_step(struct source_transfer *transfer, enum source_transfer_event event)
+{
+    KVR_STATE_SET(transfer->state, source_transfer_next(transfer->state, event));
+}
+
+static struct kvr_event_way way_of(const struct kvr_fragment_way *way)
+{
+    return (struct kvr_event_way){.writes = way->ns != 0 ? way->writes : 0, .ns = way->ns};
+}
+
+void source_transfer_event(struct outbound *outbound, kvr_ns now,
+                           const struct source_transfer *transfer, kvr_event_kind kind)
+{
+    const struct kvr_event_sink *sink = &outbound->ports->events;
+    struct kvr_event event = {
+        .kind = kind,
+        .role = KVR_ROLE_SOURCE,
+        .at = now,
+        .transfer = transfer->nonce,
+        .attempt = transfer->match.attempt,
+        .source_engine = transfer->match.source_engine,
+        .target_engine = transfer->match.target.engine,
+        .source_rank = {transfer->match.source_tp, transfer->match.source_pp},
+        .target_rank = {transfer->match.target.tp, transfer->match.target.pp},
+        .pieces = transfer->announce.pieces,
+        .fragment_bytes = transfer->path.fragment_bytes,
+        .fragments_staged = transfer->path.fragments.choice == KVR_FRAGMENT_STAGE,
+        .fragments_direct = way_of(&transfer->path.fragments.direct),
+        .fragments_copied = way_of(&transfer->path.fragments.staged),
+        .tokens = transfer->match.tokens,
+        .skip_tokens = transfer->match.skip_tokens,
+        .bytes = transfer->announce.bytes,
+        .chunks = transfer->announce.chunk_count,
+        .retries = transfer->settle.retries,
+        .limits = {transfer->path.limits.pieces_local, transfer->path.limits.pieces_remote,
+                   transfer->path.limits.chunk_bytes_max, transfer->path.limits.calibrated},
+        .rails = transfer->settle.rails,
+        .path = transfer->grant.local && transfer->path.kind == KVR_PATH_HOST ? KVR_PATH_LOCAL
+                                                                              : transfer->path.kind,
+        .outcome = transfer->status,
+    };
+
+    if (sink->emit == NULL)
+        return;
+    memcpy(event.request, transfer->match.request, sizeof(event.request));
+    memcpy(event.peer, outbound->peers[transfer->peer].agent, sizeof(event.peer));
+    memcpy(event.detail, transfer->detail, sizeof(event.detail));
+    sink->emit(sink->self, &event);
+}
+
+bool source_transfer_lends(const struct outbound *outbound, const struct source_transfer *transfer,
+                           const struct publish *publish)
+{
+    const struct kvr_rail_groups *groups = &outbound->options.groups;
+
+    if (outbound->ports->loans == NULL || groups->same_host == 0)
+        return outbound->ports->loans != NULL;
+    return outbound->peers[transfer->peer].same_host != 0 && publish->set->count > 0 &&
+           kvr_region_set_lies_on(publish->set,
+                                  kvr_rail_groups_same_host(groups, publish->set->locals[0]->home));
+}
+
+void source_transfer_advance(struct outbound *outbound, kvr_ns now,
+                             struct source_transfer *transfer)
+{
+    const struct publish *publish = kvr_pool_get(&outbound->publishes, transfer->publish);
+    struct kvr_error error;
+
+    if ((transfer->state != ST_OFFERED && transfer->state != ST_LIVE) ||
+        transfer->announce.state == ANNOUNCE_ALL_SENT ||
+        transfer->path.state != SOURCE_PATH_READY || publish == NULL)
+        return;
+    if (announce_all(outbound, transfer, publish, &error) < 0)
+        source_transfer_fail(outbound, now, transfer, error.status, error.detail);
+}
+
+void source_transfer_message(struct outbound *outbound, kvr_ns now,
+                             struct source_transfer *transfer, const struct kvr_message *message)
+{
+    if (transfer->state == ST_ENDED && message->kind != KVR_MSG_ROOM &&
+        message->kind != KVR_MSG_MISSING)
+        return;
+    switch (message->kind) {
+    case KVR_MSG_PAGES:
+        match_pages(outbound, now, transfer, &message->pages);
+        break;
+    case KVR_MSG_GRANT:
+        grant_received(outbound, now, transfer, &message->grant);
+        break;
+    case KVR_MSG_ROOM:
+        retransmit_room(outbound, now, transfer, &message->room);
+        break;
+    case KVR_MSG_MISSING:
+        retransmit_missing(outbound, now, transfer, &message->missing);
+        break;
+    case KVR_MSG_LANDED:
+        source_transfer_end(outbound, now, transfer, message->reason.status,
+                            message->reason.detail);
+        break;
+    case KVR_MSG_CANCEL: /* a cancel without a reason is no success */
+        source_transfer_end(outbound, now, transfer,
+                            message->reason.status < 0 ? message->reason.status : KVR_CANCELLED,
+                            message->reason.detail);
+        break;
+    default:
+        outbound->ports->hang_up(outbound->ports->self, transfer->peer, KVR_MALFORMED,
+                                 "a message that only a source sends");
+    }
+}
+
+/* What has room was posted; with PUSH_POSTED, everything. */
+static void posted(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+                   const union push_message *message)
+{
+    settle_sum(transfer, &message->sum);
+    if (message->head.kind == PUSH_POSTED)
+        digest_posted(outbound, transfer, message->sum.first);
+    if (transfer->state != ST_LIVE || message->sum.round != transfer->settle.round)
+        return;
+    if (message->head.kind == PUSH_POSTED)
+        source_transfer_event(outbound, now, transfer, KVR_EVENT_LAST_POST);
+    pending_quiet(outbound, transfer);
+    if (KVR_MUTANT(source_free_without_landed) && message->head.kind == PUSH_POSTED)
+        source_transfer_end(outbound, now, transfer, KVR_OK, "");
+}
+
+void source_transfer_group(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+                           const union push_message *message)
+{
+    switch (message->head.kind) {
+    case PUSH_FIRST_POST:
+        source_transfer_event(outbound, message->ready_at, transfer, KVR_EVENT_FIRST_READY);
+        source_transfer_event(outbound, now, transfer, KVR_EVENT_FIRST_POST);
+        break;
+    case PUSH_ALL_READY:
+        source_transfer_event(outbound, message->ready_at, transfer, KVR_EVENT_LAST_READY);
+        break;
+    case PUSH_POSTED:
+    case PUSH_STAGING_FULL:
+        posted(outbound, now, transfer, message);
+        break;
+    case PUSH_COUNT:
+    case PUSH_STOPPED:
+    case PUSH_CLOSED:
+        settle_group(outbound, now, transfer, message);
+        break;
+    case PUSH_LISTED:
+        retransmit_listed(outbound, transfer, message->list);
+        break;
+    case PUSH_COPY_FAILED:
+        source_transfer_fail(outbound, now, transfer, KVR_COPY_FAILED,
+                             "the source's pages could not be copied out of device memory");
+        break;
+    case PUSH_NO_RAIL:
+        failover_no_rail(outbound, now, transfer);
+        break;
+    case PUSH_RAIL_BACK:
+        failover_rail_back(transfer);
+        break;
+    case PUSH_FAILED_OVER:
+        failover_moved(outbound, transfer, message->failover);
+        break;
+    default:
+        break;
+    }
+}
+
+/* A target ends its fetch at the deadline, and its CANCEL is here within the heartbeat bound. One
+ * that beats and says no more may not hold the pages for ever. */
+static bool is_overdue(const struct outbound *outbound, kvr_ns now,
+                       const struct source_transfer *transfer)
+{
+    return (transfer->state == ST_OFFERED || transfer->state == ST_LIVE) &&
+           now >= outbound->options.silence_ns &&
+           now - outbound->options.silence_ns >= transfer->match.deadline;
+}
+
+void source_transfer_tick(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer)
+{
+    if (transfer->state == ST_PARKED)
+        match_tick(outbound, now, transfer);
+    else if (is_overdue(outbound, now, transfer))
+        source_transfer_fail(
+            outbound, now, transfer, KVR_EXPIRED,
+            "the deadline of its fetch has passed, and the target agent has not ended it");
+    else if (transfer->state == ST_LIVE)
+        failover_tick(outbound, now, transfer);
+    else
+        settle_tick(outbound, now, transfer);
+}

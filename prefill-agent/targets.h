@@ -1,0 +1,67 @@
+/* Sessions with target agents: their rails, what each device of theirs can read, and their answers
+ * after an absence (rule 8). */
+#ifndef PREFILL_AGENT_TARGETS_H
+#define PREFILL_AGENT_TARGETS_H
+
+#include "base/limits.h"
+#include "kv/ranks.h"
+#include "rail_group/rail_group.h"
+#include "wire/message.h"
+
+struct outbound;
+
+#define OUTBOUND_VISIBILITIES                                                                      \
+    32 /* remembered of a peer; beyond them its device is probed again                             \
+        */
+
+enum target_visibility {
+    VISIBILITY_UNKNOWN,
+    VISIBILITY_YES, /* the target rank's device sees the source rank's pages */
+    VISIBILITY_NO
+};
+
+struct outbound_visibility {
+    enum target_visibility visible;
+    struct kvr_rank source, target; /* each rank has a device of its own */
+    uint64_t version;               /* of the source's set of regions */
+};
+
+/* A rail group of ours that reaches none of the granted rails of a peer. */
+struct outbound_lost {
+    uint64_t granted; /* bits of those rails */
+    kvr_ns since;     /* KVR_NEVER: the group reaches them, as far as is known */
+};
+
+struct outbound_peer {
+    bool up;
+    uint32_t group_count; /* of its rails */
+    uint64_t
+        same_host; /* bits of its rails that only agents of its host can write to; 0: we cannot */
+    struct kvr_write_limits limits;
+    char agent[KVR_NAME_BYTES];
+    struct outbound_visibility visibilities[OUTBOUND_VISIBILITIES];
+    uint32_t visibility_next;        /* the one that is overwritten next */
+    uint32_t parked;                 /* its WANTs that wait for their publish */
+    uint64_t parked_bytes;           /* of their page tables */
+    kvr_ns repair_at[KVR_RAILS_MAX]; /* our rail has a broken pair to it: recycle then */
+    struct outbound_lost lost[KVR_RAIL_GROUPS_MAX]; /* by rail group of ours */
+};
+
+/* Events of the session. */
+void outbound_peer_up(struct outbound *outbound, kvr_ns now, uint32_t peer,
+                      const struct kvr_msg_hello *hello);
+void outbound_peer_lost(struct outbound *outbound, kvr_ns now, uint32_t peer, kvr_status status,
+                        const char *detail);
+/* After ports.send returned KVR_AGAIN: there is room again. */
+void outbound_peer_writable(struct outbound *outbound, kvr_ns now, uint32_t peer);
+
+/* The loop runs again. After a long gap every group thread is asked for a round trip (rule 8). */
+void targets_awake(struct outbound *outbound, kvr_ns now);
+/* A group thread found that the process was stopped: every target is asked. */
+void targets_probe(struct outbound *outbound, uint32_t group, uint64_t absences);
+/* A target asks the same of us. */
+void targets_answer(struct outbound *outbound, uint32_t peer, const struct kvr_msg_probe *probe);
+/* A target answered. */
+void targets_alive(struct outbound *outbound, uint32_t peer, uint64_t token);
+
+#endif
