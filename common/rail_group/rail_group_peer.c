@@ -96,8 +96,10 @@ static void link_retire(struct kvr_group *group, struct group_link *link)
         group->timers.silence_at = silent_at;
 }
 
-static struct group_link *link_make(struct kvr_group *group, uint32_t peer, uint32_t rail,
-                                    const struct kvr_rail_address *address)
+/* The link stands at `place` before its address is inserted: where that fails, the peer's links are
+ * looked through. */
+static void link_make(struct kvr_group *group, struct group_link **place, uint32_t peer,
+                      uint32_t rail, const struct kvr_rail_address *address)
 {
     uint64_t id;
     struct group_link *link = kvr_pool_acquire(&group->links, &id);
@@ -107,8 +109,8 @@ static struct group_link *link_make(struct kvr_group *group, uint32_t peer, uint
     link->rail = &group->rails[rail];
     link->peer = peer;
     link->pair = (struct kvr_pair){rail, address->rail, address->epoch};
+    *place = link;
     link_insert(group, link);
-    return link;
 }
 
 /* Checks once more the peer's rails, which came over the wire. */
@@ -159,8 +161,8 @@ static void links_make(struct kvr_group *group, uint32_t index, bool same_host)
                 (k >= count && k >= most))
                 continue;
             assert(peer->link_count < GROUP_LINKS_MAX); /* one of ours is for this host, or all */
-            peer->links[peer->link_count++] =
-                link_make(group, index, ours[k % our_count], &peer->rails[i]);
+            link_make(group, &peer->links[peer->link_count++], index, ours[k % our_count],
+                      &peer->rails[i]);
         }
     }
 }
@@ -227,7 +229,7 @@ void group_peer_rail(struct kvr_group *group, const struct kvr_group_message *me
         if (pair.target_rail != successor->rail)
             continue;
         link_retire(group, peer->links[k]);
-        peer->links[k] = link_make(group, index, pair.rail, present);
+        link_make(group, &peer->links[k], index, pair.rail, present);
         peer->links[k]->doubted |= doubted;
     }
     group_peer_warmed(group, index);

@@ -121,7 +121,7 @@ static unsigned fake_poll(struct kvr_endpoint *endpoint, struct kvr_completion *
 static int fake_wait_fd(const struct kvr_endpoint *endpoint)
 {
     (void)endpoint;
-    return -1;
+    return fake.has_wait_fd ? 0 : -1;
 }
 
 static bool fake_may_sleep(struct kvr_endpoint *endpoint)

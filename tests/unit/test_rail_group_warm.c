@@ -376,6 +376,56 @@ static void a_warm_up_is_repeated_later_and_later(void **state)
     kvr_group_close(fixture.group);
 }
 
+/* An agent that is stopped for longer than this has been absent (rule 8). */
+#define ABSENCE (1500 * KVR_MS)
+
+/* A warm-up that waits for its time is no reason to wake up. */
+static void a_group_sleeps_until_the_next_warm_up(void **state)
+{
+    kvr_ns at;
+
+    (void)state;
+    fixture_open_as(&fixture, &(struct kvr_group_options){.rail_count = 1,
+                                                          .ring_entries = 64,
+                                                          .silence_ns = SILENCE,
+                                                          .absence_ns = ABSENCE,
+                                                          .warm_up = true});
+    fake.has_wait_fd = true;
+    peer_with_scratch_add(0, 1);
+    finish(fixture.rails[0].newest, 0, KVR_RAIL_FAILED);
+    fixture_settle(&fixture, 2);
+    command(&fixture, KVR_GROUP_RECYCLE, 0, NULL);
+    fixture_settle(&fixture, SILENCE + 1); /* the last look at the write that failed */
+    at = kvr_group_wake_at(fixture.group, SILENCE + 1, KVR_S);
+    assert_true(at >= 10 * SILENCE && at < 600 * KVR_S);
+    fixture_settle(&fixture, at);
+    assert_warming(0, 1);
+    kvr_group_close(fixture.group);
+}
+
+/* The successor's address is refused: the pair is broken, and none of its former link is read. */
+static void a_successor_that_is_refused_breaks_its_pair(void **state)
+{
+    struct kvr_rail_address successor = address_of(0, 2);
+    struct kvr_group_message message;
+    uint64_t pairs;
+
+    (void)state;
+    open_warm(1, 0);
+    peer_with_scratch_add(0, 1);
+    finish(fixture.rails[0].newest, 0, KVR_RAIL_FAILED);
+    fixture_settle(&fixture, 2);
+    assert_int_equal(warm_told(&pairs), 1);
+    assert_int_equal(pairs, 0);
+    successor.address[0] = '?';
+    command(&fixture, KVR_GROUP_PEER_RAIL, 0, &successor);
+    assert_true(fixture_told(&fixture, KVR_GROUP_PAIR_BROKEN, &message));
+    assert_int_equal(message.pair_broken.status, KVR_INVALID);
+    assert_int_equal(message.pair_broken.pair.epoch, 2);
+    assert_int_equal(warm_told(&pairs), 0);
+    kvr_group_close(fixture.group);
+}
+
 /* Neither while its warm-up hangs, once it is silent for too long, nor after its rail was recycled.
  */
 static void a_failed_pair_holds_nothing_up(void **state)
@@ -444,6 +494,8 @@ int main(void)
         cmocka_unit_test(an_unfinished_warm_up_does_not_count),
         cmocka_unit_test(a_users_write_warms_a_failed_pair),
         cmocka_unit_test(a_warm_up_is_repeated_later_and_later),
+        cmocka_unit_test(a_group_sleeps_until_the_next_warm_up),
+        cmocka_unit_test(a_successor_that_is_refused_breaks_its_pair),
         cmocka_unit_test(a_failed_pair_holds_nothing_up),
         cmocka_unit_test(warm_up_needs_both_sides),
     };
