@@ -14,9 +14,10 @@ bool direct_copy_possible(const struct inbound *inbound, const struct transfer *
     bool mixed = groups->same_host != 0;
     uint64_t rails = mixed ? kvr_rail_groups_same_host(groups, set->locals[0]->home) : UINT64_MAX;
 
-    return transfer->verification.mode == KVR_DIGEST_OFF && inbound->ports->loan_take != NULL &&
+    return transfer->verification.mode == KVR_DIGEST_OFF &&
+           inbound->ports->revocation_word_take != NULL &&
            (!mixed || inbound->peers[transfer->link.peer].same_host) &&
-           kvr_region_set_moves_on(set, rails);
+           kvr_region_set_direct_copy_on(set, rails);
 }
 
 bool direct_copy_take(struct transfer *transfer)

@@ -42,13 +42,13 @@ void grant_send(struct inbound *inbound, struct transfer *transfer)
     message.grant.rails = granted;
     message.grant.slots = transfer->slots.numbers;
     message.grant.slot_count = transfer->slots.count;
-    message.grant.share_offset = transfer->quota.offset;
-    message.grant.share_bytes = transfer->quota.bytes;
+    message.grant.quota_offset = transfer->quota.offset;
+    message.grant.quota_bytes = transfer->quota.bytes;
     if (transfer->quota.bytes > 0) {
         const struct kvr_region *pinned = landing_path_stage(inbound, transfer)->pinned;
 
-        message.grant.share_keys = pinned->keys;
-        message.grant.share_key_count = pinned->rail_count;
+        message.grant.quota_keys = pinned->keys;
+        message.grant.quota_key_count = pinned->rail_count;
     }
     inbound_send_needed(inbound, transfer, &message);
 }
@@ -84,13 +84,13 @@ static bool revocation_word_take(struct inbound *inbound, struct transfer *trans
     const struct kvr_region_set *set = fetch_of(inbound, transfer)->set;
     bool mixed = groups->same_host != 0;
 
-    if (ports->loan_take == NULL)
+    if (ports->revocation_word_take == NULL)
         return true;
     if (!mixed ||
         (transfer->path.revocation_word != 0 && inbound->peers[transfer->link.peer].same_host &&
          kvr_region_set_lies_on(set, kvr_rail_groups_same_host(groups, set->locals[0]->home))))
-        *ret_word =
-            ports->loan_take(ports->self, transfer->link.peer, transfer->path.revocation_word);
+        *ret_word = ports->revocation_word_take(ports->self, transfer->link.peer,
+                                                transfer->path.revocation_word);
     transfer->grant.same_host = mixed && *ret_word != NULL;
     return (mixed && transfer->path.state != PATH_DIRECT_COPY) || *ret_word != NULL;
 }

@@ -68,8 +68,8 @@ struct inbound_peer {
     bool up, same_host; /* same_host: this agent could copy from its memory */
     struct kvr_write_limits limits;
     kvr_digest_mode digest;
-    uint64_t
-        unproven; /* the probe after an absence of this agent that it has not answered; 0: none */
+    uint64_t unconfirmed; /* the probe after an absence of this agent that it has not answered; 0:
+                             none */
     char agent[KVR_NAME_BYTES];
 };
 

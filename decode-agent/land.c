@@ -121,7 +121,7 @@ static void doom_report(struct land *land, struct landing *landing, enum land_ki
 static bool revoked(const struct landing *landing)
 {
     return landing->revocation_word != NULL &&
-           !kvr_loan_holds(landing->revocation_word, landing->transfer) &&
+           !kvr_revocation_word_holds(landing->revocation_word, landing->transfer) &&
            !KVR_MUTANT(revoked_ignored);
 }
 

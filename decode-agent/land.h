@@ -14,7 +14,7 @@
 #include "decode-agent/land_quiet.h"
 #include "decode-agent/land_stage.h"
 #include "decode-agent/land_verify.h"
-#include "wire/loans.h"
+#include "wire/revocation_words.h"
 
 struct landing {
     /* set by the loop */

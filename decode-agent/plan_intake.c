@@ -244,7 +244,7 @@ static kvr_status plan_take(struct inbound *inbound, kvr_ns now, struct transfer
                              "segment %u of group %u after segment %u", message->segment,
                              message->group, transfer->intake.segment_count);
     if (transfer->intake.remote == NULL) {
-        transfer->path.revocation_word = message->loan;
+        transfer->path.revocation_word = message->revocation_word;
         status = source_check(inbound, transfer, message, error);
         if (status == KVR_OK)
             accepted(inbound, now, transfer);

@@ -44,7 +44,7 @@ void inbound_peer_up(struct inbound *inbound, kvr_ns now, uint32_t peer,
     struct inbound_peer *state = &inbound->peers[peer];
 
     state->up = true;
-    state->unproven = 0;
+    state->unconfirmed = 0;
     state->limits = hello->limits;
     state->digest = hello->digest;
     memcpy(state->agent, hello->agent, sizeof(state->agent));
@@ -114,16 +114,16 @@ void absence_probe(struct inbound *inbound)
     for (uint32_t peer = 0; peer < KVR_PEERS_MAX; peer++) {
         if (!inbound->peers[peer].up)
             continue;
-        inbound->peers[peer].unproven = inbound->probes;
+        inbound->peers[peer].unconfirmed = inbound->probes;
         inbound_send(inbound, peer, &message);
     }
 }
 
 void absence_answered(struct inbound *inbound, kvr_ns now, uint32_t peer, uint64_t token)
 {
-    if (inbound->peers[peer].unproven == 0 || inbound->peers[peer].unproven != token)
+    if (inbound->peers[peer].unconfirmed == 0 || inbound->peers[peer].unconfirmed != token)
         return; /* the answer to an absence before this one */
-    inbound->peers[peer].unproven = 0;
+    inbound->peers[peer].unconfirmed = 0;
     for (uint32_t i = 0; i < inbound->transfers.reach; i++) {
         struct transfer *transfer = kvr_pool_at(&inbound->transfers, i, NULL);
 

@@ -150,7 +150,8 @@ void transfer_closed(struct inbound *inbound, kvr_ns now, struct transfer *trans
         kvr_buddy_free(inbound->memory, digest);
     }
     if (transfer->grant.landing->revocation_word != NULL)
-        inbound->ports->loan_return(inbound->ports->self, transfer->grant.landing->revocation_word);
+        inbound->ports->revocation_word_return(inbound->ports->self,
+                                               transfer->grant.landing->revocation_word);
     kvr_buddy_free(inbound->memory, transfer->grant.landing);
     slots_release(inbound, now, transfer);
     transfer_free(inbound, transfer);

@@ -88,7 +88,7 @@ bool transfer_may_use(const struct transfer *transfer, uint32_t rail)
  * absence may come from pages that the source took back. A source that still answers has not. */
 const char *transfer_held_by(const struct inbound *inbound, const struct transfer *transfer)
 {
-    if (inbound->peers[transfer->link.peer].unproven != 0 && !KVR_MUTANT(landed_away_trusted))
+    if (inbound->peers[transfer->link.peer].unconfirmed != 0 && !KVR_MUTANT(landed_away_trusted))
         return "absence";
     if (transfer->trust.state == TRUST_TAINTED && !KVR_MUTANT(done_while_tainted))
         return "repeats";

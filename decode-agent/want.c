@@ -124,7 +124,7 @@ void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
         want->siblings = siblings;
         want->sibling_count = siblings_of(inbound, fetch, &transfer->source, siblings);
         want->staged = landing_path_staged(&transfer->path);
-        want->moves = transfer->path.copy_offered =
+        want->direct_copy = transfer->path.copy_offered =
             landing_path_staged(&transfer->path) && direct_copy_possible(inbound, transfer);
         want->stage_bytes = transfer->path.stage_bytes =
             landing_path_stage_bytes(inbound, now, transfer);

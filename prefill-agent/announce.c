@@ -102,9 +102,9 @@ static kvr_status plans_send(struct outbound *outbound, struct source_transfer *
         .limits = transfer->path.limits,
         .group = transfer->announce.kv_group,
         .page_first = (uint32_t)(plan->token_first / pages->page_tokens),
-        .loan = source_transfer_lends(outbound, transfer, publish)
-                    ? kvr_pool_index(transfer->id) + 1
-                    : 0,
+        .revocation_word = source_transfer_lends(outbound, transfer, publish)
+                               ? kvr_pool_index(transfer->id) + 1
+                               : 0,
     };
     return kvr_page_table_send(pages, &transfer->announce.page_next, to.page_end, outbound->memory,
                                plan_runs_send, &to);
@@ -234,9 +234,9 @@ static kvr_status none_send(struct outbound *outbound, struct source_transfer *t
         .source = outbound->engines.local[publish->engine].rank,
         .limits = transfer->path.limits,
         .group = group,
-        .loan = source_transfer_lends(outbound, transfer, publish)
-                    ? kvr_pool_index(transfer->id) + 1
-                    : 0,
+        .revocation_word = source_transfer_lends(outbound, transfer, publish)
+                               ? kvr_pool_index(transfer->id) + 1
+                               : 0,
         .none = true,
     };
     status = plan_send(outbound, transfer, publish, &message);

@@ -67,7 +67,7 @@ bool direct_copy_decide(struct outbound *outbound, struct source_transfer *trans
     const struct outbound_visibility *visibility;
 
     if (transfer->path.direct_copy == DIRECT_COPY_NO || transfer->digest.mode != KVR_DIGEST_OFF ||
-        !kvr_region_set_moves_on(publish->set, rails_of(outbound, publish)) ||
+        !kvr_region_set_direct_copy_on(publish->set, rails_of(outbound, publish)) ||
         transfer->match.remote->count == 0 || !source_transfer_lends(outbound, transfer, publish))
         return false;
     visibility = visibility_find(outbound, transfer, publish->engine, publish->set->version);

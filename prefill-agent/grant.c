@@ -10,7 +10,7 @@
 #include "prefill-agent/sending.h"
 #include "prefill-agent/settle.h"
 #include "prefill-agent/source_transfer.h"
-#include "wire/loans.h"
+#include "wire/revocation_words.h"
 
 static kvr_status grant_check(const struct source_transfer *transfer,
                               const struct kvr_msg_grant *grant, struct kvr_error *error)
@@ -28,15 +28,15 @@ static kvr_status grant_check(const struct source_transfer *transfer,
         if (grant->rails[i].rail >= KVR_RAILS_MAX)
             return kvr_error_set(error, KVR_MALFORMED, "grant", "rail %u was granted",
                                  grant->rails[i].rail);
-    if (transfer->path.scatters && transfer->announce.bytes > 0 && grant->share_bytes == 0)
+    if (transfer->path.scatters && transfer->announce.bytes > 0 && grant->quota_bytes == 0)
         return kvr_error_set(error, KVR_MALFORMED, "grant",
                              "no staging memory, where WANT said that there would be");
-    if (grant->share_bytes > 0 && (transfer->match.remote->count == 0 ||
-                                   grant->share_offset > UINT64_MAX - grant->share_bytes))
+    if (grant->quota_bytes > 0 && (transfer->match.remote->count == 0 ||
+                                   grant->quota_offset > UINT64_MAX - grant->quota_bytes))
         return kvr_error_set(error, KVR_MALFORMED, "grant",
-                             "%" PRIu64 " bytes of staging memory at %" PRIu64, grant->share_bytes,
-                             grant->share_offset);
-    if (grant->share_bytes > 0 && grant->share_key_count == 0)
+                             "%" PRIu64 " bytes of staging memory at %" PRIu64, grant->quota_bytes,
+                             grant->quota_offset);
+    if (grant->quota_bytes > 0 && grant->quota_key_count == 0)
         return kvr_error_set(error, KVR_MALFORMED, "grant", "staging memory without its keys");
     return KVR_OK;
 }
@@ -48,24 +48,24 @@ static kvr_status positions_set(struct outbound *outbound, struct source_transfe
     kvr_status status = KVR_OK;
 
     for (struct push_segment *at = transfer->announce.waiting;
-         grant->share_bytes > 0 && at != NULL && status == KVR_OK; at = at->next)
-        status = segment_position(outbound, transfer, at, grant->share_bytes, error);
+         grant->quota_bytes > 0 && at != NULL && status == KVR_OK; at = at->next)
+        status = segment_position(outbound, transfer, at, grant->quota_bytes, error);
     return status;
 }
 
 /* The target's staging memory as a region. */
-static void share_set(struct push_job *job, const struct source_transfer *transfer,
-                      const struct kvr_msg_grant *grant)
+static void staging_quota_set(struct push_job *job, const struct source_transfer *transfer,
+                              const struct kvr_msg_grant *grant)
 {
-    if (grant->share_bytes == 0)
+    if (grant->quota_bytes == 0)
         return;
     job->quota.memory = transfer->match.remote->remotes[0];
-    job->quota.memory.layout.bytes = grant->share_offset + grant->share_bytes;
-    job->quota.memory.rail_count = grant->share_key_count;
-    memcpy(job->quota.memory.keys, grant->share_keys,
-           grant->share_key_count * sizeof(job->quota.memory.keys[0]));
-    job->quota.offset = grant->share_offset;
-    job->quota.bytes = job->quota.room = grant->share_bytes;
+    job->quota.memory.layout.bytes = grant->quota_offset + grant->quota_bytes;
+    job->quota.memory.rail_count = grant->quota_key_count;
+    memcpy(job->quota.memory.keys, grant->quota_keys,
+           grant->quota_key_count * sizeof(job->quota.memory.keys[0]));
+    job->quota.offset = grant->quota_offset;
+    job->quota.bytes = job->quota.room = grant->quota_bytes;
 }
 
 uint64_t grant_rails_of(const struct outbound *outbound, const struct source_transfer *transfer,
@@ -116,7 +116,7 @@ void grant_received(struct outbound *outbound, kvr_ns now, struct source_transfe
     }
     transfer->grant.rail_group = publish->set->locals[0]->home;
     memset(job, 0, sizeof(*job));
-    share_set(job, transfer, grant);
+    staging_quota_set(job, transfer, grant);
     job->index = kvr_pool_index(transfer->id);
     job->peer = transfer->peer;
     job->transfer = transfer->nonce;
@@ -125,7 +125,7 @@ void grant_received(struct outbound *outbound, kvr_ns now, struct source_transfe
     job->via = transfer->path.gathers ? kvr_region_set_stage(publish->set) : NULL;
     job->direct_copy = transfer->path.direct_copy == DIRECT_COPY_CHOSEN;
     job->slot_count = transfer->grant.slot_count = grant->slot_count;
-    transfer->grant.staging_quota = grant->share_bytes;
+    transfer->grant.staging_quota = grant->quota_bytes;
     job->digest = transfer->digest.mode;
     job->turn.deadline = transfer->match.deadline;
     job->turn.priority = transfer->match.priority;
@@ -135,10 +135,10 @@ void grant_received(struct outbound *outbound, kvr_ns now, struct source_transfe
     memcpy(job->slots, grant->slots, grant->slot_count * sizeof(job->slots[0]));
     transfer->grant.job = job;
     source_transfer_step(transfer, ST_ON_GRANTED);
-    if (outbound->ports->loans != NULL &&
+    if (outbound->ports->revocation_words != NULL &&
         (transfer->grant.local || outbound->options.groups.same_host == 0)) {
-        job->revocation_word = &outbound->ports->loans[job->index];
-        kvr_loan_begin(job->revocation_word, transfer->nonce);
+        job->revocation_word = &outbound->ports->revocation_words[job->index];
+        kvr_revocation_word_lend(job->revocation_word, transfer->nonce);
     }
     outbound_command(outbound, transfer, push_open(job));
     announce_hand_over(outbound, transfer);

@@ -121,7 +121,7 @@ static struct source_transfer *transfer_new(struct outbound *outbound, kvr_ns no
     transfer->digest.mode = want->digest;
     transfer->path.scatters = want->staged;
     transfer->path.direct_copy =
-        want->staged && want->moves ? DIRECT_COPY_POSSIBLE : DIRECT_COPY_NO;
+        want->staged && want->direct_copy ? DIRECT_COPY_POSSIBLE : DIRECT_COPY_NO;
     transfer->path.target_stage_bytes = want->staged ? 0 : want->stage_bytes;
     transfer->match.key = match_key(want->request, want->attempt, &want->source_engine,
                                     want->source_generation, want->source_tp, want->source_pp);

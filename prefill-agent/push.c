@@ -4,7 +4,7 @@
 #include <assert.h>
 
 #include "prefill-agent/push_state.h"
-#include "wire/loans.h"
+#include "wire/revocation_words.h"
 
 static bool push_turns(void *self, kvr_ns now)
 {
@@ -25,7 +25,7 @@ static __attribute__((noinline)) void written_more(struct push *push, struct pus
 {
     /* A target that copies by itself may still read the part: its copy must not count. */
     if (part != 0 && status != KVR_OK && job->revocation_word != NULL)
-        kvr_loan_end(job->revocation_word);
+        kvr_revocation_word_revoke(job->revocation_word);
     if (part != 0)
         push_stage_written(job, part - 1);
     push_check_closed(push, job);

@@ -212,7 +212,7 @@ static kvr_status post_chunks(struct push *push, struct push_job *job, struct pu
         .rails = job->target_rails,
         .filter = pairs_of(job),
         .locals = job->source->locals,
-        .moves = job->direct_copy,
+        .direct_copy = job->direct_copy,
         .remotes = job->target->remotes,
     };
     struct kvr_pair pair;

@@ -47,7 +47,7 @@ void segments_free(struct outbound *outbound, struct push_segment *segment)
 }
 
 kvr_status segment_position(struct outbound *outbound, struct source_transfer *transfer,
-                            struct push_segment *segment, uint64_t share_bytes,
+                            struct push_segment *segment, uint64_t quota_bytes,
                             struct kvr_error *error)
 {
     const struct kvr_plan *plan = segment->plan;
@@ -59,10 +59,10 @@ kvr_status segment_position(struct outbound *outbound, struct source_transfer *t
     if (segment->positions == NULL)
         return kvr_error_set(error, KVR_NO_MEMORY, "plan",
                              "no memory for the places of a segment's writes");
-    if (!kvr_plan_positions(plan, share_bytes, &transfer->announce.position_end,
+    if (!kvr_plan_positions(plan, quota_bytes, &transfer->announce.position_end,
                             segment->positions))
         return kvr_error_set(error, KVR_MALFORMED, "grant",
                              "%" PRIu64 " bytes of staging memory are less than one write",
-                             share_bytes);
+                             quota_bytes);
     return KVR_OK;
 }

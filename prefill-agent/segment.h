@@ -15,7 +15,7 @@ void segments_free(struct outbound *outbound, struct push_segment *segment);
 /* Sets where the chunks lie in the target's staging memory, behind those of earlier segments. */
 KVR_MUST_CHECK kvr_status segment_position(struct outbound *outbound,
                                            struct source_transfer *transfer,
-                                           struct push_segment *segment, uint64_t share_bytes,
+                                           struct push_segment *segment, uint64_t quota_bytes,
                                            struct kvr_error *error);
 
 #endif

@@ -23,7 +23,7 @@
 #include "prefill-agent/segment.h"
 #include "prefill-agent/sending.h"
 #include "prefill-agent/source_transfer.h"
-#include "wire/loans.h"
+#include "wire/revocation_words.h"
 
 enum source_settle_state source_settle_next(enum source_settle_state state,
                                             enum source_settle_event event)
@@ -77,8 +77,10 @@ static void settle(struct outbound *outbound, kvr_ns now, struct source_transfer
                    bool parked)
 {
     outbound->tombs++;
-    if (outbound->ports->loans != NULL) /* before the pages can be given back (rule 11) */
-        kvr_loan_end(&outbound->ports->loans[kvr_pool_index(transfer->id)]);
+    if (outbound->ports->revocation_words !=
+        NULL) /* before the pages can be given back (rule 11) */
+        kvr_revocation_word_revoke(
+            &outbound->ports->revocation_words[kvr_pool_index(transfer->id)]);
     source_transfer_event(outbound, now, transfer, KVR_EVENT_ENDED);
     if (parked)
         match_unpark(outbound, transfer);

@@ -102,8 +102,8 @@ bool source_transfer_lends(const struct outbound *outbound, const struct source_
 {
     const struct kvr_rail_groups *groups = &outbound->options.groups;
 
-    if (outbound->ports->loans == NULL || groups->same_host == 0)
-        return outbound->ports->loans != NULL;
+    if (outbound->ports->revocation_words == NULL || groups->same_host == 0)
+        return outbound->ports->revocation_words != NULL;
     return outbound->peers[transfer->peer].same_host != 0 && publish->set->count > 0 &&
            kvr_region_set_lies_on(publish->set,
                                   kvr_rail_groups_same_host(groups, publish->set->locals[0]->home));

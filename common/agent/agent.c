@@ -256,7 +256,7 @@ int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config
     agent_regions_close(agent);
     agent_stages_close(agent);
     agent_rails_close(agent);
-    agent_loans_close(agent);
+    agent_revocation_close(agent);
     kvr_stamps_close(agent->stamps);
     if (agent->memory_block != NULL) {
         KVR_UNPOISON(agent->memory_block,

@@ -109,7 +109,7 @@ static void on_request(void *self, kvr_ns now, uint32_t engine, const struct kvr
 kvr_status agent_engines_open(struct kvr_agent *agent, struct kvr_error *error)
 {
     struct kvr_engine_handler handler = {.self = agent,
-                                         .loans_fd = agent->loans_fd,
+                                         .revocation_fd = agent->revocation_fd,
                                          .up = on_up,
                                          .region = agent_region_add,
                                          .request = on_request,

@@ -17,8 +17,8 @@ static void on_hello(void *self, struct kvr_msg_hello *ret_hello)
     snprintf(ret_hello->host, sizeof(ret_hello->host), "%s", agent->host);
     ret_hello->limits = agent->limits;
     ret_hello->digest = kvr_agent_digest(agent->config);
-    ret_hello->loans_pid = (uint32_t)getpid();
-    ret_hello->loans_fd = (uint32_t)agent->loans_fd;
+    ret_hello->revocation_pid = (uint32_t)getpid();
+    ret_hello->revocation_fd = (uint32_t)agent->revocation_fd;
     ret_hello->rails = agent->hello_rails;
     ret_hello->rail_count = agent_rails_now(agent, agent->hello_rails);
     ret_hello->compats = agent->hello_compats;

@@ -252,7 +252,7 @@ kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error)
     if (status == KVR_OK && agent->mixed)
         status = local_rails_open(agent, error);
     if (status == KVR_OK)
-        status = agent_loans_open(agent, error);
+        status = agent_revocation_open(agent, error);
     if (status != KVR_OK)
         return status;
     move_bytes_set(agent);

@@ -103,8 +103,8 @@ struct kvr_agent {
     struct kvr_stamps *stamps; /* of a measurement; or NULL */
     kvr_ns listened_at;        /* when its message was taken that is heard just now */
 
-    struct kvr_loans *loans; /* ours; NULL: no target copies from here */
-    int loans_fd;            /* 0: none */
+    struct kvr_revocation_words *revocation_words; /* ours; NULL: no target copies from here */
+    int revocation_fd;                             /* 0: none */
     struct agent_lender *lenders;
 };
 
@@ -196,10 +196,10 @@ void agent_tell_turned_away(struct kvr_agent *agent, kvr_ns now, const char *who
 struct kvr_event_sink agent_events(struct kvr_agent *agent, struct kvr_event_sink reports);
 /* It was recycled: with this status no endpoint could be opened, and why; or KVR_OK. */
 void agent_tell_rail(struct kvr_agent *agent, uint32_t rail, kvr_status status, const char *why);
-/* agent_loans.c */
-kvr_status agent_loans_open(struct kvr_agent *agent,
-                            struct kvr_error *error); /* the rails are open */
-void agent_loans_close(struct kvr_agent *agent);      /* the group thread has ended */
+/* agent_revocation.c */
+kvr_status agent_revocation_open(struct kvr_agent *agent,
+                                 struct kvr_error *error); /* the rails are open */
+void agent_revocation_close(struct kvr_agent *agent);      /* the group thread has ended */
 /* What it lends can be looked at, or need not be. */
 kvr_status agent_lender_up(struct kvr_agent *agent, uint32_t peer,
                            const struct kvr_msg_hello *hello, struct kvr_error *error);

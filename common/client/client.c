@@ -134,7 +134,8 @@ static kvr_status take_shared(struct kvrail *client, struct kvr_packet_fds *fds,
                              "the agent sent %u descriptors instead of %d or %d", fds->count,
                              KVR_ATTACHED_FDS, KVR_ATTACHED_FDS + 1);
     if (fds->count > KVR_ATTACHED_FDS) {
-        kvr_status status = kvr_loans_map(fds->fds[KVR_ATTACHED_FDS], &client->loans, error);
+        kvr_status status =
+            kvr_revocation_words_map(fds->fds[KVR_ATTACHED_FDS], &client->revocation_words, error);
 
         if (status != KVR_OK)
             return status;
@@ -150,7 +151,7 @@ static kvr_status take_shared(struct kvrail *client, struct kvr_packet_fds *fds,
     client->agent_pidfd = fds->fds[2];
     client->doorbell = fds->fds[1];
     close(fds->fds[0]);
-    if (client->loans != NULL)
+    if (client->revocation_words != NULL)
         close(fds->fds[KVR_ATTACHED_FDS]);
     fds->count = 0;
     return KVR_OK;
@@ -340,7 +341,7 @@ void kvrail_close(struct kvrail *connection)
     client_words_close(connection);
     if (connection->page != NULL)
         munmap(connection->page, sizeof(*connection->page));
-    kvr_loans_close(connection->loans);
+    kvr_revocation_words_close(connection->revocation_words);
     close_if_open(connection->socket);
     close_if_open(connection->epoll);
     close_if_open(connection->ready_fd);

@@ -8,9 +8,9 @@
 
 #include "client/kvrail.h"
 #include "wire/engine_message.h"
-#include "wire/loans.h"
 #include "wire/packet_queue.h"
 #include "wire/packet_socket.h"
+#include "wire/revocation_words.h"
 
 /* Requests that the socket has no room for: one call's largest page table, twice. */
 #define CLIENT_QUEUE_BYTES   (12u << 20)
@@ -53,7 +53,8 @@ struct kvrail {
     uint64_t page_on_device; /* 0: the page is not lent to a GPU */
     void *page_context;      /* the context of that GPU */
     bool streamed;           /* the agent knows that words may rise without a ring */
-    struct kvr_loans *loans; /* NULL: no rail of the agent has targets that copy */
+    struct kvr_revocation_words
+        *revocation_words; /* NULL: no rail of the agent has targets that copy */
     char agent[KVR_NAME_BYTES];
     struct kvrail_error error;
 

@@ -108,8 +108,8 @@ static void look_at_agent(struct kvrail *client)
 {
     if (!agent_is_gone(client))
         return;
-    if (client->loans != NULL) /* before a page is handed back: targets may still copy */
-        kvr_loans_end_all(client->loans);
+    if (client->revocation_words != NULL) /* before a page is handed back: targets may still copy */
+        kvr_revocation_words_revoke(client->revocation_words);
     client->reason = KVR_AGENT_LOST;
     snprintf(client->reason_detail, sizeof(client->reason_detail), "the agent process ended");
     settle(client);

@@ -6,7 +6,8 @@
  * At a source the pinned memory is a ring. The bytes of a write are gathered into a part of the
  * ring, and the part is free again when the write has completed. A target that copies by itself
  * (kvr_rail_facts.target_copies) may copy after its writer saw the write fail or its endpoint
- * close. Such a completion revokes the transfer (wire/loans.h) before another write uses the part.
+ * close. Such a completion revokes the transfer (wire/revocation_words.h) before another write uses
+ * the part.
  *
  * At a target the memory is divided among the granted transfers. A source writes into the part of
  * its transfer, and each write is scattered from there. */

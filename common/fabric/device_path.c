@@ -49,16 +49,17 @@ static kvr_path_why against_hmem(const struct kvr_rail_device_facts *rail,
     return form->refused_hmem ? KVR_WHY_REFUSED : KVR_WHY_NOTHING;
 }
 
-static kvr_path_why against_local(bool same_host, bool moves, const struct kvr_path_form *form)
+static kvr_path_why against_local(bool same_host, bool direct_copy,
+                                  const struct kvr_path_form *form)
 {
-    if (!moves)
+    if (!direct_copy)
         return same_host ? KVR_WHY_HOST_ONLY : KVR_WHY_NETWORK;
     if (!form->copies)
         return KVR_WHY_NO_COPIES;
     return form->hashed ? KVR_WHY_DIGEST : KVR_WHY_NOTHING;
 }
 
-void kvr_path_choose(const struct kvr_rail_device_facts *rail, bool same_host, bool moves,
+void kvr_path_choose(const struct kvr_rail_device_facts *rail, bool same_host, bool direct_copy,
                      const struct kvr_path_form *form, struct kvr_path_choice *ret_choice)
 {
     static const kvr_path order[] = {KVR_PATH_DMABUF, KVR_PATH_HMEM, KVR_PATH_LOCAL,
@@ -67,7 +68,7 @@ void kvr_path_choose(const struct kvr_rail_device_facts *rail, bool same_host, b
 
     choice.why[KVR_PATH_DMABUF] = against_dmabuf(rail, form);
     choice.why[KVR_PATH_HMEM] = against_hmem(rail, form);
-    choice.why[KVR_PATH_LOCAL] = against_local(same_host, moves, form);
+    choice.why[KVR_PATH_LOCAL] = against_local(same_host, direct_copy, form);
     choice.why[KVR_PATH_STAGED] = form->copies ? KVR_WHY_NOTHING : KVR_WHY_NO_COPIES;
     for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
         kvr_path_why *why = &choice.why[order[i]];

@@ -59,8 +59,8 @@ struct kvr_path_choice {
     kvr_path_why why[KVR_PATH_END]; /* of DMABUF, HMEM, LOCAL and STAGED; NOTHING: that is it */
 };
 
-/* moves: the rail's targets move a device's pages themselves. */
-void kvr_path_choose(const struct kvr_rail_device_facts *rail, bool same_host, bool moves,
+/* direct_copy: the rail's targets move a device's pages themselves. */
+void kvr_path_choose(const struct kvr_rail_device_facts *rail, bool same_host, bool direct_copy,
                      const struct kvr_path_form *form, struct kvr_path_choice *ret_choice);
 
 /* A region that takes it has no bytes that this process could read or write. */

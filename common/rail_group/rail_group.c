@@ -218,7 +218,7 @@ static void command_run(struct kvr_group *group, const struct kvr_group_message 
         group_peer_drop(group, message);
         return;
     case KVR_GROUP_CONFIRMED:
-        group_proven(group, message);
+        group_confirmed(group, message);
         return;
     case KVR_GROUP_SUSPENDED:
         group_absence_check(group, message->suspended.since);

@@ -175,7 +175,7 @@ struct kvr_group_run {
     uint64_t rails;                   /* as in kvr_group_post */
     struct kvr_pair_filter filter;    /* the same */
     struct kvr_region *const *locals; /* by the plan's source_layout */
-    bool moves;                       /* read from the regions' `moved` instead */
+    bool direct_copy;                 /* read from the regions' `moved` instead */
     const struct kvr_remote_region *remotes; /* by its target_layout */
 };
 /* Posts as many of the chunks as one batch takes, all over one pair: *ret_posted ≥ 1 with KVR_OK,

@@ -6,15 +6,15 @@
 
 void group_absence_check(struct kvr_group *group, kvr_ns since)
 {
-    struct kvr_group_message woke = {.head.kind = KVR_GROUP_RESUMED};
+    struct kvr_group_message resumed = {.head.kind = KVR_GROUP_RESUMED};
 
     if (group->absence.bound_ns == 0 || since == 0 || since < group->absence.resumed_at ||
         group->now < since || group->now - since <= group->absence.bound_ns)
         return;
     group->absence.resumed_at = group->now;
-    woke.resumed.count = ++group->absence.count;
+    resumed.resumed.count = ++group->absence.count;
     for (uint32_t i = 0; i < KVR_PEERS_MAX; i++)
-        group->peers[i].unproven = group->peers[i].known ? group->absence.count : 0;
+        group->peers[i].unconfirmed = group->peers[i].known ? group->absence.count : 0;
     /* Progress during the absence was not seen: silence is measured from now on. */
     for (uint32_t i = 0; i < group->links.reach; i++) {
         struct group_link *link = kvr_pool_at(&group->links, i, NULL);
@@ -22,15 +22,15 @@ void group_absence_check(struct kvr_group *group, kvr_ns since)
         if (link != NULL)
             link->progress_at = group->now;
     }
-    kvr_group_tell(group, &woke);
+    kvr_group_tell(group, &resumed);
 }
 
-void group_proven(struct kvr_group *group, const struct kvr_group_message *message)
+void group_confirmed(struct kvr_group *group, const struct kvr_group_message *message)
 {
     uint32_t peer = message->confirmed.peer;
 
-    if (peer < KVR_PEERS_MAX && group->peers[peer].unproven <= message->confirmed.count)
-        group->peers[peer].unproven = 0;
+    if (peer < KVR_PEERS_MAX && group->peers[peer].unconfirmed <= message->confirmed.count)
+        group->peers[peer].unconfirmed = 0;
     if (group->scratch != NULL)
         group->timers.warm_at = group->now;
 }

@@ -184,8 +184,8 @@ void group_peer_add(struct kvr_group *group, const struct kvr_group_message *mes
     }
     peer = &group->peers[index];
     memset(peer, 0, sizeof(*peer));
-    peer->unproven = message->head.at < group->absence.resumed_at ? group->absence.count
-                                                                  : 0; /* added before that */
+    peer->unconfirmed = message->head.at < group->absence.resumed_at ? group->absence.count
+                                                                     : 0; /* added before that */
     peer->added_at = group->now;
     peer->rail_count = rails->rail_count;
     memcpy(peer->rails, rails->rails, rails->rail_count * sizeof(peer->rails[0]));

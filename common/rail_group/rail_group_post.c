@@ -223,7 +223,7 @@ static struct group_peer *postable_peer(struct kvr_group *group, uint32_t peer)
 /* We were away, and nothing has come from there since. */
 static bool must_be_proven(const struct group_peer *peer)
 {
-    return peer->unproven != 0 && !KVR_MUTANT(post_after_waking);
+    return peer->unconfirmed != 0 && !KVR_MUTANT(post_after_waking);
 }
 
 kvr_status kvr_group_post(struct kvr_group *group, const struct kvr_group_post *post,
@@ -272,7 +272,7 @@ struct lane {
 
 static inline const struct kvr_region *local_of(const struct kvr_group_run *run, uint32_t layout)
 {
-    return run->moves ? run->locals[layout]->moved : run->locals[layout];
+    return run->direct_copy ? run->locals[layout]->moved : run->locals[layout];
 }
 
 /* False: a region is not registered for this pair. */

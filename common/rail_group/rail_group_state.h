@@ -66,7 +66,7 @@ struct group_peer {
     struct group_link *batch_link; /* writes of one batch leave on one rail; or NULL */
     uint32_t batch_writes;         /* it has room for so many more, */
     uint64_t batch_bytes;          /* and so many bytes */
-    uint64_t unproven;             /* the RESUMED since which nothing is posted; 0: none */
+    uint64_t unconfirmed;          /* the RESUMED since which nothing is posted; 0: none */
     kvr_ns added_at;
     enum peer_warmth warmth;
     kvr_ns rewarm_at; /* pairs that have failed are not warmed up again before */
@@ -172,7 +172,7 @@ void group_peer_warmed(struct kvr_group *group, uint32_t index);
 
 /* rail_group_absence.c */
 void group_absence_check(struct kvr_group *group, kvr_ns since); /* 0: unknown */
-void group_proven(struct kvr_group *group, const struct kvr_group_message *message);
+void group_confirmed(struct kvr_group *group, const struct kvr_group_message *message);
 kvr_ns group_absence_wake(const struct kvr_group *group, kvr_ns now);
 
 /* rail_group_complete.c */

@@ -164,7 +164,7 @@ bool group_warm(struct kvr_group *group)
         struct group_link *link = kvr_pool_at(&group->links, i, NULL);
         kvr_ns at;
 
-        if (!needs_warm_up(group, link) || group->peers[link->peer].unproven != 0)
+        if (!needs_warm_up(group, link) || group->peers[link->peer].unconfirmed != 0)
             continue; /* tried again after CONFIRMED */
         at = may_warm_at(group, link);
         if (at <= group->now) {

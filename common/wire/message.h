@@ -119,8 +119,9 @@ struct kvr_msg_hello {                 /* and WELCOME */
     uint32_t rail_count;
     const struct kvr_compat *compats; /* of the engines attached at this moment */
     uint32_t compat_count;
-    kvr_digest_mode digest;       /* what this agent asks to be hashed */
-    uint32_t loans_pid, loans_fd; /* where a source's loans are (loans.h); loans_fd 0: nowhere */
+    kvr_digest_mode digest;  /* what this agent asks to be hashed */
+    uint32_t revocation_pid; /* where a source's revocation words are (revocation_words.h) */
+    uint32_t revocation_fd;  /* 0: it has none */
 };
 
 struct kvr_msg_refused {
@@ -169,7 +170,7 @@ struct kvr_msg_want {
     uint64_t stage_bytes;
     /* Where `staged`: the target moves pages of devices to its own itself, if limits.pieces_remote
      * of every PLAN is less than that. */
-    bool moves;
+    bool direct_copy;
 };
 
 struct kvr_msg_pages {
@@ -194,8 +195,9 @@ struct kvr_msg_plan {
     /* A page list too long for one frame: PLANs of the same segment repeat its header, add to its
      * runs, and the last has more = false. */
     bool more;
-    uint32_t loan; /* the transfer's word is loan - 1 of the source's; 0: it has none */
-    bool none;     /* this source gives nothing of the group up to token_end: no chunks, no pages */
+    uint32_t
+        revocation_word; /* the transfer's is word revocation_word - 1 of the source's; 0: none */
+    bool none; /* this source gives nothing of the group up to token_end: no chunks, no pages */
 };
 
 struct kvr_msg_grant {
@@ -205,10 +207,10 @@ struct kvr_msg_grant {
     uint32_t rail_count;
     /* Of the target's staging memory; 0 bytes: the pages are written. Chunks lie there one behind
      * the other, in the order of their numbers. */
-    uint64_t share_offset, share_bytes;
+    uint64_t quota_offset, quota_bytes;
     /* That memory's, one for each rail of the target. */
-    const struct kvr_remote_key *share_keys;
-    uint32_t share_key_count;
+    const struct kvr_remote_key *quota_keys;
+    uint32_t quota_key_count;
 };
 
 struct kvr_msg_final {
@@ -245,7 +247,7 @@ struct kvr_msg_probe { /* PROBE and ALIVE */
 struct kvr_msg_room {
     uint32_t round;        /* counted together with those of MISSING: 1, 2, … */
     uint64_t position_end; /* end of the bytes that may be posted; with a GRANT alone it is
-                              share_bytes */
+                              quota_bytes */
 };
 
 struct kvr_msg_missing {

@@ -41,8 +41,8 @@ static kvr_status put_hello(struct kvr_arena *arena, const struct kvr_msg_hello 
     out->host = (char *)hello->host;
     out->beat_ms = hello->beat_ms;
     out->digest = hello->digest;
-    out->loans_pid = hello->loans_pid;
-    out->loans_fd = hello->loans_fd;
+    out->revocation_pid = hello->revocation_pid;
+    out->revocation_fd = hello->revocation_fd;
     KVR_TRY(kvr_put_limits(arena, &hello->limits, &out->limits));
     KVR_TRY(kvr_put_rails(arena, hello->rails, hello->rail_count, &out->rails));
     out->n_rails = hello->rail_count;
@@ -82,8 +82,8 @@ static kvr_status get_hello(const struct kvr_get *get, const Kvrail__Control__He
     ret_hello->boot = in->boot;
     ret_hello->session = in->session;
     ret_hello->beat_ms = in->beat_ms;
-    ret_hello->loans_pid = in->loans_pid;
-    ret_hello->loans_fd = in->loans_fd;
+    ret_hello->revocation_pid = in->revocation_pid;
+    ret_hello->revocation_fd = in->revocation_fd;
     KVR_TRY(kvr_get_digest_mode(get, in->digest, &ret_hello->digest));
     kvr_get_limits(in->limits, &ret_hello->limits);
     KVR_TRY(kvr_get_name(get, "agent", in->agent, sizeof(ret_hello->agent), ret_hello->agent));

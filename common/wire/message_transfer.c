@@ -30,7 +30,7 @@ static kvr_status put_want(struct kvr_arena *arena, const struct kvr_msg_want *w
     out->siblings = (uint32_t *)(uintptr_t)want->siblings;
     out->n_siblings = want->sibling_count;
     out->staged = want->staged;
-    out->moves = want->moves;
+    out->direct_copy = want->direct_copy;
     out->stage_bytes = want->stage_bytes;
     *ret_want = out;
     return KVR_OK;
@@ -63,7 +63,7 @@ static kvr_status get_want(const struct kvr_get *get, const Kvrail__Control__Wan
     ret_want->siblings = in->siblings;
     ret_want->sibling_count = (uint32_t)in->n_siblings;
     ret_want->staged = in->staged;
-    ret_want->moves = in->moves;
+    ret_want->direct_copy = in->direct_copy;
     ret_want->stage_bytes = in->stage_bytes;
     return kvr_get_digest_mode(get, in->digest, &ret_want->digest);
 }
@@ -109,7 +109,7 @@ static kvr_status put_plan(struct kvr_arena *arena, const struct kvr_msg_plan *p
     out->group = plan->group;
     out->page_first = plan->page_first;
     out->more = plan->more;
-    out->loan = plan->loan;
+    out->revocation_word = plan->revocation_word;
     out->none = plan->none;
     *ret_plan = out;
     return kvr_put_runs(arena, plan->runs, plan->run_count, &out->runs);
@@ -129,7 +129,7 @@ static kvr_status get_plan(const struct kvr_get *get, const Kvrail__Control__Pla
     ret_plan->group = in->group;
     ret_plan->page_first = in->page_first;
     ret_plan->more = in->more;
-    ret_plan->loan = in->loan;
+    ret_plan->revocation_word = in->revocation_word;
     ret_plan->none = in->none;
     return kvr_get_runs(get, in->runs, (const void **)&ret_plan->runs, &ret_plan->run_count);
 }
@@ -140,7 +140,7 @@ static kvr_status put_grant(struct kvr_arena *arena, const struct kvr_msg_grant 
     Kvrail__Control__Grant *out;
 
     if (grant->slot_count > KVR_TRANSFER_SLOTS_MAX || grant->rail_count > KVR_RAILS_MAX ||
-        grant->share_key_count > KVR_RAILS_MAX)
+        grant->quota_key_count > KVR_RAILS_MAX)
         return KVR_INVALID;
     KVR_PUT_NEW(arena, out, kvrail__control__grant__init);
     out->slots = kvr_arena_take(arena, grant->slot_count, sizeof(*out->slots));
@@ -150,10 +150,10 @@ static kvr_status put_grant(struct kvr_arena *arena, const struct kvr_msg_grant 
         out->slots[i] = grant->slots[i];
     out->n_slots = grant->slot_count;
     out->n_rails = grant->rail_count;
-    out->share_offset = grant->share_offset;
-    out->share_bytes = grant->share_bytes;
-    out->n_share_keys = (size_t)grant->share_key_count * 2; /* two numbers each, as in memory */
-    out->share_keys = (uint64_t *)grant->share_keys;
+    out->quota_offset = grant->quota_offset;
+    out->quota_bytes = grant->quota_bytes;
+    out->n_quota_keys = (size_t)grant->quota_key_count * 2; /* two numbers each, as in memory */
+    out->quota_keys = (uint64_t *)grant->quota_keys;
     *ret_grant = out;
     return kvr_put_rails(arena, grant->rails, grant->rail_count, &out->rails);
 }
@@ -166,9 +166,9 @@ static kvr_status get_grant(const struct kvr_get *get, const Kvrail__Control__Gr
     if (in->n_slots > KVR_TRANSFER_SLOTS_MAX)
         return kvr_get_malformed(get, "slots has %zu entries: at most %d are allowed", in->n_slots,
                                  KVR_TRANSFER_SLOTS_MAX);
-    if (in->n_share_keys > KVR_RAILS_MAX * 2 || in->n_share_keys % 2 != 0)
+    if (in->n_quota_keys > KVR_RAILS_MAX * 2 || in->n_quota_keys % 2 != 0)
         return kvr_get_malformed(get, "%zu numbers of keys: two a rail, of at most %d rails",
-                                 in->n_share_keys, KVR_RAILS_MAX);
+                                 in->n_quota_keys, KVR_RAILS_MAX);
     slots = kvr_arena_take(get->arena, in->n_slots, sizeof(*slots));
     if (slots == NULL)
         return kvr_get_no_memory(get);
@@ -180,10 +180,10 @@ static kvr_status get_grant(const struct kvr_get *get, const Kvrail__Control__Gr
     }
     ret_grant->slots = slots;
     ret_grant->slot_count = (uint32_t)in->n_slots;
-    ret_grant->share_offset = in->share_offset;
-    ret_grant->share_bytes = in->share_bytes;
-    ret_grant->share_keys = (const struct kvr_remote_key *)in->share_keys;
-    ret_grant->share_key_count = (uint32_t)(in->n_share_keys / 2);
+    ret_grant->quota_offset = in->quota_offset;
+    ret_grant->quota_bytes = in->quota_bytes;
+    ret_grant->quota_keys = (const struct kvr_remote_key *)in->quota_keys;
+    ret_grant->quota_key_count = (uint32_t)(in->n_quota_keys / 2);
     return kvr_get_rails(get, in->n_rails, in->rails, &ret_grant->rails, &ret_grant->rail_count);
 }
 

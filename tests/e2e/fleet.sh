@@ -8,7 +8,7 @@ provider=${1:?provider}
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 need prefill-agent decode-agent ../tests/fleet
 fleet=$bin/../tests/fleet
-# Where the target copies, a source that ends may have been seen by its loans first (rule 11).
+# Where the target copies, a source that ends may have been seen by its revocation words first (rule 11).
 lent=$([ "$provider" = tcp ] || echo revoked)
 
 # prefill NAME RAIL…: an agent; its address is in $at_NAME, its pid in $pid_NAME.

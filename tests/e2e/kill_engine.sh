@@ -26,7 +26,7 @@ expect pages_written_late 0
 [ -z "$(figure failures.timed_out)" ] || fail "some requests had no terminal event"
 other=source
 [ "$victim" = source ] && other=target
-# On one host the target may have seen by the source's loans first what it was in the middle of.
+# On one host the target may have seen first, by the source's revocation words, what it was in the middle of.
 [ -n "$(figure ${other}_outcomes.engine_lost)$(figure ${other}_outcomes.revoked)" ] ||
     fail "the $other engine got no event for the end of the $victim engine"
 kill -0 "$prefill_pid" 2>/dev/null || fail "the prefill-agent died too"

@@ -150,10 +150,10 @@ static void peer_grant(struct kvr_message *message)
     slots[0] = (uint16_t)fuzz_about(fuzz.input, 5);
     message->grant.slots = slots;
     message->grant.slot_count = fuzz_below(fuzz.input, 16) == 15 ? fuzz_below(fuzz.input, 65) : 1;
-    message->grant.share_bytes = fuzz_about(fuzz.input, fuzz_below(fuzz.input, 4) * UINT64_C(4096));
-    message->grant.share_offset = fuzz_about(fuzz.input, 0);
-    message->grant.share_keys = keys;
-    message->grant.share_key_count = (uint32_t)fuzz_about(fuzz.input, FUZZ_RAILS) % KVR_RAILS_MAX;
+    message->grant.quota_bytes = fuzz_about(fuzz.input, fuzz_below(fuzz.input, 4) * UINT64_C(4096));
+    message->grant.quota_offset = fuzz_about(fuzz.input, 0);
+    message->grant.quota_keys = keys;
+    message->grant.quota_key_count = (uint32_t)fuzz_about(fuzz.input, FUZZ_RAILS) % KVR_RAILS_MAX;
 }
 
 static void peer_epoch_ended(struct kvr_message *message)

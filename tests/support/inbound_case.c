@@ -72,7 +72,7 @@ uint64_t fetch(uint64_t handle, uint32_t first, uint32_t count)
 }
 
 static void plan_with(uint32_t peer, uint64_t nonce, uint64_t generation, uint64_t hash_flip,
-                      uint32_t loan, uint32_t pieces_remote)
+                      uint32_t word, uint32_t pieces_remote)
 {
     const struct kvr_plan_limits limits = {1, pieces_remote, SMALL_PAGE_BYTES};
     static const struct kvr_page_run runs[SMALL_PLANNED] = {{0, 1}, {2, 1}, {4, 1}, {6, 1}};
@@ -86,7 +86,7 @@ static void plan_with(uint32_t peer, uint64_t nonce, uint64_t generation, uint64
                                          .limits = {1, pieces_remote, SMALL_PAGE_BYTES, false},
                                          .runs = runs,
                                          .run_count = SMALL_PLANNED,
-                                         .loan = loan};
+                                         .revocation_word = word};
     message.plan.source.generation = generation;
     kvr_plan_free(made, &plans);
     inbound_message(&inbound, now, peer, &message);
@@ -102,9 +102,9 @@ void plan(uint32_t peer, uint64_t nonce)
     plan_with(peer, nonce, 1, 0, 0, 1);
 }
 
-void plan_lent(uint32_t peer, uint64_t nonce, uint32_t loan)
+void plan_lent(uint32_t peer, uint64_t nonce, uint32_t word)
 {
-    plan_with(peer, nonce, 1, 0, loan, 1);
+    plan_with(peer, nonce, 1, 0, word, 1);
 }
 
 void plan_of_another(uint32_t peer, uint64_t nonce)

@@ -26,7 +26,7 @@ void tick(kvr_ns later);
 /* What a source says. */
 void plan_as(uint32_t peer, uint64_t nonce, uint64_t generation);
 void plan(uint32_t peer, uint64_t nonce);
-void plan_lent(uint32_t peer, uint64_t nonce, uint32_t loan);
+void plan_lent(uint32_t peer, uint64_t nonce, uint32_t word);
 void plan_to_share(uint32_t peer, uint64_t nonce);   /* it is to land in staging memory */
 void plan_of_another(uint32_t peer, uint64_t nonce); /* its hash is not ours */
 void final(uint32_t peer, uint64_t nonce);

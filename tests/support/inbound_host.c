@@ -2,19 +2,19 @@
 
 #include "tests/support/check.h"
 
-_Atomic uint64_t loan_word;
-bool loan_shown;
+_Atomic uint64_t revocation_word;
+bool revocation_word_shown;
 
-static const _Atomic uint64_t *loan_take(void *self, uint32_t peer, uint32_t number)
+static const _Atomic uint64_t *revocation_word_take(void *self, uint32_t peer, uint32_t number)
 {
     (void)self, (void)peer;
-    return loan_shown && number == 7 ? &loan_word : NULL;
+    return revocation_word_shown && number == 7 ? &revocation_word : NULL;
 }
 
-static void loan_return(void *self, const _Atomic uint64_t *taken)
+static void revocation_word_return(void *self, const _Atomic uint64_t *taken)
 {
     (void)self;
-    assert_ptr_equal(taken, &loan_word);
+    assert_ptr_equal(taken, &revocation_word);
 }
 
 struct kvr_region *target_region(void)
@@ -40,14 +40,14 @@ int open_same_host(void **state)
 
     (void)open_inbound(state);
     ports = machine_ports;
-    ports.loan_take = loan_take;
-    ports.loan_return = loan_return;
+    ports.revocation_word_take = revocation_word_take;
+    ports.revocation_word_return = revocation_word_return;
     inbound.ports = &ports;
     inbound.options.groups =
         (struct kvr_rail_groups){.count = 1, .first = {0, 2}, .same_host = 1u << COPY};
     region = target_region();
     region->memory[CARD] = region->memory[COPY] = (struct kvr_memory *)&registration;
-    loan_shown = true;
+    revocation_word_shown = true;
     meet(true);
     return 0;
 }

@@ -8,8 +8,8 @@
 #define CARD 0
 #define COPY 1
 
-extern _Atomic uint64_t loan_word; /* of lent pages */
-extern bool loan_shown;            /* the source's agent still shows it */
+extern _Atomic uint64_t revocation_word; /* of lent pages */
+extern bool revocation_word_shown;       /* the source's agent still shows it */
 
 int open_same_host(void **state); /* a cmocka setup, on top of open_inbound */
 void meet(bool same_host);        /* the first source comes anew, on this host or not */

@@ -157,8 +157,8 @@ static void hello(struct kvr_rng *rng, uint32_t percent, struct messages_memory 
     text(rng, ret_hello->host, sizeof(ret_hello->host));
     ret_hello->beat_ms = u32(rng);
     ret_hello->digest = (kvr_digest_mode)kvr_rng_below(rng, KVR_DIGEST_FULL + 1);
-    ret_hello->loans_pid = u32(rng);
-    ret_hello->loans_fd = u32(rng);
+    ret_hello->revocation_pid = u32(rng);
+    ret_hello->revocation_fd = u32(rng);
     limits(rng, &ret_hello->limits);
     ret_hello->rail_count = rails(rng, percent, memory);
     ret_hello->rails = memory->rails;
@@ -201,7 +201,7 @@ static void want(struct kvr_rng *rng, uint32_t percent, struct messages_memory *
     ret_want->group_skip_count = up_to(rng, KVR_GROUPS_MAX, percent);
     ret_want->sibling_count = up_to(rng, KVR_SOURCES_MAX, percent);
     ret_want->staged = kvr_rng_percent(rng, 50);
-    ret_want->moves = kvr_rng_percent(rng, 50);
+    ret_want->direct_copy = kvr_rng_percent(rng, 50);
     ret_want->stage_bytes = u64(rng);
     ret_want->group_skips = memory->group_skips;
     ret_want->siblings = memory->siblings;
@@ -220,7 +220,7 @@ static void plan(struct kvr_rng *rng, uint32_t percent, struct messages_memory *
     ret_plan->chunk_first = u32(rng);
     ret_plan->chunk_count = u32(rng);
     ret_plan->hash = kvr_rng_next(rng);
-    ret_plan->loan = u32(rng);
+    ret_plan->revocation_word = u32(rng);
     rank(rng, &ret_plan->source);
     limits(rng, &ret_plan->limits);
     ret_plan->group = u32(rng);
@@ -240,11 +240,11 @@ static void grant(struct kvr_rng *rng, uint32_t percent, struct messages_memory 
     ret_grant->slots = memory->slots;
     ret_grant->rail_count = rails(rng, percent, memory);
     ret_grant->rails = memory->rails;
-    ret_grant->share_offset = kvr_rng_next(rng);
-    ret_grant->share_bytes = kvr_rng_next(rng);
-    ret_grant->share_keys = memory->keys;
-    ret_grant->share_key_count = up_to(rng, KVR_RAILS_MAX, percent);
-    for (uint32_t i = 0; i < ret_grant->share_key_count; i++)
+    ret_grant->quota_offset = kvr_rng_next(rng);
+    ret_grant->quota_bytes = kvr_rng_next(rng);
+    ret_grant->quota_keys = memory->keys;
+    ret_grant->quota_key_count = up_to(rng, KVR_RAILS_MAX, percent);
+    for (uint32_t i = 0; i < ret_grant->quota_key_count; i++)
         memory->keys[i] = (struct kvr_remote_key){kvr_rng_next(rng), kvr_rng_next(rng)};
 }
 

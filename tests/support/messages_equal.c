@@ -54,7 +54,7 @@ static bool same_hello(const struct kvr_msg_hello *a, const struct kvr_msg_hello
 {
     if (!(SAME(version_min) && SAME(version_max) && SAME(boot) && SAME(session) &&
           SAME_TEXT(agent) && SAME_TEXT(provider) && SAME_TEXT(host) && SAME(beat_ms) &&
-          SAME(digest) && SAME(loans_pid) && SAME(loans_fd) &&
+          SAME(digest) && SAME(revocation_pid) && SAME(revocation_fd) &&
           same_limits(&a->limits, &b->limits) && SAME(rail_count) && SAME(compat_count) &&
           same_rails(a->rails, b->rails, a->rail_count)))
         return false;
@@ -83,7 +83,7 @@ static bool same_want(const struct kvr_msg_want *a, const struct kvr_msg_want *b
            SAME(source_tp) && SAME(source_pp) && same_rank(&a->target, &b->target) &&
            SAME(tokens) && SAME(skip_tokens) && SAME(deadline_ms) && SAME(priority) &&
            SAME(digest) && SAME(group_skip_count) && SAME(sibling_count) && SAME(staged) &&
-           SAME(moves) && SAME(stage_bytes) &&
+           SAME(direct_copy) && SAME(stage_bytes) &&
            same_bytes(a->group_skips, b->group_skips, a->group_skip_count * 8) &&
            same_bytes(a->siblings, b->siblings, a->sibling_count * 4);
 }
@@ -99,7 +99,7 @@ static bool same_plan(const struct kvr_msg_plan *a, const struct kvr_msg_plan *b
     return SAME(segment) && SAME(token_first) && SAME(token_end) && SAME(chunk_first) &&
            SAME(chunk_count) && SAME(hash) && same_rank(&a->source, &b->source) &&
            same_limits(&a->limits, &b->limits) && SAME(group) && SAME(page_first) &&
-           SAME(run_count) && SAME(more) && SAME(loan) && SAME(none) &&
+           SAME(run_count) && SAME(more) && SAME(revocation_word) && SAME(none) &&
            same_bytes(a->runs, b->runs, a->run_count * sizeof(*a->runs));
 }
 
@@ -135,10 +135,10 @@ bool messages_equal(const struct kvr_message *a, const struct kvr_message *b)
     case KVR_MSG_PLAN:
         return same_plan(&a->plan, &b->plan);
     case KVR_MSG_GRANT:
-        return SAME(grant.slot_count) && SAME(grant.rail_count) && SAME(grant.share_offset) &&
-               SAME(grant.share_bytes) && SAME(grant.share_key_count) &&
-               same_bytes(a->grant.share_keys, b->grant.share_keys,
-                          a->grant.share_key_count * sizeof(*a->grant.share_keys)) &&
+        return SAME(grant.slot_count) && SAME(grant.rail_count) && SAME(grant.quota_offset) &&
+               SAME(grant.quota_bytes) && SAME(grant.quota_key_count) &&
+               same_bytes(a->grant.quota_keys, b->grant.quota_keys,
+                          a->grant.quota_key_count * sizeof(*a->grant.quota_keys)) &&
                same_bytes(a->grant.slots, b->grant.slots, a->grant.slot_count * 2) &&
                same_rails(a->grant.rails, b->grant.rails, a->grant.rail_count);
     case KVR_MSG_FINAL:

@@ -133,7 +133,7 @@ void want_tokens(uint32_t peer, uint64_t nonce, uint64_t tokens)
     outbound_message(&outbound, now, peer, &want);
 }
 
-static void want_with(uint32_t peer, uint64_t nonce, uint64_t generation, bool moves,
+static void want_with(uint32_t peer, uint64_t nonce, uint64_t generation, bool direct_copy,
                       kvr_digest_mode digest)
 {
     static const struct kvr_page_run runs[SMALL_PLANNED] = {{1, 1}, {3, 1}, {5, 1}, {7, 1}};
@@ -141,7 +141,7 @@ static void want_with(uint32_t peer, uint64_t nonce, uint64_t generation, bool m
     struct kvr_message pages = {.kind = KVR_MSG_PAGES, .transfer = nonce};
 
     want.want.source_generation = generation;
-    want.want.staged = want.want.moves = moves;
+    want.want.staged = want.want.direct_copy = direct_copy;
     want.want.digest = digest;
     pages.pages.runs = runs;
     pages.pages.run_count = SMALL_PLANNED;

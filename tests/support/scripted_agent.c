@@ -273,7 +273,7 @@ static void on_turn(uv_check_t *check)
 static void open_port(struct scripted_agent *agent, struct script *script)
 {
     struct kvr_engine_handler handler = {.self = script,
-                                         .loans_fd = agent->loans_fd,
+                                         .revocation_fd = agent->revocation_fd,
                                          .up = on_up,
                                          .region = on_region,
                                          .request = on_request,
@@ -307,7 +307,9 @@ static void new_agent(struct scripted_agent *agent)
     agent->record = mmap(NULL, sizeof(*agent->record), PROT_READ | PROT_WRITE,
                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(agent->record != MAP_FAILED);
-    assert_int_equal(kvr_loans_create(1, &agent->loans_fd, &agent->loans, &error), KVR_OK);
+    assert_int_equal(
+        kvr_revocation_words_create(1, &agent->revocation_fd, &agent->revocation_words, &error),
+        KVR_OK);
 }
 
 static struct script *thread_script;
@@ -371,8 +373,8 @@ void scripted_agent_stop(struct scripted_agent *agent)
         free(thread_script);
     }
     munmap(agent->record, sizeof(*agent->record));
-    kvr_loans_close(agent->loans);
-    close(agent->loans_fd);
+    kvr_revocation_words_close(agent->revocation_words);
+    close(agent->revocation_fd);
 }
 
 /* ---- the engine's side ----------------------------------------------------------------------- */

@@ -24,7 +24,7 @@
 
 #include "agent/engine/engine_port.h"
 #include "client/kvrail.h"
-#include "wire/loans.h"
+#include "wire/revocation_words.h"
 
 /* What the script has seen; in memory that both processes share. */
 struct script_record {
@@ -48,8 +48,8 @@ struct scripted_agent {
     uv_loop_t loop;
     uv_async_t stop, let_go;
     struct kvr_engine_port *port;
-    struct kvr_loans *loans; /* every engine gets them */
-    int loans_fd;
+    struct kvr_revocation_words *revocation_words; /* every engine gets them */
+    int revocation_fd;
 };
 
 void scripted_agent_start_thread(struct scripted_agent *agent);

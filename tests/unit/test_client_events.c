@@ -98,7 +98,7 @@ static void news_of_others_is_told(void **state)
 
 /* Rule 11: a target may still be copying from these pages, and checks the revocation word
  * afterwards. */
-static void agent_killed_ends_every_loan_first(void **state)
+static void agent_killed_revokes_every_word_first(void **state)
 {
     _Atomic uint64_t *first, *last;
     struct kvrail_event event;
@@ -107,17 +107,17 @@ static void agent_killed_ends_every_loan_first(void **state)
     (void)state;
     engine = scripted_engine(&agent, "e");
     (void)scripted_source(engine, "s");
-    first = &agent.loans->words[0];
-    last = &agent.loans->words[KVR_TRANSFERS_MAX - 1];
-    kvr_loan_begin(first, 42);
-    kvr_loan_begin(last, 43);
+    first = &agent.revocation_words->words[0];
+    last = &agent.revocation_words->words[KVR_TRANSFERS_MAX - 1];
+    kvr_revocation_word_lend(first, 42);
+    kvr_revocation_word_lend(last, 43);
     kill(agent.pid, SIGKILL);
     do
         assert_int_equal(scripted_event(engine, &event), 1);
     while (!event.terminal);
     assert_int_equal(event.status, KVRAIL_AGENT_LOST);
-    assert_false(kvr_loan_holds(first, 42));
-    assert_false(kvr_loan_holds(last, 43));
+    assert_false(kvr_revocation_word_holds(first, 42));
+    assert_false(kvr_revocation_word_holds(last, 43));
     kvrail_close(engine);
 }
 
@@ -127,7 +127,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_dead_agent_leaves_nothing_right, start_process, stop),
         cmocka_unit_test_setup_teardown(news_of_others_is_told, start_process, stop),
         cmocka_unit_test_setup_teardown(a_digest_that_is_none_is_refused, start_process, stop),
-        cmocka_unit_test_setup_teardown(agent_killed_ends_every_loan_first, start_process, stop),
+        cmocka_unit_test_setup_teardown(agent_killed_revokes_every_word_first, start_process, stop),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

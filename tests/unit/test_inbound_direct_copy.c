@@ -1,6 +1,7 @@
 /* Goal: pages of a neighbour's device are moved to ours where the neighbour lends them and we
  * offered it. Else they land in staging memory, and a path without an offer is refused. Method:
- * inbound alone, with a card and a rail for this host. The test plays the sources and their loans.
+ * inbound alone, with a card and a rail for this host. The test plays the sources and their
+ * revocation words.
  */
 #include "tests/support/check.h"
 
@@ -33,13 +34,13 @@ static void what_is_lent_is_moved(void **state)
 
     (void)state;
     assert_true(machine_sent(KVR_MSG_WANT)->want.staged);
-    assert_true(machine_sent(KVR_MSG_WANT)->want.moves);
+    assert_true(machine_sent(KVR_MSG_WANT)->want.direct_copy);
     plan_lent(0, nonce, 7);
     assert_true(granted(nonce));
     assert_int_equal(machine_log.granted, 1u << COPY);
-    assert_int_equal(machine_sent(KVR_MSG_GRANT)->grant.share_bytes, 0);
+    assert_int_equal(machine_sent(KVR_MSG_GRANT)->grant.quota_bytes, 0);
     assert_null(transfer_of(nonce)->grant.landing->staging.stage);
-    assert_ptr_equal(transfer_of(nonce)->grant.landing->revocation_word, &loan_word);
+    assert_ptr_equal(transfer_of(nonce)->grant.landing->revocation_word, &revocation_word);
 }
 
 /* The source has no device, or its device is invisible to ours. */
@@ -50,8 +51,8 @@ static void what_is_planned_for_staging_memory_lands_there(void **state)
     (void)state;
     plan_to_share(0, nonce);
     assert_true(granted(nonce));
-    assert_true(machine_sent(KVR_MSG_GRANT)->grant.share_bytes > 0);
-    assert_ptr_equal(machine_sent(KVR_MSG_GRANT)->grant.share_keys, pinned.keys);
+    assert_true(machine_sent(KVR_MSG_GRANT)->grant.quota_bytes > 0);
+    assert_ptr_equal(machine_sent(KVR_MSG_GRANT)->grant.quota_keys, pinned.keys);
     assert_ptr_equal(transfer_of(nonce)->grant.landing->staging.stage, &stage);
 }
 
@@ -69,7 +70,7 @@ static void what_was_not_offered_is_refused(void **state)
     (void)state;
     meet(false);
     nonce = fetch(1, 0, 1);
-    assert_false(machine_sent(KVR_MSG_WANT)->want.moves);
+    assert_false(machine_sent(KVR_MSG_WANT)->want.direct_copy);
     plan_lent(0, nonce, 7);
     check_refused(nonce, KVR_MALFORMED);
 }
@@ -80,7 +81,7 @@ static void nothing_is_offered_where_bytes_are_hashed(void **state)
     inbound.options.digest = KVR_DIGEST_FULL;
     (void)fetch(1, 0, 1);
     assert_true(machine_sent(KVR_MSG_WANT)->want.staged);
-    assert_false(machine_sent(KVR_MSG_WANT)->want.moves);
+    assert_false(machine_sent(KVR_MSG_WANT)->want.direct_copy);
 }
 
 static void what_is_not_lent_is_not_moved(void **state)

@@ -1,6 +1,7 @@
 /* Goal: the target itself copies pages that a source of this host lends, in place of its cards,
  * where both sides can. Where one side cannot, and when no such rail is left, cards carry them.
- * Method: inbound alone, with one rail of either kind. The test plays the sources and their loans.
+ * Method: inbound alone, with one rail of either kind. The test plays the sources and their
+ * revocation words.
  */
 #include "tests/support/check.h"
 
@@ -13,11 +14,11 @@ static void check_granted(uint32_t grants, uint32_t rail)
     assert_int_equal(machine_log.granted, 1u << rail);
 }
 
-static uint64_t ask(uint32_t loan)
+static uint64_t ask(uint32_t word)
 {
     uint64_t nonce = fetch(1, 0, 1);
 
-    plan_lent(0, nonce, loan);
+    plan_lent(0, nonce, word);
     return nonce;
 }
 
@@ -27,7 +28,7 @@ static void what_is_lent_is_copied(void **state)
 
     (void)state;
     check_granted(1, COPY);
-    assert_ptr_equal(transfer_of(nonce)->grant.landing->revocation_word, &loan_word);
+    assert_ptr_equal(transfer_of(nonce)->grant.landing->revocation_word, &revocation_word);
     assert_int_equal(transfer_of(nonce)->trust.epoch_count, 1);
 }
 
@@ -51,7 +52,7 @@ static void nor_from_another_host(void **state)
 static void nor_what_nobody_shows(void **state)
 {
     (void)state;
-    loan_shown = false;
+    revocation_word_shown = false;
     (void)ask(7);
     check_granted(1, CARD);
 }
@@ -73,7 +74,7 @@ static void cards_carry_on(void **state)
     reason(0, nonce, KVR_MSG_NO_RAIL, KVR_NO_RAIL);
     check_granted(2, CARD);
     assert_int_equal(transfer_of(nonce)->trust.epoch_count, 2);
-    assert_ptr_equal(transfer_of(nonce)->grant.landing->revocation_word, &loan_word);
+    assert_ptr_equal(transfer_of(nonce)->grant.landing->revocation_word, &revocation_word);
     reason(0, nonce, KVR_MSG_NO_RAIL, KVR_NO_RAIL);
     check_granted(3, CARD);
 }

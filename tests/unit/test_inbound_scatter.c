@@ -43,9 +43,9 @@ static void fragments_land_in_staging_memory(void **state)
     stage_opened(KVR_OK);
     assert_true(granted(nonce));
     grant = &machine_sent(KVR_MSG_GRANT)->grant;
-    assert_true(grant->share_bytes >= SMALL_CHUNKS * SMALL_PAGE_BYTES);
-    assert_int_equal(grant->share_key_count, 2);
-    assert_ptr_equal(grant->share_keys, pinned.keys);
+    assert_true(grant->quota_bytes >= SMALL_CHUNKS * SMALL_PAGE_BYTES);
+    assert_int_equal(grant->quota_key_count, 2);
+    assert_ptr_equal(grant->quota_keys, pinned.keys);
     landing = land_commanded(LAND_OPEN).opened;
     assert_ptr_equal(landing->staging.stage, &stage);
     assert_non_null(landing->staging.taken);
@@ -60,7 +60,7 @@ static void who_does_not_ask_for_it_writes_the_pages(void **state)
     stage_opened(KVR_OK);
     plan(0, nonce);
     assert_true(granted(nonce));
-    assert_int_equal(machine_sent(KVR_MSG_GRANT)->grant.share_bytes, 0);
+    assert_int_equal(machine_sent(KVR_MSG_GRANT)->grant.quota_bytes, 0);
     assert_null(land_commanded(LAND_OPEN).opened->staging.stage);
 }
 
@@ -105,7 +105,7 @@ static uint64_t fetch_through(uint32_t pages)
     plan_to_share(0, nonce);
     stage_opened(KVR_OK);
     assert_true(granted(nonce));
-    assert_int_equal(machine_sent(KVR_MSG_GRANT)->grant.share_bytes, stage.bytes);
+    assert_int_equal(machine_sent(KVR_MSG_GRANT)->grant.quota_bytes, stage.bytes);
     return nonce;
 }
 
@@ -219,7 +219,7 @@ static void nobody_has_all_of_the_memory(void **state)
     stage.bytes = 40 * (uint64_t)SMALL_PAGE_BYTES;
     plan_to_share(0, nonce);
     stage_opened(KVR_OK);
-    assert_int_equal(machine_sent(KVR_MSG_GRANT)->grant.share_bytes, 5 * SMALL_PAGE_BYTES);
+    assert_int_equal(machine_sent(KVR_MSG_GRANT)->grant.quota_bytes, 5 * SMALL_PAGE_BYTES);
 }
 
 /* Without promised memory one transfer fails; for a while it is not offered to others. */

@@ -6,30 +6,30 @@
 
 #include "tests/support/inbound_case.h"
 
-/* ---- loans (rule 11) ------------------------------------------------------------------------- */
+/* ---- revocation words (rule 11) -------------------------------------------------------------- */
 
-static const _Atomic uint64_t *shown; /* NULL: the peer shows no loans */
-static uint32_t loans_taken;
+static const _Atomic uint64_t *shown; /* NULL: the peer shows no words */
+static uint32_t revocation_words_taken;
 
-static const _Atomic uint64_t *loan_take(void *self, uint32_t peer, uint32_t number)
+static const _Atomic uint64_t *revocation_word_take(void *self, uint32_t peer, uint32_t number)
 {
     (void)self, (void)peer, (void)number;
-    loans_taken += shown != NULL;
+    revocation_words_taken += shown != NULL;
     return shown;
 }
 
-static void loan_return(void *self, const _Atomic uint64_t *word)
+static void revocation_word_return(void *self, const _Atomic uint64_t *word)
 {
     (void)self;
     assert_ptr_equal(word, shown);
-    loans_taken--;
+    revocation_words_taken--;
 }
 
 static void copies_here(struct kvr_ports *ports, const _Atomic uint64_t *word)
 {
     *ports = machine_ports;
-    ports->loan_take = loan_take;
-    ports->loan_return = loan_return;
+    ports->revocation_word_take = revocation_word_take;
+    ports->revocation_word_return = revocation_word_return;
     inbound.ports = ports;
     shown = word;
 }
@@ -45,19 +45,19 @@ static void what_was_revoked_fails_and_drains(void **state)
     nonce = fetch(1, 0, 1);
     plan(0, nonce);
     assert_true(granted(nonce));
-    assert_int_equal(loans_taken, 1);
+    assert_int_equal(revocation_words_taken, 1);
     group_says(nonce, LAND_REVOKED, 0, NULL);
     assert_int_equal(machine_notice(KVR_NOTICE_FAILING)->status, KVR_REVOKED);
     assert_int_equal(machine_notice_count(KVR_NOTICE_FAILED), 0); /* writes may still come */
     quiet(0, nonce, 0);
     group_says(nonce, LAND_IS_QUIET, 0, NULL);
     assert_int_equal(machine_notice(KVR_NOTICE_FAILED)->status, KVR_REVOKED);
-    assert_int_equal(loans_taken, 1); /* the landing still has it */
+    assert_int_equal(revocation_words_taken, 1); /* the landing still has it */
     group_closes(nonce);
-    assert_int_equal(loans_taken, 0);
+    assert_int_equal(revocation_words_taken, 0);
 }
 
-static void a_source_that_shows_no_loans_is_refused(void **state)
+static void a_source_that_shows_no_revocation_words_is_refused(void **state)
 {
     struct kvr_ports ports;
     uint64_t nonce;
@@ -232,7 +232,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup(name, open_inbound)
     const struct CMUnitTest tests[] = {
         CASE(what_was_revoked_fails_and_drains),
-        CASE(a_source_that_shows_no_loans_is_refused),
+        CASE(a_source_that_shows_no_revocation_words_is_refused),
         CASE(an_absence_holds_back_what_landed),
         CASE(an_absence_that_was_too_long_fails),
         CASE(a_probe_is_answered),

@@ -307,20 +307,20 @@ static void land_counts_stale_writes(void **state)
 }
 
 /* Rule 11: a copy from revoked pages counts for quiet, and sets no bit. A word that names another
- * transfer by now is no loan of ours. */
+ * transfer by now is not ours. */
 static void land_counts_nothing_that_was_revoked(void **state)
 {
-    _Atomic uint64_t loan;
+    _Atomic uint64_t word;
     union land_message message;
 
     (void)state;
-    landing.revocation_word = &loan;
-    kvr_loan_begin(&loan, TRANSFER);
+    landing.revocation_word = &word;
+    kvr_revocation_word_lend(&word, TRANSFER);
     landing_open(KVR_DIGEST_OFF);
     segment_add();
     chunks_land(0, 2);
     assert_false(was_told(LAND_REVOKED));
-    kvr_loan_begin(&loan, TRANSFER + 1);
+    kvr_revocation_word_lend(&word, TRANSFER + 1);
     chunk_lands(0, 2);
     assert_true(was_told(LAND_REVOKED));
     assert_int_equal(landing.chunk_count, 2);
@@ -335,11 +335,11 @@ static void land_counts_nothing_that_was_revoked(void **state)
 /* A chunk without a bit looks like a repeated one: its counts prove nothing. */
 static void land_takes_no_quiet_from_revoked_counts(void **state)
 {
-    _Atomic uint64_t loan;
+    _Atomic uint64_t word;
 
     (void)state;
-    landing.revocation_word = &loan;
-    kvr_loan_begin(&loan, TRANSFER + 1);
+    landing.revocation_word = &word;
+    kvr_revocation_word_lend(&word, TRANSFER + 1);
     landing_open(KVR_DIGEST_OFF);
     segment_add();
     chunk_lands(0, 2);

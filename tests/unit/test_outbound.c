@@ -5,7 +5,7 @@
 
 #include "prefill-agent/source_transfer.h"
 #include "tests/support/outbound_case.h"
-#include "wire/loans.h"
+#include "wire/revocation_words.h"
 
 /* ---- the way of a transfer ------------------------------------------------------------------- */
 
@@ -339,28 +339,28 @@ static void a_lost_peer_frees_after_the_last_completion(void **state)
     assert_int_equal(outbound_live(&outbound), 0);
 }
 
-/* Rule 11: where targets copy, a loan lasts from before the first write until SOURCE_FREE. */
-static void a_loan_ends_before_the_pages_are_free(void **state)
+/* Rule 11: where targets copy, a word holds from before the first write until SOURCE_FREE. */
+static void a_word_is_revoked_before_the_pages_are_free(void **state)
 {
     static _Atomic uint64_t words[KVR_TRANSFERS_MAX];
     struct kvr_ports ports = machine_ports;
-    uint32_t loan;
+    uint32_t word;
 
     (void)state;
-    ports.loans = words;
+    ports.revocation_words = words;
     outbound.ports = &ports;
     publish_for(1);
     publish_all();
     want(0, NONCE);
-    loan = machine_sent(KVR_MSG_PLAN)->plan.loan;
+    word = machine_sent(KVR_MSG_PLAN)->plan.revocation_word;
     grant(0, NONCE);
-    assert_true(kvr_loan_holds(&words[loan - 1], NONCE));
+    assert_true(kvr_revocation_word_holds(&words[word - 1], NONCE));
     message(0, NONCE, KVR_MSG_CANCEL, KVR_CANCELLED);
     group_says(PUSH_STOPPED, 0, NULL);
-    assert_true(kvr_loan_holds(&words[loan - 1], NONCE));
+    assert_true(kvr_revocation_word_holds(&words[word - 1], NONCE));
     group_closes();
     assert_int_equal(freed()->status, KVR_CANCELLED);
-    assert_false(kvr_loan_holds(&words[loan - 1], NONCE));
+    assert_false(kvr_revocation_word_holds(&words[word - 1], NONCE));
 }
 
 /* Everything has arrived, and a card still holds a write: it may be a second posting to an endpoint
@@ -539,7 +539,7 @@ int main(void)
         CASE(cancel_of_the_target_frees_the_source),
         CASE(a_failure_is_announced),
         CASE(a_lost_peer_frees_after_the_last_completion),
-        CASE(a_loan_ends_before_the_pages_are_free),
+        CASE(a_word_is_revoked_before_the_pages_are_free),
         CASE(a_write_that_hangs_after_the_end_is_ended),
         CASE(a_want_of_another_generation_is_refused),
         CASE(messages_about_nothing_are_unknown),

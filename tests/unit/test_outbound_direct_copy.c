@@ -1,7 +1,7 @@
-/* Goal: a target on this host moves our device's pages itself, if its WANT offers it and its device
- * sees them. One probe of the device finds out. Else the pages are staged, and no transfer waits
- * for a late answer. Method: outbound alone, with a card and a rail for this host. The test plays
- * the targets and the group thread. */
+/* Goal: a target on this host direct_copy our device's pages itself, if its WANT offers it and its
+ * device sees them. One probe of the device finds out. Else the pages are staged, and no transfer
+ * waits for a late answer. Method: outbound alone, with a card and a rail for this host. The test
+ * plays the targets and the group thread. */
 #include "tests/support/check.h"
 
 #include "device/stage.h"
@@ -22,7 +22,7 @@ static int open_neighbours(void **state)
     (void)state;
     outbound_begin(&mixed, true);
     ports = machine_ports;
-    ports.loans = words;
+    ports.revocation_words = words;
     outbound.ports = &ports;
     region = outbound.engines.local[0].set->locals[0];
     region->memory[0] = region->memory[1] = (struct kvr_memory *)&registration;
@@ -46,13 +46,13 @@ static void probed(struct visibility_probe *probe, kvr_status status)
 }
 
 /* The plan is for pages, or for staging memory at both ends. */
-static void check_planned(uint32_t plans, bool moves)
+static void check_planned(uint32_t plans, bool direct_copy)
 {
     const struct kvr_message *plan = machine_sent(KVR_MSG_PLAN);
 
     assert_int_equal(machine_sent_count(KVR_MSG_PLAN), plans);
-    assert_int_equal(plan->plan.limits.pieces_remote, moves ? 1 : KVR_PLAN_ONE_RUN);
-    assert_true(plan->plan.limits.chunk_bytes_max == (moves ? 1 << 20 : SMALL_PAGE_BYTES));
+    assert_int_equal(plan->plan.limits.pieces_remote, direct_copy ? 1 : KVR_PLAN_ONE_RUN);
+    assert_true(plan->plan.limits.chunk_bytes_max == (direct_copy ? 1 << 20 : SMALL_PAGE_BYTES));
 }
 
 static void what_is_seen_is_moved(void **state)
@@ -140,7 +140,7 @@ static uint64_t job_rails(void)
     return push_commanded(PUSH_OPEN).opened->target_rails;
 }
 
-/* Cards cannot reach pages that a target moves itself, whatever the target grants. */
+/* Cards cannot reach pages that a target direct_copy itself, whatever the target grants. */
 static void a_card_is_no_way_for_them(void **state)
 {
     (void)state;

@@ -5,7 +5,7 @@
 #include "tests/support/check.h"
 
 #include "tests/support/outbound_case.h"
-#include "wire/loans.h"
+#include "wire/revocation_words.h"
 
 static const struct kvr_rail_groups two = {.count = 2, .first = {0, 1, 2}};
 
@@ -156,7 +156,7 @@ static void open_mixed(bool registered)
 
     outbound_begin(&mixed, true);
     ports = machine_ports;
-    ports.loans = words;
+    ports.revocation_words = words;
     outbound.ports = &ports;
     region = outbound.engines.local[0].set->locals[0];
     region->memory[0] = (struct kvr_memory *)&registration;
@@ -175,10 +175,10 @@ static void what_neighbours_can_copy_is_lent(void **state)
 {
     (void)state;
     open_mixed(true);
-    assert_int_not_equal(machine_sent(KVR_MSG_PLAN)->plan.loan, 0);
+    assert_int_not_equal(machine_sent(KVR_MSG_PLAN)->plan.revocation_word, 0);
     grant_rails(0, NONCE, 1);
     assert_int_equal(job_opened()->target_rails, 2);
-    assert_true(kvr_loan_holds(job_opened()->revocation_word, NONCE));
+    assert_true(kvr_revocation_word_holds(job_opened()->revocation_word, NONCE));
 }
 
 /* The target may choose its cards; then nothing is lent. */
@@ -213,7 +213,7 @@ static void what_is_not_registered_is_not_lent(void **state)
 {
     (void)state;
     open_mixed(false);
-    assert_int_equal(machine_sent(KVR_MSG_PLAN)->plan.loan, 0);
+    assert_int_equal(machine_sent(KVR_MSG_PLAN)->plan.revocation_word, 0);
     grant_rails(0, NONCE, 1); /* the same rails */
     assert_int_equal(job_opened()->target_rails, 0);
 }

@@ -89,7 +89,7 @@ static void be_neighbours(void)
     static int registration;
 
     ports = machine_ports;
-    ports.loans = words;
+    ports.revocation_words = words;
     share.outbound.ports = &ports;
     share.outbound.options.groups =
         (struct kvr_rail_groups){.count = 1, .first = {0, 2}, .same_host = 2};
@@ -140,10 +140,10 @@ static void grant_share(const struct kvr_remote_key *keys, uint32_t key_count)
                                           .slot_count = 1,
                                           .rails = &rail,
                                           .rail_count = 1,
-                                          .share_offset = 4096,
-                                          .share_bytes = 1 << 20,
-                                          .share_keys = keys,
-                                          .share_key_count = key_count}};
+                                          .quota_offset = 4096,
+                                          .quota_bytes = 1 << 20,
+                                          .quota_keys = keys,
+                                          .quota_key_count = key_count}};
 
     outbound_message(&share.outbound, share.now, 0, &grant);
 }
@@ -181,7 +181,7 @@ static void short_pieces_for_a_neighbour_cost_what_local_does(void **state)
     target_near = true;
     short_pieces_to(1 << 20, KVR_FRAGMENT_AUTO);
     target_near = false;
-    assert_int_not_equal(machine_sent(KVR_MSG_PLAN)->plan.loan, 0);
+    assert_int_not_equal(machine_sent(KVR_MSG_PLAN)->plan.revocation_word, 0);
     assert_int_equal(machine_log.stages_asked, 0);
     assert_true(machine_sent(KVR_MSG_PLAN)->plan.limits.pieces_local == 1);
     assert_true(machine_sent(KVR_MSG_PLAN)->plan.limits.pieces_remote == 1);

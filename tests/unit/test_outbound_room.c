@@ -29,7 +29,7 @@ static void want_staged(void)
     outbound_message(&outbound, now, 0, &pages);
 }
 
-static void grant_share(uint64_t share_bytes)
+static void grant_share(uint64_t quota_bytes)
 {
     static const struct kvr_remote_key keys[1] = {{7, 8}};
     static const uint16_t slots[1] = {3};
@@ -40,9 +40,9 @@ static void grant_share(uint64_t share_bytes)
                                           .slot_count = 1,
                                           .rails = &rail,
                                           .rail_count = 1,
-                                          .share_bytes = share_bytes,
-                                          .share_keys = keys,
-                                          .share_key_count = 1}};
+                                          .quota_bytes = quota_bytes,
+                                          .quota_keys = keys,
+                                          .quota_key_count = 1}};
 
     outbound_message(&outbound, now, 0, &grant);
 }
@@ -55,12 +55,12 @@ static void room(uint32_t round, uint64_t position_end)
     outbound_message(&outbound, now, 0, &message);
 }
 
-static void begin(uint64_t share_bytes)
+static void begin(uint64_t quota_bytes)
 {
     publish_for(1);
     publish_all();
     want_staged();
-    grant_share(share_bytes);
+    grant_share(quota_bytes);
 }
 
 static void a_share_smaller_than_the_transfer_is_a_ring(void **state)

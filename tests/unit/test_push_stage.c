@@ -8,7 +8,7 @@
 #include "prefill-agent/push.h"
 #include "tests/support/fake_group.h"
 #include "tests/support/small_stage.h"
-#include "wire/loans.h"
+#include "wire/revocation_words.h"
 
 #define TRANSFER 42
 #define SLOT     7
@@ -372,7 +372,7 @@ static void a_failed_write_revokes_what_it_lent(void **state)
     (void)state;
     job_open(16, false, false);
     job.revocation_word = &word;
-    kvr_loan_begin(&word, TRANSFER);
+    kvr_revocation_word_lend(&word, TRANSFER);
     copies_end();
     for (unsigned rail = 0; rail < 2; rail++)
         if (fixture.rails[rail].newest->write_count > 0)
@@ -380,10 +380,10 @@ static void a_failed_write_revokes_what_it_lent(void **state)
     assert_non_null(endpoint);
     finish(endpoint, 0, KVR_OK);
     fixture_settle(&fixture, now);
-    assert_true(kvr_loan_holds(&word, TRANSFER));
+    assert_true(kvr_revocation_word_holds(&word, TRANSFER));
     finish(endpoint, 0, KVR_RAIL_FAILED);
     fixture_settle(&fixture, now);
-    assert_false(kvr_loan_holds(&word, TRANSFER));
+    assert_false(kvr_revocation_word_holds(&word, TRANSFER));
     job_end();
 }
 

@@ -39,13 +39,13 @@ struct kvr_ports {
     void (*engine_done)(void *self, uint32_t engine);
     /* The rails of ours that peers may write to, with their epochs now; returns how many. */
     uint32_t (*rails)(void *self, struct kvr_rail_address ret_rails[KVR_RAILS_MAX]);
-    /* The source's: a word for each offer (wire/loans.h). NULL: our rails copy by themselves, all
-     * of them. */
-    _Atomic uint64_t *loans;
+    /* The source's: a word for each offer (wire/revocation_words.h). NULL: our rails copy by
+     * themselves, all of them. */
+    _Atomic uint64_t *revocation_words;
     /* The target's; NULL: our rails copy by themselves. The word `number` of that peer's, until it
      * is given back; NULL: it shows none. */
-    const _Atomic uint64_t *(*loan_take)(void *self, uint32_t peer, uint32_t number);
-    void (*loan_return)(void *self, const _Atomic uint64_t *word);
+    const _Atomic uint64_t *(*revocation_word_take)(void *self, uint32_t peer, uint32_t number);
+    void (*revocation_word_return)(void *self, const _Atomic uint64_t *word);
     struct kvr_event_sink events;
 };
 

@@ -71,7 +71,7 @@ bool kvr_region_set_lies_on(const struct kvr_region_set *set, uint64_t rails)
     return set->count > 0;
 }
 
-bool kvr_region_set_moves_on(const struct kvr_region_set *set, uint64_t rails)
+bool kvr_region_set_direct_copy_on(const struct kvr_region_set *set, uint64_t rails)
 {
     for (uint32_t i = 0; i < set->count; i++)
         if (set->locals[i]->moved == NULL || !lies_on(set->locals[i]->moved, rails))

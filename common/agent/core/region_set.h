@@ -41,7 +41,7 @@ bool kvr_region_set_can_stage(const struct kvr_region_set *set);
 /* Cards cannot reach some of its pages. */
 bool kvr_region_set_is_staged(const struct kvr_region_set *set);
 /* All of its pages can be moved over one of these rails (bits) by a target itself. */
-bool kvr_region_set_moves_on(const struct kvr_region_set *set, uint64_t rails);
+bool kvr_region_set_direct_copy_on(const struct kvr_region_set *set, uint64_t rails);
 /* The least direct path of the regions of these groups (bits). */
 kvr_path kvr_region_set_path(const struct kvr_region_set *set, uint32_t groups);
 /* Whether the agent can hash their bytes. KVR_UNSUPPORTED, with the remedy, for pages on a GPU that

@@ -265,8 +265,8 @@ static kvr_status send_attached(struct engine_link *engine)
     size_t bytes;
     kvr_status status;
 
-    if (port->handler.loans_fd > 0)
-        fds.fds[fds.count++] = port->handler.loans_fd;
+    if (port->handler.revocation_fd > 0)
+        fds.fds[fds.count++] = port->handler.revocation_fd;
     memcpy(notice.agent, port->agent, sizeof(notice.agent));
     status = kvr_notice_encode(&notice, port->sending, sizeof(port->sending), &bytes);
     if (status == KVR_OK)

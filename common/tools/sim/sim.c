@@ -133,7 +133,7 @@ static void memory_open(struct sim_memory *memory)
     memory->inbounds = memory_of(SIM_TARGETS * sizeof(struct inbound));
     memory->pushes = memory_of(SIM_SOURCES * SIM_GROUPS * sizeof(struct push));
     memory->lands = memory_of(SIM_TARGETS * SIM_GROUPS * sizeof(struct land));
-    memory->loans = memory_of(SIM_SOURCES * sizeof(struct kvr_loans));
+    memory->revocation_words = memory_of(SIM_SOURCES * sizeof(struct kvr_revocation_words));
     memory->decoder = kvr_message_decoder_open();
     memory->scheduler = sim_scheduler_open();
     if (memory->decoder == NULL || memory->scheduler == NULL)
@@ -153,7 +153,7 @@ static void memory_close(struct sim_memory *memory)
     free(memory->inbounds);
     free(memory->pushes);
     free(memory->lands);
-    free(memory->loans);
+    free(memory->revocation_words);
     kvr_message_decoder_close(memory->decoder);
     sim_scheduler_close(memory->scheduler);
 }

@@ -245,17 +245,18 @@ static uint32_t port_rails(void *self, struct kvr_rail_address ret_rails[KVR_RAI
     return agent->rail_count;
 }
 
-static const _Atomic uint64_t *port_loan_take(void *self, uint32_t peer, uint32_t number)
+static const _Atomic uint64_t *port_revocation_word_take(void *self, uint32_t peer, uint32_t number)
 {
     const struct sim_agent *agent = self;
 
     for (uint32_t i = 0; i < SIM_PEERS; i++)
         if (agent->peers[i].live && agent->peers[i].index == peer && number != 0)
-            return &agent->world->memory->loans[agent->peers[i].other->number].words[number - 1];
+            return &agent->world->memory->revocation_words[agent->peers[i].other->number]
+                        .words[number - 1];
     return NULL;
 }
 
-static void port_loan_return(void *self, const _Atomic uint64_t *word)
+static void port_revocation_word_return(void *self, const _Atomic uint64_t *word)
 {
     (void)self, (void)word;
 }
@@ -436,10 +437,10 @@ void sim_agent_start(struct sim_agent *agent)
         .events = {.self = agent, .emit = port_event},
     };
     if ((world->target_copies || world->mixed) && agent->source) {
-        agent->ports.loans = world->memory->loans[agent->number].words;
+        agent->ports.revocation_words = world->memory->revocation_words[agent->number].words;
     } else if (world->target_copies || world->mixed) {
-        agent->ports.loan_take = port_loan_take;
-        agent->ports.loan_return = port_loan_return;
+        agent->ports.revocation_word_take = port_revocation_word_take;
+        agent->ports.revocation_word_return = port_revocation_word_return;
     }
     sim_peers_init(agent);
     sim_stage_choose(agent);

@@ -302,7 +302,8 @@ void sim_engine_agent_lost(struct sim_engine *engine)
     sim_engine_regions_release(engine);
     note(engine, "agent lost", -1, 0, 0, NULL);
     if (engine->agent->source) /* as its client does */
-        kvr_loans_end_all(&engine->world->memory->loans[engine->agent->number]);
+        kvr_revocation_words_revoke(
+            &engine->world->memory->revocation_words[engine->agent->number]);
     users_orphan(engine, true);
 }
 

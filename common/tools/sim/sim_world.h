@@ -300,9 +300,9 @@ struct sim_memory {
     void *tables[SIM_AGENTS];
     struct outbound *outbounds;
     struct inbound *inbounds;
-    struct push *pushes;     /* SIM_GROUPS of each source */
-    struct land *lands;      /* and of each target */
-    struct kvr_loans *loans; /* of each source */
+    struct push *pushes;                           /* SIM_GROUPS of each source */
+    struct land *lands;                            /* and of each target */
+    struct kvr_revocation_words *revocation_words; /* of each source */
     struct kvr_message_decoder *decoder;
     void *sessions[SIM_AGENTS][SIM_PEERS];
     uint8_t *buffers[SIM_BUFFERS]; /* of connections, not in use */

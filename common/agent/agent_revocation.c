@@ -1,21 +1,21 @@
-/* Loans (rule 11): ours, where targets copy from our engines' memory, and those of the peers from
- * which this agent copies. Only the targets of local copy. */
+/* Revocation words (rule 11): ours, where targets copy from our engines' memory, and those of the
+ * peers from which this agent copies. Only the targets of local copy. */
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "agent/agent_state.h"
 #include "base/log.h"
-#include "wire/loans.h"
+#include "wire/revocation_words.h"
 
 /* A boot of a peer: mapped until it is lost and no landing looks at it any more. */
 struct agent_lender {
     struct agent_lender *next;
-    const struct kvr_loans *loans;
+    const struct kvr_revocation_words *revocation_words;
     uint32_t peer, taken;
     bool up;
 };
 
-static const _Atomic uint64_t *loan_take(void *self, uint32_t peer, uint32_t number)
+static const _Atomic uint64_t *revocation_word_take(void *self, uint32_t peer, uint32_t number)
 {
     struct agent_lender *lender = ((struct kvr_agent *)self)->lenders;
 
@@ -24,7 +24,7 @@ static const _Atomic uint64_t *loan_take(void *self, uint32_t peer, uint32_t num
     if (lender == NULL || number == 0 || number > KVR_TRANSFERS_MAX)
         return NULL;
     lender->taken++;
-    return &lender->loans->words[number - 1];
+    return &lender->revocation_words->words[number - 1];
 }
 
 static void lenders_sweep(struct kvr_agent *agent)
@@ -37,17 +37,18 @@ static void lenders_sweep(struct kvr_agent *agent)
             continue;
         }
         *at = lender->next;
-        kvr_loans_close(lender->loans);
+        kvr_revocation_words_close(lender->revocation_words);
         free(lender);
     }
 }
 
-static void loan_return(void *self, const _Atomic uint64_t *word)
+static void revocation_word_return(void *self, const _Atomic uint64_t *word)
 {
     struct kvr_agent *agent = self;
 
     for (struct agent_lender *at = agent->lenders; at != NULL; at = at->next)
-        if (word >= at->loans->words && word < at->loans->words + KVR_TRANSFERS_MAX)
+        if (word >= at->revocation_words->words &&
+            word < at->revocation_words->words + KVR_TRANSFERS_MAX)
             at->taken--;
     lenders_sweep(agent);
 }
@@ -58,12 +59,14 @@ kvr_status agent_lender_up(struct kvr_agent *agent, uint32_t peer,
     struct agent_lender *lender;
     kvr_status status;
 
-    if (agent->ports.loan_take == NULL)
+    if (agent->ports.revocation_word_take == NULL)
         return KVR_OK;
     lender = calloc(1, sizeof(*lender));
     if (lender == NULL)
-        return kvr_error_set(error, KVR_NO_MEMORY, "loans", "no memory for a peer's loans");
-    status = kvr_loans_open(hello->loans_pid, hello->loans_fd, hello->boot, &lender->loans, error);
+        return kvr_error_set(error, KVR_NO_MEMORY, "agent",
+                             "no memory for a peer's revocation words");
+    status = kvr_revocation_words_open(hello->revocation_pid, hello->revocation_fd, hello->boot,
+                                       &lender->revocation_words, error);
     if (status != KVR_OK) {
         free(lender);
         return status;
@@ -92,31 +95,32 @@ static bool any_target_copies(const struct kvr_agent *agent)
     return copies;
 }
 
-kvr_status agent_loans_open(struct kvr_agent *agent, struct kvr_error *error)
+kvr_status agent_revocation_open(struct kvr_agent *agent, struct kvr_error *error)
 {
     kvr_status status = KVR_OK;
 
     if (!any_target_copies(agent))
         return KVR_OK;
     if (agent->machine.role == KVR_ROLE_SOURCE) {
-        status = kvr_loans_create(agent->boot, &agent->loans_fd, &agent->loans, error);
+        status = kvr_revocation_words_create(agent->boot, &agent->revocation_fd,
+                                             &agent->revocation_words, error);
         if (status == KVR_OK)
-            agent->ports.loans = agent->loans->words;
+            agent->ports.revocation_words = agent->revocation_words->words;
         return status;
     }
-    agent->ports.loan_take = loan_take;
-    agent->ports.loan_return = loan_return;
+    agent->ports.revocation_word_take = revocation_word_take;
+    agent->ports.revocation_word_return = revocation_word_return;
     return KVR_OK;
 }
 
-void agent_loans_close(struct kvr_agent *agent)
+void agent_revocation_close(struct kvr_agent *agent)
 {
     for (struct agent_lender *at = agent->lenders; at != NULL; at = at->next) {
         at->up = false;
         at->taken = 0;
     }
     lenders_sweep(agent);
-    kvr_loans_close(agent->loans);
-    if (agent->loans_fd > 0)
-        close(agent->loans_fd);
+    kvr_revocation_words_close(agent->revocation_words);
+    if (agent->revocation_fd > 0)
+        close(agent->revocation_fd);
 }

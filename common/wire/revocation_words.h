@@ -1,0 +1,65 @@
+/* Revocation words: which transfers may still copy from their source's pages, on paths where the
+ * target does the copying (rule 11; provider local). They lie in memory that a prefill-agent shares
+ * with its engines, which may write it, and with the decode-agents of its host, which only read.
+ *
+ * A transfer's word holds its nonce while the pages are lent. Any other value means revoked. So a
+ * word may be used again at once: a copier of the former transfer finds another nonce.
+ * The side that takes the pages back revokes the word first. The copier reads the word again after
+ * its copy: where the word still holds, every byte was copied from lent pages. The agent revokes
+ * each word by itself. When the agent has died, an engine's client revokes them all before the
+ * client hands a page back.
+ *
+ * The memory is a memfd that cannot change its size. An engine gets it with ATTACHED. A
+ * decode-agent opens /proc/PID/fd/FD as HELLO names it: that needs one user and one pid namespace
+ * anyhow, and the agent's boot id in the memory shows that the memory is the right one. */
+#ifndef KVR_WIRE_REVOCATION_WORDS_H
+#define KVR_WIRE_REVOCATION_WORDS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/limits.h"
+#include "base/status.h"
+
+struct kvr_revocation_words {
+    uint64_t boot; /* of the prefill-agent */
+    _Atomic uint64_t words[KVR_TRANSFERS_MAX];
+};
+
+/* The prefill-agent's. *ret_fd stays open as long as others may ask for it. */
+KVR_MUST_CHECK kvr_status kvr_revocation_words_create(uint64_t boot, int *ret_fd,
+                                                      struct kvr_revocation_words **ret_words,
+                                                      struct kvr_error *error);
+/* An engine's: of the descriptor that came with ATTACHED, which stays the caller's. */
+KVR_MUST_CHECK kvr_status kvr_revocation_words_map(int fd, struct kvr_revocation_words **ret_words,
+                                                   struct kvr_error *error);
+/* A decode-agent's, read only: descriptor `fd` of process `pid`. KVR_STALE: it is not that boot's.
+ */
+KVR_MUST_CHECK kvr_status kvr_revocation_words_open(uint32_t pid, uint32_t fd, uint64_t boot,
+                                                    const struct kvr_revocation_words **ret_words,
+                                                    struct kvr_error *error);
+void kvr_revocation_words_close(
+    const struct kvr_revocation_words *revocation_words); /* NULL is fine */
+void kvr_revocation_words_revoke(struct kvr_revocation_words *revocation_words);
+
+static inline void kvr_revocation_word_lend(_Atomic uint64_t *word, uint64_t nonce)
+{
+    atomic_store_explicit(word, nonce, memory_order_release);
+}
+
+/* Before the pages may be written again. */
+static inline void kvr_revocation_word_revoke(_Atomic uint64_t *word)
+{
+    atomic_store_explicit(word, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+/* After the bytes were copied. */
+static inline bool kvr_revocation_word_holds(const _Atomic uint64_t *word, uint64_t nonce)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    return atomic_load_explicit(word, memory_order_relaxed) == nonce;
+}
+
+#endif
