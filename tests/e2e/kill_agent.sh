@@ -10,12 +10,12 @@ export KVRAIL_TIME_SCALE=100
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 start_all
 
+# Gone when this returns: before, its successor would find the state directory in use.
 kill_victim() {
-    if [ "$victim" = prefill ]; then
-        kill -9 "$prefill_pid"
-    else
-        kill -9 "$decode_pid"
-    fi
+    killed=$decode_pid
+    [ "$victim" = decode ] || killed=$prefill_pid
+    kill -9 "$killed"
+    wait "$killed" 2>/dev/null || true
 }
 
 survivor_lives() {
