@@ -101,7 +101,7 @@ void fetch_end(struct inbound *inbound, struct fetch *fetch)
     else if (fetch->result.status != KVR_OK)
         notice.kind = KVR_NOTICE_FAILED;
     memcpy(notice.detail, fetch->result.detail, sizeof(notice.detail));
-    fetch_on(fetch, FETCH_ON_SETTLED);
+    fetch_on(&fetch->state, F_ON_SETTLED);
     landed_word_update(inbound, fetch);
     if (!fetch->engine_gone)
         kvr_ended_add(&inbound->ended, fetch->engine, fetch->handle, fetch->result.status,
@@ -123,7 +123,7 @@ void fetch_fail(struct inbound *inbound, kvr_ns now, struct fetch *fetch, kvr_st
 
     if (fetch->state >= F_FAILING)
         return;
-    fetch_on(fetch, FETCH_ON_FAILED);
+    fetch_on(&fetch->state, F_ON_FAILED);
     fetch->result.status = notice.status = status;
     snprintf(fetch->result.detail, sizeof(fetch->result.detail), "%s", detail);
     memcpy(notice.detail, fetch->result.detail, sizeof(notice.detail));

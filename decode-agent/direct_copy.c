@@ -25,6 +25,6 @@ bool direct_copy_take(struct transfer *transfer)
     if (!transfer->path.copy_offered || !landing_path_staged(&transfer->path) ||
         transfer->intake.segments != NULL)
         return false;
-    landing_path_on(&transfer->path, PATH_ON_COPY);
+    landing_path_on(&transfer->path.state, PATH_ON_COPY);
     return true;
 }

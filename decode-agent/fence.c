@@ -42,7 +42,7 @@ void transfer_fail(struct inbound *inbound, kvr_ns now, struct transfer *transfe
                         transfer); /* nothing was granted, or no write can still arrive */
         return;
     }
-    transfer_on(transfer, TRANSFER_DRAIN);
+    transfer_on(&transfer->state, T_ON_DRAIN);
     if (KVR_MUTANT(slot_reused_at_once))
         slots_release(inbound, now, transfer);
     transfer->failure.drain_at = now + inbound->options.silence_ns;

@@ -19,7 +19,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/state.h"
 #include "decode-agent/deliver.h"
 #include "decode-agent/inbound.h"
 #include "decode-agent/layers.h"
@@ -30,32 +29,14 @@
 #include "decode-agent/transfer_report.h"
 #include "decode-agent/want.h"
 
-enum fetch_state fetch_next(enum fetch_state state, enum fetch_event event)
-{
-    static const uint8_t cells[FETCH_STATES][FETCH_EVENTS] = {
-        [F_OPENED] =
-            {[FETCH_ON_WANT_SENT] = KVR_STATE(F_WANTED), [FETCH_ON_FAILED] = KVR_STATE(F_FAILING)},
-        [F_WANTED] = {[FETCH_ON_WANT_SENT] = KVR_STATE(F_WANTED),
-                      [FETCH_ON_MATCHED] = KVR_STATE(F_ACCEPTED),
-                      [FETCH_ON_FAILED] = KVR_STATE(F_FAILING)},
-        [F_ACCEPTED] = {[FETCH_ON_WANT_SENT] = KVR_STATE(F_ACCEPTED),
-                        [FETCH_ON_MATCHED] = KVR_STATE(F_ACCEPTED),
-                        [FETCH_ON_FAILED] = KVR_STATE(F_FAILING),
-                        [FETCH_ON_SETTLED] = KVR_STATE(F_ENDED)},
-        [F_FAILING] =
-            {[FETCH_ON_FAILED] = KVR_STATE(F_FAILING), [FETCH_ON_SETTLED] = KVR_STATE(F_ENDED)},
-        [F_ENDED] = {[FETCH_ON_MATCHED] = KVR_STATE(F_ENDED),
-                     [FETCH_ON_FAILED] = KVR_STATE(F_ENDED),
-                     [FETCH_ON_SETTLED] = KVR_STATE(F_ENDED)},
-    };
-
-    return kvr_state_next(cells[state][event]);
-}
-
-void fetch_on(struct fetch *fetch, enum fetch_event event)
-{
-    KVR_STATE_SET(fetch->state, fetch_next(fetch->state, event));
-}
+KVR_STATE_TABLE(fetch, F) = {
+    /* WANT_SENT, MATCHED, FAILED, SETTLED */
+    [F_OPENED] = {F_WANTED, NEVER, F_FAILING, NEVER},
+    [F_WANTED] = {F_WANTED, F_ACCEPTED, F_FAILING, NEVER},
+    [F_ACCEPTED] = {F_ACCEPTED, F_ACCEPTED, F_FAILING, F_ENDED},
+    [F_FAILING] = {NEVER, NEVER, F_FAILING, F_ENDED},
+    [F_ENDED] = {NEVER, F_ENDED, F_ENDED, F_ENDED},
+};
 
 /* ---- finding --------------------------------------------------------------------------------- */
 

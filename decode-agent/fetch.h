@@ -4,20 +4,21 @@
 #define DECODE_AGENT_FETCH_H
 
 #include "agent/core/page_tables.h"
+#include "base/state.h"
 #include "decode-agent/inbound.h"
 #include "decode-agent/landed_word.h"
 #include "decode-agent/slots.h"
 
 struct transfer;
 
-enum fetch_state { F_OPENED, F_WANTED, F_ACCEPTED, F_FAILING, F_ENDED, FETCH_STATES };
+enum fetch_state { F_OPENED, F_WANTED, F_ACCEPTED, F_FAILING, F_ENDED, F_STATES };
 
 enum fetch_event {
-    FETCH_ON_WANT_SENT, /* to one of its sources: what is skipped is fixed */
-    FETCH_ON_MATCHED,   /* a source has a publish for it */
-    FETCH_ON_FAILED,
-    FETCH_ON_SETTLED, /* every transfer of it has settled */
-    FETCH_EVENTS
+    F_ON_WANT_SENT, /* to one of its sources: what is skipped is fixed */
+    F_ON_MATCHED,   /* a source has a publish for it */
+    F_ON_FAILED,
+    F_ON_SETTLED, /* every transfer of it has settled */
+    F_EVENTS
 };
 
 /* What the terminal notice reports. */
@@ -53,8 +54,7 @@ struct fetch {
     uint64_t transfers[KVR_SOURCES_MAX];
 };
 
-enum fetch_state fetch_next(enum fetch_state state, enum fetch_event event);
-void fetch_on(struct fetch *fetch, enum fetch_event event);
+KVR_STATE_MACHINE(fetch);
 
 void fetch_open(struct inbound *inbound, kvr_ns now, uint32_t engine, uint64_t handle,
                 const struct kvr_req_target_open *open);

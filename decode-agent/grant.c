@@ -148,7 +148,7 @@ void transfer_grant(struct inbound *inbound, kvr_ns now, struct transfer *transf
     landing->staging.room_step = staging_quota_step(transfer);
     transfer->grant.landing = landing;
     transfer->grant.rail_group = transfer->grant.granted_group = landing->set->locals[0]->home;
-    transfer_on(transfer, TRANSFER_GRANTED);
+    transfer_on(&transfer->state, T_ON_GRANTED);
     inbound_group_command(inbound, transfer, land_open(landing));
     for (struct landing_segment *at = transfer->intake.segments; at != NULL; at = at->loop_next)
         inbound_group_command(inbound, transfer, land_segment(at));

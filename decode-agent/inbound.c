@@ -230,16 +230,16 @@ static void group_transfer(struct inbound *inbound, kvr_ns now, struct transfer 
         room_landed(inbound, transfer, message->position);
         break;
     case LAND_COPY_FAILED:
-        verification_on(&transfer->verification, VERIFY_ON_READ_ENDED);
+        verify_on(&transfer->verification.state, VERIFY_ON_READ_ENDED);
         transfer_fail(inbound, now, transfer, KVR_COPY_FAILED,
                       "what arrived could not be copied into device memory");
         break;
     case LAND_VERIFIED:
-        verification_on(&transfer->verification, VERIFY_ON_VERIFIED);
+        verify_on(&transfer->verification.state, VERIFY_ON_VERIFIED);
         transfer_check_done(inbound, now, transfer);
         break;
     case LAND_CORRUPT:
-        verification_on(&transfer->verification, VERIFY_ON_READ_ENDED);
+        verify_on(&transfer->verification.state, VERIFY_ON_READ_ENDED);
         transfer_corrupt(inbound, now, transfer, message->chunk);
         break;
     case LAND_IS_QUIET:

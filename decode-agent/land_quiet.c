@@ -11,34 +11,16 @@
 #include "decode-agent/land_quiet.h"
 
 #include "base/mutant.h"
-#include "base/state.h"
 #include "decode-agent/land.h"
 #include "decode-agent/land_message.h"
 #include "decode-agent/land_verify.h"
 
-enum landing_quiet_state landing_quiet_next(enum landing_quiet_state state,
-                                            enum landing_quiet_event event)
-{
-    static const uint8_t cells[QUIET_STATES][QUIET_EVENTS] = {
-        [QUIET_VOID] = {[QUIET_ON_CLAIMED] = KVR_STATE(QUIET_CLAIMED),
-                        [QUIET_ON_VOIDED] = KVR_STATE(QUIET_VOID),
-                        [QUIET_ON_READ_BACK] = KVR_STATE(QUIET_VOID)},
-        [QUIET_CLAIMED] = {[QUIET_ON_CLAIMED] = KVR_STATE(QUIET_CLAIMED),
-                           [QUIET_ON_VOIDED] = KVR_STATE(QUIET_VOID),
-                           [QUIET_ON_EVEN] = KVR_STATE(QUIET_PROVEN),
-                           [QUIET_ON_READ_BACK] = KVR_STATE(QUIET_CLAIMED)},
-        [QUIET_PROVEN] = {[QUIET_ON_CLAIMED] = KVR_STATE(QUIET_CLAIMED),
-                          [QUIET_ON_VOIDED] = KVR_STATE(QUIET_VOID),
-                          [QUIET_ON_READ_BACK] = KVR_STATE(QUIET_CLAIMED)},
-    };
-
-    return kvr_state_next(cells[state][event]);
-}
-
-void landing_quiet_on(struct landing *landing, enum landing_quiet_event event)
-{
-    KVR_STATE_SET(landing->arrived.state, landing_quiet_next(landing->arrived.state, event));
-}
+KVR_STATE_TABLE(landing_quiet, QUIET) = {
+    /* CLAIMED, VOIDED, EVEN, READ_BACK */
+    [QUIET_VOID] = {QUIET_CLAIMED, QUIET_VOID, NEVER, QUIET_VOID},
+    [QUIET_CLAIMED] = {QUIET_CLAIMED, QUIET_VOID, QUIET_PROVEN, QUIET_CLAIMED},
+    [QUIET_PROVEN] = {QUIET_CLAIMED, QUIET_VOID, NEVER, QUIET_CLAIMED},
+};
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
@@ -151,7 +133,7 @@ void land_quiet_check(struct land *land, struct landing *landing)
         if (!named(landing->arrived.claim, &landing->arrived.counts[i]) &&
             !epoch_closed(land, landing->arrived.counts[i].rail, landing->arrived.counts[i].epoch))
             return;
-    landing_quiet_on(landing, QUIET_ON_EVEN);
+    landing_quiet_on(&landing->arrived.state, QUIET_ON_EVEN);
     report_is_quiet(land, landing);
 }
 
@@ -159,7 +141,7 @@ void land_quiet_replace(struct land *land, struct landing *landing, struct landi
 {
     land_quiet_give(land, landing);
     landing->arrived.claim = quiet;
-    landing_quiet_on(landing, quiet != NULL ? QUIET_ON_CLAIMED : QUIET_ON_VOIDED);
+    landing_quiet_on(&landing->arrived.state, quiet != NULL ? QUIET_ON_CLAIMED : QUIET_ON_VOIDED);
     land_quiet_check(land, landing);
 }
 

@@ -3,6 +3,7 @@
 #ifndef DECODE_AGENT_LAND_QUIET_H
 #define DECODE_AGENT_LAND_QUIET_H
 
+#include "base/state.h"
 #include "decode-agent/land_message.h"
 
 struct land;
@@ -32,9 +33,7 @@ struct landing_arrivals {
     uint64_t rails; /* bit r: rail r carried a part */
 };
 
-enum landing_quiet_state landing_quiet_next(enum landing_quiet_state state,
-                                            enum landing_quiet_event event);
-void landing_quiet_on(struct landing *landing, enum landing_quiet_event event);
+KVR_STATE_MACHINE(landing_quiet);
 
 /* A write of the landing arrived. doubt: its count proves nothing from here on. */
 void land_count_arrival(struct landing *landing, uint32_t rail, uint32_t epoch, bool doubt);

@@ -266,14 +266,14 @@ bool land_stage_read(struct land *land, struct landing *landing)
         return true;
     }
     copy->read_end = end;
-    landing_verify_on(landing, HASH_ON_READ);
+    landing_verify_on(&landing->verify.state, HASH_ON_READ);
     return true;
 }
 
 /* The copy that reads back has ended. */
 static void read_back(struct land *land, struct landing *landing, uint32_t end)
 {
-    landing_verify_on(landing, HASH_ON_READ_ENDED);
+    landing_verify_on(&landing->verify.state, HASH_ON_READ_ENDED);
     landing->verify.read_end = end;
     if (landing->staging.failed)
         land_verify_remove(land, landing);

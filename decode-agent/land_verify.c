@@ -11,7 +11,6 @@
 #include "decode-agent/land_verify.h"
 
 #include "base/mutant.h"
-#include "base/state.h"
 #include "decode-agent/land.h"
 #include "decode-agent/land_message.h"
 #include "decode-agent/land_quiet.h"
@@ -20,33 +19,20 @@
 
 #define SLICE_BYTES (512u << 10)
 
-enum landing_verify_state landing_verify_next(enum landing_verify_state state,
-                                              enum landing_verify_event event)
-{
-    static const uint8_t cells[HASH_STATES][HASH_EVENTS] = {
-        [HASH_IDLE] = {[HASH_ON_QUEUED] = KVR_STATE(HASH_QUEUED),
-                       [HASH_ON_READ_ENDED] = KVR_STATE(HASH_IDLE)},
-        [HASH_QUEUED] =
-            {[HASH_ON_READ] = KVR_STATE(HASH_READING), [HASH_ON_REMOVED] = KVR_STATE(HASH_IDLE)},
-        [HASH_READING] = {[HASH_ON_READ_ENDED] = KVR_STATE(HASH_QUEUED),
-                          [HASH_ON_REMOVED] = KVR_STATE(HASH_IDLE)},
-    };
-
-    return kvr_state_next(cells[state][event]);
-}
-
-void landing_verify_on(struct landing *landing, enum landing_verify_event event)
-{
-    KVR_STATE_SET(landing->verify.state, landing_verify_next(landing->verify.state, event));
-}
+KVR_STATE_TABLE(landing_verify, HASH) = {
+    /* QUEUED, READ, READ_ENDED, REMOVED */
+    [HASH_IDLE] = {HASH_QUEUED, NEVER, HASH_IDLE, NEVER},
+    [HASH_QUEUED] = {NEVER, HASH_READING, NEVER, HASH_IDLE},
+    [HASH_READING] = {NEVER, NEVER, HASH_QUEUED, HASH_IDLE},
+};
 
 void land_verify_add(struct land *land, struct landing *landing)
 {
     landing->verify.next = NULL;
-    landing_verify_on(landing, HASH_ON_QUEUED);
+    landing_verify_on(&landing->verify.state, HASH_ON_QUEUED);
     landing->verify.read_end = landing->staging.stage != NULL ? 0 : UINT32_MAX;
     if (landing->staging.stage != NULL)
-        landing_quiet_on(landing, QUIET_ON_READ_BACK);
+        landing_quiet_on(&landing->arrived.state, QUIET_ON_READ_BACK);
     landing->verify.segment = landing->first;
     landing->verify.digest = landing->verify.digests;
     if (land->verify_last != NULL)
@@ -66,7 +52,7 @@ void land_verify_remove(struct land *land, struct landing *landing)
         before = at;
         at = at->verify.next;
     }
-    landing_verify_on(at, HASH_ON_REMOVED);
+    landing_verify_on(&at->verify.state, HASH_ON_REMOVED);
     if (before != NULL)
         before->verify.next = at->verify.next;
     else

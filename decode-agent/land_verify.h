@@ -2,6 +2,7 @@
 #ifndef DECODE_AGENT_LAND_VERIFY_H
 #define DECODE_AGENT_LAND_VERIFY_H
 
+#include "base/state.h"
 #include "decode-agent/land_message.h"
 
 struct land;
@@ -31,9 +32,7 @@ struct landing_verify {
     uint32_t read_end; /* staged: chunks before it were copied back from the pages */
 };
 
-enum landing_verify_state landing_verify_next(enum landing_verify_state state,
-                                              enum landing_verify_event event);
-void landing_verify_on(struct landing *landing, enum landing_verify_event event);
+KVR_STATE_MACHINE(landing_verify);
 
 void land_verify_add(struct land *land, struct landing *landing);
 void land_verify_remove(struct land *land, struct landing *landing);

@@ -12,7 +12,6 @@
  * stays. */
 #include "decode-agent/landing_path.h"
 
-#include "base/state.h"
 #include "decode-agent/direct_copy.h"
 #include "decode-agent/fence.h"
 #include "decode-agent/fetch.h"
@@ -21,23 +20,13 @@
 #include "decode-agent/staging_quota.h"
 #include "decode-agent/transfer.h"
 
-enum landing_path_state landing_path_next(enum landing_path_state state,
-                                          enum landing_path_event event)
-{
-    static const uint8_t cells[PATH_STATES][PATH_EVENTS] = {
-        [PATH_PAGES] = {[PATH_ON_STAGE] = KVR_STATE(PATH_STAGED),
-                        [PATH_ON_CLOSED_STAGE] = KVR_STATE(PATH_OPENING)},
-        [PATH_OPENING] = {[PATH_ON_STAGE_ANSWERS] = KVR_STATE(PATH_STAGED)},
-        [PATH_STAGED] = {[PATH_ON_COPY] = KVR_STATE(PATH_DIRECT_COPY)},
-    };
-
-    return kvr_state_next(cells[state][event]);
-}
-
-void landing_path_on(struct landing_path *path, enum landing_path_event event)
-{
-    KVR_STATE_SET(path->state, landing_path_next(path->state, event));
-}
+KVR_STATE_TABLE(landing_path, PATH) = {
+    /* STAGE, CLOSED_STAGE, STAGE_ANSWERS, COPY */
+    [PATH_PAGES] = {PATH_STAGED, PATH_OPENING, NEVER, NEVER},
+    [PATH_OPENING] = {NEVER, NEVER, PATH_STAGED, NEVER},
+    [PATH_STAGED] = {NEVER, NEVER, NEVER, PATH_DIRECT_COPY},
+    [PATH_DIRECT_COPY] = {NEVER, NEVER, NEVER, NEVER},
+};
 
 struct kvr_stage *landing_path_stage(const struct inbound *inbound, const struct transfer *transfer)
 {
@@ -68,10 +57,10 @@ kvr_status landing_path_planned(struct inbound *inbound, struct transfer *transf
                              "the source's writes are %s staging memory, which was not agreed",
                              staged ? "for" : "not for");
     if (kvr_region_set_stage(set) != NULL) {
-        landing_path_on(&transfer->path, PATH_ON_STAGE);
+        landing_path_on(&transfer->path.state, PATH_ON_STAGE);
         return KVR_OK;
     }
-    landing_path_on(&transfer->path, PATH_ON_CLOSED_STAGE);
+    landing_path_on(&transfer->path.state, PATH_ON_CLOSED_STAGE);
     inbound->ports->region_stage(inbound->ports->self, set, transfer->id);
     return KVR_OK;
 }
@@ -79,7 +68,7 @@ kvr_status landing_path_planned(struct inbound *inbound, struct transfer *transf
 void landing_path_opened(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
                          kvr_status status)
 {
-    landing_path_on(&transfer->path, PATH_ON_STAGE_ANSWERS);
+    landing_path_on(&transfer->path.state, PATH_ON_STAGE_ANSWERS);
     if (landing_path_stage(inbound, transfer) != NULL) {
         if (transfer->quota.state == QUOTA_AWAITS_STAGE && transfer->state == T_WANTED)
             transfer_grant(inbound, now, transfer);

@@ -2,6 +2,7 @@
 #ifndef DECODE_AGENT_LANDING_PATH_H
 #define DECODE_AGENT_LANDING_PATH_H
 
+#include "base/state.h"
 #include "decode-agent/inbound.h"
 
 struct transfer;
@@ -30,9 +31,7 @@ struct landing_path {
     uint32_t revocation_word; /* as the PLANs name it (rule 11); 0: the source lends nothing */
 };
 
-enum landing_path_state landing_path_next(enum landing_path_state state,
-                                          enum landing_path_event event);
-void landing_path_on(struct landing_path *path, enum landing_path_event event);
+KVR_STATE_MACHINE(landing_path);
 
 static inline bool landing_path_staged(const struct landing_path *path)
 {

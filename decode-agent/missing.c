@@ -49,7 +49,7 @@ void missing_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer
 {
     if (transfer->state != T_LIVE || filter->run_count == 0)
         return;
-    trust_on(&transfer->trust, TRUST_ON_MISSING_SENT);
+    trust_on(&transfer->trust.state, TRUST_ON_MISSING_SENT);
     transfer->trust.suspect_at = KVR_NEVER;
     if (!KVR_MUTANT(old_quiet_accepted))
         inbound_group_command(inbound, transfer, land_quiet_void());

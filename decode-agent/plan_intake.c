@@ -13,7 +13,6 @@
 
 #include "base/list.h"
 #include "base/mutant.h"
-#include "base/state.h"
 #include "decode-agent/deliver.h"
 #include "decode-agent/fence.h"
 #include "decode-agent/fetch.h"
@@ -29,22 +28,12 @@
 #include "decode-agent/transfer_report.h"
 #include "wire/compat.h"
 
-enum plan_intake_state plan_intake_next(enum plan_intake_state state, enum plan_intake_event event)
-{
-    static const uint8_t cells[INTAKE_STATES][INTAKE_EVENTS] = {
-        [INTAKE_IDLE] = {[INTAKE_ON_BEGUN] = KVR_STATE(INTAKE_COLLECTING),
-                         [INTAKE_ON_FINAL] = KVR_STATE(INTAKE_FINAL)},
-        [INTAKE_COLLECTING] = {[INTAKE_ON_COMPLETE] = KVR_STATE(INTAKE_IDLE),
-                               [INTAKE_ON_FINAL] = KVR_STATE(INTAKE_FINAL)},
-    };
-
-    return kvr_state_next(cells[state][event]);
-}
-
-static void on(struct transfer *transfer, enum plan_intake_event event)
-{
-    KVR_STATE_SET(transfer->intake.state, plan_intake_next(transfer->intake.state, event));
-}
+KVR_STATE_TABLE(plan_intake, INTAKE) = {
+    /* BEGUN, COMPLETE, FINAL */
+    [INTAKE_IDLE] = {INTAKE_COLLECTING, NEVER, INTAKE_FINAL},
+    [INTAKE_COLLECTING] = {NEVER, INTAKE_IDLE, INTAKE_FINAL},
+    [INTAKE_FINAL] = {NEVER, NEVER, NEVER},
+};
 
 static void accepted(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
 {
@@ -54,7 +43,7 @@ static void accepted(struct inbound *inbound, kvr_ns now, struct transfer *trans
     transfer_report(inbound, now, transfer, KVR_EVENT_MATCHED);
     if (fetch->state == F_WANTED && !fetch->engine_gone)
         inbound->ports->notify(inbound->ports->self, fetch->engine, &notice);
-    fetch_on(fetch, FETCH_ON_MATCHED);
+    fetch_on(&fetch->state, F_ON_MATCHED);
 }
 
 /* The source rank that plans must be the named one, and must have sent its regions. */
@@ -98,7 +87,7 @@ static kvr_status plan_pages(struct inbound *inbound, struct transfer *transfer,
         if (kvr_page_table_init(&transfer->intake.planned, inbound->memory,
                                 (uint32_t)(fetch->tokens / page_tokens + 2), page_limit) != KVR_OK)
             return kvr_error_set(error, KVR_NO_MEMORY, "plan", "no memory for a plan's pages");
-        on(transfer, INTAKE_ON_BEGUN);
+        plan_intake_on(&transfer->intake.state, INTAKE_ON_BEGUN);
         transfer->intake.planning_group = plan->group;
     }
     if (plan->group != transfer->intake.planning_group)
@@ -259,7 +248,7 @@ static kvr_status plan_take(struct inbound *inbound, kvr_ns now, struct transfer
         return status;
     status = plan_make(inbound, transfer, message, &plan, error);
     kvr_page_table_done(&transfer->intake.planned, inbound->memory);
-    on(transfer, INTAKE_ON_COMPLETE);
+    plan_intake_on(&transfer->intake.state, INTAKE_ON_COMPLETE);
     if (status == KVR_OK &&
         layers_decided(fetch_of(inbound, transfer), transfer, message->group, true))
         status = none_changed(message, error);
@@ -310,7 +299,7 @@ void final_received(struct inbound *inbound, kvr_ns now, struct transfer *transf
     }
     if (transfer->intake.segment_count == 0)
         accepted(inbound, now, transfer);
-    on(transfer, INTAKE_ON_FINAL);
+    plan_intake_on(&transfer->intake.state, INTAKE_ON_FINAL);
     transfer->intake.final = *final;
     if (token_end < fetch->result.token_end)
         fetch->result.token_end = token_end;

@@ -3,6 +3,7 @@
 #ifndef DECODE_AGENT_PLAN_INTAKE_H
 #define DECODE_AGENT_PLAN_INTAKE_H
 
+#include "base/state.h"
 #include "decode-agent/inbound.h"
 #include "kv/page_table.h"
 
@@ -30,7 +31,7 @@ struct plan_intake {
     struct kvr_msg_final final;
 };
 
-enum plan_intake_state plan_intake_next(enum plan_intake_state state, enum plan_intake_event event);
+KVR_STATE_MACHINE(plan_intake);
 
 void plan_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
                    const struct kvr_msg_plan *plan);

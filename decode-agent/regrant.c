@@ -11,7 +11,6 @@
  * (land_forward.c). */
 #include "decode-agent/regrant.h"
 
-#include "base/state.h"
 #include "decode-agent/fetch.h"
 #include "decode-agent/grant.h"
 #include "decode-agent/inbound.h"
@@ -20,22 +19,12 @@
 #include "decode-agent/source_link.h"
 #include "decode-agent/transfer.h"
 
-enum regrant_state regrant_next(enum regrant_state state, enum regrant_event event)
-{
-    static const uint8_t cells[REGRANT_STATES][REGRANT_EVENTS] = {
-        [REGRANT_NONE] = {[REGRANT_ON_GROUP_LOST] = KVR_STATE(REGRANT_REGISTERING),
-                          [REGRANT_ON_RAILS_LOST] = KVR_STATE(REGRANT_ANNOUNCING)},
-        [REGRANT_REGISTERING] = {[REGRANT_ON_REGISTERED] = KVR_STATE(REGRANT_ANNOUNCING)},
-        [REGRANT_ANNOUNCING] = {[REGRANT_ON_SENT] = KVR_STATE(REGRANT_NONE)},
-    };
-
-    return kvr_state_next(cells[state][event]);
-}
-
-static void on(struct transfer *transfer, enum regrant_event event)
-{
-    KVR_STATE_SET(transfer->regrant.state, regrant_next(transfer->regrant.state, event));
-}
+KVR_STATE_TABLE(regrant, REGRANT) = {
+    /* GROUP_LOST, RAILS_LOST, REGISTERED, SENT */
+    [REGRANT_NONE] = {REGRANT_REGISTERING, REGRANT_ANNOUNCING, NEVER, NEVER},
+    [REGRANT_REGISTERING] = {NEVER, NEVER, REGRANT_ANNOUNCING, NEVER},
+    [REGRANT_ANNOUNCING] = {NEVER, NEVER, NEVER, REGRANT_NONE},
+};
 
 static void forward_command(struct inbound *inbound, const struct transfer *transfer,
                             enum land_kind kind, uint32_t group)
@@ -60,14 +49,14 @@ void no_rail_received(struct inbound *inbound, struct transfer *transfer)
     if (transfer->state != T_LIVE || transfer->regrant.state != REGRANT_NONE)
         return;
     if (!stays && !transfer->grant.same_host) {
-        on(transfer, REGRANT_ON_GROUP_LOST);
+        regrant_on(&transfer->regrant.state, REGRANT_ON_GROUP_LOST);
         inbound->ports->region_register(inbound->ports->self, fetch_of(inbound, transfer)->set,
                                         (transfer->grant.granted_group + 1) % count, transfer->id);
         return;
     }
     transfer->grant.same_host =
         transfer->grant.same_host && transfer->path.state == PATH_DIRECT_COPY;
-    on(transfer, REGRANT_ON_RAILS_LOST);
+    regrant_on(&transfer->regrant.state, REGRANT_ON_RAILS_LOST);
     regrant_announce(inbound, transfer);
 }
 
@@ -88,7 +77,7 @@ void inbound_registered(struct inbound *inbound, kvr_ns now, uint64_t id, kvr_st
         kvr_engines_changed(&inbound->engines, fetch_of(inbound, transfer)->engine,
                             fetch_of(inbound, transfer)->set);
     }
-    on(transfer, REGRANT_ON_REGISTERED);
+    regrant_on(&transfer->regrant.state, REGRANT_ON_REGISTERED);
     regrant_announce(inbound, transfer);
 }
 
@@ -106,7 +95,7 @@ void regrant_announce(struct inbound *inbound, struct transfer *transfer)
     status = kvr_engines_tell(&inbound->engines, fetch->engine, fetch->set, transfer->link.peer);
     if (status == KVR_AGAIN)
         return; /* the queue is full: sent when there is room */
-    on(transfer, REGRANT_ON_SENT);
+    regrant_on(&transfer->regrant.state, REGRANT_ON_SENT);
     if (status != KVR_OK && status != KVR_PEER_LOST)
         inbound->ports->hang_up(inbound->ports->self, transfer->link.peer, status,
                                 "the regions of a transfer cannot be sent again");

@@ -2,6 +2,7 @@
 #ifndef DECODE_AGENT_REGRANT_H
 #define DECODE_AGENT_REGRANT_H
 
+#include "base/state.h"
 #include "decode-agent/inbound.h"
 
 struct transfer;
@@ -27,7 +28,7 @@ struct regrant {
     uint32_t landings_open; /* CLOSING: of those groups and its own, the ones that are not done */
 };
 
-enum regrant_state regrant_next(enum regrant_state state, enum regrant_event event);
+KVR_STATE_MACHINE(regrant);
 
 void no_rail_received(struct inbound *inbound, struct transfer *transfer);
 /* Sends REGIONS and GRANT to the source when its queue has room. */

@@ -31,7 +31,7 @@ void room_check(struct inbound *inbound, struct transfer *transfer)
         (transfer->intake.state == INTAKE_FINAL &&
          transfer->quota.position_end <= transfer->quota.room))
         return;
-    trust_on(&transfer->trust, TRUST_ON_ROOM_SENT);
+    trust_on(&transfer->trust.state, TRUST_ON_ROOM_SENT);
     transfer->trust.suspect_at = KVR_NEVER;
     transfer->quota.room = room;
     inbound_group_command(inbound, transfer, land_quiet_void());

@@ -14,33 +14,19 @@
 #include <inttypes.h>
 
 #include "base/mutant.h"
-#include "base/state.h"
 #include "decode-agent/deliver.h"
 #include "decode-agent/fetch.h"
 #include "decode-agent/grant.h"
 #include "decode-agent/inbound.h"
 #include "decode-agent/transfer.h"
 
-enum slots_state slots_next(enum slots_state state, enum slots_event event)
-{
-    static const uint8_t cells[SLOTS_STATES][SLOTS_EVENTS] = {
-        [SLOTS_UNKNOWN] = {[SLOTS_ON_COUNTED] = KVR_STATE(SLOTS_COUNTED),
-                           [SLOTS_ON_WITHDRAWN] = KVR_STATE(SLOTS_UNKNOWN)},
-        [SLOTS_COUNTED] = {[SLOTS_ON_QUEUED] = KVR_STATE(SLOTS_QUEUED),
-                           [SLOTS_ON_WITHDRAWN] = KVR_STATE(SLOTS_COUNTED)},
-        [SLOTS_QUEUED] = {[SLOTS_ON_QUEUED] = KVR_STATE(SLOTS_QUEUED),
-                          [SLOTS_ON_RESERVED] = KVR_STATE(SLOTS_RESERVED),
-                          [SLOTS_ON_WITHDRAWN] = KVR_STATE(SLOTS_COUNTED)},
-        [SLOTS_RESERVED] = {[SLOTS_ON_WITHDRAWN] = KVR_STATE(SLOTS_RESERVED)},
-    };
-
-    return kvr_state_next(cells[state][event]);
-}
-
-static void slots_on(struct fetch *fetch, enum slots_event event)
-{
-    KVR_STATE_SET(fetch->slots.state, slots_next(fetch->slots.state, event));
-}
+KVR_STATE_TABLE(slots, SLOTS) = {
+    /* COUNTED, QUEUED, RESERVED, WITHDRAWN */
+    [SLOTS_UNKNOWN] = {SLOTS_COUNTED, NEVER, NEVER, SLOTS_UNKNOWN},
+    [SLOTS_COUNTED] = {NEVER, SLOTS_QUEUED, NEVER, SLOTS_COUNTED},
+    [SLOTS_QUEUED] = {NEVER, SLOTS_QUEUED, SLOTS_RESERVED, SLOTS_COUNTED},
+    [SLOTS_RESERVED] = {NEVER, NEVER, NEVER, SLOTS_RESERVED},
+};
 
 /* ---- how many -------------------------------------------------------------------------------- */
 
@@ -206,7 +192,7 @@ bool slots_count(struct inbound *inbound, kvr_ns now, struct fetch *fetch)
         }
         transfer->slots.needed = (uint32_t)needed;
     }
-    slots_on(fetch, SLOTS_ON_COUNTED);
+    slots_on(&fetch->slots.state, SLOTS_ON_COUNTED);
     return true;
 }
 
@@ -236,7 +222,7 @@ static void queue_add(struct inbound *inbound, struct fetch *fetch)
     for (; at != NULL && at->serial < fetch->serial;
          at = kvr_pool_get(&inbound->fetches, at->slots.next))
         before = at;
-    slots_on(fetch, SLOTS_ON_QUEUED);
+    slots_on(&fetch->slots.state, SLOTS_ON_QUEUED);
     fetch->slots.next = at != NULL ? at->id : 0;
     if (before != NULL)
         before->slots.next = fetch->id;
@@ -262,7 +248,7 @@ void slots_withdraw(struct inbound *inbound, struct fetch *fetch)
 {
     if (fetch->slots.state == SLOTS_QUEUED)
         queue_remove(inbound, fetch);
-    slots_on(fetch, SLOTS_ON_WITHDRAWN);
+    slots_on(&fetch->slots.state, SLOTS_ON_WITHDRAWN);
 }
 
 static void grant_all(struct inbound *inbound, kvr_ns now, const struct fetch *fetch)
@@ -286,7 +272,7 @@ void slots_advance(struct inbound *inbound, kvr_ns now)
     while ((fetch = kvr_pool_get(&inbound->fetches, inbound->waiting_first)) != NULL &&
            slots_reserve(inbound, fetch)) {
         queue_remove(inbound, fetch);
-        slots_on(fetch, SLOTS_ON_RESERVED);
+        slots_on(&fetch->slots.state, SLOTS_ON_RESERVED);
         grant_all(inbound, now, fetch);
     }
 }

@@ -3,6 +3,7 @@
 #ifndef DECODE_AGENT_SLOTS_H
 #define DECODE_AGENT_SLOTS_H
 
+#include "base/state.h"
 #include "decode-agent/inbound.h"
 
 struct fetch;
@@ -38,7 +39,7 @@ struct slot_claim {
     uint64_t *bits; /* a bit for each chunk that the slots can name */
 };
 
-enum slots_state slots_next(enum slots_state state, enum slots_event event);
+KVR_STATE_MACHINE(slots);
 
 /* Counts what the whole fetch may need. False: there is less in all, and it failed. */
 bool slots_count(struct inbound *inbound, kvr_ns now, struct fetch *fetch);

@@ -10,7 +10,6 @@
  * Without its session a transfer is settled or fenced: it never meets another session. */
 #include "decode-agent/source_link.h"
 
-#include "base/state.h"
 #include "decode-agent/deliver.h"
 #include "decode-agent/fence.h"
 #include "decode-agent/fetch.h"
@@ -22,21 +21,13 @@
 #include "decode-agent/transfer.h"
 #include "decode-agent/want.h"
 
-enum source_link_state source_link_next(enum source_link_state state, enum source_link_event event)
-{
-    static const uint8_t cells[LINK_STATES][LINK_EVENTS] = {
-        [LINK_AWAITED] =
-            {[LINK_ON_UP] = KVR_STATE(LINK_UP), [LINK_ON_LOST] = KVR_STATE(LINK_UNREACHED)},
-        [LINK_UP] = {[LINK_ON_UP] = KVR_STATE(LINK_UP), [LINK_ON_LOST] = KVR_STATE(LINK_LOST)},
-    };
-
-    return kvr_state_next(cells[state][event]);
-}
-
-void source_link_on(struct source_link *link, enum source_link_event event)
-{
-    KVR_STATE_SET(link->state, source_link_next(link->state, event));
-}
+KVR_STATE_TABLE(source_link, LINK) = {
+    /* UP, LOST */
+    [LINK_AWAITED] = {LINK_UP, LINK_UNREACHED},
+    [LINK_UP] = {LINK_UP, LINK_LOST},
+    [LINK_LOST] = {NEVER, NEVER},
+    [LINK_UNREACHED] = {NEVER, NEVER},
+};
 
 void inbound_peer_up(struct inbound *inbound, kvr_ns now, uint32_t peer,
                      const struct kvr_msg_hello *hello)
@@ -58,7 +49,7 @@ void inbound_peer_up(struct inbound *inbound, kvr_ns now, uint32_t peer,
         if (transfer == NULL || transfer->link.peer != peer || source_link_gone(&transfer->link) ||
             transfer->state != T_WAITING)
             continue;
-        source_link_on(&transfer->link, LINK_ON_UP);
+        source_link_on(&transfer->link.state, LINK_ON_UP);
         fetch_advance(inbound, now, fetch_of(inbound, transfer));
     }
 }
@@ -72,7 +63,7 @@ void inbound_peer_lost(struct inbound *inbound, kvr_ns now, uint32_t peer, kvr_s
 
         if (transfer == NULL || transfer->link.peer != peer || source_link_gone(&transfer->link))
             continue;
-        source_link_on(&transfer->link, LINK_ON_LOST);
+        source_link_on(&transfer->link.state, LINK_ON_LOST);
         if (transfer->state == T_DRAINING)
             transfer_fence(inbound, now, transfer);
         else

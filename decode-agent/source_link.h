@@ -3,6 +3,7 @@
 #ifndef DECODE_AGENT_SOURCE_LINK_H
 #define DECODE_AGENT_SOURCE_LINK_H
 
+#include "base/state.h"
 #include "decode-agent/inbound.h"
 
 enum source_link_state {
@@ -21,8 +22,7 @@ struct source_link {
     struct kvr_write_limits limits; /* of the transfer: the minimum of both agents' */
 };
 
-enum source_link_state source_link_next(enum source_link_state state, enum source_link_event event);
-void source_link_on(struct source_link *link, enum source_link_event event);
+KVR_STATE_MACHINE(source_link);
 
 /* The source agent has answered, though its session may have ended since. */
 static inline bool source_link_answered(const struct source_link *link)

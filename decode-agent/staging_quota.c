@@ -18,7 +18,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/state.h"
 #include "decode-agent/fence.h"
 #include "decode-agent/fetch.h"
 #include "decode-agent/grant.h"
@@ -28,35 +27,14 @@
 #include "decode-agent/transfer.h"
 #include "kv/fragment.h"
 
-enum staging_quota_state staging_quota_next(enum staging_quota_state state,
-                                            enum staging_quota_event event)
-{
-    static const uint8_t cells[QUOTA_STATES][QUOTA_EVENTS] = {
-        [QUOTA_NONE] = {[QUOTA_ON_STAGE_CLOSED] = KVR_STATE(QUOTA_AWAITS_STAGE),
-                        [QUOTA_ON_FULL] = KVR_STATE(QUOTA_QUEUED),
-                        [QUOTA_ON_TAKEN_RING] = KVR_STATE(QUOTA_RING),
-                        [QUOTA_ON_TAKEN_WHOLE] = KVR_STATE(QUOTA_WHOLE),
-                        [QUOTA_ON_GIVEN_BACK] = KVR_STATE(QUOTA_NONE)},
-        [QUOTA_AWAITS_STAGE] = {[QUOTA_ON_STAGE_CLOSED] = KVR_STATE(QUOTA_AWAITS_STAGE),
-                                [QUOTA_ON_FULL] = KVR_STATE(QUOTA_QUEUED),
-                                [QUOTA_ON_TAKEN_RING] = KVR_STATE(QUOTA_RING),
-                                [QUOTA_ON_TAKEN_WHOLE] = KVR_STATE(QUOTA_WHOLE),
-                                [QUOTA_ON_GIVEN_BACK] = KVR_STATE(QUOTA_NONE)},
-        [QUOTA_QUEUED] = {[QUOTA_ON_FULL] = KVR_STATE(QUOTA_QUEUED),
-                          [QUOTA_ON_TAKEN_RING] = KVR_STATE(QUOTA_RING),
-                          [QUOTA_ON_TAKEN_WHOLE] = KVR_STATE(QUOTA_WHOLE),
-                          [QUOTA_ON_GIVEN_BACK] = KVR_STATE(QUOTA_NONE)},
-        [QUOTA_RING] = {[QUOTA_ON_GIVEN_BACK] = KVR_STATE(QUOTA_NONE)},
-        [QUOTA_WHOLE] = {[QUOTA_ON_GIVEN_BACK] = KVR_STATE(QUOTA_NONE)},
-    };
-
-    return kvr_state_next(cells[state][event]);
-}
-
-static void on(struct transfer *transfer, enum staging_quota_event event)
-{
-    KVR_STATE_SET(transfer->quota.state, staging_quota_next(transfer->quota.state, event));
-}
+KVR_STATE_TABLE(staging_quota, QUOTA) = {
+    /* STAGE_CLOSED, FULL, TAKEN_RING, TAKEN_WHOLE, GIVEN_BACK */
+    [QUOTA_NONE] = {QUOTA_AWAITS_STAGE, QUOTA_QUEUED, QUOTA_RING, QUOTA_WHOLE, QUOTA_NONE},
+    [QUOTA_AWAITS_STAGE] = {QUOTA_AWAITS_STAGE, QUOTA_QUEUED, QUOTA_RING, QUOTA_WHOLE, QUOTA_NONE},
+    [QUOTA_QUEUED] = {NEVER, QUOTA_QUEUED, QUOTA_RING, QUOTA_WHOLE, QUOTA_NONE},
+    [QUOTA_RING] = {NEVER, NEVER, NEVER, NEVER, QUOTA_NONE},
+    [QUOTA_WHOLE] = {NEVER, NEVER, NEVER, NEVER, QUOTA_NONE},
+};
 
 /* ---- the memory of a stage ------------------------------------------------------------------- */
 
@@ -209,7 +187,7 @@ bool staging_quota_take(struct inbound *inbound, kvr_ns now, struct transfer *tr
     if (bound == 0 || transfer->quota.bytes > 0)
         return true;
     if (transfer->path.state == PATH_OPENING) {
-        on(transfer, QUOTA_ON_STAGE_CLOSED);
+        staging_quota_on(&transfer->quota.state, QUOTA_ON_STAGE_CLOSED);
         return false;
     }
     bytes = part_bytes(transfer, stage);
@@ -230,13 +208,14 @@ bool staging_quota_take(struct inbound *inbound, kvr_ns now, struct transfer *tr
     }
     if (must_queue(inbound, pool, transfer) ||
         !kvr_staging_pool_take(&pool->quotas, bytes, &transfer->quota.offset)) {
-        on(transfer, QUOTA_ON_FULL);
+        staging_quota_on(&transfer->quota.state, QUOTA_ON_FULL);
         queue_add(inbound, pool, transfer);
         return false;
     }
     queue_remove(transfer);
     transfer->quota.bytes = transfer->quota.room = bytes;
-    on(transfer, bytes == bound ? QUOTA_ON_TAKEN_WHOLE : QUOTA_ON_TAKEN_RING);
+    staging_quota_on(&transfer->quota.state,
+                     bytes == bound ? QUOTA_ON_TAKEN_WHOLE : QUOTA_ON_TAKEN_RING);
     return true;
 }
 
@@ -249,7 +228,7 @@ void staging_quota_give(struct inbound *inbound, struct transfer *transfer)
         kvr_staging_pool_give(&pool->quotas, transfer->quota.offset);
         transfer->quota.bytes = 0;
     }
-    on(transfer, QUOTA_ON_GIVEN_BACK);
+    staging_quota_on(&transfer->quota.state, QUOTA_ON_GIVEN_BACK);
     queue_remove(transfer);
     if (pool != NULL)
         pool_check(inbound, pool);

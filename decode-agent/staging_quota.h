@@ -3,6 +3,7 @@
 #ifndef DECODE_AGENT_STAGING_QUOTA_H
 #define DECODE_AGENT_STAGING_QUOTA_H
 
+#include "base/state.h"
 #include "decode-agent/inbound.h"
 
 struct landing_segment;
@@ -36,8 +37,7 @@ struct staging_quota {
     uint64_t room;                    /* up to here the source may write */
 };
 
-enum staging_quota_state staging_quota_next(enum staging_quota_state state,
-                                            enum staging_quota_event event);
+KVR_STATE_MACHINE(staging_quota);
 
 /* True: the transfer needs no quota, or has one now. False: it waits, or has failed. */
 bool staging_quota_take(struct inbound *inbound, kvr_ns now, struct transfer *transfer);

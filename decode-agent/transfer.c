@@ -20,7 +20,6 @@
 #include <assert.h>
 
 #include "base/mutant.h"
-#include "base/state.h"
 #include "decode-agent/deliver.h"
 #include "decode-agent/fetch.h"
 #include "decode-agent/inbound.h"
@@ -35,26 +34,15 @@
 #include "decode-agent/staging_quota.h"
 #include "decode-agent/transfer_report.h"
 
-enum transfer_state transfer_next(enum transfer_state state, enum transfer_event event)
-{
-    static const uint8_t cells[TRANSFER_STATES][TRANSFER_EVENTS] = {
-        [T_WAITING] =
-            {[TRANSFER_WANT_SENT] = KVR_STATE(T_WANTED), [TRANSFER_SETTLED] = KVR_STATE(T_ENDED)},
-        [T_WANTED] =
-            {[TRANSFER_GRANTED] = KVR_STATE(T_LIVE), [TRANSFER_SETTLED] = KVR_STATE(T_ENDED)},
-        [T_LIVE] =
-            {[TRANSFER_DRAIN] = KVR_STATE(T_DRAINING), [TRANSFER_SETTLED] = KVR_STATE(T_CLOSING)},
-        [T_DRAINING] = {[TRANSFER_SETTLED] = KVR_STATE(T_CLOSING)},
-        [T_CLOSING] = {[TRANSFER_CLOSED] = KVR_STATE(T_ENDED)},
-    };
-
-    return kvr_state_next(cells[state][event]);
-}
-
-void transfer_on(struct transfer *transfer, enum transfer_event event)
-{
-    KVR_STATE_SET(transfer->state, transfer_next(transfer->state, event));
-}
+KVR_STATE_TABLE(transfer, T) = {
+    /* WANT_SENT, GRANTED, DRAIN, SETTLED, CLOSED */
+    [T_WAITING] = {T_WANTED, NEVER, NEVER, T_ENDED, NEVER},
+    [T_WANTED] = {NEVER, T_LIVE, NEVER, T_ENDED, NEVER},
+    [T_LIVE] = {NEVER, NEVER, T_DRAINING, T_CLOSING, NEVER},
+    [T_DRAINING] = {NEVER, NEVER, NEVER, T_CLOSING, NEVER},
+    [T_CLOSING] = {NEVER, NEVER, NEVER, NEVER, T_ENDED},
+    [T_ENDED] = {NEVER, NEVER, NEVER, NEVER, NEVER},
+};
 
 kvr_status transfer_open(struct inbound *inbound, struct fetch *fetch,
                          const struct kvr_source_address *source, struct kvr_error *error)
@@ -70,7 +58,7 @@ kvr_status transfer_open(struct inbound *inbound, struct fetch *fetch,
     transfer->source = *source;
     transfer->place = fetch->transfer_count;
     if (kvr_region_set_is_staged(fetch->set))
-        landing_path_on(&transfer->path, PATH_ON_STAGE);
+        landing_path_on(&transfer->path.state, PATH_ON_STAGE);
     transfer->trust.suspect_at = transfer->failure.drain_at = KVR_NEVER;
     do
         transfer->nonce = ++inbound->nonce_next;
@@ -80,12 +68,12 @@ kvr_status transfer_open(struct inbound *inbound, struct fetch *fetch,
     fetch->transfers[fetch->transfer_count++] = id;
     status = inbound->ports->dial(inbound->ports->self, source->agent, &transfer->link.peer, error);
     if (status != KVR_OK) {
-        source_link_on(&transfer->link,
+        source_link_on(&transfer->link.state,
                        LINK_ON_LOST); /* fetch_fail() settles it with this reason */
         return status;
     }
     if (inbound->peers[transfer->link.peer].up)
-        source_link_on(&transfer->link, LINK_ON_UP);
+        source_link_on(&transfer->link.state, LINK_ON_UP);
     return KVR_OK;
 }
 
@@ -111,7 +99,7 @@ void transfer_settle(struct inbound *inbound, kvr_ns now, struct transfer *trans
     struct kvr_message landed = {.kind = KVR_MSG_LANDED};
     uint64_t salvaged;
 
-    transfer_on(transfer, TRANSFER_SETTLED);
+    transfer_on(&transfer->state, T_ON_SETTLED);
     transfer->trust.suspect_at = transfer->failure.drain_at = KVR_NEVER;
     if (transfer->failure.status == KVR_OK) {
         fetch->result.bytes += transfer->intake.bytes;
@@ -141,7 +129,7 @@ void transfer_settle(struct inbound *inbound, kvr_ns now, struct transfer *trans
 /* The group thread has given the landing back: its slots may name other transfers now. */
 void transfer_closed(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
 {
-    transfer_on(transfer, TRANSFER_CLOSED);
+    transfer_on(&transfer->state, T_ON_CLOSED);
     transfer_report(inbound, now, transfer, KVR_EVENT_ENDED);
     while (transfer->grant.landing->verify.digests != NULL) {
         struct landing_digest *digest = transfer->grant.landing->verify.digests;

@@ -3,6 +3,7 @@
 #ifndef DECODE_AGENT_TRANSFER_H
 #define DECODE_AGENT_TRANSFER_H
 
+#include "base/state.h"
 #include "decode-agent/deliver.h"
 #include "decode-agent/fence.h"
 #include "decode-agent/grant.h"
@@ -18,23 +19,15 @@
 #include "decode-agent/verify.h"
 #include "kv/page_table.h"
 
-enum transfer_state {
-    T_WAITING,
-    T_WANTED,
-    T_LIVE,
-    T_DRAINING,
-    T_CLOSING,
-    T_ENDED,
-    TRANSFER_STATES
-};
+enum transfer_state { T_WAITING, T_WANTED, T_LIVE, T_DRAINING, T_CLOSING, T_ENDED, T_STATES };
 
 enum transfer_event {
-    TRANSFER_WANT_SENT,
-    TRANSFER_GRANTED,
-    TRANSFER_DRAIN, /* it failed, and writes may still arrive */
-    TRANSFER_SETTLED,
-    TRANSFER_CLOSED,
-    TRANSFER_EVENTS
+    T_ON_WANT_SENT,
+    T_ON_GRANTED,
+    T_ON_DRAIN, /* it failed, and writes may still arrive */
+    T_ON_SETTLED,
+    T_ON_CLOSED,
+    T_EVENTS
 };
 
 struct transfer {
@@ -58,8 +51,7 @@ struct transfer {
     uint64_t rails;   /* bit r: rail r carried a part; known once it is closed */
 };
 
-enum transfer_state transfer_next(enum transfer_state state, enum transfer_event event);
-void transfer_on(struct transfer *transfer, enum transfer_event event);
+KVR_STATE_MACHINE(transfer);
 
 /* Nothing of it can land any more, and that is counted in its fetch. */
 static inline bool transfer_settled(const struct transfer *transfer)

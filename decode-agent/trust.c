@@ -4,8 +4,8 @@
  * --------|--------------|-----------|--------|----------
  * CLEAN   | TAINTED      | =         | QUIET  | =
  * QUIET   | TAINTED      | CLEAN     | =      | CLEAN
- * TAINTED | =            | =         | CONFIRMED | =
- * CONFIRMED  | TAINTED      | CLEAN     | =      | TAINTED
+ * TAINTED | =            | =         | PROVEN | =
+ * PROVEN  | TAINTED      | CLEAN     | =      | TAINTED
  *
  * LAYER_IN, ROOM and DONE wait while a transfer is TAINTED (rule 3). MISSING and ROOM each begin a
  * round: QUIET of an older round says nothing about what the source posts in this one. */
@@ -14,7 +14,6 @@
 #include <assert.h>
 
 #include "base/mutant.h"
-#include "base/state.h"
 #include "decode-agent/deliver.h"
 #include "decode-agent/fence.h"
 #include "decode-agent/inbound.h"
@@ -27,34 +26,13 @@
 
 #define PATIENCE 5 /* times quiet_ns: the longest wait for a write, while others still arrive */
 
-enum trust_state trust_next(enum trust_state state, enum trust_event event)
-{
-    static const uint8_t cells[TRUST_STATES][TRUST_EVENTS] = {
-        [TRUST_CLEAN] = {[TRUST_ON_MISSING_SENT] = KVR_STATE(TRUST_TAINTED),
-                         [TRUST_ON_ROOM_SENT] = KVR_STATE(TRUST_CLEAN),
-                         [TRUST_ON_QUIET] = KVR_STATE(TRUST_QUIET),
-                         [TRUST_ON_READ_BACK] = KVR_STATE(TRUST_CLEAN)},
-        [TRUST_QUIET] = {[TRUST_ON_MISSING_SENT] = KVR_STATE(TRUST_TAINTED),
-                         [TRUST_ON_ROOM_SENT] = KVR_STATE(TRUST_CLEAN),
-                         [TRUST_ON_QUIET] = KVR_STATE(TRUST_QUIET),
-                         [TRUST_ON_READ_BACK] = KVR_STATE(TRUST_CLEAN)},
-        [TRUST_TAINTED] = {[TRUST_ON_MISSING_SENT] = KVR_STATE(TRUST_TAINTED),
-                           [TRUST_ON_ROOM_SENT] = KVR_STATE(TRUST_TAINTED),
-                           [TRUST_ON_QUIET] = KVR_STATE(TRUST_PROVEN),
-                           [TRUST_ON_READ_BACK] = KVR_STATE(TRUST_TAINTED)},
-        [TRUST_PROVEN] = {[TRUST_ON_MISSING_SENT] = KVR_STATE(TRUST_TAINTED),
-                          [TRUST_ON_ROOM_SENT] = KVR_STATE(TRUST_CLEAN),
-                          [TRUST_ON_QUIET] = KVR_STATE(TRUST_PROVEN),
-                          [TRUST_ON_READ_BACK] = KVR_STATE(TRUST_TAINTED)},
-    };
-
-    return kvr_state_next(cells[state][event]);
-}
-
-void trust_on(struct trust *trust, enum trust_event event)
-{
-    KVR_STATE_SET(trust->state, trust_next(trust->state, event));
-}
+KVR_STATE_TABLE(trust, TRUST) = {
+    /* MISSING_SENT, ROOM_SENT, QUIET, READ_BACK */
+    [TRUST_CLEAN] = {TRUST_TAINTED, TRUST_CLEAN, TRUST_QUIET, TRUST_CLEAN},
+    [TRUST_QUIET] = {TRUST_TAINTED, TRUST_CLEAN, TRUST_QUIET, TRUST_CLEAN},
+    [TRUST_TAINTED] = {TRUST_TAINTED, TRUST_TAINTED, TRUST_PROVEN, TRUST_TAINTED},
+    [TRUST_PROVEN] = {TRUST_TAINTED, TRUST_CLEAN, TRUST_PROVEN, TRUST_TAINTED},
+};
 
 /* ---- epochs ---------------------------------------------------------------------------------- */
 
@@ -157,7 +135,7 @@ void quiet_proven(struct inbound *inbound, kvr_ns now, struct transfer *transfer
     if ((round != transfer->trust.round && !KVR_MUTANT(old_quiet_accepted)) ||
         transfer->state == T_CLOSING || transfer->verification.state == VERIFY_READING)
         return;
-    trust_on(&transfer->trust, TRUST_ON_QUIET);
+    trust_on(&transfer->trust.state, TRUST_ON_QUIET);
     transfer->trust.suspect_at = KVR_NEVER;
     if (transfer->state == T_DRAINING) {
         transfer_settle(inbound, now, transfer);

@@ -3,6 +3,7 @@
 #ifndef DECODE_AGENT_TRUST_H
 #define DECODE_AGENT_TRUST_H
 
+#include "base/state.h"
 #include "decode-agent/inbound.h"
 
 struct transfer;
@@ -34,8 +35,7 @@ struct trust {
     uint32_t epoch_count;
 };
 
-enum trust_state trust_next(enum trust_state state, enum trust_event event);
-void trust_on(struct trust *trust, enum trust_event event);
+KVR_STATE_MACHINE(trust);
 
 static inline bool trust_tainted(const struct trust *trust)
 {

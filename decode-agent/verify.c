@@ -13,7 +13,6 @@
 
 #include <stdio.h>
 
-#include "base/state.h"
 #include "decode-agent/deliver.h"
 #include "decode-agent/fence.h"
 #include "decode-agent/inbound.h"
@@ -24,26 +23,13 @@
 #include "decode-agent/trust.h"
 #include "kv/chunk_digest.h"
 
-enum verify_state verify_next(enum verify_state state, enum verify_event event)
-{
-    static const uint8_t cells[VERIFY_STATES][VERIFY_EVENTS] = {
-        [VERIFY_AWAITING] = {[VERIFY_ON_BEGUN] = KVR_STATE(VERIFY_HASHING),
-                             [VERIFY_ON_BEGUN_STAGED] = KVR_STATE(VERIFY_READING),
-                             [VERIFY_ON_READ_ENDED] = KVR_STATE(VERIFY_AWAITING)},
-        [VERIFY_HASHING] = {[VERIFY_ON_READ_ENDED] = KVR_STATE(VERIFY_HASHING),
-                            [VERIFY_ON_VERIFIED] = KVR_STATE(VERIFY_VERIFIED)},
-        [VERIFY_READING] = {[VERIFY_ON_READ_ENDED] = KVR_STATE(VERIFY_HASHING),
-                            [VERIFY_ON_VERIFIED] = KVR_STATE(VERIFY_VERIFIED)},
-        [VERIFY_VERIFIED] = {[VERIFY_ON_READ_ENDED] = KVR_STATE(VERIFY_VERIFIED)},
-    };
-
-    return kvr_state_next(cells[state][event]);
-}
-
-void verification_on(struct verification *verification, enum verify_event event)
-{
-    KVR_STATE_SET(verification->state, verify_next(verification->state, event));
-}
+KVR_STATE_TABLE(verify, VERIFY) = {
+    /* BEGUN, BEGUN_STAGED, READ_ENDED, VERIFIED */
+    [VERIFY_AWAITING] = {VERIFY_HASHING, VERIFY_READING, VERIFY_AWAITING, NEVER},
+    [VERIFY_HASHING] = {NEVER, NEVER, VERIFY_HASHING, VERIFY_VERIFIED},
+    [VERIFY_READING] = {NEVER, NEVER, VERIFY_HASHING, VERIFY_VERIFIED},
+    [VERIFY_VERIFIED] = {NEVER, NEVER, VERIFY_VERIFIED, NEVER},
+};
 
 /* How many of these chunks have a digest. */
 static uint32_t covered(const struct transfer *transfer, const struct kvr_msg_digest *digest)
@@ -96,10 +82,10 @@ bool transfer_verified(struct inbound *inbound, struct transfer *transfer)
         transfer->verification.state != VERIFY_AWAITING)
         return false;
     if (transfer->grant.landing->staging.stage != NULL) {
-        verification_on(&transfer->verification, VERIFY_ON_BEGUN_STAGED);
-        trust_on(&transfer->trust, TRUST_ON_READ_BACK);
+        verify_on(&transfer->verification.state, VERIFY_ON_BEGUN_STAGED);
+        trust_on(&transfer->trust.state, TRUST_ON_READ_BACK);
     } else {
-        verification_on(&transfer->verification, VERIFY_ON_BEGUN);
+        verify_on(&transfer->verification.state, VERIFY_ON_BEGUN);
     }
     inbound_group_command(inbound, transfer, land_verify());
     return false;

@@ -3,6 +3,7 @@
 #ifndef DECODE_AGENT_VERIFY_H
 #define DECODE_AGENT_VERIFY_H
 
+#include "base/state.h"
 #include "decode-agent/inbound.h"
 
 struct transfer;
@@ -29,8 +30,7 @@ struct verification {
     uint32_t chunk_end;   /* end of the chunks with a digest */
 };
 
-enum verify_state verify_next(enum verify_state state, enum verify_event event);
-void verification_on(struct verification *verification, enum verify_event event);
+KVR_STATE_MACHINE(verify);
 
 void digest_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
                      const struct kvr_msg_digest *digest);

@@ -136,8 +136,8 @@ void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
         transfer_fail(inbound, now, transfer, status, "WANT could not be sent to the source agent");
         return;
     }
-    transfer_on(transfer, TRANSFER_WANT_SENT);
-    fetch_on(fetch, FETCH_ON_WANT_SENT);
+    transfer_on(&transfer->state, T_ON_WANT_SENT);
+    fetch_on(&fetch->state, F_ON_WANT_SENT);
     memcpy(transfer->intake.token_next, fetch->skips, sizeof(transfer->intake.token_next));
     pages_send(inbound, transfer);
 }

@@ -12,7 +12,6 @@
 #include <inttypes.h>
 
 #include "base/list.h"
-#include "base/state.h"
 #include "base/types.h"
 #include "prefill-agent/outbound.h"
 #include "prefill-agent/publish.h"
@@ -20,24 +19,14 @@
 #include "prefill-agent/sending.h"
 #include "prefill-agent/source_transfer.h"
 
-enum source_announce_state source_announce_next(enum source_announce_state state,
-                                                enum source_announce_event event)
-{
-    static const uint8_t cells[ANNOUNCE_STATES][ANNOUNCE_EVENTS] = {
-        [ANNOUNCE_PLANNING] = {[ANNOUNCE_ON_SEGMENT] = KVR_STATE(ANNOUNCE_SEGMENT_WAITS),
-                               [ANNOUNCE_ON_ALL_PLANNED] = KVR_STATE(ANNOUNCE_FINAL_WAITS)},
-        [ANNOUNCE_SEGMENT_WAITS] = {[ANNOUNCE_ON_SEGMENT_SENT] = KVR_STATE(ANNOUNCE_PLANNING)},
-        [ANNOUNCE_FINAL_WAITS] = {[ANNOUNCE_ON_FINAL_SENT] = KVR_STATE(ANNOUNCE_TAIL_WAITS)},
-        [ANNOUNCE_TAIL_WAITS] = {[ANNOUNCE_ON_TAIL_SENT] = KVR_STATE(ANNOUNCE_ALL_SENT)},
-    };
-
-    return kvr_state_next(cells[state][event]);
-}
-
-static void step(struct source_announce *announce, enum source_announce_event event)
-{
-    KVR_STATE_SET(announce->state, source_announce_next(announce->state, event));
-}
+KVR_STATE_TABLE(source_announce, ANNOUNCE) = {
+    /* SEGMENT, SEGMENT_SENT, ALL_PLANNED, FINAL_SENT, TAIL_SENT */
+    [ANNOUNCE_PLANNING] = {ANNOUNCE_SEGMENT_WAITS, NEVER, ANNOUNCE_FINAL_WAITS, NEVER, NEVER},
+    [ANNOUNCE_SEGMENT_WAITS] = {NEVER, ANNOUNCE_PLANNING, NEVER, NEVER, NEVER},
+    [ANNOUNCE_FINAL_WAITS] = {NEVER, NEVER, NEVER, ANNOUNCE_TAIL_WAITS, NEVER},
+    [ANNOUNCE_TAIL_WAITS] = {NEVER, NEVER, NEVER, NEVER, ANNOUNCE_ALL_SENT},
+    [ANNOUNCE_ALL_SENT] = {NEVER, NEVER, NEVER, NEVER, NEVER},
+};
 
 static uint32_t pages_for(uint64_t tokens, uint32_t page_tokens)
 {
@@ -147,7 +136,7 @@ static kvr_status segment_send(struct outbound *outbound, struct source_transfer
             segment_position(outbound, transfer, segment, transfer->grant.staging_quota, error);
     if (status != KVR_OK)
         return status;
-    step(&transfer->announce, ANNOUNCE_ON_SEGMENT_SENT);
+    source_announce_on(&transfer->announce.state, ANNOUNCE_ON_SEGMENT_SENT);
     transfer->announce.segment = NULL;
     segment_queue(outbound, transfer, segment);
     return KVR_OK;
@@ -206,7 +195,7 @@ static kvr_status segment_make(struct outbound *outbound, struct source_transfer
     segment->word_base = watch->base;
     segment->layer_base = rank_first_layer(publish->set);
     transfer->announce.segment = segment;
-    step(&transfer->announce, ANNOUNCE_ON_SEGMENT);
+    source_announce_on(&transfer->announce.state, ANNOUNCE_ON_SEGMENT);
     transfer->announce.kv_group = group;
     transfer->announce.page_next = source_first;
     transfer->announce.token_next[group] = token_end;
@@ -266,11 +255,11 @@ static kvr_status final_send(struct outbound *outbound, struct source_transfer *
     if (transfer->announce.state == ANNOUNCE_FINAL_WAITS) {
         if (outbound_send_patient(outbound, transfer, &final) != KVR_OK)
             return KVR_AGAIN;
-        step(&transfer->announce, ANNOUNCE_ON_FINAL_SENT);
+        source_announce_on(&transfer->announce.state, ANNOUNCE_ON_FINAL_SENT);
     }
     if (publish->content.has_tail && outbound_send_patient(outbound, transfer, &tail) != KVR_OK)
         return KVR_AGAIN;
-    step(&transfer->announce, ANNOUNCE_ON_TAIL_SENT);
+    source_announce_on(&transfer->announce.state, ANNOUNCE_ON_TAIL_SENT);
     if (transfer->grant.job != NULL)
         outbound_command(outbound, transfer, push_final());
     return KVR_OK;
@@ -335,7 +324,7 @@ static kvr_status plan_all(struct outbound *outbound, struct source_transfer *tr
         *next = kvr_min_u32(*next + 1, count);
     }
     if (last)
-        step(&transfer->announce, ANNOUNCE_ON_ALL_PLANNED);
+        source_announce_on(&transfer->announce.state, ANNOUNCE_ON_ALL_PLANNED);
     return KVR_OK;
 }
 

@@ -2,6 +2,7 @@
 #ifndef PREFILL_AGENT_ANNOUNCE_H
 #define PREFILL_AGENT_ANNOUNCE_H
 
+#include "base/state.h"
 #include "base/status.h"
 #include "prefill-agent/push.h"
 
@@ -27,8 +28,7 @@ enum source_announce_event {
     ANNOUNCE_EVENTS
 };
 
-enum source_announce_state source_announce_next(enum source_announce_state state,
-                                                enum source_announce_event event);
+KVR_STATE_MACHINE(source_announce);
 
 struct source_announce {
     enum source_announce_state state;

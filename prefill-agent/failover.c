@@ -11,7 +11,6 @@
 #include <stdio.h>
 
 #include "base/list.h"
-#include "base/state.h"
 #include "prefill-agent/announce.h"
 #include "prefill-agent/grant.h"
 #include "prefill-agent/outbound.h"
@@ -22,29 +21,15 @@
 #include "prefill-agent/settle.h"
 #include "prefill-agent/source_transfer.h"
 
-enum source_failover_state source_failover_next(enum source_failover_state state,
-                                                enum source_failover_event event)
-{
-    static const uint8_t cells[FAILOVER_STATES][FAILOVER_EVENTS] = {
-        [FAILOVER_SETTLED] = {[FAILOVER_ON_ASK] = KVR_STATE(FAILOVER_ASKED)},
-        [FAILOVER_ASKED] = {[FAILOVER_ON_ASK] = KVR_STATE(FAILOVER_ASKED),
-                            [FAILOVER_ON_KEEP] = KVR_STATE(FAILOVER_SETTLED),
-                            [FAILOVER_ON_REGISTER] = KVR_STATE(FAILOVER_REGISTERING),
-                            [FAILOVER_ON_MOVE] = KVR_STATE(FAILOVER_MOVING)},
-        [FAILOVER_REGISTERING] = {[FAILOVER_ON_ASK] = KVR_STATE(FAILOVER_REGISTERING),
-                                  [FAILOVER_ON_KEEP] = KVR_STATE(FAILOVER_SETTLED),
-                                  [FAILOVER_ON_MOVE] = KVR_STATE(FAILOVER_MOVING)},
-        [FAILOVER_MOVING] = {[FAILOVER_ON_ASK] = KVR_STATE(FAILOVER_MOVING),
-                             [FAILOVER_ON_MOVED] = KVR_STATE(FAILOVER_SETTLED)},
-    };
-
-    return kvr_state_next(cells[state][event]);
-}
-
-static void step(struct source_failover *failover, enum source_failover_event event)
-{
-    KVR_STATE_SET(failover->state, source_failover_next(failover->state, event));
-}
+KVR_STATE_TABLE(source_failover, FAILOVER) = {
+    /* ASK, KEEP, REGISTER, MOVE, MOVED */
+    [FAILOVER_SETTLED] = {FAILOVER_ASKED, NEVER, NEVER, NEVER, NEVER},
+    [FAILOVER_ASKED] = {FAILOVER_ASKED, FAILOVER_SETTLED, FAILOVER_REGISTERING, FAILOVER_MOVING,
+                        NEVER},
+    [FAILOVER_REGISTERING] = {FAILOVER_REGISTERING, FAILOVER_SETTLED, NEVER, FAILOVER_MOVING,
+                              NEVER},
+    [FAILOVER_MOVING] = {FAILOVER_MOVING, NEVER, NEVER, NEVER, FAILOVER_SETTLED},
+};
 
 /* ---- commands that wait ---------------------------------------------------------------------- */
 
@@ -114,7 +99,7 @@ static void ask(struct outbound *outbound, struct source_transfer *transfer)
     transfer->failover.ask_at = KVR_NEVER;
     if (transfer->failover.state != FAILOVER_SETTLED)
         return;
-    step(&transfer->failover, FAILOVER_ON_ASK);
+    source_failover_on(&transfer->failover.state, FAILOVER_ON_ASK);
     transfer->failover.asks += !transfer->grant.local;
     outbound_send_needed(outbound, transfer, &message);
 }
@@ -229,12 +214,12 @@ static void move_begin(struct outbound *outbound, struct source_transfer *transf
     if (move->successor == NULL)
         transfer->failover.next_group = transfer->grant.rail_group;
     if (move->successor == NULL && move->target_rails == transfer->grant.rails) {
-        step(&transfer->failover, FAILOVER_ON_KEEP);
+        source_failover_on(&transfer->failover.state, FAILOVER_ON_KEEP);
         failover_drop(outbound, transfer);
         return;
     }
     outbound_command(outbound, transfer, push_failover(move));
-    step(&transfer->failover, FAILOVER_ON_MOVE);
+    source_failover_on(&transfer->failover.state, FAILOVER_ON_MOVE);
 }
 
 void failover_granted(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
@@ -248,18 +233,19 @@ void failover_granted(struct outbound *outbound, kvr_ns now, struct source_trans
     if (transfer->failover.state != FAILOVER_ASKED)
         return;
     if (remote == NULL || !same_regions(transfer->match.remote, remote->set)) {
-        step(&transfer->failover, FAILOVER_ON_KEEP);
+        source_failover_on(&transfer->failover.state, FAILOVER_ON_KEEP);
         source_transfer_fail(outbound, now, transfer, KVR_MALFORMED,
                              "the target grants other rails for other regions");
         return;
     }
     if (group == transfer->grant.rail_group && rails == transfer->grant.rails) {
-        step(&transfer->failover, FAILOVER_ON_KEEP); /* failover_tick gives up in time */
+        source_failover_on(&transfer->failover.state,
+                           FAILOVER_ON_KEEP); /* failover_tick gives up in time */
         return;
     }
     transfer->failover.move = kvr_buddy_alloc(outbound->memory, sizeof(*transfer->failover.move));
     if (transfer->failover.move == NULL) {
-        step(&transfer->failover, FAILOVER_ON_KEEP);
+        source_failover_on(&transfer->failover.state, FAILOVER_ON_KEEP);
         return;
     }
     *transfer->failover.move = (struct push_failover){.target = kvr_region_set_acquire(remote->set),
@@ -268,7 +254,7 @@ void failover_granted(struct outbound *outbound, kvr_ns now, struct source_trans
     if (group == transfer->grant.rail_group)
         move_begin(outbound, transfer);
     else {
-        step(&transfer->failover, FAILOVER_ON_REGISTER);
+        source_failover_on(&transfer->failover.state, FAILOVER_ON_REGISTER);
         outbound->ports->region_register(outbound->ports->self, source_set(outbound, transfer),
                                          group, transfer->id);
     }
@@ -289,7 +275,7 @@ void failover_moved(struct outbound *outbound, struct source_transfer *transfer,
 {
     struct kvr_region_set *before = transfer->match.remote;
 
-    step(&transfer->failover, FAILOVER_ON_MOVED);
+    source_failover_on(&transfer->failover.state, FAILOVER_ON_MOVED);
     transfer->failover.move = NULL;
     transfer->match.remote = move->target;
     grant_take(outbound, transfer, move->target_rails);

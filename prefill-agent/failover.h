@@ -2,6 +2,7 @@
 #ifndef PREFILL_AGENT_FAILOVER_H
 #define PREFILL_AGENT_FAILOVER_H
 
+#include "base/state.h"
 #include "prefill-agent/push.h"
 #include "wire/message.h"
 
@@ -24,8 +25,7 @@ enum source_failover_event {
     FAILOVER_EVENTS
 };
 
-enum source_failover_state source_failover_next(enum source_failover_state state,
-                                                enum source_failover_event event);
+KVR_STATE_MACHINE(source_failover);
 
 struct source_failover {
     enum source_failover_state state;

@@ -134,7 +134,7 @@ void grant_received(struct outbound *outbound, kvr_ns now, struct source_transfe
     transfer->failover.groups_used = UINT32_C(1) << transfer->grant.rail_group;
     memcpy(job->slots, grant->slots, grant->slot_count * sizeof(job->slots[0]));
     transfer->grant.job = job;
-    source_transfer_step(transfer, ST_ON_GRANTED);
+    source_transfer_on(&transfer->state, ST_ON_GRANTED);
     if (outbound->ports->revocation_words != NULL &&
         (transfer->grant.local || outbound->options.groups.same_host == 0)) {
         job->revocation_word = &outbound->ports->revocation_words[job->index];

@@ -8,41 +8,23 @@
 #include <stdio.h>
 
 #include "base/mutant.h"
-#include "base/state.h"
 #include "prefill-agent/outbound.h"
 #include "prefill-agent/publish.h"
 
 #define LEASE_LOW_PART 4 /* the engine is notified when a quarter is left */
 
-enum publish_lease_state publish_lease_next(enum publish_lease_state state,
-                                            enum publish_lease_event event)
-{
-    static const uint8_t cells[LEASE_STATES][LEASE_EVENTS] = {
-        [LEASE_RUNS] = {[LEASE_ON_RENEW] = KVR_STATE(LEASE_RUNS),
-                        [LEASE_ON_LOW] = KVR_STATE(LEASE_LOW),
-                        [LEASE_ON_OFF] = KVR_STATE(LEASE_OFF),
-                        [LEASE_ON_REOPEN] = KVR_STATE(LEASE_RUNS)},
-        [LEASE_LOW] = {[LEASE_ON_RENEW] = KVR_STATE(LEASE_RUNS),
-                       [LEASE_ON_OFF] = KVR_STATE(LEASE_OFF),
-                       [LEASE_ON_REOPEN] = KVR_STATE(LEASE_LOW)},
-        [LEASE_OFF] = {[LEASE_ON_RENEW] = KVR_STATE(LEASE_OFF),
-                       [LEASE_ON_OFF] = KVR_STATE(LEASE_OFF),
-                       [LEASE_ON_REOPEN] = KVR_STATE(LEASE_RUNS)},
-    };
-
-    return kvr_state_next(cells[state][event]);
-}
-
-static void step(struct publish_lease *lease, enum publish_lease_event event)
-{
-    KVR_STATE_SET(lease->state, publish_lease_next(lease->state, event));
-}
+KVR_STATE_TABLE(publish_lease, LEASE) = {
+    /* RENEW, LOW, OFF, REOPEN */
+    [LEASE_RUNS] = {LEASE_RUNS, LEASE_LOW, LEASE_OFF, LEASE_RUNS},
+    [LEASE_LOW] = {LEASE_RUNS, NEVER, LEASE_OFF, LEASE_LOW},
+    [LEASE_OFF] = {LEASE_OFF, NEVER, LEASE_OFF, LEASE_RUNS},
+};
 
 void lease_renew(struct publish *publish, kvr_ns now)
 {
     if (KVR_MUTANT(renewal_forgotten))
         return;
-    step(&publish->lease, LEASE_ON_RENEW);
+    publish_lease_on(&publish->lease.state, LEASE_ON_RENEW);
     if (publish->lease.state != LEASE_OFF)
         publish->lease.end = now + publish->lease.length;
 }
@@ -55,14 +37,14 @@ void lease_set(struct publish *publish, kvr_ns now, kvr_ns length)
 
 void lease_off(struct publish *publish)
 {
-    step(&publish->lease, LEASE_ON_OFF);
+    publish_lease_on(&publish->lease.state, LEASE_ON_OFF);
 }
 
 void lease_reopen(struct publish *publish, kvr_ns now)
 {
     if (publish->lease.state == LEASE_OFF)
         publish->lease.end = now + publish->lease.length;
-    step(&publish->lease, LEASE_ON_REOPEN);
+    publish_lease_on(&publish->lease.state, LEASE_ON_REOPEN);
 }
 
 /* The lease does not concern a consumer that has come: its transfer goes on. Only consumers that
@@ -111,7 +93,7 @@ void lease_tick(struct outbound *outbound, kvr_ns now, struct publish *publish)
     if (publish->lease.state == LEASE_LOW ||
         now + publish->lease.length / LEASE_LOW_PART < publish->lease.end)
         return;
-    step(&publish->lease, LEASE_ON_LOW);
+    publish_lease_on(&publish->lease.state, LEASE_ON_LOW);
     lease_notify(outbound, publish, KVR_NOTICE_LEASE_LOW);
 }
 

@@ -3,6 +3,7 @@
 #define PREFILL_AGENT_LEASE_H
 
 #include "base/clock.h"
+#include "base/state.h"
 
 struct outbound;
 struct publish;
@@ -21,8 +22,7 @@ enum publish_lease_event {
     LEASE_EVENTS
 };
 
-enum publish_lease_state publish_lease_next(enum publish_lease_state state,
-                                            enum publish_lease_event event);
+KVR_STATE_MACHINE(publish_lease);
 
 struct publish_lease {
     enum publish_lease_state state;

@@ -262,7 +262,7 @@ static void transfer_match(struct outbound *outbound, kvr_ns now, struct source_
         return;
     }
     match_unpark(outbound, transfer);
-    source_transfer_step(transfer, ST_ON_MATCHED);
+    source_transfer_on(&transfer->state, ST_ON_MATCHED);
     transfer->publish = publish->id;
     if (!transfer->match.has_deadline)
         transfer->match.deadline = now + outbound->options.want_default_ns;
@@ -270,7 +270,7 @@ static void transfer_match(struct outbound *outbound, kvr_ns now, struct source_
     consumer_comes(publish, transfer);
     if (publish->state == PUBLISH_OPEN && !publish->engine_gone)
         outbound->ports->notify(outbound->ports->self, publish->engine, &notice);
-    publish_step(publish, PUBLISH_ON_MATCHED);
+    publish_on(&publish->state, PUBLISH_ON_MATCHED);
     source_transfer_event(outbound, now, transfer, KVR_EVENT_MATCHED);
     source_transfer_advance(outbound, now, transfer);
 }

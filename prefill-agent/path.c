@@ -8,7 +8,6 @@
  * An answer decides the path once more, which may need another answer. */
 #include "prefill-agent/path.h"
 
-#include "base/state.h"
 #include "base/types.h"
 #include "prefill-agent/direct_copy.h"
 #include "prefill-agent/outbound.h"
@@ -17,27 +16,13 @@
 #include "prefill-agent/slice.h"
 #include "prefill-agent/source_transfer.h"
 
-enum source_path_state source_path_next(enum source_path_state state, enum source_path_event event)
-{
-    static const uint8_t cells[SOURCE_PATH_STATES][SOURCE_PATH_EVENTS] = {
-        [SOURCE_PATH_UNDECIDED] = {[SOURCE_PATH_ON_PROBE] = KVR_STATE(SOURCE_PATH_PROBING),
-                                   [SOURCE_PATH_ON_STAGE] = KVR_STATE(SOURCE_PATH_OPENING),
-                                   [SOURCE_PATH_ON_DECIDED] = KVR_STATE(SOURCE_PATH_READY)},
-        [SOURCE_PATH_PROBING] = {[SOURCE_PATH_ON_PROBE] = KVR_STATE(SOURCE_PATH_PROBING),
-                                 [SOURCE_PATH_ON_STAGE] = KVR_STATE(SOURCE_PATH_OPENING),
-                                 [SOURCE_PATH_ON_DECIDED] = KVR_STATE(SOURCE_PATH_READY)},
-        [SOURCE_PATH_OPENING] = {[SOURCE_PATH_ON_PROBE] = KVR_STATE(SOURCE_PATH_PROBING),
-                                 [SOURCE_PATH_ON_STAGE] = KVR_STATE(SOURCE_PATH_OPENING),
-                                 [SOURCE_PATH_ON_DECIDED] = KVR_STATE(SOURCE_PATH_READY)},
-    };
-
-    return kvr_state_next(cells[state][event]);
-}
-
-static void step(struct source_path *path, enum source_path_event event)
-{
-    KVR_STATE_SET(path->state, source_path_next(path->state, event));
-}
+KVR_STATE_TABLE(source_path, SOURCE_PATH) = {
+    /* PROBE, STAGE, DECIDED */
+    [SOURCE_PATH_UNDECIDED] = {SOURCE_PATH_PROBING, SOURCE_PATH_OPENING, SOURCE_PATH_READY},
+    [SOURCE_PATH_PROBING] = {SOURCE_PATH_PROBING, SOURCE_PATH_OPENING, SOURCE_PATH_READY},
+    [SOURCE_PATH_OPENING] = {SOURCE_PATH_PROBING, SOURCE_PATH_OPENING, SOURCE_PATH_READY},
+    [SOURCE_PATH_READY] = {NEVER, NEVER, NEVER},
+};
 
 /* What the layouts of the wanted KV groups share; *ret_groups: those groups (bits). The target
  * counts as many tokens when it makes room. */
@@ -111,7 +96,7 @@ static void decide_direct_copy(const struct outbound *outbound, struct source_pa
     if (path->limits.chunk_bytes_max < outbound->options.groups.move_bytes)
         path->limits.chunk_bytes_max = outbound->options.groups.move_bytes;
     path->kind = groups != 0 ? KVR_PATH_LOCAL : KVR_PATH_NONE;
-    step(path, SOURCE_PATH_ON_DECIDED);
+    source_path_on(&path->state, SOURCE_PATH_ON_DECIDED);
 }
 
 static kvr_status decide_writes(struct outbound *outbound, struct source_transfer *transfer,
@@ -137,10 +122,10 @@ static kvr_status decide_writes(struct outbound *outbound, struct source_transfe
     if (path->gathers && path->kind != KVR_PATH_NONE)
         path->kind = KVR_PATH_STAGED;
     if (!path->gathers || kvr_region_set_stage(publish->set) != NULL) {
-        step(path, SOURCE_PATH_ON_DECIDED);
+        source_path_on(&path->state, SOURCE_PATH_ON_DECIDED);
         return KVR_OK;
     }
-    step(path, SOURCE_PATH_ON_STAGE);
+    source_path_on(&path->state, SOURCE_PATH_ON_STAGE);
     outbound->ports->region_stage(outbound->ports->self, publish->set, transfer->id);
     return KVR_OK;
 }
@@ -160,7 +145,7 @@ kvr_status path_decide(struct outbound *outbound, struct source_transfer *transf
     if (status != KVR_OK)
         return status;
     if (direct_copy_decide(outbound, transfer, publish)) {
-        step(path, SOURCE_PATH_ON_PROBE);
+        source_path_on(&path->state, SOURCE_PATH_ON_PROBE);
         return KVR_OK;
     }
     if (path->direct_copy != DIRECT_COPY_CHOSEN)
@@ -195,7 +180,7 @@ void path_stage_opened(struct outbound *outbound, kvr_ns now, struct source_tran
     if (publish == NULL)
         return;
     if (status == KVR_OK && kvr_region_set_stage(publish->set) != NULL) {
-        step(path, SOURCE_PATH_ON_DECIDED);
+        source_path_on(&path->state, SOURCE_PATH_ON_DECIDED);
         source_transfer_advance(outbound, now, transfer);
         return;
     }

@@ -4,6 +4,7 @@
 #define PREFILL_AGENT_PATH_H
 
 #include "base/clock.h"
+#include "base/state.h"
 #include "base/status.h"
 #include "kv/fragment.h"
 #include "prefill-agent/push.h"
@@ -28,7 +29,7 @@ enum source_path_event {
     SOURCE_PATH_EVENTS
 };
 
-enum source_path_state source_path_next(enum source_path_state state, enum source_path_event event);
+KVR_STATE_MACHINE(source_path);
 
 /* The target's own copy from our device to its own (direct_copy.c). */
 enum source_direct_copy {

@@ -9,43 +9,20 @@
  * FAIL_QUIET | =          | =          | QUIET     | -          | FAIL  | NONE */
 #include "prefill-agent/pending.h"
 
-#include "base/state.h"
 #include "prefill-agent/outbound.h"
 #include "prefill-agent/sending.h"
 #include "prefill-agent/source_transfer.h"
 
-enum source_pending_state source_pending_next(enum source_pending_state state,
-                                              enum source_pending_event event)
-{
-    static const uint8_t cells[PENDING_STATES][PENDING_EVENTS] = {
-        [PENDING_NONE] = {[PENDING_ON_FAIL_DUE] = KVR_STATE(PENDING_FAIL),
-                          [PENDING_ON_QUIET_DUE] = KVR_STATE(PENDING_QUIET),
-                          [PENDING_ON_ROUND] = KVR_STATE(PENDING_NONE),
-                          [PENDING_ON_LANDED] = KVR_STATE(PENDING_NONE)},
-        [PENDING_FAIL] = {[PENDING_ON_FAIL_DUE] = KVR_STATE(PENDING_FAIL),
-                          [PENDING_ON_QUIET_DUE] = KVR_STATE(PENDING_FAIL_QUIET),
-                          [PENDING_ON_FAIL_SENT] = KVR_STATE(PENDING_NONE),
-                          [PENDING_ON_ROUND] = KVR_STATE(PENDING_FAIL),
-                          [PENDING_ON_LANDED] = KVR_STATE(PENDING_NONE)},
-        [PENDING_QUIET] = {[PENDING_ON_FAIL_DUE] = KVR_STATE(PENDING_FAIL_QUIET),
-                           [PENDING_ON_QUIET_DUE] = KVR_STATE(PENDING_QUIET),
-                           [PENDING_ON_QUIET_SENT] = KVR_STATE(PENDING_NONE),
-                           [PENDING_ON_ROUND] = KVR_STATE(PENDING_NONE),
-                           [PENDING_ON_LANDED] = KVR_STATE(PENDING_NONE)},
-        [PENDING_FAIL_QUIET] = {[PENDING_ON_FAIL_DUE] = KVR_STATE(PENDING_FAIL_QUIET),
-                                [PENDING_ON_QUIET_DUE] = KVR_STATE(PENDING_FAIL_QUIET),
-                                [PENDING_ON_FAIL_SENT] = KVR_STATE(PENDING_QUIET),
-                                [PENDING_ON_ROUND] = KVR_STATE(PENDING_FAIL),
-                                [PENDING_ON_LANDED] = KVR_STATE(PENDING_NONE)},
-    };
-
-    return kvr_state_next(cells[state][event]);
-}
-
-static void step(struct source_transfer *transfer, enum source_pending_event event)
-{
-    KVR_STATE_SET(transfer->settle.pending, source_pending_next(transfer->settle.pending, event));
-}
+KVR_STATE_TABLE(source_pending, PENDING) = {
+    /* FAIL_DUE, QUIET_DUE, FAIL_SENT, QUIET_SENT, ROUND, LANDED */
+    [PENDING_NONE] = {PENDING_FAIL, PENDING_QUIET, NEVER, NEVER, PENDING_NONE, PENDING_NONE},
+    [PENDING_FAIL] = {PENDING_FAIL, PENDING_FAIL_QUIET, PENDING_NONE, NEVER, PENDING_FAIL,
+                      PENDING_NONE},
+    [PENDING_QUIET] = {PENDING_FAIL_QUIET, PENDING_QUIET, NEVER, PENDING_NONE, PENDING_NONE,
+                       PENDING_NONE},
+    [PENDING_FAIL_QUIET] = {PENDING_FAIL_QUIET, PENDING_FAIL_QUIET, PENDING_QUIET, NEVER,
+                            PENDING_FAIL, PENDING_NONE},
+};
 
 static bool fail_sent(struct outbound *outbound, const struct source_transfer *transfer)
 {
@@ -74,33 +51,33 @@ void pending_send(struct outbound *outbound, struct source_transfer *transfer)
     if (*state == PENDING_FAIL || *state == PENDING_FAIL_QUIET) {
         if (!fail_sent(outbound, transfer))
             return;
-        step(transfer, PENDING_ON_FAIL_SENT);
+        source_pending_on(&transfer->settle.pending, PENDING_ON_FAIL_SENT);
     }
     if (*state == PENDING_QUIET && transfer->settle.state != SETTLE_COUNTING &&
         quiet_sent(outbound, transfer))
-        step(transfer, PENDING_ON_QUIET_SENT);
+        source_pending_on(&transfer->settle.pending, PENDING_ON_QUIET_SENT);
 }
 
 void pending_fail(struct outbound *outbound, struct source_transfer *transfer)
 {
-    step(transfer, PENDING_ON_FAIL_DUE);
+    source_pending_on(&transfer->settle.pending, PENDING_ON_FAIL_DUE);
     pending_send(outbound, transfer);
 }
 
 void pending_quiet(struct outbound *outbound, struct source_transfer *transfer)
 {
-    step(transfer, PENDING_ON_QUIET_DUE);
+    source_pending_on(&transfer->settle.pending, PENDING_ON_QUIET_DUE);
     pending_send(outbound, transfer);
 }
 
 void pending_landed(struct source_transfer *transfer)
 {
-    step(transfer, PENDING_ON_LANDED);
+    source_pending_on(&transfer->settle.pending, PENDING_ON_LANDED);
 }
 
 void pending_round(struct source_transfer *transfer)
 {
-    step(transfer, PENDING_ON_ROUND);
+    source_pending_on(&transfer->settle.pending, PENDING_ON_ROUND);
 }
 
 bool pending_waits(const struct source_transfer *transfer)

@@ -4,6 +4,8 @@
 
 #include <stdbool.h>
 
+#include "base/state.h"
+
 struct outbound;
 struct source_transfer;
 
@@ -24,8 +26,7 @@ enum source_pending_event {
     PENDING_EVENTS
 };
 
-enum source_pending_state source_pending_next(enum source_pending_state state,
-                                              enum source_pending_event event);
+KVR_STATE_MACHINE(source_pending);
 
 /* FAIL, or QUIET, is due: sent at once where there is room. */
 void pending_fail(struct outbound *outbound, struct source_transfer *transfer);

@@ -10,7 +10,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/state.h"
 #include "prefill-agent/content.h"
 #include "prefill-agent/lease.h"
 #include "prefill-agent/match.h"
@@ -18,25 +17,13 @@
 #include "prefill-agent/settle.h"
 #include "prefill-agent/source_transfer.h"
 
-enum publish_state publish_next(enum publish_state state, enum publish_event event)
-{
-    static const uint8_t cells[PUBLISH_STATES][PUBLISH_EVENTS] = {
-        [PUBLISH_OPEN] = {[PUBLISH_ON_MATCHED] = KVR_STATE(PUBLISH_ACCEPTED),
-                          [PUBLISH_ON_FAILED] = KVR_STATE(PUBLISH_FAILING)},
-        [PUBLISH_ACCEPTED] = {[PUBLISH_ON_MATCHED] = KVR_STATE(PUBLISH_ACCEPTED),
-                              [PUBLISH_ON_FAILED] = KVR_STATE(PUBLISH_FAILING),
-                              [PUBLISH_ON_SETTLED] = KVR_STATE(PUBLISH_FREED)},
-        [PUBLISH_FAILING] = {[PUBLISH_ON_FAILED] = KVR_STATE(PUBLISH_FAILING),
-                             [PUBLISH_ON_SETTLED] = KVR_STATE(PUBLISH_FREED)},
-    };
-
-    return kvr_state_next(cells[state][event]);
-}
-
-void publish_step(struct publish *publish, enum publish_event event)
-{
-    KVR_STATE_SET(publish->state, publish_next(publish->state, event));
-}
+KVR_STATE_TABLE(publish, PUBLISH) = {
+    /* MATCHED, FAILED, SETTLED */
+    [PUBLISH_OPEN] = {PUBLISH_ACCEPTED, PUBLISH_FAILING, NEVER},
+    [PUBLISH_ACCEPTED] = {PUBLISH_ACCEPTED, PUBLISH_FAILING, PUBLISH_FREED},
+    [PUBLISH_FAILING] = {NEVER, PUBLISH_FAILING, PUBLISH_FREED},
+    [PUBLISH_FREED] = {NEVER, NEVER, NEVER},
+};
 
 struct publish *publish_find(const struct outbound *outbound, uint32_t engine, uint64_t handle)
 {
@@ -243,7 +230,7 @@ void publish_fail(struct outbound *outbound, kvr_ns now, struct publish *publish
 
     if (publish_next(publish->state, PUBLISH_ON_FAILED) == publish->state)
         return;
-    publish_step(publish, PUBLISH_ON_FAILED);
+    publish_on(&publish->state, PUBLISH_ON_FAILED);
     publish_blame(publish, status, detail);
     for (uint32_t i = 0; i < publish->consumers.count; i++) {
         struct source_transfer *transfer =
@@ -274,7 +261,7 @@ void publish_check_free(struct outbound *outbound, kvr_ns now, struct publish *p
          (publish->consumers.expected == 0 ||
           publish->consumers.ended_count < publish->consumers.expected)))
         return;
-    publish_step(publish, PUBLISH_ON_SETTLED);
+    publish_on(&publish->state, PUBLISH_ON_SETTLED);
     memcpy(notice.detail, publish->detail, sizeof(notice.detail));
     if (!publish->engine_gone) {
         kvr_ended_add(&outbound->ended, engine, publish->handle, publish->status, publish->detail);

@@ -4,6 +4,7 @@
 
 #include "agent/core/page_tables.h"
 #include "agent/core/region_set.h"
+#include "base/state.h"
 #include "prefill-agent/consumer.h"
 #include "prefill-agent/content.h"
 #include "prefill-agent/lease.h"
@@ -26,7 +27,7 @@ enum publish_event {
     PUBLISH_EVENTS
 };
 
-enum publish_state publish_next(enum publish_state state, enum publish_event event);
+KVR_STATE_MACHINE(publish);
 
 /* Of targets that asked for the publish and could not have it. */
 struct publish_refusal {
@@ -57,7 +58,6 @@ struct publish {
     char detail[KVR_DETAIL_BYTES];
 };
 
-void publish_step(struct publish *publish, enum publish_event event);
 void publish_open(struct outbound *outbound, kvr_ns now, uint32_t engine, uint64_t handle,
                   const struct kvr_req_source_open *open);
 void publish_request(struct outbound *outbound, kvr_ns now, struct publish *publish,

@@ -47,7 +47,7 @@ static void inherit(struct push *push, struct push_job *job, struct push_job *su
     successor->posts.outstanding = 0;
     job->first = job->last = job->open = NULL;
     job->retransmit_first = job->retransmit_last = NULL;
-    push_job_set(job, PUSH_JOB_HAND_ON);
+    push_job_on(&job->state, PUSH_JOB_HAND_ON);
 }
 
 static void fail_over(struct push *push, struct push_job *job, struct push_failover *failover)
@@ -72,7 +72,7 @@ static void fail_over(struct push *push, struct push_job *job, struct push_failo
 static void stop(struct push *push, struct push_job *job)
 {
     if (job->state != PUSH_JOB_STOPPED && job->state != PUSH_JOB_CLOSING) {
-        push_job_set(job, PUSH_JOB_STOP);
+        push_job_on(&job->state, PUSH_JOB_STOP);
         push_dequeue(push, job);
         while (job->retransmit_first != NULL) {
             struct push_retransmit *retransmit = job->retransmit_first;
@@ -97,7 +97,7 @@ static void list_answer(struct push *push, struct push_job *job, struct push_lis
 
 static void job_close(struct push *push, struct push_job *job)
 {
-    push_job_set(job, PUSH_JOB_CLOSE);
+    push_job_on(&job->state, PUSH_JOB_CLOSE);
     push_dequeue(push, job);
     push_check_closed(push, job);
 }

@@ -10,28 +10,11 @@
  * FAILED and STOPPED post nothing more; a job that failed still waits for PUSH_STOP. */
 #include "prefill-agent/push_job.h"
 
-#include "base/state.h"
-
-enum push_job_state push_job_next(enum push_job_state state, enum push_job_event event)
-{
-    static const uint8_t cells[PUSH_JOB_STATES][PUSH_JOB_EVENTS] = {
-        [PUSH_JOB_POSTING] = {[PUSH_JOB_COPY_FAILED] = KVR_STATE(PUSH_JOB_FAILED),
-                              [PUSH_JOB_STOP] = KVR_STATE(PUSH_JOB_STOPPED),
-                              [PUSH_JOB_HAND_ON] = KVR_STATE(PUSH_JOB_CLOSING),
-                              [PUSH_JOB_CLOSE] = KVR_STATE(PUSH_JOB_CLOSING)},
-        [PUSH_JOB_AWAITING_STOP] = {[PUSH_JOB_STOP] = KVR_STATE(PUSH_JOB_STOPPED),
-                                    [PUSH_JOB_CLOSE] = KVR_STATE(PUSH_JOB_CLOSING)},
-        [PUSH_JOB_FAILED] = {[PUSH_JOB_COPY_FAILED] = KVR_STATE(PUSH_JOB_FAILED),
-                             [PUSH_JOB_STOP] = KVR_STATE(PUSH_JOB_STOPPED),
-                             [PUSH_JOB_CLOSE] = KVR_STATE(PUSH_JOB_CLOSING)},
-        [PUSH_JOB_STOPPED] = {[PUSH_JOB_COPY_FAILED] = KVR_STATE(PUSH_JOB_STOPPED),
-                              [PUSH_JOB_STOP] = KVR_STATE(PUSH_JOB_STOPPED),
-                              [PUSH_JOB_HAND_ON] = KVR_STATE(PUSH_JOB_CLOSING),
-                              [PUSH_JOB_CLOSE] = KVR_STATE(PUSH_JOB_CLOSING)},
-        [PUSH_JOB_CLOSING] = {[PUSH_JOB_COPY_FAILED] = KVR_STATE(PUSH_JOB_CLOSING),
-                              [PUSH_JOB_STOP] = KVR_STATE(PUSH_JOB_CLOSING),
-                              [PUSH_JOB_CLOSE] = KVR_STATE(PUSH_JOB_CLOSING)},
-    };
-
-    return kvr_state_next(cells[state][event]);
-}
+KVR_STATE_TABLE(push_job, PUSH_JOB) = {
+    /* COPY_FAILED, STOP, HAND_ON, CLOSE */
+    [PUSH_JOB_POSTING] = {PUSH_JOB_FAILED, PUSH_JOB_STOPPED, PUSH_JOB_CLOSING, PUSH_JOB_CLOSING},
+    [PUSH_JOB_AWAITING_STOP] = {NEVER, PUSH_JOB_STOPPED, NEVER, PUSH_JOB_CLOSING},
+    [PUSH_JOB_FAILED] = {PUSH_JOB_FAILED, PUSH_JOB_STOPPED, NEVER, PUSH_JOB_CLOSING},
+    [PUSH_JOB_STOPPED] = {PUSH_JOB_STOPPED, PUSH_JOB_STOPPED, PUSH_JOB_CLOSING, PUSH_JOB_CLOSING},
+    [PUSH_JOB_CLOSING] = {PUSH_JOB_CLOSING, PUSH_JOB_CLOSING, NEVER, PUSH_JOB_CLOSING},
+};

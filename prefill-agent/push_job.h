@@ -20,6 +20,7 @@
 #include <stdatomic.h>
 
 #include "agent/core/region_set.h"
+#include "base/state.h"
 #include "device/stage.h"
 #include "kv/plan.h"
 #include "rail_group/rail_group.h"
@@ -41,7 +42,7 @@ enum push_job_event {
     PUSH_JOB_EVENTS,
 };
 
-enum push_job_state push_job_next(enum push_job_state state, enum push_job_event event);
+KVR_STATE_MACHINE(push_job);
 
 struct push_segment {
     struct push_segment *next;

@@ -103,7 +103,7 @@ void push_copy_failed(struct push *push, struct push_job *job)
 {
     if (!push_job_posts(job))
         return;
-    push_job_set(job, PUSH_JOB_COPY_FAILED);
+    push_job_on(&job->state, PUSH_JOB_COPY_FAILED);
     push_dequeue(push, job);
     push_tell_kind(push, job, PUSH_COPY_FAILED);
 }

@@ -2,16 +2,10 @@
 #ifndef PREFILL_AGENT_PUSH_STATE_H
 #define PREFILL_AGENT_PUSH_STATE_H
 
-#include "base/state.h"
 #include "prefill-agent/push.h"
 
 /* Upper half of a probe's token; of a job's it is a part's number and one, or 0. */
 #define PUSH_PART_PROBE UINT32_MAX
-
-static inline void push_job_set(struct push_job *job, enum push_job_event event)
-{
-    KVR_STATE_SET(job->state, push_job_next(job->state, event));
-}
 
 /* False from the first command or failure on that ends the job's posting. */
 static inline bool push_job_posts(const struct push_job *job)

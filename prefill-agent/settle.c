@@ -11,7 +11,6 @@
 #include <stdio.h>
 
 #include "base/mutant.h"
-#include "base/state.h"
 #include "prefill-agent/consumer.h"
 #include "prefill-agent/failover.h"
 #include "prefill-agent/match.h"
@@ -25,24 +24,12 @@
 #include "prefill-agent/source_transfer.h"
 #include "wire/revocation_words.h"
 
-enum source_settle_state source_settle_next(enum source_settle_state state,
-                                            enum source_settle_event event)
-{
-    static const uint8_t cells[SETTLE_STATES][SETTLE_EVENTS] = {
-        [SETTLE_COUNTED] = {[SETTLE_ON_COUNT] = KVR_STATE(SETTLE_COUNTING),
-                            [SETTLE_ON_SUM] = KVR_STATE(SETTLE_COUNTED),
-                            [SETTLE_ON_CLOSED] = KVR_STATE(SETTLE_CLOSED)},
-        [SETTLE_COUNTING] = {[SETTLE_ON_COUNT] = KVR_STATE(SETTLE_COUNTING),
-                             [SETTLE_ON_SUM] = KVR_STATE(SETTLE_COUNTED)},
-    };
-
-    return kvr_state_next(cells[state][event]);
-}
-
-static void step(struct source_settle *settle, enum source_settle_event event)
-{
-    KVR_STATE_SET(settle->state, source_settle_next(settle->state, event));
-}
+KVR_STATE_TABLE(source_settle, SETTLE) = {
+    /* COUNT, SUM, CLOSED */
+    [SETTLE_COUNTED] = {SETTLE_COUNTING, SETTLE_COUNTED, SETTLE_CLOSED},
+    [SETTLE_COUNTING] = {SETTLE_COUNTING, SETTLE_COUNTED, NEVER},
+    [SETTLE_CLOSED] = {NEVER, NEVER, NEVER},
+};
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
@@ -114,7 +101,7 @@ static void stop(struct outbound *outbound, kvr_ns now, struct source_transfer *
 {
     enum source_transfer_state before = transfer->state;
 
-    source_transfer_step(transfer, ST_ON_STOP);
+    source_transfer_on(&transfer->state, ST_ON_STOP);
     if (transfer->state == before)
         return; /* it is ending already */
     if (transfer->state == ST_STOPPING)
@@ -180,7 +167,7 @@ static void count_received(struct source_settle *settle, const struct kvr_epoch_
 {
     if (settle->state == SETTLE_COUNTED)
         settle->count_count = 0;
-    step(settle, SETTLE_ON_COUNT);
+    source_settle_on(&settle->state, SETTLE_ON_COUNT);
     assert(settle->count_count < KVR_EPOCHS_PER_TRANSFER);
     settle->counts[settle->count_count++] = *count;
 }
@@ -189,7 +176,7 @@ void settle_sum(struct source_transfer *transfer, const struct push_sum *sum)
 {
     if (transfer->settle.state == SETTLE_COUNTED)
         transfer->settle.count_count = 0; /* nothing was posted */
-    step(&transfer->settle, SETTLE_ON_SUM);
+    source_settle_on(&transfer->settle.state, SETTLE_ON_SUM);
     transfer->settle.rails = sum->rails;
     transfer->settle.writes = sum->posted;
     transfer->settle.retries = sum->repeated;
@@ -209,7 +196,7 @@ static void stopped(struct outbound *outbound, kvr_ns now, struct source_transfe
 {
     if (!transfer->settle.landed)
         pending_quiet(outbound, transfer);
-    source_transfer_step(transfer, ST_ON_STOPPED);
+    source_transfer_on(&transfer->state, ST_ON_STOPPED);
     if (frees_early(outbound, transfer)) {
         publish_settle(outbound, now, transfer);
         transfer->publish = 0;
@@ -224,14 +211,14 @@ static void closed(struct outbound *outbound, kvr_ns now, struct source_transfer
                    struct push_job *job)
 {
     if (job == transfer->grant.job) {
-        step(&transfer->settle, SETTLE_ON_CLOSED);
+        source_settle_on(&transfer->settle.state, SETTLE_ON_CLOSED);
     } else {
         kvr_buddy_free(outbound->memory, job);
         transfer->failover.retiring_jobs--;
     }
     if (transfer->settle.state != SETTLE_CLOSED || transfer->failover.retiring_jobs > 0)
         return;
-    source_transfer_step(transfer, ST_ON_CLOSED);
+    source_transfer_on(&transfer->state, ST_ON_CLOSED);
     settle(outbound, now, transfer, false);
 }
 

@@ -2,6 +2,7 @@
 #ifndef PREFILL_AGENT_SETTLE_H
 #define PREFILL_AGENT_SETTLE_H
 
+#include "base/state.h"
 #include "base/status.h"
 #include "prefill-agent/pending.h"
 #include "prefill-agent/push.h"
@@ -19,8 +20,7 @@ enum source_settle_state {
 };
 enum source_settle_event { SETTLE_ON_COUNT, SETTLE_ON_SUM, SETTLE_ON_CLOSED, SETTLE_EVENTS };
 
-enum source_settle_state source_settle_next(enum source_settle_state state,
-                                            enum source_settle_event event);
+KVR_STATE_MACHINE(source_settle);
 
 struct source_settle {
     enum source_settle_state state;

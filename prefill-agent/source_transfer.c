@@ -14,7 +14,6 @@
 #include "prefill-agent/source_transfer.h"
 
 #include "base/mutant.h"
-#include "base/state.h"
 #include "prefill-agent/announce.h"
 #include "prefill-agent/digest.h"
 #include "prefill-agent/failover.h"
@@ -26,31 +25,15 @@
 #include "prefill-agent/retransmit.h"
 #include "prefill-agent/settle.h"
 
-enum source_transfer_state source_transfer_next(enum source_transfer_state state,
-                                                enum source_transfer_event event)
-{
-    static const uint8_t cells[ST_STATES][ST_EVENTS] = {
-        [ST_PARKED] = {[ST_ON_MATCHED] = KVR_STATE(ST_OFFERED),
-                       [ST_ON_GRANTED] = KVR_STATE(ST_PARKED),
-                       [ST_ON_STOP] = KVR_STATE(ST_ENDED)},
-        [ST_OFFERED] = {[ST_ON_GRANTED] = KVR_STATE(ST_LIVE), [ST_ON_STOP] = KVR_STATE(ST_ENDED)},
-        [ST_LIVE] = {[ST_ON_GRANTED] = KVR_STATE(ST_LIVE), [ST_ON_STOP] = KVR_STATE(ST_STOPPING)},
-        [ST_STOPPING] = {[ST_ON_GRANTED] = KVR_STATE(ST_STOPPING),
-                         [ST_ON_STOP] = KVR_STATE(ST_STOPPING),
-                         [ST_ON_STOPPED] = KVR_STATE(ST_CLOSING)},
-        [ST_CLOSING] = {[ST_ON_GRANTED] = KVR_STATE(ST_CLOSING),
-                        [ST_ON_STOP] = KVR_STATE(ST_CLOSING),
-                        [ST_ON_CLOSED] = KVR_STATE(ST_ENDED)},
-        [ST_ENDED] = {[ST_ON_GRANTED] = KVR_STATE(ST_ENDED), [ST_ON_STOP] = KVR_STATE(ST_ENDED)},
-    };
-
-    return kvr_state_next(cells[state][event]);
-}
-
-void source_transfer_step(struct source_transfer *transfer, enum source_transfer_event event)
-{
-    KVR_STATE_SET(transfer->state, source_transfer_next(transfer->state, event));
-}
+KVR_STATE_TABLE(source_transfer, ST) = {
+    /* MATCHED, GRANTED, STOP, STOPPED, CLOSED */
+    [ST_PARKED] = {ST_OFFERED, ST_PARKED, ST_ENDED, NEVER, NEVER},
+    [ST_OFFERED] = {NEVER, ST_LIVE, ST_ENDED, NEVER, NEVER},
+    [ST_LIVE] = {NEVER, ST_LIVE, ST_STOPPING, NEVER, NEVER},
+    [ST_STOPPING] = {NEVER, ST_STOPPING, ST_STOPPING, ST_CLOSING, NEVER},
+    [ST_CLOSING] = {NEVER, ST_CLOSING, ST_CLOSING, NEVER, ST_ENDED},
+    [ST_ENDED] = {NEVER, ST_ENDED, ST_ENDED, NEVER, NEVER},
+};
 
 static struct kvr_event_way way_of(const struct kvr_fragment_way *way)
 {

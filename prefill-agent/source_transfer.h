@@ -2,6 +2,7 @@
 #ifndef PREFILL_AGENT_SOURCE_TRANSFER_H
 #define PREFILL_AGENT_SOURCE_TRANSFER_H
 
+#include "base/state.h"
 #include "prefill-agent/announce.h"
 #include "prefill-agent/digest.h"
 #include "prefill-agent/failover.h"
@@ -51,9 +52,7 @@ struct source_transfer {
     char detail[KVR_DETAIL_BYTES];
 };
 
-enum source_transfer_state source_transfer_next(enum source_transfer_state state,
-                                                enum source_transfer_event event);
-void source_transfer_step(struct source_transfer *transfer, enum source_transfer_event event);
+KVR_STATE_MACHINE(source_transfer);
 
 /* Plans and announces what both sides have named by now. */
 void source_transfer_advance(struct outbound *outbound, kvr_ns now,

@@ -1,40 +1,51 @@
-/* State machines as tables of constants.
+/* State machines as tables.
  *
- * Each machine has an enum of states, an enum of events and one pure function that all changes of
- * state go through:
+ * A machine, here `door`, has an enum of states (DOOR_OPEN, …, DOOR_STATES) and an enum of events
+ * (DOOR_ON_PUSHED, …, DOOR_EVENTS). KVR_STATE_MACHINE(door) in its header declares two functions:
  *
- *     static const uint8_t cells[DOOR_STATES][DOOR_EVENTS] = {
- *         [DOOR_OPEN] = {[DOOR_PUSHED] = KVR_STATE(DOOR_SHUT)},
- *         [DOOR_SHUT] = {[DOOR_KNOCKED] = KVR_STATE(DOOR_OPEN)},
+ *     door_next(state, event)  the state behind the event, or KVR_STATE_NEVER. Pure
+ *     door_on(&state, event)   sets it. The event must be one that can come in that state
+ *
+ * The .c file has the table, a row for each state and a column for each event, in the order of the
+ * enums. NEVER: the event cannot come in that state.
+ *
+ *     KVR_STATE_TABLE(door, DOOR) = {
+ *         // PUSHED, KNOCKED
+ *         [DOOR_OPEN] = {DOOR_SHUT, DOOR_OPEN},
+ *         [DOOR_SHUT] = {NEVER, DOOR_SHUT},
  *     };
  *
- *     enum door_state door_next(enum door_state state, enum door_event event)
- *     {
- *         return kvr_state_next(cells[state][event]);
- *     }
- *
- * A cell that is left out means: the event cannot come in that state. The head of the file shows
- * the same table to readers, and a test compares the two (tests/support/state_table.h). */
+ * The head of the file shows the same table to readers, and a test compares the two
+ * (tests/support/state_table.h). */
 #ifndef KVR_BASE_STATE_H
 #define KVR_BASE_STATE_H
 
 #include <assert.h>
 #include <stdint.h>
 
-#define KVR_STATE(state) ((uint8_t)((state) + 1))
-#define KVR_STATE_NEVER  UINT8_MAX /* what kvr_state_next() returns for a cell that was left out */
+#define KVR_STATE_NEVER UINT8_MAX
 
-static inline uint8_t kvr_state_next(uint8_t cell)
-{
-    return (uint8_t)(cell - 1);
-}
+#define KVR_STATE_MACHINE(machine)                                                                 \
+    enum machine##_state machine##_next(enum machine##_state state, enum machine##_event event);   \
+    void machine##_on(enum machine##_state *state, enum machine##_event event)
 
-/* *state moves on: `next` is what the machine's own function returned. */
-#define KVR_STATE_SET(state, next)                                                                 \
-    do {                                                                                           \
-        unsigned kvr_next_ = (next);                                                               \
-        assert(kvr_next_ != KVR_STATE_NEVER);                                                      \
-        (state) = kvr_next_;                                                                       \
-    } while (0)
+#define KVR_STATE_TABLE(machine, PREFIX)                                                           \
+    enum { NEVER = KVR_STATE_NEVER };                                                              \
+    static const uint8_t machine##_cells[PREFIX##_STATES][PREFIX##_EVENTS];                        \
+                                                                                                   \
+    enum machine##_state machine##_next(enum machine##_state state, enum machine##_event event)    \
+    {                                                                                              \
+        return (enum machine##_state)machine##_cells[state][event];                                \
+    }                                                                                              \
+                                                                                                   \
+    void machine##_on(enum machine##_state *state, enum machine##_event event)                     \
+    {                                                                                              \
+        unsigned next = machine##_cells[*state][event];                                            \
+                                                                                                   \
+        assert(next != NEVER);                                                                     \
+        *state = (enum machine##_state)next;                                                       \
+    }                                                                                              \
+                                                                                                   \
+    static const uint8_t machine##_cells[PREFIX##_STATES][PREFIX##_EVENTS]
 
 #endif

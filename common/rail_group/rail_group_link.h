@@ -3,17 +3,18 @@
 #ifndef KVR_RAIL_GROUP_LINK_H
 #define KVR_RAIL_GROUP_LINK_H
 
+#include "base/state.h"
 #include "rail_group/rail_group.h"
 #include "rail_group/rail_group_pace.h"
 
-enum link_state {
+enum group_link_state {
     LINK_USABLE,
     LINK_BROKEN,  /* until our rail or the peer's has a new epoch */
     LINK_RETIRED, /* the address is no longer its peer's; waits for its writes in flight */
     LINK_STATES,
 };
 
-enum link_event {
+enum group_link_event {
     LINK_RENEWED,    /* the endpoint or the address is new: the link is tried */
     LINK_NO_ADDRESS, /* the peer has no endpoint on that rail */
     LINK_FAILED,     /* a write failed or hangs, or the provider refused the address */
@@ -27,12 +28,12 @@ enum link_warmth {
     LINK_WARM,     /* a write has come through, a warm-up or a user's */
 };
 
-enum link_state group_link_next(enum link_state state, enum link_event event);
+KVR_STATE_MACHINE(group_link);
 
 struct group_link {
     uint64_t id;             /* of its slot in the pool */
     struct group_rail *rail; /* ours, of the pair */
-    enum link_state state;
+    enum group_link_state state;
     uint32_t peer;
     struct kvr_pair pair;
     bool inserted; /* handle is valid on the rail's present endpoint */

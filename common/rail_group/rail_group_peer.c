@@ -8,13 +8,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/state.h"
-
-static void link_set(struct group_link *link, enum link_event event)
-{
-    KVR_STATE_SET(link->state, group_link_next(link->state, event));
-}
-
 static void tell_broken(struct kvr_group *group, const struct group_link *link, kvr_status status)
 {
     struct kvr_group_message message = {
@@ -29,7 +22,7 @@ void group_link_break(struct kvr_group *group, struct group_link *link, kvr_stat
 {
     if (link->state != LINK_USABLE)
         return;
-    link_set(link, LINK_FAILED);
+    group_link_on(&link->state, LINK_FAILED);
     link->doubted = true;
     tell_broken(group, link, status);
     group_rewarm_later(group, link);
@@ -56,12 +49,12 @@ static void link_insert(struct kvr_group *group, struct group_link *link)
     assert(!link->inserted);
     link->again_count = 0;
     if (address->bytes == 0) { /* the peer announces its next endpoint: nothing to repair here */
-        link_set(link, LINK_NO_ADDRESS);
+        group_link_on(&link->state, LINK_NO_ADDRESS);
         (void)kvr_error_set(&group->unreachable, KVR_NO_RAIL, "rail_group",
                             "the peer has no endpoint on its rail %u just now", address->rail);
         return;
     }
-    link_set(link, LINK_RENEWED);
+    group_link_on(&link->state, LINK_RENEWED);
     if (rail->endpoint != NULL)
         status = group->ops->peer_insert(rail->endpoint, address->address, address->bytes,
                                          &link->handle, &group->unreachable);
@@ -88,7 +81,7 @@ static void link_retire(struct kvr_group *group, struct group_link *link)
 {
     kvr_ns silent_at = group->now + group->timers.silence_ns / 2;
 
-    link_set(link, LINK_REPLACED);
+    group_link_on(&link->state, LINK_REPLACED);
     link->progress_at = group->now;
     if (link->writes == 0)
         group_link_remove(group, link);

@@ -12,15 +12,15 @@ static void table_matches_code(void **state)
                                          [F_ACCEPTED] = "ACCEPTED",
                                          [F_FAILING] = "FAILING",
                                          [F_ENDED] = "ENDED"};
-    static const char *const events[] = {[FETCH_ON_WANT_SENT] = "WANT_SENT",
-                                         [FETCH_ON_MATCHED] = "MATCHED",
-                                         [FETCH_ON_FAILED] = "FAILED",
-                                         [FETCH_ON_SETTLED] = "SETTLED"};
+    static const char *const events[] = {[F_ON_WANT_SENT] = "WANT_SENT",
+                                         [F_ON_MATCHED] = "MATCHED",
+                                         [F_ON_FAILED] = "FAILED",
+                                         [F_ON_SETTLED] = "SETTLED"};
     const struct state_table table = {.file = "decode-agent/fetch.c",
                                       .states = states,
                                       .events = events,
-                                      .state_count = FETCH_STATES,
-                                      .event_count = FETCH_EVENTS,
+                                      .state_count = F_STATES,
+                                      .event_count = F_EVENTS,
                                       .next = fetch_next_cell};
 
     (void)state;

@@ -7,7 +7,7 @@
 #include "tests/support/check.h"
 #include "tests/support/state_table.h"
 
-STATE_TABLE_NEXT(next, group_link_next, enum link_state, enum link_event)
+STATE_TABLE_NEXT(next, group_link_next, enum group_link_state, enum group_link_event)
 
 static const char *const states[] = {"USABLE", "BROKEN", "RETIRED"};
 static const char *const events[] = {"RENEWED", "NO_ADDRESS", "FAILED", "REPLACED"};

@@ -3,20 +3,18 @@
 
 #include "base/state.h"
 
-enum door { OPEN, SHUT, DOORS };
-enum hand { PUSHED, KNOCKED, HANDS };
+enum door_state { DOOR_OPEN, DOOR_SHUT, DOOR_STATES };
+enum door_event { DOOR_ON_PUSHED, DOOR_ON_KNOCKED, DOOR_EVENTS };
 
-static enum door door_next(enum door state, enum hand event)
-{
-    static const uint8_t cells[DOORS][HANDS] = {
-        [OPEN] = {[PUSHED] = KVR_STATE(SHUT), [KNOCKED] = KVR_STATE(OPEN)},
-        [SHUT] = {[KNOCKED] = KVR_STATE(SHUT)},
-    };
+KVR_STATE_MACHINE(door);
 
-    return kvr_state_next(cells[state][event]);
-}
+KVR_STATE_TABLE(door, DOOR) = {
+    /* PUSHED, KNOCKED */
+    [DOOR_OPEN] = {DOOR_SHUT, DOOR_OPEN},
+    [DOOR_SHUT] = {NEVER, DOOR_SHUT},
+};
 
-STATE_TABLE_NEXT(next, door_next, enum door, enum hand)
+STATE_TABLE_NEXT(next, door_next, enum door_state, enum door_event)
 
 static bool matches(const char *text, const char *fault_part)
 {
@@ -24,8 +22,8 @@ static bool matches(const char *text, const char *fault_part)
     struct state_table table = {.file = "door.c",
                                 .states = states,
                                 .events = events,
-                                .state_count = DOORS,
-                                .event_count = HANDS,
+                                .state_count = DOOR_STATES,
+                                .event_count = DOOR_EVENTS,
                                 .next = next};
     char fault[256] = "";
     bool matched = state_table_matches(&table, text, fault, sizeof(fault));

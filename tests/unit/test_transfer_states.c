@@ -10,16 +10,16 @@ static void table_matches_code(void **state)
     static const char *const states[] = {
         [T_WAITING] = "WAITING",   [T_WANTED] = "WANTED",   [T_LIVE] = "LIVE",
         [T_DRAINING] = "DRAINING", [T_CLOSING] = "CLOSING", [T_ENDED] = "ENDED"};
-    static const char *const events[] = {[TRANSFER_WANT_SENT] = "WANT_SENT",
-                                         [TRANSFER_GRANTED] = "GRANTED",
-                                         [TRANSFER_DRAIN] = "DRAIN",
-                                         [TRANSFER_SETTLED] = "SETTLED",
-                                         [TRANSFER_CLOSED] = "CLOSED"};
+    static const char *const events[] = {[T_ON_WANT_SENT] = "WANT_SENT",
+                                         [T_ON_GRANTED] = "GRANTED",
+                                         [T_ON_DRAIN] = "DRAIN",
+                                         [T_ON_SETTLED] = "SETTLED",
+                                         [T_ON_CLOSED] = "CLOSED"};
     const struct state_table table = {.file = "decode-agent/transfer.c",
                                       .states = states,
                                       .events = events,
-                                      .state_count = TRANSFER_STATES,
-                                      .event_count = TRANSFER_EVENTS,
+                                      .state_count = T_STATES,
+                                      .event_count = T_EVENTS,
                                       .next = transfer_next_cell};
 
     (void)state;

@@ -10,7 +10,7 @@ static void table_matches_code(void **state)
     static const char *const states[] = {[TRUST_CLEAN] = "CLEAN",
                                          [TRUST_QUIET] = "QUIET",
                                          [TRUST_TAINTED] = "TAINTED",
-                                         [TRUST_PROVEN] = "CONFIRMED"};
+                                         [TRUST_PROVEN] = "PROVEN"};
     static const char *const events[] = {[TRUST_ON_MISSING_SENT] = "MISSING_SENT",
                                          [TRUST_ON_ROOM_SENT] = "ROOM_SENT",
                                          [TRUST_ON_QUIET] = "QUIET",
