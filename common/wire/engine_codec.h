@@ -3,15 +3,12 @@
 #ifndef KVR_WIRE_ENGINE_CODEC_H
 #define KVR_WIRE_ENGINE_CODEC_H
 
+#include "base/proto.h"
 #include "wire/engine.pb-c.h"
 #include "wire/engine_message.h"
 
 #define PB(message) Kvrail__Engine__##message
 #define BODY(name)  KVRAIL__ENGINE__ENGINE_PACKET__BODY_##name
-
-/* Borrowed views: protobuf-c never writes through the pointers of what it packs. */
-char *kvr_engine_text(const char *text);
-ProtobufCBinaryData kvr_engine_bytes(const void *bytes, size_t count);
 
 KVR_MUST_CHECK kvr_status kvr_engine_pack(const PB(EnginePacket) * packet, uint8_t *buffer,
                                           size_t capacity, size_t *ret_bytes);

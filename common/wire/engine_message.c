@@ -63,17 +63,6 @@ bool kvr_notice_join(struct kvr_notice *notice, const struct kvr_notice *next)
 
 /* ---- memory of one packet -------------------------------------------------------------------- */
 
-/* The protobuf structs never write through their pointers while they are packed. */
-char *kvr_engine_text(const char *text)
-{
-    return (char *)(uintptr_t)text;
-}
-
-ProtobufCBinaryData kvr_engine_bytes(const void *bytes, size_t count)
-{
-    return (ProtobufCBinaryData){.len = count, .data = (uint8_t *)(uintptr_t)bytes};
-}
-
 kvr_status kvr_engine_pack(const PB(EnginePacket) * packet, uint8_t *buffer, size_t capacity,
                            size_t *ret_bytes)
 {
@@ -149,25 +138,34 @@ kvr_status kvr_engine_unpack(struct kvr_engine_decoder *decoder, const uint8_t *
 
 /* ---- notices --------------------------------------------------------------------------------- */
 
+#define NOTICE_FIELDS(X)                                                                           \
+    X(kind)                                                                                        \
+    X(status)                                                                                      \
+    X(layer_first)                                                                                 \
+    X(layer_count)                                                                                 \
+    X(token_first)                                                                                 \
+    X(token_end)                                                                                   \
+    X(bytes)                                                                                       \
+    X(writes)                                                                                      \
+    X(retries)                                                                                     \
+    X(at)
+
+static void notice_to_proto(const struct kvr_notice *in, PB(Notice) * out)
+{
+    kvrail__engine__notice__init(out);
+    NOTICE_FIELDS(KVR_PROTO_COPY)
+    out->agent = kvr_proto_text(in->agent);
+    out->payload = kvr_proto_bytes(in->payload, in->payload_bytes);
+    out->detail = kvr_proto_text(in->detail);
+}
+
 kvr_status kvr_notice_encode(const struct kvr_notice *notice, uint8_t *buffer, size_t capacity,
                              size_t *ret_bytes)
 {
     PB(EnginePacket) packet = KVRAIL__ENGINE__ENGINE_PACKET__INIT;
-    PB(Notice) body = KVRAIL__ENGINE__NOTICE__INIT;
+    PB(Notice) body;
 
-    body.kind = notice->kind;
-    body.status = notice->status;
-    body.layer_first = notice->layer_first;
-    body.layer_count = notice->layer_count;
-    body.token_first = notice->token_first;
-    body.token_end = notice->token_end;
-    body.bytes = notice->bytes;
-    body.writes = notice->writes;
-    body.retries = notice->retries;
-    body.at = notice->at;
-    body.agent = kvr_engine_text(notice->agent);
-    body.payload = kvr_engine_bytes(notice->payload, notice->payload_bytes);
-    body.detail = kvr_engine_text(notice->detail);
+    notice_to_proto(notice, &body);
     packet.handle = notice->handle;
     packet.body_case = BODY(NOTICE);
     packet.notice = &body;
@@ -185,6 +183,15 @@ static void take_detail(const char *from, char *to, size_t capacity)
 
 /* A status that only a newer agent knows is kept as it is: it is the end of a transfer all the
  * same. */
+static void notice_from_proto(const PB(Notice) * in, struct kvr_notice *out)
+{
+    NOTICE_FIELDS(KVR_PROTO_COPY)
+    out->payload = in->payload.data;
+    out->payload_bytes = (uint32_t)in->payload.len;
+    take_detail(in->agent, out->agent, sizeof(out->agent));
+    take_detail(in->detail, out->detail, sizeof(out->detail));
+}
+
 kvr_status kvr_notice_decode(struct kvr_engine_decoder *decoder, const uint8_t *packet,
                              size_t bytes, struct kvr_notice *ret_notice, struct kvr_error *error)
 {
@@ -201,20 +208,7 @@ kvr_status kvr_notice_decode(struct kvr_engine_decoder *decoder, const uint8_t *
         return kvr_error_set(error, KVR_UNSUPPORTED, "engine", "notice %u is not known",
                              body->kind);
     memset(ret_notice, 0, sizeof(*ret_notice));
-    ret_notice->kind = (kvr_notice_kind)body->kind;
     ret_notice->handle = message->handle;
-    ret_notice->status = (kvr_status)body->status;
-    ret_notice->layer_first = body->layer_first;
-    ret_notice->layer_count = body->layer_count;
-    ret_notice->token_first = body->token_first;
-    ret_notice->token_end = body->token_end;
-    ret_notice->bytes = body->bytes;
-    ret_notice->writes = body->writes;
-    ret_notice->retries = body->retries;
-    ret_notice->at = body->at;
-    ret_notice->payload = body->payload.data;
-    ret_notice->payload_bytes = (uint32_t)body->payload.len;
-    take_detail(body->agent, ret_notice->agent, sizeof(ret_notice->agent));
-    take_detail(body->detail, ret_notice->detail, sizeof(ret_notice->detail));
+    notice_from_proto(body, ret_notice);
     return KVR_OK;
 }

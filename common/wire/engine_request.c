@@ -15,6 +15,16 @@ static_assert(BODY(NOTICE) == (int)KVR_REQ_DETACH + 2, "engine.proto and kinds d
 static_assert(BODY(REGION_EXTENTS) == (int)KVR_REQ_REGION_EXTENTS + 1,
               "engine.proto and kinds differ");
 
+#define REGION_FIELDS(X)      X(memory) X(device) X(fd_offset)
+#define EXTENTS_FIELDS(X)     X(region) X(first) X(total)
+#define SOURCE_OPEN_FIELDS(X) X(attempt) X(tokens) X(consumers) X(lease_ms) X(priority) X(tenant)
+#define PAGES_FIELDS(X)       X(group) X(page_first)
+#define SKIP_FIELDS(X)        X(group) X(skip_tokens)
+#define WATCH_FIELDS(X)       X(word) X(token_first) X(token_end)
+#define TARGET_OPEN_FIELDS(X)                                                                      \
+    X(attempt) X(tokens) X(skip_tokens) X(deadline_ms) X(priority) X(tenant) X(digest)
+#define SOURCE_FIELDS(X) X(generation) X(tp) X(pp)
+
 /* ---- encode --------------------------------------------------------------------------------- */
 
 /* The structs that one encoded request points into. */
@@ -44,106 +54,91 @@ static void encode_attach(const struct kvr_req_attach *from, struct encode_room 
 {
     kvrail__engine__attach__init(&room->attach);
     room->attach.version = KVR_ENGINE_PROTOCOL;
-    room->attach.name = kvr_engine_text(from->name);
+    room->attach.name = kvr_proto_text(from->name);
     room->attach.rank = &room->rank;
     room->attach.compat = &room->compat;
     kvr_geometry_put_rank(&from->rank, &room->rank);
     kvr_geometry_put_compat(&from->compat, &room->compat);
 }
 
-static void encode_region(const struct kvr_req_region *from, struct encode_room *room)
+static void encode_region(const struct kvr_req_region *in, struct encode_room *room)
 {
-    kvrail__engine__region__init(&room->region);
-    kvr_geometry_put_layout(&from->layout, &room->layout);
-    room->region.name = kvr_engine_text(from->name);
-    room->region.memory = from->memory;
-    room->region.device = from->device;
-    room->region.fd_offset = from->fd_offset;
-    if (from->memory == KVR_MEMORY_CUDA_IPC)
-        room->region.ipc = kvr_engine_bytes(from->ipc, sizeof(from->ipc));
-    room->region.layout = &room->layout;
-    room->region.extents = from->extent_count;
+    PB(Region) *out = &room->region;
+
+    kvrail__engine__region__init(out);
+    REGION_FIELDS(KVR_PROTO_COPY)
+    kvr_geometry_put_layout(&in->layout, &room->layout);
+    out->name = kvr_proto_text(in->name);
+    if (in->memory == KVR_MEMORY_CUDA_IPC)
+        out->ipc = kvr_proto_bytes(in->ipc, sizeof(in->ipc));
+    out->layout = &room->layout;
+    out->extents = in->extent_count;
 }
 
-static void encode_extents(const struct kvr_req_extents *from, PB(RegionExtents) * extents)
+static void encode_extents(const struct kvr_req_extents *in, PB(RegionExtents) * out)
 {
-    kvrail__engine__region_extents__init(extents);
-    extents->region = from->region;
-    extents->first = from->first;
-    extents->total = from->total;
-    extents->n_bytes = from->count;
-    extents->bytes = (uint64_t *)(uintptr_t)from->bytes;
+    kvrail__engine__region_extents__init(out);
+    EXTENTS_FIELDS(KVR_PROTO_COPY)
+    out->n_bytes = in->count;
+    out->bytes = (uint64_t *)(uintptr_t)in->bytes;
 }
 
-static void encode_source_open(const struct kvr_req_source_open *from, PB(SourceOpen) * open)
+static void encode_source_open(const struct kvr_req_source_open *in, PB(SourceOpen) * out)
 {
-    kvrail__engine__source_open__init(open);
-    open->request = kvr_engine_text(from->request);
-    open->attempt = from->attempt;
-    open->tokens = from->tokens;
-    open->consumers = from->consumers;
-    open->lease_ms = from->lease_ms;
-    open->priority = from->priority;
-    open->tenant = from->tenant;
+    kvrail__engine__source_open__init(out);
+    SOURCE_OPEN_FIELDS(KVR_PROTO_COPY)
+    out->request = kvr_proto_text(in->request);
 }
 
-static void encode_target_open(const struct kvr_req_target_open *from, struct encode_room *room)
+static void encode_source(const struct kvr_source_address *in, PB(SourceAddress) * out)
 {
-    kvrail__engine__target_open__init(&room->target_open);
-    room->target_open.request = kvr_engine_text(from->request);
-    room->target_open.attempt = from->attempt;
-    room->target_open.tokens = from->tokens;
-    room->target_open.skip_tokens = from->skip_tokens;
-    room->target_open.deadline_ms = from->deadline_ms;
-    room->target_open.priority = from->priority;
-    room->target_open.tenant = from->tenant;
-    room->target_open.digest = from->digest;
-    room->target_open.n_sources = from->source_count;
-    room->target_open.sources = room->source_pointers;
-    for (uint32_t i = 0; i < from->source_count; i++) {
-        const struct kvr_source_address *source = &from->sources[i];
+    kvrail__engine__source_address__init(out);
+    SOURCE_FIELDS(KVR_PROTO_COPY)
+    out->agent = kvr_proto_text(in->agent);
+    out->engine = kvr_proto_bytes(in->engine.bytes, sizeof(in->engine.bytes));
+}
 
+static void encode_target_open(const struct kvr_req_target_open *in, struct encode_room *room)
+{
+    PB(TargetOpen) *out = &room->target_open;
+
+    kvrail__engine__target_open__init(out);
+    TARGET_OPEN_FIELDS(KVR_PROTO_COPY)
+    out->request = kvr_proto_text(in->request);
+    out->n_sources = in->source_count;
+    out->sources = room->source_pointers;
+    for (uint32_t i = 0; i < in->source_count; i++) {
         room->source_pointers[i] = &room->sources[i];
-        kvrail__engine__source_address__init(&room->sources[i]);
-        room->sources[i].agent = kvr_engine_text(source->agent);
-        room->sources[i].engine =
-            kvr_engine_bytes(source->engine.bytes, sizeof(source->engine.bytes));
-        room->sources[i].generation = source->generation;
-        room->sources[i].tp = source->tp;
-        room->sources[i].pp = source->pp;
+        encode_source(&in->sources[i], &room->sources[i]);
     }
 }
 
-static void encode_pages(const struct kvr_req_pages *from, PB(Pages) * pages)
+static void encode_pages(const struct kvr_req_pages *in, PB(Pages) * out)
 {
-    kvrail__engine__pages__init(pages);
-    pages->group = from->group;
-    pages->page_first = from->page_first;
-    pages->n_ids = from->id_count;
-    pages->ids = (uint32_t *)(uintptr_t)from->ids;
+    kvrail__engine__pages__init(out);
+    PAGES_FIELDS(KVR_PROTO_COPY)
+    out->n_ids = in->id_count;
+    out->ids = (uint32_t *)(uintptr_t)in->ids;
 }
 
-static void encode_skip(const struct kvr_req_skip *from, PB(Pages) * pages)
+static void encode_skip(const struct kvr_req_skip *in, PB(Pages) * out)
 {
-    kvrail__engine__pages__init(pages);
-    pages->group = from->group;
-    pages->skips = true;
-    pages->skip_tokens = from->skip_tokens;
+    kvrail__engine__pages__init(out);
+    SKIP_FIELDS(KVR_PROTO_COPY)
+    out->skips = true;
 }
 
-static void encode_watch(const struct kvr_req_watch *from, PB(Watch) * watch)
+static void encode_watch(const struct kvr_req_watch *in, PB(Watch) * out)
 {
-    kvrail__engine__watch__init(watch);
-    watch->word = from->word;
-    watch->base_value = from->base;
-    watch->token_first = from->token_first;
-    watch->token_end = from->token_end;
+    kvrail__engine__watch__init(out);
+    WATCH_FIELDS(KVR_PROTO_COPY)
+    out->base_value = in->base;
 }
 
-static void encode_status(kvr_status from, PB(Status) * status)
+static void encode_status(kvr_status from, PB(Status) * out)
 {
-    kvrail__engine__status__init(status);
-    status->status = from;
+    kvrail__engine__status__init(out);
+    out->status = from;
 }
 
 #define VALID(field) kvr_text_valid(field, sizeof(field))
@@ -215,7 +210,7 @@ static void encode_body(const struct kvr_request *request, struct encode_room *r
         return;
     case KVR_REQ_SOURCE_TAIL:
         kvrail__engine__tail__init(&room->tail);
-        room->tail.bytes = kvr_engine_bytes(request->tail.bytes, request->tail.byte_count);
+        room->tail.bytes = kvr_proto_bytes(request->tail.bytes, request->tail.byte_count);
         return;
     case KVR_REQ_SOURCE_END:
         encode_status(request->end.status, &room->status);
@@ -266,14 +261,6 @@ static bool take_text(const char *from, char *to, size_t capacity)
     return true;
 }
 
-static bool take_uuid(const ProtobufCBinaryData *from, struct kvr_uuid *to)
-{
-    if (from->len != sizeof(to->bytes))
-        return false;
-    memcpy(to->bytes, from->data, sizeof(to->bytes));
-    return true;
-}
-
 static kvr_status decode_attach(const PB(Attach) * from, struct kvr_req_attach *to,
                                 struct kvr_error *error)
 {
@@ -291,125 +278,118 @@ static kvr_status decode_attach(const PB(Attach) * from, struct kvr_req_attach *
     return KVR_OK;
 }
 
-static kvr_status decode_region(const PB(Region) * from, struct kvr_req_region *to,
+static kvr_status decode_region(const PB(Region) * in, struct kvr_req_region *out,
                                 struct kvr_error *error)
 {
-    const char *wrong = kvr_geometry_get_layout(from->layout, &to->layout);
+    const char *wrong = kvr_geometry_get_layout(in->layout, &out->layout);
 
     if (wrong != NULL)
         return kvr_engine_malformed(error, wrong);
-    if (!take_text(from->name, to->name, sizeof(to->name)))
+    if (!take_text(in->name, out->name, sizeof(out->name)))
         return kvr_engine_malformed(error, "the region's name is too long or not printable");
-    if (from->memory > KVR_MEMORY_CUDA_VMM)
+    if (in->memory > KVR_MEMORY_CUDA_VMM)
         return kvr_engine_malformed(error, "the region's kind of memory is not known");
-    to->memory = (kvr_memory_kind)from->memory;
-    if (from->ipc.len != (to->memory == KVR_MEMORY_CUDA_IPC ? sizeof(to->ipc) : 0))
+    REGION_FIELDS(KVR_PROTO_COPY)
+    if (in->ipc.len != (out->memory == KVR_MEMORY_CUDA_IPC ? sizeof(out->ipc) : 0))
         return kvr_engine_malformed(error, "the region's IPC handle has the wrong length");
-    if (from->ipc.len != 0)
-        memcpy(to->ipc, from->ipc.data, sizeof(to->ipc));
-    to->device = from->device;
-    to->fd_offset = from->fd_offset;
-    to->extent_count = from->extents;
+    if (in->ipc.len != 0)
+        memcpy(out->ipc, in->ipc.data, sizeof(out->ipc));
+    out->extent_count = in->extents;
     return KVR_OK;
 }
 
-static kvr_status decode_extents(const PB(RegionExtents) * from, struct kvr_req_extents *to,
+static kvr_status decode_extents(const PB(RegionExtents) * in, struct kvr_req_extents *out,
                                  struct kvr_error *error)
 {
-    if (from->n_bytes > KVR_PACKET_FDS_MAX)
+    if (in->n_bytes > KVR_PACKET_FDS_MAX)
         return kvr_engine_malformed(error, "more extents than one packet may carry");
-    to->region = from->region;
-    to->first = from->first;
-    to->total = from->total;
-    to->bytes = from->bytes;
-    to->count = (uint32_t)from->n_bytes;
+    EXTENTS_FIELDS(KVR_PROTO_COPY)
+    out->bytes = in->bytes;
+    out->count = (uint32_t)in->n_bytes;
     return KVR_OK;
 }
 
-static kvr_status decode_source_open(const PB(SourceOpen) * from, struct kvr_req_source_open *to,
-                                     struct kvr_error *error)
-{
-    if (!take_text(from->request, to->request, sizeof(to->request)) || to->request[0] == '\0')
-        return kvr_engine_malformed(error, "the request id is empty, too long or not printable");
-    to->attempt = from->attempt;
-    to->tokens = from->tokens;
-    to->consumers = from->consumers;
-    to->lease_ms = from->lease_ms;
-    to->priority = from->priority;
-    to->tenant = from->tenant;
-    return KVR_OK;
-}
-
-static kvr_status decode_pages(const PB(Pages) * from, struct kvr_req_pages *to,
+static kvr_status take_request(const char *from, char to[KVR_REQUEST_BYTES],
                                struct kvr_error *error)
 {
-    if (from->n_ids > KVR_PAGES_PER_PACKET)
-        return kvr_engine_malformed(error, "more page ids than one packet may carry");
-    to->group = from->group;
-    to->page_first = from->page_first;
-    to->ids = from->ids;
-    to->id_count = (uint32_t)from->n_ids;
+    if (!take_text(from, to, KVR_REQUEST_BYTES) || to[0] == '\0')
+        return kvr_engine_malformed(error, "the request id is empty, too long or not printable");
     return KVR_OK;
 }
 
-static kvr_status decode_tail(const PB(Tail) * from, struct kvr_req_tail *to,
-                              struct kvr_error *error)
-{
-    if (from->bytes.len > KVR_TAIL_BYTES_MAX - 1024)
-        return kvr_engine_malformed(error, "the tail is longer than 64512 bytes");
-    to->bytes = from->bytes.data;
-    to->byte_count = (uint32_t)from->bytes.len;
-    return KVR_OK;
-}
-
-static kvr_status decode_sources(struct kvr_engine_decoder *decoder, const PB(TargetOpen) * from,
-                                 struct kvr_req_target_open *to, struct kvr_error *error)
-{
-    struct kvr_source_address *sources;
-
-    if (from->n_sources > KVR_SOURCES_MAX)
-        return kvr_engine_malformed(error, "more than 64 sources");
-    sources = kvr_engine_take(decoder, from->n_sources * sizeof(*sources));
-    if (sources == NULL)
-        return kvr_engine_malformed(error, "the packet needs more memory than any packet of ours");
-    for (size_t i = 0; i < from->n_sources; i++) {
-        if (!take_text(from->sources[i]->agent, sources[i].agent, sizeof(sources[i].agent)))
-            return kvr_engine_malformed(error, "a source's address is too long or not printable");
-        if (!take_uuid(&from->sources[i]->engine, &sources[i].engine))
-            return kvr_engine_malformed(error, "a source's engine id is not 16 bytes");
-        sources[i].generation = from->sources[i]->generation;
-        sources[i].tp = from->sources[i]->tp;
-        sources[i].pp = from->sources[i]->pp;
-    }
-    to->sources = sources;
-    to->source_count = (uint32_t)from->n_sources;
-    return KVR_OK;
-}
-
-static kvr_status decode_target_open(struct kvr_engine_decoder *decoder,
-                                     const PB(TargetOpen) * from, struct kvr_req_target_open *to,
+static kvr_status decode_source_open(const PB(SourceOpen) * in, struct kvr_req_source_open *out,
                                      struct kvr_error *error)
 {
-    if (!take_text(from->request, to->request, sizeof(to->request)) || to->request[0] == '\0')
-        return kvr_engine_malformed(error, "the request id is empty, too long or not printable");
-    if (from->digest > KVR_DIGEST_FULL)
-        return kvr_engine_malformed(error, "digest is neither off, sample nor full");
-    to->digest = (kvr_digest_mode)from->digest;
-    to->attempt = from->attempt;
-    to->tokens = from->tokens;
-    to->skip_tokens = from->skip_tokens;
-    to->deadline_ms = from->deadline_ms;
-    to->priority = from->priority;
-    to->tenant = from->tenant;
-    return decode_sources(decoder, from, to, error);
+    SOURCE_OPEN_FIELDS(KVR_PROTO_COPY)
+    return take_request(in->request, out->request, error);
 }
 
-static kvr_status decode_watch(const PB(Watch) * from, struct kvr_req_watch *to)
+static kvr_status decode_pages(const PB(Pages) * in, struct kvr_req_pages *out,
+                               struct kvr_error *error)
 {
-    to->word = from->word;
-    to->base = from->base_value;
-    to->token_first = from->token_first;
-    to->token_end = from->token_end;
+    if (in->n_ids > KVR_PAGES_PER_PACKET)
+        return kvr_engine_malformed(error, "more page ids than one packet may carry");
+    PAGES_FIELDS(KVR_PROTO_COPY)
+    out->ids = in->ids;
+    out->id_count = (uint32_t)in->n_ids;
+    return KVR_OK;
+}
+
+static kvr_status decode_skip(const PB(Pages) * in, struct kvr_req_skip *out)
+{
+    SKIP_FIELDS(KVR_PROTO_COPY)
+    return KVR_OK;
+}
+
+static kvr_status decode_tail(const PB(Tail) * in, struct kvr_req_tail *out,
+                              struct kvr_error *error)
+{
+    if (in->bytes.len > KVR_TAIL_BYTES_MAX - 1024)
+        return kvr_engine_malformed(error, "the tail is longer than 64512 bytes");
+    out->bytes = in->bytes.data;
+    out->byte_count = (uint32_t)in->bytes.len;
+    return KVR_OK;
+}
+
+static kvr_status decode_source(const PB(SourceAddress) * in, struct kvr_source_address *out,
+                                struct kvr_error *error)
+{
+    if (!take_text(in->agent, out->agent, sizeof(out->agent)))
+        return kvr_engine_malformed(error, "a source's address is too long or not printable");
+    if (in->engine.len != sizeof(out->engine.bytes))
+        return kvr_engine_malformed(error, "a source's engine id is not 16 bytes");
+    memcpy(out->engine.bytes, in->engine.data, sizeof(out->engine.bytes));
+    SOURCE_FIELDS(KVR_PROTO_COPY)
+    return KVR_OK;
+}
+
+static kvr_status decode_target_open(struct kvr_engine_decoder *decoder, const PB(TargetOpen) * in,
+                                     struct kvr_req_target_open *out, struct kvr_error *error)
+{
+    struct kvr_source_address *sources;
+    kvr_status status = take_request(in->request, out->request, error);
+
+    if (status != KVR_OK)
+        return status;
+    if (in->digest > KVR_DIGEST_FULL)
+        return kvr_engine_malformed(error, "digest is neither off, sample nor full");
+    TARGET_OPEN_FIELDS(KVR_PROTO_COPY)
+    if (in->n_sources > KVR_SOURCES_MAX)
+        return kvr_engine_malformed(error, "more than 64 sources");
+    sources = kvr_engine_take(decoder, in->n_sources * sizeof(*sources));
+    if (sources == NULL)
+        return kvr_engine_malformed(error, "the packet needs more memory than any packet of ours");
+    for (size_t i = 0; i < in->n_sources && status == KVR_OK; i++)
+        status = decode_source(in->sources[i], &sources[i], error);
+    out->sources = sources;
+    out->source_count = (uint32_t)in->n_sources;
+    return status;
+}
+
+static kvr_status decode_watch(const PB(Watch) * in, struct kvr_req_watch *out)
+{
+    WATCH_FIELDS(KVR_PROTO_COPY)
+    out->base = in->base_value;
     return KVR_OK;
 }
 
@@ -440,9 +420,7 @@ static kvr_status decode_body(struct kvr_engine_decoder *decoder, const PB(Engin
     case KVR_REQ_TARGET_PAGES:
         return decode_pages(packet->source_pages, &to->pages, error);
     case KVR_REQ_TARGET_SKIP:
-        to->skip.group = packet->target_pages->group;
-        to->skip.skip_tokens = packet->target_pages->skip_tokens;
-        return KVR_OK;
+        return decode_skip(packet->target_pages, &to->skip);
     case KVR_REQ_WATCH:
         return decode_watch(packet->source_watch, &to->watch);
     case KVR_REQ_SOURCE_TAIL:

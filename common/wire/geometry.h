@@ -11,14 +11,14 @@ typedef Kvrail__Geometry__Rank kvr_pb_rank;
 typedef Kvrail__Geometry__Compat kvr_pb_compat;
 typedef Kvrail__Geometry__RegionLayout kvr_pb_layout;
 
-void kvr_geometry_put_rank(const struct kvr_rank *rank, kvr_pb_rank *out);
-const char *kvr_geometry_get_rank(const kvr_pb_rank *in, struct kvr_rank *ret_rank);
+void kvr_geometry_put_rank(const struct kvr_rank *in, kvr_pb_rank *out);
+const char *kvr_geometry_get_rank(const kvr_pb_rank *in, struct kvr_rank *out);
 
-void kvr_geometry_put_compat(const struct kvr_compat *compat, kvr_pb_compat *out);
-const char *kvr_geometry_get_compat(const kvr_pb_compat *in, struct kvr_compat *ret_compat);
+void kvr_geometry_put_compat(const struct kvr_compat *in, kvr_pb_compat *out);
+const char *kvr_geometry_get_compat(const kvr_pb_compat *in, struct kvr_compat *out);
 
 /* Only what must hold to take it in: whether such a layout can be is kvr_layout_check's to say. */
-void kvr_geometry_put_layout(const struct kvr_region_layout *layout, kvr_pb_layout *out);
-const char *kvr_geometry_get_layout(const kvr_pb_layout *in, struct kvr_region_layout *ret_layout);
+void kvr_geometry_put_layout(const struct kvr_region_layout *in, kvr_pb_layout *out);
+const char *kvr_geometry_get_layout(const kvr_pb_layout *in, struct kvr_region_layout *out);
 
 #endif

@@ -119,16 +119,18 @@ static kvr_status encode_in(struct kvr_arena *arena, const struct kvr_message *m
                             uint8_t *buffer, size_t capacity, size_t *ret_bytes)
 {
     kvr_pb_frame frame;
+    union kvr_pb_body body;
     size_t bytes;
 
     kvrail__control__frame__init(&frame);
     frame.sequence = message->sequence;
     frame.transfer = message->transfer;
     frame.body_case = (Kvrail__Control__Frame__BodyCase)(message->kind + 2);
+    frame.hello = &body.hello; /* every member of both unions is at the same place */
     if (message->kind <= KVR_MSG_REGIONS)
-        KVR_TRY(kvr_put_session(arena, message, &frame));
+        KVR_TRY(kvr_put_session(arena, message, &body));
     else
-        KVR_TRY(kvr_put_transfer(arena, message, &frame));
+        KVR_TRY(kvr_put_transfer(arena, message, &body));
 
     bytes = kvrail__control__frame__get_packed_size(&frame);
     if (bytes > capacity)
@@ -220,9 +222,17 @@ kvr_status kvr_get_checked(const struct kvr_get *get, const char *wrong)
     return wrong == NULL ? KVR_OK : kvr_get_malformed(get, "%s", wrong);
 }
 
-kvr_status kvr_get_no_memory(const struct kvr_get *get)
+void *kvr_get_list(const struct kvr_get *get, const char *name, size_t count, size_t max,
+                   size_t each)
 {
-    return kvr_get_malformed(get, "it needs more than %zu bytes to decode", DECODER_BYTES);
+    void *list = count <= max ? kvr_arena_take(get->arena, count, each) : NULL;
+
+    if (count > max)
+        (void)kvr_get_malformed(get, "%s has %zu entries: at most %zu are allowed", name, count,
+                                max);
+    else if (list == NULL)
+        (void)kvr_get_malformed(get, "it needs more than %zu bytes to decode", DECODER_BYTES);
+    return list;
 }
 
 kvr_status kvr_message_decode(struct kvr_message_decoder *decoder, const uint8_t *frame,

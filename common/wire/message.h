@@ -124,11 +124,6 @@ struct kvr_msg_hello {                 /* and WELCOME */
     uint32_t revocation_fd;  /* 0: it has none */
 };
 
-struct kvr_msg_refused {
-    kvr_status status;
-    char detail[KVR_DETAIL_BYTES]; /* names the field and both values */
-};
-
 struct kvr_msg_seen { /* RESUME and BEAT */
     uint64_t session;
     uint64_t seen; /* last sequence number received */
@@ -267,7 +262,7 @@ struct kvr_msg_epoch_ended {
     struct kvr_rail_address successor; /* its rail field is the same */
 };
 
-struct kvr_msg_reason { /* LANDED, CANCEL, FAIL, UNKNOWN, NO_RAIL */
+struct kvr_msg_reason { /* REFUSED, LANDED, CANCEL, FAIL, UNKNOWN, NO_RAIL */
     kvr_status status;
     char detail[KVR_DETAIL_BYTES];
 };
@@ -278,8 +273,7 @@ struct kvr_message {
     uint64_t sequence; /* set by the session layer */
     union {
         struct kvr_msg_hello hello; /* HELLO, WELCOME */
-        struct kvr_msg_refused refused;
-        struct kvr_msg_seen seen; /* RESUME, BEAT */
+        struct kvr_msg_seen seen;   /* RESUME, BEAT */
         struct kvr_msg_regions regions;
         struct kvr_msg_want want;
         struct kvr_msg_pages pages;
@@ -294,7 +288,7 @@ struct kvr_message {
         struct kvr_msg_epoch_ended epoch_ended;
         struct kvr_msg_digest digest;
         struct kvr_msg_probe probe;   /* PROBE, ALIVE */
-        struct kvr_msg_reason reason; /* LANDED, CANCEL, FAIL, UNKNOWN, NO_RAIL */
+        struct kvr_msg_reason reason; /* REFUSED, LANDED, CANCEL, FAIL, UNKNOWN, NO_RAIL */
     };
 };
 

@@ -1,417 +1,352 @@
 /* Coding of the messages about one transfer. */
 #include "wire/message_parts.h"
 
+#define WANT_FIELDS(X)                                                                             \
+    X(attempt)                                                                                     \
+    X(source_generation)                                                                           \
+    X(source_tp)                                                                                   \
+    X(source_pp)                                                                                   \
+    X(tokens)                                                                                      \
+    X(skip_tokens)                                                                                 \
+    X(deadline_ms)                                                                                 \
+    X(priority)                                                                                    \
+    X(staged)                                                                                      \
+    X(direct_copy)                                                                                 \
+    X(stage_bytes)
+#define PAGES_FIELDS(X) X(group) X(page_first) X(more)
+#define PLAN_FIELDS(X)                                                                             \
+    X(segment)                                                                                     \
+    X(token_first)                                                                                 \
+    X(token_end)                                                                                   \
+    X(chunk_first)                                                                                 \
+    X(chunk_count)                                                                                 \
+    X(hash)                                                                                        \
+    X(group)                                                                                       \
+    X(page_first)                                                                                  \
+    X(more)                                                                                        \
+    X(revocation_word)                                                                             \
+    X(none)
+#define GRANT_FIELDS(X)       X(quota_offset) X(quota_bytes)
+#define FINAL_FIELDS(X)       X(segment_count) X(chunk_count) X(token_end) X(tail_bytes) X(has_tail)
+#define DIGEST_FIELDS(X)      X(chunk_first) X(chunk_count)
+#define EPOCH_COUNT_FIELDS(X) X(rail) X(epoch) X(count)
+#define ROOM_FIELDS(X)        X(round) X(position_end)
+#define MISSING_FIELDS(X)     X(round)
+#define EPOCH_FIELDS(X)       X(rail) X(epoch) /* RAIL_LOST, EPOCH_ENDED */
+
 /* ---- WANT, PAGES ---- */
 
-static kvr_status put_want(struct kvr_arena *arena, const struct kvr_msg_want *want,
-                           Kvrail__Control__Want **ret_want)
+static kvr_status put_want(struct kvr_arena *arena, const struct kvr_msg_want *in,
+                           Kvrail__Control__Want *out)
 {
-    Kvrail__Control__Want *out;
-
-    if (!kvr_text_valid(want->request, sizeof(want->request)) ||
-        want->group_skip_count > KVR_GROUPS_MAX || want->sibling_count > KVR_SOURCES_MAX)
+    if (!kvr_text_valid(in->request, sizeof(in->request)) ||
+        in->group_skip_count > KVR_GROUPS_MAX || in->sibling_count > KVR_SOURCES_MAX)
         return KVR_INVALID;
-    KVR_PUT_NEW(arena, out, kvrail__control__want__init);
-    out->request = (char *)want->request;
-    out->attempt = want->attempt;
-    out->source_engine = (ProtobufCBinaryData){sizeof(want->source_engine.bytes),
-                                               (uint8_t *)want->source_engine.bytes};
-    out->source_generation = want->source_generation;
-    out->source_tp = want->source_tp;
-    out->source_pp = want->source_pp;
-    KVR_TRY(kvr_put_rank(arena, &want->target, &out->target));
-    out->tokens = want->tokens;
-    out->skip_tokens = want->skip_tokens;
-    out->deadline_ms = want->deadline_ms;
-    out->priority = want->priority;
-    out->digest = want->digest;
-    out->group_skips = (uint64_t *)(uintptr_t)want->group_skips;
-    out->n_group_skips = want->group_skip_count;
-    out->siblings = (uint32_t *)(uintptr_t)want->siblings;
-    out->n_siblings = want->sibling_count;
-    out->staged = want->staged;
-    out->direct_copy = want->direct_copy;
-    out->stage_bytes = want->stage_bytes;
-    *ret_want = out;
-    return KVR_OK;
+    kvrail__control__want__init(out);
+    WANT_FIELDS(KVR_PROTO_COPY)
+    out->request = kvr_proto_text(in->request);
+    out->source_engine = kvr_proto_bytes(in->source_engine.bytes, sizeof(in->source_engine.bytes));
+    out->digest = in->digest;
+    out->group_skips = (uint64_t *)(uintptr_t)in->group_skips;
+    out->n_group_skips = in->group_skip_count;
+    out->siblings = (uint32_t *)(uintptr_t)in->siblings;
+    out->n_siblings = in->sibling_count;
+    return kvr_put_rank(arena, &in->target, &out->target);
 }
 
 static kvr_status get_want(const struct kvr_get *get, const Kvrail__Control__Want *in,
-                           struct kvr_msg_want *ret_want)
+                           struct kvr_msg_want *out)
 {
-    KVR_TRY(
-        kvr_get_name(get, "request", in->request, sizeof(ret_want->request), ret_want->request));
-    ret_want->attempt = in->attempt;
-    if (in->source_engine.len != sizeof(ret_want->source_engine.bytes))
+    KVR_TRY(kvr_get_name(get, "request", in->request, sizeof(out->request), out->request));
+    if (in->source_engine.len != sizeof(out->source_engine.bytes))
         return kvr_get_malformed(get, "source_engine is %zu bytes long: it must be 16",
                                  in->source_engine.len);
-    memcpy(ret_want->source_engine.bytes, in->source_engine.data, in->source_engine.len);
-    ret_want->source_generation = in->source_generation;
-    ret_want->source_tp = in->source_tp;
-    ret_want->source_pp = in->source_pp;
-    KVR_TRY(kvr_get_checked(get, kvr_geometry_get_rank(in->target, &ret_want->target)));
-    ret_want->tokens = in->tokens;
-    ret_want->skip_tokens = in->skip_tokens;
-    ret_want->deadline_ms = in->deadline_ms;
-    ret_want->priority = in->priority;
+    memcpy(out->source_engine.bytes, in->source_engine.data, in->source_engine.len);
+    KVR_TRY(kvr_get_checked(get, kvr_geometry_get_rank(in->target, &out->target)));
     if (in->n_group_skips > KVR_GROUPS_MAX || in->n_siblings > KVR_SOURCES_MAX)
         return kvr_get_malformed(get, "a WANT names %zu groups and %zu siblings: at most %d and %d",
                                  in->n_group_skips, in->n_siblings, KVR_GROUPS_MAX,
                                  KVR_SOURCES_MAX);
-    ret_want->group_skips = in->group_skips;
-    ret_want->group_skip_count = (uint32_t)in->n_group_skips;
-    ret_want->siblings = in->siblings;
-    ret_want->sibling_count = (uint32_t)in->n_siblings;
-    ret_want->staged = in->staged;
-    ret_want->direct_copy = in->direct_copy;
-    ret_want->stage_bytes = in->stage_bytes;
-    return kvr_get_digest_mode(get, in->digest, &ret_want->digest);
+    WANT_FIELDS(KVR_PROTO_COPY)
+    out->group_skips = in->group_skips;
+    out->group_skip_count = (uint32_t)in->n_group_skips;
+    out->siblings = in->siblings;
+    out->sibling_count = (uint32_t)in->n_siblings;
+    return kvr_get_digest_mode(get, in->digest, &out->digest);
 }
 
-static kvr_status put_pages(struct kvr_arena *arena, const struct kvr_msg_pages *pages,
-                            Kvrail__Control__Pages **ret_pages)
+static kvr_status put_pages(struct kvr_arena *arena, const struct kvr_msg_pages *in,
+                            Kvrail__Control__Pages *out)
 {
-    Kvrail__Control__Pages *out;
-
-    KVR_PUT_NEW(arena, out, kvrail__control__pages__init);
-    out->group = pages->group;
-    out->page_first = pages->page_first;
-    out->more = pages->more;
-    *ret_pages = out;
-    return kvr_put_runs(arena, pages->runs, pages->run_count, &out->runs);
+    kvrail__control__pages__init(out);
+    PAGES_FIELDS(KVR_PROTO_COPY)
+    return kvr_put_runs(arena, in->runs, in->run_count, &out->runs);
 }
 
 static kvr_status get_pages(const struct kvr_get *get, const Kvrail__Control__Pages *in,
-                            struct kvr_msg_pages *ret_pages)
+                            struct kvr_msg_pages *out)
 {
-    ret_pages->group = in->group;
-    ret_pages->page_first = in->page_first;
-    ret_pages->more = in->more;
-    return kvr_get_runs(get, in->runs, (const void **)&ret_pages->runs, &ret_pages->run_count);
+    PAGES_FIELDS(KVR_PROTO_COPY)
+    return kvr_get_runs(get, in->runs, (const void **)&out->runs, &out->run_count);
 }
 
 /* ---- PLAN, GRANT ---- */
 
-static kvr_status put_plan(struct kvr_arena *arena, const struct kvr_msg_plan *plan,
-                           Kvrail__Control__Plan **ret_plan)
+static kvr_status put_plan(struct kvr_arena *arena, const struct kvr_msg_plan *in,
+                           Kvrail__Control__Plan *out)
 {
-    Kvrail__Control__Plan *out;
-
-    KVR_PUT_NEW(arena, out, kvrail__control__plan__init);
-    out->segment = plan->segment;
-    out->token_first = plan->token_first;
-    out->token_end = plan->token_end;
-    out->chunk_first = plan->chunk_first;
-    out->chunk_count = plan->chunk_count;
-    out->hash = plan->hash;
-    KVR_TRY(kvr_put_rank(arena, &plan->source, &out->source));
-    KVR_TRY(kvr_put_limits(arena, &plan->limits, &out->limits));
-    out->group = plan->group;
-    out->page_first = plan->page_first;
-    out->more = plan->more;
-    out->revocation_word = plan->revocation_word;
-    out->none = plan->none;
-    *ret_plan = out;
-    return kvr_put_runs(arena, plan->runs, plan->run_count, &out->runs);
+    kvrail__control__plan__init(out);
+    PLAN_FIELDS(KVR_PROTO_COPY)
+    KVR_TRY(kvr_put_rank(arena, &in->source, &out->source));
+    KVR_TRY(kvr_put_limits(arena, &in->limits, &out->limits));
+    return kvr_put_runs(arena, in->runs, in->run_count, &out->runs);
 }
 
 static kvr_status get_plan(const struct kvr_get *get, const Kvrail__Control__Plan *in,
-                           struct kvr_msg_plan *ret_plan)
+                           struct kvr_msg_plan *out)
 {
-    ret_plan->segment = in->segment;
-    ret_plan->token_first = in->token_first;
-    ret_plan->token_end = in->token_end;
-    ret_plan->chunk_first = in->chunk_first;
-    ret_plan->chunk_count = in->chunk_count;
-    ret_plan->hash = in->hash;
-    KVR_TRY(kvr_get_checked(get, kvr_geometry_get_rank(in->source, &ret_plan->source)));
-    kvr_get_limits(in->limits, &ret_plan->limits);
-    ret_plan->group = in->group;
-    ret_plan->page_first = in->page_first;
-    ret_plan->more = in->more;
-    ret_plan->revocation_word = in->revocation_word;
-    ret_plan->none = in->none;
-    return kvr_get_runs(get, in->runs, (const void **)&ret_plan->runs, &ret_plan->run_count);
+    PLAN_FIELDS(KVR_PROTO_COPY)
+    KVR_TRY(kvr_get_checked(get, kvr_geometry_get_rank(in->source, &out->source)));
+    kvr_get_limits(in->limits, &out->limits);
+    return kvr_get_runs(get, in->runs, (const void **)&out->runs, &out->run_count);
 }
 
-static kvr_status put_grant(struct kvr_arena *arena, const struct kvr_msg_grant *grant,
-                            Kvrail__Control__Grant **ret_grant)
+static kvr_status put_grant(struct kvr_arena *arena, const struct kvr_msg_grant *in,
+                            Kvrail__Control__Grant *out)
 {
-    Kvrail__Control__Grant *out;
-
-    if (grant->slot_count > KVR_TRANSFER_SLOTS_MAX || grant->rail_count > KVR_RAILS_MAX ||
-        grant->quota_key_count > KVR_RAILS_MAX)
+    if (in->slot_count > KVR_TRANSFER_SLOTS_MAX || in->rail_count > KVR_RAILS_MAX ||
+        in->quota_key_count > KVR_RAILS_MAX)
         return KVR_INVALID;
-    KVR_PUT_NEW(arena, out, kvrail__control__grant__init);
-    out->slots = kvr_arena_take(arena, grant->slot_count, sizeof(*out->slots));
-    if (out->slots == NULL)
-        return KVR_NO_MEMORY;
-    for (uint32_t i = 0; i < grant->slot_count; i++)
-        out->slots[i] = grant->slots[i];
-    out->n_slots = grant->slot_count;
-    out->n_rails = grant->rail_count;
-    out->quota_offset = grant->quota_offset;
-    out->quota_bytes = grant->quota_bytes;
-    out->n_quota_keys = (size_t)grant->quota_key_count * 2; /* two numbers each, as in memory */
-    out->quota_keys = (uint64_t *)grant->quota_keys;
-    *ret_grant = out;
-    return kvr_put_rails(arena, grant->rails, grant->rail_count, &out->rails);
+    kvrail__control__grant__init(out);
+    GRANT_FIELDS(KVR_PROTO_COPY)
+    KVR_PUT_LIST(arena, out->slots, in->slot_count);
+    for (uint32_t i = 0; i < in->slot_count; i++)
+        out->slots[i] = in->slots[i];
+    out->n_slots = in->slot_count;
+    out->n_rails = in->rail_count;
+    out->n_quota_keys = (size_t)in->quota_key_count * 2; /* two numbers each, as in memory */
+    out->quota_keys = (uint64_t *)in->quota_keys;
+    return kvr_put_rails(arena, in->rails, in->rail_count, &out->rails);
 }
 
 static kvr_status get_grant(const struct kvr_get *get, const Kvrail__Control__Grant *in,
-                            struct kvr_msg_grant *ret_grant)
+                            struct kvr_msg_grant *out)
 {
     uint16_t *slots;
 
-    if (in->n_slots > KVR_TRANSFER_SLOTS_MAX)
-        return kvr_get_malformed(get, "slots has %zu entries: at most %d are allowed", in->n_slots,
-                                 KVR_TRANSFER_SLOTS_MAX);
+    KVR_GET_LIST(get, slots, "slots", in->n_slots, KVR_TRANSFER_SLOTS_MAX);
     if (in->n_quota_keys > KVR_RAILS_MAX * 2 || in->n_quota_keys % 2 != 0)
         return kvr_get_malformed(get, "%zu numbers of keys: two a rail, of at most %d rails",
                                  in->n_quota_keys, KVR_RAILS_MAX);
-    slots = kvr_arena_take(get->arena, in->n_slots, sizeof(*slots));
-    if (slots == NULL)
-        return kvr_get_no_memory(get);
     for (size_t i = 0; i < in->n_slots; i++) {
         if (in->slots[i] >= KVR_SLOTS)
             return kvr_get_malformed(get, "slot %u: the largest is %d", in->slots[i],
                                      KVR_SLOTS - 1);
         slots[i] = (uint16_t)in->slots[i];
     }
-    ret_grant->slots = slots;
-    ret_grant->slot_count = (uint32_t)in->n_slots;
-    ret_grant->quota_offset = in->quota_offset;
-    ret_grant->quota_bytes = in->quota_bytes;
-    ret_grant->quota_keys = (const struct kvr_remote_key *)in->quota_keys;
-    ret_grant->quota_key_count = (uint32_t)(in->n_quota_keys / 2);
-    return kvr_get_rails(get, in->n_rails, in->rails, &ret_grant->rails, &ret_grant->rail_count);
+    GRANT_FIELDS(KVR_PROTO_COPY)
+    out->slots = slots;
+    out->slot_count = (uint32_t)in->n_slots;
+    out->quota_keys = (const struct kvr_remote_key *)in->quota_keys;
+    out->quota_key_count = (uint32_t)(in->n_quota_keys / 2);
+    return kvr_get_rails(get, in->n_rails, in->rails, &out->rails, &out->rail_count);
 }
 
-/* ---- FINAL, TAIL, QUIET ---- */
+/* ---- FINAL, TAIL, DIGEST, QUIET ---- */
 
-static kvr_status put_final(struct kvr_arena *arena, const struct kvr_msg_final *final,
-                            Kvrail__Control__Final **ret_final)
+static kvr_status put_final(const struct kvr_msg_final *in, Kvrail__Control__Final *out)
 {
-    Kvrail__Control__Final *out;
-
-    KVR_PUT_NEW(arena, out, kvrail__control__final__init);
-    out->segment_count = final->segment_count;
-    out->chunk_count = final->chunk_count;
-    out->token_end = final->token_end;
-    out->tail_bytes = final->tail_bytes;
-    out->has_tail = final->has_tail;
-    *ret_final = out;
+    kvrail__control__final__init(out);
+    FINAL_FIELDS(KVR_PROTO_COPY)
     return KVR_OK;
 }
 
-static struct kvr_msg_final get_final(const Kvrail__Control__Final *in)
+static kvr_status get_final(const Kvrail__Control__Final *in, struct kvr_msg_final *out)
 {
-    return (struct kvr_msg_final){in->segment_count, in->chunk_count, in->token_end, in->tail_bytes,
-                                  in->has_tail};
+    FINAL_FIELDS(KVR_PROTO_COPY)
+    return KVR_OK;
 }
 
-static kvr_status put_tail(struct kvr_arena *arena, const struct kvr_msg_tail *tail,
-                           Kvrail__Control__Tail **ret_tail)
+static kvr_status put_tail(const struct kvr_msg_tail *in, Kvrail__Control__Tail *out)
 {
-    Kvrail__Control__Tail *out;
-
-    if (tail->byte_count > KVR_TAIL_BYTES_MAX)
+    if (in->byte_count > KVR_TAIL_BYTES_MAX)
         return KVR_INVALID;
-    KVR_PUT_NEW(arena, out, kvrail__control__tail__init);
-    out->bytes.data = (uint8_t *)tail->bytes;
-    out->bytes.len = tail->byte_count;
-    *ret_tail = out;
+    kvrail__control__tail__init(out);
+    out->bytes = kvr_proto_bytes(in->bytes, in->byte_count);
     return KVR_OK;
 }
 
 static kvr_status get_tail(const struct kvr_get *get, const Kvrail__Control__Tail *in,
-                           struct kvr_msg_tail *ret_tail)
+                           struct kvr_msg_tail *out)
 {
     if (in->bytes.len > KVR_TAIL_BYTES_MAX)
         return kvr_get_malformed(get, "a tail of %zu bytes: at most %d are allowed", in->bytes.len,
                                  KVR_TAIL_BYTES_MAX);
-    ret_tail->bytes = in->bytes.data;
-    ret_tail->byte_count = (uint32_t)in->bytes.len;
+    out->bytes = in->bytes.data;
+    out->byte_count = (uint32_t)in->bytes.len;
     return KVR_OK;
 }
 
-static kvr_status put_quiet(struct kvr_arena *arena, const struct kvr_msg_quiet *quiet,
-                            Kvrail__Control__Quiet **ret_quiet)
+static kvr_status put_digest(const struct kvr_msg_digest *in, Kvrail__Control__Digest *out)
 {
-    Kvrail__Control__Quiet *out;
-
-    if (quiet->count_count > KVR_EPOCHS_PER_TRANSFER)
+    if (in->value_count > KVR_DIGESTS_PER_MESSAGE)
         return KVR_INVALID;
-    KVR_PUT_NEW(arena, out, kvrail__control__quiet__init);
-    out->round = quiet->round;
-    out->counts = kvr_arena_take(arena, quiet->count_count, sizeof(*out->counts));
-    if (out->counts == NULL)
-        return KVR_NO_MEMORY;
-    for (uint32_t i = 0; i < quiet->count_count; i++) {
+    kvrail__control__digest__init(out);
+    DIGEST_FIELDS(KVR_PROTO_COPY)
+    out->values = (uint64_t *)in->values; /* packing only reads it */
+    out->n_values = in->value_count;
+    return KVR_OK;
+}
+
+static kvr_status get_digest(const struct kvr_get *get, const Kvrail__Control__Digest *in,
+                             struct kvr_msg_digest *out)
+{
+    if (in->n_values > KVR_DIGESTS_PER_MESSAGE)
+        return kvr_get_malformed(get, "values has %zu entries: at most %d are allowed",
+                                 in->n_values, KVR_DIGESTS_PER_MESSAGE);
+    DIGEST_FIELDS(KVR_PROTO_COPY)
+    out->values = in->values;
+    out->value_count = (uint32_t)in->n_values;
+    return KVR_OK;
+}
+
+static void put_count(const struct kvr_epoch_count *in, Kvrail__Control__EpochCount *out)
+{
+    EPOCH_COUNT_FIELDS(KVR_PROTO_COPY)
+}
+
+static void get_count(const Kvrail__Control__EpochCount *in, struct kvr_epoch_count *out)
+{
+    EPOCH_COUNT_FIELDS(KVR_PROTO_COPY)
+}
+
+static kvr_status put_quiet(struct kvr_arena *arena, const struct kvr_msg_quiet *in,
+                            Kvrail__Control__Quiet *out)
+{
+    if (in->count_count > KVR_EPOCHS_PER_TRANSFER)
+        return KVR_INVALID;
+    kvrail__control__quiet__init(out);
+    out->round = in->round;
+    KVR_PUT_LIST(arena, out->counts, in->count_count);
+    for (uint32_t i = 0; i < in->count_count; i++) {
         KVR_PUT_NEW(arena, out->counts[i], kvrail__control__epoch_count__init);
-        out->counts[i]->rail = quiet->counts[i].rail;
-        out->counts[i]->epoch = quiet->counts[i].epoch;
-        out->counts[i]->count = quiet->counts[i].count;
+        put_count(&in->counts[i], out->counts[i]);
     }
-    out->n_counts = quiet->count_count;
-    *ret_quiet = out;
+    out->n_counts = in->count_count;
     return KVR_OK;
 }
 
 static kvr_status get_quiet(const struct kvr_get *get, const Kvrail__Control__Quiet *in,
-                            struct kvr_msg_quiet *ret_quiet)
+                            struct kvr_msg_quiet *out)
 {
     struct kvr_epoch_count *counts;
 
-    if (in->n_counts > KVR_EPOCHS_PER_TRANSFER)
-        return kvr_get_malformed(get, "counts has %zu entries: at most %d are allowed",
-                                 in->n_counts, KVR_EPOCHS_PER_TRANSFER);
-    counts = kvr_arena_take(get->arena, in->n_counts, sizeof(*counts));
-    if (counts == NULL)
-        return kvr_get_no_memory(get);
+    KVR_GET_LIST(get, counts, "counts", in->n_counts, KVR_EPOCHS_PER_TRANSFER);
     for (size_t i = 0; i < in->n_counts; i++)
-        counts[i] = (struct kvr_epoch_count){in->counts[i]->rail, in->counts[i]->epoch,
-                                             in->counts[i]->count};
-    ret_quiet->round = in->round;
-    ret_quiet->counts = counts;
-    ret_quiet->count_count = (uint32_t)in->n_counts;
+        get_count(in->counts[i], &counts[i]);
+    out->round = in->round;
+    out->counts = counts;
+    out->count_count = (uint32_t)in->n_counts;
     return KVR_OK;
 }
 
 /* ---- ROOM, MISSING, RAIL_LOST, EPOCH_ENDED ---- */
 
-static kvr_status put_room(struct kvr_arena *arena, const struct kvr_msg_room *room,
-                           Kvrail__Control__Room **ret_room)
+static kvr_status put_room(const struct kvr_msg_room *in, Kvrail__Control__Room *out)
 {
-    Kvrail__Control__Room *out;
-
-    KVR_PUT_NEW(arena, out, kvrail__control__room__init);
-    out->round = room->round;
-    out->position_end = room->position_end;
-    *ret_room = out;
+    kvrail__control__room__init(out);
+    ROOM_FIELDS(KVR_PROTO_COPY)
     return KVR_OK;
 }
 
-static kvr_status put_missing(struct kvr_arena *arena, const struct kvr_msg_missing *missing,
-                              Kvrail__Control__Missing **ret_missing)
+static kvr_status get_room(const Kvrail__Control__Room *in, struct kvr_msg_room *out)
 {
-    Kvrail__Control__Missing *out;
-
-    KVR_PUT_NEW(arena, out, kvrail__control__missing__init);
-    out->round = missing->round;
-    *ret_missing = out;
-    return kvr_put_runs(arena, missing->runs, missing->run_count, &out->runs);
+    ROOM_FIELDS(KVR_PROTO_COPY)
+    return KVR_OK;
 }
 
-static kvr_status put_rail_lost(struct kvr_arena *arena, const struct kvr_msg_rail_lost *lost,
-                                Kvrail__Control__RailLost **ret_lost)
+static kvr_status put_missing(struct kvr_arena *arena, const struct kvr_msg_missing *in,
+                              Kvrail__Control__Missing *out)
 {
-    Kvrail__Control__RailLost *out;
-
-    KVR_PUT_NEW(arena, out, kvrail__control__rail_lost__init);
-    out->rail = lost->rail;
-    out->epoch = lost->epoch;
-    *ret_lost = out;
-    return kvr_put_runs(arena, lost->runs, lost->run_count, &out->runs);
-}
-
-static kvr_status put_epoch_ended(struct kvr_arena *arena, const struct kvr_msg_epoch_ended *ended,
-                                  Kvrail__Control__EpochEnded **ret_ended)
-{
-    Kvrail__Control__EpochEnded *out;
-
-    KVR_PUT_NEW(arena, out, kvrail__control__epoch_ended__init);
-    out->rail = ended->rail;
-    out->epoch = ended->epoch;
-    *ret_ended = out;
-    return kvr_put_rail(arena, &ended->successor, &out->successor);
+    kvrail__control__missing__init(out);
+    out->round = in->round;
+    return kvr_put_runs(arena, in->runs, in->run_count, &out->runs);
 }
 
 static kvr_status get_missing(const struct kvr_get *get, const Kvrail__Control__Missing *in,
-                              struct kvr_msg_missing *ret_missing)
+                              struct kvr_msg_missing *out)
 {
-    ret_missing->round = in->round;
-    return kvr_get_runs(get, in->runs, (const void **)&ret_missing->runs, &ret_missing->run_count);
+    out->round = in->round;
+    return kvr_get_runs(get, in->runs, (const void **)&out->runs, &out->run_count);
+}
+
+static kvr_status put_rail_lost(struct kvr_arena *arena, const struct kvr_msg_rail_lost *in,
+                                Kvrail__Control__RailLost *out)
+{
+    kvrail__control__rail_lost__init(out);
+    EPOCH_FIELDS(KVR_PROTO_COPY)
+    return kvr_put_runs(arena, in->runs, in->run_count, &out->runs);
 }
 
 static kvr_status get_rail_lost(const struct kvr_get *get, const Kvrail__Control__RailLost *in,
-                                struct kvr_msg_rail_lost *ret_lost)
+                                struct kvr_msg_rail_lost *out)
 {
-    ret_lost->rail = in->rail;
-    ret_lost->epoch = in->epoch;
-    return kvr_get_runs(get, in->runs, (const void **)&ret_lost->runs, &ret_lost->run_count);
+    EPOCH_FIELDS(KVR_PROTO_COPY)
+    return kvr_get_runs(get, in->runs, (const void **)&out->runs, &out->run_count);
+}
+
+static kvr_status put_epoch_ended(struct kvr_arena *arena, const struct kvr_msg_epoch_ended *in,
+                                  Kvrail__Control__EpochEnded *out)
+{
+    kvrail__control__epoch_ended__init(out);
+    EPOCH_FIELDS(KVR_PROTO_COPY)
+    return kvr_put_rail(arena, &in->successor, &out->successor);
 }
 
 static kvr_status get_epoch_ended(const struct kvr_get *get, const Kvrail__Control__EpochEnded *in,
-                                  struct kvr_msg_epoch_ended *ret_ended)
+                                  struct kvr_msg_epoch_ended *out)
 {
-    ret_ended->rail = in->rail;
-    ret_ended->epoch = in->epoch;
-    return kvr_get_rail(get, in->successor, &ret_ended->successor);
-}
-
-/* ---- LANDED, CANCEL, FAIL, UNKNOWN ---- */
-
-static kvr_status put_reason(struct kvr_arena *arena, const struct kvr_msg_reason *reason,
-                             Kvrail__Control__Reason **ret_reason)
-{
-    char *detail = kvr_arena_take(arena, 1, sizeof(reason->detail));
-    Kvrail__Control__Reason *out;
-
-    if (detail == NULL)
-        return KVR_NO_MEMORY;
-    if (memchr(reason->detail, '\0', sizeof(reason->detail)) == NULL)
-        return KVR_INVALID;
-    kvr_text_show(reason->detail, sizeof(reason->detail), detail);
-    KVR_PUT_NEW(arena, out, kvrail__control__reason__init);
-    out->status = reason->status;
-    out->detail = detail;
-    *ret_reason = out;
-    return KVR_OK;
-}
-
-static void get_reason(const Kvrail__Control__Reason *in, struct kvr_msg_reason *ret_reason)
-{
-    ret_reason->status = kvr_status_known(in->status) ? (kvr_status)in->status : KVR_INTERNAL;
-    kvr_text_show(in->detail, sizeof(ret_reason->detail), ret_reason->detail);
+    EPOCH_FIELDS(KVR_PROTO_COPY)
+    return kvr_get_rail(get, in->successor, &out->successor);
 }
 
 /* ---- all of them ---- */
 
 kvr_status kvr_put_transfer(struct kvr_arena *arena, const struct kvr_message *message,
-                            kvr_pb_frame *frame)
+                            union kvr_pb_body *body)
 {
     switch (message->kind) {
     case KVR_MSG_WANT:
-        return put_want(arena, &message->want, &frame->want);
+        return put_want(arena, &message->want, &body->want);
     case KVR_MSG_PAGES:
-        return put_pages(arena, &message->pages, &frame->pages);
+        return put_pages(arena, &message->pages, &body->pages);
     case KVR_MSG_PLAN:
-        return put_plan(arena, &message->plan, &frame->plan);
+        return put_plan(arena, &message->plan, &body->plan);
     case KVR_MSG_GRANT:
-        return put_grant(arena, &message->grant, &frame->grant);
+        return put_grant(arena, &message->grant, &body->grant);
     case KVR_MSG_FINAL:
-        return put_final(arena, &message->final, &frame->final);
+        return put_final(&message->final, &body->final);
     case KVR_MSG_TAIL:
-        return put_tail(arena, &message->tail, &frame->tail);
+        return put_tail(&message->tail, &body->tail);
+    case KVR_MSG_DIGEST:
+        return put_digest(&message->digest, &body->digest);
     case KVR_MSG_QUIET:
-        return put_quiet(arena, &message->quiet, &frame->quiet);
+        return put_quiet(arena, &message->quiet, &body->quiet);
     case KVR_MSG_ROOM:
-        return put_room(arena, &message->room, &frame->room);
+        return put_room(&message->room, &body->room);
     case KVR_MSG_MISSING:
-        return put_missing(arena, &message->missing, &frame->missing);
+        return put_missing(arena, &message->missing, &body->missing);
     case KVR_MSG_RAIL_LOST:
-        return put_rail_lost(arena, &message->rail_lost, &frame->rail_lost);
+        return put_rail_lost(arena, &message->rail_lost, &body->rail_lost);
     case KVR_MSG_EPOCH_ENDED:
-        return put_epoch_ended(arena, &message->epoch_ended, &frame->epoch_ended);
-    case KVR_MSG_LANDED:
-    case KVR_MSG_CANCEL:
-    case KVR_MSG_FAIL:
-    case KVR_MSG_UNKNOWN:
-    case KVR_MSG_NO_RAIL:
-        return put_reason(arena, &message->reason, &frame->fail);
+        return put_epoch_ended(arena, &message->epoch_ended, &body->epoch_ended);
+    case KVR_MSG_PROBE:
+    case KVR_MSG_ALIVE:
+        kvrail__control__probe__init(&body->probe);
+        body->probe.token = message->probe.token;
+        return KVR_OK;
     default:
-        return kvr_put_proof(arena, message, frame);
+        return kvr_put_reason(arena, &message->reason, &body->reason);
     }
 }
 
@@ -428,30 +363,27 @@ kvr_status kvr_get_transfer(const struct kvr_get *get, const kvr_pb_frame *frame
     case KVR_MSG_GRANT:
         return get_grant(get, frame->grant, &message->grant);
     case KVR_MSG_FINAL:
-        message->final = get_final(frame->final);
-        return KVR_OK;
+        return get_final(frame->final, &message->final);
     case KVR_MSG_TAIL:
         return get_tail(get, frame->tail, &message->tail);
+    case KVR_MSG_DIGEST:
+        return get_digest(get, frame->digest, &message->digest);
     case KVR_MSG_QUIET:
         return get_quiet(get, frame->quiet, &message->quiet);
     case KVR_MSG_ROOM:
-        message->room = (struct kvr_msg_room){.round = frame->room->round,
-                                              .position_end = frame->room->position_end};
-        return KVR_OK;
+        return get_room(frame->room, &message->room);
     case KVR_MSG_MISSING:
         return get_missing(get, frame->missing, &message->missing);
     case KVR_MSG_RAIL_LOST:
         return get_rail_lost(get, frame->rail_lost, &message->rail_lost);
     case KVR_MSG_EPOCH_ENDED:
         return get_epoch_ended(get, frame->epoch_ended, &message->epoch_ended);
-    case KVR_MSG_LANDED:
-    case KVR_MSG_CANCEL:
-    case KVR_MSG_FAIL:
-    case KVR_MSG_UNKNOWN:
-    case KVR_MSG_NO_RAIL:
-        get_reason(frame->fail, &message->reason);
+    case KVR_MSG_PROBE:
+    case KVR_MSG_ALIVE:
+        message->probe.token = frame->probe->token;
         return KVR_OK;
     default:
-        return kvr_get_proof(get, frame, message);
+        kvr_get_reason(frame->fail, &message->reason);
+        return KVR_OK;
     }
 }

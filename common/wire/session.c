@@ -161,10 +161,10 @@ static void die(struct kvr_session *session, kvr_ns now, kvr_status status, cons
 static void die_saying(struct kvr_session *session, kvr_ns now, kvr_status status,
                        const char *detail)
 {
-    struct kvr_message message = {.kind = KVR_MSG_REFUSED, .refused = {.status = status}};
+    struct kvr_message message = {.kind = KVR_MSG_REFUSED, .reason = {.status = status}};
 
     if (session->connected) {
-        snprintf(message.refused.detail, sizeof(message.refused.detail), "%s", detail);
+        snprintf(message.reason.detail, sizeof(message.reason.detail), "%s", detail);
         (void)!say(session, &message); /* without room, the closed connection says enough */
     }
     die(session, now, status, detail);
@@ -272,11 +272,11 @@ static void take_welcome(struct kvr_session *session, kvr_ns now, const struct k
 }
 
 static void take_refused(struct kvr_session *session, kvr_ns now,
-                         const struct kvr_msg_refused *refused)
+                         const struct kvr_msg_reason *reason)
 {
-    kvr_status status = refused->status < 0 ? refused->status : KVR_REFUSED;
+    kvr_status status = reason->status < 0 ? reason->status : KVR_REFUSED;
 
-    die(session, now, status, refused->detail);
+    die(session, now, status, reason->detail);
 }
 
 /* RESUME and BEAT: both say what the peer has seen. */
@@ -342,7 +342,7 @@ void kvr_session_frame(struct kvr_session *session, kvr_ns now, const uint8_t *f
     case KVR_MSG_WELCOME:
         return take_welcome(session, now, &message.hello);
     case KVR_MSG_REFUSED:
-        return take_refused(session, now, &message.refused);
+        return take_refused(session, now, &message.reason);
     case KVR_MSG_RESUME:
     case KVR_MSG_BEAT:
         return take_seen(session, now, &message.seen, message.kind == KVR_MSG_RESUME);

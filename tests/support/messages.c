@@ -331,9 +331,6 @@ static void body(struct kvr_rng *rng, uint32_t percent, struct messages_memory *
     case KVR_MSG_ALIVE:
         message->probe.token = kvr_rng_next(rng);
         return;
-    case KVR_MSG_REFUSED:
-        message->refused.status = status(rng);
-        return text(rng, message->refused.detail, KVR_DETAIL_BYTES);
     default:
         message->reason.status = status(rng);
         return text(rng, message->reason.detail, KVR_DETAIL_BYTES);

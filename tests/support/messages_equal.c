@@ -121,8 +121,6 @@ bool messages_equal(const struct kvr_message *a, const struct kvr_message *b)
     case KVR_MSG_HELLO:
     case KVR_MSG_WELCOME:
         return same_hello(&a->hello, &b->hello);
-    case KVR_MSG_REFUSED:
-        return SAME(refused.status) && SAME_TEXT(refused.detail);
     case KVR_MSG_RESUME:
     case KVR_MSG_BEAT:
         return SAME(seen.session) && SAME(seen.seen);

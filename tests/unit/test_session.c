@@ -352,7 +352,7 @@ static void session_resumed_keeps_the_beat(void **state)
 static void session_refusals_reach_the_other_side(void **state)
 {
     struct kvr_message refused = {.kind = KVR_MSG_REFUSED,
-                                  .refused = {KVR_INCOMPATIBLE, "num kv heads: 8 and 4"}};
+                                  .reason = {KVR_INCOMPATIBLE, "num kv heads: 8 and 4"}};
 
     (void)state;
     new_world();

@@ -9,12 +9,12 @@
 static void turn_away(struct kvr_peers *peers, struct kvr_channel *channel, kvr_ns now,
                       kvr_status status, const char *detail)
 {
-    struct kvr_message message = {.kind = KVR_MSG_REFUSED, .refused = {.status = status}};
+    struct kvr_message message = {.kind = KVR_MSG_REFUSED, .reason = {.status = status}};
     struct kvr_peers_owner *owner = &peers->options.owner;
     uint8_t frame[1024];
     size_t bytes;
 
-    snprintf(message.refused.detail, sizeof(message.refused.detail), "%s", detail);
+    snprintf(message.reason.detail, sizeof(message.reason.detail), "%s", detail);
     if (kvr_message_encode(&message, frame, sizeof(frame), &bytes) == KVR_OK)
         (void)!kvr_channel_send(channel, frame, bytes);
     if (owner->turned_away != NULL)
