@@ -14,7 +14,10 @@
 #include <protobuf-c/protobuf-c.h>
 
 /* In a function that calls the two structs `in` and `out`. */
-#define KVR_PROTO_COPY(field) out->field = in->field;
+#define KVR_PROTO_COPY(field)        out->field = in->field;
+/* Of a list X(member, field) of what the value and the protobuf struct call differently. */
+#define KVR_PROTO_PUT(member, field) out->field = in->member;
+#define KVR_PROTO_GET(member, field) out->member = in->field;
 
 /* protobuf-c's structs are not const, but it never writes through the pointers of what it packs. */
 static inline char *kvr_proto_text(const char *borrowed)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/proto.h"
 #include "base/text.h"
 #include "trace/events.pb-c.h"
 #include "trace/report_budget.h"
@@ -57,59 +58,90 @@ const char *kvr_counter_text(kvr_counter counter)
     return counter >= 0 && counter < KVR_COUNTER_END ? counter_texts[counter] : "?";
 }
 
-/* ---- encoding: the protobuf structs borrow the report's memory ---- */
+/* ---- what both directions copy ---- */
 
-static char *text(const char *borrowed)
-{
-    return (char *)(uintptr_t)borrowed; /* protobuf-c's structs are not const */
-}
+#define EVENT_FIELDS(X)                                                                            \
+    X(at)                                                                                          \
+    X(transfer)                                                                                    \
+    X(attempt)                                                                                     \
+    X(tokens)                                                                                      \
+    X(skip_tokens)                                                                                 \
+    X(bytes)                                                                                       \
+    X(layers)                                                                                      \
+    X(chunks)                                                                                      \
+    X(retries)                                                                                     \
+    X(rails)                                                                                       \
+    X(pieces)                                                                                      \
+    X(fragment_bytes)                                                                              \
+    X(fragments_staged)
+#define EVENT_MEMBERS(X)                                                                           \
+    X(source_rank.tp, source_tp)                                                                   \
+    X(source_rank.pp, source_pp)                                                                   \
+    X(target_rank.tp, target_tp)                                                                   \
+    X(target_rank.pp, target_pp)                                                                   \
+    X(fragments_direct.writes, direct_writes)                                                      \
+    X(fragments_direct.ns, direct_ns)                                                              \
+    X(fragments_copied.writes, staged_writes)                                                      \
+    X(fragments_copied.ns, staged_ns)                                                              \
+    X(limits.pieces_local, pieces_local)                                                           \
+    X(limits.pieces_remote, pieces_remote)                                                         \
+    X(limits.bytes, write_bytes_max)                                                               \
+    X(limits.calibrated, calibrated)
+#define RAIL_FIELDS(X) X(epoch) X(group) X(speed_bps) X(bytes) X(writes)
+#define ENGINE_MEMBERS(X)                                                                          \
+    X(rank.generation, generation)                                                                 \
+    X(rank.tp, tp)                                                                                 \
+    X(rank.tp_size, tp_size)                                                                       \
+    X(rank.pp, pp)                                                                                 \
+    X(rank.pp_size, pp_size)                                                                       \
+    X(region_count, region_count)                                                                  \
+    X(region_bytes, region_bytes)
+#define FACTS_FIELDS(X) X(pid) X(transfers_live) X(peers_up) X(peers_warm)
+#define REPORT_FIELDS(X)                                                                           \
+    X(boot)                                                                                        \
+    X(sequence_first)                                                                              \
+    X(sequence_held)                                                                               \
+    X(dropped)                                                                                     \
+    X(leaving)                                                                                     \
+    X(orders_taken)                                                                                \
+    X(anchor_at)                                                                                   \
+    X(anchor_wall)
+
+/* Texts: X(where the field is, for an error; field) */
+#define EVENT_TEXTS(X)  X("", request) X("", peer) X("", detail)
+#define RAIL_TEXTS(X)   X("rails.", name) X("rails.", provider) X("rails.", address)
+#define ENGINE_TEXTS(X) X("engines.", name) X("engines.", model)
+#define FACTS_TEXTS(X)                                                                             \
+    X("facts.", version) X("facts.", host) X("facts.", listen) X("facts.", provider)
+#define PUT_TEXT(where, field) out->field = kvr_proto_text(in->field);
+/* Returns the field's name from the function around it when the text does not fit. */
+#define GET_TEXT(where, field)                                                                     \
+    if (!copy_text(in->field, out->field, sizeof(out->field)))                                     \
+        return where #field;
+
+/* ---- encoding: the protobuf structs borrow the report's memory ---- */
 
 static ProtobufCBinaryData uuid_bytes(const struct kvr_uuid *uuid)
 {
     static const struct kvr_uuid none;
     size_t size = kvr_uuid_equal(uuid, &none) ? 0 : sizeof(uuid->bytes);
 
-    return (ProtobufCBinaryData){.len = size, .data = (uint8_t *)(uintptr_t)uuid->bytes};
+    return kvr_proto_bytes(uuid->bytes, size);
 }
 
-static void event_to_proto(const struct kvr_event *event, Kvrail__Report__Event *proto)
+static void event_to_proto(const struct kvr_event *in, Kvrail__Report__Event *out)
 {
-    kvrail__report__event__init(proto);
-    proto->kind = text(kvr_event_name(event->kind));
-    proto->role = text(roles[event->role]);
-    proto->at = event->at;
-    proto->transfer = event->transfer;
-    proto->request = text(event->request);
-    proto->attempt = event->attempt;
-    proto->source_engine = uuid_bytes(&event->source_engine);
-    proto->target_engine = uuid_bytes(&event->target_engine);
-    proto->peer = text(event->peer);
-    proto->tokens = event->tokens;
-    proto->skip_tokens = event->skip_tokens;
-    proto->bytes = event->bytes;
-    proto->layers = event->layers;
-    proto->chunks = event->chunks;
-    proto->retries = event->retries;
-    proto->rails = event->rails;
-    proto->source_tp = event->source_rank.tp;
-    proto->source_pp = event->source_rank.pp;
-    proto->target_tp = event->target_rank.tp;
-    proto->target_pp = event->target_rank.pp;
-    proto->pieces = event->pieces;
-    proto->fragment_bytes = event->fragment_bytes;
-    proto->direct_writes = event->fragments_direct.writes;
-    proto->direct_ns = event->fragments_direct.ns;
-    proto->staged_writes = event->fragments_copied.writes;
-    proto->staged_ns = event->fragments_copied.ns;
-    proto->fragments_staged = event->fragments_staged;
-    proto->pieces_local = event->limits.pieces_local;
-    proto->pieces_remote = event->limits.pieces_remote;
-    proto->write_bytes_max = event->limits.bytes;
-    proto->calibrated = event->limits.calibrated;
-    proto->path = text(kvr_path_name(event->path));
-    if (event->outcome != KVR_OK)
-        proto->outcome = text(kvr_status_name(event->outcome));
-    proto->detail = text(event->detail);
+    kvrail__report__event__init(out);
+    EVENT_FIELDS(KVR_PROTO_COPY)
+    EVENT_MEMBERS(KVR_PROTO_PUT)
+    EVENT_TEXTS(PUT_TEXT)
+    out->kind = kvr_proto_text(kvr_event_name(in->kind));
+    out->role = kvr_proto_text(roles[in->role]);
+    out->source_engine = uuid_bytes(&in->source_engine);
+    out->target_engine = uuid_bytes(&in->target_engine);
+    out->path = kvr_proto_text(kvr_path_name(in->path));
+    if (in->outcome != KVR_OK)
+        out->outcome = kvr_proto_text(kvr_status_name(in->outcome));
 }
 
 /* What the counters of one rail are encoded from. */
@@ -117,42 +149,34 @@ struct rail_counter_space {
     Kvrail__Report__Counter counters[KVR_RAIL_COUNTER_END], *list[KVR_RAIL_COUNTER_END];
 };
 
-static void rail_to_proto(const struct kvr_rail_snapshot *rail, Kvrail__Report__Rail *proto,
-                          struct rail_counter_space *space)
+static void counter_to_proto(const char *name, uint64_t value, Kvrail__Report__Counter *out)
 {
-    kvrail__report__rail__init(proto);
-    proto->name = text(rail->name);
-    proto->provider = text(rail->provider);
-    proto->address = text(rail->address);
-    proto->epoch = rail->epoch;
-    proto->group = rail->group;
-    proto->state = text(kvr_rail_state_name(rail->state));
-    proto->speed_bps = rail->speed_bps;
-    proto->bytes = rail->bytes;
-    proto->writes = rail->writes;
-    for (int i = 0; i < KVR_RAIL_COUNTER_END; i++) {
-        kvrail__report__counter__init(&space->counters[i]);
-        space->counters[i].name = text(rail_counters[i].name);
-        space->counters[i].value = rail->counters[i];
-        space->list[i] = &space->counters[i];
-    }
-    proto->n_counters = KVR_RAIL_COUNTER_END;
-    proto->counters = space->list;
+    kvrail__report__counter__init(out);
+    out->name = kvr_proto_text(name);
+    out->value = value;
 }
 
-static void engine_to_proto(const struct kvr_engine_facts *engine, Kvrail__Report__Engine *proto)
+static void rail_to_proto(const struct kvr_rail_snapshot *in, Kvrail__Report__Rail *out,
+                          struct rail_counter_space *space)
 {
-    kvrail__report__engine__init(proto);
-    proto->name = text(engine->name);
-    proto->uuid = uuid_bytes(&engine->rank.engine);
-    proto->generation = engine->rank.generation;
-    proto->tp = engine->rank.tp;
-    proto->tp_size = engine->rank.tp_size;
-    proto->pp = engine->rank.pp;
-    proto->pp_size = engine->rank.pp_size;
-    proto->model = text(engine->model);
-    proto->region_count = engine->region_count;
-    proto->region_bytes = engine->region_bytes;
+    kvrail__report__rail__init(out);
+    RAIL_FIELDS(KVR_PROTO_COPY)
+    RAIL_TEXTS(PUT_TEXT)
+    out->state = kvr_proto_text(kvr_rail_state_name(in->state));
+    for (int i = 0; i < KVR_RAIL_COUNTER_END; i++) {
+        counter_to_proto(rail_counters[i].name, in->counters[i], &space->counters[i]);
+        space->list[i] = &space->counters[i];
+    }
+    out->n_counters = KVR_RAIL_COUNTER_END;
+    out->counters = space->list;
+}
+
+static void engine_to_proto(const struct kvr_engine_facts *in, Kvrail__Report__Engine *out)
+{
+    kvrail__report__engine__init(out);
+    ENGINE_MEMBERS(KVR_PROTO_PUT)
+    ENGINE_TEXTS(PUT_TEXT)
+    out->uuid = uuid_bytes(&in->rank.engine);
 }
 
 /* Everything that one encoding borrows, in one block. */
@@ -166,66 +190,51 @@ struct encoding {
     Kvrail__Report__Event events[KVR_REPORT_EVENTS_MAX], *event_list[KVR_REPORT_EVENTS_MAX];
 };
 
-static void facts_to_proto(const struct kvr_agent_facts *facts, struct encoding *encoding)
+static void facts_to_proto(const struct kvr_agent_facts *in, struct encoding *encoding)
 {
-    Kvrail__Report__Facts *proto = &encoding->facts;
+    Kvrail__Report__Facts *out = &encoding->facts;
 
-    kvrail__report__facts__init(proto);
-    proto->role = text(roles[facts->role]);
-    proto->version = text(facts->version);
-    proto->host = text(facts->host);
-    proto->pid = facts->pid;
-    proto->listen = text(facts->listen);
-    proto->provider = text(facts->provider);
-    proto->transfers_live = facts->transfers_live;
-    proto->peers_up = facts->peers_up;
-    proto->peers_warm = facts->peers_warm;
-    for (uint32_t i = 0; i < facts->rail_count; i++) {
-        rail_to_proto(&facts->rails[i], &encoding->rails[i], &encoding->rail_counters[i]);
+    kvrail__report__facts__init(out);
+    FACTS_FIELDS(KVR_PROTO_COPY)
+    FACTS_TEXTS(PUT_TEXT)
+    out->role = kvr_proto_text(roles[in->role]);
+    for (uint32_t i = 0; i < in->rail_count; i++) {
+        rail_to_proto(&in->rails[i], &encoding->rails[i], &encoding->rail_counters[i]);
         encoding->rail_list[i] = &encoding->rails[i];
     }
-    proto->n_rails = facts->rail_count;
-    proto->rails = encoding->rail_list;
-    for (uint32_t i = 0; i < facts->engine_count; i++) {
-        engine_to_proto(&facts->engines[i], &encoding->engines[i]);
+    out->n_rails = in->rail_count;
+    out->rails = encoding->rail_list;
+    for (uint32_t i = 0; i < in->engine_count; i++) {
+        engine_to_proto(&in->engines[i], &encoding->engines[i]);
         encoding->engine_list[i] = &encoding->engines[i];
     }
-    proto->n_engines = facts->engine_count;
-    proto->engines = encoding->engine_list;
+    out->n_engines = in->engine_count;
+    out->engines = encoding->engine_list;
     for (int i = 0; i < KVR_COUNTER_END; i++) {
-        kvrail__report__counter__init(&encoding->counters[i]);
-        encoding->counters[i].name = text(counter_names[i]);
-        encoding->counters[i].value = facts->counters[i];
+        counter_to_proto(counter_names[i], in->counters[i], &encoding->counters[i]);
         encoding->counter_list[i] = &encoding->counters[i];
     }
-    proto->n_counters = KVR_COUNTER_END;
-    proto->counters = encoding->counter_list;
+    out->n_counters = KVR_COUNTER_END;
+    out->counters = encoding->counter_list;
 }
 
-static void report_to_proto(const struct kvr_report *report, struct encoding *encoding)
+static void report_to_proto(const struct kvr_report *in, struct encoding *encoding)
 {
-    Kvrail__Report__Report *proto = &encoding->report;
+    Kvrail__Report__Report *out = &encoding->report;
 
-    kvrail__report__report__init(proto);
-    proto->agent = text(report->agent);
-    proto->boot = report->boot;
-    proto->sequence_first = report->sequence_first;
-    proto->sequence_held = report->sequence_held;
-    proto->dropped = report->dropped;
-    proto->leaving = report->leaving;
-    proto->orders_taken = report->orders_taken;
-    proto->anchor_at = report->anchor_at;
-    proto->anchor_wall = report->anchor_wall;
-    if (report->facts != NULL) {
-        facts_to_proto(report->facts, encoding);
-        proto->facts = &encoding->facts;
+    kvrail__report__report__init(out);
+    REPORT_FIELDS(KVR_PROTO_COPY)
+    out->agent = kvr_proto_text(in->agent);
+    if (in->facts != NULL) {
+        facts_to_proto(in->facts, encoding);
+        out->facts = &encoding->facts;
     }
-    for (uint32_t i = 0; i < report->event_count; i++) {
-        event_to_proto(&report->events[i], &encoding->events[i]);
+    for (uint32_t i = 0; i < in->event_count; i++) {
+        event_to_proto(&in->events[i], &encoding->events[i]);
         encoding->event_list[i] = &encoding->events[i];
     }
-    proto->n_events = report->event_count;
-    proto->events = encoding->event_list;
+    out->n_events = in->event_count;
+    out->events = encoding->event_list;
 }
 
 kvr_status kvr_report_encode(const struct kvr_report *report, uint8_t **ret_bytes, size_t *ret_size)
@@ -266,9 +275,6 @@ static bool copy_text(const char *from, char *to, size_t room)
     kvr_text_show(from, room, to);
     return true;
 }
-
-#define COPY_TEXT(proto, value, field)                                                             \
-    copy_text((proto)->field, (value)->field, sizeof((value)->field))
 
 static bool copy_uuid(const ProtobufCBinaryData *from, struct kvr_uuid *to)
 {
@@ -320,89 +326,45 @@ static kvr_status status_from(const char *name)
     return known ? status : KVR_INTERNAL;
 }
 
-static const char *event_from_proto(const Kvrail__Report__Event *proto, struct kvr_event *event)
+static const char *event_from_proto(const Kvrail__Report__Event *in, struct kvr_event *out)
 {
-    if (!role_from(proto->role, &event->role))
+    if (!role_from(in->role, &out->role))
         return "role";
-    if (!COPY_TEXT(proto, event, request))
-        return "request";
-    if (!COPY_TEXT(proto, event, peer))
-        return "peer";
-    if (!COPY_TEXT(proto, event, detail))
-        return "detail";
-    if (!copy_uuid(&proto->source_engine, &event->source_engine))
+    EVENT_TEXTS(GET_TEXT)
+    if (!copy_uuid(&in->source_engine, &out->source_engine))
         return "source_engine";
-    if (!copy_uuid(&proto->target_engine, &event->target_engine))
+    if (!copy_uuid(&in->target_engine, &out->target_engine))
         return "target_engine";
-    event->kind = kind_from(proto->kind);
-    event->at = proto->at;
-    event->transfer = proto->transfer;
-    event->attempt = proto->attempt;
-    event->tokens = proto->tokens;
-    event->skip_tokens = proto->skip_tokens;
-    event->bytes = proto->bytes;
-    event->layers = proto->layers;
-    event->chunks = proto->chunks;
-    event->retries = proto->retries;
-    event->rails = proto->rails;
-    event->source_rank = (struct kvr_place){proto->source_tp, proto->source_pp};
-    event->target_rank = (struct kvr_place){proto->target_tp, proto->target_pp};
-    event->pieces = proto->pieces;
-    event->fragment_bytes = proto->fragment_bytes;
-    event->fragments_direct = (struct kvr_event_way){proto->direct_writes, proto->direct_ns};
-    event->fragments_copied = (struct kvr_event_way){proto->staged_writes, proto->staged_ns};
-    event->fragments_staged = proto->fragments_staged;
-    event->limits.pieces_local = proto->pieces_local;
-    event->limits.pieces_remote = proto->pieces_remote;
-    event->limits.bytes = proto->write_bytes_max;
-    event->limits.calibrated = proto->calibrated;
-    event->path = kvr_path_from_name(proto->path);
-    event->outcome = status_from(proto->outcome);
+    EVENT_FIELDS(KVR_PROTO_COPY)
+    EVENT_MEMBERS(KVR_PROTO_GET)
+    out->kind = kind_from(in->kind);
+    out->path = kvr_path_from_name(in->path);
+    out->outcome = status_from(in->outcome);
     return NULL;
 }
 
-static const char *rail_from_proto(const Kvrail__Report__Rail *proto,
-                                   struct kvr_rail_snapshot *rail)
+static const char *rail_from_proto(const Kvrail__Report__Rail *in, struct kvr_rail_snapshot *out)
 {
     int state;
 
-    if (!COPY_TEXT(proto, rail, name))
-        return "rails.name";
-    if (!COPY_TEXT(proto, rail, provider))
-        return "rails.provider";
-    if (!COPY_TEXT(proto, rail, address))
-        return "rails.address";
-    if (!find_name(rail_states, KVR_RAIL_STATE_END, proto->state, &state))
+    RAIL_TEXTS(GET_TEXT)
+    if (!find_name(rail_states, KVR_RAIL_STATE_END, in->state, &state))
         return "rails.state";
-    rail->state = (kvr_rail_state)state;
-    rail->epoch = proto->epoch;
-    rail->group = proto->group;
-    rail->speed_bps = proto->speed_bps;
-    rail->bytes = proto->bytes;
-    rail->writes = proto->writes;
-    for (size_t i = 0; i < proto->n_counters; i++)
+    out->state = (kvr_rail_state)state;
+    RAIL_FIELDS(KVR_PROTO_COPY)
+    for (size_t i = 0; i < in->n_counters; i++)
         for (int k = 0; k < KVR_RAIL_COUNTER_END; k++)
-            if (strcmp(rail_counters[k].name, proto->counters[i]->name) == 0)
-                rail->counters[k] = proto->counters[i]->value;
+            if (strcmp(rail_counters[k].name, in->counters[i]->name) == 0)
+                out->counters[k] = in->counters[i]->value;
     return NULL;
 }
 
-static const char *engine_from_proto(const Kvrail__Report__Engine *proto,
-                                     struct kvr_engine_facts *engine)
+static const char *engine_from_proto(const Kvrail__Report__Engine *in, struct kvr_engine_facts *out)
 {
-    if (!COPY_TEXT(proto, engine, name))
-        return "engines.name";
-    if (!COPY_TEXT(proto, engine, model))
-        return "engines.model";
-    if (!copy_uuid(&proto->uuid, &engine->rank.engine))
+    ENGINE_TEXTS(GET_TEXT)
+    if (!copy_uuid(&in->uuid, &out->rank.engine))
         return "engines.uuid";
-    engine->rank.generation = proto->generation;
-    engine->rank.tp = proto->tp;
-    engine->rank.tp_size = proto->tp_size;
-    engine->rank.pp = proto->pp;
-    engine->rank.pp_size = proto->pp_size;
-    engine->region_count = proto->region_count;
-    engine->region_bytes = proto->region_bytes;
+    ENGINE_MEMBERS(KVR_PROTO_GET)
     return NULL;
 }
 
@@ -427,24 +389,13 @@ static const char *facts_lists_from_proto(const Kvrail__Report__Facts *proto,
     return wrong;
 }
 
-static const char *facts_from_proto(const Kvrail__Report__Facts *proto,
-                                    struct kvr_agent_facts *facts)
+static const char *facts_from_proto(const Kvrail__Report__Facts *in, struct kvr_agent_facts *out)
 {
-    if (!role_from(proto->role, &facts->role))
+    if (!role_from(in->role, &out->role))
         return "facts.role";
-    if (!COPY_TEXT(proto, facts, version))
-        return "facts.version";
-    if (!COPY_TEXT(proto, facts, host))
-        return "facts.host";
-    if (!COPY_TEXT(proto, facts, listen))
-        return "facts.listen";
-    if (!COPY_TEXT(proto, facts, provider))
-        return "facts.provider";
-    facts->pid = proto->pid;
-    facts->transfers_live = proto->transfers_live;
-    facts->peers_up = proto->peers_up;
-    facts->peers_warm = proto->peers_warm;
-    return facts_lists_from_proto(proto, facts);
+    FACTS_TEXTS(GET_TEXT)
+    FACTS_FIELDS(KVR_PROTO_COPY)
+    return facts_lists_from_proto(in, out);
 }
 
 /* One block: the report, then its events, then its facts. */
@@ -454,37 +405,32 @@ struct decoded {
     struct kvr_event events[];
 };
 
-static const char *report_from_proto(const Kvrail__Report__Report *proto, struct decoded *decoded)
+static const char *report_from_proto(const Kvrail__Report__Report *in, struct decoded *decoded)
 {
-    struct kvr_report *report = &decoded->report;
-    const char *wrong;
+    struct kvr_report *out = &decoded->report;
 
-    if (proto->agent[0] == '\0' || !COPY_TEXT(proto, report, agent))
+    if (in->agent[0] == '\0')
         return "agent";
-    if (proto->n_events > 0 && proto->sequence_first == 0)
+    GET_TEXT("", agent)
+    if (in->n_events > 0 && in->sequence_first == 0)
         return "sequence_first";
-    if (proto->sequence_first > INT64_MAX - KVR_REPORT_EVENTS_MAX)
+    if (in->sequence_first > INT64_MAX - KVR_REPORT_EVENTS_MAX)
         return "sequence_first"; /* the scheduler's store has signed integers */
-    report->boot = proto->boot;
-    report->sequence_first = proto->sequence_first;
-    report->sequence_held =
-        proto->sequence_held != 0 ? proto->sequence_held : proto->sequence_first;
-    report->dropped = proto->dropped;
-    report->leaving = proto->leaving;
-    report->orders_taken = proto->orders_taken;
-    report->anchor_at = proto->anchor_at;
-    report->anchor_wall = proto->anchor_wall;
-    for (size_t i = 0; i < proto->n_events; i++) {
-        wrong = event_from_proto(proto->events[i], &decoded->events[i]);
+    REPORT_FIELDS(KVR_PROTO_COPY)
+    if (in->sequence_held == 0)
+        out->sequence_held = in->sequence_first;
+    for (size_t i = 0; i < in->n_events; i++) {
+        const char *wrong = event_from_proto(in->events[i], &decoded->events[i]);
+
         if (wrong != NULL)
             return wrong;
     }
-    report->events = decoded->events;
-    report->event_count = (uint32_t)proto->n_events;
-    if (proto->facts == NULL)
+    out->events = decoded->events;
+    out->event_count = (uint32_t)in->n_events;
+    if (in->facts == NULL)
         return NULL;
-    report->facts = &decoded->facts;
-    return facts_from_proto(proto->facts, &decoded->facts);
+    out->facts = &decoded->facts;
+    return facts_from_proto(in->facts, &decoded->facts);
 }
 
 kvr_status kvr_report_decode(const uint8_t *bytes, size_t size, struct kvr_report **ret_report,

@@ -1,6 +1,7 @@
 /* What the scheduler answers to a report, as protobuf. */
 #include <string.h>
 
+#include "base/proto.h"
 #include "trace/events.pb-c.h"
 #include "trace/report.h"
 #include "trace/report_budget.h"
@@ -19,9 +20,14 @@ const char *kvr_order_name(kvr_order_kind kind)
     return kind >= 0 && kind < KVR_ORDER_KIND_END ? order_names[kind] : "?";
 }
 
-static char *text(const char *borrowed)
+#define ORDER_FIELDS(X) X(number) X(attempt) X(lease_ns)
+
+static void order_to_proto(const struct kvr_order *in, Kvrail__Report__Order *out)
 {
-    return (char *)(uintptr_t)borrowed; /* protobuf-c's structs are not const */
+    kvrail__report__order__init(out);
+    ORDER_FIELDS(KVR_PROTO_COPY)
+    out->kind = kvr_proto_text(kvr_order_name(in->kind));
+    out->request = kvr_proto_text(in->request);
 }
 
 size_t kvr_report_answer_encode(const struct kvr_report_answer *answer,
@@ -31,15 +37,8 @@ size_t kvr_report_answer_encode(const struct kvr_report_answer *answer,
     Kvrail__Report__Order orders[KVR_ORDERS_MAX], *list[KVR_ORDERS_MAX];
 
     for (uint32_t i = 0; i < answer->order_count; i++) {
-        const struct kvr_order *order = &answer->orders[i];
-
+        order_to_proto(&answer->orders[i], &orders[i]);
         list[i] = &orders[i];
-        kvrail__report__order__init(list[i]);
-        list[i]->number = order->number;
-        list[i]->kind = text(kvr_order_name(order->kind));
-        list[i]->request = text(order->request);
-        list[i]->attempt = order->attempt;
-        list[i]->lease_ns = order->lease_ns;
     }
     proto.acknowledged = answer->acknowledged;
     proto.n_orders = answer->order_count;
@@ -47,20 +46,19 @@ size_t kvr_report_answer_encode(const struct kvr_report_answer *answer,
     return kvrail__report__report_answer__pack(&proto, bytes);
 }
 
-static bool order_from_proto(const Kvrail__Report__Order *proto, struct kvr_order *order)
+static bool order_from_proto(const Kvrail__Report__Order *in, struct kvr_order *out)
 {
-    size_t length = strlen(proto->request);
+    size_t length = strlen(in->request);
 
-    if (length == 0 || length >= sizeof(order->request))
+    if (length == 0 || length >= sizeof(out->request))
         return false;
-    *order = (struct kvr_order){.number = proto->number,
-                                .kind = KVR_ORDER_KIND_END,
-                                .attempt = proto->attempt,
-                                .lease_ns = proto->lease_ns};
+    memset(out, 0, sizeof(*out));
+    ORDER_FIELDS(KVR_PROTO_COPY)
+    out->kind = KVR_ORDER_KIND_END;
     for (int kind = 0; kind < KVR_ORDER_KIND_END; kind++)
-        if (strcmp(proto->kind, order_names[kind]) == 0)
-            order->kind = (kvr_order_kind)kind;
-    memcpy(order->request, proto->request, length + 1);
+        if (strcmp(in->kind, order_names[kind]) == 0)
+            out->kind = (kvr_order_kind)kind;
+    memcpy(out->request, in->request, length + 1);
     return true;
 }
 
