@@ -19,12 +19,8 @@ static bool parse_path(const char *path, struct order *order)
         return false;
     memcpy(order->request, request, length);
     order->request[length] = '\0';
-    for (int kind = 0; kind < KVR_ORDER_KIND_END; kind++) {
-        order->kind = (kvr_order_kind)kind;
-        if (strcmp(verb + 1, kvr_order_name(order->kind)) == 0)
-            return true;
-    }
-    return false;
+    order->kind = kvr_order_from_name(verb + 1);
+    return order->kind != KVR_ORDER_KIND_END;
 }
 
 static bool parse_parameter(const char *name, const char *value, struct order *order,

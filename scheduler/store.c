@@ -35,20 +35,6 @@ sqlite3_stmt *store_statement(struct store *store, store_sql sql)
     return *statement;
 }
 
-bool store_run(struct store *store, sqlite3_stmt *statement)
-{
-    int result;
-
-    (void)store;
-    if (statement == NULL)
-        return false;
-    do
-        result = sqlite3_step(statement);
-    while (result == SQLITE_ROW);
-    sqlite3_reset(statement);
-    return result == SQLITE_DONE;
-}
-
 const char *store_problem(struct store *store)
 {
     return sqlite3_errmsg(store->database);
@@ -56,18 +42,18 @@ const char *store_problem(struct store *store)
 
 bool store_begin(struct store *store)
 {
-    return store_run(store, store_statement(store, SQL_BEGIN));
+    return store_do(store, SQL_BEGIN, NULL, 0);
 }
 
 bool store_commit(struct store *store)
 {
-    return store_run(store, store_statement(store, SQL_COMMIT));
+    return store_do(store, SQL_COMMIT, NULL, 0);
 }
 
 void store_rollback(struct store *store)
 {
     if (!sqlite3_get_autocommit(store->database))
-        (void)store_run(store, store_statement(store, SQL_ROLLBACK));
+        (void)store_do(store, SQL_ROLLBACK, NULL, 0);
 }
 
 struct store *store_close(struct store *store)

@@ -89,9 +89,106 @@ struct store {
     sqlite3_stmt *statements[SQL_END];
 };
 
+/* One or several columns of a row, and the member that they are bound from or read into. */
+typedef enum store_kind {
+    STORE_INT,        /* a bool, a number of 32 bits, or one of 64 */
+    STORE_ROWID,      /* int64_t; bound as NULL where it is 0, so that the database chooses it */
+    STORE_TEXT,       /* the text itself; to read, an array of `bytes` */
+    STORE_BORROWED,   /* only read: const char *, which the next row takes away */
+    STORE_UUID,       /* struct kvr_uuid */
+    STORE_STATE,      /* transfer_state, by its name, as all that follow */
+    STORE_STATUS,     /* kvr_status */
+    STORE_OUTCOME,    /* of a struct transfer_side; empty until it has ended */
+    STORE_PATH,       /* kvr_path */
+    STORE_ROLE,       /* kvr_role */
+    STORE_RAIL_STATE, /* kvr_rail_state */
+    STORE_ORDER,      /* kvr_order_kind */
+    STORE_SKIPPED,    /* only read: nobody wants it */
+} store_kind;
+
+struct store_value {
+    store_kind kind;
+    void *at;
+    size_t bytes; /* of one */
+    int count;    /* of columns */
+};
+
+#define STORE_AT(kind, member)                                                                     \
+    {                                                                                              \
+        kind, (void *)(uintptr_t)(&(member)), sizeof(member), 1                                    \
+    }
+#define INT(member) STORE_AT(STORE_INT, member)
+#define INTS(array)                                                                                \
+    {                                                                                              \
+        STORE_INT, (void *)(uintptr_t)(array), sizeof((array)[0]),                                 \
+            (int)(sizeof(array) / sizeof((array)[0]))                                              \
+    }
+/* words: a pointer, or an array where it is read. */
+#define TEXT(words)                                                                                \
+    {                                                                                              \
+        STORE_TEXT, (void *)(uintptr_t)(words), sizeof(words), 1                                   \
+    }
+#define SKIPPED                                                                                    \
+    {                                                                                              \
+        STORE_SKIPPED, NULL, 0, 1                                                                  \
+    }
+
+/* The columns of the tables, in their order. */
+#define SIDE_VALUES(side)                                                                          \
+    TEXT((side).agent), INT((side).boot), INT((side).rails), STORE_AT(STORE_OUTCOME, side),        \
+        INT((side).lost), TEXT((side).detail), INTS((side).at_ns)
+#define TRANSFER_VALUES(transfer, live)                                                            \
+    STORE_AT(STORE_ROWID, (transfer)->ordinal), INT((transfer)->id),                               \
+        STORE_AT(STORE_STATE, (transfer)->state), live,                                            \
+        STORE_AT(STORE_STATUS, (transfer)->reason), TEXT((transfer)->request),                     \
+        INT((transfer)->attempt), STORE_AT(STORE_UUID, (transfer)->source_engine),                 \
+        STORE_AT(STORE_UUID, (transfer)->target_engine), INT((transfer)->tokens),                  \
+        INT((transfer)->skip_tokens), INT((transfer)->bytes), INT((transfer)->layers),             \
+        INT((transfer)->chunks), INT((transfer)->retries), INT((transfer)->updated_ns),            \
+        SIDE_VALUES((transfer)->sides[KVR_ROLE_SOURCE]),                                           \
+        SIDE_VALUES((transfer)->sides[KVR_ROLE_TARGET]), INT((transfer)->source_rank.tp),          \
+        INT((transfer)->source_rank.pp), INT((transfer)->target_rank.tp),                          \
+        INT((transfer)->target_rank.pp), INT((transfer)->pieces), INT((transfer)->fragment_bytes), \
+        STORE_AT(STORE_PATH, (transfer)->sides[KVR_ROLE_SOURCE].path),                             \
+        STORE_AT(STORE_PATH, (transfer)->sides[KVR_ROLE_TARGET].path),                             \
+        INT((transfer)->fragments_staged), INT((transfer)->fragments_direct.writes),               \
+        INT((transfer)->fragments_direct.ns), INT((transfer)->fragments_copied.writes),            \
+        INT((transfer)->fragments_copied.ns), INT((transfer)->limits.pieces_local),                \
+        INT((transfer)->limits.pieces_remote), INT((transfer)->limits.bytes),                      \
+        INT((transfer)->limits.calibrated)
+/* Behind agent and position, as the engine's. */
+#define RAIL_VALUES(rail)                                                                          \
+    TEXT((rail)->name), TEXT((rail)->provider), TEXT((rail)->address), INT((rail)->epoch),         \
+        STORE_AT(STORE_RAIL_STATE, (rail)->state), INT((rail)->speed_bps), INT((rail)->bytes),     \
+        INT((rail)->writes), INT((rail)->group)
+#define ENGINE_VALUES(attached)                                                                    \
+    TEXT((attached)->name), STORE_AT(STORE_UUID, (attached)->rank.engine),                         \
+        INT((attached)->rank.generation), INT((attached)->rank.tp), INT((attached)->rank.tp_size), \
+        INT((attached)->rank.pp), INT((attached)->rank.pp_size), TEXT((attached)->model),          \
+        INT((attached)->region_count), INT((attached)->region_bytes)
+#define AGENT_VALUES(row, facts, counters)                                                         \
+    TEXT((row)->name), INT((row)->boot), STORE_AT(STORE_ROLE, (facts)->role),                      \
+        TEXT((facts)->version), TEXT((facts)->host), INT((facts)->pid), TEXT((facts)->listen),     \
+        TEXT((facts)->provider), INT((facts)->transfers_live), INT((facts)->peers_up),             \
+        INT((row)->dropped), counters, INT((row)->stopped), INT((row)->seen_ns),                   \
+        INT((facts)->peers_warm)
+
+/* The two arguments `values` and `count` below. */
+#define STORE_VALUES(...)                                                                          \
+    (const struct store_value[]){__VA_ARGS__},                                                     \
+        sizeof((const struct store_value[]){__VA_ARGS__}) / sizeof(struct store_value)
+
 /* The statement, ready to bind; NULL when it cannot be prepared. */
 sqlite3_stmt *store_statement(struct store *store, store_sql sql);
-/* Runs a statement without rows; true when it succeeded. Resets it. */
-bool store_run(struct store *store, sqlite3_stmt *statement);
+/* The statement with these parameters, which are borrowed until it has run; NULL as above. */
+sqlite3_stmt *store_bind(struct store *store, store_sql sql, const struct store_value *values,
+                         size_t count);
+/* Reads the row that the statement stands on. */
+void store_read(sqlite3_stmt *statement, const struct store_value *values, size_t count);
+/* Runs a statement without rows; true when it succeeded. */
+bool store_do(struct store *store, store_sql sql, const struct store_value *values, size_t count);
+/* Calls `row` for each row; false when the database fails, or statement is NULL. */
+bool store_each(sqlite3_stmt *statement, void (*row)(sqlite3_stmt *statement, void *self),
+                void *self);
 
 #endif

@@ -48,6 +48,16 @@ const char *kvr_rail_state_name(kvr_rail_state state)
     return state >= 0 && state < KVR_RAIL_STATE_END ? rail_states[state] : "?";
 }
 
+bool kvr_rail_state_from_name(const char *name, kvr_rail_state *ret_state)
+{
+    for (int state = 0; state < KVR_RAIL_STATE_END; state++)
+        if (strcmp(rail_states[state], name) == 0) {
+            *ret_state = (kvr_rail_state)state;
+            return true;
+        }
+    return false;
+}
+
 const char *kvr_counter_name(kvr_counter counter)
 {
     return counter >= 0 && counter < KVR_COUNTER_END ? counter_names[counter] : "?";
@@ -285,25 +295,10 @@ static bool copy_uuid(const ProtobufCBinaryData *from, struct kvr_uuid *to)
     return true;
 }
 
-static bool find_name(const char *const *names, int count, const char *name, int *ret_index)
-{
-    for (int i = 0; i < count; i++) {
-        if (strcmp(names[i], name) == 0) {
-            *ret_index = i;
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool role_from(const char *name, kvr_role *ret_role)
 {
-    int index;
-
-    if (!find_name(roles, 2, name, &index))
-        return false;
-    *ret_role = (kvr_role)index;
-    return true;
+    *ret_role = strcmp(name, roles[KVR_ROLE_SOURCE]) == 0 ? KVR_ROLE_SOURCE : KVR_ROLE_TARGET;
+    return strcmp(name, roles[*ret_role]) == 0;
 }
 
 /* A newer agent may tell of kinds that this version does not know: they keep their number. */
@@ -345,12 +340,9 @@ static const char *event_from_proto(const Kvrail__Report__Event *in, struct kvr_
 
 static const char *rail_from_proto(const Kvrail__Report__Rail *in, struct kvr_rail_snapshot *out)
 {
-    int state;
-
     RAIL_TEXTS(GET_TEXT)
-    if (!find_name(rail_states, KVR_RAIL_STATE_END, in->state, &state))
+    if (!kvr_rail_state_from_name(in->state, &out->state))
         return "rails.state";
-    out->state = (kvr_rail_state)state;
     RAIL_FIELDS(KVR_PROTO_COPY)
     for (size_t i = 0; i < in->n_counters; i++)
         for (int k = 0; k < KVR_RAIL_COUNTER_END; k++)
@@ -372,7 +364,6 @@ static const char *facts_lists_from_proto(const Kvrail__Report__Facts *proto,
                                           struct kvr_agent_facts *facts)
 {
     const char *wrong = NULL;
-    int index;
 
     if (proto->n_rails > KVR_RAILS_MAX)
         return "rails";
@@ -384,8 +375,9 @@ static const char *facts_lists_from_proto(const Kvrail__Report__Facts *proto,
         wrong = engine_from_proto(proto->engines[facts->engine_count],
                                   &facts->engines[facts->engine_count]);
     for (size_t i = 0; i < proto->n_counters; i++)
-        if (find_name(counter_names, KVR_COUNTER_END, proto->counters[i]->name, &index))
-            facts->counters[index] = proto->counters[i]->value;
+        for (int k = 0; k < KVR_COUNTER_END; k++)
+            if (strcmp(counter_names[k], proto->counters[i]->name) == 0)
+                facts->counters[k] = proto->counters[i]->value;
     return wrong;
 }
 

@@ -44,6 +44,7 @@ typedef enum kvr_rail_state {
 } kvr_rail_state;
 
 const char *kvr_rail_state_name(kvr_rail_state state);
+bool kvr_rail_state_from_name(const char *name, kvr_rail_state *ret_state); /* false: unknown */
 
 /* Totals since the agent started. X(symbol, name, what it says); the name is the metric's, without
  * prefix and _total. A new one needs a line here and nothing else. */
@@ -165,6 +166,7 @@ typedef enum kvr_order_kind {
 } kvr_order_kind;
 
 const char *kvr_order_name(kvr_order_kind kind);
+kvr_order_kind kvr_order_from_name(const char *name); /* KVR_ORDER_KIND_END: unknown */
 
 /* What the scheduler wants of an agent. It comes with every answer until the agent has taken it, so
  * an order does nothing the second time that it did not do the first. */

@@ -20,6 +20,15 @@ const char *kvr_order_name(kvr_order_kind kind)
     return kind >= 0 && kind < KVR_ORDER_KIND_END ? order_names[kind] : "?";
 }
 
+kvr_order_kind kvr_order_from_name(const char *name)
+{
+    int kind = 0;
+
+    while (kind < KVR_ORDER_KIND_END && strcmp(order_names[kind], name) != 0)
+        kind++;
+    return (kvr_order_kind)kind;
+}
+
 #define ORDER_FIELDS(X) X(number) X(attempt) X(lease_ns)
 
 static void order_to_proto(const struct kvr_order *in, Kvrail__Report__Order *out)
@@ -54,10 +63,7 @@ static bool order_from_proto(const Kvrail__Report__Order *in, struct kvr_order *
         return false;
     memset(out, 0, sizeof(*out));
     ORDER_FIELDS(KVR_PROTO_COPY)
-    out->kind = KVR_ORDER_KIND_END;
-    for (int kind = 0; kind < KVR_ORDER_KIND_END; kind++)
-        if (strcmp(in->kind, order_names[kind]) == 0)
-            out->kind = (kvr_order_kind)kind;
+    out->kind = kvr_order_from_name(in->kind);
     memcpy(out->request, in->request, length + 1);
     return true;
 }
