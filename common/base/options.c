@@ -125,15 +125,17 @@ static int load_file_row(void *user, const char *section, const char *name, cons
 {
     struct loader *loader = user;
     size_t i = find_row(loader, name, strlen(name));
+    bool known = i < row_count(loader) && strcmp(name, "config") != 0;
+    const char *own = known ? kvr_command_row_section(loader->command, i) : NULL;
     struct kvr_error error;
 
     if (loader->problem[0] != '\0')
         return 0;
-    if (i == row_count(loader) || strcmp(name, "config") == 0)
+    if (!known)
         snprintf(loader->problem, sizeof(loader->problem), "there is no option '%.64s'", name);
-    else if (section[0] != '\0' && strcmp(section, row_at(loader, i)->section) != 0)
+    else if (section[0] != '\0' && strcmp(section, own) != 0)
         snprintf(loader->problem, sizeof(loader->problem), "'%s' belongs into [%s], not [%.64s]",
-                 name, row_at(loader, i)->section, section);
+                 name, own, section);
     else if (!set_row(loader, i, SOURCE_FILE, value, &error))
         snprintf(loader->problem, sizeof(loader->problem), "%s is '%.160s', but %s", name, value,
                  error.detail);

@@ -53,7 +53,7 @@ struct kvr_option_list {
 
 struct kvr_option {
     const char *name;     /* without dashes: "state-dir" */
-    const char *section;  /* group in --help and section of the file */
+    const char *section;  /* group in --help and section of the file; NULL: as the row above */
     const char *value;    /* in --help: "HOST:PORT"; NULL for what the type suggests */
     const char *fallback; /* default, as it would be typed; NULL leaves the field as it was */
     const char *choices;  /* CHOICE: "tcp|local|verbs" */
@@ -86,6 +86,9 @@ struct kvr_option {
 #define KVR_OPTION_COUNT(type_, field)    KVR_OPTION_FIELD_(COUNT, type_, field)
 #define KVR_OPTION_SIZE(type_, field)     KVR_OPTION_FIELD_(SIZE, type_, field)
 #define KVR_OPTION_DURATION(type_, field) KVR_OPTION_FIELD_(DURATION, type_, field)
+
+/* Fills .options and .option_count of a command. */
+#define KVR_OPTION_ROWS(rows) .options = (rows), .option_count = sizeof(rows) / sizeof((rows)[0])
 
 struct kvr_exit_code {
     int code;

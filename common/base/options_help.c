@@ -69,6 +69,15 @@ size_t kvr_command_row_offset(const struct kvr_command *command, size_t i)
     return part != NULL ? part->offset : 0;
 }
 
+const char *kvr_command_row_section(const struct kvr_command *command, size_t i)
+{
+    const struct kvr_option *row = kvr_command_row(command, i);
+
+    while (row->section == NULL)
+        row--; /* a table's first row names its section */
+    return row->section;
+}
+
 static bool is_shown(const struct kvr_command *command, size_t i)
 {
     bool hidden = kvr_command_row(command, i)->hidden;
@@ -149,17 +158,17 @@ static void print_heading(FILE *out, const char *section)
 static void print_sections(const struct kvr_command *command, FILE *out)
 {
     for (size_t i = 0; i < kvr_command_rows(command); i++) {
-        const char *section = kvr_command_row(command, i)->section;
+        const char *section = kvr_command_row_section(command, i);
         bool seen = !is_shown(command, i);
 
         for (size_t j = 0; j < i; j++)
             seen = seen || (is_shown(command, j) &&
-                            strcmp(kvr_command_row(command, j)->section, section) == 0);
+                            strcmp(kvr_command_row_section(command, j), section) == 0);
         if (seen)
             continue;
         print_heading(out, section);
         for (size_t j = i; j < kvr_command_rows(command); j++) {
-            if (is_shown(command, j) && strcmp(kvr_command_row(command, j)->section, section) == 0)
+            if (is_shown(command, j) && strcmp(kvr_command_row_section(command, j), section) == 0)
                 print_option(out, kvr_command_row(command, j));
         }
     }
@@ -185,8 +194,8 @@ static void print_reread(const struct kvr_command *command, FILE *out)
 
 static void print_sources(const struct kvr_command *command, FILE *out)
 {
-    const struct kvr_option *example =
-        kvr_command_row(command, kvr_command_rows(command) > 0 ? 0 : 1);
+    size_t number = kvr_command_rows(command) > 0 ? 0 : 1;
+    const struct kvr_option *example = kvr_command_row(command, number);
     char variable[128], text[1024];
 
     kvr_options_variable_name(example, variable, sizeof(variable));
@@ -194,7 +203,7 @@ static void print_sources(const struct kvr_command *command, FILE *out)
              "An option may also come from the environment (--%s as %s) or from the file that "
              "--config names ('%s = ...' below '[%s]'; the headings above are its sections). The "
              "command line wins over the environment, the environment over the file.",
-             example->name, variable, example->name, example->section);
+             example->name, variable, example->name, kvr_command_row_section(command, number));
     fputc('\n', out);
     print_wrapped(out, text, 0, 0);
     if (command->rereads)

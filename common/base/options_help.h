@@ -16,6 +16,8 @@ extern const struct kvr_option kvr_common_options[KVR_COMMON_OPTIONS];
 /* The rows of a command: those of its parts, its own, and behind these the common ones. */
 size_t kvr_command_rows(const struct kvr_command *command); /* how many, without the common ones */
 const struct kvr_option *kvr_command_row(const struct kvr_command *command, size_t i);
+/* Of the row, or of the nearest one above it in its table that names one. */
+const char *kvr_command_row_section(const struct kvr_command *command, size_t i);
 /* Where the struct that the row fills begins in the command's own. */
 size_t kvr_command_row_offset(const struct kvr_command *command, size_t i);
 

@@ -75,7 +75,6 @@ static const struct kvr_option rows[] = {
      KVR_OPTION_BOOL(struct config, drain),
      .help = "Wait for transfers at the end."},
     {.name = "workers",
-     .section = "agent",
      .fallback = "2",
      .min = 1,
      .max = 16,
