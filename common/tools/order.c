@@ -26,7 +26,6 @@ static const struct kvr_option abandon_options[] = {ATTEMPT};
 static const struct kvr_option renew_options[] = {
     ATTEMPT,
     {.name = "lease",
-     .section = "request",
      .fallback = "30s",
      .min = KVR_MS,
      .max = 3600 * KVR_S,
@@ -39,8 +38,6 @@ static const struct kvr_exit_code exit_codes[] = {
     {0, NULL},
 };
 
-#define COUNT(options) (sizeof(options) / sizeof((options)[0]))
-
 static const struct kvr_command abandon_command = {
     .name = "kvrail abandon",
     .description =
@@ -48,8 +45,7 @@ static const struct kvr_command abandon_command = {
         "gets the pages back as cancelled within about a second, long before the lease ends.\n"
         "A request with a target is left alone.",
     .parts = scheduler_parts,
-    .options = abandon_options,
-    .option_count = COUNT(abandon_options),
+    KVR_OPTION_ROWS(abandon_options),
     .arguments = "REQUEST",
     .arguments_offset = offsetof(struct order_options, requests),
     .arguments_min = 1,
@@ -63,8 +59,7 @@ static const struct kvr_command renew_command = {
         "Holds a published request for --lease from now on, for a target that comes later than\n"
         "its lease would end. A request with a target has no lease.",
     .parts = scheduler_parts,
-    .options = renew_options,
-    .option_count = COUNT(renew_options),
+    KVR_OPTION_ROWS(renew_options),
     .arguments = "REQUEST",
     .arguments_offset = offsetof(struct order_options, requests),
     .arguments_min = 1,

@@ -19,7 +19,6 @@ static const struct kvr_option rows[] = {
      KVR_OPTION_ADDRESS(struct scheduler_options, address),
      .help = "Where the scheduler listens."},
     {.name = "timeout",
-     .section = "scheduler",
      .fallback = "5s",
      .min = 100 * KVR_MS,
      KVR_OPTION_DURATION(struct scheduler_options, timeout),

@@ -20,7 +20,6 @@ static const struct kvr_option options[] = {
      KVR_OPTION_COUNT(struct status_options, limit),
      .help = "How many of the latest transfers."},
     {.name = "json",
-     .section = "status",
      KVR_OPTION_BOOL(struct status_options, json),
      .help = "Print the scheduler's answers as one JSON object instead."},
 };
@@ -31,8 +30,7 @@ static const struct kvr_command command = {
         "Shows the agents, their rails, the latest transfers and what is held for a target that\n"
         "has not come, as the scheduler knows them, and says what is odd.",
     .parts = scheduler_parts,
-    .options = options,
-    .option_count = sizeof(options) / sizeof(options[0]),
+    KVR_OPTION_ROWS(options),
     .exit_codes = scheduler_exit_codes,
 };
 

@@ -24,13 +24,11 @@ static const struct kvr_option options[] = {
      KVR_OPTION_CHOICE(struct topo_options, provider),
      .help = "Only the rails of this provider."},
     {.name = "xml",
-     .section = "topology",
      .value = "FILE",
      KVR_OPTION_STRING(struct topo_options, xml),
      .help = "A host that `lstopo --of xml FILE` described, in place of this one; every card in it "
              "counts as a rail."},
     {.name = "json",
-     .section = "topology",
      KVR_OPTION_BOOL(struct topo_options, json),
      .help = "Print one JSON object instead."},
 };
@@ -43,8 +41,7 @@ static const struct kvr_command command = {
         "GPU near, by NUMA node. Then what is odd, then NUMA nodes, cards, and the rails that\n"
         "libfabric offers: what --provider and --rail of an agent can name. Last, which way pages\n"
         "on a GPU would take over each of them (--device cuda), and why no better one.",
-    .options = options,
-    .option_count = sizeof(options) / sizeof(options[0]),
+    KVR_OPTION_ROWS(options),
     .footer =
         "Distance counts links of the PCI tree between card and GPU, and 10 for each of host\n"
         "bridge, NUMA node and other NUMA node on the way.",

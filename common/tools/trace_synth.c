@@ -21,12 +21,10 @@ static const struct kvr_option options[] = {
      KVR_OPTION_COUNT(struct synth_options, requests),
      .help = "How many requests."},
     {.name = "seed",
-     .section = "trace",
      .fallback = "1",
      KVR_OPTION_COUNT(struct synth_options, seed),
      .help = "The same seed gives the same trace."},
     {.name = "output",
-     .section = "trace",
      .value = "FILE",
      KVR_OPTION_STRING(struct synth_options, output),
      .help = "Where to write it; standard output when not given."},
@@ -38,8 +36,7 @@ static const struct kvr_command command = {
         "Writes a request trace in Mooncake's form, JSON lines of timestamp, input_length,\n"
         "output_length and hash_ids, with lengths, arrivals and shared prefixes like those\n"
         "published for a conversation service.",
-    .options = options,
-    .option_count = sizeof(options) / sizeof(options[0]),
+    KVR_OPTION_ROWS(options),
     .footer = "Example:\n  kvrail trace synth --requests 1000 --seed 7 --output trace.jsonl",
 };
 

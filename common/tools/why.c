@@ -24,7 +24,6 @@ static const struct kvr_option options[] = {
      KVR_OPTION_COUNT(struct why_options, limit),
      .help = "How many transfers of a request to look at."},
     {.name = "json",
-     .section = "why",
      KVR_OPTION_BOOL(struct why_options, json),
      .help = "Print the scheduler's record of the transfer, events included, instead."},
 };
@@ -38,8 +37,7 @@ static const struct kvr_command command = {
         "that beginning it explains a failed transfer, else one that ended otherwise, else one\n"
         "that is not done, else the newest; it lists the others.",
     .parts = scheduler_parts,
-    .options = options,
-    .option_count = sizeof(options) / sizeof(options[0]),
+    KVR_OPTION_ROWS(options),
     .arguments = "TRANSFER",
     .arguments_offset = offsetof(struct why_options, transfers),
     .arguments_min = 1,

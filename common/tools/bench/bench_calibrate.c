@@ -59,8 +59,7 @@ static const struct kvr_command command = {
     .description =
         "Finds how many pieces one write with an immediate may carry on a provider, how many of\n"
         "them pay, and which sizes of a message are good, and keeps that for the agents.",
-    .options = options,
-    .option_count = sizeof(options) / sizeof(options[0]),
+    KVR_OPTION_ROWS(options),
     .footer = "Example:\n"
               "  kvrail bench calibrate --provider tcp --state-dir /var/lib/kvrail/p0",
 };

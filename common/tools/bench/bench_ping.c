@@ -53,8 +53,7 @@ static const struct kvr_command command = {
         "engines sleep always, as an engine's loop does.\n\n"
         "Every station on the way notes the time, so that what agents and engines take above raw\n"
         "is explained by parts that are all of it.",
-    .options = options,
-    .option_count = sizeof(options) / sizeof(options[0]),
+    KVR_OPTION_ROWS(options),
     .footer = "Example:\n"
               "  kvrail bench ping --provider tcp --json",
 };

@@ -27,36 +27,29 @@ static const struct kvr_option options[] = {
      KVR_OPTION_STRING(struct sim_config, seeds),
      .help = "Which worlds: COUNT seeds, the first of them FROM. The same seed is the same world."},
     {.name = "faults",
-     .section = "sim",
      .value = "NAME,...",
      KVR_OPTION_LIST(struct sim_config, faults),
      .help = "Only these faults, of the list below, are injected, or none; without it, all."},
     {.name = "json",
-     .section = "sim",
      KVR_OPTION_BOOL(struct sim_config, json),
      .help = "One JSON object at the end instead of a sentence."},
     {.name = "verbose",
-     .section = "sim",
      KVR_OPTION_BOOL(struct sim_config, verbose),
      .help = "Print everything that happens."},
     {.name = "keep-going",
-     .section = "sim",
      KVR_OPTION_BOOL(struct sim_config, keep_going),
      .help = "Do not stop at the first failing seed: a line for each, without its history."},
     {.name = "mutant",
-     .section = "sim",
      .value = "NAME",
      KVR_OPTION_STRING(struct sim_config, mutant),
      .help = "Plant this bug; only in a build with -DKVRAIL_MUTANTS=ON."},
     {.name = "model",
-     .section = "sim",
      .value = "p5",
      KVR_OPTION_STRING(struct sim_config, model),
      .help =
          "No worlds, but a host of 32 cards of 100 Gb/s: how much of them the posting code would "
          "use, with published costs, and what each of its lessons gives."},
     {.name = "list-mutants",
-     .section = "sim",
      KVR_OPTION_BOOL(struct sim_config, list_mutants),
      .help =
          "List the bugs that this build can plant and find, each with the rule that it breaks."},
@@ -72,8 +65,7 @@ static const struct kvr_command command = {
         "notice is checked. A failing world prints its seed and its history, and ends with 1.\n"
         "In the JSON, mid_transfer counts the seeds in which a fault struck while at least one\n"
         "transfer had some, but not all, of its chunks.",
-    .options = options,
-    .option_count = sizeof(options) / sizeof(options[0]),
+    KVR_OPTION_ROWS(options),
     .footer = "Faults:\n" SIM_FAULT_LIST(
         FAULT_HELP) "\n"
                     "Examples:\n  kvrail sim --seeds 1:2000 --json\n  kvrail sim --seeds 4711:1 "
