@@ -42,77 +42,70 @@ static void every_coordinate_is_distinct(void **state)
 
 static void fill_and_check_agree_with_single_words(void **state)
 {
-    const struct content_slice slice = {5, 7};
-    uint64_t key = content_key(3, 14, 15, 1), words[4 * 7];
+    const struct content content = {content_key(3, 14, 15, 1), 100, 4, 7};
+    uint64_t words[4 * 7];
     struct content_wrong wrong;
 
     (void)state;
-    content_fill(key, slice, 100, 4, words);
+    content_fill(&content, words);
     for (uint32_t token = 0; token < 4; token++)
         for (uint32_t word = 0; word < 7; word++)
-            assert_int_equal(words[token * 7 + word], content_word(key, 100 + token, 5 + word));
-    assert_true(content_check(key, slice, 100, 4, words, &wrong));
-    assert_int_equal(content_count_wrong(key, slice, 100, 4, words), 0);
-}
-
-static void slices_of_heads_meet(void **state)
-{
-    uint64_t key = content_key(1, 2, 3, 2), whole[16], half[8];
-
-    (void)state;
-    content_fill(key, (struct content_slice){0, 16}, 9, 1, whole);
-    content_fill(key, (struct content_slice){8, 8}, 9, 1, half);
-    assert_memory_equal(whole + 8, half, sizeof(half));
+            assert_int_equal(words[token * 7 + word], content_word(content.key, 100 + token, word));
+    assert_true(content_check(&content, words, &wrong));
+    assert_int_equal(content_count_wrong(&content, words), 0);
 }
 
 static void check_finds_the_first_wrong_word(void **state)
 {
-    const struct content_slice slice = {0, 8};
-    uint64_t key = content_key(1, 1, 1, 1), words[16 * 8];
+    const struct content content = {content_key(1, 1, 1, 1), 32, 16, 8};
+    uint64_t words[16 * 8];
     struct content_wrong wrong;
 
     (void)state;
     for (uint32_t at = 0; at < 16 * 8; at++) {
-        content_fill(key, slice, 32, 16, words);
+        content_fill(&content, words);
         words[at] ^= 1ull << (at % 64);
-        assert_false(content_check(key, slice, 32, 16, words, &wrong));
+        assert_false(content_check(&content, words, &wrong));
         assert_int_equal(wrong.token, 32 + at / 8);
         assert_int_equal(wrong.word, at % 8);
         assert_int_equal(wrong.expected ^ wrong.found, 1ull << (at % 64));
-        assert_int_equal(content_count_wrong(key, slice, 32, 16, words), 1);
+        assert_int_equal(content_count_wrong(&content, words), 1);
     }
 }
 
 static void another_place_is_wrong_everywhere(void **state)
 {
-    const struct content_slice slice = {0, 8};
-    uint64_t key = content_key(1, 1, 1, 1), words[16 * 8];
+    const struct content content = {content_key(1, 1, 1, 1), 16, 16, 8};
+    const struct content others[] = {{content.key, 32, 16, 8},
+                                     {content_key(1, 1, 2, 1), 16, 16, 8},
+                                     {content_key(1, 1, 1, 2), 16, 16, 8},
+                                     {content_key(1, 2, 1, 1), 16, 16, 8},
+                                     {content_key(2, 1, 1, 1), 16, 16, 8}};
+    uint64_t words[16 * 8];
     struct content_wrong wrong;
 
     (void)state;
-    content_fill(key, slice, 16, 16, words);
-    assert_false(content_check(key, slice, 32, 16, words, &wrong));
-    assert_false(content_check(content_key(1, 1, 2, 1), slice, 16, 16, words, &wrong));
-    assert_false(content_check(content_key(1, 1, 1, 2), slice, 16, 16, words, &wrong));
-    assert_false(content_check(content_key(1, 2, 1, 1), slice, 16, 16, words, &wrong));
-    assert_false(content_check(content_key(2, 1, 1, 1), slice, 16, 16, words, &wrong));
-    assert_true(content_count_wrong(key, slice, 32, 16, words) > 16 * 8 * 7);
+    content_fill(&content, words);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        assert_false(content_check(&others[i], words, &wrong));
+        assert_true(content_count_wrong(&others[i], words) > 16 * 8 * 7);
+    }
 }
 
 static void probe_sees_larger_writes(void **state)
 {
-    const struct content_slice slice = {0, 160}; /* 1280 bytes a token */
-    uint64_t key = content_key(1, 1, 1, 1), words[4 * 160], looked_at = 0;
+    const struct content content = {content_key(1, 1, 1, 1), 0, 4, 160}; /* 1280 bytes a token */
+    uint64_t words[4 * 160], looked_at = 0;
     struct content_wrong wrong;
 
     (void)state;
-    content_fill(key, slice, 0, 4, words);
-    assert_true(content_probe(key, slice, 0, 4, words, &looked_at, &wrong));
+    content_fill(&content, words);
+    assert_true(content_probe(&content, words, &looked_at, &wrong));
     assert_int_equal(looked_at, 4 * 3 * 8);
     for (size_t at = 0; at + CONTENT_MARK_BYTES <= sizeof(words); at += 88) {
-        content_fill(key, slice, 0, 4, words);
+        content_fill(&content, words);
         memset((uint8_t *)words + at, 0x77, CONTENT_MARK_BYTES);
-        assert_false(content_probe(key, slice, 0, 4, words, &looked_at, &wrong));
+        assert_false(content_probe(&content, words, &looked_at, &wrong));
         assert_true(wrong.token * 1280 + wrong.word * 8 + 8 > at);
     }
 }
@@ -141,19 +134,19 @@ static void marks_show_every_write(void **state)
 /* Prints the speed; asserts only that it is plausible, as the machine may be busy. */
 static void speed_is_that_of_memory(void **state)
 {
-    const struct content_slice slice = {0, 64};
     const uint32_t tokens = 65536; /* 32 MiB */
-    uint64_t *words = malloc((size_t)tokens * 512), key = content_key(1, 1, 1, 1);
+    const struct content content = {content_key(1, 1, 1, 1), 0, tokens, 64};
+    uint64_t *words = malloc((size_t)tokens * 512);
     struct content_wrong wrong;
     kvr_ns start, filled, checked;
 
     (void)state;
     assert_non_null(words);
-    content_fill(key, slice, 0, tokens, words);
+    content_fill(&content, words);
     start = kvr_clock_now();
-    content_fill(key, slice, 0, tokens, words);
+    content_fill(&content, words);
     filled = kvr_clock_now();
-    assert_true(content_check(key, slice, 0, tokens, words, &wrong));
+    assert_true(content_check(&content, words, &wrong));
     checked = kvr_clock_now();
     print_message("fill %.1f GB/s, check %.1f GB/s\n", tokens * 512.0 / (double)(filled - start),
                   tokens * 512.0 / (double)(checked - filled));
@@ -166,7 +159,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_coordinate_is_distinct),
         cmocka_unit_test(fill_and_check_agree_with_single_words),
-        cmocka_unit_test(slices_of_heads_meet),
         cmocka_unit_test(check_finds_the_first_wrong_word),
         cmocka_unit_test(another_place_is_wrong_everywhere),
         cmocka_unit_test(probe_sees_larger_writes),

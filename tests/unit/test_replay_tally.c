@@ -22,7 +22,7 @@ static void end(kvr_status status)
         .status = status,
         .ended = {.bytes = 4096, .bytes_reported = 4096, .bytes_verified = 2048, .bytes_wrong = 8}};
 
-    replay_tally_fetch(&live, 0, &message, &figures);
+    replay_tally_fetch(&live, &message, &figures);
 }
 
 static void what_was_moved_counts(void **state)

@@ -45,7 +45,7 @@ struct model {
 struct model_geometry {
     const struct model *model;
     uint32_t layers;
-    uint32_t heads;                    /* all ranks together */
+    uint32_t heads;
     uint32_t head_bytes;               /* a multiple of 8, so that contents are whole words */
     uint64_t token_bytes;              /* attention layers × parts × heads × head_bytes */
     uint32_t kinds[MODEL_KINDS];       /* layers of each */
@@ -56,11 +56,6 @@ struct model_geometry {
 
 /* A state's page stands for so many tokens. */
 #define MODEL_STATE_TOKENS 512u
-
-static inline bool model_hybrid(const struct model_geometry *geometry)
-{
-    return geometry->kinds[MODEL_FULL] < geometry->layers;
-}
 
 model_kind model_layer_kind(const struct model *model, uint32_t layers, uint32_t layer);
 

@@ -33,15 +33,14 @@ uint64_t content_word(uint64_t key, uint64_t token, uint32_t word)
     return scramble(token_base(key, token) + word * GOLDEN);
 }
 
-void content_fill(uint64_t key, struct content_slice slice, uint64_t token_first,
-                  uint32_t token_count, void *memory)
+void content_fill(const struct content *content, void *memory)
 {
     uint64_t *words = memory;
 
-    for (uint32_t token = 0; token < token_count; token++, words += slice.word_count) {
-        uint64_t at = token_base(key, token_first + token) + slice.word_first * GOLDEN;
+    for (uint32_t i = 0; i < content->token_count; i++, words += content->token_words) {
+        uint64_t at = token_base(content->key, content->token_first + i);
 
-        for (uint32_t word = 0; word < slice.word_count; word++, at += GOLDEN)
+        for (uint32_t word = 0; word < content->token_words; word++, at += GOLDEN)
             words[word] = scramble(at);
     }
 }
@@ -56,67 +55,64 @@ static bool token_equal(uint64_t at, const uint64_t *words, uint32_t word_count)
     return difference == 0;
 }
 
-static struct content_wrong find_wrong(uint64_t key, struct content_slice slice, uint64_t token,
+static struct content_wrong find_wrong(const struct content *content, uint64_t token,
                                        const uint64_t *words)
 {
     struct content_wrong wrong = {.token = token};
 
-    for (uint32_t i = 0; i < slice.word_count; i++) {
-        wrong.word = slice.word_first + i;
-        wrong.expected = content_word(key, token, wrong.word);
-        wrong.found = words[i];
+    for (; wrong.word < content->token_words; wrong.word++) {
+        wrong.expected = content_word(content->key, token, wrong.word);
+        wrong.found = words[wrong.word];
         if (wrong.expected != wrong.found)
             break;
     }
     return wrong;
 }
 
-bool content_check(uint64_t key, struct content_slice slice, uint64_t token_first,
-                   uint32_t token_count, const void *memory, struct content_wrong *ret_wrong)
+bool content_check(const struct content *content, const void *memory,
+                   struct content_wrong *ret_wrong)
 {
     const uint64_t *words = memory;
 
-    for (uint32_t token = 0; token < token_count; token++, words += slice.word_count) {
-        uint64_t at = token_base(key, token_first + token) + slice.word_first * GOLDEN;
+    for (uint32_t i = 0; i < content->token_count; i++, words += content->token_words) {
+        uint64_t token = content->token_first + i;
 
-        if (token_equal(at, words, slice.word_count))
+        if (token_equal(token_base(content->key, token), words, content->token_words))
             continue;
-        *ret_wrong = find_wrong(key, slice, token_first + token, words);
+        *ret_wrong = find_wrong(content, token, words);
         return false;
     }
     return true;
 }
 
-bool content_probe(uint64_t key, struct content_slice slice, uint64_t token_first,
-                   uint32_t token_count, const void *memory, uint64_t *looked_at,
+bool content_probe(const struct content *content, const void *memory, uint64_t *looked_at,
                    struct content_wrong *ret_wrong)
 {
     const uint32_t step = CONTENT_MARK_BYTES / sizeof(uint64_t);
     const uint64_t *words = memory;
 
-    for (uint32_t token = 0; token < token_count; token++, words += slice.word_count) {
-        uint64_t base = token_base(key, token_first + token);
+    for (uint32_t i = 0; i < content->token_count; i++, words += content->token_words) {
+        uint64_t base = token_base(content->key, content->token_first + i);
 
-        for (uint32_t word = 0; word < slice.word_count; word += step) {
+        for (uint32_t word = 0; word < content->token_words; word += step) {
             *looked_at += sizeof(uint64_t);
-            if (words[word] == scramble(base + (slice.word_first + word) * GOLDEN))
+            if (words[word] == scramble(base + word * GOLDEN))
                 continue;
-            *ret_wrong = find_wrong(key, slice, token_first + token, words);
+            *ret_wrong = find_wrong(content, content->token_first + i, words);
             return false;
         }
     }
     return true;
 }
 
-uint64_t content_count_wrong(uint64_t key, struct content_slice slice, uint64_t token_first,
-                             uint32_t token_count, const void *memory)
+uint64_t content_count_wrong(const struct content *content, const void *memory)
 {
     const uint8_t *bytes = memory;
     uint64_t count = 0;
 
-    for (uint32_t token = 0; token < token_count; token++) {
-        for (uint32_t word = 0; word < slice.word_count; word++) {
-            uint64_t expected = content_word(key, token_first + token, slice.word_first + word);
+    for (uint32_t i = 0; i < content->token_count; i++) {
+        for (uint32_t word = 0; word < content->token_words; word++) {
+            uint64_t expected = content_word(content->key, content->token_first + i, word);
             const uint8_t *wanted = (const uint8_t *)&expected;
 
             for (int byte = 0; byte < 8; byte++)

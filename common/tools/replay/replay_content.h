@@ -18,15 +18,16 @@
 
 #define CONTENT_MARK_BYTES 512u
 
-/* The words of one token that one rank holds: a slice of its heads. */
-struct content_slice {
-    uint32_t word_first, word_count;
+/* What some tokens of a block, a layer and a part hold, one token after the other. */
+struct content {
+    uint64_t key, token_first;
+    uint32_t token_count, token_words;
 };
 
 /* The first word that is not what it should be. */
 struct content_wrong {
     uint64_t token;
-    uint32_t word; /* number in the token, over all ranks */
+    uint32_t word; /* number in the token */
     uint64_t expected, found;
 };
 
@@ -34,20 +35,17 @@ uint64_t content_key(uint64_t seed, uint64_t block, uint32_t layer, uint32_t par
 /* One word, to compare with or to explain. */
 uint64_t content_word(uint64_t key, uint64_t token, uint32_t word);
 
-/* Writes token_count tokens, contiguous in memory aligned to 8. */
-void content_fill(uint64_t key, struct content_slice slice, uint64_t token_first,
-                  uint32_t token_count, void *memory);
+/* Writes the tokens, contiguous in memory aligned to 8. */
+void content_fill(const struct content *content, void *memory);
 /* True when they are all there; else *ret_wrong says the first that is not. */
-bool content_check(uint64_t key, struct content_slice slice, uint64_t token_first,
-                   uint32_t token_count, const void *memory, struct content_wrong *ret_wrong);
+bool content_check(const struct content *content, const void *memory,
+                   struct content_wrong *ret_wrong);
 /* The same for the first word of each token and of each CONTENT_MARK_BYTES of it: enough to see any
  * larger write, at a fraction of the cost. Adds the bytes looked at to *looked_at. */
-bool content_probe(uint64_t key, struct content_slice slice, uint64_t token_first,
-                   uint32_t token_count, const void *memory, uint64_t *looked_at,
+bool content_probe(const struct content *content, const void *memory, uint64_t *looked_at,
                    struct content_wrong *ret_wrong);
 /* How many bytes of these tokens differ, for the report. */
-uint64_t content_count_wrong(uint64_t key, struct content_slice slice, uint64_t token_first,
-                             uint32_t token_count, const void *memory);
+uint64_t content_count_wrong(const struct content *content, const void *memory);
 
 /* Marks a free page: one word in each CONTENT_MARK_BYTES of a page of one layer and part. Late
  * writes and parts that were not written show so, at a fraction of the cost of filling the page. */

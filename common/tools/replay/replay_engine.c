@@ -43,8 +43,7 @@ static kvrail_status attach(struct replay_engine *engine, uint32_t timeout_ms,
     struct kvrail_identity identity = {
         .name = engine->role,
         .generation = kvr_clock_wall(),
-        .tp = engine->rank,
-        .tp_size = engine->setup->ranks,
+        .tp_size = 1,
         .pp_size = 1,
         .model = geometry->model->name,
         .dtype = geometry->model->dtype,
@@ -61,7 +60,7 @@ static kvrail_status attach(struct replay_engine *engine, uint32_t timeout_ms,
 /* Registers the pages; from then on the engine can be used. */
 static kvrail_status lend_memory(struct replay_engine *engine, struct kvrail_error *error)
 {
-    struct replay_message message = {.kind = REPLAY_UP, .rank = engine->identity};
+    struct replay_message message = {.kind = REPLAY_UP, .own = engine->identity};
     kvrail_status status = KVRAIL_OK;
     uint32_t region;
 

@@ -37,8 +37,7 @@ struct replay_engine {
     const char *role; /* "source", "target" */
     const char *socket_path;
     int router;
-    uint32_t rank;
-    struct replay_rank identity;
+    struct replay_identity identity;
     struct kvrail *connection;             /* NULL while the agent is lost */
     struct kvrail_memory memory;           /* of all regions */
     struct kvrail_allocation *allocations; /* that it lies over; NULL: it is one */
@@ -72,7 +71,6 @@ void replay_allocations_done(struct replay_engine *engine);
 struct kvrail_region replay_region_lent(const struct replay_engine *engine, uint32_t index);
 
 /* replay_memory.c: regions, and memory and pages for them. False: said to the router. */
-void replay_regions_describe(struct replay_engine *engine);
 bool replay_memory_make(struct replay_engine *engine);
 void replay_memory_done(struct replay_engine *engine);
 
@@ -100,7 +98,7 @@ void replay_tables_free(struct replay_table *tables);
 double replay_engine_cpu_s(const struct replay_engine *engine);
 
 /* The two engines' processes, from fork() to their exit status. */
-int replay_source_run(const struct replay_setup *setup, uint32_t rank, int router);
-int replay_target_run(const struct replay_setup *setup, uint32_t rank, int router);
+int replay_source_run(const struct replay_setup *setup, int router);
+int replay_target_run(const struct replay_setup *setup, int router);
 
 #endif

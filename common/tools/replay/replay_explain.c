@@ -28,8 +28,7 @@ static bool search_page(const struct replay_setup *setup, uint32_t request, uint
 
     for (uint32_t i = 0; i < group->part_count; i++) {
         uint32_t part = replay_part(setup, layer, i);
-        struct replay_content content =
-            replay_content(setup, request, 0, tokens, layer, part, page);
+        struct content content = replay_content(setup, request, tokens, layer, part, page);
         uint64_t token = content.token_first + wrong->token % group->page_tokens;
 
         if (group->kind == MODEL_STATE)
@@ -67,8 +66,7 @@ static bool is_mark(const struct replay_setup *setup, uint32_t layer,
     const struct replay_group *group = replay_group(setup, layer);
     bool state = group->kind == MODEL_STATE;
     uint64_t token_bytes = state ? group->plane_bytes : group->plane_bytes / group->page_tokens;
-    uint64_t word = wrong->word % (token_bytes / sizeof(uint64_t)); /* in this rank's slice */
-    uint64_t offset = word * sizeof(uint64_t);
+    uint64_t offset = wrong->word * sizeof(uint64_t);
 
     if (!state)
         offset += wrong->token % group->page_tokens * token_bytes;

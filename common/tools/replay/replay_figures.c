@@ -221,16 +221,16 @@ static json_t *setup_json(const struct replay_setup *setup)
 {
     const struct model_geometry *geometry = &setup->geometry;
 
-    return json_pack(
-        "{s:s, s:s, s:i, s:i, s:i, s:s, s:s, s:i, s:I, s:i, s:s, s:s, s:i, s:I, s:s, "
-        "s:o}",
-        "trace", setup->trace.name, "model", geometry->model->name, "layers", (int)geometry->layers,
-        "heads", (int)geometry->heads, "head_bytes", (int)geometry->head_bytes, "dtype",
-        geometry->model->dtype, "scaling", geometry->scaling, "page_tokens",
-        (int)setup->groups[0].page_tokens, "pool_bytes", (json_int_t)setup->options.pool_bytes,
-        "ranks", (int)setup->ranks, "pages", setup->options.pages, "speed", setup->options.speed,
-        "concurrency", (int)setup->concurrency, "seed", (json_int_t)setup->options.seed, "verify",
-        setup->options.verify, "groups", groups_json(setup));
+    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:s, s:s, s:i, s:I, s:i, s:s, s:s, s:i, s:I, s:s, "
+                     "s:o}",
+                     "trace", setup->trace.name, "model", geometry->model->name, "layers",
+                     (int)geometry->layers, "heads", (int)geometry->heads, "head_bytes",
+                     (int)geometry->head_bytes, "dtype", geometry->model->dtype, "scaling",
+                     geometry->scaling, "page_tokens", (int)setup->groups[0].page_tokens,
+                     "pool_bytes", (json_int_t)setup->options.pool_bytes, "ranks", 1, "pages",
+                     setup->options.pages, "speed", setup->options.speed, "concurrency",
+                     (int)setup->concurrency, "seed", (json_int_t)setup->options.seed, "verify",
+                     setup->options.verify, "groups", groups_json(setup));
 }
 
 /* The provider that an agent of this role uses; null when unknown. */

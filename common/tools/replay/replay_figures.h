@@ -22,7 +22,7 @@ struct replay_reasons {
 
 struct replay_figures {
     uint32_t requests;    /* of the trace */
-    uint32_t transfers;   /* begun: a request at one rank */
+    uint32_t transfers;   /* begun */
     uint32_t delivered;   /* of them, DONE at the target */
     uint32_t verified;    /* of them, complete and right */
     uint32_t completed;   /* requests settled well on both sides */

@@ -28,8 +28,7 @@ static void describe_attention(const struct replay_engine *engine, struct kvrail
 
     memcpy(region->parts, geometry->model->parts, sizeof(geometry->model->parts));
     region->replicated = geometry->model->parts[0] == KVRAIL_PART_MLA;
-    region->head_count = geometry->heads / engine->setup->ranks;
-    region->head_first = engine->rank * region->head_count;
+    region->head_count = geometry->heads;
     region->head_bytes = geometry->head_bytes;
 }
 
@@ -52,7 +51,6 @@ static void describe_region(const struct replay_engine *engine, uint32_t first, 
     };
     if (group->kind == MODEL_STATE) {
         region->parts[0] = KVRAIL_PART_STATE;
-        region->head_first = engine->rank;
         region->head_count = 1;
         region->head_bytes = group->plane_bytes / group->page_tokens;
     } else {
@@ -61,7 +59,7 @@ static void describe_region(const struct replay_engine *engine, uint32_t first, 
     kvrail_region_dense(region);
 }
 
-void replay_regions_describe(struct replay_engine *engine)
+static void describe_regions(struct replay_engine *engine)
 {
     const uint8_t *groups = engine->setup->layer_groups;
     uint32_t layers = engine->setup->geometry.layers;
@@ -137,7 +135,7 @@ bool replay_memory_make(struct replay_engine *engine)
 {
     const struct kvrail_region *last;
 
-    replay_regions_describe(engine);
+    describe_regions(engine);
     last = &engine->regions[engine->region_count - 1];
     if (!make_memory(engine, last->fd_offset + last->bytes))
         return false;

@@ -1,7 +1,7 @@
 /* What the router of a replay and its engines say to each other: fixed records over a socketpair of
  * packets, one an engine. The router is the process that was started. It plays the part of the
- * engines' own router, and passes on no more: the request, the attempt, and the source ranks'
- * engine ids and generations. Everything else goes through the agents. */
+ * engines' own router, and passes on no more: the request, the attempt, and the source's
+ * engine id and generation. Everything else goes through the agents. */
 #ifndef KVR_TOOLS_REPLAY_MESSAGE_H
 #define KVR_TOOLS_REPLAY_MESSAGE_H
 
@@ -30,7 +30,7 @@ typedef enum replay_message_kind {
 
 #define REPLAY_TEXT_BYTES 512
 
-struct replay_rank {
+struct replay_identity {
     struct kvr_uuid engine;
     uint64_t generation;
 };
@@ -50,9 +50,9 @@ struct replay_message {
     int32_t status; /* kvrail_status; FATAL: an exit status */
     uint32_t attempt;
     union {
-        struct replay_rank sources[REPLAY_RANKS_MAX]; /* START */
-        struct replay_rank rank;                      /* UP */
-        struct {                                      /* READY, IN */
+        struct replay_identity source; /* START */
+        struct replay_identity own;    /* UP */
+        struct {                       /* READY, IN */
             kvr_ns at;
             uint32_t layer_first, layer_count;
             uint64_t token_first, token_end;
@@ -62,7 +62,6 @@ struct replay_message {
             double cpu_s;
             uint64_t late_pages;  /* changed between hand-back and reuse */
             uint64_t unannounced; /* layers × pages in place at DONE that no LAYER_IN had named */
-            uint64_t fragments_pages, fragments_runs;
         } totals;
         char text[REPLAY_TEXT_BYTES]; /* WRONG, NOTE, FATAL */
     };

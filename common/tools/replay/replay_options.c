@@ -172,7 +172,7 @@ static const struct kvr_option options[] = {
      .help = "A line a second about progress where standard error is no terminal."},
     {.name = "agent-pids",
      .value = "PID,PID",
-     .max = 2 * REPLAY_RANKS_MAX,
+     .max = 2,
      KVR_OPTION_LIST(OPTIONS, agent_pids),
      .help = "The agents' processes, for their CPU time; found by their sockets when not given."},
     {.name = "pid-file",

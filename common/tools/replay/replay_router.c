@@ -33,26 +33,27 @@ static void interrupt(int signal_number)
 
 /* ---- processes ------------------------------------------------------------------------------ */
 
+static const char *const roles[REPLAY_ENGINES] = {"source", "target"};
+
 /* Never returns. The engine ends with its router, whatever ends that. */
-static void be_engine(struct replay_router *router, const struct replay_engine_process *engine,
-                      int socket)
+static void be_engine(struct replay_router *router, int which, int socket)
 {
     signal(SIGINT, SIG_IGN); /* the router hears of it, and cancels */
     signal(SIGTERM, SIG_DFL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    prctl(PR_SET_NAME, engine->is_source ? "replay-source" : "replay-target");
-    for (uint32_t i = 0; i < router->engine_count; i++)
+    prctl(PR_SET_NAME, which == REPLAY_SOURCE ? "replay-source" : "replay-target");
+    for (int i = 0; i < which; i++)
         close(router->engines[i].socket);
-    _exit(engine->is_source ? replay_source_run(router->setup, engine->rank, socket)
-                            : replay_target_run(router->setup, engine->rank, socket));
+    _exit(which == REPLAY_SOURCE ? replay_source_run(router->setup, socket)
+                                 : replay_target_run(router->setup, socket));
 }
 
-static bool start_engine(struct replay_router *router, bool is_source, uint32_t rank)
+static bool start_engine(struct replay_router *router, int which)
 {
-    struct replay_engine_process *engine = &router->engines[router->engine_count];
+    struct replay_engine_process *engine = &router->engines[which];
     int sockets[2];
 
-    *engine = (struct replay_engine_process){.is_source = is_source, .rank = rank, .socket = -1};
+    *engine = (struct replay_engine_process){.socket = -1};
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
         perror("kvrail replay: socketpair");
         return false;
@@ -61,23 +62,14 @@ static bool start_engine(struct replay_router *router, bool is_source, uint32_t 
     engine->pid = fork();
     if (engine->pid == 0) {
         close(sockets[0]);
-        be_engine(router, engine, sockets[1]);
+        be_engine(router, which, sockets[1]);
     }
     close(sockets[1]);
     engine->socket = sockets[0];
-    router->engine_count++;
     if (engine->pid > 0)
         return true;
     perror("kvrail replay: fork");
     return false;
-}
-
-static bool start_engines(struct replay_router *router)
-{
-    for (uint32_t rank = 0; rank < router->setup->ranks; rank++)
-        if (!start_engine(router, true, rank) || !start_engine(router, false, rank))
-            return false;
-    return true;
 }
 
 /* A reader of the file would wait for ever. */
@@ -85,9 +77,8 @@ static bool write_pids(const struct replay_router *router, FILE *pids)
 {
     if (pids == NULL)
         return true;
-    for (uint32_t i = 0; i < router->engine_count; i++)
-        fprintf(pids, "%s %d\n", router->engines[i].is_source ? "source" : "target",
-                (int)router->engines[i].pid);
+    for (int i = 0; i < REPLAY_ENGINES; i++)
+        fprintf(pids, "%s %d\n", roles[i], (int)router->engines[i].pid);
     if (fclose(pids) == 0)
         return true;
     fprintf(stderr, "kvrail replay: %s cannot be written: %s\n", router->setup->options.pid_file,
@@ -97,12 +88,11 @@ static bool write_pids(const struct replay_router *router, FILE *pids)
 
 static void end_engines(struct replay_router *router)
 {
-    for (uint32_t i = 0; i < router->engine_count; i++) {
-        if (router->engines[i].socket >= 0)
-            close(router->engines[i].socket);
-        router->engines[i].socket = -1;
+    for (int i = 0; i < REPLAY_ENGINES; i++) {
         if (router->engines[i].pid <= 0)
             continue;
+        if (router->engines[i].socket >= 0)
+            close(router->engines[i].socket);
         kill(router->engines[i].pid, SIGKILL); /* one that has ended is not hurt */
         (void)waitpid(router->engines[i].pid, NULL, 0);
     }
@@ -147,7 +137,7 @@ static void tell_pending(struct replay_router *router, const struct replay_live 
 {
     struct replay_message message = {.kind = kind, .request = live->request};
 
-    for (uint32_t i = 0; i < router->engine_count; i++)
+    for (int i = 0; i < REPLAY_ENGINES; i++)
         if ((live->pending & 1u << i) != 0 && router->engines[i].socket >= 0)
             (void)replay_send(router->engines[i].socket, &message);
 }
@@ -162,10 +152,10 @@ static void note_failure(struct replay_router *router, struct replay_live *live,
     tell_pending(router, live, REPLAY_WITHDRAW);
 }
 
-static void settle_side(struct replay_router *router, struct replay_live *live, uint32_t engine,
+static void settle_side(struct replay_router *router, struct replay_live *live, int engine,
                         const struct replay_message *message)
 {
-    int *status = router->engines[engine].is_source ? &live->source_status : &live->target_status;
+    int *status = engine == REPLAY_SOURCE ? &live->source_status : &live->target_status;
 
     if ((live->pending & 1u << engine) == 0)
         return;
@@ -173,14 +163,14 @@ static void settle_side(struct replay_router *router, struct replay_live *live, 
     if (*status == KVR_OK)
         *status = message->status;
     note_failure(router, live, message->status);
-    if (!router->engines[engine].is_source)
-        replay_tally_fetch(live, router->engines[engine].rank, message, router->figures);
+    if (engine == REPLAY_TARGET)
+        replay_tally_fetch(live, message, router->figures);
     if (live->pending == 0)
         forget_live(router, (uint32_t)(live - router->live));
 }
 
 /* The process ended on its own: everything that it had is lost with it. */
-static void lose_engine(struct replay_router *router, uint32_t engine)
+static void lose_engine(struct replay_router *router, int engine)
 {
     struct replay_message ended = {.kind = REPLAY_ENDED, .status = KVR_ENGINE_LOST};
     struct replay_engine_process *process = &router->engines[engine];
@@ -189,15 +179,15 @@ static void lose_engine(struct replay_router *router, uint32_t engine)
     process->socket = -1;
     process->up = false;
     if (router->exit_status == 0)
-        say(process->is_source ? "the source engine's process ended"
-                               : "the target engine's process ended");
+        say(engine == REPLAY_SOURCE ? "the source engine's process ended"
+                                    : "the target engine's process ended");
     note_loss(router);
     router->stopping = true;
     for (uint32_t i = router->live_count; i > 0; i--)
         settle_side(router, &router->live[i - 1], engine, &ended);
 }
 
-static void take_message(struct replay_router *router, uint32_t engine,
+static void take_message(struct replay_router *router, int engine,
                          const struct replay_message *message)
 {
     struct replay_live *live = find_live(router, message->request);
@@ -206,7 +196,8 @@ static void take_message(struct replay_router *router, uint32_t engine,
     switch (message->kind) {
     case REPLAY_UP:
         process->up = true;
-        process->identity = message->rank;
+        if (engine == REPLAY_SOURCE)
+            router->source = message->own;
         break;
     case REPLAY_DOWN:
         process->up = false;
@@ -216,7 +207,7 @@ static void take_message(struct replay_router *router, uint32_t engine,
     case REPLAY_READY:
     case REPLAY_IN:
         if (live != NULL)
-            replay_tally_layers(live, process->rank, message);
+            replay_tally_layers(live, message);
         break;
     case REPLAY_ENDED:
         if (live != NULL)
@@ -249,18 +240,18 @@ static void take_message(struct replay_router *router, uint32_t engine,
 /* Waits for messages and takes them all. */
 static void listen_until(struct replay_router *router, kvr_ns wake_at)
 {
-    struct pollfd fds[REPLAY_ENGINES_MAX];
+    struct pollfd fds[REPLAY_ENGINES];
     kvr_ns now = kvr_clock_now(), wait = wake_at > now ? wake_at - now : 0;
     struct timespec timeout = {(time_t)(wait / KVR_S), (long)(wait % KVR_S)};
     struct replay_message message;
     int got = 0;
 
-    for (uint32_t i = 0; i < router->engine_count; i++)
+    for (int i = 0; i < REPLAY_ENGINES; i++)
         fds[i] = (struct pollfd){.fd = router->engines[i].socket, .events = POLLIN};
-    if (ppoll(fds, router->engine_count, wake_at == KVR_NEVER ? NULL : &timeout, NULL) <= 0)
+    if (ppoll(fds, REPLAY_ENGINES, wake_at == KVR_NEVER ? NULL : &timeout, NULL) <= 0)
         return;
     router->last_heard_at = kvr_clock_now();
-    for (uint32_t i = 0; i < router->engine_count; i++) {
+    for (int i = 0; i < REPLAY_ENGINES; i++) {
         while (router->engines[i].socket >= 0 &&
                (got = replay_receive(router->engines[i].socket, &message)) > 0)
             take_message(router, i, &message);
@@ -273,7 +264,7 @@ static void listen_until(struct replay_router *router, kvr_ns wake_at)
 
 static bool all_up(const struct replay_router *router)
 {
-    for (uint32_t i = 0; i < router->engine_count; i++)
+    for (int i = 0; i < REPLAY_ENGINES; i++)
         if (!router->engines[i].up)
             return false;
     return true;
@@ -292,18 +283,17 @@ static kvr_ns arrival(const struct replay_router *router)
 
 static void start_request(struct replay_router *router)
 {
-    struct replay_message message = {
-        .kind = REPLAY_START, .request = router->next, .attempt = REPLAY_ATTEMPT};
+    struct replay_message message = {.kind = REPLAY_START,
+                                     .request = router->next,
+                                     .attempt = REPLAY_ATTEMPT,
+                                     .source = router->source};
     struct replay_live *live = &router->live[router->live_count++];
 
     memset(live, 0, sizeof(*live));
     live->request = router->next++;
-    live->pending = (1u << router->engine_count) - 1;
-    router->figures->transfers += router->setup->ranks;
-    for (uint32_t i = 0; i < router->engine_count; i++)
-        if (router->engines[i].is_source)
-            message.sources[router->engines[i].rank] = router->engines[i].identity;
-    for (uint32_t i = 0; i < router->engine_count; i++)
+    live->pending = (1u << REPLAY_ENGINES) - 1;
+    router->figures->transfers++;
+    for (int i = 0; i < REPLAY_ENGINES; i++)
         (void)replay_send(router->engines[i].socket, &message); /* a dead one is found by poll */
 }
 
@@ -406,13 +396,13 @@ static void finish_engines(struct replay_router *router)
     kvr_ns bound = kvr_clock_now() + FINISH_BOUND;
     bool open = true;
 
-    for (uint32_t i = 0; i < router->engine_count; i++)
+    for (int i = 0; i < REPLAY_ENGINES; i++)
         if (router->engines[i].socket >= 0)
             (void)replay_send(router->engines[i].socket, &message);
     while (open && kvr_clock_now() < bound && interrupted < 2) {
         listen_until(router, kvr_clock_now() + KVR_S);
         open = false;
-        for (uint32_t i = 0; i < router->engine_count; i++)
+        for (int i = 0; i < REPLAY_ENGINES; i++)
             open = open || router->engines[i].socket >= 0;
     }
 }
@@ -428,7 +418,8 @@ int replay_route(const struct replay_setup *setup, struct replay_figures *figure
     router.figures = figures;
     router.live = calloc(setup->concurrency, sizeof(router.live[0]));
     figures->requests = setup->trace.request_count;
-    if (router.live == NULL || !start_engines(&router) || !write_pids(&router, pids)) {
+    if (router.live == NULL || !start_engine(&router, REPLAY_SOURCE) ||
+        !start_engine(&router, REPLAY_TARGET) || !write_pids(&router, pids)) {
         end_engines(&router);
         return 1;
     }

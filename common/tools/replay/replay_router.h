@@ -9,21 +9,18 @@
 #include "tools/replay/replay_figures.h"
 #include "tools/replay/replay_message.h"
 
-#define REPLAY_ENGINES_MAX (2 * REPLAY_RANKS_MAX)
-
 struct replay_engine_process {
-    bool is_source;
-    uint32_t rank;
     pid_t pid;
-    int socket;                  /* -1: the process is gone, or has said everything */
-    bool up;                     /* connected to its agent */
-    struct replay_rank identity; /* valid once up */
+    int socket; /* -1: the process is gone, or has said everything */
+    bool up;    /* connected to its agent */
 };
+
+enum { REPLAY_SOURCE, REPLAY_TARGET, REPLAY_ENGINES };
 
 /* A time at which layers of a request were ready or in. */
 struct replay_layer_time {
     kvr_ns at;
-    uint32_t rank, layer_first, layer_end;
+    uint32_t layer_first, layer_end;
     uint64_t token_first, token_end;
 };
 
@@ -40,16 +37,16 @@ struct replay_live {
     int reason;                       /* of that failure */
     int source_status, target_status; /* first failure of either side */
     uint64_t bytes_wrong;
-    kvr_ns opened_at[REPLAY_RANKS_MAX]; /* when the target asked for it */
+    kvr_ns opened_at; /* when the target asked for it */
     struct replay_layer_times ready, in;
 };
 
 struct replay_router {
     const struct replay_setup *setup;
     struct replay_figures *figures;
-    struct replay_engine_process engines[REPLAY_ENGINES_MAX];
-    uint32_t engine_count;
-    struct replay_live *live; /* concurrency of them */
+    struct replay_engine_process engines[REPLAY_ENGINES]; /* the source's, the target's */
+    struct replay_identity source;                        /* valid once that is up */
+    struct replay_live *live;                             /* concurrency of them */
     uint32_t live_count;
     uint32_t next;        /* of the trace's requests */
     kvr_ns last_heard_at; /* any message of any engine */

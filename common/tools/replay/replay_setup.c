@@ -70,10 +70,9 @@ static struct replay_group make_group(const struct replay_setup *setup, model_ki
         group.page_tokens = MODEL_STATE_TOKENS;
         group.part_count = 1;
     }
-    group.plane_bytes =
-        kind == MODEL_STATE
-            ? geometry->state_bytes
-            : (uint64_t)group.page_tokens * (geometry->heads / setup->ranks) * geometry->head_bytes;
+    group.plane_bytes = kind == MODEL_STATE
+                            ? geometry->state_bytes
+                            : (uint64_t)group.page_tokens * geometry->heads * geometry->head_bytes;
     group.page_bytes = group.plane_bytes * group.part_count * group.layer_count;
     return group;
 }
@@ -208,7 +207,6 @@ bool replay_setup_load(int argc, char **argv, struct replay_setup *setup, int *r
     setup->corrupt = (replay_corrupt)index_of(options->corrupt, corrupt);
     setup->order = (pages_order)index_of(options->pages, pages);
     setup->concurrency = (uint32_t)options->concurrency;
-    setup->ranks = 1;
     setup->run = kvr_random_u64();
     if (model_scale(model_find(options->model), (uint32_t)options->layers,
                     options->kv_bytes_per_token, &error, &setup->geometry) != KVR_OK ||
@@ -230,7 +228,7 @@ double replay_pool_bytes(const struct replay_setup *setup)
 
     for (uint32_t i = 0; i < setup->group_count; i++)
         bytes += (double)setup->groups[i].page_bytes * setup->groups[i].page_count;
-    return bytes * setup->ranks;
+    return bytes;
 }
 
 void replay_setup_done(struct replay_setup *setup)
@@ -256,31 +254,22 @@ uint32_t replay_first_page(const struct replay_setup *setup, const struct replay
                                                           : 0;
 }
 
-static struct content_slice slice_of(const struct replay_group *group, uint32_t rank)
-{
-    uint64_t tokens = group->kind == MODEL_STATE ? 1 : group->page_tokens;
-    uint32_t words = (uint32_t)(group->plane_bytes / tokens / sizeof(uint64_t));
-
-    return (struct content_slice){rank * words, words};
-}
-
-struct replay_content replay_block_content(const struct replay_setup *setup, uint64_t block,
-                                           uint32_t rank, uint64_t token_first, uint32_t layer,
-                                           uint32_t part)
+struct content replay_block_content(const struct replay_setup *setup, uint64_t block,
+                                    uint64_t token_first, uint32_t layer, uint32_t part)
 {
     const struct replay_group *group = replay_group(setup, layer);
+    uint32_t tokens = group->kind == MODEL_STATE ? 1 : group->page_tokens;
 
-    return (struct replay_content){
+    return (struct content){
         .key = content_key(setup->options.seed, block, layer, part),
         .token_first = token_first,
-        .token_count = group->kind == MODEL_STATE ? 1 : group->page_tokens,
-        .slice = slice_of(group, rank),
+        .token_count = tokens,
+        .token_words = (uint32_t)(group->plane_bytes / tokens / sizeof(uint64_t)),
     };
 }
 
-struct replay_content replay_content(const struct replay_setup *setup, uint32_t request,
-                                     uint32_t rank, uint32_t tokens, uint32_t layer, uint32_t part,
-                                     uint32_t page)
+struct content replay_content(const struct replay_setup *setup, uint32_t request, uint32_t tokens,
+                              uint32_t layer, uint32_t part, uint32_t page)
 {
     const uint64_t *blocks = kvr_trace_blocks(&setup->trace, replay_request(setup, request));
     const struct replay_group *group = replay_group(setup, layer);
@@ -288,11 +277,13 @@ struct replay_content replay_content(const struct replay_setup *setup, uint32_t 
     bool state = group->kind == MODEL_STATE;
 
     return replay_block_content(setup,
-                                blocks[(state ? tokens - 1 : first) / KVR_TRACE_BLOCK_TOKENS], rank,
+                                blocks[(state ? tokens - 1 : first) / KVR_TRACE_BLOCK_TOKENS],
                                 state ? tokens : first, layer, part);
 }
 
-uint64_t replay_tail_key(const struct replay_setup *setup, uint32_t request)
+struct content replay_tail_content(const struct replay_setup *setup, uint32_t request)
 {
-    return content_key(setup->options.seed, request, TAIL_LAYER, 0);
+    return (struct content){.key = content_key(setup->options.seed, request, TAIL_LAYER, 0),
+                            .token_count = 1,
+                            .token_words = REPLAY_TAIL_WORDS};
 }

@@ -11,7 +11,6 @@
 #include "tools/replay/replay_pages.h"
 #include "trace/trace_file.h"
 
-#define REPLAY_RANKS_MAX       8
 #define REPLAY_CONCURRENCY_MAX 1024
 #define REPLAY_ATTEMPT         1u
 #define REPLAY_EXIT_NO_AGENT   75 /* EX_TEMPFAIL */
@@ -52,15 +51,14 @@ struct replay_group {
     model_kind kind;
     uint32_t layer_count, part_count;
     uint32_t page_tokens, page_count;
-    uint64_t plane_bytes; /* one page of one layer and part, at one rank */
-    uint64_t page_bytes;  /* one page of all layers and parts, at one rank */
+    uint64_t plane_bytes; /* one page of one layer and part */
+    uint64_t page_bytes;  /* one page of all layers and parts */
 };
 
 struct replay_setup {
     struct replay_options options;
     struct model_geometry geometry;
     struct kvr_trace trace;
-    uint32_t ranks; /* of either side */
     uint32_t chunk_tokens, concurrency;
     struct replay_group groups[MODEL_KINDS]; /* the first has full attention */
     uint32_t group_count;
@@ -118,24 +116,15 @@ static inline uint32_t replay_part(const struct replay_setup *setup, uint32_t la
                                                            : setup->geometry.model->parts[index];
 }
 
-/* What one page of one layer and part holds: tokens one after the other; of a state a single one,
- * the last that it was computed over, which is as long as the page. */
-struct replay_content {
-    uint64_t key, token_first;
-    uint32_t token_count;
-    struct content_slice slice;
-};
-
-/* Of a request of which so many tokens were computed. */
-struct replay_content replay_content(const struct replay_setup *setup, uint32_t request,
-                                     uint32_t rank, uint32_t tokens, uint32_t layer, uint32_t part,
-                                     uint32_t page);
+/* What one page of one layer and part holds, of a request of which so many tokens were computed; of
+ * a state a single token, the last that it was computed over, which is as long as the page. */
+struct content replay_content(const struct replay_setup *setup, uint32_t request, uint32_t tokens,
+                              uint32_t layer, uint32_t part, uint32_t page);
 /* The same of a block that is known without its request. */
-struct replay_content replay_block_content(const struct replay_setup *setup, uint64_t block,
-                                           uint32_t rank, uint64_t token_first, uint32_t layer,
-                                           uint32_t part);
-/* The key of a request's tail, REPLAY_TAIL_WORDS words of token 0. */
+struct content replay_block_content(const struct replay_setup *setup, uint64_t block,
+                                    uint64_t token_first, uint32_t layer, uint32_t part);
+/* A request's tail: one token. */
 #define REPLAY_TAIL_WORDS 32u
-uint64_t replay_tail_key(const struct replay_setup *setup, uint32_t request);
+struct content replay_tail_content(const struct replay_setup *setup, uint32_t request);
 
 #endif

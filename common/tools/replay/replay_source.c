@@ -297,13 +297,13 @@ static void fill_page(struct source *source, uint32_t page)
     bool faulty = is_faulty(source, REPLAY_CORRUPT_PAGE) && page == table->count - 1;
 
     for (uint32_t part = 0; part < group->part_count; part++) {
-        struct replay_content content =
-            replay_content(setup, stream->request->index, source->engine.rank, stream->token_end,
-                           stream->layer, replay_part(setup, stream->layer, part), page);
+        struct content content =
+            replay_content(setup, stream->request->index, stream->token_end, stream->layer,
+                           replay_part(setup, stream->layer, part), page);
         uint8_t *memory =
             replay_engine_page(&source->engine, stream->layer, part, table->ids[page]);
 
-        content_fill(content.key, content.slice, content.token_first, content.token_count, memory);
+        content_fill(&content, memory);
         for (uint64_t i = 0; faulty && i < group->plane_bytes; i++)
             memory[i] ^= 0xff;
     }
@@ -399,10 +399,10 @@ static kvrail_status give_pages(struct source *source)
 static kvrail_status give_tail(struct source *source)
 {
     const struct source_request *request = source->stream.request;
+    struct content tail = replay_tail_content(source->engine.setup, request->index);
     uint64_t words[REPLAY_TAIL_WORDS];
 
-    content_fill(replay_tail_key(source->engine.setup, request->index),
-                 (struct content_slice){0, REPLAY_TAIL_WORDS}, 0, 1, words);
+    content_fill(&tail, words);
     return kvrail_source_tail(source->engine.connection, request->handle, words, sizeof(words));
 }
 
@@ -477,7 +477,7 @@ static const struct replay_engine_ops source_ops = {
     .idle = source_idle,
 };
 
-int replay_source_run(const struct replay_setup *setup, uint32_t rank, int router)
+int replay_source_run(const struct replay_setup *setup, int router)
 {
     static struct source source;
     struct replay_message totals = {.kind = REPLAY_TOTALS};
@@ -490,7 +490,6 @@ int replay_source_run(const struct replay_setup *setup, uint32_t rank, int route
         .role = "source",
         .socket_path = setup->options.source_socket,
         .router = router,
-        .rank = rank,
     };
     if (!replay_engine_open(&source.engine, &exit_status)) {
         replay_engine_close(&source.engine);

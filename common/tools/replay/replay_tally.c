@@ -23,12 +23,10 @@ static void add_time(struct replay_layer_times *times, const struct replay_layer
     times->items[times->count++] = *time;
 }
 
-void replay_tally_layers(struct replay_live *live, uint32_t rank,
-                         const struct replay_message *message)
+void replay_tally_layers(struct replay_live *live, const struct replay_message *message)
 {
     struct replay_layer_time time = {
         .at = message->layers.at,
-        .rank = rank,
         .layer_first = message->layers.layer_first,
         .layer_end = message->layers.layer_first + message->layers.layer_count,
         .token_first = message->layers.token_first,
@@ -41,9 +39,8 @@ void replay_tally_layers(struct replay_live *live, uint32_t rank,
 /* A layer of a chunk is in when an event covers its last token. */
 static bool covers(const struct replay_layer_time *in, const struct replay_layer_time *ready)
 {
-    return in->rank == ready->rank && ready->layer_first >= in->layer_first &&
-           ready->layer_first < in->layer_end && ready->token_end > in->token_first &&
-           ready->token_end <= in->token_end;
+    return ready->layer_first >= in->layer_first && ready->layer_first < in->layer_end &&
+           ready->token_end > in->token_first && ready->token_end <= in->token_end;
 }
 
 /* From the moment when bytes could move: the layer was ready and the fetch was open. */
@@ -65,20 +62,18 @@ static void tally_layer_times(const struct replay_live *live, struct replay_figu
 
             if (!covers(in, ready))
                 continue;
-            record_since(&figures->layer_ns, ready->at, live->opened_at[ready->rank], in->at);
+            record_since(&figures->layer_ns, ready->at, live->opened_at, in->at);
             break;
         }
     }
 }
 
-static void tally_transfer_times(const struct replay_live *live, uint32_t rank,
-                                 const struct replay_ended *ended, struct replay_figures *figures)
+static void tally_transfer_times(const struct replay_live *live, const struct replay_ended *ended,
+                                 struct replay_figures *figures)
 {
     kvr_ns first = KVR_NEVER, last = 0;
 
     for (uint32_t i = 0; i < live->ready.count; i++) {
-        if (live->ready.items[i].rank != rank)
-            continue;
         if (live->ready.items[i].at < first)
             first = live->ready.items[i].at;
         if (live->ready.items[i].at > last)
@@ -90,8 +85,8 @@ static void tally_transfer_times(const struct replay_live *live, uint32_t rank,
     record_since(&figures->exposed_ns, last, ended->opened_at, ended->ended_at);
 }
 
-void replay_tally_fetch(struct replay_live *live, uint32_t rank,
-                        const struct replay_message *message, struct replay_figures *figures)
+void replay_tally_fetch(struct replay_live *live, const struct replay_message *message,
+                        struct replay_figures *figures)
 {
     const struct replay_ended *ended = &message->ended;
 
@@ -99,8 +94,8 @@ void replay_tally_fetch(struct replay_live *live, uint32_t rank,
     figures->bytes_wrong += ended->bytes_wrong;
     if (message->status != KVR_OK)
         return;
-    live->opened_at[rank] = ended->opened_at;
-    tally_transfer_times(live, rank, ended, figures);
+    live->opened_at = ended->opened_at;
+    tally_transfer_times(live, ended, figures);
     figures->delivered++;
     figures->tokens_moved += ended->tokens_moved;
     figures->tokens_skipped += ended->tokens_skipped;
@@ -131,7 +126,7 @@ void replay_tally_request(const struct replay_setup *setup, const struct replay_
     figures->completed++;
     figures->tokens += replay_request(setup, live->request)->input_tokens;
     if (setup->verify != REPLAY_VERIFY_NONE)
-        figures->verified += setup->ranks;
+        figures->verified++;
     tally_layer_times(live, figures);
 }
 
@@ -174,7 +169,7 @@ static double cpu_s_of(long pid)
     return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
 }
 
-static long pids[2 * REPLAY_RANKS_MAX];
+static long pids[2];
 static uint32_t pid_count;
 
 static void find_agents(const struct replay_setup *setup)

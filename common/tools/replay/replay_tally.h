@@ -5,12 +5,11 @@
 #include "tools/replay/replay_router.h"
 
 /* READY or IN. */
-void replay_tally_layers(struct replay_live *live, uint32_t rank,
-                         const struct replay_message *message);
-/* The target's ENDED of one rank. */
-void replay_tally_fetch(struct replay_live *live, uint32_t rank,
-                        const struct replay_message *message, struct replay_figures *figures);
-/* All sides have settled. */
+void replay_tally_layers(struct replay_live *live, const struct replay_message *message);
+/* The target's ENDED. */
+void replay_tally_fetch(struct replay_live *live, const struct replay_message *message,
+                        struct replay_figures *figures);
+/* Both sides have settled. */
 void replay_tally_request(const struct replay_setup *setup, const struct replay_live *live,
                           struct replay_figures *figures);
 

@@ -56,7 +56,7 @@ static void target_start(void *self, const struct replay_message *message)
         return;
     }
     request->index = message->request;
-    request->source = message->sources[target->engine.rank];
+    request->source = message->source;
     target->live[target->live_count++] = request;
     if (target->engine.connection == NULL || target->engine.down_said)
         give_up(target, request, KVRAIL_AGENT_LOST);
@@ -189,7 +189,6 @@ static kvrail_status open_fetch(struct target *target, struct target_request *re
     struct kvrail_source_address source = {
         .agent = setup->options.source_agent,
         .generation = request->source.generation,
-        .tp = target->engine.rank,
     };
     struct kvrail_target_options options = {
         .request = replay_request_name(setup, request->index, name),
@@ -354,7 +353,7 @@ static bool make_target(struct target *target, const struct replay_setup *setup)
     return false;
 }
 
-int replay_target_run(const struct replay_setup *setup, uint32_t rank, int router)
+int replay_target_run(const struct replay_setup *setup, int router)
 {
     static struct target target;
     struct replay_message totals = {.kind = REPLAY_TOTALS};
@@ -367,7 +366,6 @@ int replay_target_run(const struct replay_setup *setup, uint32_t rank, int route
         .role = "target",
         .socket_path = setup->options.target_socket,
         .router = router,
-        .rank = rank,
     };
     if (!make_target(&target, setup) || !replay_engine_open(&target.engine, &exit_status))
         goto close;

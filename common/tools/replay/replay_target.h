@@ -29,7 +29,7 @@ struct target_range {
 struct target_request {
     uint32_t index;
     target_phase phase;
-    struct replay_rank source;               /* of the same rank, as the router passed it */
+    struct replay_identity source;           /* as the router passed it */
     kvrail_handle handle;                    /* 0: not asked for */
     kvrail_status status;                    /* of the terminal event */
     struct replay_table tables[MODEL_KINDS]; /* of the first group, those before `first` are the

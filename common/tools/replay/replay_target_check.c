@@ -28,27 +28,28 @@ typedef enum check_depth {
 } check_depth;
 
 /* One page of one layer and part. Adds the bytes looked at. */
-static bool check_plane(struct target *target, const struct replay_content *content,
-                        check_depth depth, const uint8_t *memory, uint64_t *looked_at,
-                        struct content_wrong *wrong)
+static bool check_plane(struct target *target, const struct content *content, check_depth depth,
+                        const uint8_t *memory, uint64_t *looked_at, struct content_wrong *wrong)
 {
     uint32_t tokens = content->token_count;
-    uint64_t token_bytes = content->slice.word_count * sizeof(uint64_t);
+    uint64_t token_bytes = content->token_words * sizeof(uint64_t);
     uint32_t samples[3] = {0, tokens - 1, (uint32_t)kvr_rng_below(&target->rng, tokens)};
     bool right = true;
 
     if (depth == CHECK_PROBE)
-        return content_probe(content->key, content->slice, content->token_first, tokens, memory,
-                             looked_at, wrong);
+        return content_probe(content, memory, looked_at, wrong);
     if (depth == CHECK_FULL) {
         *looked_at += tokens * token_bytes;
-        return content_check(content->key, content->slice, content->token_first, tokens, memory,
-                             wrong);
+        return content_check(content, memory, wrong);
     }
     *looked_at += 3 * token_bytes;
-    for (int i = 0; i < 3 && right; i++)
-        right = content_check(content->key, content->slice, content->token_first + samples[i], 1,
-                              memory + samples[i] * token_bytes, wrong);
+    for (int i = 0; i < 3 && right; i++) {
+        struct content one = *content;
+
+        one.token_first += samples[i];
+        one.token_count = 1;
+        right = content_check(&one, memory + samples[i] * token_bytes, wrong);
+    }
     return right;
 }
 
@@ -62,15 +63,13 @@ static void check_page(struct target *target, struct target_request *request, ui
 
     for (uint32_t i = 0; i < replay_group(setup, layer)->part_count; i++) {
         uint32_t part = replay_part(setup, layer, i);
-        struct replay_content content =
-            replay_content(setup, request->index, target->engine.rank, tokens, layer, part, page);
+        struct content content = replay_content(setup, request->index, tokens, layer, part, page);
         const uint8_t *memory = replay_engine_page(&target->engine, layer, i, table->ids[page]);
         struct content_wrong wrong;
 
         if (check_plane(target, &content, depth, memory, looked_at, &wrong))
             continue;
-        request->ended.bytes_wrong += content_count_wrong(
-            content.key, content.slice, content.token_first, content.token_count, memory);
+        request->ended.bytes_wrong += content_count_wrong(&content, memory);
         say_wrong(target, request, page, layer, part, &wrong);
     }
 }
@@ -213,16 +212,14 @@ bool target_check_rest(struct target *target, struct target_request *request)
 void target_check_tail(struct target *target, struct target_request *request,
                        const struct kvrail_event *event)
 {
-    struct content_slice slice = {0, REPLAY_TAIL_WORDS};
+    struct content tail = replay_tail_content(target->engine.setup, request->index);
     uint64_t words[REPLAY_TAIL_WORDS] = {0};
     struct content_wrong wrong;
 
     request->tail_in = true;
     memcpy(words, event->payload,
            event->payload_bytes < sizeof(words) ? event->payload_bytes : sizeof(words));
-    if (event->payload_bytes == sizeof(words) &&
-        content_check(replay_tail_key(target->engine.setup, request->index), slice, 0, 1, words,
-                      &wrong))
+    if (event->payload_bytes == sizeof(words) && content_check(&tail, words, &wrong))
         return;
     request->ended.bytes_wrong += sizeof(words);
     replay_say(target->engine.router, REPLAY_WRONG, 0,
@@ -244,8 +241,7 @@ static bool kept_page_right(struct target *target, const struct cache_entry *ent
         for (uint32_t i = 0; setup->layer_groups[layer] == 0 && i < setup->groups[0].part_count;
              i++) {
             uint32_t part = replay_part(setup, layer, i);
-            struct replay_content content =
-                replay_block_content(setup, entry->block, target->engine.rank, token, layer, part);
+            struct content content = replay_block_content(setup, entry->block, token, layer, part);
 
             if (check_plane(target, &content, depth,
                             replay_engine_page(&target->engine, layer, i, id), &looked_at, &wrong))
