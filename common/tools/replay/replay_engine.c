@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -22,11 +23,6 @@ static double process_cpu_s(void)
     getrusage(RUSAGE_SELF, &usage);
     return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
-}
-
-double replay_engine_cpu_s(const struct replay_engine *engine)
-{
-    return process_cpu_s() - engine->cpu_s_start;
 }
 
 void replay_engine_cancel(struct replay_engine *engine, kvrail_handle handle, kvrail_status reason)
@@ -81,7 +77,7 @@ static kvrail_status lend_memory(struct replay_engine *engine, struct kvrail_err
 }
 
 /* Attaches before memory takes its seconds, so that a wrong path is reported at once. */
-bool replay_engine_open(struct replay_engine *engine, int *ret_exit)
+static bool open_engine(struct replay_engine *engine, int *ret_exit)
 {
     struct kvrail_error error = {0};
     kvrail_status status;
@@ -107,12 +103,85 @@ bool replay_engine_open(struct replay_engine *engine, int *ret_exit)
     return false;
 }
 
-void replay_engine_close(struct replay_engine *engine)
+static void close_engine(struct replay_engine *engine)
 {
     kvrail_close(engine->connection);
     engine->connection = NULL;
     replay_memory_done(engine);
 }
+
+/* ---- requests ------------------------------------------------------------------------------- */
+
+static void start_request(struct replay_engine *engine, const struct replay_message *message)
+{
+    struct replay_engine_request *request = calloc(1, engine->ops->request_bytes);
+
+    if (request == NULL || engine->live_count == REPLAY_REQUESTS_MAX) {
+        free(request);
+        replay_say(engine->router, REPLAY_FATAL, 1, "no memory for another request");
+        return;
+    }
+    request->index = message->request;
+    engine->live[engine->live_count++] = request;
+    if (engine->ops->start != NULL)
+        engine->ops->start(request, message);
+    if (engine->connection == NULL || engine->down_said)
+        engine->ops->give_up(engine->self, request, KVRAIL_AGENT_LOST);
+}
+
+/* REPLAY_CANCEL or REPLAY_WITHDRAW. */
+static void cancel_request(struct replay_engine *engine, const struct replay_message *message)
+{
+    for (uint32_t i = 0; i < engine->live_count; i++) {
+        struct replay_engine_request *request = engine->live[i];
+
+        if (request->index != message->request || request->terminal)
+            continue;
+        if (request->handle == 0)
+            engine->ops->give_up(engine->self, request, KVRAIL_CANCELLED);
+        else if (message->kind == REPLAY_CANCEL || !request->matched)
+            replay_engine_cancel(engine, request->handle, KVRAIL_CANCELLED);
+        return;
+    }
+}
+
+static void take_event(struct replay_engine *engine, const struct kvrail_event *event)
+{
+    for (uint32_t i = 0; i < engine->live_count; i++) {
+        struct replay_engine_request *request = engine->live[i];
+
+        if (request->handle != event->handle || request->terminal)
+            continue;
+        request->matched = request->matched || event->kind == KVRAIL_EVENT_ACCEPTED;
+        engine->ops->event(engine->self, request, event);
+        return;
+    }
+}
+
+static void lose_requests(struct replay_engine *engine)
+{
+    for (uint32_t i = engine->live_count; i > 0; i--) {
+        struct replay_engine_request *request = engine->live[i - 1];
+
+        if (!request->terminal && request->handle == 0)
+            engine->ops->give_up(engine->self, request, KVRAIL_AGENT_LOST);
+        else if (!request->terminal)
+            engine->ops->lost(engine->self, request);
+    }
+}
+
+void replay_engine_forget(struct replay_engine *engine, void *request)
+{
+    uint32_t at = 0;
+
+    while (engine->live[at] != request)
+        at++;
+    for (engine->live_count--; at < engine->live_count; at++)
+        engine->live[at] = engine->live[at + 1];
+    free(request);
+}
+
+/* ---- the loop ------------------------------------------------------------------------------- */
 
 static void say_down(struct replay_engine *engine, const char *detail)
 {
@@ -128,7 +197,7 @@ static void lose_connection(struct replay_engine *engine)
     const struct replay_options *options = &engine->setup->options;
 
     say_down(engine, kvrail_last_error(engine->connection)->detail);
-    engine->ops->lost(engine->self);
+    lose_requests(engine);
     kvrail_close(engine->connection);
     engine->connection = NULL;
     if (!options->reconnect)
@@ -152,7 +221,7 @@ static void take_events(struct replay_engine *engine)
             if (events[i].kind == KVRAIL_EVENT_AGENT_LOST || events[i].kind == KVRAIL_EVENT_REFUSED)
                 say_down(engine, events[i].detail);
             else
-                engine->ops->event(engine->self, &events[i]);
+                take_event(engine, &events[i]);
         }
     }
 }
@@ -165,9 +234,9 @@ static bool take_messages(struct replay_engine *engine)
 
     while ((got = replay_receive(engine->router, &message)) > 0) {
         if (message.kind == REPLAY_START)
-            engine->ops->start(engine->self, &message);
+            start_request(engine, &message);
         else if (message.kind == REPLAY_CANCEL || message.kind == REPLAY_WITHDRAW)
-            engine->ops->cancel(engine->self, &message);
+            cancel_request(engine, &message);
         else if (message.kind == REPLAY_FINISH)
             engine->finishing = true;
     }
@@ -208,7 +277,7 @@ static void sleep_until(const struct replay_engine *engine, kvr_ns wake_at)
     (void)ppoll(fds, 2, wake_at == KVR_NEVER ? NULL : &timeout, NULL);
 }
 
-void replay_engine_run(struct replay_engine *engine)
+static void run(struct replay_engine *engine)
 {
     for (;;) {
         kvr_ns now, wake_at;
@@ -221,7 +290,7 @@ void replay_engine_run(struct replay_engine *engine)
         wake_at = engine->ops->step(engine->self, now);
         if (engine->connection == NULL && !engine->finishing)
             reconnect(engine, now);
-        if (engine->finishing && engine->ops->idle(engine->self))
+        if (engine->finishing && engine->live_count == 0)
             return;
         if (engine->blocked && wake_at > now + BLOCKED_RETRY)
             wake_at = now + BLOCKED_RETRY;
@@ -230,4 +299,22 @@ void replay_engine_run(struct replay_engine *engine)
         if (wake_at > now)
             sleep_until(engine, wake_at);
     }
+}
+
+int replay_engine_main(struct replay_engine *engine)
+{
+    struct replay_message totals = {.kind = REPLAY_TOTALS};
+    int exit_status = 0;
+    bool opened = open_engine(engine, &exit_status);
+
+    if (opened) {
+        run(engine);
+        if (engine->ops->end != NULL)
+            engine->ops->end(engine->self, &totals);
+        totals.totals.cpu_s = process_cpu_s() - engine->cpu_s_start;
+    }
+    close_engine(engine); /* first: the router kills an engine that has sent its totals */
+    if (opened)
+        (void)replay_send(engine->router, &totals);
+    return opened ? 0 : exit_status;
 }

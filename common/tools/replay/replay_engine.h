@@ -15,19 +15,32 @@
 #include "tools/replay/replay_message.h"
 #include "tools/replay/replay_pages.h"
 
-struct replay_engine;
+#define REPLAY_REQUESTS_MAX (2 * REPLAY_CONCURRENCY_MAX)
 
-/* What differs between source and target. `self` is the engine's own struct. */
+/* A request at an engine; the engine's own struct begins with it. */
+struct replay_engine_request {
+    uint32_t index;
+    kvrail_handle handle; /* 0: no agent knows it */
+    bool matched;         /* the agents know of both sides */
+    bool terminal;        /* its last event has come */
+};
+
+/* What differs between source and target. `self` is the engine's own struct, `request` its own
+ * struct of a request. */
 struct replay_engine_ops {
-    void (*start)(void *self, const struct replay_message *message);
-    void (*cancel)(void *self, const struct replay_message *message); /* WITHDRAW, too */
-    void (*event)(void *self, const struct kvrail_event *event);
+    size_t request_bytes;
+    /* May be NULL: nothing is to be kept of START. */
+    void (*start)(void *request, const struct replay_message *message);
+    /* Ends a request that no agent knows. */
+    void (*give_up)(void *self, void *request, kvrail_status status);
+    void (*event)(void *self, void *request, const struct kvrail_event *event);
+    /* No event of it will come any more: it ends with agent_lost. */
+    void (*lost)(void *self, void *request);
     /* Does one slice of work. Returns when to call it again: 0 at once, KVR_NEVER when only an
      * event or a message can bring more. */
     kvr_ns (*step)(void *self, kvr_ns now);
-    /* No event will come any more: whatever is open ends with agent_lost. */
-    void (*lost)(void *self);
-    bool (*idle)(const void *self);
+    /* After the last request; adds to the totals. May be NULL. */
+    void (*end)(void *self, struct replay_message *totals);
 };
 
 struct replay_engine {
@@ -46,19 +59,21 @@ struct replay_engine {
     uint32_t region_count;
     uint16_t layer_regions[KVR_LAYERS_MAX]; /* of each layer */
     struct pages pages[MODEL_KINDS];        /* of each group */
-    bool finishing;                         /* the router has nothing more */
-    bool down_said;                         /* REPLAY_DOWN was sent for this connection */
-    bool blocked;                           /* a call had no room: try again soon */
-    kvr_ns reconnect_at;                    /* next attempt; 0: none */
+    void *live[REPLAY_REQUESTS_MAX];        /* requests, oldest first */
+    uint32_t live_count;
+    bool finishing;      /* the router has nothing more */
+    bool down_said;      /* REPLAY_DOWN was sent for this connection */
+    bool blocked;        /* a call had no room: try again soon */
+    kvr_ns reconnect_at; /* next attempt; 0: none */
     kvr_ns reconnect_until;
     double cpu_s_start; /* preparing memory is not the replay's */
 };
 
-/* Makes memory and connects. False: said to the router, leave with *ret_exit. */
-bool replay_engine_open(struct replay_engine *engine, int *ret_exit);
-/* Runs until the router has nothing more and all is settled, or is gone. */
-void replay_engine_run(struct replay_engine *engine);
-void replay_engine_close(struct replay_engine *engine);
+/* Connects, makes memory, and runs until the router has nothing more and all is settled, or is
+ * gone. Returns the exit status; what failed was said to the router. */
+int replay_engine_main(struct replay_engine *engine);
+/* Takes a request out of the list, and frees it. */
+void replay_engine_forget(struct replay_engine *engine, void *request);
 
 /* Asks the agent to give a handle up. Without room it is not asked: the router asks again, and a
  * deadline ends it in the end. */
@@ -93,9 +108,6 @@ bool replay_tables_make(const struct replay_setup *setup, uint32_t tokens,
 bool replay_tables_acquire(struct replay_engine *engine, struct replay_table *tables);
 void replay_tables_release(struct replay_engine *engine, const struct replay_table *tables);
 void replay_tables_free(struct replay_table *tables);
-
-/* CPU seconds of this process since replay_engine_open(). */
-double replay_engine_cpu_s(const struct replay_engine *engine);
 
 /* The two engines' processes, from fork() to their exit status. */
 int replay_source_run(const struct replay_setup *setup, int router);

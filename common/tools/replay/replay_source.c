@@ -7,19 +7,16 @@
 
 #include "tools/replay/replay_engine.h"
 
-#define STREAM_WORD       0u
-#define SLICE_BYTES       (512u << 10) /* filled between two looks at events */
-#define REQUESTS_LIVE_MAX (2 * REPLAY_CONCURRENCY_MAX)
+#define STREAM_WORD 0u
+#define SLICE_BYTES (512u << 10) /* filled between two looks at events */
 
 struct source_request {
-    uint32_t index;
+    struct replay_engine_request base;       /* first */
     struct replay_table tables[MODEL_KINDS]; /* where contents are written; before pages were taken
                                                 without ids */
     uint32_t *given; /* the ids of group 0 for the agent: the same, unless a fault is planted */
-    kvrail_handle handle; /* 0: not published */
     kvr_ns opened_at;
-    bool ended;   /* everything was announced */
-    bool matched; /* the agents know of both sides */
+    bool ended; /* everything was announced */
 };
 
 typedef enum stream_phase {
@@ -44,31 +41,14 @@ struct stream {
 struct source {
     struct replay_engine engine;
     struct stream stream;
-    struct source_request *live[REQUESTS_LIVE_MAX]; /* oldest first */
-    uint32_t live_count;
 };
-
-static void forget(struct source *source, struct source_request *request)
-{
-    uint32_t at = 0;
-
-    while (source->live[at] != request)
-        at++;
-    for (source->live_count--; at < source->live_count; at++)
-        source->live[at] = source->live[at + 1];
-    if (source->stream.request == request)
-        source->stream.request = NULL;
-    replay_tables_free(request->tables);
-    free(request->given);
-    free(request);
-}
 
 /* Reports to the router and hands the pages back. */
 static void settle(struct source *source, struct source_request *request, int status,
                    const struct kvrail_event *event)
 {
     struct replay_message message = {
-        .kind = REPLAY_ENDED, .request = request->index, .status = status};
+        .kind = REPLAY_ENDED, .request = request->base.index, .status = status};
 
     message.ended.opened_at = request->opened_at;
     message.ended.ended_at = kvr_clock_now();
@@ -80,69 +60,27 @@ static void settle(struct source *source, struct source_request *request, int st
     if (request->tables[0].ids != NULL)
         replay_tables_release(&source->engine, request->tables);
     (void)replay_send(source->engine.router, &message);
-    forget(source, request);
+    if (source->stream.request == request)
+        source->stream.request = NULL;
+    replay_tables_free(request->tables);
+    free(request->given);
+    replay_engine_forget(&source->engine, request);
 }
 
-static void source_start(void *self, const struct replay_message *message)
+static void source_give_up(void *self, void *request, kvrail_status status)
 {
-    struct source *source = self;
-    struct source_request *request = calloc(1, sizeof(*request));
-
-    if (request == NULL || source->live_count == REQUESTS_LIVE_MAX) {
-        free(request);
-        replay_say(source->engine.router, REPLAY_FATAL, 1, "no memory for another request");
-        return;
-    }
-    request->index = message->request;
-    source->live[source->live_count++] = request;
-    if (source->engine.connection == NULL || source->engine.down_said)
-        settle(source, request, KVRAIL_AGENT_LOST, NULL);
+    settle(self, request, status, NULL);
 }
 
-static void source_cancel(void *self, const struct replay_message *message)
+static void source_event(void *self, void *request, const struct kvrail_event *event)
 {
-    struct source *source = self;
-
-    for (uint32_t i = 0; i < source->live_count; i++) {
-        struct source_request *request = source->live[i];
-
-        if (request->index != message->request)
-            continue;
-        if (request->handle == 0)
-            settle(source, request, KVRAIL_CANCELLED, NULL);
-        else if (message->kind == REPLAY_CANCEL || !request->matched)
-            replay_engine_cancel(&source->engine, request->handle, KVRAIL_CANCELLED);
-        return;
-    }
+    if (event->terminal)
+        settle(self, request, event->status, event);
 }
 
-static void source_event(void *self, const struct kvrail_event *event)
+static void source_lost(void *self, void *request)
 {
-    struct source *source = self;
-
-    for (uint32_t i = 0; i < source->live_count; i++) {
-        struct source_request *request = source->live[i];
-
-        if (request->handle != event->handle)
-            continue;
-        request->matched = request->matched || event->kind == KVRAIL_EVENT_ACCEPTED;
-        if (event->terminal)
-            settle(source, request, event->status, event);
-        return;
-    }
-}
-
-static void source_lost(void *self)
-{
-    struct source *source = self;
-
-    while (source->live_count > 0)
-        settle(source, source->live[source->live_count - 1], KVRAIL_AGENT_LOST, NULL);
-}
-
-static bool source_idle(const void *self)
-{
-    return ((const struct source *)self)->live_count == 0;
+    settle(self, request, KVRAIL_AGENT_LOST, NULL);
 }
 
 /* Back-pressure is no failure: the loop tries again. Whatever else a call says cancels the request.
@@ -158,9 +96,9 @@ static bool succeeded(struct source *source, struct source_request *request, kvr
     if (status == KVRAIL_AGENT_LOST || status == KVRAIL_NOT_FOUND)
         return false; /* its terminal event is on its way */
     replay_say(source->engine.router, REPLAY_NOTE, status, "request %u at the source: %s",
-               request->index, kvrail_last_error(source->engine.connection)->detail);
-    if (request->handle != 0)
-        replay_engine_cancel(&source->engine, request->handle, status);
+               request->base.index, kvrail_last_error(source->engine.connection)->detail);
+    if (request->base.handle != 0)
+        replay_engine_cancel(&source->engine, request->base.handle, status);
     return false;
 }
 
@@ -170,7 +108,7 @@ static bool succeeded(struct source *source, struct source_request *request, kvr
 static bool take_pages(struct source *source, struct source_request *request)
 {
     const struct replay_setup *setup = source->engine.setup;
-    uint32_t tokens = replay_request(setup, request->index)->input_tokens;
+    uint32_t tokens = replay_request(setup, request->base.index)->input_tokens;
     struct replay_table tables[MODEL_KINDS] = {0};
     const struct replay_table *full = &tables[0];
     uint32_t last = replay_pages(&setup->groups[0], tokens) - 1;
@@ -191,7 +129,7 @@ static bool take_pages(struct source *source, struct source_request *request)
     }
     memcpy(request->tables, tables, sizeof(tables));
     memcpy(request->given, full->ids, full->count * sizeof(full->ids[0]));
-    if (setup->corrupt == REPLAY_CORRUPT_SWAP && setup->corrupt_request == request->index) {
+    if (setup->corrupt == REPLAY_CORRUPT_SWAP && setup->corrupt_request == request->base.index) {
         request->given[last] = full->ids[last - 1];
         request->given[last - 1] = full->ids[last];
     }
@@ -203,16 +141,16 @@ static void publish(struct source *source, struct source_request *request)
     const struct replay_setup *setup = source->engine.setup;
     char name[REPLAY_REQUEST_BYTES];
     struct kvrail_source_options options = {
-        .request = replay_request_name(setup, request->index, name),
+        .request = replay_request_name(setup, request->base.index, name),
         .attempt = REPLAY_ATTEMPT,
-        .tokens = replay_request(setup, request->index)->input_tokens,
+        .tokens = replay_request(setup, request->base.index)->input_tokens,
         .lease_ms = (uint32_t)(setup->options.deadline / KVR_MS),
     };
 
     kvrail_status status;
 
     request->opened_at = kvr_clock_now();
-    status = kvrail_source_open(source->engine.connection, &options, &request->handle);
+    status = kvrail_source_open(source->engine.connection, &options, &request->base.handle);
     if (!succeeded(source, request, status) && status != KVRAIL_AGAIN &&
         status != KVRAIL_AGENT_LOST)
         settle(source, request, status, NULL); /* no event will */
@@ -222,10 +160,10 @@ static void publish(struct source *source, struct source_request *request)
  * one would wait for ever. True when there is more to admit. */
 static bool admit(struct source *source)
 {
-    for (uint32_t i = 0; i < source->live_count; i++) {
-        struct source_request *request = source->live[i];
+    for (uint32_t i = 0; i < source->engine.live_count; i++) {
+        struct source_request *request = source->engine.live[i];
 
-        if (request->handle != 0)
+        if (request->base.handle != 0)
             continue;
         if (request->given == NULL && !take_pages(source, request))
             return false;
@@ -269,7 +207,7 @@ static void begin_chunk(struct source *source, uint32_t token_first)
 {
     const struct replay_setup *setup = source->engine.setup;
     struct stream *stream = &source->stream;
-    uint32_t tokens = replay_request(setup, stream->request->index)->input_tokens;
+    uint32_t tokens = replay_request(setup, stream->request->base.index)->input_tokens;
 
     stream->phase = PHASE_PAGES;
     stream->token_first = token_first;
@@ -284,7 +222,7 @@ static bool is_faulty(const struct source *source, replay_corrupt kind)
 {
     const struct replay_setup *setup = source->engine.setup;
 
-    return setup->corrupt == kind && source->stream.request->index == setup->corrupt_request &&
+    return setup->corrupt == kind && source->stream.request->base.index == setup->corrupt_request &&
            source->stream.layer == setup->geometry.layers / 2;
 }
 
@@ -298,7 +236,7 @@ static void fill_page(struct source *source, uint32_t page)
 
     for (uint32_t part = 0; part < group->part_count; part++) {
         struct content content =
-            replay_content(setup, stream->request->index, stream->token_end, stream->layer,
+            replay_content(setup, stream->request->base.index, stream->token_end, stream->layer,
                            replay_part(setup, stream->layer, part), page);
         uint8_t *memory =
             replay_engine_page(&source->engine, stream->layer, part, table->ids[page]);
@@ -341,7 +279,7 @@ static kvr_ns layer_due(const struct source *source)
 static void announce_layer(struct source *source)
 {
     struct stream *stream = &source->stream;
-    struct replay_message message = {.kind = REPLAY_READY, .request = stream->request->index};
+    struct replay_message message = {.kind = REPLAY_READY, .request = stream->request->base.index};
 
     message.layers.at = kvr_clock_now();
     message.layers.layer_first = stream->layer;
@@ -367,7 +305,7 @@ static kvr_ns step_layer(struct source *source, kvr_ns now)
     announce_layer(source);
     if (stream->layer < setup->geometry.layers)
         return 0;
-    if (stream->token_end < replay_request(setup, stream->request->index)->input_tokens)
+    if (stream->token_end < replay_request(setup, stream->request->base.index)->input_tokens)
         begin_chunk(source, stream->token_end);
     else
         stream->phase = PHASE_TAIL;
@@ -387,9 +325,9 @@ static kvrail_status give_pages(struct source *source)
                                                  : stream->request->tables[stream->group].ids;
         uint32_t first = stream->token_first / group->page_tokens;
 
-        status =
-            kvrail_source_pages(source->engine.connection, stream->request->handle, stream->group,
-                                ids + first, replay_pages(group, stream->token_end) - first);
+        status = kvrail_source_pages(source->engine.connection, stream->request->base.handle,
+                                     stream->group, ids + first,
+                                     replay_pages(group, stream->token_end) - first);
         if (status != KVRAIL_OK)
             return status;
     }
@@ -399,11 +337,12 @@ static kvrail_status give_pages(struct source *source)
 static kvrail_status give_tail(struct source *source)
 {
     const struct source_request *request = source->stream.request;
-    struct content tail = replay_tail_content(source->engine.setup, request->index);
+    struct content tail = replay_tail_content(source->engine.setup, request->base.index);
     uint64_t words[REPLAY_TAIL_WORDS];
 
     content_fill(&tail, words);
-    return kvrail_source_tail(source->engine.connection, request->handle, words, sizeof(words));
+    return kvrail_source_tail(source->engine.connection, request->base.handle, words,
+                              sizeof(words));
 }
 
 /* One call of the engine API, or one slice of a layer. */
@@ -420,7 +359,7 @@ static kvr_ns step_stream(struct source *source, kvr_ns now)
         break;
     case PHASE_WATCH:
         stream->started_at = now;
-        status = kvrail_source_watch(connection, request->handle, STREAM_WORD, stream->word,
+        status = kvrail_source_watch(connection, request->base.handle, STREAM_WORD, stream->word,
                                      stream->token_first, stream->token_end);
         break;
     case PHASE_LAYER:
@@ -429,7 +368,7 @@ static kvr_ns step_stream(struct source *source, kvr_ns now)
         status = give_tail(source);
         break;
     case PHASE_END:
-        status = kvrail_source_end(connection, request->handle, KVRAIL_OK);
+        status = kvrail_source_end(connection, request->base.handle, KVRAIL_OK);
         break;
     }
     if (!succeeded(source, request, status)) {
@@ -458,30 +397,29 @@ static kvr_ns source_step(void *self, kvr_ns now)
     if (source->engine.connection == NULL || source->engine.down_said)
         return KVR_NEVER;
     more = admit(source);
-    for (uint32_t i = 0; stream->request == NULL && i < source->live_count; i++) {
-        if (source->live[i]->handle != 0 && !source->live[i]->ended) {
-            stream->request = source->live[i];
-            begin_chunk(source, 0);
-        }
+    for (uint32_t i = 0; stream->request == NULL && i < source->engine.live_count; i++) {
+        struct source_request *request = source->engine.live[i];
+
+        if (request->base.handle == 0 || request->ended)
+            continue;
+        stream->request = request;
+        begin_chunk(source, 0);
     }
     wake_at = stream->request != NULL ? step_stream(source, now) : KVR_NEVER;
     return more ? 0 : wake_at;
 }
 
 static const struct replay_engine_ops source_ops = {
-    .start = source_start,
-    .cancel = source_cancel,
+    .request_bytes = sizeof(struct source_request),
+    .give_up = source_give_up,
     .event = source_event,
-    .step = source_step,
     .lost = source_lost,
-    .idle = source_idle,
+    .step = source_step,
 };
 
 int replay_source_run(const struct replay_setup *setup, int router)
 {
     static struct source source;
-    struct replay_message totals = {.kind = REPLAY_TOTALS};
-    int exit_status;
 
     source.engine = (struct replay_engine){
         .setup = setup,
@@ -491,14 +429,5 @@ int replay_source_run(const struct replay_setup *setup, int router)
         .socket_path = setup->options.source_socket,
         .router = router,
     };
-    if (!replay_engine_open(&source.engine, &exit_status)) {
-        replay_engine_close(&source.engine);
-        return exit_status;
-    }
-    replay_engine_run(&source.engine);
-    totals.totals.cpu_s = replay_engine_cpu_s(&source.engine);
-    replay_engine_close(
-        &source.engine); /* first: the router kills an engine that has sent its totals */
-    (void)replay_send(router, &totals);
-    return 0;
+    return replay_engine_main(&source.engine);
 }

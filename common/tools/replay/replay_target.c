@@ -3,80 +3,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct target_request *find(struct target *target, uint64_t handle)
-{
-    for (uint32_t i = 0; i < target->live_count; i++)
-        if (target->live[i]->handle == handle)
-            return target->live[i];
-    return NULL;
-}
-
-static void forget(struct target *target, struct target_request *request)
-{
-    uint32_t at = 0;
-
-    while (target->live[at] != request)
-        at++;
-    for (target->live_count--; at < target->live_count; at++)
-        target->live[at] = target->live[at + 1];
-    replay_tables_free(request->tables);
-    free(request->checked);
-    free(request->ranges);
-    free(request);
-}
-
 static void settle(struct target *target, struct target_request *request)
 {
     struct replay_message message = {.kind = REPLAY_ENDED,
-                                     .request = request->index,
+                                     .request = request->base.index,
                                      .status = request->status,
                                      .ended = request->ended};
 
     (void)replay_send(target->engine.router, &message);
-    forget(target, request);
-}
-
-/* Ends a request that no agent knows. */
-static void give_up(struct target *target, struct target_request *request, kvrail_status status)
-{
-    target_drop(target, request);
-    request->status = status;
-    request->ended.ended_at = kvr_clock_now();
-    settle(target, request);
+    replay_tables_free(request->tables);
+    free(request->checked);
+    free(request->ranges);
+    replay_engine_forget(&target->engine, request);
 }
 
 static void target_start(void *self, const struct replay_message *message)
 {
-    struct target *target = self;
-    struct target_request *request = calloc(1, sizeof(*request));
+    struct target_request *request = self;
 
-    if (request == NULL || target->live_count == TARGET_REQUESTS_MAX) {
-        free(request);
-        replay_say(target->engine.router, REPLAY_FATAL, 1, "no memory for another request");
-        return;
-    }
-    request->index = message->request;
     request->source = message->source;
-    target->live[target->live_count++] = request;
-    if (target->engine.connection == NULL || target->engine.down_said)
-        give_up(target, request, KVRAIL_AGENT_LOST);
 }
 
-static void target_cancel(void *self, const struct replay_message *message)
+static void target_give_up(void *self, void *request_self, kvrail_status status)
 {
     struct target *target = self;
+    struct target_request *request = request_self;
 
-    for (uint32_t i = 0; i < target->live_count; i++) {
-        struct target_request *request = target->live[i];
-
-        if (request->index != message->request || request->terminal)
-            continue;
-        if (request->handle == 0)
-            give_up(target, request, KVRAIL_CANCELLED);
-        else if (message->kind == REPLAY_CANCEL || !request->matched)
-            replay_engine_cancel(&target->engine, request->handle, KVRAIL_CANCELLED);
-        return;
-    }
+    target_drop(target, request);
+    request->status = status;
+    request->ended.ended_at = kvr_clock_now();
+    settle(target, request);
 }
 
 /* ---- events --------------------------------------------------------------------------------- */
@@ -97,7 +53,7 @@ static void end_moving(struct target *target, struct target_request *request, kv
     const struct replay_table *table = &request->tables[0];
     uint32_t moved = table->count - table->first;
 
-    request->terminal = true;
+    request->base.terminal = true;
     request->status = status;
     request->ended.ended_at = kvr_clock_now();
     request->ended.tokens_skipped = (uint64_t)table->first * setup->groups[0].page_tokens;
@@ -109,7 +65,7 @@ static void end_moving(struct target *target, struct target_request *request, kv
         return;
     request->ended.bytes_wrong += REPLAY_TAIL_WORDS * sizeof(uint64_t);
     replay_say(target->engine.router, REPLAY_WRONG, 0, "request %u is DONE without its tail",
-               request->index);
+               request->base.index);
 }
 
 static void end_request(struct target *target, struct target_request *request,
@@ -129,7 +85,7 @@ static void end_request(struct target *target, struct target_request *request,
 static void layers_in(struct target *target, struct target_request *request,
                       const struct kvrail_event *event)
 {
-    struct replay_message message = {.kind = REPLAY_IN, .request = request->index};
+    struct replay_message message = {.kind = REPLAY_IN, .request = request->base.index};
 
     message.layers.at = kvr_clock_now();
     message.layers.layer_first = event->layer_first;
@@ -141,41 +97,19 @@ static void layers_in(struct target *target, struct target_request *request,
         replay_say(target->engine.router, REPLAY_FATAL, 1, "no memory for layers to check");
 }
 
-static void target_event(void *self, const struct kvrail_event *event)
+static void target_event(void *self, void *request, const struct kvrail_event *event)
 {
-    struct target *target = self;
-    struct target_request *request = find(target, event->handle);
-
-    if (request == NULL || request->terminal)
-        return;
-    request->matched = request->matched || event->kind == KVRAIL_EVENT_ACCEPTED;
     if (event->terminal)
-        end_request(target, request, event);
+        end_request(self, request, event);
     else if (event->kind == KVRAIL_EVENT_LAYER_IN)
-        layers_in(target, request, event);
+        layers_in(self, request, event);
     else if (event->kind == KVRAIL_EVENT_TAIL_IN)
-        target_check_tail(target, request, event);
+        target_check_tail(self, request, event);
 }
 
-static void target_lost(void *self)
+static void target_lost(void *self, void *request)
 {
-    struct target *target = self;
-
-    for (uint32_t i = target->live_count; i > 0; i--) {
-        struct target_request *request = target->live[i - 1];
-
-        if (request->terminal)
-            continue;
-        if (request->handle == 0)
-            give_up(target, request, KVRAIL_AGENT_LOST);
-        else
-            end_moving(target, request, KVRAIL_AGENT_LOST);
-    }
-}
-
-static bool target_idle(const void *self)
-{
-    return ((const struct target *)self)->live_count == 0;
+    end_moving(self, request, KVRAIL_AGENT_LOST);
 }
 
 /* ---- steps ---------------------------------------------------------------------------------- */
@@ -183,7 +117,7 @@ static bool target_idle(const void *self)
 static kvrail_status open_fetch(struct target *target, struct target_request *request)
 {
     const struct replay_setup *setup = target->engine.setup;
-    uint32_t tokens = replay_request(setup, request->index)->input_tokens;
+    uint32_t tokens = replay_request(setup, request->base.index)->input_tokens;
     uint32_t skip = request->tables[0].first * setup->groups[0].page_tokens;
     char name[REPLAY_REQUEST_BYTES];
     struct kvrail_source_address source = {
@@ -191,7 +125,7 @@ static kvrail_status open_fetch(struct target *target, struct target_request *re
         .generation = request->source.generation,
     };
     struct kvrail_target_options options = {
-        .request = replay_request_name(setup, request->index, name),
+        .request = replay_request_name(setup, request->base.index, name),
         .attempt = REPLAY_ATTEMPT,
         .tokens = tokens,
         .skip_tokens = skip,
@@ -202,7 +136,7 @@ static kvrail_status open_fetch(struct target *target, struct target_request *re
 
     memcpy(source.engine, request->source.engine.bytes, sizeof(source.engine));
     request->ended.opened_at = kvr_clock_now();
-    return kvrail_target_open(target->engine.connection, &options, &request->handle);
+    return kvrail_target_open(target->engine.connection, &options, &request->base.handle);
 }
 
 /* A window needs only its tokens, and a state its last page, whatever the target's cache has. */
@@ -213,7 +147,7 @@ static kvrail_status name_skips(struct target *target, struct target_request *re
 
     for (; request->group < setup->group_count && status == KVRAIL_OK;
          request->group += status == KVRAIL_OK)
-        status = kvrail_target_skip(target->engine.connection, request->handle, request->group,
+        status = kvrail_target_skip(target->engine.connection, request->base.handle, request->group,
                                     (uint64_t)request->tables[request->group].first *
                                         setup->groups[request->group].page_tokens);
     if (status == KVRAIL_OK)
@@ -227,8 +161,8 @@ static kvrail_status name_pages(struct target *target, struct target_request *re
 
     for (; request->group < target->engine.setup->group_count && status == KVRAIL_OK;
          request->group += status == KVRAIL_OK)
-        status = kvrail_target_pages(target->engine.connection, request->handle, request->group,
-                                     request->tables[request->group].ids,
+        status = kvrail_target_pages(target->engine.connection, request->base.handle,
+                                     request->group, request->tables[request->group].ids,
                                      request->tables[request->group].count);
     return status;
 }
@@ -247,13 +181,13 @@ static void after_call(struct target *target, struct target_request *request, kv
     }
     if (status != KVRAIL_AGENT_LOST)
         replay_say(target->engine.router, REPLAY_NOTE, status, "request %u at the target: %s",
-                   request->index, kvrail_last_error(target->engine.connection)->detail);
-    if (request->handle == 0) {
-        give_up(target, request, status);
+                   request->base.index, kvrail_last_error(target->engine.connection)->detail);
+    if (request->base.handle == 0) {
+        target_give_up(target, request, status);
         return;
     }
     request->phase = TARGET_MOVING; /* its terminal event follows */
-    replay_engine_cancel(&target->engine, request->handle, status);
+    replay_engine_cancel(&target->engine, request->base.handle, status);
 }
 
 /* True when the request has more to do at once. It may be gone after the call. */
@@ -304,9 +238,12 @@ static bool step_request(struct target *target, struct target_request *request)
 /* Room goes to the oldest first; see the source. */
 static bool admit_oldest(struct target *target)
 {
-    for (uint32_t i = 0; i < target->live_count; i++)
-        if (target->live[i]->phase == TARGET_QUEUED)
-            return target_admit(target, target->live[i]);
+    for (uint32_t i = 0; i < target->engine.live_count; i++) {
+        struct target_request *request = target->engine.live[i];
+
+        if (request->phase == TARGET_QUEUED)
+            return target_admit(target, request);
+    }
     return false;
 }
 
@@ -316,8 +253,8 @@ static kvr_ns target_step(void *self, kvr_ns now)
     bool more = admit_oldest(target);
 
     (void)now;
-    for (uint32_t i = target->live_count; i > 0; i--) {
-        if (step_request(target, target->live[i - 1]))
+    for (uint32_t i = target->engine.live_count; i > 0; i--) {
+        if (step_request(target, target->engine.live[i - 1]))
             more = true;
         if (target->engine.blocked)
             break;
@@ -325,13 +262,23 @@ static kvr_ns target_step(void *self, kvr_ns now)
     return more ? 0 : KVR_NEVER;
 }
 
+static void target_end(void *self, struct replay_message *totals)
+{
+    struct target *target = self;
+
+    target_inspect(target);
+    totals->totals.late_pages = target->late_pages;
+    totals->totals.unannounced = target->unannounced;
+}
+
 static const struct replay_engine_ops target_ops = {
+    .request_bytes = sizeof(struct target_request),
     .start = target_start,
-    .cancel = target_cancel,
+    .give_up = target_give_up,
     .event = target_event,
-    .step = target_step,
     .lost = target_lost,
-    .idle = target_idle,
+    .step = target_step,
+    .end = target_end,
 };
 
 static bool make_target(struct target *target, const struct replay_setup *setup)
@@ -356,7 +303,6 @@ static bool make_target(struct target *target, const struct replay_setup *setup)
 int replay_target_run(const struct replay_setup *setup, int router)
 {
     static struct target target;
-    struct replay_message totals = {.kind = REPLAY_TOTALS};
     int exit_status = 1;
 
     target.engine = (struct replay_engine){
@@ -367,19 +313,8 @@ int replay_target_run(const struct replay_setup *setup, int router)
         .socket_path = setup->options.target_socket,
         .router = router,
     };
-    if (!make_target(&target, setup) || !replay_engine_open(&target.engine, &exit_status))
-        goto close;
-    replay_engine_run(&target.engine);
-    target_inspect(&target);
-    totals.totals.cpu_s = replay_engine_cpu_s(&target.engine);
-    totals.totals.late_pages = target.late_pages;
-    totals.totals.unannounced = target.unannounced;
-    replay_engine_close(
-        &target.engine); /* first: the router kills an engine that has sent its totals */
-    (void)replay_send(router, &totals);
-    exit_status = 0;
-close:
-    replay_engine_close(&target.engine);
+    if (make_target(&target, setup))
+        exit_status = replay_engine_main(&target.engine);
     cache_done(&target.cache);
     for (uint32_t i = 0; i < MODEL_KINDS; i++)
         free(target.marked[i]);

@@ -7,8 +7,6 @@
 #include "tools/replay/replay_cache.h"
 #include "tools/replay/replay_engine.h"
 
-#define TARGET_REQUESTS_MAX (2 * REPLAY_CONCURRENCY_MAX)
-
 typedef enum target_phase {
     TARGET_QUEUED, /* waits for pages */
     TARGET_CLEAN,  /* looks whether its pages are as they were left */
@@ -27,10 +25,9 @@ struct target_range {
 };
 
 struct target_request {
-    uint32_t index;
+    struct replay_engine_request base; /* first */
     target_phase phase;
     struct replay_identity source;           /* as the router passed it */
-    kvrail_handle handle;                    /* 0: not asked for */
     kvrail_status status;                    /* of the terminal event */
     struct replay_table tables[MODEL_KINDS]; /* of the first group, those before `first` are the
                                                 cache's */
@@ -39,7 +36,7 @@ struct target_request {
     struct target_range *ranges;
     uint32_t range_first, range_count, range_capacity;
     uint32_t cursor; /* of the phase */
-    bool terminal, tail_in, matched;
+    bool tail_in;
     struct replay_ended ended;
 };
 
@@ -49,8 +46,6 @@ struct target {
     struct cache cache;        /* of pages of the first group */
     bool *marked[MODEL_KINDS]; /* by page id: it holds the marks of a free page */
     uint32_t *block_ids;       /* scratch: pages of one block */
-    struct target_request *live[TARGET_REQUESTS_MAX]; /* oldest first */
-    uint32_t live_count;
     uint32_t wrong_said;
     uint64_t late_pages, unannounced;
 };

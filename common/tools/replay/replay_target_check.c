@@ -12,12 +12,12 @@
 static void say_wrong(struct target *target, const struct target_request *request, uint32_t page,
                       uint32_t layer, uint32_t part, const struct content_wrong *wrong)
 {
-    struct replay_message message = {.kind = REPLAY_WRONG, .request = request->index};
+    struct replay_message message = {.kind = REPLAY_WRONG, .request = request->base.index};
 
     if (target->wrong_said++ >= WRONG_LINES_MAX)
         return;
-    replay_explain(target->engine.setup, request->index, page, layer, part, wrong, message.text,
-                   sizeof(message.text));
+    replay_explain(target->engine.setup, request->base.index, page, layer, part, wrong,
+                   message.text, sizeof(message.text));
     (void)replay_send(target->engine.router, &message);
 }
 
@@ -59,11 +59,12 @@ static void check_page(struct target *target, struct target_request *request, ui
 {
     const struct replay_setup *setup = target->engine.setup;
     const struct replay_table *table = &request->tables[setup->layer_groups[layer]];
-    uint32_t tokens = replay_request(setup, request->index)->input_tokens;
+    uint32_t tokens = replay_request(setup, request->base.index)->input_tokens;
 
     for (uint32_t i = 0; i < replay_group(setup, layer)->part_count; i++) {
         uint32_t part = replay_part(setup, layer, i);
-        struct content content = replay_content(setup, request->index, tokens, layer, part, page);
+        struct content content =
+            replay_content(setup, request->base.index, tokens, layer, part, page);
         const uint8_t *memory = replay_engine_page(&target->engine, layer, i, table->ids[page]);
         struct content_wrong wrong;
 
@@ -141,7 +142,7 @@ bool target_announce(struct target *target, struct target_request *request,
         replay_say(
             target->engine.router, REPLAY_NOTE, KVRAIL_MALFORMED,
             "request %u: LAYER_IN names layers %u + %u, tokens %llu to %llu, which it has not",
-            request->index, event->layer_first, event->layer_count,
+            request->base.index, event->layer_first, event->layer_count,
             (unsigned long long)event->token_first, (unsigned long long)event->token_end);
         request->ended.bytes_wrong++;
         return true;
@@ -212,7 +213,7 @@ bool target_check_rest(struct target *target, struct target_request *request)
 void target_check_tail(struct target *target, struct target_request *request,
                        const struct kvrail_event *event)
 {
-    struct content tail = replay_tail_content(target->engine.setup, request->index);
+    struct content tail = replay_tail_content(target->engine.setup, request->base.index);
     uint64_t words[REPLAY_TAIL_WORDS] = {0};
     struct content_wrong wrong;
 
@@ -224,7 +225,7 @@ void target_check_tail(struct target *target, struct target_request *request,
     request->ended.bytes_wrong += sizeof(words);
     replay_say(target->engine.router, REPLAY_WRONG, 0,
                "request %u: its tail of %u bytes is not the %zu bytes that the source gave",
-               request->index, event->payload_bytes, sizeof(words));
+               request->base.index, event->payload_bytes, sizeof(words));
 }
 
 /* One page that the cache kept: of the first group. */

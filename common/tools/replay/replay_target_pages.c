@@ -35,14 +35,14 @@ static bool evict_block(struct target *target, bool full_check)
 /* Full blocks only, as engines keep them. */
 static uint32_t full_blocks(const struct target *target, const struct target_request *request)
 {
-    return replay_request(target->engine.setup, request->index)->input_tokens /
+    return replay_request(target->engine.setup, request->base.index)->input_tokens /
            KVR_TRACE_BLOCK_TOKENS;
 }
 
 static const uint64_t *blocks_of(const struct target *target, const struct target_request *request)
 {
     return kvr_trace_blocks(&target->engine.setup->trace,
-                            replay_request(target->engine.setup, request->index));
+                            replay_request(target->engine.setup, request->base.index));
 }
 
 /* Of a hybrid model the other groups' pages are fetched in any case, and something with them. */
@@ -50,7 +50,7 @@ static uint32_t match_prefix(struct target *target, struct target_request *reque
 {
     const struct replay_setup *setup = target->engine.setup;
     uint32_t blocks = full_blocks(target, request);
-    uint32_t tokens = replay_request(setup, request->index)->input_tokens;
+    uint32_t tokens = replay_request(setup, request->base.index)->input_tokens;
 
     if (setup->group_count > 1 && blocks > 0 && blocks * KVR_TRACE_BLOCK_TOKENS == tokens)
         blocks--;
@@ -61,7 +61,7 @@ static bool make_tables(struct target *target, struct target_request *request)
 {
     const struct replay_setup *setup = target->engine.setup;
 
-    if (replay_tables_make(setup, replay_request(setup, request->index)->input_tokens,
+    if (replay_tables_make(setup, replay_request(setup, request->base.index)->input_tokens,
                            request->tables)) {
         request->checked = calloc((size_t)request->tables[0].count * setup->geometry.layers,
                                   sizeof(request->checked[0]));
