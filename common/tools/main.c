@@ -1,4 +1,8 @@
 /* `kvrail`: what an operator or developer runs beside the agents. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "base/options.h"
 #include "tools/tool.h"
 
@@ -19,8 +23,13 @@ int main(int argc, char **argv)
         {NULL, NULL, NULL},
     };
 
-    return kvr_subcommands_run("kvrail",
-                               "Moves the KV cache of a language model from the GPU that computed "
-                               "it to the GPU that uses it.",
-                               subcommands, argc, argv);
+    int status = kvr_subcommands_run("kvrail",
+                                     "Moves the KV cache of a language model from the GPU that "
+                                     "computed it to the GPU that uses it.",
+                                     subcommands, argc, argv);
+
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    fprintf(stderr, "kvrail: standard output cannot be written: %s\n", strerror(errno));
+    return status != 0 ? status : 1;
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Goal: `kvrail topo` shows the groups of this host, and of hosts that a file describes; what is odd is
-# said in both forms.
+# said in both forms. Output of any subcommand that is lost ends it with a failure.
 set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 need kvrail
@@ -24,6 +24,14 @@ says "$work/here.json" '"provider_path"'
 says "$work/here.json" '"groups": \['
 says "$work/here" '^tcp .* staged  dmabuf, hmem: its provider moves host memory only$'
 says "$work/here.json" '"path": "staged"'
+
+for command in "topo --json" "sim --seeds 1:1 --faults none" "bench plan --runs 1 --tokens 64"; do
+    status=0
+    # shellcheck disable=SC2086 # words of a command
+    "$bin/kvrail" $command >/dev/full 2>"$work/full" || status=$?
+    [ $status = 1 ] || fail "$command with a full disk behind it ended in $status"
+    says "$work/full" 'standard output cannot be written: No space left on device'
+done
 
 topo_of p5 >"$work/p5"
 [ "$(grep -c '^GPU ' "$work/p5")" = 8 ] || fail "a p5 has 8 GPUs: $(cat "$work/p5")"
