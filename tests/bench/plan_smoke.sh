@@ -16,6 +16,7 @@ figure() {
 }
 
 "$kvrail" bench plan --runs 3 --json "$work/figures.json" >"$work/table"
+grep -q 'pages at random' "$work/table" || fail "no table beside the file of --json"
 [ "$(figure chunks)" = 327680 ] || fail "$(figure chunks) writes for 1310720 pages, four in each"
 [ "$(figure bytes)" = 42949672960 ] || fail "$(figure bytes) bytes"
 [ "$(figure contiguous_chunks)" = 40960 ] || fail "$(figure contiguous_chunks) writes of 1 MiB in a row"

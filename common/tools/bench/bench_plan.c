@@ -263,15 +263,14 @@ static int report(const struct plan_options *config, const struct figures *rando
                   (json_int_t)random->bytes, "plan_bytes", (json_int_t)random->plan_bytes,
                   "contiguous_us", contiguous->us, "contiguous_chunks",
                   (json_int_t)contiguous->chunks, "runs", (json_int_t)config->runs);
-    bool written = bench_json_write(json, config->json);
 
-    if (config->json[0] == '\0')
+    if (strcmp(config->json, "-") != 0)
         printf("pages at random: %.0f us, %llu writes of %llu pieces, %llu B; the plan has %llu B\n"
                "pages in a row:  %.0f us, %llu writes\n",
                random->us, (unsigned long long)random->chunks, (unsigned long long)random->pieces,
                (unsigned long long)random->bytes, (unsigned long long)random->plan_bytes,
                contiguous->us, (unsigned long long)contiguous->chunks);
-    return written ? 0 : 1;
+    return bench_json_write(json, config->json) ? 0 : 1;
 }
 
 int bench_plan_main(int argc, char **argv)
