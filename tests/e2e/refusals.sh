@@ -55,6 +55,8 @@ for command in "$decode --provider shm" "$decode --provider tcp+shm" "$prefill -
 done
 refused 2 --prefill-agent nowhere: 9480 -- $decode --prefill-agent nowhere:
 refused 2 --heartbeat never -- $decode --heartbeat never
+refused 2 --allocation-bytes 5000 4096 -- "$bin/kvrail" replay --source-socket "$work/a.sock" \
+    --target-socket "$work/b.sock" --source-agent 127.0.0.1:1 --device-memory both --allocation-bytes 5000
 refused 2 --wibble -- $decode --wibble
 refused 2 --name -- "$bin/decode-agent" --engine-socket "$work/a.sock"
 refused 2 missing.ini -- $decode --config "$work/missing.ini"

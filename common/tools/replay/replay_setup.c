@@ -7,7 +7,8 @@
 #include "base/entropy.h"
 #include "trace/synth.h"
 
-#define TAIL_LAYER UINT32_MAX /* no layer has this number */
+#define TAIL_LAYER      UINT32_MAX /* no layer has this number */
+#define ALLOCATION_UNIT 4096u
 
 static bool refuse(const struct kvr_error *error, int *ret_exit)
 {
@@ -36,6 +37,17 @@ static bool check_pids(const struct replay_options *options, struct kvr_error *e
         }
     }
     return true;
+}
+
+/* Each is mapped where the one before it ends. */
+static bool check_allocations(const struct replay_options *options, struct kvr_error *error)
+{
+    if (options->allocation_bytes % ALLOCATION_UNIT == 0)
+        return true;
+    (void)kvr_error_set(error, KVR_INVALID, "replay",
+                        "--allocation-bytes is %llu, but must be a multiple of %u",
+                        (unsigned long long)options->allocation_bytes, ALLOCATION_UNIT);
+    return false;
 }
 
 static bool read_speed(struct replay_setup *setup, struct kvr_error *error)
@@ -210,7 +222,8 @@ bool replay_setup_load(int argc, char **argv, struct replay_setup *setup, int *r
     setup->run = kvr_random_u64();
     if (model_scale(model_find(options->model), (uint32_t)options->layers,
                     options->kv_bytes_per_token, &error, &setup->geometry) != KVR_OK ||
-        !read_speed(setup, &error) || !check_pids(options, &error) || !size_pools(setup, &error) ||
+        !read_speed(setup, &error) || !check_pids(options, &error) ||
+        !check_allocations(options, &error) || !size_pools(setup, &error) ||
         !read_requests(setup, &error))
         return refuse(&error, ret_exit);
     if (setup->corrupt != REPLAY_CORRUPT_NOTHING && setup->verify == REPLAY_VERIFY_NONE) {
