@@ -16,7 +16,7 @@
 
 /* ---- layers and tail ------------------------------------------------------------------------- */
 
-void tail_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+void tail_received(struct inbound *inbound, struct transfer *transfer,
                    const struct kvr_msg_tail *tail)
 {
     const struct fetch *fetch = fetch_of(inbound, transfer);
@@ -31,21 +31,21 @@ void tail_received(struct inbound *inbound, kvr_ns now, struct transfer *transfe
     if ((transfer->state != T_WANTED && transfer->state != T_LIVE) || transfer->delivery.tail_in)
         return;
     if (tail->byte_count > KVR_TAIL_BYTES_MAX - 1024) { /* no engine can have sent it */
-        transfer_fail(inbound, now, transfer, KVR_MALFORMED,
+        transfer_fail(inbound, transfer, KVR_MALFORMED,
                       "a tail that is longer than a packet to the engine");
         return;
     }
     transfer->delivery.tail_in = true;
     if (!fetch->engine_gone)
         inbound->ports->notify(inbound->ports->self, fetch->engine, &notice);
-    transfer_check_done(inbound, now, transfer);
+    transfer_check_done(inbound, transfer);
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
 /* Rule 6. DONE needs FINAL, all bits, TAIL, trust after a second posting, and equal digests where
  * they are asked for. */
-void transfer_check_done(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
+void transfer_check_done(struct inbound *inbound, struct transfer *transfer)
 {
     if (transfer->state != T_WANTED && transfer->state != T_LIVE)
         return;
@@ -58,7 +58,7 @@ void transfer_check_done(struct inbound *inbound, kvr_ns now, struct transfer *t
         return;
     if (!transfer_verified(inbound, transfer))
         return;
-    transfer_settle(inbound, now, transfer);
+    transfer_settle(inbound, transfer);
 }
 
 /* Bytes of the tokens that the engine had. */
@@ -114,8 +114,7 @@ void fetch_end(struct inbound *inbound, struct fetch *fetch)
 
 /* ---- failing --------------------------------------------------------------------------------- */
 
-void fetch_fail(struct inbound *inbound, kvr_ns now, struct fetch *fetch, kvr_status status,
-                const char *detail)
+void fetch_fail(struct inbound *inbound, struct fetch *fetch, kvr_status status, const char *detail)
 {
     struct kvr_notice notice = {.kind = KVR_NOTICE_FAILING, .handle = fetch->handle};
     uint64_t transfers[KVR_SOURCES_MAX];
@@ -142,7 +141,7 @@ void fetch_fail(struct inbound *inbound, kvr_ns now, struct fetch *fetch, kvr_st
         struct transfer *transfer = kvr_pool_get(&inbound->transfers, transfers[i]);
 
         if (transfer != NULL)
-            transfer_fail(inbound, now, transfer, status, detail);
+            transfer_fail(inbound, transfer, status, detail);
     }
-    slots_advance(inbound, now); /* other fetches may have waited for it */
+    slots_advance(inbound); /* other fetches may have waited for it */
 }

@@ -14,13 +14,13 @@ struct delivery {
     bool tail_in; /* TAIL has come, and the engine has it */
 };
 
-void tail_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+void tail_received(struct inbound *inbound, struct transfer *transfer,
                    const struct kvr_msg_tail *tail);
-void transfer_check_done(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
+void transfer_check_done(struct inbound *inbound, struct transfer *transfer);
 /* Every transfer of the fetch has settled: the one terminal notice (rule 1). */
 void fetch_end(struct inbound *inbound, struct fetch *fetch);
 /* Ends the fetch with a reason; its transfers end with the same. Idempotent. */
-void fetch_fail(struct inbound *inbound, kvr_ns now, struct fetch *fetch, kvr_status status,
+void fetch_fail(struct inbound *inbound, struct fetch *fetch, kvr_status status,
                 const char *detail);
 
 #endif

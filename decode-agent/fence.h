@@ -14,9 +14,9 @@ struct transfer_failure {
 };
 
 /* Fails the transfer and its fetch. Settles it at once where nothing was granted. Idempotent. */
-void transfer_fail(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
-                   kvr_status status, const char *detail);
+void transfer_fail(struct inbound *inbound, struct transfer *transfer, kvr_status status,
+                   const char *detail);
 /* Ends every epoch that the source could write on: the source does not say what it posted. */
-void transfer_fence(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
+void transfer_fence(struct inbound *inbound, struct transfer *transfer);
 
 #endif

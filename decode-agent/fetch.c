@@ -141,9 +141,8 @@ static kvr_status fetch_pages_init(struct inbound *inbound, struct fetch *fetch,
     return status;
 }
 
-static struct fetch *fetch_new(struct inbound *inbound, kvr_ns now, uint32_t engine,
-                               uint64_t handle, const struct kvr_req_target_open *open,
-                               struct kvr_error *error)
+static struct fetch *fetch_new(struct inbound *inbound, uint32_t engine, uint64_t handle,
+                               const struct kvr_req_target_open *open, struct kvr_error *error)
 {
     uint64_t id;
     struct fetch *fetch = kvr_pool_acquire(&inbound->fetches, &id);
@@ -166,14 +165,14 @@ static struct fetch *fetch_new(struct inbound *inbound, kvr_ns now, uint32_t eng
     fetch->attempt = open->attempt;
     fetch->priority = open->priority;
     fetch->digest = open->digest;
-    fetch->deadline = now + (open->deadline_ms > 0 ? open->deadline_ms * KVR_MS
-                                                   : inbound->options.deadline_default_ns);
+    fetch->deadline = inbound->now + (open->deadline_ms > 0 ? open->deadline_ms * KVR_MS
+                                                            : inbound->options.deadline_default_ns);
     fetch->set = kvr_engines_set_acquire(&inbound->engines, engine);
     kvr_engines_use(&inbound->engines, engine);
     return fetch;
 }
 
-void fetch_open(struct inbound *inbound, kvr_ns now, uint32_t engine, uint64_t handle,
+void fetch_open(struct inbound *inbound, uint32_t engine, uint64_t handle,
                 const struct kvr_req_target_open *open)
 {
     struct fetch *fetch = fetch_find(inbound, engine, handle);
@@ -185,20 +184,20 @@ void fetch_open(struct inbound *inbound, kvr_ns now, uint32_t engine, uint64_t h
     }
     fetch = NULL;
     if (open_check(inbound, engine, handle, open, &error) == KVR_OK)
-        fetch = fetch_new(inbound, now, engine, handle, open, &error);
+        fetch = fetch_new(inbound, engine, handle, open, &error);
     if (fetch == NULL) {
         refuse(inbound, engine, handle, open, error.status, error.detail);
         return;
     }
     for (uint32_t i = 0; i < open->source_count; i++) {
         if (transfer_open(inbound, fetch, &open->sources[i], &error) != KVR_OK) {
-            fetch_fail(inbound, now, fetch, error.status, error.detail);
+            fetch_fail(inbound, fetch, error.status, error.detail);
             return;
         }
-        transfer_report(inbound, now, kvr_pool_get(&inbound->transfers, fetch->transfers[i]),
+        transfer_report(inbound, kvr_pool_get(&inbound->transfers, fetch->transfers[i]),
                         KVR_EVENT_OPENED);
     }
-    fetch_advance(inbound, now, fetch);
+    fetch_advance(inbound, fetch);
 }
 
 /* Before anything of the fetch was sent to an agent. */
@@ -223,11 +222,11 @@ static kvr_status skip_set(struct fetch *fetch, const struct kvr_req_skip *skip,
 }
 
 /* After the engine changed what is fetched, or failed to. */
-static void fetch_changed(struct inbound *inbound, kvr_ns now, struct fetch *fetch,
-                          kvr_status status, const struct kvr_error *error)
+static void fetch_changed(struct inbound *inbound, struct fetch *fetch, kvr_status status,
+                          const struct kvr_error *error)
 {
     if (status != KVR_OK) {
-        fetch_fail(inbound, now, fetch, status, error->detail);
+        fetch_fail(inbound, fetch, status, error->detail);
         return;
     }
     for (uint32_t i = 0; i < fetch->transfer_count; i++) {
@@ -236,11 +235,10 @@ static void fetch_changed(struct inbound *inbound, kvr_ns now, struct fetch *fet
         if (transfer != NULL && (transfer->state == T_WANTED || transfer->state == T_LIVE))
             pages_send(inbound, transfer);
     }
-    fetch_advance(inbound, now, fetch);
+    fetch_advance(inbound, fetch);
 }
 
-void fetch_pages(struct inbound *inbound, kvr_ns now, struct fetch *fetch,
-                 const struct kvr_req_pages *pages)
+void fetch_pages(struct inbound *inbound, struct fetch *fetch, const struct kvr_req_pages *pages)
 {
     struct kvr_error error;
     struct kvr_page_table *table =
@@ -250,18 +248,17 @@ void fetch_pages(struct inbound *inbound, kvr_ns now, struct fetch *fetch,
     if (status == KVR_OK)
         status =
             kvr_page_table_append(table, pages->page_first, pages->ids, pages->id_count, &error);
-    fetch_changed(inbound, now, fetch, status, &error);
+    fetch_changed(inbound, fetch, status, &error);
 }
 
-void fetch_skip(struct inbound *inbound, kvr_ns now, struct fetch *fetch,
-                const struct kvr_req_skip *skip)
+void fetch_skip(struct inbound *inbound, struct fetch *fetch, const struct kvr_req_skip *skip)
 {
     struct kvr_error error;
     const struct kvr_page_table *table =
         kvr_page_tables_of(&fetch->pages, skip->group, "target", &error);
     kvr_status status = table != NULL ? skip_set(fetch, skip, &error) : error.status;
 
-    fetch_changed(inbound, now, fetch, status, &error);
+    fetch_changed(inbound, fetch, status, &error);
 }
 
 /* ---- going on -------------------------------------------------------------------------------- */
@@ -277,7 +274,7 @@ static bool fetch_begun(const struct fetch *fetch)
     return false;
 }
 
-void fetch_advance(struct inbound *inbound, kvr_ns now, struct fetch *fetch)
+void fetch_advance(struct inbound *inbound, struct fetch *fetch)
 {
     uint64_t id = fetch->id;
 
@@ -295,7 +292,7 @@ void fetch_advance(struct inbound *inbound, kvr_ns now, struct fetch *fetch)
             transfer->link.limits =
                 kvr_write_limits_agreed(&peer->limits, &inbound->options.limits);
         }
-        if (!slots_count(inbound, now, fetch))
+        if (!slots_count(inbound, fetch))
             return;
     }
     for (uint32_t i = 0; i < fetch->transfer_count && fetch->state != F_FAILING; i++) {
@@ -303,7 +300,7 @@ void fetch_advance(struct inbound *inbound, kvr_ns now, struct fetch *fetch)
 
         if (transfer != NULL && transfer->state == T_WAITING &&
             source_link_answered(&transfer->link))
-            want_send(inbound, now, transfer);
+            want_send(inbound, transfer);
         if (kvr_pool_get(&inbound->fetches, id) == NULL)
             return; /* the fetch failed and is freed: nothing was granted */
     }
@@ -342,7 +339,7 @@ static const char *awaited(const struct fetch *fetch, const struct transfer *tra
                : "its bytes were known to be right";
 }
 
-void fetch_expire(struct inbound *inbound, kvr_ns now, struct fetch *fetch)
+void fetch_expire(struct inbound *inbound, struct fetch *fetch)
 {
     const struct transfer *transfer;
     char detail[KVR_DETAIL_BYTES];
@@ -355,7 +352,7 @@ void fetch_expire(struct inbound *inbound, kvr_ns now, struct fetch *fetch)
     while (transfer == NULL || transfer_settled(transfer));
     snprintf(detail, sizeof(detail), "its deadline passed before %s (source agent %s)",
              awaited(fetch, transfer), transfer->source.agent);
-    fetch_fail(inbound, now, fetch, KVR_EXPIRED, detail);
+    fetch_fail(inbound, fetch, KVR_EXPIRED, detail);
 }
 
 void fetch_check_freed(struct inbound *inbound, struct fetch *fetch)

@@ -56,16 +56,14 @@ struct fetch {
 
 KVR_STATE_MACHINE(fetch);
 
-void fetch_open(struct inbound *inbound, kvr_ns now, uint32_t engine, uint64_t handle,
+void fetch_open(struct inbound *inbound, uint32_t engine, uint64_t handle,
                 const struct kvr_req_target_open *open);
-void fetch_pages(struct inbound *inbound, kvr_ns now, struct fetch *fetch,
-                 const struct kvr_req_pages *pages);
-void fetch_skip(struct inbound *inbound, kvr_ns now, struct fetch *fetch,
-                const struct kvr_req_skip *skip);
+void fetch_pages(struct inbound *inbound, struct fetch *fetch, const struct kvr_req_pages *pages);
+void fetch_skip(struct inbound *inbound, struct fetch *fetch, const struct kvr_req_skip *skip);
 /* Sends every WANT that can go: the sessions are up, and a page table has begun. */
-void fetch_advance(struct inbound *inbound, kvr_ns now, struct fetch *fetch);
+void fetch_advance(struct inbound *inbound, struct fetch *fetch);
 /* The deadline has passed. */
-void fetch_expire(struct inbound *inbound, kvr_ns now, struct fetch *fetch);
+void fetch_expire(struct inbound *inbound, struct fetch *fetch);
 /* Frees the fetch once its end was sent and every landing came back. */
 void fetch_check_freed(struct inbound *inbound, struct fetch *fetch);
 /* A fetch outlives its transfers. */

@@ -96,37 +96,36 @@ static bool revocation_word_take(struct inbound *inbound, struct transfer *trans
 }
 
 /* Sets the positions of segments that were planned before the quota was taken. */
-static bool positions_set(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
+static bool positions_set(struct inbound *inbound, struct transfer *transfer)
 {
     struct kvr_error error;
 
     for (struct landing_segment *at = transfer->intake.segments; at != NULL; at = at->loop_next) {
         if (staging_quota_positions(inbound, transfer, at, &error) == KVR_OK)
             continue;
-        transfer_fail(inbound, now, transfer, error.status, error.detail);
+        transfer_fail(inbound, transfer, error.status, error.detail);
         return false;
     }
     return true;
 }
 
-void transfer_grant(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
+void transfer_grant(struct inbound *inbound, struct transfer *transfer)
 {
     const _Atomic uint64_t *word = NULL;
     struct landing *landing;
 
-    if (!staging_quota_take(inbound, now, transfer) || !positions_set(inbound, now, transfer))
+    if (!staging_quota_take(inbound, transfer) || !positions_set(inbound, transfer))
         return;
     landing = landing_new(inbound, transfer);
     if (landing != NULL && !revocation_word_take(inbound, transfer, &word)) {
         kvr_buddy_free(inbound->memory, landing);
-        transfer_fail(inbound, now, transfer, KVR_UNSUPPORTED,
+        transfer_fail(inbound, transfer, KVR_UNSUPPORTED,
                       "the source agent does not show which pages it lends: over shared memory "
                       "both agents need one user, one pid namespace and this version");
         return;
     }
     if (landing == NULL) {
-        transfer_fail(inbound, now, transfer, KVR_NO_MEMORY,
-                      "the agent's memory for tables is used up");
+        transfer_fail(inbound, transfer, KVR_NO_MEMORY, "the agent's memory for tables is used up");
         return;
     }
     if (transfer->slots.count > 0) /* none, where no segment has a write */
@@ -156,5 +155,5 @@ void transfer_grant(struct inbound *inbound, kvr_ns now, struct transfer *transf
         inbound_group_command(inbound, transfer, land_final(transfer->intake.chunk_count));
 
     grant_send(inbound, transfer);
-    transfer_report(inbound, now, transfer, KVR_EVENT_GRANTED);
+    transfer_report(inbound, transfer, KVR_EVENT_GRANTED);
 }

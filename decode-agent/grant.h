@@ -18,7 +18,7 @@ struct grant {
 
 /* The transfer has slots, and a segment is planned: opens its landing and sends GRANT, or waits for
  * staging memory. */
-void transfer_grant(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
+void transfer_grant(struct inbound *inbound, struct transfer *transfer);
 /* Names the rails of granted_group to the source. */
 void grant_send(struct inbound *inbound, struct transfer *transfer);
 

@@ -71,25 +71,26 @@ void inbound_request(struct inbound *inbound, kvr_ns now, uint32_t engine,
 {
     struct fetch *fetch = fetch_find(inbound, engine, request->handle);
 
+    inbound->now = now;
     switch (request->kind) {
     case KVR_REQ_TARGET_OPEN:
-        fetch_open(inbound, now, engine, request->handle, &request->target_open);
+        fetch_open(inbound, engine, request->handle, &request->target_open);
         break;
     case KVR_REQ_TARGET_PAGES:
         if (fetch != NULL && fetch->state != F_ENDED)
-            fetch_pages(inbound, now, fetch, &request->pages);
+            fetch_pages(inbound, fetch, &request->pages);
         break;
     case KVR_REQ_TARGET_SKIP:
         if (fetch != NULL && fetch->state != F_ENDED)
-            fetch_skip(inbound, now, fetch, &request->skip);
+            fetch_skip(inbound, fetch, &request->skip);
         break;
     case KVR_REQ_WATCH:
         if (fetch != NULL && fetch->state != F_ENDED)
-            fetch_watch(inbound, now, fetch, &request->watch);
+            fetch_watch(inbound, fetch, &request->watch);
         break;
     case KVR_REQ_CANCEL: /* legal in every state: an ended fetch stays ended */
         if (fetch != NULL)
-            fetch_fail(inbound, now, fetch, KVR_CANCELLED, "cancelled by the target engine");
+            fetch_fail(inbound, fetch, KVR_CANCELLED, "cancelled by the target engine");
         break;
     default: /* requests of a source: the engine port refuses what an agent does not serve */
         break;
@@ -98,6 +99,7 @@ void inbound_request(struct inbound *inbound, kvr_ns now, uint32_t engine,
 
 void inbound_engine_down(struct inbound *inbound, kvr_ns now, uint32_t engine)
 {
+    inbound->now = now;
     for (uint32_t i = 0; i < inbound->fetches.reach; i++) {
         struct fetch *fetch = kvr_pool_at(&inbound->fetches, i, NULL);
 
@@ -110,7 +112,7 @@ void inbound_engine_down(struct inbound *inbound, kvr_ns now, uint32_t engine)
         struct fetch *fetch = kvr_pool_at(&inbound->fetches, i, NULL);
 
         if (fetch != NULL && fetch->engine == engine)
-            fetch_fail(inbound, now, fetch, KVR_ENGINE_LOST, "the target engine ended");
+            fetch_fail(inbound, fetch, KVR_ENGINE_LOST, "the target engine ended");
     }
     kvr_ended_forget(&inbound->ended, engine);
     kvr_engines_down(&inbound->engines, engine);
@@ -118,37 +120,38 @@ void inbound_engine_down(struct inbound *inbound, kvr_ns now, uint32_t engine)
 
 void inbound_cancel_all(struct inbound *inbound, kvr_ns now, kvr_status status, const char *detail)
 {
+    inbound->now = now;
     for (uint32_t i = 0; i < inbound->fetches.reach; i++) {
         struct fetch *fetch = kvr_pool_at(&inbound->fetches, i, NULL);
 
         if (fetch != NULL)
-            fetch_fail(inbound, now, fetch, status, detail);
+            fetch_fail(inbound, fetch, status, detail);
     }
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-static void transfer_message(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+static void transfer_message(struct inbound *inbound, struct transfer *transfer,
                              const struct kvr_message *message)
 {
     switch (message->kind) {
     case KVR_MSG_PLAN:
-        plan_received(inbound, now, transfer, &message->plan);
+        plan_received(inbound, transfer, &message->plan);
         break;
     case KVR_MSG_FINAL:
-        final_received(inbound, now, transfer, &message->final);
+        final_received(inbound, transfer, &message->final);
         break;
     case KVR_MSG_TAIL:
-        tail_received(inbound, now, transfer, &message->tail);
+        tail_received(inbound, transfer, &message->tail);
         break;
     case KVR_MSG_QUIET:
-        quiet_received(inbound, now, transfer, &message->quiet);
+        quiet_received(inbound, transfer, &message->quiet);
         break;
     case KVR_MSG_DIGEST:
-        digest_received(inbound, now, transfer, &message->digest);
+        digest_received(inbound, transfer, &message->digest);
         break;
     case KVR_MSG_RAIL_LOST:
-        rail_lost_received(inbound, now, transfer, &message->rail_lost);
+        rail_lost_received(inbound, transfer, &message->rail_lost);
         break;
     case KVR_MSG_NO_RAIL:
         no_rail_received(inbound, transfer);
@@ -156,16 +159,16 @@ static void transfer_message(struct inbound *inbound, kvr_ns now, struct transfe
     case KVR_MSG_FAIL: /* a missing reason is no success */
     case KVR_MSG_CANCEL:
         transfer->failure.by_source = true;
-        transfer_fail(inbound, now, transfer,
+        transfer_fail(inbound, transfer,
                       message->reason.status < 0 ? message->reason.status : KVR_ABORTED,
                       message->reason.detail);
         break;
     case KVR_MSG_UNKNOWN: /* it proves nothing about writes: fence */
         transfer->failure.by_source = true;
-        transfer_fail(inbound, now, transfer, KVR_UNKNOWN_TRANSFER,
+        transfer_fail(inbound, transfer, KVR_UNKNOWN_TRANSFER,
                       "the source agent holds nothing under this transfer");
         if (transfer->state == T_DRAINING)
-            transfer_fence(inbound, now, transfer);
+            transfer_fence(inbound, transfer);
         break;
     default:
         inbound->ports->hang_up(inbound->ports->self, transfer->link.peer, KVR_MALFORMED,
@@ -180,6 +183,7 @@ void inbound_message(struct inbound *inbound, kvr_ns now, uint32_t peer,
     struct transfer *transfer = NULL;
     uint32_t index;
 
+    inbound->now = now;
     if (message->kind == KVR_MSG_REGIONS) {
         if (kvr_engines_learn(&inbound->engines, peer, &message->regions, &error) != KVR_OK)
             inbound->ports->hang_up(inbound->ports->self, peer, error.status, error.detail);
@@ -190,7 +194,7 @@ void inbound_message(struct inbound *inbound, kvr_ns now, uint32_t peer,
         return;
     }
     if (message->kind == KVR_MSG_ALIVE) {
-        absence_answered(inbound, now, peer, message->probe.token);
+        absence_answered(inbound, peer, message->probe.token);
         return;
     }
     if (kvr_table_find(&inbound->by_nonce, message->transfer, &index))
@@ -198,32 +202,32 @@ void inbound_message(struct inbound *inbound, kvr_ns now, uint32_t peer,
     if (transfer == NULL || transfer->link.peer != peer || source_link_gone(&transfer->link) ||
         transfer->state == T_CLOSING)
         return; /* it ended here, and LANDED or CANCEL said so */
-    transfer_message(inbound, now, transfer, message);
+    transfer_message(inbound, transfer, message);
 }
 
 /* ---- the group thread ------------------------------------------------------------------------ */
 
-static void group_transfer(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+static void group_transfer(struct inbound *inbound, struct transfer *transfer,
                            const union land_message *message)
 {
     switch (message->head.kind) {
     case LAND_FIRST:
-        transfer_report(inbound, now, transfer, KVR_EVENT_FIRST_LAND);
+        transfer_report(inbound, transfer, KVR_EVENT_FIRST_LAND);
         break;
     case LAND_LAYER:
         layer_landed(inbound, transfer, message->layer.segment, message->layer.layer);
         break;
     case LAND_ALL:
         transfer->delivery.all_in = true;
-        transfer_check_done(inbound, now, transfer); /* before the report: the engine waits */
-        transfer_report(inbound, now, transfer, KVR_EVENT_LAST_LAND);
+        transfer_check_done(inbound, transfer); /* before the report: the engine waits */
+        transfer_report(inbound, transfer, KVR_EVENT_LAST_LAND);
         break;
     case LAND_BAD:
-        transfer_fail(inbound, now, transfer, KVR_MALFORMED,
+        transfer_fail(inbound, transfer, KVR_MALFORMED,
                       "writes arrived for chunks that the transfer does not have");
         break;
     case LAND_REVOKED:
-        transfer_fail(inbound, now, transfer, KVR_REVOKED,
+        transfer_fail(inbound, transfer, KVR_REVOKED,
                       "the source took its pages back while they were being copied");
         break;
     case LAND_ROOM:
@@ -231,37 +235,37 @@ static void group_transfer(struct inbound *inbound, kvr_ns now, struct transfer 
         break;
     case LAND_COPY_FAILED:
         verify_on(&transfer->verification.state, VERIFY_ON_READ_ENDED);
-        transfer_fail(inbound, now, transfer, KVR_COPY_FAILED,
+        transfer_fail(inbound, transfer, KVR_COPY_FAILED,
                       "what arrived could not be copied into device memory");
         break;
     case LAND_VERIFIED:
         verify_on(&transfer->verification.state, VERIFY_ON_VERIFIED);
-        transfer_check_done(inbound, now, transfer);
+        transfer_check_done(inbound, transfer);
         break;
     case LAND_CORRUPT:
         verify_on(&transfer->verification.state, VERIFY_ON_READ_ENDED);
-        transfer_corrupt(inbound, now, transfer, message->chunk);
+        transfer_corrupt(inbound, transfer, message->chunk);
         break;
     case LAND_IS_QUIET:
-        quiet_proven(inbound, now, transfer, message->round);
+        quiet_proven(inbound, transfer, message->round);
         break;
     case LAND_COMING:
-        transfer->trust.suspect_at = now + inbound->options.quiet_ns;
+        transfer->trust.suspect_at = inbound->now + inbound->options.quiet_ns;
         break;
     case LAND_SUSPECT:
         inbound_rail_recycle(inbound, message->epoch.rail, message->epoch.epoch);
         break;
     case LAND_FILTERED:
-        missing_send(inbound, now, transfer, message->filter);
+        missing_send(inbound, transfer, message->filter);
         break;
     case LAND_CLOSED:
         transfer->rails = message->closed.rails;
         if (--transfer->regrant.landings_open == 0)
-            transfer_closed(inbound, now, transfer);
+            transfer_closed(inbound, transfer);
         break;
     case LAND_FORWARD_ENDED:
         if (--transfer->regrant.landings_open == 0)
-            transfer_closed(inbound, now, transfer);
+            transfer_closed(inbound, transfer);
         break;
     default:
         break;
@@ -272,6 +276,7 @@ void inbound_group(struct inbound *inbound, kvr_ns now, const struct kvr_group_m
 {
     const union land_message land = land_message_of(message);
 
+    inbound->now = now;
     if (message->head.kind == KVR_GROUP_RESUMED) {
         absence_probe(inbound);
         return;
@@ -281,14 +286,14 @@ void inbound_group(struct inbound *inbound, kvr_ns now, const struct kvr_group_m
         return;
     }
     if (message->head.kind == KVR_GROUP_RECYCLED) {
-        inbound_rail_recycled(inbound, now, message);
+        inbound_rail_recycled(inbound, message);
         return;
     }
     if (land.head.kind >= LAND_FIRST && land.head.kind <= LAND_CLOSED) {
         struct transfer *transfer = kvr_pool_at(&inbound->transfers, land.landing, NULL);
 
         assert(transfer != NULL && transfer->nonce == land.transfer);
-        group_transfer(inbound, now, transfer, &land);
+        group_transfer(inbound, transfer, &land);
     }
     if (land.head.kind == LAND_QUIET_TAKEN)
         kvr_buddy_free(inbound->memory, land.quiet);
@@ -300,11 +305,12 @@ void inbound_group(struct inbound *inbound, kvr_ns now, const struct kvr_group_m
 
 void inbound_tick(struct inbound *inbound, kvr_ns now)
 {
+    inbound->now = now;
     for (uint32_t i = 0; i < inbound->fetches.reach && inbound->fetches.used_count > 0; i++) {
         struct fetch *fetch = kvr_pool_at(&inbound->fetches, i, NULL);
 
         if (fetch != NULL && fetch->state != F_ENDED && now >= fetch->deadline)
-            fetch_expire(inbound, now, fetch);
+            fetch_expire(inbound, fetch);
     }
     for (uint32_t i = 0; i < inbound->transfers.reach && inbound->transfers.used_count > 0; i++) {
         struct transfer *transfer = kvr_pool_at(&inbound->transfers, i, NULL);
@@ -312,12 +318,12 @@ void inbound_tick(struct inbound *inbound, kvr_ns now)
         if (transfer == NULL)
             continue;
         if (now >= transfer->failure.drain_at && transfer->state == T_DRAINING)
-            transfer_fence(inbound, now, transfer); /* QUIET never came */
+            transfer_fence(inbound, transfer); /* QUIET never came */
         if (now >= transfer->trust.suspect_at)
-            suspects_check(inbound, now, transfer);
+            suspects_check(inbound, transfer);
     }
-    slots_advance(inbound, now); /* there may be memory now */
-    staging_quotas_advance(inbound, now);
+    slots_advance(inbound); /* there may be memory now */
+    staging_quotas_advance(inbound);
     for (uint32_t i = 0; i < inbound->options.rail_count; i++) {
         struct inbound_rail *rail = &inbound->rails[i];
 

@@ -95,6 +95,7 @@ struct inbound {
     struct inbound_options options;
     const struct kvr_ports *ports;
     struct kvr_buddy *memory;
+    kvr_ns now; /* of the present event */
     struct kvr_engines engines;
     struct kvr_pool fetches, transfers;
     struct kvr_table by_nonce, by_handle; /* → index in the pool */

@@ -33,8 +33,7 @@ void landed_word_update(struct inbound *inbound, const struct fetch *fetch)
         atomic_store(&page->landed[fetch->word.number], value);
 }
 
-void fetch_watch(struct inbound *inbound, kvr_ns now, struct fetch *fetch,
-                 const struct kvr_req_watch *watch)
+void fetch_watch(struct inbound *inbound, struct fetch *fetch, const struct kvr_req_watch *watch)
 {
     char detail[KVR_DETAIL_BYTES];
 
@@ -42,7 +41,7 @@ void fetch_watch(struct inbound *inbound, kvr_ns now, struct fetch *fetch,
         snprintf(detail, sizeof(detail),
                  "word %u for a fetch's layers: a fetch has one, and it is below %d", watch->word,
                  KVR_WORDS_MAX);
-        fetch_fail(inbound, now, fetch, KVR_INVALID, detail);
+        fetch_fail(inbound, fetch, KVR_INVALID, detail);
         return;
     }
     fetch->word.watched = true;

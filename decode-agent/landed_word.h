@@ -14,8 +14,7 @@ struct landed_word {
 };
 
 /* The engine watches a word of its page. */
-void fetch_watch(struct inbound *inbound, kvr_ns now, struct fetch *fetch,
-                 const struct kvr_req_watch *watch);
+void fetch_watch(struct inbound *inbound, struct fetch *fetch, const struct kvr_req_watch *watch);
 /* A layer has come, or the fetch has ended. */
 void landed_word_update(struct inbound *inbound, const struct fetch *fetch);
 

@@ -35,11 +35,10 @@ struct kvr_stage *landing_path_stage(const struct inbound *inbound, const struct
     return kvr_region_set_stage(fetch_of(inbound, transfer)->set);
 }
 
-uint64_t landing_path_stage_bytes(const struct inbound *inbound, kvr_ns now,
-                                  const struct transfer *transfer)
+uint64_t landing_path_stage_bytes(const struct inbound *inbound, const struct transfer *transfer)
 {
     bool may = kvr_region_set_can_stage(fetch_of(inbound, transfer)->set) &&
-               now >= inbound->stage_retry_at && inbound->ports->region_stage != NULL;
+               inbound->now >= inbound->stage_retry_at && inbound->ports->region_stage != NULL;
 
     return may ? inbound->options.stage_bytes : 0;
 }
@@ -65,17 +64,16 @@ kvr_status landing_path_planned(struct inbound *inbound, struct transfer *transf
     return KVR_OK;
 }
 
-void landing_path_opened(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
-                         kvr_status status)
+void landing_path_opened(struct inbound *inbound, struct transfer *transfer, kvr_status status)
 {
     landing_path_on(&transfer->path.state, PATH_ON_STAGE_ANSWERS);
     if (landing_path_stage(inbound, transfer) != NULL) {
         if (transfer->quota.state == QUOTA_AWAITS_STAGE && transfer->state == T_WANTED)
-            transfer_grant(inbound, now, transfer);
+            transfer_grant(inbound, transfer);
         return;
     }
-    inbound->stage_retry_at = now + KVR_STAGE_RETRY_NS;
+    inbound->stage_retry_at = inbound->now + KVR_STAGE_RETRY_NS;
     if (transfer->state == T_WANTED)
-        transfer_fail(inbound, now, transfer, status != KVR_OK ? status : KVR_NO_MEMORY,
+        transfer_fail(inbound, transfer, status != KVR_OK ? status : KVR_NO_MEMORY,
                       "the staging memory for its fragments could not be had: see the agent's log");
 }

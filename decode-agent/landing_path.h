@@ -42,15 +42,13 @@ static inline bool landing_path_staged(const struct landing_path *path)
 struct kvr_stage *landing_path_stage(const struct inbound *inbound,
                                      const struct transfer *transfer);
 /* For WANT: bytes of the staging memory that a source may write fragments to; 0: none. */
-uint64_t landing_path_stage_bytes(const struct inbound *inbound, kvr_ns now,
-                                  const struct transfer *transfer);
+uint64_t landing_path_stage_bytes(const struct inbound *inbound, const struct transfer *transfer);
 /* Takes the path that the limits of a PLAN ask for. The first may begin to open the stage.
  * KVR_MALFORMED: WANT did not offer that path. */
 KVR_MUST_CHECK kvr_status landing_path_planned(struct inbound *inbound, struct transfer *transfer,
                                                const struct kvr_msg_plan *plan,
                                                struct kvr_error *error);
 /* ports.region_stage is done. */
-void landing_path_opened(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
-                         kvr_status status);
+void landing_path_opened(struct inbound *inbound, struct transfer *transfer, kvr_status status);
 
 #endif

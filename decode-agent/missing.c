@@ -14,7 +14,7 @@
 #include "decode-agent/transfer_report.h"
 #include "decode-agent/trust.h"
 
-void rail_lost_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+void rail_lost_received(struct inbound *inbound, struct transfer *transfer,
                         const struct kvr_msg_rail_lost *lost)
 {
     struct landing_filter *filter;
@@ -27,7 +27,7 @@ void rail_lost_received(struct inbound *inbound, kvr_ns now, struct transfer *tr
         if ((uint64_t)lost->runs[i].chunk_first + lost->runs[i].chunk_count >
                 transfer->intake.chunk_count ||
             total > transfer->intake.chunk_count) {
-            transfer_fail(inbound, now, transfer, KVR_MALFORMED,
+            transfer_fail(inbound, transfer, KVR_MALFORMED,
                           "the source lost chunks that the transfer does not have");
             return;
         }
@@ -35,7 +35,7 @@ void rail_lost_received(struct inbound *inbound, kvr_ns now, struct transfer *tr
     filter = kvr_buddy_alloc(inbound->memory,
                              sizeof(*filter) + (total + lost->run_count) * sizeof(filter->runs[0]));
     if (filter == NULL) {
-        transfer_fail(inbound, now, transfer, KVR_NO_MEMORY, "no memory to ask for lost chunks");
+        transfer_fail(inbound, transfer, KVR_NO_MEMORY, "no memory to ask for lost chunks");
         return;
     }
     filter->capacity = (uint32_t)total;
@@ -44,7 +44,7 @@ void rail_lost_received(struct inbound *inbound, kvr_ns now, struct transfer *tr
     inbound_group_command(inbound, transfer, land_filter(filter));
 }
 
-void missing_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+void missing_send(struct inbound *inbound, struct transfer *transfer,
                   const struct landing_filter *filter)
 {
     if (transfer->state != T_LIVE || filter->run_count == 0)
@@ -67,5 +67,5 @@ void missing_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer
         };
         inbound_send_needed(inbound, transfer, &message);
     }
-    transfer_report(inbound, now, transfer, KVR_EVENT_RETRY);
+    transfer_report(inbound, transfer, KVR_EVENT_RETRY);
 }

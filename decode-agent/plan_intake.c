@@ -35,12 +35,12 @@ KVR_STATE_TABLE(plan_intake, INTAKE) = {
     [INTAKE_FINAL] = {NEVER, NEVER, NEVER},
 };
 
-static void accepted(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
+static void accepted(struct inbound *inbound, struct transfer *transfer)
 {
     struct fetch *fetch = fetch_of(inbound, transfer);
     struct kvr_notice notice = {.kind = KVR_NOTICE_ACCEPTED, .handle = fetch->handle};
 
-    transfer_report(inbound, now, transfer, KVR_EVENT_MATCHED);
+    transfer_report(inbound, transfer, KVR_EVENT_MATCHED);
     if (fetch->state == F_WANTED && !fetch->engine_gone)
         inbound->ports->notify(inbound->ports->self, fetch->engine, &notice);
     fetch_on(&fetch->state, F_ON_MATCHED);
@@ -153,8 +153,8 @@ static kvr_status plan_make(struct inbound *inbound, struct transfer *transfer,
     return KVR_PLAN_MISMATCH;
 }
 
-static kvr_status segment_add(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
-                              uint32_t group, struct kvr_plan *plan, struct kvr_error *error)
+static kvr_status segment_add(struct inbound *inbound, struct transfer *transfer, uint32_t group,
+                              struct kvr_plan *plan, struct kvr_error *error)
 {
     struct landing_segment *segment = kvr_buddy_alloc(inbound->memory, sizeof(*segment));
     uint32_t *left = kvr_buddy_alloc(inbound->memory, plan->layer_count * sizeof(*left));
@@ -187,7 +187,7 @@ static kvr_status segment_add(struct inbound *inbound, kvr_ns now, struct transf
     if (transfer->grant.landing != NULL)
         inbound_group_command(inbound, transfer, land_segment(segment));
     else
-        slots_want(inbound, now, fetch_of(inbound, transfer));
+        slots_want(inbound, fetch_of(inbound, transfer));
     return KVR_OK;
 }
 
@@ -219,7 +219,7 @@ static kvr_status none_take(struct inbound *inbound, struct transfer *transfer,
     return status;
 }
 
-static kvr_status plan_take(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+static kvr_status plan_take(struct inbound *inbound, struct transfer *transfer,
                             const struct kvr_msg_plan *message, struct kvr_error *error)
 {
     struct kvr_plan *plan = NULL;
@@ -236,7 +236,7 @@ static kvr_status plan_take(struct inbound *inbound, kvr_ns now, struct transfer
         transfer->path.revocation_word = message->revocation_word;
         status = source_check(inbound, transfer, message, error);
         if (status == KVR_OK)
-            accepted(inbound, now, transfer);
+            accepted(inbound, transfer);
     }
     if (status == KVR_OK && message->none)
         return none_take(inbound, transfer, message, error);
@@ -255,24 +255,24 @@ static kvr_status plan_take(struct inbound *inbound, kvr_ns now, struct transfer
     if (status == KVR_OK)
         status = layers_planned(inbound, transfer, message->group, plan, error);
     if (status == KVR_OK)
-        status = segment_add(inbound, now, transfer, message->group, plan, error);
+        status = segment_add(inbound, transfer, message->group, plan, error);
     if (status != KVR_OK)
         kvr_plan_free(plan, inbound->memory);
     return status;
 }
 
-void plan_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+void plan_received(struct inbound *inbound, struct transfer *transfer,
                    const struct kvr_msg_plan *plan)
 {
     struct kvr_error error;
 
     if (transfer->state != T_WANTED && transfer->state != T_LIVE)
         return;
-    if (plan_take(inbound, now, transfer, plan, &error) != KVR_OK)
-        transfer_fail(inbound, now, transfer, error.status, error.detail);
+    if (plan_take(inbound, transfer, plan, &error) != KVR_OK)
+        transfer_fail(inbound, transfer, error.status, error.detail);
 }
 
-void final_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+void final_received(struct inbound *inbound, struct transfer *transfer,
                     const struct kvr_msg_final *final)
 {
     struct fetch *fetch = fetch_of(inbound, transfer);
@@ -284,7 +284,7 @@ void final_received(struct inbound *inbound, kvr_ns now, struct transfer *transf
         return;
     if (final->chunk_count != transfer->intake.chunk_count ||
         final->segment_count != transfer->intake.segment_count) {
-        transfer_fail(inbound, now, transfer, KVR_PLAN_MISMATCH,
+        transfer_fail(inbound, transfer, KVR_PLAN_MISMATCH,
                       "the source's last word names other segments or writes than its plans");
         return;
     }
@@ -293,12 +293,12 @@ void final_received(struct inbound *inbound, kvr_ns now, struct transfer *transf
         behind = behind || (fetch->pages.groups[group].page_tokens > 0 &&
                             token_end > transfer->intake.token_next[group]);
     if (behind) {
-        transfer_fail(inbound, now, transfer, KVR_PLAN_MISMATCH,
+        transfer_fail(inbound, transfer, KVR_PLAN_MISMATCH,
                       "the source's last word names more tokens than its plans have");
         return;
     }
     if (transfer->intake.segment_count == 0)
-        accepted(inbound, now, transfer);
+        accepted(inbound, transfer);
     plan_intake_on(&transfer->intake.state, INTAKE_ON_FINAL);
     transfer->intake.final = *final;
     if (token_end < fetch->result.token_end)
@@ -308,7 +308,7 @@ void final_received(struct inbound *inbound, kvr_ns now, struct transfer *transf
         inbound_group_command(inbound, transfer, land_final(final->chunk_count));
     else if (transfer->intake.segments == NULL)
         transfer->delivery.all_in = true;
-    transfer_check_done(inbound, now, transfer);
+    transfer_check_done(inbound, transfer);
 }
 
 void plan_intake_done(struct inbound *inbound, struct plan_intake *intake)

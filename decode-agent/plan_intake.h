@@ -33,9 +33,9 @@ struct plan_intake {
 
 KVR_STATE_MACHINE(plan_intake);
 
-void plan_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+void plan_received(struct inbound *inbound, struct transfer *transfer,
                    const struct kvr_msg_plan *plan);
-void final_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+void final_received(struct inbound *inbound, struct transfer *transfer,
                     const struct kvr_msg_final *final);
 void plan_intake_done(struct inbound *inbound, struct plan_intake *intake);
 

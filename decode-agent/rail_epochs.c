@@ -44,8 +44,7 @@ void rail_epochs_send(struct inbound *inbound, uint32_t peer)
     }
 }
 
-void inbound_rail_recycled(struct inbound *inbound, kvr_ns now,
-                           const struct kvr_group_message *message)
+void inbound_rail_recycled(struct inbound *inbound, const struct kvr_group_message *message)
 {
     uint32_t index = message->recycled.rail, epoch_ended = message->recycled.ended;
     bool renewed = message->recycled.status == KVR_OK;
@@ -55,7 +54,7 @@ void inbound_rail_recycled(struct inbound *inbound, kvr_ns now,
     struct kvr_message ended = {.kind = KVR_MSG_EPOCH_ENDED};
     bool known = !renewed && rail->retry_at != KVR_NEVER;
 
-    rail->retry_at = renewed ? KVR_NEVER : now + INBOUND_RETRY_NS;
+    rail->retry_at = renewed ? KVR_NEVER : inbound->now + INBOUND_RETRY_NS;
     if (rail->wanted <= epoch_ended)
         rail->wanted = 0; /* else an epoch that began meanwhile is to end too */
     inbound->recycle.under_way &= ~(UINT64_C(1) << index);

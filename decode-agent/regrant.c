@@ -64,8 +64,9 @@ void inbound_registered(struct inbound *inbound, kvr_ns now, uint64_t id, kvr_st
 {
     struct transfer *transfer = kvr_pool_get(&inbound->transfers, id);
 
+    inbound->now = now;
     if (transfer != NULL && transfer->path.state == PATH_OPENING) {
-        landing_path_opened(inbound, now, transfer, status);
+        landing_path_opened(inbound, transfer, status);
         return;
     }
     if (transfer == NULL || transfer->regrant.state != REGRANT_REGISTERING ||

@@ -159,7 +159,7 @@ kvr_status slots_refine(struct inbound *inbound, struct transfer *transfer, stru
     return KVR_OK;
 }
 
-void slots_release(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
+void slots_release(struct inbound *inbound, struct transfer *transfer)
 {
     for (uint32_t i = 0; i < transfer->slots.count; i++) {
         uint32_t at = (inbound->free_first + inbound->free_count) % inbound->options.slot_count;
@@ -172,11 +172,11 @@ void slots_release(struct inbound *inbound, kvr_ns now, struct transfer *transfe
     }
     if (transfer->slots.count > 0) {
         transfer->slots.count = 0;
-        slots_advance(inbound, now);
+        slots_advance(inbound);
     }
 }
 
-bool slots_count(struct inbound *inbound, kvr_ns now, struct fetch *fetch)
+bool slots_count(struct inbound *inbound, struct fetch *fetch)
 {
     uint64_t total = 0;
 
@@ -187,7 +187,7 @@ bool slots_count(struct inbound *inbound, kvr_ns now, struct fetch *fetch)
 
         total += needed;
         if (slots_check(inbound, needed, total, &error) != KVR_OK) {
-            fetch_fail(inbound, now, fetch, error.status, error.detail);
+            fetch_fail(inbound, fetch, error.status, error.detail);
             return false;
         }
         transfer->slots.needed = (uint32_t)needed;
@@ -251,7 +251,7 @@ void slots_withdraw(struct inbound *inbound, struct fetch *fetch)
     slots_on(&fetch->slots.state, SLOTS_ON_WITHDRAWN);
 }
 
-static void grant_all(struct inbound *inbound, kvr_ns now, const struct fetch *fetch)
+static void grant_all(struct inbound *inbound, const struct fetch *fetch)
 {
     uint64_t id = fetch->id;
 
@@ -260,12 +260,12 @@ static void grant_all(struct inbound *inbound, kvr_ns now, const struct fetch *f
         struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
 
         if (transfer != NULL && transfer->state == T_WANTED && transfer->intake.segments != NULL)
-            transfer_grant(inbound, now, transfer);
+            transfer_grant(inbound, transfer);
     }
 }
 
 /* No fetch passes the oldest: small ones do not starve a large one. */
-void slots_advance(struct inbound *inbound, kvr_ns now)
+void slots_advance(struct inbound *inbound)
 {
     struct fetch *fetch;
 
@@ -273,16 +273,16 @@ void slots_advance(struct inbound *inbound, kvr_ns now)
            slots_reserve(inbound, fetch)) {
         queue_remove(inbound, fetch);
         slots_on(&fetch->slots.state, SLOTS_ON_RESERVED);
-        grant_all(inbound, now, fetch);
+        grant_all(inbound, fetch);
     }
 }
 
-void slots_want(struct inbound *inbound, kvr_ns now, struct fetch *fetch)
+void slots_want(struct inbound *inbound, struct fetch *fetch)
 {
     if (fetch->slots.state == SLOTS_RESERVED) {
-        grant_all(inbound, now, fetch);
+        grant_all(inbound, fetch);
         return;
     }
     queue_add(inbound, fetch);
-    slots_advance(inbound, now);
+    slots_advance(inbound);
 }

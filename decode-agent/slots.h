@@ -42,15 +42,15 @@ struct slot_claim {
 KVR_STATE_MACHINE(slots);
 
 /* Counts what the whole fetch may need. False: there is less in all, and it failed. */
-bool slots_count(struct inbound *inbound, kvr_ns now, struct fetch *fetch);
+bool slots_count(struct inbound *inbound, struct fetch *fetch);
 /* The fetch has something to land: reserves slots and bitmaps for all of it, or queues it. */
-void slots_want(struct inbound *inbound, kvr_ns now, struct fetch *fetch);
-void slots_release(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
+void slots_want(struct inbound *inbound, struct fetch *fetch);
+void slots_release(struct inbound *inbound, struct transfer *transfer);
 /* The source's regions are known: reserves what they need beyond the first count. */
 KVR_MUST_CHECK kvr_status slots_refine(struct inbound *inbound, struct transfer *transfer,
                                        struct kvr_error *error);
 /* Reserves for the fetches of the queue, oldest first, and grants. */
-void slots_advance(struct inbound *inbound, kvr_ns now);
+void slots_advance(struct inbound *inbound);
 /* The fetch leaves the queue. */
 void slots_withdraw(struct inbound *inbound, struct fetch *fetch);
 

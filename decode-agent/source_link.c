@@ -34,6 +34,7 @@ void inbound_peer_up(struct inbound *inbound, kvr_ns now, uint32_t peer,
 {
     struct inbound_peer *state = &inbound->peers[peer];
 
+    inbound->now = now;
     state->up = true;
     state->unconfirmed = 0;
     state->limits = hello->limits;
@@ -50,13 +51,14 @@ void inbound_peer_up(struct inbound *inbound, kvr_ns now, uint32_t peer,
             transfer->state != T_WAITING)
             continue;
         source_link_on(&transfer->link.state, LINK_ON_UP);
-        fetch_advance(inbound, now, fetch_of(inbound, transfer));
+        fetch_advance(inbound, fetch_of(inbound, transfer));
     }
 }
 
 void inbound_peer_lost(struct inbound *inbound, kvr_ns now, uint32_t peer, kvr_status status,
                        const char *detail)
 {
+    inbound->now = now;
     inbound->peers[peer].up = false;
     for (uint32_t i = 0; i < inbound->transfers.reach; i++) {
         struct transfer *transfer = kvr_pool_at(&inbound->transfers, i, NULL);
@@ -65,15 +67,16 @@ void inbound_peer_lost(struct inbound *inbound, kvr_ns now, uint32_t peer, kvr_s
             continue;
         source_link_on(&transfer->link.state, LINK_ON_LOST);
         if (transfer->state == T_DRAINING)
-            transfer_fence(inbound, now, transfer);
+            transfer_fence(inbound, transfer);
         else
-            transfer_fail(inbound, now, transfer, status, detail);
+            transfer_fail(inbound, transfer, status, detail);
     }
     kvr_engines_peer_lost(&inbound->engines, peer);
 }
 
 void inbound_peer_writable(struct inbound *inbound, kvr_ns now, uint32_t peer)
 {
+    inbound->now = now;
     kvr_engines_writable(&inbound->engines, peer);
     for (uint32_t i = 0; i < inbound->transfers.reach; i++) {
         struct transfer *transfer = kvr_pool_at(&inbound->transfers, i, NULL);
@@ -81,7 +84,7 @@ void inbound_peer_writable(struct inbound *inbound, kvr_ns now, uint32_t peer)
         if (transfer == NULL || transfer->link.peer != peer || source_link_gone(&transfer->link))
             continue;
         if (transfer->state == T_WAITING) {
-            fetch_advance(inbound, now, fetch_of(inbound, transfer));
+            fetch_advance(inbound, fetch_of(inbound, transfer));
         } else if (transfer->state == T_WANTED || transfer->state == T_LIVE) {
             pages_send(inbound, transfer);
             regrant_announce(inbound, transfer);
@@ -110,7 +113,7 @@ void absence_probe(struct inbound *inbound)
     }
 }
 
-void absence_answered(struct inbound *inbound, kvr_ns now, uint32_t peer, uint64_t token)
+void absence_answered(struct inbound *inbound, uint32_t peer, uint64_t token)
 {
     if (inbound->peers[peer].unconfirmed == 0 || inbound->peers[peer].unconfirmed != token)
         return; /* the answer to an absence before this one */
@@ -122,6 +125,6 @@ void absence_answered(struct inbound *inbound, kvr_ns now, uint32_t peer, uint64
             continue;
         if (transfer->state == T_LIVE)
             layers_release(inbound, transfer);
-        transfer_check_done(inbound, now, transfer);
+        transfer_check_done(inbound, transfer);
     }
 }

@@ -41,6 +41,6 @@ void probe_answer(struct inbound *inbound, uint32_t peer, const struct kvr_msg_p
 /* Rule 8. A group thread of this agent was away: asks each source whether its session holds. */
 void absence_probe(struct inbound *inbound);
 /* The source agent has answered such a probe. */
-void absence_answered(struct inbound *inbound, kvr_ns now, uint32_t peer, uint64_t token);
+void absence_answered(struct inbound *inbound, uint32_t peer, uint64_t token);
 
 #endif

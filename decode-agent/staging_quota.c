@@ -176,7 +176,7 @@ static bool must_queue(const struct inbound *inbound, const struct staging_pool 
            fetch_of(inbound, pool->first)->serial < fetch_of(inbound, transfer)->serial;
 }
 
-bool staging_quota_take(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
+bool staging_quota_take(struct inbound *inbound, struct transfer *transfer)
 {
     const struct kvr_stage *stage = landing_path_stage(inbound, transfer);
     uint64_t bound = landing_path_staged(&transfer->path) ? quota_bound(inbound, transfer) : 0,
@@ -197,13 +197,12 @@ bool staging_quota_take(struct inbound *inbound, kvr_ns now, struct transfer *tr
                  "one write may need %" PRIu64 " bytes of staging memory, and there are %" PRIu64
                  ": raise --staging-memory, or lower --chunk-bytes-max",
                  transfer->link.limits.chunk_bytes_max, stage->bytes);
-        transfer_fail(inbound, now, transfer, KVR_TOO_LARGE, detail);
+        transfer_fail(inbound, transfer, KVR_TOO_LARGE, detail);
         return false;
     }
     pool = pool_make(inbound, stage);
     if (pool == NULL) {
-        transfer_fail(inbound, now, transfer, KVR_NO_MEMORY,
-                      "the agent's memory for tables is used up");
+        transfer_fail(inbound, transfer, KVR_NO_MEMORY, "the agent's memory for tables is used up");
         return false;
     }
     if (must_queue(inbound, pool, transfer) ||
@@ -235,7 +234,7 @@ void staging_quota_give(struct inbound *inbound, struct transfer *transfer)
 }
 
 /* Oldest first, until one finds no memory. A grant may fail, and free the pool. */
-static void pool_advance(struct inbound *inbound, kvr_ns now, const struct kvr_stage *stage)
+static void pool_advance(struct inbound *inbound, const struct kvr_stage *stage)
 {
     struct staging_pool *pool;
     uint64_t last = 0;
@@ -243,7 +242,7 @@ static void pool_advance(struct inbound *inbound, kvr_ns now, const struct kvr_s
     while ((pool = pool_find(inbound, stage)) != NULL && pool->first != NULL &&
            pool->first->id != last) {
         last = pool->first->id;
-        transfer_grant(inbound, now, pool->first);
+        transfer_grant(inbound, pool->first);
     }
 }
 
@@ -256,14 +255,14 @@ static struct staging_pool *pool_not_visited(const struct inbound *inbound)
     return pool;
 }
 
-void staging_quotas_advance(struct inbound *inbound, kvr_ns now)
+void staging_quotas_advance(struct inbound *inbound)
 {
     struct staging_pool *pool;
 
     inbound->quota_rounds++;
     while ((pool = pool_not_visited(inbound)) != NULL) {
         pool->visited = inbound->quota_rounds;
-        pool_advance(inbound, now, pool->stage);
+        pool_advance(inbound, pool->stage);
     }
 }
 

@@ -40,10 +40,10 @@ struct staging_quota {
 KVR_STATE_MACHINE(staging_quota);
 
 /* True: the transfer needs no quota, or has one now. False: it waits, or has failed. */
-bool staging_quota_take(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
+bool staging_quota_take(struct inbound *inbound, struct transfer *transfer);
 void staging_quota_give(struct inbound *inbound, struct transfer *transfer);
 /* Grants waiting transfers while there is memory, oldest fetch first. */
-void staging_quotas_advance(struct inbound *inbound, kvr_ns now);
+void staging_quotas_advance(struct inbound *inbound);
 /* Bytes between two reports of room (LAND_ROOM); 0: none, the quota holds all. */
 uint64_t staging_quota_step(const struct transfer *transfer);
 /* Sets where the chunks of the transfer's next segment lie in its quota. KVR_OK without a quota. */

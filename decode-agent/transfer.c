@@ -93,7 +93,7 @@ static void transfer_free(struct inbound *inbound, struct transfer *transfer)
 
 /* Nothing of this transfer can land any more. The last transfer of a fetch hands the pages back.
  * The engine hears before the source, because it waits. */
-void transfer_settle(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
+void transfer_settle(struct inbound *inbound, struct transfer *transfer)
 {
     struct fetch *fetch = fetch_of(inbound, transfer);
     struct kvr_message landed = {.kind = KVR_MSG_LANDED};
@@ -121,16 +121,16 @@ void transfer_settle(struct inbound *inbound, kvr_ns now, struct transfer *trans
         forwarding_end(inbound, transfer);
         return;
     }
-    transfer_report(inbound, now, transfer, KVR_EVENT_ENDED);
-    slots_release(inbound, now, transfer);
+    transfer_report(inbound, transfer, KVR_EVENT_ENDED);
+    slots_release(inbound, transfer);
     transfer_free(inbound, transfer);
 }
 
 /* The group thread has given the landing back: its slots may name other transfers now. */
-void transfer_closed(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
+void transfer_closed(struct inbound *inbound, struct transfer *transfer)
 {
     transfer_on(&transfer->state, T_ON_CLOSED);
-    transfer_report(inbound, now, transfer, KVR_EVENT_ENDED);
+    transfer_report(inbound, transfer, KVR_EVENT_ENDED);
     while (transfer->grant.landing->verify.digests != NULL) {
         struct landing_digest *digest = transfer->grant.landing->verify.digests;
 
@@ -141,7 +141,7 @@ void transfer_closed(struct inbound *inbound, kvr_ns now, struct transfer *trans
         inbound->ports->revocation_word_return(inbound->ports->self,
                                                transfer->grant.landing->revocation_word);
     kvr_buddy_free(inbound->memory, transfer->grant.landing);
-    slots_release(inbound, now, transfer);
+    slots_release(inbound, transfer);
     transfer_free(inbound, transfer);
-    staging_quotas_advance(inbound, now);
+    staging_quotas_advance(inbound);
 }

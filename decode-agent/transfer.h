@@ -64,7 +64,7 @@ struct fetch;
 KVR_MUST_CHECK kvr_status transfer_open(struct inbound *inbound, struct fetch *fetch,
                                         const struct kvr_source_address *source,
                                         struct kvr_error *error);
-void transfer_settle(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
-void transfer_closed(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
+void transfer_settle(struct inbound *inbound, struct transfer *transfer);
+void transfer_closed(struct inbound *inbound, struct transfer *transfer);
 
 #endif

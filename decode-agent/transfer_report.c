@@ -37,15 +37,14 @@ static kvr_path path_of(const struct fetch *fetch, const struct transfer *transf
     return transfer->grant.same_host && path == KVR_PATH_HOST ? KVR_PATH_LOCAL : path;
 }
 
-void transfer_report(struct inbound *inbound, kvr_ns now, const struct transfer *transfer,
-                     kvr_event_kind kind)
+void transfer_report(struct inbound *inbound, const struct transfer *transfer, kvr_event_kind kind)
 {
     const struct fetch *fetch = fetch_of(inbound, transfer);
     const struct kvr_event_sink *sink = &inbound->ports->events;
     struct kvr_event event = {
         .kind = kind,
         .role = KVR_ROLE_TARGET,
-        .at = now,
+        .at = inbound->now,
         .transfer = transfer->nonce,
         .attempt = fetch->attempt,
         .source_engine = transfer->source.engine,

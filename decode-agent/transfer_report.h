@@ -4,7 +4,6 @@
 
 #include "decode-agent/transfer.h"
 
-void transfer_report(struct inbound *inbound, kvr_ns now, const struct transfer *transfer,
-                     kvr_event_kind kind);
+void transfer_report(struct inbound *inbound, const struct transfer *transfer, kvr_event_kind kind);
 
 #endif

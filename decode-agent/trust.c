@@ -94,7 +94,7 @@ static bool epochs_known(const struct inbound *inbound, const struct transfer *t
     return true;
 }
 
-void quiet_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+void quiet_received(struct inbound *inbound, struct transfer *transfer,
                     const struct kvr_msg_quiet *message)
 {
     struct landing_quiet *quiet;
@@ -103,14 +103,14 @@ void quiet_received(struct inbound *inbound, kvr_ns now, struct transfer *transf
         (message->round != transfer->trust.round && !KVR_MUTANT(old_quiet_accepted)))
         return; /* of an older round: another QUIET follows */
     if (!epochs_known(inbound, transfer, message)) {
-        transfer_fail(inbound, now, transfer, KVR_MALFORMED,
+        transfer_fail(inbound, transfer, KVR_MALFORMED,
                       "the source counts writes on an endpoint that was never announced to it");
         return; /* drain_at ends the epochs that it knows */
     }
     if (message->count_count > KVR_EPOCHS_PER_TRANSFER ||
         (quiet = kvr_buddy_alloc(inbound->memory, sizeof(*quiet))) == NULL) {
         /* Without the counts a lost write would go unnoticed: drain_at closes the epochs. */
-        transfer_fail(inbound, now, transfer, KVR_NO_MEMORY,
+        transfer_fail(inbound, transfer, KVR_NO_MEMORY,
                       "no memory for the counts of what the source has posted");
         return;
     }
@@ -124,13 +124,13 @@ void quiet_received(struct inbound *inbound, kvr_ns now, struct transfer *transf
     if (transfer->trust.quiet_at != 0 && transfer->trust.quiet_round == message->round &&
         transfer->trust.suspect_at != KVR_NEVER)
         return; /* a repeat of QUIET does not prolong the wait */
-    transfer->trust.quiet_at = now;
+    transfer->trust.quiet_at = inbound->now;
     transfer->trust.quiet_round = message->round;
-    transfer->trust.suspect_at = now + inbound->options.quiet_ns;
+    transfer->trust.suspect_at = inbound->now + inbound->options.quiet_ns;
 }
 
 /* While copies read the pages, the report is ignored: the group thread repeats it afterwards. */
-void quiet_proven(struct inbound *inbound, kvr_ns now, struct transfer *transfer, uint32_t round)
+void quiet_proven(struct inbound *inbound, struct transfer *transfer, uint32_t round)
 {
     if ((round != transfer->trust.round && !KVR_MUTANT(old_quiet_accepted)) ||
         transfer->state == T_CLOSING || transfer->verification.state == VERIFY_READING)
@@ -138,24 +138,24 @@ void quiet_proven(struct inbound *inbound, kvr_ns now, struct transfer *transfer
     trust_on(&transfer->trust.state, TRUST_ON_QUIET);
     transfer->trust.suspect_at = KVR_NEVER;
     if (transfer->state == T_DRAINING) {
-        transfer_settle(inbound, now, transfer);
+        transfer_settle(inbound, transfer);
         return;
     }
     layers_release(inbound, transfer);
     room_check(inbound, transfer);
-    transfer_check_done(inbound, now, transfer);
+    transfer_check_done(inbound, transfer);
 }
 
-void suspects_check(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
+void suspects_check(struct inbound *inbound, struct transfer *transfer)
 {
     bool waits = transfer->state == T_DRAINING ||
                  (transfer->state == T_LIVE &&
                   (trust_tainted(&transfer->trust) || !transfer->delivery.all_in));
-    bool at_once = now - transfer->trust.quiet_at >= PATIENCE * inbound->options.quiet_ns;
+    bool at_once = inbound->now - transfer->trust.quiet_at >= PATIENCE * inbound->options.quiet_ns;
 
     transfer->trust.suspect_at = KVR_NEVER;
     if (!waits || trust_quiet(&transfer->trust))
         return;
-    transfer->trust.suspect_at = now + inbound->options.quiet_ns;
+    transfer->trust.suspect_at = inbound->now + inbound->options.quiet_ns;
     inbound_group_command(inbound, transfer, land_suspects(inbound->options.quiet_ns, at_once));
 }

@@ -57,11 +57,11 @@ const char *transfer_held_by(const struct inbound *inbound, const struct transfe
 void transfer_epoch_add(struct transfer *transfer, uint32_t rail, uint32_t epoch);
 bool transfer_may_use(const struct transfer *transfer, uint32_t rail);
 
-void quiet_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+void quiet_received(struct inbound *inbound, struct transfer *transfer,
                     const struct kvr_msg_quiet *quiet);
 /* The group thread reports that no write of this round can still arrive. */
-void quiet_proven(struct inbound *inbound, kvr_ns now, struct transfer *transfer, uint32_t round);
+void quiet_proven(struct inbound *inbound, struct transfer *transfer, uint32_t round);
 /* Counts are still unequal: a write was lost, or hangs. Ends the epochs that differ. */
-void suspects_check(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
+void suspects_check(struct inbound *inbound, struct transfer *transfer);
 
 #endif

@@ -42,7 +42,7 @@ static uint32_t covered(const struct transfer *transfer, const struct kvr_msg_di
     return count;
 }
 
-void digest_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+void digest_received(struct inbound *inbound, struct transfer *transfer,
                      const struct kvr_msg_digest *digest)
 {
     size_t bytes = digest->value_count * sizeof(digest->values[0]);
@@ -54,13 +54,13 @@ void digest_received(struct inbound *inbound, kvr_ns now, struct transfer *trans
         digest->chunk_first != transfer->verification.chunk_end || digest->chunk_count == 0 ||
         digest->chunk_count > transfer->intake.chunk_count - transfer->verification.chunk_end ||
         covered(transfer, digest) != digest->value_count) {
-        transfer_fail(inbound, now, transfer, KVR_MALFORMED,
+        transfer_fail(inbound, transfer, KVR_MALFORMED,
                       "the source sent digests of other chunks than were asked for");
         return;
     }
     kept = kvr_buddy_alloc(inbound->memory, sizeof(*kept) + bytes);
     if (kept == NULL) {
-        transfer_fail(inbound, now, transfer, KVR_NO_MEMORY, "no memory for a transfer's digests");
+        transfer_fail(inbound, transfer, KVR_NO_MEMORY, "no memory for a transfer's digests");
         return;
     }
     *kept = (struct landing_digest){.chunk_first = digest->chunk_first,
@@ -70,7 +70,7 @@ void digest_received(struct inbound *inbound, kvr_ns now, struct transfer *trans
         memcpy(kept->values, digest->values, bytes);
     transfer->verification.chunk_end += digest->chunk_count;
     inbound_group_command(inbound, transfer, land_digest(kept));
-    transfer_check_done(inbound, now, transfer);
+    transfer_check_done(inbound, transfer);
 }
 
 bool transfer_verified(struct inbound *inbound, struct transfer *transfer)
@@ -100,8 +100,7 @@ static const struct landing_segment *segment_of(const struct transfer *transfer,
     return segment;
 }
 
-void transfer_corrupt(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
-                      uint32_t chunk)
+void transfer_corrupt(struct inbound *inbound, struct transfer *transfer, uint32_t chunk)
 {
     const struct landing_segment *segment = segment_of(transfer, chunk);
     struct kvr_chunk_run chunks;
@@ -113,5 +112,5 @@ void transfer_corrupt(struct inbound *inbound, kvr_ns now, struct transfer *tran
              "chunk %u of %u (layer %u) is not what the source posted: the source's pages changed "
              "after they were announced, or a rail altered bytes",
              chunk, transfer->intake.chunk_count, kvr_plan_layer(segment->plan, index, &chunks));
-    transfer_fail(inbound, now, transfer, KVR_DIGEST_MISMATCH, detail);
+    transfer_fail(inbound, transfer, KVR_DIGEST_MISMATCH, detail);
 }

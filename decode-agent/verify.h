@@ -32,13 +32,12 @@ struct verification {
 
 KVR_STATE_MACHINE(verify);
 
-void digest_received(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
+void digest_received(struct inbound *inbound, struct transfer *transfer,
                      const struct kvr_msg_digest *digest);
 /* True: the bytes are known to be right, or no digest is asked for. Else begins to hash them once
  * all digests have come. */
 bool transfer_verified(struct inbound *inbound, struct transfer *transfer);
 /* The bytes of this chunk are wrong: fails the transfer. */
-void transfer_corrupt(struct inbound *inbound, kvr_ns now, struct transfer *transfer,
-                      uint32_t chunk);
+void transfer_corrupt(struct inbound *inbound, struct transfer *transfer, uint32_t chunk);
 
 #endif

@@ -91,7 +91,7 @@ static uint32_t deadline_ms(const struct fetch *fetch, kvr_ns now)
     return left < UINT32_MAX ? (uint32_t)left : UINT32_MAX;
 }
 
-void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
+void want_send(struct inbound *inbound, struct transfer *transfer)
 {
     struct fetch *fetch = fetch_of(inbound, transfer);
     struct kvr_message message = {.kind = KVR_MSG_WANT, .transfer = transfer->nonce};
@@ -102,7 +102,7 @@ void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
 
     transfer->verification.mode = digest_wanted(inbound, fetch, transfer->link.peer);
     if (kvr_region_set_hashed(fetch->set, transfer->verification.mode, &error) != KVR_OK) {
-        transfer_fail(inbound, now, transfer, error.status, error.detail);
+        transfer_fail(inbound, transfer, error.status, error.detail);
         return;
     }
     status = kvr_engines_tell(&inbound->engines, fetch->engine, fetch->set, transfer->link.peer);
@@ -116,7 +116,7 @@ void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
         want->target = inbound->engines.local[fetch->engine].rank;
         want->tokens = fetch->tokens;
         want->skip_tokens = fetch->skip_tokens;
-        want->deadline_ms = deadline_ms(fetch, now);
+        want->deadline_ms = deadline_ms(fetch, inbound->now);
         want->priority = fetch->priority;
         want->digest = transfer->verification.mode;
         want->group_skips = fetch->skips;
@@ -127,13 +127,13 @@ void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer)
         want->direct_copy = transfer->path.copy_offered =
             landing_path_staged(&transfer->path) && direct_copy_possible(inbound, transfer);
         want->stage_bytes = transfer->path.stage_bytes =
-            landing_path_stage_bytes(inbound, now, transfer);
+            landing_path_stage_bytes(inbound, transfer);
         status = inbound->ports->send(inbound->ports->self, transfer->link.peer, &message);
     }
     if (status == KVR_AGAIN)
         return; /* the queue is full: sent when there is room */
     if (status != KVR_OK) {
-        transfer_fail(inbound, now, transfer, status, "WANT could not be sent to the source agent");
+        transfer_fail(inbound, transfer, status, "WANT could not be sent to the source agent");
         return;
     }
     transfer_on(&transfer->state, T_ON_WANT_SENT);

@@ -7,7 +7,7 @@
 struct transfer;
 
 /* The session is up, and a page table has begun. Tried again later where the queue is full. */
-void want_send(struct inbound *inbound, kvr_ns now, struct transfer *transfer);
+void want_send(struct inbound *inbound, struct transfer *transfer);
 /* Sends the pages that were not sent yet, of all KV groups. inbound_peer_writable() sends the rest
  * where the queue is full. */
 void pages_send(struct inbound *inbound, struct transfer *transfer);

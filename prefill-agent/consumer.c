@@ -42,9 +42,8 @@ kvr_status consumer_check(const struct source_transfer *transfer, const struct p
 
 /* The first WANT may show too few: a target stage that needs all source stages does not show that
  * the other target stages will ask all of them too. */
-kvr_status consumers_know(struct outbound *outbound, kvr_ns now,
-                          const struct source_transfer *transfer, struct publish *publish,
-                          struct kvr_error *error)
+kvr_status consumers_know(struct outbound *outbound, const struct source_transfer *transfer,
+                          struct publish *publish, struct kvr_error *error)
 {
     bool known = publish->consumers.named || publish->status != KVR_OK;
     uint32_t consumers = 0;
@@ -66,7 +65,7 @@ kvr_status consumers_know(struct outbound *outbound, kvr_ns now,
                              "all %u consumers of request \"%s\" have come already", consumers,
                              publish->request);
     publish->consumers.expected = consumers;
-    lease_reopen(publish, now);
+    lease_reopen(publish, outbound->now);
     return KVR_OK;
 }
 

@@ -32,7 +32,7 @@ struct publish_consumers {
 KVR_MUST_CHECK kvr_status consumer_check(const struct source_transfer *transfer,
                                          const struct publish *publish, struct kvr_error *error);
 /* Computes how many consumers there are, where the engine did not name the number. */
-KVR_MUST_CHECK kvr_status consumers_know(struct outbound *outbound, kvr_ns now,
+KVR_MUST_CHECK kvr_status consumers_know(struct outbound *outbound,
                                          const struct source_transfer *transfer,
                                          struct publish *publish, struct kvr_error *error);
 void consumer_comes(struct publish *publish, struct source_transfer *transfer);

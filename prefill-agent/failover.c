@@ -106,22 +106,22 @@ static void ask(struct outbound *outbound, struct source_transfer *transfer)
 
 /* A dead peer is found within the heartbeat bound, before this transfer gives up. A peer that lives
  * may be reached by fresh endpoints well before. A wait that already timed out is not repeated. */
-void failover_no_rail(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer)
+void failover_no_rail(struct outbound *outbound, struct source_transfer *transfer)
 {
     struct outbound_lost *lost = &outbound->peers[transfer->peer].lost[transfer->grant.rail_group];
 
     if (lost->since == KVR_NEVER || lost->granted != transfer->grant.rails)
-        *lost = (struct outbound_lost){.granted = transfer->grant.rails, .since = now};
+        *lost = (struct outbound_lost){.granted = transfer->grant.rails, .since = outbound->now};
     transfer->failover.no_rail_at =
-        now + outbound->options.silence_ns + outbound->options.silence_ns / 4;
+        outbound->now + outbound->options.silence_ns + outbound->options.silence_ns / 4;
     if (may_ask(outbound, transfer))
         transfer->failover.ask_at = lost->since + outbound->options.silence_ns / 2;
-    if (now >= transfer->failover.ask_at && transfer->state == ST_LIVE)
+    if (outbound->now >= transfer->failover.ask_at && transfer->state == ST_LIVE)
         ask(outbound, transfer);
-    rail_repair_soon(outbound, now, transfer->peer, transfer->grant.rail_group);
+    rail_repair_soon(outbound, transfer->peer, transfer->grant.rail_group);
 }
 
-static void give_up(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer)
+static void give_up(struct outbound *outbound, struct source_transfer *transfer)
 {
     char detail[KVR_DETAIL_BYTES];
     const char *why = "every other group was tried";
@@ -129,13 +129,13 @@ static void give_up(struct outbound *outbound, kvr_ns now, struct source_transfe
     transfer->failover.no_rail_at = KVR_NEVER;
     if (transfer->path.direct_copy == DIRECT_COPY_CHOSEN) {
         source_transfer_fail(
-            outbound, now, transfer, KVR_NO_RAIL,
+            outbound, transfer, KVR_NO_RAIL,
             "provider local, by which the target was moving our device's pages, is broken "
             "between the two agents");
         return;
     }
     if (outbound->options.groups.count == 1 && outbound->peers[transfer->peer].group_count == 1) {
-        source_transfer_fail(outbound, now, transfer, KVR_NO_RAIL,
+        source_transfer_fail(outbound, transfer, KVR_NO_RAIL,
                              "every pair of rails between the two agents is broken");
         return;
     }
@@ -147,7 +147,7 @@ static void give_up(struct outbound *outbound, kvr_ns now, struct source_transfe
              "every pair of rails between group %u of the source and the group that the target "
              "named is broken, and %s",
              transfer->grant.rail_group, why);
-    source_transfer_fail(outbound, now, transfer, KVR_NO_RAIL, detail);
+    source_transfer_fail(outbound, transfer, KVR_NO_RAIL, detail);
 }
 
 /* A pair is usable again. */
@@ -156,12 +156,12 @@ void failover_rail_back(struct source_transfer *transfer)
     transfer->failover.ask_at = transfer->failover.no_rail_at = KVR_NEVER;
 }
 
-void failover_tick(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer)
+void failover_tick(struct outbound *outbound, struct source_transfer *transfer)
 {
-    if (now >= transfer->failover.ask_at)
+    if (outbound->now >= transfer->failover.ask_at)
         ask(outbound, transfer);
-    if (now >= transfer->failover.no_rail_at)
-        give_up(outbound, now, transfer);
+    if (outbound->now >= transfer->failover.no_rail_at)
+        give_up(outbound, transfer);
 }
 
 /* ---- the answer ------------------------------------------------------------------------------ */
@@ -222,7 +222,7 @@ static void move_begin(struct outbound *outbound, struct source_transfer *transf
     source_failover_on(&transfer->failover.state, FAILOVER_ON_MOVE);
 }
 
-void failover_granted(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+void failover_granted(struct outbound *outbound, struct source_transfer *transfer,
                       const struct kvr_msg_grant *grant)
 {
     const struct kvr_remote_engine *remote =
@@ -234,7 +234,7 @@ void failover_granted(struct outbound *outbound, kvr_ns now, struct source_trans
         return;
     if (remote == NULL || !same_regions(transfer->match.remote, remote->set)) {
         source_failover_on(&transfer->failover.state, FAILOVER_ON_KEEP);
-        source_transfer_fail(outbound, now, transfer, KVR_MALFORMED,
+        source_transfer_fail(outbound, transfer, KVR_MALFORMED,
                              "the target grants other rails for other regions");
         return;
     }

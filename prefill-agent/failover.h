@@ -43,10 +43,10 @@ bool failover_takes(const struct source_transfer *transfer, uint32_t kind);
 void failover_park(struct outbound *outbound, struct source_transfer *transfer,
                    const union push_message *message);
 /* The group thread has no usable pair left. */
-void failover_no_rail(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer);
+void failover_no_rail(struct outbound *outbound, struct source_transfer *transfer);
 void failover_rail_back(struct source_transfer *transfer);
 /* GRANT again: the target named other rails. */
-void failover_granted(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+void failover_granted(struct outbound *outbound, struct source_transfer *transfer,
                       const struct kvr_msg_grant *grant);
 /* The source's regions are registered with the other rail group, or cannot be. */
 void failover_registered(struct outbound *outbound, struct source_transfer *transfer,
@@ -54,7 +54,7 @@ void failover_registered(struct outbound *outbound, struct source_transfer *tran
 void failover_moved(struct outbound *outbound, struct source_transfer *transfer,
                     struct push_failover *move);
 /* Asks the target for other rails, or gives up, when the time for it has come. */
-void failover_tick(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer);
+void failover_tick(struct outbound *outbound, struct source_transfer *transfer);
 void failover_drop(struct outbound *outbound, struct source_transfer *transfer);
 
 #endif

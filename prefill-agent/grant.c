@@ -95,7 +95,7 @@ void grant_take(const struct outbound *outbound, struct source_transfer *transfe
                             (rails & ~outbound->peers[transfer->peer].same_host) == 0;
 }
 
-void grant_received(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+void grant_received(struct outbound *outbound, struct source_transfer *transfer,
                     const struct kvr_msg_grant *grant)
 {
     const struct publish *publish = kvr_pool_get(&outbound->publishes, transfer->publish);
@@ -103,14 +103,14 @@ void grant_received(struct outbound *outbound, kvr_ns now, struct source_transfe
     struct push_job *job;
 
     if (transfer->state == ST_LIVE)
-        failover_granted(outbound, now, transfer, grant);
+        failover_granted(outbound, transfer, grant);
     if (transfer->state != ST_OFFERED)
         return;
     job = kvr_buddy_alloc(outbound->memory, sizeof(*job));
     if (job == NULL || grant_check(transfer, grant, &error) != KVR_OK ||
         positions_set(outbound, transfer, grant, &error) != KVR_OK) {
         kvr_buddy_free(outbound->memory, job);
-        source_transfer_fail(outbound, now, transfer, job == NULL ? KVR_NO_MEMORY : error.status,
+        source_transfer_fail(outbound, transfer, job == NULL ? KVR_NO_MEMORY : error.status,
                              job == NULL ? "no memory for posting" : error.detail);
         return;
     }
@@ -142,5 +142,5 @@ void grant_received(struct outbound *outbound, kvr_ns now, struct source_transfe
     }
     outbound_command(outbound, transfer, push_open(job));
     announce_hand_over(outbound, transfer);
-    source_transfer_event(outbound, now, transfer, KVR_EVENT_GRANTED);
+    source_transfer_event(outbound, transfer, KVR_EVENT_GRANTED);
 }

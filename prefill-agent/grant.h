@@ -17,7 +17,7 @@ struct source_grant {
     bool local;        /* those are for its host alone, and there are others */
 };
 
-void grant_received(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+void grant_received(struct outbound *outbound, struct source_transfer *transfer,
                     const struct kvr_msg_grant *grant);
 /* Of the rails that the message names, those that the transfer may use (bits). */
 uint64_t grant_rails_of(const struct outbound *outbound, const struct source_transfer *transfer,

@@ -49,8 +49,8 @@ void lease_reopen(struct publish *publish, kvr_ns now)
 
 /* The lease does not concern a consumer that has come: its transfer goes on. Only consumers that
  * have not come are given up. */
-static void consumers_give_up(struct outbound *outbound, kvr_ns now, struct publish *publish,
-                              kvr_status status, const char *detail)
+static void consumers_give_up(struct outbound *outbound, struct publish *publish, kvr_status status,
+                              const char *detail)
 {
     const struct publish_refusal *refusal = &publish->refusal;
     struct kvr_error why;
@@ -60,13 +60,13 @@ static void consumers_give_up(struct outbound *outbound, kvr_ns now, struct publ
         kvr_error_set(&why, status, "lease", "%s; %s asked and was refused: %s", detail,
                       refusal->agent, refusal->detail);
     if (publish->consumers.count == 0) {
-        publish_fail(outbound, now, publish, status, why.detail);
+        publish_fail(outbound, publish, status, why.detail);
         return;
     }
     lease_off(publish);
     publish->consumers.expected = publish->consumers.count;
     publish_blame(publish, status, why.detail);
-    publish_check_free(outbound, now, publish);
+    publish_check_free(outbound, publish);
 }
 
 /* Only the engine knows whether another target will come. */
@@ -79,19 +79,19 @@ static void lease_notify(struct outbound *outbound, const struct publish *publis
         outbound->ports->notify(outbound->ports->self, publish->engine, &notice);
 }
 
-void lease_tick(struct outbound *outbound, kvr_ns now, struct publish *publish)
+void lease_tick(struct outbound *outbound, struct publish *publish)
 {
     if (publish->lease.state == LEASE_OFF || publish->state == PUBLISH_FAILING)
         return;
-    if (now >= publish->lease.end && !KVR_MUTANT(lease_never_ends)) {
+    if (outbound->now >= publish->lease.end && !KVR_MUTANT(lease_never_ends)) {
         outbound->leases_expired++;
         lease_notify(outbound, publish, KVR_NOTICE_LEASE_END);
-        consumers_give_up(outbound, now, publish, KVR_EXPIRED,
+        consumers_give_up(outbound, publish, KVR_EXPIRED,
                           "its lease ended before every consumer had come");
         return;
     }
     if (publish->lease.state == LEASE_LOW ||
-        now + publish->lease.length / LEASE_LOW_PART < publish->lease.end)
+        outbound->now + publish->lease.length / LEASE_LOW_PART < publish->lease.end)
         return;
     publish_lease_on(&publish->lease.state, LEASE_ON_LOW);
     lease_notify(outbound, publish, KVR_NOTICE_LEASE_LOW);
@@ -109,13 +109,14 @@ uint32_t outbound_abandon(struct outbound *outbound, kvr_ns now, const char *req
 {
     uint32_t count = 0;
 
+    outbound->now = now;
     for (uint32_t i = 0; i < outbound->publishes.reach; i++) {
         struct publish *publish = kvr_pool_at(&outbound->publishes, i, NULL);
 
         if (!awaits_consumers(publish, request, attempt))
             continue;
         count++;
-        consumers_give_up(outbound, now, publish, KVR_CANCELLED,
+        consumers_give_up(outbound, publish, KVR_CANCELLED,
                           "the scheduler abandoned it: no target will come");
     }
     return count;
@@ -126,6 +127,7 @@ uint32_t outbound_renew(struct outbound *outbound, kvr_ns now, const char *reque
 {
     uint32_t count = 0;
 
+    outbound->now = now;
     for (uint32_t i = 0; i < outbound->publishes.reach; i++) {
         struct publish *publish = kvr_pool_at(&outbound->publishes, i, NULL);
 

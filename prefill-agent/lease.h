@@ -33,7 +33,7 @@ void lease_set(struct publish *publish, kvr_ns now, kvr_ns length);
 void lease_off(struct publish *publish);
 void lease_reopen(struct publish *publish, kvr_ns now);
 void lease_renew(struct publish *publish, kvr_ns now);
-void lease_tick(struct outbound *outbound, kvr_ns now, struct publish *publish);
+void lease_tick(struct outbound *outbound, struct publish *publish);
 
 /* Orders of the scheduler about every publish of that request and attempt which still waits for
  * targets: no target will come, or the lease is lease_ns from now on. What a target has asked for

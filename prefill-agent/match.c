@@ -92,7 +92,7 @@ static bool siblings_take(struct outbound *outbound, struct source_transfer *tra
     return true;
 }
 
-static struct source_transfer *transfer_new(struct outbound *outbound, kvr_ns now, uint32_t peer,
+static struct source_transfer *transfer_new(struct outbound *outbound, uint32_t peer,
                                             uint64_t nonce, const struct kvr_msg_want *want)
 {
     uint64_t id;
@@ -125,8 +125,9 @@ static struct source_transfer *transfer_new(struct outbound *outbound, kvr_ns no
     transfer->path.target_stage_bytes = want->staged ? 0 : want->stage_bytes;
     transfer->match.key = match_key(want->request, want->attempt, &want->source_engine,
                                     want->source_generation, want->source_tp, want->source_pp);
-    transfer->match.deadline = now + (want->deadline_ms > 0 ? want->deadline_ms * KVR_MS
-                                                            : outbound->options.want_default_ns);
+    transfer->match.deadline =
+        outbound->now +
+        (want->deadline_ms > 0 ? want->deadline_ms * KVR_MS : outbound->options.want_default_ns);
     transfer->match.has_deadline = want->deadline_ms > 0;
     transfer->match.priority = want->priority;
     transfer->settle.fence_at = transfer->failover.ask_at = transfer->failover.no_rail_at =
@@ -248,34 +249,34 @@ static int32_t priority_sum(int32_t fetch, int32_t publish)
     return sum < INT32_MIN ? INT32_MIN : (int32_t)sum;
 }
 
-static void transfer_match(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+static void transfer_match(struct outbound *outbound, struct source_transfer *transfer,
                            struct publish *publish)
 {
     struct kvr_notice notice = {.kind = KVR_NOTICE_ACCEPTED, .handle = publish->handle};
     struct kvr_error error;
 
     if (match_check(outbound, transfer, publish, &error) != KVR_OK ||
-        consumers_know(outbound, now, transfer, publish, &error) != KVR_OK ||
+        consumers_know(outbound, transfer, publish, &error) != KVR_OK ||
         path_decide(outbound, transfer, publish, &error) != KVR_OK) {
         publish_refuse(outbound, publish, transfer->peer, &error);
-        source_transfer_fail(outbound, now, transfer, error.status, error.detail);
+        source_transfer_fail(outbound, transfer, error.status, error.detail);
         return;
     }
     match_unpark(outbound, transfer);
     source_transfer_on(&transfer->state, ST_ON_MATCHED);
     transfer->publish = publish->id;
     if (!transfer->match.has_deadline)
-        transfer->match.deadline = now + outbound->options.want_default_ns;
+        transfer->match.deadline = outbound->now + outbound->options.want_default_ns;
     transfer->match.priority = priority_sum(transfer->match.priority, publish->priority);
     consumer_comes(publish, transfer);
     if (publish->state == PUBLISH_OPEN && !publish->engine_gone)
         outbound->ports->notify(outbound->ports->self, publish->engine, &notice);
     publish_on(&publish->state, PUBLISH_ON_MATCHED);
-    source_transfer_event(outbound, now, transfer, KVR_EVENT_MATCHED);
-    source_transfer_advance(outbound, now, transfer);
+    source_transfer_event(outbound, transfer, KVR_EVENT_MATCHED);
+    source_transfer_advance(outbound, transfer);
 }
 
-void match_want(struct outbound *outbound, kvr_ns now, uint32_t peer, uint64_t nonce,
+void match_want(struct outbound *outbound, uint32_t peer, uint64_t nonce,
                 const struct kvr_msg_want *want)
 {
     struct kvr_error error;
@@ -287,7 +288,7 @@ void match_want(struct outbound *outbound, kvr_ns now, uint32_t peer, uint64_t n
                     "this target wants too many requests that no engine has published");
         return;
     }
-    if (nonce == 0 || (transfer = transfer_new(outbound, now, peer, nonce, want)) == NULL) {
+    if (nonce == 0 || (transfer = transfer_new(outbound, peer, nonce, want)) == NULL) {
         want_refuse(outbound, peer, nonce, KVR_FULL,
                     "the source agent's table of transfers is full, or the transfer is known");
         return;
@@ -297,17 +298,17 @@ void match_want(struct outbound *outbound, kvr_ns now, uint32_t peer, uint64_t n
         publish = match_find(outbound, transfer);
         if (publish != NULL)
             publish_refuse(outbound, publish, peer, &error);
-        source_transfer_fail(outbound, now, transfer, error.status, error.detail);
+        source_transfer_fail(outbound, transfer, error.status, error.detail);
         return;
     }
     publish = match_find(outbound, transfer);
     if (publish != NULL)
-        transfer_match(outbound, now, transfer, publish);
+        transfer_match(outbound, transfer, publish);
     else if (outbound->draining)
-        source_transfer_fail(outbound, now, transfer, KVR_DRAINING, TRANSFER_DRAINING);
+        source_transfer_fail(outbound, transfer, KVR_DRAINING, TRANSFER_DRAINING);
 }
 
-void match_pages(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+void match_pages(struct outbound *outbound, struct source_transfer *transfer,
                  const struct kvr_msg_pages *pages)
 {
     struct kvr_page_table *table;
@@ -318,20 +319,20 @@ void match_pages(struct outbound *outbound, kvr_ns now, struct source_transfer *
     table = kvr_page_tables_of(&transfer->match.pages, pages->group, "target", &error);
     if (table == NULL || kvr_page_table_append_runs(table, pages->page_first, pages->runs,
                                                     pages->run_count, &error) != KVR_OK) {
-        source_transfer_fail(outbound, now, transfer, error.status, error.detail);
+        source_transfer_fail(outbound, transfer, error.status, error.detail);
         return;
     }
-    source_transfer_advance(outbound, now, transfer);
+    source_transfer_advance(outbound, transfer);
 }
 
-void match_parked(struct outbound *outbound, kvr_ns now, struct publish *publish)
+void match_parked(struct outbound *outbound, struct publish *publish)
 {
     for (uint32_t i = 0; i < outbound->transfers.reach && outbound->parked > 0; i++) {
         struct source_transfer *transfer = kvr_pool_at(&outbound->transfers, i, NULL);
 
         if (transfer != NULL && transfer->state == ST_PARKED &&
             transfer->match.key == publish->key && matches(outbound, publish, transfer))
-            transfer_match(outbound, now, transfer, publish);
+            transfer_match(outbound, transfer, publish);
     }
 }
 
@@ -347,7 +348,7 @@ void match_unpark(struct outbound *outbound, const struct source_transfer *trans
         peer->parked_bytes -= kvr_page_tables_bytes(transfer->match.remote, transfer->match.tokens);
 }
 
-void match_engine_down(struct outbound *outbound, kvr_ns now, const struct kvr_rank *rank)
+void match_engine_down(struct outbound *outbound, const struct kvr_rank *rank)
 {
     for (uint32_t i = 0; i < outbound->transfers.reach && outbound->parked > 0; i++) {
         struct source_transfer *transfer = kvr_pool_at(&outbound->transfers, i, NULL);
@@ -356,16 +357,15 @@ void match_engine_down(struct outbound *outbound, kvr_ns now, const struct kvr_r
             kvr_uuid_equal(&transfer->match.source_engine, &rank->engine) &&
             transfer->match.source_generation == rank->generation &&
             transfer->match.source_tp == rank->tp && transfer->match.source_pp == rank->pp)
-            source_transfer_fail(outbound, now, transfer, KVR_ENGINE_LOST,
-                                 "the source engine ended");
+            source_transfer_fail(outbound, transfer, KVR_ENGINE_LOST, "the source engine ended");
     }
 }
 
-void match_tick(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer)
+void match_tick(struct outbound *outbound, struct source_transfer *transfer)
 {
     if (outbound->draining)
-        source_transfer_fail(outbound, now, transfer, KVR_DRAINING, TRANSFER_DRAINING);
-    else if (now >= transfer->match.deadline)
-        source_transfer_fail(outbound, now, transfer, KVR_NO_SOURCE,
+        source_transfer_fail(outbound, transfer, KVR_DRAINING, TRANSFER_DRAINING);
+    else if (outbound->now >= transfer->match.deadline)
+        source_transfer_fail(outbound, transfer, KVR_NO_SOURCE,
                              "no engine published this request, attempt and generation in time");
 }

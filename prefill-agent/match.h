@@ -36,18 +36,18 @@ struct source_match {
     bool has_deadline; /* its fetch named one */
 };
 
-void match_want(struct outbound *outbound, kvr_ns now, uint32_t peer, uint64_t nonce,
+void match_want(struct outbound *outbound, uint32_t peer, uint64_t nonce,
                 const struct kvr_msg_want *want);
-void match_pages(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+void match_pages(struct outbound *outbound, struct source_transfer *transfer,
                  const struct kvr_msg_pages *pages);
 /* Of a publish that was just opened: WANTs that came before it. */
-void match_parked(struct outbound *outbound, kvr_ns now, struct publish *publish);
+void match_parked(struct outbound *outbound, struct publish *publish);
 /* The WANT is no longer parked: it met its publish, or it never will. */
 void match_unpark(struct outbound *outbound, const struct source_transfer *transfer);
 /* A parked WANT that has waited long enough, or that no engine will publish any more, fails. */
-void match_tick(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer);
+void match_tick(struct outbound *outbound, struct source_transfer *transfer);
 /* The same for all WANTs of a source engine that ended. */
-void match_engine_down(struct outbound *outbound, kvr_ns now, const struct kvr_rank *rank);
+void match_engine_down(struct outbound *outbound, const struct kvr_rank *rank);
 /* One number for the fields that must be equal. Equal numbers prove nothing: compare the fields. */
 uint64_t match_key(const char *request, uint32_t attempt, const struct kvr_uuid *engine,
                    uint64_t generation, uint32_t tp, uint32_t pp);

@@ -59,10 +59,11 @@ void outbound_request(struct outbound *outbound, kvr_ns now, uint32_t engine,
 {
     struct publish *publish = publish_find(outbound, engine, request->handle);
 
-    targets_awake(outbound, now);
+    outbound->now = now;
+    targets_awake(outbound);
     switch (request->kind) {
     case KVR_REQ_SOURCE_OPEN:
-        publish_open(outbound, now, engine, request->handle, &request->source_open);
+        publish_open(outbound, engine, request->handle, &request->source_open);
         break;
     case KVR_REQ_SOURCE_PAGES:
     case KVR_REQ_WATCH:
@@ -70,11 +71,11 @@ void outbound_request(struct outbound *outbound, kvr_ns now, uint32_t engine,
     case KVR_REQ_SOURCE_END:
     case KVR_REQ_RENEW:
         if (publish != NULL) /* else it ended while this was on its way */
-            publish_request(outbound, now, publish, request);
+            publish_request(outbound, publish, request);
         break;
     case KVR_REQ_CANCEL: /* legal in every state: what has ended stays ended */
         if (publish != NULL)
-            publish_fail(outbound, now, publish, KVR_CANCELLED, "cancelled by the source engine");
+            publish_fail(outbound, publish, KVR_CANCELLED, "cancelled by the source engine");
         break;
     default: /* the engine port refuses requests of a target */
         break;
@@ -83,14 +84,15 @@ void outbound_request(struct outbound *outbound, kvr_ns now, uint32_t engine,
 
 void outbound_engine_down(struct outbound *outbound, kvr_ns now, uint32_t engine)
 {
-    match_engine_down(outbound, now, &outbound->engines.local[engine].rank);
+    outbound->now = now;
+    match_engine_down(outbound, &outbound->engines.local[engine].rank);
     for (uint32_t i = 0; i < outbound->publishes.reach; i++) {
         struct publish *publish = kvr_pool_at(&outbound->publishes, i, NULL);
 
         if (publish == NULL || publish->engine != engine)
             continue;
         publish->engine_gone = true;
-        publish_fail(outbound, now, publish, KVR_ENGINE_LOST, "the source engine ended");
+        publish_fail(outbound, publish, KVR_ENGINE_LOST, "the source engine ended");
     }
     kvr_ended_forget(&outbound->ended, engine);
     kvr_engines_down(&outbound->engines, engine);
@@ -99,17 +101,18 @@ void outbound_engine_down(struct outbound *outbound, kvr_ns now, uint32_t engine
 void outbound_cancel_all(struct outbound *outbound, kvr_ns now, kvr_status status,
                          const char *detail)
 {
+    outbound->now = now;
     for (uint32_t i = 0; i < outbound->publishes.reach; i++) {
         struct publish *publish = kvr_pool_at(&outbound->publishes, i, NULL);
 
         if (publish != NULL)
-            publish_fail(outbound, now, publish, status, detail);
+            publish_fail(outbound, publish, status, detail);
     }
     for (uint32_t i = 0; i < outbound->transfers.reach; i++) {
         struct source_transfer *transfer = kvr_pool_at(&outbound->transfers, i, NULL);
 
         if (transfer != NULL)
-            source_transfer_fail(outbound, now, transfer, status, detail);
+            source_transfer_fail(outbound, transfer, status, detail);
     }
 }
 
@@ -123,7 +126,7 @@ static void unknown_send(struct outbound *outbound, uint32_t peer, uint64_t tran
     outbound_send(outbound, peer, &message);
 }
 
-static void transfer_message(struct outbound *outbound, kvr_ns now, uint32_t peer,
+static void transfer_message(struct outbound *outbound, uint32_t peer,
                              const struct kvr_message *message)
 {
     struct source_transfer *transfer = NULL;
@@ -134,7 +137,7 @@ static void transfer_message(struct outbound *outbound, kvr_ns now, uint32_t pee
     if (transfer == NULL || transfer->peer != peer || transfer->peer_gone)
         unknown_send(outbound, peer, message->transfer);
     else
-        source_transfer_message(outbound, now, transfer, message);
+        source_transfer_message(outbound, transfer, message);
 }
 
 void outbound_message(struct outbound *outbound, kvr_ns now, uint32_t peer,
@@ -142,7 +145,8 @@ void outbound_message(struct outbound *outbound, kvr_ns now, uint32_t peer,
 {
     struct kvr_error error;
 
-    targets_awake(outbound, now);
+    outbound->now = now;
+    targets_awake(outbound);
     switch (message->kind) {
     case KVR_MSG_REGIONS:
         if (kvr_engines_learn(&outbound->engines, peer, &message->regions, &error) != KVR_OK)
@@ -158,10 +162,10 @@ void outbound_message(struct outbound *outbound, kvr_ns now, uint32_t peer,
         rail_repair_epoch_ended(outbound, peer, &message->epoch_ended);
         break;
     case KVR_MSG_WANT:
-        match_want(outbound, now, peer, message->transfer, &message->want);
+        match_want(outbound, peer, message->transfer, &message->want);
         break;
     default:
-        transfer_message(outbound, now, peer, message);
+        transfer_message(outbound, peer, message);
     }
 }
 
@@ -172,6 +176,7 @@ void outbound_group(struct outbound *outbound, kvr_ns now, const struct kvr_grou
     union push_message job;
     struct source_transfer *transfer;
 
+    outbound->now = now;
     switch (message->head.kind) {
     case KVR_GROUP_PEER_ADDED:
         kvr_buddy_free(outbound->memory, message->peer_rails.rails);
@@ -180,10 +185,10 @@ void outbound_group(struct outbound *outbound, kvr_ns now, const struct kvr_grou
         kvr_buddy_free(outbound->memory, message->peer_rail.address);
         return;
     case KVR_GROUP_PAIR_BROKEN:
-        rail_repair_broken(outbound, now, message->pair_broken.peer, &message->pair_broken.pair);
+        rail_repair_broken(outbound, message->pair_broken.peer, &message->pair_broken.pair);
         return;
     case KVR_GROUP_RECYCLED:
-        rail_repair_recycled(outbound, now, message);
+        rail_repair_recycled(outbound, message);
         return;
     case KVR_GROUP_RESUMED:
         targets_probe(outbound, message->head.group, message->resumed.count);
@@ -201,7 +206,7 @@ void outbound_group(struct outbound *outbound, kvr_ns now, const struct kvr_grou
         kvr_buddy_free(outbound->memory, job.retransmit);
         return;
     case PUSH_PROBED:
-        path_probed(outbound, now, job.probe);
+        path_probed(outbound, job.probe);
         return;
     default:
         break;
@@ -210,17 +215,18 @@ void outbound_group(struct outbound *outbound, kvr_ns now, const struct kvr_grou
         return;
     transfer = kvr_pool_at(&outbound->transfers, job.job, NULL);
     assert(transfer != NULL);
-    source_transfer_group(outbound, now, transfer, &job);
+    source_transfer_group(outbound, transfer, &job);
 }
 
 void outbound_registered(struct outbound *outbound, kvr_ns now, uint64_t id, kvr_status status)
 {
     struct source_transfer *transfer = kvr_pool_get(&outbound->transfers, id);
 
+    outbound->now = now;
     if (transfer == NULL)
         return; /* it has ended */
     if (path_awaits_stage(transfer))
-        path_stage_opened(outbound, now, transfer, status);
+        path_stage_opened(outbound, transfer, status);
     else
         failover_registered(outbound, transfer, status);
 }
@@ -229,18 +235,19 @@ void outbound_registered(struct outbound *outbound, kvr_ns now, uint64_t id, kvr
 
 void outbound_tick(struct outbound *outbound, kvr_ns now)
 {
-    targets_awake(outbound, now);
+    outbound->now = now;
+    targets_awake(outbound);
     for (uint32_t i = 0; i < outbound->publishes.reach && outbound->publishes.used_count > 0; i++) {
         struct publish *publish = kvr_pool_at(&outbound->publishes, i, NULL);
 
         if (publish != NULL)
-            lease_tick(outbound, now, publish);
+            lease_tick(outbound, publish);
     }
     for (uint32_t i = 0; i < outbound->transfers.reach && outbound->transfers.used_count > 0; i++) {
         struct source_transfer *transfer = kvr_pool_at(&outbound->transfers, i, NULL);
 
         if (transfer != NULL)
-            source_transfer_tick(outbound, now, transfer);
+            source_transfer_tick(outbound, transfer);
     }
-    rail_repair_tick(outbound, now);
+    rail_repair_tick(outbound);
 }

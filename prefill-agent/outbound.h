@@ -65,6 +65,7 @@ struct outbound {
     struct outbound_options options;
     const struct kvr_ports *ports;
     struct kvr_buddy *memory;
+    kvr_ns now; /* of the present event */
     struct kvr_engines engines;
     struct kvr_pool publishes, transfers;
     struct kvr_table by_handle, by_key, by_nonce;
@@ -75,7 +76,7 @@ struct outbound {
     bool draining;
     kvr_ns stage_retry_at; /* for host memory there was none to be had: not before then */
     uint32_t tombs, parked;
-    kvr_ns awake_at; /* the last event or tick; ticks come while anything lives */
+    kvr_ns awake_at; /* the last request, message or tick; ticks come while anything lives */
     struct kvr_ended ended;
     uint64_t sent_bytes, leases_expired;
 };

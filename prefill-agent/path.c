@@ -78,7 +78,7 @@ static struct kvr_fragment_policy policy_of(const struct outbound *outbound,
         .gathers = gathers,
         .scatters = transfer->path.scatters,
         .may_gather = kvr_region_set_can_stage(publish->set) &&
-                      outbound->awake_at >= outbound->stage_retry_at &&
+                      outbound->now >= outbound->stage_retry_at &&
                       outbound->ports->region_stage != NULL,
         .may_scatter = transfer->path.target_stage_bytes > 0 &&
                        kvr_min_u64(fragments->bytes, transfer->path.limits.chunk_bytes_max) <=
@@ -155,15 +155,15 @@ kvr_status path_decide(struct outbound *outbound, struct source_transfer *transf
 }
 
 /* The answer that the path waited for is here, and nothing was planned yet. */
-static void decide_again(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+static void decide_again(struct outbound *outbound, struct source_transfer *transfer,
                          const struct publish *publish)
 {
     struct kvr_error error;
 
     if (path_decide(outbound, transfer, publish, &error) != KVR_OK)
-        source_transfer_fail(outbound, now, transfer, error.status, error.detail);
+        source_transfer_fail(outbound, transfer, error.status, error.detail);
     else
-        source_transfer_advance(outbound, now, transfer);
+        source_transfer_advance(outbound, transfer);
 }
 
 bool path_awaits_stage(const struct source_transfer *transfer)
@@ -171,7 +171,7 @@ bool path_awaits_stage(const struct source_transfer *transfer)
     return transfer->state == ST_OFFERED && transfer->path.state == SOURCE_PATH_OPENING;
 }
 
-void path_stage_opened(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+void path_stage_opened(struct outbound *outbound, struct source_transfer *transfer,
                        kvr_status status)
 {
     struct source_path *path = &transfer->path;
@@ -181,15 +181,15 @@ void path_stage_opened(struct outbound *outbound, kvr_ns now, struct source_tran
         return;
     if (status == KVR_OK && kvr_region_set_stage(publish->set) != NULL) {
         source_path_on(&path->state, SOURCE_PATH_ON_DECIDED);
-        source_transfer_advance(outbound, now, transfer);
+        source_transfer_advance(outbound, transfer);
         return;
     }
-    outbound->stage_retry_at = now + KVR_STAGE_RETRY_NS;
+    outbound->stage_retry_at = outbound->now + KVR_STAGE_RETRY_NS;
     path->scatters = path->scatters && path->target_stage_bytes == 0;
-    decide_again(outbound, now, transfer, publish);
+    decide_again(outbound, transfer, publish);
 }
 
-void path_probed(struct outbound *outbound, kvr_ns now, struct visibility_probe *probe)
+void path_probed(struct outbound *outbound, struct visibility_probe *probe)
 {
     struct source_transfer *transfer = kvr_pool_get(&outbound->transfers, probe->transfer);
     const struct publish *publish;
@@ -199,5 +199,5 @@ void path_probed(struct outbound *outbound, kvr_ns now, struct visibility_probe 
         return; /* it has ended meanwhile */
     publish = kvr_pool_get(&outbound->publishes, transfer->publish);
     if (publish != NULL)
-        decide_again(outbound, now, transfer, publish);
+        decide_again(outbound, transfer, publish);
 }

@@ -56,9 +56,9 @@ KVR_MUST_CHECK kvr_status path_decide(struct outbound *outbound, struct source_t
                                       const struct publish *publish, struct kvr_error *error);
 bool path_awaits_stage(const struct source_transfer *transfer);
 /* The stage of our pages that the transfer waited for is open, or cannot be. */
-void path_stage_opened(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+void path_stage_opened(struct outbound *outbound, struct source_transfer *transfer,
                        kvr_status status);
 /* The answer of a visibility probe. */
-void path_probed(struct outbound *outbound, kvr_ns now, struct visibility_probe *probe);
+void path_probed(struct outbound *outbound, struct visibility_probe *probe);
 
 #endif

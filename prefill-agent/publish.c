@@ -102,14 +102,14 @@ err_release:
     return NULL;
 }
 
-static void publish_event(struct outbound *outbound, kvr_ns now, const struct publish *publish,
+static void publish_event(struct outbound *outbound, const struct publish *publish,
                           kvr_event_kind kind)
 {
     const struct kvr_event_sink *sink = &outbound->ports->events;
     struct kvr_event event = {
         .kind = kind,
         .role = KVR_ROLE_SOURCE,
-        .at = now,
+        .at = outbound->now,
         .attempt = publish->attempt,
         .source_engine = outbound->engines.local[publish->engine].rank.engine,
         .source_rank = {outbound->engines.local[publish->engine].rank.tp,
@@ -125,7 +125,7 @@ static void publish_event(struct outbound *outbound, kvr_ns now, const struct pu
     sink->emit(sink->self, &event);
 }
 
-void publish_open(struct outbound *outbound, kvr_ns now, uint32_t engine, uint64_t handle,
+void publish_open(struct outbound *outbound, uint32_t engine, uint64_t handle,
                   const struct kvr_req_source_open *open)
 {
     const struct kvr_rank *rank = &outbound->engines.local[engine].rank;
@@ -152,16 +152,16 @@ void publish_open(struct outbound *outbound, kvr_ns now, uint32_t engine, uint64
     publish->consumers.named = open->consumers > 0;
     publish->lease.length =
         open->lease_ms > 0 ? open->lease_ms * KVR_MS : outbound->options.lease_default_ns;
-    publish->lease.end = now + publish->lease.length;
+    publish->lease.end = outbound->now + publish->lease.length;
     publish->set = kvr_engines_set_acquire(&outbound->engines, engine);
     kvr_engines_use(&outbound->engines, engine);
-    publish_event(outbound, now, publish, KVR_EVENT_OPENED);
-    match_parked(outbound, now, publish);
+    publish_event(outbound, publish, KVR_EVENT_OPENED);
+    match_parked(outbound, publish);
 }
 
 /* ---- growing --------------------------------------------------------------------------------- */
 
-static void advance_transfers(struct outbound *outbound, kvr_ns now, const struct publish *publish)
+static void advance_transfers(struct outbound *outbound, const struct publish *publish)
 {
     uint64_t id = publish->id;
 
@@ -170,13 +170,13 @@ static void advance_transfers(struct outbound *outbound, kvr_ns now, const struc
             kvr_pool_get(&outbound->transfers, publish->consumers.list[i].transfer);
 
         if (transfer != NULL)
-            source_transfer_advance(outbound, now, transfer);
+            source_transfer_advance(outbound, transfer);
         if (kvr_pool_get(&outbound->publishes, id) == NULL)
             return; /* the last transfer failed and took it along */
     }
 }
 
-void publish_request(struct outbound *outbound, kvr_ns now, struct publish *publish,
+void publish_request(struct outbound *outbound, struct publish *publish,
                      const struct kvr_request *request)
 {
     struct kvr_error error;
@@ -184,15 +184,15 @@ void publish_request(struct outbound *outbound, kvr_ns now, struct publish *publ
 
     if (publish->state == PUBLISH_FAILING)
         return;
-    lease_renew(publish, now);
+    lease_renew(publish, outbound->now);
     if (request->kind != KVR_REQ_RENEW)
         status = content_add(outbound, publish, request, &error);
     else if (request->renew.lease_ms > 0)
-        lease_set(publish, now, request->renew.lease_ms * KVR_MS);
+        lease_set(publish, outbound->now, request->renew.lease_ms * KVR_MS);
     if (status != KVR_OK)
-        publish_fail(outbound, now, publish, status, error.detail);
+        publish_fail(outbound, publish, status, error.detail);
     else
-        advance_transfers(outbound, now, publish);
+        advance_transfers(outbound, publish);
 }
 
 void publish_refuse(struct outbound *outbound, struct publish *publish, uint32_t peer,
@@ -223,7 +223,7 @@ void publish_blame(struct publish *publish, kvr_status status, const char *detai
     snprintf(publish->detail, sizeof(publish->detail), "%s", detail);
 }
 
-void publish_fail(struct outbound *outbound, kvr_ns now, struct publish *publish, kvr_status status,
+void publish_fail(struct outbound *outbound, struct publish *publish, kvr_status status,
                   const char *detail)
 {
     uint64_t id = publish->id;
@@ -237,14 +237,14 @@ void publish_fail(struct outbound *outbound, kvr_ns now, struct publish *publish
             kvr_pool_get(&outbound->transfers, publish->consumers.list[i].transfer);
 
         if (transfer != NULL)
-            source_transfer_fail(outbound, now, transfer, status, detail);
+            source_transfer_fail(outbound, transfer, status, detail);
         if (kvr_pool_get(&outbound->publishes, id) == NULL)
             return;
     }
-    publish_check_free(outbound, now, publish);
+    publish_check_free(outbound, publish);
 }
 
-void publish_check_free(struct outbound *outbound, kvr_ns now, struct publish *publish)
+void publish_check_free(struct outbound *outbound, struct publish *publish)
 {
     uint32_t engine = publish->engine;
     struct kvr_notice notice = {
@@ -268,7 +268,7 @@ void publish_check_free(struct outbound *outbound, kvr_ns now, struct publish *p
         outbound->ports->notify(outbound->ports->self, publish->engine, &notice);
     }
     if (publish->consumers.count == 0)
-        publish_event(outbound, now, publish, KVR_EVENT_ENDED);
+        publish_event(outbound, publish, KVR_EVENT_ENDED);
     kvr_table_remove(&outbound->by_handle, kvr_handle_key(publish->engine, publish->handle));
     kvr_table_remove(&outbound->by_key, publish->key);
     kvr_page_tables_done(&publish->pages, outbound->memory);

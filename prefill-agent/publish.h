@@ -58,15 +58,15 @@ struct publish {
     char detail[KVR_DETAIL_BYTES];
 };
 
-void publish_open(struct outbound *outbound, kvr_ns now, uint32_t engine, uint64_t handle,
+void publish_open(struct outbound *outbound, uint32_t engine, uint64_t handle,
                   const struct kvr_req_source_open *open);
-void publish_request(struct outbound *outbound, kvr_ns now, struct publish *publish,
+void publish_request(struct outbound *outbound, struct publish *publish,
                      const struct kvr_request *request);
 struct publish *publish_find(const struct outbound *outbound, uint32_t engine, uint64_t handle);
 
 /* Nothing more is published, and every consumer gets the reason. The pages stay held until every
  * transfer has settled. */
-void publish_fail(struct outbound *outbound, kvr_ns now, struct publish *publish, kvr_status status,
+void publish_fail(struct outbound *outbound, struct publish *publish, kvr_status status,
                   const char *detail);
 /* Records a failure if it is the first. A consumer that comes again does not clear it. */
 void publish_blame(struct publish *publish, kvr_status status, const char *detail);
@@ -74,6 +74,6 @@ void publish_blame(struct publish *publish, kvr_status status, const char *detai
 void publish_refuse(struct outbound *outbound, struct publish *publish, uint32_t peer,
                     const struct kvr_error *error);
 /* SOURCE_FREE, if every consumer has settled or none will come. The publish is gone then. */
-void publish_check_free(struct outbound *outbound, kvr_ns now, struct publish *publish);
+void publish_check_free(struct outbound *outbound, struct publish *publish);
 
 #endif

@@ -16,26 +16,25 @@ void rail_repair_recycle(struct outbound *outbound, uint32_t rail)
 }
 
 /* Recycles our rails that have a broken pair to the peer, when the time for it has come. */
-static void repair(struct outbound *outbound, kvr_ns now, uint32_t peer)
+static void repair(struct outbound *outbound, uint32_t peer)
 {
     struct outbound_peer *state = &outbound->peers[peer];
 
     for (uint32_t rail = 0; state->up && rail < outbound->options.rail_count; rail++) {
-        if (now < state->repair_at[rail])
+        if (outbound->now < state->repair_at[rail])
             continue;
         state->repair_at[rail] = KVR_NEVER;
         rail_repair_recycle(outbound, rail);
     }
 }
 
-void rail_repair_recycled(struct outbound *outbound, kvr_ns now,
-                          const struct kvr_group_message *message)
+void rail_repair_recycled(struct outbound *outbound, const struct kvr_group_message *message)
 {
     uint32_t rail = message->recycled.rail;
     bool renewed = message->recycled.status == KVR_OK;
 
-    outbound->retry_at[rail] = renewed ? KVR_NEVER : now + OUTBOUND_RETRY_NS;
-    outbound->renewed_at[rail] = now;
+    outbound->retry_at[rail] = renewed ? KVR_NEVER : outbound->now + OUTBOUND_RETRY_NS;
+    outbound->renewed_at[rail] = outbound->now;
     outbound->recycle.under_way &= ~(UINT64_C(1) << rail);
     if (renewed) /* pairs that break with the fresh endpoint come later */
         for (uint32_t peer = 0; peer < KVR_PEERS_MAX; peer++)
@@ -72,15 +71,14 @@ void rail_repair_epoch_ended(struct outbound *outbound, uint32_t peer,
     retransmit_list_all(outbound, peer, PUSH_ANY, ended->rail, ended->epoch);
 }
 
-void rail_repair_broken(struct outbound *outbound, kvr_ns now, uint32_t peer,
-                        const struct kvr_pair *pair)
+void rail_repair_broken(struct outbound *outbound, uint32_t peer, const struct kvr_pair *pair)
 {
     if (!outbound->peers[peer].up)
         return;
     retransmit_list_all(outbound, peer, pair->rail, pair->target_rail, pair->epoch);
     /* If the network failed and not the peer, a fresh endpoint of ours may reach it again. */
     if (outbound->peers[peer].repair_at[pair->rail] == KVR_NEVER)
-        outbound->peers[peer].repair_at[pair->rail] = now + outbound->options.silence_ns;
+        outbound->peers[peer].repair_at[pair->rail] = outbound->now + outbound->options.silence_ns;
 }
 
 /* Whether the group writes to another peer: that peer would lose what is on its way. */
@@ -98,38 +96,38 @@ static bool others_post(const struct outbound *outbound, uint32_t peer, uint32_t
 
 /* When the rail gets a fresh endpoint for a transfer that has no other: at once where no other peer
  * loses by it, unless the present endpoint is fresh. */
-static kvr_ns repair_time(const struct outbound *outbound, kvr_ns now, uint32_t peer,
-                          uint32_t rail_group, uint32_t rail)
+static kvr_ns repair_time(const struct outbound *outbound, uint32_t peer, uint32_t rail_group,
+                          uint32_t rail)
 {
     kvr_ns patience = outbound->options.silence_ns / 4, renewed = outbound->renewed_at[rail];
 
     if (others_post(outbound, peer, rail_group))
-        return now + patience;
-    return renewed != 0 && renewed + patience > now ? renewed + patience : now;
+        return outbound->now + patience;
+    return renewed != 0 && renewed + patience > outbound->now ? renewed + patience : outbound->now;
 }
 
-void rail_repair_soon(struct outbound *outbound, kvr_ns now, uint32_t peer, uint32_t rail_group)
+void rail_repair_soon(struct outbound *outbound, uint32_t peer, uint32_t rail_group)
 {
     const uint32_t *first = &outbound->options.groups.first[rail_group];
     kvr_ns *repair_at = outbound->peers[peer].repair_at;
 
     for (uint32_t rail = first[0]; rail < first[1]; rail++) {
-        kvr_ns soon = repair_time(outbound, now, peer, rail_group, rail);
+        kvr_ns soon = repair_time(outbound, peer, rail_group, rail);
 
         if (repair_at[rail] != KVR_NEVER && repair_at[rail] > soon)
             repair_at[rail] = soon;
     }
-    repair(outbound, now, peer);
+    repair(outbound, peer);
 }
 
-void rail_repair_tick(struct outbound *outbound, kvr_ns now)
+void rail_repair_tick(struct outbound *outbound)
 {
     for (uint32_t peer = 0; peer < KVR_PEERS_MAX; peer++)
-        repair(outbound, now, peer);
+        repair(outbound, peer);
     for (uint32_t rail = 0; rail < outbound->options.rail_count; rail++) {
-        if (now < outbound->retry_at[rail])
+        if (outbound->now < outbound->retry_at[rail])
             continue;
-        outbound->retry_at[rail] = now + OUTBOUND_RETRY_NS;
+        outbound->retry_at[rail] = outbound->now + OUTBOUND_RETRY_NS;
         rail_repair_recycle(outbound, rail);
     }
 }

@@ -13,15 +13,13 @@ struct outbound;
 void rail_repair_epoch_ended(struct outbound *outbound, uint32_t peer,
                              const struct kvr_msg_epoch_ended *ended);
 /* A group thread found a pair broken. */
-void rail_repair_broken(struct outbound *outbound, kvr_ns now, uint32_t peer,
-                        const struct kvr_pair *pair);
+void rail_repair_broken(struct outbound *outbound, uint32_t peer, const struct kvr_pair *pair);
 /* The rail gets a fresh endpoint as soon as no other rail of its group is getting one. */
 void rail_repair_recycle(struct outbound *outbound, uint32_t rail);
-void rail_repair_recycled(struct outbound *outbound, kvr_ns now,
-                          const struct kvr_group_message *message);
+void rail_repair_recycled(struct outbound *outbound, const struct kvr_group_message *message);
 /* No pair of the transfer is left: those of our rails get fresh endpoints soon. */
-void rail_repair_soon(struct outbound *outbound, kvr_ns now, uint32_t peer, uint32_t rail_group);
+void rail_repair_soon(struct outbound *outbound, uint32_t peer, uint32_t rail_group);
 /* Recycles the rails for which the time has come. */
-void rail_repair_tick(struct outbound *outbound, kvr_ns now);
+void rail_repair_tick(struct outbound *outbound);
 
 #endif

@@ -103,7 +103,7 @@ void retransmit_lists_drop(struct outbound *outbound, struct source_transfer *tr
 
 /* ---- MISSING, ROOM --------------------------------------------------------------------------- */
 
-void retransmit_room(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+void retransmit_room(struct outbound *outbound, struct source_transfer *transfer,
                      const struct kvr_msg_room *room)
 {
     struct push_retransmit *retransmit;
@@ -112,20 +112,20 @@ void retransmit_room(struct outbound *outbound, kvr_ns now, struct source_transf
     if (transfer->state != ST_LIVE)
         return;
     if (transfer->grant.staging_quota == 0) {
-        source_transfer_fail(outbound, now, transfer, KVR_MALFORMED,
+        source_transfer_fail(outbound, transfer, KVR_MALFORMED,
                              "there is room in staging memory that was not granted");
         return;
     }
     retransmit = kvr_buddy_alloc(outbound->memory, sizeof(*retransmit));
     if (retransmit == NULL) {
-        source_transfer_fail(outbound, now, transfer, KVR_NO_MEMORY, "no memory to go on posting");
+        source_transfer_fail(outbound, transfer, KVR_NO_MEMORY, "no memory to go on posting");
         return;
     }
     *retransmit = (struct push_retransmit){.round = room->round, .room = room->position_end};
     outbound_command(outbound, transfer, push_retransmit(retransmit));
 }
 
-void retransmit_missing(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+void retransmit_missing(struct outbound *outbound, struct source_transfer *transfer,
                         const struct kvr_msg_missing *missing)
 {
     uint64_t total = 0;
@@ -135,7 +135,7 @@ void retransmit_missing(struct outbound *outbound, kvr_ns now, struct source_tra
         if ((uint64_t)missing->runs[i].chunk_first + missing->runs[i].chunk_count >
                 transfer->announce.chunk_count ||
             missing->runs[i].chunk_count == 0 || total > transfer->announce.chunk_count) {
-            source_transfer_fail(outbound, now, transfer, KVR_MALFORMED,
+            source_transfer_fail(outbound, transfer, KVR_MALFORMED,
                                  "chunks are missing that were not planned");
             return;
         }
@@ -144,8 +144,8 @@ void retransmit_missing(struct outbound *outbound, kvr_ns now, struct source_tra
     if (transfer->state != ST_LIVE)
         return;
     if (!post_again(outbound, transfer, missing->runs, missing->run_count, missing->round)) {
-        source_transfer_fail(outbound, now, transfer, KVR_NO_MEMORY, "no memory to post again");
+        source_transfer_fail(outbound, transfer, KVR_NO_MEMORY, "no memory to post again");
         return;
     }
-    source_transfer_event(outbound, now, transfer, KVR_EVENT_RETRY);
+    source_transfer_event(outbound, transfer, KVR_EVENT_RETRY);
 }

@@ -25,9 +25,9 @@ void retransmit_listed(struct outbound *outbound, struct source_transfer *transf
 /* Sends the RAIL_LOST messages that wait for room to the peer. */
 void retransmit_lists_send(struct outbound *outbound, struct source_transfer *transfer);
 void retransmit_lists_drop(struct outbound *outbound, struct source_transfer *transfer);
-void retransmit_missing(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+void retransmit_missing(struct outbound *outbound, struct source_transfer *transfer,
                         const struct kvr_msg_missing *missing);
-void retransmit_room(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+void retransmit_room(struct outbound *outbound, struct source_transfer *transfer,
                      const struct kvr_msg_room *room);
 
 #endif

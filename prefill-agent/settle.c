@@ -42,8 +42,7 @@ void source_transfer_free(struct outbound *outbound, struct source_transfer *tra
 }
 
 /* The publish has one consumer less to wait for. */
-static void publish_settle(struct outbound *outbound, kvr_ns now,
-                           const struct source_transfer *transfer)
+static void publish_settle(struct outbound *outbound, const struct source_transfer *transfer)
 {
     struct publish *publish = kvr_pool_get(&outbound->publishes, transfer->publish);
 
@@ -56,19 +55,18 @@ static void publish_settle(struct outbound *outbound, kvr_ns now,
         publish->bytes += transfer->announce.bytes;
         outbound->sent_bytes += transfer->announce.bytes;
     }
-    publish_check_free(outbound, now, publish);
+    publish_check_free(outbound, publish);
 }
 
 /* No card and no copy can read the pages for this transfer any more (rule 2). */
-static void settle(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
-                   bool parked)
+static void settle(struct outbound *outbound, struct source_transfer *transfer, bool parked)
 {
     outbound->tombs++;
     if (outbound->ports->revocation_words !=
         NULL) /* before the pages can be given back (rule 11) */
         kvr_revocation_word_revoke(
             &outbound->ports->revocation_words[kvr_pool_index(transfer->id)]);
-    source_transfer_event(outbound, now, transfer, KVR_EVENT_ENDED);
+    source_transfer_event(outbound, transfer, KVR_EVENT_ENDED);
     if (parked)
         match_unpark(outbound, transfer);
     segments_free(outbound, transfer->announce.waiting);
@@ -89,15 +87,15 @@ static void settle(struct outbound *outbound, kvr_ns now, struct source_transfer
     transfer->match.sibling_count = 0;
     transfer->grant.job = NULL;
     transfer->match.remote = NULL;
-    transfer->settle.tombstone_end = now + 2 * outbound->options.silence_ns;
-    publish_settle(outbound, now, transfer);
+    transfer->settle.tombstone_end = outbound->now + 2 * outbound->options.silence_ns;
+    publish_settle(outbound, transfer);
     /* An unmatched WANT was never granted, so it needs no tombstone. A target that has everything
      * asks nothing more, and tombstones would fill the table at a thousand transfers a second. */
     if (transfer->peer_gone || transfer->settle.landed || (parked && !pending_waits(transfer)))
         source_transfer_free(outbound, transfer);
 }
 
-static void stop(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer)
+static void stop(struct outbound *outbound, struct source_transfer *transfer)
 {
     enum source_transfer_state before = transfer->state;
 
@@ -107,7 +105,7 @@ static void stop(struct outbound *outbound, kvr_ns now, struct source_transfer *
     if (transfer->state == ST_STOPPING)
         outbound_command(outbound, transfer, push_stop());
     else
-        settle(outbound, now, transfer, before == ST_PARKED);
+        settle(outbound, transfer, before == ST_PARKED);
 }
 
 static void reason_set(struct source_transfer *transfer, kvr_status status, const char *detail)
@@ -119,20 +117,20 @@ static void reason_set(struct source_transfer *transfer, kvr_status status, cons
 }
 
 /* QUIET follows FAIL even when nothing was posted: a GRANT may be on its way. */
-void source_transfer_fail(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+void source_transfer_fail(struct outbound *outbound, struct source_transfer *transfer,
                           kvr_status status, const char *detail)
 {
     if (source_transfer_next(transfer->state, ST_ON_STOP) == transfer->state)
         return; /* it is ending already */
     reason_set(transfer, status, detail);
-    source_transfer_event(outbound, now, transfer, KVR_EVENT_FAILING);
+    source_transfer_event(outbound, transfer, KVR_EVENT_FAILING);
     pending_fail(outbound, transfer);
     if (transfer->state != ST_LIVE)
         pending_quiet(outbound, transfer);
-    stop(outbound, now, transfer);
+    stop(outbound, transfer);
 }
 
-void source_transfer_end(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+void source_transfer_end(struct outbound *outbound, struct source_transfer *transfer,
                          kvr_status status, const char *detail)
 {
     if (status > 0)
@@ -144,8 +142,8 @@ void source_transfer_end(struct outbound *outbound, kvr_ns now, struct source_tr
         outbound->peers[transfer->peer].lost[transfer->grant.rail_group].since = KVR_NEVER;
     }
     if (transfer->peer_gone && transfer->state == ST_CLOSING)
-        transfer->settle.fence_at = now + outbound->options.quiet_ns;
-    stop(outbound, now, transfer);
+        transfer->settle.fence_at = outbound->now + outbound->options.quiet_ns;
+    stop(outbound, transfer);
 }
 
 /* ---- rounds (rule 4) ------------------------------------------------------------------------- */
@@ -192,22 +190,23 @@ static bool frees_early(const struct outbound *outbound, const struct source_tra
     return KVR_MUTANT(source_free_before_the_copy) && publish != NULL && transfer->path.gathers;
 }
 
-static void stopped(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer)
+static void stopped(struct outbound *outbound, struct source_transfer *transfer)
 {
     if (!transfer->settle.landed)
         pending_quiet(outbound, transfer);
     source_transfer_on(&transfer->state, ST_ON_STOPPED);
     if (frees_early(outbound, transfer)) {
-        publish_settle(outbound, now, transfer);
+        publish_settle(outbound, transfer);
         transfer->publish = 0;
     }
     transfer->settle.fence_at =
-        now + (transfer->peer_gone ? outbound->options.quiet_ns : outbound->options.silence_ns);
+        outbound->now +
+        (transfer->peer_gone ? outbound->options.quiet_ns : outbound->options.silence_ns);
     outbound_command(outbound, transfer, push_close());
 }
 
 /* The job, or a job that it left in an earlier rail group. */
-static void closed(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+static void closed(struct outbound *outbound, struct source_transfer *transfer,
                    struct push_job *job)
 {
     if (job == transfer->grant.job) {
@@ -219,10 +218,10 @@ static void closed(struct outbound *outbound, kvr_ns now, struct source_transfer
     if (transfer->settle.state != SETTLE_CLOSED || transfer->failover.retiring_jobs > 0)
         return;
     source_transfer_on(&transfer->state, ST_ON_CLOSED);
-    settle(outbound, now, transfer, false);
+    settle(outbound, transfer, false);
 }
 
-void settle_group(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+void settle_group(struct outbound *outbound, struct source_transfer *transfer,
                   const union push_message *message)
 {
     switch (message->head.kind) {
@@ -231,20 +230,20 @@ void settle_group(struct outbound *outbound, kvr_ns now, struct source_transfer 
         break;
     case PUSH_STOPPED:
         settle_sum(transfer, &message->sum);
-        stopped(outbound, now, transfer);
+        stopped(outbound, transfer);
         break;
     default: /* PUSH_CLOSED */
-        closed(outbound, now, transfer, message->closed);
+        closed(outbound, transfer, message->closed);
     }
 }
 
-void settle_tick(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer)
+void settle_tick(struct outbound *outbound, struct source_transfer *transfer)
 {
-    if (transfer->state == ST_ENDED && now >= transfer->settle.tombstone_end &&
+    if (transfer->state == ST_ENDED && outbound->now >= transfer->settle.tombstone_end &&
         !pending_waits(transfer))
         source_transfer_free(outbound, transfer);
-    else if (transfer->state == ST_CLOSING && now >= transfer->settle.fence_at) {
-        transfer->settle.fence_at = now + outbound->options.silence_ns;
+    else if (transfer->state == ST_CLOSING && outbound->now >= transfer->settle.fence_at) {
+        transfer->settle.fence_at = outbound->now + outbound->options.silence_ns;
         for (uint32_t rail = 0; rail < outbound->options.rail_count; rail++)
             if (transfer->settle.rails >> rail & 1)
                 rail_repair_recycle(outbound, rail);

@@ -36,10 +36,10 @@ struct source_settle {
 };
 
 /* Our side gives up. */
-void source_transfer_fail(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+void source_transfer_fail(struct outbound *outbound, struct source_transfer *transfer,
                           kvr_status status, const char *detail);
 /* The target has everything (KVR_OK), gave up, or is gone. */
-void source_transfer_end(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+void source_transfer_end(struct outbound *outbound, struct source_transfer *transfer,
                          kvr_status status, const char *detail);
 /* The place in the table is given back, tombstone or not. */
 void source_transfer_free(struct outbound *outbound, struct source_transfer *transfer);
@@ -48,9 +48,9 @@ void settle_round(struct outbound *outbound, struct source_transfer *transfer, u
 /* The sums that follow the counts of a group thread. */
 void settle_sum(struct source_transfer *transfer, const struct push_sum *sum);
 /* What a group thread reports about counts and its end. */
-void settle_group(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+void settle_group(struct outbound *outbound, struct source_transfer *transfer,
                   const union push_message *message);
 /* Tombstones go, and endpoints that still read are closed, when the time for it has come. */
-void settle_tick(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer);
+void settle_tick(struct outbound *outbound, struct source_transfer *transfer);
 
 #endif

@@ -40,14 +40,14 @@ static struct kvr_event_way way_of(const struct kvr_fragment_way *way)
     return (struct kvr_event_way){.writes = way->ns != 0 ? way->writes : 0, .ns = way->ns};
 }
 
-void source_transfer_event(struct outbound *outbound, kvr_ns now,
-                           const struct source_transfer *transfer, kvr_event_kind kind)
+static void event_at(struct outbound *outbound, kvr_ns at, const struct source_transfer *transfer,
+                     kvr_event_kind kind)
 {
     const struct kvr_event_sink *sink = &outbound->ports->events;
     struct kvr_event event = {
         .kind = kind,
         .role = KVR_ROLE_SOURCE,
-        .at = now,
+        .at = at,
         .transfer = transfer->nonce,
         .attempt = transfer->match.attempt,
         .source_engine = transfer->match.source_engine,
@@ -80,6 +80,12 @@ void source_transfer_event(struct outbound *outbound, kvr_ns now,
     sink->emit(sink->self, &event);
 }
 
+void source_transfer_event(struct outbound *outbound, const struct source_transfer *transfer,
+                           kvr_event_kind kind)
+{
+    event_at(outbound, outbound->now, transfer, kind);
+}
+
 bool source_transfer_lends(const struct outbound *outbound, const struct source_transfer *transfer,
                            const struct publish *publish)
 {
@@ -92,8 +98,7 @@ bool source_transfer_lends(const struct outbound *outbound, const struct source_
                                   kvr_rail_groups_same_host(groups, publish->set->locals[0]->home));
 }
 
-void source_transfer_advance(struct outbound *outbound, kvr_ns now,
-                             struct source_transfer *transfer)
+void source_transfer_advance(struct outbound *outbound, struct source_transfer *transfer)
 {
     const struct publish *publish = kvr_pool_get(&outbound->publishes, transfer->publish);
     struct kvr_error error;
@@ -103,34 +108,33 @@ void source_transfer_advance(struct outbound *outbound, kvr_ns now,
         transfer->path.state != SOURCE_PATH_READY || publish == NULL)
         return;
     if (announce_all(outbound, transfer, publish, &error) < 0)
-        source_transfer_fail(outbound, now, transfer, error.status, error.detail);
+        source_transfer_fail(outbound, transfer, error.status, error.detail);
 }
 
-void source_transfer_message(struct outbound *outbound, kvr_ns now,
-                             struct source_transfer *transfer, const struct kvr_message *message)
+void source_transfer_message(struct outbound *outbound, struct source_transfer *transfer,
+                             const struct kvr_message *message)
 {
     if (transfer->state == ST_ENDED && message->kind != KVR_MSG_ROOM &&
         message->kind != KVR_MSG_MISSING)
         return;
     switch (message->kind) {
     case KVR_MSG_PAGES:
-        match_pages(outbound, now, transfer, &message->pages);
+        match_pages(outbound, transfer, &message->pages);
         break;
     case KVR_MSG_GRANT:
-        grant_received(outbound, now, transfer, &message->grant);
+        grant_received(outbound, transfer, &message->grant);
         break;
     case KVR_MSG_ROOM:
-        retransmit_room(outbound, now, transfer, &message->room);
+        retransmit_room(outbound, transfer, &message->room);
         break;
     case KVR_MSG_MISSING:
-        retransmit_missing(outbound, now, transfer, &message->missing);
+        retransmit_missing(outbound, transfer, &message->missing);
         break;
     case KVR_MSG_LANDED:
-        source_transfer_end(outbound, now, transfer, message->reason.status,
-                            message->reason.detail);
+        source_transfer_end(outbound, transfer, message->reason.status, message->reason.detail);
         break;
     case KVR_MSG_CANCEL: /* a cancel without a reason is no success */
-        source_transfer_end(outbound, now, transfer,
+        source_transfer_end(outbound, transfer,
                             message->reason.status < 0 ? message->reason.status : KVR_CANCELLED,
                             message->reason.detail);
         break;
@@ -141,7 +145,7 @@ void source_transfer_message(struct outbound *outbound, kvr_ns now,
 }
 
 /* What has room was posted; with PUSH_POSTED, everything. */
-static void posted(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+static void posted(struct outbound *outbound, struct source_transfer *transfer,
                    const union push_message *message)
 {
     settle_sum(transfer, &message->sum);
@@ -150,41 +154,41 @@ static void posted(struct outbound *outbound, kvr_ns now, struct source_transfer
     if (transfer->state != ST_LIVE || message->sum.round != transfer->settle.round)
         return;
     if (message->head.kind == PUSH_POSTED)
-        source_transfer_event(outbound, now, transfer, KVR_EVENT_LAST_POST);
+        source_transfer_event(outbound, transfer, KVR_EVENT_LAST_POST);
     pending_quiet(outbound, transfer);
     if (KVR_MUTANT(source_free_without_landed) && message->head.kind == PUSH_POSTED)
-        source_transfer_end(outbound, now, transfer, KVR_OK, "");
+        source_transfer_end(outbound, transfer, KVR_OK, "");
 }
 
-void source_transfer_group(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+void source_transfer_group(struct outbound *outbound, struct source_transfer *transfer,
                            const union push_message *message)
 {
     switch (message->head.kind) {
     case PUSH_FIRST_POST:
-        source_transfer_event(outbound, message->ready_at, transfer, KVR_EVENT_FIRST_READY);
-        source_transfer_event(outbound, now, transfer, KVR_EVENT_FIRST_POST);
+        event_at(outbound, message->ready_at, transfer, KVR_EVENT_FIRST_READY);
+        source_transfer_event(outbound, transfer, KVR_EVENT_FIRST_POST);
         break;
     case PUSH_ALL_READY:
-        source_transfer_event(outbound, message->ready_at, transfer, KVR_EVENT_LAST_READY);
+        event_at(outbound, message->ready_at, transfer, KVR_EVENT_LAST_READY);
         break;
     case PUSH_POSTED:
     case PUSH_STAGING_FULL:
-        posted(outbound, now, transfer, message);
+        posted(outbound, transfer, message);
         break;
     case PUSH_COUNT:
     case PUSH_STOPPED:
     case PUSH_CLOSED:
-        settle_group(outbound, now, transfer, message);
+        settle_group(outbound, transfer, message);
         break;
     case PUSH_LISTED:
         retransmit_listed(outbound, transfer, message->list);
         break;
     case PUSH_COPY_FAILED:
-        source_transfer_fail(outbound, now, transfer, KVR_COPY_FAILED,
+        source_transfer_fail(outbound, transfer, KVR_COPY_FAILED,
                              "the source's pages could not be copied out of device memory");
         break;
     case PUSH_NO_RAIL:
-        failover_no_rail(outbound, now, transfer);
+        failover_no_rail(outbound, transfer);
         break;
     case PUSH_RAIL_BACK:
         failover_rail_back(transfer);
@@ -199,24 +203,23 @@ void source_transfer_group(struct outbound *outbound, kvr_ns now, struct source_
 
 /* A target ends its fetch at the deadline, and its CANCEL is here within the heartbeat bound. One
  * that beats and says no more may not hold the pages for ever. */
-static bool is_overdue(const struct outbound *outbound, kvr_ns now,
-                       const struct source_transfer *transfer)
+static bool is_overdue(const struct outbound *outbound, const struct source_transfer *transfer)
 {
     return (transfer->state == ST_OFFERED || transfer->state == ST_LIVE) &&
-           now >= outbound->options.silence_ns &&
-           now - outbound->options.silence_ns >= transfer->match.deadline;
+           outbound->now >= outbound->options.silence_ns &&
+           outbound->now - outbound->options.silence_ns >= transfer->match.deadline;
 }
 
-void source_transfer_tick(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer)
+void source_transfer_tick(struct outbound *outbound, struct source_transfer *transfer)
 {
     if (transfer->state == ST_PARKED)
-        match_tick(outbound, now, transfer);
-    else if (is_overdue(outbound, now, transfer))
+        match_tick(outbound, transfer);
+    else if (is_overdue(outbound, transfer))
         source_transfer_fail(
-            outbound, now, transfer, KVR_EXPIRED,
+            outbound, transfer, KVR_EXPIRED,
             "the deadline of its fetch has passed, and the target agent has not ended it");
     else if (transfer->state == ST_LIVE)
-        failover_tick(outbound, now, transfer);
+        failover_tick(outbound, transfer);
     else
-        settle_tick(outbound, now, transfer);
+        settle_tick(outbound, transfer);
 }

@@ -55,18 +55,17 @@ struct source_transfer {
 KVR_STATE_MACHINE(source_transfer);
 
 /* Plans and announces what both sides have named by now. */
-void source_transfer_advance(struct outbound *outbound, kvr_ns now,
-                             struct source_transfer *transfer);
+void source_transfer_advance(struct outbound *outbound, struct source_transfer *transfer);
 /* A group thread's message about the transfer. */
-void source_transfer_group(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer,
+void source_transfer_group(struct outbound *outbound, struct source_transfer *transfer,
                            const union push_message *message);
 /* A target's message about the transfer. */
-void source_transfer_message(struct outbound *outbound, kvr_ns now,
-                             struct source_transfer *transfer, const struct kvr_message *message);
-void source_transfer_tick(struct outbound *outbound, kvr_ns now, struct source_transfer *transfer);
-/* Reports an event to the scheduler. */
-void source_transfer_event(struct outbound *outbound, kvr_ns now,
-                           const struct source_transfer *transfer, kvr_event_kind kind);
+void source_transfer_message(struct outbound *outbound, struct source_transfer *transfer,
+                             const struct kvr_message *message);
+void source_transfer_tick(struct outbound *outbound, struct source_transfer *transfer);
+/* Reports an event of now to the scheduler. */
+void source_transfer_event(struct outbound *outbound, const struct source_transfer *transfer,
+                           kvr_event_kind kind);
 /* The target may copy from our engine's memory itself: PLAN names the revocation word. */
 bool source_transfer_lends(const struct outbound *outbound, const struct source_transfer *transfer,
                            const struct publish *publish);

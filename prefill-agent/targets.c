@@ -16,7 +16,7 @@ void outbound_peer_up(struct outbound *outbound, kvr_ns now, uint32_t peer,
     struct kvr_peer_rails *rails[KVR_RAIL_GROUPS_MAX];
     struct kvr_group_message message = {.head.kind = KVR_GROUP_PEER_ADD, .peer_rails.peer = peer};
 
-    (void)now;
+    outbound->now = now;
     if (!outbound_copies_take(outbound, sizeof(*rails[0]), (void **)rails)) {
         outbound->ports->hang_up(outbound->ports->self, peer, KVR_NO_MEMORY,
                                  "no memory for a peer's rails");
@@ -52,6 +52,7 @@ void outbound_peer_lost(struct outbound *outbound, kvr_ns now, uint32_t peer, kv
 {
     struct kvr_group_message message = {.head.kind = KVR_GROUP_PEER_DROP, .peer_drop.peer = peer};
 
+    outbound->now = now;
     for (uint32_t i = 0; i < outbound->transfers.reach; i++) {
         struct source_transfer *transfer = kvr_pool_at(&outbound->transfers, i, NULL);
 
@@ -61,7 +62,7 @@ void outbound_peer_lost(struct outbound *outbound, kvr_ns now, uint32_t peer, kv
         if (transfer->state == ST_ENDED)
             source_transfer_free(outbound, transfer);
         else
-            source_transfer_end(outbound, now, transfer, status, detail);
+            source_transfer_end(outbound, transfer, status, detail);
     }
     kvr_engines_peer_lost(&outbound->engines, peer);
     if (!outbound->peers[peer].up)
@@ -72,6 +73,7 @@ void outbound_peer_lost(struct outbound *outbound, kvr_ns now, uint32_t peer, kv
 
 void outbound_peer_writable(struct outbound *outbound, kvr_ns now, uint32_t peer)
 {
+    outbound->now = now;
     kvr_engines_writable(&outbound->engines, peer);
     for (uint32_t i = 0; i < outbound->transfers.reach; i++) {
         struct source_transfer *transfer = kvr_pool_at(&outbound->transfers, i, NULL);
@@ -81,7 +83,7 @@ void outbound_peer_writable(struct outbound *outbound, kvr_ns now, uint32_t peer
         pending_send(outbound, transfer);
         retransmit_lists_send(outbound, transfer);
         digest_send(outbound, transfer);
-        source_transfer_advance(outbound, now, transfer);
+        source_transfer_advance(outbound, transfer);
     }
 }
 
@@ -90,15 +92,15 @@ void outbound_peer_writable(struct outbound *outbound, kvr_ns now, uint32_t peer
 /* A stopped process may find a GRANT queued when it wakes, from a peer that has fenced it
  * meanwhile. A gap between two events of the loop shows that the process was stopped; a group
  * thread may have slept for good reasons. */
-void targets_awake(struct outbound *outbound, kvr_ns now)
+void targets_awake(struct outbound *outbound)
 {
     struct kvr_group_message away = {.head.kind = KVR_GROUP_SUSPENDED,
                                      .suspended.since = outbound->awake_at};
 
     if (outbound->awake_at != 0 && outbound_live(outbound) > 0 &&
-        now - outbound->awake_at > outbound->options.silence_ns / 2)
+        outbound->now - outbound->awake_at > outbound->options.silence_ns / 2)
         outbound_command_groups(outbound, &away);
-    outbound->awake_at = now;
+    outbound->awake_at = outbound->now;
 }
 
 void targets_alive(struct outbound *outbound, uint32_t peer, uint64_t token)

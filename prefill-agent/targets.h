@@ -56,7 +56,7 @@ void outbound_peer_lost(struct outbound *outbound, kvr_ns now, uint32_t peer, kv
 void outbound_peer_writable(struct outbound *outbound, kvr_ns now, uint32_t peer);
 
 /* The loop runs again. After a long gap every group thread is asked for a round trip (rule 8). */
-void targets_awake(struct outbound *outbound, kvr_ns now);
+void targets_awake(struct outbound *outbound);
 /* A group thread found that the process was stopped: every target is asked. */
 void targets_probe(struct outbound *outbound, uint32_t group, uint64_t absences);
 /* A target asks the same of us. */
