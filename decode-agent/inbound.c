@@ -100,20 +100,14 @@ void inbound_request(struct inbound *inbound, kvr_ns now, uint32_t engine,
 void inbound_engine_down(struct inbound *inbound, kvr_ns now, uint32_t engine)
 {
     inbound->now = now;
-    for (uint32_t i = 0; i < inbound->fetches.reach; i++) {
-        struct fetch *fetch = kvr_pool_at(&inbound->fetches, i, NULL);
-
-        if (fetch != NULL && fetch->engine == engine)
+    KVR_POOL_EACH (struct fetch, fetch, &inbound->fetches)
+        if (fetch->engine == engine)
             fetch->engine_gone = true;
-    }
     /* In a second pass: slots that one fetch gives back may let another of the same engine go on.
      */
-    for (uint32_t i = 0; i < inbound->fetches.reach; i++) {
-        struct fetch *fetch = kvr_pool_at(&inbound->fetches, i, NULL);
-
-        if (fetch != NULL && fetch->engine == engine)
+    KVR_POOL_EACH (struct fetch, fetch, &inbound->fetches)
+        if (fetch->engine == engine)
             fetch_fail(inbound, fetch, KVR_ENGINE_LOST, "the target engine ended");
-    }
     kvr_ended_forget(&inbound->ended, engine);
     kvr_engines_down(&inbound->engines, engine);
 }
@@ -121,12 +115,8 @@ void inbound_engine_down(struct inbound *inbound, kvr_ns now, uint32_t engine)
 void inbound_cancel_all(struct inbound *inbound, kvr_ns now, kvr_status status, const char *detail)
 {
     inbound->now = now;
-    for (uint32_t i = 0; i < inbound->fetches.reach; i++) {
-        struct fetch *fetch = kvr_pool_at(&inbound->fetches, i, NULL);
-
-        if (fetch != NULL)
-            fetch_fail(inbound, fetch, status, detail);
-    }
+    KVR_POOL_EACH (struct fetch, fetch, &inbound->fetches)
+        fetch_fail(inbound, fetch, status, detail);
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
@@ -306,17 +296,10 @@ void inbound_group(struct inbound *inbound, kvr_ns now, const struct kvr_group_m
 void inbound_tick(struct inbound *inbound, kvr_ns now)
 {
     inbound->now = now;
-    for (uint32_t i = 0; i < inbound->fetches.reach && inbound->fetches.used_count > 0; i++) {
-        struct fetch *fetch = kvr_pool_at(&inbound->fetches, i, NULL);
-
-        if (fetch != NULL && fetch->state != F_ENDED && now >= fetch->deadline)
+    KVR_POOL_EACH (struct fetch, fetch, &inbound->fetches)
+        if (fetch->state != F_ENDED && now >= fetch->deadline)
             fetch_expire(inbound, fetch);
-    }
-    for (uint32_t i = 0; i < inbound->transfers.reach && inbound->transfers.used_count > 0; i++) {
-        struct transfer *transfer = kvr_pool_at(&inbound->transfers, i, NULL);
-
-        if (transfer == NULL)
-            continue;
+    KVR_POOL_EACH (struct transfer, transfer, &inbound->transfers) {
         if (now >= transfer->failure.drain_at && transfer->state == T_DRAINING)
             transfer_fence(inbound, transfer); /* QUIET never came */
         if (now >= transfer->trust.suspect_at)

@@ -16,12 +16,9 @@ static uint32_t requests(const void *self, const char *names[], uint32_t max)
     const struct inbound *inbound = self;
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < inbound->fetches.reach; i++) {
-        const struct fetch *fetch = kvr_pool_at(&inbound->fetches, i, NULL);
-
-        if (fetch != NULL && count++ < max)
+    KVR_POOL_EACH (const struct fetch, fetch, &inbound->fetches)
+        if (count++ < max)
             names[count - 1] = fetch->request;
-    }
     return count;
 }
 

@@ -68,12 +68,9 @@ void inbound_rail_recycled(struct inbound *inbound, const struct kvr_group_messa
     ended.epoch_ended.rail = index;
     ended.epoch_ended.epoch = epoch_ended;
     ended.epoch_ended.successor = rail->address;
-    for (uint32_t i = 0; i < inbound->transfers.reach; i++) {
-        struct transfer *transfer = kvr_pool_at(&inbound->transfers, i, NULL);
-
-        if (transfer != NULL && transfer->state == T_LIVE && transfer_may_use(transfer, index))
+    KVR_POOL_EACH (struct transfer, transfer, &inbound->transfers)
+        if (transfer->state == T_LIVE && transfer_may_use(transfer, index))
             transfer_epoch_add(transfer, index, rail->epoch);
-    }
     if (!known) /* else the peers know that the rail has no endpoint */
         send_to_peers(inbound, &ended);
     recycle_begin(inbound, index);

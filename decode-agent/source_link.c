@@ -44,10 +44,8 @@ void inbound_peer_up(struct inbound *inbound, kvr_ns now, uint32_t peer,
     for (uint32_t i = 0; i < hello->rail_count; i++)
         state->same_host |= hello->rails[i].same_host;
     rail_epochs_send(inbound, peer);
-    for (uint32_t i = 0; i < inbound->transfers.reach; i++) {
-        struct transfer *transfer = kvr_pool_at(&inbound->transfers, i, NULL);
-
-        if (transfer == NULL || transfer->link.peer != peer || source_link_gone(&transfer->link) ||
+    KVR_POOL_EACH (struct transfer, transfer, &inbound->transfers) {
+        if (transfer->link.peer != peer || source_link_gone(&transfer->link) ||
             transfer->state != T_WAITING)
             continue;
         source_link_on(&transfer->link.state, LINK_ON_UP);
@@ -60,10 +58,8 @@ void inbound_peer_lost(struct inbound *inbound, kvr_ns now, uint32_t peer, kvr_s
 {
     inbound->now = now;
     inbound->peers[peer].up = false;
-    for (uint32_t i = 0; i < inbound->transfers.reach; i++) {
-        struct transfer *transfer = kvr_pool_at(&inbound->transfers, i, NULL);
-
-        if (transfer == NULL || transfer->link.peer != peer || source_link_gone(&transfer->link))
+    KVR_POOL_EACH (struct transfer, transfer, &inbound->transfers) {
+        if (transfer->link.peer != peer || source_link_gone(&transfer->link))
             continue;
         source_link_on(&transfer->link.state, LINK_ON_LOST);
         if (transfer->state == T_DRAINING)
@@ -78,10 +74,8 @@ void inbound_peer_writable(struct inbound *inbound, kvr_ns now, uint32_t peer)
 {
     inbound->now = now;
     kvr_engines_writable(&inbound->engines, peer);
-    for (uint32_t i = 0; i < inbound->transfers.reach; i++) {
-        struct transfer *transfer = kvr_pool_at(&inbound->transfers, i, NULL);
-
-        if (transfer == NULL || transfer->link.peer != peer || source_link_gone(&transfer->link))
+    KVR_POOL_EACH (struct transfer, transfer, &inbound->transfers) {
+        if (transfer->link.peer != peer || source_link_gone(&transfer->link))
             continue;
         if (transfer->state == T_WAITING) {
             fetch_advance(inbound, fetch_of(inbound, transfer));
@@ -118,10 +112,8 @@ void absence_answered(struct inbound *inbound, uint32_t peer, uint64_t token)
     if (inbound->peers[peer].unconfirmed == 0 || inbound->peers[peer].unconfirmed != token)
         return; /* the answer to an absence before this one */
     inbound->peers[peer].unconfirmed = 0;
-    for (uint32_t i = 0; i < inbound->transfers.reach; i++) {
-        struct transfer *transfer = kvr_pool_at(&inbound->transfers, i, NULL);
-
-        if (transfer == NULL || transfer->link.peer != peer || source_link_gone(&transfer->link))
+    KVR_POOL_EACH (struct transfer, transfer, &inbound->transfers) {
+        if (transfer->link.peer != peer || source_link_gone(&transfer->link))
             continue;
         if (transfer->state == T_LIVE)
             layers_release(inbound, transfer);

@@ -110,9 +110,7 @@ uint32_t outbound_abandon(struct outbound *outbound, kvr_ns now, const char *req
     uint32_t count = 0;
 
     outbound->now = now;
-    for (uint32_t i = 0; i < outbound->publishes.reach; i++) {
-        struct publish *publish = kvr_pool_at(&outbound->publishes, i, NULL);
-
+    KVR_POOL_EACH (struct publish, publish, &outbound->publishes) {
         if (!awaits_consumers(publish, request, attempt))
             continue;
         count++;
@@ -128,9 +126,7 @@ uint32_t outbound_renew(struct outbound *outbound, kvr_ns now, const char *reque
     uint32_t count = 0;
 
     outbound->now = now;
-    for (uint32_t i = 0; i < outbound->publishes.reach; i++) {
-        struct publish *publish = kvr_pool_at(&outbound->publishes, i, NULL);
-
+    KVR_POOL_EACH (struct publish, publish, &outbound->publishes) {
         if (!awaits_consumers(publish, request, attempt))
             continue;
         count++;

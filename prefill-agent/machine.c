@@ -27,18 +27,12 @@ static uint32_t requests(const void *self, const char *names[], uint32_t max)
     const struct outbound *outbound = self;
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < outbound->publishes.reach; i++) {
-        const struct publish *publish = kvr_pool_at(&outbound->publishes, i, NULL);
-
-        if (publish != NULL && count++ < max)
+    KVR_POOL_EACH (const struct publish, publish, &outbound->publishes)
+        if (count++ < max)
             names[count - 1] = publish->request;
-    }
-    for (uint32_t i = 0; i < outbound->transfers.reach; i++) {
-        const struct source_transfer *transfer = kvr_pool_at(&outbound->transfers, i, NULL);
-
-        if (transfer != NULL && transfer->state == ST_PARKED && count++ < max)
+    KVR_POOL_EACH (const struct source_transfer, transfer, &outbound->transfers)
+        if (transfer->state == ST_PARKED && count++ < max)
             names[count - 1] = transfer->match.request;
-    }
     return count;
 }
 

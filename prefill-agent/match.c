@@ -327,13 +327,12 @@ void match_pages(struct outbound *outbound, struct source_transfer *transfer,
 
 void match_parked(struct outbound *outbound, struct publish *publish)
 {
-    for (uint32_t i = 0; i < outbound->transfers.reach && outbound->parked > 0; i++) {
-        struct source_transfer *transfer = kvr_pool_at(&outbound->transfers, i, NULL);
-
-        if (transfer != NULL && transfer->state == ST_PARKED &&
-            transfer->match.key == publish->key && matches(outbound, publish, transfer))
+    if (outbound->parked == 0)
+        return;
+    KVR_POOL_EACH (struct source_transfer, transfer, &outbound->transfers)
+        if (transfer->state == ST_PARKED && transfer->match.key == publish->key &&
+            matches(outbound, publish, transfer))
             transfer_match(outbound, transfer, publish);
-    }
 }
 
 /* ---- parked WANTs ---------------------------------------------------------------------------- */
@@ -350,15 +349,12 @@ void match_unpark(struct outbound *outbound, const struct source_transfer *trans
 
 void match_engine_down(struct outbound *outbound, const struct kvr_rank *rank)
 {
-    for (uint32_t i = 0; i < outbound->transfers.reach && outbound->parked > 0; i++) {
-        struct source_transfer *transfer = kvr_pool_at(&outbound->transfers, i, NULL);
-
-        if (transfer != NULL && transfer->state == ST_PARKED &&
+    KVR_POOL_EACH (struct source_transfer, transfer, &outbound->transfers)
+        if (transfer->state == ST_PARKED &&
             kvr_uuid_equal(&transfer->match.source_engine, &rank->engine) &&
             transfer->match.source_generation == rank->generation &&
             transfer->match.source_tp == rank->tp && transfer->match.source_pp == rank->pp)
             source_transfer_fail(outbound, transfer, KVR_ENGINE_LOST, "the source engine ended");
-    }
 }
 
 void match_tick(struct outbound *outbound, struct source_transfer *transfer)

@@ -86,10 +86,8 @@ void outbound_engine_down(struct outbound *outbound, kvr_ns now, uint32_t engine
 {
     outbound->now = now;
     match_engine_down(outbound, &outbound->engines.local[engine].rank);
-    for (uint32_t i = 0; i < outbound->publishes.reach; i++) {
-        struct publish *publish = kvr_pool_at(&outbound->publishes, i, NULL);
-
-        if (publish == NULL || publish->engine != engine)
+    KVR_POOL_EACH (struct publish, publish, &outbound->publishes) {
+        if (publish->engine != engine)
             continue;
         publish->engine_gone = true;
         publish_fail(outbound, publish, KVR_ENGINE_LOST, "the source engine ended");
@@ -102,18 +100,10 @@ void outbound_cancel_all(struct outbound *outbound, kvr_ns now, kvr_status statu
                          const char *detail)
 {
     outbound->now = now;
-    for (uint32_t i = 0; i < outbound->publishes.reach; i++) {
-        struct publish *publish = kvr_pool_at(&outbound->publishes, i, NULL);
-
-        if (publish != NULL)
-            publish_fail(outbound, publish, status, detail);
-    }
-    for (uint32_t i = 0; i < outbound->transfers.reach; i++) {
-        struct source_transfer *transfer = kvr_pool_at(&outbound->transfers, i, NULL);
-
-        if (transfer != NULL)
-            source_transfer_fail(outbound, transfer, status, detail);
-    }
+    KVR_POOL_EACH (struct publish, publish, &outbound->publishes)
+        publish_fail(outbound, publish, status, detail);
+    KVR_POOL_EACH (struct source_transfer, transfer, &outbound->transfers)
+        source_transfer_fail(outbound, transfer, status, detail);
 }
 
 /* ---- target agents --------------------------------------------------------------------------- */
@@ -237,17 +227,9 @@ void outbound_tick(struct outbound *outbound, kvr_ns now)
 {
     outbound->now = now;
     targets_awake(outbound);
-    for (uint32_t i = 0; i < outbound->publishes.reach && outbound->publishes.used_count > 0; i++) {
-        struct publish *publish = kvr_pool_at(&outbound->publishes, i, NULL);
-
-        if (publish != NULL)
-            lease_tick(outbound, publish);
-    }
-    for (uint32_t i = 0; i < outbound->transfers.reach && outbound->transfers.used_count > 0; i++) {
-        struct source_transfer *transfer = kvr_pool_at(&outbound->transfers, i, NULL);
-
-        if (transfer != NULL)
-            source_transfer_tick(outbound, transfer);
-    }
+    KVR_POOL_EACH (struct publish, publish, &outbound->publishes)
+        lease_tick(outbound, publish);
+    KVR_POOL_EACH (struct source_transfer, transfer, &outbound->transfers)
+        source_transfer_tick(outbound, transfer);
     rail_repair_tick(outbound);
 }

@@ -84,13 +84,9 @@ void rail_repair_broken(struct outbound *outbound, uint32_t peer, const struct k
 /* Whether the group writes to another peer: that peer would lose what is on its way. */
 static bool others_post(const struct outbound *outbound, uint32_t peer, uint32_t rail_group)
 {
-    for (uint32_t i = 0; i < outbound->transfers.reach; i++) {
-        const struct source_transfer *other = kvr_pool_at(&outbound->transfers, i, NULL);
-
-        if (other != NULL && other->peer != peer && other->grant.rail_group == rail_group &&
-            other->state == ST_LIVE)
+    KVR_POOL_EACH (const struct source_transfer, other, &outbound->transfers)
+        if (other->peer != peer && other->grant.rail_group == rail_group && other->state == ST_LIVE)
             return true;
-    }
     return false;
 }
 

@@ -30,13 +30,9 @@ void retransmit_list(struct outbound *outbound, struct source_transfer *transfer
 void retransmit_list_all(struct outbound *outbound, uint32_t peer, uint32_t rail,
                          uint32_t target_rail, uint32_t epoch)
 {
-    for (uint32_t i = 0; i < outbound->transfers.reach; i++) {
-        struct source_transfer *transfer = kvr_pool_at(&outbound->transfers, i, NULL);
-
-        if (transfer != NULL && transfer->state == ST_LIVE &&
-            (peer == PUSH_ANY || transfer->peer == peer))
+    KVR_POOL_EACH (struct source_transfer, transfer, &outbound->transfers)
+        if (transfer->state == ST_LIVE && (peer == PUSH_ANY || transfer->peer == peer))
             retransmit_list(outbound, transfer, rail, target_rail, epoch);
-    }
 }
 
 static bool post_again(struct outbound *outbound, struct source_transfer *transfer,

@@ -53,10 +53,8 @@ void outbound_peer_lost(struct outbound *outbound, kvr_ns now, uint32_t peer, kv
     struct kvr_group_message message = {.head.kind = KVR_GROUP_PEER_DROP, .peer_drop.peer = peer};
 
     outbound->now = now;
-    for (uint32_t i = 0; i < outbound->transfers.reach; i++) {
-        struct source_transfer *transfer = kvr_pool_at(&outbound->transfers, i, NULL);
-
-        if (transfer == NULL || transfer->peer != peer || transfer->peer_gone)
+    KVR_POOL_EACH (struct source_transfer, transfer, &outbound->transfers) {
+        if (transfer->peer != peer || transfer->peer_gone)
             continue;
         transfer->peer_gone = true;
         if (transfer->state == ST_ENDED)
@@ -75,10 +73,8 @@ void outbound_peer_writable(struct outbound *outbound, kvr_ns now, uint32_t peer
 {
     outbound->now = now;
     kvr_engines_writable(&outbound->engines, peer);
-    for (uint32_t i = 0; i < outbound->transfers.reach; i++) {
-        struct source_transfer *transfer = kvr_pool_at(&outbound->transfers, i, NULL);
-
-        if (transfer == NULL || transfer->peer != peer || transfer->peer_gone)
+    KVR_POOL_EACH (struct source_transfer, transfer, &outbound->transfers) {
+        if (transfer->peer != peer || transfer->peer_gone)
             continue;
         pending_send(outbound, transfer);
         retransmit_lists_send(outbound, transfer);

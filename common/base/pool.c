@@ -95,3 +95,15 @@ void *kvr_pool_at(const struct kvr_pool *pool, uint32_t index, uint64_t *ret_id)
         *ret_id = id_of(pool, index);
     return slot_at(pool, index);
 }
+
+void *kvr_pool_next(const struct kvr_pool *pool, const void *slot)
+{
+    size_t index = 0;
+
+    if (slot != NULL)
+        index = (size_t)((const unsigned char *)slot - pool->slots) / pool->slot_bytes + 1;
+    for (; pool->used_count > 0 && index < pool->reach; index++)
+        if (pool->entries[index].next == KVR_POOL_TAKEN)
+            return slot_at(pool, (uint32_t)index);
+    return NULL;
+}

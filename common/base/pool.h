@@ -41,6 +41,12 @@ void kvr_pool_release(struct kvr_pool *pool, uint64_t id);
 /* To walk the live slots: index from 0 to reach - 1. NULL where a slot is free.
  * ret_id may be NULL. */
 void *kvr_pool_at(const struct kvr_pool *pool, uint32_t index, uint64_t *ret_id);
+/* The live slot behind this one, which may have been released meanwhile; NULL: there is none.
+ * slot NULL: the first. */
+void *kvr_pool_next(const struct kvr_pool *pool, const void *slot);
+/* A loop over the live slots; its body may release any of them. */
+#define KVR_POOL_EACH(type, slot, pool)                                                            \
+    for (type *slot = NULL; (slot = kvr_pool_next((pool), slot)) != NULL;)
 
 static inline uint32_t kvr_pool_index(uint64_t id)
 {

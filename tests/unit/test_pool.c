@@ -104,18 +104,39 @@ static void pool_walks_its_live_slots(void **state)
     assert_true(id == b);
     assert_null(kvr_pool_at(&pool, 2, &id));
     assert_null(kvr_pool_at(&pool, 4, &id));
+    assert_ptr_equal(kvr_pool_next(&pool, NULL), slot);
+    assert_null(kvr_pool_next(&pool, slot));
     assert_null(kvr_pool_get(&pool, 0));
     assert_null(kvr_pool_get(&pool, UINT64_MAX));
+    free(memory);
+}
+
+static void a_walk_may_release_its_slots(void **state)
+{
+    void *memory = aligned_alloc(16, kvr_pool_bytes(4, 24));
+    struct kvr_pool pool;
+    uint64_t ids[4], met = 0;
+
+    (void)state;
+    kvr_pool_init(&pool, memory, 4, 24);
+    for (uint32_t i = 0; i < 4; i++)
+        *(uint64_t *)kvr_pool_acquire(&pool, &ids[i]) = i;
+    kvr_pool_release(&pool, ids[1]);
+    KVR_POOL_EACH (const uint64_t, slot, &pool) {
+        met = met * 10 + *slot;
+        kvr_pool_release(&pool, ids[*slot]);
+    }
+    assert_int_equal(met, 23); /* 0, 2, 3 */
+    assert_null(kvr_pool_next(&pool, NULL));
     free(memory);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pool_finds_stale_ids),
-        cmocka_unit_test(pool_reuses_the_oldest),
-        cmocka_unit_test(pool_touches_what_it_needs),
-        cmocka_unit_test(pool_walks_its_live_slots),
+        cmocka_unit_test(pool_finds_stale_ids),         cmocka_unit_test(pool_reuses_the_oldest),
+        cmocka_unit_test(pool_touches_what_it_needs),   cmocka_unit_test(pool_walks_its_live_slots),
+        cmocka_unit_test(a_walk_may_release_its_slots),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
