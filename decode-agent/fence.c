@@ -62,7 +62,7 @@ void transfer_fence(struct inbound *inbound, struct transfer *transfer)
     *quiet = (struct landing_quiet){
         .round = transfer->trust.round, .count = transfer->trust.epoch_count, .closed_only = true};
     memcpy(quiet->counts, transfer->trust.epochs, sizeof(transfer->trust.epochs));
-    inbound_group_command(inbound, transfer, land_quiet(quiet));
+    inbound_group_command(inbound, transfer, LAND_MESSAGE(LAND_QUIET, .quiet = quiet));
     for (uint32_t i = 0; i < transfer->trust.epoch_count; i++)
         inbound_rail_recycle(inbound, transfer->trust.epochs[i].rail,
                              transfer->trust.epochs[i].epoch);

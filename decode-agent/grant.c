@@ -148,11 +148,12 @@ void transfer_grant(struct inbound *inbound, struct transfer *transfer)
     transfer->grant.landing = landing;
     transfer->grant.rail_group = transfer->grant.granted_group = landing->set->locals[0]->home;
     transfer_on(&transfer->state, T_ON_GRANTED);
-    inbound_group_command(inbound, transfer, land_open(landing));
+    inbound_group_command(inbound, transfer, LAND_MESSAGE(LAND_OPEN, .opened = landing));
     for (struct landing_segment *at = transfer->intake.segments; at != NULL; at = at->loop_next)
-        inbound_group_command(inbound, transfer, land_segment(at));
+        inbound_group_command(inbound, transfer, LAND_MESSAGE(LAND_SEGMENT, .segment = at));
     if (transfer->intake.state == INTAKE_FINAL)
-        inbound_group_command(inbound, transfer, land_final(transfer->intake.chunk_count));
+        inbound_group_command(inbound, transfer,
+                              LAND_MESSAGE(LAND_FINAL, .chunks = transfer->intake.chunk_count));
 
     grant_send(inbound, transfer);
     transfer_report(inbound, transfer, KVR_EVENT_GRANTED);

@@ -11,40 +11,11 @@
 #include "decode-agent/land_stage.h"
 #include "decode-agent/land_verify.h"
 
-union land_message land_about(const struct landing *landing, enum land_kind kind)
+void land_report(struct land *land, const struct landing *landing, union land_message message)
 {
-    return (union land_message){
-        .head.kind = kind, .landing = landing->index, .transfer = landing->transfer};
-}
-
-void land_report(struct land *land, const union land_message *message)
-{
-    kvr_group_tell(land->group, &message->any);
-}
-
-void land_report_kind(struct land *land, const struct landing *landing, enum land_kind kind)
-{
-    union land_message message = land_about(landing, kind);
-
-    land_report(land, &message);
-}
-
-static void report_layer(struct land *land, const struct landing *landing,
-                         const struct landing_segment *segment, uint32_t layer)
-{
-    union land_message message = land_about(landing, LAND_LAYER);
-
-    message.layer.segment = segment->segment;
-    message.layer.layer = layer;
-    land_report(land, &message);
-}
-
-static void report_all(struct land *land, const struct landing *landing)
-{
-    union land_message message = land_about(landing, LAND_ALL);
-
-    message.chunks = landing->chunk_count;
-    land_report(land, &message);
+    message.landing = landing->index;
+    message.transfer = landing->transfer;
+    kvr_group_tell(land->group, &message.any);
 }
 
 static bool bit_get(const struct landing *landing, uint32_t chunk)
@@ -83,7 +54,7 @@ void land_chunk_in(struct land *land, struct landing *landing, uint32_t chunk)
     if (--segment->left[layer] > 0)
         return;
     kvr_group_stamp(land->group, KVR_STATION_LANDED);
-    report_layer(land, landing, segment, layer);
+    land_report(land, landing, LAND_MESSAGE(LAND_LAYER, .layer = {segment->segment, layer}));
 }
 
 /* The segment of the chunk is known. */
@@ -104,7 +75,7 @@ static void check_all(struct land *land, struct landing *landing)
     if (landing->all_reported || in + early < landing->chunk_total)
         return;
     landing->all_reported = true;
-    report_all(land, landing);
+    land_report(land, landing, LAND_MESSAGE(LAND_ALL, .chunks = landing->chunk_count));
 }
 
 /* Once only: a peer that writes on cannot flood the ring. */
@@ -113,7 +84,7 @@ static void doom_report(struct land *land, struct landing *landing, enum land_ki
     if (landing->doom_reported)
         return;
     landing->doom_reported = true;
-    land_report_kind(land, landing, kind);
+    land_report(land, landing, LAND_MESSAGE(kind));
 }
 
 /* Rule 11. The source took its pages back: a repeated copy may have overwritten good bytes, so the
@@ -158,7 +129,7 @@ static void land_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, 
     } else if (!bit_get(landing, chunk)) {
         landing->bits[chunk / 64] |= (uint64_t)1 << (chunk % 64);
         if (landing->chunk_count++ == 0)
-            land_report_kind(land, landing, LAND_FIRST);
+            land_report(land, landing, LAND_MESSAGE(LAND_FIRST));
         segment = land_segment_of(landing, chunk);
         if (segment != NULL) /* else its PLAN is still on the way, and counts it */
             chunk_arrived(land, landing, segment, rail, chunk);
@@ -202,7 +173,7 @@ static void segment_add(struct land *land, struct landing *landing, struct landi
             chunk_arrived(land, landing, segment, landing->arrived.counts[0].rail, chunk);
         }
         if (chunks.chunk_count == 0)
-            report_layer(land, landing, segment, i);
+            land_report(land, landing, LAND_MESSAGE(LAND_LAYER, .layer = {segment->segment, i}));
     }
     land_stage_room(land, landing);
 }
@@ -210,7 +181,6 @@ static void segment_add(struct land *land, struct landing *landing, struct landi
 static void filter(struct land *land, const struct landing *landing, struct landing_filter *filter)
 {
     const struct kvr_chunk_run *asked = &filter->runs[filter->capacity];
-    union land_message message = land_about(landing, LAND_FILTERED);
 
     filter->run_count = 0;
     for (uint32_t i = 0; i < filter->asked_count; i++) {
@@ -229,8 +199,7 @@ static void filter(struct land *land, const struct landing *landing, struct land
             filter->run_count++;
         }
     }
-    message.filter = filter;
-    land_report(land, &message);
+    land_report(land, landing, LAND_MESSAGE(LAND_FILTERED, .filter = filter));
 }
 
 /* A bit beyond the last chunk would make the transfer look complete too early. */
@@ -259,17 +228,15 @@ static void digest_add(struct landing *landing, struct landing_digest *digest)
 
 static void landing_closed(struct land *land, struct landing *landing)
 {
-    union land_message message = land_about(landing, LAND_CLOSED);
-
     if (landing->staging.stage != NULL)
         land_stage_close(land, landing);
     land->landings[landing->index] = NULL;
     land->open_count--;
     land_quiet_give(land, landing);
-    message.closed.landing = landing;
-    message.closed.arrivals = landing->arrived.total;
-    message.closed.rails = landing->arrived.rails;
-    land_report(land, &message);
+    land_report(land, landing,
+                LAND_MESSAGE(LAND_CLOSED, .closed = {.landing = landing,
+                                                     .arrivals = landing->arrived.total,
+                                                     .rails = landing->arrived.rails}));
 }
 
 void land_check(struct land *land, struct landing *landing)

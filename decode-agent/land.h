@@ -65,10 +65,8 @@ void land_chunk_in(struct land *land, struct landing *landing, uint32_t chunk);
 struct landing_segment *land_segment_of(const struct landing *landing, uint32_t chunk);
 /* A copy has ended: reports what became complete, and gives back a landing that closes. */
 void land_check(struct land *land, struct landing *landing);
-union land_message land_about(const struct landing *landing, enum land_kind kind);
-void land_report(struct land *land, const union land_message *message);
-/* A message without members of its own. */
-void land_report_kind(struct land *land, const struct landing *landing, enum land_kind kind);
+/* To the loop, about the landing. */
+void land_report(struct land *land, const struct landing *landing, union land_message message);
 
 /* What kvr_group_open needs; land outlives the group. */
 struct kvr_group_user land_user(struct land *land);

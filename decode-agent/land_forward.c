@@ -7,18 +7,15 @@
 
 void land_hand_over(struct land *land, uint32_t rail, uint32_t epoch, uint32_t immediate)
 {
-    const union land_message message = {
-        .head = {.kind = LAND_HANDED, .group = land->slots[immediate >> 16].place},
-        .arrival = {.rail = rail, .epoch = epoch, .immediate = immediate},
-    };
+    union land_message message = LAND_MESSAGE(LAND_HANDED, .arrival = {rail, epoch, immediate});
 
+    message.head.group = land->slots[immediate >> 16].place;
     kvr_group_pass(land->group, &message.any);
 }
 
 void land_epoch_mark(struct land *land, uint32_t rail, uint32_t epoch)
 {
-    union land_message marker = {.head.kind = LAND_EPOCH_CLOSED,
-                                 .epoch = {.rail = rail, .epoch = epoch}};
+    union land_message marker = LAND_MESSAGE(LAND_EPOCH_CLOSED, .epoch = {rail, epoch});
 
     for (; marker.head.group < kvr_group_count(land->group); marker.head.group++)
         if (marker.head.group != kvr_group_number(land->group))
@@ -50,7 +47,7 @@ bool land_forward_command(struct land *land, const union land_message *message)
         return true;
     case LAND_FORWARD_DRAINED:
         answer.head.kind = LAND_FORWARD_ENDED;
-        land_report(land, &answer);
+        kvr_group_tell(land->group, &answer.any);
         return true;
     default:
         return false;

@@ -156,53 +156,8 @@ static inline union land_message land_message_of(const struct kvr_group_message 
     return (union land_message){.any = *message};
 }
 
-/* The loop's commands to a landing. inbound_group_command() adds which landing. */
-static inline union land_message land_open(struct landing *landing)
-{
-    return (union land_message){.head.kind = LAND_OPEN, .opened = landing};
-}
-static inline union land_message land_segment(struct landing_segment *segment)
-{
-    return (union land_message){.head.kind = LAND_SEGMENT, .segment = segment};
-}
-static inline union land_message land_final(uint32_t chunks)
-{
-    return (union land_message){.head.kind = LAND_FINAL, .chunks = chunks};
-}
-static inline union land_message land_quiet(struct landing_quiet *quiet)
-{
-    return (union land_message){.head.kind = LAND_QUIET, .quiet = quiet};
-}
-static inline union land_message land_quiet_void(void)
-{
-    return (union land_message){.head.kind = LAND_QUIET_VOID};
-}
-static inline union land_message land_filter(struct landing_filter *filter)
-{
-    return (union land_message){.head.kind = LAND_FILTER, .filter = filter};
-}
-static inline union land_message land_suspects(kvr_ns quiet_ns, bool at_once)
-{
-    return (union land_message){.head.kind = LAND_SUSPECTS,
-                                .suspects = {.quiet_ns = quiet_ns, .at_once = at_once}};
-}
-static inline union land_message land_digest(struct landing_digest *digest)
-{
-    return (union land_message){.head.kind = LAND_DIGEST, .digest = digest};
-}
-static inline union land_message land_verify(void)
-{
-    return (union land_message){.head.kind = LAND_VERIFY};
-}
-static inline union land_message land_close(void)
-{
-    return (union land_message){.head.kind = LAND_CLOSE};
-}
-/* kind: LAND_FORWARD or LAND_FORWARD_END. */
-static inline union land_message land_forward(enum land_kind kind, const struct landing *landing,
-                                              uint32_t home)
-{
-    return (union land_message){.head.kind = kind, .forward = {.landing = landing, .home = home}};
-}
+/* LAND_MESSAGE(LAND_FINAL, .chunks = 3). Its sender adds the landing: inbound_group_command(),
+ * land_report(). */
+#define LAND_MESSAGE(what, ...) ((union land_message){.head.kind = (what), ##__VA_ARGS__})
 
 #endif

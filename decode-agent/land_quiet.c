@@ -22,33 +22,10 @@ KVR_STATE_TABLE(landing_quiet, QUIET) = {
     [QUIET_PROVEN] = {QUIET_CLAIMED, QUIET_VOID, NEVER, QUIET_CLAIMED},
 };
 
-/* ---- reports --------------------------------------------------------------------------------- */
-
-static void report_suspect(struct land *land, const struct landing *landing,
-                           const struct kvr_epoch_count *count)
-{
-    union land_message message = land_about(landing, LAND_SUSPECT);
-
-    message.epoch.rail = count->rail;
-    message.epoch.epoch = count->epoch;
-    land_report(land, &message);
-}
-
-static void report_is_quiet(struct land *land, const struct landing *landing)
-{
-    union land_message message = land_about(landing, LAND_IS_QUIET);
-
-    message.round = landing->arrived.claim->round;
-    land_report(land, &message);
-}
-
 void land_quiet_give(struct land *land, const struct landing *landing)
 {
-    union land_message message = land_about(landing, LAND_QUIET_TAKEN);
-
-    message.quiet = landing->arrived.claim;
     if (landing->arrived.claim != NULL)
-        land_report(land, &message);
+        land_report(land, landing, LAND_MESSAGE(LAND_QUIET_TAKEN, .quiet = landing->arrived.claim));
 }
 
 static bool epoch_closed(const struct land *land, uint32_t rail, uint32_t epoch)
@@ -134,7 +111,7 @@ void land_quiet_check(struct land *land, struct landing *landing)
             !epoch_closed(land, landing->arrived.counts[i].rail, landing->arrived.counts[i].epoch))
             return;
     landing_quiet_on(&landing->arrived.state, QUIET_ON_EVEN);
-    report_is_quiet(land, landing);
+    land_report(land, landing, LAND_MESSAGE(LAND_IS_QUIET, .round = landing->arrived.claim->round));
 }
 
 void land_quiet_replace(struct land *land, struct landing *landing, struct landing_quiet *quiet)
@@ -153,6 +130,12 @@ static bool still_coming(const struct land *land, const struct landing *landing,
     kvr_ns last = rail < KVR_RAILS_MAX ? land->arrived_at[landing->peer][rail] : 0;
 
     return last != 0 && now - last < quiet_ns;
+}
+
+static void report_suspect(struct land *land, const struct landing *landing,
+                           const struct kvr_epoch_count *count)
+{
+    land_report(land, landing, LAND_MESSAGE(LAND_SUSPECT, .epoch = {count->rail, count->epoch}));
 }
 
 void land_quiet_suspects(struct land *land, const struct landing *landing, kvr_ns now,
@@ -178,7 +161,7 @@ void land_quiet_suspects(struct land *land, const struct landing *landing, kvr_n
             !epoch_closed(land, landing->arrived.counts[i].rail, landing->arrived.counts[i].epoch))
             report_suspect(land, landing, &landing->arrived.counts[i]);
     if (coming)
-        land_report_kind(land, landing, LAND_COMING);
+        land_report(land, landing, LAND_MESSAGE(LAND_COMING));
 }
 
 void land_quiet_epoch_closed(struct land *land, uint32_t rail, uint32_t epoch)

@@ -70,7 +70,6 @@ static uint32_t in_end(struct landing *landing, uint32_t known_end)
 void land_stage_room(struct land *land, struct landing *landing)
 {
     const struct landing_segment *segment;
-    union land_message message;
     uint64_t position;
     uint32_t end;
 
@@ -83,9 +82,7 @@ void land_stage_room(struct land *land, struct landing *landing)
     if (position - landing->staging.room_reported < landing->staging.room_step)
         return;
     landing->staging.room_reported = position;
-    message = land_about(landing, LAND_ROOM);
-    message.position = position;
-    land_report(land, &message);
+    land_report(land, landing, LAND_MESSAGE(LAND_ROOM, .position = position));
 }
 
 /* ---- what waits ----------------------------------------------------------------------------- */
@@ -166,7 +163,7 @@ void land_copy_failed(struct land *land, struct landing *landing)
     if (landing->staging.failed)
         return;
     landing->staging.failed = true;
-    land_report_kind(land, landing, LAND_COPY_FAILED);
+    land_report(land, landing, LAND_MESSAGE(LAND_COPY_FAILED));
 }
 
 static struct land_copy *copy_free(struct land_stage *stage)

@@ -88,10 +88,9 @@ static bool verify_chunk(struct land *land, struct landing *landing, uint64_t *b
 {
     uint32_t chunk = landing->verify.chunk;
     const struct landing_digest **digest = &landing->verify.digest;
-    union land_message message;
 
     if (chunk == landing->chunk_total) {
-        land_report_kind(land, landing, LAND_VERIFIED);
+        land_report(land, landing, LAND_MESSAGE(LAND_VERIFIED));
         return true;
     }
     while (chunk - landing->verify.segment->chunk_first >=
@@ -105,9 +104,7 @@ static bool verify_chunk(struct land *land, struct landing *landing, uint64_t *b
         return false;
     if (KVR_MUTANT(digest_not_compared))
         return false;
-    message = land_about(landing, LAND_CORRUPT);
-    message.chunk = chunk;
-    land_report(land, &message);
+    land_report(land, landing, LAND_MESSAGE(LAND_CORRUPT, .chunk = chunk));
     return true;
 }
 

@@ -41,7 +41,7 @@ void rail_lost_received(struct inbound *inbound, struct transfer *transfer,
     filter->capacity = (uint32_t)total;
     filter->asked_count = lost->run_count;
     memcpy(&filter->runs[total], lost->runs, lost->run_count * sizeof(filter->runs[0]));
-    inbound_group_command(inbound, transfer, land_filter(filter));
+    inbound_group_command(inbound, transfer, LAND_MESSAGE(LAND_FILTER, .filter = filter));
 }
 
 void missing_send(struct inbound *inbound, struct transfer *transfer,
@@ -52,7 +52,7 @@ void missing_send(struct inbound *inbound, struct transfer *transfer,
     trust_on(&transfer->trust.state, TRUST_ON_MISSING_SENT);
     transfer->trust.suspect_at = KVR_NEVER;
     if (!KVR_MUTANT(old_quiet_accepted))
-        inbound_group_command(inbound, transfer, land_quiet_void());
+        inbound_group_command(inbound, transfer, LAND_MESSAGE(LAND_QUIET_VOID));
     for (uint32_t i = 0; i < filter->run_count; i++)
         transfer->retries += filter->runs[i].chunk_count;
     for (uint32_t i = 0; i < filter->run_count; i += KVR_RUNS_PER_MESSAGE) {

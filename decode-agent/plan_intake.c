@@ -185,7 +185,7 @@ static kvr_status segment_add(struct inbound *inbound, struct transfer *transfer
     transfer->intake.bytes += plan->bytes;
     KVR_LIST_APPEND(transfer->intake.segments, transfer->intake.segments_last, segment, loop_next);
     if (transfer->grant.landing != NULL)
-        inbound_group_command(inbound, transfer, land_segment(segment));
+        inbound_group_command(inbound, transfer, LAND_MESSAGE(LAND_SEGMENT, .segment = segment));
     else
         slots_want(inbound, fetch_of(inbound, transfer));
     return KVR_OK;
@@ -305,7 +305,8 @@ void final_received(struct inbound *inbound, struct transfer *transfer,
         fetch->result.token_end = token_end;
     landed_word_update(inbound, fetch);
     if (transfer->grant.landing != NULL)
-        inbound_group_command(inbound, transfer, land_final(final->chunk_count));
+        inbound_group_command(inbound, transfer,
+                              LAND_MESSAGE(LAND_FINAL, .chunks = final->chunk_count));
     else if (transfer->intake.segments == NULL)
         transfer->delivery.all_in = true;
     transfer_check_done(inbound, transfer);

@@ -30,7 +30,7 @@ static void forward_command(struct inbound *inbound, const struct transfer *tran
                             enum land_kind kind, uint32_t group)
 {
     union land_message message =
-        land_forward(kind, transfer->grant.landing, transfer->grant.rail_group);
+        LAND_MESSAGE(kind, .forward = {transfer->grant.landing, transfer->grant.rail_group});
 
     message.head.group = group;
     message.landing = kvr_pool_index(transfer->id);

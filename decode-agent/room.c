@@ -34,7 +34,7 @@ void room_check(struct inbound *inbound, struct transfer *transfer)
     trust_on(&transfer->trust.state, TRUST_ON_ROOM_SENT);
     transfer->trust.suspect_at = KVR_NEVER;
     transfer->quota.room = room;
-    inbound_group_command(inbound, transfer, land_quiet_void());
+    inbound_group_command(inbound, transfer, LAND_MESSAGE(LAND_QUIET_VOID));
     message.room = (struct kvr_msg_room){.round = ++transfer->trust.round, .position_end = room};
     inbound_send_needed(inbound, transfer, &message);
 }

@@ -117,7 +117,7 @@ void transfer_settle(struct inbound *inbound, struct transfer *transfer)
         inbound_send_needed(inbound, transfer, &landed);
     if (transfer->state == T_CLOSING) {
         transfer->regrant.landings_open = 1;
-        inbound_group_command(inbound, transfer, land_close());
+        inbound_group_command(inbound, transfer, LAND_MESSAGE(LAND_CLOSE));
         forwarding_end(inbound, transfer);
         return;
     }

@@ -119,7 +119,7 @@ void quiet_received(struct inbound *inbound, struct transfer *transfer,
         transfer_epoch_add(transfer, message->counts[i].rail, message->counts[i].epoch);
     *quiet = (struct landing_quiet){.round = message->round, .count = message->count_count};
     memcpy(quiet->counts, message->counts, message->count_count * sizeof(quiet->counts[0]));
-    inbound_group_command(inbound, transfer, land_quiet(quiet));
+    inbound_group_command(inbound, transfer, LAND_MESSAGE(LAND_QUIET, .quiet = quiet));
     transfer->failure.drain_at = KVR_NEVER;
     if (transfer->trust.quiet_at != 0 && transfer->trust.quiet_round == message->round &&
         transfer->trust.suspect_at != KVR_NEVER)
@@ -157,5 +157,7 @@ void suspects_check(struct inbound *inbound, struct transfer *transfer)
     if (!waits || trust_quiet(&transfer->trust))
         return;
     transfer->trust.suspect_at = inbound->now + inbound->options.quiet_ns;
-    inbound_group_command(inbound, transfer, land_suspects(inbound->options.quiet_ns, at_once));
+    inbound_group_command(
+        inbound, transfer,
+        LAND_MESSAGE(LAND_SUSPECTS, .suspects = {inbound->options.quiet_ns, at_once}));
 }

@@ -69,7 +69,7 @@ void digest_received(struct inbound *inbound, struct transfer *transfer,
     if (bytes > 0)
         memcpy(kept->values, digest->values, bytes);
     transfer->verification.chunk_end += digest->chunk_count;
-    inbound_group_command(inbound, transfer, land_digest(kept));
+    inbound_group_command(inbound, transfer, LAND_MESSAGE(LAND_DIGEST, .digest = kept));
     transfer_check_done(inbound, transfer);
 }
 
@@ -87,7 +87,7 @@ bool transfer_verified(struct inbound *inbound, struct transfer *transfer)
     } else {
         verify_on(&transfer->verification.state, VERIFY_ON_BEGUN);
     }
-    inbound_group_command(inbound, transfer, land_verify());
+    inbound_group_command(inbound, transfer, LAND_MESSAGE(LAND_VERIFY));
     return false;
 }
 

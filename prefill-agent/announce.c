@@ -112,7 +112,7 @@ static void segment_queue(struct outbound *outbound, struct source_transfer *tra
                           struct push_segment *segment)
 {
     if (transfer->grant.job != NULL && transfer->failover.state != FAILOVER_MOVING) {
-        outbound_command(outbound, transfer, push_segment(segment));
+        outbound_command(outbound, transfer, PUSH_MESSAGE(PUSH_SEGMENT, .segment = segment));
         return;
     }
     KVR_LIST_APPEND(transfer->announce.waiting, transfer->announce.waiting_last, segment, next);
@@ -261,7 +261,7 @@ static kvr_status final_send(struct outbound *outbound, struct source_transfer *
         return KVR_AGAIN;
     source_announce_on(&transfer->announce.state, ANNOUNCE_ON_TAIL_SENT);
     if (transfer->grant.job != NULL)
-        outbound_command(outbound, transfer, push_final());
+        outbound_command(outbound, transfer, PUSH_MESSAGE(PUSH_FINAL));
     return KVR_OK;
 }
 
@@ -351,9 +351,9 @@ void announce_hand_over(struct outbound *outbound, struct source_transfer *trans
 
         transfer->announce.waiting = segment->next;
         segment->next = NULL;
-        outbound_command(outbound, transfer, push_segment(segment));
+        outbound_command(outbound, transfer, PUSH_MESSAGE(PUSH_SEGMENT, .segment = segment));
     }
     transfer->announce.waiting_last = NULL;
     if (transfer->announce.state == ANNOUNCE_ALL_SENT)
-        outbound_command(outbound, transfer, push_final());
+        outbound_command(outbound, transfer, PUSH_MESSAGE(PUSH_FINAL));
 }

@@ -61,7 +61,8 @@ static void parked_hand_over(struct outbound *outbound, struct source_transfer *
         struct push_retransmit *retransmit = transfer->failover.parked;
 
         transfer->failover.parked = retransmit->next;
-        outbound_command(outbound, transfer, push_retransmit(retransmit));
+        outbound_command(outbound, transfer,
+                         PUSH_MESSAGE(PUSH_RETRANSMIT, .retransmit = retransmit));
     }
     transfer->failover.parked_last = NULL;
     if (transfer->state == ST_LIVE)
@@ -218,7 +219,7 @@ static void move_begin(struct outbound *outbound, struct source_transfer *transf
         failover_drop(outbound, transfer);
         return;
     }
-    outbound_command(outbound, transfer, push_failover(move));
+    outbound_command(outbound, transfer, PUSH_MESSAGE(PUSH_FAILOVER, .failover = move));
     source_failover_on(&transfer->failover.state, FAILOVER_ON_MOVE);
 }
 
@@ -288,9 +289,10 @@ void failover_moved(struct outbound *outbound, struct source_transfer *transfer,
         transfer->failover.groups_used |= UINT32_C(1) << transfer->grant.rail_group;
         if (transfer->state == ST_STOPPING)
             transfer->grant.job->state = PUSH_JOB_AWAITING_STOP;
-        outbound_command(outbound, transfer, push_open(transfer->grant.job));
+        outbound_command(outbound, transfer,
+                         PUSH_MESSAGE(PUSH_OPEN, .opened = transfer->grant.job));
         if (transfer->state == ST_STOPPING)
-            outbound_command(outbound, transfer, push_stop());
+            outbound_command(outbound, transfer, PUSH_MESSAGE(PUSH_STOP));
     }
     kvr_buddy_free(outbound->memory, move);
     parked_hand_over(outbound, transfer);

@@ -140,7 +140,7 @@ void grant_received(struct outbound *outbound, struct source_transfer *transfer,
         job->revocation_word = &outbound->ports->revocation_words[job->index];
         kvr_revocation_word_lend(job->revocation_word, transfer->nonce);
     }
-    outbound_command(outbound, transfer, push_open(job));
+    outbound_command(outbound, transfer, PUSH_MESSAGE(PUSH_OPEN, .opened = job));
     announce_hand_over(outbound, transfer);
     source_transfer_event(outbound, transfer, KVR_EVENT_GRANTED);
 }

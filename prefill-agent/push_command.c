@@ -21,7 +21,7 @@ static void retransmit_add(struct push *push, struct push_job *job,
                            struct push_retransmit *retransmit)
 {
     if (!push_job_posts(job)) {
-        push_tell_retransmit_done(push, job, retransmit);
+        push_tell(push, job, PUSH_MESSAGE(PUSH_RETRANSMIT_DONE, .retransmit = retransmit));
         return;
     }
     if (retransmit->round > job->round)
@@ -33,7 +33,7 @@ static void retransmit_add(struct push *push, struct push_job *job,
     job->told.round = false;
     push_enqueue(push, job); /* its turn reports the posts, or that there are none */
     if (retransmit->run_count == 0) {
-        push_tell_retransmit_done(push, job, retransmit);
+        push_tell(push, job, PUSH_MESSAGE(PUSH_RETRANSMIT_DONE, .retransmit = retransmit));
         return;
     }
     KVR_LIST_APPEND(job->retransmit_first, job->retransmit_last, retransmit, next);
@@ -53,7 +53,6 @@ static void inherit(struct push *push, struct push_job *job, struct push_job *su
 static void fail_over(struct push *push, struct push_job *job, struct push_failover *failover)
 {
     struct push_job *next = failover->successor != NULL ? failover->successor : job;
-    union push_message done = push_about(job, PUSH_FAILED_OVER);
 
     assert(job->stage == NULL ||
            failover->successor == NULL); /* what is gathered stays with its group */
@@ -64,8 +63,7 @@ static void fail_over(struct push *push, struct push_job *job, struct push_failo
     next->target = failover->target;
     next->target_rails = failover->target_rails;
     next->told.no_rail = false; /* whether these can be reached is news */
-    done.failover = failover;
-    push_tell(push, &done);
+    push_tell(push, job, PUSH_MESSAGE(PUSH_FAILED_OVER, .failover = failover));
     push_check_closed(push, job);
 }
 
@@ -78,21 +76,12 @@ static void stop(struct push *push, struct push_job *job)
             struct push_retransmit *retransmit = job->retransmit_first;
 
             job->retransmit_first = retransmit->next;
-            push_tell_retransmit_done(push, job, retransmit);
+            push_tell(push, job, PUSH_MESSAGE(PUSH_RETRANSMIT_DONE, .retransmit = retransmit));
         }
         job->retransmit_last = NULL;
         push_stage_stop(job);
     }
     push_tell_sum(push, job, PUSH_STOPPED);
-}
-
-static void list_answer(struct push *push, struct push_job *job, struct push_list *list)
-{
-    union push_message listed = push_about(job, PUSH_LISTED);
-
-    push_list_fill(job, list);
-    listed.list = list;
-    push_tell(push, &listed);
 }
 
 static void job_close(struct push *push, struct push_job *job)
@@ -104,10 +93,8 @@ static void job_close(struct push *push, struct push_job *job)
 
 static void page_set(struct push *push, const union push_message *message)
 {
-    union push_message answer = {.head.kind = PUSH_PAGE_SET, .page = message->page};
-
     push->pages[message->page.engine] = message->page.page;
-    push_tell(push, &answer);
+    push_tell(push, NULL, PUSH_MESSAGE(PUSH_PAGE_SET, .page = message->page));
 }
 
 static void job_open(struct push *push, struct push_job *job)
@@ -136,7 +123,8 @@ static void job_command(struct push *push, struct push_job *job, const union pus
         retransmit_add(push, job, message->retransmit);
         break;
     case PUSH_LIST:
-        list_answer(push, job, message->list);
+        push_list_fill(job, message->list);
+        push_tell(push, job, PUSH_MESSAGE(PUSH_LISTED, .list = message->list));
         break;
     case PUSH_FAILOVER:
         fail_over(push, job, message->failover);
@@ -176,10 +164,7 @@ void push_command(void *self, kvr_ns now, const struct kvr_group_message *any)
 
 struct kvr_group_message push_page_command(uint32_t engine, struct kvr_shared_page *page)
 {
-    const union push_message message = {.head.kind = PUSH_PAGE,
-                                        .page = {.engine = engine, .page = page}};
-
-    return message.any;
+    return PUSH_MESSAGE(PUSH_PAGE, .page = {engine, page}).any;
 }
 
 bool push_page_forgotten(const struct kvr_group_message *message, uint32_t *ret_engine)

@@ -83,39 +83,9 @@ static inline union push_message push_message_of(const struct kvr_group_message 
     return (union push_message){.any = *message};
 }
 
-/* The loop's commands to a job; outbound_command names the job. */
-static inline union push_message push_open(struct push_job *job)
-{
-    return (union push_message){.head.kind = PUSH_OPEN, .opened = job};
-}
-static inline union push_message push_segment(struct push_segment *segment)
-{
-    return (union push_message){.head.kind = PUSH_SEGMENT, .segment = segment};
-}
-static inline union push_message push_final(void)
-{
-    return (union push_message){.head.kind = PUSH_FINAL};
-}
-static inline union push_message push_retransmit(struct push_retransmit *retransmit)
-{
-    return (union push_message){.head.kind = PUSH_RETRANSMIT, .retransmit = retransmit};
-}
-static inline union push_message push_list(struct push_list *list)
-{
-    return (union push_message){.head.kind = PUSH_LIST, .list = list};
-}
-static inline union push_message push_failover(struct push_failover *failover)
-{
-    return (union push_message){.head.kind = PUSH_FAILOVER, .failover = failover};
-}
-static inline union push_message push_stop(void)
-{
-    return (union push_message){.head.kind = PUSH_STOP};
-}
-static inline union push_message push_close(void)
-{
-    return (union push_message){.head.kind = PUSH_CLOSE};
-}
+/* PUSH_MESSAGE(PUSH_OPEN, .opened = job). Its sender adds the job: outbound_command(),
+ * push_tell(). */
+#define PUSH_MESSAGE(what, ...) ((union push_message){.head.kind = (what), ##__VA_ARGS__})
 
 /* The command that has a group look at the words of an engine's page; NULL: forget it. */
 struct kvr_group_message push_page_command(uint32_t engine, struct kvr_shared_page *page);

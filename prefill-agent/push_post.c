@@ -74,14 +74,6 @@ static void digest_chunks(const struct push_job *job, struct push_segment *segme
     }
 }
 
-static void tell_first_post(struct push *push, const struct push_job *job)
-{
-    union push_message message = push_about(job, PUSH_FIRST_POST);
-
-    message.ready_at = job->ready_first;
-    push_tell(push, &message);
-}
-
 /* Records accepted posts: `count` chunks from `chunk` on went over the pair. */
 static void posted(struct push *push, struct push_job *job, struct push_segment *segment,
                    uint32_t chunk, uint32_t count, const uint8_t *gathered,
@@ -95,7 +87,7 @@ static void posted(struct push *push, struct push_job *job, struct push_segment 
     memset(&segment->where[chunk], (int)where, count);
     job->posts.outstanding += count;
     if (job->posts.accepted == 0)
-        tell_first_post(push, job);
+        push_tell(push, job, PUSH_MESSAGE(PUSH_FIRST_POST, .ready_at = job->ready_first));
     job->posts.accepted += count;
 }
 

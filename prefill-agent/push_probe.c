@@ -6,10 +6,8 @@
 
 static void answer(struct push *push, struct visibility_probe *probe, kvr_status status)
 {
-    const union push_message message = {.head.kind = PUSH_PROBED, .probe = probe};
-
     probe->status = status;
-    push_tell(push, &message);
+    push_tell(push, NULL, PUSH_MESSAGE(PUSH_PROBED, .probe = probe));
 }
 
 void push_probe_add(struct push *push, struct visibility_probe *probe)

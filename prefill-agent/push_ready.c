@@ -106,7 +106,7 @@ static kvr_status post_retransmits(struct push *push, struct push_job *job, bool
         job->retransmit_first = retransmit->next;
         if (job->retransmit_first == NULL)
             job->retransmit_last = NULL;
-        push_tell_retransmit_done(push, job, retransmit);
+        push_tell(push, job, PUSH_MESSAGE(PUSH_RETRANSMIT_DONE, .retransmit = retransmit));
     }
     return KVR_OK;
 }

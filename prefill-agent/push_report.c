@@ -1,31 +1,13 @@
 /* Messages to the loop about a job. */
 #include "prefill-agent/push_state.h"
 
-union push_message push_about(const struct push_job *job, enum push_kind kind)
+void push_tell(struct push *push, const struct push_job *job, union push_message message)
 {
-    return (union push_message){.head.kind = kind, .job = job->index, .transfer = job->transfer};
-}
-
-void push_tell(struct push *push, const union push_message *message)
-{
-    kvr_group_tell(push->group, &message->any);
-}
-
-/* A message without content. */
-void push_tell_kind(struct push *push, const struct push_job *job, enum push_kind kind)
-{
-    union push_message message = push_about(job, kind);
-
-    push_tell(push, &message);
-}
-
-void push_tell_retransmit_done(struct push *push, const struct push_job *job,
-                               struct push_retransmit *retransmit)
-{
-    union push_message message = push_about(job, PUSH_RETRANSMIT_DONE);
-
-    message.retransmit = retransmit;
-    push_tell(push, &message);
+    if (job != NULL) {
+        message.job = job->index;
+        message.transfer = job->transfer;
+    }
+    kvr_group_tell(push->group, &message.any);
 }
 
 /* One PUSH_COUNT for each (target rail, epoch), the sum over our rails. */
@@ -33,7 +15,6 @@ static void tell_counts(struct push *push, const struct push_job *job)
 {
     for (uint32_t i = 0; i < job->posts.pair_count; i++) {
         const struct kvr_pair *pair = &job->posts.pairs[i].pair;
-        union push_message message = push_about(job, PUSH_COUNT);
         uint64_t count = 0;
         bool told = false;
 
@@ -46,17 +27,16 @@ static void tell_counts(struct push *push, const struct push_job *job)
         }
         if (told)
             continue;
-        message.count = (struct kvr_epoch_count){
-            .rail = pair->target_rail, .epoch = pair->epoch, .count = count};
-        push_tell(push, &message);
+        push_tell(push, job,
+                  PUSH_MESSAGE(
+                      PUSH_COUNT,
+                      .count = {.rail = pair->target_rail, .epoch = pair->epoch, .count = count}));
     }
 }
 
 void push_tell_sum(struct push *push, const struct push_job *job, enum push_kind kind)
 {
-    union push_message message = push_about(job, kind);
-
-    message.sum = (struct push_sum){
+    const struct push_sum sum = {
         .round = job->round,
         .posted = (uint32_t)job->posts.accepted,
         .repeated = (uint32_t)job->posts.repeated,
@@ -64,7 +44,7 @@ void push_tell_sum(struct push *push, const struct push_job *job, enum push_kind
         .first = job->first,
     };
     tell_counts(push, job);
-    push_tell(push, &message);
+    push_tell(push, job, PUSH_MESSAGE(kind, .sum = sum));
 }
 
 /* Nothing more will be posted, or not before the target says MISSING or ROOM. */
@@ -77,26 +57,19 @@ void push_check_posted(struct push *push, struct push_job *job)
         return;
     job->told.round = true;
     if (!rests && !job->told.ready && job->ready_last != 0) {
-        union push_message ready = push_about(job, PUSH_ALL_READY);
-
         job->told.ready = true;
-        ready.ready_at = job->ready_last;
-        push_tell(push, &ready);
+        push_tell(push, job, PUSH_MESSAGE(PUSH_ALL_READY, .ready_at = job->ready_last));
     }
     push_tell_sum(push, job, rests ? PUSH_STAGING_FULL : PUSH_POSTED);
 }
 
 void push_check_closed(struct push *push, struct push_job *job)
 {
-    union push_message closed;
-
     if (job->state != PUSH_JOB_CLOSING || job->posts.outstanding > 0 || job->staged > 0)
         return;
     push->jobs[job->index] = NULL;
     push->open_count--;
-    closed = push_about(job, PUSH_CLOSED);
-    closed.closed = job;
-    push_tell(push, &closed);
+    push_tell(push, job, PUSH_MESSAGE(PUSH_CLOSED, .closed = job));
 }
 
 void push_copy_failed(struct push *push, struct push_job *job)
@@ -105,19 +78,19 @@ void push_copy_failed(struct push *push, struct push_job *job)
         return;
     push_job_on(&job->state, PUSH_JOB_COPY_FAILED);
     push_dequeue(push, job);
-    push_tell_kind(push, job, PUSH_COPY_FAILED);
+    push_tell(push, job, PUSH_MESSAGE(PUSH_COPY_FAILED));
 }
 
 void push_tell_rail(struct push *push, struct push_job *job, kvr_status status, bool progress)
 {
     if (status != KVR_OK && status != KVR_AGAIN && !job->told.no_rail) {
         job->told.no_rail = true;
-        push_tell_kind(push, job, PUSH_NO_RAIL);
+        push_tell(push, job, PUSH_MESSAGE(PUSH_NO_RAIL));
     }
     /* A rail without room is usable. With nothing to post, the status says nothing about rails. */
     if (job->told.no_rail && (status == KVR_AGAIN || (status == KVR_OK && progress))) {
         job->told.no_rail = false;
-        push_tell_kind(push, job, PUSH_RAIL_BACK);
+        push_tell(push, job, PUSH_MESSAGE(PUSH_RAIL_BACK));
     }
 }
 

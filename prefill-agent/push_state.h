@@ -54,13 +54,10 @@ struct push_write {
 kvr_status push_post_one(struct push *push, struct push_job *job, struct push_segment *segment,
                          const struct push_write *write);
 /* push_report.c */
-union push_message push_about(const struct push_job *job, enum push_kind kind);
-void push_tell(struct push *push, const union push_message *message);
-void push_tell_kind(struct push *push, const struct push_job *job, enum push_kind kind);
+/* To the loop, about the job; NULL: about none. */
+void push_tell(struct push *push, const struct push_job *job, union push_message message);
 /* One PUSH_COUNT for each (target rail, epoch), then the sum. */
 void push_tell_sum(struct push *push, const struct push_job *job, enum push_kind kind);
-void push_tell_retransmit_done(struct push *push, const struct push_job *job,
-                               struct push_retransmit *retransmit);
 /* Reports once that no rail is usable, and once that one is usable again. */
 void push_tell_rail(struct push *push, struct push_job *job, kvr_status status, bool progress);
 void push_copy_failed(struct push *push, struct push_job *job);

@@ -24,7 +24,7 @@ void retransmit_list(struct outbound *outbound, struct source_transfer *transfer
     }
     *list = (struct push_list){
         .rail = rail, .target_rail = target_rail, .epoch = epoch, .run_capacity = LOST_RUNS};
-    outbound_command(outbound, transfer, push_list(list));
+    outbound_command(outbound, transfer, PUSH_MESSAGE(PUSH_LIST, .list = list));
 }
 
 void retransmit_list_all(struct outbound *outbound, uint32_t peer, uint32_t rail,
@@ -46,7 +46,7 @@ static bool post_again(struct outbound *outbound, struct source_transfer *transf
     *retransmit = (struct push_retransmit){.round = round, .run_count = run_count};
     if (run_count > 0) /* else there is nothing to point to */
         memcpy(retransmit->runs, runs, run_count * sizeof(retransmit->runs[0]));
-    outbound_command(outbound, transfer, push_retransmit(retransmit));
+    outbound_command(outbound, transfer, PUSH_MESSAGE(PUSH_RETRANSMIT, .retransmit = retransmit));
     return true;
 }
 
@@ -61,7 +61,7 @@ void retransmit_listed(struct outbound *outbound, struct source_transfer *transf
     }
     if (KVR_MUTANT(second_posting_without_missing)) {
         post_again(outbound, transfer, list->runs, list->run_count, transfer->settle.round);
-        outbound_command(outbound, transfer, push_list(list));
+        outbound_command(outbound, transfer, PUSH_MESSAGE(PUSH_LIST, .list = list));
         return;
     }
     KVR_LIST_APPEND(transfer->retransmit.lists, transfer->retransmit.lists_last, list, behind);
@@ -83,7 +83,8 @@ void retransmit_lists_send(struct outbound *outbound, struct source_transfer *tr
         if (outbound_send_patient(outbound, transfer, &message) != KVR_OK)
             return;
         transfer->retransmit.lists = list->behind;
-        outbound_command(outbound, transfer, push_list(list)); /* the next pair */
+        outbound_command(outbound, transfer,
+                         PUSH_MESSAGE(PUSH_LIST, .list = list)); /* the next pair */
     }
 }
 
@@ -118,7 +119,7 @@ void retransmit_room(struct outbound *outbound, struct source_transfer *transfer
         return;
     }
     *retransmit = (struct push_retransmit){.round = room->round, .room = room->position_end};
-    outbound_command(outbound, transfer, push_retransmit(retransmit));
+    outbound_command(outbound, transfer, PUSH_MESSAGE(PUSH_RETRANSMIT, .retransmit = retransmit));
 }
 
 void retransmit_missing(struct outbound *outbound, struct source_transfer *transfer,

@@ -103,7 +103,7 @@ static void stop(struct outbound *outbound, struct source_transfer *transfer)
     if (transfer->state == before)
         return; /* it is ending already */
     if (transfer->state == ST_STOPPING)
-        outbound_command(outbound, transfer, push_stop());
+        outbound_command(outbound, transfer, PUSH_MESSAGE(PUSH_STOP));
     else
         settle(outbound, transfer, before == ST_PARKED);
 }
@@ -202,7 +202,7 @@ static void stopped(struct outbound *outbound, struct source_transfer *transfer)
     transfer->settle.fence_at =
         outbound->now +
         (transfer->peer_gone ? outbound->options.quiet_ns : outbound->options.silence_ns);
-    outbound_command(outbound, transfer, push_close());
+    outbound_command(outbound, transfer, PUSH_MESSAGE(PUSH_CLOSE));
 }
 
 /* The job, or a job that it left in an earlier rail group. */

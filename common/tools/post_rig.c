@@ -217,8 +217,9 @@ static bool job_open(struct post_rig *rig, uint32_t index)
                                    .slot_count = 1,
                                    .target_rails = UINT32_MAX};
     entry->open = true;
-    return command(rig, index, push_open(&entry->job)) &&
-           command(rig, index, push_segment(&entry->segment)) && command(rig, index, push_final());
+    return command(rig, index, PUSH_MESSAGE(PUSH_OPEN, .opened = &entry->job)) &&
+           command(rig, index, PUSH_MESSAGE(PUSH_SEGMENT, .segment = &entry->segment)) &&
+           command(rig, index, PUSH_MESSAGE(PUSH_FINAL));
 }
 
 /* The engine's store: one more layer of each transfer is final. */
@@ -240,7 +241,7 @@ static bool events_take(struct post_rig *rig)
 
     while (good && kvr_group_event(rig->group, &message.any)) {
         if (message.head.kind == PUSH_POSTED) {
-            good = command(rig, message.job, push_close());
+            good = command(rig, message.job, PUSH_MESSAGE(PUSH_CLOSE));
         } else if (message.head.kind == PUSH_CLOSED) {
             rig->jobs[message.job].open = false;
             rig->writes += rig->plan->chunk_count;

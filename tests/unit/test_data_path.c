@@ -106,7 +106,8 @@ static void nothing_on_the_way_in(void **state)
     static struct small_side source, target;
     struct landing landing = {.set = &target.set, .slots = {1}, .slot_count = 1, .bits = bits};
     struct landing_segment segment = {.left = left};
-    const union land_message open = land_open(&landing), add = land_segment(&segment);
+    const union land_message open = LAND_MESSAGE(LAND_OPEN, .opened = &landing),
+                             add = LAND_MESSAGE(LAND_SEGMENT, .segment = &segment);
     struct kvr_group_message message;
     struct kvr_buddy memory;
     uint32_t layers = 0;

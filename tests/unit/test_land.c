@@ -82,14 +82,14 @@ static void landing_open(kvr_digest_mode digest)
     landing.slots[0] = SLOT;
     landing.slot_count = 1;
     landing.bits = bits;
-    tell_land(land_open(&landing));
+    tell_land(LAND_MESSAGE(LAND_OPEN, .opened = &landing));
 }
 
 static void segment_add(void)
 {
     segment.plan = small_plan_make(&source, &target, &memory);
     segment.left = left;
-    tell_land(land_segment(&segment));
+    tell_land(LAND_MESSAGE(LAND_SEGMENT, .segment = &segment));
 }
 
 static void chunk_lands(uint32_t rail, uint32_t chunk)
@@ -128,7 +128,7 @@ static void land_takes_any_order(void **state)
         chunk_lands(1, chunk);
     assert_true(told(LAND_LAYER, &message));
     assert_int_equal(message.layer.layer, 1); /* the second layer first */
-    tell_land(land_final(SMALL_CHUNKS));
+    tell_land(LAND_MESSAGE(LAND_FINAL, .chunks = SMALL_CHUNKS));
     assert_false(was_told(LAND_ALL));
     chunks_land(0, SMALL_PLANNED);
     assert_true(told(LAND_LAYER, &message));
@@ -145,13 +145,13 @@ static void land_counts_bits_not_arrivals(void **state)
     (void)state;
     landing_open(KVR_DIGEST_OFF);
     segment_add();
-    tell_land(land_final(SMALL_CHUNKS));
+    tell_land(LAND_MESSAGE(LAND_FINAL, .chunks = SMALL_CHUNKS));
     for (uint32_t i = 0; i < 2 * SMALL_CHUNKS; i++)
         chunk_lands(0, 3);
     assert_false(was_told(LAND_ALL));
     chunks_land(0, SMALL_CHUNKS);
     assert_true(was_told(LAND_ALL));
-    tell_land(land_close());
+    tell_land(LAND_MESSAGE(LAND_CLOSE));
     assert_true(told(LAND_CLOSED, &message));
     assert_int_equal(message.closed.arrivals, 3 * SMALL_CHUNKS);
     assert_int_equal(message.closed.rails, 3);
@@ -164,7 +164,7 @@ static void land_refuses_chunks_beyond_the_last(void **state)
     segment_add();
     chunk_lands(0, SMALL_CHUNKS + 100); /* may be planned later */
     assert_false(was_told(LAND_BAD));
-    tell_land(land_final(SMALL_CHUNKS));
+    tell_land(LAND_MESSAGE(LAND_FINAL, .chunks = SMALL_CHUNKS));
     assert_true(was_told(LAND_BAD));
     chunk_lands(0, SMALL_CHUNKS);
     assert_false(was_told(LAND_BAD)); /* once: a peer decides how many of these come */
@@ -175,7 +175,7 @@ static void land_refuses_chunks_that_come_too_late(void **state)
     (void)state;
     landing_open(KVR_DIGEST_OFF);
     segment_add();
-    tell_land(land_final(SMALL_CHUNKS));
+    tell_land(LAND_MESSAGE(LAND_FINAL, .chunks = SMALL_CHUNKS));
     assert_false(was_told(LAND_BAD));
     chunk_lands(0, SMALL_CHUNKS);
     assert_true(was_told(LAND_BAD));
@@ -192,7 +192,7 @@ static void land_is_quiet_by_counts(void **state)
     landing_open(KVR_DIGEST_OFF);
     segment_add();
     chunk_lands(0, 0);
-    tell_land(land_quiet(quiet_of(0, 2, 1)));
+    tell_land(LAND_MESSAGE(LAND_QUIET, .quiet = quiet_of(0, 2, 1)));
     assert_false(was_told(LAND_IS_QUIET));
     chunk_lands(0, 1);
     assert_false(was_told(LAND_IS_QUIET));
@@ -200,10 +200,10 @@ static void land_is_quiet_by_counts(void **state)
     assert_true(told(LAND_IS_QUIET, &message));
     assert_int_equal(message.round, 0);
 
-    tell_land(land_quiet_void()); /* a MISSING was sent */
+    tell_land(LAND_MESSAGE(LAND_QUIET_VOID)); /* a MISSING was sent */
     chunk_lands(1, 3);
     assert_false(was_told(LAND_IS_QUIET));
-    tell_land(land_quiet(quiet_of(1, 2, 2)));
+    tell_land(LAND_MESSAGE(LAND_QUIET, .quiet = quiet_of(1, 2, 2)));
     assert_true(told(LAND_IS_QUIET, &message));
     assert_int_equal(message.round, 1);
 }
@@ -216,7 +216,7 @@ static void land_distrusts_counts_after_a_repetition(void **state)
     segment_add();
     chunk_lands(0, 0);
     chunk_lands(0, 0);
-    tell_land(land_quiet(quiet_of(0, 2, 0)));
+    tell_land(LAND_MESSAGE(LAND_QUIET, .quiet = quiet_of(0, 2, 0)));
     assert_false(was_told(LAND_IS_QUIET));
     command(&fixture, KVR_GROUP_RECYCLE, 0, NULL);
     assert_true(was_told(LAND_IS_QUIET));
@@ -228,7 +228,7 @@ static void land_is_quiet_by_closing(void **state)
     landing_open(KVR_DIGEST_OFF);
     segment_add();
     chunk_lands(1, 0);
-    tell_land(land_quiet(quiet_of(0, 4, 1)));
+    tell_land(LAND_MESSAGE(LAND_QUIET, .quiet = quiet_of(0, 4, 1)));
     assert_false(was_told(LAND_IS_QUIET));
     command(&fixture, KVR_GROUP_RECYCLE, 0, NULL);
     assert_true(was_told(LAND_IS_QUIET));
@@ -244,7 +244,7 @@ static void land_distrusts_counts_that_name_too_little(void **state)
     segment_add();
     chunk_lands(0, 0);
     chunk_lands(1, 1);
-    tell_land(land_quiet(&quiet));
+    tell_land(LAND_MESSAGE(LAND_QUIET, .quiet = &quiet));
     assert_false(was_told(LAND_IS_QUIET));
     command(&fixture, KVR_GROUP_RECYCLE, 1, NULL);
     assert_true(was_told(LAND_IS_QUIET));
@@ -257,7 +257,7 @@ static void quiet_too_early(void)
     segment_add();
     chunk_lands(0, 0);
     chunk_lands(1, 1);
-    tell_land(land_quiet(quiet_of(0, 2, 1)));
+    tell_land(LAND_MESSAGE(LAND_QUIET, .quiet = quiet_of(0, 2, 1)));
 }
 
 static void land_suspects_what_stays_uneven(void **state)
@@ -266,10 +266,10 @@ static void land_suspects_what_stays_uneven(void **state)
 
     (void)state;
     quiet_too_early();
-    tell_land(land_suspects(KVR_S, false));
+    tell_land(LAND_MESSAGE(LAND_SUSPECTS, .suspects = {KVR_S, false}));
     assert_true(was_told(LAND_COMING)); /* it wrote there a moment ago */
     now += 2 * KVR_S;
-    tell_land(land_suspects(KVR_S, false));
+    tell_land(LAND_MESSAGE(LAND_SUSPECTS, .suspects = {KVR_S, false}));
     assert_true(told(LAND_SUSPECT, &message));
     assert_int_equal(message.epoch.rail, 0);
     assert_int_equal(message.epoch.epoch, 1);
@@ -282,12 +282,12 @@ static void land_suspects_nothing_while_more_is_posted(void **state)
 {
     (void)state;
     quiet_too_early();
-    tell_land(land_quiet_void()); /* a MISSING was sent */
+    tell_land(LAND_MESSAGE(LAND_QUIET_VOID)); /* a MISSING was sent */
     now += 2 * KVR_S;
-    tell_land(land_suspects(KVR_S, true));
+    tell_land(LAND_MESSAGE(LAND_SUSPECTS, .suspects = {KVR_S, true}));
     assert_false(was_told(LAND_SUSPECT));
-    tell_land(land_quiet(quiet_of(1, 3, 1)));
-    tell_land(land_suspects(KVR_S, true));
+    tell_land(LAND_MESSAGE(LAND_QUIET, .quiet = quiet_of(1, 3, 1)));
+    tell_land(LAND_MESSAGE(LAND_SUSPECTS, .suspects = {KVR_S, true}));
     assert_true(was_told(LAND_SUSPECT));
 }
 
@@ -300,7 +300,7 @@ static void land_counts_stale_writes(void **state)
     step();
     assert_int_equal(atomic_load(&land.stale), 1);
     landing_open(KVR_DIGEST_OFF);
-    tell_land(land_close());
+    tell_land(LAND_MESSAGE(LAND_CLOSE));
     arrive(fixture.rails[1].newest, SLOT << 16);
     step();
     assert_int_equal(atomic_load(&land.stale), 2);
@@ -326,8 +326,8 @@ static void land_counts_nothing_that_was_revoked(void **state)
     assert_int_equal(landing.chunk_count, 2);
     chunk_lands(1, 1);                    /* again: its first copy may be overwritten */
     assert_false(was_told(LAND_REVOKED)); /* once, though all later ones are revoked too */
-    tell_land(land_final(SMALL_CHUNKS));
-    tell_land(land_close());
+    tell_land(LAND_MESSAGE(LAND_FINAL, .chunks = SMALL_CHUNKS));
+    tell_land(LAND_MESSAGE(LAND_CLOSE));
     assert_true(told(LAND_CLOSED, &message));
     assert_int_equal(message.closed.arrivals, 4);
 }
@@ -344,7 +344,7 @@ static void land_takes_no_quiet_from_revoked_counts(void **state)
     segment_add();
     chunk_lands(0, 2);
     chunk_lands(0, 2); /* and chunk 3 is still on its way */
-    tell_land(land_quiet(quiet_of(0, 2, 0)));
+    tell_land(LAND_MESSAGE(LAND_QUIET, .quiet = quiet_of(0, 2, 0)));
     assert_false(was_told(LAND_IS_QUIET));
     command(&fixture, KVR_GROUP_RECYCLE, 0, NULL);
     assert_true(was_told(LAND_IS_QUIET));
@@ -361,7 +361,7 @@ static void land_takes_no_quiet_from_unmoved_counts(void **state)
     step();
     assert_true(was_told(LAND_COPY_FAILED));
     chunk_lands(0, 2); /* again, and chunk 3 is still on its way */
-    tell_land(land_quiet(quiet_of(0, 2, 0)));
+    tell_land(LAND_MESSAGE(LAND_QUIET, .quiet = quiet_of(0, 2, 0)));
     assert_false(was_told(LAND_IS_QUIET));
     command(&fixture, KVR_GROUP_RECYCLE, 0, NULL);
     assert_true(was_told(LAND_IS_QUIET));
@@ -381,7 +381,7 @@ static void land_names_only_what_is_missing(void **state)
     chunk_lands(0, 6);
     *filter = (struct landing_filter){.asked_count = 1, .capacity = SMALL_CHUNKS};
     filter->runs[SMALL_CHUNKS] = (struct kvr_chunk_run){.chunk_first = 1, .chunk_count = 6};
-    tell_land(land_filter(filter));
+    tell_land(LAND_MESSAGE(LAND_FILTER, .filter = filter));
     assert_true(told(LAND_FILTERED, &message));
     assert_int_equal(filter->run_count, 2);
     assert_int_equal(filter->runs[0].chunk_first, 1);
@@ -417,16 +417,16 @@ static void all_landed(kvr_digest_mode mode)
         memset(small_chunk(&target, segment.plan, chunk, false), (int)chunk + 1, SMALL_PAGE_BYTES);
     }
     chunks_land(0, SMALL_CHUNKS);
-    tell_land(land_final(SMALL_CHUNKS));
-    tell_land(land_digest(digest_of(0, 3)));
-    tell_land(land_digest(digest_of(3, SMALL_CHUNKS)));
+    tell_land(LAND_MESSAGE(LAND_FINAL, .chunks = SMALL_CHUNKS));
+    tell_land(LAND_MESSAGE(LAND_DIGEST, .digest = digest_of(0, 3)));
+    tell_land(LAND_MESSAGE(LAND_DIGEST, .digest = digest_of(3, SMALL_CHUNKS)));
 }
 
 static void land_verifies_what_landed(void **state)
 {
     (void)state;
     all_landed(KVR_DIGEST_FULL);
-    tell_land(land_verify());
+    tell_land(LAND_MESSAGE(LAND_VERIFY));
     assert_true(was_told(LAND_VERIFIED));
 }
 
@@ -442,7 +442,7 @@ static void land_names_the_corrupt_chunk(void **state)
         }
         all_landed(KVR_DIGEST_FULL);
         small_chunk(&target, segment.plan, chunk, false)[SMALL_PAGE_BYTES - 1] ^= 1;
-        tell_land(land_verify());
+        tell_land(LAND_MESSAGE(LAND_VERIFY));
         assert_true(told(LAND_CORRUPT, &message));
         assert_int_equal(message.chunk, chunk);
         assert_false(was_told(LAND_VERIFIED));
@@ -457,20 +457,20 @@ static void land_verifies_a_sample(void **state)
     for (uint32_t chunk = 0; chunk < SMALL_CHUNKS; chunk++)
         if (!kvr_digest_covers(KVR_DIGEST_SAMPLE, TRANSFER, chunk))
             small_chunk(&target, segment.plan, chunk, false)[0] ^= 1;
-    tell_land(land_verify());
+    tell_land(LAND_MESSAGE(LAND_VERIFY));
     assert_true(was_told(LAND_VERIFIED));
     close_land(NULL);
     open_land(NULL);
     all_landed(KVR_DIGEST_SAMPLE);
     small_chunk(&target, segment.plan, 0, false)[0] ^= 1;
-    tell_land(land_verify());
+    tell_land(LAND_MESSAGE(LAND_VERIFY));
     assert_true(was_told(LAND_CORRUPT));
 }
 
 /* Cancelled during verification: none of its bytes are read any more. */
 static void land_closes_while_it_verifies(void **state)
 {
-    const union land_message verify = land_verify(), close = land_close();
+    const union land_message verify = LAND_MESSAGE(LAND_VERIFY), close = LAND_MESSAGE(LAND_CLOSE);
 
     (void)state;
     all_landed(KVR_DIGEST_FULL);

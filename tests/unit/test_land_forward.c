@@ -125,9 +125,9 @@ static void landing_fill(void)
 static void forward_open(void)
 {
     landing_fill();
-    tell(0, land_open(&landing));
-    tell(1, land_forward(LAND_FORWARD, &landing, 0));
-    tell(0, land_final(CHUNKS));
+    tell(0, LAND_MESSAGE(LAND_OPEN, .opened = &landing));
+    tell(1, LAND_MESSAGE(LAND_FORWARD, .forward = {&landing, 0}));
+    tell(0, LAND_MESSAGE(LAND_FINAL, .chunks = CHUNKS));
     assert_int_equal(told(LAND_FIRST), 0);
 }
 
@@ -162,7 +162,7 @@ static void an_epoch_is_closed_behind_its_last_arrival(void **state)
 
     (void)state;
     forward_open();
-    tell(0, land_quiet(&quiet));
+    tell(0, LAND_MESSAGE(LAND_QUIET, .quiet = &quiet));
     arrives(0);
     users[1].epoch_closed(&lands[1], KVR_S, 1, 1);
     assert_int_equal(told(LAND_IS_QUIET), 0);
@@ -197,7 +197,7 @@ static void forwarding_ends_behind_its_last_arrival(void **state)
     (void)state;
     forward_open();
     arrives(0);
-    tell(1, land_forward(LAND_FORWARD_END, &landing, 0));
+    tell(1, LAND_MESSAGE(LAND_FORWARD_END, .forward = {&landing, 0}));
     arrives(1); /* now it has no landing */
     step(0);
     assert_int_equal(landing.chunk_count, 1);
@@ -210,14 +210,14 @@ static void forwarding_ends_behind_its_last_arrival(void **state)
 static void an_arrival_handed_over_waits_for_its_grant(void **state)
 {
     const union land_message closed = {.head.kind = LAND_EPOCH_CLOSED, .epoch.rail = 2};
-    const union land_message open = land_open(&landing);
+    const union land_message open = LAND_MESSAGE(LAND_OPEN, .opened = &landing);
 
     (void)state;
     landing_fill();
     for (uint32_t i = 0; i < RING; i++)
         assert_true(kvr_group_command(groups[0], &closed.any));
     assert_true(kvr_group_command(groups[0], &open.any));
-    tell(1, land_forward(LAND_FORWARD, &landing, 0));
+    tell(1, LAND_MESSAGE(LAND_FORWARD, .forward = {&landing, 0}));
     arrives(0);
     step(0);
     assert_int_equal(atomic_load(&lands[0].stale), 0);

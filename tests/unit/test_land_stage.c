@@ -79,8 +79,8 @@ static void landing_open_ring(bool fail, uint32_t ring_pages)
     landing.staging.offset = SHARE;
     landing.staging.bytes = ring;
     landing.staging.room_step = ring < SMALL_CHUNKS * SMALL_PAGE_BYTES ? SMALL_PAGE_BYTES : 0;
-    tell_land(land_open(&landing));
-    tell_land(land_segment(&segment));
+    tell_land(LAND_MESSAGE(LAND_OPEN, .opened = &landing));
+    tell_land(LAND_MESSAGE(LAND_SEGMENT, .segment = &segment));
 }
 
 static void landing_open(bool fail)
@@ -129,14 +129,14 @@ static void quiet_of(uint64_t even, uint64_t odd)
     quiet = (struct landing_quiet){.round = 0, .count = 2};
     quiet.counts[0] = (struct kvr_epoch_count){.rail = 0, .epoch = 1, .count = even};
     quiet.counts[1] = (struct kvr_epoch_count){.rail = 1, .epoch = 1, .count = odd};
-    tell_land(land_quiet(&quiet));
+    tell_land(LAND_MESSAGE(LAND_QUIET, .quiet = &quiet));
 }
 
 static void chunks_are_in_when_their_copy_ended(void **state)
 {
     (void)state;
     landing_open(false);
-    tell_land(land_final(SMALL_CHUNKS));
+    tell_land(LAND_MESSAGE(LAND_FINAL, .chunks = SMALL_CHUNKS));
     for (uint32_t i = SMALL_CHUNKS; i-- > 0;)
         chunk_arrives(i);
     settle();
@@ -149,7 +149,7 @@ static void chunks_are_in_when_their_copy_ended(void **state)
     assert_true(was_told(LAND_ALL));
     for (uint32_t i = 0; i < SMALL_CHUNKS; i++)
         check_page(i);
-    tell_land(land_close());
+    tell_land(LAND_MESSAGE(LAND_CLOSE));
     landing_end();
 }
 
@@ -162,13 +162,13 @@ static void what_came_before_its_plan_is_copied_too(void **state)
         chunk_arrives(i);
     settle();
     assert_int_equal(landing.staging.copying, 0);
-    tell_land(land_segment(&segment));
-    tell_land(land_final(SMALL_CHUNKS));
+    tell_land(LAND_MESSAGE(LAND_SEGMENT, .segment = &segment));
+    tell_land(LAND_MESSAGE(LAND_FINAL, .chunks = SMALL_CHUNKS));
     copies_end();
     assert_true(was_told(LAND_ALL));
     for (uint32_t i = 0; i < SMALL_CHUNKS; i++)
         check_page(i);
-    tell_land(land_close());
+    tell_land(LAND_MESSAGE(LAND_CLOSE));
     landing_end();
 }
 
@@ -183,7 +183,7 @@ static void nothing_is_quiet_while_a_copy_writes(void **state)
     assert_false(was_told(LAND_IS_QUIET));
     copies_end();
     assert_true(was_told(LAND_IS_QUIET));
-    tell_land(land_close());
+    tell_land(LAND_MESSAGE(LAND_CLOSE));
     landing_end();
 }
 
@@ -191,7 +191,7 @@ static void a_copy_that_fails_is_told_once_and_then_it_is_quiet(void **state)
 {
     (void)state;
     landing_open(true);
-    tell_land(land_final(SMALL_CHUNKS));
+    tell_land(LAND_MESSAGE(LAND_FINAL, .chunks = SMALL_CHUNKS));
     for (uint32_t i = 0; i < SMALL_CHUNKS; i++) {
         chunk_arrives(i);
         settle();
@@ -204,7 +204,7 @@ static void a_copy_that_fails_is_told_once_and_then_it_is_quiet(void **state)
     assert_true(landing.arrived.state == QUIET_PROVEN);
     assert_false(landing.all_reported);
     assert_false(was_told(LAND_COPY_FAILED));
-    tell_land(land_close());
+    tell_land(LAND_MESSAGE(LAND_CLOSE));
     landing_end();
 }
 
@@ -221,7 +221,7 @@ static void an_engine_that_died_is_not_copied_to(void **state)
     assert_true(was_told(LAND_COPY_FAILED));
     quiet_of(1, 1);
     assert_true(was_told(LAND_IS_QUIET));
-    tell_land(land_close());
+    tell_land(LAND_MESSAGE(LAND_CLOSE));
     landing_end();
 }
 
@@ -231,7 +231,7 @@ static void it_closes_behind_its_last_copy(void **state)
     landing_open(false);
     chunk_arrives(0);
     settle();
-    tell_land(land_close());
+    tell_land(LAND_MESSAGE(LAND_CLOSE));
     assert_false(was_told(LAND_CLOSED));
     copies_end();
     landing_end();
@@ -244,7 +244,7 @@ static struct landing_digest *digested_open_ring(uint32_t ring_pages)
         calloc(1, sizeof(*digest) + SMALL_CHUNKS * sizeof(digest->values[0]));
 
     landing_open_ring(false, ring_pages);
-    tell_land(land_final(SMALL_CHUNKS));
+    tell_land(LAND_MESSAGE(LAND_FINAL, .chunks = SMALL_CHUNKS));
     for (uint32_t i = 0; i < SMALL_CHUNKS; i++) {
         chunk_arrives(i);
         if ((i + 1) % ring_pages != 0 && i + 1 < SMALL_CHUNKS)
@@ -256,7 +256,7 @@ static struct landing_digest *digested_open_ring(uint32_t ring_pages)
     for (uint32_t i = 0; i < SMALL_CHUNKS; i++)
         digest->values[i] =
             kvr_chunk_digest(small_chunk(&target, segment.plan, i, false), SMALL_PAGE_BYTES, 0);
-    tell_land(land_digest(digest));
+    tell_land(LAND_MESSAGE(LAND_DIGEST, .digest = digest));
     return digest;
 }
 
@@ -271,11 +271,11 @@ static void digests_are_of_what_lies_in_the_pages(void **state)
 
     (void)state;
     memset(stage.memory + SHARE, 0, SMALL_CHUNKS * (size_t)SMALL_PAGE_BYTES);
-    tell_land(land_verify());
+    tell_land(LAND_MESSAGE(LAND_VERIFY));
     assert_false(was_told(LAND_VERIFIED)); /* they are being read back */
     copies_end();
     assert_true(was_told(LAND_VERIFIED));
-    tell_land(land_close());
+    tell_land(LAND_MESSAGE(LAND_CLOSE));
     landing_end();
     free(digest);
 }
@@ -287,11 +287,11 @@ static void what_is_read_back_goes_through_the_ring_too(void **state)
     uint32_t copies = 0;
 
     (void)state;
-    tell_land(land_verify());
+    tell_land(LAND_MESSAGE(LAND_VERIFY));
     for (; !was_told(LAND_VERIFIED); copies++)
         copies_end();
     assert_int_equal(copies, 3);
-    tell_land(land_close());
+    tell_land(LAND_MESSAGE(LAND_CLOSE));
     landing_end();
     free(digest);
 }
@@ -302,11 +302,11 @@ static void a_copy_that_went_wrong_is_found(void **state)
 
     (void)state;
     ((uint8_t *)small_chunk(&target, segment.plan, SMALL_CHUNKS - 1, false))[7] ^= 1;
-    tell_land(land_verify());
+    tell_land(LAND_MESSAGE(LAND_VERIFY));
     copies_end();
     assert_true(was_told(LAND_CORRUPT));
     assert_false(was_told(LAND_VERIFIED));
-    tell_land(land_close());
+    tell_land(LAND_MESSAGE(LAND_CLOSE));
     landing_end();
     free(digest);
 }
@@ -316,12 +316,12 @@ static void what_cannot_be_read_back_is_a_copy_that_failed(void **state)
     struct landing_digest *digest = digested_open();
 
     (void)state;
-    tell_land(land_verify());
+    tell_land(LAND_MESSAGE(LAND_VERIFY));
     kvr_device_emulated_lose(stage.pages); /* in mid copy */
     copies_end();
     assert_true(was_told(LAND_COPY_FAILED));
     assert_false(was_told(LAND_VERIFIED));
-    tell_land(land_close());
+    tell_land(LAND_MESSAGE(LAND_CLOSE));
     landing_end();
     free(digest);
 }
@@ -332,8 +332,8 @@ static void it_closes_while_it_reads_back(void **state)
     struct landing_digest *digest = digested_open();
 
     (void)state;
-    tell_land(land_verify());
-    tell_land(land_close());
+    tell_land(LAND_MESSAGE(LAND_VERIFY));
+    tell_land(LAND_MESSAGE(LAND_CLOSE));
     assert_false(was_told(LAND_CLOSED));
     copies_end();
     landing_end();
@@ -368,7 +368,7 @@ static void room_is_told_when_the_copies_before_it_ended(void **state)
     }
     for (uint32_t i = 0; i < SMALL_CHUNKS; i++)
         check_page(i);
-    tell_land(land_close());
+    tell_land(LAND_MESSAGE(LAND_CLOSE));
     landing_end();
 }
 
@@ -398,7 +398,7 @@ static void room_ends_before_the_first_copy_under_way(void **state)
             assert_int_equal(message.position, least * SMALL_PAGE_BYTES);
     }
     assert_int_equal(landing.staging.room_reported, 4 * SMALL_PAGE_BYTES);
-    tell_land(land_close());
+    tell_land(LAND_MESSAGE(LAND_CLOSE));
     landing_end();
 }
 
@@ -411,7 +411,7 @@ static void a_share_with_room_for_all_tells_of_none(void **state)
     settle();
     copies_end();
     assert_false(was_told(LAND_ROOM));
-    tell_land(land_close());
+    tell_land(LAND_MESSAGE(LAND_CLOSE));
     landing_end();
 }
 
@@ -449,8 +449,8 @@ static void newer_arrives(void)
         .plan = segment.plan, .left = newer_left, .positions = newer_positions};
     assert_true(
         kvr_plan_positions(segment.plan, SHARE, &newer_segment.position_end, newer_positions));
-    tell_newer(land_open(&newer));
-    tell_newer(land_segment(&newer_segment));
+    tell_newer(LAND_MESSAGE(LAND_OPEN, .opened = &newer));
+    tell_newer(LAND_MESSAGE(LAND_SEGMENT, .segment = &newer_segment));
     for (uint32_t i = 0; i < SMALL_CHUNKS; i++)
         arrive(fixture.rails[0].newest, (SLOT + 1) << 16 | i);
     settle();
@@ -461,8 +461,8 @@ static void newer_ends(void)
 {
     while (newer.in_count < SMALL_CHUNKS || landing.staging.copying > 0)
         copies_end();
-    tell_newer(land_close());
-    tell_land(land_close());
+    tell_newer(LAND_MESSAGE(LAND_CLOSE));
+    tell_land(LAND_MESSAGE(LAND_CLOSE));
     assert_int_equal(land.open_count, 0);
     assert_null(land.staged_first);
     kvr_plan_free(segment.plan, &memory);
@@ -491,7 +491,7 @@ static void what_is_hashed_does_not_wait_for_all_that_arrives(void **state)
 
     (void)state;
     newer_arrives();
-    tell_land(land_verify());
+    tell_land(LAND_MESSAGE(LAND_VERIFY));
     copies_end();
     copies_end();
     assert_true(landing.verify.read_end > 0);

@@ -90,8 +90,8 @@ static void job_open(kvr_digest_mode digest)
     job.slot_count = 1;
     job.target_rails = UINT32_MAX;
     job.digest = digest;
-    tell_push(push_open(&job));
-    tell_push(push_segment(&segment));
+    tell_push(PUSH_MESSAGE(PUSH_OPEN, .opened = &job));
+    tell_push(PUSH_MESSAGE(PUSH_SEGMENT, .segment = &segment));
 }
 
 static void layers_ready(uint64_t layers)
@@ -120,7 +120,7 @@ static void push_posts_layers_as_they_become_ready(void **state)
 
     (void)state;
     job_open(KVR_DIGEST_OFF);
-    tell_push(push_final());
+    tell_push(PUSH_MESSAGE(PUSH_FINAL));
     assert_int_equal(posted(), 0);
     layers_ready(1);
     assert_true(told(PUSH_FIRST_POST, &message));
@@ -158,7 +158,7 @@ static void push_counts_what_was_accepted(void **state)
     layers_ready(SMALL_LAYERS);
     on[0] = fixture.rails[0].newest->write_count;
     on[1] = fixture.rails[1].newest->write_count;
-    tell_push(push_final());
+    tell_push(PUSH_MESSAGE(PUSH_FINAL));
     while (kvr_group_event(fixture.group, &message.any) && message.head.kind != PUSH_POSTED) {
         if (message.head.kind != PUSH_COUNT)
             continue;
@@ -178,12 +178,12 @@ static void push_gives_back_after_the_last_completion(void **state)
     (void)state;
     job_open(KVR_DIGEST_OFF);
     layers_ready(1);
-    tell_push(push_stop());
+    tell_push(PUSH_MESSAGE(PUSH_STOP));
     assert_true(told(PUSH_STOPPED, &message));
     assert_int_equal(message.sum.posted, SMALL_PLANNED);
     layers_ready(SMALL_LAYERS);
     assert_int_equal(posted(), SMALL_PLANNED);
-    tell_push(push_close());
+    tell_push(PUSH_MESSAGE(PUSH_CLOSE));
     assert_false(was_told(PUSH_CLOSED));
     finish(fixture.rails[0].newest->write_count > 0 ? fixture.rails[0].newest
                                                     : fixture.rails[1].newest,
@@ -202,8 +202,8 @@ static void push_gives_back_when_the_endpoint_closed(void **state)
     job_open(KVR_DIGEST_OFF);
     layers_ready(1);
     finish_all(fixture.rails[1].newest);
-    tell_push(push_stop());
-    tell_push(push_close());
+    tell_push(PUSH_MESSAGE(PUSH_STOP));
+    tell_push(PUSH_MESSAGE(PUSH_CLOSE));
     assert_false(was_told(PUSH_CLOSED));
     command(&fixture, KVR_GROUP_RECYCLE, 0, NULL);
     assert_true(was_told(PUSH_CLOSED));
@@ -230,14 +230,14 @@ static void push_names_what_went_over_a_pair(void **state)
     assert_true(was_told(KVR_GROUP_PAIR_BROKEN));
     *list =
         (struct push_list){.rail = 0, .target_rail = 0, .epoch = 1, .run_capacity = SMALL_CHUNKS};
-    tell_push(push_list(list));
+    tell_push(PUSH_MESSAGE(PUSH_LIST, .list = list));
     assert_true(was_told(PUSH_LISTED));
     assert_true(list->found);
     assert_int_equal(list->pair.rail, 0);
     for (uint32_t i = 0; i < list->run_count; i++)
         named += list->runs[i].chunk_count;
     assert_int_equal(named, on_0);
-    tell_push(push_list(list)); /* for the next such pair: there is none */
+    tell_push(PUSH_MESSAGE(PUSH_LIST, .list = list)); /* for the next such pair: there is none */
     assert_false(list->found);
     for (unsigned i = 0; i < 4; i++)
         complete_all();
@@ -255,12 +255,12 @@ static void push_posts_again_what_is_missing(void **state)
     assert_non_null(retransmit);
     job_open(KVR_DIGEST_OFF);
     layers_ready(1);
-    tell_push(push_final());
+    tell_push(PUSH_MESSAGE(PUSH_FINAL));
     complete_all();
     *retransmit = (struct push_retransmit){.round = 3, .run_count = 1};
     /* Two were posted, and two are still to come: the latter need no second posting. */
     retransmit->runs[0] = (struct kvr_chunk_run){SMALL_PLANNED - 2, 4};
-    tell_push(push_retransmit(retransmit));
+    tell_push(PUSH_MESSAGE(PUSH_RETRANSMIT, .retransmit = retransmit));
     assert_true(told(PUSH_RETRANSMIT_DONE, &message));
     assert_ptr_equal(message.retransmit, retransmit);
     assert_int_equal(posted(), 2);
@@ -284,8 +284,8 @@ static void push_moves_what_is_left(void **state)
     (void)state;
     job_open(KVR_DIGEST_OFF);
     layers_ready(1);
-    tell_push(push_final());
-    tell_push(push_failover(&failover));
+    tell_push(PUSH_MESSAGE(PUSH_FINAL));
+    tell_push(PUSH_MESSAGE(PUSH_FAILOVER, .failover = &failover));
     assert_true(was_told(PUSH_FAILED_OVER));
     layers_ready(2);
     assert_int_equal(posted(), SMALL_PLANNED); /* the job has no owner until it is opened again */
@@ -293,7 +293,7 @@ static void push_moves_what_is_left(void **state)
     complete_all();
     assert_true(told(PUSH_CLOSED, &message));
     assert_ptr_equal(message.closed, &job);
-    tell_push(push_open(&successor));
+    tell_push(PUSH_MESSAGE(PUSH_OPEN, .opened = &successor));
     layers_ready(SMALL_LAYERS);
     assert_int_equal(posted(), SMALL_CHUNKS - SMALL_PLANNED);
     assert_true(told(PUSH_POSTED, &message));
@@ -311,13 +311,13 @@ static void a_late_heir_posts_nothing(void **state)
     (void)state;
     job_open(KVR_DIGEST_OFF);
     layers_ready(1);
-    tell_push(push_failover(&failover));
+    tell_push(PUSH_MESSAGE(PUSH_FAILOVER, .failover = &failover));
     complete_all();
     successor.state = PUSH_JOB_AWAITING_STOP;
-    tell_push(push_open(&successor));
+    tell_push(PUSH_MESSAGE(PUSH_OPEN, .opened = &successor));
     layers_ready(SMALL_LAYERS);
     assert_int_equal(posted(), 0);
-    tell_push(push_stop());
+    tell_push(PUSH_MESSAGE(PUSH_STOP));
     layers_ready(SMALL_LAYERS);
     assert_int_equal(posted(), 0);
     assert_true(was_told(PUSH_STOPPED));
@@ -348,7 +348,7 @@ static void push_says_that_other_rails_are_lost_too(void **state)
     fixture.rails[0].newest->next_write = fixture.rails[1].newest->next_write = KVR_RAIL_FAILED;
     layers_ready(SMALL_LAYERS);
     assert_true(was_told(PUSH_NO_RAIL));
-    tell_push(push_failover(&failover));
+    tell_push(PUSH_MESSAGE(PUSH_FAILOVER, .failover = &failover));
     assert_true(was_told(PUSH_FAILED_OVER));
     step();
     assert_true(was_told(PUSH_NO_RAIL));
@@ -373,7 +373,7 @@ static void push_hashes_what_it_posts(void **state)
     small_chunk(&source, segment.plan, 2, true)[5] ^= 1; /* an engine may not change it, and did */
     *retransmit = (struct push_retransmit){.round = 1, .run_count = 1};
     retransmit->runs[0] = (struct kvr_chunk_run){2, 1};
-    tell_push(push_retransmit(retransmit));
+    tell_push(PUSH_MESSAGE(PUSH_RETRANSMIT, .retransmit = retransmit));
     assert_int_equal(posted(), 1);
     assert_int_not_equal(digests[2], kvr_chunk_digest(small_chunk(&source, segment.plan, 2, true),
                                                       SMALL_PAGE_BYTES, 0));
@@ -416,7 +416,7 @@ static void push_goes_on_over_the_pairs_it_knows(void **state)
 
     (void)state;
     job_open(KVR_DIGEST_OFF);
-    tell_push(push_final());
+    tell_push(PUSH_MESSAGE(PUSH_FINAL));
     pairs_fill(&(struct kvr_pair){.rail = 1, .target_rail = 1, .epoch = 1});
     layers_ready(SMALL_LAYERS);
     assert_int_equal(fixture.rails[0].newest->write_count, 0);
@@ -429,7 +429,7 @@ static void push_has_no_rail_when_no_pair_that_it_knows_is_left(void **state)
 {
     (void)state;
     job_open(KVR_DIGEST_OFF);
-    tell_push(push_final());
+    tell_push(PUSH_MESSAGE(PUSH_FINAL));
     pairs_fill(&(struct kvr_pair){.rail = 1, .target_rail = 1, .epoch = 99});
     layers_ready(SMALL_LAYERS);
     assert_true(was_told(PUSH_NO_RAIL));

@@ -72,9 +72,9 @@ static void job_open(uint32_t ring_pages, bool fail, bool to_share)
         job.quota.memory = target.remotes[0];
         job.quota.offset = 3 * SMALL_PAGE_BYTES;
     }
-    tell_push(push_open(&job));
-    tell_push(push_segment(&segment));
-    tell_push(push_final());
+    tell_push(PUSH_MESSAGE(PUSH_OPEN, .opened = &job));
+    tell_push(PUSH_MESSAGE(PUSH_SEGMENT, .segment = &segment));
+    tell_push(PUSH_MESSAGE(PUSH_FINAL));
 }
 
 static bool told(uint32_t kind, union push_message *ret_message)
@@ -115,8 +115,8 @@ static void job_end(void)
 {
     union push_message message;
 
-    tell_push(push_stop());
-    tell_push(push_close());
+    tell_push(PUSH_MESSAGE(PUSH_STOP));
+    tell_push(PUSH_MESSAGE(PUSH_CLOSE));
     while (kvr_device_emulated_next(stage.stage.device) != KVR_NEVER)
         copies_end();
     complete_all();
@@ -229,7 +229,7 @@ static void what_has_no_room_waits_for_it(void **state)
     assert_int_equal(message.sum.posted, 3);
     assert_false(was_told(PUSH_STAGING_FULL));
     assert_false(job.turn.queued); /* no turn for it until there is more room */
-    tell_push(push_retransmit(&room));
+    tell_push(PUSH_MESSAGE(PUSH_RETRANSMIT, .retransmit = &room));
     assert_true(was_told(PUSH_RETRANSMIT_DONE));
     assert_int_equal(job.staged, 2);
     copies_end();
@@ -240,12 +240,12 @@ static void what_has_no_room_waits_for_it(void **state)
     assert_int_equal(message.sum.posted, 5);
     room = (struct push_retransmit){.round = 2,
                                     .room = 6 * SMALL_PAGE_BYTES - 1}; /* not for one more */
-    tell_push(push_retransmit(&room));
+    tell_push(PUSH_MESSAGE(PUSH_RETRANSMIT, .retransmit = &room));
     assert_int_equal(job.staged, 0);
     assert_true(told(PUSH_STAGING_FULL, &message)); /* each round has its answer */
     assert_int_equal(message.sum.round, 2);
     room = (struct push_retransmit){.round = 3, .room = UINT64_MAX};
-    tell_push(push_retransmit(&room));
+    tell_push(PUSH_MESSAGE(PUSH_RETRANSMIT, .retransmit = &room));
     copies_end();
     check_writes(&seen, true);
     assert_int_equal(seen, (1u << SMALL_CHUNKS) - 1);
@@ -299,8 +299,8 @@ static void a_job_is_given_back_after_its_last_copy(void **state)
 {
     (void)state;
     job_open(16, false, false);
-    tell_push(push_stop());
-    tell_push(push_close());
+    tell_push(PUSH_MESSAGE(PUSH_STOP));
+    tell_push(PUSH_MESSAGE(PUSH_CLOSE));
     assert_false(was_told(PUSH_CLOSED)); /* the pages are still read */
     copies_end();
     assert_int_equal(posted(), 0);
@@ -349,7 +349,7 @@ static void what_is_missing_is_gathered_again(void **state)
     memset(stage.memory, 0, sizeof(stage.memory));
     *retransmit = (struct push_retransmit){.round = 3, .run_count = 1};
     retransmit->runs[0] = (struct kvr_chunk_run){2, 3};
-    tell_push(push_retransmit(retransmit));
+    tell_push(PUSH_MESSAGE(PUSH_RETRANSMIT, .retransmit = retransmit));
     assert_int_equal(posted(), 0);
     assert_false(was_told(PUSH_POSTED)); /* of round 3, before its chunks are posted */
     copies_end();

@@ -68,8 +68,8 @@ static void job_open(uint32_t index, uint32_t peer, kvr_ns deadline, int32_t pri
                                     .turn.deadline = deadline,
                                     .turn.priority = priority};
     segments[index] = (struct push_segment){.plan = plan, .where = where[index]};
-    tell_push(index, push_open(&jobs[index]));
-    tell_push(index, push_segment(&segments[index]));
+    tell_push(index, PUSH_MESSAGE(PUSH_OPEN, .opened = &jobs[index]));
+    tell_push(index, PUSH_MESSAGE(PUSH_SEGMENT, .segment = &segments[index]));
 }
 
 /* Completes all writes until the end; returns the order of the jobs' last chunks, as digits. */
