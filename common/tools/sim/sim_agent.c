@@ -81,29 +81,6 @@ static void tick_run(struct sim_world *world, const struct sim_event *event)
 
 /* ---- ports --------------------------------------------------------------------------------- */
 
-static kvr_status port_send(void *self, uint32_t peer, const struct kvr_message *message)
-{
-    return sim_peer_send(self, peer, message);
-}
-
-static kvr_status port_dial(void *self, const char *address, uint32_t *ret_peer,
-                            struct kvr_error *error)
-{
-    kvr_status status = sim_peer_dial(self, address, ret_peer);
-
-    return status == KVR_OK ? KVR_OK : kvr_error_set(error, status, "sim", "%s", address);
-}
-
-static void port_hang_up(void *self, uint32_t peer, kvr_status status, const char *detail)
-{
-    sim_peer_hang_up(self, peer, status, detail);
-}
-
-static void port_notify(void *self, uint32_t engine, const struct kvr_notice *notice)
-{
-    sim_engine_notice(self, engine, notice);
-}
-
 static struct sim_engine *engine_at(struct sim_agent *agent, uint32_t index)
 {
     struct sim_world *world = agent->world;
@@ -424,10 +401,10 @@ void sim_agent_start(struct sim_agent *agent)
     agent->reporter = sim_reporter_open(agent);
     agent->ports = (struct kvr_ports){
         .self = agent,
-        .send = port_send,
-        .dial = port_dial,
-        .hang_up = port_hang_up,
-        .notify = port_notify,
+        .send = sim_peer_send,
+        .dial = sim_peer_dial,
+        .hang_up = sim_peer_hang_up,
+        .notify = sim_engine_notice,
         .command = sim_group_command,
         .region_done = port_region_done,
         .region_register = port_region_register,

@@ -214,7 +214,6 @@ static void on_fault(void *self, kvr_sim_fault fault, kvr_ns until)
 
     if (fault == KVR_SIM_UNMOVED)
         sim_disturb_all(self);
-
     sim_injected_until(self, faults[fault], until);
 }
 

@@ -84,19 +84,16 @@ void sim_agent_death(struct sim_world *world)
 static void check_drained(const struct sim_agent *agent)
 {
     struct sim_world *world = agent->world;
+    const struct sim_user *user;
+    struct sim_publish *publish;
+    struct sim_fetch *fetch;
+    uint32_t owner = 0;
 
-    for (uint32_t r = 0; r < world->request_count; r++) {
-        const struct sim_request *request = &world->requests[r];
-
-        for (uint32_t i = 0; i < request->publish_count; i++)
-            if (sim_user_lives(&request->publishes[i].user) &&
-                request->publishes[i].user.engine->agent == agent)
-                sim_fail(world, (int)r, "its agent has drained, and a publish has not ended");
-        for (uint32_t i = 0; i < request->fetch_count; i++)
-            if (sim_user_lives(&request->fetches[i].user) &&
-                request->fetches[i].user.engine->agent == agent)
-                sim_fail(world, (int)r, "its agent has drained, and a fetch has not ended");
-    }
+    while ((user = sim_user_next(world, &owner, &publish, &fetch)) != NULL)
+        if (sim_user_lives(user) && user->engine->agent == agent)
+            sim_fail(world, (int)(owner - 1) / SIM_USERS,
+                     "its agent has drained, and a %s has not ended",
+                     publish != NULL ? "publish" : "fetch");
 }
 
 /* a: life of the agent, b: it has given up what was left. */

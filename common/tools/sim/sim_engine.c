@@ -7,8 +7,8 @@
 #include "kv/layout.h"
 #include "tools/sim/sim_world.h"
 
-static void note(const struct sim_engine *engine, const char *what, int request, uint64_t a,
-                 uint64_t b, const char *detail)
+void sim_engine_note(const struct sim_engine *engine, const char *what, int request, uint64_t a,
+                     uint64_t b, const char *detail)
 {
     sim_history_add(&engine->world->history, &(struct sim_line){.at = engine->world->now,
                                                                 .who = "engine",
@@ -146,17 +146,15 @@ static void region_add(struct sim_engine *engine, uint32_t which)
     struct kvr_region_layout *layout = &engine->layouts[which];
     struct kvr_region *region = NULL;
     struct kvr_error error;
-    struct kvr_rail *rails[SIM_RAILS] = {NULL};
-    const uint32_t *first = &agent->groups.first[home_of(engine)];
+    struct sim_group *group = &agent->group[home_of(engine)];
+    struct kvr_rail *rails[SIM_RAILS];
     kvr_status status;
 
-    for (uint32_t i = first[0]; i < first[1]; i++)
-        rails[i] = agent->rails[i];
+    sim_group_rails(group, rails);
     layout->region = 100 + engine->region_lives;
     status = kvr_layout_check(layout, &error);
     if (status == KVR_OK && agent->staged)
-        status = sim_stage_region(&agent->group[home_of(engine)], layout, engine->memory[which],
-                                  &region, &error);
+        status = sim_stage_region(group, layout, engine->memory[which], &region, &error);
     else if (status == KVR_OK)
         status = kvr_region_open_mapped(&agent->fabric, rails, agent->rail_count, layout,
                                         engine->memory[which], agent->source, !agent->source,
@@ -195,7 +193,7 @@ void sim_engine_attach(struct sim_engine *engine)
     engine->released = false;
     engine->region_changes = false;
     engine->layers_missing = 0;
-    note(engine, "attached", -1, engine->rank.generation, engine->index, NULL);
+    sim_engine_note(engine, "attached", -1, engine->rank.generation, engine->index, NULL);
     for (uint32_t r = 0; r < engine->region_count; r++)
         region_add(engine, r);
 }
@@ -237,7 +235,7 @@ void sim_engine_region_change(struct sim_engine *engine)
         return;
     sim_hoard_end(engine->agent);
     status = kvr_engines_region_drop(engines_of(engine), engine->index, layout->region);
-    note(engine, "drops region", -1, layout->region, 0, NULL);
+    sim_engine_note(engine, "drops region", -1, layout->region, 0, NULL);
     if (status != KVR_OK) {
         sim_fail(world, -1, "engine %u cannot drop region %u: %s", engine->number, which,
                  kvr_status_name(status));
@@ -255,37 +253,30 @@ void sim_engine_detach(struct sim_engine *engine)
     struct sim_agent *agent = engine->agent;
 
     engine->attached = false;
-    note(engine, "detached", -1, engine->rank.generation, 0, NULL);
+    sim_engine_note(engine, "detached", -1, engine->rank.generation, 0, NULL);
     agent->machine.engine_down(agent->machine.self, engine->world->now, engine->index);
 }
 
 static void users_orphan(struct sim_engine *engine, bool hand_back)
 {
-    struct sim_world *world = engine->world;
+    struct sim_publish *publish;
+    struct sim_fetch *fetch;
+    struct sim_user *user;
+    uint32_t owner = 0;
 
-    for (uint32_t r = 0; r < world->request_count; r++) {
-        for (uint32_t part = 0; part < SIM_USERS; part++) {
-            struct sim_publish *publish;
-            struct sim_fetch *fetch;
-            struct sim_user *user;
-
-            if (part / 2 >=
-                (part % 2 ? world->requests[r].fetch_count : world->requests[r].publish_count))
-                continue;
-            user = sim_user_of(world, 1 + r * SIM_USERS + part, &publish, &fetch);
-            if (user->engine != engine || !user->open || user->ended)
-                continue;
-            user->orphan = user->ended = true;
-            if (hand_back)
-                sim_user_end(user);
-        }
+    while ((user = sim_user_next(engine->world, &owner, &publish, &fetch)) != NULL) {
+        if (user->engine != engine || !user->open || user->ended)
+            continue;
+        user->orphan = user->ended = true;
+        if (hand_back)
+            sim_user_end(user);
     }
 }
 
 /* Its process ends. Its pages are not reused: they go when the agent lets go of them. */
 void sim_engine_die(struct sim_engine *engine)
 {
-    note(engine, "dies", -1, engine->rank.generation, 0, NULL);
+    sim_engine_note(engine, "dies", -1, engine->rank.generation, 0, NULL);
     engine->alive = false;
     for (uint32_t r = 0; r < engine->region_lives; r++)
         sim_stage_lose(engine->regions[r]);
@@ -300,7 +291,7 @@ void sim_engine_agent_lost(struct sim_engine *engine)
     engine->attached = false;
     engine->released = true;
     sim_engine_regions_release(engine);
-    note(engine, "agent lost", -1, 0, 0, NULL);
+    sim_engine_note(engine, "agent lost", -1, 0, 0, NULL);
     if (engine->agent->source) /* as its client does */
         kvr_revocation_words_revoke(
             &engine->world->memory->revocation_words[engine->agent->number]);
@@ -362,8 +353,9 @@ static void notice_target(struct sim_fetch *fetch, const struct kvr_notice *noti
     }
 }
 
-void sim_engine_notice(struct sim_agent *agent, uint32_t index, const struct kvr_notice *notice)
+void sim_engine_notice(void *self, uint32_t index, const struct kvr_notice *notice)
 {
+    struct sim_agent *agent = self;
     struct sim_world *world = agent->world;
     struct sim_publish *publish;
     struct sim_fetch *fetch;
@@ -375,8 +367,8 @@ void sim_engine_notice(struct sim_agent *agent, uint32_t index, const struct kvr
         return;
     }
     request = (int)(publish != NULL ? publish->request : fetch->request)->number;
-    note(user->engine, kvr_notice_name(notice->kind), request, notice->layer_first,
-         notice->token_end, kvr_status_name(notice->status));
+    sim_engine_note(user->engine, kvr_notice_name(notice->kind), request, notice->layer_first,
+                    notice->token_end, kvr_status_name(notice->status));
     if (!user->engine->alive || !user->open || user->ended)
         sim_fail(world, request, "request %d: %s after its end", request,
                  kvr_notice_name(notice->kind));

@@ -100,6 +100,14 @@ struct sim_group *sim_group_of(struct sim_agent *agent, uint32_t rail)
     return &agent->group[kvr_rail_groups_of(&agent->groups, rail)];
 }
 
+void sim_group_rails(const struct sim_group *group, struct kvr_rail *ret_rails[SIM_RAILS])
+{
+    const uint32_t *first = &group->agent->groups.first[group->number];
+
+    for (uint32_t i = 0; i < SIM_RAILS; i++)
+        ret_rails[i] = i >= first[0] && i < first[1] ? group->agent->rails[i] : NULL;
+}
+
 static struct kvr_group_user user_open(struct sim_group *group)
 {
     const struct sim_agent *agent = group->agent;

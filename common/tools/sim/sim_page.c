@@ -100,18 +100,29 @@ struct sim_user *sim_user_of(struct sim_world *world, uint32_t owner,
     return &(*ret_fetch = &request->fetches[part / 2])->user;
 }
 
+struct sim_user *sim_user_next(struct sim_world *world, uint32_t *owner,
+                               struct sim_publish **ret_publish, struct sim_fetch **ret_fetch)
+{
+    while (++*owner <= world->request_count * SIM_USERS) {
+        const struct sim_request *request = &world->requests[(*owner - 1) / SIM_USERS];
+        uint32_t part = (*owner - 1) % SIM_USERS;
+
+        if (part / 2 < (part % 2 ? request->fetch_count : request->publish_count))
+            return sim_user_of(world, *owner, ret_publish, ret_fetch);
+    }
+    return NULL;
+}
+
 struct sim_user *sim_user_find(struct sim_agent *agent, uint32_t index, uint64_t handle,
                                struct sim_publish **ret_publish, struct sim_fetch **ret_fetch)
 {
-    struct sim_world *world = agent->world;
+    struct sim_user *user;
+    uint32_t owner = 0;
 
-    for (uint32_t owner = 1; owner <= world->request_count * SIM_USERS; owner++) {
-        struct sim_user *user = sim_user_of(world, owner, ret_publish, ret_fetch);
-
-        if (user->engine != NULL && user->engine->agent == agent && user->engine->index == index &&
+    while ((user = sim_user_next(agent->world, &owner, ret_publish, ret_fetch)) != NULL)
+        if (user->engine->agent == agent && user->engine->index == index &&
             !user->engine->released && user->handle == handle)
             return user;
-    }
     *ret_publish = NULL;
     *ret_fetch = NULL;
     return NULL;

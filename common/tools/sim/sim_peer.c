@@ -9,19 +9,10 @@
 #define BACKOFF_MS_MAX 1000
 #define INDEX_STEP     7 /* so that an index is no place in another agent's table by chance */
 
-static void note(const struct sim_agent *agent, const char *what, const struct kvr_message *message,
-                 uint64_t a, const char *detail)
+static void note_message(struct sim_agent *agent, const char *what,
+                         const struct kvr_message *message, uint64_t a)
 {
-    sim_history_add(
-        &agent->world->history,
-        &(struct sim_line){.at = agent->world->now,
-                           .who = agent->source ? "source" : "target",
-                           .number = (uint8_t)agent->number,
-                           .what = what,
-                           .detail = message != NULL ? kvr_message_name(message->kind) : detail,
-                           .nonce = message != NULL ? message->transfer : 0,
-                           .a = a,
-                           .request = -1});
+    sim_agent_note(agent, what, message->transfer, a, 0, 0, kvr_message_name(message->kind));
 }
 
 static struct sim_peer *peer_at(struct sim_agent *agent, uint32_t index)
@@ -147,7 +138,7 @@ static void session_begun(void *self, kvr_ns now, const struct kvr_msg_hello *sa
     reached.rails = rails;
     reached.rail_count = rails_reached(peer, said, rails);
     peer->boot = said->boot;
-    note(peer->agent, "up", NULL, peer->index, NULL);
+    sim_agent_note(peer->agent, "up", 0, peer->index, 0, 0, NULL);
     machine->peer_up(machine->self, now, peer->index, &reached);
 }
 
@@ -156,7 +147,7 @@ static void session_message(void *self, kvr_ns now, const struct kvr_message *me
     struct sim_peer *peer = self;
     const struct kvr_machine *machine = &peer->agent->machine;
 
-    note(peer->agent, "gets", message, message->sequence, NULL);
+    note_message(peer->agent, "gets", message, message->sequence);
     machine->message(machine->self, now, peer->index, message);
 }
 
@@ -184,7 +175,7 @@ static void session_lost(void *self, kvr_ns now, kvr_status status, const char *
     struct sim_peer *peer = self;
     struct sim_agent *agent = peer->agent;
 
-    note(agent, "peer lost", NULL, peer->index, kvr_status_name(status));
+    sim_agent_note(agent, "peer lost", 0, peer->index, 0, 0, kvr_status_name(status));
     sim_peer_detach(peer);
     peer->live = peer->ending = peer->dialing = false;
     peer->life++;
@@ -275,8 +266,10 @@ static void dial(struct sim_peer *peer)
            0);
 }
 
-kvr_status sim_peer_dial(struct sim_agent *agent, const char *address, uint32_t *ret_index)
+kvr_status sim_peer_dial(void *self, const char *address, uint32_t *ret_index,
+                         struct kvr_error *error)
 {
+    struct sim_agent *agent = self;
     struct sim_world *world = agent->world;
     struct sim_peer *peer = NULL;
 
@@ -288,7 +281,7 @@ kvr_status sim_peer_dial(struct sim_agent *agent, const char *address, uint32_t 
             if (strcmp(world->agents[i].address, address) == 0)
                 peer->other = &world->agents[i];
     if (peer == NULL || peer->other == NULL)
-        return KVR_INVALID;
+        return kvr_error_set(error, KVR_INVALID, "sim", "%s", address);
     *ret_index = peer->index;
     if (peer->live)
         return KVR_OK;
@@ -335,7 +328,7 @@ void sim_peer_disconnected(struct sim_peer *peer)
     struct sim_world *world = peer->agent->world;
 
     peer->connection = NULL;
-    note(peer->agent, "disconnected", NULL, peer->index, NULL);
+    sim_agent_note(peer->agent, "disconnected", 0, peer->index, 0, 0, NULL);
     kvr_session_disconnected(peer->session, world->now);
     if (peer->superseded) {
         kvr_session_end(peer->session, world->now, KVR_PEER_RESTARTED,
@@ -376,8 +369,9 @@ static bool full(struct sim_peer *peer, const struct kvr_message *message)
     return peer->was_full;
 }
 
-kvr_status sim_peer_send(struct sim_agent *agent, uint32_t index, const struct kvr_message *message)
+kvr_status sim_peer_send(void *self, uint32_t index, const struct kvr_message *message)
 {
+    struct sim_agent *agent = self;
     struct sim_peer *peer = peer_at(agent, index);
     kvr_status status;
 
@@ -385,7 +379,7 @@ kvr_status sim_peer_send(struct sim_agent *agent, uint32_t index, const struct k
         return KVR_PEER_LOST;
     if (full(peer, message))
         return KVR_AGAIN;
-    note(agent, "says", message, 0, NULL);
+    note_message(agent, "says", message, 0);
     status = kvr_session_send(peer->session, agent->world->now, message);
     if (status != KVR_OK && status != KVR_AGAIN && status != KVR_PEER_LOST)
         sim_fail(agent->world, -1, "%s cannot be sent: %s", kvr_message_name(message->kind),
@@ -394,15 +388,15 @@ kvr_status sim_peer_send(struct sim_agent *agent, uint32_t index, const struct k
     return status;
 }
 
-void sim_peer_hang_up(struct sim_agent *agent, uint32_t index, kvr_status status,
-                      const char *detail)
+void sim_peer_hang_up(void *self, uint32_t index, kvr_status status, const char *detail)
 {
+    struct sim_agent *agent = self;
     struct sim_world *world = agent->world;
     struct sim_peer *peer = peer_at(agent, index);
     bool excused = status == KVR_CANCELLED || world->injected[SIM_NO_MEMORY] > 0 ||
                    (status == KVR_FULL && sim_has(world, SIM_QUEUE_FULL));
 
-    note(agent, "hangs up", NULL, index, kvr_status_name(status));
+    sim_agent_note(agent, "hangs up", 0, index, 0, 0, kvr_status_name(status));
     if (!excused)
         sim_fail(world, -1, "agent %u hangs up: %s", agent->number, detail);
     if (!peer->live || peer->ending)

@@ -28,11 +28,11 @@ void sim_peers_init(struct sim_agent *agent);
 void sim_peers_die(struct sim_agent *agent); /* with their agent */
 void sim_peers_end(struct sim_agent *agent); /* all sessions, in good order */
 
-kvr_status sim_peer_send(struct sim_agent *agent, uint32_t index,
-                         const struct kvr_message *message);
-kvr_status sim_peer_dial(struct sim_agent *agent, const char *address, uint32_t *ret_index);
-void sim_peer_hang_up(struct sim_agent *agent, uint32_t index, kvr_status status,
-                      const char *detail);
+/* Ports of the agent `self`. */
+kvr_status sim_peer_send(void *self, uint32_t index, const struct kvr_message *message);
+kvr_status sim_peer_dial(void *self, const char *address, uint32_t *ret_index,
+                         struct kvr_error *error);
+void sim_peer_hang_up(void *self, uint32_t index, kvr_status status, const char *detail);
 
 /* From the connection. */
 void sim_peer_frame(struct sim_connection *connection, uint32_t end, const uint8_t *frame,

@@ -13,13 +13,7 @@ void sim_ask(struct sim_engine *engine, const struct kvr_request *request)
     const struct kvr_machine *machine = &engine->agent->machine;
 
     sim_time_asked(world);
-    sim_history_add(&world->history, &(struct sim_line){.at = world->now,
-                                                        .who = "engine",
-                                                        .number = (uint8_t)engine->number,
-                                                        .what = "asks",
-                                                        .detail = kvr_request_name(request->kind),
-                                                        .a = request->handle,
-                                                        .request = -1});
+    sim_engine_note(engine, "asks", -1, request->handle, 0, kvr_request_name(request->kind));
     machine->request(machine->self, world->now, engine->index, request);
 }
 
@@ -201,7 +195,6 @@ static void tail_ask(struct sim_publish *publish)
     publish_ask(publish, &request);
 }
 
-/* False: pages are short, try again later. */
 static void script_over(struct sim_world *world)
 {
     world->busy--;
@@ -300,7 +293,6 @@ static void publish_make(struct sim_request *request, struct sim_engine *engine,
 void sim_publish_again(struct sim_request *request, struct sim_engine *engine)
 {
     struct sim_world *world = request->world;
-
     const struct sim_publish *first = &request->publishes[0];
 
     if (request->publish_count >= 2 * request->source_count)
@@ -394,11 +386,9 @@ static void fetch_run(struct sim_world *world, const struct sim_event *event)
         if (!user_begin(world, event, user, sim_fetch_owner(fetch), fetch->tokens))
             return;
         fetch_open_ask(fetch);
-    } else {
-        if (fetch_pages_ask(fetch, step >= 3)) {
-            script_over(world);
-            return;
-        }
+    } else if (fetch_pages_ask(fetch, step >= 3)) {
+        script_over(world);
+        return;
     }
     sim_at(world, world->now + 1 + sim_some(world, world->compute_ns), fetch_run, fetch, 0, 0);
 }

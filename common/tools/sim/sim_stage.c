@@ -93,11 +93,9 @@ static void pin(struct sim_group *group, struct sim_stage *stage)
 {
     struct sim_agent *agent = group->agent;
     struct kvr_region_layout layout = {.bytes = stage->stage.bytes};
-    struct kvr_rail *rails[SIM_RAILS] = {NULL};
+    struct kvr_rail *rails[SIM_RAILS];
 
-    for (uint32_t i = agent->groups.first[group->number];
-         i < agent->groups.first[group->number + 1]; i++)
-        rails[i] = agent->rails[i];
+    sim_group_rails(group, rails);
     if (kvr_region_open_mapped(&agent->fabric, rails, agent->rail_count, &layout, stage->memory,
                                agent->source, !agent->source, &stage->stage.pinned, NULL) != KVR_OK)
         abort();
@@ -136,11 +134,9 @@ static void region_move(const struct sim_group *group, const struct kvr_device_i
                         struct kvr_region *region)
 {
     struct sim_agent *agent = group->agent;
-    struct kvr_rail *rails[SIM_RAILS] = {NULL};
+    struct kvr_rail *rails[SIM_RAILS];
 
-    for (uint32_t i = agent->groups.first[group->number];
-         i < agent->groups.first[group->number + 1]; i++)
-        rails[i] = agent->rails[i];
+    sim_group_rails(group, rails);
     (void)!kvr_region_move(&agent->fabric, rails, region, import, agent->source, !agent->source,
                            NULL);
 }

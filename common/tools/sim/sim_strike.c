@@ -102,26 +102,27 @@ static struct kvr_rail *rail_choose(struct sim_world *world)
     return agent->alive ? agent->rails[kvr_rng_below(&world->rng, agent->rail_count)] : NULL;
 }
 
-static void rail_silence(struct sim_world *world)
+/* One card for a while. */
+static void rail_strike(struct sim_world *world, sim_fault fault, kvr_ns most,
+                        void (*strike)(struct kvr_rail *rail, kvr_ns until))
 {
     struct kvr_rail *rail = rail_choose(world);
-    kvr_ns until = world->now + sim_short_or_long(world, 4 * KVR_S);
+    kvr_ns until = world->now + sim_short_or_long(world, most);
 
     if (rail == NULL)
         return;
-    sim_injected_until(world, SIM_RAIL_SILENCE, until);
-    kvr_sim_rail_silence(rail, until);
+    sim_injected_until(world, fault, until);
+    strike(rail, until);
+}
+
+static void rail_silence(struct sim_world *world)
+{
+    rail_strike(world, SIM_RAIL_SILENCE, 4 * KVR_S, kvr_sim_rail_silence);
 }
 
 static void rail_lost(struct sim_world *world)
 {
-    struct kvr_rail *rail = rail_choose(world);
-    kvr_ns until = world->now + sim_short_or_long(world, 4 * KVR_S);
-
-    if (rail == NULL)
-        return;
-    sim_injected_until(world, SIM_RAIL_LOST, until);
-    kvr_sim_rail_fail(rail, until);
+    rail_strike(world, SIM_RAIL_LOST, 4 * KVR_S, kvr_sim_rail_fail);
 }
 
 static bool has_layer(const struct transfer *transfer)

@@ -14,18 +14,16 @@ static bool mendable(const struct sim_world *world)
 
 /* Where an engine was short of pages, a request waits for its other side until its deadline, and
  * others for the slots that it holds. */
-static bool all_opened(const struct sim_world *world)
+static bool all_opened(struct sim_world *world)
 {
-    for (uint32_t r = 0; r < world->request_count; r++) {
-        const struct sim_request *request = &world->requests[r];
+    const struct sim_user *user;
+    struct sim_publish *publish;
+    struct sim_fetch *fetch;
+    uint32_t owner = 0;
 
-        for (uint32_t i = 0; i < request->publish_count; i++)
-            if (!request->publishes[i].user.open)
-                return false;
-        for (uint32_t i = 0; i < request->fetch_count; i++)
-            if (!request->fetches[i].user.open)
-                return false;
-    }
+    while ((user = sim_user_next(world, &owner, &publish, &fetch)) != NULL)
+        if (!user->open)
+            return false;
     return true;
 }
 

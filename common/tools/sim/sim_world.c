@@ -182,8 +182,7 @@ static void world_begin(struct sim_world *world)
 }
 
 /* Until nothing is left to happen that the condition waits for. False: it took too long. */
-static bool run_until(struct sim_world *world, bool (*reached)(const struct sim_world *),
-                      kvr_ns patience)
+static bool run_until(struct sim_world *world, bool (*reached)(struct sim_world *), kvr_ns patience)
 {
     while (!world->failed && !reached(world)) {
         if (++world->moments > SIM_MOMENTS_MAX)
@@ -208,24 +207,22 @@ static bool run_until(struct sim_world *world, bool (*reached)(const struct sim_
     return true;
 }
 
-static bool over(const struct sim_world *world)
+static bool over(struct sim_world *world)
 {
+    const struct sim_user *user;
+    struct sim_publish *publish;
+    struct sim_fetch *fetch;
+    uint32_t owner = 0;
+
     if (world->busy > 0)
         return false;
-    for (uint32_t r = 0; r < world->request_count; r++) {
-        const struct sim_request *request = &world->requests[r];
-
-        for (uint32_t i = 0; i < request->publish_count; i++)
-            if (request->publishes[i].user.open && !request->publishes[i].user.ended)
-                return false;
-        for (uint32_t i = 0; i < request->fetch_count; i++)
-            if (request->fetches[i].user.open && !request->fetches[i].user.ended)
-                return false;
-    }
+    while ((user = sim_user_next(world, &owner, &publish, &fetch)) != NULL)
+        if (user->open && !user->ended)
+            return false;
     return true;
 }
 
-static bool idle(const struct sim_world *world)
+static bool idle(struct sim_world *world)
 {
     for (uint32_t i = 0; i < SIM_AGENTS; i++)
         if (world->agents[i].alive && !sim_agent_idle(&world->agents[i]))
@@ -233,27 +230,23 @@ static bool idle(const struct sim_world *world)
     return kvr_sim_net_next(world->net) == KVR_NEVER;
 }
 
-static void waiting_tell(struct sim_world *world, uint32_t request, const struct sim_user *user,
-                         const char *what)
-{
-    const struct kvr_machine *machine = &user->engine->agent->machine;
-    char why[1024];
-
-    if (!user->open || user->ended)
-        return;
-    machine->why(machine->self, user->engine->index, user->handle, why, sizeof(why));
-    sim_fail(world, (int)request, "request %u: its %s never ends: %.400s", request, what, why);
-}
-
 static void all_waiting_tell(struct sim_world *world)
 {
-    for (uint32_t r = 0; r < world->request_count; r++) {
-        const struct sim_request *request = &world->requests[r];
+    const struct sim_user *user;
+    struct sim_publish *publish;
+    struct sim_fetch *fetch;
+    uint32_t owner = 0;
+    char why[1024];
 
-        for (uint32_t i = 0; i < request->publish_count; i++)
-            waiting_tell(world, r, &request->publishes[i].user, "publish");
-        for (uint32_t i = 0; i < request->fetch_count; i++)
-            waiting_tell(world, r, &request->fetches[i].user, "fetch");
+    while ((user = sim_user_next(world, &owner, &publish, &fetch)) != NULL) {
+        const struct kvr_machine *machine = &user->engine->agent->machine;
+        uint32_t request = (owner - 1) / SIM_USERS;
+
+        if (!user->open || user->ended)
+            continue;
+        machine->why(machine->self, user->engine->index, user->handle, why, sizeof(why));
+        sim_fail(world, (int)request, "request %u: its %s never ends: %.400s", request,
+                 publish != NULL ? "publish" : "fetch", why);
     }
     sim_fail(world, -1, "%u scripts never end", world->busy);
 }

@@ -402,6 +402,8 @@ void sim_group_wake(struct sim_group *group);
 bool sim_group_listen(struct sim_group *group); /* the loop's; true: there was a message */
 void sim_group_command(void *self, const struct kvr_group_message *message); /* self: its agent */
 struct sim_group *sim_group_of(struct sim_agent *agent, uint32_t rail);
+/* Those of its agent that are its own; NULL in the other places. */
+void sim_group_rails(const struct sim_group *group, struct kvr_rail *ret_rails[SIM_RAILS]);
 bool sim_group_idle(const struct sim_group *group);
 void sim_group_check_empty(const struct sim_group *group);
 /* sim_group_note.c */
@@ -434,7 +436,9 @@ void sim_engine_die(struct sim_engine *engine);
 void sim_engine_regions_release(struct sim_engine *engine);
 /* Drops a region that is there, and adds it under another number after a while. */
 void sim_engine_region_change(struct sim_engine *engine);
-void sim_engine_notice(struct sim_agent *agent, uint32_t index, const struct kvr_notice *notice);
+void sim_engine_notice(void *self, uint32_t index, const struct kvr_notice *notice); /* a port */
+void sim_engine_note(const struct sim_engine *engine, const char *what, int request, uint64_t a,
+                     uint64_t b, const char *detail);
 void sim_engine_agent_lost(struct sim_engine *engine);
 /* It has layers of this KV group, besides those that are missing. */
 bool sim_engine_has_group(const struct sim_engine *engine, uint32_t group, uint32_t layers_missing);
@@ -451,6 +455,10 @@ void sim_page_token(const struct sim_engine *engine, uint32_t offset, uint32_t *
 /* Users are numbered: publishes even, fetches odd. */
 struct sim_user *sim_user_of(struct sim_world *world, uint32_t owner,
                              struct sim_publish **ret_publish, struct sim_fetch **ret_fetch);
+/* All of the world, one after the other; *owner: 0 before the first call, then the user's number.
+ * NULL: no further one. */
+struct sim_user *sim_user_next(struct sim_world *world, uint32_t *owner,
+                               struct sim_publish **ret_publish, struct sim_fetch **ret_fetch);
 /* That of an engine of this agent which has not been released; NULL. */
 struct sim_user *sim_user_find(struct sim_agent *agent, uint32_t index, uint64_t handle,
                                struct sim_publish **ret_publish, struct sim_fetch **ret_fetch);
