@@ -284,13 +284,6 @@ bool bench_agents_start(struct bench_agents *agents, const struct bench_options 
            start_target(agents, options, rails, others);
 }
 
-static void stop(pid_t *pid)
-{
-    if (*pid != 0 && kill(*pid, SIGTERM) == 0)
-        bench_process_end(*pid);
-    *pid = 0;
-}
-
 /* Flat: the agents make files there and no folders. */
 static void remove_directory(const char *path)
 {
@@ -307,8 +300,8 @@ static void remove_directory(const char *path)
 
 void bench_agents_stop(struct bench_agents *agents)
 {
-    stop(&agents->target);
-    stop(&agents->source);
+    bench_process_stop(&agents->target);
+    bench_process_stop(&agents->source);
     kvr_stamps_close(agents->stamps);
     if (agents->directory[0] != '\0')
         remove_directory(agents->directory);

@@ -11,8 +11,26 @@ static bool failed(const struct bench_attach *what, const char *detail)
     return false;
 }
 
-bool bench_attach(const struct bench_attach *what, struct kvrail **connection,
-                  struct kvrail_memory *memory)
+kvrail_status bench_connect(const struct bench_attach *what, struct kvrail **ret_connection,
+                            struct kvrail_error *error)
+{
+    struct kvrail_identity identity = {
+        .name = what->name,
+        .generation = what->generation,
+        .tp_size = 1,
+        .pp_size = 1,
+        .model = "bench",
+        .dtype = "bfloat16",
+        .layers_total = what->layers,
+        .kv_heads_total = 1,
+        .head_dim = (uint32_t)(what->page_bytes / BENCH_PAGE_TOKENS / 2),
+    };
+
+    memcpy(identity.engine, what->engine, sizeof(identity.engine));
+    return kvrail_open(what->socket, &identity, OPEN_MS, ret_connection, error);
+}
+
+struct kvrail_region bench_region(const struct bench_attach *what)
 {
     struct kvrail_region region = {.name = "bench",
                                    .memory = KVRAIL_MEMORY_MEMFD,
@@ -21,29 +39,26 @@ bool bench_attach(const struct bench_attach *what, struct kvrail **connection,
                                    .part_count = 1,
                                    .parts = {KVRAIL_PART_KV},
                                    .head_count = 1,
-                                   .page_tokens = BENCH_ATTACH_TOKENS,
+                                   .page_tokens = BENCH_PAGE_TOKENS,
                                    .page_count = what->pages,
-                                   .head_bytes = what->page_bytes / BENCH_ATTACH_TOKENS};
-    struct kvrail_identity identity = {.name = what->name,
-                                       .engine = {what->id},
-                                       .generation = what->generation,
-                                       .tp_size = 1,
-                                       .pp_size = 1,
-                                       .model = "bench",
-                                       .dtype = "bfloat16",
-                                       .layers_total = what->layers,
-                                       .kv_heads_total = 1,
-                                       .head_dim =
-                                           (uint32_t)(what->page_bytes / BENCH_ATTACH_TOKENS / 2)};
+                                   .head_bytes = what->page_bytes / BENCH_PAGE_TOKENS};
+
+    kvrail_region_dense(&region);
+    return region;
+}
+
+bool bench_attach(const struct bench_attach *what, struct kvrail **connection,
+                  struct kvrail_memory *memory)
+{
+    struct kvrail_region region = bench_region(what);
     struct kvrail_error error;
     uint32_t id;
 
-    kvrail_region_dense(&region);
     if (kvrail_memory_create(what->name, region.bytes, memory, &error) != KVRAIL_OK)
         return failed(what, error.detail);
-    memset(memory->address, what->id, region.bytes);
+    memset(memory->address, what->engine[0], region.bytes);
     region.fd = memory->fd;
-    if (kvrail_open(what->socket, &identity, OPEN_MS, connection, &error) != KVRAIL_OK)
+    if (bench_connect(what, connection, &error) != KVRAIL_OK)
         return failed(what, error.detail);
     if (kvrail_region_add(*connection, &region, OPEN_MS, &id) != KVRAIL_OK)
         return failed(what, kvrail_last_error(*connection)->detail);

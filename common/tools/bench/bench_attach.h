@@ -6,18 +6,23 @@
 
 #include "client/kvrail.h"
 
-#define BENCH_ATTACH_TOKENS 16u /* of a page */
+#define BENCH_PAGE_TOKENS 16u
 
 struct bench_attach {
     const char *socket, *name;
-    uint8_t id; /* first byte of its identity */
+    uint8_t engine[16]; /* its identity */
     uint64_t generation;
     uint32_t layers, pages; /* pages: of each layer */
     uint64_t page_bytes;
 };
 
-/* Fills its memory with `id`, so that no page is new. False: said on stderr; what was opened stays
- * in *connection and *memory. */
+/* A connection without memory. */
+kvrail_status bench_connect(const struct bench_attach *what, struct kvrail **ret_connection,
+                            struct kvrail_error *error);
+/* Host memory with all of its pages; fd is the caller's to set. */
+struct kvrail_region bench_region(const struct bench_attach *what);
+/* Both, with memory of its own; fills that with the identity's first byte, so that no page is new.
+ * False: said on stderr; what was opened stays in *connection and *memory. */
 bool bench_attach(const struct bench_attach *what, struct kvrail **connection,
                   struct kvrail_memory *memory);
 

@@ -139,7 +139,7 @@ static bool start(struct beside *beside)
     struct bench_options agents;
     struct bench_attach what = {.socket = beside->agents.source_socket,
                                 .name = "bench-source",
-                                .id = 1,
+                                .engine = {1},
                                 .layers = 1,
                                 .page_bytes = beside->options.page_bytes};
 
@@ -162,7 +162,7 @@ static bool start(struct beside *beside)
         return false;
     what.socket = beside->agents.target_socket;
     what.name = "bench-target";
-    what.id = 2;
+    what.engine[0] = 2;
     return bench_attach(&what, &beside->target, &beside->memory[1]);
 }
 
@@ -215,7 +215,7 @@ static void take_events(struct beside *beside, int wait_ms)
 static bool begin(struct beside *beside, struct transfer *transfer, const uint32_t *pages,
                   uint32_t count, uint32_t word, bool skip)
 {
-    uint64_t tokens = (uint64_t)count * BENCH_ATTACH_TOKENS;
+    uint64_t tokens = (uint64_t)count * BENCH_PAGE_TOKENS;
     char name[32];
     struct kvrail_source_address address = {
         .agent = beside->agents.source_address, .engine = {1}, .generation = beside->generation};

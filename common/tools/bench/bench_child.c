@@ -71,7 +71,7 @@ bool bench_child_start(struct bench_child *child, const char *role, bench_child_
     return true;
 }
 
-void bench_process_end(pid_t pid)
+static void await_end(pid_t pid)
 {
     int tries = 0;
 
@@ -82,13 +82,20 @@ void bench_process_end(pid_t pid)
     }
 }
 
+void bench_process_stop(pid_t *pid)
+{
+    if (*pid != 0 && kill(*pid, SIGTERM) == 0)
+        await_end(*pid);
+    *pid = 0;
+}
+
 void bench_child_stop(struct bench_child *child)
 {
     if (child->pid == 0)
         return;
     (void)shutdown(child->socket, SHUT_RDWR); /* later children have the descriptor too */
     close(child->socket);
-    bench_process_end(child->pid);
+    await_end(child->pid);
     child->pid = 0;
 }
 
@@ -120,21 +127,29 @@ bool bench_child_order(struct bench_child *child, const struct bench_order *orde
            complain(child, "has ended");
 }
 
-int bench_order_take(int socket, bool wait, struct bench_order *ret_order)
+static bool order_take(int socket, struct bench_order *ret_order)
 {
     ssize_t got;
 
     do {
-        got = recv(socket, ret_order, sizeof(*ret_order), wait ? 0 : MSG_DONTWAIT);
+        got = recv(socket, ret_order, sizeof(*ret_order), 0);
     } while (got < 0 && errno == EINTR);
-    if (got == (ssize_t)sizeof(*ret_order))
-        return 1;
-    return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? 0 : -1;
+    return got == (ssize_t)sizeof(*ret_order);
 }
 
-void bench_result_send(int socket, const struct bench_result *result)
+static bool result_send(int socket, const struct bench_result *result)
 {
-    (void)send(socket, result, sizeof(*result), MSG_NOSIGNAL);
+    return send(socket, result, sizeof(*result), MSG_NOSIGNAL) == (ssize_t)sizeof(*result);
+}
+
+void bench_child_serve(int socket, struct bench_result *result, bench_child_turn *turn, void *self)
+{
+    struct bench_order order;
+
+    while (result_send(socket, result) && !result->failed && order_take(socket, &order)) {
+        *result = (struct bench_result){0};
+        turn(self, &order, result);
+    }
 }
 
 void bench_problem(struct bench_result *result, const char *format, ...)

@@ -53,14 +53,17 @@ void bench_child_stop(struct bench_child *child);
 bool bench_child_result(struct bench_child *child, kvr_ns timeout, struct bench_result *ret_result);
 bool bench_child_order(struct bench_child *child, const struct bench_order *order);
 
-/* In the child. wait false: only if there is one already. 1: got one; 0: none; -1: no more. */
-int bench_order_take(int socket, bool wait, struct bench_order *ret_order);
-void bench_result_send(int socket, const struct bench_result *result);
+/* In the child: sends the result, then one of each turn that is ordered, until one failed or there
+ * are no more orders. */
+typedef void bench_child_turn(void *self, const struct bench_order *order,
+                              struct bench_result *result);
+void bench_child_serve(int socket, struct bench_result *result, bench_child_turn *turn, void *self);
 void bench_problem(struct bench_result *result, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Waits for a child process that was asked to end, and kills it after three seconds. */
-void bench_process_end(pid_t pid);
+/* Asks a child process to end, waits for it and kills it after three seconds; *pid is 0 then, and
+ * may be before. */
+void bench_process_stop(pid_t *pid);
 
 /* CPU time that a process has used, all threads; 0 when it is gone. */
 kvr_ns bench_cpu_time(pid_t pid);

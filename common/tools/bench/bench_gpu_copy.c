@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/rng.h"
+#include "tools/bench/bench_pool.h"
 
 #define SLOTS      4u            /* copies under way */
 #define SLOT_BYTES (32ull << 20) /* of pinned memory each */
@@ -21,31 +21,18 @@ static uint64_t page_count(const struct gpu_copies *copies)
     return copies->bytes / copies->page_bytes;
 }
 
-static bool order_make(struct gpu_copies *copies)
-{
-    uint64_t count = page_count(copies);
-    struct kvr_rng rng;
-
-    kvr_rng_init(&rng, 1);
-    copies->order = malloc(count * sizeof(copies->order[0]));
-    for (uint64_t i = 0; copies->order != NULL && i < count; i++) {
-        uint64_t other = kvr_rng_below(&rng, i + 1);
-
-        copies->order[i] = copies->order[other];
-        copies->order[other] = (uint32_t)i;
-    }
-    return copies->order != NULL;
-}
-
 bool gpu_copies_open(struct gpu_copies *copies, struct bench_device *device, uint64_t page_bytes,
                      uint64_t bytes)
 {
     struct kvr_error error = {0};
+    struct kvr_rng rng;
     void *pinned;
 
     *copies = (struct gpu_copies){
         .device = device, .page_bytes = page_bytes, .bytes = bytes / SLOT_BYTES * SLOT_BYTES};
-    if (!order_make(copies))
+    kvr_rng_init(&rng, 1);
+    copies->order = bench_page_order((uint32_t)page_count(copies), true, &rng);
+    if (copies->order == NULL)
         return complain("no memory for an order of pages");
     if (!bench_device_allocate(device, copies->bytes))
         return false;

@@ -193,13 +193,6 @@ static void rails_name(const struct bench_netns_options *options, struct bench_r
         snprintf(rails->target[j], sizeof(rails->target[j]), "10.79.%u.1", j + 1);
 }
 
-static void space_close(pid_t *pid)
-{
-    if (*pid != 0 && kill(*pid, SIGTERM) == 0)
-        bench_process_end(*pid);
-    *pid = 0;
-}
-
 static bool own_space(void)
 {
     return unshare(CLONE_NEWNET) == 0;
@@ -248,8 +241,8 @@ static int rehearse(const struct way *way, const struct bench_netns_options *opt
         if (!way->enter())
             _exit(errno != 0 ? errno : EPERM);
         good = lay(&netns, options, &rails);
-        space_close(&netns.target);
-        space_close(&netns.exchange);
+        bench_process_stop(&netns.target);
+        bench_process_stop(&netns.exchange);
         _exit(good ? 0 : NO_RAILS);
     }
     if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
@@ -295,6 +288,6 @@ void bench_netns_close(struct bench_netns *netns, struct bench_rails *rails)
 {
     if (rails->target_space > 0)
         close(rails->target_space);
-    space_close(&netns->target);
-    space_close(&netns->exchange);
+    bench_process_stop(&netns->target);
+    bench_process_stop(&netns->exchange);
 }

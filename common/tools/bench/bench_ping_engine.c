@@ -42,7 +42,7 @@ static bool attach(struct engines *engines, int side)
     struct bench_attach what = {
         .socket = side == 0 ? engines->agents.source_socket : engines->agents.target_socket,
         .name = side == 0 ? "ping-source" : "ping-target",
-        .id = (uint8_t)(side + 1),
+        .engine = {(uint8_t)(side + 1)},
         .generation = engines->generation,
         .layers = LAYERS,
         .pages = 1,

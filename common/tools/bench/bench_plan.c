@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/rng.h"
 #include "kv/layout_named.h"
 #include "kv/plan.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/bench_cli.h"
+#include "tools/bench/bench_pool.h"
 #include "tools/bench/bench_stats.h"
 
 #define OPTIONS      struct plan_options
@@ -159,20 +159,6 @@ static kvr_status make_side(const struct plan_options *config, const char *layou
     return kvr_layout_make(name, &shape, ret_region, error);
 }
 
-/* Ids of half the region's pages: at random, or the first ones in order. */
-static void fill_pages(struct kvr_rng *rng, const struct kvr_region_layout *region, bool random,
-                       uint32_t *pages)
-{
-    for (uint32_t i = 0; i < region->page_count; i++)
-        pages[i] = i;
-    for (uint32_t i = region->page_count; random && i > 1; i--) {
-        uint32_t other = (uint32_t)kvr_rng_below(rng, i), id = pages[i - 1];
-
-        pages[i - 1] = pages[other];
-        pages[other] = id;
-    }
-}
-
 static kvr_status plan_once(struct plan_bench *bench, struct figures *figures, double *ret_us,
                             struct kvr_error *error)
 {
@@ -196,19 +182,14 @@ static kvr_status measure(struct plan_bench *bench, bool random, struct figures 
 {
     static double times[RUNS_MAX];
     struct kvr_rng rng;
-    uint32_t *source = malloc(bench->source.page_count * sizeof(*source));
-    uint32_t *target = malloc(bench->target.page_count * sizeof(*target));
+    uint32_t *source, *target;
     kvr_status status = KVR_OK;
 
+    kvr_rng_init(&rng, 1);
+    bench->input.source_pages = source = bench_page_order(bench->source.page_count, random, &rng);
+    bench->input.target_pages = target = bench_page_order(bench->target.page_count, random, &rng);
     if (source == NULL || target == NULL)
         status = kvr_error_set(error, KVR_NO_MEMORY, "bench", "no memory for the lists of pages");
-    if (status == KVR_OK) {
-        kvr_rng_init(&rng, 1);
-        fill_pages(&rng, &bench->source, random, source);
-        fill_pages(&rng, &bench->target, random, target);
-        bench->input.source_pages = source;
-        bench->input.target_pages = target;
-    }
     for (uint64_t i = 0; status == KVR_OK && i < bench->options.runs; i++)
         status = plan_once(bench, ret_figures, &times[i], error);
     if (status == KVR_OK)

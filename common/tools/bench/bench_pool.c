@@ -5,8 +5,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/rng.h"
-
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
@@ -39,7 +37,7 @@ static bool memory_open(const char *name, uint64_t bytes, struct kvrail_memory *
     return false;
 }
 
-static uint32_t *order_make(uint32_t count, bool scatter, struct kvr_rng *rng)
+uint32_t *bench_page_order(uint32_t count, bool scatter, struct kvr_rng *rng)
 {
     uint32_t *ids = malloc(count * sizeof(ids[0]));
 
@@ -69,8 +67,8 @@ bool bench_pool_open(struct bench_pool *pool, uint64_t page_bytes, uint32_t laye
     };
     pool->page_count = pool->slices * slice;
     kvr_rng_init(&rng, SEED);
-    pool->source_ids = order_make(pool->page_count, scatter, &rng);
-    pool->target_ids = order_make(pool->page_count, scatter, &rng);
+    pool->source_ids = bench_page_order(pool->page_count, scatter, &rng);
+    pool->target_ids = bench_page_order(pool->page_count, scatter, &rng);
     if (pool->source_ids == NULL || pool->target_ids == NULL) {
         fprintf(stderr, "kvrail bench: no memory for %u page ids\n", pool->page_count);
         return false;

@@ -12,9 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/rng.h"
 #include "client/kvrail.h"
-
-#define BENCH_PAGE_TOKENS 16u
 
 struct bench_pool {
     struct kvrail_memory source, target;
@@ -23,6 +22,9 @@ struct bench_pool {
     uint32_t slice, slices;            /* page ids of a request; requests until the order repeats */
     uint32_t *source_ids, *target_ids; /* slice × slices each */
 };
+
+/* 0 to count - 1, and with scatter at random; the caller frees them. NULL: no memory. */
+uint32_t *bench_page_order(uint32_t count, bool scatter, struct kvr_rng *rng);
 
 /* scatter: both orders are at random, and so no neighbours; else both count up. Every page is
  * touched: pages of the operating system that never were cost twenty times a copy. False: said on

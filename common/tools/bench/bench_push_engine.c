@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 #include "base/entropy.h"
+#include "tools/bench/bench_attach.h"
 #include "tools/bench/bench_device.h"
 
 #define START_NS       (60 * KVR_S)
 #define MORE_NS        (30 * KVR_S) /* beyond a turn's duration */
-#define OPEN_MS        10000
 #define REGION_MS      30000
 #define DEADLINE_MS    20000
 #define EVENTS         32
@@ -44,28 +44,9 @@ struct engine {
 
 /* ---- both ----------------------------------------------------------------------------------- */
 
-static bool attach(struct engine *engine, const char *socket_path, const char *name,
-                   const uint8_t id[16])
+static bool fail(struct engine *engine, const char *what, const char *detail)
 {
-    const struct push_engines *shared = engine->shared;
-    uint64_t head_bytes = shared->pool->page_bytes / BENCH_PAGE_TOKENS;
-    struct kvrail_error error = {0};
-    struct kvrail_identity identity = {
-        .name = name,
-        .generation = shared->generation,
-        .tp_size = 1,
-        .pp_size = 1,
-        .model = "bench",
-        .dtype = "bfloat16",
-        .layers_total = shared->pool->layers,
-        .kv_heads_total = 1,
-        .head_dim = (uint32_t)(head_bytes / 2),
-    };
-
-    memcpy(identity.engine, id, sizeof(identity.engine));
-    if (kvrail_open(socket_path, &identity, OPEN_MS, &engine->connection, &error) == KVRAIL_OK)
-        return true;
-    bench_problem(engine->result, "found no agent: %s", error.detail);
+    bench_problem(engine->result, "%s%s", what, detail);
     return false;
 }
 
@@ -81,15 +62,11 @@ static bool place(struct engine *engine, struct kvrail_region *region)
     if (strcmp(kind, "cuda") != 0)
         return true;
     if (!bench_device_open(&engine->device, kind) ||
-        !bench_device_allocate(&engine->device, region->bytes)) {
-        bench_problem(engine->result, "has no memory on the GPU");
-        return false;
-    }
-    if (engine->device.allocation.import.fd < 0) {
-        bench_problem(engine->result, "has memory on the GPU that this machine's driver lets no "
-                                      "other process open");
-        return false;
-    }
+        !bench_device_allocate(&engine->device, region->bytes))
+        return fail(engine, "has no memory on the GPU", "");
+    if (engine->device.allocation.import.fd < 0)
+        return fail(engine, "has memory on the GPU that this machine's driver lets no other ",
+                    "process open");
     region->fd = engine->device.allocation.import.fd;
     return true;
 }
@@ -103,32 +80,31 @@ static void mirror(struct engine *engine, const struct bench_order *order, kvr_d
         bench_problem(engine->result, "could not copy its pages");
 }
 
-static bool lend(struct engine *engine, const struct kvrail_memory *memory)
+static bool attach(struct engine *engine, const char *socket_path, const char *name,
+                   const uint8_t id[16], const struct kvrail_memory *memory)
 {
     const struct bench_pool *pool = engine->shared->pool;
-    struct kvrail_region region = {
-        .name = "bench",
-        .memory = KVRAIL_MEMORY_MEMFD,
-        .fd = memory->fd,
-        .device = -1,
-        .layer_count = pool->layers,
-        .part_count = 1,
-        .parts = {KVRAIL_PART_KV},
-        .head_count = 1,
-        .page_tokens = BENCH_PAGE_TOKENS,
-        .page_count = pool->page_count,
-        .head_bytes = pool->page_bytes / BENCH_PAGE_TOKENS,
-    };
-    uint32_t id;
+    struct bench_attach what = {.socket = socket_path,
+                                .name = name,
+                                .generation = engine->shared->generation,
+                                .layers = pool->layers,
+                                .pages = pool->page_count,
+                                .page_bytes = pool->page_bytes};
+    struct kvrail_region region = bench_region(&what);
+    struct kvrail_error error = {0};
+    uint32_t region_id;
 
-    kvrail_region_dense(&region);
+    memcpy(what.engine, id, sizeof(what.engine));
+    bench_pool_touch(memory);
+    if (bench_connect(&what, &engine->connection, &error) != KVRAIL_OK)
+        return fail(engine, "found no agent: ", error.detail);
+    region.fd = memory->fd;
     if (!place(engine, &region))
         return false;
-    if (kvrail_region_add(engine->connection, &region, REGION_MS, &id) == KVRAIL_OK)
-        return true;
-    bench_problem(engine->result, "could not lend its pages: %s",
-                  kvrail_last_error(engine->connection)->detail);
-    return false;
+    if (kvrail_region_add(engine->connection, &region, REGION_MS, &region_id) != KVRAIL_OK)
+        return fail(engine,
+                    "could not lend its pages: ", kvrail_last_error(engine->connection)->detail);
+    return true;
 }
 
 /* True when a call was accepted: the request's next step. */
@@ -293,10 +269,15 @@ static void publish_all(struct engine *engine, int numbers)
     }
 }
 
-static void source_turn(struct engine *engine, int numbers)
+static void source_turn(void *self, const struct bench_order *order, struct bench_result *result)
 {
+    struct engine *engine = self;
+    int numbers = engine->shared->numbers[0];
+
+    engine->result = result;
     engine->last_told = false;
-    while (!engine->result->failed && (!engine->last_told || engine->live > 0)) {
+    mirror(engine, order, KVR_DEVICE_SCATTER, &engine->shared->pool->source);
+    while (!result->failed && (!engine->last_told || engine->live > 0)) {
         engine->blocked = false;
         take_events(engine, false);
         publish_all(engine, numbers);
@@ -305,27 +286,24 @@ static void source_turn(struct engine *engine, int numbers)
     }
 }
 
+static void serve(struct engine *engine, int socket, bench_child_turn *turn)
+{
+    bench_child_serve(socket, engine->result, turn, engine);
+    kvrail_close(engine->connection);
+    bench_device_close(&engine->device);
+}
+
 static void source_main(void *self, int socket)
 {
     static struct engine engine;
-    struct push_engines *shared = self;
+    const struct push_engines *shared = self;
     struct bench_result result = {0};
-    struct bench_order order;
 
     engine.shared = shared;
     engine.result = &result;
-    bench_pool_touch(&shared->pool->source);
-    if (attach(&engine, shared->agents->source_socket, "bench-source", shared->engine))
-        (void)lend(&engine, &shared->pool->source);
-    bench_result_send(socket, &result);
-    while (!result.failed && bench_order_take(socket, true, &order) == 1) {
-        result = (struct bench_result){0};
-        mirror(&engine, &order, KVR_DEVICE_SCATTER, &shared->pool->source);
-        source_turn(&engine, shared->numbers[0]);
-        bench_result_send(socket, &result);
-    }
-    kvrail_close(engine.connection);
-    bench_device_close(&engine.device);
+    (void)attach(&engine, shared->agents->source_socket, "bench-source", shared->engine,
+                 &shared->pool->source);
+    serve(&engine, socket, source_turn);
 }
 
 /* ---- target --------------------------------------------------------------------------------- */
@@ -387,14 +365,18 @@ static void fetch_more(struct engine *engine, bool more)
     }
 }
 
-static void target_turn(struct engine *engine, const struct bench_order *order)
+static void target_turn(void *self, const struct bench_order *order, struct bench_result *result)
 {
+    struct engine *engine = self;
+    const struct kvrail_memory *memory = &engine->shared->pool->target;
     kvr_ns end_at;
     bool more = true;
 
-    engine->result->first_at = kvr_clock_now();
-    end_at = engine->result->first_at + order->duration;
-    while (!engine->result->failed && (more || engine->live > 0)) {
+    engine->result = result;
+    mirror(engine, order, KVR_DEVICE_SCATTER, memory);
+    result->first_at = kvr_clock_now();
+    end_at = result->first_at + order->duration;
+    while (!result->failed && (more || engine->live > 0)) {
         engine->blocked = false;
         take_events(engine, true);
         more = order->count > 0 ? engine->begun < order->count : kvr_clock_now() < end_at;
@@ -402,33 +384,22 @@ static void target_turn(struct engine *engine, const struct bench_order *order)
         if (engine->live > 0)
             wait_for(engine, -1);
     }
-    engine->result->count = engine->begun;
+    result->count = engine->begun;
     tell_source(engine, TURN_ENDS);
+    mirror(engine, order, KVR_DEVICE_GATHER, memory);
 }
 
 static void target_main(void *self, int socket)
 {
     static struct engine engine;
     static const uint8_t id[16] = "bench-target";
-    struct push_engines *shared = self;
+    const struct push_engines *shared = self;
     struct bench_result result = {0};
-    struct bench_order order;
 
     engine.shared = shared;
     engine.result = &result;
-    bench_pool_touch(&shared->pool->target);
-    if (attach(&engine, shared->agents->target_socket, "bench-target", id))
-        (void)lend(&engine, &shared->pool->target);
-    bench_result_send(socket, &result);
-    while (!result.failed && bench_order_take(socket, true, &order) == 1) {
-        result = (struct bench_result){0};
-        mirror(&engine, &order, KVR_DEVICE_SCATTER, &shared->pool->target);
-        target_turn(&engine, &order);
-        mirror(&engine, &order, KVR_DEVICE_GATHER, &shared->pool->target);
-        bench_result_send(socket, &result);
-    }
-    kvrail_close(engine.connection);
-    bench_device_close(&engine.device);
+    (void)attach(&engine, shared->agents->target_socket, "bench-target", id, &shared->pool->target);
+    serve(&engine, socket, target_turn);
 }
 
 /* ---- the conductor's side -------------------------------------------------------------------- */

@@ -104,72 +104,50 @@ static void print_setting(const struct push_figures *figures, const struct bench
         fprintf(out, ", each rail alone, the sum of all\nrails: %s\n\n", figures->way);
 }
 
-/* One row: of a pair, or the medians. ours_gb_s … by loop. */
-struct row {
-    char name[16];
-    double gb_s[PUSH_LOOPS], ratio[PUSH_LOOPS], cpu_ratio[PUSH_LOOPS];
-    double cpu_s_per_gb, p50_ms, p99_ms, core_ns;
-};
+static const char *const loop_names[PUSH_LOOPS] = {"ours", "raw", "same", "against"};
 
-static struct row pair_row(const struct push_figures *figures, uint32_t index)
+/* The medians of all pairs; of times that of all fetches. */
+static struct push_pair median_pair(const struct push_figures *figures)
 {
-    const struct push_pair *pair = &figures->pairs[index];
-    struct row row = {.cpu_s_per_gb = pair->turns[PUSH_OURS].cpu_s_per_gb,
-                      .p50_ms = pair->p50_us / 1000,
-                      .p99_ms = pair->p99_us / 1000,
-                      .core_ns = pair->core_round_trip_ns};
-
-    snprintf(row.name, sizeof(row.name), "%u", index + 1);
-    for (int loop = 0; loop < PUSH_LOOPS; loop++) {
-        row.gb_s[loop] = pair->turns[loop].gb_s;
-        row.ratio[loop] = pair->ratio[loop];
-        row.cpu_ratio[loop] = pair->cpu_ratio[loop];
-    }
-    return row;
-}
-
-static struct row median_row(const struct push_figures *figures)
-{
-    struct row row = {.name = "med.",
-                      .cpu_s_per_gb = MEDIAN(figures, turns[PUSH_OURS].cpu_s_per_gb),
-                      .p50_ms = percentile_us(figures, 50) / 1000,
-                      .p99_ms = percentile_us(figures, 99) / 1000,
-                      .core_ns = MEDIAN(figures, core_round_trip_ns)};
+    struct push_pair median = {.p50_us = percentile_us(figures, 50),
+                               .p99_us = percentile_us(figures, 99),
+                               .core_round_trip_ns = MEDIAN(figures, core_round_trip_ns)};
 
     for (int loop = 0; loop < PUSH_LOOPS; loop++) {
-        row.gb_s[loop] = MEDIAN(figures, turns[loop].gb_s);
-        row.ratio[loop] = MEDIAN(figures, ratio[loop]);
-        row.cpu_ratio[loop] = MEDIAN(figures, cpu_ratio[loop]);
+        median.turns[loop].gb_s = MEDIAN(figures, turns[loop].gb_s);
+        median.turns[loop].cpu_s_per_gb = MEDIAN(figures, turns[loop].cpu_s_per_gb);
+        median.ratio[loop] = MEDIAN(figures, ratio[loop]);
+        median.cpu_ratio[loop] = MEDIAN(figures, cpu_ratio[loop]);
     }
-    return row;
+    return median;
 }
 
-static void row_print(const struct push_figures *figures, const struct row *row, FILE *out)
+static void row_print(const struct push_figures *figures, const char *name,
+                      const struct push_pair *pair, FILE *out)
 {
-    fprintf(out, "  %4s", row->name);
+    fprintf(out, "  %4s", name);
     for (uint32_t i = 0; i < figures->loop_count; i++)
-        fprintf(out, "  %8.3f", row->gb_s[figures->loops[i]]);
+        fprintf(out, "  %8.3f", pair->turns[figures->loops[i]].gb_s);
     for (uint32_t i = 1; i < figures->loop_count; i++)
-        fprintf(out, "  %9.3f", row->ratio[figures->loops[i]]);
-    fprintf(out, "  %8.3f", row->cpu_s_per_gb);
+        fprintf(out, "  %9.3f", pair->ratio[figures->loops[i]]);
+    fprintf(out, "  %8.3f", pair->turns[PUSH_OURS].cpu_s_per_gb);
     for (uint32_t i = 1; i < figures->loop_count; i++)
-        fprintf(out, "  %9.3f", row->cpu_ratio[figures->loops[i]]);
-    fprintf(out, "  %6.2f  %6.2f  %7.0f\n", row->p50_ms, row->p99_ms, row->core_ns);
+        fprintf(out, "  %9.3f", pair->cpu_ratio[figures->loops[i]]);
+    fprintf(out, "  %6.2f  %6.2f  %7.0f\n", pair->p50_us / 1000, pair->p99_us / 1000,
+            pair->core_round_trip_ns);
 }
 
 /* The loops' columns are GB/s, then ours divided by theirs, then the same of CPU time. */
 static void head_print(const struct push_figures *figures, FILE *out)
 {
-    static const char *const names[PUSH_LOOPS] = {"ours", "raw", "same", "against"};
-
     fprintf(out, "  pair");
     for (uint32_t i = 0; i < figures->loop_count; i++)
-        fprintf(out, "  %8s", names[figures->loops[i]]);
+        fprintf(out, "  %8s", loop_names[figures->loops[i]]);
     for (uint32_t i = 1; i < figures->loop_count; i++)
-        fprintf(out, "  / %7s", names[figures->loops[i]]);
+        fprintf(out, "  / %7s", loop_names[figures->loops[i]]);
     fprintf(out, "  CPU s/GB");
     for (uint32_t i = 1; i < figures->loop_count; i++)
-        fprintf(out, "  / %7s", names[figures->loops[i]]);
+        fprintf(out, "  / %7s", loop_names[figures->loops[i]]);
     fprintf(out, "  p50 ms  p99 ms  core ns\n");
 }
 
@@ -178,16 +156,16 @@ void push_figures_print(const struct push_figures *figures, const struct bench_o
 {
     static const char *const names[PUSH_LOOPS] = {"quartiles of GB/s: ", ", raw ", ", same ",
                                                   ", against "};
-    struct row row;
+    struct push_pair median = median_pair(figures);
+    char number[16];
 
     print_setting(figures, options, out);
     head_print(figures, out);
     for (uint32_t i = 0; i < figures->pair_count; i++) {
-        row = pair_row(figures, i);
-        row_print(figures, &row, out);
+        snprintf(number, sizeof(number), "%u", i + 1);
+        row_print(figures, number, &figures->pairs[i], out);
     }
-    row = median_row(figures);
-    row_print(figures, &row, out);
+    row_print(figures, "med.", &median, out);
     fprintf(out, "\n");
     for (uint32_t i = 0; i < figures->loop_count; i++) {
         enum push_loop loop = figures->loops[i];
@@ -217,15 +195,13 @@ static const char *const loop_keys[PUSH_LOOPS][6] = {
      "cpu_ratio_against"},
 };
 
+/* Speeds and ratios. */
 static void set_loop(json_t *object, const struct push_pair *pair, enum push_loop loop)
 {
     const char *const *keys = loop_keys[loop];
-    const struct push_turn *turn = &pair->turns[loop];
 
-    set_real(object, keys[0], turn->gb_s);
-    set_real(object, keys[1], turn->cpu_s_per_gb);
-    set_count(object, keys[2], turn->bytes);
-    set_count(object, keys[3], turn->writes);
+    set_real(object, keys[0], pair->turns[loop].gb_s);
+    set_real(object, keys[1], pair->turns[loop].cpu_s_per_gb);
     if (loop == PUSH_OURS)
         return;
     set_real(object, keys[4], pair->ratio[loop]);
@@ -234,22 +210,24 @@ static void set_loop(json_t *object, const struct push_pair *pair, enum push_loo
 
 static json_t *pair_json(const struct push_figures *figures, const struct push_pair *pair)
 {
-    static const char *const firsts[PUSH_LOOPS] = {"ours", "raw", "same", "against"};
-    json_t *object = json_object(), *rails = json_array();
+    json_t *object =
+        json_pack("{s:f, s:f, s:f, s:I, s:f, s:s}", "p50_us", pair->p50_us, "p99_us", pair->p99_us,
+                  "max_us", pair->max_us, "retries", (json_int_t)pair->retries,
+                  "core_round_trip_ns", pair->core_round_trip_ns, "first", loop_names[pair->first]);
+    json_t *rails = json_array();
 
-    for (uint32_t i = 0; i < figures->loop_count; i++)
-        set_loop(object, pair, figures->loops[i]);
+    for (uint32_t i = 0; i < figures->loop_count; i++) {
+        enum push_loop loop = figures->loops[i];
+
+        set_loop(object, pair, loop);
+        set_count(object, loop_keys[loop][2], pair->turns[loop].bytes);
+        set_count(object, loop_keys[loop][3], pair->turns[loop].writes);
+    }
     for (uint32_t i = 0; i < figures->rail_count; i++)
         json_array_append_new(rails, json_real(pair->rail_gb_s[i]));
     if (figures->rail_count > 0)
         json_object_set(object, "raw_rails_gb_s", rails);
     json_decref(rails);
-    set_real(object, "p50_us", pair->p50_us);
-    set_real(object, "p99_us", pair->p99_us);
-    set_real(object, "max_us", pair->max_us);
-    set_count(object, "retries", pair->retries);
-    set_real(object, "core_round_trip_ns", pair->core_round_trip_ns);
-    json_object_set_new(object, "first", json_string(firsts[pair->first]));
     return object;
 }
 
@@ -265,23 +243,15 @@ static json_t *machine_json(const struct push_figures *figures)
 
 static void add_medians(const struct push_figures *figures, json_t *report)
 {
+    struct push_pair median = median_pair(figures);
     double spread;
     bool quiet = push_figures_quiet(figures, &spread);
 
-    for (uint32_t i = 0; i < figures->loop_count; i++) {
-        enum push_loop loop = figures->loops[i];
-        const char *const *keys = loop_keys[loop];
-
-        set_real(report, keys[0], MEDIAN(figures, turns[loop].gb_s));
-        set_real(report, keys[1], MEDIAN(figures, turns[loop].cpu_s_per_gb));
-        if (loop == PUSH_OURS)
-            continue;
-        set_real(report, keys[4], MEDIAN(figures, ratio[loop]));
-        set_real(report, keys[5], MEDIAN(figures, cpu_ratio[loop]));
-    }
+    for (uint32_t i = 0; i < figures->loop_count; i++)
+        set_loop(report, &median, figures->loops[i]);
     set_count(report, "writes", writes_of(figures));
-    set_real(report, "p50_us", percentile_us(figures, 50));
-    set_real(report, "p99_us", percentile_us(figures, 99));
+    set_real(report, "p50_us", median.p50_us);
+    set_real(report, "p99_us", median.p99_us);
     set_real(report, "raw_spread", spread);
     json_object_set_new(report, "quiet", json_boolean(quiet));
 }
@@ -296,25 +266,24 @@ static json_t *shape_json(const struct bench_raw_shape *shape)
 static void add_setting(const struct push_figures *figures, const struct bench_options *options,
                         json_t *report)
 {
-    json_t *against = json_array();
+    const struct bench_raw_shape *shapes = figures->shapes;
+    json_t *against = json_array(), *setting;
     char waiting[160];
 
     waiting_text(figures, options, waiting);
-    json_object_set_new(report, "provider", json_string(options->provider));
-    json_object_set_new(report, "device", json_string(options->device));
-    set_count(report, "rails", options->rails);
-    set_count(report, "page_bytes", options->page_bytes);
-    set_count(report, "pages", options->pages);
-    set_count(report, "layers", options->layers);
-    set_count(report, "fetches", options->fetches);
-    json_object_set_new(report, "contiguous", json_boolean(options->contiguous));
-    set_real(report, "seconds", (double)options->duration / (double)KVR_S);
-    json_object_set_new(report, "waiting", json_string(waiting));
-    json_object_set_new(report, "tcp_congestion", json_string(options->posting.tcp_congestion));
-    json_object_set_new(report, "raw_tcp_congestion", json_string(options->raw_congestion));
-    json_object_set_new(report, "raw", shape_json(&figures->shapes[PUSH_RAW]));
+    setting = json_pack(
+        "{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:f, s:s, s:s, s:s, s:o, s:I, s:o}", "provider",
+        options->provider, "device", options->device, "rails", (json_int_t)options->rails,
+        "page_bytes", (json_int_t)options->page_bytes, "pages", (json_int_t)options->pages,
+        "layers", (json_int_t)options->layers, "fetches", (json_int_t)options->fetches,
+        "contiguous", options->contiguous, "seconds", (double)options->duration / (double)KVR_S,
+        "waiting", waiting, "tcp_congestion", options->posting.tcp_congestion, "raw_tcp_congestion",
+        options->raw_congestion, "raw", shape_json(&shapes[PUSH_RAW]), "pages_checked",
+        (json_int_t)figures->pages_checked, "machine", machine_json(figures));
+    json_object_update(report, setting);
+    json_decref(setting);
     if (has(figures, PUSH_SAME)) {
-        json_object_set_new(report, "same", shape_json(&figures->shapes[PUSH_SAME]));
+        json_object_set_new(report, "same", shape_json(&shapes[PUSH_SAME]));
     } else {
         json_object_set_new(report, "way", json_string(figures->way));
         set_count(report, "target_rails", options->target_rails);
@@ -326,8 +295,6 @@ static void add_setting(const struct push_figures *figures, const struct bench_o
     if (options->against.count > 0)
         json_object_set(report, "against", against);
     json_decref(against);
-    set_count(report, "pages_checked", figures->pages_checked);
-    json_object_set_new(report, "machine", machine_json(figures));
 }
 
 bool push_figures_write(const struct push_figures *figures, const struct bench_options *options,

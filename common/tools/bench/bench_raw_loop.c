@@ -92,12 +92,14 @@ static bool on_their_way(const struct raw_side *side)
     return false;
 }
 
-static void write_turn(struct raw_side *side, const struct bench_order *order,
-                       struct bench_result *result)
+static void write_turn(void *self, const struct bench_order *order, struct bench_result *result)
 {
+    struct raw_side *side = self;
     struct raw_board *board = side->raw->board;
     kvr_ns now = kvr_clock_now(), end = now + order->duration;
 
+    if (!raw_side_connect(side, board->reader, side->raw->rails->target_count, result))
+        return;
     side->spins = order->raw.spins;
     side->progress_at = result->first_at = now;
     while (!result->failed && (now < end || on_their_way(side))) {
@@ -121,26 +123,24 @@ void raw_writer(void *self, int socket)
     static struct raw_side side;
     const struct bench_raw *raw = self;
     struct bench_result result = {0};
-    struct bench_order order;
 
-    bool open = raw_side_open(&side, raw, true, raw->board->writer, &result);
-
-    bench_result_send(socket, &result);
-    while (open && bench_order_take(socket, true, &order) == 1) {
-        result = (struct bench_result){0};
-        if (raw_side_connect(&side, raw->board->reader, raw->rails->target_count, &result))
-            write_turn(&side, &order, &result);
-        bench_result_send(socket, &result);
-    }
+    (void)raw_side_open(&side, raw, true, raw->board->writer, &result);
+    bench_child_serve(socket, &result, write_turn, &side);
     raw_side_close(&side);
 }
 
-static void read_turn(struct raw_side *side, const struct bench_order *order,
-                      struct bench_result *result)
+static void read_turn(void *self, const struct bench_order *order, struct bench_result *result)
 {
+    struct raw_side *side = self;
     struct raw_board *board = side->raw->board;
     kvr_ns now = kvr_clock_now();
 
+    if (order->raw.threads > 0) {
+        raw_copy_turn(side->raw->pool, order, &side->next, result);
+        return;
+    }
+    if (!raw_side_connect(side, board->writer, side->raw->rails->source_count, result))
+        return;
     side->spins = order->raw.spins;
     side->progress_at = now;
     while (!result->failed) {
@@ -164,18 +164,8 @@ void raw_reader(void *self, int socket)
     static struct raw_side side;
     const struct bench_raw *raw = self;
     struct bench_result result = {0};
-    struct bench_order order;
 
-    bool open = raw_side_open(&side, raw, false, raw->board->reader, &result);
-
-    bench_result_send(socket, &result);
-    while (open && bench_order_take(socket, true, &order) == 1) {
-        result = (struct bench_result){0};
-        if (order.raw.threads > 0)
-            raw_copy_turn(raw->pool, &order, &side.next, &result);
-        else if (raw_side_connect(&side, raw->board->writer, raw->rails->source_count, &result))
-            read_turn(&side, &order, &result);
-        bench_result_send(socket, &result);
-    }
+    (void)raw_side_open(&side, raw, false, raw->board->reader, &result);
+    bench_child_serve(socket, &result, read_turn, &side);
     raw_side_close(&side);
 }
