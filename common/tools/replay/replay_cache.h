@@ -6,16 +6,15 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "base/table.h"
-
-#define CACHE_NONE UINT32_MAX
 
 struct cache_entry {
     uint64_t block;    /* the trace's id */
     uint32_t position; /* 0 for the first 512 tokens of a request */
     uint32_t pins;
-    uint32_t newer, older; /* CACHE_NONE at the ends */
+    TAILQ_ENTRY(cache_entry) link;
 };
 
 struct cache {
@@ -25,7 +24,7 @@ struct cache {
     uint32_t *page_ids; /* block_pages of each entry */
     uint32_t *unused;
     uint32_t block_pages, capacity, count;
-    uint32_t newest, oldest;
+    TAILQ_HEAD(cache_order, cache_entry) order; /* the newest first */
 };
 
 /* capacity: blocks at most, 0 for none. False without memory. */
