@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/removed.h"
@@ -265,21 +264,13 @@ static double small_us(struct beside *beside, bool skip)
     return (double)(small->done_at - small->opened_at) / 1e3;
 }
 
-static void sleep_for(kvr_ns time)
-{
-    const struct timespec pause = {.tv_sec = (time_t)(time / KVR_S),
-                                   .tv_nsec = (long)(time % KVR_S)};
-
-    (void)nanosleep(&pause, NULL);
-}
-
 /* Without anything else on its way. */
 static void round_alone(struct beside *beside, struct bench_beside_round *round)
 {
     double alone[ALONE], rested[RESTED], control[ALONE];
 
     for (unsigned i = 0; i < RESTED && !beside->broken; i++) {
-        sleep_for(beside->options.rest);
+        bench_sleep(beside->options.rest);
         rested[i] = small_us(beside, false);
     }
     for (unsigned i = 0; i < ALONE && !beside->broken; i++) {
@@ -352,7 +343,7 @@ static bool say_hello(struct beside *beside)
     }
     if (beside->warm_at > hello_at)
         beside->figures.warm_us = (double)(beside->warm_at - hello_at) / 1e3;
-    sleep_for(beside->options.rest);
+    bench_sleep(beside->options.rest);
     return !beside->broken;
 }
 

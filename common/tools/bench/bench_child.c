@@ -173,3 +173,11 @@ kvr_ns bench_cpu_time(pid_t pid)
         return 0;
     return (kvr_ns)used.tv_sec * KVR_S + (kvr_ns)used.tv_nsec;
 }
+
+void bench_sleep(kvr_ns time)
+{
+    const struct timespec pause = {.tv_sec = (time_t)(time / KVR_S),
+                                   .tv_nsec = (long)(time % KVR_S)};
+
+    (void)nanosleep(&pause, NULL);
+}

@@ -65,6 +65,8 @@ void bench_problem(struct bench_result *result, const char *format, ...)
  * may be before. */
 void bench_process_stop(pid_t *pid);
 
+void bench_sleep(kvr_ns time);
+
 /* CPU time that a process has used, all threads; 0 when it is gone. */
 kvr_ns bench_cpu_time(pid_t pid);
 

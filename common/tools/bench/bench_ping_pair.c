@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <time.h>
 
 #include "base/memfd.h"
 #include "fabric/fabric_provider.h"
+#include "tools/bench/bench_child.h"
 #include "tools/bench/bench_ping.h"
 
 #define PAUSE_NS    (200 * KVR_US) /* between pings: long enough to fall asleep */
@@ -26,13 +26,6 @@ static bool stuck(const char *what)
 {
     fprintf(stderr, "kvrail bench ping: %s\n", what);
     return false;
-}
-
-static void rest(kvr_ns ns)
-{
-    struct timespec time = {.tv_sec = (time_t)(ns / KVR_S), .tv_nsec = (long)(ns % KVR_S)};
-
-    (void)nanosleep(&time, NULL);
 }
 
 bool ping_pair_open(struct ping_pair *pair, const struct ping_options *options)
@@ -77,10 +70,10 @@ bool ping_pair_await(struct ping_pair *pair, uint64_t expected, struct ping_samp
                     (unsigned long long)expected, (unsigned)(LATE_NS / KVR_S));
             return false;
         }
-        rest(PAUSE_NS / 4);
+        bench_sleep(PAUSE_NS / 4);
     }
     sample->at[PING_LANDED] = atomic_load(&pair->arrived_at);
-    rest(PAUSE_NS);
+    bench_sleep(PAUSE_NS);
     return true;
 }
 
@@ -119,7 +112,7 @@ static void *raw_read(void *self)
         if (descriptor.fd >= 0)
             (void)poll(&descriptor, 1, 1);
         else
-            rest(BLIND_NS);
+            bench_sleep(BLIND_NS);
     }
     return NULL;
 }
@@ -327,7 +320,7 @@ static bool groups_connect(struct groups *groups)
     while (!kvr_group_event(groups->groups[0], &answer)) {
         if (kvr_clock_now() > end)
             return stuck("the rail group does not answer");
-        rest(KVR_MS);
+        bench_sleep(KVR_MS);
     }
     return (answer.head.kind == KVR_GROUP_PEER_ADDED && answer.peer_rails.status == KVR_OK) ||
            stuck("the two rail groups do not meet");
@@ -349,7 +342,7 @@ bool ping_groups(struct ping_pair *pair, const struct ping_options *options, boo
         kvr_group_thread_kick(groups.threads[0]);
         good = ping_pair_await(pair, expected, &samples[i]);
         while (good && atomic_load(&groups.posted) <= i) /* it arrived, so the call returns */
-            rest(PAUSE_NS);
+            bench_sleep(PAUSE_NS);
         samples[i].at[PING_SEEN] = atomic_load(&groups.seen_at);
         samples[i].at[PING_POSTED] = atomic_load(&groups.posted_at);
     }
