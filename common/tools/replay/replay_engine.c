@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 
 #include "base/entropy.h"
@@ -18,11 +17,10 @@
 
 static double process_cpu_s(void)
 {
-    struct rusage usage;
+    struct timespec used;
 
-    getrusage(RUSAGE_SELF, &usage);
-    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (double)used.tv_sec + (double)used.tv_nsec / (double)KVR_S;
 }
 
 void replay_engine_cancel(struct replay_engine *engine, kvrail_handle handle, kvrail_status reason)
@@ -271,10 +269,8 @@ static void sleep_until(const struct replay_engine *engine, kvr_ns wake_at)
         {.fd = engine->connection != NULL ? kvrail_event_fd(engine->connection) : -1,
          .events = POLLIN},
     };
-    kvr_ns now = kvr_clock_now(), wait = wake_at > now ? wake_at - now : 0;
-    struct timespec timeout = {(time_t)(wait / KVR_S), (long)(wait % KVR_S)};
 
-    (void)ppoll(fds, 2, wake_at == KVR_NEVER ? NULL : &timeout, NULL);
+    (void)replay_wait(fds, 2, wake_at);
 }
 
 static void run(struct replay_engine *engine)

@@ -5,6 +5,8 @@
 #ifndef KVR_TOOLS_REPLAY_MESSAGE_H
 #define KVR_TOOLS_REPLAY_MESSAGE_H
 
+#include <poll.h>
+
 #include "base/clock.h"
 #include "base/types.h"
 #include "tools/replay/replay_setup.h"
@@ -71,6 +73,9 @@ struct replay_message {
 bool replay_send(int socket, const struct replay_message *message);
 /* 1: received; 0: nothing there at this moment; -1: the other end is gone. */
 int replay_receive(int socket, struct replay_message *ret_message);
+
+/* Waits until one of them is ready or that time has come. Returns how many are, or -1. */
+int replay_wait(struct pollfd *descriptors, unsigned count, kvr_ns wake_at);
 
 /* A message with a sentence. */
 void replay_say(int socket, replay_message_kind kind, int status, const char *format, ...)

@@ -1,14 +1,12 @@
 #include "tools/replay/replay_router.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/status.h"
@@ -241,14 +239,12 @@ static void take_message(struct replay_router *router, int engine,
 static void listen_until(struct replay_router *router, kvr_ns wake_at)
 {
     struct pollfd fds[REPLAY_ENGINES];
-    kvr_ns now = kvr_clock_now(), wait = wake_at > now ? wake_at - now : 0;
-    struct timespec timeout = {(time_t)(wait / KVR_S), (long)(wait % KVR_S)};
     struct replay_message message;
     int got = 0;
 
     for (int i = 0; i < REPLAY_ENGINES; i++)
         fds[i] = (struct pollfd){.fd = router->engines[i].socket, .events = POLLIN};
-    if (ppoll(fds, REPLAY_ENGINES, wake_at == KVR_NEVER ? NULL : &timeout, NULL) <= 0)
+    if (replay_wait(fds, REPLAY_ENGINES, wake_at) <= 0)
         return;
     router->last_heard_at = kvr_clock_now();
     for (int i = 0; i < REPLAY_ENGINES; i++) {

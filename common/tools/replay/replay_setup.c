@@ -25,44 +25,42 @@ static int index_of(const char *choice, const char *const *choices)
     return index;
 }
 
-static bool check_pids(const struct replay_options *options, struct kvr_error *error)
+static kvr_status check_pids(const struct replay_options *options, struct kvr_error *error)
 {
     for (uint32_t i = 0; i < options->agent_pids.count; i++) {
         const char *pid = options->agent_pids.items[i];
 
         if (pid[strspn(pid, "0123456789")] != '\0') {
-            (void)kvr_error_set(error, KVR_INVALID, "replay",
-                                "--agent-pids has '%s', which is no process id", pid);
-            return false;
+            return kvr_error_set(error, KVR_INVALID, "replay",
+                                 "--agent-pids has '%s', which is no process id", pid);
         }
     }
-    return true;
+    return KVR_OK;
 }
 
 /* Each is mapped where the one before it ends. */
-static bool check_allocations(const struct replay_options *options, struct kvr_error *error)
+static kvr_status check_allocations(const struct replay_options *options, struct kvr_error *error)
 {
     if (options->allocation_bytes % ALLOCATION_UNIT == 0)
-        return true;
-    (void)kvr_error_set(error, KVR_INVALID, "replay",
-                        "--allocation-bytes is %llu, but must be a multiple of %u",
-                        (unsigned long long)options->allocation_bytes, ALLOCATION_UNIT);
-    return false;
+        return KVR_OK;
+    return kvr_error_set(error, KVR_INVALID, "replay",
+                         "--allocation-bytes is %llu, but must be a multiple of %u",
+                         (unsigned long long)options->allocation_bytes, ALLOCATION_UNIT);
 }
 
-static bool read_speed(struct replay_setup *setup, struct kvr_error *error)
+static kvr_status read_speed(struct replay_setup *setup, struct kvr_error *error)
 {
     const char *text = setup->options.speed;
     char *end;
 
     if (strcmp(text, "max") == 0)
-        return true;
+        return KVR_OK;
     setup->speed = strtod(text, &end);
     if (end != text && *end == '\0' && setup->speed >= 0.001 && setup->speed <= 1e6)
-        return true;
-    (void)kvr_error_set(error, KVR_INVALID, "replay",
-                        "--speed is '%s', but must be max or a number from 0.001 to 1000000", text);
-    return false;
+        return KVR_OK;
+    return kvr_error_set(error, KVR_INVALID, "replay",
+                         "--speed is '%s', but must be max or a number from 0.001 to 1000000",
+                         text);
 }
 
 /* A page of the layers of one kind. Windows have pages twice as long as full attention, so that
@@ -114,16 +112,15 @@ static uint32_t kept_pages(const struct replay_setup *setup, const struct replay
     return setup->concurrency * each + 1;
 }
 
-static bool size_pools(struct replay_setup *setup, struct kvr_error *error)
+static kvr_status size_pools(struct replay_setup *setup, struct kvr_error *error)
 {
     uint64_t tokens = setup->options.page_tokens, left = setup->options.pool_bytes, others = 0;
     struct replay_group *full = &setup->groups[0];
 
     if (KVR_TRACE_BLOCK_TOKENS % tokens != 0) {
-        (void)kvr_error_set(error, KVR_INVALID, "replay",
-                            "--page-tokens is %u, but must divide %u: 1, 2, 4 … 512",
-                            (unsigned)tokens, KVR_TRACE_BLOCK_TOKENS);
-        return false;
+        return kvr_error_set(error, KVR_INVALID, "replay",
+                             "--page-tokens is %u, but must divide %u: 1, 2, 4 … 512",
+                             (unsigned)tokens, KVR_TRACE_BLOCK_TOKENS);
     }
     make_groups(setup);
     setup->block_pages = KVR_TRACE_BLOCK_TOKENS / full->page_tokens;
@@ -139,30 +136,26 @@ static bool size_pools(struct replay_setup *setup, struct kvr_error *error)
     left = left > others ? left - others : 0;
     full->page_count = (uint32_t)(left / full->page_bytes);
     if (full->page_count >= 2)
-        return true;
-    (void)kvr_error_set(error, KVR_INVALID, "replay",
-                        "--pool-bytes is %llu, but must hold two pages of %llu bytes, beside %llu "
-                        "bytes of windows and states",
-                        (unsigned long long)setup->options.pool_bytes,
-                        (unsigned long long)full->page_bytes, (unsigned long long)others);
-    return false;
+        return KVR_OK;
+    return kvr_error_set(error, KVR_INVALID, "replay",
+                         "--pool-bytes is %llu, but must hold two pages of %llu bytes, beside %llu "
+                         "bytes of windows and states",
+                         (unsigned long long)setup->options.pool_bytes,
+                         (unsigned long long)full->page_bytes, (unsigned long long)others);
 }
 
-static bool read_requests(struct replay_setup *setup, struct kvr_error *error)
+static kvr_status read_requests(struct replay_setup *setup, struct kvr_error *error)
 {
     const struct replay_options *options = &setup->options;
     uint32_t count = (uint32_t)options->requests;
     kvr_trace_format format;
     kvr_status status;
 
-    if (options->trace[0] == '\0') {
-        status = kvr_trace_synth(options->seed, count > 0 ? count : 200, &setup->trace, error);
-    } else {
-        status = kvr_trace_format_from_name(options->format, &format);
-        if (status == KVR_OK)
-            status = kvr_trace_read(options->trace, format, count, &setup->trace, error);
-    }
-    return status == KVR_OK;
+    if (options->trace[0] == '\0')
+        return kvr_trace_synth(options->seed, count > 0 ? count : 200, &setup->trace, error);
+    status = kvr_trace_format_from_name(options->format, &format);
+    return status == KVR_OK ? kvr_trace_read(options->trace, format, count, &setup->trace, error)
+                            : status;
 }
 
 /* A request that no pool can hold is shortened, and that is said. */
@@ -222,9 +215,9 @@ bool replay_setup_load(int argc, char **argv, struct replay_setup *setup, int *r
     setup->run = kvr_random_u64();
     if (model_scale(model_find(options->model), (uint32_t)options->layers,
                     options->kv_bytes_per_token, &error, &setup->geometry) != KVR_OK ||
-        !read_speed(setup, &error) || !check_pids(options, &error) ||
-        !check_allocations(options, &error) || !size_pools(setup, &error) ||
-        !read_requests(setup, &error))
+        read_speed(setup, &error) != KVR_OK || check_pids(options, &error) != KVR_OK ||
+        check_allocations(options, &error) != KVR_OK || size_pools(setup, &error) != KVR_OK ||
+        read_requests(setup, &error) != KVR_OK)
         return refuse(&error, ret_exit);
     if (setup->corrupt != REPLAY_CORRUPT_NOTHING && setup->verify == REPLAY_VERIFY_NONE) {
         *ret_exit = kvr_options_refuse(&replay_command, "--corrupt needs --verify full or sampled");

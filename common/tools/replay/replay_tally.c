@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/status.h"
@@ -140,9 +141,9 @@ static long listener_of(const char *path)
     socklen_t bytes = sizeof(credentials);
     int socket_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-    if (socket_fd < 0 || strlen(path) >= sizeof(address.sun_path))
+    if (socket_fd < 0)
         return 0;
-    memcpy(address.sun_path, path, strlen(path));
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
     if (connect(socket_fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
         getsockopt(socket_fd, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) != 0)
         credentials.pid = 0;
@@ -153,20 +154,12 @@ static long listener_of(const char *path)
 /* User and system time of a process; negative when it is not there. */
 static double cpu_s_of(long pid)
 {
-    unsigned long user, system;
-    char path[64], line[1024], *rest;
-    FILE *stream;
+    struct timespec used;
+    clockid_t clock;
 
-    snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
-    stream = fopen(path, "re");
-    if (stream == NULL)
+    if (clock_getcpuclockid((pid_t)pid, &clock) != 0 || clock_gettime(clock, &used) != 0)
         return -1;
-    rest = fgets(line, sizeof(line), stream) != NULL ? strrchr(line, ')') : NULL;
-    fclose(stream);
-    if (rest == NULL || sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
-                               &user, &system) != 2)
-        return -1;
-    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+    return (double)used.tv_sec + (double)used.tv_nsec / (double)KVR_S;
 }
 
 static long pids[2];
