@@ -31,5 +31,9 @@ status=0
 "$kvrail" bench plan --layout mla --heads 8 2>"$work/errors" || status=$?
 [ "$status" = 2 ] || fail "eight heads of MLA ended in $status instead of 2"
 grep -q 'mla has head 0 alone' "$work/errors" || fail "eight heads of MLA were refused without a sentence"
+status=0
+"$kvrail" bench plan --runs 1 --tokens 64 --head-bytes 3 2>"$work/errors" >"$work/table" || status=$?
+[ "$status" = 2 ] || fail "heads of three bytes ended in $status instead of 2"
+grep -q -- '--head-bytes is 3' "$work/errors" || fail "heads of three bytes were refused without a sentence"
 
 echo "bench.plan_smoke: passed"

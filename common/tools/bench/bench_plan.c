@@ -265,6 +265,9 @@ int bench_plan_main(int argc, char **argv)
 
     if (!bench_load(&command, argc, argv, &bench.options, &code))
         return code;
+    if (bench.options.head_bytes % 2 != 0)
+        return kvr_options_refuse(&command, "--head-bytes is %llu, but must be even",
+                                  (unsigned long long)bench.options.head_bytes);
     complete_options(&bench.options);
     memory = aligned_alloc(KVR_BUDDY_BLOCK_BYTES, MEMORY_BYTES); /* touched as far as it is used */
     if (memory == NULL) {
