@@ -19,8 +19,10 @@ done
 [ "$(grep -c '"beside_count": [1-9]' "$work/figures.json")" = 2 ] || fail "no small transfer beside the large one"
 grep -q '"warm_up": "no"' "$work/figures.json" || fail "--warm-up no had no effect"
 grep -q 'beside the huge one' "$work/table" || fail "no table"
-TMPDIR=$work/tmp "$KVRAIL_BIN_DIR/kvrail" bench beside --huge-bytes 64M --rounds 1 --rest 1ms \
+# The huge transfer is whole pages.
+TMPDIR=$work/tmp "$KVRAIL_BIN_DIR/kvrail" bench beside --huge-bytes 64M --page-bytes 48k --rounds 1 --rest 1ms \
     --json "$work/warm.json" >/dev/null || fail "with warm rails it ended in $?"
+grep -q '"huge_bytes": 67092480,' "$work/warm.json" || fail "it counts bytes that it does not move"
 grep -q '"at_once": false' "$work/warm.json" || fail "it did not wait for warm rails"
 [ -z "$(ls -A "$work/tmp")" ] || fail "it left $(ls "$work/tmp") behind"
 echo "bench.beside_smoke: passed"

@@ -62,7 +62,7 @@ static const struct kvr_option options[] = {
      .min = 1u << 20,
      .max = 64ull << 30,
      KVR_OPTION_SIZE(OPTIONS, huge_bytes),
-     .help = "The huge transfer; each engine takes so much memory."},
+     .help = "The huge transfer, in whole pages; each engine takes so much memory."},
     {.name = "rounds",
      .section = "measuring",
      .fallback = "9",
@@ -385,6 +385,7 @@ int bench_beside_main(int argc, char **argv)
         return exit_status;
     if (beside.options.page_bytes % 1024 != 0)
         return kvr_options_refuse(&command, "--page-bytes must be a multiple of 1024");
+    beside.options.huge_bytes -= beside.options.huge_bytes % beside.options.page_bytes;
     bench_catch_signals();
     good = find_window(&beside) && start(&beside) && measure(&beside);
     stop(&beside);
