@@ -4,15 +4,8 @@
 #include <stdio.h>
 
 #include "base/mutant.h"
-#include "decode-agent/fence.h"
 #include "decode-agent/fetch.h"
-#include "decode-agent/inbound.h"
-#include "decode-agent/landed_word.h"
-#include "decode-agent/plan_intake.h"
-#include "decode-agent/slots.h"
 #include "decode-agent/transfer.h"
-#include "decode-agent/trust.h"
-#include "decode-agent/verify.h"
 
 /* ---- layers and tail ------------------------------------------------------------------------- */
 

@@ -1,12 +1,11 @@
-/* The tail, and the one terminal notice. */
+/* What the engine is sent: the tail, and the one terminal notice. */
 #ifndef DECODE_AGENT_DELIVER_H
 #define DECODE_AGENT_DELIVER_H
 
 #include "decode-agent/inbound.h"
 
-struct transfer;
-
 struct fetch;
+struct transfer;
 
 /* What DONE waits for, beside FINAL, trust and the digest. */
 struct delivery {
@@ -22,5 +21,8 @@ void fetch_end(struct inbound *inbound, struct fetch *fetch);
 /* Ends the fetch with a reason; its transfers end with the same. Idempotent. */
 void fetch_fail(struct inbound *inbound, struct fetch *fetch, kvr_status status,
                 const char *detail);
+
+/* Of a settled transfer: all tokens from the skipped ones up to here are in place. */
+uint64_t transfer_salvage(const struct inbound *inbound, const struct transfer *transfer);
 
 #endif

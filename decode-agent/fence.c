@@ -6,17 +6,8 @@
 #include <stdio.h>
 
 #include "base/mutant.h"
-#include "decode-agent/deliver.h"
 #include "decode-agent/fetch.h"
-#include "decode-agent/inbound.h"
-#include "decode-agent/land_message.h"
-#include "decode-agent/rail_epochs.h"
 #include "decode-agent/sending.h"
-#include "decode-agent/slots.h"
-#include "decode-agent/source_link.h"
-#include "decode-agent/transfer.h"
-#include "decode-agent/transfer_report.h"
-#include "decode-agent/trust.h"
 
 /* ---- draining -------------------------------------------------------------------------------- */
 

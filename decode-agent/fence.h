@@ -1,4 +1,5 @@
-/* Failure of a transfer, and how it drains until nothing can land (rules 4 and 7). */
+/* Failure of a transfer, how it drains until nothing can land, and how the epochs of this agent's
+ * rails end (rules 4 and 7). */
 #ifndef DECODE_AGENT_FENCE_H
 #define DECODE_AGENT_FENCE_H
 
@@ -18,5 +19,12 @@ void transfer_fail(struct inbound *inbound, struct transfer *transfer, kvr_statu
                    const char *detail);
 /* Ends every epoch that the source could write on: the source does not say what it posted. */
 void transfer_fence(struct inbound *inbound, struct transfer *transfer);
+
+/* Ends this epoch of the rail, unless it has ended. */
+void inbound_rail_recycle(struct inbound *inbound, uint32_t rail, uint32_t epoch);
+/* The group thread has closed the endpoint, and perhaps opened a fresh one. */
+void inbound_rail_recycled(struct inbound *inbound, const struct kvr_group_message *message);
+/* A session is up: sends the peer all rails with a later epoch than the first. */
+void rail_epochs_send(struct inbound *inbound, uint32_t peer);
 
 #endif

@@ -19,15 +19,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "decode-agent/deliver.h"
-#include "decode-agent/inbound.h"
 #include "decode-agent/layers.h"
-#include "decode-agent/plan_intake.h"
-#include "decode-agent/slots.h"
-#include "decode-agent/source_link.h"
-#include "decode-agent/transfer.h"
-#include "decode-agent/transfer_report.h"
-#include "decode-agent/want.h"
+#include "decode-agent/sending.h"
 
 KVR_STATE_TABLE(fetch, F) = {
     /* WANT_SENT, MATCHED, FAILED, SETTLED */

@@ -6,10 +6,20 @@
 #include "agent/core/page_tables.h"
 #include "base/state.h"
 #include "decode-agent/inbound.h"
-#include "decode-agent/landed_word.h"
 #include "decode-agent/slots.h"
 
 struct transfer;
+
+struct landed_word {
+    bool watched;
+    uint32_t number; /* of the words of the engine's page */
+    uint64_t base;   /* its value before the first layer */
+};
+
+/* The engine watches a word of its page. */
+void fetch_watch(struct inbound *inbound, struct fetch *fetch, const struct kvr_req_watch *watch);
+/* A layer has come, or the fetch has ended. */
+void landed_word_update(struct inbound *inbound, const struct fetch *fetch);
 
 enum fetch_state { F_OPENED, F_WANTED, F_ACCEPTED, F_FAILING, F_ENDED, F_STATES };
 

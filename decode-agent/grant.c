@@ -3,18 +3,8 @@
 
 #include <stdatomic.h>
 
-#include "decode-agent/fence.h"
 #include "decode-agent/fetch.h"
-#include "decode-agent/inbound.h"
-#include "decode-agent/land.h"
-#include "decode-agent/land_message.h"
-#include "decode-agent/landing_path.h"
-#include "decode-agent/plan_intake.h"
 #include "decode-agent/sending.h"
-#include "decode-agent/staging_quota.h"
-#include "decode-agent/transfer.h"
-#include "decode-agent/transfer_report.h"
-#include "decode-agent/trust.h"
 
 /* ---- GRANT ----------------------------------------------------------------------------------- */
 

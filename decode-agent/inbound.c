@@ -5,24 +5,9 @@
 #include <stdio.h>
 
 #include "base/text.h"
-#include "decode-agent/deliver.h"
-#include "decode-agent/fence.h"
 #include "decode-agent/fetch.h"
-#include "decode-agent/land_message.h"
-#include "decode-agent/landed_word.h"
 #include "decode-agent/layers.h"
-#include "decode-agent/missing.h"
-#include "decode-agent/plan_intake.h"
-#include "decode-agent/rail_epochs.h"
-#include "decode-agent/regrant.h"
-#include "decode-agent/room.h"
-#include "decode-agent/slots.h"
-#include "decode-agent/source_link.h"
-#include "decode-agent/staging_quota.h"
-#include "decode-agent/transfer.h"
-#include "decode-agent/transfer_report.h"
-#include "decode-agent/trust.h"
-#include "decode-agent/verify.h"
+#include "decode-agent/sending.h"
 
 kvr_status inbound_init(struct inbound *inbound, const struct inbound_options *options,
                         const struct kvr_ports *ports, struct kvr_buddy *memory)

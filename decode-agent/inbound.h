@@ -16,7 +16,6 @@
  *   want.c             WANT and PAGES to the source
  *   plan_intake.c      PLAN and FINAL from the source
  *   landing_path.c     into the pages, through staging memory, or as a direct copy
- *   direct_copy.c      when this agent copies a device's pages itself
  *   staging_quota.c    staging memory of a transfer, and the queue for it
  *   room.c             ROOM: how far a source may write into its quota
  *   slots.c            slots and bitmaps, and the queue for them

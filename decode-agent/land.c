@@ -5,11 +5,6 @@
 
 #include "base/list.h"
 #include "base/mutant.h"
-#include "decode-agent/land_forward.h"
-#include "decode-agent/land_message.h"
-#include "decode-agent/land_quiet.h"
-#include "decode-agent/land_stage.h"
-#include "decode-agent/land_verify.h"
 
 void land_report(struct land *land, const struct landing *landing, union land_message message)
 {

@@ -10,11 +10,145 @@
 #include <stdatomic.h>
 
 #include "agent/core/region_set.h"
+#include "base/state.h"
 #include "decode-agent/land_message.h"
-#include "decode-agent/land_quiet.h"
-#include "decode-agent/land_stage.h"
-#include "decode-agent/land_verify.h"
+#include "device/stage.h"
 #include "wire/revocation_words.h"
+
+struct land;
+
+/* ---- whether a write can still arrive (land_quiet.c, rule 4) ----------------------------------
+ */
+
+enum landing_quiet_state {
+    QUIET_VOID,    /* the source is posting: its counts are not known */
+    QUIET_CLAIMED, /* its counts are known, and may differ from ours */
+    QUIET_PROVEN,  /* reported: no write can still arrive */
+    QUIET_STATES
+};
+
+enum landing_quiet_event {
+    QUIET_ON_CLAIMED,
+    QUIET_ON_VOIDED,
+    QUIET_ON_EVEN,      /* counts are equal or epochs closed, and no copy writes the pages */
+    QUIET_ON_READ_BACK, /* copies will read the pages: report again behind them */
+    QUIET_EVENTS
+};
+
+struct landing_arrivals {
+    enum landing_quiet_state state;
+    struct landing_quiet *claim; /* what the source posted; NULL: VOID */
+    struct kvr_epoch_count counts[KVR_EPOCHS_PER_TRANSFER];
+    uint32_t count_count;
+    uint64_t doubted; /* bit i: counts[i] has an arrival too many, and proves nothing */
+    uint64_t total;
+    uint64_t rails; /* bit r: rail r carried a part */
+};
+
+KVR_STATE_MACHINE(landing_quiet);
+
+/* A write of the landing arrived. doubt: its count proves nothing from here on. */
+void land_count_arrival(struct landing *landing, uint32_t rail, uint32_t epoch, bool doubt);
+/* Reports quiet where it holds now. */
+void land_quiet_check(struct land *land, struct landing *landing);
+/* The source's counts; NULL: they are void. */
+void land_quiet_replace(struct land *land, struct landing *landing, struct landing_quiet *quiet);
+/* Gives the source's counts back. */
+void land_quiet_give(struct land *land, const struct landing *landing);
+/* Reports each epoch on which a write was lost or hangs. */
+void land_quiet_suspects(struct land *land, const struct landing *landing, kvr_ns now,
+                         kvr_ns quiet_ns, bool at_once);
+/* This and every older epoch of the rail, perhaps another group's, is closed. */
+void land_quiet_epoch_closed(struct land *land, uint32_t rail, uint32_t epoch);
+
+/* ---- copies from staging memory into the pages (land_stage.c) ---------------------------------
+ */
+
+#define LAND_SCATTER_CHUNKS 64u /* of one copy */
+
+/* The loop sets the first five. */
+struct landing_staging {
+    struct kvr_stage *stage; /* NULL: writes arrive in the pages */
+    uint64_t offset, bytes;  /* of the quota in the stage's memory */
+    uint64_t room_step;      /* LAND_ROOM after so many bytes more; 0: the quota holds all */
+    uint64_t *taken;         /* a bit for each chunk: given to a copy */
+    struct landing *next;    /* of the staged landings */
+    uint32_t waiting;        /* chunks that arrived and were not given to a copy */
+    uint32_t copying;        /* copies under way */
+    uint32_t scan;           /* where to look for waiting chunks: a word of bits */
+    uint32_t taken_end;      /* chunks before it were given to copies */
+    uint64_t room_reported;
+    bool failed; /* a copy failed, and that was reported */
+};
+
+/* What a group's thread keeps of a stage (kvr_stage.user). */
+struct land_stage {
+    struct kvr_stage *stage;
+    uint32_t copying;
+    struct land_copy {
+        struct landing *landing; /* NULL: free */
+        uint32_t chunk_count, chunks[LAND_SCATTER_CHUNKS];
+        uint32_t chunk_least; /* of chunks */
+        uint32_t read_end;    /* of a copy that reads back; 0: it scatters */
+    } copies[KVR_DEVICE_COPIES_MAX];
+};
+
+void land_stage_open(struct land *land, struct landing *landing);
+void land_stage_close(struct land *land, struct landing *landing);
+/* Where a chunk of the segment arrived. */
+const uint8_t *land_staged_at(const struct landing *landing, const struct landing_segment *segment,
+                              uint32_t chunk);
+/* Copies the next chunks that have digests back from the pages into the quota: a digest is of the
+ * bytes in the pages. False: the device takes no more now. */
+bool land_stage_read(struct land *land, struct landing *landing);
+/* Takes the copies that have ended; true: there was one. */
+bool land_stage_take(struct land *land);
+/* Gives what arrived to the devices; true: they took some. */
+bool land_stage_begin(struct land *land);
+/* Copies are under way. */
+bool land_stage_busy(const struct land *land);
+/* Reports room, after a copy has ended or a segment has come. */
+void land_stage_room(struct land *land, struct landing *landing);
+/* Reports the failure, once. */
+void land_copy_failed(struct land *land, struct landing *landing);
+
+/* ---- hashing (land_verify.c) ------------------------------------------------------------------
+ */
+
+enum landing_verify_state {
+    HASH_IDLE,
+    HASH_QUEUED,  /* among the landings that are hashed, a slice at a time */
+    HASH_READING, /* the same, and a copy brings bytes back from the pages */
+    HASH_STATES
+};
+
+enum landing_verify_event {
+    HASH_ON_QUEUED,
+    HASH_ON_READ,
+    HASH_ON_READ_ENDED,
+    HASH_ON_REMOVED,
+    HASH_EVENTS
+};
+
+struct landing_verify {
+    enum landing_verify_state state;
+    struct landing *next;                          /* in that queue */
+    struct landing_digest *digests, *digests_last; /* from the source */
+    const struct landing_segment *segment;         /* of the next chunk, as all that follows */
+    const struct landing_digest *digest;
+    uint32_t chunk, value;
+    uint32_t read_end; /* staged: chunks before it were copied back from the pages */
+};
+
+KVR_STATE_MACHINE(landing_verify);
+
+void land_verify_add(struct land *land, struct landing *landing);
+void land_verify_remove(struct land *land, struct landing *landing);
+/* Does a slice of the work, so that the thread reads its rails in between. True: there was any. */
+bool land_verify_work(struct land *land);
+
+/* ---- landings (land.c) ------------------------------------------------------------------------
+ */
 
 struct landing {
     /* set by the loop */
@@ -70,5 +204,14 @@ void land_report(struct land *land, const struct landing *landing, union land_me
 
 /* What kvr_group_open needs; land outlives the group. */
 struct kvr_group_user land_user(struct land *land);
+
+/* ---- writes that arrive over another rail group (land_forward.c, rules 5 and 7) ---------------
+ */
+
+void land_hand_over(struct land *land, uint32_t rail, uint32_t epoch, uint32_t immediate);
+/* Sends every other group a marker behind all that was handed over from this epoch. */
+void land_epoch_mark(struct land *land, uint32_t rail, uint32_t epoch);
+/* False: the message is of another kind. */
+bool land_forward_command(struct land *land, const union land_message *message);
 
 #endif

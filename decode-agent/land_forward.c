@@ -1,9 +1,6 @@
 /* Writes that arrive over another rail group than their landing's (rules 5 and 7): they are handed
  * over. A message that no more will come goes through the same ring, behind them. */
-#include "decode-agent/land_forward.h"
-
 #include "decode-agent/land.h"
-#include "decode-agent/land_message.h"
 
 void land_hand_over(struct land *land, uint32_t rail, uint32_t epoch, uint32_t immediate)
 {

@@ -8,12 +8,9 @@
  *
  * Even means: for each epoch, as many writes arrived as the source posted, or the epoch is closed.
  */
-#include "decode-agent/land_quiet.h"
+#include "decode-agent/land.h"
 
 #include "base/mutant.h"
-#include "decode-agent/land.h"
-#include "decode-agent/land_message.h"
-#include "decode-agent/land_verify.h"
 
 KVR_STATE_TABLE(landing_quiet, QUIET) = {
     /* CLAIMED, VOIDED, EVEN, READ_BACK */

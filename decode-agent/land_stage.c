@@ -1,14 +1,11 @@
 /* Staged landings: what arrived in a transfer's staging quota is copied into its pages, many pieces
  * with one copy. A chunk is in place when its copy has ended. While one copy is under way, writes
  * for the next one arrive. Bytes that will be hashed are copied back the same way. */
-#include "decode-agent/land_stage.h"
+#include "decode-agent/land.h"
 
 #include <assert.h>
 
 #include "base/mutant.h"
-#include "decode-agent/land.h"
-#include "decode-agent/land_message.h"
-#include "decode-agent/land_verify.h"
 #include "kv/chunk_digest.h"
 
 void land_stage_open(struct land *land, struct landing *landing)

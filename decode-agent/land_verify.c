@@ -8,13 +8,9 @@
  * READING | -      | -       | QUEUED     | IDLE
  *
  * A landing that closes leaves the queue while its copy is still under way. */
-#include "decode-agent/land_verify.h"
+#include "decode-agent/land.h"
 
 #include "base/mutant.h"
-#include "decode-agent/land.h"
-#include "decode-agent/land_message.h"
-#include "decode-agent/land_quiet.h"
-#include "decode-agent/land_stage.h"
 #include "kv/chunk_digest.h"
 
 #define SLICE_BYTES (512u << 10)

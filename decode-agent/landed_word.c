@@ -1,13 +1,11 @@
 /* The word of a fetch counts its layers, in memory that the agent shares with its engine: a GPU can
  * wait for it without a call. */
-#include "decode-agent/landed_word.h"
+#include "decode-agent/fetch.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
 
 #include "decode-agent/deliver.h"
-#include "decode-agent/fetch.h"
-#include "decode-agent/inbound.h"
 #include "decode-agent/layers.h"
 
 static uint64_t value_of(const struct fetch *fetch)

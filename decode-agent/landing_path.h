@@ -11,7 +11,7 @@ enum landing_path_state {
     PATH_PAGES,       /* writes go into the pages */
     PATH_OPENING,     /* writes go into staging memory, which is being opened */
     PATH_STAGED,      /* writes go into staging memory; copies bring the bytes into the pages */
-    PATH_DIRECT_COPY, /* this agent copies from the source's device memory (direct_copy.c) */
+    PATH_DIRECT_COPY, /* this agent copies from the source's device memory (rule 11) */
     PATH_STATES
 };
 
@@ -50,5 +50,9 @@ KVR_MUST_CHECK kvr_status landing_path_planned(struct inbound *inbound, struct t
                                                struct kvr_error *error);
 /* ports.region_stage is done. */
 void landing_path_opened(struct inbound *inbound, struct transfer *transfer, kvr_status status);
+
+/* For WANT: the pages lie in device memory, and this agent could copy into them from a device of
+ * the source's host. */
+bool direct_copy_possible(const struct inbound *inbound, const struct transfer *transfer);
 
 #endif

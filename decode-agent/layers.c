@@ -8,11 +8,7 @@
 
 #include "base/mutant.h"
 #include "decode-agent/fetch.h"
-#include "decode-agent/inbound.h"
-#include "decode-agent/land_message.h"
-#include "decode-agent/landed_word.h"
 #include "decode-agent/transfer.h"
-#include "decode-agent/trust.h"
 #include "kv/layout.h"
 
 #define NOT_GIVEN UINT64_MAX /* this source gives nothing of it */

@@ -1,7 +1,6 @@
 /* The machine of a target agent as others drive it. */
 #include "decode-agent/fetch.h"
-#include "decode-agent/inbound.h"
-#include "decode-agent/land_stage.h"
+#include "decode-agent/land.h"
 
 KVR_MACHINE_ADAPT(inbound)
 

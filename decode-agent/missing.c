@@ -3,16 +3,10 @@
  * The source sends RAIL_LOST with the chunks that it posted on a rail that failed. The group thread
  * compares them with its bits. Only the chunks that are not here go into MISSING, and only MISSING
  * permits a second posting. From then on the transfer is tainted. */
-#include "decode-agent/missing.h"
+#include "decode-agent/trust.h"
 
 #include "base/mutant.h"
-#include "decode-agent/fence.h"
-#include "decode-agent/inbound.h"
-#include "decode-agent/land_message.h"
 #include "decode-agent/sending.h"
-#include "decode-agent/transfer.h"
-#include "decode-agent/transfer_report.h"
-#include "decode-agent/trust.h"
 
 void rail_lost_received(struct inbound *inbound, struct transfer *transfer,
                         const struct kvr_msg_rail_lost *lost)

@@ -13,19 +13,9 @@
 
 #include "base/list.h"
 #include "base/mutant.h"
-#include "decode-agent/deliver.h"
-#include "decode-agent/fence.h"
 #include "decode-agent/fetch.h"
-#include "decode-agent/inbound.h"
-#include "decode-agent/land_message.h"
-#include "decode-agent/landed_word.h"
-#include "decode-agent/landing_path.h"
 #include "decode-agent/layers.h"
 #include "decode-agent/sending.h"
-#include "decode-agent/slots.h"
-#include "decode-agent/staging_quota.h"
-#include "decode-agent/transfer.h"
-#include "decode-agent/transfer_report.h"
 #include "wire/compat.h"
 
 KVR_STATE_TABLE(plan_intake, INTAKE) = {

@@ -1,11 +1,8 @@
 /* Ends epochs of this agent's rails (rule 7): the rail gets a fresh endpoint, and every peer is
  * sent the successor. One recycling serves all transfers that wait for it. */
-#include "decode-agent/rail_epochs.h"
+#include "decode-agent/fence.h"
 
-#include "decode-agent/inbound.h"
 #include "decode-agent/sending.h"
-#include "decode-agent/transfer.h"
-#include "decode-agent/trust.h"
 
 static void recycle_begin(struct inbound *inbound, uint32_t rail)
 {

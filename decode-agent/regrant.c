@@ -9,14 +9,9 @@
  *
  * The landing stays with its rail group. Other groups hand over to it what arrives on their rails
  * (land_forward.c). */
-#include "decode-agent/regrant.h"
+#include "decode-agent/grant.h"
 
 #include "decode-agent/fetch.h"
-#include "decode-agent/grant.h"
-#include "decode-agent/inbound.h"
-#include "decode-agent/land_message.h"
-#include "decode-agent/landing_path.h"
-#include "decode-agent/source_link.h"
 #include "decode-agent/transfer.h"
 
 KVR_STATE_TABLE(regrant, REGRANT) = {

@@ -5,15 +5,10 @@
  * older write to them can still arrive. A write that was posted once and has arrived does not come
  * again. After a second posting (rule 3) only quiet on every epoch proves that. So ROOM begins a
  * round, as MISSING does, and a source that has used up its room sends QUIET. */
-#include "decode-agent/room.h"
+#include "decode-agent/trust.h"
 
 #include "base/mutant.h"
-#include "decode-agent/inbound.h"
-#include "decode-agent/land_message.h"
-#include "decode-agent/plan_intake.h"
 #include "decode-agent/sending.h"
-#include "decode-agent/transfer.h"
-#include "decode-agent/trust.h"
 
 void room_landed(struct inbound *inbound, struct transfer *transfer, uint64_t position_end)
 {

@@ -1,14 +1,11 @@
 /* What an engine may still use of a fetch that failed: the tokens that are in place in every layer.
  */
-#include "decode-agent/salvage.h"
+#include "decode-agent/deliver.h"
 
 #include "base/mutant.h"
 #include "decode-agent/fetch.h"
-#include "decode-agent/inbound.h"
-#include "decode-agent/land_message.h"
 #include "decode-agent/layers.h"
 #include "decode-agent/transfer.h"
-#include "decode-agent/verify.h"
 
 /* True: announced layers stay valid after this failure. A failure that puts the bytes or the plans
  * in doubt is not on the list. */

@@ -1,10 +1,6 @@
 /* Messages to source agents, and commands to group threads. */
 #include "decode-agent/sending.h"
 
-#include "decode-agent/inbound.h"
-#include "decode-agent/source_link.h"
-#include "decode-agent/transfer.h"
-
 void inbound_send(struct inbound *inbound, uint32_t peer, const struct kvr_message *message)
 {
     kvr_status status = inbound->ports->send(inbound->ports->self, peer, message);

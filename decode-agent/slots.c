@@ -14,10 +14,7 @@
 #include <inttypes.h>
 
 #include "base/mutant.h"
-#include "decode-agent/deliver.h"
 #include "decode-agent/fetch.h"
-#include "decode-agent/grant.h"
-#include "decode-agent/inbound.h"
 #include "decode-agent/transfer.h"
 
 KVR_STATE_TABLE(slots, SLOTS) = {

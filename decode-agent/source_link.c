@@ -10,16 +10,9 @@
  * Without its session a transfer is settled or fenced: it never meets another session. */
 #include "decode-agent/source_link.h"
 
-#include "decode-agent/deliver.h"
-#include "decode-agent/fence.h"
 #include "decode-agent/fetch.h"
-#include "decode-agent/inbound.h"
 #include "decode-agent/layers.h"
-#include "decode-agent/rail_epochs.h"
-#include "decode-agent/regrant.h"
 #include "decode-agent/sending.h"
-#include "decode-agent/transfer.h"
-#include "decode-agent/want.h"
 
 KVR_STATE_TABLE(source_link, LINK) = {
     /* UP, LOST */

@@ -18,12 +18,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "decode-agent/fence.h"
 #include "decode-agent/fetch.h"
-#include "decode-agent/grant.h"
-#include "decode-agent/inbound.h"
-#include "decode-agent/land_message.h"
-#include "decode-agent/landing_path.h"
 #include "decode-agent/transfer.h"
 #include "kv/fragment.h"
 

@@ -20,19 +20,8 @@
 #include <assert.h>
 
 #include "base/mutant.h"
-#include "decode-agent/deliver.h"
 #include "decode-agent/fetch.h"
-#include "decode-agent/inbound.h"
-#include "decode-agent/land_message.h"
-#include "decode-agent/landing_path.h"
-#include "decode-agent/plan_intake.h"
-#include "decode-agent/regrant.h"
-#include "decode-agent/salvage.h"
 #include "decode-agent/sending.h"
-#include "decode-agent/slots.h"
-#include "decode-agent/source_link.h"
-#include "decode-agent/staging_quota.h"
-#include "decode-agent/transfer_report.h"
 
 KVR_STATE_TABLE(transfer, T) = {
     /* WANT_SENT, GRANTED, DRAIN, SETTLED, CLOSED */

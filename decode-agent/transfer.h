@@ -1,5 +1,6 @@
 /* A transfer: what one source rank gives of a fetch. It is made of parts: each has a header, a file
- * of the same name, and where it has states a table of them in the head of that file. */
+ * of the same name, and where it has states a table of them in the head of that file. This header
+ * includes those of all parts. */
 #ifndef DECODE_AGENT_TRANSFER_H
 #define DECODE_AGENT_TRANSFER_H
 
@@ -7,11 +8,9 @@
 #include "decode-agent/deliver.h"
 #include "decode-agent/fence.h"
 #include "decode-agent/grant.h"
-#include "decode-agent/inbound.h"
 #include "decode-agent/land.h"
 #include "decode-agent/landing_path.h"
 #include "decode-agent/plan_intake.h"
-#include "decode-agent/regrant.h"
 #include "decode-agent/slots.h"
 #include "decode-agent/source_link.h"
 #include "decode-agent/staging_quota.h"

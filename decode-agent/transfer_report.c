@@ -1,12 +1,7 @@
 /* Events of a transfer, for the scheduler. */
-#include "decode-agent/transfer_report.h"
+#include "decode-agent/sending.h"
 
 #include "decode-agent/fetch.h"
-#include "decode-agent/inbound.h"
-#include "decode-agent/land_message.h"
-#include "decode-agent/landing_path.h"
-#include "decode-agent/source_link.h"
-#include "decode-agent/transfer.h"
 
 /* The layers of the first segment of each KV group. */
 static uint32_t layers_of(const struct transfer *transfer)

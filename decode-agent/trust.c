@@ -14,15 +14,8 @@
 #include <assert.h>
 
 #include "base/mutant.h"
-#include "decode-agent/deliver.h"
-#include "decode-agent/fence.h"
-#include "decode-agent/inbound.h"
-#include "decode-agent/land_message.h"
 #include "decode-agent/layers.h"
-#include "decode-agent/room.h"
 #include "decode-agent/sending.h"
-#include "decode-agent/transfer.h"
-#include "decode-agent/verify.h"
 
 #define PATIENCE 5 /* times quiet_ns: the longest wait for a write, while others still arrive */
 

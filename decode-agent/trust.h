@@ -1,11 +1,12 @@
-/* Whether what landed of a transfer may be announced (rules 3, 4 and 11). The table of the states
- * is in trust.c. */
+/* Whether what landed of a transfer may be announced (rules 3, 4 and 11), and the messages that
+ * begin a round: MISSING and ROOM. The table of the states is in trust.c. */
 #ifndef DECODE_AGENT_TRUST_H
 #define DECODE_AGENT_TRUST_H
 
 #include "base/state.h"
 #include "decode-agent/inbound.h"
 
+struct landing_filter;
 struct transfer;
 
 enum trust_state {
@@ -63,5 +64,17 @@ void quiet_received(struct inbound *inbound, struct transfer *transfer,
 void quiet_proven(struct inbound *inbound, struct transfer *transfer, uint32_t round);
 /* Counts are still unequal: a write was lost, or hangs. Ends the epochs that differ. */
 void suspects_check(struct inbound *inbound, struct transfer *transfer);
+
+/* The source lost a rail: asks the group thread which of those chunks are not here. */
+void rail_lost_received(struct inbound *inbound, struct transfer *transfer,
+                        const struct kvr_msg_rail_lost *lost);
+/* The group thread's answer: asks the source to post those chunks again. */
+void missing_send(struct inbound *inbound, struct transfer *transfer,
+                  const struct landing_filter *filter);
+
+/* The bytes before this position are in the pages. */
+void room_landed(struct inbound *inbound, struct transfer *transfer, uint64_t position_end);
+/* Sends ROOM where there is more room, and where no repeated write can land in it. */
+void room_check(struct inbound *inbound, struct transfer *transfer);
 
 #endif

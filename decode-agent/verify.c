@@ -13,14 +13,7 @@
 
 #include <stdio.h>
 
-#include "decode-agent/deliver.h"
-#include "decode-agent/fence.h"
-#include "decode-agent/inbound.h"
-#include "decode-agent/land_message.h"
-#include "decode-agent/plan_intake.h"
 #include "decode-agent/sending.h"
-#include "decode-agent/transfer.h"
-#include "decode-agent/trust.h"
 #include "kv/chunk_digest.h"
 
 KVR_STATE_TABLE(verify, VERIFY) = {

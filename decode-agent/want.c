@@ -1,14 +1,9 @@
 /* WANT and PAGES: what the fetch asks of a source, and the page ids of the target. */
-#include "decode-agent/want.h"
+#include "decode-agent/sending.h"
 
 #include <stdlib.h>
 
-#include "decode-agent/direct_copy.h"
-#include "decode-agent/fence.h"
 #include "decode-agent/fetch.h"
-#include "decode-agent/inbound.h"
-#include "decode-agent/landing_path.h"
-#include "decode-agent/transfer.h"
 
 /* Where the PAGES of one KV group go. */
 struct pages_target {

@@ -15,7 +15,6 @@
 #include "base/types.h"
 #include "prefill-agent/outbound.h"
 #include "prefill-agent/publish.h"
-#include "prefill-agent/segment.h"
 #include "prefill-agent/sending.h"
 #include "prefill-agent/source_transfer.h"
 

@@ -1,10 +1,11 @@
-/* PLAN, FINAL, TAIL: a transfer is planned and announced segment by segment. */
+/* What a target is told of a transfer: PLAN, FINAL and TAIL, segment by segment; and DIGEST. */
 #ifndef PREFILL_AGENT_ANNOUNCE_H
 #define PREFILL_AGENT_ANNOUNCE_H
 
 #include "base/state.h"
 #include "base/status.h"
 #include "prefill-agent/push.h"
+#include "wire/message.h"
 
 struct outbound;
 struct publish;
@@ -33,12 +34,12 @@ KVR_STATE_MACHINE(source_announce);
 struct source_announce {
     enum source_announce_state state;
     bool plan_sent; /* the first PLAN; our regions went before it */
-    uint64_t
-        token_next[KVR_GROUPS_MAX]; /* behind the last segment; at first behind what is skipped */
-    uint32_t watch_next;            /* the publish's watch that is planned next */
+    /* For each KV group the end of its last segment; at first the end of what is skipped. */
+    uint64_t token_next[KVR_GROUPS_MAX];
+    uint32_t watch_next; /* the publish's watch that is planned next */
     uint32_t segment_count, chunk_count;
-    uint64_t bytes, pieces,
-        position_end;             /* planned; position_end: in the target's staging memory */
+    uint64_t bytes, pieces;       /* planned */
+    uint64_t position_end;        /* of what is planned, in the target's staging memory */
     struct push_segment *segment; /* of SEGMENT_WAITS; else NULL */
     uint32_t kv_group, page_next; /* KV group and first unsent page of that segment */
     struct push_segment *waiting, *waiting_last; /* announced, and not handed to a job yet */
@@ -50,5 +51,29 @@ KVR_MUST_CHECK kvr_status announce_all(struct outbound *outbound, struct source_
                                        const struct publish *publish, struct kvr_error *error);
 /* Hands the job the segments that were announced while it could not take them. */
 void announce_hand_over(struct outbound *outbound, struct source_transfer *transfer);
+
+/* NULL: there is no memory, and the plan stays the caller's. */
+struct push_segment *segment_new(struct outbound *outbound, const struct source_transfer *transfer,
+                                 struct kvr_plan *plan);
+/* The segment and all behind it, with their plans. */
+void segments_free(struct outbound *outbound, struct push_segment *segment);
+/* Sets where the chunks lie in the target's staging memory, behind those of earlier segments. */
+KVR_MUST_CHECK kvr_status segment_position(struct outbound *outbound,
+                                           struct source_transfer *transfer,
+                                           struct push_segment *segment, uint64_t quota_bytes,
+                                           struct kvr_error *error);
+
+struct source_digest {
+    kvr_digest_mode mode;
+    const struct push_segment
+        *next;          /* whose digests are sent next, after all was posted; or NULL */
+    uint32_t chunk_end; /* the digests of chunks before it were sent */
+};
+
+/* Every chunk of the transfer was posted once: its digests follow, where the target asked. */
+void digest_posted(struct outbound *outbound, struct source_transfer *transfer,
+                   const struct push_segment *segment);
+/* Sends the digests that wait for room. */
+void digest_send(struct outbound *outbound, struct source_transfer *transfer);
 
 #endif

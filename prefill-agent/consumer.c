@@ -1,10 +1,7 @@
-#include "prefill-agent/consumer.h"
+#include "prefill-agent/publish.h"
 
 #include "base/mutant.h"
-#include "prefill-agent/lease.h"
 #include "prefill-agent/outbound.h"
-#include "prefill-agent/publish.h"
-#include "prefill-agent/slice.h"
 #include "prefill-agent/source_transfer.h"
 
 static uint32_t place_of(const struct publish *publish, const struct kvr_rank *rank)

@@ -1,9 +1,8 @@
-#include "prefill-agent/content.h"
+#include "prefill-agent/publish.h"
 
 #include <inttypes.h>
 
 #include "prefill-agent/outbound.h"
-#include "prefill-agent/publish.h"
 
 /* Every group has pages for the tokens. */
 static kvr_status watch_pages(const struct publish *publish, uint64_t token_end,

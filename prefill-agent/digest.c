@@ -1,4 +1,4 @@
-#include "prefill-agent/digest.h"
+#include "prefill-agent/announce.h"
 
 #include "kv/chunk_digest.h"
 #include "prefill-agent/outbound.h"

@@ -1,4 +1,4 @@
-#include "prefill-agent/direct_copy.h"
+#include "prefill-agent/path.h"
 
 #include "prefill-agent/outbound.h"
 #include "prefill-agent/publish.h"

@@ -6,19 +6,15 @@
  * MOVING      | =     | -       | -           | -      | SETTLED
  *
  * Which side is to blame is unknown, so both go on to their next rail group. */
-#include "prefill-agent/failover.h"
+#include "prefill-agent/grant.h"
 
 #include <stdio.h>
 
 #include "base/list.h"
-#include "prefill-agent/announce.h"
-#include "prefill-agent/grant.h"
 #include "prefill-agent/outbound.h"
 #include "prefill-agent/publish.h"
 #include "prefill-agent/rail_repair.h"
-#include "prefill-agent/retransmit.h"
 #include "prefill-agent/sending.h"
-#include "prefill-agent/settle.h"
 #include "prefill-agent/source_transfer.h"
 
 KVR_STATE_TABLE(source_failover, FAILOVER) = {

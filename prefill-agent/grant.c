@@ -2,13 +2,9 @@
 
 #include <inttypes.h>
 
-#include "prefill-agent/announce.h"
-#include "prefill-agent/failover.h"
 #include "prefill-agent/outbound.h"
 #include "prefill-agent/publish.h"
-#include "prefill-agent/segment.h"
 #include "prefill-agent/sending.h"
-#include "prefill-agent/settle.h"
 #include "prefill-agent/source_transfer.h"
 #include "wire/revocation_words.h"
 

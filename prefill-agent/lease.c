@@ -3,13 +3,12 @@
  * RUNS  | =     | LOW | OFF | =
  * LOW   | RUNS  | -   | OFF | =
  * OFF   | =     | -   | =   | RUNS */
-#include "prefill-agent/lease.h"
+#include "prefill-agent/publish.h"
 
 #include <stdio.h>
 
 #include "base/mutant.h"
 #include "prefill-agent/outbound.h"
-#include "prefill-agent/publish.h"
 
 #define LEASE_LOW_PART 4 /* the engine is notified when a quarter is left */
 

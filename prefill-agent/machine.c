@@ -1,5 +1,4 @@
 /* The source agent's machine as the shell and the simulator drive it. */
-#include "prefill-agent/lease.h"
 #include "prefill-agent/outbound.h"
 #include "prefill-agent/publish.h"
 #include "prefill-agent/source_transfer.h"

@@ -6,13 +6,9 @@
 #include "base/mutant.h"
 #include "base/rng.h"
 #include "kv/layout.h"
-#include "prefill-agent/consumer.h"
 #include "prefill-agent/outbound.h"
-#include "prefill-agent/path.h"
-#include "prefill-agent/pending.h"
 #include "prefill-agent/publish.h"
 #include "prefill-agent/sending.h"
-#include "prefill-agent/settle.h"
 #include "prefill-agent/source_transfer.h"
 #include "wire/compat.h"
 

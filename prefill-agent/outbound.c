@@ -2,17 +2,10 @@
 
 #include <assert.h>
 
-#include "prefill-agent/direct_copy.h"
-#include "prefill-agent/failover.h"
-#include "prefill-agent/lease.h"
-#include "prefill-agent/match.h"
-#include "prefill-agent/path.h"
 #include "prefill-agent/publish.h"
 #include "prefill-agent/rail_repair.h"
 #include "prefill-agent/sending.h"
-#include "prefill-agent/settle.h"
 #include "prefill-agent/source_transfer.h"
-#include "prefill-agent/targets.h"
 
 kvr_status outbound_init(struct outbound *outbound, const struct outbound_options *options,
                          const struct kvr_ports *ports, struct kvr_buddy *memory)

@@ -9,11 +9,8 @@
 #include "prefill-agent/path.h"
 
 #include "base/types.h"
-#include "prefill-agent/direct_copy.h"
 #include "prefill-agent/outbound.h"
 #include "prefill-agent/publish.h"
-#include "prefill-agent/settle.h"
-#include "prefill-agent/slice.h"
 #include "prefill-agent/source_transfer.h"
 
 KVR_STATE_TABLE(source_path, SOURCE_PATH) = {

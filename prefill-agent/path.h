@@ -61,4 +61,11 @@ void path_stage_opened(struct outbound *outbound, struct source_transfer *transf
 /* The answer of a visibility probe. */
 void path_probed(struct outbound *outbound, struct visibility_probe *probe);
 
+/* Sets path.direct_copy: whether the target will copy our pages itself. True: a probe asks that
+ * now, and path_probed() gets the answer. */
+bool direct_copy_decide(struct outbound *outbound, struct source_transfer *transfer,
+                        const struct publish *publish);
+/* Remembers the answer and frees the probe. */
+void direct_copy_probed(struct outbound *outbound, struct visibility_probe *probe);
+
 #endif

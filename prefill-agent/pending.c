@@ -7,7 +7,7 @@
  * FAIL       | =          | FAIL_QUIET | NONE      | -          | =     | NONE
  * QUIET      | FAIL_QUIET | =          | -         | NONE       | NONE  | NONE
  * FAIL_QUIET | =          | =          | QUIET     | -          | FAIL  | NONE */
-#include "prefill-agent/pending.h"
+#include "prefill-agent/settle.h"
 
 #include "prefill-agent/outbound.h"
 #include "prefill-agent/sending.h"

@@ -10,11 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "prefill-agent/content.h"
-#include "prefill-agent/lease.h"
-#include "prefill-agent/match.h"
 #include "prefill-agent/outbound.h"
-#include "prefill-agent/settle.h"
 #include "prefill-agent/source_transfer.h"
 
 KVR_STATE_TABLE(publish, PUBLISH) = {

@@ -2,16 +2,115 @@
 #ifndef PREFILL_AGENT_PUBLISH_H
 #define PREFILL_AGENT_PUBLISH_H
 
+#include <stdint.h>
+
 #include "agent/core/page_tables.h"
 #include "agent/core/region_set.h"
+#include "base/clock.h"
 #include "base/state.h"
-#include "prefill-agent/consumer.h"
-#include "prefill-agent/content.h"
-#include "prefill-agent/lease.h"
+#include "base/status.h"
 #include "wire/engine_message.h"
+#include "wire/message.h"
 
 struct outbound;
+struct publish;
 struct source_transfer;
+
+/* ---- what it consists of (content.c) ----------------------------------------------------------
+ */
+
+/* Tokens. Their layers are final as far as an engine's word has grown beyond `base`. */
+struct publish_watch {
+    uint32_t word;
+    uint64_t base, token_first, token_end;
+};
+
+struct publish_content {
+    struct publish_watch *watches; /* grown in the given memory */
+    uint32_t watch_count, watch_capacity;
+    uint64_t token_end; /* announced by watches so far */
+    uint8_t *tail;
+    uint32_t tail_bytes;
+    bool has_tail;
+    bool complete; /* the engine ended it: nothing more is added */
+};
+
+/* What the engine adds: checked against what it has given so far (rule 9). */
+KVR_MUST_CHECK kvr_status content_add(struct outbound *outbound, struct publish *publish,
+                                      const struct kvr_request *request, struct kvr_error *error);
+void content_free(struct outbound *outbound, struct publish *publish);
+
+/* ---- how long it waits for targets that have not come (lease.c, rule 10) ----------------------
+ */
+
+enum publish_lease_state {
+    LEASE_RUNS,
+    LEASE_LOW, /* little is left, and the engine was notified */
+    LEASE_OFF, /* every consumer has come, or was given up */
+    LEASE_STATES
+};
+enum publish_lease_event {
+    LEASE_ON_RENEW,
+    LEASE_ON_LOW,
+    LEASE_ON_OFF,
+    LEASE_ON_REOPEN, /* more consumers will come than seemed */
+    LEASE_EVENTS
+};
+
+KVR_STATE_MACHINE(publish_lease);
+
+struct publish_lease {
+    enum publish_lease_state state;
+    kvr_ns length, end;
+};
+
+void lease_set(struct publish *publish, kvr_ns now, kvr_ns length);
+void lease_off(struct publish *publish);
+void lease_reopen(struct publish *publish, kvr_ns now);
+void lease_renew(struct publish *publish, kvr_ns now);
+void lease_tick(struct outbound *outbound, struct publish *publish);
+
+/* Orders of the scheduler about every publish of that request and attempt which still waits for
+ * targets: no target will come, or the lease is lease_ns from now on. What a target has asked for
+ * goes on. Both return how many publishes they met. */
+uint32_t outbound_abandon(struct outbound *outbound, kvr_ns now, const char *request,
+                          uint32_t attempt);
+uint32_t outbound_renew(struct outbound *outbound, kvr_ns now, const char *request,
+                        uint32_t attempt, kvr_ns lease_ns);
+
+/* ---- the target ranks that have come (consumer.c) ---------------------------------------------
+ */
+
+/* A target rank. Its place stays its own: when its transfer has ended the rank may come again, into
+ * the same place. */
+struct consumer {
+    struct kvr_uuid engine;
+    uint32_t tp, pp;
+    uint64_t transfer; /* the last one */
+    bool ended;        /* that one has */
+    kvr_status status;
+};
+
+struct publish_consumers {
+    uint32_t expected; /* target ranks that must have settled; 0: unknown until the first WANT */
+    bool named;        /* the engine named that number, so that no WANT changes it */
+    struct consumer list[KVR_CONSUMERS_MAX];
+    uint32_t count, ended_count;   /* consumers that came, and those with an ended last transfer */
+    const struct consumer *blamed; /* for the failure of the publish; NULL: none of them */
+};
+
+/* Whether the rank may come. KVR_EXISTS: it is served already. */
+KVR_MUST_CHECK kvr_status consumer_check(const struct source_transfer *transfer,
+                                         const struct publish *publish, struct kvr_error *error);
+/* Computes how many consumers there are, where the engine did not name the number. */
+KVR_MUST_CHECK kvr_status consumers_know(struct outbound *outbound,
+                                         const struct source_transfer *transfer,
+                                         struct publish *publish, struct kvr_error *error);
+void consumer_comes(struct publish *publish, struct source_transfer *transfer);
+void consumer_ends(struct publish *publish, const struct source_transfer *transfer);
+
+/* ---- the publish (publish.c) ------------------------------------------------------------------
+ */
 
 enum publish_state {
     PUBLISH_OPEN,     /* no target has come */
@@ -75,5 +174,16 @@ void publish_refuse(struct outbound *outbound, struct publish *publish, uint32_t
                     const struct kvr_error *error);
 /* SOURCE_FREE, if every consumer has settled or none will come. The publish is gone then. */
 void publish_check_free(struct outbound *outbound, struct publish *publish);
+
+/* ---- which slice each target rank is given (slice.c) ------------------------------------------
+ */
+
+/* How many target ranks of that engine could need something of this publish, by their sizes. */
+uint32_t slice_consumers(const struct outbound *outbound, const struct publish *publish,
+                         const struct source_transfer *transfer);
+/* Which KV groups this rank gives (bits): those that both sides have, except a group that a sibling
+ * holds alike and was chosen to give to this target rank. */
+uint32_t slice_kv_groups(const struct outbound *outbound, const struct source_transfer *transfer,
+                         const struct publish *publish);
 
 #endif

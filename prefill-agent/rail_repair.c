@@ -1,7 +1,6 @@
 #include "prefill-agent/rail_repair.h"
 
 #include "prefill-agent/outbound.h"
-#include "prefill-agent/retransmit.h"
 #include "prefill-agent/sending.h"
 #include "prefill-agent/source_transfer.h"
 

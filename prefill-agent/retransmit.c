@@ -4,7 +4,6 @@
 #include "base/mutant.h"
 #include "prefill-agent/outbound.h"
 #include "prefill-agent/sending.h"
-#include "prefill-agent/settle.h"
 #include "prefill-agent/source_transfer.h"
 
 #define LOST_RUNS                                                                                  \

@@ -1,4 +1,4 @@
-#include "prefill-agent/segment.h"
+#include "prefill-agent/announce.h"
 
 #include <inttypes.h>
 

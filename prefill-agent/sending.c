@@ -1,6 +1,5 @@
 #include "prefill-agent/sending.h"
 
-#include "prefill-agent/failover.h"
 #include "prefill-agent/outbound.h"
 #include "prefill-agent/source_transfer.h"
 

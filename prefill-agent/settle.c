@@ -11,15 +11,9 @@
 #include <stdio.h>
 
 #include "base/mutant.h"
-#include "prefill-agent/consumer.h"
-#include "prefill-agent/failover.h"
-#include "prefill-agent/match.h"
 #include "prefill-agent/outbound.h"
-#include "prefill-agent/pending.h"
 #include "prefill-agent/publish.h"
 #include "prefill-agent/rail_repair.h"
-#include "prefill-agent/retransmit.h"
-#include "prefill-agent/segment.h"
 #include "prefill-agent/sending.h"
 #include "prefill-agent/source_transfer.h"
 #include "wire/revocation_words.h"

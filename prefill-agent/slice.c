@@ -3,12 +3,10 @@
  * hold the same heads where a region is replicated or where there are fewer heads than ranks.
  * Stages hold what kvr_share_of_rank computes. Every source rank decides alike without asking the
  * others; at the end the target checks that it was given everything. */
-#include "prefill-agent/slice.h"
+#include "prefill-agent/publish.h"
 
 #include "kv/ranks.h"
-#include "prefill-agent/match.h"
 #include "prefill-agent/outbound.h"
-#include "prefill-agent/publish.h"
 #include "prefill-agent/source_transfer.h"
 
 #define RANKS_MAX 1024 /* of one engine: more are nonsense */

@@ -14,16 +14,8 @@
 #include "prefill-agent/source_transfer.h"
 
 #include "base/mutant.h"
-#include "prefill-agent/announce.h"
-#include "prefill-agent/digest.h"
-#include "prefill-agent/failover.h"
-#include "prefill-agent/grant.h"
-#include "prefill-agent/match.h"
 #include "prefill-agent/outbound.h"
-#include "prefill-agent/pending.h"
 #include "prefill-agent/publish.h"
-#include "prefill-agent/retransmit.h"
-#include "prefill-agent/settle.h"
 
 KVR_STATE_TABLE(source_transfer, ST) = {
     /* MATCHED, GRANTED, STOP, STOPPED, CLOSED */

@@ -1,11 +1,10 @@
-/* The source's half of a transfer: the KV cache of one request, for one target rank. */
+/* The source's half of a transfer: the KV cache of one request, for one target rank. It is made of
+ * parts; this header includes those of all parts. */
 #ifndef PREFILL_AGENT_SOURCE_TRANSFER_H
 #define PREFILL_AGENT_SOURCE_TRANSFER_H
 
 #include "base/state.h"
 #include "prefill-agent/announce.h"
-#include "prefill-agent/digest.h"
-#include "prefill-agent/failover.h"
 #include "prefill-agent/grant.h"
 #include "prefill-agent/match.h"
 #include "prefill-agent/path.h"

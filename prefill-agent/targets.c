@@ -1,12 +1,8 @@
 #include "prefill-agent/targets.h"
 
 #include "base/mutant.h"
-#include "prefill-agent/digest.h"
 #include "prefill-agent/outbound.h"
-#include "prefill-agent/pending.h"
-#include "prefill-agent/retransmit.h"
 #include "prefill-agent/sending.h"
-#include "prefill-agent/settle.h"
 #include "prefill-agent/source_transfer.h"
 
 void outbound_peer_up(struct outbound *outbound, kvr_ns now, uint32_t peer,

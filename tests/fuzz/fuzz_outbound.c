@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "prefill-agent/lease.h"
 #include "prefill-agent/outbound.h"
 #include "prefill-agent/publish.h"
 #include "prefill-agent/push.h"

@@ -3,8 +3,8 @@
 #ifndef KVR_TESTS_OUTBOUND_CASE_H
 #define KVR_TESTS_OUTBOUND_CASE_H
 
-#include "prefill-agent/lease.h"
 #include "prefill-agent/outbound.h"
+#include "prefill-agent/publish.h"
 #include "prefill-agent/push.h"
 #include "tests/support/machine_log.h"
 

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "decode-agent/rail_epochs.h"
+#include "decode-agent/fence.h"
 #include "tests/support/inbound_case.h"
 
 /* FAILING comes at once; the terminal event comes when nothing can land any more (rules 1 and 4).

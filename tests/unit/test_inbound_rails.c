@@ -2,8 +2,8 @@
  * a rail group that answers as the case demands. */
 #include "tests/support/check.h"
 
+#include "decode-agent/fence.h"
 #include "decode-agent/inbound.h"
-#include "decode-agent/rail_epochs.h"
 
 #define TABLES_BYTES (128u << 20)
 

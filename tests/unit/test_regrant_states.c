@@ -1,7 +1,7 @@
 /* Goal: every cell of the table in the head of decode-agent/regrant.c is what the code does. */
 #include "tests/support/state_table.h"
 
-#include "decode-agent/regrant.h"
+#include "decode-agent/grant.h"
 
 STATE_TABLE_NEXT(regrant_next_cell, regrant_next, enum regrant_state, enum regrant_event)
 

@@ -1,6 +1,6 @@
 /* Orders of an operator for requests without a target (`kvrail abandon`, `kvrail renew`), and the
  * renewal of an engine with a low lease. */
-#include "prefill-agent/lease.h"
+#include "prefill-agent/publish.h"
 #include "tools/sim/sim_world.h"
 
 #define LEASE_MS_MAX 15000
