@@ -7,7 +7,13 @@
 #include "decode-agent/fetch.h"
 #include "decode-agent/transfer.h"
 
-/* ---- layers and tail ------------------------------------------------------------------------- */
+void fetch_notify(const struct inbound *inbound, const struct fetch *fetch,
+                  struct kvr_notice *notice)
+{
+    notice->handle = fetch->handle;
+    if (!fetch->engine_gone)
+        inbound->ports->notify(inbound->ports->self, fetch->engine, notice);
+}
 
 void tail_received(struct inbound *inbound, struct transfer *transfer,
                    const struct kvr_msg_tail *tail)
@@ -15,7 +21,6 @@ void tail_received(struct inbound *inbound, struct transfer *transfer,
     const struct fetch *fetch = fetch_of(inbound, transfer);
     struct kvr_notice notice = {
         .kind = KVR_NOTICE_TAIL_IN,
-        .handle = fetch->handle,
         .bytes = tail->byte_count,
         .payload = tail->bytes,
         .payload_bytes = tail->byte_count,
@@ -29,8 +34,7 @@ void tail_received(struct inbound *inbound, struct transfer *transfer,
         return;
     }
     transfer->delivery.tail_in = true;
-    if (!fetch->engine_gone)
-        inbound->ports->notify(inbound->ports->self, fetch->engine, &notice);
+    fetch_notify(inbound, fetch, &notice);
     transfer_check_done(inbound, transfer);
 }
 
@@ -72,7 +76,6 @@ void fetch_end(struct inbound *inbound, struct fetch *fetch)
 {
     struct kvr_notice notice = {
         .kind = KVR_NOTICE_DONE,
-        .handle = fetch->handle,
         .status = fetch->result.status,
         .token_first = fetch->skip_tokens,
         .token_end = fetch->result.token_end,
@@ -99,17 +102,16 @@ void fetch_end(struct inbound *inbound, struct fetch *fetch)
     if (!fetch->engine_gone)
         kvr_ended_add(&inbound->ended, fetch->engine, fetch->handle, fetch->result.status,
                       fetch->result.detail);
-    if (!fetch->engine_gone)
-        inbound->ports->notify(inbound->ports->self, fetch->engine, &notice);
-    if (!fetch->engine_gone && KVR_MUTANT(terminal_told_twice))
-        inbound->ports->notify(inbound->ports->self, fetch->engine, &notice);
+    fetch_notify(inbound, fetch, &notice);
+    if (KVR_MUTANT(terminal_told_twice))
+        fetch_notify(inbound, fetch, &notice);
 }
 
 /* ---- failing --------------------------------------------------------------------------------- */
 
 void fetch_fail(struct inbound *inbound, struct fetch *fetch, kvr_status status, const char *detail)
 {
-    struct kvr_notice notice = {.kind = KVR_NOTICE_FAILING, .handle = fetch->handle};
+    struct kvr_notice notice = {.kind = KVR_NOTICE_FAILING};
     uint64_t transfers[KVR_SOURCES_MAX];
     uint32_t count = fetch->transfer_count;
 
@@ -120,8 +122,7 @@ void fetch_fail(struct inbound *inbound, struct fetch *fetch, kvr_status status,
     snprintf(fetch->result.detail, sizeof(fetch->result.detail), "%s", detail);
     memcpy(notice.detail, fetch->result.detail, sizeof(notice.detail));
     slots_withdraw(inbound, fetch);
-    if (!fetch->engine_gone)
-        inbound->ports->notify(inbound->ports->self, fetch->engine, &notice);
+    fetch_notify(inbound, fetch, &notice);
     if (count == 0) { /* there was no place for its first transfer */
         fetch->result.salvage_end = fetch->skip_tokens;
         fetch_end(inbound, fetch);

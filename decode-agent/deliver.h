@@ -13,6 +13,9 @@ struct delivery {
     bool tail_in; /* TAIL has come, and the engine has it */
 };
 
+/* Sets the handle of the notice. Drops it where the engine is gone. */
+void fetch_notify(const struct inbound *inbound, const struct fetch *fetch,
+                  struct kvr_notice *notice);
 void tail_received(struct inbound *inbound, struct transfer *transfer,
                    const struct kvr_msg_tail *tail);
 void transfer_check_done(struct inbound *inbound, struct transfer *transfer);

@@ -57,25 +57,22 @@ void inbound_request(struct inbound *inbound, kvr_ns now, uint32_t engine,
     struct fetch *fetch = fetch_find(inbound, engine, request->handle);
 
     inbound->now = now;
-    switch (request->kind) {
-    case KVR_REQ_TARGET_OPEN:
+    if (request->kind == KVR_REQ_TARGET_OPEN)
         fetch_open(inbound, engine, request->handle, &request->target_open);
-        break;
+    if (request->kind == KVR_REQ_TARGET_OPEN || fetch == NULL || fetch->state == F_ENDED)
+        return; /* an ended fetch stays ended */
+    switch (request->kind) {
     case KVR_REQ_TARGET_PAGES:
-        if (fetch != NULL && fetch->state != F_ENDED)
-            fetch_pages(inbound, fetch, &request->pages);
+        fetch_pages(inbound, fetch, &request->pages);
         break;
     case KVR_REQ_TARGET_SKIP:
-        if (fetch != NULL && fetch->state != F_ENDED)
-            fetch_skip(inbound, fetch, &request->skip);
+        fetch_skip(inbound, fetch, &request->skip);
         break;
     case KVR_REQ_WATCH:
-        if (fetch != NULL && fetch->state != F_ENDED)
-            fetch_watch(inbound, fetch, &request->watch);
+        fetch_watch(inbound, fetch, &request->watch);
         break;
-    case KVR_REQ_CANCEL: /* legal in every state: an ended fetch stays ended */
-        if (fetch != NULL)
-            fetch_fail(inbound, fetch, KVR_CANCELLED, "cancelled by the target engine");
+    case KVR_REQ_CANCEL:
+        fetch_fail(inbound, fetch, KVR_CANCELLED, "cancelled by the target engine");
         break;
     default: /* requests of a source: the engine port refuses what an agent does not serve */
         break;
@@ -206,7 +203,8 @@ static void group_transfer(struct inbound *inbound, struct transfer *transfer,
                       "the source took its pages back while they were being copied");
         break;
     case LAND_ROOM:
-        room_landed(inbound, transfer, message->position);
+        transfer->quota.room_free = message->position;
+        room_check(inbound, transfer);
         break;
     case LAND_COPY_FAILED:
         verify_on(&transfer->verification.state, VERIFY_ON_READ_ENDED);

@@ -111,7 +111,7 @@ struct inbound {
     kvr_ns stage_retry_at; /* there was no staging memory for host pages: not before then */
     /* counters for pages and metrics */
     struct kvr_ended ended;
-    uint64_t landed_bytes, skipped_bytes, digest_mismatches;
+    uint64_t skipped_bytes, digest_mismatches;
 };
 
 /* All memory comes from `memory`, now and later. KVR_NO_MEMORY when it is too small. */

@@ -216,11 +216,6 @@ static void final(struct land *land, struct landing *landing, uint32_t chunk_tot
     check_all(land, landing);
 }
 
-static void digest_add(struct landing *landing, struct landing_digest *digest)
-{
-    KVR_LIST_APPEND(landing->verify.digests, landing->verify.digests_last, digest, next);
-}
-
 static void landing_closed(struct land *land, struct landing *landing)
 {
     if (landing->staging.stage != NULL)
@@ -303,7 +298,8 @@ static void land_command(void *self, kvr_ns now, const struct kvr_group_message 
                             message.suspects.at_once);
         break;
     case LAND_DIGEST:
-        digest_add(landing, message.digest);
+        KVR_LIST_APPEND(landing->verify.digests, landing->verify.digests_last, message.digest,
+                        next);
         break;
     case LAND_VERIFY:
         land_verify_add(land, landing);

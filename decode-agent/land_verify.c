@@ -10,6 +10,7 @@
  * A landing that closes leaves the queue while its copy is still under way. */
 #include "decode-agent/land.h"
 
+#include "base/list.h"
 #include "base/mutant.h"
 #include "kv/chunk_digest.h"
 
@@ -24,18 +25,13 @@ KVR_STATE_TABLE(landing_verify, HASH) = {
 
 void land_verify_add(struct land *land, struct landing *landing)
 {
-    landing->verify.next = NULL;
     landing_verify_on(&landing->verify.state, HASH_ON_QUEUED);
     landing->verify.read_end = landing->staging.stage != NULL ? 0 : UINT32_MAX;
     if (landing->staging.stage != NULL)
         landing_quiet_on(&landing->arrived.state, QUIET_ON_READ_BACK);
     landing->verify.segment = landing->first;
     landing->verify.digest = landing->verify.digests;
-    if (land->verify_last != NULL)
-        land->verify_last->verify.next = landing;
-    else
-        land->verify_first = landing;
-    land->verify_last = landing;
+    KVR_LIST_APPEND(land->verify_first, land->verify_last, landing, verify.next);
 }
 
 void land_verify_remove(struct land *land, struct landing *landing)

@@ -116,10 +116,8 @@ static uint64_t layer_end(const struct fetch_layers *layers, uint32_t line, uint
 static void layer_announce(struct inbound *inbound, const struct fetch *fetch, uint32_t layer)
 {
     struct fetch_layers *layers = fetch->layers;
-    struct kvr_notice notice = {.kind = KVR_NOTICE_LAYER_IN,
-                                .handle = fetch->handle,
-                                .layer_first = layer,
-                                .layer_count = 1};
+    struct kvr_notice notice = {
+        .kind = KVR_NOTICE_LAYER_IN, .layer_first = layer, .layer_count = 1};
     uint32_t line = 0, line_end;
 
     while (line < layers->line_count && layers->lines[line].layer < layer)
@@ -137,8 +135,8 @@ static void layer_announce(struct inbound *inbound, const struct fetch *fetch, u
     for (; line < line_end; line++)
         layers->announced[line] = notice.token_end;
     landed_word_update(inbound, fetch);
-    if (!fetch->engine_gone && fetch->state != F_FAILING)
-        inbound->ports->notify(inbound->ports->self, fetch->engine, &notice);
+    if (fetch->state != F_FAILING)
+        fetch_notify(inbound, fetch, &notice);
 }
 
 uint32_t layers_all(const struct fetch *fetch)
@@ -238,8 +236,8 @@ static void lines_strike(struct fetch_layers *layers, uint32_t source, uint32_t 
     }
 }
 
-static kvr_status decide(struct inbound *inbound, struct transfer *transfer, uint32_t group,
-                         const struct kvr_plan *plan, struct kvr_error *error)
+kvr_status layers_planned(struct inbound *inbound, struct transfer *transfer, uint32_t group,
+                          const struct kvr_plan *plan, struct kvr_error *error)
 {
     struct fetch *fetch = fetch_of(inbound, transfer);
     struct layer_source *source;
@@ -261,18 +259,6 @@ static kvr_status decide(struct inbound *inbound, struct transfer *transfer, uin
         before = fetch->layers->lines[line].layer;
     }
     return check_cover(fetch, group, error);
-}
-
-kvr_status layers_none(struct inbound *inbound, struct transfer *transfer, uint32_t group,
-                       struct kvr_error *error)
-{
-    return decide(inbound, transfer, group, NULL, error);
-}
-
-kvr_status layers_planned(struct inbound *inbound, struct transfer *transfer, uint32_t group,
-                          const struct kvr_plan *plan, struct kvr_error *error)
-{
-    return decide(inbound, transfer, group, plan, error);
 }
 
 bool layers_decided(const struct fetch *fetch, const struct transfer *transfer, uint32_t group,

@@ -6,11 +6,8 @@
 
 struct fetch;
 
-/* The source gives nothing of this KV group. */
-KVR_MUST_CHECK kvr_status layers_none(struct inbound *inbound, struct transfer *transfer,
-                                      uint32_t group, struct kvr_error *error);
-/* The source gives of this KV group the layers of the plan. KVR_INCOMPATIBLE: every source has said
- * what it gives, and together they do not give all that the target has. */
+/* The source gives of this KV group the layers of the plan; NULL: nothing. KVR_INCOMPATIBLE: every
+ * source has said what it gives, and together they do not give all that the target has. */
 KVR_MUST_CHECK kvr_status layers_planned(struct inbound *inbound, struct transfer *transfer,
                                          uint32_t group, const struct kvr_plan *plan,
                                          struct kvr_error *error);

@@ -28,11 +28,11 @@ KVR_STATE_TABLE(plan_intake, INTAKE) = {
 static void accepted(struct inbound *inbound, struct transfer *transfer)
 {
     struct fetch *fetch = fetch_of(inbound, transfer);
-    struct kvr_notice notice = {.kind = KVR_NOTICE_ACCEPTED, .handle = fetch->handle};
+    struct kvr_notice notice = {.kind = KVR_NOTICE_ACCEPTED};
 
     transfer_report(inbound, transfer, KVR_EVENT_MATCHED);
-    if (fetch->state == F_WANTED && !fetch->engine_gone)
-        inbound->ports->notify(inbound->ports->self, fetch->engine, &notice);
+    if (fetch->state == F_WANTED)
+        fetch_notify(inbound, fetch, &notice);
     fetch_on(&fetch->state, F_ON_MATCHED);
 }
 
@@ -201,7 +201,7 @@ static kvr_status none_take(struct inbound *inbound, struct transfer *transfer,
         message->token_end <= message->token_first || message->token_end > fetch->tokens ||
         layers_decided(fetch, transfer, message->group, false))
         return none_changed(message, error);
-    status = layers_none(inbound, transfer, message->group, error);
+    status = layers_planned(inbound, transfer, message->group, NULL, error);
     transfer->intake.token_next[message->group] = message->token_end;
     transfer->intake.segment_count++;
     if (layers_give_nothing(fetch, transfer) && fetch->slots.state != SLOTS_RESERVED)

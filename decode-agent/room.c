@@ -10,12 +10,6 @@
 #include "base/mutant.h"
 #include "decode-agent/sending.h"
 
-void room_landed(struct inbound *inbound, struct transfer *transfer, uint64_t position_end)
-{
-    transfer->quota.room_free = position_end;
-    room_check(inbound, transfer);
-}
-
 void room_check(struct inbound *inbound, struct transfer *transfer)
 {
     uint64_t room = transfer->quota.room_free + transfer->quota.bytes;

@@ -90,10 +90,8 @@ void transfer_settle(struct inbound *inbound, struct transfer *transfer)
 
     transfer_on(&transfer->state, T_ON_SETTLED);
     transfer->trust.suspect_at = transfer->failure.drain_at = KVR_NEVER;
-    if (transfer->failure.status == KVR_OK) {
+    if (transfer->failure.status == KVR_OK)
         fetch->result.bytes += transfer->intake.bytes;
-        inbound->landed_bytes += transfer->intake.bytes;
-    }
     fetch->result.writes += transfer->intake.chunk_count + transfer->retries;
     fetch->result.retries += transfer->retries;
     salvaged = transfer_salvage(inbound, transfer);

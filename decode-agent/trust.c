@@ -143,7 +143,7 @@ void suspects_check(struct inbound *inbound, struct transfer *transfer)
 {
     bool waits = transfer->state == T_DRAINING ||
                  (transfer->state == T_LIVE &&
-                  (trust_tainted(&transfer->trust) || !transfer->delivery.all_in));
+                  (transfer->trust.state == TRUST_TAINTED || !transfer->delivery.all_in));
     bool at_once = inbound->now - transfer->trust.quiet_at >= PATIENCE * inbound->options.quiet_ns;
 
     transfer->trust.suspect_at = KVR_NEVER;

@@ -38,11 +38,6 @@ struct trust {
 
 KVR_STATE_MACHINE(trust);
 
-static inline bool trust_tainted(const struct trust *trust)
-{
-    return trust->state == TRUST_TAINTED || trust->state == TRUST_PROVEN;
-}
-
 static inline bool trust_quiet(const struct trust *trust)
 {
     return trust->state == TRUST_QUIET || trust->state == TRUST_PROVEN;
@@ -72,8 +67,6 @@ void rail_lost_received(struct inbound *inbound, struct transfer *transfer,
 void missing_send(struct inbound *inbound, struct transfer *transfer,
                   const struct landing_filter *filter);
 
-/* The bytes before this position are in the pages. */
-void room_landed(struct inbound *inbound, struct transfer *transfer, uint64_t position_end);
 /* Sends ROOM where there is more room, and where no repeated write can land in it. */
 void room_check(struct inbound *inbound, struct transfer *transfer);
 

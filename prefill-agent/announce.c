@@ -47,6 +47,21 @@ static kvr_status plan_send(struct outbound *outbound, struct source_transfer *t
     return status;
 }
 
+/* The members that every PLAN of the transfer has; the message's segment is the caller's. */
+static struct kvr_message plan_of(const struct outbound *outbound,
+                                  const struct source_transfer *transfer,
+                                  const struct publish *publish, uint32_t group)
+{
+    struct kvr_message message = {.kind = KVR_MSG_PLAN};
+
+    message.plan.source = outbound->engines.local[publish->engine].rank;
+    message.plan.limits = transfer->path.limits;
+    message.plan.group = group;
+    if (source_transfer_lends(outbound, transfer, publish))
+        message.plan.revocation_word = kvr_pool_index(transfer->id) + 1;
+    return message;
+}
+
 /* Where one segment's PLANs go: all are alike but for their runs. */
 struct plan_target {
     struct outbound *outbound;
@@ -73,27 +88,21 @@ static kvr_status plans_send(struct outbound *outbound, struct source_transfer *
 {
     const struct kvr_plan *plan = transfer->announce.segment->plan;
     const struct kvr_page_table *pages = &publish->pages.groups[transfer->announce.kv_group];
-    struct plan_target to = {.outbound = outbound,
-                             .transfer = transfer,
-                             .publish = publish,
-                             .message = {.kind = KVR_MSG_PLAN},
-                             .page_end = pages_for(plan->token_end, pages->page_tokens)};
-
-    to.message.plan = (struct kvr_msg_plan){
-        .segment = transfer->announce.segment_count - 1,
-        .token_first = plan->token_first,
-        .token_end = plan->token_end,
-        .chunk_first = transfer->announce.segment->chunk_first,
-        .chunk_count = plan->chunk_count,
-        .hash = plan->hash,
-        .source = outbound->engines.local[publish->engine].rank,
-        .limits = transfer->path.limits,
-        .group = transfer->announce.kv_group,
-        .page_first = (uint32_t)(plan->token_first / pages->page_tokens),
-        .revocation_word = source_transfer_lends(outbound, transfer, publish)
-                               ? kvr_pool_index(transfer->id) + 1
-                               : 0,
+    struct plan_target to = {
+        .outbound = outbound,
+        .transfer = transfer,
+        .publish = publish,
+        .message = plan_of(outbound, transfer, publish, transfer->announce.kv_group),
+        .page_end = pages_for(plan->token_end, pages->page_tokens),
     };
+
+    to.message.plan.segment = transfer->announce.segment_count - 1;
+    to.message.plan.token_first = plan->token_first;
+    to.message.plan.token_end = plan->token_end;
+    to.message.plan.chunk_first = transfer->announce.segment->chunk_first;
+    to.message.plan.chunk_count = plan->chunk_count;
+    to.message.plan.hash = plan->hash;
+    to.message.plan.page_first = (uint32_t)(plan->token_first / pages->page_tokens);
     return kvr_page_table_send(pages, &transfer->announce.page_next, to.page_end, outbound->memory,
                                plan_runs_send, &to);
 }
@@ -211,22 +220,14 @@ static kvr_status none_send(struct outbound *outbound, struct source_transfer *t
                             const struct publish *publish, uint32_t group, uint64_t token_end,
                             struct kvr_error *error)
 {
-    struct kvr_message message = {.kind = KVR_MSG_PLAN};
+    struct kvr_message message = plan_of(outbound, transfer, publish, group);
     kvr_status status;
 
-    message.plan = (struct kvr_msg_plan){
-        .segment = transfer->announce.segment_count,
-        .token_first = transfer->announce.token_next[group],
-        .token_end = token_end,
-        .chunk_first = transfer->announce.chunk_count,
-        .source = outbound->engines.local[publish->engine].rank,
-        .limits = transfer->path.limits,
-        .group = group,
-        .revocation_word = source_transfer_lends(outbound, transfer, publish)
-                               ? kvr_pool_index(transfer->id) + 1
-                               : 0,
-        .none = true,
-    };
+    message.plan.segment = transfer->announce.segment_count;
+    message.plan.token_first = transfer->announce.token_next[group];
+    message.plan.token_end = token_end;
+    message.plan.chunk_first = transfer->announce.chunk_count;
+    message.plan.none = true;
     status = plan_send(outbound, transfer, publish, &message);
     if (status < 0)
         return kvr_error_set(error, status, "plan", "the engine's regions cannot be sent");
@@ -352,7 +353,6 @@ void announce_hand_over(struct outbound *outbound, struct source_transfer *trans
         segment->next = NULL;
         outbound_command(outbound, transfer, PUSH_MESSAGE(PUSH_SEGMENT, .segment = segment));
     }
-    transfer->announce.waiting_last = NULL;
     if (transfer->announce.state == ANNOUNCE_ALL_SENT)
         outbound_command(outbound, transfer, PUSH_MESSAGE(PUSH_FINAL));
 }

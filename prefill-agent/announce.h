@@ -1,4 +1,4 @@
-/* What a target is told of a transfer: PLAN, FINAL and TAIL, segment by segment; and DIGEST. */
+/* PLAN, FINAL, TAIL and DIGEST: what a target is sent about the pages, segment by segment. */
 #ifndef PREFILL_AGENT_ANNOUNCE_H
 #define PREFILL_AGENT_ANNOUNCE_H
 
@@ -34,12 +34,12 @@ KVR_STATE_MACHINE(source_announce);
 struct source_announce {
     enum source_announce_state state;
     bool plan_sent; /* the first PLAN; our regions went before it */
-    /* For each KV group the end of its last segment; at first the end of what is skipped. */
+    /* For each KV group the end of its last segment; before that the end of the skipped tokens. */
     uint64_t token_next[KVR_GROUPS_MAX];
     uint32_t watch_next; /* the publish's watch that is planned next */
     uint32_t segment_count, chunk_count;
     uint64_t bytes, pieces;       /* planned */
-    uint64_t position_end;        /* of what is planned, in the target's staging memory */
+    uint64_t position_end;        /* the end of the planned bytes in the target's staging memory */
     struct push_segment *segment; /* of SEGMENT_WAITS; else NULL */
     uint32_t kv_group, page_next; /* KV group and first unsent page of that segment */
     struct push_segment *waiting, *waiting_last; /* announced, and not handed to a job yet */
@@ -65,9 +65,8 @@ KVR_MUST_CHECK kvr_status segment_position(struct outbound *outbound,
 
 struct source_digest {
     kvr_digest_mode mode;
-    const struct push_segment
-        *next;          /* whose digests are sent next, after all was posted; or NULL */
-    uint32_t chunk_end; /* the digests of chunks before it were sent */
+    const struct push_segment *next; /* its digests are sent next, after all was posted; or NULL */
+    uint32_t chunk_end;              /* the digests of chunks before it were sent */
 };
 
 /* Every chunk of the transfer was posted once: its digests follow, where the target asked. */

@@ -60,7 +60,6 @@ static void parked_hand_over(struct outbound *outbound, struct source_transfer *
         outbound_command(outbound, transfer,
                          PUSH_MESSAGE(PUSH_RETRANSMIT, .retransmit = retransmit));
     }
-    transfer->failover.parked_last = NULL;
     if (transfer->state == ST_LIVE)
         retransmit_list(outbound, transfer, PUSH_ANY, PUSH_ANY, PUSH_ANY);
 }
@@ -276,7 +275,7 @@ void failover_moved(struct outbound *outbound, struct source_transfer *transfer,
     transfer->failover.move = NULL;
     transfer->match.remote = move->target;
     grant_take(outbound, transfer, move->target_rails);
-    transfer->failover.ask_at = transfer->failover.no_rail_at = KVR_NEVER;
+    failover_rail_back(transfer);
     kvr_region_set_release(before, outbound->memory);
     if (move->successor != NULL) {
         transfer->failover.retiring_jobs++;

@@ -68,23 +68,13 @@ static void consumers_give_up(struct outbound *outbound, struct publish *publish
     publish_check_free(outbound, publish);
 }
 
-/* Only the engine knows whether another target will come. */
-static void lease_notify(struct outbound *outbound, const struct publish *publish,
-                         kvr_notice_kind kind)
-{
-    struct kvr_notice notice = {.kind = kind, .handle = publish->handle};
-
-    if (!publish->engine_gone)
-        outbound->ports->notify(outbound->ports->self, publish->engine, &notice);
-}
-
 void lease_tick(struct outbound *outbound, struct publish *publish)
 {
     if (publish->lease.state == LEASE_OFF || publish->state == PUBLISH_FAILING)
         return;
     if (outbound->now >= publish->lease.end && !KVR_MUTANT(lease_never_ends)) {
         outbound->leases_expired++;
-        lease_notify(outbound, publish, KVR_NOTICE_LEASE_END);
+        publish_notify(outbound, publish, &(struct kvr_notice){.kind = KVR_NOTICE_LEASE_END});
         consumers_give_up(outbound, publish, KVR_EXPIRED,
                           "its lease ended before every consumer had come");
         return;
@@ -93,7 +83,7 @@ void lease_tick(struct outbound *outbound, struct publish *publish)
         outbound->now + publish->lease.length / LEASE_LOW_PART < publish->lease.end)
         return;
     publish_lease_on(&publish->lease.state, LEASE_ON_LOW);
-    lease_notify(outbound, publish, KVR_NOTICE_LEASE_LOW);
+    publish_notify(outbound, publish, &(struct kvr_notice){.kind = KVR_NOTICE_LEASE_LOW});
 }
 
 static bool awaits_consumers(const struct publish *publish, const char *request, uint32_t attempt)

@@ -248,7 +248,7 @@ static int32_t priority_sum(int32_t fetch, int32_t publish)
 static void transfer_match(struct outbound *outbound, struct source_transfer *transfer,
                            struct publish *publish)
 {
-    struct kvr_notice notice = {.kind = KVR_NOTICE_ACCEPTED, .handle = publish->handle};
+    struct kvr_notice notice = {.kind = KVR_NOTICE_ACCEPTED};
     struct kvr_error error;
 
     if (match_check(outbound, transfer, publish, &error) != KVR_OK ||
@@ -265,8 +265,8 @@ static void transfer_match(struct outbound *outbound, struct source_transfer *tr
         transfer->match.deadline = outbound->now + outbound->options.want_default_ns;
     transfer->match.priority = priority_sum(transfer->match.priority, publish->priority);
     consumer_comes(publish, transfer);
-    if (publish->state == PUBLISH_OPEN && !publish->engine_gone)
-        outbound->ports->notify(outbound->ports->self, publish->engine, &notice);
+    if (publish->state == PUBLISH_OPEN)
+        publish_notify(outbound, publish, &notice);
     publish_on(&publish->state, PUBLISH_ON_MATCHED);
     source_transfer_event(outbound, transfer, KVR_EVENT_MATCHED);
     source_transfer_advance(outbound, transfer);

@@ -78,7 +78,7 @@ struct outbound {
     uint32_t tombs, parked;
     kvr_ns awake_at; /* the last request, message or tick; ticks come while anything lives */
     struct kvr_ended ended;
-    uint64_t sent_bytes, leases_expired;
+    uint64_t leases_expired;
 };
 
 KVR_MUST_CHECK kvr_status outbound_init(struct outbound *outbound,

@@ -70,16 +70,6 @@ void pending_quiet(struct outbound *outbound, struct source_transfer *transfer)
     pending_send(outbound, transfer);
 }
 
-void pending_landed(struct source_transfer *transfer)
-{
-    source_pending_on(&transfer->settle.pending, PENDING_ON_LANDED);
-}
-
-void pending_round(struct source_transfer *transfer)
-{
-    source_pending_on(&transfer->settle.pending, PENDING_ON_ROUND);
-}
-
 bool pending_waits(const struct source_transfer *transfer)
 {
     return transfer->settle.pending != PENDING_NONE;

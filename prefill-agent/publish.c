@@ -33,6 +33,14 @@ struct publish *publish_find(const struct outbound *outbound, uint32_t engine, u
                                                                                      : NULL;
 }
 
+void publish_notify(const struct outbound *outbound, const struct publish *publish,
+                    struct kvr_notice *notice)
+{
+    notice->handle = publish->handle;
+    if (!publish->engine_gone)
+        outbound->ports->notify(outbound->ports->self, publish->engine, notice);
+}
+
 /* ---- opening --------------------------------------------------------------------------------- */
 
 static void refuse(struct outbound *outbound, uint32_t engine, uint64_t handle, kvr_status status,
@@ -195,8 +203,7 @@ void publish_refuse(struct outbound *outbound, struct publish *publish, uint32_t
                     const struct kvr_error *error)
 {
     struct publish_refusal *refusal = &publish->refusal;
-    struct kvr_notice notice = {
-        .kind = KVR_NOTICE_TARGET_REFUSED, .handle = publish->handle, .status = error->status};
+    struct kvr_notice notice = {.kind = KVR_NOTICE_TARGET_REFUSED, .status = error->status};
 
     refusal->count++;
     refusal->status = error->status;
@@ -204,8 +211,8 @@ void publish_refuse(struct outbound *outbound, struct publish *publish, uint32_t
     memcpy(refusal->detail, error->detail, sizeof(refusal->detail));
     memcpy(notice.agent, refusal->agent, sizeof(notice.agent));
     memcpy(notice.detail, refusal->detail, sizeof(notice.detail));
-    if (!publish->engine_gone && refusal->count <= PUBLISH_REFUSALS_SENT)
-        outbound->ports->notify(outbound->ports->self, publish->engine, &notice);
+    if (refusal->count <= PUBLISH_REFUSALS_SENT)
+        publish_notify(outbound, publish, &notice);
 }
 
 /* ---- ending ---------------------------------------------------------------------------------- */
@@ -245,7 +252,6 @@ void publish_check_free(struct outbound *outbound, struct publish *publish)
     uint32_t engine = publish->engine;
     struct kvr_notice notice = {
         .kind = KVR_NOTICE_SOURCE_FREE,
-        .handle = publish->handle,
         .status = publish->status,
         .bytes = publish->bytes,
         .writes = publish->writes,
@@ -259,10 +265,9 @@ void publish_check_free(struct outbound *outbound, struct publish *publish)
         return;
     publish_on(&publish->state, PUBLISH_ON_SETTLED);
     memcpy(notice.detail, publish->detail, sizeof(notice.detail));
-    if (!publish->engine_gone) {
+    if (!publish->engine_gone)
         kvr_ended_add(&outbound->ended, engine, publish->handle, publish->status, publish->detail);
-        outbound->ports->notify(outbound->ports->self, publish->engine, &notice);
-    }
+    publish_notify(outbound, publish, &notice);
     if (publish->consumers.count == 0)
         publish_event(outbound, publish, KVR_EVENT_ENDED);
     kvr_table_remove(&outbound->by_handle, kvr_handle_key(publish->engine, publish->handle));

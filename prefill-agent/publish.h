@@ -163,6 +163,9 @@ void publish_request(struct outbound *outbound, struct publish *publish,
                      const struct kvr_request *request);
 struct publish *publish_find(const struct outbound *outbound, uint32_t engine, uint64_t handle);
 
+/* Sets the handle of the notice. Drops it where the engine is gone. */
+void publish_notify(const struct outbound *outbound, const struct publish *publish,
+                    struct kvr_notice *notice);
 /* Nothing more is published, and every consumer gets the reason. The pages stay held until every
  * transfer has settled. */
 void publish_fail(struct outbound *outbound, struct publish *publish, kvr_status status,

@@ -78,7 +78,6 @@ static void stop(struct push *push, struct push_job *job)
             job->retransmit_first = retransmit->next;
             push_tell(push, job, PUSH_MESSAGE(PUSH_RETRANSMIT_DONE, .retransmit = retransmit));
         }
-        job->retransmit_last = NULL;
         push_stage_stop(job);
     }
     push_tell_sum(push, job, PUSH_STOPPED);

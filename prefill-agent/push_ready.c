@@ -104,8 +104,6 @@ static kvr_status post_retransmits(struct push *push, struct push_job *job, bool
         if (++retransmit->run_next < retransmit->run_count)
             continue;
         job->retransmit_first = retransmit->next;
-        if (job->retransmit_first == NULL)
-            job->retransmit_last = NULL;
         push_tell(push, job, PUSH_MESSAGE(PUSH_RETRANSMIT_DONE, .retransmit = retransmit));
     }
     return KVR_OK;

@@ -45,10 +45,8 @@ static void publish_settle(struct outbound *outbound, const struct source_transf
     consumer_ends(publish, transfer);
     publish->writes += transfer->settle.writes;
     publish->retries += transfer->settle.retries;
-    if (transfer->status == KVR_OK) {
+    if (transfer->status == KVR_OK)
         publish->bytes += transfer->announce.bytes;
-        outbound->sent_bytes += transfer->announce.bytes;
-    }
     publish_check_free(outbound, publish);
 }
 
@@ -132,7 +130,7 @@ void source_transfer_end(struct outbound *outbound, struct source_transfer *tran
     reason_set(transfer, status, detail);
     if (status == KVR_OK) {
         transfer->settle.landed = true;
-        pending_landed(transfer);
+        source_pending_on(&transfer->settle.pending, PENDING_ON_LANDED);
         outbound->peers[transfer->peer].lost[transfer->grant.rail_group].since = KVR_NEVER;
     }
     if (transfer->peer_gone && transfer->state == ST_CLOSING)
@@ -147,7 +145,7 @@ void settle_round(struct outbound *outbound, struct source_transfer *transfer, u
 {
     if (round > transfer->settle.round) {
         transfer->settle.round = round;
-        pending_round(transfer);
+        source_pending_on(&transfer->settle.pending, PENDING_ON_ROUND);
     }
     if ((transfer->state == ST_CLOSING || transfer->state == ST_ENDED) && !transfer->settle.landed)
         pending_quiet(outbound, transfer);

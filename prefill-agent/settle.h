@@ -36,9 +36,6 @@ void pending_fail(struct outbound *outbound, struct source_transfer *transfer);
 void pending_quiet(struct outbound *outbound, struct source_transfer *transfer);
 /* Sends the messages that wait, as far as there is room. */
 void pending_send(struct outbound *outbound, struct source_transfer *transfer);
-/* The messages that wait are void: both of them, or QUIET alone. */
-void pending_landed(struct source_transfer *transfer);
-void pending_round(struct source_transfer *transfer);
 bool pending_waits(const struct source_transfer *transfer);
 
 /* What is known of the job's accepted posts. */
