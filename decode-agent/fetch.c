@@ -5,8 +5,8 @@
  * OPENED   | WANTED    | -        | FAILING | -
  * WANTED   | =         | ACCEPTED | FAILING | -
  * ACCEPTED | =         | =        | FAILING | ENDED
- * FAILING  | -         | -        | =       | ENDED
- * ENDED    | -         | =        | =       | =
+ * FAILING  | -         | -        | -       | ENDED
+ * ENDED    | -         | =        | -       | =
  *
  *   OPENED    no WANT was sent
  *   WANTED    a WANT was sent; what is skipped is fixed
@@ -27,8 +27,8 @@ KVR_STATE_TABLE(fetch, F) = {
     [F_OPENED] = {F_WANTED, NEVER, F_FAILING, NEVER},
     [F_WANTED] = {F_WANTED, F_ACCEPTED, F_FAILING, NEVER},
     [F_ACCEPTED] = {F_ACCEPTED, F_ACCEPTED, F_FAILING, F_ENDED},
-    [F_FAILING] = {NEVER, NEVER, F_FAILING, F_ENDED},
-    [F_ENDED] = {NEVER, F_ENDED, F_ENDED, F_ENDED},
+    [F_FAILING] = {NEVER, NEVER, NEVER, F_ENDED},
+    [F_ENDED] = {NEVER, F_ENDED, NEVER, F_ENDED},
 };
 
 /* ---- finding --------------------------------------------------------------------------------- */

@@ -1,9 +1,9 @@
 /* state       | ASK   | KEEP    | REGISTER    | MOVE   | MOVED
  * ------------|-------|---------|-------------|--------|--------
  * SETTLED     | ASKED | -       | -           | -      | -
- * ASKED       | =     | SETTLED | REGISTERING | MOVING | -
- * REGISTERING | =     | SETTLED | -           | MOVING | -
- * MOVING      | =     | -       | -           | -      | SETTLED
+ * ASKED       | -     | SETTLED | REGISTERING | MOVING | -
+ * REGISTERING | -     | SETTLED | -           | MOVING | -
+ * MOVING      | -     | -       | -           | -      | SETTLED
  *
  * Which side is to blame is unknown, so both go on to their next rail group. */
 #include "prefill-agent/grant.h"
@@ -20,11 +20,9 @@
 KVR_STATE_TABLE(source_failover, FAILOVER) = {
     /* ASK, KEEP, REGISTER, MOVE, MOVED */
     [FAILOVER_SETTLED] = {FAILOVER_ASKED, NEVER, NEVER, NEVER, NEVER},
-    [FAILOVER_ASKED] = {FAILOVER_ASKED, FAILOVER_SETTLED, FAILOVER_REGISTERING, FAILOVER_MOVING,
-                        NEVER},
-    [FAILOVER_REGISTERING] = {FAILOVER_REGISTERING, FAILOVER_SETTLED, NEVER, FAILOVER_MOVING,
-                              NEVER},
-    [FAILOVER_MOVING] = {FAILOVER_MOVING, NEVER, NEVER, NEVER, FAILOVER_SETTLED},
+    [FAILOVER_ASKED] = {NEVER, FAILOVER_SETTLED, FAILOVER_REGISTERING, FAILOVER_MOVING, NEVER},
+    [FAILOVER_REGISTERING] = {NEVER, FAILOVER_SETTLED, NEVER, FAILOVER_MOVING, NEVER},
+    [FAILOVER_MOVING] = {NEVER, NEVER, NEVER, NEVER, FAILOVER_SETTLED},
 };
 
 /* ---- commands that wait ---------------------------------------------------------------------- */

@@ -2,15 +2,15 @@
  *
  * state    | MATCHED | GRANTED | STOP     | STOPPED | CLOSED
  * ---------|---------|---------|----------|---------|-------
- * PARKED   | OFFERED | =       | ENDED    | -       | -
+ * PARKED   | OFFERED | -       | ENDED    | -       | -
  * OFFERED  | -       | LIVE    | ENDED    | -       | -
- * LIVE     | -       | =       | STOPPING | -       | -
- * STOPPING | -       | =       | =        | CLOSING | -
- * CLOSING  | -       | =       | =        | -       | ENDED
- * ENDED    | -       | =       | =        | -       | -
+ * LIVE     | -       | -       | STOPPING | -       | -
+ * STOPPING | -       | -       | =        | CLOSING | -
+ * CLOSING  | -       | -       | =        | -       | ENDED
+ * ENDED    | -       | -       | =        | -       | -
  *
- * A GRANT of a live transfer is the answer to NO_RAIL (failover.c). What OFFERED and LIVE wait for
- * stands in the states of path.c, announce.c and failover.c. */
+ * A GRANT in LIVE is the answer to NO_RAIL (failover.c); in other states it is ignored. What
+ * OFFERED and LIVE wait for stands in the states of path.c, announce.c and failover.c. */
 #include "prefill-agent/source_transfer.h"
 
 #include "base/mutant.h"
@@ -19,12 +19,12 @@
 
 KVR_STATE_TABLE(source_transfer, ST) = {
     /* MATCHED, GRANTED, STOP, STOPPED, CLOSED */
-    [ST_PARKED] = {ST_OFFERED, ST_PARKED, ST_ENDED, NEVER, NEVER},
+    [ST_PARKED] = {ST_OFFERED, NEVER, ST_ENDED, NEVER, NEVER},
     [ST_OFFERED] = {NEVER, ST_LIVE, ST_ENDED, NEVER, NEVER},
-    [ST_LIVE] = {NEVER, ST_LIVE, ST_STOPPING, NEVER, NEVER},
-    [ST_STOPPING] = {NEVER, ST_STOPPING, ST_STOPPING, ST_CLOSING, NEVER},
-    [ST_CLOSING] = {NEVER, ST_CLOSING, ST_CLOSING, NEVER, ST_ENDED},
-    [ST_ENDED] = {NEVER, ST_ENDED, ST_ENDED, NEVER, NEVER},
+    [ST_LIVE] = {NEVER, NEVER, ST_STOPPING, NEVER, NEVER},
+    [ST_STOPPING] = {NEVER, NEVER, ST_STOPPING, ST_CLOSING, NEVER},
+    [ST_CLOSING] = {NEVER, NEVER, ST_CLOSING, NEVER, ST_ENDED},
+    [ST_ENDED] = {NEVER, NEVER, ST_ENDED, NEVER, NEVER},
 };
 
 static struct kvr_event_way way_of(const struct kvr_fragment_way *way)
