@@ -405,7 +405,8 @@ struct kvrail_target_options {
 };
 
 /* Asks for the KV of a request. It may come before or after the source's publish. Pages are written
- * from the first kvrail_target_pages until the terminal event. Errors: AGAIN (also when
+ * from the first kvrail_target_pages until the terminal event. Store nothing in them before DONE: a
+ * page that the tokens fill only in part may move whole. Errors: AGAIN (also when
  * KVRAIL_HANDLES_MAX are open), INVALID, AGENT_LOST. */
 KVRAIL_API KVRAIL_MUST_CHECK kvrail_status
 kvrail_target_open(struct kvrail *connection, const struct kvrail_target_options *options,
@@ -502,7 +503,8 @@ typedef enum kvrail_event_kind {
     KVRAIL_EVENT_WHY = 14,         /* payload is JSON */
     KVRAIL_EVENT_AGENT_LOST = 15,  /* handle 0: no new work; terminal events follow */
     /* Source: a quarter of the lease is left, and not every consumer has come. kvrail_renew, or any
-     * other call for this publish, begins the lease anew. Again after each renewal. */
+     * other call that names this publish, begins the lease anew; kvrail_ready names a word, not a
+     * publish, and does not. Again after each renewal. */
     KVRAIL_EVENT_LEASE_LOW = 17,
     /* Source: the lease is over; consumers that come now find nothing. SOURCE_FREE follows when the
      * consumers that have come are done. */

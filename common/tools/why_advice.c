@@ -5,6 +5,11 @@
 
 #include "tools/why_print.h"
 
+/* A publish ends with the failed fetch of its last target: fetching again would find nothing. */
+#define REPEAT                                                                                     \
+    "compute the tokens at the decode engine, or let the router start the request again with the " \
+    "next attempt"
+
 static const struct {
     const char *state;
     struct why_advice advice;
@@ -35,8 +40,7 @@ static const struct {
     {"last_land",
      {"all bytes are in place and the end is not settled",
       "the source engine must end its publish (tail, end); then both agents agree that nothing "
-      "more "
-      "can land"}},
+      "more can land, and compare digests where --digest asks for them"}},
     {"failing",
      {"it fails, and the agents hold its pages until nothing can land any more",
       "compute the request elsewhere; the pages come back by themselves"}},
@@ -59,24 +63,24 @@ static const struct {
     {"aborted", "the prefill engine gave the request up: its log says why"},
     {"full",
      "raise --slots or --table-memory of the agent that refused, or send fewer requests at once"},
-    {"revoked", "the source took its pages back before the end: fetch again"},
+    {"revoked", "the source took its pages back before the end: " REPEAT},
     {"draining",
      "that agent is stopping: send the request to another one, or again after its restart"},
     {"copy_failed",
      "the GPU or its engine failed: the agent's log and nvidia-smi show which; compute "
      "the request again"},
     {"rail_failed", "kvrail status and kvrail topo show the cards: check link and cable"},
-    {"epoch_ended", "fetch again; if it happens again, look at the rails in kvrail status"},
+    {"epoch_ended", REPEAT "; if it happens again, look at the rails in kvrail status"},
     {"no_rail",
      "give both agents rails of one provider that reach each other (--rail, --provider)"},
-    {"peer_lost", "check that the other agent runs and can be reached; its log says why it ended; "
-                  "then fetch again"},
-    {"peer_restarted", "fetch again: the other agent has restarted"},
+    {"peer_lost",
+     "check that the other agent runs and can be reached; its log says why it ended; " REPEAT},
+    {"peer_restarted", "the other agent has restarted: " REPEAT},
     {"refused", "the other side refused; the detail is its own sentence"},
     {"stale", "the router named an older generation or attempt: an engine has restarted since"},
     {"engine_lost", "the engine process ended: its log says why; compute the request again"},
     {"agent_lost", "start the agent again and look at the end of its log; engines attach again"},
-    {"too_large", "the request does not fit into the region that the engine registered"},
+    {"too_large", "the request is larger than the limit that the detail names; smaller ones go on"},
     {"no_memory", "raise --table-memory of the agent that says so"},
     {"internal", "please report it with both agents' logs of that time"},
 };
