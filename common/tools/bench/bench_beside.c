@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/removed.h"
 #include "fabric/fabric_provider.h"
 #include "rail_group/rail_group.h"
 #include "tools/bench/bench.h"
@@ -29,13 +28,7 @@
 #define WORD_SMALL 1u
 
 static const struct kvr_option options[] = {
-    {.name = "provider",
-     .section = "rails",
-     .choices_from = kvr_provider_choices_loopback,
-     .removed = kvr_removed_provider,
-     .fallback = "tcp",
-     KVR_OPTION_CHOICE(OPTIONS, provider),
-     .help = "Provider of the rails."},
+    BENCH_OPTION_PROVIDER(OPTIONS, "Provider of the rails."),
     {.name = "warm-up",
      .choices = "yes|no",
      .fallback = "yes",
@@ -50,26 +43,16 @@ static const struct kvr_option options[] = {
      .value = "NAME=VALUE",
      KVR_OPTION_LIST(OPTIONS, agents),
      .help = "An option that both agents take. Repeat it for several."},
-    {.name = "page-bytes",
-     .section = "pages",
-     .fallback = "64k",
-     .min = 1024,
-     .max = 1u << 20,
-     KVR_OPTION_SIZE(OPTIONS, page_bytes),
-     .help = "A page, and so a small transfer; a multiple of 1024."},
+    BENCH_OPTION_PAGE_BYTES(OPTIONS, "pages", "64k", 1u << 20,
+                            "A page, and so a small transfer; a multiple of 1024."),
     {.name = "huge-bytes",
      .fallback = "2G",
      .min = 1u << 20,
      .max = 64ull << 30,
      KVR_OPTION_SIZE(OPTIONS, huge_bytes),
      .help = "The huge transfer, in whole pages; each engine takes so much memory."},
-    {.name = "rounds",
-     .section = "measuring",
-     .fallback = "9",
-     .min = 1,
-     .max = BENCH_BESIDE_ROUNDS_MAX,
-     KVR_OPTION_COUNT(OPTIONS, rounds),
-     .help = "Of small transfers alone and small ones beside a huge one."},
+    BENCH_OPTION_ROUNDS(OPTIONS, "9", BENCH_BESIDE_ROUNDS_MAX,
+                        "Of small transfers alone and small ones beside a huge one."),
     {.name = "at-once",
      .fallback = "no",
      KVR_OPTION_BOOL(OPTIONS, at_once),

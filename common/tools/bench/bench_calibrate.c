@@ -43,14 +43,10 @@ static const struct kvr_option options[] = {
      KVR_OPTION_STRING(OPTIONS, state_dir),
      .help = "Keep the result there, as calibration-PROVIDER.json, for agents with the same "
              "--state-dir."},
-    {.name = "rounds",
-     .section = "measuring",
-     .fallback = "7",
-     .min = 1,
-     .max = ROUNDS_MAX,
-     KVR_OPTION_COUNT(OPTIONS, rounds),
-     .help = "Every number of pieces and every size has a turn in each. The default is left only "
-             "for a value that was never worse and mostly better by 5 %."},
+    BENCH_OPTION_ROUNDS(
+        OPTIONS, "7", ROUNDS_MAX,
+        "Every number of pieces and every size has a turn in each. The default is left only "
+        "for a value that was never worse and mostly better by 5 %."),
     BENCH_OPTION_JSON(OPTIONS),
 };
 

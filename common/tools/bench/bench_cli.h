@@ -6,8 +6,27 @@
 #include <stdbool.h>
 
 #include "base/options.h"
+#include "base/removed.h"
+#include "fabric/fabric_provider.h"
 
-/* The row of --json, in the struct's `json`. */
+/* Rows that several benchmarks have, each in the struct's field of that name. */
+#define BENCH_OPTION_PROVIDER(type_, help_)                                                        \
+    {                                                                                              \
+        .name = "provider", .section = "rails", .choices_from = kvr_provider_choices_loopback,     \
+        .removed = kvr_removed_provider, .fallback = "tcp", KVR_OPTION_CHOICE(type_, provider),    \
+        .help = (help_)                                                                            \
+    }
+#define BENCH_OPTION_PAGE_BYTES(type_, section_, fallback_, max_, help_)                           \
+    {                                                                                              \
+        .name = "page-bytes", .section = (section_), .fallback = (fallback_), .min = 1024,         \
+        .max = (max_), KVR_OPTION_SIZE(type_, page_bytes), .help = (help_)                         \
+    }
+#define BENCH_OPTION_ROUNDS(type_, fallback_, max_, help_)                                         \
+    {                                                                                              \
+        .name = "rounds", .section = "measuring", .fallback = (fallback_), .min = 1,               \
+        .max = (max_), KVR_OPTION_COUNT(type_, rounds), .help = (help_)                            \
+    }
+/* --json, in the struct's `json`. */
 #define BENCH_OPTION_JSON(type_)                                                                   \
     {                                                                                              \
         .name = "json", .section = "output", .value = "[FILE]", KVR_OPTION_STRING(type_, json),    \

@@ -5,25 +5,15 @@
 
 #include "base/limits.h"
 #include "base/options.h"
-#include "base/removed.h"
 #include "fabric/fabric_provider.h"
-#include "fabric/local/fabric_local.h"
 #include "tools/bench/bench_cli.h"
-#include "tools/bench/bench_pool.h"
-#include "tools/bench/bench_raw_copy.h"
 
 #define OPTIONS         struct bench_options
 #define FETCH_BYTES     (32u << 20) /* one request, where --pages does not say */
 #define NETNS_RAILS_MAX 16
 
 static const struct kvr_option options[] = {
-    {.name = "provider",
-     .section = "rails",
-     .choices_from = kvr_provider_choices_loopback,
-     .removed = kvr_removed_provider,
-     .fallback = "tcp",
-     KVR_OPTION_CHOICE(OPTIONS, provider),
-     .help = "Provider of the rails, for the agents and for the raw loop."},
+    BENCH_OPTION_PROVIDER(OPTIONS, "Provider of the rails, for the agents and for the raw loop."),
     {.name = "rails",
      .fallback = "1",
      .min = 1,
@@ -62,12 +52,8 @@ static const struct kvr_option options[] = {
      .help = "Where both engines' pages lie: none: in host memory; cuda: on NVIDIA's first GPU; "
              "emulated: on the agents' emulated device. The raw loops have host memory all the "
              "same."},
-    {.name = "page-bytes",
-     .fallback = "64k",
-     .min = 1024,
-     .max = 64u << 20,
-     KVR_OPTION_SIZE(OPTIONS, page_bytes),
-     .help = "One page of one layer; a multiple of 1024."},
+    BENCH_OPTION_PAGE_BYTES(OPTIONS, "pages", "64k", 64u << 20,
+                            "One page of one layer; a multiple of 1024."),
     {.name = "pages",
      .fallback = "0",
      .max = 1u << 20,

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/removed.h"
-#include "fabric/fabric_provider.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/bench_child.h"
 #include "tools/bench/bench_cli.h"
@@ -15,20 +13,8 @@
 #define WAYS    3
 
 static const struct kvr_option options[] = {
-    {.name = "provider",
-     .section = "rails",
-     .choices_from = kvr_provider_choices_loopback,
-     .removed = kvr_removed_provider,
-     .fallback = "tcp",
-     KVR_OPTION_CHOICE(OPTIONS, provider),
-     .help = "Provider of the rails."},
-    {.name = "page-bytes",
-     .section = "pages",
-     .fallback = "64k",
-     .min = 1024,
-     .max = 1u << 20,
-     KVR_OPTION_SIZE(OPTIONS, page_bytes),
-     .help = "The page; a multiple of 1024."},
+    BENCH_OPTION_PROVIDER(OPTIONS, "Provider of the rails."),
+    BENCH_OPTION_PAGE_BYTES(OPTIONS, "pages", "64k", 1u << 20, "The page; a multiple of 1024."),
     {.name = "pings",
      .section = "measuring",
      .fallback = "1000",
