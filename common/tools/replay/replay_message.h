@@ -1,6 +1,6 @@
 /* What the router of a replay and its engines say to each other: fixed records over a socketpair of
  * packets, one an engine. The router is the process that was started. It plays the part of the
- * engines' own router, and passes on no more: the request, the attempt, and the source's
+ * engines' own router, and passes on no more: the request, and the source's
  * engine id and generation. Everything else goes through the agents. */
 #ifndef KVR_TOOLS_REPLAY_MESSAGE_H
 #define KVR_TOOLS_REPLAY_MESSAGE_H
@@ -50,7 +50,6 @@ struct replay_message {
     replay_message_kind kind;
     uint32_t request;
     int32_t status; /* kvrail_status; FATAL: an exit status */
-    uint32_t attempt;
     union {
         struct replay_identity source; /* START */
         struct replay_identity own;    /* UP */

@@ -279,10 +279,8 @@ static kvr_ns arrival(const struct replay_router *router)
 
 static void start_request(struct replay_router *router)
 {
-    struct replay_message message = {.kind = REPLAY_START,
-                                     .request = router->next,
-                                     .attempt = REPLAY_ATTEMPT,
-                                     .source = router->source};
+    struct replay_message message = {
+        .kind = REPLAY_START, .request = router->next, .source = router->source};
     struct replay_live *live = &router->live[router->live_count++];
 
     memset(live, 0, sizeof(*live));
