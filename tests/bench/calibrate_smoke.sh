@@ -15,6 +15,13 @@ agent() {
         --listen 127.0.0.1:0 --provider tcp --state-dir "$work/state" "$@"
 }
 
+status=0
+timeout 20 "$bin/kvrail" bench calibrate --provider tcp --state-dir /nowhere/state >"$work/table" 2>"$work/errors" ||
+    status=$?
+[ "$status" = 1 ] || fail "a state folder that cannot be made ended in $status"
+says "$work/errors" '^kvrail bench calibrate: /nowhere/state: No such file or directory$'
+[ ! -s "$work/table" ] || fail "it measured what it could not keep"
+
 "$bin/kvrail" bench calibrate --provider tcp --rounds 1 --state-dir "$work/state" \
     --json "$work/figures.json" >"$work/table" || fail "it ended in $?"
 says "$work/table" 'carries [1-9] pieces'

@@ -342,18 +342,17 @@ int bench_calibrate_main(int argc, char **argv)
 
     if (!bench_load(&command, argc, argv, &chosen, &exit_status))
         return exit_status;
+    if (chosen.state_dir[0] != '\0' && mkdir(chosen.state_dir, 0700) != 0 && errno != EEXIST) {
+        fprintf(stderr, "kvrail bench calibrate: %s: %s\n", chosen.state_dir, strerror(errno));
+        return 1;
+    }
     if (!measure(&chosen, &calibration))
         return 1;
     if (strcmp(chosen.json, "-") != 0)
         print(&calibration);
     written = bench_json_write(figures_json(&calibration), chosen.json);
-    if (chosen.state_dir[0] == '\0')
-        return written ? 0 : 1;
-    if (mkdir(chosen.state_dir, 0700) != 0 && errno != EEXIST) {
-        perror(chosen.state_dir);
-        return 1;
-    }
-    if (kvr_calibration_save(chosen.state_dir, &calibration, &error) != KVR_OK)
-        return failed("state folder", &error), 1;
+    if (chosen.state_dir[0] != '\0' &&
+        kvr_calibration_save(chosen.state_dir, &calibration, &error) != KVR_OK)
+        written = failed("state folder", &error);
     return written ? 0 : 1;
 }
