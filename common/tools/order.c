@@ -38,19 +38,20 @@ static const struct kvr_exit_code exit_codes[] = {
     {0, NULL},
 };
 
+/* What the two commands have in common. */
+#define ORDER                                                                                      \
+    .parts = scheduler_parts, .arguments = "REQUEST",                                              \
+    .arguments_offset = offsetof(struct order_options, requests), .arguments_min = 1,              \
+    .arguments_max = 1, .exit_codes = exit_codes
+
 static const struct kvr_command abandon_command = {
     .name = "kvrail abandon",
     .description =
         "Gives up a published request that no target has fetched or will fetch. Its source\n"
         "gets the pages back as cancelled within about a second, long before the lease ends.\n"
         "A request with a target is left alone.",
-    .parts = scheduler_parts,
     KVR_OPTION_ROWS(abandon_options),
-    .arguments = "REQUEST",
-    .arguments_offset = offsetof(struct order_options, requests),
-    .arguments_min = 1,
-    .arguments_max = 1,
-    .exit_codes = exit_codes,
+    ORDER,
 };
 
 static const struct kvr_command renew_command = {
@@ -58,13 +59,8 @@ static const struct kvr_command renew_command = {
     .description =
         "Holds a published request for --lease from now on, for a target that comes later than\n"
         "its lease would end. A request with a target has no lease.",
-    .parts = scheduler_parts,
     KVR_OPTION_ROWS(renew_options),
-    .arguments = "REQUEST",
-    .arguments_offset = offsetof(struct order_options, requests),
-    .arguments_min = 1,
-    .arguments_max = 1,
-    .exit_codes = exit_codes,
+    ORDER,
 };
 
 static int give(const struct order_options *config, const char *verb)
@@ -96,22 +92,22 @@ static int give(const struct order_options *config, const char *verb)
     return 0;
 }
 
-int tool_abandon_main(int argc, char **argv)
+static int order(const struct kvr_command *command, const char *verb, int argc, char **argv)
 {
     struct order_options config = {.attempt = ANY_ATTEMPT};
     int exit_status;
 
-    if (!kvr_options_load(&abandon_command, argc, argv, &config, &exit_status))
+    if (!kvr_options_load(command, argc, argv, &config, &exit_status))
         return exit_status;
-    return give(&config, "abandon");
+    return give(&config, verb);
+}
+
+int tool_abandon_main(int argc, char **argv)
+{
+    return order(&abandon_command, "abandon", argc, argv);
 }
 
 int tool_renew_main(int argc, char **argv)
 {
-    struct order_options config = {.attempt = ANY_ATTEMPT};
-    int exit_status;
-
-    if (!kvr_options_load(&renew_command, argc, argv, &config, &exit_status))
-        return exit_status;
-    return give(&config, "renew");
+    return order(&renew_command, "renew", argc, argv);
 }
