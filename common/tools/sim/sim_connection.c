@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "tools/sim/sim_peer.h"
 #include "tools/sim/sim_world.h"
 
@@ -203,13 +204,8 @@ static void packet_send(struct sim_connection *connection, uint32_t from, struct
     if (at <= end->last)
         at = end->last + 1;
     end->last = at;
-    packet->next = NULL;
     packet->sent_at = world->now;
-    if (end->first == NULL)
-        end->first = packet;
-    else
-        end->tail->next = packet;
-    end->tail = packet;
+    KVR_LIST_APPEND(end->first, end->tail, packet, next);
     sim_at(world, at, deliver_run, connection, !from, 0);
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "tools/sim/sim_world.h"
 
 #define PAGE_TRIES 40
@@ -81,7 +82,6 @@ static void task_run(struct sim_world *world, const struct sim_event *event)
         sim_at(world, world->now + 1 + sim_some(world, world->compute_ns), task_run, engine, 0, 0);
         return;
     }
-    engine->tasks_last = NULL;
     world->busy--;
 }
 
@@ -97,6 +97,7 @@ static void segment_queue(struct sim_publish *publish, uint32_t number)
     engine->promised[segment->word] += engine->share.layer_count;
     for (uint32_t i = 0; i < engine->share.layer_count; i++) {
         struct sim_task *task = malloc(sizeof(*task));
+        bool first = engine->tasks_first == NULL;
 
         if (task == NULL)
             abort();
@@ -105,15 +106,11 @@ static void segment_queue(struct sim_publish *publish, uint32_t number)
                                   .layer = engine->share.layer_first + i,
                                   .word = segment->word,
                                   .value = segment->base + i + 1};
-        if (engine->tasks_last != NULL) {
-            engine->tasks_last->next = task;
-        } else {
-            engine->tasks_first = task;
-            world->busy++;
-            sim_at(world, world->now + 1 + sim_some(world, world->compute_ns), task_run, engine, 0,
-                   0);
-        }
-        engine->tasks_last = task;
+        KVR_LIST_APPEND(engine->tasks_first, engine->tasks_last, task, next);
+        if (!first)
+            continue;
+        world->busy++;
+        sim_at(world, world->now + 1 + sim_some(world, world->compute_ns), task_run, engine, 0, 0);
     }
 }
 
