@@ -253,7 +253,7 @@ static bool events_take(struct post_rig *rig)
 
 bool post_rig_step(struct post_rig *rig, kvr_ns now, uint64_t *opens, bool *ret_moved)
 {
-    for (uint32_t i = 0; i<rig->options.jobs && * opens> 0; i++) {
+    for (uint32_t i = 0; *opens > 0 && i < rig->options.jobs; i++) {
         if (rig->jobs[i].open)
             continue;
         if (!job_open(rig, i))

@@ -188,23 +188,17 @@ static uint64_t word_of(uint64_t page, uint64_t at)
     return kvr_mix64(page << 32 | at);
 }
 
-static void stamp(const struct gpu_copies *copies, uint64_t first, uint64_t pages)
+/* Writes the words of these pages of the order, or looks whether they are there. */
+static bool stamps(const struct gpu_copies *copies, uint64_t first, uint64_t pages, bool writes)
 {
     for (uint64_t i = 0; i < pages; i++)
         for (uint64_t at = 0; at < copies->page_bytes; at += sizeof(uint64_t)) {
             uint64_t word = word_of(copies->order[(first + i) % page_count(copies)], at);
+            uint8_t *place = copies->pinned + i * copies->page_bytes + at;
 
-            memcpy(copies->pinned + i * copies->page_bytes + at, &word, sizeof(word));
-        }
-}
-
-static bool check_stamps(const struct gpu_copies *copies, uint64_t first, uint64_t pages)
-{
-    for (uint64_t i = 0; i < pages; i++)
-        for (uint64_t at = 0; at < copies->page_bytes; at += sizeof(uint64_t)) {
-            uint64_t word = word_of(copies->order[(first + i) % page_count(copies)], at);
-
-            if (memcmp(copies->pinned + i * copies->page_bytes + at, &word, sizeof(word)) != 0)
+            if (writes)
+                memcpy(place, &word, sizeof(word));
+            else if (memcmp(place, &word, sizeof(word)) != 0)
                 return complain("a page came back with other bytes");
         }
     return true;
@@ -221,13 +215,13 @@ bool gpu_copies_check(struct gpu_copies *copies)
     if (pages > KVR_DEVICE_PIECES_MAX)
         pages = KVR_DEVICE_PIECES_MAX;
     for (uint64_t first = 0; good && first < count; first += pages) {
-        stamp(copies, first, pages);
+        (void)stamps(copies, first, pages, true);
         good = check_copy(copies, first, way_of(copies, all_in[first / pages % ways]));
     }
     for (uint64_t first = 0; good && first < count; first += pages) {
         memset(copies->pinned, 0, pages * copies->page_bytes);
         good = check_copy(copies, first, way_of(copies, all_out[first / pages % ways])) &&
-               check_stamps(copies, first, pages);
+               stamps(copies, first, pages, false);
     }
     copies->next = 0;
     return good;

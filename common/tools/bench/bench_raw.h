@@ -30,8 +30,8 @@ bool bench_raw_start(struct bench_raw *raw, const struct bench_options *options,
 /* One turn: from the first write to the last arrival. False: said on stderr. */
 bool bench_raw_run(struct bench_raw *raw, kvr_ns duration, const struct bench_raw_shape *shape,
                    struct bench_result *ret_result);
-/* Sets the window, unless the shape has one, and the way to wait that together move most, by short
- * turns. False: one failed, said on stderr. */
+/* Tries windows, unless the shape has one, and both ways to wait, in short turns, and sets the pair
+ * that moves most. False: a turn failed, said on stderr. */
 bool bench_raw_calibrate(struct bench_raw *raw, struct bench_raw_shape *shape);
 /* What one write of it may carry. */
 uint32_t bench_raw_pieces_max(const struct bench_raw *raw);

@@ -35,6 +35,7 @@ static kvr_status write_next(struct raw_side *side, struct raw_rail *rail,
     if (status == KVR_OK) {
         side->next += (uint64_t)shape->pieces * shape->pages;
         rail->on_their_way++;
+        side->on_their_way++;
     }
     return status;
 }
@@ -77,19 +78,13 @@ static uint64_t poll_rails(struct raw_side *side, kvr_completion_kind wanted,
                               kvr_status_text(completions[k].status));
             else if (completions[k].kind == wanted)
                 count++;
-            if (wanted == KVR_COMPLETION_WRITTEN && completions[k].kind == wanted)
+            if (wanted == KVR_COMPLETION_WRITTEN && completions[k].kind == wanted) {
                 side->rails[i].on_their_way--;
+                side->on_their_way--;
+            }
         }
     }
     return count;
-}
-
-static bool on_their_way(const struct raw_side *side)
-{
-    for (uint32_t i = 0; i < side->rail_count; i++)
-        if (side->rails[i].on_their_way > 0)
-            return true;
-    return false;
 }
 
 static void write_turn(void *self, const struct bench_order *order, struct bench_result *result)
@@ -102,7 +97,7 @@ static void write_turn(void *self, const struct bench_order *order, struct bench
         return;
     side->spins = order->raw.spins;
     side->progress_at = result->first_at = now;
-    while (!result->failed && (now < end || on_their_way(side))) {
+    while (!result->failed && (now < end || side->on_their_way > 0)) {
         uint64_t posted = now < end ? write_more(side, order, result) : 0;
         uint64_t written = poll_rails(side, KVR_COMPLETION_WRITTEN, result);
 

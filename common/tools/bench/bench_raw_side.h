@@ -40,8 +40,9 @@ struct raw_side {
     bool blind; /* a rail has no descriptor to sleep on */
     bool connected;
     kvr_ns progress_at;
-    uint64_t next; /* page of the order */
-    bool spins;    /* in this turn */
+    uint64_t next;         /* page of the order */
+    uint32_t on_their_way; /* on all rails */
+    bool spins;            /* in this turn */
 };
 
 /* Opens rails, endpoints and memory; fills `own` of the board. False: *result says why. */
