@@ -18,13 +18,14 @@ struct scheduler_options {
 extern const struct kvr_option_part scheduler_parts[]; /* their struct comes first */
 extern const struct kvr_exit_code scheduler_exit_codes[];
 
-/* The array `member` of the JSON object that http://<address><path> answers with, or without a
- * member that object; the caller owns it. NULL, with a sentence, the scheduler's own where it
- * answers: KVR_NOT_FOUND and KVR_REFUSED are its answers, KVR_SYSTEM is that it was not reached or
- * cannot, KVR_MALFORMED that there is no such array. */
+/* The JSON object that http://<address><path> answers with, or its array `member`; the caller owns
+ * it. NULL, with a sentence, which is the scheduler's own where it answered:
+ *   KVR_NOT_FOUND, KVR_REFUSED  it answered so
+ *   KVR_SYSTEM                  it was not reached, or cannot answer
+ *   KVR_MALFORMED               there is no such array */
 json_t *scheduler_get(const char *address, const char *path, const char *member, kvr_ns timeout,
                       struct kvr_error *error);
-/* Posts nothing there, and gives the object that is answered with status 202; else the same. */
+/* The same for a POST without a body, which a scheduler answers with status 202. */
 json_t *scheduler_post(const char *address, const char *path, kvr_ns timeout,
                        struct kvr_error *error);
 /* For a path: text with all but letters, digits and -._~ as %41; cut to the room there is. */

@@ -53,16 +53,16 @@ void bench_child_stop(struct bench_child *child);
 bool bench_child_result(struct bench_child *child, kvr_ns timeout, struct bench_result *ret_result);
 bool bench_child_order(struct bench_child *child, const struct bench_order *order);
 
-/* In the child: sends the result, then one of each turn that is ordered, until one failed or there
- * are no more orders. */
+/* In the child: sends the first result, then takes orders, and sends the result of a turn for each.
+ * Returns after a result that failed, or when the conductor has no more orders. */
 typedef void bench_child_turn(void *self, const struct bench_order *order,
                               struct bench_result *result);
 void bench_child_serve(int socket, struct bench_result *result, bench_child_turn *turn, void *self);
 void bench_problem(struct bench_result *result, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Asks a child process to end, waits for it and kills it after three seconds; *pid is 0 then, and
- * may be before. */
+/* Asks a child process to end, waits for it, and kills it after three seconds. Sets *pid to 0; with
+ * 0 it does nothing. */
 void bench_process_stop(pid_t *pid);
 
 void bench_sleep(kvr_ns time);

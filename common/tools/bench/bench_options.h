@@ -31,7 +31,7 @@ struct bench_options {
     char json[4096];
 };
 
-/* Zeroes all but what agents take, which is as their own defaults are. */
+/* The agents' options get the defaults that agents have; all others are zero. */
 void bench_options_init(struct bench_options *options);
 /* From the command line. False: leave with *ret_exit. */
 bool bench_options_load(int argc, char **argv, struct bench_options *options, int *ret_exit);

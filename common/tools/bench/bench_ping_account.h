@@ -24,9 +24,8 @@ struct ping_sample {
     kvr_ns at[PING_STATION_END]; /* 0: not on this way */
 };
 
-/* Means of the middle fifth of all pings by their time, which lie about the median and are few
- * enough moved by other processes on the cores: therefore the parts are exactly middle_us together.
- */
+/* middle_us and parts_us are means of the same pings, the middle fifth by their time, so that the
+ * parts add up to middle_us exactly. Few of these waited for another process on their core. */
 struct ping_account {
     size_t count;
     double p50_us, p99_us, middle_us;

@@ -23,7 +23,8 @@ struct bench_pool {
     uint32_t *source_ids, *target_ids; /* slice × slices each */
 };
 
-/* 0 to count - 1, and with scatter at random; the caller frees them. NULL: no memory. */
+/* The numbers 0 to count - 1, with scatter in random order. The caller frees them. NULL: no memory.
+ */
 uint32_t *bench_page_order(uint32_t count, bool scatter, struct kvr_rng *rng);
 
 /* scatter: both orders are at random, and so no neighbours; else both count up. Every page is

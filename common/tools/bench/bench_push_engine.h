@@ -3,7 +3,7 @@
  *
  * The target leads: it opens a fetch, sends its number to the source through a pipe, as a router
  * would, and the source publishes that request with all its layers ready at once. Requests are
- * numbered from 0 and take the pool's pages in order; a request waits until the one that had its
+ * numbered from 0 and take the pool's pages in order; a request waits until the one that used its
  * pages before has ended. */
 #ifndef KVR_TOOLS_BENCH_PUSH_ENGINE_H
 #define KVR_TOOLS_BENCH_PUSH_ENGINE_H

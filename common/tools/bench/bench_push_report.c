@@ -106,7 +106,7 @@ static void print_setting(const struct push_figures *figures, const struct bench
 
 static const char *const loop_names[PUSH_LOOPS] = {"ours", "raw", "same", "against"};
 
-/* The medians of all pairs; of times that of all fetches. */
+/* The medians over all pairs. p50 and p99 are those of all fetches together. */
 static struct push_pair median_pair(const struct push_figures *figures)
 {
     struct push_pair median = {.p50_us = percentile_us(figures, 50),

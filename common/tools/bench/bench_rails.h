@@ -18,8 +18,8 @@ struct bench_rails {
     int target_space;               /* network namespace of the target's processes; -1: ours */
 };
 
-/* On tcp each has a loopback address of its own, the targets others than the sources unless there
- * are as many; others' have a name in common. 0 and 0: as an agent without --rail. */
+/* On tcp each rail has a loopback address of its own; target j has that of source j where there are
+ * as many of both. Rails of other providers have the provider's name. 0 and 0: one of each. */
 void bench_rails_loopback(struct bench_rails *rails, const char *provider, uint32_t source_count,
                           uint32_t target_count);
 /* In a process of the target side, before it opens a socket. False: errno says why. */

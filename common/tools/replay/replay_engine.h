@@ -29,7 +29,7 @@ struct replay_engine_request {
  * struct of a request. */
 struct replay_engine_ops {
     size_t request_bytes;
-    /* May be NULL: nothing is to be kept of START. */
+    /* Keeps what START says; may be NULL. */
     void (*start)(void *request, const struct replay_message *message);
     /* Ends a request that no agent knows. */
     void (*give_up)(void *self, void *request, kvrail_status status);
@@ -39,7 +39,7 @@ struct replay_engine_ops {
     /* Does one slice of work. Returns when to call it again: 0 at once, KVR_NEVER when only an
      * event or a message can bring more. */
     kvr_ns (*step)(void *self, kvr_ns now);
-    /* After the last request; adds to the totals. May be NULL. */
+    /* After the last request: adds figures to the totals. May be NULL. */
     void (*end)(void *self, struct replay_message *totals);
 };
 

@@ -455,8 +455,8 @@ void sim_page_token(const struct sim_engine *engine, uint32_t offset, uint32_t *
 /* Users are numbered: publishes even, fetches odd. */
 struct sim_user *sim_user_of(struct sim_world *world, uint32_t owner,
                              struct sim_publish **ret_publish, struct sim_fetch **ret_fetch);
-/* All of the world, one after the other; *owner: 0 before the first call, then the user's number.
- * NULL: no further one. */
+/* The next user of the world. *owner: 0 before the first call, then the number of the user that was
+ * returned. NULL: there is no further one. */
 struct sim_user *sim_user_next(struct sim_world *world, uint32_t *owner,
                                struct sim_publish **ret_publish, struct sim_fetch **ret_fetch);
 /* That of an engine of this agent which has not been released; NULL. */
