@@ -36,15 +36,6 @@ static const struct kvr_option own_options[] = {
      .help =
          "How long a published request is held for a target that has not come, unless its engine "
          "names or renews a lease."},
-    {.name = "want-timeout",
-     .section = "transfers",
-     .fallback = "60s",
-     .min = KVR_MS,
-     .max = 3600 * KVR_S,
-     FIELD(DURATION, want_timeout),
-     .help = "How long a WANT without a deadline waits for its publish, and after the publish for "
-             "its pages. Today's decode-agents send a deadline with every WANT, which counts "
-             "instead."},
     {.name = "fragments",
      .section = "transfers",
      .fallback = "auto",
@@ -93,7 +84,6 @@ static kvr_status machine_init(const struct kvr_agent_config *config, const stru
         .silence_ns = KVR_BEATS_MAX * kvr_agent_time(config, config->heartbeat),
         .quiet_ns = kvr_agent_time(config, config->quiet),
         .lease_default_ns = kvr_agent_time(config, config->lease),
-        .want_default_ns = kvr_agent_time(config, config->want_timeout),
         .rail_count = groups->first[groups->count],
         .groups = *groups,
         .failover = config->group_failover,

@@ -121,10 +121,7 @@ static struct source_transfer *transfer_new(struct outbound *outbound, uint32_t 
     transfer->path.target_stage_bytes = want->staged ? 0 : want->stage_bytes;
     transfer->match.key = match_key(want->request, want->attempt, &want->source_engine,
                                     want->source_generation, want->source_tp, want->source_pp);
-    transfer->match.deadline =
-        outbound->now +
-        (want->deadline_ms > 0 ? want->deadline_ms * KVR_MS : outbound->options.want_default_ns);
-    transfer->match.has_deadline = want->deadline_ms > 0;
+    transfer->match.deadline = outbound->now + want->deadline_ms * KVR_MS;
     transfer->match.priority = want->priority;
     transfer->settle.fence_at = transfer->failover.ask_at = transfer->failover.no_rail_at =
         KVR_NEVER;
@@ -261,8 +258,6 @@ static void transfer_match(struct outbound *outbound, struct source_transfer *tr
     match_unpark(outbound, transfer);
     source_transfer_on(&transfer->state, ST_ON_MATCHED);
     transfer->publish = publish->id;
-    if (!transfer->match.has_deadline)
-        transfer->match.deadline = outbound->now + outbound->options.want_default_ns;
     transfer->match.priority = priority_sum(transfer->match.priority, publish->priority);
     consumer_comes(publish, transfer);
     if (publish->state == PUBLISH_OPEN)
@@ -279,6 +274,10 @@ void match_want(struct outbound *outbound, uint32_t peer, uint64_t nonce,
     struct publish *publish;
     struct source_transfer *transfer;
 
+    if (want->deadline_ms == 0) { /* pages may not be held for ever */
+        want_refuse(outbound, peer, nonce, KVR_INVALID, "the WANT names no deadline");
+        return;
+    }
     if (outbound->peers[peer].parked >= OUTBOUND_PARKED_MAX) {
         want_refuse(outbound, peer, nonce, KVR_FULL,
                     "this target wants too many requests that no engine has published");

@@ -31,9 +31,8 @@ struct source_match {
     uint32_t *siblings; /* ranks of the source engine that the target asks, pp << 16 | tp; NULL:
                            this rank alone */
     uint32_t sibling_count;
-    int32_t priority;  /* of the target's fetch and of the publish together */
-    kvr_ns deadline;   /* of a parked WANT; then of its fetch */
-    bool has_deadline; /* its fetch named one */
+    int32_t priority; /* of the target's fetch and of the publish together */
+    kvr_ns deadline;  /* of a parked WANT; then of its fetch */
 };
 
 void match_want(struct outbound *outbound, uint32_t peer, uint64_t nonce,

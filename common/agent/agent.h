@@ -36,7 +36,7 @@ struct kvr_agent_config {
     uint64_t table_memory;
     char fragments[16]; /* the choices differ between the programs */
     /* prefill-agent */
-    kvr_ns lease, want_timeout;
+    kvr_ns lease;
     uint64_t fragment_bytes_min;
     /* decode-agent */
     kvr_ns deadline;

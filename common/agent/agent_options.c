@@ -156,7 +156,7 @@ static const struct kvr_option rows[] = {
      .min = 10,
      .max = 10000,
      FIELD(COUNT, time_scale),
-     .help = "Every time that decides (heartbeat, quiet, lease, want-timeout, deadline, "
+     .help = "Every time that decides (heartbeat, quiet, lease, deadline, "
              "drain-timeout) is this much of what it is set to: for hosts and builds that are "
              "slower than times were meant for. Both agents of a pair the same."},
     {.name = "digest",

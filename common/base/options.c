@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/option_value.h"
 #include "base/options_help.h"
+#include "base/removed.h"
 #include "base/version.h"
 
 #define OPTIONS_MAX 128
@@ -131,7 +132,9 @@ static int load_file_row(void *user, const char *section, const char *name, cons
 
     if (loader->problem[0] != '\0')
         return 0;
-    if (!known)
+    if (kvr_removed_option(name) != NULL)
+        snprintf(loader->problem, sizeof(loader->problem), "%s", kvr_removed_option(name));
+    else if (!known)
         snprintf(loader->problem, sizeof(loader->problem), "there is no option '%.64s'", name);
     else if (section[0] != '\0' && strcmp(section, own) != 0)
         snprintf(loader->problem, sizeof(loader->problem), "'%s' belongs into [%s], not [%.64s]",
@@ -237,7 +240,9 @@ static void complain_unknown(const struct loader *loader, const char *argument)
             nearest = row_at(loader, i)->name;
         }
     }
-    if (nearest != NULL)
+    if (kvr_removed_option(name) != NULL)
+        complain(loader, "%s", kvr_removed_option(name));
+    else if (nearest != NULL)
         complain(loader, "there is no option --%s; did you mean --%s?", name, nearest);
     else
         complain(loader, "there is no option --%s; --help lists them all", name);

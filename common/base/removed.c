@@ -32,3 +32,10 @@ const char *kvr_removed_provider(const char *provider)
     }
     return NULL;
 }
+
+const char *kvr_removed_option(const char *name)
+{
+    if (strcmp(name, "want-timeout") == 0)
+        return "option want-timeout was removed, and had no effect: leave it out";
+    return NULL;
+}

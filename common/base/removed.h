@@ -9,4 +9,7 @@ const char *kvr_removed_provider(const char *provider);
 /* Their names; ends with NULL. */
 extern const char *const kvr_removed_providers[];
 
+/* For an option that this version no longer has: a sentence that says what follows. Else NULL. */
+const char *kvr_removed_option(const char *name);
+
 #endif

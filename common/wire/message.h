@@ -148,7 +148,7 @@ struct kvr_msg_want {
     struct kvr_rank target;
     uint64_t tokens;      /* of the request; the page tables that follow cover [0, tokens) */
     uint64_t skip_tokens; /* the target has [0, skip) already */
-    uint32_t deadline_ms; /* from now; 0: none */
+    uint32_t deadline_ms; /* from now; at least 1 */
     int32_t priority;
     kvr_digest_mode digest; /* what the source is to hash */
     /* Of groups 0, 1 …: the target needs nothing of [0, skip). Of others: skip_tokens, in whole

@@ -53,6 +53,11 @@ for command in "$decode --provider shm" "$decode --provider tcp+shm" "$prefill -
     refused 2 "$removed" -- $command
     [ "$(wc -l <"$work/out")" = 1 ] || fail "$command is not refused in one line: $(cat "$work/out")"
 done
+# An option that earlier versions had, in an old file and on an old command line.
+no_option='option want-timeout was removed, and had no effect: leave it out'
+printf '[transfers]\nlease = 30s\nwant-timeout = 60s\n' >"$work/want.ini"
+refused 2 "$no_option" "$work/want.ini line 3" -- $prefill --config "$work/want.ini"
+refused 2 "$no_option" -- $prefill --want-timeout 60s
 refused 2 --prefill-agent nowhere: 9480 -- $decode --prefill-agent nowhere:
 refused 2 --heartbeat never -- $decode --heartbeat never
 refused 2 --allocation-bytes 5000 4096 -- "$bin/kvrail" replay --source-socket "$work/a.sock" \

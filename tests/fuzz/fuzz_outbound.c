@@ -324,7 +324,6 @@ static struct kvr_machine open_machine(void)
         .silence_ns = KVR_S,
         .quiet_ns = KVR_S / 5,
         .lease_default_ns = KVR_S,
-        .want_default_ns = KVR_S,
         .rail_count = FUZZ_RAILS,
         .limits = {.pieces_local = 2, .pieces_remote = 2, .chunk_bytes_max = 4096},
     };

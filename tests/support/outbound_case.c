@@ -41,7 +41,6 @@ static void begin(const struct kvr_rail_groups *groups, bool failover, uint32_t 
     struct outbound_options options = {.silence_ns = SILENCE,
                                        .quiet_ns = KVR_S,
                                        .lease_default_ns = LEASE,
-                                       .want_default_ns = 20 * KVR_S,
                                        .rail_count = 2,
                                        .groups = *groups,
                                        .failover = failover,

@@ -11,7 +11,6 @@ void share_open_rank(uint32_t tp, uint32_t tp_size, bool replicated)
     struct outbound_options options = {.silence_ns = KVR_S,
                                        .quiet_ns = KVR_S,
                                        .lease_default_ns = 10 * KVR_S,
-                                       .want_default_ns = 20 * KVR_S,
                                        .rail_count = 1,
                                        .limits = {1, 1, SMALL_PAGE_BYTES, false}};
     struct kvr_rail_address rail = {.rail = 0, .epoch = 1};
@@ -123,6 +122,7 @@ void share_want(uint32_t number, uint32_t tp, uint32_t sibling_count, uint64_t s
     want->target.tp_size = 2;
     want->tokens = SMALL_PLANNED;
     want->skip_tokens = skip;
+    want->deadline_ms = 20000;
     want->siblings = siblings;
     want->sibling_count = sibling_count;
     want->staged = share.target_staged;
@@ -143,6 +143,7 @@ void share_want_stage(uint32_t number, uint32_t stage)
     want->target.pp = stage;
     want->target.pp_size = SHARE_STAGES;
     want->tokens = want->skip_tokens = SMALL_PLANNED;
+    want->deadline_ms = 20000;
     want->siblings = siblings;
     want->sibling_count = 2;
     outbound_message(&share.outbound, share.now, 0, &message);

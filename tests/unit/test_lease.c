@@ -32,7 +32,6 @@ static int open_outbound(void **state)
     struct outbound_options options = {.silence_ns = KVR_S,
                                        .quiet_ns = KVR_S,
                                        .lease_default_ns = LEASE,
-                                       .want_default_ns = KVR_S,
                                        .rail_count = 1,
                                        .limits = {1, 1, SMALL_PAGE_BYTES, false}};
 

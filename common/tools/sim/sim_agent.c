@@ -338,7 +338,6 @@ static void machine_init(struct sim_agent *agent)
         .silence_ns = SIM_SILENCE_NS,
         .quiet_ns = SIM_QUIET_NS,
         .lease_default_ns = SIM_LEASE_NS,
-        .want_default_ns = 10 * KVR_S,
         .rail_count = agent->rail_count,
         .groups = agent->groups,
         .failover = agent->world->failover,
