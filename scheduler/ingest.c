@@ -131,18 +131,16 @@ static kvr_status commit_round(struct ingest *ingest, int count, int64_t now_ns,
                                struct kvr_error *error)
 {
     struct store *store = ingest->options.store;
-    kvr_status status;
 
     if (!store_begin(store))
         return kvr_error_set(error, KVR_SYSTEM, "ingest", "the database refused: %s",
                              store_problem(store));
-    status = apply_reports(ingest, count, now_ns, error);
-    if (status == KVR_OK)
-        status = apply_orders(ingest, count, now_ns, error);
-    if (status == KVR_OK && !store_commit(store))
-        status = kvr_error_set(error, KVR_SYSTEM, "ingest", "the database cannot commit: %s",
-                               store_problem(store));
-    return status;
+    KVR_TRY(apply_reports(ingest, count, now_ns, error));
+    KVR_TRY(apply_orders(ingest, count, now_ns, error));
+    if (!store_commit(store))
+        return kvr_error_set(error, KVR_SYSTEM, "ingest", "the database cannot commit: %s",
+                             store_problem(store));
+    return KVR_OK;
 }
 
 static void tell_fleet_one(struct ingest *ingest, const struct kvr_report *report, int64_t now_ns)

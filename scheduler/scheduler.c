@@ -4,12 +4,9 @@ static kvr_status state_open(const struct scheduler_options *options, struct sch
                              struct kvr_error *error)
 {
     uint64_t counts[STATE_END];
-    kvr_status status = store_open_writer(options->state_dir, &scheduler->writer, error);
 
-    if (status == KVR_OK)
-        status = store_open_reader(options->state_dir, &scheduler->reader, error);
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(store_open_writer(options->state_dir, &scheduler->writer, error));
+    KVR_TRY(store_open_reader(options->state_dir, &scheduler->reader, error));
     scheduler->fleet = fleet_open();
     scheduler->metrics = metrics_open();
     scheduler->api = api_open(scheduler->reader, scheduler->fleet, scheduler->metrics);

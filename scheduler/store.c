@@ -176,12 +176,9 @@ static bool is_empty(struct store *store)
 
 static kvr_status bring_up_to_date(struct store *store, const char *folder, struct kvr_error *error)
 {
-    kvr_status status;
     int version = 0;
 
-    status = read_version(store, &version, error);
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(read_version(store, &version, error));
     if (version > embedded_migration_count)
         return kvr_error_set(error, KVR_VERSION, "store",
                              "%s/kvrail.db has version %d, and this program knows only up to %d: "
@@ -189,11 +186,8 @@ static kvr_status bring_up_to_date(struct store *store, const char *folder, stru
                              folder, version, embedded_migration_count);
     if (version == embedded_migration_count)
         return KVR_OK;
-    if (!is_empty(store)) {
-        status = back_up(store, folder, version, error);
-        if (status != KVR_OK)
-            return status;
-    }
+    if (!is_empty(store))
+        KVR_TRY(back_up(store, folder, version, error));
     return migrate(store, version, error);
 }
 
@@ -229,12 +223,10 @@ kvr_status store_open_writer(const char *folder, struct store **ret_store, struc
     kvr_status status;
 
     /* The version is looked at before journal_mode changes anything in a newer database. */
-    status = open_database(folder, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
-                           "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
-                           "PRAGMA cache_size = -65536",
-                           &store, error);
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(open_database(folder, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+                          "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
+                          "PRAGMA cache_size = -65536",
+                          &store, error));
     status = bring_up_to_date(store, folder, error);
     if (status == KVR_OK)
         status = check_providers(store, folder, error);

@@ -103,7 +103,7 @@ typedef enum store_kind {
     STORE_ROLE,       /* kvr_role */
     STORE_RAIL_STATE, /* kvr_rail_state */
     STORE_ORDER,      /* kvr_order_kind */
-    STORE_SKIPPED,    /* only read: nobody wants it */
+    STORE_SKIPPED,    /* only read: not kept */
 } store_kind;
 
 struct store_value {

@@ -158,34 +158,26 @@ static kvr_status reporter_open(struct kvr_agent *agent, struct kvr_error *error
         .boot = agent->boot,
         .state_dir = config->state_dir[0] != '\0' ? config->state_dir : NULL,
     };
-    kvr_status status = kvr_reporter_open(&options, &agent->reporter, error);
 
-    if (status == KVR_OK)
-        agent->ports.events = agent_events(agent, kvr_reporter_sink(agent->reporter));
-    return status;
+    KVR_TRY(kvr_reporter_open(&options, &agent->reporter, error));
+    agent->ports.events = agent_events(agent, kvr_reporter_sink(agent->reporter));
+    return KVR_OK;
 }
 
 static kvr_status agent_open(struct kvr_agent *agent, struct kvr_error *error)
 {
-    kvr_status status = agent_checks(agent->config, error);
-
-    if (status == KVR_OK)
-        status = agent_run_dir_open(agent, error);
-    if (status == KVR_OK && agent->config->stamps[0] != '\0')
-        status = kvr_stamps_open(agent->config->stamps, &agent->stamps, error);
-    if (status == KVR_OK)
-        status = memory_open(agent, error);
-    if (status == KVR_OK)
-        status = reporter_open(agent, error);
-    if (status == KVR_OK)
-        status = agent_rails_open(agent, error);
-    if (status == KVR_OK)
-        status = agent_peers_open(agent, error);
-    if (status == KVR_OK)
-        status = agent_engines_open(agent, error);
-    if (status == KVR_OK && agent->config->port_file[0] != '\0')
-        status = kvr_port_file_write(agent->config->port_file, kvr_peers_port(agent->peers), error);
-    return status;
+    KVR_TRY(agent_checks(agent->config, error));
+    KVR_TRY(agent_run_dir_open(agent, error));
+    if (agent->config->stamps[0] != '\0')
+        KVR_TRY(kvr_stamps_open(agent->config->stamps, &agent->stamps, error));
+    KVR_TRY(memory_open(agent, error));
+    KVR_TRY(reporter_open(agent, error));
+    KVR_TRY(agent_rails_open(agent, error));
+    KVR_TRY(agent_peers_open(agent, error));
+    KVR_TRY(agent_engines_open(agent, error));
+    if (agent->config->port_file[0] != '\0')
+        KVR_TRY(kvr_port_file_write(agent->config->port_file, kvr_peers_port(agent->peers), error));
+    return KVR_OK;
 }
 
 static void say_ready(const struct kvr_agent *agent)

@@ -53,10 +53,7 @@ kvr_status agent_option_refuse(const char *option, struct kvr_error *error)
 
 kvr_status agent_checks(const struct kvr_agent_config *config, struct kvr_error *error)
 {
-    kvr_status status = kvr_need_files(FILES_NEEDED, error);
-
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(kvr_need_files(FILES_NEEDED, error));
     if (config->state_dir[0] == '\0')
         return KVR_OK;
     return kvr_state_folder_take(config->state_dir, STATE_NEEDED, error);

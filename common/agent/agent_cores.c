@@ -50,10 +50,8 @@ static kvr_status host_read(struct kvr_agent *agent, struct work *work, struct k
 {
     struct kvr_error none;
     unsigned count = kvr_fabric_list(agent->provider, work->offered, KVR_HOST_RAILS_MAX, &none);
-    kvr_status status = kvr_topology_read(NULL, &work->topology, error);
 
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(kvr_topology_read(NULL, &work->topology, error));
     work->groups.topology = work->topology;
     kvr_host_rails_choose(&work->groups, work->offered,
                           count < KVR_HOST_RAILS_MAX ? count : KVR_HOST_RAILS_MAX);
@@ -152,13 +150,10 @@ static kvr_status cores_given(struct kvr_agent *agent, struct kvr_error *error)
     for (uint32_t i = 0; i < agent->groups.count; i++) {
         struct agent_group *group = &agent->group[i];
         char *end = strchr(list, '/');
-        kvr_status status;
 
         if (end != NULL)
             *end = '\0';
-        status = agent_cores_parse(list, group->cores, &group->core_count, error);
-        if (status != KVR_OK)
-            return status;
+        KVR_TRY(agent_cores_parse(list, group->cores, &group->core_count, error));
         if (end != NULL)
             list = end + 1;
         if ((end == NULL) != (i + 1 == agent->groups.count || list == text))

@@ -19,14 +19,11 @@ static kvr_status on_up(void *self, kvr_ns now, uint32_t engine,
 {
     struct kvr_agent *agent = self;
     struct kvr_shared_page *page = kvr_engine_port_page(agent->port, engine);
-    kvr_status status;
 
     (void)now;
     if (agent->draining)
         return kvr_error_set(error, KVR_DRAINING, "agent", "this agent is shutting down");
-    status = kvr_engines_up(agent->machine.engines, engine, attach, page, error);
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(kvr_engines_up(agent->machine.engines, engine, attach, page, error));
     agent->engines[engine] = (struct agent_engine){.serial = ++agent->serial_next, .doorbell = -1};
     if (agent->machine.page_command != NULL) {
         int doorbell = kvr_engine_port_doorbell(agent->port, engine);

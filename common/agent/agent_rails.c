@@ -99,7 +99,6 @@ static kvr_status rail_open(struct kvr_agent *agent, const char *provider, const
     bool card = !kvr_provider_find(provider)->same_host_only;
     struct kvr_rail_options options = {0};
     const struct kvr_rail_facts *facts;
-    kvr_status status;
 
     if (agent->rail_count == (card ? KVR_AGENT_CARDS_MAX : KVR_RAILS_MAX))
         return kvr_error_set(error, KVR_TOO_LARGE, "rails",
@@ -119,10 +118,8 @@ static kvr_status rail_open(struct kvr_agent *agent, const char *provider, const
         PORT_REST_BOUNDS * KVR_BEATS_MAX * kvr_agent_time(agent->config, agent->config->heartbeat);
     options.acknowledge = agent->config->posting.acknowledge;
     options.inline_bytes = (uint32_t)agent->config->posting.inline_bytes;
-    status = agent->fabric.ops->rail_open(agent->fabric.self, &options,
-                                          &agent->rails[agent->rail_count], error);
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(agent->fabric.ops->rail_open(agent->fabric.self, &options,
+                                         &agent->rails[agent->rail_count], error));
     facts = agent->fabric.ops->rail_facts(agent->rails[agent->rail_count]);
     limits_narrow(agent, facts);
     agent_congestion_check(facts, agent->config->posting.tcp_congestion);
@@ -140,10 +137,7 @@ static kvr_status group_rails_open(struct kvr_agent *agent, const char *names,
 
     snprintf(text, sizeof(text), "%s", names);
     for (name = strtok_r(text, "+", &rest); name != NULL; name = strtok_r(NULL, "+", &rest)) {
-        kvr_status status = rail_open(agent, agent->provider, name, error);
-
-        if (status != KVR_OK)
-            return status;
+        KVR_TRY(rail_open(agent, agent->provider, name, error));
     }
     if (agent->rail_count == count)
         return kvr_error_set(error, KVR_INVALID, "rails",
@@ -190,11 +184,10 @@ static kvr_status local_rails_open(struct kvr_agent *agent, struct kvr_error *er
 
     for (uint32_t g = 0; g < groups->count; g++) {
         uint32_t place = groups->first[g + 1];
-        kvr_status status = rail_open(agent, KVR_FABRIC_LOCAL, "", error);
-        struct kvr_rail *rail = agent->rails[agent->rail_count - 1];
+        struct kvr_rail *rail;
 
-        if (status != KVR_OK)
-            return status;
+        KVR_TRY(rail_open(agent, KVR_FABRIC_LOCAL, "", error));
+        rail = agent->rails[agent->rail_count - 1];
         memmove(&agent->rails[place + 1], &agent->rails[place],
                 (agent->rail_count - 1 - place) * sizeof(agent->rails[0]));
         agent->rails[place] = rail;
@@ -242,24 +235,16 @@ kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error)
     if (config->rail_ports[0] != '\0' &&
         kvr_rail_ports_parse(config->rail_ports, &agent->ports_of_rails, error) != KVR_OK)
         return agent_option_refuse("rail-ports", error);
-    status = rails_open(agent, error);
-    if (status == KVR_OK)
-        status = ports_check(agent, error);
-    if (status == KVR_OK)
-        status = calibration_use(agent, error);
-    if (status == KVR_OK)
-        status = agent_cores_choose(agent, error); /* before anything is allocated for a thread */
-    if (status == KVR_OK && agent->mixed)
-        status = local_rails_open(agent, error);
-    if (status == KVR_OK)
-        status = agent_revocation_open(agent, error);
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(rails_open(agent, error));
+    KVR_TRY(ports_check(agent, error));
+    KVR_TRY(calibration_use(agent, error));
+    KVR_TRY(agent_cores_choose(agent, error)); /* before anything is allocated for a thread */
+    if (agent->mixed)
+        KVR_TRY(local_rails_open(agent, error));
+    KVR_TRY(agent_revocation_open(agent, error));
     move_bytes_set(agent);
     rails_say(agent);
-    status = agent_groups_open(agent, error);
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(agent_groups_open(agent, error));
     status =
         agent->program->init(config, &agent->ports, &agent->memory, &agent->groups, &agent->limits);
     if (status != KVR_OK)

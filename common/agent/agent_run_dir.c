@@ -51,7 +51,6 @@ kvr_status agent_run_dir_open(struct kvr_agent *agent, struct kvr_error *error)
 {
     const struct kvr_agent_config *config = agent->config;
     char folder[512], path[sizeof(folder) + KVR_NAME_BYTES + 8];
-    kvr_status status;
 
     if (config->engine_socket[0] != '\0') {
         memcpy(agent->engine_socket, config->engine_socket, sizeof(agent->engine_socket));
@@ -69,9 +68,7 @@ kvr_status agent_run_dir_open(struct kvr_agent *agent, struct kvr_error *error)
                              "there is no folder for the engine socket: /run cannot be written and "
                              "neither RUNTIME_DIRECTORY nor XDG_RUNTIME_DIR is set; give --run-dir "
                              "or --engine-socket");
-    status = make(folder, error);
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(make(folder, error));
     snprintf(path, sizeof(path), "%s/%s.sock", folder, config->name);
     if (strlen(path) >= sizeof(agent->engine_socket))
         return kvr_error_set(error, KVR_TOO_LARGE, "start",

@@ -89,18 +89,14 @@ static kvr_status memory_open(struct kvr_agent *agent, struct agent_stage *entry
         return status;
     }
     group_rails(agent, entry->group, rails);
-    status = kvr_region_open_memfd(&agent->fabric, rails, agent->rail_count, &layout, fd, 0, source,
-                                   !source, &entry->stage.pinned, error);
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(kvr_region_open_memfd(&agent->fabric, rails, agent->rail_count, &layout, fd, 0, source,
+                                  !source, &entry->stage.pinned, error));
     /* A source's regions are mapped so that nothing can be written to them; this one is ours. */
     if (mprotect(entry->stage.pinned->base, layout.bytes, PROT_READ | PROT_WRITE) != 0)
         return kvr_error_system(error, "region", errno, "to write to staging memory");
     place(entry->stage.pinned->base, layout.bytes, agent->group[entry->group].node);
-    status = entry->stage.device->ops->pin(entry->stage.device, entry->stage.pinned->base,
-                                           layout.bytes, error);
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(entry->stage.device->ops->pin(entry->stage.device, entry->stage.pinned->base,
+                                          layout.bytes, error));
     entry->stage.base = entry->stage.pinned->base;
     entry->stage.bytes = layout.bytes;
     return KVR_OK;
@@ -222,7 +218,6 @@ static kvr_status region_direct(struct kvr_agent *agent, uint32_t group,
 {
     struct kvr_rail *rails[KVR_RAILS_MAX] = {NULL};
     bool source = agent->machine.role == KVR_ROLE_SOURCE;
-    kvr_status status;
 
     form->ordinal = request->device;
     form->hashed = strcmp(agent->config->digest, "off") != 0;
@@ -230,12 +225,11 @@ static kvr_status region_direct(struct kvr_agent *agent, uint32_t group,
     for (uint32_t i = 0; i < agent->rail_count; i++)
         if ((agent->groups.same_host >> i & 1) != 0)
             rails[i] = NULL; /* peers of this host too write to such pages by their cards */
-    status = kvr_region_open_direct(&agent->fabric, rails, agent->rail_count, &request->layout,
-                                    form, source, !source, ret_region, error);
-    if (status == KVR_OK)
-        kvr_log_info("region '%s' of device %d is reached by the cards of rail group %u: %s",
-                     request->name, request->device, group, kvr_path_name((*ret_region)->path));
-    return status;
+    KVR_TRY(kvr_region_open_direct(&agent->fabric, rails, agent->rail_count, &request->layout, form,
+                                   source, !source, ret_region, error));
+    kvr_log_info("region '%s' of device %d is reached by the cards of rail group %u: %s",
+                 request->name, request->device, group, kvr_path_name((*ret_region)->path));
+    return KVR_OK;
 }
 
 /* A region of a dmabuf: registering it needs no context on the GPU. */
@@ -244,11 +238,10 @@ static kvr_status region_of_dmabuf(struct kvr_agent *agent, uint32_t group,
                                    struct kvr_region **ret_region, struct kvr_error *error)
 {
     struct kvr_device_form form = {.dmabuf = fd, .dmabuf_offset = request->fd_offset};
-    kvr_status status = kvr_dmabuf_check(fd, request->fd_offset, request->layout.bytes, error);
+    kvr_status status;
     struct kvr_error reason;
 
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(kvr_dmabuf_check(fd, request->fd_offset, request->layout.bytes, error));
     status = region_direct(agent, group, request, &form, ret_region, &reason);
     if (status == KVR_OK)
         return status;
@@ -342,13 +335,9 @@ static kvr_status region_open(struct kvr_agent *agent, uint32_t group,
 
     if (request->memory == KVR_MEMORY_DMABUF && strcmp(agent->config->device, "cuda") == 0)
         return region_of_dmabuf(agent, group, request, fd, ret_region, error);
-    status = stage_of(agent, group, request->device, &entry, error);
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(stage_of(agent, group, request->device, &entry, error));
     memcpy(import.ipc, request->ipc, sizeof(import.ipc));
-    status = entry->stage.device->ops->import(entry->stage.device, &import, &pages, error);
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(entry->stage.device->ops->import(entry->stage.device, &import, &pages, error));
     if (extents != NULL)
         kvr_log_info("region '%s' of device %d lies over %u allocations side by side",
                      request->name, request->device, extents->count);
@@ -383,15 +372,12 @@ kvr_status agent_stages_host(struct kvr_agent *agent, const struct kvr_region *r
                                        .address = region->base,
                                        .bytes = region->layout.bytes};
     struct agent_stage *entry = NULL;
-    kvr_status status = stage_of(agent, region->home, -1, &entry, error);
 
-    if (status == KVR_OK)
-        status = stage_fill(agent, entry, "fragments of host memory", error);
-    if (status == KVR_OK)
-        status = entry->stage.device->ops->import(entry->stage.device, &import, ret_pages, error);
-    if (status == KVR_OK)
-        *ret_stage = &entry->stage;
-    return status;
+    KVR_TRY(stage_of(agent, region->home, -1, &entry, error));
+    KVR_TRY(stage_fill(agent, entry, "fragments of host memory", error));
+    KVR_TRY(entry->stage.device->ops->import(entry->stage.device, &import, ret_pages, error));
+    *ret_stage = &entry->stage;
+    return KVR_OK;
 }
 
 /* Cards let go of it before it is unmapped. */

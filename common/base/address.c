@@ -86,10 +86,7 @@ kvr_status kvr_address_parse(const char *text, int default_port, struct kvr_erro
     if (port == NULL && default_port < 0)
         return refuse(error, text, "lacks a port: write host:port or [IPv6]:port");
     if (port != NULL) {
-        kvr_status status = parse_port(text, port, error, &address.port);
-
-        if (status != KVR_OK)
-            return status;
+        KVR_TRY(parse_port(text, port, error, &address.port));
     }
     *ret_address = address;
     return KVR_OK;

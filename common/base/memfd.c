@@ -79,12 +79,10 @@ kvr_status kvr_memfd_check(int fd, uint64_t offset, uint64_t bytes, const char *
 kvr_status kvr_memfd_map(int fd, uint64_t fd_offset, uint64_t bytes, bool writable, void **ret_base,
                          struct kvr_error *error)
 {
-    kvr_status status = kvr_memfd_check(fd, fd_offset, bytes, "region", error);
     int protection = PROT_READ | (writable ? PROT_WRITE : 0);
     void *base;
 
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(kvr_memfd_check(fd, fd_offset, bytes, "region", error));
     base = mmap(NULL, bytes, protection, MAP_SHARED, fd, (off_t)fd_offset);
     if (base == MAP_FAILED)
         return kvr_error_system(error, "region", errno, "mmap of a region of %llu bytes",

@@ -55,6 +55,15 @@ typedef enum kvr_status {
 /* A failing function of ours must be looked at. */
 #define KVR_MUST_CHECK __attribute__((warn_unused_result))
 
+/* Returns the status of `call` from the function around it, unless that is KVR_OK. Where something
+ * must be undone first, an `if` stands instead. */
+#define KVR_TRY(call)                                                                              \
+    do {                                                                                           \
+        kvr_status try_status = (call);                                                            \
+        if (try_status != KVR_OK)                                                                  \
+            return try_status;                                                                     \
+    } while (0)
+
 const char *kvr_status_name(kvr_status status); /* "peer_lost"; "?" for an unknown value */
 const char *kvr_status_text(kvr_status status); /* the sentence of the list */
 kvr_status kvr_status_from_name(const char *name, bool *ret_known);

@@ -26,16 +26,13 @@ static kvr_status grain_cuda(const struct kvr_device *device, uint64_t *ret_grai
     CUmemAllocationProp wanted = properties(device);
     const struct kvr_cuda *cuda;
     size_t grain = 0;
-    kvr_status status = kvr_cuda_open(&cuda, error);
 
-    if (status == KVR_OK)
-        status = kvr_cuda_check(
-            cuda,
-            cuda->MemGetAllocationGranularity(&grain, &wanted, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
-            error, "the granularity of VMM allocations");
-    if (status == KVR_OK)
-        *ret_grain = grain;
-    return status;
+    KVR_TRY(kvr_cuda_open(&cuda, error));
+    KVR_TRY(kvr_cuda_check(
+        cuda, cuda->MemGetAllocationGranularity(&grain, &wanted, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
+        error, "the granularity of VMM allocations"));
+    *ret_grain = grain;
+    return KVR_OK;
 }
 
 /* Afterwards the descriptor alone keeps the memory. */
@@ -45,13 +42,11 @@ static kvr_status create_vmm(const struct kvr_device *device, uint64_t bytes, in
     CUmemAllocationProp wanted = properties(device);
     const struct kvr_cuda *cuda;
     CUmemGenericAllocationHandle handle = 0;
-    kvr_status status = kvr_cuda_open(&cuda, error);
+    kvr_status status;
 
-    if (status == KVR_OK)
-        status = kvr_cuda_check(cuda, cuda->MemCreate(&handle, bytes, &wanted, 0), error,
-                                "device memory");
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(kvr_cuda_open(&cuda, error));
+    KVR_TRY(
+        kvr_cuda_check(cuda, cuda->MemCreate(&handle, bytes, &wanted, 0), error, "device memory"));
     status = kvr_cuda_check(cuda,
                             cuda->MemExportToShareableHandle(
                                 ret_fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
@@ -64,14 +59,11 @@ static kvr_status open_vmm(const struct kvr_device *device, uint64_t bytes,
                            struct kvr_allocation *allocation, struct kvr_error *error)
 {
     uint64_t grain = 1;
-    kvr_status status = grain_cuda(device, &grain, error);
 
-    if (status == KVR_OK)
-        status =
-            create_vmm(device, (bytes + grain - 1) / grain * grain, &allocation->import.fd, error);
-    if (status == KVR_OK)
-        allocation->import.kind = KVR_DEVICE_VMM;
-    return status;
+    KVR_TRY(grain_cuda(device, &grain, error));
+    KVR_TRY(create_vmm(device, (bytes + grain - 1) / grain * grain, &allocation->import.fd, error));
+    allocation->import.kind = KVR_DEVICE_VMM;
+    return KVR_OK;
 }
 
 static kvr_status open_plain(uint64_t bytes, struct kvr_allocation *allocation,
@@ -169,10 +161,10 @@ kvr_status kvr_allocation_open_extents(const struct kvr_device *device, uint64_t
     struct kvr_allocation allocation = {
         .import = {.kind = KVR_DEVICE_VMM, .fd = -1, .bytes = bytes}};
     uint64_t grain = EMULATED_GRAIN, count;
-    kvr_status status = is_cuda(device) ? grain_cuda(device, &grain, error) : KVR_OK;
+    kvr_status status = KVR_OK;
 
-    if (status != KVR_OK)
-        return status;
+    if (is_cuda(device))
+        KVR_TRY(grain_cuda(device, &grain, error));
     allocation.import.offset = grain / 2;
     count = (allocation.import.offset + bytes + grain - 1) / grain;
     if (count <= KVR_EXTENTS_MAX)

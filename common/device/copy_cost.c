@@ -21,7 +21,6 @@ struct bed {
 static kvr_status bed_open(struct bed *bed, struct kvr_error *error)
 {
     struct kvr_device_import import = {.kind = KVR_DEVICE_MAPPED, .fd = -1, .bytes = POOL_BYTES};
-    kvr_status status;
 
     bed->pool = malloc(POOL_BYTES);
     bed->host = malloc(POOL_BYTES);
@@ -30,10 +29,8 @@ static kvr_status bed_open(struct bed *bed, struct kvr_error *error)
     memset(bed->pool, 1, POOL_BYTES);
     memset(bed->host, 2, POOL_BYTES);
     import.address = bed->pool;
-    status = kvr_device_host_open(&bed->device, error);
-    if (status == KVR_OK)
-        status = bed->device->ops->import(bed->device, &import, &bed->memory, error);
-    return status;
+    KVR_TRY(kvr_device_host_open(&bed->device, error));
+    return bed->device->ops->import(bed->device, &import, &bed->memory, error);
 }
 
 static void bed_close(struct bed *bed)

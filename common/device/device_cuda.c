@@ -21,10 +21,8 @@ static kvr_status cuda_pin(struct kvr_device *device, void *base, uint64_t bytes
                            struct kvr_error *error)
 {
     const struct device_cuda *cuda = (const struct device_cuda *)device;
-    kvr_status status = cuda_enter(cuda, error);
 
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(cuda_enter(cuda, error));
     return kvr_cuda_check(
         cuda->cuda,
         cuda->cuda->MemHostRegister(base, bytes,
@@ -230,19 +228,14 @@ static kvr_status context_open(struct device_cuda *cuda, struct kvr_error *error
 {
     const struct kvr_cuda *driver = cuda->cuda;
     int32_t ordinal = cuda->device.ordinal;
-    kvr_status status;
 
     if (ordinal < 0 || ordinal >= driver->device_count)
         return kvr_error_set(error, KVR_INVALID, "device", "GPU %d: this host has 0 to %d", ordinal,
                              driver->device_count - 1);
-    status = kvr_cuda_check(driver, driver->DeviceGet(&cuda->number, ordinal), error, "the GPU");
-    if (status == KVR_OK)
-        status =
-            kvr_cuda_check(driver, driver->DevicePrimaryCtxRetain(&cuda->context, cuda->number),
-                           error, "a context on the GPU");
-    if (status == KVR_OK)
-        status = cuda_enter(cuda, error);
-    return status;
+    KVR_TRY(kvr_cuda_check(driver, driver->DeviceGet(&cuda->number, ordinal), error, "the GPU"));
+    KVR_TRY(kvr_cuda_check(driver, driver->DevicePrimaryCtxRetain(&cuda->context, cuda->number),
+                           error, "a context on the GPU"));
+    return cuda_enter(cuda, error);
 }
 
 static kvr_status streams_open(struct device_cuda *cuda, struct kvr_error *error)
@@ -276,9 +269,7 @@ static kvr_status pieces_open(struct device_cuda *cuda, struct kvr_error *error)
         return kvr_error_system(error, "device", errno, "%zu bytes for lists of pieces",
                                 PIECES_BYTES);
     cuda->pieces = pieces;
-    status = cuda_pin(&cuda->device, pieces, PIECES_BYTES, error);
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(cuda_pin(&cuda->device, pieces, PIECES_BYTES, error));
     status = kvr_cuda_check(driver, driver->MemHostGetDevicePointer(&address, pieces, 0), error,
                             "the GPU's address of pinned memory");
     if (status != KVR_OK) {
@@ -302,13 +293,11 @@ static kvr_status pieces_open(struct device_cuda *cuda, struct kvr_error *error)
 static kvr_status module_open(struct device_cuda *cuda, struct kvr_error *error)
 {
     const struct kvr_cuda *driver = cuda->cuda;
-    kvr_status status = kvr_cuda_check(
+
+    KVR_TRY(kvr_cuda_check(
         driver, driver->ModuleLoadDataEx(&cuda->module, kvr_copy_kernel_image, 0, NULL, NULL),
         error,
-        "the copy kernel (a driver older than the toolkit that built this has to be updated)");
-
-    if (status != KVR_OK)
-        return status;
+        "the copy kernel (a driver older than the toolkit that built this has to be updated)"));
     return kvr_cuda_check(driver,
                           driver->ModuleGetFunction(&cuda->kernel, cuda->module, KVR_COPY_KERNEL),
                           error, "the copy kernel's entry");
@@ -320,7 +309,6 @@ static kvr_status kernel_open(struct device_cuda *cuda, kvr_cuda_copier copier,
                               struct kvr_error *error)
 {
     int same = 0;
-    kvr_status status;
 
     if (copier == KVR_CUDA_COPIER_DRIVER)
         return KVR_OK;
@@ -329,9 +317,7 @@ static kvr_status kernel_open(struct device_cuda *cuda, kvr_cuda_copier copier,
                    ? KVR_OK
                    : kvr_error_set(error, KVR_UNSUPPORTED, "device",
                                    "this build has no copy kernel: nvcc was not found");
-    status = module_open(cuda, error);
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(module_open(cuda, error));
     (void)cuda->cuda->DeviceGetAttribute(
         &same, CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, cuda->number);
     cuda->direct = same != 0;
@@ -360,10 +346,9 @@ kvr_status kvr_device_cuda_open(int32_t ordinal, kvr_cuda_copier copier,
     };
     const struct kvr_cuda *driver;
     struct device_cuda *cuda;
-    kvr_status status = kvr_cuda_open(&driver, error);
+    kvr_status status;
 
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(kvr_cuda_open(&driver, error));
     cuda = calloc(1, sizeof(*cuda));
     if (cuda == NULL)
         return kvr_error_set(error, KVR_NO_MEMORY, "device", "no memory for a device");

@@ -36,23 +36,18 @@ static kvr_status open_ipc(const struct device_cuda *cuda, const struct kvr_devi
 {
     CUipcMemHandle handle;
     size_t bytes = 0;
-    kvr_status status;
 
     static_assert(sizeof(handle) == sizeof(import->ipc), "CUDA's handle");
     memcpy(&handle, import->ipc, sizeof(handle));
-    status = kvr_cuda_check(
+    KVR_TRY(kvr_cuda_check(
         cuda->cuda,
         cuda->cuda->IpcOpenMemHandle(&memory->base, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
         error,
         "to open a CUDA IPC handle (is the engine on this GPU, and in "
-        "this IPC namespace?)");
-    if (status != KVR_OK)
-        return status;
+        "this IPC namespace?)"));
     memory->kind = KVR_DEVICE_IPC;
-    status = kvr_cuda_check(cuda->cuda, cuda->cuda->MemGetAddressRange(NULL, &bytes, memory->base),
-                            error, "to tell the size of what a CUDA IPC handle names");
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(kvr_cuda_check(cuda->cuda, cuda->cuda->MemGetAddressRange(NULL, &bytes, memory->base),
+                           error, "to tell the size of what a CUDA IPC handle names"));
     if (import->offset > bytes || import->bytes > bytes - import->offset)
         return kvr_error_set(error, KVR_INVALID, "device",
                              "%llu bytes at offset %llu lie outside the allocation of %zu bytes",
@@ -98,14 +93,13 @@ static kvr_status map_extent(const struct device_cuda *cuda, const struct kvr_ex
 {
     const struct kvr_cuda *driver = cuda->cuda;
     CUmemGenericAllocationHandle allocation = 0;
-    kvr_status status = kvr_cuda_check(
+    kvr_status status;
+
+    KVR_TRY(kvr_cuda_check(
         driver,
         driver->MemImportFromShareableHandle(&allocation, (void *)(uintptr_t)extent->fd,
                                              CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
-        error, "to import the descriptor of a VMM allocation");
-
-    if (status != KVR_OK)
-        return status;
+        error, "to import the descriptor of a VMM allocation"));
     status = kvr_cuda_check(driver, driver->MemMap(address, extent->bytes, 0, allocation, 0), error,
                             "to map a VMM allocation (is the region inside it?)");
     (void)driver->MemRelease(allocation);
@@ -122,21 +116,16 @@ static kvr_status map_vmm(const struct device_cuda *cuda, const struct kvr_exten
     CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = cuda->number},
                               .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     CUdeviceptr at;
-    kvr_status status;
 
     memory->mapped = calloc(count, sizeof(memory->mapped[0]));
     if (memory->mapped == NULL)
         return kvr_error_set(error, KVR_NO_MEMORY, "device", "no memory for a region");
-    status = kvr_cuda_check(driver, driver->MemAddressReserve(&memory->base, whole, 0, 0, 0), error,
-                            "addresses for VMM allocations");
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(kvr_cuda_check(driver, driver->MemAddressReserve(&memory->base, whole, 0, 0, 0), error,
+                           "addresses for VMM allocations"));
     memory->base_bytes = whole;
     at = memory->base;
     for (uint32_t i = 0; i < count; i++) {
-        status = map_extent(cuda, &extents[i], at, error);
-        if (status != KVR_OK)
-            return status;
+        KVR_TRY(map_extent(cuda, &extents[i], at, error));
         memory->mapped[memory->mapped_count++] = extents[i].bytes;
         at += extents[i].bytes;
     }
@@ -180,29 +169,23 @@ static kvr_status open_vmm(const struct device_cuda *cuda, const struct kvr_devi
     struct kvr_extent one = {.fd = import->fd};
     uint64_t end, whole;
     size_t grain = 0;
-    kvr_status status = kvr_cuda_check(
+
+    KVR_TRY(kvr_cuda_check(
         cuda->cuda,
         cuda->cuda->MemGetAllocationGranularity(&grain, &wanted, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
-        error, "the granularity of VMM allocations");
-
-    if (status != KVR_OK)
-        return status;
+        error, "the granularity of VMM allocations"));
     if (__builtin_add_overflow(import->offset, import->bytes, &end) || end > UINT64_MAX - grain)
         return kvr_error_set(error, KVR_INVALID, "device", "%llu bytes at offset %llu",
                              (unsigned long long)import->bytes, (unsigned long long)import->offset);
     one.bytes = whole = (end + grain - 1) / grain * grain;
     if (import->extents != NULL)
-        status = kvr_extents_check(import->extents, import->offset, import->bytes, grain, "device",
-                                   &whole, error);
-    if (status != KVR_OK)
-        return status;
+        KVR_TRY(kvr_extents_check(import->extents, import->offset, import->bytes, grain, "device",
+                                  &whole, error));
     memory->kind = KVR_DEVICE_VMM;
     if (import->extents != NULL)
-        status = map_vmm(cuda, import->extents->at, import->extents->count, whole, memory, error);
+        KVR_TRY(map_vmm(cuda, import->extents->at, import->extents->count, whole, memory, error));
     else
-        status = map_vmm(cuda, &one, 1, whole, memory, error);
-    if (status != KVR_OK)
-        return status;
+        KVR_TRY(map_vmm(cuda, &one, 1, whole, memory, error));
     memory->address = memory->base + import->offset;
     return import->neighbour ? KVR_OK : check_ordinals(cuda, memory, error);
 }
@@ -212,10 +195,7 @@ static kvr_status open_vmm(const struct device_cuda *cuda, const struct kvr_devi
 static kvr_status open_dmabuf(const struct kvr_device_import *import, struct cuda_memory *memory,
                               struct kvr_error *error)
 {
-    kvr_status status = kvr_dmabuf_check(import->fd, import->offset, import->bytes, error);
-
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(kvr_dmabuf_check(import->fd, import->offset, import->bytes, error));
     memory->dmabuf = fcntl(import->fd, F_DUPFD_CLOEXEC, 0);
     if (memory->dmabuf < 0)
         return kvr_error_system(error, "device", errno, "to keep a region's dmabuf descriptor");
@@ -244,10 +224,9 @@ kvr_status cuda_memory_import(struct kvr_device *device, const struct kvr_device
 {
     const struct device_cuda *cuda = (const struct device_cuda *)device;
     struct cuda_memory *memory;
-    kvr_status status = cuda_enter(cuda, error);
+    kvr_status status;
 
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(cuda_enter(cuda, error));
     if (import->bytes == 0 || import->offset % 256 != 0)
         return kvr_error_set(error, KVR_INVALID, "device",
                              "%llu bytes at offset %llu: there must be some, and the offset must "

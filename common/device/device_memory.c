@@ -11,11 +11,9 @@
 static kvr_status map(const struct kvr_device_import *import, uint8_t **ret_base,
                       struct kvr_error *error)
 {
-    kvr_status status = kvr_memfd_check(import->fd, import->offset, import->bytes, "device", error);
     void *base;
 
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(kvr_memfd_check(import->fd, import->offset, import->bytes, "device", error));
     base = mmap(NULL, import->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, import->fd,
                 (off_t)import->offset);
     if (base == MAP_FAILED)

@@ -16,14 +16,12 @@ static kvr_status rail_open(void *self, const struct kvr_rail_options *options,
                             struct kvr_rail **ret_rail, struct kvr_error *error)
 {
     struct kvr_fabric fabric;
-    kvr_status status;
 
     (void)self;
     kvr_fabric_of(options->provider, &fabric);
-    status = fabric.ops->rail_open(fabric.self, options, ret_rail, error);
-    if (status == KVR_OK)
-        owner(*ret_rail)->ops = fabric.ops;
-    return status;
+    KVR_TRY(fabric.ops->rail_open(fabric.self, options, ret_rail, error));
+    owner(*ret_rail)->ops = fabric.ops;
+    return KVR_OK;
 }
 
 static void rail_close(struct kvr_rail *rail)
@@ -40,11 +38,9 @@ static const struct kvr_rail_facts *rail_facts(const struct kvr_rail *rail)
 static kvr_status memory_register(struct kvr_rail *rail, const struct kvr_memory_span *span,
                                   struct kvr_memory **ret_memory, struct kvr_error *error)
 {
-    kvr_status status = ops_of(rail)->memory_register(rail, span, ret_memory, error);
-
-    if (status == KVR_OK)
-        owner(*ret_memory)->ops = ops_of(rail);
-    return status;
+    KVR_TRY(ops_of(rail)->memory_register(rail, span, ret_memory, error));
+    owner(*ret_memory)->ops = ops_of(rail);
+    return KVR_OK;
 }
 
 static void memory_release(struct kvr_memory *memory)
@@ -61,11 +57,9 @@ static struct kvr_remote_key memory_key(const struct kvr_memory *memory)
 static kvr_status endpoint_open(struct kvr_rail *rail, struct kvr_endpoint **ret_endpoint,
                                 struct kvr_error *error)
 {
-    kvr_status status = ops_of(rail)->endpoint_open(rail, ret_endpoint, error);
-
-    if (status == KVR_OK)
-        owner(*ret_endpoint)->ops = ops_of(rail);
-    return status;
+    KVR_TRY(ops_of(rail)->endpoint_open(rail, ret_endpoint, error));
+    owner(*ret_endpoint)->ops = ops_of(rail);
+    return KVR_OK;
 }
 
 static void endpoint_address(const struct kvr_endpoint *endpoint, uint8_t *ret_address,

@@ -93,11 +93,9 @@ static kvr_status move_on(const struct kvr_fabric *fabric, struct kvr_rail *rail
                           const struct kvr_memory_span *span, struct kvr_region *moved,
                           struct kvr_error *error)
 {
-    kvr_status status = fabric->ops->memory_register(rail, span, &moved->memory[index], error);
-
-    if (status == KVR_OK)
-        moved->keys[index] = fabric->ops->memory_key(moved->memory[index]);
-    return status;
+    KVR_TRY(fabric->ops->memory_register(rail, span, &moved->memory[index], error));
+    moved->keys[index] = fabric->ops->memory_key(moved->memory[index]);
+    return KVR_OK;
 }
 
 kvr_status kvr_region_move(const struct kvr_fabric *fabric, struct kvr_rail *const *rails,

@@ -33,10 +33,8 @@ static kvr_status check_count(const struct kvr_region_layout *layout, const char
 static kvr_status check_parts(const struct kvr_region_layout *layout, struct kvr_error *error)
 {
     uint32_t seen = 0;
-    kvr_status status = check_count(layout, "part_count", layout->part_count, KVR_PARTS_MAX, error);
 
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(check_count(layout, "part_count", layout->part_count, KVR_PARTS_MAX, error));
     for (uint32_t i = 0; i < layout->part_count; i++) {
         uint8_t part = layout->parts[i];
 
@@ -68,11 +66,7 @@ static kvr_status check_fields(const struct kvr_region_layout *layout, struct kv
         return invalid(layout, error, "group is %" PRIu32 ", allowed are 0 to %d", layout->group,
                        KVR_GROUPS_MAX - 1);
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-        kvr_status status =
-            check_count(layout, counts[i].field, counts[i].count, counts[i].count_max, error);
-
-        if (status != KVR_OK)
-            return status;
+        KVR_TRY(check_count(layout, counts[i].field, counts[i].count, counts[i].count_max, error));
     }
     if (layout->layer_first > KVR_LAYERS_MAX - layout->layer_count)
         return invalid(layout, error,
@@ -162,11 +156,7 @@ static kvr_status check_places(const struct kvr_region_layout *layout, struct kv
 
 kvr_status kvr_layout_check(const struct kvr_region_layout *layout, struct kvr_error *error)
 {
-    kvr_status status = check_fields(layout, error);
-
-    if (status == KVR_OK)
-        status = check_places(layout, error);
-    if (status == KVR_OK)
-        status = check_nesting(layout, error);
-    return status;
+    KVR_TRY(check_fields(layout, error));
+    KVR_TRY(check_places(layout, error));
+    return check_nesting(layout, error);
 }

@@ -116,12 +116,9 @@ kvr_status kvr_layout_make(kvr_layout_name name, const struct kvr_layout_shape *
         {'h', layout.head_count, &layout.head_stride},
     };
     uint64_t extent;
-    kvr_status status = check_shape(name, shape, error);
 
-    if (status == KVR_OK)
-        status = head_bytes(name, shape, &layout.head_bytes, error);
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(check_shape(name, shape, error));
+    KVR_TRY(head_bytes(name, shape, &layout.head_bytes, error));
     extent = layout.head_bytes;
     for (size_t i = strlen(forms[name].order); i-- > 0;) {
         size_t d = 0;
@@ -137,8 +134,7 @@ kvr_status kvr_layout_make(kvr_layout_name name, const struct kvr_layout_shape *
     layout.bytes = shape->bytes;
     if (layout.bytes == 0 && __builtin_add_overflow(layout.base, extent, &layout.bytes))
         layout.bytes = UINT64_MAX; /* kvr_layout_check reports the error */
-    status = kvr_layout_check(&layout, error);
-    if (status == KVR_OK)
-        *ret_layout = layout;
-    return status;
+    KVR_TRY(kvr_layout_check(&layout, error));
+    *ret_layout = layout;
+    return KVR_OK;
 }

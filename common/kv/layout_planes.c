@@ -63,17 +63,11 @@ kvr_status kvr_layout_planes_make(const struct kvr_region_layout *layouts, uint3
                              "the %s has %" PRIu32 " regions, allowed are %d", side, layout_count,
                              KVR_REGIONS_MAX);
     for (uint32_t i = 0; i < layout_count; i++) {
-        kvr_status status;
-
         if (layouts[i].group != group)
             continue;
-        status = kvr_layout_check(&layouts[i], error);
-        if (status == KVR_OK)
-            status = add_page_tokens(&layouts[i], side, planes, error);
-        if (status == KVR_OK)
-            status = add_region(layouts, i, side, planes, error);
-        if (status != KVR_OK)
-            return status;
+        KVR_TRY(kvr_layout_check(&layouts[i], error));
+        KVR_TRY(add_page_tokens(&layouts[i], side, planes, error));
+        KVR_TRY(add_region(layouts, i, side, planes, error));
     }
     return KVR_OK;
 }
@@ -146,10 +140,7 @@ kvr_status kvr_layout_planes_match(const struct kvr_region_layout *sources,
                              ", the target has %" PRIu32,
                              group, source_planes->region_count, target_planes->region_count);
     for (; next_target(sources, source_planes, targets, target_planes, &pair); pair.part++) {
-        kvr_status status = pair.source != NULL ? match_pages(&pair, error) : KVR_OK;
-
-        if (status != KVR_OK)
-            return status;
+        KVR_TRY(pair.source != NULL ? match_pages(&pair, error) : KVR_OK);
     }
     return KVR_OK;
 }
@@ -159,14 +150,9 @@ kvr_status kvr_layout_match(const struct kvr_region_layout *sources, uint32_t so
                             uint32_t group, struct kvr_error *error)
 {
     struct kvr_layout_planes source_planes, target_planes;
-    kvr_status status =
-        kvr_layout_planes_make(sources, source_count, group, "source", &source_planes, error);
 
-    if (status == KVR_OK)
-        status =
-            kvr_layout_planes_make(targets, target_count, group, "target", &target_planes, error);
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(kvr_layout_planes_make(sources, source_count, group, "source", &source_planes, error));
+    KVR_TRY(kvr_layout_planes_make(targets, target_count, group, "target", &target_planes, error));
     return kvr_layout_planes_match(sources, &source_planes, targets, &target_planes, group, error);
 }
 
@@ -231,12 +217,9 @@ kvr_status kvr_layout_covers(const struct kvr_layout_list *sources, uint32_t sou
         if (layout->group != group)
             continue;
         for (uint32_t plane = 0; plane < layout->layer_count * layout->part_count; plane++) {
-            kvr_status status = cover_plane(sources, source_count, layout,
-                                            layout->layer_first + plane / layout->part_count,
-                                            layout->parts[plane % layout->part_count], error);
-
-            if (status != KVR_OK)
-                return status;
+            KVR_TRY(cover_plane(sources, source_count, layout,
+                                layout->layer_first + plane / layout->part_count,
+                                layout->parts[plane % layout->part_count], error));
         }
     }
     return KVR_OK;

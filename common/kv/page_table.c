@@ -92,13 +92,9 @@ kvr_status kvr_page_table_append_runs(struct kvr_page_table *table, uint32_t pag
                                       const struct kvr_page_run *runs, uint32_t run_count,
                                       struct kvr_error *error)
 {
-    kvr_status status;
-
     if (page_first != table->count)
         return out_of_order(table, page_first, error);
-    status = check_runs(table, runs, run_count, error);
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(check_runs(table, runs, run_count, error));
     for (uint32_t i = 0; i < run_count; i++) {
         for (uint32_t page = 0; page < runs[i].page_count; page++)
             table->ids[table->count++] = runs[i].page_first + page;

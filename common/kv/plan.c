@@ -35,15 +35,13 @@ static kvr_status check_pieces(const char *field, uint32_t pieces, struct kvr_er
 
 kvr_status kvr_plan_limits_check(const struct kvr_plan_limits *limits, struct kvr_error *error)
 {
-    kvr_status status = check_pieces("pieces_local", limits->pieces_local, error);
-
-    if (status == KVR_OK)
-        status = check_pieces("pieces_remote", limits->pieces_remote, error);
-    if (status == KVR_OK && limits->chunk_bytes_max < KVR_CHUNK_BYTES_MIN)
-        status = kvr_error_set(error, KVR_INVALID, "plan",
-                               "chunk_bytes_max is %" PRIu64 ", at least %d are needed",
-                               limits->chunk_bytes_max, KVR_CHUNK_BYTES_MIN);
-    return status;
+    KVR_TRY(check_pieces("pieces_local", limits->pieces_local, error));
+    KVR_TRY(check_pieces("pieces_remote", limits->pieces_remote, error));
+    if (limits->chunk_bytes_max < KVR_CHUNK_BYTES_MIN)
+        return kvr_error_set(error, KVR_INVALID, "plan",
+                             "chunk_bytes_max is %" PRIu64 ", at least %d are needed",
+                             limits->chunk_bytes_max, KVR_CHUNK_BYTES_MIN);
+    return KVR_OK;
 }
 
 /* The draft's pattern for this shape, or pattern_count when there is none. */
@@ -87,10 +85,7 @@ static kvr_status survey(struct draft *draft)
     uint32_t layer_last = UINT32_MAX;
 
     for (; kvr_plan_share_next(&draft->sides, &share); share.part++) {
-        kvr_status status = survey_share(draft, &share);
-
-        if (status != KVR_OK)
-            return status;
+        KVR_TRY(survey_share(draft, &share));
         draft->layer_count += share.layer != layer_last;
         layer_last = share.layer;
     }
@@ -116,18 +111,16 @@ static kvr_status order_pages(struct draft *draft)
 {
     const struct kvr_plan_input *input = draft->input;
     struct kvr_plan_pages *pages = &draft->pages;
-    kvr_status status = kvr_plan_pages_find(input, draft->sides.sources.page_tokens,
-                                            draft->sides.targets.page_tokens, pages, draft->error);
 
-    if (status == KVR_OK && draft->plane_count > 0)
-        status = check_pages(input->source_pages, pages->source_page_count, "source",
-                             draft->source_smallest, draft->error);
-    if (status == KVR_OK && draft->plane_count > 0)
-        status = check_pages(input->target_pages, pages->target_page_count, "target",
-                             draft->target_smallest, draft->error);
-    if (status == KVR_OK)
-        status = kvr_plan_pages_sort(pages, input->target_pages, draft->memory, draft->error);
-    return status;
+    KVR_TRY(kvr_plan_pages_find(input, draft->sides.sources.page_tokens,
+                                draft->sides.targets.page_tokens, pages, draft->error));
+    if (draft->plane_count > 0)
+        KVR_TRY(check_pages(input->source_pages, pages->source_page_count, "source",
+                            draft->source_smallest, draft->error));
+    if (draft->plane_count > 0)
+        KVR_TRY(check_pages(input->target_pages, pages->target_page_count, "target",
+                            draft->target_smallest, draft->error));
+    return kvr_plan_pages_sort(pages, input->target_pages, draft->memory, draft->error);
 }
 
 static kvr_status no_memory(struct draft *draft, uint64_t bytes)
@@ -155,11 +148,8 @@ static kvr_status build_patterns(struct draft *draft)
     unsigned char *place;
 
     for (uint32_t i = 0; i < draft->pattern_count; i++) {
-        kvr_status status = kvr_plan_pattern_measure(&draft->pages, limits->chunk_bytes_max,
-                                                     &draft->patterns[i], draft->error);
-
-        if (status != KVR_OK)
-            return status;
+        KVR_TRY(kvr_plan_pattern_measure(&draft->pages, limits->chunk_bytes_max,
+                                         &draft->patterns[i], draft->error));
         bytes += runs_bytes(&draft->patterns[i]) + blocks_bytes(&draft->patterns[i]);
     }
     place = draft->scratch = kvr_buddy_alloc(draft->memory, bytes);
@@ -171,14 +161,11 @@ static kvr_status build_patterns(struct draft *draft)
     }
     for (uint32_t i = 0; i < draft->pattern_count; i++) {
         struct kvr_plan_pattern *pattern = &draft->patterns[i];
-        kvr_status status;
 
         pattern->blocks = (struct kvr_plan_block *)place;
         place += blocks_bytes(pattern); /* a bound: build then sets its sizes */
-        status =
-            kvr_plan_pattern_build(&draft->pages, limits->chunk_bytes_max, pattern, draft->error);
-        if (status != KVR_OK)
-            return status;
+        KVR_TRY(
+            kvr_plan_pattern_build(&draft->pages, limits->chunk_bytes_max, pattern, draft->error));
         pattern->batches = draft->batches[i];
         kvr_plan_pattern_gather(limits, FIRST_BATCHES, pattern);
     }

@@ -47,7 +47,6 @@ kvr_status kvr_plan_pages_find(const struct kvr_plan_input *input, uint32_t sour
         .target_page_tokens = target_page_tokens,
         .source_pages = input->source_pages,
     };
-    kvr_status status;
 
     if (input->token_first > TOKENS_MAX || input->token_end > TOKENS_MAX)
         return kvr_error_set(error, KVR_INVALID, "plan",
@@ -59,14 +58,12 @@ kvr_status kvr_plan_pages_find(const struct kvr_plan_input *input, uint32_t sour
 
         pages.token_end = source_end < target_end ? source_end : target_end;
     }
-    status = find_side("source", source_page_tokens, input->source_page_count, &pages,
-                       &pages.source_first, &pages.source_page_count, error);
-    if (status == KVR_OK)
-        status = find_side("target", target_page_tokens, input->target_page_count, &pages,
-                           &pages.target_first, &pages.target_page_count, error);
-    if (status == KVR_OK)
-        *ret_pages = pages;
-    return status;
+    KVR_TRY(find_side("source", source_page_tokens, input->source_page_count, &pages,
+                      &pages.source_first, &pages.source_page_count, error));
+    KVR_TRY(find_side("target", target_page_tokens, input->target_page_count, &pages,
+                      &pages.target_first, &pages.target_page_count, error));
+    *ret_pages = pages;
+    return KVR_OK;
 }
 
 /* One pass of a radix sort: stable, by the digit at `shift`. */
@@ -165,15 +162,13 @@ kvr_status kvr_plan_pages_sort(struct kvr_plan_pages *pages, const uint32_t *tar
                                struct kvr_buddy *memory, struct kvr_error *error)
 {
     uint32_t count = pages->target_page_count;
-    kvr_status status;
 
     pages->slots = kvr_buddy_alloc(memory, count * sizeof(*pages->slots));
     if (pages->slots == NULL)
         return no_memory(pages, error);
     for (uint32_t i = 0; i < count; i++)
         pages->slots[i] = (struct kvr_plan_slot){target_pages[i], i, 1};
-    status = sort_slots(pages, memory, error);
-    if (status == KVR_OK)
-        join_slots(pages);
-    return status;
+    KVR_TRY(sort_slots(pages, memory, error));
+    join_slots(pages);
+    return KVR_OK;
 }

@@ -316,14 +316,11 @@ static kvr_status build_rows(const struct kvr_plan_pages *pages, uint64_t chunk_
 
     for (uint32_t i = 0; i < pages->slot_count; i++) {
         for (uint32_t n = 0; n < pages->slots[i].page_count; n++) {
-            kvr_status status;
 
             add_page(&builder, pages, &pages->slots[i], n, head_major);
-            status = check_pieces(pages, pattern,
-                                  builder.piece_count + builder.row_count * builder.row_pieces,
-                                  chunk_bytes_max, error);
-            if (status != KVR_OK)
-                return status;
+            KVR_TRY(check_pieces(pages, pattern,
+                                 builder.piece_count + builder.row_count * builder.row_pieces,
+                                 chunk_bytes_max, error));
         }
     }
     open_block(&builder, 0); /* the mark */
@@ -402,7 +399,6 @@ static kvr_status fill_flat(const struct kvr_plan_pages *pages, uint64_t chunk_b
 {
     struct kvr_plan_run *last = pattern->runs;
     uint64_t pieces = 0;
-    kvr_status status;
 
     for (uint32_t i = 0; i < pages->slot_count; i++)
         last = add_flat_slot(pages, &pages->slots[i], &pattern->shape, last, i > 0);
@@ -411,9 +407,7 @@ static kvr_status fill_flat(const struct kvr_plan_pages *pages, uint64_t chunk_b
         pattern->runs[i].piece_first = (uint32_t)pieces;
         pieces += kvr_plan_cuts(pattern->runs[i].fragment_bytes, chunk_bytes_max);
     }
-    status = check_pieces(pages, pattern, pieces, chunk_bytes_max, error);
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(check_pieces(pages, pattern, pieces, chunk_bytes_max, error));
     pattern->piece_count = (uint32_t)pieces;
     pattern->block_count = pages->slot_count > 0;
     pattern->blocks[0] = (struct kvr_plan_block){0, 0, 1};

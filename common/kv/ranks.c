@@ -244,12 +244,9 @@ static kvr_status add_row(const struct kvr_ranks_input *input, const struct kvr_
     for (uint32_t head = share->head_first; head < end; head += cell.head_count) {
         struct kvr_gift *last = gifts->count > first ? &gifts->list[gifts->count - 1] : NULL;
         uint32_t source;
-        kvr_status status;
 
         cut_cell(input, share, layer, head, &cell);
-        status = choose_source(input, &cell, &source, error);
-        if (status != KVR_OK)
-            return status;
+        KVR_TRY(choose_source(input, &cell, &source, error));
         if (last != NULL && last->source == source && join(&last->share, &cell))
             continue;
         if (gifts->count == gifts->capacity)

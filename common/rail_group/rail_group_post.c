@@ -193,9 +193,7 @@ static kvr_status post_on(struct kvr_group *group, struct group_peer *peer,
             .bytes = piece->bytes,
         };
     }
-    status = check_write(link->rail, &write, bytes);
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(check_write(link->rail, &write, bytes));
     status = post_flight(group, link, post->token, bytes, &write);
     if (status != KVR_OK)
         return not_accepted(group, peer, link, status);
@@ -231,10 +229,9 @@ kvr_status kvr_group_post(struct kvr_group *group, const struct kvr_group_post *
 {
     struct group_peer *peer;
     uint64_t bytes = 0;
-    kvr_status status = check_post(post, &bytes);
+    kvr_status status;
 
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(check_post(post, &bytes));
     peer = postable_peer(group, post->peer);
     if (peer == NULL)
         return KVR_NO_RAIL;
@@ -244,9 +241,7 @@ kvr_status kvr_group_post(struct kvr_group *group, const struct kvr_group_post *
     for (uint32_t tries = 0; tries <= peer->link_count; tries++) {
         const struct group_link *link;
 
-        status = in_batch(peer, post) ? KVR_OK : group_choose(group, peer, post);
-        if (status != KVR_OK)
-            return status;
+        KVR_TRY(in_batch(peer, post) ? KVR_OK : group_choose(group, peer, post));
         link = peer->batch_link;
         status = post_on(group, peer, post, bytes);
         if (status == KVR_OK)
@@ -423,9 +418,7 @@ kvr_status kvr_group_post_run(struct kvr_group *group, const struct kvr_group_ru
     for (uint32_t tries = 0; tries <= peer->link_count && *ret_posted == 0; tries++) {
         const struct group_link *link;
 
-        status = group_choose(group, peer, &first);
-        if (status != KVR_OK)
-            return status;
+        KVR_TRY(group_choose(group, peer, &first));
         link = peer->batch_link;
         status = run_on(group, peer, run, cursor, ret_posted);
         *ret_pair = link->pair;

@@ -24,16 +24,13 @@ kvr_status group_scratch_open(struct kvr_group *group, const struct kvr_group_op
     struct kvr_region_layout layout = {.bytes = SCRATCH_BYTES};
     uint32_t rail_end = options->rail_first + options->rail_count;
     struct kvr_rail *rails[KVR_RAILS_MAX] = {NULL};
-    kvr_status status;
     int fd = -1;
 
     if (!options->warm_up)
         return KVR_OK;
     memcpy(&rails[options->rail_first], &options->rails[options->rail_first],
            options->rail_count * sizeof(rails[0]));
-    status = kvr_memfd_create("kvrail-scratch", SCRATCH_BYTES, "rail_group", &fd, error);
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(kvr_memfd_create("kvrail-scratch", SCRATCH_BYTES, "rail_group", &fd, error));
     return kvr_region_open_memfd(options->fabric, rails, rail_end, &layout, fd, 0, true, true,
                                  &group->scratch, error);
 }

@@ -84,13 +84,10 @@ kvr_status kvr_trace_add(struct kvr_trace *trace, kvr_ns at, uint64_t input_toke
                          uint64_t output_tokens, const uint64_t *blocks, size_t block_count,
                          struct kvr_error *error)
 {
-    kvr_status status =
-        check_request(trace, input_tokens, output_tokens, blocks, block_count, error);
     uint32_t count =
         (uint32_t)((input_tokens + KVR_TRACE_BLOCK_TOKENS - 1) / KVR_TRACE_BLOCK_TOKENS);
 
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(check_request(trace, input_tokens, output_tokens, blocks, block_count, error));
     if (!reserve((void **)&trace->requests, &trace->request_capacity, trace->request_count, 1,
                  sizeof(trace->requests[0])) ||
         !reserve((void **)&trace->blocks, &trace->block_capacity, trace->block_count, count,

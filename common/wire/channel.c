@@ -396,11 +396,9 @@ kvr_status kvr_channel_dial(uv_loop_t *loop, const char *text,
     struct sockaddr_storage socket;
     struct kvr_channel *channel;
     socklen_t bytes;
-    kvr_status status = kvr_address_parse(text, -1, error, &address);
     int result;
 
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(kvr_address_parse(text, -1, error, &address));
     channel = kvr_channel_new(loop, options);
     if (channel == NULL)
         return kvr_error_set(error, KVR_NO_MEMORY, "channel", "no memory for a connection");

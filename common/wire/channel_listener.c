@@ -153,11 +153,9 @@ kvr_status kvr_listener_open(uv_loop_t *loop, const char *text,
     struct kvr_address address;
     struct sockaddr_storage socket;
     socklen_t bytes;
-    kvr_status status = kvr_address_parse(text, -1, error, &address);
     int result;
 
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(kvr_address_parse(text, -1, error, &address));
     if (kvr_address_to_socket(&address, &socket, &bytes) != KVR_OK)
         return kvr_error_set(error, KVR_INVALID, "channel",
                              "cannot listen on \"%s\": the host must be an address, not a name",

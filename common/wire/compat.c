@@ -126,14 +126,9 @@ static kvr_status check_one(const struct kvr_msg_hello *hello, const char *side,
 kvr_status kvr_hello_check(const struct kvr_msg_hello *source, const struct kvr_msg_hello *target,
                            uint32_t *ret_version, struct kvr_error *error)
 {
-    kvr_status status = check_versions(source, target, ret_version, error);
-
-    if (status == KVR_OK)
-        status = check_one(source, "source", error);
-    if (status == KVR_OK)
-        status = check_one(target, "target", error);
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(check_versions(source, target, ret_version, error));
+    KVR_TRY(check_one(source, "source", error));
+    KVR_TRY(check_one(target, "target", error));
     if (strncmp(source->provider, target->provider, sizeof(source->provider)) != 0)
         return refuse_text(error, "provider", source->provider, target->provider);
     return kvr_compat_check_any(source->compats, source->compat_count, target->compats,

@@ -197,10 +197,8 @@ kvr_status kvr_notice_decode(struct kvr_engine_decoder *decoder, const uint8_t *
 {
     PB(EnginePacket) * message;
     const PB(Notice) * body;
-    kvr_status status = kvr_engine_unpack(decoder, packet, bytes, &message, error);
 
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(kvr_engine_unpack(decoder, packet, bytes, &message, error));
     if (message->body_case != BODY(NOTICE))
         return kvr_engine_malformed(error, "the packet holds no notice");
     body = message->notice;

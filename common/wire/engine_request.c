@@ -367,10 +367,8 @@ static kvr_status decode_target_open(struct kvr_engine_decoder *decoder, const P
                                      struct kvr_req_target_open *out, struct kvr_error *error)
 {
     struct kvr_source_address *sources;
-    kvr_status status = take_request(in->request, out->request, error);
 
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(take_request(in->request, out->request, error));
     if (in->digest > KVR_DIGEST_FULL)
         return kvr_engine_malformed(error, "digest is neither off, sample nor full");
     TARGET_OPEN_FIELDS(KVR_PROTO_COPY)
@@ -379,11 +377,11 @@ static kvr_status decode_target_open(struct kvr_engine_decoder *decoder, const P
     sources = kvr_engine_take(decoder, in->n_sources * sizeof(*sources));
     if (sources == NULL)
         return kvr_engine_malformed(error, "the packet needs more memory than any packet of ours");
-    for (size_t i = 0; i < in->n_sources && status == KVR_OK; i++)
-        status = decode_source(in->sources[i], &sources[i], error);
+    for (size_t i = 0; i < in->n_sources; i++)
+        KVR_TRY(decode_source(in->sources[i], &sources[i], error));
     out->sources = sources;
     out->source_count = (uint32_t)in->n_sources;
-    return status;
+    return KVR_OK;
 }
 
 static kvr_status decode_watch(const PB(Watch) * in, struct kvr_req_watch *out)
@@ -448,10 +446,8 @@ kvr_status kvr_request_decode(struct kvr_engine_decoder *decoder, const uint8_t 
 {
     PB(EnginePacket) * message;
     struct kvr_request request;
-    kvr_status status = kvr_engine_unpack(decoder, packet, bytes, &message, error);
 
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(kvr_engine_unpack(decoder, packet, bytes, &message, error));
     if (message->body_case < BODY(ATTACH) || message->body_case == BODY(NOTICE) ||
         message->body_case > BODY(REGION_EXTENTS))
         return kvr_engine_malformed(error, "the packet holds no request");
@@ -460,8 +456,7 @@ kvr_status kvr_request_decode(struct kvr_engine_decoder *decoder, const uint8_t 
     if (message->body_case == BODY(TARGET_PAGES) && message->target_pages->skips)
         request.kind = KVR_REQ_TARGET_SKIP;
     request.handle = message->handle;
-    status = decode_body(decoder, message, &request, error);
-    if (status == KVR_OK)
-        *ret_request = request;
-    return status;
+    KVR_TRY(decode_body(decoder, message, &request, error));
+    *ret_request = request;
+    return KVR_OK;
 }

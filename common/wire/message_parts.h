@@ -121,11 +121,4 @@ kvr_status kvr_get_transfer(const struct kvr_get *get, const kvr_pb_frame *frame
             return KVR_MALFORMED;                                                                  \
     } while (0)
 
-#define KVR_TRY(call)                                                                              \
-    do {                                                                                           \
-        kvr_status try_status = (call);                                                            \
-        if (try_status != KVR_OK)                                                                  \
-            return try_status;                                                                     \
-    } while (0)
-
 #endif

@@ -32,11 +32,9 @@ kvr_status kvr_revocation_words_create(uint64_t boot, int *ret_fd,
                                        struct kvr_error *error)
 {
     int fd = -1;
-    kvr_status status =
-        kvr_memfd_create(NAME, sizeof(struct kvr_revocation_words), WHERE, &fd, error);
+    kvr_status status;
 
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(kvr_memfd_create(NAME, sizeof(struct kvr_revocation_words), WHERE, &fd, error));
     status = map(fd, PROT_READ | PROT_WRITE, ret_words, error);
     if (status != KVR_OK) {
         close(fd);

@@ -107,11 +107,10 @@ static kvr_status say_hello(struct kvr_session *session, kvr_message_kind kind)
 static kvr_status say_seen(struct kvr_session *session, kvr_message_kind kind)
 {
     struct kvr_message message = {.kind = kind, .seen = {session->number, session->seen}};
-    kvr_status status = say(session, &message);
 
-    if (status == KVR_OK)
-        session->news_bytes = session->news_count = 0;
-    return status;
+    KVR_TRY(say(session, &message));
+    session->news_bytes = session->news_count = 0;
+    return KVR_OK;
 }
 
 static kvr_status say_owed(struct kvr_session *session, kvr_ns now, uint32_t owed)

@@ -124,15 +124,12 @@ kvr_status kvr_session_queue_add(struct kvr_session_queue *queue, const struct k
     uint32_t entries_kept = RESERVE_ENTRIES + (patient ? queue->entry_capacity / PATIENT_PART : 0);
     uint32_t bytes_kept = RESERVE_BYTES + (patient ? queue->byte_capacity / PATIENT_PART : 0);
     uint32_t index;
-    kvr_status status;
 
     if (!urgent && queue->entry_count + entries_kept >= queue->entry_capacity)
         return KVR_AGAIN;
     if (queue->entry_count == queue->entry_capacity)
         return KVR_AGAIN;
-    status = encode(queue, message, &entry);
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(encode(queue, message, &entry));
     if (!urgent && queue->entry_count > 0 && bytes_free(queue) < entry.bytes + bytes_kept)
         return KVR_AGAIN;
 

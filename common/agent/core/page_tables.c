@@ -42,10 +42,7 @@ static kvr_status check(const struct kvr_region_set *set, uint64_t tokens, struc
 kvr_status kvr_page_tables_init(struct kvr_page_tables *tables, const struct kvr_region_set *set,
                                 uint64_t tokens, struct kvr_buddy *memory, struct kvr_error *error)
 {
-    kvr_status status = check(set, tokens, error);
-
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(check(set, tokens, error));
     memset(tables, 0, sizeof(*tables));
     for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++) {
         struct kvr_page_table *pages = &tables->groups[group];

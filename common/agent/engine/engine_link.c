@@ -263,15 +263,12 @@ static kvr_status send_attached(struct engine_link *engine)
                                  {engine->shared.page_fd, engine->shared.doorbell, port->pidfd}};
     struct kvr_notice notice = {.kind = KVR_NOTICE_ATTACHED};
     size_t bytes;
-    kvr_status status;
 
     if (port->handler.revocation_fd > 0)
         fds.fds[fds.count++] = port->handler.revocation_fd;
     memcpy(notice.agent, port->agent, sizeof(notice.agent));
-    status = kvr_notice_encode(&notice, port->sending, sizeof(port->sending), &bytes);
-    if (status == KVR_OK)
-        status = kvr_packet_send(engine->socket, port->sending, bytes, &fds);
-    return status;
+    KVR_TRY(kvr_notice_encode(&notice, port->sending, sizeof(port->sending), &bytes));
+    return kvr_packet_send(engine->socket, port->sending, bytes, &fds);
 }
 
 static void attach(struct engine_link *engine, const struct kvr_req_attach *request)

@@ -51,10 +51,9 @@ static kvr_status take_engine(struct kvr_engine_port *port, int socket, struct k
     struct engine_link *engine;
     int pidfd = -1;
     pid_t pid = 0;
-    kvr_status status = kvr_engine_peer(socket, &pidfd, &pid, error);
+    kvr_status status;
 
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(kvr_engine_peer(socket, &pidfd, &pid, error));
     if (port->free_count == 0) {
         status = say_full(port, error);
     } else {

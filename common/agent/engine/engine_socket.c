@@ -63,13 +63,11 @@ static kvr_status clear_path(const char *path, const struct sockaddr_un *address
 kvr_status kvr_engine_listen(const char *path, int *ret_socket, struct kvr_error *error)
 {
     struct sockaddr_un address;
-    kvr_status status = address_of(path, &address, error);
     int listener;
+    kvr_status status;
 
-    if (status == KVR_OK)
-        status = clear_path(path, &address, error);
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(address_of(path, &address, error));
+    KVR_TRY(clear_path(path, &address, error));
     listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (listener < 0)
         return kvr_error_system(error, WHERE, errno, "cannot make a socket");

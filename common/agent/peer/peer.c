@@ -379,10 +379,8 @@ kvr_status kvr_peers_dial(struct kvr_peers *peers, const char *text, uint32_t *r
     struct kvr_address address;
     struct kvr_peer *peer;
     kvr_ns now = kvr_clock_now();
-    kvr_status status = kvr_address_parse(text, -1, error, &address);
 
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(kvr_address_parse(text, -1, error, &address));
     kvr_address_print(&address, address_text);
     peer = dialed_before(peers, address_text);
     if (peer != NULL && peer->live) {

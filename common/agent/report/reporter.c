@@ -202,7 +202,6 @@ static kvr_status check_options(struct kvr_reporter *reporter, struct kvr_error 
     const struct kvr_reporter_options *options = &reporter->options;
     char printed[KVR_ADDRESS_TEXT_BYTES];
     struct kvr_address address;
-    kvr_status status;
 
     if (options->agent == NULL || options->agent[0] == '\0' ||
         strlen(options->agent) >= sizeof(reporter->agent))
@@ -214,9 +213,7 @@ static kvr_status check_options(struct kvr_reporter *reporter, struct kvr_error 
         reporter->counting_only = true;
         return KVR_OK;
     }
-    status = kvr_address_parse(options->scheduler, -1, error, &address);
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(kvr_address_parse(options->scheduler, -1, error, &address));
     snprintf(reporter->url, sizeof(reporter->url), "http://%s/ingest/v1/events",
              kvr_address_print(&address, printed));
     return KVR_OK;

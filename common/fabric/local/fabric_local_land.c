@@ -46,11 +46,9 @@ static kvr_status add_moves(struct kvr_rail *rail, const struct local_writer *wr
 {
     struct kvr_device *device = NULL;
     uint32_t count = 0;
-    kvr_status status = local_pages_place(rail, command, &writer->mappings, &device,
-                                          batch->moves + batch->move_count, &count);
 
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(local_pages_place(rail, command, &writer->mappings, &device,
+                              batch->moves + batch->move_count, &count));
     if (batch->move_count > 0 && device != batch->device)
         return KVR_FULL;
     batch->device = device;
@@ -73,10 +71,9 @@ static kvr_status add(struct kvr_rail *rail, struct local_writer *writer, struct
 {
     struct local_command command;
     uint32_t number = writer->taken + batch->count;
-    kvr_status status = local_ring_take(writer->shared, number, &command);
+    kvr_status status;
 
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(local_ring_take(writer->shared, number, &command));
     batch->moved[batch->count] = false;
     if (local_place_on_device(&command, &rail->memories))
         status = add_moves(rail, writer, &command, batch);

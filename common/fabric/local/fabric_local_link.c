@@ -83,11 +83,9 @@ static kvr_status target_open(uint64_t nonce, struct local_target *target, struc
 {
     void *shared = NULL;
     int fd = -1;
-    kvr_status status =
-        kvr_memfd_create("kvrail-local", sizeof(struct local_shared), "fabric", &fd, error);
+    kvr_status status;
 
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(kvr_memfd_create("kvrail-local", sizeof(struct local_shared), "fabric", &fd, error));
     status = kvr_memfd_map(fd, 0, sizeof(struct local_shared), true, &shared, error);
     target->shared = shared;
     if (status == KVR_OK)
@@ -126,11 +124,9 @@ static kvr_status check_address(const uint8_t *address, uint32_t bytes,
 kvr_status kvr_fabric_local_reaches(const uint8_t *address, uint32_t bytes, struct kvr_error *error)
 {
     struct local_address wanted = {0};
-    kvr_status status = check_address(address, bytes, &wanted, error);
     int fd;
 
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(check_address(address, bytes, &wanted, error));
     fd = local_connect(wanted.nonce, error);
     if (fd < 0)
         return KVR_PEER_LOST;
@@ -142,12 +138,11 @@ kvr_status local_peer_insert(struct kvr_endpoint *endpoint, const uint8_t *addre
                              uint64_t *ret_peer, struct kvr_error *error)
 {
     struct local_address wanted = {0};
-    kvr_status status = check_address(address, bytes, &wanted, error);
     uint32_t index = free_place(endpoint);
     struct local_target *target;
+    kvr_status status;
 
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(check_address(address, bytes, &wanted, error));
     if (index == LOCAL_LINKS_MAX)
         return kvr_error_set(error, KVR_FULL, "fabric", "rail local writes to %u peers already",
                              LOCAL_LINKS_MAX);

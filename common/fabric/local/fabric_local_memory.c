@@ -54,16 +54,13 @@ static kvr_status take_descriptor(struct kvr_memory *memory, const struct kvr_me
                                   struct kvr_error *error)
 {
     struct kvr_device_import import = {.fd = -1};
-    kvr_status status;
 
     memory->import.fd = -1;
     memory->local = span->local;
     memory->pages = span->kind == KVR_SPAN_PAGES;
     if (!span->local)
         return KVR_OK;
-    status = import_of(span, &import, error);
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(import_of(span, &import, error));
     memory->import = import;
     (void)kvr_extents_keep(import.extents);
     if (import.fd < 0)

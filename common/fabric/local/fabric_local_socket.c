@@ -225,13 +225,10 @@ static kvr_status make_room(struct local_mappings *mappings, uint32_t index)
 static kvr_status hear_memory(struct local_writer *writer, const struct packet *packet, int fd)
 {
     uint32_t index = LOCAL_INDEX(packet->name);
-    kvr_status status = packet->name != 0 ? make_room(&writer->mappings, index) : KVR_MALFORMED;
     void *base = NULL;
 
-    if (status == KVR_OK)
-        status = kvr_memfd_map(fd, packet->number, packet->bytes, false, &base, NULL);
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(packet->name != 0 ? make_room(&writer->mappings, index) : KVR_MALFORMED);
+    KVR_TRY(kvr_memfd_map(fd, packet->number, packet->bytes, false, &base, NULL));
     local_mapping_close(&writer->mappings.rows[index]);
     writer->mappings.rows[index] =
         (struct local_mapping){.name = packet->name, .base = base, .bytes = packet->bytes};
@@ -339,18 +336,14 @@ static kvr_status hear_pages(struct local_writer *writer, const struct packet *p
                      packet->kind == KVR_DEVICE_VMM;
     uint32_t index = LOCAL_INDEX(packet->name);
     struct local_pages *pages = NULL;
-    kvr_status status;
 
     if (packet->name == 0 || packet->bytes == 0 ||
         fds->count != (described && packet->extents == 0) ||
         (packet->extents > 0 && told == NULL) || !(described || packet->kind == KVR_DEVICE_IPC))
         return KVR_MALFORMED;
     memcpy(import.ipc, packet->ipc, sizeof(import.ipc));
-    status = make_room(&writer->mappings, index);
-    if (status == KVR_OK)
-        status = local_pages_open(&import, told != NULL ? &told->refused : NULL, &pages);
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(make_room(&writer->mappings, index));
+    KVR_TRY(local_pages_open(&import, told != NULL ? &told->refused : NULL, &pages));
     told_drop(told_of(writer, packet->name));
     local_mapping_close(&writer->mappings.rows[index]);
     writer->mappings.rows[index] =

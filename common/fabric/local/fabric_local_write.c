@@ -25,10 +25,7 @@ static kvr_status fill(struct local_target *target, const struct kvr_fabric_writ
         const _Atomic uint32_t *told = &target->told[LOCAL_INDEX(memory->name)];
 
         if (atomic_load_explicit(told, memory_order_acquire) != memory->name) {
-            kvr_status status = introduce(target, memory);
-
-            if (status != KVR_OK)
-                return status;
+            KVR_TRY(introduce(target, memory));
         }
         command->pieces[i] = (struct local_piece){
             .key = piece->key,

@@ -60,10 +60,8 @@ kvr_status local_place(const struct local_command *command, const struct local_m
         const struct local_piece *piece = &command->pieces[i];
         const struct local_mapping *source;
         const struct local_memory *target;
-        kvr_status status = ends_of(sources, targets, piece, &bytes, &source, &target);
 
-        if (status != KVR_OK)
-            return status;
+        KVR_TRY(ends_of(sources, targets, piece, &bytes, &source, &target));
         if (source->pages != NULL || target->device != NULL)
             return KVR_REFUSED;
         /* In parts, so that several threads have their share of a large one. */
@@ -100,10 +98,8 @@ kvr_status local_place_moves(const struct local_command *command,
         const struct local_piece *piece = &command->pieces[i];
         const struct local_mapping *source;
         const struct local_memory *target;
-        kvr_status status = ends_of(sources, targets, piece, &bytes, &source, &target);
 
-        if (status != KVR_OK)
-            return status;
+        KVR_TRY(ends_of(sources, targets, piece, &bytes, &source, &target));
         if (source->pages == NULL || target->device == NULL || (i > 0 && target->device != device))
             return KVR_REFUSED;
         device = target->device;

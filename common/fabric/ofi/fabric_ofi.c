@@ -53,10 +53,8 @@ static kvr_status pick(const struct kvr_rail_options *options, struct kvr_rail *
     const char *source = ofi_name_is_address(options->name) ? options->name : NULL;
     const struct kvr_provider *provider = kvr_provider_find(options->provider);
     struct fi_info *list = NULL;
-    kvr_status status = ofi_getinfo(options->provider, source, &list, error);
 
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(ofi_getinfo(options->provider, source, &list, error));
     for (const struct fi_info *info = list; info != NULL && rail->info == NULL; info = info->next) {
         ofi_facts(provider, info, &rail->facts);
         if (!info_has_name(&rail->facts, options->name))

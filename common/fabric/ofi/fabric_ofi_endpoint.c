@@ -216,10 +216,7 @@ static kvr_status open_anywhere(struct kvr_rail *rail, struct kvr_endpoint **ret
 kvr_status ofi_endpoint_open(struct kvr_rail *rail, struct kvr_endpoint **ret_endpoint,
                              struct kvr_error *error)
 {
-    kvr_status status = ofi_memory_room(rail, error);
-
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(ofi_memory_room(rail, error));
     return rail->ports.first != 0 ? open_in_range(rail, ret_endpoint, error)
                                   : open_anywhere(rail, ret_endpoint, error);
 }

@@ -30,12 +30,9 @@ static kvr_status rail_open(void *self, const struct kvr_rail_options *options,
 {
     struct kvr_fabric_model *model = self;
     struct kvr_fabric null;
-    kvr_status status;
 
     kvr_fabric_null(&model->null, &null);
-    status = null.ops->rail_open(self, options, ret_rail, error);
-    if (status != KVR_OK)
-        return status;
+    KVR_TRY(null.ops->rail_open(self, options, ret_rail, error));
     (*ret_rail)->facts.write.outstanding_max = model->outstanding_max;
     (*ret_rail)->facts.write.doorbells = true;
     return KVR_OK;
