@@ -4,11 +4,7 @@
 
 #include "scheduler/metrics_state.h"
 
-const struct metrics_phase metrics_phases[PHASE_END] = {
-#define X(symbol, name, role, from, to) [symbol] = {name, role, from, to},
-    PHASE_LIST(X)
-#undef X
-};
+const struct metrics_phase metrics_phases[PHASE_END] = {PHASE_LIST(KVR_ROW)};
 
 const double metrics_bounds[METRICS_BOUNDS] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
                                                0.025,  0.05,    0.1,    0.25,  0.5,    1,     2.5,

@@ -17,12 +17,7 @@
     X(PHASE_EXPOSED, "exposed", KVR_ROLE_SOURCE, STAGE_LAST_READY, STAGE_ENDED)                    \
     X(PHASE_TOTAL, "total", KVR_ROLE_TARGET, STAGE_OPENED, STAGE_ENDED)
 
-enum phase {
-#define X(symbol, name, role, from, to) symbol,
-    PHASE_LIST(X)
-#undef X
-        PHASE_END
-};
+enum phase { PHASE_LIST(KVR_SYMBOL) PHASE_END };
 
 struct metrics_phase {
     const char *name;

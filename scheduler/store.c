@@ -13,11 +13,7 @@
 
 #define PATH_BYTES (PATH_MAX + 64)
 
-static const char *const statements[] = {
-#define X(symbol, sql) [symbol] = sql,
-    STORE_STATEMENT_LIST(X)
-#undef X
-};
+static const char *const statements[] = {STORE_STATEMENT_LIST(KVR_NAME)};
 
 static bool database_path(const char *folder, char path[PATH_BYTES])
 {

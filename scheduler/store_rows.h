@@ -77,12 +77,7 @@
     X(SQL_OF_REQUEST, "SELECT * FROM transfers WHERE request = ?1 AND (?2 < 0 OR attempt = ?2) "   \
                       "ORDER BY live DESC, source_matched_ns = 0, ordinal DESC LIMIT 1")
 
-typedef enum store_sql {
-#define X(symbol, sql) symbol,
-    STORE_STATEMENT_LIST(X)
-#undef X
-        SQL_END
-} store_sql;
+typedef enum store_sql { STORE_STATEMENT_LIST(KVR_SYMBOL) SQL_END } store_sql;
 
 struct store {
     sqlite3 *database;

@@ -3,20 +3,12 @@
 #include <stdio.h>
 #include <xxhash.h>
 
-static const kvr_event_kind stage_kinds[] = {
-#define X(symbol, kind) [symbol] = kind,
-    TRANSFER_STAGE_LIST(X)
-#undef X
-};
+static const kvr_event_kind stage_kinds[] = {TRANSFER_STAGE_LIST(KVR_NAME)};
 
 static const struct {
     const char *name;
     bool live;
-} states[] = {
-#define X(symbol, name, live) [symbol] = {name, live},
-    TRANSFER_STATE_LIST(X)
-#undef X
-};
+} states[] = {TRANSFER_STATE_LIST(KVR_ROW)};
 
 /* The state of a live transfer after a stage. */
 static const transfer_state stage_states[] = {

@@ -24,12 +24,7 @@
     X(STAGE_FAILING, KVR_EVENT_FAILING)                                                            \
     X(STAGE_ENDED, KVR_EVENT_ENDED)
 
-typedef enum transfer_stage {
-#define X(symbol, kind) symbol,
-    TRANSFER_STAGE_LIST(X)
-#undef X
-        STAGE_END
-} transfer_stage;
+typedef enum transfer_stage { TRANSFER_STAGE_LIST(KVR_SYMBOL) STAGE_END } transfer_stage;
 
 /* X(symbol, name, live): live states in the order in which a transfer passes them. */
 #define TRANSFER_STATE_LIST(X)                                                                     \
@@ -49,12 +44,7 @@ typedef enum transfer_stage {
     X(STATE_EXPIRED, "expired", false)                                                             \
     X(STATE_LOST, "lost", false) /* its agents fell silent before they reported its end */
 
-typedef enum transfer_state {
-#define X(symbol, name, live) symbol,
-    TRANSFER_STATE_LIST(X)
-#undef X
-        STATE_END
-} transfer_state;
+typedef enum transfer_state { TRANSFER_STATE_LIST(KVR_SYMBOL) STATE_END } transfer_state;
 
 const char *transfer_stage_name(transfer_stage stage);
 const char *transfer_state_name(transfer_state state);

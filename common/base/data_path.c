@@ -4,11 +4,7 @@
 
 const char *kvr_path_name(kvr_path path)
 {
-    static const char *const names[] = {
-#define X(symbol, name, text) [symbol] = name,
-        KVR_PATH_LIST(X)
-#undef X
-    };
+    static const char *const names[] = {KVR_PATH_LIST(KVR_NAME)};
 
     return path > KVR_PATH_NONE && path < KVR_PATH_END ? names[path] : "";
 }

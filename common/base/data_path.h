@@ -2,6 +2,8 @@
 #ifndef KVR_BASE_DATA_PATH_H
 #define KVR_BASE_DATA_PATH_H
 
+#include "base/names.h"
+
 /* The most direct first. X(symbol, name, meaning) */
 #define KVR_PATH_LIST(X)                                                                           \
     X(KVR_PATH_HOST, "host", "host memory, read or written by the card")                           \
@@ -12,10 +14,7 @@
 
 typedef enum kvr_path {
     KVR_PATH_NONE, /* nothing to move, or not known */
-#define X(symbol, name, text) symbol,
-    KVR_PATH_LIST(X)
-#undef X
-        KVR_PATH_END
+    KVR_PATH_LIST(KVR_SYMBOL) KVR_PATH_END
 } kvr_path;
 
 const char *kvr_path_name(kvr_path path);      /* "" for KVR_PATH_NONE */

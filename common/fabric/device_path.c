@@ -4,22 +4,14 @@
 
 const char *kvr_path_why_name(kvr_path_why why)
 {
-    static const char *const names[KVR_WHY_END] = {
-#define X(symbol, name, text) [symbol] = (name),
-        KVR_PATH_WHY_LIST(X)
-#undef X
-    };
+    static const char *const names[KVR_WHY_END] = {KVR_PATH_WHY_LIST(KVR_NAME)};
 
     return names[why];
 }
 
 const char *kvr_path_why_text(kvr_path_why why)
 {
-    static const char *const texts[KVR_WHY_END] = {
-#define X(symbol, name, text) [symbol] = (text),
-        KVR_PATH_WHY_LIST(X)
-#undef X
-    };
+    static const char *const texts[KVR_WHY_END] = {KVR_PATH_WHY_LIST(KVR_TEXT)};
 
     return texts[why];
 }

@@ -29,12 +29,7 @@
     X(KVR_WHY_BETTER, "better", "a better one is taken")                                           \
     X(KVR_WHY_NOTHING, "nothing", "nothing speaks against it")
 
-typedef enum kvr_path_why {
-#define X(symbol, name, text) symbol,
-    KVR_PATH_WHY_LIST(X)
-#undef X
-        KVR_WHY_END
-} kvr_path_why;
+typedef enum kvr_path_why { KVR_PATH_WHY_LIST(KVR_SYMBOL) KVR_WHY_END } kvr_path_why;
 
 const char *kvr_path_why_name(kvr_path_why why);
 const char *kvr_path_why_text(kvr_path_why why);

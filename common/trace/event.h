@@ -25,12 +25,7 @@
     X(KVR_EVENT_RETRY, "retry", "chunks are posted a second time")                                 \
     X(KVR_EVENT_ENDED, "ended", "terminal: the pages were handed back, with the outcome")
 
-typedef enum kvr_event_kind {
-#define X(symbol, name, text) symbol,
-    KVR_EVENT_LIST(X)
-#undef X
-        KVR_EVENT_KIND_END
-} kvr_event_kind;
+typedef enum kvr_event_kind { KVR_EVENT_LIST(KVR_SYMBOL) KVR_EVENT_KIND_END } kvr_event_kind;
 
 typedef enum kvr_role { KVR_ROLE_SOURCE, KVR_ROLE_TARGET } kvr_role;
 
@@ -73,6 +68,8 @@ struct kvr_event {
 };
 
 const char *kvr_event_name(kvr_event_kind kind);
+/* KVR_EVENT_KIND_END: only a newer version knows it. */
+kvr_event_kind kvr_event_from_name(const char *name);
 
 /* Where events go. Enqueues only; never blocks. `event` is borrowed for the call. */
 struct kvr_event_sink {

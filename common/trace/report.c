@@ -14,29 +14,11 @@
 
 static const char *const roles[] = {[KVR_ROLE_SOURCE] = "source", [KVR_ROLE_TARGET] = "target"};
 
-static const char *const rail_states[] = {
-#define X(symbol, name, text) [symbol] = name,
-    KVR_RAIL_STATE_LIST(X)
-#undef X
-};
+static const char *const rail_states[] = {KVR_RAIL_STATE_LIST(KVR_NAME)};
+static const char *const counter_names[] = {KVR_COUNTER_LIST(KVR_NAME)};
+static const char *const counter_texts[] = {KVR_COUNTER_LIST(KVR_TEXT)};
 
-static const char *const counter_names[] = {
-#define X(symbol, name, text) [symbol] = name,
-    KVR_COUNTER_LIST(X)
-#undef X
-};
-
-static const char *const counter_texts[] = {
-#define X(symbol, name, text) [symbol] = text,
-    KVR_COUNTER_LIST(X)
-#undef X
-};
-
-static const struct kvr_rail_counter_facts rail_counters[] = {
-#define X(symbol, name, gauge, unit, text) {name, text, gauge, unit},
-    KVR_RAIL_COUNTER_LIST(X)
-#undef X
-};
+static const struct kvr_rail_counter_facts rail_counters[] = {KVR_RAIL_COUNTER_LIST(KVR_ROW)};
 
 const struct kvr_rail_counter_facts *kvr_rail_counter_facts(kvr_rail_counter counter)
 {
@@ -50,12 +32,11 @@ const char *kvr_rail_state_name(kvr_rail_state state)
 
 bool kvr_rail_state_from_name(const char *name, kvr_rail_state *ret_state)
 {
-    for (int state = 0; state < KVR_RAIL_STATE_END; state++)
-        if (strcmp(rail_states[state], name) == 0) {
-            *ret_state = (kvr_rail_state)state;
-            return true;
-        }
-    return false;
+    int state = kvr_name_find(rail_states, KVR_RAIL_STATE_END, name);
+
+    if (state < KVR_RAIL_STATE_END)
+        *ret_state = (kvr_rail_state)state;
+    return state < KVR_RAIL_STATE_END;
 }
 
 const char *kvr_counter_name(kvr_counter counter)
@@ -301,15 +282,6 @@ static bool role_from(const char *name, kvr_role *ret_role)
     return strcmp(name, roles[*ret_role]) == 0;
 }
 
-/* A newer agent may tell of kinds that this version does not know: they keep their number. */
-static kvr_event_kind kind_from(const char *name)
-{
-    for (int kind = 0; kind < KVR_EVENT_KIND_END; kind++)
-        if (strcmp(kvr_event_name((kvr_event_kind)kind), name) == 0)
-            return (kvr_event_kind)kind;
-    return KVR_EVENT_KIND_END;
-}
-
 static kvr_status status_from(const char *name)
 {
     bool known;
@@ -332,7 +304,7 @@ static const char *event_from_proto(const Kvrail__Report__Event *in, struct kvr_
         return "target_engine";
     EVENT_FIELDS(KVR_PROTO_COPY)
     EVENT_MEMBERS(KVR_PROTO_GET)
-    out->kind = kind_from(in->kind);
+    out->kind = kvr_event_from_name(in->kind);
     out->path = kvr_path_from_name(in->path);
     out->outcome = status_from(in->outcome);
     return NULL;

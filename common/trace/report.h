@@ -36,12 +36,7 @@
     X(KVR_RAIL_DOWN, "down", "its card, link or endpoint failed")                                  \
     X(KVR_RAIL_RECYCLING, "recycling", "its endpoint is being replaced")
 
-typedef enum kvr_rail_state {
-#define X(symbol, name, text) symbol,
-    KVR_RAIL_STATE_LIST(X)
-#undef X
-        KVR_RAIL_STATE_END
-} kvr_rail_state;
+typedef enum kvr_rail_state { KVR_RAIL_STATE_LIST(KVR_SYMBOL) KVR_RAIL_STATE_END } kvr_rail_state;
 
 const char *kvr_rail_state_name(kvr_rail_state state);
 bool kvr_rail_state_from_name(const char *name, kvr_rail_state *ret_state); /* false: unknown */
@@ -59,12 +54,7 @@ bool kvr_rail_state_from_name(const char *name, kvr_rail_state *ret_state); /* f
     X(KVR_COUNTER_DIGEST_MISMATCHES, "digest_mismatches", "Transfers with bytes that differed.")   \
     X(KVR_COUNTER_SKIPPED_BYTES, "skipped_bytes", "Bytes not moved: the target had the prefix.")
 
-typedef enum kvr_counter {
-#define X(symbol, name, text) symbol,
-    KVR_COUNTER_LIST(X)
-#undef X
-        KVR_COUNTER_END
-} kvr_counter;
+typedef enum kvr_counter { KVR_COUNTER_LIST(KVR_SYMBOL) KVR_COUNTER_END } kvr_counter;
 
 const char *kvr_counter_name(kvr_counter counter);
 const char *kvr_counter_text(kvr_counter counter);
@@ -89,16 +79,14 @@ const char *kvr_counter_text(kvr_counter counter);
       "CPU time of the rail's thread; the same for all rails of a group.")
 
 typedef enum kvr_rail_counter {
-#define X(symbol, name, gauge, unit, text) symbol,
-    KVR_RAIL_COUNTER_LIST(X)
-#undef X
-        KVR_RAIL_COUNTER_END
+    KVR_RAIL_COUNTER_LIST(KVR_SYMBOL) KVR_RAIL_COUNTER_END
 } kvr_rail_counter;
 
 struct kvr_rail_counter_facts {
-    const char *name, *text;
+    const char *name;
     bool gauge;
     double unit;
+    const char *text;
 };
 const struct kvr_rail_counter_facts *kvr_rail_counter_facts(kvr_rail_counter counter);
 
@@ -158,12 +146,7 @@ struct kvr_report {
     X(KVR_ORDER_ABANDON, "abandon", "no target will come: let go of it")                           \
     X(KVR_ORDER_RENEW, "renew", "its target comes later: hold it so much longer")
 
-typedef enum kvr_order_kind {
-#define X(symbol, name, text) symbol,
-    KVR_ORDER_LIST(X)
-#undef X
-        KVR_ORDER_KIND_END
-} kvr_order_kind;
+typedef enum kvr_order_kind { KVR_ORDER_LIST(KVR_SYMBOL) KVR_ORDER_KIND_END } kvr_order_kind;
 
 const char *kvr_order_name(kvr_order_kind kind);
 kvr_order_kind kvr_order_from_name(const char *name); /* KVR_ORDER_KIND_END: unknown */

@@ -9,11 +9,7 @@
 /* A full answer of honest orders needs about 4 KiB. */
 #define DECODE_BYTES_MAX ((size_t)32 << 10)
 
-static const char *const order_names[] = {
-#define X(symbol, name, text) [symbol] = name,
-    KVR_ORDER_LIST(X)
-#undef X
-};
+static const char *const order_names[] = {KVR_ORDER_LIST(KVR_NAME)};
 
 const char *kvr_order_name(kvr_order_kind kind)
 {
@@ -22,11 +18,7 @@ const char *kvr_order_name(kvr_order_kind kind)
 
 kvr_order_kind kvr_order_from_name(const char *name)
 {
-    int kind = 0;
-
-    while (kind < KVR_ORDER_KIND_END && strcmp(order_names[kind], name) != 0)
-        kind++;
-    return (kvr_order_kind)kind;
+    return (kvr_order_kind)kvr_name_find(order_names, KVR_ORDER_KIND_END, name);
 }
 
 #define ORDER_FIELDS(X) X(number) X(attempt) X(lease_ns)

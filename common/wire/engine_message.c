@@ -28,26 +28,20 @@ const char *kvr_request_name(kvr_request_kind kind)
     return (unsigned)kind < KVR_REQ_KIND_END && names[kind] != NULL ? names[kind] : "?";
 }
 
+static const struct {
+    const char *name;
+    bool terminal;
+} notices[KVR_NOTICE_KIND_END] = {KVR_NOTICE_LIST(KVR_ROW)};
+
 const char *kvr_notice_name(kvr_notice_kind kind)
 {
-    static const char *const names[KVR_NOTICE_KIND_END] = {
-#define X(symbol, name, terminal) [symbol] = name,
-        KVR_NOTICE_LIST(X)
-#undef X
-    };
-
-    return (unsigned)kind < KVR_NOTICE_KIND_END && names[kind] != NULL ? names[kind] : "?";
+    return (unsigned)kind < KVR_NOTICE_KIND_END && notices[kind].name != NULL ? notices[kind].name
+                                                                              : "?";
 }
 
 bool kvr_notice_terminal(kvr_notice_kind kind)
 {
-    static const bool terminals[KVR_NOTICE_KIND_END] = {
-#define X(symbol, name, terminal) [symbol] = terminal,
-        KVR_NOTICE_LIST(X)
-#undef X
-    };
-
-    return (unsigned)kind < KVR_NOTICE_KIND_END && terminals[kind];
+    return (unsigned)kind < KVR_NOTICE_KIND_END && notices[kind].terminal;
 }
 
 bool kvr_notice_join(struct kvr_notice *notice, const struct kvr_notice *next)

@@ -20,6 +20,7 @@
 #include <stddef.h>
 
 #include "base/clock.h"
+#include "base/names.h"
 #include "base/status.h"
 #include "base/types.h"
 
@@ -212,8 +213,7 @@ struct kvr_request {
     X(KVR_NOTICE_RAIL_UP, "rail_up", false)     /* of no handle: it has one again */               \
     X(KVR_NOTICE_TARGET_REFUSED, "target_refused",                                                 \
       false)                                    /* source: the two cannot work together */         \
-    X(KVR_NOTICE_PEER_WARM, "peer_warm", false) /* of no handle: every pair of cards is connected  \
-                                                 */                                                \
+    X(KVR_NOTICE_PEER_WARM, "peer_warm", false) /* of no handle: pairs of cards carry bytes */     \
     X(KVR_NOTICE_OPEN_REFUSED, "open_refused", false) /* its handle is live: that one goes on */
 
 /* Beside ATTACHED: the shared page (memfd), the doorbell (eventfd), and the agent's own pidfd,
@@ -222,10 +222,7 @@ struct kvr_request {
 
 typedef enum kvr_notice_kind {
     KVR_NOTICE_NONE,
-#define X(symbol, name, terminal) symbol,
-    KVR_NOTICE_LIST(X)
-#undef X
-        KVR_NOTICE_KIND_END
+    KVR_NOTICE_LIST(KVR_SYMBOL) KVR_NOTICE_KIND_END
 } kvr_notice_kind;
 
 struct kvr_notice {
