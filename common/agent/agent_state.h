@@ -83,7 +83,7 @@ struct kvr_agent {
     struct kvr_rail_address hello_rails[KVR_RAILS_MAX];
     struct kvr_compat hello_compats[KVR_ENGINES_MAX];
     uint64_t counters[KVR_COUNTER_END];
-    uint32_t peers_up, peers_warm; /* warm: and every pair of rails is connected */
+    uint32_t peers_up, peers_warm; /* warm: pairs of rails have carried bytes */
     struct agent_static_peer {
         uint32_t peer;
         kvr_ns dial_at;
@@ -176,7 +176,7 @@ void agent_static_peers_dial(struct kvr_agent *agent,
 /* True: it is one of them, has not been up, and its absence was said before. */
 bool agent_static_peer_lost(struct kvr_agent *agent, kvr_ns now, uint32_t peer, bool was_up,
                             kvr_status status);
-/* agent_warmth.c: whether every pair of rails with a peer has been warmed up. */
+/* agent_warmth.c: whether pairs of rails with a peer have carried bytes. */
 void agent_warmth_up(struct kvr_agent *agent, kvr_ns now, uint32_t peer);
 void agent_warmth_lost(struct kvr_agent *agent, uint32_t peer);
 void agent_warmth_heard(struct kvr_agent *agent, kvr_ns now,

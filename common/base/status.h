@@ -77,7 +77,7 @@ struct kvr_error {
     int os_errno;                  /* 0 when the operating system was not involved */
     int provider_code;             /* libfabric's or a provider's own number, 0 if none */
     const char *where;             /* a literal: "fabric", "channel" … */
-    char detail[KVR_DETAIL_BYTES]; /* a sentence for the person who must act */
+    char detail[KVR_DETAIL_BYTES]; /* a sentence for people: what to do about it */
 };
 
 /* Fills *error (may be NULL) and returns status, so that a failing path is one line. */

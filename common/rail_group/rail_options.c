@@ -36,7 +36,7 @@ static const struct kvr_option posting_rows[] = {
      .max = KVR_S,
      POSTING(DURATION, spin),
      .help = "How long the rails' thread polls after the last progress before it sleeps. Beyond "
-             "20us it leaves the core to whoever else wants it."},
+             "20us it leaves the core to other threads."},
     {.name = "warm-up",
      .section = "rails",
      .fallback = "yes",
@@ -71,7 +71,7 @@ static const struct kvr_option posting_rows[] = {
      POSTING(STRING, tcp_congestion),
      .help = "Congestion control of tcp's connections, a name that the host has (sysctl "
              "net.ipv4.tcp_available_congestion_control). auto: cubic where the host's own is bbr, "
-             "whose pacing leaves a part of a short path unused; host: always its own."},
+             "because its pacing leaves a part of a short path unused; host: always its own."},
     {.name = "inline",
      .section = "rails",
      .hidden = true,
@@ -92,10 +92,10 @@ static const struct kvr_option staging_rows[] = {
      COPYING(SIZE, staging_memory),
      .help =
          "Pinned memory of each GPU, for pages that no card can reach, and of host memory, for "
-         "fragments (see --fragments), at least two of --chunk-bytes-max: at a prefill-agent a "
-         "ring; at a decode-agent each transfer goes through an eighth of it at most, and those "
-         "beyond wait. Transfers of any size go through either. Taken with a GPU's first region, "
-         "and with the first transfer whose fragments are copied."},
+         "fragments (see --fragments); at least two of --chunk-bytes-max. At a prefill-agent it is "
+         "a ring. At a decode-agent a transfer uses an eighth of it at most, and transfers beyond "
+         "that wait. Transfers of any size fit through. Taken with a GPU's first region, and with "
+         "the first transfer that copies its fragments."},
 };
 const struct kvr_option_table kvr_staging_options = TABLE(staging_rows);
 

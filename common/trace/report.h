@@ -120,7 +120,7 @@ struct kvr_agent_facts {
     char provider[KVR_PROVIDER_BYTES];
     uint32_t transfers_live;
     uint32_t peers_up;
-    uint32_t peers_warm; /* prefill: of them, those with which every pair of rails is connected */
+    uint32_t peers_warm; /* prefill: of them, those to which pairs of rails have carried bytes */
     uint64_t counters[KVR_COUNTER_END];
     uint32_t rail_count, engine_count;
     struct kvr_rail_snapshot rails[KVR_RAILS_MAX];
