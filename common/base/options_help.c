@@ -1,5 +1,6 @@
 #include "base/options_help.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <string.h>
 
@@ -73,8 +74,9 @@ const char *kvr_command_row_section(const struct kvr_command *command, size_t i)
 {
     const struct kvr_option *row = kvr_command_row(command, i);
 
-    while (row->section == NULL)
-        row--; /* a table's first row names its section */
+    (void)part_of(command, &i);
+    for (; row->section == NULL; row--, i--)
+        assert(i > 0); /* a table's first row names its section */
     return row->section;
 }
 
