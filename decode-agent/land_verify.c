@@ -36,20 +36,15 @@ void land_verify_add(struct land *land, struct landing *landing)
 
 void land_verify_remove(struct land *land, struct landing *landing)
 {
-    struct landing *before = NULL, *at = land->verify_first;
+    struct landing **link = &land->verify_first, *before = NULL;
 
     if (landing->verify.state == HASH_IDLE)
         return;
-    while (at != landing) {
-        before = at;
-        at = at->verify.next;
-    }
-    landing_verify_on(&at->verify.state, HASH_ON_REMOVED);
-    if (before != NULL)
-        before->verify.next = at->verify.next;
-    else
-        land->verify_first = at->verify.next;
-    if (land->verify_last == at)
+    for (; *link != landing; link = &before->verify.next)
+        before = *link;
+    landing_verify_on(&landing->verify.state, HASH_ON_REMOVED);
+    *link = landing->verify.next;
+    if (land->verify_last == landing)
         land->verify_last = before;
 }
 

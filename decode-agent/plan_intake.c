@@ -93,22 +93,11 @@ static kvr_status plan_make(struct inbound *inbound, struct transfer *transfer,
 {
     const struct fetch *fetch = fetch_of(inbound, transfer);
     const struct kvr_page_table *pages = &fetch->pages.groups[message->group];
+    const struct kvr_write_limits *limits = &message->limits;
     uint64_t token_first = transfer->intake.token_next[message->group];
     uint32_t target_first = (uint32_t)(token_first / pages->page_tokens);
-    struct kvr_plan_input input = {
-        .source_layouts = transfer->intake.remote->layouts,
-        .source_layout_count = transfer->intake.remote->count,
-        .target_layouts = fetch->set->layouts,
-        .target_layout_count = fetch->set->count,
-        .group = message->group,
-        .source_pages = transfer->intake.planned.ids,
-        .source_page_count = transfer->intake.planned.count,
-        .token_first = message->token_first,
-        .token_end = message->token_end,
-        .limits = {.pieces_local = message->limits.pieces_local,
-                   .pieces_remote = message->limits.pieces_remote,
-                   .chunk_bytes_max = message->limits.chunk_bytes_max},
-    };
+    struct kvr_plan_input input =
+        kvr_region_sets_input(transfer->intake.remote, fetch->set, message->group);
     struct kvr_plan *plan;
     kvr_status status;
 
@@ -120,6 +109,12 @@ static kvr_status plan_make(struct inbound *inbound, struct transfer *transfer,
                       message->token_first, message->token_end, token_first, fetch->tokens);
         return KVR_PLAN_MISMATCH;
     }
+    input.source_pages = transfer->intake.planned.ids;
+    input.source_page_count = transfer->intake.planned.count;
+    input.token_first = message->token_first;
+    input.token_end = message->token_end;
+    input.limits = (struct kvr_plan_limits){limits->pieces_local, limits->pieces_remote,
+                                            limits->chunk_bytes_max};
     input.target_pages = pages->ids + target_first;
     input.target_page_count = pages->count - target_first;
     status = kvr_plan_make(&input, inbound->memory, &plan, error);

@@ -30,14 +30,12 @@ static void send_to_peers(struct inbound *inbound, const struct kvr_message *mes
 void rail_epochs_send(struct inbound *inbound, uint32_t peer)
 {
     for (uint32_t i = 0; i < inbound->options.rail_count; i++) {
-        struct kvr_message ended = {.kind = KVR_MSG_EPOCH_ENDED};
+        const struct inbound_rail *rail = &inbound->rails[i];
+        struct kvr_message ended = {.kind = KVR_MSG_EPOCH_ENDED,
+                                    .epoch_ended = {i, rail->epoch - 1, rail->address}};
 
-        if (inbound->rails[i].epoch == 1)
-            continue;
-        ended.epoch_ended.rail = i;
-        ended.epoch_ended.epoch = inbound->rails[i].epoch - 1;
-        ended.epoch_ended.successor = inbound->rails[i].address;
-        inbound_send(inbound, peer, &ended);
+        if (rail->epoch > 1)
+            inbound_send(inbound, peer, &ended);
     }
 }
 
@@ -62,9 +60,7 @@ void inbound_rail_recycled(struct inbound *inbound, const struct kvr_group_messa
     for (uint32_t i = 0; i < count; i++)
         if (rails[i].rail == index && renewed)
             rail->address = rails[i]; /* else no endpoint was opened, and it has no address */
-    ended.epoch_ended.rail = index;
-    ended.epoch_ended.epoch = epoch_ended;
-    ended.epoch_ended.successor = rail->address;
+    ended.epoch_ended = (struct kvr_msg_epoch_ended){index, epoch_ended, rail->address};
     KVR_POOL_EACH (struct transfer, transfer, &inbound->transfers)
         if (transfer->state == T_LIVE && transfer_may_use(transfer, index))
             transfer_epoch_add(transfer, index, rail->epoch);

@@ -34,19 +34,13 @@ static uint64_t chunks_needed(const struct fetch *fetch, const struct transfer *
 {
     const struct kvr_page_table *ours = &fetch->pages.groups[group];
     const struct kvr_region_set *remote = transfer->intake.remote;
-    const struct kvr_plan_input input = {
-        .source_layouts = remote != NULL ? remote->layouts : NULL,
-        .source_layout_count = remote != NULL ? remote->count : 0,
-        .target_layouts = fetch->set->layouts,
-        .target_layout_count = fetch->set->count,
-        .group = group,
-        .limits = {1, 1, transfer->link.limits.chunk_bytes_max},
-    };
+    struct kvr_plan_input input = kvr_region_sets_input(remote, fetch->set, group);
     uint32_t page_tokens, page_limit, pages, segments;
 
     if (ours->page_tokens == 0 || fetch->skips[group] == fetch->tokens ||
         (remote != NULL && !kvr_region_set_group(remote, group, &page_tokens, &page_limit)))
         return 0;
+    input.limits = (struct kvr_plan_limits){1, 1, transfer->link.limits.chunk_bytes_max};
     pages = ours->capacity - (uint32_t)(fetch->skips[group] / ours->page_tokens);
     segments = pages < KVR_SEGMENTS_MAX ? pages : KVR_SEGMENTS_MAX;
     return kvr_plan_chunks_max(&input, (uint64_t)pages * ours->page_tokens, segments);
@@ -212,33 +206,25 @@ static bool slots_reserve(struct inbound *inbound, struct fetch *fetch)
 /* Behind older fetches. */
 static void queue_add(struct inbound *inbound, struct fetch *fetch)
 {
-    struct fetch *before = NULL, *at = kvr_pool_get(&inbound->fetches, inbound->waiting_first);
+    uint64_t *link = &inbound->waiting_first;
+    struct fetch *at;
 
     if (fetch->slots.state == SLOTS_QUEUED)
         return;
-    for (; at != NULL && at->serial < fetch->serial;
-         at = kvr_pool_get(&inbound->fetches, at->slots.next))
-        before = at;
+    while ((at = kvr_pool_get(&inbound->fetches, *link)) != NULL && at->serial < fetch->serial)
+        link = &at->slots.next;
     slots_on(&fetch->slots.state, SLOTS_ON_QUEUED);
-    fetch->slots.next = at != NULL ? at->id : 0;
-    if (before != NULL)
-        before->slots.next = fetch->id;
-    else
-        inbound->waiting_first = fetch->id;
+    fetch->slots.next = *link;
+    *link = fetch->id;
 }
 
 static void queue_remove(struct inbound *inbound, const struct fetch *fetch)
 {
-    struct fetch *before = NULL, *at = kvr_pool_get(&inbound->fetches, inbound->waiting_first);
+    uint64_t *link = &inbound->waiting_first;
 
-    while (at != fetch) {
-        before = at;
-        at = kvr_pool_get(&inbound->fetches, at->slots.next);
-    }
-    if (before != NULL)
-        before->slots.next = fetch->slots.next;
-    else
-        inbound->waiting_first = fetch->slots.next;
+    while (*link != fetch->id)
+        link = &((struct fetch *)kvr_pool_get(&inbound->fetches, *link))->slots.next;
+    *link = fetch->slots.next;
 }
 
 void slots_withdraw(struct inbound *inbound, struct fetch *fetch)

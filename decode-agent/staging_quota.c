@@ -81,13 +81,8 @@ static uint64_t quota_bound(const struct inbound *inbound, const struct transfer
 
     for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++) {
         const struct kvr_page_table *pages = &fetch->pages.groups[group];
-        const struct kvr_plan_input input = {
-            .source_layouts = transfer->intake.remote->layouts,
-            .source_layout_count = transfer->intake.remote->count,
-            .target_layouts = fetch->set->layouts,
-            .target_layout_count = fetch->set->count,
-            .group = group,
-        };
+        const struct kvr_plan_input input =
+            kvr_region_sets_input(transfer->intake.remote, fetch->set, group);
         uint32_t page_tokens, page_limit;
         struct kvr_fragments overlap;
 

@@ -158,32 +158,28 @@ static kvr_status segment_make(struct outbound *outbound, struct source_transfer
 {
     const struct kvr_page_table *ours = &publish->pages.groups[group];
     const struct kvr_page_table *theirs = &transfer->match.pages.groups[group];
+    const struct kvr_write_limits *limits = &transfer->path.limits;
     uint64_t token_first = transfer->announce.token_next[group];
     uint32_t source_first = (uint32_t)(token_first / ours->page_tokens);
     uint32_t target_first = (uint32_t)(token_first / theirs->page_tokens);
-    struct kvr_plan_input input = {
-        .source_layouts = publish->set->layouts,
-        .source_layout_count = publish->set->count,
-        .target_layouts = transfer->match.remote->layouts,
-        .target_layout_count = transfer->match.remote->count,
-        .group = group,
-        .source_pages = ours->ids + source_first,
-        .target_pages = theirs->ids + target_first,
-        .source_page_count = pages_for(token_end, ours->page_tokens) - source_first,
-        .target_page_count = pages_for(token_end, theirs->page_tokens) - target_first,
-        .token_first = token_first,
-        .token_end = token_end,
-        .limits = {.pieces_local = transfer->path.limits.pieces_local,
-                   .pieces_remote = transfer->path.limits.pieces_remote,
-                   .chunk_bytes_max = transfer->path.limits.chunk_bytes_max},
-    };
+    struct kvr_plan_input input =
+        kvr_region_sets_input(publish->set, transfer->match.remote, group);
     struct push_segment *segment;
     struct kvr_plan *plan;
     uint64_t slots =
         transfer->grant.job != NULL ? transfer->grant.slot_count : KVR_TRANSFER_SLOTS_MAX;
     uint64_t chunks;
-    kvr_status status = kvr_plan_make(&input, outbound->memory, &plan, error);
+    kvr_status status;
 
+    input.source_pages = ours->ids + source_first;
+    input.target_pages = theirs->ids + target_first;
+    input.source_page_count = pages_for(token_end, ours->page_tokens) - source_first;
+    input.target_page_count = pages_for(token_end, theirs->page_tokens) - target_first;
+    input.token_first = token_first;
+    input.token_end = token_end;
+    input.limits = (struct kvr_plan_limits){limits->pieces_local, limits->pieces_remote,
+                                            limits->chunk_bytes_max};
+    status = kvr_plan_make(&input, outbound->memory, &plan, error);
     if (status != KVR_OK)
         return status;
     chunks = transfer->announce.chunk_count + (uint64_t)plan->chunk_count;

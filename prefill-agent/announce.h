@@ -3,7 +3,6 @@
 #define PREFILL_AGENT_ANNOUNCE_H
 
 #include "base/state.h"
-#include "base/status.h"
 #include "prefill-agent/push.h"
 #include "wire/message.h"
 

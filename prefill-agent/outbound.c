@@ -156,7 +156,7 @@ void outbound_message(struct outbound *outbound, kvr_ns now, uint32_t peer,
 
 void outbound_group(struct outbound *outbound, kvr_ns now, const struct kvr_group_message *message)
 {
-    union push_message job;
+    const union push_message job = push_message_of(message);
     struct source_transfer *transfer;
 
     outbound->now = now;
@@ -180,11 +180,6 @@ void outbound_group(struct outbound *outbound, kvr_ns now, const struct kvr_grou
         if (message->rail_error.status == KVR_FULL)
             rail_repair_recycle(outbound, message->rail_error.rail);
         return;
-    default:
-        break;
-    }
-    job = push_message_of(message);
-    switch (job.head.kind) {
     case PUSH_RETRANSMIT_DONE:
         kvr_buddy_free(outbound->memory, job.retransmit);
         return;

@@ -33,13 +33,8 @@ static kvr_status fragments_of(const struct source_transfer *transfer,
     *ret_groups = 0;
     for (uint32_t group = 0; status == KVR_OK && group < KVR_GROUPS_MAX; group++) {
         const struct kvr_page_table *theirs = &transfer->match.pages.groups[group];
-        const struct kvr_plan_input input = {
-            .source_layouts = publish->set->layouts,
-            .source_layout_count = publish->set->count,
-            .target_layouts = transfer->match.remote->layouts,
-            .target_layout_count = transfer->match.remote->count,
-            .group = group,
-        };
+        const struct kvr_plan_input input =
+            kvr_region_sets_input(publish->set, transfer->match.remote, group);
 
         if (!(transfer->path.kv_groups >> group & 1) ||
             transfer->announce.token_next[group] == transfer->match.tokens)

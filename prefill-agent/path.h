@@ -3,9 +3,7 @@
 #ifndef PREFILL_AGENT_PATH_H
 #define PREFILL_AGENT_PATH_H
 
-#include "base/clock.h"
 #include "base/state.h"
-#include "base/status.h"
 #include "kv/fragment.h"
 #include "prefill-agent/push.h"
 #include "wire/message.h"

@@ -58,15 +58,10 @@ void pending_send(struct outbound *outbound, struct source_transfer *transfer)
         source_pending_on(&transfer->settle.pending, PENDING_ON_QUIET_SENT);
 }
 
-void pending_fail(struct outbound *outbound, struct source_transfer *transfer)
+void pending_due(struct outbound *outbound, struct source_transfer *transfer,
+                 enum source_pending_event due)
 {
-    source_pending_on(&transfer->settle.pending, PENDING_ON_FAIL_DUE);
-    pending_send(outbound, transfer);
-}
-
-void pending_quiet(struct outbound *outbound, struct source_transfer *transfer)
-{
-    source_pending_on(&transfer->settle.pending, PENDING_ON_QUIET_DUE);
+    source_pending_on(&transfer->settle.pending, due);
     pending_send(outbound, transfer);
 }
 

@@ -2,13 +2,9 @@
 #ifndef PREFILL_AGENT_PUBLISH_H
 #define PREFILL_AGENT_PUBLISH_H
 
-#include <stdint.h>
-
 #include "agent/core/page_tables.h"
 #include "agent/core/region_set.h"
-#include "base/clock.h"
 #include "base/state.h"
-#include "base/status.h"
 #include "wire/engine_message.h"
 #include "wire/message.h"
 

@@ -90,12 +90,6 @@ static void job_close(struct push *push, struct push_job *job)
     push_check_closed(push, job);
 }
 
-static void page_set(struct push *push, const union push_message *message)
-{
-    push->pages[message->page.engine] = message->page.page;
-    push_tell(push, NULL, PUSH_MESSAGE(PUSH_PAGE_SET, .page = message->page));
-}
-
 static void job_open(struct push *push, struct push_job *job)
 {
     assert(push->jobs[job->index] == NULL);
@@ -147,7 +141,8 @@ void push_command(void *self, kvr_ns now, const struct kvr_group_message *any)
     (void)now;
     switch (message.head.kind) {
     case PUSH_PAGE:
-        page_set(push, &message);
+        push->pages[message.page.engine] = message.page.page;
+        push_tell(push, NULL, PUSH_MESSAGE(PUSH_PAGE_SET, .page = message.page));
         break;
     case PUSH_PROBE:
         push_probe_add(push, message.probe);

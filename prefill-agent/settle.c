@@ -116,9 +116,9 @@ void source_transfer_fail(struct outbound *outbound, struct source_transfer *tra
         return; /* it is ending already */
     reason_set(transfer, status, detail);
     source_transfer_event(outbound, transfer, KVR_EVENT_FAILING);
-    pending_fail(outbound, transfer);
+    pending_due(outbound, transfer, PENDING_ON_FAIL_DUE);
     if (transfer->state != ST_LIVE)
-        pending_quiet(outbound, transfer);
+        pending_due(outbound, transfer, PENDING_ON_QUIET_DUE);
     stop(outbound, transfer);
 }
 
@@ -148,7 +148,7 @@ void settle_round(struct outbound *outbound, struct source_transfer *transfer, u
         source_pending_on(&transfer->settle.pending, PENDING_ON_ROUND);
     }
     if ((transfer->state == ST_CLOSING || transfer->state == ST_ENDED) && !transfer->settle.landed)
-        pending_quiet(outbound, transfer);
+        pending_due(outbound, transfer, PENDING_ON_QUIET_DUE);
 }
 
 /* ---- the group thread ------------------------------------------------------------------------ */
@@ -185,7 +185,7 @@ static bool frees_early(const struct outbound *outbound, const struct source_tra
 static void stopped(struct outbound *outbound, struct source_transfer *transfer)
 {
     if (!transfer->settle.landed)
-        pending_quiet(outbound, transfer);
+        pending_due(outbound, transfer, PENDING_ON_QUIET_DUE);
     source_transfer_on(&transfer->state, ST_ON_STOPPED);
     if (frees_early(outbound, transfer)) {
         publish_settle(outbound, transfer);

@@ -2,10 +2,7 @@
 #ifndef PREFILL_AGENT_SETTLE_H
 #define PREFILL_AGENT_SETTLE_H
 
-#include <stdbool.h>
-
 #include "base/state.h"
-#include "base/status.h"
 #include "prefill-agent/push.h"
 #include "wire/message.h"
 
@@ -31,9 +28,9 @@ enum source_pending_event {
 
 KVR_STATE_MACHINE(source_pending);
 
-/* FAIL, or QUIET, is due: sent at once where there is room. */
-void pending_fail(struct outbound *outbound, struct source_transfer *transfer);
-void pending_quiet(struct outbound *outbound, struct source_transfer *transfer);
+/* FAIL or QUIET is due (FAIL_DUE, QUIET_DUE): sent at once where there is room. */
+void pending_due(struct outbound *outbound, struct source_transfer *transfer,
+                 enum source_pending_event due);
 /* Sends the messages that wait, as far as there is room. */
 void pending_send(struct outbound *outbound, struct source_transfer *transfer);
 bool pending_waits(const struct source_transfer *transfer);

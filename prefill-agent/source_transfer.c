@@ -147,7 +147,7 @@ static void posted(struct outbound *outbound, struct source_transfer *transfer,
         return;
     if (message->head.kind == PUSH_POSTED)
         source_transfer_event(outbound, transfer, KVR_EVENT_LAST_POST);
-    pending_quiet(outbound, transfer);
+    pending_due(outbound, transfer, PENDING_ON_QUIET_DUE);
     if (KVR_MUTANT(source_free_without_landed) && message->head.kind == PUSH_POSTED)
         source_transfer_end(outbound, transfer, KVR_OK, "");
 }

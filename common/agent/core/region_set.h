@@ -7,6 +7,7 @@
 
 #include "base/buddy.h"
 #include "fabric/region.h"
+#include "kv/plan.h"
 
 struct kvr_region_set {
     uint32_t references;
@@ -48,5 +49,20 @@ kvr_path kvr_region_set_path(const struct kvr_region_set *set, uint32_t groups);
  * only cards reach. Our own engine's set. */
 KVR_MUST_CHECK kvr_status kvr_region_set_hashed(const struct kvr_region_set *set,
                                                 kvr_digest_mode digest, struct kvr_error *error);
+
+/* The regions of both ranks, to plan a KV group; the other members are 0. source NULL: its regions
+ * are not known. */
+static inline struct kvr_plan_input kvr_region_sets_input(const struct kvr_region_set *source,
+                                                          const struct kvr_region_set *target,
+                                                          uint32_t group)
+{
+    return (struct kvr_plan_input){
+        .source_layouts = source != NULL ? source->layouts : NULL,
+        .source_layout_count = source != NULL ? source->count : 0,
+        .target_layouts = target->layouts,
+        .target_layout_count = target->count,
+        .group = group,
+    };
+}
 
 #endif
