@@ -9,8 +9,6 @@
 #include "decode-agent/fetch.h"
 #include "decode-agent/sending.h"
 
-/* ---- draining -------------------------------------------------------------------------------- */
-
 void transfer_fail(struct inbound *inbound, struct transfer *transfer, kvr_status status,
                    const char *detail)
 {

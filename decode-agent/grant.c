@@ -6,8 +6,6 @@
 #include "decode-agent/fetch.h"
 #include "decode-agent/sending.h"
 
-/* ---- GRANT ----------------------------------------------------------------------------------- */
-
 /* Names all rails of a group, with or without an endpoint now. Where the group has both, either its
  * cards or the rails over which this agent copies. */
 void grant_send(struct inbound *inbound, struct transfer *transfer)

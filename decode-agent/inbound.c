@@ -305,15 +305,6 @@ void inbound_tick(struct inbound *inbound, kvr_ns now)
 static const char *const state_names[] = {"waiting",  "wanted",  "live",
                                           "draining", "closing", "ended"};
 
-static uint32_t fetch_page_count(const struct fetch *fetch)
-{
-    uint32_t pages = 0;
-
-    for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++)
-        pages += fetch->pages.groups[group].count;
-    return pages;
-}
-
 void inbound_why(const struct inbound *inbound, uint32_t engine, uint64_t handle, char *json,
                  size_t capacity)
 {
@@ -345,7 +336,8 @@ void inbound_why(const struct inbound *inbound, uint32_t engine, uint64_t handle
     }
     snprintf(json + used, capacity - used,
              "],\"pages\":%u,\"slots_reserved\":%s,\"reason\":\"%s\",\"detail\":\"%s\"}",
-             fetch_page_count(fetch), fetch->slots.state == SLOTS_RESERVED ? "true" : "false",
+             kvr_page_tables_count(&fetch->pages),
+             fetch->slots.state == SLOTS_RESERVED ? "true" : "false",
              kvr_status_name(fetch->result.status),
              kvr_text_json(fetch->result.detail, detail, sizeof(detail)));
 }

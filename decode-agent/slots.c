@@ -73,11 +73,9 @@ static bool bits_take(struct inbound *inbound, const struct fetch *fetch)
             kvr_buddy_alloc(inbound->memory, (size_t)transfer->slots.needed * KVR_SLOT_CHUNKS / 8);
         if (transfer->slots.bits != NULL)
             continue;
-        for (uint32_t k = 0; k < i; k++) {
-            transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[k]);
-            if (transfer != NULL)
+        while (i-- > 0)
+            if ((transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i])) != NULL)
                 bits_free(inbound, transfer);
-        }
         return false;
     }
     return true;

@@ -11,15 +11,6 @@
 static const char *const state_names[] = {"parked",   "offered", "live",
                                           "stopping", "closing", "ended"};
 
-static uint32_t publish_pages(const struct publish *publish)
-{
-    uint32_t pages = 0;
-
-    for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++)
-        pages += publish->pages.groups[group].count;
-    return pages;
-}
-
 /* The object with its comma, or nothing at all where it does not fit. */
 static size_t why_refusal(const struct publish_refusal *refusal, char *json, size_t capacity)
 {
@@ -69,7 +60,7 @@ void outbound_why(const struct outbound *outbound, uint32_t engine, uint64_t han
     used += (size_t)snprintf(json + used, capacity - used,
                              "],\"pages\":%u,\"tokens_announced\":%" PRIu64
                              ",\"ended\":%s,\"reason\":\"%s\",\"detail\":\"%s\"",
-                             publish_pages(publish), publish->content.token_end,
+                             kvr_page_tables_count(&publish->pages), publish->content.token_end,
                              publish->content.complete ? "true" : "false",
                              kvr_status_name(publish->status),
                              kvr_text_json(publish->detail, detail, sizeof(detail)));

@@ -41,63 +41,42 @@ struct kvr_machine {
 /* What outbound.h and inbound.h have alike under their own names and types:
  * KVR_MACHINE_ADAPT(outbound) makes functions of these types of them, which
  * KVR_MACHINE_ADAPTED(outbound) puts in their places. */
+#define KVR_MACHINE_CALL(m, name, parameters, ...)                                                 \
+    static void m##_on_##name parameters                                                           \
+    {                                                                                              \
+        m##_##name(__VA_ARGS__);                                                                   \
+    }
 #define KVR_MACHINE_ADAPT(m)                                                                       \
-    static void m##_on_request(void *self, kvr_ns now, uint32_t engine,                            \
-                               const struct kvr_request *request)                                  \
-    {                                                                                              \
-        m##_request(self, now, engine, request);                                                   \
-    }                                                                                              \
-    static void m##_on_engine_down(void *self, kvr_ns now, uint32_t engine)                        \
-    {                                                                                              \
-        m##_engine_down(self, now, engine);                                                        \
-    }                                                                                              \
-    static void m##_on_peer_up(void *self, kvr_ns now, uint32_t peer,                              \
-                               const struct kvr_msg_hello *hello)                                  \
-    {                                                                                              \
-        m##_peer_up(self, now, peer, hello);                                                       \
-    }                                                                                              \
-    static void m##_on_peer_lost(void *self, kvr_ns now, uint32_t peer, kvr_status status,         \
-                                 const char *detail)                                               \
-    {                                                                                              \
-        m##_peer_lost(self, now, peer, status, detail);                                            \
-    }                                                                                              \
-    static void m##_on_peer_writable(void *self, kvr_ns now, uint32_t peer)                        \
-    {                                                                                              \
-        m##_peer_writable(self, now, peer);                                                        \
-    }                                                                                              \
-    static void m##_on_message(void *self, kvr_ns now, uint32_t peer,                              \
-                               const struct kvr_message *message)                                  \
-    {                                                                                              \
-        m##_message(self, now, peer, message);                                                     \
-    }                                                                                              \
-    static void m##_on_group(void *self, kvr_ns now, const struct kvr_group_message *message)      \
-    {                                                                                              \
-        m##_group(self, now, message);                                                             \
-    }                                                                                              \
-    static void m##_on_registered(void *self, kvr_ns now, uint64_t id, kvr_status status)          \
-    {                                                                                              \
-        m##_registered(self, now, id, status);                                                     \
-    }                                                                                              \
-    static void m##_on_tick(void *self, kvr_ns now)                                                \
-    {                                                                                              \
-        m##_tick(self, now);                                                                       \
-    }                                                                                              \
+    KVR_MACHINE_CALL(m, request,                                                                   \
+                     (void *self, kvr_ns now, uint32_t engine, const struct kvr_request *request), \
+                     self, now, engine, request)                                                   \
+    KVR_MACHINE_CALL(m, engine_down, (void *self, kvr_ns now, uint32_t engine), self, now, engine) \
+    KVR_MACHINE_CALL(m, peer_up,                                                                   \
+                     (void *self, kvr_ns now, uint32_t peer, const struct kvr_msg_hello *hello),   \
+                     self, now, peer, hello)                                                       \
+    KVR_MACHINE_CALL(                                                                              \
+        m, peer_lost,                                                                              \
+        (void *self, kvr_ns now, uint32_t peer, kvr_status status, const char *detail), self, now, \
+        peer, status, detail)                                                                      \
+    KVR_MACHINE_CALL(m, peer_writable, (void *self, kvr_ns now, uint32_t peer), self, now, peer)   \
+    KVR_MACHINE_CALL(m, message,                                                                   \
+                     (void *self, kvr_ns now, uint32_t peer, const struct kvr_message *message),   \
+                     self, now, peer, message)                                                     \
+    KVR_MACHINE_CALL(m, group, (void *self, kvr_ns now, const struct kvr_group_message *message),  \
+                     self, now, message)                                                           \
+    KVR_MACHINE_CALL(m, registered, (void *self, kvr_ns now, uint64_t id, kvr_status status),      \
+                     self, now, id, status)                                                        \
+    KVR_MACHINE_CALL(m, tick, (void *self, kvr_ns now), self, now)                                 \
+    KVR_MACHINE_CALL(m, drain, (void *self), self)                                                 \
+    KVR_MACHINE_CALL(m, cancel_all,                                                                \
+                     (void *self, kvr_ns now, kvr_status status, const char *detail), self, now,   \
+                     status, detail)                                                               \
+    KVR_MACHINE_CALL(                                                                              \
+        m, why, (const void *self, uint32_t engine, uint64_t handle, char *json, size_t capacity), \
+        self, engine, handle, json, capacity)                                                      \
     static uint32_t m##_on_live(const void *self)                                                  \
     {                                                                                              \
         return m##_live(self);                                                                     \
-    }                                                                                              \
-    static void m##_on_drain(void *self)                                                           \
-    {                                                                                              \
-        m##_drain(self);                                                                           \
-    }                                                                                              \
-    static void m##_on_cancel_all(void *self, kvr_ns now, kvr_status status, const char *detail)   \
-    {                                                                                              \
-        m##_cancel_all(self, now, status, detail);                                                 \
-    }                                                                                              \
-    static void m##_on_why(const void *self, uint32_t engine, uint64_t handle, char *json,         \
-                           size_t capacity)                                                        \
-    {                                                                                              \
-        m##_why(self, engine, handle, json, capacity);                                             \
     }
 
 #define KVR_MACHINE_ADAPTED(m)                                                                     \

@@ -24,6 +24,16 @@ uint64_t kvr_page_tables_bytes(const struct kvr_region_set *set, uint64_t tokens
 struct kvr_page_table *kvr_page_tables_of(struct kvr_page_tables *tables, uint32_t group,
                                           const char *side, struct kvr_error *error);
 
+/* Pages of all groups that were named so far. */
+static inline uint32_t kvr_page_tables_count(const struct kvr_page_tables *tables)
+{
+    uint32_t count = 0;
+
+    for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++)
+        count += tables->groups[group].count;
+    return count;
+}
+
 /* Of `skip_tokens` that the target has, those that it need not be sent of a group: whole pages, or
  * all. */
 static inline uint64_t kvr_skip_whole_pages(uint64_t skip_tokens, uint64_t tokens,
