@@ -162,7 +162,9 @@ void inbound_message(struct inbound *inbound, kvr_ns now, uint32_t peer,
         return;
     }
     if (message->kind == KVR_MSG_PROBE) {
-        probe_answer(inbound, peer, &message->probe);
+        /* Rule 8: an answer shows the source agent that its session still holds. */
+        inbound_send(inbound, peer,
+                     &(struct kvr_message){.kind = KVR_MSG_ALIVE, .probe = message->probe});
         return;
     }
     if (message->kind == KVR_MSG_ALIVE) {

@@ -371,11 +371,6 @@ static void land_opened(void *self, struct kvr_group *group)
     ((struct land *)self)->group = group;
 }
 
-static bool land_copying(void *self)
-{
-    return land_stage_busy(self);
-}
-
 struct kvr_group_user land_user(struct land *land)
 {
     return (struct kvr_group_user){
@@ -390,6 +385,6 @@ struct kvr_group_user land_user(struct land *land)
         .may_sleep = NULL,
         .posting = land_expecting, /* arrivals after an absence are held back too */
         .expecting = land_expecting,
-        .copying = land_copying,
+        .copying = land_stage_busy,
     };
 }

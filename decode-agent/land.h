@@ -106,7 +106,7 @@ bool land_stage_take(struct land *land);
 /* Gives what arrived to the devices; true: they took some. */
 bool land_stage_begin(struct land *land);
 /* Copies are under way. */
-bool land_stage_busy(const struct land *land);
+bool land_stage_busy(void *land);
 /* Reports room, after a copy has ended or a segment has come. */
 void land_stage_room(struct land *land, struct landing *landing);
 /* Reports the failure, once. */

@@ -62,12 +62,14 @@ static bool settled(const struct land *land, const struct landing *landing,
     return !landing->arrived.claim->closed_only && even(landing, posted);
 }
 
-static bool named(const struct landing_quiet *quiet, const struct kvr_epoch_count *count)
+/* Writes arrived on an epoch that the source did not name: only closing proves it quiet. */
+static bool unnamed(const struct land *land, const struct landing_quiet *quiet,
+                    const struct kvr_epoch_count *count)
 {
     for (uint32_t i = 0; i < quiet->count; i++)
         if (quiet->counts[i].rail == count->rail && quiet->counts[i].epoch == count->epoch)
-            return true;
-    return false;
+            return false;
+    return !epoch_closed(land, count->rail, count->epoch);
 }
 
 void land_count_arrival(struct landing *landing, uint32_t rail, uint32_t epoch, bool doubt)
@@ -102,10 +104,8 @@ void land_quiet_check(struct land *land, struct landing *landing)
     for (uint32_t i = 0; i < landing->arrived.claim->count; i++)
         if (!settled(land, landing, &landing->arrived.claim->counts[i]))
             return;
-    /* The source did not name an epoch on which writes arrived: only closing proves it quiet. */
     for (uint32_t i = 0; i < landing->arrived.count_count; i++)
-        if (!named(landing->arrived.claim, &landing->arrived.counts[i]) &&
-            !epoch_closed(land, landing->arrived.counts[i].rail, landing->arrived.counts[i].epoch))
+        if (unnamed(land, landing->arrived.claim, &landing->arrived.counts[i]))
             return;
     landing_quiet_on(&landing->arrived.state, QUIET_ON_EVEN);
     land_report(land, landing, LAND_MESSAGE(LAND_IS_QUIET, .round = landing->arrived.claim->round));
@@ -154,8 +154,7 @@ void land_quiet_suspects(struct land *land, const struct landing *landing, kvr_n
             report_suspect(land, landing, count);
     }
     for (uint32_t i = 0; i < landing->arrived.count_count; i++)
-        if (!named(quiet, &landing->arrived.counts[i]) &&
-            !epoch_closed(land, landing->arrived.counts[i].rail, landing->arrived.counts[i].epoch))
+        if (unnamed(land, quiet, &landing->arrived.counts[i]))
             report_suspect(land, landing, &landing->arrived.counts[i]);
     if (coming)
         land_report(land, landing, LAND_MESSAGE(LAND_COMING));

@@ -353,8 +353,10 @@ bool land_stage_begin(struct land *land)
     return progress;
 }
 
-bool land_stage_busy(const struct land *land)
+bool land_stage_busy(void *self)
 {
+    const struct land *land = self;
+
     for (uint32_t i = 0; i < KVR_STAGES_MAX; i++)
         if (land->stages[i] != NULL && land->stages[i]->copying > 0)
             return true;

@@ -18,13 +18,6 @@ void inbound_rail_recycle(struct inbound *inbound, uint32_t rail, uint32_t epoch
     recycle_begin(inbound, rail);
 }
 
-static void send_to_peers(struct inbound *inbound, const struct kvr_message *message)
-{
-    for (uint32_t peer = 0; peer < KVR_PEERS_MAX; peer++)
-        if (inbound->peers[peer].up)
-            inbound_send(inbound, peer, message);
-}
-
 /* HELLO named the rails as they were then. A rail that was recycled since, without a session to
  * send EPOCH_ENDED on, would keep an address that answers no more. */
 void rail_epochs_send(struct inbound *inbound, uint32_t peer)
@@ -47,7 +40,7 @@ void inbound_rail_recycled(struct inbound *inbound, const struct kvr_group_messa
     struct kvr_rail_address rails[KVR_RAILS_MAX];
     uint32_t count = inbound->ports->rails(inbound->ports->self, rails);
     struct kvr_message ended = {.kind = KVR_MSG_EPOCH_ENDED};
-    bool known = !renewed && rail->retry_at != KVR_NEVER;
+    bool known = !renewed && rail->retry_at != KVR_NEVER; /* to the peers: it has no endpoint */
 
     rail->retry_at = renewed ? KVR_NEVER : inbound->now + INBOUND_RETRY_NS;
     if (rail->wanted <= epoch_ended)
@@ -64,7 +57,8 @@ void inbound_rail_recycled(struct inbound *inbound, const struct kvr_group_messa
     KVR_POOL_EACH (struct transfer, transfer, &inbound->transfers)
         if (transfer->state == T_LIVE && transfer_may_use(transfer, index))
             transfer_epoch_add(transfer, index, rail->epoch);
-    if (!known) /* else the peers know that the rail has no endpoint */
-        send_to_peers(inbound, &ended);
+    for (uint32_t peer = 0; !known && peer < KVR_PEERS_MAX; peer++)
+        if (inbound->peers[peer].up)
+            inbound_send(inbound, peer, &ended);
     recycle_begin(inbound, index);
 }

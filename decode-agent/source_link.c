@@ -81,13 +81,6 @@ void inbound_peer_writable(struct inbound *inbound, kvr_ns now, uint32_t peer)
 
 /* ---- after an absence ------------------------------------------------------------------------ */
 
-void probe_answer(struct inbound *inbound, uint32_t peer, const struct kvr_msg_probe *probe)
-{
-    struct kvr_message message = {.kind = KVR_MSG_ALIVE, .probe = *probe};
-
-    inbound_send(inbound, peer, &message);
-}
-
 void absence_probe(struct inbound *inbound)
 {
     struct kvr_message message = {.kind = KVR_MSG_PROBE, .probe = {.token = ++inbound->probes}};

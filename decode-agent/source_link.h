@@ -36,8 +36,6 @@ static inline bool source_link_gone(const struct source_link *link)
     return link->state == LINK_LOST || link->state == LINK_UNREACHED;
 }
 
-/* Rule 8. The source agent was away: an answer shows it that its session still holds. */
-void probe_answer(struct inbound *inbound, uint32_t peer, const struct kvr_msg_probe *probe);
 /* Rule 8. A group thread of this agent was away: asks each source whether its session holds. */
 void absence_probe(struct inbound *inbound);
 /* The source agent has answered such a probe. */

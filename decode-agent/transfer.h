@@ -16,7 +16,6 @@
 #include "decode-agent/staging_quota.h"
 #include "decode-agent/trust.h"
 #include "decode-agent/verify.h"
-#include "kv/page_table.h"
 
 enum transfer_state { T_WAITING, T_WANTED, T_LIVE, T_DRAINING, T_CLOSING, T_ENDED, T_STATES };
 

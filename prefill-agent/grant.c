@@ -76,8 +76,7 @@ uint64_t grant_rails_of(const struct outbound *outbound, const struct source_tra
     if (outbound->options.groups.same_host == 0)
         return rails;
     here = outbound->peers[transfer->peer].same_host;
-    if (transfer->path.direct_copy ==
-        DIRECT_COPY_CHOSEN) /* cards cannot read what the target moves itself */
+    if (transfer->path.direct_copy == DIRECT_COPY_CHOSEN) /* the target's own copy, and no card */
         return rails & here;
     lends = publish != NULL && source_transfer_lends(outbound, transfer, publish) &&
             (rails & ~here) == 0;

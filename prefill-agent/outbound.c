@@ -101,24 +101,19 @@ void outbound_cancel_all(struct outbound *outbound, kvr_ns now, kvr_status statu
 
 /* ---- target agents --------------------------------------------------------------------------- */
 
-static void unknown_send(struct outbound *outbound, uint32_t peer, uint64_t transfer)
-{
-    struct kvr_message message = {.kind = KVR_MSG_UNKNOWN, .transfer = transfer};
-
-    message.reason.status = KVR_UNKNOWN_TRANSFER;
-    outbound_send(outbound, peer, &message);
-}
-
 static void transfer_message(struct outbound *outbound, uint32_t peer,
                              const struct kvr_message *message)
 {
+    const struct kvr_message unknown = {.kind = KVR_MSG_UNKNOWN,
+                                        .transfer = message->transfer,
+                                        .reason.status = KVR_UNKNOWN_TRANSFER};
     struct source_transfer *transfer = NULL;
     uint32_t index;
 
     if (kvr_table_find(&outbound->by_nonce, message->transfer, &index))
         transfer = kvr_pool_at(&outbound->transfers, index, NULL);
     if (transfer == NULL || transfer->peer != peer || transfer->peer_gone)
-        unknown_send(outbound, peer, message->transfer);
+        outbound_send(outbound, peer, &unknown);
     else
         source_transfer_message(outbound, transfer, message);
 }
@@ -136,7 +131,9 @@ void outbound_message(struct outbound *outbound, kvr_ns now, uint32_t peer,
             outbound->ports->hang_up(outbound->ports->self, peer, error.status, error.detail);
         break;
     case KVR_MSG_PROBE:
-        targets_answer(outbound, peer, &message->probe);
+        /* As long as we answer, nothing that the target may copy from was given back. */
+        outbound_send(outbound, peer,
+                      &(struct kvr_message){.kind = KVR_MSG_ALIVE, .probe = message->probe});
         break;
     case KVR_MSG_ALIVE:
         targets_alive(outbound, peer, message->probe.token);
@@ -203,7 +200,7 @@ void outbound_registered(struct outbound *outbound, kvr_ns now, uint64_t id, kvr
     outbound->now = now;
     if (transfer == NULL)
         return; /* it has ended */
-    if (path_awaits_stage(transfer))
+    if (transfer->state == ST_OFFERED)
         path_stage_opened(outbound, transfer, status);
     else
         failover_registered(outbound, transfer, status);

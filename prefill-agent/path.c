@@ -158,18 +158,13 @@ static void decide_again(struct outbound *outbound, struct source_transfer *tran
         source_transfer_advance(outbound, transfer);
 }
 
-bool path_awaits_stage(const struct source_transfer *transfer)
-{
-    return transfer->state == ST_OFFERED && transfer->path.state == SOURCE_PATH_OPENING;
-}
-
 void path_stage_opened(struct outbound *outbound, struct source_transfer *transfer,
                        kvr_status status)
 {
     struct source_path *path = &transfer->path;
     const struct publish *publish = kvr_pool_get(&outbound->publishes, transfer->publish);
 
-    if (publish == NULL)
+    if (publish == NULL || path->state != SOURCE_PATH_OPENING)
         return;
     if (status == KVR_OK && kvr_region_set_stage(publish->set) != NULL) {
         source_path_on(&path->state, SOURCE_PATH_ON_DECIDED);

@@ -52,8 +52,7 @@ struct source_path {
  * the option --fragments refuses. */
 KVR_MUST_CHECK kvr_status path_decide(struct outbound *outbound, struct source_transfer *transfer,
                                       const struct publish *publish, struct kvr_error *error);
-bool path_awaits_stage(const struct source_transfer *transfer);
-/* The stage of our pages that the transfer waited for is open, or cannot be. */
+/* The stage of our pages that an offered transfer waits for is open, or cannot be. */
 void path_stage_opened(struct outbound *outbound, struct source_transfer *transfer,
                        kvr_status status);
 /* The answer of a visibility probe. */

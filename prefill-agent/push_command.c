@@ -83,13 +83,6 @@ static void stop(struct push *push, struct push_job *job)
     push_tell_sum(push, job, PUSH_STOPPED);
 }
 
-static void job_close(struct push *push, struct push_job *job)
-{
-    push_job_on(&job->state, PUSH_JOB_CLOSE);
-    push_dequeue(push, job);
-    push_check_closed(push, job);
-}
-
 static void job_open(struct push *push, struct push_job *job)
 {
     assert(push->jobs[job->index] == NULL);
@@ -126,7 +119,9 @@ static void job_command(struct push *push, struct push_job *job, const union pus
         stop(push, job);
         break;
     case PUSH_CLOSE:
-        job_close(push, job);
+        push_job_on(&job->state, PUSH_JOB_CLOSE);
+        push_dequeue(push, job);
+        push_check_closed(push, job);
         break;
     default:
         assert(false); /* our own loop sends nothing else */

@@ -173,7 +173,7 @@ kvr_status push_post_one(struct push *push, struct push_job *job, struct push_se
 }
 
 /* Posts from the pages into the target's staging memory, a write for each chunk. */
-static kvr_status post_to_share(struct push *push, struct push_job *job,
+static kvr_status post_to_quota(struct push *push, struct push_job *job,
                                 struct push_segment *segment, struct kvr_plan_cursor *cursor,
                                 uint32_t count, uint32_t *ret_count)
 {
@@ -230,7 +230,7 @@ kvr_status push_send(struct push *push, struct push_job *job, struct push_segmen
     if (job->stage != NULL)
         return push_stage_gather(push, job, segment, cursor, count, again, ret_count);
     if (segment->positions != NULL)
-        status = post_to_share(push, job, segment, cursor, count, ret_count);
+        status = post_to_quota(push, job, segment, cursor, count, ret_count);
     else
         status = post_chunks(push, job, segment, cursor, count, ret_count);
     if (status == KVR_OK && again)

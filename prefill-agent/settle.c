@@ -153,8 +153,10 @@ void settle_round(struct outbound *outbound, struct source_transfer *transfer, u
 
 /* ---- the group thread ------------------------------------------------------------------------ */
 
-static void count_received(struct source_settle *settle, const struct kvr_epoch_count *count)
+void settle_count(struct source_transfer *transfer, const struct kvr_epoch_count *count)
 {
+    struct source_settle *settle = &transfer->settle;
+
     if (settle->state == SETTLE_COUNTED)
         settle->count_count = 0;
     source_settle_on(&settle->state, SETTLE_ON_COUNT);
@@ -182,8 +184,10 @@ static bool frees_early(const struct outbound *outbound, const struct source_tra
     return KVR_MUTANT(source_free_before_the_copy) && publish != NULL && transfer->path.gathers;
 }
 
-static void stopped(struct outbound *outbound, struct source_transfer *transfer)
+void settle_stopped(struct outbound *outbound, struct source_transfer *transfer,
+                    const struct push_sum *sum)
 {
+    settle_sum(transfer, sum);
     if (!transfer->settle.landed)
         pending_due(outbound, transfer, PENDING_ON_QUIET_DUE);
     source_transfer_on(&transfer->state, ST_ON_STOPPED);
@@ -197,8 +201,7 @@ static void stopped(struct outbound *outbound, struct source_transfer *transfer)
     outbound_command(outbound, transfer, PUSH_MESSAGE(PUSH_CLOSE));
 }
 
-/* The job, or a job that it left in an earlier rail group. */
-static void closed(struct outbound *outbound, struct source_transfer *transfer,
+void settle_closed(struct outbound *outbound, struct source_transfer *transfer,
                    struct push_job *job)
 {
     if (job == transfer->grant.job) {
@@ -211,22 +214,6 @@ static void closed(struct outbound *outbound, struct source_transfer *transfer,
         return;
     source_transfer_on(&transfer->state, ST_ON_CLOSED);
     settle(outbound, transfer, false);
-}
-
-void settle_group(struct outbound *outbound, struct source_transfer *transfer,
-                  const union push_message *message)
-{
-    switch (message->head.kind) {
-    case PUSH_COUNT:
-        count_received(&transfer->settle, &message->count);
-        break;
-    case PUSH_STOPPED:
-        settle_sum(transfer, &message->sum);
-        stopped(outbound, transfer);
-        break;
-    default: /* PUSH_CLOSED */
-        closed(outbound, transfer, message->closed);
-    }
 }
 
 void settle_tick(struct outbound *outbound, struct source_transfer *transfer)

@@ -71,9 +71,13 @@ void source_transfer_free(struct outbound *outbound, struct source_transfer *tra
 void settle_round(struct outbound *outbound, struct source_transfer *transfer, uint32_t round);
 /* The sums that follow the counts of a group thread. */
 void settle_sum(struct source_transfer *transfer, const struct push_sum *sum);
-/* What a group thread reports about counts and its end. */
-void settle_group(struct outbound *outbound, struct source_transfer *transfer,
-                  const union push_message *message);
+/* The group thread has reported a count, its last sum, and a job without a write in flight: the
+ * transfer's, or one that it left in an earlier rail group. */
+void settle_count(struct source_transfer *transfer, const struct kvr_epoch_count *count);
+void settle_stopped(struct outbound *outbound, struct source_transfer *transfer,
+                    const struct push_sum *sum);
+void settle_closed(struct outbound *outbound, struct source_transfer *transfer,
+                   struct push_job *job);
 /* Tombstones go, and endpoints that still read are closed, when the time for it has come. */
 void settle_tick(struct outbound *outbound, struct source_transfer *transfer);
 

@@ -168,9 +168,13 @@ void source_transfer_group(struct outbound *outbound, struct source_transfer *tr
         posted(outbound, transfer, message);
         break;
     case PUSH_COUNT:
+        settle_count(transfer, &message->count);
+        break;
     case PUSH_STOPPED:
+        settle_stopped(outbound, transfer, &message->sum);
+        break;
     case PUSH_CLOSED:
-        settle_group(outbound, transfer, message);
+        settle_closed(outbound, transfer, message->closed);
         break;
     case PUSH_LISTED:
         retransmit_listed(outbound, transfer, message->list);

@@ -119,11 +119,3 @@ void targets_probe(struct outbound *outbound, uint32_t group, uint64_t absences)
             outbound_send(outbound, peer, &message);
     }
 }
-
-/* As long as we answer, nothing that the target may copy from was given back. */
-void targets_answer(struct outbound *outbound, uint32_t peer, const struct kvr_msg_probe *probe)
-{
-    struct kvr_message message = {.kind = KVR_MSG_ALIVE, .probe = *probe};
-
-    outbound_send(outbound, peer, &message);
-}

@@ -59,8 +59,6 @@ void outbound_peer_writable(struct outbound *outbound, kvr_ns now, uint32_t peer
 void targets_awake(struct outbound *outbound);
 /* A group thread found that the process was stopped: every target is asked. */
 void targets_probe(struct outbound *outbound, uint32_t group, uint64_t absences);
-/* A target asks the same of us. */
-void targets_answer(struct outbound *outbound, uint32_t peer, const struct kvr_msg_probe *probe);
 /* A target answered. */
 void targets_alive(struct outbound *outbound, uint32_t peer, uint64_t token);
 
