@@ -4,185 +4,104 @@
 #include "base/removed.h"
 #include "fabric/fabric_provider.h"
 
-#define FIELD(kind, field) KVR_OPTION_##kind(struct kvr_agent_config, field)
+/* Then what the row has beside: .value, .fallback, .min … and .help. */
+#define ROW(of, called, kind, field, ...)                                                          \
+    {                                                                                              \
+        .section = (of), .name = (called), KVR_OPTION_##kind(struct kvr_agent_config, field),      \
+        __VA_ARGS__                                                                                \
+    }
 
 static const struct kvr_option rows[] = {
-    {.name = "name",
-     .section = "agent",
-     .value = "NAME",
-     .required = true,
-     FIELD(STRING, name),
-     .help =
-         "This agent's name, unique among the agents of a scheduler; shown wherever it appears."},
-    {.name = "engine-socket",
-     .section = "agent",
-     .value = "PATH",
-     FIELD(STRING, engine_socket),
-     .help = "Unix socket where the engines of this host attach; made with mode 0600, so they run "
-             "as the same user. Without it NAME.sock in --run-dir."},
-    {.name = "run-dir",
-     .section = "agent",
-     .value = "DIR",
-     FIELD(STRING, run_dir),
-     .help = "Where the engine socket lies; made with mode 0700 if it is missing. Without it "
-             "$RUNTIME_DIRECTORY (a systemd service), else $XDG_RUNTIME_DIR/kvrail, else "
-             "/run/kvrail."},
-    {.name = "state-dir",
-     .section = "agent",
-     .value = "DIR",
-     FIELD(STRING, state_dir),
-     .help =
-         "Directory of this agent alone for data that must outlive a restart: reports that the "
-         "scheduler has not acknowledged, and the results of `kvrail bench calibrate`. Made if it "
-         "is missing. Without it reports are kept in memory only."},
-    {.name = "table-memory",
-     .section = "agent",
-     .fallback = "1G",
-     .min = 64ull << 20,
-     .max = 64ull << 30,
-     FIELD(SIZE, table_memory),
-     .help = "Most memory for page tables, plans and bitmaps; taken only as it is used."},
-    {.name = "drain-timeout",
-     .section = "agent",
-     .fallback = "30s",
-     .max = 3600 * KVR_S,
-     .live = true,
-     FIELD(DURATION, drain_timeout),
-     .help = "After SIGTERM, how long transfers under way may take to end; what has not is given "
-             "up and named."},
-    {.name = "provider",
-     .section = "rails",
-     .choices_from = kvr_provider_choices_mixed,
-     .removed = kvr_removed_provider,
-     .fallback = "tcp+local",
-     FIELD(CHOICE, provider),
-     .help = "What the rails are: a provider of libfabric, or local, where the target maps the "
-             "source's memory; both agents of a pair must use the same. CARDS+local: for a peer of "
-             "this host and user that says so too, local, for others the cards; a peer's log says "
-             "which, and each transfer's record. Without +local cards for all. verbs and efa pin "
-             "memory (RLIMIT_MEMLOCK); the others do not. local alone is for two agents of one "
-             "host and one user."},
-    {.name = "rail",
-     .section = "rails",
-     .value = "NAME",
-     .max = KVR_AGENT_CARDS_MAX,
-     FIELD(LIST, rails),
-     .help =
-         "A card to use: its interface, its libfabric domain or an address of it. Repeat for every "
-         "card. Without it, the provider's first; of tcp, loopback."},
-    {.name = "rail-ports",
-     .section = "rails",
-     .value = "FIRST-LAST",
-     FIELD(STRING, rail_ports),
-     .help =
-         "Ports that the rails listen on, for a firewall between the hosts. Each rail needs two: "
-         "its endpoint's, and a second one while a successor replaces it. Agents of one host "
-         "may share a range that has enough for all. tcp uses it, and verbs for its ports of "
-         "rdma_cm, which no firewall of the kernel sees; efa and local listen on no ports. Without "
-         "it the kernel chooses."},
-    {.name = "group",
-     .section = "rails",
-     .value = "NAME+NAME",
-     .max = KVR_RAIL_GROUPS_MAX,
-     FIELD(LIST, groups),
-     .help = "Cards that one thread drives, instead of --rail. Repeat for every group. Without it "
-             "the cards of --rail are divided by the GPU or NUMA node that they are near (see "
-             "kvrail topo)."},
-    {.name = "group-failover",
-     .section = "rails",
-     .fallback = "yes",
-     FIELD(BOOL, group_failover),
-     .help = "When no rail of a transfer's group is left, another group's carry on: the engine's "
-             "memory is then registered with those too. Else the transfer fails."},
-    {.name = "cores",
-     .section = "rails",
-     .value = "LIST",
-     .fallback = "auto",
-     FIELD(STRING, cores),
-     .help = "Cores for the threads that drive the rails, as 0-3,8, or a list for each group of "
-             "rails, as 0-3/4-7. auto: the cores beside the group's cards (see kvrail topo); the "
-             "agent's other threads run in the cards' NUMA node. any: the system chooses."},
-    {.name = "calibration",
-     .section = "rails",
-     .fallback = "yes",
-     FIELD(BOOL, calibration),
-     .help = "Use what `kvrail bench calibrate` kept in --state-dir for this provider, if it did."},
+    ROW("agent", "name", STRING, name, .value = "NAME", .required = true,
+        .help = "This agent's name, unique among the agents of a scheduler; shown wherever it "
+                "appears."),
+    ROW("agent", "engine-socket", STRING, engine_socket, .value = "PATH",
+        .help = "Unix socket where the engines of this host attach; made with mode 0600, so they "
+                "run as the same user. Without it NAME.sock in --run-dir."),
+    ROW("agent", "run-dir", STRING, run_dir, .value = "DIR",
+        .help = "Where the engine socket lies; made with mode 0700 if it is missing. Without it "
+                "$RUNTIME_DIRECTORY (a systemd service), else $XDG_RUNTIME_DIR/kvrail, else "
+                "/run/kvrail."),
+    ROW("agent", "state-dir", STRING, state_dir, .value = "DIR",
+        .help = "Directory of this agent alone for data that must outlive a restart: reports that "
+                "the scheduler has not acknowledged, and the results of `kvrail bench calibrate`. "
+                "Made if it is missing. Without it reports are kept in memory only."),
+    ROW("agent", "table-memory", SIZE, table_memory, .fallback = "1G", .min = 64ull << 20,
+        .max = 64ull << 30,
+        .help = "Most memory for page tables, plans and bitmaps; taken only as it is used."),
+    ROW("agent", "drain-timeout", DURATION, drain_timeout, .fallback = "30s", .max = 3600 * KVR_S,
+        .live = true,
+        .help = "After SIGTERM, how long transfers under way may take to end; what has not is "
+                "given up and named."),
+    ROW("rails", "provider", CHOICE, provider, .choices_from = kvr_provider_choices_mixed,
+        .removed = kvr_removed_provider, .fallback = "tcp+local",
+        .help = "What the rails are: a provider of libfabric, or local, where the target maps the "
+                "source's memory; both agents of a pair must use the same. CARDS+local: for a peer "
+                "of this host and user that says so too, local, for others the cards; a peer's log "
+                "says which, and each transfer's record. Without +local cards for all. verbs and "
+                "efa pin memory (RLIMIT_MEMLOCK); the others do not. local alone is for two agents "
+                "of one host and one user."),
+    ROW("rails", "rail", LIST, rails, .value = "NAME", .max = KVR_AGENT_CARDS_MAX,
+        .help = "A card to use: its interface, its libfabric domain or an address of it. Repeat "
+                "for every card. Without it, the provider's first; of tcp, loopback."),
+    ROW("rails", "rail-ports", STRING, rail_ports, .value = "FIRST-LAST",
+        .help = "Ports that the rails listen on, for a firewall between the hosts. Each rail needs "
+                "two: its endpoint's, and a second one while a successor replaces it. Agents of "
+                "one host may share a range that has enough for all. tcp uses it, and verbs for "
+                "its ports of rdma_cm, which no firewall of the kernel sees; efa and local listen "
+                "on no ports. Without it the kernel chooses."),
+    ROW("rails", "group", LIST, groups, .value = "NAME+NAME", .max = KVR_RAIL_GROUPS_MAX,
+        .help = "Cards that one thread drives, instead of --rail. Repeat for every group. Without "
+                "it the cards of --rail are divided by the GPU or NUMA node that they are near "
+                "(see kvrail topo)."),
+    ROW("rails", "group-failover", BOOL, group_failover, .fallback = "yes",
+        .help = "When no rail of a transfer's group is left, another group's carry on: the "
+                "engine's memory is then registered with those too. Else the transfer fails."),
+    ROW("rails", "cores", STRING, cores, .value = "LIST", .fallback = "auto",
+        .help = "Cores for the threads that drive the rails, as 0-3,8, or a list for each group of "
+                "rails, as 0-3/4-7. auto: the cores beside the group's cards (see kvrail topo); "
+                "the agent's other threads run in the cards' NUMA node. any: the system chooses."),
+    ROW("rails", "calibration", BOOL, calibration, .fallback = "yes",
+        .help =
+            "Use what `kvrail bench calibrate` kept in --state-dir for this provider, if it did."),
     /* For tests, host memory behind a copy engine that is slow and may fail. emulated: no card
      * reaches it; emulated-direct: every card does; emulated-blind: as emulated, and no agent can
      * import another's. */
-    {.name = "device",
-     .section = "device",
-     .choices = "cuda|none",
-     .choices_hidden = "emulated|emulated-direct|emulated-blind",
-     .fallback = "cuda",
-     FIELD(CHOICE, device),
-     .help =
-         "Device memory that engines may register. cuda: NVIDIA's; the driver is loaded with the "
-         "first such region. Cards that reach the memory register it, else it is staged (`kvrail "
-         "topo` says which, and why). Between two agents of one host with provider local, the "
-         "decode-agent's GPU copies the pages, where it can import the engine's memory. none: "
-         "host memory only."},
-    {.name = "require-gpudirect",
-     .section = "device",
-     FIELD(BOOL, require_gpudirect),
-     .help = "Refuse device memory that would be copied through host memory, and say which card "
-             "lacks what."},
-    {.name = "device-failures",
-     .section = "device",
-     .hidden = true,
-     .value = "PROMILLE",
-     .fallback = "0",
-     .max = 1000,
-     FIELD(COUNT, device_failures),
-     .help = "With --device emulated, how many copies of a thousand fail half done."},
-    {.name = "heartbeat",
-     .section = "control",
-     .fallback = "1s",
-     .min = 10 * KVR_MS,
-     .max = 60 * KVR_S,
-     FIELD(DURATION, heartbeat),
-     .help = "How often a peer hears from us; silent for three of them, it is dead."},
-    {.name = "quiet",
-     .section = "control",
-     .fallback = "1s",
-     .min = KVR_MS,
-     .max = 60 * KVR_S,
-     FIELD(DURATION, quiet),
-     .help = "How long counts of writes may differ before the endpoint is replaced."},
-    {.name = "time-scale",
-     .section = "control",
-     .value = "PERCENT",
-     .fallback = "100",
-     .min = 10,
-     .max = 10000,
-     FIELD(COUNT, time_scale),
-     .help = "Every time that decides (heartbeat, quiet, lease, deadline, "
-             "drain-timeout) is this much of what it is set to: for hosts and builds that are "
-             "slower than times were meant for. Both agents of a pair the same."},
-    {.name = "digest",
-     .section = "control",
-     .choices = "off|sample|full",
-     .fallback = "off",
-     FIELD(CHOICE, digest),
-     .help =
-         "Hash one write in 16, or every one, on both sides; bytes that differ end the transfer "
-         "as FAILED(digest), never as DONE. The stronger wish of the two agents counts."},
-    {.name = "scheduler",
-     .section = "control",
-     .value = "HOST[:PORT]",
-     .port = KVR_SCHEDULER_PORT,
-     FIELD(ADDRESS, scheduler),
-     .help = "Where to report; port 9470 unless given. Transfers go on without a scheduler."},
-    {.name = "stamps",
-     .section = "control",
-     .hidden = true,
-     .value = "FILE",
-     FIELD(STRING, stamps),
-     .help = "Note here when layers pass through: for `kvrail bench ping`, which makes the file."},
-    {.name = "insecure",
-     .section = "control",
-     FIELD(BOOL, insecure),
-     .help = "Listen beyond this host although there is no encryption and no authentication."},
+    ROW("device", "device", CHOICE, device, .choices = "cuda|none",
+        .choices_hidden = "emulated|emulated-direct|emulated-blind", .fallback = "cuda",
+        .help = "Device memory that engines may register. cuda: NVIDIA's; the driver is loaded "
+                "with the first such region. Cards that reach the memory register it, else it is "
+                "staged (`kvrail topo` says which, and why). Between two agents of one host with "
+                "provider local, the decode-agent's GPU copies the pages, where it can import the "
+                "engine's memory. none: host memory only."),
+    ROW("device", "require-gpudirect", BOOL, require_gpudirect,
+        .help = "Refuse device memory that would be copied through host memory, and say which card "
+                "lacks what."),
+    ROW("device", "device-failures", COUNT, device_failures, .hidden = true, .value = "PROMILLE",
+        .fallback = "0", .max = 1000,
+        .help = "With --device emulated, how many copies of a thousand fail half done."),
+    ROW("control", "heartbeat", DURATION, heartbeat, .fallback = "1s", .min = 10 * KVR_MS,
+        .max = 60 * KVR_S,
+        .help = "How often a peer hears from us; silent for three of them, it is dead."),
+    ROW("control", "quiet", DURATION, quiet, .fallback = "1s", .min = KVR_MS, .max = 60 * KVR_S,
+        .help = "How long counts of writes may differ before the endpoint is replaced."),
+    ROW("control", "time-scale", COUNT, time_scale, .value = "PERCENT", .fallback = "100",
+        .min = 10, .max = 10000,
+        .help = "Every time that decides (heartbeat, quiet, lease, deadline, drain-timeout) is "
+                "this much of what it is set to: for hosts and builds that are slower than times "
+                "were meant for. Both agents of a pair the same."),
+    ROW("control", "digest", CHOICE, digest, .choices = "off|sample|full", .fallback = "off",
+        .help =
+            "Hash one write in 16, or every one, on both sides; bytes that differ end the transfer "
+            "as FAILED(digest), never as DONE. The stronger wish of the two agents counts."),
+    ROW("control", "scheduler", ADDRESS, scheduler, .value = "HOST[:PORT]",
+        .port = KVR_SCHEDULER_PORT,
+        .help = "Where to report; port 9470 unless given. Transfers go on without a scheduler."),
+    ROW("control", "stamps", STRING, stamps, .hidden = true, .value = "FILE",
+        .help =
+            "Note here when layers pass through: for `kvrail bench ping`, which makes the file."),
+    ROW("control", "insecure", BOOL, insecure,
+        .help = "Listen beyond this host although there is no encryption and no authentication."),
 };
 const struct kvr_option_table kvr_agent_options = {rows, sizeof(rows) / sizeof(rows[0])};
 
