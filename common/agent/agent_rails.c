@@ -9,7 +9,6 @@
 #include "base/address.h"
 #include "base/log.h"
 #include "fabric/calibration.h"
-#include "fabric/fabric_mixed.h"
 #include "fabric/fabric_provider.h"
 #include "fabric/local/fabric_local.h"
 #include "wire/compat.h"

@@ -202,6 +202,18 @@ struct kvr_fabric_ops {
     bool (*endpoint_may_sleep)(struct kvr_endpoint *endpoint);
 };
 
+/* For a file that has every operation as a static function of its name, `write` as post. */
+#define KVR_FABRIC_OPS                                                                             \
+    {                                                                                              \
+        .rail_open = rail_open, .rail_close = rail_close, .rail_facts = rail_facts,                \
+        .memory_register = memory_register, .memory_release = memory_release,                      \
+        .memory_key = memory_key, .endpoint_open = endpoint_open,                                  \
+        .endpoint_address = endpoint_address, .endpoint_stop = endpoint_stop,                      \
+        .endpoint_close = endpoint_close, .peer_insert = peer_insert, .peer_remove = peer_remove,  \
+        .write = post, .poll = poll, .endpoint_wait_fd = endpoint_wait_fd,                         \
+        .endpoint_may_sleep = endpoint_may_sleep,                                                  \
+    }
+
 /* The first member of a provider's kvr_rail, kvr_endpoint and kvr_memory that may lie beside
  * another provider's: only fabric_mixed sets and reads it. */
 struct kvr_fabric_owner {

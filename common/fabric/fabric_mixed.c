@@ -1,5 +1,3 @@
-#include "fabric/fabric_mixed.h"
-
 #include "fabric/fabric_provider.h"
 
 static struct kvr_fabric_owner *owner(void *object)
@@ -113,24 +111,7 @@ static bool endpoint_may_sleep(struct kvr_endpoint *endpoint)
 
 void kvr_fabric_mixed(struct kvr_fabric *ret_fabric)
 {
-    static const struct kvr_fabric_ops ops = {
-        .rail_open = rail_open,
-        .rail_close = rail_close,
-        .rail_facts = rail_facts,
-        .memory_register = memory_register,
-        .memory_release = memory_release,
-        .memory_key = memory_key,
-        .endpoint_open = endpoint_open,
-        .endpoint_address = endpoint_address,
-        .endpoint_stop = endpoint_stop,
-        .endpoint_close = endpoint_close,
-        .peer_insert = peer_insert,
-        .peer_remove = peer_remove,
-        .write = post,
-        .poll = poll,
-        .endpoint_wait_fd = endpoint_wait_fd,
-        .endpoint_may_sleep = endpoint_may_sleep,
-    };
+    static const struct kvr_fabric_ops ops = KVR_FABRIC_OPS;
 
     *ret_fabric = (struct kvr_fabric){.ops = &ops};
 }

@@ -97,4 +97,9 @@ const char *kvr_fabric_version(const char *provider);
 unsigned kvr_fabric_list(const char *provider, struct kvr_rail_facts *ret_facts, unsigned capacity,
                          struct kvr_error *error);
 
+/* Several providers in one agent: cards for peers on any host, and `local` for those of its own.
+ * Each rail is of the provider that its options name, and what is opened on it goes to the same.
+ * Nothing to close. */
+void kvr_fabric_mixed(struct kvr_fabric *ret_fabric);
+
 #endif

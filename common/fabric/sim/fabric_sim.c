@@ -252,8 +252,8 @@ static void peer_remove(struct kvr_endpoint *endpoint, uint64_t peer)
     (void)endpoint, (void)peer;
 }
 
-static unsigned endpoint_poll(struct kvr_endpoint *endpoint, struct kvr_completion *ret_completions,
-                              unsigned capacity)
+static unsigned poll(struct kvr_endpoint *endpoint, struct kvr_completion *ret_completions,
+                     unsigned capacity)
 {
     unsigned count = 0;
 
@@ -306,8 +306,7 @@ static void check_local(struct kvr_endpoint *endpoint, const struct kvr_fabric_p
                                   "a write of bytes that are not registered on its rail");
 }
 
-static kvr_status endpoint_write(struct kvr_endpoint *endpoint,
-                                 const struct kvr_fabric_write *write)
+static kvr_status post(struct kvr_endpoint *endpoint, const struct kvr_fabric_write *write)
 {
     struct kvr_sim_net *net = endpoint->rail->host->net;
     const struct kvr_write_facts *facts = &endpoint->rail->facts.write;
@@ -353,24 +352,7 @@ static kvr_status endpoint_write(struct kvr_endpoint *endpoint,
     return KVR_OK;
 }
 
-static const struct kvr_fabric_ops sim_ops = {
-    .rail_open = rail_open,
-    .rail_close = rail_close,
-    .rail_facts = rail_facts,
-    .memory_register = memory_register,
-    .memory_release = memory_release,
-    .memory_key = memory_key,
-    .endpoint_open = endpoint_open,
-    .endpoint_address = endpoint_address,
-    .endpoint_stop = endpoint_stop,
-    .endpoint_close = endpoint_close,
-    .peer_insert = peer_insert,
-    .peer_remove = peer_remove,
-    .write = endpoint_write,
-    .poll = endpoint_poll,
-    .endpoint_wait_fd = endpoint_wait_fd,
-    .endpoint_may_sleep = endpoint_may_sleep,
-};
+static const struct kvr_fabric_ops sim_ops = KVR_FABRIC_OPS;
 
 struct kvr_fabric kvr_sim_host_fabric(struct kvr_sim_host *host)
 {
