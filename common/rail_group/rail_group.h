@@ -21,11 +21,11 @@
  * Warm-up: the first write of a pair is slow (tcp connects with it). So the group writes a few
  * bytes with slot 0 into the peer's scratch page, once for each epoch of either rail. The user does
  * not see this write; when it fails the pair is broken. The loop gets one message for each peer,
- * when all of its pairs are warm.
+ * when each of its pairs has carried a write or has failed.
  *
  * Memory: everything is allocated by kvr_group_open; step allocates nothing. */
-#ifndef KVR_FABRIC_RAIL_GROUP_H
-#define KVR_FABRIC_RAIL_GROUP_H
+#ifndef KVR_RAIL_GROUP_H
+#define KVR_RAIL_GROUP_H
 
 #include "base/stamps.h"
 #include "fabric/region.h"

@@ -1,8 +1,8 @@
 /* Writes in flight: a slot for each, named by generation << 32 | index, so that a completion for a
  * write that has ended is detected. This is no kvr_pool: every write goes through it, and the slot
  * used last is still in the cache. Private to rail_group*.c. */
-#ifndef KVR_FABRIC_RAIL_GROUP_FLIGHT_H
-#define KVR_FABRIC_RAIL_GROUP_FLIGHT_H
+#ifndef KVR_RAIL_GROUP_FLIGHT_H
+#define KVR_RAIL_GROUP_FLIGHT_H
 
 #include <assert.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* The measured pace of a rail or a pair: bytes that settle while writes are in flight, over a
  * millisecond or more, as a moving average. Private to rail_group*.c. */
-#ifndef KVR_FABRIC_RAIL_GROUP_PACE_H
-#define KVR_FABRIC_RAIL_GROUP_PACE_H
+#ifndef KVR_RAIL_GROUP_PACE_H
+#define KVR_RAIL_GROUP_PACE_H
 
 #include <stdint.h>
 

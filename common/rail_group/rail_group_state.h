@@ -1,7 +1,7 @@
 /* What the files of a rail group share. Private to rail_group*.c and to their unit tests. The
  * group's thread owns everything, except where a comment says otherwise. */
-#ifndef KVR_FABRIC_RAIL_GROUP_STATE_H
-#define KVR_FABRIC_RAIL_GROUP_STATE_H
+#ifndef KVR_RAIL_GROUP_STATE_H
+#define KVR_RAIL_GROUP_STATE_H
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
 /* The thread of a rail group: steps it, spins a bounded time after the last progress, then sleeps
  * on the rails' descriptors, its doorbell and the engines' doorbells. An idle group costs nothing.
  */
-#ifndef KVR_FABRIC_RAIL_GROUP_THREAD_H
-#define KVR_FABRIC_RAIL_GROUP_THREAD_H
+#ifndef KVR_RAIL_GROUP_THREAD_H
+#define KVR_RAIL_GROUP_THREAD_H
 
 #include "rail_group/rail_group.h"
 
