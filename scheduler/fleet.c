@@ -130,6 +130,14 @@ static bool lost_ends(const struct member *member, const struct kvr_report *repo
            report->dropped > (known ? member->dropped_settled : 0);
 }
 
+/* Whether the agent's row in the database must change. */
+static bool differs(const struct member *member, const struct kvr_report *report, int64_t wall_ns)
+{
+    return memcmp(&member->facts, report->facts, sizeof(member->facts)) != 0 ||
+           member->row.boot != report->boot || member->row.stopped != report->leaving ||
+           wall_ns - member->stored_ns > STORED_AT_LEAST_NS;
+}
+
 /* A report without facts has only events. A report of an earlier start comes from a spool and does
  * not describe the present. */
 bool fleet_update(struct fleet *fleet, const struct kvr_report *report, kvr_ns now, int64_t wall_ns)
@@ -141,9 +149,7 @@ bool fleet_update(struct fleet *fleet, const struct kvr_report *report, kvr_ns n
     pthread_mutex_lock(&fleet->lock);
     member = add(fleet, report->agent);
     if (member != NULL) {
-        if (memcmp(&member->facts, report->facts, sizeof(member->facts)) != 0 ||
-            member->row.boot != report->boot || member->row.stopped != report->leaving ||
-            wall_ns - member->stored_ns > STORED_AT_LEAST_NS)
+        if (differs(member, report, wall_ns))
             member->stored_ns = wall_ns; /* the writer stores under the same condition */
         if (member->row.boot != report->boot) {
             member->boot_before = member->row.boot;
@@ -195,18 +201,15 @@ bool fleet_lost_ends(struct fleet *fleet, const struct kvr_report *report)
 bool fleet_differs(struct fleet *fleet, const struct kvr_report *report, int64_t wall_ns)
 {
     const struct member *member;
-    bool differs;
+    bool changed;
 
     if (report->facts == NULL)
         return false;
     pthread_mutex_lock(&fleet->lock);
     member = member_of(fleet, report->agent);
-    differs = member == NULL || member->row.boot != report->boot ||
-              member->row.stopped != report->leaving ||
-              memcmp(&member->facts, report->facts, sizeof(member->facts)) != 0 ||
-              wall_ns - member->stored_ns > STORED_AT_LEAST_NS;
+    changed = member == NULL || differs(member, report, wall_ns);
     pthread_mutex_unlock(&fleet->lock);
-    return differs;
+    return changed;
 }
 
 uint64_t fleet_row(struct fleet *fleet, const struct kvr_report *report, int64_t wall_ns,
