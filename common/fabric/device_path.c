@@ -2,16 +2,9 @@
 
 #include <stdio.h>
 
-const char *kvr_path_why_name(kvr_path_why why)
-{
-    static const char *const names[KVR_WHY_END] = {KVR_PATH_WHY_LIST(KVR_NAME)};
-
-    return names[why];
-}
-
 const char *kvr_path_why_text(kvr_path_why why)
 {
-    static const char *const texts[KVR_WHY_END] = {KVR_PATH_WHY_LIST(KVR_TEXT)};
+    static const char *const texts[KVR_WHY_END] = {KVR_PATH_WHY_LIST(KVR_NAME)};
 
     return texts[why];
 }

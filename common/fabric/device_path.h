@@ -13,25 +13,24 @@
 
 #include "base/data_path.h"
 
-/* Why a path is not taken. X(symbol, name, what is the case) */
+/* Why a path is not taken. X(symbol, what is the case) */
 #define KVR_PATH_WHY_LIST(X)                                                                       \
-    X(KVR_WHY_HOST_ONLY, "host_only", "its provider moves host memory only")                       \
-    X(KVR_WHY_OLD_BUILD, "old_build", "kvrail was built with a libfabric older than 1.20")         \
-    X(KVR_WHY_OLD_LIBRARY, "old_library", "the libfabric that is loaded is older than 1.20")       \
-    X(KVR_WHY_NO_HMEM, "no_hmem",                                                                  \
+    X(KVR_WHY_HOST_ONLY, "its provider moves host memory only")                                    \
+    X(KVR_WHY_OLD_BUILD, "kvrail was built with a libfabric older than 1.20")                      \
+    X(KVR_WHY_OLD_LIBRARY, "the libfabric that is loaded is older than 1.20")                      \
+    X(KVR_WHY_NO_HMEM,                                                                             \
       "libfabric has no FI_HMEM for it (needs CUDA in libfabric, and nvidia-peermem or dmabuf)")   \
-    X(KVR_WHY_NETWORK, "network", "a network lies between")                                        \
-    X(KVR_WHY_NO_DMABUF, "no_dmabuf", "there is no dmabuf of the memory")                          \
-    X(KVR_WHY_NO_ADDRESS, "no_address", "the agent has no device address of the memory")           \
-    X(KVR_WHY_NO_COPIES, "no_copies", "nothing here can copy what is only a dmabuf")               \
-    X(KVR_WHY_DIGEST, "digest", "--digest needs the bytes in host memory")                         \
-    X(KVR_WHY_REFUSED, "refused", "the card refuses it")                                           \
-    X(KVR_WHY_BETTER, "better", "a better one is taken")                                           \
-    X(KVR_WHY_NOTHING, "nothing", "nothing speaks against it")
+    X(KVR_WHY_NETWORK, "a network lies between")                                                   \
+    X(KVR_WHY_NO_DMABUF, "there is no dmabuf of the memory")                                       \
+    X(KVR_WHY_NO_ADDRESS, "the agent has no device address of the memory")                         \
+    X(KVR_WHY_NO_COPIES, "nothing here can copy what is only a dmabuf")                            \
+    X(KVR_WHY_DIGEST, "--digest needs the bytes in host memory")                                   \
+    X(KVR_WHY_REFUSED, "the card refuses it")                                                      \
+    X(KVR_WHY_BETTER, "a better one is taken")                                                     \
+    X(KVR_WHY_NOTHING, "nothing speaks against it")
 
 typedef enum kvr_path_why { KVR_PATH_WHY_LIST(KVR_SYMBOL) KVR_WHY_END } kvr_path_why;
 
-const char *kvr_path_why_name(kvr_path_why why);
 const char *kvr_path_why_text(kvr_path_why why);
 
 /* What a rail can do with device memory; zeroed, it can do nothing. */
