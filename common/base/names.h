@@ -1,4 +1,4 @@
-/* Lists X(symbol, name, ...) of which an enum and its tables are made:
+/* Makes an enum and its tables from a list X(symbol, name, ...):
  *
  *     typedef enum colour { COLOUR_LIST(KVR_SYMBOL) COLOUR_END } colour;
  *     static const char *const colours[] = {COLOUR_LIST(KVR_NAME)}; */
