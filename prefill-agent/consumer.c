@@ -1,3 +1,4 @@
+/* The target ranks that have come for a publish. */
 #include "prefill-agent/publish.h"
 
 #include "base/mutant.h"

@@ -1,3 +1,4 @@
+/* What a publish consists of: pages, watches, tail. It grows until the engine ends it. */
 #include "prefill-agent/publish.h"
 
 #include <inttypes.h>

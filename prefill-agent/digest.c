@@ -1,3 +1,4 @@
+/* DIGEST: hashes of the posted bytes, for a target that asks. */
 #include "prefill-agent/announce.h"
 
 #include "kv/chunk_digest.h"

@@ -1,3 +1,4 @@
+/* Whether the target's device can read our device's pages itself: remembered, or probed. */
 #include "prefill-agent/path.h"
 
 #include "prefill-agent/outbound.h"

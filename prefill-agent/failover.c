@@ -1,4 +1,6 @@
-/* state       | ASK   | KEEP    | REGISTER    | MOVE   | MOVED
+/* Other rails, or another rail group, when the granted rails are lost.
+ *
+ * state       | ASK   | KEEP    | REGISTER    | MOVE   | MOVED
  * ------------|-------|---------|-------------|--------|--------
  * SETTLED     | ASKED | -       | -           | -      | -
  * ASKED       | -     | SETTLED | REGISTERING | MOVING | -

@@ -1,4 +1,6 @@
-/* state | RENEW | LOW | OFF | REOPEN
+/* How long a publish holds its pages for targets that have not come (rule 10).
+ *
+ * state | RENEW | LOW | OFF | REOPEN
  * ------|-------|-----|-----|-------
  * RUNS  | =     | LOW | OFF | =
  * LOW   | RUNS  | -   | OFF | =

@@ -6,9 +6,8 @@
 #include "prefill-agent/sending.h"
 #include "prefill-agent/source_transfer.h"
 
-#define LOST_RUNS                                                                                  \
-    4096 /* of one RAIL_LOST; a longer list is made coarser, and names more chunks                 \
-          */
+/* Of one RAIL_LOST; a longer list is made coarser, and names more chunks. */
+#define LOST_RUNS 4096
 
 void retransmit_list(struct outbound *outbound, struct source_transfer *transfer, uint32_t rail,
                      uint32_t target_rail, uint32_t epoch)

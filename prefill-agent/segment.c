@@ -1,3 +1,4 @@
+/* The memory of a segment, and its places in the target's staging memory. */
 #include "prefill-agent/announce.h"
 
 #include <inttypes.h>

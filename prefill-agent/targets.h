@@ -10,9 +10,8 @@
 
 struct outbound;
 
-#define OUTBOUND_VISIBILITIES                                                                      \
-    32 /* remembered of a peer; beyond them its device is probed again                             \
-        */
+/* Remembered of a peer; beyond them its device is probed again. */
+#define OUTBOUND_VISIBILITIES 32
 
 enum target_visibility {
     VISIBILITY_UNKNOWN,
@@ -35,8 +34,7 @@ struct outbound_lost {
 struct outbound_peer {
     bool up;
     uint32_t group_count; /* of its rails */
-    uint64_t
-        same_host; /* bits of its rails that only agents of its host can write to; 0: we cannot */
+    uint64_t same_host;   /* bits of its rails that only its host can write to; 0: we cannot */
     struct kvr_write_limits limits;
     char agent[KVR_NAME_BYTES];
     struct outbound_visibility visibilities[OUTBOUND_VISIBILITIES];
