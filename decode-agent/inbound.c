@@ -179,7 +179,7 @@ void inbound_message(struct inbound *inbound, kvr_ns now, uint32_t peer,
     transfer_message(inbound, transfer, message);
 }
 
-/* ---- the group thread ------------------------------------------------------------------------ */
+/* ---- the rail thread ------------------------------------------------------------------------ */
 
 static void group_transfer(struct inbound *inbound, struct transfer *transfer,
                            const union land_message *message)

@@ -8,7 +8,7 @@
  * Exactly one terminal notice hands its pages back, once no transfer of it can still land (rule 1).
  *
  * The files, in the order of the journey:
- *   inbound.c          requests, messages, group threads, ticks: each to the file that handles it
+ *   inbound.c          requests, messages, rail threads, ticks: each to the file that handles it
  *   machine.c          the machine as the agent's shell and the simulator drive it
  *   source_link.c      sessions with source agents, and their probes after an absence
  *   fetch.c            a fetch: opening, page tables, deadline
@@ -21,11 +21,11 @@
  *   slots.c            slots and bitmaps, and the queue for them
  *   grant.c            GRANT: the source may write
  *   regrant.c          GRANT again, over other rails
- *   land.c             group thread: a bit a chunk, and counts of writes
- *   land_quiet.c       group thread: whether a write can still arrive (QUIET)
- *   land_forward.c     group thread: writes that arrive over another rail group
- *   land_stage.c       group thread: copies from staging memory into the pages
- *   land_verify.c      group thread: hashing what landed
+ *   land.c             rail thread: a bit a chunk, and counts of writes
+ *   land_quiet.c       rail thread: whether a write can still arrive (QUIET)
+ *   land_forward.c     rail thread: writes that arrive over another rail group
+ *   land_stage.c       rail thread: copies from staging memory into the pages
+ *   land_verify.c      rail thread: hashing what landed
  *   layers.c           layers over all sources: LAYER_IN
  *   landed_word.c      the same as a word in shared memory, for a GPU
  *   trust.c            QUIET, and whether what landed may be announced
@@ -36,7 +36,7 @@
  *   fence.c            a failed transfer drains until nothing can land
  *   salvage.c          what of a failed fetch is still right
  *   transfer_report.c  events for the scheduler
- *   sending.c          messages to source agents, commands to group threads
+ *   sending.c          messages to source agents, commands to rail threads
  *   main.c             the program */
 #ifndef DECODE_AGENT_INBOUND_H
 #define DECODE_AGENT_INBOUND_H

@@ -162,7 +162,7 @@ struct landing {
     uint32_t slot_count;
     uint64_t *bits; /* slot_count × KVR_SLOT_CHUNKS bits, zeroed */
     struct landing_staging staging;
-    /* the group thread's */
+    /* the rail thread's */
     struct landing_segment *first, *last;
     uint32_t chunk_count; /* bits set */
     uint32_t in_count;    /* chunks in their pages */

@@ -1,4 +1,4 @@
-/* Hashing what landed, a slice at a time: the group thread reads its rails in between. The bytes of
+/* Hashing what landed, a slice at a time: the rail thread reads its rails in between. The bytes of
  * a staged landing are copied back from the pages first.
  *
  * state   | QUEUED | READ    | READ_ENDED | REMOVED

@@ -1,6 +1,6 @@
 /* Decides which chunks the source posts a second time (rule 3).
  *
- * The source sends RAIL_LOST with the chunks that it posted on a rail that failed. The group thread
+ * The source sends RAIL_LOST with the chunks that it posted on a rail that failed. The rail thread
  * compares them with its bits. Only the chunks that are not here go into MISSING, and only MISSING
  * permits a second posting. From then on the transfer is tainted. */
 #include "decode-agent/trust.h"

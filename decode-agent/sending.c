@@ -1,4 +1,4 @@
-/* Messages to source agents, and commands to group threads. */
+/* Messages to source agents, and commands to rail threads. */
 #include "decode-agent/sending.h"
 
 void inbound_send(struct inbound *inbound, uint32_t peer, const struct kvr_message *message)

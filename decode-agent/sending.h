@@ -1,4 +1,4 @@
-/* What the machine sends: messages to source agents, commands to group threads, events to the
+/* What the machine sends: messages to source agents, commands to rail threads, events to the
  * scheduler. */
 #ifndef DECODE_AGENT_SENDING_H
 #define DECODE_AGENT_SENDING_H

@@ -36,7 +36,7 @@ static inline bool source_link_gone(const struct source_link *link)
     return link->state == LINK_LOST || link->state == LINK_UNREACHED;
 }
 
-/* Rule 8. A group thread of this agent was away: asks each source whether its session holds. */
+/* Rule 8. A rail thread of this agent was away: asks each source whether its session holds. */
 void absence_probe(struct inbound *inbound);
 /* The source agent has answered such a probe. */
 void absence_answered(struct inbound *inbound, uint32_t peer, uint64_t token);

@@ -13,7 +13,7 @@
  *   WANTED    WANT was sent. Nothing is granted, so nothing can land
  *   LIVE      GRANT was sent: writes land
  *   DRAINING  the transfer failed. Its pages are held until nothing can land any more (rule 4)
- *   CLOSING   settled. The group thread is giving the landing back
+ *   CLOSING   settled. The rail thread is giving the landing back
  *   ENDED     given back */
 #include "decode-agent/transfer.h"
 
@@ -113,7 +113,7 @@ void transfer_settle(struct inbound *inbound, struct transfer *transfer)
     transfer_free(inbound, transfer);
 }
 
-/* The group thread has given the landing back: its slots may name other transfers now. */
+/* The rail thread has given the landing back: its slots may name other transfers now. */
 void transfer_closed(struct inbound *inbound, struct transfer *transfer)
 {
     transfer_on(&transfer->state, T_ON_CLOSED);

@@ -122,7 +122,7 @@ void quiet_received(struct inbound *inbound, struct transfer *transfer,
     transfer->trust.suspect_at = inbound->now + inbound->options.quiet_ns;
 }
 
-/* While copies read the pages, the report is ignored: the group thread repeats it afterwards. */
+/* While copies read the pages, the report is ignored: the rail thread repeats it afterwards. */
 void quiet_proven(struct inbound *inbound, struct transfer *transfer, uint32_t round)
 {
     if ((round != transfer->trust.round && !KVR_MUTANT(old_quiet_accepted)) ||

@@ -55,15 +55,15 @@ bool transfer_may_use(const struct transfer *transfer, uint32_t rail);
 
 void quiet_received(struct inbound *inbound, struct transfer *transfer,
                     const struct kvr_msg_quiet *quiet);
-/* The group thread reports that no write of this round can still arrive. */
+/* The rail thread reports that no write of this round can still arrive. */
 void quiet_proven(struct inbound *inbound, struct transfer *transfer, uint32_t round);
 /* Counts are still unequal: a write was lost, or hangs. Ends the epochs that differ. */
 void suspects_check(struct inbound *inbound, struct transfer *transfer);
 
-/* The source lost a rail: asks the group thread which of those chunks are not here. */
+/* The source lost a rail: asks the rail thread which of those chunks are not here. */
 void rail_lost_received(struct inbound *inbound, struct transfer *transfer,
                         const struct kvr_msg_rail_lost *lost);
-/* The group thread's answer: asks the source to post those chunks again. */
+/* The rail thread's answer: asks the source to post those chunks again. */
 void missing_send(struct inbound *inbound, struct transfer *transfer,
                   const struct landing_filter *filter);
 

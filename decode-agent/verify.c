@@ -7,7 +7,7 @@
  * READING  | -       | -            | HASHING    | VERIFIED
  * VERIFIED | -       | -            | =          | -
  *
- * The group thread hashes (land_verify.c). A failure ends the reading; the transfer fails with it.
+ * The rail thread hashes (land_verify.c). A failure ends the reading; the transfer fails with it.
  */
 #include "decode-agent/verify.h"
 

@@ -10,7 +10,7 @@ struct transfer;
 
 enum verify_state {
     VERIFY_AWAITING, /* chunks or their digests are missing, or no digest is asked for */
-    VERIFY_HASHING,  /* the group thread hashes */
+    VERIFY_HASHING,  /* the rail thread hashes */
     VERIFY_READING,  /* the same, and copies read the pages of device memory */
     VERIFY_VERIFIED, /* every chunk that has a digest has the right bytes */
     VERIFY_STATES

@@ -126,7 +126,7 @@ static void segment_queue(struct outbound *outbound, struct source_transfer *tra
     KVR_LIST_APPEND(transfer->announce.waiting, transfer->announce.waiting_last, segment, next);
 }
 
-/* The segment that was planned last goes to the target, and then to the group thread, which posts
+/* The segment that was planned last goes to the target, and then to the rail thread, which posts
  * it. KVR_AGAIN: the segment waits for room; nothing more is planned until then. */
 static kvr_status segment_send(struct outbound *outbound, struct source_transfer *transfer,
                                const struct publish *publish, struct kvr_error *error)

@@ -11,7 +11,7 @@ struct outbound;
 struct source_transfer;
 
 struct source_grant {
-    struct push_job *job; /* the group thread's, from GRANT until PUSH_CLOSED; NULL: none */
+    struct push_job *job; /* the rail thread's, from GRANT until PUSH_CLOSED; NULL: none */
     uint32_t rail_group;  /* of ours, which posts */
     uint64_t rails;       /* bits of the target's rails */
     uint32_t slot_count;
@@ -31,7 +31,7 @@ enum source_failover_state {
     FAILOVER_SETTLED,     /* the granted rails carry the transfer, as far as is known */
     FAILOVER_ASKED,       /* NO_RAIL was sent; a GRANT answers it */
     FAILOVER_REGISTERING, /* our regions are registered with another rail group of ours */
-    FAILOVER_MOVING,      /* the group thread hands the job over, and commands wait */
+    FAILOVER_MOVING,      /* the rail thread hands the job over, and commands wait */
     FAILOVER_STATES
 };
 enum source_failover_event {
@@ -56,11 +56,11 @@ struct source_failover {
     kvr_ns ask_at, no_rail_at; /* when to ask for other rails, and to give up; KVR_NEVER */
 };
 
-/* Whether the group thread takes the command now; else failover_park keeps it. */
+/* Whether the rail thread takes the command now; else failover_park keeps it. */
 bool failover_takes(const struct source_transfer *transfer, uint32_t kind);
 void failover_park(struct outbound *outbound, struct source_transfer *transfer,
                    const union push_message *message);
-/* The group thread has no usable pair left. */
+/* The rail thread has no usable pair left. */
 void failover_no_rail(struct outbound *outbound, struct source_transfer *transfer);
 void failover_rail_back(struct source_transfer *transfer);
 /* GRANT again: the target named other rails. */

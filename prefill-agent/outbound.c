@@ -149,7 +149,7 @@ void outbound_message(struct outbound *outbound, kvr_ns now, uint32_t peer,
     }
 }
 
-/* ---- group threads --------------------------------------------------------------------------- */
+/* ---- rail threads --------------------------------------------------------------------------- */
 
 void outbound_group(struct outbound *outbound, kvr_ns now, const struct kvr_group_message *message)
 {

@@ -9,11 +9,11 @@
  * publish; it is parked until its deadline.
  *
  * The files, in the order of the journey:
- *   outbound.c         requests, messages, group threads, ticks: each to the file that handles it
+ *   outbound.c         requests, messages, rail threads, ticks: each to the file that handles it
  *   machine.c          the machine as the agent's shell and the simulator drive it
  *   why.c              what the machine knows of a publish, as JSON
  *   targets.c          sessions with target agents, and answers after an absence
- *   sending.c          messages to target agents, commands to group threads
+ *   sending.c          messages to target agents, commands to rail threads
  *   publish.c          a publish: opening, ending, SOURCE_FREE
  *   content.c          what a publish consists of: pages, watches, tail
  *   lease.c            how long a publish waits for targets that have not come
@@ -26,7 +26,7 @@
  *   announce.c         PLAN, FINAL, TAIL: segment by segment as the engine publishes
  *   segment.c          the memory of a segment, and its places in the target's staging memory
  *   grant.c            GRANT: the target's slots, rails and staging memory; the job begins
- *   (push.h            group thread: posting)
+ *   (push.h            rail thread: posting)
  *   digest.c           DIGEST: hashes of the posted bytes
  *   retransmit.c       RAIL_LOST, MISSING, ROOM: what is posted again, and posted further
  *   rail_repair.c      broken pairs, ended epochs, fresh endpoints of our own

@@ -1,4 +1,4 @@
-/* What the files of posting share. Private to push*.c; everything is the group thread's. */
+/* What the files of posting share. Private to push*.c; everything is the rail thread's. */
 #ifndef PREFILL_AGENT_PUSH_STATE_H
 #define PREFILL_AGENT_PUSH_STATE_H
 

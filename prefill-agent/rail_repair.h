@@ -12,7 +12,7 @@ struct outbound;
 /* A target ended an epoch of a rail of its own. */
 void rail_repair_epoch_ended(struct outbound *outbound, uint32_t peer,
                              const struct kvr_msg_epoch_ended *ended);
-/* A group thread found a pair broken. */
+/* A rail thread found a pair broken. */
 void rail_repair_broken(struct outbound *outbound, uint32_t peer, const struct kvr_pair *pair);
 /* The rail gets a fresh endpoint as soon as no other rail of its group is getting one. */
 void rail_repair_recycle(struct outbound *outbound, uint32_t rail);

@@ -12,14 +12,14 @@ struct source_retransmit {
     struct push_list *lists, *lists_last; /* of lost pairs; they wait for room to the peer */
 };
 
-/* Asks the group thread which chunks went over pairs of this rail of ours, or to this epoch of a
+/* Asks the rail thread which chunks went over pairs of this rail of ours, or to this epoch of a
  * target rail; PUSH_ANY: over any. */
 void retransmit_list(struct outbound *outbound, struct source_transfer *transfer, uint32_t rail,
                      uint32_t target_rail, uint32_t epoch);
 /* The same of every live transfer to the peer; PUSH_ANY: to any peer. */
 void retransmit_list_all(struct outbound *outbound, uint32_t peer, uint32_t rail,
                          uint32_t target_rail, uint32_t epoch);
-/* The group thread's answer. */
+/* The rail thread's answer. */
 void retransmit_listed(struct outbound *outbound, struct source_transfer *transfer,
                        struct push_list *list);
 /* Sends the RAIL_LOST messages that wait for room to the peer. */

@@ -1,4 +1,4 @@
-/* Messages to target agents, commands to group threads. */
+/* Messages to target agents, commands to rail threads. */
 #ifndef PREFILL_AGENT_SENDING_H
 #define PREFILL_AGENT_SENDING_H
 

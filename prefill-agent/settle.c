@@ -151,7 +151,7 @@ void settle_round(struct outbound *outbound, struct source_transfer *transfer, u
         pending_due(outbound, transfer, PENDING_ON_QUIET_DUE);
 }
 
-/* ---- the group thread ------------------------------------------------------------------------ */
+/* ---- the rail thread ------------------------------------------------------------------------ */
 
 void settle_count(struct source_transfer *transfer, const struct kvr_epoch_count *count)
 {

@@ -69,9 +69,9 @@ void source_transfer_end(struct outbound *outbound, struct source_transfer *tran
 void source_transfer_free(struct outbound *outbound, struct source_transfer *transfer);
 /* The round of MISSING or ROOM. A QUIET of an earlier round that waits is void (rule 4). */
 void settle_round(struct outbound *outbound, struct source_transfer *transfer, uint32_t round);
-/* The sums that follow the counts of a group thread. */
+/* The sums that follow the counts of a rail thread. */
 void settle_sum(struct source_transfer *transfer, const struct push_sum *sum);
-/* The group thread has reported a count, its last sum, and a job without a write in flight: the
+/* The rail thread has reported a count, its last sum, and a job without a write in flight: the
  * transfer's, or one that it left in an earlier rail group. */
 void settle_count(struct source_transfer *transfer, const struct kvr_epoch_count *count);
 void settle_stopped(struct outbound *outbound, struct source_transfer *transfer,

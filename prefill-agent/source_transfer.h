@@ -20,7 +20,7 @@ enum source_transfer_state {
     ST_PARKED,   /* WANT came, no publish yet */
     ST_OFFERED,  /* matched: segments are planned and announced as the engine publishes them */
     ST_LIVE,     /* GRANT came: a push job posts */
-    ST_STOPPING, /* failed or cancelled: the group thread stops posting, then QUIET */
+    ST_STOPPING, /* failed or cancelled: the rail thread stops posting, then QUIET */
     ST_CLOSING,  /* nothing is posted any more; every accepted write awaits its completion */
     ST_ENDED,    /* a tombstone, known for two heartbeat bounds, for late messages */
     ST_STATES
@@ -29,7 +29,7 @@ enum source_transfer_event {
     ST_ON_MATCHED,
     ST_ON_GRANTED,
     ST_ON_STOP,    /* our side gives up, or the target has everything, gave up or is gone */
-    ST_ON_STOPPED, /* the group thread posts no more */
+    ST_ON_STOPPED, /* the rail thread posts no more */
     ST_ON_CLOSED,  /* every accepted post has its completion */
     ST_EVENTS
 };
@@ -55,7 +55,7 @@ KVR_STATE_MACHINE(source_transfer);
 
 /* Plans and announces what both sides have named by now. */
 void source_transfer_advance(struct outbound *outbound, struct source_transfer *transfer);
-/* A group thread's message about the transfer. */
+/* A rail thread's message about the transfer. */
 void source_transfer_group(struct outbound *outbound, struct source_transfer *transfer,
                            const union push_message *message);
 /* A target's message about the transfer. */

@@ -53,9 +53,9 @@ void outbound_peer_lost(struct outbound *outbound, kvr_ns now, uint32_t peer, kv
 /* After ports.send returned KVR_AGAIN: there is room again. */
 void outbound_peer_writable(struct outbound *outbound, kvr_ns now, uint32_t peer);
 
-/* The loop runs again. After a long gap every group thread is asked for a round trip (rule 8). */
+/* The loop runs again. After a long gap every rail thread is asked for a round trip (rule 8). */
 void targets_awake(struct outbound *outbound);
-/* A group thread found that the process was stopped: every target is asked. */
+/* A rail thread found that the process was stopped: every target is asked. */
 void targets_probe(struct outbound *outbound, uint32_t group, uint64_t absences);
 /* A target answered. */
 void targets_alive(struct outbound *outbound, uint32_t peer, uint64_t token);

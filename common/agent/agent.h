@@ -1,7 +1,7 @@
 /* An agent: the shell around a pure state machine (outbound or inbound).
  *
  * It opens the rails, runs the rail groups' threads and the loop, carries events between engines,
- * peers, the group threads, the scheduler and the machine, and drains when it is asked to stop. It
+ * peers, the rail threads, the scheduler and the machine, and drains when it is asked to stop. It
  * decides nothing about transfers. Both programs are this and their machine. */
 #ifndef KVR_AGENT_AGENT_H
 #define KVR_AGENT_AGENT_H

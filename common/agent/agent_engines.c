@@ -52,7 +52,7 @@ static void on_down(void *self, kvr_ns now, uint32_t engine, kvr_status why, con
     agent->machine.engine_down(agent->machine.self, now, engine);
 }
 
-/* Nothing of ours touches the engine's memory any more; group threads may still poll its page. */
+/* Nothing of ours touches the engine's memory any more; rail threads may still poll its page. */
 void agent_engine_done(void *self, uint32_t engine)
 {
     struct kvr_agent *agent = self;

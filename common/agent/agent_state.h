@@ -28,7 +28,7 @@ struct agent_group {
 
 struct agent_engine {
     uint64_t serial; /* of the engine that has this index now; 0: none */
-    int doorbell;    /* watched by the group threads; -1 */
+    int doorbell;    /* watched by the rail threads; -1 */
     uint64_t region_bytes;
     uint32_t home; /* the rail group of its regions, from the first on */
     bool home_known;
@@ -199,7 +199,7 @@ void agent_tell_rail(struct kvr_agent *agent, uint32_t rail, kvr_status status, 
 /* agent_revocation.c */
 kvr_status agent_revocation_open(struct kvr_agent *agent,
                                  struct kvr_error *error); /* the rails are open */
-void agent_revocation_close(struct kvr_agent *agent);      /* the group thread has ended */
+void agent_revocation_close(struct kvr_agent *agent);      /* the rail thread has ended */
 /* What it lends can be looked at, or need not be. */
 kvr_status agent_lender_up(struct kvr_agent *agent, uint32_t peer,
                            const struct kvr_msg_hello *hello, struct kvr_error *error);

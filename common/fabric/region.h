@@ -1,7 +1,7 @@
 /* A region: an engine's memory, mapped into the agent and registered on every rail of its
  * rail group; on another group's rails later, for a failover.
  *
- * Made by a helper thread (registration of 100 GB is slow), then read-only: the group thread and
+ * Made by a helper thread (registration of 100 GB is slow), then read-only: the rail thread and
  * the loop thread share it without locks. Released by the loop thread after the last job that names
  * it has settled. */
 #ifndef KVR_FABRIC_REGION_H
@@ -26,7 +26,7 @@ struct kvr_region {
     /* The stage copies pages to and from staging memory (device/stage.h). Where path is
      * KVR_PATH_STAGED, cards reach staging memory alone: memory, keys and base are its own. Else a
      * transfer may use the stage where that is faster; NULL: not so far. The loop thread sets
-     * stage, pages and device before it sends group threads a job that uses them. Device memory
+     * stage, pages and device before it sends rail threads a job that uses them. Device memory
      * that cards reach has no stage. */
     struct kvr_stage *stage;
     struct kvr_device_memory *pages;
@@ -112,7 +112,7 @@ KVR_MUST_CHECK kvr_status kvr_region_register(const struct kvr_fabric *fabric,
                                               struct kvr_rail *const *rails, bool local,
                                               bool remote, struct kvr_memory **ret_memory,
                                               struct kvr_error *error);
-/* The registrations are the region's from here on. Loop thread; it informs group threads that use
+/* The registrations are the region's from here on. Loop thread; it informs rail threads that use
  * these rails later. True when there were any. */
 bool kvr_region_adopt(const struct kvr_fabric *fabric, struct kvr_region *region,
                       struct kvr_memory *const *memory);

@@ -155,14 +155,14 @@ void kvr_group_close(struct kvr_group *group); /* its thread has ended */
 KVR_MUST_CHECK kvr_status kvr_groups_join(struct kvr_group *const *groups, uint32_t count,
                                           struct kvr_error *error);
 uint32_t kvr_group_count(const struct kvr_group *group); /* of the groups that were joined */
-/* Group thread, from any callback: message->head.group's user gets it as a command, behind all that
+/* Rail thread, from any callback: message->head.group's user gets it as a command, behind all that
  * was passed to it from here before. Never blocks: what the ring cannot take is kept, and step
  * stops polling the rails until nothing is. */
 void kvr_group_pass(struct kvr_group *group, const struct kvr_group_message *message);
 
-/* Group thread. One round of everything; true when anything moved. */
+/* Rail thread. One round of everything; true when anything moved. */
 bool kvr_group_step(struct kvr_group *group, kvr_ns now);
-/* Group thread, from `work` or `command`. KVR_OK: accepted, *ret_pair says where. KVR_AGAIN: no
+/* Rail thread, from `work` or `command`. KVR_OK: accepted, *ret_pair says where. KVR_AGAIN: no
  * pair to this peer has room: come back after a completion. KVR_NO_RAIL: no pair is usable. */
 KVR_MUST_CHECK kvr_status kvr_group_post(struct kvr_group *group, const struct kvr_group_post *post,
                                          struct kvr_pair *ret_pair);
@@ -185,10 +185,10 @@ KVR_MUST_CHECK kvr_status kvr_group_post_run(struct kvr_group *group,
                                              const struct kvr_group_run *run,
                                              struct kvr_plan_cursor *cursor, uint32_t *ret_posted,
                                              struct kvr_pair *ret_pair);
-/* Group thread: sends a message to the loop. Never blocks: what the ring cannot take waits in the
+/* Rail thread: sends a message to the loop. Never blocks: what the ring cannot take waits in the
  * group's own overflow queue of fixed size, and step polls no rail until that queue is empty. */
 void kvr_group_tell(struct kvr_group *group, const struct kvr_group_message *message);
-/* Group thread: a layer has passed this station. Does nothing without options.stamps. */
+/* Rail thread: a layer has passed this station. Does nothing without options.stamps. */
 void kvr_group_stamp(const struct kvr_group *group, kvr_station station);
 /* Writes accepted and not yet completed, all rails. */
 uint64_t kvr_group_outstanding(const struct kvr_group *group);

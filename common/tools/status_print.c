@@ -28,7 +28,8 @@ static void print_bytes(FILE *stream, double bytes)
     fprintf(stream, unit == 0 ? "%6.0f %-2s" : "%6.2f %-2s", bytes, units[unit]);
 }
 
-/* Of its peers, those with which every pair of rails is connected; a decode-agent does not know. */
+/* Of its peers, those that are warm: every pair in use has carried a write; a decode-agent does not
+ * know. */
 static const char *warm_of(const json_t *agent, char *text, size_t capacity)
 {
     const json_t *warm = json_object_get(agent, "peers_warm");

@@ -27,7 +27,7 @@
 #define KVR_ENGINE_PROTOCOL 2 /* ATTACH carries it; another one is refused */
 
 /* Shared between one engine rank and its agent. Words are stored by the engine and read by the
- * agent's group thread; a word only grows and is never reset within a generation. Protocol:
+ * agent's rail thread; a word only grows and is never reset within a generation. Protocol:
  *   engine: store word (release); fence (seq_cst); if asleep, write 1 to the eventfd
  *   agent:  set its bit in asleep; fence (seq_cst); read every watched word again; then sleep;
  *           clear the bit. Each thread of the agent that waits for a word has one. */

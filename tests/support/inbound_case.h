@@ -1,5 +1,5 @@
 /* inbound alone, its ports written down (machine_log.h): a test is the engine, four source agents
- * and the group thread. One at a time. */
+ * and the rail thread. One at a time. */
 #ifndef KVR_TESTS_INBOUND_CASE_H
 #define KVR_TESTS_INBOUND_CASE_H
 
@@ -36,7 +36,7 @@ void reason(uint32_t peer, uint64_t nonce, kvr_message_kind kind, kvr_status sta
 /* The latest command of that kind, as the group reads it. */
 union land_message land_commanded(enum land_kind kind);
 
-/* The group thread's word about the landing of a transfer. */
+/* The rail thread's word about the landing of a transfer. */
 void group_says(uint64_t nonce, uint32_t kind, uint64_t a, void *pointer);
 void group_closes(uint64_t nonce); /* it gives back what it was given for that landing */
 void recycled(uint32_t rail, uint32_t epoch);

@@ -211,7 +211,7 @@ union push_message push_commanded(enum push_kind kind)
     return push_message_of(message);
 }
 
-/* The group thread's word about the job that was opened last. */
+/* The rail thread's word about the job that was opened last. */
 void group_says(uint32_t kind, uint64_t a, void *pointer)
 {
     const struct kvr_group_message *opened = machine_command(PUSH_OPEN);
@@ -243,7 +243,7 @@ void group_says(uint32_t kind, uint64_t a, void *pointer)
     outbound_group(&outbound, now, &message.any);
 }
 
-/* The group thread keeps the segments of a job in it. */
+/* The rail thread keeps the segments of a job in it. */
 void group_closes(void)
 {
     struct push_job *job = push_commanded(PUSH_OPEN).opened;

@@ -1,5 +1,5 @@
 /* A source agent's machine with an engine and two peers, of which each has an engine: a test goes
- * through requests with it, as the engine, the peers and the group threads. */
+ * through requests with it, as the engine, the peers and the rail threads. */
 #ifndef KVR_TESTS_OUTBOUND_CASE_H
 #define KVR_TESTS_OUTBOUND_CASE_H
 
@@ -38,9 +38,9 @@ void want_hashed(uint32_t peer, uint64_t nonce);
 /* From here on peers want for this tensor rank of theirs; peer 0 sends its regions. */
 void targets_are(uint32_t tp);
 void message(uint32_t peer, uint64_t nonce, kvr_message_kind kind, kvr_status status);
-/* A group thread's word about the job that was opened last. */
+/* A rail thread's word about the job that was opened last. */
 void group_says(uint32_t kind, uint64_t a, void *pointer);
-/* The group thread keeps the segments of a job in it. */
+/* The rail thread keeps the segments of a job in it. */
 void group_closes(void);
 const struct kvr_notice *freed(void);
 void tick(kvr_ns later);

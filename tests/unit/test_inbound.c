@@ -1,6 +1,6 @@
 /* Goal: the target agent's decisions: slots, grants, second postings, notices to the engine, and
  * the return of pages. Method: inbound alone, with recorded ports. The test plays the engine, the
- * peers and the group thread. */
+ * peers and the rail thread. */
 #include "tests/support/check.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Goal: however a transfer fails, its engine gets FAILING at once, and its pages when nothing can
  * land any more. Method: inbound alone, with recorded ports. The test plays the engine, the peers
- * and the group thread. */
+ * and the rail thread. */
 #include "tests/support/check.h"
 
 #include <stdio.h>

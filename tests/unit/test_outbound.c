@@ -1,6 +1,6 @@
 /* Goal: the source agent's decisions: matching, leases, and the return of pages. Late, repeated and
  * unknown messages change nothing. Method: outbound alone, with recorded ports. The test plays the
- * engine, the peers and the group thread. */
+ * engine, the peers and the rail thread. */
 #include "tests/support/check.h"
 
 #include "prefill-agent/source_transfer.h"

@@ -1,7 +1,7 @@
 /* Goal: a target on this host direct_copy our device's pages itself, if its WANT offers it and its
  * device sees them. One probe of the device finds out. Else the pages are staged, and no transfer
  * waits for a late answer. Method: outbound alone, with a card and a rail for this host. The test
- * plays the targets and the group thread. */
+ * plays the targets and the rail thread. */
 #include "tests/support/check.h"
 
 #include "device/stage.h"
@@ -162,7 +162,7 @@ static void who_cannot_is_not_asked(void **state)
     check_planned(2, false);
 }
 
-/* Its regions stay until the group thread has given the probe back. */
+/* Its regions stay until the rail thread has given the probe back. */
 static void a_probe_outlives_its_transfer_and_holds_the_regions(void **state)
 {
     struct visibility_probe *probe;

@@ -24,7 +24,7 @@ static void lose_the_group(bool failover)
     assert_int_equal(machine_sent_count(KVR_MSG_NO_RAIL), 1);
 }
 
-/* The group thread gives the job to its successor. */
+/* The rail thread gives the job to its successor. */
 static struct push_job *failed_over(void)
 {
     struct push_failover *failover = push_commanded(PUSH_FAILOVER).failover;

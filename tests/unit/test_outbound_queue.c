@@ -202,7 +202,7 @@ static void digests_wait_for_room(void **state)
     assert_int_equal(machine_sent_count(KVR_MSG_DIGEST), 2);
 }
 
-/* The group thread's answer to the last PUSH_LIST: chunk `rail` went over that rail of the target.
+/* The rail thread's answer to the last PUSH_LIST: chunk `rail` went over that rail of the target.
  */
 static void lost_over(uint32_t rail)
 {

@@ -1,6 +1,6 @@
 /* Goal: a source never posts beyond the ROOM in a target's staging memory. It sends QUIET when the
  * room is used up, and answers every ROOM with a QUIET, in every state of the transfer. Method:
- * outbound alone; the test plays the engine, the target and the group thread. */
+ * outbound alone; the test plays the engine, the target and the rail thread. */
 #include "tests/support/check.h"
 
 #include <stdio.h>

@@ -36,7 +36,7 @@ struct party {
     struct kvr_group *group;
     struct kvr_group_thread *thread;
     uint8_t *memory;
-    uint64_t to_post; /* group thread */
+    uint64_t to_post; /* rail thread */
     uint64_t posted;
     _Atomic uint64_t word, word_seen; /* as an engine's readiness word */
     _Atomic bool asleep;

@@ -1,6 +1,6 @@
 /* Goal: a source that reaches none of the granted rails is granted another rail group's. From then
  * on that group is part of the transfer: it too must end before the pages are free. Method: inbound
- * alone, with two rail groups; the test is the sources and the group threads. */
+ * alone, with two rail groups; the test is the sources and the rail threads. */
 #include "tests/support/check.h"
 
 #include "tests/support/inbound_case.h"

@@ -1,6 +1,6 @@
 /* Goal: a failed fetch names the tokens that may be wrong: all without a LAYER_IN, and all tokens
  * where contents or plans are in doubt.
- * Method: inbound alone; the test is the engine, the source agents and the group thread. The worlds
+ * Method: inbound alone; the test is the engine, the source agents and the rail thread. The worlds
  * of sim.seeds compare these tokens with the bytes. */
 #include "tests/support/check.h"
 

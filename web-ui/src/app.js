@@ -242,7 +242,7 @@ function newAgent() {
     make('p', {class: 'facts'}), make('div', {class: 'lanes'}));
 }
 
-// A peer is warm when every pair of rails with it is connected. Only prefill-agents report it.
+// A peer is warm when every pair of rails in use with it has carried a write. Only prefill-agents report it.
 function peersText(agent) {
   const {peers_up: up, peers_warm: warm} = agent;
   if (up === 0) return 'no peer';
@@ -267,7 +267,7 @@ function showAgent(card, agent, busiest) {
     agent.events_dropped > 0 ? `${number(agent.events_dropped)} events dropped` : null]
     .filter(Boolean).join(' · '));
   setAttribute(card.children[1], 'title', agent.peers_warm === null ? ''
-    : 'A peer is warm when every pair of rails with it is connected: no transfer waits for that then.');
+    : 'A peer is warm when every pair of rails in use with it has carried a write: no transfer waits for a connection then.');
   showLanes(card.children[2], agent, busiest);
 }
 

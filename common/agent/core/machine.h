@@ -13,7 +13,7 @@ struct kvr_machine {
     struct kvr_engines *engines;
     kvr_role role;
     size_t stage_bytes; /* what push or land keeps of a stage (kvr_stage.user) */
-    /* The source's; NULL: group threads do not read the words in an engine's shared page. The
+    /* The source's; NULL: rail threads do not read the words in an engine's shared page. The
      * command that has a group read them (page NULL: no longer), and true when a message of the
      * group says that it no longer does. */
     struct kvr_group_message (*page_command)(uint32_t engine, struct kvr_shared_page *page);

@@ -24,7 +24,7 @@ struct kvr_ports {
     void (*hang_up)(void *self, uint32_t peer, kvr_status status, const char *detail);
     /* To an engine; dropped when it is gone. */
     void (*notify)(void *self, uint32_t engine, const struct kvr_notice *notice);
-    /* To the group thread. Never refused: messages beyond the ring's room are kept in order. */
+    /* To the rail thread. Never refused: messages beyond the ring's room are kept in order. */
     void (*command)(void *self, const struct kvr_group_message *message);
     /* No job can touch this region any more: unmap and unregister it. */
     void (*region_done)(void *self, struct kvr_region *region);

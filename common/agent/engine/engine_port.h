@@ -75,7 +75,7 @@ void kvr_engine_port_release(struct kvr_engine_port *port, uint32_t engine);
  */
 struct kvr_shared_page *kvr_engine_port_page(const struct kvr_engine_port *port, uint32_t engine);
 
-/* The eventfd that the engine writes when it finds `asleep` set; the group thread reads it. From up
+/* The eventfd that the engine writes when it finds `asleep` set; the rail thread reads it. From up
  * to release, the port's. -1: no such engine. */
 int kvr_engine_port_doorbell(const struct kvr_engine_port *port, uint32_t engine);
 

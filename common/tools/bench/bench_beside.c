@@ -77,7 +77,8 @@ static const struct kvr_command command = {
         "the huge one go by meanwhile. The same of a transfer that moves no bytes\n"
         "(…_control_us) is what engines and agents take to agree.\n"
         "\n"
-        "The first one comes when every pair of rails is connected, warm_us after the hello, and\n"
+        "The first one comes when every pair of rails has carried a write, warm_us after the "
+        "hello, and\n"
         "after a rest. first_ratio compares it with others after such a rest (rested_us): it is\n"
         "to be at most 1.5. first_ratio_in_a_row compares it with those that follow one another\n"
         "at once (alone_us), while the threads are still awake. With --warm-up no the pairs are\n"
@@ -103,7 +104,7 @@ struct beside {
     uint32_t *pages;                        /* of the huge one; behind them the small one's */
     uint32_t page_count;
     struct transfer huge, small;
-    kvr_ns warm_at; /* the pairs of rails are connected; 0: not reported */
+    kvr_ns warm_at; /* every pair of rails has carried a write; 0: not reported */
     struct bench_beside_figures figures;
     bool broken;
 };
