@@ -1,7 +1,7 @@
-/* Whether pairs of rails with a peer have carried bytes. Each group of ours reports its own pairs in
- * each session with the peer. When all pairs of a group have failed, the group reports that no pair
- * works, so that the other groups do not wait; another report follows when a pair works. A group
- * that reaches no rail of the peer has nothing to warm up. */
+/* Whether pairs of rails with a peer have carried bytes. Each group of ours reports its own pairs
+ * in each session with the peer. When all pairs of a group have failed, the group reports that no
+ * pair works, so that the other groups do not wait; another report follows when a pair works. A
+ * group that reaches no rail of the peer has nothing to warm up. */
 #include "agent/agent_state.h"
 #include "base/log.h"
 

@@ -52,7 +52,7 @@ struct fake {
     struct kvr_endpoint endpoints[4096];
     unsigned endpoint_count;
     bool log_inserts;
-    bool has_wait_fd; /* else the endpoints are polled */
+    bool has_wait_fd;                                    /* else the endpoints are polled */
     void (*while_polled)(struct kvr_endpoint *endpoint); /* once; NULL: nothing happens meanwhile */
     /* the user's side */
     unsigned written_count[TOKENS];

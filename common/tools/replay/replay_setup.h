@@ -116,8 +116,8 @@ static inline uint32_t replay_part(const struct replay_setup *setup, uint32_t la
                                                            : setup->geometry.model->parts[index];
 }
 
-/* What one page of a layer and a part holds when so many tokens of the request are computed. A state
- * is one token, the last of them, and as long as the page. */
+/* What one page of a layer and a part holds when so many tokens of the request are computed. A
+ * state is one token, the last of them, and as long as the page. */
 struct content replay_content(const struct replay_setup *setup, uint32_t request, uint32_t tokens,
                               uint32_t layer, uint32_t part, uint32_t page);
 /* The same of a block that is known without its request. */
