@@ -247,6 +247,7 @@ kvrail_status client_tell(struct kvrail_error *error, const struct kvr_error *fr
         error->status = (kvrail_status)from->status;
         error->os_errno = from->os_errno;
         memcpy(error->detail, from->detail, sizeof(error->detail));
+        memset(error->reserved, 0, sizeof(error->reserved));
     }
     return (kvrail_status)from->status;
 }
@@ -296,13 +297,16 @@ kvrail_status kvrail_open(const char *socket_path, const struct kvrail_identity 
     kvr_ns deadline = kvr_clock_now() + timeout_ms * KVR_MS;
     struct kvr_error reason = {0};
     struct kvrail *client = client_new();
+    struct kvrail_identity own;
     kvr_status status;
 
     if (client == NULL) {
         kvr_error_set(&reason, KVR_NO_MEMORY, WHERE, "no memory for a connection");
         return client_tell(error, &reason);
     }
-    status = attach(client, socket_path, identity, deadline, &reason);
+    status = CLIENT_COPY(&own, identity, identity, &reason);
+    if (status == KVR_OK)
+        status = attach(client, socket_path, &own, deadline, &reason);
     if (status == KVR_OK)
         status = watch_socket(client, &reason);
     if (status != KVR_OK) {

@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 
+#include "client/client_sized.h"
 #include "client/kvrail.h"
 #include "wire/engine_message.h"
 #include "wire/packet_queue.h"
@@ -84,6 +85,9 @@ kvrail_status client_tell(struct kvrail_error *error, const struct kvr_error *fr
 /* Remembers the failure and returns its status. */
 kvrail_status client_fail(struct kvrail *client, kvr_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* The same, of an error that has its sentence. */
+kvrail_status client_fail_as(struct kvrail *client, const struct kvr_error *error);
 
 /* KVRAIL_OK, or the status of every call after the connection has ended. */
 kvrail_status client_usable(struct kvrail *client);

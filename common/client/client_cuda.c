@@ -131,7 +131,7 @@ static kvr_status export_several(struct kvrail_region *region, CUdeviceptr addre
     return KVR_OK;
 }
 
-static kvr_status export_region(struct kvrail_region *region, CUdeviceptr address,
+static kvr_status export_region(struct kvrail_region *region, uint64_t address,
                                 struct kvr_error *error)
 {
     const struct kvr_cuda *cuda;
@@ -184,13 +184,14 @@ kvr_status client_extent_open(uint64_t address, uint64_t *ret_base,
     if (status != KVR_OK)
         return status;
     *ret_base = base;
-    *ret_allocation = (struct kvrail_allocation){.fd = fd, .bytes = bytes};
+    *ret_allocation =
+        (struct kvrail_allocation){.size = sizeof(*ret_allocation), .fd = fd, .bytes = bytes};
     return KVR_OK;
 }
 
 /* The dmabuf covers whole pages of the host. Whether one covers several allocations depends on the
  * driver, which refuses where it cannot. */
-static kvr_status export_dmabuf(struct kvrail_region *region, CUdeviceptr address,
+static kvr_status export_dmabuf(struct kvrail_region *region, uint64_t address,
                                 struct kvr_error *error)
 {
     uint64_t bytes = (region->bytes + HOST_PAGE_BYTES - 1) / HOST_PAGE_BYTES * HOST_PAGE_BYTES;
@@ -250,20 +251,31 @@ kvr_status client_extent_open(uint64_t address, uint64_t *ret_base,
 
 #endif
 
+/* By one of the two functions above, which know this library's struct alone. */
+static kvrail_status
+export_sized(kvr_status (*export)(struct kvrail_region *, uint64_t, struct kvr_error *),
+             struct kvrail_region *region, uint64_t address, struct kvrail_error *error)
+{
+    struct kvrail_region own;
+    struct kvr_error reason;
+    kvr_status status = CLIENT_COPY(&own, region, region, &reason);
+
+    if (status == KVR_OK)
+        status = export(&own, address, &reason);
+    if (status != KVR_OK)
+        return client_tell(error, &reason);
+    memcpy(region, &own, region->size < sizeof(own) ? region->size : sizeof(own));
+    return KVRAIL_OK;
+}
+
 kvrail_status kvrail_region_of_device(struct kvrail_region *region, uint64_t address,
                                       struct kvrail_error *error)
 {
-    struct kvr_error reason;
-
-    return export_region(region, address, &reason) == KVR_OK ? KVRAIL_OK
-                                                             : client_tell(error, &reason);
+    return export_sized(export_region, region, address, error);
 }
 
 kvrail_status kvrail_region_dmabuf_of_device(struct kvrail_region *region, uint64_t address,
                                              struct kvrail_error *error)
 {
-    struct kvr_error reason;
-
-    return export_dmabuf(region, address, &reason) == KVR_OK ? KVRAIL_OK
-                                                             : client_tell(error, &reason);
+    return export_sized(export_dmabuf, region, address, error);
 }

@@ -161,6 +161,7 @@ kvr_status client_next_notice(struct kvrail *client, struct kvr_notice *ret_noti
 static void fill(struct kvrail *client, const struct kvr_notice *notice, struct kvrail_event *event)
 {
     memset(event, 0, sizeof(*event));
+    event->size = sizeof(*event);
     event->kind = (kvrail_event_kind)notice->kind;
     event->terminal = kvr_notice_terminal(notice->kind);
     event->handle = notice->handle;
@@ -295,16 +296,32 @@ static bool next_event(struct kvrail *client, struct kvrail_event *event)
     }
 }
 
-int kvrail_poll(struct kvrail *connection, struct kvrail_event *events, int event_max)
+/* As much of the event as the program knows; 0 where it knows more. */
+static void hand_out(const struct kvrail_event *event, void *to, size_t bytes)
 {
+    size_t known = bytes < sizeof(*event) ? bytes : sizeof(*event);
+
+    memcpy(to, event, known);
+    memset((char *)to + known, 0, bytes - known);
+}
+
+int kvrail_poll_sized(struct kvrail *connection, struct kvrail_event *events, int event_max,
+                      size_t event_bytes)
+{
+    struct kvrail_event event;
     int count = 0;
 
+    if (event_bytes < CLIENT_FIRST_BYTES_event)
+        return client_fail(connection, KVR_INVALID, "an event has at least %d bytes, not %zu",
+                           (int)CLIENT_FIRST_BYTES_event, event_bytes);
     connection->payload_used = 0;
     client_flush(connection);
     while (count < event_max &&
            CLIENT_PAYLOAD_BYTES - connection->payload_used >= KVR_PACKET_BYTES_MAX &&
-           next_event(connection, &events[count]))
+           next_event(connection, &event)) {
+        hand_out(&event, (char *)events + (size_t)count * event_bytes, event_bytes);
         count++;
+    }
     if (count == 0 && connection->phase == CLIENT_ENDED)
         return atomic_load(&connection->ended);
     return count;

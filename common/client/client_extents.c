@@ -18,20 +18,19 @@ struct sending {
     struct kvr_packet_fds fds;
 };
 
-static kvrail_status failed(struct kvrail *client, const struct kvr_error *error)
-{
-    return client_fail(client, error->status, "%s", error->detail);
-}
-
 static kvrail_status add_given(struct kvrail *client, struct sending *sending, uint32_t index)
 {
-    const struct kvrail_allocation *given = &sending->region->allocations[index];
+    struct kvrail_allocation given;
+    struct kvr_error error;
 
-    if (given->fd < 0 || fcntl(given->fd, F_GETFD) < 0)
+    if (CLIENT_COPY(&given, CLIENT_ELEMENT(sending->region->allocations, index), allocation,
+                    &error) != KVR_OK)
+        return client_fail_as(client, &error);
+    if (given.fd < 0 || fcntl(given.fd, F_GETFD) < 0)
         return client_fail(client, KVR_INVALID, "descriptor %d of allocation %u is not open",
-                           given->fd, index);
-    sending->bytes[sending->fds.count] = given->bytes;
-    sending->fds.fds[sending->fds.count++] = given->fd;
+                           given.fd, index);
+    sending->bytes[sending->fds.count] = given.bytes;
+    sending->fds.fds[sending->fds.count++] = given.fd;
     return KVRAIL_OK;
 }
 
@@ -43,7 +42,7 @@ static kvrail_status add_mapped(struct kvrail *client, struct sending *sending, 
     uint64_t base;
 
     if (client_extent_open(sending->address, &base, &opened, &error) != KVR_OK)
-        return failed(client, &error);
+        return client_fail_as(client, &error);
     sending->bytes[sending->fds.count] = opened.bytes;
     sending->fds.fds[sending->fds.count++] = opened.fd;
     if (base != sending->address - (index == 0 ? sending->region->fd_offset : 0))

@@ -28,18 +28,6 @@ SAME_NOTICE(TARGET_REFUSED) SAME_NOTICE(PEER_WARM)
 
     _Static_assert(KVRAIL_TAIL_BYTES_MAX == KVR_TAIL_BYTES_MAX - 1024, "tail");
 
-/* Engines were compiled with these sizes: after a release, another size needs another SOVERSION. */
-#define SIZE(name, bytes) _Static_assert(sizeof(struct kvrail_##name) == (bytes), #name)
-#if UINTPTR_MAX == UINT64_MAX
-SIZE(event, 400);
-SIZE(identity, 80);
-SIZE(allocation, 16);
-SIZE(region, 232);
-SIZE(source_options, 40);
-SIZE(target_options, 64);
-SIZE(source_address, 40);
-#endif
-
 const char *kvrail_status_name(int status)
 {
     return kvr_status_name((kvr_status)status);

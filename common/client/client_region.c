@@ -225,29 +225,43 @@ static kvrail_status await_region(struct kvrail *client, uint32_t region, kvr_ns
     }
 }
 
+static kvrail_status add_region(struct kvrail *client, const struct kvrail_region *region,
+                                kvr_ns deadline)
+{
+    struct kvr_request request = {.kind = KVR_REQ_REGION_ADD};
+    struct kvr_packet_fds fds = {.count = region->fd >= 0, .fds = {region->fd}};
+    uint32_t *place = client_find_region(client, 0);
+    kvrail_status status;
+
+    if (place == NULL)
+        return client_fail(client, KVR_FULL, "a connection has at most %d regions",
+                           KVR_REGIONS_MAX);
+    status = take_region(client, region, &request.region);
+    request.region.layout.region = client->region_last + 1;
+    if (status == KVRAIL_OK && region->allocation_count > 0)
+        status = client_extents_send(client, region, request.region.layout.region, deadline);
+    if (status == KVRAIL_OK)
+        status = client_send_fds(client, &request, &fds, deadline);
+    if (status == KVRAIL_OK)
+        *place = ++client->region_last;
+    return status;
+}
+
 kvrail_status kvrail_region_add(struct kvrail *connection, const struct kvrail_region *region,
                                 uint32_t timeout_ms, uint32_t *ret_region)
 {
     kvr_ns deadline = kvr_clock_now() + timeout_ms * KVR_MS;
-    struct kvr_request request = {.kind = KVR_REQ_REGION_ADD};
-    struct kvr_packet_fds fds = {.count = region->fd >= 0, .fds = {region->fd}};
-    uint32_t *place = client_find_region(connection, 0);
+    struct kvrail_region own;
+    struct kvr_error error;
     kvrail_status status = client_usable(connection);
 
     if (status != KVRAIL_OK)
         return status;
-    if (place == NULL)
-        return client_fail(connection, KVR_FULL, "a connection has at most %d regions",
-                           KVR_REGIONS_MAX);
-    status = take_region(connection, region, &request.region);
-    request.region.layout.region = connection->region_last + 1;
-    if (status == KVRAIL_OK && region->allocation_count > 0)
-        status = client_extents_send(connection, region, request.region.layout.region, deadline);
-    if (status == KVRAIL_OK)
-        status = client_send_fds(connection, &request, &fds, deadline);
+    if (CLIENT_COPY(&own, region, region, &error) != KVR_OK)
+        return client_fail_as(connection, &error);
+    status = add_region(connection, &own, deadline);
     if (status != KVRAIL_OK)
         return status;
-    *place = ++connection->region_last;
     *ret_region = connection->region_last;
     return await_region(connection, *ret_region, deadline);
 }

@@ -19,6 +19,11 @@ kvrail_status client_fail(struct kvrail *client, kvr_status status, const char *
     return (kvrail_status)status;
 }
 
+kvrail_status client_fail_as(struct kvrail *client, const struct kvr_error *error)
+{
+    return client_fail(client, error->status, "%s", error->detail);
+}
+
 kvrail_status client_usable(struct kvrail *client)
 {
     int ended = atomic_load(&client->ended);
@@ -152,19 +157,23 @@ kvrail_status kvrail_source_open(struct kvrail *connection,
                                  kvrail_handle *ret_handle)
 {
     struct kvr_request request = {.kind = KVR_REQ_SOURCE_OPEN};
+    struct kvrail_source_options own;
+    struct kvr_error error;
     kvrail_status status = client_usable(connection);
 
     if (status != KVRAIL_OK)
         return status;
-    if (!take_request_id(connection, request.source_open.request, options->request))
+    if (CLIENT_COPY(&own, options, source_options, &error) != KVR_OK)
+        return client_fail_as(connection, &error);
+    if (!take_request_id(connection, request.source_open.request, own.request))
         return KVRAIL_INVALID;
-    request.source_open.attempt = options->attempt;
-    request.source_open.tokens = options->tokens;
-    request.source_open.consumers = options->consumers;
-    request.source_open.lease_ms = options->lease_ms;
-    request.source_open.priority = options->priority;
-    request.source_open.tenant = options->tenant;
-    return open_handle(connection, &request, CLIENT_SOURCE, options->tokens, 0, ret_handle);
+    request.source_open.attempt = own.attempt;
+    request.source_open.tokens = own.tokens;
+    request.source_open.consumers = own.consumers;
+    request.source_open.lease_ms = own.lease_ms;
+    request.source_open.priority = own.priority;
+    request.source_open.tenant = own.tenant;
+    return open_handle(connection, &request, CLIENT_SOURCE, own.tokens, 0, ret_handle);
 }
 
 /* All packets of one call or none. */
@@ -306,31 +315,59 @@ kvrail_status kvrail_source_end(struct kvrail *connection, kvrail_handle source,
 
 /* ---- target ---------------------------------------------------------------------------------- */
 
-static bool take_sources(struct kvrail *client, const struct kvrail_target_options *options,
-                         struct kvr_source_address *sources)
+static kvrail_status take_source(struct kvrail *client, const void *theirs, uint32_t index,
+                                 struct kvr_source_address *ret_source)
 {
-    if (options->source_count == 0 || options->source_count > KVR_SOURCES_MAX) {
-        client_fail(client, KVR_INVALID, "a fetch has 1 to %d sources, not %u", KVR_SOURCES_MAX,
-                    options->source_count);
-        return false;
-    }
-    for (uint32_t i = 0; i < options->source_count; i++) {
-        const struct kvrail_source_address *from = &options->sources[i];
-        size_t length = from->agent != NULL ? strlen(from->agent) : 0;
+    struct kvrail_source_address from;
+    struct kvr_error error;
+    size_t length;
 
-        memset(&sources[i], 0, sizeof(sources[i]));
-        if (length == 0 || length >= sizeof(sources[i].agent)) {
-            client_fail(client, KVR_INVALID, "source %u: the agent's address has 1 to %zu bytes", i,
-                        sizeof(sources[i].agent) - 1);
-            return false;
-        }
-        memcpy(sources[i].agent, from->agent, length);
-        memcpy(sources[i].engine.bytes, from->engine, sizeof(sources[i].engine.bytes));
-        sources[i].generation = from->generation;
-        sources[i].tp = from->tp;
-        sources[i].pp = from->pp;
-    }
-    return true;
+    if (CLIENT_COPY(&from, theirs, source_address, &error) != KVR_OK)
+        return client_fail_as(client, &error);
+    length = from.agent != NULL ? strlen(from.agent) : 0;
+    if (length == 0 || length >= sizeof(ret_source->agent))
+        return client_fail(client, KVR_INVALID, "source %u: the agent's address has 1 to %zu bytes",
+                           index, sizeof(ret_source->agent) - 1);
+    memset(ret_source, 0, sizeof(*ret_source));
+    memcpy(ret_source->agent, from.agent, length);
+    memcpy(ret_source->engine.bytes, from.engine, sizeof(ret_source->engine.bytes));
+    ret_source->generation = from.generation;
+    ret_source->tp = from.tp;
+    ret_source->pp = from.pp;
+    return KVRAIL_OK;
+}
+
+static kvrail_status take_sources(struct kvrail *client,
+                                  const struct kvrail_target_options *options,
+                                  struct kvr_source_address *sources)
+{
+    kvrail_status status = KVRAIL_OK;
+
+    if (options->sources == NULL || options->source_count == 0 ||
+        options->source_count > KVR_SOURCES_MAX)
+        return client_fail(client, KVR_INVALID, "a fetch has 1 to %d sources, not %u",
+                           KVR_SOURCES_MAX, options->source_count);
+    for (uint32_t i = 0; i < options->source_count && status == KVRAIL_OK; i++)
+        status = take_source(client, CLIENT_ELEMENT(options->sources, i), i, &sources[i]);
+    return status;
+}
+
+static kvrail_status take_target_options(struct kvrail *client,
+                                         const struct kvrail_target_options *theirs,
+                                         struct kvrail_target_options *ret_own)
+{
+    struct kvr_error error;
+
+    if (CLIENT_COPY(ret_own, theirs, target_options, &error) != KVR_OK)
+        return client_fail_as(client, &error);
+    if (ret_own->skip_tokens > ret_own->tokens)
+        return client_fail(client, KVR_INVALID, "skip_tokens %llu is more than tokens %llu",
+                           (unsigned long long)ret_own->skip_tokens,
+                           (unsigned long long)ret_own->tokens);
+    if ((unsigned)ret_own->digest > KVRAIL_DIGEST_FULL)
+        return client_fail(client, KVR_INVALID, "digest %d is no kvrail_digest",
+                           (int)ret_own->digest);
+    return KVRAIL_OK;
 }
 
 kvrail_status kvrail_target_open(struct kvrail *connection,
@@ -339,30 +376,27 @@ kvrail_status kvrail_target_open(struct kvrail *connection,
 {
     struct kvr_request request = {.kind = KVR_REQ_TARGET_OPEN};
     struct kvr_source_address sources[KVR_SOURCES_MAX];
+    struct kvrail_target_options own;
     kvrail_status status = client_usable(connection);
 
+    if (status == KVRAIL_OK)
+        status = take_target_options(connection, options, &own);
+    if (status == KVRAIL_OK)
+        status = take_sources(connection, &own, sources);
     if (status != KVRAIL_OK)
         return status;
-    if (options->skip_tokens > options->tokens)
-        return client_fail(connection, KVR_INVALID, "skip_tokens %llu is more than tokens %llu",
-                           (unsigned long long)options->skip_tokens,
-                           (unsigned long long)options->tokens);
-    if (!take_request_id(connection, request.target_open.request, options->request) ||
-        !take_sources(connection, options, sources))
+    if (!take_request_id(connection, request.target_open.request, own.request))
         return KVRAIL_INVALID;
-    if ((unsigned)options->digest > KVRAIL_DIGEST_FULL)
-        return client_fail(connection, KVR_INVALID, "digest %d is no kvrail_digest",
-                           (int)options->digest);
-    request.target_open.digest = (kvr_digest_mode)options->digest;
-    request.target_open.attempt = options->attempt;
-    request.target_open.tokens = options->tokens;
-    request.target_open.skip_tokens = options->skip_tokens;
-    request.target_open.deadline_ms = options->deadline_ms;
-    request.target_open.priority = options->priority;
-    request.target_open.tenant = options->tenant;
+    request.target_open.digest = (kvr_digest_mode)own.digest;
+    request.target_open.attempt = own.attempt;
+    request.target_open.tokens = own.tokens;
+    request.target_open.skip_tokens = own.skip_tokens;
+    request.target_open.deadline_ms = own.deadline_ms;
+    request.target_open.priority = own.priority;
+    request.target_open.tenant = own.tenant;
     request.target_open.sources = sources;
-    request.target_open.source_count = options->source_count;
-    return open_handle(connection, &request, CLIENT_TARGET, options->tokens, options->skip_tokens,
+    request.target_open.source_count = own.source_count;
+    return open_handle(connection, &request, CLIENT_TARGET, own.tokens, own.skip_tokens,
                        ret_handle);
 }
 

@@ -26,9 +26,12 @@
  *      and open one to the restarted agent.
  *   6. A connection belongs to one process: do not use it after fork.
  *
- * Compatibility: zero a struct before you fill it. A struct changes its size only together with the
- * number in libkvrail.so.N. Event kinds and failures may be added at any time: ignore unknown
- * events, and treat an unknown status below 0 as a failure.
+ * Compatibility: zero a struct before you fill it, and set its `size` to its sizeof. Later versions
+ * append fields, and 0 in a new field means what was before it. So a program goes on with a newer
+ * library, and with an older one as long as the fields that the older one lacks are 0: else the
+ * call is UNSUPPORTED. Structs that only the library fills have room, `reserved`, which it sets to
+ * 0. Event kinds and failures may be added at any time: ignore unknown events, and treat an unknown
+ * status below 0 as a failure.
  *
  * Bytes and tokens are counts from 0; ranges are [first, end). Names and request ids are printable
  * UTF-8 that ends in a NUL, borrowed for the call. */
@@ -112,6 +115,7 @@ struct kvrail_error {
     kvrail_status status;
     int os_errno;                     /* 0: the operating system was not involved */
     char detail[KVRAIL_DETAIL_BYTES]; /* a sentence for a person: values and remedy */
+    uint64_t reserved[4];             /* 0; for later fields */
 };
 
 /* The last failure of a call on this connection. Borrowed; the next failing call changes it. */
@@ -122,19 +126,21 @@ KVRAIL_API const char *kvrail_version(void);
 
 /* ---- connection ----------------------------------------------------------------------------- */
 
-/* The engine rank that connects. `model` … `head_dim` must be equal on both sides of a transfer.
- * Else the transfer is refused with a sentence that names the field. */
+/* The engine rank that connects. layers_total, kv_heads_total, head_dim, model and dtype must be
+ * equal on both sides of a transfer. Else the transfer is refused with a sentence that names the
+ * field. */
 struct kvrail_identity {
-    const char *name;        /* for people, e.g. "decode-3" */
-    uint8_t engine[16];      /* the engine group's id: random once, stable over restarts */
-    uint64_t generation;     /* larger after every restart; wall time in ns will do */
-    uint32_t tp, tp_size;    /* tensor-parallel rank and size; 0 of 1 without */
-    uint32_t pp, pp_size;    /* pipeline stage and count; 0 of 1 without */
-    const char *model;       /* a tag of your choice: name, revision, draft model */
-    const char *dtype;       /* the cache's, e.g. "bfloat16"; at most 15 bytes */
+    uint32_t size;           /* sizeof(struct kvrail_identity) */
     uint32_t layers_total;   /* of the model, all stages */
     uint32_t kv_heads_total; /* of the model, all ranks */
     uint32_t head_dim;
+    uint32_t tp, tp_size; /* tensor-parallel rank and size; 0 of 1 without */
+    uint32_t pp, pp_size; /* pipeline stage and count; 0 of 1 without */
+    const char *model;    /* a tag of your choice: name, revision, draft model */
+    const char *dtype;    /* the cache's, e.g. "bfloat16"; at most 15 bytes */
+    const char *name;     /* for people, e.g. "decode-3" */
+    uint8_t engine[16];   /* the engine group's id: random once, stable over restarts */
+    uint64_t generation;  /* larger after every restart; wall time in ns will do */
 };
 
 /* Connects to the agent that listens on socket_path and waits at most timeout_ms for its answer.
@@ -161,7 +167,8 @@ KVRAIL_API const char *kvrail_agent_name(const struct kvrail *connection);
 struct kvrail_memory {
     int fd;
     void *address;
-    uint64_t bytes; /* rounded up to whole pages of the operating system */
+    uint64_t bytes;       /* rounded up to whole pages of the operating system */
+    uint64_t reserved[4]; /* 0; for later fields */
 };
 
 /* Makes and maps zeroed memory. `name` is shown in /proc. Errors: INVALID, SYSTEM. */
@@ -189,7 +196,8 @@ typedef enum kvrail_part {
 /* One of several VMM allocations of a region: `bytes` of the allocation, from its byte 0 on, are
  * mapped before the next one begins. */
 struct kvrail_allocation {
-    int fd; /* its POSIX descriptor; borrowed for the call */
+    uint32_t size; /* sizeof(struct kvrail_allocation); equal in all of an array */
+    int fd;        /* its POSIX descriptor; borrowed for the call */
     uint64_t bytes;
 };
 #define KVRAIL_ALLOCATIONS_MAX 16384 /* of one region: 320 GiB of 20 MiB each */
@@ -203,8 +211,9 @@ struct kvrail_allocation {
  * with head_bytes contiguous bytes at that offset; offsets count from fd_offset. A stride of a
  * dimension of size one may be 0. Tensors that do not lie side by side are separate regions. */
 struct kvrail_region {
-    const char *name; /* for people; may be NULL */
+    uint32_t size; /* sizeof(struct kvrail_region) */
     kvrail_memory_kind memory;
+    const char *name;   /* for people; may be NULL */
     int fd;             /* borrowed for the call; -1 with CUDA_IPC, and with allocations */
     int32_t device;     /* CUDA ordinal; -1 for host memory */
     uint64_t fd_offset; /* where the region begins in the memory of the descriptor or of the first
@@ -280,8 +289,9 @@ KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_region_drop(struct kvrail *con
 /* ---- source: prefill ------------------------------------------------------------------------ */
 
 struct kvrail_source_options {
-    const char *request; /* the id that both engines know; at most 127 bytes */
+    uint32_t size;       /* sizeof(struct kvrail_source_options) */
     uint32_t attempt;    /* of this request, from the router; equal on both sides */
+    const char *request; /* the id that both engines know; at most 127 bytes */
     uint64_t tokens;     /* upper bound; fewer may be published */
     uint32_t consumers;  /* target ranks that will come; 0: the ranks of the first target's engine
                             that need layers and heads of this rank, by its tp_size and pp_size */
@@ -373,10 +383,11 @@ KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_source_end(struct kvrail *conn
 
 /* One source rank that holds a part of the request; the router passes it to the target. */
 struct kvrail_source_address {
-    const char *agent;  /* "host:port" of its prefill-agent; at most 127 bytes */
-    uint8_t engine[16]; /* kvrail_identity of the source */
+    uint32_t size;     /* sizeof(struct kvrail_source_address); equal in all of an array */
+    uint32_t tp, pp;   /* kvrail_identity of the source, as are engine and generation */
+    const char *agent; /* "host:port" of its prefill-agent; at most 127 bytes */
+    uint8_t engine[16];
     uint64_t generation;
-    uint32_t tp, pp;
 };
 
 /* Which writes both agents hash, at the source and at the target, before a fetch is DONE. */
@@ -387,21 +398,22 @@ typedef enum kvrail_digest {
 } kvrail_digest;
 
 struct kvrail_target_options {
-    const char *request;
+    uint32_t size; /* sizeof(struct kvrail_target_options) */
     uint32_t attempt;
-    uint64_t tokens;      /* upper bound: the page table covers [0, tokens) */
-    uint64_t skip_tokens; /* [0, skip_tokens) is here; if that is all, the source is freed */
-    uint32_t deadline_ms; /* from now; 0: the agent's default */
-    int32_t priority;     /* the publish's is added: kvrail_source_options */
-    uint32_t tenant;      /* for later: no agent reads it */
+    /* Bytes that differ from the source's end the fetch as FAILED(DIGEST_MISMATCH). The strongest
+     * of this value and both agents' --digest counts. */
+    kvrail_digest digest;
+    const char *request;
+    uint64_t tokens;       /* upper bound: the page table covers [0, tokens) */
+    uint64_t skip_tokens;  /* [0, skip_tokens) is here; if that is all, the source is freed */
+    uint32_t deadline_ms;  /* from now; 0: the agent's default */
+    int32_t priority;      /* the publish's is added: kvrail_source_options */
+    uint32_t tenant;       /* for later: no agent reads it */
+    uint32_t source_count; /* 1 … KVRAIL_SOURCES_MAX */
     /* Every source rank that could hold bytes for this rank, on any number of agents; or all ranks
      * of the engine, if every target rank names all. Where several ranks of one engine hold the
      * same bytes (MLA, fewer heads than ranks), one of them sends, chosen by the request. */
     const struct kvrail_source_address *sources;
-    uint32_t source_count; /* 1 … KVRAIL_SOURCES_MAX */
-    /* Bytes that differ from the source's end the fetch as FAILED(DIGEST_MISMATCH). The strongest
-     * of this value and both agents' --digest counts. */
-    kvrail_digest digest;
 };
 
 /* Asks for the KV of a request. It may come before or after the source's publish. Pages are written
@@ -536,10 +548,11 @@ typedef enum kvrail_event_kind {
 } kvrail_event_kind;
 
 struct kvrail_event {
+    uint32_t size; /* how many of its bytes this library knows; those after them are 0 */
     kvrail_event_kind kind;
-    int terminal; /* 1: the pages of `handle` are yours again, and the handle has ended */
+    int terminal;         /* 1: the pages of `handle` are yours again, and the handle has ended */
+    kvrail_status status; /* KVRAIL_OK or the reason */
     uint64_t handle;
-    kvrail_status status;    /* KVRAIL_OK or the reason */
     const char *status_name; /* a literal */
     uint32_t layer_first, layer_count;
     /* LAYER_IN: the tokens that are in place. DONE: all tokens that are in place.
@@ -567,11 +580,19 @@ KVRAIL_API const char *kvrail_event_name(int kind);
  * connection owns it; it never changes. */
 KVRAIL_API int kvrail_event_fd(const struct kvrail *connection);
 
+/* kvrail_poll for other languages: event_bytes is the size of struct kvrail_event as the caller
+ * knows it. A size that no version of this header had is KVRAIL_INVALID. */
+KVRAIL_API int kvrail_poll_sized(struct kvrail *connection, struct kvrail_event *events,
+                                 int event_max, size_t event_bytes);
+
 /* Takes up to event_max events, oldest first, and sends queued requests. Never waits. Returns the
  * number of events; 0: none at this moment; a failure: the connection has ended and there will
  * never be another event (KVRAIL_AGENT_LOST, or the reason of the event REFUSED). Payloads are
  * borrowed until the next call. */
-KVRAIL_API int kvrail_poll(struct kvrail *connection, struct kvrail_event *events, int event_max);
+static inline int kvrail_poll(struct kvrail *connection, struct kvrail_event *events, int event_max)
+{
+    return kvrail_poll_sized(connection, events, event_max, sizeof(struct kvrail_event));
+}
 
 #ifdef __cplusplus
 }

@@ -19,9 +19,9 @@ install_prefix() {
         share/doc/kvrail/common/docs/operations.md; do
         [ -s "$work/prefix/$file" ] || fail "$file was not installed"
     done
-    library=$(find "$work/prefix" -name 'libkvrail.so.0')
-    [ -L "$library" ] || fail "libkvrail.so.0 was not installed"
-    objdump -p "$library" | grep -q 'SONAME *libkvrail.so.0$' || fail "the soname is wrong"
+    library=$(find "$work/prefix" -name 'libkvrail.so.1')
+    [ -L "$library" ] || fail "libkvrail.so.1 was not installed"
+    objdump -p "$library" | grep -q 'SONAME *libkvrail.so.1$' || fail "the soname is wrong"
     if grep -rq '@[A-Z_]*@' "$work/prefix/lib/systemd"; then fail "a unit is not filled in"; fi
     grep -q "^ExecStart=$work/prefix/bin/prefill-agent " "$work"/prefix/lib/systemd/system/kvrail-prefill@.service ||
         fail "the unit does not start the installed program"

@@ -46,7 +46,8 @@ void assert_event(struct kvrail *engine, kvrail_event_kind kind, kvrail_handle h
 
 struct kvrail_region small_region(const char *name)
 {
-    struct kvrail_region region = {.name = name,
+    struct kvrail_region region = {.size = sizeof(struct kvrail_region),
+                                   .name = name,
                                    .device = -1,
                                    .layer_count = 2,
                                    .part_count = 2,

@@ -261,7 +261,8 @@ static void events_take(void)
 
 static kvrail_status publish_open(struct request *request, unsigned n)
 {
-    struct kvrail_source_options publish = {.request = request->name,
+    struct kvrail_source_options publish = {.size = sizeof(struct kvrail_source_options),
+                                            .request = request->name,
                                             .tokens = (uint64_t)request->page_count * PAGE_TOKENS,
                                             .consumers = (uint32_t)options.consumers,
                                             .lease_ms = (uint32_t)options.lease_ms,
@@ -272,11 +273,13 @@ static kvrail_status publish_open(struct request *request, unsigned n)
 
 static kvrail_status fetch_open(struct request *request, unsigned n)
 {
-    struct kvrail_source_address from = {.agent = request->partner->agent,
+    struct kvrail_source_address from = {.size = sizeof(struct kvrail_source_address),
+                                         .agent = request->partner->agent,
                                          .engine = {1, (uint8_t)request->partner->engine},
                                          .generation = request->partner->generation,
                                          .tp = (uint32_t)options.tp};
-    struct kvrail_target_options fetch = {.request = request->name,
+    struct kvrail_target_options fetch = {.size = sizeof(struct kvrail_target_options),
+                                          .request = request->name,
                                           .tokens = (uint64_t)request->page_count * PAGE_TOKENS,
                                           .priority = -(int32_t)(n % 2),
                                           .sources = &from,
@@ -431,7 +434,8 @@ static bool option_take(const char *argument)
 static void connect_as(uint64_t tp)
 {
     char name[32];
-    struct kvrail_identity me = {.name = name,
+    struct kvrail_identity me = {.size = sizeof(struct kvrail_identity),
+                                 .name = name,
                                  .engine = {options.source ? 1 : 2, (uint8_t)options.engine},
                                  .generation = options.generation,
                                  .tp = (uint32_t)tp,
@@ -455,7 +459,8 @@ static void attach(void)
     struct kvrail_error error;
     uint32_t id;
 
-    region = (struct kvrail_region){.name = "kv",
+    region = (struct kvrail_region){.size = sizeof(struct kvrail_region),
+                                    .name = "kv",
                                     .device = -1,
                                     .layer_count = LAYERS,
                                     .part_count = PARTS,

@@ -182,10 +182,14 @@ static int decode(unsigned number, unsigned layer, CUstream stream)
 static int request(unsigned number, const char *agent, struct kvr_rng *rng, CUstream stream)
 {
     uint32_t from[PAGES], to[PAGES], count = (uint32_t)kvr_rng_between(rng, 1, PAGES);
-    struct kvrail_source_address address = {
-        .agent = agent, .engine = {1}, .generation = generation};
-    struct kvrail_target_options fetch = {
-        .tokens = (uint64_t)count * 16, .sources = &address, .source_count = 1};
+    struct kvrail_source_address address = {.size = sizeof(struct kvrail_source_address),
+                                            .agent = agent,
+                                            .engine = {1},
+                                            .generation = generation};
+    struct kvrail_target_options fetch = {.size = sizeof(struct kvrail_target_options),
+                                          .tokens = (uint64_t)count * 16,
+                                          .sources = &address,
+                                          .source_count = 1};
     struct kvrail_event event;
     char name[32];
 

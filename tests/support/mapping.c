@@ -58,6 +58,7 @@ static void engine_open(const char *socket, bool source, uint8_t id, const struc
 {
     const struct mapping_side *side = source ? &row->source : &row->target;
     struct kvrail_identity me = {
+        .size = sizeof(struct kvrail_identity),
         .name = source ? "source" : "target",
         .engine = {id},
         .generation = generation,
@@ -116,14 +117,16 @@ static void fetch(struct mapping_engine *target, const char *request, uint8_t so
                   uint32_t ranks, const struct mapping_row *row)
 {
     struct kvrail_source_address from[MAPPING_RANKS];
-    struct kvrail_target_options options = {.request = request,
+    struct kvrail_target_options options = {.size = sizeof(struct kvrail_target_options),
+                                            .request = request,
                                             .tokens = MAPPING_TOKENS,
                                             .skip_tokens = row->skip,
                                             .sources = from,
                                             .source_count = ranks};
 
     for (uint32_t i = 0; i < ranks; i++)
-        from[i] = (struct kvrail_source_address){.agent = agents[i % agent_count].address,
+        from[i] = (struct kvrail_source_address){.size = sizeof(struct kvrail_source_address),
+                                                 .agent = agents[i % agent_count].address,
                                                  .engine = {source_id},
                                                  .generation = generation,
                                                  .tp = i % row->source.tp,
@@ -139,8 +142,10 @@ static void fetch(struct mapping_engine *target, const char *request, uint8_t so
 
 static void publish(struct mapping_engine *source, const char *request, uint32_t consumers)
 {
-    struct kvrail_source_options options = {
-        .request = request, .tokens = MAPPING_TOKENS, .consumers = consumers};
+    struct kvrail_source_options options = {.size = sizeof(struct kvrail_source_options),
+                                            .request = request,
+                                            .tokens = MAPPING_TOKENS,
+                                            .consumers = consumers};
 
     need(source, kvrail_source_open(source->agent, &options, &source->handle), "publish");
     for (uint32_t group = 0; group < MAPPING_GROUPS; group++)

@@ -191,6 +191,7 @@ void mapping_region(struct mapping_engine *engine, uint32_t index, struct kvrail
     struct kvrail_error error;
 
     *ret_region = (struct kvrail_region){
+        .size = sizeof(struct kvrail_region),
         .name = "kv",
         .memory = engine->on_device ? KVRAIL_MEMORY_CUDA_VMM : KVRAIL_MEMORY_MEMFD,
         .device = engine->on_device ? 0 : -1,

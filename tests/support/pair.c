@@ -23,8 +23,12 @@ static int open_both(struct engine *source, struct engine *target, char **argv, 
 {
     struct engine_shape shape = {
         .model = "pair", .generation = 1, .layers = LAYERS, .page_tokens = 16, .pages = 16};
-    struct kvrail_source_address from = {.agent = argv[3], .engine = {1}, .generation = 1};
+    struct kvrail_source_address from = {.size = sizeof(struct kvrail_source_address),
+                                         .agent = argv[3],
+                                         .engine = {1},
+                                         .generation = 1};
     struct kvrail_target_options fetch = {
+        .size = sizeof(struct kvrail_target_options),
         .request = "pair",
         .tokens = PAGES * shape.page_tokens,
         .sources = &from,

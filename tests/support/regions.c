@@ -39,8 +39,8 @@ static void lay_over_two(const struct kvrail_memory *memory, struct kvrail_regio
 {
     static struct kvrail_allocation allocations[2];
 
-    allocations[0] = allocations[1] =
-        (struct kvrail_allocation){.fd = memory->fd, .bytes = memory->bytes};
+    allocations[0] = allocations[1] = (struct kvrail_allocation){
+        .size = sizeof(struct kvrail_allocation), .fd = memory->fd, .bytes = memory->bytes};
     region->memory = KVRAIL_MEMORY_CUDA_VMM;
     region->device = 0;
     region->fd = -1;
@@ -51,7 +51,8 @@ static void lay_over_two(const struct kvrail_memory *memory, struct kvrail_regio
 
 static struct kvrail_region region_of(const char *name, struct kvrail_memory *memory)
 {
-    struct kvrail_region region = {.name = name,
+    struct kvrail_region region = {.size = sizeof(struct kvrail_region),
+                                   .name = name,
                                    .device = -1,
                                    .layer_count = 1,
                                    .part_count = 1,
@@ -153,7 +154,8 @@ static void drop_while_it_is_registered(void)
 
 static kvrail_handle publish(uint64_t pages)
 {
-    struct kvrail_source_options options = {.tokens = pages * PAGE_TOKENS};
+    struct kvrail_source_options options = {.size = sizeof(struct kvrail_source_options),
+                                            .tokens = pages * PAGE_TOKENS};
     static unsigned count;
     char request[32];
     kvrail_handle handle;
@@ -247,7 +249,8 @@ static void drop_without_memory(void)
 
 int main(int argc, char **argv)
 {
-    struct kvrail_identity me = {.name = "regions",
+    struct kvrail_identity me = {.size = sizeof(struct kvrail_identity),
+                                 .name = "regions",
                                  .engine = {7},
                                  .tp_size = 1,
                                  .pp_size = 1,

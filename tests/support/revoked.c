@@ -67,9 +67,12 @@ static int open_both(struct engine *source, struct engine *target, char **argv)
                                  .layers = LAYERS,
                                  .page_tokens = 64,
                                  .pages = PAGES};
-    struct kvrail_source_address from = {
-        .agent = argv[3], .engine = {1}, .generation = shape.generation};
-    struct kvrail_target_options fetch = {.request = "revoked",
+    struct kvrail_source_address from = {.size = sizeof(struct kvrail_source_address),
+                                         .agent = argv[3],
+                                         .engine = {1},
+                                         .generation = shape.generation};
+    struct kvrail_target_options fetch = {.size = sizeof(struct kvrail_target_options),
+                                          .request = "revoked",
                                           .tokens = PAGES * shape.page_tokens,
                                           .sources = &from,
                                           .source_count = 1};

@@ -383,7 +383,8 @@ kvrail_status scripted_open(const struct scripted_agent *agent, const char *name
                             uint32_t timeout_ms, struct kvrail **ret_connection,
                             struct kvrail_error *error)
 {
-    struct kvrail_identity identity = {.name = name,
+    struct kvrail_identity identity = {.size = sizeof(struct kvrail_identity),
+                                       .name = name,
                                        .generation = 1,
                                        .tp_size = 1,
                                        .pp_size = 1,
@@ -408,7 +409,8 @@ struct kvrail *scripted_engine(const struct scripted_agent *agent, const char *n
 
 kvrail_handle scripted_source(struct kvrail *engine, const char *request)
 {
-    struct kvrail_source_options options = {.request = request, .tokens = 64};
+    struct kvrail_source_options options = {
+        .size = sizeof(struct kvrail_source_options), .request = request, .tokens = 64};
     kvrail_handle handle = 0;
 
     assert_int_equal(kvrail_source_open(engine, &options, &handle), KVRAIL_OK);
@@ -417,9 +419,13 @@ kvrail_handle scripted_source(struct kvrail *engine, const char *request)
 
 kvrail_handle scripted_target(struct kvrail *engine, const char *request)
 {
-    struct kvrail_source_address source = {.agent = "127.0.0.1:1", .generation = 1};
-    struct kvrail_target_options options = {
-        .request = request, .tokens = 64, .sources = &source, .source_count = 1};
+    struct kvrail_source_address source = {
+        .size = sizeof(struct kvrail_source_address), .agent = "127.0.0.1:1", .generation = 1};
+    struct kvrail_target_options options = {.size = sizeof(struct kvrail_target_options),
+                                            .request = request,
+                                            .tokens = 64,
+                                            .sources = &source,
+                                            .source_count = 1};
     kvrail_handle handle = 0;
 
     assert_int_equal(kvrail_target_open(engine, &options, &handle), KVRAIL_OK);

@@ -16,7 +16,8 @@ static int failed(const char *what, const struct kvrail_error *error)
 int engine_attach(struct engine *engine, const char *socket, uint8_t number,
                   const struct engine_shape *shape)
 {
-    struct kvrail_identity me = {.name = number == 1 ? "small-source" : "small-target",
+    struct kvrail_identity me = {.size = sizeof(struct kvrail_identity),
+                                 .name = number == 1 ? "small-source" : "small-target",
                                  .engine = {number},
                                  .tp_size = 1,
                                  .pp_size = 1,
@@ -29,7 +30,8 @@ int engine_attach(struct engine *engine, const char *socket, uint8_t number,
     struct kvrail_error error;
     uint32_t id;
 
-    engine->region = (struct kvrail_region){.name = "kv",
+    engine->region = (struct kvrail_region){.size = sizeof(struct kvrail_region),
+                                            .name = "kv",
                                             .device = -1,
                                             .layer_count = shape->layers,
                                             .part_count = 2,
@@ -55,7 +57,8 @@ int engine_publish(struct engine *engine, const char *request, const uint32_t *p
                    uint32_t page_count)
 {
     uint64_t tokens = (uint64_t)page_count * engine->region.page_tokens;
-    struct kvrail_source_options publish = {.request = request, .tokens = tokens};
+    struct kvrail_source_options publish = {
+        .size = sizeof(struct kvrail_source_options), .request = request, .tokens = tokens};
 
     if (kvrail_source_open(engine->agent, &publish, &engine->handle) != KVRAIL_OK ||
         kvrail_source_pages(engine->agent, engine->handle, 0, pages, page_count) != KVRAIL_OK ||

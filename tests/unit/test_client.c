@@ -17,7 +17,8 @@
 static void open_is_answered_or_refused(void **state)
 {
     struct kvrail *engine = scripted_engine(&agent, "engine");
-    struct kvrail_identity nobody = {.tp_size = 0, .pp_size = 1};
+    struct kvrail_identity nobody = {
+        .size = sizeof(struct kvrail_identity), .tp_size = 0, .pp_size = 1};
     struct kvrail_error error;
 
     (void)state;
@@ -64,7 +65,8 @@ static void *close_later(void *listener)
 /* The longest timeout really waits: only the listener's end finishes it. */
 static void longest_timeout_waits(void **state)
 {
-    struct kvrail_identity me = {.name = "engine", .tp_size = 1, .pp_size = 1};
+    struct kvrail_identity me = {
+        .size = sizeof(struct kvrail_identity), .name = "engine", .tp_size = 1, .pp_size = 1};
     struct kvrail *engine;
     struct kvrail_error error;
     char path[64];
@@ -170,9 +172,11 @@ static void region_wait_keeps_events(void **state)
 static void unprintable_names_are_refused(void **state)
 {
     static const char *const names[] = {"a\nb", "\x7f", "\xff", "a\xc3", "\xed\xa0\x80"};
-    struct kvrail_identity me = {.tp_size = 1, .pp_size = 1};
+    struct kvrail_identity me = {
+        .size = sizeof(struct kvrail_identity), .tp_size = 1, .pp_size = 1};
     struct kvrail *engine = scripted_engine(&agent, "engine"), *other;
-    struct kvrail_source_address from = {.agent = "host:1"};
+    struct kvrail_source_address from = {.size = sizeof(struct kvrail_source_address),
+                                         .agent = "host:1"};
     struct kvrail_region region = small_region("kv");
     struct kvrail_error error;
     kvrail_handle handle;
@@ -180,9 +184,13 @@ static void unprintable_names_are_refused(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        struct kvrail_source_options source = {.request = names[i], .tokens = 1};
-        struct kvrail_target_options target = {
-            .request = names[i], .tokens = 1, .sources = &from, .source_count = 1};
+        struct kvrail_source_options source = {
+            .size = sizeof(struct kvrail_source_options), .request = names[i], .tokens = 1};
+        struct kvrail_target_options target = {.size = sizeof(struct kvrail_target_options),
+                                               .request = names[i],
+                                               .tokens = 1,
+                                               .sources = &from,
+                                               .source_count = 1};
 
         assert_int_equal(kvrail_source_open(engine, &source, &handle), KVRAIL_INVALID);
         assert_non_null(strstr(kvrail_last_error(engine)->detail, "printable"));
@@ -304,7 +312,10 @@ static void words_rise_from_any_thread(void **state)
 static void target_hears_layers_tail_and_end(void **state)
 {
     struct kvrail *engine = scripted_engine(&agent, "engine");
-    struct kvrail_target_options bad = {.request = "r", .tokens = 1, .skip_tokens = 2};
+    struct kvrail_target_options bad = {.size = sizeof(struct kvrail_target_options),
+                                        .request = "r",
+                                        .tokens = 1,
+                                        .skip_tokens = 2};
     struct kvrail_event event;
     uint32_t ids[4] = {4, 3, 2, 1};
     kvrail_handle target;
@@ -374,7 +385,8 @@ static void cancel_is_idempotent_and_ends_once(void **state)
 static void handles_are_bounded_and_never_repeat(void **state)
 {
     struct kvrail *engine = scripted_engine(&agent, "engine");
-    struct kvrail_source_options options = {.request = "many", .tokens = 1};
+    struct kvrail_source_options options = {
+        .size = sizeof(struct kvrail_source_options), .request = "many", .tokens = 1};
     static kvrail_handle handles[KVRAIL_HANDLES_MAX];
     kvrail_handle next;
     struct kvrail_event event;

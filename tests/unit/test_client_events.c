@@ -12,8 +12,10 @@
 static void a_digest_that_is_none_is_refused(void **state)
 {
     struct kvrail *engine = scripted_engine(&agent, "engine");
-    struct kvrail_source_address source = {.agent = "127.0.0.1:1"};
-    struct kvrail_target_options options = {.request = "hold",
+    struct kvrail_source_address source = {.size = sizeof(struct kvrail_source_address),
+                                           .agent = "127.0.0.1:1"};
+    struct kvrail_target_options options = {.size = sizeof(struct kvrail_target_options),
+                                            .request = "hold",
                                             .tokens = 16,
                                             .sources = &source,
                                             .source_count = 1,
@@ -30,8 +32,10 @@ static void a_digest_that_is_none_is_refused(void **state)
 
 static kvrail_handle open_target(struct kvrail *engine, uint64_t tokens, uint64_t skip_tokens)
 {
-    struct kvrail_source_address source = {.agent = "127.0.0.1:1", .generation = 1};
-    struct kvrail_target_options options = {.request = "hold",
+    struct kvrail_source_address source = {
+        .size = sizeof(struct kvrail_source_address), .agent = "127.0.0.1:1", .generation = 1};
+    struct kvrail_target_options options = {.size = sizeof(struct kvrail_target_options),
+                                            .request = "hold",
                                             .tokens = tokens,
                                             .skip_tokens = skip_tokens,
                                             .sources = &source,

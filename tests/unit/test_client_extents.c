@@ -50,6 +50,7 @@ static struct kvrail_region region_over(uint32_t count)
 static int make_allocations(int failed)
 {
     for (uint32_t i = 0; i < COUNT && failed == 0; i++) {
+        allocations[i].size = sizeof(allocations[i]);
         allocations[i].bytes = PAGE;
         failed = kvr_memfd_create("allocation", PAGE, "test", &allocations[i].fd, NULL) != KVR_OK;
     }

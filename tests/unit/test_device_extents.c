@@ -88,7 +88,8 @@ static struct kvr_device_import import_of(struct kvr_extents *extents)
 
 static void the_client_finds_them_all(void **state)
 {
-    struct kvrail_region region = {.bytes = COUNT * GRAIN - START};
+    struct kvrail_region region = {.size = sizeof(struct kvrail_region),
+                                   .bytes = COUNT * GRAIN - START};
     uint32_t before = descriptors();
 
     (void)state;
@@ -113,7 +114,8 @@ static void the_client_finds_them_all(void **state)
 
 static void what_is_not_all_memory_is_refused(void **state)
 {
-    struct kvrail_region region = {.bytes = COUNT * GRAIN + 1};
+    struct kvrail_region region = {.size = sizeof(struct kvrail_region),
+                                   .bytes = COUNT * GRAIN + 1};
     struct kvrail_error error = {0};
     CUdeviceptr plain = 0;
 
@@ -160,7 +162,8 @@ static void both_ends_see_the_same_bytes(void **state)
 
 static void a_dmabuf_covers_them(void **state)
 {
-    struct kvrail_region region = {.bytes = COUNT * GRAIN - 4096};
+    struct kvrail_region region = {.size = sizeof(struct kvrail_region),
+                                   .bytes = COUNT * GRAIN - 4096};
     struct kvr_extents *extents = exported(COUNT);
     struct kvr_device_import import = import_of(extents);
     struct kvr_device_memory *opened = NULL;

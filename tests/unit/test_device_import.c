@@ -44,7 +44,7 @@ static struct kvr_device_import import_of(const struct kvrail_region *region)
 
 static struct kvr_device_import imported(uint64_t bytes)
 {
-    struct kvrail_region region = {.bytes = bytes};
+    struct kvrail_region region = {.size = sizeof(struct kvrail_region), .bytes = bytes};
 
     assert_int_equal(kvrail_region_of_device(&region, memory + START, NULL), KVRAIL_OK);
     assert_int_equal(region.memory, KVRAIL_MEMORY_CUDA_IPC);
@@ -158,7 +158,7 @@ static void a_descriptor_is_mapped_as_far_as_it_reaches(void **state)
 
 static void memory_that_cannot_be_shared_is_refused(void **state)
 {
-    struct kvrail_region region = {.bytes = 4096};
+    struct kvrail_region region = {.size = sizeof(struct kvrail_region), .bytes = 4096};
     struct kvrail_error error = {0};
     CUcontext context;
 
@@ -230,7 +230,7 @@ static void what_is_not_in_the_memory_is_refused(void **state)
 
 static void the_client_makes_a_dmabuf(void **state)
 {
-    struct kvrail_region region = {.bytes = 5000};
+    struct kvrail_region region = {.size = sizeof(struct kvrail_region), .bytes = 5000};
     struct kvrail_error error = {0};
 
     (void)state;

@@ -32,8 +32,12 @@ static int wait_for_end(const struct engine *engine, kvrail_handle target)
 int main(int argc, char **argv)
 {
     static const uint32_t pages[PAGES] = {0, 50, 51, 52};
-    struct kvrail_source_address from = {.engine = {1}};
-    struct kvrail_target_options request = {.tokens = TOKENS, .sources = &from, .source_count = 1};
+    struct kvrail_source_address from = {.size = sizeof(struct kvrail_source_address),
+                                         .engine = {1}};
+    struct kvrail_target_options request = {.size = sizeof(struct kvrail_target_options),
+                                            .tokens = TOKENS,
+                                            .sources = &from,
+                                            .source_count = 1};
     struct engine engine;
     kvrail_handle target;
     int status;

@@ -117,9 +117,11 @@ static int fetch(const struct engine *engine, char **arguments, const uint32_t i
 
     memset(&request, 0, sizeof(request));
     memset(&from, 0, sizeof(from));
+    from.size = sizeof(from);
     from.agent = arguments[1];
     from.engine[0] = 1;
     from.generation = strtoull(arguments[2], NULL, 10);
+    request.size = sizeof(request);
     request.request = arguments[0];
     request.tokens = TOKENS;
     request.sources = &from;

@@ -42,6 +42,7 @@ static inline uint64_t engine_generation(void)
 static inline void engine_layout(struct kvrail_region *region)
 {
     memset(region, 0, sizeof(*region));
+    region->size = sizeof(*region);
     region->name = "kv";
     region->device = -1;
     region->layer_count = LAYERS;
@@ -65,6 +66,7 @@ static inline int engine_join(const char *socket, const char *name, uint8_t id,
     uint32_t region_id;
 
     memset(&me, 0, sizeof(me));
+    me.size = sizeof(me);
     me.name = name;
     me.engine[0] = id;
     me.generation = engine->generation = engine_generation();

@@ -51,9 +51,11 @@ int main(int argc, char **argv)
         return 1;
     const std::unique_ptr<kvrail, Closer> agent(engine.agent);
 
+    from.size = sizeof(from);
     from.agent = argv[3];
     from.engine[0] = 1;
     from.generation = std::strtoull(argv[4], nullptr, 10);
+    request.size = sizeof(request);
     request.request = argv[2];
     request.tokens = TOKENS;
     request.sources = &from;

@@ -21,7 +21,8 @@ static int wait_for_end(const struct engine *engine, kvrail_handle source)
 int main(int argc, char **argv)
 {
     static const uint32_t pages[PAGES] = {7, 8, 3, 100};
-    struct kvrail_source_options request = {.tokens = TOKENS};
+    struct kvrail_source_options request = {.size = sizeof(struct kvrail_source_options),
+                                            .tokens = TOKENS};
     struct engine engine;
     kvrail_handle source;
     int status;

@@ -45,6 +45,7 @@ static int publish(const struct engine *engine, const char *name, const uint32_t
     struct kvrail_source_options request;
 
     memset(&request, 0, sizeof(request));
+    request.size = sizeof(request);
     request.request = name;
     request.tokens = TOKENS;
     if (kvrail_source_open(engine->agent, &request, ret_source) != KVRAIL_OK ||

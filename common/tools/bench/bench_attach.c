@@ -15,6 +15,7 @@ kvrail_status bench_connect(const struct bench_attach *what, struct kvrail **ret
                             struct kvrail_error *error)
 {
     struct kvrail_identity identity = {
+        .size = sizeof(struct kvrail_identity),
         .name = what->name,
         .generation = what->generation,
         .tp_size = 1,
@@ -32,7 +33,8 @@ kvrail_status bench_connect(const struct bench_attach *what, struct kvrail **ret
 
 struct kvrail_region bench_region(const struct bench_attach *what)
 {
-    struct kvrail_region region = {.name = "bench",
+    struct kvrail_region region = {.size = sizeof(struct kvrail_region),
+                                   .name = "bench",
                                    .memory = KVRAIL_MEMORY_MEMFD,
                                    .device = -1,
                                    .layer_count = what->layers,

@@ -200,10 +200,16 @@ static bool begin(struct beside *beside, struct transfer *transfer, const uint32
 {
     uint64_t tokens = (uint64_t)count * BENCH_PAGE_TOKENS;
     char name[32];
-    struct kvrail_source_address address = {
-        .agent = beside->agents.source_address, .engine = {1}, .generation = beside->generation};
-    struct kvrail_source_options publish = {.request = name, .tokens = tokens, .consumers = 1};
-    struct kvrail_target_options fetch = {.request = name,
+    struct kvrail_source_address address = {.size = sizeof(struct kvrail_source_address),
+                                            .agent = beside->agents.source_address,
+                                            .engine = {1},
+                                            .generation = beside->generation};
+    struct kvrail_source_options publish = {.size = sizeof(struct kvrail_source_options),
+                                            .request = name,
+                                            .tokens = tokens,
+                                            .consumers = 1};
+    struct kvrail_target_options fetch = {.size = sizeof(struct kvrail_target_options),
+                                          .request = name,
                                           .tokens = tokens,
                                           .skip_tokens = skip ? tokens : 0,
                                           .sources = &address,

@@ -91,11 +91,16 @@ static bool await_layers(struct engines *engines, uint32_t layers)
 static bool transfer_open(struct engines *engines, uint64_t number, kvrail_handle *ret_source)
 {
     static const uint32_t page = 0;
-    struct kvrail_source_address address = {.agent = engines->agents.source_address,
+    struct kvrail_source_address address = {.size = sizeof(struct kvrail_source_address),
+                                            .agent = engines->agents.source_address,
                                             .generation = engines->generation};
     char name[32];
-    struct kvrail_source_options publish = {.request = name, .tokens = 16, .consumers = 1};
-    struct kvrail_target_options fetch = {.request = name,
+    struct kvrail_source_options publish = {.size = sizeof(struct kvrail_source_options),
+                                            .request = name,
+                                            .tokens = 16,
+                                            .consumers = 1};
+    struct kvrail_target_options fetch = {.size = sizeof(struct kvrail_target_options),
+                                          .request = name,
                                           .tokens = 16,
                                           .deadline_ms = 60000,
                                           .sources = &address,

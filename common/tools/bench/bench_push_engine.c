@@ -219,7 +219,10 @@ static void publish(struct engine *engine, struct request *request)
     uint64_t tokens = (uint64_t)pool->slice * BENCH_PAGE_TOKENS;
     uint64_t word = request->number * pool->layers;
     char name[32];
-    struct kvrail_source_options options = {.request = name, .tokens = tokens, .consumers = 1};
+    struct kvrail_source_options options = {.size = sizeof(struct kvrail_source_options),
+                                            .request = name,
+                                            .tokens = tokens,
+                                            .consumers = 1};
 
     request_name(request->number, name);
     if (request->step == 0 &&
@@ -312,10 +315,12 @@ static void fetch(struct engine *engine, struct request *request)
 {
     const struct push_engines *shared = engine->shared;
     const struct bench_pool *pool = shared->pool;
-    struct kvrail_source_address source = {.agent = shared->agents->source_address,
+    struct kvrail_source_address source = {.size = sizeof(struct kvrail_source_address),
+                                           .agent = shared->agents->source_address,
                                            .generation = shared->generation};
     char name[32];
     struct kvrail_target_options options = {
+        .size = sizeof(struct kvrail_target_options),
         .request = name,
         .tokens = (uint64_t)pool->slice * BENCH_PAGE_TOKENS,
         .deadline_ms = DEADLINE_MS,

@@ -35,6 +35,7 @@ static kvrail_status attach(struct replay_engine *engine, uint32_t timeout_ms,
 {
     const struct model_geometry *geometry = &engine->setup->geometry;
     struct kvrail_identity identity = {
+        .size = sizeof(struct kvrail_identity),
         .name = engine->role,
         .generation = kvr_clock_wall(),
         .tp_size = 1,

@@ -39,6 +39,7 @@ static void describe_region(const struct replay_engine *engine, uint32_t first, 
     const struct replay_group *group = replay_group(engine->setup, first);
 
     *region = (struct kvrail_region){
+        .size = sizeof(struct kvrail_region),
         .name = engine->role,
         .memory = on_device(engine) ? KVRAIL_MEMORY_CUDA_VMM : KVRAIL_MEMORY_MEMFD,
         .device = on_device(engine) ? 0 : -1,

@@ -141,6 +141,7 @@ static void publish(struct source *source, struct source_request *request)
     const struct replay_setup *setup = source->engine.setup;
     char name[REPLAY_REQUEST_BYTES];
     struct kvrail_source_options options = {
+        .size = sizeof(struct kvrail_source_options),
         .request = replay_request_name(setup, request->base.index, name),
         .attempt = REPLAY_ATTEMPT,
         .tokens = replay_request(setup, request->base.index)->input_tokens,

@@ -121,10 +121,12 @@ static kvrail_status open_fetch(struct target *target, struct target_request *re
     uint32_t skip = request->tables[0].first * setup->groups[0].page_tokens;
     char name[REPLAY_REQUEST_BYTES];
     struct kvrail_source_address source = {
+        .size = sizeof(struct kvrail_source_address),
         .agent = setup->options.source_agent,
         .generation = request->source.generation,
     };
     struct kvrail_target_options options = {
+        .size = sizeof(struct kvrail_target_options),
         .request = replay_request_name(setup, request->base.index, name),
         .attempt = REPLAY_ATTEMPT,
         .tokens = tokens,
