@@ -4,7 +4,6 @@
 #include "tests/support/check.h"
 
 #include <errno.h>
-#include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -18,8 +17,8 @@
 
 int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *bytes);
 int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *bytes);
-int __real_pidfd_open(pid_t pid, unsigned flags);
-int __wrap_pidfd_open(pid_t pid, unsigned flags);
+int __real_kvr_pidfd_open(pid_t pid);
+int __wrap_kvr_pidfd_open(pid_t pid);
 
 static pid_t number_reused_by; /* the process that has the number now; 0: still the child */
 
@@ -32,9 +31,9 @@ int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *bytes
     return __real_getsockopt(fd, level, name, value, bytes);
 }
 
-int __wrap_pidfd_open(pid_t pid, unsigned flags)
+int __wrap_kvr_pidfd_open(pid_t pid)
 {
-    return __real_pidfd_open(number_reused_by != 0 ? number_reused_by : pid, flags);
+    return __real_kvr_pidfd_open(number_reused_by != 0 ? number_reused_by : pid);
 }
 
 /* A socket that a child connected to us and, when `ends`, closed by ending. */

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "agent/engine/engine_link.h"
+#include "base/pidfd.h"
 
 #define WHERE "engine_port"
 /* Connections that are accepted before the rest of the loop has its turn. */
@@ -169,7 +169,7 @@ static kvr_status prepare(struct kvr_engine_port *port, struct kvr_error *error)
     if (port->decoder == NULL)
         return kvr_error_set(error, KVR_NO_MEMORY, WHERE, "no memory for the engine port");
     port->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    port->pidfd = pidfd_open(getpid(), 0);
+    port->pidfd = kvr_pidfd_open(getpid());
     if (port->pidfd < 0)
         return kvr_error_system(error, WHERE, errno,
                                 "cannot open our own pidfd, by which engines see our end "

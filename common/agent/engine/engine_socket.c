@@ -6,13 +6,13 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "base/memfd.h"
+#include "base/pidfd.h"
 
 #define WHERE "engine_port"
 
@@ -109,7 +109,7 @@ void kvr_engine_unlink(const char *path, int socket_fd)
 static int pidfd_of_number(int socket, pid_t pid)
 {
     struct pollfd end = {.fd = socket};
-    int pidfd = pid > 0 ? pidfd_open(pid, 0) : -1;
+    int pidfd = pid > 0 ? kvr_pidfd_open(pid) : -1;
 
     if (pidfd >= 0 && poll(&end, 1, 0) != 0) {
         close(pidfd);
