@@ -1,0 +1,18 @@
+"""Runs the cases of one file and ends with the line `NAME: N passed, N failed, N skipped`."""
+
+import sys
+import unittest
+
+
+def main(name: str) -> None:
+    cases = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
+    result = unittest.TextTestRunner(stream=sys.stdout, verbosity=2).run(cases)
+    bad = [case for case, _ in result.failures + result.errors]
+    failed = len(
+        {getattr(case, "test_case", case).id() for case in bad}
+    )  # a case may have sub-tests
+    failed += len(result.unexpectedSuccesses)
+    skipped = len(result.skipped)
+    passed = result.testsRun - failed - skipped
+    print(f"{name}: {passed} passed, {failed} failed, {skipped} skipped", flush=True)
+    sys.exit(0 if failed == 0 and passed > 0 else 1)
