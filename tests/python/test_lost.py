@@ -1,5 +1,5 @@
 """Goal: an agent that dies is an event and then an exception, and each handle still ends. Method: kills the
-agents that agents.sh has started: SOURCE_PID and TARGET_PID."""
+agents that run.sh has started: SOURCE_PID and TARGET_PID."""
 
 import os
 import signal

@@ -1,6 +1,6 @@
 """Goal: an engine in Python moves pages through two real agents, meets each kind of end, and is refused
 with the library's sentence where it goes wrong. Method: a source and a target in this process; every byte of
-every page is compared. agents.sh starts the agents."""
+every page is compared. run.sh starts the agents."""
 
 import asyncio
 import json
