@@ -32,14 +32,14 @@ struct fetch_layers {
 
 static uint32_t lines_of(const struct kvr_region_set *set, struct layer_line *ret_lines)
 {
-    uint8_t groups[KVR_LAYERS_MAX] = {0};
+    uint32_t groups[KVR_LAYERS_MAX] = {0};
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < set->count; i++) {
         const struct kvr_region_layout *layout = &set->layouts[i];
 
         for (uint32_t layer = 0; layer < layout->layer_count; layer++)
-            groups[layout->layer_first + layer] |= (uint8_t)(1u << layout->group);
+            groups[layout->layer_first + layer] |= 1u << layout->group;
     }
     for (uint32_t layer = 0; layer < KVR_LAYERS_MAX; layer++) {
         for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++) {

@@ -78,6 +78,16 @@ static uint32_t siblings_of(const struct inbound *inbound, const struct fetch *f
     return count;
 }
 
+/* Up to the last group that the engine has. An older agent refuses a WANT of more than 8 groups. */
+static uint32_t group_count(const struct kvr_page_tables *pages)
+{
+    uint32_t count = KVR_GROUPS_MAX;
+
+    while (count > 0 && pages->groups[count - 1].page_tokens == 0)
+        count--;
+    return count;
+}
+
 /* From now, and at least 1: 0 means no deadline. */
 static uint32_t deadline_ms(const struct fetch *fetch, kvr_ns now)
 {
@@ -115,7 +125,7 @@ void want_send(struct inbound *inbound, struct transfer *transfer)
         want->priority = fetch->priority;
         want->digest = transfer->verification.mode;
         want->group_skips = fetch->skips;
-        want->group_skip_count = KVR_GROUPS_MAX;
+        want->group_skip_count = group_count(&fetch->pages);
         want->siblings = siblings;
         want->sibling_count = siblings_of(inbound, fetch, &transfer->source, siblings);
         want->staged = landing_path_staged(&transfer->path);

@@ -26,7 +26,7 @@ static const struct kvr_option rows[] = {
         .help = "Directory of this agent alone for data that must outlive a restart: reports that "
                 "the scheduler has not acknowledged, and the results of `kvrail bench calibrate`. "
                 "Made if it is missing. Without it reports are kept in memory only."),
-    ROW("agent", "table-memory", SIZE, table_memory, .fallback = "1G", .min = 64ull << 20,
+    ROW("agent", "table-memory", SIZE, table_memory, .fallback = "1G", .min = 96ull << 20,
         .max = 64ull << 30,
         .help = "Most memory for page tables, plans and bitmaps; taken only as it is used."),
     ROW("agent", "drain-timeout", DURATION, drain_timeout, .fallback = "30s", .max = 3600 * KVR_S,

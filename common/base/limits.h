@@ -19,8 +19,8 @@
 #define KVR_ENGINES_MAX         64  /* engine ranks attached to one agent */
 #define KVR_REGIONS_MAX         512 /* regions of one engine rank */
 #define KVR_EXTENTS_MAX         16384 /* allocations that one region may lie over: 320 GiB of 20 MiB */
-#define KVR_LAYERS_MAX          256   /* layers of one model */
-#define KVR_GROUPS_MAX          8     /* KV groups of one request, each with a page table */
+#define KVR_LAYERS_MAX          256 /* layers of one model */
+#define KVR_GROUPS_MAX          32 /* KV groups of one request, each with a page table and a bit in 32 */
 #define KVR_PUBLISHES_MAX       4096  /* live publishes of one agent */
 #define KVR_FETCHES_MAX         4096  /* live fetches of one agent */
 #define KVR_TRANSFERS_MAX       8192  /* live transfers of one agent, tombstones included */

@@ -49,7 +49,7 @@ extern "C" {
 #define KVRAIL_MUST_CHECK __attribute__((warn_unused_result))
 
 #define KVRAIL_WORDS_MAX          512            /* readiness words of one connection */
-#define KVRAIL_GROUPS_MAX         8              /* KV groups of one request */
+#define KVRAIL_GROUPS_MAX         32             /* KV groups of one request */
 #define KVRAIL_PARTS_MAX          6              /* parts of one region */
 #define KVRAIL_SOURCES_MAX        64             /* source ranks of one fetch */
 #define KVRAIL_TAIL_BYTES_MAX     (65536 - 1024) /* of one kvrail_source_tail */

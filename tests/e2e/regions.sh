@@ -7,7 +7,7 @@ set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 need kvrail-scheduler prefill-agent ../tests/regions
 start_scheduler
-prefill_options="--table-memory 64M --device emulated"
+prefill_options="--table-memory 96M --device emulated"
 start_prefill
 for spread in '' spread; do
     timeout $((60 * patience)) "$bin/../tests/regions" "$work/source.sock" "$prefill_pid" $spread >"$work/regions.log" 2>&1 ||

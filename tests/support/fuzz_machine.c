@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#define BUDDY_BYTES  (64u << 20)
+#define BUDDY_BYTES  (96u << 20)
 #define REGION_BYTES (2u * 2 * FUZZ_PAGES * FUZZ_TOKENS * 64)
 
 static uint8_t own_memory[REGION_BYTES], far_memory[REGION_BYTES];

@@ -223,7 +223,8 @@ static void source_lives_and_ends(void **state)
         sum += ids[i] = i * 7919;
     assert_int_equal(kvrail_source_pages(engine, source, 0, ids, 20000), KVRAIL_OK);
     assert_int_equal(kvrail_source_pages(engine, source, 0, ids, 1), KVRAIL_OK);
-    assert_int_equal(kvrail_source_pages(engine, source, 8, ids, 1), KVRAIL_INVALID);
+    assert_int_equal(kvrail_source_pages(engine, source, KVRAIL_GROUPS_MAX, ids, 1),
+                     KVRAIL_INVALID);
     assert_int_equal(kvrail_source_pages(engine, source, 0, ids, (1u << 20) + 1), KVRAIL_TOO_LARGE);
     assert_int_equal(kvrail_target_pages(engine, source, 0, ids, 1), KVRAIL_NOT_FOUND);
     assert_int_equal(kvrail_source_watch(engine, source, 0, 0, 0, 32), KVRAIL_OK);

@@ -77,8 +77,8 @@ static void layout_counts_outside_limits(void **state)
     struct kvr_region_layout layout = good();
 
     (void)state;
-    layout.group = 8;
-    refused(&layout, "region 7: group is 8, allowed are 0 to 7");
+    layout.group = 32;
+    refused(&layout, "region 7: group is 32, allowed are 0 to 31");
     layout = good();
     layout.layer_count = 0;
     refused(&layout, "region 7: layer_count is 0, allowed are 1 to 256");

@@ -9,7 +9,7 @@ from ctypes import c_char, c_char_p, c_int, c_int32, c_uint8, c_uint32, c_uint64
 from typing import Any
 
 WORDS_MAX = 512
-GROUPS_MAX = 8
+GROUPS_MAX = 32
 PARTS_MAX = 6
 SOURCES_MAX = 64
 TAIL_BYTES_MAX = 65536 - 1024

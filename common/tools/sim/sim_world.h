@@ -63,7 +63,7 @@
 #define SIM_STREAMS     3
 #define SIM_TAIL_BYTES  300
 #define SIM_HOARD       64
-#define SIM_MEMORY      ((size_t)64 << 20) /* of one agent's tables */
+#define SIM_MEMORY      ((size_t)96 << 20) /* of one agent's tables */
 #define SIM_SILENCE_NS  (3 * KVR_S)
 #define SIM_QUIET_NS    (KVR_S / 2)
 #define SIM_PATIENCE_NS (60 * KVR_S) /* nothing goes on for so long after the last fault */
