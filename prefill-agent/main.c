@@ -22,6 +22,11 @@ static const struct kvr_option own_options[] = {
      .port = KVR_PREFILL_AGENT_PORT,
      FIELD(ADDRESS, listen),
      .help = "Where decode-agents dial. Port 0: any free one."},
+    {.name = "advertise",
+     .value = "HOST[:PORT]",
+     FIELD(STRING, advertise),
+     .help = "Where decode-agents reach --listen, if it is not the same (a name, a translated "
+             "address). Engines and the scheduler get it. Without a port: the port of --listen."},
     {.name = "port-file",
      .section = "control",
      .value = "FILE",

@@ -16,9 +16,10 @@ struct kvr_agent;
 /* The values of the options. */
 struct kvr_agent_config {
     char name[KVR_NAME_BYTES];
-    char engine_socket[108];            /* "" = name.sock in the run folder */
-    char run_dir[512];                  /* "" = found at start */
-    char listen[KVR_OPTION_ITEM_BYTES]; /* prefill-agent only; "" = does not listen */
+    char engine_socket[108];               /* "" = name.sock in the run folder */
+    char run_dir[512];                     /* "" = found at start */
+    char listen[KVR_OPTION_ITEM_BYTES];    /* prefill-agent only; "" = does not listen */
+    char advertise[KVR_OPTION_ITEM_BYTES]; /* prefill-agent only; "" = listen */
     char port_file[512];
     char stamps[512]; /* "" = no measurement */
     char provider[16], digest[16], device[16];

@@ -107,6 +107,7 @@ kvr_status agent_engines_open(struct kvr_agent *agent, struct kvr_error *error)
 {
     struct kvr_engine_handler handler = {.self = agent,
                                          .revocation_fd = agent->revocation_fd,
+                                         .address = agent->address,
                                          .up = on_up,
                                          .region = agent_region_add,
                                          .request = on_request,

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "agent/agent_state.h"
-#include "base/address.h"
 #include "base/log.h"
 #include "base/version.h"
 
@@ -91,16 +90,7 @@ void agent_facts_tell(struct kvr_agent *agent)
     snprintf(facts.version, sizeof(facts.version), "%s", KVRAIL_VERSION);
     memcpy(facts.host, agent->host, sizeof(facts.host));
     facts.pid = (uint32_t)getpid();
-    if (agent->config->listen[0] != '\0') {
-        struct kvr_address address;
-        char text[KVR_ADDRESS_TEXT_BYTES];
-
-        if (kvr_address_parse(agent->config->listen, 0, NULL, &address) == KVR_OK) {
-            address.port = kvr_peers_port(agent->peers);
-            snprintf(facts.listen, sizeof(facts.listen), "%.63s",
-                     kvr_address_print(&address, text));
-        }
-    }
+    snprintf(facts.listen, sizeof(facts.listen), "%.63s", agent->address);
     snprintf(facts.provider, sizeof(facts.provider), "%s", agent->config->provider);
     facts.transfers_live = agent->machine.live(agent->machine.self);
     facts.peers_up = agent->peers_up;

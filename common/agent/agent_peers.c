@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "agent/agent_state.h"
+#include "base/address.h"
 #include "base/log.h"
 #include "fabric/local/fabric_local.h"
 
@@ -162,6 +163,37 @@ void agent_hang_up(void *self, uint32_t peer, kvr_status status, const char *det
     kvr_peers_end(((struct kvr_agent *)self)->peers, peer, status, detail);
 }
 
+/* The address of every interface cannot be dialed: the host's name stands for it. */
+static bool is_wildcard(const struct kvr_address *address)
+{
+    return strcmp(address->host, "0.0.0.0") == 0 || strcmp(address->host, "::") == 0;
+}
+
+/* What --advertise names, else what we listen on; with the port that we listen on where it has
+ * none. */
+static kvr_status address_find(struct kvr_agent *agent, struct kvr_error *error)
+{
+    bool named = agent->config->advertise[0] != '\0';
+    struct kvr_address address;
+    char text[KVR_ADDRESS_TEXT_BYTES];
+    kvr_status status = kvr_address_parse(named ? agent->config->advertise : agent->config->listen,
+                                          0, error, &address);
+
+    if (status != KVR_OK)
+        return status;
+    if (address.port == 0 || !named)
+        address.port = kvr_peers_port(agent->peers);
+    if (is_wildcard(&address))
+        snprintf(address.host, sizeof(address.host), "%s", agent->host);
+    kvr_address_print(&address, text);
+    if (strlen(text) >= sizeof(agent->address))
+        return kvr_error_set(error, KVR_INVALID, "agent",
+                             "'%s' has more than %zu bytes, and a fetch names its sources in them",
+                             text, sizeof(agent->address) - 1);
+    memcpy(agent->address, text, strlen(text) + 1);
+    return KVR_OK;
+}
+
 kvr_status agent_peers_open(struct kvr_agent *agent, struct kvr_error *error)
 {
     struct kvr_peers_options options = {
@@ -178,5 +210,9 @@ kvr_status agent_peers_open(struct kvr_agent *agent, struct kvr_error *error)
 
     if (status == KVR_OK && agent->config->listen[0] != '\0')
         status = kvr_peers_listen(agent->peers, agent->config->listen, error);
-    return status == KVR_INVALID ? agent_option_refuse("listen", error) : status;
+    if (status != KVR_OK)
+        return status == KVR_INVALID ? agent_option_refuse("listen", error) : status;
+    if (agent->config->listen[0] != '\0')
+        status = address_find(agent, error);
+    return status == KVR_INVALID ? agent_option_refuse("advertise", error) : status;
 }

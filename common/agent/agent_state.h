@@ -44,6 +44,7 @@ struct kvr_agent {
     struct kvr_ports ports;
     uint64_t boot;
     char host[KVR_NAME_BYTES];
+    char address[KVR_NAME_BYTES * 2]; /* where peers dial us; "": nowhere */
 
     struct kvr_fabric fabric;
     char provider[16]; /* of its cards */

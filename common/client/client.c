@@ -167,7 +167,12 @@ static kvr_status take_answer(struct kvrail *client, const struct kvr_notice *no
     if (notice->kind != KVR_NOTICE_ATTACHED)
         return kvr_error_set(error, KVR_MALFORMED, WHERE, "the agent answered an attach with %s",
                              kvr_notice_name(notice->kind));
+    if (notice->payload_bytes >= sizeof(client->address))
+        return kvr_error_set(error, KVR_MALFORMED, WHERE, "the agent's address has %u bytes",
+                             notice->payload_bytes);
     memcpy(client->agent, notice->agent, sizeof(client->agent));
+    if (notice->payload_bytes > 0)
+        memcpy(client->address, notice->payload, notice->payload_bytes);
     return take_shared(client, fds, error);
 }
 
@@ -359,6 +364,11 @@ void kvrail_close(struct kvrail *connection)
 const char *kvrail_agent_name(const struct kvrail *connection)
 {
     return connection->agent;
+}
+
+const char *kvrail_agent_address(const struct kvrail *connection)
+{
+    return connection->address;
 }
 
 int kvrail_event_fd(const struct kvrail *connection)

@@ -57,6 +57,7 @@ struct kvrail {
     struct kvr_revocation_words
         *revocation_words; /* NULL: no rail of the agent has targets that copy */
     char agent[KVR_NAME_BYTES];
+    char address[KVR_NAME_BYTES * 2]; /* where targets dial it; "": nowhere */
     struct kvrail_error error;
 
     bool blocked; /* the socket had no room; epoll watches for it */

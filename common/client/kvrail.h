@@ -161,6 +161,11 @@ KVRAIL_API void kvrail_close(struct kvrail *connection);
 /* The agent's --name. Lives as long as the connection. */
 KVRAIL_API const char *kvrail_agent_name(const struct kvrail *connection);
 
+/* "host:port" where decode-agents reach this prefill-agent: its --advertise, else its --listen. A
+ * router passes it on as kvrail_source_address.agent. "" of a decode-agent. Lives as long as the
+ * connection. */
+KVRAIL_API const char *kvrail_agent_address(const struct kvrail *connection);
+
 /* ---- memory --------------------------------------------------------------------------------- */
 
 /* Host memory that an agent can map: a memfd, mapped shared, that can never shrink. */

@@ -237,7 +237,8 @@ struct kvr_notice {
     uint32_t retries; /* of them, posted a second time */
     char agent[KVR_NAME_BYTES]; /* ATTACHED: the agent's name; PEER_*, TARGET_REFUSED: the other's;
                                    RAIL_*: the card's */
-    const uint8_t *payload;     /* TAIL_IN: the tail; WHY: JSON; borrowed */
+    const uint8_t *payload;     /* TAIL_IN: the tail; WHY: JSON; ATTACHED: where targets dial the
+                                   agent, "host:port" without a NUL; borrowed */
     uint32_t payload_bytes;
     char detail[KVR_DETAIL_BYTES]; /* the sentence that goes with a status that is not KVR_OK */
 };

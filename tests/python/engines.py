@@ -57,7 +57,7 @@ class Engine:
     def address(self) -> kvrail.SourceAddress:
         """By which a target names this source."""
         own = self.identity
-        return kvrail.SourceAddress(os.environ["SOURCE_AGENT"], own.engine, own.generation)
+        return kvrail.SourceAddress(self.connection.agent_address, own.engine, own.generation)
 
     def publish(self, request: str, pages: list[int], ready: bool = True, **options: int) -> int:
         """Opens a publish of these pages, with all layers ready, and leaves the end to the caller."""

@@ -200,6 +200,7 @@ class Abi(unittest.TestCase):
             "kvrail_poll_sized": "Connection.poll",
             "kvrail_event_fd": "Connection.fileno",
             "kvrail_agent_name": "Connection.agent_name",
+            "kvrail_agent_address": "Connection.agent_address",
             "kvrail_last_error": "KvrailError",
             "kvrail_memory_create": "Memory",
             "kvrail_memory_destroy": "Memory.close",

@@ -10,6 +10,7 @@ import unittest
 from pathlib import Path
 
 import harness
+import kvrail
 
 PAGE = Path(os.environ["KVRAIL_ROOT_DIR"]) / "common/docs/engines.md"
 
@@ -22,9 +23,7 @@ class Example(unittest.TestCase):
         with tempfile.NamedTemporaryFile("w", suffix=".py") as program:
             program.write(examples[0])
             program.flush()
-            sockets = [
-                os.environ[name] for name in ("SOURCE_SOCKET", "TARGET_SOCKET", "SOURCE_AGENT")
-            ]
+            sockets = [os.environ[name] for name in ("SOURCE_SOCKET", "TARGET_SOCKET")]
             ran = subprocess.run(
                 [sys.executable, program.name, *sockets],
                 capture_output=True,
@@ -36,6 +35,13 @@ class Example(unittest.TestCase):
         self.assertIn("DONE ok", events)
         self.assertEqual(events[-1], "SOURCE_FREE ok")
         self.assertTrue(any(event.startswith("LAYER_IN") for event in events), events)
+
+    def test_the_agent_says_where_it_is_dialed(self) -> None:
+        """run.sh starts it with --advertise: a name instead of what it listens on."""
+        identity = kvrail.Identity(os.urandom(16), 1, 1, 1, 1)
+        with kvrail.Connection(os.environ["SOURCE_SOCKET"], identity) as connection:
+            port = os.environ["SOURCE_AGENT"].rpartition(":")[2]
+            self.assertEqual(connection.agent_address, f"localhost:{port}")
 
 
 if __name__ == "__main__":

@@ -63,6 +63,12 @@ class Moves(Pair):
         # What was not asked for is as it was.
         self.assertEqual(self.target.page(0, 0, 1), bytes(self.target.region.page_stride))
 
+    def test_agents_say_who_they_are(self) -> None:
+        source, target = self.source.connection, self.target.connection
+        self.assertEqual((source.agent_name, target.agent_name), ("prefill-0", "decode-0"))
+        self.assertEqual(source.agent_address, os.environ["SOURCE_AGENT"])
+        self.assertEqual(target.agent_address, "")
+
     def test_skipped_tokens_are_not_written(self) -> None:
         publish = self.source.publish(self.request, SOURCE_PAGES)
         self.source.connection.source_end(publish)

@@ -274,6 +274,7 @@ static void open_port(struct scripted_agent *agent, struct script *script)
 {
     struct kvr_engine_handler handler = {.self = script,
                                          .revocation_fd = agent->revocation_fd,
+                                         .address = "scripted:1",
                                          .up = on_up,
                                          .region = on_region,
                                          .request = on_request,

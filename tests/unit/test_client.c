@@ -23,6 +23,7 @@ static void open_is_answered_or_refused(void **state)
 
     (void)state;
     assert_string_equal(kvrail_agent_name(engine), "scripted");
+    assert_string_equal(kvrail_agent_address(engine), "scripted:1");
     assert_true(event_fd_is_quiet(engine));
     kvrail_close(engine);
     kvrail_close(NULL);

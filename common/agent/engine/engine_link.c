@@ -267,6 +267,10 @@ static kvr_status send_attached(struct engine_link *engine)
     if (port->handler.revocation_fd > 0)
         fds.fds[fds.count++] = port->handler.revocation_fd;
     memcpy(notice.agent, port->agent, sizeof(notice.agent));
+    if (port->handler.address != NULL) {
+        notice.payload = (const uint8_t *)port->handler.address;
+        notice.payload_bytes = (uint32_t)strlen(port->handler.address);
+    }
     KVR_TRY(kvr_notice_encode(&notice, port->sending, sizeof(port->sending), &bytes));
     return kvr_packet_send(engine->socket, port->sending, bytes, &fds);
 }

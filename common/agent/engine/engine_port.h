@@ -29,7 +29,8 @@ struct kvr_engine_port;
 
 struct kvr_engine_handler {
     void *self;
-    int revocation_fd; /* goes to every engine (wire/revocation_words.h), stays yours; 0: none */
+    int revocation_fd;   /* goes to every engine (wire/revocation_words.h), stays yours; 0: none */
+    const char *address; /* goes to every engine: where targets dial us; stays yours; NULL: none */
     /* Not KVR_OK: the engine gets the sentence and is closed; no down, no release. */
     kvr_status (*up)(void *self, kvr_ns now, uint32_t engine, const struct kvr_req_attach *attach,
                      struct kvr_error *error);

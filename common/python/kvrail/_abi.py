@@ -308,6 +308,7 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     ),
     "kvrail_close": (None, _CONNECTION),
     "kvrail_agent_name": (c_char_p, _CONNECTION),
+    "kvrail_agent_address": (c_char_p, _CONNECTION),
     "kvrail_memory_create": (c_int, c_char_p, c_uint64, ctypes.POINTER(kvrail_memory), _error_out),
     "kvrail_memory_destroy": (None, ctypes.POINTER(kvrail_memory)),
     "kvrail_region_dense": (None, ctypes.POINTER(kvrail_region)),

@@ -69,6 +69,8 @@ class Connection:
         self._handles: set[int] = set()
         self.socket_path = socket_path
         self.agent_name: str = text(self._library.kvrail_agent_name(own))
+        # Where targets dial a prefill-agent: SourceAddress.agent.
+        self.agent_address: str = text(self._library.kvrail_agent_address(own))
         self._fd: int = self._library.kvrail_event_fd(own)
 
     # ---- life ----------------------------------------------------------------------------------
