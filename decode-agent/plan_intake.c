@@ -45,7 +45,8 @@ static kvr_status source_check(struct inbound *inbound, struct transfer *transfe
     kvr_status status;
 
     if (!kvr_uuid_equal(&plan->source.engine, &transfer->source.engine) ||
-        (plan->source.generation != transfer->source.generation &&
+        (transfer->source.generation != 0 &&
+         plan->source.generation != transfer->source.generation &&
          !KVR_MUTANT(old_generation_accepted)) ||
         plan->source.tp != transfer->source.tp || plan->source.pp != transfer->source.pp)
         return kvr_error_set(error, KVR_STALE, "plan",

@@ -35,6 +35,12 @@ uint64_t match_key(const char *request, uint32_t attempt, const struct kvr_uuid 
     return key;
 }
 
+static bool generation_matches(const struct source_transfer *transfer, uint64_t generation)
+{
+    return transfer->match.source_generation == 0 ||
+           transfer->match.source_generation == generation || KVR_MUTANT(old_generation_accepted);
+}
+
 static bool matches(const struct outbound *outbound, const struct publish *publish,
                     const struct source_transfer *transfer)
 {
@@ -43,9 +49,25 @@ static bool matches(const struct outbound *outbound, const struct publish *publi
     return publish->attempt == transfer->match.attempt &&
            strcmp(publish->request, transfer->match.request) == 0 &&
            kvr_uuid_equal(&rank->engine, &transfer->match.source_engine) &&
-           (rank->generation == transfer->match.source_generation ||
-            KVR_MUTANT(old_generation_accepted)) &&
+           generation_matches(transfer, rank->generation) &&
            rank->tp == transfer->match.source_tp && rank->pp == transfer->match.source_pp;
+}
+
+/* The key of the publish that the transfer wants: of any generation, the one that is attached. */
+static uint64_t key_now(const struct outbound *outbound, const struct source_transfer *transfer)
+{
+    const struct source_match *match = &transfer->match;
+    int engine;
+
+    if (match->source_generation != 0)
+        return match->key;
+    engine = kvr_engines_find(&outbound->engines, &match->source_engine, match->source_tp,
+                              match->source_pp);
+    if (engine < 0)
+        return match->key;
+    return match_key(match->request, match->attempt, &match->source_engine,
+                     outbound->engines.local[engine].rank.generation, match->source_tp,
+                     match->source_pp);
 }
 
 static struct publish *match_find(const struct outbound *outbound,
@@ -54,7 +76,7 @@ static struct publish *match_find(const struct outbound *outbound,
     struct publish *publish;
     uint32_t index;
 
-    if (!kvr_table_find(&outbound->by_key, transfer->match.key, &index))
+    if (!kvr_table_find(&outbound->by_key, key_now(outbound, transfer), &index))
         return NULL;
     publish = kvr_pool_at(&outbound->publishes, index, NULL);
     return publish != NULL && matches(outbound, publish, transfer) ? publish : NULL;
@@ -138,7 +160,7 @@ static kvr_status generation_check(const struct outbound *outbound,
     int index = kvr_engines_find(&outbound->engines, &transfer->match.source_engine,
                                  transfer->match.source_tp, transfer->match.source_pp);
 
-    if (KVR_MUTANT(old_generation_accepted))
+    if (KVR_MUTANT(old_generation_accepted) || transfer->match.source_generation == 0)
         return KVR_OK;
     if (index >= 0 &&
         outbound->engines.local[index].rank.generation > transfer->match.source_generation)
@@ -325,7 +347,8 @@ void match_parked(struct outbound *outbound, struct publish *publish)
     if (outbound->parked == 0)
         return;
     KVR_POOL_EACH (struct source_transfer, transfer, &outbound->transfers)
-        if (transfer->state == ST_PARKED && transfer->match.key == publish->key &&
+        if (transfer->state == ST_PARKED &&
+            (transfer->match.key == publish->key || transfer->match.source_generation == 0) &&
             matches(outbound, publish, transfer))
             transfer_match(outbound, transfer, publish);
 }

@@ -20,7 +20,7 @@ struct source_match {
     char request[KVR_REQUEST_BYTES];
     uint32_t attempt;
     struct kvr_uuid source_engine;
-    uint64_t source_generation;
+    uint64_t source_generation; /* 0: any */
     uint32_t source_tp, source_pp;
     uint64_t key; /* match_key() of all these */
     struct kvr_rank target;

@@ -140,7 +140,7 @@ struct kvrail_identity {
     const char *dtype;    /* the cache's, e.g. "bfloat16"; at most 15 bytes */
     const char *name;     /* for people, e.g. "decode-3" */
     uint8_t engine[16];   /* the engine group's id: random once, stable over restarts */
-    uint64_t generation;  /* larger after every restart; wall time in ns will do */
+    uint64_t generation;  /* above 0, larger after every restart; wall time in ns will do */
 };
 
 /* Connects to the agent that listens on socket_path and waits at most timeout_ms for its answer.
@@ -392,7 +392,7 @@ struct kvrail_source_address {
     uint32_t tp, pp;   /* kvrail_identity of the source, as are engine and generation */
     const char *agent; /* "host:port" of its prefill-agent; at most 127 bytes */
     uint8_t engine[16];
-    uint64_t generation;
+    uint64_t generation; /* 0: the one that is attached; attempts alone tell repetitions apart */
 };
 
 /* Which writes both agents hash, at the source and at the target, before a fetch is DONE. */

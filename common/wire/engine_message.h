@@ -142,7 +142,7 @@ struct kvr_req_end {
 struct kvr_source_address {         /* one source rank that holds a part of the request */
     char agent[KVR_NAME_BYTES * 2]; /* "host:port" of the prefill-agent */
     struct kvr_uuid engine;
-    uint64_t generation;
+    uint64_t generation; /* 0: any */
     uint32_t tp, pp;
 };
 

@@ -143,7 +143,7 @@ struct kvr_msg_want {
     char request[KVR_REQUEST_BYTES];
     uint32_t attempt;
     struct kvr_uuid source_engine;
-    uint64_t source_generation;
+    uint64_t source_generation;    /* 0: any */
     uint32_t source_tp, source_pp; /* which rank of the source engine */
     struct kvr_rank target;
     uint64_t tokens;      /* of the request; the page tables that follow cover [0, tokens) */

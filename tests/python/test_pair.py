@@ -69,6 +69,22 @@ class Moves(Pair):
         self.assertEqual(source.agent_address, os.environ["SOURCE_AGENT"])
         self.assertEqual(target.agent_address, "")
 
+    def test_any_generation(self) -> None:
+        address = self.source.address()
+        address.generation = 0
+        for first in ("fetch", "publish"):
+            request = f"{self.request}-{first}"
+            if first == "publish":
+                publish = self.source.publish(request, SOURCE_PAGES)
+            fetch = self.target.connection.target_open(request, TOKENS, [address])
+            self.target.connection.target_pages(fetch, 0, TARGET_PAGES)
+            if first == "fetch":
+                publish = self.source.publish(request, SOURCE_PAGES)
+            self.source.connection.source_end(publish)
+            self.assertEqual(self.target.end_of(fetch).kind, EventKind.DONE)
+            self.assertTrue(same_pages(self.source, SOURCE_PAGES, self.target, TARGET_PAGES))
+            self.assertEqual(self.source.end_of(publish).status, Status.OK)
+
     def test_skipped_tokens_are_not_written(self) -> None:
         publish = self.source.publish(self.request, SOURCE_PAGES)
         self.source.connection.source_end(publish)

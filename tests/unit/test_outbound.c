@@ -388,11 +388,32 @@ static void a_write_that_hangs_after_the_end_is_ended(void **state)
 static void a_want_of_another_generation_is_refused(void **state)
 {
     (void)state;
+    outbound.engines.local[0].rank.generation = 2;
+    publish_for(1);
+    want_as(0, NONCE, 1);
+    assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_STALE);
+    want_as(0, NONCE + 1, 3); /* its publish may still come: parked, and not matched */
+    assert_int_equal(machine_notice_count(KVR_NOTICE_ACCEPTED), 0);
+}
+
+static void a_want_of_any_generation_finds_its_publish(void **state)
+{
+    (void)state;
+    outbound.engines.local[0].rank.generation = 7;
     publish_for(1);
     want_as(0, NONCE, 0);
-    assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_STALE);
-    want_as(0, NONCE + 1, 2); /* its publish may still come: parked, and not matched */
+    assert_int_equal(machine_notice_count(KVR_NOTICE_ACCEPTED), 1);
+    assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 0);
+}
+
+static void a_want_of_any_generation_waits_for_its_publish(void **state)
+{
+    (void)state;
+    want_as(0, NONCE, 0);
+    outbound.engines.local[0].rank.generation = 7; /* the engine starts again */
     assert_int_equal(machine_notice_count(KVR_NOTICE_ACCEPTED), 0);
+    publish_for(1);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_ACCEPTED), 1);
 }
 
 static void messages_about_nothing_are_unknown(void **state)
@@ -539,6 +560,8 @@ int main(void)
         CASE(a_word_is_revoked_before_the_pages_are_free),
         CASE(a_write_that_hangs_after_the_end_is_ended),
         CASE(a_want_of_another_generation_is_refused),
+        CASE(a_want_of_any_generation_finds_its_publish),
+        CASE(a_want_of_any_generation_waits_for_its_publish),
         CASE(messages_about_nothing_are_unknown),
         CASE(a_broken_pair_is_asked_about_at_once),
         CASE(missing_chunks_are_posted_again),
