@@ -256,10 +256,16 @@ void fetch_skip(struct inbound *inbound, struct fetch *fetch, const struct kvr_r
 
 /* ---- going on -------------------------------------------------------------------------------- */
 
-/* A page table has begun, or nothing is needed: WANT can be sent. */
+void fetch_hold(struct inbound *inbound, struct fetch *fetch)
+{
+    fetch->held = true;
+    fetch_advance(inbound, fetch);
+}
+
+/* A page table has begun, or need not: WANT can be sent. */
 static bool fetch_begun(const struct fetch *fetch)
 {
-    if (fetch->skip_tokens == fetch->tokens)
+    if (fetch->held || fetch->skip_tokens == fetch->tokens)
         return true;
     for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++)
         if (fetch->pages.groups[group].count > 0)

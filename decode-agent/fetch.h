@@ -47,6 +47,7 @@ struct fetch {
     uint64_t serial; /* larger for every later fetch */
     uint32_t engine;
     bool engine_gone;
+    bool held; /* its WANT need not wait for the first page */
     char request[KVR_REQUEST_BYTES];
     uint32_t attempt;
     int32_t priority;
@@ -70,7 +71,9 @@ void fetch_open(struct inbound *inbound, uint32_t engine, uint64_t handle,
                 const struct kvr_req_target_open *open);
 void fetch_pages(struct inbound *inbound, struct fetch *fetch, const struct kvr_req_pages *pages);
 void fetch_skip(struct inbound *inbound, struct fetch *fetch, const struct kvr_req_skip *skip);
-/* Sends every WANT that can go: the sessions are up, and a page table has begun. */
+/* The sources are to know of the fetch before it has pages: none gives up its publish meanwhile. */
+void fetch_hold(struct inbound *inbound, struct fetch *fetch);
+/* Sends every WANT that can go: the sessions are up, and a page table has begun, or need not. */
 void fetch_advance(struct inbound *inbound, struct fetch *fetch);
 /* The deadline has passed. */
 void fetch_expire(struct inbound *inbound, struct fetch *fetch);

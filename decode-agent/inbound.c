@@ -68,6 +68,9 @@ void inbound_request(struct inbound *inbound, kvr_ns now, uint32_t engine,
     case KVR_REQ_TARGET_SKIP:
         fetch_skip(inbound, fetch, &request->skip);
         break;
+    case KVR_REQ_TARGET_HOLD:
+        fetch_hold(inbound, fetch);
+        break;
     case KVR_REQ_WATCH:
         fetch_watch(inbound, fetch, &request->watch);
         break;

@@ -7,7 +7,8 @@ KVR_MACHINE_ADAPT(inbound)
 static bool serves(kvr_request_kind kind)
 {
     return kind == KVR_REQ_TARGET_OPEN || kind == KVR_REQ_TARGET_PAGES ||
-           kind == KVR_REQ_TARGET_SKIP || kind == KVR_REQ_WATCH || kind == KVR_REQ_CANCEL;
+           kind == KVR_REQ_TARGET_SKIP || kind == KVR_REQ_TARGET_HOLD || kind == KVR_REQ_WATCH ||
+           kind == KVR_REQ_CANCEL;
 }
 
 static uint32_t requests(const void *self, const char *names[], uint32_t max)

@@ -16,7 +16,8 @@ void inbound_group_command(struct inbound *inbound, const struct transfer *trans
 /* An event of now, for the scheduler. */
 void transfer_report(struct inbound *inbound, const struct transfer *transfer, kvr_event_kind kind);
 
-/* The session is up, and a page table has begun. Tried again later where the queue is full. */
+/* The session is up, and a page table has begun, or need not. Tried again later where the queue is
+ * full. */
 void want_send(struct inbound *inbound, struct transfer *transfer);
 /* Sends the pages that were not sent yet, of all KV groups. inbound_peer_writable() sends the rest
  * where the queue is full. */

@@ -8,7 +8,7 @@ KVR_MACHINE_ADAPT(outbound)
 static bool serves(kvr_request_kind kind)
 {
     return kind != KVR_REQ_TARGET_OPEN && kind != KVR_REQ_TARGET_PAGES &&
-           kind != KVR_REQ_TARGET_SKIP;
+           kind != KVR_REQ_TARGET_SKIP && kind != KVR_REQ_TARGET_HOLD;
 }
 
 static uint32_t order(void *self, kvr_ns now, const struct kvr_order *asked)

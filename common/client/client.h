@@ -34,7 +34,7 @@ struct client_handle {
     kvrail_handle handle; /* 0: free */
     uint64_t generation;  /* counts the uses of its slot */
     client_role role;
-    bool cancelled, end_said, tail_said;
+    bool cancelled, end_said, tail_said, held;
     uint64_t tokens, skip_tokens;
     uint64_t watched_tokens; /* end of the last watch */
     uint32_t pages[KVR_GROUPS_MAX];

@@ -414,6 +414,9 @@ kvrail_status kvrail_target_skip(struct kvrail *connection, kvrail_handle target
                            "group %u is not below %d, or %llu tokens are more than %llu", group,
                            KVR_GROUPS_MAX, (unsigned long long)skip_tokens,
                            (unsigned long long)entry->tokens);
+    if (entry->held)
+        return client_fail(connection, KVR_INVALID,
+                           "the fetch is held: call kvrail_target_skip before kvrail_target_hold");
     for (uint32_t i = 0; i < KVR_GROUPS_MAX; i++)
         if (entry->pages[i] > 0)
             return client_fail(connection, KVR_INVALID,
@@ -421,6 +424,19 @@ kvrail_status kvrail_target_skip(struct kvrail *connection, kvrail_handle target
                                i);
     request.skip = (struct kvr_req_skip){.group = group, .skip_tokens = skip_tokens};
     return client_send(connection, &request);
+}
+
+kvrail_status kvrail_target_hold(struct kvrail *connection, kvrail_handle target)
+{
+    kvrail_status status;
+    struct client_handle *entry = client_entry(connection, target, CLIENT_TARGET, &status);
+    struct kvr_request request = {.kind = KVR_REQ_TARGET_HOLD, .handle = target};
+
+    if (entry == NULL || entry->held)
+        return status;
+    status = client_send(connection, &request);
+    entry->held = status == KVRAIL_OK;
+    return status;
 }
 
 kvrail_status kvrail_target_pages(struct kvrail *connection, kvrail_handle target, uint32_t group,

@@ -439,6 +439,13 @@ KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_target_skip(struct kvrail *con
                                                               kvrail_handle target, uint32_t group,
                                                               uint64_t skip_tokens);
 
+/* For a fetch that has no pages yet, because it waits in the engine's queue: the sources learn of
+ * it now instead of with the first page. A publish that it has found is held for it without a
+ * lease, until the fetch ends or its deadline passes. No kvrail_target_skip may follow. Any number
+ * of times. Errors: AGAIN, NOT_FOUND, AGENT_LOST. */
+KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_target_hold(struct kvrail *connection,
+                                                              kvrail_handle target);
+
 /* As kvrail_source_pages; logical page 0 holds token 0, skipped tokens included. */
 KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_target_pages(struct kvrail *connection,
                                                                kvrail_handle target, uint32_t group,

@@ -64,6 +64,8 @@ typedef enum kvr_request_kind {
                                     the schema has the number between for notices */
     KVR_REQ_TARGET_SKIP, /* of a KV group [0, skip_tokens) is not needed; before its pages. In
                             the schema it is a body of TARGET_PAGES with `skips` */
+    KVR_REQ_TARGET_HOLD, /* WANT goes out before the first page. In the schema it is a body of
+                            TARGET_PAGES with `hold`: an older agent takes it for no pages */
     KVR_REQ_KIND_END,
 } kvr_request_kind;
 

@@ -173,6 +173,7 @@ static bool encodable(const struct kvr_request *request)
     case KVR_REQ_REGION_EXTENTS:
         return request->extents.count <= KVR_PACKET_FDS_MAX;
     case KVR_REQ_TARGET_SKIP:
+    case KVR_REQ_TARGET_HOLD:
         return true;
     default:
         return request->kind > KVR_REQ_ATTACH && request->kind <= KVR_REQ_DETACH;
@@ -204,6 +205,10 @@ static void encode_body(const struct kvr_request *request, struct encode_room *r
         return;
     case KVR_REQ_TARGET_SKIP:
         encode_skip(&request->skip, &room->pages);
+        return;
+    case KVR_REQ_TARGET_HOLD:
+        kvrail__engine__pages__init(&room->pages);
+        room->pages.hold = true;
         return;
     case KVR_REQ_WATCH:
         encode_watch(&request->watch, &room->watch);
@@ -243,7 +248,7 @@ kvr_status kvr_request_encode(const struct kvr_request *request, uint8_t *buffer
         return KVR_INVALID;
     encode_body(request, &room);
     packet.handle = request->handle;
-    packet.body_case = request->kind == KVR_REQ_TARGET_SKIP
+    packet.body_case = request->kind == KVR_REQ_TARGET_SKIP || request->kind == KVR_REQ_TARGET_HOLD
                            ? BODY(TARGET_PAGES)
                            : (PB(EnginePacket__BodyCase))(request->kind + 1);
     packet.attach = &room.attach; /* every member of both unions is at the same place */
@@ -419,6 +424,8 @@ static kvr_status decode_body(struct kvr_engine_decoder *decoder, const PB(Engin
         return decode_pages(packet->source_pages, &to->pages, error);
     case KVR_REQ_TARGET_SKIP:
         return decode_skip(packet->target_pages, &to->skip);
+    case KVR_REQ_TARGET_HOLD:
+        return KVR_OK;
     case KVR_REQ_WATCH:
         return decode_watch(packet->source_watch, &to->watch);
     case KVR_REQ_SOURCE_TAIL:
@@ -455,6 +462,8 @@ kvr_status kvr_request_decode(struct kvr_engine_decoder *decoder, const uint8_t 
     request.kind = (kvr_request_kind)(message->body_case - 1);
     if (message->body_case == BODY(TARGET_PAGES) && message->target_pages->skips)
         request.kind = KVR_REQ_TARGET_SKIP;
+    else if (message->body_case == BODY(TARGET_PAGES) && message->target_pages->hold)
+        request.kind = KVR_REQ_TARGET_HOLD;
     request.handle = message->handle;
     KVR_TRY(decode_body(decoder, message, &request, error));
     *ret_request = request;

@@ -83,6 +83,8 @@ static void target_pages(struct kvr_request *request, const struct fetch *fetch)
     if (kind == 11) {
         request->kind = KVR_REQ_TARGET_SKIP;
         request->skip = skip;
+    } else if (request->pages.id_count == 8) {
+        request->kind = KVR_REQ_TARGET_HOLD;
     }
 }
 

@@ -186,6 +186,27 @@ class Ends(Pair):
         self.source.events_until(publish, EventKind.LEASE_LOW)
         self.assertEqual(self.source.end_of(publish).status, Status.EXPIRED)
 
+    def test_a_hold_needs_no_lease(self) -> None:
+        fetch = self.target.connection.target_open(self.request, TOKENS, [self.source.address()])
+        self.target.connection.target_hold(fetch)
+        self.target.connection.target_hold(fetch)
+        with self.assertRaises(kvrail.Invalid) as caught:
+            self.target.connection.target_skip(fetch, 0, PAGE_TOKENS)
+        self.assertIn("before kvrail_target_hold", str(caught.exception))
+        publish = self.source.publish(self.request, SOURCE_PAGES, lease_ms=2000)
+        self.source.connection.source_end(publish)
+        self.source.events_until(publish, EventKind.ACCEPTED)
+        late = self.source.publish(f"{self.request}-late", [9], lease_ms=2000)
+        events = self.source.events_until(
+            late
+        )  # its lease ends, after that of the first would have
+        self.assertEqual(events[-1].status, Status.EXPIRED)
+        self.assertNotIn(publish, {event.handle for event in events})
+        self.target.connection.target_pages(fetch, 0, TARGET_PAGES)
+        self.assertEqual(self.target.end_of(fetch).kind, EventKind.DONE)
+        self.assertTrue(same_pages(self.source, SOURCE_PAGES, self.target, TARGET_PAGES))
+        self.assertEqual(self.source.end_of(publish).status, Status.OK)
+
     def test_why_brings_json(self) -> None:
         fetch = self.fetch()
         self.target.connection.why(fetch)

@@ -167,6 +167,9 @@ static void request_small_kinds_round_trip(void **state)
     in = (struct kvr_request){.kind = KVR_REQ_TARGET_SKIP, .handle = 1, .skip = {7, UINT64_MAX}};
     assert_int_equal(round_trip(&in, &out), KVR_OK);
     assert_memory_equal(&in, &out, sizeof(in));
+    in = (struct kvr_request){.kind = KVR_REQ_TARGET_HOLD, .handle = 1};
+    assert_int_equal(round_trip(&in, &out), KVR_OK);
+    assert_memory_equal(&in, &out, sizeof(in));
     memset(tail, 'x', sizeof(tail));
     in = (struct kvr_request){.kind = KVR_REQ_SOURCE_TAIL, .tail = {tail, sizeof(tail)}};
     assert_int_equal(round_trip(&in, &out), KVR_OK);

@@ -341,6 +341,7 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "kvrail_source_end": (c_int, _CONNECTION, c_uint64, c_int),
     "kvrail_target_open": (c_int, _CONNECTION, ctypes.POINTER(kvrail_target_options), _u64_out),
     "kvrail_target_skip": (c_int, _CONNECTION, c_uint64, c_uint32, c_uint64),
+    "kvrail_target_hold": (c_int, _CONNECTION, c_uint64),
     "kvrail_target_pages": (c_int, _CONNECTION, c_uint64, c_uint32, c_void_p, ctypes.c_size_t),
     "kvrail_target_watch": (c_int, _CONNECTION, c_uint64, c_uint32, c_uint64),
     "kvrail_landed": (c_uint64, _CONNECTION, c_uint32),

@@ -292,6 +292,10 @@ class Connection:
             )
         )
 
+    def target_hold(self, target: int) -> None:
+        """The sources learn of the fetch before it has pages: its publish needs no lease."""
+        self._check(self._library.kvrail_target_hold(self._live, u64(target, "target")))
+
     def target_pages(self, target: int, group: int, ids: PageIds) -> None:
         """As source_pages; logical page 0 holds token 0, skipped tokens included."""
         self._pages(self._library.kvrail_target_pages, target, group, ids)
