@@ -141,6 +141,7 @@ class Cancel:
     """kvrail_cancel, of a publish or a fetch. The pages are lent until the terminal event."""
 
     ticket: Ticket
+    reason: str = "cancelled"
 
 
 # ---- actions: for the engine ------------------------------------------------------------------
@@ -233,15 +234,20 @@ def _park(s: Source, event: Event, now: float) -> Result:
 
 
 def _renew(s: Source, event: Event, now: float) -> Result:
-    """Up to the limit, and never beyond it: the agent then frees the pages by itself."""
-    left = s.hold_until - now
-    if left <= 0:
+    """Up to the limit, and never beyond it: the agent then frees the pages by itself. LEASE_LOW comes when a
+    quarter of the lease is left."""
+    left_ms = (s.hold_until - now) * 1000
+    if left_ms <= s.limits.lease_ms / 4:
         return s, []
-    return s, [Renew(s.ticket, int(min(s.limits.lease_ms, max(1.0, left * 1000))))]
+    return s, [Renew(s.ticket, int(min(s.limits.lease_ms, left_ms)))]
 
 
 def _stop(s: Source, event: Event, now: float) -> Result:
     return replace(s, timer=NEVER), [Cancel(s.ticket)]
+
+
+def _expire(s: Source, event: Event, now: float) -> Result:
+    return replace(s, timer=NEVER), [Cancel(s.ticket, "expired")]
 
 
 def _drop_chunks(s: Source, event: Event, now: float) -> Result:
@@ -300,7 +306,7 @@ RULES: Rules = {
         On.LOST: (State.PARKED, _park),
         On.ABORT: (State.STOPPING, _stop),
         On.PREEMPT: (State.RESTARTING, _restart),
-        On.TIMER: (State.STOPPING, _stop),
+        On.TIMER: (State.STOPPING, _expire),
     },
     State.TAKEN: {
         On.CHUNK: (State.TAKEN, _give_chunk),

@@ -104,6 +104,7 @@ class Target:
     have: int = 0  # tokens that are in place now: skip, and what failed fetches left
     groups: tuple[Group, ...] = ()
     next_offer: Offer | None = None  # in RETRYING and DROPPING
+    let_go: int = 0  # offers that were replaced before they were opened
     timer: float = NEVER  # when TIMER is due
 
     @property
@@ -216,22 +217,31 @@ def _owe(t: Target, event: Event, now: float) -> Result:
     return replace(t, tokens=event.tokens or t.tokens, groups=(), timer=now + t.limits.hold), []
 
 
+def _let_go(t: Target, offer: Offer) -> Result:
+    """Releases the source of an attempt that will not be fetched. This record does not wait for the end: no
+    opening of its own has the ticket. While the agent is away nothing comes of it, and the lease frees the source."""
+    t = replace(t, let_go=t.let_go + 1)
+    return t, [OpenTarget((t.serial, -t.let_go), t.request, offer, 1, 1, ())]
+
+
 def _take_offer(t: Target, event: Event, now: float) -> Result:
     """Nothing of the older attempt is open."""
-    return replace(t, offer=event.offer), []
+    return _let_go(replace(t, offer=event.offer), t.offer)
 
 
 def _hold_offer(t: Target, event: Event, now: float) -> Result:
-    return _hold(_take_offer(t, event, now)[0], event, now)
+    t, actions = _take_offer(t, event, now)
+    return t, [*actions, Hold(t.request, t.offer)]
 
 
 def _release_offer(t: Target, event: Event, now: float) -> Result:
     """The older release goes on by itself: it lends nothing, and its end changes nothing."""
-    return _release(_take_offer(t, event, now)[0], event, now)
+    return _release(replace(t, offer=event.offer), event, now)
 
 
 def _keep_offer(t: Target, event: Event, now: float) -> Result:
-    return replace(t, next_offer=event.offer), []
+    kept = replace(t, next_offer=event.offer)
+    return (kept, []) if t.next_offer is None else _let_go(kept, t.next_offer)
 
 
 def _cancel(t: Target, event: Event, now: float) -> Result:
