@@ -33,6 +33,7 @@ class User:
         self.skip = 0
         self.p_over = self.d_over = False
         self.d_never = world.chance(0.07)  # the hand-off is lost on its way
+        self.decided_at = float("inf")  # when the target had blocks, or needed none
         self.aborted_at_p = False
         self.restarted = False  # a target that failed meanwhile does not ask for the next attempt
         self.prefill = prefill.Prefill(self.p_key, self.name, self.attempt)
@@ -103,7 +104,8 @@ class User:
     def check_not_held(self, report: source.Freed) -> None:
         if report.status == "expired":
             self.world.counts["expired"] += 1
-            if not (self.d_never or self.aborted_at_p or self.restarted or self.world.agent_trouble):
+            decided = self.decided_at < self.world.clock.now - LEASE
+            if decided and not (self.aborted_at_p or self.restarted or self.world.agent_trouble):
                 raise Violation(f"check 6: the source of {self.name} was held to its limit")
         self.world.counts["freed"] += 1
 
@@ -132,6 +134,7 @@ class User:
         if self.d_over or self.decode.over:
             return
         self.world.counts["aborts"] += 1
+        self.decided_at = self.world.clock.now
         waits = self.decode.state is decode.State.LOADING
         self.d_step(decode.Event(decode.On.FINISHED))
         if not waits:
@@ -146,6 +149,7 @@ class User:
             world.soon(0.3, self.d_schedule)
             return
         self.d_blocks = blocks
+        self.decided_at = min(self.decided_at, world.clock.now)
         self.skip = world.random.choice((0, 0, PAGE, self.tokens // PAGE // 2 * PAGE, self.tokens))
         for index in range(self.skip // PAGE):
             world.pools["D"].content[blocks[index]] = self.kv(index)
@@ -155,7 +159,7 @@ class User:
             self.d_run(self.skip)
         else:
             self.d_lent = True
-            self.d_step(decode.Event(decode.On.ALLOCATED, self.skip, (Group(tuple(blocks), PAGE),)))
+            self.d_step(decode.Event(decode.On.ALLOCATED, 0, self.skip, (Group(tuple(blocks), PAGE),)))
 
     def d_command(self, command) -> None:
         rank, now = self.world.d, self.world.clock.now
@@ -341,6 +345,7 @@ class ChunkedUser(User):
             return
         self.world.counts["aborts"] += 1
         self.aborting = True
+        self.decided_at = self.world.clock.now
         waits = self.d_lent
         self.world.d.feed(self.d_key, target.Event(target.On.ABORT))
         if not waits:
@@ -355,6 +360,7 @@ class ChunkedUser(User):
             world.soon(0.3, self.d_schedule)
             return
         self.d_blocks = blocks
+        self.decided_at = min(self.decided_at, world.clock.now)
         self.skip = world.random.choice((0, PAGE, self.tokens))
         for index in range(self.skip // PAGE):
             world.pools["D"].content[blocks[index]] = self.kv(index)

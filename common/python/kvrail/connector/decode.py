@@ -38,6 +38,7 @@ On = enum.Enum("On", "ALLOCATED COVERED FINISHED PREEMPTED ARRIVED")
 @dataclass(frozen=True, slots=True)
 class Event:
     on: On
+    tokens: int = 0  # ALLOCATED: the blocks are for [skip, tokens); 0: all that the source offers
     skip: int = 0  # ALLOCATED: tokens of the local prefix
     groups: tuple[Group, ...] = ()  # ALLOCATED
 
@@ -105,7 +106,7 @@ def tokens_to_load(d: Decode | None, computed: int, threshold: int = 0, *, agent
 
 
 def _fetch(d: Decode, event: Event, now: float) -> Result:
-    return d, [Fetch(d.key, d.request, d.offer, d.tokens, event.skip, event.groups)]
+    return d, [Fetch(d.key, d.request, d.offer, event.tokens or d.tokens, event.skip, event.groups)]
 
 
 def _release(d: Decode, event: Event, now: float) -> Result:

@@ -1,0 +1,194 @@
+"""The scheduler's side of vLLM's connector: KVConnectorBase_V1's calls become events of connector/prefill.py and
+connector/decode.py, and their commands travel to the workers with the next step's metadata.
+
+    vLLM's call                             here
+    on_new_request                          arrived
+    get_num_new_matched_tokens              tokens_to_load
+    update_state_after_alloc                allocated
+    request_finished(_all_groups)           finished
+    update_connector_output                 reported
+    build_connector_meta                    take_commands
+    set_xfer_handshake_metadata_pp_aware    set_sources
+
+vLLM is not imported: a request is known by the attributes that 0.28 and later have. A call without a transfer
+costs a look into a dict.
+"""
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ..connector import decode, prefill
+from ..connector.handoff import HandOff, HandOffError, SourceAddress, build, parse, request_id
+from ..connector.machine import Impossible
+from ..connector.target import Offer
+from .groups import Groups
+
+__all__ = ["Scheduler"]
+
+ATTEMPTS = 1 << 32
+COMPLETE = frozenset({"FINISHED_LENGTH_CAPPED", "FINISHED_STOPPED"})  # of vLLM's RequestStatus
+
+Command = prefill.Publish | prefill.Withdraw | decode.Queue | decode.Fetch | decode.Release
+
+
+class Scheduler:
+    """One for each engine. `warn` takes a sentence. `backoff` is the number of prompt tokens at the end that the
+    decode engine always computes itself (1 with a recurrent state), so that the prefill stops before them."""
+
+    def __init__(self, groups: Groups, engine_name: str, *, threshold: int = 0, backoff: int = 0,
+                 warn: Callable[[str], None] = lambda sentence: None) -> None:
+        self._groups, self._engine_name = groups, engine_name
+        self._threshold, self._backoff, self._warn = threshold, backoff, warn
+        self._attempts = itertools.count(1)
+        self._sources: tuple[SourceAddress, ...] = ()
+        self._prefills: dict[str, prefill.Prefill] = {}
+        self._decodes: dict[str, decode.Decode] = {}
+        self._computed: dict[str, int] = {}  # tokens of the local prefix, at the last look
+        self._commands: list[Command] = []
+        self._agents: dict[Any, tuple[bool, bool]] = {}  # of each rank: source, target
+        self._source_up = self._target_up = True
+
+    def __len__(self) -> int:
+        return len(self._prefills) + len(self._decodes)
+
+    # ---- what vLLM calls ------------------------------------------------------------------------
+
+    def set_sources(self, sources: Iterable[SourceAddress]) -> None:
+        """The addresses of all ranks of this engine: every hand-off names them."""
+        self._sources = tuple(sources)
+
+    def arrived(self, request: Any) -> None:
+        params = request.kv_transfer_params
+        if not params:
+            return
+        key = request.request_id
+        if params.get("do_remote_decode") and key not in self._prefills:
+            self._leave_the_end(request)
+            self._prefills[key] = prefill.Prefill(key, request_id(key), next(self._attempts) % ATTEMPTS)
+        elif params.get("do_remote_prefill") and key not in self._decodes:
+            handoff = self._parse(key, params)
+            if handoff is not None and (tokens := min(handoff.tokens, self._wanted_tokens(request))) > 0:
+                offer = Offer(handoff.attempt, handoff.sources)
+                self._decodes[key], commands = decode.decode(key, handoff.request, offer, tokens)
+                self._commands += commands
+
+    def tokens_to_load(self, request: Any, computed: int) -> tuple[int, bool]:
+        """Without side effects that a second call would notice."""
+        record = self._decodes.get(request.request_id)
+        if record is None:
+            return 0, False
+        count = decode.tokens_to_load(record, computed, self._threshold, agent_is_up=self._target_up)
+        self._computed[request.request_id] = computed
+        return count, count > 0
+
+    def allocated(self, request: Any, block_ids: Sequence[Sequence[int]], external_tokens: int) -> None:
+        """vLLM may call once more after a load, and may have cut the tokens that were promised."""
+        key = request.request_id
+        record = self._decodes.get(key)
+        if record is None:
+            return
+        if external_tokens == 0 or record.state is not decode.State.WAITING:
+            self._decode(key, decode.Event(decode.On.COVERED))
+            return
+        skip = self._computed.pop(key, 0)
+        tokens = skip + external_tokens
+        tables = self._groups.tables(block_ids, tokens, skip)
+        self._decode(key, decode.Event(decode.On.ALLOCATED, tokens, skip, tables))
+
+    def finished(self, request: Any, block_ids: Sequence[Sequence[int]]) -> tuple[bool, dict[str, Any] | None]:
+        """(blocks stay until every worker has sent, the dict for the router)."""
+        key = request.request_id
+        self._computed.pop(key, None)
+        if key in self._decodes:
+            self._decode(key, decode.Event(decode.On.FINISHED))
+            return False, None
+        record = self._prefills.get(key)
+        if record is None:
+            return False, None
+        tokens = min(request.num_computed_tokens, request.num_prompt_tokens)
+        complete = request.status.name in COMPLETE and tokens > 0 and any(block_ids)
+        if not complete or not self._may_publish(key):
+            self._prefill(key, prefill.Event(prefill.On.DROPPED))
+            return False, None
+        pages = self._groups.published(block_ids, tokens)
+        self._prefill(key, prefill.Event(prefill.On.FINISHED, tokens, pages))
+        handoff = HandOff(record.request, record.attempt, tokens, self._sources)
+        return True, build(handoff, self._groups.select(block_ids), self._engine_name)
+
+    def reported(self, sent: Iterable[str] | None, received: Iterable[str] | None,
+                 agents: Mapping[Any, tuple[bool, bool]] | None = None) -> None:
+        """What all workers have ended, and which ranks have lost or found their agents."""
+        for key in sent or ():
+            if key in self._prefills:
+                self._prefill(key, prefill.Event(prefill.On.SENT))
+        for key in received or ():
+            if key in self._decodes:
+                self._decode(key, decode.Event(decode.On.ARRIVED))
+        if agents:
+            self._agents.update(agents)
+            self._source_up = all(source for source, _ in self._agents.values())
+            self._target_up = all(target for _, target in self._agents.values())
+
+    def take_commands(self) -> tuple[Command, ...]:
+        """The commands for every worker since the last call, in order."""
+        if not self._commands:
+            return ()
+        commands, self._commands = tuple(self._commands), []
+        return commands
+
+    # ---- parts ----------------------------------------------------------------------------------
+
+    def _parse(self, key: str, params: dict[str, Any]) -> HandOff | None:
+        try:
+            return parse(params)
+        except HandOffError as error:
+            self._warn(f"request {key} is computed here: {error}")
+            return None
+
+    def _wanted_tokens(self, request: Any) -> int:
+        tokens: int = request.num_prompt_tokens
+        return tokens - self._backoff if tokens > self._backoff else tokens
+
+    def _leave_the_end(self, request: Any) -> None:
+        """Takes the last tokens of a prompt away that the decode engine computes itself. The prompt is only as long
+        as the prefill sees it; the answer of a prefill is not used."""
+        count = self._backoff
+        if not count or request.num_prompt_tokens <= count or request.prompt_token_ids is None:
+            return
+        del request.prompt_token_ids[-count:]
+        del request._all_token_ids[-count:]
+        request.num_prompt_tokens -= count
+        request.max_tokens = 1
+
+    def _may_publish(self, key: str) -> bool:
+        if not self._sources:
+            self._warn(f"request {key} is not published: no worker has named its agent")
+        elif not self._source_up:
+            self._warn(f"request {key} is not published: a worker has lost its agent")
+        return bool(self._sources) and self._source_up
+
+    def _prefill(self, key: str, event: prefill.Event) -> None:
+        try:
+            record, commands = prefill.step(self._prefills[key], event, 0.0)
+        except Impossible as error:
+            self._warn(f"request {key}: {error}")
+            return
+        self._commands += commands
+        if record.over:
+            del self._prefills[key]
+        else:
+            self._prefills[key] = record
+
+    def _decode(self, key: str, event: decode.Event) -> None:
+        try:
+            record, commands = decode.step(self._decodes[key], event, 0.0)
+        except Impossible as error:
+            self._warn(f"request {key}: {error}")
+            return
+        self._commands += commands
+        if record.over:
+            del self._decodes[key]
+        else:
+            self._decodes[key] = record
