@@ -326,8 +326,7 @@ class World:
         del self.transfers[transfer.ticket]
         if self.d.up:
             self.d.notice(transfer.key, target.Event(target.On.FAILED, transfer.ticket, status=transfer.status,
-                                                     token_first=transfer.copied * PAGE,
-                                                     token_end=transfer.tokens))
+                                                     token_first=transfer.copied * PAGE))
         if transfer.publish is not None:
             transfer.publish.reader = None
             self.soon(0.05, lambda: self.end_publish(transfer.publish, transfer.status))

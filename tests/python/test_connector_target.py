@@ -57,7 +57,7 @@ class Failures(Case):
     def test_the_blocks_to_compute_again_are_named(self) -> None:
         self.load()
         self.assertEqual(self.feed(On.FAILING, status="peer_lost"), [], "still lent")
-        self.assertEqual(self.feed(On.FAILED, status="peer_lost", token_first=47, token_end=60),
+        self.assertEqual(self.feed(On.FAILED, status="peer_lost", token_first=47),
                          [LoadFailed("r", 32, ((12, 13),), "peer_lost")])
 
     def test_not_below_the_local_prefix(self) -> None:
@@ -97,10 +97,10 @@ class NextAttempt(Case):
     def test_of_a_preempted_source(self) -> None:
         self.load()
         self.feed(On.FAILING, status="cancelled")
-        self.assertEqual(self.feed(On.FAILED, status="cancelled", token_first=50, token_end=60),
+        self.assertEqual(self.feed(On.FAILED, status="cancelled", token_first=50),
                          [OpenTarget((1, 2), "r", replace(FIRST, attempt=2), 60, 48, GROUPS)])
         self.assertEqual(self.feed(On.DONE, ticket=(1, 1)), [], "of the older attempt")
-        self.assertEqual(self.feed(On.FAILED, status="cancelled", token_first=48, token_end=60),
+        self.assertEqual(self.feed(On.FAILED, status="cancelled", token_first=48),
                          [LoadFailed("r", 48, ((13,),), "cancelled")], "two attempts and no more")
 
     def test_not_for_other_failures(self) -> None:

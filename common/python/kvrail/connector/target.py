@@ -86,7 +86,7 @@ class Event:
     tail: bytes = b""  # TAIL
     status: str = OK  # FAILING, FAILED
     token_first: int = 0  # FAILED: [skip, token_first) is in place
-    token_end: int = 0  # FAILED: pages of [token_first, token_end) may hold any bytes
+    token_end: int | None = None  # DONE: [0, token_end) is in place; None: all that was asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,12 +397,16 @@ RULES: Rules = {
 }
 
 
-def _resolve(t: Target, event: Event) -> On:
-    """FAILED or AGAIN. An engine's own cancel is never tried again: its states have no AGAIN."""
+def _resolve(t: Target, event: Event) -> Event:
+    """FAILED may be AGAIN; but an engine's own cancel is never tried again: its states have no AGAIN. DONE is
+    FAILED where the source had published fewer tokens than were asked for."""
+    if event.on is On.DONE and event.token_end is not None and event.token_end < t.tokens \
+            and t.state in (State.LOADING, State.RETRYING):
+        return replace(event, on=On.FAILED, token_first=event.token_end, status="short")
     if event.on is On.FAILED and t.state in (State.LOADING, State.FAILING) \
             and event.status in SOURCE_RESTARTS and t.opening < t.limits.attempts:
-        return On.AGAIN
-    return event.on
+        return replace(event, on=On.AGAIN)
+    return event
 
 
 def _is_newer(t: Target, offer: Offer | None) -> bool:
@@ -417,4 +421,5 @@ def step(t: Target, event: Event, now: float) -> Result:
         return t, []
     if event.on is On.OFFER and not _is_newer(t, event.offer):
         return t, []
-    return follow(RULES, t, _resolve(t, event), event, now)
+    event = _resolve(t, event)
+    return follow(RULES, t, event.on, event, now)

@@ -1,0 +1,145 @@
+"""Both books of one rank, driven by the commands of a scheduler in another process.
+
+A command of prefill.py or decode.py becomes events of the books. The machines' actions for kvrail are taken with
+`take_calls`, in order; the answers to the scheduler gather in `take_results`.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import decode, prefill, source, target
+from .book import Book
+from .machine import Limits
+
+__all__ = ["Rank", "Results"]
+
+Command = prefill.Publish | prefill.Withdraw | decode.Queue | decode.Fetch | decode.Release
+
+
+@dataclass(slots=True)
+class Results:
+    """What has ended since the last look, by the engine's own ids. A failed load is in `received` too."""
+
+    sent: set[str] = field(default_factory=set)
+    received: set[str] = field(default_factory=set)
+    failed: dict[str, target.LoadFailed] = field(default_factory=dict)
+    outcomes: list[tuple[str, str]] = field(default_factory=list)  # of publishes: (id, status)
+
+    def __bool__(self) -> bool:
+        return bool(self.sent or self.received)
+
+
+class Rank:
+    """One connection's requests. Not for several threads. `tail` takes (id, bytes) of a source's tail."""
+
+    def __init__(self, source_limits: Limits, target_limits: Limits,
+                 tail: Callable[[str, bytes], None] = lambda key, data: None) -> None:
+        self.sources: Book[source.Source] = Book(
+            source.step, source.Event(source.On.AGENT_UP), source.Event(source.On.TIMER))
+        self.targets: Book[target.Target] = Book(
+            target.step, target.Event(target.On.AGENT_UP), target.Event(target.On.TIMER))
+        self._source_limits, self._target_limits, self._tail = source_limits, target_limits, tail
+        self._results = Results()
+        self._calls: list[tuple[str, Any]] = []
+
+    def command(self, command: Command, now: float) -> None:
+        match command:
+            case prefill.Publish():
+                self._publish(command, now)
+            case decode.Queue():
+                self._queue(command, now)
+            case decode.Fetch():
+                self._fetch(command, now)
+            case decode.Release():
+                self.targets.feed(command.key, target.Event(target.On.COVERED, tokens=command.tokens), now)
+            case prefill.Withdraw():
+                self.sources.feed(command.key, source.Event(source.On.ABORT), now)
+                self.targets.feed(command.key, target.Event(target.On.ABORT), now)
+        self._sort()
+
+    def source_event(self, key: str, event: source.Event, now: float) -> None:
+        self.sources.feed(key, event, now)
+        self._sort()
+
+    def target_event(self, key: str, event: target.Event, now: float) -> None:
+        self.targets.feed(key, event, now)
+        self._sort()
+
+    def source_agent(self, is_up: bool, now: float) -> None:
+        self.sources.agent(is_up, now)
+        self._sort()
+
+    def target_agent(self, is_up: bool, now: float) -> None:
+        self.targets.agent(is_up, now)
+        self._sort()
+
+    def tick(self, now: float) -> None:
+        self.sources.tick(now)
+        self.targets.tick(now)
+        self._sort()
+
+    def take_calls(self) -> list[tuple[str, Any]]:
+        """Actions for kvrail, each with its request."""
+        if not self._calls:
+            return []
+        calls, self._calls = self._calls, []
+        return calls
+
+    def take_results(self) -> Results:
+        if not self._results and not self._results.outcomes:
+            return self._results
+        results, self._results = self._results, Results()
+        return results
+
+    # ---- parts ----------------------------------------------------------------------------------
+
+    def _publish(self, command: prefill.Publish, now: float) -> None:
+        """Late: all pages and the seal at once. An id that is in use already cannot be published: its blocks are
+        the engine's."""
+        if command.key in self.sources:
+            self._end_source(command.key, "exists")
+            return
+        record = source.source(command.request, command.attempt, command.tokens, self.sources.next_serial(),
+                               self._source_limits)
+        self.sources.add(command.key, record, now)
+        chunk = source.Chunk(command.blocks, command.tokens)
+        self.sources.feed(command.key, source.Event(source.On.CHUNK, chunk=chunk), now)
+        self.sources.feed(command.key, source.Event(source.On.SEAL), now)
+
+    def _queue(self, command: decode.Queue, now: float) -> None:
+        if command.key not in self.targets:
+            record = target.target(command.request, command.offer, self.targets.next_serial(), self._target_limits)
+            self.targets.add(command.key, record, now)
+
+    def _fetch(self, command: decode.Fetch, now: float) -> None:
+        """A fetch that no record takes has failed: its request must not wait for ever."""
+        event = target.Event(target.On.BLOCKS, tokens=command.tokens, skip=command.skip, groups=command.groups)
+        if not self.targets.feed(command.key, event, now):
+            pages = target.missing_pages(command.groups, command.skip, command.tokens)
+            self._results.received.add(command.key)
+            self._results.failed[command.key] = target.LoadFailed(command.request, command.skip, pages, "not_found")
+
+    def _end_source(self, key: str, status: str) -> None:
+        self._results.sent.add(key)
+        self._results.outcomes.append((key, status))
+
+    def _sort(self) -> None:
+        """Actions for kvrail stay in order; answers go to the results."""
+        for key, action in self.sources.take():
+            if isinstance(action, source.Freed):
+                self._end_source(key, action.status)
+            elif not isinstance(action, source.Returned):
+                self._calls.append((key, action))
+        for key, action in self.targets.take():
+            match action:
+                case target.Loaded() | target.Stopped():
+                    self._results.received.add(key)
+                case target.LoadFailed():
+                    self._results.received.add(key)
+                    self._results.failed[key] = action
+                case target.Tail():
+                    self._tail(key, action.bytes)
+                case _:
+                    self._calls.append((key, action))
