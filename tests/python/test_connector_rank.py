@@ -43,10 +43,11 @@ class Worker:
         self.carry_out()
 
     def carry_out(self) -> None:
-        while calls := self.rank.take_calls():
-            for key, action in calls:
-                port = self.source_port if key.startswith("p") else self.target_port
-                port.carry_out(key, action)
+        for _ in range(3):  # to carry out an action may make another
+            for key, action in self.rank.source_calls():
+                self.source_port.carry_out(key, action)
+            for key, action in self.rank.target_calls():
+                self.target_port.carry_out(key, action)
 
     def command(self, *commands) -> None:
         for command in commands:

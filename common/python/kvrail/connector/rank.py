@@ -1,7 +1,7 @@
 """Both books of one rank, driven by the commands of a scheduler in another process.
 
 A command of prefill.py or decode.py becomes events of the books. The machines' actions for kvrail are taken with
-`take_calls`, in order; the answers to the scheduler gather in `take_results`.
+`source_calls` and `target_calls`, in order; the answers to the scheduler gather in `take_results`.
 """
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class Rank:
             target.step, target.Event(target.On.AGENT_UP), target.Event(target.On.TIMER))
         self._source_limits, self._target_limits, self._tail = source_limits, target_limits, tail
         self._results = Results()
-        self._calls: list[tuple[str, Any]] = []
+        self._source_calls: list[tuple[str, Any]] = []
+        self._target_calls: list[tuple[str, Any]] = []
 
     def command(self, command: Command, now: float) -> None:
         match command:
@@ -80,11 +81,14 @@ class Rank:
         self.targets.tick(now)
         self._sort()
 
-    def take_calls(self) -> list[tuple[str, Any]]:
-        """Actions for kvrail, each with its request."""
-        if not self._calls:
-            return []
-        calls, self._calls = self._calls, []
+    def source_calls(self) -> list[tuple[str, Any]]:
+        """The publishes' actions for kvrail since the last call: (id, action). To carry one out may make more."""
+        calls, self._source_calls = self._source_calls, []
+        return calls
+
+    def target_calls(self) -> list[tuple[str, Any]]:
+        """As source_calls, of the fetches."""
+        calls, self._target_calls = self._target_calls, []
         return calls
 
     def take_results(self) -> Results:
@@ -131,7 +135,7 @@ class Rank:
             if isinstance(action, source.Freed):
                 self._end_source(key, action.status)
             elif not isinstance(action, source.Returned):
-                self._calls.append((key, action))
+                self._source_calls.append((key, action))
         for key, action in self.targets.take():
             match action:
                 case target.Loaded() | target.Stopped():
@@ -142,4 +146,4 @@ class Rank:
                 case target.Tail():
                     self._tail(key, action.bytes)
                 case _:
-                    self._calls.append((key, action))
+                    self._target_calls.append((key, action))

@@ -1,0 +1,366 @@
+"""Goal: the life of a request as vLLM's scheduler leads it, on both sides, through the connector.
+
+Method: scripts of the scheduler's calls in the order in which vLLM 0.32 makes them (v1/core/sched/scheduler.py),
+with stand-in requests: new request, prefix lookup, allocation, metadata, worker's results, finish, abort in each
+state, preemption, failed loads. The workers are the rank and the ports of connector/, with a fake connection.
+"""
+from __future__ import annotations
+
+import json
+import unittest
+
+import support
+from fake_kvrail import FakeConnection
+from kvrail.connector.handoff import HandOffError, SourceAddress, parse, request_id
+from kvrail.connector.machine import Limits
+from kvrail.connector.port import SourcePort, TargetPort
+from kvrail.connector.rank import Rank
+from kvrail.vllm.groups import groups_of
+from kvrail.vllm.scheduler import Scheduler
+from stand_in_vllm import FullAttentionSpec, MambaSpec, Request, RequestStatus, SlidingWindowSpec, cache_config
+
+BLOCK = 16
+ENGINE = "00112233445566778899aabbccddeeff"
+SOURCES = (SourceAddress("10.0.0.1:9480", ENGINE, 7, 0, 0),)
+REMOTE_DECODE = {"do_remote_decode": True, "do_remote_prefill": False, "remote_engine_id": None,
+                 "remote_block_ids": None, "remote_host": None, "remote_port": None}
+LIMITS = Limits(hold=480, park=30)
+
+
+class Engine:
+    """One vLLM: the scheduler's half of the connector, and one worker."""
+
+    def __init__(self, *specs, backoff: int = 0, threshold: int = 0) -> None:
+        self.warnings: list[str] = []
+        groups = groups_of(cache_config(*(specs or (FullAttentionSpec(BLOCK),))))
+        self.scheduler = Scheduler(groups, "engine-p", threshold=threshold, backoff=backoff, warn=self.warnings.append)
+        self.scheduler.set_sources(SOURCES)
+        self.rank = Rank(LIMITS, LIMITS)
+        self.connection = FakeConnection()
+        self.ports = [SourcePort(self.connection, lambda key, event: self.rank.source_event(key, event, 0.0)),
+                      TargetPort(self.connection, lambda key, event: self.rank.target_event(key, event, 0.0))]
+        self.rank.source_agent(True, 0.0)
+        self.rank.target_agent(True, 0.0)
+
+    def step(self) -> tuple[set[str], set[str], dict]:
+        """One engine step: metadata to the worker, the worker's calls and results, and the scheduler's update."""
+        for command in self.scheduler.take_commands():
+            self.rank.command(command, 0.0)
+        self.carry_out()
+        handles = {handle: port for port in self.ports for handle in port._owners}
+        for event in self.connection.poll():
+            if event.handle in handles:
+                handles[event.handle]._take(event)
+        self.carry_out()
+        results = self.rank.take_results()
+        self.scheduler.reported(results.sent, results.received)
+        return results.sent, results.received, results.failed
+
+    def carry_out(self) -> None:
+        source, target = self.ports
+        for key, action in self.rank.source_calls():
+            source.carry_out(key, action)
+        for key, action in self.rank.target_calls():
+            target.carry_out(key, action)
+
+    def calls(self) -> list[str]:
+        names = [call[0] for call in self.connection.calls]
+        self.connection.calls.clear()
+        return names
+
+
+def prefill(engine: Engine, name: str = "cmpl-1-0-p", tokens: int = 40, status: str = "FINISHED_LENGTH_CAPPED"):
+    """A prefill from its arrival to its end: (request, blocks stay, params)."""
+    request = Request(name, tokens, dict(REMOTE_DECODE))
+    engine.scheduler.arrived(request)
+    assert engine.scheduler.tokens_to_load(request, 0) == (0, False)
+    engine.scheduler.allocated(request, ([1, 2, 3],), 0)
+    engine.step()
+    request.num_computed_tokens, request.status = request.num_prompt_tokens, RequestStatus[status]
+    stay, params = engine.scheduler.finished(request, ([1, 2, 3],))
+    return request, stay, params
+
+
+def handed_off(tokens: int = 40) -> dict:
+    _, stay, params = prefill(Engine(), tokens=tokens)
+    assert stay
+    return json.loads(json.dumps(params))  # as it comes through HTTP
+
+
+PUBLISH = ["source_open", "source_pages", "source_watch", "source_end"]
+FETCH = ["target_open", "target_pages"]
+
+
+class Prefill(unittest.TestCase):
+    def setUp(self) -> None:
+        self.engine = Engine()
+
+    def test_blocks_stay_until_the_worker_has_sent(self) -> None:
+        request, stay, params = prefill(self.engine)
+        self.assertTrue(stay)
+        self.assertEqual(self.engine.calls(), [])
+        self.engine.step()
+        self.assertEqual(self.engine.calls(), PUBLISH)
+        self.assertEqual(self.engine.step(), (set(), set(), {}))
+        self.engine.connection.event("SOURCE_FREE", 1)
+        self.assertEqual(self.engine.step()[0], {request.request_id})
+        self.assertEqual(len(self.engine.scheduler), 0)
+
+    def test_the_dict_for_the_router(self) -> None:
+        params = handed_off()
+        self.assertEqual(
+            {key: params[key] for key in REMOTE_DECODE},
+            {"do_remote_decode": False, "do_remote_prefill": True, "remote_engine_id": "engine-p",
+             "remote_block_ids": [[1, 2, 3]], "remote_host": "10.0.0.1", "remote_port": 9480})
+        self.assertEqual(params["kvrail"], {"version": 1, "request": "cmpl-1-0-p", "attempt": 1, "tokens": 40,
+                                            "engine": ENGINE, "sources": [["10.0.0.1:9480", 7, 0, 0]]})
+
+    def test_attempts_of_one_id_differ(self) -> None:
+        attempts = [prefill(self.engine)[2]["kvrail"]["attempt"]]
+        self.engine.step()
+        self.engine.connection.event("SOURCE_FREE", 1)
+        self.engine.step()
+        attempts.append(prefill(self.engine)[2]["kvrail"]["attempt"])
+        self.assertLess(attempts[0], attempts[1])
+
+    def test_nothing_is_published_of_an_aborted_prefill(self) -> None:
+        for status in ("FINISHED_ABORTED", "FINISHED_ERROR"):
+            _, stay, params = prefill(self.engine, status=status)
+            self.assertEqual((stay, params, self.engine.step()), (False, None, (set(), set(), {})))
+        self.assertEqual((self.engine.calls(), len(self.engine.scheduler)), ([], 0))
+
+    def test_aborted_before_it_was_scheduled(self) -> None:
+        request = Request("r", 40, dict(REMOTE_DECODE))
+        self.engine.scheduler.arrived(request)
+        request.status = RequestStatus.FINISHED_ABORTED
+        self.assertEqual(self.engine.scheduler.finished(request, ([],)), (False, None))
+        self.assertEqual(len(self.engine.scheduler), 0)
+
+    def test_only_prompt_tokens_are_published(self) -> None:
+        request = Request("r", 40, dict(REMOTE_DECODE))
+        self.engine.scheduler.arrived(request)
+        request.num_computed_tokens, request.status = 45, RequestStatus.FINISHED_STOPPED
+        _, params = self.engine.scheduler.finished(request, ([1, 2, 3, 4],))
+        self.assertEqual(params["kvrail"]["tokens"], 40)
+
+    def test_without_an_agent_the_request_goes_on_elsewhere(self) -> None:
+        self.engine.scheduler.reported((), (), {(0, 0): (False, True)})
+        self.assertEqual(prefill(self.engine)[1:], (False, None))
+        self.assertIn("lost its agent", self.engine.warnings[0])
+        self.engine.scheduler.reported((), (), {(0, 0): (True, True)})
+        self.assertTrue(prefill(self.engine)[1])
+
+    def test_requests_of_others_are_not_touched(self) -> None:
+        request = Request("r", 40)
+        self.engine.scheduler.arrived(request)
+        self.assertEqual(self.engine.scheduler.tokens_to_load(request, 0), (0, False))
+        self.engine.scheduler.allocated(request, ([1],), 0)
+        self.assertEqual(self.engine.scheduler.finished(request, ([1],)), (False, None))
+        self.assertEqual(self.engine.scheduler.take_commands(), ())
+
+
+class Decode(unittest.TestCase):
+    def setUp(self) -> None:
+        self.engine = Engine()
+        self.request = Request("cmpl-1-0-d", 40, handed_off())
+        self.blocks = ([11, 12, 13],)
+
+    def load(self, computed: int = 16) -> None:
+        self.engine.scheduler.arrived(self.request)
+        self.engine.step()
+        self.assertEqual(self.engine.scheduler.tokens_to_load(self.request, computed), (40 - computed, True))
+        self.assertEqual(self.engine.scheduler.tokens_to_load(self.request, computed), (40 - computed, True))
+        self.engine.scheduler.allocated(self.request, self.blocks, 40 - computed)
+        self.request.status = RequestStatus.WAITING_FOR_REMOTE_KVS
+        self.request.num_computed_tokens = 40
+        self.engine.step()
+
+    def finish(self, status: str = "FINISHED_STOPPED"):
+        self.request.status = RequestStatus[status]
+        return self.engine.scheduler.finished(self.request, self.blocks)
+
+    def end(self, kind: str, status: str = "OK", **fields):
+        self.engine.connection.event(kind, self.engine.connection.handles, status, **fields)
+        return self.engine.step()
+
+    def check_empty(self) -> None:
+        self.assertEqual((len(self.engine.scheduler), len(self.engine.rank.targets)), (0, 0))
+        self.assertEqual(self.engine.warnings, [])
+
+    def test_after_the_local_prefix(self) -> None:
+        self.load()
+        self.assertEqual(self.engine.connection.calls, [
+            ("target_open", "cmpl-1-0-p", 40, SOURCES, 1, 16), ("target_pages", 1, 0, (11, 12, 13))])
+        self.assertEqual(self.end("DONE", token_end=40), (set(), {"cmpl-1-0-d"}, {}))
+        self.engine.scheduler.allocated(self.request, self.blocks, 0)  # vLLM calls once more
+        self.assertEqual(self.engine.scheduler.tokens_to_load(self.request, 0), (0, False))
+        self.assertEqual(self.finish(), (False, None))
+        self.check_empty()
+
+    def test_a_full_hit_frees_the_source_and_reports_nothing(self) -> None:
+        self.engine.scheduler.arrived(self.request)
+        self.assertEqual(self.engine.scheduler.tokens_to_load(self.request, 40), (0, False))
+        self.engine.scheduler.allocated(self.request, self.blocks, 0)
+        self.engine.step()
+        self.assertEqual(self.engine.connection.calls, [("target_open", "cmpl-1-0-p", 40, SOURCES, 1, 40)])
+        self.assertEqual(self.end("DONE"), (set(), set(), {}), "vLLM asserts on ids that it does not expect")
+        self.finish()
+        self.check_empty()
+
+    def test_vllm_cuts_the_promise(self) -> None:
+        self.engine.scheduler.arrived(self.request)
+        self.engine.scheduler.tokens_to_load(self.request, 16)
+        self.engine.scheduler.allocated(self.request, self.blocks, 16)
+        self.engine.step()
+        self.assertEqual(self.engine.connection.calls, [
+            ("target_open", "cmpl-1-0-p", 32, SOURCES, 1, 16), ("target_pages", 1, 0, (11, 12))])
+
+    def test_aborted_in_the_queue_frees_the_source(self) -> None:
+        self.engine.scheduler.arrived(self.request)
+        self.assertEqual(self.finish("FINISHED_ABORTED"), (False, None))
+        self.engine.step()
+        self.assertEqual(self.engine.calls(), ["target_open"])
+        self.assertEqual(self.end("DONE"), (set(), set(), {}))
+        self.check_empty()
+
+    def test_aborted_while_it_loads(self) -> None:
+        self.load()
+        self.engine.calls()
+        self.finish("FINISHED_ABORTED")
+        self.assertEqual(self.engine.step(), (set(), set(), {}), "the blocks are lent")
+        self.assertEqual(self.engine.calls(), ["cancel"])
+        self.assertEqual(self.end("CANCELLED", "CANCELLED")[1], {"cmpl-1-0-d"})
+        self.check_empty()
+
+    def test_aborted_in_the_step_in_which_the_load_ends(self) -> None:
+        self.load()
+        self.engine.connection.event("DONE", 1, token_end=40)
+        self.finish("FINISHED_ABORTED")  # before the worker's results are read
+        self.assertEqual(self.engine.step()[1], {"cmpl-1-0-d"})
+        self.check_empty()
+
+    def test_preempted_after_the_load_it_computes_itself(self) -> None:
+        self.load()
+        self.end("DONE", token_end=40)
+        self.request.status, self.request.num_computed_tokens = RequestStatus.PREEMPTED, 0
+        self.assertEqual(self.engine.scheduler.tokens_to_load(self.request, 0), (0, False))
+        self.engine.scheduler.allocated(self.request, self.blocks, 0)
+        self.engine.step()
+        self.assertEqual(self.engine.calls(), FETCH)
+        self.finish()
+        self.check_empty()
+
+    def test_a_failed_load_names_its_blocks_in_the_same_pass(self) -> None:
+        self.load(computed=0)
+        self.assertEqual(self.end("FAILING", "PEER_LOST"), (set(), set(), {}), "the blocks are lent")
+        sent, received, failed = self.end("FAILED", "PEER_LOST", token_first=20)
+        self.assertEqual((received, failed["cmpl-1-0-d"].pages), ({"cmpl-1-0-d"}, ((12, 13),)))
+        self.assertEqual(self.engine.scheduler.tokens_to_load(self.request, 0), (0, False), "computed here now")
+        self.finish()
+        self.check_empty()
+
+    def test_a_failed_load_under_the_policy_fail(self) -> None:
+        """vLLM finishes the request with an error before it reads that the load has ended."""
+        self.load()
+        self.engine.connection.event("FAILED", 1, "PEER_LOST", token_first=16)
+        self.finish("FINISHED_ERROR")
+        self.assertEqual(self.engine.step()[1], {"cmpl-1-0-d"})
+        self.check_empty()
+
+    def test_while_the_agent_is_away_it_computes_itself(self) -> None:
+        self.engine.scheduler.arrived(self.request)
+        self.engine.scheduler.reported((), (), {(0, 0): (True, False)})
+        self.assertEqual(self.engine.scheduler.tokens_to_load(self.request, 0), (0, False))
+        self.engine.scheduler.allocated(self.request, self.blocks, 0)
+        self.engine.step()
+        self.assertEqual(self.engine.calls(), ["target_open"], "the source is released")
+
+    def test_below_the_threshold_it_computes_itself(self) -> None:
+        self.engine = Engine(threshold=30)
+        self.engine.scheduler.arrived(self.request)
+        self.assertEqual(self.engine.scheduler.tokens_to_load(self.request, 0), (40, True))
+        self.assertEqual(self.engine.scheduler.tokens_to_load(self.request, 16), (0, False))
+
+    def test_a_shorter_prompt_than_the_sources(self) -> None:
+        self.request = Request("cmpl-1-0-d", 39, handed_off())
+        self.engine.scheduler.arrived(self.request)
+        self.assertEqual(self.engine.scheduler.tokens_to_load(self.request, 0), (39, True))
+
+    def test_a_dict_of_another_connector_is_computed_here(self) -> None:
+        del self.request.kv_transfer_params["kvrail"]
+        self.engine.scheduler.arrived(self.request)
+        self.assertIn("runs another connector", self.engine.warnings[0])
+        self.assertEqual(self.engine.scheduler.tokens_to_load(self.request, 0), (0, False))
+        self.assertEqual(self.finish(), (False, None))
+
+    def test_results_of_unknown_requests_change_nothing(self) -> None:
+        self.engine.scheduler.reported({"x"}, {"y"})
+        self.check_empty()
+
+
+class Hybrid(unittest.TestCase):
+    SPECS = (FullAttentionSpec(16), SlidingWindowSpec(16, 32), MambaSpec(16, num_speculative_blocks=2))
+
+    def test_both_sides_stop_before_the_last_token_of_a_state(self) -> None:
+        source = Engine(*self.SPECS, backoff=1)
+        request = Request("p", 65, dict(REMOTE_DECODE))
+        source.scheduler.arrived(request)
+        self.assertEqual((request.num_prompt_tokens, len(request.prompt_token_ids), request.max_tokens), (64, 64, 1))
+        source.scheduler.arrived(request)
+        self.assertEqual(request.num_prompt_tokens, 64, "once")
+        request.num_computed_tokens, request.status = 64, RequestStatus.FINISHED_LENGTH_CAPPED
+        stay, params = source.scheduler.finished(request, ([1, 2, 3, 4], [0, 0, 7, 8], [0, 9, 90, 91]))
+        source.step()
+        self.assertEqual(source.connection.calls[1:5], [
+            ("source_pages", 1, 0, (1, 2, 3, 4)), ("source_pages", 1, 1, (0, 0, 7, 8)), ("source_pages", 1, 2, (9,)),
+            ("source_watch", 1, 0, 0, 0, 64)])
+        target = Engine(*self.SPECS, backoff=1)
+        wants = Request("d", 65, params)
+        target.scheduler.arrived(wants)
+        self.assertEqual(target.scheduler.tokens_to_load(wants, 16), (48, True))
+        target.scheduler.allocated(wants, ([21, 22, 23, 24], [0, 0, 27, 28], [0, 29, 92, 93]), 48)
+        target.step()
+        self.assertEqual(target.connection.calls, [
+            ("target_open", "p", 64, SOURCES, 1, 16), ("target_skip", 1, 1, 32), ("target_skip", 1, 2, 0),
+            ("target_pages", 1, 0, (21, 22, 23, 24)), ("target_pages", 1, 1, (0, 0, 27, 28)),
+            ("target_pages", 1, 2, (29,))])
+
+    def test_a_window_larger_than_the_prompt_is_loaded_after_the_prefix(self) -> None:
+        groups = groups_of(cache_config(SlidingWindowSpec(16, 1024)))
+        self.assertEqual(groups.tables(([1, 2, 3, 4],), 64, 16)[0].skip, 16)
+
+    def test_missing_blocks_are_refused(self) -> None:
+        groups = groups_of(cache_config(*self.SPECS))
+        for ids in (([1], [2, 3, 4, 5], [6, 7, 8]), ([1, 2, 3, 4], [2, 3, 4, 5], [6, 7])):
+            with self.assertRaises(ValueError):
+                groups.tables(ids, 64, 0)
+
+
+class HandOffs(unittest.TestCase):
+    def test_what_comes_from_outside_is_checked(self) -> None:
+        good = handed_off()
+        self.assertEqual(parse(good).sources, SOURCES)
+        for name, value in (
+                ("version", 2), ("version", "1"), ("version", None), ("request", ""), ("request", "x" * 128),
+                ("request", "a\nb"), ("request", 5), ("attempt", -1), ("attempt", 2**32), ("attempt", True),
+                ("tokens", 1.5), ("tokens", 2**50), ("engine", "xyz"), ("engine", None), ("sources", []),
+                ("sources", "abc"), ("sources", [["a", 1, 2]]), ("sources", [["", 1, 0, 0]]),
+                ("sources", [["a:1", -1, 0, 0]]), ("sources", [["a:1", 1, 0, 0]] * 65)):
+            with self.subTest(name, value=value), self.assertRaises(HandOffError):
+                parse({**good, "kvrail": {**good["kvrail"], name: value}})
+        for params in (None, {}, {"do_remote_prefill": False, "kvrail": 5}):
+            self.assertIsNone(parse(params))
+        for ours in (None, 5, []):
+            with self.assertRaises(HandOffError):
+                parse({"do_remote_prefill": True, "kvrail": ours})
+
+    def test_request_ids(self) -> None:
+        self.assertEqual(request_id("cmpl-1"), "cmpl-1")
+        for name in ("x" * 128, "é", "a b\n", "", "\ud800"):
+            made = request_id(name)
+            self.assertTrue(made.isprintable() and made.isascii() and 0 < len(made) <= 127, made)
+            self.assertNotEqual(made, request_id(name + "2"))
+
+
+if __name__ == "__main__":
+    support.main(__file__)
