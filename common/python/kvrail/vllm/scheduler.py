@@ -75,9 +75,10 @@ class Scheduler:
                 self._commands += commands
 
     def tokens_to_load(self, request: Any, computed: int) -> tuple[int, bool]:
-        """Without side effects that a second call would notice."""
+        """Without side effects that a second call would notice. vLLM computes the last token of a prompt in any
+        case, so a local prefix of all the others needs nothing from outside."""
         record = self._decodes.get(request.request_id)
-        if record is None:
+        if record is None or computed >= request.num_prompt_tokens - 1:
             return 0, False
         count = decode.tokens_to_load(record, computed, self._threshold, agent_is_up=self._target_up)
         self._computed[request.request_id] = computed
