@@ -1,4 +1,6 @@
-"""The engines' side of the simulation: requests through a prefill and a decode engine (connector_world.py)."""
+"""The engines' side of the simulation: requests through a prefill and a decode engine
+(connector_world.py)."""
+
 from __future__ import annotations
 
 from connector_world import LEASE, PAGE, SECOND, STEP, Violation, World
@@ -14,8 +16,8 @@ def make_user(world: World, number: int) -> User:
 
 
 class User:
-    """One request through both engines, published late: prefill, hand-off, queue at the decode engine, load,
-    decode. Both schedulers are here."""
+    """One request through both engines, published late: prefill, hand-off, queue at the decode
+    engine, load, decode. Both schedulers are here."""
 
     attempts = 1
     hold = HOLD
@@ -26,7 +28,9 @@ class User:
         self.keys = [self.p_key, self.d_key]
         self.tokens = world.random.randrange(1, 9) * PAGE
         self.attempt = world.random.randrange(1000)
-        self.limits = Limits(hold=self.hold, lease_ms=int(LEASE * 1000), park=2.0, attempts=self.attempts)
+        self.limits = Limits(
+            hold=self.hold, lease_ms=int(LEASE * 1000), park=2.0, attempts=self.attempts
+        )
         self.p_blocks: list[int] = []
         self.d_blocks: list[int] = []
         self.d_lent = False  # the blocks may be written from outside
@@ -85,10 +89,22 @@ class User:
     def p_command(self, command) -> None:
         rank, now = self.world.p, self.world.clock.now
         if isinstance(command, prefill.Publish):
-            rank.book.add(command.key, source.source(command.request, command.attempt, command.tokens,
-                                                     rank.book.next_serial(), self.limits), now)
+            rank.book.add(
+                command.key,
+                source.source(
+                    command.request,
+                    command.attempt,
+                    command.tokens,
+                    rank.book.next_serial(),
+                    self.limits,
+                ),
+                now,
+            )
             rank.act()
-            rank.feed(command.key, source.Event(source.On.CHUNK, chunk=source.Chunk(command.blocks, command.tokens)))
+            rank.feed(
+                command.key,
+                source.Event(source.On.CHUNK, chunk=source.Chunk(command.blocks, command.tokens)),
+            )
             rank.feed(command.key, source.Event(source.On.SEAL))
         else:
             rank.feed(command.key, source.Event(source.On.ABORT))
@@ -159,17 +175,29 @@ class User:
             self.d_run(self.skip)
         else:
             self.d_lent = True
-            self.d_step(decode.Event(decode.On.ALLOCATED, 0, self.skip, (Group(tuple(blocks), PAGE),)))
+            self.d_step(
+                decode.Event(decode.On.ALLOCATED, 0, self.skip, (Group(tuple(blocks), PAGE),))
+            )
 
     def d_command(self, command) -> None:
         rank, now = self.world.d, self.world.clock.now
         if isinstance(command, decode.Queue):
-            rank.book.add(command.key, target.target(command.request, command.offer, rank.book.next_serial(),
-                                                     self.limits), now)
+            rank.book.add(
+                command.key,
+                target.target(command.request, command.offer, rank.book.next_serial(), self.limits),
+                now,
+            )
             rank.act()
         elif isinstance(command, decode.Fetch):
-            rank.feed(command.key, target.Event(target.On.BLOCKS, tokens=command.tokens, skip=command.skip,
-                                                groups=command.groups))
+            rank.feed(
+                command.key,
+                target.Event(
+                    target.On.BLOCKS,
+                    tokens=command.tokens,
+                    skip=command.skip,
+                    groups=command.groups,
+                ),
+            )
         elif isinstance(command, decode.Release):
             rank.feed(command.key, target.Event(target.On.COVERED, tokens=command.tokens))
         else:
@@ -177,11 +205,17 @@ class User:
 
     def check_may_write(self, block: int) -> None:
         if self.world.pools["D"].owner.get(block) != self.d_key:
-            raise Violation(f"check 2: a transfer writes block {block}, which {self.d_key} has freed")
+            raise Violation(
+                f"check 2: a transfer writes block {block}, which {self.d_key} has freed"
+            )
         if not self.d_lent:
-            raise Violation(f"check 2: a transfer writes block {block} after {self.d_key} got it back")
+            raise Violation(
+                f"check 2: a transfer writes block {block} after {self.d_key} got it back"
+            )
         if self.d_blocks.index(block) < self.skip // PAGE:
-            raise Violation(f"check 2: a transfer writes block {block} of the local prefix of {self.d_key}")
+            raise Violation(
+                f"check 2: a transfer writes block {block} of the local prefix of {self.d_key}"
+            )
 
     def d_report(self, key: str, report) -> None:
         if isinstance(report, target.Tail):
@@ -208,7 +242,7 @@ class User:
             self.world.counts["failed"] += 1
             if report.token_first > self.skip:
                 self.world.counts["partial"] += 1
-            if report.pages != (tuple(self.d_blocks[report.token_first // PAGE:]),):
+            if report.pages != (tuple(self.d_blocks[report.token_first // PAGE :]),):
                 raise Violation(f"check 7: {report} does not name the blocks of {self.d_blocks}")
             self.d_run(report.token_first)
         else:
@@ -219,7 +253,9 @@ class User:
         for index in range(tokens // PAGE):
             content = self.world.pools["D"].content[self.d_blocks[index]]
             if content != self.kv(index):
-                raise Violation(f"check 3: block {index} of {self.name} holds {content} when the model reads it")
+                raise Violation(
+                    f"check 3: block {index} of {self.name} holds {content} when the model reads it"
+                )
         if self.world.chance(0.1):
             self.world.counts["preempted"] += 1
             self.d_step_preempted()
@@ -239,13 +275,17 @@ class User:
 
     def check_ended(self) -> None:
         if not self.p_over or not self.d_over:
-            raise Violation(f"check 4: {self.name} has not ended: P {self.p_over}, D {self.d_over}, {self.prefill}, "
-                            f"{self.decode}")
+            raise Violation(
+                f"check 4: {self.name} has not ended: P {self.p_over}, D {self.d_over}, "
+                f"{self.prefill}, "
+                f"{self.decode}"
+            )
 
 
 class ChunkedUser(User):
-    """Published in chunks while the prefill runs, both legs at once: no scheduler between engine and rank (as
-    with SGLang). The prefill may be preempted, and the router may offer another attempt."""
+    """Published in chunks while the prefill runs, both legs at once: no scheduler between engine
+    and rank (as with SGLang). The prefill may be preempted, and the router may offer another
+    attempt."""
 
     attempts = 3
 
@@ -266,8 +306,13 @@ class ChunkedUser(User):
             return
         self.p_blocks = blocks
         if self.p_key not in rank.book:
-            rank.book.add(self.p_key, source.source(self.name, self.attempt, self.tokens, rank.book.next_serial(),
-                                                    self.limits), world.clock.now)
+            rank.book.add(
+                self.p_key,
+                source.source(
+                    self.name, self.attempt, self.tokens, rank.book.next_serial(), self.limits
+                ),
+                world.clock.now,
+            )
             rank.act()
             if self.d_never:
                 self.d_over = True
@@ -298,8 +343,13 @@ class ChunkedUser(User):
         for index in range(first, first + count):
             world.pools["P"].content[self.p_blocks[index]] = self.kv(index)
         self.given += count * PAGE
-        rank.feed(self.p_key, source.Event(source.On.CHUNK, chunk=source.Chunk(
-            (tuple(self.p_blocks[first:first + count]),), self.given)))
+        rank.feed(
+            self.p_key,
+            source.Event(
+                source.On.CHUNK,
+                chunk=source.Chunk((tuple(self.p_blocks[first : first + count]),), self.given),
+            ),
+        )
         world.soon(0.1, self.p_chunk)
 
     def p_report(self, key: str, report) -> None:
@@ -317,8 +367,13 @@ class ChunkedUser(User):
         world, rank = self.world, self.world.d
         if self.d_over:
             return
-        rank.book.add(self.d_key, target.target(self.name, target.Offer(self.attempt, ("p0",)),
-                                                rank.book.next_serial(), self.limits), world.clock.now)
+        rank.book.add(
+            self.d_key,
+            target.target(
+                self.name, target.Offer(self.attempt, ("p0",)), rank.book.next_serial(), self.limits
+            ),
+            world.clock.now,
+        )
         rank.act()
         if world.chance(0.15):
             world.soon(0.6, self.d_abort)
@@ -370,8 +425,15 @@ class ChunkedUser(User):
             self.d_run(self.tokens)
             return
         self.d_lent = True
-        rank.feed(self.d_key, target.Event(target.On.BLOCKS, tokens=self.tokens, skip=self.skip,
-                                           groups=(Group(tuple(blocks), PAGE),)))
+        rank.feed(
+            self.d_key,
+            target.Event(
+                target.On.BLOCKS,
+                tokens=self.tokens,
+                skip=self.skip,
+                groups=(Group(tuple(blocks), PAGE),),
+            ),
+        )
 
     def d_report(self, key: str, report) -> None:
         if isinstance(report, target.Tail):
@@ -404,10 +466,18 @@ class SecondPrefill:
         world, user, rank = self.user.world, self.user, self.user.world.p
         for index, block in enumerate(self.blocks):
             world.pools["P"].content[block] = user.kv(index)
-        rank.book.add(self.key, source.source(user.name, self.attempt, user.tokens, rank.book.next_serial(),
-                                              user.limits), world.clock.now)
+        rank.book.add(
+            self.key,
+            source.source(
+                user.name, self.attempt, user.tokens, rank.book.next_serial(), user.limits
+            ),
+            world.clock.now,
+        )
         rank.act()
-        rank.feed(self.key, source.Event(source.On.CHUNK, chunk=source.Chunk((tuple(self.blocks),), user.tokens)))
+        rank.feed(
+            self.key,
+            source.Event(source.On.CHUNK, chunk=source.Chunk((tuple(self.blocks),), user.tokens)),
+        )
         rank.feed(self.key, source.Event(source.On.SEAL))
 
     def report(self, report: source.Freed) -> None:

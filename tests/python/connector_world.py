@@ -1,11 +1,12 @@
-"""A world for the connector's machines: two engines with a scheduler and a rank each, two agents that move pages
-for them as kvrail.h promises, and chance. One seed, one run; time is virtual.
+"""A world for the connector's machines: two engines with a scheduler and a rank each, two agents
+that move pages for them as kvrail.h promises, and chance. One seed, one run; time is virtual.
 
-The agents delay every event, fail, lose the connection, die and come back. They read and write pages up to the
-terminal event, also after a cancel. Checks, at each read and write of a page and at the end of the run:
+The agents delay every event, fail, lose the connection, die and come back. They read and write
+pages up to the terminal event, also after a cancel. Checks, at each read and write of a page and at
+the end of the run:
 
     1  a page that a transfer reads belongs to the publish and has not been freed
-    2  a page that a transfer writes belongs to the fetch, is lent, and is not of the shared local prefix
+    2  a page that a transfer writes belongs to the fetch, is lent, is not of the local prefix
     3  the model gets a block only when it is in, and only right bytes
     4  every request ends, every block is free at the end, no record and no handle is left
     5  no event comes that cannot come
@@ -13,6 +14,7 @@ terminal event, also after a cancel. Checks, at each read and write of a page an
     7  a failed load names a first token that is true: all tokens before it are right
     8  nothing waits for an agent that is there
 """
+
 from __future__ import annotations
 
 import heapq
@@ -54,7 +56,8 @@ class Clock:
 
 
 class Pool:
-    """The blocks of one engine. A freed block is scribbled on at once, as the next request would."""
+    """The blocks of one engine. A freed block is scribbled on at once, as the next request
+    would."""
 
     def __init__(self, name: str, count: int) -> None:
         self.name = name
@@ -75,7 +78,9 @@ class Pool:
     def give_back(self, owner: str, blocks: list[int]) -> None:
         for block in blocks:
             if self.owner.get(block) != owner:
-                raise Violation(f"{self.name}: {owner} frees block {block} of {self.owner.get(block)}")
+                raise Violation(
+                    f"{self.name}: {owner} frees block {block} of {self.owner.get(block)}"
+                )
             del self.owner[block]
             self.content[block] = "another's"
             self.free.append(block)
@@ -92,7 +97,7 @@ class Publish:
     token_end: int = 0
     sealed: bool = False
     cancelled: bool = False
-    reader: "Transfer | None" = None
+    reader: Transfer | None = None
     taken: bool = False
     asked_low: bool = False
     over: bool = False
@@ -120,9 +125,11 @@ class Transfer:
 class Rank:
     """One rank: a book, and the connection to its agent. Sends the book's actions to the mover."""
 
-    def __init__(self, world: "World", name: str, machine) -> None:
+    def __init__(self, world: World, name: str, machine) -> None:
         self.world, self.name, self.machine = world, name, machine
-        self.book: Book = Book(machine.step, machine.Event(machine.On.AGENT_UP), machine.Event(machine.On.TIMER))
+        self.book: Book = Book(
+            machine.step, machine.Event(machine.On.AGENT_UP), machine.Event(machine.On.TIMER)
+        )
         self.up = True
         self.last_event = 0.0
         self.book.agent(True, 0.0)
@@ -139,7 +146,9 @@ class Rank:
         self.last_event = at
         world.clock.at(at - world.clock.now, lambda: self.feed(key, event))
         if world.random.random() < 0.2:  # once more, late: it belongs to an older opening by then
-            world.clock.at(at - world.clock.now + world.random.random() * 5, lambda: self.stale(key, event))
+            world.clock.at(
+                at - world.clock.now + world.random.random() * 5, lambda: self.stale(key, event)
+            )
 
     def stale(self, key: str, event) -> None:
         record = self.book.get(key)
@@ -152,8 +161,18 @@ class Rank:
 
     def act(self) -> None:
         for key, action in self.book.take():
-            if isinstance(action, (source.OpenSource, source.GivePages, source.EndSource, source.Renew,
-                                   source.Cancel, target.OpenTarget, target.Hold)):
+            if isinstance(
+                action,
+                (
+                    source.OpenSource,
+                    source.GivePages,
+                    source.EndSource,
+                    source.Renew,
+                    source.Cancel,
+                    target.OpenTarget,
+                    target.Hold,
+                ),
+            ):
                 self.world.call(self, key, action)
             else:
                 self.reports(key, action)
@@ -164,12 +183,30 @@ class Rank:
 
 
 class World:
-    def __init__(self, seed: int, make_user: Callable[["World", int], Any], requests: int = 12) -> None:
+    def __init__(
+        self, seed: int, make_user: Callable[[World, int], Any], requests: int = 12
+    ) -> None:
         self.random = random.Random(seed)
         self.clock = Clock()
-        self.counts: dict[str, int] = {name: 0 for name in (
-            "stale", "done", "failed", "stopped", "freed", "restarts", "lost", "covered", "again", "expired",
-            "partial", "aborts", "offers", "preempted")}
+        self.counts: dict[str, int] = {
+            name: 0
+            for name in (
+                "stale",
+                "done",
+                "failed",
+                "stopped",
+                "freed",
+                "restarts",
+                "lost",
+                "covered",
+                "again",
+                "expired",
+                "partial",
+                "aborts",
+                "offers",
+                "preempted",
+            )
+        }
         self.pools = {"P": Pool("P", 60), "D": Pool("D", 60)}
         self.p, self.d = Rank(self, "P", source), Rank(self, "D", target)
         self.publishes: dict[tuple[int, int], Publish] = {}
@@ -192,7 +229,11 @@ class World:
         for publish in list(self.publishes.values()):
             self.lease(publish)
         for transfer in list(self.transfers.values()):
-            if transfer.publish is None and not transfer.status and self.clock.now > transfer.deadline:
+            if (
+                transfer.publish is None
+                and not transfer.status
+                and self.clock.now > transfer.deadline
+            ):
                 self.fail(transfer, "no_source")
         if self.clock.now < END:
             self.clock.at(0.05, self.ticker)
@@ -206,14 +247,21 @@ class World:
     # ---- the agents -----------------------------------------------------------------------------
 
     def call(self, rank: Rank, key: str, action) -> None:
-        if not rank.up:  # kvrail answers AGENT_LOST; the terminal event of an open handle comes by itself
+        if (
+            not rank.up
+        ):  # kvrail answers AGENT_LOST; the terminal event of an open handle comes by itself
             if isinstance(action, source.OpenSource):
                 rank.notice(key, source.Event(source.On.LOST, action.ticket))
             elif isinstance(action, target.OpenTarget):
                 rank.notice(key, target.Event(target.On.LOST, action.ticket))
         elif isinstance(action, source.OpenSource):
-            self.publishes[action.ticket] = Publish(key, action.ticket, action.request, action.attempt,
-                                                    self.clock.now + action.lease_ms / 1000)
+            self.publishes[action.ticket] = Publish(
+                key,
+                action.ticket,
+                action.request,
+                action.attempt,
+                self.clock.now + action.lease_ms / 1000,
+            )
             self.match(action.request, action.attempt)
         elif isinstance(action, target.OpenTarget):
             self.open_target(key, action)
@@ -248,21 +296,51 @@ class World:
     def open_target(self, key: str, action: target.OpenTarget) -> None:
         pages = action.groups[0].pages if action.groups else ()
         for other in self.transfers.values():
-            if not other.over and set(pages[action.skip // PAGE:]) & set(other.pages[other.skip // PAGE:]):
+            if not other.over and set(pages[action.skip // PAGE :]) & set(
+                other.pages[other.skip // PAGE :]
+            ):
                 raise Violation(f"two fetches write the same pages: {action} and {other}")
         fails_at = self.random.randrange(0, max(1, len(pages))) if self.chance(0.15) else -1
-        transfer = Transfer(key, action.ticket, action.request, action.offer.attempt, action.tokens, action.skip,
-                            pages, self.clock.now + DEADLINE, fails_at, copied=action.skip // PAGE)
+        transfer = Transfer(
+            key,
+            action.ticket,
+            action.request,
+            action.offer.attempt,
+            action.tokens,
+            action.skip,
+            pages,
+            self.clock.now + DEADLINE,
+            fails_at,
+            copied=action.skip // PAGE,
+        )
         self.transfers[action.ticket] = transfer
         if 0 < action.offer.attempt - self.by_key[key].attempt < SECOND:
             self.counts["again"] += 1
         self.match(action.request, action.offer.attempt)
 
     def match(self, request: str, attempt: int) -> None:
-        publish = next((p for p in self.publishes.values() if (p.request, p.attempt) == (request, attempt)
-                        and not p.over and not p.cancelled and not p.taken), None)
-        transfer = next((t for t in self.transfers.values() if (t.request, t.attempt) == (request, attempt)
-                         and not t.over and not t.status and t.publish is None), None)
+        publish = next(
+            (
+                p
+                for p in self.publishes.values()
+                if (p.request, p.attempt) == (request, attempt)
+                and not p.over
+                and not p.cancelled
+                and not p.taken
+            ),
+            None,
+        )
+        transfer = next(
+            (
+                t
+                for t in self.transfers.values()
+                if (t.request, t.attempt) == (request, attempt)
+                and not t.over
+                and not t.status
+                and t.publish is None
+            ),
+            None,
+        )
         if publish is None or transfer is None or not self.p.up or not self.d.up:
             return
         publish.taken, publish.reader, transfer.publish = True, transfer, publish
@@ -277,7 +355,13 @@ class World:
     def copy(self, transfer: Transfer, index: int) -> None:
         """Copies one page, and looks for the end."""
         publish = transfer.publish
-        if transfer.over or transfer.status or publish is None or publish.over or index != transfer.copied:
+        if (
+            transfer.over
+            or transfer.status
+            or publish is None
+            or publish.over
+            or index != transfer.copied
+        ):
             return
         if index == transfer.fails_at:
             self.fail(transfer, "copy_failed")
@@ -295,7 +379,9 @@ class World:
     def write(self, transfer: Transfer, publish: Publish, index: int) -> None:
         here, there = publish.pages[index], transfer.pages[index]
         if self.pools["P"].owner.get(here) != publish.key:
-            raise Violation(f"check 1: a transfer reads block {here} of {publish.key}, which was freed")
+            raise Violation(
+                f"check 1: a transfer reads block {here} of {publish.key}, which was freed"
+            )
         self.by_key[transfer.key].check_may_write(there)
         self.pools["D"].content[there] = self.pools["P"].content[here]
 
@@ -325,8 +411,15 @@ class World:
         transfer.over = True
         del self.transfers[transfer.ticket]
         if self.d.up:
-            self.d.notice(transfer.key, target.Event(target.On.FAILED, transfer.ticket, status=transfer.status,
-                                                     token_first=transfer.copied * PAGE))
+            self.d.notice(
+                transfer.key,
+                target.Event(
+                    target.On.FAILED,
+                    transfer.ticket,
+                    status=transfer.status,
+                    token_first=transfer.copied * PAGE,
+                ),
+            )
         if transfer.publish is not None:
             transfer.publish.reader = None
             self.soon(0.05, lambda: self.end_publish(transfer.publish, transfer.status))
@@ -361,24 +454,37 @@ class World:
             handle.over = True
             if rank is self.p:
                 del self.publishes[handle.ticket]
-                rank.notice(handle.key, source.Event(source.On.LOST, handle.ticket, status="agent_lost"))
+                rank.notice(
+                    handle.key, source.Event(source.On.LOST, handle.ticket, status="agent_lost")
+                )
                 if handle.reader is not None:
                     reader, handle.reader = handle.reader, None
                     self.soon(0.5, lambda reader=reader: self.fail(reader, "peer_lost"))
             else:
                 del self.transfers[handle.ticket]
-                rank.notice(handle.key, target.Event(target.On.LOST, handle.ticket, status="agent_lost"))
+                rank.notice(
+                    handle.key, target.Event(target.On.LOST, handle.ticket, status="agent_lost")
+                )
                 if handle.publish is not None:
                     handle.publish.reader = None
-                    self.soon(0.5, lambda publish=handle.publish: self.end_publish(publish, "peer_lost"))
-        self.clock.at(self.random.choice((0.5, 2.0, 60.0, 2 * END)) + self.random.random(), lambda: self.agent_back(rank))
+                    self.soon(
+                        0.5, lambda publish=handle.publish: self.end_publish(publish, "peer_lost")
+                    )
+        self.clock.at(
+            self.random.choice((0.5, 2.0, 60.0, 2 * END)) + self.random.random(),
+            lambda: self.agent_back(rank),
+        )
 
     def agent_back(self, rank: Rank) -> None:
         rank.up = True
         rank.book.agent(True, self.clock.now)
-        waiting = [key for key in rank.book.keys() if rank.book.get(key).state.name in ("PARKED", "OWING")]
+        waiting = [
+            key for key in list(rank.book.keys()) if rank.book.get(key).state.name in ("PARKED", "OWING")
+        ]
         if waiting:
-            raise Violation(f"check 8: {waiting} still wait for the agent of {rank.name}, which is back")
+            raise Violation(
+                f"check 8: {waiting} still wait for the agent of {rank.name}, which is back"
+            )
         rank.act()
         for publish in list(self.publishes.values()):
             self.match(publish.request, publish.attempt)
@@ -391,7 +497,7 @@ class World:
             user.check_ended()
         for pool in self.pools.values():
             if len(pool.free) != pool.count:
-                raise Violation(f"check 4: {pool.count - len(pool.free)} blocks of {pool.name} leaked: {pool.owner}")
+                raise Violation(f"check 4: blocks of {pool.name} leaked: {pool.owner}")
         for rank in (self.p, self.d):
             if len(rank.book):
                 raise Violation(f"check 4: records are left at {rank.name}: {rank.book.keys()}")

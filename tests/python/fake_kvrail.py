@@ -1,13 +1,30 @@
-"""A connection with the methods of kvrail.Connection: it writes down the calls, and gives the events of a test."""
+"""A connection with the methods of kvrail.Connection: it writes down the calls, and gives the
+events of a test."""
+
 from __future__ import annotations
 
 import enum
 from typing import Any, NamedTuple
 
-Status = enum.IntEnum("Status", {"OK": 0, "AGAIN": 1, "INVALID": -1, "NOT_FOUND": -3, "CANCELLED": -20, "EXPIRED": -21,
-                                 "NO_SOURCE": -22, "PEER_LOST": -50, "AGENT_LOST": -61})
-Kind = enum.Enum("Kind", "ACCEPTED LAYER_IN TAIL_IN DONE FAILING FAILED CANCELLED EXPIRED SOURCE_FREE WHY AGENT_LOST "
-                 "LEASE_LOW LEASE_END TARGET_REFUSED PEER_UP")
+Status = enum.IntEnum(
+    "Status",
+    {
+        "OK": 0,
+        "AGAIN": 1,
+        "INVALID": -1,
+        "NOT_FOUND": -3,
+        "CANCELLED": -20,
+        "EXPIRED": -21,
+        "NO_SOURCE": -22,
+        "PEER_LOST": -50,
+        "AGENT_LOST": -61,
+    },
+)
+Kind = enum.Enum(
+    "Kind",
+    "ACCEPTED LAYER_IN TAIL_IN DONE FAILING FAILED CANCELLED EXPIRED SOURCE_FREE WHY AGENT_LOST "
+    "LEASE_LOW LEASE_END TARGET_REFUSED PEER_UP",
+)
 TERMINAL = {Kind.DONE, Kind.FAILED, Kind.CANCELLED, Kind.EXPIRED, Kind.SOURCE_FREE}
 
 
@@ -84,7 +101,9 @@ class FakeConnection:
 
     def event(self, kind: str, handle: int, status: str = "OK", **fields: Any) -> None:
         of = Kind[kind]
-        self.events.append(Event(of, of in TERMINAL, handle, Status[status], status.lower(), **fields))
+        self.events.append(
+            Event(of, of in TERMINAL, handle, Status[status], status.lower(), **fields)
+        )
 
     def poll(self) -> list[Event]:
         events, self.events = self.events, []

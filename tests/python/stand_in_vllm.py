@@ -1,12 +1,17 @@
-"""Requests and a scheduler as vLLM has them, as far as the connector sees them: for tests without vLLM."""
+"""Requests and a scheduler as vLLM has them, as far as the connector sees them: for tests without
+vLLM."""
+
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
 from typing import Any
 
-RequestStatus = enum.Enum("RequestStatus", "WAITING RUNNING PREEMPTED WAITING_FOR_REMOTE_KVS FINISHED_STOPPED "
-                          "FINISHED_LENGTH_CAPPED FINISHED_ABORTED FINISHED_ERROR")
+RequestStatus = enum.Enum(
+    "RequestStatus",
+    "WAITING RUNNING PREEMPTED WAITING_FOR_REMOTE_KVS FINISHED_STOPPED "
+    "FINISHED_LENGTH_CAPPED FINISHED_ABORTED FINISHED_ERROR",
+)
 
 
 @dataclass

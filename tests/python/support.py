@@ -1,8 +1,9 @@
 """For the Python tests: the path of the package, tables of states, and the last line of a suite.
 
-    python3 tests/python/test_connector_source.py       one suite; its last line is NAME: N passed, N failed, N skipped
-    python3 -m unittest discover -s tests/python        all of them
+python3 tests/python/test_connector_source.py       one suite; its last line counts its tests
+python3 -m unittest discover -s tests/python        all of them
 """
+
 from __future__ import annotations
 
 import pathlib
@@ -18,8 +19,8 @@ class TableFault(Exception):
 
 
 def read_table(text: str, first_cell: str = "state") -> dict[tuple[str, str], str]:
-    """The table of states in a docstring: {(state, event): cell}. A table that is too wide stands in parts. Each
-    part begins with a row of events, after `first_cell`."""
+    """The table of states in a docstring: {(state, event): cell}. A table that is too wide stands
+    in parts. Each part begins with a row of events, after `first_cell`."""
     cells: dict[tuple[str, str], str] = {}
     columns: list[str] | None = None
     for line in text.splitlines():
@@ -35,7 +36,7 @@ def read_table(text: str, first_cell: str = "state") -> dict[tuple[str, str], st
             raise TableFault(f"a row before the row of events: {line}")
         if len(parts) != len(columns) + 1:
             raise TableFault(f"{len(parts) - 1} cells under {len(columns)} events: {line}")
-        for event, cell in zip(columns, parts[1:]):
+        for event, cell in zip(columns, parts[1:], strict=True):
             if (parts[0], event) in cells:
                 raise TableFault(f"{parts[0]} x {event} stands twice")
             cells[parts[0], event] = cell
@@ -43,15 +44,18 @@ def read_table(text: str, first_cell: str = "state") -> dict[tuple[str, str], st
 
 
 def table_faults(text: str, states: type, events: type, following) -> list[str]:
-    """Where the table of `text` differs from `following(state, event)`, which returns a state, or None for an
-    event that cannot come. Also where the table lacks a cell, or has one too many."""
+    """Where the table of `text` differs from `following(state, event)`, which returns a state, or
+    None for an event that cannot come. Also where the table lacks a cell, or has one too many."""
     try:
         cells = read_table(text)
     except TableFault as fault:
         return [str(fault)]
     wanted = {(s.name, e.name) for s in states for e in events}
     faults = [f"the table has no cell {s} x {e}" for s, e in sorted(wanted - cells.keys())]
-    faults += [f"the table has a cell {s} x {e}, and the code has not" for s, e in sorted(cells.keys() - wanted)]
+    faults += [
+        f"the table has a cell {s} x {e}, and the code has not"
+        for s, e in sorted(cells.keys() - wanted)
+    ]
     for state in states:
         for event in events:
             cell = cells.get((state.name, event.name))
@@ -78,5 +82,8 @@ def main(file: str) -> None:
     suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
     result = unittest.TextTestRunner(stream=sys.stdout, resultclass=_Result, verbosity=1).run(suite)
     failed = len(result.failures) + len(result.errors) + len(result.unexpectedSuccesses)
-    print(f"{name}: {result.passed} passed, {failed} failed, {len(result.skipped)} skipped", flush=True)
+    print(
+        f"{name}: {result.passed} passed, {failed} failed, {len(result.skipped)} skipped",
+        flush=True,
+    )
     sys.exit(1 if failed or not result.testsRun else 0)

@@ -1,4 +1,6 @@
-"""Goal: many requests in one book: only those that an event names cost anything, and nothing is left behind."""
+"""Goal: many requests in one book: only those that an event names cost anything, and nothing is
+left behind."""
+
 from __future__ import annotations
 
 import timeit
@@ -34,8 +36,10 @@ class TheBook(unittest.TestCase):
         book = source_book()
         book.agent(True, 0.0)
         add_source(book, "a")
-        self.assertEqual([type(action).__name__ for _, action in book.take()],
-                         ["OpenSource", "GivePages", "EndSource"])
+        self.assertEqual(
+            [type(action).__name__ for _, action in book.take()],
+            ["OpenSource", "GivePages", "EndSource"],
+        )
         self.assertEqual(book.take(), [])
 
     def test_waits_for_the_agent_in_order(self) -> None:
@@ -44,7 +48,10 @@ class TheBook(unittest.TestCase):
             add_source(book, key)
         self.assertEqual(book.take(), [])
         book.agent(True, 1.0)
-        self.assertEqual([key for key, action in book.take() if isinstance(action, source.OpenSource)], list("cab"))
+        self.assertEqual(
+            [key for key, action in book.take() if isinstance(action, source.OpenSource)],
+            list("cab"),
+        )
         book.agent(True, 2.0)
         self.assertEqual(book.take(), [], "a second report of the same agent")
 
@@ -125,7 +132,9 @@ class Costs(unittest.TestCase):
         for number in range(IN_FLIGHT):
             add_source(sources, f"s{number}")
             key = f"t{number}"
-            targets.add(key, target.target(key, target.Offer(1, ()), targets.next_serial(), LIMITS), 0.0)
+            targets.add(
+                key, target.target(key, target.Offer(1, ()), targets.next_serial(), LIMITS), 0.0
+            )
             targets.feed(key, target.Event(target.On.BLOCKS, tokens=16, groups=()), 0.0)
         sources.take()
         targets.take()
@@ -140,7 +149,9 @@ class Costs(unittest.TestCase):
                 book.take()
 
         best = min(timeit.repeat(turn, number=1000, repeat=7)) * 1000
-        print(f"a step of both books without transfers, {IN_FLIGHT} requests in flight each: {best:.2f} us")
+        print(
+            f"a step without transfers, {IN_FLIGHT} requests in flight in each book: {best:.2f} us"
+        )
         self.assertLess(best, STEP_US_MAX)
 
     def test_a_whole_request(self) -> None:
@@ -151,7 +162,9 @@ class Costs(unittest.TestCase):
             sources.feed("x", source.Event(source.On.ACCEPTED, ticket), 1.0)
             sources.feed("x", source.Event(source.On.ENDED, ticket), 1.0)
             sources.take()
-            targets.add("x", target.target("x", target.Offer(1, ()), targets.next_serial(), LIMITS), 1.0)
+            targets.add(
+                "x", target.target("x", target.Offer(1, ()), targets.next_serial(), LIMITS), 1.0
+            )
             targets.feed("x", target.Event(target.On.BLOCKS, tokens=16, groups=()), 1.0)
             ticket = targets.get("x").ticket
             targets.feed("x", target.Event(target.On.ACCEPTED, ticket), 1.0)

@@ -1,5 +1,6 @@
-"""Goal: a scheduler's commands become calls of kvrail in order, and kvrail's events results, also with back-pressure
-and a lost agent."""
+"""Goal: a scheduler's commands become calls of kvrail in order, and kvrail's events results, also
+with back-pressure and a lost agent."""
+
 from __future__ import annotations
 
 import unittest
@@ -19,10 +20,21 @@ OFFER = Offer(3, ("p0", "p1"))
 GROUPS = (Group((10, 11, 12, 13), 16), Group((0, 0, 22, 23), 16, skip=32), Group((7,), 0))
 PUBLISH = Publish("p", "r", 3, 60, ((1, 2, 3, 4), (5, 6, 7, 8), (9,)))
 OPENED = [("source_open", "r", 60, 3, 30_000)]
-PUBLISHED = OPENED + [("source_pages", 1, 0, (1, 2, 3, 4)), ("source_pages", 1, 1, (5, 6, 7, 8)),
-                      ("source_pages", 1, 2, (9,)), ("source_watch", 1, 0, 0, 0, 60), ("source_end", 1)]
-FETCHED = [("target_open", "r", 60, ("p0", "p1"), 3, 16), ("target_skip", 1, 1, 32), ("target_skip", 1, 2, 0),
-           ("target_pages", 1, 0, (10, 11, 12, 13)), ("target_pages", 1, 1, (0, 0, 22, 23)), ("target_pages", 1, 2, (7,))]
+PUBLISHED = OPENED + [
+    ("source_pages", 1, 0, (1, 2, 3, 4)),
+    ("source_pages", 1, 1, (5, 6, 7, 8)),
+    ("source_pages", 1, 2, (9,)),
+    ("source_watch", 1, 0, 0, 0, 60),
+    ("source_end", 1),
+]
+FETCHED = [
+    ("target_open", "r", 60, ("p0", "p1"), 3, 16),
+    ("target_skip", 1, 1, 32),
+    ("target_skip", 1, 2, 0),
+    ("target_pages", 1, 0, (10, 11, 12, 13)),
+    ("target_pages", 1, 1, (0, 0, 22, 23)),
+    ("target_pages", 1, 2, (7,)),
+]
 
 
 class Worker:
@@ -36,8 +48,12 @@ class Worker:
 
     def connect(self) -> None:
         self.source, self.target = FakeConnection(), FakeConnection()
-        self.source_port = SourcePort(self.source, lambda key, event: self.rank.source_event(key, event, self.now))
-        self.target_port = TargetPort(self.target, lambda key, event: self.rank.target_event(key, event, self.now))
+        self.source_port = SourcePort(
+            self.source, lambda key, event: self.rank.source_event(key, event, self.now)
+        )
+        self.target_port = TargetPort(
+            self.target, lambda key, event: self.rank.target_event(key, event, self.now)
+        )
         self.rank.source_agent(True, self.now)
         self.rank.target_agent(True, self.now)
         self.carry_out()
@@ -136,7 +152,9 @@ class Failures(Case):
     def test_the_pages_are_named(self) -> None:
         self.worker.command(Queue("d", "r", OFFER), Fetch("d", "r", OFFER, 60, 16, GROUPS[:2]))
         self.worker.target.event("FAILED", 1, "PEER_LOST", token_first=40, token_end=60)
-        self.assertEqual(self.results().failed, {"d": LoadFailed("r", 32, ((12, 13), (22, 23)), "peer_lost")})
+        self.assertEqual(
+            self.results().failed, {"d": LoadFailed("r", 32, ((12, 13), (22, 23)), "peer_lost")}
+        )
 
     def test_done_with_fewer_tokens(self) -> None:
         self.worker.command(Queue("d", "r", OFFER), Fetch("d", "r", OFFER, 60, 16, GROUPS[:1]))
@@ -201,7 +219,9 @@ class LostAgent(Case):
         self.assertTrue(self.worker.source_port.dead and self.worker.target_port.dead)
         self.worker.connect()
         self.assertEqual(self.worker.source.calls, PUBLISHED)
-        self.assertEqual(self.worker.target.calls, [("target_open", "r", 60, ("p0", "p1"), 3, 60)], "a release")
+        self.assertEqual(
+            self.worker.target.calls, [("target_open", "r", 60, ("p0", "p1"), 3, 60)], "a release"
+        )
 
     def test_a_connection_that_ends_without_them(self) -> None:
         self.worker.command(PUBLISH)
@@ -217,7 +237,9 @@ class LostAgent(Case):
         self.assertFalse(self.results())
         self.worker.now = 5.0
         results = self.results()
-        self.assertEqual((results.outcomes, results.failed["d"].status), ([("p", "expired")], "agent_lost"))
+        self.assertEqual(
+            (results.outcomes, results.failed["d"].status), ([("p", "expired")], "agent_lost")
+        )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
-"""Goal: no order of events frees a block under a transfer, hands the model a wrong one, or leaks one.
+"""Goal: no order of events frees a block under a transfer, hands the model a wrong one, or leaks
+one.
 
-Method: connector_world.py runs two engines through the machines, with delays, failures, lost agents, aborts and
-preemptions from a seed. Each mutant is a deliberate defect of one rule: the simulation must find it. A failure
+Method: connector_world.py runs two engines through the machines, with delays, failures, lost
+agents, aborts and preemptions from a seed. Each mutant is a deliberate defect of one rule: the
+simulation must find it. A failure
 prints its seed:  python3 tests/python/test_connector_simulation.py SEED
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -14,9 +17,9 @@ from dataclasses import replace
 from unittest import mock
 
 import support
-from kvrail.connector import book, decode, source, target
 from connector_users import make_user
 from connector_world import Violation, World
+from kvrail.connector import book, decode, source, target
 
 SEEDS = int(os.environ.get("KVRAIL_CONNECTOR_SEEDS", "200"))
 SEEDS_OF_A_MUTANT = 200  # within these it must be found
@@ -41,7 +44,9 @@ class Simulation(unittest.TestCase):
                 self.fail(f"seed {seed}: {violation}")
             for name, count in counts.items():
                 sums[name] = sums.get(name, 0) + count
-        print(f"{SEEDS} seeds:", ", ".join(f"{count} {name}" for name, count in sorted(sums.items())))
+        print(
+            f"{SEEDS} seeds:", ", ".join(f"{count} {name}" for name, count in sorted(sums.items()))
+        )
         for name, count in sums.items():
             self.assertGreater(count, SEEDS // 30, f"{name} comes too rarely to prove anything")
 
@@ -89,47 +94,61 @@ def open_next_at_once(t, event, now):
 
 
 MUTANTS = {
-    "a cancelled source is freed before SOURCE_FREE":
-        lambda: rule(source, "OFFERED", "ABORT", "FREE", source._free_aborted),
-    "a cancelled source that is read is freed before SOURCE_FREE":
-        lambda: rule(source, "TAKEN", "ABORT", "FREE", source._free_aborted),
-    "a preempted source's blocks return before SOURCE_FREE":
-        lambda: rule(source, "TAKEN", "PREEMPT", "PARKED", source._preempt_parked),
-    "the source's limit does not end its renewals":
-        lambda: both(rule(source, "OFFERED", "LEASE_LOW", "OFFERED", never_renew_ends),
-                     rule(source, "OFFERED", "SEAL", "OFFERED", no_limit)),
-    "a source of a lost agent is forgotten":
-        lambda: rule(source, "OFFERED", "LOST", "FREE", None),
-    "a preempted source keeps its blocks":
-        lambda: rule(source, "RESTARTING", "ENDED", "OFFERED", source._publish),
-    "FAILING hands the target's blocks back":
-        lambda: rule(target, "LOADING", "FAILING", "ENDED", target._failed),
-    "an abort hands the target's blocks back":
-        lambda: rule(target, "LOADING", "ABORT", "ENDED", target._stopped),
-    "a failed load counts as loaded":
-        lambda: rule(target, "FAILING", "FAILED", "ENDED", whole_load),
-    "a failed load names one block too few":
-        lambda: rule(target, "FAILING", "FAILED", "ENDED", one_page_more),
-    "a fetch forgets the local prefix":
-        lambda: rule(target, "PARKED", "AGENT_UP", "LOADING", open_from_zero),
-    "a newer attempt opens before the older one's end":
-        lambda: rule(target, "LOADING", "OFFER", "LOADING", open_next_at_once),
-    "a full hit releases no source":
-        lambda: rule(decode, "WAITING", "COVERED", "LOCAL", None),
-    "an abort in the queue releases no source":
-        lambda: rule(decode, "WAITING", "FINISHED", "GONE", None),
-    "an abort in the queue ends the record":
-        lambda: rule(target, "QUEUED", "ABORT", "ENDED", None),
-    "a fetch waits for a lost agent without end":
-        lambda: rule(target, "PARKED", "TIMER", "PARKED", None),
-    "an event of an older attempt counts at the source":
-        lambda: mock.patch.object(source, "OF_AGENT", frozenset()),
-    "an event of an older attempt counts at the target":
-        lambda: mock.patch.object(target, "OF_AGENT", frozenset()),
-    "timers are not looked at":
-        lambda: mock.patch.object(book.Book, "tick", lambda self, now: None),
-    "a request that waited for the agent goes on waiting":
-        lambda: mock.patch.object(book.Book, "agent", lambda self, is_up, now: setattr(self, "agent_is_up", is_up)),
+    "a cancelled source is freed before SOURCE_FREE": lambda: rule(
+        source, "OFFERED", "ABORT", "FREE", source._free_aborted
+    ),
+    "a cancelled source that is read is freed before SOURCE_FREE": lambda: rule(
+        source, "TAKEN", "ABORT", "FREE", source._free_aborted
+    ),
+    "a preempted source's blocks return before SOURCE_FREE": lambda: rule(
+        source, "TAKEN", "PREEMPT", "PARKED", source._preempt_parked
+    ),
+    "the source's limit does not end its renewals": lambda: both(
+        rule(source, "OFFERED", "LEASE_LOW", "OFFERED", never_renew_ends),
+        rule(source, "OFFERED", "SEAL", "OFFERED", no_limit),
+    ),
+    "a source of a lost agent is forgotten": lambda: rule(source, "OFFERED", "LOST", "FREE", None),
+    "a preempted source keeps its blocks": lambda: rule(
+        source, "RESTARTING", "ENDED", "OFFERED", source._publish
+    ),
+    "FAILING hands the target's blocks back": lambda: rule(
+        target, "LOADING", "FAILING", "ENDED", target._failed
+    ),
+    "an abort hands the target's blocks back": lambda: rule(
+        target, "LOADING", "ABORT", "ENDED", target._stopped
+    ),
+    "a failed load counts as loaded": lambda: rule(
+        target, "FAILING", "FAILED", "ENDED", whole_load
+    ),
+    "a failed load names one block too few": lambda: rule(
+        target, "FAILING", "FAILED", "ENDED", one_page_more
+    ),
+    "a fetch forgets the local prefix": lambda: rule(
+        target, "PARKED", "AGENT_UP", "LOADING", open_from_zero
+    ),
+    "a newer attempt opens before the older one's end": lambda: rule(
+        target, "LOADING", "OFFER", "LOADING", open_next_at_once
+    ),
+    "a full hit releases no source": lambda: rule(decode, "WAITING", "COVERED", "LOCAL", None),
+    "an abort in the queue releases no source": lambda: rule(
+        decode, "WAITING", "FINISHED", "GONE", None
+    ),
+    "an abort in the queue ends the record": lambda: rule(target, "QUEUED", "ABORT", "ENDED", None),
+    "a fetch waits for a lost agent without end": lambda: rule(
+        target, "PARKED", "TIMER", "PARKED", None
+    ),
+    "an event of an older attempt counts at the source": lambda: mock.patch.object(
+        source, "OF_AGENT", frozenset()
+    ),
+    "an event of an older attempt counts at the target": lambda: mock.patch.object(
+        target, "OF_AGENT", frozenset()
+    ),
+    "timers are not looked at": lambda: mock.patch.object(
+        book.Book, "tick", lambda self, now: None
+    ),
+    "a request that waited for the agent goes on waiting": lambda: mock.patch.object(
+        book.Book, "agent", lambda self, is_up, now: setattr(self, "agent_is_up", is_up)
+    ),
 }
 
 

@@ -1,12 +1,27 @@
 """Goal: one publish, step by step: late and in chunks, leases, preemption, a lost agent."""
+
 from __future__ import annotations
 
 import unittest
 
 import support
 from kvrail.connector.machine import NEVER, Limits
-from kvrail.connector.source import (Cancel, Chunk, EndSource, Event, Freed, GivePages, On, OpenSource, Renew,
-                                     Returned, Source, State, source, step)
+from kvrail.connector.source import (
+    Cancel,
+    Chunk,
+    EndSource,
+    Event,
+    Freed,
+    GivePages,
+    On,
+    OpenSource,
+    Renew,
+    Returned,
+    Source,
+    State,
+    source,
+    step,
+)
 
 LIMITS = Limits(hold=100, lease_ms=30_000, park=5)
 CHUNKS = (Chunk(((1, 2), (9,)), 32), Chunk(((3,), ()), 40))
@@ -18,7 +33,8 @@ class Case(unittest.TestCase):
         self.now = 0.0
 
     def feed(self, on: On, **fields) -> list:
-        """Feeds one event; the agent's get the ticket of the present opening unless told otherwise."""
+        """Feeds one event; the agent's get the ticket of the present opening unless told
+        otherwise."""
         fields.setdefault("ticket", self.record.ticket)
         self.record, actions = step(self.record, Event(on, **fields), self.now)
         return actions
@@ -107,9 +123,15 @@ class LostAgent(Case):
         self.assertIs(self.record.state, State.PARKED)
         self.assertEqual(self.record.timer, 25.0)
         self.now = 22.0
-        self.assertEqual(self.feed(On.AGENT_UP), [OpenSource((1, 2), "r", 7, 64, 30_000),
-                                                  GivePages((1, 2), CHUNKS[0], 0), GivePages((1, 2), CHUNKS[1], 32),
-                                                  EndSource((1, 2), b"first")])
+        self.assertEqual(
+            self.feed(On.AGENT_UP),
+            [
+                OpenSource((1, 2), "r", 7, 64, 30_000),
+                GivePages((1, 2), CHUNKS[0], 0),
+                GivePages((1, 2), CHUNKS[1], 32),
+                EndSource((1, 2), b"first"),
+            ],
+        )
         self.assertEqual(self.record.timer, 100.0, "the limit counts from the seal")
 
     def test_freed_if_the_agent_stays_away(self) -> None:
@@ -142,10 +164,17 @@ class Preemption(Case):
         self.feed(On.CHUNK, chunk=CHUNKS[0])
         self.feed(On.ACCEPTED)
         self.assertEqual(self.feed(On.PREEMPT), [Cancel((1, 1))])
-        self.assertEqual(self.feed(On.CHUNK, chunk=Chunk(((20, 21), (5,)), 32)), [], "for the next attempt")
-        self.assertEqual(self.feed(On.ENDED, status="cancelled"),
-                         [Returned("r", 7), OpenSource((1, 2), "r", 8, 64, 30_000),
-                          GivePages((1, 2), Chunk(((20, 21), (5,)), 32), 0)])
+        self.assertEqual(
+            self.feed(On.CHUNK, chunk=Chunk(((20, 21), (5,)), 32)), [], "for the next attempt"
+        )
+        self.assertEqual(
+            self.feed(On.ENDED, status="cancelled"),
+            [
+                Returned("r", 7),
+                OpenSource((1, 2), "r", 8, 64, 30_000),
+                GivePages((1, 2), Chunk(((20, 21), (5,)), 32), 0),
+            ],
+        )
         self.assertIs(self.record.state, State.OFFERED)
 
     def test_preempted_twice_before_the_terminal_event(self) -> None:
@@ -153,8 +182,10 @@ class Preemption(Case):
         self.feed(On.PREEMPT)
         self.feed(On.CHUNK, chunk=CHUNKS[0])
         self.assertEqual(self.feed(On.PREEMPT), [])
-        self.assertEqual(self.feed(On.ENDED, status="cancelled"),
-                         [Returned("r", 7), OpenSource((1, 2), "r", 8, 64, 30_000)])
+        self.assertEqual(
+            self.feed(On.ENDED, status="cancelled"),
+            [Returned("r", 7), OpenSource((1, 2), "r", 8, 64, 30_000)],
+        )
 
     def test_aborted_before_the_terminal_event(self) -> None:
         self.offer()

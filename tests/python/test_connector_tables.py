@@ -1,4 +1,6 @@
-"""Goal: the tables in the docstrings are the code. Every cell of every machine is driven through `step`."""
+"""Goal: the tables in the docstrings are the code. Every cell of every machine is driven through
+`step`."""
+
 from __future__ import annotations
 
 import enum
@@ -27,7 +29,9 @@ def source_event(on: source.On) -> source.Event:
 
 
 def target_record(state: target.State) -> target.Target:
-    record = replace(target.target("r", OFFER, 1, LIMITS), state=state, opening=1, tokens=40, groups=GROUPS)
+    record = replace(
+        target.target("r", OFFER, 1, LIMITS), state=state, opening=1, tokens=40, groups=GROUPS
+    )
     if state in (target.State.RETRYING, target.State.DROPPING):
         record = replace(record, next_offer=NEWER)
     return record
@@ -50,8 +54,12 @@ def after(machine, record, event):
 
 class Tables(unittest.TestCase):
     def check(self, machine, record, event) -> None:
-        faults = support.table_faults(machine.__doc__, machine.State, machine.On,
-                                      lambda s, e: after(machine, record(s), event(e)))
+        faults = support.table_faults(
+            machine.__doc__,
+            machine.State,
+            machine.On,
+            lambda s, e: after(machine, record(s), event(e)),
+        )
         self.assertEqual(faults, [])
 
     def test_source(self) -> None:
@@ -69,7 +77,10 @@ class Tables(unittest.TestCase):
 
 class EveryCellIsPure(unittest.TestCase):
     def test_the_record_that_goes_in_stays_as_it_is(self) -> None:
-        for machine, record, event in ((source, source_record, source_event), (target, target_record, target_event)):
+        for machine, record, event in (
+            (source, source_record, source_event),
+            (target, target_record, target_event),
+        ):
             for state in machine.State:
                 for on in machine.On:
                     before, copy = record(state), record(state)
@@ -77,12 +88,17 @@ class EveryCellIsPure(unittest.TestCase):
                     self.assertEqual(before, copy, f"{state.name} x {on.name}")
 
     def test_an_event_of_another_opening_changes_nothing(self) -> None:
-        for machine, record, event in ((source, source_record, source_event), (target, target_record, target_event)):
+        for machine, record, event in (
+            (source, source_record, source_event),
+            (target, target_record, target_event),
+        ):
             for state in machine.State:
                 for on in machine.OF_AGENT:
                     for ticket in ((1, 0), (1, 2), (2, 1), None):
                         before = record(state)
-                        following, actions = machine.step(before, replace(event(on), ticket=ticket), 10.0)
+                        following, actions = machine.step(
+                            before, replace(event(on), ticket=ticket), 10.0
+                        )
                         self.assertIs(following, before)
                         self.assertEqual(actions, [])
 
@@ -108,8 +124,11 @@ class TheReaderOfTables(unittest.TestCase):
     """It must find each possible difference."""
 
     def faults(self, text: str) -> list[str]:
-        cells = {(Door.OPEN, Hand.PUSHED): Door.SHUT, (Door.OPEN, Hand.KNOCKED): Door.OPEN,
-                 (Door.SHUT, Hand.KNOCKED): Door.SHUT}
+        cells = {
+            (Door.OPEN, Hand.PUSHED): Door.SHUT,
+            (Door.OPEN, Hand.KNOCKED): Door.OPEN,
+            (Door.SHUT, Hand.KNOCKED): Door.SHUT,
+        }
         return support.table_faults(text, Door, Hand, lambda s, e: cells.get((s, e)))
 
     def test_equal(self) -> None:
@@ -117,13 +136,14 @@ class TheReaderOfTables(unittest.TestCase):
 
     def test_different(self) -> None:
         for was, is_now, words in (
-                ("| SHUT ", "| OPEN ", "the table has OPEN, the code SHUT"),
-                ("| -      |", "| =      |", "the table has =, the code -"),
-                ("SHUT  | -      | =\n", "", "no cell SHUT x"),
-                ("KNOCKED", "KICKED", "the code has not"),
-                ("SHUT  | -      | =\n", "SHUT  | -      | =\nSHUT  | -      | =\n", "twice"),
-                ("OPEN  | SHUT   | =", "OPEN  | SHUT", "1 cells under 2"),
-                ("state | PUSHED", "thing | PUSHED", "before the row of events")):
+            ("| SHUT ", "| OPEN ", "the table has OPEN, the code SHUT"),
+            ("| -      |", "| =      |", "the table has =, the code -"),
+            ("SHUT  | -      | =\n", "", "no cell SHUT x"),
+            ("KNOCKED", "KICKED", "the code has not"),
+            ("SHUT  | -      | =\n", "SHUT  | -      | =\nSHUT  | -      | =\n", "twice"),
+            ("OPEN  | SHUT   | =", "OPEN  | SHUT", "1 cells under 2"),
+            ("state | PUSHED", "thing | PUSHED", "before the row of events"),
+        ):
             text = DOOR.replace(was, is_now, 1)
             self.assertNotEqual(text, DOOR)
             self.assertIn(words, "; ".join(self.faults(text)), text)

@@ -1,4 +1,5 @@
 """Goal: one fetch, step by step: prefix hits, failures, new attempts, aborts, a lost agent."""
+
 from __future__ import annotations
 
 import unittest
@@ -7,8 +8,22 @@ from dataclasses import replace
 import support
 from kvrail.connector.blocks import Group, missing_pages, whole_tokens
 from kvrail.connector.machine import Limits
-from kvrail.connector.target import (Cancel, Event, Hold, Loaded, LoadFailed, Offer, On, OpenTarget, State, Stopped,
-                                     Tail, Target, step, target)
+from kvrail.connector.target import (
+    Cancel,
+    Event,
+    Hold,
+    Loaded,
+    LoadFailed,
+    Offer,
+    On,
+    OpenTarget,
+    State,
+    Stopped,
+    Tail,
+    Target,
+    step,
+    target,
+)
 
 LIMITS = Limits(hold=100, park=5, attempts=1)
 FIRST, SECOND, THIRD = (Offer(attempt, (f"p{attempt}",)) for attempt in (1, 2, 3))
@@ -57,24 +72,36 @@ class Failures(Case):
     def test_the_blocks_to_compute_again_are_named(self) -> None:
         self.load()
         self.assertEqual(self.feed(On.FAILING, status="peer_lost"), [], "still lent")
-        self.assertEqual(self.feed(On.FAILED, status="peer_lost", token_first=47),
-                         [LoadFailed("r", 32, ((12, 13),), "peer_lost")])
+        self.assertEqual(
+            self.feed(On.FAILED, status="peer_lost", token_first=47),
+            [LoadFailed("r", 32, ((12, 13),), "peer_lost")],
+        )
 
     def test_not_below_the_local_prefix(self) -> None:
         self.load(skip=20)
-        self.assertEqual(self.feed(On.FAILED, status="expired", token_first=20),
-                         [LoadFailed("r", 20, ((11, 12, 13),), "expired")])
+        self.assertEqual(
+            self.feed(On.FAILED, status="expired", token_first=20),
+            [LoadFailed("r", 20, ((11, 12, 13),), "expired")],
+        )
 
     def test_the_agent_names_more_than_there_is(self) -> None:
         self.load()
-        self.assertEqual(self.feed(On.FAILED, status="expired", token_first=2**40),
-                         [LoadFailed("r", 48, ((13,),), "expired")])
+        self.assertEqual(
+            self.feed(On.FAILED, status="expired", token_first=2**40),
+            [LoadFailed("r", 48, ((13,),), "expired")],
+        )
 
     def test_the_agent_dies(self) -> None:
         self.load()
-        self.assertEqual(self.feed(On.LOST, status="agent_lost"), [LoadFailed("r", 16, ((11, 12, 13),), "agent_lost")])
-        self.assertEqual(self.feed(On.AGENT_UP), [OpenTarget((1, 2), "r", FIRST, 60, 60, ())],
-                         "the source may not have heard of it")
+        self.assertEqual(
+            self.feed(On.LOST, status="agent_lost"),
+            [LoadFailed("r", 16, ((11, 12, 13),), "agent_lost")],
+        )
+        self.assertEqual(
+            self.feed(On.AGENT_UP),
+            [OpenTarget((1, 2), "r", FIRST, 60, 60, ())],
+            "the source may not have heard of it",
+        )
 
     def test_the_agent_stays_away(self) -> None:
         self.feed(On.BLOCKS, tokens=60, skip=16, groups=GROUPS)
@@ -88,7 +115,9 @@ class Failures(Case):
 
     def test_a_cancelled_source_is_not_tried_again_with_one_attempt(self) -> None:
         self.load()
-        self.assertIsInstance(self.feed(On.FAILED, status="cancelled", token_first=32)[0], LoadFailed)
+        self.assertIsInstance(
+            self.feed(On.FAILED, status="cancelled", token_first=32)[0], LoadFailed
+        )
 
 
 class NextAttempt(Case):
@@ -97,15 +126,22 @@ class NextAttempt(Case):
     def test_of_a_preempted_source(self) -> None:
         self.load()
         self.feed(On.FAILING, status="cancelled")
-        self.assertEqual(self.feed(On.FAILED, status="cancelled", token_first=50),
-                         [OpenTarget((1, 2), "r", replace(FIRST, attempt=2), 60, 48, GROUPS)])
+        self.assertEqual(
+            self.feed(On.FAILED, status="cancelled", token_first=50),
+            [OpenTarget((1, 2), "r", replace(FIRST, attempt=2), 60, 48, GROUPS)],
+        )
         self.assertEqual(self.feed(On.DONE, ticket=(1, 1)), [], "of the older attempt")
-        self.assertEqual(self.feed(On.FAILED, status="cancelled", token_first=48),
-                         [LoadFailed("r", 48, ((13,),), "cancelled")], "two attempts and no more")
+        self.assertEqual(
+            self.feed(On.FAILED, status="cancelled", token_first=48),
+            [LoadFailed("r", 48, ((13,),), "cancelled")],
+            "two attempts and no more",
+        )
 
     def test_not_for_other_failures(self) -> None:
         self.load()
-        self.assertIsInstance(self.feed(On.FAILED, status="digest_mismatch", token_first=32)[0], LoadFailed)
+        self.assertIsInstance(
+            self.feed(On.FAILED, status="digest_mismatch", token_first=32)[0], LoadFailed
+        )
 
     def test_not_after_an_abort(self) -> None:
         self.load()
@@ -128,16 +164,22 @@ class Offers(Case):
         self.assertEqual(self.feed(On.AGENT_UP), [OpenTarget((1, 2), "r", SECOND, 60, 60, ())])
 
     def test_in_the_queue_the_older_source_is_released(self) -> None:
-        self.assertEqual(self.feed(On.OFFER, offer=SECOND),
-                         [OpenTarget((1, -1), "r", FIRST, 1, 1, ()), Hold("r", SECOND)])
-        self.assertEqual(self.feed(On.OFFER, offer=THIRD),
-                         [OpenTarget((1, -2), "r", SECOND, 1, 1, ()), Hold("r", THIRD)])
+        self.assertEqual(
+            self.feed(On.OFFER, offer=SECOND),
+            [OpenTarget((1, -1), "r", FIRST, 1, 1, ()), Hold("r", SECOND)],
+        )
+        self.assertEqual(
+            self.feed(On.OFFER, offer=THIRD),
+            [OpenTarget((1, -2), "r", SECOND, 1, 1, ()), Hold("r", THIRD)],
+        )
         self.assertEqual(self.load()[0].offer, THIRD)
 
     def test_two_offers_while_the_first_attempt_ends(self) -> None:
         self.load()
         self.feed(On.OFFER, offer=SECOND)
-        self.assertEqual(self.feed(On.OFFER, offer=THIRD), [OpenTarget((1, -1), "r", SECOND, 1, 1, ())])
+        self.assertEqual(
+            self.feed(On.OFFER, offer=THIRD), [OpenTarget((1, -1), "r", SECOND, 1, 1, ())]
+        )
         self.feed(On.FAILED, status="cancelled")
         self.assertEqual(self.feed(On.AGENT_UP)[0].offer, THIRD)
 

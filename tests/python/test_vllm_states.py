@@ -1,9 +1,11 @@
 """Goal: the life of a request as vLLM's scheduler leads it, on both sides, through the connector.
 
-Method: scripts of the scheduler's calls in the order in which vLLM 0.32 makes them (v1/core/sched/scheduler.py),
-with stand-in requests: new request, prefix lookup, allocation, metadata, worker's results, finish, abort in each
-state, preemption, failed loads. The workers are the rank and the ports of connector/, with a fake connection.
+Method: scripts of the scheduler's calls in the order in which vLLM 0.32 makes them
+(v1/core/sched/scheduler.py), with stand-in requests: new request, prefix lookup, allocation,
+metadata, worker's results, finish, abort in each state, preemption, failed loads. The workers are
+the rank and the ports of connector/, with a fake connection.
 """
+
 from __future__ import annotations
 
 import json
@@ -17,13 +19,26 @@ from kvrail.connector.port import SourcePort, TargetPort
 from kvrail.connector.rank import Rank
 from kvrail.vllm.groups import groups_of
 from kvrail.vllm.scheduler import Scheduler
-from stand_in_vllm import FullAttentionSpec, MambaSpec, Request, RequestStatus, SlidingWindowSpec, cache_config
+from stand_in_vllm import (
+    FullAttentionSpec,
+    MambaSpec,
+    Request,
+    RequestStatus,
+    SlidingWindowSpec,
+    cache_config,
+)
 
 BLOCK = 16
 ENGINE = "00112233445566778899aabbccddeeff"
 SOURCES = (SourceAddress("10.0.0.1:9480", ENGINE, 7, 0, 0),)
-REMOTE_DECODE = {"do_remote_decode": True, "do_remote_prefill": False, "remote_engine_id": None,
-                 "remote_block_ids": None, "remote_host": None, "remote_port": None}
+REMOTE_DECODE = {
+    "do_remote_decode": True,
+    "do_remote_prefill": False,
+    "remote_engine_id": None,
+    "remote_block_ids": None,
+    "remote_host": None,
+    "remote_port": None,
+}
 LIMITS = Limits(hold=480, park=30)
 
 
@@ -33,17 +48,22 @@ class Engine:
     def __init__(self, *specs, backoff: int = 0, threshold: int = 0) -> None:
         self.warnings: list[str] = []
         groups = groups_of(cache_config(*(specs or (FullAttentionSpec(BLOCK),))))
-        self.scheduler = Scheduler(groups, "engine-p", threshold=threshold, backoff=backoff, warn=self.warnings.append)
+        self.scheduler = Scheduler(
+            groups, "engine-p", threshold=threshold, backoff=backoff, warn=self.warnings.append
+        )
         self.scheduler.set_sources(SOURCES)
         self.rank = Rank(LIMITS, LIMITS)
         self.connection = FakeConnection()
-        self.ports = [SourcePort(self.connection, lambda key, event: self.rank.source_event(key, event, 0.0)),
-                      TargetPort(self.connection, lambda key, event: self.rank.target_event(key, event, 0.0))]
+        self.ports = [
+            SourcePort(self.connection, lambda key, event: self.rank.source_event(key, event, 0.0)),
+            TargetPort(self.connection, lambda key, event: self.rank.target_event(key, event, 0.0)),
+        ]
         self.rank.source_agent(True, 0.0)
         self.rank.target_agent(True, 0.0)
 
     def step(self) -> tuple[set[str], set[str], dict]:
-        """One engine step: metadata to the worker, the worker's calls and results, and the scheduler's update."""
+        """One engine step: metadata to the worker, the worker's calls and results, and the
+        scheduler's update."""
         for command in self.scheduler.take_commands():
             self.rank.command(command, 0.0)
         self.carry_out()
@@ -69,7 +89,12 @@ class Engine:
         return names
 
 
-def prefill(engine: Engine, name: str = "cmpl-1-0-p", tokens: int = 40, status: str = "FINISHED_LENGTH_CAPPED"):
+def prefill(
+    engine: Engine,
+    name: str = "cmpl-1-0-p",
+    tokens: int = 40,
+    status: str = "FINISHED_LENGTH_CAPPED",
+):
     """A prefill from its arrival to its end: (request, blocks stay, params)."""
     request = Request(name, tokens, dict(REMOTE_DECODE))
     engine.scheduler.arrived(request)
@@ -110,10 +135,26 @@ class Prefill(unittest.TestCase):
         params = handed_off()
         self.assertEqual(
             {key: params[key] for key in REMOTE_DECODE},
-            {"do_remote_decode": False, "do_remote_prefill": True, "remote_engine_id": "engine-p",
-             "remote_block_ids": [[1, 2, 3]], "remote_host": "10.0.0.1", "remote_port": 9480})
-        self.assertEqual(params["kvrail"], {"version": 1, "request": "cmpl-1-0-p", "attempt": 1, "tokens": 40,
-                                            "engine": ENGINE, "sources": [["10.0.0.1:9480", 7, 0, 0]]})
+            {
+                "do_remote_decode": False,
+                "do_remote_prefill": True,
+                "remote_engine_id": "engine-p",
+                "remote_block_ids": [[1, 2, 3]],
+                "remote_host": "10.0.0.1",
+                "remote_port": 9480,
+            },
+        )
+        self.assertEqual(
+            params["kvrail"],
+            {
+                "version": 1,
+                "request": "cmpl-1-0-p",
+                "attempt": 1,
+                "tokens": 40,
+                "engine": ENGINE,
+                "sources": [["10.0.0.1:9480", 7, 0, 0]],
+            },
+        )
 
     def test_attempts_of_one_id_differ(self) -> None:
         attempts = [prefill(self.engine)[2]["kvrail"]["attempt"]]
@@ -168,8 +209,12 @@ class Decode(unittest.TestCase):
     def load(self, computed: int = 16) -> None:
         self.engine.scheduler.arrived(self.request)
         self.engine.step()
-        self.assertEqual(self.engine.scheduler.tokens_to_load(self.request, computed), (40 - computed, True))
-        self.assertEqual(self.engine.scheduler.tokens_to_load(self.request, computed), (40 - computed, True))
+        self.assertEqual(
+            self.engine.scheduler.tokens_to_load(self.request, computed), (40 - computed, True)
+        )
+        self.assertEqual(
+            self.engine.scheduler.tokens_to_load(self.request, computed), (40 - computed, True)
+        )
         self.engine.scheduler.allocated(self.request, self.blocks, 40 - computed)
         self.request.status = RequestStatus.WAITING_FOR_REMOTE_KVS
         self.request.num_computed_tokens = 40
@@ -189,8 +234,13 @@ class Decode(unittest.TestCase):
 
     def test_after_the_local_prefix(self) -> None:
         self.load()
-        self.assertEqual(self.engine.connection.calls, [
-            ("target_open", "cmpl-1-0-p", 40, SOURCES, 1, 16), ("target_pages", 1, 0, (11, 12, 13))])
+        self.assertEqual(
+            self.engine.connection.calls,
+            [
+                ("target_open", "cmpl-1-0-p", 40, SOURCES, 1, 16),
+                ("target_pages", 1, 0, (11, 12, 13)),
+            ],
+        )
         self.assertEqual(self.end("DONE", token_end=40), (set(), {"cmpl-1-0-d"}, {}))
         self.engine.scheduler.allocated(self.request, self.blocks, 0)  # vLLM calls once more
         self.assertEqual(self.engine.scheduler.tokens_to_load(self.request, 0), (0, False))
@@ -202,8 +252,12 @@ class Decode(unittest.TestCase):
         self.assertEqual(self.engine.scheduler.tokens_to_load(self.request, 40), (0, False))
         self.engine.scheduler.allocated(self.request, self.blocks, 0)
         self.engine.step()
-        self.assertEqual(self.engine.connection.calls, [("target_open", "cmpl-1-0-p", 40, SOURCES, 1, 40)])
-        self.assertEqual(self.end("DONE"), (set(), set(), {}), "vLLM asserts on ids that it does not expect")
+        self.assertEqual(
+            self.engine.connection.calls, [("target_open", "cmpl-1-0-p", 40, SOURCES, 1, 40)]
+        )
+        self.assertEqual(
+            self.end("DONE"), (set(), set(), {}), "vLLM asserts on ids that it does not expect"
+        )
         self.finish()
         self.check_empty()
 
@@ -212,8 +266,10 @@ class Decode(unittest.TestCase):
         self.engine.scheduler.tokens_to_load(self.request, 16)
         self.engine.scheduler.allocated(self.request, self.blocks, 16)
         self.engine.step()
-        self.assertEqual(self.engine.connection.calls, [
-            ("target_open", "cmpl-1-0-p", 32, SOURCES, 1, 16), ("target_pages", 1, 0, (11, 12))])
+        self.assertEqual(
+            self.engine.connection.calls,
+            [("target_open", "cmpl-1-0-p", 32, SOURCES, 1, 16), ("target_pages", 1, 0, (11, 12))],
+        )
 
     def test_aborted_in_the_queue_frees_the_source(self) -> None:
         self.engine.scheduler.arrived(self.request)
@@ -252,10 +308,14 @@ class Decode(unittest.TestCase):
 
     def test_a_failed_load_names_its_blocks_in_the_same_pass(self) -> None:
         self.load(computed=0)
-        self.assertEqual(self.end("FAILING", "PEER_LOST"), (set(), set(), {}), "the blocks are lent")
+        self.assertEqual(
+            self.end("FAILING", "PEER_LOST"), (set(), set(), {}), "the blocks are lent"
+        )
         sent, received, failed = self.end("FAILED", "PEER_LOST", token_first=20)
         self.assertEqual((received, failed["cmpl-1-0-d"].pages), ({"cmpl-1-0-d"}, ((12, 13),)))
-        self.assertEqual(self.engine.scheduler.tokens_to_load(self.request, 0), (0, False), "computed here now")
+        self.assertEqual(
+            self.engine.scheduler.tokens_to_load(self.request, 0), (0, False), "computed here now"
+        )
         self.finish()
         self.check_empty()
 
@@ -299,31 +359,53 @@ class Decode(unittest.TestCase):
 
 
 class Hybrid(unittest.TestCase):
-    SPECS = (FullAttentionSpec(16), SlidingWindowSpec(16, 32), MambaSpec(16, num_speculative_blocks=2))
+    SPECS = (
+        FullAttentionSpec(16),
+        SlidingWindowSpec(16, 32),
+        MambaSpec(16, num_speculative_blocks=2),
+    )
 
     def test_both_sides_stop_before_the_last_token_of_a_state(self) -> None:
         source = Engine(*self.SPECS, backoff=1)
         request = Request("p", 65, dict(REMOTE_DECODE))
         source.scheduler.arrived(request)
-        self.assertEqual((request.num_prompt_tokens, len(request.prompt_token_ids), request.max_tokens), (64, 64, 1))
+        self.assertEqual(
+            (request.num_prompt_tokens, len(request.prompt_token_ids), request.max_tokens),
+            (64, 64, 1),
+        )
         source.scheduler.arrived(request)
         self.assertEqual(request.num_prompt_tokens, 64, "once")
         request.num_computed_tokens, request.status = 64, RequestStatus.FINISHED_LENGTH_CAPPED
-        stay, params = source.scheduler.finished(request, ([1, 2, 3, 4], [0, 0, 7, 8], [0, 9, 90, 91]))
+        stay, params = source.scheduler.finished(
+            request, ([1, 2, 3, 4], [0, 0, 7, 8], [0, 9, 90, 91])
+        )
         source.step()
-        self.assertEqual(source.connection.calls[1:5], [
-            ("source_pages", 1, 0, (1, 2, 3, 4)), ("source_pages", 1, 1, (0, 0, 7, 8)), ("source_pages", 1, 2, (9,)),
-            ("source_watch", 1, 0, 0, 0, 64)])
+        self.assertEqual(
+            source.connection.calls[1:5],
+            [
+                ("source_pages", 1, 0, (1, 2, 3, 4)),
+                ("source_pages", 1, 1, (0, 0, 7, 8)),
+                ("source_pages", 1, 2, (9,)),
+                ("source_watch", 1, 0, 0, 0, 64),
+            ],
+        )
         target = Engine(*self.SPECS, backoff=1)
         wants = Request("d", 65, params)
         target.scheduler.arrived(wants)
         self.assertEqual(target.scheduler.tokens_to_load(wants, 16), (48, True))
         target.scheduler.allocated(wants, ([21, 22, 23, 24], [0, 0, 27, 28], [0, 29, 92, 93]), 48)
         target.step()
-        self.assertEqual(target.connection.calls, [
-            ("target_open", "p", 64, SOURCES, 1, 16), ("target_skip", 1, 1, 32), ("target_skip", 1, 2, 0),
-            ("target_pages", 1, 0, (21, 22, 23, 24)), ("target_pages", 1, 1, (0, 0, 27, 28)),
-            ("target_pages", 1, 2, (29,))])
+        self.assertEqual(
+            target.connection.calls,
+            [
+                ("target_open", "p", 64, SOURCES, 1, 16),
+                ("target_skip", 1, 1, 32),
+                ("target_skip", 1, 2, 0),
+                ("target_pages", 1, 0, (21, 22, 23, 24)),
+                ("target_pages", 1, 1, (0, 0, 27, 28)),
+                ("target_pages", 1, 2, (29,)),
+            ],
+        )
 
     def test_a_window_larger_than_the_prompt_is_loaded_after_the_prefix(self) -> None:
         groups = groups_of(cache_config(SlidingWindowSpec(16, 1024)))
@@ -341,11 +423,27 @@ class HandOffs(unittest.TestCase):
         good = handed_off()
         self.assertEqual(parse(good).sources, SOURCES)
         for name, value in (
-                ("version", 2), ("version", "1"), ("version", None), ("request", ""), ("request", "x" * 128),
-                ("request", "a\nb"), ("request", 5), ("attempt", -1), ("attempt", 2**32), ("attempt", True),
-                ("tokens", 1.5), ("tokens", 2**50), ("engine", "xyz"), ("engine", None), ("sources", []),
-                ("sources", "abc"), ("sources", [["a", 1, 2]]), ("sources", [["", 1, 0, 0]]),
-                ("sources", [["a:1", -1, 0, 0]]), ("sources", [["a:1", 1, 0, 0]] * 65)):
+            ("version", 2),
+            ("version", "1"),
+            ("version", None),
+            ("request", ""),
+            ("request", "x" * 128),
+            ("request", "a\nb"),
+            ("request", 5),
+            ("attempt", -1),
+            ("attempt", 2**32),
+            ("attempt", True),
+            ("tokens", 1.5),
+            ("tokens", 2**50),
+            ("engine", "xyz"),
+            ("engine", None),
+            ("sources", []),
+            ("sources", "abc"),
+            ("sources", [["a", 1, 2]]),
+            ("sources", [["", 1, 0, 0]]),
+            ("sources", [["a:1", -1, 0, 0]]),
+            ("sources", [["a:1", 1, 0, 0]] * 65),
+        ):
             with self.subTest(name, value=value), self.assertRaises(HandOffError):
                 parse({**good, "kvrail": {**good["kvrail"], name: value}})
         for params in (None, {}, {"do_remote_prefill": False, "kvrail": 5}):

@@ -9,9 +9,9 @@
     handoff.py  kv_transfer_params: how one scheduler names a request to the other
     machine.py  the parts that the machines share
 
-All state is in frozen records, and every change is a pure function `step(record, event, now)`. An adapter
-turns the engine's calls and kvrail's events into events here, and the actions into calls of kvrail and
-answers to the engine. Where scheduler and ranks are separate processes (vLLM), prefill.py and decode.py run
-in the scheduler, and their commands are the events of the ranks' books. Where one process does both (SGLang),
-source.py and target.py are enough.
+All state is in frozen records, and every change is a pure function `step(record, event, now)`. An
+adapter turns the engine's calls and kvrail's events into events here, and the actions into calls of
+kvrail and answers to the engine. Where scheduler and ranks are separate processes (vLLM),
+prefill.py and decode.py run in the scheduler, and their commands are the events of the ranks'
+books. Where one process does both (SGLang), source.py and target.py are enough.
 """

@@ -1,9 +1,10 @@
 """Many publishes or fetches of one connection.
 
-A call costs O(requests that have something to do): those that an event names, those whose timer is due, and
-at the agent's return those that wait for it. A turn without events costs one comparison, whatever the number
-of requests in flight.
+A call costs O(requests that have something to do): those that an event names, those whose timer is
+due, and at the agent's return those that wait for it. A turn without events costs one comparison,
+whatever the number of requests in flight.
 """
+
 from __future__ import annotations
 
 import heapq
@@ -42,8 +43,9 @@ Step = Callable[[Any, Any, float], tuple[Any, list[Any]]]
 class Book(Generic[R]):
     """The records of one side, by the engine's own id of each request.
 
-    `step` is source.step or target.step. `agent_up` and `timer` are the events AGENT_UP and TIMER of that side.
-    Actions gather until `take`; each is a pair (key, action). Not for several threads."""
+    `step` is source.step or target.step. `agent_up` and `timer` are the events AGENT_UP and TIMER
+    of that side. Actions gather until `take`; each is a pair (key, action). Not for several
+    threads."""
 
     def __init__(self, step: Step, agent_up: Any, timer: Any) -> None:
         self._step, self._agent_up, self._timer = step, agent_up, timer
@@ -81,18 +83,24 @@ class Book(Generic[R]):
             self._apply(key, self._agent_up, now)
 
     def feed(self, key: str, event: Any, now: float) -> bool:
-        """One event of a record. False: no such record, or the event could not come; nothing was changed."""
+        """One event of a record. False: no such record, or the event could not come; nothing was
+        changed."""
         before = self._records.get(key)
         if before is None or not self._apply(key, event, now):
             return False
         record = self._records.get(key)
-        if self.agent_is_up and record is not None and record.awaits_agent and record.state is not before.state:
+        if (
+            self.agent_is_up
+            and record is not None
+            and record.awaits_agent
+            and record.state is not before.state
+        ):
             self._apply(key, self._agent_up, now)
         return True
 
     def agent(self, is_up: bool, now: float) -> None:
-        """The connection is open and its regions are registered; or the agent is lost. After a loss the terminal
-        event of each open handle is still to be fed."""
+        """The connection is open and its regions are registered; or the agent is lost. After a loss
+        the terminal event of each open handle is still to be fed."""
         if is_up and not self.agent_is_up:
             self.agent_is_up = True
             for key in list(self._awaiting):
@@ -151,5 +159,7 @@ class Book(Generic[R]):
 
     def _forget_old_timers(self) -> None:
         """Timers of ended records leave the heap before they are due."""
-        self._timers = [(r.timer, key, r.serial) for key, r in self._records.items() if r.timer != NEVER]
+        self._timers = [
+            (r.timer, key, r.serial) for key, r in self._records.items() if r.timer != NEVER
+        ]
         heapq.heapify(self._timers)

@@ -13,14 +13,16 @@ GONE       | -         | -       | -          | -         | -
   WAITING     queued; the source holds its pages
   LOADING     every rank fetches into the blocks
   CANCELLING  finished or aborted while it loaded: the blocks stay until every rank has them back
-  LOCAL       nothing comes from outside (any more): the model runs, or the local prefix has everything
+  LOCAL       nothing more comes from outside: it was loaded, or the local prefix has everything
   GONE        the record may go
 
-The engine asks `tokens_to_load` before it allocates, as often as it likes. ALLOCATED comes when it has blocks
-for tokens from outside, COVERED when it needs none; some engines call once more after the load. ARRIVED comes
-when every rank has loaded, or has failed to: a failed load is the engine's to compute again. A preempted request
-keeps nothing, and computes its tokens itself: the source's pages are gone.
+The engine asks `tokens_to_load` before it allocates, as often as it likes. ALLOCATED comes when it
+has blocks for tokens from outside, COVERED when it needs none; some engines call once more after
+the load. ARRIVED comes when every rank has loaded, or has failed to: a failed load is the engine's
+to compute again. A preempted request keeps nothing, and computes its tokens itself: the source's
+pages are gone.
 """
+
 from __future__ import annotations
 
 import enum
@@ -96,9 +98,11 @@ def decode(key: str, request: str, offer: Offer, tokens: int) -> Result:
     return Decode(key, request, offer, tokens), [Queue(key, request, offer)]
 
 
-def tokens_to_load(d: Decode | None, computed: int, threshold: int = 0, *, agent_is_up: bool = True) -> int:
-    """How many tokens after the local prefix come from outside. None below `threshold`, and none while the
-    agent is away: to compute them is sooner than to wait."""
+def tokens_to_load(
+    d: Decode | None, computed: int, threshold: int = 0, *, agent_is_up: bool = True
+) -> int:
+    """How many tokens after the local prefix come from outside. None below `threshold`, and none
+    while the agent is away: to compute them is sooner than to wait."""
     if d is None or d.state is not State.WAITING or not agent_is_up:
         return 0
     count = d.tokens - computed

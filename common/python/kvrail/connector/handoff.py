@@ -1,7 +1,7 @@
 """kv_transfer_params: the dict by which a prefill engine names a request to a decode engine.
 
-Routers pass it on verbatim. Its keys are those of vLLM's NIXL connector, so that routers made for that one work
-unchanged, and one more, "kvrail", with all that this connector reads:
+Routers pass it on verbatim. Its keys are those of vLLM's NIXL connector, so that routers made for
+that one work unchanged, and one more, "kvrail", with all that this connector reads:
 
     version   1; a reader refuses a larger one
     request   the id that both engines know
@@ -10,8 +10,10 @@ unchanged, and one more, "kvrail", with all that this connector reads:
     engine    the source engine's id, 32 hexadecimal digits
     sources   a list of [agent, generation, tp, pp], one for each source rank
 
-The dict comes back through a client or a router, so nothing in it is believed: `parse` checks every field.
+The dict comes back through a client or a router, so nothing in it is believed: `parse` checks every
+field.
 """
+
 from __future__ import annotations
 
 import hashlib
@@ -53,17 +55,23 @@ class HandOff:
 
 
 def request_id(name: str) -> str:
-    """A request id that kvrail takes. One that is too long or not printable keeps its readable beginning, for
-    `kvrail why`, and ends in a hash of the whole."""
-    if 0 < len(name.encode("utf-8", "replace")) <= REQUEST_BYTES_MAX and name.isprintable() and name.isascii():
+    """A request id that kvrail takes. One that is too long or not printable keeps its readable
+    beginning, for `kvrail why`, and ends in a hash of the whole."""
+    if (
+        0 < len(name.encode("utf-8", "replace")) <= REQUEST_BYTES_MAX
+        and name.isprintable()
+        and name.isascii()
+    ):
         return name
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    return re.sub(r"[^\x21-\x7e]", "_", name)[:REQUEST_BYTES_MAX - 33] + "." + digest
+    return re.sub(r"[^\x21-\x7e]", "_", name)[: REQUEST_BYTES_MAX - 33] + "." + digest
 
 
-def build(handoff: HandOff, block_ids: tuple[tuple[int, ...], ...], engine_name: str) -> dict[str, Any]:
-    """The dict for the answer of a prefill. `block_ids` and `engine_name` only fill the older keys: readers of
-    those take an empty list of blocks for "nothing to fetch"."""
+def build(
+    handoff: HandOff, block_ids: tuple[tuple[int, ...], ...], engine_name: str
+) -> dict[str, Any]:
+    """The dict for the answer of a prefill. `block_ids` and `engine_name` only fill the older keys:
+    readers of those take an empty list of blocks for "nothing to fetch"."""
     first = handoff.sources[0]
     host, _, port = first.agent.rpartition(":")
     return {
@@ -88,44 +96,67 @@ def build(handoff: HandOff, block_ids: tuple[tuple[int, ...], ...], engine_name:
 
 
 def _text(value: Any, name: str, longest: int) -> str:
-    if not isinstance(value, str) or not value or len(value.encode("utf-8", "replace")) > longest \
-            or not value.isprintable():
-        raise HandOffError(f"kv_transfer_params: {name} must be printable text of 1 to {longest} bytes, not {value!r:.80}")
+    if (
+        not isinstance(value, str)
+        or not value
+        or len(value.encode("utf-8", "replace")) > longest
+        or not value.isprintable()
+    ):
+        raise HandOffError(
+            f"kv_transfer_params: {name} must be printable text of 1 to {longest} bytes, "
+            f"not {value!r:.80}"
+        )
     return value
 
 
 def _number(value: Any, name: str, largest: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= largest:
-        raise HandOffError(f"kv_transfer_params: {name} must be a number from 0 to {largest}, not {value!r:.80}")
+        raise HandOffError(
+            f"kv_transfer_params: {name} must be a number from 0 to {largest}, not {value!r:.80}"
+        )
     return value
 
 
 def _source(value: Any, engine: str) -> SourceAddress:
     if not isinstance(value, (list, tuple)) or len(value) != 4:
-        raise HandOffError(f"kv_transfer_params: a source must be [agent, generation, tp, pp], not {value!r:.80}")
-    return SourceAddress(_text(value[0], "a source's agent", AGENT_BYTES_MAX), engine,
-                         _number(value[1], "a source's generation", 2**64 - 1),
-                         _number(value[2], "a source's tp", 65535), _number(value[3], "a source's pp", 65535))
+        raise HandOffError(
+            f"kv_transfer_params: a source must be [agent, generation, tp, pp], not {value!r:.80}"
+        )
+    return SourceAddress(
+        _text(value[0], "a source's agent", AGENT_BYTES_MAX),
+        engine,
+        _number(value[1], "a source's generation", 2**64 - 1),
+        _number(value[2], "a source's tp", 65535),
+        _number(value[3], "a source's pp", 65535),
+    )
 
 
 def parse(params: dict[str, Any] | None) -> HandOff | None:
-    """The hand-off of a request that another engine has prefilled; None for any other request. Raises
-    HandOffError where the request asks for a remote prefill and its dict cannot be used."""
+    """The hand-off of a request that another engine has prefilled; None for any other request.
+    Raises HandOffError where the request asks for a remote prefill and its dict cannot be used."""
     if not params or not params.get("do_remote_prefill"):
         return None
     ours = params.get("kvrail")
     if not isinstance(ours, dict):
-        raise HandOffError("kv_transfer_params has no key \"kvrail\": the prefill engine runs another connector")
+        raise HandOffError(
+            'kv_transfer_params has no key "kvrail": the prefill engine runs another connector'
+        )
     version = _number(ours.get("version"), "version", 2**31)
     if version > VERSION:
-        raise HandOffError(f"kv_transfer_params has version {version}, and this kvrail reads {VERSION}: update it")
+        raise HandOffError(
+            f"kv_transfer_params has version {version}, and this kvrail reads {VERSION}: update it"
+        )
     engine = ours.get("engine")
     if not isinstance(engine, str) or not re.fullmatch(r"[0-9a-f]{32}", engine):
-        raise HandOffError(f"kv_transfer_params: engine must be 32 hexadecimal digits, not {engine!r:.80}")
+        raise HandOffError(
+            f"kv_transfer_params: engine must be 32 hexadecimal digits, not {engine!r:.80}"
+        )
     sources = ours.get("sources")
     if not isinstance(sources, (list, tuple)) or not 1 <= len(sources) <= SOURCES_MAX:
         raise HandOffError(f"kv_transfer_params: sources must be a list of 1 to {SOURCES_MAX}")
-    return HandOff(_text(ours.get("request"), "request", REQUEST_BYTES_MAX),
-                   _number(ours.get("attempt"), "attempt", ATTEMPT_MAX),
-                   _number(ours.get("tokens"), "tokens", TOKENS_MAX),
-                   tuple(_source(source, engine) for source in sources))
+    return HandOff(
+        _text(ours.get("request"), "request", REQUEST_BYTES_MAX),
+        _number(ours.get("attempt"), "attempt", ATTEMPT_MAX),
+        _number(ours.get("tokens"), "tokens", TOKENS_MAX),
+        tuple(_source(source, engine) for source in sources),
+    )

@@ -1,12 +1,14 @@
 """The parts that all state machines of the connector share.
 
-A machine is a table of rules and pure functions. A record is one request at one place, frozen. `step` takes
-the record, one event and the time, and returns the record that follows with the actions that an adapter must
-carry out, in their order. No rule reads a clock, calls kvrail or keeps anything outside the record.
+A machine is a table of rules and pure functions. A record is one request at one place, frozen.
+`step` takes the record, one event and the time, and returns the record that follows with the
+actions that an adapter must carry out, in their order. No rule reads a clock, calls kvrail or keeps
+anything outside the record.
 
-Times are seconds of one monotonic clock, the caller's. Statuses are the names of kvrail_status_name ("ok",
-"peer_lost"), so that an unknown one of a later library needs no change here.
+Times are seconds of one monotonic clock, the caller's. Statuses are the names of kvrail_status_name
+("ok", "peer_lost"), so that an unknown one of a later library needs no change here.
 """
+
 from __future__ import annotations
 
 import dataclasses
@@ -18,9 +20,9 @@ __all__ = ["Impossible", "Limits", "NEVER", "OK", "Ticket", "follow"]
 NEVER = float("inf")
 OK = "ok"
 
-# Names one opening of a publish or fetch: the record's serial, and the number of the opening within it. An
-# event of the agent carries the ticket of the opening that it belongs to, so that an event of an older
-# attempt, or of an earlier request with the same id, changes nothing.
+# Names one opening of a publish or fetch: the record's serial, and the number of the opening within
+# it. An event of the agent carries the ticket of the opening that it belongs to, so that an event
+# of an older attempt, or of an earlier request with the same id, changes nothing.
 Ticket = tuple[int, int]
 
 R = TypeVar("R")
@@ -29,8 +31,8 @@ Rules = Mapping[Any, Mapping[Any, tuple[Any, "Act | None"]]]
 
 
 class Impossible(Exception):
-    """An event that cannot come in this state: a mistake of the adapter or of the agent. The record is as
-    before."""
+    """An event that cannot come in this state: a mistake of the adapter or of the agent. The record
+    is as before."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,9 +40,13 @@ class Limits:
     """How long a request waits. Seconds, but for lease_ms."""
 
     hold: float = 480.0  # a complete publish without its target; from the seal on
-    lease_ms: int = 30_000  # of one lease and of each renewal; the agent frees after it if this process hangs
+    lease_ms: int = (
+        30_000  # of one lease and of each renewal; the agent frees after it if this process hangs
+    )
     park: float = 30.0  # for an agent that is away, before the tokens are computed here instead
-    attempts: int = 1  # that one fetch may use; more than 1 where the source publishes again by itself
+    attempts: int = (
+        1  # that one fetch may use; more than 1 where the source publishes again by itself
+    )
 
     def __post_init__(self) -> None:
         if self.hold <= 0 or self.park < 0 or self.lease_ms <= 0 or self.attempts < 1:

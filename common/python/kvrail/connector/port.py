@@ -1,16 +1,18 @@
 """Actions of one side as calls of kvrail, and kvrail's events as events of that side.
 
-kvrail is not imported: a connection is whatever has the methods of kvrail.Connection. Its failures are exceptions
-with a `status` whose `name` is that of kvrail_status_name. AGAIN puts a call off, and all that follow it, to the
-next `flush`: calls of one connection stay in order.
+kvrail is not imported: a connection is whatever has the methods of kvrail.Connection. Its failures
+are exceptions with a `status` whose `name` is that of kvrail_status_name. AGAIN puts a call off,
+and all that follow it, to the next `flush`: calls of one connection stay in order.
 
-A port lives as long as its connection. When the agent is lost, kvrail gives the terminal events first; then
-`poll` raises, the port is `dead`, and what it never could open is reported as lost.
+A port lives as long as its connection. When the agent is lost, kvrail gives the terminal events
+first; then `poll` raises, the port is `dead`, and what it never could open is reported as lost.
 """
+
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from . import source, target
@@ -22,11 +24,14 @@ __all__ = ["Connection", "SourcePort", "TargetPort"]
 class Connection(Protocol):
     def source_open(self, request: str, tokens: int, *, attempt: int, lease_ms: int) -> int: ...
     def source_pages(self, source: int, group: int, ids: Sequence[int]) -> None: ...
-    def source_watch(self, source: int, word: int, base: int, token_first: int, token_end: int) -> None: ...
+    def source_watch(
+        self, source: int, word: int, base: int, token_first: int, token_end: int
+    ) -> None: ...
     def source_tail(self, source: int, tail: bytes) -> None: ...
     def source_end(self, source: int) -> None: ...
-    def target_open(self, request: str, tokens: int, sources: Sequence[Any], *, attempt: int,
-                    skip_tokens: int) -> int: ...
+    def target_open(
+        self, request: str, tokens: int, sources: Sequence[Any], *, attempt: int, skip_tokens: int
+    ) -> int: ...
     def target_skip(self, target: int, group: int, skip_tokens: int) -> None: ...
     def target_pages(self, target: int, group: int, ids: Sequence[int]) -> None: ...
     def cancel(self, handle: int, reason: int) -> None: ...
@@ -134,16 +139,18 @@ class _Port:
 
         return opened
 
-    def _on(self, ticket: Ticket, call: Callable[[int], Any], *, must: bool = True) -> Callable[[], None]:
-        """A call for an open handle. One that fails for good ends the request: without its pages it would wait
-        for ever."""
+    def _on(
+        self, ticket: Ticket, call: Callable[..., Any], *arguments: Any, must: bool = True
+    ) -> Callable[[], None]:
+        """A call for an open handle. One that fails for good ends the request: without its pages it
+        would wait for ever."""
 
         def called() -> None:
             handle = self._handles.get(ticket)
             if handle is None:
                 return
             try:
-                call(handle)
+                call(handle, *arguments)
             except Exception as error:
                 if not must or status_of(error) in ("", "again", AGENT_LOST, "not_found"):
                     raise
@@ -173,32 +180,34 @@ class _Port:
 
 
 class SourcePort(_Port):
-    """`word` is a readiness word that has been raised to the number of layers, so that a chunk's bytes are ready
-    when the chunk is announced (late publish)."""
+    """`word` is a readiness word that has been raised to the number of layers, so that a chunk's
+    bytes are ready when the chunk is announced (late publish)."""
 
-    def __init__(self, connection: Connection, feed: Callable[[str, Any], None], word: int = 0) -> None:
+    def __init__(
+        self, connection: Connection, feed: Callable[[str, Any], None], word: int = 0
+    ) -> None:
         super().__init__(connection, feed)
         self._word = word
 
     def _calls(self, key: str, action: Any) -> Iterable[Callable[[], None]]:
-        connection, ticket = self.connection, action.ticket
+        to, ticket = self.connection, action.ticket
         match action:
-            case source.OpenSource(request=request, attempt=attempt, tokens=tokens, lease_ms=lease_ms):
-                yield self._open(key, ticket, lambda: connection.source_open(
-                    request, tokens, attempt=attempt, lease_ms=lease_ms))
+            case source.OpenSource(request=request, attempt=attempt, tokens=tokens):
+                options = {"attempt": attempt, "lease_ms": action.lease_ms}
+                yield self._open(key, ticket, lambda: to.source_open(request, tokens, **options))
             case source.GivePages(chunk=chunk, token_first=first):
                 for group, ids in enumerate(chunk.pages):
                     if ids:
-                        yield self._on(ticket, lambda h, g=group, i=ids: connection.source_pages(h, g, i))
-                yield self._on(ticket, lambda h: connection.source_watch(h, self._word, 0, first, chunk.token_end))
+                        yield self._on(ticket, to.source_pages, group, ids)
+                yield self._on(ticket, to.source_watch, self._word, 0, first, chunk.token_end)
             case source.EndSource(tail=tail):
                 if tail:
-                    yield self._on(ticket, lambda h: connection.source_tail(h, tail))
-                yield self._on(ticket, lambda h: connection.source_end(h))
+                    yield self._on(ticket, to.source_tail, tail)
+                yield self._on(ticket, to.source_end)
             case source.Renew(lease_ms=lease_ms):
-                yield self._on(ticket, lambda h: connection.renew(h, lease_ms), must=False)
+                yield self._on(ticket, to.renew, lease_ms, must=False)
             case source.Cancel(reason=reason):
-                yield self._on(ticket, lambda h: connection.cancel(h, CANCEL_REASONS[reason]), must=False)
+                yield self._on(ticket, to.cancel, CANCEL_REASONS[reason], must=False)
 
     def _ended(self, ticket: Ticket, status: str) -> source.Event:
         on = source.On.LOST if status == AGENT_LOST else source.On.ENDED
@@ -207,44 +216,55 @@ class SourcePort(_Port):
     def _event(self, event: Any, ticket: Ticket) -> source.Event | None:
         if event.terminal:
             return self._ended(ticket, event.status_name)
-        on = {"ACCEPTED": source.On.ACCEPTED, "LEASE_LOW": source.On.LEASE_LOW, "LEASE_END": source.On.LEASE_END,
-              "TARGET_REFUSED": source.On.REFUSED}.get(event.kind.name)
+        on = {
+            "ACCEPTED": source.On.ACCEPTED,
+            "LEASE_LOW": source.On.LEASE_LOW,
+            "LEASE_END": source.On.LEASE_END,
+            "TARGET_REFUSED": source.On.REFUSED,
+        }.get(event.kind.name)
         return None if on is None else source.Event(on, ticket, status=event.status_name)
 
 
 class TargetPort(_Port):
-    """`address` turns an offer's sources into kvrail.SourceAddress. `hold`, if kvrail has such a call, asks a source
-    to hold its pages for a request that is queued."""
+    """`address` turns an offer's sources into kvrail.SourceAddress. `hold`, if kvrail has such a
+    call, asks a source to hold its pages for a request that is queued."""
 
-    def __init__(self, connection: Connection, feed: Callable[[str, Any], None],
-                 address: Callable[[Any], Any] = lambda address: address,
-                 hold: Callable[[str, target.Offer], None] | None = None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        feed: Callable[[str, Any], None],
+        address: Callable[[Any], Any] = lambda address: address,
+        hold: Callable[[str, target.Offer], None] | None = None,
+    ) -> None:
         super().__init__(connection, feed)
         self._address, self._hold = address, hold
 
     def _calls(self, key: str, action: Any) -> Iterable[Callable[[], None]]:
-        connection = self.connection
         match action:
             case target.OpenTarget():
                 yield from self._open_calls(key, action)
             case target.Hold(request=request, offer=offer):
                 if self._hold is not None:
-                    hold = self._hold
-                    yield lambda: hold(request, offer)
+                    yield partial(self._hold, request, offer)
             case source.Cancel(ticket=ticket, reason=reason):
-                yield self._on(ticket, lambda h: connection.cancel(h, CANCEL_REASONS[reason]), must=False)
+                cancel = self.connection.cancel
+                yield self._on(ticket, cancel, CANCEL_REASONS[reason], must=False)
 
     def _open_calls(self, key: str, action: target.OpenTarget) -> Iterable[Callable[[], None]]:
-        connection, ticket = self.connection, action.ticket
+        to, ticket = self.connection, action.ticket
         sources = [self._address(address) for address in action.offer.sources]
-        yield self._open(key, ticket, lambda: connection.target_open(
-            action.request, action.tokens, sources, attempt=action.offer.attempt, skip_tokens=action.skip))
+        options = {"attempt": action.offer.attempt, "skip_tokens": action.skip}
+        yield self._open(
+            key,
+            ticket,
+            lambda: to.target_open(action.request, action.tokens, sources, **options),
+        )
         for number, group in enumerate(action.groups):
             skip = 0 if group.page_tokens == 0 else group.skip
             if skip is not None:
-                yield self._on(ticket, lambda h, n=number, s=skip: connection.target_skip(h, n, s))
+                yield self._on(ticket, to.target_skip, number, skip)
         for number, group in enumerate(action.groups):
-            yield self._on(ticket, lambda h, n=number, i=group.pages: connection.target_pages(h, n, i))
+            yield self._on(ticket, to.target_pages, number, group.pages)
 
     def _ended(self, ticket: Ticket, status: str) -> target.Event:
         on = target.On.LOST if status == AGENT_LOST else target.On.FAILED
@@ -259,5 +279,7 @@ class TargetPort(_Port):
             return target.Event(on, ticket, status=event.status_name, token_first=event.token_first)
         if name == "TAIL_IN":
             return target.Event(target.On.TAIL, ticket, tail=event.payload)
-        on = {"ACCEPTED": target.On.ACCEPTED, "FAILING": target.On.FAILING}.get(name)
-        return None if on is None else target.Event(on, ticket, status=event.status_name)
+        kinds = {"ACCEPTED": target.On.ACCEPTED, "FAILING": target.On.FAILING}
+        return (
+            target.Event(kinds[name], ticket, status=event.status_name) if name in kinds else None
+        )

@@ -14,9 +14,10 @@ GONE      | -        | -         | -         | -
   WITHDRAWN  the engine wants the blocks back; they stay until every rank has them back
   GONE       the blocks are free; the record may go
 
-This is the late publish: a preempted prefill has lent nothing and is computed again. An engine that publishes
-chunks early feeds PREEMPT to the ranks' records (source.py) and waits for Returned.
+This is the late publish: a preempted prefill has lent nothing and is computed again. An engine that
+publishes chunks early feeds PREEMPT to the ranks' records (source.py) and waits for Returned.
 """
+
 from __future__ import annotations
 
 import enum

@@ -1,8 +1,10 @@
 """Both books of one rank, driven by the commands of a scheduler in another process.
 
-A command of prefill.py or decode.py becomes events of the books. The machines' actions for kvrail are taken with
-`source_calls` and `target_calls`, in order; the answers to the scheduler gather in `take_results`.
+A command of prefill.py or decode.py becomes events of the books. The machines' actions for kvrail
+are taken with `source_calls` and `target_calls`, in order; the answers to the scheduler gather in
+`take_results`.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -10,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import decode, prefill, source, target
+from .blocks import missing_pages
 from .book import Book
 from .machine import Limits
 
@@ -20,7 +23,8 @@ Command = prefill.Publish | prefill.Withdraw | decode.Queue | decode.Fetch | dec
 
 @dataclass(slots=True)
 class Results:
-    """What has ended since the last look, by the engine's own ids. A failed load is in `received` too."""
+    """What has ended since the last look, by the engine's own ids. A failed load is in `received`
+    too."""
 
     sent: set[str] = field(default_factory=set)
     received: set[str] = field(default_factory=set)
@@ -32,14 +36,21 @@ class Results:
 
 
 class Rank:
-    """One connection's requests. Not for several threads. `tail` takes (id, bytes) of a source's tail."""
+    """One connection's requests. Not for several threads. `tail` takes (id, bytes) of a source's
+    tail."""
 
-    def __init__(self, source_limits: Limits, target_limits: Limits,
-                 tail: Callable[[str, bytes], None] = lambda key, data: None) -> None:
+    def __init__(
+        self,
+        source_limits: Limits,
+        target_limits: Limits,
+        tail: Callable[[str, bytes], None] = lambda key, data: None,
+    ) -> None:
         self.sources: Book[source.Source] = Book(
-            source.step, source.Event(source.On.AGENT_UP), source.Event(source.On.TIMER))
+            source.step, source.Event(source.On.AGENT_UP), source.Event(source.On.TIMER)
+        )
         self.targets: Book[target.Target] = Book(
-            target.step, target.Event(target.On.AGENT_UP), target.Event(target.On.TIMER))
+            target.step, target.Event(target.On.AGENT_UP), target.Event(target.On.TIMER)
+        )
         self._source_limits, self._target_limits, self._tail = source_limits, target_limits, tail
         self._results = Results()
         self._source_calls: list[tuple[str, Any]] = []
@@ -54,7 +65,9 @@ class Rank:
             case decode.Fetch():
                 self._fetch(command, now)
             case decode.Release():
-                self.targets.feed(command.key, target.Event(target.On.COVERED, tokens=command.tokens), now)
+                self.targets.feed(
+                    command.key, target.Event(target.On.COVERED, tokens=command.tokens), now
+                )
             case prefill.Withdraw():
                 self.sources.feed(command.key, source.Event(source.On.ABORT), now)
                 self.targets.feed(command.key, target.Event(target.On.ABORT), now)
@@ -82,7 +95,8 @@ class Rank:
         self._sort()
 
     def source_calls(self) -> list[tuple[str, Any]]:
-        """The publishes' actions for kvrail since the last call: (id, action). To carry one out may make more."""
+        """The publishes' actions for kvrail since the last call: (id, action). To carry one out may
+        make more."""
         calls, self._source_calls = self._source_calls, []
         return calls
 
@@ -100,13 +114,18 @@ class Rank:
     # ---- parts ----------------------------------------------------------------------------------
 
     def _publish(self, command: prefill.Publish, now: float) -> None:
-        """Late: all pages and the seal at once. An id that is in use already cannot be published: its blocks are
-        the engine's."""
+        """Late: all pages and the seal at once. An id that is in use already cannot be published:
+        its blocks are the engine's."""
         if command.key in self.sources:
             self._end_source(command.key, "exists")
             return
-        record = source.source(command.request, command.attempt, command.tokens, self.sources.next_serial(),
-                               self._source_limits)
+        record = source.source(
+            command.request,
+            command.attempt,
+            command.tokens,
+            self.sources.next_serial(),
+            self._source_limits,
+        )
         self.sources.add(command.key, record, now)
         chunk = source.Chunk(command.blocks, command.tokens)
         self.sources.feed(command.key, source.Event(source.On.CHUNK, chunk=chunk), now)
@@ -114,16 +133,22 @@ class Rank:
 
     def _queue(self, command: decode.Queue, now: float) -> None:
         if command.key not in self.targets:
-            record = target.target(command.request, command.offer, self.targets.next_serial(), self._target_limits)
+            record = target.target(
+                command.request, command.offer, self.targets.next_serial(), self._target_limits
+            )
             self.targets.add(command.key, record, now)
 
     def _fetch(self, command: decode.Fetch, now: float) -> None:
         """A fetch that no record takes has failed: its request must not wait for ever."""
-        event = target.Event(target.On.BLOCKS, tokens=command.tokens, skip=command.skip, groups=command.groups)
+        event = target.Event(
+            target.On.BLOCKS, tokens=command.tokens, skip=command.skip, groups=command.groups
+        )
         if not self.targets.feed(command.key, event, now):
-            pages = target.missing_pages(command.groups, command.skip, command.tokens)
+            pages = missing_pages(command.groups, command.skip, command.tokens)
             self._results.received.add(command.key)
-            self._results.failed[command.key] = target.LoadFailed(command.request, command.skip, pages, "not_found")
+            self._results.failed[command.key] = target.LoadFailed(
+                command.request, command.skip, pages, "not_found"
+            )
 
     def _end_source(self, key: str, status: str) -> None:
         self._results.sent.add(key)

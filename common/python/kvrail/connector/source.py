@@ -27,19 +27,22 @@ FREE       | -       | -       | =        | =          | -
   RESTARTING  preempted: cancelled, and opened again under the next attempt after the terminal event
   FREE        the pages are the engine's; the record may go
 
-A publish is given in chunks. With a late publish there is one, at the end of the prefill, and its seal follows
-at once. The bytes of a chunk are final when the adapter carries GivePages out, or become final in the order
-of a stream that the adapter knows.
+A publish is given in chunks. With a late publish there is one, at the end of the prefill, and its
+seal follows at once. The bytes of a chunk are final when the adapter carries GivePages out, or
+become final in the order of a stream that the adapter knows.
 
 A complete publish is held for a target that is still queued: each LEASE_LOW renews the lease, up to
-Limits.hold after the seal. Then the publish ends as expired. While the prefill runs, the limit does not count.
+Limits.hold after the seal. Then the publish ends as expired. While the prefill runs, the limit does
+not count.
 
-If the agent dies before a target has come, the same attempt is published again at the next agent, if that
-one comes within Limits.park. If a target had come, that fetch has failed, and another one cannot name the
-same attempt: the pages are freed.
+If the agent dies before a target has come, the same attempt is published again at the next agent,
+if that one comes within Limits.park. If a target had come, that fetch has failed, and another one
+cannot name the same attempt: the pages are freed.
 
-Chunks that come in RESTARTING belong to the next attempt. A second preemption drops them: they were not lent.
+Chunks that come in RESTARTING belong to the next attempt. A second preemption drops them: they were
+not lent.
 """
+
 from __future__ import annotations
 
 import enum
@@ -48,7 +51,9 @@ from dataclasses import dataclass, replace
 from .machine import NEVER, OK, Limits, Rules, Ticket, follow
 
 State = enum.Enum("State", "PARKED OFFERED TAKEN STOPPING RESTARTING FREE")
-On = enum.Enum("On", "AGENT_UP CHUNK SEAL ACCEPTED LEASE_LOW LEASE_END REFUSED ENDED LOST ABORT PREEMPT TIMER")
+On = enum.Enum(
+    "On", "AGENT_UP CHUNK SEAL ACCEPTED LEASE_LOW LEASE_END REFUSED ENDED LOST ABORT PREEMPT TIMER"
+)
 
 # Events that the agent sends about one opening.
 OF_AGENT = frozenset({On.ACCEPTED, On.LEASE_LOW, On.LEASE_END, On.REFUSED, On.ENDED, On.LOST})
@@ -56,8 +61,9 @@ OF_AGENT = frozenset({On.ACCEPTED, On.LEASE_LOW, On.LEASE_END, On.REFUSED, On.EN
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Pages of the next tokens. pages[g] continues the page ids of KV group g; token_end is the token after
-    the chunk's last. `ready` is the adapter's own: how it learns that the bytes are final."""
+    """Pages of the next tokens. pages[g] continues the page ids of KV group g; token_end is the
+    token after the chunk's last. `ready` is the adapter's own: how it learns that the bytes are
+    final."""
 
     pages: tuple[tuple[int, ...], ...]
     token_end: int
@@ -117,7 +123,8 @@ class OpenSource:
 
 @dataclass(frozen=True, slots=True)
 class GivePages:
-    """kvrail_source_pages of each group, then kvrail_source_watch of [token_first, chunk.token_end)."""
+    """kvrail_source_pages of each group, then kvrail_source_watch of [token_first,
+    chunk.token_end)."""
 
     ticket: Ticket
     chunk: Chunk
@@ -158,7 +165,8 @@ class Freed:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """The pages of the preempted attempt are the engine's again; the request goes on as attempt + 1."""
+    """The pages of the preempted attempt are the engine's again; the request goes on as attempt +
+    1."""
 
     request: str
     attempt: int
@@ -176,7 +184,9 @@ def source(request: str, attempt: int, tokens: int, serial: int, limits: Limits)
 def _open(s: Source) -> Result:
     """Opens all that has been given so far."""
     s = replace(s, opening=s.opening + 1, timer=s.hold_until)
-    actions: list[Action] = [OpenSource(s.ticket, s.request, s.attempt, s.tokens, s.limits.lease_ms)]
+    actions: list[Action] = [
+        OpenSource(s.ticket, s.request, s.attempt, s.tokens, s.limits.lease_ms)
+    ]
     first = 0
     for chunk in s.chunks:
         actions.append(GivePages(s.ticket, chunk, first))
@@ -234,8 +244,8 @@ def _park(s: Source, event: Event, now: float) -> Result:
 
 
 def _renew(s: Source, event: Event, now: float) -> Result:
-    """Up to the limit, and never beyond it: the agent then frees the pages by itself. LEASE_LOW comes when a
-    quarter of the lease is left."""
+    """Up to the limit, and never beyond it: the agent then frees the pages by itself. LEASE_LOW
+    comes when a quarter of the lease is left."""
     left_ms = (s.hold_until - now) * 1000
     if left_ms <= s.limits.lease_ms / 4:
         return s, []

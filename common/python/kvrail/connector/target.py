@@ -28,26 +28,28 @@ ENDED     | -        | -    | -     | -       | -       | -      | -
 
 "=" means that the state stays, "-" that the event cannot come.
 
-  QUEUED     the engine knows the request and has no blocks for it yet; the source is asked to hold its pages
+  QUEUED     queued without blocks; the source is asked to hold its pages
   PARKED     blocks are there, the agent is away
   LOADING    the fetch is open: the blocks are lent
   FAILING    the fetch will fail; its blocks are still lent
   STOPPING   the engine gave the request up: cancelled, the blocks are lent until the terminal event
   RETRYING   a newer attempt is offered: the old one is cancelled, the newer one opens after its end
   DROPPING   as STOPPING, and a newer attempt's source is still to be released
-  OWING      the engine waits for nothing more, and the agent is away: a source is still to be released
+  OWING      nothing is lent or waited for; a source is still to be released, and the agent is away
   RELEASING  a fetch that skips everything is open: it only frees the source
   ENDED      the record may go
 
 An offer that is not newer than the last one changes nothing, whatever the state.
 
-AGAIN is a FAILED that may be tried once more: the source publishes the next attempt by itself (it was
-preempted), and Limits.attempts allows it. The next attempt is opened at the first token that is missing.
+AGAIN is a FAILED that may be tried once more: the source publishes the next attempt by itself (it
+was preempted), and Limits.attempts allows it. The next attempt is opened at the first token that is
+missing.
 
-The engine hears of its blocks exactly once: Loaded, LoadFailed or Stopped, and only when the agent has handed
-the pages back. After COVERED (the local prefix has everything), and after an ABORT in QUEUED, it hears
-nothing, because it has lent nothing.
+The engine hears of its blocks exactly once: Loaded, LoadFailed or Stopped, and only when the agent
+has handed the pages back. After COVERED (the local prefix has everything), and after an ABORT in
+QUEUED, it hears nothing, because it has lent nothing.
 """
+
 from __future__ import annotations
 
 import enum
@@ -57,8 +59,12 @@ from .blocks import Group, missing_pages, whole_tokens
 from .machine import NEVER, OK, Limits, Rules, Ticket, follow
 from .source import Cancel
 
-State = enum.Enum("State", "QUEUED PARKED LOADING FAILING STOPPING RETRYING DROPPING OWING RELEASING ENDED")
-On = enum.Enum("On", "AGENT_UP BLOCKS COVERED ABORT OFFER TIMER ACCEPTED TAIL DONE FAILING AGAIN FAILED LOST")
+State = enum.Enum(
+    "State", "QUEUED PARKED LOADING FAILING STOPPING RETRYING DROPPING OWING RELEASING ENDED"
+)
+On = enum.Enum(
+    "On", "AGENT_UP BLOCKS COVERED ABORT OFFER TIMER ACCEPTED TAIL DONE FAILING AGAIN FAILED LOST"
+)
 
 # Events that the agent sends about one opening.
 OF_AGENT = frozenset({On.ACCEPTED, On.TAIL, On.DONE, On.FAILING, On.AGAIN, On.FAILED, On.LOST})
@@ -69,7 +75,8 @@ SOURCE_RESTARTS = frozenset({"cancelled"})
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Where an attempt of a request can be fetched. `sources` is opaque here: the source ranks' addresses."""
+    """Where an attempt of a request can be fetched. `sources` is opaque here: the source ranks'
+    addresses."""
 
     attempt: int
     sources: tuple[object, ...]
@@ -128,8 +135,9 @@ AWAIT_AGENT = frozenset({State.QUEUED, State.PARKED, State.OWING})
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Asks the source to hold its pages: the fetch will come. Nothing where kvrail has no such call; the
-    source then renews its lease by itself. OpenTarget for the same request takes its place."""
+    """Asks the source to hold its pages: the fetch will come. Nothing where kvrail has no such
+    call; the source then renews its lease by itself. OpenTarget for the same request takes its
+    place."""
 
     request: str
     offer: Offer
@@ -137,7 +145,8 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class OpenTarget:
-    """kvrail_target_open, _skip and _pages. With skip == tokens it only releases the source, without pages."""
+    """kvrail_target_open, _skip and _pages. With skip == tokens it only releases the source,
+    without pages."""
 
     ticket: Ticket
     request: str
@@ -166,8 +175,8 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class LoadFailed:
-    """Tokens before token_first are in place; those in `pages` (page ids of each KV group) are to be computed
-    again. The blocks are the engine's."""
+    """Tokens before token_first are in place; those in `pages` (page ids of each KV group) are to
+    be computed again. The blocks are the engine's."""
 
     request: str
     token_first: int
@@ -217,16 +226,23 @@ def _owe(t: Target, event: Event, now: float) -> Result:
     return replace(t, tokens=event.tokens or t.tokens, groups=(), timer=now + t.limits.hold), []
 
 
+def _offer(event: Event) -> Offer:
+    if event.offer is None:
+        raise ValueError("OFFER names no offer")
+    return event.offer
+
+
 def _let_go(t: Target, offer: Offer) -> Result:
-    """Releases the source of an attempt that will not be fetched. This record does not wait for the end: no
-    opening of its own has the ticket. While the agent is away nothing comes of it, and the lease frees the source."""
+    """Releases the source of an attempt that will not be fetched. This record does not wait for the
+    end: no opening of its own has the ticket. While the agent is away nothing comes of it, and the
+    lease frees the source."""
     t = replace(t, let_go=t.let_go + 1)
     return t, [OpenTarget((t.serial, -t.let_go), t.request, offer, 1, 1, ())]
 
 
 def _take_offer(t: Target, event: Event, now: float) -> Result:
     """Nothing of the older attempt is open."""
-    return _let_go(replace(t, offer=event.offer), t.offer)
+    return _let_go(replace(t, offer=_offer(event)), t.offer)
 
 
 def _hold_offer(t: Target, event: Event, now: float) -> Result:
@@ -236,7 +252,7 @@ def _hold_offer(t: Target, event: Event, now: float) -> Result:
 
 def _release_offer(t: Target, event: Event, now: float) -> Result:
     """The older release goes on by itself: it lends nothing, and its end changes nothing."""
-    return _release(replace(t, offer=event.offer), event, now)
+    return _release(replace(t, offer=_offer(event)), event, now)
 
 
 def _keep_offer(t: Target, event: Event, now: float) -> Result:
@@ -398,28 +414,30 @@ RULES: Rules = {
 
 
 def _resolve(t: Target, event: Event) -> Event:
-    """FAILED may be AGAIN; but an engine's own cancel is never tried again: its states have no AGAIN. DONE is
-    FAILED where the source had published fewer tokens than were asked for."""
-    if event.on is On.DONE and event.token_end is not None and event.token_end < t.tokens \
-            and t.state in (State.LOADING, State.RETRYING):
+    """FAILED may be AGAIN; but an engine's own cancel is never tried again: its states have no
+    AGAIN. DONE is FAILED where the source had published fewer tokens than were asked for."""
+    if (
+        event.on is On.DONE
+        and event.token_end is not None
+        and event.token_end < t.tokens
+        and t.state in (State.LOADING, State.RETRYING)
+    ):
         return replace(event, on=On.FAILED, token_first=event.token_end, status="short")
-    if event.on is On.FAILED and t.state in (State.LOADING, State.FAILING) \
-            and event.status in SOURCE_RESTARTS and t.opening < t.limits.attempts:
+    if (
+        event.on is On.FAILED
+        and t.state in (State.LOADING, State.FAILING)
+        and event.status in SOURCE_RESTARTS
+        and t.opening < t.limits.attempts
+    ):
         return replace(event, on=On.AGAIN)
     return event
-
-
-def _is_newer(t: Target, offer: Offer | None) -> bool:
-    if offer is None:
-        raise ValueError("OFFER names no offer")
-    return offer.attempt > (t.next_offer or t.offer).attempt
 
 
 def step(t: Target, event: Event, now: float) -> Result:
     """The fetch after one event, and the actions that follow. Raises Impossible."""
     if event.on in OF_AGENT and event.ticket != t.ticket:
         return t, []
-    if event.on is On.OFFER and not _is_newer(t, event.offer):
+    if event.on is On.OFFER and _offer(event).attempt <= (t.next_offer or t.offer).attempt:
         return t, []
     event = _resolve(t, event)
     return follow(RULES, t, event.on, event, now)

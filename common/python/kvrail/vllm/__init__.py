@@ -1,4 +1,5 @@
-"""kvrail for vLLM: --kv-transfer-config names KvrailConnector and kv_connector_module_path kvrail.vllm.
+"""kvrail for vLLM: --kv-transfer-config names KvrailConnector and kv_connector_module_path
+kvrail.vllm.
 
     scheduler.py  the scheduler's side, without any import of vLLM
     groups.py     KV groups from vLLM's specifications, block ids to page tables
@@ -7,6 +8,7 @@
 
 vLLM is imported only when the class is asked for.
 """
+
 from __future__ import annotations
 
 from typing import Any

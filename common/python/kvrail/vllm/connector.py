@@ -2,6 +2,7 @@
 
 It only translates. Its scheduler's half is scheduler.py. The worker's half is not here yet.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -43,8 +44,8 @@ class KvrailMetadata(KVConnectorMetadata):
 
 @dataclass
 class KvrailHandshake(KVConnectorHandshakeMetadata):
-    """From each worker to the scheduler, once: where its agent is dialed, and which start of the engine it is.
-    A worker that only fetches has no agent to be dialed: `agent` is empty."""
+    """From each worker to the scheduler, once: where its agent is dialed, and which start of the
+    engine it is. A worker that only fetches has no agent to be dialed: `agent` is empty."""
 
     agent: str
     engine: str
@@ -53,7 +54,8 @@ class KvrailHandshake(KVConnectorHandshakeMetadata):
 
 @dataclass
 class KvrailWorkerMeta(KVConnectorWorkerMetadata):
-    """From a worker to the scheduler when its agents are lost or back: {(pp, tp): (source, target)}."""
+    """From a worker to the scheduler when its agents are lost or back: {(pp, tp): (source,
+    target)}."""
 
     agents: dict[tuple[int, int], tuple[bool, bool]] = field(default_factory=dict)
 
@@ -64,13 +66,16 @@ class KvrailWorkerMeta(KVConnectorWorkerMetadata):
 
 def sources_of(metadata: dict[tuple[int, int], Any]) -> tuple[SourceAddress, ...]:
     """The source addresses of one engine, from its workers' handshakes by (pp, tp)."""
-    return tuple(SourceAddress(shake.agent, shake.engine, shake.generation, tp, pp)
-                 for (pp, tp), shake in sorted(metadata.items()) if shake is not None and shake.agent)
+    return tuple(
+        SourceAddress(shake.agent, shake.engine, shake.generation, tp, pp)
+        for (pp, tp), shake in sorted(metadata.items())
+        if shake is not None and shake.agent
+    )
 
 
 def backoff_of(vllm_config: Any, groups: Groups) -> int:
-    """Prompt tokens at the end that the decode engine computes itself: one with a recurrent state, which it must
-    have before the last token; and what the draft heads look ahead."""
+    """Prompt tokens at the end that the decode engine computes itself: one with a recurrent state,
+    which it must have before the last token; and what the draft heads look ahead."""
     ahead = getattr(vllm_config, "num_prefill_lookahead_tokens", 0)
     return max(1 if groups.has_state else 0, int(ahead) - 1, 0)
 
@@ -78,24 +83,30 @@ def backoff_of(vllm_config: Any, groups: Groups) -> int:
 def refuse_context_parallel(parallel_config: Any) -> None:
     """Tokens striped over ranks have no form in kvrail's page tables."""
     for name in ("decode_context_parallel_size", "prefill_context_parallel_size"):
-        if getattr(parallel_config, name, 1) > 1:
-            raise ValueError(f"kvrail cannot transfer the KV of {name}={getattr(parallel_config, name)}: set it to 1")
+        size = getattr(parallel_config, name, 1)
+        if size > 1:
+            raise ValueError(f"kvrail cannot transfer the KV of {name}={size}: set it to 1")
 
 
 class KvrailConnector(KVConnectorBase_V1, SupportsHMA):
     """One instance in the scheduler's process, one in each worker."""
 
-    def __init__(self, vllm_config: VllmConfig, role: KVConnectorRole, kv_cache_config: KVCacheConfig) -> None:
+    def __init__(
+        self, vllm_config: VllmConfig, role: KVConnectorRole, kv_cache_config: KVCacheConfig
+    ) -> None:
         super().__init__(vllm_config, role, kv_cache_config)
         refuse_context_parallel(vllm_config.parallel_config)
         self._groups = groups_of(kv_cache_config)
         self._scheduler: Scheduler | None = None
         if role == KVConnectorRole.SCHEDULER:
-            transfer = vllm_config.kv_transfer_config
+            transfer = self._kv_transfer_config
             self._scheduler = Scheduler(
-                self._groups, str(transfer.engine_id),
+                self._groups,
+                str(transfer.engine_id),
                 threshold=int(transfer.get_from_extra_config("kv_recompute_threshold", 0)),
-                backoff=backoff_of(vllm_config, self._groups), warn=logger.warning)
+                backoff=backoff_of(vllm_config, self._groups),
+                warn=logger.warning,
+            )
 
     # ---- the scheduler's side -------------------------------------------------------------------
 
@@ -114,10 +125,14 @@ class KvrailConnector(KVConnectorBase_V1, SupportsHMA):
     def on_new_request(self, request: Request) -> None:
         self._side.arrived(request)
 
-    def get_num_new_matched_tokens(self, request: Request, num_computed_tokens: int) -> tuple[int | None, bool]:
+    def get_num_new_matched_tokens(
+        self, request: Request, num_computed_tokens: int
+    ) -> tuple[int | None, bool]:
         return self._side.tokens_to_load(request, num_computed_tokens)
 
-    def update_state_after_alloc(self, request: Request, blocks: KVCacheBlocks, num_external_tokens: int) -> None:
+    def update_state_after_alloc(
+        self, request: Request, blocks: KVCacheBlocks, num_external_tokens: int
+    ) -> None:
         self._side.allocated(request, blocks.get_block_ids(), num_external_tokens)
 
     def build_connector_meta(self, scheduler_output: SchedulerOutput) -> KVConnectorMetadata:
@@ -125,21 +140,30 @@ class KvrailConnector(KVConnectorBase_V1, SupportsHMA):
 
     def update_connector_output(self, connector_output: KVConnectorOutput) -> None:
         meta = getattr(connector_output, "kv_connector_worker_meta", None)
-        self._side.reported(connector_output.finished_sending, connector_output.finished_recving,
-                            meta.agents if isinstance(meta, KvrailWorkerMeta) else None)
+        self._side.reported(
+            connector_output.finished_sending,
+            connector_output.finished_recving,
+            meta.agents if isinstance(meta, KvrailWorkerMeta) else None,
+        )
 
-    def request_finished(self, request: Request, block_ids: list[int]) -> tuple[bool, dict[str, Any] | None]:
+    def request_finished(
+        self, request: Request, block_ids: list[int]
+    ) -> tuple[bool, dict[str, Any] | None]:
         return self._side.finished(request, (block_ids,))
 
     def request_finished_all_groups(
-            self, request: Request, block_ids: tuple[list[int], ...]) -> tuple[bool, dict[str, Any] | None]:
+        self, request: Request, block_ids: tuple[list[int], ...]
+    ) -> tuple[bool, dict[str, Any] | None]:
         return self._side.finished(request, block_ids)
 
     def set_xfer_handshake_metadata_pp_aware(
-            self, metadata: dict[tuple[int, int], KVConnectorHandshakeMetadata]) -> None:
+        self, metadata: dict[tuple[int, int], KVConnectorHandshakeMetadata]
+    ) -> None:
         self._side.set_sources(sources_of(metadata))
 
-    def set_xfer_handshake_metadata(self, metadata: dict[int, KVConnectorHandshakeMetadata]) -> None:
+    def set_xfer_handshake_metadata(
+        self, metadata: dict[int, KVConnectorHandshakeMetadata]
+    ) -> None:
         self._side.set_sources(sources_of({(0, tp): shake for tp, shake in metadata.items()}))
 
     # ---- the worker's side ----------------------------------------------------------------------
@@ -150,7 +174,9 @@ class KvrailConnector(KVConnectorBase_V1, SupportsHMA):
     def wait_for_layer_load(self, layer_name: str) -> None:
         """Loads are complete before a request is scheduled."""
 
-    def save_kv_layer(self, layer_name: str, kv_layer: Any, attn_metadata: Any, **kwargs: Any) -> None:
+    def save_kv_layer(
+        self, layer_name: str, kv_layer: Any, attn_metadata: Any, **kwargs: Any
+    ) -> None:
         """Late publish: nothing to do for each layer."""
 
     def wait_for_save(self) -> None:

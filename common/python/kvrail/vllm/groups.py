@@ -1,9 +1,10 @@
 """KV groups of one engine, from vLLM's specifications; and block ids as page tables.
 
-vLLM is not imported. A specification is known by its attributes and the names of its classes, which exist in
-0.28 and later: a MambaSpec is a state, one with `sliding_window` or `attention_chunk_size` is a window, any
-other is full attention.
+vLLM is not imported. A specification is known by its attributes and the names of its classes, which
+exist in 0.28 and later: a MambaSpec is a state, one with `sliding_window` or `attention_chunk_size`
+is a window, any other is full attention.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -32,8 +33,12 @@ def _classes(spec: Any) -> set[str]:
 
 def _spec_of(index: int, spec: Any) -> GroupSpec:
     if "MambaSpec" in _classes(spec):
-        return GroupSpec(index, spec.block_size, state=True, scratch=getattr(spec, "num_speculative_blocks", 0))
-    window = getattr(spec, "sliding_window", None) or getattr(spec, "attention_chunk_size", None) or 0
+        return GroupSpec(
+            index, spec.block_size, state=True, scratch=getattr(spec, "num_speculative_blocks", 0)
+        )
+    window = (
+        getattr(spec, "sliding_window", None) or getattr(spec, "attention_chunk_size", None) or 0
+    )
     return GroupSpec(index, spec.block_size, window=int(window))
 
 
@@ -53,24 +58,33 @@ class Groups:
         """The lists of the groups that are transferred."""
         return tuple(tuple(block_ids[spec.index]) for spec in self.specs)
 
-    def tables(self, block_ids: Sequence[Sequence[int]], tokens: int, skip: int) -> tuple[Group, ...]:
-        """The page tables of a fetch of [skip, tokens). A window group needs only the pages that the next
-        token can see; vLLM has a null block in each place before it."""
+    def tables(
+        self, block_ids: Sequence[Sequence[int]], tokens: int, skip: int
+    ) -> tuple[Group, ...]:
+        """The page tables of a fetch of [skip, tokens). A window group needs only the pages that
+        the next token can see; vLLM has a null block in each place before it."""
         return tuple(self._table(spec, block_ids[spec.index], tokens, skip) for spec in self.specs)
 
-    def published(self, block_ids: Sequence[Sequence[int]], tokens: int) -> tuple[tuple[int, ...], ...]:
-        """The page ids that a source publishes, from token 0 on. Of tokens before a window any id will do."""
+    def published(
+        self, block_ids: Sequence[Sequence[int]], tokens: int
+    ) -> tuple[tuple[int, ...], ...]:
+        """The page ids that a source publishes, from token 0 on. Of tokens before a window any id
+        will do."""
         return tuple(group.pages for group in self.tables(block_ids, tokens, 0))
 
     def _table(self, spec: GroupSpec, ids: Sequence[int], tokens: int, skip: int) -> Group:
         if spec.state:
             live = len(ids) - spec.scratch
             if live < 1:
-                raise ValueError(f"group {spec.index} has no state block among {len(ids)} with {spec.scratch} drafts")
+                raise ValueError(
+                    f"group {spec.index}: {len(ids)} blocks, {spec.scratch} of them for drafts"
+                )
             return Group((ids[live - 1],), 0)
         count = -(-tokens // spec.block_tokens)
         if len(ids) < count:
-            raise ValueError(f"group {spec.index} has {len(ids)} blocks for {tokens} tokens of {spec.block_tokens}")
+            raise ValueError(
+                f"group {spec.index}: {len(ids)} blocks of {spec.block_tokens} for {tokens} tokens"
+            )
         own_skip = None
         if spec.window:
             seen_from = max(0, tokens - spec.window + 1) // spec.block_tokens * spec.block_tokens

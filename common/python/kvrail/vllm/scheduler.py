@@ -1,5 +1,6 @@
-"""The scheduler's side of vLLM's connector: KVConnectorBase_V1's calls become events of connector/prefill.py and
-connector/decode.py, and their commands travel to the workers with the next step's metadata.
+"""The scheduler's side of vLLM's connector: KVConnectorBase_V1's calls become events of
+connector/prefill.py and connector/decode.py, and their commands travel to the workers with the next
+step's metadata.
 
     vLLM's call                             here
     on_new_request                          arrived
@@ -10,9 +11,10 @@ connector/decode.py, and their commands travel to the workers with the next step
     build_connector_meta                    take_commands
     set_xfer_handshake_metadata_pp_aware    set_sources
 
-vLLM is not imported: a request is known by the attributes that 0.28 and later have. A call without a transfer
-costs a look into a dict.
+vLLM is not imported: a request is known by the attributes that 0.28 and later have. A call without
+a transfer costs a look into a dict.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -34,11 +36,19 @@ Command = prefill.Publish | prefill.Withdraw | decode.Queue | decode.Fetch | dec
 
 
 class Scheduler:
-    """One for each engine. `warn` takes a sentence. `backoff` is the number of prompt tokens at the end that the
-    decode engine always computes itself (1 with a recurrent state), so that the prefill stops before them."""
+    """One for each engine. `warn` takes a sentence. `backoff` is the number of prompt tokens at the
+    end that the decode engine always computes itself (1 with a recurrent state), so that the
+    prefill stops before them."""
 
-    def __init__(self, groups: Groups, engine_name: str, *, threshold: int = 0, backoff: int = 0,
-                 warn: Callable[[str], None] = lambda sentence: None) -> None:
+    def __init__(
+        self,
+        groups: Groups,
+        engine_name: str,
+        *,
+        threshold: int = 0,
+        backoff: int = 0,
+        warn: Callable[[str], None] = lambda sentence: None,
+    ) -> None:
         self._groups, self._engine_name = groups, engine_name
         self._threshold, self._backoff, self._warn = threshold, backoff, warn
         self._attempts = itertools.count(1)
@@ -66,25 +76,34 @@ class Scheduler:
         key = request.request_id
         if params.get("do_remote_decode") and key not in self._prefills:
             self._leave_the_end(request)
-            self._prefills[key] = prefill.Prefill(key, request_id(key), next(self._attempts) % ATTEMPTS)
+            self._prefills[key] = prefill.Prefill(
+                key, request_id(key), next(self._attempts) % ATTEMPTS
+            )
         elif params.get("do_remote_prefill") and key not in self._decodes:
             handoff = self._parse(key, params)
-            if handoff is not None and (tokens := min(handoff.tokens, self._wanted_tokens(request))) > 0:
+            if (
+                handoff is not None
+                and (tokens := min(handoff.tokens, self._wanted_tokens(request))) > 0
+            ):
                 offer = Offer(handoff.attempt, handoff.sources)
                 self._decodes[key], commands = decode.decode(key, handoff.request, offer, tokens)
                 self._commands += commands
 
     def tokens_to_load(self, request: Any, computed: int) -> tuple[int, bool]:
-        """Without side effects that a second call would notice. vLLM computes the last token of a prompt in any
-        case, so a local prefix of all the others needs nothing from outside."""
+        """Without side effects that a second call would notice. vLLM computes the last token of a
+        prompt in any case, so a local prefix of all the others needs nothing from outside."""
         record = self._decodes.get(request.request_id)
         if record is None or computed >= request.num_prompt_tokens - 1:
             return 0, False
-        count = decode.tokens_to_load(record, computed, self._threshold, agent_is_up=self._target_up)
+        count = decode.tokens_to_load(
+            record, computed, self._threshold, agent_is_up=self._target_up
+        )
         self._computed[request.request_id] = computed
         return count, count > 0
 
-    def allocated(self, request: Any, block_ids: Sequence[Sequence[int]], external_tokens: int) -> None:
+    def allocated(
+        self, request: Any, block_ids: Sequence[Sequence[int]], external_tokens: int
+    ) -> None:
         """vLLM may call once more after a load, and may have cut the tokens that were promised."""
         key = request.request_id
         record = self._decodes.get(key)
@@ -98,7 +117,9 @@ class Scheduler:
         tables = self._groups.tables(block_ids, tokens, skip)
         self._decode(key, decode.Event(decode.On.ALLOCATED, tokens, skip, tables))
 
-    def finished(self, request: Any, block_ids: Sequence[Sequence[int]]) -> tuple[bool, dict[str, Any] | None]:
+    def finished(
+        self, request: Any, block_ids: Sequence[Sequence[int]]
+    ) -> tuple[bool, dict[str, Any] | None]:
         """(blocks stay until every worker has sent, the dict for the router)."""
         key = request.request_id
         self._computed.pop(key, None)
@@ -118,8 +139,12 @@ class Scheduler:
         handoff = HandOff(record.request, record.attempt, tokens, self._sources)
         return True, build(handoff, self._groups.select(block_ids), self._engine_name)
 
-    def reported(self, sent: Iterable[str] | None, received: Iterable[str] | None,
-                 agents: Mapping[Any, tuple[bool, bool]] | None = None) -> None:
+    def reported(
+        self,
+        sent: Iterable[str] | None,
+        received: Iterable[str] | None,
+        agents: Mapping[Any, tuple[bool, bool]] | None = None,
+    ) -> None:
         """What all workers have ended, and which ranks have lost or found their agents."""
         for key in sent or ():
             if key in self._prefills:
@@ -153,8 +178,8 @@ class Scheduler:
         return tokens - self._backoff if tokens > self._backoff else tokens
 
     def _leave_the_end(self, request: Any) -> None:
-        """Takes the last tokens of a prompt away that the decode engine computes itself. The prompt is only as long
-        as the prefill sees it; the answer of a prefill is not used."""
+        """Takes the last tokens of a prompt away that the decode engine computes itself. The prompt
+        is only as long as the prefill sees it; the answer of a prefill is not used."""
         count = self._backoff
         if not count or request.num_prompt_tokens <= count or request.prompt_token_ids is None:
             return
