@@ -479,7 +479,9 @@ class World:
         rank.up = True
         rank.book.agent(True, self.clock.now)
         waiting = [
-            key for key in list(rank.book.keys()) if rank.book.get(key).state.name in ("PARKED", "OWING")
+            key
+            for key in list(rank.book.keys())
+            if rank.book.get(key).state.name in ("PARKED", "OWING")
         ]
         if waiting:
             raise Violation(
