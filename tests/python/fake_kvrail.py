@@ -54,7 +54,7 @@ class FakeConnection:
         self.fail: dict[int, str] = {}
         self.count = 0
         self.handles = 0
-        self.lost = False
+        self.lost = self.closed = False
 
     def _call(self, *call: Any) -> None:
         number, self.count = self.count, self.count + 1
@@ -110,3 +110,6 @@ class FakeConnection:
         if not events and self.lost:
             raise KvrailError("AGENT_LOST")
         return events
+
+    def close(self) -> None:
+        self.closed = True

@@ -4,6 +4,9 @@ kvrail is not imported: a connection is whatever has the methods of kvrail.Conne
 are exceptions with a `status` whose `name` is that of kvrail_status_name. AGAIN puts a call off,
 and all that follow it, to the next `flush`: calls of one connection stay in order.
 
+`feed` takes (request, event). `lost` is called once, when no new work may come: before the terminal
+events of a lost agent. `pages` turns an engine's block ids of a KV group into page ids.
+
 A port lives as long as its connection. When the agent is lost, kvrail gives the terminal events
 first; then `poll` raises, the port is `dead`, and what it never could open is reported as lost.
 """
@@ -37,8 +40,10 @@ class Connection(Protocol):
     def cancel(self, handle: int, reason: int) -> None: ...
     def renew(self, source: int, lease_ms: int) -> None: ...
     def poll(self) -> list[Any]: ...
+    def close(self) -> None: ...
 
 
+CONNECTION_ENDS = frozenset({"AGENT_LOST", "REFUSED"})  # events; terminal events follow
 CANCEL_REASONS = {"cancelled": -20, "expired": -21}  # KVRAIL_CANCELLED, KVRAIL_EXPIRED
 AGENT_LOST = "agent_lost"
 
@@ -52,11 +57,17 @@ def status_of(error: BaseException) -> str:
 class _Port:
     """Both directions of one connection."""
 
-    def __init__(self, connection: Connection, feed: Callable[[str, Any], None]) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        feed: Callable[[str, Any], None],
+        lost: Callable[[], None],
+        pages: Callable[[int, Sequence[int]], Sequence[int]],
+    ) -> None:
         self.connection = connection
-        self.dead = False
+        self.losing = self.dead = False
         self.dead_reason = ""
-        self._feed = feed
+        self._feed, self._lost, self._pages = feed, lost, pages
         self._handles: dict[Ticket, int] = {}
         self._owners: dict[int, tuple[str, Ticket]] = {}
         self._unopened: dict[Ticket, str] = {}  # asked for, not opened yet
@@ -159,6 +170,8 @@ class _Port:
         return called
 
     def _take(self, event: Any) -> None:
+        if event.kind.name in CONNECTION_ENDS:
+            self._losing()
         owner = self._owners.get(event.handle)
         if owner is None:
             return
@@ -169,8 +182,15 @@ class _Port:
         if ours is not None:
             self._feed(key, ours)
 
+    def _losing(self) -> None:
+        """No new work, from before the first terminal event on."""
+        if not self.losing:
+            self.losing = True
+            self._lost()
+
     def _die(self, error: BaseException) -> None:
         """There will never be another event."""
+        self._losing()
         self.dead, self.dead_reason = True, str(error)
         self._backlog.clear()
         left = [*self._owners.values(), *((key, ticket) for ticket, key in self._unopened.items())]
@@ -184,9 +204,14 @@ class SourcePort(_Port):
     bytes are ready when the chunk is announced (late publish)."""
 
     def __init__(
-        self, connection: Connection, feed: Callable[[str, Any], None], word: int = 0
+        self,
+        connection: Connection,
+        feed: Callable[[str, Any], None],
+        lost: Callable[[], None] = lambda: None,
+        pages: Callable[[int, Sequence[int]], Sequence[int]] = lambda group, blocks: blocks,
+        word: int = 0,
     ) -> None:
-        super().__init__(connection, feed)
+        super().__init__(connection, feed, lost, pages)
         self._word = word
 
     def _calls(self, key: str, action: Any) -> Iterable[Callable[[], None]]:
@@ -198,7 +223,7 @@ class SourcePort(_Port):
             case source.GivePages(chunk=chunk, token_first=first):
                 for group, ids in enumerate(chunk.pages):
                     if ids:
-                        yield self._on(ticket, to.source_pages, group, ids)
+                        yield self._on(ticket, to.source_pages, group, self._pages(group, ids))
                 yield self._on(ticket, to.source_watch, self._word, 0, first, chunk.token_end)
             case source.EndSource(tail=tail):
                 if tail:
@@ -233,10 +258,12 @@ class TargetPort(_Port):
         self,
         connection: Connection,
         feed: Callable[[str, Any], None],
+        lost: Callable[[], None] = lambda: None,
+        pages: Callable[[int, Sequence[int]], Sequence[int]] = lambda group, blocks: blocks,
         address: Callable[[Any], Any] = lambda address: address,
         hold: Callable[[str, target.Offer], None] | None = None,
     ) -> None:
-        super().__init__(connection, feed)
+        super().__init__(connection, feed, lost, pages)
         self._address, self._hold = address, hold
 
     def _calls(self, key: str, action: Any) -> Iterable[Callable[[], None]]:
@@ -264,7 +291,8 @@ class TargetPort(_Port):
             if skip is not None:
                 yield self._on(ticket, to.target_skip, number, skip)
         for number, group in enumerate(action.groups):
-            yield self._on(ticket, to.target_pages, number, group.pages)
+            pages = self._pages(number, group.pages)
+            yield self._on(ticket, to.target_pages, number, pages)
 
     def _ended(self, ticket: Ticket, status: str) -> target.Event:
         on = target.On.LOST if status == AGENT_LOST else target.On.FAILED

@@ -1,11 +1,12 @@
-"""KV tensors as kvrail's regions: from addresses, shapes and strides, never from the name of a layout.
+"""KV tensors as kvrail's regions: from addresses, shapes and strides, never from the name of a
+layout.
 
-vLLM and torch are not imported. A tensor of attention is [block, head, token, content] in its logical
-order, with K and V side by side in the content; MLA's is the same with one head, or without that
-dimension. A state's is [block, …]. In memory the dimensions may lie in any order.
+vLLM and torch are not imported. A tensor of attention is [block, head, token, content] in its
+logical order, with K and V side by side in the content; MLA's is the same with one head, or without
+that dimension. A state's is [block, …]. In memory the dimensions may lie in any order.
 
-The kernels' block may be smaller than the scheduler's: a region's page is then the kernel's block, and
-`kernel_pages` multiplies block ids out.
+The kernels' block may be smaller than the scheduler's: a region's page is then the kernel's block,
+and `kernel_pages` multiplies block ids out.
 """
 
 from __future__ import annotations
