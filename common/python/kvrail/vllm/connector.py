@@ -1,6 +1,6 @@
 """The class that vLLM loads: KVConnectorBase_V1 with the hybrid memory allocator.
 
-It only translates. Its scheduler's half is scheduler.py. The worker's half is not here yet.
+It only translates: scheduler.py is the scheduler's half, worker.py with session.py the worker's.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from vllm.distributed.kv_transfer.kv_connector.v1 import base
 from vllm.distributed.kv_transfer.kv_connector.v1.base import (
     KVConnectorBase_V1,
     KVConnectorHandshakeMetadata,
@@ -21,14 +22,19 @@ from vllm.logger import init_logger
 from ..connector.handoff import SourceAddress
 from .groups import Groups, groups_of
 from .scheduler import Command, Scheduler
+from .settings import settings_of
+from .worker import Transfers
 
 if TYPE_CHECKING:
+    import torch
     from vllm.config import VllmConfig
     from vllm.v1.core.kv_cache_manager import KVCacheBlocks
     from vllm.v1.core.sched.output import SchedulerOutput
     from vllm.v1.kv_cache_interface import KVCacheConfig
     from vllm.v1.outputs import KVConnectorOutput
     from vllm.v1.request import Request
+
+    from .session import RankSession
 
 logger = init_logger(__name__)
 
@@ -98,12 +104,18 @@ class KvrailConnector(KVConnectorBase_V1, SupportsHMA):
         refuse_context_parallel(vllm_config.parallel_config)
         self._groups = groups_of(kv_cache_config)
         self._scheduler: Scheduler | None = None
-        if role == KVConnectorRole.SCHEDULER:
-            transfer = self._kv_transfer_config
+        self._session: RankSession | None = None
+        self._bad_blocks: set[int] = set()
+        transfer = self._kv_transfer_config
+        is_scheduler = role == KVConnectorRole.SCHEDULER
+        settings = settings_of(
+            str(transfer.kv_role), transfer.kv_connector_extra_config, sockets=not is_scheduler
+        )
+        if is_scheduler:
             self._scheduler = Scheduler(
                 self._groups,
                 str(transfer.engine_id),
-                threshold=int(transfer.get_from_extra_config("kv_recompute_threshold", 0)),
+                threshold=settings.threshold,
                 backoff=backoff_of(vllm_config, self._groups),
                 warn=logger.warning,
             )
@@ -168,8 +180,28 @@ class KvrailConnector(KVConnectorBase_V1, SupportsHMA):
 
     # ---- the worker's side ----------------------------------------------------------------------
 
+    @property
+    def _rank(self) -> RankSession:
+        assert self._session is not None, "register_kv_caches was not called in this worker"
+        return self._session
+
+    def register_kv_caches(self, kv_caches: dict[str, torch.Tensor]) -> None:
+        """Moves the cache onto sealed memory, and connects. An agent that is missing ends the
+        engine's start with a sentence."""
+        from .session import RankSession
+
+        self._session = RankSession(
+            self._vllm_config, self._kv_cache_config, self._groups, kv_caches
+        )
+
+    def get_handshake_metadata(self) -> KVConnectorHandshakeMetadata | None:
+        return KvrailHandshake(*self._rank.address)
+
     def start_load_kv(self, forward_context: Any, **kwargs: Any) -> None:
-        raise NotImplementedError("the worker's side of this connector is not here yet")
+        metadata = self._get_connector_metadata()
+        assert isinstance(metadata, KvrailMetadata)
+        self._rank.worker.commands(metadata.commands, self._rank.now())
+        self._rank.worker.step(self._rank.now())
 
     def wait_for_layer_load(self, layer_name: str) -> None:
         """Loads are complete before a request is scheduled."""
@@ -181,3 +213,37 @@ class KvrailConnector(KVConnectorBase_V1, SupportsHMA):
 
     def wait_for_save(self) -> None:
         """Late publish: the blocks stay until the publish has ended."""
+
+    def get_transfer_results(self, finished_req_ids: set[str]) -> Any:
+        """Of 0.30 and later; older versions call get_finished."""
+        results = self._take_results()
+        return base.KVConnectorTransferResults(results.sent, results.received, results.failed)
+
+    def get_finished(self, finished_req_ids: set[str]) -> tuple[set[str] | None, set[str] | None]:
+        results = self._take_results()
+        if results.failed:
+            raise RuntimeError(
+                f"the KV of {', '.join(sorted(results.failed))} did not come, and this vLLM cannot be "
+                "told so with several KV groups: use 0.32 or later"
+            )
+        return results.sent, results.received
+
+    def get_block_ids_with_load_errors(self) -> set[int]:
+        bad, self._bad_blocks = self._bad_blocks, set()
+        return bad
+
+    def build_connector_worker_meta(self) -> KVConnectorWorkerMetadata | None:
+        if self._session is None or (agents := self._session.worker.agents()) is None:
+            return None
+        return KvrailWorkerMeta({self._session.rank: agents})
+
+    def shutdown(self) -> None:
+        if self._session is not None:
+            session, self._session = self._session, None
+            session.shutdown()
+
+    def _take_results(self) -> Transfers:
+        self._rank.worker.step(self._rank.now())
+        results = self._rank.worker.results()
+        self._bad_blocks |= results.bad_blocks
+        return results
