@@ -16,8 +16,9 @@ ELEMENT = 2
 def caches(
     order: str, sizes: dict[str, int], *, gap: int = 0, kind: Kind = Kind.KV, tokens: int = 0
 ) -> list[LayerCache]:
-    """Layers that are views of one allocation with its dimensions in `order`, outermost first, as vLLM
-    allocates them: l layer, b block, h head, n token, c content. `gap` elements follow each l."""
+    """Layers that are views of one allocation with its dimensions in `order`, outermost first, as
+    vLLM allocates them: l layer, b block, h head, n token, c content. `gap` elements follow each
+    l."""
     strides, step = {}, 1
     for dimension in reversed(order):
         strides[dimension] = step + (gap if dimension == "l" else 0)
@@ -92,7 +93,8 @@ def changed(cache: LayerCache, **values) -> LayerCache:
 
 class Regions(unittest.TestCase):
     def test_groups_in_the_same_bytes(self) -> None:
-        """The hybrid memory allocator: layers 0 to 2 in one group, 3 to 5 in another, one memory."""
+        """The hybrid memory allocator: layers 0 to 2 in one group, 3 to 5 in another, one
+        memory."""
         first = caches("lbhnc", SIZES)
         second = [changed(c, layer=c.layer + 3, group=1) for c in first]
         plans = plan_regions(second + first)
