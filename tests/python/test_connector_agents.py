@@ -1,7 +1,7 @@
-"""Goal: the connector on real agents: late publishes, prefix hits, full hits and aborts, every byte checked.
+"""Goal: the connector on real agents: publishes, prefix hits, releases, aborts; every byte checked.
 
-Method: two ranks (connector/rank.py with its ports and links) as workers have them, in this process, on the
-agents that SOURCE_SOCKET and TARGET_SOCKET name. Skipped without them.
+Method: two ranks (connector/rank.py with its ports and links) as workers have them, in this
+process, on the agents that SOURCE_SOCKET and TARGET_SOCKET name. Skipped without them.
 """
 
 from __future__ import annotations

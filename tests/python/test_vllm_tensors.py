@@ -15,7 +15,6 @@ from stand_in_vllm import FullAttentionSpec, MambaSpec
 
 try:
     import torch
-
     from kvrail.vllm.tensors import layer_caches, layer_number, rehome
 except ImportError as error:
     torch, WHY = None, str(error)

@@ -27,6 +27,7 @@ from .worker import Transfers
 
 if TYPE_CHECKING:
     import torch
+
     from vllm.config import VllmConfig
     from vllm.v1.core.kv_cache_manager import KVCacheBlocks
     from vllm.v1.core.sched.output import SchedulerOutput
@@ -223,8 +224,8 @@ class KvrailConnector(KVConnectorBase_V1, SupportsHMA):
         results = self._take_results()
         if results.failed:
             raise RuntimeError(
-                f"the KV of {', '.join(sorted(results.failed))} did not come, and this vLLM cannot be "
-                "told so with several KV groups: use 0.32 or later"
+                f"the KV of {', '.join(sorted(results.failed))} did not come, and with several KV "
+                "groups this vLLM cannot compute it again: use 0.32 or later"
             )
         return results.sent, results.received
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import kvrail
 import torch
+
 from vllm.distributed.parallel_state import get_pp_group, get_tp_group
 from vllm.logger import init_logger
 

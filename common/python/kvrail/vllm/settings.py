@@ -2,7 +2,7 @@
 
 socket                  the agent's socket, or {"source": …, "target": …} for kv_both
 name                    of this engine, for people
-model                   a tag that must be equal on both sides; made from vLLM's configuration otherwise
+model                   a tag, equal on both sides; made from vLLM's configuration otherwise
 connect_timeout_s       for one connection with its regions
 hold_s, lease_s, park_s limits of connector/machine.py
 kv_recompute_threshold  fewer tokens than these are computed instead of fetched
@@ -48,9 +48,10 @@ def _sockets(value: Any, role: str) -> dict[str, str]:
         raise SettingsError(f"kv_role is {role!r}: it must be one of {', '.join(SIDES)}")
     if isinstance(value, str) and value and len(sides) == 1:
         return {sides[0]: value}
-    if isinstance(value, Mapping) and set(value) >= set(sides):
-        if all(isinstance(value[side], str) and value[side] for side in sides):
-            return {side: value[side] for side in sides}
+    if isinstance(value, Mapping):
+        paths = {side: value.get(side) for side in sides}
+        if all(isinstance(path, str) and path for path in paths.values()):
+            return {side: str(path) for side, path in paths.items()}
     wanted = '{"source": PATH, "target": PATH}' if len(sides) == 2 else "a path"
     raise SettingsError(
         f"kv_connector_extra_config: socket must be {wanted} for {role}, not {value!r}"
@@ -78,7 +79,8 @@ def settings_of(role: str, extra: Mapping[str, Any], *, sockets: bool = True) ->
     unknown = sorted(set(extra) - KEYS)
     if unknown:
         raise SettingsError(
-            f"kv_connector_extra_config has {', '.join(unknown)}; kvrail knows {', '.join(sorted(KEYS))}"
+            f"kv_connector_extra_config has {', '.join(unknown)}; "
+            f"kvrail knows {', '.join(sorted(KEYS))}"
         )
     return Settings(
         sockets=_sockets(extra.get("socket"), role) if sockets else {},
