@@ -412,6 +412,20 @@ class Hybrid(unittest.TestCase):
         groups = groups_of(cache_config(SlidingWindowSpec(16, 1024)))
         self.assertEqual(groups.tables(([1, 2, 3, 4],), 64, 16)[0].skip, 16)
 
+    def test_a_window_that_has_gone_on_is_not_published(self) -> None:
+        engine = Engine(FullAttentionSpec(16), SlidingWindowSpec(16, 32))
+        for blocks, stays in (([0, 0, 7, 8, 9], True), ([0, 0, 0, 8, 9], False)):
+            request = Request("p", 64, dict(REMOTE_DECODE))
+            engine.scheduler.arrived(request)
+            request.num_computed_tokens = 75
+            request.status = RequestStatus.FINISHED_STOPPED
+            stay, params = engine.scheduler.finished(request, ([1, 2, 3, 4, 5], blocks))
+            self.assertEqual((stay, params is not None), (stays, stays))
+            engine.step()
+            engine.connection.event("SOURCE_FREE", 1)
+            engine.step()
+        self.assertIn("has freed blocks", engine.warnings[0])
+
     def test_missing_blocks_are_refused(self) -> None:
         groups = groups_of(cache_config(*self.SPECS))
         for ids in (([1], [2, 3, 4, 5], [6, 7, 8]), ([1, 2, 3, 4], [2, 3, 4, 5], [6, 7])):

@@ -13,6 +13,8 @@ from typing import Any
 
 from ..connector.blocks import Group
 
+NULL_BLOCK = 0  # stands where vLLM keeps no block
+
 __all__ = ["GroupSpec", "Groups", "groups_of"]
 
 
@@ -69,8 +71,14 @@ class Groups:
         self, block_ids: Sequence[Sequence[int]], tokens: int
     ) -> tuple[tuple[int, ...], ...]:
         """The page ids that a source publishes, from token 0 on. Of tokens before a window any id
-        will do."""
-        return tuple(group.pages for group in self.tables(block_ids, tokens, 0))
+        will do. Raises ValueError where a block that a target needs is gone: the prefill has gone on
+        after the prompt, and its window with it."""
+        tables = self.tables(block_ids, tokens, 0)
+        for spec, table in zip(self.specs, tables, strict=True):
+            first = (table.skip or 0) // spec.block_tokens
+            if NULL_BLOCK in (table.pages if spec.state else table.pages[first:]):
+                raise ValueError(f"group {spec.index} has freed blocks of its last {tokens} tokens")
+        return tuple(table.pages for table in tables)
 
     def _table(self, spec: GroupSpec, ids: Sequence[int], tokens: int, skip: int) -> Group:
         if spec.state:

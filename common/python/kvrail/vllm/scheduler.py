@@ -131,10 +131,10 @@ class Scheduler:
             return False, None
         tokens = min(request.num_computed_tokens, request.num_prompt_tokens)
         complete = request.status.name in COMPLETE and tokens > 0 and any(block_ids)
-        if not complete or not self._may_publish(key):
+        pages = self._pages_to_publish(key, block_ids, tokens) if complete else None
+        if pages is None:
             self._prefill(key, prefill.Event(prefill.On.DROPPED))
             return False, None
-        pages = self._groups.published(block_ids, tokens)
         self._prefill(key, prefill.Event(prefill.On.FINISHED, tokens, pages))
         handoff = HandOff(record.request, record.attempt, tokens, self._sources)
         return True, build(handoff, self._groups.select(block_ids), self._engine_name)
@@ -188,12 +188,19 @@ class Scheduler:
         request.num_prompt_tokens -= count
         request.max_tokens = 1
 
-    def _may_publish(self, key: str) -> bool:
+    def _pages_to_publish(
+        self, key: str, block_ids: Sequence[Sequence[int]], tokens: int
+    ) -> tuple[tuple[int, ...], ...] | None:
         if not self._sources:
             self._warn(f"request {key} is not published: no worker has named its agent")
         elif not self._source_up:
             self._warn(f"request {key} is not published: a worker has lost its agent")
-        return bool(self._sources) and self._source_up
+        else:
+            try:
+                return self._groups.published(block_ids, tokens)
+            except ValueError as error:
+                self._warn(f"request {key} is not published: {error}")
+        return None
 
     def _prefill(self, key: str, event: prefill.Event) -> None:
         try:
