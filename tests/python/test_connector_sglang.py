@@ -256,7 +256,7 @@ RECEIVER = {
         (META, [f"{FETCH} 16"], P.Transferring),
         (event("DONE"), [], P.Failed),
     ],
-    "a failure is told after the terminal event": [
+    "a failure shows after the terminal event": [
         (call("init"), [], P.WaitingForInput),
         (META, [f"{FETCH} 16"], P.Transferring),
         (event("FAILING", status="aborted"), [], P.Transferring),

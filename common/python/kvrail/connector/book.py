@@ -1,8 +1,8 @@
 """Many publishes or fetches of one connection.
 
-A call costs O(requests that have something to do): those that an event names, those whose timer is
-due, and at the agent's return those that wait for it. A turn without events costs one comparison,
-whatever the number of requests in flight.
+A call costs O(requests that have something to do): those that an event names, those with a timer
+that is due, and at the agent's return those that wait for it. A turn without events costs one
+comparison, whatever the number of requests in flight.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Book(Generic[R]):
         self.agent_is_up = is_up
 
     def tick(self, now: float) -> None:
-        """Feeds TIMER to every record whose time has come."""
+        """Feeds TIMER to every record with a timer that is due."""
         timers = self._timers
         while timers and timers[0][0] <= now:
             _, key, serial = heapq.heappop(timers)

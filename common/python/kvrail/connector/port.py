@@ -1,7 +1,7 @@
 """Actions of one side as calls of kvrail, and kvrail's events as events of that side.
 
-kvrail is not imported: a connection is whatever has the methods of kvrail.Connection. Its failures
-are exceptions with a `status` whose `name` is that of kvrail_status_name. AGAIN puts a call off,
+kvrail is not imported: a connection is anything with the methods of kvrail.Connection. Its failures
+are exceptions with a `status`, an enum with the names of kvrail_status_name. AGAIN puts a call off,
 and all that follow it, to the next `flush`: calls of one connection stay in order.
 
 `feed` takes (request, event). `lost` is called once, when no new work may come: before the terminal

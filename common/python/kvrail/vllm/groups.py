@@ -1,8 +1,8 @@
 """KV groups of one engine, from vLLM's specifications; and block ids as page tables.
 
-vLLM is not imported. A specification is known by its attributes and the names of its classes, which
-exist in 0.28 and later: a MambaSpec is a state, one with `sliding_window` or `attention_chunk_size`
-is a window, any other is full attention.
+vLLM is not imported. A specification is known by its attributes and the names of its classes, as
+0.28 and later have them. A MambaSpec is a state. One with `sliding_window` or
+`attention_chunk_size` is a window, and any other is full attention.
 """
 
 from __future__ import annotations

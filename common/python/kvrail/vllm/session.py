@@ -1,4 +1,4 @@
-"""A worker's connections: who this rank is, its regions, and the agents that it connects to."""
+"""A worker's connections: the rank's identity, its regions, and the agents that it connects to."""
 
 from __future__ import annotations
 

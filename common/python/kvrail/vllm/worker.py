@@ -124,7 +124,7 @@ class Worker:
         self, clock: Callable[[], float], wait: Callable[[float], None], most: float
     ) -> int:
         """Cancels everything, polls for the terminal events for at most so many seconds, and
-        closes. Returns the number of handles whose pages are still lent."""
+        closes. Returns the number of handles with pages that are still lent."""
         for key in {*self._rank.sources.keys(), *self._rank.targets.keys()}:
             self._rank.command(Withdraw(key), clock())
         end = clock() + most
