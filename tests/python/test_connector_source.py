@@ -33,7 +33,7 @@ class Case(unittest.TestCase):
         self.now = 0.0
 
     def feed(self, on: On, **fields) -> list:
-        """Feeds one event; the agent's get the ticket of the present opening, if the test names no other."""
+        """Feeds one event, with the ticket of the present opening if the test names no other."""
         fields.setdefault("ticket", self.record.ticket)
         self.record, actions = step(self.record, Event(on, **fields), self.now)
         return actions

@@ -71,8 +71,8 @@ class Groups:
         self, block_ids: Sequence[Sequence[int]], tokens: int
     ) -> tuple[tuple[int, ...], ...]:
         """The page ids that a source publishes, from token 0 on. Of tokens before a window any id
-        will do. Raises ValueError where a block that a target needs is gone: the prefill has gone on
-        after the prompt, and its window with it."""
+        will do. Raises ValueError where a block that a target needs is gone: the prefill has gone
+        on after the prompt, and its window with it."""
         tables = self.tables(block_ids, tokens, 0)
         for spec, table in zip(self.specs, tables, strict=True):
             first = (table.skip or 0) // spec.block_tokens
