@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import pathlib
 import sys
-import unittest
+
+import harness
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "common/python"))
@@ -68,22 +69,6 @@ def table_faults(text: str, states: type, events: type, following) -> list[str]:
     return faults
 
 
-class _Result(unittest.TextTestResult):
-    passed = 0
-
-    def addSuccess(self, test: unittest.TestCase) -> None:
-        super().addSuccess(test)
-        self.passed += 1
-
-
 def main(file: str) -> None:
     """Runs the tests of one file; the last line of its output counts them."""
-    name = pathlib.Path(file).stem.removeprefix("test_")
-    suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
-    result = unittest.TextTestRunner(stream=sys.stdout, resultclass=_Result, verbosity=1).run(suite)
-    failed = len(result.failures) + len(result.errors) + len(result.unexpectedSuccesses)
-    print(
-        f"{name}: {result.passed} passed, {failed} failed, {len(result.skipped)} skipped",
-        flush=True,
-    )
-    sys.exit(1 if failed or not result.testsRun else 0)
+    harness.main(pathlib.Path(file).stem.removeprefix("test_"))
