@@ -11,7 +11,7 @@ static bool map_one(uint8_t *at, uint64_t bytes, struct kvrail_allocation *alloc
 {
     struct kvrail_memory memory;
 
-    allocation->fd = -1;
+    *allocation = (struct kvrail_allocation){.size = sizeof(*allocation), .fd = -1};
     if (kvrail_memory_create("replay-allocation", bytes, &memory, NULL) != KVRAIL_OK)
         return false;
     munmap(memory.address, memory.bytes); /* it lies elsewhere */
