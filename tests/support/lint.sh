@@ -39,7 +39,7 @@ cppcheck)
     ;;
 scripts)
     for script in tests/run.sh tests/demo.sh tests/support/*.sh tests/e2e/*.sh tests/ui/*.sh tests/verbs/*.sh tests/gpu/*.sh \
-        tests/support/shims/*; do
+        tests/engines/*.sh tests/support/shims/*; do
         sh -n "$script"
     done
     ;;
