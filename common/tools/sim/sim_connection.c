@@ -180,8 +180,10 @@ static void deliver_run(struct sim_world *world, const struct sim_event *event)
         if (packet->bytes == 0)
             closed_run(world, event);
     }
-    if (count < packet->bytes)
+    if (count < packet->bytes) {
+        sim_time_struck(world, world->now); /* only now, long after the fault chose this byte */
         broken(connection);
+    }
     if (from->starved && from->sent - from->arrived <= from->room / 2 && from->peer != NULL &&
         !connection->broken) {
         from->starved = false;
