@@ -41,13 +41,34 @@ bool failover_takes(const struct source_transfer *transfer, uint32_t kind)
 void failover_park(struct outbound *outbound, struct source_transfer *transfer,
                    const union push_message *message)
 {
-    if (message->head.kind == PUSH_LIST) /* when the failover is done, everything is listed */
+    struct source_failover *failover = &transfer->failover;
+
+    if (message->head.kind == PUSH_RETRANSMIT)
+        KVR_LIST_APPEND(failover->parked, failover->parked_last, message->retransmit, next);
+    else if (message->head.kind == PUSH_LIST && message->list->target_rail != PUSH_ANY)
+        KVR_LIST_APPEND(failover->parked_lists, failover->parked_lists_last, message->list, behind);
+    else if (message->head.kind == PUSH_LIST)
         kvr_buddy_free(outbound->memory, message->list);
-    if (message->head.kind !=
-        PUSH_RETRANSMIT) /* the transfer's state and its segments hold the rest */
-        return;
-    KVR_LIST_APPEND(transfer->failover.parked, transfer->failover.parked_last, message->retransmit,
-                    next);
+    /* The transfer's state and its segments hold the rest. */
+}
+
+/* What was posted before the failover is listed after it. After the failover, the job may post to
+ * an epoch that ended during it, until its rail thread takes the rail's next address: the list that
+ * names this epoch comes then. */
+static void lists_hand_over(struct outbound *outbound, struct source_transfer *transfer)
+{
+    while (transfer->failover.parked_lists != NULL) {
+        struct push_list *list = transfer->failover.parked_lists;
+
+        transfer->failover.parked_lists = list->behind;
+        list->behind = NULL;
+        if (transfer->state == ST_LIVE)
+            outbound_command(outbound, transfer, PUSH_MESSAGE(PUSH_LIST, .list = list));
+        else
+            kvr_buddy_free(outbound->memory, list);
+    }
+    if (transfer->state == ST_LIVE)
+        retransmit_list(outbound, transfer, PUSH_ANY, PUSH_ANY, PUSH_ANY);
 }
 
 static void parked_hand_over(struct outbound *outbound, struct source_transfer *transfer)
@@ -60,8 +81,7 @@ static void parked_hand_over(struct outbound *outbound, struct source_transfer *
         outbound_command(outbound, transfer,
                          PUSH_MESSAGE(PUSH_RETRANSMIT, .retransmit = retransmit));
     }
-    if (transfer->state == ST_LIVE)
-        retransmit_list(outbound, transfer, PUSH_ANY, PUSH_ANY, PUSH_ANY);
+    lists_hand_over(outbound, transfer);
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */

@@ -53,6 +53,7 @@ struct source_failover {
     uint32_t next_group;        /* where it leads */
     uint32_t retiring_jobs;     /* of earlier rail groups; they wait for their completions */
     struct push_retransmit *parked, *parked_last; /* commands that wait */
+    struct push_list *parked_lists, *parked_lists_last;
     kvr_ns ask_at, no_rail_at; /* when to ask for other rails, and to give up; KVR_NEVER */
 };
 

@@ -145,6 +145,32 @@ static void a_stop_does_not_wait_for_other_rails(void **state)
     assert_int_equal(machine_command_count(PUSH_STOP), 1);
 }
 
+/* The rail thread may post to that epoch after the failover, before it has the rail's successor. */
+static void an_epoch_that_ends_during_a_failover_is_listed(void **state)
+{
+    struct kvr_message ended = {
+        .kind = KVR_MSG_EPOCH_ENDED,
+        .epoch_ended = {.rail = 1, .epoch = 1, .successor = {.rail = 1, .epoch = 2, .bytes = 1}}};
+    unsigned named = 0;
+
+    (void)state;
+    lose_the_group(true);
+    grant_rails(0, NONCE, 1);
+    outbound_registered(&outbound, now, machine_log.registered_id, KVR_NO_MEMORY);
+    assert_int_equal(machine_command_count(PUSH_FAILOVER), 1);
+    outbound_message(&outbound, now, 0, &ended);
+    assert_int_equal(machine_command_count(PUSH_LIST), 0);
+    group_says(PUSH_FAILED_OVER, 0, push_commanded(PUSH_FAILOVER).failover);
+    for (uint32_t i = 0; i < machine_log.command_count; i++) {
+        const union push_message command = push_message_of(&machine_log.commands[i]);
+
+        if (command.head.kind == PUSH_LIST)
+            named += command.list->target_rail == 1 && command.list->epoch == 1;
+    }
+    assert_int_equal(named, 1);
+    assert_int_equal(machine_command_count(PUSH_LIST), 2); /* and all that was posted before */
+}
+
 /* A card and a rail for this host, on which the target copies. */
 static void open_mixed(bool registered)
 {
@@ -276,6 +302,7 @@ int main(void)
         cmocka_unit_test(the_same_group_takes_other_rails),
         cmocka_unit_test(a_stop_waits_for_the_heir),
         cmocka_unit_test(a_stop_does_not_wait_for_other_rails),
+        cmocka_unit_test(an_epoch_that_ends_during_a_failover_is_listed),
         cmocka_unit_test(what_neighbours_can_copy_is_lent),
         cmocka_unit_test(what_cards_read_is_not_lent),
         cmocka_unit_test(what_both_may_carry_is_not_lent),
