@@ -262,7 +262,7 @@ void fetch_hold(struct inbound *inbound, struct fetch *fetch)
     fetch_advance(inbound, fetch);
 }
 
-/* A page table has begun, or need not: WANT can be sent. */
+/* The fetch has pages, needs none, or is held: WANT can be sent. */
 static bool fetch_begun(const struct fetch *fetch)
 {
     if (fetch->held || fetch->skip_tokens == fetch->tokens)

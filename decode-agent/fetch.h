@@ -71,9 +71,10 @@ void fetch_open(struct inbound *inbound, uint32_t engine, uint64_t handle,
                 const struct kvr_req_target_open *open);
 void fetch_pages(struct inbound *inbound, struct fetch *fetch, const struct kvr_req_pages *pages);
 void fetch_skip(struct inbound *inbound, struct fetch *fetch, const struct kvr_req_skip *skip);
-/* The sources are to know of the fetch before it has pages: none gives up its publish meanwhile. */
+/* Sends WANT before the fetch has pages, so that each source holds its publish meanwhile. */
 void fetch_hold(struct inbound *inbound, struct fetch *fetch);
-/* Sends every WANT that can go: the sessions are up, and a page table has begun, or need not. */
+/* Sends every WANT that can go: the session is up, and the fetch has pages, needs none, or is held.
+ */
 void fetch_advance(struct inbound *inbound, struct fetch *fetch);
 /* The deadline has passed. */
 void fetch_expire(struct inbound *inbound, struct fetch *fetch);

@@ -16,8 +16,8 @@ void inbound_group_command(struct inbound *inbound, const struct transfer *trans
 /* An event of now, for the scheduler. */
 void transfer_report(struct inbound *inbound, const struct transfer *transfer, kvr_event_kind kind);
 
-/* The session is up, and a page table has begun, or need not. Tried again later where the queue is
- * full. */
+/* The session is up, and the fetch has pages, needs none, or is held. Where the queue is full, the
+ * WANT is tried again later. */
 void want_send(struct inbound *inbound, struct transfer *transfer);
 /* Sends the pages that were not sent yet, of all KV groups. inbound_peer_writable() sends the rest
  * where the queue is full. */

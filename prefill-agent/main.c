@@ -25,8 +25,9 @@ static const struct kvr_option own_options[] = {
     {.name = "advertise",
      .value = "HOST[:PORT]",
      FIELD(STRING, advertise),
-     .help = "Where decode-agents reach --listen, if it is not the same (a name, a translated "
-             "address). Engines and the scheduler get it. Without a port: the port of --listen."},
+     .help = "Address under which decode-agents dial this agent, if that of --listen is not it: a "
+             "host name, or an address that is translated on the way. Engines and the scheduler "
+             "get this address. Without a port: the port of --listen."},
     {.name = "port-file",
      .section = "control",
      .value = "FILE",

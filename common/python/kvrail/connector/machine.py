@@ -39,14 +39,14 @@ class Impossible(Exception):
 class Limits:
     """How long a request waits. Seconds, but for lease_ms."""
 
-    hold: float = 480.0  # a complete publish without its target; from the seal on
-    lease_ms: int = (
-        30_000  # of one lease and of each renewal; the agent frees after it if this process hangs
-    )
-    park: float = 30.0  # for an agent that is away, before the tokens are computed here instead
-    attempts: int = (
-        1  # that one fetch may use; more than 1 where the source publishes again by itself
-    )
+    # How long a complete publish waits for its target, from the seal on.
+    hold: float = 480.0
+    # One lease and each renewal. The agent frees the pages after it if this process hangs.
+    lease_ms: int = 30_000
+    # How long a request waits for an agent that is away. Then its tokens are computed here.
+    park: float = 30.0
+    # How many attempts one fetch may use: more than 1 where the source publishes again by itself.
+    attempts: int = 1
 
     def __post_init__(self) -> None:
         if self.hold <= 0 or self.park < 0 or self.lease_ms <= 0 or self.attempts < 1:
