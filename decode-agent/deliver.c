@@ -61,15 +61,16 @@ void transfer_check_done(struct inbound *inbound, struct transfer *transfer)
 /* Bytes of the tokens that the engine had. */
 static uint64_t skipped_bytes(const struct fetch *fetch)
 {
-    uint64_t token_bytes = 0;
+    uint64_t bytes = 0;
 
     for (uint32_t i = 0; i < fetch->set->count; i++) {
         const struct kvr_region_layout *layout = &fetch->set->layouts[i];
 
-        token_bytes += (uint64_t)layout->layer_count * layout->part_count * layout->head_count *
-                       layout->head_bytes;
+        if (layout->page_tokens > 0) /* a state has no bytes of a token */
+            bytes += fetch->skip_tokens * layout->layer_count * layout->part_count *
+                     layout->head_count * layout->head_bytes;
     }
-    return fetch->skip_tokens * token_bytes;
+    return bytes;
 }
 
 void fetch_end(struct inbound *inbound, struct fetch *fetch)

@@ -8,8 +8,8 @@
  * FAILING  | -         | -        | -       | ENDED
  * ENDED    | -         | =        | -       | =
  *
- *   OPENED    no WANT was sent
- *   WANTED    a WANT was sent; what is skipped is fixed
+ *   OPENED    no source was sent what is skipped: no WANT, or one that is to be held
+ *   WANTED    a source knows what is skipped: that is fixed
  *   ACCEPTED  the engine has been sent ACCEPTED
  *   FAILING   the engine has been sent FAILING; transfers drain
  *   ENDED     the engine has been sent the one terminal notice (rule 1); landings come back */
@@ -90,18 +90,26 @@ static kvr_status open_check(const struct inbound *inbound, uint32_t engine, uin
  * in which they end is fetched whole. */
 static kvr_status skips_set(struct fetch *fetch, struct kvr_error *error)
 {
-    uint32_t page_tokens = 0;
+    uint32_t page_tokens = KVR_PAGE_ENDLESS;
     bool whole = fetch->skip_tokens == fetch->tokens;
 
     for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++) {
-        if (fetch->pages.groups[group].page_tokens == 0)
+        const struct kvr_page_table *pages = &fetch->pages.groups[group];
+
+        if (pages->page_tokens == 0)
             continue;
-        page_tokens = fetch->pages.groups[group].page_tokens;
-        fetch->skips[group] = kvr_skip_whole_pages(fetch->skip_tokens, fetch->tokens, page_tokens);
+        page_tokens = kvr_min_u32(page_tokens, pages->page_tokens);
+        fetch->skips[group] =
+            kvr_skip_whole_pages(fetch->skip_tokens, fetch->tokens, pages->page_tokens);
         whole = whole || fetch->skips[group] == fetch->skip_tokens;
     }
     if (whole && fetch->skip_tokens <= fetch->tokens)
         return KVR_OK;
+    if (page_tokens == KVR_PAGE_ENDLESS)
+        return kvr_error_set(error, KVR_INVALID, "fetch",
+                             "skip_tokens %" PRIu64 " of %" PRIu64
+                             ": must be none, or all, because the engine has states alone",
+                             fetch->skip_tokens, fetch->tokens);
     return kvr_error_set(error, KVR_INVALID, "fetch",
                          "skip_tokens %" PRIu64 " of %" PRIu64
                          ": must be whole pages of %u tokens, or all",
@@ -146,7 +154,7 @@ static struct fetch *fetch_new(struct inbound *inbound, uint32_t engine, uint64_
     }
     fetch->id = id;
     fetch->tokens = fetch->result.token_end = fetch->result.salvage_end = open->tokens;
-    fetch->skip_tokens = open->skip_tokens;
+    fetch->skip_tokens = fetch->skip_opened = open->skip_tokens;
     if (fetch_pages_init(inbound, fetch, engine, handle, error) != KVR_OK) {
         kvr_pool_release(&inbound->fetches, id);
         return NULL;
@@ -193,24 +201,46 @@ void fetch_open(struct inbound *inbound, uint32_t engine, uint64_t handle,
     fetch_advance(inbound, fetch);
 }
 
-/* Before anything of the fetch was sent to an agent. */
+/* What every KV group skips, the fetch skips. */
+static void skips_sum(struct fetch *fetch)
+{
+    uint64_t least = fetch->tokens;
+
+    for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++)
+        if (fetch->pages.groups[group].page_tokens > 0)
+            least = kvr_min_u64(least, fetch->skips[group]);
+    fetch->skip_tokens = least > fetch->skip_opened ? least : fetch->skip_opened;
+}
+
+/* Before a source was sent what is skipped. */
 static kvr_status skip_set(struct fetch *fetch, const struct kvr_req_skip *skip,
                            struct kvr_error *error)
 {
     uint32_t page_tokens = fetch->pages.groups[skip->group].page_tokens;
     uint64_t tokens = skip->skip_tokens;
 
-    if (fetch->state != F_OPENED)
+    if (fetch->state != F_OPENED || fetch_skips_known(fetch))
         return kvr_error_set(error, KVR_INVALID, "fetch",
                              "what is skipped of KV group %u was said after its pages, or of a "
                              "fetch that skips all",
                              skip->group);
-    if (tokens > fetch->tokens || (tokens < fetch->tokens && tokens % page_tokens != 0))
+    if (page_tokens == KVR_PAGE_ENDLESS && !kvr_skip_is_whole(tokens, fetch->tokens, page_tokens))
+        return kvr_error_set(error, KVR_INVALID, "fetch",
+                             "%" PRIu64 " of %" PRIu64 " tokens of KV group %u are to be skipped, "
+                             "which is a state: must be none, or all",
+                             tokens, fetch->tokens, skip->group);
+    if (!kvr_skip_is_whole(tokens, fetch->tokens, page_tokens))
         return kvr_error_set(error, KVR_INVALID, "fetch",
                              "%" PRIu64 " of %" PRIu64 " tokens of KV group %u are to be skipped: "
                              "must be whole pages of %u tokens, or all",
                              tokens, fetch->tokens, skip->group, page_tokens);
+    if (fetch->held && tokens < fetch->skips[skip->group])
+        return kvr_error_set(error, KVR_INVALID, "fetch",
+                             "%" PRIu64 " tokens of KV group %u are to be skipped, and %" PRIu64
+                             " were when the fetch was held: that may only grow",
+                             tokens, skip->group, fetch->skips[skip->group]);
     fetch->skips[skip->group] = tokens;
+    skips_sum(fetch);
     return KVR_OK;
 }
 
@@ -262,44 +292,51 @@ void fetch_hold(struct inbound *inbound, struct fetch *fetch)
     fetch_advance(inbound, fetch);
 }
 
-/* The fetch has pages, needs none, or is held: WANT can be sent. */
-static bool fetch_begun(const struct fetch *fetch)
+bool fetch_skips_known(const struct fetch *fetch)
 {
-    if (fetch->held || fetch->skip_tokens == fetch->tokens)
-        return true;
-    for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++)
-        if (fetch->pages.groups[group].count > 0)
-            return true;
-    return false;
+    return fetch->skip_tokens == fetch->tokens || kvr_page_tables_count(&fetch->pages) > 0;
+}
+
+static bool sources_answered(const struct inbound *inbound, const struct fetch *fetch)
+{
+    for (uint32_t i = 0; i < fetch->transfer_count; i++) {
+        struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
+        const struct inbound_peer *peer = &inbound->peers[transfer->link.peer];
+
+        if (!source_link_answered(&transfer->link))
+            return false;
+        transfer->link.limits = kvr_write_limits_agreed(&peer->limits, &inbound->options.limits);
+    }
+    return true;
+}
+
+/* A source that does not know SKIP gets its WANT when what is skipped is known. */
+static void transfer_advance(struct inbound *inbound, struct transfer *transfer, bool skips_known)
+{
+    if (!source_link_answered(&transfer->link))
+        return;
+    if (transfer->state == T_HELD && skips_known)
+        skip_send(inbound, transfer);
+    else if (transfer->state == T_WAITING &&
+             (skips_known || inbound->engines.versions[transfer->link.peer] >= KVR_PROTOCOL_SKIP))
+        want_send(inbound, transfer);
 }
 
 void fetch_advance(struct inbound *inbound, struct fetch *fetch)
 {
     uint64_t id = fetch->id;
+    bool skips_known = fetch_skips_known(fetch);
 
-    if (fetch->state >= F_FAILING)
+    if (fetch->state >= F_FAILING || !(skips_known || fetch->held))
         return;
-    if (!fetch_begun(fetch))
+    if (skips_known && fetch->slots.state == SLOTS_UNKNOWN &&
+        (!sources_answered(inbound, fetch) || !slots_count(inbound, fetch)))
         return;
-    if (fetch->slots.state == SLOTS_UNKNOWN) {
-        for (uint32_t i = 0; i < fetch->transfer_count; i++) {
-            struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
-            const struct inbound_peer *peer = &inbound->peers[transfer->link.peer];
-
-            if (!source_link_answered(&transfer->link))
-                return;
-            transfer->link.limits =
-                kvr_write_limits_agreed(&peer->limits, &inbound->options.limits);
-        }
-        if (!slots_count(inbound, fetch))
-            return;
-    }
     for (uint32_t i = 0; i < fetch->transfer_count && fetch->state != F_FAILING; i++) {
         struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
 
-        if (transfer != NULL && transfer->state == T_WAITING &&
-            source_link_answered(&transfer->link))
-            want_send(inbound, transfer);
+        if (transfer != NULL)
+            transfer_advance(inbound, transfer, skips_known);
         if (kvr_pool_get(&inbound->fetches, id) == NULL)
             return; /* the fetch failed and is freed: nothing was granted */
     }

@@ -24,7 +24,7 @@ void landed_word_update(struct inbound *inbound, const struct fetch *fetch);
 enum fetch_state { F_OPENED, F_WANTED, F_ACCEPTED, F_FAILING, F_ENDED, F_STATES };
 
 enum fetch_event {
-    F_ON_WANT_SENT, /* to one of its sources: what is skipped is fixed */
+    F_ON_WANT_SENT, /* one of its sources was sent what is skipped: that is fixed */
     F_ON_MATCHED,   /* a source has a publish for it */
     F_ON_FAILED,
     F_ON_SETTLED, /* every transfer of it has settled */
@@ -47,12 +47,12 @@ struct fetch {
     uint64_t serial; /* larger for every later fetch */
     uint32_t engine;
     bool engine_gone;
-    bool held; /* its WANT need not wait for the first page */
+    bool held; /* its WANT goes out before the skips are known */
     char request[KVR_REQUEST_BYTES];
     uint32_t attempt;
     int32_t priority;
-    kvr_digest_mode digest; /* that its engine asks for */
-    uint64_t tokens, skip_tokens;
+    kvr_digest_mode digest;                    /* that its engine asks for */
+    uint64_t tokens, skip_tokens, skip_opened; /* skip_opened: as the engine opened it */
     kvr_ns deadline;
     struct kvr_region_set *set;
     struct kvr_page_tables pages;
@@ -73,8 +73,9 @@ void fetch_pages(struct inbound *inbound, struct fetch *fetch, const struct kvr_
 void fetch_skip(struct inbound *inbound, struct fetch *fetch, const struct kvr_req_skip *skip);
 /* Sends WANT before the fetch has pages, so that each source holds its publish meanwhile. */
 void fetch_hold(struct inbound *inbound, struct fetch *fetch);
-/* Sends every WANT that can go: the session is up, and the fetch has pages, needs none, or is held.
- */
+/* It has a page, or needs none: what is skipped changes no more. */
+bool fetch_skips_known(const struct fetch *fetch);
+/* Sends every WANT and SKIP that can go. */
 void fetch_advance(struct inbound *inbound, struct fetch *fetch);
 /* The deadline has passed. */
 void fetch_expire(struct inbound *inbound, struct fetch *fetch);

@@ -109,7 +109,7 @@ void transfer_grant(struct inbound *inbound, struct transfer *transfer)
         kvr_buddy_free(inbound->memory, landing);
         transfer_fail(inbound, transfer, KVR_UNSUPPORTED,
                       "the source agent does not show which pages it lends: over shared memory "
-                      "both agents need one user, one pid namespace and this version");
+                      "both agents need one user, one network namespace and this version");
         return;
     }
     if (landing == NULL) {

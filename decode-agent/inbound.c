@@ -307,7 +307,7 @@ void inbound_tick(struct inbound *inbound, kvr_ns now)
 
 /* ---- why ------------------------------------------------------------------------------------- */
 
-static const char *const state_names[] = {"waiting",  "wanted",  "live",
+static const char *const state_names[] = {"waiting",  "held",    "wanted", "live",
                                           "draining", "closing", "ended"};
 
 void inbound_why(const struct inbound *inbound, uint32_t engine, uint64_t handle, char *json,

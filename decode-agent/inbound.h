@@ -13,7 +13,7 @@
  *   source_link.c      sessions with source agents, and their probes after an absence
  *   fetch.c            a fetch: opening, page tables, deadline
  *   transfer.c         a transfer: opening, settling, closing
- *   want.c             WANT and PAGES to the source
+ *   want.c             WANT, SKIP and PAGES to the source
  *   plan_intake.c      PLAN and FINAL from the source
  *   landing_path.c     into the pages, through staging memory, or as a direct copy
  *   staging_quota.c    staging memory of a transfer, and the queue for it

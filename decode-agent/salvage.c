@@ -37,11 +37,13 @@ static bool is_in(const struct landing_segment *segment)
            (segment->layers_in > 0 && KVR_MUTANT(salvage_of_a_part));
 }
 
-/* All tokens of the KV group up to here are in place. Without a segment nothing was written. */
+/* All tokens of the KV group up to here are in place. Without a segment nothing was written. The
+ * page of a state that is not in place has no part in the tokens before. */
 static uint64_t group_salvage(const struct fetch *fetch, const struct transfer *transfer,
                               uint32_t group)
 {
-    uint64_t token_end = fetch->skips[group];
+    bool state = fetch->pages.groups[group].page_tokens == KVR_PAGE_ENDLESS;
+    uint64_t token_end = state ? fetch->skip_tokens : fetch->skips[group];
     bool untouched = true, whole = true;
 
     for (const struct landing_segment *at = transfer->intake.segments; at != NULL && whole;

@@ -16,9 +16,10 @@ void inbound_group_command(struct inbound *inbound, const struct transfer *trans
 /* An event of now, for the scheduler. */
 void transfer_report(struct inbound *inbound, const struct transfer *transfer, kvr_event_kind kind);
 
-/* The session is up, and the fetch has pages, needs none, or is held. Where the queue is full, the
- * WANT is tried again later. */
+/* The session is up. Until what is skipped is known, WANT says that SKIP follows. Where the queue
+ * is full, both are tried again later. */
 void want_send(struct inbound *inbound, struct transfer *transfer);
+void skip_send(struct inbound *inbound, struct transfer *transfer);
 /* Sends the pages that were not sent yet, of all KV groups. inbound_peer_writable() sends the rest
  * where the queue is full. */
 void pages_send(struct inbound *inbound, struct transfer *transfer);

@@ -29,6 +29,7 @@ void inbound_peer_up(struct inbound *inbound, kvr_ns now, uint32_t peer,
 
     inbound->now = now;
     state->up = true;
+    inbound->engines.versions[peer] = hello->version_max;
     state->unconfirmed = 0;
     state->limits = hello->limits;
     state->digest = hello->digest;
@@ -70,7 +71,7 @@ void inbound_peer_writable(struct inbound *inbound, kvr_ns now, uint32_t peer)
     KVR_POOL_EACH (struct transfer, transfer, &inbound->transfers) {
         if (transfer->link.peer != peer || source_link_gone(&transfer->link))
             continue;
-        if (transfer->state == T_WAITING) {
+        if (transfer->state == T_WAITING || transfer->state == T_HELD) {
             fetch_advance(inbound, fetch_of(inbound, transfer));
         } else if (transfer->state == T_WANTED || transfer->state == T_LIVE) {
             pages_send(inbound, transfer);

@@ -1,16 +1,18 @@
 /* A transfer: opening, settling, closing.
  *
- * state    | WANT_SENT | GRANTED | DRAIN    | SETTLED | CLOSED
- * ---------|-----------|---------|----------|---------|-------
- * WAITING  | WANTED    | -       | -        | ENDED   | -
- * WANTED   | -         | LIVE    | -        | ENDED   | -
- * LIVE     | -         | -       | DRAINING | CLOSING | -
- * DRAINING | -         | -       | -        | CLOSING | -
- * CLOSING  | -         | -       | -        | -       | ENDED
- * ENDED    | -         | -       | -        | -       | -
+ * state    | HOLD_SENT | WANT_SENT | GRANTED | DRAIN    | SETTLED | CLOSED
+ * ---------|-----------|-----------|---------|----------|---------|-------
+ * WAITING  | HELD      | WANTED    | -       | -        | ENDED   | -
+ * HELD     | -         | WANTED    | -       | -        | ENDED   | -
+ * WANTED   | -         | -         | LIVE    | -        | ENDED   | -
+ * LIVE     | -         | -         | -       | DRAINING | CLOSING | -
+ * DRAINING | -         | -         | -       | -        | CLOSING | -
+ * CLOSING  | -         | -         | -       | -        | -       | ENDED
+ * ENDED    | -         | -         | -       | -        | -       | -
  *
  *   WAITING   for the session with its source agent, and for the first page of its fetch
- *   WANTED    WANT was sent. Nothing is granted, so nothing can land
+ *   HELD      WANT was sent, but not yet what is skipped: the source plans nothing
+ *   WANTED    WANT was sent, and what is skipped. Nothing is granted, so nothing can land
  *   LIVE      GRANT was sent: writes land
  *   DRAINING  the transfer failed. Its pages are held until nothing can land any more (rule 4)
  *   CLOSING   settled. The rail thread is giving the landing back
@@ -24,13 +26,14 @@
 #include "decode-agent/sending.h"
 
 KVR_STATE_TABLE(transfer, T) = {
-    /* WANT_SENT, GRANTED, DRAIN, SETTLED, CLOSED */
-    [T_WAITING] = {T_WANTED, NEVER, NEVER, T_ENDED, NEVER},
-    [T_WANTED] = {NEVER, T_LIVE, NEVER, T_ENDED, NEVER},
-    [T_LIVE] = {NEVER, NEVER, T_DRAINING, T_CLOSING, NEVER},
-    [T_DRAINING] = {NEVER, NEVER, NEVER, T_CLOSING, NEVER},
-    [T_CLOSING] = {NEVER, NEVER, NEVER, NEVER, T_ENDED},
-    [T_ENDED] = {NEVER, NEVER, NEVER, NEVER, NEVER},
+    /* HOLD_SENT, WANT_SENT, GRANTED, DRAIN, SETTLED, CLOSED */
+    [T_WAITING] = {T_HELD, T_WANTED, NEVER, NEVER, T_ENDED, NEVER},
+    [T_HELD] = {NEVER, T_WANTED, NEVER, NEVER, T_ENDED, NEVER},
+    [T_WANTED] = {NEVER, NEVER, T_LIVE, NEVER, T_ENDED, NEVER},
+    [T_LIVE] = {NEVER, NEVER, NEVER, T_DRAINING, T_CLOSING, NEVER},
+    [T_DRAINING] = {NEVER, NEVER, NEVER, NEVER, T_CLOSING, NEVER},
+    [T_CLOSING] = {NEVER, NEVER, NEVER, NEVER, NEVER, T_ENDED},
+    [T_ENDED] = {NEVER, NEVER, NEVER, NEVER, NEVER, NEVER},
 };
 
 kvr_status transfer_open(struct inbound *inbound, struct fetch *fetch,

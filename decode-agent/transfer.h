@@ -17,10 +17,20 @@
 #include "decode-agent/trust.h"
 #include "decode-agent/verify.h"
 
-enum transfer_state { T_WAITING, T_WANTED, T_LIVE, T_DRAINING, T_CLOSING, T_ENDED, T_STATES };
+enum transfer_state {
+    T_WAITING,
+    T_HELD,
+    T_WANTED,
+    T_LIVE,
+    T_DRAINING,
+    T_CLOSING,
+    T_ENDED,
+    T_STATES
+};
 
 enum transfer_event {
-    T_ON_WANT_SENT,
+    T_ON_HOLD_SENT, /* a WANT that leaves the skips open */
+    T_ON_WANT_SENT, /* or that SKIP */
     T_ON_GRANTED,
     T_ON_DRAIN, /* it failed, and writes may still arrive */
     T_ON_SETTLED,

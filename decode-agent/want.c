@@ -1,4 +1,4 @@
-/* WANT and PAGES: what the fetch asks of a source, and the page ids of the target. */
+/* WANT, SKIP and PAGES: what the fetch asks of a source, and the page ids of the target. */
 #include "decode-agent/sending.h"
 
 #include <stdlib.h>
@@ -96,6 +96,15 @@ static uint32_t deadline_ms(const struct fetch *fetch, kvr_ns now)
     return left < UINT32_MAX ? (uint32_t)left : UINT32_MAX;
 }
 
+/* The source knows what is skipped: it may plan. */
+static void wanted(struct inbound *inbound, struct fetch *fetch, struct transfer *transfer)
+{
+    transfer_on(&transfer->state, T_ON_WANT_SENT);
+    fetch_on(&fetch->state, F_ON_WANT_SENT);
+    memcpy(transfer->intake.token_next, fetch->skips, sizeof(transfer->intake.token_next));
+    pages_send(inbound, transfer);
+}
+
 void want_send(struct inbound *inbound, struct transfer *transfer)
 {
     struct fetch *fetch = fetch_of(inbound, transfer);
@@ -106,7 +115,9 @@ void want_send(struct inbound *inbound, struct transfer *transfer)
     kvr_status status;
 
     transfer->verification.mode = digest_wanted(inbound, fetch, transfer->link.peer);
-    if (kvr_region_set_hashed(fetch->set, transfer->verification.mode, &error) != KVR_OK) {
+    if (kvr_region_set_hashed(fetch->set, transfer->verification.mode, &error) != KVR_OK ||
+        kvr_engines_peer_check(&inbound->engines, fetch->set, transfer->link.peer, &error) !=
+            KVR_OK) {
         transfer_fail(inbound, transfer, error.status, error.detail);
         return;
     }
@@ -129,6 +140,7 @@ void want_send(struct inbound *inbound, struct transfer *transfer)
         want->siblings = siblings;
         want->sibling_count = siblings_of(inbound, fetch, &transfer->source, siblings);
         want->staged = landing_path_staged(&transfer->path);
+        want->skips_follow = !fetch_skips_known(fetch);
         want->direct_copy = transfer->path.copy_offered =
             landing_path_staged(&transfer->path) && direct_copy_possible(inbound, transfer);
         want->stage_bytes = transfer->path.stage_bytes =
@@ -141,8 +153,25 @@ void want_send(struct inbound *inbound, struct transfer *transfer)
         transfer_fail(inbound, transfer, status, "WANT could not be sent to the source agent");
         return;
     }
-    transfer_on(&transfer->state, T_ON_WANT_SENT);
-    fetch_on(&fetch->state, F_ON_WANT_SENT);
-    memcpy(transfer->intake.token_next, fetch->skips, sizeof(transfer->intake.token_next));
-    pages_send(inbound, transfer);
+    if (want->skips_follow)
+        transfer_on(&transfer->state, T_ON_HOLD_SENT);
+    else
+        wanted(inbound, fetch, transfer);
+}
+
+void skip_send(struct inbound *inbound, struct transfer *transfer)
+{
+    struct fetch *fetch = fetch_of(inbound, transfer);
+    struct kvr_message message = {.kind = KVR_MSG_SKIP, .transfer = transfer->nonce};
+    kvr_status status;
+
+    message.skip =
+        (struct kvr_msg_skip){fetch->skip_tokens, fetch->skips, group_count(&fetch->pages)};
+    status = inbound->ports->send(inbound->ports->self, transfer->link.peer, &message);
+    if (status == KVR_AGAIN)
+        return; /* the queue is full: sent when there is room */
+    if (status != KVR_OK)
+        transfer_fail(inbound, transfer, status, "SKIP could not be sent to the source agent");
+    else
+        wanted(inbound, fetch, transfer);
 }

@@ -1,17 +1,28 @@
 /* What cannot be sent for want of room leaves the state as it is, and is tried again:
  *
- * state         | SEGMENT       | SEGMENT_SENT | ALL_PLANNED | FINAL_SENT | TAIL_SENT
- * --------------|---------------|--------------|-------------|------------|----------
- * PLANNING      | SEGMENT_WAITS | -            | FINAL_WAITS | -          | -
- * SEGMENT_WAITS | -             | PLANNING     | -           | -          | -
- * FINAL_WAITS   | -             | -            | -           | TAIL_WAITS | -
- * TAIL_WAITS    | -             | -            | -           | -          | ALL_SENT
- * ALL_SENT      | -             | -            | -           | -          | - */
+ * state         | HELD | SKIP     | SEGMENT       | SEGMENT_SENT | ALL_PLANNED
+ * --------------|------|----------|---------------|--------------|------------
+ * PLANNING      | HELD | -        | SEGMENT_WAITS | -            | FINAL_WAITS
+ * HELD          | -    | PLANNING | -             | -            | -
+ * SEGMENT_WAITS | -    | -        | -             | PLANNING     | -
+ * FINAL_WAITS   | -    | -        | -             | -            | -
+ * TAIL_WAITS    | -    | -        | -             | -            | -
+ * ALL_SENT      | -    | -        | -             | -            | -
+ *
+ * state         | FINAL_SENT | TAIL_SENT
+ * --------------|------------|----------
+ * PLANNING      | -          | -
+ * HELD          | -          | -
+ * SEGMENT_WAITS | -          | -
+ * FINAL_WAITS   | TAIL_WAITS | -
+ * TAIL_WAITS    | -          | ALL_SENT
+ * ALL_SENT      | -          | - */
 #include "prefill-agent/announce.h"
 
 #include <inttypes.h>
 
 #include "base/list.h"
+#include "base/mutant.h"
 #include "base/types.h"
 #include "prefill-agent/outbound.h"
 #include "prefill-agent/publish.h"
@@ -19,12 +30,14 @@
 #include "prefill-agent/source_transfer.h"
 
 KVR_STATE_TABLE(source_announce, ANNOUNCE) = {
-    /* SEGMENT, SEGMENT_SENT, ALL_PLANNED, FINAL_SENT, TAIL_SENT */
-    [ANNOUNCE_PLANNING] = {ANNOUNCE_SEGMENT_WAITS, NEVER, ANNOUNCE_FINAL_WAITS, NEVER, NEVER},
-    [ANNOUNCE_SEGMENT_WAITS] = {NEVER, ANNOUNCE_PLANNING, NEVER, NEVER, NEVER},
-    [ANNOUNCE_FINAL_WAITS] = {NEVER, NEVER, NEVER, ANNOUNCE_TAIL_WAITS, NEVER},
-    [ANNOUNCE_TAIL_WAITS] = {NEVER, NEVER, NEVER, NEVER, ANNOUNCE_ALL_SENT},
-    [ANNOUNCE_ALL_SENT] = {NEVER, NEVER, NEVER, NEVER, NEVER},
+    /* HELD, SKIP, SEGMENT, SEGMENT_SENT, ALL_PLANNED, FINAL_SENT, TAIL_SENT */
+    [ANNOUNCE_PLANNING] = {ANNOUNCE_HELD, NEVER, ANNOUNCE_SEGMENT_WAITS, NEVER,
+                           ANNOUNCE_FINAL_WAITS, NEVER, NEVER},
+    [ANNOUNCE_HELD] = {NEVER, ANNOUNCE_PLANNING, NEVER, NEVER, NEVER, NEVER, NEVER},
+    [ANNOUNCE_SEGMENT_WAITS] = {NEVER, NEVER, NEVER, ANNOUNCE_PLANNING, NEVER, NEVER, NEVER},
+    [ANNOUNCE_FINAL_WAITS] = {NEVER, NEVER, NEVER, NEVER, NEVER, ANNOUNCE_TAIL_WAITS, NEVER},
+    [ANNOUNCE_TAIL_WAITS] = {NEVER, NEVER, NEVER, NEVER, NEVER, NEVER, ANNOUNCE_ALL_SENT},
+    [ANNOUNCE_ALL_SENT] = {NEVER, NEVER, NEVER, NEVER, NEVER, NEVER, NEVER},
 };
 
 static uint32_t pages_for(uint64_t tokens, uint32_t page_tokens)
@@ -262,15 +275,43 @@ static kvr_status final_send(struct outbound *outbound, struct source_transfer *
 }
 
 /* Up to where a KV group can be planned. Before the end of the request only whole pages of the side
- * with the smaller pages go out: the page in which a segment ends goes with the next segment. */
+ * with the smaller pages go out: the page in which a segment ends goes with the next segment. So
+ * the one page of a state goes out with the last segment. */
 static uint64_t group_end(const struct source_transfer *transfer, const struct publish *publish,
                           uint32_t group, uint64_t tokens, bool last)
 {
     uint64_t page_tokens = kvr_min_u64(publish->pages.groups[group].page_tokens,
                                        transfer->match.pages.groups[group].page_tokens);
-    bool whole = last || tokens == publish->tokens || page_tokens == 0;
+    bool whole = last || tokens == publish->tokens || page_tokens == 0 ||
+                 (page_tokens == KVR_PAGE_ENDLESS && KVR_MUTANT(state_of_a_segment));
 
     return kvr_min_u64(whole ? tokens : tokens / page_tokens * page_tokens, transfer->match.tokens);
+}
+
+/* A state is the one after all tokens that were published: there is none after fewer, and none
+ * after the more tokens that the target has already. The state goes out at the end of the publish.
+ */
+static kvr_status state_check(const struct source_transfer *transfer, const struct publish *publish,
+                              uint32_t group, struct kvr_error *error)
+{
+    uint64_t published = publish->content.token_end;
+
+    if (publish->pages.groups[group].page_tokens != KVR_PAGE_ENDLESS)
+        return KVR_OK;
+    if (published > transfer->match.tokens)
+        return kvr_error_set(
+            error, KVR_INVALID, "plan",
+            "%" PRIu64 " tokens are fetched of %" PRIu64
+            " that were published, and KV group %u is a state, which is that after all "
+            "of them: publish and fetch the same tokens",
+            transfer->match.tokens, published, group);
+    if (published < transfer->match.skip_tokens)
+        return kvr_error_set(error, KVR_INVALID, "plan",
+                             "%" PRIu64 " tokens were published, and %" PRIu64
+                             " are at the target already: the state of KV group %u is older than "
+                             "they are",
+                             published, transfer->match.skip_tokens, group);
+    return KVR_OK;
 }
 
 /* Of every KV group that the target has, what both page tables allow of the watch's tokens.
@@ -292,7 +333,7 @@ static kvr_status plan_watch(struct outbound *outbound, struct source_transfer *
             status = none_send(outbound, transfer, publish, group, token_end, error);
         else if (pages_for(token_end, theirs->page_tokens) > theirs->count)
             *ret_waits = true;
-        else
+        else if ((status = state_check(transfer, publish, group, error)) == KVR_OK)
             status = segment_make(outbound, transfer, publish, watch, group, token_end, error);
     }
     return status;

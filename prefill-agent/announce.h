@@ -13,6 +13,7 @@ struct source_transfer;
 /* What is announced next, or waits for room to the peer. */
 enum source_announce_state {
     ANNOUNCE_PLANNING,      /* segments are planned as the engine publishes them */
+    ANNOUNCE_HELD,          /* nothing is planned before SKIP */
     ANNOUNCE_SEGMENT_WAITS, /* a segment is planned, and PLANs of it are still to be sent */
     ANNOUNCE_FINAL_WAITS,   /* everything is planned; FINAL is to be sent */
     ANNOUNCE_TAIL_WAITS,    /* FINAL was sent; TAIL is to be sent */
@@ -20,6 +21,8 @@ enum source_announce_state {
     ANNOUNCE_STATES
 };
 enum source_announce_event {
+    ANNOUNCE_ON_HELD, /* WANT leaves open what the target has */
+    ANNOUNCE_ON_SKIP,
     ANNOUNCE_ON_SEGMENT,
     ANNOUNCE_ON_SEGMENT_SENT,
     ANNOUNCE_ON_ALL_PLANNED,

@@ -38,6 +38,29 @@ kvr_status consumer_check(const struct source_transfer *transfer, const struct p
     return KVR_OK;
 }
 
+/* It is ending here; or the rank comes in another session, so that the target has fenced the one
+ * before, and its silence ends that here too. */
+static bool is_over(const struct source_transfer *last, uint32_t peer)
+{
+    return last->state == ST_STOPPING || last->state == ST_CLOSING || last->peer != peer;
+}
+
+bool consumer_leaves(const struct outbound *outbound, const struct source_transfer *transfer,
+                     struct publish *publish)
+{
+    uint32_t place = place_of(publish, &transfer->match.target);
+    const struct source_transfer *last;
+
+    if (publish->state == PUBLISH_FAILING || place == publish->consumers.count ||
+        publish->consumers.list[place].ended || KVR_MUTANT(leaving_refused))
+        return false;
+    last = kvr_pool_get(&outbound->transfers, publish->consumers.list[place].transfer);
+    if (last == NULL || !is_over(last, transfer->peer))
+        return false;
+    publish->consumers.awaited = true;
+    return true;
+}
+
 /* The first WANT may show too few: a target stage that needs all source stages does not show that
  * the other target stages will ask all of them too. */
 kvr_status consumers_know(struct outbound *outbound, const struct source_transfer *transfer,
@@ -104,7 +127,8 @@ void consumer_comes(struct publish *publish, struct source_transfer *transfer)
         .transfer = transfer->id,
     };
     transfer->match.place = place;
-    if (publish->consumers.count == publish->consumers.expected)
+    if (publish->consumers.count == publish->consumers.expected &&
+        !(transfer->announce.state == ANNOUNCE_HELD && KVR_MUTANT(lease_while_held)))
         lease_off(publish); /* from here on the session and the deadline rule */
 }
 

@@ -5,19 +5,26 @@
 
 #include "prefill-agent/outbound.h"
 
-/* Every group has pages for the tokens. */
-static kvr_status watch_pages(const struct publish *publish, uint64_t token_end,
+/* Every group has pages for the tokens. A state needs its page only for the last of them. */
+static kvr_status pages_check(const struct publish *publish, uint64_t token_end, bool last,
                               struct kvr_error *error)
 {
     for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++) {
         const struct kvr_page_table *pages = &publish->pages.groups[group];
+        bool state = pages->page_tokens == KVR_PAGE_ENDLESS;
 
-        if (pages->page_tokens > 0 && token_end > (uint64_t)pages->count * pages->page_tokens)
+        if (token_end <= (uint64_t)pages->count * pages->page_tokens || pages->page_tokens == 0 ||
+            (state && !last))
+            continue;
+        if (state)
             return kvr_error_set(error, KVR_INVALID, "watch",
-                                 "tokens up to %" PRIu64
-                                 " are watched, but only %u pages of %u tokens "
-                                 "were given of KV group %u: give pages first",
-                                 token_end, pages->count, pages->page_tokens, group);
+                                 "all %" PRIu64 " tokens are watched, but no page was given of KV "
+                                 "group %u, which is a state: give its page first",
+                                 token_end, group);
+        return kvr_error_set(error, KVR_INVALID, "watch",
+                             "tokens up to %" PRIu64 " are watched, but only %u pages of %u tokens "
+                             "were given of KV group %u: give pages first",
+                             token_end, pages->count, pages->page_tokens, group);
     }
     return KVR_OK;
 }
@@ -33,8 +40,7 @@ static kvr_status watch_add(struct outbound *outbound, struct publish *publish,
                              ", and words are below %u",
                              watch->word, watch->token_first, watch->token_end,
                              publish->content.token_end, publish->tokens, KVR_WORDS_MAX);
-    if (watch_pages(publish, watch->token_end, error) != KVR_OK)
-        return KVR_INVALID;
+    KVR_TRY(pages_check(publish, watch->token_end, watch->token_end == publish->tokens, error));
     if (publish->content.watch_count >= KVR_SEGMENTS_MAX)
         return kvr_error_set(error, KVR_TOO_LARGE, "watch", "more than %u segments",
                              KVR_SEGMENTS_MAX);
@@ -105,6 +111,7 @@ kvr_status content_add(struct outbound *outbound, struct publish *publish,
         if (request->end.status != KVR_OK)
             return kvr_error_set(error, KVR_ABORTED, "publish", "the source engine gave up: %s",
                                  kvr_status_text(request->end.status));
+        KVR_TRY(pages_check(publish, publish->content.token_end, true, error));
         publish->content.complete = true;
         return KVR_OK;
     }

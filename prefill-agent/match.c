@@ -41,16 +41,20 @@ static bool generation_matches(const struct source_transfer *transfer, uint64_t 
            transfer->match.source_generation == generation || KVR_MUTANT(old_generation_accepted);
 }
 
-static bool matches(const struct outbound *outbound, const struct publish *publish,
-                    const struct source_transfer *transfer)
+static bool wants(const struct source_transfer *transfer, const char *request, uint32_t attempt,
+                  const struct kvr_rank *rank)
 {
-    const struct kvr_rank *rank = &outbound->engines.local[publish->engine].rank;
-
-    return publish->attempt == transfer->match.attempt &&
-           strcmp(publish->request, transfer->match.request) == 0 &&
+    return attempt == transfer->match.attempt && strcmp(request, transfer->match.request) == 0 &&
            kvr_uuid_equal(&rank->engine, &transfer->match.source_engine) &&
            generation_matches(transfer, rank->generation) &&
            rank->tp == transfer->match.source_tp && rank->pp == transfer->match.source_pp;
+}
+
+static bool matches(const struct outbound *outbound, const struct publish *publish,
+                    const struct source_transfer *transfer)
+{
+    return wants(transfer, publish->request, publish->attempt,
+                 &outbound->engines.local[publish->engine].rank);
 }
 
 /* The key of the publish that the transfer wants: of any generation, the one that is attached. */
@@ -80,6 +84,48 @@ static struct publish *match_find(const struct outbound *outbound,
         return NULL;
     publish = kvr_pool_at(&outbound->publishes, index, NULL);
     return publish != NULL && matches(outbound, publish, transfer) ? publish : NULL;
+}
+
+/* ---- publishes that have ended ----------------------------------------------------------------
+ */
+
+static void past_fail(struct outbound *outbound, struct source_transfer *transfer,
+                      const struct past_publish *ended)
+{
+    char detail[KVR_DETAIL_BYTES];
+
+    if (ended->status == KVR_OK)
+        snprintf(detail, sizeof(detail),
+                 "every target of this attempt has come, and its publish has ended: fetch the next "
+                 "attempt");
+    else
+        snprintf(detail, sizeof(detail), "its publish ended before this target came: %s",
+                 kvr_status_text(ended->status));
+    source_transfer_fail(outbound, transfer,
+                         ended->status == KVR_OK ? KVR_NO_SOURCE : ended->status, detail);
+}
+
+static const struct past_publish *past_of(const struct outbound *outbound,
+                                          const struct source_transfer *transfer)
+{
+    const struct past_publish *ended =
+        KVR_MUTANT(ends_forgotten)
+            ? NULL
+            : past_find(&outbound->past, key_now(outbound, transfer), outbound->now);
+
+    return ended != NULL && wants(transfer, ended->request, ended->attempt, &ended->rank) ? ended
+                                                                                          : NULL;
+}
+
+void match_ended(struct outbound *outbound, const struct past_publish *ended)
+{
+    past_add(&outbound->past, ended);
+    if (outbound->parked == 0)
+        return;
+    KVR_POOL_EACH (struct source_transfer, transfer, &outbound->transfers)
+        if (transfer->state == ST_PARKED &&
+            wants(transfer, ended->request, ended->attempt, &ended->rank))
+            past_fail(outbound, transfer, ended);
 }
 
 /* ---- WANT ------------------------------------------------------------------------------------ */
@@ -135,7 +181,6 @@ static struct source_transfer *transfer_new(struct outbound *outbound, uint32_t 
     transfer->match.source_pp = want->source_pp;
     transfer->match.target = want->target;
     transfer->match.tokens = want->tokens;
-    transfer->match.skip_tokens = want->skip_tokens;
     transfer->digest.mode = want->digest;
     transfer->path.scatters = want->staged;
     transfer->path.direct_copy =
@@ -148,6 +193,8 @@ static struct source_transfer *transfer_new(struct outbound *outbound, uint32_t 
     transfer->settle.fence_at = transfer->failover.ask_at = transfer->failover.no_rail_at =
         KVR_NEVER;
     transfer->state = ST_PARKED;
+    if (want->skips_follow)
+        source_announce_on(&transfer->announce.state, ANNOUNCE_ON_HELD);
     outbound->parked++;
     outbound->peers[peer].parked++;
     return transfer;
@@ -176,23 +223,30 @@ static kvr_status generation_check(const struct outbound *outbound,
 }
 
 /* The tokens that the target does not need, in each KV group. */
-static kvr_status skips_take(struct source_transfer *transfer, const struct kvr_msg_want *want,
+static kvr_status skips_take(struct source_transfer *transfer, const struct kvr_msg_skip *skips,
                              struct kvr_error *error)
 {
+    uint64_t tokens = transfer->match.tokens;
+
+    if (skips->skip_tokens > tokens)
+        return kvr_error_set(error, KVR_INVALID, "want",
+                             "%" PRIu64 " of %" PRIu64 " tokens skipped", skips->skip_tokens,
+                             tokens);
+    transfer->match.skip_tokens = skips->skip_tokens;
     for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++) {
         uint32_t page_tokens = transfer->match.pages.groups[group].page_tokens;
         uint64_t skip;
 
         if (page_tokens == 0)
             continue;
-        skip = group < want->group_skip_count
-                   ? want->group_skips[group]
-                   : kvr_skip_whole_pages(want->skip_tokens, want->tokens, page_tokens);
-        if (skip > want->tokens || (skip < want->tokens && skip % page_tokens != 0))
+        skip = group < skips->group_skip_count
+                   ? skips->group_skips[group]
+                   : kvr_skip_whole_pages(skips->skip_tokens, tokens, page_tokens);
+        if (!kvr_skip_is_whole(skip, tokens, page_tokens))
             return kvr_error_set(error, KVR_INVALID, "want",
                                  "%" PRIu64 " of %" PRIu64
                                  " tokens of KV group %u are skipped: not whole pages of %u",
-                                 skip, want->tokens, group, page_tokens);
+                                 skip, tokens, group, page_tokens);
         transfer->announce.token_next[group] = skip;
     }
     return KVR_OK;
@@ -204,15 +258,13 @@ static kvr_status target_check(struct outbound *outbound, struct source_transfer
 {
     const struct kvr_remote_engine *remote =
         kvr_engines_remote(&outbound->engines, transfer->peer, &transfer->match.target);
+    const struct kvr_msg_skip skips = {want->skip_tokens, want->group_skips,
+                                       want->group_skip_count};
     uint64_t table_bytes;
     kvr_status status;
 
     if (remote == NULL || remote->rank.generation != transfer->match.target.generation)
         return kvr_error_set(error, KVR_MALFORMED, "want", "a WANT before the target's regions");
-    if (transfer->match.skip_tokens > transfer->match.tokens)
-        return kvr_error_set(error, KVR_INVALID, "want",
-                             "%" PRIu64 " of %" PRIu64 " tokens skipped",
-                             transfer->match.skip_tokens, transfer->match.tokens);
     table_bytes = kvr_page_tables_bytes(remote->set, transfer->match.tokens);
     if (table_bytes + outbound->peers[transfer->peer].parked_bytes >
         (uint64_t)outbound->memory->units * KVR_BUDDY_BLOCK_BYTES / OUTBOUND_PARKED_SHARE)
@@ -226,7 +278,7 @@ static kvr_status target_check(struct outbound *outbound, struct source_transfer
         return status;
     transfer->match.remote = kvr_region_set_acquire(remote->set);
     outbound->peers[transfer->peer].parked_bytes += table_bytes;
-    return skips_take(transfer, want, error);
+    return skips_take(transfer, &skips, error);
 }
 
 /* ---- matching -------------------------------------------------------------------------------- */
@@ -243,6 +295,8 @@ static kvr_status match_check(struct outbound *outbound, const struct source_tra
         return kvr_error_set(error, KVR_MALFORMED, "want", "the target's regions are gone");
     if (status == KVR_OK)
         status = kvr_compat_check(&engine->compat, &remote->compat, error);
+    if (status == KVR_OK)
+        status = kvr_engines_peer_check(&outbound->engines, publish->set, transfer->peer, error);
     if (status == KVR_OK)
         status = kvr_region_set_hashed(publish->set, transfer->digest.mode, error);
     for (uint32_t group = 0; status == KVR_OK && group < KVR_GROUPS_MAX; group++)
@@ -270,6 +324,8 @@ static void transfer_match(struct outbound *outbound, struct source_transfer *tr
     struct kvr_notice notice = {.kind = KVR_NOTICE_ACCEPTED};
     struct kvr_error error;
 
+    if (consumer_leaves(outbound, transfer, publish))
+        return; /* it stays parked until then */
     if (match_check(outbound, transfer, publish, &error) != KVR_OK ||
         consumers_know(outbound, transfer, publish, &error) != KVR_OK ||
         path_decide(outbound, transfer, publish, &error) != KVR_OK) {
@@ -295,6 +351,7 @@ void match_want(struct outbound *outbound, uint32_t peer, uint64_t nonce,
     struct kvr_error error;
     struct publish *publish;
     struct source_transfer *transfer;
+    const struct past_publish *ended;
 
     if (want->deadline_ms == 0) { /* pages may not be held for ever */
         want_refuse(outbound, peer, nonce, KVR_INVALID, "the WANT names no deadline");
@@ -319,10 +376,33 @@ void match_want(struct outbound *outbound, uint32_t peer, uint64_t nonce,
         return;
     }
     publish = match_find(outbound, transfer);
+    ended = publish == NULL ? past_of(outbound, transfer) : NULL;
     if (publish != NULL)
         transfer_match(outbound, transfer, publish);
+    else if (ended != NULL)
+        past_fail(outbound, transfer, ended);
     else if (outbound->draining)
         source_transfer_fail(outbound, transfer, KVR_DRAINING, TRANSFER_DRAINING);
+}
+
+void match_skip(struct outbound *outbound, struct source_transfer *transfer,
+                const struct kvr_msg_skip *skip)
+{
+    struct kvr_error error;
+    kvr_status status;
+
+    if (transfer->state != ST_PARKED && transfer->state != ST_OFFERED && transfer->state != ST_LIVE)
+        return;
+    status = transfer->announce.state == ANNOUNCE_HELD
+                 ? skips_take(transfer, skip, &error)
+                 : kvr_error_set(&error, KVR_MALFORMED, "want",
+                                 "a SKIP of a transfer that is planned already");
+    if (status != KVR_OK) {
+        source_transfer_fail(outbound, transfer, error.status, error.detail);
+        return;
+    }
+    source_announce_on(&transfer->announce.state, ANNOUNCE_ON_SKIP);
+    source_transfer_advance(outbound, transfer);
 }
 
 void match_pages(struct outbound *outbound, struct source_transfer *transfer,
@@ -344,13 +424,18 @@ void match_pages(struct outbound *outbound, struct source_transfer *transfer,
 
 void match_parked(struct outbound *outbound, struct publish *publish)
 {
+    uint64_t id = publish->id;
+
     if (outbound->parked == 0)
         return;
-    KVR_POOL_EACH (struct source_transfer, transfer, &outbound->transfers)
+    KVR_POOL_EACH (struct source_transfer, transfer, &outbound->transfers) {
+        if (kvr_pool_get(&outbound->publishes, id) == NULL)
+            return; /* the transfer before failed at once, and was the last that it waited for */
         if (transfer->state == ST_PARKED &&
             (transfer->match.key == publish->key || transfer->match.source_generation == 0) &&
             matches(outbound, publish, transfer))
             transfer_match(outbound, transfer, publish);
+    }
 }
 
 /* ---- parked WANTs ---------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* WANT and PAGES: which publish a target wants. */
+/* WANT, SKIP and PAGES: which publish a target wants, and what of it. */
 #ifndef PREFILL_AGENT_MATCH_H
 #define PREFILL_AGENT_MATCH_H
 
@@ -7,6 +7,7 @@
 #include "wire/message.h"
 
 struct outbound;
+struct past_publish;
 struct publish;
 struct source_transfer;
 
@@ -37,10 +38,15 @@ struct source_match {
 
 void match_want(struct outbound *outbound, uint32_t peer, uint64_t nonce,
                 const struct kvr_msg_want *want);
+/* What the target has already: its WANT left that open. */
+void match_skip(struct outbound *outbound, struct source_transfer *transfer,
+                const struct kvr_msg_skip *skip);
 void match_pages(struct outbound *outbound, struct source_transfer *transfer,
                  const struct kvr_msg_pages *pages);
 /* Of a publish that was just opened: WANTs that came before it. */
 void match_parked(struct outbound *outbound, struct publish *publish);
+/* Targets that come for it from here on, and parked ones, fail with its end. */
+void match_ended(struct outbound *outbound, const struct past_publish *ended);
 /* The WANT is no longer parked: it met its publish, or it never will. */
 void match_unpark(struct outbound *outbound, const struct source_transfer *transfer);
 /* A parked WANT that has waited long enough, or that no engine will publish any more, fails. */

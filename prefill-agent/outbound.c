@@ -27,7 +27,7 @@ kvr_status outbound_init(struct outbound *outbound, const struct outbound_option
     by_key = kvr_buddy_alloc(memory, kvr_table_bytes(KVR_PUBLISHES_MAX));
     by_nonce = kvr_buddy_alloc(memory, kvr_table_bytes(KVR_TRANSFERS_MAX));
     if (publishes == NULL || transfers == NULL || by_handle == NULL || by_key == NULL ||
-        by_nonce == NULL)
+        by_nonce == NULL || past_init(&outbound->past, memory) != KVR_OK)
         return KVR_NO_MEMORY;
     kvr_pool_init(&outbound->publishes, publishes, KVR_PUBLISHES_MAX, sizeof(struct publish));
     kvr_pool_init(&outbound->transfers, transfers, KVR_TRANSFERS_MAX,

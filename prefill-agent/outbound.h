@@ -18,7 +18,8 @@
  *   content.c          what a publish consists of: pages, watches, tail
  *   lease.c            how long a publish waits for targets that have not come
  *   source_transfer.c  a transfer from its WANT to its end: the hub, and its states
- *   match.c            WANT and PAGES: which publish a target wants
+ *   match.c            WANT, SKIP, PAGES: which publish a target wants
+ *   past.c             publishes that have ended, for targets that come later
  *   consumer.c         the target ranks that have come for a publish
  *   slice.c            how many target ranks will come, and which KV groups each is given
  *   path.c             how a transfer's bytes go: direct copy, staging memory or plain writes
@@ -43,6 +44,7 @@
 #include "base/pool.h"
 #include "base/table.h"
 #include "kv/fragment.h"
+#include "prefill-agent/past.h"
 #include "prefill-agent/targets.h"
 
 struct outbound_options {
@@ -76,6 +78,7 @@ struct outbound {
     uint32_t tombs, parked;
     kvr_ns awake_at; /* the last request, message or tick; ticks come while anything lives */
     struct kvr_ended ended;
+    struct past past;
     uint64_t leases_expired;
 };
 

@@ -106,6 +106,21 @@ err_release:
     return NULL;
 }
 
+/* For targets that come later. */
+static void remember(struct outbound *outbound, uint32_t engine, const char *request,
+                     uint32_t attempt, kvr_status status)
+{
+    struct past_publish ended = {.attempt = attempt,
+                                 .rank = outbound->engines.local[engine].rank,
+                                 .status = status,
+                                 .at = outbound->now};
+
+    snprintf(ended.request, sizeof(ended.request), "%s", request);
+    ended.key = match_key(request, attempt, &ended.rank.engine, ended.rank.generation,
+                          ended.rank.tp, ended.rank.pp);
+    match_ended(outbound, &ended);
+}
+
 static void publish_event(struct outbound *outbound, const struct publish *publish,
                           kvr_event_kind kind)
 {
@@ -146,6 +161,8 @@ void publish_open(struct outbound *outbound, uint32_t engine, uint64_t handle,
         publish = publish_new(outbound, engine, handle, key, open->tokens, &error);
     if (publish == NULL) {
         refuse(outbound, engine, handle, error.status, error.detail);
+        if (error.status != KVR_EXISTS) /* else one that has the name goes on */
+            remember(outbound, engine, open->request, open->attempt, error.status);
         return;
     }
     memcpy(publish->request, open->request, sizeof(publish->request));
@@ -159,6 +176,7 @@ void publish_open(struct outbound *outbound, uint32_t engine, uint64_t handle,
     publish->lease.end = outbound->now + publish->lease.length;
     publish->set = kvr_engines_set_acquire(&outbound->engines, engine);
     kvr_engines_use(&outbound->engines, engine);
+    past_forget(&outbound->past, key);
     publish_event(outbound, publish, KVR_EVENT_OPENED);
     match_parked(outbound, publish);
 }
@@ -272,6 +290,8 @@ void publish_check_free(struct outbound *outbound, struct publish *publish)
         publish_event(outbound, publish, KVR_EVENT_ENDED);
     kvr_table_remove(&outbound->by_handle, kvr_handle_key(publish->engine, publish->handle));
     kvr_table_remove(&outbound->by_key, publish->key);
+    if (!publish->engine_gone) /* it may attach again, and publish it again */
+        remember(outbound, engine, publish->request, publish->attempt, publish->status);
     kvr_page_tables_done(&publish->pages, outbound->memory);
     content_free(outbound, publish);
     kvr_engines_set_release(&outbound->engines, engine, publish->set);

@@ -93,11 +93,15 @@ struct publish_consumers {
     struct consumer list[KVR_CONSUMERS_MAX];
     uint32_t count, ended_count;   /* consumers that came, and those with an ended last transfer */
     const struct consumer *blamed; /* for the failure of the publish; NULL: none of them */
+    bool awaited; /* a consumer has come again, and its last transfer has not quite ended */
 };
 
 /* Whether the rank may come. KVR_EXISTS: it is served already. */
 KVR_MUST_CHECK kvr_status consumer_check(const struct source_transfer *transfer,
                                          const struct publish *publish, struct kvr_error *error);
+/* The rank comes again, and what it had before is ending: it is served after that. */
+bool consumer_leaves(const struct outbound *outbound, const struct source_transfer *transfer,
+                     struct publish *publish);
 /* Computes how many consumers there are, where the engine did not name the number. */
 KVR_MUST_CHECK kvr_status consumers_know(struct outbound *outbound,
                                          const struct source_transfer *transfer,

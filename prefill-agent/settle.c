@@ -47,7 +47,13 @@ static void publish_settle(struct outbound *outbound, const struct source_transf
     publish->retries += transfer->settle.retries;
     if (transfer->status == KVR_OK)
         publish->bytes += transfer->announce.bytes;
-    publish_check_free(outbound, publish);
+    if (publish->consumers.awaited) { /* a rank that comes again keeps the publish from ending */
+        publish->consumers.awaited = false;
+        match_parked(outbound, publish);
+        publish = kvr_pool_get(&outbound->publishes, transfer->publish);
+    }
+    if (publish != NULL)
+        publish_check_free(outbound, publish);
 }
 
 /* No card and no copy can read the pages for this transfer any more (rule 2). */

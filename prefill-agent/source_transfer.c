@@ -110,6 +110,9 @@ void source_transfer_message(struct outbound *outbound, struct source_transfer *
         message->kind != KVR_MSG_MISSING)
         return;
     switch (message->kind) {
+    case KVR_MSG_SKIP:
+        match_skip(outbound, transfer, &message->skip);
+        break;
     case KVR_MSG_PAGES:
         match_pages(outbound, transfer, &message->pages);
         break;

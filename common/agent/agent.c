@@ -15,6 +15,7 @@
 #include "base/poison.h"
 #include "base/port_file.h"
 #include "base/text.h"
+#include "fabric/ofi/fabric_ofi_library.h"
 
 #define TICK_MS 20 /* while something is live */
 
@@ -78,7 +79,7 @@ static void on_signal(uv_signal_t *handle, int number)
                             agent->config, sizeof(*agent->config));
         return;
     }
-    agent_drain(agent, number);
+    agent_drain_on_signal(agent, number);
     tick_arm(agent);
 }
 
@@ -144,6 +145,7 @@ static void close_all(struct kvr_agent *agent)
     uv_close((uv_handle_t *)&agent->hang_up, NULL);
     uv_close((uv_handle_t *)&agent->before_sleep, NULL);
     uv_close((uv_handle_t *)&agent->group_events, NULL);
+    agent_lifeline_close(agent);
     kvr_peers_close(agent->peers);
     agent_groups_stop(agent); /* before the engines' pages go */
     kvr_engine_port_close(agent->port);
@@ -167,6 +169,7 @@ static kvr_status reporter_open(struct kvr_agent *agent, struct kvr_error *error
 static kvr_status agent_open(struct kvr_agent *agent, struct kvr_error *error)
 {
     KVR_TRY(agent_checks(agent->config, error));
+    KVR_TRY(agent_lifeline_open(agent, error));
     KVR_TRY(agent_run_dir_open(agent, error));
     if (agent->config->stamps[0] != '\0')
         KVR_TRY(kvr_stamps_open(agent->config->stamps, &agent->stamps, error));
@@ -184,13 +187,14 @@ static void say_ready(const struct kvr_agent *agent)
 {
     uint32_t rails = agent->rail_count, groups = agent->groups.count;
     uint16_t port = kvr_peers_port(agent->peers);
+    const char *libfabric = kvr_libfabric_describe();
     char listens[32] = "";
 
     if (port != 0)
         snprintf(listens, sizeof(listens), ", peers at port %u", port);
-    kvr_log_info("%s is ready: engines at %s%s, %u rail%s in %u group%s", agent->config->name,
+    kvr_log_info("%s is ready: engines at %s%s, %u rail%s in %u group%s%s%s", agent->config->name,
                  agent->engine_socket, listens, rails, rails == 1 ? "" : "s", groups,
-                 groups == 1 ? "" : "s");
+                 groups == 1 ? "" : "s", libfabric[0] != '\0' ? "; " : "", libfabric);
 }
 
 int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config *config,
@@ -231,6 +235,7 @@ int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config
         .engine_done = agent_engine_done,
         .rails = agent_rails_now,
     };
+    kvr_libfabric_choose(config->posting.libfabric);
     loop_open(agent);
     status = agent_open(agent, &error);
     if (status == KVR_OK) {

@@ -18,6 +18,7 @@ struct kvr_agent_config {
     char name[KVR_NAME_BYTES];
     char engine_socket[108];               /* "" = name.sock in the run folder */
     char run_dir[512];                     /* "" = found at start */
+    char lifeline[512];                    /* "" = ends by a signal only */
     char listen[KVR_OPTION_ITEM_BYTES];    /* prefill-agent only; "" = does not listen */
     char advertise[KVR_OPTION_ITEM_BYTES]; /* prefill-agent only; "" = listen */
     char port_file[512];

@@ -11,14 +11,26 @@
 #define NAMES_MAX  64
 #define NAMES_ROOM 600 /* of a log line */
 
-void agent_drain(struct kvr_agent *agent, int signal)
+void agent_drain_on_signal(struct kvr_agent *agent, int signal)
 {
-    if (agent->draining) {
+    char why[24];
+
+    if (agent->signalled) {
         kvr_log_warning("second signal %d: leaving at once", signal);
         kvr_log_flush();
         _exit(1);
     }
-    kvr_log_info("signal %d: taking no new work, %u requests to end", signal,
+    agent->signalled = true;
+    snprintf(why, sizeof(why), "signal %d", signal);
+    if (agent->draining) /* its engines have ended before */
+        kvr_log_info("%s: the agent ends already; a second signal ends it at once", why);
+    else
+        agent_drain(agent, why);
+}
+
+void agent_drain(struct kvr_agent *agent, const char *why)
+{
+    kvr_log_info("%s: taking no new work, %u requests to end", why,
                  agent->machine.requests(agent->machine.self, NULL, 0));
     agent->draining = true;
     agent->drain_end =

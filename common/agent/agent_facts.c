@@ -1,5 +1,6 @@
 /* The agent's report of itself once a second, beside its events, and the scheduler's orders. */
 #include <arpa/inet.h>
+#include <assert.h>
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -90,7 +91,8 @@ void agent_facts_tell(struct kvr_agent *agent)
     snprintf(facts.version, sizeof(facts.version), "%s", KVRAIL_VERSION);
     memcpy(facts.host, agent->host, sizeof(facts.host));
     facts.pid = (uint32_t)getpid();
-    snprintf(facts.listen, sizeof(facts.listen), "%.63s", agent->address);
+    static_assert(sizeof(facts.listen) == sizeof(agent->address), "the scheduler gets all of it");
+    memcpy(facts.listen, agent->address, sizeof(facts.listen));
     snprintf(facts.provider, sizeof(facts.provider), "%s", agent->config->provider);
     facts.transfers_live = agent->machine.live(agent->machine.self);
     facts.peers_up = agent->peers_up;

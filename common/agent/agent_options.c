@@ -26,6 +26,10 @@ static const struct kvr_option rows[] = {
         .help = "Directory of this agent alone for data that must outlive a restart: reports that "
                 "the scheduler has not acknowledged, and the results of `kvrail bench calibrate`. "
                 "Made if it is missing. Without it reports are kept in memory only."),
+    ROW("agent", "lifeline", STRING, lifeline, .value = "FIFO",
+        .help = "A named pipe that the engines of this agent hold open for writing. When the last "
+                "of them has closed it, or has ended, the agent ends as after SIGTERM. For an "
+                "engine that starts its agent itself."),
     ROW("agent", "table-memory", SIZE, table_memory, .fallback = "1G", .min = 96ull << 20,
         .max = 64ull << 30,
         .help = "Most memory for page tables, plans and bitmaps; taken only as it is used."),

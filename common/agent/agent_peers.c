@@ -30,6 +30,11 @@ static void on_hello(void *self, struct kvr_msg_hello *ret_hello)
                 agent->machine.engines->local[i].compat;
 }
 
+static void on_meet(void *self, const struct kvr_msg_hello *hello)
+{
+    agent_words_offer(self, hello->boot);
+}
+
 /* Whether this agent reaches the peer's rails for agents of one host. */
 static kvr_status same_host_reached(struct kvr_agent *agent, uint32_t peer,
                                     const struct kvr_msg_hello *hello, struct kvr_error *error)
@@ -199,6 +204,7 @@ kvr_status agent_peers_open(struct kvr_agent *agent, struct kvr_error *error)
     struct kvr_peers_options options = {
         .owner = {.self = agent,
                   .hello = on_hello,
+                  .meet = on_meet,
                   .up = on_up,
                   .message = on_message,
                   .lost = on_lost,

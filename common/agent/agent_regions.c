@@ -5,37 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/agent_state.h"
+#include "agent/agent_region.h"
 #include "base/log.h"
 #include "base/memfd.h"
-#include "device/stage.h"
 #include "kv/layout.h"
-
-typedef enum region_state {
-    REGION_REGISTERING, /* by a helper */
-    REGION_HELD,        /* in its engine's set */
-    REGION_LEAVING,     /* waits for its last user, then for a helper */
-} region_state;
-
-/* One region, from its REGION_ADD until its memory is let go. */
-struct agent_region {
-    struct agent_region *next;
-    struct kvr_agent *agent;
-    region_state state;
-    bool drop_wanted; /* by its engine */
-    uint32_t tasks;   /* registration tasks that use it: it is released after them */
-    bool released;    /* it is to be released after its tasks */
-    struct agent_job job;
-    uint32_t engine;
-    uint64_t serial;
-    uint32_t home; /* its rail group */
-    struct kvr_req_region request;
-    int fd;
-    struct kvr_extents *extents; /* until they are imported */
-    struct kvr_region *region;
-    struct kvr_error error;
-    kvr_status status;
-};
 
 /* The engine's own number of it; NULL: it has none, or no more. */
 static struct agent_region *region_find(const struct kvr_agent *agent, uint32_t engine,
@@ -94,26 +67,7 @@ static void release_done(uv_work_t *work, int cancelled)
     region_forget(entry);
 }
 
-/* A task for helper threads: register regions with one more rail group's rails, or give them a
- * stage. One task at a time, so that no two do the same work. */
-struct agent_registration_task {
-    struct agent_registration_task *next;
-    struct kvr_agent *agent;
-    struct agent_job job;
-    uint64_t id;
-    bool stages;
-    uint32_t group, count; /* group: where none stages */
-    kvr_status status;
-    struct kvr_error error;
-    struct {
-        struct agent_region *entry;
-        struct kvr_memory *memory[KVR_RAILS_MAX]; /* that it got */
-        struct kvr_stage *stage;
-        struct kvr_device_memory *pages; /* NULL: it got none */
-    } regions[];
-};
-
-static void region_release(struct agent_region *entry)
+void agent_region_let_go(struct agent_region *entry)
 {
     entry->state = REGION_LEAVING;
     entry->released = true;
@@ -122,33 +76,47 @@ static void region_release(struct agent_region *entry)
     agent_help(&entry->agent->helpers, &entry->job, release_work, release_done);
 }
 
+/* Its memory is another's. */
+static void lodger_leave(struct agent_region *entry)
+{
+    struct agent_region *of = entry->of;
+
+    region_notify(entry, KVR_NOTICE_REGION_GONE, KVR_OK, "");
+    region_forget(entry);
+    if (--of->lodgers == 0 && of->left)
+        agent_region_let_go(of);
+}
+
 /* The machine says that nothing refers to it any more. */
-void agent_region_done(void *self, struct kvr_region *region)
+void agent_region_done(void *self, struct kvr_region *region, uint32_t number)
 {
     struct kvr_agent *agent = self;
     struct agent_region *entry = agent->regions;
 
-    while (entry != NULL && entry->region != region)
+    while (entry != NULL && (entry->region != region || entry->request.layout.region != number))
         entry = entry->next;
     if (entry == NULL)
         return;
+    if (entry->of != NULL) {
+        lodger_leave(entry);
+        return;
+    }
     agent->engines[entry->engine].region_bytes -= region->layout.bytes;
-    region_release(entry);
+    entry->state = REGION_LEAVING;
+    entry->left = true;
+    if (entry->lodgers == 0)
+        agent_region_let_go(entry);
 }
 
 void agent_regions_close(struct kvr_agent *agent)
 {
-    while (agent->tasks != NULL) {
-        struct agent_registration_task *task = agent->tasks;
-
-        agent->tasks = task->next;
-        free(task);
-    }
+    agent_region_tasks_close(agent);
     while (agent->regions != NULL) {
         struct agent_region *entry = agent->regions;
 
         agent->regions = entry->next;
-        agent_region_release(agent, entry->region);
+        if (entry->of == NULL)
+            agent_region_release(agent, entry->region);
         free(entry);
     }
 }
@@ -194,16 +162,17 @@ static void register_done(uv_work_t *work, int cancelled)
     if (entry->status == KVR_OK)
         entry->region->home = entry->home;
     if (entry->status == KVR_OK && (entry->drop_wanted || !engine_lives(entry))) {
-        region_release(entry);
+        agent_region_let_go(entry);
         return;
     }
     if (entry->status == KVR_OK) {
-        entry->status = kvr_engines_region_add(agent->machine.engines, entry->engine, entry->region,
-                                               &entry->error);
+        entry->status =
+            kvr_engines_region_add(agent->machine.engines, entry->engine, &entry->request.layout,
+                                   entry->region, &entry->error);
         if (entry->status != KVR_OK) {
             region_notify(entry, KVR_NOTICE_REGION_GONE, entry->status, entry->error.detail);
             entry->serial = 0; /* the engine has the notice already */
-            region_release(entry);
+            agent_region_let_go(entry);
             return;
         }
     }
@@ -235,7 +204,7 @@ static kvr_status region_check(const struct kvr_agent *agent, uint32_t engine,
         return kvr_error_set(error, KVR_FULL, "region",
                              "%d regions of this engine are being registered: wait for them first",
                              AGENT_REGISTERING_MAX);
-    if (agent_stages_check(agent, region, error) != KVR_OK)
+    if (region->memory_of == 0 && agent_stages_check(agent, region, error) != KVR_OK)
         return error->status;
     return kvr_layout_check(&region->layout, error);
 }
@@ -273,10 +242,53 @@ static struct agent_region *region_new(struct kvr_agent *agent, uint32_t engine,
     entry->serial = agent->engines[engine].serial;
     entry->request = *region;
     entry->fd = fd;
-    entry->home = home_of(agent, engine, fd, region->fd_offset);
+    if (region->memory_of == 0)
+        entry->home = home_of(agent, engine, fd, region->fd_offset);
     entry->next = agent->regions;
     agent->regions = entry;
     return entry;
+}
+
+/* The region that has brought its memory. */
+static kvr_status memory_find(const struct kvr_agent *agent, uint32_t engine,
+                              const struct kvr_req_region *region, struct agent_region **ret_of,
+                              struct kvr_error *error)
+{
+    struct agent_region *of = region_find(agent, engine, region->memory_of);
+
+    if (of == NULL || of->state != REGION_HELD || of->drop_wanted)
+        return kvr_error_set(error, KVR_NOT_FOUND, "region",
+                             "region %u lies in the memory of region %u, which is not ready or was "
+                             "dropped",
+                             region->layout.region, region->memory_of);
+    of = of->of != NULL ? of->of : of;
+    if (region->layout.bytes > of->region->layout.bytes)
+        return kvr_error_set(error, KVR_INVALID, "region",
+                             "region %u has %llu bytes, and the memory of region %u has %llu",
+                             region->layout.region, (unsigned long long)region->layout.bytes,
+                             region->memory_of, (unsigned long long)of->region->layout.bytes);
+    *ret_of = of;
+    return KVR_OK;
+}
+
+/* Nothing is mapped or registered anew. */
+static kvr_status lodger_add(struct agent_region *entry, struct kvr_error *error)
+{
+    struct kvr_agent *agent = entry->agent;
+    struct agent_region *of = NULL;
+
+    KVR_TRY(memory_find(agent, entry->engine, &entry->request, &of, error));
+    KVR_TRY(kvr_engines_region_add(agent->machine.engines, entry->engine, &entry->request.layout,
+                                   of->region, error));
+    entry->of = of;
+    entry->region = of->region;
+    entry->home = of->home;
+    entry->state = REGION_HELD;
+    of->lodgers++;
+    kvr_log_info("region '%s' lies in the memory of region '%s'", entry->request.name,
+                 of->request.name);
+    region_notify(entry, KVR_NOTICE_REGION_READY, KVR_OK, "");
+    return KVR_OK;
 }
 
 void agent_region_add(void *self, kvr_ns now, uint32_t engine, const struct kvr_req_region *region,
@@ -298,6 +310,12 @@ void agent_region_add(void *self, kvr_ns now, uint32_t engine, const struct kvr_
         kvr_engine_port_notify(agent->port, engine, &notice);
     } else if ((entry = region_new(agent, engine, region, fd)) == NULL) {
         kvr_engine_port_refuse(agent->port, engine, KVR_NO_MEMORY, "no memory for a region");
+    } else if (region->memory_of != 0) {
+        if (lodger_add(entry, &error) != KVR_OK) {
+            region_notify(entry, KVR_NOTICE_REGION_GONE, error.status, error.detail);
+            region_forget(entry);
+        }
+        return; /* nothing came beside it */
     } else {
         entry->extents = extents;
         agent_help(&agent->helpers, &entry->job, register_work, register_done);
@@ -309,14 +327,16 @@ void agent_region_add(void *self, kvr_ns now, uint32_t engine, const struct kvr_
 }
 
 /* Without memory for the set that lacks it, it is held until agent_regions_retry finds some. */
-static void region_leave(struct agent_region *entry)
+static bool region_leave(struct agent_region *entry)
 {
     struct kvr_engines *engines = entry->agent->machine.engines;
     region_state before = entry->state;
 
     entry->state = REGION_LEAVING;
-    if (kvr_engines_region_drop(engines, entry->engine, entry->request.layout.region) != KVR_OK)
-        entry->state = before;
+    if (kvr_engines_region_drop(engines, entry->engine, entry->request.layout.region) == KVR_OK)
+        return true; /* the entry may be gone, and others with it */
+    entry->state = before;
+    return false;
 }
 
 void agent_region_drop(struct kvr_agent *agent, uint32_t engine, const struct kvr_request *request)
@@ -334,155 +354,15 @@ void agent_region_drop(struct kvr_agent *agent, uint32_t engine, const struct kv
     /* REGION_GONE follows, once, when nothing can touch it any more. */
     entry->drop_wanted = true;
     if (entry->state == REGION_HELD)
-        region_leave(entry);
+        (void)region_leave(entry);
 }
 
+/* One at a time: what it takes along need not be after it in the list. It is called every second.
+ */
 void agent_regions_retry(struct kvr_agent *agent)
 {
     for (struct agent_region *entry = agent->regions; entry != NULL; entry = entry->next)
-        if (entry->state == REGION_HELD && entry->drop_wanted && engine_lives(entry))
-            region_leave(entry);
-}
-
-/* ---- on another group's rails, or with a stage ---------------------------------------------- */
-
-static void stages_work(struct agent_registration_task *task)
-{
-    for (uint32_t i = 0; i < task->count && task->status == KVR_OK; i++) {
-        const struct kvr_region *region = task->regions[i].entry->region;
-
-        if (region->stage == NULL)
-            task->status = agent_stages_host(task->agent, region, &task->regions[i].stage,
-                                             &task->regions[i].pages, &task->error);
-    }
-}
-
-static void rails_work(struct agent_registration_task *task)
-{
-    struct kvr_agent *agent = task->agent;
-    const uint32_t *first = &agent->groups.first[task->group];
-    struct kvr_rail *rails[KVR_RAILS_MAX] = {NULL};
-
-    for (uint32_t i = first[0]; i < first[1]; i++)
-        if ((agent->groups.same_host >> i & 1) ==
-            0) /* peers of this host use the engine's own group */
-            rails[i] = agent->rails[i];
-    for (uint32_t i = 0; i < task->count && task->status == KVR_OK; i++)
-        task->status = kvr_region_register(&agent->fabric, task->regions[i].entry->region, rails,
-                                           agent->machine.role == KVR_ROLE_SOURCE,
-                                           agent->machine.role == KVR_ROLE_TARGET,
-                                           task->regions[i].memory, &task->error);
-}
-
-static void task_work(uv_work_t *work)
-{
-    struct agent_registration_task *task = work->data;
-
-    if (task->stages)
-        stages_work(task);
-    else
-        rails_work(task);
-}
-
-/* True when any region has more than it had. */
-static bool adopt(struct agent_registration_task *task)
-{
-    bool more = false;
-
-    for (uint32_t i = 0; i < task->count; i++) {
-        struct agent_region *entry = task->regions[i].entry;
-
-        if (task->regions[i].pages != NULL) {
-            entry->region->stage = task->regions[i].stage;
-            entry->region->pages = task->regions[i].pages;
-            entry->region->device = task->regions[i].stage->device;
-        }
-        more |= kvr_region_adopt(&task->agent->fabric, entry->region, task->regions[i].memory);
-        if (--entry->tasks == 0 && entry->released)
-            region_release(entry);
-    }
-    return more;
-}
-
-static void task_next(struct kvr_agent *agent);
-
-static void task_done(uv_work_t *work, int cancelled)
-{
-    struct agent_registration_task *task = work->data;
-    struct kvr_agent *agent = task->agent;
-    bool more;
-
-    (void)cancelled;
-    agent->tasks = task->next;
-    more = adopt(task);
-    if (task->status == KVR_OK && more)
-        kvr_log_warning("rail group %u carries on for engine %u: its own group reaches no peer",
-                        task->group, task->regions[0].entry->engine);
-    else if (task->status != KVR_OK)
-        kvr_log_failure(KVR_LOG_WARNING,
-                        task->stages ? "fragments cannot be staged for the next 30 seconds"
-                                     : "another rail group cannot carry on",
-                        &task->error);
-    if (!agent->closing)
-        agent->machine.registered(agent->machine.self, kvr_clock_now(), task->id, task->status);
-    free(task);
-    task_next(agent);
-}
-
-static void task_next(struct kvr_agent *agent)
-{
-    if (agent->tasks != NULL && !agent->closing)
-        agent_help(&agent->helpers, &agent->tasks->job, task_work, task_done);
-}
-
-static struct agent_registration_task *task_new(struct kvr_agent *agent,
-                                                const struct kvr_region_set *set, uint64_t id)
-{
-    struct agent_registration_task *task =
-        calloc(1, sizeof(*task) + set->count * sizeof(task->regions[0]));
-
-    if (task == NULL)
-        abort(); /* the requests that need it would wait for ever */
-    task->agent = agent;
-    task->job.work.data = task;
-    task->id = id;
-    for (uint32_t i = 0; i < set->count; i++) {
-        struct agent_region *entry = agent->regions;
-
-        while (entry != NULL && entry->region != set->locals[i])
-            entry = entry->next;
-        if (entry == NULL || entry->released)
-            continue;
-        entry->tasks++;
-        task->regions[task->count++].entry = entry;
-    }
-    return task;
-}
-
-static void task_queue(struct kvr_agent *agent, struct agent_registration_task *task)
-{
-    if (agent->tasks != NULL) {
-        agent->tasks_last->next = task;
-        agent->tasks_last = task;
-        return;
-    }
-    agent->tasks = agent->tasks_last = task;
-    task_next(agent);
-}
-
-void agent_region_register(void *self, const struct kvr_region_set *set, uint32_t group,
-                           uint64_t id)
-{
-    struct agent_registration_task *task = task_new(self, set, id);
-
-    task->group = group;
-    task_queue(self, task);
-}
-
-void agent_region_stage(void *self, const struct kvr_region_set *set, uint64_t id)
-{
-    struct agent_registration_task *task = task_new(self, set, id);
-
-    task->stages = true;
-    task_queue(self, task);
+        if (entry->state == REGION_HELD && entry->drop_wanted && engine_lives(entry) &&
+            region_leave(entry))
+            return;
 }

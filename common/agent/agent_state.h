@@ -44,7 +44,7 @@ struct kvr_agent {
     struct kvr_ports ports;
     uint64_t boot;
     char host[KVR_NAME_BYTES];
-    char address[KVR_NAME_BYTES * 2]; /* where peers dial us; "": nowhere */
+    char address[KVR_AGENT_ADDRESS_BYTES]; /* where peers dial us; "": nowhere */
 
     struct kvr_fabric fabric;
     char provider[16]; /* of its cards */
@@ -64,12 +64,17 @@ struct kvr_agent {
     uv_prepare_t before_sleep;
     uv_timer_t tick, second;
     uv_signal_t terminate, interrupt, hang_up;
+    struct agent_lifeline {
+        bool watched; /* --lifeline */
+        int fd;
+        uv_poll_t poll;
+    } lifeline;
     struct kvr_engine_port *port;
     struct kvr_peers *peers;
     struct kvr_reporter *reporter;
     uint64_t spool_lost_said; /* of its events, in a warning */
     bool scheduler_away_said; /* in a warning */
-    bool started, draining, given_up, closing;
+    bool started, signalled, draining, given_up, closing;
     kvr_ns drain_end; /* of the patience; once given up, of the time to settle */
 
     struct agent_engine engines[KVR_ENGINES_MAX];
@@ -106,6 +111,9 @@ struct kvr_agent {
 
     struct kvr_revocation_words *revocation_words; /* ours; NULL: no target copies from here */
     int revocation_fd;                             /* 0: none */
+    int offers_socket;                             /* where prefill-agents bring theirs; 0: none */
+    const struct kvr_revocation_words *offers[KVR_PEERS_MAX]; /* oldest first */
+    uint32_t offer_count;
     struct agent_lender *lenders;
 };
 
@@ -119,8 +127,12 @@ void agent_memlock_check(const struct kvr_rail_facts *facts); /* warns */
 void agent_congestion_check(const struct kvr_rail_facts *facts, const char *wish);
 /* agent_run_dir.c */
 kvr_status agent_run_dir_open(struct kvr_agent *agent, struct kvr_error *error);
+/* agent_lifeline.c */
+kvr_status agent_lifeline_open(struct kvr_agent *agent, struct kvr_error *error);
+void agent_lifeline_close(struct kvr_agent *agent);
 /* agent_drain.c */
-void agent_drain(struct kvr_agent *agent, int signal);
+void agent_drain(struct kvr_agent *agent, const char *why); /* once */
+void agent_drain_on_signal(struct kvr_agent *agent, int signal);
 bool agent_drained(struct kvr_agent *agent, kvr_ns now); /* true: close now */
 /* agent_cores.c */
 /* Divides the rails, which may be numbered anew, and finds where each group's thread runs. */
@@ -145,12 +157,13 @@ void agent_page_forgotten(struct kvr_agent *agent, uint32_t engine); /* by one m
 void agent_region_add(void *self, kvr_ns now, uint32_t engine, const struct kvr_req_region *region,
                       int fd, struct kvr_extents *extents);
 void agent_region_drop(struct kvr_agent *agent, uint32_t engine, const struct kvr_request *request);
-void agent_region_done(void *self, struct kvr_region *region);
+void agent_region_done(void *self, struct kvr_region *region, uint32_t number);
+void agent_regions_close(struct kvr_agent *agent); /* the loop has ended */
+void agent_regions_retry(struct kvr_agent *agent); /* drops that lacked memory; now and then */
+/* agent_region_tasks.c */
 void agent_region_register(void *self, const struct kvr_region_set *set, uint32_t group,
                            uint64_t id);
 void agent_region_stage(void *self, const struct kvr_region_set *set, uint64_t id);
-void agent_regions_close(struct kvr_agent *agent); /* the loop has ended */
-void agent_regions_retry(struct kvr_agent *agent); /* drops that lacked memory; now and then */
 /* agent_stages.c */
 kvr_status agent_stages_check(const struct kvr_agent *agent, const struct kvr_req_region *region,
                               struct kvr_error *error);
@@ -201,6 +214,8 @@ void agent_tell_rail(struct kvr_agent *agent, uint32_t rail, kvr_status status, 
 kvr_status agent_revocation_open(struct kvr_agent *agent,
                                  struct kvr_error *error); /* the rails are open */
 void agent_revocation_close(struct kvr_agent *agent);      /* the rail thread has ended */
+/* Before the WELCOME to the decode-agent of that boot. */
+void agent_words_offer(struct kvr_agent *agent, uint64_t boot);
 /* What it lends can be looked at, or need not be. */
 kvr_status agent_lender_up(struct kvr_agent *agent, uint32_t peer,
                            const struct kvr_msg_hello *hello, struct kvr_error *error);

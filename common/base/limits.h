@@ -36,6 +36,7 @@
 #define KVR_CHUNK_PIECES_MAX    15   /* pieces of one write: each but the first adds a run */
 #define KVR_STAGED_PIECES_MAX   512  /* the same where an end is staging memory: of one copy */
 #define KVR_REQUEST_BYTES       128  /* a request id, NUL included */
+#define KVR_AGENT_ADDRESS_BYTES 128  /* "host:port" where an agent is dialed, NUL included */
 #define KVR_NAME_BYTES          64   /* names of agents, rails, models, regions, NUL included */
 #define KVR_ADDRESS_BYTES       96   /* a provider's endpoint address */
 #define KVR_TAIL_BYTES_MAX      65536 /* first token, logprobs, hidden state: the engine's own bytes */

@@ -38,6 +38,7 @@
     X(done_one_chunk_early, "rule 6: DONE needs all bits")                                         \
     X(done_without_tail, "rule 6: DONE needs TAIL")                                                \
     X(layer_in_by_half, "rule 6: a layer is in when every source has given its heads")             \
+    X(state_of_a_segment, "rule 6: a state goes once all tokens are published")                    \
     X(digest_not_compared, "rule 6: DONE needs the digest, where asked")                           \
     X(no_fence_after_death, "rule 7: a peer that is dead is fenced")                               \
     X(closed_before_it_stops, "rule 7: an epoch is closed once its endpoint has stopped")          \
@@ -47,6 +48,9 @@
     X(page_out_of_bounds, "rule 9: every page id is checked against what is registered")           \
     X(lease_never_ends, "rule 10: a publish without a target is free when its lease ends")         \
     X(abandon_after_want, "rule 10: only what no target has come for may be abandoned")            \
+    X(lease_while_held, "rule 10: a target that has come needs no lease, before its pages either") \
+    X(ends_forgotten, "rule 10: a target that comes after the end does not wait for it")           \
+    X(leaving_refused, "rule 10: a rank with a fetch that has ended may fetch again")              \
     X(places_counted, "rule 10: each consumer has a place of its own, also when one comes twice")  \
     X(renewal_forgotten, "rule 10: a lease that was renewed is as long as that says")              \
     X(landed_away_trusted, "rule 11: what a target finds landed waits for its source's answer")    \

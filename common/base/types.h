@@ -58,7 +58,7 @@ typedef enum kvr_part {
  *
  * with head_bytes contiguous bytes at that offset. Bytes everywhere; strides of a dimension of
  * size one may be 0. page_bytes (derived) = page_tokens × head_count × head_bytes, what one page of
- * one layer and part holds. */
+ * one layer and part holds; of a state with page_tokens 0 it is head_count × head_bytes. */
 struct kvr_region_layout {
     uint32_t region; /* id that the agent gave; unique in (engine, generation) */
     uint32_t group;  /* KV group: which page table of a request indexes it */
@@ -67,12 +67,20 @@ struct kvr_region_layout {
     uint8_t parts[KVR_PARTS_MAX]; /* kvr_part, in the order of part_stride */
     bool replicated;              /* MLA, replicated GQA: every rank holds the same bytes */
     uint32_t head_first, head_count;
-    uint32_t page_tokens;
+    uint32_t page_tokens; /* 0: a state, which has one page for each request */
     uint32_t page_count;
     uint64_t bytes; /* of the whole region: nothing outside [0, bytes) is ever touched */
     uint64_t base, layer_stride, part_stride, page_stride, token_stride, head_stride;
     uint64_t head_bytes;
 };
+
+/* The tokens of a page as page tables count them. A request's every token lies in the one page of
+ * its state. */
+#define KVR_PAGE_ENDLESS UINT32_MAX
+static inline uint32_t kvr_page_tokens(const struct kvr_region_layout *layout)
+{
+    return layout->page_tokens > 0 ? layout->page_tokens : KVR_PAGE_ENDLESS;
+}
 
 /* Neighbouring physical pages: ids page_first … page_first + page_count - 1, in logical order. */
 struct kvr_page_run {

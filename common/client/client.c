@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/memfd.h"
+#include "base/pidfd.h"
 
 #define WHERE "kvrail"
 
@@ -105,6 +106,20 @@ static kvr_status attach_of(const struct kvrail_identity *identity, struct kvr_r
     return KVR_OK;
 }
 
+/* The packet, and our own pidfd: without it the agent sees the end of the socket alone, which a
+ * child of ours may hold open. */
+static kvr_status send_with_pidfd(struct kvrail *client, size_t bytes)
+{
+    int own = kvr_pidfd_open(getpid());
+    struct kvr_packet_fds fds = {.count = own >= 0, .fds = {own}};
+    kvr_status status = kvr_packet_send(client->socket, client->packet, bytes, &fds);
+
+    kvr_packet_fds_close(&fds);
+    if (own >= 0 && status == KVR_AGAIN) /* this user has too many descriptors under way */
+        status = kvr_packet_send(client->socket, client->packet, bytes, NULL);
+    return status;
+}
+
 static kvr_status send_attach(struct kvrail *client, const struct kvrail_identity *identity,
                               struct kvr_error *error)
 {
@@ -119,7 +134,7 @@ static kvr_status send_attach(struct kvrail *client, const struct kvrail_identit
         return kvr_error_set(error, status, WHERE, "name, model and dtype must be printable UTF-8");
     status = kvr_packet_check(client->socket, bytes, error);
     if (status == KVR_OK)
-        status = kvr_packet_send(client->socket, client->packet, bytes, NULL);
+        status = send_with_pidfd(client, bytes);
     /* A full agent refuses without waiting for us: its sentence is read even if sending fails. */
     return status == KVR_PEER_LOST ? KVR_OK : status;
 }
@@ -171,6 +186,7 @@ static kvr_status take_answer(struct kvrail *client, const struct kvr_notice *no
         return kvr_error_set(error, KVR_MALFORMED, WHERE, "the agent's address has %u bytes",
                              notice->payload_bytes);
     memcpy(client->agent, notice->agent, sizeof(client->agent));
+    client->abilities = notice->abilities;
     if (notice->payload_bytes > 0)
         memcpy(client->address, notice->payload, notice->payload_bytes);
     return take_shared(client, fds, error);

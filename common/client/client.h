@@ -57,7 +57,7 @@ struct kvrail {
     struct kvr_revocation_words
         *revocation_words; /* NULL: no rail of the agent has targets that copy */
     char agent[KVR_NAME_BYTES];
-    char address[KVR_NAME_BYTES * 2]; /* where targets dial it; "": nowhere */
+    char address[KVR_AGENT_ADDRESS_BYTES]; /* where targets dial it; "": nowhere */
     struct kvrail_error error;
 
     bool blocked; /* the socket had no room; epoll watches for it */
@@ -76,6 +76,7 @@ struct kvrail {
     uint16_t free_ring[KVRAIL_HANDLES_MAX];           /* slots, oldest first */
     uint32_t free_head, free_count;
     uint32_t region_last;
+    uint32_t abilities;                /* of the agent: bits of KVR_ABILITY_… */
     uint32_t regions[KVR_REGIONS_MAX]; /* 0: free */
     uint8_t *queue_memory;
 };

@@ -67,7 +67,8 @@ void kvrail_region_dense(struct kvrail_region *region)
     region->base = 0;
     region->head_stride = region->head_bytes;
     region->token_stride = region->head_count * region->head_stride;
-    region->page_stride = region->page_tokens * region->token_stride;
+    region->page_stride =
+        (region->page_tokens > 0 ? region->page_tokens : 1) * region->token_stride;
     region->part_stride = region->page_count * region->page_stride;
     region->layer_stride = region->part_count * region->part_stride;
     region->bytes = region->layer_count * region->layer_stride;
@@ -84,14 +85,10 @@ uint32_t *client_find_region(struct kvrail *client, uint32_t region)
     return NULL;
 }
 
-static kvrail_status take_region(struct kvrail *client, const struct kvrail_region *from,
+/* Descriptors and the kind of memory, of a region that brings its own. */
+static kvrail_status take_memory(struct kvrail *client, const struct kvrail_region *from,
                                  struct kvr_req_region *to)
 {
-    struct kvr_region_layout *layout = &to->layout;
-
-    if (from->part_count == 0 || from->part_count > KVR_PARTS_MAX)
-        return client_fail(client, KVR_INVALID, "a region has 1 to %d parts, not %u", KVR_PARTS_MAX,
-                           from->part_count);
     if ((unsigned)from->memory > KVRAIL_MEMORY_CUDA_VMM)
         return client_fail(client, KVR_INVALID, "memory kind %d is not known", (int)from->memory);
     if ((from->fd < 0) != (from->memory == KVRAIL_MEMORY_CUDA_IPC || from->allocation_count > 0))
@@ -108,15 +105,54 @@ static kvrail_status take_region(struct kvrail *client, const struct kvrail_regi
     if (from->fd >= 0 && fcntl(from->fd, F_GETFD) < 0)
         return client_fail(client, KVR_INVALID, "descriptor %d of the region is not open",
                            from->fd);
-    if (from->name != NULL && strlen(from->name) >= sizeof(to->name))
-        return client_fail(client, KVR_INVALID, "a region's name has at most %zu bytes",
-                           sizeof(to->name) - 1);
-    strcpy(to->name, from->name != NULL ? from->name : "");
     to->memory = (kvr_memory_kind)from->memory;
     to->device = from->device;
     to->fd_offset = from->fd_offset;
     to->extent_count = from->allocation_count;
     memcpy(to->ipc, from->ipc, sizeof(to->ipc));
+    return KVRAIL_OK;
+}
+
+/* An agent that is older than this library would refuse the region in other words. */
+static kvrail_status check_abilities(struct kvrail *client, const struct kvrail_region *region)
+{
+    if (region->memory_of != 0 && !(client->abilities & KVR_ABILITY_MEMORY_OF))
+        return client_fail(client, KVR_UNSUPPORTED,
+                           "agent '%s' is older than this library and knows no regions in the "
+                           "memory of others (memory_of): upgrade it, or give each region its "
+                           "memory",
+                           client->agent);
+    if (region->page_tokens == 0 && !(client->abilities & KVR_ABILITY_STATES))
+        return client_fail(client, KVR_UNSUPPORTED,
+                           "agent '%s' is older than this library and knows no states with one "
+                           "page a request (page_tokens 0): upgrade it",
+                           client->agent);
+    return KVRAIL_OK;
+}
+
+static kvrail_status take_region(struct kvrail *client, const struct kvrail_region *from,
+                                 struct kvr_req_region *to)
+{
+    struct kvr_region_layout *layout = &to->layout;
+
+    kvrail_status status = check_abilities(client, from);
+
+    if (status == KVRAIL_OK && (from->part_count == 0 || from->part_count > KVR_PARTS_MAX))
+        status = client_fail(client, KVR_INVALID, "a region has 1 to %d parts, not %u",
+                             KVR_PARTS_MAX, from->part_count);
+    if (status == KVRAIL_OK && from->memory_of > client->region_last)
+        status =
+            client_fail(client, KVR_NOT_FOUND, "memory_of %llu is no region of this connection",
+                        (unsigned long long)from->memory_of);
+    if (status == KVRAIL_OK && from->memory_of == 0)
+        status = take_memory(client, from, to);
+    if (status != KVRAIL_OK)
+        return status;
+    if (from->name != NULL && strlen(from->name) >= sizeof(to->name))
+        return client_fail(client, KVR_INVALID, "a region's name has at most %zu bytes",
+                           sizeof(to->name) - 1);
+    strcpy(to->name, from->name != NULL ? from->name : "");
+    to->memory_of = (uint32_t)from->memory_of;
     layout->group = from->group;
     layout->layer_first = from->layer_first;
     layout->layer_count = from->layer_count;
@@ -229,7 +265,8 @@ static kvrail_status add_region(struct kvrail *client, const struct kvrail_regio
                                 kvr_ns deadline)
 {
     struct kvr_request request = {.kind = KVR_REQ_REGION_ADD};
-    struct kvr_packet_fds fds = {.count = region->fd >= 0, .fds = {region->fd}};
+    bool own = region->memory_of == 0; /* memory */
+    struct kvr_packet_fds fds = {.count = own && region->fd >= 0, .fds = {region->fd}};
     uint32_t *place = client_find_region(client, 0);
     kvrail_status status;
 
@@ -238,7 +275,7 @@ static kvrail_status add_region(struct kvrail *client, const struct kvrail_regio
                            KVR_REGIONS_MAX);
     status = take_region(client, region, &request.region);
     request.region.layout.region = client->region_last + 1;
-    if (status == KVRAIL_OK && region->allocation_count > 0)
+    if (status == KVRAIL_OK && own && region->allocation_count > 0)
         status = client_extents_send(client, region, request.region.layout.region, deadline);
     if (status == KVRAIL_OK)
         status = client_send_fds(client, &request, &fds, deadline);

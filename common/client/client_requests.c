@@ -414,9 +414,6 @@ kvrail_status kvrail_target_skip(struct kvrail *connection, kvrail_handle target
                            "group %u is not below %d, or %llu tokens are more than %llu", group,
                            KVR_GROUPS_MAX, (unsigned long long)skip_tokens,
                            (unsigned long long)entry->tokens);
-    if (entry->held)
-        return client_fail(connection, KVR_INVALID,
-                           "the fetch is held: call kvrail_target_skip before kvrail_target_hold");
     for (uint32_t i = 0; i < KVR_GROUPS_MAX; i++)
         if (entry->pages[i] > 0)
             return client_fail(connection, KVR_INVALID,

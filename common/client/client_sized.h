@@ -12,7 +12,7 @@
 #define CLIENT_SIZED(X)                                                                            \
     X(identity, generation, 80, generation)                                                        \
     X(allocation, bytes, 16, bytes)                                                                \
-    X(region, head_bytes, 232, head_bytes)                                                         \
+    X(region, head_bytes, 232, memory_of)                                                          \
     X(source_options, tenant, 40, tenant)                                                          \
     X(source_address, generation, 48, generation)                                                  \
     X(target_options, sources, 64, sources)                                                        \

@@ -214,7 +214,12 @@ struct kvrail_allocation {
  *       + (head - head_first) · head_stride
  *
  * with head_bytes contiguous bytes at that offset; offsets count from fd_offset. A stride of a
- * dimension of size one may be 0. Tensors that do not lie side by side are separate regions. */
+ * dimension of size one may be 0. Tensors that do not lie side by side are separate regions.
+ *
+ * With page_tokens 0 a request has one page of the group, whatever its length, and a page has one
+ * token of the formula. Only a region with the one part PART_STATE may have that. The page is the
+ * state after all tokens that are published: it is final when the layers of the last watch are. A
+ * fetch of fewer tokens than were published, or with a skip_tokens of more, fails as INVALID. */
 struct kvrail_region {
     uint32_t size; /* sizeof(struct kvrail_region) */
     kvrail_memory_kind memory;
@@ -236,11 +241,16 @@ struct kvrail_region {
     uint8_t parts[KVRAIL_PARTS_MAX]; /* kvrail_part, in the order of part_stride */
     int replicated;                  /* every rank holds the same bytes (MLA, replicated GQA) */
     uint32_t head_first, head_count; /* this rank's heads, numbered over all ranks */
-    uint32_t page_tokens;            /* tokens of one page */
+    uint32_t page_tokens;            /* tokens of one page; 0: one page a request (PART_STATE) */
     uint32_t page_count;             /* page ids are below it */
     uint64_t bytes;                  /* nothing outside [0, bytes) is ever touched */
     uint64_t base, layer_stride, part_stride, page_stride, token_stride, head_stride;
     uint64_t head_bytes; /* head_dim × bytes of dtype */
+    /* Another region of this connection, or 0. This one then lies in the memory of that one, as
+     * layers of several KV groups may share a tensor. The agent registers the memory once. Offsets
+     * count from that one's byte 0, and `bytes` is at most that one's. The fields memory, fd,
+     * device, fd_offset, ipc, allocations and address are not read. */
+    uint64_t memory_of;
 };
 
 /* Sets base, strides and bytes for the densest layout, [layer][part][page][token][head], from the
@@ -276,7 +286,9 @@ KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_region_dmabuf_of_device(
  * *ret_region is unique on this connection. Errors:
  *
  *   INVALID, SYSTEM   with the agent's sentence
- *   UNSUPPORTED       the agent or its cards cannot use this memory
+ *   UNSUPPORTED       the agent or its cards cannot use this memory; the agent is too old for
+ *                     memory_of or for page_tokens 0
+ *   NOT_FOUND         memory_of is no region that is ready
  *   TOO_LARGE         more than KVRAIL_ALLOCATIONS_MAX allocations
  *   FULL              512 regions; 8 in registration; more descriptors than the agent may open
  *   TIMED_OUT         *ret_region is set, and an event REGION_READY or REGION_GONE follows
@@ -287,7 +299,8 @@ KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_region_add(struct kvrail *conn
                                                              uint32_t *ret_region);
 /* Asks for the region back. Event REGION_GONE, with the region as its handle, comes when no card
  * can touch it any more. Handles that were opened before go on with the region: the event comes
- * after their terminal events. Any number of times. Errors: AGAIN, NOT_FOUND, AGENT_LOST. */
+ * after their terminal events, and after the event of each region that lies in its memory. Any
+ * number of times. Errors: AGAIN, NOT_FOUND, AGENT_LOST. */
 KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_region_drop(struct kvrail *connection,
                                                               uint32_t region);
 
@@ -314,10 +327,11 @@ kvrail_source_open(struct kvrail *connection, const struct kvrail_source_options
                    kvrail_handle *ret_handle);
 
 /* Appends physical page ids of one KV group: ids[i] holds the i-th logical page after the pages
- * that were given before. Every group of the engine's regions needs its pages. For tokens that are
- * not kept (before a sliding window) any page id will do, as long as the target skips them. `ids`
- * is borrowed for the call. Errors: AGAIN (nothing was appended), INVALID, NOT_FOUND, TOO_LARGE,
- * AGENT_LOST. */
+ * that were given before. Every group of the engine's regions needs its pages before the watch of
+ * their tokens, and a state with page_tokens 0 its one page before the last watch. For tokens that
+ * are not kept (before a sliding window) any page id will do, as long as the target skips them.
+ * `ids` is borrowed for the call. Errors: AGAIN (nothing was appended), INVALID, NOT_FOUND,
+ * TOO_LARGE, AGENT_LOST. */
 KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_source_pages(struct kvrail *connection,
                                                                kvrail_handle source, uint32_t group,
                                                                const uint32_t *ids,
@@ -432,8 +446,10 @@ kvrail_target_open(struct kvrail *connection, const struct kvrail_target_options
 /* Sets skip_tokens of one KV group, where it differs from the fetch's: [0, skip_tokens) of the
  * group is here, or not needed. It is whole pages of the group, or all tokens. For a sliding window
  * it is the tokens before the window; for a state over all tokens it is 0. Call it before the first
- * kvrail_target_pages of the fetch, and not for a fetch that skips everything. Without it, the
- * fetch's skip_tokens counts, in whole pages of the group. Errors: AGAIN, INVALID, NOT_FOUND,
+ * kvrail_target_pages of the fetch, and not for a fetch that skips everything. After
+ * kvrail_target_hold the number may only grow. Without a call, the fetch's skip_tokens counts, in
+ * whole pages of the group. Where every KV group skips more than that, events count from there. A
+ * fetch that skips all tokens of every group takes no pages. Errors: AGAIN, INVALID, NOT_FOUND,
  * AGENT_LOST. */
 KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_target_skip(struct kvrail *connection,
                                                               kvrail_handle target, uint32_t group,
@@ -441,8 +457,9 @@ KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_target_skip(struct kvrail *con
 
 /* For a fetch that has no pages yet, because it waits in the engine's queue: the sources learn of
  * it now instead of with the first page. A publish that it has found is held for it without a
- * lease, until the fetch ends or its deadline passes. No kvrail_target_skip may follow. Any number
- * of times. Errors: AGAIN, NOT_FOUND, AGENT_LOST. */
+ * lease, until the fetch ends or its deadline passes. What the engine has already may be said
+ * later, by kvrail_target_skip before the first page. Prefill-agents of protocol 4 learn of the
+ * fetch with its first page. Any number of times. Errors: AGAIN, NOT_FOUND, AGENT_LOST. */
 KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_target_hold(struct kvrail *connection,
                                                               kvrail_handle target);
 

@@ -36,6 +36,22 @@ if(KVRAIL_LIBFABRIC_ROOT)
 else()
     kvr_dependency(libfabric "libfabric>=1.17")
 endif()
+
+# It is loaded at run time (common/fabric/ofi/fabric_ofi_library.h): the build has its headers and the
+# versions of its symbols that the headers belong to.
+add_library(kvr_libfabric INTERFACE)
+target_include_directories(kvr_libfabric SYSTEM INTERFACE
+    $<TARGET_PROPERTY:PkgConfig::libfabric,INTERFACE_INCLUDE_DIRECTORIES>)
+target_link_libraries(kvr_libfabric INTERFACE ${CMAKE_DL_LIBS})
+execute_process(COMMAND ${CMAKE_NM} -D ${pkgcfg_lib_libfabric_fabric} OUTPUT_VARIABLE symbols)
+set(KVRAIL_LIBFABRIC_SYMBOLS)
+foreach(name IN ITEMS fi_dupinfo fi_fabric fi_freeinfo fi_getinfo fi_strerror fi_tostr fi_version)
+    if(NOT symbols MATCHES " ${name}@@(FABRIC_[0-9.]+)")
+        message(FATAL_ERROR "${CMAKE_NM} -D ${pkgcfg_lib_libfabric_fabric} shows no version of ${name}")
+    endif()
+    list(APPEND KVRAIL_LIBFABRIC_SYMBOLS "KVR_VERSION_${name}=\"${CMAKE_MATCH_1}\"")
+endforeach()
+
 kvr_dependency(libuv "libuv>=1.44")
 kvr_dependency(protobuf-c "libprotobuf-c>=1.4")
 kvr_dependency(jansson "jansson>=2.13")

@@ -11,7 +11,9 @@ static kvr_status add_share(const struct kvr_plan_share *share, uint64_t tokens,
     struct kvr_plan_shape shape =
         kvr_plan_shape_of(share->source, share->target, share->head_count);
     uint64_t source = share->source->page_tokens, target = share->target->page_tokens;
-    uint64_t span = source < target ? source : target, spans = tokens / span, pieces, bytes;
+    bool state = source == 0; /* at both sides: one page, which moves once */
+    uint64_t span = state ? 1 : source < target ? source : target;
+    uint64_t spans = state ? tokens > 0 : tokens / span, pieces, bytes;
     struct kvr_plan_grid grid = kvr_plan_grid_of(&shape, span);
 
     if (__builtin_mul_overflow(grid.row_count, grid.fragment_count, &pieces) ||

@@ -48,6 +48,18 @@ static kvr_status check_parts(const struct kvr_region_layout *layout, struct kvr
     return KVR_OK;
 }
 
+/* Only a state's page holds all tokens of a request. */
+static kvr_status check_page_tokens(const struct kvr_region_layout *layout, struct kvr_error *error)
+{
+    if (layout->page_tokens > 0)
+        return check_count(layout, "page_tokens", layout->page_tokens, KVR_PAGE_ENDLESS - 1, error);
+    if (layout->part_count == 1 && layout->parts[0] == KVR_PART_STATE)
+        return KVR_OK;
+    return invalid(layout, error,
+                   "page_tokens is 0, which is one page a request: only a region of a state alone "
+                   "may have that");
+}
+
 static kvr_status check_fields(const struct kvr_region_layout *layout, struct kvr_error *error)
 {
     const struct {
@@ -56,7 +68,6 @@ static kvr_status check_fields(const struct kvr_region_layout *layout, struct kv
     } counts[] = {
         {"layer_count", layout->layer_count, KVR_LAYERS_MAX},
         {"head_count", layout->head_count, UINT32_MAX},
-        {"page_tokens", layout->page_tokens, UINT32_MAX},
         {"page_count", layout->page_count, UINT32_MAX},
         {"head_bytes", layout->head_bytes, UINT64_MAX},
         {"bytes", layout->bytes, UINT64_MAX},
@@ -76,7 +87,8 @@ static kvr_status check_fields(const struct kvr_region_layout *layout, struct kv
     if (layout->head_first > UINT32_MAX - layout->head_count)
         return invalid(layout, error, "head_first is %" PRIu32 ", so %" PRIu32 " heads overflow",
                        layout->head_first, layout->head_count);
-    return check_parts(layout, error);
+    KVR_TRY(check_parts(layout, error));
+    return check_page_tokens(layout, error);
 }
 
 struct dimension {
@@ -90,7 +102,7 @@ static uint32_t sort_dimensions(const struct kvr_region_layout *layout,
 {
     const struct dimension all[5] = {
         {"head_stride", layout->head_count, layout->head_stride},
-        {"token_stride", layout->page_tokens, layout->token_stride},
+        {"token_stride", layout->page_tokens > 0 ? layout->page_tokens : 1, layout->token_stride},
         {"page_stride", layout->page_count, layout->page_stride},
         {"part_stride", layout->part_count, layout->part_stride},
         {"layer_stride", layout->layer_count, layout->layer_stride},

@@ -70,7 +70,8 @@ static kvr_status check_shape(kvr_layout_name name, const struct kvr_layout_shap
     return KVR_OK;
 }
 
-/* Bytes of one head of one token. For a state: one token's part of its page. */
+/* Bytes of one head of one token. For a state: one token's part of its page, or all of the page
+ * that a request has one of. */
 static kvr_status head_bytes(kvr_layout_name name, const struct kvr_layout_shape *shape,
                              uint64_t *ret_bytes, struct kvr_error *error)
 {
@@ -112,7 +113,8 @@ kvr_status kvr_layout_make(kvr_layout_name name, const struct kvr_layout_shape *
         {'l', layout.layer_count, &layout.layer_stride},
         {'k', layout.part_count, &layout.part_stride},
         {'p', layout.page_count, &layout.page_stride},
-        {'t', layout.page_tokens, &layout.token_stride},
+        {'t', name == KVR_LAYOUT_STATE && layout.page_tokens == 0 ? 1 : layout.page_tokens,
+         &layout.token_stride},
         {'h', layout.head_count, &layout.head_stride},
     };
     uint64_t extent;

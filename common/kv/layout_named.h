@@ -28,7 +28,8 @@ struct kvr_layout_shape {
     uint32_t region, group;
     uint32_t layer_first, layer_count;
     uint32_t head_first, head_count; /* 0 and 1 for MLA and STATE */
-    uint32_t page_tokens, page_count;
+    uint32_t page_tokens,
+        page_count; /* page_tokens 0: a state that has one page for each request */
     uint32_t head_dim, element_bytes;
     uint64_t base;  /* offset of the tensor in the region */
     uint64_t bytes; /* of the region; 0: the region ends with the tensor */

@@ -43,13 +43,15 @@ static kvr_status add_region(const struct kvr_region_layout *layouts, uint32_t i
 static kvr_status add_page_tokens(const struct kvr_region_layout *layout, const char *side,
                                   struct kvr_layout_planes *planes, struct kvr_error *error)
 {
-    if (planes->page_tokens != 0 && planes->page_tokens != layout->page_tokens)
+    uint32_t page_tokens = kvr_page_tokens(layout);
+
+    if (planes->page_tokens != 0 && planes->page_tokens != page_tokens)
         return kvr_error_set(error, KVR_INVALID, "layout",
-                             "region %" PRIu32 " of the %s has pages of %" PRIu32
-                             " tokens, others of group %" PRIu32 " have %" PRIu32,
+                             "region %" PRIu32 " of the %s has page_tokens %" PRIu32
+                             ", others of group %" PRIu32 " have %" PRIu32,
                              layout->region, side, layout->page_tokens, layout->group,
-                             planes->page_tokens);
-    planes->page_tokens = layout->page_tokens;
+                             planes->page_tokens < KVR_PAGE_ENDLESS ? planes->page_tokens : 0);
+    planes->page_tokens = page_tokens;
     return KVR_OK;
 }
 

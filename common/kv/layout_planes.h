@@ -9,7 +9,7 @@
 struct kvr_layout_planes {
     uint32_t region_count;                           /* regions of the group */
     uint32_t layer_end;                              /* behind the last layer */
-    uint32_t page_tokens;                            /* of all regions; 0 when there are none */
+    uint32_t page_tokens;                            /* kvr_page_tokens of all; 0: there are none */
     uint16_t regions[KVR_LAYERS_MAX][KVR_PARTS_MAX]; /* [layer][kvr_part]: index + 1, 0 for none */
     uint8_t part_indexes[KVR_LAYERS_MAX][KVR_PARTS_MAX]; /* place of the part in its region */
 };

@@ -315,7 +315,7 @@ static kvr_status write_plan(struct draft *draft, struct kvr_plan **ret_plan)
     plan->piece_count = draft->piece_count;
     plan->token_first = draft->input->token_first;
     plan->token_end = draft->input->token_end;
-    plan->moved_end = draft->pages.token_end;
+    plan->moved_end = draft->pages.moved_end;
     plan->limits = draft->input->limits;
     plan->hash = kvr_plan_hash(plan, draft->input, &draft->pages);
     *ret_plan = plan;

@@ -54,9 +54,11 @@ uint64_t kvr_plan_chunks_max(const struct kvr_plan_input *input, uint64_t tokens
     for (; kvr_plan_share_next(&sides, &share); share.part++) {
         struct kvr_plan_shape shape =
             kvr_plan_shape_of(share.source, share.target, share.head_count);
+        bool state = share.source->page_tokens == 0; /* at both sides: one page, which moves once */
         uint64_t count;
 
-        if (!plane_pieces_max(&shape, share.source->page_tokens, share.target->page_tokens, tokens,
+        if (!plane_pieces_max(&shape, state ? 1 : share.source->page_tokens,
+                              state ? 1 : share.target->page_tokens, state ? tokens > 0 : tokens,
                               segment_count, input->limits.chunk_bytes_max, &count) ||
             __builtin_add_overflow(total, count, &total))
             return UINT64_MAX;

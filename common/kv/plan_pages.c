@@ -36,6 +36,23 @@ static kvr_status find_side(const char *side, uint32_t page_tokens, uint32_t lis
     return KVR_OK;
 }
 
+/* The page of a state moves as a whole, whichever tokens the segment has. */
+static kvr_status take_state(const struct kvr_plan_input *input, struct kvr_plan_pages *pages,
+                             struct kvr_error *error)
+{
+    bool any = input->token_end > input->token_first;
+
+    pages->moved_end = any ? input->token_end : input->token_first;
+    pages->token_first = 0;
+    pages->token_end = any;
+    pages->source_page_tokens = pages->target_page_tokens = 1;
+    if (!any || (input->source_page_count > 0 && input->target_page_count > 0))
+        return KVR_OK;
+    return kvr_error_set(error, KVR_INVALID, "plan",
+                         "no %s page is listed of group %" PRIu32 ", which is a state",
+                         input->source_page_count == 0 ? "source" : "target", input->group);
+}
+
 kvr_status kvr_plan_pages_find(const struct kvr_plan_input *input, uint32_t source_page_tokens,
                                uint32_t target_page_tokens, struct kvr_plan_pages *ret_pages,
                                struct kvr_error *error)
@@ -58,9 +75,12 @@ kvr_status kvr_plan_pages_find(const struct kvr_plan_input *input, uint32_t sour
 
         pages.token_end = source_end < target_end ? source_end : target_end;
     }
-    KVR_TRY(find_side("source", source_page_tokens, input->source_page_count, &pages,
+    pages.moved_end = pages.token_end;
+    if (source_page_tokens == KVR_PAGE_ENDLESS && target_page_tokens == KVR_PAGE_ENDLESS)
+        KVR_TRY(take_state(input, &pages, error));
+    KVR_TRY(find_side("source", pages.source_page_tokens, input->source_page_count, &pages,
                       &pages.source_first, &pages.source_page_count, error));
-    KVR_TRY(find_side("target", target_page_tokens, input->target_page_count, &pages,
+    KVR_TRY(find_side("target", pages.target_page_tokens, input->target_page_count, &pages,
                       &pages.target_first, &pages.target_page_count, error));
     *ret_pages = pages;
     return KVR_OK;

@@ -13,7 +13,8 @@ struct kvr_plan_slot {
 };
 
 struct kvr_plan_pages {
-    uint64_t token_first, token_end;               /* the tokens that move */
+    uint64_t token_first, token_end; /* the tokens that move; a state is one token of one page */
+    uint64_t moved_end;              /* the token behind those that move */
     uint32_t source_page_count, target_page_count; /* listed pages that hold these tokens */
     uint32_t source_page_tokens, target_page_tokens;
     uint64_t source_first, target_first; /* logical numbers of the first pages listed */

@@ -17,6 +17,7 @@
     }
 
 static const struct kvr_option posting_rows[] = {
+    KVR_OPTION_LIBFABRIC(struct kvr_posting_config),
     POSTING("rails", "chunk-bytes-max", SIZE, chunk_bytes_max, .fallback = "1M",
             .min = KVR_CHUNK_BYTES_MIN, .max = 1ull << 30,
             .help = "Largest write; pages that are neighbours on both sides are merged up to it."),

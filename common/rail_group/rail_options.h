@@ -4,6 +4,7 @@
 #define KVR_RAIL_GROUP_RAIL_OPTIONS_H
 
 #include "base/options.h"
+#include "fabric/ofi/fabric_ofi_library.h"
 
 /* How writes are posted. */
 struct kvr_posting_config {
@@ -12,6 +13,7 @@ struct kvr_posting_config {
     kvr_ns spin;
     bool warm_up, acknowledge;
     char tcp_congestion[16];
+    char libfabric[KVR_LIBFABRIC_FOLDER_BYTES]; /* "" = the usual one */
 };
 extern const struct kvr_option_table kvr_posting_options;
 

@@ -10,6 +10,7 @@ int main(int argc, char **argv)
 {
     static const struct kvr_subcommand subcommands[] = {
         {"abandon", "give up a published request that no target will fetch", tool_abandon_main},
+        {"alive", "ask an agent whether it lives, for probes", tool_alive_main},
         {"bench", "measure how fast pages move", tool_bench_main},
         {"renew", "hold a published request for longer", tool_renew_main},
         {"replay", "play request traces through running agents and check every byte",

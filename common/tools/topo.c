@@ -8,11 +8,13 @@
 #include "base/options.h"
 #include "base/removed.h"
 #include "fabric/host_rails.h"
+#include "fabric/ofi/fabric_ofi_library.h"
 #include "tools/tool.h"
 
 struct topo_options {
     char provider[16];
     char xml[4096];
+    char libfabric[KVR_LIBFABRIC_FOLDER_BYTES];
     bool json;
 };
 
@@ -23,6 +25,7 @@ static const struct kvr_option options[] = {
      .removed = kvr_removed_provider,
      KVR_OPTION_CHOICE(struct topo_options, provider),
      .help = "Only the rails of this provider."},
+    KVR_OPTION_LIBFABRIC(struct topo_options),
     {.name = "xml",
      .value = "FILE",
      KVR_OPTION_STRING(struct topo_options, xml),
@@ -112,6 +115,7 @@ int tool_topo_main(int argc, char **argv)
 
     if (!kvr_options_load(&command, argc, argv, &config, &exit_status))
         return exit_status;
+    kvr_libfabric_choose(config.libfabric);
     if (kvr_topology_read(config.xml[0] != '\0' ? config.xml : NULL, &topo.topology, &error) !=
         KVR_OK) {
         fprintf(stderr, "kvrail topo: %s\n", error.detail);

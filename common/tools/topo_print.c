@@ -4,6 +4,7 @@
 #include "tools/topo.h"
 
 #include "fabric/ofi/fabric_ofi.h"
+#include "fabric/ofi/fabric_ofi_library.h"
 
 static void print_node(FILE *stream, const struct kvr_topology *topology, uint32_t node)
 {
@@ -156,6 +157,8 @@ static void print_device_paths(FILE *stream, const struct topo *topo)
 
 void topo_print(const struct topo *topo, FILE *stream)
 {
+    const char *libfabric = kvr_libfabric_describe();
+
     print_groups(stream, topo);
     print_host(stream, topo->topology);
     if (topo->provider_count == 0)
@@ -165,5 +168,5 @@ void topo_print(const struct topo *topo, FILE *stream)
     for (unsigned i = 0; i < topo->provider_count; i++)
         print_rails(stream, topo->topology, &topo->providers[i]);
     print_device_paths(stream, topo);
-    fprintf(stream, "\nlibfabric %s\n", kvr_fabric_ofi_version());
+    fprintf(stream, "\n%s\n", libfabric[0] != '\0' ? libfabric : "no libfabric is loaded");
 }

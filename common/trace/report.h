@@ -116,7 +116,7 @@ struct kvr_agent_facts {
     char version[KVR_VERSION_BYTES]; /* KVRAIL_VERSION */
     char host[KVR_NAME_BYTES];
     uint32_t pid;
-    char listen[KVR_NAME_BYTES]; /* prefill: where peers dial, "HOST:PORT" */
+    char listen[KVR_AGENT_ADDRESS_BYTES]; /* prefill: where peers dial, "HOST:PORT" */
     char provider[KVR_PROVIDER_BYTES];
     uint32_t transfers_live;
     uint32_t peers_up;

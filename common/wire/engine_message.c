@@ -143,7 +143,8 @@ kvr_status kvr_engine_unpack(struct kvr_engine_decoder *decoder, const uint8_t *
     X(bytes)                                                                                       \
     X(writes)                                                                                      \
     X(retries)                                                                                     \
-    X(at)
+    X(at)                                                                                          \
+    X(abilities)
 
 static void notice_to_proto(const struct kvr_notice *in, PB(Notice) * out)
 {

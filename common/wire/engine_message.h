@@ -91,6 +91,8 @@ struct kvr_req_region { /* region is the engine's own number, unique on its conn
     struct kvr_region_layout layout; /* layout.region names it */
     uint32_t extent_count; /* CUDA_VMM: of the allocations that it lies over, which came before;
                               fd_offset is in the first. 0: it has one, beside this packet */
+    uint32_t memory_of;    /* another region of this engine: the memory is that one's, and nothing
+                              comes    beside this packet. 0: it brings its own */
 };
 
 /* One descriptor beside the packet for each entry of `bytes`, in the memory's order. If they do
@@ -141,8 +143,8 @@ struct kvr_req_end {
     kvr_status status; /* KVR_OK: nothing more will be published; else the request is aborted */
 };
 
-struct kvr_source_address {         /* one source rank that holds a part of the request */
-    char agent[KVR_NAME_BYTES * 2]; /* "host:port" of the prefill-agent */
+struct kvr_source_address {              /* one source rank that holds a part of the request */
+    char agent[KVR_AGENT_ADDRESS_BYTES]; /* "host:port" of the prefill-agent */
     struct kvr_uuid engine;
     uint64_t generation; /* 0: any */
     uint32_t tp, pp;
@@ -218,6 +220,10 @@ struct kvr_request {
     X(KVR_NOTICE_PEER_WARM, "peer_warm", false) /* of no handle: pairs of cards carry bytes */     \
     X(KVR_NOTICE_OPEN_REFUSED, "open_refused", false) /* its handle is live: that one goes on */
 
+/* Beside ATTACH: the engine's own pidfd, if it could open one. An agent uses it only where the
+ * kernel shows it none: before Linux 6.5, of an engine in another pid namespace. An older agent
+ * closes it. */
+
 /* Beside ATTACHED: the shared page (memfd), the doorbell (eventfd), and the agent's own pidfd,
  * which shows the agent's end to the library, also from another pid namespace. */
 #define KVR_ATTACHED_FDS 3
@@ -227,6 +233,10 @@ typedef enum kvr_notice_kind {
     KVR_NOTICE_LIST(KVR_SYMBOL) KVR_NOTICE_KIND_END
 } kvr_notice_kind;
 
+#define KVR_ABILITY_MEMORY_OF 1u /* regions in the memory of others */
+#define KVR_ABILITY_STATES    2u /* states with one page a request */
+#define KVR_ABILITIES         (KVR_ABILITY_MEMORY_OF | KVR_ABILITY_STATES)
+
 struct kvr_notice {
     kvr_notice_kind kind;
     uint64_t handle; /* of the publish or fetch; REGION_*: the engine's region number */
@@ -234,9 +244,10 @@ struct kvr_notice {
     kvr_status status;
     uint32_t layer_first, layer_count;
     uint64_t token_first, token_end;
-    uint64_t bytes;   /* DONE, SOURCE_FREE: moved by this fetch or publish */
-    uint32_t writes;  /* DONE, SOURCE_FREE: how many writes it took, repetitions included */
-    uint32_t retries; /* of them, posted a second time */
+    uint64_t bytes;     /* DONE, SOURCE_FREE: moved by this fetch or publish */
+    uint32_t writes;    /* DONE, SOURCE_FREE: how many writes it took, repetitions included */
+    uint32_t retries;   /* of them, posted a second time */
+    uint32_t abilities; /* ATTACHED: of the agent, which an older one may lack */
     char agent[KVR_NAME_BYTES]; /* ATTACHED: the agent's name; PEER_*, TARGET_REFUSED: the other's;
                                    RAIL_*: the card's */
     const uint8_t *payload;     /* TAIL_IN: the tail; WHY: JSON; ATTACHED: where targets dial the

@@ -17,8 +17,8 @@
 #define SCRATCH_BYTES 8192
 
 static_assert(KVRAIL__CONTROL__FRAME__BODY_HELLO == KVR_MSG_HELLO + 2 &&
-                  KVRAIL__CONTROL__FRAME__BODY_ROOM == KVR_MSG_ROOM + 2 &&
-                  KVR_MSG_ROOM + 1 == KVR_MSG_KIND_END,
+                  KVRAIL__CONTROL__FRAME__BODY_SKIP == KVR_MSG_SKIP + 2 &&
+                  KVR_MSG_SKIP + 1 == KVR_MSG_KIND_END,
               "the body's field number is the kind plus 2");
 
 const char *kvr_message_name(kvr_message_kind kind)
@@ -27,7 +27,7 @@ const char *kvr_message_name(kvr_message_kind kind)
         "?",       "HELLO",     "WELCOME",     "REFUSED", "RESUME", "BEAT", "REGIONS",
         "WANT",    "PAGES",     "PLAN",        "GRANT",   "FINAL",  "TAIL", "QUIET",
         "MISSING", "RAIL_LOST", "EPOCH_ENDED", "LANDED",  "CANCEL", "FAIL", "UNKNOWN",
-        "DIGEST",  "PROBE",     "ALIVE",       "NO_RAIL", "ROOM",
+        "DIGEST",  "PROBE",     "ALIVE",       "NO_RAIL", "ROOM",   "SKIP",
     };
 
     static_assert(sizeof(names) / sizeof(names[0]) == KVR_MSG_KIND_END, "a name for each kind");
@@ -43,7 +43,8 @@ bool kvr_message_patient(kvr_message_kind kind)
 {
     return kind == KVR_MSG_REGIONS || kind == KVR_MSG_WANT || kind == KVR_MSG_PAGES ||
            kind == KVR_MSG_PLAN || kind == KVR_MSG_FINAL || kind == KVR_MSG_TAIL ||
-           kind == KVR_MSG_RAIL_LOST || kind == KVR_MSG_DIGEST || kind == KVR_MSG_FAIL;
+           kind == KVR_MSG_RAIL_LOST || kind == KVR_MSG_DIGEST || kind == KVR_MSG_FAIL ||
+           kind == KVR_MSG_SKIP;
 }
 
 void *kvr_arena_take(struct kvr_arena *arena, size_t count, size_t each)

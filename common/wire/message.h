@@ -13,6 +13,7 @@
  *   both RESUME       the last sequence number seen of this session: what follows it is sent again
  *   both REGIONS      the regions of one engine (T adds its rails' keys); before they are first named
  *   T→S  WANT         one transfer: identity, skip, deadline; the page tables follow
+ *   T→S  SKIP         what the target has already, of a WANT that was sent before that was known
  *   T→S  PAGES        more runs of a WANT's page table
  *   S→T  PLAN         one segment: token range, the source's page runs, chunk numbers, the plan's hash
  *   T→S  GRANT        slots for the chunks, and the epochs of the rails to write to
@@ -53,9 +54,11 @@
 /* Raised when a message gains what its receiver must know of, and the least when an older one
  * cannot be understood any more. 2: rail groups, siblings and skips in WANT, PLANs that give
  * nothing, staging memory. 3: targets that move pages of devices themselves. 4: ROOM, a share of
- * staging memory is a ring. */
-#define KVR_PROTOCOL_MIN 4
-#define KVR_PROTOCOL_MAX 4
+ * staging memory is a ring. 5: SKIP, and states with one page a request. */
+#define KVR_PROTOCOL_MIN    4
+#define KVR_PROTOCOL_SKIP   5 /* the first that has it */
+#define KVR_PROTOCOL_STATES 5 /* the first that has them */
+#define KVR_PROTOCOL_MAX    5
 
 typedef enum kvr_message_kind {
     KVR_MSG_HELLO = 1,
@@ -83,6 +86,7 @@ typedef enum kvr_message_kind {
     KVR_MSG_ALIVE,
     KVR_MSG_NO_RAIL,
     KVR_MSG_ROOM,
+    KVR_MSG_SKIP,
     KVR_MSG_KIND_END,
 } kvr_message_kind;
 
@@ -166,6 +170,13 @@ struct kvr_msg_want {
     /* Where `staged`: the target moves pages of devices to its own itself, if limits.pieces_remote
      * of every PLAN is less than that. */
     bool direct_copy;
+    bool skips_follow; /* SKIP brings them: the source plans nothing before it */
+};
+
+struct kvr_msg_skip { /* as those of WANT, and in their place */
+    uint64_t skip_tokens;
+    const uint64_t *group_skips;
+    uint32_t group_skip_count;
 };
 
 struct kvr_msg_pages {
@@ -276,6 +287,7 @@ struct kvr_message {
         struct kvr_msg_seen seen;   /* RESUME, BEAT */
         struct kvr_msg_regions regions;
         struct kvr_msg_want want;
+        struct kvr_msg_skip skip;
         struct kvr_msg_pages pages;
         struct kvr_msg_plan plan;
         struct kvr_msg_grant grant;

@@ -30,6 +30,7 @@ union kvr_pb_body {
     Kvrail__Control__Seen seen;
     Kvrail__Control__Regions regions;
     Kvrail__Control__Want want;
+    Kvrail__Control__Skip skip;
     Kvrail__Control__Pages pages;
     Kvrail__Control__Plan plan;
     Kvrail__Control__Grant grant;

@@ -12,7 +12,8 @@
     X(priority)                                                                                    \
     X(staged)                                                                                      \
     X(direct_copy)                                                                                 \
-    X(stage_bytes)
+    X(stage_bytes)                                                                                 \
+    X(skips_follow)
 #define PAGES_FIELDS(X) X(group) X(page_first) X(more)
 #define PLAN_FIELDS(X)                                                                             \
     X(segment)                                                                                     \
@@ -34,7 +35,7 @@
 #define MISSING_FIELDS(X)     X(round)
 #define EPOCH_FIELDS(X)       X(rail) X(epoch) /* RAIL_LOST, EPOCH_ENDED */
 
-/* ---- WANT, PAGES ---- */
+/* ---- WANT, SKIP, PAGES ---- */
 
 static kvr_status put_want(struct kvr_arena *arena, const struct kvr_msg_want *in,
                            Kvrail__Control__Want *out)
@@ -73,6 +74,29 @@ static kvr_status get_want(const struct kvr_get *get, const Kvrail__Control__Wan
     out->siblings = in->siblings;
     out->sibling_count = (uint32_t)in->n_siblings;
     return kvr_get_digest_mode(get, in->digest, &out->digest);
+}
+
+static kvr_status put_skip(const struct kvr_msg_skip *in, Kvrail__Control__Skip *out)
+{
+    if (in->group_skip_count > KVR_GROUPS_MAX)
+        return KVR_INVALID;
+    kvrail__control__skip__init(out);
+    out->skip_tokens = in->skip_tokens;
+    out->group_skips = (uint64_t *)(uintptr_t)in->group_skips;
+    out->n_group_skips = in->group_skip_count;
+    return KVR_OK;
+}
+
+static kvr_status get_skip(const struct kvr_get *get, const Kvrail__Control__Skip *in,
+                           struct kvr_msg_skip *out)
+{
+    if (in->n_group_skips > KVR_GROUPS_MAX)
+        return kvr_get_malformed(get, "a SKIP names %zu groups: at most %d are allowed",
+                                 in->n_group_skips, KVR_GROUPS_MAX);
+    out->skip_tokens = in->skip_tokens;
+    out->group_skips = in->group_skips;
+    out->group_skip_count = (uint32_t)in->n_group_skips;
+    return KVR_OK;
 }
 
 static kvr_status put_pages(struct kvr_arena *arena, const struct kvr_msg_pages *in,
@@ -318,6 +342,8 @@ kvr_status kvr_put_transfer(struct kvr_arena *arena, const struct kvr_message *m
     switch (message->kind) {
     case KVR_MSG_WANT:
         return put_want(arena, &message->want, &body->want);
+    case KVR_MSG_SKIP:
+        return put_skip(&message->skip, &body->skip);
     case KVR_MSG_PAGES:
         return put_pages(arena, &message->pages, &body->pages);
     case KVR_MSG_PLAN:
@@ -356,6 +382,8 @@ kvr_status kvr_get_transfer(const struct kvr_get *get, const kvr_pb_frame *frame
     switch (message->kind) {
     case KVR_MSG_WANT:
         return get_want(get, frame->want, &message->want);
+    case KVR_MSG_SKIP:
+        return get_skip(get, frame->skip, &message->skip);
     case KVR_MSG_PAGES:
         return get_pages(get, frame->pages, &message->pages);
     case KVR_MSG_PLAN:

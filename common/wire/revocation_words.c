@@ -51,6 +51,16 @@ kvr_status kvr_revocation_words_map(int fd, struct kvr_revocation_words **ret_wo
     return map(fd, PROT_READ | PROT_WRITE, ret_words, error);
 }
 
+kvr_status kvr_revocation_words_view(int fd, const struct kvr_revocation_words **ret_words,
+                                     struct kvr_error *error)
+{
+    struct kvr_revocation_words *words = NULL;
+
+    KVR_TRY(map(fd, PROT_READ, &words, error));
+    *ret_words = words;
+    return KVR_OK;
+}
+
 /* A peer may name whatever it likes: nothing but a memfd of this name is opened at all. */
 static bool is_ours(const char *path)
 {
@@ -65,7 +75,7 @@ kvr_status kvr_revocation_words_open(uint32_t pid, uint32_t fd, uint64_t boot,
                                      const struct kvr_revocation_words **ret_words,
                                      struct kvr_error *error)
 {
-    struct kvr_revocation_words *words = NULL;
+    const struct kvr_revocation_words *words = NULL;
     kvr_status status;
     char path[48];
     int opened;
@@ -75,10 +85,10 @@ kvr_status kvr_revocation_words_open(uint32_t pid, uint32_t fd, uint64_t boot,
     if (opened < 0)
         return kvr_error_set(
             error, KVR_NOT_FOUND, WHERE,
-            "%s is no memory of revocation words that this process may open: agents that share "
-            "memory need one user and one pid namespace",
+            "it offered no revocation words, and %s is none that this process may open: agents "
+            "that share memory need one user and one network namespace; one of them may be older",
             path);
-    status = map(opened, PROT_READ, &words, error);
+    status = kvr_revocation_words_view(opened, &words, error);
     close(opened);
     if (status == KVR_OK && words->boot != boot) {
         kvr_revocation_words_close(words);

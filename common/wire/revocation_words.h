@@ -9,9 +9,11 @@
  * each word by itself. When the agent has died, an engine's client revokes them all before the
  * client hands a page back.
  *
- * The memory is a memfd that cannot change its size. An engine gets it with ATTACHED. A
- * decode-agent opens /proc/PID/fd/FD as HELLO names it: that needs one user and one pid namespace
- * anyhow, and the agent's boot id in the memory shows that the memory is the right one. */
+ * The memory is a memfd that cannot change its size. An engine gets it with ATTACHED. The
+ * decode-agents of its host get it by an offer (revocation_offer.h). From a prefill-agent that
+ * makes none, being older, a decode-agent opens /proc/PID/fd/FD as WELCOME names it: that needs one
+ * pid namespace and one user namespace. The agent's boot id in the memory shows that the memory is
+ * the right one. */
 #ifndef KVR_WIRE_REVOCATION_WORDS_H
 #define KVR_WIRE_REVOCATION_WORDS_H
 
@@ -34,6 +36,10 @@ KVR_MUST_CHECK kvr_status kvr_revocation_words_create(uint64_t boot, int *ret_fd
 /* An engine's: of the descriptor that came with ATTACHED, which stays the caller's. */
 KVR_MUST_CHECK kvr_status kvr_revocation_words_map(int fd, struct kvr_revocation_words **ret_words,
                                                    struct kvr_error *error);
+/* A decode-agent's, read only: of a descriptor that stays the caller's. */
+KVR_MUST_CHECK kvr_status kvr_revocation_words_view(int fd,
+                                                    const struct kvr_revocation_words **ret_words,
+                                                    struct kvr_error *error);
 /* A decode-agent's, read only: descriptor `fd` of process `pid`. KVR_STALE: it is not that boot's.
  */
 KVR_MUST_CHECK kvr_status kvr_revocation_words_open(uint32_t pid, uint32_t fd, uint64_t boot,

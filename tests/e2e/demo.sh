@@ -48,7 +48,7 @@ ends 1 --trace "$work/trace.jsonl" --corrupt page
 last_line 'demo: 3 transfers, 2 verified, 1 failed, [1-9].*'
 
 for arguments in --what --requests "--requests 0" "--provider verbs" "--provider shm" "--corrupt what" \
-    "--trace /nowhere" "--json /nowhere/figures.json"; do
+    "--trace /nowhere" "--json /nowhere/figures.json" "--engine what" "--engine vllm --corrupt page"; do
     # shellcheck disable=SC2086 # an option and its value
     ends 2 $arguments
     [ "$(wc -l <"$work/out")" = 1 ] || fail "$arguments is not refused in one line"

@@ -7,8 +7,8 @@
 set -eu
 victim=${1:?prefill or decode}
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
-# Short beats make the stop long beside the bound, whatever else the machine does.
-prefill_options="--heartbeat 300ms --quiet 300ms" decode_options=$prefill_options
+# Short beats make the stops short; a busy machine must not be taken for a peer that is lost.
+prefill_options="--heartbeat 1s --quiet 300ms" decode_options=$prefill_options
 start_all
 victim_pid=$([ "$victim" = prefill ] && echo "$prefill_pid" || echo "$decode_pid")
 

@@ -6,6 +6,7 @@ set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 . "$KVRAIL_ROOT_DIR/tests/support/cables.sh"
 need kvrail prefill-agent decode-agent
+heartbeat=1s # the agents must not lose each other where they wait for a core
 lay_cables 4
 cap_cables 400mbit
 start_cabled_agents
@@ -13,23 +14,23 @@ start_cabled_agents
 # False where the cuts met no transfer. A cut lasts for two heartbeat bounds: in the first of them writes are
 # posted to the rail, and by the end of the second they are missed.
 cut_twice() {
-    replay_in_background --requests "$(scaled 60)" --pool-bytes 256M --no-prefix-cache \
+    replay_in_background --requests "$(scaled 100)" --pool-bytes 256M --no-prefix-cache \
         --kv-bytes-per-token 4k
     await_bytes 2
     cut_cable 2
     await_bytes 1
     await_bytes 3
-    sleep "$(scaled 2)"
+    sleep "$(scaled 6)"
     mend_cable 2
     await_bytes 2
     cut_cable 4 "$target_space"
     await_bytes 1
     await_bytes 3
-    sleep "$(scaled 2)"
+    sleep "$(scaled 6)"
     mend_cable 4 "$target_space"
     finish_replay
     [ "$replay_status" = 0 ] || fail "the replay ended in $replay_status"
-    expect verified "$(scaled 60)"
+    expect verified "$(scaled 100)"
     expect failed 0
     expect bytes_wrong 0
     expect pages_written_late 0

@@ -139,6 +139,40 @@ ended "$decode_pid"
 decode_options=
 source_agent=
 
+# ---- --lifeline: the last engine that holds the pipe open is killed
+mkfifo "$work/lifeline"
+status=0
+"$bin/prefill-agent" --name p0 --run-dir "$work" --listen 127.0.0.1:0 --lifeline "$work/lifeline" \
+    >"$work/unheld" 2>&1 || status=$?
+[ $status = 1 ] && grep -q 'no process holds --lifeline' "$work/unheld" ||
+    fail "an agent with a pipe without a holder ended with $status: $(cat "$work/unheld")"
+status=0
+"$bin/prefill-agent" --name p0 --run-dir "$work" --listen 127.0.0.1:0 --lifeline "$work/unheld" \
+    >"$work/no_pipe" 2>&1 || status=$?
+[ $status = 2 ] && grep -q 'is no named pipe' "$work/no_pipe" ||
+    fail "an agent with a file as pipe ended with $status: $(cat "$work/no_pipe")"
+sleep 600 1<>"$work/lifeline" &
+first_holder=$!
+sleep 600 1<>"$work/lifeline" &
+last_holder=$!
+started_pids="$started_pids $first_holder $last_holder"
+rm -f "$work/p0.log" "$work/port"
+start prefill "$bin/prefill-agent" --name p0 --run-dir "$work/kvrail" --listen 127.0.0.1:0 \
+    --port-file "$work/port" --log-file "$work/p0.log" --lifeline "$work/lifeline"
+prefill_pid=$started
+await prefill "$work/port"
+kill -9 "$first_holder"
+wait "$first_holder" || true
+start kept "$publish" "$work/kvrail/p0.sock" kept-request
+await_line "$work/kept.log" generation
+kept_pid=$started
+kill -9 "$last_holder"
+await_line "$work/p0.log" "no engine holds --lifeline: taking no new work"
+kill "$prefill_pid" # the first signal: what is under way may still end
+await_line "$work/p0.log" "the agent ends already"
+kill "$kept_pid"
+ended "$prefill_pid"
+
 # ---- SIGTERM while a replay runs: what is under way ends, and nothing is given up
 start_prefill
 start_decode

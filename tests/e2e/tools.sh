@@ -3,6 +3,9 @@
 # replay, status shows what ran, topo lists the rails that agents can open.
 set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
+# A name as long as an engine takes: the scheduler gets all of it.
+long=prefill.rack-with-a-long-name.row-with-a-long-name.datacentre-with-a-long-name.region.example.internal
+prefill_options="--advertise $long:9480"
 start_all
 says() {
     grep -q -- "$2" "$1" || fail "$(basename "$1") does not say '$2': $(cat "$1")"
@@ -45,6 +48,8 @@ says "$work/status" 'What is odd:'
 "$bin/kvrail" status --scheduler "$scheduler" --json >"$work/status.json"
 says "$work/status.json" '"transfers": \['
 says "$work/status.json" '"peers_warm": 1'
+curl -s "http://$scheduler/api/v1/agents" >"$work/agents.json"
+says "$work/agents.json" "\"$long:9480\""
 status=0
 "$bin/kvrail" status --scheduler 127.0.0.1:1 2>"$work/unreachable" || status=$?
 [ $status = 75 ] || fail "status of nothing ended in $status"

@@ -41,7 +41,8 @@ static void check_places(const struct kvr_region_layout *layout)
 {
     static wide places[PLACES_MAX];
     const uint32_t counts[5] = {layout->layer_count, layout->part_count, layout->page_count,
-                                layout->page_tokens, layout->head_count};
+                                layout->page_tokens > 0 ? layout->page_tokens : 1,
+                                layout->head_count};
     uint32_t at[5] = {0}, last[5], count = 0;
     wide all = 1;
 

@@ -124,6 +124,7 @@ static void peer_want(uint32_t peer)
         siblings[i] = (uint32_t)fuzz_about(fuzz.input, i);
     want->target.tp_size = (uint32_t)fuzz_about(fuzz.input, 1);
     want->staged = fuzz_below(fuzz.input, 4) == 3;
+    want->skips_follow = fuzz_below(fuzz.input, 4) == 3;
     outbound_message(&outbound, fuzz.world.now, peer, &message);
 }
 
@@ -139,6 +140,17 @@ static void peer_pages(struct kvr_message *message, const struct source_transfer
                                                   message->pages.group));
     message->pages.runs = runs;
     message->pages.run_count = fuzz_page_runs(fuzz.input, runs);
+}
+
+static void peer_skip(struct kvr_message *message)
+{
+    static uint64_t skips[2];
+
+    message->skip.skip_tokens = fuzz_about(fuzz.input, 4u * fuzz_below(fuzz.input, 4));
+    message->skip.group_skips = skips;
+    message->skip.group_skip_count = fuzz_below(fuzz.input, 3);
+    for (uint32_t i = 0; i < message->skip.group_skip_count; i++)
+        skips[i] = fuzz_about(fuzz.input, 4u * fuzz_below(fuzz.input, 4));
 }
 
 static void peer_grant(struct kvr_message *message)
@@ -186,9 +198,10 @@ static const struct source_transfer *some_transfer(uint32_t peer)
 
 static void peer_message(uint32_t peer)
 {
-    static const kvr_message_kind kinds[] = {
-        KVR_MSG_PAGES,  KVR_MSG_PAGES,  KVR_MSG_GRANT,       KVR_MSG_GRANT,   KVR_MSG_MISSING,
-        KVR_MSG_LANDED, KVR_MSG_CANCEL, KVR_MSG_EPOCH_ENDED, KVR_MSG_UNKNOWN, KVR_MSG_ROOM};
+    static const kvr_message_kind kinds[] = {KVR_MSG_PAGES,  KVR_MSG_PAGES,       KVR_MSG_GRANT,
+                                             KVR_MSG_GRANT,  KVR_MSG_MISSING,     KVR_MSG_LANDED,
+                                             KVR_MSG_CANCEL, KVR_MSG_EPOCH_ENDED, KVR_MSG_UNKNOWN,
+                                             KVR_MSG_ROOM,   KVR_MSG_SKIP};
     static struct kvr_chunk_run chunks[8];
     const struct source_transfer *transfer = some_transfer(peer);
     struct kvr_message message = {
@@ -203,6 +216,8 @@ static void peer_message(uint32_t peer)
         peer_pages(&message, transfer);
     } else if (message.kind == KVR_MSG_GRANT) {
         peer_grant(&message);
+    } else if (message.kind == KVR_MSG_SKIP) {
+        peer_skip(&message);
     } else if (message.kind == KVR_MSG_ROOM) {
         message.room.round =
             (uint32_t)fuzz_about(fuzz.input, transfer != NULL ? transfer->settle.round + 1 : 1);

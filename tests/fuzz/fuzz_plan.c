@@ -63,8 +63,9 @@ static void book_token(const struct request *request, uint64_t token, struct boo
 {
     const struct kvr_plan_input *input = &request->input;
     const struct kvr_region_layout *source = books->source, *target = books->target;
-    uint64_t from = token / source->page_tokens - input->token_first / source->page_tokens;
-    uint64_t to = token / target->page_tokens - input->token_first / target->page_tokens;
+    uint64_t source_tokens = kvr_page_tokens(source), target_tokens = kvr_page_tokens(target);
+    uint64_t from = token / source_tokens - input->token_first / source_tokens;
+    uint64_t to = token / target_tokens - input->token_first / target_tokens;
     uint64_t head = larger(source->head_first, target->head_first);
     uint64_t end = kvr_min_u64((uint64_t)source->head_first + source->head_count,
                                (uint64_t)target->head_first + target->head_count);
@@ -79,8 +80,8 @@ static void book_token(const struct request *request, uint64_t token, struct boo
         if (!books->whole)
             return;
         books->booked[books->count++] = (struct booked){
-            place(source, books, request->source_pages[from], token % source->page_tokens, head),
-            place(target, books, request->target_pages[to], token % target->page_tokens, head),
+            place(source, books, request->source_pages[from], token % source_tokens, head),
+            place(target, books, request->target_pages[to], token % target_tokens, head),
         };
     }
 }
@@ -106,11 +107,14 @@ static void open_books(const struct request *request, const struct chunk *chunk,
     books->target = &request->targets[piece->target_layout];
     books->count = 0;
     books->whole = true;
-    source_tokens = books->source->page_tokens;
-    target_tokens = books->target->page_tokens;
+    source_tokens = kvr_page_tokens(books->source);
+    target_tokens = kvr_page_tokens(books->target);
     end = kvr_min_u64((input->token_end + source_tokens - 1) / source_tokens * source_tokens,
                       (input->token_end + target_tokens - 1) / target_tokens * target_tokens);
-    for (uint64_t token = input->token_first; token < end && books->whole; token++)
+    if (books->source->page_tokens == 0) /* a state: one token, whichever the segment has */
+        book_token(request, 0, books);
+    for (uint64_t token = input->token_first;
+         books->source->page_tokens > 0 && token < end && books->whole; token++)
         book_token(request, token, books);
     qsort(books->booked, books->count, sizeof(books->booked[0]), by_target);
 }

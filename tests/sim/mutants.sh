@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds with the planted bugs and must find each of them with at most 2,000 seeds; without a planted bug
+# Builds with the planted bugs and must find each of them with at most 4,000 seeds; without a planted bug
 # none of those seeds may fail. A bug that no seed finds is a hole in the simulator. The seed that finds a
 # bug must find it again, alone, with the same history.
 #
@@ -10,7 +10,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 cmake=${1:-cmake}
 build=${2:-$root/build/mutants}
 compiler=${3:-cc}
-seeds=${KVRAIL_MUTANT_SEEDS:-1:2000}
+seeds=${KVRAIL_MUTANT_SEEDS:-1:4000}
 
 "$cmake" -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DBUILD_TESTING=OFF \
     -DKVRAIL_MUTANTS=ON -DKVRAIL_SHORT_SLOTS=ON "-DCMAKE_C_COMPILER=$compiler" >"$build.log" 2>&1 ||

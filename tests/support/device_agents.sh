@@ -9,7 +9,9 @@ agents() {
         wait "$prefill_pid" "$decode_pid" || fail "an agent did not end well"
         source_agent=
     fi
-    prefill_options=$1 decode_options=$2
+    # What was staged for a link that is silent for three heartbeats ends the transfer with `revoked`: a busy
+    # machine must not be taken for that.
+    prefill_options="--heartbeat 5s $1" decode_options="--heartbeat 5s $2"
     start_prefill
     start_decode
 }

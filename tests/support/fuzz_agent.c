@@ -41,9 +41,9 @@ static void port_command(void *self, const struct kvr_group_message *message)
     fuzz_command(&fuzz.world, message);
 }
 
-static void port_region_done(void *self, struct kvr_region *region)
+static void port_region_done(void *self, struct kvr_region *region, uint32_t number)
 {
-    (void)self;
+    (void)self, (void)number;
     fuzz_region_done(&fuzz.world, region);
 }
 
@@ -128,7 +128,8 @@ void fuzz_engine_region(uint32_t engine)
         return;
     }
     region = fuzz_region(&fuzz.world, number, reads, !reads);
-    if (kvr_engines_region_add(fuzz.machine.engines, engine, region, &error) != KVR_OK)
+    if (kvr_engines_region_add(fuzz.machine.engines, engine, &region->layout, region, &error) !=
+        KVR_OK)
         fuzz_region_done(&fuzz.world, region);
 }
 

@@ -242,8 +242,8 @@ void fuzz_hello(struct fuzz_world *world, struct fuzz_input *input,
     uint8_t kind = fuzz_byte(input);
 
     *ret_hello = (struct kvr_msg_hello){
-        .version_min = 1,
-        .version_max = 1,
+        .version_min = KVR_PROTOCOL_MIN,
+        .version_max = KVR_PROTOCOL_MAX,
         .boot = 7,
         .agent = "peer",
         .provider = "sim",

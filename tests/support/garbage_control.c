@@ -263,6 +263,7 @@ static void senseless(struct garbage *garbage, struct kvr_message *message)
         message->want.tokens = garbage_number(garbage, 64);
         message->want.skip_tokens = garbage_number(garbage, 0);
         message->want.deadline_ms = (uint32_t)garbage_number(garbage, 60000);
+        message->want.skips_follow = kvr_rng_percent(&garbage->rng, 30);
     } else if (message->kind == KVR_MSG_EPOCH_ENDED) {
         message->transfer = 0;
         message->epoch_ended.rail = (uint32_t)garbage_number(garbage, 0);
@@ -276,9 +277,10 @@ static void senseless(struct garbage *garbage, struct kvr_message *message)
 
 static void shape_senseless(struct garbage *garbage)
 {
-    static const kvr_message_kind kinds[] = {
-        KVR_MSG_WANT,    KVR_MSG_WANT,        KVR_MSG_PAGES,  KVR_MSG_GRANT,  KVR_MSG_QUIET,
-        KVR_MSG_MISSING, KVR_MSG_EPOCH_ENDED, KVR_MSG_LANDED, KVR_MSG_CANCEL, KVR_MSG_ROOM};
+    static const kvr_message_kind kinds[] = {KVR_MSG_WANT,        KVR_MSG_WANT,   KVR_MSG_PAGES,
+                                             KVR_MSG_GRANT,       KVR_MSG_QUIET,  KVR_MSG_MISSING,
+                                             KVR_MSG_EPOCH_ENDED, KVR_MSG_LANDED, KVR_MSG_CANCEL,
+                                             KVR_MSG_ROOM,        KVR_MSG_SKIP};
     struct kvr_message message = good_regions(0);
     uint64_t count = kvr_rng_between(&garbage->rng, 1, 60);
 

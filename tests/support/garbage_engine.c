@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/pidfd.h"
 #include "tests/support/garbage.h"
 #include "wire/engine_message.h"
 #include "wire/packet_socket.h"
@@ -224,6 +225,33 @@ static void shape_attach_twice(struct garbage *garbage)
         garbage_pause(2);
 }
 
+/* Beside ATTACH there may be a pidfd: here of this process, of a pipe that is readable at once, of
+ * a folder, or many. */
+static void shape_attach_with(struct garbage *garbage)
+{
+    struct kvr_request request = good_attach(garbage);
+    struct kvr_packet_fds fds = {.count = 1 + (uint32_t)kvr_rng_below(&garbage->rng, 4)};
+    int ends[2] = {-1, -1};
+    size_t bytes;
+
+    if (pipe(ends) != 0)
+        return;
+    close(ends[1]);
+    for (uint32_t i = 0; i < fds.count; i++) {
+        uint64_t kind = kvr_rng_below(&garbage->rng, 4);
+
+        fds.fds[i] = kind == 0   ? kvr_pidfd_open(getpid())
+                     : kind == 1 ? open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                     : kind == 2 ? dup(ends[0])
+                                 : dup(garbage->socket);
+    }
+    if (kvr_request_encode(&request, packet, KVR_PACKET_BYTES_MAX, &bytes) == KVR_OK &&
+        kvr_packet_send(garbage->socket, packet, bytes, &fds) == KVR_OK)
+        garbage_pause(1 + (unsigned)kvr_rng_below(&garbage->rng, 10));
+    kvr_packet_fds_close(&fds);
+    close(ends[0]);
+}
+
 static void shape_descriptors(struct garbage *garbage)
 {
     struct kvr_request request = good_attach(garbage);
@@ -274,6 +302,7 @@ static const struct garbage_shape shapes[] = {
     {"empty", shape_empty},
     {"not-attached", shape_not_attached},
     {"attach-twice", shape_attach_twice},
+    {"attach-with", shape_attach_with},
     {"descriptors", shape_descriptors},
     {"order", shape_order},
     {"order", shape_order},

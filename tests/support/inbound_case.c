@@ -11,6 +11,8 @@ static struct kvr_shared_page page;
 static struct kvr_buddy plans;
 kvr_ns now;
 
+uint32_t source_version = KVR_PROTOCOL_MAX;
+
 void inbound_begin(uint32_t slot_count)
 {
     static uint8_t plan_memory[1 << 20] __attribute__((aligned(64)));
@@ -30,7 +32,9 @@ void inbound_begin(uint32_t slot_count)
     assert_int_equal(inbound_init(&inbound, &options, &machine_ports, machine_memory()), KVR_OK);
     machine_engine_up(&inbound.engines, 0, 1, &target, &page);
     for (uint32_t peer = 0; peer < 4; peer++) {
-        struct kvr_msg_hello hello = {.limits = {1, 1, SMALL_PAGE_BYTES, false}};
+        struct kvr_msg_hello hello = {.version_min = source_version,
+                                      .version_max = source_version,
+                                      .limits = {1, 1, SMALL_PAGE_BYTES, false}};
         struct kvr_message regions;
 
         inbound_peer_up(&inbound, now, peer, &hello);

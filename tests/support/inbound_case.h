@@ -16,6 +16,7 @@
 extern struct inbound inbound;
 extern kvr_ns now;
 
+extern uint32_t source_version; /* of the protocol, in the sessions with all sources */
 int open_inbound(void **state); /* a cmocka setup */
 void inbound_begin(uint32_t slot_count);
 extern struct small_side target; /* the engine's memory */

@@ -6,6 +6,7 @@
 # build  what compiles and runs the programs
 # test   what the tests and checks need on top
 # verbs  what the VM of tests/verbs needs
+# wheel  what builds the wheel and tries it
 # lists  no package: fetches apt's lists
 set -eu
 
@@ -74,6 +75,9 @@ set_test() {
     program cppcheck cppcheck
     program codespell codespell
     program python3 python3
+    package python3-yaml
+    # The stage engines makes a virtual environment.
+    python3 -c 'import ensurepip' 2>/dev/null || missing="$missing python3-venv"
     program curl curl
     program sqlite3 sqlite3
     program git git
@@ -95,6 +99,15 @@ set_verbs() {
     program ip iproute2
     package ibverbs-providers
     package librdmacm-dev
+}
+
+set_wheel() {
+    set_build
+    program python3 python3
+    program dpkg dpkg
+    program patchelf patchelf
+    program mmdebstrap mmdebstrap
+    python3 -m ensurepip --version >/dev/null 2>&1 || missing="$missing python3-venv"
 }
 
 # The package of Prometheus would start a service: only its promtool is taken.
@@ -120,9 +133,10 @@ for set in "$@"; do
     build) set_build ;;
     test) set_test ;;
     verbs) set_verbs ;;
+    wheel) set_wheel ;;
     lists) update ;;
     *)
-        echo "install.sh: there is no set '$set'; there are build, test, verbs and lists" >&2
+        echo "install.sh: there is no set '$set'; there are build, test, verbs, wheel and lists" >&2
         exit 2
         ;;
     esac

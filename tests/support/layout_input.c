@@ -52,7 +52,7 @@ static uint64_t add_dimension(struct layout_input *input, uint32_t count, uint64
 
 static void near_layout(struct layout_input *input, struct kvr_region_layout *layout)
 {
-    uint32_t order = small(input, 4);
+    uint32_t order = small(input, 4), tokens;
     uint64_t extent;
 
     layout->region = small(input, 4);
@@ -64,14 +64,17 @@ static void near_layout(struct layout_input *input, struct kvr_region_layout *la
     layout->head_first = small(input, 3);
     layout->head_count = 1 + small(input, 4);
     layout->page_tokens = 1 + small(input, 5);
+    if (layout->part_count == 1 && layout->parts[0] == KVR_PART_STATE && small(input, 2) == 1)
+        layout->page_tokens = 0;
+    tokens = layout->page_tokens > 0 ? layout->page_tokens : 1;
     layout->page_count = 1 + small(input, 32);
     layout->head_bytes = (1 + layout_input_number(input, 1)) << small(input, 48);
     extent = layout->head_bytes;
     if (order & 1) {
         layout->head_stride = add_dimension(input, layout->head_count, &extent);
-        layout->token_stride = add_dimension(input, layout->page_tokens, &extent);
+        layout->token_stride = add_dimension(input, tokens, &extent);
     } else {
-        layout->token_stride = add_dimension(input, layout->page_tokens, &extent);
+        layout->token_stride = add_dimension(input, tokens, &extent);
         layout->head_stride = add_dimension(input, layout->head_count, &extent);
     }
     if (order & 2)

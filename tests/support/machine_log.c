@@ -47,10 +47,11 @@ static void port_command(void *self, const struct kvr_group_message *message)
     machine_log.commands[machine_log.command_count++] = *message;
 }
 
-static void port_region_done(void *self, struct kvr_region *region)
+static void port_region_done(void *self, struct kvr_region *region, uint32_t number)
 {
     (void)self, (void)region;
     machine_log.regions_done++;
+    machine_log.region_done = number;
 }
 
 static void port_engine_done(void *self, uint32_t engine)
@@ -180,7 +181,9 @@ void machine_engine_up(struct kvr_engines *engines, uint32_t index, uint8_t numb
     struct kvr_error error;
 
     assert_int_equal(kvr_engines_up(engines, index, &attach, page, &error), KVR_OK);
-    assert_int_equal(kvr_engines_region_add(engines, index, &side->region, &error), KVR_OK);
+    assert_int_equal(
+        kvr_engines_region_add(engines, index, &side->region.layout, &side->region, &error),
+        KVR_OK);
 }
 
 void machine_regions(uint8_t number, const struct small_side *side, uint32_t rail_count,

@@ -18,7 +18,8 @@ struct machine_log {
     uint32_t notice_count;
     uint32_t granted; /* bits of the rails that the last GRANT named */
     uint32_t hang_ups, regions_done, engines_done;
-    uint32_t registered; /* how often more rails were asked for, and last: */
+    uint32_t region_done; /* the number of the last one */
+    uint32_t registered;  /* how often more rails were asked for, and last: */
     uint32_t registered_group;
     uint32_t stages_asked; /* how often a stage was */
     uint64_t registered_id;

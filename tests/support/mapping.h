@@ -16,10 +16,12 @@
 #define MAPPING_WINDOW_GROUP 1
 #define MAPPING_STATE_GROUP  2
 #define MAPPING_WINDOW       60  /* tokens that a windowed layer needs */
-#define MAPPING_STATE_TOKENS 256 /* that a state's page stands for: all */
+#define MAPPING_STATE_TOKENS 256 /* that a state's page stands for: all, where it has tokens */
 #define MAPPING_RANKS        8
 #define MAPPING_REGIONS      12
 #define MAPPING_PAGES        256
+
+#define MAPPING_ONE_PAGE 2u /* hybrid, and a state has one page a request */
 
 /* Heads are divided among tp ranks, layers among pp. Up to two regions, as SGLang has them. */
 struct mapping_side {
@@ -29,8 +31,8 @@ struct mapping_side {
 
 struct mapping_row {
     const char *text;
-    uint32_t heads; /* of the model; fewer than ranks: several have the same one */
-    bool hybrid;    /* every third layer has a window, every third a state */
+    uint32_t heads;  /* of the model; fewer than ranks: several have the same one */
+    unsigned hybrid; /* not 0: every third layer has a window, every third a state */
     struct mapping_side source, target;
     uint64_t skip;
 };

@@ -73,6 +73,10 @@ const struct mapping_row mapping_rows[] = {
     {"hybrid, PP 2 to 1", 8, true, {NHD, 32, 1, 2}, {NHD, 16, 1, 1}, 0},
     {"hybrid, everything is here", 8, true, {HND, 16, 2, 1}, {HND, 16, 2, 1}, MAPPING_TOKENS},
     {"TP 2 to 2, everything is here", 8, false, {HND, 16, 2, 1}, {HND, 16, 2, 1}, MAPPING_TOKENS},
+    {"state of one page", 1, false, {STATE, 0, 1, 1}, {STATE, 0, 1, 1}, 0},
+    {"hybrid, one-page state", 8, MAPPING_ONE_PAGE, {NHD, 16, 1, 1}, {HND, 32, 1, 1}, 0},
+    {"hybrid, one-page state, prefix", 8, MAPPING_ONE_PAGE, {HND, 64, 2, 1}, {HND, 16, 2, 1}, 160},
+    {"hybrid, one-page state, PP 2 to 1", 8, MAPPING_ONE_PAGE, {NHD, 32, 1, 2}, {NHD, 16, 1, 1}, 0},
 };
 const uint32_t mapping_row_count = sizeof(mapping_rows) / sizeof(mapping_rows[0]);
 
@@ -84,16 +88,17 @@ static uint32_t group_of(const struct mapping_row *row, uint32_t layer)
 }
 
 /* Of a hybrid model the windows have pages twice as large, and a state has one. */
-static uint32_t page_tokens_of(const struct mapping_side *side, uint32_t group)
+static uint32_t page_tokens_of(const struct mapping_row *row, const struct mapping_side *side,
+                               uint32_t group)
 {
     if (group == MAPPING_STATE_GROUP)
-        return MAPPING_STATE_TOKENS;
+        return row->hybrid == MAPPING_ONE_PAGE ? 0 : MAPPING_STATE_TOKENS;
     return group == MAPPING_WINDOW_GROUP ? 2 * side->page_tokens : side->page_tokens;
 }
 
 static uint32_t pages_for(uint32_t page_tokens)
 {
-    return (MAPPING_TOKENS + page_tokens - 1) / page_tokens;
+    return page_tokens > 0 ? (MAPPING_TOKENS + page_tokens - 1) / page_tokens : 1;
 }
 
 /* Distinct pages in no order that an address follows. What a window does not keep is page 0. */
@@ -108,8 +113,10 @@ static void choose_pages(struct mapping_engine *engine, uint32_t group)
     for (uint32_t i = 0, id = 3; i < count; i++, id = (id + step) % region_pages) {
         if (id == 0)
             id = step % region_pages;
-        engine->pages[group][i] =
-            (i + 1) * engine->page_tokens[group] > engine->skips[group] ? id : 0;
+        engine->pages[group][i] = (i + 1) * engine->page_tokens[group] > engine->skips[group] ||
+                                          engine->page_tokens[group] == 0
+                                      ? id
+                                      : 0;
     }
 }
 
@@ -117,13 +124,15 @@ static void groups_make(const struct mapping_row *row, const struct mapping_side
                         struct mapping_engine *engine)
 {
     for (uint32_t group = 0; group < (row->hybrid ? MAPPING_GROUPS : 1); group++) {
-        uint32_t page_tokens = page_tokens_of(side, group);
+        uint32_t page_tokens = page_tokens_of(row, side, group);
         uint64_t skip = side == &row->target ? row->skip : 0; /* a source has all, but windows */
 
         if (group == MAPPING_WINDOW_GROUP && skip < MAPPING_TOKENS - MAPPING_WINDOW)
             skip = MAPPING_TOKENS - MAPPING_WINDOW;
         engine->page_tokens[group] = page_tokens;
-        engine->skips[group] = skip == MAPPING_TOKENS ? skip : skip / page_tokens * page_tokens;
+        engine->skips[group] = skip == MAPPING_TOKENS ? skip
+                               : page_tokens > 0      ? skip / page_tokens * page_tokens
+                                                      : 0;
         choose_pages(engine, group);
     }
 }
@@ -239,7 +248,8 @@ static void walk(const struct mapping_engine *engine, uint32_t index, uint64_t f
 {
     const struct kvr_region_layout *layout = &engine->layouts[index];
     const uint32_t *pages = engine->pages[layout->group];
-    uint64_t tokens = (uint64_t)engine->page_counts[layout->group] * layout->page_tokens;
+    uint32_t page_tokens = layout->page_tokens > 0 ? layout->page_tokens : 1;
+    uint64_t tokens = (uint64_t)engine->page_counts[layout->group] * page_tokens;
     uint8_t *memory = (uint8_t *)engine->memories[index].address + layout->base;
 
     for (uint32_t layer = 0; layer < layout->layer_count; layer++)
@@ -247,8 +257,8 @@ static void walk(const struct mapping_engine *engine, uint32_t index, uint64_t f
             for (uint64_t token = first; token < tokens; token++)
                 for (uint32_t head = 0; head < layout->head_count; head++)
                     visit(memory + layer * layout->layer_stride + part * layout->part_stride +
-                              pages[token / layout->page_tokens] * layout->page_stride +
-                              token % layout->page_tokens * layout->token_stride +
+                              pages[token / page_tokens] * layout->page_stride +
+                              token % page_tokens * layout->token_stride +
                               head * layout->head_stride,
                           layout->head_bytes, layout->layer_first + layer, layout->parts[part],
                           token, layout->head_first + head);
@@ -308,11 +318,14 @@ uint64_t mapping_bytes(const struct mapping_row *row, const struct mapping_engin
 
     for (uint32_t i = 0; i < target->region_count; i++) {
         const struct kvr_region_layout *layout = &target->layouts[i];
-        uint32_t ours = layout->page_tokens, theirs = page_tokens_of(&row->source, layout->group);
+        uint32_t ours = layout->page_tokens;
+        uint32_t theirs = page_tokens_of(row, &row->source, layout->group);
         uint64_t end = (uint64_t)pages_for(ours) * ours,
                  other = (uint64_t)pages_for(theirs) * theirs;
 
         end = other < end ? other : end;
+        if (ours == 0) /* a state of one page counts as one token */
+            end = 1;
         if (target->skips[layout->group] < MAPPING_TOKENS)
             bytes += (end - target->skips[layout->group]) * layout->layer_count *
                      layout->part_count * layout->head_count * layout->head_bytes;

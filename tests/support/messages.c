@@ -203,12 +203,23 @@ static void want(struct kvr_rng *rng, uint32_t percent, struct messages_memory *
     ret_want->staged = kvr_rng_percent(rng, 50);
     ret_want->direct_copy = kvr_rng_percent(rng, 50);
     ret_want->stage_bytes = u64(rng);
+    ret_want->skips_follow = kvr_rng_percent(rng, 50);
     ret_want->group_skips = memory->group_skips;
     ret_want->siblings = memory->siblings;
     for (uint32_t i = 0; i < ret_want->group_skip_count; i++)
         memory->group_skips[i] = u64(rng);
     for (uint32_t i = 0; i < ret_want->sibling_count; i++)
         memory->siblings[i] = u32(rng);
+}
+
+static void skip(struct kvr_rng *rng, uint32_t percent, struct messages_memory *memory,
+                 struct kvr_msg_skip *ret_skip)
+{
+    ret_skip->skip_tokens = u64(rng);
+    ret_skip->group_skip_count = up_to(rng, KVR_GROUPS_MAX, percent);
+    ret_skip->group_skips = memory->group_skips;
+    for (uint32_t i = 0; i < ret_skip->group_skip_count; i++)
+        memory->group_skips[i] = u64(rng);
 }
 
 static void plan(struct kvr_rng *rng, uint32_t percent, struct messages_memory *memory,
@@ -293,6 +304,8 @@ static void body(struct kvr_rng *rng, uint32_t percent, struct messages_memory *
         return regions(rng, percent, memory, &message->regions);
     case KVR_MSG_WANT:
         return want(rng, percent, memory, &message->want);
+    case KVR_MSG_SKIP:
+        return skip(rng, percent, memory, &message->skip);
     case KVR_MSG_PAGES:
         message->pages =
             (struct kvr_msg_pages){u32(rng), u32(rng), memory->page_runs,

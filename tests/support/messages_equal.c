@@ -83,7 +83,7 @@ static bool same_want(const struct kvr_msg_want *a, const struct kvr_msg_want *b
            SAME(source_tp) && SAME(source_pp) && same_rank(&a->target, &b->target) &&
            SAME(tokens) && SAME(skip_tokens) && SAME(deadline_ms) && SAME(priority) &&
            SAME(digest) && SAME(group_skip_count) && SAME(sibling_count) && SAME(staged) &&
-           SAME(direct_copy) && SAME(stage_bytes) &&
+           SAME(direct_copy) && SAME(stage_bytes) && SAME(skips_follow) &&
            same_bytes(a->group_skips, b->group_skips, a->group_skip_count * 8) &&
            same_bytes(a->siblings, b->siblings, a->sibling_count * 4);
 }
@@ -128,6 +128,9 @@ bool messages_equal(const struct kvr_message *a, const struct kvr_message *b)
         return same_regions(&a->regions, &b->regions);
     case KVR_MSG_WANT:
         return same_want(&a->want, &b->want);
+    case KVR_MSG_SKIP:
+        return SAME(skip.skip_tokens) && SAME(skip.group_skip_count) &&
+               same_bytes(a->skip.group_skips, b->skip.group_skips, a->skip.group_skip_count * 8);
     case KVR_MSG_PAGES:
         return same_pages(&a->pages, &b->pages);
     case KVR_MSG_PLAN:

@@ -10,7 +10,7 @@ trap 'rm -f "${TMPDIR:-/tmp}/kvrail-tests.$$"' EXIT
 # shellcheck disable=SC2016 # backquotes of Markdown
 for name in $(grep '^|.*`' "$root/tests/README.md" | grep -o '`[a-z0-9_.]*`' | tr -d '`' | sort -u); do
     case $name in
-    unit | sim | fuzz | fabric | device | e2e | bench | ui | build | python | engines) continue ;;
+    unit | sim | fuzz | fabric | device | e2e | bench | ui | build | python | engines | wheel) continue ;;
     sim.mutants) [ -n "${KVRAIL_SANITIZE:-}" ] && continue ;; # not made there
     esac
     count=$((count + 1))

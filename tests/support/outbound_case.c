@@ -7,13 +7,14 @@
 struct outbound outbound;
 static struct small_side source, target;
 static struct kvr_shared_page page;
-static uint32_t peer_groups, peer_same_host, target_tp;
+static uint32_t peer_groups, peer_same_host, peer_version, target_tp;
 kvr_ns now;
 
 static void peer_up(uint32_t peer)
 {
     struct kvr_rail_address rails[2] = {{.rail = 0, .epoch = 1}, {.rail = 1, .epoch = 1}};
-    struct kvr_msg_hello hello = {.limits = {1, 1, SMALL_PAGE_BYTES, false}, .rails = rails};
+    struct kvr_msg_hello hello = {
+        .limits = {1, 1, SMALL_PAGE_BYTES, false}, .version_max = peer_version, .rails = rails};
     struct kvr_message regions;
 
     rails[1].group = peer_groups - 1;
@@ -36,7 +37,18 @@ static void widen(struct small_side *side, uint32_t page_count)
     side->region.layout = side->remotes[0].layout = *layout;
 }
 
-static void begin(const struct kvr_rail_groups *groups, bool failover, uint32_t page_count)
+/* One page a request, of as many bytes as before. */
+static void be_state(struct small_side *side)
+{
+    struct kvr_region_layout *layout = &side->layouts[0];
+
+    layout->parts[0] = KVR_PART_STATE;
+    layout->page_tokens = 0;
+    side->region.layout = side->remotes[0].layout = *layout;
+}
+
+static void begin(const struct kvr_rail_groups *groups, bool failover, uint32_t page_count,
+                  bool states)
 {
     struct outbound_options options = {.silence_ns = SILENCE,
                                        .quiet_ns = KVR_S,
@@ -56,6 +68,10 @@ static void begin(const struct kvr_rail_groups *groups, bool failover, uint32_t 
     small_side_init(&target, 2);
     widen(&source, page_count);
     widen(&target, page_count);
+    if (states) {
+        be_state(&source);
+        be_state(&target);
+    }
     assert_int_equal(outbound_init(&outbound, &options, &machine_ports, machine_memory()), KVR_OK);
     machine_engine_up(&outbound.engines, 0, 1, &source, &page);
     peer_up(0);
@@ -65,12 +81,20 @@ static void begin(const struct kvr_rail_groups *groups, bool failover, uint32_t 
 
 void outbound_begin(const struct kvr_rail_groups *groups, bool failover)
 {
-    begin(groups, failover, SMALL_PAGES);
+    peer_version = KVR_PROTOCOL_MAX;
+    begin(groups, failover, SMALL_PAGES, false);
+}
+
+void outbound_begin_states(uint32_t version)
+{
+    peer_version = version;
+    begin(&(struct kvr_rail_groups){0}, false, SMALL_PAGES, true);
 }
 
 void outbound_begin_wide(uint32_t page_count)
 {
-    begin(&(struct kvr_rail_groups){0}, false, page_count);
+    peer_version = KVR_PROTOCOL_MAX;
+    begin(&(struct kvr_rail_groups){0}, false, page_count, false);
 }
 
 int open_outbound(void **state)
@@ -125,11 +149,17 @@ static struct kvr_message want_of(uint32_t peer, uint64_t nonce, uint64_t tokens
     return want;
 }
 
-void want_tokens(uint32_t peer, uint64_t nonce, uint64_t tokens)
+void want_skipping(uint32_t peer, uint64_t nonce, uint64_t tokens, uint64_t skip_tokens)
 {
     struct kvr_message want = want_of(peer, nonce, tokens);
 
+    want.want.skip_tokens = skip_tokens;
     outbound_message(&outbound, now, peer, &want);
+}
+
+void want_tokens(uint32_t peer, uint64_t nonce, uint64_t tokens)
+{
+    want_skipping(peer, nonce, tokens, 0);
 }
 
 static void want_with(uint32_t peer, uint64_t nonce, uint64_t generation, bool direct_copy,

@@ -24,11 +24,14 @@ int open_outbound(void **state); /* a cmocka setup */
 void outbound_begin(const struct kvr_rail_groups *groups, bool failover);
 /* One rail group, and engines of so many pages; nothing looks at their memory. */
 void outbound_begin_wide(uint32_t page_count);
+/* Engines with states, one page a request; peers speak that version of the protocol. */
+void outbound_begin_states(uint32_t version);
 void ask(struct kvr_request *request); /* as the engine, about its publish */
 void publish_for(uint32_t consumers);
 void publish_all(void);
 /* It announces no page table. */
 void want_tokens(uint32_t peer, uint64_t nonce, uint64_t tokens);
+void want_skipping(uint32_t peer, uint64_t nonce, uint64_t tokens, uint64_t skip_tokens);
 void want_as(uint32_t peer, uint64_t nonce, uint64_t generation);
 void want(uint32_t peer, uint64_t nonce);
 /* Its pages are a device's, behind staging memory; it could copy a neighbour's pages there itself.

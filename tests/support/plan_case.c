@@ -96,7 +96,7 @@ static void add_region(struct kvr_rng *rng, const struct geometry *geometry,
         .part_count = planes->part_count,
         .head_first = planes->head_first,
         .head_count = planes->head_count,
-        .page_tokens = side->page_tokens,
+        .page_tokens = side->page_tokens == PLAN_CASE_ALL ? 0 : side->page_tokens,
         .page_count = page_count,
         .base = either(rng, 50, 0, below(rng, 300)),
         .head_bytes = geometry->head_bytes,
@@ -104,7 +104,8 @@ static void add_region(struct kvr_rng *rng, const struct geometry *geometry,
     memcpy(region->parts, planes->parts, sizeof(planes->parts));
     for (uint32_t i = 0; i < DIMENSIONS; i++) {
         if (order[i] == TOKEN)
-            region->token_stride = add_dimension(rng, region->page_tokens, &extent);
+            region->token_stride =
+                add_dimension(rng, region->page_tokens > 0 ? region->page_tokens : 1, &extent);
         else if (order[i] == HEAD)
             region->head_stride = add_dimension(rng, region->head_count, &extent);
         else if (order[i] == PAGE)
@@ -233,7 +234,7 @@ static void choose_heads(struct kvr_rng *rng, struct planes *planes)
 }
 
 /* Either side may have layers that the other has not, and the source another part. */
-static struct planes choose_other(struct kvr_rng *rng, struct planes planes)
+static struct planes choose_other(struct kvr_rng *rng, struct planes planes, bool state)
 {
     uint32_t before = either(rng, 60, 0, below(rng, 3));
 
@@ -241,7 +242,7 @@ static struct planes choose_other(struct kvr_rng *rng, struct planes planes)
     planes.layer_count += before + either(rng, 60, 0, below(rng, 3));
     if (planes.layer_count > 1 && kvr_rng_percent(rng, 20))
         planes.layer_count = between(rng, 1, planes.layer_count - 1);
-    if (planes.parts[0] != KVR_PART_MLA && kvr_rng_percent(rng, 20))
+    if (planes.parts[0] != KVR_PART_MLA && !state && kvr_rng_percent(rng, 20))
         planes.parts[planes.part_count++] = KVR_PART_MLA;
     return planes;
 }
@@ -263,6 +264,16 @@ static void choose_tokens(struct kvr_rng *rng, uint64_t token_bytes, struct plan
         now->source.page_count = page_count_of(input, source);
         now->target.page_count = page_count_of(input, target);
     }
+}
+
+/* Of any tokens the page moves once. */
+static void choose_state_tokens(struct kvr_rng *rng, struct plan_case *now)
+{
+    struct kvr_plan_input *input = &now->input;
+
+    input->token_first = either(rng, 70, 0, below(rng, 100));
+    input->token_end = input->token_first + either(rng, 10, 0, below(rng, 1000));
+    now->source.page_count = now->target.page_count = input->token_end > input->token_first;
 }
 
 static void choose_limits(struct kvr_rng *rng, struct kvr_plan_limits *limits)
@@ -313,14 +324,22 @@ void plan_case_make(uint64_t seed, struct plan_case *ret_case)
     geometry.group = below(rng, KVR_GROUPS_MAX);
     planes = choose_planes(rng, heads);
     choose_page_tokens(rng, ret_case);
+    ret_case->state = planes.parts[0] == KVR_PART_STATE && kvr_rng_percent(rng, 50);
     if (planes.parts[0] == KVR_PART_STATE)
         target->page_tokens = source->page_tokens;
     larger = source->page_tokens > target->page_tokens ? source->page_tokens : target->page_tokens;
+    if (ret_case->state) {
+        source->page_tokens = target->page_tokens = PLAN_CASE_ALL;
+        larger = 1;
+    }
     geometry.head_bytes = between(rng, 1, sizes[below(rng, 4)] / (heads * larger));
-    choose_tokens(rng, geometry.head_bytes * heads * planes.layer_count * planes.part_count,
-                  ret_case);
+    if (ret_case->state)
+        choose_state_tokens(rng, ret_case);
+    else
+        choose_tokens(rng, geometry.head_bytes * heads * planes.layer_count * planes.part_count,
+                      ret_case);
     choose_scope(rng, &planes, &ret_case->input.scope);
-    other = choose_other(rng, planes);
+    other = choose_other(rng, planes, ret_case->state);
     choose_heads(rng, &planes);
     choose_heads(rng, &other);
     make_regions(rng, &geometry, &planes, target->page_count + between(rng, 1, 5), target);

@@ -8,6 +8,7 @@
 
 #define PLAN_CASE_PAGES   64
 #define PLAN_CASE_REGIONS 24
+#define PLAN_CASE_ALL     (1u << 30) /* tokens of a state's page */
 #define PLAN_CASE_BYTES   (4u << 20) /* of one side at most, gaps and unused pages included */
 
 /* The regions of one side, which lie one after the other in a flat memory. */
@@ -17,12 +18,14 @@ struct plan_case_side {
     uint32_t region_count;
     uint64_t bytes;
     uint32_t pages[PLAN_CASE_PAGES]; /* from the one that holds the case's first token */
-    uint32_t page_count, page_tokens;
+    uint32_t page_count;
+    uint32_t page_tokens; /* of a state's one page: more than any case has */
 };
 
 struct plan_case {
     struct kvr_rng rng; /* for what the test wants to choose itself */
     struct plan_case_side source, target;
+    bool state;                  /* one page a request */
     struct kvr_plan_input input; /* points into the sides */
 };
 

@@ -36,12 +36,15 @@ static bool inside(uint32_t number, uint32_t first, uint32_t count)
     return number >= first && number - first < count;
 }
 
-/* The place of a head of a token at one side. */
+/* The place of a head of a token at one side; a state has one token. */
 static uint64_t place(const struct plan_case_side *side, uint32_t region, uint32_t part_index,
                       uint32_t layer, uint64_t token, uint32_t head)
 {
     uint64_t first = oracle.of->input.token_first / side->page_tokens;
-    uint32_t page = side->pages[token / side->page_tokens - first];
+    uint32_t page = side->pages[oracle.of->state ? 0 : token / side->page_tokens - first];
+
+    if (oracle.of->state)
+        token = 0;
 
     return side->starts[region] + address(&side->regions[region], layer, part_index, page,
                                           token % side->page_tokens, head);
@@ -53,7 +56,10 @@ static void expect_plane(uint32_t layer, uint32_t part, uint64_t token_first)
     const struct kvr_plan_scope *scope = &oracle.of->input.scope;
     const struct kvr_region_layout *source, *target;
     uint32_t from = 0, from_part = 0, to = 0, to_part = 0;
+    uint64_t token_end = oracle.token_end;
 
+    if (oracle.of->state && token_end > token_first)
+        token_end = token_first + 1;
     oracle.run_count = 0;
     if (!find(&oracle.of->target, oracle.of->input.group, layer, part, &to, &to_part) ||
         !find(&oracle.of->source, oracle.of->input.group, layer, part, &from, &from_part) ||
@@ -66,7 +72,7 @@ static void expect_plane(uint32_t layer, uint32_t part, uint64_t token_first)
         if (!inside(head, source->head_first, source->head_count) ||
             (scope->head_count > 0 && !inside(head, scope->head_first, scope->head_count)))
             continue;
-        for (uint64_t token = token_first; token < oracle.token_end; token++) {
+        for (uint64_t token = token_first; token < token_end; token++) {
             require(oracle.run_count < ORACLE_PIECES);
             oracle.runs[oracle.run_count++] = (struct oracle_run){
                 place(&oracle.of->source, from, from_part, layer, token, head),

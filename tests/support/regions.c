@@ -81,21 +81,26 @@ static uint32_t added(const char *name)
     return id;
 }
 
-/* By the agent: its maps name the memfd. */
-static bool mapped(const char *name)
+/* How often the agent has mapped the memfd. */
+static unsigned mappings(const char *name)
 {
     char path[64], wanted[64], line[512];
-    bool found = false;
+    unsigned count = 0;
     FILE *maps;
 
     snprintf(path, sizeof(path), "/proc/%s/maps", agent_pid);
     snprintf(wanted, sizeof(wanted), "memfd:%s ", name);
     maps = fopen(path, "r");
     REQUIRE(maps != NULL);
-    while (!found && fgets(line, sizeof(line), maps) != NULL)
-        found = strstr(line, wanted) != NULL;
+    while (fgets(line, sizeof(line), maps) != NULL)
+        count += strstr(line, wanted) != NULL;
     fclose(maps);
-    return found;
+    return count;
+}
+
+static bool mapped(const char *name)
+{
+    return mappings(name) > 0;
 }
 
 /* The next event within ms; false: none came. */
@@ -149,6 +154,57 @@ static void drop_while_it_is_registered(void)
     require_gone(id, "early");
     REQUIRE(!next_event(&event, 200));
     REQUIRE(!mapped("early"));
+    kvrail_memory_destroy(&memory);
+}
+
+/* A region of other layers in the memory of `of`. */
+static kvrail_status add_into(uint32_t of, uint64_t bytes, uint32_t layer, uint32_t *ret_id)
+{
+    struct kvrail_region region = {.size = sizeof(struct kvrail_region),
+                                   .name = "lodger",
+                                   .fd = -1,
+                                   .group = 1,
+                                   .layer_first = layer,
+                                   .layer_count = 1,
+                                   .part_count = 1,
+                                   .parts = {KVRAIL_PART_STATE},
+                                   .head_count = 1,
+                                   .page_count = 4,
+                                   .head_bytes = 1000,
+                                   .memory_of = of};
+
+    kvrail_region_dense(&region);
+    region.bytes = bytes;
+    return kvrail_region_add(agent, &region, WAIT_MS, ret_id);
+}
+
+/* Regions in the memory of another: it is mapped once, and stays until the last of them is gone. */
+static void memory_stays_for_the_last_region(void)
+{
+    struct kvrail_memory memory;
+    struct kvrail_region region = region_of("shared", &memory);
+    unsigned once = spread ? 2 : 1; /* its two allocations are one memfd */
+    uint32_t owner, first, second, none;
+    struct kvrail_event event;
+
+    REQUIRE(kvrail_region_add(agent, &region, WAIT_MS, &owner) == KVRAIL_OK);
+    REQUIRE(mappings("shared") == once);
+    REQUIRE(add_into(owner, region.bytes, 1, &first) == KVRAIL_OK);
+    REQUIRE(add_into(first, 4096, 2, &second) == KVRAIL_OK); /* is in the owner's */
+    REQUIRE(mappings("shared") == once);
+    REQUIRE(add_into(owner, region.bytes + 1, 3, &none) == KVRAIL_INVALID);
+    REQUIRE(add_into(1000000, 4096, 3, &none) == KVRAIL_NOT_FOUND);
+    REQUIRE(kvrail_region_drop(agent, owner) == KVRAIL_OK);
+    REQUIRE(add_into(owner, 4096, 3, &none) == KVRAIL_NOT_FOUND);
+    REQUIRE(!said_by_now(&event));
+    REQUIRE(kvrail_region_drop(agent, first) == KVRAIL_OK);
+    REQUIRE(next_event(&event, WAIT_MS) && event.kind == KVRAIL_EVENT_REGION_GONE);
+    REQUIRE(event.handle == first && event.status == KVRAIL_OK);
+    REQUIRE(!said_by_now(&event));
+    REQUIRE(mappings("shared") == once);
+    REQUIRE(kvrail_region_drop(agent, second) == KVRAIL_OK);
+    REQUIRE(next_event(&event, WAIT_MS) && event.handle == second);
+    require_gone(owner, "shared");
     kvrail_memory_destroy(&memory);
 }
 
@@ -269,6 +325,7 @@ int main(int argc, char **argv)
     spread = argc == 4;
     REQUIRE(kvrail_open(argv[1], &me, WAIT_MS, &agent, NULL) == KVRAIL_OK);
     drop_while_it_is_registered();
+    memory_stays_for_the_last_region();
     drop_twice_while_it_is_used();
     drop_without_memory();
     too_many_are_refused();

@@ -408,6 +408,27 @@ struct kvrail *scripted_engine(const struct scripted_agent *agent, const char *n
     return engine;
 }
 
+void scripted_engine_with_child(const struct scripted_agent *agent, int *ret_hold)
+{
+    int hold[2];
+    pid_t child;
+
+    assert_int_equal(pipe(hold), 0);
+    child = fork();
+    if (child == 0) {
+        char byte;
+
+        (void)scripted_engine(agent, "parent");
+        close(hold[1]);
+        if (fork() == 0)
+            _exit(read(hold[0], &byte, 1) == 0 ? 0 : 1);
+        _exit(0);
+    }
+    close(hold[0]);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    *ret_hold = hold[1];
+}
+
 kvrail_handle scripted_source(struct kvrail *engine, const char *request)
 {
     struct kvrail_source_options options = {

@@ -62,6 +62,8 @@ void scripted_agent_let_go(struct scripted_agent *agent);
 
 /* A connection that must succeed. */
 struct kvrail *scripted_engine(const struct scripted_agent *agent, const char *name);
+/* An engine that has ended; a child of it holds the socket until *ret_hold is closed. */
+void scripted_engine_with_child(const struct scripted_agent *agent, int *ret_hold);
 kvrail_status scripted_open(const struct scripted_agent *agent, const char *name,
                             uint32_t timeout_ms, struct kvrail **ret_connection,
                             struct kvrail_error *error);

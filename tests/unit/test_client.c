@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "client/client.h"
 #include "tests/support/client_case.h"
 
 static void open_is_answered_or_refused(void **state)
@@ -138,6 +139,44 @@ static void region_without_seal_is_refused(void **state)
     assert_int_equal(kvrail_region_add(engine, &region, 10000, &id), KVRAIL_INVALID);
     assert_int_equal(agent.record->regions, 1);
     kvrail_close(engine);
+}
+
+static kvrail_status add(struct kvrail *engine, const struct kvrail_region *region)
+{
+    uint32_t id;
+
+    return kvrail_region_add(engine, region, 10000, &id);
+}
+
+/* A region in another's memory brings no descriptor. An agent that says nothing of it is too old,
+ * and so for states with one page a request. */
+static void region_may_need_a_newer_agent(void **state)
+{
+    struct kvrail *engine = scripted_engine(&agent, "engine");
+    struct kvrail_region region = small_region("kv"), other = region, one_page = region;
+    const char *detail = kvrail_last_error(engine)->detail;
+    struct kvrail_memory memory;
+
+    (void)state;
+    assert_int_equal(kvrail_memory_create("kv", region.bytes, &memory, NULL), KVRAIL_OK);
+    region.fd = one_page.fd = memory.fd;
+    other.fd = -1;
+    other.memory_of = 1;
+    one_page.page_tokens = 0;
+    assert_int_equal(add(engine, &other), KVRAIL_NOT_FOUND); /* there is none yet */
+    assert_int_equal(add(engine, &region), KVRAIL_OK);
+    assert_int_equal(add(engine, &other), KVRAIL_OK);
+    assert_int_equal(add(engine, &one_page), KVRAIL_OK);
+    assert_int_equal(agent.record->regions, 3);
+    engine->abilities = 0;
+    assert_int_equal(add(engine, &other), KVRAIL_UNSUPPORTED);
+    assert_non_null(strstr(detail, "knows no regions in the memory of others (memory_of)"));
+    assert_int_equal(add(engine, &one_page), KVRAIL_UNSUPPORTED);
+    assert_non_null(strstr(detail, "knows no states with one page a request (page_tokens 0)"));
+    assert_int_equal(add(engine, &region), KVRAIL_OK);
+    assert_int_equal(agent.record->regions, 4);
+    kvrail_close(engine);
+    kvrail_memory_destroy(&memory);
 }
 
 /* Events that arrive during the call are not lost, and the event descriptor shows them. */
@@ -428,6 +467,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(unprintable_names_are_refused, start_thread, stop),
         cmocka_unit_test_setup_teardown(region_comes_and_goes, start_thread, stop),
         cmocka_unit_test_setup_teardown(region_without_seal_is_refused, start_thread, stop),
+        cmocka_unit_test_setup_teardown(region_may_need_a_newer_agent, start_thread, stop),
         cmocka_unit_test_setup_teardown(region_wait_keeps_events, start_thread, stop),
         cmocka_unit_test_setup_teardown(source_lives_and_ends, start_thread, stop),
         cmocka_unit_test_setup_teardown(word_only_grows_and_rings_a_sleeper, start_thread, stop),

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "client/client_sized.h"
 #include "tests/support/client_case.h"
 
 /* More than any later library of the tests knows. */
@@ -83,7 +84,7 @@ static kvrail_status fetch_as(struct kvrail *engine, const struct newer_target_o
 /* The size is 0, one byte short of the first release's, or garbage. */
 #define REFUSES_SIZES(value, name, call, sentence)                                                 \
     do {                                                                                           \
-        static const uint32_t sizes[] = {0, sizeof(struct kvrail_##name) - 1, UINT32_MAX};         \
+        static const uint32_t sizes[] = {0, CLIENT_FIRST_BYTES_##name - 1, UINT32_MAX};            \
         uint32_t right = (value).size;                                                             \
                                                                                                    \
         for (size_t s = 0; s < 3; s++) {                                                           \
@@ -129,6 +130,9 @@ static void regions_say_their_size(void **state)
     region.known.size = sizeof(region);
     REFUSES_SIZES(region.known, region, add_as(engine, &region), detail);
     REFUSES_LATER(region, region, add_as(engine, &region), detail);
+    region.known.size = CLIENT_FIRST_BYTES_region; /* a program of the first release */
+    region.known.memory_of = 1000;                 /* is not its own */
+    assert_int_equal(add_as(engine, &region), KVRAIL_OK);
     kvrail_close(engine);
     kvrail_memory_destroy(&memory);
 }

@@ -159,26 +159,13 @@ static void engine_process_dies(void **state)
 /* A worker that was forked from the engine keeps the socket open. */
 static void engine_dies_while_a_child_holds_its_socket(void **state)
 {
-    int status, hold[2];
-    pid_t child;
+    int hold;
 
     (void)state;
-    assert_int_equal(pipe(hold), 0);
-    child = fork();
-    if (child == 0) {
-        char byte;
-
-        (void)scripted_engine(&agent, "parent");
-        close(hold[1]);
-        if (fork() == 0)
-            _exit(read(hold[0], &byte, 1) == 0 ? 0 : 1);
-        _exit(0);
-    }
-    close(hold[0]);
-    assert_int_equal(waitpid(child, &status, 0), child);
+    scripted_engine_with_child(&agent, &hold);
     assert_true(scripted_reached(&agent.record->downs, 1));
     assert_int_equal(agent.record->down_why, KVR_ENGINE_LOST);
-    close(hold[1]);
+    close(hold);
 }
 
 /* Sends pages until the agent has closed the socket: the agent takes longer to read them than this

@@ -140,6 +140,33 @@ static void ends_beyond_the_bound_end_the_session(void **state)
     assert_int_equal(machine_log.hang_ups, 1);
 }
 
+/* A second layout in the memory of the first: each comes back by itself. */
+static void layouts_share_a_region(void **state)
+{
+    struct kvr_region_layout other = side.region.layout;
+    struct kvr_region_set *set;
+    struct kvr_error error;
+
+    (void)state;
+    machine_engine_up(&engines, 0, 1, &side, &page);
+    other.region = 2;
+    other.group = 1;
+    assert_int_equal(kvr_engines_region_add(&engines, 0, &other, &side.region, &error), KVR_OK);
+    assert_int_equal(kvr_engines_region_add(&engines, 0, &other, &side.region, &error), KVR_EXISTS);
+    set = kvr_engines_set_acquire(&engines, 0);
+    assert_int_equal(set->count, 2);
+    assert_ptr_equal(set->locals[0], set->locals[1]);
+    assert_int_equal(kvr_engines_region_drop(&engines, 0, 1), KVR_OK);
+    assert_int_equal(machine_log.regions_done, 0); /* the set is in use */
+    kvr_engines_set_release(&engines, 0, set);
+    assert_int_equal(machine_log.regions_done, 1);
+    assert_int_equal(machine_log.region_done, 1);
+    assert_int_equal(engines.local[0].set->layouts[0].group, 1);
+    kvr_engines_down(&engines, 0);
+    assert_int_equal(machine_log.regions_done, 2);
+    assert_int_equal(machine_log.region_done, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +177,7 @@ int main(void)
         cmocka_unit_test_setup(who_came_again_has_not_ended, open_engines),
         cmocka_unit_test_setup(a_lost_peer_is_owed_nothing, open_engines),
         cmocka_unit_test_setup(ends_beyond_the_bound_end_the_session, open_engines),
+        cmocka_unit_test_setup(layouts_share_a_region, open_engines),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,18 +1,29 @@
 /* Goal: endpoints of tcp listen inside --rail-ports and nowhere else, skip ports that other
  * programs hold, and refuse a full range in a sentence. Method: rails on loopback; the kernel's
- * list of sockets. */
+ * list of sockets; --wrap plays a container, where each life of a program has one process number.
+ */
 #include "tests/support/check.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "fabric/fabric_provider.h"
 
 #define COUNT 4
 #define REST  (300 * KVR_MS)
+#define LIVES 16
+
+pid_t __real_getpid(void);
+pid_t __wrap_getpid(void);
+
+pid_t __wrap_getpid(void)
+{
+    return 1;
+}
 
 static struct kvr_fabric fabric;
 static struct kvr_rail_ports ports;
@@ -35,7 +46,8 @@ static int find_ports(void **state)
 {
     (void)state;
     kvr_fabric_of("tcp", &fabric);
-    for (uint16_t first = (uint16_t)(20000 + getpid() % 8000); first < 32000; first += COUNT) {
+    for (uint16_t first = (uint16_t)(20000 + __real_getpid() % 8000); first < 32000;
+         first += COUNT) {
         int free_ports = 0;
 
         for (uint16_t i = 0; i < COUNT; i++) {
@@ -130,6 +142,26 @@ static unsigned listeners(unsigned *ret_outside)
     }
     fclose(file);
     return inside;
+}
+
+/* A peer that has not heard of an agent's end may still write to its old port. The first port of a
+ * new life must not follow from the process number. */
+static void lives_do_not_begin_at_one_port(void **state)
+{
+    unsigned seen = 0;
+
+    (void)state;
+    for (int i = 0; i < LIVES; i++) {
+        pid_t child = fork();
+        int status;
+
+        if (child == 0)
+            _exit(port_of(open_one(rail_open())) - ports.first);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) < COUNT);
+        seen |= 1u << WEXITSTATUS(status);
+    }
+    assert_true((seen & (seen - 1)) != 0); /* more than one port */
 }
 
 static void endpoints_listen_in_the_range(void **state)
@@ -242,6 +274,7 @@ static void rails_of_a_range_connect(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lives_do_not_begin_at_one_port),
         cmocka_unit_test(endpoints_listen_in_the_range),
         cmocka_unit_test(a_full_range_is_said),
         cmocka_unit_test(rails_of_a_range_connect),

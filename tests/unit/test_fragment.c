@@ -51,6 +51,7 @@ static void fragments_of_known_layouts(void **state)
     struct kvr_region_layout hnd4 = layout_of(KVR_LAYOUT_VLLM_HND, 16, 4, 4);
     struct kvr_region_layout hnd1 = layout_of(KVR_LAYOUT_VLLM_HND, 16, 3, 1);
     struct kvr_region_layout other = layout_of(KVR_LAYOUT_VLLM_HND, 16, 8, 1);
+    struct kvr_region_layout whole = layout_of(KVR_LAYOUT_STATE, 0, 0, 1);
 
     (void)state;
     expect(&nhd, &nhd, 16 * token, planes * 4, all);
@@ -63,6 +64,7 @@ static void fragments_of_known_layouts(void **state)
     expect(&hnd, &hnd4, 4 * 16 * 256, planes * 4, all / 2);
     expect(&hnd1, &nhd, 256, planes * 64, all / 8);
     expect(&hnd, &other, UINT64_MAX, 0, 0);
+    expect(&whole, &whole, 256, 2, 2 * 256); /* of 64 tokens: one page of each layer */
 }
 
 /* Pieces that touch at one end are one run there: ranks that share heads in token order do so at

@@ -162,24 +162,6 @@ static void open_alone(uint64_t handle)
     inbound_request(&inbound, now, 0, &open);
 }
 
-static void a_held_fetch_is_wanted_before_its_pages(void **state)
-{
-    struct kvr_request hold = {.kind = KVR_REQ_TARGET_HOLD, .handle = 1};
-
-    (void)state;
-    open_alone(1);
-    assert_int_equal(machine_sent_count(KVR_MSG_WANT), 0);
-    inbound_request(&inbound, now, 0, &hold);
-    assert_int_equal(machine_sent_count(KVR_MSG_WANT), 1);
-    assert_int_equal(machine_sent_count(KVR_MSG_PAGES), 0);
-    inbound_request(&inbound, now, 0, &hold);
-    pages(1, 0, 0, SMALL_PLANNED);
-    assert_int_equal(machine_sent_count(KVR_MSG_WANT), 1);
-    assert_int_equal(machine_sent_count(KVR_MSG_PAGES), 1);
-    skip_group(1, 0, 2); /* too late: the source knows the other number */
-    assert_int_equal(machine_notice(KVR_NOTICE_FAILING)->status, KVR_INVALID);
-}
-
 static void what_is_skipped_of_a_group_is_said_first(void **state)
 {
     (void)state;
@@ -344,7 +326,6 @@ int main(void)
         cmocka_unit_test_setup(what_has_settled_is_remembered, open_inbound),
         cmocka_unit_test_setup(what_a_source_gives_does_not_change, open_inbound),
         cmocka_unit_test_setup(a_group_that_the_target_has_not_is_refused, open_inbound),
-        cmocka_unit_test_setup(a_held_fetch_is_wanted_before_its_pages, open_inbound),
         cmocka_unit_test_setup(what_is_skipped_of_a_group_is_said_first, open_inbound),
         cmocka_unit_test_setup(a_plan_begins_behind_what_is_skipped, open_inbound),
         cmocka_unit_test_setup(a_plan_that_is_not_ours_is_refused, open_inbound),

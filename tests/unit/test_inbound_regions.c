@@ -45,7 +45,8 @@ static void add_region(void)
     other = target.region;
     other.layout.region = 2;
     other.layout.layer_first = SMALL_LAYERS;
-    assert_int_equal(kvr_engines_region_add(&inbound.engines, 0, &other, &error), KVR_OK);
+    assert_int_equal(kvr_engines_region_add(&inbound.engines, 0, &other.layout, &other, &error),
+                     KVR_OK);
 }
 
 static void lands(uint64_t nonce)

@@ -104,7 +104,12 @@ static void layout_counts_outside_limits(void **state)
     refused(&layout, "region 7: head_first is 4294967294, so 2 heads overflow");
     layout = good();
     layout.page_tokens = 0;
-    refused(&layout, "region 7: page_tokens is 0, allowed are 1 to 4294967295");
+    refused(&layout, "region 7: page_tokens is 0, which is one page a request: only a region of a "
+                     "state alone may have that");
+    layout.parts[0] = KVR_PART_STATE; /* and V */
+    assert_int_equal(kvr_layout_check(&layout, NULL), KVR_INVALID);
+    layout.page_tokens = UINT32_MAX;
+    refused(&layout, "region 7: page_tokens is 4294967295, allowed are 1 to 4294967294");
     layout = good();
     layout.head_bytes = 0;
     assert_int_equal(kvr_layout_check(&layout, NULL), KVR_INVALID);
@@ -209,6 +214,31 @@ static void layout_match_names_both_values(void **state)
     mismatch(&source, &target, "page_tokens: the source has 16, the target has 8 (layer 2 STATE)");
 }
 
+/* Its token dimension has size one: a stride of 0 overlaps nothing. */
+static void layout_takes_a_state_of_one_page(void **state)
+{
+    struct kvr_region_layout source = good(), target;
+
+    (void)state;
+    source.part_count = 1;
+    source.parts[0] = KVR_PART_STATE;
+    source.page_tokens = 0;
+    source.token_stride = 0;
+    source.head_stride = 128;
+    source.page_stride = 256;
+    source.layer_stride = 256 * source.page_count;
+    source.bytes = source.base + 4 * source.layer_stride;
+    assert_int_equal(kvr_layout_check(&source, NULL), KVR_OK);
+    assert_int_equal(kvr_page_tokens(&source), KVR_PAGE_ENDLESS);
+    target = source;
+    assert_int_equal(covers(&source, &target, 1, NULL), KVR_OK);
+    target.page_tokens = 1;
+    mismatch(&source, &target, "page_tokens: the source has 0, the target has 1 (layer 2 STATE)");
+    mismatch(&target, &source, "page_tokens: the source has 1, the target has 0 (layer 2 STATE)");
+    source.bytes--;
+    assert_int_equal(kvr_layout_check(&source, NULL), KVR_INVALID);
+}
+
 static void layout_match_takes_other_pages(void **state)
 {
     struct kvr_region_layout source = good(), target = good();
@@ -284,7 +314,7 @@ static void layout_match_takes_a_subset(void **state)
     assert_int_equal(covers(&source, targets, 1, &error), KVR_OK);
     targets[1].page_tokens = 8;
     assert_int_equal(kvr_layout_match(&source, 1, targets, 2, 0, &error), KVR_INVALID);
-    assert_string_equal(error.detail, "region 8 of the target has pages of 8 tokens, others of "
+    assert_string_equal(error.detail, "region 8 of the target has page_tokens 8, others of "
                                       "group 0 have 16");
     targets[1].page_tokens = 16;
 
@@ -309,6 +339,7 @@ int main(void)
         cmocka_unit_test(layout_outside_its_region),
         cmocka_unit_test(layout_page_inside_out),
         cmocka_unit_test(layout_match_names_both_values),
+        cmocka_unit_test(layout_takes_a_state_of_one_page),
         cmocka_unit_test(layout_match_takes_other_pages),
         cmocka_unit_test(layout_covers_names_what_is_missing),
         cmocka_unit_test(layout_covers_with_several_sources),

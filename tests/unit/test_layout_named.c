@@ -92,6 +92,24 @@ static void layout_names_are_the_engines_tensors(void **state)
            &(struct strides){5 * head, 0, head, head / 16, 0, head / 16, 3 * 5 * head});
 }
 
+/* One page a request: the state need not be divided among tokens. */
+static void layout_names_a_state_of_one_page(void **state)
+{
+    struct kvr_layout_shape one = shape();
+    struct kvr_region_layout layout;
+
+    (void)state;
+    one.head_first = 0;
+    one.head_count = 1;
+    one.head_dim = 7;
+    one.page_tokens = 0;
+    assert_int_equal(kvr_layout_make(KVR_LAYOUT_STATE, &one, &layout, NULL), KVR_OK);
+    assert_int_equal(layout.page_tokens, 0);
+    assert_int_equal(layout.head_bytes, 14);
+    assert_int_equal(layout.page_stride, 14);
+    assert_int_equal(layout.layer_stride, 14 * one.page_count);
+}
+
 static void refused(kvr_layout_name name, const struct kvr_layout_shape *one, const char *sentence)
 {
     struct kvr_region_layout layout = {.region = 77};
@@ -131,7 +149,9 @@ static void layout_names_refuse_what_cannot_be(void **state)
     one.head_first = 0;
     one.head_count = 1;
     one.page_tokens = 0;
-    refused(KVR_LAYOUT_STATE, &one, "region 9: page_tokens is 0, allowed are 1 to 4294967295");
+    refused(KVR_LAYOUT_MLA, &one,
+            "region 9: page_tokens is 0, which is one page a request: only a region of a state "
+            "alone may have that");
     assert_false(kvr_layout_name_find("vllm", &name));
 }
 
@@ -139,6 +159,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layout_names_are_the_engines_tensors),
+        cmocka_unit_test(layout_names_a_state_of_one_page),
         cmocka_unit_test(layout_names_refuse_what_cannot_be),
     };
 

@@ -81,6 +81,8 @@ static void peer_can_be_dialed_again(void **state)
     strcpy(target.redial_address, address);
     kvr_peers_end(source.peers, source.peer, KVR_DRAINING, "for now");
     LOOP_UNTIL(&loop, target.up == 2 && source.up == 2);
+    assert_int_equal(source.meets, 2);
+    assert_int_equal(target.meets, 0); /* it gets the WELCOME */
     assert_int_equal(target.redialed_as, peer);
     assert_int_equal(send_counter(&target, peer, 1, 1), KVR_OK);
     LOOP_UNTIL(&loop, source.came == 1);
@@ -190,14 +192,14 @@ static void peer_of_another_version_is_refused(void **state)
         uint32_t source_min, source_max, target_min, target_max; /* 0: this version's own */
         const char *words;
     } cases[] = {
-        {0, 0, 1, 1, "protocol version: the source speaks 4 to 4, the target speaks 1 to 1"},
-        {0, 0, 7, 9, "protocol version: the source speaks 4 to 4, the target speaks 7 to 9"},
-        {1, 1, 0, 0, "protocol version: the source speaks 1 to 1, the target speaks 4 to 4"},
+        {0, 0, 1, 1, "protocol version: the source speaks 4 to 5, the target speaks 1 to 1"},
+        {0, 0, 7, 9, "protocol version: the source speaks 4 to 5, the target speaks 7 to 9"},
+        {1, 1, 0, 0, "protocol version: the source speaks 1 to 1, the target speaks 4 to 5"},
     };
 
     (void)state;
     assert_int_equal(KVR_PROTOCOL_MIN, 4); /* the expected sentences depend on it */
-    assert_int_equal(KVR_PROTOCOL_MAX, 4);
+    assert_int_equal(KVR_PROTOCOL_MAX, 5);
     for (uint32_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         source.hello.version_min = cases[i].source_min;
         source.hello.version_max = cases[i].source_max;
@@ -322,7 +324,7 @@ static void peer_survives_cut_connections(void **state)
 
     (void)state;
     for (uint32_t seed = 1; seed <= cases; seed++, sent[0] = sent[1] = 0) {
-        source.up = target.up = source.came = target.came = 0;
+        source.meets = source.up = target.up = source.came = target.came = 0;
         relay_start(&relay, kvr_peers_port(source.peers), seed);
         snprintf(through, sizeof(through), "127.0.0.1:%u", relay.port);
         peer = dial(through);

@@ -331,6 +331,40 @@ static void plan_refuses_pages_that_cannot_be(void **state)
     kvr_plan_free(make(&input), &memory);
 }
 
+/* One page a request, of 9,000 B a layer: any tokens move it, once, in three pieces. */
+static void plan_moves_the_page_of_a_state(void **state)
+{
+    const uint32_t from[] = {5}, to[] = {9};
+    struct kvr_plan_input input = input_of(from, to, 1, 1, 1, PAGE);
+    struct kvr_plan *plan;
+
+    (void)state;
+    source.part_count = 1;
+    source.parts[0] = KVR_PART_STATE;
+    source.page_tokens = 0;
+    source.head_count = 1;
+    source.token_stride = source.head_stride = 0;
+    source.head_bytes = source.page_stride = 9000;
+    source.layer_stride = 64 * 9000;
+    source.bytes = source.layer_count * source.layer_stride;
+    target = source;
+    input.token_end = 1234567;
+    plan = make(&input);
+    assert_int_equal(plan->chunk_count, 3 * source.layer_count);
+    assert_int_equal(plan->bytes, 9000 * source.layer_count);
+    assert_int_equal(plan->token_end, 1234567);
+    assert_int_equal(plan->moved_end, 1234567);
+    assert_int_equal(kvr_plan_chunks_max(&input, UINT64_MAX, 1), plan->chunk_count);
+    kvr_plan_free(plan, &memory);
+    input.token_end = 0;
+    plan = make(&input);
+    assert_int_equal(plan->chunk_count, 0);
+    kvr_plan_free(plan, &memory);
+    input.token_end = 1;
+    input.target_page_count = 0;
+    refused(&input, KVR_INVALID, "no target page is listed of group 0, which is a state");
+}
+
 static void plan_refuses_what_does_not_match(void **state)
 {
     const uint32_t pages[] = {1};
@@ -460,6 +494,7 @@ int main(void)
         cmocka_unit_test_setup(plan_of_no_pages_has_no_chunks, setup),
         cmocka_unit_test_setup(plan_refuses_limits_outside_range, setup),
         cmocka_unit_test_setup(plan_refuses_pages_that_cannot_be, setup),
+        cmocka_unit_test_setup(plan_moves_the_page_of_a_state, setup),
         cmocka_unit_test_setup(plan_refuses_what_does_not_match, setup),
         cmocka_unit_test_setup(plan_refuses_too_many_chunks, setup),
         cmocka_unit_test_setup(plan_refuses_too_many_patterns, setup),

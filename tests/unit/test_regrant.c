@@ -95,7 +95,8 @@ static void the_same_is_granted_for_the_regions_of_the_plan(void **state)
     inbound.options.failover = false;
     other.layout.region = 2;
     other.layout.layer_first = SMALL_LAYERS;
-    assert_int_equal(kvr_engines_region_add(&inbound.engines, 0, &other, &error), KVR_OK);
+    assert_int_equal(kvr_engines_region_add(&inbound.engines, 0, &other.layout, &other, &error),
+                     KVR_OK);
     (void)fetch(2, 0, 1);
     assert_int_equal(machine_sent(KVR_MSG_REGIONS)->regions.layout_count, 2);
     told = machine_sent_count(KVR_MSG_REGIONS);

@@ -43,6 +43,7 @@ static void sample_facts(struct kvr_agent_facts *facts)
     facts->role = KVR_ROLE_TARGET;
     strcpy(facts->version, "0.1.0");
     strcpy(facts->host, "node-3");
+    memset(facts->listen, 'l', sizeof(facts->listen) - 1); /* as long as engines get it */
     facts->pid = 4711;
     facts->peers_up = 5;
     facts->peers_warm = 3;

@@ -43,10 +43,10 @@ STATE_TABLE_NEXT(announce_next, source_announce_next, enum source_announce_state
 
 static void an_announcement_follows_its_table(void **state)
 {
-    static const char *const states[] = {"PLANNING", "SEGMENT_WAITS", "FINAL_WAITS", "TAIL_WAITS",
-                                         "ALL_SENT"};
-    static const char *const events[] = {"SEGMENT", "SEGMENT_SENT", "ALL_PLANNED", "FINAL_SENT",
-                                         "TAIL_SENT"};
+    static const char *const states[] = {"PLANNING",    "HELD",       "SEGMENT_WAITS",
+                                         "FINAL_WAITS", "TAIL_WAITS", "ALL_SENT"};
+    static const char *const events[] = {"HELD",        "SKIP",       "SEGMENT",  "SEGMENT_SENT",
+                                         "ALL_PLANNED", "FINAL_SENT", "TAIL_SENT"};
 
     (void)state;
     state_table_check(&(struct state_table){.file = "prefill-agent/announce.c",

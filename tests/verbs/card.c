@@ -24,10 +24,18 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct kept *kept_first, **kept_last = &kept_first;
 static poll_function driver_poll; /* one driver: every device here is soft-RoCE */
 
+/* libfabric is loaded while the agent runs, and with it the libraries that have these functions. */
 static void *next_function(const char *name)
 {
+    static const char *const libraries[] = {"librdmacm.so.1", "libibverbs.so.1"};
     void *function = dlsym(RTLD_NEXT, name);
 
+    for (size_t i = 0; function == NULL && i < sizeof(libraries) / sizeof(libraries[0]); i++) {
+        void *library = dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD);
+
+        if (library != NULL)
+            function = dlsym(library, name);
+    }
     if (function == NULL) {
         fprintf(stderr, "card: there is no %s to stand before\n", name);
         abort();

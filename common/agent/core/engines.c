@@ -57,10 +57,11 @@ kvr_status kvr_engines_up(struct kvr_engines *engines, uint32_t index,
 }
 
 /* Remembers a region that the present set no longer has. Its place was reserved by region_add. */
-static void drop_later(struct kvr_engine *engine, struct kvr_region *region)
+static void drop_later(struct kvr_engine *engine, uint32_t at)
 {
     assert(engine->dropped_count < engine->dropped_capacity);
-    engine->dropped[engine->dropped_count++] = region;
+    engine->dropped[engine->dropped_count++] =
+        (struct kvr_dropped_region){engine->set->locals[at], engine->set->layouts[at].region};
 }
 
 static void release_dropped(struct kvr_engines *engines, struct kvr_engine *engine)
@@ -70,7 +71,8 @@ static void release_dropped(struct kvr_engines *engines, struct kvr_engine *engi
     if (engine->set_count > alive_wanted)
         return;
     for (uint32_t i = 0; i < engine->dropped_count; i++)
-        engines->ports->region_done(engines->ports->self, engine->dropped[i]);
+        engines->ports->region_done(engines->ports->self, engine->dropped[i].region,
+                                    engine->dropped[i].number);
     engine->dropped_count = 0;
 }
 
@@ -114,18 +116,18 @@ void kvr_engines_refuse_open(struct kvr_engines *engines, uint32_t index, uint64
 static kvr_status reserve_dropped(struct kvr_engines *engines, struct kvr_engine *engine,
                                   uint32_t wanted)
 {
-    uint32_t capacity = engine->dropped_capacity > 0 ? engine->dropped_capacity : 16;
-    struct kvr_region **larger;
+    uint32_t capacity = engine->dropped_capacity > 0 ? engine->dropped_capacity : 8;
+    struct kvr_dropped_region *larger;
 
     if (wanted <= engine->dropped_capacity)
         return KVR_OK;
     while (capacity < wanted)
         capacity *= 2;
-    larger = kvr_buddy_alloc(engines->memory, capacity * sizeof(struct kvr_region *));
+    larger = kvr_buddy_alloc(engines->memory, capacity * sizeof(*larger));
     if (larger == NULL)
         return KVR_NO_MEMORY;
     if (engine->dropped_count > 0)
-        memcpy(larger, engine->dropped, engine->dropped_count * sizeof(struct kvr_region *));
+        memcpy(larger, engine->dropped, engine->dropped_count * sizeof(*larger));
     kvr_buddy_free(engines->memory, engine->dropped);
     engine->dropped = larger;
     engine->dropped_capacity = capacity;
@@ -138,18 +140,19 @@ static const struct kvr_stage *only_stage(const struct kvr_region *region)
 }
 
 kvr_status kvr_engines_region_add(struct kvr_engines *engines, uint32_t index,
-                                  struct kvr_region *region, struct kvr_error *error)
+                                  const struct kvr_region_layout *layout, struct kvr_region *region,
+                                  struct kvr_error *error)
 {
     struct kvr_engine *engine = &engines->local[index];
     uint32_t count = engine->set != NULL ? engine->set->count : 0;
     struct kvr_region_set *set;
 
     for (uint32_t i = 0; i < count; i++)
-        if (engine->set->layouts[i].region == region->layout.region)
+        if (engine->set->layouts[i].region == layout->region)
             return kvr_error_set(error, KVR_EXISTS, "engine",
                                  "region %u is registered already: drop it first or take another "
                                  "number",
-                                 region->layout.region);
+                                 layout->region);
     if (count > 0 && only_stage(engine->set->locals[0]) != only_stage(region))
         return kvr_error_set(error, KVR_INVALID, "engine",
                              "the regions of an engine rank lie either all in host memory or all "
@@ -173,7 +176,7 @@ kvr_status kvr_engines_region_add(struct kvr_engines *engines, uint32_t index,
         set->layouts[i] = engine->set->layouts[i];
         set->locals[i] = engine->set->locals[i];
     }
-    set->layouts[count] = region->layout;
+    set->layouts[count] = *layout;
     set->locals[count] = region;
     set_replace(engines, engine, set);
     return KVR_OK;
@@ -197,7 +200,7 @@ kvr_status kvr_engines_region_drop(struct kvr_engines *engines, uint32_t index, 
         set->layouts[kept] = engine->set->layouts[i];
         set->locals[kept++] = engine->set->locals[i];
     }
-    drop_later(engine, engine->set->locals[at]);
+    drop_later(engine, at);
     set_replace(engines, engine, set);
     return KVR_OK;
 }
@@ -208,7 +211,7 @@ static void engine_finish(struct kvr_engines *engines, struct kvr_engine *engine
         return;
     kvr_engines_gone_tell(engines, engine);
     for (uint32_t i = 0; engine->set != NULL && i < engine->set->count; i++)
-        drop_later(engine, engine->set->locals[i]);
+        drop_later(engine, i);
     set_replace(engines, engine, NULL);
     assert(engine->dropped_count == 0);
     kvr_buddy_free(engines->memory, engine->dropped);
@@ -243,6 +246,21 @@ void kvr_engines_set_release(struct kvr_engines *engines, uint32_t index,
 {
     if (set != NULL)
         set_release(engines, &engines->local[index], set);
+}
+
+kvr_status kvr_engines_peer_check(const struct kvr_engines *engines,
+                                  const struct kvr_region_set *set, uint32_t peer,
+                                  struct kvr_error *error)
+{
+    for (uint32_t i = 0; engines->versions[peer] < KVR_PROTOCOL_STATES && i < set->count; i++)
+        if (set->layouts[i].page_tokens == 0)
+            return kvr_error_set(error, KVR_UNSUPPORTED, "engine",
+                                 "region %" PRIu32
+                                 " is a state with page_tokens 0, which is one page a request, and "
+                                 "the other agent speaks protocol %" PRIu32
+                                 ", which has none: upgrade it, or give that state's pages tokens",
+                                 set->layouts[i].region, engines->versions[peer]);
+    return KVR_OK;
 }
 
 kvr_status kvr_engines_tell(struct kvr_engines *engines, uint32_t index,

@@ -17,8 +17,10 @@ struct kvr_engine {
     struct kvr_shared_page *page;
     struct kvr_region_set *set; /* the regions now; NULL before the first */
     uint32_t set_count;         /* sets alive, the present one included */
-    struct kvr_region *
-        *dropped; /* regions of older sets, released when only the present is alive */
+    struct kvr_dropped_region {
+        struct kvr_region *region;
+        uint32_t number;
+    } * dropped; /* regions of older sets, released when only the present is alive */
     uint32_t dropped_count, dropped_capacity;
     uint32_t users; /* publishes or fetches that have not ended */
     uint64_t version;
@@ -51,7 +53,8 @@ struct kvr_engines {
     uint32_t gone_next;
     struct kvr_buddy *memory;
     const struct kvr_ports *ports;
-    bool target; /* peers get the keys of our regions */
+    bool target;                      /* peers get the keys of our regions */
+    uint32_t versions[KVR_PEERS_MAX]; /* of the protocol, in the session with each peer */
 };
 
 void kvr_engines_init(struct kvr_engines *engines, struct kvr_buddy *memory,
@@ -61,8 +64,10 @@ void kvr_engines_init(struct kvr_engines *engines, struct kvr_buddy *memory,
 KVR_MUST_CHECK kvr_status kvr_engines_up(struct kvr_engines *engines, uint32_t index,
                                          const struct kvr_req_attach *attach,
                                          struct kvr_shared_page *page, struct kvr_error *error);
-/* Takes the region; it comes back through ports.region_done. */
+/* Takes the region; it comes back through ports.region_done. Several layouts may lie in one region:
+ * it is added with each of them, and comes back as often. */
 KVR_MUST_CHECK kvr_status kvr_engines_region_add(struct kvr_engines *engines, uint32_t index,
+                                                 const struct kvr_region_layout *layout,
                                                  struct kvr_region *region,
                                                  struct kvr_error *error);
 /* The region goes when nothing planned with it is left. */
@@ -98,6 +103,10 @@ int kvr_engines_find(const struct kvr_engines *engines, const struct kvr_uuid *e
 /* This generation of the rank was attached and has ended: it will publish nothing any more. */
 bool kvr_engines_gone(const struct kvr_engines *engines, const struct kvr_uuid *engine,
                       uint64_t generation, uint32_t tp, uint32_t pp);
+/* Whether the peer understands these regions. KVR_UNSUPPORTED with a sentence: it is too old. */
+KVR_MUST_CHECK kvr_status kvr_engines_peer_check(const struct kvr_engines *engines,
+                                                 const struct kvr_region_set *set, uint32_t peer,
+                                                 struct kvr_error *error);
 /* Sends this set of our engine's regions to the peer, unless the peer has it as the latest. A
  * transfer sends its set before it names it, so that both sides plan with the same set. */
 KVR_MUST_CHECK kvr_status kvr_engines_tell(struct kvr_engines *engines, uint32_t index,

@@ -7,20 +7,23 @@ static uint64_t pages_for(uint64_t tokens, uint32_t page_tokens)
     return tokens / page_tokens + (tokens % page_tokens != 0);
 }
 
-/* The most tokens that the regions of any group hold. */
+/* The most tokens that the regions of any group hold. A state sets no bound where others do. */
 static uint64_t tokens_max(const struct kvr_region_set *set, uint32_t *ret_group)
 {
     uint32_t page_tokens, page_limit;
     uint64_t most = 0;
+    bool state = false;
 
     for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++) {
-        if (!kvr_region_set_group(set, group, &page_tokens, &page_limit) ||
-            (uint64_t)page_limit * page_tokens <= most)
+        if (!kvr_region_set_group(set, group, &page_tokens, &page_limit))
+            continue;
+        state = state || page_tokens == KVR_PAGE_ENDLESS;
+        if (page_tokens == KVR_PAGE_ENDLESS || (uint64_t)page_limit * page_tokens <= most)
             continue;
         most = (uint64_t)page_limit * page_tokens;
         *ret_group = group;
     }
-    return most;
+    return most == 0 && state ? KVR_PAGE_ENDLESS : most;
 }
 
 static kvr_status check(const struct kvr_region_set *set, uint64_t tokens, struct kvr_error *error)
@@ -33,7 +36,10 @@ static kvr_status check(const struct kvr_region_set *set, uint64_t tokens, struc
                              "the engine has no region: add regions first");
     if (tokens > 0 && tokens <= most)
         return KVR_OK;
-    (void)kvr_region_set_group(set, group, &page_tokens, &page_limit);
+    if (!kvr_region_set_group(set, group, &page_tokens, &page_limit) ||
+        page_tokens == KVR_PAGE_ENDLESS)
+        return kvr_error_set(error, KVR_TOO_LARGE, "pages",
+                             "%" PRIu64 " tokens: a request has 1 to %" PRIu64, tokens, most);
     return kvr_error_set(error, KVR_TOO_LARGE, "pages",
                          "%" PRIu64 " tokens: the engine's regions hold %u pages of %u tokens",
                          tokens, page_limit, page_tokens);

@@ -34,6 +34,14 @@ static inline uint32_t kvr_page_tables_count(const struct kvr_page_tables *table
     return count;
 }
 
+/* Whether the target may skip so many of its tokens in a group with such pages: whole pages, or
+ * all.
+ */
+static inline bool kvr_skip_is_whole(uint64_t skip_tokens, uint64_t tokens, uint32_t page_tokens)
+{
+    return skip_tokens == tokens || (skip_tokens < tokens && skip_tokens % page_tokens == 0);
+}
+
 /* Of `skip_tokens` that the target has, those that it need not be sent of a group: whole pages, or
  * all. */
 static inline uint64_t kvr_skip_whole_pages(uint64_t skip_tokens, uint64_t tokens,

@@ -26,8 +26,9 @@ struct kvr_ports {
     void (*notify)(void *self, uint32_t engine, const struct kvr_notice *notice);
     /* To the rail thread. Never refused: messages beyond the ring's room are kept in order. */
     void (*command)(void *self, const struct kvr_group_message *message);
-    /* No job can touch this region any more: unmap and unregister it. */
-    void (*region_done)(void *self, struct kvr_region *region);
+    /* No job can touch the pages of this engine's region `number` any more: unmap and unregister
+     * its memory, unless another region lies there. */
+    void (*region_done)(void *self, struct kvr_region *region, uint32_t number);
     /* Registers every region of the set on another rail group's rails too. The machine's
      * `registered` follows with this id, never from within the call; NULL: there is one group. */
     void (*region_register)(void *self, const struct kvr_region_set *set, uint32_t group,

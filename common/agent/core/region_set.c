@@ -44,7 +44,7 @@ bool kvr_region_set_group(const struct kvr_region_set *set, uint32_t group,
 
         if (layout->group != group)
             continue;
-        page_tokens = layout->page_tokens;
+        page_tokens = kvr_page_tokens(layout);
         if (layout->page_count < page_limit)
             page_limit = layout->page_count;
     }

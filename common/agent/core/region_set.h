@@ -28,8 +28,8 @@ static inline struct kvr_region_set *kvr_region_set_acquire(struct kvr_region_se
 /* True when this was the last reference and the set is gone. */
 bool kvr_region_set_release(struct kvr_region_set *set, struct kvr_buddy *memory);
 
-/* Tokens of one page of a group, and how many pages every region of the group has at least. False
- * when no region belongs to the group. */
+/* Tokens of one page of a group (kvr_page_tokens), and how many pages every region of the group has
+ * at least. False when no region belongs to the group. */
 bool kvr_region_set_group(const struct kvr_region_set *set, uint32_t group,
                           uint32_t *ret_page_tokens, uint32_t *ret_page_limit);
 /* Every region is registered on one of these rails (bits). Our own engine's set. */

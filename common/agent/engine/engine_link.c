@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/pidfd.h"
+
 /* Packets of one engine that are handled before others have their turn. */
 #define BURST            64
 /* More than the smallest packets that a socket's buffer holds: a dead engine left no more. */
@@ -14,6 +16,7 @@
 #define LAST_WORDS_BYTES 2048
 
 static void on_socket(uv_poll_t *handle, int status, int events);
+static void watch_process(struct engine_link *engine);
 
 /* ---- ending --------------------------------------------------------------------------------- */
 
@@ -209,8 +212,12 @@ static void engine_died(struct engine_link *engine)
         leave_if_settled(engine);
         return;
     }
-    snprintf(detail, sizeof(detail), "the engine process %d ended or closed its connection",
-             (int)engine->pid);
+    if (engine->pid > 0)
+        snprintf(detail, sizeof(detail), "the engine process %d ended or closed its connection",
+                 (int)engine->pid);
+    else
+        snprintf(detail, sizeof(detail),
+                 "the engine's process, of another pid namespace, ended or closed its connection");
     go_down(engine, KVR_ENGINE_LOST, detail);
 }
 
@@ -261,7 +268,7 @@ static kvr_status send_attached(struct engine_link *engine)
     struct kvr_engine_port *port = engine->port;
     struct kvr_packet_fds fds = {KVR_ATTACHED_FDS,
                                  {engine->shared.page_fd, engine->shared.doorbell, port->pidfd}};
-    struct kvr_notice notice = {.kind = KVR_NOTICE_ATTACHED};
+    struct kvr_notice notice = {.kind = KVR_NOTICE_ATTACHED, .abilities = KVR_ABILITIES};
     size_t bytes;
 
     if (port->handler.revocation_fd > 0)
@@ -273,6 +280,18 @@ static kvr_status send_attached(struct engine_link *engine)
     }
     KVR_TRY(kvr_notice_encode(&notice, port->sending, sizeof(port->sending), &bytes));
     return kvr_packet_send(engine->socket, port->sending, bytes, &fds);
+}
+
+/* Of an engine that the kernel shows no pidfd of: the one that it sent, if it is one. It is watched
+ * and nothing else, so an engine that sends another process's misleads the agent about itself
+ * alone. */
+static void take_pidfd(struct engine_link *engine, struct kvr_packet_fds *fds)
+{
+    if (engine->pidfd < 0 && fds->count > 0 && kvr_pidfd_is(fds->fds[fds->count - 1])) {
+        engine->pidfd = fds->fds[--fds->count];
+        watch_process(engine);
+    }
+    kvr_packet_fds_close(fds); /* before the answer, so that an attached engine sees none left */
 }
 
 static void attach(struct engine_link *engine, const struct kvr_req_attach *request)
@@ -313,7 +332,8 @@ static void add_region(struct engine_link *engine, const struct kvr_req_region *
                        struct kvr_packet_fds *fds)
 {
     const struct kvr_engine_handler *handler = &engine->port->handler;
-    uint32_t wanted = region->memory == KVR_MEMORY_CUDA_IPC || region->extent_count > 0 ? 0 : 1;
+    uint32_t wanted = region->memory != KVR_MEMORY_CUDA_IPC && region->extent_count == 0 &&
+                      region->memory_of == 0;
     struct kvr_extents *extents = NULL;
     struct kvr_error error;
     int fd = -1;
@@ -329,7 +349,7 @@ static void add_region(struct engine_link *engine, const struct kvr_req_region *
         region_refused(engine, region, &error);
         return;
     }
-    if (region->extent_count > 0 &&
+    if (region->extent_count > 0 && region->memory_of == 0 &&
         engine_extents_finish(&engine->extents, region, &extents, &error) != KVR_OK) {
         region_refused(engine, region, &error);
         return;
@@ -350,6 +370,7 @@ static void take_request(struct engine_link *engine, const struct kvr_request *r
     }
     switch (request->kind) {
     case KVR_REQ_ATTACH:
+        take_pidfd(engine, fds);
         attach(engine, &request->attach);
         return;
     case KVR_REQ_REGION_ADD:
@@ -446,6 +467,21 @@ static void on_process(uv_poll_t *handle, int status, int events)
 
 /* ---- beginning ------------------------------------------------------------------------------ */
 
+/* Its handle is closed with the descriptor. */
+static void watch_process(struct engine_link *engine)
+{
+    if (engine->pidfd < 0)
+        return;
+    if (uv_poll_init(engine->port->loop, &engine->process_poll, engine->pidfd) != 0) {
+        close(engine->pidfd);
+        engine->pidfd = -1;
+        return;
+    }
+    uv_poll_start(&engine->process_poll, UV_READABLE, on_process);
+    engine->handles++;
+    engine->port->handles++;
+}
+
 static void start_handles(struct engine_link *engine)
 {
     struct kvr_engine_port *port = engine->port;
@@ -454,15 +490,8 @@ static void start_handles(struct engine_link *engine)
     uv_timer_init(port->loop, &engine->timer);
     uv_timer_start(&engine->timer, on_timer, KVR_ENGINE_PORT_ATTACH_MS, 0);
     engine->handles = 2;
-    if (engine->pidfd >= 0 && uv_poll_init(port->loop, &engine->process_poll, engine->pidfd) != 0) {
-        close(engine->pidfd);
-        engine->pidfd = -1;
-    }
-    if (engine->pidfd >= 0) {
-        uv_poll_start(&engine->process_poll, UV_READABLE, on_process);
-        engine->handles++;
-    }
     port->handles += engine->handles;
+    watch_process(engine);
     watch(engine);
 }
 

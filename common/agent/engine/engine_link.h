@@ -31,7 +31,7 @@ struct engine_link {
     engine_state state;
     bool owned;        /* up returned KVR_OK, release has not come */
     int socket, pidfd; /* -1: closed */
-    pid_t pid;         /* for people */
+    pid_t pid;         /* for people; 0: in another pid namespace */
     uv_poll_t socket_poll, process_poll;
     uv_timer_t timer;   /* GREETING: the time for ATTACH; later: runs a pending give-up */
     uint32_t handles;   /* of the three above, not yet closed */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -11,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/entropy.h"
 #include "base/memfd.h"
 #include "base/pidfd.h"
 
@@ -60,29 +62,65 @@ static kvr_status clear_path(const char *path, const struct sockaddr_un *address
     return KVR_OK;
 }
 
+/* The folder of `path`, and the name in it. -1: it cannot be opened. */
+static int folder_open(const char *path, const char **ret_name)
+{
+    char folder[sizeof(((struct sockaddr_un *)0)->sun_path)];
+    const char *slash = strrchr(path, '/');
+
+    *ret_name = slash != NULL ? slash + 1 : path;
+    if (slash == NULL || slash == path)
+        return open(slash == NULL ? "." : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    memcpy(folder, path, (size_t)(slash - path));
+    folder[slash - path] = '\0';
+    return open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* Listens under a name of a moment, and then gives the socket its own: that name is there only when
+ * it can be connected to. The first name fits whatever the folder is, because the folder is named
+ * by number. It keeps the beginning of its own, for a list of sockets. Returns 0 or errno. */
+static int listen_as(int listener, int folder, const char *name)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int prefix = snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/", folder);
+    const char *moment = address.sun_path + prefix;
+    int failure;
+
+    snprintf(address.sun_path + prefix, sizeof(address.sun_path) - (size_t)prefix, "%.40s.%016llx",
+             name, (unsigned long long)kvr_random_u64());
+    /* The mode is set before a name exists: no other user has a moment to connect. */
+    if (fchmod(listener, 0600) != 0 ||
+        bind(listener, (const struct sockaddr *)&address, sizeof(address)) != 0)
+        return errno;
+    failure = listen(listener, KVR_ENGINES_MAX) == 0 &&
+                      linkat(folder, moment, folder, name, 0) == 0 /* which takes no name away */
+                  ? 0
+                  : errno;
+    unlinkat(folder, moment, 0);
+    return failure;
+}
+
 kvr_status kvr_engine_listen(const char *path, int *ret_socket, struct kvr_error *error)
 {
     struct sockaddr_un address;
-    int listener;
-    kvr_status status;
+    const char *name;
+    int listener, folder, failure;
 
     KVR_TRY(address_of(path, &address, error));
     KVR_TRY(clear_path(path, &address, error));
+    folder = folder_open(path, &name);
+    if (folder < 0)
+        return kvr_error_system(error, WHERE, errno, "cannot listen on %s", path);
     listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (listener < 0)
-        return kvr_error_system(error, WHERE, errno, "cannot make a socket");
-    /* The mode is set before the name exists: no other user has a moment to connect. */
-    if (fchmod(listener, 0600) == 0 &&
-        bind(listener, (const struct sockaddr *)&address, sizeof(address)) == 0) {
-        if (listen(listener, KVR_ENGINES_MAX) == 0) {
-            *ret_socket = listener;
-            return KVR_OK;
-        }
-        unlink(path);
+    failure = listener >= 0 ? listen_as(listener, folder, name) : errno;
+    close(folder);
+    if (failure == 0) {
+        *ret_socket = listener;
+        return KVR_OK;
     }
-    status = kvr_error_system(error, WHERE, errno, "cannot listen on %s", path);
-    close(listener);
-    return status;
+    if (listener >= 0)
+        close(listener);
+    return kvr_error_system(error, WHERE, failure, "cannot listen on %s", path);
 }
 
 /* A bound name's inode is not the socket descriptor's own. So a connection to the name is tried: if

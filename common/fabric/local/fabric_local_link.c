@@ -9,6 +9,7 @@
 
 #include "base/memfd.h"
 #include "fabric/local/fabric_local.h"
+#include "wire/abstract_socket.h"
 
 #define EVENTS_MAX 64
 
@@ -242,7 +243,7 @@ static void look_at(struct kvr_endpoint *endpoint, uint64_t subject)
 
     switch ((enum about)(subject >> 32)) {
     case ABOUT_LISTENER:
-        while ((socket = local_accept(endpoint->listener)) >= 0)
+        while ((socket = kvr_abstract_accept(endpoint->listener)) >= 0)
             take_in(endpoint, socket);
         return;
     case ABOUT_TARGET:

@@ -9,16 +9,14 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/memfd.h"
 #include "base/need.h"
+#include "wire/abstract_socket.h"
 
 #define HEARD_MAX 64  /* packets of one writer in a row */
 #define TOLD_MAX  512 /* memories that one writer has announced in part */
@@ -46,84 +44,37 @@ struct packet_of_extents {
     uint64_t bytes[KVR_PACKET_FDS_MAX];
 };
 
-static socklen_t address_of(uint64_t nonce, struct sockaddr_un *ret_address)
+static void name_of(uint64_t nonce, char ret_name[48])
 {
-    int length;
-
-    *ret_address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    length = snprintf(ret_address->sun_path + 1, sizeof(ret_address->sun_path) - 1,
-                      "kvrail-local-%016" PRIx64, nonce);
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
-}
-
-static int open_socket(struct kvr_error *error)
-{
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-    if (fd < 0)
-        (void)kvr_error_system(error, "fabric", errno, "rail local cannot open a socket");
-    return fd;
+    snprintf(ret_name, 48, "kvrail-local-%016" PRIx64, nonce);
 }
 
 int local_listen(uint64_t nonce, struct kvr_error *error)
 {
-    struct sockaddr_un address;
-    socklen_t bytes = address_of(nonce, &address);
-    int fd = open_socket(error);
+    char name[48];
+    int fd;
 
+    name_of(nonce, name);
+    fd = kvr_abstract_listen(name, KVR_PEERS_MAX);
     if (fd < 0)
-        return -1;
-    if (bind(fd, (struct sockaddr *)&address, bytes) == 0 && listen(fd, KVR_PEERS_MAX) == 0)
-        return fd;
-    (void)kvr_error_system(error, "fabric", errno, "rail local cannot listen");
-    close(fd);
-    return -1;
+        (void)kvr_error_system(error, "fabric", errno, "rail local cannot listen");
+    return fd;
 }
 
-/* An address is a secret number, but any process can list socket names. So the user at the other
- * end is checked. */
-static bool is_ours(int fd)
-{
-    struct ucred peer;
-    socklen_t bytes = sizeof(peer);
-
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.uid == geteuid();
-}
-
+/* An address is a secret number, but any process can list socket names. */
 int local_connect(uint64_t nonce, struct kvr_error *error)
 {
-    struct sockaddr_un address;
-    socklen_t bytes = address_of(nonce, &address);
-    int fd = open_socket(error);
+    char name[48];
+    int fd;
 
+    name_of(nonce, name);
+    fd = kvr_abstract_connect(name);
     if (fd < 0)
-        return -1;
-    if (connect(fd, (struct sockaddr *)&address, bytes) == 0 && is_ours(fd))
-        return fd;
-    (void)kvr_error_set(error, KVR_PEER_LOST, "fabric",
-                        "the peer's endpoint cannot be reached: it is gone, or provider local does "
-                        "not suit: both agents must be on one host, of one user, in one network "
-                        "namespace");
-    close(fd);
-    return -1;
-}
-
-int local_accept(int listener)
-{
-    for (unsigned i = 0; i < HEARD_MAX; i++) {
-        struct sockaddr_un address;
-        socklen_t bytes = sizeof(address);
-        int fd =
-            accept4(listener, (struct sockaddr *)&address, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
-
-        if (fd >= 0 && is_ours(fd))
-            return fd;
-        if (fd >= 0)
-            close(fd);
-        else if (errno != ECONNABORTED && errno != EINTR)
-            return -1;
-    }
-    return -1;
+        (void)kvr_error_set(error, KVR_PEER_LOST, "fabric",
+                            "the peer's endpoint cannot be reached: it is gone, or provider local "
+                            "does not suit: both agents must be on one host, of one user, in one "
+                            "network namespace");
+    return fd;
 }
 
 static kvr_status say(int socket, const struct packet *packet, int fd)

@@ -111,7 +111,6 @@ void local_memories_introduce(struct kvr_rail *rail, struct local_target *target
 /* fabric_local_socket.c: packets over sockets. */
 int local_listen(uint64_t nonce, struct kvr_error *error); /* -1: see *error */
 int local_connect(uint64_t nonce, struct kvr_error *error);
-int local_accept(int listener); /* of this user; -1: none waits */
 KVR_MUST_CHECK kvr_status local_say_hello(int socket, uint64_t nonce, int shared_fd);
 KVR_MUST_CHECK kvr_status local_say_memory(int socket, const struct kvr_memory *memory);
 /* For memory over several allocations, before local_say_memory: sends extents from *said on.

@@ -13,7 +13,7 @@ void kvr_fabric_ofi(struct kvr_fabric *ret_fabric);
 unsigned kvr_fabric_ofi_list(const char *provider, struct kvr_rail_facts *ret_facts,
                              unsigned capacity, struct kvr_error *error);
 
-/* "1.17.0", of the library that is loaded. */
+/* "1.17.0", of the library that is loaded; "none". */
 const char *kvr_fabric_ofi_version(void);
 
 #endif

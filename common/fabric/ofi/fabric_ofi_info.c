@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "fabric/ofi/fabric_ofi.h"
+#include "fabric/ofi/fabric_ofi_library.h"
 
 #define API_VERSION FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION)
 
@@ -135,6 +136,7 @@ kvr_status ofi_getinfo(const char *name, const char *source, struct fi_info **re
                              "libfabric has no provider '%s' that kvrail knows; known are %s", name,
                              kvr_provider_choices());
     prepare_environment();
+    KVR_TRY(kvr_libfabric_load(error));
     for (size_t i = 0; i < 2 && provider->libfabric.prov_names[i] != NULL; i++) {
         struct fi_info *hints = make_hints(provider->libfabric.prov_names[i], false), *list = NULL;
 

@@ -5,7 +5,8 @@
 #include <netinet/in.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "base/entropy.h"
 
 /* The kernel may give a port again that an ended epoch had, and a peer that has not heard of that
  * end would write there. A port counts as used until this many other endpoints were opened. */
@@ -13,6 +14,9 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct port_book book;
+/* Where a range begins for this process, drawn once. Its number would not do: in a container each
+ * life of a program has the same. */
+static unsigned start;
 static _Atomic unsigned rails; /* with a range */
 
 void ofi_ports_count_rail(const struct kvr_rail *rail, bool opened)
@@ -46,7 +50,9 @@ kvr_status ofi_port_take(const struct kvr_rail *rail, const struct port_set *tak
     struct port_shortage shortage;
 
     pthread_mutex_lock(&lock);
-    ret_port->number = port_book_choose(&book, &rail->ports, (unsigned)getpid(), kvr_clock_now(),
+    while (start == 0)
+        start = (unsigned)kvr_random_u64();
+    ret_port->number = port_book_choose(&book, &rail->ports, start, kvr_clock_now(),
                                         rail->port_rest, taken, &shortage);
     if (ret_port->number != 0) {
         ret_port->before = book.uses[ret_port->number];

@@ -9,9 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -100,7 +98,8 @@ static bool own_directory(char ret_path[BENCH_PATH_BYTES])
     return true;
 }
 
-/* What the user's environment says to agents is meant for others. */
+/* What the user's environment says to agents is meant for others, except which libfabric to load.
+ */
 static void forget_environment(void)
 {
     char name[128];
@@ -108,7 +107,8 @@ static void forget_environment(void)
     for (char **at = environ; *at != NULL;) {
         size_t length = strcspn(*at, "=");
 
-        if (strncmp(*at, "KVRAIL_", 7) != 0 || length >= sizeof(name)) {
+        if (strncmp(*at, "KVRAIL_", 7) != 0 || strncmp(*at, "KVRAIL_LIBFABRIC=", 17) == 0 ||
+            length >= sizeof(name)) {
             at++;
             continue;
         }
@@ -181,29 +181,13 @@ static bool show_log(const struct bench_agents *agents, const char *program_name
     return false;
 }
 
-/* A socket has its name a moment before it listens. */
-static bool listens(const char *path)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int probe = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    bool connected;
-
-    snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
-    connected =
-        probe >= 0 && connect(probe, (const struct sockaddr *)&address, sizeof(address)) == 0;
-    if (probe >= 0)
-        close(probe);
-    return connected;
-}
-
-/* Until the file is there and not empty (a port), or an agent listens on the socket. */
+/* Until the file is there and not empty (a port), or a socket is: an agent listens on it then. */
 static bool await(const char *path, pid_t pid)
 {
     struct stat status;
 
     for (int tries = 0; tries < START_TRIES && !bench_interrupted(); tries++) {
-        if (stat(path, &status) == 0 &&
-            (S_ISSOCK(status.st_mode) ? listens(path) : status.st_size > 0))
+        if (stat(path, &status) == 0 && (S_ISSOCK(status.st_mode) || status.st_size > 0))
             return true;
         if (kill(pid, 0) != 0 || waitpid(pid, NULL, WNOHANG) == pid)
             return false;

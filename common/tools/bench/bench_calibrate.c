@@ -9,6 +9,7 @@
 #include "base/removed.h"
 #include "fabric/calibration.h"
 #include "fabric/fabric_provider.h"
+#include "fabric/ofi/fabric_ofi_library.h"
 #include "fabric/region.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/bench_cli.h"
@@ -27,6 +28,7 @@
 struct calibrate_options {
     char provider[16], state_dir[512], json[4096];
     uint64_t rounds;
+    char libfabric[KVR_LIBFABRIC_FOLDER_BYTES];
 };
 
 static const struct kvr_option options[] = {
@@ -37,6 +39,7 @@ static const struct kvr_option options[] = {
      .fallback = "tcp",
      KVR_OPTION_CHOICE(OPTIONS, provider),
      .help = "The provider to measure."},
+    KVR_OPTION_LIBFABRIC(OPTIONS),
     {.name = "state-dir",
      .section = "output",
      .value = "DIR",
@@ -342,6 +345,7 @@ int bench_calibrate_main(int argc, char **argv)
 
     if (!bench_load(&command, argc, argv, &chosen, &exit_status))
         return exit_status;
+    kvr_libfabric_choose(chosen.libfabric);
     if (chosen.state_dir[0] != '\0' && mkdir(chosen.state_dir, 0700) != 0 && errno != EEXIST) {
         fprintf(stderr, "kvrail bench calibrate: %s: %s\n", chosen.state_dir, strerror(errno));
         return 1;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "fabric/fabric_provider.h"
+#include "fabric/ofi/fabric_ofi_library.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/bench_cores.h"
 #include "tools/bench/bench_netns.h"
@@ -343,6 +344,7 @@ int bench_push_main(int argc, char **argv)
 
     if (!bench_options_load(argc, argv, &push.options, &exit_status))
         return exit_status;
+    kvr_libfabric_choose(push.options.posting.libfabric);
     bench_catch_signals();
     (void)getloadavg(&push.figures.load_at_start, 1);
     good = start(&push) && measure(&push);

@@ -92,11 +92,12 @@ static struct sim_engine *engine_at(struct sim_agent *agent, uint32_t index)
     return NULL;
 }
 
-static void port_region_done(void *self, struct kvr_region *region)
+static void port_region_done(void *self, struct kvr_region *region, uint32_t number)
 {
     struct sim_agent *agent = self;
     struct sim_world *world = agent->world;
 
+    (void)number;
     for (uint32_t i = 0; i < world->engine_count; i++)
         for (uint32_t r = 0; r < world->engines[i].region_lives; r++)
             if (world->engines[i].regions[r] == region)

@@ -53,7 +53,7 @@ void sim_check_read(struct sim_world *world, const struct kvr_sim_access *access
                      engine->number);
             return;
         }
-        done += engine->page_bytes - place.offset;
+        done += sim_page_bytes(engine, place.layer) - place.offset;
     }
 }
 
@@ -69,13 +69,24 @@ static uint64_t grains_of(const struct sim_engine *engine, const struct sim_plac
     const struct sim_geometry *geometry = &engine->world->geometry;
     uint64_t grains = 0;
 
+    if (sim_is_state(engine->world, place->layer))
+        return UINT64_MAX;
     for (uint32_t at = 0; at < byte_count; at += geometry->head_bytes) {
         uint32_t token, word;
 
-        sim_page_token(engine, place->offset + at, &token, &word);
+        sim_page_token(engine, place->layer, place->offset + at, &token, &word);
         grains |= UINT64_C(1) << (logical * engine->page_tokens + token) / geometry->page_tokens;
     }
     return grains;
+}
+
+/* A state has the first page of its request, and goes as a whole. */
+static bool is_skipped(const struct sim_engine *engine, const struct sim_fetch *fetch,
+                       uint32_t layer, uint32_t logical)
+{
+    if (sim_is_state(engine->world, layer))
+        return logical > 0 || fetch->skip == fetch->tokens;
+    return logical < fetch->skip / engine->page_tokens;
 }
 
 /* A page of a write; where access->from is NULL, of the agent's own copy of a landed write. */
@@ -95,7 +106,7 @@ static void page_lands(struct sim_engine *engine, const struct kvr_sim_access *a
                  place->page, engine->number);
         return;
     }
-    if (owner.logical < fetch->skip / engine->page_tokens) {
+    if (is_skipped(engine, fetch, place->layer, owner.logical)) {
         sim_fail(world, request, "a write lands on logical page %u, which is skipped",
                  owner.logical);
         return;
@@ -134,7 +145,8 @@ void sim_check_land(struct sim_world *world, const struct kvr_sim_access *access
                      engine != NULL ? (int)engine->number : -1, done, access->bytes);
             return;
         }
-        count = (uint32_t)kvr_min_u64(engine->page_bytes - place.offset, access->bytes - done);
+        count = (uint32_t)kvr_min_u64(sim_page_bytes(engine, place.layer) - place.offset,
+                                      access->bytes - done);
         page_lands(engine, access, &place, access->incoming + done, count);
         done += count;
     }
@@ -241,14 +253,19 @@ static bool tokens_right(const struct sim_fetch *fetch, uint32_t layer, uint64_t
 {
     const struct sim_engine *engine = fetch->user.engine;
     uint32_t part_count = engine->world->geometry.part_count, page_tokens = engine->page_tokens;
-    struct sim_place place = {.layer = layer};
+    uint32_t page_bytes = sim_page_bytes(engine, layer);
+    struct sim_place place = {.layer = layer, .page = fetch->user.pages[0]};
 
+    if (sim_is_state(engine->world, layer))
+        return sim_content_right(engine, fetch->user.key, &place, 0,
+                                 sim_engine_address(engine, &place), page_bytes, 0,
+                                 sim_publish_end(fetch->publishes[0]));
     for (uint64_t page = token_first / page_tokens; page * page_tokens < token_end; page++) {
         place.page = fetch->user.pages[page];
         for (place.part = 0; place.part < part_count; place.part++)
             if (!sim_content_right(engine, fetch->user.key, &place, (uint32_t)page,
-                                   sim_engine_address(engine, &place), engine->page_bytes,
-                                   token_first, token_end))
+                                   sim_engine_address(engine, &place), page_bytes, token_first,
+                                   token_end))
                 return false;
     }
     return true;
@@ -278,10 +295,11 @@ void sim_check_layer(struct sim_fetch *fetch, const struct kvr_notice *notice)
 {
     struct sim_world *world = fetch->request->world;
     uint32_t grain = world->geometry.page_tokens, layer = notice->layer_first;
+    uint64_t skip = sim_is_state(world, layer) ? 0 : fetch->skip;
     int request = (int)fetch->request->number;
 
     if (!holds(fetch->user.engine, layer) || notice->layer_count != 1 ||
-        notice->token_first < fetch->skip || notice->token_end > fetch->tokens ||
+        notice->token_first < skip || notice->token_end > fetch->tokens ||
         notice->token_first >= notice->token_end) {
         sim_fail(world, request,
                  "layer %u of tokens %" PRIu64 " to %" PRIu64 " is announced: there is none", layer,

@@ -30,26 +30,31 @@ static void layout_choose(struct sim_engine *engine, uint32_t number, uint32_t l
     const struct sim_geometry *geometry = &engine->world->geometry;
     struct kvr_rng *rng = &engine->world->rng;
     struct kvr_region_layout *layout = &engine->layouts[number];
-    uint64_t step =
-        engine->page_bytes + (kvr_rng_percent(rng, 30) ? 8 * kvr_rng_between(rng, 1, 4) : 0);
+    bool state = sim_is_state(engine->world, layer_first);
+    uint32_t tokens = state ? 1 : engine->page_tokens;
+    uint64_t head_bytes = sim_head_bytes(engine->world, layer_first);
+    uint64_t step = sim_page_bytes(engine, layer_first) +
+                    (kvr_rng_percent(rng, 30) ? 8 * kvr_rng_between(rng, 1, 4) : 0);
 
     *layout = (struct kvr_region_layout){
         .region = 100 + number,
         .group = layer_first >= geometry->group_split,
         .layer_first = layer_first,
         .layer_count = layer_count,
-        .part_count = geometry->part_count,
+        .part_count = sim_part_count(engine->world, layer_first),
         .replicated = geometry->parts[0] == KVR_PART_MLA,
         .head_first = engine->share.head_first,
         .head_count = engine->share.head_count,
-        .page_tokens = engine->page_tokens,
+        .page_tokens = state ? 0 : engine->page_tokens,
         .page_count = engine->page_count,
         .base = 8 * kvr_rng_below(rng, 8),
-        .token_stride = (engine->heads_outer ? 1 : engine->share.head_count) * geometry->head_bytes,
-        .head_stride = (engine->heads_outer ? engine->page_tokens : 1) * geometry->head_bytes,
-        .head_bytes = geometry->head_bytes,
+        .token_stride = (engine->heads_outer ? 1 : engine->share.head_count) * head_bytes,
+        .head_stride = (engine->heads_outer ? tokens : 1) * head_bytes,
+        .head_bytes = head_bytes,
     };
     memcpy(layout->parts, geometry->parts, sizeof(geometry->parts));
+    if (state)
+        layout->parts[0] = KVR_PART_STATE;
     if (kvr_rng_percent(rng, 60)) { /* a tensor a layer and part */
         layout->page_stride = step;
         layout->part_stride = step * layout->page_count;
@@ -79,7 +84,6 @@ static void share_set(struct sim_engine *engine)
         sim_fail(engine->world, -1, "engine %u: %s", engine->number, error.detail);
     engine->page_tokens = side->page_tokens;
     engine->heads_outer = side->heads_outer;
-    engine->page_bytes = side->page_tokens * engine->share.head_count * geometry->head_bytes;
 }
 
 struct sim_engine *sim_engine_new(struct sim_world *world, struct sim_agent *agent,
@@ -161,7 +165,7 @@ static void region_add(struct sim_engine *engine, uint32_t which)
                                         &region, &error);
     if (status == KVR_OK) {
         region->home = home_of(engine);
-        status = kvr_engines_region_add(engines_of(engine), engine->index, region, &error);
+        status = kvr_engines_region_add(engines_of(engine), engine->index, layout, region, &error);
     }
     engine->region_serials[engine->region_lives] = ++engine->world->region_serial;
     engine->regions[engine->region_lives++] = region;
@@ -313,6 +317,7 @@ static void notice_source(struct sim_publish *publish, const struct kvr_notice *
     sim_check_time(publish->request, publish, NULL);
     user->terminal = notice->kind;
     user->outcome = notice->status;
+    publish->life = user->engine->agent->life;
     sim_user_end(user);
 }
 
@@ -346,7 +351,12 @@ static void notice_target(struct sim_fetch *fetch, const struct kvr_notice *noti
             sim_check_end(fetch, notice->token_end);
         else
             sim_check_salvage(fetch, notice->token_first, notice->token_end);
+        if (fetch->after && notice->status == KVR_EXISTS)
+            sim_fail(fetch->request->world, (int)fetch->request->number,
+                     "its rank has seen the end of the fetch before, and may not fetch again");
         sim_user_end(user);
+        if (notice->kind != KVR_NOTICE_DONE)
+            sim_fetch_after(fetch);
         break;
     default:
         break;

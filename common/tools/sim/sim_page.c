@@ -4,12 +4,35 @@
 
 #include "tools/sim/sim_world.h"
 
-void sim_page_token(const struct sim_engine *engine, uint32_t offset, uint32_t *ret_token,
-                    uint32_t *ret_word)
-{
-    uint32_t head_bytes = engine->world->geometry.head_bytes, token_bytes, head;
+#define STATE_TOKENS 8 /* a state is as large as so many tokens */
 
-    if (engine->heads_outer) {
+bool sim_is_state(const struct sim_world *world, uint32_t layer)
+{
+    return world->geometry.states && layer >= world->geometry.group_split;
+}
+
+uint32_t sim_part_count(const struct sim_world *world, uint32_t layer)
+{
+    return sim_is_state(world, layer) ? 1 : world->geometry.part_count;
+}
+
+uint32_t sim_head_bytes(const struct sim_world *world, uint32_t layer)
+{
+    return world->geometry.head_bytes * (sim_is_state(world, layer) ? STATE_TOKENS : 1);
+}
+
+uint32_t sim_page_bytes(const struct sim_engine *engine, uint32_t layer)
+{
+    return engine->share.head_count * sim_head_bytes(engine->world, layer) *
+           (sim_is_state(engine->world, layer) ? 1 : engine->page_tokens);
+}
+
+void sim_page_token(const struct sim_engine *engine, uint32_t layer, uint32_t offset,
+                    uint32_t *ret_token, uint32_t *ret_word)
+{
+    uint32_t head_bytes = sim_head_bytes(engine->world, layer), token_bytes, head;
+
+    if (engine->heads_outer && !sim_is_state(engine->world, layer)) {
         head = offset / head_bytes / engine->page_tokens;
         *ret_token = offset / head_bytes % engine->page_tokens;
         offset = head * head_bytes + offset % head_bytes;
@@ -49,7 +72,8 @@ bool sim_engine_place(const struct sim_engine *engine, const uint8_t *address,
         }
         ret_place->layer += layout->layer_first;
         ret_place->offset = (uint32_t)offset;
-        return offset < engine->page_bytes && ret_place->page < layout->page_count &&
+        return offset < sim_page_bytes(engine, layout->layer_first) &&
+               ret_place->page < layout->page_count &&
                ret_place->layer < layout->layer_first + layout->layer_count;
     }
     return false;
@@ -177,8 +201,10 @@ static void pages_return(struct sim_user *user)
         engine->owners[place.page].user = 0;
         for (place.layer = share->layer_first;
              place.layer < share->layer_first + share->layer_count; place.layer++)
-            for (place.part = 0; place.part < engine->world->geometry.part_count; place.part++)
-                memset(sim_engine_address(engine, &place), 0xdd, engine->page_bytes);
+            for (place.part = 0; place.part < sim_part_count(engine->world, place.layer);
+                 place.part++)
+                memset(sim_engine_address(engine, &place), 0xdd,
+                       sim_page_bytes(engine, place.layer));
     }
 }
 

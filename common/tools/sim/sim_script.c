@@ -153,12 +153,20 @@ static void watch_ask(struct sim_publish *publish, uint32_t number)
     publish_ask(publish, &request);
 }
 
+/* Pages of the group that the segment needs. An engine that names a state's page late does so with
+ * the last one. */
+static uint32_t segment_pages(const struct sim_publish *publish, uint32_t number, uint32_t group)
+{
+    uint32_t page_tokens = publish->user.engine->page_tokens;
+
+    if (group == 1 && publish->request->world->geometry.states)
+        return number + 1 == publish->segment_count || publish->user.handle % 2 == 0;
+    return (uint32_t)((publish->segments[number].token_end + page_tokens - 1) / page_tokens);
+}
+
 /* Three steps a segment: pages, then computing begins before or after it is announced. */
 static void segment_step(struct sim_publish *publish, uint32_t number, uint32_t step)
 {
-    struct sim_segment *segment = &publish->segments[number];
-    uint32_t page_tokens = publish->user.engine->page_tokens;
-
     if (step == 1)
         segment_queue(publish, number);
     else if (step == 2)
@@ -166,7 +174,7 @@ static void segment_step(struct sim_publish *publish, uint32_t number, uint32_t 
     for (uint32_t group = 0; step == 0 && group < SIM_KV_GROUPS; group++)
         if (!gone(&publish->user) && sim_engine_has_group(publish->user.engine, group, 0) &&
             tell_pages(&publish->user, KVR_REQ_SOURCE_PAGES, group,
-                       (uint32_t)((segment->token_end + page_tokens - 1) / page_tokens)))
+                       segment_pages(publish, number, group)))
             publish->lease_end = publish->request->world->now + publish->lease_ns;
 }
 
@@ -344,6 +352,39 @@ static void fetch_open_ask(struct sim_fetch *fetch)
     sim_ask(fetch->user.engine, &request);
     if (!gone(&fetch->user))
         fetch_watch_ask(fetch);
+    if (fetch->held && !gone(&fetch->user))
+        sim_ask(fetch->user.engine,
+                &(struct kvr_request){.kind = KVR_REQ_TARGET_HOLD, .handle = fetch->user.handle});
+}
+
+/* KV groups that the engine has after this one. */
+static uint32_t fetch_groups_behind(const struct sim_fetch *fetch, uint32_t group)
+{
+    uint32_t count = 0;
+
+    while (++group < SIM_KV_GROUPS)
+        count += sim_engine_has_group(fetch->user.engine, group, fetch->layers_missing);
+    return count;
+}
+
+/* It turns out that the engine has more than it said. */
+static void fetch_skip_ask(struct sim_fetch *fetch)
+{
+    struct sim_user *user = &fetch->user;
+    struct kvr_request request = {.kind = KVR_REQ_TARGET_SKIP, .handle = user->handle};
+
+    for (uint32_t group = 0; group < SIM_KV_GROUPS; group++) {
+        bool state = group == 1 && fetch->request->world->geometry.states;
+
+        request.skip.group = group;
+        request.skip.skip_tokens = state && fetch->skip_late < fetch->tokens ? 0 : fetch->skip_late;
+        if (gone(user) || fetch->failing_seen ||
+            !sim_engine_has_group(user->engine, group, fetch->layers_missing))
+            continue;
+        if (fetch_groups_behind(fetch, group) == 0)
+            fetch->skip = fetch->skip_late;
+        sim_ask(user->engine, &request);
+    }
 }
 
 /* Names some more pages of every KV group, or the rest. True: all are named. */
@@ -354,7 +395,8 @@ static bool fetch_pages_ask(struct sim_fetch *fetch, bool rest)
     bool all = true;
 
     for (uint32_t group = 0; group < SIM_KV_GROUPS && !gone(user); group++) {
-        uint32_t left = user->page_count - user->pages_told[group], more = left;
+        bool state = group == 1 && fetch->request->world->geometry.states;
+        uint32_t left = (state ? 1 : user->page_count) - user->pages_told[group], more = left;
 
         if (!sim_engine_has_group(user->engine, group, fetch->layers_missing) || left == 0)
             continue;
@@ -383,11 +425,36 @@ static void fetch_run(struct sim_world *world, const struct sim_event *event)
         if (!user_begin(world, event, user, sim_fetch_owner(fetch), fetch->tokens))
             return;
         fetch_open_ask(fetch);
+        if (fetch->held) {
+            sim_at(world, world->now + 1 + fetch->hold_ns, fetch_run, fetch, 0, 0);
+            return;
+        }
+    } else if (fetch->held && step == 1) {
+        fetch_skip_ask(fetch);
     } else if (fetch_pages_ask(fetch, step >= 3)) {
         script_over(world);
         return;
     }
     sim_at(world, world->now + 1 + sim_some(world, world->compute_ns), fetch_run, fetch, 0, 0);
+}
+
+/* Some are opened before their engine knows what it has, and some of these wait for longer than a
+ * lease is. */
+static void fetch_hold_choose(struct sim_fetch *fetch)
+{
+    struct sim_world *world = fetch->request->world;
+    uint64_t page_tokens = fetch->user.engine->page_tokens;
+
+    fetch->held = kvr_rng_percent(&world->rng, 25);
+    if (!fetch->held)
+        return;
+    fetch->skip_late = fetch->skip;
+    fetch->skip = kvr_rng_below(&world->rng, fetch->skip / page_tokens + 1) * page_tokens;
+    if (world->geometry.states && sim_engine_has_group(fetch->user.engine, 1, 0) &&
+        fetch->skip_late < fetch->tokens)
+        fetch->skip_late = fetch->skip; /* a state is skipped as a whole, and so holds it back */
+    fetch->hold_ns = kvr_rng_percent(&world->rng, 10) ? SIM_LEASE_NS + KVR_S
+                                                      : sim_some(world, world->compute_ns);
 }
 
 /* From every source rank that has something of what the target rank holds. */
@@ -414,6 +481,7 @@ static void fetch_make(struct sim_request *request, struct sim_engine *engine, u
         fetch->skip = kvr_rng_below(rng, tokens / page_tokens + 1) * page_tokens;
     if (kvr_rng_percent(rng, 7))
         fetch->skip = fetch->tokens;
+    fetch_hold_choose(fetch);
     request->world->busy++;
 }
 
@@ -468,6 +536,21 @@ static void fetch_twice(struct sim_request *request)
     for (uint32_t i = 0; i < request->source_count; i++)
         request->publishes[i].consumers = consumers[i];
     first->twice = request->fetches[request->fetch_count - 1].twice = true;
+    request->fetches[request->fetch_count - 1].after = kvr_rng_percent(rng, 75);
+    if (request->fetches[request->fetch_count - 1].after)
+        request->world->busy--; /* it may never begin */
+}
+
+void sim_fetch_after(struct sim_fetch *fetch)
+{
+    struct sim_request *request = fetch->request;
+    struct sim_fetch *last = &request->fetches[request->fetch_count - 1];
+    struct sim_world *world = request->world;
+
+    if (!last->after || last == fetch || last->user.engine != fetch->user.engine)
+        return;
+    world->busy++;
+    sim_at(world, world->now + 1, fetch_run, last, 0, 0);
 }
 
 static void request_make(struct sim_world *world)
@@ -487,13 +570,14 @@ static void request_make(struct sim_world *world)
     fetches_make(request, target, tokens);
     if (both)
         fetches_make(request, other, tokens);
-    if (kvr_rng_percent(rng, 3))
+    if (kvr_rng_percent(rng, 8))
         fetch_twice(request);
     for (uint32_t i = 0; i < request->publish_count; i++)
         sim_at(world, start + (late ? kvr_rng_below(rng, 80 * KVR_MS) : sim_soon(world)),
                publish_run, &request->publishes[i], 0, 0);
     for (uint32_t i = 0; i < request->fetch_count; i++)
-        sim_at(world, start + sim_soon(world), fetch_run, &request->fetches[i], 0, 0);
+        if (!request->fetches[i].after)
+            sim_at(world, start + sim_soon(world), fetch_run, &request->fetches[i], 0, 0);
 }
 
 void sim_script_begin(struct sim_world *world)

@@ -51,7 +51,7 @@ static kvr_ns consumers_due(const struct sim_publish *publish)
     for (uint32_t i = 0; i < request->fetch_count; i++) {
         const struct sim_fetch *fetch = &request->fetches[i];
 
-        if (gives_to(publish, fetch) && fetch->user.accepted)
+        if (gives_to(publish, fetch) && (fetch->user.accepted || fetch->held))
             due = later(due, fetch->user.ended_at);
         if (!gives_to(publish, fetch) || !fetch->user.accepted || fetch->source_count > 1)
             due = later(due, lease); /* a fetch may have been accepted by another rank only */
@@ -76,6 +76,16 @@ static kvr_ns halves_due(const struct sim_world *world)
     return due;
 }
 
+/* Its agent knows how its only publish ended. */
+static bool source_past(const struct sim_fetch *fetch)
+{
+    const struct sim_publish *publish = fetch->publishes[0];
+    const struct sim_agent *agent = publish->user.engine->agent;
+
+    return fetch->source_count == 1 && publish->life != 0 && agent->alive &&
+           agent->life == publish->life && !publish->user.orphan;
+}
+
 void sim_check_time(const struct sim_request *request, const struct sim_publish *publish,
                     const struct sim_fetch *fetch)
 {
@@ -84,8 +94,8 @@ void sim_check_time(const struct sim_request *request, const struct sim_publish 
         later(later(world->last_injection, world->asked_at), kvr_sim_net_busy_until(world->net));
 
     due = later(due, halves_due(world));
-    if (fetch != NULL && !fetch->user.accepted)
-        due = later(due, fetch->deadline); /* of the other side, or of slots */
+    if (fetch != NULL && !fetch->user.accepted) /* of the other side, or of slots */
+        due = later(due, source_past(fetch) ? fetch->publishes[0]->user.ended_at : fetch->deadline);
     if (publish != NULL)
         due = later(due, consumers_due(publish));
     due += grace(world);

@@ -22,7 +22,7 @@ static bool all_opened(struct sim_world *world)
     uint32_t owner = 0;
 
     while ((user = sim_user_next(world, &owner, &publish, &fetch)) != NULL)
-        if (!user->open)
+        if (!user->open && (fetch == NULL || !fetch->after))
             return false;
     return true;
 }

@@ -81,6 +81,7 @@ static void geometry_choose(struct sim_world *world)
     geometry->layers = geometry->group_split = (uint32_t)kvr_rng_between(rng, 1, SIM_LAYERS);
     if (geometry->layers > 1 && kvr_rng_percent(rng, 30))
         geometry->group_split = (uint32_t)kvr_rng_between(rng, 1, geometry->layers - 1);
+    geometry->states = geometry->group_split < geometry->layers && world->seed % 2 == 0;
     geometry->page_tokens = (uint32_t)1 << kvr_rng_between(rng, 1, 3);
     geometry->heads = (uint32_t)kvr_rng_between(rng, 1, 2);
     geometry->head_bytes = 8 * (uint32_t)kvr_rng_between(rng, 1, 2);

@@ -193,7 +193,7 @@ struct sim_engine {
     uint32_t number, index;         /* index: in its agent */
     struct kvr_rank rank;
     struct kvr_share share; /* layers and heads that it holds */
-    uint32_t page_tokens, page_bytes;
+    uint32_t page_tokens;
     bool heads_outer; /* in a page */
     uint32_t region_count, page_count;
     struct kvr_region_layout layouts[SIM_REGIONS];
@@ -255,15 +255,20 @@ struct sim_publish {
     uint32_t tail_bytes;
     bool has_tail;
     bool disturbed; /* it may end otherwise than its targets */
+    uint32_t life;  /* of its agent, when it ended */
 };
 
 struct sim_fetch {
     struct sim_user user;
     struct sim_request *request;
     uint64_t tokens, skip;
+    bool held;          /* its source learns what is skipped after hold_ns */
+    uint64_t skip_late; /* then */
+    kvr_ns hold_ns;
     kvr_ns deadline;
     struct sim_publish *publishes[SIM_RANKS]; /* that it can only match, one of each source rank */
     uint32_t source_count;
+    bool after;   /* opened when the fetch before it of the same rank has failed */
     bool twice;   /* its rank fetches it twice: the last fetch may be refused, no other rank */
     bool corrupt; /* a landed byte is not the source's: only DONE would be wrong */
     bool tail_seen, failing_seen;
@@ -319,6 +324,7 @@ struct sim_side {
 struct sim_geometry {
     uint32_t layers, part_count, head_bytes, heads;
     uint32_t group_split; /* the first layer of the second KV group; layers: there is one */
+    bool states;          /* the second KV group has one page a request */
     uint32_t page_tokens; /* the smaller of both sides': segments begin at its multiples */
     uint8_t parts[2];
     struct sim_side source, target;
@@ -448,10 +454,15 @@ void sim_user_end(struct sim_user *user); /* its pages are the engine's again */
 bool sim_engine_place(const struct sim_engine *engine, const uint8_t *address,
                       struct sim_place *ret_place);
 uint8_t *sim_engine_address(const struct sim_engine *engine, const struct sim_place *place);
+/* The layers of the second KV group may be states, with one page a request. */
+bool sim_is_state(const struct sim_world *world, uint32_t layer);
+uint32_t sim_part_count(const struct sim_world *world, uint32_t layer);
+uint32_t sim_head_bytes(const struct sim_world *world, uint32_t layer);
+uint32_t sim_page_bytes(const struct sim_engine *engine, uint32_t layer); /* of one part */
 /* Of a page of it: which token of the page and which word of that token's bytes, all heads of the
- * model counted, lies at this offset. */
-void sim_page_token(const struct sim_engine *engine, uint32_t offset, uint32_t *ret_token,
-                    uint32_t *ret_word);
+ * model counted, lies at this offset. A state counts as one token. */
+void sim_page_token(const struct sim_engine *engine, uint32_t layer, uint32_t offset,
+                    uint32_t *ret_token, uint32_t *ret_word);
 /* Users are numbered: publishes even, fetches odd. */
 struct sim_user *sim_user_of(struct sim_world *world, uint32_t owner,
                              struct sim_publish **ret_publish, struct sim_fetch **ret_fetch);
@@ -477,6 +488,8 @@ bool sim_ranks_meet(const struct sim_engine *a, const struct sim_engine *b);
 /* sim_script.c */
 void sim_script_begin(struct sim_world *world);
 void sim_ask(struct sim_engine *engine, const struct kvr_request *request);
+/* It failed: its rank may fetch the request again. */
+void sim_fetch_after(struct sim_fetch *fetch);
 void sim_publish_again(struct sim_request *request, struct sim_engine *engine);
 
 /* sim_order.c */
@@ -492,7 +505,7 @@ uint64_t sim_publish_end(const struct sim_publish *publish); /* behind its last 
 void sim_content_fill(struct sim_publish *publish, uint32_t layer, uint64_t token_first,
                       uint64_t token_end);
 /* Whether these bytes of a page are what the contents of `key` are, tokens outside of
- * [token_first, token_end) left out. */
+ * [token_first, token_end) left out. A state is that after token_end. */
 bool sim_content_right(const struct sim_engine *engine, uint64_t key, const struct sim_place *place,
                        uint32_t logical, const uint8_t *bytes, uint32_t byte_count,
                        uint64_t token_first, uint64_t token_end);

@@ -1,0 +1,119 @@
+#include "wire/abstract_socket.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define ACCEPTED_MAX  64         /* connections of others that are closed in one call */
+#define EVERYBODY     UINT32_MAX /* so many users the first user namespace has */
+#define OVERFLOW_FILE "/proc/sys/kernel/overflowuid"
+
+static socklen_t address_of(const char *name, struct sockaddr_un *ret_address)
+{
+    size_t length = strnlen(name, sizeof(ret_address->sun_path) - 1);
+
+    *ret_address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(ret_address->sun_path + 1, name, length);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
+}
+
+static int close_with(int fd, int os_errno)
+{
+    close(fd);
+    errno = os_errno;
+    return -1;
+}
+
+/* Whether this process sees each user of the system under a number of its own. */
+static bool sees_everybody(void)
+{
+    FILE *map = fopen("/proc/self/uid_map", "re");
+    uint64_t users = 0;
+    uint32_t count;
+
+    if (map == NULL)
+        return false;
+    while (fscanf(map, "%*u %*u %" SCNu32, &count) == 1)
+        users += count;
+    fclose(map);
+    return users == EVERYBODY;
+}
+
+/* In a user namespace all users without a number read as this one. */
+static uid_t unknown_users_number(void)
+{
+    FILE *file = fopen(OVERFLOW_FILE, "re");
+    unsigned number = 65534;
+
+    if (file == NULL)
+        return number;
+    if (fscanf(file, "%u", &number) != 1)
+        number = 65534;
+    fclose(file);
+    return number;
+}
+
+static bool is_ours(int fd)
+{
+    struct ucred peer;
+    socklen_t bytes = sizeof(peer);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0 || peer.uid != geteuid())
+        return false;
+    return peer.uid != unknown_users_number() || sees_everybody();
+}
+
+static int open_socket(void)
+{
+    return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+int kvr_abstract_listen(const char *name, int backlog)
+{
+    struct sockaddr_un address;
+    socklen_t bytes = address_of(name, &address);
+    int fd = open_socket();
+
+    if (fd < 0)
+        return -1;
+    if (bind(fd, (struct sockaddr *)&address, bytes) == 0 && listen(fd, backlog) == 0)
+        return fd;
+    return close_with(fd, errno);
+}
+
+int kvr_abstract_connect(const char *name)
+{
+    struct sockaddr_un address;
+    socklen_t bytes = address_of(name, &address);
+    int fd = open_socket();
+
+    if (fd < 0)
+        return -1;
+    if (connect(fd, (struct sockaddr *)&address, bytes) != 0)
+        return close_with(fd, errno);
+    return is_ours(fd) ? fd : close_with(fd, EPERM);
+}
+
+int kvr_abstract_accept(int listener)
+{
+    for (unsigned i = 0; i < ACCEPTED_MAX; i++) {
+        struct sockaddr_un address;
+        socklen_t bytes = sizeof(address);
+        int fd =
+            accept4(listener, (struct sockaddr *)&address, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+        if (fd >= 0 && is_ours(fd))
+            return fd;
+        if (fd >= 0)
+            close(fd);
+        else if (errno != ECONNABORTED && errno != EINTR)
+            return -1;
+    }
+    return -1;
+}
