@@ -8,7 +8,7 @@ from kvrail.connector import decode, prefill, source, target
 from kvrail.connector.blocks import Group
 from kvrail.connector.machine import Limits
 
-HOLD = 20.0
+HOLD = 2 * LEASE
 
 
 def make_user(world: World, number: int) -> User:
@@ -29,7 +29,12 @@ class User:
         self.tokens = world.random.randrange(1, 9) * PAGE
         self.attempt = world.random.randrange(1000)
         self.limits = Limits(
-            hold=self.hold, lease_ms=int(LEASE * 1000), park=2.0, attempts=self.attempts
+            hold=self.hold,
+            lease_ms=int(LEASE * 1000),
+            park=2.0,
+            queue=20.0,
+            load=10.0,
+            attempts=self.attempts,
         )
         self.p_blocks: list[int] = []
         self.d_blocks: list[int] = []
@@ -38,6 +43,8 @@ class User:
         self.p_over = self.d_over = False
         self.d_never = world.chance(0.07)  # the hand-off is lost on its way
         self.decided_at = float("inf")  # when the target had blocks, or needed none
+        self.refused = False  # the target's agent had no room: the source does not hear of it
+        self.queued_at = float("inf")  # when the target's rank knew of it
         self.aborted_at_p = False
         self.restarted = False  # a target that failed meanwhile does not ask for the next attempt
         self.prefill = prefill.Prefill(self.p_key, self.name, self.attempt)
@@ -121,8 +128,13 @@ class User:
         if report.status == "expired":
             self.world.counts["expired"] += 1
             decided = self.decided_at < self.world.clock.now - LEASE
-            if decided and not (self.aborted_at_p or self.restarted or self.world.agent_trouble):
-                raise Violation(f"check 6: the source of {self.name} was held to its limit")
+            queued = self.queued_at < self.world.clock.now - LEASE
+            excused = self.aborted_at_p or self.restarted or self.refused
+            if not (excused or self.world.agent_trouble):
+                if decided:
+                    raise Violation(f"check 6: the source of {self.name} was held to its limit")
+                if queued:
+                    raise Violation(f"check 9: the source of {self.name} was not held")
         self.world.counts["freed"] += 1
 
     def p_end(self) -> None:
@@ -143,7 +155,7 @@ class User:
             self.world.clock.at(STEP, lambda command=command: self.d_command(command))
         if self.world.chance(0.15):
             self.world.soon(0.6, self.d_abort)
-        self.world.soon(self.world.random.choice((0.1, 1.0, 4.0)), self.d_schedule)
+        self.world.soon(self.world.random.choice((0.1, 1.0, 4.0, 12.0)), self.d_schedule)
 
     def d_abort(self) -> None:
         """The client has gone."""
@@ -182,9 +194,16 @@ class User:
     def d_command(self, command) -> None:
         rank, now = self.world.d, self.world.clock.now
         if isinstance(command, decode.Queue):
+            self.queued_at = now
             rank.book.add(
                 command.key,
-                target.target(command.request, command.offer, rank.book.next_serial(), self.limits),
+                target.target(
+                    command.request,
+                    command.offer,
+                    rank.book.next_serial(),
+                    self.limits,
+                    command.tokens,
+                ),
                 now,
             )
             rank.act()
@@ -240,6 +259,8 @@ class User:
             self.d_run(report.tokens)
         elif isinstance(report, target.LoadFailed):
             self.world.counts["failed"] += 1
+            if report.status in ("expired", "cut", "no_source"):
+                self.world.counts["missed"] += 1
             if report.token_first > self.skip:
                 self.world.counts["partial"] += 1
             if report.pages != (tuple(self.d_blocks[report.token_first // PAGE :]),):
@@ -367,10 +388,12 @@ class ChunkedUser(User):
         world, rank = self.world, self.world.d
         if self.d_over:
             return
+        self.queued_at = world.clock.now
+        offer = target.Offer(self.attempt, ("p0",))
         rank.book.add(
             self.d_key,
             target.target(
-                self.name, target.Offer(self.attempt, ("p0",)), rank.book.next_serial(), self.limits
+                self.name, offer, rank.book.next_serial(), self.limits, self.tokens
             ),
             world.clock.now,
         )

@@ -13,6 +13,7 @@ the end of the run:
     6  a source is not held until its limit when its target has decided, unless an agent was lost
     7  a failed load names a first token that is true: all tokens before it are right
     8  nothing waits for an agent that is there
+    9  a source is held as long as its target is queued
 """
 
 from __future__ import annotations
@@ -119,6 +120,7 @@ class Transfer:
     publish: Publish | None = None
     copied: int = 0
     status: str = ""  # not empty: it is failing
+    held: bool = False  # its pages come later
     over: bool = False
 
 
@@ -170,7 +172,8 @@ class Rank:
                     source.Renew,
                     source.Cancel,
                     target.OpenTarget,
-                    target.Hold,
+                    target.GiveBlocks,
+                    target.SkipAll,
                 ),
             ):
                 self.world.call(self, key, action)
@@ -205,6 +208,9 @@ class World:
                 "aborts",
                 "offers",
                 "preempted",
+                "held",
+                "missed",
+                "unheld",
             )
         }
         self.pools = {"P": Pool("P", 60), "D": Pool("D", 60)}
@@ -265,8 +271,8 @@ class World:
             self.match(action.request, action.attempt)
         elif isinstance(action, target.OpenTarget):
             self.open_target(key, action)
-        elif isinstance(action, target.Hold):
-            pass
+        elif isinstance(action, (target.GiveBlocks, target.SkipAll)):
+            self.end_hold(key, action)
         elif isinstance(action, source.Cancel) and rank is self.d:
             if (transfer := self.transfers.get(action.ticket)) is not None:
                 self.fail(transfer, "cancelled")
@@ -293,14 +299,34 @@ class World:
             else:
                 self.soon(0.1, lambda: self.end_publish(publish, action.reason))
 
-    def open_target(self, key: str, action: target.OpenTarget) -> None:
-        pages = action.groups[0].pages if action.groups else ()
+    def check_alone(self, pages: tuple[int, ...], skip: int) -> None:
         for other in self.transfers.values():
-            if not other.over and set(pages[action.skip // PAGE :]) & set(
+            if not other.over and set(pages[skip // PAGE :]) & set(
                 other.pages[other.skip // PAGE :]
             ):
-                raise Violation(f"two fetches write the same pages: {action} and {other}")
-        fails_at = self.random.randrange(0, max(1, len(pages))) if self.chance(0.15) else -1
+                raise Violation(f"two fetches write the same pages: {pages} and {other}")
+
+    def end_hold(self, key: str, action: target.GiveBlocks | target.SkipAll) -> None:
+        """What is skipped, and the pages: the fetch goes on."""
+        transfer = self.transfers.get(action.ticket)
+        if transfer is None or transfer.over:
+            return
+        if not transfer.held:
+            raise Violation(f"{key}: {action} of a fetch that is not held")
+        transfer.held = False
+        if isinstance(action, target.GiveBlocks):
+            pages, skip = action.groups[0].pages, action.skip
+            self.check_alone(pages, skip)
+            transfer.pages, transfer.skip, transfer.copied = pages, skip, skip // PAGE
+        else:
+            transfer.skip, transfer.copied = action.tokens, action.tokens // PAGE
+        self.move(transfer)
+
+    def open_target(self, key: str, action: target.OpenTarget) -> None:
+        pages = action.groups[0].pages if action.groups else ()
+        self.check_alone(pages, action.skip)
+        count = max(1, action.tokens // PAGE)
+        fails_at = self.random.randrange(count) if self.chance(0.15) else -1
         transfer = Transfer(
             key,
             action.ticket,
@@ -312,8 +338,17 @@ class World:
             self.clock.now + DEADLINE,
             fails_at,
             copied=action.skip // PAGE,
+            held=action.hold > 0,
         )
         self.transfers[action.ticket] = transfer
+        if transfer.held:
+            self.counts["held"] += 1
+            transfer.deadline = self.clock.now + action.hold
+            if self.chance(0.05):
+                self.counts["unheld"] += 1
+                self.by_key[key].refused = True
+                self.fail(transfer, "full")
+                return
         if 0 < action.offer.attempt - self.by_key[key].attempt < SECOND:
             self.counts["again"] += 1
         self.match(action.request, action.offer.attempt)
@@ -361,6 +396,7 @@ class World:
             or publish is None
             or publish.over
             or index != transfer.copied
+            or transfer.held
         ):
             return
         if index == transfer.fails_at:
@@ -417,7 +453,7 @@ class World:
                     target.On.FAILED,
                     transfer.ticket,
                     status=transfer.status,
-                    token_first=transfer.copied * PAGE,
+                    token_first=0 if transfer.held else transfer.copied * PAGE,
                 ),
             )
         if transfer.publish is not None:

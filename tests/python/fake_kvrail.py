@@ -54,6 +54,7 @@ class FakeConnection:
         self.fail: dict[int, str] = {}
         self.count = 0
         self.handles = 0
+        self.deadlines: list[int] = []  # of the fetches, in milliseconds
         self.lost = self.closed = False
 
     def _call(self, *call: Any) -> None:
@@ -84,11 +85,15 @@ class FakeConnection:
     def source_end(self, source):
         self._call("source_end", source)
 
-    def target_open(self, request, tokens, sources, *, attempt, skip_tokens):
+    def target_open(self, request, tokens, sources, *, attempt, skip_tokens, deadline_ms):
+        self.deadlines.append(deadline_ms)
         return self._open("target_open", request, tokens, tuple(sources), attempt, skip_tokens)
 
     def target_skip(self, target, group, skip_tokens):
         self._call("target_skip", target, group, skip_tokens)
+
+    def target_hold(self, target):
+        self._call("target_hold", target)
 
     def target_pages(self, target, group, ids):
         self._call("target_pages", target, group, tuple(ids))

@@ -4,8 +4,13 @@ import sys
 import unittest
 
 
-def main(name: str) -> None:
-    cases = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
+def main(name: str, classes: list[type[unittest.TestCase]] | None = None) -> None:
+    """Of all classes, or of these."""
+    loader = unittest.defaultTestLoader
+    if classes is None:
+        cases = loader.loadTestsFromModule(sys.modules["__main__"])
+    else:
+        cases = unittest.TestSuite(map(loader.loadTestsFromTestCase, classes))
     result = unittest.TextTestRunner(stream=sys.stdout, verbosity=2).run(cases)
     bad = [case for case, _ in result.failures + result.errors]
     failed = len(

@@ -8,7 +8,7 @@ if ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; 
     echo "no python3 of version 3.10 or later" >&2
     exit 77
 fi
-export PYTHONPATH="$KVRAIL_ROOT_DIR/common/python:$KVRAIL_ROOT_DIR/tests/python" PYTHONDONTWRITEBYTECODE=1
+export PYTHONPATH="$KVRAIL_ROOT_DIR/common/python:$KVRAIL_ROOT_DIR/tests/python${KVRAIL_ENGINES_VLLM:+:$KVRAIL_ENGINES_VLLM}" PYTHONDONTWRITEBYTECODE=1
 if [ "$1" != --agents ]; then
     exec python3 "$@"
 fi
@@ -16,5 +16,8 @@ shift
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 start_all
 export SOURCE_SOCKET="$work/source.sock" TARGET_SOCKET="$work/target.sock" SOURCE_AGENT="$source_agent" \
-    SOURCE_PID="$prefill_pid" TARGET_PID="$decode_pid"
-python3 "$@" || fail "$* failed"
+    SOURCE_PID="$prefill_pid" TARGET_PID="$decode_pid" SCHEDULER="$scheduler"
+status=0
+python3 "$@" || status=$?
+[ "$status" -eq 0 ] || [ "$status" -eq 77 ] || fail "$* failed"
+exit "$status"

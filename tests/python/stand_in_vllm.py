@@ -46,6 +46,7 @@ class SlidingWindowSpec:
 class MambaSpec:
     block_size: int
     num_speculative_blocks: int = 0
+    tp_replicated: bool = False
 
 
 @dataclass

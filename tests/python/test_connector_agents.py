@@ -10,6 +10,7 @@ import os
 import random
 import time
 import unittest
+from dataclasses import replace
 
 import support
 from kvrail.connector.blocks import Group
@@ -36,13 +37,9 @@ class Agents(unittest.TestCase):
     def setUp(self) -> None:
         self.source, self.target = Engine("source"), Engine("target")
         self.warnings: list[str] = []
+        self.source.connection.ready(0, LAYERS)
         groups = groups_of(cache_config(FullAttentionSpec(PAGE_TOKENS)))
-
-        def source_connection():
-            self.source.connection.ready(0, LAYERS)
-            return self.source.connection
-
-        self.p = Worker(groups, LIMITS, connect_source=source_connection, warn=self.warnings.append)
+        self.p = self.source_worker(LIMITS)
         self.d = Worker(
             groups,
             LIMITS,
@@ -54,6 +51,14 @@ class Agents(unittest.TestCase):
         self.bad: set[int] = set()
         self.step()
         self.offer_sources = (self.source.address(),)
+
+    def source_worker(self, limits: Limits) -> Worker:
+        return Worker(
+            groups_of(cache_config(FullAttentionSpec(PAGE_TOKENS))),
+            limits,
+            connect_source=lambda: self.source.connection,
+            warn=self.warnings.append,
+        )
 
     def step(self) -> None:
         for worker in (self.p, self.d):
@@ -76,7 +81,7 @@ class Agents(unittest.TestCase):
 
     def fetch(self, name: str, offer: Offer, blocks: list[int], tokens: int, skip: int) -> None:
         groups = (Group(tuple(blocks), PAGE_TOKENS),)
-        commands = [Queue(f"d-{name}", name, offer)]
+        commands = [Queue(f"d-{name}", name, offer, tokens)]
         commands.append(Fetch(f"d-{name}", name, offer, tokens, skip, groups))
         self.d.commands(commands, time.monotonic())
 
@@ -101,7 +106,7 @@ class Agents(unittest.TestCase):
 
     def test_a_release_frees_the_source(self) -> None:
         offer = self.publish("b", [1, 2], 32)
-        commands = [Queue("d-b", "b", offer), Release("d-b", "b", offer, 32)]
+        commands = [Queue("d-b", "b", offer, 32), Release("d-b", "b", offer, 32)]
         self.d.commands(commands, time.monotonic())
         self.until(lambda: self.sent and not len(self.d), "SOURCE_FREE")
         self.assertEqual(self.received, set())
@@ -111,6 +116,22 @@ class Agents(unittest.TestCase):
         offer = self.publish("c", [1, 2], 32)
         self.d.commands([Queue("d-c", "c", offer), Withdraw("d-c")], time.monotonic())
         self.until(lambda: self.sent and not len(self.d), "SOURCE_FREE")
+
+    def test_a_source_is_held_for_a_queued_request(self) -> None:
+        """Longer than its lease; the local prefix is known at the end."""
+        self.p = self.source_worker(replace(LIMITS, hold=1, lease_ms=500))
+        offer = self.publish("q", [1, 2, 3], 48)
+        self.d.commands([Queue("d-q", "q", offer, 48)], time.monotonic())
+        self.until(lambda: self.d.target.open_handles, "the fetch")
+        end = time.monotonic() + 2
+        while time.monotonic() < end:
+            self.step()
+        self.assertEqual((self.sent, self.received), (set(), set()))
+        groups = (Group((21, 22, 23), PAGE_TOKENS),)
+        self.d.commands([Fetch("d-q", "q", offer, 48, 32, groups)], time.monotonic())
+        self.until(lambda: self.sent and self.received, "the end")
+        self.assertEqual(self.page(self.target, 23), self.page(self.source, 3))
+        self.assertEqual(self.warnings, [])
 
     def test_withdrawn_at_either_side(self) -> None:
         offer = Offer(1, self.offer_sources)

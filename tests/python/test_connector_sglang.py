@@ -62,8 +62,6 @@ class Manager:
                 ]
             case source.EndSource():
                 self.calls += ["source_tail"] * bool(action.tail) + ["source_end"]
-            case target.Hold():
-                pass
             case target.OpenTarget():
                 self.calls.append(
                     f"target_open {action.request}/{action.offer.attempt} skip {action.skip}"

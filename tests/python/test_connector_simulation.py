@@ -93,7 +93,32 @@ def open_next_at_once(t, event, now):
     return target._open(replace(t, offer=event.offer), event, now)
 
 
+def hold_without_end(t, event, now):
+    return t, []
+
+
+def give_from_zero(t, event, now):
+    t, actions = target._give(t, event, now)
+    return t, [replace(actions[0], skip=0)]
+
+
 MUTANTS = {
+    "a queued target does not hold its source": lambda: rule(
+        target, "QUEUED", "AGENT_UP", "QUEUED", None
+    ),
+    "a held fetch forgets the local prefix": lambda: rule(
+        target, "HOLDING", "BLOCKS", "LOADING", give_from_zero
+    ),
+    "a full hit leaves its fetch held": lambda: rule(
+        target, "HOLDING", "COVERED", "RELEASING", hold_without_end
+    ),
+    "an abort leaves its fetch held": lambda: rule(target, "HOLDING", "ABORT", "ENDED", None),
+    "a newer attempt leaves the older one held": lambda: rule(
+        target, "HOLDING", "OFFER", "HOLDING", target._release_offer
+    ),
+    "a fetch that failed in the queue is waited for": lambda: rule(
+        target, "HOLDING", "FAILED", "HOLDING", None
+    ),
     "a cancelled source is freed before SOURCE_FREE": lambda: rule(
         source, "OFFERED", "ABORT", "FREE", source._free_aborted
     ),
@@ -133,7 +158,6 @@ MUTANTS = {
     "an abort in the queue releases no source": lambda: rule(
         decode, "WAITING", "FINISHED", "GONE", None
     ),
-    "an abort in the queue ends the record": lambda: rule(target, "QUEUED", "ABORT", "ENDED", None),
     "a fetch waits for a lost agent without end": lambda: rule(
         target, "PARKED", "TIMER", "PARKED", None
     ),

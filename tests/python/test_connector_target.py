@@ -11,12 +11,13 @@ from kvrail.connector.machine import Limits
 from kvrail.connector.target import (
     Cancel,
     Event,
-    Hold,
+    GiveBlocks,
     Loaded,
     LoadFailed,
     Offer,
     On,
     OpenTarget,
+    SkipAll,
     State,
     Stopped,
     Tail,
@@ -49,7 +50,6 @@ class Case(unittest.TestCase):
 
 class Load(Case):
     def test_after_the_local_prefix(self) -> None:
-        self.assertEqual(self.feed(On.AGENT_UP), [Hold("r", FIRST)])
         self.assertEqual(self.load(), [OpenTarget((1, 1), "r", FIRST, 60, 16, GROUPS)])
         self.assertEqual(self.feed(On.ACCEPTED), [])
         self.assertEqual(self.feed(On.TAIL, tail=b"first"), [Tail("r", b"first")])
@@ -66,6 +66,90 @@ class Load(Case):
         for skip in (60, 61, -1):
             with self.assertRaises(ValueError):
                 self.feed(On.BLOCKS, tokens=60, skip=skip, groups=GROUPS)
+
+
+class Held(Case):
+    """The tokens are known: the fetch is opened while the request is queued."""
+
+    HELD = OpenTarget((1, 1), "r", FIRST, 60, 0, (), 540.0)
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.record = target("r", FIRST, 1, self.limits, 60)
+        self.assertEqual(self.feed(On.AGENT_UP), [self.HELD])
+
+    def blocks(self, tokens: int = 60) -> list:
+        return self.feed(On.BLOCKS, tokens=tokens, skip=16, groups=GROUPS)
+
+    def test_the_blocks_come_later(self) -> None:
+        self.assertEqual(self.blocks(), [GiveBlocks((1, 1), 16, GROUPS)])
+        self.assertEqual(self.feed(On.DONE, token_end=60), [Loaded("r", 60)])
+        self.assertTrue(self.record.over)
+
+    def test_a_full_hit_and_an_abort_release_the_source(self) -> None:
+        held = self.record
+        for on in (On.COVERED, On.ABORT):
+            self.record = held
+            self.assertEqual(self.feed(on, tokens=60), [SkipAll((1, 1), 60)])
+            self.assertEqual(self.feed(On.DONE), [])
+            self.assertTrue(self.record.over)
+
+    def test_a_release_does_not_wait_for_a_source_that_never_comes(self) -> None:
+        self.now = 10.0
+        self.feed(On.ABORT)
+        self.assertEqual(self.record.timer, 70.0)
+        self.now = 70.0
+        self.assertEqual(self.feed(On.TIMER), [Cancel((1, 1))])
+        self.assertEqual(self.feed(On.FAILED, status="cancelled"), [])
+        self.assertTrue(self.record.over)
+
+    def test_its_source_ends_meanwhile(self) -> None:
+        self.assertEqual(self.feed(On.FAILING, status="expired"), [])
+        self.assertEqual(self.feed(On.FAILED, status="expired"), [])
+        missed = self.record
+        self.assertEqual(self.blocks(), [LoadFailed("r", 16, ((11, 12, 13),), "expired")])
+        self.assertTrue(self.record.over)
+        self.record = missed
+        self.assertEqual(self.feed(On.OFFER, offer=SECOND), [])
+        self.assertEqual(self.feed(On.AGENT_UP)[0].offer, SECOND)
+
+    def test_an_agent_with_too_many_requests_is_asked_again_with_the_blocks(self) -> None:
+        self.assertEqual(self.feed(On.FAILED, status="full"), [])
+        self.assertFalse(self.record.awaits_agent)
+        self.assertEqual(self.blocks(), [])
+        self.assertEqual(
+            self.feed(On.AGENT_UP), [OpenTarget((1, 2), "r", FIRST, 60, 16, GROUPS)]
+        )
+
+    def test_the_agent_dies(self) -> None:
+        self.assertEqual(self.feed(On.LOST, status="agent_lost"), [])
+        self.assertEqual(self.feed(On.AGENT_UP), [replace(self.HELD, ticket=(1, 2))])
+
+    def test_a_newer_attempt_is_held_instead(self) -> None:
+        self.assertEqual(
+            self.feed(On.OFFER, offer=SECOND),
+            [SkipAll((1, 1), 60), replace(self.HELD, ticket=(1, 2), offer=SECOND)],
+        )
+        self.assertEqual(self.feed(On.DONE, ticket=(1, 1)), [], "of the older attempt")
+        self.assertEqual(self.blocks(), [GiveBlocks((1, 2), 16, GROUPS)])
+
+    def test_blocks_for_fewer_tokens(self) -> None:
+        self.assertEqual(
+            self.blocks(48), [SkipAll((1, 1), 60), LoadFailed("r", 16, ((11, 12),), "cut")]
+        )
+        self.assertIs(self.record.state, State.RELEASING)
+
+    def test_a_load_that_takes_too_long_is_cancelled(self) -> None:
+        self.now = 400.0
+        self.blocks()
+        self.assertEqual(self.record.timer, 460.0)
+        self.now = 460.0
+        self.assertEqual(self.feed(On.TIMER), [Cancel((1, 1))])
+        self.assertEqual(self.feed(On.FAILING, status="cancelled"), [], "still lent")
+        self.assertEqual(
+            self.feed(On.FAILED, status="cancelled", token_first=32),
+            [LoadFailed("r", 32, ((12, 13),), "expired")],
+        )
 
 
 class Failures(Case):
@@ -166,11 +250,11 @@ class Offers(Case):
     def test_in_the_queue_the_older_source_is_released(self) -> None:
         self.assertEqual(
             self.feed(On.OFFER, offer=SECOND),
-            [OpenTarget((1, -1), "r", FIRST, 1, 1, ()), Hold("r", SECOND)],
+            [OpenTarget((1, -1), "r", FIRST, 1, 1, ())],
         )
         self.assertEqual(
             self.feed(On.OFFER, offer=THIRD),
-            [OpenTarget((1, -2), "r", SECOND, 1, 1, ()), Hold("r", THIRD)],
+            [OpenTarget((1, -2), "r", SECOND, 1, 1, ())],
         )
         self.assertEqual(self.load()[0].offer, THIRD)
 

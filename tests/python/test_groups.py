@@ -1,10 +1,12 @@
 """Goal: a request has up to 32 KV groups, each with its page table and its skip. Method: engines with a layer
 in each group and random bytes, through two agents; run.sh starts them."""
 
+import json
 import os
 import random
 import time
 import unittest
+import urllib.request
 
 import harness
 import kvrail
@@ -57,12 +59,79 @@ class Hybrid:
             return bytes(view[at : at + region.page_stride])
 
     def end_of(self, handle: int) -> kvrail.Event:
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            for event in self.connection.wait(1.0):
-                if event.terminal and event.handle == handle:
-                    return event
-        raise AssertionError(f"handle {handle} did not end")
+        return end_of(self.connection, handle)
+
+
+def end_of(connection: kvrail.Connection, handle: int) -> kvrail.Event:
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        for event in connection.wait(1.0):
+            if event.terminal and event.handle == handle:
+                return event
+    raise AssertionError(f"handle {handle} did not end")
+
+
+class SharedMemory:
+    """Two layouts over the same bytes, as vLLM's KV groups have them: a layer of attention with
+    pages of tokens, and a state with one page a request. Both take pages of one pool."""
+
+    PAGE_BYTES = 2 * 16 * 128  # K and V of 16 tokens
+    STATE_BYTES = 3000
+
+    def __init__(self, role: str) -> None:
+        self.identity = kvrail.Identity(
+            os.urandom(16), time.time_ns(), 2, 1, 64, model="shared", dtype="bfloat16", name=role
+        )
+        self.connection = kvrail.Connection(
+            os.environ[f"{role.upper()}_SOCKET"], self.identity, PATIENCE
+        )
+        size = PAGES * 4 * self.PAGE_BYTES
+        self.memory = kvrail.Memory(f"shared-{role}-{os.getpid()}", size)
+        if role == "source":
+            with self.memory.view as view:
+                view[:size] = random.randbytes(size)
+        fields = {"layer_count": 1, "head_count": 1, "page_count": PAGES * 4, "bytes": size}
+        attention = kvrail.Region(
+            fd=self.memory.fd,
+            parts=(kvrail.Part.K, kvrail.Part.V),
+            page_tokens=16,
+            page_stride=self.PAGE_BYTES,
+            part_stride=self.PAGE_BYTES // 2,
+            token_stride=128,
+            head_bytes=128,
+            **fields,
+        )
+        first = self.connection.region_add(attention, PATIENCE)
+        state = kvrail.Region(
+            memory_of=first,
+            group=1,
+            layer_first=1,
+            parts=(kvrail.Part.STATE,),
+            page_tokens=0,
+            page_stride=self.PAGE_BYTES,
+            head_bytes=self.STATE_BYTES,
+            **fields,
+        )
+        self.connection.region_add(state, PATIENCE)
+
+    def page(self, page: int) -> bytes:
+        at = page * self.PAGE_BYTES
+        with self.memory.view as view:
+            return bytes(view[at : at + self.PAGE_BYTES])
+
+
+def mappings(pid: str, name: str) -> int:
+    with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
+        return sum(f"memfd:{name} " in line for line in maps)
+
+
+def figures(name: str) -> dict[str, int]:
+    """What the scheduler shows of the engine's regions."""
+    url = f"http://{os.environ['SCHEDULER']}/api/v1/agents"
+    with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+        agents = json.load(answer)["agents"]
+    engines = [engine for agent in agents for engine in agent["engines"]]
+    return next((engine for engine in engines if engine["model"] == name), {})
 
 
 class Groups(unittest.TestCase):
@@ -99,6 +168,43 @@ class Groups(unittest.TestCase):
                     if i < skipped.get(group, 0):
                         wanted = bytes(len(wanted))
                     self.assertEqual(target.page(group, part, b), wanted, f"group {group}")
+
+    def test_two_layouts_share_one_memory(self) -> None:
+        source, target = SharedMemory("source"), SharedMemory("target")
+        for role in ("source", "target"):
+            pid = os.environ[f"{role.upper()}_PID"]
+            self.assertEqual(mappings(pid, f"shared-{role}-{os.getpid()}"), 1)
+        pages = random.sample(range(PAGES * 4), 4), random.sample(range(PAGES * 4), 4)
+        before = [target.page(page) for page in range(PAGES * 4)]
+        tokens = 40  # two pages and a half; a state has one page of any number of tokens
+        publish = source.connection.source_open("shared", tokens)
+        address = kvrail.SourceAddress(
+            os.environ["SOURCE_AGENT"], source.identity.engine, source.identity.generation
+        )
+        fetch = target.connection.target_open("shared", tokens, [address])
+        for group, which in ((0, slice(0, 3)), (1, slice(3, 4))):
+            source.connection.source_pages(publish, group, pages[0][which])
+            target.connection.target_pages(fetch, group, pages[1][which])
+        source.connection.source_watch(publish, 0, 0, 0, tokens)
+        source.connection.ready(0, 2)
+        source.connection.source_end(publish)
+        done = end_of(target.connection, fetch)
+        self.assertEqual(done.kind, EventKind.DONE, done.detail)
+        self.assertEqual(done.bytes, 3 * source.PAGE_BYTES + source.STATE_BYTES)
+        end_of(source.connection, publish)
+        for a, b in zip(pages[0][:3], pages[1][:3]):
+            self.assertEqual(target.page(b), source.page(a))
+        state, rest = target.page(pages[1][3]), before[pages[1][3]][source.STATE_BYTES :]
+        self.assertEqual(state, source.page(pages[0][3])[: source.STATE_BYTES] + rest)
+        for page in set(range(PAGES * 4)) - set(pages[1]):
+            self.assertEqual(target.page(page), before[page], "a page that is not the request's")
+
+    def test_shared_memory_counts_once(self) -> None:
+        source = SharedMemory("source")
+        end = time.monotonic() + PATIENCE
+        while (shown := figures("shared")).get("regions") != 2 and time.monotonic() < end:
+            time.sleep(0.2)
+        self.assertEqual((shown["regions"], shown["region_bytes"]), (2, source.memory.bytes))
 
     def test_there_is_no_thirty_third(self) -> None:
         engine = Hybrid("target")

@@ -140,6 +140,8 @@ class Regions(unittest.TestCase):
         self.assertEqual(
             (plan.page_tokens, plan.page_stride, plan.head_bytes), (0, 128 * ELEMENT, 100 * ELEMENT)
         )
+        (plan,) = plan_regions([changed(cache, head_first=3)])
+        self.assertEqual((plan.head_first, plan.head_count), (3, 1), "a rank's part of the state")
 
     def test_a_block_of_several_kernel_blocks(self) -> None:
         (plan,) = plan_regions(caches("lbhnc", SIZES, tokens=12))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unittest
 
 import support
-from kvrail.vllm.settings import SettingsError, settings_of
+from kvrail.vllm.settings import SettingsError, StartSettings, settings_of
 
 
 class Options(unittest.TestCase):
@@ -15,26 +15,50 @@ class Options(unittest.TestCase):
             ("kv_consumer", "/d", {"target": "/d"}),
             ("kv_both", {"source": "/p", "target": "/d"}, {"source": "/p", "target": "/d"}),
             ("kv_producer", {"source": "/p", "target": "/d"}, {"source": "/p"}),
+            ("kv_consumer", None, {"target": ""}),
+            ("kv_both", None, {"source": "", "target": ""}),
         ):
             self.assertEqual(settings_of(role, {"socket": socket}).sockets, wanted)
-
-    def test_the_scheduler_needs_no_socket(self) -> None:
-        settings = settings_of("kv_both", {"kv_recompute_threshold": 64}, sockets=False)
-        self.assertEqual((settings.sockets, settings.threshold), ({}, 64))
 
     def test_values(self) -> None:
         settings = settings_of(
             "kv_producer",
-            {"socket": "/p", "hold_s": 60, "lease_s": 1.5, "park_s": 0, "name": "a", "model": "m"},
+            {"hold_s": 60, "lease_s": 1.5, "park_s": 0, "name": "a", "model": "m"}
+            | {"agent_wait_s": 7, "kv_recompute_threshold": 64},
         )
         limits = settings.limits
         self.assertEqual((limits.hold, limits.lease_ms, limits.park), (60.0, 1500, 0.0))
         self.assertEqual((settings.name, settings.model), ("a", "m"))
-        self.assertEqual(settings_of("kv_producer", {"socket": "/p"}).limits.hold, 480)
+        self.assertEqual((settings.agent_wait, settings.threshold), (7.0, 64))
+        self.assertEqual(settings_of("kv_producer", {"socket": "/p"}).limits.hold, 60)
+
+    def test_an_agent_that_the_engine_starts(self) -> None:
+        settings = settings_of("kv_both", {"agent": "start"})
+        self.assertEqual(settings.sockets, {"source": "", "target": ""})
+        self.assertEqual(settings.start, StartSettings())
+        options = {"rail": ["eth0", "eth1"], "insecure": True, "libfabric": "/opt/amazon/efa"}
+        settings = settings_of(
+            "kv_producer", {"agent": "start", "advertise": "eth0:9480", "agent_options": options}
+        )
+        self.assertEqual(settings.start, StartSettings("eth0:9480", options))
+        settings = settings_of("kv_producer", {"agent": "start", "libfabric": "/opt/amazon/efa/lib"})
+        self.assertEqual(settings.start, StartSettings("", {"libfabric": "/opt/amazon/efa/lib"}))
+        self.assertIsNone(settings_of("kv_producer", {}).start)
 
     def test_mistakes_are_named(self) -> None:
         for role, extra, words in (
-            ("kv_producer", {}, "socket must be a path"),
+            ("kv_producer", {"socket": ""}, "socket must be a path"),
+            ("kv_producer", {"agent": "stop"}, "agent must be \"start\", not 'stop'"),
+            ("kv_producer", {"agent": "start", "socket": "/p"}, "leave one of them away"),
+            ("kv_producer", {"advertise": "eth0"}, "advertise belong to an agent that the engine"),
+            ("kv_producer", {"libfabric": "/usr/lib"}, "libfabric belong to an agent that"),
+            ("kv_producer", {"agent": "start", "libfabric": "lib"}, "the root on, as /opt/"),
+            ("kv_producer", {"agent": "start", "agent_options": []}, "{OPTION: VALUE}"),
+            ("kv_producer", {"agent": "start", "agent_options": {"--rail": "x"}}, "'--rail'"),
+            ("kv_producer", {"agent": "start", "agent_options": {"lifeline": "x"}}, "itself"),
+            ("kv_producer", {"agent": "start", "agent_options": {"rail": None}}, "as None"),
+            ("kv_producer", {"agent": "start", "agent_options": {"rail": [{}]}}, "as [{}]"),
+            ("kv_producer", {"agent_wait_s": -1}, "agent_wait_s must be 0 or more"),
             ("kv_both", {"socket": "/p"}, '{"source": PATH, "target": PATH}'),
             ("kv_both", {"socket": {"source": "/p"}}, '{"source": PATH'),
             ("kv_producer", {"socket": 5}, "not 5"),

@@ -89,6 +89,11 @@ class Tensors(unittest.TestCase):
             tensors, [(["m.0"], MambaSpec(16))], memories, tp=0, tp_size=1, heads_total=1
         )
         self.assertEqual((cache.kind, cache.block_tokens), (Kind.STATE, 0))
+        for spec, first in ((MambaSpec(16), 3), (MambaSpec(16, tp_replicated=True), 0)):
+            (cache,) = layer_caches(
+                tensors, [(["m.0"], spec)], memories, tp=3, tp_size=4, heads_total=8
+            )
+            self.assertEqual((cache.head_first, cache.replicated), (first, spec.tp_replicated))
         os.close(memories[0].fd)
 
     def test_layer_numbers(self) -> None:

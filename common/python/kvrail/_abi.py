@@ -205,6 +205,7 @@ class kvrail_region(ctypes.Structure):
         ("token_stride", c_uint64),
         ("head_stride", c_uint64),
         ("head_bytes", c_uint64),
+        ("memory_of", c_uint64),
     ]
 
 

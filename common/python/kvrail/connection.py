@@ -32,9 +32,20 @@ from .values import (
 _EVENTS_PER_POLL = 64
 
 
-def _close(own: Any, process: int) -> None:
+_process = object()  # this process; to ask the kernel for its number would cost each call more
+
+
+def _is_another_process() -> None:
+    global _process
+    _process = object()
+
+
+os.register_at_fork(after_in_child=_is_another_process)
+
+
+def _close(own: Any, process: object) -> None:
     # In a child of fork, closing would end the parent's connection.
-    if os.getpid() == process:
+    if process is _process:
         library().kvrail_close(own)
 
 
@@ -63,7 +74,7 @@ class Connection:
         )
         self._library = library()
         self._own: ctypes.c_void_p | None = own
-        self._process = os.getpid()
+        self._process, self._process_number = _process, os.getpid()
         self._finalize = weakref.finalize(self, _close, own, self._process)
         self._events = (_abi.kvrail_event * _EVENTS_PER_POLL)()
         self._handles: set[int] = set()
@@ -83,11 +94,11 @@ class Connection:
                 Status.INVALID,
                 f"the connection to agent '{self.agent_name}' was closed: open another",
             )
-        if os.getpid() != self._process:
+        if self._process is not _process:
             raise UsedAfterFork(
                 Status.INVALID,
-                f"the connection to agent '{self.agent_name}' belongs to process {self._process}: "
-                f"a fork, as this process {os.getpid()}, must open its own",
+                f"the connection to agent '{self.agent_name}' belongs to process "
+                f"{self._process_number}: a fork, as this process {os.getpid()}, must open its own",
             )
         return self._own
 
@@ -282,7 +293,8 @@ class Connection:
         return self._opened(self._library.kvrail_target_open, options)
 
     def target_skip(self, target: int, group: int, skip_tokens: int) -> None:
-        """Sets skip_tokens of one KV group, before the first target_pages."""
+        """Sets skip_tokens of one KV group, before the first target_pages; after target_hold it may
+        only grow."""
         self._check(
             self._library.kvrail_target_skip(
                 self._live,
@@ -293,7 +305,8 @@ class Connection:
         )
 
     def target_hold(self, target: int) -> None:
-        """The sources learn of the fetch before it has pages: its publish needs no lease."""
+        """The sources learn of the fetch before it has pages: its publish needs no lease.
+        target_skip may follow."""
         self._check(self._library.kvrail_target_hold(self._live, u64(target, "target")))
 
     def target_pages(self, target: int, group: int, ids: PageIds) -> None:

@@ -134,7 +134,8 @@ class Allocation:
 
 _REGION_NUMBERS = (
     "fd device fd_offset address group layer_first layer_count head_first head_count page_tokens "
-    "page_count bytes base layer_stride part_stride page_stride token_stride head_stride head_bytes"
+    "page_count bytes base layer_stride part_stride page_stride token_stride head_stride head_bytes "
+    "memory_of"
 ).split()
 
 
@@ -168,6 +169,7 @@ class Region:
     token_stride: int = 0
     head_stride: int = 0
     head_bytes: int = 0
+    memory_of: int = 0  # a region of the connection whose memory this is; 0: it brings its own
 
     def to_c(self) -> _abi.kvrail_region:
         """For the library; keeps alive what it points to."""

@@ -60,11 +60,13 @@ class Decode:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """To every rank: the request waits for blocks (target.py: a new record)."""
+    """To every rank: the request waits for blocks (target.py: a new record). With `tokens` its source
+    is held meanwhile."""
 
     key: str
     request: str
     offer: Offer
+    tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +95,10 @@ Action = Queue | Fetch | Release | Withdraw
 Result = tuple[Decode, list[Action]]
 
 
-def decode(key: str, request: str, offer: Offer, tokens: int) -> Result:
+def decode(key: str, request: str, offer: Offer, tokens: int, *, hold: bool = True) -> Result:
     """A new request, and the command that holds its source."""
-    return Decode(key, request, offer, tokens), [Queue(key, request, offer)]
+    queue = Queue(key, request, offer, tokens if hold else 0)
+    return Decode(key, request, offer, tokens), [queue]
 
 
 def tokens_to_load(

@@ -9,6 +9,7 @@ that one work unchanged, and one more, "kvrail", with all that this connector re
     tokens    that the source offers, from token 0 on
     engine    the source engine's id, 32 hexadecimal digits
     sources   a list of [agent, generation, tp, pp], one for each source rank
+    held      for each KV group the first token of which the source has the KV; absent: 0
 
 The dict comes back through a client or a router, so nothing in it is believed: `parse` checks every
 field.
@@ -27,6 +28,7 @@ VERSION = 1
 REQUEST_BYTES_MAX = 127  # KVRAIL_REQUEST_BYTES without the NUL
 AGENT_BYTES_MAX = 127
 SOURCES_MAX = 64  # KVRAIL_SOURCES_MAX
+GROUPS_MAX = 32
 ATTEMPT_MAX = 2**32 - 1
 TOKENS_MAX = 2**40
 
@@ -52,6 +54,7 @@ class HandOff:
     attempt: int
     tokens: int
     sources: tuple[SourceAddress, ...]
+    held: tuple[int, ...] = ()
 
 
 def request_id(name: str) -> str:
@@ -91,6 +94,7 @@ def build(
             "tokens": handoff.tokens,
             "engine": first.engine,
             "sources": [[s.agent, s.generation, s.tp, s.pp] for s in handoff.sources],
+            **({"held": list(handoff.held)} if any(handoff.held) else {}),
         },
     }
 
@@ -154,9 +158,13 @@ def parse(params: dict[str, Any] | None) -> HandOff | None:
     sources = ours.get("sources")
     if not isinstance(sources, (list, tuple)) or not 1 <= len(sources) <= SOURCES_MAX:
         raise HandOffError(f"kv_transfer_params: sources must be a list of 1 to {SOURCES_MAX}")
+    held = ours.get("held", ())
+    if not isinstance(held, (list, tuple)) or len(held) > GROUPS_MAX:
+        raise HandOffError(f"kv_transfer_params: held must be a list of at most {GROUPS_MAX}")
     return HandOff(
         _text(ours.get("request"), "request", REQUEST_BYTES_MAX),
         _number(ours.get("attempt"), "attempt", ATTEMPT_MAX),
         _number(ours.get("tokens"), "tokens", TOKENS_MAX),
         tuple(_source(source, engine) for source in sources),
+        tuple(_number(first, "held", TOKENS_MAX) for first in held),
     )

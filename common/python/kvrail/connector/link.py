@@ -4,8 +4,9 @@
     link.poll(now)                 at every step: takes events, connects again when that is due
     link.carry_out(key, action)    an action of source.py or target.py
 
-`connect` opens a connection and registers the regions with it: it may take seconds, and raises an
-exception with a `status` where it cannot. `report(up, now)` is the book's `agent`.
+`connect` opens a connection and registers the regions with it. It may take seconds, or return None:
+then that is under way elsewhere, and it is called again at the next step. Where it cannot it raises
+an exception with a `status`. `report(up, now)` is the book's `agent`.
 """
 
 from __future__ import annotations
@@ -81,6 +82,8 @@ class Link:
             self.last_error = str(error)
             self._next_try = now + self._pause
             self._pause = min(2 * self._pause, RETRY_MOST)
+            return
+        if connection is None:
             return
         self._port = self._make_port(connection, self._lost)
         self._pause, self.last_error, self.up = RETRY_FIRST, "", True

@@ -39,17 +39,21 @@ class Impossible(Exception):
 class Limits:
     """How long a request waits. Seconds, but for lease_ms."""
 
-    # How long a complete publish waits for its target, from the seal on.
-    hold: float = 480.0
+    # How long a complete publish waits for its target to ask for it, from the seal on. A target that
+    # is queued asks at once.
+    hold: float = 60.0
     # One lease and each renewal. The agent frees the pages after it if this process hangs.
     lease_ms: int = 30_000
+    # How long a queued request holds its source, and how long a load may take from its blocks on.
+    queue: float = 480.0
+    load: float = 60.0
     # How long a request waits for an agent that is away. Then its tokens are computed here.
     park: float = 30.0
     # How many attempts one fetch may use: more than 1 where the source publishes again by itself.
     attempts: int = 1
 
     def __post_init__(self) -> None:
-        if self.hold <= 0 or self.park < 0 or self.lease_ms <= 0 or self.attempts < 1:
+        if min(self.hold, self.queue, self.load) <= 0 or self.park < 0 or self.lease_ms <= 0 or self.attempts < 1:
             raise ValueError(f"limits must be positive: {self}")
 
 

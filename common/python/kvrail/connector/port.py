@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any, Protocol
 
 from . import source, target
+from .blocks import Group
 from .machine import Ticket
 
 __all__ = ["Connection", "SourcePort", "TargetPort"]
@@ -33,9 +33,17 @@ class Connection(Protocol):
     def source_tail(self, source: int, tail: bytes) -> None: ...
     def source_end(self, source: int) -> None: ...
     def target_open(
-        self, request: str, tokens: int, sources: Sequence[Any], *, attempt: int, skip_tokens: int
+        self,
+        request: str,
+        tokens: int,
+        sources: Sequence[Any],
+        *,
+        attempt: int,
+        skip_tokens: int,
+        deadline_ms: int,
     ) -> int: ...
     def target_skip(self, target: int, group: int, skip_tokens: int) -> None: ...
+    def target_hold(self, target: int) -> None: ...
     def target_pages(self, target: int, group: int, ids: Sequence[int]) -> None: ...
     def cancel(self, handle: int, reason: int) -> None: ...
     def renew(self, source: int, lease_ms: int) -> None: ...
@@ -251,8 +259,8 @@ class SourcePort(_Port):
 
 
 class TargetPort(_Port):
-    """`address` turns an offer's sources into kvrail.SourceAddress. `hold`, if kvrail has such a
-    call, asks a source to hold its pages for a request that is queued."""
+    """`address` turns an offer's sources into kvrail.SourceAddress. `kv_groups` is the number of
+    the engine's KV groups."""
 
     def __init__(
         self,
@@ -261,18 +269,20 @@ class TargetPort(_Port):
         lost: Callable[[], None] = lambda: None,
         pages: Callable[[int, Sequence[int]], Sequence[int]] = lambda group, blocks: blocks,
         address: Callable[[Any], Any] = lambda address: address,
-        hold: Callable[[str, target.Offer], None] | None = None,
+        kv_groups: int = 1,
     ) -> None:
         super().__init__(connection, feed, lost, pages)
-        self._address, self._hold = address, hold
+        self._address, self._kv_groups = address, kv_groups
 
     def _calls(self, key: str, action: Any) -> Iterable[Callable[[], None]]:
         match action:
             case target.OpenTarget():
                 yield from self._open_calls(key, action)
-            case target.Hold(request=request, offer=offer):
-                if self._hold is not None:
-                    yield partial(self._hold, request, offer)
+            case target.GiveBlocks():
+                yield from self._block_calls(action.ticket, action.groups, action.skip)
+            case target.SkipAll(ticket=ticket, tokens=tokens):
+                for number in range(self._kv_groups):
+                    yield self._on(ticket, self.connection.target_skip, number, tokens)
             case source.Cancel(ticket=ticket, reason=reason):
                 cancel = self.connection.cancel
                 yield self._on(ticket, cancel, CANCEL_REASONS[reason], must=False)
@@ -280,17 +290,33 @@ class TargetPort(_Port):
     def _open_calls(self, key: str, action: target.OpenTarget) -> Iterable[Callable[[], None]]:
         to, ticket = self.connection, action.ticket
         sources = [self._address(address) for address in action.offer.sources]
-        options = {"attempt": action.offer.attempt, "skip_tokens": action.skip}
+        options = {
+            "attempt": action.offer.attempt,
+            "skip_tokens": action.skip,
+            "deadline_ms": int(action.hold * 1000),
+        }
         yield self._open(
             key,
             ticket,
             lambda: to.target_open(action.request, action.tokens, sources, **options),
         )
-        for number, group in enumerate(action.groups):
+        if action.hold:
+            yield self._on(ticket, to.target_hold)
+        else:
+            yield from self._block_calls(ticket, action.groups, None)
+
+    def _block_calls(
+        self, ticket: Ticket, groups: Sequence[Group], held_skip: int | None
+    ) -> Iterable[Callable[[], None]]:
+        """held_skip: of a fetch that is held, which was opened with none."""
+        to = self.connection
+        for number, group in enumerate(groups):
             skip = 0 if group.page_tokens == 0 else group.skip
-            if skip is not None:
+            if skip is None and held_skip is not None:
+                skip = held_skip // group.page_tokens * group.page_tokens
+            if skip if held_skip is not None else skip is not None:
                 yield self._on(ticket, to.target_skip, number, skip)
-        for number, group in enumerate(action.groups):
+        for number, group in enumerate(groups):
             pages = self._pages(number, group.pages)
             yield self._on(ticket, to.target_pages, number, pages)
 

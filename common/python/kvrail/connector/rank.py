@@ -134,7 +134,11 @@ class Rank:
     def _queue(self, command: decode.Queue, now: float) -> None:
         if command.key not in self.targets:
             record = target.target(
-                command.request, command.offer, self.targets.next_serial(), self._target_limits
+                command.request,
+                command.offer,
+                self.targets.next_serial(),
+                self._target_limits,
+                command.tokens,
             )
             self.targets.add(command.key, record, now)
 

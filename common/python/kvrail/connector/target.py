@@ -1,36 +1,45 @@
 """One fetch of one rank, from the queued request to the pages' return (kvrail_target_*).
 
-state     | AGENT_UP  | BLOCKS | COVERED | ABORT    | OFFER    | TIMER
-----------|-----------|--------|---------|----------|----------|------
-QUEUED    | =         | PARKED | OWING   | OWING    | =        | -
-PARKED    | LOADING   | -      | -       | OWING    | =        | OWING
-LOADING   | -         | -      | -       | STOPPING | RETRYING | -
-FAILING   | -         | -      | -       | STOPPING | RETRYING | -
-STOPPING  | -         | -      | -       | =        | DROPPING | -
-RETRYING  | -         | -      | -       | DROPPING | =        | -
-DROPPING  | -         | -      | -       | =        | =        | -
-OWING     | RELEASING | -      | -       | =        | =        | ENDED
-RELEASING | -         | -      | -       | =        | =        | -
-ENDED     | -         | -      | -       | =        | =        | -
+state     | AGENT_UP  | BLOCKS  | COVERED   | ABORT     | OFFER    | TIMER
+----------|-----------|---------|-----------|-----------|----------|--------
+QUEUED    | HOLDING   | PARKED  | OWING     | OWING     | =        | -
+HOLDING   | -         | LOADING | RELEASING | RELEASING | =        | -
+MISSED    | -         | ENDED   | ENDED     | ENDED     | QUEUED   | -
+PARKED    | LOADING   | -       | -         | OWING     | =        | OWING
+LOADING   | -         | -       | -         | STOPPING  | RETRYING | OVERDUE
+OVERDUE   | -         | -       | -         | STOPPING  | RETRYING | -
+FAILING   | -         | -       | -         | STOPPING  | RETRYING | -
+STOPPING  | -         | -       | -         | =         | DROPPING | -
+RETRYING  | -         | -       | -         | DROPPING  | =        | -
+DROPPING  | -         | -       | -         | =         | =        | -
+OWING     | RELEASING | -       | -         | =         | =        | ENDED
+RELEASING | -         | -       | -         | =         | =        | =
+ENDED     | -         | -       | -         | =         | =        | -
 
-state     | ACCEPTED | TAIL | DONE  | FAILING | AGAIN   | FAILED | LOST
-----------|----------|------|-------|---------|---------|--------|-------
-QUEUED    | -        | -    | -     | -       | -       | -      | -
-PARKED    | -        | -    | -     | -       | -       | -      | -
-LOADING   | =        | =    | ENDED | FAILING | =       | ENDED  | OWING
-FAILING   | -        | -    | -     | -       | LOADING | ENDED  | OWING
-STOPPING  | =        | =    | ENDED | =       | -       | ENDED  | OWING
-RETRYING  | =        | =    | OWING | =       | -       | PARKED | PARKED
-DROPPING  | =        | =    | OWING | =       | -       | OWING  | OWING
-OWING     | -        | -    | -     | -       | -       | -      | -
-RELEASING | =        | =    | ENDED | =       | -       | ENDED  | OWING
-ENDED     | -        | -    | -     | -       | -       | -      | -
+state     | ACCEPTED | TAIL | DONE  | FAILING | AGAIN   | FAILED | LOST   | CUT       | UNHELD
+----------|----------|------|-------|---------|---------|--------|--------|-----------|-------
+QUEUED    | -        | -    | -     | -       | -       | -      | -      | -         | -
+HOLDING   | =        | -    | -     | =       | =       | MISSED | QUEUED | RELEASING | QUEUED
+MISSED    | -        | -    | -     | -       | -       | -      | -      | -         | -
+PARKED    | -        | -    | -     | -       | -       | -      | -      | -         | -
+LOADING   | =        | =    | ENDED | FAILING | =       | ENDED  | OWING  | -         | -
+OVERDUE   | =        | =    | ENDED | =       | -       | ENDED  | OWING  | -         | -
+FAILING   | -        | -    | -     | -       | LOADING | ENDED  | OWING  | -         | -
+STOPPING  | =        | =    | ENDED | =       | -       | ENDED  | OWING  | -         | -
+RETRYING  | =        | =    | OWING | =       | -       | PARKED | PARKED | -         | -
+DROPPING  | =        | =    | OWING | =       | -       | OWING  | OWING  | -         | -
+OWING     | -        | -    | -     | -       | -       | -      | -      | -         | -
+RELEASING | =        | =    | ENDED | =       | -       | ENDED  | OWING  | -         | -
+ENDED     | -        | -    | -     | -       | -       | -      | -      | -         | -
 
 "=" means that the state stays, "-" that the event cannot come.
 
-  QUEUED     queued without blocks; the source is asked to hold its pages
+  QUEUED     queued without blocks; the agent is away, or the tokens are not known yet
+  HOLDING    queued without blocks; the fetch is open, and its source holds the pages
+  MISSED     queued without blocks; the fetch has failed, nothing comes from this source
   PARKED     blocks are there, the agent is away
   LOADING    the fetch is open: the blocks are lent
+  OVERDUE    the load took longer than Limits.load: cancelled, the blocks are lent
   FAILING    the fetch will fail; its blocks are still lent
   STOPPING   the engine gave the request up: cancelled, the blocks are lent until the terminal event
   RETRYING   a newer attempt is offered: the old one is cancelled, the newer one opens after its end
@@ -45,9 +54,14 @@ AGAIN is a FAILED that may be tried once more: the source publishes the next att
 was preempted), and Limits.attempts allows it. The next attempt is opened at the first token that is
 missing.
 
+A record that is made with `tokens` opens its fetch at once and holds the source, for at most
+Limits.queue; BLOCKS brings what the local prefix has by then. CUT is a BLOCKS for fewer tokens than
+the fetch was opened for: the source is released, and nothing is loaded. UNHELD is a FAILED because
+an agent has too many requests: the fetch is opened again with its blocks.
+
 The engine hears of its blocks exactly once: Loaded, LoadFailed or Stopped, and only when the agent
-has handed the pages back. After COVERED (the local prefix has everything), and after an ABORT in
-QUEUED, it hears nothing, because it has lent nothing.
+has handed the pages back. After COVERED (the local prefix has everything), and after an ABORT
+without blocks, it hears nothing, because it has lent nothing.
 """
 
 from __future__ import annotations
@@ -60,14 +74,23 @@ from .machine import NEVER, OK, Limits, Rules, Ticket, follow
 from .source import Cancel
 
 State = enum.Enum(
-    "State", "QUEUED PARKED LOADING FAILING STOPPING RETRYING DROPPING OWING RELEASING ENDED"
+    "State",
+    "QUEUED HOLDING MISSED PARKED LOADING OVERDUE FAILING STOPPING RETRYING DROPPING OWING "
+    "RELEASING ENDED",
 )
 On = enum.Enum(
-    "On", "AGENT_UP BLOCKS COVERED ABORT OFFER TIMER ACCEPTED TAIL DONE FAILING AGAIN FAILED LOST"
+    "On",
+    "AGENT_UP BLOCKS COVERED ABORT OFFER TIMER ACCEPTED TAIL DONE FAILING AGAIN FAILED LOST CUT "
+    "UNHELD",
 )
 
 # Events that the agent sends about one opening.
-OF_AGENT = frozenset({On.ACCEPTED, On.TAIL, On.DONE, On.FAILING, On.AGAIN, On.FAILED, On.LOST})
+OF_AGENT = frozenset(
+    {On.ACCEPTED, On.TAIL, On.DONE, On.FAILING, On.AGAIN, On.FAILED, On.LOST, On.UNHELD}
+)
+
+# Ends of a fetch that an agent has no room to hold.
+TOO_MANY = frozenset({"full", "no_memory"})
 
 # Ends of a source that publishes the request again under the next attempt: its engine preempted it.
 SOURCE_RESTARTS = frozenset({"cancelled"})
@@ -112,6 +135,7 @@ class Target:
     groups: tuple[Group, ...] = ()
     next_offer: Offer | None = None  # in RETRYING and DROPPING
     let_go: int = 0  # offers that were replaced before they were opened
+    missed: str = OK  # in MISSED: why
     timer: float = NEVER  # when TIMER is due
 
     @property
@@ -120,6 +144,8 @@ class Target:
 
     @property
     def awaits_agent(self) -> bool:
+        if self.state is State.QUEUED:
+            return self.tokens > 0
         return self.state in AWAIT_AGENT
 
     @property
@@ -127,26 +153,17 @@ class Target:
         return self.state is State.ENDED
 
 
-AWAIT_AGENT = frozenset({State.QUEUED, State.PARKED, State.OWING})
+AWAIT_AGENT = frozenset({State.PARKED, State.OWING})
 
 
 # ---- actions: for kvrail ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
-    """Asks the source to hold its pages: the fetch will come. Nothing where kvrail has no such
-    call; the source then renews its lease by itself. OpenTarget for the same request takes its
-    place."""
-
-    request: str
-    offer: Offer
-
-
-@dataclass(frozen=True, slots=True)
 class OpenTarget:
-    """kvrail_target_open, _skip and _pages. With skip == tokens it only releases the source,
-    without pages."""
+    """kvrail_target_open, then _skip and _pages. With skip == tokens it only releases the source,
+    without pages. With `hold` it is kvrail_target_hold instead, for so many seconds: GiveBlocks or
+    SkipAll follows."""
 
     ticket: Ticket
     request: str
@@ -154,6 +171,25 @@ class OpenTarget:
     tokens: int
     skip: int
     groups: tuple[Group, ...]
+    hold: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class GiveBlocks:
+    """kvrail_target_skip and _pages of a fetch that is held."""
+
+    ticket: Ticket
+    skip: int
+    groups: tuple[Group, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SkipAll:
+    """kvrail_target_skip of all tokens of every KV group: a fetch that is held only releases its
+    source."""
+
+    ticket: Ticket
+    tokens: int
 
 
 # ---- actions: for the engine ------------------------------------------------------------------
@@ -191,21 +227,52 @@ class Stopped:
     request: str
 
 
-Action = Hold | OpenTarget | Cancel | Tail | Loaded | LoadFailed | Stopped
+Action = OpenTarget | GiveBlocks | SkipAll | Cancel | Tail | Loaded | LoadFailed | Stopped
 Result = tuple[Target, list[Action]]
 
 
-def target(request: str, offer: Offer, serial: int, limits: Limits) -> Target:
-    """A request that is queued. Feed AGENT_UP at once if the agent is there."""
-    return Target(request, offer, serial, limits)
+def target(request: str, offer: Offer, serial: int, limits: Limits, tokens: int = 0) -> Target:
+    """A request that is queued. `tokens`, where they are known: hold the source meanwhile. Feed
+    AGENT_UP at once if the agent is there."""
+    return Target(request, offer, serial, limits, tokens=tokens)
 
 
 def _hold(t: Target, event: Event, now: float) -> Result:
-    return t, [Hold(t.request, t.offer)]
+    t = replace(t, opening=t.opening + 1)
+    hold = t.limits.queue + t.limits.load
+    return t, [OpenTarget(t.ticket, t.request, t.offer, t.tokens, 0, (), hold)]
+
+
+def _hold_again(t: Target, event: Event, now: float) -> Result:
+    return _hold(replace(t, offer=replace(t.offer, attempt=t.offer.attempt + 1)), event, now)
+
+
+def _skip_all(t: Target, event: Event, now: float) -> Result:
+    """Its source may never come: it is not waited for as long as a hold."""
+    return replace(t, timer=now + t.limits.load), [SkipAll(t.ticket, t.tokens)]
+
+
+def _hold_newer(t: Target, event: Event, now: float) -> Result:
+    """The older fetch goes on by itself: its end has another ticket."""
+    older = SkipAll(t.ticket, t.tokens)
+    t, actions = _hold(replace(t, offer=_offer(event)), event, now)
+    return t, [older, *actions]
+
+
+def _miss(t: Target, event: Event, now: float) -> Result:
+    return replace(t, missed=event.status), []
+
+
+def _unhold(t: Target, event: Event, now: float) -> Result:
+    return replace(t, tokens=0), []
+
+
+def _offer_after_miss(t: Target, event: Event, now: float) -> Result:
+    return replace(t, offer=_offer(event), missed=OK), []
 
 
 def _open(t: Target, event: Event, now: float) -> Result:
-    t = replace(t, opening=t.opening + 1, timer=NEVER)
+    t = replace(t, opening=t.opening + 1, timer=now + t.limits.load)
     return t, [OpenTarget(t.ticket, t.request, t.offer, t.tokens, t.have, t.groups)]
 
 
@@ -215,11 +282,29 @@ def _release(t: Target, event: Event, now: float) -> Result:
     return t, [OpenTarget(t.ticket, t.request, t.offer, tokens, tokens, ())]
 
 
-def _park(t: Target, event: Event, now: float) -> Result:
+def _take_blocks(t: Target, event: Event) -> Target:
     if not 0 <= event.skip < event.tokens:
         raise ValueError(f"nothing to fetch in [{event.skip}, {event.tokens}): COVERED says that")
-    t = replace(t, tokens=event.tokens, skip=event.skip, have=event.skip, groups=event.groups)
-    return replace(t, timer=now + t.limits.park), []
+    return replace(t, tokens=event.tokens, skip=event.skip, have=event.skip, groups=event.groups)
+
+
+def _park(t: Target, event: Event, now: float) -> Result:
+    return replace(_take_blocks(t, event), timer=now + t.limits.park), []
+
+
+def _give(t: Target, event: Event, now: float) -> Result:
+    t = replace(_take_blocks(t, event), timer=now + t.limits.load)
+    return t, [GiveBlocks(t.ticket, t.skip, t.groups)]
+
+
+def _cut(t: Target, event: Event, now: float) -> Result:
+    released, [skip_all] = _skip_all(t, event, now)
+    t, actions = _failed(_take_blocks(released, event), replace(event, status="cut"), now)
+    return t, [skip_all, *actions]
+
+
+def _missed_blocks(t: Target, event: Event, now: float) -> Result:
+    return _failed(_take_blocks(t, event), replace(event, status=t.missed), now)
 
 
 def _owe(t: Target, event: Event, now: float) -> Result:
@@ -245,23 +330,26 @@ def _take_offer(t: Target, event: Event, now: float) -> Result:
     return _let_go(replace(t, offer=_offer(event)), t.offer)
 
 
-def _hold_offer(t: Target, event: Event, now: float) -> Result:
-    t, actions = _take_offer(t, event, now)
-    return t, [*actions, Hold(t.request, t.offer)]
-
-
 def _release_offer(t: Target, event: Event, now: float) -> Result:
     """The older release goes on by itself: it lends nothing, and its end changes nothing."""
     return _release(replace(t, offer=_offer(event)), event, now)
 
 
 def _keep_offer(t: Target, event: Event, now: float) -> Result:
-    kept = replace(t, next_offer=event.offer)
+    kept = replace(t, next_offer=event.offer, timer=NEVER)
     return (kept, []) if t.next_offer is None else _let_go(kept, t.next_offer)
 
 
 def _cancel(t: Target, event: Event, now: float) -> Result:
-    return t, [Cancel(t.ticket)]
+    return replace(t, timer=NEVER), [Cancel(t.ticket)]
+
+
+def _quiet(t: Target, event: Event, now: float) -> Result:
+    return replace(t, timer=NEVER), []
+
+
+def _keep_newer(t: Target, event: Event, now: float) -> Result:
+    return _keep_offer(t, event, now)[0], []
 
 
 def _cancel_for_offer(t: Target, event: Event, now: float) -> Result:
@@ -307,6 +395,10 @@ def _failed(t: Target, event: Event, now: float) -> Result:
     return replace(t, groups=()), [LoadFailed(t.request, first, pages, event.status)]
 
 
+def _failed_overdue(t: Target, event: Event, now: float) -> Result:
+    return _failed(t, replace(event, status="expired"), now)
+
+
 def _failed_owe(t: Target, event: Event, now: float) -> Result:
     t, actions = _failed(t, event, now)
     return _owe(_next_offer(t), event, now)[0], actions
@@ -330,11 +422,30 @@ def _silent(t: Target, event: Event, now: float) -> Result:
 
 RULES: Rules = {
     State.QUEUED: {
-        On.AGENT_UP: (State.QUEUED, _hold),
+        On.AGENT_UP: (State.HOLDING, _hold),
         On.BLOCKS: (State.PARKED, _park),
         On.COVERED: (State.OWING, _owe),
         On.ABORT: (State.OWING, _owe),
-        On.OFFER: (State.QUEUED, _hold_offer),
+        On.OFFER: (State.QUEUED, _take_offer),
+    },
+    State.HOLDING: {
+        On.BLOCKS: (State.LOADING, _give),
+        On.CUT: (State.RELEASING, _cut),
+        On.COVERED: (State.RELEASING, _skip_all),
+        On.ABORT: (State.RELEASING, _skip_all),
+        On.OFFER: (State.HOLDING, _hold_newer),
+        On.ACCEPTED: (State.HOLDING, None),
+        On.FAILING: (State.HOLDING, None),
+        On.AGAIN: (State.HOLDING, _hold_again),
+        On.FAILED: (State.MISSED, _miss),
+        On.UNHELD: (State.QUEUED, _unhold),
+        On.LOST: (State.QUEUED, None),
+    },
+    State.MISSED: {
+        On.BLOCKS: (State.ENDED, _missed_blocks),
+        On.COVERED: (State.ENDED, None),
+        On.ABORT: (State.ENDED, None),
+        On.OFFER: (State.QUEUED, _offer_after_miss),
     },
     State.PARKED: {
         On.AGENT_UP: (State.LOADING, _open),
@@ -348,9 +459,20 @@ RULES: Rules = {
         On.ACCEPTED: (State.LOADING, None),
         On.TAIL: (State.LOADING, _tail),
         On.DONE: (State.ENDED, _loaded),
-        On.FAILING: (State.FAILING, None),
+        On.FAILING: (State.FAILING, _quiet),
         On.AGAIN: (State.LOADING, _again),
         On.FAILED: (State.ENDED, _failed),
+        On.LOST: (State.OWING, _failed_owe),
+        On.TIMER: (State.OVERDUE, _cancel),
+    },
+    State.OVERDUE: {
+        On.ABORT: (State.STOPPING, None),
+        On.OFFER: (State.RETRYING, _keep_newer),
+        On.ACCEPTED: (State.OVERDUE, None),
+        On.TAIL: (State.OVERDUE, _tail),
+        On.DONE: (State.ENDED, _loaded),
+        On.FAILING: (State.OVERDUE, None),
+        On.FAILED: (State.ENDED, _failed_overdue),
         On.LOST: (State.OWING, _failed_owe),
     },
     State.FAILING: {
@@ -399,6 +521,7 @@ RULES: Rules = {
     State.RELEASING: {
         On.ABORT: (State.RELEASING, None),
         On.OFFER: (State.RELEASING, _release_offer),
+        On.TIMER: (State.RELEASING, _cancel),
         On.ACCEPTED: (State.RELEASING, None),
         On.TAIL: (State.RELEASING, None),
         On.DONE: (State.ENDED, None),
@@ -415,17 +538,22 @@ RULES: Rules = {
 
 def _resolve(t: Target, event: Event) -> Event:
     """FAILED may be AGAIN; but an engine's own cancel is never tried again: its states have no
-    AGAIN. DONE is FAILED where the source had published fewer tokens than were asked for."""
+    AGAIN. DONE is FAILED where the source had published fewer tokens than were asked for. BLOCKS is
+    CUT where they are for fewer tokens than the fetch that is held was opened for."""
+    if event.on is On.BLOCKS and t.state is State.HOLDING and event.tokens < t.tokens:
+        return replace(event, on=On.CUT)
+    if event.on is On.FAILED and t.state is State.HOLDING and event.status in TOO_MANY:
+        return replace(event, on=On.UNHELD)
     if (
         event.on is On.DONE
         and event.token_end is not None
         and event.token_end < t.tokens
-        and t.state in (State.LOADING, State.RETRYING)
+        and t.state in (State.LOADING, State.OVERDUE, State.RETRYING)
     ):
         return replace(event, on=On.FAILED, token_first=event.token_end, status="short")
     if (
         event.on is On.FAILED
-        and t.state in (State.LOADING, State.FAILING)
+        and t.state in (State.HOLDING, State.LOADING, State.FAILING)
         and event.status in SOURCE_RESTARTS
         and t.opening < t.limits.attempts
     ):

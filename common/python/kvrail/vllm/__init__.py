@@ -4,6 +4,7 @@ kvrail.vllm.
     scheduler.py  the scheduler's side, without any import of vLLM
     groups.py     KV groups from vLLM's specifications, block ids to page tables
     connector.py  the class that vLLM loads
+    settings.py   the options; agents.py: the agents that they ask for
     as_nixl.py    the same class under the name NixlConnector, for routers that go by the class name
 
 vLLM is imported only when the class is asked for.

@@ -20,9 +20,12 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import (
 from vllm.logger import init_logger
 
 from ..connector.handoff import SourceAddress
+from .agents import Agents
 from .groups import Groups, groups_of
+from .pool import pool_context
 from .scheduler import Command, Scheduler
 from .settings import settings_of
+from .stats import KvrailPromMetrics, KvrailStats
 from .worker import Transfers
 
 if TYPE_CHECKING:
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
 
     from .session import RankSession
 
-logger = init_logger(__name__)
+logger = init_logger("vllm.kvrail")  # below vllm's, which has the handler
 
 __all__ = ["KvrailConnector", "KvrailHandshake", "KvrailMetadata", "KvrailWorkerMeta"]
 
@@ -81,10 +84,12 @@ def sources_of(metadata: dict[tuple[int, int], Any]) -> tuple[SourceAddress, ...
 
 
 def backoff_of(vllm_config: Any, groups: Groups) -> int:
-    """Prompt tokens at the end that the decode engine computes itself: one with a recurrent state,
-    which it must have before the last token; and what the draft heads look ahead."""
+    """Prompt tokens at the end that the decode engine computes itself, and the prefill engine does
+    not. The last one with a recurrent state: it must be that before the last token. Also with a
+    window: after the last token vLLM frees the block that only this token saw. And what the draft
+    heads look ahead."""
     ahead = getattr(vllm_config, "num_prefill_lookahead_tokens", 0)
-    return max(1 if groups.has_state else 0, int(ahead) - 1, 0)
+    return max(1 if groups.has_state or groups.has_window else 0, int(ahead) - 1, 0)
 
 
 def refuse_context_parallel(parallel_config: Any) -> None:
@@ -107,18 +112,21 @@ class KvrailConnector(KVConnectorBase_V1, SupportsHMA):
         self._scheduler: Scheduler | None = None
         self._session: RankSession | None = None
         self._bad_blocks: set[int] = set()
+        self._agents: Agents | None = None
         transfer = self._kv_transfer_config
         is_scheduler = role == KVConnectorRole.SCHEDULER
-        settings = settings_of(
-            str(transfer.kv_role), transfer.kv_connector_extra_config, sockets=not is_scheduler
-        )
+        self._settings = settings_of(str(transfer.kv_role), transfer.kv_connector_extra_config)
         if is_scheduler:
             self._scheduler = Scheduler(
                 self._groups,
                 str(transfer.engine_id),
-                threshold=settings.threshold,
+                threshold=self._settings.threshold,
                 backoff=backoff_of(vllm_config, self._groups),
                 warn=logger.warning,
+            )
+        else:
+            self._agents = Agents(
+                self._settings, str(transfer.engine_id), logger.info, logger.warning
             )
 
     # ---- the scheduler's side -------------------------------------------------------------------
@@ -130,7 +138,7 @@ class KvrailConnector(KVConnectorBase_V1, SupportsHMA):
 
     @property
     def supports_divergent_local_hybrid_hits(self) -> bool:
-        return True
+        return self._groups.complete_divergent_hits
 
     def get_loaded_kv_cache_group_ids(self, request: Request) -> tuple[int, ...]:
         return tuple(spec.index for spec in self._groups.specs)
@@ -186,13 +194,27 @@ class KvrailConnector(KVConnectorBase_V1, SupportsHMA):
         assert self._session is not None, "register_kv_caches was not called in this worker"
         return self._session
 
+    def get_mem_pool_context(self) -> Any:
+        """vLLM 0.32 and later ask for it before they allocate the KV cache."""
+        config = self._vllm_config
+        return pool_context(
+            str(config.device_config.device_type),
+            cumem=getattr(config.model_config, "enable_cumem_allocator", False),
+        )
+
     def register_kv_caches(self, kv_caches: dict[str, torch.Tensor]) -> None:
         """Moves the cache onto sealed memory, and connects. An agent that is missing ends the
         engine's start with a sentence."""
         from .session import RankSession
 
+        assert self._agents is not None, "a call for a worker, in the scheduler's process"
         self._session = RankSession(
-            self._vllm_config, self._kv_cache_config, self._groups, kv_caches
+            self._vllm_config,
+            self._kv_cache_config,
+            self._groups,
+            kv_caches,
+            self._settings,
+            self._agents,
         )
 
     def get_handshake_metadata(self) -> KVConnectorHandshakeMetadata | None:
@@ -238,10 +260,31 @@ class KvrailConnector(KVConnectorBase_V1, SupportsHMA):
             return None
         return KvrailWorkerMeta({self._session.rank: agents})
 
+    def get_kv_connector_stats(self) -> KvrailStats | None:
+        """Of this worker since the last call. The scheduler's side has none."""
+        taken = self._session.take_figures() if self._session is not None else None
+        return None if taken is None else KvrailStats(taken)
+
+    @classmethod
+    def build_kv_connector_stats(cls, data: dict[str, Any] | None = None) -> KvrailStats | None:
+        return KvrailStats() if data is None else KvrailStats(data)
+
+    @classmethod
+    def build_prom_metrics(
+        cls,
+        vllm_config: VllmConfig,
+        metric_types: dict[type[Any], type[Any]],
+        labelnames: list[str],
+        per_engine_labelvalues: dict[int, list[object]],
+    ) -> KvrailPromMetrics:
+        return KvrailPromMetrics(vllm_config, metric_types, labelnames, per_engine_labelvalues)
+
     def shutdown(self) -> None:
         if self._session is not None:
             session, self._session = self._session, None
             session.shutdown()
+        if self._agents is not None:
+            self._agents.close()
 
     def _take_results(self) -> Transfers:
         self._rank.worker.step(self._rank.now())

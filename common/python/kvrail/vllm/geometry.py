@@ -140,7 +140,7 @@ def _state(cache: LayerCache) -> RegionPlan:
         layer_first=cache.layer,
         layer_count=1,
         replicated=cache.replicated,
-        head_first=0,
+        head_first=cache.head_first,
         head_count=1,
         page_tokens=0,
         page_count=cache.shape[0],

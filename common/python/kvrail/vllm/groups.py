@@ -56,6 +56,16 @@ class Groups:
     def has_state(self) -> bool:
         return any(spec.state for spec in self.specs)
 
+    @property
+    def has_window(self) -> bool:
+        return any(spec.window for spec in self.specs)
+
+    @property
+    def complete_divergent_hits(self) -> bool:
+        """Whether a fetch that skips the tokens which full attention has here gives every group
+        all that it lacks. A state comes as a whole, but a window loses what it lacks before them."""
+        return not self.has_window
+
     def select(self, block_ids: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
         """The lists of the groups that are transferred."""
         return tuple(tuple(block_ids[spec.index]) for spec in self.specs)
@@ -66,6 +76,19 @@ class Groups:
         """The page tables of a fetch of [skip, tokens). A window group needs only the pages that
         the next token can see; vLLM has a null block in each place before it."""
         return tuple(self._table(spec, block_ids[spec.index], tokens, skip) for spec in self.specs)
+
+    def held(self, block_ids: Sequence[Sequence[int]], tokens: int) -> tuple[int, ...]:
+        """For each group the first token of which a source has the KV."""
+        return tuple(self._held(spec, block_ids[spec.index], tokens) for spec in self.specs)
+
+    def reach(self, held: Sequence[int], tokens: int, skip: int) -> bool:
+        """Whether a source that has held these can fill every page of a fetch of [skip, tokens).
+        Where its blocks are smaller it may have freed the beginning of a page that is needed."""
+        return all(
+            first <= self._first(spec, tokens, skip)
+            for spec, first in zip(self.specs, held, strict=False)
+            if spec.window
+        )
 
     def published(
         self, block_ids: Sequence[Sequence[int]], tokens: int
@@ -93,11 +116,21 @@ class Groups:
             raise ValueError(
                 f"group {spec.index}: {len(ids)} blocks of {spec.block_tokens} for {tokens} tokens"
             )
-        own_skip = None
-        if spec.window:
-            seen_from = max(0, tokens - spec.window + 1) // spec.block_tokens * spec.block_tokens
-            own_skip = max(seen_from, skip // spec.block_tokens * spec.block_tokens)
+        own_skip = self._first(spec, tokens, skip) if spec.window else None
         return Group(tuple(ids[:count]), spec.block_tokens, own_skip)
+
+    def _first(self, spec: GroupSpec, tokens: int, skip: int) -> int:
+        """Of a window: the first token of the pages that the token after `tokens` sees, or that
+        follow the prefix that is here already."""
+        seen_from = max(0, tokens - spec.window + 1, skip)
+        return seen_from // spec.block_tokens * spec.block_tokens
+
+    def _held(self, spec: GroupSpec, ids: Sequence[int], tokens: int) -> int:
+        if not spec.window:
+            return 0
+        used = ids[: -(-tokens // spec.block_tokens)]
+        gone = max((at + 1 for at, block in enumerate(used) if block == NULL_BLOCK), default=0)
+        return gone * spec.block_tokens
 
 
 def groups_of(kv_cache_config: Any) -> Groups:

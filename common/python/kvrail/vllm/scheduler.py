@@ -37,8 +37,8 @@ Command = prefill.Publish | prefill.Withdraw | decode.Queue | decode.Fetch | dec
 
 class Scheduler:
     """One for each engine. `warn` takes a sentence. `backoff` is the number of prompt tokens at the
-    end that the decode engine always computes itself (1 with a recurrent state), so that the
-    prefill stops before them."""
+    end that the decode engine always computes itself (1 with a recurrent state or a window), so
+    that the prefill stops before them."""
 
     def __init__(
         self,
@@ -56,7 +56,9 @@ class Scheduler:
         self._prefills: dict[str, prefill.Prefill] = {}
         self._decodes: dict[str, decode.Decode] = {}
         self._computed: dict[str, int] = {}  # tokens of the local prefix, at the last look
+        self._held: dict[str, tuple[int, ...]] = {}  # of a request's source
         self._commands: list[Command] = []
+        self._hold = True  # a fetch is opened before vLLM has named its tokens
         self._agents: dict[Any, tuple[bool, bool]] = {}  # of each rank: source, target
         self._source_up = self._target_up = True
 
@@ -86,8 +88,11 @@ class Scheduler:
                 and (tokens := min(handoff.tokens, self._wanted_tokens(request))) > 0
             ):
                 offer = Offer(handoff.attempt, handoff.sources)
-                self._decodes[key], commands = decode.decode(key, handoff.request, offer, tokens)
+                self._decodes[key], commands = decode.decode(
+                    key, handoff.request, offer, tokens, hold=self._hold
+                )
                 self._commands += commands
+                self._held[key] = handoff.held
 
     def tokens_to_load(self, request: Any, computed: int) -> tuple[int, bool]:
         """Without side effects that a second call would notice. vLLM computes the last token of a
@@ -98,13 +103,16 @@ class Scheduler:
         count = decode.tokens_to_load(
             record, computed, self._threshold, agent_is_up=self._target_up
         )
+        if count and not self._reaches(request.request_id, computed + count, computed):
+            return 0, False
         self._computed[request.request_id] = computed
         return count, count > 0
 
     def allocated(
         self, request: Any, block_ids: Sequence[Sequence[int]], external_tokens: int
     ) -> None:
-        """vLLM may call once more after a load, and may have cut the tokens that were promised."""
+        """vLLM may call once more after a load. Where it cuts the tokens that were promised, later
+        fetches are opened when it has named them."""
         key = request.request_id
         record = self._decodes.get(key)
         if record is None:
@@ -114,6 +122,8 @@ class Scheduler:
             return
         skip = self._computed.pop(key, 0)
         tokens = skip + external_tokens
+        if tokens < record.tokens:
+            self._hold = False
         tables = self._groups.tables(block_ids, tokens, skip)
         self._decode(key, decode.Event(decode.On.ALLOCATED, tokens, skip, tables))
 
@@ -123,6 +133,7 @@ class Scheduler:
         """(blocks stay until every worker has sent, the dict for the router)."""
         key = request.request_id
         self._computed.pop(key, None)
+        self._held.pop(key, None)
         if key in self._decodes:
             self._decode(key, decode.Event(decode.On.FINISHED))
             return False, None
@@ -136,7 +147,8 @@ class Scheduler:
             self._prefill(key, prefill.Event(prefill.On.DROPPED))
             return False, None
         self._prefill(key, prefill.Event(prefill.On.FINISHED, tokens, pages))
-        handoff = HandOff(record.request, record.attempt, tokens, self._sources)
+        held = self._groups.held(block_ids, tokens)
+        handoff = HandOff(record.request, record.attempt, tokens, self._sources, held)
         return True, build(handoff, self._groups.select(block_ids), self._engine_name)
 
     def reported(
@@ -172,6 +184,17 @@ class Scheduler:
         except HandOffError as error:
             self._warn(f"request {key} is computed here: {error}")
             return None
+
+    def _reaches(self, key: str, tokens: int, skip: int) -> bool:
+        held = self._held.get(key, ())
+        if self._groups.reach(held, tokens, skip):
+            return True
+        self._warn(
+            f"request {key} is computed here: its source has freed blocks that [{skip}, {tokens}) "
+            f"needs, and has the KV groups from tokens {list(held)} on; with a sliding window the "
+            "prefill engine's blocks must not be smaller than the decode engine's"
+        )
+        return False
 
     def _wanted_tokens(self, request: Any) -> int:
         tokens: int = request.num_prompt_tokens

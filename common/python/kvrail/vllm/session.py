@@ -6,6 +6,7 @@ import hashlib
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import kvrail
@@ -14,18 +15,25 @@ import torch
 from vllm.distributed.parallel_state import get_pp_group, get_tp_group
 from vllm.logger import init_logger
 
+from ..agents.find import wrong_side
 from ..connector.handoff import SourceAddress
+from . import figures
+from .agents import Agents
+from .connecting import Connecting
+from .figures import Meter
 from .geometry import Kind, RegionPlan, plan_regions
 from .groups import Groups
-from .settings import Settings, settings_of
+from .metered import MeteredConnection
+from .settings import Settings
 from .tensors import Memory, layer_caches, rehome
 from .worker import Worker
 
-logger = init_logger(__name__)
+logger = init_logger("vllm.kvrail")  # below vllm's, which has the handler
 
 __all__ = ["RankSession", "engine_id_of", "model_tag"]
 
 SHUTDOWN_SECONDS = 5.0
+CONNECT_SECONDS = 0.01  # between two looks at the start
 PARTS = {Kind.KV: kvrail.Part.KV, Kind.MLA: kvrail.Part.MLA, Kind.STATE: kvrail.Part.STATE}
 
 
@@ -55,19 +63,20 @@ class RankSession:
         kv_cache_config: Any,
         groups: Groups,
         kv_caches: Mapping[str, torch.Tensor],
+        settings: Settings,
+        agents: Agents,
     ) -> None:
         transfer = vllm_config.kv_transfer_config
-        self._settings = settings_of(str(transfer.kv_role), transfer.kv_connector_extra_config)
+        self._settings, self._agents = settings, agents
         self.rank = (get_pp_group().rank_in_group, get_tp_group().rank_in_group)
         self._memories = rehome(list(kv_caches.values()))
         plans = self._plans(vllm_config, kv_cache_config, groups, kv_caches)
         self._regions = [self._region(plan) for plan in plans]
         self._identity = self._who(vllm_config, transfer, plans)
-        self.worker = self._worker(groups, plans, self._settings)
-        self.worker.step(self.now())
-        for link in (self.worker.source, self.worker.target):
-            if link is not None and not link.up:
-                raise RuntimeError(f"kvrail: no agent for {transfer.kv_role}: {link.last_error}")
+        self._figures = figures.empty()
+        self._connecting: list[Connecting] = []
+        self.worker = self._worker(groups, plans)
+        self._connect()
 
     def now(self) -> float:
         return time.monotonic()
@@ -79,14 +88,30 @@ class RankSession:
         agent = source.connection.agent_address if source is not None and source.up else ""
         return agent, self._identity.engine.hex(), self._identity.generation
 
+    def take_figures(self) -> figures.Figures | None:
+        """What ended since the last call; None: nothing did."""
+        return figures.take(self._figures)
+
     def shutdown(self) -> None:
         left = self.worker.shutdown(self.now, time.sleep, SHUTDOWN_SECONDS)
         if left:
             logger.warning("kvrail: %d transfers had not ended after %g s", left, SHUTDOWN_SECONDS)
-        for memory in self._memories:
-            os.close(memory.fd)
+        if all([connecting.close() for connecting in self._connecting]):
+            for memory in self._memories:  # else a thread may yet name their descriptors
+                os.close(memory.fd)
 
     # ---- parts ----------------------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        """An agent may have ended since its socket was found."""
+        end = self.now() + self._agents.patience
+        self.worker.step(self.now())
+        for link in (self.worker.source, self.worker.target):
+            while link is not None and not link.up:
+                if link.last_error and self.now() >= end:
+                    raise RuntimeError(f"kvrail: {link.last_error}")
+                time.sleep(CONNECT_SECONDS)
+                self.worker.step(self.now())
 
     def _plans(
         self, vllm_config: Any, kv_cache_config: Any, groups: Groups, kv_caches: Mapping[str, Any]
@@ -144,35 +169,46 @@ class RankSession:
             pp_size=get_pp_group().world_size,
         )
 
-    def _worker(self, groups: Groups, plans: list[RegionPlan], settings: Settings) -> Worker:
+    def _worker(self, groups: Groups, plans: list[RegionPlan]) -> Worker:
         ratios = [1] * len(groups.specs)
         for plan in plans:
             ratios[plan.group] = plan.pages_of_a_block
-        sockets = settings.sockets
+        sockets = self._agents.sockets
         return Worker(
             groups,
-            settings.limits,
-            connect_source=self._connects(sockets["source"]) if "source" in sockets else None,
-            connect_target=self._connects(sockets["target"]) if "target" in sockets else None,
+            self._settings.limits,
+            connect_source=self._connects("source") if "source" in sockets else None,
+            connect_target=self._connects("target") if "target" in sockets else None,
             address=_address,
             pages_of_a_block=ratios,
             warn=logger.warning,
         )
 
-    def _connects(self, socket: str) -> Any:
+    def _connects(self, side: str) -> Connecting:
+        socket = self._agents.sockets[side]
+
         def connect() -> kvrail.Connection:
             timeout = self._settings.connect_timeout
-            connection = kvrail.Connection(socket, self._identity, timeout)
+            self._agents.ensure(side)
+            connection = MeteredConnection(socket, self._identity, timeout)
+            connection.meter = Meter(side, self._figures)
             try:
+                if (side == "source") != bool(connection.agent_address):
+                    raise wrong_side(socket, side)
+                numbers: dict[int, int] = {}  # of the region that brought each memory
                 for region in self._regions:
-                    connection.region_add(region, timeout)
+                    shared = replace(region, memory_of=numbers.get(region.fd, 0))
+                    number = connection.region_add(shared, timeout)
+                    numbers.setdefault(region.fd, number)
                 connection.ready(0, self._identity.layers_total)
             except BaseException:
                 connection.close()
                 raise
             return connection
 
-        return connect
+        connecting = Connecting(connect)
+        self._connecting.append(connecting)
+        return connecting
 
 
 def _address(source: SourceAddress) -> kvrail.SourceAddress:

@@ -1,17 +1,24 @@
 """kv_connector_extra_config as this connector reads it.
 
-socket                  the agent's socket, or {"source": …, "target": …} for kv_both
+socket                  the agent's socket, or {"source": …, "target": …} for kv_both; without it
+                        the agents' run directories are looked through
+agent                   "start": the engine starts its agent itself, and ends it
+advertise               of such an agent: where other hosts reach this one
+libfabric               of such an agent: the folder of the host's libfabric, as --libfabric takes it
+agent_options           of such an agent: its options, as {"provider": "efa+local"}
+agent_wait_s            an agent that is missing at the start is waited for so long
 name                    of this engine, for people
 model                   a tag, equal on both sides; made from vLLM's configuration otherwise
 connect_timeout_s       for one connection with its regions
-hold_s, lease_s, park_s limits of connector/machine.py
+hold_s, lease_s, park_s, queue_s, load_s: limits of connector/machine.py
 kv_recompute_threshold  fewer tokens than these are computed instead of fetched
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..connector.machine import Limits
@@ -19,8 +26,10 @@ from ..connector.machine import Limits
 __all__ = ["Settings", "SettingsError", "settings_of"]
 
 KEYS = frozenset(
-    "socket name model connect_timeout_s hold_s lease_s park_s kv_recompute_threshold".split()
+    "socket agent advertise libfabric agent_options agent_wait_s name model connect_timeout_s hold_s "
+    "lease_s park_s queue_s load_s kv_recompute_threshold".split()
 )
+AGENT_OPTIONS_OWN = ("engine-socket", "run-dir", "lifeline")
 SIDES = {
     "kv_producer": ("source",),
     "kv_consumer": ("target",),
@@ -33,9 +42,19 @@ class SettingsError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class StartSettings:
+    """Of an agent that the engine starts."""
+
+    advertise: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
-    sockets: dict[str, str]  # by side: "source", "target"
+    sockets: dict[str, str]  # by side, "source" and "target"; "": it must be found or started
     limits: Limits
+    start: StartSettings | None = None
+    agent_wait: float = 0.0
     threshold: int = 0
     connect_timeout: float = 60.0
     name: str = ""
@@ -46,6 +65,8 @@ def _sockets(value: Any, role: str) -> dict[str, str]:
     sides = SIDES.get(role)
     if sides is None:
         raise SettingsError(f"kv_role is {role!r}: it must be one of {', '.join(SIDES)}")
+    if value is None:
+        return dict.fromkeys(sides, "")
     if isinstance(value, str) and value and len(sides) == 1:
         return {sides[0]: value}
     if isinstance(value, Mapping):
@@ -56,6 +77,56 @@ def _sockets(value: Any, role: str) -> dict[str, str]:
     raise SettingsError(
         f"kv_connector_extra_config: socket must be {wanted} for {role}, not {value!r}"
     )
+
+
+def _start(extra: Mapping[str, Any]) -> StartSettings | None:
+    agent, options = extra.get("agent"), extra.get("agent_options", {})
+    if agent is None:
+        if given := sorted({"advertise", "agent_options", "libfabric"} & extra.keys()):
+            raise SettingsError(
+                f"kv_connector_extra_config: {' and '.join(given)} belong to an agent that the "
+                'engine starts: add "agent": "start", or give them to the agent itself'
+            )
+        return None
+    if agent != "start":
+        raise SettingsError(f'kv_connector_extra_config: agent must be "start", not {agent!r}')
+    if "socket" in extra:
+        raise SettingsError(
+            "kv_connector_extra_config: socket names an agent that runs, and agent starts another: "
+            "leave one of them away"
+        )
+    if not isinstance(options, Mapping):
+        raise SettingsError("kv_connector_extra_config: agent_options must be {OPTION: VALUE}")
+    for name, value in options.items():
+        _check_option(name, value)
+    return StartSettings(_text(extra, "advertise"), _libfabric(extra) | dict(options))
+
+
+def _libfabric(extra: Mapping[str, Any]) -> dict[str, str]:
+    if "libfabric" not in extra:
+        return {}
+    folder = extra["libfabric"]
+    if not isinstance(folder, str) or not folder.startswith("/"):
+        raise SettingsError(
+            "kv_connector_extra_config: libfabric must be the folder of libfabric.so.1, from the "
+            f"root on, as /opt/amazon/efa/lib, not {folder!r}"
+        )
+    return {"libfabric": folder}
+
+
+def _check_option(name: str, value: Any) -> None:
+    if not re.fullmatch("[a-z][a-z0-9-]*", name) or name in AGENT_OPTIONS_OWN:
+        raise SettingsError(
+            f"kv_connector_extra_config: agent_options has {name!r}: an option of the agents is "
+            f"named without its dashes in front, and {', '.join(AGENT_OPTIONS_OWN)} are set by "
+            "kvrail itself"
+        )
+    values = value if isinstance(value, list) else [value]
+    if not all(isinstance(one, (str, int, float)) for one in values):
+        raise SettingsError(
+            f"kv_connector_extra_config: agent_options has {name} as {value!r}: it must be text, a "
+            "number, true, false, or a list of texts"
+        )
 
 
 def _number(extra: Mapping[str, Any], key: str, default: float, least: float) -> float:
@@ -74,8 +145,8 @@ def _text(extra: Mapping[str, Any], key: str) -> str:
     return value
 
 
-def settings_of(role: str, extra: Mapping[str, Any], *, sockets: bool = True) -> Settings:
-    """Raises SettingsError. The scheduler's side needs no sockets."""
+def settings_of(role: str, extra: Mapping[str, Any]) -> Settings:
+    """Raises SettingsError."""
     unknown = sorted(set(extra) - KEYS)
     if unknown:
         raise SettingsError(
@@ -83,12 +154,16 @@ def settings_of(role: str, extra: Mapping[str, Any], *, sockets: bool = True) ->
             f"kvrail knows {', '.join(sorted(KEYS))}"
         )
     return Settings(
-        sockets=_sockets(extra.get("socket"), role) if sockets else {},
+        sockets=_sockets(extra.get("socket"), role),
+        start=_start(extra),
         limits=Limits(
-            hold=_number(extra, "hold_s", 480, 0.1),
+            hold=_number(extra, "hold_s", 60, 0.1),
             lease_ms=int(_number(extra, "lease_s", 30, 0.1) * 1000),
             park=_number(extra, "park_s", 30, 0),
+            queue=_number(extra, "queue_s", 480, 0.1),
+            load=_number(extra, "load_s", 60, 0.1),
         ),
+        agent_wait=_number(extra, "agent_wait_s", 0, 0),
         threshold=int(_number(extra, "kv_recompute_threshold", 0, 0)),
         connect_timeout=_number(extra, "connect_timeout_s", 60, 0.1),
         name=_text(extra, "name"),

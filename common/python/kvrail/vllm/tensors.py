@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from .geometry import GeometryError, Kind, LayerCache
+from .pool import refusal, vllm_asks
 
 __all__ = ["Memory", "layer_caches", "layer_number", "rehome"]
 
@@ -44,9 +45,7 @@ def rehome(tensors: Sequence[torch.Tensor]) -> list[Memory]:
     memories: dict[int, tuple[Memory, Any]] = {}
     for tensor in tensors:
         if tensor.device.type != "cpu":
-            raise GeometryError(
-                f"a KV tensor on {tensor.device}: this version moves host memory only"
-            )
+            raise GeometryError(refusal(str(tensor.device), vllm_asks()))
         old = tensor.untyped_storage()
         if old.data_ptr() not in memories:
             size = -(-old.nbytes() // PAGE) * PAGE
@@ -76,9 +75,10 @@ def _kind(spec: Any) -> Kind:
 
 
 def _head_first(kind: Kind, heads: int, tp: int, tp_size: int, heads_total: int) -> int:
-    """With fewer heads than ranks, neighbouring ranks hold the same head."""
+    """With fewer heads than ranks, neighbouring ranks hold the same head. A rank's part of a state
+    counts as one head."""
     if kind is not Kind.KV:
-        return 0
+        return tp if kind is Kind.STATE else 0
     return tp * heads if heads_total >= tp_size else tp * heads_total // tp_size
 
 
@@ -101,6 +101,7 @@ def layer_caches(
                 continue
             spec = getattr(group_spec, "kv_cache_specs", {}).get(name, group_spec)
             kind = _kind(spec)
+            replicated = kind is Kind.STATE and getattr(spec, "tp_replicated", False)
             heads = tensor.shape[1] if kind is Kind.KV and tensor.dim() == 4 else 1
             number = next(
                 i
@@ -119,7 +120,10 @@ def layer_caches(
                     strides=tuple(tensor.stride()),
                     element_bytes=tensor.element_size(),
                     block_tokens=0 if kind is Kind.STATE else spec.block_size,
-                    head_first=_head_first(kind, heads, tp, tp_size, heads_total),
+                    head_first=_head_first(
+                        kind, heads, 0 if replicated else tp, tp_size, heads_total
+                    ),
+                    replicated=replicated,
                 )
             )
     return caches

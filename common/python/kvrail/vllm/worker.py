@@ -174,4 +174,5 @@ class Worker:
             lost,
             self._pages,
             self._address,
+            len(self._groups.specs),
         )
