@@ -1,18 +1,22 @@
 #!/bin/sh
 # The whole of kvrail on one machine: a scheduler, a prefill-agent and a decode-agent on loopback, and
-# two simulated engines that move the KV cache of N requests and check every byte that arrives.
+# two engines that move the KV cache of N requests: simulated ones that check every byte, or vLLM.
 #
 #   sh tests/demo.sh [--requests N] [--trace FILE] [--provider P] [--json FILE] [--corrupt KIND] [--stay]
+#   sh tests/demo.sh --engine vllm [--requests N] [--provider P] [--stay]
 #
-# --requests N    how many requests (default 200)
+# --engine E      sim (the default), or vllm: two servers on the CPU with a small model and a proxy
+#                 before them; their answers are compared with one server's
+# --requests N    how many requests (default 200; 50 with vllm)
 # --trace FILE    request trace in Mooncake's form; one is synthesised when not given
 # --provider P    tcp (two rails, the default) or local (one)
 # --json FILE     write the figures there
 # --corrupt KIND  plant a fault that must be found, and so end in exit 1: page, layer or swap
-# --stay          leave the three programs running, and say where the dashboard is
+# --stay          leave the programs running, and say where the dashboard is
 #
-# Installs what is missing and builds first, or takes the programs in $KVRAIL_BIN_DIR. The last line
-# is the verdict; exit 0 only if it is good.
+# Installs what is missing and builds first, or takes the programs in $KVRAIL_BIN_DIR. vLLM (3.5 GB)
+# goes into build/engines, unless KVRAIL_ENGINES_VENV names a virtual environment that has it. The
+# last line is the verdict; exit 0 only if it is good, 77 where vLLM cannot run.
 set -eu
 export LC_ALL=C
 
@@ -28,7 +32,8 @@ absolute() {
     esac
 }
 
-requests=200
+engine=sim
+requests=
 trace=
 provider=tcp
 json=
@@ -37,13 +42,14 @@ stay=
 while [ $# -gt 0 ]; do
     case $1 in
     -h | --help)
-        sed -n '2,16s/^# \{0,1\}//p' "$0"
+        sed -n '2,22s/^# \{0,1\}//p' "$0"
         exit 0
         ;;
     --stay) stay=1 ;;
-    --requests | --trace | --provider | --json | --corrupt)
+    --engine | --requests | --trace | --provider | --json | --corrupt)
         [ $# -gt 1 ] || usage "$1 lacks its value"
         case $1 in
+        --engine) engine=$2 ;;
         --requests) requests=$2 ;;
         --trace) trace=$(absolute "$2") ;;
         --provider) provider=$2 ;;
@@ -56,6 +62,14 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
+case $engine in
+sim) requests=${requests:-200} ;;
+vllm)
+    requests=${requests:-50}
+    [ -z "$trace$json$corrupt" ] || usage "--trace, --json and --corrupt are not for --engine vllm"
+    ;;
+*) usage "--engine is '$engine', but must be sim or vllm" ;;
+esac
 case $requests in
 '' | 0 | *[!0-9]*) usage "--requests is '$requests', but must be a number from 1" ;;
 esac
@@ -84,7 +98,7 @@ stop_all() {
     done
     tries=0
     for pid in $pids; do
-        while kill -0 "$pid" 2>/dev/null && [ $tries -lt 100 ]; do
+        while kill -0 "$pid" 2>/dev/null && [ $tries -lt 600 ]; do
             sleep 0.1
             tries=$((tries + 1))
         done
@@ -115,8 +129,14 @@ if [ -z "$bin" ]; then
     fi
     [ -f build/release/build.ninja ] || quietly cmake --preset release -DBUILD_TESTING=OFF
     quietly cmake --build --preset release \
-        --target kvrail-scheduler prefill-agent decode-agent kvrail
+        --target kvrail-scheduler prefill-agent decode-agent kvrail kvr_client
     bin=$(pwd)/build/release/bin
+fi
+if [ $engine = vllm ]; then
+    KVRAIL_ROOT_DIR=$(pwd)
+    . tests/engines/environment.sh
+    need_machine 8192
+    make_environment
 fi
 
 # start NAME PROGRAM ARGUMENT…: in the background, with a log of its own.
@@ -160,21 +180,15 @@ start decode-agent "$bin/decode-agent" --name decode-0 --engine-socket "$work/ta
     --provider "$provider" $rails --scheduler "$scheduler" --state-dir "$work/decode"
 await decode-agent "$work/target.sock"
 
-if [ -z "$trace" ]; then
-    trace=$work/trace.jsonl
-    quietly "$bin/kvrail" trace synth --requests "$requests" --seed 1 --output "$trace"
-fi
-set -- --trace "$trace" --format mooncake --requests "$requests" --verify full \
-    --source-socket "$work/source.sock" --target-socket "$work/target.sock" \
-    --source-agent "$source_agent" --scheduler "$scheduler" --json "${json:-$work/figures.json}"
-[ -z "$corrupt" ] || set -- "$@" --corrupt "$corrupt"
-# In the background, so that a signal need not wait for its end.
-"$bin/kvrail" replay "$@" </dev/null &
-agents=$pids
-pids="$! $pids"
-verdict=0
-wait $! || verdict=$?
-pids=$agents
+# In the background, so that a signal need not wait for its end. The status is in $verdict.
+run() {
+    "$@" </dev/null &
+    agents=$pids
+    pids="$! $pids"
+    verdict=0
+    wait $! || verdict=$?
+    pids=$agents
+}
 
 # A number of the figures; 0 when it is not there.
 figure() {
@@ -183,20 +197,55 @@ figure() {
         sed -n "s/^ *\"$1\": *\\([0-9.eE+-]*\\) *\$/\\1/p" | head -n 1)
     echo "${value:-0}"
 }
-if [ ! -s "${json:-$work/figures.json}" ]; then
-    echo "demo: the replay wrote no figures (exit $verdict)"
-    exit 1
-fi
-transfers=$(figure transfers)
-verified=$(figure verified)
-failed=$(figure failed)
-wrong=$(figure bytes_wrong)
-gb_s=$(figure gb_s)
+
+# Simulated engines; $last is the last line.
+replay() {
+    if [ -z "$trace" ]; then
+        trace=$work/trace.jsonl
+        quietly "$bin/kvrail" trace synth --requests "$requests" --seed 1 --output "$trace"
+    fi
+    set -- --trace "$trace" --format mooncake --requests "$requests" --verify full \
+        --source-socket "$work/source.sock" --target-socket "$work/target.sock" \
+        --source-agent "$source_agent" --scheduler "$scheduler" --json "${json:-$work/figures.json}"
+    [ -z "$corrupt" ] || set -- "$@" --corrupt "$corrupt"
+    run "$bin/kvrail" replay "$@"
+    if [ ! -s "${json:-$work/figures.json}" ]; then
+        echo "demo: the replay wrote no figures (exit $verdict)"
+        exit 1
+    fi
+    transfers=$(figure transfers) verified=$(figure verified)
+    failed=$(figure failed) wrong=$(figure bytes_wrong)
+    last=$(printf 'demo: %s transfers, %s verified, %s failed, %s bytes wrong, %.2f GB/s' \
+        "$transfers" "$verified" "$failed" "$wrong" "$(figure gb_s)")
+    [ "$transfers" -gt 0 ] && [ "$transfers" -eq "$verified" ] &&
+        [ "$failed" -eq 0 ] && [ "$wrong" -eq 0 ] || verdict=1
+}
+
+# Two servers of vLLM and the proxy. Those that stay are process groups, in $groups.
+groups=
+ask_vllm() {
+    export PYTHONPATH="$KVRAIL_ROOT_DIR/common/python" PYTHONDONTWRITEBYTECODE=1 KVRAIL_BIN_DIR="$bin" \
+        KVRAIL_LIBRARY="${KVRAIL_LIBRARY:-$bin/../lib/libkvrail.so.1}" WORK_FOLDER="$work" \
+        SOURCE_SOCKET="$work/source.sock" TARGET_SOCKET="$work/target.sock" KVRAIL_SCHEDULER="$scheduler"
+    run "$venv/bin/python3" tests/engines/demo.py "$requests" ${stay:+--stay}
+    if [ ! -s "$work/verdict" ]; then
+        tail -n 5 "$work"/*kv_*.log "$work"/proxy.log >&2 2>/dev/null || true
+        echo "demo: vllm: no verdict (exit $verdict)"
+        exit 1
+    fi
+    last=$(cat "$work/verdict")
+    groups=$(cat "$work/groups" 2>/dev/null || true)
+}
+
+case $engine in
+sim) replay ;;
+vllm) ask_vllm ;;
+esac
 
 if [ -n "$stay" ]; then
     trap - EXIT
     {
-        echo "work='$work' pids='$pids'"
+        echo "work='$work' pids='$pids' groups='$groups'"
         cat <<'END'
 # A process that has ended may stay as a zombie until its parent waits for it.
 runs() { [ -n "$(tr -d '\0' 2>/dev/null </proc/"$1"/cmdline)" ]; }
@@ -204,8 +253,11 @@ tries=0
 for pid in $pids; do
     kill "$pid" 2>/dev/null
 done
-for pid in $pids; do
-    while runs "$pid" && [ $tries -lt 100 ]; do
+for pid in $groups; do
+    kill -s TERM -- "-$pid" 2>/dev/null
+done
+for pid in $groups $pids; do
+    while runs "$pid" && [ $tries -lt 600 ]; do
         tries=$((tries + 1))
         sleep 0.1
     done
@@ -214,12 +266,13 @@ for pid in $pids; do
         sleep 0.1
     done
 done
+for pid in $groups; do
+    kill -s KILL -- "-$pid" 2>/dev/null
+done
 rm -rf "$work"
 END
     } >"$work/stop"
     echo "The dashboard: http://$scheduler/   (to stop it all: sh $work/stop)"
 fi
-printf 'demo: %s transfers, %s verified, %s failed, %s bytes wrong, %.2f GB/s\n' \
-    "$transfers" "$verified" "$failed" "$wrong" "$gb_s"
-[ "$verdict" -eq 0 ] && [ "$transfers" -gt 0 ] && [ "$transfers" -eq "$verified" ] &&
-    [ "$failed" -eq 0 ] && [ "$wrong" -eq 0 ]
+echo "$last"
+[ "$verdict" -eq 0 ]

@@ -3,14 +3,16 @@
 #
 #   sh tests/run.sh [--campaign] [--stages "NAME…"] [ctest arguments]
 #
-# Stages: release clang asan tsan fuzz lint verbs. All run, whatever fails before; the exit status is 0
-# only when nothing failed. The last line counts the tests of all stages, and each stage that runs none
-# (clang, lint's parts) as one. --campaign runs the same with the large numbers.
+# Stages: release engines clang asan tsan fuzz lint wheel verbs. All run, whatever fails before; the exit
+# status is 0 only when nothing failed. The last line counts the tests of all stages, and each stage that
+# runs none (clang, lint's parts) as one. A stage that cannot run here (engines, wheel, verbs) says why and
+# counts as one that was skipped. --campaign runs the same with the large numbers.
 set -eu
 
 cd "$(dirname "$0")/.."
 root=$(pwd)
-stages="release clang asan tsan fuzz lint verbs"
+all_stages="release engines clang asan tsan fuzz lint wheel verbs"
+stages=$all_stages
 campaign=
 while [ $# -gt 0 ]; do
     case $1 in
@@ -24,7 +26,7 @@ while [ $# -gt 0 ]; do
         shift
         ;;
     -h | --help)
-        sed -n '2,9s/^# \{0,1\}//p' "$0"
+        sed -n '2,10s/^# \{0,1\}//p' "$0"
         exit 0
         ;;
     *) break ;;
@@ -32,10 +34,10 @@ while [ $# -gt 0 ]; do
     shift
 done
 for stage in $stages; do
-    case $stage in
-    release | clang | asan | tsan | fuzz | lint | verbs) ;;
+    case " $all_stages " in
+    *" $stage "*) ;;
     *)
-        echo "run.sh: there is no stage '$stage'; there are release, clang, asan, tsan, fuzz, lint, verbs" >&2
+        echo "run.sh: there is no stage '$stage'; there are $all_stages" >&2
         exit 2
         ;;
     esac
@@ -192,24 +194,26 @@ stage_lint() {
     return "$lint_status"
 }
 
-# In a VM, with the release build; where there can be no VM the reason is said and it counts as skipped.
-stage_verbs() {
+# suite NAME: tests/NAME/run.sh with the release build. Its last line is "NAME: N passed, N failed, N
+# skipped". Where it cannot run, it ends with 77 and says why in its last line: the stage is skipped.
+suite() {
     if ! configure release 1 || ! build release; then
         count_check 1
         return 1
     fi
-    log=$root/build/logs/verbs.log
+    log=$root/build/logs/$1.log
     {
         status=0
-        sh tests/verbs/run.sh </dev/null 2>&1 || status=$?
+        sh "tests/$1/run.sh" </dev/null 2>&1 || status=$?
         echo "$status" >"$log.status"
     } | tee "$log"
     status=$(cat "$log.status")
     if [ "$status" -eq 77 ]; then
         skipped=$((skipped + 1))
-        return 0
+        why_skipped=$(tail -n 1 "$log")
+        return 77
     fi
-    counts=$(sed -n 's/^verbs: \([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p' "$log")
+    counts=$(sed -n "s/^$1: \([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped\$/\1 \2 \3/p" "$log")
     # shellcheck disable=SC2086 # three numbers
     set -- ${counts:-0 1 0}
     passed=$((passed + $1))
@@ -217,6 +221,12 @@ stage_verbs() {
     skipped=$((skipped + $3))
     return "$status"
 }
+
+stage_engines() { suite engines; }
+stage_wheel() { suite wheel; }
+
+# In a VM.
+stage_verbs() { suite verbs; }
 
 minutes() {
     echo "$(($1 / 60)).$(($1 % 60 * 10 / 60))"
@@ -227,10 +237,16 @@ run_stage() {
     shift
     began=$(date +%s)
     echo "== $name"
-    verdict=ok
-    "$@" || verdict=FAILED
+    ended=0
+    why_skipped=
+    "$@" || ended=$?
+    case $ended in
+    0) verdict=ok ;;
+    77) verdict=skipped ;;
+    *) verdict=FAILED ;;
+    esac
     took=$(($(date +%s) - began))
-    line=$(printf '%-8s %-6s %5s min' "$name" "$verdict" "$(minutes $took)")
+    line=$(printf '%-8s %-7s %5s min' "$name" "$verdict" "$(minutes $took)")${why_skipped:+  $why_skipped}
     echo "== $line"
     summary="$summary
 $line"
@@ -245,7 +261,7 @@ run_stage install sh tests/support/install.sh build test
 for stage in $stages; do
     run_stage "$stage" "stage_$stage" "$@"
 done
-printf '\nStages:%s\nin all          %5s min\n\n' "$summary" "$(minutes $(($(date +%s) - start)))"
+printf '\nStages:%s\nin all           %5s min\n\n' "$summary" "$(minutes $(($(date +%s) - start)))"
 echo "kvrail: $passed passed, $failed failed, $skipped skipped"
 if [ "$any_failed" -ne 0 ] || [ "$failed" -ne 0 ]; then
     exit 1

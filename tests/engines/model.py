@@ -1,5 +1,5 @@
 """A small model of Llama's shape with weights from a seed: its answers mean nothing, and depend on
-every token of the prompt."""
+every token of the prompt. In the form `windows` three of four layers see only the last tokens."""
 
 from __future__ import annotations
 
@@ -32,6 +32,14 @@ CONFIG = {
     "rope_theta": 10000.0,
 }
 
+FORMS = {
+    "full": {},
+    "windows": {
+        "layer_types": ["sliding_attention"] * 2 + ["full_attention", "sliding_attention"],
+        "sliding_window": 200,
+    },
+}
+
 
 def weights(seed: int) -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
@@ -62,7 +70,7 @@ def weights(seed: int) -> dict[str, torch.Tensor]:
     return tensors
 
 
-def make(folder: pathlib.Path, seed: int = 1) -> None:
+def make(folder: pathlib.Path, form: str = "full", seed: int = 1) -> None:
     folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(CONFIG))
+    (folder / "config.json").write_text(json.dumps({**CONFIG, **FORMS[form]}))
     save_file(weights(seed), folder / "model.safetensors", metadata={"format": "pt"})

@@ -1,11 +1,11 @@
 #!/bin/sh
-# kvrail in real engines: two servers of vLLM on the CPU, with the built agents between them, and the Python
-# suites that need vLLM and torch.
+# kvrail in vLLM, on the CPU, with the built agents: its scheduler in every state of a request, on either side;
+# then two servers, of a model with full attention and of one with windows. With KVRAIL_CAMPAIGN also the
+# schedulers of older versions, and two servers that differ in ranks and block sizes.
 #
 #   sh tests/engines/run.sh
 #
-# Makes a virtual environment in build/engines with the packages of constraints.txt, from the index of pip's own
-# configuration (3.5 GB). Environment:
+# environment.sh makes the virtual environment. Environment:
 #
 #   KVRAIL_ENGINES_VENV   a virtual environment that has the packages already; nothing is installed
 #   KVRAIL_BIN_DIR        the built programs (build/release/bin)
@@ -14,31 +14,12 @@
 # Logs and outputs of the suites are kept in build/engines. The last line is "engines: N passed, N failed, N
 # skipped". Exit status: 0; 1 when a test failed; 77 and the reason where the engines cannot run.
 set -eu
-here=$(cd "$(dirname "$0")" && pwd)
-KVRAIL_ROOT_DIR=$(cd "$here/../.." && pwd)
+KVRAIL_ROOT_DIR=$(cd "$(dirname "$0")/../.." && pwd)
 KVRAIL_BIN_DIR=${KVRAIL_BIN_DIR:-$KVRAIL_ROOT_DIR/build/release/bin}
 KVRAIL_LIBRARY=${KVRAIL_LIBRARY:-$KVRAIL_ROOT_DIR/build/release/lib/libkvrail.so.1}
 export KVRAIL_ROOT_DIR KVRAIL_BIN_DIR KVRAIL_LIBRARY
+here=$KVRAIL_ROOT_DIR/tests/engines
 build=$KVRAIL_ROOT_DIR/build/engines
-memory_mb=8192
-
-impossible() {
-    echo "engines: cannot run here: $1" >&2
-    exit 77
-}
-
-# The stamp is the list that was installed.
-install_packages() {
-    python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
-        impossible "there is no python3 of version 3.11 or later"
-    ! cmp -s "$here/constraints.txt" "$build/installed" || return 0
-    mkdir -p "$build"
-    python3 -m venv --clear "$venv" >"$build/install.log" 2>&1 ||
-        impossible "python3 -m venv failed, the package python3-venv may be missing (build/engines/install.log)"
-    "$venv/bin/pip" install --no-deps -r "$here/constraints.txt" >>"$build/install.log" 2>&1 ||
-        impossible "pip could not install: $(grep -m 1 '^ERROR' "$build/install.log") (build/engines/install.log)"
-    cp "$here/constraints.txt" "$build/installed"
-}
 
 # add_counts FILE: those of the last line of a suite, "NAME: N passed, N failed, N skipped".
 passed=0 failed=0 skipped=0
@@ -49,13 +30,36 @@ add_counts() {
     passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
 }
 
-# Two servers with the agents, which are killed and started again as two_servers.py asks.
+# run_suite NAME [--agents]: of tests/python
+run_suite() {
+    output=$build/$1.out
+    sh "$KVRAIL_ROOT_DIR/tests/python/run.sh" ${2:-} "$KVRAIL_ROOT_DIR/tests/python/test_$1.py" \
+        >"$output" 2>&1 </dev/null || true
+    cat "$output"
+    add_counts "$output"
+}
+
+# run_version VERSION: the suites that drive vLLM's scheduler, with an older one.
+run_version() {
+    if ! other_vllm "$1"; then
+        echo "engines: vLLM $1 is skipped: $(why_not_installed)"
+        skipped=$((skipped + 1))
+        return
+    fi
+    echo "engines: vLLM $1"
+    run_suite vllm_scheduler
+    run_suite vllm_pair --agents
+}
+
+# run_servers FORM: two servers with the agents, which are killed and started again as two_servers.py asks.
 run_servers() {
+    output=$build/two_servers_$1.out
+    rm -f "$work/asks" "$work/answers"
     mkfifo "$work/asks" "$work/answers"
     (
         exec 3>"$work/asks" 4<"$work/answers"
-        exec "$venv/bin/python3" "$here/two_servers.py"
-    ) >"$build/two_servers.out" 2>&1 &
+        exec "$venv/bin/python3" "$here/two_servers.py" "$1"
+    ) >"$output" 2>&1 &
     servers_pid=$!
     started_pids="$started_pids $servers_pid"
     while read -r agent; do
@@ -71,31 +75,55 @@ run_servers() {
     done <"$work/asks" 4>"$work/answers"
     wait "$servers_pid" || true
     cp "$work"/*.log "$build"
-    cat "$build/two_servers.out"
-    add_counts "$build/two_servers.out"
+    cat "$output"
+    add_counts "$output"
 }
 
-available_mb=$(($(sed -n 's/^MemAvailable: *\([0-9]*\) kB/\1/p' /proc/meminfo) / 1024))
-[ "$available_mb" -ge "$memory_mb" ] ||
-    impossible "$available_mb MiB of memory are available, $memory_mb are needed"
-[ "$(nproc)" -ge 2 ] || impossible "two servers need two cores"
-venv=${KVRAIL_ENGINES_VENV:-$build/venv}
-[ -n "${KVRAIL_ENGINES_VENV:-}" ] || install_packages
-PATH=$venv/bin:$PATH
-mkdir -p "$build"
+# Two servers that start their agents themselves.
+run_started() {
+    "$venv/bin/python3" "$here/started_agents.py" >"$build/started_agents.out" 2>&1 || true
+    cp "$work"/started/*.log "$work"/started/kvrail-engines/*.log "$build" || true
+    cat "$build/started_agents.out"
+    add_counts "$build/started_agents.out"
+}
 
-for suite in vllm_scheduler vllm_tensors; do
-    sh "$KVRAIL_ROOT_DIR/tests/python/run.sh" "$KVRAIL_ROOT_DIR/tests/python/test_$suite.py" \
-        >"$build/$suite.out" 2>&1 </dev/null || true
-    cat "$build/$suite.out"
-    add_counts "$build/$suite.out"
+# The demonstration of README.md, with fewer prompts: its exit status is its verdict.
+run_demo() {
+    if sh "$KVRAIL_ROOT_DIR/tests/demo.sh" --engine vllm --requests 8 >"$build/demo.out" 2>&1 </dev/null; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+    fi
+    cat "$build/demo.out"
+}
+
+. "$here/environment.sh"
+need_machine 8192
+make_environment
+
+for suite in vllm_pool vllm_scheduler vllm_stats vllm_tensors; do
+    run_suite "$suite"
 done
+run_suite vllm_pair --agents
+
+if [ -n "${KVRAIL_CAMPAIGN:-}" ]; then
+    for version in 0.30.0 0.28.0; do
+        run_version "$version"
+    done
+    unset KVRAIL_ENGINES_VLLM
+fi
 
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 start_all
 export PYTHONPATH="$KVRAIL_ROOT_DIR/common/python:$KVRAIL_ROOT_DIR/tests/python" PYTHONDONTWRITEBYTECODE=1 \
     SOURCE_SOCKET="$work/source.sock" TARGET_SOCKET="$work/target.sock" KVRAIL_SCHEDULER="$scheduler" \
     WORK_FOLDER="$work"
-run_servers
+run_servers full
+run_servers windows
+if [ -n "${KVRAIL_CAMPAIGN:-}" ]; then
+    run_servers ranks
+    run_started
+fi
+run_demo
 echo "engines: $passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

