@@ -38,9 +38,15 @@ struct client_handle {
     uint64_t tokens, skip_tokens;
     uint64_t watched_tokens; /* end of the last watch */
     uint32_t pages[KVR_GROUPS_MAX];
-    bool watched; /* a fetch: a landed word announces its layers too */
+    uint32_t skipped_groups; /* a fetch: bits of the KV groups that skip all tokens */
+    bool watched;            /* a fetch: a landed word announces its layers too */
     uint32_t landed_word;
     uint64_t landed_base;
+};
+
+struct client_region {
+    uint32_t number; /* 0: free */
+    uint32_t group;
 };
 
 struct kvrail {
@@ -76,8 +82,8 @@ struct kvrail {
     uint16_t free_ring[KVRAIL_HANDLES_MAX];           /* slots, oldest first */
     uint32_t free_head, free_count;
     uint32_t region_last;
-    uint32_t abilities;                /* of the agent: bits of KVR_ABILITY_… */
-    uint32_t regions[KVR_REGIONS_MAX]; /* 0: free */
+    uint32_t abilities; /* of the agent: bits of KVR_ABILITY_… */
+    struct client_region regions[KVR_REGIONS_MAX];
     uint8_t *queue_memory;
 };
 
@@ -132,7 +138,7 @@ void client_show_ready(struct kvrail *client);
 struct client_handle *client_find(struct kvrail *client, kvrail_handle handle);
 void client_forget(struct kvrail *client, struct client_handle *entry);
 /* The place of a region in client->regions; NULL: there is none (0 finds a free place). */
-uint32_t *client_find_region(struct kvrail *client, uint32_t region);
+struct client_region *client_find_region(struct kvrail *client, uint32_t region);
 
 /* As client_send, with descriptors (borrowed) that travel with the packet: it does not queue, but
  * waits for the queue to empty. */

@@ -191,14 +191,14 @@ static void fill(struct kvrail *client, const struct kvr_notice *notice, struct 
 static bool keeps(struct kvrail *client, const struct kvr_notice *notice)
 {
     struct client_handle *entry;
-    uint32_t *region;
+    struct client_region *region;
 
     switch (notice->kind) {
     case KVR_NOTICE_REGION_READY:
     case KVR_NOTICE_REGION_GONE:
         region = client_find_region(client, (uint32_t)notice->handle);
         if (region != NULL && notice->kind == KVR_NOTICE_REGION_GONE)
-            *region = 0;
+            region->number = 0;
         return region != NULL;
     case KVR_NOTICE_REFUSED:
         refused(client, notice);

@@ -76,10 +76,10 @@ void kvrail_region_dense(struct kvrail_region *region)
 
 /* ---- regions --------------------------------------------------------------------------------- */
 
-uint32_t *client_find_region(struct kvrail *client, uint32_t region)
+struct client_region *client_find_region(struct kvrail *client, uint32_t region)
 {
     for (uint32_t i = 0; i < KVR_REGIONS_MAX; i++) {
-        if (client->regions[i] == region)
+        if (client->regions[i].number == region)
             return &client->regions[i];
     }
     return NULL;
@@ -226,7 +226,7 @@ static kvr_status sort_notice(struct kvrail *client, uint32_t region,
     if (ours && notice->kind == KVR_NOTICE_REGION_READY)
         return KVR_OK;
     if (ours) {
-        *client_find_region(client, region) = 0;
+        client_find_region(client, region)->number = 0;
         client_fail(client, notice->status < 0 ? notice->status : KVR_REFUSED, "%s",
                     notice->detail);
         return (kvr_status)client->error.status;
@@ -267,7 +267,7 @@ static kvrail_status add_region(struct kvrail *client, const struct kvrail_regio
     struct kvr_request request = {.kind = KVR_REQ_REGION_ADD};
     bool own = region->memory_of == 0; /* memory */
     struct kvr_packet_fds fds = {.count = own && region->fd >= 0, .fds = {region->fd}};
-    uint32_t *place = client_find_region(client, 0);
+    struct client_region *place = client_find_region(client, 0);
     kvrail_status status;
 
     if (place == NULL)
@@ -280,7 +280,7 @@ static kvrail_status add_region(struct kvrail *client, const struct kvrail_regio
     if (status == KVRAIL_OK)
         status = client_send_fds(client, &request, &fds, deadline);
     if (status == KVRAIL_OK)
-        *place = ++client->region_last;
+        *place = (struct client_region){++client->region_last, region->group};
     return status;
 }
 

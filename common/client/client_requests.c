@@ -400,9 +400,34 @@ kvrail_status kvrail_target_open(struct kvrail *connection,
                        ret_handle);
 }
 
+/* Bits of the KV groups that have regions. */
+static uint32_t region_groups(const struct kvrail *client)
+{
+    uint32_t groups = 0;
+
+    for (uint32_t i = 0; i < KVR_REGIONS_MAX; i++)
+        if (client->regions[i].number != 0 && client->regions[i].group < KVR_GROUPS_MAX)
+            groups |= 1u << client->regions[i].group;
+    return groups;
+}
+
+/* An agent that is older than this library would wait for pages of such a fetch. */
+static kvrail_status check_skipped(struct kvrail *client, uint32_t skipped)
+{
+    if (client->abilities & KVR_ABILITY_SKIP_LATER || skipped == 0 ||
+        (region_groups(client) & ~skipped) != 0)
+        return KVRAIL_OK;
+    return client_fail(
+        client, KVR_UNSUPPORTED,
+        "agent '%s' is older than this library and knows no fetch that skips all tokens "
+        "of every KV group: upgrade it, or cancel the fetch",
+        client->agent);
+}
+
 kvrail_status kvrail_target_skip(struct kvrail *connection, kvrail_handle target, uint32_t group,
                                  uint64_t skip_tokens)
 {
+    uint32_t skipped;
     kvrail_status status;
     struct client_handle *entry = client_entry(connection, target, CLIENT_TARGET, &status);
     struct kvr_request request = {.kind = KVR_REQ_TARGET_SKIP, .handle = target};
@@ -419,8 +444,16 @@ kvrail_status kvrail_target_skip(struct kvrail *connection, kvrail_handle target
             return client_fail(connection, KVR_INVALID,
                                "pages of group %u were given: call kvrail_target_skip before them",
                                i);
+    skipped = entry->skipped_groups & ~(1u << group);
+    if (skip_tokens == entry->tokens)
+        skipped |= 1u << group;
     request.skip = (struct kvr_req_skip){.group = group, .skip_tokens = skip_tokens};
-    return client_send(connection, &request);
+    status = check_skipped(connection, skipped);
+    if (status == KVRAIL_OK)
+        status = client_send(connection, &request);
+    if (status == KVRAIL_OK)
+        entry->skipped_groups = skipped;
+    return status;
 }
 
 kvrail_status kvrail_target_hold(struct kvrail *connection, kvrail_handle target)
@@ -429,8 +462,8 @@ kvrail_status kvrail_target_hold(struct kvrail *connection, kvrail_handle target
     struct client_handle *entry = client_entry(connection, target, CLIENT_TARGET, &status);
     struct kvr_request request = {.kind = KVR_REQ_TARGET_HOLD, .handle = target};
 
-    if (entry == NULL || entry->held)
-        return status;
+    if (entry == NULL || entry->held || !(connection->abilities & KVR_ABILITY_SKIP_LATER))
+        return status; /* an older agent fixes with WANT what is skipped */
     status = client_send(connection, &request);
     entry->held = status == KVRAIL_OK;
     return status;

@@ -449,8 +449,8 @@ kvrail_target_open(struct kvrail *connection, const struct kvrail_target_options
  * kvrail_target_pages of the fetch, and not for a fetch that skips everything. After
  * kvrail_target_hold the number may only grow. Without a call, the fetch's skip_tokens counts, in
  * whole pages of the group. Where every KV group skips more than that, events count from there. A
- * fetch that skips all tokens of every group takes no pages. Errors: AGAIN, INVALID, NOT_FOUND,
- * AGENT_LOST. */
+ * fetch that skips all tokens of every group takes no pages; an older agent cannot end one so:
+ * cancel it. Errors: AGAIN, INVALID, NOT_FOUND, UNSUPPORTED (such an agent), AGENT_LOST. */
 KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_target_skip(struct kvrail *connection,
                                                               kvrail_handle target, uint32_t group,
                                                               uint64_t skip_tokens);
@@ -459,7 +459,8 @@ KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_target_skip(struct kvrail *con
  * it now instead of with the first page. A publish that it has found is held for it without a
  * lease, until the fetch ends or its deadline passes. What the engine has already may be said
  * later, by kvrail_target_skip before the first page. Prefill-agents of protocol 4 learn of the
- * fetch with its first page. Any number of times. Errors: AGAIN, NOT_FOUND, AGENT_LOST. */
+ * fetch with its first page, and so do all where the engine's own agent is older than this: the
+ * publish then needs its lease. Any number of times. Errors: AGAIN, NOT_FOUND, AGENT_LOST. */
 KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_target_hold(struct kvrail *connection,
                                                               kvrail_handle target);
 

@@ -233,9 +233,10 @@ typedef enum kvr_notice_kind {
     KVR_NOTICE_LIST(KVR_SYMBOL) KVR_NOTICE_KIND_END
 } kvr_notice_kind;
 
-#define KVR_ABILITY_MEMORY_OF 1u /* regions in the memory of others */
-#define KVR_ABILITY_STATES    2u /* states with one page a request */
-#define KVR_ABILITIES         (KVR_ABILITY_MEMORY_OF | KVR_ABILITY_STATES)
+#define KVR_ABILITY_MEMORY_OF  1u /* regions in the memory of others */
+#define KVR_ABILITY_STATES     2u /* states with one page a request */
+#define KVR_ABILITY_SKIP_LATER 4u /* a skip after a hold, and of every KV group */
+#define KVR_ABILITIES          (KVR_ABILITY_MEMORY_OF | KVR_ABILITY_STATES | KVR_ABILITY_SKIP_LATER)
 
 struct kvr_notice {
     kvr_notice_kind kind;

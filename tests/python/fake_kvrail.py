@@ -13,6 +13,7 @@ Status = enum.IntEnum(
         "AGAIN": 1,
         "INVALID": -1,
         "NOT_FOUND": -3,
+        "UNSUPPORTED": -6,
         "CANCELLED": -20,
         "EXPIRED": -21,
         "NO_SOURCE": -22,

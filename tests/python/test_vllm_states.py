@@ -266,6 +266,17 @@ class Decode(unittest.TestCase):
         self.finish()
         self.check_empty()
 
+    def test_a_full_hit_with_an_older_agent_leaves_the_source_to_its_lease(self) -> None:
+        self.engine.scheduler.arrived(self.request)
+        self.engine.scheduler.tokens_to_load(self.request, 40)
+        self.engine.scheduler.allocated(self.request, self.blocks, 0)
+        self.engine.connection.fail[2] = "UNSUPPORTED"
+        self.engine.step()
+        self.assertEqual(self.engine.calls(), ["target_open", "target_hold", "cancel"])
+        self.assertEqual(self.end("CANCELLED", "CANCELLED"), (set(), set(), {}))
+        self.finish()
+        self.check_empty()
+
     def test_vllm_cuts_the_promise(self) -> None:
         self.engine.scheduler.arrived(self.request)
         self.engine.scheduler.tokens_to_load(self.request, 16)

@@ -294,7 +294,8 @@ class Connection:
 
     def target_skip(self, target: int, group: int, skip_tokens: int) -> None:
         """Sets skip_tokens of one KV group, before the first target_pages; after target_hold it may
-        only grow."""
+        only grow. Where every group would skip all tokens, an older agent makes it UNSUPPORTED:
+        cancel the fetch."""
         self._check(
             self._library.kvrail_target_skip(
                 self._live,
@@ -306,7 +307,7 @@ class Connection:
 
     def target_hold(self, target: int) -> None:
         """The sources learn of the fetch before it has pages: its publish needs no lease.
-        target_skip may follow."""
+        target_skip may follow. Nothing happens where the agent is older than the library."""
         self._check(self._library.kvrail_target_hold(self._live, u64(target, "target")))
 
     def target_pages(self, target: int, group: int, ids: PageIds) -> None:

@@ -186,7 +186,8 @@ class GiveBlocks:
 @dataclass(frozen=True, slots=True)
 class SkipAll:
     """kvrail_target_skip of all tokens of every KV group: a fetch that is held only releases its
-    source."""
+    source. An agent that is older than the library cannot: the fetch is cancelled, and the source's
+    lease ends."""
 
     ticket: Ticket
     tokens: int
