@@ -56,6 +56,18 @@ other_vllm() {
     touch "$KVRAIL_ENGINES_VLLM/installed"
 }
 
+# add_nixl: NIXL for vLLM's own connector, beside the packages of the environment, in PYTHONPATH.
+nixl_version=1.5.1
+add_nixl() {
+    nixl=$engines/nixl-$nixl_version
+    PYTHONPATH=${PYTHONPATH:+$PYTHONPATH:}$nixl
+    [ ! -e "$nixl/installed" ] || return 0
+    "$venv/bin/pip" install --retries 2 --no-deps --upgrade --target "$nixl" "nixl==$nixl_version" \
+        "nixl-cu12==$nixl_version" >"$engines/install.log" 2>&1 ||
+        impossible "NIXL: $(why_not_installed) (build/engines/install.log)"
+    touch "$nixl/installed"
+}
+
 why_not_installed() {
     if grep -q 'Retrying (Retry' "$engines/install.log"; then
         echo "the package index of pip's configuration cannot be reached"

@@ -70,7 +70,10 @@ def weights(seed: int) -> dict[str, torch.Tensor]:
     return tensors
 
 
-def make(folder: pathlib.Path, form: str = "full", seed: int = 1) -> None:
+def make(
+    folder: pathlib.Path, form: str = "full", seed: int = 1, prompt_most: int = PROMPT_MOST
+) -> None:
     folder.mkdir()
-    (folder / "config.json").write_text(json.dumps({**CONFIG, **FORMS[form]}))
+    config = {**CONFIG, **FORMS[form], "max_position_embeddings": prompt_most}
+    (folder / "config.json").write_text(json.dumps(config))
     save_file(weights(seed), folder / "model.safetensors", metadata={"format": "pt"})

