@@ -36,6 +36,7 @@ PATHS: dict[str, tuple[dict[str, Any], str]] = {
     "same host": ({"provider": "local"}, "tcp,sm,cma,self"),
     "tcp": ({"provider": "tcp", "rail": "127.0.0.1"}, "tcp"),
 }
+BYTES = {"kvrail": "kvrail_transfer_bytes_sum", "nixl": "nixl_bytes_transferred_sum"}
 PAIRS = {"kvrail": ("none", "kvrail"), "nixl": ("nixl",)}  # the variants that each pair measures
 
 
@@ -43,6 +44,7 @@ class Rivals:
     """A prefill server and a decode server with the connector of one rival, on one path."""
 
     def __init__(self, rival: str, path: str, folder: pathlib.Path, tokens: int) -> None:
+        self._rival = rival
         agent_options, transports = PATHS[path]
         first, *_, last = map(str, sorted(os.sched_getaffinity(0)))
         longest = tokens + 2 * ANSWER
@@ -106,16 +108,16 @@ class Rivals:
         first = times[0]
         return Request((first - start) * 1000, (first - handed) * 1000, sum(tokens, []))
 
-    def loaded(self) -> float:
-        """Prompt tokens that came to the decode server, by vLLM's own counter."""
-        return self.decode.metric("external_prefix_cache_hits_total")
+    def moved(self) -> float:
+        """Bytes that came to the decode server."""
+        return self.decode.metric(BYTES[self._rival])
 
     def measure(self, prompts: list[list[int]], at_once: int, transfers: bool) -> list[Request]:
         self.forget()
-        wanted = self.loaded() + transfers * sum(len(prompt) - 1 for prompt in prompts)
+        wanted = self.moved() + transfers * sum(map(len, prompts)) * model.BYTES
         with ThreadPoolExecutor(at_once) as pool:
             requests = list(pool.map(lambda prompt: self.ask(prompt, transfers), prompts))
-        wait_until(lambda: self.loaded() >= wanted, 10, "all tokens came by the connector")
+        wait_until(lambda: self.moved() >= wanted, 10, f"all KV came by {self._rival}")
         return requests
 
     def alone(self, prompts: list[list[int]]) -> list[list[int]]:

@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 WIDTH, LAYERS, HEADS, KV_HEADS, INNER = 256, 4, 4, 2, 512
 TOKENS = 1024  # ids of the vocabulary
 PROMPT_MOST = 2048
+BYTES = LAYERS * 2 * KV_HEADS * (WIDTH // HEADS) * 4  # of a token's KV in float32
 
 CONFIG = {
     "architectures": ["LlamaForCausalLM"],
