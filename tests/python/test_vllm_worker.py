@@ -91,6 +91,14 @@ class OneGroup(Case):
         )
         self.assertEqual(self.warnings, [])
 
+    def test_the_results_of_a_step_stay_as_they_were(self) -> None:
+        """With async scheduling vLLM looks at them after the next step."""
+        self.load()
+        before = self.run_commands()
+        self.d.now.event("DONE", 1, token_end=40)
+        self.assertEqual(self.run_commands().received, {"d"})
+        self.assertEqual(before.received, set())
+
     def test_failed_blocks_are_named_in_the_same_step(self) -> None:
         self.load()
         self.d.now.event("FAILING", 1, "PEER_LOST")

@@ -106,8 +106,7 @@ class Rank:
         return calls
 
     def take_results(self) -> Results:
-        if not self._results and not self._results.outcomes:
-            return self._results
+        """The caller's to keep: nothing is added to it later."""
         results, self._results = self._results, Results()
         return results
 
