@@ -30,6 +30,7 @@ from .values import (
 )
 
 _EVENTS_PER_POLL = 64
+_EVENT_BYTES = ctypes.sizeof(_abi.kvrail_event)
 
 
 _process = object()  # this process; to ask the kernel for its number would cost each call more
@@ -362,8 +363,10 @@ class Connection:
         """The events that have come, oldest first, and sends queued requests. Never waits. AgentLost,
         or another failure: the connection has ended, and there will never be another event."""
         got: int = self._library.kvrail_poll_sized(
-            self._live, self._events, _EVENTS_PER_POLL, ctypes.sizeof(_abi.kvrail_event)
+            self._live, self._events, _EVENTS_PER_POLL, _EVENT_BYTES
         )
+        if got == 0:
+            return []
         if got < 0:
             raise error_of(got, f"the connection to agent '{self.agent_name}' has ended")
         events = [event_of(self._events[i]) for i in range(got)]

@@ -224,7 +224,6 @@ class KvrailConnector(KVConnectorBase_V1, SupportsHMA):
         metadata = self._get_connector_metadata()
         assert isinstance(metadata, KvrailMetadata)
         self._rank.worker.commands(metadata.commands, self._rank.now())
-        self._rank.worker.step(self._rank.now())
 
     def wait_for_layer_load(self, layer_name: str) -> None:
         """Loads are complete before a request is scheduled."""

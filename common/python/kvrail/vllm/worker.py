@@ -2,7 +2,7 @@
 out.
 
     vLLM's call                      here
-    start_load_kv                    commands, step
+    start_load_kv                    commands
     get_finished, get_transfer_results, get_block_ids_with_load_errors    step, then results
     build_connector_worker_meta      agents, after a change
     shutdown                         shutdown
@@ -67,6 +67,7 @@ class Worker:
             self._source = Link(connect_source, self._source_port, self._rank.source_agent)
         if connect_target is not None:
             self._target = Link(connect_target, self._target_port, self._rank.target_agent)
+        self._links = [link for link in (self._source, self._target) if link is not None]
         self._now = 0.0
         self._told: tuple[bool, bool] | None = None
 
@@ -83,21 +84,23 @@ class Worker:
         return self._target
 
     def commands(self, commands: Iterable[Command], now: float) -> None:
-        """The metadata of a step."""
+        """The metadata of a step, carried out. Events are taken once a step, by `step`."""
+        self._now = now
         for command in commands:
             self._rank.command(command, now)
+        self._carry_out()
 
     def step(self, now: float) -> None:
         """Takes events, looks at timers, and carries out all that follows."""
         self._now = now
-        for link in self._links():
+        for link in self._links:
             link.poll(now)
         self._rank.tick(now)
         self._carry_out()
 
     def results(self) -> Transfers:
-        results, transfers = self._rank.take_results(), Transfers()
-        transfers.sent, transfers.received = results.sent, results.received
+        results = self._rank.take_results()
+        transfers = Transfers(results.sent, results.received)
         for key, status in results.outcomes:
             if status != "ok":
                 self._warn(f"the publish of request {key} ended as {status}")
@@ -133,17 +136,14 @@ class Worker:
             wait(0.001)
             self.step(clock())
         left = self._open_handles()
-        for link in self._links():
+        for link in self._links:
             link.close()
         return left
 
     # ---- parts ----------------------------------------------------------------------------------
 
-    def _links(self) -> list[Link]:
-        return [link for link in (self._source, self._target) if link is not None]
-
     def _open_handles(self) -> int:
-        return sum(link.open_handles for link in self._links())
+        return sum(link.open_handles for link in self._links)
 
     def _carry_out(self) -> None:
         """To carry an action out may end a request, and that may make another action."""
