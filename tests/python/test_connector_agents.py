@@ -173,7 +173,10 @@ class Agents(unittest.TestCase):
                 pairs += [
                     (name, *pair) for pair in list(zip(here, there, strict=True))[skip // 16 :]
                 ]
-            self.until(lambda: not len(self.p) and not len(self.d), "the end of all")
+            self.until(lambda: not len(self.d), "the end of all fetches")
+            # One may have been cancelled before its source's agent knew the publish.
+            self.p.commands([Withdraw(f"p-{name}") for name in aborted], time.monotonic())
+            self.until(lambda: not len(self.p), "the end of all publishes")
             for name, here, there in pairs:
                 if name not in aborted:
                     self.assertEqual(self.page(self.target, here), self.page(self.source, there))
