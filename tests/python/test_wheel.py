@@ -5,6 +5,7 @@ import os
 import sys
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import harness
 from kvrail import programs
@@ -61,6 +62,14 @@ class Programs(unittest.TestCase):
         with self.assertRaises(SystemExit) as ended:
             programs.decode_agent()
         self.assertRegex(str(ended.exception), "^decode-agent: .*cannot be run: No such file .*wheel$")
+
+    def test_kvrail_knows_the_interpreter_of_its_wheel(self) -> None:
+        with mock.patch.dict(os.environ), self.assertRaises(SystemExit):
+            os.environ.pop("KVRAIL_PYTHON", None)
+            try:
+                programs.kvrail()
+            finally:
+                self.assertEqual(os.environ["KVRAIL_PYTHON"], sys.executable)
 
 
 if __name__ == "__main__":

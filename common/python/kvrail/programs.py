@@ -28,4 +28,5 @@ def kvrail_scheduler() -> None:
 
 
 def kvrail() -> None:
+    os.environ.setdefault("KVRAIL_PYTHON", sys.executable)  # for `kvrail bench connector`
     _become("kvrail")

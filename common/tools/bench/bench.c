@@ -9,6 +9,7 @@ int tool_bench_main(int argc, char **argv)
     static const struct kvr_subcommand subcommands[] = {
         {"beside", "what a small transfer waits for beside a huge one", bench_beside_main},
         {"calibrate", "what a provider does well with an immediate", bench_calibrate_main},
+        {"connector", "what the connector for vLLM costs in Python", bench_connector_main},
         {"gpu", "what a GPU's copies and its readiness words cost", bench_gpu_main},
         {"ping", "how long one page takes, and what each layer adds", bench_ping_main},
         {"plan", "what it takes to plan a request, and what the plan weighs", bench_plan_main},
