@@ -19,11 +19,6 @@
 
 #define TICK_MS 20 /* while something is live */
 
-static void on_group_events(uv_async_t *handle)
-{
-    agent_groups_listen(handle->data);
-}
-
 static void agent_notify(void *self, uint32_t engine, const struct kvr_notice *notice)
 {
     struct kvr_agent *agent = self;
@@ -110,14 +105,13 @@ static void loop_open(struct kvr_agent *agent)
 {
     uv_loop_init(&agent->loop);
     agent->helpers.loop = &agent->loop;
-    uv_async_init(&agent->loop, &agent->group_events, on_group_events);
     uv_prepare_init(&agent->loop, &agent->before_sleep);
     uv_timer_init(&agent->loop, &agent->tick);
     uv_timer_init(&agent->loop, &agent->second);
     uv_signal_init(&agent->loop, &agent->terminate);
     uv_signal_init(&agent->loop, &agent->interrupt);
     uv_signal_init(&agent->loop, &agent->hang_up);
-    agent->group_events.data = agent->before_sleep.data = agent->tick.data = agent;
+    agent->before_sleep.data = agent->tick.data = agent;
     agent->second.data = agent->terminate.data = agent->interrupt.data = agent;
     agent->hang_up.data = agent;
 }
@@ -144,7 +138,7 @@ static void close_all(struct kvr_agent *agent)
     uv_close((uv_handle_t *)&agent->interrupt, NULL);
     uv_close((uv_handle_t *)&agent->hang_up, NULL);
     uv_close((uv_handle_t *)&agent->before_sleep, NULL);
-    uv_close((uv_handle_t *)&agent->group_events, NULL);
+    kvr_doorbell_close(&agent->group_events);
     agent_lifeline_close(agent);
     kvr_peers_close(agent->peers);
     agent_groups_stop(agent); /* before the engines' pages go */

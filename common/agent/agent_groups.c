@@ -45,8 +45,9 @@ static void unreachable_say(const struct kvr_group_message *message)
                         message->peer_rails.peer, message->peer_rails.rails->unreachable);
 }
 
-void agent_groups_listen(struct kvr_agent *agent)
+static void listen_to_groups(void *self)
 {
+    struct kvr_agent *agent = self;
     const struct kvr_machine *machine = &agent->machine;
     struct kvr_group_message message;
     struct kvr_error refused;
@@ -132,14 +133,15 @@ kvr_status agent_groups_open(struct kvr_agent *agent, struct kvr_error *error)
 
 static void group_notify(void *self)
 {
-    uv_async_send(&((struct kvr_agent *)self)->group_events);
+    kvr_doorbell_ring(&((struct kvr_agent *)self)->group_events);
 }
 
 kvr_status agent_groups_start(struct kvr_agent *agent, struct kvr_error *error)
 {
     struct kvr_group_thread_options options = {
         .spin_ns = agent->config->posting.spin, .notify = group_notify, .notify_self = agent};
-    kvr_status status = KVR_OK;
+    kvr_status status =
+        kvr_doorbell_open(&agent->group_events, &agent->loop, listen_to_groups, agent, error);
 
     for (uint32_t i = 0; i < agent->groups.count && status == KVR_OK; i++) {
         struct agent_group *group = &agent->group[i];
@@ -168,4 +170,5 @@ void agent_groups_close(struct kvr_agent *agent)
     agent_groups_stop(agent);
     for (uint32_t i = 0; i < agent->groups.count; i++)
         kvr_group_close(agent->group[i].group);
+    kvr_doorbell_release(&agent->group_events);
 }

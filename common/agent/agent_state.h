@@ -7,6 +7,7 @@
 
 #include "agent/agent.h"
 #include "agent/agent_helpers.h"
+#include "agent/doorbell.h"
 #include "agent/engine/engine_port.h"
 #include "agent/peer/peer.h"
 #include "agent/report/reporter.h"
@@ -60,7 +61,7 @@ struct kvr_agent {
     struct kvr_buddy memory;
 
     uv_loop_t loop;
-    uv_async_t group_events;
+    struct kvr_doorbell group_events;
     uv_prepare_t before_sleep;
     uv_timer_t tick, second;
     uv_signal_t terminate, interrupt, hang_up;
@@ -144,7 +145,6 @@ void agent_groups_stop(struct kvr_agent *agent); /* idempotent */
 void agent_groups_close(struct kvr_agent *agent);
 void agent_command(void *self, const struct kvr_group_message *message);
 void agent_groups_kick(struct kvr_agent *agent); /* before the loop sleeps */
-void agent_groups_listen(struct kvr_agent *agent);
 const struct agent_group *agent_group_of(const struct kvr_agent *agent, uint32_t rail);
 /* agent_rails.c */
 kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error);
