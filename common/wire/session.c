@@ -40,6 +40,7 @@ struct kvr_session {
     uint64_t seen;                   /* number of the last message delivered */
     uint32_t news_bytes, news_count; /* received since the last BEAT or RESUME that we sent */
     kvr_ns heard_at, beat_at;
+    kvr_ns late, late_at; /* the latest that this side came to a tick lately, and when */
     uint8_t scratch[SCRATCH_BYTES];
 };
 
@@ -157,15 +158,20 @@ static void die(struct kvr_session *session, kvr_ns now, kvr_status status, cons
     sink.lost(sink.self, now, status, detail);
 }
 
-static void die_saying(struct kvr_session *session, kvr_ns now, kvr_status status,
-                       const char *detail)
+static void say_refused(struct kvr_session *session, kvr_status status, const char *detail)
 {
     struct kvr_message message = {.kind = KVR_MSG_REFUSED, .reason = {.status = status}};
 
-    if (session->connected) {
-        snprintf(message.reason.detail, sizeof(message.reason.detail), "%s", detail);
-        (void)!say(session, &message); /* without room, the closed connection says enough */
-    }
+    if (!session->connected)
+        return;
+    snprintf(message.reason.detail, sizeof(message.reason.detail), "%s", detail);
+    (void)!say(session, &message); /* without room, the closed connection says enough */
+}
+
+static void die_saying(struct kvr_session *session, kvr_ns now, kvr_status status,
+                       const char *detail)
+{
+    say_refused(session, status, detail);
     die(session, now, status, detail);
 }
 
@@ -178,6 +184,41 @@ void kvr_session_end(struct kvr_session *session, kvr_ns now, kvr_status status,
 static void break_off(struct kvr_session *session, kvr_ns now, const char *sentence)
 {
     die_saying(session, now, KVR_MALFORMED, sentence);
+}
+
+/* ---- silence ---- */
+
+static kvr_ns peer_beat(const struct kvr_session *session)
+{
+    return (session->peer_beat_ms != 0 ? session->peer_beat_ms : session->options.beat_ms) * KVR_MS;
+}
+
+static kvr_ns silent_at(const struct kvr_session *session)
+{
+    return session->heard_at + KVR_BEATS_MAX * peer_beat(session);
+}
+
+static void note_lateness(struct kvr_session *session, kvr_ns now)
+{
+    kvr_ns due = kvr_session_wake(session), late = now > due ? now - due : 0;
+
+    if (late < session->late && now - session->late_at <= KVR_BEATS_MAX * peer_beat(session))
+        return;
+    session->late = late;
+    session->late_at = now;
+}
+
+/* A side that was late itself says so: the two sentences together show which side did not run, or
+ * that the network was silent. */
+static void die_of_silence(struct kvr_session *session, kvr_ns now, const char *sentence)
+{
+    char detail[KVR_DETAIL_BYTES];
+
+    if (session->late <= session->options.beat_ms * KVR_MS / 2)
+        return die(session, now, KVR_PEER_LOST, sentence);
+    snprintf(detail, sizeof(detail), "%.180s; own beats came up to %" PRIu64 " ms late", sentence,
+             session->late / KVR_MS);
+    die(session, now, KVR_PEER_LOST, detail);
 }
 
 /* ---- connections ---- */
@@ -275,7 +316,11 @@ static void take_refused(struct kvr_session *session, kvr_ns now,
 {
     kvr_status status = reason->status < 0 ? reason->status : KVR_REFUSED;
 
-    die(session, now, status, reason->detail);
+    note_lateness(session, now);
+    if (status == KVR_PEER_LOST)
+        die_of_silence(session, now, reason->detail);
+    else
+        die(session, now, status, reason->detail);
 }
 
 /* RESUME and BEAT: both say what the peer has seen. */
@@ -352,16 +397,6 @@ void kvr_session_frame(struct kvr_session *session, kvr_ns now, const uint8_t *f
 
 /* ---- time ---- */
 
-static kvr_ns peer_beat(const struct kvr_session *session)
-{
-    return (session->peer_beat_ms != 0 ? session->peer_beat_ms : session->options.beat_ms) * KVR_MS;
-}
-
-static kvr_ns silent_at(const struct kvr_session *session)
-{
-    return session->heard_at + KVR_BEATS_MAX * peer_beat(session);
-}
-
 /* A tick that comes late: this side was away itself, and messages of the peer lie unread; or the
  * whole machine was away. The session listens for one more beat, once. */
 static void allow_for_absence(struct kvr_session *session, kvr_ns now)
@@ -375,18 +410,25 @@ static void allow_for_absence(struct kvr_session *session, kvr_ns now)
     session->heard_at = now - allowed;
 }
 
+static void find_silent(struct kvr_session *session, kvr_ns now)
+{
+    uint64_t ms = (now - session->heard_at) / KVR_MS;
+    char here[KVR_DETAIL_BYTES], there[KVR_DETAIL_BYTES];
+
+    snprintf(here, sizeof(here), "nothing was heard from it for %" PRIu64 " ms", ms);
+    snprintf(there, sizeof(there), "it heard nothing from this side for %" PRIu64 " ms", ms);
+    say_refused(session, KVR_PEER_LOST, there);
+    die_of_silence(session, now, here);
+}
+
 void kvr_session_tick(struct kvr_session *session, kvr_ns now)
 {
-    char sentence[KVR_DETAIL_BYTES];
-
     if (session->ended)
         return;
+    note_lateness(session, now);
     allow_for_absence(session, now);
-    if (now >= silent_at(session)) {
-        snprintf(sentence, sizeof(sentence), "nothing was heard from it for %" PRIu64 " ms",
-                 (now - session->heard_at) / KVR_MS);
-        return die_saying(session, now, KVR_PEER_LOST, sentence);
-    }
+    if (now >= silent_at(session))
+        return find_silent(session, now);
     if (session->greeted && now >= session->beat_at)
         session->owed |= OWE_BEAT;
     pump(session, now);

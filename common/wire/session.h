@@ -19,10 +19,10 @@
  * LIFE. Everything that arrives proves that the peer lives. Silence of 3 of its beats ends the
  * session with KVR_PEER_LOST, whether a connection is up or not; a shorter loss of the connection
  * is healed by the next one. A side that was away itself, which a tick late by half a beat shows,
- * listens for one more beat before it calls that silence. A WELCOME of session 0 means that the
- * peer holds no such session: it restarted when its boot differs (KVR_PEER_RESTARTED), else it had
- * given up on us (KVR_PEER_LOST). REFUSED is also the goodbye of a side that ends a session on
- * purpose.
+ * listens for one more beat before it calls that silence, and its sentence says how late its own
+ * beats came. A WELCOME of session 0 means that the peer holds no such session: it restarted when
+ * its boot differs (KVR_PEER_RESTARTED), else it had given up on us (KVR_PEER_LOST). REFUSED is
+ * also the goodbye of a side that ends a session on purpose.
  *
  * The sink's lost() is called exactly once, as the last thing; then the memory may be used again.
  */

@@ -204,6 +204,51 @@ static void session_silence_is_death(void **state)
     settle(); /* the other side learns of it */
     assert_int_equal(world.ends[SOURCE].lost, 1);
     assert_int_equal(world.ends[SOURCE].lost_status, KVR_PEER_LOST);
+    assert_string_equal(world.ends[SOURCE].lost_detail,
+                        "it heard nothing from this side for 3000 ms");
+}
+
+/* The sentences show which side did not run. */
+static void session_names_the_side_that_was_away(void **state)
+{
+    struct end *target, *source;
+
+    (void)state;
+    meet();
+    target = &world.ends[TARGET];
+    source = &world.ends[SOURCE];
+    for (uint32_t beat = 0; beat < 3; beat++) { /* the source's loop does not turn */
+        world.now += BEAT_MS * KVR_MS;
+        kvr_session_tick(target->session, world.now);
+    }
+    assert_string_equal(target->lost_detail, "nothing was heard from it for 3000 ms");
+    settle();
+    assert_string_equal(source->lost_detail, "it heard nothing from this side for 3000 ms; own "
+                                             "beats came up to 2000 ms late");
+
+    meet();
+    world.silent[SOURCE] = true;
+    pass(10 * BEAT_MS);
+    pass(BEAT_MS);
+    assert_string_equal(target->lost_detail, "nothing was heard from it for 3000 ms; own beats "
+                                             "came up to 9000 ms late");
+}
+
+/* A lateness of long ago explains no silence. */
+static void session_forgets_that_it_was_late(void **state)
+{
+    (void)state;
+    meet();
+    pass(3 * BEAT_MS);
+    settle();
+    for (int i = 0; i < 4; i++) {
+        pass(BEAT_MS);
+        settle();
+    }
+    world.silent[SOURCE] = true;
+    for (int i = 0; i < 3; i++)
+        pass(BEAT_MS);
+    assert_string_equal(world.ends[TARGET].lost_detail, "nothing was heard from it for 3000 ms");
 }
 
 /* Messages sent while this side was away are read before the peer counts as silent. A peer that
@@ -435,6 +480,8 @@ int main(void)
         cmocka_unit_test(session_refuses_what_it_cannot_send),
         cmocka_unit_test(session_acknowledges_early),
         cmocka_unit_test(session_silence_is_death),
+        cmocka_unit_test(session_names_the_side_that_was_away),
+        cmocka_unit_test(session_forgets_that_it_was_late),
         cmocka_unit_test(session_absence_is_no_silence),
         cmocka_unit_test(session_beats_keep_it_alive),
         cmocka_unit_test(session_never_answered_is_lost),
