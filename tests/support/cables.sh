@@ -10,6 +10,17 @@ remove_cables() {
     ip netns del "$target_space" 2>/dev/null || true
 }
 
+# For `fail`: the control connections as TCP sees them, and what has happened to TCP at each end.
+tell_more() {
+    for space in "$source_space" "$target_space"; do
+        echo "--- TCP in $space:"
+        ip netns exec "$space" ss -tino '( src 10.78.9.0/24 or dst 10.78.9.0/24 )' || true
+        ip netns exec "$space" nstat -az 2>/dev/null |
+            grep -E 'Timeout|Retrans|LostRetransmit|Abort|Drop|Prune|Backlog' | grep -v ' 0  ' || true
+        ip -n "$space" neigh show dev rail9 || true
+    done
+}
+
 lay_cable() {
     ip link add "kvs$1-$$" type veth peer name "kvt$1-$$"
     for end in s t; do

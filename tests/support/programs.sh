@@ -61,8 +61,26 @@ fail() {
         echo "--- the end of $(basename "$log"):" >&2
         tail -n 30 "$log" >&2
     done
+    tell_cores >&2
+    tell_more >&2
     exit 1
 }
+
+# How long each thread that still runs has computed, and has waited for a core: programs that were never
+# let run look as if the network had been silent.
+tell_cores() {
+    echo "--- load $(cat /proc/loadavg); threads, ms computed, ms waited for a core:"
+    for pid in $started_pids; do
+        for thread in "/proc/$pid/task"/*; do
+            [ -r "$thread/schedstat" ] || continue
+            read -r ran waited _ <"$thread/schedstat" || continue
+            echo "$pid $(cat "$thread/comm"): $((ran / 1000000)), $((waited / 1000000))"
+        done
+    done
+}
+
+# Called at the end of `fail`; a file of helpers may put its own here.
+tell_more() { :; }
 
 # ours PID: a child of this shell; the number of one that has ended may be another's process by now.
 ours() {
