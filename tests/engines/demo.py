@@ -21,7 +21,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from servers import ANSWER_SECONDS, Pair, new_prompt, wait_until
+from servers import ANSWER_SECONDS, Pair, Proxy, new_prompt, wait_until
 
 TOKENS = Pair.TOKENS  # of an answer
 AT_ONCE = 4
@@ -29,32 +29,6 @@ SHOWN = 6  # tokens of a line
 ROW = "{:>3}  {:41} {:29} {:29} {}"
 
 Answer = list[int] | Exception
-
-
-class Proxy:
-    """kvrail.proxy as a process of its own."""
-
-    def __init__(self, work: pathlib.Path, pair: Pair) -> None:
-        port_file = work / "proxy.port"
-        command = [sys.executable, "-m", "kvrail.proxy", "--listen", "127.0.0.1:0"]
-        command += ["--port-file", str(port_file)]
-        command += [
-            "--prefill",
-            f"http://{pair.prefill.address}",
-            "--decode",
-            f"http://{pair.decode.address}",
-        ]
-        with open(work / "proxy.log", "w") as log:
-            self.process = subprocess.Popen(
-                command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
-            )
-        atexit.register(self.stop)
-        wait_until(port_file.exists, 60, "the proxy listens")
-        self.address = f"127.0.0.1:{port_file.read_text().strip()}"
-
-    def stop(self) -> None:
-        self.process.terminate()
-        self.process.wait()
 
 
 def streamed(address: str, number: int, prompt: list[int]) -> list[int]:

@@ -24,15 +24,21 @@ ANSWER_SECONDS = 180
 POLL_SECONDS = 0.1
 BLOCK = 128  # tokens; of vLLM on the CPU
 
-# A publish that no decode engine asks for ends soon, so that a test can wait for its blocks.
-LIMITS = {"lease_s": 5, "hold_s": 20}
+# A publish that no decode engine asks for ends soon, so that a test can wait for its blocks. It bears
+# that long a pause of a busy machine.
+LIMITS = {"lease_s": 20, "hold_s": 20}
 
 
-def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None:
+def wait_until(
+    condition: Callable[[], bool],
+    seconds: float,
+    what: str,
+    why_not: Callable[[], str] = lambda: "",
+) -> None:
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
-            raise AssertionError(f"not within {seconds:g} s: {what}")
+            raise AssertionError(f"not within {seconds:g} s: {what}{why_not()}")
         time.sleep(POLL_SECONDS)
 
 
@@ -44,6 +50,19 @@ def metric(address: str, name: str) -> float:
     if not values:
         raise AssertionError(f"{address} has no metric {name}")
     return sum(map(float, values))
+
+
+def not_done(scheduler: str) -> str:
+    """A line for each transfer of kvrail that is not done or ended otherwise."""
+    address = f"http://{scheduler}/api/v1/transfers?limit=500"
+    with urllib.request.urlopen(address, timeout=ANSWER_SECONDS) as page:
+        transfers = json.load(page)["transfers"]
+    return "".join(
+        f"\n{each['opened']} {each['request']}: {each['state']} at {each['ended']}: "
+        f"{each['reason_text']} ({each['detail']})"
+        for each in transfers
+        if each["state"] != "done"
+    )
 
 
 def free_port() -> int:
@@ -65,7 +84,40 @@ def kvrail_connector(options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-class Server:
+class Endpoint:
+    """What answers vLLM's requests at an address, host:port."""
+
+    address: str
+
+    def open(self, prompt: list[int], tokens: int, **more: Any) -> http.client.HTTPConnection:
+        """A connection over which the request has gone out; its answer has not been read."""
+        body = {
+            "model": "model",
+            "prompt": prompt,
+            "max_tokens": tokens,
+            "temperature": 0,
+            "ignore_eos": True,
+            "return_token_ids": True,
+            **more,
+        }
+        connection = http.client.HTTPConnection(self.address, timeout=ANSWER_SECONDS)
+        headers = {"Content-Type": "application/json"}
+        connection.request("POST", "/v1/completions", json.dumps(body), headers)
+        return connection
+
+    def post(self, prompt: list[int], tokens: int, **more: Any) -> dict[str, Any]:
+        connection = self.open(prompt, tokens, **more)
+        try:
+            answer = connection.getresponse()
+            text = answer.read().decode()
+        finally:
+            connection.close()
+        if answer.status != 200:
+            raise AssertionError(f"status {answer.status}: {text}")
+        return json.loads(text)
+
+
+class Server(Endpoint):
     """One server. `role` is vLLM's kv_role; `connector` is what its configuration says beside.
     `cores` has one core for each rank: "0", "0|1". `more` are options of vLLM."""
 
@@ -131,33 +183,6 @@ class Server:
                 return answer.status == 200
         except OSError:
             return False
-
-    def open(self, prompt: list[int], tokens: int, **more: Any) -> http.client.HTTPConnection:
-        """A connection over which the request has gone out; its answer has not been read."""
-        body = {
-            "model": "model",
-            "prompt": prompt,
-            "max_tokens": tokens,
-            "temperature": 0,
-            "ignore_eos": True,
-            "return_token_ids": True,
-            **more,
-        }
-        connection = http.client.HTTPConnection(self.address, timeout=ANSWER_SECONDS)
-        headers = {"Content-Type": "application/json"}
-        connection.request("POST", "/v1/completions", json.dumps(body), headers)
-        return connection
-
-    def post(self, prompt: list[int], tokens: int, **more: Any) -> dict[str, Any]:
-        connection = self.open(prompt, tokens, **more)
-        try:
-            answer = connection.getresponse()
-            text = answer.read().decode()
-        finally:
-            connection.close()
-        if answer.status != 200:
-            raise AssertionError(f"status {answer.status}: {text}")
-        return json.loads(text)
 
     def metric(self, name: str) -> float:
         return metric(self.address, f"vllm:{name}")
@@ -259,6 +284,29 @@ class Pair:
     def wait_idle(self, seconds: float) -> None:
         for name, server in (("prefill", self.prefill), ("decode", self.decode)):
             wait_until(server.idle, seconds, f"the {name} server holds no block")
+
+
+class Proxy(Endpoint):
+    """kvrail.proxy before a prefill server and a decode server, as a process of its own."""
+
+    def __init__(self, work: pathlib.Path, pair: Pair) -> None:
+        port_file = work / "proxy.port"
+        port_file.unlink(missing_ok=True)
+        command = [sys.executable, "-m", "kvrail.proxy", "--listen", "127.0.0.1:0"]
+        command += ["--port-file", str(port_file)]
+        command += ["--prefill", f"http://{pair.prefill.address}"]
+        command += ["--decode", f"http://{pair.decode.address}"]
+        with open(work / "proxy.log", "a") as log:
+            self.process = subprocess.Popen(
+                command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        atexit.register(self.stop)
+        wait_until(port_file.exists, 60, "the proxy listens")
+        self.address = f"127.0.0.1:{port_file.read_text().strip()}"
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait()
 
 
 def new_prompt(numbers: random.Random, length: int = 0) -> list[int]:
