@@ -46,6 +46,9 @@ class Event(NamedTuple):
     payload: bytes = b""
 
 
+CALLS_MOST = 100_000
+
+
 class FakeConnection:
     """`fail[n]` is the name of the failure of the n-th call from now on, counted from 0."""
 
@@ -60,6 +63,7 @@ class FakeConnection:
 
     def _call(self, *call: Any) -> None:
         number, self.count = self.count, self.count + 1
+        assert number < CALLS_MOST, "calls without end"
         if self.lost:
             raise KvrailError("AGENT_LOST")
         if number in self.fail:

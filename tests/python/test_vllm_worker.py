@@ -134,6 +134,16 @@ class OneGroup(Case):
         self.assertEqual(self.p.now.calls[0][:2], ("source_open", "r"), "published again")
         self.assertEqual(self.d.now.calls, [("target_open", "r", 40, ("p0",), 1, 40)])
 
+    def test_an_agent_that_is_lost_unheard(self) -> None:
+        """The calls of a step find that out, before any event."""
+        self.p.now.lost = self.d.now.lost = True
+        self.run_commands(PUBLISH)
+        self.load()
+        results = self.run_commands(now=2.0)
+        self.assertEqual((results.sent, results.received), (set(), set()))
+        self.assertEqual(self.p.now.calls[0][:2], ("source_open", "r"), "published at the next")
+        self.assertEqual(self.d.now.calls[0][:2], ("target_open", "r"))
+
     def test_the_agent_stays_away(self) -> None:
         self.p.now.lost = self.d.now.lost = self.p.away = self.d.away = True
         self.run_commands(now=1.0)

@@ -140,14 +140,16 @@ class _Port:
         raise NotImplementedError
 
     def _open(self, key: str, ticket: Ticket, call: Callable[[], int]) -> Callable[[], None]:
-        """Opens, and remembers the handle. A failure is the terminal event."""
+        """Opens, and remembers the handle. A failure is the terminal event; a lost agent's comes with
+        the next poll, after all have been told of the loss: else the record would be opened at once
+        at the same connection, and again without end."""
 
         def opened() -> None:
             try:
                 handle = call()
             except Exception as error:
                 name = status_of(error)
-                if name in ("", "again"):
+                if name in ("", "again", AGENT_LOST):
                     raise
                 del self._unopened[ticket]
                 self._feed(key, self._ended(ticket, name))
