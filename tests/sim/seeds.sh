@@ -4,7 +4,7 @@
 # runs 500, whatever the scale.
 set -eu
 
-seeds=20000
+seeds=10000
 if [ "${KVRAIL_CAMPAIGN:-0}" = 1 ]; then
     seeds=1000000
 fi
