@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "fabric/ofi/fabric_ofi.h"
 #include "fabric/ofi/fabric_ofi_state.h"
 
 /* An entry as efa's in libfabric 2.6 is on a host without GPUs. */
@@ -125,6 +126,22 @@ static void own_buffers_are_counted(void **state)
     assert_int_equal(ofi_own_buffer_bytes(verbs), 2048 * (16384 + 512));
 }
 
+/* With gdrcopy on the host, libfabric maps device memory once more for copies of its own. */
+static void device_memory_is_mapped_for_cards_alone(void **state)
+{
+    struct kvr_rail_facts facts[1];
+    struct kvr_error error;
+
+    (void)state;
+    unsetenv("FI_HMEM_CUDA_USE_GDRCOPY");
+    (void)kvr_fabric_ofi_list("tcp", facts, 1, &error);
+    assert_non_null(getenv("FI_HMEM_CUDA_USE_GDRCOPY"));
+    assert_string_equal(getenv("FI_HMEM_CUDA_USE_GDRCOPY"), "0");
+    setenv("FI_HMEM_CUDA_USE_GDRCOPY", "1", 1); /* a user's choice */
+    (void)kvr_fabric_ofi_list("tcp", facts, 1, &error);
+    assert_string_equal(getenv("FI_HMEM_CUDA_USE_GDRCOPY"), "1");
+}
+
 /* A card announces device memory by FI_HMEM; the rest depends on the version of libfabric. */
 static void a_card_says_what_it_can_do_with_device_memory(void **state)
 {
@@ -159,6 +176,7 @@ int main(void)
         cmocka_unit_test(what_lacks_something_is_left_out),
         cmocka_unit_test(memory_is_pinned_where_it_must_be_there),
         cmocka_unit_test(own_buffers_are_counted),
+        cmocka_unit_test(device_memory_is_mapped_for_cards_alone),
         cmocka_unit_test(a_card_says_what_it_can_do_with_device_memory),
     };
 

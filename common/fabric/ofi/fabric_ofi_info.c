@@ -54,12 +54,20 @@ static void refuse_registration_cache(void)
     setenv("FI_MR_CACHE_MAX_COUNT", "0", 0);
 }
 
+/* Device memory is registered for cards alone. Where gdrcopy is there, libfabric would pin and map
+ * all of it a second time, for copies by the processor that we never ask for. */
+static void refuse_second_mapping(void)
+{
+    setenv("FI_HMEM_CUDA_USE_GDRCOPY", "0", 0);
+}
+
 /* libfabric reads its environment once, at its first look-up, whichever provider that is for. */
 static void prepare_environment(void)
 {
     const struct kvr_provider *provider;
 
     refuse_registration_cache();
+    refuse_second_mapping();
     for (unsigned i = 0; (provider = kvr_provider_at(i)) != NULL; i++) {
         const struct kvr_libfabric_facts *facts = &provider->libfabric;
 
