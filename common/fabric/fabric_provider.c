@@ -44,7 +44,8 @@ static const struct kvr_provider_code local = {
 static const struct kvr_provider rows[] = {
     /* EFA turns a write with an immediate and more than one piece into sends (its source says so).
      * It cuts a write above its card's limit, which it does not name, into several, each with the
-     * immediate. So bytes_max is far below that limit, and no less than the limit of verbs. */
+     * immediate. So bytes_max is far below that limit, and no less than the limit of verbs. Asked
+     * for an API below 1.18, libfabric leaves RDMA off on cards 0xefa0 and 0xefa1 (p4d, p5). */
     {.name = "efa",
      .code = &libfabric,
      .default_rail = "",
@@ -52,6 +53,7 @@ static const struct kvr_provider rows[] = {
      .costs = CARD_COSTS,
      .libfabric = {.prov_names = {"efa"},
                    .fabric_name = "efa",
+                   .api_since = FI_VERSION(1, 18),
                    .device_memory = true,
                    .pieces_local = 1,
                    .pieces_remote = 1,

@@ -12,8 +12,6 @@
 #include "fabric/ofi/fabric_ofi.h"
 #include "fabric/ofi/fabric_ofi_library.h"
 
-#define API_VERSION FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION)
-
 bool ofi_name_is_address(const char *name)
 {
     uint8_t address[16];
@@ -43,7 +41,8 @@ static struct fi_info *make_hints(const char *prov_name, bool device_memory)
 
 static int getinfo(const char *source, const struct fi_info *hints, struct fi_info **ret_list)
 {
-    return fi_getinfo(API_VERSION, source, NULL, source != NULL ? FI_SOURCE : 0, hints, ret_list);
+    return fi_getinfo(kvr_libfabric_api(), source, NULL, source != NULL ? FI_SOURCE : 0, hints,
+                      ret_list);
 }
 
 /* A cache of registrations between us and the card (verbs has one) opens its memory to remote reads
@@ -133,6 +132,21 @@ static void keep_usable(const struct kvr_provider *provider, struct fi_info **li
     }
 }
 
+/* libfabric works as the API says that it is asked for, whatever its own version. */
+static kvr_status check_api(const struct kvr_provider *provider, struct kvr_error *error)
+{
+    uint32_t since = provider->libfabric.api_since, api = kvr_libfabric_api();
+
+    if (!FI_VERSION_LT(api, since))
+        return KVR_OK;
+    return kvr_error_set(error, KVR_UNSUPPORTED, "fabric",
+                         "provider %s needs a kvrail that is built with libfabric 1.20 or later "
+                         "(KVRAIL_LIBFABRIC_ROOT): this one asks for API %u.%u, and below %u.%u "
+                         "libfabric sends and copies on some of its cards",
+                         provider->name, FI_MAJOR(api), FI_MINOR(api), FI_MAJOR(since),
+                         FI_MINOR(since));
+}
+
 kvr_status ofi_getinfo(const char *name, const char *source, struct fi_info **ret_list,
                        struct kvr_error *error)
 {
@@ -143,6 +157,7 @@ kvr_status ofi_getinfo(const char *name, const char *source, struct fi_info **re
         return kvr_error_set(error, KVR_INVALID, "fabric",
                              "libfabric has no provider '%s' that kvrail knows; known are %s", name,
                              kvr_provider_choices());
+    KVR_TRY(check_api(provider, error));
     prepare_environment();
     KVR_TRY(kvr_libfabric_load(error));
     for (size_t i = 0; i < 2 && provider->libfabric.prov_names[i] != NULL; i++) {

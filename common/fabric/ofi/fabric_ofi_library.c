@@ -121,6 +121,11 @@ kvr_status kvr_libfabric_load(struct kvr_error *error)
     return library.error.status;
 }
 
+uint32_t kvr_libfabric_api(void)
+{
+    return FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION);
+}
+
 const char *kvr_libfabric_describe(void)
 {
     return library.description;

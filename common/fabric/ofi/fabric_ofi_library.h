@@ -28,6 +28,9 @@ void kvr_libfabric_choose(const char *folder);
 /* Loads it, unless that was done. An error is the same each time. */
 kvr_status kvr_libfabric_load(struct kvr_error *error);
 
+/* The version of libfabric's API that kvrail was built with, and asks for. */
+uint32_t kvr_libfabric_api(void);
+
 /* "libfabric 1.17.0 of FILE, kvrail is built with its API 1.17"; "" = none is loaded. */
 const char *kvr_libfabric_describe(void);
 
