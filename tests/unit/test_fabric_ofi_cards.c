@@ -3,6 +3,7 @@
  * (fake_ofi.h). */
 #include "tests/support/check.h"
 
+#include "fabric/ofi/fabric_ofi.h"
 #include "fabric/ofi/fabric_ofi_state.h"
 #include "tests/support/fake_ofi.h"
 
@@ -47,6 +48,42 @@ static void other_cards_need_no_api(void **state)
     fi_freeinfo(list);
 }
 
+/* With device memory, the rail listens on the address that was chosen, not on the card's first. */
+static void device_memory_keeps_the_address_of_a_rail(void **state)
+{
+    const struct kvr_provider *verbs = kvr_provider_find("verbs");
+    struct fi_info *chosen, *found;
+    struct kvr_rail_facts facts;
+
+    (void)state;
+    fake_ofi_add_verbs("mlx5_0", "10.0.0.5");
+    chosen = fake_ofi_add_verbs("mlx5_0", "10.1.0.5");
+    found = ofi_getinfo_device(verbs, chosen);
+    assert_non_null(found);
+    assert_true((found->caps & FI_HMEM) != 0);
+    ofi_facts(verbs, found, &facts);
+    assert_string_equal(facts.source, "10.1.0.5");
+    fi_freeinfo(found);
+}
+
+static void a_rail_opened_for_device_memory_is_the_one_that_was_named(void **state)
+{
+    struct kvr_rail_options options = {
+        .provider = "verbs", .name = "10.1.0.5", .device_memory = true};
+    struct kvr_error error = {0};
+    struct kvr_rail *rail = NULL;
+    struct kvr_fabric fabric;
+
+    (void)state;
+    fake_ofi_add_verbs("mlx5_0", "10.0.0.5");
+    fake_ofi_add_verbs("mlx5_0", "10.1.0.5");
+    kvr_fabric_ofi(&fabric);
+    assert_int_equal(fabric.ops->rail_open(fabric.self, &options, &rail, &error), KVR_OK);
+    assert_string_equal(fabric.ops->rail_facts(rail)->source, "10.1.0.5");
+    assert_int_equal(fabric.ops->rail_facts(rail)->device.hmem, KVR_WHY_NOTHING);
+    fabric.ops->rail_close(rail);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, start, end)
 
 int main(void)
@@ -54,6 +91,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(efa_is_refused_below_api_1_18),
         CASE(other_cards_need_no_api),
+        CASE(device_memory_keeps_the_address_of_a_rail),
+        CASE(a_rail_opened_for_device_memory_is_the_one_that_was_named),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -185,6 +185,18 @@ kvr_status ofi_getinfo(const char *name, const char *source, struct fi_info **re
     return KVR_NOT_FOUND;
 }
 
+/* A card with several addresses has an entry for each. Those of IP may differ in padding. */
+static bool same_source(const struct fi_info *a, const struct fi_info *b)
+{
+    if (a->addr_format != b->addr_format || a->src_addrlen != b->src_addrlen)
+        return false;
+    if (a->src_addr == NULL || b->src_addr == NULL)
+        return a->src_addr == b->src_addr;
+    return a->addr_format == FI_SOCKADDR_IN || a->addr_format == FI_SOCKADDR_IN6
+               ? ofi_same_address(a->src_addr, b->src_addr)
+               : memcmp(a->src_addr, b->src_addr, a->src_addrlen) == 0;
+}
+
 struct fi_info *ofi_getinfo_device(const struct kvr_provider *provider, const struct fi_info *info)
 {
     struct fi_info *list = NULL, *found = NULL, *hints;
@@ -196,8 +208,7 @@ struct fi_info *ofi_getinfo_device(const struct kvr_provider *provider, const st
     if (getinfo(NULL, hints, &list) != 0)
         list = NULL;
     for (const struct fi_info *at = list; at != NULL && found == NULL; at = at->next)
-        if (ofi_usable(provider, at) && (at->caps & FI_HMEM) != 0 &&
-            at->addr_format == info->addr_format &&
+        if (ofi_usable(provider, at) && (at->caps & FI_HMEM) != 0 && same_source(at, info) &&
             strcmp(at->domain_attr->name, info->domain_attr->name) == 0)
             found = fi_dupinfo(at);
     fi_freeinfo(list);

@@ -87,7 +87,8 @@ struct kvr_endpoint {
  * address, or NULL. */
 kvr_status ofi_getinfo(const char *name, const char *source, struct fi_info **ret_list,
                        struct kvr_error *error);
-/* The same domain able to register device memory, or NULL; free it with fi_freeinfo. */
+/* The same domain, at the same address, able to register device memory; or NULL. Free it with
+ * fi_freeinfo. */
 struct fi_info *ofi_getinfo_device(const struct kvr_provider *provider, const struct fi_info *info);
 bool ofi_usable(const struct kvr_provider *provider, const struct fi_info *info);
 uint64_t ofi_own_buffer_bytes(const struct kvr_provider *provider); /* of one endpoint */
