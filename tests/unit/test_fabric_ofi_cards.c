@@ -84,6 +84,26 @@ static void a_rail_opened_for_device_memory_is_the_one_that_was_named(void **sta
     fabric.ops->rail_close(rail);
 }
 
+/* rdma_cm needs IP addresses. */
+static void a_port_without_an_ip_address_is_no_rail(void **state)
+{
+    struct kvr_error error = {0};
+    struct fi_info *list = NULL;
+
+    (void)state;
+    fake_ofi_add_ib("mlx5_0");
+    assert_int_equal(ofi_getinfo("verbs", NULL, &list, &error), KVR_NOT_FOUND);
+    assert_non_null(strstr(error.detail, "give each port an IP address"));
+    fake_ofi_add_verbs("mlx5_0", "10.0.0.5");
+    assert_int_equal(ofi_getinfo("verbs", NULL, &list, &error), KVR_OK);
+    assert_int_equal(list->addr_format, FI_SOCKADDR_IN);
+    assert_null(list->next);
+    fi_freeinfo(list);
+    fake_ofi_reset();
+    assert_int_equal(ofi_getinfo("verbs", NULL, &list, &error), KVR_NOT_FOUND);
+    assert_non_null(strstr(error.detail, "`fi_info` lists what there is"));
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, start, end)
 
 int main(void)
@@ -91,6 +111,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(efa_is_refused_below_api_1_18),
         CASE(other_cards_need_no_api),
+        CASE(a_port_without_an_ip_address_is_no_rail),
         CASE(device_memory_keeps_the_address_of_a_rail),
         CASE(a_rail_opened_for_device_memory_is_the_one_that_was_named),
     };

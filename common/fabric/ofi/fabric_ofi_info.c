@@ -94,6 +94,13 @@ static bool link_local(const struct fi_info *info)
            IN6_IS_ADDR_LINKLOCAL(&address->sin6_addr);
 }
 
+/* rdma_cm connects by IP addresses. Asked for a port of InfiniBand without one, libfabric fails
+ * with the first connection. */
+static bool lacks_ip(const struct fi_info *info)
+{
+    return info->addr_format == FI_SOCKADDR_IB;
+}
+
 static bool has_name(const struct kvr_libfabric_facts *facts, const char *prov_name)
 {
     for (size_t i = 0; i < 2 && facts->prov_names[i] != NULL; i++) {
@@ -111,11 +118,13 @@ bool ofi_usable(const struct kvr_provider *provider, const struct fi_info *info)
     return has_name(facts, info->fabric_attr->prov_name) &&
            (facts->fabric_name == NULL ||
             strcmp(facts->fabric_name, info->fabric_attr->name) == 0) &&
-           !link_local(info) && info->domain_attr->cq_data_size >= sizeof(uint32_t) &&
+           !link_local(info) && !lacks_ip(info) &&
+           info->domain_attr->cq_data_size >= sizeof(uint32_t) &&
            (info->domain_attr->mr_mode & FI_MR_ENDPOINT) == 0;
 }
 
-static void keep_usable(const struct kvr_provider *provider, struct fi_info **list)
+/* *lacking: whether a card was left out that lacks an IP address. */
+static void keep_usable(const struct kvr_provider *provider, struct fi_info **list, bool *lacking)
 {
     struct fi_info **at = list;
 
@@ -126,6 +135,7 @@ static void keep_usable(const struct kvr_provider *provider, struct fi_info **li
             at = &info->next;
             continue;
         }
+        *lacking |= has_name(&provider->libfabric, info->fabric_attr->prov_name) && lacks_ip(info);
         *at = info->next;
         info->next = NULL;
         fi_freeinfo(info);
@@ -152,6 +162,7 @@ kvr_status ofi_getinfo(const char *name, const char *source, struct fi_info **re
 {
     const struct kvr_provider *provider = kvr_provider_find(name);
     int code = -FI_ENODATA;
+    bool lacking = false;
 
     if (provider == NULL || provider->libfabric.prov_names[0] == NULL)
         return kvr_error_set(error, KVR_INVALID, "fabric",
@@ -169,7 +180,7 @@ kvr_status ofi_getinfo(const char *name, const char *source, struct fi_info **re
         fi_freeinfo(hints);
         if (code != 0)
             continue;
-        keep_usable(provider, &list);
+        keep_usable(provider, &list, &lacking);
         if (list != NULL) {
             *ret_list = list;
             return KVR_OK;
@@ -177,9 +188,11 @@ kvr_status ofi_getinfo(const char *name, const char *source, struct fi_info **re
     }
     (void)kvr_error_set(
         error, KVR_NOT_FOUND, "fabric",
-        "libfabric %s offers no %s rail%s%s with RDMA writes and immediates on this "
-        "host; `fi_info` lists what there is",
-        kvr_fabric_ofi_version(), name, source != NULL ? " at " : "", source != NULL ? source : "");
+        "libfabric %s offers no %s rail%s%s with RDMA writes and immediates on this host; %s",
+        kvr_fabric_ofi_version(), name, source != NULL ? " at " : "", source != NULL ? source : "",
+        lacking ? "its ports have addresses of InfiniBand alone: give each port an IP address "
+                  "(IPoIB)"
+                : "`fi_info` lists what there is");
     if (error != NULL)
         error->provider_code = code;
     return KVR_NOT_FOUND;
