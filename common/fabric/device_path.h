@@ -20,6 +20,10 @@
     X(KVR_WHY_OLD_LIBRARY, "the libfabric that is loaded is older than 1.20")                      \
     X(KVR_WHY_NO_HMEM,                                                                             \
       "libfabric has no FI_HMEM for it (needs CUDA in libfabric, and nvidia-peermem or dmabuf)")   \
+    X(KVR_WHY_NO_CUDA,                                                                             \
+      "libfabric has no CUDA: it found no libcudart.so (LD_LIBRARY_PATH), or is built without it") \
+    X(KVR_WHY_CUDA_CALLS,                                                                          \
+      "its provider calls CUDA for each write, and cannot be kept from it (no peer-to-peer)")      \
     X(KVR_WHY_NETWORK, "a network lies between")                                                   \
     X(KVR_WHY_NO_DMABUF, "there is no dmabuf of the memory")                                       \
     X(KVR_WHY_NO_ADDRESS, "the agent has no device address of the memory")                         \

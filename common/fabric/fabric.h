@@ -48,6 +48,13 @@ struct kvr_rail_options {
                             provider would report it earlier */
 };
 
+/* Of a provider that can do both. */
+typedef enum kvr_writes {
+    KVR_WRITES_UNKNOWN,  /* it does not say */
+    KVR_WRITES_RDMA,     /* the card writes */
+    KVR_WRITES_EMULATED, /* the provider sends, and the target's processor copies */
+} kvr_writes;
+
 struct kvr_rail_facts {
     char provider[16];                  /* kvrail's spelling */
     char provider_path[KVR_NAME_BYTES]; /* libfabric's own, e.g. "net" or "verbs;ofi_rxm" */
@@ -66,6 +73,7 @@ struct kvr_rail_facts {
         uint64_t window_bytes; /* on the way, that suit the rail; 0: nothing is known */
         bool doorbells; /* a write with `more` waits for one without; else `more` is ignored */
     } write;
+    kvr_writes writes;    /* of this end; the other end may still emulate them */
     bool has_wait_fd;     /* endpoint_wait_fd works */
     bool progress_manual; /* nothing moves unless the endpoint is polled */
     bool same_host_only;

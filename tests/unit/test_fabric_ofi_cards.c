@@ -3,6 +3,8 @@
  * (fake_ofi.h). */
 #include "tests/support/check.h"
 
+#include <stdio.h>
+
 #include "fabric/ofi/fabric_ofi.h"
 #include "fabric/ofi/fabric_ofi_state.h"
 #include "tests/support/fake_ofi.h"
@@ -17,6 +19,44 @@ static int start(void **state)
 static int end(void **state)
 {
     return start(state);
+}
+
+static struct kvr_fabric fabric;
+
+static struct kvr_rail *open_rail(const char *provider, const char *name, bool device_memory)
+{
+    struct kvr_rail_options options = {.device_memory = device_memory};
+    struct kvr_error error = {0};
+    struct kvr_rail *rail = NULL;
+
+    snprintf(options.provider, sizeof(options.provider), "%s", provider);
+    snprintf(options.name, sizeof(options.name), "%s", name);
+    kvr_fabric_ofi(&fabric);
+    if (fabric.ops->rail_open(fabric.self, &options, &rail, &error) != KVR_OK)
+        fail_msg("%s", error.detail);
+    return rail;
+}
+
+static struct kvr_rail *open_efa(bool device_memory)
+{
+    if (fake_ofi.infos == NULL)
+        fake_ofi_add_efa("rdmap79s0-rdm");
+    return open_rail("efa", "", device_memory);
+}
+
+/* What an endpoint was enabled with is then in fake_ofi. */
+static void try_endpoint(struct kvr_rail *rail)
+{
+    struct kvr_endpoint *endpoint = NULL;
+    struct kvr_error error = {0};
+
+    assert_int_equal(fake_ofi.endpoints, 0); /* the trial's is closed */
+    if (fabric.ops->endpoint_open(rail, &endpoint, &error) != KVR_OK)
+        fail_msg("%s", error.detail);
+    assert_int_equal(fake_ofi.enabled, 1);
+    assert_int_equal(fake_ofi.late, 0);
+    fabric.ops->endpoint_close(endpoint);
+    fabric.ops->rail_close(rail);
 }
 
 /* Asked for less, libfabric's EFA sends and copies on some cards instead of writing by RDMA. */
@@ -68,17 +108,12 @@ static void device_memory_keeps_the_address_of_a_rail(void **state)
 
 static void a_rail_opened_for_device_memory_is_the_one_that_was_named(void **state)
 {
-    struct kvr_rail_options options = {
-        .provider = "verbs", .name = "10.1.0.5", .device_memory = true};
-    struct kvr_error error = {0};
-    struct kvr_rail *rail = NULL;
-    struct kvr_fabric fabric;
+    struct kvr_rail *rail;
 
     (void)state;
     fake_ofi_add_verbs("mlx5_0", "10.0.0.5");
     fake_ofi_add_verbs("mlx5_0", "10.1.0.5");
-    kvr_fabric_ofi(&fabric);
-    assert_int_equal(fabric.ops->rail_open(fabric.self, &options, &rail, &error), KVR_OK);
+    rail = open_rail("verbs", "10.1.0.5", true);
     assert_string_equal(fabric.ops->rail_facts(rail)->source, "10.1.0.5");
     assert_int_equal(fabric.ops->rail_facts(rail)->device.hmem, KVR_WHY_NOTHING);
     fabric.ops->rail_close(rail);
@@ -104,6 +139,101 @@ static void a_port_without_an_ip_address_is_no_rail(void **state)
     assert_non_null(strstr(error.detail, "`fi_info` lists what there is"));
 }
 
+/* Else EFA's first write from each registration calls CUDA with an address that may be none. */
+static void efa_is_kept_from_cuda_where_it_takes_device_memory(void **state)
+{
+    struct kvr_rail *rail = open_efa(true);
+
+    (void)state;
+    assert_int_equal(fabric.ops->rail_facts(rail)->device.hmem, KVR_WHY_NOTHING);
+    try_endpoint(rail);
+    assert_false(fake_ofi.cuda_permitted);
+    assert_false(fake_ofi.shared_memory_permitted);
+}
+
+static void a_rail_of_host_memory_does_not_ask_about_cuda(void **state)
+{
+    (void)state;
+    fake_ofi.cuda_answer = -FI_EINVAL;
+    try_endpoint(open_efa(false));
+    assert_true(fake_ofi.cuda_permitted);
+    assert_false(fake_ofi.shared_memory_permitted);
+}
+
+/* The rail serves host memory then, and regions of GPUs are staged. */
+static void efa_that_must_call_cuda_takes_no_device_memory(void **state)
+{
+    static const struct {
+        int code;
+        kvr_path_why why;
+    } table[] = {{-FI_EOPNOTSUPP, KVR_WHY_CUDA_CALLS},  /* the card has no peer-to-peer */
+                 {-FI_ENOPROTOOPT, KVR_WHY_CUDA_CALLS}, /* a library without the option */
+                 {-FI_EINVAL, KVR_WHY_NO_CUDA}};        /* a library that found no CUDA */
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        struct kvr_rail *rail;
+
+        fake_ofi_reset();
+        fake_ofi.cuda_answer = table[i].code;
+        rail = open_efa(true);
+        assert_int_equal(fabric.ops->rail_facts(rail)->device.hmem, table[i].why);
+        assert_int_equal(fabric.ops->rail_facts(rail)->device.dmabuf, table[i].why);
+        try_endpoint(rail);
+    }
+}
+
+/* By the card, instead of a queue in libfabric that waits longer each time. */
+static void efa_retries_without_end(void **state)
+{
+    (void)state;
+    try_endpoint(open_efa(false));
+    assert_int_equal(fake_ofi.rnr_retry, 7);
+}
+
+static void options_that_a_library_or_card_lacks_are_left_out(void **state)
+{
+    (void)state;
+    fake_ofi.rnr_answer = -FI_ENOSYS;
+    fake_ofi.shared_memory_answer = -FI_ENOPROTOOPT;
+    try_endpoint(open_efa(true));
+    assert_false(fake_ofi.cuda_permitted);
+}
+
+static void verbs_has_no_options_of_efa(void **state)
+{
+    (void)state;
+    fake_ofi_add_verbs("mlx5_0", "10.0.0.5");
+    fake_ofi.cuda_answer = -FI_ENOPROTOOPT;
+    try_endpoint(open_rail("verbs", "", true));
+    assert_true(fake_ofi.cuda_permitted && fake_ofi.shared_memory_permitted);
+    assert_int_equal(fake_ofi.rnr_retry, 3);
+}
+
+/* EFA moves bytes also where its card or its settings have no RDMA write: slowly. */
+static void emulated_writes_are_noticed(void **state)
+{
+    static const struct {
+        int code;
+        bool emulated;
+        kvr_writes writes;
+    } table[] = {{0, false, KVR_WRITES_RDMA},
+                 {0, true, KVR_WRITES_EMULATED},
+                 {-FI_ENOPROTOOPT, true, KVR_WRITES_UNKNOWN}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        struct kvr_rail *rail;
+
+        fake_ofi_reset();
+        fake_ofi.emulated_answer = table[i].code;
+        fake_ofi.emulated_write = table[i].emulated;
+        rail = open_efa(false);
+        assert_int_equal(fabric.ops->rail_facts(rail)->writes, table[i].writes);
+        fabric.ops->rail_close(rail);
+    }
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, start, end)
 
 int main(void)
@@ -112,6 +242,13 @@ int main(void)
         CASE(efa_is_refused_below_api_1_18),
         CASE(other_cards_need_no_api),
         CASE(a_port_without_an_ip_address_is_no_rail),
+        CASE(efa_is_kept_from_cuda_where_it_takes_device_memory),
+        CASE(a_rail_of_host_memory_does_not_ask_about_cuda),
+        CASE(efa_that_must_call_cuda_takes_no_device_memory),
+        CASE(efa_retries_without_end),
+        CASE(options_that_a_library_or_card_lacks_are_left_out),
+        CASE(verbs_has_no_options_of_efa),
+        CASE(emulated_writes_are_noticed),
         CASE(device_memory_keeps_the_address_of_a_rail),
         CASE(a_rail_opened_for_device_memory_is_the_one_that_was_named),
     };

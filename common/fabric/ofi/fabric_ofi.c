@@ -122,6 +122,7 @@ static kvr_status open_domain(struct kvr_rail *rail, struct kvr_error *error)
     ofi_ports_count_rail(rail, true);
     rail->facts.has_wait_fd = try_wait_fd(rail);
     rail->facts.pins_writable = ofi_memory_pins_writable(rail);
+    ofi_options_try(rail);
     return KVR_OK;
 }
 

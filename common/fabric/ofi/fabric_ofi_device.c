@@ -27,6 +27,11 @@ struct kvr_rail_device_facts ofi_device_facts(const struct kvr_provider *provide
     return facts;
 }
 
+bool ofi_device_wanted(const struct kvr_rail_device_facts *facts)
+{
+    return facts->dmabuf == KVR_WHY_NOTHING || facts->hmem == KVR_WHY_NOTHING;
+}
+
 #if HAVE_DMABUF
 
 /* A provider calls the region's first byte base_addr + offset: that is what span->base is. Whether

@@ -92,6 +92,10 @@ static kvr_status enable(struct kvr_endpoint *endpoint, struct fi_info *info,
         code = fi_ep_bind(endpoint->ep, &endpoint->cq->fid, FI_TRANSMIT | FI_RECV);
     if (code != 0)
         return ofi_error(error, KVR_SYSTEM, code, "fi_ep_bind", rail, "");
+    code = ofi_options_set(rail, endpoint->ep);
+    if (code != 0)
+        return ofi_error(error, KVR_SYSTEM, code, "fi_setopt", rail,
+                         "; --device none opens the rail without device memory");
     code = fi_enable(endpoint->ep);
     if (code != 0)
         return ofi_error(error, KVR_SYSTEM, code, "fi_enable", rail,

@@ -101,6 +101,8 @@ void ofi_facts(const struct kvr_provider *provider, const struct fi_info *info,
  * libfabric's. */
 struct kvr_rail_device_facts ofi_device_facts(const struct kvr_provider *provider,
                                               const struct fi_info *device_info, uint32_t version);
+/* A rail with these facts was opened for device memory, and takes it. */
+bool ofi_device_wanted(const struct kvr_rail_device_facts *facts);
 /* libfabric's code. attr: access and key are set. */
 int ofi_device_register(struct kvr_rail *rail, const struct kvr_memory_span *span,
                         struct fi_mr_attr *attr, struct fid_mr **ret_mr);
@@ -128,6 +130,12 @@ void ofi_endpoint_stop(struct kvr_endpoint *endpoint);
 void ofi_endpoint_close(struct kvr_endpoint *endpoint);
 int ofi_endpoint_wait_fd(const struct kvr_endpoint *endpoint);
 bool ofi_endpoint_may_sleep(struct kvr_endpoint *endpoint);
+
+/* fabric_ofi_options.c */
+/* Of an endpoint that is not enabled yet. Returns libfabric's code. */
+int ofi_options_set(const struct kvr_rail *rail, struct fid_ep *ep);
+/* Tries them on an endpoint of its own, and corrects the rail's facts. */
+void ofi_options_try(struct kvr_rail *rail);
 
 /* fabric_ofi_ports.c. A port out of the rail's range, which was used as `before` says. */
 struct ofi_port {
