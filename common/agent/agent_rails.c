@@ -110,6 +110,8 @@ static kvr_status rail_open(struct kvr_agent *agent, const char *provider, const
         strcmp(agent->config->device, "cuda") == 0 && access(NVIDIA_DRIVER, F_OK) == 0;
     options.device_emulated = strcmp(agent->config->device, "emulated-direct") == 0;
     options.unseen = unseen_say;
+    options.peers = KVR_PEERS_MAX;
+    options.window_writes = (uint32_t)agent->config->posting.window_writes;
     snprintf(options.congestion, sizeof(options.congestion), "%s",
              agent->config->posting.tcp_congestion);
     options.ports = agent->ports_of_rails;

@@ -37,6 +37,10 @@ struct kvr_rail_options {
     uint32_t copy_threads; /* of a target that copies itself (local): its own and helpers; 0: one */
     bool device_memory;    /* GPU memory will be registered, where facts.device allows it */
     bool device_emulated; /* GPU memory is host memory in disguise (tests): every card reaches it */
+    /* That may write to an endpoint at once, and how many writes each of them may have on the way:
+     * its queue has room for them, where the provider lets it be sized. peers 0: the provider's own
+     * size; window_writes 0: as many as the provider takes. */
+    uint32_t peers, window_writes;
     uint32_t inline_bytes; /* writes of up to so many bytes are injected, where the provider allows
                               it; 0: none */
     /* This host's device could not import the pages of a neighbour, so the transfer takes another

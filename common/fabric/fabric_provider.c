@@ -54,6 +54,7 @@ static const struct kvr_provider rows[] = {
      .libfabric = {.prov_names = {"efa"},
                    .fabric_name = "efa",
                    .api_since = FI_VERSION(1, 18),
+                   .sized_queues = true,
                    .efa_options = true,
                    .device_memory = true,
                    .pieces_local = 1,

@@ -28,6 +28,7 @@ struct kvr_libfabric_facts {
     bool doorbells;        /* FI_MORE holds a write back */
     bool completes_early;  /* when the kernel has taken a write, unless asked to wait longer */
     bool injects;          /* takes small writes with their bytes, and completes them like others */
+    bool sized_queues;     /* an endpoint's queue that runs over loses arrivals */
     bool efa_options;      /* its endpoints have the options of libfabric's EFA */
     bool device_memory;    /* the cards reach GPU memory, where libfabric and the drivers help */
     uint32_t api_since;    /* the API that kvrail must be built with, at least; 0: any */

@@ -234,6 +234,39 @@ static void emulated_writes_are_noticed(void **state)
     }
 }
 
+static size_t queue_size(const char *provider, uint32_t peers, uint32_t window_writes)
+{
+    struct kvr_rail_options options = {.peers = peers, .window_writes = window_writes};
+    struct kvr_endpoint *endpoint = NULL;
+    struct kvr_error error = {0};
+    struct kvr_rail *rail = NULL;
+
+    snprintf(options.provider, sizeof(options.provider), "%s", provider);
+    kvr_fabric_ofi(&fabric);
+    assert_int_equal(fabric.ops->rail_open(fabric.self, &options, &rail, &error), KVR_OK);
+    assert_int_equal(fabric.ops->endpoint_open(rail, &endpoint, &error), KVR_OK);
+    fabric.ops->endpoint_close(endpoint);
+    fabric.ops->rail_close(rail);
+    return fake_ofi.queue_size;
+}
+
+/* A target that is stopped takes nothing out, and a queue of EFA that runs over loses arrivals. */
+static void a_queue_has_room_for_what_all_peers_may_send(void **state)
+{
+    (void)state;
+    fake_ofi_add_efa("rdmap79s0-rdm");
+    fake_ofi_add_verbs("mlx5_0", "10.0.0.5");
+    assert_int_equal(queue_size("efa", 0, 0), 0);
+    assert_int_equal(queue_size("efa", 8, 256), 9 * 256);
+    assert_int_equal(queue_size("efa", 1, 0), 2 * 4096);
+    assert_int_equal(queue_size("efa", 256, 0), 65536);
+    fake_ofi.queue_max = 32768;
+    assert_int_equal(queue_size("efa", 256, 0), 32768);
+    fake_ofi.queue_max = 8;
+    assert_int_equal(queue_size("efa", 256, 0), 0);
+    assert_int_equal(queue_size("verbs", 256, 0), 0);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, start, end)
 
 int main(void)
@@ -249,6 +282,7 @@ int main(void)
         CASE(options_that_a_library_or_card_lacks_are_left_out),
         CASE(verbs_has_no_options_of_efa),
         CASE(emulated_writes_are_noticed),
+        CASE(a_queue_has_room_for_what_all_peers_may_send),
         CASE(device_memory_keeps_the_address_of_a_rail),
         CASE(a_rail_opened_for_device_memory_is_the_one_that_was_named),
     };

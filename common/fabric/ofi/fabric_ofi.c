@@ -78,6 +78,22 @@ static kvr_status pick(const struct kvr_rail_options *options, struct kvr_rail *
         options->provider, options->name);
 }
 
+/* What all peers may have on the way to an endpoint, and it to them, while this process is stopped:
+ * nothing else takes it out of the queue. A larger wish would cost memory and meet no card. */
+#define QUEUE_ENTRIES_MAX 65536u
+
+static uint32_t queue_entries(const struct kvr_rail *rail, const struct kvr_rail_options *options)
+{
+    uint64_t most = rail->facts.write.outstanding_max, entries;
+
+    if (!rail->provider->libfabric.sized_queues || options->peers == 0)
+        return 0;
+    entries =
+        options->window_writes > 0 && options->window_writes < most ? options->window_writes : most;
+    entries *= (uint64_t)options->peers + 1;
+    return entries < QUEUE_ENTRIES_MAX ? (uint32_t)entries : QUEUE_ENTRIES_MAX;
+}
+
 /* Whether a queue can be slept on is found out by opening one. */
 static bool try_wait_fd(struct kvr_rail *rail)
 {
@@ -137,6 +153,8 @@ static kvr_status rail_open(void *self, const struct kvr_rail_options *options,
         return kvr_error_set(error, KVR_NO_MEMORY, "fabric", "no memory for a rail");
     pthread_mutex_init(&rail->lock, NULL);
     status = pick(options, rail, error);
+    if (status == KVR_OK)
+        rail->queue_entries = queue_entries(rail, options);
     if (status == KVR_OK && rail->provider->libfabric.injects)
         rail->inline_bytes = options->inline_bytes < rail->facts.write.inject_bytes
                                  ? options->inline_bytes

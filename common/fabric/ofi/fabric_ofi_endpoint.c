@@ -7,7 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PORT_TRIES 64
+#define PORT_TRIES        64
+#define QUEUE_ENTRIES_MIN 1024u /* a smaller queue is the provider's own choice */
 
 static bool trywait_works(const struct kvr_rail *rail)
 {
@@ -46,19 +47,34 @@ static int find_socket_set(int queue_fd)
     return found;
 }
 
+/* A card names no largest queue: one that is refused is asked for again at half the size. */
+static int queue_open(struct kvr_rail *rail, enum fi_wait_obj wait, struct fid_cq **ret_cq)
+{
+    uint32_t entries = rail->queue_entries;
+
+    for (;;) {
+        struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_DATA, .wait_obj = wait, .size = entries};
+        int code = fi_cq_open(rail->domain, &attr, ret_cq, NULL);
+
+        if (code == 0)
+            rail->queue_entries = entries;
+        if (code == 0 || code == -FI_ENOSYS || entries == 0)
+            return code;
+        entries = entries / 2 >= QUEUE_ENTRIES_MIN ? entries / 2 : 0;
+    }
+}
+
 int ofi_queue_open(struct kvr_rail *rail, struct fid_cq **ret_cq, int *ret_wait_fd)
 {
-    struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_DATA, .wait_obj = FI_WAIT_FD};
     int fd = -1;
 
     *ret_wait_fd = -1;
-    if (fi_cq_open(rail->domain, &attr, ret_cq, NULL) == 0) {
+    if (queue_open(rail, FI_WAIT_FD, ret_cq) == 0) {
         if (fi_control(&(*ret_cq)->fid, FI_GETWAIT, &fd) == 0)
             *ret_wait_fd = trywait_works(rail) ? fd : find_socket_set(fd);
         return 0;
     }
-    attr = (struct fi_cq_attr){.format = FI_CQ_FORMAT_DATA, .wait_obj = FI_WAIT_NONE};
-    return fi_cq_open(rail->domain, &attr, ret_cq, NULL);
+    return queue_open(rail, FI_WAIT_NONE, ret_cq);
 }
 
 static kvr_status open_contexts(struct kvr_endpoint *endpoint, struct kvr_error *error)
