@@ -157,6 +157,11 @@ static void rails_say(const struct kvr_agent *agent)
                      facts->source[0] != '\0' ? facts->source : facts->name, facts->provider_path,
                      kvr_fabric_version(facts->provider), facts->write.pieces_local,
                      kvr_rail_groups_of(&agent->groups, i));
+        if (facts->writes == KVR_WRITES_EMULATED)
+            kvr_log_warning("rail %u (%s) has no RDMA write: libfabric sends, and the target's "
+                            "processor copies, at a part of the card's speed "
+                            "(FI_EFA_USE_DEVICE_RDMA, or the type of the instance)",
+                            i, facts->name);
     }
 }
 
@@ -245,6 +250,7 @@ kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error)
     KVR_TRY(agent_revocation_open(agent, error));
     move_bytes_set(agent);
     rails_say(agent);
+    agent_trial(agent);
     KVR_TRY(agent_groups_open(agent, error));
     status =
         agent->program->init(config, &agent->ports, &agent->memory, &agent->groups, &agent->limits);

@@ -149,6 +149,8 @@ const struct agent_group *agent_group_of(const struct kvr_agent *agent, uint32_t
 /* agent_rails.c */
 kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error);
 void agent_rails_close(struct kvr_agent *agent);
+/* agent_trial.c */
+void agent_trial(const struct kvr_agent *agent); /* the rails are open and unused */
 /* agent_engines.c */
 kvr_status agent_engines_open(struct kvr_agent *agent, struct kvr_error *error);
 void agent_engine_done(void *self, uint32_t engine);

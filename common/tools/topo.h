@@ -16,16 +16,30 @@ struct topo_provider {
     struct kvr_error error;
 };
 
+#define TOPO_TRIAL_BYTES (KVR_DETAIL_BYTES + 40)
+
+/* A dmabuf, registered on a rail. */
+struct topo_trial {
+    bool wanted; /* the rail may take one */
+    enum topo_result { TOPO_UNTRIED, TOPO_TAKEN, TOPO_REFUSED } result;
+    struct kvr_error error; /* untried, refused: why */
+};
+
 struct topo {
     struct kvr_topology *topology;
     struct topo_provider providers[KVR_PROVIDERS_MAX]; /* none of a file */
     unsigned provider_count;
     struct kvr_rail_facts rails[KVR_HOST_RAILS_MAX]; /* of all providers, one after the other */
     unsigned rail_count;
+    struct topo_trial trials[KVR_HOST_RAILS_MAX]; /* of the rails */
     struct kvr_host_groups groups;
     struct kvr_oddities oddities;
 };
 
+/* Opens rails, and corrects their facts by what they then say. */
+void topo_try(struct topo *topo);
+/* False: there is nothing to say. */
+bool topo_trial_text(const struct topo_trial *trial, char text[TOPO_TRIAL_BYTES]);
 void topo_print(const struct topo *topo, FILE *stream);
 json_t *topo_json(const struct topo *topo);
 

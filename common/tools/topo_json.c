@@ -98,12 +98,29 @@ static json_t *cards_json(const struct kvr_topology *topology)
     return cards;
 }
 
+static json_t *writes_json(kvr_writes writes)
+{
+    return writes == KVR_WRITES_UNKNOWN
+               ? json_null()
+               : json_string(writes == KVR_WRITES_RDMA ? "rdma" : "emulated");
+}
+
+static json_t *trial_json(const struct topo_trial *trial)
+{
+    char text[TOPO_TRIAL_BYTES];
+
+    return topo_trial_text(trial, text) ? json_string(text) : json_null();
+}
+
 /* The path of a region that offers every form of device memory. */
-static json_t *device_json(const struct kvr_rail_facts *rail)
+static json_t *device_json(const struct kvr_rail_facts *rail, const struct topo_trial *trial)
 {
     static const kvr_path paths[] = {KVR_PATH_DMABUF, KVR_PATH_HMEM, KVR_PATH_LOCAL,
                                      KVR_PATH_STAGED};
-    struct kvr_path_form form = {.dmabuf = true, .address = true, .copies = true};
+    struct kvr_path_form form = {.dmabuf = true,
+                                 .address = true,
+                                 .copies = true,
+                                 .refused_dmabuf = trial->result == TOPO_REFUSED};
     struct kvr_path_choice choice;
     json_t *against = json_object();
 
@@ -112,12 +129,14 @@ static json_t *device_json(const struct kvr_rail_facts *rail)
         if (paths[i] != choice.path)
             json_object_set_new(against, kvr_path_name(paths[i]),
                                 json_string(kvr_path_why_text(choice.why[paths[i]])));
-    return json_pack("{s:s, s:o}", "path", kvr_path_name(choice.path), "not", against);
+    return json_pack("{s:s, s:o, s:o}", "path", kvr_path_name(choice.path), "not", against, "trial",
+                     trial_json(trial));
 }
 
-static void add_rails_json(json_t *array, const struct kvr_topology *topology,
-                           const struct topo_provider *list)
+static void add_rails_json(json_t *array, const struct topo *topo, const struct topo_provider *list)
 {
+    const struct kvr_topology *topology = topo->topology;
+
     for (unsigned i = 0; i < list->listed; i++) {
         const struct kvr_rail_facts *rail = &list->rails[i];
         const struct kvr_topology_card *card =
@@ -125,15 +144,16 @@ static void add_rails_json(json_t *array, const struct kvr_topology *topology,
 
         json_array_append_new(
             array,
-            json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:i, s:i, s:o, s:b, s:o}",
+            json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:i, s:i, s:o, s:o, s:b, s:o}",
                       "provider", rail->provider, "provider_path", rail->provider_path, "name",
                       rail->name, "interface", rail->interface, "address", rail->source, "pci",
                       rail->pci, "speed_bits_per_second", (json_int_t)rail->speed_bps, "node",
                       node_json(topology, card != NULL ? card->node : KVR_NODE_UNKNOWN),
                       "pieces_local", (int)rail->write.pieces_local, "pieces_remote",
                       (int)rail->write.pieces_remote, "write_bytes_max",
-                      limit_json(rail->write.bytes_max), "same_host_only", rail->same_host_only,
-                      "device_memory", device_json(rail)));
+                      limit_json(rail->write.bytes_max), "writes", writes_json(rail->writes),
+                      "same_host_only", rail->same_host_only, "device_memory",
+                      device_json(rail, &topo->trials[rail - topo->rails])));
     }
 }
 
@@ -142,7 +162,7 @@ json_t *topo_json(const struct topo *topo)
     json_t *rails = json_array();
 
     for (unsigned i = 0; i < topo->provider_count; i++)
-        add_rails_json(rails, topo->topology, &topo->providers[i]);
+        add_rails_json(rails, topo, &topo->providers[i]);
     return json_pack("{s:o, s:o, s:s, s:o, s:o, s:o}", "groups", groups_json(topo), "warnings",
                      warnings_json(&topo->oddities), "libfabric", kvr_fabric_ofi_version(), "nodes",
                      nodes_json(topo->topology), "cards", cards_json(topo->topology), "rails",

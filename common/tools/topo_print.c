@@ -127,24 +127,32 @@ static void print_rails(FILE *stream, const struct kvr_topology *topology,
         print_node(stream, topology, card != NULL ? card->node : KVR_NODE_UNKNOWN);
         fputc(' ', stream);
         print_speed(stream, rail->speed_bps);
-        fprintf(stream, " %-16s %u/%u\n", rail->provider_path, rail->write.pieces_local,
-                rail->write.pieces_remote);
+        fprintf(stream, " %-16s %u/%u%s\n", rail->provider_path, rail->write.pieces_local,
+                rail->write.pieces_remote,
+                rail->writes == KVR_WRITES_EMULATED ? ", by sends and copies: no RDMA write here"
+                                                    : "");
     }
     if (list->count > list->listed)
         fprintf(stream, "(%u more)\n", list->count - list->listed);
 }
 
 /* The path of a region that offers every form of device memory. */
-static void print_device_path(FILE *stream, const struct kvr_rail_facts *rail)
+static void print_device_path(FILE *stream, const struct kvr_rail_facts *rail,
+                              const struct topo_trial *trial)
 {
-    struct kvr_path_form form = {.dmabuf = true, .address = true, .copies = true};
+    struct kvr_path_form form = {.dmabuf = true,
+                                 .address = true,
+                                 .copies = true,
+                                 .refused_dmabuf = trial->result == TOPO_REFUSED};
     struct kvr_path_choice choice;
-    char reasons[KVR_DETAIL_BYTES];
+    char reasons[KVR_DETAIL_BYTES], said[TOPO_TRIAL_BYTES] = "";
 
     kvr_path_choose(&rail->device, rail->same_host_only, rail->moves_pages, &form, &choice);
     kvr_path_reasons(&choice, reasons, sizeof(reasons));
-    fprintf(stream, "%-8s %-16s %-7s %s\n", rail->provider, rail->name, kvr_path_name(choice.path),
-            reasons);
+    (void)topo_trial_text(trial, said);
+    fprintf(stream, "%-8s %-16s %-7s %s%s%s\n", rail->provider, rail->name,
+            kvr_path_name(choice.path), reasons, reasons[0] != '\0' && said[0] != '\0' ? "; " : "",
+            said);
 }
 
 static void print_device_paths(FILE *stream, const struct topo *topo)
@@ -152,7 +160,7 @@ static void print_device_paths(FILE *stream, const struct topo *topo)
     fprintf(stream, "\n%-8s %-16s %s\n", "PROVIDER", "RAIL",
             "WAY OF DEVICE MEMORY, AND WHAT IS AGAINST A BETTER ONE");
     for (unsigned i = 0; i < topo->rail_count; i++)
-        print_device_path(stream, &topo->rails[i]);
+        print_device_path(stream, &topo->rails[i], &topo->trials[i]);
 }
 
 void topo_print(const struct topo *topo, FILE *stream)
