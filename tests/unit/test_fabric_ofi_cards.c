@@ -267,6 +267,28 @@ static void a_queue_has_room_for_what_all_peers_may_send(void **state)
     assert_int_equal(queue_size("verbs", 256, 0), 0);
 }
 
+/* verbs offers FI_HMEM also where libfabric found no CUDA. */
+static void device_memory_without_cuda_in_libfabric_names_the_remedy(void **state)
+{
+    struct kvr_memory_span span = {
+        .base = (void *)0x7000000, .bytes = 4096, .local = true, .fd = -1, .kind = KVR_SPAN_CUDA};
+    struct kvr_memory *memory = NULL;
+    struct kvr_error error = {0};
+    struct kvr_rail *rail;
+
+    (void)state;
+    fake_ofi_add_verbs("mlx5_0", "10.0.0.5");
+    rail = open_rail("verbs", "", true);
+    fake_ofi.device_answer = -FI_ENOSYS;
+    assert_int_equal(fabric.ops->memory_register(rail, &span, &memory, &error), KVR_SYSTEM);
+    assert_non_null(strstr(error.detail, "libcudart.so"));
+    assert_int_equal(error.provider_code, -FI_ENOSYS);
+    fake_ofi.device_answer = 0;
+    assert_int_equal(fabric.ops->memory_register(rail, &span, &memory, &error), KVR_OK);
+    fabric.ops->memory_release(memory);
+    fabric.ops->rail_close(rail);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, start, end)
 
 int main(void)
@@ -282,6 +304,7 @@ int main(void)
         CASE(options_that_a_library_or_card_lacks_are_left_out),
         CASE(verbs_has_no_options_of_efa),
         CASE(emulated_writes_are_noticed),
+        CASE(device_memory_without_cuda_in_libfabric_names_the_remedy),
         CASE(a_queue_has_room_for_what_all_peers_may_send),
         CASE(device_memory_keeps_the_address_of_a_rail),
         CASE(a_rail_opened_for_device_memory_is_the_one_that_was_named),

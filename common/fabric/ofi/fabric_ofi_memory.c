@@ -68,6 +68,19 @@ static kvr_status refuse(struct kvr_error *error, int code, const struct kvr_rai
     return KVR_SYSTEM;
 }
 
+/* libfabric's own words, "Function not implemented", name no cause. */
+static kvr_status refuse_device(struct kvr_error *error, int code, const struct kvr_rail *rail)
+{
+    (void)kvr_error_set(error, KVR_SYSTEM, "fabric",
+                        "rail %s cannot register device memory: libfabric has no CUDA. It opens "
+                        "libcudart.so by that name, and a runtime package has libcudart.so.12 or "
+                        "so: link it in a folder of LD_LIBRARY_PATH",
+                        rail->facts.name);
+    if (error != NULL)
+        error->provider_code = code;
+    return KVR_SYSTEM;
+}
+
 /* Returns libfabric's code. */
 static int register_span(struct kvr_rail *rail, const struct kvr_memory_span *span,
                          struct fid_mr **ret_mr)
@@ -166,7 +179,9 @@ kvr_status ofi_memory_register(struct kvr_rail *rail, const struct kvr_memory_sp
     }
     if (code != 0) {
         free(memory);
-        return refuse(error, code, rail, "register", span->bytes);
+        return span->kind != KVR_SPAN_HOST && code == -FI_ENOSYS
+                   ? refuse_device(error, code, rail)
+                   : refuse(error, code, rail, "register", span->bytes);
     }
     memory->rail = rail;
     memory->descriptor = fi_mr_desc(memory->mr);
