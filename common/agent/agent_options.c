@@ -74,10 +74,11 @@ static const struct kvr_option rows[] = {
     ROW("device", "device", CHOICE, device, .choices = "cuda|none",
         .choices_hidden = "emulated|emulated-direct|emulated-blind", .fallback = "cuda",
         .help = "Device memory that engines may register. cuda: NVIDIA's; the driver is loaded "
-                "with the first such region. Cards that reach the memory register it, else it is "
-                "staged (`kvrail topo` says which, and why). Between two agents of one host with "
-                "provider local, the decode-agent's GPU copies the pages, where it can import the "
-                "engine's memory. none: host memory only."),
+                "with the first such region, or at the start where cards may reach GPUs. Cards "
+                "that reach the memory register it, else it is staged (`kvrail topo` says which, "
+                "and why). Between two agents of one host with provider local, the decode-agent's "
+                "GPU copies the pages, where it can import the engine's memory. none: host memory "
+                "only."),
     ROW("device", "require-gpudirect", BOOL, require_gpudirect,
         .help = "Refuse device memory that would be copied through host memory, and say which card "
                 "lacks what."),

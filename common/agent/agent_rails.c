@@ -13,9 +13,6 @@
 #include "fabric/local/fabric_local.h"
 #include "wire/compat.h"
 
-/* Where it is not, no region on a GPU will come, and cards are opened as they always were. */
-#define NVIDIA_DRIVER "/dev/nvidiactl"
-
 /* How many heartbeat bounds a port of --rail-ports rests. A peer is fenced after one bound without
  * a word, and writes to no old address that much later. */
 #define PORT_REST_BOUNDS 4
@@ -107,7 +104,7 @@ static kvr_status rail_open(struct kvr_agent *agent, const char *provider, const
     snprintf(options.name, sizeof(options.name), "%s", name);
     options.copy_threads = (uint32_t)agent->config->copying.local_copy_threads;
     options.device_memory =
-        strcmp(agent->config->device, "cuda") == 0 && access(NVIDIA_DRIVER, F_OK) == 0;
+        strcmp(agent->config->device, "cuda") == 0 && access(AGENT_NVIDIA_DRIVER, F_OK) == 0;
     options.device_emulated = strcmp(agent->config->device, "emulated-direct") == 0;
     options.unseen = unseen_say;
     options.peers = KVR_PEERS_MAX;

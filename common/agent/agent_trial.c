@@ -1,8 +1,12 @@
 /* What the cards say to a dmabuf of a GPU, tried and logged before any engine attaches. */
+#include <string.h>
+#include <unistd.h>
+
 #include "agent/agent_state.h"
 #include "base/log.h"
 #include "device/device_cuda.h"
 #include "fabric/device_trial.h"
+#include "fabric/fabric_provider.h"
 
 struct trial_count {
     uint32_t wanted, taken;
@@ -46,6 +50,17 @@ static void say(const struct trial_count *count)
                         count->wanted - count->taken, count->wanted, count->refusal.detail);
 }
 
+/* Said only where cards could take device memory. */
+static void driver_say(const struct kvr_agent *agent)
+{
+    if (strcmp(agent->config->device, "cuda") == 0 &&
+        kvr_provider_find(agent->provider)->libfabric.device_memory &&
+        access(AGENT_NVIDIA_DRIVER, F_OK) != 0)
+        kvr_log_info("%s is not there, so the cards are opened for host memory alone: if GPUs are "
+                     "to come, start the agent after NVIDIA's driver",
+                     AGENT_NVIDIA_DRIVER);
+}
+
 void agent_trial(const struct kvr_agent *agent)
 {
     struct kvr_device *device = NULL;
@@ -53,8 +68,10 @@ void agent_trial(const struct kvr_agent *agent)
     struct kvr_error error = {0};
     struct trial_count count = {0};
 
-    if (!any_wanted(agent))
+    if (!any_wanted(agent)) {
+        driver_say(agent);
         return;
+    }
     if (kvr_device_cuda_open(0, KVR_CUDA_COPIER_DRIVER, &device, &error) == KVR_OK &&
         kvr_device_trial_open(device, &gpu, &error) == KVR_OK) {
         try_rails(agent, &gpu, &count);
