@@ -9,6 +9,7 @@
 #include "base/removed.h"
 #include "fabric/host_rails.h"
 #include "fabric/ofi/fabric_ofi_library.h"
+#include "fabric/shared_subnet.h"
 #include "tools/tool.h"
 
 struct topo_options {
@@ -70,6 +71,17 @@ static void ask_providers(struct topo *topo, const char *only)
     }
 }
 
+static void find_shared_subnets(struct topo *topo)
+{
+    static struct kvr_ip_port ports[KVR_HOST_RAILS_MAX]; /* large */
+    struct kvr_oddities *oddities = &topo->oddities;
+    uint32_t count = kvr_ip_ports_read(topo->rails, topo->rail_count, ports, KVR_HOST_RAILS_MAX);
+
+    if (oddities->count < KVR_ODDITIES_MAX &&
+        kvr_ip_ports_odd(ports, count, oddities->text[oddities->count], KVR_ODDITY_BYTES))
+        oddities->count++;
+}
+
 static void find_oddities(struct topo *topo)
 {
     struct kvr_host_offer offers[KVR_PROVIDERS_MAX];
@@ -80,6 +92,7 @@ static void find_oddities(struct topo *topo)
                                             .reason = topo->providers[i].error.detail};
     kvr_host_groups_odd(&topo->groups, kvr_provider_of_card, offers, topo->provider_count,
                         &topo->oddities);
+    find_shared_subnets(topo);
 }
 
 static void keep_provider(struct kvr_host_groups *groups, const char *only)

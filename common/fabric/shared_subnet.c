@@ -1,0 +1,113 @@
+#include "fabric/shared_subnet.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fabric/fabric_provider.h"
+
+static int read_arp_ignore(const char *interface)
+{
+    char path[128];
+    int value = 0;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/sys/net/ipv4/conf/%s/arp_ignore", interface);
+    file = fopen(path, "re");
+    if (file == NULL)
+        return 0;
+    if (fscanf(file, "%d", &value) != 1)
+        value = 0;
+    fclose(file);
+    return value;
+}
+
+/* The kernel takes the larger of the two. */
+static int arp_ignore_of(const char *interface)
+{
+    int all = read_arp_ignore("all"), own = read_arp_ignore(interface);
+
+    return all > own ? all : own;
+}
+
+static bool find_mask(const struct ifaddrs *list, struct kvr_ip_port *port)
+{
+    for (const struct ifaddrs *at = list; at != NULL; at = at->ifa_next) {
+        const struct sockaddr_in *address = (const struct sockaddr_in *)(void *)at->ifa_addr;
+        const struct sockaddr_in *mask = (const struct sockaddr_in *)(void *)at->ifa_netmask;
+
+        if (address == NULL || mask == NULL || address->sin_family != AF_INET ||
+            address->sin_addr.s_addr != port->address || strcmp(at->ifa_name, port->interface) != 0)
+            continue;
+        port->mask = mask->sin_addr.s_addr;
+        return true;
+    }
+    return false;
+}
+
+static bool by_rdma_cm(const struct kvr_rail_facts *facts)
+{
+    const struct kvr_provider *provider = kvr_provider_find(facts->provider);
+
+    return provider != NULL && provider->rail_ports && !provider->kernel_tcp;
+}
+
+uint32_t kvr_ip_ports_read(const struct kvr_rail_facts *facts, uint32_t count,
+                           struct kvr_ip_port *ret_ports, uint32_t capacity)
+{
+    struct ifaddrs *list;
+    uint32_t found = 0;
+
+    if (getifaddrs(&list) != 0)
+        return 0;
+    for (uint32_t i = 0; i < count && found < capacity; i++) {
+        struct kvr_ip_port port = {.arp_ignore = 0};
+
+        memcpy(port.interface, facts[i].interface, sizeof(port.interface));
+        if (!by_rdma_cm(&facts[i]) || inet_pton(AF_INET, facts[i].source, &port.address) != 1 ||
+            !find_mask(list, &port))
+            continue;
+        port.arp_ignore = arp_ignore_of(port.interface);
+        ret_ports[found++] = port;
+    }
+    freeifaddrs(list);
+    return found;
+}
+
+static bool shares(const struct kvr_ip_port *a, const struct kvr_ip_port *b)
+{
+    return strcmp(a->interface, b->interface) != 0 &&
+           ((a->address ^ b->address) & a->mask & b->mask) == 0 &&
+           (a->arp_ignore == 0 || b->arp_ignore == 0);
+}
+
+bool kvr_ip_ports_odd(const struct kvr_ip_port *ports, uint32_t count, char *ret_text,
+                      size_t capacity)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        char network[INET_ADDRSTRLEN] = "";
+        struct in_addr address = {.s_addr = ports[i].address & ports[i].mask};
+        const struct kvr_ip_port *other = NULL;
+        uint32_t others = 0;
+
+        for (uint32_t k = 0; k < count; k++) {
+            if (!shares(&ports[i], &ports[k]))
+                continue;
+            other = &ports[k];
+            others++;
+        }
+        if (other == NULL)
+            continue;
+        (void)inet_ntop(AF_INET, &address, network, sizeof(network));
+        snprintf(ret_text, capacity,
+                 "%s and %u other%s (%s) are in one subnet, %s, and answer ARP for each other: a "
+                 "connection may use the wrong card. Set sysctl net.ipv4.conf.all.arp_ignore=2 and "
+                 "a routing rule for each source address, or give each card its own subnet",
+                 ports[i].interface, others, others == 1 ? "" : "s", other->interface, network);
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,95 @@
+/* Goal: several RoCE cards in one IP subnet are noticed where the kernel answers ARP for one on
+ * another. Method: ports by hand; lo of this host. */
+#include "tests/support/check.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+
+#include "fabric/shared_subnet.h"
+#include "topology/host_groups.h"
+
+static struct kvr_ip_port port(const char *interface, const char *address, const char *mask,
+                               int arp_ignore)
+{
+    struct kvr_ip_port made = {.arp_ignore = arp_ignore};
+
+    snprintf(made.interface, sizeof(made.interface), "%s", interface);
+    assert_int_equal(inet_pton(AF_INET, address, &made.address), 1);
+    assert_int_equal(inet_pton(AF_INET, mask, &made.mask), 1);
+    return made;
+}
+
+static void cards_in_one_subnet_are_odd(void **state)
+{
+    struct kvr_ip_port ports[8];
+    char text[KVR_ODDITY_BYTES];
+
+    (void)state;
+    for (unsigned i = 0; i < 8; i++) {
+        char interface[16], address[16];
+
+        snprintf(interface, sizeof(interface), "enp%us0", i);
+        snprintf(address, sizeof(address), "10.0.%u.5", i);
+        ports[i] = port(interface, address, "255.255.0.0", 0);
+    }
+    assert_true(kvr_ip_ports_odd(ports, 8, text, sizeof(text)));
+    assert_non_null(strstr(text, "enp0s0 and 7 others"));
+    assert_non_null(strstr(text, "10.0.0.0"));
+    assert_non_null(strstr(text, "arp_ignore=2"));
+    assert_true(strlen(text) < sizeof(text) - 1);
+    for (unsigned i = 0; i < 8; i++)
+        ports[i].arp_ignore = 2;
+    assert_false(kvr_ip_ports_odd(ports, 8, text, sizeof(text)));
+}
+
+static void cards_with_subnets_of_their_own_are_not(void **state)
+{
+    struct kvr_ip_port ports[] = {port("eth0", "10.0.0.5", "255.255.255.0", 0),
+                                  port("eth1", "10.0.1.5", "255.255.255.0", 0)};
+    char text[KVR_ODDITY_BYTES];
+
+    (void)state;
+    assert_false(kvr_ip_ports_odd(ports, 2, text, sizeof(text)));
+    assert_false(kvr_ip_ports_odd(ports, 1, text, sizeof(text)));
+    assert_false(kvr_ip_ports_odd(ports, 0, text, sizeof(text)));
+}
+
+static void two_addresses_of_one_card_are_not(void **state)
+{
+    struct kvr_ip_port ports[] = {port("eth0", "10.0.0.5", "255.255.0.0", 0),
+                                  port("eth0", "10.0.1.5", "255.255.0.0", 0)};
+    char text[KVR_ODDITY_BYTES];
+
+    (void)state;
+    assert_false(kvr_ip_ports_odd(ports, 2, text, sizeof(text)));
+}
+
+/* rdma_cm resolves by ARP; tcp's sockets find their way by routes alone. */
+static void only_cards_of_rdma_cm_are_read(void **state)
+{
+    struct kvr_rail_facts facts[] = {
+        {.provider = "tcp", .interface = "lo", .source = "127.0.0.1"},
+        {.provider = "verbs", .interface = "lo", .source = "127.0.0.1"},
+        {.provider = "verbs", .interface = "lo", .source = "10.9.8.7"},
+        {.provider = "efa", .interface = "", .source = "fi_addr_efa://[fe80::1]:0:0"}};
+    struct kvr_ip_port ports[4];
+
+    (void)state;
+    assert_int_equal(kvr_ip_ports_read(facts, 4, ports, 4), 1);
+    assert_string_equal(ports[0].interface, "lo");
+    assert_int_equal(ports[0].mask, htonl(0xff000000));
+    assert_true(ports[0].arp_ignore >= 0);
+    assert_int_equal(kvr_ip_ports_read(facts, 4, ports, 0), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cards_in_one_subnet_are_odd),
+        cmocka_unit_test(cards_with_subnets_of_their_own_are_not),
+        cmocka_unit_test(two_addresses_of_one_card_are_not),
+        cmocka_unit_test(only_cards_of_rdma_cm_are_read),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
