@@ -25,6 +25,7 @@ struct kvr_libfabric_facts {
     unsigned pieces_remote;
     uint64_t bytes_max;    /* the same for a write's bytes */
     uint64_t window_bytes; /* that suit a rail; 0: nothing is known */
+    uint64_t pages_max;    /* that a card maps for all regions together; 0: nothing is known */
     bool doorbells;        /* FI_MORE holds a write back */
     bool completes_early;  /* when the kernel has taken a write, unless asked to wait longer */
     bool injects;          /* takes small writes with their bytes, and completes them like others */

@@ -4,6 +4,7 @@
 #include "tests/support/check.h"
 
 #include <stdio.h>
+#include <sys/resource.h>
 
 #include "fabric/ofi/fabric_ofi.h"
 #include "fabric/ofi/fabric_ofi_state.h"
@@ -22,6 +23,15 @@ static int end(void **state)
 }
 
 static struct kvr_fabric fabric;
+
+/* The limit of locked memory has a sentence of its own, which would come first. */
+int __wrap_getrlimit(int resource, struct rlimit *ret_limit);
+int __wrap_getrlimit(int resource, struct rlimit *ret_limit)
+{
+    (void)resource;
+    *ret_limit = (struct rlimit){RLIM_INFINITY, RLIM_INFINITY};
+    return 0;
+}
 
 static struct kvr_rail *open_rail(const char *provider, const char *name, bool device_memory)
 {
@@ -289,6 +299,27 @@ static void device_memory_without_cuda_in_libfabric_names_the_remedy(void **stat
     fabric.ops->rail_close(rail);
 }
 
+/* A card of EFA has a table of about 24 million pages. */
+static void a_region_of_too_many_pages_names_huge_pages(void **state)
+{
+    struct kvr_memory_span span = {
+        .base = (void *)0x7000000, .bytes = UINT64_C(96) << 30, .remote = true, .fd = -1};
+    struct kvr_memory *memory = NULL;
+    struct kvr_error error = {0};
+    struct kvr_rail *rail = open_efa(false);
+
+    (void)state;
+    fake_ofi.bytes_max = UINT64_C(88) << 30;
+    assert_int_equal(fabric.ops->memory_register(rail, &span, &memory, &error), KVR_SYSTEM);
+    assert_non_null(strstr(error.detail, "MFD_HUGETLB"));
+    assert_non_null(strstr(error.detail, "24 million pages"));
+    fake_ofi.bytes_max = 1 << 20;
+    span.bytes = 2 << 20;
+    assert_int_equal(fabric.ops->memory_register(rail, &span, &memory, &error), KVR_SYSTEM);
+    assert_null(strstr(error.detail, "MFD_HUGETLB"));
+    fabric.ops->rail_close(rail);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, start, end)
 
 int main(void)
@@ -305,6 +336,7 @@ int main(void)
         CASE(verbs_has_no_options_of_efa),
         CASE(emulated_writes_are_noticed),
         CASE(device_memory_without_cuda_in_libfabric_names_the_remedy),
+        CASE(a_region_of_too_many_pages_names_huge_pages),
         CASE(a_queue_has_room_for_what_all_peers_may_send),
         CASE(device_memory_keeps_the_address_of_a_rail),
         CASE(a_rail_opened_for_device_memory_is_the_one_that_was_named),

@@ -45,6 +45,14 @@ static uint64_t random_key(const struct fi_info *info)
                                      : kvr_random_u64() & ((1ull << (8 * bytes)) - 1);
 }
 
+/* Other regions have the rest of what the card maps, so a part of it may be too much. */
+static bool has_many_pages(const struct kvr_rail *rail, uint64_t bytes)
+{
+    uint64_t most = rail->provider->libfabric.pages_max;
+
+    return most > 0 && bytes / (uint64_t)sysconf(_SC_PAGESIZE) > most / 4;
+}
+
 /* The usual reason is the limit of locked memory, which counts a region once for every rail: even a
  * region far below the limit may be too much. The sentence then names the remedy. */
 static kvr_status refuse(struct kvr_error *error, int code, const struct kvr_rail *rail,
@@ -60,6 +68,13 @@ static kvr_status refuse(struct kvr_error *error, int code, const struct kvr_rai
             "every region on every rail; raise it (ulimit -l unlimited, "
             "LimitMEMLOCK=infinity)",
             rail->facts.name, what, (unsigned long long)bytes, (unsigned long long)limit.rlim_cur);
+    else if (has_many_pages(rail, bytes))
+        (void)kvr_error_set(
+            error, KVR_SYSTEM, "fabric",
+            "rail %s cannot %s %llu bytes: %s; its card maps about %llu million pages, all regions "
+            "together: memory in huge pages (a memfd with MFD_HUGETLB) has fewer",
+            rail->facts.name, what, (unsigned long long)bytes, fi_strerror(-code),
+            (unsigned long long)rail->provider->libfabric.pages_max / 1000000);
     else
         (void)kvr_error_set(error, KVR_SYSTEM, "fabric", "rail %s cannot %s %llu bytes: %s",
                             rail->facts.name, what, (unsigned long long)bytes, fi_strerror(-code));
