@@ -90,3 +90,7 @@ else()
     message(STATUS "No CUDA toolkit: host memory only")
 endif()
 message(STATUS "libfabric ${libfabric_VERSION} from ${libfabric_PREFIX}")
+if(libfabric_VERSION VERSION_LESS 1.20)
+    message(STATUS "libfabric below 1.20: no provider efa, and no dmabuf of a GPU for cards; "
+        "KVRAIL_LIBFABRIC_ROOT takes a later one")
+endif()
