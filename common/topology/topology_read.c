@@ -275,9 +275,10 @@ static void assume_speeds(struct kvr_topology *topology)
         uint16_t vendor, device;
         uint64_t gbps;
     } models[] = {
-        {0x1d0f, 0xefa1, 100}, /* EFA of p4d */
-        {0x1d0f, 0xefa2, 100}, /* EFA v2, p5: 32 × 100 */
-        {0x1d0f, 0xefa3, 200}, /* EFA v3, p5en: 16 × 200 */
+        {0x1d0f, 0xefa0, 100}, /* EFA of p4d: 4 × 100 */
+        {0x1d0f, 0xefa1, 100}, /* EFA v2, p5 and p5e: 32 × 100 */
+        {0x1d0f, 0xefa2, 200}, /* EFA v3, p5en: 16 × 200; the id is believed, as is the next */
+        {0x1d0f, 0xefa3, 400}, /* EFA v4, p6-b200: 8 × 400 */
         {0x15b3, 0x1021, 400}, /* ConnectX-7 */
         {0x15b3, 0x1023, 800}, /* ConnectX-8 */
     };
