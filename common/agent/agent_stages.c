@@ -351,12 +351,30 @@ static kvr_status region_open(struct kvr_agent *agent, uint32_t group,
     return status;
 }
 
+/* From here on `device` is an ordinal of this process. A dmabuf needs none, where the agent sees no
+ * GPU. */
+static kvr_status gpu_find(const struct kvr_agent *agent, struct kvr_req_region *request,
+                           struct kvr_error *error)
+{
+    static const struct kvr_uuid unknown;
+    kvr_status status;
+
+    if (strcmp(agent->config->device, "cuda") != 0 || kvr_uuid_equal(&request->gpu.uuid, &unknown))
+        return KVR_OK;
+    status = kvr_device_cuda_ordinal(&request->gpu, &request->device, error);
+    return request->memory == KVR_MEMORY_DMABUF ? KVR_OK : status;
+}
+
 kvr_status agent_stages_region(struct kvr_agent *agent, uint32_t group,
                                const struct kvr_req_region *request, int fd,
                                struct kvr_extents *extents, struct kvr_region **ret_region,
                                struct kvr_error *error)
 {
-    kvr_status status = region_open(agent, group, request, fd, extents, ret_region, error);
+    struct kvr_req_region ours = *request;
+    kvr_status status = gpu_find(agent, &ours, error);
+
+    if (status == KVR_OK)
+        status = region_open(agent, group, &ours, fd, extents, ret_region, error);
 
     if (fd >= 0)
         close(fd);

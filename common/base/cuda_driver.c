@@ -1,10 +1,14 @@
 #include "base/cuda_driver.h"
 
+#include <assert.h>
+#include <ctype.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 
 #define VERSION_MIN 12000
+#define UUID_TEXT   37 /* with its NUL */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct kvr_cuda driver;
@@ -106,4 +110,56 @@ kvr_status kvr_cuda_check(const struct kvr_cuda *cuda, CUresult code, struct kvr
     if (error != NULL)
         error->provider_code = (int)code;
     return KVR_SYSTEM;
+}
+
+/* ---- GPUs ---------------------------------------------------------------------------------- */
+
+kvr_status kvr_cuda_gpu(const struct kvr_cuda *cuda, int32_t ordinal, struct kvr_gpu *ret_gpu,
+                        struct kvr_error *error)
+{
+    struct kvr_gpu gpu = {.pci = ""};
+    CUdevice device;
+    CUuuid uuid;
+
+    static_assert(sizeof(uuid.bytes) == sizeof(gpu.uuid.bytes), "CUDA's UUID");
+    KVR_TRY(kvr_cuda_check(cuda, cuda->DeviceGet(&device, ordinal), error, "the GPU"));
+    KVR_TRY(kvr_cuda_check(cuda, cuda->DeviceGetUuid(&uuid, device), error, "the GPU's UUID"));
+    KVR_TRY(kvr_cuda_check(cuda, cuda->DeviceGetPCIBusId(gpu.pci, (int)sizeof(gpu.pci), device),
+                           error, "the GPU's PCI address"));
+    memcpy(gpu.uuid.bytes, uuid.bytes, sizeof(gpu.uuid.bytes));
+    for (char *at = gpu.pci; *at != '\0'; at++) /* as the kernel writes it */
+        *at = (char)tolower((unsigned char)*at);
+    *ret_gpu = gpu;
+    return KVR_OK;
+}
+
+/* As nvidia-smi writes it. */
+static void uuid_show(const struct kvr_uuid *uuid, char ret_text[UUID_TEXT])
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < sizeof(uuid->bytes); i++)
+        at += (size_t)snprintf(ret_text + at, UUID_TEXT - at, "%s%02x",
+                               i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid->bytes[i]);
+}
+
+kvr_status kvr_cuda_ordinal(const struct kvr_cuda *cuda, const struct kvr_gpu *gpu,
+                            int32_t *ret_ordinal, struct kvr_error *error)
+{
+    char uuid[UUID_TEXT];
+    struct kvr_gpu at;
+
+    for (int32_t i = 0; i < cuda->device_count; i++) {
+        KVR_TRY(kvr_cuda_gpu(cuda, i, &at, error));
+        if (kvr_uuid_equal(&at.uuid, &gpu->uuid)) {
+            *ret_ordinal = i;
+            return KVR_OK;
+        }
+    }
+    uuid_show(&gpu->uuid, uuid);
+    return kvr_error_set(error, KVR_INVALID, "cuda",
+                         "the region is on GPU-%s (%s), and the agent sees %d other GPUs: give it "
+                         "every GPU of its engines (CUDA_VISIBLE_DEVICES, the container's devices)",
+                         uuid, gpu->pci[0] != '\0' ? gpu->pci : "no PCI address",
+                         cuda->device_count);
 }

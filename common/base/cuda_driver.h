@@ -8,6 +8,7 @@
 #include <cudaTypedefs.h>
 
 #include "base/status.h"
+#include "base/types.h"
 
 /* X(function without "cu", the API version that has this form of it) */
 #define KVR_CUDA_LIST(X)                                                                           \
@@ -20,6 +21,7 @@
     X(DeviceGetName, 2000)                                                                         \
     X(DeviceGetAttribute, 2000)                                                                    \
     X(DeviceGetPCIBusId, 4010)                                                                     \
+    X(DeviceGetUuid, 11040)                                                                        \
     X(DevicePrimaryCtxRetain, 7000)                                                                \
     X(DevicePrimaryCtxRelease, 11000)                                                              \
     X(CtxSetCurrent, 4000)                                                                         \
@@ -82,5 +84,13 @@ KVR_MUST_CHECK kvr_status kvr_cuda_open(const struct kvr_cuda **ret_cuda, struct
 /* Fills *error with `what` and the driver's own words, unless code is CUDA_SUCCESS. */
 kvr_status kvr_cuda_check(const struct kvr_cuda *cuda, CUresult code, struct kvr_error *error,
                           const char *what);
+
+/* The GPU of an ordinal of this process. */
+KVR_MUST_CHECK kvr_status kvr_cuda_gpu(const struct kvr_cuda *cuda, int32_t ordinal,
+                                       struct kvr_gpu *ret_gpu, struct kvr_error *error);
+/* The ordinal of that GPU in this process. INVALID, with a sentence: this process does not see it.
+ */
+KVR_MUST_CHECK kvr_status kvr_cuda_ordinal(const struct kvr_cuda *cuda, const struct kvr_gpu *gpu,
+                                           int32_t *ret_ordinal, struct kvr_error *error);
 
 #endif

@@ -23,6 +23,13 @@ struct kvr_uuid {
     uint8_t bytes[16];
 };
 
+/* A GPU, by names that mean the same in every process of a host. An ordinal does not: each process
+ * has its own CUDA_VISIBLE_DEVICES. */
+struct kvr_gpu {
+    struct kvr_uuid uuid; /* all 0: not known */
+    char pci[16];         /* "0000:9d:00.0", or "" */
+};
+
 static inline bool kvr_uuid_equal(const struct kvr_uuid *a, const struct kvr_uuid *b)
 {
     return memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;

@@ -153,6 +153,10 @@ KVR_MUST_CHECK kvr_status client_extent_open(uint64_t address, uint64_t *ret_bas
                                              struct kvrail_allocation *ret_allocation,
                                              struct kvr_error *error);
 
+/* Names the GPU of an ordinal of this process; unchanged where there is no driver, or no such GPU.
+ */
+void client_gpu_name(int32_t ordinal, struct kvr_gpu *gpu);
+
 /* Milliseconds left until `deadline`, 0 when it has passed. */
 int client_ms_left(kvr_ns deadline);
 

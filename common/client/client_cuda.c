@@ -189,6 +189,15 @@ kvr_status client_extent_open(uint64_t address, uint64_t *ret_base,
     return KVR_OK;
 }
 
+void client_gpu_name(int32_t ordinal, struct kvr_gpu *gpu)
+{
+    const struct kvr_cuda *cuda;
+    struct kvr_gpu found;
+
+    if (kvr_cuda_open(&cuda, NULL) == KVR_OK && kvr_cuda_gpu(cuda, ordinal, &found, NULL) == KVR_OK)
+        *gpu = found;
+}
+
 /* The dmabuf covers whole pages of the host. Whether one covers several allocations depends on the
  * driver, which refuses where it cannot. */
 static kvr_status export_dmabuf(struct kvrail_region *region, uint64_t address,
@@ -240,6 +249,11 @@ static kvr_status export_dmabuf(struct kvrail_region *region, uint64_t address,
                                 struct kvr_error *error)
 {
     return export_region(region, address, error);
+}
+
+void client_gpu_name(int32_t ordinal, struct kvr_gpu *gpu)
+{
+    (void)ordinal, (void)gpu;
 }
 
 kvr_status client_extent_open(uint64_t address, uint64_t *ret_base,

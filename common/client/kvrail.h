@@ -225,7 +225,8 @@ struct kvrail_region {
     kvrail_memory_kind memory;
     const char *name;   /* for people; may be NULL */
     int fd;             /* borrowed for the call; -1 with CUDA_IPC, and with allocations */
-    int32_t device;     /* CUDA ordinal; -1 for host memory */
+    int32_t device;     /* CUDA ordinal in this process, which need not be the agent's; -1 for host
+                           memory */
     uint64_t fd_offset; /* where the region begins in the memory of the descriptor or of the first
                            allocation; a multiple of 4096, of device memory of 256 */
     uint8_t ipc[64];

@@ -329,6 +329,15 @@ static kvr_status kernel_open(struct device_cuda *cuda, kvr_cuda_copier copier,
                                                              : KVR_OK;
 }
 
+kvr_status kvr_device_cuda_ordinal(const struct kvr_gpu *gpu, int32_t *ret_ordinal,
+                                   struct kvr_error *error)
+{
+    const struct kvr_cuda *driver;
+
+    KVR_TRY(kvr_cuda_open(&driver, error));
+    return kvr_cuda_ordinal(driver, gpu, ret_ordinal, error);
+}
+
 kvr_status kvr_device_cuda_open(int32_t ordinal, kvr_cuda_copier copier,
                                 struct kvr_device **ret_device, struct kvr_error *error)
 {

@@ -14,6 +14,9 @@ typedef enum kvr_cuda_copier {
     KVR_CUDA_COPIER_DRIVER, /* the driver's copy of each piece */
 } kvr_cuda_copier;
 
+/* The ordinal of a GPU in this process. UNSUPPORTED: no driver. INVALID: not seen from here. */
+KVR_MUST_CHECK kvr_status kvr_device_cuda_ordinal(const struct kvr_gpu *gpu, int32_t *ret_ordinal,
+                                                  struct kvr_error *error);
 /* Makes this process's primary context on the GPU of that ordinal. UNSUPPORTED, with a reason: no
  * driver, no such GPU, or a build without CUDA. */
 KVR_MUST_CHECK kvr_status kvr_device_cuda_open(int32_t ordinal, kvr_cuda_copier copier,

@@ -11,8 +11,8 @@
 
 #define HOST_PAGE_BYTES 4096u
 
-/* The ordinal of a GPU is valid in one process only (CUDA_VISIBLE_DEVICES), so the driver reports
- * the GPU of the memory itself. */
+/* An older library names the GPU by its own ordinal, which may be another GPU's here
+ * (CUDA_VISIBLE_DEVICES), so the driver reports the GPU of the memory itself. */
 static kvr_status check_ordinal(const struct device_cuda *cuda, CUdeviceptr address,
                                 struct kvr_error *error)
 {
@@ -25,8 +25,9 @@ static kvr_status check_ordinal(const struct device_cuda *cuda, CUdeviceptr addr
     if (status != KVR_OK || ordinal == cuda->device.ordinal)
         return status;
     return kvr_error_set(error, KVR_INVALID, "device",
-                         "the region's memory is of GPU %d, and the engine says %d: agent and "
-                         "engine have to number them alike (CUDA_VISIBLE_DEVICES)",
+                         "the region's memory is of GPU %d, and the engine says %d: give the "
+                         "region's own GPU; with an older libkvrail, agent and engine have to "
+                         "number GPUs alike (CUDA_VISIBLE_DEVICES)",
                          ordinal, cuda->device.ordinal);
 }
 

@@ -85,7 +85,9 @@ struct kvr_req_attach {
 struct kvr_req_region { /* region is the engine's own number, unique on its connection */
     char name[KVR_NAME_BYTES];
     kvr_memory_kind memory;
-    int32_t device;     /* CUDA ordinal, -1 for host */
+    int32_t device;     /* CUDA ordinal in the engine's process, -1 for host */
+    struct kvr_gpu gpu; /* of device memory. An older library leaves it empty: the agent then takes
+                           `device` for an ordinal of its own */
     uint64_t fd_offset; /* where the region starts in the descriptor's memory; page aligned */
     uint8_t ipc[64];
     struct kvr_region_layout layout; /* layout.region names it */

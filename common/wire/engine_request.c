@@ -63,6 +63,7 @@ static void encode_attach(const struct kvr_req_attach *from, struct encode_room 
 
 static void encode_region(const struct kvr_req_region *in, struct encode_room *room)
 {
+    static const struct kvr_uuid unknown;
     PB(Region) *out = &room->region;
 
     kvrail__engine__region__init(out);
@@ -73,6 +74,9 @@ static void encode_region(const struct kvr_req_region *in, struct encode_room *r
         out->ipc = kvr_proto_bytes(in->ipc, sizeof(in->ipc));
     out->layout = &room->layout;
     out->extents = in->extent_count;
+    if (!kvr_uuid_equal(&in->gpu.uuid, &unknown))
+        out->gpu = kvr_proto_bytes(in->gpu.uuid.bytes, sizeof(in->gpu.uuid.bytes));
+    out->gpu_pci = kvr_proto_text(in->gpu.pci);
 }
 
 static void encode_extents(const struct kvr_req_extents *in, PB(RegionExtents) * out)
@@ -299,6 +303,11 @@ static kvr_status decode_region(const PB(Region) * in, struct kvr_req_region *ou
         return kvr_engine_malformed(error, "the region's IPC handle has the wrong length");
     if (in->ipc.len != 0)
         memcpy(out->ipc, in->ipc.data, sizeof(out->ipc));
+    if ((in->gpu.len != 0 && in->gpu.len != sizeof(out->gpu.uuid.bytes)) ||
+        !take_text(in->gpu_pci, out->gpu.pci, sizeof(out->gpu.pci)))
+        return kvr_engine_malformed(error, "the name of the region's GPU is malformed");
+    if (in->gpu.len != 0)
+        memcpy(out->gpu.uuid.bytes, in->gpu.data, sizeof(out->gpu.uuid.bytes));
     out->extent_count = in->extents;
     return KVR_OK;
 }

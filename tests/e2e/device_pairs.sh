@@ -11,11 +11,14 @@ need kvrail-scheduler prefill-agent decode-agent ../tests/gpu_pair
 start_scheduler
 start_prefill
 start_decode
+# The engines may see other GPUs than the agents do.
+visible=${KVRAIL_ENGINE_GPUS:+CUDA_VISIBLE_DEVICES=$KVRAIL_ENGINE_GPUS}
 kinds=${KVRAIL_GPU_KINDS:-host ipc vmm segments} requests=${KVRAIL_REQUESTS:-10} pairs=0 staged=0
 for source in $kinds; do
     for target in $kinds; do
         code=0
-        timeout 300 "$bin/../tests/gpu_pair" "$work/source.sock" "$work/target.sock" "$source_agent" \
+        # shellcheck disable=SC2086 # one word or none
+        timeout 300 env $visible "$bin/../tests/gpu_pair" "$work/source.sock" "$work/target.sock" "$source_agent" \
             "$source" "$target" "$requests" >"$work/pair.log" 2>&1 || code=$?
         [ $code -ne 77 ] || exit 77
         [ $code -eq 0 ] || fail "from $source to $target memory: exit $code"

@@ -7,13 +7,62 @@
 
 #include "tests/support/fake_cuda_memory.h"
 
-#define PRIMARY ((CUcontext)(uintptr_t)3)
+#define GPUS_MAX 8
+#define PRIMARY  3 /* the context of device 0 */
 
 __thread bool fake_in_host_function;
 static __thread CUcontext current;
 static _Atomic pid_t started_by;
-static _Atomic int retained;
+static _Atomic int retained[GPUS_MAX];
 static _Atomic CUresult broken;
+
+/* ---- GPUs ---------------------------------------------------------------------------------- */
+
+static int machine_count(void)
+{
+    const char *count = getenv("FAKE_CUDA_GPUS");
+
+    if (getenv("FAKE_CUDA_NO_GPU") != NULL)
+        return 0;
+    return count != NULL ? atoi(count) : 1;
+}
+
+int fake_gpu(CUdevice device)
+{
+    const char *at = getenv("CUDA_VISIBLE_DEVICES");
+
+    if (device < 0 || device >= GPUS_MAX)
+        return -1;
+    if (at == NULL)
+        return device < machine_count() ? device : -1;
+    for (; device > 0 && at != NULL; device--)
+        at = (at = strchr(at, ',')) != NULL ? at + 1 : NULL;
+    return at != NULL && *at >= '0' && atoi(at) < machine_count() ? atoi(at) : -1;
+}
+
+static int visible_count(void)
+{
+    int count = 0;
+
+    while (fake_gpu(count) >= 0)
+        count++;
+    return count;
+}
+
+CUdevice fake_device(int gpu)
+{
+    for (CUdevice device = 0; device < visible_count(); device++)
+        if (fake_gpu(device) == gpu)
+            return device;
+    return -1;
+}
+
+CUdevice fake_current_device(void)
+{
+    return (CUdevice)((uintptr_t)current - PRIMARY);
+}
+
+/* ---- start --------------------------------------------------------------------------------- */
 
 CUresult fake_started(void)
 {
@@ -28,7 +77,8 @@ CUresult fake_ready(void)
 
     if (code != CUDA_SUCCESS)
         return code;
-    return current != NULL && retained > 0 ? broken : CUDA_ERROR_INVALID_CONTEXT;
+    return current != NULL && retained[fake_current_device()] > 0 ? broken
+                                                                  : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 void fake_break(CUresult code)
@@ -66,14 +116,14 @@ CUresult fake_GetErrorString(CUresult code, const char **ret)
 
 CUresult fake_DeviceGetCount(int *ret)
 {
-    *ret = getenv("FAKE_CUDA_NO_GPU") == NULL ? 1 : 0;
+    *ret = visible_count();
     return fake_started();
 }
 
 CUresult fake_DeviceGet(CUdevice *ret, int ordinal)
 {
     *ret = ordinal;
-    return ordinal == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+    return fake_gpu(ordinal) >= 0 ? fake_started() : CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult fake_DeviceGetName(char *name, int bytes, CUdevice device)
@@ -83,10 +133,22 @@ CUresult fake_DeviceGetName(char *name, int bytes, CUdevice device)
     return CUDA_SUCCESS;
 }
 
+/* In capital letters, which the kernel does not use. */
 CUresult fake_DeviceGetPCIBusId(char *name, int bytes, CUdevice device)
 {
-    (void)device;
-    snprintf(name, (size_t)bytes, "0000:00:00.0");
+    if (fake_gpu(device) < 0)
+        return CUDA_ERROR_INVALID_DEVICE;
+    return snprintf(name, (size_t)bytes, "0000:%02X:00.0", 0x9a + fake_gpu(device)) < bytes
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult fake_DeviceGetUuid(CUuuid *ret, CUdevice device)
+{
+    if (fake_gpu(device) < 0)
+        return CUDA_ERROR_INVALID_DEVICE;
+    memset(ret->bytes, 0x5a, sizeof(ret->bytes));
+    ret->bytes[0] = (char)fake_gpu(device);
     return CUDA_SUCCESS;
 }
 
@@ -109,32 +171,43 @@ CUresult fake_DevicePrimaryCtxRetain(CUcontext *ret, CUdevice device)
 
     if (code != CUDA_SUCCESS)
         return code;
-    if (device != 0)
+    if (fake_gpu(device) < 0)
         return CUDA_ERROR_INVALID_DEVICE;
-    retained++;
-    *ret = PRIMARY;
+    retained[device]++;
+    *ret = (CUcontext)(uintptr_t)(PRIMARY + (unsigned)device);
     return CUDA_SUCCESS;
+}
+
+static bool any_retained(void)
+{
+    for (int i = 0; i < GPUS_MAX; i++)
+        if (retained[i] > 0)
+            return true;
+    return false;
 }
 
 /* With the last one go its memory and what it pinned, but for VMM allocations. */
 CUresult fake_DevicePrimaryCtxRelease(CUdevice device)
 {
-    if (device != 0 || retained == 0)
+    if (fake_gpu(device) < 0 || retained[device] == 0)
         return CUDA_ERROR_INVALID_CONTEXT;
-    if (--retained == 0) {
-        fake_memory_end();
+    if (--retained[device] == 0) {
+        fake_memory_end(device);
         broken = CUDA_SUCCESS;
     }
+    if (!any_retained())
+        fake_pinned_end();
     return fake_started();
 }
 
 CUresult fake_CtxSetCurrent(CUcontext context)
 {
+    CUdevice device = (CUdevice)((uintptr_t)context - PRIMARY);
     CUresult code = fake_started();
 
     if (code != CUDA_SUCCESS)
         return code;
-    if (context != NULL && (context != PRIMARY || retained == 0))
+    if (context != NULL && (fake_gpu(device) < 0 || retained[device] == 0))
         return CUDA_ERROR_INVALID_CONTEXT;
     current = context;
     return CUDA_SUCCESS;
@@ -148,8 +221,11 @@ CUresult fake_CtxGetCurrent(CUcontext *ret)
 
 CUresult fake_CtxGetDevice(CUdevice *ret)
 {
-    *ret = 0;
-    return fake_ready();
+    CUresult code = fake_ready();
+
+    if (code == CUDA_SUCCESS)
+        *ret = fake_current_device();
+    return code;
 }
 
 /* ---- by name ------------------------------------------------------------------------------- */

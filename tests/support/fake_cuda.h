@@ -28,6 +28,11 @@ KVR_CUDA_LIST(X)
 CUresult fake_started(void);
 CUresult fake_ready(void);
 extern __thread bool fake_in_host_function; /* this thread runs one */
+/* The machine has FAKE_CUDA_GPUS GPUs, or one; CUDA_VISIBLE_DEVICES says which of them this process
+ * sees, and in which order. The GPU of a device, and the device of a GPU; -1: none. */
+int fake_gpu(CUdevice device);
+CUdevice fake_device(int gpu);
+CUdevice fake_current_device(void); /* of the context */
 /* All that needs a context is answered with this from now on, until the context is made anew. */
 void fake_break(CUresult code);
 

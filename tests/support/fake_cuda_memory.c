@@ -18,6 +18,18 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fake_allocation allocations[ALLOCATIONS_MAX];
 
+int fake_gpu_of(int fd)
+{
+    char path[64], target[64] = "";
+    int gpu = -1;
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    if (readlink(path, target, sizeof(target) - 1) < 0 ||
+        sscanf(target, "/memfd:fake-cuda-%d", &gpu) != 1)
+        return -1;
+    return gpu;
+}
+
 struct fake_allocation *fake_allocation_new(int kind, int fd, size_t bytes)
 {
     struct fake_allocation *found = NULL;
@@ -27,15 +39,23 @@ struct fake_allocation *fake_allocation_new(int kind, int fd, size_t bytes)
         if (!allocations[i].used)
             found = &allocations[i];
     assert(found != NULL);
-    *found = (struct fake_allocation){.used = true, .kind = kind, .fd = fd, .bytes = bytes};
+    *found = (struct fake_allocation){.used = true,
+                                      .kind = kind,
+                                      .fd = fd,
+                                      .gpu = fake_gpu_of(fd),
+                                      .device = fake_current_device(),
+                                      .bytes = bytes};
     pthread_mutex_unlock(&lock);
     return found;
 }
 
-struct fake_allocation *fake_allocation_make(int kind, size_t bytes)
+struct fake_allocation *fake_allocation_make(int kind, int gpu, size_t bytes)
 {
-    int fd = memfd_create("fake-cuda", MFD_CLOEXEC);
+    char name[32];
+    int fd;
 
+    snprintf(name, sizeof(name), "fake-cuda-%d", gpu);
+    fd = memfd_create(name, MFD_CLOEXEC);
     if (bytes > 0 && fd >= 0 && ftruncate(fd, (off_t)bytes) == 0)
         return fake_allocation_new(kind, fd, bytes);
     if (fd >= 0)
@@ -118,12 +138,12 @@ uint8_t *fake_seen(uint64_t address, uint64_t bytes)
                                           : fake_pinned_seen(address, bytes);
 }
 
-void fake_memory_end(void)
+void fake_memory_end(CUdevice device)
 {
     for (int i = 0; i < ALLOCATIONS_MAX; i++)
-        if (allocations[i].used && allocations[i].kind != FAKE_VMM)
+        if (allocations[i].used && allocations[i].kind != FAKE_VMM &&
+            allocations[i].device == device)
             fake_allocation_end(&allocations[i]);
-    fake_pinned_end();
 }
 
 /* ---- plain --------------------------------------------------------------------------------- */
@@ -135,7 +155,7 @@ CUresult fake_MemAlloc(CUdeviceptr *ret, size_t bytes)
 
     if (code != CUDA_SUCCESS)
         return code;
-    allocation = fake_allocation_make(FAKE_PLAIN, bytes);
+    allocation = fake_allocation_make(FAKE_PLAIN, fake_gpu(fake_current_device()), bytes);
     if (allocation == NULL || !fake_allocation_map(allocation, NULL, bytes))
         return bytes == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
     *ret = (uintptr_t)allocation->base;
@@ -181,7 +201,8 @@ CUresult fake_PointerGetAttribute(void *data, CUpointer_attribute attribute, CUd
     if (allocation == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
-        *(int *)data = getenv("FAKE_CUDA_ORDINAL") != NULL ? atoi(getenv("FAKE_CUDA_ORDINAL")) : 0;
+        *(int *)data = getenv("FAKE_CUDA_ORDINAL") != NULL ? atoi(getenv("FAKE_CUDA_ORDINAL"))
+                                                           : fake_device(allocation->gpu);
     else if (attribute == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE)
         *(int *)data = allocation->kind == FAKE_PLAIN && getenv("FAKE_CUDA_POOL") == NULL;
     else
@@ -265,8 +286,11 @@ static struct fake_allocation *open_other(const struct handle *handle)
 
     snprintf(path, sizeof(path), "/proc/%d/fd/%d", handle->pid, handle->fd);
     fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd < 0)
+    if (fd < 0 || fake_device(fake_gpu_of(fd)) < 0) {
+        if (fd >= 0)
+            close(fd);
         return NULL;
+    }
     allocation = fake_allocation_new(FAKE_IPC, fd, handle->bytes);
     if (!fake_allocation_map(allocation, NULL, handle->bytes)) {
         fake_allocation_end(allocation);

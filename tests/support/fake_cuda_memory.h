@@ -13,6 +13,8 @@ struct fake_allocation {
     bool used;
     enum { FAKE_PLAIN, FAKE_IPC, FAKE_VMM } kind;
     int fd;
+    int gpu;         /* of the machine: where it lies */
+    CUdevice device; /* of the context that made or opened it */
     size_t bytes;
     uint8_t *base; /* where it is mapped; NULL: nowhere */
     size_t mapped_bytes;
@@ -23,10 +25,12 @@ struct fake_allocation {
     bool released;   /* vmm: its handle; the memory stays as long as it is mapped */
 };
 
-/* Takes the descriptor. */
+/* Takes the descriptor; its name has the GPU. */
 struct fake_allocation *fake_allocation_new(int kind, int fd, size_t bytes);
-/* NULL: no memory. */
-struct fake_allocation *fake_allocation_make(int kind, size_t bytes);
+/* On a GPU of the machine. NULL: no memory. */
+struct fake_allocation *fake_allocation_make(int kind, int gpu, size_t bytes);
+/* The GPU of memory that this driver made; -1: it did not. */
+int fake_gpu_of(int fd);
 /* Its first bytes; NULL: wherever there is room. */
 bool fake_allocation_map(struct fake_allocation *allocation, uint8_t *at, size_t bytes);
 void fake_allocation_end(struct fake_allocation *allocation);
@@ -40,7 +44,7 @@ uint8_t *fake_pinned_seen(uint64_t address, uint64_t bytes);
 /* The GPU has other addresses of it than the process. */
 bool fake_other_addresses(void);
 void fake_pinned_end(void);
-/* Of the last context. */
-void fake_memory_end(void);
+/* Of the last context of that device. */
+void fake_memory_end(CUdevice device);
 
 #endif

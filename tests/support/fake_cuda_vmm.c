@@ -20,7 +20,7 @@ static bool are_known(const CUmemAllocationProp *properties)
 {
     return properties->type == CU_MEM_ALLOCATION_TYPE_PINNED &&
            properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-           properties->location.id == 0 &&
+           fake_gpu(properties->location.id) >= 0 &&
            (properties->requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE ||
             properties->requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 }
@@ -45,7 +45,7 @@ CUresult fake_MemCreate(CUmemGenericAllocationHandle *ret, size_t bytes,
         return fake_started();
     if (bytes == 0 || bytes % FAKE_GRAIN != 0 || !are_known(properties) || flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
-    allocation = fake_allocation_make(FAKE_VMM, bytes);
+    allocation = fake_allocation_make(FAKE_VMM, fake_gpu(properties->location.id), bytes);
     if (allocation == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
     allocation->shareable =
@@ -99,27 +99,17 @@ CUresult fake_MemExportToShareableHandle(void *ret, CUmemGenericAllocationHandle
     return fake_started();
 }
 
-/* A descriptor that this driver made. */
-static bool is_ours(int fd)
-{
-    static const char ours[] = "/memfd:fake-cuda";
-    char path[64], target[64];
-    ssize_t length;
-
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    length = readlink(path, target, sizeof(target));
-    return length >= (ssize_t)sizeof(ours) - 1 && memcmp(target, ours, sizeof(ours) - 1) == 0;
-}
-
 CUresult fake_MemImportFromShareableHandle(CUmemGenericAllocationHandle *ret, void *os,
                                            CUmemAllocationHandleType type)
 {
     int fd = (int)(intptr_t)os;
     off_t bytes = lseek(fd, 0, SEEK_END);
 
-    if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || !is_ours(fd) || bytes <= 0 ||
+    if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || fake_gpu_of(fd) < 0 || bytes <= 0 ||
         (size_t)bytes % FAKE_GRAIN != 0)
         return CUDA_ERROR_INVALID_VALUE;
+    if (fake_device(fake_gpu_of(fd)) < 0)
+        return CUDA_ERROR_INVALID_DEVICE;
     *ret = handle_of(fd, (size_t)bytes, true);
     return fake_started();
 }
@@ -240,7 +230,7 @@ CUresult fake_MemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessD
     struct fake_allocation *allocation;
 
     if (bytes == 0 || count != 1 || access->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-        access->location.id != 0 || access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+        fake_gpu(access->location.id) < 0 || access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
         return CUDA_ERROR_INVALID_VALUE;
     for (CUdeviceptr at = address; at < address + bytes; at += allocation->mapped_bytes) {
         allocation = fake_allocation_at(at);

@@ -156,6 +156,24 @@ static void a_descriptor_is_mapped_as_far_as_it_reaches(void **state)
     kvr_allocation_close(&allocation);
 }
 
+/* An engine and its agent may each see other GPUs, in another order. */
+static void a_gpu_is_found_by_its_uuid(void **state)
+{
+    struct kvr_error error;
+    struct kvr_gpu gpu;
+    int32_t ordinal = -1;
+
+    (void)state;
+    assert_int_equal(kvr_cuda_gpu(cuda, 1, &gpu, &error), KVR_OK);
+    assert_string_equal(gpu.pci, "0000:9b:00.0");
+    assert_int_equal(kvr_device_cuda_ordinal(&gpu, &ordinal, &error), KVR_OK);
+    assert_int_equal(ordinal, 1);
+    gpu.uuid.bytes[15] ^= 1;
+    assert_int_equal(kvr_device_cuda_ordinal(&gpu, &ordinal, &error), KVR_INVALID);
+    assert_non_null(strstr(error.detail, "on GPU-015a5a5a-5a5a-5a5a-5a5a-5a5a5a5a5a5b "
+                                         "(0000:9b:00.0), and the agent sees 2 other GPUs"));
+}
+
 static void memory_that_cannot_be_shared_is_refused(void **state)
 {
     struct kvrail_region region = {.size = sizeof(struct kvrail_region), .bytes = 4096};
@@ -262,6 +280,7 @@ int main(void)
         CASE(a_dmabuf_is_made_for_cards_that_take_it),
         CASE(an_allocation_is_opened_more_than_once),
         CASE(a_descriptor_is_mapped_as_far_as_it_reaches),
+        CASE(a_gpu_is_found_by_its_uuid),
         CASE(memory_that_cannot_be_shared_is_refused),
         CASE(a_kernel_that_the_driver_is_too_old_for_is_said),
         CASE(what_is_not_in_the_memory_is_refused),
@@ -271,6 +290,7 @@ int main(void)
     int failed;
 
     setenv("FAKE_CUDA_OWN_IPC", "1", 1);
+    setenv("FAKE_CUDA_GPUS", "2", 1);
     if (kvr_cuda_open(&cuda, &error) != KVR_OK ||
         kvr_device_cuda_open(0, KVR_CUDA_COPIER_DRIVER, &device, &error) != KVR_OK) {
         printf("%s\n", error.detail);

@@ -60,6 +60,7 @@ static void request_region_round_trip(void **state)
     in.region = (struct kvr_req_region){.name = "kv",
                                         .memory = KVR_MEMORY_CUDA_IPC,
                                         .device = -1,
+                                        .gpu = {.uuid = {{1, 2, 3}}, .pci = "0000:9d:00.0"},
                                         .fd_offset = 4096,
                                         .extent_count = 77};
     memset(in.region.ipc, 5, sizeof(in.region.ipc));
