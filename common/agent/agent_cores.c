@@ -112,6 +112,26 @@ static void stay_in_node(const struct kvr_topology *topology, uint32_t node)
                         home->number);
 }
 
+/* Which groups are near which GPU, for regions that come later. */
+static void gpus_find(struct kvr_agent *agent, const struct kvr_topology *topology)
+{
+    const struct kvr_rail_facts *rails[KVR_RAILS_MAX];
+
+    for (uint32_t i = 0; i < agent->rail_count; i++)
+        rails[i] = agent->fabric.ops->rail_facts(agent->rails[i]);
+    for (uint32_t i = 0; i < topology->card_count && agent->gpu_count < AGENT_GPUS_MAX; i++) {
+        const struct kvr_topology_card *card = &topology->cards[i];
+        struct agent_gpu *gpu = &agent->gpus[agent->gpu_count];
+
+        if (card->kind != KVR_CARD_GPU)
+            continue;
+        memcpy(gpu->pci, card->pci, sizeof(gpu->pci));
+        gpu->groups = kvr_host_rails_near(topology, gpu->pci, rails, agent->groups.first,
+                                          agent->groups.count);
+        agent->gpu_count++;
+    }
+}
+
 /* The cores near each group's cards, and the node of all of them, if it is one. */
 static void cores_find(struct kvr_agent *agent, struct work *work, bool choose)
 {
@@ -176,8 +196,10 @@ static kvr_status host_use(struct kvr_agent *agent, bool divide, bool choose,
     status = host_read(agent, work, error);
     if (status == KVR_OK && divide)
         rails_divide(agent, work);
-    if (status == KVR_OK)
+    if (status == KVR_OK) {
         cores_find(agent, work, choose);
+        gpus_find(agent, work->topology);
+    }
     kvr_topology_free(work->topology);
     free(work);
     return status;

@@ -7,7 +7,6 @@
 
 #include "agent/agent_region.h"
 #include "base/log.h"
-#include "base/memfd.h"
 #include "kv/layout.h"
 
 /* The engine's own number of it; NULL: it has none, or no more. */
@@ -209,26 +208,6 @@ static kvr_status region_check(const struct kvr_agent *agent, uint32_t engine,
     return kvr_layout_check(&region->layout, error);
 }
 
-/* All regions of an engine are registered with one rail group, since a transfer has chunks of all
- * of them: with one near the first of them, and engines take such groups in turns. */
-static uint32_t home_of(struct kvr_agent *agent, uint32_t engine, int fd, uint64_t offset)
-{
-    struct agent_engine *state = &agent->engines[engine];
-    uint32_t near[KVR_RAIL_GROUPS_MAX], near_count = 0;
-    int node;
-
-    if (state->home_known || agent->groups.count <= 1)
-        return state->home;
-    node = kvr_memfd_node(fd, offset); /* of its first page */
-    for (uint32_t i = 0; i < agent->groups.count; i++)
-        if (node >= 0 && agent->group[i].node == (uint32_t)node)
-            near[near_count++] = i;
-    state->home = near_count > 0 ? near[engine % near_count] : engine % agent->groups.count;
-    state->home_known = true;
-    kvr_log_info("engine %u is served by rail group %u", engine, state->home);
-    return state->home;
-}
-
 static struct agent_region *region_new(struct kvr_agent *agent, uint32_t engine,
                                        const struct kvr_req_region *region, int fd)
 {
@@ -243,7 +222,7 @@ static struct agent_region *region_new(struct kvr_agent *agent, uint32_t engine,
     entry->request = *region;
     entry->fd = fd;
     if (region->memory_of == 0)
-        entry->home = home_of(agent, engine, fd, region->fd_offset);
+        entry->home = agent_home_of(agent, engine, region, fd);
     entry->next = agent->regions;
     agent->regions = entry;
     return entry;

@@ -27,6 +27,13 @@ struct agent_group {
     bool kick;                /* it was given a command since it was last woken */
 };
 
+#define AGENT_GPUS_MAX 64
+
+struct agent_gpu {
+    char pci[16];
+    uint32_t groups; /* the rail groups nearest to it, a bit each */
+};
+
 struct agent_engine {
     uint64_t serial; /* of the engine that has this index now; 0: none */
     int doorbell;    /* watched by the rail threads; -1 */
@@ -56,6 +63,8 @@ struct kvr_agent {
     struct kvr_write_limits limits;
     struct kvr_rail_groups groups;
     struct agent_group group[KVR_RAIL_GROUPS_MAX];
+    struct agent_gpu gpus[AGENT_GPUS_MAX]; /* of the host, where there are several groups */
+    uint32_t gpu_count;
 
     void *memory_block;
     struct kvr_buddy memory;
@@ -157,6 +166,12 @@ void agent_trial(const struct kvr_agent *agent); /* the rails are open and unuse
 kvr_status agent_engines_open(struct kvr_agent *agent, struct kvr_error *error);
 void agent_engine_done(void *self, uint32_t engine);
 void agent_page_forgotten(struct kvr_agent *agent, uint32_t engine); /* by one more group */
+/* agent_home.c */
+/* The rail groups nearest to the GPU at that PCI address, a bit each; 0: not known. */
+uint32_t agent_gpu_groups(const struct kvr_agent *agent, const char *pci);
+/* The rail group of an engine; its first region decides. fd is borrowed. */
+uint32_t agent_home_of(struct kvr_agent *agent, uint32_t engine,
+                       const struct kvr_req_region *region, int fd);
 /* agent_regions.c */
 void agent_region_add(void *self, kvr_ns now, uint32_t engine, const struct kvr_req_region *region,
                       int fd, struct kvr_extents *extents);

@@ -98,3 +98,42 @@ void kvr_host_rails_place(const struct kvr_host_groups *groups,
             ret_place->cores[ret_place->core_count++] = group->cores[i];
     }
 }
+
+/* UINT32_MAX: none of them has a card. */
+static uint32_t nearest(const struct kvr_topology *topology, const struct kvr_topology_card *gpu,
+                        const struct kvr_rail_facts *const *rails, uint32_t count)
+{
+    uint32_t best = UINT32_MAX;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const struct kvr_topology_card *card =
+            kvr_topology_card_of(topology, rails[i]->pci, rails[i]->interface);
+
+        if (card != NULL && card->pci[0] != '\0')
+            best = kvr_min_u32(best, kvr_topology_distance(gpu, card).distance);
+    }
+    return best;
+}
+
+uint32_t kvr_host_rails_near(const struct kvr_topology *topology, const char *gpu,
+                             const struct kvr_rail_facts *const *rails, const uint32_t *first,
+                             uint32_t group_count)
+{
+    const struct kvr_topology_card *card =
+        gpu[0] != '\0' ? kvr_topology_find_card(topology, gpu, "") : NULL;
+    uint32_t best = UINT32_MAX, near = 0;
+
+    if (card == NULL || card->kind != KVR_CARD_GPU)
+        return 0;
+    for (uint32_t g = 0; g < group_count; g++) {
+        uint32_t distance = nearest(topology, card, rails + first[g], first[g + 1] - first[g]);
+
+        if (distance < best) {
+            best = distance;
+            near = 0;
+        }
+        if (distance == best && distance != UINT32_MAX)
+            near |= 1u << g;
+    }
+    return near;
+}

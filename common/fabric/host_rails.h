@@ -25,4 +25,11 @@ void kvr_host_rails_place(const struct kvr_host_groups *groups,
                           const struct kvr_rail_facts *const *rails, uint32_t count,
                           struct kvr_host_place *ret_place);
 
+/* Of groups of rails, group g being rails [first[g], first[g + 1]): those with a card as near to
+ * the GPU at that PCI address as any, a bit each. 0: there is no such GPU, or no rail has a card.
+ */
+uint32_t kvr_host_rails_near(const struct kvr_topology *topology, const char *gpu,
+                             const struct kvr_rail_facts *const *rails, const uint32_t *first,
+                             uint32_t group_count);
+
 #endif

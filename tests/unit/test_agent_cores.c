@@ -148,6 +148,21 @@ static void host_rails_without_pci_are_one_group(void **state)
     assert_int_equal(groups.groups[0].rail_count, 3);
 }
 
+/* Two groups at GPU g0, one at g1; a rail without a card is near no GPU. */
+static void host_rails_near_a_gpu(void **state)
+{
+    const struct kvr_rail_facts *rails[] = {&offered[0], &offered[2], &offered[1], &offered[5]};
+    static const uint32_t first[] = {0, 1, 2, 3, 4};
+
+    (void)state;
+    assert_int_equal(kvr_host_rails_near(&host, "0000:10:00.0", rails, first, 4), 1 | 4);
+    assert_int_equal(kvr_host_rails_near(&host, "0000:90:00.0", rails, first, 4), 2);
+    assert_int_equal(kvr_host_rails_near(&host, "0000:90:00.0", rails + 3, first, 1), 0);
+    assert_int_equal(kvr_host_rails_near(&host, "0000:11:00.0", rails, first, 4), 0); /* no GPU */
+    assert_int_equal(kvr_host_rails_near(&host, "0000:ff:00.0", rails, first, 4), 0);
+    assert_int_equal(kvr_host_rails_near(&host, "", rails, first, 4), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +173,7 @@ int main(void)
         cmocka_unit_test(host_rails_of_loopback_lie_nowhere),
         cmocka_unit_test(host_rails_without_pci_count_alone),
         cmocka_unit_test(host_rails_without_pci_are_one_group),
+        cmocka_unit_test(host_rails_near_a_gpu),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
