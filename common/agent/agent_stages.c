@@ -149,6 +149,10 @@ static kvr_status stage_open(struct kvr_agent *agent, uint32_t group, int32_t or
         stage_close(agent, entry);
         return status;
     }
+    if (entry->stage.device->slower.status != KVR_OK)
+        kvr_log_failure(KVR_LOG_WARNING,
+                        "the GPU's driver copies each piece by itself, which takes longer",
+                        &entry->stage.device->slower);
     entry->next = agent->stages;
     agent->stages = entry;
     *ret_entry = entry;

@@ -119,6 +119,8 @@ struct kvr_device {
     /* A copy should not be much larger: the call itself makes the copy, and its caller waits. 0:
      * copies are asynchronous. */
     uint64_t copy_bytes;
+    struct kvr_error slower; /* KVR_OK, or why copies take a slower way than this build has; for the
+                                program to log */
 };
 
 /* The head of every memory. */

@@ -294,20 +294,33 @@ static kvr_status module_open(struct device_cuda *cuda, struct kvr_error *error)
 {
     const struct kvr_cuda *driver = cuda->cuda;
 
-    KVR_TRY(kvr_cuda_check(
+    kvr_status status = kvr_cuda_check(
         driver, driver->ModuleLoadDataEx(&cuda->module, kvr_copy_kernel_image, 0, NULL, NULL),
         error,
-        "the copy kernel (a driver older than the toolkit that built this has to be updated)"));
-    return kvr_cuda_check(driver,
-                          driver->ModuleGetFunction(&cuda->kernel, cuda->module, KVR_COPY_KERNEL),
-                          error, "the copy kernel's entry");
+        "the copy kernel (a driver older than the toolkit that built this has to be updated)");
+
+    if (status != KVR_OK) {
+        cuda->module = NULL;
+        return status;
+    }
+    status = kvr_cuda_check(driver,
+                            driver->ModuleGetFunction(&cuda->kernel, cuda->module, KVR_COPY_KERNEL),
+                            error, "the copy kernel's entry");
+    if (status != KVR_OK) {
+        (void)driver->ModuleUnload(cuda->module);
+        cuda->module = NULL;
+    }
+    return status;
 }
 
-/* Where the GPU sees pinned memory at other addresses than this process, the kernel copies only
+/* A driver that refuses the kernel still copies, piece by piece.
+ *
+ * Where the GPU sees pinned memory at other addresses than this process, the kernel copies only
  * within the GPU. */
 static kvr_status kernel_open(struct device_cuda *cuda, kvr_cuda_copier copier,
                               struct kvr_error *error)
 {
+    kvr_status status;
     int same = 0;
 
     if (copier == KVR_CUDA_COPIER_DRIVER)
@@ -317,7 +330,13 @@ static kvr_status kernel_open(struct device_cuda *cuda, kvr_cuda_copier copier,
                    ? KVR_OK
                    : kvr_error_set(error, KVR_UNSUPPORTED, "device",
                                    "this build has no copy kernel: nvcc was not found");
-    KVR_TRY(module_open(cuda, error));
+    status = module_open(cuda, error);
+    if (status != KVR_OK && copier == KVR_CUDA_COPIER_AUTO) {
+        cuda->device.slower = *error;
+        return KVR_OK;
+    }
+    if (status != KVR_OK)
+        return status;
     (void)cuda->cuda->DeviceGetAttribute(
         &same, CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, cuda->number);
     cuda->direct = same != 0;

@@ -7,7 +7,8 @@
 
 /* The way in which pieces are moved. */
 typedef enum kvr_cuda_copier {
-    KVR_CUDA_COPIER_AUTO,   /* the kernel where the build has it, else the driver */
+    KVR_CUDA_COPIER_AUTO,   /* the kernel where the build has it and the driver takes it, else the
+                               driver's copies */
     KVR_CUDA_COPIER_KERNEL, /* one launch for all pieces */
     KVR_CUDA_COPIER_PACKED, /* one launch within the GPU, and one copy of all pieces by the driver
                              */
