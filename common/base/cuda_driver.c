@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define VERSION_MIN 12000
 #define UUID_TEXT   37 /* with its NUL */
@@ -162,4 +163,26 @@ kvr_status kvr_cuda_ordinal(const struct kvr_cuda *cuda, const struct kvr_gpu *g
                          "every GPU of its engines (CUDA_VISIBLE_DEVICES, the container's devices)",
                          uuid, gpu->pci[0] != '\0' ? gpu->pci : "no PCI address",
                          cuda->device_count);
+}
+
+/* ---- dmabufs ------------------------------------------------------------------------------- */
+
+/* Without CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE: where a GPU has two ways (Grace), that flag
+ * takes the data by PCIe and leaves our words to the other way, in no order that CUDA offers. */
+kvr_status kvr_cuda_dmabuf(const struct kvr_cuda *cuda, CUdeviceptr address, uint64_t bytes,
+                           const char *what, int *ret_fd, uint64_t *ret_offset,
+                           struct kvr_error *error)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    CUdeviceptr from = address / page * page;
+    CUdeviceptr end = (address + bytes + page - 1) / page * page;
+    int fd = -1;
+
+    KVR_TRY(kvr_cuda_check(cuda,
+                           cuda->MemGetHandleForAddressRange(
+                               &fd, from, end - from, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0),
+                           error, what));
+    *ret_fd = fd;
+    *ret_offset = address - from;
+    return KVR_OK;
 }

@@ -93,4 +93,10 @@ KVR_MUST_CHECK kvr_status kvr_cuda_gpu(const struct kvr_cuda *cuda, int32_t ordi
 KVR_MUST_CHECK kvr_status kvr_cuda_ordinal(const struct kvr_cuda *cuda, const struct kvr_gpu *gpu,
                                            int32_t *ret_ordinal, struct kvr_error *error);
 
+/* A dmabuf of the whole pages of the host in which [address, address + bytes) lies; those are of
+ * 64 KiB on some hosts. The address is at *ret_offset of the dmabuf. The caller closes it. */
+KVR_MUST_CHECK kvr_status kvr_cuda_dmabuf(const struct kvr_cuda *cuda, CUdeviceptr address,
+                                          uint64_t bytes, const char *what, int *ret_fd,
+                                          uint64_t *ret_offset, struct kvr_error *error);
+
 #endif

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WHERE           "kvrail"
-#define HOST_PAGE_BYTES 4096u
+#define WHERE       "kvrail"
+#define ALIGN_BYTES 4096u /* of a region by dmabuf */
 
 #ifdef KVRAIL_HAVE_CUDA
 
@@ -198,14 +198,14 @@ void client_gpu_name(int32_t ordinal, struct kvr_gpu *gpu)
         *gpu = found;
 }
 
-/* The dmabuf covers whole pages of the host. Whether one covers several allocations depends on the
+/* Whether one dmabuf covers several allocations depends on the
  * driver, which refuses where it cannot. */
 static kvr_status export_dmabuf(struct kvrail_region *region, uint64_t address,
                                 struct kvr_error *error)
 {
-    uint64_t bytes = (region->bytes + HOST_PAGE_BYTES - 1) / HOST_PAGE_BYTES * HOST_PAGE_BYTES;
     const struct kvr_cuda *cuda;
     CUdeviceptr base = 0;
+    uint64_t offset = 0;
     uint32_t several;
     int fd = -1;
     kvr_status status = kvr_cuda_open(&cuda, error);
@@ -216,23 +216,21 @@ static kvr_status export_dmabuf(struct kvrail_region *region, uint64_t address,
         return status;
     several = region->allocation_count;
     region->allocation_count = 0; /* it has one descriptor, if any */
-    if (address % HOST_PAGE_BYTES != 0)
+    if (address % ALIGN_BYTES != 0)
         return kvr_error_set(error, KVR_INVALID, WHERE,
                              "a dmabuf is of whole pages: a region of device memory has to begin "
                              "at a multiple of %u bytes",
-                             HOST_PAGE_BYTES);
-    status = kvr_cuda_check(
-        cuda,
-        cuda->MemGetHandleForAddressRange(&fd, address, bytes, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
-                                          0),
-        error,
+                             ALIGN_BYTES);
+    status = kvr_cuda_dmabuf(
+        cuda, address, region->bytes,
         several > 0 ? "a dmabuf over several allocations (kvrail_region_of_device needs none)"
-                    : "a dmabuf of device memory (does the kernel's driver give any?)");
+                    : "a dmabuf of device memory (does the kernel's driver give any?)",
+        &fd, &offset, error);
     if (status != KVR_OK)
         return status;
     region->memory = KVRAIL_MEMORY_DMABUF;
     region->fd = fd;
-    region->fd_offset = 0;
+    region->fd_offset = offset;
     return KVR_OK;
 }
 

@@ -9,8 +9,6 @@
 #include "device/device_cuda_state.h"
 #include "device/dmabuf.h"
 
-#define HOST_PAGE_BYTES 4096u
-
 /* An older library names the GPU by its own ordinal, which may be another GPU's here
  * (CUDA_VISIBLE_DEVICES), so the driver reports the GPU of the memory itself. */
 static kvr_status check_ordinal(const struct device_cuda *cuda, CUdeviceptr address,
@@ -204,20 +202,13 @@ static kvr_status open_dmabuf(const struct kvr_device_import *import, struct cud
     return KVR_OK;
 }
 
-/* Exports memory that was opened by its handle, as whole pages of the host. Some drivers and GPUs
- * give no dmabuf, or none of another process's memory. Cards then take another way. */
+/* Exports memory that was opened by its handle. Some drivers and GPUs give no dmabuf, or none of
+ * another process's memory. Cards then take another way. */
 static void export_dmabuf(const struct device_cuda *cuda, struct cuda_memory *memory)
 {
-    CUdeviceptr from = memory->address / HOST_PAGE_BYTES * HOST_PAGE_BYTES;
-    CUdeviceptr end = memory->address + memory->memory.bytes;
-    int fd = -1;
-
-    end = (end + HOST_PAGE_BYTES - 1) / HOST_PAGE_BYTES * HOST_PAGE_BYTES;
-    if (cuda->cuda->MemGetHandleForAddressRange(
-            &fd, from, end - from, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0) != CUDA_SUCCESS)
-        return;
-    memory->dmabuf = fd;
-    memory->dmabuf_offset = memory->address - from;
+    if (kvr_cuda_dmabuf(cuda->cuda, memory->address, memory->memory.bytes, "a dmabuf",
+                        &memory->dmabuf, &memory->dmabuf_offset, NULL) != KVR_OK)
+        memory->dmabuf = -1;
 }
 
 kvr_status cuda_memory_import(struct kvr_device *device, const struct kvr_device_import *import,

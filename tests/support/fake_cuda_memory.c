@@ -11,7 +11,6 @@
 #include "tests/support/fake_cuda_memory.h"
 
 #define ALLOCATIONS_MAX 2048
-#define HOST_PAGE_BYTES 4096u
 
 /* ---- allocations --------------------------------------------------------------------------- */
 
@@ -221,6 +220,14 @@ static int dmabuf_of(const struct fake_allocation *allocation, CUdeviceptr addre
     return fd >= 0 && ftruncate(fd, (off_t)bytes) == 0 ? fd : -1;
 }
 
+/* A host of arm64 may have pages of 64 KiB. */
+static size_t host_page_bytes(void)
+{
+    const char *bytes = getenv("FAKE_CUDA_PAGE_BYTES");
+
+    return bytes != NULL ? (size_t)atol(bytes) : 4096;
+}
+
 /* Of memory of this process, and of whole pages inside it. */
 CUresult fake_MemGetHandleForAddressRange(void *handle, CUdeviceptr address, size_t bytes,
                                           CUmemRangeHandleType type, unsigned long long flags)
@@ -231,8 +238,8 @@ CUresult fake_MemGetHandleForAddressRange(void *handle, CUdeviceptr address, siz
     if (code != CUDA_SUCCESS)
         return code;
     if (allocation == NULL || allocation->kind == FAKE_IPC || bytes == 0 ||
-        !fake_is_device(address, bytes) || address % HOST_PAGE_BYTES != 0 ||
-        bytes % HOST_PAGE_BYTES != 0 || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags != 0)
+        !fake_is_device(address, bytes) || address % host_page_bytes() != 0 ||
+        bytes % host_page_bytes() != 0 || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
     if (getenv("FAKE_CUDA_NO_DMABUF") != NULL)
         return CUDA_ERROR_NOT_SUPPORTED;

@@ -111,6 +111,39 @@ static void a_dmabuf_is_made_for_cards_that_take_it(void **state)
     assert_true(hint_of(&import).addressable);
 }
 
+static long page_bytes; /* 0: the system's */
+
+long __real_sysconf(int name);
+long __wrap_sysconf(int name);
+long __wrap_sysconf(int name)
+{
+    return name == _SC_PAGESIZE && page_bytes > 0 ? page_bytes : __real_sysconf(name);
+}
+
+/* A driver refuses less than whole pages of the host, which may have 64 KiB. */
+static void a_dmabuf_is_of_whole_pages_of_the_host(void **state)
+{
+    struct kvr_allocation allocation;
+    struct kvr_device_import import;
+    struct kvr_device_hint hint;
+    struct kvr_error error;
+
+    (void)state;
+    assert_int_equal(kvr_allocation_open(device, BYTES, &allocation, &error), KVR_OK);
+    import = allocation.import;
+    import.for_cards = true;
+    import.offset = START;
+    import.bytes = BYTES - 2 * START;
+    setenv("FAKE_CUDA_PAGE_BYTES", "65536", 1);
+    page_bytes = 65536;
+    hint = hint_of(&import);
+    page_bytes = 0;
+    unsetenv("FAKE_CUDA_PAGE_BYTES");
+    assert_true(hint.dmabuf >= 0);
+    assert_int_equal(hint.dmabuf_offset, START);
+    kvr_allocation_close(&allocation);
+}
+
 /* A caching allocator places many tensors in one allocation. */
 static void an_allocation_is_opened_more_than_once(void **state)
 {
@@ -287,6 +320,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(both_ends_see_the_same_bytes),
         CASE(a_dmabuf_is_made_for_cards_that_take_it),
+        CASE(a_dmabuf_is_of_whole_pages_of_the_host),
         CASE(an_allocation_is_opened_more_than_once),
         CASE(a_descriptor_is_mapped_as_far_as_it_reaches),
         CASE(a_gpu_is_found_by_its_uuid),
