@@ -24,8 +24,7 @@ struct agent_region {
     uint64_t serial;
     uint32_t home; /* its rail group */
     struct kvr_req_region request;
-    int fd;
-    struct kvr_extents *extents; /* until they are imported */
+    struct kvr_region_memory memory; /* until it is imported */
     struct kvr_region *region;
     struct agent_region *of; /* it lies in the memory of that one; NULL: in its own */
     uint32_t lodgers; /* regions that lie in its memory, which stays until the last is gone */

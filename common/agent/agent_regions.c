@@ -128,16 +128,15 @@ static void register_work(uv_work_t *work)
     const uint32_t *first = &agent->groups.first[entry->home];
 
     if (entry->request.memory != KVR_MEMORY_MEMFD) {
-        entry->status = agent_stages_region(agent, entry->home, &entry->request, entry->fd,
-                                            entry->extents, &entry->region, &entry->error);
-        kvr_extents_release(entry->extents);
-        entry->extents = NULL;
+        entry->status = agent_stages_region(agent, entry->home, &entry->request, &entry->memory,
+                                            &entry->region, &entry->error);
+        kvr_region_memory_close(&entry->memory);
         return;
     }
     for (uint32_t i = first[0]; i < first[1]; i++)
         rails[i] = agent->rails[i];
     entry->status = kvr_region_open_memfd(
-        &agent->fabric, rails, agent->rail_count, &entry->request.layout, entry->fd,
+        &agent->fabric, rails, agent->rail_count, &entry->request.layout, entry->memory.fd,
         entry->request.fd_offset, agent->machine.role == KVR_ROLE_SOURCE,
         agent->machine.role == KVR_ROLE_TARGET, &entry->region, &entry->error);
 }
@@ -209,7 +208,8 @@ static kvr_status region_check(const struct kvr_agent *agent, uint32_t engine,
 }
 
 static struct agent_region *region_new(struct kvr_agent *agent, uint32_t engine,
-                                       const struct kvr_req_region *region, int fd)
+                                       const struct kvr_req_region *region,
+                                       const struct kvr_region_memory *memory)
 {
     struct agent_region *entry = calloc(1, sizeof(*entry));
 
@@ -220,9 +220,9 @@ static struct agent_region *region_new(struct kvr_agent *agent, uint32_t engine,
     entry->engine = engine;
     entry->serial = agent->engines[engine].serial;
     entry->request = *region;
-    entry->fd = fd;
+    entry->memory = *memory;
     if (region->memory_of == 0)
-        entry->home = agent_home_of(agent, engine, region, fd);
+        entry->home = agent_home_of(agent, engine, region, memory->fd);
     entry->next = agent->regions;
     agent->regions = entry;
     return entry;
@@ -271,9 +271,10 @@ static kvr_status lodger_add(struct agent_region *entry, struct kvr_error *error
 }
 
 void agent_region_add(void *self, kvr_ns now, uint32_t engine, const struct kvr_req_region *region,
-                      int fd, struct kvr_extents *extents)
+                      const struct kvr_region_memory *memory)
 {
     struct kvr_agent *agent = self;
+    struct kvr_region_memory refused = *memory;
     struct kvr_notice notice = {.kind = KVR_NOTICE_REGION_GONE, .handle = region->layout.region};
     struct agent_region *entry;
     struct kvr_error error;
@@ -287,7 +288,7 @@ void agent_region_add(void *self, kvr_ns now, uint32_t engine, const struct kvr_
         notice.status = error.status;
         memcpy(notice.detail, error.detail, sizeof(notice.detail));
         kvr_engine_port_notify(agent->port, engine, &notice);
-    } else if ((entry = region_new(agent, engine, region, fd)) == NULL) {
+    } else if ((entry = region_new(agent, engine, region, memory)) == NULL) {
         kvr_engine_port_refuse(agent->port, engine, KVR_NO_MEMORY, "no memory for a region");
     } else if (region->memory_of != 0) {
         if (lodger_add(entry, &error) != KVR_OK) {
@@ -296,13 +297,10 @@ void agent_region_add(void *self, kvr_ns now, uint32_t engine, const struct kvr_
         }
         return; /* nothing came beside it */
     } else {
-        entry->extents = extents;
         agent_help(&agent->helpers, &entry->job, register_work, register_done);
         return;
     }
-    kvr_extents_release(extents);
-    if (fd >= 0)
-        close(fd);
+    kvr_region_memory_close(&refused);
 }
 
 /* Without memory for the set that lacks it, it is held until agent_regions_retry finds some. */

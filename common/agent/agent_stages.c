@@ -262,10 +262,12 @@ static void region_move(struct kvr_agent *agent, const struct agent_stage *entry
 {
     struct kvr_rail *rails[KVR_RAILS_MAX] = {NULL};
     bool source = agent->machine.role == KVR_ROLE_SOURCE;
+    struct kvr_device_import kept = *import; /* by the rails, for longer than the call */
     struct kvr_error reason;
 
+    kept.dmabuf = NULL;
     group_rails(agent, entry->group, rails);
-    if (kvr_region_move(&agent->fabric, rails, region, import, source, !source, &reason) == KVR_OK)
+    if (kvr_region_move(&agent->fabric, rails, region, &kept, source, !source, &reason) == KVR_OK)
         kvr_log_info(
             "region '%s' of device %d: %s", request->name, request->device,
             source ? "agents on this host with a device that sees it copy its pages themselves"
@@ -319,17 +321,20 @@ static bool any_takes_dmabuf(const struct kvr_agent *agent, uint32_t group)
 }
 
 static kvr_status region_open(struct kvr_agent *agent, uint32_t group,
-                              const struct kvr_req_region *request, int fd,
-                              struct kvr_extents *extents, struct kvr_region **ret_region,
-                              struct kvr_error *error)
+                              const struct kvr_req_region *request,
+                              const struct kvr_region_memory *memory,
+                              struct kvr_region **ret_region, struct kvr_error *error)
 {
     static const kvr_device_kind kinds[] = {[KVR_MEMORY_MEMFD] = KVR_DEVICE_MEMFD,
                                             [KVR_MEMORY_DMABUF] = KVR_DEVICE_DMABUF,
                                             [KVR_MEMORY_CUDA_IPC] = KVR_DEVICE_IPC,
                                             [KVR_MEMORY_CUDA_VMM] = KVR_DEVICE_VMM};
+    struct kvr_extents *extents = memory->extents;
+    struct kvr_device_dmabuf dmabuf = {.fd = memory->dmabuf, .offset = request->dmabuf_offset};
     struct kvr_device_import import = {.kind = kinds[request->memory],
-                                       .fd = fd,
+                                       .fd = memory->fd,
                                        .extents = extents,
+                                       .dmabuf = memory->dmabuf >= 0 ? &dmabuf : NULL,
                                        .offset = request->fd_offset,
                                        .bytes = request->layout.bytes,
                                        .for_cards = any_takes_dmabuf(agent, group)};
@@ -338,7 +343,7 @@ static kvr_status region_open(struct kvr_agent *agent, uint32_t group,
     kvr_status status;
 
     if (request->memory == KVR_MEMORY_DMABUF && strcmp(agent->config->device, "cuda") == 0)
-        return region_of_dmabuf(agent, group, request, fd, ret_region, error);
+        return region_of_dmabuf(agent, group, request, memory->fd, ret_region, error);
     KVR_TRY(stage_of(agent, group, request->device, &entry, error));
     memcpy(import.ipc, request->ipc, sizeof(import.ipc));
     KVR_TRY(entry->stage.device->ops->import(entry->stage.device, &import, &pages, error));
@@ -370,18 +375,15 @@ static kvr_status gpu_find(const struct kvr_agent *agent, struct kvr_req_region 
 }
 
 kvr_status agent_stages_region(struct kvr_agent *agent, uint32_t group,
-                               const struct kvr_req_region *request, int fd,
-                               struct kvr_extents *extents, struct kvr_region **ret_region,
-                               struct kvr_error *error)
+                               const struct kvr_req_region *request,
+                               const struct kvr_region_memory *memory,
+                               struct kvr_region **ret_region, struct kvr_error *error)
 {
     struct kvr_req_region ours = *request;
     kvr_status status = gpu_find(agent, &ours, error);
 
     if (status == KVR_OK)
-        status = region_open(agent, group, &ours, fd, extents, ret_region, error);
-
-    if (fd >= 0)
-        close(fd);
+        status = region_open(agent, group, &ours, memory, ret_region, error);
     return status;
 }
 

@@ -174,7 +174,7 @@ uint32_t agent_home_of(struct kvr_agent *agent, uint32_t engine,
                        const struct kvr_req_region *region, int fd);
 /* agent_regions.c */
 void agent_region_add(void *self, kvr_ns now, uint32_t engine, const struct kvr_req_region *region,
-                      int fd, struct kvr_extents *extents);
+                      const struct kvr_region_memory *memory);
 void agent_region_drop(struct kvr_agent *agent, uint32_t engine, const struct kvr_request *request);
 void agent_region_done(void *self, struct kvr_region *region, uint32_t number);
 void agent_regions_close(struct kvr_agent *agent); /* the loop has ended */
@@ -186,12 +186,11 @@ void agent_region_stage(void *self, const struct kvr_region_set *set, uint64_t i
 /* agent_stages.c */
 kvr_status agent_stages_check(const struct kvr_agent *agent, const struct kvr_req_region *region,
                               struct kvr_error *error);
-/* Helper thread. Imports device memory, for the cards themselves or staged; takes fd, and
- * borrows extents. */
+/* Helper thread. Imports device memory, for the cards themselves or staged; borrows it. */
 kvr_status agent_stages_region(struct kvr_agent *agent, uint32_t group,
-                               const struct kvr_req_region *request, int fd,
-                               struct kvr_extents *extents, struct kvr_region **ret_region,
-                               struct kvr_error *error);
+                               const struct kvr_req_region *request,
+                               const struct kvr_region_memory *memory,
+                               struct kvr_region **ret_region, struct kvr_error *error);
 /* Host memory, to be copied too. The region is only looked at. */
 kvr_status agent_stages_host(struct kvr_agent *agent, const struct kvr_region *region,
                              struct kvr_stage **ret_stage, struct kvr_device_memory **ret_pages,

@@ -153,6 +153,8 @@ KVR_MUST_CHECK kvr_status client_extent_open(uint64_t address, uint64_t *ret_bas
                                              struct kvrail_allocation *ret_allocation,
                                              struct kvr_error *error);
 
+/* A dmabuf of the region's device memory, the caller's; -1: the driver gives none. */
+int client_dmabuf_of(const struct kvrail_region *region, uint64_t *ret_offset);
 /* Names the GPU of an ordinal of this process; unchanged where there is no driver, or no such GPU.
  */
 void client_gpu_name(int32_t ordinal, struct kvr_gpu *gpu);

@@ -127,7 +127,6 @@ static kvr_status export_several(struct kvrail_region *region, CUdeviceptr addre
     region->memory = KVRAIL_MEMORY_CUDA_VMM;
     region->fd = -1;
     region->allocations = NULL;
-    region->address = address;
     return KVR_OK;
 }
 
@@ -145,6 +144,7 @@ static kvr_status export_region(struct kvrail_region *region, uint64_t address,
     if (status != KVR_OK)
         return status;
     region->fd_offset = address - base;
+    region->address = address;
     (void)cuda->PointerGetAttribute(&by_ipc, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
                                     address);
     if (region->allocation_count > 0)
@@ -187,6 +187,18 @@ kvr_status client_extent_open(uint64_t address, uint64_t *ret_base,
     *ret_allocation =
         (struct kvrail_allocation){.size = sizeof(*ret_allocation), .fd = fd, .bytes = bytes};
     return KVR_OK;
+}
+
+int client_dmabuf_of(const struct kvrail_region *region, uint64_t *ret_offset)
+{
+    const struct kvr_cuda *cuda;
+    int fd = -1;
+
+    if (kvr_cuda_open(&cuda, NULL) != KVR_OK ||
+        kvr_cuda_dmabuf(cuda, region->address, region->bytes, "a dmabuf", &fd, ret_offset, NULL) !=
+            KVR_OK)
+        return -1;
+    return fd;
 }
 
 void client_gpu_name(int32_t ordinal, struct kvr_gpu *gpu)
@@ -247,6 +259,12 @@ static kvr_status export_dmabuf(struct kvrail_region *region, uint64_t address,
                                 struct kvr_error *error)
 {
     return export_region(region, address, error);
+}
+
+int client_dmabuf_of(const struct kvrail_region *region, uint64_t *ret_offset)
+{
+    (void)region, (void)ret_offset;
+    return -1;
 }
 
 void client_gpu_name(int32_t ordinal, struct kvr_gpu *gpu)

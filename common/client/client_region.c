@@ -263,6 +263,25 @@ static kvrail_status await_region(struct kvrail *client, uint32_t region, kvr_ns
     }
 }
 
+/* Of memory that the agent opens by another handle, if this process has it at `address`: only the
+ * owner of memory may be able to export it for cards. */
+static void add_dmabuf(const struct kvrail *client, const struct kvrail_region *from,
+                       struct kvr_req_region *to, struct kvr_packet_fds *fds)
+{
+    bool by_handle =
+        from->memory == KVRAIL_MEMORY_CUDA_IPC || from->memory == KVRAIL_MEMORY_CUDA_VMM;
+    int fd;
+
+    if (from->memory_of != 0 || !by_handle || from->address == 0 ||
+        !(client->abilities & KVR_ABILITY_DMABUF))
+        return;
+    fd = client_dmabuf_of(from, &to->dmabuf_offset);
+    if (fd < 0)
+        return;
+    to->dmabuf = true;
+    fds->fds[fds->count++] = fd;
+}
+
 static kvrail_status add_region(struct kvrail *client, const struct kvrail_region *region,
                                 kvr_ns deadline)
 {
@@ -279,8 +298,12 @@ static kvrail_status add_region(struct kvrail *client, const struct kvrail_regio
     request.region.layout.region = client->region_last + 1;
     if (status == KVRAIL_OK && own && region->allocation_count > 0)
         status = client_extents_send(client, region, request.region.layout.region, deadline);
-    if (status == KVRAIL_OK)
+    if (status == KVRAIL_OK) {
+        add_dmabuf(client, region, &request.region, &fds);
         status = client_send_fds(client, &request, &fds, deadline);
+        if (request.region.dmabuf)
+            close(fds.fds[fds.count - 1]);
+    }
     if (status == KVRAIL_OK)
         *place = (struct client_region){++client->region_last, region->group};
     return status;

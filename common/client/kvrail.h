@@ -235,8 +235,10 @@ struct kvrail_region {
     uint32_t allocation_count;
     const struct kvrail_allocation *allocations; /* borrowed for the call; NULL: those that
                                                     are mapped from `address` on in this process */
-    uint64_t address;                            /* device pointer of byte 0 of the region */
-    uint32_t group; /* KV group: which page table of a request indexes this region */
+    uint64_t address; /* device pointer of byte 0 of the region, in this process. With CUDA_IPC and
+                         CUDA_VMM kvrail_region_add then gives the agent a dmabuf too, for its
+                         cards; 0: the agent tries to make one */
+    uint32_t group;   /* KV group: which page table of a request indexes this region */
     uint32_t layer_first, layer_count;
     uint32_t part_count;
     uint8_t parts[KVRAIL_PARTS_MAX]; /* kvrail_part, in the order of part_stride */
@@ -258,8 +260,8 @@ struct kvrail_region {
  * counts that are already in *region. */
 KVRAIL_API void kvrail_region_dense(struct kvrail_region *region);
 
-/* Describes device memory in *region: sets memory, device, fd or ipc, and fd_offset, from a CUDA
- * device pointer to byte 0 of the region. region->bytes must be set.
+/* Describes device memory in *region: sets memory, device, fd or ipc, fd_offset and address, from a
+ * CUDA device pointer to byte 0 of the region. region->bytes must be set.
  *
  *   cudaMalloc, cuMemAlloc   a CUDA IPC handle; the region lies within one allocation
  *   one VMM allocation       its descriptor in fd, yours to close after kvrail_region_add

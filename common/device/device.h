@@ -35,6 +35,11 @@ typedef enum kvr_device_kind {
     KVR_DEVICE_VMM,    /* device memory by the POSIX descriptor of a VMM allocation */
 } kvr_device_kind;
 
+struct kvr_device_dmabuf {
+    int fd;
+    uint64_t offset; /* of byte 0 of the region */
+};
+
 /* The memory that an engine gave. Descriptors are borrowed for the call. */
 struct kvr_device_import {
     kvr_device_kind kind;
@@ -45,7 +50,8 @@ struct kvr_device_import {
     uint64_t offset; /* of byte 0 of the region, in the memory of the descriptor, of the handle or
                         of the first extent */
     uint64_t bytes;
-    bool for_cards; /* cards may take a dmabuf: make one where the device can */
+    const struct kvr_device_dmabuf *dmabuf; /* the owner's, of the same memory; NULL: none */
+    bool for_cards; /* cards may take a dmabuf: the owner's, or one that the device makes */
     bool neighbour; /* only a source of moves: any GPU that this GPU reaches may hold it */
 };
 

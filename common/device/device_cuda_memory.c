@@ -189,23 +189,35 @@ static kvr_status open_vmm(const struct device_cuda *cuda, const struct kvr_devi
     return import->neighbour ? KVR_OK : check_ordinals(cuda, memory, error);
 }
 
+static kvr_status keep_dmabuf(const struct kvr_device_dmabuf *dmabuf, uint64_t bytes,
+                              struct cuda_memory *memory, struct kvr_error *error)
+{
+    KVR_TRY(kvr_dmabuf_check(dmabuf->fd, dmabuf->offset, bytes, error));
+    memory->dmabuf = fcntl(dmabuf->fd, F_DUPFD_CLOEXEC, 0);
+    if (memory->dmabuf < 0)
+        return kvr_error_system(error, "device", errno, "to keep a region's dmabuf descriptor");
+    memory->dmabuf_offset = dmabuf->offset;
+    return KVR_OK;
+}
+
 /* A dmabuf is for cards. Memory that a card cannot take has to be copied, which also needs the
  * memory's handle. */
 static kvr_status open_dmabuf(const struct kvr_device_import *import, struct cuda_memory *memory,
                               struct kvr_error *error)
 {
-    KVR_TRY(kvr_dmabuf_check(import->fd, import->offset, import->bytes, error));
-    memory->dmabuf = fcntl(import->fd, F_DUPFD_CLOEXEC, 0);
-    if (memory->dmabuf < 0)
-        return kvr_error_system(error, "device", errno, "to keep a region's dmabuf descriptor");
-    memory->dmabuf_offset = import->offset;
-    return KVR_OK;
+    struct kvr_device_dmabuf own = {.fd = import->fd, .offset = import->offset};
+
+    return keep_dmabuf(&own, import->bytes, memory, error);
 }
 
-/* Exports memory that was opened by its handle. Some drivers and GPUs give no dmabuf, or none of
- * another process's memory. Cards then take another way. */
-static void export_dmabuf(const struct device_cuda *cuda, struct cuda_memory *memory)
+/* The owner's, or else one of the memory as it was opened here, which some drivers refuse: CUDA
+ * promises a dmabuf to the process that allocated. Without one, cards take another way. */
+static void find_dmabuf(const struct device_cuda *cuda, const struct kvr_device_import *import,
+                        struct cuda_memory *memory)
 {
+    if (import->dmabuf != NULL &&
+        keep_dmabuf(import->dmabuf, import->bytes, memory, NULL) == KVR_OK)
+        return;
     if (kvr_cuda_dmabuf(cuda->cuda, memory->address, memory->memory.bytes, "a dmabuf",
                         &memory->dmabuf, &memory->dmabuf_offset, NULL) != KVR_OK)
         memory->dmabuf = -1;
@@ -247,7 +259,7 @@ kvr_status cuda_memory_import(struct kvr_device *device, const struct kvr_device
         return status;
     }
     if (import->for_cards && memory->dmabuf < 0)
-        export_dmabuf(cuda, memory);
+        find_dmabuf(cuda, import, memory);
     *ret_memory = &memory->memory;
     return KVR_OK;
 }

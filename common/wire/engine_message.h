@@ -46,7 +46,8 @@ struct kvr_shared_page {
 
 typedef enum kvr_request_kind {
     KVR_REQ_ATTACH = 1, /* engine → agent, first packet */
-    KVR_REQ_REGION_ADD, /* with one descriptor, or after its extents, or with an IPC handle */
+    KVR_REQ_REGION_ADD, /* with one descriptor, or after its extents, or with an IPC handle; then
+                           with a dmabuf, if it says so */
     KVR_REQ_REGION_DROP,
     KVR_REQ_SOURCE_OPEN, /* prefill-agent only */
     KVR_REQ_SOURCE_PAGES,
@@ -95,6 +96,9 @@ struct kvr_req_region { /* region is the engine's own number, unique on its conn
                               fd_offset is in the first. 0: it has one, beside this packet */
     uint32_t memory_of;    /* another region of this engine: the memory is that one's, and nothing
                               comes    beside this packet. 0: it brings its own */
+    bool dmabuf; /* CUDA_IPC and CUDA_VMM: one of the same memory came too, for cards. The owner of
+                    memory can export it where the agent may not */
+    uint64_t dmabuf_offset; /* where the region starts in it */
 };
 
 /* One descriptor beside the packet for each entry of `bytes`, in the memory's order. If they do
@@ -238,7 +242,9 @@ typedef enum kvr_notice_kind {
 #define KVR_ABILITY_MEMORY_OF  1u /* regions in the memory of others */
 #define KVR_ABILITY_STATES     2u /* states with one page a request */
 #define KVR_ABILITY_SKIP_LATER 4u /* a skip after a hold, and of every KV group */
-#define KVR_ABILITIES          (KVR_ABILITY_MEMORY_OF | KVR_ABILITY_STATES | KVR_ABILITY_SKIP_LATER)
+#define KVR_ABILITY_DMABUF     8u /* a dmabuf beside a region's own descriptor */
+#define KVR_ABILITIES                                                                              \
+    (KVR_ABILITY_MEMORY_OF | KVR_ABILITY_STATES | KVR_ABILITY_SKIP_LATER | KVR_ABILITY_DMABUF)
 
 struct kvr_notice {
     kvr_notice_kind kind;

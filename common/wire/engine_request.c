@@ -15,7 +15,7 @@ static_assert(BODY(NOTICE) == (int)KVR_REQ_DETACH + 2, "engine.proto and kinds d
 static_assert(BODY(REGION_EXTENTS) == (int)KVR_REQ_REGION_EXTENTS + 1,
               "engine.proto and kinds differ");
 
-#define REGION_FIELDS(X)      X(memory) X(device) X(fd_offset) X(memory_of)
+#define REGION_FIELDS(X)      X(memory) X(device) X(fd_offset) X(memory_of) X(dmabuf) X(dmabuf_offset)
 #define EXTENTS_FIELDS(X)     X(region) X(first) X(total)
 #define SOURCE_OPEN_FIELDS(X) X(attempt) X(tokens) X(consumers) X(lease_ms) X(priority) X(tenant)
 #define PAGES_FIELDS(X)       X(group) X(page_first)

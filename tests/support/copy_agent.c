@@ -276,16 +276,17 @@ static kvr_status on_up(void *self, kvr_ns now, uint32_t engine,
 }
 
 static void on_region(void *self, kvr_ns now, uint32_t engine, const struct kvr_req_region *region,
-                      int fd, struct kvr_extents *extents)
+                      const struct kvr_region_memory *memory)
 {
     struct kvr_notice ready = {.kind = KVR_NOTICE_REGION_READY, .handle = region->layout.region};
+    struct kvr_region_memory own = *memory;
     struct side *side = self;
 
     (void)now;
     side->layout = region->layout;
-    side->memory = mmap(NULL, region->layout.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    close(fd);
-    kvr_extents_release(extents); /* no region of its tests has any */
+    side->memory =
+        mmap(NULL, region->layout.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, 0);
+    kvr_region_memory_close(&own);
     if (side->memory == MAP_FAILED)
         abort();
     kvr_engine_port_notify(side->port, engine, &ready);

@@ -84,16 +84,18 @@ static kvr_status on_up(void *self, kvr_ns now, uint32_t engine,
 }
 
 static void on_region(void *self, kvr_ns now, uint32_t engine, const struct kvr_req_region *region,
-                      int fd, struct kvr_extents *extents)
+                      const struct kvr_region_memory *memory)
 {
     struct script *script = self;
+    struct script_record *record = script->agent->record;
+    struct kvr_region_memory own = *memory;
 
     (void)now;
-    atomic_store(&script->agent->record->extents, extents != NULL ? extents->count : 0);
-    kvr_extents_release(extents);
-    if (fd >= 0)
-        close(fd);
-    atomic_fetch_add(&script->agent->record->regions, 1);
+    atomic_store(&record->extents, own.extents != NULL ? own.extents->count : 0);
+    atomic_store(&record->dmabuf, own.dmabuf >= 0);
+    record->region = *region;
+    kvr_region_memory_close(&own);
+    atomic_fetch_add(&record->regions, 1);
     script->close_wanted |= strcmp(region->name, "last") == 0;
     if (strcmp(region->name, "slow") == 0 || script->close_wanted)
         return;

@@ -38,6 +38,8 @@ struct script_record {
     _Atomic bool keep;            /* do not release engines when they go down */
     _Atomic bool sleepy;          /* set `asleep` in the page of each new engine */
     char down_detail[KVR_DETAIL_BYTES];
+    _Atomic bool dmabuf;          /* one came with the last region */
+    struct kvr_req_region region; /* the last; stable once its READY was heard */
 };
 
 struct scripted_agent {

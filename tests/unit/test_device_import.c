@@ -111,6 +111,40 @@ static void a_dmabuf_is_made_for_cards_that_take_it(void **state)
     assert_true(hint_of(&import).addressable);
 }
 
+static bool any_is_dmabuf; /* the driver of host memory gives memfds */
+
+kvr_status __real_kvr_dmabuf_check(int fd, uint64_t offset, uint64_t bytes,
+                                   struct kvr_error *error);
+kvr_status __wrap_kvr_dmabuf_check(int fd, uint64_t offset, uint64_t bytes,
+                                   struct kvr_error *error);
+kvr_status __wrap_kvr_dmabuf_check(int fd, uint64_t offset, uint64_t bytes, struct kvr_error *error)
+{
+    return any_is_dmabuf ? KVR_OK : __real_kvr_dmabuf_check(fd, offset, bytes, error);
+}
+
+/* A driver exports no dmabuf of memory that was opened by an IPC handle; its owner can. */
+static void the_owner_s_dmabuf_goes_to_cards(void **state)
+{
+    struct kvrail_region region = {.size = sizeof(struct kvrail_region), .bytes = BYTES - START};
+    struct kvr_device_import import = imported(BYTES - START);
+    struct kvr_device_dmabuf dmabuf;
+    struct kvr_device_hint hint;
+
+    (void)state;
+    assert_int_equal(kvrail_region_dmabuf_of_device(&region, memory + START, NULL), KVRAIL_OK);
+    dmabuf = (struct kvr_device_dmabuf){.fd = region.fd, .offset = 512};
+    import.dmabuf = &dmabuf;
+    assert_int_equal(hint_of(&import).dmabuf, -1); /* it is none */
+    any_is_dmabuf = true;
+    hint = hint_of(&import);
+    assert_true(hint.dmabuf >= 0 && hint.dmabuf != region.fd);
+    assert_int_equal(hint.dmabuf_offset, 512);
+    import.for_cards = false;
+    assert_int_equal(hint_of(&import).dmabuf, -1);
+    any_is_dmabuf = false;
+    close(region.fd);
+}
+
 static long page_bytes; /* 0: the system's */
 
 long __real_sysconf(int name);
@@ -320,6 +354,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(both_ends_see_the_same_bytes),
         CASE(a_dmabuf_is_made_for_cards_that_take_it),
+        CASE(the_owner_s_dmabuf_goes_to_cards),
         CASE(a_dmabuf_is_of_whole_pages_of_the_host),
         CASE(an_allocation_is_opened_more_than_once),
         CASE(a_descriptor_is_mapped_as_far_as_it_reaches),

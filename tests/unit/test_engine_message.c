@@ -62,7 +62,9 @@ static void request_region_round_trip(void **state)
                                         .device = -1,
                                         .gpu = {.uuid = {{1, 2, 3}}, .pci = "0000:9d:00.0"},
                                         .fd_offset = 4096,
-                                        .extent_count = 77};
+                                        .extent_count = 77,
+                                        .dmabuf = true,
+                                        .dmabuf_offset = 256};
     memset(in.region.ipc, 5, sizeof(in.region.ipc));
     in.region.layout = (struct kvr_region_layout){.region = 1,
                                                   .group = 2,

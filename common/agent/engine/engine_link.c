@@ -327,16 +327,27 @@ static void region_refused(struct engine_link *engine, const struct kvr_req_regi
     engine_link_notify(engine, &notice);
 }
 
+void kvr_region_memory_close(struct kvr_region_memory *memory)
+{
+    if (memory->fd >= 0)
+        close(memory->fd);
+    if (memory->dmabuf >= 0)
+        close(memory->dmabuf);
+    kvr_extents_release(memory->extents);
+    *memory = (struct kvr_region_memory){.fd = -1, .dmabuf = -1};
+}
+
 /* Descriptors that the handler does not take stay in *fds; the caller closes them. */
 static void add_region(struct engine_link *engine, const struct kvr_req_region *region,
                        struct kvr_packet_fds *fds)
 {
     const struct kvr_engine_handler *handler = &engine->port->handler;
-    uint32_t wanted = region->memory != KVR_MEMORY_CUDA_IPC && region->extent_count == 0 &&
-                      region->memory_of == 0;
-    struct kvr_extents *extents = NULL;
+    struct kvr_region_memory memory = {.fd = -1, .dmabuf = -1};
+    bool own = region->memory_of == 0;
+    bool one = own && region->memory != KVR_MEMORY_CUDA_IPC && region->extent_count == 0;
+    bool dmabuf = own && region->dmabuf;
+    uint32_t wanted = (uint32_t)one + (uint32_t)dmabuf;
     struct kvr_error error;
-    int fd = -1;
 
     if (fds->count != wanted) {
         kvr_error_set(&error, KVR_INVALID, "engine_port",
@@ -345,18 +356,20 @@ static void add_region(struct engine_link *engine, const struct kvr_req_region *
         region_refused(engine, region, &error);
         return;
     }
-    if (wanted == 1 && kvr_engine_region_check(region, fds->fds[0], &error) != KVR_OK) {
+    if (one && kvr_engine_region_check(region, fds->fds[0], &error) != KVR_OK) {
         region_refused(engine, region, &error);
         return;
     }
-    if (region->extent_count > 0 && region->memory_of == 0 &&
-        engine_extents_finish(&engine->extents, region, &extents, &error) != KVR_OK) {
+    if (region->extent_count > 0 && own &&
+        engine_extents_finish(&engine->extents, region, &memory.extents, &error) != KVR_OK) {
         region_refused(engine, region, &error);
         return;
     }
-    if (wanted == 1)
-        fd = fds->fds[--fds->count];
-    handler->region(handler->self, kvr_clock_now(), engine->index, region, fd, extents);
+    if (dmabuf)
+        memory.dmabuf = fds->fds[--fds->count];
+    if (one)
+        memory.fd = fds->fds[--fds->count];
+    handler->region(handler->self, kvr_clock_now(), engine->index, region, &memory);
 }
 
 static void take_request(struct engine_link *engine, const struct kvr_request *request,

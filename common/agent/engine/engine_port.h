@@ -27,6 +27,15 @@
 
 struct kvr_engine_port;
 
+/* The descriptors of a region and its memory. */
+struct kvr_region_memory {
+    int fd;                      /* -1: CUDA_IPC, or extents */
+    int dmabuf;                  /* of the same memory, for cards; -1: none */
+    struct kvr_extents *extents; /* NULL: the region has one descriptor at most */
+};
+/* Releases all of it, and leaves nothing. */
+void kvr_region_memory_close(struct kvr_region_memory *memory);
+
 struct kvr_engine_handler {
     void *self;
     int revocation_fd;   /* goes to every engine (wire/revocation_words.h), stays yours; 0: none */
@@ -34,12 +43,12 @@ struct kvr_engine_handler {
     /* Not KVR_OK: the engine gets the sentence and is closed; no down, no release. */
     kvr_status (*up)(void *self, kvr_ns now, uint32_t engine, const struct kvr_req_attach *attach,
                      struct kvr_error *error);
-    /* Takes fd (-1 for CUDA_IPC, and with extents) and the reference to extents (NULL: the region
-     * has one descriptor at most), which hold the region. A memfd was checked: it cannot shrink and
-     * holds fd_offset + layout.bytes. The layout was not: that is the handler's duty. Answered
-     * later by a notice REGION_READY or REGION_GONE; its handle is layout.region. */
+    /* Takes the memory's descriptors and the reference to its extents. A memfd was checked: it
+     * cannot shrink and holds fd_offset + layout.bytes. The layout and a dmabuf were not: that is
+     * the handler's duty. Answered later by a notice REGION_READY or REGION_GONE; its handle is
+     * layout.region. */
     void (*region)(void *self, kvr_ns now, uint32_t engine, const struct kvr_req_region *region,
-                   int fd, struct kvr_extents *extents);
+                   const struct kvr_region_memory *memory);
     /* Every other kind but ATTACH, REGION_ADD, REGION_EXTENTS and DETACH. Borrowed for the call. */
     void (*request)(void *self, kvr_ns now, uint32_t engine, const struct kvr_request *request);
     /* KVR_ENGINE_LOST: it died. KVR_CANCELLED: it detached. Else the reason to give it up. */

@@ -1,0 +1,103 @@
+/* Goal: a region of device memory reaches the agent with the names of its GPU, and with a dmabuf
+ * where the owner's driver gives one. Method: the library against a scripted agent in a thread, on
+ * the driver of host memory, with the second of two GPUs visible alone. */
+#include "tests/support/check.h"
+
+#include <stdio.h>
+
+#include "base/cuda_driver.h"
+#include "client/client.h"
+#include "tests/support/client_case.h"
+#include "tests/support/descriptors.h"
+
+static const struct kvr_cuda *cuda;
+static CUdeviceptr memory;
+
+/* What the agent got of the region. */
+static const struct kvr_req_region *added(struct kvrail *engine, struct kvrail_region *region)
+{
+    uint32_t id = 0;
+
+    assert_int_equal(kvrail_region_add(engine, region, 10000, &id), KVRAIL_OK);
+    return &agent.record->region;
+}
+
+static struct kvrail_region region_at(CUdeviceptr address)
+{
+    struct kvrail_region region = small_region("kv");
+
+    assert_int_equal(kvrail_region_of_device(&region, address, NULL), KVRAIL_OK);
+    return region;
+}
+
+static void a_region_names_its_gpu(void **state)
+{
+    struct kvrail *engine = scripted_engine(&agent, "engine");
+    struct kvrail_region region = region_at(memory);
+    const struct kvr_req_region *got = added(engine, &region);
+
+    (void)state;
+    assert_int_equal(got->device, 0);
+    assert_int_equal(got->gpu.uuid.bytes[0], 1);
+    assert_int_equal(got->gpu.uuid.bytes[1], 0x5a);
+    assert_string_equal(got->gpu.pci, "0000:9b:00.0");
+    region.device = 4; /* none of this process's */
+    got = added(engine, &region);
+    assert_int_equal(got->device, 4);
+    assert_string_equal(got->gpu.pci, "");
+    kvrail_close(engine);
+}
+
+static void a_region_brings_a_dmabuf(void **state)
+{
+    struct kvrail *engine = scripted_engine(&agent, "engine");
+    struct kvrail_region region = region_at(memory + 256);
+    uint32_t before = descriptors();
+
+    (void)state;
+    assert_int_equal(region.memory, KVRAIL_MEMORY_CUDA_IPC);
+    assert_int_equal(added(engine, &region)->dmabuf_offset, 256);
+    assert_true(agent.record->region.dmabuf && agent.record->dmabuf);
+    assert_int_equal(descriptors(), before);
+    setenv("FAKE_CUDA_NO_DMABUF", "1", 1);
+    assert_false(added(engine, &region)->dmabuf);
+    unsetenv("FAKE_CUDA_NO_DMABUF");
+    region.address = 0; /* as an older program leaves it */
+    assert_false(added(engine, &region)->dmabuf);
+    kvrail_close(engine);
+}
+
+static void an_older_agent_gets_no_dmabuf(void **state)
+{
+    struct kvrail *engine = scripted_engine(&agent, "engine");
+    struct kvrail_region region = region_at(memory);
+
+    (void)state;
+    engine->abilities &= ~KVR_ABILITY_DMABUF;
+    assert_false(added(engine, &region)->dmabuf);
+    assert_false(agent.record->dmabuf);
+    kvrail_close(engine);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_region_names_its_gpu, start_thread, stop),
+        cmocka_unit_test_setup_teardown(a_region_brings_a_dmabuf, start_thread, stop),
+        cmocka_unit_test_setup_teardown(an_older_agent_gets_no_dmabuf, start_thread, stop),
+    };
+    struct kvr_error error;
+    CUcontext context;
+
+    setenv("FAKE_CUDA_GPUS", "2", 1);
+    setenv("CUDA_VISIBLE_DEVICES", "1", 1);
+    if (kvr_cuda_open(&cuda, &error) != KVR_OK) {
+        printf("%s\n", error.detail);
+        return 77;
+    }
+    if (cuda->DevicePrimaryCtxRetain(&context, 0) != CUDA_SUCCESS ||
+        cuda->CtxSetCurrent(context) != CUDA_SUCCESS ||
+        cuda->MemAlloc(&memory, 1 << 20) != CUDA_SUCCESS)
+        return 1;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
