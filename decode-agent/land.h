@@ -78,7 +78,7 @@ struct landing_staging {
     uint32_t scan;           /* where to look for waiting chunks: a word of bits */
     uint32_t taken_end;      /* chunks before it were given to copies */
     uint64_t room_reported;
-    bool failed; /* a copy failed, and that was reported */
+    bool failed; /* a copy or a flush failed, and that was reported */
 };
 
 /* What a group's thread keeps of a stage (kvr_stage.user). */

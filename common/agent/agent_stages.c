@@ -236,6 +236,20 @@ static kvr_status region_direct(struct kvr_agent *agent, uint32_t group,
     return KVR_OK;
 }
 
+kvr_status agent_write_order_check(const struct kvr_agent *agent, kvr_write_order order,
+                                   bool flushes, struct kvr_error *error)
+{
+    if (agent->machine.role == KVR_ROLE_SOURCE || order < KVR_ORDER_FLUSHED ||
+        (order == KVR_ORDER_FLUSHED && flushes))
+        return KVR_OK;
+    return kvr_error_set(error, KVR_UNSUPPORTED, "region",
+                         "this GPU sees writes of cards in no order (WRITES_ORDERING is none), and "
+                         "%s",
+                         order == KVR_ORDER_NONE
+                             ? "its driver offers no flush"
+                             : "the agent cannot flush without the memory's CUDA handle");
+}
+
 /* A region of a dmabuf: registering it needs no context on the GPU. */
 static kvr_status region_of_dmabuf(struct kvr_agent *agent, uint32_t group,
                                    const struct kvr_req_region *request, int fd,
@@ -246,7 +260,9 @@ static kvr_status region_of_dmabuf(struct kvr_agent *agent, uint32_t group,
     struct kvr_error reason;
 
     KVR_TRY(kvr_dmabuf_check(fd, request->fd_offset, request->layout.bytes, error));
-    status = region_direct(agent, group, request, &form, ret_region, &reason);
+    status = agent_write_order_check(agent, request->order, false, &reason);
+    if (status == KVR_OK)
+        status = region_direct(agent, group, request, &form, ret_region, &reason);
     if (status == KVR_OK)
         return status;
     return kvr_error_set(error, status, "region",
@@ -292,8 +308,10 @@ static kvr_status region_of_pages(struct kvr_agent *agent, struct agent_stage *e
                                    .address = hint.address,
                                    .copies = true};
     struct kvr_error reason;
-    kvr_status status = region_direct(agent, entry->group, request, &form, ret_region, &reason);
+    kvr_status status = agent_write_order_check(agent, device->order, true, &reason);
 
+    if (status == KVR_OK)
+        status = region_direct(agent, entry->group, request, &form, ret_region, &reason);
     if (status != KVR_OK && agent->config->require_gpudirect)
         return kvr_error_set(error, KVR_UNSUPPORTED, "region", "--require-gpudirect: %s",
                              reason.detail);

@@ -186,6 +186,10 @@ void agent_region_stage(void *self, const struct kvr_region_set *set, uint64_t i
 /* agent_stages.c */
 kvr_status agent_stages_check(const struct kvr_agent *agent, const struct kvr_req_region *region,
                               struct kvr_error *error);
+/* Cards write to a target's pages, and its GPU must see that in order: by nature, or by a flush if
+ * this process can ask for one. UNSUPPORTED, with a reason: neither. */
+kvr_status agent_write_order_check(const struct kvr_agent *agent, kvr_write_order order,
+                                   bool flushes, struct kvr_error *error);
 /* Helper thread. Imports device memory, for the cards themselves or staged; borrows it. */
 kvr_status agent_stages_region(struct kvr_agent *agent, uint32_t group,
                                const struct kvr_req_region *request,

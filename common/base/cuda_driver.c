@@ -165,6 +165,35 @@ kvr_status kvr_cuda_ordinal(const struct kvr_cuda *cuda, const struct kvr_gpu *g
                          cuda->device_count);
 }
 
+/* ---- writes of cards ----------------------------------------------------------------------- */
+
+static int ask(const struct kvr_cuda *cuda, CUdevice_attribute attribute, CUdevice device)
+{
+    int value = 0;
+
+    return cuda->DeviceGetAttribute(&value, attribute, device) == CUDA_SUCCESS ? value : 0;
+}
+
+kvr_write_order kvr_cuda_write_order(const struct kvr_cuda *cuda, CUdevice device)
+{
+    int order = ask(cuda, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, device);
+    int options = ask(cuda, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS, device);
+
+    if (order >= CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER)
+        return KVR_ORDER_KEPT;
+    return (options & CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST) != 0 ? KVR_ORDER_FLUSHED
+                                                                        : KVR_ORDER_NONE;
+}
+
+kvr_status kvr_cuda_flush_writes(const struct kvr_cuda *cuda, struct kvr_error *error)
+{
+    return kvr_cuda_check(
+        cuda,
+        cuda->FlushGPUDirectRDMAWrites(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
+                                       CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER),
+        error, "to flush the writes of cards to the GPU's memory");
+}
+
 /* ---- dmabufs ------------------------------------------------------------------------------- */
 
 /* Without CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE: where a GPU has two ways (Grace), that flag

@@ -31,6 +31,7 @@
     X(MemFree, 3020)                                                                               \
     X(MemGetAddressRange, 3020)                                                                    \
     X(MemGetHandleForAddressRange, 11070)                                                          \
+    X(FlushGPUDirectRDMAWrites, 11030)                                                             \
     X(PointerGetAttribute, 4000)                                                                   \
     X(MemHostRegister, 6050)                                                                       \
     X(MemHostUnregister, 4000)                                                                     \
@@ -92,6 +93,12 @@ KVR_MUST_CHECK kvr_status kvr_cuda_gpu(const struct kvr_cuda *cuda, int32_t ordi
  */
 KVR_MUST_CHECK kvr_status kvr_cuda_ordinal(const struct kvr_cuda *cuda, const struct kvr_gpu *gpu,
                                            int32_t *ret_ordinal, struct kvr_error *error);
+
+/* The order of writes of cards to that GPU's memory, for work of the GPU itself. */
+kvr_write_order kvr_cuda_write_order(const struct kvr_cuda *cuda, CUdevice device);
+/* Makes what cards have written visible to the GPU of the current context. */
+KVR_MUST_CHECK kvr_status kvr_cuda_flush_writes(const struct kvr_cuda *cuda,
+                                                struct kvr_error *error);
 
 /* A dmabuf of the whole pages of the host in which [address, address + bytes) lies; those are of
  * 64 KiB on some hosts. The address is at *ret_offset of the dmabuf. The caller closes it. */

@@ -30,6 +30,16 @@ struct kvr_gpu {
     char pci[16];         /* "0000:9d:00.0", or "" */
 };
 
+/* When writes of cards to a GPU's memory become visible to the GPU's own work: CUDA promises an
+ * order only on some GPUs. */
+typedef enum kvr_write_order {
+    KVR_ORDER_UNKNOWN, /* nothing was asked */
+    KVR_ORDER_KEPT,    /* before all that follows from the card's report */
+    KVR_ORDER_FLUSHED, /* after a flush that a process asks for */
+    KVR_ORDER_NONE,    /* the driver offers no flush: cards may read the memory, but not write */
+    KVR_ORDERS
+} kvr_write_order;
+
 static inline bool kvr_uuid_equal(const struct kvr_uuid *a, const struct kvr_uuid *b)
 {
     return memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;

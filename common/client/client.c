@@ -364,6 +364,7 @@ void kvrail_close(struct kvrail *connection)
     if (connection->phase == CLIENT_LIVE && connection->page != NULL)
         say_detach(connection);
     client_words_close(connection);
+    client_flush_close(connection);
     if (connection->page != NULL)
         munmap(connection->page, sizeof(*connection->page));
     kvr_revocation_words_close(connection->revocation_words);

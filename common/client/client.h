@@ -59,7 +59,10 @@ struct kvrail {
     struct kvr_shared_page *page;
     uint64_t page_on_device; /* 0: the page is not lent to a GPU */
     void *page_context;      /* the context of that GPU */
-    bool streamed;           /* the agent knows that words may rise without a ring */
+    void *flush_context;     /* retained, of the GPU of our regions, if its writes of cards need a
+                                flush; NULL: no flush */
+    int flush_device;
+    bool streamed; /* the agent knows that words may rise without a ring */
     struct kvr_revocation_words
         *revocation_words; /* NULL: no rail of the agent has targets that copy */
     char agent[KVR_NAME_BYTES];
@@ -158,6 +161,13 @@ int client_dmabuf_of(const struct kvrail_region *region, uint64_t *ret_offset);
 /* Names the GPU of an ordinal of this process; unchanged where there is no driver, or no such GPU.
  */
 void client_gpu_name(int32_t ordinal, struct kvr_gpu *gpu);
+
+/* The order of writes of cards to that GPU. From here on the connection flushes them if need be. */
+kvr_write_order client_flush_open(struct kvrail *client, int32_t ordinal);
+void client_flush_close(struct kvrail *client);
+/* Before a notice that announces bytes goes to the engine. If the flush fails, the notice changes:
+ * no byte is known to be right. False: it announced nothing else. */
+bool client_flush_before(struct kvrail *client, struct kvr_notice *notice);
 
 /* Milliseconds left until `deadline`, 0 when it has passed. */
 int client_ms_left(kvr_ns deadline);

@@ -276,7 +276,7 @@ static bool next_event(struct kvrail *client, struct kvrail_event *event)
         if (status == KVR_AGAIN)
             return false;
         if (status == KVR_OK) {
-            if (keeps(client, &notice)) {
+            if (client_flush_before(client, &notice) && keeps(client, &notice)) {
                 fill(client, &notice, event);
                 return true;
             }

@@ -110,8 +110,10 @@ static kvrail_status take_memory(struct kvrail *client, const struct kvrail_regi
     to->fd_offset = from->fd_offset;
     to->extent_count = from->allocation_count;
     memcpy(to->ipc, from->ipc, sizeof(to->ipc));
-    if (from->memory != KVRAIL_MEMORY_MEMFD && from->device >= 0)
+    if (from->memory != KVRAIL_MEMORY_MEMFD && from->device >= 0) {
         client_gpu_name(from->device, &to->gpu);
+        to->order = client_flush_open(client, from->device);
+    }
     return KVRAIL_OK;
 }
 

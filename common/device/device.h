@@ -114,6 +114,9 @@ struct kvr_device_ops {
      * fine. */
     kvr_status (*move)(struct kvr_device *device, const struct kvr_device_move *pieces,
                        uint32_t piece_count);
+    /* Where `order` is FLUSHED; else it may be NULL. What cards had written to the device's memory
+     * before the call is visible to the device afterwards. The thread of copies. Microseconds. */
+    kvr_status (*flush)(struct kvr_device *device);
     /* Waits for copies under way. The device's memories were released before. */
     void (*close)(struct kvr_device *device);
 };
@@ -125,6 +128,7 @@ struct kvr_device {
     /* A copy should not be much larger: the call itself makes the copy, and its caller waits. 0:
      * copies are asynchronous. */
     uint64_t copy_bytes;
+    kvr_write_order order;   /* of writes of cards to the device's memory */
     struct kvr_error slower; /* KVR_OK, or why copies take a slower way than this build has; for the
                                 program to log */
 };

@@ -191,6 +191,16 @@ static unsigned cuda_poll(struct kvr_device *device, kvr_ns now,
     return count;
 }
 
+/* ---- writes of cards ----------------------------------------------------------------------- */
+
+static kvr_status cuda_flush(struct kvr_device *device)
+{
+    const struct device_cuda *cuda = (const struct device_cuda *)device;
+
+    KVR_TRY(cuda_enter(cuda, NULL));
+    return kvr_cuda_flush_writes(cuda->cuda, NULL);
+}
+
 /* ---- life ---------------------------------------------------------------------------------- */
 
 static void cuda_close(struct kvr_device *device)
@@ -233,6 +243,7 @@ static kvr_status context_open(struct device_cuda *cuda, struct kvr_error *error
         return kvr_error_set(error, KVR_INVALID, "device", "GPU %d: this host has 0 to %d", ordinal,
                              driver->device_count - 1);
     KVR_TRY(kvr_cuda_check(driver, driver->DeviceGet(&cuda->number, ordinal), error, "the GPU"));
+    cuda->device.order = kvr_cuda_write_order(driver, cuda->number);
     KVR_TRY(kvr_cuda_check(driver, driver->DevicePrimaryCtxRetain(&cuda->context, cuda->number),
                            error, "a context on the GPU"));
     return cuda_enter(cuda, error);
@@ -357,6 +368,26 @@ kvr_status kvr_device_cuda_ordinal(const struct kvr_gpu *gpu, int32_t *ret_ordin
     return kvr_cuda_ordinal(driver, gpu, ret_ordinal, error);
 }
 
+uint32_t kvr_device_cuda_list(struct kvr_device_cuda_facts *ret_facts, uint32_t capacity)
+{
+    const struct kvr_cuda *driver;
+    uint32_t count = 0;
+
+    if (kvr_cuda_open(&driver, NULL) != KVR_OK)
+        return 0;
+    for (int32_t i = 0; i < driver->device_count && count < capacity; i++) {
+        struct kvr_device_cuda_facts *facts = &ret_facts[count];
+        CUdevice device;
+
+        if (driver->DeviceGet(&device, i) != CUDA_SUCCESS ||
+            kvr_cuda_gpu(driver, i, &facts->gpu, NULL) != KVR_OK)
+            continue;
+        facts->order = kvr_cuda_write_order(driver, device);
+        count++;
+    }
+    return count;
+}
+
 kvr_status kvr_device_cuda_open(int32_t ordinal, kvr_cuda_copier copier,
                                 struct kvr_device **ret_device, struct kvr_error *error)
 {
@@ -370,6 +401,7 @@ kvr_status kvr_device_cuda_open(int32_t ordinal, kvr_cuda_copier copier,
         .copy = cuda_copy,
         .poll = cuda_poll,
         .move = cuda_move,
+        .flush = cuda_flush,
         .close = cuda_close,
     };
     const struct kvr_cuda *driver;

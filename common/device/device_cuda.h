@@ -18,6 +18,12 @@ typedef enum kvr_cuda_copier {
 /* The ordinal of a GPU in this process. UNSUPPORTED: no driver. INVALID: not seen from here. */
 KVR_MUST_CHECK kvr_status kvr_device_cuda_ordinal(const struct kvr_gpu *gpu, int32_t *ret_ordinal,
                                                   struct kvr_error *error);
+struct kvr_device_cuda_facts {
+    struct kvr_gpu gpu;
+    kvr_write_order order;
+};
+/* The GPUs that this process sees, `capacity` at most. 0: none, or no driver. */
+uint32_t kvr_device_cuda_list(struct kvr_device_cuda_facts *ret_facts, uint32_t capacity);
 /* Makes this process's primary context on the GPU of that ordinal. UNSUPPORTED, with a reason: no
  * driver, no such GPU, or a build without CUDA. */
 KVR_MUST_CHECK kvr_status kvr_device_cuda_open(int32_t ordinal, kvr_cuda_copier copier,

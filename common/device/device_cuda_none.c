@@ -11,6 +11,12 @@ kvr_status kvr_device_cuda_ordinal(const struct kvr_gpu *gpu, int32_t *ret_ordin
     return kvr_error_set(error, KVR_UNSUPPORTED, "cuda", NO_CUDA);
 }
 
+uint32_t kvr_device_cuda_list(struct kvr_device_cuda_facts *ret_facts, uint32_t capacity)
+{
+    (void)ret_facts, (void)capacity;
+    return 0;
+}
+
 kvr_status kvr_device_cuda_open(int32_t ordinal, kvr_cuda_copier copier,
                                 struct kvr_device **ret_device, struct kvr_error *error)
 {

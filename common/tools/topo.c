@@ -44,8 +44,8 @@ static const struct kvr_command command = {
         "cores for the thread that drives them and the cards, nearest first come; cards without a\n"
         "GPU near, by NUMA node. Then what is odd, then NUMA nodes, cards, and the rails that\n"
         "libfabric offers: what --provider and --rail of an agent can name. Last, which way pages\n"
-        "on a GPU would take over each of them (--device cuda), why no better one, and what the\n"
-        "card said to a small dmabuf of GPU 0.",
+        "on a GPU would take over each of them (--device cuda), why no better one, what the card\n"
+        "said to a small dmabuf of GPU 0, and when each GPU sees what cards have written.",
     KVR_OPTION_ROWS(options),
     .footer =
         "Distance counts links of the PCI tree between card and GPU, and 10 for each of host\n"
@@ -141,6 +141,7 @@ int tool_topo_main(int argc, char **argv)
     } else {
         ask_providers(&topo, config.provider);
         topo_try(&topo);
+        topo.gpu_count = kvr_device_cuda_list(topo.gpus, KVR_HOST_GROUPS_MAX);
         topo.groups.topology = topo.topology;
         kvr_host_rails_choose(&topo.groups, topo.rails, topo.rail_count);
     }

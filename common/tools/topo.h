@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
+#include "device/device_cuda.h"
 #include "fabric/fabric_provider.h"
 #include "topology/host_groups.h"
 
@@ -31,7 +32,9 @@ struct topo {
     unsigned provider_count;
     struct kvr_rail_facts rails[KVR_HOST_RAILS_MAX]; /* of all providers, one after the other */
     unsigned rail_count;
-    struct topo_trial trials[KVR_HOST_RAILS_MAX]; /* of the rails */
+    struct topo_trial trials[KVR_HOST_RAILS_MAX];           /* of the rails */
+    struct kvr_device_cuda_facts gpus[KVR_HOST_GROUPS_MAX]; /* of the driver; none of a file */
+    unsigned gpu_count;
     struct kvr_host_groups groups;
     struct kvr_oddities oddities;
 };

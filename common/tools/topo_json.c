@@ -157,14 +157,28 @@ static void add_rails_json(json_t *array, const struct topo *topo, const struct 
     }
 }
 
+static json_t *gpus_json(const struct topo *topo)
+{
+    static const char *const orders[KVR_ORDERS] = {[KVR_ORDER_UNKNOWN] = "unknown",
+                                                   [KVR_ORDER_KEPT] = "ordered",
+                                                   [KVR_ORDER_FLUSHED] = "flushed",
+                                                   [KVR_ORDER_NONE] = "staged"};
+    json_t *gpus = json_array();
+
+    for (unsigned i = 0; i < topo->gpu_count; i++)
+        json_array_append_new(gpus, json_pack("{s:s, s:s}", "pci", topo->gpus[i].gpu.pci,
+                                              "card_writes", orders[topo->gpus[i].order]));
+    return gpus;
+}
+
 json_t *topo_json(const struct topo *topo)
 {
     json_t *rails = json_array();
 
     for (unsigned i = 0; i < topo->provider_count; i++)
         add_rails_json(rails, topo, &topo->providers[i]);
-    return json_pack("{s:o, s:o, s:s, s:o, s:o, s:o}", "groups", groups_json(topo), "warnings",
+    return json_pack("{s:o, s:o, s:s, s:o, s:o, s:o, s:o}", "groups", groups_json(topo), "warnings",
                      warnings_json(&topo->oddities), "libfabric", kvr_fabric_ofi_version(), "nodes",
                      nodes_json(topo->topology), "cards", cards_json(topo->topology), "rails",
-                     rails);
+                     rails, "gpus", gpus_json(topo));
 }

@@ -163,6 +163,21 @@ static void print_device_paths(FILE *stream, const struct topo *topo)
         print_device_path(stream, &topo->rails[i], &topo->trials[i]);
 }
 
+static void print_gpus(FILE *stream, const struct topo *topo)
+{
+    static const char *const orders[KVR_ORDERS] = {
+        [KVR_ORDER_UNKNOWN] = "unknown",
+        [KVR_ORDER_KEPT] = "in order",
+        [KVR_ORDER_FLUSHED] = "after a flush, which comes before every event and word",
+        [KVR_ORDER_NONE] = "in no order, and the driver has no flush: a decode-agent stages",
+    };
+
+    if (topo->gpu_count > 0)
+        fprintf(stream, "\n%-4s %-13s %s\n", "GPU", "PCI", "SEES WRITES OF CARDS");
+    for (unsigned i = 0; i < topo->gpu_count; i++)
+        fprintf(stream, "%-4u %-13s %s\n", i, topo->gpus[i].gpu.pci, orders[topo->gpus[i].order]);
+}
+
 void topo_print(const struct topo *topo, FILE *stream)
 {
     const char *libfabric = kvr_libfabric_describe();
@@ -176,5 +191,6 @@ void topo_print(const struct topo *topo, FILE *stream)
     for (unsigned i = 0; i < topo->provider_count; i++)
         print_rails(stream, topo->topology, &topo->providers[i]);
     print_device_paths(stream, topo);
+    print_gpus(stream, topo);
     fprintf(stream, "\n%s\n", libfabric[0] != '\0' ? libfabric : "no libfabric is loaded");
 }

@@ -99,6 +99,7 @@ struct kvr_req_region { /* region is the engine's own number, unique on its conn
     bool dmabuf; /* CUDA_IPC and CUDA_VMM: one of the same memory came too, for cards. The owner of
                     memory can export it where the agent may not */
     uint64_t dmabuf_offset; /* where the region starts in it */
+    kvr_write_order order;  /* of the GPU, as the engine's driver says */
 };
 
 /* One descriptor beside the packet for each entry of `bytes`, in the memory's order. If they do

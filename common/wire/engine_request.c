@@ -15,7 +15,8 @@ static_assert(BODY(NOTICE) == (int)KVR_REQ_DETACH + 2, "engine.proto and kinds d
 static_assert(BODY(REGION_EXTENTS) == (int)KVR_REQ_REGION_EXTENTS + 1,
               "engine.proto and kinds differ");
 
-#define REGION_FIELDS(X)      X(memory) X(device) X(fd_offset) X(memory_of) X(dmabuf) X(dmabuf_offset)
+#define REGION_FIELDS(X)                                                                           \
+    X(memory) X(device) X(fd_offset) X(memory_of) X(dmabuf) X(dmabuf_offset) X(order)
 #define EXTENTS_FIELDS(X)     X(region) X(first) X(total)
 #define SOURCE_OPEN_FIELDS(X) X(attempt) X(tokens) X(consumers) X(lease_ms) X(priority) X(tenant)
 #define PAGES_FIELDS(X)       X(group) X(page_first)
@@ -298,6 +299,8 @@ static kvr_status decode_region(const PB(Region) * in, struct kvr_req_region *ou
         return kvr_engine_malformed(error, "the region's name is too long or not printable");
     if (in->memory > KVR_MEMORY_CUDA_VMM)
         return kvr_engine_malformed(error, "the region's kind of memory is not known");
+    if (in->order >= KVR_ORDERS)
+        return kvr_engine_malformed(error, "the order of a GPU's writes is not known");
     REGION_FIELDS(KVR_PROTO_COPY)
     if (in->ipc.len != (out->memory == KVR_MEMORY_CUDA_IPC ? sizeof(out->ipc) : 0))
         return kvr_engine_malformed(error, "the region's IPC handle has the wrong length");

@@ -25,6 +25,19 @@ says "$work/here.json" '"groups": \['
 says "$work/here" '^tcp .* staged  dmabuf, hmem: its provider moves host memory only$'
 says "$work/here.json" '"path": "staged"'
 
+# GPUs as the driver shows them: one that needs a flush behind writes of cards, and one without any.
+driver="$bin/../tests/fake_cuda"
+if [ -e "$driver/libcuda.so.1" ]; then
+    export LD_LIBRARY_PATH="$driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+    FAKE_CUDA_GPUS=2 FAKE_CUDA_ORDERING=0 "$bin/kvrail" topo >"$work/gpus"
+    says "$work/gpus" '^0 .*0000:9a:00.0 .*after a flush'
+    says "$work/gpus" '^1 .*0000:9b:00.0 .*after a flush'
+    FAKE_CUDA_ORDERING=0 FAKE_CUDA_FLUSH_OPTIONS=0 "$bin/kvrail" topo >"$work/gpus"
+    says "$work/gpus" '0000:9a:00.0 .*in no order'
+    "$bin/kvrail" topo --json >"$work/gpus.json"
+    says "$work/gpus.json" '"card_writes": "ordered"'
+fi
+
 for command in "topo --json" "sim --seeds 1:1 --faults none" "bench plan --runs 1 --tokens 64"; do
     status=0
     # shellcheck disable=SC2086 # words of a command

@@ -152,12 +152,57 @@ CUresult fake_DeviceGetUuid(CUuuid *ret, CUdevice device)
     return CUDA_SUCCESS;
 }
 
+/* FAKE_CUDA_FLUSHES: streams flush too. */
+static int flush_options(void)
+{
+    const char *options = getenv("FAKE_CUDA_FLUSH_OPTIONS");
+
+    if (options != NULL)
+        return atoi(options);
+    return CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST |
+           (getenv("FAKE_CUDA_FLUSHES") != NULL ? CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_MEMOPS
+                                                : 0);
+}
+
+static int write_ordering(void)
+{
+    const char *ordering = getenv("FAKE_CUDA_ORDERING");
+
+    return ordering != NULL ? atoi(ordering) : CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
+}
+
+CUresult fake_FlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target,
+                                       CUflushGPUDirectRDMAWritesScope scope)
+{
+    CUresult code = fake_ready();
+
+    if (code != CUDA_SUCCESS)
+        return code;
+    if (target != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX ||
+        (scope != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER &&
+         scope != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES))
+        return CUDA_ERROR_INVALID_VALUE;
+    if ((flush_options() & CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST) == 0)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    return getenv("FAKE_CUDA_NO_FLUSH_NOW") != NULL ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
+}
+
 /* Of a GPU behind PCIe. Functions that are not listed here have no caller yet. */
 CUresult fake_DeviceGetAttribute(int *ret, CUdevice_attribute attribute, CUdevice device)
 {
     (void)device;
     if (attribute == CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES)
         *ret = getenv("FAKE_CUDA_FLUSHES") != NULL;
+    else if (attribute == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING)
+        *ret = write_ordering();
+    else if (attribute == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS)
+        *ret = flush_options();
+    else if (attribute == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED)
+        *ret = getenv("FAKE_CUDA_NO_RDMA") == NULL;
+    else if (attribute == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED)
+        *ret = getenv("FAKE_CUDA_NO_RDMA") == NULL && getenv("FAKE_CUDA_NO_VMM_RDMA") == NULL;
+    else if (attribute == CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED)
+        *ret = getenv("FAKE_CUDA_NO_DMABUF") == NULL;
     else if (attribute == CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM)
         *ret = !fake_other_addresses();
     else

@@ -79,12 +79,86 @@ static void an_older_agent_gets_no_dmabuf(void **state)
     kvrail_close(engine);
 }
 
+/* A fetch of which the agent says that all is in place: how it ends for the engine. */
+static kvrail_event_kind ended(struct kvrail *engine, bool *ret_layer_in)
+{
+    kvrail_handle target = scripted_target(engine, "whole");
+    struct kvrail_event event;
+    uint32_t id = 3;
+
+    assert_int_equal(kvrail_target_pages(engine, target, 0, &id, 1), KVRAIL_OK);
+    *ret_layer_in = false;
+    do {
+        assert_int_equal(scripted_event(engine, &event), 1);
+        *ret_layer_in |= event.kind == KVRAIL_EVENT_LAYER_IN;
+    } while (!event.terminal);
+    if (event.kind == KVRAIL_EVENT_FAILED) {
+        assert_int_equal(event.status, KVRAIL_COPY_FAILED);
+        assert_true(event.token_first == 0 && event.token_end == 64);
+        assert_non_null(strstr(event.detail, "to flush the writes of cards"));
+    }
+    return event.kind;
+}
+
+/* Such a flush fails here: bytes from before it are not announced. */
+static kvrail_event_kind ended_unflushed(const char *ordering, bool *ret_layer_in)
+{
+    struct kvrail *engine = scripted_engine(&agent, "engine");
+    struct kvrail_region region = region_at(memory);
+    kvrail_event_kind kind;
+
+    setenv("FAKE_CUDA_ORDERING", ordering, 1);
+    (void)added(engine, &region);
+    setenv("FAKE_CUDA_NO_FLUSH_NOW", "1", 1);
+    kind = ended(engine, ret_layer_in);
+    unsetenv("FAKE_CUDA_NO_FLUSH_NOW");
+    unsetenv("FAKE_CUDA_ORDERING");
+    kvrail_close(engine);
+    return kind;
+}
+
+static void events_come_behind_a_flush(void **state)
+{
+    struct kvrail *engine = scripted_engine(&agent, "engine");
+    struct kvrail_region region = region_at(memory);
+    bool layer_in;
+
+    (void)state;
+    setenv("FAKE_CUDA_ORDERING", "0", 1); /* of an A100 */
+    assert_int_equal(added(engine, &region)->order, KVR_ORDER_FLUSHED);
+    unsetenv("FAKE_CUDA_ORDERING");
+    assert_int_equal(ended(engine, &layer_in), KVRAIL_EVENT_DONE);
+    assert_true(layer_in);
+    kvrail_close(engine);
+    assert_int_equal(ended_unflushed("0", &layer_in), KVRAIL_EVENT_FAILED);
+    assert_false(layer_in);
+    assert_int_equal(ended_unflushed("100", &layer_in), KVRAIL_EVENT_DONE); /* nothing to flush */
+    assert_true(layer_in);
+}
+
+static void the_agent_hears_of_the_order_of_writes(void **state)
+{
+    struct kvrail *engine = scripted_engine(&agent, "engine");
+    struct kvrail_region region = region_at(memory);
+
+    (void)state;
+    assert_int_equal(added(engine, &region)->order, KVR_ORDER_KEPT);
+    setenv("FAKE_CUDA_ORDERING", "0", 1);
+    setenv("FAKE_CUDA_FLUSH_OPTIONS", "2", 1);
+    assert_int_equal(added(engine, &region)->order, KVR_ORDER_NONE);
+    unsetenv("FAKE_CUDA_FLUSH_OPTIONS");
+    unsetenv("FAKE_CUDA_ORDERING");
+    kvrail_close(engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_region_names_its_gpu, start_thread, stop),
         cmocka_unit_test_setup_teardown(a_region_brings_a_dmabuf, start_thread, stop),
         cmocka_unit_test_setup_teardown(an_older_agent_gets_no_dmabuf, start_thread, stop),
+        cmocka_unit_test_setup_teardown(events_come_behind_a_flush, start_thread, stop),
+        cmocka_unit_test_setup_teardown(the_agent_hears_of_the_order_of_writes, start_thread, stop),
     };
     struct kvr_error error;
     CUcontext context;

@@ -259,6 +259,35 @@ static void memory_that_cannot_be_shared_is_refused(void **state)
     assert_non_null(strstr(error.detail, "is a context current in this thread?"));
 }
 
+static kvr_write_order order_of_device(const char *ordering, const char *options)
+{
+    struct kvr_device *other = NULL;
+    struct kvr_error error;
+    kvr_write_order order;
+    CUcontext context;
+
+    assert_int_equal(cuda->CtxGetCurrent(&context), CUDA_SUCCESS);
+    setenv("FAKE_CUDA_ORDERING", ordering, 1);
+    setenv("FAKE_CUDA_FLUSH_OPTIONS", options, 1);
+    assert_int_equal(kvr_device_cuda_open(0, KVR_CUDA_COPIER_DRIVER, &other, &error), KVR_OK);
+    order = other->order;
+    assert_int_equal(other->ops->flush(other), strcmp(options, "0") == 0 ? KVR_SYSTEM : KVR_OK);
+    unsetenv("FAKE_CUDA_FLUSH_OPTIONS");
+    unsetenv("FAKE_CUDA_ORDERING");
+    kvr_device_close(other);
+    assert_int_equal(cuda->CtxSetCurrent(context), CUDA_SUCCESS);
+    return order;
+}
+
+static void the_driver_says_the_order_of_writes(void **state)
+{
+    (void)state;
+    assert_int_equal(order_of_device("200", "0"), KVR_ORDER_KEPT);
+    assert_int_equal(order_of_device("100", "3"), KVR_ORDER_KEPT);
+    assert_int_equal(order_of_device("0", "3"), KVR_ORDER_FLUSHED);
+    assert_int_equal(order_of_device("0", "0"), KVR_ORDER_NONE);
+}
+
 static void a_kernel_that_the_driver_is_too_old_for_is_said(void **state)
 {
     struct kvr_device *other = NULL;
@@ -360,6 +389,7 @@ int main(void)
         CASE(a_descriptor_is_mapped_as_far_as_it_reaches),
         CASE(a_gpu_is_found_by_its_uuid),
         CASE(memory_that_cannot_be_shared_is_refused),
+        CASE(the_driver_says_the_order_of_writes),
         CASE(a_kernel_that_the_driver_is_too_old_for_is_said),
         CASE(what_is_not_in_the_memory_is_refused),
         CASE(the_client_makes_a_dmabuf),

@@ -64,7 +64,8 @@ static void request_region_round_trip(void **state)
                                         .fd_offset = 4096,
                                         .extent_count = 77,
                                         .dmabuf = true,
-                                        .dmabuf_offset = 256};
+                                        .dmabuf_offset = 256,
+                                        .order = KVR_ORDER_FLUSHED};
     memset(in.region.ipc, 5, sizeof(in.region.ipc));
     in.region.layout = (struct kvr_region_layout){.region = 1,
                                                   .group = 2,

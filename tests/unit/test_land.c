@@ -350,6 +350,42 @@ static void land_takes_no_quiet_from_revoked_counts(void **state)
     assert_true(was_told(LAND_IS_QUIET));
 }
 
+static unsigned flushes;
+static kvr_status flush_status;
+
+static kvr_status count_flush(struct kvr_device *device)
+{
+    (void)device;
+    flushes++;
+    return flush_status;
+}
+
+static const struct kvr_device_ops flushing = {.name = "flushing", .flush = count_flush};
+static struct kvr_device flusher = {.ops = &flushing, .order = KVR_ORDER_FLUSHED};
+
+/* A GPU that sees writes of cards after a flush: each layer is reported behind one. */
+static void land_flushes_before_a_layer(void **state)
+{
+    (void)state;
+    flushes = 0;
+    flush_status = KVR_OK;
+    target.set.locals[0]->device = &flusher;
+    landing_open(KVR_DIGEST_OFF);
+    segment_add();
+    chunks_land(0, SMALL_PLANNED - 1);
+    assert_int_equal(flushes, 0);
+    chunk_lands(0, SMALL_PLANNED - 1);
+    assert_int_equal(flushes, 1);
+    assert_true(was_told(LAND_LAYER));
+    flush_status = KVR_SYSTEM;
+    chunks_land(SMALL_PLANNED, SMALL_CHUNKS);
+    tell_land(LAND_MESSAGE(LAND_FINAL, .chunks = SMALL_CHUNKS));
+    assert_int_equal(flushes, 2);
+    assert_true(was_told(LAND_COPY_FAILED));
+    assert_false(was_told(LAND_LAYER));
+    target.set.locals[0]->device = NULL;
+}
+
 /* The same holds for a chunk with a failed move, which sets no bit either. */
 static void land_takes_no_quiet_from_unmoved_counts(void **state)
 {
@@ -499,6 +535,7 @@ int main(void)
         CASE(land_counts_stale_writes),
         CASE(land_counts_nothing_that_was_revoked),
         CASE(land_takes_no_quiet_from_revoked_counts),
+        CASE(land_flushes_before_a_layer),
         CASE(land_takes_no_quiet_from_unmoved_counts),
         CASE(land_names_only_what_is_missing),
         CASE(land_verifies_what_landed),
