@@ -312,6 +312,11 @@ static kvr_status region_of_pages(struct kvr_agent *agent, struct agent_stage *e
 
     if (status == KVR_OK)
         status = region_direct(agent, entry->group, request, &form, ret_region, &reason);
+    if (status != KVR_OK && hint.not_for_cards && import->for_cards)
+        (void)kvr_error_set(&reason, KVR_UNSUPPORTED, "region",
+                            "the memory was made without gpuDirectRDMACapable: take "
+                            "kvrail_device_memory_create's, cudaMalloc's or PyTorch's; in vLLM no "
+                            "sleep mode, or a later version");
     if (status != KVR_OK && agent->config->require_gpudirect)
         return kvr_error_set(error, KVR_UNSUPPORTED, "region", "--require-gpudirect: %s",
                              reason.detail);

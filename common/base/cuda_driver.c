@@ -194,6 +194,31 @@ kvr_status kvr_cuda_flush_writes(const struct kvr_cuda *cuda, struct kvr_error *
         error, "to flush the writes of cards to the GPU's memory");
 }
 
+/* ---- allocations --------------------------------------------------------------------------- */
+
+CUmemAllocationProp kvr_cuda_shareable(const struct kvr_cuda *cuda, CUdevice device)
+{
+    int cards = ask(cuda, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, device);
+
+    return (CUmemAllocationProp){
+        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
+        .allocFlags = {.gpuDirectRDMACapable = cards != 0},
+    };
+}
+
+kvr_status kvr_cuda_granularity(const struct kvr_cuda *cuda, CUdevice device, size_t *ret_bytes,
+                                struct kvr_error *error)
+{
+    CUmemAllocationProp wanted = kvr_cuda_shareable(cuda, device);
+
+    return kvr_cuda_check(
+        cuda,
+        cuda->MemGetAllocationGranularity(ret_bytes, &wanted, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
+        error, "the granularity of VMM allocations");
+}
+
 /* ---- dmabufs ------------------------------------------------------------------------------- */
 
 /* Without CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE: where a GPU has two ways (Grace), that flag

@@ -100,6 +100,13 @@ kvr_write_order kvr_cuda_write_order(const struct kvr_cuda *cuda, CUdevice devic
 KVR_MUST_CHECK kvr_status kvr_cuda_flush_writes(const struct kvr_cuda *cuda,
                                                 struct kvr_error *error);
 
+/* Of a VMM allocation that other processes can open by a POSIX descriptor, and that cards can reach
+ * where the GPU supports that. */
+CUmemAllocationProp kvr_cuda_shareable(const struct kvr_cuda *cuda, CUdevice device);
+/* Sets the granularity of such allocations. */
+KVR_MUST_CHECK kvr_status kvr_cuda_granularity(const struct kvr_cuda *cuda, CUdevice device,
+                                               size_t *ret_bytes, struct kvr_error *error);
+
 /* A dmabuf of the whole pages of the host in which [address, address + bytes) lies; those are of
  * 64 KiB on some hosts. The address is at *ret_offset of the dmabuf. The caller closes it. */
 KVR_MUST_CHECK kvr_status kvr_cuda_dmabuf(const struct kvr_cuda *cuda, CUdeviceptr address,

@@ -20,7 +20,9 @@ static kvr_status export_vmm(const struct kvr_cuda *cuda, CUmemGenericAllocation
         cuda,
         cuda->MemExportToShareableHandle(ret_fd, allocation,
                                          CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-        error, "a descriptor of a VMM allocation (was it made with POSIX descriptors allowed?)");
+        error,
+        "a descriptor of a VMM allocation (was it made with POSIX descriptors allowed? PyTorch: "
+        "TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC=1; vLLM: no sleep mode)");
 }
 
 static kvr_status export_ipc(const struct kvr_cuda *cuda, CUdeviceptr base,

@@ -183,6 +183,26 @@ KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_memory_create(const char *name
 /* Unmaps and closes. An agent that still has the region keeps its own mapping. */
 KVRAIL_API void kvrail_memory_destroy(struct kvrail_memory *memory);
 
+/* Device memory that an agent can open, from another container too, and that cards can reach where
+ * the GPU supports that: one VMM allocation, exportable as a POSIX descriptor and made with
+ * gpuDirectRDMACapable. */
+struct kvrail_device_memory {
+    uint64_t address; /* device pointer of this process, for kvrail_region_of_device */
+    uint64_t bytes;   /* rounded up to what the GPU allocates */
+    int32_t device;   /* CUDA ordinal */
+    uint32_t pad;
+    uint64_t reserved[4]; /* 0; for later fields */
+};
+
+/* Allocates and maps it on a GPU of this process. Its content is not defined. Errors: INVALID;
+ * SYSTEM with the driver's words; UNSUPPORTED (no driver, or a library without CUDA). */
+KVRAIL_API KVRAIL_MUST_CHECK kvrail_status
+kvrail_device_memory_create(int32_t device, uint64_t bytes, struct kvrail_device_memory *ret_memory,
+                            struct kvrail_error *error);
+/* Unmaps and frees; no work of the GPU may use it any more. An agent that still has the region
+ * keeps the memory. */
+KVRAIL_API void kvrail_device_memory_destroy(struct kvrail_device_memory *memory);
+
 typedef enum kvrail_memory_kind {
     KVRAIL_MEMORY_MEMFD = 0, /* host memory; fd has the seal F_SEAL_SHRINK (kvrail_memory_create) */
     KVRAIL_MEMORY_DMABUF,    /* device memory by dmabuf descriptor: for cards alone */

@@ -11,26 +11,14 @@
 
 #include "base/cuda_driver.h"
 
-static CUmemAllocationProp properties(const struct kvr_device *device)
-{
-    return (CUmemAllocationProp){
-        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
-        .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device->ordinal},
-    };
-}
-
 static kvr_status grain_cuda(const struct kvr_device *device, uint64_t *ret_grain,
                              struct kvr_error *error)
 {
-    CUmemAllocationProp wanted = properties(device);
     const struct kvr_cuda *cuda;
     size_t grain = 0;
 
     KVR_TRY(kvr_cuda_open(&cuda, error));
-    KVR_TRY(kvr_cuda_check(
-        cuda, cuda->MemGetAllocationGranularity(&grain, &wanted, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
-        error, "the granularity of VMM allocations"));
+    KVR_TRY(kvr_cuda_granularity(cuda, device->ordinal, &grain, error));
     *ret_grain = grain;
     return KVR_OK;
 }
@@ -39,12 +27,13 @@ static kvr_status grain_cuda(const struct kvr_device *device, uint64_t *ret_grai
 static kvr_status create_vmm(const struct kvr_device *device, uint64_t bytes, int *ret_fd,
                              struct kvr_error *error)
 {
-    CUmemAllocationProp wanted = properties(device);
     const struct kvr_cuda *cuda;
     CUmemGenericAllocationHandle handle = 0;
+    CUmemAllocationProp wanted;
     kvr_status status;
 
     KVR_TRY(kvr_cuda_open(&cuda, error));
+    wanted = kvr_cuda_shareable(cuda, device->ordinal);
     KVR_TRY(
         kvr_cuda_check(cuda, cuda->MemCreate(&handle, bytes, &wanted, 0), error, "device memory"));
     status = kvr_cuda_check(cuda,

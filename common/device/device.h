@@ -61,7 +61,8 @@ struct kvr_device_hint {
     uint64_t address; /* of byte 0 of the region */
     int dmabuf;       /* FI_MR_DMABUF; belongs to the memory; -1: none */
     uint64_t dmabuf_offset;
-    int32_t ordinal; /* of the device */
+    int32_t ordinal;    /* of the device */
+    bool not_for_cards; /* the driver says that cards may not reach it */
 };
 
 typedef enum kvr_device_way {

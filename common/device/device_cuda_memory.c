@@ -42,8 +42,8 @@ static kvr_status open_ipc(const struct device_cuda *cuda, const struct kvr_devi
         cuda->cuda,
         cuda->cuda->IpcOpenMemHandle(&memory->base, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
         error,
-        "to open a CUDA IPC handle (is the engine on this GPU, and in "
-        "this IPC namespace?)"));
+        "to open a CUDA IPC handle (from another PID namespace, as another container has, none can "
+        "be opened: use VMM memory, as kvrail_device_memory_create makes)"));
     memory->kind = KVR_DEVICE_IPC;
     KVR_TRY(kvr_cuda_check(cuda->cuda, cuda->cuda->MemGetAddressRange(NULL, &bytes, memory->base),
                            error, "to tell the size of what a CUDA IPC handle names"));
@@ -75,15 +75,6 @@ static kvr_status take_mapped(const struct device_cuda *cuda,
                              (unsigned long long)import->bytes, bytes);
     memory->address = address;
     return KVR_OK;
-}
-
-static CUmemAllocationProp properties(const struct device_cuda *cuda)
-{
-    return (CUmemAllocationProp){
-        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
-        .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = cuda->number},
-    };
 }
 
 /* The handle is released at once: a mapping stays until it is unmapped. */
@@ -164,15 +155,11 @@ static kvr_status check_ordinals(const struct device_cuda *cuda, const struct cu
 static kvr_status open_vmm(const struct device_cuda *cuda, const struct kvr_device_import *import,
                            struct cuda_memory *memory, struct kvr_error *error)
 {
-    CUmemAllocationProp wanted = properties(cuda);
     struct kvr_extent one = {.fd = import->fd};
     uint64_t end, whole;
     size_t grain = 0;
 
-    KVR_TRY(kvr_cuda_check(
-        cuda->cuda,
-        cuda->cuda->MemGetAllocationGranularity(&grain, &wanted, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
-        error, "the granularity of VMM allocations"));
+    KVR_TRY(kvr_cuda_granularity(cuda->cuda, cuda->number, &grain, error));
     if (__builtin_add_overflow(import->offset, import->bytes, &end) || end > UINT64_MAX - grain)
         return kvr_error_set(error, KVR_INVALID, "device", "%llu bytes at offset %llu",
                              (unsigned long long)import->bytes, (unsigned long long)import->offset);
@@ -223,6 +210,17 @@ static void find_dmabuf(const struct device_cuda *cuda, const struct kvr_device_
         memory->dmabuf = -1;
 }
 
+/* False: CUDA says that a card may not reach the memory. */
+static bool made_for_cards(const struct device_cuda *cuda, CUdeviceptr address)
+{
+    int capable = 1;
+
+    if (cuda->cuda->PointerGetAttribute(&capable, CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE,
+                                        address) != CUDA_SUCCESS)
+        return true; /* not known */
+    return capable != 0;
+}
+
 kvr_status cuda_memory_import(struct kvr_device *device, const struct kvr_device_import *import,
                               struct kvr_device_memory **ret_memory, struct kvr_error *error)
 {
@@ -260,6 +258,7 @@ kvr_status cuda_memory_import(struct kvr_device *device, const struct kvr_device
     }
     if (import->for_cards && memory->dmabuf < 0)
         find_dmabuf(cuda, import, memory);
+    memory->not_for_cards = memory->address != 0 && !made_for_cards(cuda, memory->address);
     *ret_memory = &memory->memory;
     return KVR_OK;
 }
@@ -291,5 +290,6 @@ struct kvr_device_hint cuda_memory_hint(const struct kvr_device_memory *head)
         .dmabuf = memory->dmabuf,
         .dmabuf_offset = memory->dmabuf_offset,
         .ordinal = memory->ordinal,
+        .not_for_cards = memory->not_for_cards,
     };
 }

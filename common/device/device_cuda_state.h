@@ -49,6 +49,7 @@ struct cuda_memory {
     int dmabuf; /* -1: none */
     uint64_t dmabuf_offset;
     int32_t ordinal;
+    bool not_for_cards; /* the allocation was made without gpuDirectRDMACapable */
 };
 
 /* device_cuda_memory.c */

@@ -107,6 +107,7 @@ def kind_of(declared: str) -> object:
     simple = {
         "void": None,
         "int": ctypes.c_int,
+        "int32_t": ctypes.c_int32,
         "uint32_t": ctypes.c_uint32,
         "uint64_t": ctypes.c_uint64,
         "size_t": ctypes.c_size_t,
@@ -204,6 +205,8 @@ class Abi(unittest.TestCase):
             "kvrail_last_error": "KvrailError",
             "kvrail_memory_create": "Memory",
             "kvrail_memory_destroy": "Memory.close",
+            "kvrail_device_memory_create": "DeviceMemory",
+            "kvrail_device_memory_destroy": "DeviceMemory.close",
             "kvrail_region_dense": "Region.dense",
             "kvrail_region_of_device": "Region.of_device",
             "kvrail_region_dmabuf_of_device": "Region.of_device",

@@ -165,6 +165,11 @@ class Memory(unittest.TestCase):
             kvrail.Memory("none", 0)
         self.assertIn("at least one", str(caught.exception))
 
+    def test_no_device_memory_of_no_bytes(self) -> None:
+        with self.assertRaises(kvrail.Invalid) as caught:
+            kvrail.DeviceMemory(0, 0)
+        self.assertIn("at least one", str(caught.exception))
+
 
 class Library(unittest.TestCase):
     """Copies of the package say which library they took."""

@@ -17,7 +17,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fake_allocation allocations[ALLOCATIONS_MAX];
 
-int fake_gpu_of(int fd)
+/* The name is "fake-cuda-1", or "fake-cuda-1-cards". */
+static int name_of(int fd, bool *ret_for_cards)
 {
     char path[64], target[64] = "";
     int gpu = -1;
@@ -26,7 +27,15 @@ int fake_gpu_of(int fd)
     if (readlink(path, target, sizeof(target) - 1) < 0 ||
         sscanf(target, "/memfd:fake-cuda-%d", &gpu) != 1)
         return -1;
+    *ret_for_cards = strstr(target, "-cards") != NULL;
     return gpu;
+}
+
+int fake_gpu_of(int fd)
+{
+    bool for_cards;
+
+    return name_of(fd, &for_cards);
 }
 
 struct fake_allocation *fake_allocation_new(int kind, int fd, size_t bytes)
@@ -44,16 +53,17 @@ struct fake_allocation *fake_allocation_new(int kind, int fd, size_t bytes)
                                       .gpu = fake_gpu_of(fd),
                                       .device = fake_current_device(),
                                       .bytes = bytes};
+    (void)name_of(fd, &found->for_cards);
     pthread_mutex_unlock(&lock);
     return found;
 }
 
-struct fake_allocation *fake_allocation_make(int kind, int gpu, size_t bytes)
+struct fake_allocation *fake_allocation_make(int kind, int gpu, bool for_cards, size_t bytes)
 {
     char name[32];
     int fd;
 
-    snprintf(name, sizeof(name), "fake-cuda-%d", gpu);
+    snprintf(name, sizeof(name), "fake-cuda-%d%s", gpu, for_cards ? "-cards" : "");
     fd = memfd_create(name, MFD_CLOEXEC);
     if (bytes > 0 && fd >= 0 && ftruncate(fd, (off_t)bytes) == 0)
         return fake_allocation_new(kind, fd, bytes);
@@ -154,7 +164,7 @@ CUresult fake_MemAlloc(CUdeviceptr *ret, size_t bytes)
 
     if (code != CUDA_SUCCESS)
         return code;
-    allocation = fake_allocation_make(FAKE_PLAIN, fake_gpu(fake_current_device()), bytes);
+    allocation = fake_allocation_make(FAKE_PLAIN, fake_gpu(fake_current_device()), true, bytes);
     if (allocation == NULL || !fake_allocation_map(allocation, NULL, bytes))
         return bytes == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
     *ret = (uintptr_t)allocation->base;
@@ -202,6 +212,8 @@ CUresult fake_PointerGetAttribute(void *data, CUpointer_attribute attribute, CUd
     if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
         *(int *)data = getenv("FAKE_CUDA_ORDINAL") != NULL ? atoi(getenv("FAKE_CUDA_ORDINAL"))
                                                            : fake_device(allocation->gpu);
+    else if (attribute == CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE)
+        *(int *)data = allocation->for_cards;
     else if (attribute == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE)
         *(int *)data = allocation->kind == FAKE_PLAIN && getenv("FAKE_CUDA_POOL") == NULL;
     else

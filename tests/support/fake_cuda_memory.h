@@ -22,13 +22,14 @@ struct fake_allocation {
     unsigned opened; /* ipc: how often */
     bool accessible; /* vmm: by the GPU */
     bool shareable;  /* vmm: by a descriptor */
+    bool for_cards;  /* vmm: made with gpuDirectRDMACapable; else always */
     bool released;   /* vmm: its handle; the memory stays as long as it is mapped */
 };
 
 /* Takes the descriptor; its name has the GPU. */
 struct fake_allocation *fake_allocation_new(int kind, int fd, size_t bytes);
 /* On a GPU of the machine. NULL: no memory. */
-struct fake_allocation *fake_allocation_make(int kind, int gpu, size_t bytes);
+struct fake_allocation *fake_allocation_make(int kind, int gpu, bool for_cards, size_t bytes);
 /* The GPU of memory that this driver made; -1: it did not. */
 int fake_gpu_of(int fd);
 /* Its first bytes; NULL: wherever there is room. */

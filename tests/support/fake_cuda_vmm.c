@@ -21,6 +21,8 @@ static bool are_known(const CUmemAllocationProp *properties)
     return properties->type == CU_MEM_ALLOCATION_TYPE_PINNED &&
            properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
            fake_gpu(properties->location.id) >= 0 &&
+           (properties->allocFlags.gpuDirectRDMACapable == 0 ||
+            getenv("FAKE_CUDA_NO_VMM_RDMA") == NULL) &&
            (properties->requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE ||
             properties->requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 }
@@ -45,7 +47,8 @@ CUresult fake_MemCreate(CUmemGenericAllocationHandle *ret, size_t bytes,
         return fake_started();
     if (bytes == 0 || bytes % FAKE_GRAIN != 0 || !are_known(properties) || flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
-    allocation = fake_allocation_make(FAKE_VMM, fake_gpu(properties->location.id), bytes);
+    allocation = fake_allocation_make(FAKE_VMM, fake_gpu(properties->location.id),
+                                      properties->allocFlags.gpuDirectRDMACapable != 0, bytes);
     if (allocation == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
     allocation->shareable =

@@ -4,6 +4,7 @@
 #include "tests/support/check.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/cuda_driver.h"
 #include "client/client.h"
@@ -64,6 +65,40 @@ static void a_region_brings_a_dmabuf(void **state)
     unsetenv("FAKE_CUDA_NO_DMABUF");
     region.address = 0; /* as an older program leaves it */
     assert_false(added(engine, &region)->dmabuf);
+    kvrail_close(engine);
+}
+
+/* Its memory can be opened from another container, and cards reach it where the GPU allows that. */
+static void device_memory_suits_every_way(void **state)
+{
+    struct kvrail *engine = scripted_engine(&agent, "engine");
+    struct kvrail_device_memory own;
+    struct kvrail_region region;
+    struct kvrail_error error = {.status = KVRAIL_OK};
+    int capable = 0;
+
+    (void)state;
+    assert_int_equal(kvrail_device_memory_create(0, 5000, &own, &error), KVRAIL_OK);
+    assert_true(own.address != 0 && own.bytes >= 5000 && own.device == 0);
+    region = region_at(own.address);
+    assert_int_equal(region.memory, KVRAIL_MEMORY_CUDA_VMM);
+    assert_int_equal(cuda->PointerGetAttribute(
+                         &capable, CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, own.address),
+                     CUDA_SUCCESS);
+    assert_int_equal(capable, 1);
+    assert_true(added(engine, &region)->dmabuf);
+    assert_int_equal(agent.record->region.memory, KVR_MEMORY_CUDA_VMM);
+    close(region.fd);
+    kvrail_device_memory_destroy(&own);
+    assert_true(own.address == 0);
+    kvrail_device_memory_destroy(&own);
+    setenv("FAKE_CUDA_NO_VMM_RDMA", "1", 1); /* such a GPU refuses the flag */
+    assert_int_equal(kvrail_device_memory_create(0, 5000, &own, &error), KVRAIL_OK);
+    kvrail_device_memory_destroy(&own);
+    unsetenv("FAKE_CUDA_NO_VMM_RDMA");
+    assert_int_equal(kvrail_device_memory_create(0, 0, &own, &error), KVRAIL_INVALID);
+    assert_int_equal(kvrail_device_memory_create(1, 5000, &own, &error), KVRAIL_SYSTEM);
+    assert_non_null(strstr(error.detail, "the GPU"));
     kvrail_close(engine);
 }
 
@@ -156,6 +191,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_region_names_its_gpu, start_thread, stop),
         cmocka_unit_test_setup_teardown(a_region_brings_a_dmabuf, start_thread, stop),
+        cmocka_unit_test_setup_teardown(device_memory_suits_every_way, start_thread, stop),
         cmocka_unit_test_setup_teardown(an_older_agent_gets_no_dmabuf, start_thread, stop),
         cmocka_unit_test_setup_teardown(events_come_behind_a_flush, start_thread, stop),
         cmocka_unit_test_setup_teardown(the_agent_hears_of_the_order_of_writes, start_thread, stop),

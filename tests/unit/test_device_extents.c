@@ -136,6 +136,7 @@ static void what_is_not_all_memory_is_refused(void **state)
     assert_int_equal(kvrail_region_of_device(&region, memory, &error), KVRAIL_SYSTEM);
     unsetenv("FAKE_CUDA_NO_VMM");
     assert_non_null(strstr(error.detail, "made with POSIX descriptors allowed?"));
+    assert_non_null(strstr(error.detail, "TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC=1; vLLM: no sleep"));
 }
 
 static void both_ends_see_the_same_bytes(void **state)

@@ -122,6 +122,23 @@ kvr_status __wrap_kvr_dmabuf_check(int fd, uint64_t offset, uint64_t bytes, stru
     return any_is_dmabuf ? KVR_OK : __real_kvr_dmabuf_check(fd, offset, bytes, error);
 }
 
+/* The allocations of benchmarks and tests are such as cards can reach. */
+static void memory_says_whether_it_is_for_cards(void **state)
+{
+    struct kvr_allocation allocation;
+    struct kvr_error error;
+
+    (void)state;
+    assert_int_equal(kvr_allocation_open(device, BYTES, &allocation, &error), KVR_OK);
+    assert_false(hint_of(&allocation.import).not_for_cards);
+    kvr_allocation_close(&allocation);
+    setenv("FAKE_CUDA_NO_VMM_RDMA", "1", 1); /* as an allocator makes it that does not ask */
+    assert_int_equal(kvr_allocation_open(device, BYTES, &allocation, &error), KVR_OK);
+    unsetenv("FAKE_CUDA_NO_VMM_RDMA");
+    assert_true(hint_of(&allocation.import).not_for_cards);
+    kvr_allocation_close(&allocation);
+}
+
 /* A driver exports no dmabuf of memory that was opened by an IPC handle; its owner can. */
 static void the_owner_s_dmabuf_goes_to_cards(void **state)
 {
@@ -348,6 +365,7 @@ static void what_is_not_in_the_memory_is_refused(void **state)
     assert_non_null(strstr(error.detail, "of GPU 5, and the engine says 0"));
     import.ipc[0] ^= 1; /* a handle that no driver made */
     assert_int_equal(device->ops->import(device, &import, &opened, &error), KVR_SYSTEM);
+    assert_non_null(strstr(error.detail, "from another PID namespace"));
     assert_null(opened);
 }
 
@@ -383,6 +401,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(both_ends_see_the_same_bytes),
         CASE(a_dmabuf_is_made_for_cards_that_take_it),
+        CASE(memory_says_whether_it_is_for_cards),
         CASE(the_owner_s_dmabuf_goes_to_cards),
         CASE(a_dmabuf_is_of_whole_pages_of_the_host),
         CASE(an_allocation_is_opened_more_than_once),

@@ -43,7 +43,7 @@ from .errors import (
     Unsupported,
     UsedAfterFork,
 )
-from .memory import Memory
+from .memory import DeviceMemory, Memory
 from .values import Allocation, Event, Identity, PageIds, Region, SourceAddress
 
 __all__ = [
@@ -54,6 +54,7 @@ __all__ = [
     "Closed",
     "Connection",
     "DETAIL_BYTES",
+    "DeviceMemory",
     "Digest",
     "Event",
     "EventKind",

@@ -171,6 +171,16 @@ class kvrail_memory(ctypes.Structure):
     ]
 
 
+class kvrail_device_memory(ctypes.Structure):
+    _fields_ = [
+        ("address", c_uint64),
+        ("bytes", c_uint64),
+        ("device", c_int32),
+        ("pad", c_uint32),
+        ("reserved", c_uint64 * 4),
+    ]
+
+
 class kvrail_allocation(ctypes.Structure):
     _fields_ = [("size", c_uint32), ("fd", c_int), ("bytes", c_uint64)]
 
@@ -278,6 +288,7 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
         kvrail_error,
         kvrail_identity,
         kvrail_memory,
+        kvrail_device_memory,
         kvrail_allocation,
         kvrail_region,
         kvrail_source_options,
@@ -312,6 +323,14 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "kvrail_agent_address": (c_char_p, _CONNECTION),
     "kvrail_memory_create": (c_int, c_char_p, c_uint64, ctypes.POINTER(kvrail_memory), _error_out),
     "kvrail_memory_destroy": (None, ctypes.POINTER(kvrail_memory)),
+    "kvrail_device_memory_create": (
+        c_int,
+        c_int32,
+        c_uint64,
+        ctypes.POINTER(kvrail_device_memory),
+        _error_out,
+    ),
+    "kvrail_device_memory_destroy": (None, ctypes.POINTER(kvrail_device_memory)),
     "kvrail_region_dense": (None, ctypes.POINTER(kvrail_region)),
     "kvrail_region_of_device": (c_int, ctypes.POINTER(kvrail_region), c_uint64, _error_out),
     "kvrail_region_dmabuf_of_device": (c_int, ctypes.POINTER(kvrail_region), c_uint64, _error_out),

@@ -1,4 +1,4 @@
-"""Host memory that an agent can map."""
+"""Memory that an agent can map: of the host, or of a GPU."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import TracebackType
 from . import _abi
 from ._library import library
 from .errors import check
-from .values import encoded, u64
+from .values import encoded, u32, u64
 
 
 class Memory:
@@ -45,6 +45,42 @@ class Memory:
         self.fd = -1
 
     def __enter__(self) -> Memory:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class DeviceMemory:
+    """Memory of a GPU that an agent can open, from another container too, and that cards can reach.
+
+    `address` is a device pointer, for Region.of_device; `bytes` is the size, rounded up to what the
+    GPU allocates. An agent that has the region keeps the memory when this one is closed."""
+
+    def __init__(self, device: int, size: int) -> None:
+        """`device` is a CUDA ordinal of this process."""
+        self._own = _abi.kvrail_device_memory()
+        error = _abi.kvrail_error()
+        check(
+            library().kvrail_device_memory_create(
+                u32(device, "device"), u64(size, "size"), self._own, error
+            ),
+            error,
+        )
+        self.address: int = self._own.address
+        self.bytes: int = self._own.bytes
+
+    def close(self) -> None:
+        """Frees it; no work of the GPU may use it any more."""
+        library().kvrail_device_memory_destroy(self._own)
+        self.address = 0
+
+    def __enter__(self) -> DeviceMemory:
         return self
 
     def __exit__(
