@@ -1,5 +1,5 @@
-/* Not uv_async_t: its loop waits until a thread that is ringing has done so, and on a busy machine
- * a thread that lost its core in the middle of that comes back after seconds. */
+/* An eventfd, not a uv_async_t: libuv's loop spins while another thread is inside uv_async_send. On
+ * a busy host such a thread may have lost its core, and the loop then waited up to 0.5 s. */
 #include "agent/doorbell.h"
 
 #include <errno.h>
