@@ -11,8 +11,7 @@ and WORK_FOLDER/groups has their process groups. Exit status: 0 if all answers a
 from __future__ import annotations
 
 import atexit
-import http.client
-import json
+import contextlib
 import os
 import pathlib
 import random
@@ -21,7 +20,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from servers import ANSWER_SECONDS, Pair, Proxy, new_prompt, wait_until
+from servers import Pair, Proxy, new_prompt, stream_of, wait_until
 
 TOKENS = Pair.TOKENS  # of an answer
 AT_ONCE = 4
@@ -31,30 +30,10 @@ ROW = "{:>3}  {:41} {:29} {:29} {}"
 Answer = list[int] | Exception
 
 
-def streamed(address: str, number: int, prompt: list[int]) -> list[int]:
+def streamed(proxy: Proxy, number: int, prompt: list[int]) -> list[int]:
     """The tokens of an answer that comes as a stream of events."""
-    body = {
-        "model": "model",
-        "prompt": prompt,
-        "max_tokens": TOKENS,
-        "temperature": 0,
-        "ignore_eos": True,
-        "return_token_ids": True,
-        "stream": True,
-    }
-    headers = {"Content-Type": "application/json", "X-Request-Id": f"demo-{number}"}
-    connection = http.client.HTTPConnection(address, timeout=ANSWER_SECONDS)
-    try:
-        connection.request("POST", "/v1/completions", json.dumps(body), headers)
-        answer = connection.getresponse()
-        lines = answer.read().decode().splitlines()
-    finally:
-        connection.close()
-    if answer.status != 200:
-        raise RuntimeError(f"status {answer.status}: {''.join(lines)}")
-    events = [line.removeprefix("data: ") for line in lines if line.startswith("data: {")]
-    choices = [choice for event in events for choice in json.loads(event)["choices"]]
-    return [token for choice in choices for token in choice["token_ids"] or ()]
+    with contextlib.closing(proxy.open(prompt, TOKENS, f"demo-{number}", stream=True)) as answer:
+        return [token for event in stream_of(answer) for token in event]
 
 
 def tried(ask, *arguments) -> Answer:
@@ -69,7 +48,7 @@ def ask_all(proxy: Proxy, pair: Pair, prompts: list[list[int]]) -> tuple[list[An
     numbers = range(1, len(prompts) + 1)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         through = list(
-            pool.map(lambda n: tried(streamed, proxy.address, n, prompts[n - 1]), numbers)
+            pool.map(lambda n: tried(streamed, proxy, n, prompts[n - 1]), numbers)
         )
         return through, list(pool.map(lambda prompt: tried(pair.alone, prompt), prompts))
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import model
@@ -89,8 +89,11 @@ class Endpoint:
 
     address: str
 
-    def open(self, prompt: list[int], tokens: int, **more: Any) -> http.client.HTTPConnection:
-        """A connection over which the request has gone out; its answer has not been read."""
+    def open(
+        self, prompt: list[int], tokens: int, name: str = "", **more: Any
+    ) -> http.client.HTTPConnection:
+        """A connection over which the request has gone out; its answer has not been read. `name` is
+        the request's, for the servers."""
         body = {
             "model": "model",
             "prompt": prompt,
@@ -101,7 +104,7 @@ class Endpoint:
             **more,
         }
         connection = http.client.HTTPConnection(self.address, timeout=ANSWER_SECONDS)
-        headers = {"Content-Type": "application/json"}
+        headers = {"Content-Type": "application/json"} | ({"X-Request-Id": name} if name else {})
         connection.request("POST", "/v1/completions", json.dumps(body), headers)
         return connection
 
@@ -212,6 +215,18 @@ class Server(Endpoint):
 
 def tokens_of(answer: dict[str, Any]) -> list[int]:
     return answer["choices"][0]["token_ids"]
+
+
+def stream_of(connection: http.client.HTTPConnection) -> Iterator[list[int]]:
+    """The tokens of each event of an answer that was asked for with `stream`."""
+    answer = connection.getresponse()
+    if answer.status != 200:
+        raise AssertionError(f"status {answer.status}: {answer.read().decode()}")
+    for line in answer:
+        if line.startswith(b"data: {"):
+            choices = json.loads(line.removeprefix(b"data: "))["choices"]
+            if tokens := [token for each in choices for token in each["token_ids"] or ()]:
+                yield tokens
 
 
 # Forms of a pair beside `full`: the model's, and options of the prefill and of the decode server.
