@@ -12,14 +12,16 @@
 # --turns N       a turn measures each variant once, with the same prompts (default 5)
 # --minutes N     then stop, and end with 75 when measurements are left
 #
-# A prefill server and a decode server of vLLM run on one core of the CPU each. A client sends a prompt to
-# the prefill server, and its answer to the decode server. `ttft` is the time from the first call until the
-# decode server's first token; `added` is the part of it after the prefill server's answer. Variants:
-# kvrail; nixl; and none, where the servers are kvrail's, and the decode server computes the prompt again,
-# as without any transfer. Paths, each rival at its best: `same host` is kvrail's provider local and UCX's
-# cma, sm and tcp (NIXL does not start without tcp); `tcp` is kvrail's provider tcp and UCX's tcp alone, on
-# loopback. `wrong` counts answers of 8 tokens that differ from those of one server. A percentile is the
-# median of those of the turns.
+# A prefill server and a decode server of vLLM run on one core of the CPU each, with 512 blocks of 128
+# tokens, all of which were used once before. A client sends a prompt to the prefill server, and its
+# answer to the decode server. `ttft` is the time from the first call until the decode server's first
+# token; `added` is the part of it after the prefill server's answer. Variants: kvrail; nixl; and none,
+# where the servers are kvrail's, and the decode server computes the prompt again, as without any transfer
+# (measured once for all paths). Paths: `same host` is kvrail's provider local and UCX's cma, sm and tcp
+# (NIXL does not start without tcp); `tcp` is kvrail's provider tcp and UCX's tcp alone, on loopback. NIXL
+# has one thread, its best number here: its default of 4 is slower, and with 0 transfers stall. `wrong`
+# counts answers of 8 tokens that differ from those of one server. A percentile is the median of those of
+# the turns.
 #
 # What was measured stays in build/engines/bench: a bench that was stopped goes on there when it is called
 # again with as many requests a turn and the same build of kvrail. vLLM (3.5 GB) and NIXL are installed into

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import contextlib
 import hashlib
-import http.client
 import importlib.metadata
 import json
 import os
@@ -18,15 +18,29 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import model
-from servers import ANSWER_SECONDS, Server, free_port, kvrail_connector, new_prompt, wait_until
+from servers import (
+    ANSWER_SECONDS,
+    BLOCK,
+    Server,
+    free_port,
+    kvrail_connector,
+    new_prompt,
+    stream_of,
+    tokens_of,
+    wait_until,
+)
 from turns import VARIANTS, Cell, Request, Turns, percentile
 
 ANSWER = 8  # tokens
+FORM = "narrow"  # of the model
+BLOCKS = 512  # of each server: eight prompts of 7,000 tokens at once
+
+# Its default, 4, leaves the model little of a core, and with 0 transfers stall for 10 s and longer.
+NIXL_THREADS = 1
 IDLE_SECONDS = 60
 STOPPED = 75  # exit status: the time is over, and measurements are left
 
@@ -49,7 +63,7 @@ class Rivals:
         first, *_, last = map(str, sorted(os.sched_getaffinity(0)))
         longest = tokens + 2 * ANSWER
         if not (folder / "model").exists():
-            model.make(folder / "model", prompt_most=longest)
+            model.make(folder / "model", FORM, prompt_most=longest)
         environment = {
             "VLLM_SERVER_DEV_MODE": "1",  # for /reset_prefix_cache
             "VLLM_CPU_KVCACHE_SPACE": "2",
@@ -58,7 +72,11 @@ class Rivals:
         if rival == "kvrail":
             connector = kvrail_connector({"agent": "start", "agent_options": agent_options})
         else:
-            connector = {"kv_connector": "NixlConnector", "kv_buffer_device": "cpu"}
+            connector = {
+                "kv_connector": "NixlConnector",
+                "kv_buffer_device": "cpu",
+                "kv_connector_extra_config": {"num_threads": NIXL_THREADS},
+            }
             environment["UCX_TLS"] = transports
         logs = os.environ["BENCH_FOLDER"]
         self.prefill, self.decode = (
@@ -68,7 +86,7 @@ class Rivals:
                 folder / "model",
                 core,
                 f"{logs}/{rival}_{path.replace(' ', '_')}_{role}.log",
-                {"--max-model-len": longest},
+                {"--max-model-len": longest, "--num-gpu-blocks-override": BLOCKS},
                 environment | {"VLLM_NIXL_SIDE_CHANNEL_PORT": str(free_port())},
             )
             for role, core in (("kv_producer", first), ("kv_consumer", last))
@@ -101,12 +119,21 @@ class Rivals:
         if transfers:
             wish = {"kv_transfer_params": answer["kv_transfer_params"]}
         connection = self.decode.open(prompt, ANSWER, stream=True, **wish)
-        try:
-            times, tokens = zip(*_stream(connection), strict=True)
-        finally:
-            connection.close()
-        first = times[0]
-        return Request((first - start) * 1000, (first - handed) * 1000, sum(tokens, []))
+        with contextlib.closing(connection):
+            events = stream_of(connection)
+            tokens = next(events, None)
+            first = time.monotonic()
+            if tokens is None:
+                raise AssertionError("the decode server's answer has no token")
+            tokens += sum(events, [])
+        return Request((first - start) * 1000, (first - handed) * 1000, tokens)
+
+    def warm_up(self, tokens: int) -> None:
+        """Uses every block of both caches once, as in a server that has run for a while: the first
+        write to a page of memory takes longer."""
+        draw = random.Random("warm up")
+        prompts = [new_prompt(draw, tokens) for _ in range(BLOCKS * BLOCK // tokens + 1)]
+        self.measure(prompts, 2, True)
 
     def moved(self) -> float:
         """Bytes that came to the decode server."""
@@ -114,7 +141,7 @@ class Rivals:
 
     def measure(self, prompts: list[list[int]], at_once: int, transfers: bool) -> list[Request]:
         self.forget()
-        wanted = self.moved() + transfers * sum(map(len, prompts)) * model.BYTES
+        wanted = self.moved() + transfers * sum(map(len, prompts)) * model.token_bytes(FORM)
         with ThreadPoolExecutor(at_once) as pool:
             requests = list(pool.map(lambda prompt: self.ask(prompt, transfers), prompts))
         wait_until(lambda: self.moved() >= wanted, 10, f"all KV came by {self._rival}")
@@ -122,20 +149,7 @@ class Rivals:
 
     def alone(self, prompts: list[list[int]]) -> list[list[int]]:
         """The prefill server's own answers. It has the prompts in its cache."""
-        answers = [self.prefill.post(prompt, ANSWER) for prompt in prompts]
-        return [answer["choices"][0]["token_ids"] for answer in answers]
-
-
-def _stream(connection: http.client.HTTPConnection) -> Iterator[tuple[float, list[int]]]:
-    """The times and tokens of the events."""
-    answer = connection.getresponse()
-    if answer.status != 200:
-        raise AssertionError(f"status {answer.status}: {answer.read().decode()}")
-    for line in answer:
-        if line.startswith(b"data: {"):
-            tokens = [t for c in json.loads(line[6:])["choices"] for t in c["token_ids"] or ()]
-            if tokens:
-                yield time.monotonic(), tokens
+        return [tokens_of(self.prefill.post(prompt, ANSWER)) for prompt in prompts]
 
 
 class Bench:
@@ -150,7 +164,8 @@ class Bench:
             for at_once in options.at_once
         ]
         file = pathlib.Path(os.environ["BENCH_FOLDER"]) / "turns.jsonl"
-        self.turns = Turns(file, {**versions(), "requests_a_turn": self.each})
+        subject = {**versions(), "model": FORM, "requests_a_turn": self.each}
+        self.turns = Turns(file, subject)
 
     def run(self) -> int:
         """The exit status."""
@@ -175,9 +190,7 @@ class Bench:
         if not left or self._is_over():
             return not left
         with Rivals(rival, path, folder, max(self.options.tokens)) as pair:
-            draw = random.Random(f"warm up {turn}")
-            for tokens in self.options.tokens:
-                pair.measure([new_prompt(draw, tokens) for _ in range(2)], 2, True)
+            pair.warm_up(max(self.options.tokens))
             for cell, variant in left:
                 if self._is_over():
                     return False

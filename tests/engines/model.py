@@ -5,23 +5,22 @@ from __future__ import annotations
 
 import json
 import pathlib
+from typing import Any
 
 import torch
 from safetensors.torch import save_file
 
-WIDTH, LAYERS, HEADS, KV_HEADS, INNER = 256, 4, 4, 2, 512
 TOKENS = 1024  # ids of the vocabulary
 PROMPT_MOST = 2048
-BYTES = LAYERS * 2 * KV_HEADS * (WIDTH // HEADS) * 4  # of a token's KV in float32
 
 CONFIG = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
-    "hidden_size": WIDTH,
-    "intermediate_size": INNER,
-    "num_hidden_layers": LAYERS,
-    "num_attention_heads": HEADS,
-    "num_key_value_heads": KV_HEADS,
+    "hidden_size": 256,
+    "intermediate_size": 512,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
     "vocab_size": TOKENS,
     "max_position_embeddings": PROMPT_MOST,
     "rms_norm_eps": 1e-5,
@@ -33,41 +32,55 @@ CONFIG = {
     "rope_theta": 10000.0,
 }
 
-FORMS = {
+FORMS: dict[str, dict[str, Any]] = {
     "full": {},
     "windows": {
         "layer_types": ["sliding_attention"] * 2 + ["full_attention", "sliding_attention"],
         "sliding_window": 200,
     },
+    # Half the attention and a quarter of the weights, with as much KV as `full`.
+    "narrow": {"hidden_size": 128, "intermediate_size": 256, "num_attention_heads": 2},
 }
 
 
-def weights(seed: int) -> dict[str, torch.Tensor]:
+def _config(form: str) -> dict[str, Any]:
+    return {**CONFIG, **FORMS[form]}
+
+
+def token_bytes(form: str) -> int:
+    """Of a token's KV."""
+    config = _config(form)
+    head = config["hidden_size"] // config["num_attention_heads"]
+    return config["num_hidden_layers"] * 2 * config["num_key_value_heads"] * head * 4  # float32
+
+
+def _weights(config: dict[str, Any], seed: int) -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
+    width, inner = config["hidden_size"], config["intermediate_size"]
+    kv_width = width // config["num_attention_heads"] * config["num_key_value_heads"]
 
     def matrix(rows: int, columns: int) -> torch.Tensor:
         return torch.randn(rows, columns, generator=generator) * 2 / columns**0.5
 
-    kv_width = WIDTH // HEADS * KV_HEADS
     tensors = {
-        "model.embed_tokens.weight": torch.randn(TOKENS, WIDTH, generator=generator),
-        "lm_head.weight": matrix(TOKENS, WIDTH),
-        "model.norm.weight": torch.ones(WIDTH),
+        "model.embed_tokens.weight": torch.randn(TOKENS, width, generator=generator),
+        "lm_head.weight": matrix(TOKENS, width),
+        "model.norm.weight": torch.ones(width),
     }
-    for layer in range(LAYERS):
+    for layer in range(config["num_hidden_layers"]):
         shapes = {
-            "self_attn.q_proj": (WIDTH, WIDTH),
-            "self_attn.k_proj": (kv_width, WIDTH),
-            "self_attn.v_proj": (kv_width, WIDTH),
-            "self_attn.o_proj": (WIDTH, WIDTH),
-            "mlp.gate_proj": (INNER, WIDTH),
-            "mlp.up_proj": (INNER, WIDTH),
-            "mlp.down_proj": (WIDTH, INNER),
+            "self_attn.q_proj": (width, width),
+            "self_attn.k_proj": (kv_width, width),
+            "self_attn.v_proj": (kv_width, width),
+            "self_attn.o_proj": (width, width),
+            "mlp.gate_proj": (inner, width),
+            "mlp.up_proj": (inner, width),
+            "mlp.down_proj": (width, inner),
         }
         for name, (rows, columns) in shapes.items():
             tensors[f"model.layers.{layer}.{name}.weight"] = matrix(rows, columns)
         for name in ("input_layernorm", "post_attention_layernorm"):
-            tensors[f"model.layers.{layer}.{name}.weight"] = torch.ones(WIDTH)
+            tensors[f"model.layers.{layer}.{name}.weight"] = torch.ones(width)
     return tensors
 
 
@@ -75,6 +88,6 @@ def make(
     folder: pathlib.Path, form: str = "full", seed: int = 1, prompt_most: int = PROMPT_MOST
 ) -> None:
     folder.mkdir()
-    config = {**CONFIG, **FORMS[form], "max_position_embeddings": prompt_most}
+    config = {**_config(form), "max_position_embeddings": prompt_most}
     (folder / "config.json").write_text(json.dumps(config))
-    save_file(weights(seed), folder / "model.safetensors", metadata={"format": "pt"})
+    save_file(_weights(config, seed), folder / "model.safetensors", metadata={"format": "pt"})

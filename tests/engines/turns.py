@@ -7,7 +7,7 @@ import math
 import pathlib
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 VARIANTS = ("none", "kvrail", "nixl")
@@ -18,6 +18,10 @@ class Cell:
     path: str
     tokens: int  # of a prompt
     at_once: int
+
+    def measured_as(self, variant: str) -> Cell:
+        """Without a transfer there is no path: one measurement serves all."""
+        return replace(self, path="") if variant == "none" else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +84,10 @@ class Turns:
             output.write("\n" * torn + json.dumps({"subject": self._subject, **entry}) + "\n")
 
     def has(self, cell: Cell, turn: int, variant: str) -> bool:
-        return (cell, turn, variant) in self._measured
+        return (cell.measured_as(variant), turn, variant) in self._measured
 
     def add(self, cell: Cell, turn: int, variant: str, requests: list[Request]) -> None:
+        cell = cell.measured_as(variant)
         self._measured[cell, turn, variant] = requests
         values = [(r.ttft_ms, r.added_ms, r.answer) for r in requests]
         self._write({"cell": asdict(cell), "turn": turn, "variant": variant, "requests": values})
@@ -109,7 +114,8 @@ class Turns:
             wanted = [self._wanted[cell.tokens, turn] for turn in whole]
             case = {**asdict(cell), "turns": len(whole)}
             for variant in VARIANTS:
-                of_turns = [self._measured[cell, turn, variant] for turn in whole]
+                place = cell.measured_as(variant)
+                of_turns = [self._measured[place, turn, variant] for turn in whole]
                 case[variant] = figures(of_turns, wanted)
             cases.append(case)
         return cases

@@ -75,6 +75,14 @@ class Resumed(unittest.TestCase):
         (case,) = turns.cases([CELL, Cell("tcp", 256, 1)], 2)
         self.assertEqual((case["turns"], case["kvrail"]["requests"]), (1, 2))
 
+    def test_requests_without_transfers_count_on_every_path(self) -> None:
+        turns = self.turns()
+        self.add_turn(turns, 0)
+        there = Cell("same host", CELL.tokens, CELL.at_once)
+        self.assertTrue(turns.has(there, 0, "none"))
+        self.assertFalse(turns.has(there, 0, "kvrail"))
+        self.assertFalse(turns.whole(there, 0))
+
     def test_another_build_is_measured_anew(self) -> None:
         self.add_turn(self.turns("a"), 0)
         self.assertFalse(self.turns("b").has(CELL, 0, "kvrail"))
