@@ -47,6 +47,7 @@ class User:
         self.queued_at = float("inf")  # when the target's rank knew of it
         self.aborted_at_p = False
         self.restarted = False  # a target that failed meanwhile does not ask for the next attempt
+        self.p_unsettled = None  # a publish's end that the scheduler may not hear of yet
         self.prefill = prefill.Prefill(self.p_key, self.name, self.attempt)
         self.decode: decode.Decode | None = None
         world.clock.at(world.random.random() * 5, self.p_start)
@@ -62,7 +63,17 @@ class User:
             self.world.soon(0.5, self.p_start)
             return
         self.p_blocks = blocks
-        self.world.soon(0.3, self.p_finish)
+        self.world.soon(0.3, self.p_last if self.world.chance(0.5) else self.p_finish)
+
+    def p_last(self) -> None:
+        """The last step is scheduled; its end comes after the publish, or much later."""
+        self.p_step(prefill.Event(prefill.On.ENDS, self.tokens, (tuple(self.p_blocks),)))
+        self.p_compute()
+        self.world.soon(self.world.random.choice((2 * STEP, 1.0, 3 * LEASE)), self.p_finish)
+
+    def p_compute(self) -> None:
+        for index, block in enumerate(self.p_blocks):
+            self.world.pools["P"].content[block] = self.kv(index)
 
     def p_step(self, event: prefill.Event) -> None:
         self.prefill, commands = prefill.step(self.prefill, event, self.world.clock.now)
@@ -74,11 +85,11 @@ class User:
         if world.chance(0.1):  # aborted in the prefill: nothing was published
             self.aborted_at_p = True
             self.p_step(prefill.Event(prefill.On.DROPPED))
-            self.p_end()
+            if self.prefill.over:
+                self.p_end()
             self.d_over = True
             return
-        for index, block in enumerate(self.p_blocks):
-            world.pools["P"].content[block] = self.kv(index)
+        self.p_compute()
         self.p_step(prefill.Event(prefill.On.FINISHED, self.tokens, (tuple(self.p_blocks),)))
         if world.chance(0.07):
             world.soon(1.0, self.p_abort)
@@ -113,10 +124,17 @@ class User:
                 source.Event(source.On.CHUNK, chunk=source.Chunk(command.blocks, command.tokens)),
             )
             rank.feed(command.key, source.Event(source.On.SEAL))
-        else:
+            return
+        report, self.p_unsettled = self.p_unsettled, None
+        if report is not None:
+            self.world.clock.at(STEP, lambda: self.p_freed(report))
+        if isinstance(command, prefill.Withdraw):
             rank.feed(command.key, source.Event(source.On.ABORT))
 
     def p_report(self, key: str, report) -> None:
+        if self.prefill.state is prefill.State.ENDING:
+            self.p_unsettled = report
+            return
         self.world.clock.at(STEP, lambda: self.p_freed(report))
 
     def p_freed(self, report: source.Freed) -> None:

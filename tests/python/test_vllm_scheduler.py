@@ -97,8 +97,7 @@ class Prefill(Case):
 
     def prefilled(self) -> dict:
         self.engine.prompt("p", 40, dict(REMOTE_DECODE), max_tokens=1)
-        commands, outputs = self.engine.step()
-        self.assertEqual(kinds(commands), [])
+        (self.publish,), outputs = self.engine.step()
         self.assertTrue(outputs["p"].finished)
         return outputs["p"].kv_transfer_params
 
@@ -107,12 +106,28 @@ class Prefill(Case):
         self.assertEqual(params["kvrail"]["tokens"], 40)
         self.assertEqual(len(params["remote_block_ids"][0]), 3)
         self.assertTrue(self.engine.scheduler.has_requests(), "the idle engine must go on stepping")
-        (publish,), _ = self.engine.step()
-        self.assertIsInstance(publish, prefill.Publish)
-        self.assertEqual(publish.blocks, tuple(tuple(ids) for ids in params["remote_block_ids"]))
+        self.assertTrue(self.publish.after_step)
+        blocks = tuple(tuple(ids) for ids in params["remote_block_ids"])
+        self.assertEqual((self.publish.tokens, self.publish.blocks), (40, blocks))
+        self.assertEqual(kinds(self.engine.step()[0]), ["Settle"])
         self.assertIn("p", self.engine.scheduler.requests)
         self.engine.step(finished_sending={"p"})
         self.assertFalse(self.engine.scheduler.has_requests())
+
+    def test_an_answer_of_several_tokens_is_published_at_its_end(self) -> None:
+        self.engine.prompt("p", 40, dict(REMOTE_DECODE), max_tokens=2)
+        self.engine.finish("p")
+        (publish,), _ = self.engine.step()
+        self.assertIsInstance(publish, prefill.Publish)
+        self.assertFalse(publish.after_step)
+        self.engine.step(finished_sending={"p"})
+
+    def test_aborted_in_its_last_step(self) -> None:
+        self.engine.prompt("p", 40, dict(REMOTE_DECODE), max_tokens=1)
+        self.engine.scheduler.schedule()
+        self.engine.abort("p")
+        self.assertEqual(kinds(self.engine.step()[0]), ["Withdraw"])
+        self.engine.step(finished_sending={"p"})
 
     def test_aborted_in_the_queue_and_in_the_prefill(self) -> None:
         self.engine.prompt("p", 40, dict(REMOTE_DECODE))

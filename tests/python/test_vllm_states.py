@@ -12,6 +12,7 @@ import json
 import time
 import timeit
 import unittest
+from types import SimpleNamespace
 
 import support
 from fake_kvrail import FakeConnection
@@ -47,11 +48,18 @@ LIMITS = Limits(hold=480, park=30)
 class Engine:
     """One vLLM: the scheduler's half of the connector, and one worker."""
 
-    def __init__(self, *specs, backoff: int = 0, threshold: int = 0) -> None:
+    def __init__(
+        self, *specs, backoff: int = 0, threshold: int = 0, final_after_step: bool = False
+    ) -> None:
         self.warnings: list[str] = []
         groups = groups_of(cache_config(*(specs or (FullAttentionSpec(BLOCK),))))
         self.scheduler = Scheduler(
-            groups, "engine-p", threshold=threshold, backoff=backoff, warn=self.warnings.append
+            groups,
+            "engine-p",
+            threshold=threshold,
+            backoff=backoff,
+            final_after_step=final_after_step,
+            warn=self.warnings.append,
         )
         self.scheduler.set_sources(SOURCES)
         self.rank = Rank(LIMITS, LIMITS)
@@ -201,6 +209,130 @@ class Prefill(unittest.TestCase):
         self.engine.scheduler.allocated(request, ([1],), 0)
         self.assertEqual(self.engine.scheduler.finished(request, ([1],)), (False, None))
         self.assertEqual(self.engine.scheduler.take_commands(), ())
+
+
+def output(
+    tokens: int, computed: int, blocks: list[int] | None, new: bool = False, resumed: bool = False
+) -> SimpleNamespace:
+    """vLLM's SchedulerOutput of a step that computes so many tokens of request "p"."""
+    block_ids = None if blocks is None else (blocks,)
+    of_new = SimpleNamespace(req_id="p", block_ids=block_ids, num_computed_tokens=computed)
+    cached = SimpleNamespace(
+        req_ids=["other", "p"][: 1 if new else 2],
+        resumed_req_ids={"p"} if resumed else set(),
+        new_block_ids=[([9],), block_ids],
+        num_computed_tokens=[1, computed],
+    )
+    return SimpleNamespace(
+        scheduled_new_reqs=[of_new] if new else [],
+        scheduled_cached_reqs=cached,
+        num_scheduled_tokens={"other": 1, "p": tokens},
+    )
+
+
+class PublishedWithTheLastStep(unittest.TestCase):
+    """Where vLLM schedules a step ahead, a command after the end would wait for that step."""
+
+    def setUp(self) -> None:
+        self.engine = Engine(final_after_step=True)
+        self.request = Request("p", 40, dict(REMOTE_DECODE), max_tokens=1)
+
+    def arrive(self) -> None:
+        self.engine.scheduler.arrived(self.request)
+
+    def schedule(self, *arguments, **keywords) -> list[str]:
+        self.engine.scheduler.scheduled(output(*arguments, **keywords))
+        self.engine.step()
+        return self.engine.calls()
+
+    def finish(self, blocks: list[int], status: str = "FINISHED_LENGTH_CAPPED"):
+        self.request.num_computed_tokens, self.request.status = 40, RequestStatus[status]
+        return self.engine.scheduler.finished(self.request, (blocks,))
+
+    def check_sent(self) -> None:
+        self.assertEqual(self.engine.step()[0], set())
+        self.engine.connection.event("SOURCE_FREE", 1)
+        self.assertEqual(self.engine.step()[0], {"p"})
+        self.assertEqual((len(self.engine.scheduler), self.engine.warnings), (0, []))
+
+    def test_in_one_step(self) -> None:
+        self.arrive()
+        self.assertEqual(self.schedule(40, 0, [1, 2, 3], new=True), PUBLISH)
+        stay, params = self.finish([1, 2, 3])
+        self.assertTrue(stay)
+        self.assertEqual(params["kvrail"]["tokens"], 40)
+        self.engine.step()
+        self.assertEqual(self.engine.calls(), [])
+        self.check_sent()
+
+    def test_in_chunks(self) -> None:
+        self.arrive()
+        self.assertEqual(self.schedule(16, 0, [1], new=True), [])
+        self.assertEqual(self.schedule(16, 16, [2]), [])
+        self.assertEqual(self.schedule(8, 32, [3]), PUBLISH)
+        self.assertTrue(self.finish([1, 2, 3])[0])
+        self.check_sent()
+
+    def test_a_step_without_a_new_block(self) -> None:
+        self.arrive()
+        self.assertEqual(self.schedule(36, 0, [1, 2, 3], new=True), [])
+        self.assertEqual(self.schedule(4, 36, None), PUBLISH)
+        self.assertTrue(self.finish([1, 2, 3])[0])
+        self.check_sent()
+
+    def test_preempted_before_its_last_step(self) -> None:
+        self.arrive()
+        self.schedule(16, 0, [1], new=True)
+        self.engine.scheduler.scheduled(output(40, 0, [4, 5, 6], resumed=True))
+        self.engine.step()
+        self.assertIn(("source_pages", 1, 0, (4, 5, 6)), self.engine.connection.calls)
+        self.assertTrue(self.finish([4, 5, 6])[0])
+        self.check_sent()
+
+    def test_preempted_after_its_last_step_was_scheduled(self) -> None:
+        """The blocks that were published are another request's: no target hears of them."""
+        for blocks in ([], [4, 5, 6]):
+            with self.subTest(blocks):
+                self.setUp()
+                self.arrive()
+                self.schedule(40, 0, [1, 2, 3], new=True)
+                self.assertEqual(self.finish(blocks), (True, None))
+                self.engine.step()
+                self.assertEqual(self.engine.calls(), ["cancel"])
+                self.engine.connection.event("FAILED", 1, "CANCELLED")
+                self.assertEqual(self.engine.step()[0], {"p"})
+                self.assertEqual(len(self.engine.scheduler), 0)
+
+    def test_aborted_in_its_last_step(self) -> None:
+        self.arrive()
+        self.schedule(40, 0, [1, 2, 3], new=True)
+        self.assertEqual(self.finish([1, 2, 3], "FINISHED_ABORTED"), (True, None))
+        self.engine.step()
+        self.assertEqual(self.engine.calls(), ["cancel"])
+
+    def test_aborted_before_its_last_step(self) -> None:
+        self.arrive()
+        self.schedule(16, 0, [1], new=True)
+        self.assertEqual(self.finish([1], "FINISHED_ABORTED"), (False, None))
+        self.assertEqual(self.schedule(40, 0, [1, 2, 3], new=True), [])
+
+    def test_without_an_agent(self) -> None:
+        self.engine.scheduler.reported((), (), {(0, 0): (False, True)})
+        self.arrive()
+        self.assertEqual(self.schedule(40, 0, [1, 2, 3], new=True), [])
+        self.assertEqual(self.finish([1, 2, 3]), (False, None))
+
+    def test_an_answer_of_several_tokens_is_published_at_its_end(self) -> None:
+        self.request.max_tokens = 2
+        self.arrive()
+        self.assertEqual(self.schedule(40, 0, [1, 2, 3], new=True), [])
+        self.assertTrue(self.finish([1, 2, 3])[0])
+
+    def test_a_window_is_published_at_the_end(self) -> None:
+        self.engine = Engine(SlidingWindowSpec(BLOCK, 32), final_after_step=True)
+        self.arrive()
+        self.assertEqual(self.schedule(40, 0, [1, 2, 3], new=True), [])
+        self.assertTrue(self.finish([1, 2, 3])[0])
 
 
 class Decode(unittest.TestCase):

@@ -12,7 +12,7 @@ from fake_kvrail import FakeConnection, KvrailError
 from kvrail.connector.blocks import Group
 from kvrail.connector.decode import Fetch, Queue, Release
 from kvrail.connector.machine import Limits
-from kvrail.connector.prefill import Publish, Withdraw
+from kvrail.connector.prefill import Publish, Settle, Withdraw
 from kvrail.connector.target import Offer
 from kvrail.vllm.groups import groups_of
 from kvrail.vllm.worker import Worker
@@ -21,6 +21,7 @@ from stand_in_vllm import FullAttentionSpec, SlidingWindowSpec, cache_config
 LIMITS = Limits(hold=100, park=5)
 OFFER = Offer(1, ("p0",))
 PUBLISH = Publish("p", "r", 1, 40, ((1, 2, 3),))
+WITH_STEP = Publish("p", "r", 1, 40, ((1, 2, 3),), after_step=True)
 ONE, TWO = (FullAttentionSpec(16),), (FullAttentionSpec(16), SlidingWindowSpec(16, 32))
 IN_FLIGHT = 1000
 
@@ -90,6 +91,34 @@ class OneGroup(Case):
             ({"p"}, {"d"}, set(), 0),
         )
         self.assertEqual(self.warnings, [])
+
+    def test_published_after_the_step_that_computes_it(self) -> None:
+        self.worker.commands([WITH_STEP], 0.0)
+        self.assertEqual(self.p.now.calls, [], "the bytes are not final")
+        self.worker.step(0.0)
+        self.assertEqual(
+            [call[0] for call in self.p.now.calls],
+            ["source_open", "source_pages", "source_watch", "source_end"],
+        )
+        self.run_commands(Settle("p"))
+        self.p.now.event("SOURCE_FREE", 1)
+        self.assertEqual(self.run_commands().sent, {"p"})
+
+    def test_an_end_is_not_told_before_the_engine_has_seen_its_own(self) -> None:
+        """vLLM would free the blocks of a request that runs."""
+        for last in (Settle("p"), Withdraw("p")):
+            self.run_commands(WITH_STEP)
+            self.p.now.event("FAILED", self.p.now.handles, "INVALID")
+            self.assertEqual(self.run_commands().sent, set())
+            self.assertEqual(self.run_commands(last).sent, {"p"})
+            self.assertEqual(len(self.worker), 0)
+
+    def test_a_publish_is_withdrawn_when_the_engine_drops_the_request(self) -> None:
+        self.run_commands(WITH_STEP)
+        self.assertEqual(self.run_commands(Withdraw("p")).sent, set())
+        self.assertEqual(self.p.now.calls[-1][0], "cancel")
+        self.p.now.event("FAILED", 1, "CANCELLED")
+        self.assertEqual(self.run_commands().sent, {"p"})
 
     def test_the_results_of_a_step_stay_as_they_were(self) -> None:
         """With async scheduling vLLM looks at them after the next step."""

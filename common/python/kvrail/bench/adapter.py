@@ -19,7 +19,11 @@ LAYERS = 32  # for each, vLLM calls the worker's side twice
 
 def _connector() -> KvrailConnector:
     transfer = SimpleNamespace(kv_role="kv_both", engine_id="bench", kv_connector_extra_config={})
-    config: Any = SimpleNamespace(kv_transfer_config=transfer, parallel_config=None)
+    config: Any = SimpleNamespace(
+        kv_transfer_config=transfer,
+        parallel_config=None,
+        device_config=SimpleNamespace(device_type="cpu"),
+    )
     cache: Any = Cache()
     return KvrailConnector(config, KVConnectorRole.SCHEDULER, cache)
 
@@ -36,7 +40,6 @@ class Adapter:
         [source] = SOURCES
         shake = KvrailHandshake(source.agent, source.engine, source.generation)
         self._scheduler.set_xfer_handshake_metadata_pp_aware({(source.pp, source.tp): shake})
-        self._scheduled: Any = None  # the connector does not look at vLLM's SchedulerOutput
 
     # ---- the scheduler --------------------------------------------------------------------------
 
@@ -47,8 +50,8 @@ class Adapter:
         tokens, _ = self._scheduler.get_num_new_matched_tokens(request, 0)
         self._scheduler.update_state_after_alloc(request, request, tokens or 0)
 
-    def metadata(self) -> Any:
-        return self._scheduler.build_connector_meta(self._scheduled)
+    def metadata(self, computed: Any) -> Any:
+        return self._scheduler.build_connector_meta(computed)
 
     def finish(self, request: Any) -> dict[str, Any] | None:
         return self._scheduler.request_finished_all_groups(request, request.get_block_ids())[1]

@@ -68,7 +68,7 @@ class Engine:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._scheduler = Scheduler(groups_of(Cache()), "bench")
+        self._scheduler = Scheduler(groups_of(Cache()), "bench", final_after_step=True)
         self._scheduler.set_sources(SOURCES)
 
     # ---- the scheduler --------------------------------------------------------------------------
@@ -80,7 +80,8 @@ class Engine:
         tokens, _ = self._scheduler.tokens_to_load(request, 0)
         self._scheduler.allocated(request, request.get_block_ids(), tokens)
 
-    def metadata(self) -> Any:
+    def metadata(self, computed: Any) -> Any:
+        self._scheduler.scheduled(computed)
         return self._scheduler.take_commands()
 
     def finish(self, request: Request) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from .._abi import EventKind
 from .library import Library
-from .request import Request, prefilled
+from .request import Request, prefilled, step_of
 
 __all__ = ["Bench", "Cost", "measure"]
 
@@ -58,12 +58,13 @@ class Bench:
     ) -> None:
         """One step of vLLM, with the requests that come, get blocks and end in it."""
         engine, clock = self._engine, self._clock
+        computed = step_of(allocate)
         begun = clock()
         for request in queue:
             engine.queue(request)
         for request in allocate:
             engine.allocate(request)
-        metadata = engine.metadata()
+        metadata = engine.metadata(computed)
         scheduled = clock()
         output = engine.work(metadata)
         worked = clock()

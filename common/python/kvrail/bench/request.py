@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
-__all__ = ["BLOCK_TOKENS", "Cache", "Request", "prefilled"]
+__all__ = ["BLOCK_TOKENS", "Cache", "Request", "prefilled", "step_of"]
 
 BLOCK_TOKENS = 16
 
@@ -22,6 +24,7 @@ class Request:
     kv_transfer_params: dict[str, Any] | None = None
     num_computed_tokens: int = 0
     status: Status = Status.RUNNING
+    max_tokens: int = 1
     num_prompt_tokens: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -29,6 +32,20 @@ class Request:
 
     def get_block_ids(self) -> tuple[list[int], ...]:
         return (self.block_ids,)
+
+
+def step_of(requests: Sequence[Request]) -> Any:
+    """vLLM's SchedulerOutput of a step that computes these whole prompts."""
+    return SimpleNamespace(
+        scheduled_new_reqs=[
+            SimpleNamespace(
+                req_id=request.request_id, block_ids=request.get_block_ids(), num_computed_tokens=0
+            )
+            for request in requests
+        ],
+        scheduled_cached_reqs=SimpleNamespace(req_ids=[]),
+        num_scheduled_tokens={each.request_id: each.num_prompt_tokens for each in requests},
+    )
 
 
 def prefilled(request: Request) -> None:

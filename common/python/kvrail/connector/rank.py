@@ -18,7 +18,7 @@ from .machine import Limits
 
 __all__ = ["Rank", "Results"]
 
-Command = prefill.Publish | prefill.Withdraw | decode.Queue | decode.Fetch | decode.Release
+Command = prefill.Action | decode.Queue | decode.Fetch | decode.Release
 
 
 @dataclass(slots=True)
@@ -53,6 +53,7 @@ class Rank:
         )
         self._source_limits, self._target_limits, self._tail = source_limits, target_limits, tail
         self._results = Results()
+        self._unsettled: dict[str, str] = {}  # publishes whose end waits for Settle: its status
         self._source_calls: list[tuple[str, Any]] = []
         self._target_calls: list[tuple[str, Any]] = []
 
@@ -60,6 +61,8 @@ class Rank:
         match command:
             case prefill.Publish():
                 self._publish(command, now)
+            case prefill.Settle():
+                self._settle(command.key)
             case decode.Queue():
                 self._queue(command, now)
             case decode.Fetch():
@@ -69,6 +72,7 @@ class Rank:
                     command.key, target.Event(target.On.COVERED, tokens=command.tokens), now
                 )
             case prefill.Withdraw():
+                self._settle(command.key)
                 self.sources.feed(command.key, source.Event(source.On.ABORT), now)
                 self.targets.feed(command.key, target.Event(target.On.ABORT), now)
         self._sort()
@@ -115,6 +119,8 @@ class Rank:
     def _publish(self, command: prefill.Publish, now: float) -> None:
         """Late: all pages and the seal at once. An id that is in use already cannot be published:
         its blocks are the engine's."""
+        if command.after_step:
+            self._unsettled[command.key] = ""
         if command.key in self.sources:
             self._end_source(command.key, "exists")
             return
@@ -153,7 +159,14 @@ class Rank:
                 command.request, command.skip, pages, "not_found"
             )
 
+    def _settle(self, key: str) -> None:
+        if status := self._unsettled.pop(key, ""):
+            self._end_source(key, status)
+
     def _end_source(self, key: str, status: str) -> None:
+        if key in self._unsettled:
+            self._unsettled[key] = status
+            return
         self._results.sent.add(key)
         self._results.outcomes.append((key, status))
 

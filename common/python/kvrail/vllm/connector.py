@@ -92,6 +92,12 @@ def backoff_of(vllm_config: Any, groups: Groups) -> int:
     return max(1 if groups.has_state or groups.has_window else 0, int(ahead) - 1, 0)
 
 
+def computes_at_once(vllm_config: Any) -> bool:
+    """Whether a step's bytes are in memory when its computation returns. On a GPU they follow in the
+    order of a stream."""
+    return str(vllm_config.device_config.device_type) == "cpu"
+
+
 def refuse_context_parallel(parallel_config: Any) -> None:
     """Tokens striped over ranks have no form in kvrail's page tables."""
     for name in ("decode_context_parallel_size", "prefill_context_parallel_size"):
@@ -122,6 +128,7 @@ class KvrailConnector(KVConnectorBase_V1, SupportsHMA):
                 str(transfer.engine_id),
                 threshold=self._settings.threshold,
                 backoff=backoff_of(vllm_config, self._groups),
+                final_after_step=computes_at_once(vllm_config),
                 warn=logger.warning,
             )
         else:
@@ -157,6 +164,7 @@ class KvrailConnector(KVConnectorBase_V1, SupportsHMA):
         self._side.allocated(request, blocks.get_block_ids(), num_external_tokens)
 
     def build_connector_meta(self, scheduler_output: SchedulerOutput) -> KVConnectorMetadata:
+        self._side.scheduled(scheduler_output)
         return KvrailMetadata(self._side.take_commands())
 
     def update_connector_output(self, connector_output: KVConnectorOutput) -> None:
@@ -231,10 +239,10 @@ class KvrailConnector(KVConnectorBase_V1, SupportsHMA):
     def save_kv_layer(
         self, layer_name: str, kv_layer: Any, attn_metadata: Any, **kwargs: Any
     ) -> None:
-        """Late publish: nothing to do for each layer."""
+        """Nothing to do for each layer: what is final is published after the step."""
 
     def wait_for_save(self) -> None:
-        """Late publish: the blocks stay until the publish has ended."""
+        """The blocks stay until the publish has ended."""
 
     def get_transfer_results(self, finished_req_ids: set[str]) -> Any:
         """Of 0.30 and later; older versions call get_finished."""

@@ -8,7 +8,7 @@ step's metadata.
     update_state_after_alloc                allocated
     request_finished(_all_groups)           finished
     update_connector_output                 reported
-    build_connector_meta                    take_commands
+    build_connector_meta                    scheduled, then take_commands
     set_xfer_handshake_metadata_pp_aware    set_sources
 
 vLLM is not imported: a request is known by the attributes that 0.28 and later have. A call without
@@ -26,19 +26,21 @@ from ..connector.handoff import HandOff, HandOffError, SourceAddress, build, par
 from ..connector.machine import Impossible
 from ..connector.target import Offer
 from .groups import Groups
+from .growing import Growing, growth
 
 __all__ = ["Scheduler"]
 
 ATTEMPTS = 1 << 32
 COMPLETE = frozenset({"FINISHED_LENGTH_CAPPED", "FINISHED_STOPPED"})  # of vLLM's RequestStatus
 
-Command = prefill.Publish | prefill.Withdraw | decode.Queue | decode.Fetch | decode.Release
+Command = prefill.Action | decode.Queue | decode.Fetch | decode.Release
 
 
 class Scheduler:
     """One for each engine. `warn` takes a sentence. `backoff` is the number of prompt tokens at the
     end that the decode engine always computes itself (1 with a recurrent state or a window), so
-    that the prefill stops before them."""
+    that the prefill stops before them. `final_after_step` says that a step's bytes are final when
+    the workers take its results: prefills are then published with their last step."""
 
     def __init__(
         self,
@@ -47,10 +49,14 @@ class Scheduler:
         *,
         threshold: int = 0,
         backoff: int = 0,
+        final_after_step: bool = False,
         warn: Callable[[str], None] = lambda sentence: None,
     ) -> None:
         self._groups, self._engine_name = groups, engine_name
         self._threshold, self._backoff, self._warn = threshold, backoff, warn
+        # vLLM takes blocks back from a window or a state while it computes.
+        self._follows = final_after_step and not (groups.has_window or groups.has_state)
+        self._growing: dict[str, Growing] = {}  # prefills whose last step is still to come
         self._attempts = itertools.count(1)
         self._sources: tuple[SourceAddress, ...] = ()
         self._prefills: dict[str, prefill.Prefill] = {}
@@ -81,6 +87,8 @@ class Scheduler:
             self._prefills[key] = prefill.Prefill(
                 key, request_id(key), next(self._attempts) % ATTEMPTS
             )
+            if self._follows and request.max_tokens == 1:
+                self._growing[key] = Growing(request)
         elif params.get("do_remote_prefill") and key not in self._decodes:
             handoff = self._parse(key, params)
             if (
@@ -127,6 +135,18 @@ class Scheduler:
         tables = self._groups.tables(block_ids, tokens, skip)
         self._decode(key, decode.Event(decode.On.ALLOCATED, tokens, skip, tables))
 
+    def scheduled(self, output: Any) -> None:
+        """vLLM's SchedulerOutput: prefills that the step completes are published after it."""
+        if not self._growing:
+            return
+        for key, computed in growth(self._growing, output):
+            tokens = self._growing[key].request.num_prompt_tokens
+            if computed + output.num_scheduled_tokens[key] < tokens:
+                continue
+            pages = self._pages_to_publish(key, self._growing.pop(key).block_ids, tokens)
+            if pages is not None:
+                self._prefill(key, prefill.Event(prefill.On.ENDS, tokens, pages))
+
     def finished(
         self, request: Any, block_ids: Sequence[Sequence[int]]
     ) -> tuple[bool, dict[str, Any] | None]:
@@ -134,6 +154,7 @@ class Scheduler:
         key = request.request_id
         self._computed.pop(key, None)
         self._held.pop(key, None)
+        self._growing.pop(key, None)
         if key in self._decodes:
             self._decode(key, decode.Event(decode.On.FINISHED))
             return False, None
@@ -143,9 +164,9 @@ class Scheduler:
         tokens = min(request.num_computed_tokens, request.num_prompt_tokens)
         complete = request.status.name in COMPLETE and tokens > 0 and any(block_ids)
         pages = self._pages_to_publish(key, block_ids, tokens) if complete else None
-        if pages is None:
+        if pages is None or record.published not in (None, (tokens, pages)):
             self._prefill(key, prefill.Event(prefill.On.DROPPED))
-            return False, None
+            return record.published is not None, None
         self._prefill(key, prefill.Event(prefill.On.FINISHED, tokens, pages))
         held = self._groups.held(block_ids, tokens)
         handoff = HandOff(record.request, record.attempt, tokens, self._sources, held)

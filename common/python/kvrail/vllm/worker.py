@@ -28,7 +28,7 @@ from .groups import Groups
 
 __all__ = ["Transfers", "Worker"]
 
-Command = prefill.Publish | prefill.Withdraw | decode.Queue | decode.Fetch | decode.Release
+Command = prefill.Action | decode.Queue | decode.Fetch | decode.Release
 Connect = Callable[[], Any]
 
 
@@ -67,6 +67,7 @@ class Worker:
             self._source = Link(connect_source, self._source_port, self._rank.source_agent)
         if connect_target is not None:
             self._target = Link(connect_target, self._target_port, self._rank.target_agent)
+        self._after_step: list[prefill.Publish] = []
         self._links = [link for link in (self._source, self._target) if link is not None]
         self._now = 0.0
         self._told: tuple[bool, bool] | None = None
@@ -84,15 +85,22 @@ class Worker:
         return self._target
 
     def commands(self, commands: Iterable[Command], now: float) -> None:
-        """The metadata of a step, carried out. Events are taken once a step, by `step`."""
+        """The metadata of a step, before its computation. Events are taken once a step, by `step`."""
         self._now = now
         for command in commands:
-            self._rank.command(command, now)
+            if isinstance(command, prefill.Publish) and command.after_step:
+                self._after_step.append(command)
+            else:
+                self._rank.command(command, now)
         self._carry_out()
 
     def step(self, now: float) -> None:
-        """Takes events, looks at timers, and carries out all that follows."""
+        """After the computation: publishes what is final now, takes events, looks at timers, and
+        carries out all that follows."""
         self._now = now
+        for command in self._after_step:
+            self._rank.command(command, now)
+        self._after_step.clear()
         for link in self._links:
             link.poll(now)
         self._rank.tick(now)
