@@ -130,6 +130,8 @@ void transfer_grant(struct inbound *inbound, struct transfer *transfer)
     landing->staging.taken = transfer->grant.taken;
     landing->staging.stage =
         transfer->grant.taken != NULL ? landing_path_stage(inbound, transfer) : NULL;
+    if (landing->staging.stage == NULL)
+        landing->flushed = kvr_region_set_flushed(landing->set);
     landing->staging.offset = transfer->quota.offset;
     landing->staging.bytes = transfer->quota.bytes;
     landing->staging.room_step = staging_quota_step(transfer);

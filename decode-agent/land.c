@@ -40,19 +40,6 @@ static void bytes_count(struct land *land, const struct landing_segment *segment
     atomic_store_explicit(&land->bytes[rail], bytes, memory_order_relaxed);
 }
 
-/* Shows the GPU what cards wrote, where it needs a flush for that. All regions of a rank are on one
- * GPU. */
-static kvr_status flush(const struct landing *landing)
-{
-    for (uint32_t i = 0; i < landing->set->count && landing->staging.stage == NULL; i++) {
-        struct kvr_device *device = landing->set->locals[i]->device;
-
-        if (device != NULL && device->order == KVR_ORDER_FLUSHED)
-            return device->ops->flush(device);
-    }
-    return KVR_OK;
-}
-
 void land_chunk_in(struct land *land, struct landing *landing, uint32_t chunk)
 {
     struct landing_segment *segment = land_segment_of(landing, chunk);
@@ -61,7 +48,7 @@ void land_chunk_in(struct land *land, struct landing *landing, uint32_t chunk)
     landing->in_count++;
     if (--segment->left[layer] > 0)
         return;
-    if (flush(landing) != KVR_OK) {
+    if (landing->flushed != NULL && landing->flushed->ops->flush(landing->flushed) != KVR_OK) {
         land_copy_failed(land, landing);
         return;
     }

@@ -155,6 +155,7 @@ struct landing {
     uint32_t index, peer;
     uint64_t transfer;
     const struct kvr_region_set *set; /* the pages of the landing */
+    struct kvr_device *flushed; /* the GPU that sees what cards write after a flush; or NULL */
     kvr_digest_mode digest;
     const _Atomic uint64_t *revocation_word; /* rule 11: holds `transfer` while its source lends the
                                                 pages; NULL: cards copy */

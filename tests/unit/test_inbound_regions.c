@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "tests/support/inbound_case.h"
+#include "tests/support/inbound_host.h"
 
 static struct kvr_region other;
 
@@ -114,12 +115,34 @@ static void the_last_region_may_go(void **state)
     assert_int_equal(inbound_live(&inbound), 0);
 }
 
+/* The rail thread must not look at a region: the loop may give it a stage meanwhile. */
+static void the_landing_names_the_gpu_that_needs_a_flush(void **state)
+{
+    static struct kvr_device ordered = {.order = KVR_ORDER_UNKNOWN},
+                             flushed = {.order = KVR_ORDER_FLUSHED};
+    struct kvr_device *const devices[] = {NULL, &ordered, &flushed};
+
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        uint64_t nonce;
+
+        target.region.device = devices[i];
+        nonce = open_only(i + 1);
+        name_pages(i + 1);
+        plan(0, nonce);
+        assert_ptr_equal(transfer_of(nonce)->grant.landing->flushed,
+                         devices[i] == &flushed ? &flushed : NULL);
+    }
+    target.region.device = NULL;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_region_that_came_meanwhile_is_not_of_it, open_inbound),
         cmocka_unit_test_setup(a_region_that_went_meanwhile_stays_until_its_end, open_inbound),
         cmocka_unit_test_setup(the_last_region_may_go, open_inbound),
+        cmocka_unit_test_setup(the_landing_names_the_gpu_that_needs_a_flush, open_inbound),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -369,7 +369,7 @@ static void land_flushes_before_a_layer(void **state)
     (void)state;
     flushes = 0;
     flush_status = KVR_OK;
-    target.set.locals[0]->device = &flusher;
+    landing.flushed = &flusher;
     landing_open(KVR_DIGEST_OFF);
     segment_add();
     chunks_land(0, SMALL_PLANNED - 1);
@@ -383,7 +383,6 @@ static void land_flushes_before_a_layer(void **state)
     assert_int_equal(flushes, 2);
     assert_true(was_told(LAND_COPY_FAILED));
     assert_false(was_told(LAND_LAYER));
-    target.set.locals[0]->device = NULL;
 }
 
 /* The same holds for a chunk with a failed move, which sets no bit either. */

@@ -101,6 +101,17 @@ bool kvr_region_set_can_stage(const struct kvr_region_set *set)
     return true;
 }
 
+struct kvr_device *kvr_region_set_flushed(const struct kvr_region_set *set)
+{
+    for (uint32_t i = 0; i < set->count; i++) {
+        struct kvr_device *device = set->locals[i]->device;
+
+        if (device != NULL && device->order == KVR_ORDER_FLUSHED)
+            return device;
+    }
+    return NULL;
+}
+
 bool kvr_region_set_is_staged(const struct kvr_region_set *set)
 {
     for (uint32_t i = 0; i < set->count; i++)

@@ -41,6 +41,9 @@ struct kvr_stage *kvr_region_set_stage(const struct kvr_region_set *set);
 bool kvr_region_set_can_stage(const struct kvr_region_set *set);
 /* Cards cannot reach some of its pages. */
 bool kvr_region_set_is_staged(const struct kvr_region_set *set);
+/* The GPU of its pages, where that sees what cards write after a flush alone; NULL where none is
+ * needed. All regions of a rank are on one GPU. On the loop: a region that gets a stage changes. */
+struct kvr_device *kvr_region_set_flushed(const struct kvr_region_set *set);
 /* All of its pages can be moved over one of these rails (bits) by a target itself. */
 bool kvr_region_set_direct_copy_on(const struct kvr_region_set *set, uint64_t rails);
 /* The least direct path of the regions of these groups (bits). */
