@@ -6,7 +6,6 @@
 set -eu
 provider=tcp+local
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
-command -v curl >/dev/null || { echo "there is no curl" >&2; exit 77; }
 start_all
 
 # good PATH COUNT: one more replay, after which so many transfers went that way.

@@ -7,7 +7,6 @@ set -eu
 provider=${1:?provider}
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 need kvrail-scheduler prefill-agent decode-agent kvrail
-command -v curl >/dev/null || { echo "there is no curl" >&2; exit 77; }
 start_scheduler
 
 . "$KVRAIL_ROOT_DIR/tests/support/device_agents.sh"

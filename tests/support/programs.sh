@@ -129,15 +129,21 @@ default_rails() {
     esac
 }
 
+# The scheduler's metrics. A bare host has bash, and perhaps no curl.
+metrics() {
+    # shellcheck disable=SC2016 # bash expands it
+    timeout $((10 * patience)) bash -c 'exec 3<>"/dev/tcp/${0%:*}/${0##*:}" &&
+        printf "GET /metrics HTTP/1.0\r\n\r\n" >&3 && cat <&3' "$scheduler" 2>/dev/null | tr -d '\r'
+}
+
 # moved ROLE PATH COUNT: so many transfers, the scheduler says, once the agents have reported them.
 moved() {
     wait_for 30 has_moved "$@" || fail "not $3 transfers of a $1 are $2:
-$(curl -s "http://$scheduler/metrics" | grep ^kvrail_path_)"
+$(metrics | grep ^kvrail_path_)"
 }
 
 has_moved() {
-    [ "$(curl -s "http://$scheduler/metrics" |
-        sed -n "s/^kvrail_path_transfers_total{role=\"$1\",path=\"$2\"} //p")" = "$3" ]
+    [ "$(metrics | sed -n "s/^kvrail_path_transfers_total{role=\"$1\",path=\"$2\"} //p")" = "$3" ]
 }
 
 start_scheduler() {
