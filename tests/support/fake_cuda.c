@@ -290,7 +290,7 @@ CUresult fake_get(const char *symbol, void **ret, int version, cuuint64_t flags,
         *ret = (void *)function;                                                                   \
         return CUDA_SUCCESS;                                                                       \
     }
-    KVR_CUDA_LIST(X)
+    FAKE_CUDA_LIST(X)
 #undef X
     *found = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     return CUDA_ERROR_NOT_FOUND;

@@ -19,9 +19,15 @@
 
 #include "base/cuda_driver.h"
 
+/* Those that kvrail calls, and those that probes of the tests call. */
+#define FAKE_CUDA_LIST(X)                                                                          \
+    KVR_CUDA_LIST(X)                                                                               \
+    X(MemGetInfo, 3020)                                                                            \
+    X(PointerSetAttribute, 6000)
+
 /* fake_MemAlloc and all the others, each as the driver's. */
 #define X(name, of) __typeof__(*(PFN_cu##name##_v##of)NULL) fake_##name;
-KVR_CUDA_LIST(X)
+FAKE_CUDA_LIST(X)
 #undef X
 
 /* CUDA_SUCCESS, or what calls that need no context answer; and those that need one. */

@@ -185,6 +185,21 @@ CUresult fake_MemFree(CUdeviceptr address)
     return CUDA_SUCCESS;
 }
 
+/* Of a GPU that no other process uses. */
+CUresult fake_MemGetInfo(size_t *ret_free, size_t *ret_total)
+{
+    CUresult code = fake_ready();
+
+    *ret_total = (size_t)1 << 36;
+    *ret_free = *ret_total;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < ALLOCATIONS_MAX; i++)
+        if (allocations[i].used)
+            *ret_free -= allocations[i].bytes;
+    pthread_mutex_unlock(&lock);
+    return code;
+}
+
 /* ---- attributes of an address -------------------------------------------------------------- */
 
 CUresult fake_MemGetAddressRange(CUdeviceptr *base, size_t *bytes, CUdeviceptr address)
@@ -219,6 +234,20 @@ CUresult fake_PointerGetAttribute(void *data, CUpointer_attribute attribute, CUd
     else
         return CUDA_ERROR_INVALID_VALUE;
     return fake_started();
+}
+
+/* No memory of VMM has this one. */
+CUresult fake_PointerSetAttribute(const void *value, CUpointer_attribute attribute,
+                                  CUdeviceptr address)
+{
+    const struct fake_allocation *allocation = fake_allocation_at(address);
+    CUresult code = fake_ready();
+
+    if (code != CUDA_SUCCESS)
+        return code;
+    if (value == NULL || allocation == NULL || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+        return CUDA_ERROR_INVALID_VALUE;
+    return allocation->kind == FAKE_VMM ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
 }
 
 /* Over several allocations: of the size, with bytes of its own that no test reads. */
