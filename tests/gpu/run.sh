@@ -1,44 +1,93 @@
 #!/bin/sh
-# Builds kvrail, tests it on a GPU and measures it there, within nine minutes.
-# Self-contained: with a folder made by tests/gpu/pack.sh it needs only a CUDA toolkit, cmake, ninja or make,
-# and a compiler.
+# Tests and measures kvrail on a GPU, in parts of at most eight minutes each.
 #
-#   sh tests/gpu/run.sh [--part build|measure|test|all] [--json] [--pack FOLDER] [--build FOLDER]
-#                       [--driver FOLDER]
+#   sh tests/gpu/run.sh --pack FOLDER [--build FOLDER]
+#   sh tests/gpu/run.sh --list
+#   sh tests/gpu/run.sh [--part PART] [--out FOLDER] [--build FOLDER] [--driver FOLDER]
+#   sh tests/gpu/run.sh --report FOLDER…
 #
-# Prints a line for each check, and one for each figure that has a bar: "NAME: passed (VALUE >= BAR)". The last
-# line is "gpu: N passed, N failed, N skipped". With --json the line before it has the machine, every result
-# with its value and bar, and every figure; results.json in the build's folder has the same. A check that this
-# machine cannot run is skipped with a reason. After a failure the other checks still run.
-# --part: the part to run; "all" builds if necessary, measures, then tests. Where a command must be shorter, run
-# the parts one by one, over the same build folder.
+# --pack: makes a folder with built programs, for a machine that has a GPU and nothing else. There `sh run.sh` in
+# that folder is this script.
+# --list: the parts. --part: one of them; without it all, one after another. Each works by itself.
+# --out: where results go, as they come: PART.tsv, to which later runs add, and PART.tgz with the output of every
+# check of the last run. --report prints the results in such folders, of one machine or several, as a page.
 # --driver: the folder of a libcuda.so.1 to use instead of the system's. With the tests' own driver of host
 # memory everything runs without a GPU, and the figures are the speed of no GPU.
-# Exit status: 0; 1 when a check failed; 77 without a GPU.
+#
+# A check that fails, or that this machine cannot run, prints its reason; the others still run. The last line is
+# "gpu: N passed, N failed, N skipped". Exit status: 0; 1 when a check failed; 77 without a GPU.
 set -eu
 
-root=$(cd "$(dirname "$0")/../.." && pwd)
-pack='' build=$root/build/gpu json='' driver='' part=all
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+packed=
+[ ! -e "$root/kvrail/commit" ] || packed=yes
+build=$root/${packed:+kvrail}
+[ -n "$packed" ] || build=$root/build/gpu
+out='' driver='' pack='' parts='probes correct pairs figures' mode=run
+usage() {
+    sed -n 's/^#   //p' "$here/run.sh" >&2
+    exit 2
+}
+list() {
+    echo 'probes   what the machine lets processes do with GPU memory'
+    echo 'correct  the contract of a device, random tables, the example, the sanitizer'
+    echo 'pairs    every byte between engines, for each pair of kinds of memory'
+    echo 'figures  kvrail bench gpu and push, with bars'
+}
 while [ $# -gt 0 ]; do
     case $1 in
-    --pack) pack=$(cd "$2" && pwd) && shift ;;
-    --build) build=$2 && shift ;;
-    --driver) driver=$(cd "$2" && pwd) && shift ;;
-    --part) part=$2 && shift ;;
-    --json) json=yes ;;
-    *) part=unknown ;;
+    --list) list && exit 0 ;;
+    --report) shift && exec sh "$here/report.sh" "$@" ;;
+    --pack | --build | --driver | --part | --out) [ $# -ge 2 ] || usage ;;
+    *) usage ;;
     esac
-    shift
+    case $1 in
+    --pack) pack=$2 mode=pack ;;
+    --build) build=$2 ;;
+    --driver) driver=$(cd "$2" && pwd) ;;
+    --part) parts=$2 ;;
+    --out) out=$2 ;;
+    esac
+    shift 2
 done
-case $part in
-build | measure | test | all) ;;
-*)
-    echo "usage: run.sh [--part build|measure|test|all] [--json] [--pack FOLDER] [--build FOLDER]" \
-        "[--driver FOLDER]" >&2
-    exit 2
-    ;;
+case $parts in
+'probes correct pairs figures') ;;
+*) list | grep -q "^$parts " || usage ;;
 esac
-does() { [ "$part" = "$1" ] || [ "$part" = all ]; }
+
+# ---- programs ---------------------------------------------------------------------------------------
+
+[ -n "$(command -v nvcc)" ] || PATH=$PATH:/usr/local/cuda/bin
+build_all() {
+    if [ ! -f "$build/CMakeCache.txt" ]; then
+        generator=
+        [ -z "$(command -v ninja)" ] || generator=-GNinja
+        # shellcheck disable=SC2086 # nothing, or one word
+        cmake -S "$root" -B "$build" $generator -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=ON \
+            -DKVRAIL_WERROR=OFF || return 1
+    fi
+    cmake --build "$build" -j "$(nproc)" --target device.conformance_host gpu_pair gpu_probe gpu_imported \
+        prefill-agent decode-agent kvrail-scheduler kvrail || return 1
+    # Without nvcc these targets do not exist.
+    cmake --build "$build" -j "$(nproc)" --target example_prefill_gpu example_decode_gpu || true
+}
+# In a pack they are built already.
+programs() {
+    mkdir -p "$build"
+    build=$(cd "$build" && pwd)
+    [ -z "$packed" ] || return 0
+    if ! build_all >"$build/gpu.log" 2>&1; then
+        tail -n 40 "$build/gpu.log"
+        echo "gpu: 0 passed, 1 failed, 0 skipped"
+        exit 1
+    fi
+}
+if [ $mode = pack ]; then
+    [ -z "$packed" ] || { echo "this is a pack; make one from the sources" >&2 && exit 2; }
+    programs
+    exec python3 -B "$here/pack.py" "$build" "$pack"
+fi
 
 # ---- the machine ------------------------------------------------------------------------------------
 
@@ -54,7 +103,7 @@ ask() { # prints the field of nvidia-smi with that name
     nvidia-smi --query-gpu="$1" --format=csv,noheader 2>/dev/null | head -n 1
 }
 if [ -n "$driver" ]; then
-    device='driver of host memory, no GPU' driver_version=$driver
+    device='driver of host memory' driver_version=none
 elif has_gpu; then
     device=$(ask name) driver_version=$(ask driver_version)
 else
@@ -62,59 +111,35 @@ else
     echo "gpu: 0 passed, 0 failed, 1 skipped"
     exit 77
 fi
-began=$(date +%s)
-seconds_left() { echo $((520 - $(date +%s) + began)); }
-commit=$(git -C "$root" rev-parse --short HEAD 2>/dev/null || cat "$pack/commit" 2>/dev/null || echo unknown)
-echo "$device, driver $driver_version, commit $commit, $(nproc) cores"
-
-# ---- build ------------------------------------------------------------------------------------------
-
-[ -n "$(command -v nvcc)" ] || PATH=$PATH:/usr/local/cuda/bin
-if [ -n "$pack" ]; then
-    # Only the programs of this build may find these libraries: the machine's own programs have others, perhaps
-    # of the same names.
-    lib=$pack/usr/lib/x86_64-linux-gnu
-    export PATH="$PATH:$pack/usr/bin" LIBRARY_PATH="$lib" \
-        CPATH="$pack/usr/include:$pack/usr/include/x86_64-linux-gnu" \
-        LDFLAGS="-Wl,--disable-new-dtags,-rpath,$lib,-rpath-link,$lib" CMAKE_PREFIX_PATH="$pack/usr" \
-        PKG_CONFIG_PATH="$lib/pkgconfig:$pack/usr/share/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$pack"
-fi
-generator=
-[ -z "$(command -v ninja)" ] || generator=-GNinja
-mkdir -p "$build"
-build=$(cd "$build" && pwd)
-build_all() {
-    if [ ! -f "$build/CMakeCache.txt" ]; then
-        # shellcheck disable=SC2086 # nothing, or one word
-        cmake -S "$root" -B "$build" $generator -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=ON \
-            -DKVRAIL_WERROR=OFF || return 1
-    fi
-    timeout 300 cmake --build "$build" -j "$(nproc)" --target device.conformance_host gpu_pair gpu_probe \
-        prefill-agent decode-agent kvrail-scheduler kvrail || return 1
-    # Without nvcc these targets do not exist.
-    timeout 120 cmake --build "$build" -j "$(nproc)" --target example_prefill_gpu example_decode_gpu || true
-}
-if ! build_all >"$build/gpu.log" 2>&1; then
-    tail -n 40 "$build/gpu.log"
-    echo "gpu: 0 passed, 1 failed, 0 skipped"
-    exit 1
-fi
-echo "built in $(($(date +%s) - began)) s"
+programs
+commit=$(cat "$build/commit" 2>/dev/null || git -C "$root" rev-parse --short HEAD 2>/dev/null || echo unknown)
+kernels=$(cat "$build/kernels" 2>/dev/null || echo 'as built here')
+echo "${device:-a GPU}, driver ${driver_version:-unknown}, commit $commit, $(nproc) cores; kernels: $kernels"
 [ -z "$driver" ] || export LD_LIBRARY_PATH="$driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-
-[ "$part" != build ] || exit 0
+out=${out:-./gpu-results}
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+work=$(mktemp -d "${TMPDIR:-/tmp}/kvrail-gpu.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+trap 'exit 143' TERM
+export KVRAIL_BIN_DIR="$build/bin" KVRAIL_ROOT_DIR="$root"
 
 # ---- results ----------------------------------------------------------------------------------------
 
-passed=0 failed=0 skipped=0 results='' figures=''
-text() { printf '%s' "$1" | tr '\\"' "/'" | tr -d '[:cntrl:]'; } # as JSON has it
+passed=0 failed=0 skipped=0
+seconds_left() { echo $((460 - $(date +%s) + began)); } # of the part
+text() { printf '%s' "$1" | tr -d '[:cntrl:]'; }
+tabbed() { # a line of PART.tsv
+    line=$1
+    shift
+    for field in "$@"; do line="$line$(printf '\t')$(text "$field")"; done
+    echo "$line" >>"$out/$part.tsv"
+}
 
-# result NAME passed|failed|skipped [WORD [VALUE BAR]]
+# result NAME passed|failed|skipped [WORDS [VALUE BAR]]
 result() {
     eval "$2=\$(($2 + 1))"
-    bar=''
-    [ $# -lt 5 ] || bar=", \"value\": $4, \"bar\": \"$5\""
-    results="$results${results:+, }\"$1\": {\"result\": \"$2\", \"says\": \"$(text "${3:-}")\"$bar}"
+    tabbed result "$1" "$2" "${3:-}" "${4:-}" "${5:-}"
     echo "$1: $2${3:+ ($3)}"
 }
 
@@ -129,8 +154,8 @@ check() {
     fi
     whole=$limit
     [ "$limit" -le "$left" ] || limit=$left
-    timeout -k 5 "$limit" "$@" >"$build/$name.out" 2>&1 || code=$?
-    says=$(tail -n 1 "$build/$name.out")
+    timeout -k 5 "$limit" "$@" >"$work/$name.out" 2>&1 || code=$?
+    says=$(tail -n 1 "$work/$name.out")
     case $code in
     0) result "$name" passed "$says" ;;
     77) result "$name" skipped "$says" ;;
@@ -138,65 +163,97 @@ check() {
         if [ "$limit" -lt "$whole" ]; then
             result "$name" skipped "only $limit s were left"
         else
-            tail -n 20 "$build/$name.out"
+            tail -n 20 "$work/$name.out"
             result "$name" failed "not done in $limit s: $says"
         fi
         ;;
     *)
-        tail -n 20 "$build/$name.out"
+        tail -n 20 "$work/$name.out"
         result "$name" failed "exit $code: $says"
         ;;
     esac
+    (cd "$work" && tar czf "$out/$part.new" -- *.out && mv "$out/$part.new" "$out/$part.tgz") 2>/dev/null || true
 }
 
-# ---- calls that this machine allows ----------------------------------------------------------------
+# ---- probes -----------------------------------------------------------------------------------------
 
-export KVRAIL_BIN_DIR="$build/bin" KVRAIL_ROOT_DIR="$root"
-timeout 60 "$build/tests/gpu_probe" >"$build/probes.out" 2>&1 || echo "probe no: exit $?" >>"$build/probes.out"
-can() { grep -q "^$1 yes" "$build/probes.out"; }
-for probe in ipc vmm dmabuf memops; do
-    if can $probe; then result "probe_$probe" passed; else
-        result "probe_$probe" skipped "$(grep "^$probe no\|^probe no" "$build/probes.out" | head -n 1)"
+# Other parts ask too, and leave out what cannot run.
+ask_driver() {
+    timeout -k 5 45 "$build/tests/gpu_probe" >"$work/gpu_probe.out" 2>&1 ||
+        echo "probe no: exit $?" >>"$work/gpu_probe.out"
+    kinds=host
+    ! can ipc || kinds="$kinds ipc"
+    ! can vmm || kinds="$kinds vmm"
+}
+can() { grep -q "^$1 yes" "$work/gpu_probe.out"; }
+
+run_probes() {
+    for probe in ipc vmm dmabuf memops; do
+        if can $probe; then result "probe_$probe" passed; else
+            result "probe_$probe" skipped "$(grep "^$probe no\|^probe no" "$work/gpu_probe.out" | head -n 1)"
+        fi
+    done
+    check 15 attributes "$build/tests/gpu_imported" attributes
+    for probe in own dmabuf memops killed freed; do
+        for kind in ipc vmm vmm_for_cards; do
+            check 15 "${probe}_$kind" "$build/tests/gpu_imported" $probe $kind
+        done
+    done
+    of_devices=${kinds#host} of_devices=${of_devices# }
+    if [ -z "$of_devices" ]; then
+        for name in agent_memory engine_killed visible; do
+            result $name skipped 'no process may open device memory'
+        done
+        return
     fi
-done
-kinds=host
-! can ipc || kinds="$kinds ipc"
-! can vmm || kinds="$kinds vmm"
+    check 40 agent_memory env KVRAIL_GPU_KINDS="${of_devices##* }" sh "$here/agent_memory.sh" "$driver"
+    check 60 engine_killed env KVRAIL_GPU_KINDS="$of_devices" sh "$here/engine_killed.sh" "$driver"
+    run_visible
+}
+
+# Engines that see one GPU, by another name than the agents, or as another ordinal.
+run_visible() {
+    if [ -n "$driver" ]; then
+        check 60 visible env FAKE_CUDA_GPUS=2 KVRAIL_ENGINE_GPUS=1 KVRAIL_GPU_KINDS="$of_devices" \
+            KVRAIL_REQUESTS=2 sh "$root/tests/e2e/device_pairs.sh" "$driver"
+        return
+    fi
+    seen=$(ask uuid)
+    [ "$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')" -lt 2 ] || seen=1
+    if [ -n "$seen" ]; then
+        check 60 visible env KVRAIL_ENGINE_GPUS="$seen" KVRAIL_GPU_KINDS="$of_devices" KVRAIL_REQUESTS=20 \
+            sh "$root/tests/e2e/device_pairs.sh" ''
+    else
+        result visible skipped 'nvidia-smi names no GPU'
+    fi
+}
 
 # ---- right bytes ------------------------------------------------------------------------------------
 
+if [ -n "$driver" ]; then requests=${KVRAIL_GPU_REQUESTS:-20} tables=50; else requests=556 tables=10000; fi
 conformance=$build/tests/device.conformance_host
-run_tests() {
-    check 60 conformance_kernel "$conformance" cuda
-    check 60 conformance_packed "$conformance" cuda_packed
-    check 60 conformance_driver "$conformance" cuda_driver
-    if [ -n "$driver" ]; then requests=20 campaign=0 tables=50; else requests=556 campaign=1 tables=10000; fi
+run_correct() {
+    for copier in '' _packed _driver; do
+        check 45 "conformance${copier:-_kernel}" "$conformance" "cuda$copier"
+    done
+    campaign=1
+    [ -z "$driver" ] || campaign=0
     # shellcheck disable=SC2016 # the inner shell expands it
-    check 120 random_tables env KVRAIL_CAMPAIGN=$campaign sh -c '"$@" &&
+    check 90 random_tables env KVRAIL_CAMPAIGN=$campaign sh -c '"$@" &&
         echo "$0 scatters and as many gathers of random pieces, every byte right"' $tables "$conformance" cuda
     if can vmm; then
-        check 60 conformance_extents env KVRAIL_EXTENTS=1 "$conformance" cuda
-        for provider in tcp local; do
-            check 90 "segments_$provider" env provider=$provider KVRAIL_GPU_KINDS="host segments" \
-                KVRAIL_REQUESTS=$((requests / 4)) sh "$root/tests/e2e/device_pairs.sh" "$driver"
-        done
+        check 45 conformance_extents env KVRAIL_EXTENTS=1 "$conformance" cuda
     else
-        for name in conformance_extents segments_tcp segments_local; do
-            result "$name" skipped 'no process may open VMM allocations'
-        done
+        result conformance_extents skipped 'no process may open VMM allocations'
     fi
-    for provider in tcp local; do
-        check 150 "pairs_$provider" env provider=$provider KVRAIL_GPU_KINDS="$kinds" KVRAIL_REQUESTS=$requests \
-            sh "$root/tests/e2e/device_pairs.sh" "$driver"
-    done
     if [ -n "$driver" ]; then
         result example skipped "CUDA's runtime asks for a real driver"
     elif ! can ipc; then
         result example skipped 'its pages come from cudaMalloc, and CUDA IPC is refused'
     elif [ -x "$build/examples/example_prefill_gpu" ]; then
-        check 90 example sh "$root/tests/e2e/gpu_example.sh"
+        check 60 example sh "$root/tests/e2e/gpu_example.sh"
     else
-        result example skipped 'no nvcc'
+        result example skipped 'the build found no nvcc'
     fi
     sanitized memcheck
     sanitized racecheck
@@ -207,28 +264,45 @@ sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanit
 sanitized() {
     if [ -n "$driver" ] || [ -z "$sanitizer" ]; then
         result "$1" skipped 'no compute-sanitizer here'
-    elif timeout 60 "$sanitizer" --tool "$1" "$build/tests/gpu_probe" >"$build/$1.probe" 2>&1 ||
-        ! grep -qi 'not supported' "$build/$1.probe"; then
+    elif timeout 30 "$sanitizer" --tool "$1" "$build/tests/gpu_probe" >"$work/$1_probe.out" 2>&1 ||
+        ! grep -qi 'not supported' "$work/$1_probe.out"; then
         # The tests make calls that the driver must refuse.
-        check 70 "$1" env KVRAIL_SCALE=10 "$sanitizer" --tool "$1" --report-api-errors no \
+        check 60 "$1" env KVRAIL_SCALE=10 "$sanitizer" --tool "$1" --report-api-errors no \
             --error-exitcode 1 "$conformance" cuda
     else
-        result "$1" skipped "it says: $(grep -i 'not supported' "$build/$1.probe" | head -n 1)"
+        result "$1" skipped "it says: $(grep -i 'not supported' "$work/$1_probe.out" | head -n 1)"
     fi
+}
+
+run_pairs() {
+    for provider in tcp local; do
+        check 140 "pairs_$provider" env provider=$provider KVRAIL_GPU_KINDS="$kinds" KVRAIL_REQUESTS=$requests \
+            sh "$root/tests/e2e/device_pairs.sh" "$driver"
+    done
+    for provider in tcp local; do
+        if can vmm; then
+            check 80 "segments_$provider" env provider=$provider KVRAIL_GPU_KINDS="host segments" \
+                KVRAIL_REQUESTS=$(((requests + 3) / 4)) sh "$root/tests/e2e/device_pairs.sh" "$driver"
+        else
+            result "segments_$provider" skipped 'no process may open VMM allocations'
+        fi
+    done
 }
 
 # ---- figures ----------------------------------------------------------------------------------------
 
-# number NAME: prints a member of the last figures; NAME.KEY: a member one level below.
-number() {
-    case $1 in
-    *.*)
-        sed -n "/^  \"${1%.*}\": {/,/}/p" "$of" | sed -n "s/^ *\"${1#*.}\": *\\([-0-9.e+]*\\),*\$/\\1/p" |
-            head -n 1
-        ;;
-    *) sed -n "s/^  \"$1\": *\\([-0-9.e+]*\\),*\$/\\1/p" "$of" | head -n 1 ;;
-    esac
+# numbers: of a benchmark's JSON, "KEY<tab>NUMBER" or "KEY.KEY<tab>NUMBER"; arrays are left out.
+numbers() {
+    awk '/^  "/ { above = "" }
+        /^  "[^"]*": \{/ { split($0, part, "\""); above = part[2] "." }
+        /^  (  )?"[^"]*": *-?[0-9][-+.0-9e]*,?$/ {
+            split($0, part, "\"")
+            value = part[3]
+            gsub(/[:, ]/, "", value)
+            print above part[2] "\t" value
+        }' "$of"
 }
+number() { numbers | awk -v key="$1" -F '\t' '$1 == key { print $2; exit }'; }
 
 # bar NAME VALUE OPERATOR BAR: for real GPUs only; a missing value has failed or was skipped already.
 bar() {
@@ -243,17 +317,18 @@ bar() {
     fi
 }
 
-# measure NAME BENCHMARK…: its JSON becomes a figure of that name. A machine that was not quiet (75) is marked
-# in the figure, and is no failure.
+# measure NAME BENCHMARK…: its numbers become figures NAME.KEY. A machine that was not quiet (75) is no failure;
+# the figure NAME.exit is 75 then.
 measure() {
     name=$1
     shift
-    of=$build/$name.json
-    rm -f "$of"
+    of=$work/$name.json.out
+    : >"$of"
     # shellcheck disable=SC2016 # the inner shell expands it
-    check 90 "$name" sh -c '"$@" || [ $? = 75 ]' measure "$build/bin/kvrail" bench "$@" --json "$of"
-    [ ! -s "$of" ] || figures="$figures${figures:+, }\"$name\": $(tr -d '\n' <"$of")"
-    touch "$of"
+    check 110 "$name" sh -c 'of=$1 code=0 && shift && { "$@" --json "$of" || code=$?; }
+        printf "\n  \"exit\": %s\n" $code >>"$of" && { [ $code = 75 ] || exit $code; }' measure "$of" \
+        "$build/bin/kvrail" bench "$@"
+    numbers | while IFS="$(printf '\t')" read -r key value; do tabbed figure "$name.$key" "$value"; done
 }
 smallest() { printf '%s\n' "$@" | grep . | sort -g | head -n 1; }
 # share PART WHOLE: prints the ratio, or nothing where a number is missing.
@@ -265,23 +340,22 @@ share() {
 pushed() {
     name=$1 provider=$2
     shift 2
-    of=$build/$name.json
     if can vmm; then
         measure "$name" push --provider "$provider" --device cuda "$@"
     else
         result "$name" skipped 'no process may open device memory'
-        : >"$of"
+        of=/dev/null
     fi
 }
 
 # Without a GPU the benchmarks only have to run.
 run_figures() {
     if [ -n "$driver" ]; then
-        gpu='--bytes 64M --rounds 3 --turn 20ms --pings 256'
-        push='--pairs 1 --seconds 0.2'
-        huge='--page-bytes 64k --pages 512 --pool-bytes 256M --staging-memory 16M'
+        gpu='--bytes 64M --rounds 1 --turn 10ms --pings 64'
+        push='--pairs 1 --seconds 0.1 --page-bytes 64k --pages 128 --pool-bytes 64M'
+        tcp='--staging-memory 16M' huge=$tcp
     else
-        gpu='' push='--pairs 5 --seconds 1'
+        gpu='' push='--pairs 5 --seconds 1' tcp='--staging-memory 1G'
         huge='--page-bytes 1M --pages 1024 --pool-bytes 5G --staging-memory 256M'
     fi
     # shellcheck disable=SC2086 # lists of options
@@ -291,25 +365,24 @@ run_figures() {
     bar readiness_p50_us "$(number ready.p50_us)" '<=' 8
     bar readiness_p99_us "$(number ready.p99_us)" '<=' 20
     # shellcheck disable=SC2086
-    pushed push_tcp tcp --staging-memory 1G $push
+    pushed push_tcp tcp $push $tcp
     bar staged_of_copy_and_network "$(share "$(number gb_s)" "$(smallest "$copy" "$(number raw_gb_s)")")" '>=' 0.9
     # shellcheck disable=SC2086
     pushed push_local local $push $huge
     bar same_gpu_of_plain_copy "$(share "$(number gb_s)" "$beside")" '>=' 0.85
 }
 
-# ---- the end ----------------------------------------------------------------------------------------
+# ---- the parts --------------------------------------------------------------------------------------
 
-! does measure || run_figures
-! does test || run_tests
-
-of=$build/results.json
-[ "$part" = all ] || of=$build/results_$part.json
-probes=$(sed 's/"/'"'"'/g; s/^\([a-z]*\) \(.*\)$/"\1": "\2"/' "$build/probes.out" | paste -sd, -)
-printf '{"device": "%s", "driver": "%s", "commit": "%s", "cores": %s, "part": "%s", "seconds": %s, "probes": {%s}, "results": {%s}, "figures": {%s}}\n' \
-    "$device" "$driver_version" "$commit" "$(nproc)" "$part" $(($(date +%s) - began)) "$probes" "$results" \
-    "$figures" >"$of"
-[ -z "$json" ] || cat "$of"
-(cd "$build" && tar czf evidence.tgz gpu.log results*.json -- *.out *.probe) 2>/dev/null || true
+for part in $parts; do
+    began=$(date +%s)
+    before="$passed $failed $skipped"
+    tabbed run "$(date -u '+%Y-%m-%d %H:%M')" "${device:-a GPU}" "${driver_version:-unknown}" "$commit" \
+        "$(nproc)" "$(cut -d ' ' -f 1 /proc/loadavg)" "$kernels" "$part"
+    ask_driver
+    "run_$part"
+    tabbed end $(($(date +%s) - began))
+    [ "$before" != "$passed $failed $skipped" ] || result "$part" failed 'it checked nothing'
+done
 echo "gpu: $passed passed, $failed failed, $skipped skipped"
 [ $failed -eq 0 ]
