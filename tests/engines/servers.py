@@ -301,6 +301,10 @@ class Pair:
             wait_until(server.idle, seconds, f"the {name} server holds no block")
 
 
+# Two servers and their ranks share two cores: an answer about their health may be late.
+PATIENT = ("--connect-timeout", "30", "--health-timeout", "60")
+
+
 class Proxy(Endpoint):
     """kvrail.proxy before a prefill server and a decode server, as a process of its own."""
 
@@ -308,7 +312,7 @@ class Proxy(Endpoint):
         port_file = work / "proxy.port"
         port_file.unlink(missing_ok=True)
         command = [sys.executable, "-m", "kvrail.proxy", "--listen", "127.0.0.1:0"]
-        command += ["--port-file", str(port_file)]
+        command += ["--port-file", str(port_file), *PATIENT]
         command += ["--prefill", f"http://{pair.prefill.address}"]
         command += ["--decode", f"http://{pair.decode.address}"]
         with open(work / "proxy.log", "a") as log:

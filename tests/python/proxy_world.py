@@ -46,6 +46,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path.endswith("/health"):
+            time.sleep(self.server.health_delay)
             self.json({}, self.server.health)
         else:
             self.server.take(self)
@@ -102,6 +103,7 @@ class FakeServer(http.server.ThreadingHTTPServer):
             self.scripts.put(script)
         self.last_script = scripts[-1]
         self.health = 200
+        self.health_delay = 0.0
         self.requests: list[Handler] = []
         self.faults: list[BaseException] = []
         threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()

@@ -114,6 +114,14 @@ class Failures(Case):
         self.assertEqual(proxy.post(ASKED), (200, {"asked": ASKED}))
         self.assertEqual(self.p.requests, [], "no prefill server is up")
 
+    def test_a_late_answer_about_health(self) -> None:
+        proxy = self.pair("--health-interval", "0.1", "--health-timeout", "0.3")
+        self.d.health_delay = 1.0
+        wait_until(lambda: proxy.get("/health")[0] == 503, "it is down")
+        self.assertIn("silent for 0.3 s", proxy.get("/health")[1])
+        self.d.health_delay = 0.0
+        wait_until(lambda: proxy.get("/health")[0] == 200, "it is up")
+
     def test_silence_ends(self) -> None:
         def silent(handler) -> None:
             handler.wait_for_the_client_to_leave()

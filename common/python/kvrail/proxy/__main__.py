@@ -105,6 +105,7 @@ def options(arguments: list[str]) -> argparse.Namespace:
         ("--connect-timeout", 5, "seconds to connect to a server"),
         ("--timeout", 600, "seconds that a server or a client may be silent"),
         ("--health-interval", 2, "seconds between two looks at /health of each server"),
+        ("--health-timeout", 10, "seconds that the answer may take; a busy server's comes late"),
         ("--grace", 30, "seconds that running requests have at the end"),
     ):
         add(name, type=_seconds, default=default, metavar="S", help=f"{text} ({default})")
@@ -152,7 +153,8 @@ async def run(chosen: argparse.Namespace) -> None:
     if chosen.port_file:
         _write_port(chosen.port_file, port)
     log.info("listening on http://%s:%d", f"[{host}]" if ":" in host else host, port)
-    watching = asyncio.ensure_future(watch((prefill, decode), limits, chosen.health_interval))
+    of_health = Limits(chosen.connect_timeout, chosen.health_timeout)
+    watching = asyncio.ensure_future(watch((prefill, decode), of_health, chosen.health_interval))
     await ended.wait()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().remove_signal_handler(number)  # a second one ends at once

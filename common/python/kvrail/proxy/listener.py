@@ -19,7 +19,6 @@ from .upstream import Failed, Limits, Unreached, ask
 __all__ = ["Bounds", "Listener", "watch"]
 
 HEALTH_BYTES_MAX = 65536
-HEALTH_SECONDS = 10.0  # a busy server answers late
 LINGER_SECONDS = 2.0
 # Of a request that could not be read: the answer goes to something that has these.
 UNREAD = RequestHead("GET", "/", 1, (("connection", "close"),))
@@ -153,8 +152,6 @@ async def _healthy(server: Server, limits: Limits) -> str:
 
 async def watch(pools: Iterable[Pool], limits: Limits, interval: float) -> None:
     """Asks every server for its health, for ever."""
-    limits = Limits(limits.connect, HEALTH_SECONDS)
-
     async def watch_one(role: str, server: Server) -> None:
         said = server.down
         while True:
