@@ -166,7 +166,7 @@ void client_gpu_name(int32_t ordinal, struct kvr_gpu *gpu);
 kvr_write_order client_flush_open(struct kvrail *client, int32_t ordinal);
 void client_flush_close(struct kvrail *client);
 /* Before a notice that announces bytes goes to the engine. If the flush fails, the notice changes:
- * no byte is known to be right. False: it announced nothing else. */
+ * no byte is known to be right. False: the notice announced nothing else, and is dropped. */
 bool client_flush_before(struct kvrail *client, struct kvr_notice *notice);
 
 /* Milliseconds left until `deadline`, 0 when it has passed. */

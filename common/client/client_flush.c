@@ -34,8 +34,6 @@ static kvr_status flush(const struct kvrail *client, struct kvr_error *error)
     CUcontext before = NULL;
     kvr_status status;
 
-    if (client->flush_context == NULL)
-        return KVR_OK;
     KVR_TRY(kvr_cuda_open(&cuda, error));
     (void)cuda->CtxGetCurrent(&before);
     KVR_TRY(kvr_cuda_check(cuda, cuda->CtxSetCurrent(client->flush_context), error,
@@ -83,10 +81,13 @@ static bool announces(kvr_notice_kind kind)
 
 bool client_flush_before(struct kvrail *client, struct kvr_notice *notice)
 {
-    const struct client_handle *entry = client_find(client, notice->handle);
+    const struct client_handle *entry;
     struct kvr_error error;
 
-    if (!announces(notice->kind) || entry == NULL || flush(client, &error) == KVR_OK)
+    if (client->flush_context == NULL || !announces(notice->kind))
+        return true;
+    entry = client_find(client, notice->handle);
+    if (entry == NULL || flush(client, &error) == KVR_OK)
         return true;
     if (notice->kind == KVR_NOTICE_LAYER_IN)
         return false;

@@ -12,14 +12,13 @@ start_scheduler
 start_prefill
 start_decode
 engines() { # engines KIND REQUESTS
-    exec "$bin/../tests/gpu_pair" "$work/source.sock" "$work/target.sock" "$source_agent" "$1" "$1" "$2"
+    # Without a buffer their lines come as they are printed.
+    exec stdbuf -oL "$bin/../tests/gpu_pair" "$work/source.sock" "$work/target.sock" "$source_agent" "$1" "$1" "$2"
 }
 has_agents() { is_running "$prefill_pid" && is_running "$decode_pid"; }
 says_done() { file_has "$work/pair_$kind.log" 'target done' || not is_running "$started"; }
 for kind in ${KVRAIL_GPU_KINDS:-ipc vmm}; do
-    # Without a buffer its lines come as they are printed.
-    start "pair_$kind" stdbuf -oL "$bin/../tests/gpu_pair" "$work/source.sock" "$work/target.sock" \
-        "$source_agent" "$kind" "$kind" 1000000
+    start "pair_$kind" engines "$kind" 1000000
     wait_for 30 says_done || fail "no request ended with memory of kind $kind"
     if ! is_running "$started"; then
         code=0

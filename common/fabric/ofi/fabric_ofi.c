@@ -78,8 +78,8 @@ static kvr_status pick(const struct kvr_rail_options *options, struct kvr_rail *
         options->provider, options->name);
 }
 
-/* What all peers may have on the way to an endpoint, and it to them, while this process is stopped:
- * nothing else takes it out of the queue. A larger wish would cost memory and meet no card. */
+/* While this process is stopped, the queue must hold the writes of all peers that are on the way to
+ * an endpoint, and the endpoint's own. A larger queue would cost memory, and no card has it. */
 #define QUEUE_ENTRIES_MAX 65536u
 
 static uint32_t queue_entries(const struct kvr_rail *rail, const struct kvr_rail_options *options)

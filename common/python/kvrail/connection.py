@@ -8,11 +8,11 @@ import select
 import time
 import weakref
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any
 
 from . import _abi
 from ._abi import Digest, Status, Store
+from ._closing import Closing
 from ._library import library, text
 from .errors import Closed, Invalid, RegionPending, UsedAfterFork, check, error_of
 from .values import (
@@ -54,7 +54,7 @@ def _milliseconds(seconds: float) -> int:
     return min(max(int(seconds * 1000), 0), (1 << 32) - 1)
 
 
-class Connection:
+class Connection(Closing):
     """kvrail.h explains each call; they have its names here. One thread at a time may use a
     connection; only `ready` and `landed` may be called from any thread. No call waits but the
     constructor, `region_add`, `wait` and `drain`.
@@ -122,17 +122,6 @@ class Connection:
         when their pages are free. In a child of fork it does nothing to the parent's connection."""
         self._own = None
         self._finalize()
-
-    def __enter__(self) -> Connection:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # ---- regions -------------------------------------------------------------------------------
 

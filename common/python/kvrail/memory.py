@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import mmap
-from types import TracebackType
 
 from . import _abi
+from ._closing import Closing
 from ._library import library
 from .errors import check
 from .values import encoded, u32, u64
 
 
-class Memory:
+class Memory(Closing):
     """Zeroed memory of an engine: a memfd that cannot shrink, mapped here.
 
     `view` is the memory as a writable buffer; numpy.frombuffer and torch.frombuffer take it. `fd` is
@@ -44,19 +44,8 @@ class Memory:
         library().kvrail_memory_destroy(self._own)
         self.fd = -1
 
-    def __enter__(self) -> Memory:
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-class DeviceMemory:
+class DeviceMemory(Closing):
     """Memory of a GPU that an agent can open, from another container too, and that cards can reach.
 
     `address` is a device pointer, for Region.of_device; `bytes` is the size, rounded up to what the
@@ -79,14 +68,3 @@ class DeviceMemory:
         """Frees it; no work of the GPU may use it any more."""
         library().kvrail_device_memory_destroy(self._own)
         self.address = 0
-
-    def __enter__(self) -> DeviceMemory:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
