@@ -37,6 +37,10 @@ list() {
 }
 while [ $# -gt 0 ]; do
     case $1 in
+    -h | --help)
+        sed -n '2,19s/^# \{0,1\}//p' "$here/run.sh"
+        exit 0
+        ;;
     --list) list && exit 0 ;;
     --report) shift && exec sh "$here/report.sh" "$@" ;;
     --pack | --build | --driver | --part | --out) [ $# -ge 2 ] || usage ;;
