@@ -290,6 +290,13 @@ class Started(unittest.TestCase):
         finally:
             os.sched_setaffinity(0, cores)
 
+    @unittest.skipIf(sys.version_info < (3, 11), "Python 3.10 cannot give a child a process group")
+    def test_ctrl_c_is_not_for_the_agent_and_its_session_is_the_engine_s(self) -> None:
+        self.worker().ensure(PATIENCE)
+        (process,) = processes_of(self.place)
+        self.assertEqual(os.getsid(process), os.getsid(0))
+        self.assertNotEqual(os.getpgid(process), os.getpgid(0))
+
     def test_where_peers_dial_it(self) -> None:
         for advertise, host in (("", "127.0.0.1"), ("127.0.0.2", "127.0.0.2")):
             worker = self.worker("source", advertise)

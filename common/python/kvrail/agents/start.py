@@ -17,11 +17,13 @@ import fcntl
 import os
 import re
 import subprocess
+import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from . import keep
 from .command import at_port, program
@@ -31,6 +33,13 @@ from .place import Place, make_again, old_places
 __all__ = ["StartedAgent"]
 
 EXIT_USAGE = 2  # of a program whose options are not allowed
+
+# Ctrl-C is for the engine, which lets the agent drain. Where the kernel schedules by session
+# (/proc/sys/kernel/sched_autogroup_enabled), an agent in a session of its own has waited 100 ms and
+# longer for a core while engines used all of them. Python 3.10 has no process_group.
+_APART: dict[str, Any] = (
+    {"process_group": 0} if sys.version_info >= (3, 11) else {"start_new_session": True}
+)
 
 _all: weakref.WeakSet[StartedAgent] = weakref.WeakSet()
 
@@ -187,7 +196,7 @@ class StartedAgent:
                     cwd="/",
                     env=_environment(),
                     pass_fds=(lock,),
-                    start_new_session=True,  # Ctrl-C is for the engine, which lets the agent drain
+                    **_APART,
                 )
         except OSError as error:
             raise AgentError(f"{self._command[0]} cannot be started: {error.strerror}") from error
