@@ -121,7 +121,8 @@ class Endpoint:
 
 
 class Server(Endpoint):
-    """One server. `role` is vLLM's kv_role; `connector` is what its configuration says beside.
+    """One server, in the session of the tests: a kernel that schedules by session lets one of several
+    wait for seconds. `role` is vLLM's kv_role; `connector` is what its configuration says beside.
     `cores` has one core for each rank: "0", "0|1". `more` are options of vLLM."""
 
     def __init__(
@@ -172,7 +173,7 @@ class Server(Endpoint):
                 env=self._environment,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # with its workers it is one group
+                process_group=0,  # with its workers
             )
 
     def wait_healthy(self) -> None:
@@ -317,7 +318,7 @@ class Proxy(Endpoint):
         command += ["--decode", f"http://{pair.decode.address}"]
         with open(work / "proxy.log", "a") as log:
             self.process = subprocess.Popen(
-                command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                command, stdout=log, stderr=subprocess.STDOUT, process_group=0
             )
         atexit.register(self.stop)
         wait_until(port_file.exists, 60, "the proxy listens")
