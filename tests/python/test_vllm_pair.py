@@ -23,7 +23,7 @@ elif vllm is not None:
     WHY = "no agents: SOURCE_SOCKET is not set"
 
 
-REQUESTS = 1000 if os.environ.get("KVRAIL_CAMPAIGN") else 60  # of a test at random
+REQUESTS = 300 if os.environ.get("KVRAIL_CAMPAIGN") else 60  # of a test at random
 
 
 @unittest.skipIf(WHY, WHY)
