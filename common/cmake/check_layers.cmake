@@ -8,7 +8,7 @@
 #   An #include of a private header (x_state.h, x_parts.h) by a file that is not x*.c or x*.h beside it,
 #     nor its unit test tests/unit/test_x*.c.
 #   A log line above debug in common/, outside the shell of the agents and the tools.
-cmake_minimum_required(VERSION 3.25)
+cmake_minimum_required(VERSION 3.22)
 
 set(low base wire kv topology trace)
 set(programs prefill-agent decode-agent scheduler)

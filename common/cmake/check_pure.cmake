@@ -2,7 +2,7 @@
 # calls a function that is not on the list below. Variables: LD, NM, LIBRARY; LINKED, the static libraries
 # that it links; BEYOND, those of them where the check stops; ALLOW, functions that this library may
 # call besides; WORK, an object file that this script writes.
-cmake_minimum_required(VERSION 3.25)
+cmake_minimum_required(VERSION 3.22)
 
 # No clock, heap, thread, socket, file, environment or random number is among these. clang calls bcmp()
 # where memcmp() only has to find out whether bytes are equal.

@@ -2,7 +2,7 @@
 # rewritten only when it changed. Run as a script (-P) it does the work; included, it sets up the target.
 
 if(CMAKE_SCRIPT_MODE_FILE)
-    cmake_minimum_required(VERSION 3.25)
+    cmake_minimum_required(VERSION 3.22)
     execute_process(COMMAND git -C ${ROOT} describe --always --dirty --match v[0-9]*
         OUTPUT_VARIABLE describe ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed)
     set(text ${VERSION})

@@ -27,7 +27,8 @@ check() (
     shift
     cd "$tree" &&
         git checkout -q --detach "$commit" &&
-        cmake --fresh --preset release -DBUILD_TESTING=ON &&
+        rm -rf build/release/CMakeCache.txt build/release/CMakeFiles &&
+        cmake --preset release -DBUILD_TESTING=ON &&
         cmake --build --preset release &&
         ctest --test-dir build/release -j "$(nproc)" --output-on-failure "$@"
 )

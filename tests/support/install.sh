@@ -32,6 +32,13 @@ program() {
     command -v "$1" >/dev/null 2>&1 || missing="$missing $2"
 }
 
+# optional COMMAND PACKAGE: not every release has it. A check that needs it says so where it is missing.
+optional() {
+    ! command -v "$1" >/dev/null 2>&1 || return 0
+    apt-cache show gcc >/dev/null 2>&1 || update # apt has no lists yet
+    ! apt-cache show "$2" >/dev/null 2>&1 || missing="$missing $2"
+}
+
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then
         env DEBIAN_FRONTEND=noninteractive "$@" </dev/null
@@ -82,6 +89,7 @@ set_test() {
     program sqlite3 sqlite3
     program git git
     program g++ g++
+    optional gcc-11 gcc-11
     program chromium chromium
     program ip iproute2
     package nftables

@@ -1,7 +1,8 @@
 #!/bin/sh
-# One check of the sources: sh tests/support/lint.sh format|spelling|words|cppcheck|scripts|tidy
-# Prints nothing when all is well. `tidy` needs the preset of that name configured. `words` takes files and
-# folders too, and then prints every violation in them; tests/support/words.py describes its rules.
+# One check of the sources: sh tests/support/lint.sh format|spelling|words|cppcheck|scripts|oldest|tidy
+# Prints nothing when all is well. `tidy` needs the preset of that name configured. `oldest` is a build with old
+# tools; where they are not to be had, it says so and ends with 77. `words` takes files and folders too, and
+# then prints every violation in them; tests/support/words.py describes its rules.
 set -eu
 
 cd "$(dirname "$0")/../.."
@@ -43,11 +44,14 @@ scripts)
         sh -n "$script"
     done
     ;;
+oldest)
+    sh tests/support/oldest_tools.sh
+    ;;
 tidy)
     cmake --build --preset tidy -- -k 0
     ;;
 *)
-    echo "lint.sh: format, spelling, words, cppcheck, scripts or tidy?" >&2
+    echo "lint.sh: format, spelling, words, cppcheck, scripts, oldest or tidy?" >&2
     exit 2
     ;;
 esac
