@@ -69,7 +69,7 @@ build_all() {
         [ -z "$(command -v ninja)" ] || generator=-GNinja
         # shellcheck disable=SC2086 # nothing, or one word
         cmake -S "$root" -B "$build" $generator -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=ON \
-            -DKVRAIL_WERROR=OFF || return 1
+            -DKVRAIL_CUDA=ON -DKVRAIL_WERROR=OFF || return 1
     fi
     cmake --build "$build" -j "$(nproc)" --target device.conformance_host gpu_pair gpu_probe gpu_imported \
         prefill-agent decode-agent kvrail-scheduler kvrail || return 1
