@@ -55,5 +55,68 @@ test_cuda() {
     refused "KVRAIL_CUDA is 'perhaps'; allowed: AUTO, ON, OFF"
 }
 
+# prefix NAME: one with the headers and the library of the system.
+prefix() {
+    mkdir -p "$work/$1/include/rdma" "$work/$1/lib/pkgconfig"
+    cp -r "$headers"/rdma/fi_*.h "$headers/rdma/fabric.h" "$headers/rdma/providers" "$work/$1/include/rdma/"
+    cp "$library" "$work/$1/lib/libfabric.so.1"
+    # As an installation has it: pkg-config believes that all is there.
+    printf 'Name: libfabric\nDescription: x\nVersion: 1.17.0\nCflags: -I%s\nLibs: -L%s -lfabric\n' \
+        "$work/$1/include" "$work/$1/lib" >"$work/$1/lib/pkgconfig/libfabric.pc"
+}
+# given NAME: configured with that prefix.
+given() { configure -DKVRAIL_LIBFABRIC_ROOT="$work/$1"; }
+broken() {
+    refused "KVRAIL_LIBFABRIC_ROOT is '$work/$1', but $2" 'Set it to the prefix where libfabric 1.17 or later is'
+}
+
+test_libfabric() {
+    headers=$(pkg-config --variable=includedir libfabric)
+    library=$(pkg-config --variable=libdir libfabric)/libfabric.so.1
+    [ -e "$library" ] && [ -e "$headers/rdma/fabric.h" ] || { echo "the system has no libfabric" && exit 77; }
+
+    given nowhere
+    broken nowhere 'there is no such folder'
+    prefix headless
+    rm "$work/headless/include/rdma/fabric.h"
+    given headless
+    broken headless 'it has no include/rdma/fabric.h'
+    prefix bare
+    rm "$work/bare/lib/libfabric.so.1"
+    given bare
+    broken bare 'it has no libfabric.so.1 in lib or lib64'
+    prefix text
+    echo text >"$work/text/lib/libfabric.so.1"
+    given text
+    broken text "$(sed -n 's/^CMAKE_NM:.*=//p' "$work/build/CMakeCache.txt") -D $work/text/lib/libfabric.so.1 shows no version"
+    prefix old
+    sed -i 's/^\(#define FI_MINOR_VERSION\) .*/\1 11/; s/^\(#define FI_MAJOR_VERSION\) .*/\1 1/' "$work/old/include/rdma/fabric.h"
+    given old
+    broken old 'its headers are of libfabric 1.11.'
+    configure -DKVRAIL_LIBFABRIC_ROOT=somewhere/else
+    refused 'somewhere/else' 'there is no such folder'
+
+    # By the option and by the environment; then the system's again.
+    prefix whole
+    given whole
+    taken "$work/whole"
+    prefix other
+    export KVRAIL_LIBFABRIC_ROOT="$work/other"
+    configure -DKVRAIL_LIBFABRIC_ROOT=
+    taken "$work/other"
+    unset KVRAIL_LIBFABRIC_ROOT
+    configure
+    taken "$work/other"
+    configure -DKVRAIL_LIBFABRIC_ROOT=
+    accepted 'libfabric 1.' "from $(pkg-config --variable=prefix libfabric)"
+    ! grep -qF "$work/other" "$work/build/build.ninja" || { echo "a path of the other libfabric is left" && exit 1; }
+}
+# taken PREFIX: its headers are before all others of libfabric, and programs look for the library there.
+taken() {
+    accepted "from $1"
+    grep -qF -- "-isystem $1/include" "$work/build/build.ninja" || { echo "no headers of $1" && exit 1; }
+    grep -qF -- "-rpath,$1/lib" "$work/build/build.ninja" || { echo "programs do not look in $1/lib" && exit 1; }
+}
+
 "test_$part"
 echo "build.$part: passed"
