@@ -1,19 +1,52 @@
 #!/bin/sh
 # Builds everything and runs every test, from a clone, on Debian 12, as root or with sudo.
 #
-#   sh tests/run.sh [--campaign] [--stages "NAME…"] [ctest arguments]
+#   sh tests/run.sh [--campaign] [--stages "NAME…"] [--libfabric PREFIX] [--libfabric-run PREFIX] [ctest arguments]
 #
 # Stages: release engines clang asan tsan fuzz lint wheel verbs. All run, whatever fails before; the exit
 # status is 0 only when nothing failed. The last line counts the tests of all stages, and each stage that
 # runs none (clang, lint's parts) as one. A stage that cannot run here (engines, wheel, verbs) says why and
 # counts as one that was skipped. --campaign runs the same with the large numbers.
+#
+# --libfabric: builds with the libfabric of that prefix (1.17 to 2.x) and runs with it; KVRAIL_LIBFABRIC_ROOT of
+# the environment does the same. --libfabric-run: builds as before, and runs with the libfabric of that
+# prefix, which must be as new as that of the build. wheel and verbs are about the system's and are skipped then.
 set -eu
 
+called_from=$(pwd)
 cd "$(dirname "$0")/.."
 root=$(pwd)
 all_stages="release engines clang asan tsan fuzz lint wheel verbs"
 stages=$all_stages
 campaign=
+libfabric=${KVRAIL_LIBFABRIC_ROOT:-}
+libfabric_run=
+
+# absolute OPTION PATH: for an option whose path may be relative to where this script was called.
+absolute() {
+    case $2 in
+    '')
+        echo "run.sh: $1 lacks its value: the prefix of a libfabric, as /opt/amazon/efa" >&2
+        exit 2
+        ;;
+    /*) echo "$2" ;;
+    *) echo "$called_from/$2" ;;
+    esac
+}
+
+# library_of OPTION PREFIX: the folder of its shared library.
+library_of() {
+    for folder in "$2/lib" "$2/lib64" "$2"/lib/*-linux-gnu*; do
+        if [ -e "$folder/libfabric.so.1" ]; then
+            echo "$folder"
+            return 0
+        fi
+    done
+    echo "run.sh: $1 is '$2', but there is no libfabric.so.1 in lib or lib64 of it: name the prefix where a" \
+        "libfabric is installed" >&2
+    exit 2
+}
+
 while [ $# -gt 0 ]; do
     case $1 in
     --campaign) campaign=1 ;;
@@ -25,8 +58,14 @@ while [ $# -gt 0 ]; do
         stages=$2
         shift
         ;;
+    --libfabric | --libfabric-run)
+        prefix=$(absolute "$1" "${2:-}")
+        library=$(library_of "$1" "$prefix")
+        if [ "$1" = --libfabric ]; then libfabric=$prefix; else libfabric_run=$library; fi
+        shift
+        ;;
     -h | --help)
-        sed -n '2,10s/^# \{0,1\}//p' "$0"
+        sed -n '2,14s/^# \{0,1\}//p' "$0"
         exit 0
         ;;
     *) break ;;
@@ -43,7 +82,14 @@ for stage in $stages; do
     esac
 done
 
-unset KVRAIL_CONFIG
+unset KVRAIL_CONFIG KVRAIL_LIBFABRIC_ROOT
+library=$libfabric_run # the folder that tests must load libfabric from; empty = the loader's choice
+if [ -n "$libfabric_run" ]; then
+    export KVRAIL_LIBFABRIC="$libfabric_run"
+elif [ -n "$libfabric" ]; then
+    library=$(library_of KVRAIL_LIBFABRIC_ROOT "$libfabric")
+    unset KVRAIL_LIBFABRIC
+fi
 if [ -n "$campaign" ]; then
     export KVRAIL_CAMPAIGN=1
     timeout_factor=20
@@ -76,7 +122,7 @@ configure() {
     scale=$(($2 * timeout_factor))
     shift 2
     quietly "configure-$preset" cmake --preset "$preset" -DBUILD_TESTING=ON \
-        "-DKVRAIL_TIMEOUT_SCALE=$scale" "$@"
+        "-DKVRAIL_TIMEOUT_SCALE=$scale" "-DKVRAIL_LIBFABRIC_ROOT=$libfabric" "$@"
 }
 
 build() {
@@ -124,8 +170,18 @@ run_tests() {
     return "$status"
 }
 
+# Fails where programs load another libfabric than the one that was asked for.
+loads_libfabric() {
+    loaded=$("build/$1/bin/kvrail" topo | sed -n '/^libfabric .* of .*, kvrail is built with/p')
+    echo "$1: ${loaded:-no libfabric is loaded}"
+    case $loaded in
+    *" of $library/"*) ;;
+    *) [ -z "$library" ] ;;
+    esac
+}
+
 stage_release() {
-    if ! configure release 1 || ! build release; then
+    if ! configure release 1 || ! build release || ! loads_libfabric release; then
         count_check 1
         return 1
     fi
@@ -202,6 +258,11 @@ stage_lint() {
 # suite NAME: tests/NAME/run.sh with the release build. Its last line is "NAME: N passed, N failed, N
 # skipped". Where it cannot run, it ends with 77 and says why in its last line: the stage is skipped.
 suite() {
+    if [ -n "$library" ] && [ "$1" != engines ]; then
+        skipped=$((skipped + 1))
+        why_skipped="$1 is about the system's libfabric, and another was asked for"
+        return 77
+    fi
     if ! configure release 1 || ! build release; then
         count_check 1
         return 1
