@@ -239,7 +239,11 @@ kvr_status reporter_post_open(struct kvr_reporter *reporter, struct kvr_error *e
     reporter->headers = curl_slist_append(NULL, "Content-Type: " PROTOBUF_TYPE);
     reporter->headers = curl_slist_append(reporter->headers, "Expect:");
     curl_easy_setopt(reporter->easy, CURLOPT_URL, reporter->url);
+#if LIBCURL_VERSION_NUM >= 0x075500 /* 7.85 deprecates the other one */
     curl_easy_setopt(reporter->easy, CURLOPT_PROTOCOLS_STR, "http");
+#else
+    curl_easy_setopt(reporter->easy, CURLOPT_PROTOCOLS, (long)CURLPROTO_HTTP);
+#endif
     curl_easy_setopt(reporter->easy, CURLOPT_PROXY, "");
     curl_easy_setopt(reporter->easy, CURLOPT_POST, 1L);
     curl_easy_setopt(reporter->easy, CURLOPT_HTTPHEADER, reporter->headers);
