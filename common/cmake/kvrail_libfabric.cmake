@@ -7,7 +7,7 @@
 #
 # Sets KVRAIL_LIBFABRIC_FILE, the shared library, and KVRAIL_LIBFABRIC_SYMBOLS; the target is kvr_libfabric.
 
-set(libfabric_oldest 1.17)
+set(libfabric_oldest ${KVRAIL_OLDEST_libfabric})
 
 # Kept in the cache: a later run of cmake, without that environment, takes the same.
 if("${KVRAIL_LIBFABRIC_ROOT}" STREQUAL "" AND NOT "$ENV{KVRAIL_LIBFABRIC_ROOT}" STREQUAL "")
@@ -60,7 +60,7 @@ if(KVRAIL_LIBFABRIC_ROOT)
     list(APPEND CMAKE_BUILD_RPATH ${folder})
     list(APPEND CMAKE_INSTALL_RPATH ${folder})
 else()
-    kvr_dependency(libfabric "libfabric>=${libfabric_oldest}")
+    kvr_dependency(libfabric libfabric)
     set(include $<TARGET_PROPERTY:PkgConfig::libfabric,INTERFACE_INCLUDE_DIRECTORIES>)
     set(version ${libfabric_VERSION})
     set(from ${libfabric_PREFIX})

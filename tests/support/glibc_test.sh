@@ -1,8 +1,8 @@
 #!/bin/sh
-# Goal: the library and the programs start with glibc 2.34, as the wheel's tag says; Ubuntu 22.04 has 2.35.
+# Goal: the library and the programs start with the glibc of common/cmake/oldest.txt.
 # Method: no file asks for a symbol of a newer version. Arguments: the files.
 set -eu
-bound=2.34
+bound=$(sed -n 's/^glibc  *\([0-9.]*\).*/\1/p' "$KVRAIL_ROOT_DIR/common/cmake/oldest.txt")
 [ -z "${KVRAIL_SANITIZE:-}" ] || { echo "a sanitizer's run time has symbols of its own" >&2; exit 77; }
 command -v objdump >/dev/null || { echo "no objdump" >&2; exit 77; }
 for file in "$@"; do
