@@ -22,7 +22,7 @@ campaign=
 libfabric=${KVRAIL_LIBFABRIC_ROOT:-}
 libfabric_run=
 
-# absolute OPTION PATH: for an option whose path may be relative to where this script was called.
+# absolute OPTION PATH: the path of an option, which may be relative to where this script was called.
 absolute() {
     case $2 in
     '')

@@ -90,9 +90,9 @@ static void strangers_leave_nothing_behind(void **state)
     rail.fabric.ops->rail_close(rail.rail);
 }
 
-/* The same before each sleep. With a libfabric whose fi_trywait does not work that polls the queue as
- * well. With another one the strangers wait until the queue is read; a look accepts one of them, and
- * the next look hangs up on it. */
+/* The same before each sleep. Where libfabric's fi_trywait does not work, that polls the queue as
+ * well. Where it works, the strangers wait until the queue is read: a look accepts one of them,
+ * and the next look hangs up on it. */
 static void strangers_before_a_sleep_leave_nothing_behind(void **state)
 {
     struct rail rail;
