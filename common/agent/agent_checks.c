@@ -1,10 +1,6 @@
 /* What must hold before an agent starts: each failure names the limit, the need and the remedy. */
-#include <inttypes.h>
-#include <linux/capability.h>
+#include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "agent/agent_state.h"
 #include "base/address.h"
@@ -22,28 +18,15 @@
 #define STATE_NEEDED    (64ull << 20)
 #define MEMLOCK_ADVISED (1ull << 30)
 
-/* The limit does not hold for a process with that capability, as a container may have it. */
-static bool locks_beyond_limit(void)
-{
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {{0}};
-
-    return syscall(SYS_capget, &header, sets) == 0 &&
-           (sets[CAP_TO_INDEX(CAP_IPC_LOCK)].effective & CAP_TO_MASK(CAP_IPC_LOCK)) != 0;
-}
-
 void agent_memlock_check(const struct kvr_rail_facts *facts)
 {
-    struct rlimit limit;
+    char what[96];
+    struct kvr_error error = {0};
 
-    if (!facts->pins_memory || locks_beyond_limit())
-        return;
-    if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur < MEMLOCK_ADVISED)
-        kvr_log_warning(
-            "RLIMIT_MEMLOCK allows %" PRIu64 " KiB and provider %s pins every region: "
-            "larger ones will be refused (ulimit -l unlimited, LimitMEMLOCK=infinity, or "
-            "in a container the capability IPC_LOCK)",
-            (uint64_t)limit.rlim_cur >> 10, facts->provider);
+    snprintf(what, sizeof(what), "provider %s pins every region, so larger ones will be refused",
+             facts->provider);
+    if (facts->pins_memory && kvr_need_locked(MEMLOCK_ADVISED, what, &error) != KVR_OK)
+        kvr_log_warning("%s", error.detail);
 }
 
 void agent_congestion_check(const struct kvr_rail_facts *facts, const char *wish)

@@ -3,10 +3,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <linux/capability.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/user_namespace.h"
 
 #define SPARE_FILES 64
 
@@ -47,6 +52,33 @@ kvr_status kvr_need_more_files(uint64_t files, struct kvr_error *error)
         files++;
     closedir(folder);
     return need(files + SPARE_FILES, true, error);
+}
+
+static bool has_lock_capability(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {{0}};
+
+    return syscall(SYS_capget, &header, sets) == 0 &&
+           (sets[CAP_TO_INDEX(CAP_IPC_LOCK)].effective & CAP_TO_MASK(CAP_IPC_LOCK)) != 0;
+}
+
+/* The limit does not hold for a process with that capability, as a container may have it. For
+ * registrations of a card the kernel asks for it in the first user namespace. */
+kvr_status kvr_need_locked(uint64_t bytes, const char *what, struct kvr_error *error)
+{
+    bool first = kvr_sees_every_user();
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur >= bytes ||
+        (first && has_lock_capability()))
+        return KVR_OK;
+    return kvr_error_set(error, KVR_SYSTEM, "start",
+                         "RLIMIT_MEMLOCK allows %" PRIu64 " KiB and %s: ulimit -l unlimited, "
+                         "LimitMEMLOCK=infinity%s",
+                         (uint64_t)limit.rlim_cur >> 10, what,
+                         first ? ", or in a container the capability IPC_LOCK"
+                               : "; IPC_LOCK of a user namespace, as here, does not lift it");
 }
 
 kvr_status kvr_need_space(const char *what, const char *folder, uint64_t bytes, const char *remedy,

@@ -13,6 +13,10 @@ KVR_MUST_CHECK kvr_status kvr_need_files(uint64_t files, struct kvr_error *error
 /* The same of so many more than are open now; raised as far as it goes if need be, since others
  * count at the same time. Any thread. */
 KVR_MUST_CHECK kvr_status kvr_need_more_files(uint64_t files, struct kvr_error *error);
+/* So many bytes may be locked, because of `what`: by RLIMIT_MEMLOCK, or by a capability that lifts
+ * the limit. */
+KVR_MUST_CHECK kvr_status kvr_need_locked(uint64_t bytes, const char *what,
+                                          struct kvr_error *error);
 /* The file system of `folder` has this many bytes for us. what begins the sentence, remedy
  * ends it. */
 KVR_MUST_CHECK kvr_status kvr_need_space(const char *what, const char *folder, uint64_t bytes,

@@ -1,7 +1,6 @@
 #include "wire/abstract_socket.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -10,8 +9,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define ACCEPTED_MAX  64         /* connections of others that are closed in one call */
-#define EVERYBODY     UINT32_MAX /* so many users the first user namespace has */
+#include "base/user_namespace.h"
+
+#define ACCEPTED_MAX  64 /* connections of others that are closed in one call */
 #define OVERFLOW_FILE "/proc/sys/kernel/overflowuid"
 
 static socklen_t address_of(const char *name, struct sockaddr_un *ret_address)
@@ -28,21 +28,6 @@ static int close_with(int fd, int os_errno)
     close(fd);
     errno = os_errno;
     return -1;
-}
-
-/* Whether this process sees each user of the system under a number of its own. */
-static bool sees_everybody(void)
-{
-    FILE *map = fopen("/proc/self/uid_map", "re");
-    uint64_t users = 0;
-    uint32_t count;
-
-    if (map == NULL)
-        return false;
-    while (fscanf(map, "%*u %*u %" SCNu32, &count) == 1)
-        users += count;
-    fclose(map);
-    return users == EVERYBODY;
 }
 
 /* In a user namespace all users without a number read as this one. */
@@ -66,7 +51,7 @@ static bool is_ours(int fd)
 
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0 || peer.uid != geteuid())
         return false;
-    return peer.uid != unknown_users_number() || sees_everybody();
+    return peer.uid != unknown_users_number() || kvr_sees_every_user();
 }
 
 static int open_socket(void)

@@ -1,8 +1,9 @@
 /* Goal: an agent warns of a small limit of locked memory where the limit holds, and not where a
- * capability lifts it, as in a container. Method: children with and without the capability, and the
- * log of each. Skipped without root. */
+ * capability lifts it, as in a container. A capability of a user namespace lifts no limit of cards.
+ * Method: children with and without the capability, and the log of each. Skipped without root. */
 #include "tests/support/check.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -15,8 +16,27 @@
 
 #define STRANGER 61917 /* root's capabilities are lost with root's number */
 
+typedef enum child_is { CAPABLE, STRANGE, IN_NAMESPACE } child_is;
+
+static bool becomes(child_is kind)
+{
+    return kind == CAPABLE || (kind == STRANGE ? setresuid(STRANGER, STRANGER, STRANGER)
+                                               : unshare(CLONE_NEWUSER)) == 0;
+}
+
+static bool makes_namespaces(void)
+{
+    pid_t child = fork();
+    int status;
+
+    if (child == 0)
+        _exit(becomes(IN_NAMESPACE) ? 0 : 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status == 0;
+}
+
 /* Whether a child warns. */
-static bool warns(bool pins_memory, bool capable)
+static bool warns(bool pins_memory, child_is kind)
 {
     char path[] = "/tmp/kvrail-checks.XXXXXX", line[512] = "";
     int fd = mkstemp(path), status;
@@ -29,7 +49,7 @@ static bool warns(bool pins_memory, bool capable)
         struct rlimit limit = {64 << 10, 64 << 10};
 
         if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0 || kvr_log_open(path, NULL) != KVR_OK ||
-            (!capable && setresuid(STRANGER, STRANGER, STRANGER) != 0))
+            !becomes(kind))
             _exit(1);
         agent_memlock_check(&facts);
         kvr_log_flush();
@@ -52,8 +72,8 @@ static void a_limit_that_holds_is_warned_of(void **state)
     (void)state;
     if (geteuid() != 0)
         skip();
-    assert_true(warns(true, false));
-    assert_false(warns(false, false)); /* tcp */
+    assert_true(warns(true, STRANGE));
+    assert_false(warns(false, STRANGE)); /* tcp */
 }
 
 static void a_limit_that_a_capability_lifts_is_not(void **state)
@@ -61,7 +81,16 @@ static void a_limit_that_a_capability_lifts_is_not(void **state)
     (void)state;
     if (geteuid() != 0 || prctl(PR_CAPBSET_READ, 14 /* CAP_IPC_LOCK */) != 1)
         skip();
-    assert_false(warns(true, true));
+    assert_false(warns(true, CAPABLE));
+}
+
+/* By the kernel's sources ib_umem_get() asks for it in the first user namespace. */
+static void a_capability_of_a_user_namespace_lifts_nothing(void **state)
+{
+    (void)state;
+    if (geteuid() != 0 || !makes_namespaces())
+        skip();
+    assert_true(warns(true, IN_NAMESPACE));
 }
 
 int main(void)
@@ -69,6 +98,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_limit_that_holds_is_warned_of),
         cmocka_unit_test(a_limit_that_a_capability_lifts_is_not),
+        cmocka_unit_test(a_capability_of_a_user_namespace_lifts_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
