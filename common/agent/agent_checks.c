@@ -1,31 +1,19 @@
 /* What must hold before an agent starts: each failure names the limit, the need and the remedy. */
-#include <stdio.h>
 #include <string.h>
 
+#include "agent/agent_needs.h"
 #include "agent/agent_state.h"
 #include "base/address.h"
 #include "base/log.h"
-#include "base/need.h"
 #include "base/state_folder.h"
-#include "wire/packet_socket.h"
 
-/* Engines bring a socket, a page, a doorbell, a pidfd and regions each; peers and rails a few
- * descriptors. One packet may bring many. */
-#define FILES_OF_ENGINE (6 + AGENT_REGISTERING_MAX)
-#define FILES_NEEDED                                                                               \
-    (64 + KVR_PACKET_FDS_MAX + FILES_OF_ENGINE * KVR_ENGINES_MAX + 2 * KVR_PEERS_MAX +             \
-     8 * KVR_RAILS_MAX)
-#define STATE_NEEDED    (64ull << 20)
-#define MEMLOCK_ADVISED (1ull << 30)
+#define STATE_NEEDED (64ull << 20)
 
 void agent_memlock_check(const struct kvr_rail_facts *facts)
 {
-    char what[96];
     struct kvr_error error = {0};
 
-    snprintf(what, sizeof(what), "provider %s pins every region, so larger ones will be refused",
-             facts->provider);
-    if (facts->pins_memory && kvr_need_locked(MEMLOCK_ADVISED, what, &error) != KVR_OK)
+    if (kvr_agent_needs_locked(facts, &error) != KVR_OK)
         kvr_log_warning("%s", error.detail);
 }
 
@@ -50,7 +38,7 @@ kvr_status agent_option_refuse(const char *option, struct kvr_error *error)
 
 kvr_status agent_checks(const struct kvr_agent_config *config, struct kvr_error *error)
 {
-    KVR_TRY(kvr_need_files(FILES_NEEDED, error));
+    KVR_TRY(kvr_agent_needs_files(error));
     if (config->state_dir[0] == '\0')
         return KVR_OK;
     return kvr_state_folder_take(config->state_dir, STATE_NEEDED, error);

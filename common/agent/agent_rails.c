@@ -8,6 +8,7 @@
 #include "agent/agent_state.h"
 #include "base/address.h"
 #include "base/log.h"
+#include "device/device_cuda.h"
 #include "fabric/calibration.h"
 #include "fabric/fabric_provider.h"
 #include "fabric/local/fabric_local.h"
@@ -104,7 +105,7 @@ static kvr_status rail_open(struct kvr_agent *agent, const char *provider, const
     snprintf(options.name, sizeof(options.name), "%s", name);
     options.copy_threads = (uint32_t)agent->config->copying.local_copy_threads;
     options.device_memory =
-        strcmp(agent->config->device, "cuda") == 0 && access(AGENT_NVIDIA_DRIVER, F_OK) == 0;
+        strcmp(agent->config->device, "cuda") == 0 && access(KVR_CUDA_CONTROL, F_OK) == 0;
     options.device_emulated = strcmp(agent->config->device, "emulated-direct") == 0;
     options.unseen = unseen_say;
     options.peers = KVR_PEERS_MAX;

@@ -198,10 +198,10 @@ static uint32_t registering_count(const struct kvr_agent *agent, uint32_t engine
 static kvr_status region_check(const struct kvr_agent *agent, uint32_t engine,
                                const struct kvr_req_region *region, struct kvr_error *error)
 {
-    if (registering_count(agent, engine) >= AGENT_REGISTERING_MAX)
+    if (registering_count(agent, engine) >= KVR_REGISTERING_MAX)
         return kvr_error_set(error, KVR_FULL, "region",
                              "%d regions of this engine are being registered: wait for them first",
-                             AGENT_REGISTERING_MAX);
+                             KVR_REGISTERING_MAX);
     if (region->memory_of == 0 && agent_stages_check(agent, region, error) != KVR_OK)
         return error->status;
     return kvr_layout_check(&region->layout, error);

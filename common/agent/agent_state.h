@@ -14,9 +14,6 @@
 #include "rail_group/rail_group_thread.h"
 #include "topology/topology.h"
 
-/* Regions of one engine that helpers register at once; each keeps a descriptor meanwhile. */
-#define AGENT_REGISTERING_MAX 8
-
 /* A rail group and its thread. */
 struct agent_group {
     struct kvr_group *group;
@@ -158,8 +155,6 @@ const struct agent_group *agent_group_of(const struct kvr_agent *agent, uint32_t
 /* agent_rails.c */
 kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error);
 void agent_rails_close(struct kvr_agent *agent);
-/* Where it is not, no region on a GPU will come, and cards are opened as they always were. */
-#define AGENT_NVIDIA_DRIVER "/dev/nvidiactl"
 /* agent_trial.c */
 void agent_trial(const struct kvr_agent *agent); /* the rails are open and unused */
 /* agent_engines.c */

@@ -55,10 +55,10 @@ static void driver_say(const struct kvr_agent *agent)
 {
     if (strcmp(agent->config->device, "cuda") == 0 &&
         kvr_provider_find(agent->provider)->libfabric.device_memory &&
-        access(AGENT_NVIDIA_DRIVER, F_OK) != 0)
+        access(KVR_CUDA_CONTROL, F_OK) != 0)
         kvr_log_info("%s is not there, so the cards are opened for host memory alone: if GPUs are "
                      "to come, start the agent after NVIDIA's driver",
-                     AGENT_NVIDIA_DRIVER);
+                     KVR_CUDA_CONTROL);
 }
 
 void agent_trial(const struct kvr_agent *agent)

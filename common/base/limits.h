@@ -18,6 +18,7 @@
 #define KVR_PEERS_MAX           256 /* agents that one agent talks to at once */
 #define KVR_ENGINES_MAX         64  /* engine ranks attached to one agent */
 #define KVR_REGIONS_MAX         512 /* regions of one engine rank */
+#define KVR_REGISTERING_MAX     8 /* of them, registered at once; each keeps a descriptor meanwhile */
 #define KVR_EXTENTS_MAX         16384 /* allocations that one region may lie over: 320 GiB of 20 MiB */
 #define KVR_LAYERS_MAX          256 /* layers of one model */
 #define KVR_GROUPS_MAX          32 /* KV groups of one request, each with a page table and a bit in 32 */

@@ -26,7 +26,7 @@ set(sees_client_examples engine.h) # beside them, also where they are installed
 set(sees_prefill-agent ${low} fabric device rail_group agent prefill-agent)
 set(sees_decode-agent ${low} fabric device rail_group agent decode-agent)
 set(sees_scheduler base wire trace scheduler)
-set(sees_tools ${low} device fabric rail_group prefill-agent tools)
+set(sees_tools ${low} device fabric rail_group agent prefill-agent tools)
 set(sees_tools/bench ${low} device fabric rail_group client prefill-agent tools tools/bench)
 set(sees_tools/replay base wire trace client tools tools/replay)
 set(sees_tools/sim ${low} device fabric rail_group ${programs} tools tools/sim)

@@ -5,6 +5,9 @@
 
 #include "device/device.h"
 
+/* Where it is not, no region on a GPU will come, and cards are opened for host memory alone. */
+#define KVR_CUDA_CONTROL "/dev/nvidiactl"
+
 /* The way in which pieces are moved. */
 typedef enum kvr_cuda_copier {
     KVR_CUDA_COPIER_AUTO,   /* the kernel where the build has it and the driver takes it, else the
