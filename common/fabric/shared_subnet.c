@@ -84,8 +84,8 @@ static bool shares(const struct kvr_ip_port *a, const struct kvr_ip_port *b)
            (a->arp_ignore == 0 || b->arp_ignore == 0);
 }
 
-bool kvr_ip_ports_odd(const struct kvr_ip_port *ports, uint32_t count, char *ret_text,
-                      size_t capacity)
+void kvr_ip_ports_odd(const struct kvr_ip_port *ports, uint32_t count,
+                      struct kvr_oddities *oddities)
 {
     for (uint32_t i = 0; i < count; i++) {
         char network[INET_ADDRSTRLEN] = "";
@@ -102,12 +102,11 @@ bool kvr_ip_ports_odd(const struct kvr_ip_port *ports, uint32_t count, char *ret
         if (other == NULL)
             continue;
         (void)inet_ntop(AF_INET, &address, network, sizeof(network));
-        snprintf(ret_text, capacity,
-                 "%s and %u other%s (%s) are in one subnet, %s, and answer ARP for each other: a "
-                 "connection may use the wrong card. Set sysctl net.ipv4.conf.all.arp_ignore=2 and "
-                 "a routing rule for each source address, or give each card its own subnet",
-                 ports[i].interface, others, others == 1 ? "" : "s", other->interface, network);
-        return true;
+        kvr_oddity_add(
+            oddities, KVR_ODD_SHARED_SUBNET,
+            "%s and %u other%s (%s) are in one subnet, %s, and answer ARP for each other: a "
+            "connection may use the wrong card",
+            ports[i].interface, others, others == 1 ? "" : "s", other->interface, network);
+        return;
     }
-    return false;
 }

@@ -5,6 +5,7 @@
 #define KVR_FABRIC_SHARED_SUBNET_H
 
 #include "fabric/fabric.h"
+#include "topology/host_groups.h"
 
 struct kvr_ip_port {
     char interface[KVR_NAME_BYTES];
@@ -16,9 +17,9 @@ struct kvr_ip_port {
  * most capacity. */
 uint32_t kvr_ip_ports_read(const struct kvr_rail_facts *facts, uint32_t count,
                            struct kvr_ip_port *ret_ports, uint32_t capacity);
-/* False: no two of them share a subnet where one answers for the other. Else says which, for the
- * first such subnet. Pure. */
-bool kvr_ip_ports_odd(const struct kvr_ip_port *ports, uint32_t count, char *ret_text,
-                      size_t capacity);
+/* Adds an oddity for the first subnet that two of them share where one answers for the other. Pure.
+ */
+void kvr_ip_ports_odd(const struct kvr_ip_port *ports, uint32_t count,
+                      struct kvr_oddities *oddities);
 
 #endif

@@ -74,12 +74,9 @@ static void ask_providers(struct topo *topo, const char *only)
 static void find_shared_subnets(struct topo *topo)
 {
     static struct kvr_ip_port ports[KVR_HOST_RAILS_MAX]; /* large */
-    struct kvr_oddities *oddities = &topo->oddities;
     uint32_t count = kvr_ip_ports_read(topo->rails, topo->rail_count, ports, KVR_HOST_RAILS_MAX);
 
-    if (oddities->count < KVR_ODDITIES_MAX &&
-        kvr_ip_ports_odd(ports, count, oddities->text[oddities->count], KVR_ODDITY_BYTES))
-        oddities->count++;
+    kvr_ip_ports_odd(ports, count, &topo->oddities);
 }
 
 static void find_oddities(struct topo *topo)

@@ -41,6 +41,9 @@ struct topo {
 
 /* Opens rails, and corrects their facts by what they then say. */
 void topo_try(struct topo *topo);
+#define TOPO_ODDITY_BYTES (2 * KVR_ODDITY_BYTES)
+/* With its remedy. Returns ret_text. */
+const char *topo_oddity_text(const struct kvr_oddity *oddity, char ret_text[TOPO_ODDITY_BYTES]);
 /* False: there is nothing to say. */
 bool topo_trial_text(const struct topo_trial *trial, char text[TOPO_TRIAL_BYTES]);
 void topo_print(const struct topo *topo, FILE *stream);

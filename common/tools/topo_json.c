@@ -63,9 +63,10 @@ static json_t *groups_json(const struct topo *topo)
 static json_t *warnings_json(const struct kvr_oddities *oddities)
 {
     json_t *warnings = json_array();
+    char text[TOPO_ODDITY_BYTES];
 
     for (uint32_t i = 0; i < oddities->count; i++)
-        json_array_append_new(warnings, json_string(oddities->text[i]));
+        json_array_append_new(warnings, json_string(topo_oddity_text(&oddities->list[i], text)));
     return warnings;
 }
 

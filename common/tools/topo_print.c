@@ -76,14 +76,22 @@ static void print_group(FILE *stream, const struct topo *topo, uint32_t index)
     fprintf(stream, "%s\n", group->rail_count == 0 ? ": no card" : "");
 }
 
+const char *topo_oddity_text(const struct kvr_oddity *oddity, char ret_text[TOPO_ODDITY_BYTES])
+{
+    snprintf(ret_text, TOPO_ODDITY_BYTES, "%s; %s", oddity->text, kvr_odd_remedy(oddity->kind));
+    return ret_text;
+}
+
 static void print_groups(FILE *stream, const struct topo *topo)
 {
+    char text[TOPO_ODDITY_BYTES];
+
     for (uint32_t i = 0; i < topo->groups.group_count; i++)
         print_group(stream, topo, i);
     if (topo->oddities.count > 0)
         fprintf(stream, "%sWhat is odd:\n", topo->groups.group_count > 0 ? "\n" : "");
     for (uint32_t i = 0; i < topo->oddities.count; i++)
-        fprintf(stream, "  %s\n", topo->oddities.text[i]);
+        fprintf(stream, "  %s\n", topo_oddity_text(&topo->oddities.list[i], text));
 }
 
 static void print_host(FILE *stream, const struct kvr_topology *topology)

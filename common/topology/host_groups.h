@@ -13,6 +13,7 @@
 #define KVR_TOPOLOGY_HOST_GROUPS_H
 
 #include "base/limits.h"
+#include "base/names.h"
 #include "topology/topology.h"
 
 #define KVR_HOST_RAILS_MAX  KVR_CARDS_MAX
@@ -72,13 +73,43 @@ struct kvr_host_offer {
     const char *reason;
 };
 
+/* X(symbol, what to do about it) */
+#define KVR_ODD_LIST(X)                                                                            \
+    X(KVR_ODD_NO_CARD, "look for the cards and their drivers (lspci, ip link), and give each an "  \
+                       "IP address")                                                               \
+    X(KVR_ODD_MORE, "name cards for the agents with --rail")                                       \
+    X(KVR_ODD_GPU_ALONE, "name cards for an agent of that GPU with --rail")                        \
+    X(KVR_ODD_GPU_SHARES, "put a card on that GPU's PCIe switch, or let fewer GPUs transfer")      \
+    X(KVR_ODD_FAR, "use a card on the GPU's own socket, or put one there")                         \
+    X(KVR_ODD_SPEEDS, "give each GPU cards of one speed, or leave out the slow ones (--rail)")     \
+    X(KVR_ODD_UNEVEN, "give each GPU as many cards: the slowest GPU holds the others back")        \
+    X(KVR_ODD_RAIL_DOWN, "look at its cable and its switch port")                                  \
+    X(KVR_ODD_CARD_DOWN, "look at its cable and its switch port")                                  \
+    X(KVR_ODD_SLOT, "put it into another slot, or find why the link came up narrower than it is "  \
+                    "(lspci -vv: LnkSta)")                                                         \
+    X(KVR_ODD_NO_RAILS, "install the provider's driver and package, or choose a libfabric that "   \
+                        "has it (--libfabric)")                                                    \
+    X(KVR_ODD_SHARED_SUBNET, "set sysctl net.ipv4.conf.all.arp_ignore=2 and a routing rule for "   \
+                             "each source address, or give each card its own subnet")
+
+typedef enum kvr_odd { KVR_ODD_LIST(KVR_SYMBOL) KVR_ODD_END } kvr_odd;
+
+const char *kvr_odd_remedy(kvr_odd kind);
+
 struct kvr_oddities {
     uint32_t count;
-    char text[KVR_ODDITIES_MAX][KVR_ODDITY_BYTES];
+    struct kvr_oddity {
+        kvr_odd kind;
+        char text[KVR_ODDITY_BYTES]; /* a sentence without the remedy */
+    } list[KVR_ODDITIES_MAX];
 };
 
-/* Oddities that an operator should see: a sentence each. offers: of the queried providers;
- * provider_of is called for these only. */
+/* One more; none where the list is full. */
+void kvr_oddity_add(struct kvr_oddities *oddities, kvr_odd kind, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Oddities that an operator should see. offers: of the queried providers; provider_of is called for
+ * these only. */
 void kvr_host_groups_odd(const struct kvr_host_groups *groups, kvr_card_provider *provider_of,
                          const struct kvr_host_offer *offers, uint32_t offer_count,
                          struct kvr_oddities *ret_oddities);

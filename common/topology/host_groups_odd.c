@@ -7,15 +7,24 @@
 
 #define GBPS(bits) ((double)(bits) / 1e9)
 
-__attribute__((format(printf, 2, 3))) static void say(struct kvr_oddities *oddities,
-                                                      const char *format, ...)
+const char *kvr_odd_remedy(kvr_odd kind)
 {
+    static const char *const remedies[KVR_ODD_END] = {KVR_ODD_LIST(KVR_NAME)};
+
+    return remedies[kind];
+}
+
+void kvr_oddity_add(struct kvr_oddities *oddities, kvr_odd kind, const char *format, ...)
+{
+    struct kvr_oddity *oddity;
     va_list arguments;
 
     if (oddities->count == KVR_ODDITIES_MAX)
         return;
+    oddity = &oddities->list[oddities->count++];
+    oddity->kind = kind;
     va_start(arguments, format);
-    (void)vsnprintf(oddities->text[oddities->count++], KVR_ODDITY_BYTES, format, arguments);
+    (void)vsnprintf(oddity->text, sizeof(oddity->text), format, arguments);
     va_end(arguments);
 }
 
@@ -37,9 +46,11 @@ static void odd_distances(const struct kvr_host_groups *groups, uint32_t g,
     if (group->gpu == NULL)
         return;
     if (group->rail_count == 0 && groups->rail_count > 0)
-        say(oddities, "GPU %u (%s) has no card", group->gpu_number, group->gpu->pci);
+        kvr_oddity_add(oddities, KVR_ODD_GPU_ALONE, "GPU %u (%s) has no card", group->gpu_number,
+                       group->gpu->pci);
     else if (group->owner != g)
-        say(oddities,
+        kvr_oddity_add(
+            oddities, KVR_ODD_GPU_SHARES,
             "GPU %u (%s) has no card of its own and shares those of %s: their speed is divided",
             group->gpu_number, group->gpu->pci, kvr_host_group_name(groups, group->owner, owner));
     for (uint32_t i = 0; i < group->rail_count; i++) {
@@ -47,7 +58,8 @@ static void odd_distances(const struct kvr_host_groups *groups, uint32_t g,
 
         if (group->rails[i].distance.nearness != KVR_NEAR_NOT)
             continue;
-        say(oddities,
+        kvr_oddity_add(
+            oddities, KVR_ODD_FAR,
             "card %s (%s) is far from GPU %u (%s): it is on %s and the GPU on %s, so that every "
             "byte crosses the processors",
             rail->name, rail->pci[0] != '\0' ? rail->pci : "not on PCI", group->gpu_number,
@@ -80,9 +92,10 @@ static void odd_speeds(const struct kvr_host_groups *groups, uint32_t g,
             fast = rail;
     }
     if (slow != NULL && slow->speed_bps < fast->speed_bps)
-        say(oddities, "the cards of %s have unequal speeds: %s %.0f Gb/s, %s %.0f Gb/s",
-            kvr_host_group_name(groups, g, name), fast->name, GBPS(fast->speed_bps), slow->name,
-            GBPS(slow->speed_bps));
+        kvr_oddity_add(oddities, KVR_ODD_SPEEDS,
+                       "the cards of %s have unequal speeds: %s %.0f Gb/s, %s %.0f Gb/s",
+                       kvr_host_group_name(groups, g, name), fast->name, GBPS(fast->speed_bps),
+                       slow->name, GBPS(slow->speed_bps));
 }
 
 static uint64_t speed_of(const struct kvr_host_groups *groups, const struct kvr_host_group *group)
@@ -111,15 +124,16 @@ static void odd_shares(const struct kvr_host_groups *groups, struct kvr_oddities
             most = group;
     }
     if (least != NULL && least->rail_count < most->rail_count)
-        say(oddities, "GPU %u has %u cards (%.0f Gb/s), GPU %u has %u (%.0f Gb/s)",
-            most->gpu_number, most->rail_count, GBPS(speed_of(groups, most)), least->gpu_number,
-            least->rail_count, GBPS(speed_of(groups, least)));
+        kvr_oddity_add(oddities, KVR_ODD_UNEVEN,
+                       "GPU %u has %u cards (%.0f Gb/s), GPU %u has %u (%.0f Gb/s)",
+                       most->gpu_number, most->rail_count, GBPS(speed_of(groups, most)),
+                       least->gpu_number, least->rail_count, GBPS(speed_of(groups, least)));
 }
 
-static void say_down(const struct kvr_host_rail *rail, struct kvr_oddities *oddities)
+static void add_down(const struct kvr_host_rail *rail, kvr_odd kind, struct kvr_oddities *oddities)
 {
-    say(oddities, "the link of card %s (%s) is down: look at its cable and its switch port",
-        rail->name, rail->pci[0] != '\0' ? rail->pci : "not on PCI");
+    kvr_oddity_add(oddities, kind, "the link of card %s (%s) is down", rail->name,
+                   rail->pci[0] != '\0' ? rail->pci : "not on PCI");
 }
 
 static void odd_links(const struct kvr_host_groups *groups, struct kvr_oddities *oddities)
@@ -128,13 +142,12 @@ static void odd_links(const struct kvr_host_groups *groups, struct kvr_oddities 
         const struct kvr_host_rail *rail = &groups->rails[i];
 
         if (rail->down)
-            say_down(rail, oddities);
+            add_down(rail, KVR_ODD_RAIL_DOWN, oddities);
         if (rail->card != NULL && rail->card->pci_link_bps > 0 &&
             rail->card->pci_link_bps < rail->speed_bps)
-            say(oddities,
-                "card %s (%s) can do %.0f Gb/s, its PCIe slot only %.0f: another slot, or a link "
-                "that came up narrower than it is",
-                rail->name, rail->pci, GBPS(rail->speed_bps), GBPS(rail->card->pci_link_bps));
+            kvr_oddity_add(oddities, KVR_ODD_SLOT,
+                           "card %s (%s) can do %.0f Gb/s, its PCIe slot only %.0f", rail->name,
+                           rail->pci, GBPS(rail->speed_bps), GBPS(rail->card->pci_link_bps));
     }
 }
 
@@ -169,14 +182,15 @@ static void odd_providers(const struct kvr_host_groups *groups, kvr_card_provide
     kvr_host_rails_of_cards(groups->topology, provider_of, &cards);
     for (uint32_t i = 0; i < cards.rail_count; i++) {
         if (cards.rails[i].down && !has_rail(groups, &cards.rails[i]))
-            say_down(&cards.rails[i], oddities);
+            add_down(&cards.rails[i], KVR_ODD_CARD_DOWN, oddities);
     }
     for (uint32_t i = 0; i < offer_count; i++) {
         const struct kvr_host_rail *card = made_for(&cards, offers[i].provider);
 
         if (card != NULL && offers[i].rail_count == 0)
-            say(oddities, "card %s (%s) is made for provider %s, but libfabric offers none: %s",
-                card->name, card->pci, offers[i].provider, offers[i].reason);
+            kvr_oddity_add(oddities, KVR_ODD_NO_RAILS,
+                           "card %s (%s) is made for provider %s, but libfabric offers none: %s",
+                           card->name, card->pci, offers[i].provider, offers[i].reason);
     }
 }
 
@@ -186,7 +200,8 @@ void kvr_host_groups_odd(const struct kvr_host_groups *groups, kvr_card_provider
 {
     ret_oddities->count = 0;
     if (groups->rail_count == 0)
-        say(ret_oddities, "there is no network card that a rail could use");
+        kvr_oddity_add(ret_oddities, KVR_ODD_NO_CARD,
+                       "there is no network card that a rail could use");
     for (uint32_t g = 0; g < groups->group_count; g++) {
         odd_distances(groups, g, ret_oddities);
         odd_speeds(groups, g, ret_oddities);
@@ -195,5 +210,6 @@ void kvr_host_groups_odd(const struct kvr_host_groups *groups, kvr_card_provider
     odd_links(groups, ret_oddities);
     odd_providers(groups, provider_of, offers, offer_count, ret_oddities);
     if (groups->truncated || groups->topology->truncated)
-        say(ret_oddities, "this host has more devices than kvrail looks at");
+        kvr_oddity_add(ret_oddities, KVR_ODD_MORE,
+                       "this host has more devices than kvrail looks at");
 }

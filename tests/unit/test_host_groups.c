@@ -40,7 +40,7 @@ static const struct kvr_host_rail *rail_of(uint32_t group, uint32_t rail)
 static bool says(const char *part)
 {
     for (uint32_t i = 0; i < odd.count; i++)
-        if (strstr(odd.text[i], part) != NULL)
+        if (strstr(odd.list[i].text, part) != NULL)
             return true;
     return false;
 }

@@ -22,7 +22,7 @@ static struct kvr_ip_port port(const char *interface, const char *address, const
 static void cards_in_one_subnet_are_odd(void **state)
 {
     struct kvr_ip_port ports[8];
-    char text[KVR_ODDITY_BYTES];
+    struct kvr_oddities odd = {0};
 
     (void)state;
     for (unsigned i = 0; i < 8; i++) {
@@ -32,36 +32,44 @@ static void cards_in_one_subnet_are_odd(void **state)
         snprintf(address, sizeof(address), "10.0.%u.5", i);
         ports[i] = port(interface, address, "255.255.0.0", 0);
     }
-    assert_true(kvr_ip_ports_odd(ports, 8, text, sizeof(text)));
-    assert_non_null(strstr(text, "enp0s0 and 7 others"));
-    assert_non_null(strstr(text, "10.0.0.0"));
-    assert_non_null(strstr(text, "arp_ignore=2"));
-    assert_true(strlen(text) < sizeof(text) - 1);
+    kvr_ip_ports_odd(ports, 8, &odd);
+    assert_int_equal(odd.count, 1);
+    assert_int_equal(odd.list[0].kind, KVR_ODD_SHARED_SUBNET);
+    assert_non_null(strstr(odd.list[0].text, "enp0s0 and 7 others"));
+    assert_non_null(strstr(odd.list[0].text, "10.0.0.0"));
+    assert_non_null(strstr(kvr_odd_remedy(odd.list[0].kind), "arp_ignore=2"));
+    assert_true(strlen(odd.list[0].text) < KVR_ODDITY_BYTES - 1);
+    odd.count = 0;
     for (unsigned i = 0; i < 8; i++)
         ports[i].arp_ignore = 2;
-    assert_false(kvr_ip_ports_odd(ports, 8, text, sizeof(text)));
+    kvr_ip_ports_odd(ports, 8, &odd);
+    assert_int_equal(odd.count, 0);
 }
 
 static void cards_with_subnets_of_their_own_are_not(void **state)
 {
     struct kvr_ip_port ports[] = {port("eth0", "10.0.0.5", "255.255.255.0", 0),
                                   port("eth1", "10.0.1.5", "255.255.255.0", 0)};
-    char text[KVR_ODDITY_BYTES];
+    struct kvr_oddities odd = {0};
 
     (void)state;
-    assert_false(kvr_ip_ports_odd(ports, 2, text, sizeof(text)));
-    assert_false(kvr_ip_ports_odd(ports, 1, text, sizeof(text)));
-    assert_false(kvr_ip_ports_odd(ports, 0, text, sizeof(text)));
+    kvr_ip_ports_odd(ports, 2, &odd);
+    assert_int_equal(odd.count, 0);
+    kvr_ip_ports_odd(ports, 1, &odd);
+    assert_int_equal(odd.count, 0);
+    kvr_ip_ports_odd(ports, 0, &odd);
+    assert_int_equal(odd.count, 0);
 }
 
 static void two_addresses_of_one_card_are_not(void **state)
 {
     struct kvr_ip_port ports[] = {port("eth0", "10.0.0.5", "255.255.0.0", 0),
                                   port("eth0", "10.0.1.5", "255.255.0.0", 0)};
-    char text[KVR_ODDITY_BYTES];
+    struct kvr_oddities odd = {0};
 
     (void)state;
-    assert_false(kvr_ip_ports_odd(ports, 2, text, sizeof(text)));
+    kvr_ip_ports_odd(ports, 2, &odd);
+    assert_int_equal(odd.count, 0);
 }
 
 /* rdma_cm resolves by ARP; tcp's sockets find their way by routes alone. */
