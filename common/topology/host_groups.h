@@ -89,6 +89,9 @@ struct kvr_host_offer {
                     "(lspci -vv: LnkSta)")                                                         \
     X(KVR_ODD_NO_RAILS, "install the provider's driver and package, or choose a libfabric that "   \
                         "has it (--libfabric)")                                                    \
+    X(KVR_ODD_CARD_UNUSED,                                                                         \
+      "give each of its ports an IP address (to one of InfiniBand by IPoIB), "                     \
+      "unless no agent will name it")                                                              \
     X(KVR_ODD_SHARED_SUBNET, "set sysctl net.ipv4.conf.all.arp_ignore=2 and a routing rule for "   \
                              "each source address, or give each card its own subnet")
 

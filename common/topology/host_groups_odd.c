@@ -171,6 +171,34 @@ static const struct kvr_host_rail *made_for(const struct kvr_host_groups *cards,
     return NULL;
 }
 
+static bool has_rail_of(const struct kvr_host_groups *groups, const struct kvr_topology_card *card,
+                        const char *provider)
+{
+    for (uint32_t i = 0; i < groups->rail_count; i++) {
+        if (strcmp(groups->rails[i].pci, card->pci) == 0 &&
+            strcmp(groups->rails[i].provider, provider) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* libfabric offers rails on other cards of the provider, but none on this one: its ports have no
+ * address that the provider could use. */
+static void odd_unused(const struct kvr_host_groups *groups, kvr_card_provider *provider_of,
+                       const struct kvr_host_offer *offer, struct kvr_oddities *oddities)
+{
+    for (uint32_t i = 0; i < groups->topology->card_count; i++) {
+        const struct kvr_topology_card *card = &groups->topology->cards[i];
+
+        if (card->kind == KVR_CARD_RDMA && card->pci[0] != '\0' && !card->down &&
+            strcmp(provider_of(card), offer->provider) == 0 &&
+            !has_rail_of(groups, card, offer->provider))
+            kvr_oddity_add(oddities, KVR_ODD_CARD_UNUSED,
+                           "card %s (%s) is up, but libfabric offers no %s rail on it", card->name,
+                           card->pci, offer->provider);
+    }
+}
+
 static void odd_providers(const struct kvr_host_groups *groups, kvr_card_provider *provider_of,
                           const struct kvr_host_offer *offers, uint32_t offer_count,
                           struct kvr_oddities *oddities)
@@ -191,6 +219,8 @@ static void odd_providers(const struct kvr_host_groups *groups, kvr_card_provide
             kvr_oddity_add(oddities, KVR_ODD_NO_RAILS,
                            "card %s (%s) is made for provider %s, but libfabric offers none: %s",
                            card->name, card->pci, offers[i].provider, offers[i].reason);
+        else if (offers[i].rail_count > 0)
+            odd_unused(groups, provider_of, &offers[i], oddities);
     }
 }
 

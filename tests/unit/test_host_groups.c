@@ -234,6 +234,36 @@ static void host_groups_miss_a_provider(void **state)
                      "none: no device of the efa provider"));
 }
 
+/* A port of InfiniBand has its IP address, another has none: libfabric lists the first alone. */
+static void host_groups_miss_a_rail(void **state)
+{
+    static struct kvr_topology host = {
+        .node_count = 1,
+        .nodes = {{.core_count = 2}},
+        .core_count = 2,
+        .core_threads = 1,
+        .cores = {0, 1},
+        .card_count = 4,
+        .cards = {{.kind = KVR_CARD_RDMA, .name = "mlx5_0", .pci = "0000:10:00.0"},
+                  {.kind = KVR_CARD_RDMA, .name = "mlx5_1", .pci = "0000:10:00.1"},
+                  {.kind = KVR_CARD_RDMA, .name = "mlx5_2", .pci = "0000:20:00.0", .down = true},
+                  {.kind = KVR_CARD_INTERFACE, .name = "eth0", .pci = "0000:30:00.0"}},
+    };
+    static const struct kvr_host_offer offers[] = {{"verbs", 1, ""}, {"tcp", 1, ""}};
+
+    (void)state;
+    kvr_host_rails_of_cards(&host, kvr_provider_of_card, &groups);
+    groups.rail_count = 1; /* mlx5_0's */
+    kvr_host_groups_make(&groups);
+    kvr_host_groups_odd(&groups, kvr_provider_of_card, offers, 2, &odd);
+    assert_int_equal(odd.count, 2);
+    assert_true(says("link of card mlx5_2 (0000:20:00.0) is down"));
+    assert_true(says("card mlx5_1 (0000:10:00.1) is up, but libfabric offers no verbs rail on it"));
+    assert_int_equal(odd.list[1].kind, KVR_ODD_CARD_UNUSED);
+    assert_non_null(strstr(kvr_odd_remedy(KVR_ODD_CARD_UNUSED), "IPoIB"));
+    groups.topology = NULL;
+}
+
 int main(void)
 {
 #define HOST_TEST(name) cmocka_unit_test_setup_teardown(name, NULL, forget_host)
@@ -242,7 +272,7 @@ int main(void)
         HOST_TEST(host_groups_of_a_dgx_h100),   HOST_TEST(host_groups_without_a_gpu_are_nodes),
         HOST_TEST(host_groups_of_nothing),      HOST_TEST(host_groups_say_what_is_odd),
         HOST_TEST(host_groups_give_a_far_card), HOST_TEST(host_groups_divide_equals),
-        HOST_TEST(host_groups_miss_a_provider),
+        HOST_TEST(host_groups_miss_a_provider), HOST_TEST(host_groups_miss_a_rail),
     };
 #undef HOST_TEST
 
