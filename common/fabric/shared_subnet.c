@@ -3,19 +3,23 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <net/if_arp.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "fabric/fabric_provider.h"
 
-static int read_arp_ignore(const char *interface)
+#define MTU_GOOD 4200 /* packets of 4,096 bytes, and RoCE's headers */
+
+/* 0: there is no such file, or no number in it. */
+static int read_number(const char *folder, const char *interface, const char *name)
 {
-    char path[128];
+    char path[160];
     int value = 0;
     FILE *file;
 
-    snprintf(path, sizeof(path), "/proc/sys/net/ipv4/conf/%s/arp_ignore", interface);
+    snprintf(path, sizeof(path), "%s/%s/%s", folder, interface, name);
     file = fopen(path, "re");
     if (file == NULL)
         return 0;
@@ -23,6 +27,11 @@ static int read_arp_ignore(const char *interface)
         value = 0;
     fclose(file);
     return value;
+}
+
+static int read_arp_ignore(const char *interface)
+{
+    return read_number("/proc/sys/net/ipv4/conf", interface, "arp_ignore");
 }
 
 /* The kernel takes the larger of the two. */
@@ -71,6 +80,8 @@ uint32_t kvr_ip_ports_read(const struct kvr_rail_facts *facts, uint32_t count,
             !find_mask(list, &port))
             continue;
         port.arp_ignore = arp_ignore_of(port.interface);
+        port.mtu = (uint32_t)read_number("/sys/class/net", port.interface, "mtu");
+        port.ethernet = read_number("/sys/class/net", port.interface, "type") == ARPHRD_ETHER;
         ret_ports[found++] = port;
     }
     freeifaddrs(list);
@@ -84,8 +95,26 @@ static bool shares(const struct kvr_ip_port *a, const struct kvr_ip_port *b)
            (a->arp_ignore == 0 || b->arp_ignore == 0);
 }
 
-void kvr_ip_ports_odd(const struct kvr_ip_port *ports, uint32_t count,
-                      struct kvr_oddities *oddities)
+static bool seen_before(const struct kvr_ip_port *ports, uint32_t index)
+{
+    for (uint32_t i = 0; i < index; i++)
+        if (strcmp(ports[i].interface, ports[index].interface) == 0)
+            return true;
+    return false;
+}
+
+static void odd_mtus(const struct kvr_ip_port *ports, uint32_t count, struct kvr_oddities *oddities)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (ports[i].ethernet && ports[i].mtu > 0 && ports[i].mtu < MTU_GOOD &&
+            !seen_before(ports, i))
+            kvr_oddity_add(oddities, KVR_ODD_SMALL_MTU,
+                           "%s has an MTU of %u, so that RoCE cannot send packets of 4,096 bytes",
+                           ports[i].interface, ports[i].mtu);
+}
+
+static void odd_subnets(const struct kvr_ip_port *ports, uint32_t count,
+                        struct kvr_oddities *oddities)
 {
     for (uint32_t i = 0; i < count; i++) {
         char network[INET_ADDRSTRLEN] = "";
@@ -109,4 +138,11 @@ void kvr_ip_ports_odd(const struct kvr_ip_port *ports, uint32_t count,
             ports[i].interface, others, others == 1 ? "" : "s", other->interface, network);
         return;
     }
+}
+
+void kvr_ip_ports_odd(const struct kvr_ip_port *ports, uint32_t count,
+                      struct kvr_oddities *oddities)
+{
+    odd_mtus(ports, count, oddities);
+    odd_subnets(ports, count, oddities);
 }

@@ -93,7 +93,9 @@ struct kvr_host_offer {
       "give each of its ports an IP address (to one of InfiniBand by IPoIB), "                     \
       "unless no agent will name it")                                                              \
     X(KVR_ODD_SHARED_SUBNET, "set sysctl net.ipv4.conf.all.arp_ignore=2 and a routing rule for "   \
-                             "each source address, or give each card its own subnet")
+                             "each source address, or give each card its own subnet")              \
+    X(KVR_ODD_SMALL_MTU, "set an MTU of 4200 or more on it (ip link set NAME mtu 9000), on its "   \
+                         "peers and on the switches between them")
 
 typedef enum kvr_odd { KVR_ODD_LIST(KVR_SYMBOL) KVR_ODD_END } kvr_odd;
 

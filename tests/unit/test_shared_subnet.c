@@ -1,5 +1,5 @@
 /* Goal: several RoCE cards in one IP subnet are noticed where the kernel answers ARP for one on
- * another. Method: ports by hand; lo of this host. */
+ * another, and so are small MTUs. Method: ports by hand; lo of this host. */
 #include "tests/support/check.h"
 
 #include <arpa/inet.h>
@@ -72,6 +72,24 @@ static void two_addresses_of_one_card_are_not(void **state)
     assert_int_equal(odd.count, 0);
 }
 
+static void a_small_mtu_of_roce_is_odd(void **state)
+{
+    struct kvr_ip_port ports[] = {
+        port("eth0", "10.0.0.5", "255.255.255.0", 0), port("eth0", "10.0.0.6", "255.255.255.0", 0),
+        port("eth1", "10.0.1.5", "255.255.255.0", 0), port("ib0", "10.0.2.5", "255.255.255.0", 0)};
+    struct kvr_oddities odd = {0};
+
+    (void)state;
+    ports[0].ethernet = ports[1].ethernet = ports[2].ethernet = true;
+    ports[0].mtu = ports[1].mtu = 1500;
+    ports[2].mtu = 4200;
+    ports[3].mtu = 2044; /* IPoIB */
+    kvr_ip_ports_odd(ports, 4, &odd);
+    assert_int_equal(odd.count, 1);
+    assert_int_equal(odd.list[0].kind, KVR_ODD_SMALL_MTU);
+    assert_non_null(strstr(odd.list[0].text, "eth0 has an MTU of 1500"));
+}
+
 /* rdma_cm resolves by ARP; tcp's sockets find their way by routes alone. */
 static void only_cards_of_rdma_cm_are_read(void **state)
 {
@@ -87,6 +105,8 @@ static void only_cards_of_rdma_cm_are_read(void **state)
     assert_string_equal(ports[0].interface, "lo");
     assert_int_equal(ports[0].mask, htonl(0xff000000));
     assert_true(ports[0].arp_ignore >= 0);
+    assert_true(ports[0].mtu > 0);
+    assert_false(ports[0].ethernet);
     assert_int_equal(kvr_ip_ports_read(facts, 4, ports, 0), 0);
 }
 
@@ -96,6 +116,7 @@ int main(void)
         cmocka_unit_test(cards_in_one_subnet_are_odd),
         cmocka_unit_test(cards_with_subnets_of_their_own_are_not),
         cmocka_unit_test(two_addresses_of_one_card_are_not),
+        cmocka_unit_test(a_small_mtu_of_roce_is_odd),
         cmocka_unit_test(only_cards_of_rdma_cm_are_read),
     };
 
