@@ -368,19 +368,20 @@ kvr_status kvr_device_cuda_ordinal(const struct kvr_gpu *gpu, int32_t *ret_ordin
     return kvr_cuda_ordinal(driver, gpu, ret_ordinal, error);
 }
 
-uint32_t kvr_device_cuda_list(struct kvr_device_cuda_facts *ret_facts, uint32_t capacity)
+uint32_t kvr_device_cuda_list(struct kvr_device_cuda_facts *ret_facts, uint32_t capacity,
+                              struct kvr_error *error)
 {
     const struct kvr_cuda *driver;
     uint32_t count = 0;
 
-    if (kvr_cuda_open(&driver, NULL) != KVR_OK)
+    if (kvr_cuda_open(&driver, error) != KVR_OK)
         return 0;
     for (int32_t i = 0; i < driver->device_count && count < capacity; i++) {
         struct kvr_device_cuda_facts *facts = &ret_facts[count];
         CUdevice device;
 
         if (driver->DeviceGet(&device, i) != CUDA_SUCCESS ||
-            kvr_cuda_gpu(driver, i, &facts->gpu, NULL) != KVR_OK)
+            kvr_cuda_gpu(driver, i, &facts->gpu, error) != KVR_OK)
             continue;
         facts->order = kvr_cuda_write_order(driver, device);
         count++;

@@ -25,8 +25,10 @@ struct kvr_device_cuda_facts {
     struct kvr_gpu gpu;
     kvr_write_order order;
 };
-/* The GPUs that this process sees, `capacity` at most. 0: none, or no driver. */
-uint32_t kvr_device_cuda_list(struct kvr_device_cuda_facts *ret_facts, uint32_t capacity);
+/* The GPUs that this process sees, `capacity` at most. 0, with a sentence in *error: none, or no
+ * driver. */
+uint32_t kvr_device_cuda_list(struct kvr_device_cuda_facts *ret_facts, uint32_t capacity,
+                              struct kvr_error *error);
 /* Makes this process's primary context on the GPU of that ordinal. UNSUPPORTED, with a reason: no
  * driver, no such GPU, or a build without CUDA. */
 KVR_MUST_CHECK kvr_status kvr_device_cuda_open(int32_t ordinal, kvr_cuda_copier copier,

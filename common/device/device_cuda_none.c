@@ -11,9 +11,11 @@ kvr_status kvr_device_cuda_ordinal(const struct kvr_gpu *gpu, int32_t *ret_ordin
     return kvr_error_set(error, KVR_UNSUPPORTED, "cuda", NO_CUDA);
 }
 
-uint32_t kvr_device_cuda_list(struct kvr_device_cuda_facts *ret_facts, uint32_t capacity)
+uint32_t kvr_device_cuda_list(struct kvr_device_cuda_facts *ret_facts, uint32_t capacity,
+                              struct kvr_error *error)
 {
     (void)ret_facts, (void)capacity;
+    (void)kvr_error_set(error, KVR_UNSUPPORTED, "cuda", NO_CUDA);
     return 0;
 }
 

@@ -113,19 +113,14 @@ static json_t *trial_json(const struct topo_trial *trial)
     return topo_trial_text(trial, text) ? json_string(text) : json_null();
 }
 
-/* The path of a region that offers every form of device memory. */
 static json_t *device_json(const struct kvr_rail_facts *rail, const struct topo_trial *trial)
 {
     static const kvr_path paths[] = {KVR_PATH_DMABUF, KVR_PATH_HMEM, KVR_PATH_LOCAL,
                                      KVR_PATH_STAGED};
-    struct kvr_path_form form = {.dmabuf = true,
-                                 .address = true,
-                                 .copies = true,
-                                 .refused_dmabuf = trial->result == TOPO_REFUSED};
     struct kvr_path_choice choice;
     json_t *against = json_object();
 
-    kvr_path_choose(&rail->device, rail->same_host_only, rail->moves_pages, &form, &choice);
+    topo_device_path(rail, trial, &choice);
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
         if (paths[i] != choice.path)
             json_object_set_new(against, kvr_path_name(paths[i]),

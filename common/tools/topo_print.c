@@ -4,7 +4,6 @@
 #include "tools/topo.h"
 
 #include "fabric/ofi/fabric_ofi.h"
-#include "fabric/ofi/fabric_ofi_library.h"
 
 static void print_node(FILE *stream, const struct kvr_topology *topology, uint32_t node)
 {
@@ -144,18 +143,13 @@ static void print_rails(FILE *stream, const struct kvr_topology *topology,
         fprintf(stream, "(%u more)\n", list->count - list->listed);
 }
 
-/* The path of a region that offers every form of device memory. */
 static void print_device_path(FILE *stream, const struct kvr_rail_facts *rail,
                               const struct topo_trial *trial)
 {
-    struct kvr_path_form form = {.dmabuf = true,
-                                 .address = true,
-                                 .copies = true,
-                                 .refused_dmabuf = trial->result == TOPO_REFUSED};
     struct kvr_path_choice choice;
     char reasons[KVR_DETAIL_BYTES], said[TOPO_TRIAL_BYTES] = "";
 
-    kvr_path_choose(&rail->device, rail->same_host_only, rail->moves_pages, &form, &choice);
+    topo_device_path(rail, trial, &choice);
     kvr_path_reasons(&choice, reasons, sizeof(reasons));
     (void)topo_trial_text(trial, said);
     fprintf(stream, "%-8s %-16s %-7s %s%s%s\n", rail->provider, rail->name,
@@ -171,7 +165,7 @@ static void print_device_paths(FILE *stream, const struct topo *topo)
         print_device_path(stream, &topo->rails[i], &topo->trials[i]);
 }
 
-static void print_gpus(FILE *stream, const struct topo *topo)
+const char *topo_order_text(kvr_write_order order)
 {
     static const char *const orders[KVR_ORDERS] = {
         [KVR_ORDER_UNKNOWN] = "unknown",
@@ -180,10 +174,16 @@ static void print_gpus(FILE *stream, const struct topo *topo)
         [KVR_ORDER_NONE] = "in no order, and the driver has no flush: a decode-agent stages",
     };
 
+    return orders[order];
+}
+
+static void print_gpus(FILE *stream, const struct topo *topo)
+{
     if (topo->gpu_count > 0)
         fprintf(stream, "\n%-4s %-13s %s\n", "GPU", "PCI", "SEES WRITES OF CARDS");
     for (unsigned i = 0; i < topo->gpu_count; i++)
-        fprintf(stream, "%-4u %-13s %s\n", i, topo->gpus[i].gpu.pci, orders[topo->gpus[i].order]);
+        fprintf(stream, "%-4u %-13s %s\n", i, topo->gpus[i].gpu.pci,
+                topo_order_text(topo->gpus[i].order));
 }
 
 void topo_print(const struct topo *topo, FILE *stream)

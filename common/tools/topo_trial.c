@@ -84,6 +84,17 @@ void topo_try(struct topo *topo)
     kvr_device_close(device);
 }
 
+void topo_device_path(const struct kvr_rail_facts *rail, const struct topo_trial *trial,
+                      struct kvr_path_choice *ret_choice)
+{
+    struct kvr_path_form form = {.dmabuf = true,
+                                 .address = true,
+                                 .copies = true,
+                                 .refused_dmabuf = trial->result == TOPO_REFUSED};
+
+    kvr_path_choose(&rail->device, rail->same_host_only, rail->moves_pages, &form, ret_choice);
+}
+
 bool topo_trial_text(const struct topo_trial *trial, char text[TOPO_TRIAL_BYTES])
 {
     if (!trial->wanted)
