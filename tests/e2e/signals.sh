@@ -51,7 +51,7 @@ END
 
 # ---- programs say how they end
 for program in prefill-agent decode-agent kvrail-scheduler "kvrail replay" "kvrail status" \
-    "kvrail why" "kvrail sim" "kvrail topo" "kvrail trace synth" "kvrail bench push"; do
+    "kvrail why" "kvrail sim" "kvrail topo" "kvrail doctor" "kvrail trace synth" "kvrail bench push"; do
     # shellcheck disable=SC2086 # words of a command
     "$bin/"$program --help >"$work/help" || fail "$program --help ended in $?"
     grep -q '^Exit status:' "$work/help" || fail "$program --help has no exit codes"

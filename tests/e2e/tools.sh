@@ -11,7 +11,7 @@ says() {
     grep -q -- "$2" "$1" || fail "$(basename "$1") does not say '$2': $(cat "$1")"
 }
 
-for command in "" replay trace "trace synth" status topo why; do
+for command in "" replay trace "trace synth" status topo doctor why; do
     # shellcheck disable=SC2086 # words of a command
     "$bin/kvrail" $command --help >"$work/help" || fail "kvrail $command --help ended in $?"
     says "$work/help" 'Usage: kvrail'

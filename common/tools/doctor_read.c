@@ -1,0 +1,141 @@
+/* The facts of `kvrail doctor` that `kvrail topo` does not read. */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/timex.h>
+#include <unistd.h>
+
+#include "agent/agent_needs.h"
+#include "base/memfd.h"
+#include "base/pidfd.h"
+#include "base/user_namespace.h"
+#include "tools/doctor.h"
+
+static void read_libfabric(struct doctor_libfabric *libfabric)
+{
+    (void)kvr_libfabric_load(&libfabric->error);
+    libfabric->text = kvr_libfabric_describe();
+    libfabric->api = kvr_libfabric_api();
+}
+
+/* "nvidia0", not "nvidiactl" */
+static bool is_gpu_node(const char *name)
+{
+    const char *number = name + strlen("nvidia");
+
+    return strncmp(name, "nvidia", strlen("nvidia")) == 0 && isdigit((unsigned char)number[0]);
+}
+
+static void read_nodes(struct doctor_nodes *nodes)
+{
+    DIR *folder = opendir("/dev");
+    const struct dirent *entry;
+
+    nodes->control = access(KVR_CUDA_CONTROL, F_OK) == 0;
+    nodes->memory = access("/dev/nvidia-uvm", F_OK) == 0;
+    while (folder != NULL && (entry = readdir(folder)) != NULL)
+        nodes->gpus += is_gpu_node(entry->d_name);
+    if (folder != NULL)
+        closedir(folder);
+}
+
+static void read_gpu(const struct kvr_gpu *gpu, struct doctor_gpu *ret_gpu)
+{
+    struct kvr_device *device = NULL;
+    int32_t ordinal;
+
+    if (kvr_device_cuda_ordinal(gpu, &ordinal, &ret_gpu->opened) != KVR_OK ||
+        kvr_device_cuda_open(ordinal, KVR_CUDA_COPIER_AUTO, &device, &ret_gpu->opened) != KVR_OK)
+        return;
+    ret_gpu->slower = device->slower;
+    kvr_device_close(device);
+}
+
+static void read_locked(const struct topo *host, struct doctor_process *process)
+{
+    for (unsigned i = 0; i < host->rail_count && process->locked.status == KVR_OK; i++)
+        process->locked.status = kvr_agent_needs_locked(&host->rails[i], &process->locked);
+}
+
+static uint64_t limit_of(int resource)
+{
+    struct rlimit limit = {0};
+
+    (void)getrlimit(resource, &limit);
+    return limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : (uint64_t)limit.rlim_cur;
+}
+
+static void read_process(const struct topo *host, struct doctor_process *process)
+{
+    int fd = -1;
+
+    process->files.status = kvr_agent_needs_files(&process->files); /* raises the limit */
+    process->files_limit = limit_of(RLIMIT_NOFILE);
+    process->locked_limit = limit_of(RLIMIT_MEMLOCK);
+    process->every_user = kvr_sees_every_user();
+    read_locked(host, process);
+    if (kvr_memfd_create("kvrail-doctor", 1, "doctor", &fd, &process->memfd) == KVR_OK)
+        close(fd);
+    fd = kvr_pidfd_open(getpid());
+    if (fd >= 0)
+        close(fd);
+    else
+        (void)kvr_error_system(&process->pidfd, "doctor", errno, "pidfd_open is refused");
+}
+
+/* Reserved pages of the usual huge size; pages of another size have no line here. */
+static uint64_t read_huge_bytes(void)
+{
+    FILE *file = fopen("/proc/meminfo", "re");
+    uint64_t pages = 0, kib = 0;
+    char line[128];
+
+    if (file == NULL)
+        return 0;
+    while (fgets(line, sizeof(line), file) != NULL) {
+        (void)sscanf(line, "HugePages_Total: %" SCNu64, &pages);
+        (void)sscanf(line, "Hugepagesize: %" SCNu64, &kib);
+    }
+    fclose(file);
+    return pages * (kib << 10);
+}
+
+static void read_memory(const struct kvr_topology *topology, struct doctor_memory *memory)
+{
+    for (uint32_t i = 0; i < topology->node_count; i++)
+        memory->bytes += topology->nodes[i].memory_bytes;
+    memory->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    memory->huge_bytes = read_huge_bytes();
+}
+
+static void read_clock(struct doctor_clock *clock)
+{
+    struct timex facts = {.modes = 0}; /* a question alone */
+    int state = adjtimex(&facts);
+
+    if (state < 0) {
+        (void)kvr_error_system(&clock->error, "doctor", errno,
+                               "the kernel does not say whether its clock is synchronised");
+        return;
+    }
+    clock->synchronised = state != TIME_ERROR && (facts.status & STA_UNSYNC) == 0;
+    clock->error_us = (uint64_t)facts.maxerror;
+}
+
+void doctor_read(const struct topo *host, const char *provider, struct doctor_facts *ret_facts)
+{
+    ret_facts->host = host;
+    ret_facts->provider = provider;
+    if (host->topology->from_file)
+        return;
+    read_libfabric(&ret_facts->libfabric);
+    read_nodes(&ret_facts->nodes);
+    for (unsigned i = 0; i < host->gpu_count; i++)
+        read_gpu(&host->gpus[i].gpu, &ret_facts->gpus[i]);
+    read_process(host, &ret_facts->process);
+    read_memory(host->topology, &ret_facts->memory);
+    read_clock(&ret_facts->clock);
+}
