@@ -244,7 +244,7 @@ check() {
 
 stage_lint() {
     lint_status=0
-    for part in format spelling words cppcheck scripts oldest; do
+    for part in format spelling words cppcheck scripts oldest arm64; do
         check "$part"
     done
     if ! quietly configure-tidy cmake --preset tidy -DBUILD_TESTING=OFF; then

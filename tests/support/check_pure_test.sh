@@ -48,6 +48,8 @@ refused "a library that reads the clock"
 library pure near 'return malloc((size_t)n) != NULL;'
 refused "a library that takes memory"
 accepted "a library that may take memory" -DALLOW=malloc
+library pure near 'unsigned __aarch64_ldset4_relax(unsigned, void *); return (int)__aarch64_ldset4_relax(4, &n);'
+accepted "an atomic access of arm64"
 
 library pure near 'return far(n);'
 library linked far 'return n * 2;' unused 'return (int)time(NULL);'

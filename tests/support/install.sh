@@ -90,6 +90,7 @@ set_test() {
     program git git
     program g++ g++
     optional gcc-11 gcc-11
+    optional aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
     program chromium chromium
     program ip iproute2
     package nftables

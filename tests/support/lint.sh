@@ -1,8 +1,9 @@
 #!/bin/sh
-# One check of the sources: sh tests/support/lint.sh format|spelling|words|cppcheck|scripts|oldest|tidy
+# One check of the sources: sh tests/support/lint.sh format|spelling|words|cppcheck|scripts|oldest|arm64|tidy
 # Prints nothing when all is well. `tidy` needs the preset of that name configured. `oldest` is a build with old
-# tools; where they are not to be had, it says so and ends with 77. `words` takes files and folders too, and
-# then prints every violation in them; tests/support/words.py describes its rules.
+# tools, `arm64` one for that processor; where the tools are not to be had, either says so and ends with 77.
+# `words` takes files and folders too, and then prints every violation in them; tests/support/words.py
+# describes its rules.
 set -eu
 
 cd "$(dirname "$0")/../.."
@@ -47,11 +48,14 @@ scripts)
 oldest)
     sh tests/support/oldest_tools.sh
     ;;
+arm64)
+    sh tests/support/arm64.sh
+    ;;
 tidy)
     cmake --build --preset tidy -- -k 0
     ;;
 *)
-    echo "lint.sh: format, spelling, words, cppcheck, scripts, oldest or tidy?" >&2
+    echo "lint.sh: format, spelling, words, cppcheck, scripts, oldest, arm64 or tidy?" >&2
     exit 2
     ;;
 esac
