@@ -1,7 +1,7 @@
 #!/bin/sh
 # Goal: --libfabric chooses the libfabric that an agent loads, the start-up line names it, and what cannot be
 # loaded is refused in one sentence that says why. An agent without libfabric serves provider local.
-# Method: folders with a link to the system's libfabric, with none, and with two that are too old.
+# Method: folders with a link to the system's libfabric, with none, and with three that are too old.
 set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 need kvrail kvrail-scheduler prefill-agent decode-agent
@@ -10,7 +10,7 @@ unset KVRAIL_LIBFABRIC
 loaded=$("$bin/kvrail" topo | sed -n 's/^libfabric .* of \(.*\), kvrail is built with its API .*$/\1/p')
 [ -f "$loaded" ] || fail "kvrail topo does not name the libfabric that it loaded: '$loaded'"
 version=$("$bin/kvrail" topo --json | sed -n 's/^  "libfabric": "\(.*\)".*$/\1/p')
-mkdir "$work/other" "$work/another" "$work/empty" "$work/nameless" "$work/old" "$work/short"
+mkdir "$work/other" "$work/another" "$work/empty" "$work/nameless" "$work/old" "$work/older" "$work/short"
 ln -s "$(realpath "$loaded")" "$work/other/libfabric.so.1"
 ln -s "$(realpath "$loaded")" "$work/another/libfabric.so.1"
 : >"$work/short/libfabric.so.1"
@@ -52,7 +52,7 @@ refused() {
 refused "$work/empty" --libfabric "$work/empty/libfabric.so.1: cannot open shared object file"
 refused "$work/short" --libfabric "$work/short/libfabric.so.1: file too short"
 if command -v "${CC:-cc}" >/dev/null && command -v nm >/dev/null; then
-    # No symbol of libfabric; then all of them, in a libfabric that says 1.11.
+    # No symbol of libfabric; then all of them, in a libfabric that says 1.11; then only their first versions.
     nm -D "$loaded" | sed -n 's/.* T \(fi_[a-z]*\)@@\(FABRIC_[0-9.]*\)$/\2 \1/p' | sort >"$work/symbols"
     {
         echo 'unsigned fi_version(void) { return 1 << 16 | 11; }'
@@ -63,9 +63,14 @@ if command -v "${CC:-cc}" >/dev/null && command -v nm >/dev/null; then
     "${CC:-cc}" -shared -fPIC -w -o "$work/nameless/libfabric.so.1" -x c /dev/null || fail "no stub"
     "${CC:-cc}" -shared -fPIC -w -o "$work/old/libfabric.so.1" "$work/stub.c" \
         -Wl,--version-script="$work/stub.map" || fail "no stub with versions"
+    echo 'FABRIC_1.0 { fi_*; };' >"$work/first.map"
+    "${CC:-cc}" -shared -fPIC -w -o "$work/older/libfabric.so.1" "$work/stub.c" \
+        -Wl,--version-script="$work/first.map" || fail "no stub with first versions"
     refused "$work/nameless" "$work/nameless/libfabric.so.1 has no fi_" 'of version FABRIC_1.' '--libfabric'
-    refused "$work/old" "$work/old/libfabric.so.1 is libfabric 1.11, but kvrail is built with the API of" \
-        --libfabric
+    for folder in old older; do
+        refused "$work/$folder" "$work/$folder/libfabric.so.1 is libfabric 1.11, but kvrail is built with the API of" \
+            --libfabric
+    done
 else
     echo "no compiler: old libraries were not tried"
 fi

@@ -57,22 +57,30 @@ static kvr_status symbols(void *handle)
     return KVR_OK;
 }
 
-static kvr_status describe(void *handle)
+/* Before the other symbols are looked for: an older library lacks some; its version says more. */
+static kvr_status is_new_enough(void *handle)
 {
-    static const int anything = 0; /* 1.17 answers NULL where there is no datum to describe */
-    uint32_t version = library.calls.fi_version();
+    uint32_t version;
 
+    KVR_TRY(symbol(handle, "fi_version", KVR_VERSION_fi_version, &library.calls.fi_version));
+    version = library.calls.fi_version();
     if (FI_VERSION_LT(version, FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION)))
         return kvr_error_set(&library.error, KVR_UNSUPPORTED, "libfabric",
                              "%s is libfabric %u.%u, but kvrail is built with the API of %d.%d: "
                              "choose that version or a later one with --libfabric",
                              file_of(handle), FI_MAJOR(version), FI_MINOR(version),
                              FI_MAJOR_VERSION, FI_MINOR_VERSION);
+    return KVR_OK;
+}
+
+static void describe(void *handle)
+{
+    static const int anything = 0; /* 1.17 answers NULL where there is no datum to describe */
+
     snprintf(library.description, sizeof(library.description),
              "libfabric %s of %s, kvrail is built with its API %d.%d",
              library.calls.fi_tostr(&anything, FI_TYPE_VERSION), file_of(handle), FI_MAJOR_VERSION,
              FI_MINOR_VERSION);
-    return KVR_OK;
 }
 
 static kvr_status load_from(const char *folder)
@@ -91,8 +99,10 @@ static kvr_status load_from(const char *folder)
                              "libfabric cannot be loaded: %s: install it, or name its folder with "
                              "--libfabric",
                              dlerror());
+    KVR_TRY(is_new_enough(handle));
     KVR_TRY(symbols(handle));
-    return describe(handle);
+    describe(handle);
+    return KVR_OK;
 }
 
 static void load(void)
