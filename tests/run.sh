@@ -3,9 +3,9 @@
 #
 #   sh tests/run.sh [--campaign] [--stages "NAME…"] [--libfabric PREFIX] [--libfabric-run PREFIX] [ctest arguments]
 #
-# Stages: release engines clang asan tsan fuzz lint wheel verbs. All run, whatever fails before; the exit
+# Stages: release engines clang asan tsan fuzz lint libfabric2 wheel verbs. All run, whatever fails before; the exit
 # status is 0 only when nothing failed. The last line counts the tests of all stages, and each stage that
-# runs none (clang, lint's parts) as one. A stage that cannot run here (engines, wheel, verbs) says why and
+# runs none (clang, lint's parts) as one. A stage that cannot run here (engines, libfabric2, wheel, verbs) says why and
 # counts as one that was skipped. --campaign runs the same with the large numbers.
 #
 # --libfabric: builds with the libfabric of that prefix (1.17 to 2.x) and runs with it; KVRAIL_LIBFABRIC_ROOT of
@@ -16,7 +16,7 @@ set -eu
 called_from=$(pwd)
 cd "$(dirname "$0")/.."
 root=$(pwd)
-all_stages="release engines clang asan tsan fuzz lint wheel verbs"
+all_stages="release engines clang asan tsan fuzz lint libfabric2 wheel verbs"
 stages=$all_stages
 campaign=
 libfabric=${KVRAIL_LIBFABRIC_ROOT:-}
@@ -104,6 +104,7 @@ passed=0
 failed=0
 skipped=0
 summary=
+programs="kvr_client prefill-agent decode-agent kvrail-scheduler kvrail"
 
 # In the log; its end on the terminal when it fails.
 quietly() {
@@ -255,12 +256,16 @@ stage_lint() {
     return "$lint_status"
 }
 
+skip_stage() {
+    skipped=$((skipped + 1))
+    why_skipped=$1
+}
+
 # suite NAME: tests/NAME/run.sh with the release build. Its last line is "NAME: N passed, N failed, N
 # skipped". Where it cannot run, it ends with 77 and says why in its last line: the stage is skipped.
 suite() {
     if [ -n "$library" ] && [ "$1" != engines ]; then
-        skipped=$((skipped + 1))
-        why_skipped="$1 is about the system's libfabric, and another was asked for"
+        skip_stage "$1 is about the system's libfabric, and another was asked for"
         return 77
     fi
     if ! configure release 1 || ! build release; then
@@ -275,8 +280,7 @@ suite() {
     } | tee "$log"
     status=$(cat "$log.status")
     if [ "$status" -eq 77 ]; then
-        skipped=$((skipped + 1))
-        why_skipped=$(tail -n 1 "$log")
+        skip_stage "$(tail -n 1 "$log")"
         return 77
     fi
     counts=$(sed -n "s/^$1: \([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped\$/\1 \2 \3/p" "$log")
@@ -286,6 +290,37 @@ suite() {
     failed=$((failed + $2))
     skipped=$((skipped + $3))
     return "$status"
+}
+
+# The libfabric of Debian 13 and a build with it: the tests of fabric, and the demo.
+stage_libfabric2() {
+    if [ -n "$library" ]; then
+        skip_stage "another libfabric was asked for"
+        return 77
+    fi
+    status=0
+    quietly debian13_libfabric sh tests/support/debian13_libfabric.sh || status=$?
+    if [ "$status" -eq 77 ]; then
+        skip_stage "$(tail -n 1 "$log")"
+        return 77
+    fi
+    library=$root/build/debian13/libfabric/lib
+    # shellcheck disable=SC2086 # a list of targets
+    if [ "$status" -ne 0 ] || ! configure libfabric2 1 "-DKVRAIL_LIBFABRIC_ROOT=${library%/lib}" ||
+        ! quietly build-libfabric2 cmake --build --preset libfabric2 --target $programs fabric_tests ||
+        ! loads_libfabric libfabric2; then
+        library=
+        count_check 1
+        return 1
+    fi
+    library=
+    failures=0
+    run_tests libfabric2 "$@" -R '^(fabric|unit\.fabric|unit\.region|unit\.rail_ports|e2e\.libfabric)' || failures=1
+    status=0
+    quietly demo-libfabric2 env KVRAIL_BIN_DIR="$root/build/libfabric2/bin" sh tests/demo.sh --requests 100 || status=1
+    count_check "$status"
+    tail -n 1 "$log"
+    [ $((failures + status)) -eq 0 ]
 }
 
 stage_engines() { suite engines; }

@@ -74,7 +74,16 @@ set_build() {
     package libcurl4-gnutls-dev libcurl4-openssl-dev libcurl4-nss-dev
 }
 
+# What compiles Debian's source of a library.
+set_source() {
+    program autoreconf autoconf
+    program automake automake
+    program libtoolize libtool
+    program make make
+}
+
 set_test() {
+    set_source
     program clang clang
     program clang-format clang-format
     program clang-tidy clang-tidy
