@@ -124,6 +124,7 @@ run_servers full
 run_servers windows
 if [ -n "${KVRAIL_CAMPAIGN:-}" ]; then
     run_servers ranks
+    run_servers blocks
     run_started
 fi
 run_demo

@@ -234,7 +234,8 @@ def stream_of(connection: http.client.HTTPConnection) -> Iterator[list[int]]:
 FORMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "full": ("full", {}, {}),
     "windows": ("windows", {}, {}),
-    "ranks": ("full", {"--tensor-parallel-size": 2}, {"--block-size": BLOCK // 2}),
+    "ranks": ("full", {"--tensor-parallel-size": 2}, {}),
+    "blocks": ("full", {}, {"--block-size": BLOCK // 2}),
 }
 
 

@@ -4,7 +4,8 @@ killed.
 
     two_servers.py full       all cases
     two_servers.py windows    answers of a model with windows
-    two_servers.py ranks      answers with two ranks at the prefill server, and other block sizes
+    two_servers.py ranks      answers with two ranks at the prefill server
+    two_servers.py blocks     answers where block sizes differ: the decode server computes all
 
 Method: two real servers on the CPU, greedy decoding, a small model. The expected tokens are those
 of the prefill server alone, without a transfer. After each case both servers must be idle, with no
@@ -127,6 +128,17 @@ class Answers(Case):
         self.compare(self.random.sample(prompts, len(prompts)), 20)
 
 
+class OtherBlocks(Case):
+    """vLLM's attention on a CPU packs the tokens of a block together: a block of another size cannot
+    be made of it."""
+
+    def test_nothing_is_loaded(self) -> None:
+        prompts = [self.prompt() for _ in range(10)]
+        hits_before = pair.hits()
+        self.compare(prompts, 4)
+        self.assertEqual(pair.hits(), hits_before)
+
+
 class Ends(Case):
     """Clients, agents and servers that go away."""
 
@@ -208,4 +220,5 @@ class Ends(Case):
 if __name__ == "__main__":
     form = sys.argv[1]
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # the servers are stopped at exit
-    harness.main(f"two_servers_{form}", [Answers, Ends] if form == "full" else [Answers])
+    cases = {"full": [Answers, Ends], "blocks": [OtherBlocks]}.get(form, [Answers])
+    harness.main(f"two_servers_{form}", cases)

@@ -41,7 +41,7 @@ class Case(unittest.TestCase):
     def setUp(self) -> None:
         self.random = random.Random(self.id())
         self.warnings = Warnings()
-        self.addCleanup(logging.getLogger("kvrail").removeHandler, self.warnings)
+        self.addCleanup(logging.getLogger("vllm.kvrail").removeHandler, self.warnings)
         source, target = self.sides()
         self.pair = Pair(self.side("kv_producer", **source), self.side("kv_consumer", **target))
 
@@ -278,6 +278,30 @@ class WindowsAndSmallerBlocksAtThePrefill(HandOffs):
 
     def sides(self) -> tuple[dict, dict]:
         return {"tp": 2}, {"block": 2 * BLOCK}
+
+
+class BlocksPackedForTheProcessor(Case):
+    """vLLM's attention on a CPU packs the tokens of a block together: only whole blocks of the same
+    size can be copied."""
+
+    def ask(self, blocks: int) -> None:
+        self.pair = Pair(
+            self.side("kv_producer", packed=True), self.side("kv_consumer", packed=True, block=blocks)
+        )
+        self.pair.ask("a", self.prompt(300))
+        self.answered("a")
+
+    def test_of_one_size(self) -> None:
+        self.ask(BLOCK)
+        self.assertLessEqual(self.decode.computed_tokens, 4, self.warnings.texts)
+
+    def test_of_two_sizes(self) -> None:
+        self.ask(2 * BLOCK)
+        self.assertGreaterEqual(self.decode.computed_tokens, 300)
+        (text,) = set(self.warnings.texts)
+        self.assertIn("is computed here: its source's pages hold float32, packed for a CPU (", text)
+        self.assertIn(f"blocks of {BLOCK})", text)
+        self.assertIn(f"blocks of {2 * BLOCK})", text)
 
 
 if __name__ == "__main__":

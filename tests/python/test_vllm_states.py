@@ -49,7 +49,12 @@ class Engine:
     """One vLLM: the scheduler's half of the connector, and one worker."""
 
     def __init__(
-        self, *specs, backoff: int = 0, threshold: int = 0, final_after_step: bool = False
+        self,
+        *specs,
+        backoff: int = 0,
+        threshold: int = 0,
+        pages: str = "",
+        final_after_step: bool = False,
     ) -> None:
         self.warnings: list[str] = []
         groups = groups_of(cache_config(*(specs or (FullAttentionSpec(BLOCK),))))
@@ -58,6 +63,7 @@ class Engine:
             "engine-p",
             threshold=threshold,
             backoff=backoff,
+            pages=pages,
             final_after_step=final_after_step,
             warn=self.warnings.append,
         )
@@ -610,6 +616,26 @@ class Hybrid(unittest.TestCase):
         self.assertIn("must not be smaller", target.warnings[0])
         self.assertEqual(target.scheduler.tokens_to_load(wants, 32), (43, True), "not needed")
 
+    def test_pages_of_another_form_are_not_loaded(self) -> None:
+        source = Engine(pages="float32, packed for a CPU (vec, blocks of 128)")
+        request = Request("p", 75, dict(REMOTE_DECODE), num_computed_tokens=75)
+        source.scheduler.arrived(request)
+        request.status = RequestStatus.FINISHED_STOPPED
+        _, params = source.scheduler.finished(request, ([1, 2, 3, 4, 5],))
+        for form, wanted in (
+            ("float32, packed for a CPU (vec, blocks of 128)", (75, True)),
+            ("float32, packed for a CPU (vec, blocks of 64)", (0, False)),
+            ("fp8_e4m3", (0, False)),
+            ("", (0, False)),
+        ):
+            with self.subTest(form):
+                target = Engine(pages=form)
+                wants = Request("d", 76, json.loads(json.dumps(params)))
+                target.scheduler.arrived(wants)
+                self.assertEqual(target.scheduler.tokens_to_load(wants, 0), wanted)
+                said = ["blocks of 128)" in text for text in target.warnings]
+                self.assertEqual(said, [] if wanted[1] else [True])
+
     def test_missing_blocks_are_refused(self) -> None:
         groups = groups_of(cache_config(*self.SPECS))
         for ids in (([1], [2, 3, 4, 5], [6, 7, 8]), ([1, 2, 3, 4], [2, 3, 4, 5], [6, 7])):
@@ -659,6 +685,8 @@ class HandOffs(unittest.TestCase):
             ("engine", None),
             ("sources", []),
             ("sources", "abc"),
+            ("pages", 5),
+            ("pages", "x" * 1025),
             ("sources", [["a", 1, 2]]),
             ("sources", [["", 1, 0, 0]]),
             ("sources", [["a:1", -1, 0, 0]]),

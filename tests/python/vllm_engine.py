@@ -3,10 +3,12 @@ suites that drive it; without vLLM `vllm` is None and WHY says why."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import tempfile
 from typing import Any
+from unittest import mock
 
 import support  # the package's path
 
@@ -101,22 +103,27 @@ def configuration(
 
 
 class Engine:
-    """A scheduler. Its caller makes the outputs of the workers."""
+    """A scheduler. Its caller makes the outputs of the workers. `packed`: it takes blocks for packed,
+    as vLLM's attention on a CPU packs them; else their bytes lie as the strides say."""
 
-    def __init__(self, config: Any, groups: list[Any], blocks: int = BLOCKS) -> None:
+    def __init__(
+        self, config: Any, groups: list[Any], blocks: int = BLOCKS, *, packed: bool = False
+    ) -> None:
         block = config.cache_config.block_size
         config.cache_config.num_gpu_blocks = blocks
         init_none_hash(sha256)
         self.blocks = blocks
         self.hasher = get_request_block_hasher(block, sha256)
-        self.scheduler = Scheduler(
-            vllm_config=config,
-            block_size=block,
-            structured_output_manager=StructuredOutputManager(config),
-            kv_cache_config=KVCacheConfig(
-                num_blocks=blocks, kv_cache_tensors=[], kv_cache_groups=groups
-            ),
-        )
+        plain = mock.patch("kvrail.vllm.connector.page_form", lambda *_: "")
+        with contextlib.nullcontext() if packed else plain:
+            self.scheduler = Scheduler(
+                vllm_config=config,
+                block_size=block,
+                structured_output_manager=StructuredOutputManager(config),
+                kv_cache_config=KVCacheConfig(
+                    num_blocks=blocks, kv_cache_tensors=[], kv_cache_groups=groups
+                ),
+            )
         self.connector = self.scheduler.connector
 
     def add(self, name: str, tokens: list[int], params: dict | None, max_tokens: int = 3) -> Any:

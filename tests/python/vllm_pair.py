@@ -43,7 +43,7 @@ class Warnings(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.texts: list[str] = []
-        logging.getLogger("kvrail").addHandler(self)
+        logging.getLogger("vllm.kvrail").addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
         self.texts.append(record.getMessage())
@@ -215,6 +215,7 @@ class Side(vllm_engine.Engine):
         batch: int = 256,
         policy: str = "recompute",
         hold_s: float = 60,
+        packed: bool = False,
     ) -> None:
         side = "SOURCE" if role == "kv_producer" else "TARGET"
         extra = {"socket": os.environ[f"{side}_SOCKET"], "lease_s": 30, "hold_s": hold_s, "model": "m"}
@@ -226,7 +227,7 @@ class Side(vllm_engine.Engine):
         config = vllm_engine.configuration(
             transfer, model=layout.model(), block=block, batch=batch, tp=tp
         )
-        super().__init__(config, layout.groups(block, tp), blocks)
+        super().__init__(config, layout.groups(block, tp), blocks, packed=packed)
         self.ranks = [Rank(config, layout, block, blocks, Member(n, tp)) for n in range(tp)]
         self.connector.set_xfer_handshake_metadata_pp_aware(
             {(0, n): rank.connector.get_handshake_metadata() for n, rank in enumerate(self.ranks)}

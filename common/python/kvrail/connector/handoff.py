@@ -10,6 +10,7 @@ that one work unchanged, and one more, "kvrail", with all that this connector re
     engine    the source engine's id, 32 hexadecimal digits
     sources   a list of [agent, generation, tp, pp], one for each source rank
     held      for each KV group the first token of which the source has the KV; absent: 0
+    pages     how bytes lie inside a page, where regions do not tell; absent: empty
 
 The dict comes back through a client or a router, so nothing in it is believed: `parse` checks every
 field.
@@ -27,6 +28,7 @@ __all__ = ["HandOff", "HandOffError", "SourceAddress", "build", "parse", "reques
 VERSION = 1
 REQUEST_BYTES_MAX = 127  # KVRAIL_REQUEST_BYTES without the NUL
 AGENT_BYTES_MAX = 127
+PAGES_BYTES_MAX = 1024
 SOURCES_MAX = 64  # KVRAIL_SOURCES_MAX
 GROUPS_MAX = 32
 ATTEMPT_MAX = 2**32 - 1
@@ -55,6 +57,7 @@ class HandOff:
     tokens: int
     sources: tuple[SourceAddress, ...]
     held: tuple[int, ...] = ()
+    pages: str = ""
 
 
 def request_id(name: str) -> str:
@@ -95,6 +98,7 @@ def build(
             "engine": first.engine,
             "sources": [[s.agent, s.generation, s.tp, s.pp] for s in handoff.sources],
             **({"held": list(handoff.held)} if any(handoff.held) else {}),
+            **({"pages": handoff.pages} if handoff.pages else {}),
         },
     }
 
@@ -167,4 +171,5 @@ def parse(params: dict[str, Any] | None) -> HandOff | None:
         _number(ours.get("tokens"), "tokens", TOKENS_MAX),
         tuple(_source(source, engine) for source in sources),
         tuple(_number(first, "held", TOKENS_MAX) for first in held),
+        _text(ours["pages"], "pages", PAGES_BYTES_MAX) if "pages" in ours else "",
     )

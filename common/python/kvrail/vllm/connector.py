@@ -21,6 +21,7 @@ from vllm.logger import init_logger
 
 from ..connector.handoff import SourceAddress
 from .agents import Agents
+from .form import page_form
 from .groups import Groups, groups_of
 from .pool import pool_context
 from .scheduler import Command, Scheduler
@@ -128,6 +129,7 @@ class KvrailConnector(KVConnectorBase_V1, SupportsHMA):
                 str(transfer.engine_id),
                 threshold=self._settings.threshold,
                 backoff=backoff_of(vllm_config, self._groups),
+                pages=page_form(vllm_config, kv_cache_config),
                 final_after_step=computes_at_once(vllm_config),
                 warn=logger.warning,
             )

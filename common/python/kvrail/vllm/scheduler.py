@@ -39,7 +39,8 @@ Command = prefill.Action | decode.Queue | decode.Fetch | decode.Release
 class Scheduler:
     """One for each engine. `warn` takes a sentence. `backoff` is the number of prompt tokens at the
     end that the decode engine always computes itself (1 with a recurrent state or a window), so
-    that the prefill stops before them. `final_after_step` says that a step's bytes are final when
+    that the prefill stops before them. `pages` says how bytes lie inside a page where regions do not
+    tell: engines that differ in it exchange nothing. `final_after_step` says that a step's bytes are final when
     the workers take its results: prefills are then published with their last step."""
 
     def __init__(
@@ -49,11 +50,13 @@ class Scheduler:
         *,
         threshold: int = 0,
         backoff: int = 0,
+        pages: str = "",
         final_after_step: bool = False,
         warn: Callable[[str], None] = lambda sentence: None,
     ) -> None:
         self._groups, self._engine_name = groups, engine_name
         self._threshold, self._backoff, self._warn = threshold, backoff, warn
+        self._pages = pages
         # vLLM takes blocks back from a window or a state while it computes.
         self._follows = final_after_step and not (groups.has_window or groups.has_state)
         self._growing: dict[str, Growing] = {}  # prefills whose last step is still to come
@@ -62,7 +65,7 @@ class Scheduler:
         self._prefills: dict[str, prefill.Prefill] = {}
         self._decodes: dict[str, decode.Decode] = {}
         self._computed: dict[str, int] = {}  # tokens of the local prefix, at the last look
-        self._held: dict[str, tuple[int, ...]] = {}  # of a request's source
+        self._handoffs: dict[str, HandOff] = {}  # of requests in _decodes
         self._commands: list[Command] = []
         self._hold = True  # a fetch is opened before vLLM has named its tokens
         self._agents: dict[Any, tuple[bool, bool]] = {}  # of each rank: source, target
@@ -100,7 +103,7 @@ class Scheduler:
                     key, handoff.request, offer, tokens, hold=self._hold
                 )
                 self._commands += commands
-                self._held[key] = handoff.held
+                self._handoffs[key] = handoff
 
     def tokens_to_load(self, request: Any, computed: int) -> tuple[int, bool]:
         """Without side effects that a second call would notice. vLLM computes the last token of a
@@ -111,7 +114,7 @@ class Scheduler:
         count = decode.tokens_to_load(
             record, computed, self._threshold, agent_is_up=self._target_up
         )
-        if count and not self._reaches(request.request_id, computed + count, computed):
+        if count and not self._is_of_use(request.request_id, computed + count, computed):
             return 0, False
         self._computed[request.request_id] = computed
         return count, count > 0
@@ -153,7 +156,7 @@ class Scheduler:
         """(blocks stay until every worker has sent, the dict for the router)."""
         key = request.request_id
         self._computed.pop(key, None)
-        self._held.pop(key, None)
+        self._handoffs.pop(key, None)
         self._growing.pop(key, None)
         if key in self._decodes:
             self._decode(key, decode.Event(decode.On.FINISHED))
@@ -169,7 +172,9 @@ class Scheduler:
             return record.published is not None, None
         self._prefill(key, prefill.Event(prefill.On.FINISHED, tokens, pages))
         held = self._groups.held(block_ids, tokens)
-        handoff = HandOff(record.request, record.attempt, tokens, self._sources, held)
+        handoff = HandOff(
+            record.request, record.attempt, tokens, self._sources, held, self._pages
+        )
         return True, build(handoff, self._groups.select(block_ids), self._engine_name)
 
     def reported(
@@ -206,8 +211,17 @@ class Scheduler:
             self._warn(f"request {key} is computed here: {error}")
             return None
 
-    def _reaches(self, key: str, tokens: int, skip: int) -> bool:
-        held = self._held.get(key, ())
+    def _is_of_use(self, key: str, tokens: int, skip: int) -> bool:
+        """Whether the source's pages of [skip, tokens) can become this engine's."""
+        handoff = self._handoffs[key]
+        if handoff.pages != self._pages:
+            self._warn(
+                f"request {key} is computed here: its source's pages hold "
+                f"{handoff.pages or 'what it did not say'}, and this engine's {self._pages}; give "
+                "both engines the same block size, KV cache type and kind of processor"
+            )
+            return False
+        held = handoff.held
         if self._groups.reach(held, tokens, skip):
             return True
         self._warn(
