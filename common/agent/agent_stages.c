@@ -42,7 +42,8 @@ static kvr_status device_open(const struct kvr_agent *agent, int32_t ordinal,
         return kvr_device_host_open(ret_device, error);
     if (strncmp(kind, "emulated", strlen("emulated")) == 0)
         return kvr_device_emulated_open(&emulated, ret_device, error);
-    return kvr_device_cuda_open(ordinal, KVR_CUDA_COPIER_AUTO, ret_device, error);
+    return kvr_device_cuda_open(ordinal, kvr_cuda_copier_of(agent->config->copying.device_copies),
+                                ret_device, error);
 }
 
 /* Places memory near the group's cards, whichever thread touches it first. It is advice: a node
@@ -153,6 +154,9 @@ static kvr_status stage_open(struct kvr_agent *agent, uint32_t group, int32_t or
         kvr_log_failure(KVR_LOG_WARNING,
                         "the GPU's driver copies each piece by itself, which takes longer",
                         &entry->stage.device->slower);
+    if (entry->stage.device->copier != NULL)
+        kvr_log_info("pages on device %d that no card reaches: %s (--device-copies %s)", ordinal,
+                     entry->stage.device->copier, agent->config->copying.device_copies);
     entry->next = agent->stages;
     agent->stages = entry;
     *ret_entry = entry;

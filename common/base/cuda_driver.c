@@ -165,13 +165,19 @@ kvr_status kvr_cuda_ordinal(const struct kvr_cuda *cuda, const struct kvr_gpu *g
                          cuda->device_count);
 }
 
-/* ---- writes of cards ----------------------------------------------------------------------- */
+/* ---- attributes ---------------------------------------------------------------------------- */
 
 static int ask(const struct kvr_cuda *cuda, CUdevice_attribute attribute, CUdevice device)
 {
     int value = 0;
 
     return cuda->DeviceGetAttribute(&value, attribute, device) == CUDA_SUCCESS ? value : 0;
+}
+
+bool kvr_cuda_mps(const struct kvr_cuda *cuda, CUdevice device)
+{
+    /* CU_DEVICE_ATTRIBUTE_MPS_ENABLED, which the headers of CUDA 12.0 lack. */
+    return ask(cuda, (CUdevice_attribute)133, device) != 0;
 }
 
 kvr_write_order kvr_cuda_write_order(const struct kvr_cuda *cuda, CUdevice device)

@@ -94,6 +94,10 @@ KVR_MUST_CHECK kvr_status kvr_cuda_gpu(const struct kvr_cuda *cuda, int32_t ordi
 KVR_MUST_CHECK kvr_status kvr_cuda_ordinal(const struct kvr_cuda *cuda, const struct kvr_gpu *gpu,
                                            int32_t *ret_ordinal, struct kvr_error *error);
 
+/* This process shares the GPU by MPS: its kernels run beside those of the other clients. False
+ * where the driver is too old to know. Without MPS only one process's kernels run at a time. */
+bool kvr_cuda_mps(const struct kvr_cuda *cuda, CUdevice device);
+
 /* The order of writes of cards to that GPU's memory, for work of the GPU itself. */
 kvr_write_order kvr_cuda_write_order(const struct kvr_cuda *cuda, CUdevice device);
 /* Makes what cards have written visible to the GPU of the current context. */

@@ -324,6 +324,13 @@ static kvr_status module_open(struct device_cuda *cuda, struct kvr_error *error)
     return status;
 }
 
+/* device_cuda.h says why. */
+static bool wants_kernel(const struct device_cuda *cuda, kvr_cuda_copier copier)
+{
+    return copier == KVR_CUDA_COPIER_AUTO ? kvr_cuda_mps(cuda->cuda, cuda->number)
+                                          : copier != KVR_CUDA_COPIER_DRIVER;
+}
+
 /* A driver that refuses the kernel still copies, piece by piece.
  *
  * Where the GPU sees pinned memory at other addresses than this process, the kernel copies only
@@ -334,7 +341,7 @@ static kvr_status kernel_open(struct device_cuda *cuda, kvr_cuda_copier copier,
     kvr_status status;
     int same = 0;
 
-    if (copier == KVR_CUDA_COPIER_DRIVER)
+    if (!wants_kernel(cuda, copier))
         return KVR_OK;
     if (&kvr_copy_kernel_image[0] == &kvr_copy_kernel_image_end[0])
         return copier == KVR_CUDA_COPIER_AUTO
@@ -357,6 +364,17 @@ static kvr_status kernel_open(struct device_cuda *cuda, kvr_cuda_copier copier,
                              "its kernels cannot copy to and from there");
     return copier == KVR_CUDA_COPIER_PACKED || !cuda->direct ? cuda_packer_open(cuda, error)
                                                              : KVR_OK;
+}
+
+static const char *copier_say(const struct device_cuda *cuda)
+{
+    if (cuda->packer != NULL)
+        return "a kernel gathers them within the GPU, and the driver copies";
+    if (cuda->module != NULL)
+        return "a kernel copies";
+    return kvr_cuda_mps(cuda->cuda, cuda->number)
+               ? "the driver copies"
+               : "the driver copies; a kernel would take turns with the engine's, without MPS";
 }
 
 kvr_status kvr_device_cuda_ordinal(const struct kvr_gpu *gpu, int32_t *ret_ordinal,
@@ -426,6 +444,7 @@ kvr_status kvr_device_cuda_open(int32_t ordinal, kvr_cuda_copier copier,
         cuda_close(&cuda->device);
         return status;
     }
+    cuda->device.copier = copier_say(cuda);
     *ret_device = &cuda->device;
     return KVR_OK;
 }

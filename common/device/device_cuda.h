@@ -3,20 +3,39 @@
 #ifndef KVR_DEVICE_DEVICE_CUDA_H
 #define KVR_DEVICE_DEVICE_CUDA_H
 
+#include "base/names.h"
 #include "device/device.h"
 
 /* Where it is not, no region on a GPU will come, and cards are opened for host memory alone. */
 #define KVR_CUDA_CONTROL "/dev/nvidiactl"
 
-/* The way in which pieces are moved. */
+/* The way in which pieces are moved: X(symbol, name).
+ *
+ *   auto    the kernel with MPS, if the build has it and the driver takes it; else as driver
+ *   kernel  one launch for all pieces
+ *   packed  one launch within the GPU, and one copy of all pieces by the driver
+ *   driver  the driver's copy of each piece
+ *
+ * Without MPS a GPU runs the kernels of one process at a time: a kernel that copies waits until the
+ * engine's model yields the GPU, and then the model waits for it. The driver's copies are made by
+ * engines of their own. */
+#define KVR_CUDA_COPIER_LIST(X)                                                                    \
+    X(KVR_CUDA_COPIER_AUTO, "auto")                                                                \
+    X(KVR_CUDA_COPIER_KERNEL, "kernel")                                                            \
+    X(KVR_CUDA_COPIER_PACKED, "packed")                                                            \
+    X(KVR_CUDA_COPIER_DRIVER, "driver")
+
 typedef enum kvr_cuda_copier {
-    KVR_CUDA_COPIER_AUTO,   /* the kernel where the build has it and the driver takes it, else the
-                               driver's copies */
-    KVR_CUDA_COPIER_KERNEL, /* one launch for all pieces */
-    KVR_CUDA_COPIER_PACKED, /* one launch within the GPU, and one copy of all pieces by the driver
-                             */
-    KVR_CUDA_COPIER_DRIVER, /* the driver's copy of each piece */
+    KVR_CUDA_COPIER_LIST(KVR_SYMBOL) KVR_CUDA_COPIER_END
 } kvr_cuda_copier;
+
+/* KVR_CUDA_COPIER_END: no copier has that name. */
+static inline kvr_cuda_copier kvr_cuda_copier_of(const char *name)
+{
+    static const char *const names[] = {KVR_CUDA_COPIER_LIST(KVR_NAME)};
+
+    return (kvr_cuda_copier)kvr_name_find(names, KVR_CUDA_COPIER_END, name);
+}
 
 /* The ordinal of a GPU in this process. UNSUPPORTED: no driver. INVALID: not seen from here. */
 KVR_MUST_CHECK kvr_status kvr_device_cuda_ordinal(const struct kvr_gpu *gpu, int32_t *ret_ordinal,

@@ -65,6 +65,13 @@ static const struct kvr_option staging_rows[] = {
             "is a ring. At a decode-agent a transfer uses an eighth of it at most, and transfers "
             "beyond that wait. Transfers of any size fit through. Taken with a GPU's first region, "
             "and with the first transfer that copies its fragments."),
+    COPYING("device", "device-copies", CHOICE, device_copies,
+            .choices = "auto|kernel|packed|driver", .fallback = "auto",
+            .help =
+                "What copies pages on a GPU. kernel: one kernel for many pages. packed: a kernel "
+                "gathers them within the GPU, and the driver copies. driver: the driver copies "
+                "each page. auto: the kernel where agent and engine share the GPU by MPS, else "
+                "the driver, because the kernels of both would take turns on the GPU."),
 };
 const struct kvr_option_table kvr_staging_options = TABLE(staging_rows);
 

@@ -20,8 +20,10 @@ extern const struct kvr_option_table kvr_posting_options;
 /* How pages are copied on their way. */
 struct kvr_copying_config {
     uint64_t staging_memory, local_copy_threads;
+    char device_copies[8];
 };
-extern const struct kvr_option_table kvr_staging_options; /* both agents: --staging-memory */
+/* Both agents: --staging-memory, --device-copies. */
+extern const struct kvr_option_table kvr_staging_options;
 extern const struct kvr_option_table kvr_copying_options; /* decode-agent: --local-copy-threads */
 
 #endif

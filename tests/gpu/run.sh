@@ -237,16 +237,16 @@ run_visible() {
 if [ -n "$driver" ]; then requests=${KVRAIL_GPU_REQUESTS:-20} tables=50; else requests=556 tables=10000; fi
 conformance=$build/tests/device.conformance_host
 run_correct() {
-    for copier in '' _packed _driver; do
-        check 45 "conformance${copier:-_kernel}" "$conformance" "cuda$copier"
+    for copier in kernel packed driver; do
+        check 45 conformance_$copier "$conformance" cuda_$copier
     done
     campaign=1
     [ -z "$driver" ] || campaign=0
     # shellcheck disable=SC2016 # the inner shell expands it
     check 90 random_tables env KVRAIL_CAMPAIGN=$campaign sh -c '"$@" &&
-        echo "$0 scatters and as many gathers of random pieces, every byte right"' $tables "$conformance" cuda
+        echo "$0 scatters and as many gathers of random pieces, every byte right"' $tables "$conformance" cuda_kernel
     if can vmm; then
-        check 45 conformance_extents env KVRAIL_EXTENTS=1 "$conformance" cuda
+        check 45 conformance_extents env KVRAIL_EXTENTS=1 "$conformance" cuda_kernel
     else
         result conformance_extents skipped 'no process may open VMM allocations'
     fi
@@ -272,7 +272,7 @@ sanitized() {
         ! grep -qi 'not supported' "$work/$1_probe.out"; then
         # The tests make calls that the driver must refuse.
         check 60 "$1" env KVRAIL_SCALE=10 "$sanitizer" --tool "$1" --report-api-errors no \
-            --error-exitcode 1 "$conformance" cuda
+            --error-exitcode 1 "$conformance" cuda_kernel
     else
         result "$1" skipped "it says: $(grep -i 'not supported' "$work/$1_probe.out" | head -n 1)"
     fi

@@ -7,11 +7,10 @@
 #include "device/device_emulated.h"
 #include "tests/support/check.h"
 
+/* "cuda_kernel", or "cuda": the device chooses. */
 static kvr_cuda_copier copier_of(const char *name)
 {
-    if (strcmp(name, "cuda_driver") == 0)
-        return KVR_CUDA_COPIER_DRIVER;
-    return strcmp(name, "cuda_packed") == 0 ? KVR_CUDA_COPIER_PACKED : KVR_CUDA_COPIER_AUTO;
+    return name[4] == '_' ? kvr_cuda_copier_of(name + 5) : KVR_CUDA_COPIER_AUTO;
 }
 
 bool device_rig_possible(const char *name)

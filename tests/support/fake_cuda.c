@@ -187,10 +187,22 @@ CUresult fake_FlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target,
     return getenv("FAKE_CUDA_NO_FLUSH_NOW") != NULL ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
 }
 
+/* FAKE_CUDA_MPS: 1, or "unknown" as an older driver answers. */
+static CUresult mps(int *ret)
+{
+    const char *enabled = getenv("FAKE_CUDA_MPS");
+
+    *ret = enabled != NULL && *enabled == '1';
+    return enabled != NULL && strcmp(enabled, "unknown") == 0 ? CUDA_ERROR_INVALID_VALUE
+                                                              : fake_started();
+}
+
 /* Of a GPU behind PCIe. Functions that are not listed here have no caller yet. */
 CUresult fake_DeviceGetAttribute(int *ret, CUdevice_attribute attribute, CUdevice device)
 {
     (void)device;
+    if ((int)attribute == 133) /* MPS_ENABLED, which older headers lack */
+        return mps(ret);
     if (attribute == CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES)
         *ret = getenv("FAKE_CUDA_FLUSHES") != NULL;
     else if (attribute == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING)

@@ -25,6 +25,9 @@
     X(MemGetInfo, 3020)                                                                            \
     X(PointerSetAttribute, 6000)
 
+/* For tests of this process, which look it up by name (dlsym). */
+unsigned fake_cuda_launches(void); /* kernels that were launched */
+
 /* fake_MemAlloc and all the others, each as the driver's. */
 #define X(name, of) __typeof__(*(PFN_cu##name##_v##of)NULL) fake_##name;
 FAKE_CUDA_LIST(X)

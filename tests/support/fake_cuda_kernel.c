@@ -98,6 +98,13 @@ CUresult fake_ModuleGetFunction(CUfunction *ret, CUmodule module, const char *na
     return CUDA_ERROR_NOT_FOUND;
 }
 
+static _Atomic unsigned launches;
+
+__attribute__((visibility("default"))) unsigned fake_cuda_launches(void)
+{
+    return launches;
+}
+
 CUresult fake_LaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z,
                            unsigned threads, unsigned threads_y, unsigned threads_z,
                            unsigned shared, CUstream stream, void **arguments, void **extra)
@@ -112,5 +119,6 @@ CUresult fake_LaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned
         extra != NULL || arguments == NULL || threads != kernel->threads || threads_y != 1 ||
         threads_z != 1)
         return CUDA_ERROR_INVALID_VALUE;
+    launches++;
     return kernel->launch(stream, arguments);
 }

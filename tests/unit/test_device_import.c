@@ -324,7 +324,9 @@ static void a_kernel_that_the_driver_is_too_old_for_is_said(void **state)
     assert_non_null(strstr(error.detail, "older than the toolkit"));
     assert_null(other);
     setenv("FAKE_CUDA_OLD", "1", 1); /* without a wish for the kernel the driver copies */
+    setenv("FAKE_CUDA_MPS", "1", 1);
     status = kvr_device_cuda_open(0, KVR_CUDA_COPIER_AUTO, &other, &error);
+    unsetenv("FAKE_CUDA_MPS");
     unsetenv("FAKE_CUDA_OLD");
     assert_int_equal(status, KVR_OK);
     assert_int_equal(other->slower.status, KVR_SYSTEM);

@@ -1,0 +1,76 @@
+/* Goal: an agent disturbs a GPU that computes for an engine as little as it can. Without MPS it
+ * launches no kernels unless the user says so. Method: a driver of host memory that counts
+ * launches.
+ */
+#include "tests/support/check.h"
+
+#include <dlfcn.h>
+
+#include "device/device_cuda.h"
+#include "tests/support/device_rig.h"
+
+#define BYTES 65536u
+
+static unsigned launches(void)
+{
+    /* POSIX lets an object pointer be a function's. */
+    unsigned (*count)(void) = (unsigned (*)(void))dlsym(RTLD_DEFAULT, "fake_cuda_launches");
+
+    assert_non_null(count);
+    return count();
+}
+
+/* A copy and a move, to their ends. Returns how many kernels were launched. */
+static unsigned launched_by(const char *copier, const char *mps)
+{
+    static uint8_t host[BYTES] __attribute__((aligned(4096)));
+    struct kvr_device_piece piece = {.host = host, .bytes = BYTES};
+    struct kvr_device_move move = {.bytes = BYTES};
+    struct device_rig rig;
+    struct kvr_error error;
+    unsigned before;
+
+    if (mps != NULL)
+        setenv("FAKE_CUDA_MPS", mps, 1);
+    device_rig_open(&rig, copier);
+    unsetenv("FAKE_CUDA_MPS");
+    before = launches();
+    piece.memory = move.source = device_rig_memory(&rig, BYTES);
+    move.target = device_rig_memory(&rig, BYTES);
+    assert_int_equal(rig.device->ops->pin(rig.device, host, BYTES, &error), KVR_OK);
+    assert_int_equal(device_rig_copy(&rig, KVR_DEVICE_SCATTER, &piece, 1), KVR_OK);
+    assert_int_equal(rig.device->ops->move(rig.device, &move, 1), KVR_OK);
+    rig.device->ops->unpin(rig.device, host);
+    device_rig_close(&rig);
+    return launches() - before;
+}
+
+static void without_mps_no_kernel_is_launched(void **state)
+{
+    (void)state;
+    assert_int_equal(launched_by("cuda", NULL), 0);
+    assert_int_equal(launched_by("cuda", "unknown"), 0); /* an older driver */
+    assert_int_equal(launched_by("cuda_driver", "1"), 0);
+}
+
+static void a_kernel_copies_with_mps_or_on_request(void **state)
+{
+    (void)state;
+    if (!device_rig_possible("cuda_kernel"))
+        skip(); /* no nvcc, no kernel */
+    assert_int_equal(launched_by("cuda", "1"), 2);
+    assert_int_equal(launched_by("cuda_kernel", NULL), 2);
+    assert_int_equal(launched_by("cuda_packed", NULL), 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_mps_no_kernel_is_launched),
+        cmocka_unit_test(a_kernel_copies_with_mps_or_on_request),
+    };
+
+    if (!device_rig_possible("cuda_driver"))
+        return 77;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
