@@ -217,6 +217,8 @@ static void cuda_close(struct kvr_device *device)
         }
         if (cuda->mover != NULL)
             (void)driver->StreamDestroy(cuda->mover); /* idle: each mover waits for its copy */
+        if (cuda->moved != NULL)
+            (void)driver->EventDestroy(cuda->moved);
         cuda_packer_close(cuda);
         for (uint32_t i = 0; i < KVR_DEVICE_COPIES_MAX; i++)
             if (cuda->copies[i].done != NULL)
@@ -261,6 +263,9 @@ static kvr_status streams_open(struct device_cuda *cuda, struct kvr_error *error
     if (status == KVR_OK)
         status = kvr_cuda_check(driver, driver->StreamCreate(&cuda->mover, CU_STREAM_NON_BLOCKING),
                                 error, "a stream for moves");
+    if (status == KVR_OK)
+        status = kvr_cuda_check(driver, driver->EventCreate(&cuda->moved, CU_EVENT_DISABLE_TIMING),
+                                error, "an event behind moves");
     for (uint32_t i = 0; i < KVR_DEVICE_COPIES_MAX && status == KVR_OK; i++)
         status = kvr_cuda_check(driver,
                                 driver->EventCreate(&cuda->copies[i].done, CU_EVENT_DISABLE_TIMING),

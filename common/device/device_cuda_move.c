@@ -1,5 +1,14 @@
 /* Moves between memories of GPUs, by streams of their own. The caller waits for them. */
+#include <time.h>
+
 #include "device/device_cuda_state.h"
+
+/* A free GPU moves most lists in this time. */
+#define SPIN_NS      (20 * KVR_US)
+/* A sleep is a part of the time that was waited so far, within these bounds. */
+#define SLEEP_PART   4
+#define SLEEP_NS_MIN (20 * KVR_US)
+#define SLEEP_NS_MAX (500 * KVR_US)
 
 static CUdeviceptr address_of(const struct kvr_device_memory *memory)
 {
@@ -44,6 +53,37 @@ static bool addressable(const struct kvr_device_move *pieces, uint32_t piece_cou
     return true;
 }
 
+static void sleep_for(kvr_ns waited)
+{
+    kvr_ns part = waited / SLEEP_PART;
+    struct timespec time = {.tv_nsec = SLEEP_NS_MIN};
+
+    if (part > SLEEP_NS_MIN)
+        time.tv_nsec = (long)(part < SLEEP_NS_MAX ? part : SLEEP_NS_MAX);
+    (void)nanosleep(&time, NULL);
+}
+
+/* The driver's own wait spins. On a GPU that computes for another process, moves may wait for
+ * milliseconds until their turn comes: the thread leaves the core to others meanwhile. */
+static CUresult await_moves(const struct device_cuda *cuda)
+{
+    const struct kvr_cuda *driver = cuda->cuda;
+    kvr_ns began = kvr_clock_now();
+    CUresult code = driver->EventRecord(cuda->moved, cuda->mover);
+
+    if (code != CUDA_SUCCESS) { /* no later look at the event would show their end */
+        (void)driver->StreamSynchronize(cuda->mover);
+        return code;
+    }
+    while ((code = driver->EventQuery(cuda->moved)) == CUDA_ERROR_NOT_READY) {
+        kvr_ns waited = kvr_clock_now() - began;
+
+        if (waited > SPIN_NS)
+            sleep_for(waited);
+    }
+    return code;
+}
+
 kvr_status cuda_move(struct kvr_device *device, const struct kvr_device_move *pieces,
                      uint32_t piece_count)
 {
@@ -57,7 +97,7 @@ kvr_status cuda_move(struct kvr_device *device, const struct kvr_device_move *pi
         uint32_t count = piece_count < MOVES_MAX ? piece_count : MOVES_MAX;
         CUresult code = cuda->module != NULL ? move_by_kernel(cuda, pieces, count)
                                              : move_by_driver(cuda, pieces, count);
-        CUresult end = cuda->cuda->StreamSynchronize(cuda->mover);
+        CUresult end = await_moves(cuda);
 
         cuda->failed = code != CUDA_SUCCESS || end != CUDA_SUCCESS;
         pieces += count;

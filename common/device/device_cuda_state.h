@@ -34,6 +34,7 @@ struct device_cuda {
     struct cuda_copy *free, *first[WAYS], *last[WAYS]; /* a stream ends copies in order */
     void *pieces;
     CUstream mover;
+    CUevent moved;                /* behind the moves under way */
     struct kvr_copy_piece *moves; /* MOVES_MAX, pinned */
     CUdeviceptr moves_address;
 };

@@ -1,6 +1,7 @@
 /* Streams, events and copies. */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/support/fake_cuda.h"
@@ -18,6 +19,7 @@ struct work {
     const uint64_t *until;            /* it is at least value */
     struct CUevent_st *event, *after; /* it is reached here; or has to be before */
     uint64_t number;                  /* the how manyeth recording of that event */
+    uint64_t not_before;              /* microseconds */
 };
 
 struct CUstream_st {
@@ -39,6 +41,22 @@ static CUstream stream_of(CUstream stream)
     return stream != NULL ? stream : &unnamed;
 }
 
+static uint64_t now_us(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+/* FAKE_CUDA_BUSY_US: how long another process keeps the GPU from each piece of work. */
+static uint64_t turn_us(void)
+{
+    const char *busy = getenv("FAKE_CUDA_BUSY_US");
+
+    return busy != NULL ? now_us() + strtoull(busy, NULL, 10) : 0;
+}
+
 static CUresult queue(CUstream stream, const struct work *work)
 {
     struct work *copy;
@@ -50,6 +68,7 @@ static CUresult queue(CUstream stream, const struct work *work)
     copy = malloc(sizeof(*copy));
     *copy = *work;
     copy->next = NULL;
+    copy->not_before = turn_us();
     if (stream->last != NULL)
         stream->last->next = copy;
     else
@@ -85,6 +104,9 @@ static void run(CUstream stream, bool waits)
             if (work->after->reached < work->number)
                 return;
         }
+        while (work->not_before > 0 && now_us() < work->not_before)
+            if (!waits)
+                return; /* else it spins, as a driver does */
         while (work->until != NULL && is_below(work)) {
             if (!waits)
                 return;

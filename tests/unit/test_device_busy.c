@@ -1,10 +1,10 @@
 /* Goal: an agent disturbs a GPU that computes for an engine as little as it can. Without MPS it
- * launches no kernels unless the user says so. Method: a driver of host memory that counts
- * launches.
- */
+ * launches no kernels unless the user says so, and a rail's thread that waits for moves leaves the
+ * core to others. Method: a driver of host memory that counts launches, and that lets work wait. */
 #include "tests/support/check.h"
 
 #include <dlfcn.h>
+#include <time.h>
 
 #include "device/device_cuda.h"
 #include "tests/support/device_rig.h"
@@ -63,11 +63,43 @@ static void a_kernel_copies_with_mps_or_on_request(void **state)
     assert_int_equal(launched_by("cuda_packed", NULL), 2);
 }
 
+static double seconds(clockid_t clock)
+{
+    struct timespec now;
+
+    assert_int_equal(clock_gettime(clock, &now), 0);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void a_thread_sleeps_while_moves_wait_for_the_gpu(void **state)
+{
+    struct kvr_device_move move = {.bytes = BYTES};
+    struct device_rig rig;
+    double wall, computed;
+
+    (void)state;
+    device_rig_open(&rig, "cuda_driver");
+    move.source = device_rig_memory(&rig, BYTES);
+    move.target = device_rig_memory(&rig, BYTES);
+    setenv("FAKE_CUDA_BUSY_US", "100000", 1);
+    wall = seconds(CLOCK_MONOTONIC);
+    computed = seconds(CLOCK_THREAD_CPUTIME_ID);
+    assert_int_equal(rig.device->ops->move(rig.device, &move, 1), KVR_OK);
+    wall = seconds(CLOCK_MONOTONIC) - wall;
+    computed = seconds(CLOCK_THREAD_CPUTIME_ID) - computed;
+    unsetenv("FAKE_CUDA_BUSY_US");
+    device_rig_close(&rig);
+    assert_true(wall >= 0.1);
+    if (computed > 0.05)
+        fail_msg("the thread computed for %.3f of %.3f s", computed, wall);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_mps_no_kernel_is_launched),
         cmocka_unit_test(a_kernel_copies_with_mps_or_on_request),
+        cmocka_unit_test(a_thread_sleeps_while_moves_wait_for_the_gpu),
     };
 
     if (!device_rig_possible("cuda_driver"))
