@@ -73,9 +73,9 @@ static const struct kvr_option rows[] = {
      * import another's. */
     ROW("device", "device", CHOICE, device, .choices = "cuda|none",
         .choices_hidden = "emulated|emulated-direct|emulated-blind", .fallback = "cuda",
-        .help = "Device memory that engines may register. cuda: NVIDIA's; the driver is loaded "
-                "with the first such region, or at the start where cards may reach GPUs. Cards "
-                "that reach the memory register it, else it is staged (`kvrail topo` says which, "
+        .help = "Device memory that engines may register. cuda: NVIDIA's; an agent uses a GPU "
+                "from the first region on it. Cards that reach the memory register it, else it is "
+                "staged (`kvrail topo` says which, "
                 "and why). Between two agents of one host with provider local, the decode-agent's "
                 "GPU copies the pages, where it can import the engine's memory. none: host memory "
                 "only."),

@@ -248,7 +248,7 @@ kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error)
     KVR_TRY(agent_revocation_open(agent, error));
     move_bytes_set(agent);
     rails_say(agent);
-    agent_trial(agent);
+    agent_trial_announce(agent);
     KVR_TRY(agent_groups_open(agent, error));
     status =
         agent->program->init(config, &agent->ports, &agent->memory, &agent->groups, &agent->limits);

@@ -129,6 +129,17 @@ static uint32_t stage_count(const struct kvr_agent *agent, uint32_t group)
     return count;
 }
 
+static void device_say(const struct kvr_agent *agent, const struct kvr_device *device)
+{
+    if (device->slower.status != KVR_OK)
+        kvr_log_failure(KVR_LOG_WARNING,
+                        "the GPU's driver copies each piece by itself, which takes longer",
+                        &device->slower);
+    if (device->copier != NULL)
+        kvr_log_info("pages on device %d that no card reaches: %s (--device-copies %s)",
+                     device->ordinal, device->copier, agent->config->copying.device_copies);
+}
+
 static kvr_status stage_open(struct kvr_agent *agent, uint32_t group, int32_t ordinal,
                              struct agent_stage **ret_entry, struct kvr_error *error)
 {
@@ -150,13 +161,11 @@ static kvr_status stage_open(struct kvr_agent *agent, uint32_t group, int32_t or
         stage_close(agent, entry);
         return status;
     }
-    if (entry->stage.device->slower.status != KVR_OK)
-        kvr_log_failure(KVR_LOG_WARNING,
-                        "the GPU's driver copies each piece by itself, which takes longer",
-                        &entry->stage.device->slower);
-    if (entry->stage.device->copier != NULL)
-        kvr_log_info("pages on device %d that no card reaches: %s (--device-copies %s)", ordinal,
-                     entry->stage.device->copier, agent->config->copying.device_copies);
+    device_say(agent, entry->stage.device);
+    if (strcmp(entry->stage.device->ops->name, "cuda") == 0 && !agent->tried) {
+        agent->tried = true;
+        agent_trial(agent, entry->stage.device);
+    }
     entry->next = agent->stages;
     agent->stages = entry;
     *ret_entry = entry;

@@ -91,6 +91,7 @@ struct kvr_agent {
     struct agent_registration_task *tasks, *tasks_last; /* the first is a helper's */
     pthread_mutex_t stages_lock;
     struct agent_stage *stages; /* of devices that a region lies on */
+    bool tried;                 /* agent_trial: under stages_lock */
 
     /* hello's arrays */
     struct kvr_rail_address hello_rails[KVR_RAILS_MAX];
@@ -156,7 +157,9 @@ const struct agent_group *agent_group_of(const struct kvr_agent *agent, uint32_t
 kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error);
 void agent_rails_close(struct kvr_agent *agent);
 /* agent_trial.c */
-void agent_trial(const struct kvr_agent *agent); /* the rails are open and unused */
+void agent_trial_announce(const struct kvr_agent *agent); /* touches no GPU */
+/* Helper thread, once, on the first GPU that a region lies on. */
+void agent_trial(const struct kvr_agent *agent, struct kvr_device *device);
 /* agent_engines.c */
 kvr_status agent_engines_open(struct kvr_agent *agent, struct kvr_error *error);
 void agent_engine_done(void *self, uint32_t engine);

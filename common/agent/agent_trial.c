@@ -1,4 +1,8 @@
-/* What the cards say to a dmabuf of a GPU, tried and logged before any engine attaches. */
+/* What the cards say to a dmabuf of a GPU, tried and logged with the first GPU that has a region.
+ *
+ * Not earlier: the trial needs a context, which takes some hundred MiB of the GPU. An engine that
+ * measures the free memory of its GPU while it starts would see them come and go, also on a GPU
+ * that no engine of this agent has. `kvrail topo` tries it before. */
 #include <string.h>
 #include <unistd.h>
 
@@ -39,46 +43,47 @@ static bool any_wanted(const struct kvr_agent *agent)
     return false;
 }
 
-static void say(const struct trial_count *count)
+static void say(const struct trial_count *count, int32_t ordinal)
 {
     if (count->taken > 0)
-        kvr_log_info("%u of %u rails take a dmabuf of GPU 0: their cards can reach pages on GPUs",
-                     count->taken, count->wanted);
+        kvr_log_info("%u of %u rails take a dmabuf of GPU %d: their cards can reach pages on GPUs",
+                     count->taken, count->wanted, ordinal);
     if (count->taken < count->wanted)
-        kvr_log_warning("%u of %u rails refuse a dmabuf of GPU 0, so pages on GPUs will probably "
+        kvr_log_warning("%u of %u rails refuse a dmabuf of GPU %d, so pages on GPUs will probably "
                         "be staged for them: %s",
-                        count->wanted - count->taken, count->wanted, count->refusal.detail);
+                        count->wanted - count->taken, count->wanted, ordinal,
+                        count->refusal.detail);
 }
 
 /* Said only where cards could take device memory. */
-static void driver_say(const struct kvr_agent *agent)
+void agent_trial_announce(const struct kvr_agent *agent)
 {
-    if (strcmp(agent->config->device, "cuda") == 0 &&
-        kvr_provider_find(agent->provider)->libfabric.device_memory &&
-        access(KVR_CUDA_CONTROL, F_OK) != 0)
+    if (strcmp(agent->config->device, "cuda") != 0)
+        return;
+    if (any_wanted(agent))
+        kvr_log_info("what the cards say to memory of a GPU is tried with the first region on one; "
+                     "`kvrail topo` tries it at once");
+    else if (kvr_provider_find(agent->provider)->libfabric.device_memory &&
+             access(KVR_CUDA_CONTROL, F_OK) != 0)
         kvr_log_info("%s is not there, so the cards are opened for host memory alone: if GPUs are "
                      "to come, start the agent after NVIDIA's driver",
                      KVR_CUDA_CONTROL);
 }
 
-void agent_trial(const struct kvr_agent *agent)
+void agent_trial(const struct kvr_agent *agent, struct kvr_device *device)
 {
-    struct kvr_device *device = NULL;
     struct kvr_device_trial gpu = {0};
     struct kvr_error error = {0};
     struct trial_count count = {0};
 
-    if (!any_wanted(agent)) {
-        driver_say(agent);
+    if (!any_wanted(agent))
         return;
-    }
-    if (kvr_device_cuda_open(0, KVR_CUDA_COPIER_DRIVER, &device, &error) == KVR_OK &&
-        kvr_device_trial_open(device, &gpu, &error) == KVR_OK) {
+    if (kvr_device_trial_open(device, &gpu, &error) == KVR_OK) {
         try_rails(agent, &gpu, &count);
         kvr_device_trial_close(&gpu);
-        say(&count);
+        say(&count, device->ordinal);
     } else {
-        kvr_log_info("no dmabuf of a GPU was tried on the rails: %s", error.detail);
+        kvr_log_info("no dmabuf of GPU %d was tried on the rails: %s", device->ordinal,
+                     error.detail);
     }
-    kvr_device_close(device);
 }

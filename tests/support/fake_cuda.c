@@ -14,6 +14,7 @@ __thread bool fake_in_host_function;
 static __thread CUcontext current;
 static _Atomic pid_t started_by;
 static _Atomic int retained[GPUS_MAX];
+static _Atomic unsigned retains;
 static _Atomic CUresult broken;
 
 /* ---- GPUs ---------------------------------------------------------------------------------- */
@@ -231,8 +232,19 @@ CUresult fake_DevicePrimaryCtxRetain(CUcontext *ret, CUdevice device)
     if (fake_gpu(device) < 0)
         return CUDA_ERROR_INVALID_DEVICE;
     retained[device]++;
+    retains++;
     *ret = (CUcontext)(uintptr_t)(PRIMARY + (unsigned)device);
     return CUDA_SUCCESS;
+}
+
+__attribute__((visibility("default"))) int fake_cuda_contexts(CUdevice device)
+{
+    return retained[device];
+}
+
+__attribute__((visibility("default"))) unsigned fake_cuda_retains(void)
+{
+    return retains;
 }
 
 static bool any_retained(void)

@@ -26,7 +26,9 @@
     X(PointerSetAttribute, 6000)
 
 /* For tests of this process, which look it up by name (dlsym). */
-unsigned fake_cuda_launches(void); /* kernels that were launched */
+unsigned fake_cuda_launches(void);       /* kernels that were launched */
+int fake_cuda_contexts(CUdevice device); /* how often that GPU's context is retained now */
+unsigned fake_cuda_retains(void);        /* how often any was so far */
 
 /* fake_MemAlloc and all the others, each as the driver's. */
 #define X(name, of) __typeof__(*(PFN_cu##name##_v##of)NULL) fake_##name;
