@@ -229,7 +229,7 @@ int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config
         .engine_done = agent_engine_done,
         .rails = agent_rails_now,
     };
-    kvr_libfabric_choose(config->posting.libfabric);
+    agent_libfabric_prepare(config);
     loop_open(agent);
     status = agent_open(agent, &error);
     if (status == KVR_OK) {

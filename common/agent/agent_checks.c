@@ -6,6 +6,8 @@
 #include "base/address.h"
 #include "base/log.h"
 #include "base/state_folder.h"
+#include "fabric/ofi/fabric_ofi.h"
+#include "fabric/ofi/fabric_ofi_library.h"
 
 #define STATE_NEEDED (64ull << 20)
 
@@ -34,6 +36,13 @@ kvr_status agent_option_refuse(const char *option, struct kvr_error *error)
     const struct kvr_error value = *error;
 
     return kvr_error_set(error, value.status, "start", "--%s: %s", option, value.detail);
+}
+
+void agent_libfabric_prepare(const struct kvr_agent_config *config)
+{
+    kvr_libfabric_choose(config->posting.libfabric);
+    if (strcmp(config->device, "cuda") != 0)
+        kvr_fabric_ofi_host_only();
 }
 
 kvr_status agent_checks(const struct kvr_agent_config *config, struct kvr_error *error)

@@ -78,7 +78,7 @@ static const struct kvr_option rows[] = {
                 "staged (`kvrail topo` says which, "
                 "and why). Between two agents of one host with provider local, the decode-agent's "
                 "GPU copies the pages, where it can import the engine's memory. none: host memory "
-                "only."),
+                "only; libfabric then leaves GPUs alone (FI_HMEM=system)."),
     ROW("device", "require-gpudirect", BOOL, require_gpudirect,
         .help = "Refuse device memory that would be copied through host memory, and say which card "
                 "lacks what."),

@@ -126,6 +126,7 @@ struct kvr_agent {
 };
 
 /* agent_checks.c */
+void agent_libfabric_prepare(const struct kvr_agent_config *config); /* before any rail */
 kvr_status agent_checks(const struct kvr_agent_config *config, struct kvr_error *error);
 /* The error says what is wrong with the value; says of which option too. */
 kvr_status agent_option_refuse(const char *option, struct kvr_error *error);

@@ -1,6 +1,7 @@
 /* Goal: an agent warns of a small limit of locked memory where the limit holds, and not where a
  * capability lifts it, as in a container. A capability of a user namespace lifts no limit of cards.
- * Method: children with and without the capability, and the log of each. Skipped without root. */
+ * The agent keeps libfabric off GPUs that it does not use. Method: children with and without the
+ * capability, and the log of each (skipped without root); the environment. */
 #include "tests/support/check.h"
 
 #include <sched.h>
@@ -93,9 +94,29 @@ static void a_capability_of_a_user_namespace_lifts_nothing(void **state)
     assert_true(warns(true, IN_NAMESPACE));
 }
 
+/* libfabric starts the drivers of GPUs at its first look-up, unless FI_HMEM forbids it. */
+static void an_agent_without_gpus_keeps_libfabric_off_them(void **state)
+{
+    struct kvr_agent_config config = {.device = "cuda"};
+
+    (void)state;
+    unsetenv("FI_HMEM");
+    agent_libfabric_prepare(&config);
+    assert_null(getenv("FI_HMEM"));
+    strcpy(config.device, "none");
+    agent_libfabric_prepare(&config);
+    assert_non_null(getenv("FI_HMEM"));
+    assert_string_equal(getenv("FI_HMEM"), "system");
+    setenv("FI_HMEM", "rocr", 1); /* a user's choice */
+    agent_libfabric_prepare(&config);
+    assert_string_equal(getenv("FI_HMEM"), "rocr");
+    unsetenv("FI_HMEM");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_agent_without_gpus_keeps_libfabric_off_them),
         cmocka_unit_test(a_limit_that_holds_is_warned_of),
         cmocka_unit_test(a_limit_that_a_capability_lifts_is_not),
         cmocka_unit_test(a_capability_of_a_user_namespace_lifts_nothing),

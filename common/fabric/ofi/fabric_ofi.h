@@ -13,6 +13,10 @@ void kvr_fabric_ofi(struct kvr_fabric *ret_fabric);
 unsigned kvr_fabric_ofi_list(const char *provider, struct kvr_rail_facts *ret_facts,
                              unsigned capacity, struct kvr_error *error);
 
+/* Before a rail is looked for: libfabric is to start no driver of GPUs, which would take memory of
+ * theirs (FI_HMEM). A user's own setting stays. */
+void kvr_fabric_ofi_host_only(void);
+
 /* "1.17.0", of the library that is loaded; "none". */
 const char *kvr_fabric_ofi_version(void);
 

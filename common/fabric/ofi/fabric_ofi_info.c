@@ -60,6 +60,11 @@ static void refuse_second_mapping(void)
     setenv("FI_HMEM_CUDA_USE_GDRCOPY", "0", 0);
 }
 
+void kvr_fabric_ofi_host_only(void)
+{
+    setenv("FI_HMEM", "system", 0);
+}
+
 /* libfabric reads its environment once, at its first look-up, whichever provider that is for. */
 static void prepare_environment(void)
 {
