@@ -131,6 +131,10 @@ static uint32_t stage_count(const struct kvr_agent *agent, uint32_t group)
 
 static void device_say(const struct kvr_agent *agent, const struct kvr_device *device)
 {
+    if (device->held_bytes > 0)
+        kvr_log_info("device %d: this agent takes about %" PRIu64 " MiB of its memory (a context "
+                     "and what copies need); leave them free beside the engine",
+                     device->ordinal, device->held_bytes >> 20);
     if (device->slower.status != KVR_OK)
         kvr_log_failure(KVR_LOG_WARNING,
                         "the GPU's driver copies each piece by itself, which takes longer",
@@ -162,6 +166,7 @@ static kvr_status stage_open(struct kvr_agent *agent, uint32_t group, int32_t or
         return status;
     }
     device_say(agent, entry->stage.device);
+    atomic_fetch_add(&agent->gpu_bytes, entry->stage.device->held_bytes);
     if (strcmp(entry->stage.device->ops->name, "cuda") == 0 && !agent->tried) {
         agent->tried = true;
         agent_trial(agent, entry->stage.device);

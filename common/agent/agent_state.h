@@ -3,6 +3,7 @@
 #define KVR_AGENT_AGENT_STATE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <uv.h>
 
 #include "agent/agent.h"
@@ -92,6 +93,7 @@ struct kvr_agent {
     pthread_mutex_t stages_lock;
     struct agent_stage *stages; /* of devices that a region lies on */
     bool tried;                 /* agent_trial: under stages_lock */
+    _Atomic uint64_t gpu_bytes; /* of GPUs, for this agent's own needs: about */
 
     /* hello's arrays */
     struct kvr_rail_address hello_rails[KVR_RAILS_MAX];

@@ -132,6 +132,7 @@ struct kvr_device {
     kvr_write_order order;   /* of writes of cards to the device's memory */
     struct kvr_error slower; /* KVR_OK, or why copies take a slower way than this build has; for the
                                 program to log */
+    uint64_t held_bytes;     /* of the GPU's memory, for this process alone: about; 0: not known */
     const char *copier;      /* what makes copies, for the program to log; NULL: nothing to say */
 };
 

@@ -407,9 +407,24 @@ uint32_t kvr_device_cuda_list(struct kvr_device_cuda_facts *ret_facts, uint32_t 
             kvr_cuda_gpu(driver, i, &facts->gpu, error) != KVR_OK)
             continue;
         facts->order = kvr_cuda_write_order(driver, device);
+        facts->mps = kvr_cuda_mps(driver, device);
+        facts->memory = (struct kvr_gpu_memory){0};
+        (void)kvr_gpu_memory(facts->gpu.pci, &facts->memory);
         count++;
     }
     return count;
+}
+
+/* Of all processes. False: not known. */
+static bool used_bytes(const struct kvr_cuda *driver, int32_t ordinal, uint64_t *ret_bytes)
+{
+    struct kvr_gpu_memory memory;
+    struct kvr_gpu gpu;
+
+    if (kvr_cuda_gpu(driver, ordinal, &gpu, NULL) != KVR_OK || !kvr_gpu_memory(gpu.pci, &memory))
+        return false;
+    *ret_bytes = memory.used_bytes;
+    return true;
 }
 
 kvr_status kvr_device_cuda_open(int32_t ordinal, kvr_cuda_copier copier,
@@ -429,10 +444,13 @@ kvr_status kvr_device_cuda_open(int32_t ordinal, kvr_cuda_copier copier,
         .close = cuda_close,
     };
     const struct kvr_cuda *driver;
+    uint64_t before = 0, after = 0;
     struct device_cuda *cuda;
     kvr_status status;
+    bool known;
 
     KVR_TRY(kvr_cuda_open(&driver, error));
+    known = used_bytes(driver, ordinal, &before);
     cuda = calloc(1, sizeof(*cuda));
     if (cuda == NULL)
         return kvr_error_set(error, KVR_NO_MEMORY, "device", "no memory for a device");
@@ -450,6 +468,8 @@ kvr_status kvr_device_cuda_open(int32_t ordinal, kvr_cuda_copier copier,
         return status;
     }
     cuda->device.copier = copier_say(cuda);
+    if (known && used_bytes(driver, ordinal, &after) && after > before)
+        cuda->device.held_bytes = after - before; /* other processes may have taken some of it */
     *ret_device = &cuda->device;
     return KVR_OK;
 }

@@ -3,6 +3,7 @@
 #ifndef KVR_DEVICE_DEVICE_CUDA_H
 #define KVR_DEVICE_DEVICE_CUDA_H
 
+#include "base/gpu_memory.h"
 #include "base/names.h"
 #include "device/device.h"
 
@@ -43,6 +44,8 @@ KVR_MUST_CHECK kvr_status kvr_device_cuda_ordinal(const struct kvr_gpu *gpu, int
 struct kvr_device_cuda_facts {
     struct kvr_gpu gpu;
     kvr_write_order order;
+    bool mps;                     /* shared by MPS */
+    struct kvr_gpu_memory memory; /* of all processes; zero: not known */
 };
 /* The GPUs that this process sees, `capacity` at most. 0, with a sentence in *error: none, or no
  * driver. */

@@ -24,7 +24,8 @@ static const struct kvr_command command = {
         "GPU near, by NUMA node. Then what is odd, then NUMA nodes, cards, and the rails that\n"
         "libfabric offers: what --provider and --rail of an agent can name. Last, which way pages\n"
         "on a GPU would take over each of them (--device cuda), why no better one, what the card\n"
-        "said to a small dmabuf of GPU 0, and when each GPU sees what cards have written.",
+        "said to a small dmabuf of GPU 0; of each GPU its free memory, whether processes\n"
+        "share it by MPS, and when it sees what cards have written.",
     .parts = topo_parts,
     KVR_OPTION_ROWS(options),
     .footer =

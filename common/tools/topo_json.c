@@ -162,8 +162,11 @@ static json_t *gpus_json(const struct topo *topo)
     json_t *gpus = json_array();
 
     for (unsigned i = 0; i < topo->gpu_count; i++)
-        json_array_append_new(gpus, json_pack("{s:s, s:s}", "pci", topo->gpus[i].gpu.pci,
-                                              "card_writes", orders[topo->gpus[i].order]));
+        json_array_append_new(
+            gpus, json_pack("{s:s, s:s, s:b, s:I, s:I}", "pci", topo->gpus[i].gpu.pci,
+                            "card_writes", orders[topo->gpus[i].order], "mps", topo->gpus[i].mps,
+                            "memory_bytes", (json_int_t)topo->gpus[i].memory.total_bytes,
+                            "used_bytes", (json_int_t)topo->gpus[i].memory.used_bytes));
     return gpus;
 }
 

@@ -1,4 +1,5 @@
 /* `kvrail topo` for people. */
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "tools/topo.h"
@@ -165,6 +166,15 @@ static void print_device_paths(FILE *stream, const struct topo *topo)
         print_device_path(stream, &topo->rails[i], &topo->trials[i]);
 }
 
+static void print_memory(char *text, size_t bytes, const struct kvr_gpu_memory *memory)
+{
+    if (memory->total_bytes == 0)
+        snprintf(text, bytes, "no NVML");
+    else
+        snprintf(text, bytes, "%" PRIu64 " of %" PRIu64,
+                 (memory->total_bytes - memory->used_bytes) >> 20, memory->total_bytes >> 20);
+}
+
 const char *topo_order_text(kvr_write_order order)
 {
     static const char *const orders[KVR_ORDERS] = {
@@ -180,10 +190,16 @@ const char *topo_order_text(kvr_write_order order)
 static void print_gpus(FILE *stream, const struct topo *topo)
 {
     if (topo->gpu_count > 0)
-        fprintf(stream, "\n%-4s %-13s %s\n", "GPU", "PCI", "SEES WRITES OF CARDS");
-    for (unsigned i = 0; i < topo->gpu_count; i++)
-        fprintf(stream, "%-4u %-13s %s\n", i, topo->gpus[i].gpu.pci,
-                topo_order_text(topo->gpus[i].order));
+        fprintf(stream, "\n%-4s %-13s %-20s %-4s %s\n", "GPU", "PCI", "MiB FREE OF", "MPS",
+                "SEES WRITES OF CARDS");
+    for (unsigned i = 0; i < topo->gpu_count; i++) {
+        const struct kvr_device_cuda_facts *gpu = &topo->gpus[i];
+        char memory[48];
+
+        print_memory(memory, sizeof(memory), &gpu->memory);
+        fprintf(stream, "%-4u %-13s %-20s %-4s %s\n", i, gpu->gpu.pci, memory,
+                gpu->mps ? "yes" : "no", topo_order_text(gpu->order));
+    }
 }
 
 void topo_print(const struct topo *topo, FILE *stream)

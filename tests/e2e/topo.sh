@@ -34,8 +34,13 @@ if [ -e "$driver/libcuda.so.1" ]; then
     says "$work/gpus" '^1 .*0000:9b:00.0 .*after a flush'
     FAKE_CUDA_ORDERING=0 FAKE_CUDA_FLUSH_OPTIONS=0 "$bin/kvrail" topo >"$work/gpus"
     says "$work/gpus" '0000:9a:00.0 .*in no order'
+    FAKE_CUDA_MPS=1 "$bin/kvrail" topo >"$work/gpus"
+    says "$work/gpus" '^0 .*0000:9a:00.0 .*65536 of 65536 .*yes .*in order'
+    FAKE_NVML_NONE=1 "$bin/kvrail" topo >"$work/gpus"
+    says "$work/gpus" '^0 .*0000:9a:00.0 .*no NVML .*no .*in order'
     "$bin/kvrail" topo --json >"$work/gpus.json"
     says "$work/gpus.json" '"card_writes": "ordered"'
+    says "$work/gpus.json" '"memory_bytes": 68719476736'
 fi
 
 for command in "topo --json" "sim --seeds 1:1 --faults none" "bench plan --runs 1 --tokens 64"; do

@@ -90,11 +90,27 @@ static void the_trial_is_of_the_region_s_gpu(void **state)
     assert_int_equal(contexts(1), 0);
 }
 
+/* A context of this driver takes 500 MiB. */
+static void a_device_says_what_it_takes(void **state)
+{
+    struct kvr_device *device = NULL, *second = NULL;
+    struct kvr_error error;
+
+    (void)state;
+    assert_int_equal(kvr_device_cuda_open(1, KVR_CUDA_COPIER_AUTO, &device, &error), KVR_OK);
+    assert_int_equal(device->held_bytes, 500u << 20);
+    assert_int_equal(kvr_device_cuda_open(1, KVR_CUDA_COPIER_AUTO, &second, &error), KVR_OK);
+    assert_int_equal(second->held_bytes, 0); /* a process has one context on a GPU */
+    kvr_device_close(second);
+    kvr_device_close(device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_start_makes_no_context),
         cmocka_unit_test(the_trial_is_of_the_region_s_gpu),
+        cmocka_unit_test(a_device_says_what_it_takes),
     };
     struct kvr_device_cuda_facts gpus[2];
 
