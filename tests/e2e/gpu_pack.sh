@@ -64,6 +64,7 @@ files=$(find "$work/results" -type f | wc -l)
 [ "$files" -le 8 ] || fail "$files files of results"
 run report --report "$work/results" "$work/other" || fail "no report"
 for row in '| probes |' '| correct |' '| pairs |' '| figures |' '| dmabuf_vmm | ' '| push_tcp.gb_s | ' \
-    '| gpu.gather.ratio | ' '| dmabuf_ipc | failed (of 3 runs, 1 failed) |'; do
+    '| gpu.gather.ratio | ' '| beside.gather_driver.model_slower | ' '| region.add_ms | ' \
+    '| beside.mps | 0 | ' '| torch | skipped (of 3 runs) | ' '| dmabuf_ipc | failed (of 3 runs, 1 failed) |'; do
     grep -qF -- "$row" "$work/report.log" || fail "the report lacks $row"
 done

@@ -25,13 +25,23 @@ import wheel  # noqa: E402
 
 BYTES_MAX = 30 << 20
 wheel.GLIBC = (2, 35)  # Ubuntu 22.04's; the examples' own part of libgcc needs it
-TESTS = ("gpu_pair", "gpu_probe", "gpu_imported", "device.conformance_host")
+TESTS = (
+    "gpu_pair",
+    "gpu_probe",
+    "gpu_imported",
+    "gpu_beside",
+    "gpu_region",
+    "device.conformance_host",
+)
 EXAMPLES = ("example_prefill_gpu", "example_decode_gpu")  # there is none without nvcc
 SCRIPTS = (
     "tests/gpu/run.sh",
     "tests/gpu/report.sh",
     "tests/gpu/engine_killed.sh",
     "tests/gpu/agent_memory.sh",
+    "tests/gpu/region_time.sh",
+    "tests/gpu/torch_region.sh",
+    "tests/gpu/torch_region.py",
     "tests/e2e/device_pairs.sh",
     "tests/e2e/gpu_example.sh",
     "tests/support/programs.sh",
@@ -95,7 +105,8 @@ def programs(build: Path) -> wheel.Wheel:
 
 def pack(build: Path, folder: Path) -> int:
     files = programs(build)
-    for script in SCRIPTS:
+    package = sorted((ROOT / "common/python/kvrail").glob("*.py"))  # for PyTorch, where it is there
+    for script in [*SCRIPTS, *(str(path.relative_to(ROOT)) for path in package)]:
         files.add(script, (ROOT / script).read_bytes())
     files.add("run.sh", ENTRY)
     files.add("kvrail/commit", commit() + "\n")

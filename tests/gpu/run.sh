@@ -33,7 +33,7 @@ list() {
     echo 'probes   what the machine lets processes do with GPU memory'
     echo 'correct  the contract of a device, random tables, the example, the sanitizer'
     echo 'pairs    every byte between engines, for each pair of kinds of memory'
-    echo 'figures  kvrail bench gpu and push, with bars'
+    echo 'figures  kvrail bench gpu and push, with bars; beside a busy process; a large region'
 }
 while [ $# -gt 0 ]; do
     case $1 in
@@ -72,7 +72,7 @@ build_all() {
             -DKVRAIL_CUDA=ON -DKVRAIL_WERROR=OFF || return 1
     fi
     cmake --build "$build" -j "$(nproc)" --target device.conformance_host gpu_pair gpu_probe gpu_imported \
-        prefill-agent decode-agent kvrail-scheduler kvrail || return 1
+        gpu_beside gpu_region prefill-agent decode-agent kvrail-scheduler kvrail || return 1
     # Without nvcc these targets do not exist.
     cmake --build "$build" -j "$(nproc)" --target example_prefill_gpu example_decode_gpu || true
 }
@@ -205,7 +205,7 @@ run_probes() {
     done
     of_devices=${kinds#host} of_devices=${of_devices# }
     if [ -z "$of_devices" ]; then
-        for name in agent_memory engine_killed visible; do
+        for name in agent_memory engine_killed visible torch; do
             result $name skipped 'no process may open device memory'
         done
         return
@@ -213,6 +213,11 @@ run_probes() {
     check 40 agent_memory env KVRAIL_GPU_KINDS="${of_devices##* }" sh "$here/agent_memory.sh" "$driver"
     check 60 engine_killed env KVRAIL_GPU_KINDS="$of_devices" sh "$here/engine_killed.sh" "$driver"
     run_visible
+    if [ -n "$driver" ]; then
+        result torch skipped 'PyTorch asks for a real driver'
+    else
+        check 110 torch sh "$here/torch_region.sh"
+    fi
 }
 
 # Engines that see one GPU, by another name than the agents, or as another ordinal.
@@ -332,7 +337,17 @@ measure() {
     check 110 "$name" sh -c 'of=$1 code=0 && shift && { "$@" --json "$of" || code=$?; }
         printf "\n  \"exit\": %s\n" $code >>"$of" && { [ $code = 75 ] || exit $code; }' measure "$of" \
         "$build/bin/kvrail" bench "$@"
-    numbers | while IFS="$(printf '\t')" read -r key value; do tabbed figure "$name.$key" "$value"; done
+    figures "$name"
+}
+# figures NAME: the numbers of $of become figures NAME.KEY.
+figures() {
+    numbers | while IFS="$(printf '\t')" read -r key value; do tabbed figure "$1.$key" "$value"; done
+}
+# printed SECONDS NAME COMMAND…: a check that prints such JSON before its last line.
+printed() {
+    check "$@"
+    of=$work/$2.out
+    [ ! -e "$of" ] || figures "$2"
 }
 smallest() { printf '%s\n' "$@" | grep . | sort -g | head -n 1; }
 # share PART WHOLE: prints the ratio, or nothing where a number is missing.
@@ -355,10 +370,12 @@ pushed() {
 # Without a GPU the benchmarks only have to run.
 run_figures() {
     if [ -n "$driver" ]; then
+        seconds=0.02 gib=1
         gpu='--bytes 64M --rounds 1 --turn 10ms --pings 64'
         push='--pairs 1 --seconds 0.1 --page-bytes 64k --pages 128 --pool-bytes 64M'
         tcp='--staging-memory 16M' huge=$tcp
     else
+        seconds=0.7 gib=${KVRAIL_REGION_GIB:-100}
         gpu='' push='--pairs 5 --seconds 1' tcp='--staging-memory 1G'
         huge='--page-bytes 1M --pages 1024 --pool-bytes 5G --staging-memory 256M'
     fi
@@ -374,6 +391,12 @@ run_figures() {
     # shellcheck disable=SC2086
     pushed push_local local $push $huge
     bar same_gpu_of_plain_copy "$(share "$(number gb_s)" "$beside")" '>=' 0.85
+    printed 60 beside "$build/tests/gpu_beside" $seconds
+    if can vmm; then
+        printed 60 region sh "$here/region_time.sh" "$gib" "$driver"
+    else
+        result region skipped 'no process may open device memory'
+    fi
 }
 
 # ---- the parts --------------------------------------------------------------------------------------

@@ -216,6 +216,8 @@ CUresult fake_DeviceGetAttribute(int *ret, CUdevice_attribute attribute, CUdevic
         *ret = getenv("FAKE_CUDA_NO_RDMA") == NULL && getenv("FAKE_CUDA_NO_VMM_RDMA") == NULL;
     else if (attribute == CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED)
         *ret = getenv("FAKE_CUDA_NO_DMABUF") == NULL;
+    else if (attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+        *ret = 4;
     else if (attribute == CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM)
         *ret = !fake_other_addresses();
     else

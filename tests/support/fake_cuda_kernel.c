@@ -2,9 +2,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "device/copy_kernel.h"
 #include "tests/support/fake_cuda.h"
+#include "tests/support/gpu_beside_model.h"
 #include "tools/bench/bench_gpu_ping_host.h"
 
 /* Its pieces, in the stream's order. What the GPU does not see it finds out when it runs, and from
@@ -59,11 +61,27 @@ static CUresult ping(CUstream stream, void **arguments)
     return fake_LaunchHostFunc(stream, join, thread);
 }
 
+static void compute(void *unused)
+{
+    (void)unused;
+    usleep(200);
+}
+
+/* What it computes is of no interest. */
+static CUresult model_step(CUstream stream, void **arguments)
+{
+    return fake_seen(*(CUdeviceptr *)arguments[0], 4) != NULL
+               ? fake_LaunchHostFunc(stream, compute, NULL)
+               : CUDA_ERROR_INVALID_VALUE;
+}
+
 static const struct kernel {
     const char *name;
     unsigned threads;
     CUresult (*launch)(CUstream stream, void **arguments);
-} kernels[] = {{KVR_COPY_KERNEL, KVR_COPY_THREADS, copy_pieces}, {GPU_PING_KERNEL, 1, ping}};
+} kernels[] = {{KVR_COPY_KERNEL, KVR_COPY_THREADS, copy_pieces},
+               {GPU_PING_KERNEL, 1, ping},
+               {MODEL_KERNEL, MODEL_THREADS, model_step}};
 
 CUresult fake_ModuleLoadDataEx(CUmodule *ret, const void *image, unsigned count,
                                CUjit_option *options, void **values)
@@ -75,7 +93,8 @@ CUresult fake_ModuleLoadDataEx(CUmodule *ret, const void *image, unsigned count,
         return code;
     if (getenv("FAKE_CUDA_OLD") != NULL)
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
-    if (count != 0 || *(const uint32_t *)image != 0xba55ed50) /* a fat binary begins so */
+    if (count != 0 || (*(const uint32_t *)image != 0xba55ed50 && /* a fat binary begins so */
+                       strncmp(image, ".version ", 9) != 0))     /* and PTX so */
         return CUDA_ERROR_INVALID_IMAGE;
     *ret = (CUmodule)(uintptr_t)1;
     return CUDA_SUCCESS;
